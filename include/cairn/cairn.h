@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cairn: checkpoints at memory speed.
+ *
+ *     cairn_session *s;
+ *     cairn_open_mpi(MPI_COMM_WORLD, NULL, &s);              // cairn_mpi.h; or cairn_open()
+ *     cairn_protect(s, "temperature", t, CAIRN_F64, n);
+ *     if (cairn_restart(s, "heat", NULL, &step) != CAIRN_OK) // newest good version, or none
+ *         step = 0;
+ *     while (step < last) {
+ *         compute(t);
+ *         if (++step % 10 == 0)
+ *             cairn_checkpoint(s, "heat", step, NULL);       // returns after one memcpy
+ *     }
+ *     cairn_close(s);                                        // waits until all is on the PFS
+ *
+ * Threads: one session is used by one thread at a time; different sessions are independent.
+ * "Collective" functions are called by all ranks of the session, in the same order; all others are
+ * local. No function exits, aborts or prints on standard output. Every function that can fail
+ * returns a code; cairn_last_error() then tells what, where and what to do. */
+#ifndef CAIRN_H
+#define CAIRN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "cairn_errors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CAIRN_VERSION_MAJOR 0
+#define CAIRN_VERSION_MINOR 1
+#define CAIRN_VERSION_PATCH 0
+#define CAIRN_VERSION       "0.1.0"
+
+#if defined(__GNUC__)
+#define CAIRN_API     __attribute__((visibility("default")))
+#define CAIRN_CHECKED __attribute__((warn_unused_result))
+#else
+#define CAIRN_API
+#define CAIRN_CHECKED
+#endif
+
+#define CAIRN_MAX_DIMS    8
+#define CAIRN_MAX_NAME    128 /* bytes of a checkpoint, region or file name, with the final 0 */
+#define CAIRN_NEWEST      INT64_MAX /* "not newer than" without a bound */
+#define CAIRN_OWN_RANK    (-1)
+#define CAIRN_WAIT_CONFIG (-1) /* timeout: the configuration key wait_timeout */
+
+typedef struct cairn_session cairn_session;
+
+typedef enum cairn_type {
+    CAIRN_BYTES = 0,
+    CAIRN_I8 = 1,
+    CAIRN_U8 = 2,
+    CAIRN_I16 = 3,
+    CAIRN_U16 = 4,
+    CAIRN_I32 = 5,
+    CAIRN_U32 = 6,
+    CAIRN_I64 = 7,
+    CAIRN_U64 = 8,
+    CAIRN_F32 = 9,
+    CAIRN_F64 = 10,
+    CAIRN_C64 = 11, /* two f32 */
+    CAIRN_C128 = 12 /* two f64 */
+} cairn_type;
+
+/* How safe a checkpoint is. A level includes all lower ones. */
+typedef enum cairn_level {
+    CAIRN_LEVEL_NONE = 0,
+    CAIRN_CAPTURED = 1,  /* in memory: survives the death of the application's processes */
+    CAIRN_LOCAL = 2,     /* on the node's own disk: survives a restart of the node */
+    CAIRN_PERSISTENT = 3 /* committed on the parallel file system: survives the nodes */
+} cairn_level;
+
+/* Texts. ---------------------------------------------------------------------------------------- */
+
+/* Name of a code, such as "CAIRN_ENOSPC". Never NULL. */
+CAIRN_API const char *cairn_error_name(cairn_err code);
+/* The last error of this thread: what failed, where, why and what to do. Never NULL; valid until
+ * the next failing call of this thread. */
+CAIRN_API const char *cairn_last_error(void);
+CAIRN_API const char *cairn_version_string(void);
+/* Bytes of one element; 0 for an unknown type. */
+CAIRN_API size_t cairn_type_size(cairn_type type);
+
+/* Session. -------------------------------------------------------------------------------------- */
+
+/* Zero means default everywhere; size must be sizeof(struct cairn_options). */
+struct cairn_options {
+    size_t size;
+    const char *config_file;     /* INI file; NULL: $CAIRN_CONFIG, or no file */
+    const char *const *settings; /* "key=value" strings, NULL at the end; win over all else */
+};
+
+/* Opens a session of a single process, without MPI. Starts the node service as a thread, or
+ * connects to cairnd (configuration key service). */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_open(const struct cairn_options *options,
+                                             cairn_session **ret_session);
+/* Collective. Waits until every checkpoint is persistent or has failed (at most wait_timeout),
+ * stops the service and frees the session, also when it returns an error. NULL is allowed. */
+CAIRN_API cairn_err cairn_close(cairn_session *session);
+
+CAIRN_API int cairn_rank(const cairn_session *session);
+CAIRN_API int cairn_ranks(const cairn_session *session);
+
+/* Regions: what a checkpoint holds. -------------------------------------------------------------- */
+
+/* A local block of dims[0] x .. x dims[ndims-1] elements, row-major (C order). Where global_dims[0]
+ * is not 0 the block lies at offset[] inside a global array that all ranks share, and Cairn can
+ * redistribute it to another number of ranks. */
+struct cairn_array {
+    size_t size; /* sizeof(struct cairn_array) */
+    cairn_type type;
+    int32_t ndims; /* 1 .. CAIRN_MAX_DIMS */
+    uint64_t dims[CAIRN_MAX_DIMS];
+    uint64_t global_dims[CAIRN_MAX_DIMS];
+    uint64_t offset[CAIRN_MAX_DIMS];
+};
+
+/* Registers count elements at ptr under a name. Protecting a known name replaces it (after a
+ * realloc, say). The memory stays the application's; it is read inside cairn_checkpoint and written
+ * inside cairn_restore and cairn_restart only. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_protect(cairn_session *session, const char *region,
+                                                void *ptr, cairn_type type, uint64_t count);
+CAIRN_API CAIRN_CHECKED cairn_err cairn_protect_array(cairn_session *session, const char *region,
+                                                      void *ptr, const struct cairn_array *array);
+CAIRN_API CAIRN_CHECKED cairn_err cairn_unprotect(cairn_session *session, const char *region);
+
+/* Checkpoint. ------------------------------------------------------------------------------------ */
+
+/* Collective. Captures the protected regions (all, or the NULL-terminated list of names) and the
+ * files routed for this name and version. When it returns CAIRN_OK the memory may change: the copy
+ * is made; everything else happens in the background and needs no further call. Versions are >= 0;
+ * taking one again replaces it, atomically. Names are [A-Za-z0-9_.-]+ and do not begin with '.'.
+ *
+ * A failure of an earlier checkpoint of this name that was not reported yet is returned here when
+ * the name's policy is strict (CAIRN_E...; nothing is captured then). */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_checkpoint(cairn_session *session, const char *name,
+                                                   int64_t version, const char *const *regions);
+
+/* Has the checkpoint reached the level? Never blocks. An error means that it never will. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_test(cairn_session *session, const char *name,
+                                             int64_t version, cairn_level level, int *ret_reached);
+/* Waits for the level, at most timeout_ms (0: test; CAIRN_WAIT_CONFIG). CAIRN_ETIMEDOUT leaves the
+ * checkpoint as it is: it goes on in the background. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_wait(cairn_session *session, const char *name,
+                                             int64_t version, cairn_level level,
+                                             int64_t timeout_ms);
+/* As cairn_wait, for all checkpoints of the session; returns the first failure. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_wait_all(cairn_session *session, cairn_level level,
+                                                 int64_t timeout_ms);
+/* A descriptor that becomes readable when the state of some checkpoint has changed: for poll() and
+ * event loops. Do not read from it; cairn_test() does. -1 if there is none. */
+CAIRN_API int cairn_event_fd(cairn_session *session);
+
+struct cairn_stats {
+    size_t size;              /* sizeof(struct cairn_stats), set by the caller */
+    cairn_level level;        /* reached so far */
+    cairn_err error;          /* why it failed, or CAIRN_OK */
+    uint64_t bytes;           /* of this rank */
+    double copy_seconds;      /* the application waited for the copy ... */
+    double blocked_seconds;   /* ... and before that for room in the arena */
+    double persistent_seconds; /* from the capture to the commit; 0 until then */
+};
+/* What is known of a checkpoint that this session took. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_stats(cairn_session *session, const char *name,
+                                              int64_t version, struct cairn_stats *ret_stats);
+
+/* Restart. --------------------------------------------------------------------------------------- */
+
+/* Collective. The newest version not newer than the bound that every rank can restore: present,
+ * whole, its checksums verified, not rejected. The same on all ranks. CAIRN_ENOENT if there is
+ * none; versions that were passed over, and why, are in the log and in `cairn explain`. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_find(cairn_session *session, const char *name,
+                                             int64_t not_newer_than, int64_t *ret_version);
+/* Collective. The same check for one version. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_find_version(cairn_session *session, const char *name,
+                                                     int64_t version);
+/* Local. Marks a version as bad, for this and all later runs (until it is taken again). */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_reject(cairn_session *session, const char *name,
+                                               int64_t version, const char *reason);
+
+/* Local. Reads the protected regions (all, or those named) from a version into their memory: from
+ * the shard of the same rank, or, where a region is a block of a global array, from whatever
+ * blocks of that array were stored. Ranks may differ in number from those that wrote the version;
+ * a rank without a shard of its own can restore global arrays alone. Nothing is written where
+ * type or size do not fit. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_restore(cairn_session *session, const char *name,
+                                                int64_t version, const char *const *regions);
+/* Local. The same from the shard of any old rank. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_restore_from(cairn_session *session, const char *name,
+                                                     int64_t version, int old_rank,
+                                                     const char *const *regions);
+/* Collective. cairn_find and cairn_restore in one: falls back to the next older version, on all
+ * ranks alike, until one has been restored everywhere. CAIRN_ENOENT: start from the beginning. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_restart(cairn_session *session, const char *name,
+                                                const char *const *regions, int64_t *ret_version);
+
+struct cairn_version_info {
+    size_t size; /* sizeof(struct cairn_version_info), set by the caller */
+    int64_t version;
+    int32_t ranks;
+    int32_t files; /* data files */
+    uint64_t bytes;
+    int64_t created_ns; /* since 1970 */
+};
+CAIRN_API CAIRN_CHECKED cairn_err cairn_version_info(cairn_session *session, const char *name,
+                                                     int64_t version,
+                                                     struct cairn_version_info *ret_info);
+/* Local. Type and shape of a stored region, to allocate before protecting. old_rank may be
+ * CAIRN_OWN_RANK. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_region_info(cairn_session *session, const char *name,
+                                                    int64_t version, int old_rank,
+                                                    const char *region,
+                                                    struct cairn_array *ret_array);
+
+/* Files: for data that an I/O library writes. ----------------------------------------------------- */
+
+/* Local. Gives a path where the application creates the file; the next cairn_checkpoint of this
+ * name and version takes the file over, as it is then (closed). Any number per rank. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_file_route(cairn_session *session, const char *name,
+                                                   int64_t version, const char *file, char *path,
+                                                   size_t path_size);
+/* Local. Brings a stored file back and gives the path where it lies, byte for byte; it is the
+ * application's until the session closes. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_file_restore(cairn_session *session, const char *name,
+                                                     int64_t version, int old_rank,
+                                                     const char *file, char *path,
+                                                     size_t path_size);
+
+/* Advice. ------------------------------------------------------------------------------------------ */
+
+/* Collective. Is a checkpoint due, by the configured period or MTBF (Young/Daly with the measured
+ * cost), within the cap on overhead, or because the allocation ends? */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_should_checkpoint(cairn_session *session, const char *name,
+                                                          int *ret_yes);
+/* Collective. Has a stop signal arrived on some rank, or is the wall-clock limit near? */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_should_stop(cairn_session *session, int *ret_yes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sessions over an MPI communicator. Link libcairn_mpi (it brings libcairn). */
+#ifndef CAIRN_MPI_H
+#define CAIRN_MPI_H
+
+#include <mpi.h>
+#include "cairn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Collective over comm, which is duplicated and not used afterwards. Between MPI_Init_thread and
+ * MPI_Finalize. With the embedded service on more than one node the MPI library must provide
+ * MPI_THREAD_MULTIPLE; otherwise CAIRN_ENOTSUP and a text that says what to do. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_open_mpi(MPI_Comm comm, const struct cairn_options *options,
+                                                 cairn_session **ret_session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

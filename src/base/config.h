@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Configuration: one table of keys with type, default, range, unit and help, from which the parser,
+ * `cairn config` and docs/config.md are made. Sources, weakest first: defaults, INI file, CAIRN_*
+ * variables, settings of the call. */
+#ifndef CRN_CONFIG_H
+#define CRN_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "base/err.h"
+
+#define CRN_PATH_MAX 1024
+
+enum crn_arena_full { CRN_FULL_WAIT, CRN_FULL_SPILL, CRN_FULL_SUPERSEDE };
+enum crn_on_failure { CRN_FAIL_STRICT, CRN_FAIL_RETRY, CRN_FAIL_CONTINUE };
+enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
+
+/* What may differ by checkpoint name: section [checkpoint NAME] of the file. */
+struct crn_name_config {
+    char name[CAIRN_MAX_NAME];
+    uint64_t on_failure;     /* enum crn_on_failure */
+    uint64_t retries;        /* with retry: how often a flush is tried again */
+    uint64_t retry_delay_ns; /* before the first retry; doubles each time */
+    uint64_t keep_last;      /* versions kept on the PFS; 0: all */
+    uint64_t keep_every;     /* and every m-th version for ever; 0: none */
+    uint64_t keep_local;     /* versions kept on the node-local disk after the flush */
+    uint64_t period_ns;      /* advice: fixed period; 0: Young/Daly */
+};
+
+struct crn_config {
+    char persistent[CRN_PATH_MAX]; /* directory on the PFS */
+    char local[CRN_PATH_MAX];      /* node-local directory; empty: none */
+    char run_dir[CRN_PATH_MAX];    /* sockets; empty: $XDG_RUNTIME_DIR/cairn or /tmp/cairn-UID */
+    char shm_dir[CRN_PATH_MAX];    /* arenas; a tmpfs */
+    char job[CAIRN_MAX_NAME];      /* shown to people; default from the batch system */
+    uint64_t service;              /* enum crn_service_kind */
+    uint64_t ranks_per_node;       /* 0: by host */
+    uint64_t arena_bytes;          /* 0: auto, from the first checkpoint */
+    uint64_t arena_full;           /* enum crn_arena_full */
+    uint64_t copy_threads;         /* 0: auto */
+    uint64_t copy_split_bytes;     /* regions from this size on are copied by several threads */
+    uint64_t block_bytes;
+    uint64_t blocks;
+    uint64_t chunk_bytes;
+    uint64_t align_bytes;
+    uint64_t writers;
+    uint64_t nice;
+    uint64_t free_reserve_bytes; /* kept free on the PFS */
+    uint64_t wait_timeout_ns;
+    uint64_t commit_timeout_ns; /* a rank that is later than this fails the version */
+    uint64_t mtbf_ns;
+    uint64_t max_overhead_percent;
+    uint64_t wall_limit_ns; /* of the allocation, from session open; 0: none */
+    uint64_t wall_margin_ns;
+    char stop_signals[64]; /* "USR1,TERM" */
+    uint64_t log_level;    /* enum crn_log_level */
+    struct crn_name_config names; /* defaults for every name */
+    struct crn_name_config *overrides; /* owned */
+    size_t noverrides;
+};
+
+void crn_config_defaults(struct crn_config *cfg);
+void crn_config_fini(struct crn_config *cfg);
+/* Reads an INI file over what is there. Unknown keys fail and name the nearest known one. */
+CAIRN_CHECKED cairn_err crn_config_file(struct crn_config *cfg, const char *path,
+                                        struct crn_errinfo *ei);
+/* The same from memory; what names the source in messages. */
+CAIRN_CHECKED cairn_err crn_config_text(struct crn_config *cfg, const char *text, const char *what,
+                                        struct crn_errinfo *ei);
+/* One "key" and "value", as a setting or variable gives it. */
+CAIRN_CHECKED cairn_err crn_config_set(struct crn_config *cfg, const char *key, const char *value,
+                                       const char *what, struct crn_errinfo *ei);
+/* Every CAIRN_<KEY> in the environment. A CAIRN_ variable that is no key fails (with the nearest
+ * name), except CAIRN_CONFIG and the CAIRN_FAULT_* and CAIRN_TEST_* ones of the tests. */
+CAIRN_CHECKED cairn_err crn_config_env(struct crn_config *cfg, char *const *environment,
+                                       struct crn_errinfo *ei);
+/* What a session does: defaults, file (or $CAIRN_CONFIG), environment, settings, then checks that
+ * need several keys. settings may be NULL. On failure cfg needs no fini. */
+CAIRN_CHECKED cairn_err crn_config_load(struct crn_config *cfg, const char *file,
+                                        const char *const *settings, struct crn_errinfo *ei);
+
+/* The settings of a checkpoint name: its override or the defaults. */
+const struct crn_name_config *crn_config_name(const struct crn_config *cfg, const char *name);
+
+/* For `cairn config`, docs and tests: the keys in order. */
+enum crn_key_type { CRN_KEY_U64, CRN_KEY_BYTES, CRN_KEY_TIME, CRN_KEY_ENUM, CRN_KEY_TEXT };
+struct crn_key {
+    const char *name;
+    enum crn_key_type type;
+    const char *def;           /* as text */
+    uint64_t min, max;         /* numbers; for text max is the size of the field */
+    const char *const *values; /* enum: spellings, NULL at the end */
+    const char *help;
+    size_t offset;             /* in crn_config, or in crn_name_config if per_name */
+    int per_name;
+};
+const struct crn_key *crn_config_keys(size_t *ret_n);
+/* The value of a key as the parser would read it again. */
+void crn_config_format(const struct crn_config *cfg, const struct crn_key *key, char *buf,
+                       size_t size);
+/* The whole configuration as an INI text that crn_config_text reads back; how the client tells the
+ * service and a dead job its drain. Writes to out; 0, or -1 if the stream fails. */
+int crn_config_dump(const struct crn_config *cfg, FILE *out, int with_help);
+
+/* "64M", "1.5G", "4096", "auto" (0) -> bytes; "90", "90s", "15m", "2h", "250ms" -> ns. */
+CAIRN_CHECKED cairn_err crn_parse_bytes(const char *text, uint64_t *ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_parse_time(const char *text, uint64_t *ret_ns, struct crn_errinfo *ei);
+void crn_format_bytes(uint64_t bytes, char *buf, size_t size); /* exact: "64M", "1000" */
+void crn_human_bytes(uint64_t bytes, char *buf, size_t size);  /* for people: "1.5 GiB" */
+void crn_human_time(double seconds, char *buf, size_t size);   /* for people: "350 ms" */
+/* Valid checkpoint name: [A-Za-z0-9_.-]+, not beginning with '.', shorter than CAIRN_MAX_NAME. */
+CAIRN_CHECKED cairn_err crn_check_name(const char *what, const char *name, struct crn_errinfo *ei);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The error record that travels with a request across threads and the wire. */
+#ifndef CRN_ERR_H
+#define CRN_ERR_H
+
+#include <stdarg.h>
+#include "cairn/cairn.h"
+
+#define CRN_ERR_TEXT 480
+
+struct crn_errinfo {
+    cairn_err code;
+    int sys_errno; /* 0 if the cause is not a system call */
+    char msg[CRN_ERR_TEXT];
+};
+
+/* Records an error and returns its code. The first writer wins, so that the root cause stays; ei
+ * may be NULL. The text names what and where and, if it helps, what to do. */
+CAIRN_CHECKED cairn_err crn_fail(struct crn_errinfo *ei, cairn_err code, int sys_errno,
+                                 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* The code that fits an errno. */
+cairn_err crn_errno_code(int sys_errno);
+/* As crn_fail with the code that fits sys_errno. */
+CAIRN_CHECKED cairn_err crn_fail_errno(struct crn_errinfo *ei, int sys_errno, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Puts context in front of a text that is already there: "flush of heat@3: ...". Returns code. */
+CAIRN_CHECKED cairn_err crn_err_context(struct crn_errinfo *ei, cairn_err code, const char *fmt,
+                                        ...) __attribute__((format(printf, 3, 4)));
+void crn_err_clear(struct crn_errinfo *ei);
+/* Copies src over dst where dst holds no error yet. */
+void crn_err_keep(struct crn_errinfo *dst, const struct crn_errinfo *src);
+
+/* The thread's last error, which cairn_last_error() returns; only the public API sets it. */
+void crn_err_publish(const struct crn_errinfo *ei);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fault injection under every file operation. Relies on the table below it for the real work;
+ * decides only which call is hit and how. */
+#include "base/fs_faulty.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct crn_fs_faulty *self(const struct crn_fs *fs)
+{
+    return (struct crn_fs_faulty *)(uintptr_t)fs;
+}
+
+static void die(void)
+{
+    (void)kill(getpid(), SIGKILL);
+    for (;;)
+        (void)pause();
+}
+
+/* 0: go on with the call; 1: do half of it (reads and writes); negative: fail with this. */
+static int hit(struct crn_fs_faulty *f, enum crn_fault_op op)
+{
+    long call;
+
+    if ((f->ops & (unsigned)op) == 0)
+        return 0;
+    call = atomic_fetch_add(&f->calls, 1) + 1;
+    if (f->at == 0 || call < f->at || (call > f->at && !f->sticky))
+        return 0;
+    switch (f->action) {
+    case CRN_FAULT_KILL:
+        die();
+        break;
+    case CRN_FAULT_TEAR:
+        if (op != CRN_OP_WRITE)
+            die();
+        return 1;
+    case CRN_FAULT_SHORT:
+        return op == CRN_OP_WRITE || op == CRN_OP_READ ? 1 : 0;
+    case CRN_FAULT_FAIL:
+        break;
+    }
+    return -f->sys_errno;
+}
+
+#define UNDER(f, call, ...) (f)->under->call((f)->under, __VA_ARGS__)
+
+static int f_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
+{
+    int h = hit(self(fs), CRN_OP_OPEN);
+
+    return h < 0 ? h : UNDER(self(fs), openat, dfd, path, flags, mode);
+}
+
+/* As on Linux, a failing close has released the descriptor all the same. */
+static int f_close(const struct crn_fs *fs, int fd)
+{
+    int h = hit(self(fs), CRN_OP_CLOSE);
+    int r = UNDER(self(fs), close, fd);
+
+    return h < 0 ? h : r;
+}
+
+static ssize_t f_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
+{
+    int h = hit(self(fs), CRN_OP_READ);
+
+    return h < 0 ? h : UNDER(self(fs), pread, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
+}
+
+static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    int h = hit(self(fs), CRN_OP_WRITE);
+    ssize_t r;
+
+    if (h < 0)
+        return h;
+    r = UNDER(self(fs), pwrite, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
+    if (h > 0 && self(fs)->action == CRN_FAULT_TEAR)
+        die();
+    return r;
+}
+
+/* A failing fsync has lost the dirty pages: the caller must not trust a second one. */
+static int f_fsync(const struct crn_fs *fs, int fd)
+{
+    int h = hit(self(fs), CRN_OP_SYNC);
+
+    return h < 0 ? h : UNDER(self(fs), fsync, fd);
+}
+
+static int f_ftruncate(const struct crn_fs *fs, int fd, off_t size)
+{
+    int h = hit(self(fs), CRN_OP_SIZE);
+
+    return h < 0 ? h : UNDER(self(fs), ftruncate, fd, size);
+}
+
+static int f_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
+{
+    int h = hit(self(fs), CRN_OP_SIZE);
+
+    return h < 0 ? h : UNDER(self(fs), fallocate, fd, off, bytes);
+}
+
+static int f_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
+                      const char *to)
+{
+    int h = hit(self(fs), CRN_OP_RENAME);
+
+    return h < 0 ? h : UNDER(self(fs), renameat, olddfd, from, newdfd, to);
+}
+
+static int f_unlinkat(const struct crn_fs *fs, int dfd, const char *name, int flags)
+{
+    int h = hit(self(fs), CRN_OP_UNLINK);
+
+    return h < 0 ? h : UNDER(self(fs), unlinkat, dfd, name, flags);
+}
+
+static int f_mkdirat(const struct crn_fs *fs, int dfd, const char *name, mode_t mode)
+{
+    int h = hit(self(fs), CRN_OP_MKDIR);
+
+    return h < 0 ? h : UNDER(self(fs), mkdirat, dfd, name, mode);
+}
+
+static int f_fstat(const struct crn_fs *fs, int fd, struct stat *st)
+{
+    return UNDER(self(fs), fstat, fd, st);
+}
+
+static int f_fstatat(const struct crn_fs *fs, int dfd, const char *name, struct stat *st)
+{
+    return UNDER(self(fs), fstatat, dfd, name, st);
+}
+
+static int f_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg)
+{
+    return UNDER(self(fs), list, dfd, fn, arg);
+}
+
+static int f_space(const struct crn_fs *fs, int fd, uint64_t *ret_bytes)
+{
+    return UNDER(self(fs), space, fd, ret_bytes);
+}
+
+static int f_lock(const struct crn_fs *fs, int fd)
+{
+    return UNDER(self(fs), lock, fd);
+}
+
+void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
+{
+    memset(f, 0, sizeof(*f));
+    f->fs = (struct crn_fs){.openat = f_openat,
+                            .close = f_close,
+                            .pread = f_pread,
+                            .pwrite = f_pwrite,
+                            .fsync = f_fsync,
+                            .ftruncate = f_ftruncate,
+                            .fallocate = f_fallocate,
+                            .renameat = f_renameat,
+                            .unlinkat = f_unlinkat,
+                            .mkdirat = f_mkdirat,
+                            .fstat = f_fstat,
+                            .fstatat = f_fstatat,
+                            .list = f_list,
+                            .space = f_space,
+                            .lock = f_lock};
+    f->under = under;
+    f->sys_errno = EIO;
+    f->ops = CRN_OP_ALL;
+}
+
+/* The environment's table: one a process by nature, as the environment is. */
+static struct crn_fs_faulty env_table;
+static int env_set;
+
+static void write_count(void)
+{
+    const char *path = getenv("CAIRN_FAULT_COUNT");
+    FILE *f = path != NULL ? fopen(path, "we") : NULL;
+
+    if (f == NULL)
+        return;
+    (void)fprintf(f, "%ld\n", atomic_load(&env_table.calls));
+    (void)fclose(f);
+}
+
+static unsigned parse_ops(const char *text)
+{
+    static const char *const names[] = {"open",   "close",  "read",  "write", "sync",
+                                        "rename", "unlink", "mkdir", "size"};
+    unsigned ops = 0;
+    size_t i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strstr(text, names[i]) != NULL)
+            ops |= 1U << i;
+    return ops != 0 ? ops : CRN_OP_ALL;
+}
+
+static void parse_env(void)
+{
+    static const char *const actions[] = {"fail", "short", "tear", "kill"};
+    const char *env = getenv("CAIRN_FAULT_FS");
+    char spec[256];
+    char *save = NULL;
+    char *item;
+    size_t i;
+
+    if (env == NULL || strlen(env) >= sizeof(spec))
+        return;
+    (void)strcpy(spec, env);
+    crn_fs_faulty_init(&env_table, crn_fs_posix());
+    for (item = strtok_r(spec, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
+        if (strncmp(item, "at=", 3) == 0)
+            env_table.at = strtol(item + 3, NULL, 10);
+        else if (strncmp(item, "errno=", 6) == 0)
+            env_table.sys_errno = (int)strtol(item + 6, NULL, 10);
+        else if (strncmp(item, "sticky=", 7) == 0)
+            env_table.sticky = item[7] == '1';
+        else if (strncmp(item, "ops=", 4) == 0)
+            env_table.ops = parse_ops(item + 4);
+        else if (strncmp(item, "action=", 7) == 0)
+            for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+                if (strcmp(item + 7, actions[i]) == 0)
+                    env_table.action = (enum crn_fault_action)i;
+    }
+    env_set = 1;
+    (void)atexit(write_count);
+}
+
+const struct crn_fs *crn_fs_faulty_from_env(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, parse_env);
+    return env_set ? &env_table.fs : NULL;
+}

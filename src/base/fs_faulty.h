@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A table of file operations that fails, tears or dies at the k-th call. */
+#ifndef CRN_FS_FAULTY_H
+#define CRN_FS_FAULTY_H
+
+#include <stdatomic.h>
+#include "base/fs.h"
+
+enum crn_fault_action {
+    CRN_FAULT_FAIL,  /* the call fails with the errno and does nothing */
+    CRN_FAULT_SHORT, /* a write or read moves half of its bytes and succeeds */
+    CRN_FAULT_TEAR,  /* a write moves half of its bytes, then the process is killed */
+    CRN_FAULT_KILL,  /* SIGKILL before the call */
+};
+
+enum crn_fault_op { /* which calls count */
+    CRN_OP_OPEN = 1 << 0,
+    CRN_OP_CLOSE = 1 << 1,
+    CRN_OP_READ = 1 << 2,
+    CRN_OP_WRITE = 1 << 3,
+    CRN_OP_SYNC = 1 << 4,
+    CRN_OP_RENAME = 1 << 5,
+    CRN_OP_UNLINK = 1 << 6,
+    CRN_OP_MKDIR = 1 << 7,
+    CRN_OP_SIZE = 1 << 8, /* ftruncate, fallocate */
+    CRN_OP_ALL = (1 << 9) - 1,
+};
+
+struct crn_fs_faulty {
+    struct crn_fs fs; /* first: the table handed out */
+    const struct crn_fs *under;
+    enum crn_fault_action action;
+    int sys_errno;
+    unsigned ops;            /* of crn_fault_op */
+    long at;                 /* the call that is hit, from 1; 0: none */
+    int sticky;              /* all later calls of these ops are hit too */
+    atomic_long calls;       /* counted so far; any thread */
+};
+
+/* The caller sets action, sys_errno, ops, at and sticky afterwards. */
+void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under);
+
+/* From $CAIRN_FAULT_FS = "at=17,action=fail|short|tear|kill,errno=28,ops=write+sync,sticky=1", once
+ * a process; NULL if it is not set. With action=kill and at=0 nothing is hit and the number of calls
+ * is written to the file named by $CAIRN_FAULT_COUNT at exit. */
+const struct crn_fs *crn_fs_faulty_from_env(void);
+
+#endif

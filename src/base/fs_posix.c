@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The file operations of a real system. Decides nothing; each entry is one call and -errno. */
+#include "base/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define UNUSED(x) ((void)(x))
+
+static int px_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
+{
+    int fd;
+
+    UNUSED(fs);
+    fd = openat(dfd, path, flags | O_CLOEXEC, mode);
+    return fd < 0 ? -errno : fd;
+}
+
+static int px_close(const struct crn_fs *fs, int fd)
+{
+    UNUSED(fs);
+    return close(fd) < 0 ? -errno : 0;
+}
+
+static ssize_t px_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
+{
+    ssize_t r;
+
+    UNUSED(fs);
+    r = pread(fd, buf, n, off);
+    return r < 0 ? -errno : r;
+}
+
+static ssize_t px_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    ssize_t r;
+
+    UNUSED(fs);
+    r = pwrite(fd, buf, n, off);
+    return r < 0 ? -errno : r;
+}
+
+static int px_fsync(const struct crn_fs *fs, int fd)
+{
+    UNUSED(fs);
+    return fsync(fd) < 0 ? -errno : 0;
+}
+
+static int px_ftruncate(const struct crn_fs *fs, int fd, off_t size)
+{
+    UNUSED(fs);
+    return ftruncate(fd, size) < 0 ? -errno : 0;
+}
+
+static int px_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
+{
+    UNUSED(fs);
+    return fallocate(fd, 0, off, bytes) < 0 ? -errno : 0;
+}
+
+static int px_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
+                       const char *to)
+{
+    UNUSED(fs);
+    return renameat(olddfd, from, newdfd, to) < 0 ? -errno : 0;
+}
+
+static int px_unlinkat(const struct crn_fs *fs, int dfd, const char *name, int flags)
+{
+    UNUSED(fs);
+    return unlinkat(dfd, name, flags) < 0 ? -errno : 0;
+}
+
+static int px_mkdirat(const struct crn_fs *fs, int dfd, const char *name, mode_t mode)
+{
+    UNUSED(fs);
+    return mkdirat(dfd, name, mode) < 0 ? -errno : 0;
+}
+
+static int px_fstat(const struct crn_fs *fs, int fd, struct stat *st)
+{
+    UNUSED(fs);
+    return fstat(fd, st) < 0 ? -errno : 0;
+}
+
+static int px_fstatat(const struct crn_fs *fs, int dfd, const char *name, struct stat *st)
+{
+    UNUSED(fs);
+    return fstatat(dfd, name, st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static int px_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg)
+{
+    struct dirent *de;
+    int fd;
+    int rc = 0;
+    DIR *dir;
+
+    UNUSED(fs);
+    /* A descriptor of its own: the stream moves the offset and closes it. */
+    fd = openat(dfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    dir = fdopendir(fd);
+    if (dir == NULL) {
+        rc = -errno;
+        (void)close(fd);
+        return rc;
+    }
+    for (;;) {
+        errno = 0;
+        de = readdir(dir);
+        if (de == NULL) {
+            rc = -errno;
+            break;
+        }
+        if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
+            continue;
+        rc = fn(arg, de->d_name);
+        if (rc != 0)
+            break;
+    }
+    (void)closedir(dir);
+    return rc;
+}
+
+static int px_space(const struct crn_fs *fs, int fd, uint64_t *ret_bytes)
+{
+    struct statvfs sv;
+
+    UNUSED(fs);
+    if (fstatvfs(fd, &sv) < 0)
+        return -errno;
+    *ret_bytes = (uint64_t)sv.f_bavail * sv.f_frsize;
+    return 0;
+}
+
+static int px_lock(const struct crn_fs *fs, int fd)
+{
+    struct flock lk = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    UNUSED(fs);
+    if (fcntl(fd, F_OFD_SETLK, &lk) == 0)
+        return 0;
+    if (errno == EACCES || errno == EAGAIN)
+        return -EAGAIN;
+    return -ENOTSUP;
+}
+
+static const struct crn_fs posix_table = {
+    .openat = px_openat,
+    .close = px_close,
+    .pread = px_pread,
+    .pwrite = px_pwrite,
+    .fsync = px_fsync,
+    .ftruncate = px_ftruncate,
+    .fallocate = px_fallocate,
+    .renameat = px_renameat,
+    .unlinkat = px_unlinkat,
+    .mkdirat = px_mkdirat,
+    .fstat = px_fstat,
+    .fstatat = px_fstatat,
+    .list = px_list,
+    .space = px_space,
+    .lock = px_lock,
+};
+
+const struct crn_fs *crn_fs_posix(void)
+{
+    return &posix_table;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
+                        struct crn_errinfo *ei)
+{
+    size_t i;
+
+    memset(p, 0, sizeof(*p));
+    if (blocks == 0 || block_bytes == 0 || blocks > SIZE_MAX / block_bytes)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "a pool of %zu blocks of %zu bytes", blocks,
+                        block_bytes);
+    p->free_list = calloc(blocks, sizeof(*p->free_list));
+    if (p->free_list == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a pool of %zu blocks", blocks);
+    p->memory = mmap(NULL, blocks * block_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (p->memory == MAP_FAILED) {
+        free(p->free_list);
+        p->free_list = NULL;
+        return crn_fail(ei, CAIRN_ENOMEM, errno,
+                        "%zu blocks of %zu bytes: lower the configuration keys blocks or "
+                        "block_bytes",
+                        blocks, block_bytes);
+    }
+    p->blocks = blocks;
+    p->block_bytes = block_bytes;
+    for (i = 0; i < blocks; i++)
+        p->free_list[i] = p->memory + (blocks - 1 - i) * block_bytes;
+    p->nfree = blocks;
+    crn_mutex_init(&p->mu, CRN_RANK_POOL);
+    crn_cond_init(&p->freed);
+    return CAIRN_OK;
+}
+
+void crn_pool_fini(struct crn_pool *p)
+{
+    if (p->free_list == NULL)
+        return;
+    assert(p->nfree == p->blocks);
+    (void)munmap(p->memory, p->blocks * p->block_bytes);
+    free(p->free_list);
+    p->free_list = NULL;
+    crn_cond_fini(&p->freed);
+    crn_mutex_fini(&p->mu);
+}
+
+static void *get_locked(struct crn_pool *p)
+{
+    size_t used;
+
+    p->nfree--;
+    used = p->blocks - p->nfree;
+    if (used > p->most_used)
+        p->most_used = used;
+    return p->free_list[p->nfree];
+}
+
+void *crn_pool_get(struct crn_pool *p)
+{
+    void *block;
+
+    crn_lock(&p->mu);
+    if (p->nfree == 0)
+        p->waits++;
+    while (p->nfree == 0)
+        crn_cond_wait(&p->freed, &p->mu);
+    block = get_locked(p);
+    crn_unlock(&p->mu);
+    return block;
+}
+
+void *crn_pool_try_get(struct crn_pool *p)
+{
+    void *block = NULL;
+
+    crn_lock(&p->mu);
+    if (p->nfree > 0)
+        block = get_locked(p);
+    crn_unlock(&p->mu);
+    return block;
+}
+
+void crn_pool_put(struct crn_pool *p, void *block)
+{
+    crn_lock(&p->mu);
+    p->free_list[p->nfree++] = block;
+    crn_cond_signal(&p->freed);
+    crn_unlock(&p->mu);
+}

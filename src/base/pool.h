@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The block pool: a fixed number of equal, page-aligned buffers, allocated and touched once. Taking
+ * one from an empty pool waits. The pool counts, so that a test can prove the bound. */
+#ifndef CRN_POOL_H
+#define CRN_POOL_H
+
+#include <stdint.h>
+#include "base/thread.h"
+
+struct crn_pool {
+    struct crn_mutex mu;
+    struct crn_cond freed;
+    unsigned char *memory; /* blocks x block_bytes */
+    size_t block_bytes;
+    size_t blocks;
+    void **free_list; /* stack of free blocks, blocks entries */
+    size_t nfree;
+    size_t most_used;  /* high-water mark */
+    uint64_t waits;    /* how often a taker had to wait */
+};
+
+CAIRN_CHECKED cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
+                                      struct crn_errinfo *ei);
+void crn_pool_fini(struct crn_pool *p); /* all blocks are back by then */
+void *crn_pool_get(struct crn_pool *p);
+void *crn_pool_try_get(struct crn_pool *p);
+void crn_pool_put(struct crn_pool *p, void *block);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <pthread.h>
+
+#include "base/pool.h"
+#include "base/queue.h"
+#include "base/test.h"
+
+static void *put_back(void *arg)
+{
+    void **pair = arg;
+
+    crn_pool_put(pair[0], pair[1]);
+    return NULL;
+}
+
+static void an_empty_pool_waits_and_counts(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_pool p;
+    pthread_t t;
+    void *a, *b, *pair[2];
+
+    (void)state;
+    assert_ok(crn_pool_init(&p, 2, 4096, ei));
+    a = crn_pool_get(&p);
+    b = crn_pool_get(&p);
+    assert_ptr_not_equal(a, b);
+    assert_null(crn_pool_try_get(&p));
+    pair[0] = &p;
+    pair[1] = a;
+    assert_int_equal(pthread_create(&t, NULL, put_back, pair), 0);
+    assert_ptr_equal(crn_pool_get(&p), a);
+    (void)pthread_join(t, NULL);
+    assert_int_equal(p.most_used, 2);
+    crn_pool_put(&p, a);
+    crn_pool_put(&p, b);
+    crn_pool_fini(&p);
+}
+
+static void a_closed_queue_hands_out_what_it_holds(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_queue q;
+    int x, y;
+
+    (void)state;
+    assert_ok(crn_queue_init(&q, 4, ei));
+    assert_int_equal(crn_queue_push(&q, &x), 0);
+    assert_int_equal(crn_queue_push(&q, &y), 0);
+    crn_queue_close(&q);
+    assert_int_equal(crn_queue_push(&q, &x), -1);
+    assert_ptr_equal(crn_queue_pop(&q), &x);
+    assert_ptr_equal(crn_queue_pop(&q), &y);
+    assert_null(crn_queue_pop(&q));
+    crn_queue_fini(&q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_pool_waits_and_counts),
+        cmocka_unit_test(a_closed_queue_hands_out_what_it_holds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Thin layer over pthreads. The rank check keeps, per thread, the ranks held, as a bit set. */
+#include "base/thread.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef NDEBUG
+static _Thread_local unsigned held[16]; /* by rank / 10, a count */
+#endif
+
+void crn_mutex_init(struct crn_mutex *m, enum crn_rank rank)
+{
+    (void)pthread_mutex_init(&m->m, NULL);
+    m->rank = rank;
+}
+
+void crn_mutex_fini(struct crn_mutex *m)
+{
+    (void)pthread_mutex_destroy(&m->m);
+}
+
+void crn_lock(struct crn_mutex *m)
+{
+#ifndef NDEBUG
+    unsigned i;
+
+    for (i = (unsigned)m->rank / 10; i < 16; i++)
+        assert(held[i] == 0 && "locks are taken upwards only");
+    held[(unsigned)m->rank / 10]++;
+#endif
+    (void)pthread_mutex_lock(&m->m);
+}
+
+void crn_unlock(struct crn_mutex *m)
+{
+    (void)pthread_mutex_unlock(&m->m);
+#ifndef NDEBUG
+    held[(unsigned)m->rank / 10]--;
+#endif
+}
+
+void crn_cond_init(struct crn_cond *c)
+{
+    pthread_condattr_t attr;
+
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&c->c, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
+void crn_cond_fini(struct crn_cond *c)
+{
+    (void)pthread_cond_destroy(&c->c);
+}
+
+void crn_cond_signal(struct crn_cond *c)
+{
+    (void)pthread_cond_signal(&c->c);
+}
+
+void crn_cond_broadcast(struct crn_cond *c)
+{
+    (void)pthread_cond_broadcast(&c->c);
+}
+
+void crn_cond_wait(struct crn_cond *c, struct crn_mutex *m)
+{
+    (void)pthread_cond_wait(&c->c, &m->m);
+}
+
+int crn_cond_wait_until(struct crn_cond *c, struct crn_mutex *m, int64_t deadline_ns)
+{
+    struct timespec ts = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
+
+    return pthread_cond_timedwait(&c->c, &m->m, &ts) == ETIMEDOUT;
+}
+
+cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg,
+                           struct crn_errinfo *ei)
+{
+    sigset_t all;
+    sigset_t old;
+    int r;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(ret, NULL, fn, arg);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r != 0)
+        return crn_fail(ei, CAIRN_ELIMIT, r, "start the thread '%s'", name);
+    (void)pthread_setname_np(*ret, name);
+    return CAIRN_OK;
+}
+
+void crn_thread_background(int nice)
+{
+    enum { WHO_PROCESS = 1, CLASS_BEST_EFFORT = 2, CLASS_SHIFT = 13, LOWEST = 7 };
+    id_t tid = (id_t)syscall(SYS_gettid);
+
+    if (nice == 0)
+        return;
+    (void)setpriority(PRIO_PROCESS, tid, nice);
+    (void)syscall(SYS_ioprio_set, WHO_PROCESS, tid, (CLASS_BEST_EFFORT << CLASS_SHIFT) | LOWEST);
+}
+
+int crn_cores(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        return CPU_COUNT(&set);
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bytes <-> structs of everything that Cairn keeps: shard descriptor, file index, trailer, manifest.
+ * Pure: no I/O. Decoders treat every byte as hostile. docs/format.md is the law: change it too. */
+#ifndef CRN_FORMAT_H
+#define CRN_FORMAT_H
+
+#include <stdint.h>
+#include "base/buf.h"
+#include "base/err.h"
+
+#define CRN_FORMAT_MAJOR 1
+#define CRN_FORMAT_MINOR 0
+
+/* Limits that the readers enforce. */
+#define CRN_MAX_RANKS    (1U << 24)
+#define CRN_MAX_FILES    (1U << 20)
+#define CRN_MAX_REGIONS  (1U << 20) /* of one shard */
+#define CRN_FILE_NAME    40         /* "data-0000.12", with the final 0 */
+#define CRN_TRAILER_SIZE 64
+#define CRN_MANIFEST_MAX ((size_t)1 << 30)
+
+/* Which capture data belongs to: the run (one session of one job) and the number of the checkpoint
+ * call in it. Unique for ever, also when a version is taken again. */
+struct crn_capture_id {
+    uint8_t run[16];
+    uint64_t seq;
+};
+int crn_capture_id_equal(const struct crn_capture_id *a, const struct crn_capture_id *b);
+#define CRN_RUN_HEX 33
+void crn_run_hex(const uint8_t run[16], char out[CRN_RUN_HEX]);
+
+enum crn_region_kind { CRN_REGION_MEMORY = 0, CRN_REGION_FILE = 1 };
+
+struct crn_region {
+    char name[CAIRN_MAX_NAME];
+    uint8_t kind;  /* enum crn_region_kind */
+    uint8_t type;  /* cairn_type; CAIRN_BYTES for files */
+    uint8_t ndims; /* 1 .. CAIRN_MAX_DIMS */
+    uint8_t is_global;
+    uint64_t dims[CAIRN_MAX_DIMS];
+    uint64_t global_dims[CAIRN_MAX_DIMS]; /* zero unless is_global */
+    uint64_t offset[CAIRN_MAX_DIMS];
+    uint64_t bytes; /* product of dims and the element size */
+};
+
+/* What one rank contributes. */
+struct crn_shard {
+    uint32_t rank;
+    uint32_t nregions;
+    struct crn_region *regions; /* owned */
+};
+
+/* A range of a region and where it lies in the data file. Checksums: one for each chunk_bytes of
+ * the range, counted from its start, at hashes[first_hash]. */
+struct crn_extent {
+    uint32_t shard;  /* index into the file's shards, not the rank */
+    uint32_t region; /* index into the shard's regions */
+    uint64_t offset; /* in the region */
+    uint64_t bytes;
+    uint64_t file_offset;
+    uint64_t first_hash;
+};
+
+/* The index of one data file. */
+struct crn_index {
+    struct crn_capture_id id;
+    char name[CAIRN_MAX_NAME];
+    int64_t version;
+    uint32_t file_no; /* 0 .. files-1 */
+    uint32_t files;
+    uint32_t ranks; /* of the whole checkpoint */
+    uint32_t nodes;
+    uint64_t created_ns;
+    uint64_t chunk_bytes;
+    uint32_t nshards;
+    struct crn_shard *shards; /* owned; ranks ascending */
+    uint64_t nextents;
+    struct crn_extent *extents; /* owned; sorted by shard, region, offset; they cover every region
+                                   exactly once */
+    uint64_t nhashes;
+    uint64_t *hashes; /* owned; XXH3-64 */
+};
+
+/* The last CRN_TRAILER_SIZE bytes of a data file. */
+struct crn_trailer {
+    uint64_t index_offset; /* data lies before it */
+    uint64_t index_bytes;
+    uint64_t index_hash; /* XXH3-64 of the encoded index */
+};
+
+struct crn_rank_range {
+    uint32_t first;
+    uint32_t count;
+};
+
+struct crn_manifest_file {
+    char name[CRN_FILE_NAME];
+    uint64_t bytes; /* whole file */
+    struct crn_trailer trailer;
+    uint32_t nranges;
+    struct crn_rank_range *ranges; /* owned; ascending: whose shards it holds */
+};
+
+struct crn_manifest {
+    struct crn_capture_id id;
+    char name[CAIRN_MAX_NAME];
+    char job[CAIRN_MAX_NAME];
+    int64_t version;
+    uint64_t created_ns;   /* capture */
+    uint64_t committed_ns;
+    uint64_t data_bytes;   /* of all regions */
+    uint32_t ranks;
+    uint32_t nodes;
+    uint32_t nfiles;
+    struct crn_manifest_file *files; /* owned; by file number */
+};
+
+/* Encoders append to buf; CAIRN_ENOMEM, or CAIRN_EINVAL for what the format cannot hold. */
+CAIRN_CHECKED cairn_err crn_shard_encode(const struct crn_shard *s, struct crn_buf *buf,
+                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf,
+                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_trailer_encode(const struct crn_trailer *t, struct crn_buf *buf,
+                                           struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_manifest_encode(const struct crn_manifest *m, struct crn_buf *buf,
+                                            struct crn_errinfo *ei);
+
+/* Decoders check magic, version, flags, checksum, limits and consistency before they allocate what
+ * the input asks for. CAIRN_EDAMAGED, or CAIRN_EFORMAT for a newer major version or unknown
+ * incompatible flags. On failure ret needs no free. what names the source in messages. */
+CAIRN_CHECKED cairn_err crn_shard_decode(const void *data, size_t len, const char *what,
+                                         struct crn_shard *ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_index_decode(const void *data, size_t len, const char *what,
+                                         struct crn_index *ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_trailer_decode(const void *data, uint64_t file_bytes, const char *what,
+                                           struct crn_trailer *ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_manifest_decode(const void *data, size_t len, const char *what,
+                                            struct crn_manifest *ret, struct crn_errinfo *ei);
+
+void crn_shard_free(struct crn_shard *s);
+void crn_index_free(struct crn_index *x);
+void crn_manifest_free(struct crn_manifest *m);
+
+/* Fills bytes, and checks type, dims and the place in the global array. */
+CAIRN_CHECKED cairn_err crn_region_check(struct crn_region *r, struct crn_errinfo *ei);
+/* Index of a region in a shard by name; -1 if there is none. */
+int64_t crn_shard_find(const struct crn_shard *s, const char *name);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A committed version, opened for reading: manifest -> index -> verified bytes. Every byte that it
+ * hands out has passed its chunk's checksum. Indexes are loaded when first needed and kept. One
+ * thread at a time, except crn_version_check_file, which any number of threads may call on one
+ * version at once after crn_version_load_all. */
+#ifndef CRN_RESTART_VERSION_H
+#define CRN_RESTART_VERSION_H
+
+#include "store/store.h"
+
+struct crn_version; /* opaque */
+
+CAIRN_CHECKED cairn_err crn_version_open(const struct crn_store *st, const char *name,
+                                         int64_t version, struct crn_version **ret,
+                                         struct crn_errinfo *ei);
+void crn_version_close(struct crn_version *v); /* NULL is fine */
+const struct crn_manifest *crn_version_manifest(const struct crn_version *v);
+
+/* A node-local data file of the same capture: shards that it holds are read from it first, and from
+ * the persistent file where it fails. Takes dfd/file as it is now; CAIRN_EMISMATCH if it is of
+ * another capture. */
+CAIRN_CHECKED cairn_err crn_version_add_copy(struct crn_version *v, int dfd, const char *file,
+                                             struct crn_errinfo *ei);
+
+CAIRN_CHECKED cairn_err crn_version_load_all(struct crn_version *v, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_version_index(struct crn_version *v, uint32_t file_no,
+                                          const struct crn_index **ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_version_shard(struct crn_version *v, uint32_t rank,
+                                          const struct crn_shard **ret, struct crn_errinfo *ei);
+
+/* Reads bytes [offset, offset+bytes) of a region. Chunks are read whole and verified; the error
+ * names version, rank, region and file offset. */
+CAIRN_CHECKED cairn_err crn_version_read(struct crn_version *v, uint32_t rank, uint32_t region,
+                                         uint64_t offset, uint64_t bytes, void *dst,
+                                         struct crn_errinfo *ei);
+/* Reads the block dims at offset of the global array of this name, from whatever blocks were
+ * stored. want->type, ndims, dims, global_dims and offset must be set (is_global). CAIRN_EMISMATCH
+ * if type or global shape differ, or some element was stored by no rank. */
+CAIRN_CHECKED cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region *want,
+                                               void *dst, struct crn_errinfo *ei);
+
+/* Verification. fn is called for each bad place (rank, region name, text) and after every chunk with
+ * the bytes checked so far; both may be NULL. CAIRN_EDAMAGED if anything was bad. */
+struct crn_check_events {
+    void (*bad)(void *arg, uint32_t rank, const char *region, const char *text);
+    void (*progress)(void *arg, uint64_t bytes);
+    void *arg;
+};
+CAIRN_CHECKED cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
+                                               const struct crn_check_events *ev,
+                                               struct crn_errinfo *ei);
+/* The shard of one rank. */
+CAIRN_CHECKED cairn_err crn_version_check_rank(struct crn_version *v, uint32_t rank,
+                                               const struct crn_check_events *ev,
+                                               struct crn_errinfo *ei);
+
+#endif

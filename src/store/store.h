@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The persistent side: names, versions, data files, manifests. publish.c is the only place that
+ * says "durable"; catalog.c reads what is there; retention.c and sweep.c remove.
+ *
+ *     <root>/<name>/.writer                 who writes this name now (locked while he lives)
+ *     <root>/<name>/<version>/data-0000     first attempt; data-0000.1 when the version is taken again
+ *     <root>/<name>/<version>/manifest      the version exists if and only if this is there, whole
+ *     <root>/<name>/<version>/pin, bad      marks; bad names the capture it speaks of
+ *
+ * No locks inside: a store is used by one thread at a time; several stores may be open on one root. */
+#ifndef CRN_STORE_H
+#define CRN_STORE_H
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "format/format.h"
+
+struct crn_store {
+    const struct crn_fs *fs;
+    int dfd;    /* the root directory */
+    char *path; /* owned; for messages */
+};
+
+/* create makes the directory (0700 below what exists); otherwise a missing one is CAIRN_ENOENT. */
+CAIRN_CHECKED cairn_err crn_store_open(const struct crn_fs *fs, const char *path, int create,
+                                       struct crn_store *ret, struct crn_errinfo *ei);
+void crn_store_close(struct crn_store *st);
+
+/* Takes the writer's lock of a name for this run until the descriptor is closed. CAIRN_EBUSY names
+ * who has it. Where the file system has no locks it succeeds and *ret_fd is -1. */
+CAIRN_CHECKED cairn_err crn_store_lock_name(const struct crn_store *st, const char *name,
+                                            const char *who, int *ret_fd, struct crn_errinfo *ei);
+
+/* Writing a version. ------------------------------------------------------------------------------ */
+
+/* Makes <name>/<version> and creates a new data file in it, never an existing one: data-0003, else
+ * data-0003.1, ... The names are durable when the manifest is. */
+CAIRN_CHECKED cairn_err crn_store_create_data(const struct crn_store *st, const char *name,
+                                              int64_t version, uint32_t file_no,
+                                              char ret_file[CRN_FILE_NAME], int *ret_fd,
+                                              struct crn_errinfo *ei);
+/* Appends index and trailer behind data_bytes of data, fsyncs and closes fd (always). ret describes
+ * the file for the manifest. On failure the file is debris. */
+CAIRN_CHECKED cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *file,
+                                              uint64_t data_end, const struct crn_index *index,
+                                              struct crn_manifest_file *ret,
+                                              struct crn_errinfo *ei);
+/* The commit: fsync of the version's directory, manifest by write-new + fsync + rename + fsync.
+ * CAIRN_OK means durable and visible. Idempotent. */
+CAIRN_CHECKED cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifest *m,
+                                          struct crn_errinfo *ei);
+/* For drain: if the directory holds a whole data file of every file number of this capture, composes
+ * and publishes the manifest. *ret_missing: how many files are still missing (0: published). */
+CAIRN_CHECKED cairn_err crn_store_try_publish(const struct crn_store *st, const char *name,
+                                              int64_t version, const struct crn_capture_id *id,
+                                              const char *job, uint32_t *ret_missing,
+                                              struct crn_errinfo *ei);
+/* Describes a whole data file from its trailer and index, as the manifest would. */
+CAIRN_CHECKED cairn_err crn_store_describe_data(const struct crn_store *st, const char *name,
+                                                int64_t version, const char *file,
+                                                struct crn_manifest_file *ret,
+                                                struct crn_index *ret_index,
+                                                struct crn_errinfo *ei);
+/* Removes a data file that will not be published, and the directory if it is empty then. */
+CAIRN_CHECKED cairn_err crn_store_discard_data(const struct crn_store *st, const char *name,
+                                               int64_t version, const char *file,
+                                               struct crn_errinfo *ei);
+
+/* Reading. ----------------------------------------------------------------------------------------- */
+
+enum crn_version_state {
+    CRN_VERSION_OK,       /* manifest whole, all files there with the right size */
+    CRN_VERSION_DAMAGED,  /* manifest there, but it or a file is not whole */
+    CRN_VERSION_REJECTED, /* marked as bad */
+    CRN_VERSION_PARTIAL,  /* no manifest: being written, or debris */
+};
+const char *crn_version_state_name(enum crn_version_state state);
+
+struct crn_version_entry {
+    int64_t version;
+    enum crn_version_state state;
+    int is_pinned;
+    char why[200]; /* for the states that are not OK */
+    /* From the manifest; zero where it cannot be read. */
+    struct crn_capture_id id;
+    char job[CAIRN_MAX_NAME];
+    uint64_t created_ns, committed_ns;
+    uint64_t data_bytes, file_bytes;
+    uint32_t ranks, nodes, files;
+};
+struct crn_catalog {
+    struct crn_version_entry *v; /* ascending by version */
+    size_t n;
+};
+
+CAIRN_CHECKED cairn_err crn_store_names(const struct crn_store *st, struct crn_names *ret,
+                                        struct crn_errinfo *ei);
+/* What is there of a name; CAIRN_ENOENT if the name is not known. Cheap: reads manifests and sizes,
+ * no data. */
+CAIRN_CHECKED cairn_err crn_store_catalog(const struct crn_store *st, const char *name,
+                                          struct crn_catalog *ret, struct crn_errinfo *ei);
+void crn_catalog_free(struct crn_catalog *c);
+CAIRN_CHECKED cairn_err crn_store_manifest(const struct crn_store *st, const char *name,
+                                           int64_t version, struct crn_manifest *ret,
+                                           struct crn_errinfo *ei);
+/* Descriptor of the version's directory. */
+CAIRN_CHECKED cairn_err crn_store_version_dir(const struct crn_store *st, const char *name,
+                                              int64_t version, int *ret_dfd,
+                                              struct crn_errinfo *ei);
+
+/* Marks. -------------------------------------------------------------------------------------------- */
+
+CAIRN_CHECKED cairn_err crn_store_pin(const struct crn_store *st, const char *name, int64_t version,
+                                      int pin, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_store_reject(const struct crn_store *st, const char *name,
+                                         int64_t version, const char *reason,
+                                         struct crn_errinfo *ei);
+
+/* Removing. ----------------------------------------------------------------------------------------- */
+
+/* Crash-safe: the manifest goes first, durably; the rest is debris from then on. A pinned version is
+ * CAIRN_EBUSY. */
+CAIRN_CHECKED cairn_err crn_store_remove(const struct crn_store *st, const char *name,
+                                         int64_t version, struct crn_errinfo *ei);
+
+/* Which versions a policy lets go. Pure. Marks retire[i]; never the newest OK one, never pinned
+ * ones; only OK versions count towards keep_last. Damaged and rejected ones go when keep_last newer
+ * OK ones exist. */
+void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
+                        unsigned char *retire);
+CAIRN_CHECKED cairn_err crn_store_retain(const struct crn_store *st, const char *name,
+                                         uint64_t keep_last, uint64_t keep_every,
+                                         uint32_t *ret_removed, struct crn_errinfo *ei);
+
+/* Debris: temporary files, data files that no manifest names, directories without a manifest. A name
+ * whose writer lives is left alone (busy), as is anything that is not provably Cairn's. A whole data
+ * file of an uncommitted capture may still be completed by a drain: it goes only when a newer version
+ * is committed, or it is older than min_age_ns, or force. held_fd: the writer's lock of this name
+ * that the caller has, or -1. */
+struct crn_sweep_result {
+    uint32_t files, dirs;
+    uint64_t bytes;
+    int busy;
+    uint32_t kept; /* whole data files left for a drain */
+};
+CAIRN_CHECKED cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held_fd,
+                                        int64_t min_age_ns, int force, int dry_run,
+                                        const struct crn_clock *clock,
+                                        struct crn_sweep_result *ret, struct crn_errinfo *ei);
+
+#endif
