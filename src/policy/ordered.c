@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* First come, first served; everybody stands still until it is his turn. */
+#include "policy/policy.h"
+
+static void score(const struct crn_io_queue *q, double *ret_score)
+{
+    size_t i;
+
+    for (i = 0; i < q->n; i++)
+        ret_score[i] = q->req[i].since_s;
+}
+
+const struct crn_policy crn_policy_ordered = {
+    .name = "ordered",
+    .summary = "first come, first served; jobs stand still while they wait",
+    .is_exclusive = 1,
+    .is_blocking = 1,
+    .score = score,
+};
