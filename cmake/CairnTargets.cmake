@@ -5,7 +5,8 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 add_library(cairn_flags INTERFACE)
-target_compile_definitions(cairn_flags INTERFACE _GNU_SOURCE $<$<BOOL:${CAIRN_FAULTS}>:CRN_FAULTS>)
+target_compile_definitions(cairn_flags INTERFACE _GNU_SOURCE
+    $<$<BOOL:${CAIRN_FAULTS}>:CRN_FAULTS>)
 target_include_directories(cairn_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(cairn_flags INTERFACE
     -Wall -Wextra -Wshadow -Wconversion -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes
@@ -34,6 +35,7 @@ function(cairn_unit_tests folder)
         set(target unit_${folder}_${name})
         add_executable(${target} ${file})
         target_link_libraries(${target} PRIVATE cairn_testing cairn_flags cairn_deps PkgConfig::cmocka)
+        target_compile_definitions(${target} PRIVATE CRN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
         add_test(NAME ${folder}/${name} COMMAND ${target})
         set_tests_properties(${folder}/${name} PROPERTIES LABELS unit TIMEOUT 120)
     endforeach()

@@ -26,6 +26,7 @@ struct crn_name_config {
     uint64_t keep_every;     /* and every m-th version for ever; 0: none */
     uint64_t keep_local;     /* versions kept on the node-local disk after the flush */
     uint64_t period_ns;      /* advice: fixed period; 0: Young/Daly */
+    uint64_t is_set;         /* overrides: bit i if field i was given for this name */
 };
 
 struct crn_config {
@@ -53,9 +54,9 @@ struct crn_config {
     uint64_t max_overhead_percent;
     uint64_t wall_limit_ns; /* of the allocation, from session open; 0: none */
     uint64_t wall_margin_ns;
-    char stop_signals[64]; /* "USR1,TERM" */
-    uint64_t log_level;    /* enum crn_log_level */
-    struct crn_name_config names; /* defaults for every name */
+    char stop_signals[64];             /* "USR1,TERM" */
+    uint64_t log_level;                /* enum crn_log_level */
+    struct crn_name_config names;      /* defaults for every name */
     struct crn_name_config *overrides; /* owned */
     size_t noverrides;
 };
@@ -72,7 +73,8 @@ CAIRN_CHECKED cairn_err crn_config_text(struct crn_config *cfg, const char *text
 CAIRN_CHECKED cairn_err crn_config_set(struct crn_config *cfg, const char *key, const char *value,
                                        const char *what, struct crn_errinfo *ei);
 /* Every CAIRN_<KEY> in the environment. A CAIRN_ variable that is no key fails (with the nearest
- * name), except CAIRN_CONFIG and the CAIRN_FAULT_* and CAIRN_TEST_* ones of the tests. */
+ * name), except CAIRN_CONFIG, what build and module systems set (CAIRN_ROOT, CAIRN_DIR, CAIRN_HOME,
+ * CAIRN_PREFIX), and the CAIRN_FAULT_* and CAIRN_TEST_* ones of the tests. */
 CAIRN_CHECKED cairn_err crn_config_env(struct crn_config *cfg, char *const *environment,
                                        struct crn_errinfo *ei);
 /* What a session does: defaults, file (or $CAIRN_CONFIG), environment, settings, then checks that
@@ -80,7 +82,8 @@ CAIRN_CHECKED cairn_err crn_config_env(struct crn_config *cfg, char *const *envi
 CAIRN_CHECKED cairn_err crn_config_load(struct crn_config *cfg, const char *file,
                                         const char *const *settings, struct crn_errinfo *ei);
 
-/* The settings of a checkpoint name: its override or the defaults. */
+/* The settings of a checkpoint name: its override or the defaults. What an override does not set
+ * follows the defaults; what it sets wins over CAIRN_ variables, which speak of every name. */
 const struct crn_name_config *crn_config_name(const struct crn_config *cfg, const char *name);
 
 /* For `cairn config`, docs and tests: the keys in order. */
@@ -92,7 +95,7 @@ struct crn_key {
     uint64_t min, max;         /* numbers; for text max is the size of the field */
     const char *const *values; /* enum: spellings, NULL at the end */
     const char *help;
-    size_t offset;             /* in crn_config, or in crn_name_config if per_name */
+    size_t offset; /* in crn_config, or in crn_name_config if per_name */
     int per_name;
 };
 const struct crn_key *crn_config_keys(size_t *ret_n);
@@ -102,11 +105,17 @@ void crn_config_format(const struct crn_config *cfg, const struct crn_key *key, 
 /* The whole configuration as an INI text that crn_config_text reads back; how the client tells the
  * service and a dead job its drain. Writes to out; 0, or -1 if the stream fails. */
 int crn_config_dump(const struct crn_config *cfg, FILE *out, int with_help);
+/* docs/config.md. */
+int crn_config_doc(FILE *out);
+/* The signals of stop_signals; at most max, CAIRN_ECONFIG for an unknown name. */
+CAIRN_CHECKED cairn_err crn_parse_signals(const char *text, int *ret, size_t max, size_t *ret_n,
+                                          struct crn_errinfo *ei);
 
 /* "64M", "1.5G", "4096", "auto" (0) -> bytes; "90", "90s", "15m", "2h", "250ms" -> ns. */
 CAIRN_CHECKED cairn_err crn_parse_bytes(const char *text, uint64_t *ret, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_parse_time(const char *text, uint64_t *ret_ns, struct crn_errinfo *ei);
 void crn_format_bytes(uint64_t bytes, char *buf, size_t size); /* exact: "64M", "1000" */
+void crn_format_time(uint64_t ns, char *buf, size_t size);     /* exact: "15m", "250ms" */
 void crn_human_bytes(uint64_t bytes, char *buf, size_t size);  /* for people: "1.5 GiB" */
 void crn_human_time(double seconds, char *buf, size_t size);   /* for people: "350 ms" */
 /* Valid checkpoint name: [A-Za-z0-9_.-]+, not beginning with '.', shorter than CAIRN_MAX_NAME. */

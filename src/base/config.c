@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decides what a configuration is: how values are checked, which source wins, what must fit
+ * together. Knows keys through their table only. */
+#include "base/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/config_impl.h"
+
+#define FAR 4 /* a name that needs more edits than this is no suggestion */
+
+/* Edits (insert, delete, replace a letter) from a to b; cap + 1 if more than cap. */
+static size_t edits(const char *a, const char *b, size_t cap)
+{
+    size_t row[64];
+    size_t nb = strlen(b);
+    size_t i, j;
+
+    if (nb >= sizeof(row) / sizeof(row[0]))
+        return cap + 1;
+    for (j = 0; j <= nb; j++)
+        row[j] = j;
+    for (i = 1; a[i - 1] != '\0'; i++) {
+        size_t corner = row[0];
+
+        row[0] = i;
+        for (j = 1; j <= nb; j++) {
+            size_t replaced = corner + (a[i - 1] != b[j - 1]);
+            size_t other = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+
+            corner = row[j];
+            row[j] = replaced < other ? replaced : other;
+        }
+    }
+    return row[nb] > cap ? cap + 1 : row[nb];
+}
+
+static const char *nearest(const char *name)
+{
+    const char *best = NULL;
+    size_t least = FAR + 1;
+    size_t i, n;
+    const struct crn_key *keys = crn_config_keys(&n);
+
+    for (i = 0; i < n; i++) {
+        size_t d = edits(name, keys[i].name, FAR);
+
+        if (d < least && d < strlen(name)) {
+            least = d;
+            best = keys[i].name;
+        }
+    }
+    return best;
+}
+
+static const struct crn_key *find_key(const char *name)
+{
+    size_t i, n;
+    const struct crn_key *keys = crn_config_keys(&n);
+
+    for (i = 0; i < n; i++)
+        if (strcasecmp(keys[i].name, name) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+static cairn_err unknown(const char *key, const char *what, struct crn_errinfo *ei)
+{
+    const char *near = nearest(key);
+
+    if (near != NULL)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "%s: unknown key '%s'; did you mean '%s'?", what, key,
+                        near);
+    return crn_fail(ei, CAIRN_ECONFIG, 0, "%s: unknown key '%s'; `cairn config --doc` lists them",
+                    what, key);
+}
+
+/* Values. ----------------------------------------------------------------------------------------- */
+
+static cairn_err parse_number(const struct crn_key *key, const char *text, uint64_t *ret,
+                              struct crn_errinfo *ei)
+{
+    if (key->type == CRN_KEY_TIME)
+        return crn_parse_time(text, ret, ei);
+    if (strcmp(text, "auto") == 0 && strcmp(key->def, "auto") != 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'auto' is not possible");
+    if (key->type == CRN_KEY_U64 && strspn(text, "0123456789") != strlen(text) &&
+        strcmp(text, "auto") != 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is no number", text);
+    return crn_parse_bytes(text, ret, ei);
+}
+
+static void format_number(const struct crn_key *key, uint64_t value, char *buf, size_t size)
+{
+    if (value == 0 && strcmp(key->def, "auto") == 0)
+        (void)snprintf(buf, size, "auto");
+    else if (key->type == CRN_KEY_TIME)
+        crn_format_time(value, buf, size);
+    else if (key->type == CRN_KEY_BYTES)
+        crn_format_bytes(value, buf, size);
+    else
+        (void)snprintf(buf, size, "%" PRIu64, value);
+}
+
+void crn_key_range(const struct crn_key *key, char *buf, size_t size)
+{
+    char min[32], max[32];
+
+    format_number(key, key->min, min, sizeof(min));
+    format_number(key, key->max, max, sizeof(max));
+    (void)snprintf(buf, size, "%s .. %s", min, max);
+}
+
+static cairn_err set_number(const struct crn_key *key, const char *text, uint64_t *field,
+                            struct crn_errinfo *ei)
+{
+    char range[80];
+    uint64_t value;
+    cairn_err rc;
+
+    rc = parse_number(key, text, &value, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (value < key->min || value > key->max) {
+        crn_key_range(key, range, sizeof(range));
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is out of range; allowed is %s", text, range);
+    }
+    *field = value;
+    return CAIRN_OK;
+}
+
+static cairn_err set_enum(const struct crn_key *key, const char *text, uint64_t *field,
+                          struct crn_errinfo *ei)
+{
+    char all[128] = "";
+    uint64_t i;
+
+    for (i = 0; key->values[i] != NULL; i++) {
+        size_t used = strlen(all);
+
+        if (strcasecmp(key->values[i], text) == 0) {
+            *field = i;
+            return CAIRN_OK;
+        }
+        (void)snprintf(all + used, sizeof(all) - used, "%s%s", i > 0 ? ", " : "", key->values[i]);
+    }
+    return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is none of: %s", text, all);
+}
+
+/* What an INI line can carry, so that a dump can always be read back. */
+static cairn_err set_text(const struct crn_key *key, const char *text, char *field,
+                          struct crn_errinfo *ei)
+{
+    size_t n = strlen(text);
+    size_t i;
+
+    if (n >= key->max)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%.20s...' is longer than %" PRIu64 " bytes", text,
+                        key->max - 1);
+    for (i = 0; i < n; i++)
+        if (iscntrl((unsigned char)text[i]))
+            return crn_fail(ei, CAIRN_ECONFIG, 0, "control characters are not allowed");
+    if (n > 0 && (text[0] == ' ' || text[n - 1] == ' ' || text[0] == ';' || strstr(text, " ;")))
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "'%s' begins or ends with a blank, or holds a blank before ';'", text);
+    memcpy(field, text, n + 1);
+    return CAIRN_OK;
+}
+
+cairn_err crn_key_set(const struct crn_key *key, void *base, const char *text,
+                      struct crn_errinfo *ei)
+{
+    char *field = (char *)base + key->offset;
+
+    switch (key->type) {
+    case CRN_KEY_TEXT:
+        return set_text(key, text, field, ei);
+    case CRN_KEY_ENUM:
+        return set_enum(key, text, (uint64_t *)(void *)field, ei);
+    case CRN_KEY_U64:
+    case CRN_KEY_BYTES:
+    case CRN_KEY_TIME:
+        break;
+    }
+    return set_number(key, text, (uint64_t *)(void *)field, ei);
+}
+
+void crn_key_format(const struct crn_key *key, const void *base, char *buf, size_t size)
+{
+    const char *field = (const char *)base + key->offset;
+    uint64_t value;
+
+    if (key->type == CRN_KEY_TEXT) {
+        (void)snprintf(buf, size, "%s", field);
+        return;
+    }
+    memcpy(&value, field, sizeof(value));
+    if (key->type == CRN_KEY_ENUM)
+        (void)snprintf(buf, size, "%s", key->values[value]);
+    else
+        format_number(key, value, buf, size);
+}
+
+void crn_config_format(const struct crn_config *cfg, const struct crn_key *key, char *buf,
+                       size_t size)
+{
+    crn_key_format(key, key->per_name ? (const void *)&cfg->names : cfg, buf, size);
+}
+
+/* Names. ------------------------------------------------------------------------------------------ */
+
+uint64_t crn_key_bit(const struct crn_key *key)
+{
+    return UINT64_C(1) << ((key->offset - offsetof(struct crn_name_config, on_failure)) /
+                           sizeof(uint64_t));
+}
+
+/* Overrides that do not set the key follow the default. */
+static void follow_default(struct crn_config *cfg, const struct crn_key *key)
+{
+    size_t i;
+
+    for (i = 0; i < cfg->noverrides; i++)
+        if ((cfg->overrides[i].is_set & crn_key_bit(key)) == 0)
+            memcpy((char *)&cfg->overrides[i] + key->offset, (char *)&cfg->names + key->offset,
+                   sizeof(uint64_t));
+}
+
+static struct crn_name_config *find_override(const struct crn_config *cfg, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < cfg->noverrides; i++)
+        if (strcmp(cfg->overrides[i].name, name) == 0)
+            return &cfg->overrides[i];
+    return NULL;
+}
+
+static cairn_err add_override(struct crn_config *cfg, const char *name,
+                              struct crn_name_config **ret, struct crn_errinfo *ei)
+{
+    struct crn_name_config *grown;
+    cairn_err rc;
+
+    rc = crn_check_name("checkpoint name", name, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    grown = realloc(cfg->overrides, (cfg->noverrides + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the settings of '%s'", name);
+    cfg->overrides = grown;
+    *ret = &grown[cfg->noverrides++];
+    **ret = cfg->names;
+    (void)snprintf((*ret)->name, sizeof((*ret)->name), "%s", name);
+    return CAIRN_OK;
+}
+
+const struct crn_name_config *crn_config_name(const struct crn_config *cfg, const char *name)
+{
+    const struct crn_name_config *found = find_override(cfg, name);
+
+    return found != NULL ? found : &cfg->names;
+}
+
+cairn_err crn_config_set_for(struct crn_config *cfg, const char *name, const char *key_name,
+                             const char *value, const char *what, struct crn_errinfo *ei)
+{
+    const struct crn_key *key = find_key(key_name);
+    struct crn_name_config *o = find_override(cfg, name);
+    cairn_err rc = CAIRN_OK;
+
+    if (key == NULL)
+        return unknown(key_name, what, ei);
+    if (!key->per_name)
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "%s: '%s' is the same for all checkpoints; it belongs in [cairn]", what,
+                        key->name);
+    if (o == NULL)
+        rc = add_override(cfg, name, &o, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_key_set(key, o, value, ei);
+    if (rc != CAIRN_OK)
+        return crn_err_context(ei, rc, "%s: %s", what, key->name);
+    o->is_set |= crn_key_bit(key);
+    return CAIRN_OK;
+}
+
+/* Sources. ---------------------------------------------------------------------------------------- */
+
+cairn_err crn_config_set(struct crn_config *cfg, const char *key_name, const char *value,
+                         const char *what, struct crn_errinfo *ei)
+{
+    const struct crn_key *key = find_key(key_name);
+    cairn_err rc;
+
+    if (key == NULL)
+        return unknown(key_name, what, ei);
+    rc = crn_key_set(key, key->per_name ? (void *)&cfg->names : cfg, value, ei);
+    if (rc != CAIRN_OK)
+        return crn_err_context(ei, rc, "%s: %s", what, key->name);
+    if (key->per_name)
+        follow_default(cfg, key);
+    return CAIRN_OK;
+}
+
+void crn_config_defaults(struct crn_config *cfg)
+{
+    size_t i, n;
+    const struct crn_key *keys = crn_config_keys(&n);
+
+    memset(cfg, 0, sizeof(*cfg));
+    for (i = 0; i < n; i++)
+        if (crn_config_set(cfg, keys[i].name, keys[i].def, "default", NULL) != CAIRN_OK)
+            cfg->log_level = UINT64_MAX; /* a bug in the table; the unit test sees it */
+}
+
+void crn_config_fini(struct crn_config *cfg)
+{
+    free(cfg->overrides);
+    cfg->overrides = NULL;
+    cfg->noverrides = 0;
+}
+
+static int is_foreign_variable(const char *key)
+{
+    static const char *const names[] = {"CONFIG", "ROOT", "DIR", "HOME", "PREFIX"};
+    size_t i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(key, names[i]) == 0)
+            return 1;
+    return strncmp(key, "FAULT_", 6) == 0 || strncmp(key, "TEST_", 5) == 0;
+}
+
+cairn_err crn_config_env(struct crn_config *cfg, char *const *environment, struct crn_errinfo *ei)
+{
+    char key[80];
+    char what[96];
+
+    for (; environment != NULL && *environment != NULL; environment++) {
+        const char *equals = strchr(*environment, '=');
+        size_t n, i;
+        cairn_err rc;
+
+        if (strncmp(*environment, "CAIRN_", 6) != 0 || equals == NULL)
+            continue;
+        n = (size_t)(equals - *environment) - 6;
+        if (n >= sizeof(key))
+            n = sizeof(key) - 1;
+        memcpy(key, *environment + 6, n);
+        key[n] = '\0';
+        if (is_foreign_variable(key))
+            continue;
+        (void)snprintf(what, sizeof(what), "variable CAIRN_%s", key);
+        for (i = 0; i < n; i++)
+            key[i] = (char)tolower((unsigned char)key[i]);
+        rc = crn_config_set(cfg, key, equals + 1, what, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+    }
+    return CAIRN_OK;
+}
+
+static cairn_err apply_settings(struct crn_config *cfg, const char *const *settings,
+                                struct crn_errinfo *ei)
+{
+    char key[80];
+
+    for (; settings != NULL && *settings != NULL; settings++) {
+        const char *equals = strchr(*settings, '=');
+        cairn_err rc;
+
+        if (equals == NULL || (size_t)(equals - *settings) >= sizeof(key))
+            return crn_fail(ei, CAIRN_ECONFIG, 0, "setting '%s' is not key=value", *settings);
+        memcpy(key, *settings, (size_t)(equals - *settings));
+        key[equals - *settings] = '\0';
+        rc = crn_config_set(cfg, key, equals + 1, "setting", ei);
+        if (rc != CAIRN_OK)
+            return rc;
+    }
+    return CAIRN_OK;
+}
+
+/* Loading. ---------------------------------------------------------------------------------------- */
+
+/* So that a path means the same after a chdir and in the service. */
+static cairn_err make_absolute(char *path, const char *key, struct crn_errinfo *ei)
+{
+    char cwd[CRN_PATH_MAX];
+    char full[2 * CRN_PATH_MAX];
+
+    if (path[0] == '\0' || path[0] == '/')
+        return CAIRN_OK;
+    if (getcwd(cwd, sizeof(cwd)) == NULL)
+        return crn_fail_errno(ei, errno, "%s: the current directory", key);
+    if (snprintf(full, sizeof(full), "%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, path) >=
+        CRN_PATH_MAX)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "%s: '%s' is too long", key, full);
+    memcpy(path, full, strlen(full) + 1);
+    return CAIRN_OK;
+}
+
+static void default_job(struct crn_config *cfg)
+{
+    static const char *const variables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"};
+    size_t i;
+
+    for (i = 0; cfg->job[0] == '\0' && i < sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *value = getenv(variables[i]);
+
+        if (value != NULL && crn_config_set(cfg, "job", value, variables[i], NULL) != CAIRN_OK)
+            continue; /* no reason to fail: it is shown to people only */
+    }
+}
+
+static cairn_err check_together(const struct crn_config *cfg, struct crn_errinfo *ei)
+{
+    int signals[16];
+    size_t n;
+
+    if (cfg->persistent[0] == '\0')
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "persistent: a directory is needed");
+    if ((cfg->align_bytes & (cfg->align_bytes - 1)) != 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "align_bytes must be a power of two");
+    if (cfg->block_bytes % cfg->align_bytes != 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "block_bytes must be a multiple of align_bytes");
+    if (cfg->block_bytes % cfg->chunk_bytes != 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "block_bytes must be a multiple of chunk_bytes");
+    if (cfg->arena_full == CRN_FULL_SPILL && cfg->local[0] == '\0')
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "arena_full = spill needs a node-local directory: set local");
+    return crn_parse_signals(cfg->stop_signals, signals, sizeof(signals) / sizeof(signals[0]), &n,
+                             ei);
+}
+
+static cairn_err load(struct crn_config *cfg, const char *file, const char *const *settings,
+                      struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+
+    if (file == NULL)
+        file = getenv("CAIRN_CONFIG");
+    if (file != NULL && file[0] != '\0')
+        rc = crn_config_file(cfg, file, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_config_env(cfg, environ, ei);
+    if (rc == CAIRN_OK)
+        rc = apply_settings(cfg, settings, ei);
+    if (rc == CAIRN_OK)
+        rc = make_absolute(cfg->persistent, "persistent", ei);
+    if (rc == CAIRN_OK)
+        rc = make_absolute(cfg->local, "local", ei);
+    if (rc == CAIRN_OK)
+        rc = make_absolute(cfg->run_dir, "run_dir", ei);
+    if (rc == CAIRN_OK)
+        rc = make_absolute(cfg->shm_dir, "shm_dir", ei);
+    if (rc == CAIRN_OK)
+        rc = check_together(cfg, ei);
+    return rc;
+}
+
+cairn_err crn_config_load(struct crn_config *cfg, const char *file, const char *const *settings,
+                          struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    crn_config_defaults(cfg);
+    rc = load(cfg, file, settings, ei);
+    if (rc != CAIRN_OK) {
+        crn_config_fini(cfg);
+        return rc;
+    }
+    default_job(cfg);
+    return CAIRN_OK;
+}

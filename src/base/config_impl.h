@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the configuration share among themselves. */
+#ifndef CRN_CONFIG_IMPL_H
+#define CRN_CONFIG_IMPL_H
+
+#include "base/config.h"
+
+/* base is the crn_config, or the crn_name_config for keys per name. */
+CAIRN_CHECKED cairn_err crn_key_set(const struct crn_key *key, void *base, const char *text,
+                                    struct crn_errinfo *ei);
+void crn_key_format(const struct crn_key *key, const void *base, char *buf, size_t size);
+void crn_key_range(const struct crn_key *key, char *buf, size_t size);
+/* The key's bit in crn_name_config.is_set. */
+uint64_t crn_key_bit(const struct crn_key *key);
+/* A key of section [checkpoint name]. */
+CAIRN_CHECKED cairn_err crn_config_set_for(struct crn_config *cfg, const char *name,
+                                           const char *key_name, const char *value,
+                                           const char *what, struct crn_errinfo *ei);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one table of keys. A new key is a field in config.h and a row here; parser, environment, dump,
+ * `cairn config` and docs/config.md follow. */
+#include "base/config.h"
+
+static const char *const service_values[] = {"embedded", "daemon", NULL};
+static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
+static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
+static const char *const log_values[] = {"error", "warn", "info", "debug", "trace", NULL};
+
+#define K              ((uint64_t)1 << 10)
+#define M              ((uint64_t)1 << 20)
+#define G              ((uint64_t)1 << 30)
+#define T              ((uint64_t)1 << 40)
+#define MS             UINT64_C(1000000)
+#define SEC            (1000 * MS)
+#define DAY            (86400 * SEC)
+
+#define AT(field)      offsetof(struct crn_config, field), 0
+#define AT_NAME(field) offsetof(struct crn_name_config, field), 1
+#define SIZE(field)    sizeof(((struct crn_config *)0)->field)
+
+static const struct crn_key keys[] = {
+    /* Places. */
+    {"persistent", CRN_KEY_TEXT, "cairn-checkpoints", 0, SIZE(persistent), NULL,
+     "Directory on the parallel file system where checkpoints are committed.", AT(persistent)},
+    {"local", CRN_KEY_TEXT, "", 0, SIZE(local), NULL,
+     "Directory on a disk of the node, for spill and local copies. Empty: none.", AT(local)},
+    {"shm_dir", CRN_KEY_TEXT, "/dev/shm", 0, SIZE(shm_dir), NULL,
+     "Memory file system for the arenas.", AT(shm_dir)},
+    {"run_dir", CRN_KEY_TEXT, "", 0, SIZE(run_dir), NULL,
+     "Private directory for sockets and run files. Empty: $XDG_RUNTIME_DIR/cairn, else "
+     "/tmp/cairn-UID.",
+     AT(run_dir)},
+    {"job", CRN_KEY_TEXT, "", 0, SIZE(job), NULL,
+     "Name of the job, shown by the tools. Empty: from SLURM_JOB_ID, PBS_JOBID or LSB_JOBID.",
+     AT(job)},
+
+    /* Nodes and service. */
+    {"service", CRN_KEY_ENUM, "embedded", 0, 0, service_values,
+     "Who flushes: a thread in one rank of each node, or the daemon cairnd.", AT(service)},
+    {"ranks_per_node", CRN_KEY_U64, "auto", 0, 1 << 20, NULL,
+     "Ranks that share a node service. auto: those on the same host.", AT(ranks_per_node)},
+
+    /* Capture. */
+    {"arena_bytes", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
+     "Shared memory of each rank that holds captured checkpoints. auto: sized at the first "
+     "checkpoint.",
+     AT(arena_bytes)},
+    {"arena_full", CRN_KEY_ENUM, "wait", 0, 0, full_values,
+     "When the arena is full: wait for a flush, spill to the local directory, or drop the "
+     "oldest version that is not flushed yet.",
+     AT(arena_full)},
+    {"copy_threads", CRN_KEY_U64, "auto", 0, 256, NULL,
+     "Threads that copy a large region. auto: by the cores that are free.", AT(copy_threads)},
+    {"copy_split_bytes", CRN_KEY_BYTES, "4M", 64 * K, 1024 * T, NULL,
+     "Regions from this size on are copied by several threads.", AT(copy_split_bytes)},
+
+    /* Flush. */
+    {"block_bytes", CRN_KEY_BYTES, "64M", 4 * K, 16 * G, NULL,
+     "Size of a block: the unit of buffers and writes.", AT(block_bytes)},
+    {"blocks", CRN_KEY_U64, "4", 1, 4096, NULL, "Blocks in the pool of each node.", AT(blocks)},
+    {"chunk_bytes", CRN_KEY_BYTES, "1M", 512, 1 * G, NULL,
+     "Unit of checksums. Must divide block_bytes.", AT(chunk_bytes)},
+    {"align_bytes", CRN_KEY_BYTES, "4K", 512, 64 * M, NULL,
+     "Alignment of blocks in the data files: a power of two that divides block_bytes.",
+     AT(align_bytes)},
+    {"writers", CRN_KEY_U64, "2", 1, 64, NULL, "Writer threads of each node.", AT(writers)},
+    {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
+     AT(nice)},
+    {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
+     "Left free on the persistent directory: a flush that would go below waits for room.",
+     AT(free_reserve_bytes)},
+
+    /* Deadlines. */
+    {"wait_timeout", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,
+     "How long waits without a timeout of their own last.", AT(wait_timeout_ns)},
+    {"commit_timeout", CRN_KEY_TIME, "10m", 10 * MS, 366 * DAY, NULL,
+     "A version whose nodes do not finish within this time of each other has failed.",
+     AT(commit_timeout_ns)},
+
+    /* Advice. */
+    {"mtbf", CRN_KEY_TIME, "1d", 1 * SEC, 36600 * DAY, NULL,
+     "Mean time between failures of the allocation, for the Young/Daly interval.", AT(mtbf_ns)},
+    {"max_overhead_percent", CRN_KEY_U64, "10", 0, 100, NULL,
+     "Advice never spends more than this share of the time on checkpoints. 0: no cap.",
+     AT(max_overhead_percent)},
+    {"wall_limit", CRN_KEY_TIME, "0", 0, 3660 * DAY, NULL,
+     "Length of the allocation, counted from the opening of the session. 0: unknown.",
+     AT(wall_limit_ns)},
+    {"wall_margin", CRN_KEY_TIME, "5m", 0, 366 * DAY, NULL,
+     "How long before wall_limit the advice is to checkpoint and stop.", AT(wall_margin_ns)},
+    {"stop_signals", CRN_KEY_TEXT, "", 0, SIZE(stop_signals), NULL,
+     "Signals that mean \"checkpoint and stop\", such as USR1,TERM. Empty: none is caught.",
+     AT(stop_signals)},
+
+    {"log_level", CRN_KEY_ENUM, "warn", 0, 0, log_values, "What is told on standard error.",
+     AT(log_level)},
+
+    /* May differ by checkpoint name. */
+    {"on_failure", CRN_KEY_ENUM, "strict", 0, 0, failure_values,
+     "What a failed flush does: the next checkpoint reports it and captures nothing; it is "
+     "tried again first; or the run goes on and it is only reported.",
+     AT_NAME(on_failure)},
+    {"retries", CRN_KEY_U64, "3", 0, 1000, NULL,
+     "With on_failure = retry: how often a flush is tried again.", AT_NAME(retries)},
+    {"retry_delay", CRN_KEY_TIME, "1s", 0, 1 * DAY, NULL,
+     "Wait before the first retry; doubles each time.", AT_NAME(retry_delay_ns)},
+    {"keep_last", CRN_KEY_U64, "0", 0, UINT64_C(1) << 40, NULL,
+     "Versions kept on the file system. 0: all.", AT_NAME(keep_last)},
+    {"keep_every", CRN_KEY_U64, "0", 0, UINT64_C(1) << 40, NULL,
+     "Versions divisible by this number are kept for ever. 0: none.", AT_NAME(keep_every)},
+    {"keep_local", CRN_KEY_U64, "1", 0, UINT64_C(1) << 40, NULL,
+     "Versions kept in the local directory after the flush.", AT_NAME(keep_local)},
+    {"period", CRN_KEY_TIME, "0", 0, 366 * DAY, NULL,
+     "Advice: fixed time between checkpoints. 0: Young/Daly.", AT_NAME(period_ns)},
+};
+
+const struct crn_key *crn_config_keys(size_t *ret_n)
+{
+    *ret_n = sizeof(keys) / sizeof(keys[0]);
+    return keys;
+}

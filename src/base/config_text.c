@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads INI text through libinih, and keeps its corners away from users: it cuts lines at 200 bytes
+ * and section names at 50, takes an indented line for a continuation, and goes on after an error.
+ * The reader below hands it clean lines, long values as continuations, and remembers the place. */
+#include "base/config.h"
+
+#include <fcntl.h>
+#include <ini.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config_impl.h"
+#include "base/fs.h"
+
+#define FILE_MAX ((size_t)1 << 20)
+#define BLANKS   " \t\r\f\v"
+
+struct parse {
+    struct crn_config *cfg;
+    const char *what;
+    const char *next;  /* unread text */
+    const char *piece; /* rest of a line that is handed out in pieces; NULL: none */
+    size_t piece_len;
+    int line;         /* of the line in hand */
+    int is_continued; /* the piece in libinih's hands continues the value */
+    char section[CAIRN_MAX_NAME + 32];
+    char key[64];
+    char value[2 * CRN_PATH_MAX];
+    int key_line; /* where key began; 0: none */
+    cairn_err rc;
+    struct crn_errinfo *ei;
+};
+
+static void fail(struct parse *p, int line, const char *text)
+{
+    if (p->rc == CAIRN_OK)
+        p->rc = crn_fail(p->ei, CAIRN_ECONFIG, 0, "%s:%d: %s", p->what, line, text);
+}
+
+/* The section decides whom a key is for. */
+static void apply(struct parse *p)
+{
+    static const char prefix[] = "checkpoint ";
+    char where[256];
+    const char *name;
+
+    if (p->key_line == 0 || p->rc != CAIRN_OK)
+        return;
+    (void)snprintf(where, sizeof(where), "%s:%d", p->what, p->key_line);
+    if (p->section[0] == '\0' || strcmp(p->section, "cairn") == 0) {
+        p->rc = crn_config_set(p->cfg, p->key, p->value, where, p->ei);
+    } else if (strncmp(p->section, prefix, sizeof(prefix) - 1) == 0) {
+        name = p->section + sizeof(prefix) - 1;
+        name += strspn(name, BLANKS);
+        p->rc = crn_config_set_for(p->cfg, name, p->key, p->value, where, p->ei);
+    } else {
+        fail(p, p->key_line, "unknown section; known are [cairn] and [checkpoint NAME]");
+    }
+    p->key_line = 0;
+}
+
+/* libinih's handler: a pair, or the next piece of its value. Non-zero means success to libinih. */
+static int on_pair(void *user, const char *section, const char *name, const char *value)
+{
+    struct parse *p = user;
+    size_t used;
+
+    (void)section; /* cut at 50 bytes; p->section is whole */
+    if (!p->is_continued) {
+        apply(p);
+        (void)snprintf(p->key, sizeof(p->key), "%s", name);
+        p->value[0] = '\0';
+        p->key_line = p->line;
+    }
+    used = strlen(p->value);
+    if ((size_t)snprintf(p->value + used, sizeof(p->value) - used, "%s", value) >=
+        sizeof(p->value) - used)
+        fail(p, p->line, "the value is too long");
+    return 1;
+}
+
+static void enter_section(struct parse *p, const char *line, size_t len)
+{
+    const char *end = memchr(line, ']', len);
+
+    apply(p);
+    if (end == NULL || (size_t)(end - line) > sizeof(p->section)) {
+        fail(p, p->line, "the section is not [cairn] or [checkpoint NAME]");
+        return;
+    }
+    memcpy(p->section, line + 1, (size_t)(end - line) - 1);
+    p->section[end - line - 1] = '\0';
+}
+
+/* Takes a piece of at most room bytes; cut where libinih would neither trim nor see a comment. */
+static size_t take_piece(struct parse *p, size_t room)
+{
+    static const char avoid[] = BLANKS ";#";
+    size_t n = p->piece_len;
+
+    if (n > room) {
+        for (n = room; n > 1 && (strchr(avoid, p->piece[n]) || strchr(avoid, p->piece[n - 1]));)
+            n--;
+    }
+    return n;
+}
+
+/* Looks at the next line: trims it, drops its comment, notes sections. */
+static void next_line(struct parse *p)
+{
+    const char *line = p->next;
+    size_t len = strcspn(line, "\n");
+    size_t i;
+
+    p->next += len + (line[len] == '\n');
+    p->line++;
+    p->is_continued = 0;
+    for (; len > 0 && strchr(BLANKS, *line) != NULL; len--)
+        line++;
+    for (i = 1; i < len; i++)
+        if (line[i] == ';' && strchr(BLANKS, line[i - 1]) != NULL)
+            len = i;
+    while (len > 0 && strchr(BLANKS, line[len - 1]) != NULL)
+        len--;
+    if (len > 0 && (*line == ';' || *line == '#'))
+        len = 0;
+    if (len > 0 && *line == '[')
+        enter_section(p, line, len);
+    else if (len > 0 && memchr(line, '=', len) == NULL && memchr(line, ':', len) == NULL)
+        fail(p, p->line, "expected key = value");
+    p->piece = line;
+    p->piece_len = len;
+}
+
+/* libinih's fgets. */
+static char *read_line(char *str, int num, void *stream)
+{
+    struct parse *p = stream;
+    size_t indent = 0;
+    size_t n;
+
+    if (p->rc != CAIRN_OK)
+        return NULL;
+    if (p->piece != NULL) {
+        p->is_continued = 1;
+        indent = 1;
+    } else if (*p->next == '\0') {
+        return NULL;
+    } else {
+        next_line(p);
+    }
+    n = take_piece(p, (size_t)num - 3);
+    str[0] = ' ';
+    memcpy(str + indent, p->piece, n);
+    memcpy(str + indent + n, "\n", 2);
+    p->piece_len -= n;
+    p->piece = p->piece_len > 0 ? p->piece + n : NULL;
+    return str;
+}
+
+cairn_err crn_config_text(struct crn_config *cfg, const char *text, const char *what,
+                          struct crn_errinfo *ei)
+{
+    struct parse p = {.cfg = cfg, .what = what, .next = text, .ei = ei};
+    int bad;
+
+    if (strncmp(text, "\xEF\xBB\xBF", 3) == 0)
+        p.next += 3;
+    bad = ini_parse_stream(read_line, &p, on_pair, &p);
+    apply(&p);
+    if (bad != 0)
+        fail(&p, p.line, "not an INI file");
+    return p.rc;
+}
+
+cairn_err crn_config_file(struct crn_config *cfg, const char *path, struct crn_errinfo *ei)
+{
+    char *real = realpath(path, NULL); /* crn_fs_read_file follows no links */
+    void *text;
+    size_t len;
+    cairn_err rc;
+
+    rc = crn_fs_read_file(crn_fs_posix(), AT_FDCWD, real != NULL ? real : path, FILE_MAX, &text,
+                          &len, ei);
+    free(real);
+    if (rc != CAIRN_OK)
+        return crn_err_context(ei, rc, "configuration file");
+    if (strlen(text) != len)
+        rc = crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is not a text file", path);
+    else
+        rc = crn_config_text(cfg, text, path, ei);
+    free(text);
+    return rc;
+}
