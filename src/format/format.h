@@ -17,6 +17,8 @@
 #define CRN_MAX_REGIONS  (1U << 20) /* of one shard */
 #define CRN_FILE_NAME    40         /* "data-0000.12", with the final 0 */
 #define CRN_TRAILER_SIZE 64
+#define CRN_CHUNK_MAX    ((uint64_t)1 << 30)
+#define CRN_INDEX_MAX    ((uint64_t)1 << 40)
 #define CRN_MANIFEST_MAX ((size_t)1 << 30)
 
 /* Which capture data belongs to: the run (one session of one job) and the number of the checkpoint
@@ -106,9 +108,9 @@ struct crn_manifest {
     char name[CAIRN_MAX_NAME];
     char job[CAIRN_MAX_NAME];
     int64_t version;
-    uint64_t created_ns;   /* capture */
+    uint64_t created_ns; /* capture */
     uint64_t committed_ns;
-    uint64_t data_bytes;   /* of all regions */
+    uint64_t data_bytes; /* of all regions */
     uint32_t ranks;
     uint32_t nodes;
     uint32_t nfiles;
@@ -143,7 +145,14 @@ void crn_manifest_free(struct crn_manifest *m);
 
 /* Fills bytes, and checks type, dims and the place in the global array. */
 CAIRN_CHECKED cairn_err crn_region_check(struct crn_region *r, struct crn_errinfo *ei);
-/* Index of a region in a shard by name; -1 if there is none. */
-int64_t crn_shard_find(const struct crn_shard *s, const char *name);
+/* Index of a region in a shard; -1 if there is none. Memory and files have names of their own. */
+int64_t crn_shard_find(const struct crn_shard *s, enum crn_region_kind kind, const char *name);
+
+/* Names in a store. A checkpoint name is [A-Za-z0-9_.-]+ and does not begin with '.'. */
+int crn_name_is_valid(const char *name);
+/* "data-0003", or "data-0003.2" for the third attempt. Parsing takes what making gives, nothing
+ * else: 0, or -1. */
+void crn_data_name(uint32_t file_no, uint32_t attempt, char ret[CRN_FILE_NAME]);
+int crn_data_name_parse(const char *name, uint32_t *ret_file_no, uint32_t *ret_attempt);
 
 #endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The index of a data file: which range of which region lies where, and its checksums. Decides what
+ * a consistent index is, for writers and readers alike: the extents cover every region exactly
+ * once. Where they lie in the file is checked by the reader, who knows the file.
+ * docs/format.md, section 4. */
+#include "format/object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARD_MIN    8  /* bytes of an encoded shard without regions */
+#define EXTENT_BYTES 40 /* of every encoded extent */
+
+static const struct crn_object_kind index_kind = {"CRNINDEX", "index"};
+
+void crn_index_free(struct crn_index *x)
+{
+    uint32_t i;
+
+    for (i = 0; x->shards != NULL && i < x->nshards; i++)
+        crn_shard_free(&x->shards[i]);
+    free(x->shards);
+    free(x->extents);
+    free(x->hashes);
+    memset(x, 0, sizeof(*x));
+}
+
+static const char *head_fault(const struct crn_index *x)
+{
+    uint32_t i;
+
+    if (!crn_name_is_valid(x->name))
+        return "the checkpoint's name is not valid";
+    if (x->version < 0)
+        return "the version is negative";
+    if (x->files > CRN_MAX_FILES || x->file_no >= x->files)
+        return "the file number is out of range";
+    if (x->ranks < 1 || x->ranks > CRN_MAX_RANKS || x->nodes > x->ranks || x->nshards > x->ranks)
+        return "the number of ranks, nodes or shards is out of range";
+    if (x->chunk_bytes < 1 || x->chunk_bytes > CRN_CHUNK_MAX)
+        return "the chunk size is out of range";
+    for (i = 0; i < x->nshards; i++)
+        if (x->shards[i].rank >= x->ranks || (i > 0 && x->shards[i].rank <= x->shards[i - 1].rank))
+            return "the ranks are not ascending or out of range";
+    return NULL;
+}
+
+/* Walks shards, regions and extents side by side. */
+static const char *extents_fault(const struct crn_index *x)
+{
+    const struct crn_extent *e = x->extents;
+    const struct crn_extent *end = x->extents + x->nextents;
+    uint64_t hashes = 0;
+    uint32_t s, r;
+
+    for (s = 0; s < x->nshards; s++) {
+        for (r = 0; r < x->shards[s].nregions; r++) {
+            uint64_t bytes = x->shards[s].regions[r].bytes;
+            uint64_t covered = 0;
+
+            for (; covered < bytes; e++) {
+                uint64_t n;
+
+                if (e == end || e->shard != s || e->region != r || e->offset != covered)
+                    return "the extents do not cover every region in order";
+                if (e->bytes == 0 || e->bytes > bytes - covered)
+                    return "an extent is empty or reaches beyond its region";
+                if (e->file_offset > (uint64_t)INT64_MAX - e->bytes)
+                    return "an extent lies beyond any file";
+                n = (e->bytes - 1) / x->chunk_bytes + 1;
+                if (n > x->nhashes || e->first_hash > x->nhashes - n)
+                    return "an extent's checksums are not there";
+                hashes += n;
+                if (hashes > x->nhashes)
+                    return "checksums are used twice";
+                covered += e->bytes;
+            }
+        }
+    }
+    if (e != end || hashes != x->nhashes)
+        return "there are extents or checksums of no region";
+    return NULL;
+}
+
+static cairn_err check(const struct crn_index *x, const char *what, cairn_err code,
+                       struct crn_errinfo *ei)
+{
+    const char *fault = head_fault(x);
+
+    if (fault == NULL)
+        fault = extents_fault(x);
+    if (fault != NULL)
+        return crn_fail(ei, code, 0, "%s: %s", what, fault);
+    return CAIRN_OK;
+}
+
+cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struct crn_errinfo *ei)
+{
+    static const char what[] = "encode an index";
+    cairn_err rc = CAIRN_OK;
+    size_t at;
+    uint64_t i;
+
+    for (i = 0; i < x->nshards && rc == CAIRN_OK; i++)
+        rc = crn_shard_check(&x->shards[i], what, CAIRN_EINVAL, ei);
+    if (rc == CAIRN_OK)
+        rc = check(x, what, CAIRN_EINVAL, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+
+    at = crn_object_begin(&index_kind, buf);
+    crn_capture_id_put(&x->id, buf);
+    crn_buf_str(buf, x->name);
+    crn_buf_u64(buf, (uint64_t)x->version);
+    crn_buf_u32(buf, x->file_no);
+    crn_buf_u32(buf, x->files);
+    crn_buf_u32(buf, x->ranks);
+    crn_buf_u32(buf, x->nodes);
+    crn_buf_u64(buf, x->created_ns);
+    crn_buf_u64(buf, x->chunk_bytes);
+    crn_buf_u32(buf, x->nshards);
+    crn_buf_u64(buf, x->nextents);
+    crn_buf_u64(buf, x->nhashes);
+    for (i = 0; i < x->nshards; i++)
+        crn_shard_put(&x->shards[i], buf);
+    for (i = 0; i < x->nextents; i++) {
+        const struct crn_extent *e = &x->extents[i];
+
+        crn_buf_u32(buf, e->shard);
+        crn_buf_u32(buf, e->region);
+        crn_buf_u64(buf, e->offset);
+        crn_buf_u64(buf, e->bytes);
+        crn_buf_u64(buf, e->file_offset);
+        crn_buf_u64(buf, e->first_hash);
+    }
+    for (i = 0; i < x->nhashes; i++)
+        crn_buf_u64(buf, x->hashes[i]);
+    return crn_object_end(&index_kind, at, buf, ei);
+}
+
+/* All counts together must fit into what is left, before anything is allocated for them. */
+static int counts_fit(const struct crn_index *x, size_t left)
+{
+    if (x->nshards > left / SHARD_MIN)
+        return 0;
+    left -= x->nshards * (size_t)SHARD_MIN;
+    if (x->nextents > left / EXTENT_BYTES)
+        return 0;
+    left -= x->nextents * EXTENT_BYTES;
+    return x->nhashes <= left / sizeof(uint64_t);
+}
+
+static cairn_err take_head(struct crn_view *v, const char *what, struct crn_index *x,
+                           struct crn_errinfo *ei)
+{
+    crn_capture_id_take(v, &x->id);
+    crn_view_str(v, x->name, sizeof(x->name));
+    x->version = (int64_t)crn_view_u64(v);
+    x->file_no = crn_view_u32(v);
+    x->files = crn_view_u32(v);
+    x->ranks = crn_view_u32(v);
+    x->nodes = crn_view_u32(v);
+    x->created_ns = crn_view_u64(v);
+    x->chunk_bytes = crn_view_u64(v);
+    x->nshards = crn_view_u32(v);
+    x->nextents = crn_view_u64(v);
+    x->nhashes = crn_view_u64(v);
+    if (v->failed || !counts_fit(x, crn_view_left(v)))
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the index is cut off", what);
+    x->shards = calloc((size_t)x->nshards + 1, sizeof(*x->shards));
+    x->extents = calloc(x->nextents + 1, sizeof(*x->extents));
+    x->hashes = calloc(x->nhashes + 1, sizeof(*x->hashes));
+    if (x->shards == NULL || x->extents == NULL || x->hashes == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "%s: no memory for an index of %zu bytes", what,
+                        v->len);
+    return CAIRN_OK;
+}
+
+static void take_extent(struct crn_view *v, struct crn_extent *e)
+{
+    e->shard = crn_view_u32(v);
+    e->region = crn_view_u32(v);
+    e->offset = crn_view_u64(v);
+    e->bytes = crn_view_u64(v);
+    e->file_offset = crn_view_u64(v);
+    e->first_hash = crn_view_u64(v);
+}
+
+cairn_err crn_index_decode(const void *data, size_t len, const char *what, struct crn_index *ret,
+                           struct crn_errinfo *ei)
+{
+    struct crn_index x = {0};
+    struct crn_view body;
+    cairn_err rc;
+    uint64_t i;
+
+    rc = crn_object_open(&index_kind, data, len, what, &body, ei);
+    if (rc == CAIRN_OK)
+        rc = take_head(&body, what, &x, ei);
+    for (i = 0; rc == CAIRN_OK && i < x.nshards; i++)
+        rc = crn_shard_take(&body, what, &x.shards[i], ei);
+    for (i = 0; rc == CAIRN_OK && i < x.nextents && !body.failed; i++)
+        take_extent(&body, &x.extents[i]);
+    for (i = 0; rc == CAIRN_OK && i < x.nhashes && !body.failed; i++)
+        x.hashes[i] = crn_view_u64(&body);
+    if (rc == CAIRN_OK)
+        rc = crn_object_close(&index_kind, data, &body, what, ei);
+    if (rc == CAIRN_OK)
+        rc = check(&x, what, CAIRN_EDAMAGED, ei);
+    if (rc != CAIRN_OK) {
+        crn_index_free(&x);
+        return rc;
+    }
+    *ret = x;
+    return CAIRN_OK;
+}

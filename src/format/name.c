@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names that are part of the format: checkpoints, data files, captures. What comes from a manifest
+ * or a directory is used as a file name only after it passed here. */
+#include "format/format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int crn_name_is_valid(const char *name)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    size_t n = strnlen(name, CAIRN_MAX_NAME);
+
+    return n > 0 && n < CAIRN_MAX_NAME && name[0] != '.' && strspn(name, allowed) == n;
+}
+
+void crn_data_name(uint32_t file_no, uint32_t attempt, char ret[CRN_FILE_NAME])
+{
+    if (attempt == 0)
+        (void)snprintf(ret, CRN_FILE_NAME, "data-%04u", (unsigned)file_no);
+    else
+        (void)snprintf(ret, CRN_FILE_NAME, "data-%04u.%u", (unsigned)file_no, (unsigned)attempt);
+}
+
+int crn_data_name_parse(const char *name, uint32_t *ret_file_no, uint32_t *ret_attempt)
+{
+    char again[CRN_FILE_NAME];
+    unsigned long file_no;
+    unsigned long attempt = 0;
+    char *end;
+
+    if (strncmp(name, "data-", 5) != 0 || strnlen(name, CRN_FILE_NAME) >= CRN_FILE_NAME)
+        return -1;
+    file_no = strtoul(name + 5, &end, 10);
+    if (*end == '.')
+        attempt = strtoul(end + 1, &end, 10);
+    if (file_no >= CRN_MAX_FILES || attempt > UINT32_MAX)
+        return -1;
+    /* Signs, spaces and leading zeros that strtoul takes do not come out again. */
+    crn_data_name((uint32_t)file_no, (uint32_t)attempt, again);
+    if (strcmp(name, again) != 0)
+        return -1;
+    *ret_file_no = (uint32_t)file_no;
+    *ret_attempt = (uint32_t)attempt;
+    return 0;
+}
+
+int crn_capture_id_equal(const struct crn_capture_id *a, const struct crn_capture_id *b)
+{
+    return memcmp(a->run, b->run, sizeof(a->run)) == 0 && a->seq == b->seq;
+}
+
+void crn_run_hex(const uint8_t run[16], char out[CRN_RUN_HEX])
+{
+    int i;
+
+    for (i = 0; i < 16; i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", run[i]);
+}
