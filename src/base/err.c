@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Decides how errors are recorded: one record per request, first writer wins, texts carry the
  * system's reason. Relies on nothing. */
+#define CRN_ERR_C
 #include "base/err.h"
 
 #include <errno.h>

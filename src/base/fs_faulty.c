@@ -218,7 +218,7 @@ static void parse_env(void)
 
     if (env == NULL || strlen(env) >= sizeof(spec))
         return;
-    (void)strcpy(spec, env);
+    memcpy(spec, env, strlen(env) + 1);
     crn_fs_faulty_init(&env_table, crn_fs_posix());
     for (item = strtok_r(spec, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
         if (strncmp(item, "at=", 3) == 0)

@@ -33,13 +33,12 @@ static void replace_survives_a_failure_at_every_call(void **state)
     test_dir_make(dir, sizeof(dir));
     dfd = open(dir, O_RDONLY | O_DIRECTORY);
     for (k = 1;; k++) {
-        struct crn_errinfo info = {0}, *ei = &info;
-        struct crn_errinfo read_info = {0};
+        struct crn_errinfo info = {0};
+        struct crn_errinfo read_info = {0}, *ei = &read_info;
         cairn_err rc;
         void *buf;
         size_t len;
 
-        ei = &read_info;
         assert_ok(crn_file_replace(crn_fs_posix(), dfd, "f", "old", 3, ei));
         crn_fs_faulty_init(&f, crn_fs_posix());
         f.at = k;
