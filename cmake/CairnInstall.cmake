@@ -1,0 +1,37 @@
+# What `cmake --install` puts where: libraries, headers, CMake package, pkg-config files, manual.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cairn)
+set(config_dir ${PROJECT_BINARY_DIR}/package)
+
+install(FILES include/cairn/cairn.h include/cairn/cairn_errors.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cairn)
+install(TARGETS cairn EXPORT cairnTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS cairn_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT cairnTargets NAMESPACE cairn:: DESTINATION ${package_dir})
+if(TARGET cairn_mpi)
+    install(FILES include/cairn/cairn_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cairn)
+    install(TARGETS cairn_mpi EXPORT cairnMpiTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS cairn_mpi_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(EXPORT cairnMpiTargets NAMESPACE cairn:: DESTINATION ${package_dir})
+endif()
+
+configure_package_config_file(cmake/cairnConfig.cmake.in ${config_dir}/cairnConfig.cmake
+    INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${config_dir}/cairnConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES ${config_dir}/cairnConfig.cmake ${config_dir}/cairnConfigVersion.cmake
+    DESTINATION ${package_dir})
+
+# The pkg-config files find their prefix from where they lie, so that a tree can be moved.
+file(RELATIVE_PATH cairn_up
+    ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" cairn_up "${cairn_up}")
+set(pc_files cairn)
+if(TARGET cairn_mpi)
+    list(APPEND pc_files cairn_mpi)
+endif()
+foreach(pc ${pc_files})
+    configure_file(cmake/${pc}.pc.in ${config_dir}/${pc}.pc @ONLY)
+    install(FILES ${config_dir}/${pc}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -1,0 +1,44 @@
+# The libraries: libcairn (shared and static) from the folders' objects, libcairn_mpi on top.
+get_property(objects GLOBAL PROPERTY cairn_objects)
+
+# What a consumer sees of a library: the public headers, and nothing of how it is built.
+function(cairn_public_headers)
+    foreach(lib ${ARGN})
+        target_include_directories(${lib} INTERFACE
+            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    endforeach()
+endfunction()
+
+# Version script, soname, and no symbol left open (a sanitizer's runtime comes with the program).
+function(cairn_shared lib map)
+    target_link_libraries(${lib} PRIVATE
+        $<BUILD_INTERFACE:cairn_flags> $<BUILD_INTERFACE:cairn_deps>)
+    target_link_options(${lib} PRIVATE -Wl,--version-script=${map}
+        $<$<NOT:$<BOOL:${CAIRN_SANITIZE}>>:-Wl,-z,defs>)
+    set_target_properties(${lib} PROPERTIES LINK_DEPENDS ${map}
+        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+endfunction()
+
+add_library(cairn SHARED ${objects})
+cairn_shared(cairn ${CMAKE_CURRENT_SOURCE_DIR}/libcairn.map)
+add_library(cairn::cairn ALIAS cairn)
+add_library(cairn_static STATIC ${objects})
+target_link_libraries(cairn_static INTERFACE cairn_flags cairn_deps)
+set_target_properties(cairn_static PROPERTIES OUTPUT_NAME cairn)
+add_library(cairn_testing ALIAS cairn_static) # unit tests see the internals
+cairn_public_headers(cairn cairn_static)
+
+if(cairn_have_MPI AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/client/open_mpi.c)
+    set(mpi_sources comm/comm_mpi.c client/open_mpi.c)
+    # The error record is plain data; its few functions are linked in rather than exported.
+    add_library(cairn_mpi SHARED ${mpi_sources} base/err.c)
+    cairn_shared(cairn_mpi ${CMAKE_CURRENT_SOURCE_DIR}/libcairn_mpi.map)
+    target_link_libraries(cairn_mpi PUBLIC cairn MPI::MPI_C)
+    set_target_properties(cairn_mpi PROPERTIES EXPORT_NAME mpi)
+    add_library(cairn::mpi ALIAS cairn_mpi)
+    add_library(cairn_mpi_static STATIC ${mpi_sources})
+    target_link_libraries(cairn_mpi_static PUBLIC cairn_static MPI::MPI_C)
+    set_target_properties(cairn_mpi_static PROPERTIES OUTPUT_NAME cairn_mpi)
+    cairn_public_headers(cairn_mpi cairn_mpi_static)
+endif()
