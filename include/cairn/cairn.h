@@ -155,12 +155,12 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_wait_all(cairn_session *session, cairn_l
 CAIRN_API int cairn_event_fd(cairn_session *session);
 
 struct cairn_stats {
-    size_t size;              /* sizeof(struct cairn_stats), set by the caller */
-    cairn_level level;        /* reached so far */
-    cairn_err error;          /* why it failed, or CAIRN_OK */
-    uint64_t bytes;           /* of this rank */
-    double copy_seconds;      /* the application waited for the copy ... */
-    double blocked_seconds;   /* ... and before that for room in the arena */
+    size_t size;               /* sizeof(struct cairn_stats), set by the caller */
+    cairn_level level;         /* reached so far */
+    cairn_err error;           /* why it failed, or CAIRN_OK */
+    uint64_t bytes;            /* of this rank */
+    double copy_seconds;       /* the application waited for the copy ... */
+    double blocked_seconds;    /* ... and before that for room in the arena */
     double persistent_seconds; /* from the capture to the commit; 0 until then */
 };
 /* What is known of a checkpoint that this session took. */

@@ -14,16 +14,16 @@ enum crn_fault_action {
 };
 
 enum crn_fault_op { /* which calls count */
-    CRN_OP_OPEN = 1 << 0,
-    CRN_OP_CLOSE = 1 << 1,
-    CRN_OP_READ = 1 << 2,
-    CRN_OP_WRITE = 1 << 3,
-    CRN_OP_SYNC = 1 << 4,
-    CRN_OP_RENAME = 1 << 5,
-    CRN_OP_UNLINK = 1 << 6,
-    CRN_OP_MKDIR = 1 << 7,
-    CRN_OP_SIZE = 1 << 8, /* ftruncate, fallocate */
-    CRN_OP_ALL = (1 << 9) - 1,
+                    CRN_OP_OPEN = 1 << 0,
+                    CRN_OP_CLOSE = 1 << 1,
+                    CRN_OP_READ = 1 << 2,
+                    CRN_OP_WRITE = 1 << 3,
+                    CRN_OP_SYNC = 1 << 4,
+                    CRN_OP_RENAME = 1 << 5,
+                    CRN_OP_UNLINK = 1 << 6,
+                    CRN_OP_MKDIR = 1 << 7,
+                    CRN_OP_SIZE = 1 << 8, /* ftruncate, fallocate */
+                    CRN_OP_ALL = (1 << 9) - 1,
 };
 
 struct crn_fs_faulty {
@@ -31,10 +31,10 @@ struct crn_fs_faulty {
     const struct crn_fs *under;
     enum crn_fault_action action;
     int sys_errno;
-    unsigned ops;            /* of crn_fault_op */
-    long at;                 /* the call that is hit, from 1; 0: none */
-    int sticky;              /* all later calls of these ops are hit too */
-    atomic_long calls;       /* counted so far; any thread */
+    unsigned ops;      /* of crn_fault_op */
+    long at;           /* the call that is hit, from 1; 0: none */
+    int sticky;        /* all later calls of these ops are hit too */
+    atomic_long calls; /* counted so far; any thread */
 };
 
 /* The caller sets action, sys_errno, ops, at and sticky afterwards. */

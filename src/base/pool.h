@@ -15,8 +15,8 @@ struct crn_pool {
     size_t blocks;
     void **free_list; /* stack of free blocks, blocks entries */
     size_t nfree;
-    size_t most_used;  /* high-water mark */
-    uint64_t waits;    /* how often a taker had to wait */
+    size_t most_used; /* high-water mark */
+    uint64_t waits;   /* how often a taker had to wait */
 };
 
 CAIRN_CHECKED cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,

@@ -1,0 +1,66 @@
+# The front door. Each target is one line over a preset of CMakePresets.json; CI runs the same.
+MAKEFLAGS += --no-print-directory
+PRESET ?= dev
+BUILD   = build/$(PRESET)
+JOBS   ?= $(shell nproc)
+CTEST   = ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
+SOURCES = $(shell git ls-files '*.c' '*.h')
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build test test-all demo bench asan tsan tidy format check-fast install-test \
+        install docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps: # installs what is missing; says nothing when all is there
+	@tools/install-deps
+
+build: deps ## configure and compile (PRESET=dev, release, asan, tsan, nompi, mpich)
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+
+test: build ## the tests that take seconds
+	@$(CTEST) -j $(JOBS) -LE slow
+
+test-all: build ## all tests
+	@$(CTEST) -j $(JOBS)
+
+demo: ## a simulation is killed and restarted, and compared bit for bit
+	@$(MAKE) build PRESET=release
+	@examples/demo build/release
+
+bench: ## one benchmark: NAME=capture [QUICK=1]; a table on stderr, JSON lines on stdout
+	@$(MAKE) build PRESET=release >&2
+	@if [ -x "bench/$(NAME)" ]; then exec bench/$(NAME) build/release $(if $(QUICK),--quick); \
+	else exec build/release/bench/$(NAME) $(if $(QUICK),--quick); fi
+
+asan: ## the tests under address and undefined-behaviour sanitizers
+	@$(MAKE) test PRESET=asan
+
+tsan: ## the tests without MPI under the thread sanitizer
+	@$(MAKE) test PRESET=tsan
+
+tidy: build ## clang-tidy on all sources (FILES= for some)
+	@tools/tidy $(BUILD) $(FILES)
+
+format: ## clang-format on all sources
+	@clang-format -i $(SOURCES)
+
+check-fast: ## what takes seconds: format, layers, scripts; fit for a pre-commit hook
+	@clang-format --dry-run -Werror $(SOURCES)
+	@tools/check-layers
+	@shellcheck $$(git ls-files | xargs grep -l '^#!/bin/bash')
+
+install-test: build ## builds programs against a staged installation
+	@$(CTEST) -L install
+
+install: ## install to PREFIX (default /usr/local)
+	@$(MAKE) build PRESET=release
+	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+
+docs: build ## writes docs/config.md from the table of keys
+	@$(BUILD)/src/cli/cairn config --doc > docs/config.md
+
+clean: ## removes all build folders
+	@rm -rf build
