@@ -104,7 +104,7 @@ void crn_err_clear(struct crn_errinfo *ei)
 
 void crn_err_keep(struct crn_errinfo *dst, const struct crn_errinfo *src)
 {
-    if (dst->code == CAIRN_OK)
+    if (dst != NULL && dst->code == CAIRN_OK)
         *dst = *src;
 }
 

@@ -33,7 +33,7 @@ CAIRN_CHECKED cairn_err crn_err_context(struct crn_errinfo *ei, cairn_err code, 
 #define crn_err_context(ei, code, ...) ((void)crn_err_context((ei), (code), __VA_ARGS__), (code))
 #endif
 void crn_err_clear(struct crn_errinfo *ei);
-/* Copies src over dst where dst holds no error yet. */
+/* Copies src over dst where dst holds no error yet; dst may be NULL. */
 void crn_err_keep(struct crn_errinfo *dst, const struct crn_errinfo *src);
 
 /* The thread's last error, which cairn_last_error() returns; only the public API sets it. */

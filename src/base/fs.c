@@ -93,7 +93,10 @@ cairn_err crn_fs_read_file(const struct crn_fs *fs, int dfd, const char *name, s
     cairn_err rc;
     int fd;
 
-    fd = fs->openat(fs, dfd, name, O_RDONLY | O_NOFOLLOW, 0);
+    /* Anything may lie there instead: a link is not followed, a fifo must not hang the open. */
+    fd = fs->openat(fs, dfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd == -ELOOP)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is a symbolic link", name);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open '%s'", name);
     rc = crn_fs_check(fs->fstat(fs, fd, &st), ei, "stat '%s'", name);

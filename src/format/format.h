@@ -18,7 +18,7 @@
 #define CRN_FILE_NAME    40         /* "data-0000.12", with the final 0 */
 #define CRN_TRAILER_SIZE 64
 #define CRN_CHUNK_MAX    ((uint64_t)1 << 30)
-#define CRN_INDEX_MAX    ((uint64_t)1 << 40)
+#define CRN_INDEX_MAX    ((uint64_t)1 << 34)
 #define CRN_MANIFEST_MAX ((size_t)1 << 30)
 
 /* Which capture data belongs to: the run (one session of one job) and the number of the checkpoint

@@ -26,8 +26,8 @@ CAIRN_CHECKED cairn_err crn_store_open(const struct crn_fs *fs, const char *path
                                        struct crn_store *ret, struct crn_errinfo *ei);
 void crn_store_close(struct crn_store *st);
 
-/* Takes the writer's lock of a name for this run until the descriptor is closed. CAIRN_EBUSY names
- * who has it. Where the file system has no locks it succeeds and *ret_fd is -1. */
+/* Takes the writer's lock of a name for this run until the descriptor is closed (with fs->close).
+ * CAIRN_EBUSY names who has it. Where the file system has no locks it succeeds and *ret_fd is -1. */
 CAIRN_CHECKED cairn_err crn_store_lock_name(const struct crn_store *st, const char *name,
                                             const char *who, int *ret_fd, struct crn_errinfo *ei);
 
@@ -39,18 +39,22 @@ CAIRN_CHECKED cairn_err crn_store_create_data(const struct crn_store *st, const 
                                               int64_t version, uint32_t file_no,
                                               char ret_file[CRN_FILE_NAME], int *ret_fd,
                                               struct crn_errinfo *ei);
-/* Appends index and trailer behind data_bytes of data, fsyncs and closes fd (always). ret describes
- * the file for the manifest. On failure the file is debris. */
+/* Appends index and trailer behind data_end bytes of data, fsyncs and closes fd (always). ret
+ * describes the file for the manifest; free its ranges, or hand them to a manifest. On failure the
+ * file is debris: discard it and write the data again, under a new name. */
 CAIRN_CHECKED cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *file,
                                               uint64_t data_end, const struct crn_index *index,
                                               struct crn_manifest_file *ret,
                                               struct crn_errinfo *ei);
-/* The commit: fsync of the version's directory, manifest by write-new + fsync + rename + fsync.
- * CAIRN_OK means durable and visible. Idempotent. */
+/* The commit: fsync of the directories, manifest by write-new + fsync + rename + fsync. CAIRN_OK
+ * means durable and visible. Idempotent: after a failure the version is the old one or the new one,
+ * and publishing again is right. What the replaced manifest named is removed then, best effort.
+ * CAIRN_ECANCELED if the version already holds a later capture of the same run. */
 CAIRN_CHECKED cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifest *m,
                                           struct crn_errinfo *ei);
-/* For drain: if the directory holds a whole data file of every file number of this capture, composes
- * and publishes the manifest. *ret_missing: how many files are still missing (0: published). */
+/* For drain: if the directory holds a whole data file of every file number of this capture, reads
+ * and verifies them all (their writer may have died before the fsync), composes the manifest and
+ * publishes it. *ret_missing: how many files are still missing (0: published). */
 CAIRN_CHECKED cairn_err crn_store_try_publish(const struct crn_store *st, const char *name,
                                               int64_t version, const struct crn_capture_id *id,
                                               const char *job, uint32_t *ret_missing,
@@ -61,7 +65,8 @@ CAIRN_CHECKED cairn_err crn_store_describe_data(const struct crn_store *st, cons
                                                 struct crn_manifest_file *ret,
                                                 struct crn_index *ret_index,
                                                 struct crn_errinfo *ei);
-/* Removes a data file that will not be published, and the directory if it is empty then. */
+/* Removes a data file that will not be published, and the directory if it is empty then.
+ * CAIRN_ESTATE if the manifest names it: a publish that failed at its end has committed after all. */
 CAIRN_CHECKED cairn_err crn_store_discard_data(const struct crn_store *st, const char *name,
                                                int64_t version, const char *file,
                                                struct crn_errinfo *ei);
@@ -80,7 +85,10 @@ struct crn_version_entry {
     int64_t version;
     enum crn_version_state state;
     int is_pinned;
-    char why[200]; /* for the states that are not OK */
+    /* For the states that are not OK: what was found, and where. CAIRN_EDAMAGED is damage, what a
+     * system error says may pass. */
+    cairn_err code;
+    char why[CRN_ERR_TEXT];
     /* From the manifest; zero where it cannot be read. */
     struct crn_capture_id id;
     char job[CAIRN_MAX_NAME];
@@ -93,6 +101,7 @@ struct crn_catalog {
     size_t n;
 };
 
+/* The names that have at least one version, in whatever state. */
 CAIRN_CHECKED cairn_err crn_store_names(const struct crn_store *st, struct crn_names *ret,
                                         struct crn_errinfo *ei);
 /* What is there of a name; CAIRN_ENOENT if the name is not known. Cheap: reads manifests and sizes,
@@ -119,13 +128,14 @@ CAIRN_CHECKED cairn_err crn_store_reject(const struct crn_store *st, const char 
 /* Removing. ----------------------------------------------------------------------------------------- */
 
 /* Crash-safe: the manifest goes first, durably; the rest is debris from then on. A pinned version is
- * CAIRN_EBUSY. */
+ * CAIRN_EBUSY, one without a manifest CAIRN_ENOENT (a sweep removes it). Data files that the manifest
+ * does not name, or all where it cannot be read, are left to a sweep. */
 CAIRN_CHECKED cairn_err crn_store_remove(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_errinfo *ei);
 
 /* Which versions a policy lets go. Pure. Marks retire[i]; never the newest OK one, never pinned
- * ones; only OK versions count towards keep_last. Damaged and rejected ones go when keep_last newer
- * OK ones exist. */
+ * ones; only OK versions count towards keep_last (0: nothing goes). Damaged and rejected ones go when
+ * keep_last newer OK ones exist; what a newer Cairn wrote or could not be read now stays. */
 void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
                         unsigned char *retire);
 CAIRN_CHECKED cairn_err crn_store_retain(const struct crn_store *st, const char *name,
@@ -136,7 +146,7 @@ CAIRN_CHECKED cairn_err crn_store_retain(const struct crn_store *st, const char 
  * whose writer lives is left alone (busy), as is anything that is not provably Cairn's. A whole data
  * file of an uncommitted capture may still be completed by a drain: it goes only when a newer version
  * is committed, or it is older than min_age_ns, or force. held_fd: the writer's lock of this name
- * that the caller has, or -1. */
+ * that the caller has, or -1. Where the file system has no locks, age alone decides. */
 struct crn_sweep_result {
     uint32_t files, dirs;
     uint64_t bytes;
@@ -145,7 +155,7 @@ struct crn_sweep_result {
 };
 CAIRN_CHECKED cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held_fd,
                                         int64_t min_age_ns, int force, int dry_run,
-                                        const struct crn_clock *clock,
-                                        struct crn_sweep_result *ret, struct crn_errinfo *ei);
+                                        const struct crn_clock *clock, struct crn_sweep_result *ret,
+                                        struct crn_errinfo *ei);
 
 #endif

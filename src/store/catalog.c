@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads what is there: names, versions and their states. Trusts nothing: entries that are not ours
+ * are passed over, and a version is OK only if its manifest is whole and every file has its size. */
+#include "store/layout.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *crn_version_state_name(enum crn_version_state state)
+{
+    switch (state) {
+    case CRN_VERSION_OK:
+        return "ok";
+    case CRN_VERSION_DAMAGED:
+        return "damaged";
+    case CRN_VERSION_REJECTED:
+        return "rejected";
+    case CRN_VERSION_PARTIAL:
+        return "partial";
+    }
+    return "?";
+}
+
+static int by_version(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+cairn_err crn_store_versions(const struct crn_store *st, int name_dfd, const char *name,
+                             int64_t **ret, size_t *ret_n, struct crn_errinfo *ei)
+{
+    struct crn_names names;
+    struct stat sb;
+    int64_t *v;
+    cairn_err rc;
+    size_t n = 0;
+    size_t i;
+
+    rc = crn_fs_names(st->fs, name_dfd, name, &names, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    v = calloc(names.n + 1, sizeof(*v));
+    if (v == NULL) {
+        crn_names_free(&names);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "list the versions of '%s'", name);
+    }
+    for (i = 0; i < names.n; i++)
+        if (crn_version_parse(names.name[i], &v[n]) == 0 &&
+            st->fs->fstatat(st->fs, name_dfd, names.name[i], &sb) == 0 && S_ISDIR(sb.st_mode))
+            n++;
+    crn_names_free(&names);
+    if (n > 1)
+        qsort(v, n, sizeof(*v), by_version);
+    *ret = v;
+    *ret_n = n;
+    return CAIRN_OK;
+}
+
+cairn_err crn_store_names(const struct crn_store *st, struct crn_names *ret, struct crn_errinfo *ei)
+{
+    struct crn_names names;
+    cairn_err rc;
+    size_t kept = 0;
+    size_t i;
+
+    rc = crn_fs_names(st->fs, st->dfd, st->path, &names, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    for (i = 0; i < names.n; i++) {
+        struct crn_errinfo ignored = {0}; /* what cannot be entered is not ours to list */
+        int64_t *v = NULL;
+        size_t n = 0;
+        int dfd;
+
+        if (crn_name_is_valid(names.name[i]) &&
+            crn_store_name_dir(st, names.name[i], &dfd, &ignored) == CAIRN_OK) {
+            if (crn_store_versions(st, dfd, names.name[i], &v, &n, &ignored) != CAIRN_OK)
+                n = 0;
+            (void)st->fs->close(st->fs, dfd);
+            free(v);
+        }
+        if (n > 0)
+            names.name[kept++] = names.name[i];
+        else
+            free(names.name[i]);
+    }
+    names.n = kept;
+    *ret = names;
+    return CAIRN_OK;
+}
+
+cairn_err crn_store_read_manifest(const struct crn_store *st, int dfd, const char *name,
+                                  int64_t version, struct crn_manifest *ret, struct crn_errinfo *ei)
+{
+    struct crn_where where = crn_where(st, name, version, CRN_MANIFEST);
+    struct crn_manifest m;
+    cairn_err rc;
+    void *buf;
+    size_t len;
+
+    rc = crn_fs_read_file(st->fs, dfd, CRN_MANIFEST, CRN_MANIFEST_MAX, &buf, &len, ei);
+    if (rc != CAIRN_OK)
+        return crn_err_context(ei, rc, "%s", crn_where(st, name, version, NULL).text);
+    rc = crn_manifest_decode(buf, len, where.text, &m, ei);
+    free(buf);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (strcmp(m.name, name) != 0 || m.version != version) {
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: is the manifest of %s@%lld", where.text, m.name,
+                      (long long)m.version);
+        crn_manifest_free(&m);
+        return rc;
+    }
+    *ret = m;
+    return CAIRN_OK;
+}
+
+cairn_err crn_store_manifest(const struct crn_store *st, const char *name, int64_t version,
+                             struct crn_manifest *ret, struct crn_errinfo *ei)
+{
+    struct crn_errinfo info = {0};
+    cairn_err rc;
+    int dfd;
+
+    rc = crn_store_version_dir(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_read_manifest(st, dfd, name, version, ret, &info);
+    (void)st->fs->close(st->fs, dfd);
+    if (rc == CAIRN_ENOENT)
+        return crn_fail(ei, rc, 0, "%s@%lld in '%s' is not complete: it has no manifest", name,
+                        (long long)version, st->path);
+    if (rc != CAIRN_OK)
+        crn_err_keep(ei, &info);
+    return rc;
+}
+
+static cairn_err check_files(const struct crn_store *st, int dfd, const struct crn_manifest *m,
+                             struct crn_errinfo *ei)
+{
+    struct stat sb;
+    uint32_t i;
+    int r;
+
+    for (i = 0; i < m->nfiles; i++) {
+        const struct crn_manifest_file *f = &m->files[i];
+
+        r = st->fs->fstatat(st->fs, dfd, f->name, &sb);
+        if (r == -ENOENT)
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "file %s is missing", f->name);
+        if (r < 0)
+            return crn_fail_errno(ei, -r, "stat '%s'", f->name);
+        if (!S_ISREG(sb.st_mode) || (uint64_t)sb.st_size != f->bytes)
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "file %s has %lld bytes instead of %llu",
+                            f->name, (long long)sb.st_size, (unsigned long long)f->bytes);
+    }
+    return CAIRN_OK;
+}
+
+static void fill(struct crn_version_entry *e, const struct crn_manifest *m)
+{
+    uint32_t i;
+
+    e->id = m->id;
+    memcpy(e->job, m->job, sizeof(e->job));
+    e->created_ns = m->created_ns;
+    e->committed_ns = m->committed_ns;
+    e->data_bytes = m->data_bytes;
+    e->ranks = m->ranks;
+    e->nodes = m->nodes;
+    e->files = m->nfiles;
+    for (i = 0; i < m->nfiles; i++)
+        e->file_bytes += m->files[i].bytes;
+}
+
+/* The state of a version from its directory; a failure to find out is a state too. */
+static void look(const struct crn_store *st, int dfd, const char *name, struct crn_version_entry *e)
+{
+    struct crn_errinfo info = {0};
+    struct crn_manifest m;
+    struct stat sb;
+    int is_bad = 0;
+    cairn_err rc;
+
+    e->is_pinned = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) == 0;
+    rc = crn_store_read_manifest(st, dfd, name, e->version, &m, &info);
+    if (rc == CAIRN_OK) {
+        fill(e, &m);
+        rc = check_files(st, dfd, &m, &info);
+        if (rc == CAIRN_OK)
+            rc = crn_store_is_bad(st, dfd, &m.id, &is_bad, e->why, sizeof(e->why), &info);
+        crn_manifest_free(&m);
+    }
+    if (rc == CAIRN_OK && !is_bad) {
+        e->state = CRN_VERSION_OK;
+    } else if (rc == CAIRN_OK) {
+        e->state = CRN_VERSION_REJECTED;
+        e->code = CAIRN_EREJECTED;
+    } else {
+        e->state = rc == CAIRN_ENOENT ? CRN_VERSION_PARTIAL : CRN_VERSION_DAMAGED;
+        e->code = rc;
+        (void)snprintf(e->why, sizeof(e->why), "%s",
+                       rc == CAIRN_ENOENT ? "it has no manifest: being written, or never finished"
+                                          : info.msg);
+    }
+}
+
+cairn_err crn_store_catalog(const struct crn_store *st, const char *name, struct crn_catalog *ret,
+                            struct crn_errinfo *ei)
+{
+    struct crn_catalog c = {0};
+    int64_t *versions = NULL;
+    cairn_err rc;
+    size_t n = 0;
+    size_t i;
+    int name_dfd;
+
+    rc = crn_store_name_dir(st, name, &name_dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_versions(st, name_dfd, name, &versions, &n, ei);
+    (void)st->fs->close(st->fs, name_dfd);
+    if (rc != CAIRN_OK)
+        return rc;
+    c.v = calloc(n + 1, sizeof(*c.v));
+    if (c.v == NULL) {
+        free(versions);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "list the versions of '%s'", name);
+    }
+    for (i = 0; i < n; i++) {
+        struct crn_version_entry *e = &c.v[c.n];
+        struct crn_errinfo info = {0};
+        int dfd;
+
+        e->version = versions[i];
+        rc = crn_store_version_dir(st, name, versions[i], &dfd, &info);
+        if (rc == CAIRN_ENOENT)
+            continue; /* removed meanwhile */
+        c.n++;
+        if (rc == CAIRN_OK) {
+            look(st, dfd, name, e);
+            (void)st->fs->close(st->fs, dfd);
+        } else {
+            e->state = CRN_VERSION_DAMAGED;
+            e->code = rc;
+            (void)snprintf(e->why, sizeof(e->why), "%s", info.msg);
+        }
+    }
+    free(versions);
+    *ret = c;
+    return CAIRN_OK;
+}
+
+void crn_catalog_free(struct crn_catalog *c)
+{
+    free(c->v);
+    memset(c, 0, sizeof(*c));
+}

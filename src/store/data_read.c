@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads data files. Decides what a whole data file is: a trailer that fits the size, an index with
+ * the trailer's hash, extents inside the data. Relies on src/format for everything inside them. */
+#include "store/data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+cairn_err crn_data_open(const struct crn_fs *fs, int dfd, const char *file, const char *what,
+                        int *ret_fd, uint64_t *ret_bytes, struct crn_trailer *ret,
+                        struct crn_errinfo *ei)
+{
+    unsigned char raw[CRN_TRAILER_SIZE];
+    struct stat sb;
+    uint64_t bytes = 0;
+    cairn_err rc;
+    int fd;
+
+    /* A fifo put there instead must not hang the open. */
+    fd = fs->openat(fs, dfd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd == -ELOOP)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: not a regular file", what);
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open '%s'", what);
+    rc = crn_fs_check(fs->fstat(fs, fd, &sb), ei, "stat '%s'", what);
+    if (rc == CAIRN_OK && !S_ISREG(sb.st_mode))
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: not a regular file", what);
+    if (rc == CAIRN_OK) {
+        bytes = (uint64_t)sb.st_size;
+        if (bytes < CRN_TRAILER_SIZE)
+            rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: too short for a data file", what);
+    }
+    if (rc == CAIRN_OK)
+        rc = crn_fs_read_all(fs, fd, raw, sizeof(raw), bytes - CRN_TRAILER_SIZE, what, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_trailer_decode(raw, bytes, what, ret, ei);
+    if (rc != CAIRN_OK) {
+        (void)fs->close(fs, fd);
+        return rc;
+    }
+    *ret_fd = fd;
+    *ret_bytes = bytes;
+    return CAIRN_OK;
+}
+
+static cairn_err extents_inside(const struct crn_index *x, uint64_t data_end, const char *what,
+                                struct crn_errinfo *ei)
+{
+    uint64_t i;
+
+    for (i = 0; i < x->nextents; i++)
+        if (x->extents[i].file_offset > data_end ||
+            x->extents[i].bytes > data_end - x->extents[i].file_offset)
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: an extent lies outside the data", what);
+    return CAIRN_OK;
+}
+
+cairn_err crn_data_index(const struct crn_fs *fs, int fd, const struct crn_trailer *t,
+                         const char *what, struct crn_index *ret, struct crn_errinfo *ei)
+{
+    struct crn_index x;
+    cairn_err rc;
+    void *raw;
+
+    raw = malloc(t->index_bytes > 0 ? t->index_bytes : 1);
+    if (raw == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%s: an index of %llu bytes", what,
+                        (unsigned long long)t->index_bytes);
+    rc = crn_fs_read_all(fs, fd, raw, t->index_bytes, t->index_offset, what, ei);
+    if (rc == CAIRN_OK && crn_hash(raw, t->index_bytes) != t->index_hash)
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: checksum of the index is wrong", what);
+    if (rc == CAIRN_OK)
+        rc = crn_index_decode(raw, t->index_bytes, what, &x, ei);
+    free(raw);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = extents_inside(&x, t->index_offset, what, ei);
+    if (rc != CAIRN_OK) {
+        crn_index_free(&x);
+        return rc;
+    }
+    *ret = x;
+    return CAIRN_OK;
+}
+
+size_t crn_data_chunk_bytes(const struct crn_index *x, const struct crn_extent *e, uint64_t chunk)
+{
+    uint64_t left = e->bytes - chunk * x->chunk_bytes;
+
+    return (size_t)(left < x->chunk_bytes ? left : x->chunk_bytes);
+}
+
+cairn_err crn_data_chunk(const struct crn_fs *fs, int fd, const struct crn_index *x,
+                         const struct crn_extent *e, uint64_t chunk, void *buf, const char *what,
+                         struct crn_errinfo *ei)
+{
+    size_t n = crn_data_chunk_bytes(x, e, chunk);
+    uint64_t at = e->file_offset + chunk * x->chunk_bytes;
+    const struct crn_shard *s = &x->shards[e->shard];
+    cairn_err rc;
+
+    rc = crn_fs_read_all(fs, fd, buf, n, at, what, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (crn_hash(buf, n) != x->hashes[e->first_hash + chunk])
+        return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                        "%s: rank %u, region '%s': checksum of bytes %llu to %llu is wrong (at "
+                        "%llu in the file)",
+                        what, (unsigned)s->rank, s->regions[e->region].name,
+                        (unsigned long long)(e->offset + chunk * x->chunk_bytes),
+                        (unsigned long long)(e->offset + chunk * x->chunk_bytes + n),
+                        (unsigned long long)at);
+    return CAIRN_OK;
+}
+
+size_t crn_data_buffer_bytes(const struct crn_index *x)
+{
+    uint64_t most = 1;
+    uint64_t i;
+
+    for (i = 0; i < x->nextents; i++)
+        if (x->extents[i].bytes > most)
+            most = x->extents[i].bytes;
+    return (size_t)(most < x->chunk_bytes ? most : x->chunk_bytes);
+}
+
+cairn_err crn_data_ranges(const struct crn_index *x, struct crn_rank_range **ret, uint32_t *ret_n,
+                          struct crn_errinfo *ei)
+{
+    struct crn_rank_range *ranges;
+    uint32_t n = 0;
+    uint32_t i;
+
+    ranges = calloc((size_t)x->nshards + 1, sizeof(*ranges));
+    if (ranges == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "describe %u shards", (unsigned)x->nshards);
+    for (i = 0; i < x->nshards; i++) {
+        uint32_t rank = x->shards[i].rank;
+
+        if (n > 0 && ranges[n - 1].first + ranges[n - 1].count == rank)
+            ranges[n - 1].count++;
+        else
+            ranges[n++] = (struct crn_rank_range){.first = rank, .count = 1};
+    }
+    *ret = ranges;
+    *ret_n = n;
+    return CAIRN_OK;
+}

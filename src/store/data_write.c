@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Creates, finishes and discards data files. A name that exists is never written to, so that what a
+ * manifest names never changes. */
+#include "store/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/data.h"
+
+#define MAX_ATTEMPTS 10000
+#define MAX_RACES    8
+
+/* The directory of a version, made if need be; its entry is durable when it returns. */
+static cairn_err make_version(const struct crn_store *st, const char *name, int64_t version,
+                              int *ret_dfd, struct crn_errinfo *ei)
+{
+    char text[CRN_VERSION_TEXT];
+    cairn_err rc;
+    int name_dfd;
+
+    if (version < 0)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "version %lld of '%s' is negative", (long long)version,
+                        name);
+    rc = crn_store_make_name(st, name, &name_dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_version_text(version, text);
+    rc = crn_fs_make_dirs(st->fs, name_dfd, text, 0700, ret_dfd, ei);
+    (void)st->fs->close(st->fs, name_dfd);
+    return crn_err_context(ei, rc, "'%s/%s'", st->path, name);
+}
+
+/* Descriptor of a new file, or -errno. */
+static int create_new(const struct crn_fs *fs, int dfd, uint32_t file_no,
+                      char ret_file[CRN_FILE_NAME])
+{
+    uint32_t attempt;
+    int fd = -EEXIST;
+
+    for (attempt = 0; attempt < MAX_ATTEMPTS && fd == -EEXIST; attempt++) {
+        crn_data_name(file_no, attempt, ret_file);
+        fd = fs->openat(fs, dfd, ret_file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    }
+    return fd;
+}
+
+cairn_err crn_store_create_data(const struct crn_store *st, const char *name, int64_t version,
+                                uint32_t file_no, char ret_file[CRN_FILE_NAME], int *ret_fd,
+                                struct crn_errinfo *ei)
+{
+    int races = 0;
+    cairn_err rc;
+    int dfd;
+    int fd;
+
+    if (file_no >= CRN_MAX_FILES)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "data file %u: at most %u are allowed",
+                        (unsigned)file_no, CRN_MAX_FILES);
+    do {
+        rc = make_version(st, name, version, &dfd, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+        fd = create_new(st->fs, dfd, file_no, ret_file);
+        (void)st->fs->close(st->fs, dfd);
+        /* ENOENT: another node discarded its file and with it the directory, which was empty. */
+    } while (fd == -ENOENT && races++ < MAX_RACES);
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "create '%s'", crn_where(st, name, version, ret_file).text);
+    *ret_fd = fd;
+    return CAIRN_OK;
+}
+
+/* Index and trailer as bytes, and the file's entry in the manifest. */
+static cairn_err compose(const char *file, uint64_t data_end, const struct crn_index *index,
+                         struct crn_buf *buf, struct crn_manifest_file *ret, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    uint64_t i;
+
+    for (i = 0; i < index->nextents; i++)
+        if (index->extents[i].bytes > data_end ||
+            index->extents[i].file_offset > data_end - index->extents[i].bytes)
+            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s': an extent ends behind the data", file);
+    rc = crn_index_encode(index, buf, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    memset(ret, 0, sizeof(*ret));
+    (void)strncpy(ret->name, file, sizeof(ret->name) - 1);
+    ret->trailer.index_offset = data_end;
+    ret->trailer.index_bytes = buf->len;
+    ret->trailer.index_hash = crn_hash(buf->data, buf->len);
+    ret->bytes = data_end + buf->len + CRN_TRAILER_SIZE;
+    rc = crn_trailer_encode(&ret->trailer, buf, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    return crn_data_ranges(index, &ret->ranges, &ret->nranges, ei);
+}
+
+cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *file,
+                                uint64_t data_end, const struct crn_index *index,
+                                struct crn_manifest_file *ret, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = st->fs;
+    struct crn_manifest_file mf = {0};
+    struct crn_buf buf = {0};
+    cairn_err rc;
+    int r;
+
+    rc = compose(file, data_end, index, &buf, &mf, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_write_all(fs, fd, buf.data, buf.len, data_end, file, ei);
+    /* Room that was allocated beforehand, or a padded last block, may reach further. */
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(fs->ftruncate(fs, fd, (off_t)mf.bytes), ei, "truncate '%s'", file);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(fs->fsync(fs, fd), ei, "fsync '%s'", file);
+    /* After a failed fsync the file may look whole from here and not be so on the disk: no drain
+     * shall take it. */
+    if (rc != CAIRN_OK)
+        (void)fs->ftruncate(fs, fd, 0);
+    r = fs->close(fs, fd);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(r, ei, "close '%s'", file);
+    crn_buf_free(&buf);
+    if (rc != CAIRN_OK) {
+        free(mf.ranges);
+        return rc;
+    }
+    *ret = mf;
+    return CAIRN_OK;
+}
+
+cairn_err crn_store_describe_data(const struct crn_store *st, const char *name, int64_t version,
+                                  const char *file, struct crn_manifest_file *ret,
+                                  struct crn_index *ret_index, struct crn_errinfo *ei)
+{
+    struct crn_where where = crn_where(st, name, version, file);
+    struct crn_manifest_file mf = {0};
+    struct crn_index x = {0};
+    uint32_t file_no, attempt;
+    cairn_err rc;
+    int dfd;
+    int fd;
+
+    if (crn_data_name_parse(file, &file_no, &attempt) != 0)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no name of a data file", file);
+    rc = crn_store_version_dir(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_data_open(st->fs, dfd, file, where.text, &fd, &mf.bytes, &mf.trailer, ei);
+    (void)st->fs->close(st->fs, dfd);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_data_index(st->fs, fd, &mf.trailer, where.text, &x, ei);
+    (void)st->fs->close(st->fs, fd);
+    if (rc == CAIRN_OK &&
+        (strcmp(x.name, name) != 0 || x.version != version || x.file_no != file_no))
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: belongs to %s@%lld, file %u", where.text, x.name,
+                      (long long)x.version, (unsigned)x.file_no);
+    if (rc == CAIRN_OK)
+        rc = crn_data_ranges(&x, &mf.ranges, &mf.nranges, ei);
+    if (rc != CAIRN_OK) {
+        crn_index_free(&x);
+        return rc;
+    }
+    (void)strcpy(mf.name, file);
+    *ret = mf;
+    *ret_index = x;
+    return CAIRN_OK;
+}
+
+/* A publish that failed after its rename may have committed: what a manifest names must stay. */
+static cairn_err refuse_committed(const struct crn_store *st, int dfd, const char *name,
+                                  int64_t version, const char *file, struct crn_errinfo *ei)
+{
+    struct crn_errinfo none = {0};
+    struct crn_manifest m;
+    cairn_err rc;
+    uint32_t i;
+
+    rc = crn_store_read_manifest(st, dfd, name, version, &m, &none);
+    if (rc == CAIRN_ENOENT)
+        return CAIRN_OK;
+    if (rc != CAIRN_OK) {
+        crn_err_keep(ei, &none);
+        return rc;
+    }
+    for (i = 0; i < m.nfiles && rc == CAIRN_OK; i++)
+        if (strcmp(m.files[i].name, file) == 0)
+            rc = crn_fail(ei, CAIRN_ESTATE, 0, "'%s' is part of a committed version",
+                          crn_where(st, name, version, file).text);
+    crn_manifest_free(&m);
+    return rc;
+}
+
+cairn_err crn_store_discard_data(const struct crn_store *st, const char *name, int64_t version,
+                                 const char *file, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = st->fs;
+    char text[CRN_VERSION_TEXT];
+    uint32_t file_no, attempt;
+    cairn_err rc;
+    int name_dfd;
+    int dfd;
+    int r;
+
+    if (crn_data_name_parse(file, &file_no, &attempt) != 0)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no name of a data file", file);
+    rc = crn_store_version_dir(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = refuse_committed(st, dfd, name, version, file, ei);
+    r = rc == CAIRN_OK ? fs->unlinkat(fs, dfd, file, 0) : 0;
+    (void)fs->close(fs, dfd);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (r < 0 && r != -ENOENT)
+        return crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, file).text);
+    rc = crn_store_name_dir(st, name, &name_dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_version_text(version, text);
+    r = fs->unlinkat(fs, name_dfd, text, AT_REMOVEDIR);
+    (void)fs->close(fs, name_dfd);
+    if (r < 0 && r != -ENOTEMPTY && r != -EEXIST && r != -ENOENT)
+        return crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, NULL).text);
+    return CAIRN_OK;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names and places in a store. Inside src/store only. */
+#ifndef CRN_STORE_LAYOUT_H
+#define CRN_STORE_LAYOUT_H
+
+#include "store/store.h"
+
+#define CRN_MANIFEST "manifest"
+#define CRN_PIN      "pin"
+#define CRN_BAD      "bad"
+#define CRN_WRITER   ".writer"
+
+/* Text that names a place in messages: "<root>/<name>/<version>/<file>"; file may be NULL. */
+struct crn_where {
+    char text[400];
+};
+struct crn_where crn_where(const struct crn_store *st, const char *name, int64_t version,
+                           const char *file);
+
+#define CRN_VERSION_TEXT 24
+void crn_version_text(int64_t version, char ret[CRN_VERSION_TEXT]);
+/* Takes what crn_version_text gives, nothing else: 0, or -1. */
+int crn_version_parse(const char *text, int64_t *ret);
+/* ".manifest.0123abcd.tmp" and the same for the marks: what crn_file_replace leaves on a crash. */
+int crn_is_temp_name(const char *name);
+
+/* Opens the directory of a name; CAIRN_ENOENT if it is not there. */
+CAIRN_CHECKED cairn_err crn_store_name_dir(const struct crn_store *st, const char *name,
+                                           int *ret_dfd, struct crn_errinfo *ei);
+/* Makes and opens the directory of a name and its .writer, which says that the place is ours. */
+CAIRN_CHECKED cairn_err crn_store_make_name(const struct crn_store *st, const char *name,
+                                            int *ret_dfd, struct crn_errinfo *ei);
+/* Reads and checks the manifest in a version's directory. CAIRN_ENOENT if there is none. */
+CAIRN_CHECKED cairn_err crn_store_read_manifest(const struct crn_store *st, int dfd,
+                                                const char *name, int64_t version,
+                                                struct crn_manifest *ret, struct crn_errinfo *ei);
+/* Is the version marked as bad? The reason goes to why. A mark that cannot be parsed counts: better
+ * an older version than a bad one. */
+CAIRN_CHECKED cairn_err crn_store_is_bad(const struct crn_store *st, int dfd,
+                                         const struct crn_capture_id *id, int *ret_is_bad,
+                                         char *why, size_t why_size, struct crn_errinfo *ei);
+/* The versions of a name, ascending; malloc'ed. */
+CAIRN_CHECKED cairn_err crn_store_versions(const struct crn_store *st, int name_dfd,
+                                           const char *name, int64_t **ret, size_t *ret_n,
+                                           struct crn_errinfo *ei);
+/* Removes the files of a manifest from a directory, except those that keep (may be NULL) names. */
+CAIRN_CHECKED cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd,
+                                               const struct crn_manifest *m,
+                                               const struct crn_manifest *keep,
+                                               struct crn_errinfo *ei);
+
+#endif

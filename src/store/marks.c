@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Marks beside a manifest: pin (retention passes by) and bad (restart passes by). */
+#include "store/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BAD_MAX 1024 /* longer than any mark */
+
+cairn_err crn_store_pin(const struct crn_store *st, const char *name, int64_t version, int pin,
+                        struct crn_errinfo *ei)
+{
+    struct crn_where where = crn_where(st, name, version, NULL);
+    struct stat sb;
+    cairn_err rc;
+    int dfd;
+    int r;
+
+    rc = crn_store_version_dir(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    r = st->fs->fstatat(st->fs, dfd, CRN_MANIFEST, &sb);
+    if (r < 0) {
+        rc = crn_fail_errno(ei, -r, "there is no committed version in '%s'", where.text);
+    } else if (pin) {
+        rc = crn_file_replace(st->fs, dfd, CRN_PIN, "", 0, ei);
+    } else {
+        r = st->fs->unlinkat(st->fs, dfd, CRN_PIN, 0);
+        if (r < 0 && r != -ENOENT)
+            rc = crn_fail_errno(ei, -r, "remove '%s/%s'", where.text, CRN_PIN);
+        else
+            rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'", where.text);
+    }
+    (void)st->fs->close(st->fs, dfd);
+    return rc;
+}
+
+static void clean(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = ' ';
+}
+
+/* The whole text of a mark: capture, reason, and a hash of both lines. */
+static size_t compose(const struct crn_capture_id *id, const char *reason, char *buf, size_t size)
+{
+    char run[CRN_RUN_HEX];
+    char line[400];
+    int n;
+
+    crn_run_hex(id->run, run);
+    (void)snprintf(line, sizeof(line), "%s", reason != NULL ? reason : "");
+    clean(line);
+    n = snprintf(buf, size, "%s %llu\n%s\n", run, (unsigned long long)id->seq, line);
+    n += snprintf(buf + n, size - (size_t)n, "%016llx\n",
+                  (unsigned long long)crn_hash(buf, (size_t)n));
+    return (size_t)n;
+}
+
+cairn_err crn_store_reject(const struct crn_store *st, const char *name, int64_t version,
+                           const char *reason, struct crn_errinfo *ei)
+{
+    struct crn_manifest m;
+    char text[BAD_MAX];
+    cairn_err rc;
+    size_t n;
+    int dfd;
+
+    rc = crn_store_version_dir(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_read_manifest(st, dfd, name, version, &m, ei);
+    if (rc == CAIRN_OK) {
+        n = compose(&m.id, reason, text, sizeof(text));
+        rc = crn_file_replace(st->fs, dfd, CRN_BAD, text, n, ei);
+        crn_manifest_free(&m);
+    }
+    (void)st->fs->close(st->fs, dfd);
+    return rc;
+}
+
+/* The reason inside a mark, or NULL if it is not whole. Its first line ends with 0 then. */
+static char *parse(char *text, size_t len)
+{
+    char sum[24];
+    char *reason;
+    char *end;
+
+    reason = memchr(text, '\n', len);
+    end = reason != NULL ? strchr(reason + 1, '\n') : NULL;
+    if (end == NULL || strlen(text) != len)
+        return NULL;
+    end++;
+    (void)snprintf(sum, sizeof(sum), "%016llx\n",
+                   (unsigned long long)crn_hash(text, (size_t)(end - text)));
+    if (strcmp(end, sum) != 0)
+        return NULL;
+    *reason++ = '\0';
+    end[-1] = '\0';
+    clean(reason);
+    return reason;
+}
+
+cairn_err crn_store_is_bad(const struct crn_store *st, int dfd, const struct crn_capture_id *id,
+                           int *ret_is_bad, char *why, size_t why_size, struct crn_errinfo *ei)
+{
+    struct crn_errinfo info = {0};
+    char expect[CRN_RUN_HEX + 24];
+    char run[CRN_RUN_HEX];
+    char *reason = NULL;
+    void *buf = NULL;
+    size_t len;
+    cairn_err rc;
+
+    rc = crn_fs_read_file(st->fs, dfd, CRN_BAD, BAD_MAX, &buf, &len, &info);
+    if (rc == CAIRN_ENOENT) {
+        *ret_is_bad = 0;
+        return CAIRN_OK;
+    }
+    if (rc != CAIRN_OK && rc != CAIRN_EDAMAGED) {
+        crn_err_keep(ei, &info);
+        return rc;
+    }
+    if (rc == CAIRN_OK)
+        reason = parse(buf, len);
+    crn_run_hex(id->run, run);
+    (void)snprintf(expect, sizeof(expect), "%s %llu", run, (unsigned long long)id->seq);
+    *ret_is_bad = reason == NULL || strcmp(buf, expect) == 0;
+    if (*ret_is_bad)
+        (void)snprintf(why, why_size, "%s",
+                       reason != NULL ? reason : "marked as bad, but the mark itself is damaged");
+    if (rc == CAIRN_OK)
+        free(buf);
+    return CAIRN_OK;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The commit: the only place that says "durable". Relies on finish_data having fsynced every file
+ * that the manifest names. The order is law (docs/format.md, section 8):
+ *
+ *     fsync root, name, version      the way to the data files is durable
+ *     manifest: write new, fsync, rename, fsync of the directory
+ *     remove what only the replaced manifest named
+ *
+ * A crash at any point leaves the old manifest or the new one, and all the files it names. */
+#include "store/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/data.h"
+
+static int names_file(const struct crn_manifest *m, const char *file)
+{
+    uint32_t file_no, attempt;
+
+    return crn_data_name_parse(file, &file_no, &attempt) == 0 && file_no < m->nfiles &&
+           strcmp(m->files[file_no].name, file) == 0;
+}
+
+cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const struct crn_manifest *m,
+                                 const struct crn_manifest *keep, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+    int r;
+
+    for (i = 0; i < m->nfiles; i++) {
+        if (keep != NULL && names_file(keep, m->files[i].name))
+            continue;
+        r = st->fs->unlinkat(st->fs, dfd, m->files[i].name, 0);
+        if (r < 0 && r != -ENOENT)
+            rc = crn_fail_errno(ei, -r, "remove '%s'",
+                                crn_where(st, m->name, m->version, m->files[i].name).text);
+    }
+    return rc;
+}
+
+/* Whoever made the directories may have died before their entries were durable. */
+static cairn_err sync_way(const struct crn_store *st, const char *name, int dfd,
+                          struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    int name_dfd;
+
+    rc = crn_fs_check(st->fs->fsync(st->fs, st->dfd), ei, "fsync '%s'", st->path);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_name_dir(st, name, &name_dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_fs_check(st->fs->fsync(st->fs, name_dfd), ei, "fsync '%s/%s'", st->path, name);
+    (void)st->fs->close(st->fs, name_dfd);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync the version in '%s/%s'", st->path,
+                          name);
+    return rc;
+}
+
+/* Every file is there and has its size: a manifest never names what is not. */
+static cairn_err files_there(const struct crn_store *st, const struct crn_manifest *m, int dfd,
+                             struct crn_errinfo *ei)
+{
+    uint32_t i;
+
+    for (i = 0; i < m->nfiles; i++) {
+        struct stat sb;
+        int r = st->fs->fstatat(st->fs, dfd, m->files[i].name, &sb);
+
+        if (r == 0 && (!S_ISREG(sb.st_mode) || (uint64_t)sb.st_size != m->files[i].bytes))
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' has not the size that it was written with",
+                            crn_where(st, m->name, m->version, m->files[i].name).text);
+        if (r < 0)
+            return crn_fail_errno(ei, -r, "stat '%s'",
+                                  crn_where(st, m->name, m->version, m->files[i].name).text);
+    }
+    return CAIRN_OK;
+}
+
+static cairn_err commit(const struct crn_store *st, const struct crn_manifest *m, int dfd,
+                        struct crn_errinfo *ei)
+{
+    struct crn_buf buf = {0};
+    cairn_err rc;
+
+    rc = crn_manifest_encode(m, &buf, ei);
+    if (rc == CAIRN_OK)
+        rc = files_there(st, m, dfd, ei);
+    if (rc == CAIRN_OK)
+        rc = sync_way(st, m->name, dfd, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_file_replace(st->fs, dfd, CRN_MANIFEST, buf.data, buf.len, ei);
+    crn_buf_free(&buf);
+    return rc;
+}
+
+cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifest *m,
+                            struct crn_errinfo *ei)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_manifest old = {0};
+    cairn_err rc;
+    int dfd;
+
+    rc = crn_store_version_dir(st, m->name, m->version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    /* If it cannot be read there is nothing to remove after it; a sweep will see to the rest. */
+    if (crn_store_read_manifest(st, dfd, m->name, m->version, &old, &ignored) == CAIRN_OK &&
+        memcmp(old.id.run, m->id.run, sizeof(m->id.run)) == 0 && old.id.seq > m->id.seq)
+        rc = crn_fail(ei, CAIRN_ECANCELED, 0,
+                      "%s@%lld was taken again and is committed with later data", m->name,
+                      (long long)m->version);
+    if (rc == CAIRN_OK)
+        rc = commit(st, m, dfd, ei);
+    /* Committed: a failure from here on leaves debris, no more. */
+    if (rc == CAIRN_OK && crn_store_unlink_files(st, dfd, &old, m, &ignored) != CAIRN_OK)
+        crn_err_clear(&ignored);
+    crn_manifest_free(&old);
+    (void)st->fs->close(st->fs, dfd);
+    return crn_err_context(ei, rc, "commit of %s@%lld", m->name, (long long)m->version);
+}
+
+/* Composing a manifest from the data files that are there. ---------------------------------------- */
+
+struct found {
+    struct crn_manifest m; /* files sized by the first index found */
+    uint32_t missing;
+};
+
+/* Its writer may have died between write and fsync: make it durable, then read every byte back. */
+static cairn_err prove_durable(const struct crn_store *st, int dfd, const char *file,
+                               const struct crn_index *x, const char *what, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = st->fs;
+    void *buf = malloc(crn_data_buffer_bytes(x));
+    cairn_err rc;
+    uint64_t i, chunk;
+    int fd;
+
+    if (buf == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "verify '%s'", what);
+    fd = fs->openat(fs, dfd, file, O_RDWR | O_NOFOLLOW, 0);
+    if (fd < 0) {
+        free(buf);
+        return crn_fail_errno(ei, -fd, "open '%s'", what);
+    }
+    rc = crn_fs_check(fs->fsync(fs, fd), ei, "fsync '%s'", what);
+    for (i = 0; rc == CAIRN_OK && i < x->nextents; i++)
+        for (chunk = 0; rc == CAIRN_OK && chunk * x->chunk_bytes < x->extents[i].bytes; chunk++)
+            rc = crn_data_chunk(fs, fd, x, &x->extents[i], chunk, buf, what, ei);
+    (void)fs->close(fs, fd); /* fsynced above */
+    free(buf);
+    return rc;
+}
+
+static void take_head(struct crn_manifest *m, const struct crn_index *x, const char *job)
+{
+    m->id = x->id;
+    (void)strcpy(m->name, x->name);
+    (void)strncpy(m->job, job != NULL ? job : "", sizeof(m->job) - 1);
+    m->version = x->version;
+    m->created_ns = x->created_ns;
+    m->ranks = x->ranks;
+    m->nodes = x->nodes;
+    m->nfiles = x->files;
+}
+
+static uint64_t region_bytes(const struct crn_index *x)
+{
+    uint64_t sum = 0;
+    uint32_t s, r;
+
+    for (s = 0; s < x->nshards; s++)
+        for (r = 0; r < x->shards[s].nregions; r++)
+            sum += x->shards[s].regions[r].bytes;
+    return sum;
+}
+
+/* Takes a data file into the manifest if it is a whole one of this capture. Failure to read one is
+ * "missing", which is what it is for this purpose; the first reason is kept in why. */
+static cairn_err consider(const struct crn_store *st, int dfd, const char *name, int64_t version,
+                          const char *file, const struct crn_capture_id *id, const char *job,
+                          struct found *f, struct crn_errinfo *why)
+{
+    struct crn_where where = crn_where(st, name, version, file);
+    struct crn_manifest_file mf = {0};
+    struct crn_index x = {0};
+    cairn_err rc;
+
+    rc = crn_store_describe_data(st, name, version, file, &mf, &x, why);
+    if (rc != CAIRN_OK || !crn_capture_id_equal(&x.id, id))
+        goto out;
+    if (f->m.files == NULL) {
+        f->m.files = calloc(x.files, sizeof(*f->m.files));
+        if (f->m.files == NULL) {
+            rc = crn_fail(why, CAIRN_ENOMEM, ENOMEM, "compose a manifest of %u files",
+                          (unsigned)x.files);
+            goto out;
+        }
+        take_head(&f->m, &x, job);
+        f->missing = x.files;
+    }
+    if (x.files != f->m.nfiles || x.ranks != f->m.ranks || f->m.files[x.file_no].name[0] != '\0')
+        goto out;
+    rc = prove_durable(st, dfd, file, &x, where.text, why);
+    if (rc != CAIRN_OK)
+        goto out;
+    f->m.files[x.file_no] = mf;
+    mf.ranges = NULL;
+    f->m.data_bytes += region_bytes(&x);
+    f->missing--;
+out:
+    free(mf.ranges);
+    crn_index_free(&x);
+    return rc == CAIRN_ENOMEM ? rc : CAIRN_OK;
+}
+
+static int is_published(const struct crn_store *st, int dfd, const char *name, int64_t version,
+                        const struct crn_capture_id *id)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_manifest m;
+    int same;
+
+    if (crn_store_read_manifest(st, dfd, name, version, &m, &ignored) != CAIRN_OK)
+        return 0;
+    same = crn_capture_id_equal(&m.id, id);
+    crn_manifest_free(&m);
+    return same;
+}
+
+cairn_err crn_store_try_publish(const struct crn_store *st, const char *name, int64_t version,
+                                const struct crn_capture_id *id, const char *job,
+                                uint32_t *ret_missing, struct crn_errinfo *ei)
+{
+    struct found f = {.missing = 1}; /* at least one, if none is found */
+    struct crn_errinfo why = {0};
+    struct crn_names names = {0};
+    uint32_t file_no, attempt;
+    cairn_err rc;
+    size_t i;
+    int dfd;
+
+    rc = crn_store_version_dir(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (is_published(st, dfd, name, version, id)) {
+        /* Seen, but perhaps not durable yet: its publisher may have died before the last fsync. */
+        rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
+                          crn_where(st, name, version, NULL).text);
+        f.missing = 0;
+    } else {
+        rc = crn_fs_names(st->fs, dfd, crn_where(st, name, version, NULL).text, &names, ei);
+        for (i = 0; rc == CAIRN_OK && i < names.n; i++)
+            if (crn_data_name_parse(names.name[i], &file_no, &attempt) == 0)
+                rc = consider(st, dfd, name, version, names.name[i], id, job, &f, &why);
+        if (rc == CAIRN_ENOMEM)
+            crn_err_keep(ei, &why);
+        if (rc == CAIRN_OK && f.missing == 0) {
+            f.m.committed_ns = (uint64_t)crn_clock_real()->wall_ns(crn_clock_real());
+            rc = crn_store_publish(st, &f.m, ei);
+        }
+    }
+    crn_names_free(&names);
+    crn_manifest_free(&f.m);
+    (void)st->fs->close(st->fs, dfd);
+    if (rc == CAIRN_OK)
+        *ret_missing = f.missing;
+    return rc;
+}

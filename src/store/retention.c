@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which versions go, and how one goes: the manifest first, durably, then what it named. */
+#include "store/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
+                        unsigned char *retire)
+{
+    uint64_t newer_ok = 0;
+    size_t i;
+
+    memset(retire, 0, c->n);
+    if (keep_last == 0)
+        return;
+    for (i = c->n; i-- > 0;) {
+        const struct crn_version_entry *e = &c->v[i];
+        int has_enough = newer_ok >= keep_last;
+        int is_kept = keep_every > 0 && (uint64_t)e->version % keep_every == 0;
+
+        if (e->state == CRN_VERSION_OK) {
+            retire[i] = has_enough && !is_kept && !e->is_pinned;
+            newer_ok++;
+        } else if (e->state == CRN_VERSION_REJECTED ||
+                   (e->state == CRN_VERSION_DAMAGED && e->code == CAIRN_EDAMAGED)) {
+            retire[i] = has_enough && !e->is_pinned;
+        }
+    }
+}
+
+/* What is left of a version after its manifest is durably gone. */
+static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct crn_manifest *m,
+                             const char *name, int64_t version, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = st->fs;
+    char text[CRN_VERSION_TEXT];
+    cairn_err rc = CAIRN_OK;
+    int name_dfd;
+    int r;
+
+    if (m != NULL)
+        rc = crn_store_unlink_files(st, dfd, m, NULL, ei);
+    r = fs->unlinkat(fs, dfd, CRN_BAD, 0);
+    if (rc == CAIRN_OK && r < 0 && r != -ENOENT)
+        rc = crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, CRN_BAD).text);
+    if (rc == CAIRN_OK)
+        rc = crn_store_name_dir(st, name, &name_dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_version_text(version, text);
+    r = fs->unlinkat(fs, name_dfd, text, AT_REMOVEDIR);
+    (void)fs->close(fs, name_dfd);
+    /* Not empty: files of others, or of a capture that is on its way. */
+    if (r < 0 && r != -ENOTEMPTY && r != -EEXIST && r != -ENOENT)
+        return crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, NULL).text);
+    return CAIRN_OK;
+}
+
+static cairn_err unlink_manifest(const struct crn_store *st, int dfd, const char *name,
+                                 int64_t version, struct crn_errinfo *ei)
+{
+    struct stat sb;
+    int r;
+
+    if (st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) == 0)
+        return crn_fail(ei, CAIRN_EBUSY, 0, "%s@%lld is pinned", name, (long long)version);
+    r = st->fs->unlinkat(st->fs, dfd, CRN_MANIFEST, 0);
+    if (r < 0)
+        return crn_fail_errno(ei, -r, "remove '%s'",
+                              crn_where(st, name, version, CRN_MANIFEST).text);
+    return crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
+                        crn_where(st, name, version, NULL).text);
+}
+
+cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t version,
+                           struct crn_errinfo *ei)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_manifest m = {0};
+    int is_readable;
+    cairn_err rc;
+    int dfd;
+
+    rc = crn_store_version_dir(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    is_readable = crn_store_read_manifest(st, dfd, name, version, &m, &ignored) == CAIRN_OK;
+    rc = unlink_manifest(st, dfd, name, version, ei);
+    if (rc == CAIRN_OK)
+        rc = remove_rest(st, dfd, is_readable ? &m : NULL, name, version, ei);
+    crn_manifest_free(&m);
+    (void)st->fs->close(st->fs, dfd);
+    return rc;
+}
+
+/* The versions that stay may be seen but not yet be durable, where their publisher died before the
+ * last fsync. Nothing may go before they are. */
+static cairn_err settle(const struct crn_store *st, const char *name, const struct crn_catalog *c,
+                        const unsigned char *retire, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+    int dfd;
+
+    for (i = 0; i < c->n && rc == CAIRN_OK; i++) {
+        if (retire[i] || c->v[i].state != CRN_VERSION_OK)
+            continue;
+        rc = crn_store_version_dir(st, name, c->v[i].version, &dfd, ei);
+        if (rc != CAIRN_OK)
+            break;
+        rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
+                          crn_where(st, name, c->v[i].version, NULL).text);
+        (void)st->fs->close(st->fs, dfd);
+    }
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_name_dir(st, name, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s/%s'", st->path, name);
+    (void)st->fs->close(st->fs, dfd);
+    return rc;
+}
+
+cairn_err crn_store_retain(const struct crn_store *st, const char *name, uint64_t keep_last,
+                           uint64_t keep_every, uint32_t *ret_removed, struct crn_errinfo *ei)
+{
+    struct crn_catalog c;
+    unsigned char *retire;
+    uint32_t removed = 0;
+    cairn_err first = CAIRN_OK;
+    cairn_err rc;
+    size_t i;
+
+    rc = crn_store_catalog(st, name, &c, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    retire = calloc(c.n + 1, 1);
+    if (retire == NULL) {
+        crn_catalog_free(&c);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "retention of '%s'", name);
+    }
+    crn_retention_plan(&c, keep_last, keep_every, retire);
+    if (memchr(retire, 1, c.n) != NULL)
+        first = settle(st, name, &c, retire, ei);
+    for (i = 0; first == CAIRN_OK && i < c.n; i++) {
+        if (!retire[i])
+            continue;
+        rc = crn_store_remove(st, name, c.v[i].version, ei);
+        if (rc == CAIRN_OK)
+            removed++;
+        else
+            first = rc;
+    }
+    free(retire);
+    crn_catalog_free(&c);
+    if (first == CAIRN_OK)
+        *ret_removed = removed;
+    return first;
+}

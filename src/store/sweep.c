@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Removes debris: what no manifest names. Decides what is provably Cairn's and provably useless:
+ *
+ *     temporary file                 its name is one that crn_file_replace gives
+ *     data file, not whole           its name and place, below a directory with a .writer file
+ *     data file, whole, not named    its index says that it belongs here; it stays while a drain may
+ *                                    still complete its capture
+ *     marks without a manifest       their names and place
+ *
+ * Everything else stays, also where the manifest cannot be read or a read fails. The directory is
+ * fsynced before a data file goes: the manifest that we see, or its absence, may not be durable yet,
+ * and after a power loss the one before it must still find its files. */
+#include "store/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sweep {
+    const struct crn_store *st;
+    const char *name;
+    const struct crn_clock *clock;
+    int64_t min_age_ns;
+    int64_t newest_ok; /* version; -1: none */
+    int has_lock;
+    int has_writer; /* the name's directory has a .writer file */
+    int force;
+    int dry_run;
+    struct crn_sweep_result res;
+
+    /* The version in hand. */
+    int64_t version;
+    int dfd;
+    int has_manifest; /* there, whole or not */
+    int is_readable;
+    int is_synced;
+    struct crn_manifest m; /* if is_readable */
+};
+
+static int is_named(const struct sweep *s, const char *file)
+{
+    uint32_t file_no, attempt;
+
+    return crn_data_name_parse(file, &file_no, &attempt) == 0 && file_no < s->m.nfiles &&
+           strcmp(s->m.files[file_no].name, file) == 0;
+}
+
+static int is_old(const struct sweep *s, int64_t since_ns)
+{
+    int64_t now = s->clock->wall_ns(s->clock);
+
+    return now > since_ns && now - since_ns > s->min_age_ns;
+}
+
+/* A whole data file that no manifest names: is it of no use to a drain? */
+static int is_useless(const struct sweep *s, const struct crn_index *x)
+{
+    if (s->force || s->newest_ok > s->version)
+        return 1;
+    if (s->is_readable && x->created_ns < s->m.created_ns) /* replaced by a later capture */
+        return 1;
+    return is_old(s, x->created_ns > INT64_MAX ? INT64_MAX : (int64_t)x->created_ns);
+}
+
+static cairn_err sync_once(struct sweep *s, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    if (s->is_synced)
+        return CAIRN_OK;
+    rc = crn_fs_check(s->st->fs->fsync(s->st->fs, s->dfd), ei, "fsync '%s'",
+                      crn_where(s->st, s->name, s->version, NULL).text);
+    s->is_synced = rc == CAIRN_OK;
+    return rc;
+}
+
+static cairn_err drop(struct sweep *s, const char *file, uint64_t bytes, struct crn_errinfo *ei)
+{
+    int r = 0;
+
+    if (!s->dry_run)
+        r = s->st->fs->unlinkat(s->st->fs, s->dfd, file, 0);
+    if (r < 0 && r != -ENOENT)
+        return crn_fail_errno(ei, -r, "remove '%s'",
+                              crn_where(s->st, s->name, s->version, file).text);
+    s->res.files++;
+    s->res.bytes += bytes;
+    return CAIRN_OK;
+}
+
+/* Is this data file debris? Sets *ret. A failure to find out is an error. */
+static cairn_err judge_data(struct sweep *s, const char *file, const struct stat *sb, int *ret,
+                            struct crn_errinfo *ei)
+{
+    struct crn_errinfo info = {0};
+    struct crn_manifest_file mf;
+    struct crn_index x;
+    cairn_err rc;
+
+    *ret = 0;
+    if (s->has_manifest && (!s->is_readable || is_named(s, file)))
+        return CAIRN_OK; /* a damaged manifest may name it */
+    rc = crn_store_describe_data(s->st, s->name, s->version, file, &mf, &x, &info);
+    if (rc == CAIRN_OK) {
+        *ret = is_useless(s, &x);
+        s->res.kept += !*ret;
+        free(mf.ranges);
+        crn_index_free(&x);
+        return CAIRN_OK;
+    }
+    if (rc == CAIRN_EFORMAT || rc == CAIRN_ENOENT)
+        return CAIRN_OK; /* of a newer Cairn, or just gone */
+    if (rc != CAIRN_EDAMAGED) {
+        crn_err_keep(ei, &info);
+        return rc;
+    }
+    /* Never finished. Without locks its writer may live: then only age tells. */
+    *ret = s->has_writer &&
+           (s->has_lock || s->force ||
+            is_old(s, (int64_t)sb->st_mtim.tv_sec * 1000000000 + sb->st_mtim.tv_nsec));
+    return CAIRN_OK;
+}
+
+static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinfo *ei)
+{
+    uint32_t file_no, attempt;
+    struct stat sb;
+    cairn_err rc;
+    int is_debris = 0;
+    int r;
+
+    r = s->st->fs->fstatat(s->st->fs, s->dfd, file, &sb);
+    if (r == -ENOENT || (r == 0 && !S_ISREG(sb.st_mode)))
+        return CAIRN_OK;
+    rc = crn_fs_check(r, ei, "stat '%s'", crn_where(s->st, s->name, s->version, file).text);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (crn_is_temp_name(file)) {
+        is_debris = s->has_lock || s->force ||
+                    is_old(s, (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec);
+    } else if (strcmp(file, CRN_PIN) == 0 || strcmp(file, CRN_BAD) == 0) {
+        is_debris = s->has_writer && !s->has_manifest;
+    } else if (crn_data_name_parse(file, &file_no, &attempt) == 0) {
+        rc = judge_data(s, file, &sb, &is_debris, ei);
+        if (rc == CAIRN_OK && is_debris && !s->dry_run)
+            rc = sync_once(s, ei);
+    }
+    if (rc == CAIRN_OK && is_debris)
+        rc = drop(s, file, (uint64_t)sb.st_size, ei);
+    return rc;
+}
+
+static cairn_err look_at_manifest(struct sweep *s, struct crn_errinfo *ei)
+{
+    struct crn_errinfo info = {0};
+    cairn_err rc;
+
+    s->is_synced = 0;
+    memset(&s->m, 0, sizeof(s->m));
+    rc = crn_store_read_manifest(s->st, s->dfd, s->name, s->version, &s->m, &info);
+    s->is_readable = rc == CAIRN_OK;
+    s->has_manifest = rc != CAIRN_ENOENT;
+    if (rc == CAIRN_OK || rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT)
+        return CAIRN_OK;
+    crn_err_keep(ei, &info);
+    return rc;
+}
+
+/* The directory of a version goes when nothing is left in it. */
+static cairn_err drop_dir(struct sweep *s, int name_dfd, struct crn_errinfo *ei)
+{
+    char text[CRN_VERSION_TEXT];
+    int r;
+
+    if (s->has_manifest || !s->has_writer || s->dry_run)
+        return CAIRN_OK;
+    crn_version_text(s->version, text);
+    r = s->st->fs->unlinkat(s->st->fs, name_dfd, text, AT_REMOVEDIR);
+    if (r == -ENOTEMPTY || r == -EEXIST || r == -ENOENT)
+        return CAIRN_OK;
+    if (r < 0)
+        return crn_fail_errno(ei, -r, "remove '%s'",
+                              crn_where(s->st, s->name, s->version, NULL).text);
+    s->res.dirs++;
+    return CAIRN_OK;
+}
+
+static cairn_err sweep_version(struct sweep *s, int name_dfd, int64_t version,
+                               struct crn_errinfo *ei)
+{
+    struct crn_names names = {0};
+    cairn_err rc;
+    size_t i;
+
+    s->version = version;
+    rc = crn_store_version_dir(s->st, s->name, version, &s->dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = look_at_manifest(s, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_names(s->st->fs, s->dfd, crn_where(s->st, s->name, version, NULL).text, &names,
+                          ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++)
+        rc = sweep_file(s, names.name[i], ei);
+    if (rc == CAIRN_OK)
+        rc = drop_dir(s, name_dfd, ei);
+    crn_names_free(&names);
+    crn_manifest_free(&s->m);
+    (void)s->st->fs->close(s->st->fs, s->dfd);
+    return rc;
+}
+
+/* The newest committed version, made durable: whole files of older captures may go because of it. */
+static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
+{
+    struct crn_catalog c;
+    cairn_err rc;
+    size_t i;
+
+    rc = crn_store_catalog(s->st, s->name, &c, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    s->newest_ok = -1;
+    for (i = 0; i < c.n; i++)
+        if (c.v[i].state == CRN_VERSION_OK)
+            s->newest_ok = c.v[i].version;
+    crn_catalog_free(&c);
+    if (s->newest_ok < 0 || s->dry_run)
+        return CAIRN_OK;
+    rc = crn_store_version_dir(s->st, s->name, s->newest_ok, &s->dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    s->version = s->newest_ok;
+    s->is_synced = 0;
+    rc = sync_once(s, ei);
+    (void)s->st->fs->close(s->st->fs, s->dfd);
+    return rc;
+}
+
+/* Does a writer live? *ret_fd holds the lock then or is -1. */
+static cairn_err look_at_writer(struct sweep *s, int name_dfd, int held_fd, int *ret_fd,
+                                struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = s->st->fs;
+    int fd;
+    int r;
+
+    *ret_fd = -1;
+    fd = fs->openat(fs, name_dfd, CRN_WRITER, O_RDWR | O_NOFOLLOW, 0);
+    s->has_writer = fd >= 0;
+    s->has_lock = held_fd >= 0;
+    if (fd == -ENOENT || fd == -ELOOP)
+        return CAIRN_OK;
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open '%s/%s/%s'", s->st->path, s->name, CRN_WRITER);
+    r = s->has_lock ? -ENOTSUP : fs->lock(fs, fd);
+    if (r == 0) {
+        s->has_lock = 1;
+        *ret_fd = fd;
+        return CAIRN_OK;
+    }
+    s->res.busy = r == -EAGAIN;
+    (void)fs->close(fs, fd);
+    return CAIRN_OK;
+}
+
+cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held_fd,
+                          int64_t min_age_ns, int force, int dry_run, const struct crn_clock *clock,
+                          struct crn_sweep_result *ret, struct crn_errinfo *ei)
+{
+    struct sweep s = {.st = st,
+                      .name = name,
+                      .clock = clock,
+                      .min_age_ns = min_age_ns,
+                      .force = force,
+                      .dry_run = dry_run};
+    int64_t *versions = NULL;
+    int lock_fd = -1;
+    cairn_err rc;
+    size_t n = 0;
+    size_t i;
+    int name_dfd;
+
+    rc = crn_store_name_dir(st, name, &name_dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = look_at_writer(&s, name_dfd, held_fd, &lock_fd, ei);
+    if (rc == CAIRN_OK && !s.res.busy)
+        rc = find_newest(&s, ei);
+    if (rc == CAIRN_OK && !s.res.busy)
+        rc = crn_store_versions(st, name_dfd, name, &versions, &n, ei);
+    for (i = 0; rc == CAIRN_OK && i < n; i++)
+        rc = sweep_version(&s, name_dfd, versions[i], ei);
+    free(versions);
+    if (lock_fd >= 0)
+        (void)st->fs->close(st->fs, lock_fd);
+    (void)st->fs->close(st->fs, name_dfd);
+    if (rc == CAIRN_OK)
+        *ret = s.res;
+    return rc;
+}
