@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decides what bytes a message is. One visitor per message serves both directions: the field list is
+ * written once, so that encoder and decoder cannot differ. */
+#include "broker/proto.h"
+
+#include <string.h>
+#include "policy/policy.h"
+
+/* Where fields go to or come from: exactly one of the two is set. */
+struct io {
+    struct crn_buf *out;
+    struct crn_view *in;
+    int bad; /* in: a value that no peer of this version sends */
+};
+
+static void u8(struct io *io, uint8_t *v)
+{
+    if (io->out != NULL)
+        crn_buf_u8(io->out, *v);
+    else
+        *v = crn_view_u8(io->in);
+}
+
+static void u16(struct io *io, uint16_t *v)
+{
+    if (io->out != NULL)
+        crn_buf_u16(io->out, *v);
+    else
+        *v = crn_view_u16(io->in);
+}
+
+static void u32(struct io *io, uint32_t *v)
+{
+    if (io->out != NULL)
+        crn_buf_u32(io->out, *v);
+    else
+        *v = crn_view_u32(io->in);
+}
+
+static void u64(struct io *io, uint64_t *v)
+{
+    if (io->out != NULL)
+        crn_buf_u64(io->out, *v);
+    else
+        *v = crn_view_u64(io->in);
+}
+
+static void raw(struct io *io, void *p, size_t n)
+{
+    const void *from;
+
+    if (io->out != NULL) {
+        crn_buf_put(io->out, p, n);
+        return;
+    }
+    from = crn_view_take(io->in, n);
+    if (from != NULL && n > 0)
+        memcpy(p, from, n);
+}
+
+/* Control characters would reach terminals and logs of others: refused. */
+static void text(struct io *io, char *s, size_t size)
+{
+    size_t i;
+
+    if (io->out != NULL) {
+        crn_buf_str(io->out, s);
+        return;
+    }
+    crn_view_str(io->in, s, size);
+    for (i = 0; s[i] != '\0'; i++)
+        if ((unsigned char)s[i] < 0x20 || (unsigned char)s[i] == 0x7f)
+            io->bad = 1;
+}
+
+static void choice(struct io *io, uint8_t *v, unsigned first, unsigned last)
+{
+    u8(io, v);
+    if (io->in != NULL && (*v < first || *v > last))
+        io->bad = 1;
+}
+
+static void count(struct io *io, uint16_t *n, uint16_t max)
+{
+    u16(io, n);
+    if (io->in != NULL && *n > max) {
+        io->bad = 1;
+        *n = 0;
+    }
+}
+
+static void magic(struct io *io)
+{
+    uint32_t m = CRN_BP_MAGIC;
+
+    u32(io, &m);
+    if (m != CRN_BP_MAGIC)
+        io->bad = 1;
+}
+
+static void hello(struct io *io, struct crn_bp_hello *m)
+{
+    magic(io);
+    u16(io, &m->major);
+    u16(io, &m->minor);
+    u8(io, &m->method);
+    text(io, m->user, sizeof(m->user));
+    raw(io, m->nonce, sizeof(m->nonce));
+}
+
+static void challenge(struct io *io, struct crn_bp_challenge *m)
+{
+    magic(io);
+    u16(io, &m->major);
+    u16(io, &m->minor);
+    raw(io, m->nonce, sizeof(m->nonce));
+}
+
+static void proof(struct io *io, struct crn_bp_proof *m)
+{
+    count(io, &m->len, CRN_BP_PROOF);
+    raw(io, m->data, m->len);
+}
+
+static void welcome(struct io *io, struct crn_bp_welcome *m)
+{
+    u64(io, &m->epoch);
+    u64(io, &m->lease_ns);
+    u64(io, &m->report_ns);
+    choice(io, &m->is_admin, 0, 1);
+    text(io, m->user, sizeof(m->user));
+    proof(io, &m->proof);
+}
+
+static void ask(struct io *io, struct crn_bp_ask *m)
+{
+    u32(io, &m->seq);
+    text(io, m->token, sizeof(m->token));
+    choice(io, &m->kind, 0, CRN_IO_KINDS - 1);
+    choice(io, &m->state, CRN_BP_WAITING, CRN_BP_LOST);
+    u64(io, &m->epoch);
+    u64(io, &m->age_ns);
+    u64(io, &m->held_ns);
+    u64(io, &m->bytes);
+    u64(io, &m->done);
+    u64(io, &m->duration_ns);
+    u64(io, &m->at_risk_ns);
+    u64(io, &m->recovery_ns);
+    u64(io, &m->period_ns);
+}
+
+static void report(struct io *io, struct crn_bp_report *m)
+{
+    uint16_t i;
+
+    raw(io, m->job, sizeof(m->job));
+    u64(io, &m->number);
+    u32(io, &m->nodes);
+    text(io, m->name, sizeof(m->name));
+    count(io, &m->n, CRN_BP_MAX_ASKS);
+    for (i = 0; i < m->n; i++)
+        ask(io, &m->ask[i]);
+}
+
+static void verdict(struct io *io, struct crn_bp_verdict *m)
+{
+    u32(io, &m->seq);
+    choice(io, &m->code, CRN_BP_WAIT, CRN_BP_REFUSED);
+    u8(io, &m->why);
+    u32(io, &m->place);
+    u64(io, &m->start_ns);
+}
+
+static void status(struct io *io, struct crn_bp_status *m)
+{
+    uint16_t i;
+
+    u64(io, &m->number);
+    u64(io, &m->report);
+    count(io, &m->n, CRN_BP_MAX_ASKS);
+    for (i = 0; i < m->n; i++)
+        verdict(io, &m->verdict[i]);
+}
+
+static void query(struct io *io, struct crn_bp_query *m)
+{
+    u32(io, &m->max_requests);
+    text(io, m->token, sizeof(m->token));
+}
+
+static void token_row(struct io *io, struct crn_bp_token_row *m)
+{
+    text(io, m->token, sizeof(m->token));
+    text(io, m->policy, sizeof(m->policy));
+    u32(io, &m->slots);
+    u32(io, &m->holders);
+    u32(io, &m->waiting);
+    choice(io, &m->is_draining, 0, 1);
+    choice(io, &m->is_settling, 0, 1);
+    u64(io, &m->granted);
+    u64(io, &m->returned);
+    u64(io, &m->taken);
+    u64(io, &m->canceled);
+    u64(io, &m->oldest_ns);
+}
+
+static void request_row(struct io *io, struct crn_bp_request_row *m)
+{
+    u64(io, &m->id);
+    text(io, m->token, sizeof(m->token));
+    text(io, m->user, sizeof(m->user));
+    text(io, m->job, sizeof(m->job));
+    u32(io, &m->nodes);
+    choice(io, &m->kind, 0, CRN_IO_KINDS - 1);
+    choice(io, &m->state, CRN_BP_WAITING, CRN_BP_LOST);
+    u8(io, &m->why);
+    u32(io, &m->place);
+    u64(io, &m->start_ns);
+    u64(io, &m->age_ns);
+    u64(io, &m->held_ns);
+    u64(io, &m->bytes);
+    u64(io, &m->done);
+    u64(io, &m->duration_ns);
+}
+
+static void control(struct io *io, struct crn_bp_control *m)
+{
+    choice(io, &m->op, CRN_BP_OP_DRAIN, CRN_BP_OP_CANCEL);
+    u64(io, &m->id);
+    text(io, m->token, sizeof(m->token));
+    text(io, m->argument, sizeof(m->argument));
+}
+
+static void done(struct io *io, struct crn_bp_done *m)
+{
+    uint32_t code = (uint32_t)m->code;
+
+    u32(io, &code);
+    if (io->in != NULL)
+        m->code = (int32_t)code;
+    text(io, m->text, sizeof(m->text));
+}
+
+static void visit(struct io *io, struct crn_bp_msg *msg)
+{
+    switch (msg->type) {
+    case CRN_BP_HELLO:
+        hello(io, &msg->u.hello);
+        return;
+    case CRN_BP_CHALLENGE:
+        challenge(io, &msg->u.challenge);
+        return;
+    case CRN_BP_PROOF_MSG:
+        proof(io, &msg->u.proof);
+        return;
+    case CRN_BP_WELCOME:
+        welcome(io, &msg->u.welcome);
+        return;
+    case CRN_BP_REPORT:
+        report(io, &msg->u.report);
+        return;
+    case CRN_BP_STATUS:
+        status(io, &msg->u.status);
+        return;
+    case CRN_BP_QUERY:
+        query(io, &msg->u.query);
+        return;
+    case CRN_BP_TOKEN_ROW:
+        token_row(io, &msg->u.token_row);
+        return;
+    case CRN_BP_REQUEST_ROW:
+        request_row(io, &msg->u.request_row);
+        return;
+    case CRN_BP_CONTROL:
+        control(io, &msg->u.control);
+        return;
+    case CRN_BP_DONE:
+    case CRN_BP_BYE:
+        done(io, &msg->u.done);
+        return;
+    }
+    io->bad = 1;
+}
+
+void crn_bp_encode(const struct crn_bp_msg *msg, struct crn_buf *b)
+{
+    struct io io = {.out = b};
+    size_t start = b->len;
+
+    crn_buf_u32(b, 0);
+    crn_buf_u16(b, (uint16_t)msg->type);
+    visit(&io, (struct crn_bp_msg *)msg); /* read only while out is set */
+    crn_buf_set_u32(b, start, (uint32_t)(b->len - start - 4));
+}
+
+cairn_err crn_bp_frame(const void *data, size_t len, size_t max, size_t *ret_size,
+                       struct crn_errinfo *ei)
+{
+    struct crn_view v = crn_view_of(data, len);
+    uint32_t size = crn_view_u32(&v);
+
+    *ret_size = 0;
+    if (len < CRN_BP_HEAD)
+        return CAIRN_OK;
+    if (size < 2 || size > max - 4)
+        return crn_fail(ei, CAIRN_EFORMAT, 0, "a broker message of %u bytes cannot be", size);
+    *ret_size = (size_t)size + 4;
+    return CAIRN_OK;
+}
+
+cairn_err crn_bp_decode(const void *frame, size_t size, struct crn_bp_msg *ret,
+                        struct crn_errinfo *ei)
+{
+    struct crn_view v = crn_view_of(frame, size);
+    struct io io = {.in = &v};
+    uint32_t len = crn_view_u32(&v);
+    unsigned type = crn_view_u16(&v);
+
+    memset(ret, 0, sizeof(*ret));
+    if (v.failed || len != size - 4 || type < CRN_BP_HELLO || type > CRN_BP_BYE)
+        return crn_fail(ei, CAIRN_EFORMAT, 0, "not a message of the broker protocol");
+    ret->type = (enum crn_bp_type)type;
+    visit(&io, ret);
+    if (v.failed || io.bad)
+        return crn_fail(ei, CAIRN_EFORMAT, 0, "broker message of type %u is damaged", type);
+    return CAIRN_OK;
+}
+
+const char *crn_bp_why_text(unsigned why)
+{
+    static const char *const texts[CRN_BP_WHYS] = {
+        [CRN_BP_WHY_NONE] = "",
+        [CRN_BP_WHY_TURN] = "others go first",
+        [CRN_BP_WHY_DRAIN] = "the token is drained",
+        [CRN_BP_WHY_SETTLING] = "the broker has just started",
+        [CRN_BP_WHY_LEASE] = "not heard of for too long",
+        [CRN_BP_WHY_STALL] = "no progress while holding",
+        [CRN_BP_WHY_LIMIT] = "over the limit",
+        [CRN_BP_WHY_PERSON] = "by a person",
+        [CRN_BP_WHY_TOKEN] = "no such token",
+        [CRN_BP_WHY_AWAY] = "the job is cut off",
+    };
+
+    return why < CRN_BP_WHYS ? texts[why] : "unknown reason";
+}

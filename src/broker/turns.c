@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decides what events do to requests. A report is the whole truth about what a job wants and has; it
+ * is compared with what the broker remembers:
+ *
+ *   report \ memory   nothing            waiting     held        ended
+ *   not listed        -                  canceled    returned    forgotten
+ *   WAITING           queued             -           GO again    verdict again
+ *   HOLDING, ours     taken (lease)      taken       progress    verdict again
+ *   HOLDING, ALONE    learned holder     learned     progress    verdict again
+ *   LOST              ended              ended       ended       -
+ *
+ * Invariant: a token is given only while it has fewer holders than slots. Learned holders may go
+ * beyond that: they use the file system already. */
+#include "broker/turns_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t rid_of(uint32_t j, uint32_t i)
+{
+    return j * CRN_BP_MAX_ASKS + i;
+}
+
+/* Ends. ----------------------------------------------------------------------------------------- */
+
+void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why)
+{
+    struct request *r = request_of(t, rid);
+
+    if (r->state == RQ_WAITING)
+        crn_turns_dequeue(t, rid);
+    else if (r->state == RQ_HELD)
+        crn_turns_release(t, rid, now_ns);
+    r->state = RQ_ENDED;
+    r->code = code;
+    r->why = why;
+}
+
+/* The token is taken back; the job hears of it if it can. */
+static void take(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t why)
+{
+    t->token[request_of(t, rid)->token].taken++;
+    crn_turns_end(t, rid, now_ns, CRN_BP_TAKEN, why);
+    crn_turns_list_move(t, &t->dirty, rid / CRN_BP_MAX_ASKS, LINK_DIRTY);
+}
+
+/* The job no longer lists it. */
+static void close_request(struct crn_turns *t, uint32_t rid, int64_t now_ns)
+{
+    struct request *r = request_of(t, rid);
+
+    if (r->state == RQ_WAITING)
+        t->token[r->token].canceled++;
+    else if (r->state == RQ_HELD)
+        t->token[r->token].returned++;
+    crn_turns_end(t, rid, now_ns, 0, 0);
+    r->state = RQ_FREE;
+}
+
+static int has_requests(const struct job *job)
+{
+    uint32_t i;
+
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++)
+        if (job->req[i].state != RQ_FREE)
+            return 1;
+    return 0;
+}
+
+/* Dead, hung or cut off for too long: all that it has goes to others. */
+static void drop_job(struct crn_turns *t, uint32_t j, int64_t now_ns)
+{
+    struct job *job = &t->job[j];
+    uint32_t i;
+
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++) {
+        if (job->req[i].state == RQ_HELD)
+            take(t, rid_of(j, i), now_ns, CRN_BP_WHY_LEASE);
+        if (job->req[i].state != RQ_FREE)
+            close_request(t, rid_of(j, i), now_ns);
+    }
+    crn_turns_remove_job(t, j);
+}
+
+/* Connections. ---------------------------------------------------------------------------------- */
+
+void crn_turns_opened(struct crn_turns *t, uint32_t conn, const char *user, int is_admin)
+{
+    struct conn *c = &t->conn[conn];
+
+    c->is_open = 1;
+    c->is_admin = is_admin != 0;
+    c->job = NONE;
+    c->user = crn_turns_ref_user(t, user);
+}
+
+/* The job leaves its connection: what waits keeps its place for a while, but cannot be chosen. */
+static void cut_job(struct crn_turns *t, uint32_t j, int64_t now_ns)
+{
+    struct job *job = &t->job[j];
+    uint32_t i;
+
+    t->conn[job->conn].job = NONE;
+    job->conn = NONE;
+    job->heard_ns = now_ns;
+    if (!has_requests(job)) {
+        crn_turns_remove_job(t, j);
+        return;
+    }
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++)
+        if (job->req[i].state == RQ_WAITING)
+            crn_turns_dequeue(t, rid_of(j, i));
+    crn_turns_list_move(t, &t->cut, j, LINK_AGE);
+}
+
+void crn_turns_closed(struct crn_turns *t, int64_t now_ns, uint32_t conn)
+{
+    struct conn *c = &t->conn[conn];
+
+    if (!c->is_open)
+        return;
+    if (c->job != NONE)
+        cut_job(t, c->job, now_ns);
+    crn_turns_unref_user(t, c->user);
+    c->is_open = 0;
+}
+
+static void bind_job(struct crn_turns *t, uint32_t j, uint32_t conn)
+{
+    struct job *job = &t->job[j];
+    uint32_t i;
+
+    if (job->conn == conn)
+        return;
+    if (job->conn != NONE)
+        t->conn[job->conn].job = NONE; /* an older connection that has not been seen to end */
+    job->conn = conn;
+    t->conn[conn].job = j;
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++)
+        if (job->req[i].state == RQ_WAITING && job->req[i].at == NONE)
+            crn_turns_enqueue(t, rid_of(j, i));
+}
+
+/* Reports. -------------------------------------------------------------------------------------- */
+
+static uint32_t find_token(const struct crn_turns *t, const char *name)
+{
+    uint32_t i;
+
+    if (name[0] == '\0')
+        return 0;
+    for (i = 0; i < t->cfg.ntokens; i++)
+        if (strcmp(t->token[i].cfg.name, name) == 0)
+            return i;
+    return NONE;
+}
+
+static int64_t within(uint64_t ns, int64_t max)
+{
+    return ns > (uint64_t)max ? max : (int64_t)ns;
+}
+
+static int64_t duration_of(const struct token *k, const struct crn_bp_ask *ask)
+{
+    const int64_t guess = 60 * NS_PER_S;
+    double ns;
+
+    if (ask->duration_ns > 0)
+        return within(ask->duration_ns, MAX_TIME_NS);
+    if (ask->bytes == 0 || k->cfg.bandwidth == 0)
+        return guess;
+    ns = (double)ask->bytes / (double)k->cfg.bandwidth * (double)NS_PER_S;
+    return ns < 1 ? 1 : ns > (double)MAX_TIME_NS ? MAX_TIME_NS : (int64_t)ns;
+}
+
+static void describe(struct crn_turns *t, struct request *r, const struct crn_bp_ask *ask,
+                     int64_t now_ns)
+{
+    memset(r, 0, sizeof(*r));
+    r->seq = ask->seq;
+    r->token = find_token(t, ask->token);
+    r->kind = ask->kind;
+    r->id = t->next_id++;
+    r->at = NONE;
+    r->is_listed = 1;
+    r->since_ns = now_ns - within(ask->age_ns, MAX_AGE_NS);
+    r->at_risk_ns = now_ns - within(ask->at_risk_ns, MAX_AGE_NS);
+    r->period_ns = within(ask->period_ns, MAX_AGE_NS);
+    r->bytes = ask->bytes;
+    r->done = ask->done;
+    if (r->token == NONE)
+        return;
+    r->duration_ns = duration_of(&t->token[r->token], ask);
+    r->recovery_ns = ask->recovery_ns > 0 ? within(ask->recovery_ns, MAX_TIME_NS) : r->duration_ns;
+}
+
+/* The job uses the file system without this broker having let it. */
+static void learn(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask, int64_t now_ns)
+{
+    t->token[request_of(t, rid)->token].learned++;
+    crn_turns_hold(t, rid, now_ns - within(ask->held_ns, MAX_AGE_NS), now_ns);
+}
+
+static void admit(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask, int64_t now_ns)
+{
+    struct request *r = request_of(t, rid);
+
+    describe(t, r, ask, now_ns);
+    r->state = RQ_ENDED;
+    if (r->token == NONE) {
+        r->token = 0;
+        r->code = CRN_BP_REFUSED;
+        r->why = CRN_BP_WHY_TOKEN;
+    } else if (ask->state == CRN_BP_WAITING) {
+        r->state = RQ_WAITING;
+        crn_turns_enqueue(t, rid);
+    } else if (ask->state == CRN_BP_LOST ||
+               (ask->state == CRN_BP_HOLDING && ask->epoch == t->cfg.epoch)) {
+        r->code = CRN_BP_TAKEN;
+        r->why = CRN_BP_WHY_LEASE;
+    } else {
+        learn(t, rid, ask, now_ns);
+    }
+}
+
+static void update_waiting(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask,
+                           int64_t now_ns)
+{
+    if (ask->state == CRN_BP_WAITING)
+        return;
+    if (ask->state == CRN_BP_ALONE || (ask->state == CRN_BP_HOLDING && ask->epoch != t->cfg.epoch))
+        learn(t, rid, ask, now_ns);
+    else
+        crn_turns_end(t, rid, now_ns, CRN_BP_TAKEN, CRN_BP_WHY_LEASE);
+}
+
+static void update_held(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask,
+                        int64_t now_ns)
+{
+    struct request *r = request_of(t, rid);
+
+    if (ask->state == CRN_BP_LOST) {
+        take(t, rid, now_ns, CRN_BP_WHY_LEASE);
+        return;
+    }
+    if (ask->done > r->done) {
+        r->done = ask->done;
+        r->moved_ns = now_ns;
+    }
+}
+
+static uint32_t find_request(const struct job *job, uint32_t seq)
+{
+    uint32_t i;
+
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++)
+        if (job->req[i].state != RQ_FREE && job->req[i].seq == seq)
+            return i;
+    return NONE;
+}
+
+static void close_unlisted(struct crn_turns *t, uint32_t j, const struct crn_bp_report *report,
+                           int64_t now_ns)
+{
+    struct job *job = &t->job[j];
+    uint32_t i, at;
+
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++)
+        job->req[i].is_listed = 0;
+    for (i = 0; i < report->n; i++) {
+        at = find_request(job, report->ask[i].seq);
+        if (at != NONE)
+            job->req[at].is_listed = 1;
+    }
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++)
+        if (job->req[i].state != RQ_FREE && !job->req[i].is_listed)
+            close_request(t, rid_of(j, i), now_ns);
+}
+
+static void read_ask(struct crn_turns *t, uint32_t j, const struct crn_bp_ask *ask, int64_t now_ns)
+{
+    struct job *job = &t->job[j];
+    uint32_t i = find_request(job, ask->seq);
+
+    if (i == NONE) {
+        /* There is room: what is not listed was closed, and a report lists at most as many. */
+        for (i = 0; job->req[i].state != RQ_FREE; i++)
+            ;
+        admit(t, rid_of(j, i), ask, now_ns);
+    } else if (job->req[i].state == RQ_WAITING) {
+        update_waiting(t, rid_of(j, i), ask, now_ns);
+    } else if (job->req[i].state == RQ_HELD) {
+        update_held(t, rid_of(j, i), ask, now_ns);
+    }
+}
+
+/* The job that reports, known or new, tied to this connection; NONE: the report is an old one. */
+static cairn_err reporter(struct crn_turns *t, uint32_t conn, const struct crn_bp_report *report,
+                          uint32_t *ret, struct crn_errinfo *ei)
+{
+    struct conn *c = &t->conn[conn];
+    uint32_t j = crn_turns_find_job(t, c->user, report->job);
+
+    *ret = NONE;
+    if (c->job != NONE && c->job != j)
+        return crn_fail(ei, CAIRN_ESTATE, 0, "one connection, two jobs");
+    if (j != NONE && report->number <= t->job[j].report)
+        return CAIRN_OK;
+    if (j == NONE)
+        j = crn_turns_add_job(t, c->user, report->job);
+    if (j == NONE)
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "the broker serves %u jobs, %u of %s: no more",
+                        t->njobs, t->user[c->user].njobs, t->user[c->user].name);
+    *ret = j;
+    return CAIRN_OK;
+}
+
+cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,
+                           const struct crn_bp_report *report, struct crn_errinfo *ei)
+{
+    struct job *job;
+    uint32_t j, i;
+    cairn_err rc;
+
+    rc = reporter(t, conn, report, &j, ei);
+    if (rc != CAIRN_OK || j == NONE)
+        return rc;
+    job = &t->job[j];
+    job->report = report->number;
+    job->heard_ns = now_ns;
+    job->nodes = report->nodes > 0 ? report->nodes : 1;
+    (void)snprintf(job->name, sizeof(job->name), "%s", report->name);
+    bind_job(t, j, conn);
+    close_unlisted(t, j, report, now_ns);
+    for (i = 0; i < report->n; i++)
+        read_ask(t, j, &report->ask[i], now_ns);
+    if (has_requests(job))
+        crn_turns_list_move(t, &t->heard, j, LINK_AGE);
+    else
+        crn_turns_list_remove(t, j, LINK_AGE);
+    crn_turns_list_move(t, &t->dirty, j, LINK_DIRTY);
+    crn_turns_decide(t, now_ns);
+    return CAIRN_OK;
+}
+
+/* Time. ----------------------------------------------------------------------------------------- */
+
+static void drop_old(struct crn_turns *t, struct list *list, int64_t limit_ns, int64_t now_ns)
+{
+    while (list->head != NONE && now_ns - t->job[list->head].heard_ns > limit_ns)
+        drop_job(t, list->head, now_ns);
+}
+
+static void check_holders(struct crn_turns *t, struct token *k, int64_t now_ns)
+{
+    uint32_t rid, next;
+
+    for (rid = k->first_holder; rid != NONE; rid = next) {
+        struct request *r = request_of(t, rid);
+
+        next = r->next;
+        if (t->cfg.stall_ns > 0 && r->bytes > 0 && now_ns - r->moved_ns > t->cfg.stall_ns)
+            take(t, rid, now_ns, CRN_BP_WHY_STALL);
+        else if (t->cfg.hold_ns > 0 && now_ns - r->held_ns > t->cfg.hold_ns)
+            take(t, rid, now_ns, CRN_BP_WHY_LIMIT);
+    }
+}
+
+void crn_turns_tick(struct crn_turns *t, int64_t now_ns)
+{
+    size_t i;
+
+    drop_old(t, &t->heard, t->cfg.lease_ns, now_ns);
+    drop_old(t, &t->cut, t->cfg.grace_ns, now_ns);
+    for (i = 0; i < t->cfg.ntokens; i++)
+        check_holders(t, &t->token[i], now_ns);
+    crn_turns_decide(t, now_ns);
+    for (i = 0; i < t->cfg.ntokens; i++)
+        if (t->token[i].is_stale && now_ns - t->token[i].forecast_ns >= t->cfg.forecast_ns)
+            crn_turns_forecast(t, &t->token[i], now_ns);
+}
+
+/* Statuses. ------------------------------------------------------------------------------------- */
+
+static void waiting_verdict(const struct crn_turns *t, const struct request *r, int64_t now_ns,
+                            struct crn_bp_verdict *v)
+{
+    const struct token *k = &t->token[r->token];
+    int64_t start = r->start_ns;
+
+    v->code = CRN_BP_WAIT;
+    v->why = k->is_draining ? CRN_BP_WHY_DRAIN
+                            : (is_settling(t, now_ns) ? CRN_BP_WHY_SETTLING : CRN_BP_WHY_TURN);
+    v->place = r->place;
+    if (r->place == 0) { /* not forecast yet: behind all others */
+        v->place = k->n;
+        start = now_ns + (k->backlog_ns - r->duration_ns) / k->cfg.slots;
+    }
+    if (!k->is_draining)
+        v->start_ns = start > now_ns ? (uint64_t)(start - now_ns) : 0;
+}
+
+static void verdict_of(const struct crn_turns *t, const struct request *r, int64_t now_ns,
+                       struct crn_bp_verdict *v)
+{
+    *v = (struct crn_bp_verdict){.seq = r->seq, .start_ns = CRN_BP_UNKNOWN};
+    if (r->state == RQ_WAITING) {
+        waiting_verdict(t, r, now_ns, v);
+    } else if (r->state == RQ_HELD) {
+        v->code = CRN_BP_GO;
+        v->start_ns = 0;
+    } else {
+        v->code = r->code;
+        v->why = r->why;
+    }
+}
+
+int crn_turns_next(struct crn_turns *t, int64_t now_ns, uint32_t *ret_conn,
+                   struct crn_bp_status *ret)
+{
+    uint32_t j, i;
+
+    while ((j = t->dirty.head) != NONE) {
+        struct job *job = &t->job[j];
+
+        crn_turns_list_remove(t, j, LINK_DIRTY);
+        if (job->conn == NONE)
+            continue; /* it will report when it is back, and be answered then */
+        *ret_conn = job->conn;
+        ret->number = t->next_status++;
+        ret->report = job->report;
+        ret->n = 0;
+        for (i = 0; i < CRN_BP_MAX_ASKS; i++)
+            if (job->req[i].state != RQ_FREE)
+                verdict_of(t, &job->req[i], now_ns, &ret->verdict[ret->n++]);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the core, shared by turns.c (events), turns_queue.c (queue, decisions, forecast) and
+ * turns_view.c (what people see and change). */
+#ifndef CRN_BROKER_TURNS_PRIV_H
+#define CRN_BROKER_TURNS_PRIV_H
+
+#include "broker/turns.h"
+
+#define NONE        UINT32_MAX
+#define NS_PER_S    1000000000LL
+#define MAX_AGE_NS  (400LL * 86400 * NS_PER_S) /* larger claims are cut to this */
+#define MAX_TIME_NS (7LL * 86400 * NS_PER_S)
+
+enum rq_state {
+    RQ_FREE = 0, /* no request in this place */
+    RQ_WAITING,  /* queued if its job is connected */
+    RQ_HELD,     /* counts in the token's holders */
+    RQ_ENDED     /* kept to repeat the verdict until the job no longer lists it */
+};
+
+struct request {
+    enum rq_state state;
+    uint32_t seq;
+    uint32_t token;
+    uint8_t kind;
+    uint8_t code, why;  /* RQ_ENDED: the verdict */
+    uint8_t is_listed;  /* in the report that is being read */
+    uint64_t id;        /* ticket: unique, increasing in order of arrival */
+    int64_t since_ns;   /* asked for */
+    int64_t held_ns;    /* RQ_HELD: since */
+    int64_t moved_ns;   /* RQ_HELD: when the last progress was seen */
+    int64_t at_risk_ns; /* work since then is at risk */
+    int64_t duration_ns, recovery_ns, period_ns;
+    uint64_t bytes, done;
+    uint32_t at;         /* RQ_WAITING: index in the token's queue, NONE while the job is cut off */
+    uint32_t place;      /* of the last forecast; 0: none yet */
+    int64_t start_ns;    /* expected */
+    uint32_t prev, next; /* RQ_HELD: the token's holders */
+};
+
+struct link {
+    uint32_t prev, next;
+    struct list *in; /* NULL: in no list */
+};
+struct list {
+    uint32_t head, tail;
+};
+enum link_kind { LINK_AGE, LINK_DIRTY, LINKS };
+
+struct job {
+    uint8_t is_used;
+    uint8_t id[16];
+    uint32_t user;
+    uint32_t conn; /* NONE: cut off */
+    uint32_t nodes;
+    uint32_t hash_next; /* next of the same bucket, or of the free list */
+    uint64_t report;    /* newest number seen */
+    int64_t heard_ns;   /* or, when cut off, since when */
+    char name[CRN_BP_NAME];
+    struct link link[LINKS]; /* AGE: heard or cut; DIRTY: a status is due */
+    struct request req[CRN_BP_MAX_ASKS];
+};
+
+struct user {
+    char name[CRN_BP_NAME];
+    uint32_t refs; /* connections and jobs; 0: free */
+    uint32_t njobs;
+    uint32_t hash_next; /* next of the same bucket, or of the free list */
+};
+
+struct conn {
+    uint8_t is_open, is_admin;
+    uint32_t user;
+    uint32_t job; /* NONE: has not reported yet */
+};
+
+struct token {
+    struct crn_turns_token cfg;
+    struct crn_io_request *queue; /* dense, as the policies read it */
+    uint32_t *queue_rid;          /* which request each entry is */
+    uint32_t n;
+    uint32_t holders;
+    uint32_t first_holder;
+    int is_draining;
+    int is_stale;        /* the forecast does not show the queue as it is */
+    int64_t forecast_ns; /* made when */
+    int64_t backlog_ns;  /* durations of all that are queued */
+    uint64_t granted, returned, taken, canceled, learned;
+    double wait_s, held_s;
+};
+
+struct crn_turns {
+    struct crn_turns_config cfg;
+    int64_t settled_ns; /* grants begin */
+    struct token *token;
+    struct job *job;
+    struct conn *conn;
+    struct user *user; /* max_conns + max_jobs: each may be another's */
+    uint32_t *job_bucket, *user_bucket;
+    uint32_t nbuckets; /* of each; a power of two */
+    uint32_t free_job, free_user;
+    uint32_t njobs;
+    struct list heard; /* connected jobs with open requests, longest silent first */
+    struct list cut;   /* jobs whose connection broke, longest first */
+    struct list dirty;
+    uint64_t next_id;
+    uint64_t next_status;
+    double *score; /* scratch of decisions and forecasts */
+    size_t *order;
+    int64_t *slot_free; /* scratch of the forecast: a heap */
+};
+
+/* A request is named by the place of its job and its own place in there. */
+static inline struct request *request_of(const struct crn_turns *t, uint32_t rid)
+{
+    return &t->job[rid / CRN_BP_MAX_ASKS].req[rid % CRN_BP_MAX_ASKS];
+}
+static inline struct job *job_of(const struct crn_turns *t, uint32_t rid)
+{
+    return &t->job[rid / CRN_BP_MAX_ASKS];
+}
+static inline int is_settling(const struct crn_turns *t, int64_t now_ns)
+{
+    return now_ns < t->settled_ns;
+}
+
+/* turns_table.c */
+void crn_turns_list_remove(struct crn_turns *t, uint32_t j, enum link_kind kind);
+void crn_turns_list_move(struct crn_turns *t, struct list *list, uint32_t j, enum link_kind kind);
+uint32_t crn_turns_find_job(const struct crn_turns *t, uint32_t user, const uint8_t *id);
+uint32_t crn_turns_add_job(struct crn_turns *t, uint32_t user, const uint8_t *id); /* or NONE */
+void crn_turns_remove_job(struct crn_turns *t, uint32_t j);
+uint32_t crn_turns_ref_user(struct crn_turns *t, const char *name);
+void crn_turns_unref_user(struct crn_turns *t, uint32_t user);
+
+/* turns_queue.c */
+void crn_turns_enqueue(struct crn_turns *t, uint32_t rid);
+void crn_turns_dequeue(struct crn_turns *t, uint32_t rid); /* nothing if it is not queued */
+void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t now_ns);
+void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns);
+/* Gives free slots of all tokens to whom the policies choose. */
+void crn_turns_decide(struct crn_turns *t, int64_t now_ns);
+void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns);
+int64_t crn_turns_remaining(const struct request *r, int64_t now_ns);
+
+/* turns.c: takes a request out of queue or holders and leaves its verdict. */
+void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decides who goes next and when the others may expect to. The queue of a token is a dense array in
+ * the form that the policies read, so that a decision is one pass over it. The forecast sorts it and
+ * plays the slots forward; it is made now and then, not with every decision. */
+#include "broker/turns_priv.h"
+
+static double seconds(int64_t ns)
+{
+    return (double)ns / (double)NS_PER_S;
+}
+
+void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
+{
+    struct request *r = request_of(t, rid);
+    struct token *k = &t->token[r->token];
+
+    k->queue[k->n] = (struct crn_io_request){
+        .kind = (enum crn_io_kind)r->kind,
+        .nodes = job_of(t, rid)->nodes,
+        .duration_s = seconds(r->duration_ns),
+        .since_s = seconds(r->since_ns),
+        .last_checkpoint_s = seconds(r->at_risk_ns),
+        .recovery_s = seconds(r->recovery_ns),
+        .node_mtbf_s = k->cfg.node_mtbf_s,
+        .period_s = seconds(r->period_ns),
+        .ticket = r->id,
+    };
+    k->queue_rid[k->n] = rid;
+    r->at = k->n++;
+    r->place = 0;
+    k->backlog_ns += r->duration_ns;
+    k->is_stale = 1;
+}
+
+void crn_turns_dequeue(struct crn_turns *t, uint32_t rid)
+{
+    struct request *r = request_of(t, rid);
+    struct token *k = &t->token[r->token];
+    uint32_t last;
+
+    if (r->at == NONE)
+        return;
+    last = --k->n;
+    k->queue[r->at] = k->queue[last];
+    k->queue_rid[r->at] = k->queue_rid[last];
+    request_of(t, k->queue_rid[r->at])->at = r->at;
+    r->at = NONE;
+    k->backlog_ns -= r->duration_ns;
+    k->is_stale = 1;
+}
+
+void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t now_ns)
+{
+    struct request *r = request_of(t, rid);
+    struct token *k = &t->token[r->token];
+
+    crn_turns_dequeue(t, rid);
+    r->state = RQ_HELD;
+    r->held_ns = held_ns;
+    r->moved_ns = now_ns;
+    r->prev = NONE;
+    r->next = k->first_holder;
+    if (r->next != NONE)
+        request_of(t, r->next)->prev = rid;
+    k->first_holder = rid;
+    k->holders++;
+    k->is_stale = 1;
+}
+
+void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns)
+{
+    struct request *r = request_of(t, rid);
+    struct token *k = &t->token[r->token];
+
+    if (r->prev == NONE)
+        k->first_holder = r->next;
+    else
+        request_of(t, r->prev)->next = r->next;
+    if (r->next != NONE)
+        request_of(t, r->next)->prev = r->prev;
+    k->holders--;
+    k->held_s += seconds(now_ns - r->held_ns);
+    k->is_stale = 1;
+}
+
+/* The one that has waited for longest, if that is too long. */
+static uint32_t starving(const struct crn_turns *t, const struct token *k, int64_t now_ns)
+{
+    double limit_s = seconds(now_ns - t->cfg.starve_ns);
+    uint32_t oldest = 0;
+    uint32_t i;
+
+    if (t->cfg.starve_ns == 0)
+        return NONE;
+    for (i = 1; i < k->n; i++)
+        if (k->queue[i].since_s < k->queue[oldest].since_s ||
+            (k->queue[i].since_s <= k->queue[oldest].since_s &&
+             k->queue[i].ticket < k->queue[oldest].ticket))
+            oldest = i;
+    return k->queue[oldest].since_s < limit_s ? oldest : NONE;
+}
+
+static void give(struct crn_turns *t, struct token *k, int64_t now_ns)
+{
+    struct crn_io_queue q = {.now_s = seconds(now_ns), .req = k->queue, .n = k->n};
+    uint32_t i = starving(t, k, now_ns);
+    uint32_t rid;
+
+    if (i == NONE)
+        i = (uint32_t)crn_policy_pick(k->cfg.policy, &q, t->score);
+    rid = k->queue_rid[i];
+    k->wait_s += seconds(now_ns - request_of(t, rid)->since_ns);
+    k->granted++;
+    crn_turns_hold(t, rid, now_ns, now_ns);
+    crn_turns_list_move(t, &t->dirty, rid / CRN_BP_MAX_ASKS, LINK_DIRTY);
+}
+
+void crn_turns_decide(struct crn_turns *t, int64_t now_ns)
+{
+    size_t i;
+
+    if (is_settling(t, now_ns))
+        return;
+    for (i = 0; i < t->cfg.ntokens; i++) {
+        struct token *k = &t->token[i];
+
+        while (k->n > 0 && !k->is_draining &&
+               (k->holders < k->cfg.slots || !k->cfg.policy->is_exclusive))
+            give(t, k, now_ns);
+    }
+}
+
+int64_t crn_turns_remaining(const struct request *r, int64_t now_ns)
+{
+    int64_t left = r->duration_ns - (now_ns - r->held_ns);
+
+    if (r->bytes > 0 && r->done > 0 && r->done <= r->bytes)
+        left = (int64_t)((double)r->duration_ns * (1.0 - (double)r->done / (double)r->bytes));
+    return left > 0 ? left : 0;
+}
+
+/* slot_free is a heap, earliest first. The root has grown: down it goes. */
+static void settle_root(int64_t *heap, uint32_t n)
+{
+    uint32_t at = 0;
+    uint32_t child;
+
+    while ((child = 2 * at + 1) < n) {
+        int64_t swap;
+
+        if (child + 1 < n && heap[child + 1] < heap[child])
+            child++;
+        if (heap[at] <= heap[child])
+            return;
+        swap = heap[at];
+        heap[at] = heap[child];
+        heap[child] = swap;
+        at = child;
+    }
+}
+
+/* When each slot will be free. Holders beyond the slots (learned ones) share the last ones. */
+static void fill_slots(struct crn_turns *t, struct token *k, int64_t now_ns)
+{
+    int64_t begin = is_settling(t, now_ns) ? t->settled_ns : now_ns;
+    uint32_t rid;
+    uint32_t i;
+
+    for (i = 0; i < k->cfg.slots; i++)
+        t->slot_free[i] = begin;
+    for (rid = k->first_holder; rid != NONE; rid = request_of(t, rid)->next) {
+        int64_t end = now_ns + crn_turns_remaining(request_of(t, rid), now_ns);
+
+        if (end > t->slot_free[0])
+            t->slot_free[0] = end;
+        settle_root(t->slot_free, k->cfg.slots);
+    }
+}
+
+void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns)
+{
+    struct crn_io_queue q = {.now_s = seconds(now_ns), .req = k->queue, .n = k->n};
+    uint32_t i;
+
+    crn_policy_order(k->cfg.policy, &q, t->score, t->order);
+    fill_slots(t, k, now_ns);
+    for (i = 0; i < k->n; i++) {
+        struct request *r = request_of(t, k->queue_rid[t->order[i]]);
+
+        r->place = i + 1;
+        r->start_ns = t->slot_free[0];
+        t->slot_free[0] += r->duration_ns;
+        settle_root(t->slot_free, k->cfg.slots);
+    }
+    k->is_stale = 0;
+    k->forecast_ns = now_ns;
+}

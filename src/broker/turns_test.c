@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The core, event by event: who is let go, who is told what, what is taken back and when. */
+#include "base/test.h"
+
+#include "base/rng.h"
+#include "broker/turns.h"
+
+#define S     1000000000LL
+#define EPOCH 77
+#define CONNS 16
+
+struct world {
+    struct crn_turns *turns;
+    int64_t now;
+    uint64_t number;
+    struct crn_bp_status last[CONNS]; /* newest status of each connection */
+};
+
+static void open_world(struct world *w, const struct crn_turns_token *token, size_t ntokens)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_turns_config cfg = {
+        .token = token,
+        .ntokens = ntokens,
+        .epoch = EPOCH,
+        .lease_ns = 30 * S,
+        .grace_ns = 10 * S,
+        .settle_ns = 0,
+        .stall_ns = 100 * S,
+        .hold_ns = 1000 * S,
+        .starve_ns = 5000 * S,
+        .max_conns = CONNS,
+        .max_jobs = 12,
+        .max_user_jobs = 8,
+    };
+    uint32_t i;
+
+    memset(w, 0, sizeof(*w));
+    w->now = 1000 * S;
+    assert_ok(crn_turns_new(&cfg, w->now, &w->turns, ei));
+    for (i = 0; i < CONNS; i++)
+        crn_turns_opened(w->turns, i, i == 15 ? "root" : i % 2 == 0 ? "alice" : "bob", i == 15);
+}
+
+static const struct crn_turns_token one = {
+    .name = "scratch", .slots = 1, .bandwidth = 1000, .policy = &crn_policy_ordered_nb};
+
+static void pump(struct world *w)
+{
+    struct crn_bp_status status;
+    uint32_t conn;
+
+    while (crn_turns_next(w->turns, w->now, &conn, &status))
+        w->last[conn] = status;
+    assert_null(crn_turns_check(w->turns));
+}
+
+static void close_world(struct world *w)
+{
+    pump(w);
+    crn_turns_free(w->turns);
+}
+
+static void pass(struct world *w, int64_t ns)
+{
+    int64_t end = w->now + ns;
+
+    for (; w->now < end; w->now += S) {
+        crn_turns_tick(w->turns, w->now);
+        pump(w);
+    }
+    w->now = end;
+}
+
+static struct crn_bp_ask waiting(uint32_t seq, uint64_t bytes)
+{
+    return (struct crn_bp_ask){
+        .seq = seq, .kind = CRN_IO_CHECKPOINT, .state = CRN_BP_WAITING, .bytes = bytes};
+}
+
+static struct crn_bp_ask in_state(uint32_t seq, enum crn_bp_state state, uint64_t epoch)
+{
+    return (struct crn_bp_ask){
+        .seq = seq, .kind = CRN_IO_CHECKPOINT, .state = (uint8_t)state, .epoch = epoch, .bytes = 1};
+}
+
+/* Connection c speaks for job c. */
+static void say(struct world *w, uint32_t c, const struct crn_bp_ask *ask, uint16_t n)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_bp_report report = {.number = ++w->number, .nodes = 1, .n = n};
+    uint16_t i;
+
+    report.job[0] = (uint8_t)(c + 1);
+    (void)snprintf(report.name, sizeof(report.name), "job %u", c);
+    for (i = 0; i < n; i++)
+        report.ask[i] = ask[i];
+    assert_ok(crn_turns_report(w->turns, w->now, c, &report, ei));
+    pump(w);
+}
+
+static void ask_one(struct world *w, uint32_t c, uint32_t seq)
+{
+    struct crn_bp_ask ask = waiting(seq, 1000);
+
+    say(w, c, &ask, 1);
+}
+
+static void keep(struct world *w, uint32_t c, uint32_t seq, uint64_t done)
+{
+    struct crn_bp_ask ask = in_state(seq, CRN_BP_HOLDING, EPOCH);
+
+    ask.done = done;
+    say(w, c, &ask, 1);
+}
+
+#define assert_verdict(w, c, wanted)                                                               \
+    do {                                                                                           \
+        assert_int_equal((w)->last[c].n, 1);                                                       \
+        assert_int_equal((w)->last[c].verdict[0].code, wanted);                                    \
+    } while (0)
+
+static void one_after_the_other(void **state)
+{
+    struct world w;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1);
+    ask_one(&w, 1, 1);
+    ask_one(&w, 2, 1);
+    assert_verdict(&w, 0, CRN_BP_GO);
+    assert_verdict(&w, 1, CRN_BP_WAIT);
+    assert_int_equal(w.last[2].verdict[0].place, 2);
+    assert_int_equal(w.last[2].verdict[0].why, CRN_BP_WHY_TURN);
+    say(&w, 0, NULL, 0);
+    assert_int_equal(w.last[0].n, 0);
+    assert_verdict(&w, 1, CRN_BP_GO);
+    say(&w, 1, NULL, 0);
+    assert_verdict(&w, 2, CRN_BP_GO);
+    close_world(&w);
+}
+
+static void as_many_as_there_are_slots(void **state)
+{
+    struct crn_turns_token token = one;
+    struct world w;
+    uint32_t i, gone = 0;
+
+    (void)state;
+    token.slots = 3;
+    open_world(&w, &token, 1);
+    for (i = 0; i < 6; i++)
+        ask_one(&w, i, 1);
+    for (i = 0; i < 6; i++)
+        gone += w.last[i].verdict[0].code == CRN_BP_GO;
+    assert_int_equal(gone, 3);
+    close_world(&w);
+}
+
+static void oblivious_gives_to_all(void **state)
+{
+    struct crn_turns_token token = one;
+    struct world w;
+    uint32_t i;
+
+    (void)state;
+    token.policy = &crn_policy_oblivious;
+    open_world(&w, &token, 1);
+    for (i = 0; i < 6; i++) {
+        ask_one(&w, i, 1);
+        assert_verdict(&w, i, CRN_BP_GO);
+    }
+    close_world(&w);
+}
+
+static void tokens_are_independent(void **state)
+{
+    struct crn_turns_token token[2] = {one, one};
+    struct crn_bp_ask ask = waiting(1, 10);
+    struct world w;
+
+    (void)state;
+    (void)snprintf(token[1].name, sizeof(token[1].name), "home");
+    open_world(&w, token, 2);
+    ask_one(&w, 0, 1);
+    (void)snprintf(ask.token, sizeof(ask.token), "home");
+    say(&w, 1, &ask, 1);
+    assert_verdict(&w, 0, CRN_BP_GO);
+    assert_verdict(&w, 1, CRN_BP_GO);
+    (void)snprintf(ask.token, sizeof(ask.token), "nowhere");
+    say(&w, 2, &ask, 1);
+    assert_verdict(&w, 2, CRN_BP_REFUSED);
+    assert_int_equal(w.last[2].verdict[0].why, CRN_BP_WHY_TOKEN);
+    close_world(&w);
+}
+
+static void the_silent_lose_their_token(void **state)
+{
+    struct world w;
+    int64_t s;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1);
+    ask_one(&w, 1, 1);
+    for (s = 0; s < 40; s += 5) { /* 1 reports, 0 hangs */
+        pass(&w, 5 * S);
+        ask_one(&w, 1, 1);
+        if (s < 20)
+            assert_verdict(&w, 1, CRN_BP_WAIT);
+    }
+    assert_verdict(&w, 1, CRN_BP_GO);
+    keep(&w, 0, 1, 0); /* wakes up */
+    assert_verdict(&w, 0, CRN_BP_TAKEN);
+    assert_int_equal(w.last[0].verdict[0].why, CRN_BP_WHY_LEASE);
+    close_world(&w);
+}
+
+static void the_cut_off_have_a_grace(void **state)
+{
+    struct world w;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1);
+    ask_one(&w, 1, 1);
+    crn_turns_closed(w.turns, w.now, 0);
+    pass(&w, 8 * S);
+    assert_verdict(&w, 1, CRN_BP_WAIT);
+    crn_turns_opened(w.turns, 0, "alice", 0);
+    keep(&w, 0, 1, 5); /* back in time */
+    assert_verdict(&w, 0, CRN_BP_GO);
+    crn_turns_closed(w.turns, w.now, 0);
+    pass(&w, 12 * S);
+    assert_verdict(&w, 1, CRN_BP_GO);
+    close_world(&w);
+}
+
+static void who_waits_keeps_its_place_for_a_while(void **state)
+{
+    struct world w;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1);
+    ask_one(&w, 1, 1);
+    w.now += S;
+    ask_one(&w, 2, 1);
+    crn_turns_closed(w.turns, w.now, 1);
+    w.now += S;
+    say(&w, 0, NULL, 0);
+    assert_verdict(&w, 2, CRN_BP_GO); /* 1 is not there to be let go */
+    crn_turns_opened(w.turns, 1, "bob", 0);
+    ask_one(&w, 4, 1);
+    ask_one(&w, 1, 1);
+    say(&w, 2, NULL, 0);
+    assert_verdict(&w, 1, CRN_BP_GO); /* first come */
+    assert_verdict(&w, 4, CRN_BP_WAIT);
+    close_world(&w);
+}
+
+static void a_holder_must_move(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1);
+    for (i = 0; i < 15; i++) { /* moving: 150 s are fine */
+        pass(&w, 10 * S);
+        keep(&w, 0, 1, (uint64_t)i + 1);
+        assert_verdict(&w, 0, CRN_BP_GO);
+    }
+    for (i = 0; i < 11; i++) {
+        pass(&w, 10 * S);
+        keep(&w, 0, 1, 15);
+    }
+    assert_verdict(&w, 0, CRN_BP_TAKEN);
+    assert_int_equal(w.last[0].verdict[0].why, CRN_BP_WHY_STALL);
+    close_world(&w);
+}
+
+static void nobody_holds_for_ever(void **state)
+{
+    struct world w;
+    int i;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1);
+    for (i = 0; i < 102; i++) {
+        pass(&w, 10 * S);
+        keep(&w, 0, 1, (uint64_t)i + 1);
+    }
+    assert_verdict(&w, 0, CRN_BP_TAKEN);
+    assert_int_equal(w.last[0].verdict[0].why, CRN_BP_WHY_LIMIT);
+    close_world(&w);
+}
+
+static void a_new_broker_learns_who_holds(void **state)
+{
+    struct crn_bp_ask held = in_state(4, CRN_BP_HOLDING, EPOCH - 1);
+    struct crn_bp_ask alone = in_state(9, CRN_BP_ALONE, 0);
+    struct crn_bp_ask wait = waiting(3, 1000);
+    struct crn_turns_totals totals;
+    struct world w;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    wait.age_ns = 50 * S;
+    say(&w, 2, &held, 1);
+    say(&w, 3, &alone, 1);
+    say(&w, 4, &wait, 1);
+    assert_verdict(&w, 2, CRN_BP_GO);
+    assert_verdict(&w, 3, CRN_BP_GO);
+    crn_turns_totals(w.turns, w.now, 0, &totals);
+    assert_int_equal(totals.row.holders, 2); /* one more than there are slots */
+    assert_int_equal(totals.row.oldest_ns, 50 * S);
+    say(&w, 2, NULL, 0);
+    assert_verdict(&w, 4, CRN_BP_WAIT);
+    say(&w, 3, NULL, 0);
+    assert_verdict(&w, 4, CRN_BP_GO);
+    close_world(&w);
+}
+
+static void settling_gives_nothing(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_turns_config cfg = {.token = &one,
+                                   .ntokens = 1,
+                                   .epoch = EPOCH,
+                                   .lease_ns = 300 * S,
+                                   .grace_ns = 10 * S,
+                                   .settle_ns = 15 * S,
+                                   .max_conns = 4,
+                                   .max_jobs = 4,
+                                   .max_user_jobs = 4};
+    struct world w = {.now = 5 * S};
+
+    (void)state;
+    assert_ok(crn_turns_new(&cfg, w.now, &w.turns, ei));
+    crn_turns_opened(w.turns, 0, "alice", 0);
+    ask_one(&w, 0, 1);
+    assert_verdict(&w, 0, CRN_BP_WAIT);
+    assert_int_equal(w.last[0].verdict[0].why, CRN_BP_WHY_SETTLING);
+    pass(&w, 14 * S);
+    assert_verdict(&w, 0, CRN_BP_WAIT);
+    pass(&w, 2 * S);
+    assert_verdict(&w, 0, CRN_BP_GO);
+    close_world(&w);
+}
+
+static void old_and_repeated_reports_change_nothing(void **state)
+{
+    struct world w;
+    uint64_t newest;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1);
+    say(&w, 0, NULL, 0);
+    newest = w.number;
+    ask_one(&w, 1, 1);
+    w.number = newest - 2;
+    ask_one(&w, 0, 1); /* late: from before the return */
+    assert_int_equal(w.last[0].n, 0);
+    w.number = 100;
+    say(&w, 1, NULL, 0);
+    close_world(&w);
+}
+
+static void going_alone_counts(void **state)
+{
+    struct crn_bp_ask alone = in_state(1, CRN_BP_ALONE, 0);
+    struct world w;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1);
+    ask_one(&w, 1, 1);
+    ask_one(&w, 2, 1);
+    say(&w, 1, &alone, 1); /* tired of waiting */
+    assert_verdict(&w, 1, CRN_BP_GO);
+    say(&w, 0, NULL, 0);
+    assert_verdict(&w, 2, CRN_BP_WAIT); /* 1 still writes */
+    say(&w, 1, NULL, 0);
+    assert_verdict(&w, 2, CRN_BP_GO);
+    close_world(&w);
+}
+
+/* People. --------------------------------------------------------------------------------------- */
+
+struct seen {
+    size_t tokens, requests;
+    struct crn_bp_request_row row[32];
+};
+
+static void see(void *arg, const struct crn_bp_msg *msg)
+{
+    struct seen *seen = arg;
+
+    if (msg->type == CRN_BP_TOKEN_ROW)
+        seen->tokens++;
+    else
+        seen->row[seen->requests++] = msg->u.request_row;
+}
+
+static void people_see_their_own(void **state)
+{
+    struct crn_bp_query query = {.max_requests = 32};
+    struct crn_bp_control cancel = {.op = CRN_BP_OP_CANCEL};
+    struct seen root = {0}, alice = {0};
+    struct world w;
+    uint32_t i;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    for (i = 0; i < 5; i++) {
+        ask_one(&w, i, 1);
+        w.now += S;
+    }
+    assert_int_equal(crn_turns_query(w.turns, w.now, 15, &query, see, &root), 5);
+    assert_int_equal(crn_turns_query(w.turns, w.now, 6, &query, see, &alice), 3);
+    assert_int_equal(root.tokens, 1);
+    assert_int_equal(alice.tokens, 1);
+    for (i = 0; i < 5; i++) {
+        assert_int_equal(root.row[i].place, i);
+        assert_string_equal(root.row[i].user, i % 2 == 0 ? "alice" : "bob");
+        if (i > 1)
+            assert_int_equal(root.row[i].start_ns - root.row[i - 1].start_ns, S);
+    }
+    cancel.id = root.row[1].id; /* bob's */
+    assert_int_equal(crn_turns_control(w.turns, w.now, 6, &cancel, NULL), CAIRN_ENOENT);
+    assert_int_equal(crn_turns_control(w.turns, w.now, 3, &cancel, NULL), CAIRN_OK);
+    pump(&w);
+    assert_verdict(&w, 1, CRN_BP_CANCELED);
+    cancel.id = root.row[0].id; /* alice holds */
+    assert_int_equal(crn_turns_control(w.turns, w.now, 15, &cancel, NULL), CAIRN_OK);
+    pump(&w);
+    assert_verdict(&w, 0, CRN_BP_TAKEN);
+    assert_verdict(&w, 2, CRN_BP_GO);
+    close_world(&w);
+}
+
+static void administrators_drain_and_choose(void **state)
+{
+    struct crn_bp_control drain = {.op = CRN_BP_OP_DRAIN};
+    struct crn_bp_control policy = {.op = CRN_BP_OP_POLICY, .argument = "least-waste"};
+    struct world w;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    assert_int_equal(crn_turns_control(w.turns, w.now, 0, &drain, NULL), CAIRN_EPERM);
+    assert_int_equal(crn_turns_control(w.turns, w.now, 15, &drain, NULL), CAIRN_OK);
+    ask_one(&w, 0, 1);
+    assert_verdict(&w, 0, CRN_BP_WAIT);
+    assert_int_equal(w.last[0].verdict[0].why, CRN_BP_WHY_DRAIN);
+    assert_true(w.last[0].verdict[0].start_ns == CRN_BP_UNKNOWN);
+    assert_int_equal(crn_turns_control(w.turns, w.now, 15, &policy, NULL), CAIRN_OK);
+    (void)snprintf(policy.argument, sizeof(policy.argument), "loudest");
+    assert_int_equal(crn_turns_control(w.turns, w.now, 15, &policy, NULL), CAIRN_EINVAL);
+    drain.op = CRN_BP_OP_RESUME;
+    (void)snprintf(drain.token, sizeof(drain.token), "nowhere");
+    assert_int_equal(crn_turns_control(w.turns, w.now, 15, &drain, NULL), CAIRN_ENOENT);
+    (void)snprintf(drain.token, sizeof(drain.token), "scratch");
+    assert_int_equal(crn_turns_control(w.turns, w.now, 15, &drain, NULL), CAIRN_OK);
+    pump(&w);
+    assert_verdict(&w, 0, CRN_BP_GO);
+    close_world(&w);
+}
+
+static void nobody_speaks_for_anothers_job(void **state)
+{
+    struct crn_bp_report report = {.job = {1}, .number = 1000};
+    struct world w;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask_one(&w, 0, 1); /* alice's job 1 holds */
+    assert_int_equal(crn_turns_report(w.turns, w.now, 1, &report, NULL), CAIRN_OK);
+    pump(&w); /* bob's job of the same id is another one */
+    ask_one(&w, 2, 1);
+    assert_verdict(&w, 2, CRN_BP_WAIT);
+    report.job[0] = 200; /* and one connection serves one job */
+    assert_int_equal(crn_turns_report(w.turns, w.now, 1, &report, NULL), CAIRN_ESTATE);
+    close_world(&w);
+}
+
+static void jobs_are_limited(void **state)
+{
+    struct crn_bp_report report = {.number = 1};
+    struct crn_errinfo info = {0};
+    struct world w;
+    uint32_t i;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    for (i = 0; i < 15; i++)
+        if (i != 14)
+            ask_one(&w, i % 2 == 0 && i >= 10 ? 0 : i, 1);
+    report.job[0] = 99;
+    crn_turns_closed(w.turns, w.now, 14);
+    crn_turns_opened(w.turns, 14, "carol", 0);
+    assert_int_equal(crn_turns_report(w.turns, w.now, 14, &report, &info), CAIRN_ELIMIT);
+    close_world(&w);
+}
+
+/* A policy that never picks the first one would starve it. */
+static void last_come(const struct crn_io_queue *q, double *score)
+{
+    size_t i;
+
+    for (i = 0; i < q->n; i++)
+        score[i] = -q->req[i].since_s;
+}
+
+static void even_an_unfair_policy_starves_nobody(void **state)
+{
+    static const struct crn_policy unfair = {
+        .name = "unfair", .is_exclusive = 1, .score = last_come};
+    struct crn_turns_token token = one;
+    struct world w;
+    uint32_t seq;
+    int64_t begin;
+
+    (void)state;
+    token.policy = &unfair;
+    open_world(&w, &token, 1);
+    ask_one(&w, 0, 1);
+    w.now += S;
+    ask_one(&w, 1, 1);
+    begin = w.now;
+    for (seq = 2; w.last[1].verdict[0].code == CRN_BP_WAIT; seq++) {
+        struct crn_bp_ask next = waiting(seq, 1000);
+
+        assert_true(w.now - begin < 6000 * S);
+        w.now += S;
+        say(&w, 2 + 2 * (seq % 2), &next, 1); /* fresh ones all the time */
+        w.now += 5 * S;
+        ask_one(&w, 1, 1);
+        say(&w, seq == 2 ? 0 : 2 + 2 * ((seq - 1) % 2), NULL, 0);
+    }
+    assert_verdict(&w, 1, CRN_BP_GO);
+    assert_true(w.now - begin > 4000 * S);
+    close_world(&w);
+}
+
+/* Any sequence of events keeps the books, and no more than the slots are ever given. */
+static void random_events_keep_the_books(void **state)
+{
+    struct crn_turns_token token[2] = {one, one};
+    unsigned char is_open[CONNS];
+    struct crn_rng rng;
+    struct world w;
+    unsigned round;
+
+    (void)state;
+    crn_rng_seed(&rng, 11);
+    token[1].slots = 2;
+    (void)snprintf(token[1].name, sizeof(token[1].name), "home");
+    open_world(&w, token, 2);
+    memset(is_open, 1, sizeof(is_open));
+    for (round = 0; round < 20000; round++) {
+        uint32_t c = (uint32_t)crn_rng_below(&rng, CONNS);
+        struct crn_bp_report report = {.number = ++w.number, .nodes = 1};
+        struct crn_bp_status status;
+        uint32_t conn;
+
+        w.now += (int64_t)crn_rng_below(&rng, 2 * S);
+        if (!is_open[c]) {
+            crn_turns_opened(w.turns, c, c % 2 == 0 ? "alice" : "bob", 0);
+            is_open[c] = 1;
+        } else if (crn_rng_below(&rng, 10) == 0) {
+            crn_turns_closed(w.turns, w.now, c);
+            is_open[c] = 0;
+        } else {
+            report.job[0] = (uint8_t)(c / 2);
+            report.n = (uint16_t)crn_rng_below(&rng, CRN_BP_MAX_ASKS + 1);
+            for (uint16_t i = 0; i < report.n; i++) {
+                report.ask[i] = in_state((uint32_t)crn_rng_below(&rng, 12),
+                                         (enum crn_bp_state)(1 + crn_rng_below(&rng, 4)),
+                                         EPOCH - crn_rng_below(&rng, 2));
+                if (crn_rng_below(&rng, 2) == 0)
+                    (void)snprintf(report.ask[i].token, CRN_BP_NAME, "home");
+            }
+            (void)!crn_turns_report(w.turns, w.now, c, &report, NULL);
+        }
+        if (crn_rng_below(&rng, 3) == 0)
+            crn_turns_tick(w.turns, w.now);
+        while (crn_turns_next(w.turns, w.now, &conn, &status))
+            assert_in_range(status.n, 0, CRN_BP_MAX_ASKS);
+        assert_null(crn_turns_check(w.turns));
+    }
+    close_world(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_after_the_other),
+        cmocka_unit_test(as_many_as_there_are_slots),
+        cmocka_unit_test(oblivious_gives_to_all),
+        cmocka_unit_test(tokens_are_independent),
+        cmocka_unit_test(the_silent_lose_their_token),
+        cmocka_unit_test(the_cut_off_have_a_grace),
+        cmocka_unit_test(who_waits_keeps_its_place_for_a_while),
+        cmocka_unit_test(a_holder_must_move),
+        cmocka_unit_test(nobody_holds_for_ever),
+        cmocka_unit_test(a_new_broker_learns_who_holds),
+        cmocka_unit_test(settling_gives_nothing),
+        cmocka_unit_test(old_and_repeated_reports_change_nothing),
+        cmocka_unit_test(going_alone_counts),
+        cmocka_unit_test(people_see_their_own),
+        cmocka_unit_test(administrators_drain_and_choose),
+        cmocka_unit_test(nobody_speaks_for_anothers_job),
+        cmocka_unit_test(jobs_are_limited),
+        cmocka_unit_test(even_an_unfair_policy_starves_nobody),
+        cmocka_unit_test(random_events_keep_the_books),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
