@@ -15,10 +15,11 @@
 
 #define assert_ok(call)                                                                            \
     do {                                                                                           \
-        struct crn_errinfo *shown = (ei);                                                          \
-        cairn_err got = (call);                                                                    \
-        if (got != CAIRN_OK)                                                                       \
-            fail_msg("%s: %s: %s", #call, cairn_error_name(got), shown != NULL ? shown->msg : ""); \
+        struct crn_errinfo *assert_ei = (ei);                                                      \
+        cairn_err assert_rc = (call);                                                              \
+        if (assert_rc != CAIRN_OK)                                                                 \
+            fail_msg("%s: %s: %s", #call, cairn_error_name(assert_rc),                             \
+                     assert_ei != NULL ? assert_ei->msg : "");                                     \
     } while (0)
 
 /* A fresh directory below $TMPDIR or /tmp, removed by test_dir_remove. */

@@ -22,14 +22,21 @@ const struct crn_manifest *crn_version_manifest(const struct crn_version *v);
 CAIRN_CHECKED cairn_err crn_version_add_copy(struct crn_version *v, int dfd, const char *file,
                                              struct crn_errinfo *ei);
 
+/* The first failure of a copy or file that another one made good; NULL if there was none. Whoever
+ * reads says so in the log. */
+const struct crn_errinfo *crn_version_repaired(const struct crn_version *v);
+
+/* All indexes. Goes on after a failure and returns the first; crn_version_check_file tells the
+ * rest. */
 CAIRN_CHECKED cairn_err crn_version_load_all(struct crn_version *v, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_version_index(struct crn_version *v, uint32_t file_no,
                                           const struct crn_index **ret, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_version_shard(struct crn_version *v, uint32_t rank,
                                           const struct crn_shard **ret, struct crn_errinfo *ei);
 
-/* Reads bytes [offset, offset+bytes) of a region. Chunks are read whole and verified; the error
- * names version, rank, region and file offset. */
+/* Reads bytes [offset, offset+bytes) of a region. Chunks are read whole and verified; what one copy
+ * cannot give is taken from the next. The error names version, rank, region and file offset; dst is
+ * undefined then. */
 CAIRN_CHECKED cairn_err crn_version_read(struct crn_version *v, uint32_t rank, uint32_t region,
                                          uint64_t offset, uint64_t bytes, void *dst,
                                          struct crn_errinfo *ei);
@@ -39,8 +46,9 @@ CAIRN_CHECKED cairn_err crn_version_read(struct crn_version *v, uint32_t rank, u
 CAIRN_CHECKED cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region *want,
                                                void *dst, struct crn_errinfo *ei);
 
-/* Verification. fn is called for each bad place (rank, region name, text) and after every chunk with
- * the bytes checked so far; both may be NULL. CAIRN_EDAMAGED if anything was bad. */
+/* Verification. bad is called for each bad place (rank, region name or "" for all, text), progress
+ * after every chunk with the bytes checked so far; both may be NULL. CAIRN_EDAMAGED if anything was
+ * bad. */
 struct crn_check_events {
     void (*bad)(void *arg, uint32_t rank, const char *region, const char *text);
     void (*progress)(void *arg, uint64_t bytes);
@@ -49,7 +57,7 @@ struct crn_check_events {
 CAIRN_CHECKED cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
                                                const struct crn_check_events *ev,
                                                struct crn_errinfo *ei);
-/* The shard of one rank. */
+/* The shard of one rank, from wherever crn_version_read would take it. */
 CAIRN_CHECKED cairn_err crn_version_check_rank(struct crn_version *v, uint32_t rank,
                                                const struct crn_check_events *ev,
                                                struct crn_errinfo *ei);

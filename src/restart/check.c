@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Verification: every chunk of a file or of a rank's shard is read and compared with its checksum.
+ * Goes on after a bad place, so that all of them are told. */
+#include "restart/version_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+static void tell(const struct crn_check_events *ev, uint32_t rank, const char *region,
+                 const char *text)
+{
+    if (ev != NULL && ev->bad != NULL)
+        ev->bad(ev->arg, rank, region, text);
+}
+
+/* A file whose index cannot be had: all its ranks are lost. */
+static cairn_err file_lost(const struct crn_version *v, uint32_t file_no,
+                           const struct crn_check_events *ev, struct crn_errinfo *ei)
+{
+    const struct crn_manifest_file *f = &v->m.files[file_no];
+    const struct crn_errinfo *failure = &v->files[file_no].failure;
+    uint32_t i, k;
+
+    for (i = 0; i < f->nranges; i++)
+        for (k = 0; k < f->ranges[i].count; k++)
+            tell(ev, f->ranges[i].first + k, "", failure->msg);
+    crn_err_keep(ei, failure);
+    return failure->code;
+}
+
+/* With a descriptor and a buffer of its own: any number of threads may be here. */
+static cairn_err check_extents(const struct crn_version *v, const struct crn_source *s, int fd,
+                               void *buf, const struct crn_check_events *ev, struct crn_errinfo *ei)
+{
+    const struct crn_index *x = &s->index;
+    cairn_err result = CAIRN_OK;
+    uint64_t checked = 0;
+    uint64_t i, chunk;
+
+    for (i = 0; i < x->nextents; i++) {
+        const struct crn_extent *e = &x->extents[i];
+        const struct crn_shard *shard = &x->shards[e->shard];
+
+        for (chunk = 0; chunk * x->chunk_bytes < e->bytes; chunk++) {
+            struct crn_errinfo info = {0};
+
+            if (crn_data_chunk(v->fs, fd, x, e, chunk, buf, s->what, &info) != CAIRN_OK) {
+                tell(ev, shard->rank, shard->regions[e->region].name, info.msg);
+                info.code = result = CAIRN_EDAMAGED;
+                crn_err_keep(ei, &info);
+            }
+            checked += crn_data_chunk_bytes(x, e, chunk);
+            if (ev != NULL && ev->progress != NULL)
+                ev->progress(ev->arg, checked);
+        }
+    }
+    return result;
+}
+
+cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
+                                 const struct crn_check_events *ev, struct crn_errinfo *ei)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_source *s;
+    cairn_err rc;
+    void *buf;
+    int fd;
+
+    if (file_no >= v->m.nfiles)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "%s@%lld has no data file %u", v->m.name,
+                        (long long)v->m.version, (unsigned)file_no);
+    s = &v->files[file_no];
+    /* After load_all there is an index or a failure, and nothing here changes the version. */
+    if (!s->is_loaded &&
+        (s->failure.code != CAIRN_OK || crn_version_load(v, file_no, &ignored) != CAIRN_OK))
+        return file_lost(v, file_no, ev, ei);
+    buf = malloc(crn_data_buffer_bytes(&s->index));
+    if (buf == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "verify '%s'", s->what);
+    fd = v->fs->openat(v->fs, v->dfd, v->m.files[file_no].name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
+                       0);
+    if (fd < 0) {
+        free(buf);
+        return crn_fail_errno(ei, -fd, "open '%s'", s->what);
+    }
+    rc = check_extents(v, s, fd, buf, ev, ei);
+    (void)v->fs->close(v->fs, fd);
+    free(buf);
+    return rc;
+}
+
+cairn_err crn_version_check_rank(struct crn_version *v, uint32_t rank,
+                                 const struct crn_check_events *ev, struct crn_errinfo *ei)
+{
+    const struct crn_shard *shard;
+    cairn_err result = CAIRN_OK;
+    uint64_t checked = 0;
+    cairn_err rc;
+    uint32_t r;
+
+    rc = crn_version_shard(v, rank, &shard, ei);
+    if (rc == CAIRN_EDAMAGED)
+        tell(ev, rank, "", ei != NULL ? ei->msg : "the index is damaged");
+    if (rc != CAIRN_OK)
+        return rc;
+    for (r = 0; r < shard->nregions; r++) {
+        struct crn_want w = {.rank = rank, .region = r, .ev = ev, .checked = checked};
+        struct crn_errinfo info = {0};
+
+        w.end = shard->regions[r].bytes;
+        if (w.end == 0)
+            continue;
+        rc = crn_version_fetch(v, &w, &info);
+        checked = w.checked;
+        if (rc == CAIRN_OK)
+            continue;
+        tell(ev, rank, shard->regions[r].name, info.msg);
+        crn_err_keep(ei, &info);
+        if (result == CAIRN_OK)
+            result = rc;
+    }
+    return result;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What version.c, check.c and redistribute.c share. Inside src/restart only. */
+#ifndef CRN_RESTART_VERSION_IMPL_H
+#define CRN_RESTART_VERSION_IMPL_H
+
+#include "restart/version.h"
+#include "store/data.h"
+
+/* Where bytes come from: a data file of the store, or a node-local copy of some shards. */
+struct crn_source {
+    char *what; /* owned; path for messages */
+    int fd;     /* -1: opened when needed (store), always open (copy) */
+    int is_loaded;
+    struct crn_index index;     /* if is_loaded */
+    struct crn_errinfo failure; /* of loading; code is CAIRN_OK if it was not tried or went well */
+};
+
+struct crn_version {
+    const struct crn_fs *fs;
+    int dfd;
+    struct crn_manifest m;
+    struct crn_source *files;  /* m.nfiles */
+    uint32_t *file_of_rank;    /* m.ranks */
+    struct crn_source *copies; /* ncopies, in the order in which they were added */
+    uint32_t ncopies;
+    struct crn_source *open; /* the one file of the store whose fd is open, or NULL */
+    struct crn_errinfo repaired;
+
+    /* The last chunk that was read for a part of it: rows of a block share chunks. */
+    const struct crn_extent *chunk_of; /* NULL: none */
+    uint64_t chunk_no;
+    unsigned char *chunk;
+    size_t chunk_cap;
+};
+
+/* A part of one rank's region that is wanted. dst NULL: verify only. */
+struct crn_want {
+    uint32_t rank;
+    uint32_t region;
+    uint64_t pos; /* moves on as bytes are verified */
+    uint64_t end;
+    unsigned char *dst; /* of pos */
+    const struct crn_check_events *ev;
+    uint64_t checked; /* for ev->progress */
+};
+/* Takes the range from the sources in turn until it is complete or none can give the next byte. */
+CAIRN_CHECKED cairn_err crn_version_fetch(struct crn_version *v, struct crn_want *w,
+                                          struct crn_errinfo *ei);
+/* Index into the source's shards; -1 if it does not have the rank. */
+int64_t crn_source_shard(const struct crn_source *s, uint32_t rank);
+CAIRN_CHECKED cairn_err crn_version_load(struct crn_version *v, uint32_t file_no,
+                                         struct crn_errinfo *ei);
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading back what was stored; every damage is found where it is, and repaired from a copy. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/test.h"
+#include "restart/version.h"
+#include "store/test_version.h"
+
+struct env {
+    char dir[256];
+    struct crn_store st;
+    struct crn_errinfo info;
+    struct tv t;
+};
+
+static int setup(void **state)
+{
+    struct env *e = calloc(1, sizeof(*e));
+
+    test_dir_make(e->dir, sizeof(e->dir));
+    e->t = (struct tv){.name = "heat", .version = 4, .seq = 9, .seed = 5, .ranks = 5, .files = 2};
+    assert_int_equal(crn_store_open(crn_fs_posix(), e->dir, 1, &e->st, &e->info), CAIRN_OK);
+    assert_int_equal(tv_write(&e->st, &e->t, &e->info), CAIRN_OK);
+    *state = e;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct env *e = *state;
+
+    crn_store_close(&e->st);
+    test_dir_remove(e->dir);
+    free(e);
+    return 0;
+}
+
+static struct crn_version *reader(struct env *e)
+{
+    struct crn_errinfo *ei = &e->info;
+    struct crn_version *v;
+
+    crn_err_clear(ei);
+    assert_ok(crn_version_open(&e->st, "heat", 4, &v, ei));
+    return v;
+}
+
+static char *path_of(const struct env *e, const char *file)
+{
+    static char path[400];
+
+    (void)snprintf(path, sizeof(path), "%s/heat/4/%s", e->dir, file);
+    return path;
+}
+
+static void flip(const char *path, off_t at)
+{
+    unsigned char c;
+    int fd = open(path, O_RDWR);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &c, 1, at), 1);
+    c ^= 0x40;
+    assert_int_equal(pwrite(fd, &c, 1, at), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+/* How many regions do not come back; those that do are right. */
+static int count_bad(struct env *e, struct crn_version *v)
+{
+    unsigned char expect[256], got[256];
+    uint32_t rank, r;
+    int bad = 0;
+
+    for (rank = 0; rank < e->t.ranks; rank++)
+        for (r = 0; r < TV_REGIONS; r++) {
+            struct crn_errinfo info = {0};
+            uint64_t n = tv_content(&e->t, rank, r, expect);
+            cairn_err rc = crn_version_read(v, rank, r, 0, n, got, &info);
+
+            if (rc == CAIRN_OK)
+                assert_memory_equal(got, expect, n);
+            else
+                assert_int_equal(rc, CAIRN_EDAMAGED);
+            bad += rc != CAIRN_OK;
+        }
+    return bad;
+}
+
+static void every_range_comes_back(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_version *v = reader(e);
+    const struct crn_shard *shard;
+    const struct crn_index *x;
+    unsigned char expect[256], got[256];
+    uint64_t n, from, len;
+    uint32_t r;
+
+    assert_int_equal(crn_version_manifest(v)->ranks, 5);
+    assert_int_equal(count_bad(e, v), 0);
+    assert_ok(crn_version_shard(v, 3, &shard, ei));
+    assert_int_equal(shard->rank, 3);
+    assert_int_equal(crn_shard_find(shard, CRN_REGION_FILE, "log.txt"), 3);
+    assert_int_equal(crn_shard_find(shard, CRN_REGION_MEMORY, "log.txt"), -1);
+    for (r = 0; r < TV_REGIONS; r++) {
+        n = tv_content(&e->t, 3, r, expect);
+        for (from = 0; from <= n; from++)
+            for (len = 0; len <= n - from; len++) {
+                memset(got, 0, sizeof(got));
+                assert_ok(crn_version_read(v, 3, r, from, len, got, ei));
+                assert_memory_equal(got, expect + from, len);
+                assert_int_equal(got[len], 0);
+            }
+    }
+    assert_int_equal(crn_version_read(v, 3, 1, 40, 4, got, ei), CAIRN_EINVAL);
+    assert_int_equal(crn_version_read(v, 3, 1, UINT64_MAX, 2, got, ei), CAIRN_EINVAL);
+    assert_int_equal(crn_version_read(v, 3, 4, 0, 0, got, ei), CAIRN_EINVAL);
+    assert_int_equal(crn_version_read(v, 5, 0, 0, 0, got, ei), CAIRN_EMISMATCH);
+    assert_int_equal(crn_version_index(v, 2, &x, ei), CAIRN_EINVAL);
+    assert_null(crn_version_repaired(v));
+    crn_version_close(v);
+    crn_version_close(NULL);
+    assert_int_equal(crn_version_open(&e->st, "heat", 5, &v, ei), CAIRN_ENOENT);
+}
+
+struct seen {
+    int bad;
+    uint32_t rank;
+    char region[CAIRN_MAX_NAME];
+    uint64_t bytes;
+};
+
+static void note_bad(void *arg, uint32_t rank, const char *region, const char *text)
+{
+    struct seen *s = arg;
+
+    s->bad++;
+    s->rank = rank;
+    (void)snprintf(s->region, sizeof(s->region), "%s", region);
+    if (text[0] == '\0')
+        s->bad = -1000;
+}
+
+static void note_progress(void *arg, uint64_t bytes)
+{
+    ((struct seen *)arg)->bytes = bytes;
+}
+
+/* Flips every byte of a data file in turn: one region is bad and named, or the byte was padding, or
+ * the index is damaged and all ranks of the file are. */
+static void every_flipped_byte_is_found(void **state)
+{
+    struct env *e = *state;
+    char path[400];
+    struct stat sb;
+    off_t at;
+
+    (void)strcpy(path, path_of(e, "data-0000"));
+    assert_int_equal(stat(path, &sb), 0);
+    for (at = 0; at < sb.st_size; at++) {
+        struct seen seen = {0};
+        struct crn_check_events ev = {note_bad, note_progress, &seen};
+        struct crn_version *v;
+        struct crn_errinfo info = {0};
+        cairn_err rc;
+        int bad;
+
+        flip(path, at);
+        v = reader(e);
+        bad = count_bad(e, v);
+        rc = crn_version_check_file(v, 0, &ev, &info);
+        assert_int_equal(rc, bad > 0 ? CAIRN_EDAMAGED : CAIRN_OK);
+        assert_int_equal(seen.bad > 0, bad > 0);
+        if (bad == 1) { /* data: exactly the place that is told */
+            assert_int_equal(seen.bad, 1);
+            crn_err_clear(&info);
+            assert_int_equal(crn_version_check_rank(v, seen.rank, NULL, &info), CAIRN_EDAMAGED);
+            assert_non_null(strstr(info.msg, seen.region));
+        } else if (bad > 1) { /* ranks 0, 2 and 4 are in this file */
+            assert_int_equal(bad, 3 * TV_REGIONS);
+            assert_int_equal(seen.bad, 3);
+            assert_string_equal(seen.region, "");
+        }
+        crn_version_close(v);
+        flip(path, at);
+    }
+}
+
+static void missing_swapped_and_foreign_files(void **state)
+{
+    struct env *e = *state;
+    struct tv other = e->t;
+    char a[400], b[400], c[400];
+    struct crn_version *v;
+
+    (void)strcpy(a, path_of(e, "data-0000"));
+    (void)strcpy(b, path_of(e, "data-0001"));
+    (void)strcpy(c, path_of(e, "aside"));
+
+    assert_int_equal(rename(a, c), 0); /* missing */
+    v = reader(e);
+    assert_int_equal(count_bad(e, v), 3 * TV_REGIONS);
+    crn_version_close(v);
+
+    assert_int_equal(rename(b, a), 0); /* swapped */
+    assert_int_equal(rename(c, b), 0);
+    v = reader(e);
+    assert_int_equal(count_bad(e, v), 5 * TV_REGIONS);
+    crn_version_close(v);
+    assert_int_equal(rename(a, c), 0);
+    assert_int_equal(rename(b, a), 0);
+    assert_int_equal(rename(c, b), 0);
+
+    other.version = 5; /* a whole data file of another version, of the same size */
+    assert_int_equal(tv_write(&e->st, &other, &e->info), CAIRN_OK);
+    (void)snprintf(c, sizeof(c), "%s/heat/5/data-0000", e->dir);
+    assert_int_equal(rename(c, a), 0);
+    v = reader(e);
+    assert_int_equal(count_bad(e, v), 3 * TV_REGIONS);
+    crn_version_close(v);
+
+    assert_int_equal(unlink(a), 0); /* a fifo must not hang, a link is not followed */
+    assert_int_equal(mkfifo(a, 0600), 0);
+    v = reader(e);
+    assert_int_equal(count_bad(e, v), 3 * TV_REGIONS);
+    crn_version_close(v);
+    assert_int_equal(unlink(a), 0);
+    assert_int_equal(symlink(b, a), 0);
+    v = reader(e);
+    assert_int_equal(count_bad(e, v), 3 * TV_REGIONS);
+    crn_version_close(v);
+}
+
+/* A copy of file 0 in another directory; both are damaged in different chunks. */
+static void copies_make_damage_good(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    char cmd[900], copy[400];
+    struct crn_version *v;
+    struct stat sb;
+    int dfd;
+
+    (void)snprintf(copy, sizeof(copy), "%s/copy", e->dir);
+    (void)snprintf(cmd, sizeof(cmd), "cp '%s' '%s'", path_of(e, "data-0000"), copy);
+    assert_int_equal(system(cmd), 0);
+    dfd = open(e->dir, O_RDONLY | O_DIRECTORY);
+
+    flip(copy, 0);                     /* first chunk of the first region */
+    flip(path_of(e, "data-0000"), 16); /* second extent of the same region */
+    v = reader(e);
+    assert_int_equal(count_bad(e, v), 1);
+    crn_version_close(v);
+    v = reader(e);
+    assert_ok(crn_version_add_copy(v, dfd, "copy", ei));
+    assert_int_equal(unlink(copy), 0); /* taken as it was */
+    assert_int_equal(count_bad(e, v), 0);
+    assert_non_null(crn_version_repaired(v));
+    assert_ok(crn_version_check_rank(v, 0, NULL, ei));
+    crn_version_close(v);
+
+    /* The index of the store's file is gone altogether. */
+    (void)snprintf(cmd, sizeof(cmd), "cp '%s' '%s'", path_of(e, "data-0000"), copy);
+    assert_int_equal(system(cmd), 0);
+    flip(copy, 16);
+    assert_int_equal(stat(path_of(e, "data-0000"), &sb), 0);
+    assert_int_equal(truncate(path_of(e, "data-0000"), sb.st_size - 1), 0);
+    v = reader(e);
+    assert_ok(crn_version_add_copy(v, dfd, "copy", ei));
+    assert_int_equal(count_bad(e, v), 0);
+    assert_non_null(crn_version_repaired(v));
+    crn_version_close(v);
+    assert_int_equal(close(dfd), 0);
+}
+
+static void a_copy_of_another_capture_is_refused(void **state)
+{
+    struct env *e = *state;
+    struct tv other = e->t;
+    struct crn_version *v;
+    int dfd;
+
+    other.seq++;
+    other.version = 6;
+    assert_int_equal(tv_write(&e->st, &other, &e->info), CAIRN_OK);
+    assert_int_equal(crn_store_version_dir(&e->st, "heat", 6, &dfd, &e->info), CAIRN_OK);
+    v = reader(e);
+    assert_int_equal(crn_version_add_copy(v, dfd, "data-0000", &e->info), CAIRN_EMISMATCH);
+    assert_int_equal(crn_version_add_copy(v, dfd, "manifest", &e->info), CAIRN_EDAMAGED);
+    assert_int_equal(crn_version_add_copy(v, dfd, "nothing", &e->info), CAIRN_ENOENT);
+    assert_int_equal(count_bad(e, v), 0);
+    crn_version_close(v);
+    assert_int_equal(close(dfd), 0);
+}
+
+struct worker {
+    pthread_t thread;
+    struct crn_version *v;
+    uint32_t file_no;
+    struct seen seen;
+    cairn_err rc;
+};
+
+static void *check_one(void *arg)
+{
+    struct worker *w = arg;
+    struct crn_check_events ev = {note_bad, note_progress, &w->seen};
+    struct crn_errinfo info = {0};
+
+    w->rc = crn_version_check_file(w->v, w->file_no, &ev, &info);
+    return NULL;
+}
+
+static void files_are_checked_in_parallel(void **state)
+{
+    struct env *e = *state;
+    struct worker w[4] = {0};
+    struct crn_version *v;
+    uint32_t i;
+
+    flip(path_of(e, "data-0001"), 3);
+    v = reader(e);
+    assert_int_equal(crn_version_load_all(v, &e->info), CAIRN_OK);
+    for (i = 0; i < 4; i++) {
+        w[i].v = v;
+        w[i].file_no = i % 2;
+        assert_int_equal(pthread_create(&w[i].thread, NULL, check_one, &w[i]), 0);
+    }
+    for (i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(w[i].thread, NULL), 0);
+    for (i = 0; i < 4; i++) {
+        assert_int_equal(w[i].rc, i % 2 == 0 ? CAIRN_OK : CAIRN_EDAMAGED);
+        assert_int_equal(w[i].seen.bad, i % 2);
+    }
+    assert_int_equal(w[0].seen.bytes, 3 * (24 + 25) + 40 + 42 + 44);
+    assert_int_equal(w[1].seen.rank, 1);
+    assert_string_equal(w[1].seen.region, "field");
+    crn_version_close(v);
+}
+
+/* A file and a manifest that are consistent in themselves but point outside the data. */
+static void extents_outside_the_data_are_refused(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_manifest_file mf;
+    struct crn_manifest m;
+    struct crn_buf buf = {0};
+    struct crn_version *v;
+    struct crn_index x;
+    unsigned char got[256];
+    int fd;
+
+    assert_ok(crn_store_describe_data(&e->st, "heat", 4, "data-0000", &mf, &x, ei));
+    x.extents[0].file_offset = mf.trailer.index_offset - x.extents[0].bytes + 1;
+    assert_ok(crn_index_encode(&x, &buf, ei));
+    mf.trailer.index_hash = crn_hash(buf.data, buf.len);
+    assert_int_equal(buf.len, mf.trailer.index_bytes);
+    assert_ok(crn_trailer_encode(&mf.trailer, &buf, ei));
+    fd = open(path_of(e, "data-0000"), O_WRONLY);
+    assert_int_equal(pwrite(fd, buf.data, buf.len, (off_t)mf.trailer.index_offset), buf.len);
+    assert_int_equal(close(fd), 0);
+    assert_ok(crn_store_manifest(&e->st, "heat", 4, &m, ei));
+    m.files[0].trailer = mf.trailer;
+    assert_ok(crn_store_publish(&e->st, &m, ei));
+    v = reader(e);
+    assert_int_equal(crn_version_read(v, 0, 0, 0, 1, got, ei), CAIRN_EDAMAGED);
+    assert_non_null(strstr(ei->msg, "outside the data"));
+    crn_version_close(v);
+    crn_buf_free(&buf);
+    crn_index_free(&x);
+    crn_manifest_free(&m);
+    free(mf.ranges);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_range_comes_back),
+        TEST(every_flipped_byte_is_found),
+        TEST(missing_swapped_and_foreign_files),
+        TEST(copies_make_damage_good),
+        TEST(a_copy_of_another_capture_is_refused),
+        TEST(files_are_checked_in_parallel),
+        TEST(extents_outside_the_data_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
