@@ -14,8 +14,10 @@ endfunction()
 function(cairn_shared lib map)
     target_link_libraries(${lib} PRIVATE
         $<BUILD_INTERFACE:cairn_flags> $<BUILD_INTERFACE:cairn_deps>)
-    target_link_options(${lib} PRIVATE -Wl,--version-script=${map}
-        $<$<NOT:$<BOOL:${CAIRN_SANITIZE}>>:-Wl,-z,defs>)
+    target_link_options(${lib} PRIVATE -Wl,--version-script=${map})
+    if(NOT CAIRN_SANITIZE)
+        target_link_options(${lib} PRIVATE -Wl,-z,defs)
+    endif()
     set_target_properties(${lib} PROPERTIES LINK_DEPENDS ${map}
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 endfunction()
