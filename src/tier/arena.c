@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decides where captures lie in a process's shared memory and who owns a slot. The header is native
+ * (both sides run on one host); its magic and sizes are checked all the same, since the file may be
+ * left by another build. */
+#include "tier/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+
+#define ARENA_MAGIC 0x31414e4541524e43U /* "CNRAENA1" */
+#define PAGE        4096U
+
+struct slot {
+    _Atomic uint32_t state; /* enum crn_slot_state; see the owners in arena.h */
+    struct crn_slot_info info;
+};
+
+struct header {
+    uint64_t magic;
+    uint64_t header_bytes; /* sizeof(struct header) rounded up: where the data begins */
+    uint64_t data_bytes;
+    uint8_t run[16];
+    uint32_t rank;
+    uint32_t nslots;
+    struct slot slot[CRN_ARENA_SLOTS];
+};
+
+struct crn_arena {
+    struct header *head;
+    unsigned char *data;
+    size_t map_bytes;
+    uint64_t data_bytes; /* own copies: the header is shared with another process */
+    uint32_t rank;
+    int fd;
+};
+
+static size_t header_bytes(void)
+{
+    return (sizeof(struct header) + PAGE - 1) / PAGE * PAGE;
+}
+
+/* Touching: each thread writes one byte a page of its part. ------------------------------------ */
+
+struct touch_part {
+    unsigned char *start;
+    size_t bytes;
+    pthread_t thread;
+};
+
+static void *touch(void *arg)
+{
+    struct touch_part *p = arg;
+    size_t i;
+
+    for (i = 0; i < p->bytes; i += PAGE)
+        ((volatile unsigned char *)p->start)[i] = 0;
+    return NULL;
+}
+
+static void touch_all(unsigned char *start, size_t bytes, int threads)
+{
+    struct touch_part part[16];
+    struct crn_errinfo ei = {0};
+    size_t step;
+    int n = threads < 1 ? 1 : threads > 16 ? 16 : threads;
+    int started = 0;
+    int i;
+
+    step = (bytes / (size_t)n + PAGE) / PAGE * PAGE;
+    for (i = 0; i < n && (size_t)i * step < bytes; i++) {
+        part[i].start = start + (size_t)i * step;
+        part[i].bytes = bytes - (size_t)i * step < step ? bytes - (size_t)i * step : step;
+        if (i > 0 &&
+            crn_thread_start(&part[i].thread, "cairn-touch", touch, &part[i], &ei) == CAIRN_OK)
+            started |= 1 << i;
+        else if (i > 0)
+            (void)touch(&part[i]);
+    }
+    (void)touch(&part[0]);
+    for (i = 1; i < n; i++)
+        if (started & (1 << i))
+            (void)pthread_join(part[i].thread, NULL);
+}
+
+/* Life. ------------------------------------------------------------------------------------------ */
+
+static cairn_err map_file(int fd, size_t bytes, struct crn_arena **ret, struct crn_errinfo *ei)
+{
+    struct crn_arena *a = calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an arena");
+    a->head = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (a->head == MAP_FAILED) {
+        free(a);
+        return crn_fail(ei, CAIRN_ENOMEM, errno, "map an arena of %zu bytes", bytes);
+    }
+    (void)madvise(a->head, bytes, MADV_HUGEPAGE); /* where tmpfs has huge pages */
+    a->map_bytes = bytes;
+    a->fd = fd;
+    *ret = a;
+    return CAIRN_OK;
+}
+
+cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uint32_t rank,
+                           uint64_t bytes, int threads, struct crn_arena **ret,
+                           struct crn_errinfo *ei)
+{
+    struct crn_arena *a;
+    cairn_err rc;
+    size_t total;
+    int fd;
+    int r;
+
+    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    total = header_bytes() + (size_t)bytes;
+    fd = openat(dfd, file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return crn_fail_errno(ei, errno, "create the arena '%s'", file);
+    r = posix_fallocate(fd, 0, (off_t)total);
+    if (r != 0)
+        rc =
+            crn_fail(ei, crn_errno_code(r), r,
+                     "reserve %zu bytes of shared memory for the arena '%s'; lower arena_bytes, or "
+                     "give the tmpfs at shm_dir more room",
+                     total, file);
+    else
+        rc = map_file(fd, total, &a, ei);
+    if (rc != CAIRN_OK) {
+        (void)close(fd);
+        (void)unlinkat(dfd, file, 0);
+        return rc;
+    }
+    touch_all((unsigned char *)a->head, total, threads);
+    a->head->header_bytes = header_bytes();
+    a->head->data_bytes = bytes;
+    memcpy(a->head->run, run, 16);
+    a->head->rank = rank;
+    a->head->nslots = CRN_ARENA_SLOTS;
+    a->data = (unsigned char *)a->head + header_bytes();
+    a->data_bytes = bytes;
+    a->rank = rank;
+    atomic_thread_fence(memory_order_release);
+    a->head->magic = ARENA_MAGIC; /* last: an arena without it was never finished */
+    *ret = a;
+    return CAIRN_OK;
+}
+
+cairn_err crn_arena_map(int fd, const char *what, struct crn_arena **ret, struct crn_errinfo *ei)
+{
+    struct crn_arena *a;
+    struct stat st;
+    cairn_err rc;
+
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < header_bytes()) {
+        (void)close(fd);
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s is no arena", what);
+    }
+    rc = map_file(fd, (size_t)st.st_size, &a, ei);
+    if (rc != CAIRN_OK) {
+        (void)close(fd);
+        return rc;
+    }
+    a->data = (unsigned char *)a->head + header_bytes();
+    a->data_bytes = a->head->data_bytes;
+    a->rank = a->head->rank;
+    if (a->head->magic != ARENA_MAGIC || a->head->header_bytes != header_bytes() ||
+        a->head->nslots != CRN_ARENA_SLOTS || a->data_bytes > a->map_bytes - header_bytes()) {
+        crn_arena_close(a);
+        return crn_fail(ei, CAIRN_EFORMAT, 0, "%s is no arena of this version of Cairn", what);
+    }
+    *ret = a;
+    return CAIRN_OK;
+}
+
+void crn_arena_close(struct crn_arena *a)
+{
+    if (a == NULL)
+        return;
+    (void)munmap(a->head, a->map_bytes);
+    (void)close(a->fd);
+    free(a);
+}
+
+int crn_arena_fd(const struct crn_arena *a)
+{
+    return a->fd;
+}
+
+uint64_t crn_arena_bytes(const struct crn_arena *a)
+{
+    return a->data_bytes;
+}
+
+uint32_t crn_arena_rank(const struct crn_arena *a)
+{
+    return a->rank;
+}
+
+/* Slots. ----------------------------------------------------------------------------------------- */
+
+enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot)
+{
+    return (enum crn_slot_state)atomic_load_explicit(&a->head->slot[slot].state,
+                                                     memory_order_acquire);
+}
+
+cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slot_info *ret,
+                        struct crn_errinfo *ei)
+{
+    struct crn_slot_info info;
+
+    if (slot >= CRN_ARENA_SLOTS)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u does not exist",
+                        slot, a->rank);
+    info = a->head->slot[slot].info;
+    info.name[sizeof(info.name) - 1] = '\0';
+    if (info.offset > a->data_bytes || info.bytes > a->data_bytes - info.offset ||
+        info.descriptor_bytes > info.image_bytes ||
+        (!info.is_spilled && info.image_bytes != info.bytes))
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u is damaged", slot,
+                        a->rank);
+    *ret = info;
+    return CAIRN_OK;
+}
+
+int crn_slot_move(struct crn_arena *a, uint32_t slot, enum crn_slot_state from,
+                  enum crn_slot_state to)
+{
+    uint32_t expected = from;
+
+    return atomic_compare_exchange_strong_explicit(&a->head->slot[slot].state, &expected,
+                                                   (uint32_t)to, memory_order_acq_rel,
+                                                   memory_order_acquire);
+}
+
+unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_info *info)
+{
+    return a->data + info->offset;
+}
+
+uint64_t crn_first_gap(const struct crn_range *taken, size_t n, uint64_t capacity, uint64_t bytes)
+{
+    uint64_t at = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (taken[i].offset - at >= bytes)
+            return at;
+        at = taken[i].offset + taken[i].bytes;
+    }
+    return capacity - at >= bytes ? at : UINT64_MAX;
+}
+
+static int by_offset(const void *x, const void *y)
+{
+    const struct crn_range *a = x;
+    const struct crn_range *b = y;
+
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+static uint64_t find_gap(const struct crn_arena *a, uint64_t bytes)
+{
+    struct crn_range taken[CRN_ARENA_SLOTS];
+    size_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+        const struct crn_slot_info *info = &a->head->slot[i].info;
+
+        if (crn_slot_state(a, i) != CRN_SLOT_FREE && info->bytes > 0)
+            taken[n++] = (struct crn_range){info->offset, info->bytes};
+    }
+    qsort(taken, n, sizeof(taken[0]), by_offset);
+    return crn_first_gap(taken, n, a->data_bytes, bytes);
+}
+
+/* Frees the FLUSHED or READ slot with the smallest creation time. 1 if there was one. */
+static int evict_oldest(struct crn_arena *a)
+{
+    uint64_t oldest = UINT64_MAX;
+    uint32_t victim = 0;
+    uint32_t i;
+
+    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+        enum crn_slot_state s = crn_slot_state(a, i);
+
+        if ((s == CRN_SLOT_FLUSHED || s == CRN_SLOT_READ) &&
+            a->head->slot[i].info.created_ns < oldest) {
+            oldest = a->head->slot[i].info.created_ns;
+            victim = i;
+        }
+    }
+    if (oldest == UINT64_MAX)
+        return 0;
+    return crn_slot_move(a, victim, crn_slot_state(a, victim), CRN_SLOT_FREE);
+}
+
+static int free_slot(const struct crn_arena *a)
+{
+    uint32_t i;
+
+    for (i = 0; i < CRN_ARENA_SLOTS; i++)
+        if (crn_slot_state(a, i) == CRN_SLOT_FREE)
+            return (int)i;
+    return -1;
+}
+
+cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct crn_slot_info *info,
+                         uint32_t *ret_slot, struct crn_errinfo *ei)
+{
+    uint64_t at = 0;
+    int slot;
+
+    if (!info->is_spilled && info->bytes > a->data_bytes)
+        return crn_fail(
+            ei, CAIRN_ENOSPC, 0,
+            "the checkpoint needs %llu bytes, the arena has %llu: raise arena_bytes, or "
+            "set local and arena_full=spill",
+            (unsigned long long)info->bytes, (unsigned long long)a->data_bytes);
+    for (;;) {
+        slot = free_slot(a);
+        if (slot >= 0 && !info->is_spilled)
+            at = find_gap(a, info->bytes);
+        if (slot >= 0 && at != UINT64_MAX)
+            break;
+        if (!evict_oldest(a))
+            return crn_fail(ei, CAIRN_EBUSY, 0, "the arena is full of checkpoints not flushed yet");
+    }
+    info->offset = at;
+    a->head->slot[slot].info = *info;
+    (void)crn_slot_move(a, (uint32_t)slot, CRN_SLOT_FREE, state);
+    *ret_slot = (uint32_t)slot;
+    return CAIRN_OK;
+}
+
+int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info)
+{
+    uint64_t oldest = UINT64_MAX;
+    uint32_t victim = 0;
+    uint32_t i;
+
+    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+        if (crn_slot_state(a, i) == CRN_SLOT_WRITTEN && a->head->slot[i].info.id.seq < oldest) {
+            oldest = a->head->slot[i].info.id.seq;
+            victim = i;
+        }
+    }
+    if (oldest == UINT64_MAX)
+        return 0;
+    *ret_info = a->head->slot[victim].info;
+    return crn_slot_move(a, victim, CRN_SLOT_WRITTEN, CRN_SLOT_FREE);
+}
+
+int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id)
+{
+    uint32_t i;
+
+    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+        enum crn_slot_state s = crn_slot_state(a, i);
+
+        if ((s == CRN_SLOT_WRITTEN || s == CRN_SLOT_FLUSHING || s == CRN_SLOT_FLUSHED ||
+             s == CRN_SLOT_READ) &&
+            !a->head->slot[i].info.is_spilled &&
+            crn_capture_id_equal(&a->head->slot[i].info.id, id))
+            return (int)i;
+    }
+    return -1;
+}

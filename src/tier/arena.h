@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The host tier of one process: a shared-memory file, mapped and touched once and reused for ever.
+ * The application's process writes captures into it, the node service reads them from the same
+ * pages, and when all of them die the file still says which captures are whole, for a drain.
+ *
+ * Two processes share it without a lock. Each slot has one owner at a time, told by its state:
+ *
+ *     FREE -> WRITING -> WRITTEN -> FLUSHING -> FLUSHED -> FREE
+ *     FREE -> READING -> READ -> FREE
+ *     WRITTEN -> FREE (superseded)     FLUSHING -> FLUSHED also when the flush failed
+ *
+ * The application owns FREE, WRITING, FLUSHED, READING and READ; WRITTEN belongs to who takes it
+ * first (service: FLUSHING, application: superseded); FLUSHING is the service's. */
+#ifndef CRN_TIER_ARENA_H
+#define CRN_TIER_ARENA_H
+
+#include <stdatomic.h>
+#include "base/fs.h"
+#include "format/format.h"
+
+#define CRN_ARENA_SLOTS 128
+
+enum crn_slot_state {
+    CRN_SLOT_FREE = 0,
+    CRN_SLOT_WRITING,
+    CRN_SLOT_WRITTEN,
+    CRN_SLOT_FLUSHING,
+    CRN_SLOT_FLUSHED,
+    CRN_SLOT_READING,
+    CRN_SLOT_READ,
+};
+
+/* The description of a capture; written by the owner of WRITING or READING, constant afterwards. */
+struct crn_slot_info {
+    struct crn_capture_id id;
+    char name[CAIRN_MAX_NAME];
+    int64_t version;
+    uint64_t created_ns;       /* wall clock */
+    uint64_t offset;           /* of the image in the data area; unused when spilled */
+    uint64_t bytes;            /* of the image; 0 in the arena when spilled */
+    uint64_t descriptor_bytes; /* at the start of the image */
+    uint64_t image_bytes;      /* of the image, wherever it is */
+    uint32_t is_spilled;       /* the image is the file s-<rank>-<seq> of the spool */
+    uint32_t nfiles;           /* file regions: f-<rank>-<seq>-<region> of the spool */
+};
+
+struct crn_arena; /* opaque */
+
+/* Creates dfd/file with room for bytes of images, touches all pages with some threads. The space is
+ * reserved: a full tmpfs is CAIRN_ENOSPC now, not a SIGBUS later. */
+CAIRN_CHECKED cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16],
+                                         uint32_t rank, uint64_t bytes, int threads,
+                                         struct crn_arena **ret, struct crn_errinfo *ei);
+/* Maps an arena that another process made; checks its header. Takes fd over. */
+CAIRN_CHECKED cairn_err crn_arena_map(int fd, const char *what, struct crn_arena **ret,
+                                      struct crn_errinfo *ei);
+void crn_arena_close(struct crn_arena *a); /* unmaps; the file stays. NULL is fine */
+
+int crn_arena_fd(const struct crn_arena *a);
+uint64_t crn_arena_bytes(const struct crn_arena *a);
+uint32_t crn_arena_rank(const struct crn_arena *a);
+
+enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot);
+/* A copy of the description, checked against the arena's bounds (the other side may be broken). */
+CAIRN_CHECKED cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot,
+                                      struct crn_slot_info *ret, struct crn_errinfo *ei);
+/* Moves a slot from one state to another if it is still there: 1 if so. Release order: what was
+ * written before is seen by who finds the new state. */
+int crn_slot_move(struct crn_arena *a, uint32_t slot, enum crn_slot_state from,
+                  enum crn_slot_state to);
+unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_info *info);
+
+/* The application's side. Finds room for an image, evicting FLUSHED and READ slots, oldest first,
+ * and describes it: the slot is WRITING (or READING) then. info->offset is set by the arena.
+ * CAIRN_EBUSY: no room until a flush ends; CAIRN_ENOSPC: will never fit. With is_spilled only a
+ * slot is taken. */
+CAIRN_CHECKED cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state,
+                                       struct crn_slot_info *info, uint32_t *ret_slot,
+                                       struct crn_errinfo *ei);
+/* Frees the oldest WRITTEN slot that the service has not begun to flush. 1 if there was one. */
+int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info);
+/* A slot in one of the states FLUSHING, FLUSHED, WRITTEN, READ that holds this capture's image in
+ * memory; -1 if there is none. */
+int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id);
+
+/* First gap of bytes between n taken ranges, which are sorted by offset: its offset, or UINT64_MAX.
+ * Pure. */
+struct crn_range {
+    uint64_t offset;
+    uint64_t bytes;
+};
+uint64_t crn_first_gap(const struct crn_range *taken, size_t n, uint64_t capacity, uint64_t bytes);
+
+#endif

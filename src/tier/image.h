@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a captured shard lies in an arena or a spill file: its encoded descriptor, then its memory
+ * regions, each aligned so that it can be written to a file straight from there. Pure. */
+#ifndef CRN_TIER_IMAGE_H
+#define CRN_TIER_IMAGE_H
+
+#include "format/format.h"
+
+#define CRN_IMAGE_ALIGN 4096 /* of the image and of regions at least as large */
+
+struct crn_image {
+    uint64_t descriptor_bytes;
+    uint64_t bytes; /* of the whole image, a multiple of CRN_IMAGE_ALIGN */
+    uint64_t *at;   /* owned; where each region begins; 0 for file regions, which lie elsewhere */
+};
+
+/* Lays the regions of a shard behind a descriptor of this size. */
+CAIRN_CHECKED cairn_err crn_image_layout(const struct crn_shard *shard, uint64_t descriptor_bytes,
+                                         struct crn_image *ret, struct crn_errinfo *ei);
+void crn_image_free(struct crn_image *image);
+
+#endif
