@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copies memory with several threads: the caller and helpers that sleep between captures. What the
+ * application waits for is this and nothing else. */
+#ifndef CRN_CAPTURE_COPIER_H
+#define CRN_CAPTURE_COPIER_H
+
+#include "base/thread.h"
+
+struct crn_copy {
+    void *dst;
+    const void *src;
+    uint64_t bytes;
+};
+
+struct crn_copier; /* opaque */
+
+/* threads counts the caller. split_bytes: from this total on the helpers take part. */
+CAIRN_CHECKED cairn_err crn_copier_open(int threads, uint64_t split_bytes, struct crn_copier **ret,
+                                        struct crn_errinfo *ei);
+void crn_copier_close(struct crn_copier *c); /* NULL is fine */
+/* Returns when all is copied. One caller at a time. */
+void crn_copier_run(struct crn_copier *c, const struct crn_copy *copies, uint32_t n);
+
+#endif
