@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI behind comm.h. Every communicator here is a duplicate or
+ * a split of one: traffic never meets the application's. MPI errors come back as codes. */
+#include "comm/comm_mpi.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG 1
+
+struct posted {
+    struct posted *next;
+    MPI_Request request;
+    unsigned char data[];
+};
+
+struct mpi_comm {
+    struct crn_comm c;
+    MPI_Comm comm;
+    struct posted *posted; /* service thread only */
+};
+
+static cairn_err check(int r, struct crn_errinfo *ei, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING + 1] = "";
+    int len = 0;
+
+    if (r == MPI_SUCCESS)
+        return CAIRN_OK;
+    (void)MPI_Error_string(r, text, &len);
+    return crn_fail(ei, CAIRN_EMPI, 0, "%s: %.300s", what, text);
+}
+
+static MPI_Comm handle(const struct crn_comm *c)
+{
+    return ((const struct mpi_comm *)c)->comm;
+}
+
+static cairn_err wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei);
+
+static cairn_err mpi_split(struct crn_comm *c, int color, int key, struct crn_comm **ret,
+                           struct crn_errinfo *ei)
+{
+    MPI_Comm part;
+    cairn_err rc;
+
+    rc = check(MPI_Comm_split(handle(c), color < 0 ? MPI_UNDEFINED : color, key, &part), ei,
+               "MPI_Comm_split");
+    if (rc != CAIRN_OK)
+        return rc;
+    if (part == MPI_COMM_NULL) {
+        *ret = NULL;
+        return CAIRN_OK;
+    }
+    return wrap(part, ret, ei);
+}
+
+static cairn_err mpi_split_host(struct crn_comm *c, struct crn_comm **ret, struct crn_errinfo *ei)
+{
+    MPI_Comm part;
+    cairn_err rc;
+
+    rc = check(MPI_Comm_split_type(handle(c), MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &part),
+               ei, "MPI_Comm_split_type");
+    return rc != CAIRN_OK ? rc : wrap(part, ret, ei);
+}
+
+static cairn_err mpi_barrier(struct crn_comm *c, struct crn_errinfo *ei)
+{
+    return check(MPI_Barrier(handle(c)), ei, "MPI_Barrier");
+}
+
+static cairn_err mpi_bcast(struct crn_comm *c, void *buf, size_t bytes, int root,
+                           struct crn_errinfo *ei)
+{
+    if (bytes > INT_MAX)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "a broadcast of %zu bytes", bytes);
+    return check(MPI_Bcast(buf, (int)bytes, MPI_BYTE, root, handle(c)), ei, "MPI_Bcast");
+}
+
+static cairn_err mpi_allgather(struct crn_comm *c, const void *in, size_t bytes, void *out,
+                               struct crn_errinfo *ei)
+{
+    if (bytes > INT_MAX)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "a gather of %zu bytes a rank", bytes);
+    return check(MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, handle(c)), ei,
+                 "MPI_Allgather");
+}
+
+static cairn_err mpi_allreduce(struct crn_comm *c, int64_t *values, int n, enum crn_comm_op op,
+                               struct crn_errinfo *ei)
+{
+    MPI_Op what = op == CRN_COMM_MIN ? MPI_MIN : op == CRN_COMM_MAX ? MPI_MAX : MPI_SUM;
+
+    return check(MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_INT64_T, what, handle(c)), ei,
+                 "MPI_Allreduce");
+}
+
+static cairn_err mpi_post(struct crn_comm *c, int to, const void *buf, size_t bytes,
+                          struct crn_errinfo *ei)
+{
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    struct posted *p;
+    cairn_err rc;
+
+    p = bytes <= INT_MAX ? malloc(sizeof(*p) + bytes) : NULL;
+    if (p == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message of %zu bytes", bytes);
+    memcpy(p->data, buf, bytes);
+    rc = check(MPI_Isend(p->data, (int)bytes, MPI_BYTE, to, TAG, m->comm, &p->request), ei,
+               "MPI_Isend");
+    if (rc != CAIRN_OK) {
+        free(p);
+        return rc;
+    }
+    p->next = m->posted;
+    m->posted = p;
+    return CAIRN_OK;
+}
+
+static cairn_err retire_posted(struct mpi_comm *m, struct crn_errinfo *ei)
+{
+    struct posted **link = &m->posted;
+    cairn_err rc = CAIRN_OK;
+
+    while (*link != NULL && rc == CAIRN_OK) {
+        struct posted *p = *link;
+        int done = 0;
+
+        rc = check(MPI_Test(&p->request, &done, MPI_STATUS_IGNORE), ei, "MPI_Test");
+        if (done) {
+            *link = p->next;
+            free(p);
+        } else {
+            link = &p->next;
+        }
+    }
+    return rc;
+}
+
+static cairn_err mpi_poll(struct crn_comm *c, int *ret_from, void **ret_buf, size_t *ret_bytes,
+                          struct crn_errinfo *ei)
+{
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    MPI_Status status;
+    void *buf;
+    cairn_err rc;
+    int there = 0;
+    int bytes = 0;
+
+    *ret_buf = NULL;
+    rc = retire_posted(m, ei);
+    if (rc == CAIRN_OK)
+        rc = check(MPI_Iprobe(MPI_ANY_SOURCE, TAG, m->comm, &there, &status), ei, "MPI_Iprobe");
+    if (rc != CAIRN_OK || !there)
+        return rc;
+    rc = check(MPI_Get_count(&status, MPI_BYTE, &bytes), ei, "MPI_Get_count");
+    if (rc != CAIRN_OK)
+        return rc;
+    buf = malloc(bytes > 0 ? (size_t)bytes : 1);
+    if (buf == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message of %d bytes", bytes);
+    rc = check(MPI_Recv(buf, bytes, MPI_BYTE, status.MPI_SOURCE, TAG, m->comm, MPI_STATUS_IGNORE),
+               ei, "MPI_Recv");
+    if (rc != CAIRN_OK) {
+        free(buf);
+        return rc;
+    }
+    *ret_from = status.MPI_SOURCE;
+    *ret_buf = buf;
+    *ret_bytes = (size_t)bytes;
+    return CAIRN_OK;
+}
+
+static int mpi_threads_ok(const struct crn_comm *c)
+{
+    int level = 0;
+
+    (void)c;
+    return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
+}
+
+static void mpi_free(struct crn_comm *c)
+{
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    int finalized = 0;
+
+    (void)MPI_Finalized(&finalized);
+    while (m->posted != NULL) {
+        struct posted *p = m->posted;
+        int done = 0;
+
+        m->posted = p->next;
+        if (!finalized) {
+            (void)MPI_Test(&p->request, &done, MPI_STATUS_IGNORE);
+            if (!done && MPI_Cancel(&p->request) == MPI_SUCCESS)
+                (void)MPI_Request_free(&p->request);
+        }
+        if (done)
+            free(p); /* an unfinished one may still be read by MPI: leaked on purpose */
+    }
+    if (!finalized)
+        (void)MPI_Comm_free(&m->comm);
+    free(m);
+}
+
+static const struct crn_comm_ops mpi_ops = {
+    .abi = CRN_COMM_ABI,
+    .name = "mpi",
+    .split = mpi_split,
+    .split_host = mpi_split_host,
+    .barrier = mpi_barrier,
+    .bcast = mpi_bcast,
+    .allgather = mpi_allgather,
+    .allreduce = mpi_allreduce,
+    .post = mpi_post,
+    .poll = mpi_poll,
+    .threads_ok = mpi_threads_ok,
+    .free = mpi_free,
+};
+
+/* Takes comm over. */
+static cairn_err wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei)
+{
+    struct mpi_comm *m = calloc(1, sizeof(*m));
+
+    if (m == NULL) {
+        (void)MPI_Comm_free(&comm);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a communicator");
+    }
+    (void)MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    m->c.ops = &mpi_ops;
+    m->comm = comm;
+    (void)MPI_Comm_rank(comm, &m->c.rank);
+    (void)MPI_Comm_size(comm, &m->c.size);
+    *ret = &m->c;
+    return CAIRN_OK;
+}
+
+cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei)
+{
+    MPI_Comm own;
+    cairn_err rc;
+    int ready = 0;
+
+    (void)MPI_Initialized(&ready);
+    if (!ready)
+        return crn_fail(ei, CAIRN_ESTATE, 0, "call MPI_Init_thread before cairn_open_mpi");
+    rc = check(MPI_Comm_dup(comm, &own), ei, "MPI_Comm_dup");
+    return rc != CAIRN_OK ? rc : wrap(own, ret, ei);
+}

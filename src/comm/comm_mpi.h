@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef CRN_COMM_MPI_H
+#define CRN_COMM_MPI_H
+
+#include <mpi.h>
+#include "comm/comm.h"
+
+/* Collective: a duplicate of comm behind the core's interface. */
+CAIRN_CHECKED cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei);
+
+#endif
