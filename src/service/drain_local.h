@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef CRN_SERVICE_DRAIN_LOCAL_H
+#define CRN_SERVICE_DRAIN_LOCAL_H
+
+#include "service/drain.h"
+#include "store/store.h"
+
+/* Copies the whole data files of the local tier that no manifest knows to cfg->persistent. The first
+ * failure is kept in first; an error is returned only when nothing could be looked at. */
+CAIRN_CHECKED cairn_err crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg,
+                                        crn_drain_fn fn, void *arg, struct crn_errinfo *first);
+
+/* drain.c */
+CAIRN_CHECKED cairn_err crn_drain_lock(const struct crn_store *st, const char *name,
+                                       int64_t timeout_ns, int *ret_fd, struct crn_errinfo *ei);
+int crn_drain_is_known(const struct crn_store *st, const char *name, int64_t version,
+                       const struct crn_capture_id *id, uint64_t created_ns);
+
+#endif

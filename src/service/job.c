@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Birth and end of a job in the node service. A job begins with the first rank that says HELLO and
+ * ends when every rank of the node has left and no checkpoint is in progress; only then does its
+ * directory go. What is left behind otherwise is for a drain. */
+#include "service/job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define QUEUE_ROOM (8 * CRN_ARENA_SLOTS) /* more than can be in progress: a push never waits */
+
+/* What a drain needs to know of a dead run: its configuration and its place in the job. */
+static cairn_err write_run_file(const struct crn_job *job, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = crn_fs_posix();
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    cairn_err rc;
+
+    if (f == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the description of a run");
+    (void)fprintf(f, "# ranks %u node %u nodes %u local %u\n", job->ranks, job->node, job->nodes,
+                  job->nlocal);
+    (void)crn_config_dump(&job->cfg, f, 0);
+    if (fclose(f) != 0) {
+        free(text);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the description of a run");
+    }
+    rc = crn_file_replace(fs, job->dir.dfd, "run.ini", text, len, ei);
+    free(text);
+    return rc;
+}
+
+static cairn_err start_workers(struct crn_job *job, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    rc = crn_queue_init(&job->flush_queue, QUEUE_ROOM, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_queue_init(&job->keep_queue, QUEUE_ROOM, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_thread_start(&job->flusher, "cairn-flush", crn_flusher_main, job, ei);
+    job->has_flusher = rc == CAIRN_OK;
+    if (rc == CAIRN_OK)
+        rc = crn_thread_start(&job->keeper, "cairn-keep", crn_keeper_main, job, ei);
+    job->has_keeper = job->has_flusher && rc == CAIRN_OK;
+    return rc;
+}
+
+static cairn_err allocate(struct crn_job *job, const struct crn_hello *h, struct crn_errinfo *ei)
+{
+    job->clients = calloc(h->nlocal, sizeof(*job->clients));
+    job->rank_of = calloc(h->nlocal, sizeof(*job->rank_of));
+    job->arenas = calloc(h->nlocal, sizeof(*job->arenas));
+    job->has_left = calloc(h->nlocal, 1);
+    job->peers = calloc(h->nodes, sizeof(*job->peers));
+    if (job->clients == NULL || job->rank_of == NULL || job->arenas == NULL ||
+        job->has_left == NULL || job->peers == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a job of %u ranks on this node", h->nlocal);
+    memcpy(job->peers, h->peers, h->nodes * sizeof(*job->peers));
+    return CAIRN_OK;
+}
+
+cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struct crn_job **ret,
+                       struct crn_errinfo *ei)
+{
+    struct crn_job *job = calloc(1, sizeof(*job));
+    char hex[CRN_RUN_HEX];
+    cairn_err rc;
+
+    if (job == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a job");
+    job->svc = svc;
+    job->dir.dfd = job->dir.spool_dfd = job->lock_fd = -1;
+    crn_mutex_init(&job->mu, CRN_RANK_SESSION);
+    crn_cond_init(&job->wake);
+    memcpy(job->run, h->run, 16);
+    job->ranks = h->ranks;
+    job->node = h->node;
+    job->nodes = h->nodes;
+    job->nlocal = h->nlocal;
+    crn_config_defaults(&job->cfg);
+    rc = crn_config_text(&job->cfg, h->config, "the configuration of a rank", ei);
+    if (rc == CAIRN_OK)
+        rc = allocate(job, h, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_open(&job->cfg, job->run, job->node, 1, &job->dir, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_lock(job->dir.dfd, 1, &job->lock_fd, ei);
+    if (rc == CAIRN_OK)
+        rc = write_run_file(job, ei);
+    if (rc == CAIRN_OK)
+        rc = start_workers(job, ei);
+    if (rc != CAIRN_OK) {
+        crn_job_close(job);
+        return rc;
+    }
+    crn_run_hex(job->run, hex);
+    job->log = svc->log;
+    job->log.level = (enum crn_log_level)job->cfg.log_level;
+    (void)snprintf(job->log.tag, sizeof(job->log.tag), "%s %.8s node %u",
+                   job->cfg.job[0] != '\0' ? "job" : "run", hex, job->node);
+    *ret = job;
+    return CAIRN_OK;
+}
+
+int crn_job_is_done(const struct crn_job *job)
+{
+    return job->nleft == job->nlocal && job->items == NULL;
+}
+
+static void stop_workers(struct crn_job *job)
+{
+    struct crn_work *w;
+
+    crn_lock(&job->mu);
+    job->stopping = 1;
+    crn_cond_broadcast(&job->wake);
+    crn_unlock(&job->mu);
+    if (job->flush_queue.slot != NULL)
+        crn_queue_close(&job->flush_queue);
+    if (job->keep_queue.slot != NULL)
+        crn_queue_close(&job->keep_queue);
+    if (job->has_flusher)
+        (void)pthread_join(job->flusher, NULL);
+    if (job->has_keeper)
+        (void)pthread_join(job->keeper, NULL);
+    while (job->flush_queue.slot != NULL && (w = crn_queue_try_pop(&job->flush_queue)) != NULL)
+        free(w);
+    while (job->keep_queue.slot != NULL && (w = crn_queue_try_pop(&job->keep_queue)) != NULL)
+        free(w);
+    crn_queue_fini(&job->flush_queue);
+    crn_queue_fini(&job->keep_queue);
+}
+
+static void free_items(struct crn_job *job)
+{
+    while (job->items != NULL) {
+        struct crn_item *item = job->items;
+
+        job->items = item->next;
+        crn_item_free(job, item);
+    }
+}
+
+void crn_job_close(struct crn_job *job)
+{
+    int is_idle = job->items == NULL;
+    uint32_t i;
+
+    stop_workers(job);
+    crn_engine_close(job->engine);
+    while (job->locks != NULL) {
+        struct crn_held_lock *lock = job->locks;
+
+        job->locks = lock->next;
+        if (lock->fd >= 0)
+            (void)close(lock->fd);
+        free(lock);
+    }
+    free_items(job);
+    for (i = 0; job->arenas != NULL && i < job->nlocal; i++)
+        crn_arena_close(job->arenas[i]);
+    if (is_idle && job->lock_fd >= 0)
+        crn_rundir_remove(&job->dir);
+    if (job->lock_fd >= 0)
+        (void)close(job->lock_fd);
+    crn_rundir_close(&job->dir);
+    free(job->clients);
+    free(job->rank_of);
+    free(job->arenas);
+    free(job->has_left);
+    free(job->peers);
+    crn_config_fini(&job->cfg);
+    crn_cond_fini(&job->wake);
+    crn_mutex_fini(&job->mu);
+    free(job);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the node service: jobs, their checkpoints in progress, and the work that is done on
+ * other threads. Everything here belongs to the loop thread, except what a struct crn_work says. */
+#ifndef CRN_SERVICE_JOB_H
+#define CRN_SERVICE_JOB_H
+
+#include <stdatomic.h>
+
+#include "aggregate/engine.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/queue.h"
+#include "comm/comm.h"
+#include "service/proto.h"
+#include "service/rundir.h"
+#include "tier/arena.h"
+
+enum crn_item_state {
+    CRN_ITEM_CAPTURING, /* ranks of this node are missing */
+    CRN_ITEM_CAPTURED,  /* waiting for the other nodes */
+    CRN_ITEM_FLUSHING,
+    CRN_ITEM_FLUSHED, /* this node's file is durable; waiting for the commit */
+    CRN_ITEM_ENDED,   /* committed or failed, everywhere */
+};
+
+/* One rank's part of a checkpoint. */
+struct crn_part {
+    uint32_t slot;
+    unsigned char is_captured;
+    unsigned char is_claimed; /* slot is FLUSHING: ours to end */
+    unsigned char is_settled; /* the rank knows the end, or never will */
+};
+
+/* What the root knows of one node's part. */
+enum crn_node_progress { CRN_NODE_NONE, CRN_NODE_CAPTURED, CRN_NODE_LOCAL, CRN_NODE_DATA };
+
+/* A checkpoint in progress on this node. */
+struct crn_item {
+    struct crn_item *next;
+    uint64_t seq;
+    char name[CAIRN_MAX_NAME];
+    int64_t version;
+    uint64_t created_ns;
+    int64_t deadline_ns; /* monotonic: for the missing ranks */
+    enum crn_item_state state;
+    cairn_level level;
+    struct crn_errinfo error; /* of the end */
+    struct crn_part *part;    /* nlocal entries */
+    uint32_t ncaptured;
+    uint64_t local_bytes;          /* captured on this node */
+    atomic_int is_over;            /* ENDED, for a flusher that waits */
+    int working;                   /* queued or running on another thread */
+    int is_retired;                /* its spool and debris are gone */
+    struct crn_manifest_file file; /* written by this node; ranges owned */
+    /* Root only. */
+    unsigned char *progress;         /* per node: enum crn_node_progress */
+    uint32_t count[4];               /* nodes that reached at least this progress */
+    struct crn_manifest_file *files; /* per node */
+    uint64_t bytes;
+    int is_started; /* GO was sent, or the lock is being taken */
+    int is_decided; /* END was sent */
+};
+
+enum crn_work_kind {
+    CRN_WORK_START,       /* keeper, root: writer's lock and first sweep */
+    CRN_WORK_FLUSH,       /* flusher: local copy, then the persistent file */
+    CRN_WORK_COMMIT,      /* keeper, root: manifest and retention */
+    CRN_WORK_RETIRE,      /* keeper: spool, debris, local retention */
+    CRN_WORK_NOTE_LOCAL,  /* result only: the local copy is durable */
+    CRN_WORK_NOTE_PAUSED, /* result only: why the flush waits */
+};
+
+struct crn_job;
+
+/* A task for flusher or keeper and, on its way back, the result. The worker reads the item's
+ * constant fields (seq, name, version, parts) and writes only here. */
+struct crn_work {
+    enum crn_work_kind kind;
+    struct crn_job *job;
+    struct crn_item *item;
+    struct crn_errinfo error;
+    struct crn_manifest_file file; /* FLUSH: the result */
+    uint64_t committed_ns;         /* COMMIT */
+};
+
+struct crn_client {
+    struct crn_client *next;
+    int fd;
+    struct crn_job *job; /* NULL until HELLO */
+    uint32_t rank;
+    uint32_t local;
+    int is_gone; /* to be freed at the end of the round */
+};
+
+struct crn_held_lock {
+    struct crn_held_lock *next;
+    char name[CAIRN_MAX_NAME];
+    int fd; /* -1 where the file system has no locks */
+};
+
+struct crn_job {
+    struct crn_job *next;
+    struct crn_service *svc;
+    uint8_t run[16];
+    struct crn_config cfg;
+    uint32_t ranks, node, nodes, nlocal;
+    uint32_t *peers; /* service address by node */
+    struct crn_log log;
+    struct crn_rundir dir;
+    int lock_fd;
+    struct crn_client **clients; /* by local index; NULL: not here yet, or gone */
+    uint32_t *rank_of;           /* by local index */
+    struct crn_arena **arenas;   /* by local index; kept after a rank's death */
+    unsigned char *has_left;     /* by local index: BYE or dead */
+    uint32_t nleft;
+    struct crn_errinfo broken; /* a rank died: checkpoints that lack it cannot complete */
+    struct crn_item *items;    /* by seq */
+    uint64_t decided[64];      /* root: ring of the last decided seq + 1, so that late news of them
+                                  starts nothing */
+    uint32_t ndecided;
+    /* Workers. */
+    struct crn_queue flush_queue, keep_queue;
+    pthread_t flusher, keeper;
+    int has_flusher, has_keeper;
+    struct crn_mutex mu;
+    struct crn_cond wake;        /* for pauses of the workers */
+    int stopping;                /* mu */
+    struct crn_engine *engine;   /* flusher */
+    struct crn_held_lock *locks; /* keeper */
+};
+
+/* A message to this service itself, delivered in the next round. */
+struct inbox_note {
+    struct inbox_note *next;
+    size_t len;
+    unsigned char data[];
+};
+
+struct crn_service {
+    struct crn_comm *comm;
+    char socket_path[128];
+    int listen_fd;
+    int wake_fd;           /* eventfd: results, stop */
+    struct crn_queue done; /* of struct crn_work, from the workers */
+    struct crn_client *clients;
+    struct crn_job *jobs;
+    struct inbox_note *inbox;
+    struct inbox_note **inbox_end;
+    unsigned char *packet; /* CRN_PROTO_MAX bytes to receive into */
+    struct crn_log log;
+    pthread_t thread;
+    atomic_int is_closed; /* no new jobs; end when idle */
+    atomic_int is_cut;    /* end now */
+    atomic_int busy;      /* items in progress */
+    struct crn_mutex mu;
+    struct crn_cond ended;
+    int has_ended; /* mu */
+    int is_started;
+    int64_t last_news_ns; /* when something happened: the poll interval grows from then */
+};
+
+/* job.c: life of a job. */
+CAIRN_CHECKED cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *hello,
+                                     struct crn_job **ret, struct crn_errinfo *ei);
+void crn_job_close(
+    struct crn_job *job); /* stops the workers; removes the run's directory if idle */
+int crn_job_is_done(const struct crn_job *job);
+
+/* progress.c: what a message, a result, a death or the clock does to a job's checkpoints. */
+void crn_job_note(struct crn_job *job, struct crn_client *client, const struct crn_note *n,
+                  int passed_fd);
+void crn_job_result(struct crn_work *w);
+void crn_job_rank_left(struct crn_job *job, struct crn_client *client, int is_dead);
+void crn_job_tick(struct crn_job *job, int64_t now_ns);
+void crn_item_free(struct crn_job *job, struct crn_item *item);
+
+/* work.c: flusher and keeper. */
+void *crn_flusher_main(void *job);
+void *crn_keeper_main(void *job);
+/* Hands work over; the loop thread. */
+void crn_work_post(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind);
+
+/* service.c: for the workers and the jobs. */
+void crn_service_result(struct crn_service *svc, struct crn_work *w); /* any thread */
+void crn_service_tell(struct crn_service *svc, uint32_t address, const struct crn_note *n);
+
+#endif

@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What messages, results, deaths and the clock do to the checkpoints of a job. All on the loop
+ * thread. The road of a checkpoint:
+ *
+ *   node   all ranks captured -> NODE_CAPTURED       root   all nodes -> LEVEL captured, lock -> GO
+ *   node   GO -> slots claimed, flush -> NODE_DATA   root   all nodes -> commit -> END
+ *   node   END -> ranks told, slots released, spool removed
+ *
+ * A failure anywhere is NODE_FAILED to the root, which ends the checkpoint everywhere, once. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "service/job.h"
+
+#define ROOT 0
+
+/* Items. -------------------------------------------------------------------------------------------- */
+
+static struct crn_item *find_item(struct crn_job *job, uint64_t seq)
+{
+    struct crn_item *item = job->items;
+
+    while (item != NULL && item->seq != seq)
+        item = item->next;
+    return item;
+}
+
+void crn_item_free(struct crn_job *job, struct crn_item *item)
+{
+    uint32_t i;
+
+    for (i = 0; item->files != NULL && i < job->nodes; i++)
+        free(item->files[i].ranges);
+    free(item->files);
+    free(item->progress);
+    free(item->file.ranges);
+    free(item->part);
+    free(item);
+    atomic_fetch_sub(&job->svc->busy, 1);
+}
+
+/* The item of a note, made if it is the first news of it; NULL when out of memory. */
+static struct crn_item *get_item(struct crn_job *job, const struct crn_note *n)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    struct crn_item **link = &job->items;
+    struct crn_item *item = find_item(job, n->seq);
+
+    if (item != NULL)
+        return item;
+    item = calloc(1, sizeof(*item));
+    if (item == NULL)
+        return NULL;
+    atomic_fetch_add(&job->svc->busy, 1);
+    item->seq = n->seq;
+    memcpy(item->name, n->name, sizeof(item->name));
+    item->version = n->version;
+    item->created_ns = n->created_ns;
+    item->deadline_ns = clock->mono_ns(clock) + (int64_t)job->cfg.commit_timeout_ns;
+    item->part = calloc(job->nlocal, sizeof(*item->part));
+    if (job->node == ROOT) {
+        item->progress = calloc(job->nodes, 1);
+        item->files = calloc(job->nodes, sizeof(*item->files));
+    }
+    if (item->part == NULL ||
+        (job->node == ROOT && (item->progress == NULL || item->files == NULL))) {
+        crn_item_free(job, item);
+        return NULL;
+    }
+    while (*link != NULL && (*link)->seq < item->seq)
+        link = &(*link)->next;
+    item->next = *link;
+    *link = item;
+    return item;
+}
+
+static void note_of(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                    struct crn_note *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->type = type;
+    memcpy(ret->run, job->run, 16);
+    ret->seq = item->seq;
+    memcpy(ret->name, item->name, sizeof(ret->name));
+    ret->version = item->version;
+    ret->created_ns = item->created_ns;
+    ret->node = job->node;
+    ret->level = (uint32_t)item->level;
+}
+
+static void tell_root(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                      const struct crn_errinfo *error)
+{
+    struct crn_note n;
+
+    note_of(job, item, type, &n);
+    n.bytes = item->local_bytes;
+    if (error != NULL)
+        n.error = *error;
+    if (type == CRN_MSG_NODE_DATA)
+        n.file = item->file;
+    crn_service_tell(job->svc, job->peers[ROOT], &n);
+}
+
+static void tell_nodes(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                       cairn_level level, const struct crn_errinfo *error, uint64_t committed_ns)
+{
+    struct crn_note n;
+    uint32_t i;
+
+    note_of(job, item, type, &n);
+    n.level = (uint32_t)level;
+    n.bytes = committed_ns;
+    if (error != NULL)
+        n.error = *error;
+    for (i = 0; i < job->nodes; i++)
+        crn_service_tell(job->svc, job->peers[i], &n);
+}
+
+/* A rank that cannot be told is gone; its hang-up is handled by the loop. */
+static void tell_rank(struct crn_job *job, uint32_t local, const struct crn_note *n)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_note state = *n;
+
+    if (job->clients[local] == NULL)
+        return;
+    state.type = CRN_MSG_STATE;
+    if (crn_sock_send_note(job->clients[local]->fd, &state, -1, &ignored) != CAIRN_OK)
+        crn_log(&job->log, CRN_DEBUG, "rank %u: %s", job->rank_of[local], ignored.msg);
+}
+
+static void tell_ranks(struct crn_job *job, const struct crn_item *item, uint64_t committed_ns)
+{
+    struct crn_note n;
+    uint32_t i;
+
+    note_of(job, item, CRN_MSG_STATE, &n);
+    n.error = item->error;
+    n.bytes = committed_ns;
+    for (i = 0; i < job->nlocal; i++)
+        if (item->part[i].is_captured)
+            tell_rank(job, i, &n);
+}
+
+/* The end, on a node. -------------------------------------------------------------------------------- */
+
+static void release_slot(struct crn_job *job, struct crn_item *item, uint32_t local)
+{
+    struct crn_part *p = &item->part[local];
+
+    if (!p->is_captured || job->arenas[local] == NULL)
+        return;
+    if (p->is_claimed ||
+        crn_slot_move(job->arenas[local], p->slot, CRN_SLOT_WRITTEN, CRN_SLOT_FLUSHING))
+        (void)crn_slot_move(job->arenas[local], p->slot, CRN_SLOT_FLUSHING, CRN_SLOT_FLUSHED);
+    p->is_claimed = 0;
+}
+
+/* Frees an item that has ended once nobody works on it and no rank can still bring news of it. */
+static void reap(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_item **link = &job->items;
+    uint32_t i;
+
+    if (item->state != CRN_ITEM_ENDED || item->working > 0)
+        return;
+    for (i = 0; i < job->nlocal; i++)
+        if (!item->part[i].is_settled && !job->has_left[i])
+            return;
+    if (!item->is_retired) {
+        item->is_retired = 1;
+        crn_work_post(job, item, CRN_WORK_RETIRE);
+        if (item->working > 0)
+            return;
+    }
+    if (job->node == ROOT && !item->is_decided)
+        return;
+    while (*link != item)
+        link = &(*link)->next;
+    *link = item->next;
+    crn_item_free(job, item);
+}
+
+static void settle(struct crn_job *job, struct crn_item *item)
+{
+    uint32_t i;
+
+    if (item->working > 0)
+        return; /* the flusher still reads the slots */
+    for (i = 0; i < job->nlocal; i++) {
+        if (!item->part[i].is_captured)
+            continue;
+        release_slot(job, item, i);
+        item->part[i].is_settled = 1;
+    }
+}
+
+static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    if (item->state == CRN_ITEM_ENDED)
+        return;
+    item->state = CRN_ITEM_ENDED;
+    atomic_store(&item->is_over, 1);
+    item->error = n->error;
+    item->level = n->error.code == CAIRN_OK ? CAIRN_PERSISTENT : item->level;
+    if (n->error.code == CAIRN_OK)
+        crn_log(&job->log, CRN_INFO, "%s@%" PRId64 " is persistent", item->name, item->version);
+    else if (n->error.code == CAIRN_ECANCELED)
+        crn_log(&job->log, CRN_INFO, "%s@%" PRId64 ": %s", item->name, item->version, n->error.msg);
+    else
+        crn_log(&job->log, CRN_ERROR, "%s@%" PRId64 " is lost: %s", item->name, item->version,
+                n->error.msg);
+    settle(job, item);
+    tell_ranks(job, item, n->bytes);
+    reap(job, item);
+}
+
+/* The root. ------------------------------------------------------------------------------------------ */
+
+static void decide(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *error,
+                   uint64_t committed_ns)
+{
+    if (item->is_decided)
+        return;
+    item->is_decided = 1;
+    job->decided[job->ndecided++ % 64] = item->seq + 1;
+    tell_nodes(job, item, CRN_MSG_END,
+               error->code == CAIRN_OK ? CAIRN_PERSISTENT : CAIRN_LEVEL_NONE, error, committed_ns);
+}
+
+static void advance(struct crn_item *item, uint32_t node, enum crn_node_progress to)
+{
+    while (item->progress[node] < to)
+        item->count[++item->progress[node]]++;
+}
+
+static void on_node_progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
+{
+    if (item->is_decided || n->node >= job->nodes)
+        return;
+    if (strcmp(item->name, n->name) != 0 || item->version != n->version) {
+        struct crn_errinfo e = {0};
+
+        (void)!crn_fail(&e, CAIRN_EINVAL, 0,
+                        "the ranks disagree: checkpoint number %" PRIu64 " is %s@%" PRId64
+                        " on one node and %s@%" PRId64 " on node %u",
+                        item->seq, item->name, item->version, n->name, n->version, n->node);
+        decide(job, item, &e, 0);
+        return;
+    }
+    switch (n->type) {
+    case CRN_MSG_NODE_CAPTURED:
+        if (n->created_ns > item->created_ns)
+            item->created_ns = n->created_ns;
+        item->bytes += n->bytes;
+        advance(item, n->node, CRN_NODE_CAPTURED);
+        break;
+    case CRN_MSG_NODE_LOCAL:
+        if (item->progress[n->node] == CRN_NODE_CAPTURED)
+            advance(item, n->node, CRN_NODE_LOCAL);
+        if (item->count[CRN_NODE_LOCAL] == job->nodes && item->level < CAIRN_LOCAL)
+            tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_LOCAL, NULL, 0);
+        return;
+    case CRN_MSG_NODE_DATA:
+        free(item->files[n->node].ranges);
+        item->files[n->node] = n->file;
+        n->file.ranges = NULL; /* taken over */
+        advance(item, n->node, CRN_NODE_DATA);
+        break;
+    default:
+        return;
+    }
+    if (item->count[CRN_NODE_CAPTURED] == job->nodes && !item->is_started) {
+        item->is_started = 1;
+        tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_CAPTURED, NULL, 0);
+        crn_work_post(job, item, CRN_WORK_START);
+    }
+    if (item->count[CRN_NODE_DATA] == job->nodes)
+        crn_work_post(job, item, CRN_WORK_COMMIT);
+}
+
+/* A rank died somewhere: nothing that lacks its node can complete. */
+static void fail_incomplete(struct crn_job *job)
+{
+    struct crn_item *item;
+    struct crn_item *next;
+
+    for (item = job->items; item != NULL; item = next) {
+        next = item->next;
+        if (!item->is_decided && item->count[CRN_NODE_CAPTURED] < job->nodes)
+            decide(job, item, &job->broken, 0);
+    }
+}
+
+static int was_decided(const struct crn_job *job, uint64_t seq)
+{
+    uint32_t i;
+
+    for (i = 0; i < 64; i++)
+        if (job->decided[i] == seq + 1)
+            return 1;
+    return 0;
+}
+
+static void on_node_failed(struct crn_job *job, const struct crn_note *n)
+{
+    struct crn_item *item = n->seq != UINT64_MAX ? find_item(job, n->seq) : NULL;
+
+    if (n->seq == UINT64_MAX) {
+        crn_err_keep(&job->broken, &n->error);
+        fail_incomplete(job);
+        return;
+    }
+    if (item == NULL && !was_decided(job, n->seq))
+        item = get_item(job, n);
+    if (item != NULL)
+        decide(job, item, &n->error, 0);
+}
+
+/* News from the ranks of this node. ------------------------------------------------------------------- */
+
+static void fail_item(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e)
+{
+    if (item->state != CRN_ITEM_ENDED)
+        tell_root(job, item, CRN_MSG_NODE_FAILED, e);
+}
+
+/* A rank whose part came after the end learns of it at once. */
+static void too_late(struct crn_job *job, struct crn_item *item, uint32_t local)
+{
+    struct crn_note n;
+
+    note_of(job, item, CRN_MSG_STATE, &n);
+    n.error = item->error;
+    if (item->working == 0) {
+        release_slot(job, item, local);
+        item->part[local].is_settled = 1;
+    }
+    tell_rank(job, local, &n);
+    reap(job, item);
+}
+
+static void on_captured(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
+{
+    struct crn_item *item = get_item(job, n);
+    struct crn_part *p;
+
+    if (item == NULL) {
+        crn_log(&job->log, CRN_ERROR, "%s@%" PRId64 " is lost: out of memory", n->name, n->version);
+        return;
+    }
+    p = &item->part[c->local];
+    if (p->is_captured || n->slot >= CRN_ARENA_SLOTS || job->arenas[c->local] == NULL)
+        return;
+    p->slot = n->slot;
+    p->is_captured = 1;
+    item->ncaptured++;
+    item->local_bytes += n->bytes;
+    if (item->state == CRN_ITEM_ENDED) {
+        too_late(job, item, c->local);
+        return;
+    }
+    if (strcmp(item->name, n->name) != 0 || item->version != n->version) {
+        struct crn_errinfo e = {0};
+
+        (void)!crn_fail(&e, CAIRN_EINVAL, 0,
+                        "the ranks disagree: checkpoint number %" PRIu64 " is %s@%" PRId64
+                        " on one rank and %s@%" PRId64 " on rank %u",
+                        n->seq, item->name, item->version, n->name, n->version, c->rank);
+        fail_item(job, item, &e);
+        return;
+    }
+    if (n->created_ns > item->created_ns)
+        item->created_ns = n->created_ns;
+    if (item->ncaptured == job->nlocal) {
+        item->state = CRN_ITEM_CAPTURED;
+        tell_root(job, item, CRN_MSG_NODE_CAPTURED, NULL);
+    }
+}
+
+static void on_capture_failed(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
+{
+    struct crn_item *item = get_item(job, n);
+    struct crn_errinfo e = n->error;
+
+    if (item == NULL)
+        return;
+    item->part[c->local].is_settled = 1; /* the rank knows */
+    (void)!crn_err_context(&e, e.code, "capture on rank %u", c->rank);
+    fail_item(job, item, &e);
+    reap(job, item);
+}
+
+static void on_dropped(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
+{
+    struct crn_item *item = find_item(job, n->seq);
+    struct crn_errinfo e = {0};
+
+    if (item == NULL)
+        return;
+    item->part[c->local].is_settled = 1;
+    (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u", c->rank);
+    fail_item(job, item, &e);
+}
+
+static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
+{
+    struct crn_errinfo ei = {0};
+    char what[48];
+
+    if (job->arenas[c->local] != NULL || fd < 0) {
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    (void)snprintf(what, sizeof(what), "the arena of rank %u", c->rank);
+    if (crn_arena_map(fd, what, &job->arenas[c->local], &ei) != CAIRN_OK)
+        crn_log(&job->log, CRN_ERROR, "%s", ei.msg);
+}
+
+/* GO: claims the slots and queues the flush. */
+static void on_go(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_errinfo e = {0};
+    uint32_t i;
+
+    if (item->state != CRN_ITEM_CAPTURED)
+        return;
+    for (i = 0; i < job->nlocal; i++) {
+        if (!crn_slot_move(job->arenas[i], item->part[i].slot, CRN_SLOT_WRITTEN,
+                           CRN_SLOT_FLUSHING)) {
+            (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
+                            job->rank_of[i]);
+            fail_item(job, item, &e);
+            return;
+        }
+        item->part[i].is_claimed = 1;
+    }
+    item->state = CRN_ITEM_FLUSHING;
+    crn_work_post(job, item, CRN_WORK_FLUSH);
+}
+
+void crn_job_note(struct crn_job *job, struct crn_client *c, const struct crn_note *n,
+                  int passed_fd)
+{
+    struct crn_note copy = *n; /* NODE_DATA: ranges change hands */
+    struct crn_item *item;
+
+    switch (n->type) {
+    case CRN_MSG_ARENA:
+        on_arena(job, c, passed_fd);
+        return;
+    case CRN_MSG_CAPTURED:
+        on_captured(job, c, n);
+        return;
+    case CRN_MSG_CAPTURE_FAILED:
+        on_capture_failed(job, c, n);
+        return;
+    case CRN_MSG_DROPPED:
+        on_dropped(job, c, n);
+        return;
+    case CRN_MSG_NODE_FAILED:
+        if (job->node == ROOT)
+            on_node_failed(job, n);
+        return;
+    case CRN_MSG_NODE_CAPTURED:
+    case CRN_MSG_NODE_LOCAL:
+    case CRN_MSG_NODE_DATA:
+        item = job->node == ROOT && !was_decided(job, n->seq) ? get_item(job, n) : NULL;
+        if (item != NULL)
+            on_node_progress(job, item, &copy);
+        crn_note_free(&copy);
+        if (job->node == ROOT && job->broken.code != CAIRN_OK)
+            fail_incomplete(job);
+        return;
+    case CRN_MSG_GO:
+    case CRN_MSG_LEVEL:
+    case CRN_MSG_END:
+        item = n->type == CRN_MSG_END ? get_item(job, n) : find_item(job, n->seq);
+        if (item == NULL)
+            return;
+        if (n->type == CRN_MSG_GO)
+            on_go(job, item);
+        else if (n->type == CRN_MSG_END)
+            on_end(job, item, n);
+        else if ((cairn_level)n->level > item->level && item->state != CRN_ITEM_ENDED) {
+            item->level = (cairn_level)n->level;
+            tell_ranks(job, item, 0);
+        }
+        return;
+    default:
+        return; /* not for a job */
+    }
+}
+
+/* Results. --------------------------------------------------------------------------------------------- */
+
+static void on_flushed(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    free(item->file.ranges);
+    item->file = w->file;
+    w->file.ranges = NULL;
+    if (item->state == CRN_ITEM_ENDED) { /* it failed elsewhere meanwhile */
+        settle(job, item);
+        return;
+    }
+    item->state = CRN_ITEM_FLUSHED;
+    if (w->error.code != CAIRN_OK)
+        tell_root(job, item, CRN_MSG_NODE_FAILED, &w->error);
+    else
+        tell_root(job, item, CRN_MSG_NODE_DATA, NULL);
+}
+
+void crn_job_result(struct crn_work *w)
+{
+    struct crn_job *job = w->job;
+    struct crn_item *item = w->item;
+    struct crn_note n;
+
+    switch (w->kind) {
+    case CRN_WORK_NOTE_LOCAL:
+        tell_root(job, item, CRN_MSG_NODE_LOCAL, NULL);
+        return;
+    case CRN_WORK_NOTE_PAUSED:
+        crn_log(&job->log, CRN_WARN, "%s", w->error.msg);
+        note_of(job, item, CRN_MSG_STATE, &n);
+        n.error = w->error; /* code OK: a remark */
+        for (uint32_t i = 0; i < job->nlocal; i++)
+            tell_rank(job, i, &n);
+        return;
+    case CRN_WORK_FLUSH:
+        item->working--;
+        on_flushed(job, item, w);
+        break;
+    case CRN_WORK_START:
+        item->working--;
+        if (w->error.code != CAIRN_OK)
+            decide(job, item, &w->error, 0);
+        else if (!item->is_decided)
+            tell_nodes(job, item, CRN_MSG_GO, CAIRN_CAPTURED, NULL, 0);
+        break;
+    case CRN_WORK_COMMIT:
+        item->working--;
+        decide(job, item, &w->error, w->committed_ns);
+        break;
+    case CRN_WORK_RETIRE:
+        item->working--;
+        break;
+    }
+    if (item->state == CRN_ITEM_ENDED)
+        settle(job, item);
+    reap(job, item);
+}
+
+/* Deaths and deadlines. ---------------------------------------------------------------------------------- */
+
+static void list_missing(const struct crn_job *job, const struct crn_item *item, char *text,
+                         size_t size)
+{
+    size_t used = 0;
+    uint32_t i;
+
+    text[0] = '\0';
+    for (i = 0; i < job->nlocal && used + 16 < size; i++)
+        if (!item->part[i].is_captured && !item->part[i].is_settled)
+            used += (size_t)snprintf(text + used, size - used, "%s%u", used > 0 ? ", " : "",
+                                     job->rank_of[i]);
+}
+
+static void check_deadline(struct crn_job *job, struct crn_item *item, int64_t now_ns)
+{
+    struct crn_errinfo e = {0};
+    char missing[200];
+    uint32_t i;
+
+    if (item->deadline_ns > now_ns || item->state == CRN_ITEM_ENDED)
+        return;
+    if (item->state == CRN_ITEM_CAPTURING && item->ncaptured > 0) {
+        list_missing(job, item, missing, sizeof(missing));
+        (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0, "rank %s did not capture it within commit_timeout",
+                        missing);
+        item->deadline_ns = INT64_MAX;
+        fail_item(job, item, &e);
+    } else if (job->node == ROOT && item->count[CRN_NODE_CAPTURED] < job->nodes &&
+               now_ns - item->deadline_ns > (int64_t)job->cfg.commit_timeout_ns / 8) {
+        for (i = 0; i < job->nodes && item->progress[i] >= CRN_NODE_CAPTURED; i++)
+            ;
+        (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0,
+                        "node %u said nothing of it within commit_timeout (%u of %u nodes did)", i,
+                        item->count[CRN_NODE_CAPTURED], job->nodes);
+        decide(job, item, &e, 0);
+    }
+}
+
+void crn_job_tick(struct crn_job *job, int64_t now_ns)
+{
+    struct crn_item *item;
+    struct crn_item *next;
+
+    for (item = job->items; item != NULL; item = next) {
+        next = item->next;
+        check_deadline(job, item, now_ns);
+    }
+}
+
+void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
+{
+    struct crn_item dead = {.seq = UINT64_MAX};
+    struct crn_errinfo e = {0};
+    struct crn_item *item;
+    struct crn_item *next;
+
+    if (job->has_left[c->local])
+        return;
+    job->has_left[c->local] = 1;
+    job->nleft++;
+    job->clients[c->local] = NULL;
+    if (is_dead) {
+        (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u died before it captured its part", c->rank);
+        crn_log(&job->log, CRN_WARN, "rank %u is gone without saying so, continuing", c->rank);
+        tell_root(job, &dead, CRN_MSG_NODE_FAILED, &e);
+    }
+    for (item = job->items; item != NULL; item = next) {
+        next = item->next;
+        if (is_dead && !item->part[c->local].is_captured && item->state == CRN_ITEM_CAPTURING)
+            fail_item(job, item, &e);
+        reap(job, item);
+    }
+}

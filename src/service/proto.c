@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Encoding of the service's messages. Every decoder treats its input as hostile: a broken peer
+ * costs its connection, never the service. */
+#include "service/proto.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_CONFIG 65536U
+
+static cairn_err encoded(const struct crn_buf *buf, struct crn_errinfo *ei)
+{
+    return buf->failed ? crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "encode a message") : CAIRN_OK;
+}
+
+uint8_t crn_msg_type(const void *data, size_t len)
+{
+    return len > 0 ? *(const uint8_t *)data : 0;
+}
+
+cairn_err crn_hello_encode(const struct crn_hello *h, struct crn_buf *buf, struct crn_errinfo *ei)
+{
+    uint32_t n = (uint32_t)strlen(h->config);
+    uint32_t i;
+
+    crn_buf_u8(buf, CRN_MSG_HELLO);
+    crn_buf_u32(buf, CRN_PROTO_VERSION);
+    crn_buf_put(buf, h->run, 16);
+    crn_buf_u32(buf, h->rank);
+    crn_buf_u32(buf, h->ranks);
+    crn_buf_u32(buf, h->node);
+    crn_buf_u32(buf, h->nodes);
+    crn_buf_u32(buf, h->local);
+    crn_buf_u32(buf, h->nlocal);
+    crn_buf_u32(buf, n);
+    crn_buf_put(buf, h->config, n);
+    for (i = 0; i < h->nodes; i++)
+        crn_buf_u32(buf, h->peers[i]);
+    return encoded(buf, ei);
+}
+
+static int hello_plausible(const struct crn_hello *h)
+{
+    return h->ranks > 0 && h->ranks <= CRN_MAX_RANKS && h->rank < h->ranks && h->nodes > 0 &&
+           h->nodes <= h->ranks && h->node < h->nodes && h->nlocal > 0 && h->nlocal <= h->ranks &&
+           h->local < h->nlocal;
+}
+
+cairn_err crn_hello_decode(const void *data, size_t len, struct crn_hello *ret,
+                           struct crn_errinfo *ei)
+{
+    struct crn_view v = crn_view_of(data, len);
+    struct crn_hello h = {0};
+    const void *p;
+    uint32_t version;
+    uint32_t n;
+    uint32_t i;
+
+    (void)crn_view_u8(&v);
+    version = crn_view_u32(&v);
+    if (!v.failed && version != CRN_PROTO_VERSION)
+        return crn_fail(ei, CAIRN_EFORMAT, 0,
+                        "the rank speaks version %u of the protocol, this service version %d: use "
+                        "the library and cairnd of one release",
+                        version, CRN_PROTO_VERSION);
+    p = crn_view_take(&v, 16);
+    if (p != NULL)
+        memcpy(h.run, p, 16);
+    h.rank = crn_view_u32(&v);
+    h.ranks = crn_view_u32(&v);
+    h.node = crn_view_u32(&v);
+    h.nodes = crn_view_u32(&v);
+    h.local = crn_view_u32(&v);
+    h.nlocal = crn_view_u32(&v);
+    n = crn_view_u32(&v);
+    p = n <= MAX_CONFIG ? crn_view_take(&v, n) : NULL;
+    if (p == NULL || !hello_plausible(&h) || crn_view_left(&v) != (size_t)h.nodes * 4)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "a rank introduced itself with garbage");
+    h.config = strndup(p, n);
+    h.peers = calloc(h.nodes, sizeof(*h.peers));
+    if (h.config == NULL || h.peers == NULL) {
+        crn_hello_free(&h);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a job of %u nodes", h.nodes);
+    }
+    for (i = 0; i < h.nodes; i++)
+        h.peers[i] = crn_view_u32(&v);
+    *ret = h;
+    return CAIRN_OK;
+}
+
+void crn_hello_free(struct crn_hello *h)
+{
+    free(h->config);
+    free(h->peers);
+    memset(h, 0, sizeof(*h));
+}
+
+static void encode_file(const struct crn_manifest_file *f, struct crn_buf *buf)
+{
+    uint32_t i;
+
+    crn_buf_str(buf, f->name);
+    crn_buf_u64(buf, f->bytes);
+    crn_buf_u64(buf, f->trailer.index_offset);
+    crn_buf_u64(buf, f->trailer.index_bytes);
+    crn_buf_u64(buf, f->trailer.index_hash);
+    crn_buf_u32(buf, f->nranges);
+    for (i = 0; i < f->nranges; i++) {
+        crn_buf_u32(buf, f->ranges[i].first);
+        crn_buf_u32(buf, f->ranges[i].count);
+    }
+}
+
+cairn_err crn_note_encode(const struct crn_note *n, struct crn_buf *buf, struct crn_errinfo *ei)
+{
+    crn_buf_u8(buf, (uint8_t)n->type);
+    crn_buf_put(buf, n->run, 16);
+    crn_buf_u64(buf, n->seq);
+    crn_buf_str(buf, n->name);
+    crn_buf_u64(buf, (uint64_t)n->version);
+    crn_buf_u64(buf, n->created_ns);
+    crn_buf_u64(buf, n->bytes);
+    crn_buf_u32(buf, n->rank);
+    crn_buf_u32(buf, n->node);
+    crn_buf_u32(buf, n->slot);
+    crn_buf_u32(buf, n->level);
+    crn_buf_u32(buf, (uint32_t)n->error.code);
+    crn_buf_u32(buf, (uint32_t)n->error.sys_errno);
+    crn_buf_str(buf, n->error.msg);
+    if (n->type == CRN_MSG_NODE_DATA)
+        encode_file(&n->file, buf);
+    return encoded(buf, ei);
+}
+
+static cairn_err decode_file(struct crn_view *v, struct crn_manifest_file *f,
+                             struct crn_errinfo *ei)
+{
+    uint32_t i;
+
+    crn_view_str(v, f->name, sizeof(f->name));
+    f->bytes = crn_view_u64(v);
+    f->trailer.index_offset = crn_view_u64(v);
+    f->trailer.index_bytes = crn_view_u64(v);
+    f->trailer.index_hash = crn_view_u64(v);
+    f->nranges = crn_view_u32(v);
+    if (v->failed || (uint64_t)f->nranges * 8 > crn_view_left(v)) {
+        f->nranges = 0;
+        v->failed = 1;
+        return CAIRN_OK; /* the caller reports */
+    }
+    f->ranges = calloc(f->nranges != 0 ? f->nranges : 1, sizeof(*f->ranges));
+    if (f->ranges == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u rank ranges", f->nranges);
+    for (i = 0; i < f->nranges; i++) {
+        f->ranges[i].first = crn_view_u32(v);
+        f->ranges[i].count = crn_view_u32(v);
+    }
+    return CAIRN_OK;
+}
+
+cairn_err crn_note_decode(const void *data, size_t len, struct crn_note *ret,
+                          struct crn_errinfo *ei)
+{
+    struct crn_view v = crn_view_of(data, len);
+    struct crn_note n = {0};
+    cairn_err rc = CAIRN_OK;
+    const void *p;
+
+    n.type = (enum crn_msg_type)crn_view_u8(&v);
+    p = crn_view_take(&v, 16);
+    if (p != NULL)
+        memcpy(n.run, p, 16);
+    n.seq = crn_view_u64(&v);
+    crn_view_str(&v, n.name, sizeof(n.name));
+    n.version = (int64_t)crn_view_u64(&v);
+    n.created_ns = crn_view_u64(&v);
+    n.bytes = crn_view_u64(&v);
+    n.rank = crn_view_u32(&v);
+    n.node = crn_view_u32(&v);
+    n.slot = crn_view_u32(&v);
+    n.level = crn_view_u32(&v);
+    n.error.code = (cairn_err)(int32_t)crn_view_u32(&v);
+    n.error.sys_errno = (int32_t)crn_view_u32(&v);
+    crn_view_str(&v, n.error.msg, sizeof(n.error.msg));
+    if (n.type == CRN_MSG_NODE_DATA)
+        rc = decode_file(&v, &n.file, ei);
+    if (rc == CAIRN_OK && (v.failed || crn_view_left(&v) != 0))
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "a message of %zu bytes is garbage", len);
+    if (rc != CAIRN_OK) {
+        crn_note_free(&n);
+        return rc;
+    }
+    *ret = n;
+    return CAIRN_OK;
+}
+
+void crn_note_free(struct crn_note *n)
+{
+    free(n->file.ranges);
+    n->file.ranges = NULL;
+    n->file.nranges = 0;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decides the names of everything that a run leaves on its node, and makes the directories private.
+ * Plain POSIX calls: nothing here needs to survive a power loss. */
+#include "service/rundir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static cairn_err user_root(const char *base, char *path, size_t size, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = crn_fs_posix();
+    cairn_err rc;
+    int fd;
+
+    if (snprintf(path, size, "%s/cairn-%u", base, (unsigned)geteuid()) >= (int)size)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "the path '%s' is too long", base);
+    rc = crn_fs_make_dirs(fs, AT_FDCWD, base, 0777, &fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    (void)close(fd);
+    rc = crn_fs_private_dir(fs, path, &fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    (void)close(fd);
+    return CAIRN_OK;
+}
+
+cairn_err crn_shm_root(const struct crn_config *cfg, char *path, size_t size,
+                       struct crn_errinfo *ei)
+{
+    return user_root(cfg->shm_dir, path, size, ei);
+}
+
+cairn_err crn_local_root(const struct crn_config *cfg, char *path, size_t size,
+                         struct crn_errinfo *ei)
+{
+    return user_root(cfg->local, path, size, ei);
+}
+
+cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
+                         struct crn_errinfo *ei)
+{
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    cairn_err rc;
+    int fd;
+    int n;
+
+    if (cfg->run_dir[0] != '\0')
+        n = snprintf(path, size, "%s", cfg->run_dir);
+    else if (xdg != NULL && access(xdg, W_OK) == 0)
+        n = snprintf(path, size, "%s/cairn", xdg);
+    else
+        n = snprintf(path, size, "/tmp/cairn-%u", (unsigned)geteuid());
+    if (n >= (int)size)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "run_dir is too long");
+    rc = crn_fs_private_dir(crn_fs_posix(), path, &fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    (void)close(fd);
+    return CAIRN_OK;
+}
+
+cairn_err crn_rundir_paths(const struct crn_config *cfg, const uint8_t run[16], uint32_t node,
+                           struct crn_rundir *ret, struct crn_errinfo *ei)
+{
+    char root[CRN_PATH_MAX];
+    char hex[CRN_RUN_HEX];
+    cairn_err rc;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->dfd = ret->spool_dfd = -1;
+    crn_run_hex(run, hex);
+    rc = crn_shm_root(cfg, root, sizeof(root), ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    (void)snprintf(ret->path, sizeof(ret->path), "%s/%s-n%u", root, hex, node);
+    if (cfg->local[0] == '\0') {
+        memcpy(ret->spool, ret->path, sizeof(ret->spool));
+        return CAIRN_OK;
+    }
+    rc = crn_local_root(cfg, root, sizeof(root), ei);
+    if (rc == CAIRN_OK)
+        (void)snprintf(ret->spool, sizeof(ret->spool), "%s/spool-%s-n%u", root, hex, node);
+    return rc;
+}
+
+static cairn_err open_dir(const char *path, int create, int *ret_fd, struct crn_errinfo *ei)
+{
+    int fd;
+
+    if (create)
+        return crn_fs_private_dir(crn_fs_posix(), path, ret_fd, ei);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return crn_fail_errno(ei, errno, "open '%s'", path);
+    *ret_fd = fd;
+    return CAIRN_OK;
+}
+
+cairn_err crn_rundir_open(const struct crn_config *cfg, const uint8_t run[16], uint32_t node,
+                          int create, struct crn_rundir *ret, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    rc = crn_rundir_paths(cfg, run, node, ret, ei);
+    if (rc == CAIRN_OK)
+        rc = open_dir(ret->path, create, &ret->dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (strcmp(ret->path, ret->spool) == 0) {
+        ret->spool_dfd = ret->dfd;
+        return CAIRN_OK;
+    }
+    rc = open_dir(ret->spool, create, &ret->spool_dfd, ei);
+    if (rc != CAIRN_OK)
+        crn_rundir_close(ret);
+    return rc;
+}
+
+void crn_rundir_close(struct crn_rundir *rd)
+{
+    if (rd->spool_dfd >= 0 && rd->spool_dfd != rd->dfd)
+        (void)close(rd->spool_dfd);
+    if (rd->dfd >= 0)
+        (void)close(rd->dfd);
+    rd->dfd = rd->spool_dfd = -1;
+}
+
+void crn_rundir_remove(struct crn_rundir *rd)
+{
+    struct crn_errinfo ignored = {0};
+
+    if (strcmp(rd->spool, rd->path) != 0 &&
+        crn_fs_remove_tree(crn_fs_posix(), AT_FDCWD, rd->spool, &ignored) != CAIRN_OK)
+        crn_err_clear(&ignored); /* `cairn sweep` tries again */
+    if (crn_fs_remove_tree(crn_fs_posix(), AT_FDCWD, rd->path, &ignored) != CAIRN_OK)
+        crn_err_clear(&ignored);
+}
+
+cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = crn_fs_posix();
+    int fd;
+    int r;
+
+    fd = openat(dfd, "lock", O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
+    if (fd < 0)
+        return crn_fail_errno(ei, errno, "open the lock of a run");
+    r = fs->lock(fs, fd);
+    if (r < 0) {
+        (void)close(fd);
+        return crn_fail(ei, CAIRN_EBUSY, 0, "the service of the run is alive");
+    }
+    *ret_fd = fd;
+    return CAIRN_OK;
+}
+
+void crn_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME])
+{
+    (void)snprintf(name, CRN_SPOOL_NAME, "s-%u-%" PRIu64, rank, seq);
+}
+
+void crn_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region, char name[CRN_SPOOL_NAME])
+{
+    (void)snprintf(name, CRN_SPOOL_NAME, "f-%u-%" PRIu64 "-%u", rank, seq, region);
+}

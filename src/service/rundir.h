@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where a run keeps things on its node, all below directories that only the user can enter:
+ *
+ *     <run_dir>/<random>.sock                     embedded service
+ *     <run_dir>/cairnd-<n>.sock                   n-th daemon of the host
+ *     <shm_dir>/cairn-<uid>/<run>-n<node>/        lock (held by the service while it lives), run.ini,
+ *                                                 arena-<rank>
+ *     <spool>                                     s-<rank>-<seq> spilled images,
+ *                                                 f-<rank>-<seq>-<region> handed-over files
+ *     <local>/cairn-<uid>/<name>/<version>/       the local tier, laid out as the PFS
+ *
+ * The spool is <local>/cairn-<uid>/spool-<run>-n<node>, or the run's directory where there is no
+ * local disk. */
+#ifndef CRN_SERVICE_RUNDIR_H
+#define CRN_SERVICE_RUNDIR_H
+
+#include "base/config.h"
+#include "base/fs.h"
+#include "format/format.h"
+
+struct crn_rundir {
+    char path[CRN_PATH_MAX + 64];
+    char spool[CRN_PATH_MAX + 64];
+    int dfd;
+    int spool_dfd; /* may equal dfd */
+};
+
+/* Paths of a run on a node; opens nothing. */
+CAIRN_CHECKED cairn_err crn_rundir_paths(const struct crn_config *cfg, const uint8_t run[16],
+                                         uint32_t node, struct crn_rundir *ret,
+                                         struct crn_errinfo *ei);
+/* Makes (create) or opens both directories. */
+CAIRN_CHECKED cairn_err crn_rundir_open(const struct crn_config *cfg, const uint8_t run[16],
+                                        uint32_t node, int create, struct crn_rundir *ret,
+                                        struct crn_errinfo *ei);
+void crn_rundir_close(struct crn_rundir *rd);
+/* Removes both with everything in them; best effort. */
+void crn_rundir_remove(struct crn_rundir *rd);
+
+/* Takes the lock file of a run's directory: CAIRN_EBUSY while its service lives. */
+CAIRN_CHECKED cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct crn_errinfo *ei);
+
+/* The directory for sockets, private, created if needed. */
+CAIRN_CHECKED cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
+                                       struct crn_errinfo *ei);
+/* <local>/cairn-<uid>, created if needed. */
+CAIRN_CHECKED cairn_err crn_local_root(const struct crn_config *cfg, char *path, size_t size,
+                                       struct crn_errinfo *ei);
+/* <shm_dir>/cairn-<uid>, created if needed. */
+CAIRN_CHECKED cairn_err crn_shm_root(const struct crn_config *cfg, char *path, size_t size,
+                                     struct crn_errinfo *ei);
+
+#define CRN_SPOOL_NAME 64
+void crn_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME]);
+void crn_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region, char name[CRN_SPOOL_NAME]);
+
+#endif

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The loop of the node service. It owns every job and never waits for a disk: it polls the sockets
+ * of its ranks, takes results from the workers, and asks the communicator for messages. MPI cannot
+ * wake a poll(), so the communicator is asked at intervals that grow from 0.2 ms after news to
+ * 50 ms when idle: a few system calls a second. */
+#include "service/service.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "service/job.h"
+
+#define MILLI      1000000LL
+#define FASTEST_NS (MILLI / 5)
+#define SLOWEST_NS (50 * MILLI)
+#define TICK_NS    (1000 * MILLI) /* deadlines are checked at least so often */
+
+static int64_t now_ns(void)
+{
+    const struct crn_clock *clock = crn_clock_real();
+
+    return clock->mono_ns(clock);
+}
+
+static void wake(struct crn_service *svc)
+{
+    uint64_t one = 1;
+
+    if (write(svc->wake_fd, &one, sizeof(one)) < 0)
+        return; /* it is full: the loop is awake already */
+}
+
+void crn_service_result(struct crn_service *svc, struct crn_work *w)
+{
+    if (crn_queue_push(&svc->done, w) != 0) {
+        free(w->file.ranges);
+        free(w);
+    }
+    wake(svc);
+}
+
+/* Messages to services. ------------------------------------------------------------------------------ */
+
+void crn_service_tell(struct crn_service *svc, uint32_t address, const struct crn_note *n)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_buf buf = {0};
+    cairn_err rc;
+
+    rc = crn_note_encode(n, &buf, &ei);
+    if (rc == CAIRN_OK && (int)address == svc->comm->rank) {
+        struct inbox_note *in = malloc(sizeof(*in) + buf.len);
+
+        if (in == NULL) {
+            rc = crn_fail(&ei, CAIRN_ENOMEM, ENOMEM, "a message");
+        } else {
+            in->next = NULL;
+            in->len = buf.len;
+            memcpy(in->data, buf.data, buf.len);
+            *svc->inbox_end = in;
+            svc->inbox_end = &in->next;
+        }
+    } else if (rc == CAIRN_OK) {
+        rc = svc->comm->ops->post(svc->comm, (int)address, buf.data, buf.len, &ei);
+    }
+    if (rc != CAIRN_OK)
+        crn_log(&svc->log, CRN_ERROR, "message %d to service %u: %s", (int)n->type, address,
+                ei.msg);
+    crn_buf_free(&buf);
+}
+
+static struct crn_job *find_job(struct crn_service *svc, const uint8_t run[16])
+{
+    struct crn_job *job = svc->jobs;
+
+    while (job != NULL && memcmp(job->run, run, 16) != 0)
+        job = job->next;
+    return job;
+}
+
+/* A node reports on a job that has ended here: it must not wait for an answer. */
+static void refuse_unknown(struct crn_service *svc, int from, const struct crn_note *n)
+{
+    struct crn_note end = *n;
+
+    if (n->type < CRN_MSG_NODE_CAPTURED || n->type > CRN_MSG_NODE_FAILED || n->seq == UINT64_MAX)
+        return;
+    end.type = CRN_MSG_END;
+    crn_err_clear(&end.error);
+    (void)!crn_fail(&end.error, CAIRN_EPEER, 0, "the job has ended on its first node");
+    memset(&end.file, 0, sizeof(end.file));
+    crn_service_tell(svc, (uint32_t)from, &end);
+}
+
+static void deliver(struct crn_service *svc, int from, const void *data, size_t len)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_note n;
+    struct crn_job *job;
+
+    if (crn_note_decode(data, len, &n, &ei) != CAIRN_OK) {
+        crn_log(&svc->log, CRN_WARN, "from service %d, continuing: %s", from, ei.msg);
+        return;
+    }
+    job = find_job(svc, n.run);
+    if (job != NULL && n.type >= CRN_MSG_NODE_CAPTURED) {
+        crn_job_note(job, NULL, &n, -1); /* frees the note's ranges */
+        return;
+    }
+    refuse_unknown(svc, from, &n);
+    crn_note_free(&n);
+}
+
+/* 1 if there was a message. */
+static int poll_services(struct crn_service *svc)
+{
+    struct crn_errinfo ei = {0};
+    int any = 0;
+
+    for (;;) {
+        struct inbox_note *in = svc->inbox;
+        size_t len = 0;
+        void *buf = NULL;
+        int from = 0;
+
+        if (in != NULL) {
+            svc->inbox = in->next;
+            if (svc->inbox == NULL)
+                svc->inbox_end = &svc->inbox;
+            deliver(svc, svc->comm->rank, in->data, in->len);
+            free(in);
+            any = 1;
+            continue;
+        }
+        if (svc->comm->size == 1 || svc->jobs == NULL)
+            return any;
+        if (svc->comm->ops->poll(svc->comm, &from, &buf, &len, &ei) != CAIRN_OK) {
+            crn_log(&svc->log, CRN_ERROR, "messages between nodes: %s", ei.msg);
+            return any;
+        }
+        if (buf == NULL)
+            return any;
+        deliver(svc, from, buf, len);
+        free(buf);
+        any = 1;
+    }
+}
+
+/* Ranks. ------------------------------------------------------------------------------------------------ */
+
+static void accept_rank(struct crn_service *svc)
+{
+    struct crn_note welcome = {.type = CRN_MSG_WELCOME, .rank = (uint32_t)svc->comm->rank};
+    struct crn_errinfo ei = {0};
+    struct crn_client *c;
+    int fd;
+
+    if (crn_sock_accept(svc->listen_fd, &fd, &ei) != CAIRN_OK) {
+        crn_log(&svc->log, CRN_WARN, "a connection was refused, continuing: %s", ei.msg);
+        return;
+    }
+    c = calloc(1, sizeof(*c));
+    if (c == NULL || crn_sock_send_note(fd, &welcome, -1, &ei) != CAIRN_OK) {
+        free(c);
+        (void)close(fd);
+        return;
+    }
+    c->fd = fd;
+    c->next = svc->clients;
+    svc->clients = c;
+}
+
+static cairn_err join_job(struct crn_service *svc, struct crn_client *c, const struct crn_hello *h,
+                          struct crn_errinfo *ei)
+{
+    struct crn_job *job = find_job(svc, h->run);
+    cairn_err rc;
+
+    if (job == NULL) {
+        if (atomic_load(&svc->is_closed))
+            return crn_fail(ei, CAIRN_ESERVICE, 0, "the node service is stopping");
+        rc = crn_job_open(svc, h, &job, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+        job->next = svc->jobs;
+        svc->jobs = job;
+    }
+    if (job->nlocal != h->nlocal || job->node != h->node || job->clients[h->local] != NULL)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "rank %u does not fit its job on this node", h->rank);
+    c->job = job;
+    c->rank = h->rank;
+    c->local = h->local;
+    job->clients[h->local] = c;
+    job->rank_of[h->local] = h->rank;
+    return CAIRN_OK;
+}
+
+static void on_hello(struct crn_service *svc, struct crn_client *c, const void *data, size_t len)
+{
+    struct crn_note ready = {.type = CRN_MSG_READY};
+    struct crn_errinfo ignored = {0};
+    struct crn_hello h = {0};
+    cairn_err rc;
+
+    rc = crn_hello_decode(data, len, &h, &ready.error);
+    if (rc == CAIRN_OK)
+        rc = join_job(svc, c, &h, &ready.error);
+    if (rc != CAIRN_OK)
+        crn_log(&svc->log, CRN_WARN, "a rank was refused, continuing: %s", ready.error.msg);
+    if (crn_sock_send_note(c->fd, &ready, -1, &ignored) != CAIRN_OK)
+        crn_log(&svc->log, CRN_DEBUG, "rank %u: %s", c->rank, ignored.msg);
+    crn_hello_free(&h);
+}
+
+static void rank_gone(struct crn_client *c, int is_dead)
+{
+    if (c->is_gone)
+        return;
+    c->is_gone = 1;
+    if (c->job != NULL)
+        crn_job_rank_left(c->job, c, is_dead);
+}
+
+static void on_packet(struct crn_service *svc, struct crn_client *c, const void *data, size_t len,
+                      int fd)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_note n;
+
+    if (crn_msg_type(data, len) == CRN_MSG_HELLO && c->job == NULL) {
+        on_hello(svc, c, data, len);
+    } else if (crn_note_decode(data, len, &n, &ei) != CAIRN_OK || c->job == NULL ||
+               n.type >= CRN_MSG_NODE_CAPTURED) {
+        crn_log(&svc->log, CRN_WARN, "a connection talks garbage, closing it: %s", ei.msg);
+        rank_gone(c, 1);
+    } else if (n.type == CRN_MSG_BYE) {
+        rank_gone(c, 0);
+    } else {
+        crn_job_note(c->job, c, &n, fd);
+        return; /* the descriptor changed hands */
+    }
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+static void read_rank(struct crn_service *svc, struct crn_client *c)
+{
+    struct crn_errinfo ei = {0};
+    size_t len;
+    int fd;
+
+    while (!c->is_gone) {
+        if (crn_sock_recv(c->fd, svc->packet, CRN_PROTO_MAX, &len, &fd, &ei) != CAIRN_OK) {
+            rank_gone(c, 1);
+            return;
+        }
+        if (len == 0)
+            return;
+        on_packet(svc, c, svc->packet, len, fd);
+    }
+}
+
+static void free_gone(struct crn_service *svc)
+{
+    struct crn_client **link = &svc->clients;
+
+    while (*link != NULL) {
+        struct crn_client *c = *link;
+
+        if (!c->is_gone) {
+            link = &c->next;
+            continue;
+        }
+        *link = c->next;
+        (void)close(c->fd);
+        free(c);
+    }
+}
+
+/* The loop. ----------------------------------------------------------------------------------------------- */
+
+static void take_results(struct crn_service *svc)
+{
+    struct crn_work *w;
+    uint64_t count;
+
+    if (read(svc->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+        crn_log(&svc->log, CRN_ERROR, "read the wake-up descriptor: errno %d", errno);
+    while ((w = crn_queue_try_pop(&svc->done)) != NULL) {
+        crn_job_result(w);
+        free(w->file.ranges);
+        free(w);
+    }
+}
+
+static void close_done_jobs(struct crn_service *svc)
+{
+    struct crn_job **link = &svc->jobs;
+
+    while (*link != NULL) {
+        struct crn_job *job = *link;
+
+        if (!crn_job_is_done(job)) {
+            link = &job->next;
+            continue;
+        }
+        *link = job->next;
+        crn_job_close(job);
+    }
+}
+
+/* How long the loop may sleep now. */
+static int64_t interval(const struct crn_service *svc, int64_t now)
+{
+    int64_t quiet = now - svc->last_news_ns;
+
+    if (svc->inbox != NULL)
+        return 0;
+    if (svc->comm->size == 1 || svc->jobs == NULL)
+        return TICK_NS;
+    quiet /= 4;
+    return quiet < FASTEST_NS ? FASTEST_NS : quiet > SLOWEST_NS ? SLOWEST_NS : quiet;
+}
+
+/* Waits for sockets and results; reads what there is. 1 if there was something. */
+static int wait_and_read(struct crn_service *svc)
+{
+    struct crn_client *c;
+    struct timespec ts;
+    struct pollfd *pfd;
+    int64_t sleep_ns = interval(svc, now_ns());
+    nfds_t n = 2;
+    nfds_t i;
+    int ready;
+
+    for (c = svc->clients; c != NULL; c = c->next)
+        n++;
+    pfd = calloc(n, sizeof(*pfd));
+    if (pfd == NULL) {
+        take_results(svc);
+        return 0;
+    }
+    pfd[0] = (struct pollfd){.fd = svc->wake_fd, .events = POLLIN};
+    pfd[1] = (struct pollfd){.fd = svc->listen_fd, .events = POLLIN};
+    for (i = 2, c = svc->clients; c != NULL; c = c->next, i++)
+        pfd[i] = (struct pollfd){.fd = c->fd, .events = POLLIN};
+    ts.tv_sec = sleep_ns / 1000000000;
+    ts.tv_nsec = sleep_ns % 1000000000;
+    ready = ppoll(pfd, n, &ts, NULL);
+    if (ready > 0) {
+        for (i = 2, c = svc->clients; c != NULL; c = c->next, i++)
+            if (pfd[i].revents != 0)
+                read_rank(svc, c);
+        if (pfd[1].revents != 0)
+            accept_rank(svc);
+    }
+    take_results(svc);
+    free(pfd);
+    return ready > 0;
+}
+
+static void *loop(void *arg)
+{
+    struct crn_service *svc = arg;
+    int64_t next_tick = now_ns() + TICK_NS;
+    struct crn_job *job;
+
+    while (!atomic_load(&svc->is_cut)) {
+        int news = wait_and_read(svc);
+
+        news |= poll_services(svc);
+        free_gone(svc);
+        if (news)
+            svc->last_news_ns = now_ns();
+        if (now_ns() >= next_tick) {
+            for (job = svc->jobs; job != NULL; job = job->next)
+                crn_job_tick(job, now_ns());
+            next_tick = now_ns() + TICK_NS;
+        }
+        close_done_jobs(svc);
+        if (atomic_load(&svc->is_closed) && svc->jobs == NULL && svc->inbox == NULL)
+            break;
+    }
+    crn_lock(&svc->mu);
+    svc->has_ended = 1;
+    crn_cond_broadcast(&svc->ended);
+    crn_unlock(&svc->mu);
+    return NULL;
+}
+
+/* Life. ------------------------------------------------------------------------------------------------------ */
+
+static cairn_err set_up(struct crn_service *svc, const char *socket_path, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    if (snprintf(svc->socket_path, sizeof(svc->socket_path), "%s", socket_path) >=
+        (int)sizeof(svc->socket_path)) {
+        svc->socket_path[0] = '\0';
+        return crn_fail(ei, CAIRN_EINVAL, 0, "the socket path '%s' is too long: set run_dir",
+                        socket_path);
+    }
+    svc->packet = malloc(CRN_PROTO_MAX);
+    if (svc->packet == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the node service");
+    rc = crn_queue_init(&svc->done, 64 * CRN_ARENA_SLOTS, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    svc->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (svc->wake_fd < 0)
+        return crn_fail_errno(ei, errno, "make the wake-up descriptor");
+    rc = crn_sock_listen(svc->socket_path, &svc->listen_fd, ei);
+    if (rc != CAIRN_OK)
+        svc->socket_path[0] = '\0';
+    return rc;
+}
+
+cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
+                           const struct crn_log *log, struct crn_service **ret,
+                           struct crn_errinfo *ei)
+{
+    struct crn_service *svc = calloc(1, sizeof(*svc));
+    cairn_err rc;
+
+    if (svc == NULL) {
+        comm->ops->free(comm);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the node service");
+    }
+    svc->comm = comm;
+    svc->log = *log;
+    svc->listen_fd = svc->wake_fd = -1;
+    svc->inbox_end = &svc->inbox;
+    svc->last_news_ns = now_ns();
+    crn_mutex_init(&svc->mu, CRN_RANK_SERVICE);
+    crn_cond_init(&svc->ended);
+    rc = set_up(svc, socket_path, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_thread_start(&svc->thread, "cairn-node", loop, svc, ei);
+    if (rc != CAIRN_OK) {
+        svc->has_ended = 1;
+        crn_service_fini(svc);
+        return rc;
+    }
+    svc->is_started = 1;
+    *ret = svc;
+    return CAIRN_OK;
+}
+
+void crn_service_close(struct crn_service *svc)
+{
+    atomic_store(&svc->is_closed, 1);
+    wake(svc);
+}
+
+void crn_service_stop(struct crn_service *svc, int64_t timeout_ns)
+{
+    int64_t until = now_ns() + timeout_ns;
+
+    crn_service_close(svc);
+    crn_lock(&svc->mu);
+    while (!svc->has_ended && crn_cond_wait_until(&svc->ended, &svc->mu, until) == 0)
+        ;
+    crn_unlock(&svc->mu);
+    atomic_store(&svc->is_cut, 1);
+    wake(svc);
+    if (svc->is_started)
+        (void)pthread_join(svc->thread, NULL);
+    svc->is_started = 0;
+}
+
+void crn_service_fini(struct crn_service *svc)
+{
+    struct crn_client *c;
+
+    while (svc->jobs != NULL) {
+        struct crn_job *job = svc->jobs;
+
+        svc->jobs = job->next;
+        crn_job_close(job);
+    }
+    for (c = svc->clients; c != NULL; c = c->next)
+        c->is_gone = 1;
+    free_gone(svc);
+    while (svc->inbox != NULL) {
+        struct inbox_note *in = svc->inbox;
+
+        svc->inbox = in->next;
+        free(in);
+    }
+    if (svc->done.slot != NULL) {
+        struct crn_work *w;
+
+        while ((w = crn_queue_try_pop(&svc->done)) != NULL) {
+            free(w->file.ranges);
+            free(w);
+        }
+        crn_queue_fini(&svc->done);
+    }
+    if (svc->listen_fd >= 0)
+        (void)close(svc->listen_fd);
+    if (svc->socket_path[0] != '\0')
+        (void)unlink(svc->socket_path);
+    if (svc->wake_fd >= 0)
+        (void)close(svc->wake_fd);
+    svc->comm->ops->free(svc->comm);
+    crn_cond_fini(&svc->ended);
+    crn_mutex_fini(&svc->mu);
+    free(svc->packet);
+    free(svc);
+}
+
+int crn_service_busy(struct crn_service *svc)
+{
+    return atomic_load(&svc->busy);
+}

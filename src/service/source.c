@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Turns slots into sources. The descriptor lies at the start of the image, in the arena or in the
+ * spill file; it is decoded as hostile input, since the process that wrote it may have died. */
+#include "service/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "service/rundir.h"
+
+#define MAX_DESCRIPTOR ((uint64_t)1 << 30)
+
+static cairn_err decode_spilled(int spool_dfd, uint32_t rank, struct crn_held *h,
+                                struct crn_source *s, struct crn_errinfo *ei)
+{
+    char name[CRN_SPOOL_NAME];
+    cairn_err rc;
+    void *buf;
+
+    crn_spill_name(rank, h->info.id.seq, name);
+    s->image_fd = openat(spool_dfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (s->image_fd < 0)
+        return crn_fail_errno(ei, errno, "open the spilled image '%s'", name);
+    if (h->info.descriptor_bytes > MAX_DESCRIPTOR)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "the spilled image '%s' is damaged", name);
+    buf = malloc(h->info.descriptor_bytes + 1);
+    if (buf == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the descriptor of '%s'", name);
+    rc = crn_fs_read_all(crn_fs_posix(), s->image_fd, buf, h->info.descriptor_bytes, 0, name, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_shard_decode(buf, h->info.descriptor_bytes, name, &s->shard, ei);
+    free(buf);
+    return rc;
+}
+
+static cairn_err open_files(int spool_dfd, struct crn_held *h, struct crn_source *s,
+                            struct crn_errinfo *ei)
+{
+    char name[CRN_SPOOL_NAME];
+    struct stat st;
+    uint32_t i;
+
+    h->region_fd = malloc((s->shard.nregions + (size_t)1) * sizeof(int));
+    if (h->region_fd == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a shard of %u regions", s->shard.nregions);
+    for (i = 0; i < s->shard.nregions; i++)
+        h->region_fd[i] = -1;
+    s->region_fd = h->region_fd;
+    for (i = 0; i < s->shard.nregions; i++) {
+        if (s->shard.regions[i].kind != CRN_REGION_FILE)
+            continue;
+        crn_spool_file_name(s->shard.rank, h->info.id.seq, i, name);
+        h->region_fd[i] = openat(spool_dfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (h->region_fd[i] < 0)
+            return crn_fail_errno(ei, errno, "open the handed-over file '%s' of rank %u",
+                                  s->shard.regions[i].name, s->shard.rank);
+        if (fstat(h->region_fd[i], &st) < 0 || (uint64_t)st.st_size != s->shard.regions[i].bytes)
+            return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                            "the handed-over file '%s' of rank %u changed its size",
+                            s->shard.regions[i].name, s->shard.rank);
+    }
+    return CAIRN_OK;
+}
+
+static cairn_err open_one(const struct crn_arena *a, uint32_t slot, int spool_dfd,
+                          struct crn_held *h, struct crn_source *s, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    rc = crn_slot_info(a, slot, &h->info, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (h->info.is_spilled) {
+        rc = decode_spilled(spool_dfd, crn_arena_rank(a), h, s, ei);
+    } else {
+        s->memory = crn_slot_memory(a, &h->info);
+        rc = crn_shard_decode(s->memory, h->info.descriptor_bytes, "a captured shard", &s->shard,
+                              ei);
+    }
+    if (rc == CAIRN_OK && s->shard.rank != crn_arena_rank(a))
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "the arena of rank %u holds a shard of rank %u",
+                      crn_arena_rank(a), s->shard.rank);
+    if (rc == CAIRN_OK)
+        rc = crn_image_layout(&s->shard, h->info.descriptor_bytes, &h->image, ei);
+    if (rc == CAIRN_OK && h->image.bytes != h->info.image_bytes)
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "the image of rank %u has the wrong size",
+                      s->shard.rank);
+    s->at = h->image.at;
+    return rc == CAIRN_OK ? open_files(spool_dfd, h, s, ei) : rc;
+}
+
+cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slots, uint32_t nparts,
+                           int spool_dfd, struct crn_held *held, struct crn_source *sources,
+                           struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    memset(held, 0, nparts * sizeof(*held));
+    memset(sources, 0, nparts * sizeof(*sources));
+    for (i = 0; i < nparts; i++)
+        sources[i].image_fd = -1;
+    for (i = 0; rc == CAIRN_OK && i < nparts; i++)
+        rc = open_one(arenas[i], slots[i], spool_dfd, &held[i], &sources[i], ei);
+    if (rc != CAIRN_OK)
+        crn_sources_close(held, sources, nparts);
+    return rc;
+}
+
+void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32_t nparts)
+{
+    uint32_t i, r;
+
+    for (i = 0; i < nparts; i++) {
+        for (r = 0; held[i].region_fd != NULL && r < sources[i].shard.nregions; r++)
+            if (held[i].region_fd[r] >= 0)
+                (void)close(held[i].region_fd[r]);
+        free(held[i].region_fd);
+        held[i].region_fd = NULL;
+        if (sources[i].image_fd >= 0)
+            (void)close(sources[i].image_fd);
+        sources[i].image_fd = -1;
+        crn_image_free(&held[i].image);
+        crn_shard_free(&sources[i].shard);
+    }
+}
+
+struct spool_match {
+    char spill[CRN_SPOOL_NAME];
+    char files[CRN_SPOOL_NAME]; /* prefix */
+    int dfd;
+};
+
+static int remove_match(void *arg, const char *name)
+{
+    const struct spool_match *m = arg;
+
+    if (strcmp(name, m->spill) == 0 || strncmp(name, m->files, strlen(m->files)) == 0)
+        (void)unlinkat(m->dfd, name, 0);
+    return 0;
+}
+
+void crn_spool_remove(int spool_dfd, uint32_t rank, uint64_t seq)
+{
+    const struct crn_fs *fs = crn_fs_posix();
+    struct spool_match m = {.dfd = spool_dfd};
+
+    crn_spill_name(rank, seq, m.spill);
+    crn_spool_file_name(rank, seq, 0, m.files);
+    m.files[strlen(m.files) - 1] = '\0';             /* "f-<rank>-<seq>-" */
+    (void)fs->list(fs, spool_dfd, remove_match, &m); /* what stays goes with the run's directory */
+}

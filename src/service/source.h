@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A captured shard as the engine reads it: opened from an arena's slot, its spill file and its
+ * handed-over files. Used by the flush of a living job and by the drain of a dead one. */
+#ifndef CRN_SERVICE_SOURCE_H
+#define CRN_SERVICE_SOURCE_H
+
+#include "aggregate/engine.h"
+#include "tier/arena.h"
+#include "tier/image.h"
+
+struct crn_held {
+    struct crn_slot_info info;
+    struct crn_image image;
+    int *region_fd; /* owned; per region */
+};
+
+/* Opens the slots of nparts arenas as sources[0..nparts-1], with held[] for what must be closed
+ * afterwards. All of them or none. */
+CAIRN_CHECKED cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slots,
+                                         uint32_t nparts, int spool_dfd, struct crn_held *held,
+                                         struct crn_source *sources, struct crn_errinfo *ei);
+void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32_t nparts);
+/* Removes the spill file and the handed-over files of a slot. */
+void crn_spool_remove(int spool_dfd, uint32_t rank, uint64_t seq);
+
+#endif
