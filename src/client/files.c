@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* File mode: the application writes a file at a path of the spool and hands it over; at the
+ * checkpoint it is renamed, so that later writes to the path cannot reach it, and flushed from where
+ * it lies: no copy. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/session.h"
+
+#define COPY_BLOCK ((size_t)1 << 20)
+
+static void routed_dir(const cairn_session *s, const char *name, int64_t version, char *dir,
+                       size_t size)
+{
+    (void)snprintf(dir, size, "r-%u-%s-%" PRId64, s->rank, name, version);
+}
+
+static cairn_err give_path(const cairn_session *s, const char *dir, const char *file, char *path,
+                           size_t size, struct crn_errinfo *ei)
+{
+    int n = snprintf(path, size, "%s/%s/%s", s->dir.spool, dir, file);
+
+    if (n < 0 || (size_t)n >= size)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "the path of '%s' needs %d bytes", file, n + 1);
+    return CAIRN_OK;
+}
+
+static cairn_err make_dir(const cairn_session *s, const char *dir, struct crn_errinfo *ei)
+{
+    int r = s->fs->mkdirat(s->fs, s->dir.spool_dfd, dir, 0700);
+
+    return r == -EEXIST ? CAIRN_OK
+                        : crn_fs_check(r, ei, "create the directory '%s/%s'", s->dir.spool, dir);
+}
+
+cairn_err cairn_file_route(cairn_session *s, const char *name, int64_t version, const char *file,
+                           char *path, size_t path_size)
+{
+    char dir[CAIRN_MAX_NAME + 48];
+    struct crn_errinfo ei = {0};
+    struct crn_routed *r;
+    cairn_err rc;
+
+    rc = crn_check_name("checkpoint", name, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_check_name("file", file, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    routed_dir(s, name, version, dir, sizeof(dir));
+    rc = make_dir(s, dir, &ei);
+    if (rc == CAIRN_OK)
+        rc = give_path(s, dir, file, path, path_size, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    for (r = s->routed; r != NULL; r = r->next)
+        if (r->version == version && strcmp(r->name, name) == 0 && strcmp(r->file, file) == 0)
+            return CAIRN_OK;
+    r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return crn_api_end(&ei, crn_fail(&ei, CAIRN_ENOMEM, ENOMEM, "route '%s'", file));
+    memcpy(r->name, name, strlen(name) + 1);
+    memcpy(r->file, file, strlen(file) + 1);
+    r->version = version;
+    r->next = s->routed;
+    s->routed = r;
+    return CAIRN_OK;
+}
+
+/* Moves one file into the spool and describes it as a region. */
+static cairn_err take_one(cairn_session *s, const struct crn_routed *r, uint64_t seq,
+                          struct crn_shard *shard, struct crn_errinfo *ei)
+{
+    char from[2 * CAIRN_MAX_NAME + 64], to[CRN_SPOOL_NAME];
+    struct crn_region *grown;
+    struct crn_region *region;
+    struct stat st;
+    cairn_err rc;
+
+    routed_dir(s, r->name, r->version, from, sizeof(from));
+    (void)strcat(strcat(from, "/"), r->file);
+    rc = crn_fs_check(s->fs->fstatat(s->fs, s->dir.spool_dfd, from, &st), ei,
+                      "the routed file '%s' of %s@%" PRId64 " was not written", r->file, r->name,
+                      r->version);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (!S_ISREG(st.st_mode))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no regular file", r->file);
+    grown = realloc(shard->regions, (shard->nregions + (size_t)1) * sizeof(*grown));
+    if (grown == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "file '%s'", r->file);
+    shard->regions = grown;
+    region = &shard->regions[shard->nregions];
+    memset(region, 0, sizeof(*region));
+    memcpy(region->name, r->file, sizeof(region->name));
+    region->kind = CRN_REGION_FILE;
+    region->type = CAIRN_BYTES;
+    region->ndims = 1;
+    region->dims[0] = (uint64_t)st.st_size;
+    rc = crn_region_check(region, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_spool_file_name(s->rank, seq, shard->nregions, to);
+    rc = crn_fs_check(s->fs->renameat(s->fs, s->dir.spool_dfd, from, s->dir.spool_dfd, to), ei,
+                      "take over the file '%s'", r->file);
+    if (rc == CAIRN_OK)
+        shard->nregions++;
+    return rc;
+}
+
+cairn_err crn_files_take(cairn_session *s, const char *name, int64_t version, uint64_t seq,
+                         struct crn_shard *shard, uint32_t *ret_n, struct crn_errinfo *ei)
+{
+    struct crn_routed **link = &s->routed;
+    char dir[CAIRN_MAX_NAME + 48];
+    uint32_t n = 0;
+
+    while (*link != NULL) {
+        struct crn_routed *r = *link;
+        cairn_err rc;
+
+        if (r->version != version || strcmp(r->name, name) != 0) {
+            link = &r->next;
+            continue;
+        }
+        rc = take_one(s, r, seq, shard, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+        n++;
+        *link = r->next;
+        free(r);
+    }
+    if (n > 0) {
+        routed_dir(s, name, version, dir, sizeof(dir));
+        (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, dir, AT_REMOVEDIR); /* if empty */
+    }
+    *ret_n = n;
+    return CAIRN_OK;
+}
+
+void crn_files_free(cairn_session *s)
+{
+    while (s->routed != NULL) {
+        struct crn_routed *r = s->routed;
+
+        s->routed = r->next;
+        free(r);
+    }
+}
+
+/* Restore. ------------------------------------------------------------------------------------------------ */
+
+static cairn_err write_out(cairn_session *s, struct crn_version *v, uint32_t rank, uint32_t region,
+                           uint64_t bytes, int fd, const char *file, struct crn_errinfo *ei)
+{
+    unsigned char *block = malloc(COPY_BLOCK);
+    cairn_err rc = CAIRN_OK;
+    uint64_t at;
+
+    if (block == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "file '%s'", file);
+    for (at = 0; rc == CAIRN_OK && at < bytes; at += COPY_BLOCK) {
+        size_t n = bytes - at < COPY_BLOCK ? (size_t)(bytes - at) : COPY_BLOCK;
+
+        rc = crn_version_read(v, rank, region, at, n, block, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_fs_write_all(s->fs, fd, block, n, at, file, ei);
+    }
+    free(block);
+    return rc;
+}
+
+static cairn_err bring_back(cairn_session *s, const char *name, int64_t version, uint32_t rank,
+                            const char *file, const char *to, struct crn_errinfo *ei)
+{
+    const struct crn_shard *shard;
+    struct crn_version *v;
+    cairn_err rc;
+    int64_t i;
+    int fd;
+
+    rc = crn_session_version(s, name, version, &v, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_version_shard(v, rank, &shard, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    i = crn_shard_find(shard, CRN_REGION_FILE, file);
+    if (i < 0)
+        return crn_fail(ei, CAIRN_ENOENT, 0, "rank %u of %s@%" PRId64 " has no file '%s'", rank,
+                        name, version, file);
+    fd = s->fs->openat(s->fs, s->dir.spool_dfd, to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    rc = crn_fs_check(fd, ei, "create '%s/%s'", s->dir.spool, to);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = write_out(s, v, rank, (uint32_t)i, shard->regions[i].bytes, fd, file, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(s->fs->close(s->fs, fd), ei, "close '%s'", to);
+    else
+        (void)s->fs->close(s->fs, fd);
+    return rc;
+}
+
+cairn_err cairn_file_restore(cairn_session *s, const char *name, int64_t version, int old_rank,
+                             const char *file, char *path, size_t path_size)
+{
+    char dir[CAIRN_MAX_NAME + 64], to[2 * CAIRN_MAX_NAME + 64];
+    uint32_t rank = old_rank == CAIRN_OWN_RANK ? s->rank : (uint32_t)old_rank;
+    struct crn_errinfo ei = {0};
+    cairn_err rc;
+
+    rc = crn_check_name("checkpoint", name, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_check_name("file", file, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    (void)snprintf(dir, sizeof(dir), "b-%u-%s-%" PRId64 "-%u", s->rank, name, version, rank);
+    (void)snprintf(to, sizeof(to), "%s/%s", dir, file);
+    rc = make_dir(s, dir, &ei);
+    if (rc == CAIRN_OK)
+        rc = give_path(s, dir, file, path, path_size, &ei);
+    if (rc == CAIRN_OK)
+        rc = bring_back(s, name, version, rank, file, to, &ei);
+    return crn_api_end(&ei, rc);
+}

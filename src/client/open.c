@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing a session. Every step is taken by all ranks and agreed on, so that a failure
+ * on one rank is an error on all of them and nobody waits for ever. Rank 0's configuration holds for
+ * all. */
+#include "client/open.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "client/session.h"
+#include "service/drain.h"
+
+#define CONFIG_TEXT_MAX ((size_t)60000)
+
+cairn_err crn_api_end(const struct crn_errinfo *ei, cairn_err rc)
+{
+    if (rc != CAIRN_OK)
+        crn_err_publish(ei);
+    return rc;
+}
+
+void cairn_private_publish(const struct crn_errinfo *ei)
+{
+    crn_err_publish(ei);
+}
+
+cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what, struct crn_errinfo *ei)
+{
+    int64_t worst[2] = {rc, rc == CAIRN_OK ? INT64_MAX : (int64_t)s->rank};
+    struct crn_errinfo mpi = {0};
+    int64_t first = worst[1];
+
+    if (s->comm->ops->allreduce(s->comm, worst, 1, CRN_COMM_MIN, &mpi) != CAIRN_OK ||
+        s->comm->ops->allreduce(s->comm, &first, 1, CRN_COMM_MIN, &mpi) != CAIRN_OK) {
+        crn_err_keep(ei, &mpi);
+        return mpi.code;
+    }
+    if (worst[0] == CAIRN_OK || rc != CAIRN_OK)
+        return rc;
+    return crn_fail(ei, (cairn_err)worst[0], 0, "%s failed on rank %lld", what, (long long)first);
+}
+
+/* Configuration and run id of rank 0, for all. --------------------------------------------------- */
+
+static cairn_err load_on_root(cairn_session *s, const struct cairn_options *opt, char *text,
+                              struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    FILE *f;
+
+    rc = crn_config_load(&s->cfg, opt != NULL ? opt->config_file : NULL,
+                         opt != NULL ? opt->settings : NULL, ei);
+    if (rc != CAIRN_OK) {
+        crn_config_defaults(&s->cfg);
+        return rc;
+    }
+    f = fmemopen(text, CONFIG_TEXT_MAX, "w");
+    if (f == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the configuration as text");
+    if (crn_config_dump(&s->cfg, f, 0) != 0)
+        rc = crn_fail(ei, CAIRN_ECONFIG, 0, "the configuration is longer than %zu bytes",
+                      CONFIG_TEXT_MAX);
+    (void)fclose(f);
+    return rc;
+}
+
+static cairn_err share_config(cairn_session *s, const struct cairn_options *opt,
+                              struct crn_errinfo *ei)
+{
+    char *text = calloc(1, CONFIG_TEXT_MAX + 1);
+    cairn_err rc = CAIRN_OK;
+
+    if (text == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the configuration as text");
+    if (s->rank == 0) {
+        crn_random_bytes(s->run, sizeof(s->run));
+        rc = load_on_root(s, opt, text, ei);
+    }
+    rc = crn_agree(s, rc, "reading the configuration", ei);
+    if (rc == CAIRN_OK)
+        rc = s->comm->ops->bcast(s->comm, s->run, sizeof(s->run), 0, ei);
+    if (rc == CAIRN_OK)
+        rc = s->comm->ops->bcast(s->comm, text, CONFIG_TEXT_MAX, 0, ei);
+    if (rc == CAIRN_OK && s->rank != 0)
+        rc = crn_config_text(&s->cfg, text, "the configuration of rank 0", ei);
+    free(text);
+    s->log.level = (enum crn_log_level)s->cfg.log_level;
+    (void)snprintf(s->log.tag, sizeof(s->log.tag), "rank %u", s->rank);
+    return crn_agree(s, rc, "sharing the configuration", ei);
+}
+
+/* Nodes: by host, or so many ranks each. ------------------------------------------------------------ */
+
+struct place {
+    struct crn_comm *leaders; /* first ranks of the nodes; NULL elsewhere */
+    uint32_t node_on_host;
+};
+
+static cairn_err find_place(cairn_session *s, struct place *p, struct crn_errinfo *ei)
+{
+    struct crn_comm *host = NULL;
+    uint32_t where[2];
+    uint32_t per_node;
+    cairn_err rc;
+
+    rc = s->comm->ops->split_host(s->comm, &host, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    per_node = s->cfg.ranks_per_node > 0 ? (uint32_t)s->cfg.ranks_per_node : (uint32_t)host->size;
+    p->node_on_host = (uint32_t)host->rank / per_node;
+    rc = host->ops->split(host, (int)p->node_on_host, host->rank, &s->node_comm, ei);
+    host->ops->free(host);
+    if (rc != CAIRN_OK)
+        return rc;
+    s->local = (uint32_t)s->node_comm->rank;
+    s->nlocal = (uint32_t)s->node_comm->size;
+    rc = s->comm->ops->split(s->comm, s->local == 0 ? 0 : -1, (int)s->rank, &p->leaders, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    where[0] = p->leaders != NULL ? (uint32_t)p->leaders->rank : 0;
+    where[1] = p->leaders != NULL ? (uint32_t)p->leaders->size : 0;
+    rc = s->node_comm->ops->bcast(s->node_comm, where, sizeof(where), 0, ei);
+    s->node = where[0];
+    s->nodes = where[1];
+    return rc;
+}
+
+/* The service. ------------------------------------------------------------------------------------------ */
+
+static void log_drain(void *arg, const struct crn_drain_event *ev)
+{
+    const cairn_session *s = arg;
+
+    if (ev->what == CRN_DRAIN_COMMITTED || ev->what == CRN_DRAIN_WAITING)
+        crn_log(&s->log, CRN_INFO, "an earlier run left %s@%lld in memory: %s", ev->name,
+                (long long)ev->version, crn_drain_what_name(ev->what));
+    else if (ev->what == CRN_DRAIN_FAILED)
+        crn_log(&s->log, CRN_WARN, "%s@%lld of an earlier run is not saved yet, continuing: %s",
+                ev->name, (long long)ev->version, ev->text);
+}
+
+/* First rank of a node: finishes what dead runs left here, then starts the service. A failed drain
+ * costs old checkpoints at worst, so it is not the end of the new run. */
+static cairn_err start_service(cairn_session *s, struct place *p, char *path, size_t size,
+                               struct crn_errinfo *ei)
+{
+    struct crn_errinfo drain_error = {0};
+    char dir[CRN_PATH_MAX];
+    struct crn_comm *comm = p->leaders;
+    cairn_err rc;
+
+    if (crn_drain_host(s->fs, &s->cfg, 1, log_drain, s, &drain_error) != CAIRN_OK)
+        crn_log(&s->log, CRN_WARN, "drain of earlier runs, continuing: %s", drain_error.msg);
+    rc = crn_socket_dir(&s->cfg, dir, sizeof(dir), ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (s->cfg.service == CRN_SERVICE_DAEMON) {
+        (void)snprintf(path, size, "%.*s/cairnd-%u.sock", (int)size - 32, dir, p->node_on_host);
+        return CAIRN_OK;
+    }
+    if (s->nodes > 1 && !comm->ops->threads_ok(comm))
+        return crn_fail(ei, CAIRN_ENOTSUP, 0,
+                        "the embedded service of a job on several nodes needs "
+                        "MPI_THREAD_MULTIPLE: call MPI_Init_thread with it, or start cairnd on "
+                        "every node and set service=daemon");
+    (void)snprintf(path, size, "%.*s/%016llx.sock", (int)size - 32, dir,
+                   (unsigned long long)crn_random_u64());
+    p->leaders = NULL; /* taken over */
+    return crn_service_open(path, comm, &s->log, &s->service, ei);
+}
+
+/* Address of every node's service, from the first ranks of the nodes. */
+static cairn_err gather_peers(cairn_session *s, uint32_t address, uint32_t **ret,
+                              struct crn_errinfo *ei)
+{
+    uint32_t mine[2] = {s->node, address};
+    uint32_t *all = calloc(s->ranks, sizeof(mine));
+    uint32_t *peers = calloc(s->nodes, sizeof(*peers));
+    cairn_err rc;
+    uint32_t i;
+
+    if (all == NULL || peers == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the addresses of %u nodes", s->nodes);
+    else
+        rc = s->comm->ops->allgather(s->comm, mine, sizeof(mine), all, ei);
+    for (i = 0; rc == CAIRN_OK && i < s->ranks; i++)
+        peers[all[2 * (size_t)i]] = all[2 * (size_t)i + 1];
+    free(all);
+    if (rc != CAIRN_OK) {
+        free(peers);
+        return rc;
+    }
+    *ret = peers;
+    return CAIRN_OK;
+}
+
+static cairn_err join_service(cairn_session *s, struct place *p, struct crn_errinfo *ei)
+{
+    char path[128] = "";
+    struct crn_note welcome = {0};
+    uint32_t *peers = NULL;
+    cairn_err rc = CAIRN_OK;
+
+    if (s->local == 0)
+        rc = start_service(s, p, path, sizeof(path), ei);
+    rc = crn_agree(s, rc, "starting the node service", ei);
+    if (rc == CAIRN_OK)
+        rc = s->node_comm->ops->bcast(s->node_comm, path, sizeof(path), 0, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_link_open(s, path, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_link_expect(s, CRN_MSG_WELCOME, &welcome, ei);
+    rc = crn_agree(s, rc, "connecting to the node service", ei);
+    if (rc == CAIRN_OK)
+        rc = gather_peers(s, welcome.rank, &peers, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_link_hello(s, peers, ei);
+    free(peers);
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_open(&s->cfg, s->run, s->node, 0, &s->dir, ei);
+    return crn_agree(s, rc, "joining the node service", ei);
+}
+
+static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
+{
+    int threads = (int)s->cfg.copy_threads;
+    cairn_err rc;
+
+    if (threads == 0) {
+        threads = crn_cores() / (int)s->nlocal;
+        threads = threads < 1 ? 1 : threads > 8 ? 8 : threads;
+    }
+    rc = crn_copier_open(threads, s->cfg.copy_split_bytes, &s->copier, ei);
+    if (rc == CAIRN_OK && s->cfg.arena_bytes > 0)
+        rc = crn_arena_ensure(s, 0, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_signals_install(s, ei);
+    return crn_agree(s, rc, "preparing the arena", ei);
+}
+
+static void free_session(cairn_session *s)
+{
+    struct crn_note bye = {.type = CRN_MSG_BYE};
+    struct crn_errinfo ignored = {0};
+
+    crn_signals_remove(s);
+    crn_version_close(s->open_version);
+    if (s->sock >= 0) {
+        if (crn_link_send(s, &bye, -1, &ignored) != CAIRN_OK)
+            crn_err_clear(&ignored); /* gone already */
+        if (s->sock >= 0)
+            (void)close(s->sock);
+    }
+    crn_copier_close(s->copier);
+    crn_arena_close(s->arena);
+    if (s->service != NULL) {
+        crn_service_stop(s->service, 10 * 1000000000LL);
+        crn_service_fini(s->service);
+    }
+    crn_rundir_close(&s->dir);
+    crn_files_free(s);
+    free(s->regions);
+    free(s->packet);
+    if (s->node_comm != NULL)
+        s->node_comm->ops->free(s->node_comm);
+    s->comm->ops->free(s->comm);
+    crn_config_fini(&s->cfg);
+    free(s);
+}
+
+cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *options,
+                             cairn_session **ret_session)
+{
+    struct crn_errinfo ei = {0};
+    struct place place = {0};
+    cairn_session *s = NULL;
+    cairn_err rc = CAIRN_OK;
+
+    if (comm->ops->abi != CRN_COMM_ABI)
+        rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "libcairn and libcairn_mpi are of different releases");
+    else if (options != NULL && options->size != sizeof(*options))
+        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_options.size must be sizeof(cairn_options)");
+    else if ((s = calloc(1, sizeof(*s))) == NULL)
+        rc = crn_fail(&ei, CAIRN_ENOMEM, ENOMEM, "a session");
+    if (rc != CAIRN_OK) {
+        free(s);
+        comm->ops->free(comm);
+        return crn_api_end(&ei, rc);
+    }
+    s->comm = comm;
+    s->rank = (uint32_t)comm->rank;
+    s->ranks = (uint32_t)comm->size;
+    s->fs = crn_fs_default();
+    s->clock = crn_clock_real();
+    s->sock = s->dir.dfd = s->dir.spool_dfd = -1;
+    s->advice.opened_ns = s->advice.last_ns = s->clock->mono_ns(s->clock);
+    rc = share_config(s, options, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_agree(s, find_place(s, &place, &ei), "finding the nodes", &ei);
+    if (rc == CAIRN_OK)
+        rc = join_service(s, &place, &ei);
+    if (place.leaders != NULL)
+        place.leaders->ops->free(place.leaders);
+    if (rc == CAIRN_OK)
+        rc = prepare_capture(s, &ei);
+    if (rc != CAIRN_OK) {
+        free_session(s);
+        return crn_api_end(&ei, rc);
+    }
+    *ret_session = s;
+    return CAIRN_OK;
+}
+
+cairn_err cairn_open(const struct cairn_options *options, cairn_session **ret_session)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_comm *comm;
+    cairn_err rc;
+
+    rc = crn_comm_self(&comm, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    return cairn_private_open(comm, options, ret_session);
+}
+
+cairn_err cairn_close(cairn_session *s)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_errinfo barrier = {0};
+    cairn_err rc;
+
+    if (s == NULL)
+        return CAIRN_OK;
+    rc = cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG);
+    /* Nobody takes the service away from a rank that still waits. */
+    if (s->comm->ops->barrier(s->comm, &barrier) != CAIRN_OK && rc == CAIRN_OK) {
+        crn_err_keep(&ei, &barrier);
+        rc = crn_api_end(&ei, barrier.code);
+    }
+    free_session(s);
+    return rc;
+}
+
+int cairn_rank(const cairn_session *s)
+{
+    return (int)s->rank;
+}
+
+int cairn_ranks(const cairn_session *s)
+{
+    return (int)s->ranks;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one public function of libcairn_mpi: everything else is in libcairn, which knows no MPI. */
+#include "cairn/cairn_mpi.h"
+#include "client/open.h"
+#include "comm/comm_mpi.h"
+
+CAIRN_API cairn_err cairn_open_mpi(MPI_Comm comm, const struct cairn_options *options,
+                                   cairn_session **ret_session)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_comm *c;
+    cairn_err rc;
+
+    rc = crn_comm_mpi(comm, &c, &ei);
+    if (rc != CAIRN_OK) {
+        cairn_private_publish(&ei);
+        return rc;
+    }
+    return cairn_private_open(c, options, ret_session);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which memory belongs to the checkpoints of a session. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/session.h"
+
+static struct crn_protected *find(const cairn_session *s, const char *region)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->nregions; i++)
+        if (strcmp(s->regions[i].region.name, region) == 0)
+            return &s->regions[i];
+    return NULL;
+}
+
+static cairn_err protect(cairn_session *s, const struct crn_region *wanted, void *ptr,
+                         struct crn_errinfo *ei)
+{
+    struct crn_region r = *wanted;
+    struct crn_protected *p;
+    cairn_err rc;
+
+    rc = crn_region_check(&r, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (ptr == NULL && r.bytes > 0)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "region '%s' has no memory", r.name);
+    p = find(s, r.name);
+    if (p == NULL) {
+        p = realloc(s->regions, (s->nregions + (size_t)1) * sizeof(*p));
+        if (p == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "region '%s'", r.name);
+        s->regions = p;
+        p = &s->regions[s->nregions++];
+    }
+    p->region = r;
+    p->ptr = ptr;
+    return CAIRN_OK;
+}
+
+static cairn_err set_name(struct crn_region *r, const char *region, struct crn_errinfo *ei)
+{
+    if (region == NULL || region[0] == '\0' || strlen(region) >= sizeof(r->name))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "a region's name has 1 to %zu bytes",
+                        sizeof(r->name) - 1);
+    memcpy(r->name, region, strlen(region) + 1);
+    return CAIRN_OK;
+}
+
+cairn_err cairn_protect(cairn_session *s, const char *region, void *ptr, cairn_type type,
+                        uint64_t count)
+{
+    struct crn_region r = {.type = (uint8_t)type, .ndims = 1, .dims = {count}};
+    struct crn_errinfo ei = {0};
+    cairn_err rc;
+
+    rc = set_name(&r, region, &ei);
+    if (rc == CAIRN_OK)
+        rc = protect(s, &r, ptr, &ei);
+    return crn_api_end(&ei, rc);
+}
+
+cairn_err cairn_protect_array(cairn_session *s, const char *region, void *ptr,
+                              const struct cairn_array *a)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_region r = {0};
+    cairn_err rc;
+
+    rc = set_name(&r, region, &ei);
+    if (rc == CAIRN_OK && (a == NULL || a->size != sizeof(*a)))
+        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_array.size must be sizeof(struct cairn_array)");
+    if (rc == CAIRN_OK && (a->ndims < 1 || a->ndims > CAIRN_MAX_DIMS))
+        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "region '%s' has %d dimensions; 1 to %d are possible",
+                      region, (int)a->ndims, CAIRN_MAX_DIMS);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    r.type = (uint8_t)a->type;
+    r.ndims = (uint8_t)a->ndims;
+    memcpy(r.dims, a->dims, (size_t)a->ndims * sizeof(r.dims[0]));
+    r.is_global = a->global_dims[0] != 0;
+    if (r.is_global) {
+        memcpy(r.global_dims, a->global_dims, (size_t)a->ndims * sizeof(r.dims[0]));
+        memcpy(r.offset, a->offset, (size_t)a->ndims * sizeof(r.dims[0]));
+    }
+    return crn_api_end(&ei, protect(s, &r, ptr, &ei));
+}
+
+cairn_err cairn_unprotect(cairn_session *s, const char *region)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_protected *p = find(s, region);
+    size_t after;
+
+    if (p == NULL)
+        return crn_api_end(&ei,
+                           crn_fail(&ei, CAIRN_ENOENT, 0, "region '%s' is not protected", region));
+    after = (size_t)(&s->regions[s->nregions] - p) - 1;
+    memmove(p, p + 1, after * sizeof(*p));
+    s->nregions--;
+    return CAIRN_OK;
+}
+
+cairn_err crn_select(const cairn_session *s, const char *const *names, struct crn_shard *ret,
+                     void ***ret_ptrs, struct crn_errinfo *ei)
+{
+    struct crn_shard shard = {.rank = s->rank};
+    void **ptrs;
+    uint32_t n = 0;
+
+    if (names == NULL)
+        n = s->nregions;
+    else
+        while (names[n] != NULL)
+            n++;
+    shard.regions = calloc(n != 0 ? n : 1, sizeof(*shard.regions));
+    ptrs = calloc(n != 0 ? n : 1, sizeof(*ptrs));
+    if (shard.regions == NULL || ptrs == NULL) {
+        free(shard.regions);
+        free(ptrs);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", n);
+    }
+    for (; shard.nregions < n; shard.nregions++) {
+        uint32_t i = shard.nregions;
+        const struct crn_protected *p = names == NULL ? &s->regions[i] : find(s, names[i]);
+
+        if (p == NULL) {
+            crn_shard_free(&shard);
+            free(ptrs);
+            return crn_fail(ei, CAIRN_ENOENT, 0, "region '%s' is not protected", names[i]);
+        }
+        shard.regions[i] = p->region;
+        ptrs[i] = p->ptr;
+    }
+    *ret = shard;
+    *ret_ptrs = ptrs;
+    return CAIRN_OK;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of libcairn: what a session knows. One thread at a time uses it; the service, the copier's
+ * helpers and the engine have their own. */
+#ifndef CRN_CLIENT_SESSION_H
+#define CRN_CLIENT_SESSION_H
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "capture/copier.h"
+#include "client/open.h"
+#include "restart/version.h"
+#include "service/proto.h"
+#include "service/rundir.h"
+#include "service/service.h"
+#include "tier/arena.h"
+#include "tier/image.h"
+
+#define CRN_TRACKED 512 /* checkpoints whose state is remembered */
+
+struct crn_protected {
+    struct crn_region region;
+    void *ptr;
+};
+
+/* A file that the application was given a path for. */
+struct crn_routed {
+    struct crn_routed *next;
+    char name[CAIRN_MAX_NAME];
+    int64_t version;
+    char file[CAIRN_MAX_NAME];
+};
+
+/* A checkpoint that this session took. */
+struct crn_track {
+    uint64_t seq;
+    char name[CAIRN_MAX_NAME];
+    int64_t version;
+    cairn_level level;
+    struct crn_errinfo error;
+    int is_reported;           /* the failure was returned by some call */
+    char remark[CRN_ERR_TEXT]; /* why it is not further, such as a full disk */
+    uint64_t bytes;
+    double copy_seconds, blocked_seconds;
+    uint64_t captured_ns, committed_ns; /* wall clock */
+};
+
+struct crn_advice {
+    int64_t opened_ns, last_ns; /* monotonic: session, last checkpoint */
+    int64_t cost_ns;            /* what the last checkpoint cost the application */
+    int64_t flush_ns;           /* what its flush took */
+    int has_cost;
+    int has_stopped; /* a checkpoint was taken after the stop was seen */
+};
+
+struct cairn_session {
+    struct crn_config cfg;
+    const struct crn_fs *fs;
+    const struct crn_clock *clock;
+    struct crn_log log;
+    struct crn_comm *comm;      /* all ranks; application's thread only */
+    struct crn_comm *node_comm; /* ranks of this node */
+    uint8_t run[16];
+    uint32_t rank, ranks, node, nodes, local, nlocal;
+    struct crn_service *service; /* embedded, in the first rank of the node; else NULL */
+    int sock;                    /* to the node service; -1: gone */
+    unsigned char *packet;       /* CRN_PROTO_MAX bytes */
+    struct crn_rundir dir;
+    struct crn_arena *arena; /* NULL until its size is known */
+    struct crn_copier *copier;
+    struct crn_protected *regions;
+    uint32_t nregions;
+    struct crn_routed *routed;
+    uint64_t seq; /* of the last checkpoint call */
+    struct crn_track track[CRN_TRACKED];
+    uint32_t ntracked;                /* ever; the ring index is modulo CRN_TRACKED */
+    struct crn_version *open_version; /* the one read last */
+    struct crn_advice advice;
+    int has_signals;
+};
+
+/* Ends a public call: publishes the error, if any, and returns its code. */
+cairn_err crn_api_end(const struct crn_errinfo *ei, cairn_err rc);
+
+/* service_link.c: the connection. */
+CAIRN_CHECKED cairn_err crn_link_open(cairn_session *s, const char *socket_path,
+                                      struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_link_hello(cairn_session *s, const uint32_t *peers,
+                                       struct crn_errinfo *ei);
+/* Waits for one message of this type, at most 30 s. */
+CAIRN_CHECKED cairn_err crn_link_expect(cairn_session *s, enum crn_msg_type type,
+                                        struct crn_note *ret, struct crn_errinfo *ei);
+/* Takes the state changes that have arrived; waits for the first at most timeout_ns (0: not at
+ * all). CAIRN_ESERVICE when the service is gone. */
+CAIRN_CHECKED cairn_err crn_link_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_link_send(cairn_session *s, const struct crn_note *n, int pass_fd,
+                                      struct crn_errinfo *ei);
+
+/* track.c */
+struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t version);
+struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t version);
+struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq);
+
+/* checkpoint.c */
+/* Makes the arena if there is none: as configured, or for images of this size. */
+CAIRN_CHECKED cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes,
+                                         struct crn_errinfo *ei);
+/* The protected regions, or those named, as a shard; frees with crn_shard_free. ptrs (owned) holds
+ * their memory. */
+CAIRN_CHECKED cairn_err crn_select(const cairn_session *s, const char *const *names,
+                                   struct crn_shard *ret, void ***ret_ptrs, struct crn_errinfo *ei);
+
+/* files.c */
+/* Appends the routed files of a checkpoint to its shard, moving each into the spool. */
+CAIRN_CHECKED cairn_err crn_files_take(cairn_session *s, const char *name, int64_t version,
+                                       uint64_t seq, struct crn_shard *shard, uint32_t *ret_n,
+                                       struct crn_errinfo *ei);
+void crn_files_free(cairn_session *s);
+
+/* restart.c */
+/* A version opened for reading; kept until another one is asked for. */
+CAIRN_CHECKED cairn_err crn_session_version(cairn_session *s, const char *name, int64_t version,
+                                            struct crn_version **ret, struct crn_errinfo *ei);
+
+/* advice.c */
+CAIRN_CHECKED cairn_err crn_signals_install(cairn_session *s, struct crn_errinfo *ei);
+void crn_signals_remove(cairn_session *s);
+
+/* All ranks fail if one does. Collective. */
+CAIRN_CHECKED cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what,
+                                  struct crn_errinfo *ei);
+
+#endif

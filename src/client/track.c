@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the session remembers of the checkpoints it took: a ring, newest wins. */
+#include <string.h>
+
+#include "client/session.h"
+
+struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_track *t = &s->track[s->ntracked++ % CRN_TRACKED];
+
+    memset(t, 0, sizeof(*t));
+    t->seq = s->seq;
+    memcpy(t->name, name, strlen(name) + 1);
+    t->version = version;
+    return t;
+}
+
+/* From newest to oldest. */
+static struct crn_track *at(cairn_session *s, uint32_t back)
+{
+    if (back >= s->ntracked || back >= CRN_TRACKED)
+        return NULL;
+    return &s->track[(s->ntracked - 1 - back) % CRN_TRACKED];
+}
+
+struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_track *t;
+    uint32_t i;
+
+    for (i = 0; (t = at(s, i)) != NULL; i++)
+        if (t->version == version && strcmp(t->name, name) == 0)
+            return t;
+    return NULL;
+}
+
+struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq)
+{
+    struct crn_track *t;
+    uint32_t i;
+
+    for (i = 0; (t = at(s, i)) != NULL; i++)
+        if (t->seq == seq)
+            return t;
+    return NULL;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How far a checkpoint is. The service tells; these calls read what it told, and wait. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/session.h"
+
+#define STEP_NS 200000000LL
+
+static cairn_err find(cairn_session *s, const char *name, int64_t version, struct crn_track **ret,
+                      struct crn_errinfo *ei)
+{
+    struct crn_track *t = name != NULL ? crn_track_find(s, name, version) : NULL;
+
+    if (t == NULL)
+        return crn_fail(ei, CAIRN_ENOENT, 0, "this session took no checkpoint %s@%" PRId64,
+                        name != NULL ? name : "(null)", version);
+    *ret = t;
+    return CAIRN_OK;
+}
+
+static cairn_err failure(struct crn_track *t, struct crn_errinfo *ei)
+{
+    if (t->error.code == CAIRN_OK)
+        return CAIRN_OK;
+    t->is_reported = 1;
+    *ei = t->error;
+    return crn_err_context(ei, ei->code, "%s@%" PRId64, t->name, t->version);
+}
+
+/* A level that this session does not have is as good as the next one: without a node-local directory
+ * "local" is reached with "persistent". */
+static int reached(const struct crn_track *t, cairn_level level)
+{
+    return t->level >= level;
+}
+
+static int64_t deadline(const cairn_session *s, int64_t timeout_ms)
+{
+    int64_t now = s->clock->mono_ns(s->clock);
+    int64_t ns = timeout_ms < 0 ? (int64_t)s->cfg.wait_timeout_ns : timeout_ms * 1000000;
+
+    return ns > INT64_MAX - now ? INT64_MAX : now + ns;
+}
+
+/* A lost service is an error only for what it had not told before. */
+static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
+                          struct crn_errinfo *ei)
+{
+    uint64_t seq = t->seq;
+    cairn_err lost = CAIRN_OK;
+
+    for (;;) {
+        struct crn_errinfo why = {0};
+        int64_t left = until - s->clock->mono_ns(s->clock);
+
+        lost = crn_link_pump(s, left < 0 ? 0 : left < STEP_NS ? left : STEP_NS, &why);
+        if (t->seq != seq || reached(t, level))
+            return CAIRN_OK;
+        if (t->error.code != CAIRN_OK)
+            return failure(t, ei);
+        if (lost != CAIRN_OK) {
+            t->error = why;
+            return failure(t, ei);
+        }
+        if (left <= 0)
+            return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "%s@%" PRId64 " is not there yet%s%s", t->name,
+                            t->version, t->remark[0] != '\0' ? ": " : "", t->remark);
+    }
+}
+
+cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_level level,
+                     int *ret_reached)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_track *t;
+    cairn_err rc;
+
+    rc = find(s, name, version, &t, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    rc = wait_one(s, t, level, 0, &ei);
+    if (rc == CAIRN_OK || rc == CAIRN_ETIMEDOUT) {
+        *ret_reached = rc == CAIRN_OK;
+        return CAIRN_OK;
+    }
+    return crn_api_end(&ei, rc);
+}
+
+cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_level level,
+                     int64_t timeout_ms)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_track *t;
+    cairn_err rc;
+
+    rc = find(s, name, version, &t, &ei);
+    if (rc == CAIRN_OK)
+        rc = wait_one(s, t, level, deadline(s, timeout_ms), &ei);
+    return crn_api_end(&ei, rc);
+}
+
+cairn_err cairn_wait_all(cairn_session *s, cairn_level level, int64_t timeout_ms)
+{
+    int64_t until = deadline(s, timeout_ms);
+    uint32_t n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
+    struct crn_errinfo first = {0};
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        struct crn_track *t = &s->track[(s->ntracked - n + i) % CRN_TRACKED];
+        struct crn_errinfo ei = {0};
+
+        if (t->error.code != CAIRN_OK && t->is_reported)
+            continue;
+        if (wait_one(s, t, level, until, &ei) != CAIRN_OK && first.code == CAIRN_OK)
+            first = ei;
+    }
+    return crn_api_end(&first, first.code);
+}
+
+int cairn_event_fd(cairn_session *s)
+{
+    return s->sock;
+}
+
+cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
+                      struct cairn_stats *ret_stats)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_errinfo ignored = {0};
+    struct crn_track *t;
+    cairn_err rc;
+
+    rc = find(s, name, version, &t, &ei);
+    if (rc == CAIRN_OK && ret_stats->size != sizeof(*ret_stats))
+        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_stats.size must be sizeof(struct cairn_stats)");
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    if (s->sock >= 0 && crn_link_pump(s, 0, &ignored) != CAIRN_OK)
+        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* what was told before still holds */
+    ret_stats->level = t->level;
+    ret_stats->error = t->error.code;
+    ret_stats->bytes = t->bytes;
+    ret_stats->copy_seconds = t->copy_seconds;
+    ret_stats->blocked_seconds = t->blocked_seconds;
+    ret_stats->persistent_seconds =
+        t->committed_ns > t->captured_ns ? (double)(t->committed_ns - t->captured_ns) * 1e-9 : 0;
+    return CAIRN_OK;
+}
