@@ -55,6 +55,13 @@ struct crn_config {
     uint64_t wall_limit_ns; /* of the allocation, from session open; 0: none */
     uint64_t wall_margin_ns;
     char stop_signals[64];             /* "USR1,TERM" */
+    char broker[CRN_PATH_MAX];         /* address of cairn-broker; empty: none */
+    char broker_token[64];             /* which token; empty: the broker's first */
+    char broker_auth[16];              /* auto, munge, key or peer */
+    char broker_key[CRN_PATH_MAX];     /* key file, for login by key */
+    char broker_munge[CRN_PATH_MAX];   /* socket of munged; empty: MUNGE's default */
+    uint64_t broker_give_up_ns;        /* no answer for so long: flush as if there were none */
+    uint64_t broker_max_wait_ns;       /* longest wait for a turn; 0: no limit */
     uint64_t log_level;                /* enum crn_log_level */
     struct crn_name_config names;      /* defaults for every name */
     struct crn_name_config *overrides; /* owned */

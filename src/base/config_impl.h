@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the configuration share among themselves. */
+/* What the files of the configuration share among themselves, and with programs that have a table of
+ * keys and a file of their own. */
 #ifndef CRN_CONFIG_IMPL_H
 #define CRN_CONFIG_IMPL_H
 
@@ -16,5 +17,14 @@ uint64_t crn_key_bit(const struct crn_key *key);
 CAIRN_CHECKED cairn_err crn_config_set_for(struct crn_config *cfg, const char *name,
                                            const char *key_name, const char *value,
                                            const char *what, struct crn_errinfo *ei);
+
+/* Reads INI text; fn gets every key, in order, and where it stands ("file:line"); its first failure
+ * ends the reading. */
+typedef cairn_err (*crn_ini_fn)(void *arg, const char *section, const char *key, const char *value,
+                                const char *where, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_ini_text(const char *text, const char *what, crn_ini_fn fn, void *arg,
+                                     struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_ini_file(const char *path, crn_ini_fn fn, void *arg,
+                                     struct crn_errinfo *ei);
 
 #endif

@@ -94,6 +94,27 @@ static const struct crn_key keys[] = {
      "Signals that mean \"checkpoint and stop\", such as USR1,TERM. Empty: none is caught.",
      AT(stop_signals)},
 
+    /* Turns on the file system. */
+    {"broker", CRN_KEY_TEXT, "", 0, SIZE(broker), NULL,
+     "Where cairn-broker listens: host, host:port or unix:/path. Empty: flush without turns.",
+     AT(broker)},
+    {"broker_token", CRN_KEY_TEXT, "", 0, SIZE(broker_token), NULL,
+     "The broker's token for the file system of persistent. Empty: its first.", AT(broker_token)},
+    {"broker_auth", CRN_KEY_TEXT, "auto", 0, SIZE(broker_auth), NULL,
+     "How to log in there: munge, key, or peer over a Unix socket. auto: peer, or key if "
+     "broker_key is set, or munge.",
+     AT(broker_auth)},
+    {"broker_key", CRN_KEY_TEXT, "", 0, SIZE(broker_key), NULL,
+     "File with your key, readable by you alone.", AT(broker_key)},
+    {"broker_munge", CRN_KEY_TEXT, "", 0, SIZE(broker_munge), NULL,
+     "Socket of munged. Empty: MUNGE's default.", AT(broker_munge)},
+    {"broker_give_up", CRN_KEY_TIME, "5s", 1 * MS, 1 * DAY, NULL,
+     "Without an answer of the broker for so long a flush starts as if there were none.",
+     AT(broker_give_up_ns)},
+    {"broker_max_wait", CRN_KEY_TIME, "4h", 0, 366 * DAY, NULL,
+     "Longest wait for a turn; then the flush starts without it. 0: no limit.",
+     AT(broker_max_wait_ns)},
+
     {"log_level", CRN_KEY_ENUM, "warn", 0, 0, log_values, "What is told on standard error.",
      AT(log_level)},
 

@@ -93,7 +93,7 @@ static void errors_name_the_place_and_the_way_out(void **state)
     expect_error("# x\njust words\nblocks=1", "f.ini:2: expected key = value");
     expect_error("[other]\nblocks=1",
                  "f.ini:2: unknown section; known are [cairn] and [checkpoint NAME]");
-    expect_error("[cairn\nblocks=1", "f.ini:1: the section is not [cairn] or [checkpoint NAME]");
+    expect_error("[cairn\nblocks=1", "f.ini:1: the section is not [NAME], or too long");
     expect_error("[checkpoint heat]\nblocks=1",
                  "f.ini:2: 'blocks' is the same for all checkpoints; it belongs in [cairn]");
     expect_error("[checkpoint ../x]\nkeep_last=1",

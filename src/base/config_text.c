@@ -16,7 +16,8 @@
 #define BLANKS   " \t\r\f\v"
 
 struct parse {
-    struct crn_config *cfg;
+    crn_ini_fn fn;
+    void *arg;
     const char *what;
     const char *next;  /* unread text */
     const char *piece; /* rest of a line that is handed out in pieces; NULL: none */
@@ -37,25 +38,15 @@ static void fail(struct parse *p, int line, const char *text)
         p->rc = crn_fail(p->ei, CAIRN_ECONFIG, 0, "%s:%d: %s", p->what, line, text);
 }
 
-/* The section decides whom a key is for. */
+/* The key in hand is complete. */
 static void apply(struct parse *p)
 {
-    static const char prefix[] = "checkpoint ";
     char where[256];
-    const char *name;
 
     if (p->key_line == 0 || p->rc != CAIRN_OK)
         return;
     (void)snprintf(where, sizeof(where), "%s:%d", p->what, p->key_line);
-    if (p->section[0] == '\0' || strcmp(p->section, "cairn") == 0) {
-        p->rc = crn_config_set(p->cfg, p->key, p->value, where, p->ei);
-    } else if (strncmp(p->section, prefix, sizeof(prefix) - 1) == 0) {
-        name = p->section + sizeof(prefix) - 1;
-        name += strspn(name, BLANKS);
-        p->rc = crn_config_set_for(p->cfg, name, p->key, p->value, where, p->ei);
-    } else {
-        fail(p, p->key_line, "unknown section; known are [cairn] and [checkpoint NAME]");
-    }
+    p->rc = p->fn(p->arg, p->section, p->key, p->value, where, p->ei);
     p->key_line = 0;
 }
 
@@ -85,7 +76,7 @@ static void enter_section(struct parse *p, const char *line, size_t len)
 
     apply(p);
     if (end == NULL || (size_t)(end - line) > sizeof(p->section)) {
-        fail(p, p->line, "the section is not [cairn] or [checkpoint NAME]");
+        fail(p, p->line, "the section is not [NAME], or too long");
         return;
     }
     memcpy(p->section, line + 1, (size_t)(end - line) - 1);
@@ -158,10 +149,10 @@ static char *read_line(char *str, int num, void *stream)
     return str;
 }
 
-cairn_err crn_config_text(struct crn_config *cfg, const char *text, const char *what,
-                          struct crn_errinfo *ei)
+cairn_err crn_ini_text(const char *text, const char *what, crn_ini_fn fn, void *arg,
+                       struct crn_errinfo *ei)
 {
-    struct parse p = {.cfg = cfg, .what = what, .next = text, .ei = ei};
+    struct parse p = {.fn = fn, .arg = arg, .what = what, .next = text, .ei = ei};
     int bad;
 
     if (strncmp(text, "\xEF\xBB\xBF", 3) == 0)
@@ -173,7 +164,7 @@ cairn_err crn_config_text(struct crn_config *cfg, const char *text, const char *
     return p.rc;
 }
 
-cairn_err crn_config_file(struct crn_config *cfg, const char *path, struct crn_errinfo *ei)
+cairn_err crn_ini_file(const char *path, crn_ini_fn fn, void *arg, struct crn_errinfo *ei)
 {
     char *real = realpath(path, NULL); /* crn_fs_read_file follows no links */
     void *text;
@@ -188,7 +179,36 @@ cairn_err crn_config_file(struct crn_config *cfg, const char *path, struct crn_e
     if (strlen(text) != len)
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is not a text file", path);
     else
-        rc = crn_config_text(cfg, text, path, ei);
+        rc = crn_ini_text(text, path, fn, arg, ei);
     free(text);
     return rc;
+}
+
+/* The section decides whom a key is for. */
+static cairn_err set_in_section(void *arg, const char *section, const char *key, const char *value,
+                                const char *where, struct crn_errinfo *ei)
+{
+    static const char prefix[] = "checkpoint ";
+    struct crn_config *cfg = arg;
+    const char *name;
+
+    if (section[0] == '\0' || strcmp(section, "cairn") == 0)
+        return crn_config_set(cfg, key, value, where, ei);
+    if (strncmp(section, prefix, sizeof(prefix) - 1) != 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "%s: unknown section; known are [cairn] and [checkpoint NAME]", where);
+    name = section + sizeof(prefix) - 1;
+    name += strspn(name, BLANKS);
+    return crn_config_set_for(cfg, name, key, value, where, ei);
+}
+
+cairn_err crn_config_text(struct crn_config *cfg, const char *text, const char *what,
+                          struct crn_errinfo *ei)
+{
+    return crn_ini_text(text, what, set_in_section, cfg, ei);
+}
+
+cairn_err crn_config_file(struct crn_config *cfg, const char *path, struct crn_errinfo *ei)
+{
+    return crn_ini_file(path, set_in_section, cfg, ei);
 }
