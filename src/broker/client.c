@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Gives the agent a connection: makes it, makes it again after a while when it breaks, carries reports
+ * and statuses. Decides nothing about turns; agent.c does.
+ *
+ * The descriptor of the client is an epoll instance that holds the socket and a timer, so that the
+ * owner polls one number for life, whatever happens to the connection. */
+#include "broker/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "broker/address.h"
+
+#define DEFAULT_GIVE_UP_NS 5000000000LL
+#define LOGIN_NS           5000000000LL
+#define FIRST_RETRY_NS     200000000LL
+#define LAST_RETRY_NS      10000000000LL
+
+struct crn_broker {
+    struct crn_broker_options opt;
+    const struct crn_clock *clock;
+    struct crn_agent agent;
+    struct crn_link *link; /* NULL: none at the moment */
+    int was_told;          /* that the broker is away: once until it is back */
+    int64_t retry_at_ns;   /* no link: when to try */
+    int64_t retry_ns;      /* how long to wait next time */
+    int epoll_fd;
+    int timer_fd;
+    int watched_fd; /* the link's socket in epoll; -1: none */
+};
+
+static int64_t now(const struct crn_broker *b)
+{
+    return b->clock->mono_ns(b->clock);
+}
+
+/* Connection. ----------------------------------------------------------------------------------- */
+
+static void unwatch(struct crn_broker *b)
+{
+    if (b->watched_fd >= 0)
+        (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, b->watched_fd, NULL);
+    b->watched_fd = -1;
+}
+
+static void drop_link(struct crn_broker *b, const char *why)
+{
+    unwatch(b);
+    crn_link_close(b->link);
+    b->link = NULL;
+    crn_agent_offline(&b->agent, now(b));
+    /* Half of the wait is random, so that the jobs of a site do not come back all at once. */
+    b->retry_at_ns =
+        now(b) + b->retry_ns / 2 + (int64_t)(crn_random_u64() % (uint64_t)(b->retry_ns / 2));
+    b->retry_ns = b->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : b->retry_ns * 2;
+    if (!b->was_told)
+        crn_log(b->opt.log, CRN_WARN, "no broker: %s; continuing without it", why);
+    b->was_told = 1;
+}
+
+static void begin_link(struct crn_broker *b)
+{
+    struct crn_errinfo ei = {0};
+
+    if (crn_link_open(&b->opt.link, now(b), &b->link, &ei) != CAIRN_OK)
+        drop_link(b, ei.msg);
+}
+
+static void note_online(struct crn_broker *b)
+{
+    const struct crn_bp_welcome *welcome = crn_link_welcome(b->link);
+
+    if (welcome == NULL || b->agent.is_online)
+        return;
+    crn_agent_online(&b->agent, welcome);
+    b->retry_ns = FIRST_RETRY_NS;
+    crn_log(b->opt.log, b->was_told ? CRN_INFO : CRN_DEBUG, "broker at %s: logged in as %s",
+            b->opt.link.address, welcome->user);
+    b->was_told = 0;
+}
+
+static cairn_err read_statuses(struct crn_broker *b, struct crn_errinfo *ei)
+{
+    struct crn_bp_msg msg;
+    int is_there = 1;
+    cairn_err rc = CAIRN_OK;
+
+    while (rc == CAIRN_OK && is_there) {
+        rc = crn_link_receive(b->link, &msg, &is_there, ei);
+        if (rc == CAIRN_OK && is_there && msg.type == CRN_BP_STATUS)
+            crn_agent_status(&b->agent, now(b), &msg.u.status);
+    }
+    return rc;
+}
+
+static cairn_err send_report(struct crn_broker *b, struct crn_errinfo *ei)
+{
+    struct crn_bp_msg msg = {.type = CRN_BP_REPORT};
+
+    if (!crn_agent_report(&b->agent, now(b), &msg.u.report))
+        return CAIRN_OK;
+    return crn_link_send(b->link, &msg, ei);
+}
+
+static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    rc = crn_link_step(b->link, now(b), ei);
+    if (rc != CAIRN_OK || crn_link_welcome(b->link) == NULL)
+        return rc;
+    note_online(b);
+    rc = read_statuses(b, ei);
+    crn_agent_tick(&b->agent, now(b));
+    if (rc == CAIRN_OK && crn_agent_is_stuck(&b->agent, now(b)))
+        rc = crn_fail(ei, CAIRN_ETIMEDOUT, 0, "the broker no longer answers");
+    if (rc == CAIRN_OK)
+        rc = send_report(b, ei);
+    if (rc == CAIRN_OK && crn_link_wants_write(b->link))
+        rc = crn_link_step(b->link, now(b), ei);
+    return rc;
+}
+
+/* Waiting. -------------------------------------------------------------------------------------- */
+
+/* Said anew each time: a new socket may have the number of the old one, which left epoll when it was
+ * closed. */
+static void watch(struct crn_broker *b)
+{
+    int fd = b->link != NULL ? crn_link_fd(b->link) : -1;
+    struct epoll_event ev = {.events = EPOLLIN};
+
+    if (fd < 0) {
+        unwatch(b);
+        return;
+    }
+    if (crn_link_wants_write(b->link))
+        ev.events |= EPOLLOUT;
+    if (epoll_ctl(b->epoll_fd, EPOLL_CTL_MOD, fd, &ev) != 0 &&
+        epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
+        return; /* no event of the socket then; the timer still comes */
+    b->watched_fd = fd;
+}
+
+int64_t crn_broker_deadline(const struct crn_broker *b)
+{
+    int64_t at = crn_agent_deadline(&b->agent);
+    int64_t link = b->link != NULL ? crn_link_deadline(b->link, now(b)) : b->retry_at_ns;
+
+    return link < at ? link : at;
+}
+
+static void set_timer(struct crn_broker *b)
+{
+    int64_t wait = crn_broker_deadline(b);
+    struct itimerspec spec = {{0, 0}, {0, 0}};
+
+    if (wait != INT64_MAX) {
+        wait = wait > now(b) ? wait - now(b) : 1;
+        spec.it_value.tv_sec = wait / 1000000000;
+        spec.it_value.tv_nsec = wait % 1000000000;
+    }
+    (void)timerfd_settime(b->timer_fd, 0, &spec, NULL); /* cannot fail for a timer in range */
+}
+
+void crn_broker_tick(struct crn_broker *b)
+{
+    struct crn_errinfo ei = {0};
+
+    if (b->link == NULL && now(b) >= b->retry_at_ns)
+        begin_link(b);
+    if (b->link != NULL && run_link(b, &ei) != CAIRN_OK)
+        drop_link(b, ei.msg);
+    crn_agent_tick(&b->agent, now(b));
+    watch(b);
+    set_timer(b);
+}
+
+/* The handle. ----------------------------------------------------------------------------------- */
+
+static cairn_err open_descriptors(struct crn_broker *b, struct crn_errinfo *ei)
+{
+    struct epoll_event ev = {.events = EPOLLIN};
+
+    b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (b->epoll_fd < 0)
+        return crn_fail_errno(ei, errno, "epoll for the broker");
+    b->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (b->timer_fd < 0)
+        return crn_fail_errno(ei, errno, "timer for the broker");
+    if (epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, b->timer_fd, &ev) != 0)
+        return crn_fail_errno(ei, errno, "timer for the broker");
+    return CAIRN_OK;
+}
+
+cairn_err crn_broker_open(const struct crn_broker_options *options, struct crn_broker **ret,
+                          struct crn_errinfo *ei)
+{
+    struct crn_agent_config agent = {.nodes = options->nodes, .max_wait_ns = options->max_wait_ns};
+    struct crn_address address;
+    struct crn_broker *b;
+    cairn_err rc;
+
+    rc = crn_address_parse(options->link.address, CRN_BROKER_PORT, &address, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for the broker's client");
+    b->opt = *options;
+    b->opt.link.timeout_ns = LOGIN_NS;
+    b->clock = options->clock != NULL ? options->clock : crn_clock_real();
+    b->retry_ns = FIRST_RETRY_NS;
+    b->epoll_fd = b->timer_fd = b->watched_fd = -1;
+    agent.give_up_ns = options->give_up_ns > 0 ? options->give_up_ns : DEFAULT_GIVE_UP_NS;
+    memcpy(agent.name, options->job, sizeof(agent.name));
+    crn_random_bytes(agent.job, sizeof(agent.job));
+    crn_agent_init(&b->agent, &agent, now(b));
+    b->retry_at_ns = now(b);
+    rc = open_descriptors(b, ei);
+    if (rc != CAIRN_OK) {
+        crn_broker_close(b);
+        return rc;
+    }
+    set_timer(b);
+    *ret = b;
+    return CAIRN_OK;
+}
+
+void crn_broker_close(struct crn_broker *b)
+{
+    struct crn_errinfo ei = {0};
+    size_t i;
+
+    if (b == NULL)
+        return;
+    for (i = 0; i < CRN_BP_MAX_ASKS; i++)
+        if (b->agent.req[i].is_open)
+            crn_agent_return(&b->agent, now(b), b->agent.req[i].seq);
+    if (b->link != NULL && run_link(b, &ei) != CAIRN_OK)
+        crn_log(b->opt.log, CRN_DEBUG, "broker: %s", ei.msg); /* it sees the connection end */
+    unwatch(b);
+    crn_link_close(b->link);
+    if (b->timer_fd >= 0)
+        (void)close(b->timer_fd);
+    if (b->epoll_fd >= 0)
+        (void)close(b->epoll_fd);
+    free(b);
+}
+
+int crn_broker_fd(const struct crn_broker *b)
+{
+    return b->epoll_fd;
+}
+
+int crn_broker_is_online(const struct crn_broker *b)
+{
+    return b->agent.is_online && b->agent.away_ns < 0;
+}
+
+cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask, uint32_t *ret_ticket,
+                         struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_agent_ask(&b->agent, now(b), ask, ret_ticket, ei);
+
+    if (rc == CAIRN_OK)
+        crn_broker_tick(b);
+    return rc;
+}
+
+struct crn_turn crn_broker_look(const struct crn_broker *b, uint32_t ticket)
+{
+    return crn_agent_look(&b->agent, now(b), ticket);
+}
+
+void crn_broker_progress(struct crn_broker *b, uint32_t ticket, uint64_t bytes_done)
+{
+    crn_agent_progress(&b->agent, ticket, bytes_done);
+}
+
+void crn_broker_return(struct crn_broker *b, uint32_t ticket)
+{
+    crn_agent_return(&b->agent, now(b), ticket);
+    crn_broker_tick(b);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a job takes its turn: ask before a flush or a restart read, look from time to time, go when it
+ * says so, return. Nothing here blocks (but see auth_munge.c) and nothing here stops a flush: without
+ * a broker, or with one that went away, a turn becomes CRN_TURN_FREE after give_up_ns.
+ *
+ *     struct crn_turn_ask ask = {.kind = CRN_IO_CHECKPOINT, .bytes = n};
+ *     crn_broker_ask(b, &ask, &ticket, ei);
+ *     ... poll crn_broker_fd(b), crn_broker_tick(b) ...
+ *     turn = crn_broker_look(b, ticket);          // WAITING: compute on; GRANTED, FREE: flush
+ *     crn_broker_progress(b, ticket, bytes_done); // now and then
+ *     crn_broker_return(b, ticket);               // done; or cancels while it waits
+ *
+ * One thread at a time. No thread of its own, no signal handlers. One client per job. */
+#ifndef CRN_BROKER_CLIENT_H
+#define CRN_BROKER_CLIENT_H
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "broker/agent.h"
+#include "broker/link.h"
+
+struct crn_broker;
+
+struct crn_broker_options {
+    struct crn_link_config link; /* timeout_ns is set by open */
+    char job[CRN_BP_NAME];       /* shown to people */
+    uint32_t nodes;
+    int64_t give_up_ns;            /* 0: 5 s */
+    int64_t max_wait_ns;           /* 0: no limit */
+    const struct crn_clock *clock; /* NULL: the real one */
+    const struct crn_log *log;     /* NULL: quiet */
+};
+
+/* Connects later, in tick. Fails only for want of memory or descriptors, or for an address that
+ * cannot be one. */
+CAIRN_CHECKED cairn_err crn_broker_open(const struct crn_broker_options *options,
+                                        struct crn_broker **ret, struct crn_errinfo *ei);
+/* Tries once to tell the broker that all is returned. NULL is allowed. */
+void crn_broker_close(struct crn_broker *b);
+
+/* Readable when tick has something to do, deadlines included; the same descriptor for life. */
+int crn_broker_fd(const struct crn_broker *b);
+void crn_broker_tick(struct crn_broker *b);
+/* For loops that keep time themselves: when tick is due at the latest (the clock's mono_ns). */
+int64_t crn_broker_deadline(const struct crn_broker *b);
+int crn_broker_is_online(const struct crn_broker *b);
+
+/* As crn_agent_*; what is new for the broker is sent at once. */
+CAIRN_CHECKED cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask,
+                                       uint32_t *ret_ticket, struct crn_errinfo *ei);
+struct crn_turn crn_broker_look(const struct crn_broker *b, uint32_t ticket);
+void crn_broker_progress(struct crn_broker *b, uint32_t ticket, uint64_t bytes_done);
+void crn_broker_return(struct crn_broker *b, uint32_t ticket);
+
+#endif
