@@ -141,7 +141,7 @@ cairn_err cairn_should_checkpoint(cairn_session *s, const char *name, int *ret_y
     struct crn_errinfo ignored = {0};
     cairn_err rc;
 
-    if (s->sock >= 0 && crn_link_pump(s, 0, &ignored) != CAIRN_OK)
+    if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* cairn_checkpoint reports it */
     rc = gather(s, value, &ei);
     if (rc != CAIRN_OK)

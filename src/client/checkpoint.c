@@ -47,7 +47,7 @@ cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes, struct crn_er
     threads = crn_cores() / (int)s->nlocal;
     rc = crn_arena_create(s->dir.dfd, name, s->run, s->rank, bytes, threads, &s->arena, ei);
     if (rc == CAIRN_OK)
-        rc = crn_link_send(s, &note, crn_arena_fd(s->arena), ei);
+        rc = crn_node_send(s, &note, crn_arena_fd(s->arena), ei);
     return rc;
 }
 
@@ -118,7 +118,7 @@ static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *
         t->is_reported = 1; /* asked for by arena_full=supersede */
     }
     note.seq = old.id.seq;
-    return crn_link_send(s, &note, -1, ei);
+    return crn_node_send(s, &note, -1, ei);
 }
 
 /* A slot for the image, in the arena or, if it has to be, spilled to the node's disk. */
@@ -156,7 +156,7 @@ static cairn_err find_room(cairn_session *s, struct capture *c, struct crn_errin
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
                             "no room in the arena within wait_timeout: the flush of older "
                             "checkpoints does not keep up, or is paused");
-        rc = crn_link_pump(s, PUMP_STEP_NS, ei);
+        rc = crn_node_pump(s, PUMP_STEP_NS, ei);
         if (rc != CAIRN_OK)
             return rc;
     }
@@ -238,7 +238,7 @@ static cairn_err capture_run(cairn_session *s, struct capture *c, struct crn_tra
     note.created_ns = c->info.created_ns;
     note.bytes = t->bytes;
     note.slot = c->slot;
-    return crn_link_send(s, &note, -1, ei);
+    return crn_node_send(s, &note, -1, ei);
 }
 
 /* The other ranks must not wait for a capture that failed here. */
@@ -250,7 +250,7 @@ static void tell_failure(cairn_session *s, const char *name, int64_t version,
     struct crn_errinfo ignored = {0};
 
     memcpy(note.name, name, strlen(name) + 1);
-    if (s->sock >= 0 && crn_link_send(s, &note, -1, &ignored) != CAIRN_OK)
+    if (s->sock >= 0 && crn_node_send(s, &note, -1, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
 
@@ -296,7 +296,7 @@ cairn_err cairn_checkpoint(cairn_session *s, const char *name, int64_t version,
         rc = crn_fail(&ei, CAIRN_EINVAL, 0, "version %" PRId64 " of '%s' is negative", version,
                       name);
     if (rc == CAIRN_OK)
-        rc = crn_link_pump(s, 0, &ei);
+        rc = crn_node_pump(s, 0, &ei);
     if (rc == CAIRN_OK)
         rc = earlier_failure(s, name, &ei);
     s->seq++; /* on every rank alike, also when this one fails */

@@ -211,14 +211,14 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
     if (rc == CAIRN_OK)
         rc = s->node_comm->ops->bcast(s->node_comm, path, sizeof(path), 0, ei);
     if (rc == CAIRN_OK)
-        rc = crn_link_open(s, path, ei);
+        rc = crn_node_open(s, path, ei);
     if (rc == CAIRN_OK)
-        rc = crn_link_expect(s, CRN_MSG_WELCOME, &welcome, ei);
+        rc = crn_node_expect(s, CRN_MSG_WELCOME, &welcome, ei);
     rc = crn_agree(s, rc, "connecting to the node service", ei);
     if (rc == CAIRN_OK)
         rc = gather_peers(s, welcome.rank, &peers, ei);
     if (rc == CAIRN_OK)
-        rc = crn_link_hello(s, peers, ei);
+        rc = crn_node_hello(s, peers, ei);
     free(peers);
     if (rc == CAIRN_OK)
         rc = crn_rundir_open(&s->cfg, s->run, s->node, 0, &s->dir, ei);
@@ -250,7 +250,7 @@ static void free_session(cairn_session *s)
     crn_signals_remove(s);
     crn_version_close(s->open_version);
     if (s->sock >= 0) {
-        if (crn_link_send(s, &bye, -1, &ignored) != CAIRN_OK)
+        if (crn_node_send(s, &bye, -1, &ignored) != CAIRN_OK)
             crn_err_clear(&ignored); /* gone already */
         if (s->sock >= 0)
             (void)close(s->sock);

@@ -33,7 +33,7 @@ static int readable(cairn_session *s, int64_t timeout_ns)
     return ppoll(&p, 1, &ts, NULL) > 0;
 }
 
-cairn_err crn_link_expect(cairn_session *s, enum crn_msg_type type, struct crn_note *ret,
+cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type, struct crn_note *ret,
                           struct crn_errinfo *ei)
 {
     int64_t until = s->clock->mono_ns(s->clock) + HANDSHAKE_NS;
@@ -59,7 +59,7 @@ cairn_err crn_link_expect(cairn_session *s, enum crn_msg_type type, struct crn_n
     return rc;
 }
 
-cairn_err crn_link_open(cairn_session *s, const char *socket_path, struct crn_errinfo *ei)
+cairn_err crn_node_open(cairn_session *s, const char *socket_path, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -74,7 +74,7 @@ cairn_err crn_link_open(cairn_session *s, const char *socket_path, struct crn_er
     return rc;
 }
 
-cairn_err crn_link_hello(cairn_session *s, const uint32_t *peers, struct crn_errinfo *ei)
+cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_errinfo *ei)
 {
     struct crn_hello h = {.rank = s->rank,
                           .ranks = s->ranks,
@@ -104,7 +104,7 @@ cairn_err crn_link_hello(cairn_session *s, const uint32_t *peers, struct crn_err
         rc = crn_sock_send(s->sock, buf.data, buf.len, -1, ei);
     crn_buf_free(&buf);
     if (rc == CAIRN_OK)
-        rc = crn_link_expect(s, CRN_MSG_READY, &ready, ei);
+        rc = crn_node_expect(s, CRN_MSG_READY, &ready, ei);
     if (rc == CAIRN_OK && ready.error.code != CAIRN_OK) {
         crn_err_keep(ei, &ready.error);
         rc = ready.error.code;
@@ -133,7 +133,7 @@ static void take_state(cairn_session *s, const struct crn_note *n)
     }
 }
 
-cairn_err crn_link_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei)
+cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     size_t len;
@@ -157,7 +157,7 @@ cairn_err crn_link_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo
     }
 }
 
-cairn_err crn_link_send(cairn_session *s, const struct crn_note *n, int pass_fd,
+cairn_err crn_node_send(cairn_session *s, const struct crn_note *n, int pass_fd,
                         struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};

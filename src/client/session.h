@@ -83,17 +83,17 @@ struct cairn_session {
 cairn_err crn_api_end(const struct crn_errinfo *ei, cairn_err rc);
 
 /* service_link.c: the connection. */
-CAIRN_CHECKED cairn_err crn_link_open(cairn_session *s, const char *socket_path,
+CAIRN_CHECKED cairn_err crn_node_open(cairn_session *s, const char *socket_path,
                                       struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_link_hello(cairn_session *s, const uint32_t *peers,
+CAIRN_CHECKED cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers,
                                        struct crn_errinfo *ei);
 /* Waits for one message of this type, at most 30 s. */
-CAIRN_CHECKED cairn_err crn_link_expect(cairn_session *s, enum crn_msg_type type,
+CAIRN_CHECKED cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type,
                                         struct crn_note *ret, struct crn_errinfo *ei);
 /* Takes the state changes that have arrived; waits for the first at most timeout_ns (0: not at
  * all). CAIRN_ESERVICE when the service is gone. */
-CAIRN_CHECKED cairn_err crn_link_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_link_send(cairn_session *s, const struct crn_note *n, int pass_fd,
+CAIRN_CHECKED cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_note *n, int pass_fd,
                                       struct crn_errinfo *ei);
 
 /* track.c */

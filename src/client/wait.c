@@ -54,7 +54,7 @@ static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level lev
         struct crn_errinfo why = {0};
         int64_t left = until - s->clock->mono_ns(s->clock);
 
-        lost = crn_link_pump(s, left < 0 ? 0 : left < STEP_NS ? left : STEP_NS, &why);
+        lost = crn_node_pump(s, left < 0 ? 0 : left < STEP_NS ? left : STEP_NS, &why);
         if (t->seq != seq || reached(t, level))
             return CAIRN_OK;
         if (t->error.code != CAIRN_OK)
@@ -137,7 +137,7 @@ cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
         rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_stats.size must be sizeof(struct cairn_stats)");
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    if (s->sock >= 0 && crn_link_pump(s, 0, &ignored) != CAIRN_OK)
+    if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* what was told before still holds */
     ret_stats->level = t->level;
     ret_stats->error = t->error.code;
