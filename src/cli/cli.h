@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the commands of `cairn` share: options that all understand, the open store, output as text or
+ * JSON, and exit codes. One thread, except where a command starts its own. */
+#ifndef CRN_CLI_H
+#define CRN_CLI_H
+
+#include <getopt.h>
+
+#include "base/config.h"
+#include "base/json.h"
+#include "restart/version.h"
+
+enum cli_exit { CLI_OK = 0, CLI_PROBLEM = 1, CLI_USAGE = 2 };
+
+struct cli {
+    const struct cli_command *command;
+    const char *config_file;  /* -C */
+    const char *settings[64]; /* --set and --dir, NULL at the end */
+    size_t nsettings;
+    int is_json;
+    int has_json; /* the document has begun */
+    struct crn_json json;
+    struct crn_config cfg;   /* loaded before the command runs */
+    struct crn_store store;  /* open if the command needs it */
+    struct crn_errinfo info; /* of the call that failed last */
+    struct crn_errinfo *ei;  /* &info */
+};
+
+struct cli_command {
+    const char *name;
+    const char *args; /* for the usage line */
+    const char *help; /* one line */
+    int needs_store;
+    /* argv[0] is the command; options that all commands share are gone. Returns cli_exit. */
+    int (*run)(struct cli *cli, int argc, char **argv);
+    const char *options; /* help of the command's own options; lines */
+};
+extern const struct cli_command crn_cmd_ls, crn_cmd_show, crn_cmd_verify, crn_cmd_extract,
+    crn_cmd_diff, crn_cmd_explain, crn_cmd_rm, crn_cmd_pin, crn_cmd_unpin, crn_cmd_sweep,
+    crn_cmd_cp, crn_cmd_config, crn_cmd_doctor;
+
+/* Says cli->info on stderr (with --json as an object, where none has begun); CLI_PROBLEM. */
+int crn_cli_fail(struct cli *cli);
+/* The same for an error of the command itself. */
+int crn_cli_problem(struct cli *cli, cairn_err code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A usage error: the text and the usage line on stderr; CLI_USAGE. */
+int crn_cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* getopt_long that says usage errors our way: '?' for those. */
+int crn_cli_option(struct cli *cli, int argc, char **argv, const char *letters,
+                   const struct option *longs);
+/* A whole number >= 0 of an option; 0, or -1 after a usage error was said. */
+int crn_cli_number(struct cli *cli, const char *what, const char *text, int64_t *ret);
+
+/* The JSON document of the command: an object, ended with crn_cli_json_end, which checks stdout. */
+struct crn_json *crn_cli_json(struct cli *cli);
+int crn_cli_json_end(struct cli *cli, int status);
+/* Flushes stdout; CLI_PROBLEM if it cannot be written (a full disk, say). */
+int crn_cli_end(struct cli *cli, int status);
+
+/* "NAME", "NAME@VERSION", or "NAME@latest". */
+struct cli_target {
+    char name[CAIRN_MAX_NAME];
+    int64_t version; /* -1: not given */
+};
+CAIRN_CHECKED cairn_err crn_cli_target(const char *text, struct cli_target *ret,
+                                       struct crn_errinfo *ei);
+/* As above; where no version is given, the newest whole one. */
+CAIRN_CHECKED cairn_err crn_cli_pick(const struct crn_store *st, const char *text,
+                                     struct cli_target *ret, struct crn_errinfo *ei);
+/* Calls fn for each version that the arguments mean: all, those of a name, or one. Stops at the
+ * first error of the store; problems that fn reports are added up. Returns cli_exit. */
+typedef int (*cli_version_fn)(struct cli *cli, const char *name, const struct crn_version_entry *e,
+                              void *arg);
+int crn_cli_each(struct cli *cli, int argc, char **argv, cli_version_fn fn, void *arg);
+
+/* Texts. */
+const char *crn_type_name(uint8_t type);
+void crn_shape_text(const uint64_t *dims, unsigned ndims, char *buf, size_t size); /* "64 x 32" */
+void crn_age_text(uint64_t since_ns, char *buf, size_t size);                      /* "3 min" */
+void crn_date_text(uint64_t ns, char *buf, size_t size); /* local time, to the second */
+
+/* A table on stdout: columns as wide as their widest cell. Alignment by column: 'l' or 'r'. */
+struct cli_table {
+    const char *align;
+    size_t columns;
+    char **cells; /* owned; row after row */
+    size_t n, cap;
+    int failed;
+};
+void crn_table_begin(struct cli_table *t, const char *align);
+void crn_table_add(struct cli_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void crn_table_print(struct cli_table *t); /* and frees */
+void crn_table_free(struct cli_table *t);  /* also after printing */
+
+/* A bar on stderr where that is a terminal. Any thread may add. */
+struct cli_progress {
+    struct crn_mutex *mu; /* owned; NULL: not shown */
+    const char *what;
+    uint64_t done, total;
+    int64_t next_ns; /* when to draw again */
+};
+void crn_progress_begin(struct cli_progress *p, const char *what, uint64_t total);
+void crn_progress_add(struct cli_progress *p, uint64_t bytes);
+void crn_progress_end(struct cli_progress *p);
+
+#endif

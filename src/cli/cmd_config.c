@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn config: the configuration in effect, as an INI file that can be used as it is; or the
+ * reference of all keys. */
+#include "cli/cli.h"
+
+static int print_json(struct cli *cli)
+{
+    struct crn_json *j = crn_cli_json(cli);
+    char value[CRN_PATH_MAX];
+    size_t i, n;
+    const struct crn_key *keys = crn_config_keys(&n);
+
+    crn_json_object(j, "cairn");
+    for (i = 0; i < n; i++) {
+        crn_config_format(&cli->cfg, &keys[i], value, sizeof(value));
+        crn_json_str(j, keys[i].name, value);
+    }
+    crn_json_end_object(j);
+    crn_json_array(j, "overrides");
+    for (i = 0; i < cli->cfg.noverrides; i++)
+        crn_json_str(j, NULL, cli->cfg.overrides[i].name);
+    crn_json_end_array(j);
+    return crn_cli_json_end(cli, CLI_OK);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"doc", no_argument, NULL, 'd'}, {"help-keys", no_argument, NULL, 'k'}, {0}};
+    int with_help = 0;
+    int doc = 0;
+    int c;
+
+    while ((c = crn_cli_option(cli, argc, argv, "", longs)) != -1) {
+        if (c == '?')
+            return CLI_USAGE;
+        doc |= c == 'd';
+        with_help |= c == 'k';
+    }
+    if (optind < argc)
+        return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
+    if (doc)
+        (void)crn_config_doc(stdout);
+    else if (cli->is_json)
+        return print_json(cli);
+    else
+        (void)crn_config_dump(&cli->cfg, stdout, with_help);
+    return crn_cli_end(cli, CLI_OK);
+}
+
+const struct cli_command crn_cmd_config = {
+    .name = "config",
+    .args = "[--help-keys | --doc]",
+    .help = "Prints the configuration in effect, as an INI file",
+    .run = run,
+    .options = "  --help-keys       with what each key means\n"
+               "  --doc             the reference of all keys, as in docs/config.md\n",
+};

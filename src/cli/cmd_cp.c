@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn cp: a version into another directory. What was written there is read back and checked against
+ * the checksums of the index before the manifest makes it a version: a copy is whole and right, or
+ * it is debris. The capture's identity stays, so that a copy is known as one. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP ((size_t)8 << 20)
+
+struct copy {
+    const struct crn_fs *fs;
+    const struct crn_store *from;
+    const struct crn_store *to;
+    struct crn_version *v;
+    const struct crn_manifest *m; /* of the source */
+    struct crn_manifest out;      /* of the copy; its files are owned */
+    unsigned char *buf;
+    size_t room;
+    struct cli_progress progress;
+};
+
+static cairn_err make_room(struct copy *c, uint64_t bytes, struct crn_errinfo *ei)
+{
+    if (bytes <= c->room)
+        return CAIRN_OK;
+    free(c->buf);
+    c->buf = malloc(bytes);
+    c->room = c->buf != NULL ? bytes : 0;
+    if (c->buf == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a buffer of %" PRIu64 " bytes", bytes);
+    return CAIRN_OK;
+}
+
+static cairn_err copy_bytes(struct copy *c, int in, int out, uint64_t bytes, const char *file,
+                            struct crn_errinfo *ei)
+{
+    cairn_err rc = make_room(c, STEP, ei);
+    uint64_t at;
+    size_t n;
+
+    for (at = 0; rc == CAIRN_OK && at < bytes; at += n) {
+        n = bytes - at < STEP ? (size_t)(bytes - at) : STEP;
+        rc = crn_fs_read_all(c->fs, in, c->buf, n, at, file, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_fs_write_all(c->fs, out, c->buf, n, at, file, ei);
+        crn_progress_add(&c->progress, n);
+    }
+    return rc;
+}
+
+/* Checks one extent of the copy, chunk by chunk. */
+static cairn_err check_extent(struct copy *c, int fd, const struct crn_index *x,
+                              const struct crn_extent *e, const char *file, struct crn_errinfo *ei)
+{
+    const struct crn_shard *s = &x->shards[e->shard];
+    uint64_t hash = e->first_hash;
+    uint64_t at;
+    size_t n;
+    cairn_err rc = make_room(c, x->chunk_bytes, ei);
+
+    for (at = 0; rc == CAIRN_OK && at < e->bytes; at += n, hash++) {
+        n = (size_t)(e->bytes - at < x->chunk_bytes ? e->bytes - at : x->chunk_bytes);
+        rc = crn_fs_read_all(c->fs, fd, c->buf, n, e->file_offset + at, file, ei);
+        if (rc == CAIRN_OK && crn_hash(c->buf, n) != x->hashes[hash])
+            rc = crn_fail(ei, CAIRN_EDAMAGED, 0,
+                          "rank %" PRIu32 ", region '%s': wrong checksum at offset %" PRIu64
+                          " of '%s'; run `cairn verify` on the source",
+                          s->rank, s->regions[e->region].name, e->file_offset + at, file);
+    }
+    return rc;
+}
+
+static cairn_err check_copy(struct copy *c, int fd, const struct crn_index *x, const char *file,
+                            struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint64_t e;
+
+    for (e = 0; rc == CAIRN_OK && e < x->nextents; e++)
+        rc = check_extent(c, fd, x, &x->extents[e], file, ei);
+    return rc;
+}
+
+/* Fills the new data file and finishes it; closes fd. */
+static cairn_err fill(struct copy *c, uint32_t file_no, int in, int fd, const char *file,
+                      struct crn_errinfo *ei)
+{
+    const struct crn_manifest_file *mf = &c->m->files[file_no];
+    const struct crn_index *x;
+    cairn_err rc;
+
+    rc = crn_version_index(c->v, file_no, &x, ei);
+    if (rc == CAIRN_OK)
+        rc = copy_bytes(c, in, fd, mf->trailer.index_offset, mf->name, ei);
+    if (rc == CAIRN_OK)
+        rc = check_copy(c, fd, x, file, ei);
+    if (rc != CAIRN_OK) {
+        (void)c->fs->close(c->fs, fd); /* debris */
+        return rc;
+    }
+    return crn_store_finish_data(c->to, fd, file, mf->trailer.index_offset, x,
+                                 &c->out.files[file_no], ei);
+}
+
+static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn_errinfo *ei)
+{
+    char file[CRN_FILE_NAME];
+    cairn_err rc;
+    int in, fd;
+
+    in = c->fs->openat(c->fs, dfd, c->m->files[file_no].name, O_RDONLY | O_NOFOLLOW, 0);
+    if (in < 0)
+        return crn_fail_errno(ei, -in, "open '%s'", c->m->files[file_no].name);
+    rc = crn_store_create_data(c->to, c->m->name, c->m->version, file_no, file, &fd, ei);
+    if (rc == CAIRN_OK) {
+        rc = fill(c, file_no, in, fd, file, ei);
+        if (rc == CAIRN_OK)
+            c->out.nfiles = file_no + 1;
+        else if (crn_store_discard_data(c->to, c->m->name, c->m->version, file, NULL) != CAIRN_OK)
+            rc = crn_err_context(ei, rc, "'%s' is left over, a sweep removes it", file);
+    }
+    (void)c->fs->close(c->fs, in);
+    return rc;
+}
+
+/* After a failure: what was copied goes; where that fails too, a sweep removes it. */
+static void discard(struct copy *c)
+{
+    uint32_t f;
+
+    for (f = 0; f < c->out.nfiles; f++)
+        if (crn_store_discard_data(c->to, c->m->name, c->m->version, c->out.files[f].name, NULL) !=
+            CAIRN_OK)
+            return;
+}
+
+static cairn_err copy_files(struct copy *c, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    uint32_t f;
+    int dfd;
+
+    rc = crn_store_version_dir(c->from, c->m->name, c->m->version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    for (f = 0; rc == CAIRN_OK && f < c->m->nfiles; f++)
+        rc = copy_file(c, dfd, f, ei);
+    (void)c->fs->close(c->fs, dfd);
+    if (rc == CAIRN_OK)
+        rc = crn_store_publish(c->to, &c->out, ei);
+    if (rc != CAIRN_OK)
+        discard(c);
+    return rc;
+}
+
+/* Is a whole version there already? The same capture is fine: nothing to do. */
+static cairn_err check_target(const struct copy *c, int force, int *ret_is_there,
+                              struct crn_errinfo *ei)
+{
+    struct crn_manifest there;
+    cairn_err rc;
+
+    *ret_is_there = 0;
+    rc = crn_store_manifest(c->to, c->m->name, c->m->version, &there, NULL);
+    if (rc != CAIRN_OK) /* none, or not one that anybody could use */
+        return CAIRN_OK;
+    if (!force) {
+        *ret_is_there = crn_capture_id_equal(&there.id, &c->m->id);
+        if (!*ret_is_there)
+            rc = crn_fail(ei, CAIRN_EBUSY, 0,
+                          "'%s' holds another %s@%" PRId64 "; --force replaces it", c->to->path,
+                          c->m->name, c->m->version);
+    }
+    crn_manifest_free(&there);
+    return rc;
+}
+
+static cairn_err copy_locked(struct copy *c, int force, int *ret_is_there, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    int lock;
+
+    rc = crn_store_lock_name(c->to, c->m->name, "cairn cp", &lock, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = check_target(c, force, ret_is_there, ei);
+    if (rc == CAIRN_OK && !*ret_is_there)
+        rc = copy_files(c, ei);
+    if (lock >= 0)
+        (void)c->fs->close(c->fs, lock);
+    return rc;
+}
+
+static cairn_err copy_version(struct copy *c, const struct cli_target *t, int force,
+                              int *ret_is_there, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    rc = crn_version_open(c->from, t->name, t->version, &c->v, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_version_load_all(c->v, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    c->m = crn_version_manifest(c->v);
+    c->out = *c->m;
+    c->out.nfiles = 0;
+    c->out.files = calloc(c->m->nfiles + 1U, sizeof(*c->out.files));
+    if (c->out.files == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "copy of %s", t->name);
+    crn_progress_begin(&c->progress, "copy", c->m->data_bytes);
+    rc = copy_locked(c, force, ret_is_there, ei);
+    crn_progress_end(&c->progress);
+    return rc;
+}
+
+static void free_copy(struct copy *c)
+{
+    if (c->out.files != NULL)
+        crn_manifest_free(&c->out);
+    crn_version_close(c->v);
+    free(c->buf);
+}
+
+static int report(struct cli *cli, const struct cli_target *t, const char *dir, uint64_t bytes,
+                  int is_there)
+{
+    char size[32];
+
+    if (cli->is_json) {
+        struct crn_json *j = crn_cli_json(cli);
+
+        crn_json_str(j, "name", t->name);
+        crn_json_i64(j, "version", t->version);
+        crn_json_str(j, "to", dir);
+        crn_json_u64(j, "bytes", bytes);
+        crn_json_bool(j, "copied", !is_there);
+        return crn_cli_json_end(cli, CLI_OK);
+    }
+    crn_human_bytes(bytes, size, sizeof(size));
+    (void)printf("%s@%" PRId64 ": %s in '%s'%s\n", t->name, t->version, size, dir,
+                 is_there ? ", was there already" : ", verified");
+    return crn_cli_end(cli, CLI_OK);
+}
+
+static int copy_to(struct cli *cli, const char *text, const char *dir, int force)
+{
+    struct copy c = {.fs = crn_fs_default(), .from = &cli->store};
+    struct crn_store to;
+    struct cli_target t;
+    uint64_t bytes = 0;
+    int is_there = 0;
+    cairn_err rc;
+
+    rc = crn_cli_pick(&cli->store, text, &t, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_open(c.fs, dir, 1, &to, cli->ei);
+    if (rc != CAIRN_OK)
+        return crn_cli_fail(cli);
+    c.to = &to;
+    rc = copy_version(&c, &t, force, &is_there, cli->ei);
+    if (rc == CAIRN_OK)
+        bytes = c.m->data_bytes;
+    free_copy(&c);
+    crn_store_close(&to);
+    return rc != CAIRN_OK ? crn_cli_fail(cli) : report(cli, &t, dir, bytes, is_there);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option longs[] = {{"force", no_argument, NULL, 'f'}, {0}};
+    int force = 0;
+    int c;
+
+    while ((c = crn_cli_option(cli, argc, argv, "f", longs)) != -1) {
+        if (c == '?')
+            return CLI_USAGE;
+        force = 1;
+    }
+    if (argc - optind != 2)
+        return crn_cli_usage(cli, "a checkpoint and a directory are needed");
+    return copy_to(cli, argv[optind], argv[optind + 1], force);
+}
+
+const struct cli_command crn_cmd_cp = {
+    .name = "cp",
+    .args = "[-f] NAME[@VERSION] DIRECTORY",
+    .help = "Copies a version to another checkpoints' directory, verified and atomic",
+    .needs_store = 1,
+    .run = run,
+    .options = "  -f, --force       replace another version of this number there\n",
+};

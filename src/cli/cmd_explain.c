@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn explain: which version a restart would take now, and why not a newer one. Asks the same
+ * questions as a restart does: committed, whole, not rejected, every checksum right. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct walk {
+    struct cli_progress progress;
+    uint64_t seen;
+    char bad[300]; /* the first bad place */
+};
+
+static void on_bad(void *arg, uint32_t rank, const char *region, const char *text)
+{
+    struct walk *w = arg;
+
+    if (w->bad[0] == '\0')
+        (void)snprintf(w->bad, sizeof(w->bad), "rank %" PRIu32 ", region '%s': %s", rank, region,
+                       text);
+}
+
+static void on_progress(void *arg, uint64_t bytes)
+{
+    struct walk *w = arg;
+
+    crn_progress_add(&w->progress, bytes - w->seen);
+    w->seen = bytes;
+}
+
+/* Is every byte good? If not, why says what is wrong. */
+static int is_good(struct cli *cli, const char *name, const struct crn_version_entry *e, char *why,
+                   size_t size)
+{
+    struct walk w = {.bad = ""};
+    struct crn_check_events ev = {.bad = on_bad, .progress = on_progress, .arg = &w};
+    struct crn_version *v = NULL;
+    uint32_t f;
+    cairn_err rc;
+
+    crn_progress_begin(&w.progress, "check", e->data_bytes);
+    rc = crn_version_open(&cli->store, name, e->version, &v, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_version_load_all(v, cli->ei);
+    for (f = 0; rc == CAIRN_OK && f < crn_version_manifest(v)->nfiles; f++) {
+        w.seen = 0;
+        rc = crn_version_check_file(v, f, &ev, cli->ei);
+    }
+    crn_progress_end(&w.progress);
+    crn_version_close(v);
+    if (rc != CAIRN_OK)
+        (void)snprintf(why, size, "%s", w.bad[0] != '\0' ? w.bad : cli->info.msg);
+    crn_err_clear(cli->ei);
+    return rc == CAIRN_OK;
+}
+
+enum verdict { TAKEN, PASSED_OVER, OLDER, TOO_NEW };
+
+static enum verdict judge(struct cli *cli, const char *name, const struct crn_version_entry *e,
+                          int is_quick, char *why, size_t size)
+{
+    if (e->state != CRN_VERSION_OK) {
+        (void)snprintf(why, size, "%s: %s", crn_version_state_name(e->state), e->why);
+        return PASSED_OVER;
+    }
+    if (!is_quick && !is_good(cli, name, e, why, size))
+        return PASSED_OVER;
+    (void)snprintf(why, size,
+                   is_quick ? "committed and whole; checksums were not checked"
+                            : "committed, whole, all checksums are right");
+    return TAKEN;
+}
+
+static void report(struct cli *cli, const char *name, const struct crn_version_entry *e,
+                   enum verdict verdict, const char *why)
+{
+    static const char *const text[] = {"would be taken", "passed over", "older", "too new"};
+    static const char *const id[] = {"taken", "passed_over", "older", "too_new"};
+    char age[32];
+
+    if (cli->is_json) {
+        crn_json_object(&cli->json, NULL);
+        crn_json_i64(&cli->json, "version", e->version);
+        crn_json_str(&cli->json, "verdict", id[verdict]);
+        crn_json_str(&cli->json, "why", why);
+        crn_json_end_object(&cli->json);
+        return;
+    }
+    crn_age_text(e->created_ns, age, sizeof(age));
+    (void)printf("%s@%" PRId64, name, e->version);
+    if (e->created_ns != 0)
+        (void)printf(" (%s old)", age);
+    (void)printf(": %s%s%s\n", text[verdict], why[0] != '\0' ? ": " : "", why);
+}
+
+static int explain(struct cli *cli, const char *name, int64_t bound, int is_quick)
+{
+    struct crn_catalog c;
+    int64_t taken = -1;
+    size_t i;
+
+    if (crn_store_catalog(&cli->store, name, &c, cli->ei) != CAIRN_OK)
+        return crn_cli_fail(cli);
+    if (cli->is_json)
+        crn_json_array(crn_cli_json(cli), "versions");
+    for (i = c.n; i-- > 0;) {
+        const struct crn_version_entry *e = &c.v[i];
+        enum verdict verdict = OLDER;
+        char why[CRN_ERR_TEXT + 40] = "";
+
+        if (bound >= 0 && e->version > bound)
+            verdict = TOO_NEW;
+        else if (taken < 0)
+            verdict = judge(cli, name, e, is_quick, why, sizeof(why));
+        if (verdict == TAKEN)
+            taken = e->version;
+        report(cli, name, e, verdict, why);
+    }
+    crn_catalog_free(&c);
+    if (cli->is_json) {
+        crn_json_end_array(&cli->json);
+        if (taken >= 0)
+            crn_json_i64(&cli->json, "taken", taken);
+        else
+            crn_json_str(&cli->json, "taken", NULL);
+        return crn_cli_json_end(cli, taken >= 0 ? CLI_OK : CLI_PROBLEM);
+    }
+    if (taken < 0)
+        (void)printf("No version can be restored: a restart begins from the start.\n");
+    return crn_cli_end(cli, taken >= 0 ? CLI_OK : CLI_PROBLEM);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"not-newer-than", required_argument, NULL, 'n'}, {"quick", no_argument, NULL, 'q'}, {0}};
+    int64_t bound = -1;
+    int is_quick = 0;
+    int c;
+
+    while ((c = crn_cli_option(cli, argc, argv, "q", longs)) != -1) {
+        if (c == 'q')
+            is_quick = 1;
+        else if (c == '?' || crn_cli_number(cli, "version", optarg, &bound) != 0)
+            return CLI_USAGE;
+    }
+    if (argc - optind != 1)
+        return crn_cli_usage(cli, "one name is explained at a time");
+    if (crn_check_name("checkpoint name", argv[optind], cli->ei) != CAIRN_OK)
+        return crn_cli_fail(cli);
+    return explain(cli, argv[optind], bound, is_quick);
+}
+
+const struct cli_command crn_cmd_explain = {
+    .name = "explain",
+    .args = "[-q] [--not-newer-than VERSION] NAME",
+    .help = "Tells which version a restart would take now, and why not a newer one",
+    .needs_store = 1,
+    .run = run,
+    .options = "  --not-newer-than V  as if the program asked for nothing newer\n"
+               "  -q, --quick         trust the checksums\n",
+};

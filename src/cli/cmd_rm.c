@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn rm, pin, unpin: what changes a version's place in the world, one version at a time. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+
+struct change {
+    const char *done; /* past tense, for the report */
+    cairn_err (*apply)(const struct crn_store *st, const char *name, int64_t version,
+                       struct crn_errinfo *ei);
+};
+
+static cairn_err pin(const struct crn_store *st, const char *name, int64_t version,
+                     struct crn_errinfo *ei)
+{
+    return crn_store_pin(st, name, version, 1, ei);
+}
+
+static cairn_err unpin(const struct crn_store *st, const char *name, int64_t version,
+                       struct crn_errinfo *ei)
+{
+    return crn_store_pin(st, name, version, 0, ei);
+}
+
+static int change_one(struct cli *cli, const char *text, const struct change *change)
+{
+    struct cli_target t;
+    cairn_err rc;
+
+    rc = crn_cli_target(text, &t, cli->ei);
+    if (rc == CAIRN_OK && t.version < 0) /* never guess which one to change */
+        rc = crn_fail(cli->ei, CAIRN_EINVAL, 0, "'%s' names no version: write %s@12", text, t.name);
+    if (rc == CAIRN_OK)
+        rc = change->apply(&cli->store, t.name, t.version, cli->ei);
+    if (rc != CAIRN_OK)
+        return crn_cli_fail(cli);
+    if (cli->is_json) {
+        crn_json_object(&cli->json, NULL);
+        crn_json_str(&cli->json, "name", t.name);
+        crn_json_i64(&cli->json, "version", t.version);
+        crn_json_end_object(&cli->json);
+    } else {
+        (void)printf("%s %s@%" PRId64 "\n", change->done, t.name, t.version);
+    }
+    return CLI_OK;
+}
+
+static int change_all(struct cli *cli, int argc, char **argv, const struct change *change)
+{
+    int status = CLI_OK;
+    int i;
+
+    if (crn_cli_option(cli, argc, argv, "", NULL) != -1)
+        return CLI_USAGE;
+    if (optind == argc)
+        return crn_cli_usage(cli, "which version?");
+    if (cli->is_json)
+        crn_json_array(crn_cli_json(cli), change->done);
+    for (i = optind; i < argc; i++)
+        if (change_one(cli, argv[i], change) != CLI_OK)
+            status = CLI_PROBLEM;
+    if (cli->is_json) {
+        crn_json_end_array(&cli->json);
+        return crn_cli_json_end(cli, status);
+    }
+    return crn_cli_end(cli, status);
+}
+
+static int run_rm(struct cli *cli, int argc, char **argv)
+{
+    static const struct change change = {"removed", crn_store_remove};
+
+    return change_all(cli, argc, argv, &change);
+}
+
+static int run_pin(struct cli *cli, int argc, char **argv)
+{
+    static const struct change change = {"pinned", pin};
+
+    return change_all(cli, argc, argv, &change);
+}
+
+static int run_unpin(struct cli *cli, int argc, char **argv)
+{
+    static const struct change change = {"unpinned", unpin};
+
+    return change_all(cli, argc, argv, &change);
+}
+
+const struct cli_command crn_cmd_rm = {
+    .name = "rm",
+    .args = "NAME@VERSION...",
+    .help = "Removes versions; pinned ones are refused",
+    .needs_store = 1,
+    .run = run_rm,
+};
+const struct cli_command crn_cmd_pin = {
+    .name = "pin",
+    .args = "NAME@VERSION...",
+    .help = "Protects versions from retention and rm",
+    .needs_store = 1,
+    .run = run_pin,
+};
+const struct cli_command crn_cmd_unpin = {
+    .name = "unpin",
+    .args = "NAME@VERSION...",
+    .help = "Takes the protection away",
+    .needs_store = 1,
+    .run = run_unpin,
+};

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn show: what a version holds. Regions are summed up over the ranks; --ranks tells each. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/items.h"
+
+/* One region name over all ranks. */
+struct group {
+    const struct cli_item *item;
+    size_t n;
+    uint64_t min, max, total;
+    int same_shape;
+};
+
+static struct group sum_up(const struct cli_items *items, size_t first)
+{
+    struct group g = {.item = &items->item[first], .min = UINT64_MAX, .same_shape = 1};
+    const struct crn_region *head = g.item->region;
+    size_t i;
+
+    g.n = crn_items_group(items, first);
+    for (i = 0; i < g.n; i++) {
+        const struct crn_region *r = g.item[i].region;
+
+        g.total += r->bytes;
+        g.min = r->bytes < g.min ? r->bytes : g.min;
+        g.max = r->bytes > g.max ? r->bytes : g.max;
+        if (r->ndims != head->ndims || memcmp(r->dims, head->dims, sizeof(r->dims)) != 0)
+            g.same_shape = 0;
+    }
+    return g;
+}
+
+static void shape_of(const struct group *g, char *buf, size_t size)
+{
+    const struct crn_region *r = g->item->region;
+    char dims[200];
+
+    if (r->kind == CRN_REGION_FILE) {
+        (void)snprintf(buf, size, "-");
+    } else if (r->is_global) {
+        crn_shape_text(r->global_dims, r->ndims, dims, sizeof(dims));
+        (void)snprintf(buf, size, "%s, global", dims);
+    } else if (g->same_shape) {
+        crn_shape_text(r->dims, r->ndims, buf, size);
+    } else {
+        (void)snprintf(buf, size, "varies");
+    }
+}
+
+static const char *kind_of(const struct crn_region *r)
+{
+    return r->kind == CRN_REGION_FILE ? "file" : crn_type_name(r->type);
+}
+
+static void print_regions(const struct cli_items *items)
+{
+    struct cli_table t;
+    char text[256], max[32];
+    size_t i;
+
+    crn_table_begin(&t, "lllrrr");
+    for (i = 0; i < 6; i++)
+        crn_table_add(&t, "%s",
+                      (const char *[]){"REGION", "TYPE", "SHAPE", "RANKS", "PER RANK", "TOTAL"}[i]);
+    for (i = 0; i < items->n; i += crn_items_group(items, i)) {
+        struct group g = sum_up(items, i);
+
+        crn_table_add(&t, "%s", g.item->region->name);
+        crn_table_add(&t, "%s", kind_of(g.item->region));
+        shape_of(&g, text, sizeof(text));
+        crn_table_add(&t, "%s", text);
+        crn_table_add(&t, "%zu", g.n);
+        crn_human_bytes(g.min, text, sizeof(text));
+        crn_human_bytes(g.max, max, sizeof(max));
+        crn_table_add(&t, g.min == g.max ? "%s" : "%s to %s", text, max);
+        crn_human_bytes(g.total, text, sizeof(text));
+        crn_table_add(&t, "%s", text);
+    }
+    crn_table_print(&t);
+}
+
+static void print_ranks(const struct crn_manifest *m, const struct cli_items *items, int64_t only)
+{
+    struct cli_table t;
+    char text[256];
+    size_t i;
+
+    crn_table_begin(&t, "lrllrlr");
+    for (i = 0; i < 7; i++)
+        crn_table_add(
+            &t, "%s",
+            (const char *[]){"REGION", "RANK", "SHAPE", "PLACE", "BYTES", "FILE", "OFFSET"}[i]);
+    for (i = 0; i < items->n; i++) {
+        const struct cli_item *item = &items->item[i];
+        const struct crn_region *r = item->region;
+
+        if (only >= 0 && item->rank != (uint64_t)only)
+            continue;
+        crn_table_add(&t, "%s", r->name);
+        crn_table_add(&t, "%" PRIu32, item->rank);
+        crn_shape_text(r->dims, r->ndims, text, sizeof(text));
+        crn_table_add(&t, "%s", text);
+        crn_shape_text(r->offset, r->ndims, text, sizeof(text));
+        crn_table_add(&t, "%s", r->is_global ? text : "-");
+        crn_table_add(&t, "%" PRIu64, r->bytes);
+        crn_table_add(&t, "%s", m->files[item->file_no].name);
+        crn_table_add(&t, "%" PRIu64, item->file_offset);
+    }
+    crn_table_print(&t);
+}
+
+static void print_files(const struct crn_manifest *m)
+{
+    struct cli_table t;
+    char size[32];
+    uint32_t f, r;
+
+    crn_table_begin(&t, "lrl");
+    crn_table_add(&t, "FILE");
+    crn_table_add(&t, "SIZE");
+    crn_table_add(&t, "RANKS");
+    for (f = 0; f < m->nfiles; f++) {
+        char ranks[200] = "";
+        size_t used = 0;
+
+        for (r = 0; r < m->files[f].nranges && used < sizeof(ranks); r++) {
+            const struct crn_rank_range *range = &m->files[f].ranges[r];
+
+            used +=
+                (size_t)snprintf(ranks + used, sizeof(ranks) - used,
+                                 range->count > 1 ? "%s%" PRIu32 "-%" PRIu32 : "%s%" PRIu32,
+                                 r > 0 ? "," : "", range->first, range->first + range->count - 1);
+        }
+        crn_human_bytes(m->files[f].bytes, size, sizeof(size));
+        crn_table_add(&t, "%s", m->files[f].name);
+        crn_table_add(&t, "%s", size);
+        crn_table_add(&t, "%s", ranks);
+    }
+    crn_table_print(&t);
+}
+
+static void print_head(const struct crn_manifest *m)
+{
+    char age[32], date[32], later[32], size[32], run[CRN_RUN_HEX];
+
+    crn_age_text(m->created_ns, age, sizeof(age));
+    crn_date_text(m->created_ns, date, sizeof(date));
+    crn_human_time(((double)m->committed_ns - (double)m->created_ns) * 1e-9, later, sizeof(later));
+    crn_human_bytes(m->data_bytes, size, sizeof(size));
+    crn_run_hex(m->id.run, run);
+    (void)printf("%s@%" PRId64 ": %s of %" PRIu32 " ranks on %" PRIu32 " nodes in %" PRIu32
+                 " files\n",
+                 m->name, m->version, size, m->ranks, m->nodes, m->nfiles);
+    (void)printf("taken %s (%s ago), committed %s later\n", date, age, later);
+    (void)printf("job %s, run %s, checkpoint %" PRIu64 " of it\n\n",
+                 m->job[0] != '\0' ? m->job : "-", run, m->id.seq);
+}
+
+/* JSON. ------------------------------------------------------------------------------------------- */
+
+static void json_dims(struct crn_json *j, const char *key, const uint64_t *dims, unsigned n)
+{
+    unsigned i;
+
+    crn_json_array(j, key);
+    for (i = 0; i < n; i++)
+        crn_json_u64(j, NULL, dims[i]);
+    crn_json_end_array(j);
+}
+
+static void json_item(struct crn_json *j, const struct crn_manifest *m, const struct cli_item *item)
+{
+    const struct crn_region *r = item->region;
+
+    crn_json_object(j, NULL);
+    crn_json_str(j, "region", r->name);
+    crn_json_u64(j, "rank", item->rank);
+    crn_json_str(j, "kind", r->kind == CRN_REGION_FILE ? "file" : "memory");
+    crn_json_str(j, "type", crn_type_name(r->type));
+    json_dims(j, "dims", r->dims, r->ndims);
+    if (r->is_global) {
+        json_dims(j, "global_dims", r->global_dims, r->ndims);
+        json_dims(j, "offset", r->offset, r->ndims);
+    }
+    crn_json_u64(j, "bytes", r->bytes);
+    crn_json_str(j, "file", m->files[item->file_no].name);
+    crn_json_u64(j, "file_offset", item->file_offset);
+    crn_json_end_object(j);
+}
+
+static int print_json(struct cli *cli, const struct crn_manifest *m, const struct cli_items *items,
+                      int64_t only)
+{
+    struct crn_json *j = crn_cli_json(cli);
+    char run[CRN_RUN_HEX];
+    uint32_t f;
+    size_t i;
+
+    crn_run_hex(m->id.run, run);
+    crn_json_str(j, "name", m->name);
+    crn_json_i64(j, "version", m->version);
+    crn_json_str(j, "job", m->job);
+    crn_json_str(j, "run", run);
+    crn_json_u64(j, "seq", m->id.seq);
+    crn_json_u64(j, "created_ns", m->created_ns);
+    crn_json_u64(j, "committed_ns", m->committed_ns);
+    crn_json_u64(j, "ranks", m->ranks);
+    crn_json_u64(j, "nodes", m->nodes);
+    crn_json_u64(j, "bytes", m->data_bytes);
+    crn_json_array(j, "files");
+    for (f = 0; f < m->nfiles; f++) {
+        crn_json_object(j, NULL);
+        crn_json_str(j, "name", m->files[f].name);
+        crn_json_u64(j, "bytes", m->files[f].bytes);
+        crn_json_end_object(j);
+    }
+    crn_json_end_array(j);
+    crn_json_array(j, "regions");
+    for (i = 0; i < items->n; i++)
+        if (only < 0 || items->item[i].rank == (uint64_t)only)
+            json_item(j, m, &items->item[i]);
+    crn_json_end_array(j);
+    return crn_cli_json_end(cli, CLI_OK);
+}
+
+/* The command. ------------------------------------------------------------------------------------ */
+
+static int show(struct cli *cli, const struct cli_target *t, int ranks, int64_t only)
+{
+    struct crn_version *v = NULL;
+    struct cli_items items = {0};
+    const struct crn_manifest *m;
+    int status = CLI_OK;
+    cairn_err rc;
+
+    rc = crn_version_open(&cli->store, t->name, t->version, &v, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_items_load(v, &items, cli->ei);
+    if (rc != CAIRN_OK) {
+        crn_version_close(v);
+        return crn_cli_fail(cli);
+    }
+    m = crn_version_manifest(v);
+    if (cli->is_json) {
+        status = print_json(cli, m, &items, only);
+    } else {
+        print_head(m);
+        if (ranks) {
+            print_ranks(m, &items, only);
+        } else {
+            print_regions(&items);
+            (void)printf("\n");
+            print_files(m);
+        }
+        status = crn_cli_end(cli, status);
+    }
+    crn_items_free(&items);
+    crn_version_close(v);
+    return status;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"ranks", no_argument, NULL, 'a'}, {"rank", required_argument, NULL, 'r'}, {0}};
+    struct cli_target t;
+    int64_t only = -1;
+    int ranks = 0;
+    int c;
+
+    while ((c = crn_cli_option(cli, argc, argv, "r:", longs)) != -1) {
+        if (c == '?' || (c == 'r' && crn_cli_number(cli, "rank", optarg, &only) != 0))
+            return CLI_USAGE;
+        ranks = 1;
+    }
+    if (argc - optind != 1)
+        return crn_cli_usage(cli, "one checkpoint is shown at a time");
+    if (crn_cli_pick(&cli->store, argv[optind], &t, cli->ei) != CAIRN_OK)
+        return crn_cli_fail(cli);
+    return show(cli, &t, ranks, only);
+}
+
+const struct cli_command crn_cmd_show = {
+    .name = "show",
+    .args = "[--ranks | -r RANK] NAME[@VERSION]",
+    .help = "Shows the regions of a version: type, shape, sizes and where they lie",
+    .needs_store = 1,
+    .run = run,
+    .options = "  --ranks           each rank's regions, with file and offset\n"
+               "  -r, --rank RANK   those of one rank\n",
+};

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn verify: reads every byte and checks every checksum, several files at a time. Names what is
+ * damaged by version, rank and region. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread.h"
+
+#define MAX_THREADS 64
+
+struct bad_place {
+    uint32_t rank;
+    char region[CAIRN_MAX_NAME];
+    char text[200];
+};
+
+/* One version being verified; the workers take file after file. */
+struct check {
+    struct crn_version *v;
+    uint32_t nfiles;
+    unsigned char *skip; /* by file: its index is bad */
+    atomic_uint next_file;
+    struct cli_progress *progress;
+    struct crn_mutex mu;
+    struct bad_place *bad; /* CRN_GUARDED_BY(mu), as all below */
+    size_t nbad, cap;
+    int failed; /* damage was found, listed or not */
+};
+
+struct totals {
+    int threads;
+    uint64_t versions, damaged, bytes;
+};
+
+/* A worker's view of the file in hand. */
+struct worker {
+    struct check *check;
+    uint64_t seen; /* of this file, for the progress */
+    int has_bad;
+};
+
+static void add_bad(struct check *c, uint32_t rank, const char *region, const char *text)
+{
+    crn_lock(&c->mu);
+    c->failed = 1;
+    if (c->nbad == c->cap) {
+        size_t cap = c->cap == 0 ? 16 : 2 * c->cap;
+        struct bad_place *grown = realloc(c->bad, cap * sizeof(*grown));
+
+        if (grown != NULL) {
+            c->bad = grown;
+            c->cap = cap;
+        }
+    }
+    if (c->nbad < c->cap) {
+        struct bad_place *b = &c->bad[c->nbad++];
+
+        b->rank = rank;
+        (void)snprintf(b->region, sizeof(b->region), "%s", region != NULL ? region : "");
+        (void)snprintf(b->text, sizeof(b->text), "%s", text);
+    }
+    crn_unlock(&c->mu);
+}
+
+static void on_bad(void *arg, uint32_t rank, const char *region, const char *text)
+{
+    struct worker *w = arg;
+
+    w->has_bad = 1;
+    add_bad(w->check, rank, region, text);
+}
+
+static void on_progress(void *arg, uint64_t bytes)
+{
+    struct worker *w = arg;
+
+    crn_progress_add(w->check->progress, bytes - w->seen);
+    w->seen = bytes;
+}
+
+static void *work(void *arg)
+{
+    struct check *c = arg;
+    uint32_t f;
+
+    while ((f = atomic_fetch_add(&c->next_file, 1)) < c->nfiles) {
+        struct worker w = {.check = c};
+        struct crn_check_events ev = {.bad = on_bad, .progress = on_progress, .arg = &w};
+        struct crn_errinfo ei = {0};
+
+        if (!c->skip[f] && crn_version_check_file(c->v, f, &ev, &ei) != CAIRN_OK && !w.has_bad)
+            add_bad(c, UINT32_MAX, NULL, ei.msg);
+    }
+    return NULL;
+}
+
+static void run_workers(struct check *c, int threads)
+{
+    pthread_t thread[MAX_THREADS];
+    int n = 0;
+
+    while (n + 1 < threads && n < (int)c->nfiles - 1 &&
+           crn_thread_start(&thread[n], "cairn-verify", work, c, NULL) == CAIRN_OK)
+        n++;
+    (void)work(c);
+    while (n > 0)
+        (void)pthread_join(thread[--n], NULL);
+}
+
+/* Indexes first: they are read by one thread, and one that is bad hides its file from the rest. */
+static void check_version(struct check *c, int threads)
+{
+    struct crn_errinfo ei = {0};
+    const struct crn_index *x;
+    uint32_t f;
+
+    c->nfiles = crn_version_manifest(c->v)->nfiles;
+    c->skip = calloc(c->nfiles + 1, 1);
+    if (c->skip == NULL) {
+        add_bad(c, UINT32_MAX, NULL, "out of memory");
+        return;
+    }
+    for (f = 0; f < c->nfiles; f++) {
+        crn_err_clear(&ei);
+        c->skip[f] = crn_version_index(c->v, f, &x, &ei) != CAIRN_OK;
+        if (c->skip[f])
+            add_bad(c, UINT32_MAX, NULL, ei.msg);
+    }
+    run_workers(c, threads);
+    free(c->skip);
+}
+
+static void report(struct cli *cli, const char *name, const struct crn_version_entry *e,
+                   const struct check *c)
+{
+    struct crn_json *j = &cli->json;
+    char size[32];
+    size_t i;
+
+    crn_human_bytes(e->data_bytes, size, sizeof(size));
+    if (!cli->is_json) {
+        (void)printf("%s@%" PRId64 ": %s (%s)\n", name, e->version, c->failed ? "DAMAGED" : "ok",
+                     size);
+        for (i = 0; i < c->nbad; i++)
+            if (c->bad[i].rank == UINT32_MAX)
+                (void)printf("  %s\n", c->bad[i].text);
+            else
+                (void)printf("  rank %" PRIu32 ", region '%s': %s\n", c->bad[i].rank,
+                             c->bad[i].region, c->bad[i].text);
+        return;
+    }
+    crn_json_object(j, NULL);
+    crn_json_str(j, "name", name);
+    crn_json_i64(j, "version", e->version);
+    crn_json_bool(j, "ok", !c->failed);
+    crn_json_u64(j, "bytes", e->data_bytes);
+    crn_json_array(j, "bad");
+    for (i = 0; i < c->nbad; i++) {
+        crn_json_object(j, NULL);
+        if (c->bad[i].rank != UINT32_MAX) {
+            crn_json_u64(j, "rank", c->bad[i].rank);
+            crn_json_str(j, "region", c->bad[i].region);
+        }
+        crn_json_str(j, "text", c->bad[i].text);
+        crn_json_end_object(j);
+    }
+    crn_json_end_array(j);
+    crn_json_end_object(j);
+}
+
+static int on_version(struct cli *cli, const char *name, const struct crn_version_entry *e,
+                      void *arg)
+{
+    struct totals *totals = arg;
+    struct cli_progress progress;
+    struct check c = {.progress = &progress};
+    int failed;
+
+    if (e->state == CRN_VERSION_PARTIAL) /* not there yet, or debris: nothing to verify */
+        return CLI_OK;
+    crn_mutex_init(&c.mu, CRN_RANK_LEAF);
+    crn_progress_begin(&progress, "verify", e->data_bytes);
+    if (crn_version_open(&cli->store, name, e->version, &c.v, cli->ei) == CAIRN_OK) {
+        check_version(&c, totals->threads);
+    } else {
+        add_bad(&c, UINT32_MAX, NULL, cli->info.msg);
+        crn_err_clear(cli->ei);
+    }
+    crn_progress_end(&progress);
+    report(cli, name, e, &c);
+    failed = c.failed;
+    totals->versions++;
+    totals->damaged += (uint64_t)failed;
+    totals->bytes += e->data_bytes;
+    crn_version_close(c.v);
+    crn_mutex_fini(&c.mu);
+    free(c.bad);
+    return failed ? CLI_PROBLEM : CLI_OK;
+}
+
+static int verify(struct cli *cli, int argc, char **argv, int threads)
+{
+    struct totals totals = {.threads = threads};
+    int status;
+
+    if (cli->is_json)
+        crn_json_array(crn_cli_json(cli), "versions");
+    status = crn_cli_each(cli, argc, argv, on_version, &totals);
+    if (cli->is_json) {
+        crn_json_end_array(&cli->json);
+        crn_json_u64(&cli->json, "damaged", totals.damaged);
+        return crn_cli_json_end(cli, status);
+    }
+    (void)printf("%" PRIu64 " versions, %" PRIu64 " damaged\n", totals.versions, totals.damaged);
+    return crn_cli_end(cli, status);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option longs[] = {{"jobs", required_argument, NULL, 'j'}, {0}};
+    int64_t threads = crn_cores();
+    int c;
+
+    while ((c = crn_cli_option(cli, argc, argv, "j:", longs)) != -1)
+        if (c == '?' || crn_cli_number(cli, "number of threads", optarg, &threads) != 0)
+            return CLI_USAGE;
+    if (threads < 1 || threads > MAX_THREADS)
+        threads = threads < 1 ? 1 : MAX_THREADS;
+    return verify(cli, argc - optind, argv + optind, (int)threads);
+}
+
+const struct cli_command crn_cmd_verify = {
+    .name = "verify",
+    .args = "[-j THREADS] [NAME[@VERSION]...]",
+    .help = "Reads everything and checks every checksum",
+    .needs_store = 1,
+    .run = run,
+    .options = "  -j, --jobs N      threads; default: one a core\n",
+};

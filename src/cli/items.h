@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The regions of all ranks of a version, as one list. */
+#ifndef CRN_CLI_ITEMS_H
+#define CRN_CLI_ITEMS_H
+
+#include "restart/version.h"
+
+struct cli_item {
+    const struct crn_region *region; /* owned by the version */
+    uint32_t rank;
+    uint32_t index; /* of the region in its shard */
+    uint32_t file_no;
+    uint64_t file_offset; /* of its first byte; 0 for an empty region */
+};
+struct cli_items {
+    struct cli_item *item; /* by region name, then rank */
+    size_t n;
+};
+
+/* Loads all indexes. The items live as long as the version. */
+CAIRN_CHECKED cairn_err crn_items_load(struct crn_version *v, struct cli_items *ret,
+                                       struct crn_errinfo *ei);
+void crn_items_free(struct cli_items *items);
+/* How many items from first on have its region name. */
+size_t crn_items_group(const struct cli_items *items, size_t first);
+/* First item of a region name; n if there is none. */
+size_t crn_items_find(const struct cli_items *items, const char *name);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The program `cairn`: finds the command, takes the options that all share, loads the configuration,
+ * opens the store and runs the command. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The whole list; a new command is one file and one line. */
+static const struct cli_command *const commands[] = {
+    &crn_cmd_ls,    &crn_cmd_show,    &crn_cmd_verify, &crn_cmd_extract, &crn_cmd_diff,
+    &crn_cmd_cp,    &crn_cmd_explain, &crn_cmd_pin,    &crn_cmd_unpin,   &crn_cmd_rm,
+    &crn_cmd_sweep, &crn_cmd_config,  &crn_cmd_doctor,
+};
+#define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static const char shared_options[] =
+    "  --dir DIR         the checkpoints' directory (key persistent, $CAIRN_PERSISTENT)\n"
+    "  -C, --config FILE configuration file ($CAIRN_CONFIG)\n"
+    "  --set KEY=VALUE   a configuration key\n"
+    "  --json            print JSON\n"
+    "  -h, --help        this text\n"
+    "  --version         version of Cairn\n";
+
+static void print_help(FILE *out)
+{
+    size_t i;
+
+    (void)fprintf(out, "usage: cairn COMMAND [OPTION...] [ARGUMENT...]\n\n");
+    for (i = 0; i < NCOMMANDS; i++)
+        (void)fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->help);
+    (void)fprintf(out,
+                  "\nOptions of all commands:\n%s\n"
+                  "Exit status: 0 fine, 1 a problem was found, 2 wrong usage.\n",
+                  shared_options);
+}
+
+static void print_command_help(const struct cli_command *c)
+{
+    (void)printf("usage: cairn %s %s\n%s.\n\n%s%s%s", c->name, c->args, c->help,
+                 c->options != NULL ? "Options:\n" : "", c->options != NULL ? c->options : "",
+                 c->options != NULL ? "\n" : "");
+    (void)printf("Options of all commands:\n%s", shared_options);
+}
+
+static const struct cli_command *find_command(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < NCOMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+enum {
+    SHARED_NONE,
+    SHARED_DIR,
+    SHARED_CONFIG,
+    SHARED_SET,
+    SHARED_JSON,
+    SHARED_HELP,
+    SHARED_VERSION
+};
+
+/* Is arg an option that all share? *ret_value points behind '=' or is NULL. */
+static int shared_option(const char *arg, const char **ret_value)
+{
+    static const struct {
+        const char *text;
+        int id, has_value;
+    } known[] = {
+        {"--dir", SHARED_DIR, 1},       {"-C", SHARED_CONFIG, 1},
+        {"--config", SHARED_CONFIG, 1}, {"--set", SHARED_SET, 1},
+        {"--json", SHARED_JSON, 0},     {"-h", SHARED_HELP, 0},
+        {"--help", SHARED_HELP, 0},     {"--version", SHARED_VERSION, 0},
+    };
+    size_t i;
+
+    *ret_value = NULL;
+    for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        size_t n = strlen(known[i].text);
+
+        if (strcmp(arg, known[i].text) == 0)
+            return known[i].id;
+        if (known[i].has_value && n > 2 && strncmp(arg, known[i].text, n) == 0 && arg[n] == '=') {
+            *ret_value = arg + n + 1;
+            return known[i].id;
+        }
+    }
+    return SHARED_NONE;
+}
+
+static int add_setting(struct cli *cli, int id, const char *value)
+{
+    char *text = NULL;
+
+    if (cli->nsettings + 1 >= sizeof(cli->settings) / sizeof(cli->settings[0]))
+        return crn_cli_usage(cli, "too many settings");
+    if (asprintf(&text, "%s%s", id == SHARED_DIR ? "persistent=" : "", value) < 0)
+        return CLI_PROBLEM;
+    cli->settings[cli->nsettings++] = text;
+    return CLI_OK;
+}
+
+struct flags {
+    int help, version;
+};
+
+static int take_shared(struct cli *cli, int id, const char *value, struct flags *flags)
+{
+    switch (id) {
+    case SHARED_HELP:
+        flags->help = 1;
+        return CLI_OK;
+    case SHARED_VERSION:
+        flags->version = 1;
+        return CLI_OK;
+    case SHARED_JSON:
+        cli->is_json = 1;
+        return CLI_OK;
+    case SHARED_CONFIG:
+        cli->config_file = value;
+        return CLI_OK;
+    default:
+        return add_setting(cli, id, value);
+    }
+}
+
+/* Takes the shared options out of argv, wherever they stand before "--". */
+static int strip_shared(struct cli *cli, int *argc, char **argv, struct flags *flags)
+{
+    int kept = 1;
+    int i;
+    int status = CLI_OK;
+
+    for (i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *value;
+        int id = shared_option(argv[i], &value);
+
+        if (id == SHARED_NONE) {
+            argv[kept++] = argv[i];
+            continue;
+        }
+        if (value == NULL && id <= SHARED_SET) {
+            if (i + 1 == *argc)
+                return crn_cli_usage(cli, "%s needs a value", argv[i]);
+            value = argv[++i];
+        }
+        status = take_shared(cli, id, value, flags);
+        if (status != CLI_OK)
+            return status;
+    }
+    for (; i < *argc; i++)
+        argv[kept++] = argv[i];
+    argv[kept] = NULL;
+    *argc = kept;
+    return CLI_OK;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    cairn_err rc;
+    int status;
+
+    rc = crn_config_load(&cli->cfg, cli->config_file, cli->settings, cli->ei);
+    if (rc != CAIRN_OK)
+        return crn_cli_fail(cli);
+    if (cli->command->needs_store)
+        rc = crn_store_open(crn_fs_default(), cli->cfg.persistent, 0, &cli->store, cli->ei);
+    if (rc != CAIRN_OK) {
+        status = crn_cli_fail(cli);
+        if (rc == CAIRN_ENOENT)
+            (void)fprintf(stderr, "Name the directory with --dir DIR or CAIRN_PERSISTENT.\n");
+    } else {
+        status = cli->command->run(cli, argc, argv);
+        if (cli->command->needs_store)
+            crn_store_close(&cli->store);
+    }
+    crn_config_fini(&cli->cfg);
+    return status;
+}
+
+static int dispatch(struct cli *cli, int argc, char **argv)
+{
+    struct flags flags = {0};
+    int status;
+
+    if (argc > 1 && argv[1][0] != '-')
+        cli->command = find_command(argv[1]);
+    status = strip_shared(cli, &argc, argv, &flags);
+    if (status != CLI_OK)
+        return status;
+    if (flags.version) {
+        (void)printf("cairn %s\n", CAIRN_VERSION);
+        return crn_cli_end(cli, CLI_OK);
+    }
+    if (argc > 1)
+        cli->command = find_command(argv[1]);
+    if (cli->command == NULL) {
+        if (flags.help || (argc > 1 && strcmp(argv[1], "help") == 0)) {
+            print_help(stdout);
+            return crn_cli_end(cli, CLI_OK);
+        }
+        if (argc > 1)
+            (void)fprintf(stderr, "cairn: '%s' is no command\n", argv[1]);
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    if (flags.help) {
+        print_command_help(cli->command);
+        return crn_cli_end(cli, CLI_OK);
+    }
+    return run(cli, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = {0};
+    int status;
+    size_t i;
+
+    cli.ei = &cli.info;
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, said by crn_cli_end */
+    status = dispatch(&cli, argc, argv);
+    for (i = 0; i < cli.nsettings; i++)
+        free((char *)cli.settings[i]);
+    return status;
+}
