@@ -148,7 +148,7 @@ CAIRN_CHECKED cairn_err crn_region_check(struct crn_region *r, struct crn_errinf
 /* Index of a region in a shard; -1 if there is none. Memory and files have names of their own. */
 int64_t crn_shard_find(const struct crn_shard *s, enum crn_region_kind kind, const char *name);
 
-/* Names in a store. A checkpoint name is [A-Za-z0-9_.-]+ and does not begin with '.'. */
+/* Names in a store. A checkpoint name is what crn_check_name takes. */
 int crn_name_is_valid(const char *name);
 /* "data-0003", or "data-0003.2" for the third attempt. Parsing takes what making gives, nothing
  * else: 0, or -1. */

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
+
 int crn_name_is_valid(const char *name)
 {
-    static const char allowed[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-    size_t n = strnlen(name, CAIRN_MAX_NAME);
-
-    return n > 0 && n < CAIRN_MAX_NAME && name[0] != '.' && strspn(name, allowed) == n;
+    /* Encoders hand over fields that may lack their final 0. */
+    return strnlen(name, CAIRN_MAX_NAME) < CAIRN_MAX_NAME &&
+           crn_check_name("name", name, NULL) == CAIRN_OK;
 }
 
 void crn_data_name(uint32_t file_no, uint32_t attempt, char ret[CRN_FILE_NAME])

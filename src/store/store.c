@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
+
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 
 struct crn_where crn_where(const struct crn_store *st, const char *name, int64_t version,
@@ -89,20 +91,10 @@ void crn_store_close(struct crn_store *st)
     st->dfd = -1;
 }
 
-static cairn_err check_name(const char *name, struct crn_errinfo *ei)
-{
-    if (!crn_name_is_valid(name))
-        return crn_fail(ei, CAIRN_EINVAL, 0,
-                        "'%.140s' is no checkpoint name: take up to 127 of A-Z a-z 0-9 _ . - and "
-                        "do not begin with '.'",
-                        name);
-    return CAIRN_OK;
-}
-
 cairn_err crn_store_name_dir(const struct crn_store *st, const char *name, int *ret_dfd,
                              struct crn_errinfo *ei)
 {
-    cairn_err rc = check_name(name, ei);
+    cairn_err rc = crn_check_name("checkpoint name", name, ei);
     int fd;
 
     if (rc != CAIRN_OK)
@@ -121,7 +113,7 @@ cairn_err crn_store_make_name(const struct crn_store *st, const char *name, int 
 {
     const struct crn_fs *fs = st->fs;
     struct stat sb;
-    cairn_err rc = check_name(name, ei);
+    cairn_err rc = crn_check_name("checkpoint name", name, ei);
     int dfd;
     int fd;
 

@@ -4,6 +4,7 @@
 #ifndef CRN_STORE_TEST_VERSION_H
 #define CRN_STORE_TEST_VERSION_H
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "store/store.h"
@@ -41,8 +42,7 @@ static inline struct crn_region tv_region(const struct tv *t, uint32_t rank, uin
         r.global_dims[0] = (uint64_t)t->ranks * TV_ROWS;
         r.offset[0] = (uint64_t)rank * TV_ROWS;
     }
-    if (crn_region_check(&r, NULL) != CAIRN_OK)
-        abort();
+    r.bytes = r.dims[0] * (region == 0 ? TV_COLS * sizeof(uint32_t) : 1);
     return r;
 }
 
@@ -58,8 +58,7 @@ static inline uint64_t tv_content(const struct tv *t, uint32_t rank, uint32_t re
     struct crn_region r = tv_region(t, rank, region);
     uint64_t i;
 
-    if (r.bytes > 256)
-        abort();
+    assert(r.bytes <= 256);
     for (i = 0; i < r.bytes; i++)
         buf[i] = (unsigned char)(t->seed * 7 + rank * 31 + region * 101 + i * 3);
     for (i = 0; region == 0 && i < TV_ROWS * TV_COLS; i++) {
@@ -179,8 +178,7 @@ static inline void tv_manifest(const struct tv *t, struct crn_manifest *m)
     m->nodes = t->files;
     m->nfiles = t->files;
     m->files = calloc(t->files, sizeof(*m->files));
-    if (m->files == NULL)
-        abort();
+    assert(m->files != NULL);
 }
 
 /* Writes and publishes; on failure discards what is not committed, as a flush does. */
