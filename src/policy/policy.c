@@ -5,10 +5,8 @@
 #include <string.h>
 
 static const struct crn_policy *const builtin[] = {
-    &crn_policy_oblivious,
-    &crn_policy_ordered,
-    &crn_policy_ordered_nb,
-    &crn_policy_least_waste,
+    &crn_policy_oblivious,   &crn_policy_ordered,    &crn_policy_ordered_nb,
+    &crn_policy_least_waste, &crn_policy_delay_cost,
 };
 
 const char *crn_io_kind_name(enum crn_io_kind kind)

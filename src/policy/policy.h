@@ -66,6 +66,7 @@ extern const struct crn_policy crn_policy_oblivious;
 extern const struct crn_policy crn_policy_ordered;
 extern const struct crn_policy crn_policy_ordered_nb;
 extern const struct crn_policy crn_policy_least_waste;
+extern const struct crn_policy crn_policy_delay_cost;
 
 /* For the policies' files: failures per second and node; 0 where nodes do not fail. */
 static inline double crn_io_failure_rate(const struct crn_io_request *r)

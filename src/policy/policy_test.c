@@ -147,6 +147,35 @@ static void test_first_come_first_served(void **state)
     assert_true(crn_policy_pick(&crn_policy_ordered, &q, scratch) == CRN_PICK_NONE);
 }
 
+/* q / v for who stands still, q^2 (d - P) / mu / v for who waits to checkpoint. */
+static void test_delay_cost(void **state)
+{
+    struct crn_io_request r[4] = {
+        request(CRN_IO_RECOVERY, 1000, 2000, 7, 1),
+        request(CRN_IO_CHECKPOINT, 2000, 1000, 17000, 2),
+        request(CRN_IO_CHECKPOINT, 2000, 1000, 9000, 3),
+        request(CRN_IO_CHECKPOINT, 500, 100, 20000, 4),
+    };
+    struct crn_io_queue q = {.now_s = 0, .req = r, .n = 4};
+    const size_t want[4] = {0, 1, 3, 2};
+    double score[4];
+    size_t order[4];
+    size_t i;
+
+    (void)state;
+    for (i = 1; i < 4; i++)
+        r[i].period_s = 10000;
+    crn_policy_order(&crn_policy_delay_cost, &q, score, order);
+    assert_true(fabs(score[0] + 0.5) < 1e-12);
+    assert_true(fabs(score[1] + 2000.0 * 2000 * 7000 / MU / 1000) < 1e-9);
+    assert_true(score[2] > 0); /* not yet due */
+    assert_memory_equal(order, want, sizeof(want));
+    r[1].last_checkpoint_s = -25000; /* patience ends: before the one that stands still */
+    assert_int_equal(crn_policy_pick(&crn_policy_delay_cost, &q, score), 1);
+    r[0].duration_s = 0; /* a size that nobody told must not harm */
+    assert_int_equal(crn_policy_pick(&crn_policy_delay_cost, &q, score), 0);
+}
+
 static void test_find(void **state)
 {
     size_t n, i;
@@ -166,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_least_waste_sums),
         cmocka_unit_test(test_order_is_sorted_and_whole),
         cmocka_unit_test(test_first_come_first_served),
+        cmocka_unit_test(test_delay_cost),
         cmocka_unit_test(test_find),
     };
 

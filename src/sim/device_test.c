@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The file system: two requests together end when arithmetic says. */
+#include "base/test.h"
+
+#include <math.h>
+#include "sim/device.h"
+
+static void ask(struct crn_device *d, uint32_t item, double nodes, double duration_s, double now_s)
+{
+    struct crn_io_request r = {.kind = CRN_IO_CHECKPOINT,
+                               .nodes = nodes,
+                               .duration_s = duration_s,
+                               .since_s = now_s,
+                               .node_mtbf_s = 1e6};
+
+    crn_device_ask(d, item, &r);
+    while (crn_device_start(d, now_s) != CRN_HEAP_OUT)
+        ;
+}
+
+/* Waits for the next end and says who and when. */
+static void ends(struct crn_device *d, uint32_t item, double at_s)
+{
+    double next_s = crn_device_next_s(d);
+
+    if (!(fabs(next_s - at_s) < 1e-9))
+        fail_msg("ends at %.12g, not %.12g", next_s, at_s);
+    assert_int_equal(crn_device_finish(d, next_s), item);
+    while (crn_device_start(d, next_s) != CRN_HEAP_OUT)
+        ;
+}
+
+static void test_oblivious(void **state)
+{
+    struct crn_device d;
+
+    (void)state;
+    assert_int_equal(crn_device_init(&d, &crn_policy_oblivious, 4), 0);
+    ask(&d, 0, 8, 10, 100); /* the same size: both take twice as long */
+    ask(&d, 1, 8, 10, 100);
+    ends(&d, 0, 120);
+    ends(&d, 1, 120);
+    ask(&d, 0, 1, 10, 200); /* a quarter and three quarters of the bandwidth */
+    ask(&d, 1, 3, 10, 200);
+    ends(&d, 1, 200 + 40.0 / 3);
+    ends(&d, 0, 220);
+    ask(&d, 0, 1, 10, 300); /* the second comes when half is done, the third leaves early */
+    ask(&d, 1, 1, 10, 305);
+    ask(&d, 2, 2, 10, 309);
+    crn_device_cancel(&d, 2, 313);
+    ends(&d, 0, 317);
+    ends(&d, 1, 322);
+    assert_true(isinf(crn_device_next_s(&d)) != 0);
+    crn_device_fini(&d);
+}
+
+static void test_ordered(void **state)
+{
+    struct crn_device d;
+
+    (void)state;
+    assert_int_equal(crn_device_init(&d, &crn_policy_ordered, 4), 0);
+    ask(&d, 1, 8, 10, 100);
+    ask(&d, 0, 8, 10, 100);
+    ends(&d, 1, 110);
+    ends(&d, 0, 120);
+    ask(&d, 2, 8, 10, 200); /* the holder goes: the next starts at that instant */
+    ask(&d, 1, 8, 10, 201);
+    ask(&d, 0, 8, 10, 202);
+    crn_device_cancel(&d, 1, 203); /* and one that waits */
+    crn_device_cancel(&d, 2, 204);
+    assert_int_equal(crn_device_start(&d, 204), 0);
+    ends(&d, 0, 214);
+    crn_device_fini(&d);
+}
+
+static void test_no_interference(void **state)
+{
+    struct crn_device d;
+
+    (void)state;
+    assert_int_equal(crn_device_init(&d, NULL, 2), 0);
+    ask(&d, 0, 8, 10, 100);
+    ask(&d, 1, 8, 7, 104);
+    ends(&d, 0, 110);
+    ends(&d, 1, 111);
+    crn_device_fini(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_oblivious),
+        cmocka_unit_test(test_ordered),
+        cmocka_unit_test(test_no_interference),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

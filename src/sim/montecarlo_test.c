@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Many simulations: reproducible whatever the threads, and the behaviour that section VI of the paper
+ * reports. Seeds are fixed, so that these are facts, not chances; margins are in standard errors of
+ * the paired differences. */
+#include "base/test.h"
+
+#include <math.h>
+#include "sim/montecarlo.h"
+
+#define RUNS     48
+#define MAX_RUNS 320 /* where the difference is small */
+
+static struct crn_platform cielo_paper(double gigabytes_per_s, double system_mtbf_h)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_platform p;
+
+    assert_ok(crn_platform_load("cielo-paper", &p, ei));
+    p.bandwidth = gigabytes_per_s * 1e9;
+    p.node_mtbf_s = system_mtbf_h * 3600 * p.nodes;
+    return p;
+}
+
+static struct crn_summary run_many(const struct crn_platform *p, const char *name, uint64_t runs,
+                                   double *ret_waste)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_montecarlo mc = {.runs = runs, .first_seed = 1, .model = crn_model_defaults};
+    struct crn_strategy s;
+    struct crn_summary sum;
+
+    assert_ok(crn_strategy_parse(name, &s, ei));
+    assert_ok(crn_montecarlo(p, &s, &mc, &sum, ret_waste, ei));
+    return sum;
+}
+
+static struct crn_summary run(const struct crn_platform *p, const char *name)
+{
+    return run_many(p, name, RUNS, NULL);
+}
+
+/* better wastes less than worse on the same seeds, by more than three standard errors. */
+static void less(const struct crn_platform *p, const char *better, const char *worse, uint64_t runs)
+{
+    double a[MAX_RUNS], b[MAX_RUNS];
+    struct crn_stats diff;
+    uint64_t i;
+
+    (void)run_many(p, better, runs, a);
+    (void)run_many(p, worse, runs, b);
+    for (i = 0; i < runs; i++)
+        b[i] -= a[i];
+    crn_stats_of(b, runs, &diff);
+    if (!(diff.mean > 3 * diff.stderr_mean))
+        fail_msg("%s against %s at %g GB/s: %g +- %g", better, worse, p->bandwidth / 1e9, diff.mean,
+                 diff.stderr_mean);
+}
+
+static void count_runs(void *arg, uint64_t runs)
+{
+    (void)__atomic_fetch_add((uint64_t *)arg, runs, __ATOMIC_RELAXED);
+}
+
+static void test_threads_do_not_matter(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_platform p = cielo_paper(60, 1);
+    struct crn_montecarlo mc = {.runs = 50, .first_seed = 9, .model = crn_model_defaults};
+    struct crn_summary one, many;
+    double waste_one[50], waste_many[50];
+    struct crn_strategy s;
+    uint64_t done = 0;
+
+    (void)state;
+    assert_ok(crn_strategy_parse("least-waste", &s, ei));
+    mc.model.days = 10;
+    mc.threads = 1;
+    assert_ok(crn_montecarlo(&p, &s, &mc, &one, waste_one, ei));
+    mc.threads = 4;
+    mc.progress = count_runs;
+    mc.progress_arg = &done;
+    assert_ok(crn_montecarlo(&p, &s, &mc, &many, waste_many, ei));
+    assert_int_equal(done, 50);
+    assert_memory_equal(waste_one, waste_many, sizeof(waste_one));
+    one.wall_s = many.wall_s = 0;
+    assert_memory_equal(&one, &many, sizeof(one));
+    mc.runs = 0;
+    assert_int_equal(crn_montecarlo(&p, &s, &mc, &many, NULL, NULL), CAIRN_EINVAL);
+}
+
+/* No strategy beats the exact bound. */
+static void test_bound(void **state)
+{
+    static const double bandwidth[] = {40, 80, 160};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        struct crn_platform p = cielo_paper(bandwidth[i], 1);
+        struct crn_job_class storage[CRN_PLATFORM_CLASSES];
+        struct crn_steady steady;
+        struct crn_bound bound;
+        const char *const *name;
+
+        crn_model_steady(&p, storage, &steady);
+        crn_bound_exact(&steady, NULL, &bound);
+        for (name = crn_strategy_names; *name != NULL; name++) {
+            struct crn_strategy s;
+            struct crn_summary sum;
+
+            assert_int_equal(crn_strategy_parse(*name, &s, NULL), CAIRN_OK);
+            if (s.is_async) /* another kind of checkpoint */
+                continue;
+            sum = run(&p, *name);
+            if (!(sum.waste.mean > bound.waste - 2 * sum.waste.stderr_mean))
+                fail_msg("%s wastes %g at %g GB/s, bound %g", *name, sum.waste.mean, bandwidth[i],
+                         bound.waste);
+        }
+    }
+}
+
+static void test_order_of_strategies(void **state)
+{
+    static const double bandwidth[] = {80, 120, 160};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        struct crn_platform p = cielo_paper(bandwidth[i], 1);
+
+        less(&p, "least-waste", "ordered-nb-daly", RUNS);
+        less(&p, "ordered-nb-daly", "ordered-daly", RUNS);
+        less(&p, "ordered-daly", "oblivious-daly", RUNS);
+    }
+}
+
+/* At 40 GB/s Least-Waste is not the best: first come, first served with longer periods beats it. The
+ * short requests of others always cost less, so that Silverton, the largest, hardly ever gets its
+ * turn. */
+static void test_least_waste_starves(void **state)
+{
+    struct crn_platform p = cielo_paper(40, 1);
+    struct crn_summary least = run(&p, "least-waste");
+    struct crn_summary fair = run(&p, "ordered-nb-daly");
+
+    (void)state;
+    less(&p, "ordered-nb-theorem1", "least-waste", RUNS);
+    assert_string_equal(least.cls[2].name, "Silverton");
+    assert_true(least.cls[2].waste > 0.85);
+    assert_true(fair.cls[2].waste < 0.75);
+}
+
+/* Ours: better than Least-Waste wherever bandwidth is scarce, and every class is better off than with
+ * first come, first served. */
+static void test_delay_cost(void **state)
+{
+    static const double bandwidth[] = {40, 60, 80, 100, 120};
+    size_t i, c;
+
+    (void)state;
+    for (i = 0; i < 5; i++) {
+        struct crn_platform p = cielo_paper(bandwidth[i], 1);
+        struct crn_summary ours = run(&p, "delay-cost");
+        struct crn_summary fair = run(&p, "ordered-nb-daly");
+
+        less(&p, "delay-cost", "least-waste", bandwidth[i] < 90 ? RUNS : MAX_RUNS);
+        for (c = 0; c < ours.nclasses; c++)
+            if (!(ours.cls[c].waste < fair.cls[c].waste))
+                fail_msg("%s at %g GB/s: %g, not below %g", ours.cls[c].name, bandwidth[i],
+                         ours.cls[c].waste, fair.cls[c].waste);
+    }
+}
+
+/* Figure 2, 160 GB/s: blocking with a fixed period stays above 40 %; who computes on while he waits
+ * comes near the bound; blocking with Daly's period lies between. */
+static void test_three_classes_of_figure_2(void **state)
+{
+    struct crn_platform low = cielo_paper(40, 1);
+    struct crn_platform high = cielo_paper(160, 1);
+
+    (void)state;
+    assert_true(run(&high, "oblivious-fixed").waste.mean > 0.4);
+    assert_true(run(&high, "ordered-fixed").waste.mean > 0.4);
+    assert_true(run(&high, "ordered-nb-daly").waste.mean < 0.2);
+    assert_true(run(&high, "ordered-nb-fixed").waste.mean < 0.2);
+    assert_true(run(&high, "least-waste").waste.mean < 0.2);
+    assert_true(run(&low, "oblivious-daly").waste.mean > 0.6);
+    assert_true(run(&low, "ordered-daly").waste.mean > 0.6);
+    assert_true(run(&high, "oblivious-daly").waste.mean < 0.32);
+    assert_true(run(&high, "ordered-daly").waste.mean < 0.32);
+}
+
+/* Figure 3, 40 GB/s: with rare failures blocking with a fixed period still wastes as much; blocking
+ * with Daly's period comes down from far above; the others are near the bound early. */
+static void test_three_classes_of_figure_3(void **state)
+{
+    struct crn_platform often = cielo_paper(40, 1);
+    struct crn_platform some = cielo_paper(40, 4);
+    struct crn_platform rare = cielo_paper(40, 24);
+
+    (void)state;
+    assert_true(run(&rare, "oblivious-fixed").waste.mean > 0.7);
+    assert_true(run(&rare, "ordered-fixed").waste.mean > 0.7);
+    assert_true(run(&often, "ordered-daly").waste.mean > 0.6);
+    assert_true(run(&rare, "ordered-daly").waste.mean < 0.12);
+    assert_true(run(&rare, "oblivious-daly").waste.mean < 0.12);
+    assert_true(run(&some, "ordered-nb-daly").waste.mean < 0.2);
+    assert_true(run(&some, "least-waste").waste.mean < 0.2);
+}
+
+static void test_least_bandwidth(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_montecarlo mc = {.runs = 16, .first_seed = 1, .model = crn_model_defaults};
+    struct crn_platform p = cielo_paper(10, 1);
+    struct crn_strategy s;
+    double bound, ours;
+
+    (void)state;
+    assert_ok(crn_strategy_parse("delay-cost", &s, ei));
+    assert_ok(crn_least_bandwidth(&p, NULL, 0.2, &mc, &bound, ei));
+    assert_ok(crn_least_bandwidth(&p, &s, 0.2, &mc, &ours, ei));
+    p.bandwidth = ours;
+    assert_ok(crn_least_bandwidth(&p, &s, 0.2, &mc, &bound, ei)); /* from above: the same */
+    assert_true(fabs(bound / ours - 1) < 0.02);
+    assert_true(ours > 80e9 && ours < 100e9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_order_of_strategies),
+        cmocka_unit_test(test_least_waste_starves),
+        cmocka_unit_test(test_delay_cost),
+        cmocka_unit_test(test_three_classes_of_figure_2),
+        cmocka_unit_test(test_three_classes_of_figure_3),
+        cmocka_unit_test(test_least_bandwidth),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

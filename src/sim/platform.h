@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A machine and its workload, from a small INI text; see share/platforms. */
+#ifndef CRN_PLATFORM_H
+#define CRN_PLATFORM_H
+
+#include <stddef.h>
+#include "base/err.h"
+
+#define CRN_PLATFORM_CLASSES 16
+
+struct crn_platform_class {
+    char name[32];
+    double share;  /* of the node-time, 0 .. 1 */
+    double nodes;  /* of one job */
+    double work_s; /* typical; a job draws between 1 - spread and 1 + spread of it */
+    double input_bytes, output_bytes, checkpoint_bytes; /* of one job */
+};
+
+struct crn_platform {
+    char name[48];
+    char about[160];
+    double nodes;
+    double bandwidth;   /* bytes per second, for all jobs together */
+    double node_mtbf_s; /* <= 0: nodes do not fail */
+    double spread;      /* of the work of a job; 0.2 unless told */
+    struct crn_platform_class cls[CRN_PLATFORM_CLASSES];
+    size_t nclasses;
+};
+
+/* Parses a text; what names the source in messages. Unknown keys and missing ones fail. */
+CAIRN_CHECKED cairn_err crn_platform_parse(const char *text, const char *what,
+                                           struct crn_platform *ret, struct crn_errinfo *ei);
+/* A shipped platform by its name, else a file. */
+CAIRN_CHECKED cairn_err crn_platform_load(const char *name_or_path, struct crn_platform *ret,
+                                          struct crn_errinfo *ei);
+
+/* The shipped texts, which are share/platforms/NAME.ini; name NULL at the end. */
+struct crn_platform_text {
+    const char *name;
+    const char *text;
+};
+extern const struct crn_platform_text crn_platform_texts[];
+
+/* "80 GB/s", "1.5TiB" -> bytes (per second); "2 h", "50 y" -> seconds. Units are needed, k is 1000
+ * and Ki is 1024. */
+CAIRN_CHECKED cairn_err crn_quantity_bytes(const char *text, double *ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_quantity_time(const char *text, double *ret_s, struct crn_errinfo *ei);
+
+#endif

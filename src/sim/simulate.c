@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of the jobs on a platform, event by event. Three clocks drive it: the timers of the jobs
+ * (a checkpoint is due, the work is done), the file system (a request ends) and the failures.
+ *
+ * What is decided here: a job that fails starts anew at once on the same nodes, from its last committed
+ * checkpoint, or from its input if there is none; a failure during a commit keeps nothing; when the
+ * holder of the token ends or fails, the next starts at that instant; work that is done while a
+ * checkpoint waits for the token is part of that checkpoint. Work lost is booked when it is lost. */
+#include "sim/simulate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include "sim/device.h"
+#include "sim/workload.h"
+
+struct job {
+    uint32_t cls;
+    int is_alive;
+    int has_saved; /* there is a committed checkpoint */
+    int has_read;  /* input or recovery is done */
+    enum crn_sim_use use;
+    double use_since_s; /* not before the measured days */
+    double work_s;      /* to be done in all */
+    double saved_s;     /* of it: committed */
+    double captured_s;  /* of it: in the checkpoint that is being written */
+    double progress_s;  /* of it: done at run_since_s */
+    double run_since_s;
+    double risk_since_s; /* older work is committed */
+    int is_asking;       /* it waits for the file system or uses it */
+    enum crn_io_kind kind;
+    double asked_s, started_s;
+    double request_at_s; /* when the next checkpoint is due */
+};
+
+struct sim {
+    const struct crn_model *m;
+    struct crn_sim_result *out;
+    struct crn_workload workload;
+    struct crn_rng failures;
+    double now_s, next_failure_s;
+    double free_nodes, free_since_s;
+    double busy_since_s; /* of the file system; < 0: it is idle */
+    struct job *job;
+    uint32_t capacity, high; /* slots; those below high have been used */
+    uint32_t *spare, nspare; /* dead slots below high */
+    struct crn_heap timers;
+    struct crn_device device;
+};
+
+static const struct crn_model_class *class_of(const struct sim *s, const struct job *j)
+{
+    return &s->m->cls[j->cls];
+}
+
+static struct crn_sim_class_result *result_of(struct sim *s, const struct job *j)
+{
+    return &s->out->cls[j->cls];
+}
+
+static int is_measured(const struct sim *s)
+{
+    return s->now_s >= s->m->start_s;
+}
+
+/* Seconds of [since, now] that are measured; the simulation stops where measuring ends. */
+static double measured(const struct sim *s, double since_s)
+{
+    return fmax(0, s->now_s - fmax(since_s, s->m->start_s));
+}
+
+static void set_use(struct sim *s, struct job *j, enum crn_sim_use use)
+{
+    result_of(s, j)->use[j->use] += class_of(s, j)->nodes * measured(s, j->use_since_s);
+    j->use = use;
+    j->use_since_s = s->now_s;
+}
+
+static double progress_now(const struct sim *s, const struct job *j)
+{
+    return j->use == CRN_USE_COMPUTE ? j->progress_s + (s->now_s - j->run_since_s) : j->progress_s;
+}
+
+/* The work is done, or a checkpoint is due that has not been asked for. */
+static void set_timer(struct sim *s, uint32_t slot)
+{
+    const struct job *j = &s->job[slot];
+    double at = j->run_since_s + (j->work_s - j->progress_s);
+
+    if (!j->is_asking)
+        at = fmin(at, j->request_at_s);
+    crn_heap_set(&s->timers, slot, at);
+}
+
+static void compute(struct sim *s, uint32_t slot)
+{
+    struct job *j = &s->job[slot];
+
+    set_use(s, j, CRN_USE_COMPUTE);
+    j->run_since_s = s->now_s;
+    set_timer(s, slot);
+}
+
+static void stop_computing(struct sim *s, uint32_t slot, enum crn_sim_use use)
+{
+    struct job *j = &s->job[slot];
+
+    j->progress_s = progress_now(s, j);
+    set_use(s, j, use);
+    crn_heap_remove(&s->timers, slot);
+}
+
+static double duration_of(const struct sim *s, const struct job *j)
+{
+    const struct crn_model_class *c = class_of(s, j);
+
+    if (j->kind == CRN_IO_INPUT)
+        return c->input_s;
+    return j->kind == CRN_IO_OUTPUT ? c->output_s : c->checkpoint_s;
+}
+
+static void ask(struct sim *s, uint32_t slot, enum crn_io_kind kind)
+{
+    struct job *j = &s->job[slot];
+    const struct crn_model_class *c = class_of(s, j);
+    struct crn_io_request r;
+
+    j->kind = kind;
+    j->is_asking = 1;
+    j->asked_s = s->now_s;
+    r = (struct crn_io_request){
+        .kind = kind,
+        .nodes = c->nodes,
+        .duration_s = duration_of(s, j),
+        .since_s = s->now_s,
+        .last_checkpoint_s = j->risk_since_s,
+        .recovery_s = c->checkpoint_s,
+        .node_mtbf_s = s->m->node_mtbf_s,
+        .period_s = c->period_s,
+    };
+    crn_device_ask(&s->device, slot, &r);
+}
+
+/* Reads the checkpoint or the input; at the start and after a failure. */
+static void begin(struct sim *s, uint32_t slot)
+{
+    struct job *j = &s->job[slot];
+
+    j->progress_s = j->saved_s;
+    j->has_read = 0;
+    set_use(s, j, j->has_saved ? CRN_USE_WAIT_RECOVERY : CRN_USE_WAIT_INPUT);
+    ask(s, slot, j->has_saved ? CRN_IO_RECOVERY : CRN_IO_INPUT);
+}
+
+static void account_wait(struct sim *s, const struct job *j)
+{
+    struct crn_sim_class_result *r = result_of(s, j);
+    double wait_s = s->now_s - j->asked_s;
+
+    if (!is_measured(s))
+        return;
+    r->waits++;
+    r->wait_s += wait_s;
+    r->longest_wait_s = fmax(r->longest_wait_s, wait_s);
+}
+
+static void started(struct sim *s, uint32_t slot)
+{
+    static const enum crn_sim_use uses[CRN_IO_KINDS] = {CRN_USE_INPUT, CRN_USE_OUTPUT,
+                                                        CRN_USE_RECOVERY, CRN_USE_CHECKPOINT};
+    struct job *j = &s->job[slot];
+
+    account_wait(s, j);
+    j->started_s = s->now_s;
+    stop_computing(s, slot, uses[j->kind]);
+    j->captured_s = j->progress_s;
+    if (j->kind == CRN_IO_CHECKPOINT && s->m->strategy.is_async)
+        crn_heap_set(&s->timers, slot, s->now_s + class_of(s, j)->block_s);
+}
+
+static void committed(struct sim *s, uint32_t slot)
+{
+    struct job *j = &s->job[slot];
+    const struct crn_model_class *c = class_of(s, j);
+    struct crn_sim_class_result *r = result_of(s, j);
+    int is_async = s->m->strategy.is_async;
+
+    j->saved_s = j->captured_s;
+    j->has_saved = 1;
+    j->risk_since_s = is_async ? j->started_s : s->now_s;
+    j->request_at_s = s->now_s + c->request_after_s;
+    if (is_measured(s)) {
+        r->checkpoints++;
+        r->slowdown += (s->now_s - j->asked_s) / c->checkpoint_s;
+    }
+    if (j->use == CRN_USE_COMPUTE)
+        set_timer(s, slot);
+    else
+        compute(s, slot);
+}
+
+static void free_nodes(struct sim *s, double nodes)
+{
+    s->out->idle += s->free_nodes * measured(s, s->free_since_s);
+    s->free_since_s = s->now_s;
+    s->free_nodes += nodes;
+}
+
+static void start_jobs(struct sim *s)
+{
+    struct crn_workload_job next;
+
+    while (crn_workload_take(&s->workload, s->now_s, s->free_nodes, &next)) {
+        uint32_t slot = s->nspare > 0 ? s->spare[--s->nspare] : s->high++;
+        struct job *j = &s->job[slot];
+
+        *j = (struct job){.cls = next.cls,
+                          .is_alive = 1,
+                          .use = CRN_USE_WAIT_INPUT,
+                          .use_since_s = s->now_s,
+                          .work_s = next.work_s};
+        free_nodes(s, -class_of(s, j)->nodes);
+        begin(s, slot);
+    }
+}
+
+static void end_job(struct sim *s, uint32_t slot)
+{
+    struct job *j = &s->job[slot];
+
+    set_use(s, j, CRN_USE_OUTPUT);
+    if (is_measured(s))
+        result_of(s, j)->jobs++;
+    j->is_alive = 0;
+    crn_workload_end(&s->workload, s->now_s, j->cls);
+    free_nodes(s, class_of(s, j)->nodes);
+    s->spare[s->nspare++] = slot;
+    start_jobs(s);
+}
+
+/* A request has been served. */
+static void served(struct sim *s, uint32_t slot)
+{
+    struct job *j = &s->job[slot];
+
+    j->is_asking = 0;
+    if ((j->kind == CRN_IO_INPUT || j->kind == CRN_IO_OUTPUT) && is_measured(s))
+        result_of(s, j)->io += class_of(s, j)->nodes * duration_of(s, j);
+    if (j->kind == CRN_IO_CHECKPOINT) {
+        committed(s, slot);
+    } else if (j->kind == CRN_IO_OUTPUT) {
+        end_job(s, slot);
+    } else {
+        j->has_read = 1;
+        j->risk_since_s = s->now_s;
+        j->request_at_s =
+            s->m->strategy.policy == NULL ? INFINITY : s->now_s + class_of(s, j)->request_after_s;
+        compute(s, slot);
+    }
+}
+
+static void on_timer(struct sim *s, uint32_t slot)
+{
+    struct job *j = &s->job[slot];
+
+    if (j->use == CRN_USE_CHECKPOINT) { /* the local capture is done, the write goes on */
+        compute(s, slot);
+    } else if (s->now_s >= j->run_since_s + (j->work_s - j->progress_s)) {
+        crn_device_cancel(&s->device, slot, s->now_s); /* a checkpoint that nobody needs any more */
+        stop_computing(s, slot, CRN_USE_WAIT_OUTPUT);
+        j->progress_s = j->work_s;
+        ask(s, slot, CRN_IO_OUTPUT);
+    } else {
+        ask(s, slot, CRN_IO_CHECKPOINT);
+        if (s->m->strategy.policy->is_blocking)
+            stop_computing(s, slot, CRN_USE_WAIT_CHECKPOINT);
+        else
+            set_timer(s, slot);
+    }
+}
+
+static void fail(struct sim *s, uint32_t slot)
+{
+    struct job *j = &s->job[slot];
+    struct crn_sim_class_result *r = result_of(s, j);
+
+    if (is_measured(s)) {
+        r->failures++;
+        r->lost += class_of(s, j)->nodes * (progress_now(s, j) - j->saved_s);
+        if (!j->has_saved && j->has_read) /* it will be read again */
+            r->io -= class_of(s, j)->nodes * class_of(s, j)->input_s;
+    }
+    crn_device_cancel(&s->device, slot, s->now_s);
+    crn_heap_remove(&s->timers, slot);
+    begin(s, slot);
+}
+
+/* One of all nodes, with or without a job, all alike. */
+static void on_failure(struct sim *s)
+{
+    double node = crn_rng_unit(&s->failures) * s->m->nodes;
+    uint32_t slot;
+
+    s->next_failure_s -= log1p(-crn_rng_unit(&s->failures)) * s->m->node_mtbf_s / s->m->nodes;
+    for (slot = 0; slot < s->high; slot++) {
+        if (!s->job[slot].is_alive)
+            continue;
+        if (node < class_of(s, &s->job[slot])->nodes) {
+            fail(s, slot);
+            return;
+        }
+        node -= class_of(s, &s->job[slot])->nodes;
+    }
+}
+
+static void start_requests(struct sim *s)
+{
+    uint32_t slot;
+
+    while ((slot = crn_device_start(&s->device, s->now_s)) != CRN_HEAP_OUT)
+        started(s, slot);
+    if (s->busy_since_s >= 0) {
+        s->out->device_busy += measured(s, s->busy_since_s);
+        s->busy_since_s = -1;
+    }
+    if (s->device.active.n > 0)
+        s->busy_since_s = s->now_s;
+}
+
+/* One event; 0 when the measured days are over. */
+static int step(struct sim *s)
+{
+    uint32_t slot = crn_heap_top(&s->timers);
+    double timer_s = slot != CRN_HEAP_OUT ? s->timers.key[slot] : INFINITY;
+    double device_s = crn_device_next_s(&s->device);
+    double next_s = fmin(fmin(timer_s, device_s), s->next_failure_s);
+
+    if (next_s >= s->m->end_s) {
+        s->now_s = s->m->end_s;
+        return 0;
+    }
+    s->now_s = fmax(s->now_s, next_s);
+    if (device_s <= next_s) {
+        served(s, crn_device_finish(&s->device, s->now_s));
+    } else if (timer_s <= next_s) {
+        crn_heap_remove(&s->timers, slot);
+        on_timer(s, slot);
+    } else {
+        on_failure(s);
+    }
+    start_requests(s);
+    return 1;
+}
+
+static void close_books(struct sim *s)
+{
+    uint32_t slot;
+
+    for (slot = 0; slot < s->high; slot++)
+        if (s->job[slot].is_alive)
+            set_use(s, &s->job[slot], s->job[slot].use);
+    s->out->idle += s->free_nodes * measured(s, s->free_since_s);
+    if (s->busy_since_s >= 0)
+        s->out->device_busy += measured(s, s->busy_since_s);
+}
+
+static cairn_err sim_init(struct sim *s, const struct crn_model *m, uint64_t seed,
+                          struct crn_errinfo *ei)
+{
+    double smallest = m->cls[0].nodes;
+    size_t i;
+
+    for (i = 1; i < m->nclasses; i++)
+        smallest = fmin(smallest, m->cls[i].nodes);
+    s->capacity = (uint32_t)(m->nodes / smallest);
+    s->job = calloc(s->capacity, sizeof(*s->job));
+    s->spare = calloc(s->capacity, sizeof(*s->spare));
+    if (s->job == NULL || s->spare == NULL || crn_heap_init(&s->timers, s->capacity) != 0 ||
+        crn_device_init(&s->device, m->strategy.policy, s->capacity) != 0)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "simulation of up to %u jobs", s->capacity);
+    s->m = m;
+    s->free_nodes = m->nodes;
+    s->busy_since_s = -1;
+    /* Two streams, so that jobs and failures are the same under every strategy. */
+    crn_workload_init(&s->workload, m, 2 * seed);
+    crn_rng_seed(&s->failures, 2 * seed + 1);
+    s->next_failure_s = INFINITY;
+    if (m->strategy.policy != NULL && m->node_mtbf_s > 0)
+        s->next_failure_s = -log1p(-crn_rng_unit(&s->failures)) * m->node_mtbf_s / m->nodes;
+    return CAIRN_OK;
+}
+
+cairn_err crn_simulate(const struct crn_model *m, uint64_t seed, struct crn_sim_result *ret,
+                       struct crn_errinfo *ei)
+{
+    struct sim s = {0};
+    cairn_err rc;
+
+    *ret = (struct crn_sim_result){0};
+    s.out = ret;
+    rc = sim_init(&s, m, seed, ei);
+    if (rc == CAIRN_OK) {
+        start_jobs(&s);
+        start_requests(&s);
+        while (step(&s))
+            ;
+        close_books(&s);
+    }
+    free(s.job);
+    free(s.spare);
+    crn_heap_fini(&s.timers);
+    crn_device_fini(&s.device);
+    return rc;
+}
+
+const char *crn_sim_use_name(enum crn_sim_use use)
+{
+    static const char *const names[CRN_SIM_USES] = {
+        "compute",    "input",       "output",        "recovery",        "checkpoint",
+        "wait-input", "wait-output", "wait-recovery", "wait-checkpoint",
+    };
+
+    return names[use];
+}
+
+double crn_sim_occupied(const struct crn_sim_class_result *c)
+{
+    double sum = 0;
+    int u;
+
+    for (u = 0; u < CRN_SIM_USES; u++)
+        sum += c->use[u];
+    return sum;
+}
+
+double crn_sim_work(const struct crn_sim_class_result *c)
+{
+    return c->use[CRN_USE_COMPUTE] - c->lost;
+}
