@@ -133,22 +133,30 @@ static int f_mkdirat(const struct crn_fs *fs, int dfd, const char *name, mode_t 
 
 static int f_fstat(const struct crn_fs *fs, int fd, struct stat *st)
 {
-    return UNDER(self(fs), fstat, fd, st);
+    int h = hit(self(fs), CRN_OP_STAT);
+
+    return h < 0 ? h : UNDER(self(fs), fstat, fd, st);
 }
 
 static int f_fstatat(const struct crn_fs *fs, int dfd, const char *name, struct stat *st)
 {
-    return UNDER(self(fs), fstatat, dfd, name, st);
+    int h = hit(self(fs), CRN_OP_STAT);
+
+    return h < 0 ? h : UNDER(self(fs), fstatat, dfd, name, st);
 }
 
 static int f_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg)
 {
-    return UNDER(self(fs), list, dfd, fn, arg);
+    int h = hit(self(fs), CRN_OP_STAT);
+
+    return h < 0 ? h : UNDER(self(fs), list, dfd, fn, arg);
 }
 
 static int f_space(const struct crn_fs *fs, int fd, uint64_t *ret_bytes)
 {
-    return UNDER(self(fs), space, fd, ret_bytes);
+    int h = hit(self(fs), CRN_OP_STAT);
+
+    return h < 0 ? h : UNDER(self(fs), space, fd, ret_bytes);
 }
 
 static int f_lock(const struct crn_fs *fs, int fd)
@@ -197,7 +205,7 @@ static void write_count(void)
 static unsigned parse_ops(const char *text)
 {
     static const char *const names[] = {"open",   "close",  "read",  "write", "sync",
-                                        "rename", "unlink", "mkdir", "size"};
+                                        "rename", "unlink", "mkdir", "size",  "stat"};
     unsigned ops = 0;
     size_t i;
 

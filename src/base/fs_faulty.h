@@ -13,17 +13,19 @@ enum crn_fault_action {
     CRN_FAULT_KILL,  /* SIGKILL before the call */
 };
 
-enum crn_fault_op { /* which calls count */
-                    CRN_OP_OPEN = 1 << 0,
-                    CRN_OP_CLOSE = 1 << 1,
-                    CRN_OP_READ = 1 << 2,
-                    CRN_OP_WRITE = 1 << 3,
-                    CRN_OP_SYNC = 1 << 4,
-                    CRN_OP_RENAME = 1 << 5,
-                    CRN_OP_UNLINK = 1 << 6,
-                    CRN_OP_MKDIR = 1 << 7,
-                    CRN_OP_SIZE = 1 << 8, /* ftruncate, fallocate */
-                    CRN_OP_ALL = (1 << 9) - 1,
+/* Which calls count. */
+enum crn_fault_op {
+    CRN_OP_OPEN = 1 << 0,
+    CRN_OP_CLOSE = 1 << 1,
+    CRN_OP_READ = 1 << 2,
+    CRN_OP_WRITE = 1 << 3,
+    CRN_OP_SYNC = 1 << 4,
+    CRN_OP_RENAME = 1 << 5,
+    CRN_OP_UNLINK = 1 << 6,
+    CRN_OP_MKDIR = 1 << 7,
+    CRN_OP_SIZE = 1 << 8, /* ftruncate, fallocate */
+    CRN_OP_STAT = 1 << 9, /* fstat, fstatat, list, space */
+    CRN_OP_ALL = (1 << 10) - 1,
 };
 
 struct crn_fs_faulty {

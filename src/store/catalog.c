@@ -187,7 +187,8 @@ static void look(const struct crn_store *st, int dfd, const char *name, struct c
     int is_bad = 0;
     cairn_err rc;
 
-    e->is_pinned = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) == 0;
+    /* What cannot be seen may be there. */
+    e->is_pinned = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) != -ENOENT;
     rc = crn_store_read_manifest(st, dfd, name, e->version, &m, &info);
     if (rc == CAIRN_OK) {
         fill(e, &m);

@@ -65,8 +65,11 @@ static cairn_err unlink_manifest(const struct crn_store *st, int dfd, const char
     struct stat sb;
     int r;
 
-    if (st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) == 0)
+    r = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb);
+    if (r == 0)
         return crn_fail(ei, CAIRN_EBUSY, 0, "%s@%lld is pinned", name, (long long)version);
+    if (r != -ENOENT)
+        return crn_fail_errno(ei, -r, "stat '%s'", crn_where(st, name, version, CRN_PIN).text);
     r = st->fs->unlinkat(st->fs, dfd, CRN_MANIFEST, 0);
     if (r < 0)
         return crn_fail_errno(ei, -r, "remove '%s'",

@@ -122,7 +122,7 @@ cairn_err crn_store_make_name(const struct crn_store *st, const char *name, int 
     rc = crn_fs_make_dirs(fs, st->dfd, name, 0700, &dfd, ei);
     if (rc != CAIRN_OK)
         return crn_err_context(ei, rc, "'%s'", st->path);
-    if (fs->fstatat(fs, dfd, CRN_WRITER, &sb) == -ENOENT) {
+    if (fs->fstatat(fs, dfd, CRN_WRITER, &sb) < 0) {
         fd = fs->openat(fs, dfd, CRN_WRITER, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
         if (fd < 0) {
             (void)fs->close(fs, dfd);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of a small store, step by step, and what must hold whenever it is cut short:
+ *
+ *     there are versions 1 and 2; 3 is written; 3 is taken again; 1 is marked; retention lets 1 go;
+ *     2 is removed; a sweep cleans up.
+ *
+ * Promise 3 of the design: a version that was committed before the step in progress is there, whole,
+ * unless the step removes it; what the step changes is old or new; nothing else is visible. */
+#ifndef CRASH_SCENARIO_H
+#define CRASH_SCENARIO_H
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/test.h"
+#include "restart/version.h"
+#include "store/test_version.h"
+
+enum step { LOCK, WRITE3, RETAKE3, MARK1, RETAIN, REMOVE2, SWEEP, STEPS };
+
+struct progress {
+    int begun[STEPS];
+    int ok[STEPS];
+    int was_failing; /* calls failed: a step that cannot see a pin, say, keeps a version */
+};
+
+static const char *const step_names[STEPS] = {"lock",   "write 3",  "take 3 again", "mark 1",
+                                              "retain", "remove 2", "sweep"};
+
+static int no_fsync(const struct crn_fs *fs, int fd)
+{
+    (void)fs;
+    (void)fd;
+    return 0;
+}
+
+/* POSIX without waiting for the disk: a kill loses no page of the kernel's. */
+static struct crn_fs fast_fs(void)
+{
+    struct crn_fs fs = *crn_fs_posix();
+
+    fs.fsync = no_fsync;
+    return fs;
+}
+
+static struct tv version_of(int64_t version, uint64_t seq)
+{
+    return (struct tv){.name = "heat",
+                       .version = version,
+                       .seq = seq,
+                       .seed = (uint32_t)seq,
+                       .ranks = 2,
+                       .files = 2};
+}
+
+static cairn_err mark(const struct crn_store *st, struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_store_pin(st, "heat", 1, 1, ei);
+
+    if (rc == CAIRN_OK)
+        rc = crn_store_pin(st, "heat", 1, 0, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_reject(st, "heat", 1, "diverged", ei);
+    return rc;
+}
+
+static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_fd,
+                          struct crn_errinfo *ei)
+{
+    struct tv first = version_of(3, 3);
+    struct tv again = version_of(3, 4);
+    struct crn_sweep_result res;
+    uint32_t removed;
+
+    switch (step) {
+    case LOCK:
+        return crn_store_lock_name(st, "heat", "the test", lock_fd, ei);
+    case WRITE3:
+        return tv_write(st, &first, ei);
+    case RETAKE3:
+        return tv_write(st, &again, ei);
+    case MARK1:
+        return mark(st, ei);
+    case RETAIN:
+        return crn_store_retain(st, "heat", 2, 0, &removed, ei);
+    case REMOVE2:
+        return crn_store_remove(st, "heat", 2, ei);
+    case SWEEP:
+        return crn_store_sweep(st, "heat", *lock_fd, 0, 1, 0, crn_clock_real(), &res, ei);
+    default:
+        return CAIRN_EBUG;
+    }
+}
+
+/* Versions 1 and 2, as another run left them. */
+static void make_base(const char *dir)
+{
+    struct crn_fs fast = fast_fs();
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_store st;
+    struct tv v1 = version_of(1, 1);
+    struct tv v2 = version_of(2, 2);
+
+    assert_ok(crn_store_open(&fast, dir, 1, &st, ei));
+    assert_ok(crn_fs_remove_tree(&fast, st.dfd, "heat", ei));
+    assert_ok(tv_write(&st, &v1, ei));
+    assert_ok(tv_write(&st, &v2, ei));
+    crn_store_close(&st);
+}
+
+/* Which capture is committed as a version, every byte of it compared; 0: none. */
+static uint64_t committed(const struct crn_store *st, int64_t version, const char *when)
+{
+    unsigned char expect[256], got[256];
+    struct crn_errinfo info = {0};
+    struct crn_version *v;
+    uint32_t rank, r;
+    uint64_t seq;
+    struct tv t;
+
+    if (crn_version_open(st, "heat", version, &v, &info) != CAIRN_OK) {
+        if (info.code != CAIRN_ENOENT)
+            fail_msg("%s: version %lld: %s", when, (long long)version, info.msg);
+        return 0;
+    }
+    seq = crn_version_manifest(v)->id.seq;
+    t = version_of(version, seq);
+    for (rank = 0; rank < t.ranks; rank++)
+        for (r = 0; r < TV_REGIONS; r++) {
+            uint64_t n = tv_content(&t, rank, r, expect);
+
+            if (crn_version_read(v, rank, r, 0, n, got, &info) != CAIRN_OK)
+                fail_msg("%s: version %lld: %s", when, (long long)version, info.msg);
+            assert_memory_equal(got, expect, n);
+        }
+    crn_version_close(v);
+    return seq;
+}
+
+static void check_states(const struct crn_store *st, const struct progress *p, const char *when)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_catalog c;
+    size_t i;
+
+    assert_ok(crn_store_catalog(st, "heat", &c, ei));
+    for (i = 0; i < c.n; i++) {
+        enum crn_version_state s = c.v[i].state;
+        int is_marked = c.v[i].version == 1 && p->begun[MARK1];
+
+        if (s == CRN_VERSION_DAMAGED || (s == CRN_VERSION_REJECTED && !is_marked))
+            fail_msg("%s: version %lld is %s: %s", when, (long long)c.v[i].version,
+                     crn_version_state_name(s), c.v[i].why);
+        if (c.v[i].is_pinned && s != CRN_VERSION_PARTIAL && !is_marked)
+            fail_msg("%s: version %lld is pinned", when, (long long)c.v[i].version);
+    }
+    crn_catalog_free(&c);
+}
+
+/* What must hold after the steps that p tells of, wherever the last one was cut. */
+static void check_promise(const struct crn_store *st, const struct progress *p, const char *when)
+{
+    uint64_t one = committed(st, 1, when);
+    uint64_t two = committed(st, 2, when);
+    uint64_t three = committed(st, 3, when);
+
+    check_states(st, p, when);
+    if (one != 1 && !(one == 0 && p->begun[RETAIN]))
+        fail_msg("%s: version 1 is capture %llu", when, (unsigned long long)one);
+    if (two != 2 && !(two == 0 && p->begun[REMOVE2]))
+        fail_msg("%s: version 2 is capture %llu", when, (unsigned long long)two);
+    if (three != 0 && three != 3 && three != 4)
+        fail_msg("%s: version 3 is capture %llu", when, (unsigned long long)three);
+    if ((three >= 3 && !p->begun[WRITE3]) || (three == 4 && !p->begun[RETAKE3]))
+        fail_msg("%s: version 3 came from nowhere", when);
+    if ((three == 0 && (p->ok[WRITE3] || p->ok[RETAKE3])) || (three == 3 && p->ok[RETAKE3]))
+        fail_msg("%s: version 3 was committed and is lost", when);
+    if (p->ok[REMOVE2] && two != 0)
+        fail_msg("%s: version 2 came back", when);
+    if (p->ok[RETAIN] && p->ok[WRITE3] && one != 0 && !p->was_failing)
+        fail_msg("%s: version 1 came back", when);
+}
+
+static int is_expected(const struct crn_manifest *m, const char *file)
+{
+    uint32_t i;
+
+    if (strcmp(file, "manifest") == 0 || strcmp(file, "pin") == 0 || strcmp(file, "bad") == 0)
+        return 1;
+    for (i = 0; i < m->nfiles; i++)
+        if (strcmp(m->files[i].name, file) == 0)
+            return 1;
+    return 0;
+}
+
+/* After a forced sweep there are whole versions and nothing else. */
+static void check_no_debris(const struct crn_store *st, const char *when)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_catalog c;
+    size_t i, k;
+
+    assert_ok(crn_store_catalog(st, "heat", &c, ei));
+    for (i = 0; i < c.n; i++) {
+        struct crn_names names;
+        struct crn_manifest m;
+        int dfd;
+
+        assert_ok(crn_store_manifest(st, "heat", c.v[i].version, &m, ei));
+        assert_ok(crn_store_version_dir(st, "heat", c.v[i].version, &dfd, ei));
+        assert_ok(crn_fs_names(st->fs, dfd, "", &names, ei));
+        for (k = 0; k < names.n; k++)
+            if (!is_expected(&m, names.name[k]))
+                fail_msg("%s: '%s' is left in version %lld", when, names.name[k],
+                         (long long)c.v[i].version);
+        crn_names_free(&names);
+        crn_manifest_free(&m);
+        assert_int_equal(close(dfd), 0);
+    }
+    crn_catalog_free(&c);
+}
+
+/* The next run: checks, sweeps, checks again, and works. */
+static void check_recovery(const char *dir, const struct progress *p, const char *when)
+{
+    struct crn_fs fast = fast_fs();
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_sweep_result res;
+    struct crn_store st;
+    struct tv next = version_of(9, 9);
+    int fd;
+
+    assert_ok(crn_store_open(&fast, dir, 0, &st, ei));
+    check_promise(&st, p, when);
+    assert_ok(crn_store_lock_name(&st, "heat", "the next run", &fd, ei));
+    assert_ok(crn_store_sweep(&st, "heat", fd, 0, 1, 0, crn_clock_real(), &res, ei));
+    check_promise(&st, p, when);
+    check_no_debris(&st, when);
+    assert_ok(tv_write(&st, &next, ei));
+    assert_int_equal(committed(&st, 9, when), 9);
+    assert_int_equal(close(fd), 0);
+    crn_store_close(&st);
+}
+
+#endif
