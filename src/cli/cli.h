@@ -37,7 +37,7 @@ struct cli_command {
 };
 extern const struct cli_command crn_cmd_ls, crn_cmd_show, crn_cmd_verify, crn_cmd_extract,
     crn_cmd_diff, crn_cmd_explain, crn_cmd_rm, crn_cmd_pin, crn_cmd_unpin, crn_cmd_sweep,
-    crn_cmd_cp, crn_cmd_config, crn_cmd_doctor;
+    crn_cmd_cp, crn_cmd_config, crn_cmd_doctor, crn_cmd_sim, crn_cmd_plot;
 
 /* Says cli->info on stderr (with --json as an object, where none has begun); CLI_PROBLEM. */
 int crn_cli_fail(struct cli *cli);
@@ -97,10 +97,12 @@ void crn_table_free(struct cli_table *t);  /* also after printing */
 struct cli_progress {
     struct crn_mutex *mu; /* owned; NULL: not shown */
     const char *what;
+    int is_count; /* not bytes */
     uint64_t done, total;
     int64_t next_ns; /* when to draw again */
 };
 void crn_progress_begin(struct cli_progress *p, const char *what, uint64_t total);
+void crn_progress_begin_count(struct cli_progress *p, const char *what, uint64_t total);
 void crn_progress_add(struct cli_progress *p, uint64_t bytes);
 void crn_progress_end(struct cli_progress *p);
 

@@ -155,6 +155,20 @@ void crn_progress_begin(struct cli_progress *p, const char *what, uint64_t total
         crn_mutex_init(p->mu, CRN_RANK_LEAF);
 }
 
+void crn_progress_begin_count(struct cli_progress *p, const char *what, uint64_t total)
+{
+    crn_progress_begin(p, what, total);
+    p->is_count = 1;
+}
+
+static void amount_text(const struct cli_progress *p, uint64_t amount, char *buf, size_t size)
+{
+    if (p->is_count)
+        (void)snprintf(buf, size, "%" PRIu64, amount);
+    else
+        crn_human_bytes(amount, buf, size);
+}
+
 static void draw(const struct cli_progress *p)
 {
     static const char full[BAR + 1] = "##############################";
@@ -162,8 +176,8 @@ static void draw(const struct cli_progress *p)
     double share = (double)p->done / (double)p->total;
     int cells = share >= 1 ? BAR : (int)(share * BAR);
 
-    crn_human_bytes(p->done, done, sizeof(done));
-    crn_human_bytes(p->total, total, sizeof(total));
+    amount_text(p, p->done, done, sizeof(done));
+    amount_text(p, p->total, total, sizeof(total));
     (void)fprintf(stderr, "\r%s [%-*.*s] %s of %s \033[K", p->what, BAR, cells, full, done, total);
 }
 

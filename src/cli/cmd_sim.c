@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn sim: simulations around the production policies. `cairn sim platform` compares strategies for a
+ * file system that many jobs share; see docs/policies.md. */
+#include "cli/sim_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_VALUES 32
+
+struct values {
+    double v[MAX_VALUES];
+    size_t n;
+};
+
+struct args {
+    struct crn_platform platform;
+    struct values bandwidth, node_mtbf;
+    struct crn_strategy strategy[MAX_VALUES];
+    size_t nstrategies;
+    struct crn_montecarlo mc;
+    struct sim_report report;
+};
+
+/* Lists. ------------------------------------------------------------------------------------------ */
+
+/* Calls take for each word of "a,b,c"; its first error ends the list. */
+static cairn_err each_word(const char *list,
+                           cairn_err (*take)(struct args *, const char *, struct crn_errinfo *),
+                           struct args *a, struct crn_errinfo *ei)
+{
+    char *copy = strdup(list);
+    char *rest = copy;
+    char *word;
+    cairn_err rc = CAIRN_OK;
+
+    if (copy == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "list of %zu bytes", strlen(list));
+    while (rc == CAIRN_OK && (word = strsep(&rest, ",")) != NULL)
+        rc = take(a, word + strspn(word, " "), ei);
+    free(copy);
+    return rc;
+}
+
+static cairn_err add_value(struct values *to, double value, const char *what,
+                           struct crn_errinfo *ei)
+{
+    if (to->n == MAX_VALUES)
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "more than %d values for %s", MAX_VALUES, what);
+    if (!(value > 0))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "%s must be above 0", what);
+    to->v[to->n++] = value;
+    return CAIRN_OK;
+}
+
+static cairn_err take_bandwidth(struct args *a, const char *word, struct crn_errinfo *ei)
+{
+    double value;
+    cairn_err rc = crn_quantity_bytes(word, &value, ei);
+
+    return rc != CAIRN_OK ? rc : add_value(&a->bandwidth, value, "bandwidth", ei);
+}
+
+static cairn_err take_node_mtbf(struct args *a, const char *word, struct crn_errinfo *ei)
+{
+    double value;
+    cairn_err rc = crn_quantity_time(word, &value, ei);
+
+    return rc != CAIRN_OK ? rc : add_value(&a->node_mtbf, value, "MTBF", ei);
+}
+
+static cairn_err take_system_mtbf(struct args *a, const char *word, struct crn_errinfo *ei)
+{
+    double value;
+    cairn_err rc = crn_quantity_time(word, &value, ei);
+
+    return rc != CAIRN_OK ? rc : add_value(&a->node_mtbf, value * a->platform.nodes, "MTBF", ei);
+}
+
+static cairn_err take_strategy(struct args *a, const char *word, struct crn_errinfo *ei)
+{
+    const char *const *name;
+    cairn_err rc = CAIRN_OK;
+
+    if (strcmp(word, "all") == 0) {
+        for (name = crn_strategy_names; rc == CAIRN_OK && *name != NULL; name++)
+            rc = take_strategy(a, *name, ei);
+        return rc;
+    }
+    if (a->nstrategies == MAX_VALUES)
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "more than %d strategies", MAX_VALUES);
+    return crn_strategy_parse(word, &a->strategy[a->nstrategies++], ei);
+}
+
+/* Running. ---------------------------------------------------------------------------------------- */
+
+static void on_progress(void *arg, uint64_t runs)
+{
+    crn_progress_add(arg, runs);
+}
+
+static void put_bounds(struct args *a, const struct crn_platform *p, const struct sim_row *where)
+{
+    struct crn_job_class storage[CRN_PLATFORM_CLASSES];
+    struct crn_steady steady;
+    struct crn_bound bound;
+    struct sim_row r = *where;
+
+    crn_model_steady(p, storage, &steady);
+    r.summary = NULL;
+    r.bound = &bound;
+    crn_bound_theorem1(&steady, NULL, &bound);
+    r.strategy = "lower-bound";
+    crn_sim_report_row(&a->report, &r);
+    crn_bound_exact(&steady, NULL, &bound);
+    r.strategy = "exact-bound";
+    crn_sim_report_row(&a->report, &r);
+}
+
+/* One bandwidth and MTBF: all strategies, then the bounds. */
+static cairn_err run_point(struct cli *cli, struct args *a, double bandwidth, double node_mtbf_s)
+{
+    struct crn_platform p = a->platform;
+    struct sim_row r = {
+        .bandwidth = bandwidth, .node_mtbf_s = node_mtbf_s, .system_mtbf_s = node_mtbf_s / p.nodes};
+    size_t i;
+
+    p.bandwidth = bandwidth;
+    p.node_mtbf_s = node_mtbf_s;
+    for (i = 0; i < a->nstrategies; i++) {
+        struct crn_summary s;
+        cairn_err rc = crn_montecarlo(&p, &a->strategy[i], &a->mc, &s, NULL, cli->ei);
+
+        if (rc != CAIRN_OK)
+            return rc;
+        r.strategy = a->strategy[i].name;
+        r.summary = &s;
+        crn_sim_report_row(&a->report, &r);
+    }
+    put_bounds(a, &p, &r);
+    return CAIRN_OK;
+}
+
+static int run_all(struct cli *cli, struct args *a)
+{
+    struct cli_progress progress;
+    cairn_err rc = CAIRN_OK;
+    size_t i, k;
+
+    if (a->bandwidth.n == 0)
+        a->bandwidth.v[a->bandwidth.n++] = a->platform.bandwidth;
+    if (a->node_mtbf.n == 0)
+        a->node_mtbf.v[a->node_mtbf.n++] = a->platform.node_mtbf_s;
+    crn_progress_begin_count(&progress, a->platform.name,
+                             a->mc.runs * a->nstrategies * a->bandwidth.n * a->node_mtbf.n);
+    a->mc.progress = on_progress;
+    a->mc.progress_arg = &progress;
+    crn_sim_report_begin(&a->report, &a->platform, &a->mc);
+    for (i = 0; i < a->bandwidth.n; i++)
+        for (k = 0; k < a->node_mtbf.n && rc == CAIRN_OK; k++)
+            rc = run_point(cli, a, a->bandwidth.v[i], a->node_mtbf.v[k]);
+    crn_progress_end(&progress);
+    return crn_sim_report_end(&a->report, rc == CAIRN_OK ? CLI_OK : crn_cli_fail(cli));
+}
+
+static int list(struct cli *cli)
+{
+    const struct crn_platform_text *t;
+    const char *const *name;
+    size_t n, i;
+    const struct crn_policy *const *policies = crn_policies(&n);
+
+    (void)printf("Platforms (--platform; --show NAME prints one as a file to start from):\n");
+    for (t = crn_platform_texts; t->name != NULL; t++) {
+        struct crn_platform p;
+
+        if (crn_platform_load(t->name, &p, cli->ei) != CAIRN_OK)
+            return crn_cli_fail(cli);
+        (void)printf("  %-18s %s\n", p.name, p.about);
+    }
+    (void)printf("\nPolicies:\n");
+    for (i = 0; i < n; i++)
+        (void)printf("  %-18s %s\n", policies[i]->name, policies[i]->summary);
+    (void)printf("\nPeriods, of a strategy POLICY-PERIOD[-async]:\n  ");
+    for (i = 0; i < CRN_PERIOD_RULES; i++)
+        (void)printf("%s%s", i > 0 ? ", " : "", crn_period_rule_name((enum crn_period_rule)i));
+    (void)printf(" (daly unless told)\n\nStrategies of --strategy all:\n");
+    for (name = crn_strategy_names; *name != NULL; name++)
+        (void)printf("  %s\n", *name);
+    return crn_cli_end(cli, CLI_OK);
+}
+
+static int show(struct cli *cli, const char *name)
+{
+    const struct crn_platform_text *t;
+
+    for (t = crn_platform_texts; t->name != NULL; t++)
+        if (strcmp(t->name, name) == 0) {
+            (void)fputs(t->text, stdout);
+            return crn_cli_end(cli, CLI_OK);
+        }
+    return crn_cli_problem(cli, CAIRN_ENOENT, "no platform '%s' is shipped; see --list", name);
+}
+
+/* Texts are understood when all are there: some need the platform. */
+enum text { PLATFORM, BANDWIDTH, MTBF, SYSTEM_MTBF, STRATEGY, PERIOD, CAPTURE, SHOW, NTEXTS };
+enum number { RUNS, SEED, DAYS, THREADS, NNUMBERS };
+enum { FIRST_NUMBER = 256 + NTEXTS, CSV = FIRST_NUMBER + NNUMBERS, CLASSES, LIST };
+
+static const struct option longs[] = {
+    {"platform", required_argument, NULL, 256 + PLATFORM},
+    {"bandwidth", required_argument, NULL, 256 + BANDWIDTH},
+    {"mtbf", required_argument, NULL, 256 + MTBF},
+    {"system-mtbf", required_argument, NULL, 256 + SYSTEM_MTBF},
+    {"strategy", required_argument, NULL, 256 + STRATEGY},
+    {"period", required_argument, NULL, 256 + PERIOD},
+    {"capture", required_argument, NULL, 256 + CAPTURE},
+    {"show", required_argument, NULL, 256 + SHOW},
+    {"runs", required_argument, NULL, FIRST_NUMBER + RUNS},
+    {"seed", required_argument, NULL, FIRST_NUMBER + SEED},
+    {"days", required_argument, NULL, FIRST_NUMBER + DAYS},
+    {"threads", required_argument, NULL, FIRST_NUMBER + THREADS},
+    {"csv", no_argument, NULL, CSV},
+    {"classes", no_argument, NULL, CLASSES},
+    {"list", no_argument, NULL, LIST},
+    {0},
+};
+
+struct words {
+    const char *text[NTEXTS];
+    int64_t number[NNUMBERS];
+    int is_list;
+};
+
+/* 0, or -1 after the mistake was said. */
+static int take_option(struct cli *cli, int c, struct words *w, struct args *a)
+{
+    if (c == '?')
+        return -1;
+    if (c < FIRST_NUMBER)
+        w->text[c - 256] = optarg;
+    else if (c < CSV)
+        return crn_cli_number(cli, "option", optarg, &w->number[c - FIRST_NUMBER]);
+    else if (c == CSV)
+        a->report.is_csv = 1;
+    else if (c == CLASSES)
+        a->report.with_classes = 1;
+    else
+        w->is_list = 1;
+    return 0;
+}
+
+static cairn_err understand(const struct words *w, struct args *a, struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_platform_load(w->text[PLATFORM], &a->platform, ei);
+
+    if (rc == CAIRN_OK && w->text[BANDWIDTH] != NULL)
+        rc = each_word(w->text[BANDWIDTH], take_bandwidth, a, ei);
+    if (rc == CAIRN_OK && w->text[MTBF] != NULL)
+        rc = each_word(w->text[MTBF], take_node_mtbf, a, ei);
+    if (rc == CAIRN_OK && w->text[SYSTEM_MTBF] != NULL)
+        rc = each_word(w->text[SYSTEM_MTBF], take_system_mtbf, a, ei);
+    if (rc == CAIRN_OK)
+        rc = each_word(w->text[STRATEGY], take_strategy, a, ei);
+    if (rc == CAIRN_OK && w->text[PERIOD] != NULL)
+        rc = crn_quantity_time(w->text[PERIOD], &a->mc.model.fixed_period_s, ei);
+    if (rc == CAIRN_OK && w->text[CAPTURE] != NULL)
+        rc = crn_quantity_time(w->text[CAPTURE], &a->mc.model.capture_s, ei);
+    if (rc == CAIRN_OK && !(a->mc.model.fixed_period_s > 0))
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "the period must be above 0");
+    a->mc.runs = (uint64_t)w->number[RUNS];
+    a->mc.first_seed = (uint64_t)w->number[SEED];
+    a->mc.model.days = (double)w->number[DAYS];
+    a->mc.threads = w->number[THREADS] < 256 ? (int)w->number[THREADS] : 256;
+    return rc;
+}
+
+static int run_platform(struct cli *cli, int argc, char **argv)
+{
+    struct args a = {.mc = {.model = crn_model_defaults}, .report = {.cli = cli}};
+    struct words w = {.text = {[PLATFORM] = "cielo-paper", [STRATEGY] = "all"},
+                      .number = {[RUNS] = 200, [SEED] = 1, [DAYS] = 60}};
+    int c;
+
+    while ((c = crn_cli_option(cli, argc, argv, "", longs)) != -1)
+        if (take_option(cli, c, &w, &a) != 0)
+            return CLI_USAGE;
+    if (optind < argc)
+        return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
+    if (w.is_list)
+        return list(cli);
+    if (w.text[SHOW] != NULL)
+        return show(cli, w.text[SHOW]);
+    if (w.number[RUNS] < 1 || w.number[DAYS] < 1)
+        return crn_cli_usage(cli, "--runs and --days must be above 0");
+    if (understand(&w, &a, cli->ei) != CAIRN_OK)
+        return crn_cli_fail(cli);
+    return run_all(cli, &a);
+}
+
+/* What can be simulated; a new kind is one line. */
+static const struct {
+    const char *name;
+    int (*run)(struct cli *cli, int argc, char **argv);
+} kinds[] = {
+    {"platform", run_platform},
+};
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    size_t i;
+
+    if (argc < 2)
+        return crn_cli_usage(cli, "what shall be simulated?");
+    for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i].name, argv[1]) == 0)
+            return kinds[i].run(cli, argc - 1, argv + 1);
+    return crn_cli_usage(cli, "'%s' cannot be simulated", argv[1]);
+}
+
+const struct cli_command crn_cmd_sim = {
+    .name = "sim",
+    .args = "platform [OPTION...]",
+    .help = "Simulates jobs that share a file system under policies for its token",
+    .run = run,
+    .options = "  --platform P      shipped platform or file (cielo-paper)\n"
+               "  --bandwidth LIST  instead of the platform's: 40GB/s,80GB/s\n"
+               "  --mtbf LIST       of a node, instead of the platform's: 2y,10y\n"
+               "  --system-mtbf L   the same for the whole system: 1h,4h\n"
+               "  --strategy LIST   policy[-period][-async], or all (all)\n"
+               "  --runs N          simulations for each point (200), seeds 1, 2, ...\n"
+               "  --seed N          first seed (1)\n"
+               "  --days N          simulated; the first and the last are not measured (60)\n"
+               "  --period TIME     of strategies with a fixed period (1h)\n"
+               "  --capture TIME    local capture of async strategies (60s)\n"
+               "  --threads N       (all cores)\n"
+               "  --classes         also waste and waiting of each class of jobs\n"
+               "  --csv             comma-separated values\n"
+               "  --list            platforms, policies and strategies\n"
+               "  --show P          the text of a shipped platform\n",
+};

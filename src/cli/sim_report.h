@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How `cairn sim platform` tells its results: tables, CSV or JSON. */
+#ifndef CRN_SIM_REPORT_H
+#define CRN_SIM_REPORT_H
+
+#include "cli/cli.h"
+#include "sim/montecarlo.h"
+
+struct sim_report {
+    struct cli *cli; /* is_json */
+    int is_csv;
+    int with_classes; /* tables: also what each class of jobs had */
+    struct cli_table table, classes;
+};
+
+/* One strategy or bound at one bandwidth and MTBF. */
+struct sim_row {
+    const char *strategy;
+    double bandwidth, node_mtbf_s, system_mtbf_s;
+    const struct crn_summary *summary; /* NULL: a bound */
+    const struct crn_bound *bound;
+};
+
+void crn_sim_report_begin(struct sim_report *r, const struct crn_platform *p,
+                          const struct crn_montecarlo *mc);
+void crn_sim_report_row(struct sim_report *r, const struct sim_row *row);
+int crn_sim_report_end(struct sim_report *r, int status);
+
+#endif
