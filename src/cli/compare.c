@@ -107,7 +107,8 @@ void crn_compare(uint8_t type, const void *a, const void *b, uint64_t n, uint64_
         if (memcmp(p, q, size) == 0)
             continue;
         x = distance(type, p, q);
-        if (bitwise || x.difference > tolerance->absolute + tolerance->relative * x.magnitude)
+        if (bitwise || isinf(x.difference) ||
+            x.difference > tolerance->absolute + tolerance->relative * x.magnitude)
             add(d, base + i, &x);
     }
 }

@@ -1,0 +1,447 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs `cairn` on real files: output, JSON, exit status, and what it says about damage."""
+import ast
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
+SOURCE = pathlib.Path(os.environ["CAIRN_TEST_SOURCE"])
+CAIRN = BUILD / "src" / "cli" / "cairn"
+MAKE_VERSION = BUILD / "tests" / "make_version"
+HAS_FAULTS = "CAIRN_FAULTS:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text()
+ROWS, COLS = 8, 6
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.tmp = pathlib.Path(tempfile.mkdtemp(prefix="cairn-cli-"))
+        self.addCleanup(shutil.rmtree, self.tmp, ignore_errors=True)
+        self.dir = self.tmp / "store"
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("CAIRN_")}
+
+    def make(self, name, version, **keys):
+        words = [f"{k}={v}" for k, v in keys.items()]
+        subprocess.run([MAKE_VERSION, keys.pop("dir", self.dir), name, str(version), *words],
+                       check=True, env=self.env)
+
+    def cairn(self, *words, expect=0, env=None, **options):
+        done = subprocess.run([CAIRN, "--dir", self.dir, *map(str, words)], capture_output=True,
+                              env={**self.env, **(env or {})}, timeout=60, **options)
+        self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
+        return done.stdout.decode(), done.stderr.decode()
+
+    def json(self, *words, **options):
+        return json.loads(self.cairn(*words, "--json", **options)[0])
+
+    def data_file(self, name, version, number=0):
+        return self.dir / name / str(version) / f"data-{number:04}"
+
+    def flip(self, path, offset):
+        data = bytearray(path.read_bytes())
+        data[offset] ^= 0x40
+        path.write_bytes(data)
+
+    def region(self, name, version, region, rank):
+        for r in self.json("show", f"{name}@{version}")["regions"]:
+            if r["region"] == region and r["rank"] == rank:
+                return r
+        raise KeyError(region)
+
+
+def field(seed=1, ranks=4):
+    return [float(seed + i) for i in range(ranks * ROWS * COLS)]
+
+
+class Looking(Case):
+    def test_ls(self):
+        self.make("heat", 1)
+        self.make("heat", 12, ranks=5, files=3)
+        self.make("heat", 13, partial=1)
+        self.make("ocean", 7)
+        out, _ = self.cairn("ls")
+        self.assertEqual([line.split()[:2] for line in out.splitlines()[1:]],
+                         [["heat", "1"], ["heat", "12"], ["heat", "13"], ["ocean", "7"]])
+        got = {(v["name"], v["version"]): v for v in self.json("ls")["versions"]}
+        self.assertEqual(got["heat", 12]["ranks"], 5)
+        self.assertEqual(got["heat", 12]["files"], 3)
+        self.assertEqual(got["heat", 12]["state"], "ok")
+        self.assertEqual(got["heat", 13]["state"], "partial")
+        self.assertEqual(len(self.json("ls", "heat")["versions"]), 3)
+        self.assertEqual(len(self.json("ls", "heat@latest")["versions"]), 1)
+
+    def test_ls_of_what_is_not_there(self):
+        _, err = self.cairn("ls", expect=1)
+        self.assertIn(str(self.dir), err)
+        self.assertIn("--dir", err)
+        self.assertEqual(self.json("ls", expect=1)["error"]["code"], "CAIRN_ENOENT")
+        self.dir.mkdir()
+        self.assertEqual(self.json("ls")["versions"], [])
+        _, err = self.cairn("ls", "heat", expect=1)
+        self.assertIn("heat", err)
+        self.make("heat", 1)
+        _, err = self.cairn("ls", "heat@2", expect=1)
+        self.assertIn("2", err)
+
+    def test_no_permission(self):
+        """As nobody where we are root: root may read everything."""
+        self.make("heat", 1)
+        program = self.tmp / "cairn"
+        shutil.copy(CAIRN, program)
+        self.tmp.chmod(0o755)
+        self.dir.chmod(0o000)
+        self.addCleanup(self.dir.chmod, 0o700)
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        done = subprocess.run([program, "--dir", self.dir, "ls"], capture_output=True, env=self.env,
+                              cwd="/", **user)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn(b"Permission denied", done.stderr)
+        self.assertIn(str(self.dir).encode(), done.stderr)
+
+    def test_show(self):
+        self.make("heat", 3, ranks=4)
+        out, _ = self.cairn("show", "heat")
+        self.assertIn("32 x 6, global", out)
+        got = self.json("show", "heat@3")
+        self.assertEqual((got["ranks"], len(got["files"]), len(got["regions"])), (4, 2, 20))
+        r = self.region("heat", 3, "field", 2)
+        self.assertEqual((r["dims"], r["global_dims"], r["offset"]), ([8, 6], [32, 6], [16, 0]))
+        raw = (self.dir / "heat" / "3" / r["file"]).read_bytes()
+        self.assertEqual(struct.unpack_from("<d", raw, r["file_offset"])[0], 1 + 2 * ROWS * COLS)
+        out, _ = self.cairn("show", "-r", "1", "heat")
+        self.assertEqual({line.split()[1] for line in out.splitlines()[5:]}, {"1"})
+
+    def test_usage(self):
+        for words in (["nonsense"], ["show"], ["show", "a", "b"], ["ls", "--nonsense"], ["extract"],
+                      ["verify", "-j", "x"], ["rm"], ["--dir"], ["sweep", "--min-age", "soon"]):
+            done = subprocess.run([CAIRN, "--dir", self.tmp, *words], capture_output=True,
+                                  env=self.env)
+            self.assertEqual(done.returncode, 2, (words, done))
+            self.assertEqual(done.stdout, b"")
+        out, _ = self.cairn("--help")
+        for command in ("ls", "verify", "doctor"):
+            self.assertIn(f"  {command} ", out)
+            self.assertIn(f"usage: cairn {command}", self.cairn(command, "--help")[0])
+        self.assertRegex(self.cairn("--version")[0], r"^cairn \d+\.\d+\.\d+\n$")
+
+    def test_a_full_disk_under_stdout_is_said(self):
+        self.make("heat", 1)
+        with open("/dev/full", "wb") as full:
+            for words in (["ls"], ["ls", "--json"], ["show", "heat"], ["verify"], ["config"]):
+                done = subprocess.run([CAIRN, "--dir", self.dir, *words], stdout=full,
+                                      stderr=subprocess.PIPE, env=self.env)
+                self.assertEqual(done.returncode, 1, (words, done))
+                self.assertIn(b"No space left", done.stderr)
+
+
+class Damage(Case):
+    def setUp(self):
+        super().setUp()
+        self.make("heat", 1)
+        self.make("heat", 2, chunk=64)
+
+    def test_a_flipped_bit_is_named(self):
+        r = self.region("heat", 2, "field", 3)
+        self.flip(self.dir / "heat" / "2" / r["file"], r["file_offset"] + 100)
+        out, _ = self.cairn("verify", expect=1)
+        self.assertIn("heat@1: ok", out)
+        self.assertIn("heat@2: DAMAGED", out)
+        got = self.json("verify", "heat@2", expect=1)["versions"][0]
+        self.assertEqual([(b["rank"], b["region"]) for b in got["bad"]], [(3, "field")])
+        got = self.json("explain", "heat")
+        self.assertEqual(got["taken"], 1)
+        self.assertIn("rank 3", got["versions"][0]["why"])
+        self.assertEqual(self.json("explain", "-q", "heat")["taken"], 2)
+        self.cairn("extract", "heat@2", "field", "-o", self.tmp / "x.npy", expect=1)
+        self.cairn("cp", "heat@2", self.tmp / "copy", expect=1)
+        self.assertEqual(self.json("ls", "--dir", self.tmp / "copy")["versions"], [])
+        self.assertEqual(sorted(p.name for p in self.tmp.iterdir()), ["copy", "store"])
+
+    def test_every_kind_of_loss(self):
+        data = self.data_file("heat", 2)
+        manifest = self.dir / "heat" / "2" / "manifest"
+        whole = data.read_bytes(), manifest.read_bytes()
+        losses = {
+            "truncated": lambda: data.write_bytes(whole[0][:-1]),
+            "empty": lambda: data.write_bytes(b""),
+            "missing": data.unlink,
+            "longer": lambda: data.write_bytes(whole[0] + b"x"),
+            "index": lambda: self.flip(data, -100),
+            "trailer": lambda: self.flip(data, -10),
+            "manifest": lambda: self.flip(manifest, 50),
+            "manifest cut": lambda: manifest.write_bytes(whole[1][:20]),
+            "foreign": lambda: data.write_bytes(self.data_file("heat", 1).read_bytes()),
+        }
+        for what, lose in losses.items():
+            with self.subTest(what):
+                lose()
+                self.cairn("verify", "heat@2", expect=1)
+                self.assertEqual(self.json("explain", "heat")["taken"], 1)
+                self.cairn("verify", "heat@1")
+                data.write_bytes(whole[0])
+                manifest.write_bytes(whole[1])
+                self.cairn("verify", "heat@2")
+
+    def test_every_byte_of_the_manifest(self):
+        """Never a crash, a hang or a version that looks good but is not."""
+        manifest = self.dir / "heat" / "2" / "manifest"
+        for offset in range(0, manifest.stat().st_size, 7):
+            self.flip(manifest, offset)
+            self.cairn("verify", "heat@2", expect=1)
+            self.flip(manifest, offset)
+        self.cairn("verify", "heat@2")
+
+
+class Extracting(Case):
+    def setUp(self):
+        super().setUp()
+        self.make("heat", 5)
+        self.out = self.tmp / "out"
+
+    def npy(self, path):
+        data = path.read_bytes()
+        self.assertEqual(data[:8], b"\x93NUMPY\x01\x00")
+        length = struct.unpack_from("<H", data, 8)[0]
+        self.assertEqual((10 + length) % 64, 0)
+        return ast.literal_eval(data[10:10 + length].decode()), data[10 + length:]
+
+    def test_raw_region_of_a_rank(self):
+        self.cairn("extract", "heat", "count", "-r", 3, "-o", self.out)
+        self.assertEqual(struct.unpack("<4i", self.out.read_bytes()), (300, 301, 302, 303))
+
+    def test_a_global_array_is_put_together(self):
+        path = self.tmp / "field.npy"
+        got = self.json("extract", "heat@5", "field", "-o", path)
+        self.assertEqual((got["global"], got["dims"]), (True, [32, 6]))
+        head, data = self.npy(path)
+        self.assertEqual(head, {"descr": "<f8", "fortran_order": False, "shape": (32, 6)})
+        self.assertEqual(list(struct.unpack("<192d", data)), field())
+
+    def test_a_block_of_it(self):
+        path = self.tmp / "field.npy"
+        self.cairn("extract", "heat", "field", "-r", 2, "-o", path)
+        head, data = self.npy(path)
+        self.assertEqual(head["shape"], (8, 6))
+        self.assertEqual(list(struct.unpack("<48d", data)), field()[96:144])
+
+    def test_other_types(self):
+        path = self.tmp / "w.npy"
+        self.cairn("extract", "heat", "wave", "-r", 0, "-o", path)
+        self.assertEqual(self.npy(path)[0]["descr"], "<c8")
+
+    def test_a_file_comes_back(self):
+        out, _ = self.cairn("extract", "heat", "log.txt", "-r", 1, "-o", "-")
+        self.assertEqual(out, "the log of rank 0001")
+
+    def test_hdf5(self):
+        path = self.tmp / "field.h5"
+        if "hdf5_FOUND:INTERNAL=1" not in (BUILD / "CMakeCache.txt").read_text():
+            self.cairn("extract", "heat", "field", "-f", "hdf5", "-o", path, expect=2)
+            return
+        self.cairn("extract", "heat", "field", "-o", path)
+        data = path.read_bytes()
+        self.assertEqual(data[:8], b"\x89HDF\r\n\x1a\n")
+        self.assertIn(struct.pack("<192d", *field()), data)
+
+    def test_refusals(self):
+        _, err = self.cairn("extract", "heat", "count", "-o", self.out, expect=1)
+        self.assertIn("--rank", err)
+        _, err = self.cairn("extract", "heat", "nothing", "-o", self.out, expect=1)
+        self.assertIn("nothing", err)
+        self.cairn("extract", "heat", "count", "-r", 9, "-o", self.out, expect=1)
+        self.cairn("extract", "heat", "count", "-r", 1, "-o", "/nowhere/x", expect=1)
+        self.cairn("extract", "heat", "field", "-f", "png", "-o", self.out, expect=2)
+        self.assertFalse(self.out.exists())
+
+
+class Comparing(Case):
+    def setUp(self):
+        super().setUp()
+        self.make("heat", 1)
+        self.make("heat", 2, seed=3)
+
+    def regions(self, *words, **options):
+        return {r["region"]: r for r in self.json("diff", *words, **options)["regions"]}
+
+    def test_same(self):
+        self.make("heat", 1, dir=self.tmp / "other")
+        self.cairn("diff", "--other", self.tmp / "other", "heat@1", "heat@1")
+        self.assertTrue(self.json("diff", "heat@1", "heat@1")["same"])
+
+    def test_different(self):
+        got = self.regions("heat@1", "heat@2", expect=1)
+        self.assertEqual(got["field"]["differing"], 192)
+        self.assertEqual(got["field"]["first"], "[0, 0]")
+        self.assertEqual(got["field"]["max_absolute"], 2)
+        self.assertAlmostEqual(got["field"]["max_relative"], 2 / 3)
+        self.assertEqual(got["step"]["first"], "rank 0 [0]")
+        self.assertTrue(got["wave"]["same"])
+        got = self.regions("--absolute", "2", "heat@1", "heat@2")
+        self.assertTrue(got["field"]["same"])
+        got = self.regions("--relative", "0.02", "heat@1", "heat@2", expect=1)
+        self.assertEqual(got["field"]["differing"], 97)  # 2/(x+2) > 2/100
+
+    def test_other_number_of_ranks(self):
+        """The global array is the same, however it is cut."""
+        self.make("coarse", 1, ranks=2, rows=16)
+        got = self.regions("heat@1", "coarse@1", expect=1)
+        self.assertTrue(got["field"]["same"])
+        self.assertIn("rank 2", got["step"]["note"])
+        self.make("wide", 1, cols=7)
+        self.assertIn("32 x 7", self.regions("heat@1", "wide@1", expect=1)["field"]["note"])
+
+
+class Changing(Case):
+    def setUp(self):
+        super().setUp()
+        for version in (1, 2, 3):
+            self.make("heat", version)
+
+    def versions(self):
+        return [v["version"] for v in self.json("ls", "heat")["versions"]]
+
+    def test_rm_and_pin(self):
+        self.cairn("pin", "heat@2")
+        _, err = self.cairn("rm", "heat@1", "heat@2", expect=1)
+        self.assertIn("pinned", err)
+        self.assertEqual(self.versions(), [2, 3])
+        self.cairn("unpin", "heat@2")
+        self.cairn("rm", "heat@2")
+        self.assertEqual(self.versions(), [3])
+        self.cairn("rm", "heat", expect=1)  # which one?
+        self.cairn("rm", "heat@9", expect=1)
+        self.cairn("pin", "heat@9", expect=1)
+        self.assertEqual(self.versions(), [3])
+
+    def test_sweep(self):
+        self.make("heat", 9, partial=1)
+        foreign = self.dir / "heat" / "notes.txt"
+        foreign.write_text("mine")
+        out, _ = self.cairn("sweep", "-n", "-f")
+        self.assertIn("would remove", out)
+        self.assertTrue(self.data_file("heat", 9).exists())
+        self.assertEqual(self.json("sweep")["swept"][0]["kept"], 2)  # a drain may complete them
+        self.assertEqual(self.json("sweep", "--force")["swept"][0]["files"], 2)
+        self.assertFalse((self.dir / "heat" / "9").exists())
+        self.assertEqual(foreign.read_text(), "mine")
+        self.assertEqual(self.versions(), [1, 2, 3])
+        self.cairn("verify")
+
+    def test_cp(self):
+        copy = self.tmp / "deep" / "copy"
+        self.cairn("cp", "heat@2", copy)
+        self.cairn("verify", "--dir", copy)
+        self.cairn("diff", "--other", copy, "heat@2", "heat@2")
+        self.assertFalse(self.json("cp", "heat@2", copy)["copied"])  # the same capture: fine
+        self.make("heat", 2, seed=7)
+        self.cairn("cp", "heat@2", copy, expect=1)  # another one
+        self.cairn("cp", "-f", "heat@2", copy)
+        self.cairn("diff", "--other", copy, "heat@2", "heat@2")
+        self.assertEqual(len(list((copy / "heat" / "2").glob("data-*"))), 2)
+
+
+@unittest.skipUnless(HAS_FAULTS, "needs fault injection")
+class Faults(Case):
+    """cp with every k-th file operation failing, tearing, or being the last one ever."""
+
+    def copies(self):
+        return self.json("ls", "--dir", self.copy)["versions"] if self.copy.exists() else []
+
+    def run_at(self, k, action):
+        shutil.rmtree(self.copy, ignore_errors=True)
+        done = subprocess.run([CAIRN, "--dir", self.dir, "cp", "heat", self.copy],
+                              env={**self.env, "CAIRN_FAULT_FS": f"at={k},action={action},errno=28"},
+                              capture_output=True, timeout=60)
+        copies = self.copies()
+        whole = [v for v in copies if v["state"] == "ok"]
+        self.assertEqual([v for v in copies if v["state"] not in ("ok", "partial")], [])
+        if done.returncode == 0:
+            self.assertEqual(len(whole), 1)
+        if whole:
+            self.cairn("diff", "--other", self.copy, "heat", "heat")
+        return done
+
+    def count(self):
+        """File operations of a copy."""
+        path = self.tmp / "count"
+        self.cairn("cp", "heat", self.copy, env={"CAIRN_FAULT_FS": "at=0,action=kill",
+                                                 "CAIRN_FAULT_COUNT": str(path)})
+        return int(path.read_text())
+
+    def every(self, action):
+        self.make("heat", 1, ranks=2, files=2, rows=4)
+        self.copy = self.tmp / "copy"
+        failed = 0
+        for k in range(1, self.count() + 1):
+            done = self.run_at(k, action)
+            if done.returncode != 0:
+                failed += 1
+                self.cairn("cp", "heat", self.copy)  # the next one works
+                self.cairn("verify", "--dir", self.copy)
+                if action == "fail":
+                    self.assertIn(b"cairn: ", done.stderr)
+        self.assertGreater(failed, 15)
+        self.cairn("verify")
+
+    def test_fail(self):
+        self.every("fail")
+
+    def test_kill(self):
+        self.every("kill")
+
+    def test_tear(self):
+        self.make("heat", 1)
+        self.copy = self.tmp / "copy"
+        for k in range(1, 12):
+            self.run_at(k, "tear")
+
+
+class Configuration(Case):
+    def test_round_trip(self):
+        ini = self.tmp / "c.ini"
+        ini.write_text("blocks = 9\n[checkpoint heat]\nkeep_last = 3\n")
+        out, _ = self.cairn("-C", ini, "config", "--set", "writers=5")
+        self.assertIn("blocks = 9\n", out)
+        self.assertIn("writers = 5\n", out)
+        self.assertIn("[checkpoint heat]\nkeep_last = 3\n", out)
+        again = self.tmp / "again.ini"
+        again.write_text(out)
+        self.assertEqual(self.cairn("--config", again, "config")[0], out)
+        self.assertEqual(self.json("config", env={"CAIRN_BLOCKS": "7"})["cairn"]["blocks"], "7")
+
+    def test_errors(self):
+        ini = self.tmp / "c.ini"
+        ini.write_text("[cairn]\nblok_bytes = 1M\n")
+        _, err = self.cairn("-C", ini, "config", expect=1)
+        self.assertIn(f"{ini}:2: unknown key 'blok_bytes'; did you mean 'block_bytes'?", err)
+        _, err = self.cairn("config", expect=1, env={"CAIRN_WRITER": "3"})
+        self.assertIn("did you mean 'writers'?", err)
+        self.cairn("-C", self.tmp / "none.ini", "config", expect=1)
+
+    def test_reference(self):
+        self.assertEqual(self.cairn("config", "--doc")[0], (SOURCE / "docs/config.md").read_text())
+
+    def test_doctor(self):
+        run = self.tmp / "run"
+        self.dir.mkdir()
+        got = self.json("doctor", "--set", f"run_dir={run}")
+        self.assertNotIn("failure", [c["verdict"] for c in got["checks"]])
+        self.assertEqual(list(self.tmp.rglob("*")), [self.dir])  # nothing is left behind
+        run.mkdir(mode=0o755)
+        got = self.json("doctor", "--set", f"run_dir={run}", expect=1)
+        self.assertEqual([c["check"] for c in got["checks"] if c["verdict"] == "failure"],
+                         ["run_dir"])
+        run.rmdir()
+        out, _ = self.cairn("doctor", "--set", f"run_dir={run}", "--set", "persistent=/dev/null/x",
+                            expect=1)
+        self.assertIn("FAIL  persistent", out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
