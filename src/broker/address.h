@@ -6,6 +6,8 @@
 #include <sys/un.h>
 #include "base/err.h"
 
+#define CRN_BROKER_PORT "7735"
+
 struct crn_address {
     int is_unix;
     struct sockaddr_un un; /* is_unix */

@@ -25,10 +25,10 @@ struct crn_broker {
     struct crn_broker_options opt;
     const struct crn_clock *clock;
     struct crn_agent agent;
-    struct crn_link *link; /* NULL: none at the moment */
-    int was_told;          /* that the broker is away: once until it is back */
-    int64_t retry_at_ns;   /* no link: when to try */
-    int64_t retry_ns;      /* how long to wait next time */
+    struct crn_broker_link *link; /* NULL: none at the moment */
+    int was_told;                 /* that the broker is away: once until it is back */
+    int64_t retry_at_ns;          /* no link: when to try */
+    int64_t retry_ns;             /* how long to wait next time */
     int epoll_fd;
     int timer_fd;
     int watched_fd; /* the link's socket in epoll; -1: none */
@@ -51,7 +51,7 @@ static void unwatch(struct crn_broker *b)
 static void drop_link(struct crn_broker *b, const char *why)
 {
     unwatch(b);
-    crn_link_close(b->link);
+    crn_broker_link_close(b->link);
     b->link = NULL;
     crn_agent_offline(&b->agent, now(b));
     /* Half of the wait is random, so that the jobs of a site do not come back all at once. */
@@ -67,13 +67,13 @@ static void begin_link(struct crn_broker *b)
 {
     struct crn_errinfo ei = {0};
 
-    if (crn_link_open(&b->opt.link, now(b), &b->link, &ei) != CAIRN_OK)
+    if (crn_broker_link_open(&b->opt.link, now(b), &b->link, &ei) != CAIRN_OK)
         drop_link(b, ei.msg);
 }
 
 static void note_online(struct crn_broker *b)
 {
-    const struct crn_bp_welcome *welcome = crn_link_welcome(b->link);
+    const struct crn_bp_welcome *welcome = crn_broker_link_welcome(b->link);
 
     if (welcome == NULL || b->agent.is_online)
         return;
@@ -91,7 +91,7 @@ static cairn_err read_statuses(struct crn_broker *b, struct crn_errinfo *ei)
     cairn_err rc = CAIRN_OK;
 
     while (rc == CAIRN_OK && is_there) {
-        rc = crn_link_receive(b->link, &msg, &is_there, ei);
+        rc = crn_broker_link_receive(b->link, &msg, &is_there, ei);
         if (rc == CAIRN_OK && is_there && msg.type == CRN_BP_STATUS)
             crn_agent_status(&b->agent, now(b), &msg.u.status);
     }
@@ -104,15 +104,15 @@ static cairn_err send_report(struct crn_broker *b, struct crn_errinfo *ei)
 
     if (!crn_agent_report(&b->agent, now(b), &msg.u.report))
         return CAIRN_OK;
-    return crn_link_send(b->link, &msg, ei);
+    return crn_broker_link_send(b->link, &msg, ei);
 }
 
 static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
-    rc = crn_link_step(b->link, now(b), ei);
-    if (rc != CAIRN_OK || crn_link_welcome(b->link) == NULL)
+    rc = crn_broker_link_step(b->link, now(b), ei);
+    if (rc != CAIRN_OK || crn_broker_link_welcome(b->link) == NULL)
         return rc;
     note_online(b);
     rc = read_statuses(b, ei);
@@ -121,8 +121,8 @@ static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)
         rc = crn_fail(ei, CAIRN_ETIMEDOUT, 0, "the broker no longer answers");
     if (rc == CAIRN_OK)
         rc = send_report(b, ei);
-    if (rc == CAIRN_OK && crn_link_wants_write(b->link))
-        rc = crn_link_step(b->link, now(b), ei);
+    if (rc == CAIRN_OK && crn_broker_link_wants_write(b->link))
+        rc = crn_broker_link_step(b->link, now(b), ei);
     return rc;
 }
 
@@ -132,14 +132,14 @@ static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)
  * closed. */
 static void watch(struct crn_broker *b)
 {
-    int fd = b->link != NULL ? crn_link_fd(b->link) : -1;
+    int fd = b->link != NULL ? crn_broker_link_fd(b->link) : -1;
     struct epoll_event ev = {.events = EPOLLIN};
 
     if (fd < 0) {
         unwatch(b);
         return;
     }
-    if (crn_link_wants_write(b->link))
+    if (crn_broker_link_wants_write(b->link))
         ev.events |= EPOLLOUT;
     if (epoll_ctl(b->epoll_fd, EPOLL_CTL_MOD, fd, &ev) != 0 &&
         epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
@@ -150,7 +150,7 @@ static void watch(struct crn_broker *b)
 int64_t crn_broker_deadline(const struct crn_broker *b)
 {
     int64_t at = crn_agent_deadline(&b->agent);
-    int64_t link = b->link != NULL ? crn_link_deadline(b->link, now(b)) : b->retry_at_ns;
+    int64_t link = b->link != NULL ? crn_broker_link_deadline(b->link, now(b)) : b->retry_at_ns;
 
     return link < at ? link : at;
 }
@@ -245,7 +245,7 @@ void crn_broker_close(struct crn_broker *b)
     if (b->link != NULL && run_link(b, &ei) != CAIRN_OK)
         crn_log(b->opt.log, CRN_DEBUG, "broker: %s", ei.msg); /* it sees the connection end */
     unwatch(b);
-    crn_link_close(b->link);
+    crn_broker_link_close(b->link);
     if (b->timer_fd >= 0)
         (void)close(b->timer_fd);
     if (b->epoll_fd >= 0)

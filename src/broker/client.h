@@ -22,8 +22,8 @@
 struct crn_broker;
 
 struct crn_broker_options {
-    struct crn_link_config link; /* timeout_ns is set by open */
-    char job[CRN_BP_NAME];       /* shown to people */
+    struct crn_broker_link_config link; /* timeout_ns is set by open */
+    char job[CRN_BP_NAME];              /* shown to people */
     uint32_t nodes;
     int64_t give_up_ns;            /* 0: 5 s */
     int64_t max_wait_ns;           /* 0: no limit */

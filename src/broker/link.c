@@ -29,8 +29,8 @@ struct lookup {
     struct crn_address address;
 };
 
-struct crn_link {
-    struct crn_link_config cfg;
+struct crn_broker_link {
+    struct crn_broker_link_config cfg;
     const struct crn_auth_ops *auth;
     enum state state;
     int fd;
@@ -43,7 +43,7 @@ struct crn_link {
     size_t in_at, out_at;
 };
 
-static cairn_err choose_method(struct crn_link *link, int is_unix, struct crn_errinfo *ei)
+static cairn_err choose_method(struct crn_broker_link *link, int is_unix, struct crn_errinfo *ei)
 {
     const char *name = link->cfg.method;
 
@@ -57,7 +57,7 @@ static cairn_err choose_method(struct crn_link *link, int is_unix, struct crn_er
 
 /* Output and input. ----------------------------------------------------------------------------- */
 
-static cairn_err queue_message(struct crn_link *link, const struct crn_bp_msg *msg,
+static cairn_err queue_message(struct crn_broker_link *link, const struct crn_bp_msg *msg,
                                struct crn_errinfo *ei)
 {
     if (link->out.len - link->out_at > MAX_OUT)
@@ -68,7 +68,7 @@ static cairn_err queue_message(struct crn_link *link, const struct crn_bp_msg *m
     return CAIRN_OK;
 }
 
-static cairn_err write_some(struct crn_link *link, struct crn_errinfo *ei)
+static cairn_err write_some(struct crn_broker_link *link, struct crn_errinfo *ei)
 {
     while (link->out_at < link->out.len) {
         ssize_t n = send(link->fd, link->out.data + link->out_at, link->out.len - link->out_at,
@@ -86,7 +86,7 @@ static cairn_err write_some(struct crn_link *link, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-static cairn_err read_some(struct crn_link *link, struct crn_errinfo *ei)
+static cairn_err read_some(struct crn_broker_link *link, struct crn_errinfo *ei)
 {
     unsigned char chunk[4096];
     ssize_t n;
@@ -114,7 +114,8 @@ static cairn_err read_some(struct crn_link *link, struct crn_errinfo *ei)
 }
 
 /* Bytes of the message that lies complete in the buffer; 0: none. */
-static size_t whole_message(const struct crn_link *link, cairn_err *rc, struct crn_errinfo *ei)
+static size_t whole_message(const struct crn_broker_link *link, cairn_err *rc,
+                            struct crn_errinfo *ei)
 {
     size_t left = link->in.len - link->in_at;
     size_t size = 0;
@@ -124,7 +125,7 @@ static size_t whole_message(const struct crn_link *link, cairn_err *rc, struct c
     return *rc == CAIRN_OK && size <= left ? size : 0;
 }
 
-static int next_message(struct crn_link *link, struct crn_bp_msg *ret, cairn_err *rc,
+static int next_message(struct crn_broker_link *link, struct crn_bp_msg *ret, cairn_err *rc,
                         struct crn_errinfo *ei)
 {
     size_t size = whole_message(link, rc, ei);
@@ -140,7 +141,7 @@ static int next_message(struct crn_link *link, struct crn_bp_msg *ret, cairn_err
 
 /* States. --------------------------------------------------------------------------------------- */
 
-static void end_lookup(struct crn_link *link)
+static void end_lookup(struct crn_broker_link *link)
 {
     struct lookup *l = link->lookup;
 
@@ -155,7 +156,7 @@ static void end_lookup(struct crn_link *link)
     free(l);
 }
 
-static cairn_err begin_lookup(struct crn_link *link, const struct crn_address *address,
+static cairn_err begin_lookup(struct crn_broker_link *link, const struct crn_address *address,
                               struct crn_errinfo *ei)
 {
     struct lookup *l = calloc(1, sizeof(*l));
@@ -181,8 +182,8 @@ static cairn_err begin_lookup(struct crn_link *link, const struct crn_address *a
     return CAIRN_OK;
 }
 
-static cairn_err begin_connect(struct crn_link *link, const struct sockaddr *to, socklen_t len,
-                               struct crn_errinfo *ei)
+static cairn_err begin_connect(struct crn_broker_link *link, const struct sockaddr *to,
+                               socklen_t len, struct crn_errinfo *ei)
 {
     int on = 1;
 
@@ -202,7 +203,7 @@ static cairn_err begin_connect(struct crn_link *link, const struct sockaddr *to,
 }
 
 /* The next of the addresses that the name has; the first error stays. */
-static cairn_err try_next(struct crn_link *link, struct crn_errinfo *ei)
+static cairn_err try_next(struct crn_broker_link *link, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_EIO;
 
@@ -217,7 +218,7 @@ static cairn_err try_next(struct crn_link *link, struct crn_errinfo *ei)
     return rc;
 }
 
-static int look_up(struct crn_link *link, cairn_err *rc, struct crn_errinfo *ei)
+static int look_up(struct crn_broker_link *link, cairn_err *rc, struct crn_errinfo *ei)
 {
     int error = gai_error(&link->lookup->cb);
 
@@ -233,7 +234,7 @@ static int look_up(struct crn_link *link, cairn_err *rc, struct crn_errinfo *ei)
     return 0;
 }
 
-static cairn_err say_hello(struct crn_link *link, struct crn_errinfo *ei)
+static cairn_err say_hello(struct crn_broker_link *link, struct crn_errinfo *ei)
 {
     struct crn_bp_msg msg = {.type = CRN_BP_HELLO};
     struct crn_bp_hello *hello = &link->talk.hello;
@@ -252,7 +253,7 @@ static cairn_err say_hello(struct crn_link *link, struct crn_errinfo *ei)
     return queue_message(link, &msg, ei);
 }
 
-static int finish_connect(struct crn_link *link, cairn_err *rc, struct crn_errinfo *ei)
+static int finish_connect(struct crn_broker_link *link, cairn_err *rc, struct crn_errinfo *ei)
 {
     struct sockaddr_storage peer;
     socklen_t len = sizeof(peer);
@@ -280,7 +281,7 @@ static cairn_err expect(const struct crn_bp_msg *msg, enum crn_bp_type type, str
                     (unsigned)msg->type, (unsigned)type);
 }
 
-static int answer_challenge(struct crn_link *link, cairn_err *rc, struct crn_errinfo *ei)
+static int answer_challenge(struct crn_broker_link *link, cairn_err *rc, struct crn_errinfo *ei)
 {
     struct crn_bp_msg msg;
 
@@ -298,7 +299,7 @@ static int answer_challenge(struct crn_link *link, cairn_err *rc, struct crn_err
     return 0;
 }
 
-static int be_welcomed(struct crn_link *link, cairn_err *rc, struct crn_errinfo *ei)
+static int be_welcomed(struct crn_broker_link *link, cairn_err *rc, struct crn_errinfo *ei)
 {
     struct crn_bp_msg msg;
 
@@ -314,7 +315,7 @@ static int be_welcomed(struct crn_link *link, cairn_err *rc, struct crn_errinfo 
     return 0;
 }
 
-static int stay_open(struct crn_link *link, cairn_err *rc, struct crn_errinfo *ei)
+static int stay_open(struct crn_broker_link *link, cairn_err *rc, struct crn_errinfo *ei)
 {
     (void)link;
     (void)rc;
@@ -322,7 +323,7 @@ static int stay_open(struct crn_link *link, cairn_err *rc, struct crn_errinfo *e
     return NO_PROGRESS;
 }
 
-typedef int (*state_fn)(struct crn_link *link, cairn_err *rc, struct crn_errinfo *ei);
+typedef int (*state_fn)(struct crn_broker_link *link, cairn_err *rc, struct crn_errinfo *ei);
 static const state_fn move_on[STATES] = {
     [LOOKING_UP] = look_up,
     [CONNECTING] = finish_connect,
@@ -333,11 +334,11 @@ static const state_fn move_on[STATES] = {
 
 /* The handle. ----------------------------------------------------------------------------------- */
 
-cairn_err crn_link_open(const struct crn_link_config *cfg, int64_t now_ns, struct crn_link **ret,
-                        struct crn_errinfo *ei)
+cairn_err crn_broker_link_open(const struct crn_broker_link_config *cfg, int64_t now_ns,
+                               struct crn_broker_link **ret, struct crn_errinfo *ei)
 {
     struct crn_address address;
-    struct crn_link *link;
+    struct crn_broker_link *link;
     cairn_err rc;
 
     rc = crn_address_parse(cfg->address, CRN_BROKER_PORT, &address, ei);
@@ -357,11 +358,11 @@ cairn_err crn_link_open(const struct crn_link_config *cfg, int64_t now_ns, struc
     if (rc == CAIRN_OK)
         *ret = link;
     else
-        crn_link_close(link);
+        crn_broker_link_close(link);
     return rc;
 }
 
-void crn_link_close(struct crn_link *link)
+void crn_broker_link_close(struct crn_broker_link *link)
 {
     if (link == NULL)
         return;
@@ -373,7 +374,7 @@ void crn_link_close(struct crn_link *link)
     free(link);
 }
 
-cairn_err crn_link_step(struct crn_link *link, int64_t now_ns, struct crn_errinfo *ei)
+cairn_err crn_broker_link_step(struct crn_broker_link *link, int64_t now_ns, struct crn_errinfo *ei)
 {
     struct crn_errinfo end = {0};
     cairn_err end_rc = CAIRN_OK;
@@ -396,17 +397,17 @@ cairn_err crn_link_step(struct crn_link *link, int64_t now_ns, struct crn_errinf
     return rc;
 }
 
-int crn_link_fd(const struct crn_link *link)
+int crn_broker_link_fd(const struct crn_broker_link *link)
 {
     return link->state == LOOKING_UP ? -1 : link->fd;
 }
 
-int crn_link_wants_write(const struct crn_link *link)
+int crn_broker_link_wants_write(const struct crn_broker_link *link)
 {
     return link->state == CONNECTING || link->out_at < link->out.len;
 }
 
-int64_t crn_link_deadline(const struct crn_link *link, int64_t now_ns)
+int64_t crn_broker_link_deadline(const struct crn_broker_link *link, int64_t now_ns)
 {
     if (link->state == OPEN)
         return INT64_MAX;
@@ -415,18 +416,19 @@ int64_t crn_link_deadline(const struct crn_link *link, int64_t now_ns)
     return link->deadline_ns;
 }
 
-const struct crn_bp_welcome *crn_link_welcome(const struct crn_link *link)
+const struct crn_bp_welcome *crn_broker_link_welcome(const struct crn_broker_link *link)
 {
     return link->state == OPEN ? &link->welcome : NULL;
 }
 
-cairn_err crn_link_send(struct crn_link *link, const struct crn_bp_msg *msg, struct crn_errinfo *ei)
+cairn_err crn_broker_link_send(struct crn_broker_link *link, const struct crn_bp_msg *msg,
+                               struct crn_errinfo *ei)
 {
     return queue_message(link, msg, ei);
 }
 
-cairn_err crn_link_receive(struct crn_link *link, struct crn_bp_msg *ret, int *ret_is_there,
-                           struct crn_errinfo *ei)
+cairn_err crn_broker_link_receive(struct crn_broker_link *link, struct crn_bp_msg *ret,
+                                  int *ret_is_there, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
 

@@ -5,14 +5,13 @@
 #ifndef CRN_BROKER_LINK_H
 #define CRN_BROKER_LINK_H
 
+#include "broker/address.h"
 #include "broker/auth.h"
 #include "broker/proto.h"
 
-#define CRN_BROKER_PORT "7735"
+struct crn_broker_link;
 
-struct crn_link;
-
-struct crn_link_config {
+struct crn_broker_link_config {
     char address[CRN_PATH_MAX]; /* "host", "host:port", "[v6]:port" or "unix:/path" */
     char method[16];            /* "peer", "key", "munge"; empty or "auto": what fits */
     struct crn_auth_config auth;
@@ -20,26 +19,28 @@ struct crn_link_config {
 };
 
 /* Begins to connect; errors of the network come from step. */
-CAIRN_CHECKED cairn_err crn_link_open(const struct crn_link_config *cfg, int64_t now_ns,
-                                      struct crn_link **ret, struct crn_errinfo *ei);
-void crn_link_close(struct crn_link *link);
+CAIRN_CHECKED cairn_err crn_broker_link_open(const struct crn_broker_link_config *cfg,
+                                             int64_t now_ns, struct crn_broker_link **ret,
+                                             struct crn_errinfo *ei);
+void crn_broker_link_close(struct crn_broker_link *link);
 /* Does what can be done now. An error ends the link: close it. The broker's own words, if it said
  * why, are in ei. */
-CAIRN_CHECKED cairn_err crn_link_step(struct crn_link *link, int64_t now_ns,
-                                      struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_broker_link_step(struct crn_broker_link *link, int64_t now_ns,
+                                             struct crn_errinfo *ei);
 /* What to poll for: -1 while the name is looked up. */
-int crn_link_fd(const struct crn_link *link);
-int crn_link_wants_write(const struct crn_link *link);
+int crn_broker_link_fd(const struct crn_broker_link *link);
+int crn_broker_link_wants_write(const struct crn_broker_link *link);
 /* When step has something to do, if nothing happens before; INT64_MAX: never. */
-int64_t crn_link_deadline(const struct crn_link *link, int64_t now_ns);
+int64_t crn_broker_link_deadline(const struct crn_broker_link *link, int64_t now_ns);
 
 /* NULL until the broker has let us in. */
-const struct crn_bp_welcome *crn_link_welcome(const struct crn_link *link);
+const struct crn_bp_welcome *crn_broker_link_welcome(const struct crn_broker_link *link);
 /* Queues a message; step sends it. CAIRN_ELIMIT: the broker does not read. */
-CAIRN_CHECKED cairn_err crn_link_send(struct crn_link *link, const struct crn_bp_msg *msg,
-                                      struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_broker_link_send(struct crn_broker_link *link,
+                                             const struct crn_bp_msg *msg, struct crn_errinfo *ei);
 /* *ret_is_there: whether there was one. An error ends the link. Call until there is none. */
-CAIRN_CHECKED cairn_err crn_link_receive(struct crn_link *link, struct crn_bp_msg *ret,
-                                         int *ret_is_there, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_broker_link_receive(struct crn_broker_link *link,
+                                                struct crn_bp_msg *ret, int *ret_is_there,
+                                                struct crn_errinfo *ei);
 
 #endif

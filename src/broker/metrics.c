@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the broker tells Prometheus: OpenMetrics text at /metrics, over libevent's HTTP server. Names
+ * are an interface: they do not change. */
+#include "broker/server_priv.h"
+
+#include <event2/buffer.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/address.h"
+
+#define HTTP_TIMEOUT_S 5
+#define MAX_HEADERS    4096
+
+/* One family, a line per token. */
+struct family {
+    const char *name, *type, *help;
+    double (*value)(const struct crn_turns_totals *t);
+};
+
+static double slots(const struct crn_turns_totals *t)
+{
+    return t->row.slots;
+}
+static double holders(const struct crn_turns_totals *t)
+{
+    return t->row.holders;
+}
+static double waiting(const struct crn_turns_totals *t)
+{
+    return t->row.waiting;
+}
+static double draining(const struct crn_turns_totals *t)
+{
+    return t->row.is_draining;
+}
+static double oldest(const struct crn_turns_totals *t)
+{
+    return (double)t->row.oldest_ns * 1e-9;
+}
+static double granted(const struct crn_turns_totals *t)
+{
+    return (double)t->row.granted;
+}
+static double returned(const struct crn_turns_totals *t)
+{
+    return (double)t->row.returned;
+}
+static double taken(const struct crn_turns_totals *t)
+{
+    return (double)t->row.taken;
+}
+static double canceled(const struct crn_turns_totals *t)
+{
+    return (double)t->row.canceled;
+}
+static double learned(const struct crn_turns_totals *t)
+{
+    return (double)t->learned;
+}
+static double wait_s(const struct crn_turns_totals *t)
+{
+    return t->wait_s;
+}
+static double held_s(const struct crn_turns_totals *t)
+{
+    return t->held_s;
+}
+
+static const struct family families[] = {
+    {"cairn_broker_slots", "gauge", "Jobs that may hold the token at a time.", slots},
+    {"cairn_broker_holders", "gauge", "Jobs that hold the token.", holders},
+    {"cairn_broker_waiting", "gauge", "Requests that wait.", waiting},
+    {"cairn_broker_draining", "gauge", "1 while an administrator has stopped the token.", draining},
+    {"cairn_broker_oldest_wait_seconds", "gauge", "Age of the oldest request that waits.", oldest},
+    {"cairn_broker_granted", "counter", "Requests that were let go.", granted},
+    {"cairn_broker_returned", "counter", "Tokens that were returned.", returned},
+    {"cairn_broker_taken", "counter", "Tokens that were taken back.", taken},
+    {"cairn_broker_canceled", "counter", "Requests that ended while they waited.", canceled},
+    {"cairn_broker_learned", "counter", "Holders that this broker did not let go itself.", learned},
+    {"cairn_broker_wait_seconds", "counter", "Time waited by all that were let go.", wait_s},
+    {"cairn_broker_held_seconds", "counter", "Time held by all that ended.", held_s},
+};
+
+static void put_family(struct evbuffer *out, const struct crn_server *s, const struct family *f,
+                       const struct crn_turns_totals *totals)
+{
+    size_t i, n = crn_turns_tokens(s->turns);
+    const char *suffix = strcmp(f->type, "counter") == 0 ? "_total" : "";
+
+    (void)evbuffer_add_printf(out, "# TYPE %s %s\n# HELP %s %s\n", f->name, f->type, f->name,
+                              f->help);
+    for (i = 0; i < n; i++)
+        (void)evbuffer_add_printf(out, "%s%s{token=\"%s\"} %.9g\n", f->name, suffix,
+                                  totals[i].row.token, f->value(&totals[i]));
+}
+
+static void put_one(struct evbuffer *out, const char *name, const char *type, const char *help,
+                    double value)
+{
+    (void)evbuffer_add_printf(out, "# TYPE %s %s\n# HELP %s %s\n%s%s %.9g\n", name, type, name,
+                              help, name, strcmp(type, "counter") == 0 ? "_total" : "", value);
+}
+
+static void put_server(struct evbuffer *out, const struct crn_server *s)
+{
+    const struct server_counts *c = &s->counts;
+
+    put_one(out, "cairn_broker_jobs", "gauge", "Jobs that are known.", crn_turns_jobs(s->turns));
+    put_one(out, "cairn_broker_connections", "gauge", "Open connections.", s->npeers);
+    put_one(out, "cairn_broker_logins", "gauge", "Logins under way.", s->nlogins);
+    put_one(out, "cairn_broker_accepted", "counter", "Connections accepted.", (double)c->accepted);
+    put_one(out, "cairn_broker_refused", "counter", "Connections over a limit.",
+            (double)c->refused);
+    put_one(out, "cairn_broker_rejected", "counter", "Logins that failed.", (double)c->rejected);
+    put_one(out, "cairn_broker_garbage", "counter", "Connections that did not speak the protocol.",
+            (double)c->garbage);
+    put_one(out, "cairn_broker_login_timeouts", "counter", "Connections that did not log in.",
+            (double)c->timeouts);
+    put_one(out, "cairn_broker_slow", "counter", "Connections that did not read.", (double)c->slow);
+    put_one(out, "cairn_broker_messages", "counter", "Messages read.", (double)c->messages);
+    put_one(out, "cairn_broker_decision_seconds", "counter", "Time spent on reports.",
+            c->decision_s);
+    put_one(out, "cairn_broker_decision_max_seconds", "gauge", "Longest time for one report.",
+            c->decision_max_s);
+    put_one(out, "cairn_broker_uptime_seconds", "gauge", "Time since the start.",
+            (double)(server_now(s) - s->started_ns) * 1e-9);
+}
+
+static void on_metrics(struct evhttp_request *req, void *arg)
+{
+    struct crn_server *s = arg;
+    struct crn_turns_totals totals[CRN_BROKER_TOKENS];
+    struct evbuffer *out = evbuffer_new();
+    size_t i;
+
+    if (out == NULL) {
+        evhttp_send_error(req, HTTP_INTERNAL, NULL);
+        return;
+    }
+    for (i = 0; i < crn_turns_tokens(s->turns); i++)
+        crn_turns_totals(s->turns, server_now(s), i, &totals[i]);
+    for (i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        put_family(out, s, &families[i], totals);
+    put_server(out, s);
+    (void)evbuffer_add_printf(out, "# EOF\n");
+    (void)evhttp_add_header(evhttp_request_get_output_headers(req), "Content-Type",
+                            "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    evhttp_send_reply(req, HTTP_OK, "OK", out);
+    evbuffer_free(out);
+}
+
+cairn_err crn_metrics_open(struct crn_server *s, struct crn_errinfo *ei)
+{
+    struct crn_address address;
+    struct evhttp_bound_socket *bound;
+    struct sockaddr_in6 at; /* the larger of both */
+    socklen_t len = sizeof(at);
+    cairn_err rc;
+
+    if (s->conf->metrics[0] == '\0')
+        return CAIRN_OK;
+    rc = crn_address_parse(s->conf->metrics, "9735", &address, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    s->http = evhttp_new(s->base);
+    if (s->http == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for the HTTP server");
+    evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+    evhttp_set_max_headers_size(s->http, MAX_HEADERS);
+    evhttp_set_max_body_size(s->http, 0);
+    evhttp_set_timeout(s->http, HTTP_TIMEOUT_S);
+    (void)evhttp_set_cb(s->http, "/metrics", on_metrics, s);
+    bound =
+        evhttp_bind_socket_with_handle(s->http, address.host[0] != '\0' ? address.host : "0.0.0.0",
+                                       (ev_uint16_t)strtoul(address.port, NULL, 10));
+    if (bound == NULL || address.is_unix)
+        return crn_fail(ei, CAIRN_EIO, 0, "metrics: cannot listen on %s", s->conf->metrics);
+    if (getsockname(evhttp_bound_socket_get_fd(bound), (struct sockaddr *)&at, &len) == 0)
+        crn_log(&s->log, CRN_INFO, "metrics on %s port %u", address.host, ntohs(at.sin6_port));
+    return CAIRN_OK;
+}

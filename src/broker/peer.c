@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One connection to the broker: login, messages, limits, end. Whatever a peer sends, it can only hurt
+ * itself: frames are capped, messages are rationed, output that is not read ends it, and who does not
+ * speak the protocol is dropped without a word. */
+#include "broker/server_priv.h"
+
+#include <event2/buffer.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/rng.h"
+
+#define BYE_S      2   /* for the last words to go out */
+#define WRITE_S    30  /* without progress: slow */
+#define BURST      3.0 /* seconds' worth of messages that may come at once */
+#define QUERY_COST 5.0
+#define MAX_ROWS   10000
+
+static int is_login(const struct peer *p)
+{
+    return p->state == PEER_SILENT || p->state == PEER_CHALLENGED || p->state == PEER_VERIFYING;
+}
+
+static void list_login(struct peer *p)
+{
+    struct crn_server *s = p->server;
+
+    p->prev_login = s->last_login;
+    p->next_login = NO_PEER;
+    if (s->last_login == NO_PEER)
+        s->first_login = p->index;
+    else
+        s->peer[s->last_login].next_login = p->index;
+    s->last_login = p->index;
+    s->nlogins++;
+}
+
+static void unlist_login(struct peer *p)
+{
+    struct crn_server *s = p->server;
+
+    if (p->prev_login == NO_PEER)
+        s->first_login = p->next_login;
+    else
+        s->peer[p->prev_login].next_login = p->next_login;
+    if (p->next_login == NO_PEER)
+        s->last_login = p->prev_login;
+    else
+        s->peer[p->next_login].prev_login = p->prev_login;
+    s->nlogins--;
+}
+
+static void set_state(struct peer *p, enum peer_state state)
+{
+    int was_login = is_login(p);
+
+    p->state = state;
+    if (was_login && !is_login(p))
+        unlist_login(p);
+    else if (!was_login && is_login(p))
+        list_login(p);
+}
+
+void crn_peer_expire_logins(struct crn_server *s)
+{
+    int64_t limit = server_now(s) - (int64_t)s->conf->login_timeout_ns;
+
+    while (s->first_login != NO_PEER && s->peer[s->first_login].accepted_ns < limit) {
+        s->counts.timeouts++;
+        crn_peer_drop(&s->peer[s->first_login]);
+    }
+}
+
+void crn_peer_drop(struct peer *p)
+{
+    struct crn_server *s = p->server;
+    int was_open = p->state == PEER_OPEN;
+
+    s->npaused -= (uint32_t)p->is_paused;
+    p->is_paused = 0;
+    set_state(p, PEER_FREE);
+    bufferevent_free(p->bev); /* closes the socket */
+    p->bev = NULL;
+    p->next_free = s->free_peer;
+    s->free_peer = p->index;
+    s->npeers--;
+    if (was_open) {
+        crn_log(&s->log, CRN_DEBUG, "connection %u of %s ended", p->index, p->user);
+        crn_turns_closed(s->turns, server_now(s), p->index);
+    }
+    crn_server_admit(s);
+}
+
+/* Output. --------------------------------------------------------------------------------------- */
+
+/* Sends what lies in the scratch buffer. 0, or -1: the peer is gone. */
+static int send_scratch(struct peer *p)
+{
+    struct crn_server *s = p->server;
+
+    if (s->scratch.failed || bufferevent_write(p->bev, s->scratch.data, s->scratch.len) != 0) {
+        crn_log(&s->log, CRN_ERROR, "no memory to answer %s; dropping the connection", p->user);
+        crn_buf_free(&s->scratch);
+        crn_peer_drop(p);
+        return -1;
+    }
+    if (evbuffer_get_length(bufferevent_get_output(p->bev)) > s->conf->backlog_bytes) {
+        crn_log(&s->log, CRN_WARN, "%s does not read its answers; dropping the connection",
+                p->user);
+        s->counts.slow++;
+        crn_peer_drop(p);
+        return -1;
+    }
+    return 0;
+}
+
+static int send_message(struct peer *p, const struct crn_bp_msg *msg)
+{
+    p->server->scratch.len = 0;
+    crn_bp_encode(msg, &p->server->scratch);
+    return send_scratch(p);
+}
+
+static void bye_written(struct bufferevent *bev, void *arg)
+{
+    (void)bev;
+    crn_peer_drop(arg);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg);
+
+void crn_peer_bye(struct peer *p, cairn_err code, const char *text)
+{
+    const struct timeval limit = {.tv_sec = BYE_S};
+    struct crn_bp_msg msg = {.type = CRN_BP_BYE, .u.done = {.code = code}};
+
+    (void)snprintf(msg.u.done.text, sizeof(msg.u.done.text), "%.*s", CRN_BP_TEXT - 1, text);
+    if (p->state == PEER_OPEN)
+        crn_turns_closed(p->server->turns, server_now(p->server), p->index);
+    set_state(p, PEER_CLOSING);
+    crn_server_admit(p->server);
+    if (send_message(p, &msg) != 0)
+        return;
+    (void)bufferevent_disable(p->bev, EV_READ);
+    bufferevent_setcb(p->bev, NULL, bye_written, on_event, p);
+    bufferevent_set_timeouts(p->bev, NULL, &limit);
+}
+
+void crn_server_pump(struct crn_server *s)
+{
+    struct crn_bp_msg msg = {.type = CRN_BP_STATUS};
+    uint32_t conn;
+
+    while (crn_turns_next(s->turns, server_now(s), &conn, &msg.u.status))
+        if (s->peer[conn].state == PEER_OPEN)
+            (void)send_message(&s->peer[conn], &msg);
+}
+
+/* Login. ---------------------------------------------------------------------------------------- */
+
+static void on_hello(struct peer *p, const struct crn_bp_hello *hello)
+{
+    struct crn_bp_msg msg = {.type = CRN_BP_CHALLENGE};
+    const struct crn_auth_ops *ops = crn_auth_by_method(hello->method);
+    char text[CRN_BP_TEXT];
+
+    if (hello->major != CRN_BP_MAJOR) {
+        (void)snprintf(text, sizeof(text), "this broker speaks version %d of the protocol, not %u",
+                       CRN_BP_MAJOR, hello->major);
+        crn_peer_bye(p, CAIRN_EFORMAT, text);
+        return;
+    }
+    if (ops == NULL || !crn_list_has(p->server->conf->auth, ops->name)) {
+        (void)snprintf(text, sizeof(text), "log in here by: %s", p->server->conf->auth);
+        crn_peer_bye(p, CAIRN_EPERM, text);
+        return;
+    }
+    p->talk.hello = *hello;
+    p->talk.challenge.major = CRN_BP_MAJOR;
+    p->talk.challenge.minor = CRN_BP_MINOR;
+    crn_random_bytes(p->talk.challenge.nonce, CRN_BP_NONCE);
+    msg.u.challenge = p->talk.challenge;
+    set_state(p, PEER_CHALLENGED);
+    (void)send_message(p, &msg);
+}
+
+static void on_proof(struct peer *p, const struct crn_bp_proof *proof)
+{
+    struct crn_login login = {.conn = p->index, .serial = p->serial, .talk = p->talk};
+
+    login.proof = *proof;
+    set_state(p, PEER_VERIFYING);
+    if (crn_verifier_submit(p->server->verifier, &login) != 0)
+        crn_peer_bye(p, CAIRN_EBUSY, "too many logins at once");
+}
+
+static void welcome(struct peer *p, const struct crn_login *login)
+{
+    struct crn_server *s = p->server;
+    const struct timeval limit = {.tv_sec = WRITE_S};
+    struct crn_bp_msg msg = {.type = CRN_BP_WELCOME};
+    int is_admin = crn_list_has(s->conf->admins, login->user);
+
+    memcpy(p->user, login->user, sizeof(p->user));
+    crn_log(&s->log, CRN_DEBUG, "connection %u: %s%s logged in", p->index, p->user,
+            is_admin ? " (administrator)" : "");
+    crn_turns_opened(s->turns, p->index, p->user, is_admin);
+    set_state(p, PEER_OPEN);
+    crn_server_admit(s);
+    bufferevent_set_timeouts(p->bev, NULL, &limit);
+    msg.u.welcome = (struct crn_bp_welcome){.epoch = s->epoch,
+                                            .lease_ns = s->conf->lease_ns,
+                                            .report_ns = s->conf->lease_ns / 3,
+                                            .is_admin = is_admin != 0,
+                                            .proof = login->back};
+    memcpy(msg.u.welcome.user, p->user, sizeof(p->user));
+    (void)send_message(p, &msg);
+}
+
+void crn_peer_login(struct crn_server *s, const struct crn_login *login)
+{
+    struct peer *p = &s->peer[login->conn];
+
+    if (p->state != PEER_VERIFYING || p->serial != login->serial)
+        return; /* it did not wait for the result */
+    if (login->rc == CAIRN_OK) {
+        welcome(p, login);
+        return;
+    }
+    s->counts.rejected++;
+    crn_log(&s->log, CRN_WARN, "login refused: %s", login->error.msg);
+    crn_peer_bye(p, CAIRN_EPERM, "login refused"); /* the log says why, the peer need not know */
+}
+
+/* Messages. ------------------------------------------------------------------------------------- */
+
+static void send_done(struct peer *p, cairn_err code, const char *text)
+{
+    struct crn_bp_msg msg = {.type = CRN_BP_DONE, .u.done = {.code = code}};
+
+    (void)snprintf(msg.u.done.text, sizeof(msg.u.done.text), "%.*s", CRN_BP_TEXT - 1, text);
+    (void)send_message(p, &msg);
+}
+
+static void put_row(void *arg, const struct crn_bp_msg *row)
+{
+    crn_bp_encode(row, arg);
+}
+
+static void on_query(struct peer *p, const struct crn_bp_query *asked)
+{
+    struct crn_server *s = p->server;
+    struct crn_bp_query query = *asked;
+    struct crn_bp_msg done = {.type = CRN_BP_DONE};
+
+    if (query.max_requests > MAX_ROWS)
+        query.max_requests = MAX_ROWS;
+    s->scratch.len = 0;
+    (void)crn_turns_query(s->turns, server_now(s), p->index, &query, put_row, &s->scratch);
+    crn_bp_encode(&done, &s->scratch);
+    (void)send_scratch(p);
+}
+
+static void on_control(struct peer *p, const struct crn_bp_control *control)
+{
+    struct crn_server *s = p->server;
+    struct crn_errinfo ei = {0};
+    cairn_err rc = crn_turns_control(s->turns, server_now(s), p->index, control, &ei);
+
+    crn_log(&s->log, CRN_INFO, "%s: control %u of token '%s' %s, request %llu: %s", p->user,
+            control->op, control->token, control->argument, (unsigned long long)control->id,
+            rc == CAIRN_OK ? "done" : ei.msg);
+    send_done(p, rc, ei.msg);
+    crn_server_pump(s);
+}
+
+static void on_report(struct peer *p, const struct crn_bp_report *report)
+{
+    struct crn_server *s = p->server;
+    struct crn_errinfo ei = {0};
+    int64_t begin = server_now(s);
+    double took;
+    cairn_err rc;
+
+    rc = crn_turns_report(s->turns, begin, p->index, report, &ei);
+    took = (double)(server_now(s) - begin) * 1e-9;
+    s->counts.decision_s += took;
+    if (took > s->counts.decision_max_s)
+        s->counts.decision_max_s = took;
+    if (rc != CAIRN_OK)
+        crn_peer_bye(p, rc, ei.msg);
+    crn_server_pump(s);
+}
+
+/* 0, or -1: this peer does not speak our protocol. It may be gone after that either way. */
+static int handle(struct peer *p, const struct crn_bp_msg *msg)
+{
+    p->server->counts.messages++;
+    if (p->state == PEER_SILENT && msg->type == CRN_BP_HELLO)
+        on_hello(p, &msg->u.hello);
+    else if (p->state == PEER_CHALLENGED && msg->type == CRN_BP_PROOF_MSG)
+        on_proof(p, &msg->u.proof);
+    else if (p->state == PEER_OPEN && msg->type == CRN_BP_REPORT)
+        on_report(p, &msg->u.report);
+    else if (p->state == PEER_OPEN && msg->type == CRN_BP_QUERY)
+        on_query(p, &msg->u.query);
+    else if (p->state == PEER_OPEN && msg->type == CRN_BP_CONTROL)
+        on_control(p, &msg->u.control);
+    else
+        return -1;
+    return 0;
+}
+
+/* Takes the price of a message from the peer's credit; 0, or -1: it has to wait. */
+static int pay(struct peer *p, double price)
+{
+    double rate = (double)p->server->conf->messages_per_second;
+    int64_t now = server_now(p->server);
+
+    p->credit += (double)(now - p->credit_ns) * 1e-9 * rate;
+    p->credit_ns = now;
+    if (p->credit > rate * BURST)
+        p->credit = rate * BURST;
+    if (p->credit < price && p->credit < rate)
+        return -1;
+    p->credit -= price;
+    return 0;
+}
+
+static void pause_reading(struct peer *p)
+{
+    if (p->is_paused)
+        return;
+    p->is_paused = 1;
+    p->server->npaused++;
+    (void)bufferevent_disable(p->bev, EV_READ);
+}
+
+/* The next whole frame, or NULL. ret_bad: these bytes are none. */
+static const unsigned char *next_frame(struct peer *p, struct evbuffer *in, size_t *ret_size,
+                                       int *ret_bad)
+{
+    size_t max = p->state == PEER_OPEN ? CRN_BP_MAX_FRAME : CRN_BP_MAX_LOGIN;
+    size_t len = evbuffer_get_length(in);
+    unsigned char head[CRN_BP_HEAD];
+    ssize_t n = evbuffer_copyout(in, head, sizeof(head));
+
+    *ret_bad = n < 0 || crn_bp_frame(head, (size_t)n, max, ret_size, NULL) != CAIRN_OK;
+    if (*ret_bad || *ret_size == 0 || *ret_size > len)
+        return NULL;
+    return evbuffer_pullup(in, (ssize_t)*ret_size);
+}
+
+static void drop_garbage(struct peer *p)
+{
+    p->server->counts.garbage++;
+    crn_log(&p->server->log, CRN_DEBUG, "connection %u is not one of ours; closing it", p->index);
+    crn_peer_drop(p);
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+    struct peer *p = arg;
+    struct evbuffer *in = bufferevent_get_input(bev);
+    uint64_t serial = p->serial;
+
+    while (p->state != PEER_FREE && p->serial == serial && p->state != PEER_CLOSING) {
+        const unsigned char *frame;
+        struct crn_bp_msg msg;
+        size_t size = 0;
+        int is_bad;
+
+        frame = next_frame(p, in, &size, &is_bad);
+        if (is_bad) {
+            drop_garbage(p);
+            return;
+        }
+        if (frame == NULL)
+            return;
+        if (pay(p, frame[4] == CRN_BP_QUERY ? QUERY_COST : 1) != 0) {
+            pause_reading(p);
+            return;
+        }
+        if (crn_bp_decode(frame, size, &msg, NULL) != CAIRN_OK) {
+            drop_garbage(p);
+            return;
+        }
+        (void)evbuffer_drain(in, size);
+        if (handle(p, &msg) != 0) {
+            drop_garbage(p);
+            return;
+        }
+    }
+}
+
+void crn_peer_resume(struct peer *p)
+{
+    if (pay(p, 0) != 0 || p->credit < 1)
+        return;
+    p->is_paused = 0;
+    p->server->npaused--;
+    (void)bufferevent_enable(p->bev, EV_READ);
+    on_read(p->bev, p); /* what waits in the buffer raises no event */
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+    struct peer *p = arg;
+
+    struct crn_server *s = p->server;
+
+    (void)bev;
+    if ((what & BEV_EVENT_TIMEOUT) != 0 && p->state == PEER_OPEN)
+        s->counts.slow++;
+    crn_peer_drop(p);
+    crn_server_pump(s);
+}
+
+/* Beginning. ------------------------------------------------------------------------------------ */
+
+static void address_of(const struct sockaddr *from, struct in6_addr *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    if (from->sa_family == AF_INET6) {
+        *ret = ((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
+    } else if (from->sa_family == AF_INET) {
+        ret->s6_addr[10] = ret->s6_addr[11] = 0xff;
+        memcpy(&ret->s6_addr[12], &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+    }
+}
+
+static uint64_t logins_from(const struct crn_server *s, const struct in6_addr *address)
+{
+    uint64_t n = 0;
+    uint32_t i;
+
+    for (i = s->first_login; i != NO_PEER; i = s->peer[i].next_login)
+        n += memcmp(&s->peer[i].address, address, sizeof(*address)) == 0;
+    return n;
+}
+
+static void ask_kernel(struct peer *p, evutil_socket_t fd, const struct sockaddr *from)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    int on = 1;
+
+    if (from->sa_family != AF_UNIX) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+        return;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
+        p->talk.is_local = 1;
+        p->talk.uid = cred.uid;
+    }
+}
+
+static struct peer *new_peer(struct crn_server *s, evutil_socket_t fd)
+{
+    struct peer *p = &s->peer[s->free_peer];
+    uint32_t next = p->next_free;
+    struct bufferevent *bev;
+
+    bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    if (bev == NULL)
+        return NULL;
+    *p = (struct peer){.server = s, .index = s->free_peer, .bev = bev};
+    p->serial = s->next_serial++;
+    p->credit = (double)s->conf->messages_per_second;
+    p->credit_ns = p->accepted_ns = server_now(s);
+    s->free_peer = next;
+    s->npeers++;
+    set_state(p, PEER_SILENT);
+    return p;
+}
+
+void crn_peer_accept(struct crn_server *s, evutil_socket_t fd, const struct sockaddr *from)
+{
+    struct in6_addr address;
+    struct peer *p;
+
+    s->counts.accepted++;
+    address_of(from, &address);
+    if (s->npeers == s->conf->max_connections ||
+        logins_from(s, &address) >= s->conf->max_address_logins || (p = new_peer(s, fd)) == NULL) {
+        s->counts.refused++;
+        (void)evutil_closesocket(fd);
+        return;
+    }
+    p->address = address;
+    ask_kernel(p, fd, from);
+    bufferevent_setwatermark(p->bev, EV_READ, 0, CRN_BP_MAX_FRAME);
+    bufferevent_setcb(p->bev, on_read, NULL, on_event, p);
+    (void)bufferevent_enable(p->bev, EV_READ | EV_WRITE);
+    crn_server_admit(s);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn-broker itself: listeners, connections and timers around the core. One event loop (libevent),
+ * one thread for logins. */
+#ifndef CRN_BROKER_SERVER_H
+#define CRN_BROKER_SERVER_H
+
+#include "base/log.h"
+#include "broker/conf.h"
+
+struct crn_server;
+
+/* Listens when it returns. conf must outlive the server. */
+CAIRN_CHECKED cairn_err crn_server_open(const struct crn_broker_conf *conf,
+                                        const struct crn_log *log, struct crn_server **ret,
+                                        struct crn_errinfo *ei);
+/* Until crn_server_stop, or SIGTERM or SIGINT. */
+CAIRN_CHECKED cairn_err crn_server_run(struct crn_server *s, struct crn_errinfo *ei);
+void crn_server_close(struct crn_server *s);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the server, shared by server.c (listeners, timers), peer.c (connections) and metrics.c.
+ * Everything belongs to the event loop's thread. */
+#ifndef CRN_BROKER_SERVER_PRIV_H
+#define CRN_BROKER_SERVER_PRIV_H
+
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+#include "broker/server.h"
+#include "broker/verifier.h"
+
+#define MAX_LISTENERS 16
+#define NO_PEER       UINT32_MAX
+
+enum peer_state {
+    PEER_FREE = 0,
+    PEER_SILENT, /* has not said hello */
+    PEER_CHALLENGED,
+    PEER_VERIFYING, /* its proof is with the verifier */
+    PEER_OPEN,      /* known to the core */
+    PEER_CLOSING    /* BYE is on its way out */
+};
+
+struct peer {
+    struct crn_server *server;
+    uint32_t index; /* its number for the core */
+    uint32_t next_free;
+    enum peer_state state;
+    int is_paused; /* has used up its messages: not read for a while */
+    uint64_t serial;
+    uint32_t prev_login, next_login; /* while it is not open yet */
+    int64_t accepted_ns;
+    struct bufferevent *bev;
+    struct in6_addr address; /* for the limit on logins; zero: Unix socket */
+    struct crn_auth_talk talk;
+    char user[CRN_BP_NAME];
+    double credit; /* messages that it may send now */
+    int64_t credit_ns;
+};
+
+/* Counters, for /metrics. */
+struct server_counts {
+    uint64_t accepted;
+    uint64_t refused;  /* over a limit, before login */
+    uint64_t rejected; /* login failed */
+    uint64_t garbage;  /* not our protocol */
+    uint64_t timeouts; /* no login in time */
+    uint64_t slow;     /* did not read */
+    uint64_t messages;
+    double decision_s; /* spent in the core, summed over messages */
+    double decision_max_s;
+};
+
+struct crn_server {
+    const struct crn_broker_conf *conf;
+    struct crn_log log;
+    const struct crn_clock *clock;
+    struct event_base *base;
+    struct evconnlistener *listener[MAX_LISTENERS];
+    char unix_path[MAX_LISTENERS][sizeof(((struct sockaddr_un *)0)->sun_path)]; /* to unlink */
+    size_t nlisteners;
+    int is_accepting;
+    struct event *tick;
+    struct event *results;
+    struct event *signals[2];
+    struct evhttp *http;
+    struct crn_verifier *verifier;
+    struct crn_turns *turns;
+    uint64_t epoch;
+    int64_t started_ns;
+    struct peer *peer; /* max_connections */
+    uint32_t free_peer;
+    uint32_t npeers;
+    uint32_t nlogins; /* peers that are not open yet, in a list, oldest first */
+    uint32_t first_login, last_login;
+    uint32_t npaused;
+    uint64_t next_serial;
+    struct crn_buf scratch; /* of one frame */
+    struct server_counts counts;
+};
+
+static inline int64_t server_now(const struct crn_server *s)
+{
+    return s->clock->mono_ns(s->clock);
+}
+
+/* peer.c */
+void crn_peer_accept(struct crn_server *s, evutil_socket_t fd, const struct sockaddr *from);
+void crn_peer_bye(struct peer *p, cairn_err code, const char *text);
+void crn_peer_drop(struct peer *p);
+void crn_peer_resume(struct peer *p); /* if it may send again */
+void crn_peer_login(struct crn_server *s, const struct crn_login *login);
+/* Ends logins that take too long. */
+void crn_peer_expire_logins(struct crn_server *s);
+/* Sends the statuses that are due. */
+void crn_server_pump(struct crn_server *s);
+/* server.c: stops or begins to accept, by the number of logins under way. */
+void crn_server_admit(struct crn_server *s);
+
+/* metrics.c */
+CAIRN_CHECKED cairn_err crn_metrics_open(struct crn_server *s, struct crn_errinfo *ei);
+
+#endif
