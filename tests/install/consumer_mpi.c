@@ -2,15 +2,22 @@
 #include <cairn/cairn_mpi.h>
 #include <stdio.h>
 
-/* Called before MPI_Init on purpose: the error must come back as one, with a text. */
-int main(void)
+/* Opened too early first: the error must come back as one. */
+int main(int argc, char **argv)
 {
+    const char *const settings[] = {"persistent=checkpoints", "arena_bytes=1M", NULL};
+    struct cairn_options options = {sizeof(options), NULL, settings};
     cairn_session *s = NULL;
-    cairn_err rc = cairn_open_mpi(MPI_COMM_WORLD, NULL, &s);
+    int level, rc = 0;
 
-    if (rc != CAIRN_ESTATE) {
-        (void)fprintf(stderr, "%s: %s\n", cairn_error_name(rc), cairn_last_error());
-        return 1;
+    if (cairn_open_mpi(MPI_COMM_WORLD, &options, &s) != CAIRN_ESTATE)
+        return 2;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    if (cairn_open_mpi(MPI_COMM_WORLD, &options, &s) != CAIRN_OK || cairn_ranks(s) != 1 ||
+        cairn_close(s) != CAIRN_OK) {
+        (void)fprintf(stderr, "%s\n", cairn_last_error());
+        rc = 1;
     }
-    return 0;
+    MPI_Finalize();
+    return rc;
 }
