@@ -44,3 +44,10 @@ if(cairn_have_MPI)
     set_target_properties(cairn_mpi_static PROPERTIES OUTPUT_NAME cairn_mpi)
     cairn_public_headers(cairn_mpi cairn_mpi_static)
 endif()
+
+# The node service as a program.
+cairn_program(cairnd service/cairnd.c)
+if(TARGET cairn_mpi_static)
+    target_compile_definitions(cairnd PRIVATE CRN_HAVE_MPI)
+    target_link_libraries(cairnd PRIVATE cairn_mpi_static)
+endif()

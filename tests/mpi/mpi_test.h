@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* For test programs under mpirun: a check that fails ends the whole job with the place and the
+ * library's last error. */
+#ifndef CRN_MPI_TEST_H
+#define CRN_MPI_TEST_H
+
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cairn/cairn_mpi.h"
+
+#define REQUIRE(cond)                                                                              \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            (void)fprintf(stderr, "%s:%d: %s is false; last error: %s\n", __FILE__, __LINE__,      \
+                          #cond, cairn_last_error());                                              \
+            (void)MPI_Abort(MPI_COMM_WORLD, 1);                                                    \
+        }                                                                                          \
+    } while (0)
+
+#define OK(call)          REQUIRE((call) == CAIRN_OK)
+#define FAILS(code, call) REQUIRE((call) == (code))
+
+/* A value for each element that depends on everything that may be mixed up. */
+static inline uint64_t pattern(uint64_t version, uint64_t rank, uint64_t i)
+{
+    uint64_t x = version * 0x9e3779b97f4a7c15U + rank * 0xbf58476d1ce4e5b9U + i;
+
+    x ^= x >> 31;
+    x *= 0x94d049bb133111ebU;
+    return x ^ (x >> 29);
+}
+
+static inline void fill(uint64_t *a, uint64_t n, uint64_t version, uint64_t rank)
+{
+    uint64_t i;
+
+    for (i = 0; i < n; i++)
+        a[i] = pattern(version, rank, i);
+}
+
+static inline int holds(const uint64_t *a, uint64_t n, uint64_t version, uint64_t rank)
+{
+    uint64_t i;
+
+    for (i = 0; i < n; i++)
+        if (a[i] != pattern(version, rank, i))
+            return 0;
+    return 1;
+}
+
+/* One fresh directory for the job, made and removed by rank 0. */
+static inline void shared_dir(char *path, size_t size)
+{
+    int rank;
+
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)snprintf(path, size, "%s/cairn-mpi-XXXXXX",
+                   getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    if (rank == 0)
+        REQUIRE(mkdtemp(path) != NULL);
+    (void)MPI_Bcast(path, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+static inline void remove_dir(const char *path)
+{
+    char cmd[600];
+    int rank;
+
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    (void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", path);
+    if (rank == 0)
+        REQUIRE(system(cmd) == 0);
+}
+
+#endif
