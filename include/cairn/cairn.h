@@ -147,7 +147,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_test(cairn_session *session, const char 
 CAIRN_API CAIRN_CHECKED cairn_err cairn_wait(cairn_session *session, const char *name,
                                              int64_t version, cairn_level level,
                                              int64_t timeout_ms);
-/* As cairn_wait, for all checkpoints of the session; returns the first failure. */
+/* As cairn_wait, for all checkpoints of the session; returns the first failure that no call has
+ * returned before. Superseded checkpoints are not failures. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_wait_all(cairn_session *session, cairn_level level,
                                                  int64_t timeout_ms);
 /* A descriptor that becomes readable when the state of some checkpoint has changed: for poll() and

@@ -115,7 +115,6 @@ static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *
     if (t != NULL && t->error.code == CAIRN_OK) {
         t->error.code = CAIRN_ECANCELED;
         (void)snprintf(t->error.msg, sizeof(t->error.msg), "superseded by a newer checkpoint");
-        t->is_reported = 1; /* asked for by arena_full=supersede */
     }
     note.seq = old.id.seq;
     return crn_node_send(s, &note, -1, ei);
@@ -226,10 +225,10 @@ static cairn_err capture_run(cairn_session *s, struct capture *c, struct crn_tra
     copy_start = s->clock->mono_ns(s->clock);
     rc = c->info.is_spilled ? spill(s, c, ei) : copy_image(s, c, ei);
     if (rc != CAIRN_OK) {
-        (void)crn_slot_move(s->arena, c->slot, CRN_SLOT_WRITING, CRN_SLOT_FREE);
+        (void)crn_slot_move(s->arena, c->slot, s->seq, CRN_SLOT_WRITING, CRN_SLOT_FREE);
         return rc;
     }
-    (void)crn_slot_move(s->arena, c->slot, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
+    (void)crn_slot_move(s->arena, c->slot, s->seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
     t->blocked_seconds = (double)(copy_start - start) * 1e-9;
     t->copy_seconds = (double)(s->clock->mono_ns(s->clock) - copy_start) * 1e-9;
     t->captured_ns = c->info.created_ns;
@@ -265,8 +264,9 @@ static cairn_err earlier_failure(cairn_session *s, const char *name, struct crn_
     for (i = 0; i < n; i++) {
         struct crn_track *t = &s->track[i];
 
-        if (t->error.code == CAIRN_OK || t->is_reported || strcmp(t->name, name) != 0)
-            continue;
+        if (t->error.code == CAIRN_OK || t->error.code == CAIRN_ECANCELED || t->is_reported ||
+            strcmp(t->name, name) != 0)
+            continue; /* a superseded one was given up on purpose */
         t->is_reported = 1;
         *ei = t->error;
         return crn_err_context(ei, ei->code, "an earlier checkpoint, %s@%" PRId64 ", failed",

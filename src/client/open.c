@@ -158,6 +158,7 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
     rc = crn_socket_dir(&s->cfg, dir, sizeof(dir), ei);
     if (rc != CAIRN_OK)
         return rc;
+    crn_socket_sweep(dir);
     if (s->cfg.service == CRN_SERVICE_DAEMON) {
         (void)snprintf(path, size, "%.*s/cairnd-%u.sock", (int)size - 32, dir, p->node_on_host);
         return CAIRN_OK;

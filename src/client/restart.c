@@ -42,8 +42,14 @@ static void add_local_copies(cairn_session *s, struct crn_version *v, const char
 cairn_err crn_session_version(cairn_session *s, const char *name, int64_t version,
                               struct crn_version **ret, struct crn_errinfo *ei)
 {
+    struct crn_track *mine = crn_track_find(s, name, version);
     struct crn_store st;
     cairn_err rc;
+
+    /* Taken by this session and still on its way: it is there in a moment. */
+    if (mine != NULL && mine->level < CAIRN_PERSISTENT && mine->error.code == CAIRN_OK &&
+        cairn_wait(s, name, version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) != CAIRN_OK)
+        crn_log(&s->log, CRN_WARN, "%s, continuing", cairn_last_error());
 
     if (s->open_version != NULL) {
         const struct crn_manifest *m = crn_version_manifest(s->open_version);
@@ -109,7 +115,7 @@ static cairn_err load_shard(cairn_session *s, struct crn_version *v, const struc
     for (i = 0; rc == CAIRN_OK && i < shard->nregions; i++)
         rc = crn_version_read(v, shard->rank, i, 0, shard->regions[i].bytes,
                               crn_slot_memory(s->arena, &info) + image.at[i], ei);
-    (void)crn_slot_move(s->arena, slot, CRN_SLOT_READING,
+    (void)crn_slot_move(s->arena, slot, info.id.seq, CRN_SLOT_READING,
                         rc == CAIRN_OK ? CRN_SLOT_READ : CRN_SLOT_FREE);
 out:
     crn_image_free(&image);

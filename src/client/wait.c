@@ -48,13 +48,14 @@ static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level lev
                           struct crn_errinfo *ei)
 {
     uint64_t seq = t->seq;
+    int64_t step = 0; /* first what has arrived already */
     cairn_err lost = CAIRN_OK;
 
-    for (;;) {
+    for (;; step = STEP_NS) {
         struct crn_errinfo why = {0};
         int64_t left = until - s->clock->mono_ns(s->clock);
 
-        lost = crn_node_pump(s, left < 0 ? 0 : left < STEP_NS ? left : STEP_NS, &why);
+        lost = crn_node_pump(s, left < 0 ? 0 : left < step ? left : step, &why);
         if (t->seq != seq || reached(t, level))
             return CAIRN_OK;
         if (t->error.code != CAIRN_OK)
@@ -113,8 +114,8 @@ cairn_err cairn_wait_all(cairn_session *s, cairn_level level, int64_t timeout_ms
 
         if (t->error.code != CAIRN_OK && t->is_reported)
             continue;
-        if (wait_one(s, t, level, until, &ei) != CAIRN_OK && first.code == CAIRN_OK)
-            first = ei;
+        if (wait_one(s, t, level, until, &ei) != CAIRN_OK && ei.code != CAIRN_ECANCELED)
+            crn_err_keep(&first, &ei);
     }
     return crn_api_end(&first, first.code);
 }

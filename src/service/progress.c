@@ -156,9 +156,11 @@ static void release_slot(struct crn_job *job, struct crn_item *item, uint32_t lo
 
     if (!p->is_captured || job->arenas[local] == NULL)
         return;
-    if (p->is_claimed ||
-        crn_slot_move(job->arenas[local], p->slot, CRN_SLOT_WRITTEN, CRN_SLOT_FLUSHING))
-        (void)crn_slot_move(job->arenas[local], p->slot, CRN_SLOT_FLUSHING, CRN_SLOT_FLUSHED);
+    if (!p->is_claimed) /* fails where the rank has superseded it */
+        (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_WRITTEN,
+                            CRN_SLOT_FLUSHING);
+    (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_FLUSHING,
+                        CRN_SLOT_FLUSHED);
     p->is_claimed = 0;
 }
 
@@ -194,8 +196,8 @@ static void settle(struct crn_job *job, struct crn_item *item)
     if (item->working > 0)
         return; /* the flusher still reads the slots */
     for (i = 0; i < job->nlocal; i++) {
-        if (!item->part[i].is_captured)
-            continue;
+        if (!item->part[i].is_captured || item->part[i].is_settled)
+            continue; /* a settled slot may hold a later capture by now */
         release_slot(job, item, i);
         item->part[i].is_settled = 1;
     }
@@ -433,7 +435,7 @@ static void on_go(struct crn_job *job, struct crn_item *item)
     if (item->state != CRN_ITEM_CAPTURED)
         return;
     for (i = 0; i < job->nlocal; i++) {
-        if (!crn_slot_move(job->arenas[i], item->part[i].slot, CRN_SLOT_WRITTEN,
+        if (!crn_slot_move(job->arenas[i], item->part[i].slot, item->seq, CRN_SLOT_WRITTEN,
                            CRN_SLOT_FLUSHING)) {
             (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
                             job->rank_of[i]);

@@ -43,6 +43,9 @@ CAIRN_CHECKED cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct
 /* The directory for sockets, private, created if needed. */
 CAIRN_CHECKED cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
                                        struct crn_errinfo *ei);
+/* Removes the sockets of dead services from that directory: those that refuse a connection and are
+ * older than a service takes to start. */
+void crn_socket_sweep(const char *dir);
 /* <local>/cairn-<uid>, created if needed. */
 CAIRN_CHECKED cairn_err crn_local_root(const struct crn_config *cfg, char *path, size_t size,
                                        struct crn_errinfo *ei);

@@ -16,10 +16,16 @@
 #define ARENA_MAGIC 0x31414e4541524e43U /* "CNRAENA1" */
 #define PAGE        4096U
 
+/* State and capture in one word, so that a move compares both. */
 struct slot {
-    _Atomic uint32_t state; /* enum crn_slot_state; see the owners in arena.h */
+    _Atomic uint64_t word; /* seq << 8 | enum crn_slot_state; see the owners in arena.h */
     struct crn_slot_info info;
 };
+
+static uint64_t word_of(uint64_t seq, enum crn_slot_state state)
+{
+    return seq << 8 | (uint64_t)state;
+}
 
 struct header {
     uint64_t magic;
@@ -207,8 +213,8 @@ uint32_t crn_arena_rank(const struct crn_arena *a)
 
 enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot)
 {
-    return (enum crn_slot_state)atomic_load_explicit(&a->head->slot[slot].state,
-                                                     memory_order_acquire);
+    return (enum crn_slot_state)(
+        atomic_load_explicit(&a->head->slot[slot].word, memory_order_acquire) & 0xff);
 }
 
 cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slot_info *ret,
@@ -230,13 +236,13 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
     return CAIRN_OK;
 }
 
-int crn_slot_move(struct crn_arena *a, uint32_t slot, enum crn_slot_state from,
+int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slot_state from,
                   enum crn_slot_state to)
 {
-    uint32_t expected = from;
+    uint64_t expected = word_of(seq, from);
 
-    return atomic_compare_exchange_strong_explicit(&a->head->slot[slot].state, &expected,
-                                                   (uint32_t)to, memory_order_acq_rel,
+    return atomic_compare_exchange_strong_explicit(&a->head->slot[slot].word, &expected,
+                                                   word_of(seq, to), memory_order_acq_rel,
                                                    memory_order_acquire);
 }
 
@@ -300,7 +306,8 @@ static int evict_oldest(struct crn_arena *a)
     }
     if (oldest == UINT64_MAX)
         return 0;
-    return crn_slot_move(a, victim, crn_slot_state(a, victim), CRN_SLOT_FREE);
+    return crn_slot_move(a, victim, a->head->slot[victim].info.id.seq, crn_slot_state(a, victim),
+                         CRN_SLOT_FREE);
 }
 
 static int free_slot(const struct crn_arena *a)
@@ -336,7 +343,8 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
     }
     info->offset = at;
     a->head->slot[slot].info = *info;
-    (void)crn_slot_move(a, (uint32_t)slot, CRN_SLOT_FREE, state);
+    atomic_store_explicit(&a->head->slot[slot].word, word_of(info->id.seq, state),
+                          memory_order_release);
     *ret_slot = (uint32_t)slot;
     return CAIRN_OK;
 }
@@ -356,7 +364,7 @@ int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info)
     if (oldest == UINT64_MAX)
         return 0;
     *ret_info = a->head->slot[victim].info;
-    return crn_slot_move(a, victim, CRN_SLOT_WRITTEN, CRN_SLOT_FREE);
+    return crn_slot_move(a, victim, oldest, CRN_SLOT_WRITTEN, CRN_SLOT_FREE);
 }
 
 int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id)

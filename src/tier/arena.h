@@ -64,9 +64,10 @@ enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot);
 /* A copy of the description, checked against the arena's bounds (the other side may be broken). */
 CAIRN_CHECKED cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot,
                                       struct crn_slot_info *ret, struct crn_errinfo *ei);
-/* Moves a slot from one state to another if it is still there: 1 if so. Release order: what was
- * written before is seen by who finds the new state. */
-int crn_slot_move(struct crn_arena *a, uint32_t slot, enum crn_slot_state from,
+/* Moves the slot of the capture seq from one state to another if both are still so: 1 then. The slot
+ * of an earlier capture, reused meanwhile, does not move. Release order: what was written before is
+ * seen by who finds the new state. */
+int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slot_state from,
                   enum crn_slot_state to);
 unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_info *info);
 

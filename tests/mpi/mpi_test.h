@@ -52,14 +52,13 @@ static inline int holds(const uint64_t *a, uint64_t n, uint64_t version, uint64_
     return 1;
 }
 
-/* One fresh directory for the job, made and removed by rank 0. */
+/* One fresh directory for everything of the job, in memory, made and removed by rank 0. */
 static inline void shared_dir(char *path, size_t size)
 {
     int rank;
 
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    (void)snprintf(path, size, "%s/cairn-mpi-XXXXXX",
-                   getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    (void)snprintf(path, size, "/dev/shm/cairn-mpi-XXXXXX");
     if (rank == 0)
         REQUIRE(mkdtemp(path) != NULL);
     (void)MPI_Bcast(path, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD);

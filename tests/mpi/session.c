@@ -12,14 +12,16 @@ static char dir[256];
 
 static cairn_session *open_with(const char *const *more)
 {
-    char persistent[300];
-    const char *settings[16] = {persistent, "log_level=error", "arena_bytes=8M", "block_bytes=1M",
-                                "blocks=2"};
+    char persistent[300], shm[300], run[300];
+    const char *settings[16] = {
+        persistent, shm, run, "log_level=error", "arena_bytes=8M", "block_bytes=1M", "blocks=2"};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
-    int n = 5;
+    int n = 7;
 
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", dir);
     while (more != NULL && *more != NULL)
         settings[n++] = *more++;
     OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
