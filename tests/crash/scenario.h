@@ -27,6 +27,13 @@ struct progress {
 static const char *const step_names[STEPS] = {"lock",   "write 3",  "take 3 again", "mark 1",
                                               "retain", "remove 2", "sweep"};
 
+/* Thousands of small trees: in memory, where there is a place for it. */
+static void use_memory(void)
+{
+    if (access("/dev/shm", W_OK) == 0)
+        (void)setenv("TMPDIR", "/dev/shm", 0);
+}
+
 static int no_fsync(const struct crn_fs *fs, int fd)
 {
     (void)fs;
@@ -175,6 +182,8 @@ static void check_promise(const struct crn_store *st, const struct progress *p, 
         fail_msg("%s: version 3 came from nowhere", when);
     if ((three == 0 && (p->ok[WRITE3] || p->ok[RETAKE3])) || (three == 3 && p->ok[RETAKE3]))
         fail_msg("%s: version 3 was committed and is lost", when);
+    if (one == 0 && three == 0 && !p->begun[REMOVE2])
+        fail_msg("%s: version 1 was retired before version 3 was safe", when);
     if (p->ok[REMOVE2] && two != 0)
         fail_msg("%s: version 2 came back", when);
     if (p->ok[RETAIN] && p->ok[WRITE3] && one != 0 && !p->was_failing)
@@ -221,7 +230,7 @@ static void check_no_debris(const struct crn_store *st, const char *when)
 }
 
 /* The next run: checks, sweeps, checks again, and works. */
-static void check_recovery(const char *dir, const struct progress *p, const char *when)
+static void check_recovery(const char *dir, const struct progress *p, const char *when, int go_on)
 {
     struct crn_fs fast = fast_fs();
     struct crn_errinfo info = {0}, *ei = &info;
@@ -236,8 +245,10 @@ static void check_recovery(const char *dir, const struct progress *p, const char
     assert_ok(crn_store_sweep(&st, "heat", fd, 0, 1, 0, crn_clock_real(), &res, ei));
     check_promise(&st, p, when);
     check_no_debris(&st, when);
-    assert_ok(tv_write(&st, &next, ei));
-    assert_int_equal(committed(&st, 9, when), 9);
+    if (go_on) {
+        assert_ok(tv_write(&st, &next, ei));
+        assert_int_equal(committed(&st, 9, when), 9);
+    }
     assert_int_equal(close(fd), 0);
     crn_store_close(&st);
 }

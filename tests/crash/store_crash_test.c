@@ -13,6 +13,7 @@ static char dir[256];
 static int setup(void **state)
 {
     (void)state;
+    use_memory();
     test_dir_make(dir, sizeof(dir));
     return 0;
 }
@@ -114,7 +115,7 @@ static void each_call(const struct fault *fault)
         calls = run_all(fault, k, &p, when);
         if (open_descriptors() != fds)
             fail_msg("%s: descriptors leak", when);
-        check_recovery(dir, &p, when);
+        check_recovery(dir, &p, when, 1);
         if (calls < k)
             return;
         assert_true(k < 2000);
@@ -241,7 +242,7 @@ static void each_kill(const struct fault *fault, int kill_again)
         was_killed = run_killed(fault, k, shared);
         if (kill_again)
             kill_the_recovery(shared, when);
-        check_recovery(dir, shared, when);
+        check_recovery(dir, shared, when, 1);
         if (!was_killed)
             break;
         assert_true(k < 2000);
