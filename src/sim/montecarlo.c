@@ -223,51 +223,64 @@ cairn_err crn_montecarlo(const struct crn_platform *p, const struct crn_strategy
 
 /* Least bandwidth. -------------------------------------------------------------------------------- */
 
-static cairn_err mean_waste(const struct crn_platform *p, const struct crn_strategy *strategy,
-                            const struct crn_montecarlo *mc, double *ret, struct crn_errinfo *ei)
-{
-    struct crn_job_class storage[CRN_PLATFORM_CLASSES];
-    struct crn_steady steady;
-    struct crn_bound bound;
-    struct crn_summary s;
-    cairn_err rc;
+/* A search between a bandwidth that is too little and one that is enough. */
+struct search {
+    double low, high;
+    double try_next;
+    double first;
+};
 
-    if (strategy == NULL) {
-        crn_model_steady(p, storage, &steady);
-        crn_bound_theorem1(&steady, NULL, &bound);
-        *ret = bound.waste;
-        return CAIRN_OK;
-    }
-    rc = crn_montecarlo(p, strategy, mc, &s, NULL, ei);
-    *ret = s.waste.mean;
-    return rc;
+static struct search search_begin(double first)
+{
+    return (struct search){.low = 0, .high = INFINITY, .try_next = first, .first = first};
+}
+
+/* 0 when it has ended. */
+static int search_next(struct search *s, int is_enough)
+{
+    if (is_enough)
+        s->high = s->try_next;
+    else
+        s->low = s->try_next;
+    if (isinf(s->high))
+        s->try_next = 4 * s->low;
+    else
+        s->try_next = s->low > 0 ? sqrt(s->low * s->high) : s->high / 4;
+    return s->high / s->low > 1.01 && s->low < 1e6 * s->first && s->high > 1e-6 * s->first;
 }
 
 cairn_err crn_least_bandwidth(const struct crn_platform *p, const struct crn_strategy *strategy,
                               double waste, const struct crn_montecarlo *mc, double *ret,
                               struct crn_errinfo *ei)
 {
+    struct search s = search_begin(p->bandwidth);
     struct crn_platform at = *p;
-    double low = 0, high = INFINITY; /* too little; enough */
-    cairn_err rc;
+    struct crn_summary sum;
 
-    while (high / low > 1.01) {
-        double got;
+    do {
+        cairn_err rc;
 
-        rc = mean_waste(&at, strategy, mc, &got, ei);
+        at.bandwidth = s.try_next;
+        rc = crn_montecarlo(&at, strategy, mc, &sum, NULL, ei);
         if (rc != CAIRN_OK)
             return rc;
-        if (got <= waste)
-            high = at.bandwidth;
-        else
-            low = at.bandwidth;
-        if (low > 1e6 * p->bandwidth || high < 1e-6 * p->bandwidth)
-            break;
-        if (isinf(high))
-            at.bandwidth = 4 * low;
-        else
-            at.bandwidth = low > 0 ? sqrt(low * high) : high / 4;
-    }
-    *ret = high;
+    } while (search_next(&s, sum.waste.mean <= waste));
+    *ret = s.high;
     return CAIRN_OK;
+}
+
+double crn_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound, double waste)
+{
+    struct search s = search_begin(p->bandwidth);
+    struct crn_platform at = *p;
+    struct crn_job_class storage[CRN_PLATFORM_CLASSES];
+    struct crn_steady steady;
+    struct crn_bound b;
+
+    do {
+        at.bandwidth = s.try_next;
+        crn_model_steady(&at, storage, &steady);
+        bound(&steady, NULL, &b);
+    } while (search_next(&s, b.waste <= waste));
+    return s.high;
 }

@@ -46,11 +46,14 @@ CAIRN_CHECKED cairn_err crn_montecarlo(const struct crn_platform *p,
                                        const struct crn_montecarlo *mc, struct crn_summary *ret,
                                        double *ret_waste, struct crn_errinfo *ei);
 
-/* The smallest bandwidth (bytes/s, to 1 %) at which a strategy wastes at most waste on average; NULL
- * stands for the bound of theorem 1. Infinite if 1e6 times the platform's own is not enough. */
+/* The smallest bandwidth (bytes/s, to 1 %) at which a strategy wastes at most waste on average; infinite
+ * if 1e6 times the platform's own is not enough. */
 CAIRN_CHECKED cairn_err crn_least_bandwidth(const struct crn_platform *p,
                                             const struct crn_strategy *strategy, double waste,
                                             const struct crn_montecarlo *mc, double *ret,
                                             struct crn_errinfo *ei);
+/* The same for a bound: crn_bound_theorem1 or crn_bound_exact. */
+typedef void (*crn_bound_fn)(const struct crn_steady *s, double *ret, struct crn_bound *ret_bound);
+double crn_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound, double waste);
 
 #endif

@@ -214,16 +214,17 @@ static void test_least_bandwidth(void **state)
     struct crn_montecarlo mc = {.runs = 16, .first_seed = 1, .model = crn_model_defaults};
     struct crn_platform p = cielo_paper(10, 1);
     struct crn_strategy s;
-    double bound, ours;
+    double ours, again, bound;
 
     (void)state;
     assert_ok(crn_strategy_parse("delay-cost", &s, ei));
-    assert_ok(crn_least_bandwidth(&p, NULL, 0.2, &mc, &bound, ei));
     assert_ok(crn_least_bandwidth(&p, &s, 0.2, &mc, &ours, ei));
-    p.bandwidth = ours;
-    assert_ok(crn_least_bandwidth(&p, &s, 0.2, &mc, &bound, ei)); /* from above: the same */
-    assert_true(fabs(bound / ours - 1) < 0.02);
-    assert_true(ours > 80e9 && ours < 100e9);
+    bound = crn_least_bandwidth_bound(&p, crn_bound_exact, 0.2);
+    assert_true(bound < ours && ours < 1.15 * bound);
+    assert_true(bound < crn_least_bandwidth_bound(&p, crn_bound_theorem1, 0.2));
+    p.bandwidth = 1.5 * ours; /* from above: the same */
+    assert_ok(crn_least_bandwidth(&p, &s, 0.2, &mc, &again, ei));
+    assert_true(fabs(again / ours - 1) < 0.02);
 }
 
 int main(void)

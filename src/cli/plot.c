@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data and script are put together in memory and published whole; gnuplot then runs in their folder. */
+#include "cli/plot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/fs.h"
+
+extern char **environ;
+
+/* Colours that people with any colour vision tell apart (Okabe and Ito). */
+static void preamble(struct plot *p)
+{
+    (void)fprintf(
+        p->script,
+        "# gnuplot %s.gp draws %s.%s from %s.dat\n"
+        "set terminal %s size %d,%d font 'sans,%d'%s\n"
+        "set output '%s.%s'\n"
+        "set encoding utf8\n"
+        "set grid lc rgb '#dddddd' lt 1 lw 1\n"
+        "set border 3 lc rgb '#444444'\n"
+        "set tics nomirror textcolor rgb '#222222'\n",
+        p->name, p->name, p->format, p->name, strcmp(p->format, "png") == 0 ? "pngcairo" : "svg",
+        p->width, p->height, strcmp(p->format, "png") == 0 ? 11 : 14,
+        strcmp(p->format, "png") == 0 ? "" : " dynamic background '#ffffff'", p->name, p->format);
+}
+
+cairn_err crn_plot_begin(struct plot *p, const char *name, struct crn_errinfo *ei)
+{
+    p->name = name;
+    p->data = open_memstream(&p->data_text, &p->data_bytes);
+    p->script = open_memstream(&p->script_text, &p->script_bytes);
+    if (p->data == NULL || p->script == NULL) {
+        crn_plot_drop(p);
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "plot '%s'", name);
+    }
+    preamble(p);
+    return CAIRN_OK;
+}
+
+static int close_stream(FILE **f)
+{
+    int failed = *f != NULL && fclose(*f) != 0;
+
+    *f = NULL;
+    return failed;
+}
+
+void crn_plot_drop(struct plot *p)
+{
+    (void)close_stream(&p->data);
+    (void)close_stream(&p->script);
+    free(p->data_text);
+    free(p->script_text);
+    p->data_text = p->script_text = NULL;
+}
+
+static cairn_err write_file(const struct plot *p, int dfd, const char *suffix, const char *text,
+                            size_t n, struct crn_errinfo *ei)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof(name), "%s.%s", p->name, suffix);
+    return crn_file_replace(crn_fs_default(), dfd, name, text, n, ei);
+}
+
+static cairn_err write_files(struct plot *p, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = crn_fs_default();
+    int failed = close_stream(&p->data);
+    cairn_err rc;
+    int dfd;
+
+    if (close_stream(&p->script) || failed)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "plot '%s'", p->name);
+    rc = crn_fs_make_dirs(fs, AT_FDCWD, p->dir, 0777, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = write_file(p, dfd, "dat", p->data_text, p->data_bytes, ei);
+    if (rc == CAIRN_OK)
+        rc = write_file(p, dfd, "gp", p->script_text, p->script_bytes, ei);
+    (void)fs->close(fs, dfd);
+    return rc;
+}
+
+/* 0 if gnuplot drew it, ENOENT if there is no gnuplot, another errno, or -1 if it failed. */
+static int run_gnuplot(const struct plot *p)
+{
+    posix_spawn_file_actions_t actions;
+    char script[128];
+    char *argv[] = {(char *)"gnuplot", script, NULL};
+    pid_t pid;
+    int status = 0;
+    int rc;
+
+    (void)snprintf(script, sizeof(script), "%s.gp", p->name);
+    rc = posix_spawn_file_actions_init(&actions);
+    if (rc != 0)
+        return rc;
+    rc = posix_spawn_file_actions_addchdir_np(&actions, p->dir);
+    if (rc == 0)
+        rc = posix_spawnp(&pid, "gnuplot", &actions, NULL, argv, environ);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    if (rc != 0)
+        return rc;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+static int tell(struct plot *p, int rc)
+{
+    struct cli *cli = p->cli;
+
+    if (rc == ENOENT)
+        return crn_cli_problem(cli, CAIRN_ENOENT,
+                               "gnuplot is not installed: '%s/%s.gp' and its data are left for it",
+                               p->dir, p->name);
+    if (rc != 0)
+        return crn_cli_problem(cli, CAIRN_EIO, "gnuplot failed on '%s/%s.gp'", p->dir, p->name);
+    if (cli->is_json) {
+        struct crn_json *j = crn_cli_json(cli);
+
+        crn_json_str(j, "directory", p->dir);
+        crn_json_str(j, "name", p->name);
+        crn_json_str(j, "format", p->format);
+        return crn_cli_json_end(cli, CLI_OK);
+    }
+    (void)printf("%s/%s.%s\n", p->dir, p->name, p->format);
+    return crn_cli_end(cli, CLI_OK);
+}
+
+int crn_plot_end(struct plot *p)
+{
+    cairn_err rc = write_files(p, p->cli->ei);
+    int status = rc == CAIRN_OK ? tell(p, run_gnuplot(p)) : crn_cli_fail(p->cli);
+
+    crn_plot_drop(p);
+    return status;
+}
