@@ -18,8 +18,8 @@ CAIRN_CHECKED cairn_err crn_config_set_for(struct crn_config *cfg, const char *n
                                            const char *key_name, const char *value,
                                            const char *what, struct crn_errinfo *ei);
 
-/* Reads INI text; fn gets every key, in order, and where it stands ("file:line"); its first failure
- * ends the reading. */
+/* Reads INI text; fn gets every section (key is NULL) and every key, in order, and where it stands
+ * ("file:line"); its first failure ends the reading. */
 typedef cairn_err (*crn_ini_fn)(void *arg, const char *section, const char *key, const char *value,
                                 const char *where, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_ini_text(const char *text, const char *what, crn_ini_fn fn, void *arg,

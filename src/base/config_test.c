@@ -92,7 +92,7 @@ static void errors_name_the_place_and_the_way_out(void **state)
                  "f.ini:1: arena_full: 'drop' is none of: wait, spill, supersede");
     expect_error("# x\njust words\nblocks=1", "f.ini:2: expected key = value");
     expect_error("[other]\nblocks=1",
-                 "f.ini:2: unknown section; known are [cairn] and [checkpoint NAME]");
+                 "f.ini:1: unknown section; known are [cairn] and [checkpoint NAME]");
     expect_error("[cairn\nblocks=1", "f.ini:1: the section is not [NAME], or too long");
     expect_error("[checkpoint heat]\nblocks=1",
                  "f.ini:2: 'blocks' is the same for all checkpoints; it belongs in [cairn]");

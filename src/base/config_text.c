@@ -38,15 +38,21 @@ static void fail(struct parse *p, int line, const char *text)
         p->rc = crn_fail(p->ei, CAIRN_ECONFIG, 0, "%s:%d: %s", p->what, line, text);
 }
 
-/* The key in hand is complete. */
-static void apply(struct parse *p)
+static void hand_over(struct parse *p, const char *key, const char *value, int line)
 {
     char where[256];
 
-    if (p->key_line == 0 || p->rc != CAIRN_OK)
+    if (p->rc != CAIRN_OK)
         return;
-    (void)snprintf(where, sizeof(where), "%s:%d", p->what, p->key_line);
-    p->rc = p->fn(p->arg, p->section, p->key, p->value, where, p->ei);
+    (void)snprintf(where, sizeof(where), "%s:%d", p->what, line);
+    p->rc = p->fn(p->arg, p->section, key, value, where, p->ei);
+}
+
+/* The key in hand is complete. */
+static void apply(struct parse *p)
+{
+    if (p->key_line != 0)
+        hand_over(p, p->key, p->value, p->key_line);
     p->key_line = 0;
 }
 
@@ -81,6 +87,7 @@ static void enter_section(struct parse *p, const char *line, size_t len)
     }
     memcpy(p->section, line + 1, (size_t)(end - line) - 1);
     p->section[end - line - 1] = '\0';
+    hand_over(p, NULL, NULL, p->line);
 }
 
 /* Takes a piece of at most room bytes; cut where libinih would neither trim nor see a comment. */
@@ -193,10 +200,12 @@ static cairn_err set_in_section(void *arg, const char *section, const char *key,
     const char *name;
 
     if (section[0] == '\0' || strcmp(section, "cairn") == 0)
-        return crn_config_set(cfg, key, value, where, ei);
+        return key != NULL ? crn_config_set(cfg, key, value, where, ei) : CAIRN_OK;
     if (strncmp(section, prefix, sizeof(prefix) - 1) != 0)
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "%s: unknown section; known are [cairn] and [checkpoint NAME]", where);
+    if (key == NULL)
+        return CAIRN_OK;
     name = section + sizeof(prefix) - 1;
     name += strspn(name, BLANKS);
     return crn_config_set_for(cfg, name, key, value, where, ei);

@@ -144,10 +144,10 @@ static cairn_err set_in_section(void *arg, const char *section, const char *key,
     cairn_err rc;
 
     if (section[0] == '\0' || strcmp(section, "broker") == 0) {
-        rc = set_key(broker_keys, NBROKER, conf, key, value, ei);
+        rc = key != NULL ? set_key(broker_keys, NBROKER, conf, key, value, ei) : CAIRN_OK;
     } else if (strncmp(section, "token ", 6) == 0) {
         rc = find_token(conf, section + 6, &token, ei);
-        if (rc == CAIRN_OK)
+        if (rc == CAIRN_OK && key != NULL)
             rc = set_key(token_keys, NTOKEN, token, key, value, ei);
     } else {
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "unknown section; known are [broker], [token NAME]");
