@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* make_golden DIR: writes the golden files of the current format version. They are made once for each
+ * version and never again; this program stays as a record of how. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "golden.h"
+
+static cairn_err make(const struct crn_store *st, struct crn_errinfo *ei)
+{
+    struct tv first = golden_version(8, 2);
+    struct tv again = golden_version(8, 3);
+    struct tv pinned = golden_version(7, 1);
+    cairn_err rc;
+
+    rc = tv_write(st, &pinned, ei);
+    if (rc == CAIRN_OK)
+        rc = tv_write(st, &first, ei);
+    if (rc == CAIRN_OK)
+        rc = tv_write(st, &again, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_pin(st, "golden", 7, 1, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_reject(st, "golden", 8, GOLDEN_REASON, ei);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct crn_errinfo info = {0};
+    struct crn_store st;
+    cairn_err rc;
+
+    if (argc != 2 || access(argv[1], F_OK) == 0) {
+        (void)fprintf(stderr, "usage: make_golden NEW-DIRECTORY\n");
+        return 2;
+    }
+    rc = crn_store_open(crn_fs_posix(), argv[1], 1, &st, &info);
+    if (rc == CAIRN_OK) {
+        rc = make(&st, &info);
+        crn_store_close(&st);
+    }
+    if (rc != CAIRN_OK)
+        (void)fprintf(stderr, "make_golden: %s\n", info.msg);
+    return rc == CAIRN_OK ? 0 : 1;
+}

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A second reader of Cairn's format, written from docs/format.md and from nothing else: where this
+reader and the library disagree, the page or one of them is wrong.
+
+usage: read_store.py ROOT NAME VERSION [EXPECTED]
+
+Reads a version, checks every hash and every rule of the page, and prints it as JSON; with EXPECTED
+it compares with that file instead. Exit status 1 and a message if anything is wrong.
+"""
+import json
+import pathlib
+import re
+import sys
+
+from xxh3 import xxh3_64
+
+HEADER, CHECKSUM, TRAILER = 32, 8, 64
+TYPE_SIZE = [1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16]
+TYPES = "bytes i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 c64 c128".split()
+MAX_RANKS, MAX_FILES, MAX_REGIONS, MAX_CHUNK = 1 << 24, 1 << 20, 1 << 20, 1 << 30
+
+
+class Damaged(Exception):
+    pass
+
+
+def need(condition, text):
+    if not condition:
+        raise Damaged(text)
+
+
+class Body:
+    """Section 2: an object whose header and hash have been checked; its fields in turn."""
+
+    def __init__(self, data, magic):
+        need(len(data) >= HEADER + CHECKSUM and data[:8] == magic, f"not a {magic.decode()}")
+        number = lambda at, n: int.from_bytes(data[at:at + n], "little")
+        need(number(24, 8) == len(data), "length")
+        need(number(len(data) - CHECKSUM, 8) == xxh3_64(data[:-CHECKSUM]), "hash of an object")
+        need(number(8, 2) == 1 and number(16, 4) == 0, "unknown format")
+        self.minor = number(10, 2)
+        need(self.minor > 0 or number(20, 4) == 0, "reserved bytes")
+        self.data, self.at = data[HEADER:-CHECKSUM], 0
+
+    def take(self, n):
+        need(n <= len(self.data) - self.at, "cut off")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def number(self, n, signed=False):
+        return int.from_bytes(self.take(n), "little", signed=signed)
+
+    def u8(self):
+        return self.number(1)
+
+    def u32(self):
+        return self.number(4)
+
+    def u64(self):
+        return self.number(8)
+
+    def text(self, limit=127):
+        n = self.number(2)
+        need(n <= limit, "string too long")
+        raw = self.take(n)
+        need(all(c >= 0x20 and c != 0x7F for c in raw), "control character")
+        return raw.decode()
+
+    def end(self):
+        need(self.minor > 0 or self.at == len(self.data), "bytes left over")
+
+
+def product(numbers):
+    result = 1
+    for n in numbers:
+        result *= n
+    return result
+
+
+def read_region(b):
+    r = {"name": b.text(), "kind": b.u8(), "type": b.u8(), "ndims": b.u8(), "is_global": b.u8()}
+    need(r["name"] and r["kind"] <= 1 and r["type"] < len(TYPES) and r["is_global"] <= 1, "region")
+    n = r["ndims"]
+    need(1 <= n <= 8, "dimensions")
+    r["dims"] = [b.u64() for _ in range(n)]
+    if r["is_global"]:
+        r["global_dims"] = [b.u64() for _ in range(n)]
+        r["offset"] = [b.u64() for _ in range(n)]
+        for d, g, o in zip(r["dims"], r["global_dims"], r["offset"]):
+            need(o + d <= g, "block outside its array")
+        need(product(r["global_dims"]) * TYPE_SIZE[r["type"]] < 1 << 63, "size of an array")
+    need(r["kind"] == 0 or (r["type"] == 0 and n == 1 and not r["is_global"]), "file")
+    r["bytes"] = product(r["dims"]) * TYPE_SIZE[r["type"]]
+    need(r["bytes"] < 1 << 63, "size of a region")
+    return r
+
+
+def read_shard(b):
+    rank, count = b.u32(), b.u32()
+    need(rank < MAX_RANKS and count <= MAX_REGIONS, "shard")
+    regions = [read_region(b) for _ in range(count)]
+    need(len({(r["kind"], r["name"]) for r in regions}) == count, "two regions of one name")
+    return {"rank": rank, "regions": regions}
+
+
+def read_index(data):
+    b = Body(data, b"CRNINDEX")
+    x = {"id": (b.take(16).hex(), b.u64()), "name": b.text(), "version": b.number(8, True)}
+    for key in ("file_no", "files", "ranks", "nodes"):
+        x[key] = b.u32()
+    x["created_ns"], x["chunk_bytes"] = b.u64(), b.u64()
+    nshards, nextents, nhashes = b.u32(), b.u64(), b.u64()
+    need(1 <= x["chunk_bytes"] <= MAX_CHUNK, "chunk size")
+    x["shards"] = [read_shard(b) for _ in range(nshards)]
+    ranks = [s["rank"] for s in x["shards"]]
+    need(ranks == sorted(set(ranks)) and all(r < x["ranks"] for r in ranks), "ranks of an index")
+    keys = ("shard", "region", "offset", "bytes", "file_offset", "first_hash")
+    x["extents"] = [dict(zip(keys, (b.u32(), b.u32(), b.u64(), b.u64(), b.u64(), b.u64())))
+                    for _ in range(nextents)]
+    x["hashes"] = [b.u64() for _ in range(nhashes)]
+    b.end()
+    return x
+
+
+def read_trailer(data):
+    b = Body(data, b"CRNTRAIL")
+    t = {"index_offset": b.u64(), "index_bytes": b.u64(), "index_hash": b.u64()}
+    b.end()
+    return t
+
+
+def read_manifest(data):
+    b = Body(data, b"CRNMANIF")
+    m = {"id": (b.take(16).hex(), b.u64()), "name": b.text(), "job": b.text(),
+         "version": b.number(8, True)}
+    for key in ("created_ns", "committed_ns", "data_bytes"):
+        m[key] = b.u64()
+    for key in ("ranks", "nodes", "nfiles"):
+        m[key] = b.u32()
+    need(1 <= m["ranks"] <= MAX_RANKS and 1 <= m["nfiles"] <= MAX_FILES, "limits")
+    m["files"] = []
+    seen = []
+    for number in range(m.pop("nfiles")):
+        f = {"name": b.text(39), "bytes": b.u64(), "index_offset": b.u64(),
+             "index_bytes": b.u64(), "index_hash": b.u64()}
+        need(re.fullmatch(rf"data-{number:04d}(\.[1-9][0-9]*)?", f["name"]), "name of a file")
+        need(f["index_offset"] + f["index_bytes"] + TRAILER == f["bytes"], "size of a file")
+        f["ranks"] = []
+        for _ in range(b.u32()):
+            first, count = b.u32(), b.u32()
+            need(count > 0 and first + count <= m["ranks"], "range of ranks")
+            f["ranks"] += range(first, first + count)
+        need(f["ranks"] == sorted(set(f["ranks"])), "order of ranks")
+        seen += f["ranks"]
+        m["files"].append(f)
+    b.end()
+    need(sorted(seen) == list(range(m["ranks"])), "every rank in one file")
+    return m
+
+
+def read_regions(x, data_end, raw):
+    """The bytes of every region, from extents that cover each exactly once."""
+    content = {(s, r): bytearray() for s, shard in enumerate(x["shards"])
+               for r in range(len(shard["regions"]))}
+    used = last = 0
+    for e in x["extents"]:
+        key = (e["shard"], e["region"])
+        need(key in content and (last or key) <= key, "order of extents")
+        last = key
+        need(e["bytes"] > 0 and e["offset"] == len(content[key]), "extents do not cover")
+        need(e["file_offset"] + e["bytes"] <= data_end, "extent outside the data")
+        part = raw[e["file_offset"]:e["file_offset"] + e["bytes"]]
+        for i, at in enumerate(range(0, len(part), x["chunk_bytes"])):
+            need(e["first_hash"] + i < len(x["hashes"]), "hash is missing")
+            need(xxh3_64(part[at:at + x["chunk_bytes"]]) == x["hashes"][e["first_hash"] + i],
+                 f"hash of a chunk of extent {e}")
+            used += 1
+        content[key] += part
+    need(used == len(x["hashes"]), "hashes of nothing")
+    return content
+
+
+def read_data(path, m, number):
+    f = m["files"][number]
+    raw = (path / f["name"]).read_bytes()
+    need(len(raw) == f["bytes"], "size of a data file")
+    t = read_trailer(raw[-TRAILER:])
+    need(all(t[k] == f[k] for k in t), "trailer and manifest differ")
+    index = raw[t["index_offset"]:-TRAILER]
+    need(len(index) == t["index_bytes"] and xxh3_64(index) == t["index_hash"], "hash of an index")
+    x = read_index(index)
+    need(x["id"] == m["id"] and x["name"] == m["name"] and x["version"] == m["version"]
+         and x["file_no"] == number and x["files"] == len(m["files"])
+         and x["ranks"] == m["ranks"], "index of another checkpoint")
+    need([s["rank"] for s in x["shards"]] == f["ranks"], "ranks of a data file")
+    content = read_regions(x, t["index_offset"], raw)
+    for s, shard in enumerate(x["shards"]):
+        for r, region in enumerate(shard["regions"]):
+            need(len(content[s, r]) == region["bytes"], "region is not covered")
+            region["type"] = TYPES[region["type"]]
+            region["content"] = content[s, r].hex()
+    return x["shards"]
+
+
+def read_bad(path, m):
+    """Section 7: the reason if the mark speaks of this capture or is damaged, else None."""
+    if not (path / "bad").exists():
+        return None
+    raw = (path / "bad").read_bytes()
+    body, _, check = raw[:-1].rpartition(b"\n")
+    expected = b"%016x" % xxh3_64(body + b"\n")
+    if raw[-1:] != b"\n" or check != expected:
+        return "damaged mark"
+    capture, reason = body.decode().split("\n", 1)
+    return reason if capture == f"{m['id'][0]} {m['id'][1]}" else None
+
+
+def read_version(root, name, version):
+    path = pathlib.Path(root) / name / str(version)
+    m = read_manifest((path / "manifest").read_bytes())
+    need(m["name"] == name and m["version"] == int(version), "manifest of another version")
+    m["shards"] = sorted((s for n in range(len(m["files"])) for s in read_data(path, m, n)),
+                         key=lambda s: s["rank"])
+    total = sum(r["bytes"] for s in m["shards"] for r in s["regions"])
+    need(total == m["data_bytes"], "sum of all regions")
+    m["pinned"] = (path / "pin").exists()
+    m["bad"] = read_bad(path, m)
+    return m
+
+
+def main(argv):
+    if len(argv) not in (4, 5):
+        sys.exit(__doc__)
+    try:
+        text = json.dumps(read_version(*argv[1:4]), indent=1, sort_keys=True) + "\n"
+    except (Damaged, OSError) as problem:
+        sys.exit(f"read_store.py: {argv[2]}@{argv[3]}: {problem}")
+    if len(argv) == 4:
+        sys.stdout.write(text)
+    elif text != pathlib.Path(argv[4]).read_text():
+        sys.exit(f"read_store.py: {argv[2]}@{argv[3]} is not what {argv[4]} says")
+
+
+if __name__ == "__main__":
+    main(sys.argv)
