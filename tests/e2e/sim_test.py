@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""cairn sim and cairn plot as a user runs them: output, JSON, CSV, exit status, pictures."""
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+CAIRN = os.path.join(os.environ["CAIRN_TEST_BUILD"], "src", "cli", "cairn")
+
+
+def cairn(*args, path=None):
+    env = dict(os.environ)
+    if path is not None:
+        env["PATH"] = path
+    return subprocess.run([CAIRN, *args], capture_output=True, text=True, env=env, check=False)
+
+
+class Sim(unittest.TestCase):
+    def ok(self, *args):
+        r = cairn("sim", "platform", "--days", "10", *args)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return r.stdout
+
+    def fails(self, status, word, *args):
+        r = cairn("sim", *args)
+        self.assertEqual(r.returncode, status, r.stderr)
+        self.assertIn(word, r.stderr)
+
+    def test_json(self):
+        out = json.loads(self.ok("--runs", "20", "--bandwidth", "60 GB/s,80GB/s", "--json",
+                                 "--strategy", "least-waste,delay-cost"))
+        self.assertEqual(out["platform"], "cielo-paper")
+        self.assertEqual([r["strategy"] for r in out["results"]],
+                         2 * ["least-waste", "delay-cost", "lower-bound", "exact-bound"])
+        first = out["results"][0]
+        self.assertEqual(first["bandwidth"], 60e9)
+        self.assertLess(first["waste"]["p10"], first["waste"]["p90"])
+        self.assertAlmostEqual(sum(v for k, v in first["node_time"].items() if k != "lost"), 1, 6)
+        self.assertEqual([c["name"] for c in first["classes"]], ["EAP", "LAP", "Silverton", "VPIC"])
+
+    def test_csv(self):
+        rows = list(csv.DictReader(io.StringIO(
+            self.ok("--runs", "5", "--system-mtbf", "1h,8h", "--strategy", "all", "--csv"))))
+        self.assertEqual(len(rows), 2 * 11)
+        self.assertEqual({float(r["system_mtbf_s"]) for r in rows}, {3600.0, 28800.0})
+        for r in rows:
+            self.assertTrue(0 < float(r["waste"]) < 1, r)
+
+    def test_threads_and_seeds(self):
+        def wastes(*args):
+            out = json.loads(self.ok("--runs", "40", "--json", "--strategy", "ordered-nb-daly", *args))
+            return out["results"][0]["waste"]
+        self.assertEqual(wastes("--threads", "1"), wastes("--threads", "3"))
+        self.assertNotEqual(wastes("--seed", "1"), wastes("--seed", "2"))
+
+    def test_own_platform(self):
+        text = cairn("sim", "platform", "--show", "prospective").stdout
+        with tempfile.NamedTemporaryFile("w", suffix=".ini") as f:
+            f.write(text.replace("name = prospective", "name = mine"))
+            f.flush()
+            out = self.ok("--platform", f.name, "--runs", "2", "--strategy", "delay-cost", "--classes")
+        self.assertIn("Silverton", out)
+        self.assertIn("exact-bound", out)
+        self.assertIn("1000 GB/s", out)
+
+    def test_list(self):
+        out = self.ok("--list")
+        for word in ("cielo-paper", "least-waste", "delay-cost", "theorem1"):
+            self.assertIn(word, out)
+
+    def test_mistakes(self):
+        self.fails(2, "usage")
+        self.fails(2, "usage", "weather")
+        self.fails(2, "usage", "platform", "--runs", "0")
+        self.fails(2, "usage", "platform", "--runs", "many")
+        self.fails(2, "usage", "platform", "too", "much")
+        self.fails(1, "80 GB/s", "platform", "--bandwidth", "80")
+        self.fails(1, "above 0", "platform", "--bandwidth", "0 GB/s")
+        self.fails(1, "no-such", "platform", "--platform", "no-such")
+        self.fails(1, "most-waste", "platform", "--strategy", "most-waste")
+
+
+class Plot(unittest.TestCase):
+    KINDS = ("slowdown", "bandwidth", "mtbf", "least-bandwidth")
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def files(self):
+        return sorted(os.listdir(self.dir))
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "no gnuplot")
+    def test_pictures(self):
+        for kind in self.KINDS:
+            r = cairn("plot", kind, "--out", self.dir, "--runs", "1")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertEqual(r.stderr, "")
+            self.assertEqual(r.stdout.strip(), f"{self.dir}/{kind}.svg")
+            svg = xml.dom.minidom.parse(f"{self.dir}/{kind}.svg")
+            text = " ".join(n.firstChild.nodeValue for n in svg.getElementsByTagName("tspan")
+                            if n.firstChild is not None and n.firstChild.nodeValue)
+            self.assertIn("Oblivious, Daly", text)
+            if kind != "slowdown":
+                self.assertIn("bound, exact", text)
+        self.assertEqual(len(self.files()), 3 * len(self.KINDS))
+
+    def test_without_gnuplot(self):
+        r = cairn("plot", "slowdown", "--out", self.dir, "--runs", "1", path="/nonexistent")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("gnuplot is not installed", r.stderr)
+        self.assertEqual(self.files(), ["slowdown.dat", "slowdown.gp"])
+
+    def test_mistakes(self):
+        self.assertEqual(cairn("plot").returncode, 2)
+        self.assertEqual(cairn("plot", "weather").returncode, 2)
+        r = cairn("plot", "slowdown", "--runs", "1", "--out", "/dev/null/x")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("/dev/null/x", r.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
