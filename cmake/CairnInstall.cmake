@@ -16,6 +16,10 @@ if(cairn_have_MPI)
     install(EXPORT cairnMpiTargets NAMESPACE cairn:: DESTINATION ${package_dir})
 endif()
 
+# As source: module files fit one version of one compiler.
+install(FILES bindings/fortran/cairn.f90 bindings/fortran/cairn_mpi.f90
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cairn)
+
 configure_package_config_file(cmake/cairnConfig.cmake.in ${config_dir}/cairnConfig.cmake
     INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${config_dir}/cairnConfigVersion.cmake

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Heat in a plate, with checkpoints.
  *
- * An explicit scheme on an n x n grid whose upper edge is hot. The ranks form a grid of their own and
- * each holds one block. Cairn knows each block's place in the whole (cairn_protect_array), so a run
- * that was killed goes on with any number of ranks, and its result is the same, bit for bit: a cell is
- * computed from the same five numbers in the same order wherever it lies.
+ * An explicit scheme on an n x n grid whose upper edge is hot. The ranks form a grid of their own
+ * and each holds one block. Cairn knows each block's place in the whole (cairn_protect_array), so a
+ * run that was killed goes on with any number of ranks, and its result is the same, bit for bit: a
+ * cell is computed from the same five numbers in the same order wherever it lies.
  *
  *     mpirun -n 8 heat --steps 400 --every 20 --out field.f64      # kill it, start it again */
 #include <mpi.h>
@@ -62,7 +62,7 @@ static double *cells(size_t count)
     return p;
 }
 
-/* The plate. -------------------------------------------------------------------------------------- */
+/* The plate. ----------------------------------------------------------------------------------- */
 
 /* Rows (axis 0) or columns (axis 1) of the rank at this place of the grid of ranks. */
 static void cut(const struct block *b, int axis, int place, int *first, int *size)
@@ -188,7 +188,7 @@ static void write_field(const struct block *b, const char *path)
     MPI_Wait(&sent, MPI_STATUS_IGNORE);
 }
 
-/* Checkpoints. ------------------------------------------------------------------------------------ */
+/* Checkpoints. --------------------------------------------------------------------------------- */
 
 /* Tells Cairn where the block lies, in memory and in the plate. Called again whenever it moved. */
 static void protect(cairn_session *s, const struct block *b)
@@ -252,7 +252,7 @@ static void report(cairn_session *s, const struct block *b, int64_t from, const 
     }
 }
 
-/* The program. ------------------------------------------------------------------------------------ */
+/* The program. --------------------------------------------------------------------------------- */
 
 static void nap(int ms)
 {

@@ -15,6 +15,10 @@ extern "C" {
  * MPI_THREAD_MULTIPLE; otherwise CAIRN_ENOTSUP and a text that says what to do. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_open_mpi(MPI_Comm comm, const struct cairn_options *options,
                                                  cairn_session **ret_session);
+/* The same with a Fortran handle of the communicator, for bindings. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_open_mpi_f(MPI_Fint comm,
+                                                   const struct cairn_options *options,
+                                                   cairn_session **ret_session);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one public function of libcairn_mpi: everything else is in libcairn, which knows no MPI. */
+/* The public functions of libcairn_mpi: everything else is in libcairn, which knows no MPI. */
 #include "cairn/cairn_mpi.h"
 #include "client/open.h"
 #include "comm/comm_mpi.h"
@@ -17,4 +17,10 @@ CAIRN_API cairn_err cairn_open_mpi(MPI_Comm comm, const struct cairn_options *op
         return rc;
     }
     return cairn_private_open(c, options, ret_session);
+}
+
+CAIRN_API cairn_err cairn_open_mpi_f(MPI_Fint comm, const struct cairn_options *options,
+                                     cairn_session **ret_session)
+{
+    return cairn_open_mpi(MPI_Comm_f2c(comm), options, ret_session);
 }

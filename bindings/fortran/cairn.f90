@@ -1,0 +1,555 @@
+! SPDX-License-Identifier: BSD-3-Clause
+! Cairn for Fortran: the functions of cairn.h under their own names. Compile this file with your
+! program's compiler and link libcairn; for cairn_open_mpi add cairn_mpi.f90 and libcairn_mpi.
+!
+! What differs from C: names are plain strings; memory is given by c_loc(array), so arrays have the
+! target attribute; the extents of an array are in Fortran's order, the fastest first, and its
+! offset in a global array counts from 0. Every function returns a code, CAIRN_OK or negative;
+! cairn_last_error() then tells what happened. See cairn.h for what each function promises.
+module cairn
+    use, intrinsic :: iso_c_binding
+    implicit none
+    private
+
+    integer(c_int), parameter, public :: &
+        CAIRN_BYTES = 0, CAIRN_I8 = 1, CAIRN_U8 = 2, CAIRN_I16 = 3, CAIRN_U16 = 4, CAIRN_I32 = 5, &
+        CAIRN_U32 = 6, CAIRN_I64 = 7, CAIRN_U64 = 8, CAIRN_F32 = 9, CAIRN_F64 = 10, &
+        CAIRN_C64 = 11, CAIRN_C128 = 12
+    integer(c_int), parameter, public :: CAIRN_CAPTURED = 1, CAIRN_LOCAL = 2, CAIRN_PERSISTENT = 3
+    integer(c_int), parameter, public :: &
+        CAIRN_OK = 0, CAIRN_EINVAL = -1, CAIRN_ECONFIG = -2, CAIRN_ESTATE = -3, &
+        CAIRN_ENOTSUP = -4, CAIRN_EMISMATCH = -5, CAIRN_EBUSY = -20, CAIRN_ETIMEDOUT = -21, &
+        CAIRN_ECANCELED = -22, CAIRN_ESERVICE = -23, CAIRN_EPEER = -24, CAIRN_ENOENT = -40, &
+        CAIRN_EDAMAGED = -41, CAIRN_EFORMAT = -42, CAIRN_EREJECTED = -43, CAIRN_ENOMEM = -60, &
+        CAIRN_EIO = -61, CAIRN_ENOSPC = -62, CAIRN_EPERM = -63, CAIRN_ELIMIT = -64, &
+        CAIRN_EMPI = -65, CAIRN_EBUG = -90
+    integer, parameter, public :: CAIRN_MAX_DIMS = 8, CAIRN_MAX_NAME = 128, CAIRN_OWN_RANK = -1
+    integer(c_int64_t), parameter, public :: &
+        CAIRN_NEWEST = huge(0_c_int64_t), CAIRN_WAIT_CONFIG = -1
+    integer, parameter :: PATH_SIZE = 4096
+
+    type, public :: cairn_session
+        type(c_ptr) :: ptr = c_null_ptr ! for cairn_mpi alone
+    end type
+
+    type, bind(C), public :: cairn_options_t
+        integer(c_size_t) :: size
+        type(c_ptr) :: config_file, settings
+    end type
+
+    type, bind(C), public :: cairn_stats_t
+        integer(c_size_t) :: size
+        integer(c_int) :: level, error
+        integer(c_int64_t) :: bytes
+        real(c_double) :: copy_seconds, blocked_seconds, persistent_seconds
+    end type
+
+    type, bind(C), public :: cairn_version_info_t
+        integer(c_size_t) :: size
+        integer(c_int64_t) :: version
+        integer(c_int32_t) :: ranks, files
+        integer(c_int64_t) :: bytes, created_ns
+    end type
+
+    type, bind(C) :: array_t
+        integer(c_size_t) :: size
+        integer(c_int) :: type
+        integer(c_int32_t) :: ndims
+        integer(c_int64_t), dimension(CAIRN_MAX_DIMS) :: dims, global_dims, offset
+    end type
+
+    public :: cairn_open, cairn_close, cairn_last_error, cairn_protect, &
+        cairn_protect_array, cairn_unprotect, cairn_checkpoint, cairn_test, cairn_wait, &
+        cairn_wait_all, cairn_stats, cairn_find, cairn_find_version, cairn_reject, cairn_restore, &
+        cairn_restart, cairn_version_info, cairn_region_info, cairn_file_route, &
+        cairn_file_restore, cairn_should_checkpoint, cairn_should_stop
+
+    interface
+        function c_open(options, session) bind(C, name="cairn_open") result(rc)
+            import
+            type(cairn_options_t), intent(in) :: options
+            type(c_ptr), intent(out) :: session
+            integer(c_int) :: rc
+        end function
+        function c_close(session) bind(C, name="cairn_close") result(rc)
+            import
+            type(c_ptr), value :: session
+            integer(c_int) :: rc
+        end function
+        function c_last_error() bind(C, name="cairn_last_error") result(text)
+            import
+            type(c_ptr) :: text
+        end function
+        function c_protect(session, region, ptr, type, count) &
+            bind(C, name="cairn_protect") result(rc)
+            import
+            type(c_ptr), value :: session, ptr
+            character(kind=c_char), intent(in) :: region(*)
+            integer(c_int), value :: type
+            integer(c_int64_t), value :: count
+            integer(c_int) :: rc
+        end function
+        function c_protect_array(session, region, ptr, array) &
+            bind(C, name="cairn_protect_array") result(rc)
+            import
+            type(c_ptr), value :: session, ptr
+            character(kind=c_char), intent(in) :: region(*)
+            type(array_t), intent(in) :: array
+            integer(c_int) :: rc
+        end function
+        function c_unprotect(session, region) bind(C, name="cairn_unprotect") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: region(*)
+            integer(c_int) :: rc
+        end function
+        function c_checkpoint(session, name, version, regions) &
+            bind(C, name="cairn_checkpoint") result(rc)
+            import
+            type(c_ptr), value :: session, regions
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_test(session, name, version, level, reached) &
+            bind(C, name="cairn_test") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int), value :: level
+            integer(c_int), intent(out) :: reached
+            integer(c_int) :: rc
+        end function
+        function c_wait(session, name, version, level, timeout_ms) &
+            bind(C, name="cairn_wait") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version, timeout_ms
+            integer(c_int), value :: level
+            integer(c_int) :: rc
+        end function
+        function c_wait_all(session, level, timeout_ms) bind(C, name="cairn_wait_all") result(rc)
+            import
+            type(c_ptr), value :: session
+            integer(c_int), value :: level
+            integer(c_int64_t), value :: timeout_ms
+            integer(c_int) :: rc
+        end function
+        function c_stats(session, name, version, stats) bind(C, name="cairn_stats") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            type(cairn_stats_t), intent(inout) :: stats
+            integer(c_int) :: rc
+        end function
+        function c_find(session, name, not_newer_than, version) &
+            bind(C, name="cairn_find") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: not_newer_than
+            integer(c_int64_t), intent(out) :: version
+            integer(c_int) :: rc
+        end function
+        function c_find_version(session, name, version) &
+            bind(C, name="cairn_find_version") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_reject(session, name, version, reason) bind(C, name="cairn_reject") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*), reason(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_restore(session, name, version, regions) &
+            bind(C, name="cairn_restore") result(rc)
+            import
+            type(c_ptr), value :: session, regions
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_restore_from(session, name, version, old_rank, regions) &
+            bind(C, name="cairn_restore_from") result(rc)
+            import
+            type(c_ptr), value :: session, regions
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int), value :: old_rank
+            integer(c_int) :: rc
+        end function
+        function c_restart(session, name, regions, version) &
+            bind(C, name="cairn_restart") result(rc)
+            import
+            type(c_ptr), value :: session, regions
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), intent(out) :: version
+            integer(c_int) :: rc
+        end function
+        function c_version_info(session, name, version, info) &
+            bind(C, name="cairn_version_info") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            type(cairn_version_info_t), intent(inout) :: info
+            integer(c_int) :: rc
+        end function
+        function c_region_info(session, name, version, old_rank, region, array) &
+            bind(C, name="cairn_region_info") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*), region(*)
+            integer(c_int64_t), value :: version
+            integer(c_int), value :: old_rank
+            type(array_t), intent(inout) :: array
+            integer(c_int) :: rc
+        end function
+        function c_file_route(session, name, version, file, path, path_size) &
+            bind(C, name="cairn_file_route") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*), file(*)
+            integer(c_int64_t), value :: version
+            character(kind=c_char), intent(out) :: path(*)
+            integer(c_size_t), value :: path_size
+            integer(c_int) :: rc
+        end function
+        function c_file_restore(session, name, version, old_rank, file, path, path_size) &
+            bind(C, name="cairn_file_restore") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*), file(*)
+            integer(c_int64_t), value :: version
+            integer(c_int), value :: old_rank
+            character(kind=c_char), intent(out) :: path(*)
+            integer(c_size_t), value :: path_size
+            integer(c_int) :: rc
+        end function
+        function c_should_checkpoint(session, name, yes) &
+            bind(C, name="cairn_should_checkpoint") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int), intent(out) :: yes
+            integer(c_int) :: rc
+        end function
+        function c_should_stop(session, yes) bind(C, name="cairn_should_stop") result(rc)
+            import
+            type(c_ptr), value :: session
+            integer(c_int), intent(out) :: yes
+            integer(c_int) :: rc
+        end function
+        function c_strlen(text) bind(C, name="strlen") result(n)
+            import
+            type(c_ptr), value :: text
+            integer(c_size_t) :: n
+        end function
+    end interface
+
+contains
+
+    ! Text, and lists of names. -------------------------------------------------------------------
+
+    pure function c_text(text) result(c)
+        character(*), intent(in) :: text
+        character(len_trim(text) + 1, kind=c_char) :: c
+        c = trim(text)//c_null_char
+    end function
+
+    pure function f_text(c) result(text)
+        character(*), intent(in) :: c
+        character(index(c, c_null_char) - 1) :: text
+        text = c(:len(text))
+    end function
+
+    ! The names as C wants them, kept as long as texts and list are; a null pointer for none.
+    function c_names(names, texts, list) result(ptr)
+        character(*), intent(in), optional :: names(:)
+        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target, intent(out) :: texts(:)
+        type(c_ptr), allocatable, target, intent(out) :: list(:)
+        type(c_ptr) :: ptr
+        integer :: i
+
+        ptr = c_null_ptr
+        if (.not. present(names)) return
+        allocate (texts(size(names)), list(size(names) + 1))
+        do i = 1, size(names)
+            texts(i) = c_text(names(i))
+            list(i) = c_loc(texts(i))
+        end do
+        list(i) = c_null_ptr
+        ptr = c_loc(list)
+    end function
+
+    function cairn_last_error() result(text)
+        character(:), allocatable :: text
+        character(kind=c_char), pointer :: c(:)
+        type(c_ptr) :: p
+        integer :: i
+
+        p = c_last_error()
+        call c_f_pointer(p, c, [c_strlen(p)])
+        allocate (character(size(c)) :: text)
+        do i = 1, size(c)
+            text(i:i) = c(i)
+        end do
+    end function
+
+    ! Session. ------------------------------------------------------------------------------------
+
+    function cairn_open(session, config_file) result(rc)
+        type(cairn_session), intent(out) :: session
+        character(*), intent(in), optional :: config_file
+        character(:, kind=c_char), allocatable, target :: file
+        type(cairn_options_t) :: options
+        integer(c_int) :: rc
+
+        options = cairn_options_t(c_sizeof(options), c_null_ptr, c_null_ptr)
+        if (present(config_file)) then
+            file = c_text(config_file)
+            options%config_file = c_loc(file)
+        end if
+        rc = c_open(options, session%ptr)
+    end function
+
+    function cairn_close(session) result(rc)
+        type(cairn_session), intent(inout) :: session
+        integer(c_int) :: rc
+        rc = c_close(session%ptr)
+        session%ptr = c_null_ptr
+    end function
+
+    ! Regions. ------------------------------------------------------------------------------------
+
+    function cairn_protect(session, region, ptr, type, count) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: region
+        type(c_ptr), intent(in) :: ptr
+        integer(c_int), intent(in) :: type
+        integer(c_int64_t), intent(in) :: count
+        integer(c_int) :: rc
+        rc = c_protect(session%ptr, c_text(region), ptr, type, count)
+    end function
+
+    ! A block of extents dims; with global_dims and offset, its place in an array that all share.
+    function cairn_protect_array(session, region, ptr, type, dims, global_dims, offset) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: region
+        type(c_ptr), intent(in) :: ptr
+        integer(c_int), intent(in) :: type
+        integer(c_int64_t), intent(in) :: dims(:)
+        integer(c_int64_t), intent(in), optional :: global_dims(:), offset(:)
+        type(array_t) :: a
+        integer(c_int) :: rc
+        integer :: n
+
+        n = min(size(dims), CAIRN_MAX_DIMS)
+        a = array_t(c_sizeof(a), type, size(dims), 0, 0, 0)
+        a%dims(:n) = dims(n:1:-1)
+        if (present(global_dims)) a%global_dims(:n) = global_dims(n:1:-1)
+        if (present(offset)) a%offset(:n) = offset(n:1:-1)
+        rc = c_protect_array(session%ptr, c_text(region), ptr, a)
+    end function
+
+    function cairn_unprotect(session, region) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: region
+        integer(c_int) :: rc
+        rc = c_unprotect(session%ptr, c_text(region))
+    end function
+
+    ! Checkpoint. ---------------------------------------------------------------------------------
+
+    function cairn_checkpoint(session, name, version, regions) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        character(*), intent(in), optional :: regions(:)
+        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target :: texts(:)
+        type(c_ptr), allocatable, target :: list(:)
+        integer(c_int) :: rc
+        rc = c_checkpoint(session%ptr, c_text(name), version, c_names(regions, texts, list))
+    end function
+
+    function cairn_test(session, name, version, level, reached) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        integer(c_int), intent(in) :: level
+        logical, intent(out) :: reached
+        integer(c_int) :: rc, yes
+        yes = 0
+        rc = c_test(session%ptr, c_text(name), version, level, yes)
+        reached = yes /= 0
+    end function
+
+    function cairn_wait(session, name, version, level, timeout_ms) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version, timeout_ms
+        integer(c_int), intent(in) :: level
+        integer(c_int) :: rc
+        rc = c_wait(session%ptr, c_text(name), version, level, timeout_ms)
+    end function
+
+    function cairn_wait_all(session, level, timeout_ms) result(rc)
+        type(cairn_session), intent(in) :: session
+        integer(c_int), intent(in) :: level
+        integer(c_int64_t), intent(in) :: timeout_ms
+        integer(c_int) :: rc
+        rc = c_wait_all(session%ptr, level, timeout_ms)
+    end function
+
+    function cairn_stats(session, name, version, stats) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        type(cairn_stats_t), intent(out) :: stats
+        integer(c_int) :: rc
+        stats%size = c_sizeof(stats)
+        rc = c_stats(session%ptr, c_text(name), version, stats)
+    end function
+
+    ! Restart. ------------------------------------------------------------------------------------
+
+    function cairn_find(session, name, not_newer_than, version) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: not_newer_than
+        integer(c_int64_t), intent(out) :: version
+        integer(c_int) :: rc
+        rc = c_find(session%ptr, c_text(name), not_newer_than, version)
+    end function
+
+    function cairn_find_version(session, name, version) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        integer(c_int) :: rc
+        rc = c_find_version(session%ptr, c_text(name), version)
+    end function
+
+    function cairn_reject(session, name, version, reason) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name, reason
+        integer(c_int64_t), intent(in) :: version
+        integer(c_int) :: rc
+        rc = c_reject(session%ptr, c_text(name), version, c_text(reason))
+    end function
+
+    ! From the shard of this rank, or of old_rank.
+    function cairn_restore(session, name, version, regions, old_rank) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        character(*), intent(in), optional :: regions(:)
+        integer, intent(in), optional :: old_rank
+        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target :: texts(:)
+        type(c_ptr), allocatable, target :: list(:)
+        integer(c_int) :: rc
+
+        if (present(old_rank)) then
+            rc = c_restore_from(session%ptr, c_text(name), version, int(old_rank, c_int), &
+                                c_names(regions, texts, list))
+        else
+            rc = c_restore(session%ptr, c_text(name), version, c_names(regions, texts, list))
+        end if
+    end function
+
+    function cairn_restart(session, name, version, regions) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(out) :: version
+        character(*), intent(in), optional :: regions(:)
+        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target :: texts(:)
+        type(c_ptr), allocatable, target :: list(:)
+        integer(c_int) :: rc
+        rc = c_restart(session%ptr, c_text(name), c_names(regions, texts, list), version)
+    end function
+
+    function cairn_version_info(session, name, version, info) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        type(cairn_version_info_t), intent(out) :: info
+        integer(c_int) :: rc
+        info%size = c_sizeof(info)
+        rc = c_version_info(session%ptr, c_text(name), version, info)
+    end function
+
+    ! Type and extents of a stored region, to allocate before protecting.
+    function cairn_region_info(session, name, version, old_rank, region, type, dims) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name, region
+        integer(c_int64_t), intent(in) :: version
+        integer, intent(in) :: old_rank
+        integer(c_int), intent(out) :: type
+        integer(c_int64_t), allocatable, intent(out) :: dims(:)
+        type(array_t) :: a
+        integer(c_int) :: rc
+
+        a = array_t(c_sizeof(a), 0, 0, 0, 0, 0)
+        rc = c_region_info(session%ptr, c_text(name), version, int(old_rank, c_int), &
+                           c_text(region), a)
+        type = a%type
+        dims = a%dims(a%ndims:1:-1)
+    end function
+
+    ! Files. --------------------------------------------------------------------------------------
+
+    function cairn_file_route(session, name, version, file, path) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name, file
+        integer(c_int64_t), intent(in) :: version
+        character(:), allocatable, intent(out) :: path
+        character(PATH_SIZE, kind=c_char) :: c
+        integer(c_int) :: rc
+        c = c_null_char
+        rc = c_file_route(session%ptr, c_text(name), version, c_text(file), c, len(c, c_size_t))
+        path = f_text(c)
+    end function
+
+    function cairn_file_restore(session, name, version, old_rank, file, path) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name, file
+        integer(c_int64_t), intent(in) :: version
+        integer, intent(in) :: old_rank
+        character(:), allocatable, intent(out) :: path
+        character(PATH_SIZE, kind=c_char) :: c
+        integer(c_int) :: rc
+        c = c_null_char
+        rc = c_file_restore(session%ptr, c_text(name), version, int(old_rank, c_int), &
+                            c_text(file), c, len(c, c_size_t))
+        path = f_text(c)
+    end function
+
+    ! Advice. -------------------------------------------------------------------------------------
+
+    function cairn_should_checkpoint(session, name, yes) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        logical, intent(out) :: yes
+        integer(c_int) :: rc, answer
+        answer = 0
+        rc = c_should_checkpoint(session%ptr, c_text(name), answer)
+        yes = answer /= 0
+    end function
+
+    function cairn_should_stop(session, yes) result(rc)
+        type(cairn_session), intent(in) :: session
+        logical, intent(out) :: yes
+        integer(c_int) :: rc, answer
+        answer = 0
+        rc = c_should_stop(session%ptr, answer)
+        yes = answer /= 0
+    end function
+end module

@@ -1,0 +1,39 @@
+! SPDX-License-Identifier: BSD-3-Clause
+! Takes a checkpoint through the installed module, without MPI, and reads it back.
+program consumer
+    use, intrinsic :: iso_c_binding
+    use cairn
+    implicit none
+
+    integer, target :: numbers(3) = [1, 2, 3]
+    type(cairn_session) :: session
+    type(cairn_stats_t) :: stats
+    integer(c_int64_t) :: version = 7
+    integer(c_int64_t), allocatable :: dims(:)
+    integer(c_int) :: type
+    logical :: reached
+
+    call check(cairn_open(session))
+    call check(cairn_protect(session, "numbers", c_loc(numbers), CAIRN_I32, 3_c_int64_t))
+    call check(cairn_checkpoint(session, "consumer", version, ["numbers"]))
+    numbers = 0
+    call check(cairn_wait(session, "consumer", version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG))
+    call check(cairn_test(session, "consumer", version, CAIRN_PERSISTENT, reached))
+    call check(cairn_stats(session, "consumer", version, stats))
+    call check(cairn_region_info(session, "consumer", version, CAIRN_OWN_RANK, "numbers", &
+                                 type, dims))
+    version = 0
+    call check(cairn_restart(session, "consumer", version))
+    if (.not. reached .or. stats%bytes /= 12 .or. type /= CAIRN_I32 .or. any(dims /= [3]) &
+        .or. version /= 7 .or. any(numbers /= [1, 2, 3])) error stop "wrong values"
+    if (cairn_find(session, "nothing", CAIRN_NEWEST, version) /= CAIRN_ENOENT) error stop "found?"
+    if (index(cairn_last_error(), "nothing") == 0) error stop cairn_last_error()
+    call check(cairn_close(session))
+
+contains
+
+    subroutine check(rc)
+        integer(c_int), intent(in) :: rc
+        if (rc /= CAIRN_OK) error stop cairn_last_error()
+    end subroutine
+end program
