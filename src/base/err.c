@@ -17,8 +17,8 @@ static void append(struct crn_errinfo *ei, const char *text)
     (void)snprintf(ei->msg + used, sizeof(ei->msg) - used, "%s", text);
 }
 
-static cairn_err record(struct crn_errinfo *ei, cairn_err code, int sys_errno, const char *fmt,
-                        va_list ap)
+static cairn_err __attribute__((format(printf, 4, 0)))
+record(struct crn_errinfo *ei, cairn_err code, int sys_errno, const char *fmt, va_list ap)
 {
     char reason[128];
 
