@@ -139,6 +139,17 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_unprotect(cairn_session *session, const 
 CAIRN_API CAIRN_CHECKED cairn_err cairn_checkpoint(cairn_session *session, const char *name,
                                                    int64_t version, const char *const *regions);
 
+/* cairn_checkpoint in two steps, for callers who learn after the copy whether it shall count; all
+ * collective. cairn_capture copies the memory, which may change then; for the same name and version
+ * again it replaces the copy. cairn_submit hands the copy over, with the files that were routed
+ * before the capture, as they are now. cairn_abandon gives the checkpoint up instead, also without a
+ * capture: it fails on all ranks. One checkpoint at a time (CAIRN_ESTATE). */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_capture(cairn_session *session, const char *name,
+                                                int64_t version, const char *const *regions);
+CAIRN_API CAIRN_CHECKED cairn_err cairn_submit(cairn_session *session);
+CAIRN_API CAIRN_CHECKED cairn_err cairn_abandon(cairn_session *session, const char *name,
+                                                int64_t version, const char *reason);
+
 /* Has the checkpoint reached the level? Never blocks. An error means that it never will. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_test(cairn_session *session, const char *name,
                                              int64_t version, cairn_level level, int *ret_reached);
@@ -215,6 +226,15 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_region_info(cairn_session *session, cons
                                                     int64_t version, int old_rank,
                                                     const char *region,
                                                     struct cairn_array *ret_array);
+/* Local. The index-th memory region of an old rank's shard and its name (up to CAIRN_MAX_NAME bytes);
+ * CAIRN_ENOENT behind the last one. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_region_at(cairn_session *session, const char *name,
+                                                  int64_t version, int old_rank, uint32_t index,
+                                                  char *region, size_t region_size,
+                                                  struct cairn_array *ret_array);
+/* Local. Removes the copies of a name from this node's local directory. Committed versions stay
+ * restorable from the file system. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_drop_local(cairn_session *session, const char *name);
 
 /* Files: for data that an I/O library writes. ----------------------------------------------------- */
 

@@ -49,6 +49,11 @@ cairn_err cairn_file_route(cairn_session *s, const char *name, int64_t version, 
     rc = crn_check_name("checkpoint", name, &ei);
     if (rc == CAIRN_OK)
         rc = crn_check_name("file", file, &ei);
+    if (rc == CAIRN_OK && s->held.has_slot && s->held.info.version == version &&
+        strcmp(s->held.info.name, name) == 0)
+        rc = crn_fail(&ei, CAIRN_ESTATE, 0,
+                      "%s@%" PRId64 " is captured already: route its files before cairn_capture",
+                      name, version);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     routed_dir(s, name, version, dir, sizeof(dir));
@@ -71,75 +76,91 @@ cairn_err cairn_file_route(cairn_session *s, const char *name, int64_t version, 
     return CAIRN_OK;
 }
 
-/* Moves one file into the spool and describes it as a region. */
-static cairn_err take_one(cairn_session *s, const struct crn_routed *r, uint64_t seq,
-                          struct crn_shard *shard, struct crn_errinfo *ei)
+cairn_err crn_files_announce(cairn_session *s, const char *name, int64_t version,
+                             struct crn_shard *shard, uint32_t *ret_n, struct crn_errinfo *ei)
 {
-    char from[2 * CAIRN_MAX_NAME + 64], to[CRN_SPOOL_NAME];
-    struct crn_region *grown;
-    struct crn_region *region;
+    const struct crn_routed *r;
+    uint32_t n = 0;
+
+    for (r = s->routed; r != NULL; r = r->next) {
+        struct crn_region *grown;
+        struct crn_region *region;
+
+        if (r->version != version || strcmp(r->name, name) != 0)
+            continue;
+        grown = realloc(shard->regions, (shard->nregions + (size_t)1) * sizeof(*grown));
+        if (grown == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "file '%s'", r->file);
+        shard->regions = grown;
+        region = &shard->regions[shard->nregions++];
+        memset(region, 0, sizeof(*region));
+        memcpy(region->name, r->file, sizeof(region->name));
+        region->kind = CRN_REGION_FILE;
+        region->type = CAIRN_BYTES;
+        region->ndims = 1;
+        n++;
+    }
+    *ret_n = n;
+    return CAIRN_OK;
+}
+
+static void forget(cairn_session *s, const char *name, int64_t version, const char *file)
+{
+    struct crn_routed **link = &s->routed;
+
+    while (*link != NULL) {
+        struct crn_routed *r = *link;
+
+        if (r->version == version && strcmp(r->name, name) == 0 && strcmp(r->file, file) == 0) {
+            *link = r->next;
+            free(r);
+            return;
+        }
+        link = &r->next;
+    }
+}
+
+/* Moves one file into the spool; its region gets the size. */
+static cairn_err take_one(cairn_session *s, const char *name, int64_t version, const char *to,
+                          struct crn_region *region, struct crn_errinfo *ei)
+{
+    char from[2 * CAIRN_MAX_NAME + 64];
     struct stat st;
     cairn_err rc;
 
-    routed_dir(s, r->name, r->version, from, sizeof(from));
-    (void)strcat(strcat(from, "/"), r->file);
+    routed_dir(s, name, version, from, sizeof(from));
+    (void)strcat(strcat(from, "/"), region->name);
     rc = crn_fs_check(s->fs->fstatat(s->fs, s->dir.spool_dfd, from, &st), ei,
-                      "the routed file '%s' of %s@%" PRId64 " was not written", r->file, r->name,
-                      r->version);
+                      "the routed file '%s' of %s@%" PRId64 " was not written", region->name, name,
+                      version);
     if (rc != CAIRN_OK)
         return rc;
     if (!S_ISREG(st.st_mode))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no regular file", r->file);
-    grown = realloc(shard->regions, (shard->nregions + (size_t)1) * sizeof(*grown));
-    if (grown == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "file '%s'", r->file);
-    shard->regions = grown;
-    region = &shard->regions[shard->nregions];
-    memset(region, 0, sizeof(*region));
-    memcpy(region->name, r->file, sizeof(region->name));
-    region->kind = CRN_REGION_FILE;
-    region->type = CAIRN_BYTES;
-    region->ndims = 1;
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no regular file", region->name);
     region->dims[0] = (uint64_t)st.st_size;
     rc = crn_region_check(region, ei);
     if (rc != CAIRN_OK)
         return rc;
-    crn_spool_file_name(s->rank, seq, shard->nregions, to);
-    rc = crn_fs_check(s->fs->renameat(s->fs, s->dir.spool_dfd, from, s->dir.spool_dfd, to), ei,
-                      "take over the file '%s'", r->file);
-    if (rc == CAIRN_OK)
-        shard->nregions++;
-    return rc;
+    return crn_fs_check(s->fs->renameat(s->fs, s->dir.spool_dfd, from, s->dir.spool_dfd, to), ei,
+                        "take over the file '%s'", region->name);
 }
 
 cairn_err crn_files_take(cairn_session *s, const char *name, int64_t version, uint64_t seq,
-                         struct crn_shard *shard, uint32_t *ret_n, struct crn_errinfo *ei)
+                         uint32_t first, struct crn_shard *shard, struct crn_errinfo *ei)
 {
-    struct crn_routed **link = &s->routed;
-    char dir[CAIRN_MAX_NAME + 48];
-    uint32_t n = 0;
+    char to[CRN_SPOOL_NAME], dir[CAIRN_MAX_NAME + 48];
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
 
-    while (*link != NULL) {
-        struct crn_routed *r = *link;
-        cairn_err rc;
-
-        if (r->version != version || strcmp(r->name, name) != 0) {
-            link = &r->next;
-            continue;
-        }
-        rc = take_one(s, r, seq, shard, ei);
-        if (rc != CAIRN_OK)
-            return rc;
-        n++;
-        *link = r->next;
-        free(r);
+    for (i = first; rc == CAIRN_OK && i < shard->nregions; i++) {
+        crn_spool_file_name(s->rank, seq, i, to);
+        rc = take_one(s, name, version, to, &shard->regions[i], ei);
+        if (rc == CAIRN_OK)
+            forget(s, name, version, shard->regions[i].name);
     }
-    if (n > 0) {
-        routed_dir(s, name, version, dir, sizeof(dir));
-        (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, dir, AT_REMOVEDIR); /* if empty */
-    }
-    *ret_n = n;
-    return CAIRN_OK;
+    routed_dir(s, name, version, dir, sizeof(dir));
+    (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, dir, AT_REMOVEDIR); /* if empty */
+    return rc;
 }
 
 void crn_files_free(cairn_session *s)

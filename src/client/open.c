@@ -250,6 +250,7 @@ static void free_session(cairn_session *s)
 
     crn_signals_remove(s);
     crn_version_close(s->open_version);
+    crn_capture_drop(s, &s->held);
     if (s->sock >= 0) {
         if (crn_node_send(s, &bye, -1, &ignored) != CAIRN_OK)
             crn_err_clear(&ignored); /* gone already */
@@ -336,6 +337,9 @@ cairn_err cairn_close(cairn_session *s)
 
     if (s == NULL)
         return CAIRN_OK;
+    if (s->held.has_slot &&
+        cairn_abandon(s, s->held.info.name, s->held.info.version, "the session closes") != CAIRN_OK)
+        crn_log(&s->log, CRN_DEBUG, "%s", cairn_last_error());
     rc = cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG);
     /* Nobody takes the service away from a rank that still waits. */
     if (s->comm->ops->barrier(s->comm, &barrier) != CAIRN_OK && rc == CAIRN_OK) {

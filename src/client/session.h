@@ -45,6 +45,18 @@ struct crn_track {
     uint64_t captured_ns, committed_ns; /* wall clock */
 };
 
+/* What this rank contributes to a checkpoint, from its copy to its hand-over (take.c). */
+struct crn_capture {
+    struct crn_shard shard;
+    void **ptrs; /* by region; NULL for files, which come last */
+    uint32_t nmemory;
+    struct crn_buf descriptor;
+    struct crn_image image;
+    struct crn_slot_info info;
+    uint32_t slot;
+    int has_slot; /* ours, WRITING */
+};
+
 struct crn_advice {
     int64_t opened_ns, last_ns; /* monotonic: session, last checkpoint */
     int64_t cost_ns;            /* what the last checkpoint cost the application */
@@ -71,7 +83,8 @@ struct cairn_session {
     struct crn_protected *regions;
     uint32_t nregions;
     struct crn_routed *routed;
-    uint64_t seq; /* of the last checkpoint call */
+    struct crn_capture held; /* captured and not submitted yet, if it has a slot */
+    uint64_t seq;            /* of the last checkpoint call */
     struct crn_track track[CRN_TRACKED];
     uint32_t ntracked;                /* ever; the ring index is modulo CRN_TRACKED */
     struct crn_version *open_version; /* the one read last */
@@ -101,19 +114,33 @@ struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t vers
 struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t version);
 struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq);
 
-/* checkpoint.c */
+/* take.c */
 /* Makes the arena if there is none: as configured, or for images of this size. */
 CAIRN_CHECKED cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes,
                                          struct crn_errinfo *ei);
+/* Copies the regions, all or those named, under the session's present number. */
+CAIRN_CHECKED cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
+                                         const char *const *regions, struct crn_track *t,
+                                         struct crn_capture *ret, struct crn_errinfo *ei);
+/* Takes the files over and gives all of it to the service. c is empty afterwards, also on failure. */
+CAIRN_CHECKED cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c,
+                                           struct crn_track *t, struct crn_errinfo *ei);
+void crn_capture_drop(cairn_session *s, struct crn_capture *c);
+
+/* regions.c */
 /* The protected regions, or those named, as a shard; frees with crn_shard_free. ptrs (owned) holds
  * their memory. */
 CAIRN_CHECKED cairn_err crn_select(const cairn_session *s, const char *const *names,
                                    struct crn_shard *ret, void ***ret_ptrs, struct crn_errinfo *ei);
 
 /* files.c */
-/* Appends the routed files of a checkpoint to its shard, moving each into the spool. */
+/* Appends the routed files of a checkpoint to its shard, by name only. */
+CAIRN_CHECKED cairn_err crn_files_announce(cairn_session *s, const char *name, int64_t version,
+                                           struct crn_shard *shard, uint32_t *ret_n,
+                                           struct crn_errinfo *ei);
+/* Moves the files that the regions from first on announce into the spool, and puts their sizes in. */
 CAIRN_CHECKED cairn_err crn_files_take(cairn_session *s, const char *name, int64_t version,
-                                       uint64_t seq, struct crn_shard *shard, uint32_t *ret_n,
+                                       uint64_t seq, uint32_t first, struct crn_shard *shard,
                                        struct crn_errinfo *ei);
 void crn_files_free(cairn_session *s);
 

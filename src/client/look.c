@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a stored version holds, told before anything is restored; and letting go of local copies. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/session.h"
+
+cairn_err cairn_version_info(cairn_session *s, const char *name, int64_t version,
+                             struct cairn_version_info *ret)
+{
+    struct crn_errinfo ei = {0};
+    const struct crn_manifest *m;
+    struct crn_version *v;
+    cairn_err rc;
+
+    rc = crn_check_name("checkpoint", name, &ei);
+    if (rc == CAIRN_OK && ret->size != sizeof(*ret))
+        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_version_info.size must be its sizeof");
+    if (rc == CAIRN_OK)
+        rc = crn_session_version(s, name, version, &v, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    m = crn_version_manifest(v);
+    ret->version = m->version;
+    ret->ranks = (int32_t)m->ranks;
+    ret->files = (int32_t)m->nfiles;
+    ret->bytes = m->data_bytes;
+    ret->created_ns = (int64_t)m->created_ns;
+    return CAIRN_OK;
+}
+
+static cairn_err open_shard(cairn_session *s, const char *name, int64_t version, int old_rank,
+                            const struct cairn_array *ret, const struct crn_shard **ret_shard,
+                            struct crn_errinfo *ei)
+{
+    uint32_t rank = old_rank == CAIRN_OWN_RANK ? s->rank : (uint32_t)old_rank;
+    struct crn_version *v;
+    cairn_err rc;
+
+    rc = crn_check_name("checkpoint", name, ei);
+    if (rc == CAIRN_OK && ret->size != sizeof(*ret))
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "cairn_array.size must be sizeof(struct cairn_array)");
+    if (rc == CAIRN_OK)
+        rc = crn_session_version(s, name, version, &v, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_version_shard(v, rank, ret_shard, ei);
+    return rc;
+}
+
+static void describe(const struct crn_region *r, struct cairn_array *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->size = sizeof(*ret);
+    ret->type = (cairn_type)r->type;
+    ret->ndims = r->ndims;
+    memcpy(ret->dims, r->dims, sizeof(ret->dims));
+    memcpy(ret->global_dims, r->global_dims, sizeof(ret->global_dims));
+    memcpy(ret->offset, r->offset, sizeof(ret->offset));
+}
+
+cairn_err cairn_region_info(cairn_session *s, const char *name, int64_t version, int old_rank,
+                            const char *region, struct cairn_array *ret)
+{
+    struct crn_errinfo ei = {0};
+    const struct crn_shard *shard;
+    cairn_err rc;
+    int64_t i;
+
+    rc = open_shard(s, name, version, old_rank, ret, &shard, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    i = crn_shard_find(shard, CRN_REGION_MEMORY, region);
+    if (i < 0)
+        return crn_api_end(&ei, crn_fail(&ei, CAIRN_ENOENT, 0,
+                                         "rank %u of %s@%" PRId64 " has no region '%s'",
+                                         shard->rank, name, version, region));
+    describe(&shard->regions[i], ret);
+    return CAIRN_OK;
+}
+
+cairn_err cairn_region_at(cairn_session *s, const char *name, int64_t version, int old_rank,
+                          uint32_t index, char *region, size_t region_size, struct cairn_array *ret)
+{
+    struct crn_errinfo ei = {0};
+    const struct crn_shard *shard;
+    cairn_err rc;
+    uint32_t i;
+
+    rc = open_shard(s, name, version, old_rank, ret, &shard, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    for (i = 0; i < shard->nregions; i++) {
+        const struct crn_region *r = &shard->regions[i];
+
+        if (r->kind != CRN_REGION_MEMORY || index-- > 0)
+            continue;
+        if ((size_t)snprintf(region, region_size, "%s", r->name) >= region_size)
+            return crn_api_end(&ei, crn_fail(&ei, CAIRN_EINVAL, 0,
+                                             "the name of region '%s' needs %zu bytes", r->name,
+                                             strlen(r->name) + 1));
+        describe(r, ret);
+        return CAIRN_OK;
+    }
+    return crn_api_end(&ei, crn_fail(&ei, CAIRN_ENOENT, 0,
+                                     "rank %u of %s@%" PRId64 " has no more regions", shard->rank,
+                                     name, version));
+}
+
+cairn_err cairn_drop_local(cairn_session *s, const char *name)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_errinfo why = {0};
+    char root[CRN_PATH_MAX];
+    int tries = 0;
+    cairn_err rc;
+    int dfd;
+
+    rc = crn_check_name("checkpoint", name, &ei);
+    if (rc != CAIRN_OK || s->cfg.local[0] == '\0')
+        return crn_api_end(&ei, rc);
+    crn_version_close(s->open_version); /* it may read from there */
+    s->open_version = NULL;
+    rc = crn_local_root(&s->cfg, root, sizeof(root), &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    dfd = s->fs->openat(s->fs, AT_FDCWD, root, O_RDONLY | O_DIRECTORY, 0);
+    rc = crn_fs_check(dfd, &ei, "open '%s'", root);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    /* The other ranks of the node do the same, and a flush may put a new copy there. */
+    do {
+        crn_err_clear(&why);
+        rc = crn_fs_remove_tree(s->fs, dfd, name, &why);
+    } while ((why.sys_errno == ENOENT || why.sys_errno == ENOTEMPTY) && ++tries < 16);
+    (void)s->fs->close(s->fs, dfd);
+    if (why.sys_errno == ENOENT || why.sys_errno == ENOTEMPTY)
+        return CAIRN_OK;
+    crn_err_keep(&ei, &why);
+    return crn_api_end(&ei, rc);
+}

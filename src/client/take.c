@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One capture of this rank: described, given room, copied, handed over. The application waits for
+ * room in the arena (rarely), then for one copy at memory speed; the node service hears of it in one
+ * small message. Room: wait, spill to the node's disk, or supersede an older capture, as configured. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/session.h"
+
+#define ARENA_MIN    ((uint64_t)1 << 20)
+#define PUMP_STEP_NS 100000000LL
+
+/* The arena. ------------------------------------------------------------------------------------------ */
+
+/* Twice the image: one being flushed, one being written; less where shared memory is short. */
+static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
+{
+    uint64_t want = 2 * image_bytes + ARENA_MIN;
+    uint64_t room = 0;
+
+    if (s->fs->space(s->fs, s->dir.dfd, &room) < 0)
+        return want;
+    room = room / s->nlocal / 10 * 9;
+    if (want > room)
+        want = image_bytes + ARENA_MIN <= room ? image_bytes + ARENA_MIN : ARENA_MIN;
+    return want;
+}
+
+cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
+{
+    struct crn_note note = {.type = CRN_MSG_ARENA};
+    uint64_t bytes = s->cfg.arena_bytes;
+    char name[32];
+    cairn_err rc;
+    int threads;
+
+    if (s->arena != NULL)
+        return CAIRN_OK;
+    if (bytes == 0)
+        bytes = auto_size(s, image_bytes);
+    (void)snprintf(name, sizeof(name), "arena-%u", s->rank);
+    threads = crn_cores() / (int)s->nlocal;
+    rc = crn_arena_create(s->dir.dfd, name, s->run, s->rank, bytes, threads, &s->arena, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_node_send(s, &note, crn_arena_fd(s->arena), ei);
+    return rc;
+}
+
+/* What a capture is made of. --------------------------------------------------------------------------- */
+
+static void free_parts(struct crn_capture *c)
+{
+    crn_image_free(&c->image);
+    crn_buf_free(&c->descriptor);
+    crn_shard_free(&c->shard);
+    free(c->ptrs);
+    c->ptrs = NULL;
+}
+
+/* Files are named now and taken when the capture is handed over. */
+static cairn_err describe(cairn_session *s, const char *name, int64_t version,
+                          const char *const *regions, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    rc = crn_select(s, regions, &c->shard, &c->ptrs, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    c->nmemory = c->shard.nregions;
+    rc = crn_files_announce(s, name, version, &c->shard, &c->info.nfiles, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_shard_encode(&c->shard, &c->descriptor, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_image_layout(&c->shard, c->descriptor.len, &c->image, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    memcpy(c->info.id.run, s->run, 16);
+    c->info.id.seq = s->seq;
+    memcpy(c->info.name, name, strlen(name) + 1);
+    c->info.version = version;
+    c->info.created_ns = (uint64_t)s->clock->wall_ns(s->clock);
+    c->info.descriptor_bytes = c->descriptor.len;
+    c->info.bytes = c->info.image_bytes = c->image.bytes;
+    return CAIRN_OK;
+}
+
+/* Room. --------------------------------------------------------------------------------------------------- */
+
+/* Drops the oldest capture that is not being flushed; the service hears of it. */
+static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *ei)
+{
+    struct crn_note note = {.type = CRN_MSG_DROPPED};
+    struct crn_slot_info old;
+    struct crn_track *t;
+
+    *ret_done = crn_arena_supersede(s->arena, &old);
+    if (!*ret_done)
+        return CAIRN_OK;
+    t = crn_track_seq(s, old.id.seq);
+    if (t != NULL && t->error.code == CAIRN_OK) {
+        t->error.code = CAIRN_ECANCELED;
+        (void)snprintf(t->error.msg, sizeof(t->error.msg), "superseded by a newer checkpoint");
+    }
+    note.seq = old.id.seq;
+    return crn_node_send(s, &note, -1, ei);
+}
+
+/* A slot for the image, in the arena or, if it has to be, spilled to the node's disk. */
+static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.wait_timeout_ns;
+    int can_spill = s->cfg.local[0] != '\0';
+    cairn_err rc;
+    int done;
+
+    for (;;) {
+        struct crn_errinfo why = {0};
+
+        rc = crn_arena_take(s->arena, CRN_SLOT_WRITING, &c->info, &c->slot, &why);
+        if (rc == CAIRN_OK)
+            return rc;
+        if (can_spill && (rc == CAIRN_ENOSPC || s->cfg.arena_full == CRN_FULL_SPILL)) {
+            can_spill = 0; /* from now on only a slot is needed */
+            c->info.is_spilled = 1;
+            c->info.bytes = 0;
+            continue;
+        }
+        if (rc != CAIRN_EBUSY) {
+            crn_err_keep(ei, &why);
+            return rc;
+        }
+        if (s->cfg.arena_full == CRN_FULL_SUPERSEDE) {
+            rc = supersede(s, &done, ei);
+            if (rc != CAIRN_OK)
+                return rc;
+            if (done)
+                continue;
+        }
+        if (s->clock->mono_ns(s->clock) > until)
+            return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
+                            "no room in the arena within wait_timeout: the flush of older "
+                            "checkpoints does not keep up, or is paused");
+        rc = crn_node_pump(s, PUMP_STEP_NS, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+    }
+}
+
+/* The image as a file of the spool: slow, but it works for checkpoints larger than the arena. */
+static cairn_err spill(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    char name[CRN_SPOOL_NAME];
+    cairn_err rc;
+    uint32_t i;
+    int fd;
+
+    crn_spill_name(s->rank, c->info.id.seq, name);
+    fd = s->fs->openat(s->fs, s->dir.spool_dfd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    rc = crn_fs_check(fd, ei, "create the spill file '%s/%s'", s->dir.spool, name);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_fs_write_all(s->fs, fd, c->descriptor.data, c->descriptor.len, 0, name, ei);
+    for (i = 0; rc == CAIRN_OK && i < c->nmemory; i++)
+        rc = crn_fs_write_all(s->fs, fd, c->ptrs[i], c->shard.regions[i].bytes, c->image.at[i],
+                              name, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(s->fs->ftruncate(s->fs, fd, (off_t)c->image.bytes), ei, "extend '%s'",
+                          name);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(s->fs->close(s->fs, fd), ei, "close '%s'", name);
+    else
+        (void)s->fs->close(s->fs, fd);
+    if (rc != CAIRN_OK)
+        (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, name, 0);
+    return rc;
+}
+
+static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    unsigned char *dst = crn_slot_memory(s->arena, &c->info);
+    struct crn_copy *copies = calloc(c->nmemory + (size_t)1, sizeof(*copies));
+    uint32_t i;
+
+    if (copies == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a copy of %u regions", c->nmemory);
+    memcpy(dst, c->descriptor.data, c->descriptor.len);
+    for (i = 0; i < c->nmemory; i++)
+        copies[i] = (struct crn_copy){dst + c->image.at[i], c->ptrs[i], c->shard.regions[i].bytes};
+    crn_copier_run(s->copier, copies, c->nmemory);
+    free(copies);
+    return CAIRN_OK;
+}
+
+/* Life of a capture. --------------------------------------------------------------------------------------- */
+
+void crn_capture_drop(cairn_session *s, struct crn_capture *c)
+{
+    char name[CRN_SPOOL_NAME];
+
+    if (c->has_slot && c->info.is_spilled) {
+        crn_spill_name(s->rank, c->info.id.seq, name);
+        (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, name, 0);
+    }
+    if (c->has_slot)
+        (void)crn_slot_move(s->arena, c->slot, c->info.id.seq, CRN_SLOT_WRITING, CRN_SLOT_FREE);
+    free_parts(c);
+    memset(c, 0, sizeof(*c));
+}
+
+cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
+                           const char *const *regions, struct crn_track *t, struct crn_capture *ret,
+                           struct crn_errinfo *ei)
+{
+    struct crn_capture c = {0};
+    int64_t start = s->clock->mono_ns(s->clock);
+    int64_t copy_start;
+    cairn_err rc;
+    uint32_t i;
+
+    rc = describe(s, name, version, regions, &c, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arena_ensure(s, c.image.bytes, ei);
+    if (rc == CAIRN_OK)
+        rc = find_room(s, &c, ei);
+    c.has_slot = rc == CAIRN_OK;
+    copy_start = s->clock->mono_ns(s->clock);
+    if (rc == CAIRN_OK)
+        rc = c.info.is_spilled ? spill(s, &c, ei) : copy_image(s, &c, ei);
+    if (rc != CAIRN_OK) {
+        crn_capture_drop(s, &c);
+        return rc;
+    }
+    t->blocked_seconds = (double)(copy_start - start) * 1e-9;
+    t->copy_seconds = (double)(s->clock->mono_ns(s->clock) - copy_start) * 1e-9;
+    t->captured_ns = c.info.created_ns;
+    t->bytes = 0;
+    for (i = 0; i < c.nmemory; i++)
+        t->bytes += c.shard.regions[i].bytes;
+    *ret = c;
+    return CAIRN_OK;
+}
+
+/* Puts the sizes of the files into the descriptor, which keeps its length. */
+static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_track *t,
+                            struct crn_errinfo *ei)
+{
+    char name[CRN_SPOOL_NAME];
+    cairn_err rc;
+    uint32_t i;
+    int fd;
+
+    rc =
+        crn_files_take(s, c->info.name, c->info.version, c->info.id.seq, c->nmemory, &c->shard, ei);
+    for (i = c->nmemory; rc == CAIRN_OK && i < c->shard.nregions; i++)
+        t->bytes += c->shard.regions[i].bytes;
+    c->descriptor.len = 0;
+    if (rc == CAIRN_OK)
+        rc = crn_shard_encode(&c->shard, &c->descriptor, ei);
+    if (rc == CAIRN_OK && c->descriptor.len != c->info.descriptor_bytes)
+        rc = crn_fail(ei, CAIRN_EBUG, 0, "the descriptor of a capture changed its length");
+    if (rc != CAIRN_OK)
+        return rc;
+    if (!c->info.is_spilled) {
+        memcpy(crn_slot_memory(s->arena, &c->info), c->descriptor.data, c->descriptor.len);
+        return CAIRN_OK;
+    }
+    crn_spill_name(s->rank, c->info.id.seq, name);
+    fd = s->fs->openat(s->fs, s->dir.spool_dfd, name, O_WRONLY, 0);
+    rc = crn_fs_check(fd, ei, "open the spill file '%s/%s'", s->dir.spool, name);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_fs_write_all(s->fs, fd, c->descriptor.data, c->descriptor.len, 0, name, ei);
+    if (rc == CAIRN_OK)
+        return crn_fs_check(s->fs->close(s->fs, fd), ei, "close '%s'", name);
+    (void)s->fs->close(s->fs, fd);
+    return rc;
+}
+
+cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn_track *t,
+                             struct crn_errinfo *ei)
+{
+    struct crn_note note = {.type = CRN_MSG_CAPTURED,
+                            .seq = c->info.id.seq,
+                            .version = c->info.version,
+                            .created_ns = c->info.created_ns,
+                            .slot = c->slot};
+    cairn_err rc = CAIRN_OK;
+
+    if (c->info.nfiles > 0)
+        rc = take_files(s, c, t, ei);
+    if (rc != CAIRN_OK) {
+        crn_capture_drop(s, c);
+        return rc;
+    }
+    memcpy(note.run, s->run, 16);
+    memcpy(note.name, c->info.name, sizeof(note.name));
+    note.bytes = t->bytes;
+    (void)crn_slot_move(s->arena, c->slot, note.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
+    free_parts(c);
+    memset(c, 0, sizeof(*c));
+    return crn_node_send(s, &note, -1, ei);
+}
