@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define assert_ok(call)                                                                            \
     do {                                                                                           \
@@ -21,6 +22,13 @@
             fail_msg("%s: %s: %s", #call, cairn_error_name(assert_rc),                             \
                      assert_ei != NULL ? assert_ei->msg : "");                                     \
     } while (0)
+
+/* For tests that make thousands of small trees: scratch directories in memory, where possible. */
+static inline void test_dir_in_memory(void)
+{
+    if (access("/dev/shm", W_OK) == 0)
+        (void)setenv("TMPDIR", "/dev/shm", 0);
+}
 
 /* A fresh directory below $TMPDIR or /tmp, removed by test_dir_remove. */
 static inline void test_dir_make(char *path, size_t size)

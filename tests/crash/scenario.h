@@ -27,13 +27,6 @@ struct progress {
 static const char *const step_names[STEPS] = {"lock",   "write 3",  "take 3 again", "mark 1",
                                               "retain", "remove 2", "sweep"};
 
-/* Thousands of small trees: in memory, where there is a place for it. */
-static void use_memory(void)
-{
-    if (access("/dev/shm", W_OK) == 0)
-        (void)setenv("TMPDIR", "/dev/shm", 0);
-}
-
 static int no_fsync(const struct crn_fs *fs, int fd)
 {
     (void)fs;

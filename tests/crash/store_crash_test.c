@@ -13,7 +13,7 @@ static char dir[256];
 static int setup(void **state)
 {
     (void)state;
-    use_memory();
+    test_dir_in_memory();
     test_dir_make(dir, sizeof(dir));
     return 0;
 }

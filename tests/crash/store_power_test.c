@@ -19,7 +19,7 @@ static unsigned long states;
 static int setup(void **state)
 {
     (void)state;
-    use_memory();
+    test_dir_in_memory();
     test_dir_make(base_dir, sizeof(base_dir));
     test_dir_make(state_dir, sizeof(state_dir));
     crn_rng_seed(&rng, 99);
