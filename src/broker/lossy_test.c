@@ -465,7 +465,7 @@ static void lost_late_and_repeated(void **state)
     const struct weather weather = {.lose = 200, .repeat = 300, .late_ns = MAX_LATE};
 
     (void)state;
-    live_seeds(&weather, 100, 40);
+    live_seeds(&weather, 100, 15);
 }
 
 static void connections_break_jobs_die(void **state)
@@ -474,7 +474,7 @@ static void connections_break_jobs_die(void **state)
         .lose = 20, .repeat = 20, .late_ns = 500 * MS, .cut = 200, .kill_job = 50, .hang_job = 100};
 
     (void)state;
-    live_seeds(&weather, 200, 40);
+    live_seeds(&weather, 200, 15);
 }
 
 static void the_broker_dies_too(void **state)
@@ -488,7 +488,7 @@ static void the_broker_dies_too(void **state)
                                     .kill_broker = 60};
 
     (void)state;
-    live_seeds(&weather, 300, 40);
+    live_seeds(&weather, 300, 15);
     assert_true(world.restarts > 0);
 }
 
