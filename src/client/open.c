@@ -149,27 +149,33 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
                                struct crn_errinfo *ei)
 {
     struct crn_errinfo drain_error = {0};
-    char dir[CRN_PATH_MAX];
     struct crn_comm *comm = p->leaders;
+    char dir[CRN_PATH_MAX];
+    struct crn_rundir rd;
     cairn_err rc;
 
     if (crn_drain_host(s->fs, &s->cfg, 1, log_drain, s, &drain_error) != CAIRN_OK)
         crn_log(&s->log, CRN_WARN, "drain of earlier runs, continuing: %s", drain_error.msg);
-    rc = crn_socket_dir(&s->cfg, dir, sizeof(dir), ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    crn_socket_sweep(dir);
     if (s->cfg.service == CRN_SERVICE_DAEMON) {
+        rc = crn_socket_dir(&s->cfg, dir, sizeof(dir), ei);
         (void)snprintf(path, size, "%.*s/cairnd-%u.sock", (int)size - 32, dir, p->node_on_host);
-        return CAIRN_OK;
+        return rc;
     }
     if (s->nodes > 1 && !comm->ops->threads_ok(comm))
         return crn_fail(ei, CAIRN_ENOTSUP, 0,
                         "the embedded service of a job on several nodes needs "
                         "MPI_THREAD_MULTIPLE: call MPI_Init_thread with it, or start cairnd on "
                         "every node and set service=daemon");
-    (void)snprintf(path, size, "%.*s/%016llx.sock", (int)size - 32, dir,
-                   (unsigned long long)crn_random_u64());
+    /* In the run's own directory: it goes with it, however the run ends. */
+    rc = crn_rundir_open(&s->cfg, s->run, s->node, 1, &rd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_rundir_close(&rd);
+    if (snprintf(path, size, "%s/sock", rd.path) >= (int)size)
+        return crn_fail(ei, CAIRN_EINVAL, 0,
+                        "'%s/sock' is too long for a socket: set shm_dir to a "
+                        "shorter directory",
+                        rd.path);
     p->leaders = NULL; /* taken over */
     return crn_service_open(path, comm, &s->log, &s->service, ei);
 }
@@ -201,7 +207,7 @@ static cairn_err gather_peers(cairn_session *s, uint32_t address, uint32_t **ret
 
 static cairn_err join_service(cairn_session *s, struct place *p, struct crn_errinfo *ei)
 {
-    char path[128] = "";
+    char path[108] = "";
     struct crn_note welcome = {0};
     uint32_t *peers = NULL;
     cairn_err rc = CAIRN_OK;

@@ -19,6 +19,7 @@
 #include "service/source.h"
 
 #define RUN_FILE_MAX 65536
+#define BIRTH_S      60
 
 const char *crn_drain_what_name(enum crn_drain_what what)
 {
@@ -320,6 +321,16 @@ static int parse_run_name(const char *name, uint8_t id[16], uint32_t *node)
     return sscanf(name + 32, "-n%u%n", node, &end) == 1 && name[32 + end] == '\0';
 }
 
+/* No lock: its service has not come that far, or died before. The time tells. */
+static int is_stillborn(const struct dead_run *run)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    struct stat st;
+
+    return fstat(run->dir.dfd, &st) == 0 &&
+           clock->wall_ns(clock) / 1000000000 - st.st_mtime > BIRTH_S;
+}
+
 /* One entry of the shared-memory directory. */
 static cairn_err drain_entry(const struct crn_fs *fs, const struct crn_config *cfg,
                              const char *name, int same_target, crn_drain_fn fn, void *arg,
@@ -341,6 +352,8 @@ static cairn_err drain_entry(const struct crn_fs *fs, const struct crn_config *c
     if (crn_rundir_lock(run.dir.dfd, 0, &lock_fd, &why) != CAIRN_OK) {
         if (why.code == CAIRN_EBUSY)
             tell(&run, CRN_DRAIN_ALIVE, "", 0, 0, "");
+        else if (is_stillborn(&run))
+            crn_rundir_remove(&run.dir);
         goto out;
     }
     if (load_run(&run, &why) != CAIRN_OK) {

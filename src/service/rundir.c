@@ -9,10 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-#include "service/proto.h"
 
 static cairn_err user_root(const char *base, char *path, size_t size, struct crn_errinfo *ei)
 {
@@ -66,45 +63,6 @@ cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
         return rc;
     (void)close(fd);
     return CAIRN_OK;
-}
-
-struct stale {
-    const char *dir;
-    time_t before;
-    int dfd;
-};
-
-static int remove_stale(void *arg, const char *name)
-{
-    const struct stale *st = arg;
-    struct crn_errinfo why = {0};
-    char path[CRN_PATH_MAX];
-    const char *end = strrchr(name, '.');
-    struct stat sb;
-    int fd;
-
-    if (end == NULL || strcmp(end, ".sock") != 0 ||
-        fstatat(st->dfd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(sb.st_mode) ||
-        sb.st_mtime > st->before ||
-        snprintf(path, sizeof(path), "%s/%s", st->dir, name) >= (int)sizeof(path))
-        return 0;
-    if (crn_sock_connect(path, &fd, &why) == CAIRN_OK)
-        (void)close(fd);
-    else if (why.sys_errno == ECONNREFUSED)
-        (void)unlinkat(st->dfd, name, 0);
-    return 0;
-}
-
-void crn_socket_sweep(const char *dir)
-{
-    const struct crn_fs *fs = crn_fs_posix();
-    struct stale st = {.dir = dir, .before = time(NULL) - 60};
-
-    st.dfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (st.dfd < 0)
-        return;
-    (void)fs->list(fs, st.dfd, remove_stale, &st);
-    (void)close(st.dfd);
 }
 
 cairn_err crn_rundir_paths(const struct crn_config *cfg, const uint8_t run[16], uint32_t node,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a run keeps things on its node, all below directories that only the user can enter:
  *
- *     <run_dir>/<random>.sock                     embedded service
  *     <run_dir>/cairnd-<n>.sock                   n-th daemon of the host
  *     <shm_dir>/cairn-<uid>/<run>-n<node>/        lock (held by the service while it lives), run.ini,
- *                                                 arena-<rank>
+ *                                                 arena-<rank>, sock (embedded service)
  *     <spool>                                     s-<rank>-<seq> spilled images,
  *                                                 f-<rank>-<seq>-<region> handed-over files
  *     <local>/cairn-<uid>/<name>/<version>/       the local tier, laid out as the PFS
@@ -40,12 +39,9 @@ void crn_rundir_remove(struct crn_rundir *rd);
 /* Takes the lock file of a run's directory: CAIRN_EBUSY while its service lives. */
 CAIRN_CHECKED cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct crn_errinfo *ei);
 
-/* The directory for sockets, private, created if needed. */
+/* The directory for the daemons' sockets, private, created if needed. */
 CAIRN_CHECKED cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
                                        struct crn_errinfo *ei);
-/* Removes the sockets of dead services from that directory: those that refuse a connection and are
- * older than a service takes to start. */
-void crn_socket_sweep(const char *dir);
 /* <local>/cairn-<uid>, created if needed. */
 CAIRN_CHECKED cairn_err crn_local_root(const struct crn_config *cfg, char *path, size_t size,
                                        struct crn_errinfo *ei);

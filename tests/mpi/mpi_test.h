@@ -4,20 +4,25 @@
 #ifndef CRN_MPI_TEST_H
 #define CRN_MPI_TEST_H
 
-#include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef CRN_TEST_SINGLE
+#include "cairn/cairn.h"
+#define GIVE_UP() exit(1)
+#else
 #include "cairn/cairn_mpi.h"
+#define GIVE_UP() (void)MPI_Abort(MPI_COMM_WORLD, 1)
+#endif
 
 #define REQUIRE(cond)                                                                              \
     do {                                                                                           \
         if (!(cond)) {                                                                             \
             (void)fprintf(stderr, "%s:%d: %s is false; last error: %s\n", __FILE__, __LINE__,      \
                           #cond, cairn_last_error());                                              \
-            (void)MPI_Abort(MPI_COMM_WORLD, 1);                                                    \
+            GIVE_UP();                                                                             \
         }                                                                                          \
     } while (0)
 
@@ -52,6 +57,7 @@ static inline int holds(const uint64_t *a, uint64_t n, uint64_t version, uint64_
     return 1;
 }
 
+#ifndef CRN_TEST_SINGLE
 /* One fresh directory for everything of the job, in memory, made and removed by rank 0. */
 static inline void shared_dir(char *path, size_t size)
 {
@@ -75,5 +81,6 @@ static inline void remove_dir(const char *path)
     if (rank == 0)
         REQUIRE(system(cmd) == 0);
 }
+#endif
 
 #endif

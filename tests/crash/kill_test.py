@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Kills real jobs and checks what the next run finds.
+
+usage: kill_test.py SCENARIO    (see the functions named after them)
+
+The worker writes what it was promised to a log. After every death a clean run must restart from a
+version not older than the last promise, byte for byte (the worker checks), and finish; then nothing
+may be left in the run's directories."""
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
+MPIEXEC = os.environ.get("CAIRN_TEST_MPIEXEC", "mpirun").split()
+WORKER = BUILD / "tests/mpi/worker"
+SINGLE = BUILD / "tests/crash/worker_single"
+CAIRND = BUILD / "src/cairnd"
+STEPS = 6
+
+
+class Job:
+    """A directory with everything of a job, and the runs of the worker in it."""
+
+    def __init__(self, **keys):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cairn-kill-", dir="/dev/shm"))
+        self.log = self.dir / "log"
+        self.env = dict(os.environ, CAIRN_PERSISTENT=str(self.dir / "p"),
+                        CAIRN_SHM_DIR=str(self.dir / "shm"), CAIRN_RUN_DIR=str(self.dir / "run"),
+                        CAIRN_BLOCK_BYTES="1M", CAIRN_BLOCKS="2", CAIRN_LOG_LEVEL="error")
+        self.env.update({"CAIRN_" + k.upper(): str(v) for k, v in keys.items()})
+
+    def command(self, ranks, steps, fault=None, victim=0):
+        """The worker under mpirun, or alone; the fault strikes one rank only."""
+        worker = [str(WORKER), str(steps), str(self.log)]
+        if ranks == 1:
+            worker[0] = str(SINGLE)
+            return worker if fault is None else ["env", f"CAIRN_FAULT_FS={fault}"] + worker
+        if fault is None:
+            return MPIEXEC + ["-n", str(ranks)] + worker
+        parts = []
+        for first, count in ((0, victim), (victim, 1), (victim + 1, ranks - victim - 1)):
+            if count <= 0:
+                continue
+            prefix = ["env", f"CAIRN_FAULT_FS={fault}"] if first == victim and count == 1 else []
+            if parts:
+                parts.append(":")
+            parts += ["-n", str(count)] + prefix + worker
+        return MPIEXEC + parts
+
+    def run(self, ranks, steps=STEPS, fault=None, victim=0, timeout=90, **env):
+        return subprocess.run(self.command(ranks, steps, fault, victim),
+                              env=dict(self.env, **env), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=timeout, check=False)
+
+    def start(self, ranks, steps=STEPS):
+        return subprocess.Popen(self.command(ranks, steps), env=self.env, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                start_new_session=True)
+
+    def said(self, *kinds):
+        """Versions that the log names after one of these words, in order."""
+        if not self.log.exists():
+            return []
+        lines = [line.split() for line in self.log.read_text().splitlines()]
+        return [int(line[1]) for line in lines if len(line) == 2 and line[0] in kinds]
+
+    def check_restart(self, ranks, promised, what):
+        """A clean run finds at least what was promised and finishes."""
+        before = len(self.said("restarted"))
+        r = self.run(ranks)
+        restarted = self.said("restarted")[before:]
+        require(r.returncode == 0, f"{what}: the next run fails with {r.returncode}:\n{r.stdout}")
+        require(len(restarted) == 1 and restarted[0] >= promised,
+                f"{what}: version {promised} was promised, {restarted} was found\n{r.stdout}")
+
+    def check_clean(self, what):
+        left = [p for p in (self.dir / "shm").glob("cairn-*/*")]
+        left += list((self.dir / "run").glob("*"))
+        require(not left, f"{what}: left behind: {left}")
+
+    def remove(self):
+        shutil.rmtree(self.dir)
+
+    def reset(self):
+        for name in ("p", "shm", "run", "log", "local"):
+            path = self.dir / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.exists():
+                path.unlink()
+
+
+def require(condition, text):
+    if not condition:
+        print("FAILED:", text)
+        sys.exit(1)
+
+
+def newest(job, *kinds):
+    return max(job.said(*kinds), default=-1)
+
+
+def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9):
+    """Strikes the 1st, 2nd, ... file operation until a run no longer reaches the number."""
+    k = 1
+    hits = 0
+    while k <= limit:
+        job.reset()
+        r = job.run(ranks, steps, f"at={k},{action}", victim,
+                    CAIRN_FAULT_COUNT=str(job.dir / "count"))
+        what = f"{action} at file operation {k}"
+        killed = "kill" in action or "tear" in action
+        if killed and r.returncode == 0:
+            break
+        require(killed or r.returncode in (0, 3), f"{what}: exit {r.returncode}\n{r.stdout}")
+        # Memory survives the processes: captured is enough for a promise.
+        promised = newest(job, "captured" if killed else "persistent", "persistent")
+        job.check_restart(ranks, promised, what)
+        job.check_clean(what)
+        hits += 1
+        if not killed:
+            count = (job.dir / "count")
+            if count.exists() and int(count.read_text()) < k:
+                break
+        k += stride
+    require(hits >= 5, f"{action}: only {hits} file operations were reached")
+    print(f"{action}: {hits} places, all well")
+
+
+def kill_every_call():
+    """SIGKILL before, or in the middle of, every file operation of a run."""
+    job = Job()
+    every_call(job, 1, "action=kill")
+    every_call(job, 1, "action=tear,ops=write")
+    job.remove()
+
+
+def kill_every_call_local():
+    """The same with a local tier and an arena that is too small: spill, local copies, their removal."""
+    job = Job(arena_bytes="64K", arena_full="spill", keep_last=1)
+    job.env["CAIRN_LOCAL"] = str(job.dir / "local")
+    every_call(job, 1, "action=kill", stride=2)
+    job.remove()
+
+
+def fail_every_call():
+    """Each file operation fails once with each of the usual errors, or is short."""
+    job = Job(retry_delay="1ms")
+    for errno in (28, 5, 122):  # ENOSPC, EIO, EDQUOT
+        every_call(job, 1, f"action=fail,errno={errno}", stride=2)
+    every_call(job, 1, "action=fail,errno=24,ops=open")  # EMFILE
+    every_call(job, 1, "action=fail,errno=5,ops=sync+close")
+    every_call(job, 1, "action=short,ops=write+read", stride=2)
+    job.remove()
+
+
+def die_with_a_capture(job):
+    """A run that is killed with a capture in memory that is not persistent."""
+    for at in range(40, 240, 3):
+        job.reset()
+        job.run(1, 4, f"at={at},action=kill")
+        if newest(job, "captured") > newest(job, "persistent"):
+            return newest(job, "captured")
+    require(False, "no run dies with a capture in memory")
+    return -1
+
+
+def kill_recovery():
+    """A run dies with captures in memory; then the recovery dies at each of its operations."""
+    job = Job()
+    k = 1
+    while True:
+        promised = die_with_a_capture(job)
+        r = job.run(1, 4, f"at={k},action=kill")
+        what = f"recovery killed at file operation {k}"
+        promised = max(promised, newest(job, "captured", "persistent"))
+        job.check_restart(1, promised, what)
+        job.check_clean(what)
+        if r.returncode == 0:
+            break
+        k += 1
+    print(f"recovery: {k - 1} places, all well")
+    require(k > 10, "recovery has hardly any file operation")
+    job.remove()
+
+
+def kill_ranks():
+    """Several nodes: a rank dies in a file operation of its service, or any time by the clock."""
+    rng = random.Random(int(os.environ.get("CAIRN_TEST_SEED", "1")))
+    job = Job(ranks_per_node=2)
+    for victim in (0, 2):
+        every_call(job, 4, "action=kill", stride=9, victim=victim, limit=64)
+    for round_no in range(6):
+        job.reset()
+        p = job.start(4, 200)
+        until = rng.randrange(1, 8)
+        deadline = time.monotonic() + 60
+        while newest(job, "captured") < until and time.monotonic() < deadline and p.poll() is None:
+            time.sleep(0.002)
+        pids = workers_of(p.pid)
+        require(pids, "no worker is running")
+        if round_no % 2:
+            kill(rng.choice(pids))  # one rank; the launcher ends the others
+        else:
+            for pid in pids:
+                kill(pid)
+        p.wait(timeout=60)
+        promised = newest(job, "captured", "persistent")
+        job.check_restart(4, promised, f"round {round_no}")
+        job.check_clean(f"round {round_no}")
+    job.remove()
+    print("kill of ranks: all well")
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def workers_of(root, program=WORKER):
+    """Processes below root that run this program."""
+    children = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text()
+            exe = os.readlink(entry / "exe")
+        except OSError:
+            continue
+        ppid = int(stat.rsplit(")", 1)[1].split()[1])
+        children.setdefault(ppid, []).append((int(entry.name), exe))
+    found = []
+    todo = [root]
+    while todo:
+        for pid, exe in children.get(todo.pop(), []):
+            todo.append(pid)
+            if exe == str(program):
+                found.append(pid)
+    return found
+
+
+class Daemons:
+    """cairnd on every virtual node of a job."""
+
+    def __init__(self, job, nodes):
+        self.job = job
+        self.nodes = nodes
+        self.process = subprocess.Popen(MPIEXEC + ["-n", str(nodes), str(CAIRND)], env=job.env,
+                                        stdin=subprocess.DEVNULL, start_new_session=True)
+        deadline = time.monotonic() + 60
+        while len(list((job.dir / "run").glob("cairnd-*.sock"))) < nodes:
+            require(time.monotonic() < deadline and self.process.poll() is None,
+                    "cairnd does not start")
+            time.sleep(0.01)
+
+    def pids(self):
+        return workers_of(self.process.pid, CAIRND)
+
+    def stop(self):
+        for pid in self.pids():
+            os.kill(pid, signal.SIGTERM)
+        require(self.process.wait(timeout=60) == 0, "cairnd does not end well")
+
+    def kill(self):
+        for pid in self.pids():
+            kill(pid)
+        self.process.wait(timeout=60)
+
+
+def wait_for_idle(job):
+    """Until the daemons have finished the dead jobs and removed their directories."""
+    deadline = time.monotonic() + 60
+    while list((job.dir / "shm").glob("cairn-*/*")):
+        require(time.monotonic() < deadline, "cairnd does not finish a dead job")
+        time.sleep(0.01)
+
+
+def daemon():
+    """cairnd outlives the application, serves several jobs, and its own death kills nobody."""
+    job = Job(ranks_per_node=2, service="daemon")
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 2)
+    for round_no in range(3):  # applications come and go
+        if round_no:
+            shutil.rmtree(job.dir / "p")
+            job.log.unlink()
+        p = job.start(4, 200)
+        while newest(job, "captured") < 3 and p.poll() is None:
+            time.sleep(0.002)
+        for pid in workers_of(p.pid):
+            kill(pid)
+        p.wait(timeout=60)
+        promised = newest(job, "captured", "persistent")
+        wait_for_idle(job)  # flushed by the daemons alone
+        committed = [int(m.parent.name) for m in (job.dir / "p/work").glob("*/manifest")]
+        require(max(committed, default=-1) >= promised,
+                f"{promised} was captured, the daemons committed {sorted(committed)}")
+        job.check_restart(4, promised, f"daemon, round {round_no}")
+        wait_for_idle(job)
+    # The daemons die under a running application: it must end by itself, with an error.
+    shutil.rmtree(job.dir / "p")
+    job.log.unlink()
+    p = job.start(4, 100000)
+    while newest(job, "captured") < 3 and p.poll() is None:
+        time.sleep(0.002)
+    daemons.kill()
+    p.wait(timeout=90)
+    require(p.returncode == 3, f"the application ended with {p.returncode} when cairnd was killed")
+    promised = newest(job, "captured", "persistent")
+    daemons = Daemons(job, 2)
+    job.check_restart(4, promised, "cairnd killed")
+    wait_for_idle(job)
+    daemons.stop()
+    job.check_clean("daemon")
+    job.remove()
+    print("daemon: all well")
+
+
+def main():
+    scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local, fail_every_call,
+                                         kill_recovery, kill_ranks, daemon)}
+    if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
+        print(__doc__, "\nscenarios:", *scenarios)
+        return 2
+    scenarios[sys.argv[1]]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

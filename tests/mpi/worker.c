@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* worker STEPS LOG: a job to be killed. Restarts from the newest version, checks every byte of it,
+ * takes a checkpoint each step and appends to LOG what it was promised: "captured V" and
+ * "persistent V" when all ranks have been told so, "restarted V" at the start, "done" at the end.
+ * What a later run finds must never be older than a promise. Exit status 3: a checkpoint failed and
+ * was reported; 1: a wrong byte or a broken promise. */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "mpi_test.h"
+
+#define WORDS 20000
+
+/* Also built without MPI: one process, no launcher, quick enough to be killed hundreds of times. */
+#ifdef CRN_TEST_SINGLE
+#define START(argc, argv)
+#define END()
+#define OPEN(ret) cairn_open(NULL, ret)
+#else
+#define START(argc, argv)                                                                          \
+    do {                                                                                           \
+        int provided;                                                                              \
+        (void)MPI_Init_thread(&(argc), &(argv), MPI_THREAD_MULTIPLE, &provided);                   \
+        (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);                                                \
+    } while (0)
+#define END()     (void)MPI_Finalize()
+#define OPEN(ret) cairn_open_mpi(MPI_COMM_WORLD, NULL, ret)
+#endif
+
+static int rank;
+static const char *log_path;
+
+static void say(const char *what, long long v)
+{
+    char line[64];
+    int n = snprintf(line, sizeof(line), "%s %lld\n", what, v);
+    int fd;
+
+    if (rank != 0)
+        return;
+    fd = open(log_path, O_WRONLY | O_APPEND | O_CREAT, 0600);
+    REQUIRE(fd >= 0 && write(fd, line, (size_t)n) == n && close(fd) == 0);
+}
+
+/* Ranks agree that all of them were told. */
+static int all(int yes)
+{
+    int result = yes;
+
+#ifndef CRN_TEST_SINGLE
+    (void)MPI_Allreduce(MPI_IN_PLACE, &result, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+#endif
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t *a = malloc(WORDS * sizeof(*a));
+    uint64_t small[3];
+    cairn_session *s;
+    int64_t v = -1;
+    long steps;
+    int status = 0;
+    cairn_err rc;
+
+    START(argc, argv);
+    REQUIRE(argc == 3 && a != NULL);
+    steps = strtol(argv[1], NULL, 10);
+    log_path = argv[2];
+    rc = OPEN(&s);
+    if (rc != CAIRN_OK) {
+        (void)fprintf(stderr, "worker: %s\n", cairn_last_error());
+        END();
+        return 3;
+    }
+    OK(cairn_protect(s, "a", a, CAIRN_U64, WORDS));
+    OK(cairn_protect(s, "small", small, CAIRN_U64, 3));
+    rc = cairn_restart(s, "work", NULL, &v);
+    REQUIRE(rc == CAIRN_OK || v == -1);
+    if (rc == CAIRN_OK) {
+        REQUIRE(holds(a, WORDS, (uint64_t)v, (uint64_t)rank));
+        REQUIRE(holds(small, 3, (uint64_t)v + 7, (uint64_t)rank));
+    } else if (rc != CAIRN_ENOENT) {
+        (void)fprintf(stderr, "worker: %s\n", cairn_last_error());
+        status = 3;
+    }
+    say("restarted", v);
+    for (v++; v < steps && all(status == 0); v++) {
+        fill(a, WORDS, (uint64_t)v, (uint64_t)rank);
+        fill(small, 3, (uint64_t)v + 7, (uint64_t)rank);
+        rc = cairn_checkpoint(s, "work", v, NULL);
+        if (rc == CAIRN_OK)
+            rc = cairn_wait(s, "work", v, CAIRN_CAPTURED, 60000);
+        if (all(rc == CAIRN_OK))
+            say("captured", (long long)v);
+        if (rc == CAIRN_OK && v % 2 == 1)
+            rc = cairn_wait(s, "work", v, CAIRN_PERSISTENT, 60000);
+        if (all(rc == CAIRN_OK && v % 2 == 1))
+            say("persistent", (long long)v);
+        if (rc != CAIRN_OK) {
+            (void)fprintf(stderr, "worker: %s\n", cairn_last_error());
+            status = 3;
+        }
+    }
+    if (cairn_close(s) != CAIRN_OK)
+        status = 3;
+    if (all(status == 0))
+        say("done", (long long)steps);
+    END();
+    free(a);
+    return status;
+}
