@@ -5,6 +5,9 @@
 
 # cairn_test(NAME label seconds command...)
 function(cairn_test name label seconds)
+    if(CAIRN_SANITIZE)
+        math(EXPR seconds "5 * ${seconds}")
+    endif()
     math(EXPR hard "${seconds} + 30") # the deadline comes first, ctest's limit is the backstop
     add_test(NAME ${name} COMMAND deadline ${seconds} ${ARGN})
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${hard})
@@ -26,41 +29,24 @@ function(cairn_unit_tests folder)
     endforeach()
 endfunction()
 
-# What mpiexec needs so that a few ranks run anywhere: on two cores, in a container, as root.
-# Open MPI binds ranks to cores, counts slots and refuses root; MPICH does none of this.
-if(cairn_have_MPI)
-    execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version
-        OUTPUT_VARIABLE mpiexec_version ERROR_VARIABLE mpiexec_version)
-    set(cairn_mpiexec ${MPIEXEC_EXECUTABLE})
-    set(cairn_mpi_environment "")
-    if(mpiexec_version MATCHES "Open MPI|OpenRTE|PRRTE")
-        list(APPEND cairn_mpiexec --oversubscribe --bind-to none)
-        set(cairn_mpi_environment
-            OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-            OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
-    endif()
-    string(REPLACE ";" " " cairn_mpiexec_text "${cairn_mpiexec}")
-    # For scripts: $CAIRN_TEST_MPIEXEC -n 4 program.
-    list(APPEND cairn_mpi_environment "CAIRN_TEST_MPIEXEC=${cairn_mpiexec_text}")
-endif()
-
 # cairn_mpi_test(NAME ranks program args...): program is a target. Nothing without MPI.
 function(cairn_mpi_test name ranks program)
     if(NOT cairn_have_MPI OR NOT CAIRN_TESTS)
         return()
     endif()
-    cairn_test(${name} mpi 120 ${cairn_mpiexec} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
-        $<TARGET_FILE:${program}> ${ARGN})
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${cairn_mpi_environment}" PROCESSORS 2)
+    cairn_test(${name} mpi 120 ${PROJECT_SOURCE_DIR}/tools/mpiexec ${PROJECT_BINARY_DIR}
+        -n ${ranks} $<TARGET_FILE:${program}> ${ARGN})
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
 endfunction()
 
-# cairn_script_test(NAME label seconds script args...): a script of tests/ that finds the programs
-# of this build in $CAIRN_TEST_BUILD and the sources in $CAIRN_TEST_SOURCE.
+# cairn_script_test(NAME label seconds script args...): a script that finds the programs of this
+# build in $CAIRN_TEST_BUILD and the sources in $CAIRN_TEST_SOURCE. It starts ranks with
+# "$CAIRN_TEST_SOURCE/tools/mpiexec" "$CAIRN_TEST_BUILD" -n 4 program.
 function(cairn_script_test name label seconds script)
     if(NOT CAIRN_TESTS)
         return()
     endif()
     cairn_test(${name} ${label} ${seconds} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
     set_tests_properties(${name} PROPERTIES ENVIRONMENT
-        "CAIRN_TEST_BUILD=${PROJECT_BINARY_DIR};CAIRN_TEST_SOURCE=${PROJECT_SOURCE_DIR};${cairn_mpi_environment}")
+        "CAIRN_TEST_BUILD=${PROJECT_BINARY_DIR};CAIRN_TEST_SOURCE=${PROJECT_SOURCE_DIR}")
 endfunction()
