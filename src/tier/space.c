@@ -79,21 +79,19 @@ static void erase(struct crn_space *s, size_t i)
     s->n--;
 }
 
-cairn_err crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, void *owner,
-                        struct crn_errinfo *ei)
+cairn_err crn_space_reserve(struct crn_space *s, struct crn_errinfo *ei)
+{
+    return s->n + 2 > s->cap ? grow(s, ei) : CAIRN_OK; /* a put adds two at most */
+}
+
+void crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, void *owner)
 {
     size_t i = crn_space_at(s, offset);
     uint64_t before = offset - s->f[i].offset;
     uint64_t after;
-    cairn_err rc;
 
     assert(owner != NULL && bytes > 0 && s->f[i].owner == NULL);
-    assert(s->f[i].bytes - before >= bytes);
-    if (s->n + 2 > s->cap) {
-        rc = grow(s, ei);
-        if (rc != CAIRN_OK)
-            return rc;
-    }
+    assert(s->f[i].bytes - before >= bytes && s->n + 2 <= s->cap);
     after = s->f[i].bytes - before - bytes;
     if (before > 0) {
         s->f[i].bytes = before;
@@ -103,7 +101,6 @@ cairn_err crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, vo
     if (after > 0)
         insert(s, i + 1, (struct crn_fragment){.offset = offset + bytes, .bytes = after});
     s->used += bytes;
-    return CAIRN_OK;
 }
 
 void crn_space_drop(struct crn_space *s, uint64_t offset)

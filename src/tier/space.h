@@ -31,10 +31,10 @@ struct crn_space {
 CAIRN_CHECKED cairn_err crn_space_init(struct crn_space *s, uint64_t capacity,
                                        struct crn_errinfo *ei);
 void crn_space_fini(struct crn_space *s);
-/* Gives an owner bytes at an offset that lies in a gap, with the rest of the range too. Fails with
- * CAIRN_ENOMEM alone, and changes nothing then. */
-CAIRN_CHECKED cairn_err crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes,
-                                      void *owner, struct crn_errinfo *ei);
+/* Makes sure that the next crn_space_put cannot run out of memory; drops in between do no harm. */
+CAIRN_CHECKED cairn_err crn_space_reserve(struct crn_space *s, struct crn_errinfo *ei);
+/* Gives an owner bytes at an offset that lies in a gap, with the rest of the range too. */
+void crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, void *owner);
 /* Makes the fragment that begins at offset a gap and joins it with its neighbours. */
 void crn_space_drop(struct crn_space *s, uint64_t offset);
 /* The fragment that contains the offset. */

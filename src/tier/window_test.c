@@ -47,7 +47,8 @@ static void model_check(const struct model *m)
 
 static void model_put(struct model *m, int number, uint64_t offset, uint64_t bytes)
 {
-    assert_ok(crn_space_put(&m->space, offset, bytes, &m->owner[number], ei));
+    assert_ok(crn_space_reserve(&m->space, ei));
+    crn_space_put(&m->space, offset, bytes, &m->owner[number]);
     memset(m->map + offset, number, bytes);
     m->offset[number] = offset;
     m->bytes[number] = bytes;
@@ -245,7 +246,8 @@ static void test_edges(void **state)
     crn_space_fini(&s);
     assert_ok(crn_space_init(&s, UINT64_MAX, ei));
     assert_true(crn_window_find(&s, CRN_EVICT_LRU, 1 << 20, &w));
-    assert_ok(crn_space_put(&s, w.offset, 1 << 20, &o, ei));
+    assert_ok(crn_space_reserve(&s, ei));
+    crn_space_put(&s, w.offset, 1 << 20, &o);
     assert_int_equal(crn_space_largest_gap(&s), CRN_SPACE_MAX - (1 << 20));
     assert_int_equal(crn_space_at(&s, (1 << 20) - 1), 0);
     assert_int_equal(crn_space_at(&s, 1 << 20), 1);

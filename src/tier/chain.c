@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How captures, reads and flushes begin, how every copy ends, and what follows from losing,
+ * discarding and forgetting. Where there is room, and which hint comes next, is decided in
+ * chain_room.c and chain_hints.c. */
+#include "tier/chain.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tier/chain_impl.h"
+
+#define FIRST_HASH  256
+#define DEFAULT_BPS 1e9
+#define ALIGN       4096
+
+/* After every change: what is held, what is flushed where, and is anything left? May free o. */
+static void settle(struct crn_chain *c, struct object *o)
+{
+    int t;
+
+    for (t = 0; t <= c->last; t++)
+        if (c->tier[t].is_lost && crn_life_is_whole(o->at[t].state) && o->at[t].readers == 0)
+            crn_stay_end(c, o, t, CRN_LIFE_LOST);
+    crn_object_unhold(c, o);
+    crn_object_requeue(c, o);
+    if (o->is_discarded)
+        crn_object_drop(c, o);
+    else if (o->bytes > 0 && !crn_object_is_here(c, o))
+        o->is_lost = 1;
+    crn_object_forget_if_empty(c, o);
+}
+
+/* Captures and reads. ---------------------------------------------------------------------------- */
+
+static void describe(struct crn_transfer *ret, const struct object *o, int from, int to,
+                     int64_t now_ns)
+{
+    *ret = (struct crn_transfer){
+        .key = o->key, .bytes = o->bytes, .from = from, .to = to, .start_ns = now_ns};
+    if (from != CRN_APP)
+        ret->src = (struct crn_spot){o->at[from].id, o->at[from].offset};
+    if (to != CRN_APP)
+        ret->dst = (struct crn_spot){o->at[to].id, o->at[to].offset};
+}
+
+static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_errinfo *ei)
+{
+    uint64_t most = 0;
+    int t;
+
+    for (t = 0; t <= c->last; t++)
+        if (!c->tier[t].is_lost && !c->tier[t].opt.is_external && c->tier[t].space.capacity > most)
+            most = c->tier[t].space.capacity;
+    if (bytes > most)
+        return crn_fail(ei, CAIRN_ENOSPC, 0,
+                        "a checkpoint of %" PRIu64 " bytes is larger than every tier; the largest "
+                        "has %" PRIu64 " bytes",
+                        bytes, most);
+    return crn_fail(ei, CAIRN_EBUSY, 0, "all tiers are full of checkpoints that must stay");
+}
+
+cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int64_t now_ns,
+                          struct crn_transfer *ret, struct crn_errinfo *ei)
+{
+    struct object *o;
+    cairn_err rc;
+    int t;
+
+    rc = crn_object_make(c, key, &o, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (crn_object_is_here(c, o))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "checkpoint %" PRIu64 " is in the tier cache already",
+                        key);
+    crn_chain_give_up(c);
+    o->bytes = bytes != 0 ? bytes : 1;
+    for (t = 0; t <= c->last; t++) {
+        enum room r = c->tier[t].opt.is_external
+                          ? ROOM_NONE
+                          : crn_make_room(c, o, t, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, now_ns);
+
+        if (r == ROOM_MADE) {
+            o->is_lost = o->is_discarded = 0;
+            describe(ret, o, CRN_APP, t, now_ns);
+            ret->bytes = bytes;
+            return CAIRN_OK;
+        }
+        if (r == ROOM_WAIT)
+            break;
+    }
+    o->bytes = 0;
+    crn_object_forget_if_empty(c, o);
+    if (t <= c->last)
+        return crn_fail(ei, CAIRN_EBUSY, 0, "no room on the tiers until a flush ends");
+    return no_room(c, bytes, ei);
+}
+
+void crn_chain_give_up(struct crn_chain *c)
+{
+    int t;
+
+    for (t = 0; t <= c->last; t++)
+        c->tier[t].claim[WHO_WRITE].is_set = 0;
+}
+
+cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
+                         struct crn_transfer *ret, struct crn_errinfo *ei)
+{
+    struct object *o = crn_object_find(c, key);
+    int t;
+
+    if (o == NULL || o->is_discarded || (o->bytes == 0 && !o->is_lost))
+        return crn_fail(ei, CAIRN_ENOENT, 0, "checkpoint %" PRIu64 " is not in the tier cache",
+                        key);
+    for (t = 0; t <= c->last; t++) {
+        struct stay *s = &o->at[t];
+
+        if (s->state == CRN_LIFE_READ_IN_PROGRESS)
+            return crn_fail(ei, CAIRN_EBUSY, 0, "the checkpoint is being prefetched");
+        if (!crn_life_is_whole(s->state) || c->tier[t].is_lost)
+            continue;
+        describe(ret, o, t, CRN_APP, now_ns);
+        ret->distance = crn_hint_distance(c, o);
+        crn_hint_take(c, o); /* its turn has come; nobody need bring it closer now */
+        crn_stay_take(c, o, t);
+        s->used = ++c->tick;
+        return CAIRN_OK;
+    }
+    if (crn_object_is_here(c, o))
+        return crn_fail(ei, CAIRN_EBUSY, 0, "the checkpoint is being written");
+    return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                    "checkpoint %" PRIu64 " was lost with the tier that held it", key);
+}
+
+/* The end of a copy. ------------------------------------------------------------------------------ */
+
+/* The source was read; a bad one is dropped, and a copy elsewhere takes its place. */
+static void end_source(struct crn_chain *c, struct object *o, const struct crn_transfer *t,
+                       cairn_err rc)
+{
+    struct stay *s = &o->at[t->from];
+
+    assert(s->readers > 0 && s->id == t->src.id);
+    s->readers--;
+    s->takers -= t->to < t->from;
+    if (rc == CAIRN_EDAMAGED && s->readers == 0)
+        crn_stay_end(c, o, t->from, CRN_LIFE_LOST);
+}
+
+static void end_target(struct crn_chain *c, struct object *o, const struct crn_transfer *t,
+                       cairn_err rc)
+{
+    struct stay *s = &o->at[t->to];
+    int is_read = s->state == CRN_LIFE_READ_IN_PROGRESS;
+
+    assert(s->id == t->dst.id);
+    if (c->tier[t->to].is_lost)
+        crn_stay_end(c, o, t->to, CRN_LIFE_LOST);
+    else if (rc != CAIRN_OK)
+        crn_stay_end(c, o, t->to, CRN_LIFE_FAIL);
+    else
+        crn_stay_move(o, t->to, is_read ? CRN_LIFE_READ_END : CRN_LIFE_WRITE_END);
+}
+
+static void note_failure(struct crn_chain *c, struct object *o, cairn_err rc, int64_t now_ns)
+{
+    c->nfailed -= o->retry_ns != 0;
+    c->nfailed += rc != CAIRN_OK;
+    if (rc == CAIRN_OK) {
+        o->pause_ns = o->retry_ns = 0;
+        return;
+    }
+    o->pause_ns = o->pause_ns == 0 ? RETRY_NS : 2 * o->pause_ns;
+    if (o->pause_ns > RETRY_MAX)
+        o->pause_ns = RETRY_MAX;
+    o->retry_ns = now_ns + o->pause_ns;
+}
+
+void crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc, int64_t now_ns)
+{
+    struct object *o = crn_object_find(c, t->key);
+
+    assert(o != NULL);
+    if (t->from != CRN_APP && t->to != CRN_APP) {
+        crn_link_end(t->from < t->to ? &c->tier[t->from].down : &c->tier[t->to].up, t, rc, now_ns);
+        note_failure(c, o, rc, now_ns);
+    }
+    if (t->to != CRN_APP)
+        end_target(c, o, t, rc);
+    if (t->from != CRN_APP)
+        end_source(c, o, t, rc);
+    if (t->to == CRN_APP && rc == CAIRN_OK && c->opt.discard_consumed && o->nhints == 0)
+        o->is_discarded = 1;
+    if (t->from == CRN_APP && !crn_object_is_here(c, o))
+        o->bytes = 0; /* never written: it may be tried again */
+    settle(c, o);
+}
+
+int64_t crn_chain_retry_ns(const struct crn_chain *c, int64_t now_ns)
+{
+    int64_t first = INT64_MAX;
+    const struct object *o;
+    size_t i;
+
+    for (i = 0; c->nfailed > 0 && i < c->nhash; i++)
+        for (o = c->hash[i]; o != NULL; o = o->hash_next)
+            if (o->retry_ns > now_ns && o->retry_ns < first)
+                first = o->retry_ns;
+    return first;
+}
+
+/* Flushes. ------------------------------------------------------------------------------------------ */
+
+static struct object *next_flush(const struct crn_chain *c, int tier, int64_t now_ns)
+{
+    struct object *o;
+
+    for (o = c->tier[tier].queue_head; o != NULL; o = o->at[tier].next) {
+        /* What is about to be read and dropped needs no flush, unless someone waits for all. */
+        int is_spared = c->opt.discard_consumed && !c->is_draining &&
+                        o->at[tier].state == CRN_LIFE_READ_COMPLETE;
+
+        if (o->retry_ns <= now_ns && !is_spared)
+            return o;
+    }
+    return NULL;
+}
+
+int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
+{
+    struct tier *from = &c->tier[tier];
+    struct object *o = from->down.is_busy ? NULL : next_flush(c, tier, now_ns);
+    enum room r = ROOM_NONE;
+    int t;
+
+    for (t = tier + 1; t <= c->last; t++)
+        c->tier[t].claim[WHO_DOWN].is_set = 0;
+    if (o == NULL || from->is_lost)
+        return 0;
+    for (t = tier + 1; t <= c->last && r == ROOM_NONE; t++)
+        if (!c->tier[t].opt.is_external)
+            r = crn_make_room(c, o, t, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns);
+    if (r != ROOM_MADE)
+        return 0;
+    o->at[tier].readers++;
+    describe(ret, o, tier, t - 1, now_ns);
+    crn_link_begin(&from->down, ret);
+    return 1;
+}
+
+void crn_chain_flushed(struct crn_chain *c, uint64_t key)
+{
+    struct object *o = crn_object_find(c, key);
+    int64_t now_ns = 0;
+
+    if (o == NULL || !c->tier[c->last].opt.is_external || o->at[c->last].state != CRN_LIFE_INIT)
+        return;
+    if (crn_make_room(c, o, c->last, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns) == ROOM_MADE)
+        crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
+    settle(c, o);
+}
+
+/* The rest. ---------------------------------------------------------------------------------------- */
+
+void crn_chain_forget(struct crn_chain *c, uint64_t key)
+{
+    struct object *o = crn_object_find(c, key);
+
+    if (o == NULL)
+        return;
+    while (o->nhints > 0)
+        crn_hint_take(c, o);
+    o->is_discarded = 1;
+    o->is_lost = 0;
+    settle(c, o);
+}
+
+cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, struct crn_errinfo *ei)
+{
+    struct object *o;
+    cairn_err rc;
+
+    rc = crn_object_make(c, key, &o, ei);
+    if (rc != CAIRN_OK || crn_object_is_here(c, o))
+        return rc;
+    o->bytes = bytes != 0 ? bytes : 1;
+    if (crn_make_room(c, o, c->last, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, 0) != ROOM_MADE) {
+        o->bytes = 0;
+        crn_object_forget_if_empty(c, o);
+        return crn_fail(ei, CAIRN_ENOSPC, 0, "the last tier has no room");
+    }
+    crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
+    settle(c, o);
+    return CAIRN_OK;
+}
+
+void crn_chain_drain(struct crn_chain *c, int is_on)
+{
+    c->is_draining = is_on;
+}
+
+void crn_chain_ready(struct crn_chain *c, int tier, int is_ready)
+{
+    c->tier[tier].is_ready = is_ready;
+}
+
+void crn_chain_lost(struct crn_chain *c, int tier)
+{
+    size_t i;
+
+    c->tier[tier].is_lost = 1;
+    for (i = 0; i < c->nhash; i++) {
+        struct object *o = c->hash[i];
+
+        while (o != NULL) {
+            struct object *next = o->hash_next;
+
+            if (o->bytes > 0)
+                settle(c, o);
+            o = next;
+        }
+    }
+}
+
+enum crn_life crn_chain_state(const struct crn_chain *c, uint64_t key, int tier)
+{
+    const struct object *o = crn_object_find(c, key);
+
+    return o != NULL ? o->at[tier].state : CRN_LIFE_INIT;
+}
+
+int crn_chain_is_flushed(const struct crn_chain *c, uint64_t key)
+{
+    return crn_life_is_whole(crn_chain_state(c, key, c->last));
+}
+
+int crn_chain_is_idle(const struct crn_chain *c)
+{
+    int t;
+
+    for (t = 0; t <= c->last; t++)
+        if (c->tier[t].queue_head != NULL)
+            return 0;
+    return 1;
+}
+
+const struct crn_space *crn_chain_space(const struct crn_chain *c, int tier)
+{
+    return &c->tier[tier].space;
+}
+
+/* Life of the chain. ------------------------------------------------------------------------------ */
+
+cairn_err crn_chain_open(const struct crn_chain_options *options, struct crn_chain **ret,
+                         struct crn_errinfo *ei)
+{
+    struct crn_chain *c = calloc(1, sizeof(*c));
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    if (c == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a chain of tiers");
+    assert(options->ntiers >= 1 && options->ntiers <= CRN_TIERS_MAX);
+    c->opt = *options;
+    c->last = (int)options->ntiers - 1;
+    c->nhash = FIRST_HASH;
+    c->hash = calloc(c->nhash, sizeof(struct object *));
+    if (c->hash == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a chain of tiers");
+    for (i = 0; rc == CAIRN_OK && i < options->ntiers; i++) {
+        struct tier *t = &c->tier[i];
+
+        t->opt = options->tier[i];
+        t->is_ready = 1;
+        t->opt.align = t->opt.align != 0 ? t->opt.align : ALIGN;
+        t->down.bps = t->opt.down_bps > 0 ? t->opt.down_bps : DEFAULT_BPS;
+        t->up.bps = t->opt.up_bps > 0 ? t->opt.up_bps : DEFAULT_BPS;
+        rc = crn_space_init(&t->space, t->opt.capacity / t->opt.align * t->opt.align, ei);
+    }
+    if (rc != CAIRN_OK) {
+        crn_chain_close(c);
+        return rc;
+    }
+    *ret = c;
+    return CAIRN_OK;
+}
+
+void crn_chain_close(struct crn_chain *c)
+{
+    size_t i;
+
+    if (c == NULL)
+        return;
+    for (i = 0; c->hash != NULL && i < c->nhash; i++) {
+        while (c->hash[i] != NULL) {
+            struct object *o = c->hash[i];
+
+            c->hash[i] = o->hash_next;
+            free(o);
+        }
+    }
+    for (i = 0; i < CRN_TIERS_MAX; i++)
+        crn_space_fini(&c->tier[i].space);
+    free(c->hash);
+    free(c->hints);
+    free(c->released);
+    free(c);
+}

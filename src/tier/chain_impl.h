@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the chain: objects, tiers, hints. Everything is owned by the chain; one caller at a
+ * time. */
+#ifndef CRN_TIER_CHAIN_IMPL_H
+#define CRN_TIER_CHAIN_IMPL_H
+
+#include "tier/chain.h"
+
+#define NO_HINT   UINT64_MAX
+#define RETRY_NS  INT64_C(50000000) /* pause after the first failure of a background copy */
+#define RETRY_MAX INT64_C(30000000000)
+
+/* A checkpoint on one tier. */
+struct stay {
+    enum crn_life state;
+    uint64_t id;
+    uint64_t offset;
+    uint64_t born, used;        /* ticks */
+    uint32_t readers;           /* copies under way that read it */
+    uint32_t takers;            /* of these, towards the application */
+    int is_queued;              /* waits for its flush */
+    struct object *prev, *next; /* in that queue */
+    uint64_t eta_ns;            /* scratch of a search: until its flush ends */
+};
+
+struct object {
+    struct object *hash_next;
+    uint64_t key;
+    uint64_t bytes;      /* 0: only hinted yet */
+    uint64_t first_hint; /* the sequence number; NO_HINT */
+    uint32_t nhints;
+    int is_discarded;
+    int is_lost;      /* it was here, and no tier has it any more */
+    int64_t pause_ns; /* of the last failure; 0: none */
+    int64_t retry_ns; /* not before */
+    struct stay at[CRN_TIERS_MAX];
+};
+
+enum who { WHO_WRITE = 0, WHO_DOWN, WHO_UP, WHO_COUNT }; /* who needs room; the first goes first */
+
+/* A window that someone waits for; nobody who comes after him takes it. */
+struct claim {
+    int is_set;
+    uint64_t offset, bytes;
+};
+
+/* Copies from or to a tier in one direction. */
+struct link {
+    int is_busy;
+    uint64_t key; /* of the copy under way */
+    uint64_t bytes;
+    int64_t start_ns;
+    double bps;
+};
+
+struct tier {
+    struct crn_chain_tier opt;
+    struct crn_space space;
+    int is_ready, is_lost;
+    struct object *queue_head, *queue_tail; /* whole here, on no slower tier */
+    struct claim claim[WHO_COUNT];
+    struct link down, up;
+};
+
+struct released {
+    int tier;
+    struct crn_spot spot;
+};
+
+struct crn_chain {
+    struct crn_chain_options opt;
+    int last; /* tier */
+    struct tier tier[CRN_TIERS_MAX];
+    struct object **hash; /* owned; nhash is a power of two */
+    size_t nhash, nobjects;
+    size_t nfailed; /* objects whose last background copy failed */
+    uint64_t tick, next_id;
+    /* Live hints are hints[hint_first .. nhints-1]; hints[i] has sequence number hint_base + i. */
+    struct object **hints; /* owned; NULL: taken */
+    size_t hint_first, nhints, hints_cap;
+    uint64_t hint_base;
+    int is_started, is_draining;
+    struct released *released; /* owned */
+    size_t nreleased, released_cap;
+};
+
+/* chain_object.c */
+struct object *crn_object_find(const struct crn_chain *c, uint64_t key);
+CAIRN_CHECKED cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struct object **ret,
+                                        struct crn_errinfo *ei);
+void crn_object_forget_if_empty(struct crn_chain *c, struct object *o);
+int crn_object_is_here(const struct crn_chain *c, const struct object *o); /* on some tier */
+/* The next slower tier that is not lost; -1. */
+int crn_below(const struct crn_chain *c, int tier);
+int crn_has_copy_below(const struct crn_chain *c, const struct object *o, int tier);
+uint64_t crn_rounded(const struct crn_chain *c, int tier, uint64_t bytes);
+/* Makes a move of the table that must exist. */
+void crn_stay_move(struct object *o, int tier, enum crn_life_event event);
+/* Ends the holds that nothing justifies any more: no copy towards the application is under way, and
+ * no hint is left or a faster tier holds it. */
+void crn_object_unhold(struct crn_chain *c, struct object *o);
+/* Ends a stay by EVICT, DISCARD, FAIL or LOST. */
+void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life_event event);
+/* Holds it on a tier for a copy towards the application, which now begins. */
+void crn_stay_take(struct crn_chain *c, struct object *o, int tier);
+/* Puts it in or out of the queues of pending flushes, as the copies now are. */
+void crn_object_requeue(struct crn_chain *c, struct object *o);
+void crn_object_drop(struct crn_chain *c, struct object *o); /* what is_discarded and not in use */
+
+/* chain_room.c */
+enum room { ROOM_MADE, ROOM_WAIT, ROOM_NONE };
+/* Room for an object on a tier: evicts what must go and begins the stay (event). */
+enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum who who,
+                        enum crn_life_event event, int64_t now_ns);
+void crn_link_begin(struct link *l, const struct crn_transfer *t);
+void crn_link_end(struct link *l, const struct crn_transfer *t, cairn_err rc, int64_t now_ns);
+
+/* chain_hints.c */
+void crn_hint_take(struct crn_chain *c, struct object *o); /* it was read */
+uint64_t crn_hint_near(const struct crn_chain *c, const struct object *o, int tier);
+uint32_t crn_hint_distance(const struct crn_chain *c, const struct object *reading);
+
+#endif

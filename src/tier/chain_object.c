@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Objects and their stays: found by key, moved by the table of life.h, put in the queue of pending
+ * flushes exactly while no slower tier has them. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tier/chain_impl.h"
+
+/* Objects. --------------------------------------------------------------------------------------- */
+
+static size_t slot_of(uint64_t key, size_t nhash)
+{
+    return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (nhash - 1);
+}
+
+struct object *crn_object_find(const struct crn_chain *c, uint64_t key)
+{
+    struct object *o = c->hash[slot_of(key, c->nhash)];
+
+    while (o != NULL && o->key != key)
+        o = o->hash_next;
+    return o;
+}
+
+static void grow_hash(struct crn_chain *c)
+{
+    size_t n = 2 * c->nhash;
+    struct object **hash = calloc(n, sizeof(struct object *));
+    size_t i;
+
+    if (hash == NULL)
+        return; /* longer chains, nothing worse */
+    for (i = 0; i < c->nhash; i++) {
+        while (c->hash[i] != NULL) {
+            struct object *o = c->hash[i];
+
+            c->hash[i] = o->hash_next;
+            o->hash_next = hash[slot_of(o->key, n)];
+            hash[slot_of(o->key, n)] = o;
+        }
+    }
+    free(c->hash);
+    c->hash = hash;
+    c->nhash = n;
+}
+
+cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struct object **ret,
+                          struct crn_errinfo *ei)
+{
+    struct object *o = crn_object_find(c, key);
+    struct object **slot;
+
+    if (o == NULL) {
+        o = calloc(1, sizeof(*o));
+        if (o == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a checkpoint in the tier cache");
+        o->key = key;
+        o->first_hint = NO_HINT;
+        if (c->nobjects >= c->nhash)
+            grow_hash(c);
+        slot = &c->hash[slot_of(key, c->nhash)];
+        o->hash_next = *slot;
+        *slot = o;
+        c->nobjects++;
+    }
+    *ret = o;
+    return CAIRN_OK;
+}
+
+int crn_object_is_here(const struct crn_chain *c, const struct object *o)
+{
+    int t;
+
+    for (t = 0; t <= c->last; t++)
+        if (o->at[t].state != CRN_LIFE_INIT)
+            return 1;
+    return 0;
+}
+
+void crn_object_forget_if_empty(struct crn_chain *c, struct object *o)
+{
+    struct object **p = &c->hash[slot_of(o->key, c->nhash)];
+
+    if (crn_object_is_here(c, o) || o->nhints > 0 || o->is_lost)
+        return;
+    while (*p != o)
+        p = &(*p)->hash_next;
+    *p = o->hash_next;
+    c->nobjects--;
+    c->nfailed -= o->retry_ns != 0;
+    free(o);
+}
+
+int crn_below(const struct crn_chain *c, int tier)
+{
+    int t;
+
+    for (t = tier + 1; t <= c->last; t++)
+        if (!c->tier[t].is_lost)
+            return t;
+    return -1;
+}
+
+int crn_has_copy_below(const struct crn_chain *c, const struct object *o, int tier)
+{
+    int t;
+
+    for (t = tier + 1; t <= c->last; t++)
+        if (!c->tier[t].is_lost && crn_life_is_whole(o->at[t].state))
+            return 1;
+    return 0;
+}
+
+uint64_t crn_rounded(const struct crn_chain *c, int tier, uint64_t bytes)
+{
+    uint64_t align = c->tier[tier].opt.align;
+
+    return (bytes / align + (bytes % align != 0 || bytes == 0)) * align;
+}
+
+/* Stays. ----------------------------------------------------------------------------------------- */
+
+void crn_stay_move(struct object *o, int tier, enum crn_life_event event)
+{
+    int moved = crn_life_move(&o->at[tier].state, event);
+
+    assert(moved);
+    (void)moved;
+}
+
+void crn_object_unhold(struct crn_chain *c, struct object *o)
+{
+    int is_wanted = o->nhints > 0;
+    int t;
+
+    for (t = 0; t <= c->last; t++) {
+        if (o->at[t].state != CRN_LIFE_READ_COMPLETE)
+            continue;
+        if (o->at[t].takers == 0 && !is_wanted)
+            crn_stay_move(o, t, CRN_LIFE_CONSUME);
+        is_wanted = 0;
+    }
+}
+
+void crn_stay_take(struct crn_chain *c, struct object *o, int tier)
+{
+    crn_stay_move(o, tier, CRN_LIFE_HOLD);
+    o->at[tier].readers++;
+    o->at[tier].takers++;
+    crn_object_unhold(c, o);
+}
+
+static void dequeue(struct tier *t, struct object *o, int tier)
+{
+    struct stay *s = &o->at[tier];
+
+    if (s->prev != NULL)
+        s->prev->at[tier].next = s->next;
+    else
+        t->queue_head = s->next;
+    if (s->next != NULL)
+        s->next->at[tier].prev = s->prev;
+    else
+        t->queue_tail = s->prev;
+    s->prev = s->next = NULL;
+    s->is_queued = 0;
+}
+
+static void enqueue(struct tier *t, struct object *o, int tier)
+{
+    struct stay *s = &o->at[tier];
+
+    s->prev = t->queue_tail;
+    if (t->queue_tail != NULL)
+        t->queue_tail->at[tier].next = o;
+    else
+        t->queue_head = o;
+    t->queue_tail = o;
+    s->is_queued = 1;
+}
+
+void crn_object_requeue(struct crn_chain *c, struct object *o)
+{
+    int t;
+
+    for (t = 0; t <= c->last; t++) {
+        struct stay *s = &o->at[t];
+        int has_copy = crn_has_copy_below(c, o, t);
+        int is_due =
+            crn_life_is_whole(s->state) && !has_copy && !o->is_discarded && crn_below(c, t) >= 0;
+
+        if (s->is_queued && !is_due)
+            dequeue(&c->tier[t], o, t);
+        else if (!s->is_queued && is_due)
+            enqueue(&c->tier[t], o, t);
+        if (has_copy && s->state == CRN_LIFE_WRITE_COMPLETE)
+            crn_stay_move(o, t, CRN_LIFE_FLUSH_END);
+        else if (!has_copy && s->state == CRN_LIFE_FLUSHED)
+            crn_stay_move(o, t, CRN_LIFE_COPY_LOST);
+    }
+}
+
+/* Memory may be short: then nobody is told, and what is left there goes with the tier. */
+static void tell_release(struct crn_chain *c, int tier, const struct stay *s)
+{
+    if (!c->tier[tier].opt.is_told)
+        return;
+    if (c->nreleased == c->released_cap) {
+        size_t cap = c->released_cap != 0 ? 2 * c->released_cap : 64;
+        struct released *r = realloc(c->released, cap * sizeof(*r));
+
+        if (r == NULL)
+            return;
+        c->released = r;
+        c->released_cap = cap;
+    }
+    c->released[c->nreleased++] = (struct released){tier, {s->id, s->offset}};
+}
+
+int crn_chain_released(struct crn_chain *c, int *ret_tier, struct crn_spot *ret)
+{
+    if (c->nreleased == 0)
+        return 0;
+    c->nreleased--;
+    *ret_tier = c->released[c->nreleased].tier;
+    *ret = c->released[c->nreleased].spot;
+    return 1;
+}
+
+void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life_event event)
+{
+    struct stay *s = &o->at[tier];
+
+    assert(s->readers == 0);
+    crn_stay_move(o, tier, event);
+    if (s->is_queued)
+        dequeue(&c->tier[tier], o, tier);
+    crn_space_drop(&c->tier[tier].space, s->offset);
+    tell_release(c, tier, s);
+}
+
+void crn_object_drop(struct crn_chain *c, struct object *o)
+{
+    int t;
+
+    for (t = 0; t <= c->last; t++)
+        if (crn_life_is_whole(o->at[t].state) && o->at[t].readers == 0)
+            crn_stay_end(c, o, t, CRN_LIFE_DISCARD);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Room on a tier: what each fragment costs (how long until it may go, how soon it is read again), the
+ * best window, and its eviction. Someone who has to wait for a window claims it; who comes after him
+ * (captures first, then flushes, then prefetches) looks elsewhere. */
+#include <string.h>
+
+#include "tier/chain_impl.h"
+
+#define WEIGHT 0.25 /* of the newest measurement in a link's bandwidth */
+
+/* Bandwidths. ------------------------------------------------------------------------------------ */
+
+void crn_link_begin(struct link *l, const struct crn_transfer *t)
+{
+    l->is_busy = 1;
+    l->key = t->key;
+    l->bytes = t->bytes;
+    l->start_ns = t->start_ns;
+}
+
+void crn_link_end(struct link *l, const struct crn_transfer *t, cairn_err rc, int64_t now_ns)
+{
+    int64_t took = now_ns - t->start_ns;
+
+    l->is_busy = 0;
+    if (rc == CAIRN_OK && took > 0)
+        l->bps = (1 - WEIGHT) * l->bps + WEIGHT * ((double)t->bytes * 1e9 / (double)took);
+}
+
+static uint64_t cost_ns(const struct link *l, uint64_t bytes)
+{
+    double ns = (double)bytes * 1e9 / l->bps;
+
+    return ns < 1e18 ? (uint64_t)ns + 1 : (uint64_t)1e18; /* pending is never free */
+}
+
+static uint64_t left_ns(const struct link *l, int64_t now_ns)
+{
+    uint64_t end = (uint64_t)l->start_ns + (l->is_busy ? cost_ns(l, l->bytes) : 0);
+
+    if (!l->is_busy)
+        return 0;
+    return end > (uint64_t)now_ns ? end - (uint64_t)now_ns : 1;
+}
+
+/* Scores. ---------------------------------------------------------------------------------------- */
+
+/* When will the pending flushes of a tier end? Returns the end of the last one. */
+static uint64_t set_etas(struct crn_chain *c, int tier, int64_t now_ns)
+{
+    struct tier *t = &c->tier[tier];
+    uint64_t eta = left_ns(&t->down, now_ns);
+    struct object *o;
+
+    for (o = t->queue_head; o != NULL; o = o->at[tier].next) {
+        if (t->down.is_busy && o->key == t->down.key) {
+            o->at[tier].eta_ns = left_ns(&t->down, now_ns);
+        } else if (o->retry_ns > now_ns) {
+            o->at[tier].eta_ns = CRN_PINNED; /* it failed; nobody builds on it */
+        } else {
+            eta += cost_ns(&t->down, o->bytes);
+            o->at[tier].eta_ns = eta;
+        }
+    }
+    return eta;
+}
+
+static uint64_t wait_of(const struct crn_chain *c, const struct object *o, int tier,
+                        uint64_t all_flushed_ns)
+{
+    const struct stay *s = &o->at[tier];
+    int has_copy = crn_has_copy_below(c, o, tier);
+
+    if (s->readers == 0 && crn_life_may_evict(s->state, has_copy, o->is_discarded))
+        return 0;
+    if (s->state == CRN_LIFE_READ_IN_PROGRESS || s->state == CRN_LIFE_READ_COMPLETE)
+        return CRN_PINNED;
+    if (s->is_queued)
+        return s->eta_ns;
+    if (s->state == CRN_LIFE_WRITE_IN_PROGRESS && crn_below(c, tier) >= 0)
+        return all_flushed_ns + cost_ns(&c->tier[tier].down, o->bytes);
+    return CRN_PINNED; /* the only copy, or someone reads it */
+}
+
+static int is_claimed(const struct tier *t, const struct crn_fragment *f, enum who who)
+{
+    int i;
+
+    for (i = 0; i < (int)who; i++) {
+        const struct claim *claim = &t->claim[i];
+
+        if (claim->is_set && claim->offset < f->offset + f->bytes &&
+            f->offset < claim->offset + claim->bytes)
+            return 1;
+    }
+    return 0;
+}
+
+static void set_scores(struct crn_chain *c, int tier, enum who who, int64_t now_ns)
+{
+    struct tier *t = &c->tier[tier];
+    uint64_t all_flushed_ns = set_etas(c, tier, now_ns);
+    size_t i;
+
+    for (i = 0; i < t->space.n; i++) {
+        struct crn_fragment *f = &t->space.f[i];
+        const struct object *o = f->owner;
+
+        f->wait_ns = f->near = f->age = 0;
+        if (o != NULL) {
+            f->wait_ns = wait_of(c, o, tier, all_flushed_ns);
+            f->near = crn_hint_near(c, o, tier);
+            f->age = c->opt.policy == CRN_EVICT_FIFO ? o->at[tier].born : o->at[tier].used;
+        }
+        if (is_claimed(t, f, who))
+            f->wait_ns = CRN_PINNED;
+    }
+}
+
+/* Eviction. -------------------------------------------------------------------------------------- */
+
+static void evict(struct crn_chain *c, int tier, const struct crn_window *w)
+{
+    struct crn_space *s = &c->tier[tier].space;
+    uint64_t end = w->offset + w->bytes;
+    uint64_t at = w->offset;
+
+    while (at < end) {
+        const struct crn_fragment *f = &s->f[crn_space_at(s, at)];
+
+        at = f->offset + f->bytes;
+        if (f->owner != NULL)
+            crn_stay_end(c, f->owner, tier, CRN_LIFE_EVICT);
+    }
+}
+
+enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum who who,
+                        enum crn_life_event event, int64_t now_ns)
+{
+    struct tier *t = &c->tier[tier];
+    struct claim *claim = &t->claim[who];
+    uint64_t bytes = crn_rounded(c, tier, o->bytes);
+    struct stay *s = &o->at[tier];
+    struct crn_window w;
+
+    claim->is_set = 0;
+    if (t->is_lost || bytes > t->space.capacity)
+        return ROOM_NONE;
+    if (!t->is_ready)
+        return ROOM_WAIT;
+    set_scores(c, tier, who, now_ns);
+    if (crn_space_reserve(&t->space, NULL) != CAIRN_OK ||
+        !crn_window_find(&t->space, c->opt.policy, bytes, &w))
+        return ROOM_NONE;
+    if (w.wait_ns > 0) {
+        *claim = (struct claim){1, w.offset, w.bytes};
+        return ROOM_WAIT;
+    }
+    evict(c, tier, &w);
+    crn_space_put(&t->space, w.offset, bytes, o);
+    memset(s, 0, sizeof(*s));
+    s->id = ++c->next_id;
+    s->offset = w.offset;
+    s->born = s->used = ++c->tick;
+    crn_stay_move(o, tier, event);
+    return ROOM_MADE;
+}
