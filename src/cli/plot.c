@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data and script are put together in memory and published whole; gnuplot then runs in their folder. */
+/* Data and script are put together in memory and written at once; gnuplot then runs in their folder. */
 #include "cli/plot.h"
 
 #include <errno.h>
@@ -60,13 +60,22 @@ void crn_plot_drop(struct plot *p)
     p->data_text = p->script_text = NULL;
 }
 
+/* Readable by whom the user lets; not durable: it can be drawn again. */
 static cairn_err write_file(const struct plot *p, int dfd, const char *suffix, const char *text,
                             size_t n, struct crn_errinfo *ei)
 {
+    const struct crn_fs *fs = crn_fs_default();
     char name[128];
+    cairn_err rc, closed;
+    int fd;
 
     (void)snprintf(name, sizeof(name), "%s.%s", p->name, suffix);
-    return crn_file_replace(crn_fs_default(), dfd, name, text, n, ei);
+    fd = fs->openat(fs, dfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return crn_fs_check(fd, ei, "create '%s/%s'", p->dir, name);
+    rc = crn_fs_write_all(fs, fd, text, n, 0, name, ei);
+    closed = crn_fs_check(fs->close(fs, fd), ei, "close '%s/%s'", p->dir, name);
+    return rc != CAIRN_OK ? rc : closed;
 }
 
 static cairn_err write_files(struct plot *p, struct crn_errinfo *ei)
