@@ -182,6 +182,17 @@ static int run_killed(const struct fault *fault, long at, struct progress *share
     return 0;
 }
 
+static void look(const struct progress *p, const char *when)
+{
+    struct crn_fs fast = fast_fs();
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_store st;
+
+    assert_ok(crn_store_open(&fast, dir, 0, &st, ei));
+    check_promise(&st, p, when);
+    crn_store_close(&st);
+}
+
 /* The recovery of a killed run is killed too, at every call, each time on what the last one left. */
 static void kill_the_recovery(const struct progress *p, const char *when)
 {
@@ -201,6 +212,7 @@ static void kill_the_recovery(const struct progress *p, const char *when)
 
             crn_fs_faulty_init(&faulty, &fast);
             faulty.action = CRN_FAULT_KILL;
+            faulty.ops = CRN_OP_UNLINK | CRN_OP_SYNC; /* a sweep changes nothing else */
             faulty.at = k;
             if (crn_store_open(&faulty.fs, dir, 0, &st, &info) != CAIRN_OK ||
                 crn_store_sweep(&st, "heat", -1, 0, 1, 0, crn_clock_real(), &res, &info) !=
@@ -213,15 +225,7 @@ static void kill_the_recovery(const struct progress *p, const char *when)
             assert_int_equal(WEXITSTATUS(status), 0);
             break;
         }
-        if (k % 3 == 0) { /* looking costs more than dying */
-            struct crn_fs fast = fast_fs();
-            struct crn_errinfo info = {0}, *ei = &info;
-            struct crn_store st;
-
-            assert_ok(crn_store_open(&fast, dir, 0, &st, ei));
-            check_promise(&st, p, when);
-            crn_store_close(&st);
-        }
+        look(p, when);
     }
 }
 

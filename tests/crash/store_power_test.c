@@ -8,8 +8,8 @@
 #include "base/rng.h"
 #include "scenario.h"
 
-#define ALL_SUBSETS 7 /* up to so many unsynced operations every subset is tried */
-#define SAMPLES     24
+#define ALL_SUBSETS 6 /* up to so many unsynced operations every subset is tried */
+#define SAMPLES     8
 
 static char base_dir[256];  /* where the scenario runs */
 static char state_dir[256]; /* where states are rebuilt */
