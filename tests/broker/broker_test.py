@@ -20,6 +20,7 @@ import unittest
 import urllib.request
 
 BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
+SOURCE = pathlib.Path(os.environ["CAIRN_TEST_SOURCE"])
 BROKER = BUILD / "src" / "broker" / "cairn-broker"
 CAIRN = BUILD / "src" / "cli" / "cairn"
 JOB = BUILD / "tests" / "broker" / "turn_job"
@@ -573,7 +574,9 @@ class Munge(Case):
         self.at, self.login = peer_at, []
 
 
-class Program_(unittest.TestCase):
+class Alone(unittest.TestCase):
+    """The program without jobs."""
+
     def run_broker(self, *words):
         return subprocess.run([BROKER, *map(str, words)], capture_output=True, timeout=LIMIT_S)
 
@@ -595,6 +598,13 @@ class Program_(unittest.TestCase):
             self.assertEqual(self.run_broker("-c", conf, "--dump").stdout, first.stdout)
             conf.write_text("[broker]\nleese = 7s\n")
             self.assertIn(b"a:2: unknown key 'leese'", self.run_broker("-c", conf).stderr)
+
+    def test_example_and_manual(self):
+        dump = self.run_broker("-c", SOURCE / "dist" / "broker.conf", "--dump")
+        self.assertEqual(dump.returncode, 0, dump.stderr)
+        manual = (SOURCE / "docs" / "man" / "cairn-broker.8").read_text()
+        for key in re.findall(r"^(\w+) =", dump.stdout.decode(), re.M):
+            self.assertRegex(manual, rf"\.BR? .*\b{key}\b", f"{key} is not in the manual")
 
     def test_two_brokers_do_not_share_a_socket(self):
         with tempfile.TemporaryDirectory(prefix="cairn-broker-") as tmp:

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The broker's configuration: defaults that work, a dump that reads back, errors that name the place. */
+#include "base/test.h"
+
+#include "broker/conf.h"
+
+static struct crn_broker_conf conf;
+
+static void load(const char *text)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+
+    crn_broker_conf_defaults(&conf);
+    assert_ok(crn_broker_conf_text(&conf, text, "b.conf", ei));
+    assert_ok(crn_broker_conf_check(&conf, ei));
+}
+
+static void expect_error(const char *text, const char *wanted)
+{
+    struct crn_errinfo ei = {0};
+    cairn_err rc;
+
+    crn_broker_conf_defaults(&conf);
+    rc = crn_broker_conf_text(&conf, text, "b.conf", &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_broker_conf_check(&conf, &ei);
+    assert_int_equal(rc, CAIRN_ECONFIG);
+    assert_string_equal(ei.msg, wanted);
+}
+
+static void defaults_work(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+
+    (void)state;
+    assert_ok(crn_broker_conf_load(&conf, NULL, ei));
+    assert_string_equal(conf.listen, "0.0.0.0:7735");
+    assert_int_equal(conf.ntokens, 1);
+    assert_string_equal(conf.token[0].name, "default");
+    assert_string_equal(conf.token[0].policy, "least-waste");
+    assert_true(conf.grace_ns <= conf.lease_ns);
+}
+
+static void tokens_have_sections(void **state)
+{
+    struct crn_turns_token token[CRN_BROKER_TOKENS];
+    struct crn_turns_config turns;
+
+    (void)state;
+    load("[token a]\n[token b]\nslots = 4\nbandwidth = 2K\npolicy = ordered\nnode_mtbf = 10s\n"
+         "[broker]\nlease = 90s\nauth = peer, munge\n[token a]\nslots = 2\n");
+    assert_int_equal(conf.ntokens, 2);
+    assert_int_equal(conf.token[0].slots, 2);
+    crn_broker_conf_turns(&conf, 5, token, &turns);
+    assert_int_equal(turns.lease_ns, 90000000000);
+    assert_string_equal(token[1].name, "b");
+    assert_int_equal(token[1].slots, 4);
+    assert_int_equal(token[1].bandwidth, 2048);
+    assert_ptr_equal(token[1].policy, &crn_policy_ordered);
+    assert_true(token[1].node_mtbf_s > 9.99 && token[1].node_mtbf_s < 10.01);
+}
+
+static void errors_name_the_place(void **state)
+{
+    (void)state;
+    expect_error("leese = 3s", "b.conf:1: unknown key 'leese'");
+    expect_error("[tokens]\n", "b.conf:1: unknown section; known are [broker], [token NAME]");
+    expect_error("[token a]\nslots = 0",
+                 "b.conf:2: slots: '0' is out of range; allowed is 1 .. 65536");
+    expect_error("[token a]\npolicy = loudest", "token a: no policy 'loudest'");
+    expect_error("auth = pigeon", "auth: 'pigeon' is none of munge, key, peer");
+    expect_error("auth = key", "auth = key needs a key_file");
+    expect_error("auth = ,", "auth: nobody could log in");
+    expect_error("listen = host:http", "address 'host:http' is not host:port");
+}
+
+static void lists(void **state)
+{
+    (void)state;
+    assert_true(crn_list_has("root, alice,bob", "alice"));
+    assert_true(crn_list_has("root, alice,bob", "bob"));
+    assert_false(crn_list_has("root, alice,bob", "ali"));
+    assert_false(crn_list_has("", ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_work),
+        cmocka_unit_test(tokens_have_sections),
+        cmocka_unit_test(errors_name_the_place),
+        cmocka_unit_test(lists),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
