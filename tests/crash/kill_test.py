@@ -18,7 +18,7 @@ import tempfile
 import time
 
 BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
-MPIEXEC = os.environ.get("CAIRN_TEST_MPIEXEC", "mpirun").split()
+MPIEXEC = [os.environ["CAIRN_TEST_SOURCE"] + "/tools/mpiexec", str(BUILD)]
 WORKER = BUILD / "tests/mpi/worker"
 SINGLE = BUILD / "tests/crash/worker_single"
 CAIRND = BUILD / "src/cairnd"
