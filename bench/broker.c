@@ -584,7 +584,6 @@ static void bench_handoff(struct crowd *c, const struct relay *relay, size_t wai
         while (c->ngranted == seen)
             pump(c);
         r.time[i] = (double)(now() - begin) * 1e-9;
-        seen = c->nstatus;
         ask(c, from);
         while (c->member[from].agent.answered < c->member[from].agent.number)
             pump(c);
@@ -601,7 +600,7 @@ static void bench_handoff(struct crowd *c, const struct relay *relay, size_t wai
 static void bench_reports(struct crowd *c, const struct relay *relay, size_t waiting)
 {
     static struct result r;
-    size_t i, k, window = c->n < 256 ? c->n : 256;
+    size_t i, k, window = waiting < 256 ? waiting + 1 : 256;
     size_t sent = 0, total = rounds * 10;
     int64_t all;
 

@@ -154,7 +154,7 @@ cairn_err crn_metrics_open(struct crn_server *s, struct crn_errinfo *ei)
 {
     struct crn_address address;
     struct evhttp_bound_socket *bound;
-    struct sockaddr_in6 at; /* the larger of both */
+    struct sockaddr_in6 at = {0}; /* the larger of both */
     socklen_t len = sizeof(at);
     cairn_err rc;
 
