@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/rng.h"
+#include "base/test.h"
+#include "capture/copier.h"
+
+/* Random lists of copies, also empty ones, with and without helpers: each byte arrives, no byte
+ * beside is touched. */
+static void copies_all_and_nothing_else(void **state)
+{
+    enum { ROOM = 12 << 20, MOST = 7 };
+    struct crn_errinfo info = {0}, *ei = &info;
+    unsigned char *src = malloc(ROOM), *dst = malloc(ROOM);
+    struct crn_copy copies[MOST];
+    struct crn_copier *c;
+    struct crn_rng rng;
+    int threads, round;
+    uint32_t i, n;
+    size_t at;
+
+    (void)state;
+    crn_rng_seed(&rng, 5);
+    for (at = 0; at < ROOM; at++)
+        src[at] = (unsigned char)(crn_rng_u64(&rng) | 1);
+    for (threads = 1; threads <= 4; threads++) {
+        assert_ok(crn_copier_open(threads, 1 << 20, &c, ei));
+        for (round = 0; round < 20; round++) {
+            memset(dst, 0, ROOM);
+            n = (uint32_t)crn_rng_below(&rng, MOST + 1);
+            for (i = 0, at = 0; i < n; i++) {
+                uint64_t bytes = crn_rng_below(&rng, 3) == 0 ? 0 : crn_rng_below(&rng, ROOM / MOST);
+
+                copies[i] = (struct crn_copy){dst + at, src + at, bytes};
+                at += bytes + (at + bytes < ROOM - 8 ? 8 : 0); /* a gap behind each */
+            }
+            crn_copier_run(c, copies, n);
+            for (i = 0; i < n; i++) {
+                unsigned char *end = (unsigned char *)copies[i].dst + copies[i].bytes;
+
+                assert_memory_equal(copies[i].dst, copies[i].src, copies[i].bytes);
+                assert_int_equal(end[0] | end[7], 0);
+            }
+        }
+        crn_copier_close(c);
+    }
+    free(src);
+    free(dst);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(copies_all_and_nothing_else)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "base/test.h"
+#include "tier/arena.h"
+#include "tier/image.h"
+
+#define PAGE 4096U
+
+static const uint8_t run[16] = {1, 2, 3};
+
+static struct crn_arena *make(const char *dir, uint64_t bytes)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_arena *a;
+    int dfd = open(dir, O_RDONLY | O_DIRECTORY);
+
+    assert_ok(crn_arena_create(dfd, "arena-3", run, 3, bytes, 2, &a, ei));
+    (void)close(dfd);
+    return a;
+}
+
+static struct crn_slot_info capture(uint64_t seq, uint64_t bytes)
+{
+    struct crn_slot_info i = {.id = {.seq = seq}, .name = "x", .version = (int64_t)seq};
+
+    i.created_ns = seq;
+    i.bytes = i.image_bytes = bytes;
+    return i;
+}
+
+/* Random takes, flushes and evictions against a model: what is taken never overlaps, never leaves
+ * the arena, and its bytes stay until it is given up. */
+static void slots_never_overlap(void **state)
+{
+    enum { PAGES = 64, ROUNDS = 4000 };
+    struct crn_errinfo info = {0}, *ei = &info;
+    uint64_t live_seq[CRN_ARENA_SLOTS] = {0};
+    struct crn_slot_info live[CRN_ARENA_SLOTS];
+    struct crn_arena *a, *other;
+    struct crn_rng rng;
+    uint64_t seq;
+    char dir[256];
+    uint32_t slot, i;
+    cairn_err rc;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make(dir, PAGES * PAGE);
+    assert_ok(crn_arena_map(dup(crn_arena_fd(a)), "the arena", &other, ei));
+    assert_int_equal(crn_arena_rank(other), 3);
+    crn_rng_seed(&rng, 42);
+    for (seq = 1; seq <= ROUNDS; seq++) {
+        struct crn_slot_info c = capture(seq, (1 + crn_rng_below(&rng, 20)) * PAGE);
+
+        crn_err_clear(ei);
+        rc = crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei);
+        if (rc == CAIRN_OK) {
+            live_seq[slot] = seq;
+            live[slot] = c;
+            assert_true(c.offset + c.bytes <= PAGES * PAGE);
+            memset(crn_slot_memory(a, &c), (int)(seq & 0xff), c.bytes);
+            assert_true(crn_slot_move(a, slot, seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
+        } else {
+            assert_int_equal(rc, CAIRN_EBUSY);
+        }
+        /* The other side flushes one or drops none. */
+        i = (uint32_t)crn_rng_below(&rng, CRN_ARENA_SLOTS);
+        if (live_seq[i] != 0 && crn_slot_state(other, i) == CRN_SLOT_WRITTEN) {
+            assert_true(crn_slot_move(other, i, live_seq[i], CRN_SLOT_WRITTEN, CRN_SLOT_FLUSHING));
+            assert_true(crn_slot_move(other, i, live_seq[i], CRN_SLOT_FLUSHING, CRN_SLOT_FLUSHED));
+        }
+        for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+            const unsigned char *p;
+
+            if (crn_slot_state(a, i) != CRN_SLOT_WRITTEN)
+                continue;
+            p = crn_slot_memory(other, &live[i]);
+            assert_int_equal(p[0], live_seq[i] & 0xff);
+            assert_int_equal(p[live[i].bytes - 1], live_seq[i] & 0xff);
+        }
+    }
+    crn_arena_close(other);
+    crn_arena_close(a);
+    test_dir_remove(dir);
+}
+
+static void a_reused_slot_does_not_move_for_its_past(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_slot_info c = capture(1, PAGE);
+    struct crn_slot_info old;
+    struct crn_arena *a;
+    char dir[256];
+    uint32_t slot;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make(dir, PAGE);
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
+    assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
+    assert_true(crn_arena_supersede(a, &old));
+    assert_int_equal(old.id.seq, 1);
+    c = capture(2, PAGE);
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
+    assert_true(crn_slot_move(a, slot, 2, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
+    assert_false(crn_slot_move(a, slot, 1, CRN_SLOT_WRITTEN, CRN_SLOT_FLUSHING));
+    assert_int_equal(crn_slot_state(a, slot), CRN_SLOT_WRITTEN);
+    c = capture(3, 2 * PAGE);
+    assert_int_equal(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei), CAIRN_ENOSPC);
+    c.is_spilled = 1; /* needs a slot only */
+    c.bytes = 0;
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
+    crn_arena_close(a);
+    test_dir_remove(dir);
+}
+
+static void a_damaged_arena_is_refused(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_arena *a, *b;
+    char dir[256], path[300];
+    int fd;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make(dir, 4 * PAGE);
+    crn_arena_close(a);
+    (void)snprintf(path, sizeof(path), "%s/arena-3", dir);
+    fd = open(path, O_RDWR);
+    assert_int_equal(ftruncate(fd, 100), 0);
+    assert_int_equal(crn_arena_map(fd, "x", &b, ei), CAIRN_EDAMAGED);
+    fd = open(path, O_RDWR);
+    assert_int_equal(ftruncate(fd, 1 << 20), 0); /* no magic: never finished */
+    assert_int_equal(pwrite(fd, "\0", 1, 0), 1);
+    crn_err_clear(ei);
+    assert_int_equal(crn_arena_map(fd, "x", &b, ei), CAIRN_EFORMAT);
+    test_dir_remove(dir);
+}
+
+static void first_gap(void **state)
+{
+    struct crn_range r[] = {{10, 5}, {20, 10}};
+
+    (void)state;
+    assert_int_equal(crn_first_gap(r, 2, 40, 10), 0);
+    assert_int_equal(crn_first_gap(r, 2, 40, 5), 0);
+    assert_int_equal(crn_first_gap(r + 1, 1, 40, 20), 0);
+    assert_true(crn_first_gap(r, 2, 40, 11) == UINT64_MAX);
+    assert_int_equal(crn_first_gap(r, 2, 41, 11), 30);
+    assert_int_equal(crn_first_gap(NULL, 0, 7, 7), 0);
+}
+
+static void images_align_large_regions(void **state)
+{
+    struct crn_region regions[3] = {{.name = "small", .bytes = 3},
+                                    {.name = "file", .kind = CRN_REGION_FILE, .bytes = 9999},
+                                    {.name = "large", .bytes = (uint64_t)5 << 32}};
+    struct crn_shard shard = {.nregions = 3, .regions = regions};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_image image;
+
+    (void)state;
+    assert_ok(crn_image_layout(&shard, 100, &image, ei));
+    assert_int_equal(image.at[0], 128);
+    assert_int_equal(image.at[1], 0);
+    assert_int_equal(image.at[2], CRN_IMAGE_ALIGN);
+    assert_true(image.bytes == CRN_IMAGE_ALIGN + ((uint64_t)5 << 32));
+    crn_image_free(&image);
+    regions[2].bytes = INT64_MAX;
+    assert_int_equal(crn_image_layout(&shard, 100, &image, ei), CAIRN_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_never_overlap),
+        cmocka_unit_test(a_reused_slot_does_not_move_for_its_past),
+        cmocka_unit_test(a_damaged_arena_is_refused),
+        cmocka_unit_test(first_gap),
+        cmocka_unit_test(images_align_large_regions),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
