@@ -223,7 +223,8 @@ cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region 
 
     j.element = cairn_type_size((cairn_type)want->type);
     rc = start(&j, want, ei);
-    for (rank = 0; rc == CAIRN_OK && j.missing.n > 0 && rank < v->m.ranks; rank++) {
+    /* At least one stored block is looked at: an empty wish must fit too. */
+    for (rank = 0; rc == CAIRN_OK && (j.missing.n > 0 || !is_known) && rank < v->m.ranks; rank++) {
         rc = crn_version_shard(v, rank, &shard, ei);
         at = rc == CAIRN_OK ? crn_shard_find(shard, CRN_REGION_MEMORY, want->name) : -1;
         if (at < 0)
@@ -233,7 +234,7 @@ cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region 
         if (rc == CAIRN_OK)
             rc = fill_from(&j, rank, (uint32_t)at, &shard->regions[at], ei);
     }
-    if (rc == CAIRN_OK && j.missing.n > 0)
+    if (rc == CAIRN_OK && (j.missing.n > 0 || !is_known))
         rc = crn_fail(ei, CAIRN_EMISMATCH, 0,
                       is_known ? "region '%s': no rank of %s@%lld stored all of the wanted block"
                                : "region '%s' is not in %s@%lld",

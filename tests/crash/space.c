@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A real file system that is full: the flush pauses and says so, older versions stay, and it goes on
+ * when there is room. In a mount namespace of its own; where that is not permitted: skipped (77). */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "cairn/cairn.h"
+
+#define REQUIRE(cond)                                                                              \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            (void)fprintf(stderr, "line %d: %s is false; last error: %s\n", __LINE__, #cond,       \
+                          cairn_last_error());                                                     \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+enum { DATA = 4 << 20 };
+
+static int fill_disk(const char *path)
+{
+    static char zeros[1 << 16];
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+
+    if (fd < 0)
+        return -1;
+    while (write(fd, zeros, sizeof(zeros)) > 0)
+        ;
+    return close(fd);
+}
+
+static int pauses_and_goes_on(const char *disk, const char *shm)
+{
+    char persistent[300], shm_dir[300], filler[300];
+    const char *settings[] = {
+        persistent,       shm_dir, "log_level=error", "free_reserve_bytes=64K", "blocks=2",
+        "block_bytes=1M", NULL};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    unsigned char *a = malloc(DATA);
+    cairn_session *s;
+    int64_t v;
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", disk);
+    (void)snprintf(shm_dir, sizeof(shm_dir), "shm_dir=%s", shm);
+    (void)snprintf(filler, sizeof(filler), "%s/filler", disk);
+    REQUIRE(cairn_open(&opt, &s) == CAIRN_OK);
+    REQUIRE(cairn_protect(s, "a", a, CAIRN_BYTES, DATA) == CAIRN_OK);
+    memset(a, 1, DATA);
+    REQUIRE(cairn_checkpoint(s, "full", 1, NULL) == CAIRN_OK);
+    REQUIRE(cairn_wait(s, "full", 1, CAIRN_PERSISTENT, 60000) == CAIRN_OK);
+    REQUIRE(fill_disk(filler) == 0);
+    memset(a, 2, DATA);
+    REQUIRE(cairn_checkpoint(s, "full", 2, NULL) == CAIRN_OK); /* the application goes on */
+    do
+        REQUIRE(cairn_wait(s, "full", 2, CAIRN_PERSISTENT, 100) == CAIRN_ETIMEDOUT);
+    while (strstr(cairn_last_error(), "pauses") == NULL);
+    REQUIRE(strstr(cairn_last_error(), disk) != NULL);
+    REQUIRE(unlink(filler) == 0);
+    REQUIRE(cairn_wait(s, "full", 2, CAIRN_PERSISTENT, 60000) == CAIRN_OK);
+    memset(a, 0, DATA);
+    REQUIRE(cairn_restart(s, "full", NULL, &v) == CAIRN_OK);
+    REQUIRE(v == 2 && a[0] == 2 && a[DATA - 1] == 2);
+    REQUIRE(cairn_close(s) == CAIRN_OK);
+    free(a);
+    return 0;
+}
+
+int main(void)
+{
+    char base[] = "/tmp/cairn-space-XXXXXX";
+    char disk[64], shm[64], cmd[256];
+    int status;
+
+    if (mkdtemp(base) == NULL)
+        return 1;
+    (void)snprintf(disk, sizeof(disk), "%s/disk", base);
+    (void)snprintf(shm, sizeof(shm), "%s/shm", base);
+    (void)snprintf(cmd, sizeof(cmd), "mkdir '%s' '%s'", disk, shm);
+    if (system(cmd) != 0)
+        return 1;
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("none", disk, "tmpfs", 0, "size=10m") < 0) {
+        (void)fprintf(stderr, "skipped: no mounts here: %s\n", strerror(errno));
+        status = 77;
+    } else {
+        status = pauses_and_goes_on(disk, shm);
+        (void)umount2(disk, MNT_DETACH);
+    }
+    (void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", base);
+    return system(cmd) == 0 ? status : 1;
+}
