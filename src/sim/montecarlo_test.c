@@ -7,8 +7,9 @@
 #include <math.h>
 #include "sim/montecarlo.h"
 
-#define RUNS     48
-#define MAX_RUNS 320 /* where the difference is small */
+#define FEW  16  /* where the figures are far apart */
+#define RUNS 48  /* for a comparison */
+#define MANY 256 /* where the difference is small */
 
 static struct crn_platform cielo_paper(double gigabytes_per_s, double system_mtbf_h)
 {
@@ -36,13 +37,13 @@ static struct crn_summary run_many(const struct crn_platform *p, const char *nam
 
 static struct crn_summary run(const struct crn_platform *p, const char *name)
 {
-    return run_many(p, name, RUNS, NULL);
+    return run_many(p, name, FEW, NULL);
 }
 
 /* better wastes less than worse on the same seeds, by more than three standard errors. */
 static void less(const struct crn_platform *p, const char *better, const char *worse, uint64_t runs)
 {
-    double a[MAX_RUNS], b[MAX_RUNS];
+    double a[MANY], b[MANY];
     struct crn_stats diff;
     uint64_t i;
 
@@ -121,11 +122,11 @@ static void test_bound(void **state)
 
 static void test_order_of_strategies(void **state)
 {
-    static const double bandwidth[] = {80, 120, 160};
+    static const double bandwidth[] = {80, 160};
     size_t i;
 
     (void)state;
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < 2; i++) {
         struct crn_platform p = cielo_paper(bandwidth[i], 1);
 
         less(&p, "least-waste", "ordered-nb-daly", RUNS);
@@ -163,7 +164,7 @@ static void test_delay_cost(void **state)
         struct crn_summary ours = run(&p, "delay-cost");
         struct crn_summary fair = run(&p, "ordered-nb-daly");
 
-        less(&p, "delay-cost", "least-waste", bandwidth[i] < 90 ? RUNS : MAX_RUNS);
+        less(&p, "delay-cost", "least-waste", bandwidth[i] < 90 ? RUNS : MANY);
         for (c = 0; c < ours.nclasses; c++)
             if (!(ours.cls[c].waste < fair.cls[c].waste))
                 fail_msg("%s at %g GB/s: %g, not below %g", ours.cls[c].name, bandwidth[i],
