@@ -24,7 +24,7 @@ static void test_heap_is_a_sorted_set(void **state)
 {
     struct crn_heap h;
     struct crn_rng rng;
-    double key[ITEMS];
+    double key[ITEMS] = {0};
     int is_in[ITEMS] = {0};
     int step;
 
