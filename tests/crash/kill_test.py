@@ -327,9 +327,39 @@ def daemon():
     print("daemon: all well")
 
 
+def shared_daemon():
+    """Several jobs of one user share the daemons, one of them is killed; none meets another."""
+    job = Job(ranks_per_node=2, service="daemon")
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 2)
+    jobs = []
+    for i in range(3):
+        other = Job(ranks_per_node=2, service="daemon", shm_dir=job.dir / "shm",
+                    run_dir=job.dir / "run")
+        jobs.append((other, other.start(2 + i, 12 if i else 100000)))
+    victim, process = jobs[0]
+    while newest(victim, "captured") < 2 and process.poll() is None:
+        time.sleep(0.002)
+    for pid in workers_of(process.pid):
+        kill(pid)
+    for i, (other, p) in enumerate(jobs):
+        p.wait(timeout=120)
+        require(i == 0 or p.returncode == 0, f"job {i} ends with {p.returncode}")
+    wait_for_idle(job)
+    for i, (other, _) in enumerate(jobs):
+        other.check_restart(2 + i, newest(other, "captured", "persistent"), f"job {i}")
+        wait_for_idle(job)
+        other.remove()
+    daemons.stop()
+    job.check_clean("shared daemon")
+    job.remove()
+    print("shared daemon: all well")
+
+
 def main():
     scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local, fail_every_call,
-                                         kill_recovery, kill_ranks, daemon)}
+                                         kill_recovery, kill_ranks, daemon,
+                                         shared_daemon)}
     if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)
         return 2
