@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decoding undoes encoding: for every pipeline, type, content, size and shape, to the bit. And what was
+ * cut or changed is refused or gives some bytes, never a crash (fuzz targets go further). */
+#include "base/test.h"
+
+#include "encode/chunk.h"
+#include "encode/test_data.h"
+#include "encode/work.h"
+
+static const char *const pipes[] = {
+    "raw",
+    "zstd",
+    "zstd:3",
+    "lz4",
+    "lz4:4",
+    "gzip",
+    "huffman",
+    "planes",
+    "planes:0",
+    "magnitude",
+    "fpc",
+    "fpc:10",
+    "fpzip",
+    "shuffle,zstd",
+    "shuffle,lz4",
+    "bitshuffle,zstd",
+    "bitshuffle,lz4",
+    "delta,zstd",
+    "xor,shuffle,lz4",
+    "delta,planes",
+    "lorenzo,planes",
+    "lorenzo:3,planes",
+    "lorenzo:7,planes:0",
+    "lorenzo:2,magnitude",
+    "lorenzo,magnitude",
+    "lorenzo:3,magnitude",
+    "lorenzo:7,magnitude:0",
+    "lorenzo:5,magnitude",
+    "fpc,gzip",
+    "fpzip,gzip",
+    "lz4,gzip",
+    "lorenzo:3,shuffle,zstd",
+    "lorenzo:0,bitshuffle,huffman",
+    "delta,xor,delta,raw",
+};
+static const char *const temporal[] = {"lorenzo:8,magnitude",  "lorenzo:11,magnitude",
+                                       "lorenzo:15,planes",    "xor:1,planes",
+                                       "delta:1,shuffle,zstd", "xor:1,delta:1,zstd"};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+struct fixture {
+    struct crn_work *work;
+    struct crn_rng rng;
+    struct crn_errinfo info;
+    struct crn_errinfo *ei;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    f->ei = &f->info;
+    assert_int_equal(crn_work_new(&f->work, f->ei), CAIRN_OK);
+    crn_rng_seed(&f->rng, 20);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    crn_work_free(f->work);
+    free(f);
+    return 0;
+}
+
+/* Random runs that cover n elements, or less. */
+static uint32_t make_runs(struct crn_rng *rng, struct crn_run *runs, uint32_t most, uint64_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < most && n > 0; i++) {
+        runs[i].elements = 1 + crn_rng_below(rng, n);
+        runs[i].stride[0] = 1;
+        runs[i].stride[1] = (uint32_t)crn_rng_below(rng, 60);
+        runs[i].stride[2] = runs[i].stride[1] * (uint32_t)crn_rng_below(rng, 20);
+        n -= runs[i].elements;
+    }
+    return i;
+}
+
+/* Exactly as large as needed, so that sanitizers see every byte beyond. */
+static void *exact(const void *src, size_t n)
+{
+    void *p = malloc(n > 0 ? n : 1);
+
+    assert_non_null(p);
+    if (n > 0)
+        memcpy(p, src, n);
+    return p;
+}
+
+static void check_identity(struct fixture *f, const struct crn_pipe *pipe,
+                           const struct crn_data *data, const unsigned char *src, size_t n)
+{
+    struct crn_errinfo *ei = f->ei;
+    unsigned char *encoded = malloc(crn_chunk_bound(n));
+    unsigned char *back = exact(src, n);
+    struct crn_chunk_info info;
+    unsigned char *tight;
+    size_t size;
+
+    assert_non_null(encoded);
+    assert_ok(crn_chunk_encode(f->work, pipe, data, src, n, encoded, &size, NULL, ei));
+    assert_true(size <= crn_chunk_bound(n));
+    tight = exact(encoded, size);
+    if (n > 0)
+        memset(back, 0x5a, n);
+    assert_ok(crn_chunk_inspect(tight, size, &info, ei));
+    assert_int_equal(info.bytes, n);
+    assert_ok(crn_chunk_decode(f->work, tight, size, data->previous, back, n, ei));
+    if (n > 0)
+        assert_memory_equal(back, src, n);
+    free(tight);
+    free(back);
+    free(encoded);
+}
+
+static void try_all(struct fixture *f, const char *const *texts, size_t ntexts, cairn_type type,
+                    size_t n)
+{
+    unsigned char *src = malloc(n + 1);
+    unsigned char *older = malloc(n + 1);
+    struct crn_run runs[8] = {{0}};
+    struct crn_data data = {.type = type};
+    struct crn_errinfo *ei = f->ei;
+    struct crn_pipe pipe;
+    size_t i;
+    int c;
+
+    assert_non_null(src);
+    assert_non_null(older);
+    for (c = 0; c < CONTENT_COUNT; c++) {
+        size_t shift = n > 0 ? (size_t)crn_rng_below(&f->rng, 2) : 0; /* not aligned, sometimes */
+
+        test_fill(&f->rng, c, type, src + shift, n);
+        test_fill(&f->rng, crn_rng_below(&f->rng, 2) ? (enum content)c : CONTENT_RANDOM, type,
+                  older, n);
+        data.nruns = make_runs(&f->rng, runs, (uint32_t)crn_rng_below(&f->rng, 8),
+                               n / cairn_type_size(type));
+        data.runs = runs;
+        data.previous = texts == temporal ? older : NULL;
+        for (i = 0; i < ntexts; i++) {
+            crn_err_clear(ei);
+            if (crn_pipe_parse(texts[i], &pipe, ei) == CAIRN_ENOTSUP)
+                continue; /* a library is missing */
+            assert_ok(crn_pipe_parse(texts[i], &pipe, ei));
+            if (crn_pipe_fits(&pipe, &data))
+                check_identity(f, &pipe, &data, src + shift, n);
+        }
+    }
+    free(older);
+    free(src);
+}
+
+static void identity_for_all(void **state)
+{
+    static const size_t elements[] = {0, 1, 2, 3, 7, 64, 65, 500, 1000, 4111};
+    struct fixture *f = *state;
+    size_t i;
+    int t;
+
+    for (t = CAIRN_BYTES; t <= CAIRN_C128; t++)
+        for (i = 0; i < COUNT(elements); i++) {
+            size_t n = elements[i] * cairn_type_size((cairn_type)t);
+
+            try_all(f, pipes, COUNT(pipes), (cairn_type)t, n);
+            try_all(f, temporal, COUNT(temporal), (cairn_type)t, n);
+            if (n > 0) /* and with a torn last element */
+                try_all(f, pipes, COUNT(pipes), (cairn_type)t, n - 1);
+        }
+}
+
+/* More than one block of every coder, and beyond the sampled pieces of a plane. */
+static void identity_for_large(void **state)
+{
+    struct fixture *f = *state;
+
+    try_all(f, pipes, COUNT(pipes), CAIRN_F64, (1 << 20) + 8);
+    try_all(f, pipes, COUNT(pipes), CAIRN_F32, (1 << 20) + 4);
+    try_all(f, temporal, COUNT(temporal), CAIRN_F32, 1 << 20);
+    try_all(f, pipes, COUNT(pipes), CAIRN_BYTES, (1 << 18) + 1);
+}
+
+static void largest_chunk_within_memory(void **state)
+{
+    struct fixture *f = *state;
+    size_t n = CRN_CHUNK_MAX_BYTES;
+    unsigned char *src = malloc(n);
+    struct crn_run run = {.elements = n / 8, .stride = {1, 512, 8192}};
+    struct crn_data data = {.type = CAIRN_F64, .nruns = 1, .runs = &run};
+    struct crn_errinfo *ei = f->ei;
+    struct crn_pipe pipe;
+    size_t i;
+
+    assert_non_null(src);
+    test_fill(&f->rng, CONTENT_SMOOTH, CAIRN_F64, src, n);
+    for (i = 0; i < COUNT(pipes); i++)
+        if (crn_pipe_parse(pipes[i], &pipe, ei) == CAIRN_OK && crn_pipe_fits(&pipe, &data))
+            check_identity(f, &pipe, &data, src, n);
+    assert_true(crn_work_bytes(f->work) < CRN_WORK_MAX);
+    free(src);
+}
+
+/* A pipeline that does not pay, or cannot keep the bytes, gives way. */
+static void incompressible_goes_raw(void **state)
+{
+    struct fixture *f = *state;
+    struct crn_data data = {.type = CAIRN_F64};
+    struct crn_errinfo *ei = f->ei;
+    unsigned char src[4096];
+    unsigned char dst[4096 + 200];
+    struct crn_pipe pipe;
+    struct crn_pipe used;
+    size_t size;
+
+    assert_true(crn_chunk_bound(sizeof(src)) <= sizeof(dst));
+    test_fill(&f->rng, CONTENT_RANDOM, CAIRN_F64, src, sizeof(src));
+    assert_ok(crn_pipe_parse("lorenzo,magnitude", &pipe, ei));
+    assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, sizeof(src), dst, &size, &used, ei));
+    assert_int_equal(used.n, 0);
+    assert_true(size < sizeof(src) + 16);
+}
+
+static void smooth_data_shrinks(void **state)
+{
+    struct fixture *f = *state;
+    size_t n = 1 << 18;
+    unsigned char *src = malloc(n);
+    unsigned char *dst = malloc(crn_chunk_bound(n));
+    struct crn_data data = {.type = CAIRN_F64};
+    struct crn_errinfo *ei = f->ei;
+    struct crn_pipe pipe;
+    size_t coded;
+    size_t size;
+
+    assert_non_null(src);
+    assert_non_null(dst);
+    test_fill(&f->rng, CONTENT_SMOOTH, CAIRN_F64, src, n);
+    assert_ok(crn_pipe_parse("lorenzo,magnitude", &pipe, ei));
+    assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, n, dst, &size, NULL, ei));
+    assert_ok(crn_pipe_parse("huffman", &pipe, ei));
+    assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, n, dst, &coded, NULL, ei));
+    assert_true(size < coded && coded < n);
+    test_fill(&f->rng, CONTENT_ZEROS, CAIRN_F64, src, n);
+    assert_ok(crn_pipe_parse("lorenzo,magnitude", &pipe, ei));
+    assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, n, dst, &size, NULL, ei));
+    assert_true(size < 64);
+    free(dst);
+    free(src);
+}
+
+static void wrong_size_and_missing_version(void **state)
+{
+    struct fixture *f = *state;
+    struct crn_errinfo *ei = f->ei;
+    unsigned char src[800];
+    unsigned char dst[1200];
+    unsigned char back[801];
+    struct crn_data data = {.type = CAIRN_F64, .previous = src};
+    struct crn_pipe pipe;
+    size_t size;
+
+    test_fill(&f->rng, CONTENT_SMOOTH, CAIRN_F64, src, sizeof(src));
+    assert_ok(crn_pipe_parse("lorenzo:8,magnitude", &pipe, ei));
+    assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, sizeof(src), dst, &size, NULL, ei));
+    assert_int_equal(crn_chunk_decode(f->work, dst, size, NULL, back, sizeof(src), ei),
+                     CAIRN_ESTATE);
+    crn_err_clear(ei);
+    assert_int_equal(crn_chunk_decode(f->work, dst, size, src, back, sizeof(src) + 1, ei),
+                     CAIRN_EDAMAGED);
+    crn_err_clear(ei);
+    assert_ok(crn_chunk_decode(f->work, dst, size, src, back, sizeof(src), ei));
+    dst[0] = 2;
+    assert_int_equal(crn_chunk_decode(f->work, dst, size, src, back, sizeof(src), ei),
+                     CAIRN_EFORMAT);
+}
+
+/* Every cut is refused, and no change of one byte crashes. */
+static void damage_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    struct crn_run run = {.elements = 300, .stride = {1, 20, 100}};
+    struct crn_data data = {.type = CAIRN_F32, .nruns = 1, .runs = &run};
+    struct crn_errinfo *ei = f->ei;
+    unsigned char src[1200];
+    unsigned char dst[1400];
+    unsigned char back[1200];
+    struct crn_pipe pipe;
+    size_t refused = 0;
+    size_t i, k, size;
+
+    test_fill(&f->rng, CONTENT_SMOOTH, CAIRN_F32, src, sizeof(src));
+    for (i = 0; i < COUNT(pipes); i++) {
+        if (crn_pipe_parse(pipes[i], &pipe, ei) != CAIRN_OK || !crn_pipe_fits(&pipe, &data))
+            continue;
+        crn_err_clear(ei);
+        assert_ok(crn_chunk_encode(f->work, &pipe, &data, src, sizeof(src), dst, &size, NULL, ei));
+        for (k = 0; k < size; k++) {
+            unsigned char *tight = exact(dst, k);
+
+            assert_int_not_equal(
+                crn_chunk_decode(f->work, tight, k, NULL, back, sizeof(back), NULL), CAIRN_OK);
+            free(tight);
+            tight = exact(dst, size);
+            tight[k] ^= (unsigned char)(1 + crn_rng_below(&f->rng, 255));
+            if (crn_chunk_decode(f->work, tight, size, NULL, back, sizeof(back), NULL) != CAIRN_OK)
+                refused++;
+            free(tight);
+        }
+    }
+    assert_true(refused > 0);
+}
+
+static void pipes_in_text(void **state)
+{
+    struct fixture *f = *state;
+    struct crn_errinfo *ei = f->ei;
+    char text[CRN_PIPE_TEXT];
+    struct crn_pipe p;
+    struct crn_pipe q;
+    size_t i;
+
+    for (i = 0; i < COUNT(pipes); i++) {
+        crn_err_clear(ei);
+        if (crn_pipe_parse(pipes[i], &p, ei) == CAIRN_ENOTSUP)
+            continue;
+        crn_pipe_text(&p, text);
+        assert_string_equal(text, pipes[i]);
+        assert_ok(crn_pipe_parse(text, &q, ei));
+        assert_true(crn_pipe_equal(&p, &q));
+    }
+    crn_err_clear(ei);
+    assert_int_equal(crn_pipe_parse("lorentz,zstd", &p, ei), CAIRN_EINVAL);
+    assert_non_null(strstr(ei->msg, "lorentz"));
+    assert_int_equal(crn_pipe_parse("gzip:10", &p, NULL), CAIRN_EINVAL);
+    assert_int_equal(crn_pipe_parse("gzip:", &p, NULL), CAIRN_EINVAL);
+    assert_int_equal(crn_pipe_parse("gzip,", &p, NULL), CAIRN_EINVAL);
+    assert_int_equal(crn_pipe_parse("", &p, NULL), CAIRN_EINVAL);
+    assert_int_equal(crn_pipe_parse("raw,raw,raw,raw,raw", &p, NULL), CAIRN_EINVAL);
+}
+
+static void codecs_are_told_apart(void **state)
+{
+    size_t n, i, k;
+    const struct crn_codec *const *table = crn_codec_table(&n);
+
+    (void)state;
+    for (i = 0; i < n; i++)
+        for (k = 0; k < i; k++) {
+            assert_int_not_equal(table[i]->id, table[k]->id);
+            assert_string_not_equal(table[i]->name, table[k]->name);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(identity_for_all),
+        cmocka_unit_test(identity_for_large),
+        cmocka_unit_test(largest_chunk_within_memory),
+        cmocka_unit_test(incompressible_goes_raw),
+        cmocka_unit_test(smooth_data_shrinks),
+        cmocka_unit_test(wrong_size_and_missing_version),
+        cmocka_unit_test(damage_is_noticed),
+        cmocka_unit_test(pipes_in_text),
+        cmocka_unit_test(codecs_are_told_apart),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bytes as they are. */
+#include "encode/codec.h"
+
+#include <string.h>
+
+static size_t bound(size_t n)
+{
+    return n;
+}
+
+static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+{
+    (void)ei;
+    if (t->src_n > 0)
+        memcpy(t->dst, t->src, t->src_n);
+    *ret_n = t->src_n;
+    return CAIRN_OK;
+}
+
+static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+{
+    if (t->src_n != t->dst_n)
+        return CRN_DAMAGED(ei, "%zu raw bytes are stored as %zu", t->dst_n, t->src_n);
+    if (t->src_n > 0)
+        memcpy(t->dst, t->src, t->src_n);
+    return CAIRN_OK;
+}
+
+const struct crn_codec crn_codec_raw = {
+    .id = 0,
+    .name = "raw",
+    .kind = CRN_STAGE_CODEC,
+    .bound = bound,
+    .encode = encode,
+    .decode = decode,
+};

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The Lorenzo predictor: a number is predicted from its neighbours that come before it in every
+ * dimension (the corner of a cube from the seven others). On integers that is a difference along each
+ * dimension in turn, exact and modulo 2^bits, so that every bit pattern comes back, NaN payloads
+ * included. Rows are not told apart: what is before the first element of a row is the last of the row
+ * before, which costs little and keeps the loops straight. Every run begins anew, from zeros.
+ *
+ * Argument: the sum of 1 (along rows), 2 (across rows), 4 (across planes), 8 (minus the older version).
+ * The residuals come out folded: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
+#include "encode/lorenzo.h"
+
+#include <string.h>
+#include "encode/words.h"
+#include "encode/work.h"
+
+/* One run in words. */
+struct run {
+    unsigned width;
+    int is_float;
+    size_t words;
+    unsigned nstrides;
+    size_t stride[CRN_STRIDES]; /* each below words */
+};
+
+/* What the numbers are before differences are taken: their order, minus that of the older version. */
+static void take(const struct run *r, void *dst, const void *src, const void *previous, void *tmp)
+{
+    if (!r->is_float) {
+        memcpy(dst, src, r->words * r->width);
+        if (previous != NULL)
+            crn_words_subtract(r->width, dst, previous, r->words);
+        return;
+    }
+    crn_words_order(r->width, dst, src, r->words);
+    if (previous != NULL) {
+        crn_words_order(r->width, tmp, previous, r->words);
+        crn_words_subtract(r->width, dst, tmp, r->words);
+    }
+}
+
+/* Goes back and forth between dst and tmp so that the last step ends in dst. */
+static void forward(const struct run *r, void *dst, const void *src, const void *previous,
+                    void *tmp)
+{
+    void *from = r->nstrides == 2 ? dst : tmp;
+    void *to = from == dst ? tmp : dst;
+    unsigned k;
+
+    take(r, from, src, previous, to);
+    for (k = 0; k + 1 < r->nstrides; k++) {
+        void *swap = from;
+
+        crn_words_difference(r->width, to, from, r->words, r->stride[k]);
+        from = to;
+        to = swap;
+    }
+    crn_words_fold(r->width, to, from, r->words, r->nstrides > 0 ? r->stride[k] : r->words);
+}
+
+static void inverse(const struct run *r, void *dst, const void *src, const void *previous,
+                    void *tmp)
+{
+    unsigned k;
+
+    crn_words_unfold(r->width, dst, src, r->words);
+    for (k = r->nstrides; k > 0; k--)
+        crn_words_sum(r->width, dst, r->words, r->stride[k - 1]);
+    if (previous != NULL && r->is_float) {
+        crn_words_order(r->width, tmp, previous, r->words);
+        previous = tmp;
+    }
+    if (previous != NULL)
+        crn_words_add(r->width, dst, previous, r->words);
+    if (r->is_float)
+        crn_words_reorder(r->width, dst, r->words);
+}
+
+/* The i-th run; what the runs do not cover is one more, of one dimension. Strides that reach beyond the
+ * run have nothing to say. */
+static struct run nth_run(const struct crn_task *t, size_t i, size_t words_left)
+{
+    static const struct crn_run rest = {.stride = {1, 0, 0}};
+    struct crn_word word = crn_word_of(t->data->type);
+    const struct crn_run *in = i < t->data->nruns ? &t->data->runs[i] : &rest;
+    struct run r = {.width = word.width, .is_float = word.is_float, .words = words_left};
+    int k;
+
+    if (i < t->data->nruns && in->elements < words_left / word.count)
+        r.words = (size_t)in->elements * word.count;
+    for (k = 0; k < CRN_STRIDES; k++) {
+        size_t stride = (size_t)in->stride[k] * word.count;
+
+        if ((t->arg >> k & 1) != 0 && stride > 0 && stride < r.words)
+            r.stride[r.nstrides++] = stride;
+    }
+    return r;
+}
+
+typedef void direction(const struct run *r, void *dst, const void *src, const void *previous,
+                       void *tmp);
+
+static cairn_err each_run(const struct crn_task *t, direction *go, struct crn_errinfo *ei)
+{
+    unsigned width = crn_word_of(t->data->type).width;
+    size_t words = t->src_n / width;
+    const unsigned char *previous = t->data->previous;
+    unsigned char *tmp;
+    cairn_err rc = crn_work_scratch(t->work, CRN_SLOT_STAGE, t->src_n, &tmp, ei);
+    size_t at = 0;
+    size_t i;
+
+    if (rc != CAIRN_OK)
+        return rc;
+    if ((t->arg & CRN_LORENZO_PREVIOUS) == 0)
+        previous = NULL;
+    else if (previous == NULL)
+        return crn_fail(ei, CAIRN_ESTATE, 0, "a chunk needs the version it was encoded against");
+    for (i = 0; at < words; i++) {
+        struct run r = nth_run(t, i, words - at);
+
+        go(&r, t->dst + at * width, t->src + at * width,
+           previous != NULL ? previous + at * width : NULL, tmp);
+        at += r.words;
+    }
+    memcpy(t->dst + words * width, t->src + words * width, t->src_n - words * width);
+    return CAIRN_OK;
+}
+
+static size_t bound(size_t n)
+{
+    return n;
+}
+
+static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+{
+    *ret_n = t->src_n;
+    return each_run(t, forward, ei);
+}
+
+static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+{
+    return each_run(t, inverse, ei);
+}
+
+const struct crn_codec crn_filter_lorenzo = {
+    .id = 36,
+    .name = "lorenzo",
+    .kind = CRN_STAGE_FILTER,
+    .arg_max = 15,
+    .arg_default = CRN_LORENZO_ROW,
+    .bound = bound,
+    .encode = encode,
+    .decode = decode,
+};

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decoder of entropy.h; huffman_encode.c says what a block looks like. Hostile input: a code is taken
+ * only if it is complete, so that every bit pattern means something; streams are read within the
+ * block, and one that was read beyond its own end is damaged. */
+#include "encode/entropy.h"
+
+#include "base/buf.h"
+#include "encode/huffman_code.h"
+#include "encode/simd.h"
+
+#define CODED_MIN ((size_t)64)
+
+struct stream {
+    const unsigned char *at; /* next byte to load */
+    const unsigned char *end;
+    uint64_t bits;
+    unsigned have; /* valid bits; loaded ones above them are the same that will be loaded again */
+    unsigned char *dst;
+    unsigned char *dst_end;
+};
+
+/* To at least 56 bits, with 8 bytes to read at s->at. */
+CRN_INLINE void refill(struct stream *s)
+{
+    s->bits |= crn_load64(s->at) << s->have;
+    s->at += (63 - s->have) >> 3;
+    s->have |= 56;
+}
+
+CRN_INLINE void step(struct stream *s, const uint16_t *table)
+{
+    uint16_t entry = table[s->bits & (CRN_CODE_SIZE - 1)];
+
+    *s->dst++ = (unsigned char)entry;
+    s->bits >>= entry >> 8;
+    s->have -= entry >> 8;
+}
+
+/* As long as each stream has 5 values to give and 8 bytes to load. */
+CRN_WIDE static void decode_fast(struct stream s[4], const unsigned char *limit,
+                                 const uint16_t *table)
+{
+    struct stream a = s[0];
+    struct stream b = s[1];
+    struct stream c = s[2];
+    struct stream d = s[3];
+    int k;
+
+    while (a.at <= limit && b.at <= limit && c.at <= limit && d.at <= limit &&
+           d.dst_end - d.dst >= 5 && a.dst_end - a.dst >= 5) {
+        refill(&a);
+        refill(&b);
+        refill(&c);
+        refill(&d);
+        for (k = 0; k < 5; k++) {
+            step(&a, table);
+            step(&b, table);
+            step(&c, table);
+            step(&d, table);
+        }
+    }
+    s[0] = a;
+    s[1] = b;
+    s[2] = c;
+    s[3] = d;
+}
+
+/* The rest of a stream, and whether it was as long as it said. */
+static int decode_rest(struct stream *s, const uint16_t *table)
+{
+    const unsigned char *next = s->at - s->have / 8; /* the first byte that is not used at all */
+    unsigned used = (8 - s->have % 8) % 8;           /* bits of the byte before that are */
+
+    if (used > 0)
+        next--;
+    s->bits = 0;
+    s->have = 0;
+    if (next > s->end || (used > 0 && next == s->end))
+        return -1;
+    if (used > 0) {
+        s->bits = *next++ >> used;
+        s->have = 8 - used;
+    }
+    while (s->dst < s->dst_end) {
+        unsigned length;
+
+        while (s->have < CRN_CODE_BITS && next < s->end) {
+            s->bits |= (uint64_t)*next++ << s->have;
+            s->have += 8;
+        }
+        length = table[s->bits & (CRN_CODE_SIZE - 1)] >> 8;
+        if (length > s->have)
+            return -1;
+        step(s, table);
+    }
+    return next == s->end && s->have < 8 ? 0 : -1;
+}
+
+static int build_table(struct crn_view *v, uint16_t table[CRN_CODE_SIZE])
+{
+    uint8_t length[256] = {0};
+    uint16_t code[256];
+    unsigned last = crn_view_u8(v);
+    const unsigned char *nibbles = crn_view_take(v, last / 2 + 1);
+    unsigned i;
+    uint32_t at;
+
+    if (nibbles == NULL)
+        return -1;
+    for (i = 0; i <= last; i++)
+        length[i] = (uint8_t)((nibbles[i / 2] >> (i % 2 * 4)) & 15);
+    if (crn_code_assign(length, code) != 0)
+        return -1;
+    for (i = 0; i <= last; i++)
+        for (at = code[i]; length[i] > 0 && at < CRN_CODE_SIZE; at += 1U << length[i])
+            table[at] = (uint16_t)(i | (unsigned)length[i] << 8);
+    return 0;
+}
+
+static int get_coded(struct crn_view *v, unsigned char *dst, size_t n)
+{
+    uint16_t table[CRN_CODE_SIZE];
+    struct stream s[4] = {{0}};
+    size_t quarter = (n + 3) / 4;
+    uint16_t size[4];
+    int i;
+
+    if (n < CODED_MIN || build_table(v, table) != 0)
+        return -1;
+    for (i = 0; i < 4; i++)
+        size[i] = crn_view_u16(v);
+    for (i = 0; i < 4; i++) {
+        s[i].at = crn_view_take(v, size[i]);
+        if (s[i].at == NULL)
+            return -1;
+        s[i].end = s[i].at + size[i];
+        s[i].dst = dst + quarter * (size_t)i;
+        s[i].dst_end = i < 3 ? s[i].dst + quarter : dst + n;
+    }
+    if (v->len >= 8)
+        decode_fast(s, v->data + v->len - 8, table);
+    for (i = 0; i < 4; i++)
+        if (decode_rest(&s[i], table) != 0)
+            return -1;
+    return 0;
+}
+
+static int get_block(struct crn_view *v, unsigned char *dst, size_t n)
+{
+    const void *p;
+
+    switch (crn_view_u8(v)) {
+    case 0:
+        p = crn_view_take(v, n);
+        if (p == NULL)
+            return -1;
+        memcpy(dst, p, n);
+        return 0;
+    case 1:
+        memset(dst, crn_view_u8(v), n);
+        return v->failed ? -1 : 0;
+    case 2:
+        return get_coded(v, dst, n);
+    default:
+        return -1;
+    }
+}
+
+int crn_huffman_decode(const unsigned char *src, size_t src_n, unsigned char *dst, size_t n)
+{
+    struct crn_view v = crn_view_of(src, src_n);
+    size_t i;
+
+    for (i = 0; i < n; i += CRN_HUFFMAN_BLOCK)
+        if (get_block(&v, dst + i, n - i < CRN_HUFFMAN_BLOCK ? n - i : CRN_HUFFMAN_BLOCK) != 0)
+            return -1;
+    return crn_view_left(&v) == 0 && !v.failed ? 0 : -1;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What one encoding or decoding thread owns: scratch buffers and the contexts of the compression
+ * libraries, made when first needed and kept. Memory stays below CRN_WORK_MAX for chunks of up to
+ * CRN_CHUNK_MAX_BYTES. */
+#ifndef CRN_WORK_H
+#define CRN_WORK_H
+
+#include "encode/codec.h"
+
+#define CRN_WORK_MAX ((size_t)64 << 20)
+
+/* Each slot has one user at a time; the comment says who. */
+enum crn_slot {
+    CRN_SLOT_PIPE_A, /* pipe.c: between stages, in turns with B */
+    CRN_SLOT_PIPE_B,
+    CRN_SLOT_STAGE,  /* the stage that runs */
+    CRN_SLOT_PLANE,  /* plane.c, codec_zfp.c */
+    CRN_SLOT_HEAD,   /* chunk.c */
+    CRN_SLOT_SAMPLE, /* choose.c */
+    CRN_SLOT_TRIAL,  /* choose.c */
+    CRN_SLOT_COUNT
+};
+
+CAIRN_CHECKED cairn_err crn_work_new(struct crn_work **ret, struct crn_errinfo *ei);
+void crn_work_free(struct crn_work *w); /* NULL is allowed */
+
+/* Room for n bytes, aligned to 64; the contents are anything. CAIRN_ENOMEM; CAIRN_EDAMAGED where n is
+ * beyond what any chunk can need. Valid until the slot is asked for again. */
+CAIRN_CHECKED cairn_err crn_work_scratch(struct crn_work *w, enum crn_slot slot, size_t n,
+                                         unsigned char **ret, struct crn_errinfo *ei);
+size_t crn_work_bytes(const struct crn_work *w); /* scratch that is allocated now */
+
+/* Contexts of libzstd, as void so that only codec_zstd.c needs its header. */
+enum crn_context { CRN_CONTEXT_ZSTD_C, CRN_CONTEXT_ZSTD_D, CRN_CONTEXT_COUNT };
+void **crn_work_context(struct crn_work *w, enum crn_context which, void (*destroy)(void *));
+
+#endif
