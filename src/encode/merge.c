@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All four schemes are one: a stream has lanes, a lane is a row of regions, and a block of each lane is
+ * taken in turn until all are empty. Concatenation has endless blocks. Agnostic: a lane is a rank with
+ * all its regions. Aware: a lane is one region, and a stream holds those with the same key. */
+#include "encode/merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/buf.h"
+
+#define DEFAULT_BLOCK ((uint64_t)4 << 10)
+#define DEFAULT_MIN   ((uint64_t)100)
+#define NO_STREAM     UINT32_MAX
+
+struct lane {
+    uint32_t shard;
+    uint32_t first; /* region */
+    uint32_t n;
+    uint32_t stream;
+    uint64_t bytes;
+    size_t
+        starts; /* in the plan's starts: where its regions begin; lanes of one region have none */
+};
+
+struct stream {
+    struct crn_merge_stream pub;
+    char *key;
+    size_t first_lane;
+};
+
+struct crn_merge {
+    const struct crn_shard *shards; /* borrowed */
+    uint64_t block;
+    size_t nlanes;
+    struct lane *lanes; /* by stream, then by rank */
+    uint64_t *starts;   /* agnostic schemes: of every region, in the checkpoint of its rank */
+    uint32_t nstreams;
+    uint32_t streams_room;
+    struct stream *streams;
+    uint32_t
+        *table; /* streams by hash of the key; table_size is a power of two above their number */
+    size_t table_size;
+};
+
+const char *crn_scheme_name(enum crn_scheme scheme)
+{
+    static const char *const names[CRN_SCHEMES] = {"agnostic", "agnostic-block", "aware",
+                                                   "aware-block"};
+
+    return (unsigned)scheme < CRN_SCHEMES ? names[scheme] : "unknown";
+}
+
+void crn_merge_free(struct crn_merge *m)
+{
+    uint32_t i;
+
+    if (m == NULL)
+        return;
+    for (i = 0; i < m->nstreams; i++)
+        free(m->streams[i].key);
+    free(m->streams);
+    free(m->lanes);
+    free(m->starts);
+    free(m->table);
+    free(m);
+}
+
+static cairn_err no_memory(struct crn_errinfo *ei)
+{
+    return crn_fail(ei, CAIRN_ENOMEM, 0, "plan of merging");
+}
+
+/* Where the key is or belongs. */
+static size_t table_place(const struct crn_merge *m, const char *key)
+{
+    size_t i = (size_t)crn_hash(key, strlen(key)) & (m->table_size - 1);
+
+    while (m->table[i] != NO_STREAM && strcmp(m->streams[m->table[i]].key, key) != 0)
+        i = (i + 1) & (m->table_size - 1);
+    return i;
+}
+
+static cairn_err table_grow(struct crn_merge *m, struct crn_errinfo *ei)
+{
+    size_t size = m->table_size > 0 ? 2 * m->table_size : 64;
+    uint32_t *grown = malloc(size * sizeof(*grown));
+    uint32_t i;
+
+    if (grown == NULL)
+        return no_memory(ei);
+    memset(grown, 0xff, size * sizeof(*grown));
+    free(m->table);
+    m->table = grown;
+    m->table_size = size;
+    for (i = 0; i < m->nstreams; i++)
+        m->table[table_place(m, m->streams[i].key)] = i;
+    return CAIRN_OK;
+}
+
+static cairn_err add_stream(struct crn_merge *m, const char *key, cairn_type type,
+                            struct crn_errinfo *ei)
+{
+    struct stream *s;
+
+    if (m->nstreams == m->streams_room) {
+        uint32_t room = m->streams_room > 0 ? 2 * m->streams_room : 16;
+        struct stream *grown = realloc(m->streams, room * sizeof(*grown));
+
+        if (grown == NULL)
+            return no_memory(ei);
+        m->streams = grown;
+        m->streams_room = room;
+    }
+    s = &m->streams[m->nstreams];
+    memset(s, 0, sizeof(*s));
+    s->key = strdup(key);
+    if (s->key == NULL)
+        return no_memory(ei);
+    s->pub.key = s->key;
+    s->pub.type = type;
+    m->nstreams++;
+    return CAIRN_OK;
+}
+
+/* The stream of a key, made if it is new. */
+static cairn_err find_stream(struct crn_merge *m, const char *key, cairn_type type, uint32_t *ret,
+                             struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    size_t place;
+
+    if (2 * ((size_t)m->nstreams + 1) > m->table_size)
+        rc = table_grow(m, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    place = table_place(m, key);
+    if (m->table[place] == NO_STREAM) {
+        rc = add_stream(m, key, type, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+        m->table[place] = m->nstreams - 1;
+    }
+    *ret = m->table[place];
+    return CAIRN_OK;
+}
+
+static void add_lane(struct crn_merge *m, struct lane lane)
+{
+    m->lanes[m->nlanes++] = lane;
+    m->streams[lane.stream].pub.bytes += lane.bytes;
+    m->streams[lane.stream].pub.lanes++;
+}
+
+static cairn_err plan_agnostic(struct crn_merge *m, uint32_t nshards, struct crn_errinfo *ei)
+{
+    cairn_err rc = add_stream(m, "", CAIRN_BYTES, ei);
+    size_t regions = 0;
+    uint32_t i;
+    uint32_t k;
+
+    for (i = 0; i < nshards; i++)
+        regions += m->shards[i].nregions;
+    m->starts = malloc((regions + 1) * sizeof(*m->starts));
+    if (m->starts == NULL && rc == CAIRN_OK)
+        rc = no_memory(ei);
+    regions = 0;
+    for (i = 0; rc == CAIRN_OK && i < nshards; i++) {
+        struct lane lane = {.shard = i, .n = m->shards[i].nregions, .starts = regions};
+
+        for (k = 0; k < lane.n; k++) {
+            m->starts[regions++] = lane.bytes;
+            lane.bytes += m->shards[i].regions[k].bytes;
+        }
+        if (lane.bytes > 0)
+            add_lane(m, lane);
+    }
+    return rc;
+}
+
+/* Keys begin with the name of a region, so that "" is free for the small ones. */
+static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
+                            const struct crn_merge_options *o, struct crn_errinfo *ei)
+{
+    uint64_t min_bytes = o->min_bytes > 0 ? o->min_bytes : DEFAULT_MIN;
+    char key[CRN_KEY_TEXT];
+    uint32_t i;
+    uint32_t k;
+
+    for (i = 0; i < nshards; i++)
+        for (k = 0; k < m->shards[i].nregions; k++) {
+            const struct crn_region *r = &m->shards[i].regions[k];
+            struct lane lane = {.shard = i, .first = k, .n = 1, .bytes = r->bytes};
+            int is_small = r->bytes < min_bytes;
+            cairn_err rc;
+
+            if (r->bytes == 0)
+                continue;
+            key[0] = '\0';
+            if (!is_small)
+                crn_similar_key(o->similar, r, key);
+            rc = find_stream(m, key, is_small ? CAIRN_BYTES : r->type, &lane.stream, ei);
+            if (rc != CAIRN_OK)
+                return rc;
+            m->streams[lane.stream].pub.is_small = is_small;
+            add_lane(m, lane);
+        }
+    return CAIRN_OK;
+}
+
+/* Brings the lanes of each stream together; stable, so that ranks stay in order. */
+static cairn_err sort_lanes(struct crn_merge *m, struct crn_errinfo *ei)
+{
+    struct lane *sorted = malloc((m->nlanes + 1) * sizeof(*sorted));
+    size_t at = 0;
+    size_t i;
+
+    if (sorted == NULL)
+        return no_memory(ei);
+    for (i = 0; i < m->nstreams; i++) {
+        m->streams[i].first_lane = at;
+        at += m->streams[i].pub.lanes;
+    }
+    for (i = 0; i < m->nlanes; i++)
+        sorted[m->streams[m->lanes[i].stream].first_lane++] = m->lanes[i];
+    for (i = 0; i < m->nstreams; i++)
+        m->streams[i].first_lane -= m->streams[i].pub.lanes;
+    free(m->lanes);
+    m->lanes = sorted;
+    return CAIRN_OK;
+}
+
+cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
+                         const struct crn_merge_options *options, struct crn_merge **ret,
+                         struct crn_errinfo *ei)
+{
+    int is_block = options->scheme == CRN_AGNOSTIC_BLOCK || options->scheme == CRN_AWARE_BLOCK;
+    int is_aware = options->scheme == CRN_AWARE || options->scheme == CRN_AWARE_BLOCK;
+    struct crn_merge *m;
+    size_t lanes = nshards;
+    uint32_t i;
+    cairn_err rc;
+
+    if (options->block_bytes % 16 != 0)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "a block for merging is a multiple of 16 bytes");
+    m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return no_memory(ei);
+    m->shards = shards;
+    m->block = UINT64_MAX;
+    if (is_block)
+        m->block = options->block_bytes > 0 ? options->block_bytes : DEFAULT_BLOCK;
+    for (i = 0; is_aware && i < nshards; i++)
+        lanes += shards[i].nregions;
+    m->lanes = malloc((lanes + 1) * sizeof(*m->lanes));
+    rc = m->lanes == NULL ? no_memory(ei) : CAIRN_OK;
+    if (rc == CAIRN_OK)
+        rc = is_aware ? plan_aware(m, nshards, options, ei) : plan_agnostic(m, nshards, ei);
+    if (rc == CAIRN_OK)
+        rc = sort_lanes(m, ei);
+    if (rc != CAIRN_OK) {
+        crn_merge_free(m);
+        return rc;
+    }
+    *ret = m;
+    return CAIRN_OK;
+}
+
+uint32_t crn_merge_streams(const struct crn_merge *m)
+{
+    return m->nstreams;
+}
+
+const struct crn_merge_stream *crn_merge_stream(const struct crn_merge *m, uint32_t stream)
+{
+    return &m->streams[stream].pub;
+}
+
+void crn_merge_start(const struct crn_merge *m, uint32_t stream, struct crn_merge_cursor *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->m = m;
+    ret->stream = stream;
+}
+
+/* The region of a lane in which a byte of it lies, the last of those that begin there (empty ones do
+ * too); offset becomes the one in the region. */
+static uint32_t region_at(const struct crn_merge *m, const struct lane *lane, uint64_t *offset)
+{
+    const uint64_t *starts = m->starts + lane->starts;
+    uint32_t low = 0;
+    uint32_t high = lane->n;
+
+    if (lane->n == 1)
+        return lane->first;
+    while (low + 1 < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (starts[middle] <= *offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    *offset -= starts[low];
+    return low;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* To the next lane that has bytes in this round or a later one; 0 if there is none. */
+static int next_block(struct crn_merge_cursor *c, const struct lane *lanes, uint32_t n)
+{
+    const uint64_t block = c->m->block;
+    uint32_t seen;
+
+    for (seen = 0; seen <= n; seen++) {
+        if (c->lane == n) {
+            c->lane = 0;
+            c->round++;
+            if (block == UINT64_MAX)
+                return 0; /* concatenation has one round */
+        }
+        if (lanes[c->lane].bytes / block >= c->round &&
+            lanes[c->lane].bytes - c->round * block > c->done)
+            return 1;
+        c->lane++;
+        c->done = 0;
+    }
+    return 0;
+}
+
+int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_piece *ret)
+{
+    const struct stream *s = &c->m->streams[c->stream];
+    const struct lane *lanes = c->m->lanes + s->first_lane;
+    const struct lane *lane;
+    const struct crn_region *region;
+    uint64_t start;
+    uint64_t in_block;
+
+    if (s->pub.lanes == 0 || !next_block(c, lanes, s->pub.lanes))
+        return 0;
+    lane = &lanes[c->lane];
+    start = c->m->block == UINT64_MAX ? 0 : c->round * c->m->block;
+    in_block = least(c->m->block, lane->bytes - start) - c->done;
+    ret->shard = lane->shard;
+    ret->offset = start + c->done;
+    ret->region = region_at(c->m, lane, &ret->offset);
+    region = &c->m->shards[lane->shard].regions[ret->region];
+    ret->bytes = least(least(in_block, region->bytes - ret->offset), most);
+    c->done += ret->bytes;
+    if (c->done == least(c->m->block, lane->bytes - start)) {
+        c->lane++;
+        c->done = 0;
+    }
+    return 1;
+}
+
+struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_piece *p)
+{
+    const struct crn_region *r = &m->shards[p->shard].regions[p->region];
+    struct crn_run run = {.elements = p->bytes / cairn_type_size(r->type), .stride = {1, 0, 0}};
+    uint64_t stride = 1;
+    int k = 1;
+    int d;
+
+    for (d = r->ndims - 1; d > 0 && k < CRN_STRIDES; d--) {
+        if (r->dims[d] >= run.elements || stride * r->dims[d] >= run.elements)
+            break; /* the piece is shorter than that: nothing to predict from */
+        stride *= r->dims[d];
+        if (r->dims[d] > 1)
+            run.stride[k++] = (uint32_t)stride;
+    }
+    return run;
+}
