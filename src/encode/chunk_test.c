@@ -139,7 +139,7 @@ static void try_all(struct fixture *f, const char *const *texts, size_t ntexts, 
     struct crn_errinfo *ei = f->ei;
     struct crn_pipe pipe;
     size_t i;
-    int c;
+    enum content c;
 
     assert_non_null(src);
     assert_non_null(older);
@@ -147,8 +147,7 @@ static void try_all(struct fixture *f, const char *const *texts, size_t ntexts, 
         size_t shift = n > 0 ? (size_t)crn_rng_below(&f->rng, 2) : 0; /* not aligned, sometimes */
 
         test_fill(&f->rng, c, type, src + shift, n);
-        test_fill(&f->rng, crn_rng_below(&f->rng, 2) ? (enum content)c : CONTENT_RANDOM, type,
-                  older, n);
+        test_fill(&f->rng, crn_rng_below(&f->rng, 2) ? c : CONTENT_RANDOM, type, older, n);
         data.nruns = make_runs(&f->rng, runs, (uint32_t)crn_rng_below(&f->rng, 8),
                                n / cairn_type_size(type));
         data.runs = runs;
@@ -168,7 +167,7 @@ static void try_all(struct fixture *f, const char *const *texts, size_t ntexts, 
 
 static void identity_for_all(void **state)
 {
-    static const size_t elements[] = {0, 1, 2, 3, 7, 64, 65, 500, 1000, 4111};
+    static const size_t elements[] = {0, 1, 2, 7, 65, 500, 2111};
     struct fixture *f = *state;
     size_t i;
     int t;

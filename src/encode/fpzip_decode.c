@@ -191,8 +191,8 @@ int crn_fpzip_decode(const unsigned char *src, size_t src_n, unsigned char *dst,
     struct model m;
     size_t i;
 
-    if (n == 0)
-        return src_n == 0 ? 0 : -1;
+    if (n == 0 || (width != 4 && width != 8))
+        return n == 0 && src_n == 0 ? 0 : -1;
     model_init(&m, 2 * bits + 1);
     take_bytes(&r, 4);
     for (i = 0; i < n && !r.is_bad; i++) {

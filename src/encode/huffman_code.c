@@ -91,11 +91,13 @@ static void limit(int n, uint8_t depth[256])
 void crn_code_lengths(const uint32_t count[256], uint8_t length[256])
 {
     struct leaf leaves[256];
-    uint8_t depth[256];
+    uint8_t depth[256] = {0};
     int n = collect(count, leaves);
     int i;
 
     memset(length, 0, 256);
+    if (n < 2 || n > 256)
+        return; /* not asked for: there is no tree */
     depths(leaves, n, depth);
     limit(n, depth);
     for (i = 0; i < n; i++)

@@ -78,7 +78,7 @@ static int decode_rest(struct stream *s, const uint16_t *table)
     if (next > s->end || (used > 0 && next == s->end))
         return -1;
     if (used > 0) {
-        s->bits = *next++ >> used;
+        s->bits = (uint64_t)*next++ >> used;
         s->have = 8 - used;
     }
     while (s->dst < s->dst_end) {

@@ -4,6 +4,7 @@
  * all its regions. Aware: a lane is one region, and a stream holds those with the same key. */
 #include "encode/merge.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/buf.h"
@@ -201,6 +202,7 @@ static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
             rc = find_stream(m, key, is_small ? CAIRN_BYTES : r->type, &lane.stream, ei);
             if (rc != CAIRN_OK)
                 return rc;
+            assert(m->streams != NULL);
             m->streams[lane.stream].pub.is_small = is_small;
             add_lane(m, lane);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plain C that compilers vectorise. CRN_WIDE compiles a function twice, for every x86-64 and for those
- * with AVX2 and BMI2, and picks at load time; elsewhere and under sanitizers (which cannot start
- * before such a choice) it does nothing. */
+ * with AVX2 and BMI2, and picks at load time. It does nothing elsewhere, under sanitizers (which
+ * cannot start before such a choice) and for clang (whose clones other files cannot call). */
 #ifndef CRN_SIMD_H
 #define CRN_SIMD_H
 
@@ -9,15 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CRN_SANITIZED 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CRN_SANITIZED 1
-#endif
-
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__OPTIMIZE__) && !defined(CRN_SANITIZED)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__OPTIMIZE__) && !defined(__clang__) &&   \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CRN_WIDE __attribute__((target_clones("arch=haswell", "default")))
 #else
 #define CRN_WIDE

@@ -59,7 +59,7 @@ static inline void test_fill_smooth(struct crn_rng *rng, unsigned char *p, size_
     size_t i;
 
     for (i = 0; (i + 1) * w.width <= n; i++) {
-        double v = sin(0.01 * (double)i + phase) * (1 + 0.001 * (double)(i / 50));
+        double v = sin(0.01 * (double)i + phase) * (1 + 0.001 * floor((double)i / 50));
         float f = (float)v;
         int64_t x = (int64_t)(v * 100);
 
