@@ -34,6 +34,7 @@ struct crn_broker_link {
     const struct crn_auth_ops *auth;
     enum state state;
     int fd;
+    int is_looking;            /* lookup is in the hands of the C library */
     struct lookup *lookup;     /* LOOKING_UP ... */
     struct addrinfo *next;     /* ... CONNECTING: the address to try after this one */
     int64_t deadline_ns;       /* of the login */
@@ -149,37 +150,12 @@ static void end_lookup(struct crn_broker_link *link)
     link->next = NULL;
     if (l == NULL)
         return;
-    if (gai_error(&l->cb) == EAI_INPROGRESS && gai_cancel(&l->cb) == EAI_NOTCANCELED)
+    if (link->is_looking && gai_error(&l->cb) == EAI_INPROGRESS &&
+        gai_cancel(&l->cb) == EAI_NOTCANCELED)
         return; /* a thread of the C library still writes to it: left to it */
     if (l->cb.ar_result != NULL)
         freeaddrinfo(l->cb.ar_result);
     free(l);
-}
-
-static cairn_err begin_lookup(struct crn_broker_link *link, const struct crn_address *address,
-                              struct crn_errinfo *ei)
-{
-    struct lookup *l = calloc(1, sizeof(*l));
-    struct gaicb *list[1];
-    int error;
-
-    if (l == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory to look '%s' up", address->host);
-    l->address = *address;
-    l->hints.ai_socktype = SOCK_STREAM;
-    l->cb.ar_name = l->address.host;
-    l->cb.ar_service = l->address.port;
-    l->cb.ar_request = &l->hints;
-    list[0] = &l->cb;
-    error = getaddrinfo_a(GAI_NOWAIT, list, 1, NULL);
-    if (error != 0) {
-        free(l);
-        return crn_fail(ei, CAIRN_ENOENT, 0, "look '%s' up: %s", address->host,
-                        gai_strerror(error));
-    }
-    link->lookup = l;
-    link->state = LOOKING_UP;
-    return CAIRN_OK;
 }
 
 static cairn_err begin_connect(struct crn_broker_link *link, const struct sockaddr *to,
@@ -216,6 +192,47 @@ static cairn_err try_next(struct crn_broker_link *link, struct crn_errinfo *ei)
     if (rc == CAIRN_OK && ei != NULL)
         crn_err_clear(ei);
     return rc;
+}
+
+/* Numbers need no lookup, and so no thread of the C library. */
+static int take_number(struct crn_broker_link *link, struct lookup *l)
+{
+    l->hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    if (getaddrinfo(l->address.host, l->address.port, &l->hints, &l->cb.ar_result) != 0)
+        return 0;
+    link->lookup = l;
+    link->next = l->cb.ar_result;
+    return 1;
+}
+
+static cairn_err begin_lookup(struct crn_broker_link *link, const struct crn_address *address,
+                              struct crn_errinfo *ei)
+{
+    struct lookup *l = calloc(1, sizeof(*l));
+    struct gaicb *list[1];
+    int error;
+
+    if (l == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory to look '%s' up", address->host);
+    l->address = *address;
+    l->hints.ai_socktype = SOCK_STREAM;
+    if (take_number(link, l))
+        return try_next(link, ei);
+    l->hints.ai_flags = 0;
+    l->cb.ar_name = l->address.host;
+    l->cb.ar_service = l->address.port;
+    l->cb.ar_request = &l->hints;
+    list[0] = &l->cb;
+    error = getaddrinfo_a(GAI_NOWAIT, list, 1, NULL);
+    if (error != 0) {
+        free(l);
+        return crn_fail(ei, CAIRN_ENOENT, 0, "look '%s' up: %s", address->host,
+                        gai_strerror(error));
+    }
+    link->lookup = l;
+    link->is_looking = 1;
+    link->state = LOOKING_UP;
+    return CAIRN_OK;
 }
 
 static int look_up(struct crn_broker_link *link, cairn_err *rc, struct crn_errinfo *ei)
