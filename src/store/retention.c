@@ -7,9 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The version that was committed last; c->n if there is none. A run that went back to lower numbers
+ * has it below the old ones, and was promised it. */
+static size_t last_committed(const struct crn_catalog *c)
+{
+    size_t last = c->n;
+    size_t i;
+
+    for (i = 0; i < c->n; i++)
+        if (c->v[i].state == CRN_VERSION_OK &&
+            (last == c->n || c->v[i].committed_ns >= c->v[last].committed_ns))
+            last = i;
+    return last;
+}
+
 void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
                         unsigned char *retire)
 {
+    size_t last = last_committed(c);
     uint64_t newer_ok = 0;
     size_t i;
 
@@ -22,7 +37,7 @@ void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_
         int is_kept = keep_every > 0 && (uint64_t)e->version % keep_every == 0;
 
         if (e->state == CRN_VERSION_OK) {
-            retire[i] = has_enough && !is_kept && !e->is_pinned;
+            retire[i] = has_enough && !is_kept && !e->is_pinned && i != last;
             newer_ok++;
         } else if (e->state == CRN_VERSION_REJECTED ||
                    (e->state == CRN_VERSION_DAMAGED && e->code == CAIRN_EDAMAGED)) {

@@ -133,9 +133,10 @@ CAIRN_CHECKED cairn_err crn_store_reject(const struct crn_store *st, const char 
 CAIRN_CHECKED cairn_err crn_store_remove(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_errinfo *ei);
 
-/* Which versions a policy lets go. Pure. Marks retire[i]; never the newest OK one, never pinned
- * ones; only OK versions count towards keep_last (0: nothing goes). Damaged and rejected ones go when
- * keep_last newer OK ones exist; what a newer Cairn wrote or could not be read now stays. */
+/* Which versions a policy lets go. Pure. Marks retire[i]; never the newest OK one, nor the one
+ * that was committed last, never pinned ones; only OK versions count towards keep_last (0: nothing
+ * goes). Damaged and rejected ones go when keep_last newer OK ones exist; what a newer Cairn wrote or
+ * could not be read now stays. */
 void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
                         unsigned char *retire);
 CAIRN_CHECKED cairn_err crn_store_retain(const struct crn_store *st, const char *name,

@@ -271,6 +271,7 @@ static void plan(const char *states, uint64_t last, uint64_t every, const char *
     for (i = 0; i < c.n; i++) {
         v[i].version = (int64_t)i;
         v[i].is_pinned = states[i] == 'P';
+        v[i].committed_ns = states[i] == 'l' ? 2 : 1;
         v[i].state = states[i] == 'd' || states[i] == 'n' ? CRN_VERSION_DAMAGED
                      : states[i] == 'r'                   ? CRN_VERSION_REJECTED
                      : states[i] == 'p'                   ? CRN_VERSION_PARTIAL
@@ -296,6 +297,8 @@ static void retention_plans(void **state)
     plan("npoo", 1, 0, "..x."); /* unknown formats and partial ones are never retired */
     plan("rrr", 1, 0, "...");
     plan("odrd", 1, 0, "....");
+    plan("oloo", 1, 0, "x.x."); /* committed last, by a run that went back */
+    plan("loodd", 2, 0, ".....");
     plan("", 1, 0, "");
 }
 
