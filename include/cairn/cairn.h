@@ -143,7 +143,7 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_checkpoint(cairn_session *session, const
  * collective. cairn_capture copies the memory, which may change then; for the same name and version
  * again it replaces the copy. cairn_submit hands the copy over, with the files that were routed
  * before the capture, as they are now. cairn_abandon gives the checkpoint up instead, also without a
- * capture: it fails on all ranks. One checkpoint at a time (CAIRN_ESTATE). */
+ * capture, and its files: it fails on all ranks. One checkpoint at a time (CAIRN_ESTATE). */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_capture(cairn_session *session, const char *name,
                                                 int64_t version, const char *const *regions);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_submit(cairn_session *session);

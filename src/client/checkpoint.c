@@ -179,6 +179,7 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
     }
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
+    crn_files_abandon(s, name, version);
     (void)!crn_fail(&why, CAIRN_EPEER, 0, "the application gave it up: %s",
                     reason != NULL ? reason : "no reason given");
     t->error = why;

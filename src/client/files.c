@@ -104,6 +104,7 @@ cairn_err crn_files_announce(cairn_session *s, const char *name, int64_t version
     return CAIRN_OK;
 }
 
+/* Forgets one routed file of a checkpoint, or all of them (file NULL). */
 static void forget(cairn_session *s, const char *name, int64_t version, const char *file)
 {
     struct crn_routed **link = &s->routed;
@@ -111,13 +112,25 @@ static void forget(cairn_session *s, const char *name, int64_t version, const ch
     while (*link != NULL) {
         struct crn_routed *r = *link;
 
-        if (r->version == version && strcmp(r->name, name) == 0 && strcmp(r->file, file) == 0) {
+        if (r->version == version && strcmp(r->name, name) == 0 &&
+            (file == NULL || strcmp(r->file, file) == 0)) {
             *link = r->next;
             free(r);
-            return;
+        } else {
+            link = &r->next;
         }
-        link = &r->next;
     }
+}
+
+void crn_files_abandon(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_errinfo ignored = {0};
+    char dir[CAIRN_MAX_NAME + 48];
+
+    forget(s, name, version, NULL);
+    routed_dir(s, name, version, dir, sizeof(dir));
+    if (crn_fs_remove_tree(s->fs, s->dir.spool_dfd, dir, &ignored) != CAIRN_OK)
+        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* goes with the run's directory */
 }
 
 /* Moves one file into the spool; its region gets the size. */

@@ -142,6 +142,8 @@ CAIRN_CHECKED cairn_err crn_files_announce(cairn_session *s, const char *name, i
 CAIRN_CHECKED cairn_err crn_files_take(cairn_session *s, const char *name, int64_t version,
                                        uint64_t seq, uint32_t first, struct crn_shard *shard,
                                        struct crn_errinfo *ei);
+/* Forgets the files routed for a checkpoint, and removes what was written. */
+void crn_files_abandon(cairn_session *s, const char *name, int64_t version);
 void crn_files_free(cairn_session *s);
 
 /* restart.c */

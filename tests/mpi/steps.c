@@ -82,16 +82,21 @@ static void moments(const char *more)
 static void given_up(void)
 {
     cairn_session *s = open_job("on_failure=continue");
+    char path[600];
     int x = rank;
     int64_t v;
 
     OK(cairn_protect(s, "x", &x, CAIRN_I32, 1));
+    OK(cairn_file_route(s, "up", 1, "f", path, sizeof(path)));
+    write_file(path, 1);
     for (v = 1; v <= 2; v++) {
         if (rank > 0 || v == 1)
             OK(cairn_capture(s, "up", v, NULL));
-        if (rank == 0)
+        if (rank == 0) {
             OK(cairn_abandon(s, "up", v, "its own reasons"));
-        else
+            REQUIRE(v == 2 || access(path, F_OK) != 0);
+        }
+        if (rank > 0)
             OK(cairn_submit(s));
         FAILS(CAIRN_EPEER, cairn_wait(s, "up", v, CAIRN_PERSISTENT, 60000));
     }

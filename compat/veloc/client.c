@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Begin and end, and what needs no session. */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "cairn/cairn_mpi.h"
+#include "veloc.h"
+
+static struct crn_vlc_client *client; /* VELOC has no handle: one for the process */
+static int finalize_key = MPI_KEYVAL_INVALID;
+
+/* Programs written for VELOC call MPI_Init, since VELOC's threads make no MPI calls; those of Cairn
+ * do where there is more than one node. Both MPI libraries can be asked through the environment, and
+ * a user who has asked for something else is left alone. */
+__attribute__((constructor)) static void ask_for_threads(void)
+{
+    (void)setenv("OMPI_MPI_THREAD_LEVEL", "3", 0);
+    (void)setenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE", 0);
+}
+
+/* Calls and their ends. --------------------------------------------------------------------------- */
+
+static const struct crn_log no_client_log = {CRN_WARN, "veloc"};
+
+struct crn_vlc_client *crn_vlc_get(const char *function)
+{
+    if (client == NULL)
+        crn_log(&no_client_log, CRN_ERROR, "%s: call VELOC_Init first", function);
+    return client;
+}
+
+int crn_vlc_end(const struct crn_vlc_client *c, const char *function, cairn_err rc,
+                const struct crn_errinfo *ei)
+{
+    if (rc == CAIRN_OK)
+        return VELOC_SUCCESS;
+    crn_log(c != NULL ? &c->log : &no_client_log, CRN_ERROR, "%s: %s", function, ei->msg);
+    return VELOC_FAILURE;
+}
+
+cairn_err crn_vlc_from_cairn(cairn_err rc, struct crn_errinfo *ei)
+{
+    return rc == CAIRN_OK ? CAIRN_OK : crn_fail(ei, rc, 0, "%s", cairn_last_error());
+}
+
+/* Begin. ------------------------------------------------------------------------------------------ */
+
+/* Directories as VELOC's users expect them to appear. */
+static cairn_err make_dir(const char *path, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = crn_fs_default();
+    cairn_err rc;
+    int fd;
+
+    rc = crn_fs_make_dirs(fs, AT_FDCWD, path, 0777, &fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    (void)fs->close(fs, fd);
+    if (access(path, R_OK | W_OK | X_OK) != 0)
+        return crn_fail_errno(ei, errno, "the directory '%s'", path);
+    return CAIRN_OK;
+}
+
+static void tell_config(const struct crn_vlc_client *c)
+{
+    if (c->cfg.ignored[0] != '\0')
+        crn_log(&c->log, CRN_WARN, "VELOC's configuration: no effect here: %s (see docs/veloc.md)",
+                c->cfg.ignored);
+    if (!c->cfg.has_persistent)
+        crn_log(&c->log, CRN_WARN,
+                "VELOC's configuration names no persistent path: checkpoints are kept in '%s', "
+                "which all nodes must share",
+                c->cfg.persistent);
+}
+
+static struct crn_vlc_client *new_client(int64_t id, int rank, struct crn_errinfo *ei)
+{
+    const char *level = getenv("CAIRN_LOG_LEVEL");
+    struct crn_vlc_client *c = calloc(1, sizeof(*c));
+    int i;
+
+    if (c == NULL) {
+        (void)!crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a client");
+        return NULL;
+    }
+    c->id = id;
+    c->log.level = CRN_WARN;
+    for (i = CRN_ERROR; level != NULL && i <= CRN_TRACE; i++)
+        if (strcmp(level, crn_log_level_name((enum crn_log_level)i)) == 0)
+            c->log.level = (enum crn_log_level)i;
+    (void)snprintf(c->log.tag, sizeof(c->log.tag), "veloc %lld",
+                   id >= 0 ? (long long)id : (long long)rank);
+    return c;
+}
+
+/* Root only: the configuration, and the directory that all share. */
+static cairn_err load(struct crn_vlc_client *c, const char *file, struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_vlc_config_load(file, &c->cfg, ei);
+
+    return rc == CAIRN_OK ? make_dir(c->cfg.persistent, ei) : rc;
+}
+
+static cairn_err open_session(struct crn_vlc_client *c, MPI_Comm comm, struct crn_errinfo *ei)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_vlc_settings settings;
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings.list};
+
+    crn_vlc_config_settings(&c->cfg, &settings);
+    if (make_dir(c->cfg.scratch, &ignored) != CAIRN_OK)
+        crn_log(&c->log, CRN_DEBUG, "%s", ignored.msg); /* Cairn fails on it, on all ranks alike */
+    return crn_vlc_from_cairn(comm == MPI_COMM_NULL ? cairn_open(&opt, &c->session)
+                                                    : cairn_open_mpi(comm, &opt, &c->session),
+                              ei);
+}
+
+static cairn_err finalize(struct crn_vlc_client *c, struct crn_errinfo *ei);
+
+/* MPI calls this at the start of MPI_Finalize, for programs that never call VELOC_Finalize: Cairn's
+ * threads must not outlive MPI. */
+static int at_mpi_finalize(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct crn_errinfo ei = {0};
+
+    (void)comm;
+    (void)key;
+    (void)value;
+    (void)extra;
+    if (client != NULL)
+        (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, &ei), &ei);
+    return MPI_SUCCESS;
+}
+
+static void watch_mpi(void)
+{
+    if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_mpi_finalize, &finalize_key, NULL) ==
+        MPI_SUCCESS)
+        (void)MPI_Comm_set_attr(MPI_COMM_SELF, finalize_key, client);
+}
+
+static void unwatch_mpi(void)
+{
+    int is_finalized = 0;
+
+    (void)MPI_Finalized(&is_finalized);
+    if (finalize_key == MPI_KEYVAL_INVALID || is_finalized)
+        return;
+    (void)MPI_Comm_delete_attr(MPI_COMM_SELF, finalize_key);
+    (void)MPI_Comm_free_keyval(&finalize_key);
+}
+
+/* Collective: rank 0 reads the configuration for all. */
+static cairn_err init_mpi(MPI_Comm comm, const char *file, struct crn_errinfo *ei)
+{
+    struct crn_vlc_client *c;
+    int has_begun = 0;
+    int rank = 0;
+    int status;
+    cairn_err rc;
+
+    if (MPI_Initialized(&has_begun) != MPI_SUCCESS || !has_begun)
+        return crn_fail(ei, CAIRN_ESTATE, 0, "call MPI_Init first");
+    if (comm == MPI_COMM_NULL || MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "the communicator is not valid");
+    c = new_client(-1, rank, ei);
+    rc = c == NULL ? ei->code : rank == 0 ? load(c, file, ei) : CAIRN_OK;
+    status = rc;
+    if (MPI_Allreduce(MPI_IN_PLACE, &status, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
+        status = CAIRN_EMPI;
+    if (status == CAIRN_OK &&
+        MPI_Bcast(&c->cfg, (int)sizeof(c->cfg), MPI_BYTE, 0, comm) != MPI_SUCCESS)
+        status = CAIRN_EMPI;
+    if (status != CAIRN_OK) {
+        free(c);
+        return rc != CAIRN_OK ? rc
+                              : crn_fail(ei, (cairn_err)status, 0, "it failed on another rank");
+    }
+    if (rank == 0)
+        tell_config(c);
+    rc = open_session(c, comm, ei);
+    if (rc != CAIRN_OK) {
+        free(c);
+        return rc;
+    }
+    client = c;
+    watch_mpi();
+    return CAIRN_OK;
+}
+
+static cairn_err init_single(unsigned int id, const char *file, struct crn_errinfo *ei)
+{
+    struct crn_vlc_client *c = new_client(id, 0, ei);
+    cairn_err rc;
+
+    if (c == NULL)
+        return ei->code;
+    rc = load(c, file, ei);
+    if (rc == CAIRN_OK) {
+        tell_config(c);
+        rc = open_session(c, MPI_COMM_NULL, ei);
+    }
+    if (rc == CAIRN_OK)
+        client = c;
+    else
+        free(c);
+    return rc;
+}
+
+VELOC_API int VELOC_Init(MPI_Comm comm, const char *cfg_file)
+{
+    struct crn_errinfo ei = {0};
+
+    if (client != NULL)
+        return VELOC_SUCCESS; /* as VELOC: the first one holds */
+    return crn_vlc_end(NULL, __func__, init_mpi(comm, cfg_file, &ei), &ei);
+}
+
+VELOC_API int VELOC_Init_single(unsigned int id, const char *cfg_file)
+{
+    struct crn_errinfo ei = {0};
+
+    if (client != NULL)
+        return VELOC_SUCCESS;
+    return crn_vlc_end(NULL, __func__, init_single(id, cfg_file, &ei), &ei);
+}
+
+/* End. -------------------------------------------------------------------------------------------- */
+
+/* Frees the client; the result is that of the checkpoints nobody has asked about. */
+static cairn_err finalize(struct crn_vlc_client *c, struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_vlc_wait(c, ei);
+
+    client = NULL;
+    if (cairn_close(c->session) != CAIRN_OK)
+        crn_log(&c->log, CRN_DEBUG, "%s", cairn_last_error()); /* told by the wait */
+    crn_vlc_publisher_close(c->publisher);
+    crn_vlc_regions_free(&c->regions);
+    crn_vlc_phase_close(&c->phase);
+    crn_vlc_restart_close(&c->restart);
+    free(c);
+    return rc;
+}
+
+VELOC_API int VELOC_Finalize(int drain)
+{
+    struct crn_vlc_client *c = crn_vlc_get(__func__);
+    struct crn_errinfo ei = {0};
+    cairn_err rc;
+
+    if (c == NULL)
+        return VELOC_FAILURE;
+    rc = finalize(c, &ei); /* without drain too: the threads that write are in this process */
+    unwatch_mpi();         /* there is no client for it any more */
+    return crn_vlc_end(NULL, __func__, drain ? rc : CAIRN_OK, &ei);
+}
+
+/* Memory. ----------------------------------------------------------------------------------------- */
+
+static cairn_err protect(struct crn_vlc_client *c, const struct crn_vlc_region *wanted,
+                         size_t base_size, const char *group, struct crn_errinfo *ei)
+{
+    struct crn_vlc_region r = *wanted;
+
+    if (group == NULL)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "region %d has no name", r.id);
+    if (__builtin_mul_overflow(r.bytes, (uint64_t)base_size, &r.bytes) || r.bytes > INT64_MAX)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "region %d is too large", r.id);
+    if (r.ptr == NULL && r.bytes > 0)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "region %d has no memory", r.id);
+    return crn_vlc_protect(&c->regions, group, &r, ei);
+}
+
+static cairn_err unprotect(struct crn_vlc_client *c, int id, const char *group,
+                           struct crn_errinfo *ei)
+{
+    if (group == NULL || crn_vlc_unprotect(&c->regions, group, id) != 0)
+        return crn_fail(ei, CAIRN_ENOENT, 0, "region %d is not protected", id);
+    return CAIRN_OK;
+}
+
+VELOC_API int VELOC_Region_protect(int id, void *ptr, size_t count, size_t base_size,
+                                   const char *name)
+{
+    struct crn_vlc_client *c = crn_vlc_get(__func__);
+    struct crn_vlc_region r = {id, ptr, count};
+    struct crn_errinfo ei = {0};
+
+    return c == NULL ? VELOC_FAILURE
+                     : crn_vlc_end(c, __func__, protect(c, &r, base_size, name, &ei), &ei);
+}
+
+VELOC_API int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size)
+{
+    struct crn_vlc_client *c = crn_vlc_get(__func__);
+    struct crn_vlc_region r = {id, ptr, count};
+    struct crn_errinfo ei = {0};
+
+    return c == NULL ? VELOC_FAILURE
+                     : crn_vlc_end(c, __func__, protect(c, &r, base_size, "", &ei), &ei);
+}
+
+VELOC_API int VELOC_Region_unprotect(int id, const char *name)
+{
+    struct crn_vlc_client *c = crn_vlc_get(__func__);
+    struct crn_errinfo ei = {0};
+
+    return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, unprotect(c, id, name, &ei), &ei);
+}
+
+VELOC_API int VELOC_Mem_unprotect(int id)
+{
+    struct crn_vlc_client *c = crn_vlc_get(__func__);
+    struct crn_errinfo ei = {0};
+
+    return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, unprotect(c, id, "", &ei), &ei);
+}
+
+VELOC_API int VELOC_Region_clear(const char *name)
+{
+    struct crn_vlc_client *c = crn_vlc_get(__func__);
+
+    if (c == NULL || name == NULL)
+        return VELOC_FAILURE;
+    crn_vlc_clear(&c->regions, name);
+    return VELOC_SUCCESS;
+}
+
+VELOC_API int VELOC_Mem_clear(void)
+{
+    return VELOC_Region_clear("");
+}
+
+/* Files and scratch. ------------------------------------------------------------------------------ */
+
+VELOC_API int VELOC_Route_file(const char *original, char *routed)
+{
+    struct crn_vlc_client *c = crn_vlc_get(__func__);
+    struct crn_errinfo ei = {0};
+    const char *path;
+    cairn_err rc;
+
+    if (c == NULL)
+        return VELOC_FAILURE;
+    if (c->phase.is_open)
+        rc = crn_vlc_route_new(c, original != NULL ? original : "", &ei);
+    else if (c->restart.is_open)
+        rc = crn_vlc_route_old(c, &ei);
+    else
+        rc = crn_fail(&ei, CAIRN_ESTATE, 0,
+                      "call VELOC_Checkpoint_begin or VELOC_Restart_begin first");
+    if (rc == CAIRN_OK) {
+        path = c->phase.is_open ? c->phase.path : c->restart.path;
+        memcpy(routed, path, strlen(path) + 1);
+    }
+    return crn_vlc_end(c, __func__, rc, &ei);
+}
+
+VELOC_API int VELOC_Cleanup(const char *name)
+{
+    struct crn_vlc_client *c = crn_vlc_get(__func__);
+    struct crn_errinfo ei = {0};
+    char cairn_name[CAIRN_MAX_NAME];
+    cairn_err rc;
+
+    if (c == NULL)
+        return VELOC_FAILURE;
+    rc = crn_vlc_name(name, c->id, cairn_name, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_vlc_from_cairn(cairn_drop_local(c->session, cairn_name), &ei);
+    return crn_vlc_end(c, __func__, rc, &ei);
+}

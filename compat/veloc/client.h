@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What libveloc-client knows between two calls. VELOC's interface has no handle, so there is one
+ * client at most; it belongs to the thread that calls. */
+#ifndef CRN_VLC_CLIENT_H
+#define CRN_VLC_CLIENT_H
+
+#include <limits.h>
+
+#include "base/log.h"
+#include "cairn/cairn.h"
+#include "config.h"
+#include "publish.h"
+#include "regions.h"
+
+/* The library hides everything else. */
+#define VELOC_API    __attribute__((visibility("default")))
+
+#define CRN_VLC_FILE "routed.dat" /* Cairn's name of the one file that a process may add */
+
+/* A checkpoint that VELOC_Checkpoint_wait has still to ask about. */
+struct crn_vlc_pending {
+    struct crn_vlc_pending *next;
+    char name[CAIRN_MAX_NAME];
+    int version;
+    struct crn_vlc_copy *copy; /* of its file; NULL: none */
+};
+
+/* Cairn numbers checkpoints, the same way on all ranks: a phase asks for one number, not for none and
+ * not for two. */
+enum crn_vlc_capture {
+    CRN_VLC_NOT_ASKED, /* Cairn does not know of this checkpoint yet */
+    CRN_VLC_HELD,      /* it holds a copy */
+    CRN_VLC_LOST       /* it failed to make one, and all ranks will hear of it */
+};
+
+/* The phase between VELOC_Checkpoint_begin and _end. */
+struct crn_vlc_phase {
+    int is_open;
+    char *group;               /* VELOC's name of the checkpoint, for its regions */
+    char name[CAIRN_MAX_NAME]; /* Cairn's */
+    int version;
+    enum crn_vlc_capture capture;
+    int is_bad;              /* the last attempt to select memory has failed */
+    char path[PATH_MAX];     /* of the routed file; "": none */
+    char original[PATH_MAX]; /* absolute; "": no copy is wanted */
+};
+
+/* What the last successful VELOC_Restart_begin opened. */
+struct crn_vlc_restart {
+    int is_open;
+    char *group;
+    char name[CAIRN_MAX_NAME];
+    int version;
+    char path[PATH_MAX]; /* of the restored file; "": not asked for yet */
+};
+
+struct crn_vlc_client {
+    cairn_session *session;
+    struct crn_vlc_config cfg;
+    struct crn_log log;
+    int64_t id; /* of VELOC_Init_single; -1 with MPI */
+    struct crn_vlc_regions regions;
+    struct crn_vlc_phase phase;
+    struct crn_vlc_restart restart;
+    struct crn_vlc_pending *pending; /* oldest first */
+    struct crn_errinfo failure;      /* the first since the last wait */
+    struct crn_vlc_publisher *publisher;
+};
+
+/* The client, or NULL with a line in the log that names the function. */
+struct crn_vlc_client *crn_vlc_get(const char *function);
+/* Ends a call: VELOC_SUCCESS, or VELOC_FAILURE and the reason in the log. */
+int crn_vlc_end(const struct crn_vlc_client *c, const char *function, cairn_err rc,
+                const struct crn_errinfo *ei);
+/* Brings Cairn's last error into ei where one of its functions returned one. */
+CAIRN_CHECKED cairn_err crn_vlc_from_cairn(cairn_err rc, struct crn_errinfo *ei);
+
+/* checkpoint.c */
+/* Waits for all that is on its way; what has failed since the last time is returned once. */
+CAIRN_CHECKED cairn_err crn_vlc_wait(struct crn_vlc_client *c, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_vlc_route_new(struct crn_vlc_client *c, const char *original,
+                                          struct crn_errinfo *ei);
+void crn_vlc_phase_close(struct crn_vlc_phase *ph);
+
+/* restart.c */
+CAIRN_CHECKED cairn_err crn_vlc_route_old(struct crn_vlc_client *c, struct crn_errinfo *ei);
+void crn_vlc_restart_close(struct crn_vlc_restart *r);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One thread, one file after another: temporary file beside the target, fsync, rename. The name of
+ * the temporary file is the same in every run, so that what a killed run left is written over by the
+ * next one, which takes the same version again. */
+#include "publish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/queue.h"
+
+#define BLOCK ((size_t)1 << 20)
+#define ROOM  128 /* files on their way; more make the checkpoint wait */
+
+struct crn_vlc_copy {
+    int fd;
+    char *path;
+    struct crn_errinfo error; /* mu */
+    int is_done;              /* mu */
+};
+
+struct crn_vlc_publisher {
+    const struct crn_fs *fs;
+    char tag[32];
+    struct crn_queue todo;
+    struct crn_mutex mu;
+    struct crn_cond done;
+    pthread_t thread;
+};
+
+static cairn_err copy_bytes(const struct crn_fs *fs, int from, int to, const char *path,
+                            struct crn_errinfo *ei)
+{
+    unsigned char *block = malloc(BLOCK);
+    cairn_err rc = CAIRN_OK;
+    uint64_t at = 0;
+
+    if (block == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a copy to '%s'", path);
+    while (rc == CAIRN_OK) {
+        ssize_t n = fs->pread(fs, from, block, BLOCK, (off_t)at);
+
+        if (n == 0)
+            break;
+        if (n == -EINTR)
+            continue;
+        if (n < 0)
+            rc = crn_fail_errno(ei, (int)-n, "read the file for '%s'", path);
+        else
+            rc = crn_fs_write_all(fs, to, block, (size_t)n, at, path, ei);
+        at += n > 0 ? (uint64_t)n : 0;
+    }
+    free(block);
+    return rc;
+}
+
+/* dfd/base from the temporary file that is open at to. */
+static cairn_err put_in_place(const struct crn_fs *fs, int dfd, int to, const char *tmp,
+                              const char *base, const char *path, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    rc = crn_fs_check(fs->fsync(fs, to), ei, "fsync the copy to '%s'", path);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(fs->renameat(fs, dfd, tmp, dfd, base), ei, "rename to '%s'", path);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(fs->fsync(fs, dfd), ei, "fsync the directory of '%s'", path);
+    return rc;
+}
+
+static cairn_err publish(const struct crn_vlc_publisher *p, const struct crn_vlc_copy *c,
+                         struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = p->fs;
+    const char *base = strrchr(c->path, '/') + 1; /* the path is absolute */
+    char tmp[NAME_MAX + 1];
+    char dir[PATH_MAX];
+    cairn_err rc;
+    int dfd, to;
+
+    (void)snprintf(dir, sizeof(dir), "%.*s", (int)(base - c->path), c->path);
+    (void)snprintf(tmp, sizeof(tmp), ".%.200s.%s.tmp", base, p->tag);
+    dfd = fs->openat(fs, AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
+    rc = crn_fs_check(dfd, ei, "open the directory of '%s'", c->path);
+    if (rc != CAIRN_OK)
+        return rc;
+    to = fs->openat(fs, dfd, tmp, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    rc = crn_fs_check(to, ei, "create '%s%s'", dir, tmp);
+    if (rc == CAIRN_OK) {
+        rc = copy_bytes(fs, c->fd, to, c->path, ei);
+        if (rc == CAIRN_OK)
+            rc = put_in_place(fs, dfd, to, tmp, base, c->path, ei);
+        (void)fs->close(fs, to); /* synced already, or failed already */
+        if (rc != CAIRN_OK)
+            (void)fs->unlinkat(fs, dfd, tmp, 0);
+    }
+    (void)fs->close(fs, dfd);
+    return rc;
+}
+
+static void *run(void *arg)
+{
+    struct crn_vlc_publisher *p = arg;
+    struct crn_vlc_copy *c;
+
+    crn_thread_background(10);
+    while ((c = crn_queue_pop(&p->todo)) != NULL) {
+        struct crn_errinfo ei = {0};
+
+        ei.code = publish(p, c, &ei);
+        (void)p->fs->close(p->fs, c->fd);
+        crn_lock(&p->mu);
+        c->error = ei;
+        c->is_done = 1;
+        crn_cond_broadcast(&p->done);
+        crn_unlock(&p->mu);
+    }
+    return NULL;
+}
+
+cairn_err crn_vlc_publisher_open(const char *tag, struct crn_vlc_publisher **ret,
+                                 struct crn_errinfo *ei)
+{
+    struct crn_vlc_publisher *p = calloc(1, sizeof(*p));
+    cairn_err rc;
+
+    if (p == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the publisher of files");
+    p->fs = crn_fs_default();
+    (void)snprintf(p->tag, sizeof(p->tag), "%s", tag);
+    rc = crn_queue_init(&p->todo, ROOM, ei);
+    if (rc != CAIRN_OK) {
+        free(p);
+        return rc;
+    }
+    crn_mutex_init(&p->mu, CRN_RANK_LEAF);
+    crn_cond_init(&p->done);
+    rc = crn_thread_start(&p->thread, "veloc-publish", run, p, ei);
+    if (rc != CAIRN_OK) {
+        crn_cond_fini(&p->done);
+        crn_mutex_fini(&p->mu);
+        crn_queue_fini(&p->todo);
+        free(p);
+        return rc;
+    }
+    *ret = p;
+    return CAIRN_OK;
+}
+
+void crn_vlc_publisher_close(struct crn_vlc_publisher *p)
+{
+    if (p == NULL)
+        return;
+    crn_queue_close(&p->todo);
+    (void)pthread_join(p->thread, NULL);
+    crn_cond_fini(&p->done);
+    crn_mutex_fini(&p->mu);
+    crn_queue_fini(&p->todo);
+    free(p);
+}
+
+cairn_err crn_vlc_publish(struct crn_vlc_publisher *p, int fd, const char *path,
+                          struct crn_vlc_copy **ret, struct crn_errinfo *ei)
+{
+    struct crn_vlc_copy *c = calloc(1, sizeof(*c));
+    cairn_err rc;
+
+    if (c != NULL)
+        c->path = strdup(path);
+    if (c == NULL || c->path == NULL) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a copy to '%s'", path);
+        (void)p->fs->close(p->fs, fd);
+        free(c);
+        return rc;
+    }
+    c->fd = fd;
+    (void)crn_queue_push(&p->todo, c); /* closed only by the thread that calls this */
+    *ret = c;
+    return CAIRN_OK;
+}
+
+int crn_vlc_copy_is_done(struct crn_vlc_publisher *p, const struct crn_vlc_copy *c)
+{
+    int is_done;
+
+    crn_lock(&p->mu);
+    is_done = c->is_done;
+    crn_unlock(&p->mu);
+    return is_done;
+}
+
+cairn_err crn_vlc_copy_wait(struct crn_vlc_publisher *p, struct crn_vlc_copy *c,
+                            struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    crn_lock(&p->mu);
+    while (!c->is_done)
+        crn_cond_wait(&p->done, &p->mu);
+    crn_unlock(&p->mu);
+    rc = c->error.code;
+    crn_err_keep(ei, &c->error);
+    free(c->path);
+    free(c);
+    return rc;
+}
