@@ -73,8 +73,10 @@ static struct op *record(struct crn_fs_journal *j, enum kind kind, int inode)
 
 static void set_name(char dst[NAME_SIZE], const char *src)
 {
-    assert(strlen(src) < NAME_SIZE);
-    (void)strcpy(dst, src);
+    size_t n = strlen(src);
+
+    assert(n < NAME_SIZE);
+    memcpy(dst, src, n + 1);
 }
 
 static void record_entry(struct crn_fs_journal *j, enum kind kind, int inode, int dir,
@@ -451,7 +453,7 @@ static void set_entry(struct node *dir, const char *name, int inode)
         memmove(&dir->entries[i + 1], &dir->entries[i],
                 (dir->nentries - i) * sizeof(*dir->entries));
         dir->nentries++;
-        (void)strcpy(dir->entries[i].name, name);
+        set_name(dir->entries[i].name, name);
     }
     dir->entries[i].inode = inode;
 }
@@ -478,7 +480,8 @@ static void apply_op(struct node *nodes, const struct op *op)
     case WRITE:
         if (f->len < op->off + op->len)
             resize(f, op->off + op->len);
-        memcpy(f->data + op->off, op->data, op->len);
+        if (f->data != NULL) /* no write is empty */
+            memcpy(f->data + op->off, op->data, op->len);
         break;
     case TRUNCATE:
         resize(f, op->off);

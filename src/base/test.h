@@ -18,9 +18,11 @@
     do {                                                                                           \
         struct crn_errinfo *assert_ei = (ei);                                                      \
         cairn_err assert_rc = (call);                                                              \
-        if (assert_rc != CAIRN_OK)                                                                 \
+        if (assert_rc != CAIRN_OK) {                                                               \
             fail_msg("%s: %s: %s", #call, cairn_error_name(assert_rc),                             \
                      assert_ei != NULL ? assert_ei->msg : "");                                     \
+            __builtin_unreachable(); /* it leaves the test by longjmp */                           \
+        }                                                                                          \
     } while (0)
 
 /* For tests that make thousands of small trees: scratch directories in memory, where possible. */

@@ -101,13 +101,13 @@ static cairn_err names_unique(const struct crn_shard *s, const char *what, cairn
 
     if (s->nregions < 2)
         return CAIRN_OK;
-    sorted = malloc(s->nregions * sizeof(*sorted));
+    sorted = calloc(s->nregions, sizeof(const struct crn_region *));
     if (sorted == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "%s: no memory for %u regions", what,
                         (unsigned)s->nregions);
     for (i = 0; i < s->nregions; i++)
         sorted[i] = &s->regions[i];
-    qsort(sorted, s->nregions, sizeof(*sorted), by_kind_and_name);
+    qsort(sorted, s->nregions, sizeof(const struct crn_region *), by_kind_and_name);
     for (i = 1; i < s->nregions && rc == CAIRN_OK; i++)
         if (by_kind_and_name(&sorted[i - 1], &sorted[i]) == 0)
             rc = crn_fail(ei, code, 0, "%s: rank %u has region '%s' twice", what, (unsigned)s->rank,

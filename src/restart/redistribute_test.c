@@ -49,7 +49,7 @@ static void finish_block(const struct array *a, struct crn_region *r)
 {
     struct crn_errinfo info = {0}, *ei = &info;
 
-    (void)strcpy(r->name, "field");
+    (void)snprintf(r->name, sizeof(r->name), "field");
     r->type = (uint8_t)a->type;
     r->ndims = (uint8_t)a->ndims;
     r->is_global = 1;
@@ -229,7 +229,7 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_equal(crn_version_read_block(v, &want, got, ei), CAIRN_EMISMATCH);
     assert_non_null(strstr(ei->msg, "shape"));
     want.global_dims[1] = 4;
-    (void)strcpy(want.name, "other");
+    (void)snprintf(want.name, sizeof(want.name), "other");
     crn_err_clear(ei);
     assert_int_equal(crn_version_read_block(v, &want, got, ei), CAIRN_EMISMATCH);
     assert_non_null(strstr(ei->msg, "is not in a@1"));

@@ -159,7 +159,7 @@ static void every_flipped_byte_is_found(void **state)
     struct stat sb;
     off_t at;
 
-    (void)strcpy(path, path_of(e, "data-0000"));
+    (void)snprintf(path, sizeof(path), "%s", path_of(e, "data-0000"));
     assert_int_equal(stat(path, &sb), 0);
     for (at = 0; at < sb.st_size; at++) {
         struct seen seen = {0};
@@ -197,9 +197,9 @@ static void missing_swapped_and_foreign_files(void **state)
     char a[400], b[400], c[400];
     struct crn_version *v;
 
-    (void)strcpy(a, path_of(e, "data-0000"));
-    (void)strcpy(b, path_of(e, "data-0001"));
-    (void)strcpy(c, path_of(e, "aside"));
+    (void)snprintf(a, sizeof(a), "%s", path_of(e, "data-0000"));
+    (void)snprintf(b, sizeof(b), "%s", path_of(e, "data-0001"));
+    (void)snprintf(c, sizeof(c), "%s", path_of(e, "aside"));
 
     assert_int_equal(rename(a, c), 0); /* missing */
     v = reader(e);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +89,7 @@ static cairn_err compose(const char *file, uint64_t data_end, const struct crn_i
     if (rc != CAIRN_OK)
         return rc;
     memset(ret, 0, sizeof(*ret));
-    (void)strncpy(ret->name, file, sizeof(ret->name) - 1);
+    (void)snprintf(ret->name, sizeof(ret->name), "%s", file);
     ret->trailer.index_offset = data_end;
     ret->trailer.index_bytes = buf->len;
     ret->trailer.index_hash = crn_hash(buf->data, buf->len);
@@ -166,7 +167,7 @@ cairn_err crn_store_describe_data(const struct crn_store *st, const char *name, 
         crn_index_free(&x);
         return rc;
     }
-    (void)strcpy(mf.name, file);
+    (void)snprintf(mf.name, sizeof(mf.name), "%s", file);
     *ret = mf;
     *ret_index = x;
     return CAIRN_OK;

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,8 +164,8 @@ static cairn_err prove_durable(const struct crn_store *st, int dfd, const char *
 static void take_head(struct crn_manifest *m, const struct crn_index *x, const char *job)
 {
     m->id = x->id;
-    (void)strcpy(m->name, x->name);
-    (void)strncpy(m->job, job != NULL ? job : "", sizeof(m->job) - 1);
+    memcpy(m->name, x->name, sizeof(m->name));
+    (void)snprintf(m->job, sizeof(m->job), "%s", job != NULL ? job : "");
     m->version = x->version;
     m->created_ns = x->created_ns;
     m->ranks = x->ranks;

@@ -5,6 +5,7 @@
 #define CRN_STORE_TEST_VERSION_H
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "store/store.h"
@@ -30,7 +31,7 @@ static inline struct crn_region tv_region(const struct tv *t, uint32_t rank, uin
     static const char *const names[TV_REGIONS] = {"field", "state", "none", "log.txt"};
     struct crn_region r = {.type = CAIRN_BYTES, .ndims = 1};
 
-    (void)strcpy(r.name, names[region]);
+    (void)snprintf(r.name, sizeof(r.name), "%s", names[region]);
     r.kind = region == 3 ? CRN_REGION_FILE : CRN_REGION_MEMORY;
     r.dims[0] = region == 1 ? 40 + rank : region == 3 ? 25 : 0;
     if (region == 0) {
@@ -109,7 +110,6 @@ static inline cairn_err tv_fill(const struct crn_store *st, const struct tv *t, 
             uint64_t bytes = tv_content(t, x->shards[s].rank, r, data);
             uint64_t half = bytes / 2 + 1;
 
-            x->shards[s].regions[r] = tv_region(t, x->shards[s].rank, r);
             if (bytes == 0)
                 continue;
             rc = tv_extent(st, fd, file, x,
@@ -143,18 +143,24 @@ static inline cairn_err tv_write_file(const struct crn_store *st, const struct t
     int fd;
 
     file[0] = '\0';
-    (void)strcpy(x.name, t->name);
+    (void)snprintf(x.name, sizeof(x.name), "%s", t->name);
     rc = crn_store_create_data(st, t->name, t->version, file_no, file, &fd, ei);
     if (rc != CAIRN_OK) {
         file[0] = '\0';
         return rc;
     }
-    x.shards = calloc(t->ranks, sizeof(*x.shards));
-    x.extents = calloc((size_t)t->ranks * TV_REGIONS * 2, sizeof(*x.extents));
-    x.hashes = calloc((size_t)t->ranks * TV_REGIONS * 32, sizeof(*x.hashes));
+    x.shards = calloc((size_t)t->ranks + 1, sizeof(*x.shards));
+    x.extents = calloc(((size_t)t->ranks + 1) * TV_REGIONS * 2, sizeof(*x.extents));
+    x.hashes = calloc(((size_t)t->ranks + 1) * TV_REGIONS * 32, sizeof(*x.hashes));
     for (rank = file_no; rank < t->ranks; rank += t->files) {
-        x.shards[x.nshards] = (struct crn_shard){.rank = rank, .nregions = TV_REGIONS};
-        x.shards[x.nshards++].regions = calloc(TV_REGIONS, sizeof(struct crn_region));
+        struct crn_region *regions = calloc(TV_REGIONS, sizeof(*regions));
+        uint32_t r;
+
+        assert(regions != NULL);
+        for (r = 0; r < TV_REGIONS; r++)
+            regions[r] = tv_region(t, rank, r);
+        x.shards[x.nshards++] =
+            (struct crn_shard){.rank = rank, .nregions = TV_REGIONS, .regions = regions};
     }
     rc = tv_fill(st, t, fd, file, &x, &end, ei);
     if (rc == CAIRN_OK)
@@ -169,15 +175,15 @@ static inline void tv_manifest(const struct tv *t, struct crn_manifest *m)
 {
     memset(m, 0, sizeof(*m));
     m->id = tv_id(t);
-    (void)strcpy(m->name, t->name);
-    (void)strcpy(m->job, "job 7");
+    (void)snprintf(m->name, sizeof(m->name), "%s", t->name);
+    (void)snprintf(m->job, sizeof(m->job), "job 7");
     m->version = t->version;
     m->created_ns = 1000 + t->seq;
     m->committed_ns = 2000 + t->seq;
     m->ranks = t->ranks;
     m->nodes = t->files;
     m->nfiles = t->files;
-    m->files = calloc(t->files, sizeof(*m->files));
+    m->files = calloc((size_t)t->files + 1, sizeof(*m->files));
     assert(m->files != NULL);
 }
 
