@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the store promises when nothing fails; crash_test.c and power_test.c do the rest. */
+/* What the store promises when nothing fails; tests/crash does the rest. */
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
