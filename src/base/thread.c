@@ -4,8 +4,10 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -118,4 +120,27 @@ int crn_cores(void)
     if (sched_getaffinity(0, sizeof(set), &set) == 0)
         return CPU_COUNT(&set);
     return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* The fourth field of /proc/loadavg is "runnable/all": tasks that have a core or want one, the
+ * caller included. */
+int crn_idle_cores(void)
+{
+    int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+    char text[128];
+    ssize_t n;
+    int runnable;
+    int idle;
+
+    if (fd < 0)
+        return -1;
+    n = read(fd, text, sizeof(text) - 1);
+    (void)close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = '\0';
+    if (sscanf(text, "%*f %*f %*f %d/", &runnable) != 1)
+        return -1;
+    idle = (int)sysconf(_SC_NPROCESSORS_ONLN) - runnable;
+    return idle > 0 ? idle : 0;
 }

@@ -60,5 +60,7 @@ CAIRN_CHECKED cairn_err crn_thread_start(pthread_t *ret, const char *name, void 
 void crn_thread_background(int nice);
 /* Cores that this process may run on. */
 int crn_cores(void);
+/* Cores of the host that nobody runs on at this moment; -1 if the kernel does not tell. */
+int crn_idle_cores(void);
 
 #endif

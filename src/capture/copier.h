@@ -14,9 +14,10 @@ struct crn_copy {
 
 struct crn_copier; /* opaque */
 
-/* threads counts the caller. split_bytes: from this total on the helpers take part. */
-CAIRN_CHECKED cairn_err crn_copier_open(int threads, uint64_t split_bytes, struct crn_copier **ret,
-                                        struct crn_errinfo *ei);
+/* threads counts the caller. split_bytes: from this total on the helpers take part. sharers: how
+ * many copiers of the node share the cores that are idle; 0: the helpers always take part. */
+CAIRN_CHECKED cairn_err crn_copier_open(int threads, uint64_t split_bytes, int sharers,
+                                        struct crn_copier **ret, struct crn_errinfo *ei);
 void crn_copier_close(struct crn_copier *c); /* NULL is fine */
 /* Returns when all is copied. One caller at a time. */
 void crn_copier_run(struct crn_copier *c, const struct crn_copy *copies, uint32_t n);

@@ -22,7 +22,7 @@ static void copies_all_and_nothing_else(void **state)
     for (at = 0; at < ROOM; at++)
         src[at] = (unsigned char)(crn_rng_u64(&rng) | 1);
     for (threads = 1; threads <= 4; threads++) {
-        assert_ok(crn_copier_open(threads, 1 << 20, &c, ei));
+        assert_ok(crn_copier_open(threads, 1 << 20, threads % 2, &c, ei)); /* 0: always all */
         for (round = 0; round < 20; round++) {
             memset(dst, 0, ROOM);
             n = (uint32_t)crn_rng_below(&rng, MOST + 1);
@@ -46,9 +46,37 @@ static void copies_all_and_nothing_else(void **state)
     free(dst);
 }
 
+/* The call must not return while a helper still reads: the application changes its data then. */
+static void reads_nothing_after_return(void **state)
+{
+    enum { ROOM = 8 << 20 };
+    struct crn_errinfo info = {0}, *ei = &info;
+    unsigned char *src = malloc(ROOM), *dst = malloc(ROOM);
+    struct crn_copy copy = {dst, src, ROOM};
+    struct crn_copier *c;
+    size_t at;
+    int i;
+
+    (void)state;
+    assert_ok(crn_copier_open(4, 1, 0, &c, ei));
+    for (i = 1; i <= 20; i++) {
+        memset(src, i, ROOM);
+        crn_copier_run(c, &copy, 1);
+        memset(src, 0xff, ROOM);
+        for (at = 0; at < ROOM; at += 64)
+            assert_int_equal(dst[at], i);
+    }
+    crn_copier_close(c);
+    free(src);
+    free(dst);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(copies_all_and_nothing_else)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_all_and_nothing_else),
+        cmocka_unit_test(reads_nothing_after_return),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,16 +232,23 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
     return crn_agree(s, rc, "joining the node service", ei);
 }
 
+/* Ranks that are bound to cores have them for themselves; otherwise they share all. */
+static int copy_threads(const cairn_session *s)
+{
+    int threads = crn_cores();
+
+    if (threads == (int)sysconf(_SC_NPROCESSORS_ONLN))
+        threads /= (int)s->nlocal;
+    return threads < 1 ? 1 : threads > 8 ? 8 : threads;
+}
+
 static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
 {
-    int threads = (int)s->cfg.copy_threads;
+    int is_auto = s->cfg.copy_threads == 0;
     cairn_err rc;
 
-    if (threads == 0) {
-        threads = crn_cores() / (int)s->nlocal;
-        threads = threads < 1 ? 1 : threads > 8 ? 8 : threads;
-    }
-    rc = crn_copier_open(threads, s->cfg.copy_split_bytes, &s->copier, ei);
+    rc = crn_copier_open(is_auto ? copy_threads(s) : (int)s->cfg.copy_threads,
+                         s->cfg.copy_split_bytes, is_auto ? (int)s->nlocal : 0, &s->copier, ei);
     if (rc == CAIRN_OK && s->cfg.arena_bytes > 0)
         rc = crn_arena_ensure(s, 0, ei);
     if (rc == CAIRN_OK)

@@ -74,7 +74,7 @@ cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_
                      int *ret_reached)
 {
     struct crn_errinfo ei = {0};
-    struct crn_track *t;
+    struct crn_track *t = NULL;
     cairn_err rc;
 
     rc = find(s, name, version, &t, &ei);
@@ -92,7 +92,7 @@ cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_
                      int64_t timeout_ms)
 {
     struct crn_errinfo ei = {0};
-    struct crn_track *t;
+    struct crn_track *t = NULL;
     cairn_err rc;
 
     rc = find(s, name, version, &t, &ei);
@@ -130,7 +130,7 @@ cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
 {
     struct crn_errinfo ei = {0};
     struct crn_errinfo ignored = {0};
-    struct crn_track *t;
+    struct crn_track *t = NULL;
     cairn_err rc;
 
     rc = find(s, name, version, &t, &ei);
