@@ -68,12 +68,13 @@ static void go(struct crn_agent *a, struct crn_agent_request *r, int64_t now_ns,
 /* What a transfer alone on the file system took tells how long the next one will. */
 static void learn_rate(struct crn_agent *a, const struct crn_agent_request *r, int64_t now_ns)
 {
+    uint64_t done = r->ask.is_quiet ? r->ask.bytes : r->done;
     int64_t took = now_ns - r->begun_ns;
     double rate;
 
-    if (r->state != CRN_BP_HOLDING || r->done == 0 || took <= 0)
+    if (r->state != CRN_BP_HOLDING || done == 0 || took <= 0)
         return;
-    rate = (double)r->done / ((double)took * 1e-9);
+    rate = (double)done / ((double)took * 1e-9);
     a->rate = a->rate > 0 ? 0.5 * (a->rate + rate) : rate;
 }
 
@@ -260,7 +261,7 @@ static void fill_ask(const struct crn_agent_request *r, int64_t now_ns, struct c
     ask->age_ns = age(r->asked_ns, now_ns);
     ask->held_ns = r->state == CRN_BP_WAITING ? 0 : age(r->begun_ns, now_ns);
     ask->bytes = r->ask.bytes;
-    ask->done = r->done;
+    ask->done = r->ask.is_quiet ? CRN_BP_UNKNOWN : r->done;
     ask->duration_ns = (uint64_t)r->ask.duration_ns;
     ask->at_risk_ns = (uint64_t)r->ask.at_risk_ns + ask->age_ns;
     ask->recovery_ns = (uint64_t)r->ask.recovery_ns;

@@ -25,6 +25,7 @@ struct crn_turn_ask {
     int64_t at_risk_ns;  /* age of the last safe checkpoint */
     int64_t recovery_ns; /* to read a checkpoint back */
     int64_t period_ns;   /* between checkpoints */
+    int is_quiet;        /* will not tell its progress: must not be taken for a stall */
 };
 
 struct crn_turn {

@@ -25,7 +25,7 @@
 #define CRN_BP_TEXT      256
 #define CRN_BP_NONCE     32
 #define CRN_BP_PROOF     2048
-#define CRN_BP_UNKNOWN   UINT64_MAX /* time not known */
+#define CRN_BP_UNKNOWN   UINT64_MAX /* a time, or a progress */
 
 enum crn_bp_type {
     CRN_BP_HELLO = 1,     /* job -> broker: version, method, nonce */
@@ -84,7 +84,7 @@ struct crn_bp_ask {
     uint64_t epoch;          /* HOLDING: of the broker that gave the token */
     uint64_t age_ns;         /* since it was asked for */
     uint64_t held_ns;        /* HOLDING, ALONE, LOST: since the transfer began */
-    uint64_t bytes, done;    /* to move, moved so far */
+    uint64_t bytes, done;    /* to move, moved so far; CRN_BP_UNKNOWN: not told, never a stall */
     uint64_t duration_ns;    /* with the whole bandwidth, if the job knows; 0: from bytes */
     uint64_t at_risk_ns;     /* since the last checkpoint that is safe, or the start of the work */
     uint64_t recovery_ns;    /* a restart read with the whole bandwidth; 0: as duration */

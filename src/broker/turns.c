@@ -243,7 +243,7 @@ static void update_held(struct crn_turns *t, uint32_t rid, const struct crn_bp_a
         take(t, rid, now_ns, CRN_BP_WHY_LEASE);
         return;
     }
-    if (ask->done > r->done) {
+    if (ask->done > r->done && ask->done != CRN_BP_UNKNOWN) {
         r->done = ask->done;
         r->moved_ns = now_ns;
     }
@@ -359,7 +359,8 @@ static void check_holders(struct crn_turns *t, struct token *k, int64_t now_ns)
         struct request *r = request_of(t, rid);
 
         next = r->next;
-        if (t->cfg.stall_ns > 0 && r->bytes > 0 && now_ns - r->moved_ns > t->cfg.stall_ns)
+        if (t->cfg.stall_ns > 0 && r->bytes > 0 && r->done != CRN_BP_UNKNOWN &&
+            now_ns - r->moved_ns > t->cfg.stall_ns)
             take(t, rid, now_ns, CRN_BP_WHY_STALL);
         else if (t->cfg.hold_ns > 0 && now_ns - r->held_ns > t->cfg.hold_ns)
             take(t, rid, now_ns, CRN_BP_WHY_LIMIT);

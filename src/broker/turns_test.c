@@ -282,6 +282,24 @@ static void a_holder_must_move(void **state)
     close_world(&w);
 }
 
+static void a_quiet_holder_is_no_stall(void **state)
+{
+    struct crn_bp_ask ask = waiting(1, 1000);
+    struct world w;
+    int i;
+
+    (void)state;
+    open_world(&w, &one, 1);
+    ask.done = CRN_BP_UNKNOWN;
+    say(&w, 0, &ask, 1);
+    for (i = 0; i < 50; i++) {
+        pass(&w, 10 * S);
+        keep(&w, 0, 1, CRN_BP_UNKNOWN);
+        assert_verdict(&w, 0, CRN_BP_GO);
+    }
+    close_world(&w);
+}
+
 static void nobody_holds_for_ever(void **state)
 {
     struct world w;
@@ -607,6 +625,7 @@ int main(void)
         cmocka_unit_test(the_cut_off_have_a_grace),
         cmocka_unit_test(who_waits_keeps_its_place_for_a_while),
         cmocka_unit_test(a_holder_must_move),
+        cmocka_unit_test(a_quiet_holder_is_no_stall),
         cmocka_unit_test(nobody_holds_for_ever),
         cmocka_unit_test(a_new_broker_learns_who_holds),
         cmocka_unit_test(settling_gives_nothing),

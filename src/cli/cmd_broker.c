@@ -81,7 +81,7 @@ static void add_request(struct cli_table *t, const struct crn_bp_request_row *ro
         time_cell(t, row->age_ns);
         time_cell(t, row->start_ns);
     } else {
-        if (row->bytes > 0)
+        if (row->bytes > 0 && row->done != CRN_BP_UNKNOWN)
             crn_table_add(t, "holds, %.0f %%", 100.0 * (double)row->done / (double)row->bytes);
         else
             crn_table_add(t, "holds");
@@ -157,7 +157,10 @@ static void json_request(struct crn_json *j, const struct crn_bp_request_row *ro
     crn_json_f64(j, "waited_s", (double)(row->age_ns - row->held_ns) * 1e-9);
     crn_json_f64(j, "held_s", (double)row->held_ns * 1e-9);
     crn_json_u64(j, "bytes", row->bytes);
-    crn_json_u64(j, "done", row->done);
+    if (row->done == CRN_BP_UNKNOWN)
+        crn_json_str(j, "done", NULL);
+    else
+        crn_json_u64(j, "done", row->done);
     crn_json_f64(j, "duration_s", (double)row->duration_ns * 1e-9);
     crn_json_end_object(j);
 }

@@ -3,6 +3,7 @@
  * ends when every rank of the node has left and no checkpoint is in progress; only then does its
  * directory go. What is left behind otherwise is for a drain. */
 #include "service/job.h"
+#include "service/turn.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -105,6 +106,7 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     job->log.level = (enum crn_log_level)job->cfg.log_level;
     (void)snprintf(job->log.tag, sizeof(job->log.tag), "%s %.8s node %u",
                    job->cfg.job[0] != '\0' ? "job" : "run", hex, job->node);
+    crn_turn_open(job);
     *ret = job;
     return CAIRN_OK;
 }
@@ -154,6 +156,7 @@ void crn_job_close(struct crn_job *job)
     uint32_t i;
 
     stop_workers(job);
+    crn_turn_close(job);
     crn_engine_close(job->engine);
     while (job->locks != NULL) {
         struct crn_held_lock *lock = job->locks;

@@ -57,8 +57,10 @@ struct crn_item {
     uint32_t count[4];               /* nodes that reached at least this progress */
     struct crn_manifest_file *files; /* per node */
     uint64_t bytes;
-    int is_started; /* GO was sent, or the lock is being taken */
-    int is_decided; /* END was sent */
+    int is_started;  /* GO was sent, or the lock or a turn is being waited for */
+    int wants_turn;  /* GO is sent when the broker lets it */
+    uint32_t ticket; /* at the broker; 0: none */
+    int is_decided;  /* END was sent */
 };
 
 enum crn_work_kind {
@@ -127,6 +129,8 @@ struct crn_job {
     int stopping;                /* mu */
     struct crn_engine *engine;   /* flusher */
     struct crn_held_lock *locks; /* keeper */
+    struct crn_broker *broker;   /* first node; NULL: no turns are taken */
+    int64_t safe_ns;             /* when the last checkpoint was committed, or the job began */
 };
 
 /* A message to this service itself, delivered in the next round. */
@@ -172,6 +176,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *client, const struct c
 void crn_job_result(struct crn_work *w);
 void crn_job_rank_left(struct crn_job *job, struct crn_client *client, int is_dead);
 void crn_job_tick(struct crn_job *job, int64_t now_ns);
+void crn_job_turns(struct crn_job *job); /* the broker may have let a flush go */
 void crn_item_free(struct crn_job *job, struct crn_item *item);
 
 /* work.c: flusher and keeper. */

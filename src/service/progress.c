@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "service/job.h"
+#include "service/turn.h"
 
 #define ROOT 0
 
@@ -231,6 +232,8 @@ static void decide(struct crn_job *job, struct crn_item *item, const struct crn_
     if (item->is_decided)
         return;
     item->is_decided = 1;
+    item->wants_turn = 0;
+    crn_turn_end(job, item);
     job->decided[job->ndecided++ % 64] = item->seq + 1;
     tell_nodes(job, item, CRN_MSG_END,
                error->code == CAIRN_OK ? CAIRN_PERSISTENT : CAIRN_LEVEL_NONE, error, committed_ns);
@@ -285,6 +288,37 @@ static void on_node_progress(struct crn_job *job, struct crn_item *item, struct 
     }
     if (item->count[CRN_NODE_DATA] == job->nodes)
         crn_work_post(job, item, CRN_WORK_COMMIT);
+}
+
+/* The name is locked: the nodes flush when the broker lets them. */
+static void take_turn(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_errinfo e = {0};
+
+    if (item->is_decided)
+        return;
+    item->wants_turn = 1;
+    switch (crn_turn_check(job, item, &e)) {
+    case CRN_TURN_NOT_YET:
+        return;
+    case CRN_TURN_STOP:
+        decide(job, item, &e, 0);
+        return;
+    case CRN_TURN_GO:
+        item->wants_turn = 0;
+        tell_nodes(job, item, CRN_MSG_GO, CAIRN_CAPTURED, NULL, 0);
+        return;
+    }
+}
+
+void crn_job_turns(struct crn_job *job)
+{
+    struct crn_item *item;
+
+    crn_turn_tick(job);
+    for (item = job->items; item != NULL; item = item->next)
+        if (item->wants_turn)
+            take_turn(job, item);
 }
 
 /* A rank died somewhere: nothing that lacks its node can complete. */
@@ -544,11 +578,13 @@ void crn_job_result(struct crn_work *w)
         item->working--;
         if (w->error.code != CAIRN_OK)
             decide(job, item, &w->error, 0);
-        else if (!item->is_decided)
-            tell_nodes(job, item, CRN_MSG_GO, CAIRN_CAPTURED, NULL, 0);
+        else
+            take_turn(job, item);
         break;
     case CRN_WORK_COMMIT:
         item->working--;
+        if (w->error.code == CAIRN_OK)
+            job->safe_ns = crn_clock_real()->mono_ns(crn_clock_real());
         decide(job, item, &w->error, w->committed_ns);
         break;
     case CRN_WORK_RETIRE:

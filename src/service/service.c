@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "service/job.h"
+#include "service/turn.h"
 
 #define MILLI      1000000LL
 #define FASTEST_NS (MILLI / 5)
@@ -329,38 +330,67 @@ static int64_t interval(const struct crn_service *svc, int64_t now)
     return quiet < FASTEST_NS ? FASTEST_NS : quiet > SLOWEST_NS ? SLOWEST_NS : quiet;
 }
 
-/* Waits for sockets and results; reads what there is. 1 if there was something. */
-static int wait_and_read(struct crn_service *svc)
+/* What the loop waits for: results, new ranks, ranks, brokers, in this order. */
+static struct pollfd *poll_set(struct crn_service *svc, nfds_t *ret_n)
 {
     struct crn_client *c;
-    struct timespec ts;
+    struct crn_job *job;
     struct pollfd *pfd;
-    int64_t sleep_ns = interval(svc, now_ns());
     nfds_t n = 2;
-    nfds_t i;
-    int ready;
 
     for (c = svc->clients; c != NULL; c = c->next)
         n++;
+    for (job = svc->jobs; job != NULL; job = job->next)
+        n++;
     pfd = calloc(n, sizeof(*pfd));
+    if (pfd == NULL)
+        return NULL;
+    *ret_n = n;
+    pfd[0] = (struct pollfd){.fd = svc->wake_fd, .events = POLLIN};
+    pfd[1] = (struct pollfd){.fd = svc->listen_fd, .events = POLLIN};
+    for (n = 2, c = svc->clients; c != NULL; c = c->next, n++)
+        pfd[n] = (struct pollfd){.fd = c->fd, .events = POLLIN};
+    for (job = svc->jobs; job != NULL; job = job->next, n++)
+        pfd[n] = (struct pollfd){.fd = crn_turn_fd(job), .events = POLLIN}; /* -1 is skipped */
+    return pfd;
+}
+
+/* In the order of poll_set; accepting comes last, for it changes the lists. */
+static void read_ready(struct crn_service *svc, const struct pollfd *pfd)
+{
+    struct crn_client *c;
+    struct crn_job *job;
+    nfds_t n = 2;
+
+    for (c = svc->clients; c != NULL; c = c->next)
+        n++;
+    for (job = svc->jobs; job != NULL; job = job->next, n++)
+        if (pfd[n].revents != 0)
+            crn_job_turns(job);
+    for (n = 2, c = svc->clients; c != NULL; c = c->next, n++)
+        if (pfd[n].revents != 0)
+            read_rank(svc, c);
+    if (pfd[1].revents != 0)
+        accept_rank(svc);
+}
+
+/* Waits for sockets and results; reads what there is. 1 if there was something. */
+static int wait_and_read(struct crn_service *svc)
+{
+    int64_t sleep_ns = interval(svc, now_ns());
+    struct timespec ts = {.tv_sec = sleep_ns / 1000000000, .tv_nsec = sleep_ns % 1000000000};
+    struct pollfd *pfd;
+    nfds_t n = 0;
+    int ready;
+
+    pfd = poll_set(svc, &n);
     if (pfd == NULL) {
         take_results(svc);
         return 0;
     }
-    pfd[0] = (struct pollfd){.fd = svc->wake_fd, .events = POLLIN};
-    pfd[1] = (struct pollfd){.fd = svc->listen_fd, .events = POLLIN};
-    for (i = 2, c = svc->clients; c != NULL; c = c->next, i++)
-        pfd[i] = (struct pollfd){.fd = c->fd, .events = POLLIN};
-    ts.tv_sec = sleep_ns / 1000000000;
-    ts.tv_nsec = sleep_ns % 1000000000;
     ready = ppoll(pfd, n, &ts, NULL);
-    if (ready > 0) {
-        for (i = 2, c = svc->clients; c != NULL; c = c->next, i++)
-            if (pfd[i].revents != 0)
-                read_rank(svc, c);
-        if (pfd[1].revents != 0)
-            accept_rank(svc);
-    }
+    if (ready > 0)
+        read_ready(svc, pfd);
     take_results(svc);
     free(pfd);
     return ready > 0;

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decides what the broker is told of a flush: how many nodes wait, how much there is to write, and
+ * since when work is at risk. */
+#include "service/turn.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "broker/client.h"
+
+static int64_t now_ns(void)
+{
+    const struct crn_clock *clock = crn_clock_real();
+
+    return clock->mono_ns(clock);
+}
+
+void crn_turn_open(struct crn_job *job)
+{
+    struct crn_broker_options opt = {.nodes = job->nodes,
+                                     .give_up_ns = (int64_t)job->cfg.broker_give_up_ns,
+                                     .max_wait_ns = (int64_t)job->cfg.broker_max_wait_ns,
+                                     .log = &job->log};
+    struct crn_errinfo ei = {0};
+    char hex[CRN_RUN_HEX];
+
+    job->safe_ns = now_ns();
+    if (job->node != 0 || job->cfg.broker[0] == '\0')
+        return;
+    crn_run_hex(job->run, hex);
+    (void)snprintf(opt.job, sizeof(opt.job), "%.63s", job->cfg.job[0] != '\0' ? job->cfg.job : hex);
+    memcpy(opt.link.address, job->cfg.broker, sizeof(opt.link.address));
+    memcpy(opt.link.method, job->cfg.broker_auth, sizeof(opt.link.method));
+    memcpy(opt.link.auth.key_file, job->cfg.broker_key, sizeof(opt.link.auth.key_file));
+    memcpy(opt.link.auth.munge_socket, job->cfg.broker_munge, sizeof(opt.link.auth.munge_socket));
+    if (crn_broker_open(&opt, &job->broker, &ei) != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "flushing without turns, continuing: %s", ei.msg);
+}
+
+void crn_turn_close(struct crn_job *job)
+{
+    crn_broker_close(job->broker);
+    job->broker = NULL;
+}
+
+/* 0, or -1: too many requests are open; the next look asks again. */
+static int ask(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_turn_ask what = {.kind = CRN_IO_CHECKPOINT,
+                                .bytes = item->bytes,
+                                .at_risk_ns = now_ns() - job->safe_ns,
+                                .period_ns =
+                                    (int64_t)crn_config_name(&job->cfg, item->name)->period_ns,
+                                .is_quiet = 1};
+
+    memcpy(what.token, job->cfg.broker_token, sizeof(what.token));
+    return crn_broker_ask(job->broker, &what, &item->ticket, NULL) == CAIRN_OK ? 0 : -1;
+}
+
+enum crn_turn_verdict crn_turn_check(struct crn_job *job, struct crn_item *item,
+                                     struct crn_errinfo *error)
+{
+    struct crn_turn turn;
+
+    if (job->broker == NULL)
+        return CRN_TURN_GO;
+    if (item->ticket == 0 && ask(job, item) != 0)
+        return CRN_TURN_NOT_YET;
+    turn = crn_broker_look(job->broker, item->ticket);
+    if (turn.state == CRN_TURN_WAITING)
+        return CRN_TURN_NOT_YET;
+    if (turn.state == CRN_TURN_CANCELED) {
+        (void)!crn_fail(error, CAIRN_ECANCELED, 0, "its flush was canceled at the broker, %s",
+                        turn.why);
+        return CRN_TURN_STOP;
+    }
+    crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 ": its turn after %.1f s%s%s", item->name,
+            item->version, (double)turn.waited_ns * 1e-9,
+            turn.state == CRN_TURN_FREE ? ", without the token: " : "",
+            turn.state == CRN_TURN_FREE ? turn.why : "");
+    return CRN_TURN_GO;
+}
+
+void crn_turn_end(struct crn_job *job, struct crn_item *item)
+{
+    if (job->broker != NULL && item->ticket != 0)
+        crn_broker_return(job->broker, item->ticket);
+    item->ticket = 0;
+}
+
+int crn_turn_fd(const struct crn_job *job)
+{
+    return job->broker != NULL ? crn_broker_fd(job->broker) : -1;
+}
+
+void crn_turn_tick(struct crn_job *job)
+{
+    if (job->broker != NULL)
+        crn_broker_tick(job->broker);
+}
