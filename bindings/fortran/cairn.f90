@@ -22,7 +22,7 @@ module cairn
         CAIRN_ECANCELED = -22, CAIRN_ESERVICE = -23, CAIRN_EPEER = -24, CAIRN_ENOENT = -40, &
         CAIRN_EDAMAGED = -41, CAIRN_EFORMAT = -42, CAIRN_EREJECTED = -43, CAIRN_ENOMEM = -60, &
         CAIRN_EIO = -61, CAIRN_ENOSPC = -62, CAIRN_EPERM = -63, CAIRN_ELIMIT = -64, &
-        CAIRN_EMPI = -65, CAIRN_EBUG = -90
+        CAIRN_EMPI = -65, CAIRN_EDEVICE = -66, CAIRN_EBUG = -90
     integer, parameter, public :: CAIRN_MAX_DIMS = 8, CAIRN_MAX_NAME = 128, CAIRN_OWN_RANK = -1
     integer(c_int64_t), parameter, public :: &
         CAIRN_NEWEST = huge(0_c_int64_t), CAIRN_WAIT_CONFIG = -1

@@ -28,6 +28,7 @@
     X(CAIRN_EPERM, -63, "no permission")                                                           \
     X(CAIRN_ELIMIT, -64, "a system limit is reached")                                              \
     X(CAIRN_EMPI, -65, "MPI error")                                                                \
+    X(CAIRN_EDEVICE, -66, "a GPU failed")                                                          \
     X(CAIRN_EBUG, -90, "internal error in Cairn")
 
 #define CAIRN_ERROR_ENUM(sym, num, text) sym = (num),

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/thread.h"
+#include "base/touch.h"
 
 #define ARENA_MAGIC 0x31414e4541524e43U /* "CNRAENA1" */
 #define PAGE        4096U
@@ -49,49 +49,6 @@ struct crn_arena {
 static size_t header_bytes(void)
 {
     return (sizeof(struct header) + PAGE - 1) / PAGE * PAGE;
-}
-
-/* Touching: each thread writes one byte a page of its part. ------------------------------------ */
-
-struct touch_part {
-    unsigned char *start;
-    size_t bytes;
-    pthread_t thread;
-};
-
-static void *touch(void *arg)
-{
-    struct touch_part *p = arg;
-    size_t i;
-
-    for (i = 0; i < p->bytes; i += PAGE)
-        ((volatile unsigned char *)p->start)[i] = 0;
-    return NULL;
-}
-
-static void touch_all(unsigned char *start, size_t bytes, int threads)
-{
-    struct touch_part part[16];
-    struct crn_errinfo ei = {0};
-    size_t step;
-    int n = threads < 1 ? 1 : threads > 16 ? 16 : threads;
-    int started = 0;
-    int i;
-
-    step = (bytes / (size_t)n + PAGE) / PAGE * PAGE;
-    for (i = 0; i < n && (size_t)i * step < bytes; i++) {
-        part[i].start = start + (size_t)i * step;
-        part[i].bytes = bytes - (size_t)i * step < step ? bytes - (size_t)i * step : step;
-        if (i > 0 &&
-            crn_thread_start(&part[i].thread, "cairn-touch", touch, &part[i], &ei) == CAIRN_OK)
-            started |= 1 << i;
-        else if (i > 0)
-            (void)touch(&part[i]);
-    }
-    (void)touch(&part[0]);
-    for (i = 1; i < n; i++)
-        if (started & (1 << i))
-            (void)pthread_join(part[i].thread, NULL);
 }
 
 /* Life. ------------------------------------------------------------------------------------------ */
@@ -143,7 +100,7 @@ cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uin
         (void)unlinkat(dfd, file, 0);
         return rc;
     }
-    touch_all((unsigned char *)a->head, total, threads);
+    crn_touch(a->head, total, threads);
     a->head->header_bytes = header_bytes();
     a->head->data_bytes = bytes;
     memcpy(a->head->run, run, 16);

@@ -597,20 +597,17 @@ static void test_lost_tier(void **state)
 
 static void test_damaged_source(void **state)
 {
+    struct crn_transfer t;
     struct world w;
-    int tier;
+    int tier = -1;
 
     (void)state;
     open_world(&w, 1, CRN_EVICT_SCORE, 0);
     w.may_lose = 1;
     fill(&w, 3); /* 1 and 2 on all tiers */
     assert_int_equal(crn_chain_state(w.c, 2, 0), CRN_LIFE_FLUSHED);
-    {
-        struct crn_transfer t;
-
-        assert_ok(crn_chain_read(w.c, 2, w.now, &t, ei));
-        crn_chain_done(w.c, &t, CAIRN_EDAMAGED, w.now);
-    }
+    assert_ok(crn_chain_read(w.c, 2, w.now, &t, ei));
+    crn_chain_done(w.c, &t, CAIRN_EDAMAGED, w.now);
     check_chain(w.c);
     assert_int_equal(crn_chain_state(w.c, 2, 0), CRN_LIFE_INIT);
     assert_int_equal(read_now(&w, 2, &tier), CAIRN_OK); /* the next tier has it */

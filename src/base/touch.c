@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernel clears pages in the thread that touches them first, so several threads are several
+ * times as fast. A thread that cannot be started costs speed only. */
+#include "base/touch.h"
+
+#include "base/thread.h"
+
+#define PAGE    4096U
+#define THREADS 16
+
+struct part {
+    unsigned char *start;
+    size_t bytes;
+    pthread_t thread;
+    int is_started;
+};
+
+static void *touch(void *arg)
+{
+    struct part *p = arg;
+    size_t i;
+
+    for (i = 0; i < p->bytes; i += PAGE)
+        ((volatile unsigned char *)p->start)[i] = 0;
+    return NULL;
+}
+
+void crn_touch(void *start, size_t bytes, int threads)
+{
+    struct part part[THREADS] = {0};
+    struct crn_errinfo ei = {0};
+    int n = threads < 1 ? 1 : threads > THREADS ? THREADS : threads;
+    size_t step = (bytes / (size_t)n + PAGE) / PAGE * PAGE;
+    int i;
+
+    for (i = 0; i < n && (size_t)i * step < bytes; i++) {
+        size_t left = bytes - (size_t)i * step;
+
+        part[i].start = (unsigned char *)start + (size_t)i * step;
+        part[i].bytes = left < step ? left : step;
+        if (i > 0)
+            part[i].is_started =
+                crn_thread_start(&part[i].thread, "cairn-touch", touch, &part[i], &ei) == CAIRN_OK;
+        if (i > 0 && !part[i].is_started)
+            (void)touch(&part[i]);
+    }
+    (void)touch(&part[0]);
+    for (i = 1; i < n; i++)
+        if (part[i].is_started)
+            (void)pthread_join(part[i].thread, NULL);
+}

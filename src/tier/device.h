@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GPUs behind one table: CUDA and HIP through the driver libraries, loaded at run time, and a
+ * simulated device for tests. The same build runs on machines with and without a GPU.
+ *
+ * A lane is a stream of Cairn's own on a device, which never waits for the application's streams
+ * unless told to. Different lanes are used by different threads at the same time; one lane by one
+ * thread at a time. Lanes overlap: copies down, up and inside the device have engines of their own.
+ *
+ * Errors: CAIRN_ENOTSUP no driver or no device; CAIRN_ENOMEM out of device memory; CAIRN_EDEVICE the
+ * device is lost or in a state that no later call mends; CAIRN_EIO anything else. */
+#ifndef CRN_TIER_DEVICE_H
+#define CRN_TIER_DEVICE_H
+
+#include <stdint.h>
+#include "base/err.h"
+
+enum crn_lane {
+    CRN_LANE_WRITE = 0, /* captures; the application waits */
+    CRN_LANE_READ,      /* restores; the application waits */
+    CRN_LANE_DOWN,      /* flushes, in the background */
+    CRN_LANE_UP,        /* prefetches, in the background */
+    CRN_LANES,
+};
+
+struct crn_driver;
+
+/* The back ends embed these two at the start of their own. */
+struct crn_device {
+    struct crn_driver *driver;
+    int ordinal;
+};
+
+struct crn_driver {
+    const struct crn_driver_ops *ops;
+    int ndevices;
+};
+
+struct crn_driver_ops {
+    const char *name;
+    void (*close)(struct crn_driver *d); /* after all its devices */
+    /* The device that owns the memory at ptr; -1: host memory, pinned or not. Any thread. */
+    int (*owner)(struct crn_driver *d, const void *ptr);
+
+    /* Opening takes a reference to the context that the application's runtime uses too, and makes
+     * the lanes. Before closing, every lane has been waited for. */
+    cairn_err (*device_open)(struct crn_driver *d, int ordinal, struct crn_device **ret,
+                             struct crn_errinfo *ei);
+    void (*device_close)(struct crn_device *dev);
+    cairn_err (*memory)(struct crn_device *dev, uint64_t *ret_free, uint64_t *ret_total,
+                        struct crn_errinfo *ei);
+    cairn_err (*alloc)(struct crn_device *dev, uint64_t bytes, void **ret, struct crn_errinfo *ei);
+    void (*free)(struct crn_device *dev, void *ptr);
+    /* Makes host memory fit for copies at full speed. Slow: gigabytes take tenths of a second. */
+    cairn_err (*pin)(struct crn_device *dev, void *host, uint64_t bytes, struct crn_errinfo *ei);
+    void (*unpin)(struct crn_device *dev, void *host);
+
+    /* What the lane does from now on comes after all that the application has given to its stream
+     * so far. NULL is the legacy default stream. Does not block. */
+    cairn_err (*after)(struct crn_device *dev, enum crn_lane lane, void *stream,
+                       struct crn_errinfo *ei);
+    /* Gives the lane a copy between any two of host and device memory. Does not block, except for
+     * host memory that is not pinned. */
+    cairn_err (*copy)(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,
+                      uint64_t bytes, struct crn_errinfo *ei);
+    /* Waits for all that the lane was given; its first error. */
+    cairn_err (*wait)(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei);
+};
+
+/* is_loaded: only if the library is in the process already, as it is when the application uses the
+ * GPU; costs nothing otherwise. CAIRN_ENOTSUP says what is missing. */
+CAIRN_CHECKED cairn_err crn_driver_cuda(int is_loaded, struct crn_driver **ret,
+                                        struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_driver_hip(int is_loaded, struct crn_driver **ret,
+                                       struct crn_errinfo *ei);
+/* The first of these that has a device. */
+CAIRN_CHECKED cairn_err crn_driver_any(int is_loaded, struct crn_driver **ret,
+                                       struct crn_errinfo *ei);
+
+#endif

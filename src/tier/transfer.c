@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Moving the bytes of one checkpoint between two tiers, or between a tier and the application. Memory
+ * to memory is one copy; with files it goes block by block, through a bounce buffer where a device is
+ * at the other end or the application's pieces have to be put together. */
+#include <string.h>
+
+#include "tier/tier.h"
+
+#define DEVICES 16
+
+static int is_memory(const struct crn_tier *t)
+{
+    return t->ops->address != NULL;
+}
+
+static cairn_err device_copy(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,
+                             uint64_t bytes, struct crn_errinfo *ei)
+{
+    cairn_err rc = dev->driver->ops->copy(dev, lane, dst, src, bytes, ei);
+
+    return rc == CAIRN_OK ? dev->driver->ops->wait(dev, lane, ei) : rc;
+}
+
+/* Tier to tier. --------------------------------------------------------------------------------------- */
+
+/* Bytes of a tier as host memory: where they lie, or read into buf. */
+static cairn_err read_block(struct crn_tier *from, const struct crn_spot *spot, uint64_t at,
+                            uint64_t n, enum crn_lane lane, void *buf, const void **ret,
+                            struct crn_errinfo *ei)
+{
+    *ret = buf;
+    if (!is_memory(from))
+        return from->ops->get(from, spot, at, buf, n, ei);
+    if (from->device != NULL)
+        return device_copy(from->device, lane, buf, from->ops->address(from, spot->offset + at), n,
+                           ei);
+    *ret = from->ops->address(from, spot->offset + at);
+    return CAIRN_OK;
+}
+
+static cairn_err write_block(struct crn_tier *to, const struct crn_spot *spot, uint64_t at,
+                             uint64_t n, enum crn_lane lane, const void *buf,
+                             struct crn_errinfo *ei)
+{
+    void *dst;
+
+    if (!is_memory(to))
+        return to->ops->put(to, spot, at, buf, n, ei);
+    dst = to->ops->address(to, spot->offset + at);
+    if (to->device != NULL)
+        return device_copy(to->device, lane, dst, buf, n, ei);
+    if (dst != buf)
+        memcpy(dst, buf, n);
+    return CAIRN_OK;
+}
+
+cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
+                               const struct crn_transfer *t, enum crn_lane lane, void *bounce,
+                               struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint64_t at;
+
+    if (is_memory(from) && is_memory(to)) {
+        struct crn_device *dev = from->device != NULL ? from->device : to->device;
+        const void *src = from->ops->address(from, t->src.offset);
+        void *dst = to->ops->address(to, t->dst.offset);
+
+        if (dev != NULL)
+            return device_copy(dev, lane, dst, src, t->bytes, ei);
+        memcpy(dst, src, t->bytes);
+        return CAIRN_OK;
+    }
+    for (at = 0; rc == CAIRN_OK && at < t->bytes; at += CRN_TIER_BLOCK) {
+        uint64_t n = t->bytes - at < CRN_TIER_BLOCK ? t->bytes - at : CRN_TIER_BLOCK;
+        int is_direct = is_memory(to) && to->device == NULL;
+        void *buf = is_direct ? to->ops->address(to, t->dst.offset + at) : bounce;
+        const void *host;
+
+        rc = read_block(from, &t->src, at, n, lane, buf, &host, ei);
+        if (rc == CAIRN_OK)
+            rc = write_block(to, &t->dst, at, n, lane, host, ei);
+    }
+    return rc;
+}
+
+/* The application's pieces. ---------------------------------------------------------------------------- */
+
+enum direction { IN, OUT };
+
+/* The devices that take part, each to be ordered and waited for once. */
+struct devices {
+    struct crn_device *dev[DEVICES];
+    int n;
+};
+
+static cairn_err devices_of(const struct crn_piece *pieces, size_t n, struct crn_device *tier,
+                            struct devices *ret, struct crn_errinfo *ei)
+{
+    size_t i;
+    int k;
+
+    for (i = 0; i < n; i++) {
+        struct crn_device *dev = pieces[i].device != NULL ? pieces[i].device : tier;
+
+        for (k = 0; dev != NULL && k < ret->n && ret->dev[k] != dev; k++)
+            ;
+        if (dev == NULL || k < ret->n)
+            continue;
+        if (ret->n == DEVICES)
+            return crn_fail(ei, CAIRN_ELIMIT, 0, "a checkpoint spans at most %d GPUs", DEVICES);
+        ret->dev[ret->n++] = dev;
+    }
+    return CAIRN_OK;
+}
+
+/* Also after an error: what a lane was given must not run on into memory that is given away. */
+static cairn_err wait_all(const struct devices *d, enum crn_lane lane, cairn_err rc,
+                          struct crn_errinfo *ei)
+{
+    int i;
+
+    for (i = 0; i < d->n; i++) {
+        cairn_err r = d->dev[i]->driver->ops->wait(d->dev[i], lane, ei);
+
+        if (rc == CAIRN_OK)
+            rc = r;
+    }
+    return rc;
+}
+
+/* Between a piece, from byte skip on, and memory of the tier or the bounce buffer. */
+static cairn_err move_piece(const struct crn_piece *p, uint64_t skip, uint64_t n, void *other,
+                            struct crn_device *other_device, enum direction dir,
+                            struct crn_errinfo *ei)
+{
+    struct crn_device *dev = p->device != NULL ? p->device : other_device;
+    unsigned char *mine = (unsigned char *)p->ptr + skip;
+
+    if (dev != NULL)
+        return dev->driver->ops->copy(dev, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ,
+                                      dir == IN ? other : mine, dir == IN ? mine : other, n, ei);
+    memcpy(dir == IN ? other : mine, dir == IN ? mine : other, n);
+    return CAIRN_OK;
+}
+
+static cairn_err move_memory(struct crn_tier *tier, uint64_t offset, const struct crn_piece *pieces,
+                             size_t n, const struct devices *devices, enum direction dir,
+                             struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+
+    for (i = 0; rc == CAIRN_OK && i < n; i++)
+        if (pieces[i].bytes > 0)
+            rc = move_piece(&pieces[i], 0, pieces[i].bytes,
+                            tier->ops->address(tier, offset + pieces[i].at), tier->device, dir, ei);
+    return wait_all(devices, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, rc, ei);
+}
+
+/* The parts of the pieces that lie in one block. */
+static cairn_err move_overlaps(const struct crn_piece *pieces, size_t n, uint64_t at,
+                               uint64_t bytes, unsigned char *bounce, const struct devices *devices,
+                               enum direction dir, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+
+    for (i = 0; rc == CAIRN_OK && i < n; i++) {
+        const struct crn_piece *p = &pieces[i];
+        uint64_t low = p->at > at ? p->at : at;
+        uint64_t high = p->at + p->bytes < at + bytes ? p->at + p->bytes : at + bytes;
+
+        if (low < high)
+            rc = move_piece(p, low - p->at, high - low, bounce + (low - at), NULL, dir, ei);
+    }
+    return wait_all(devices, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, rc, ei);
+}
+
+static cairn_err move_blocks(struct crn_tier *tier, const struct crn_spot *spot, uint64_t bytes,
+                             const struct crn_piece *pieces, size_t n,
+                             const struct devices *devices, enum direction dir, void *bounce,
+                             struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint64_t at;
+
+    for (at = 0; rc == CAIRN_OK && at < bytes; at += CRN_TIER_BLOCK) {
+        uint64_t size = bytes - at < CRN_TIER_BLOCK ? bytes - at : CRN_TIER_BLOCK;
+
+        if (dir == IN) {
+            memset(bounce, 0, size); /* what lies between the pieces */
+            rc = move_overlaps(pieces, n, at, size, bounce, devices, dir, ei);
+            if (rc == CAIRN_OK)
+                rc = tier->ops->put(tier, spot, at, bounce, size, ei);
+        } else {
+            rc = tier->ops->get(tier, spot, at, bounce, size, ei);
+            if (rc == CAIRN_OK)
+                rc = move_overlaps(pieces, n, at, size, bounce, devices, dir, ei);
+        }
+    }
+    return rc;
+}
+
+static cairn_err move(struct crn_tier *tier, const struct crn_spot *spot, uint64_t bytes,
+                      const struct crn_piece *pieces, size_t n, void *stream, enum direction dir,
+                      void *bounce, struct crn_errinfo *ei)
+{
+    struct devices devices = {{NULL}, 0};
+    cairn_err rc;
+    int i;
+
+    rc = devices_of(pieces, n, is_memory(tier) ? tier->device : NULL, &devices, ei);
+    for (i = 0; rc == CAIRN_OK && i < devices.n; i++)
+        rc = devices.dev[i]->driver->ops->after(
+            devices.dev[i], dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, stream, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (is_memory(tier))
+        return move_memory(tier, spot->offset, pieces, n, &devices, dir, ei);
+    return move_blocks(tier, spot, bytes, pieces, n, &devices, dir, bounce, ei);
+}
+
+cairn_err crn_transfer_in(struct crn_tier *to, const struct crn_transfer *t,
+                          const struct crn_piece *pieces, size_t n, void *stream, void *bounce,
+                          struct crn_errinfo *ei)
+{
+    return move(to, &t->dst, t->bytes, pieces, n, stream, IN, bounce, ei);
+}
+
+cairn_err crn_transfer_out(struct crn_tier *from, const struct crn_transfer *t,
+                           const struct crn_piece *pieces, size_t n, void *stream, void *bounce,
+                           struct crn_errinfo *ei)
+{
+    return move(from, &t->src, t->bytes, pieces, n, stream, OUT, bounce, ei);
+}
