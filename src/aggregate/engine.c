@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The writers. Each takes the next write of the plan and an aligned offset at the end of the file.
- * A write of one segment in memory goes out from where it lies; anything else is gathered in a block
- * of the pool first. Every extent and checksum has its place in the index beforehand, so that the
- * writers share nothing but two counters and the first error. */
+/* The writers. Each takes a block that has arrived from another node, else the next local write, and an
+ * aligned offset at the end of the file. A local write of one segment in memory goes out from where it
+ * lies; anything else is gathered in a block of the pool first. Every extent and checksum has its
+ * place in the index beforehand, so that the writers share nothing but the task's cursors and the
+ * first error, under the engine's lock.
+ *
+ * The thread of crn_engine_write asks for remote writes as long as the pool has blocks: what is on its
+ * way never exceeds the pool. Writers never wait for a block of the pool while one that has arrived
+ * waits for a writer: they take a free one, or what has arrived, or sleep until either is there. */
 #include "aggregate/engine.h"
 
 #include <errno.h>
@@ -10,10 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/plan.h"
 #include "base/clock.h"
 
 #define PACK_LIMIT ((uint64_t)256 * 1024) /* smaller pieces share blocks */
+
+struct piece {
+    const struct crn_write *w;
+    unsigned char *block; /* NULL: written from where it lies */
+    int has_arrived;      /* the block holds the bytes already */
+};
 
 struct task {
     const struct crn_store *st;
@@ -22,10 +32,15 @@ struct task {
     uint64_t *hashes; /* of the index; each entry has one writer */
     const char *file;
     int fd;
-    atomic_uint_fast64_t next; /* write to take */
-    atomic_uint_fast64_t end;  /* of the file so far */
-    atomic_int failed;
-    struct crn_errinfo error; /* engine's lock */
+    atomic_uint_fast64_t end; /* of the file so far */
+    /* Engine's lock. */
+    uint64_t next_local, next_remote; /* cursors over the plan's writes */
+    uint32_t outstanding;             /* blocks on their way */
+    struct piece *ready;              /* stack of at most as many as the pool has blocks */
+    size_t nready;
+    uint64_t remote_bytes;
+    int is_failed;
+    struct crn_errinfo error;
 };
 
 struct crn_engine {
@@ -73,80 +88,201 @@ static cairn_err write_direct(const struct crn_engine *e, struct task *t,
     return rc;
 }
 
-/* Brings an extent into a block, from memory, from the image's file or from a file region. */
-static cairn_err gather(const struct task *t, const struct crn_extent *x, unsigned char *dst,
-                        struct crn_errinfo *ei)
+const unsigned char *crn_source_memory(const struct crn_source *s, const struct crn_extent *x)
 {
-    const struct crn_source *s = &t->sources[x->shard];
-    const struct crn_region *r = &s->shard.regions[x->region];
+    if (s->memory == NULL || s->shard.regions[x->region].kind == CRN_REGION_FILE)
+        return NULL;
+    return s->memory + s->at[x->region] + x->offset;
+}
 
-    if (r->kind == CRN_REGION_FILE)
-        return crn_fs_read_all(t->st->fs, s->region_fd[x->region], dst, x->bytes, x->offset,
-                               r->name, ei);
-    if (s->memory != NULL) {
-        memcpy(dst, s->memory + s->at[x->region] + x->offset, x->bytes);
+cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x,
+                          const struct crn_fs *fs, unsigned char *dst, struct crn_errinfo *ei)
+{
+    const struct crn_region *r = &s->shard.regions[x->region];
+    const unsigned char *p = crn_source_memory(s, x);
+
+    if (p != NULL) {
+        memcpy(dst, p, x->bytes);
         return CAIRN_OK;
     }
-    return crn_fs_read_all(t->st->fs, s->image_fd, dst, x->bytes, s->at[x->region] + x->offset,
+    if (r->kind == CRN_REGION_FILE)
+        return crn_fs_read_all(fs, s->region_fd[x->region], dst, x->bytes, x->offset, r->name, ei);
+    return crn_fs_read_all(fs, s->image_fd, dst, x->bytes, s->at[x->region] + x->offset,
                            "spilled image", ei);
 }
 
-static cairn_err write_gathered(struct crn_engine *e, struct task *t, const struct crn_write *w,
-                                uint64_t off, struct crn_errinfo *ei)
+/* Room at the end of the file, aligned. */
+static uint64_t reserve(const struct crn_engine *e, struct task *t, uint64_t bytes)
 {
-    unsigned char *block = crn_pool_get(&e->pool);
+    uint64_t align = e->opt.align_bytes;
+
+    return atomic_fetch_add(&t->end, (bytes + align - 1) / align * align);
+}
+
+/* Checksums the segments of a block, notes where they lie, and writes it. */
+static cairn_err write_block(const struct crn_engine *e, struct task *t, const struct crn_write *w,
+                             const unsigned char *block, struct crn_errinfo *ei)
+{
+    uint64_t off = reserve(e, t, w->bytes);
+    uint64_t at = 0;
+    uint32_t i;
+
+    for (i = 0; i < w->nsegments; i++) {
+        struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + i]];
+
+        hash_chunks(e, t, x, block + at);
+        x->file_offset = off + at;
+        at += x->bytes;
+    }
+    return crn_fs_write_all(t->st->fs, t->fd, block, w->bytes, off, t->file, ei);
+}
+
+static cairn_err gather(struct task *t, const struct crn_write *w, unsigned char *block,
+                        struct crn_errinfo *ei)
+{
     cairn_err rc = CAIRN_OK;
     uint64_t at = 0;
     uint32_t i;
 
     for (i = 0; rc == CAIRN_OK && i < w->nsegments; i++) {
-        struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + i]];
+        const struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + i]];
 
-        rc = gather(t, x, block + at, ei);
-        if (rc == CAIRN_OK) {
-            hash_chunks(e, t, x, block + at);
-            x->file_offset = off + at;
-            at += x->bytes;
-        }
+        rc = crn_source_read(&t->sources[x->shard], x, t->st->fs, block + at, ei);
+        at += x->bytes;
     }
-    if (rc == CAIRN_OK)
-        rc = crn_fs_write_all(t->st->fs, t->fd, block, w->bytes, off, t->file, ei);
-    crn_pool_put(&e->pool, block);
     return rc;
 }
 
-static cairn_err do_write(struct crn_engine *e, struct task *t, const struct crn_write *w,
-                          struct crn_errinfo *ei)
+/* Where a local write lies in one piece in memory; NULL where it has to be gathered. */
+static const unsigned char *in_place(const struct task *t, const struct crn_write *w)
 {
-    uint64_t align = e->opt.align_bytes;
-    uint64_t room = (w->bytes + align - 1) / align * align;
-    uint64_t off = atomic_fetch_add(&t->end, room);
-    struct crn_extent *x = &t->plan->extents[t->plan->order[w->first]];
-    const struct crn_source *s = &t->sources[x->shard];
+    const struct crn_extent *x = &t->plan->extents[t->plan->order[w->first]];
 
-    if (w->nsegments > 1 || s->memory == NULL ||
-        s->shard.regions[x->region].kind == CRN_REGION_FILE)
-        return write_gathered(e, t, w, off, ei);
-    x->file_offset = off;
-    return write_direct(e, t, x, s->memory + s->at[x->region] + x->offset, off, ei);
+    return w->nsegments == 1 ? crn_source_memory(&t->sources[x->shard], x) : NULL;
 }
 
-static void run_task(struct crn_engine *e, struct task *t)
+static cairn_err write_piece(const struct crn_engine *e, struct task *t, const struct piece *p,
+                             struct crn_errinfo *ei)
 {
-    struct crn_errinfo ei = {0};
+    struct crn_extent *x = &t->plan->extents[t->plan->order[p->w->first]];
+    cairn_err rc = CAIRN_OK;
 
-    while (!atomic_load(&t->failed)) {
-        uint64_t i = atomic_fetch_add(&t->next, 1);
-
-        if (i >= t->plan->nwrites)
-            return;
-        if (do_write(e, t, &t->plan->writes[i], &ei) != CAIRN_OK) {
-            atomic_store(&t->failed, 1);
-            crn_lock(&e->mu);
-            crn_err_keep(&t->error, &ei);
-            crn_unlock(&e->mu);
-        }
+    if (p->block == NULL) {
+        x->file_offset = reserve(e, t, p->w->bytes);
+        return write_direct(e, t, x, in_place(t, p->w), x->file_offset, ei);
     }
+    if (!p->has_arrived)
+        rc = gather(t, p->w, p->block, ei);
+    return rc == CAIRN_OK ? write_block(e, t, p->w, p->block, ei) : rc;
+}
+
+/* Moves the cursor to the next write that is local, or not; NULL behind the last. */
+static const struct crn_write *seek(const struct crn_plan *plan, uint64_t *cursor, int is_local)
+{
+    while (*cursor < plan->nwrites && (plan->writes[*cursor].owner == 0) != is_local)
+        (*cursor)++;
+    return *cursor < plan->nwrites ? &plan->writes[*cursor] : NULL;
+}
+
+/* What a writer does next: 1, or 0 if there is nothing now. */
+static int take_locked(struct crn_engine *e, struct task *t, struct piece *ret)
+{
+    struct piece p = {0};
+
+    if (t->nready > 0) {
+        *ret = t->ready[--t->nready];
+        return 1;
+    }
+    p.w = seek(t->plan, &t->next_local, 1);
+    if (p.w == NULL)
+        return 0;
+    if (in_place(t, p.w) == NULL && (p.block = crn_pool_try_get(&e->pool)) == NULL)
+        return 0;
+    t->next_local++;
+    *ret = p;
+    return 1;
+}
+
+static int is_done_locked(const struct task *t)
+{
+    return t->nready == 0 && t->outstanding == 0 && t->next_local >= t->plan->nwrites &&
+           t->next_remote >= t->plan->nwrites;
+}
+
+static void fail_locked(struct crn_engine *e, struct task *t, const struct crn_errinfo *ei)
+{
+    t->is_failed = 1;
+    crn_err_keep(&t->error, ei);
+    crn_cond_broadcast(&e->changed);
+}
+
+/* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */
+static void run_task_locked(struct crn_engine *e, struct task *t)
+{
+    while (!t->is_failed && !is_done_locked(t)) {
+        struct crn_errinfo ei = {0};
+        struct piece p;
+        cairn_err rc;
+
+        if (!take_locked(e, t, &p)) {
+            crn_cond_wait(&e->changed, &e->mu);
+            continue;
+        }
+        crn_unlock(&e->mu);
+        rc = write_piece(e, t, &p, &ei);
+        crn_lock(&e->mu);
+        if (p.block != NULL)
+            crn_pool_put(&e->pool, p.block);
+        if (rc != CAIRN_OK)
+            fail_locked(e, t, &ei);
+        crn_cond_broadcast(&e->changed); /* a block is free, or this was the last piece */
+    }
+    while (t->nready > 0) /* arrived in vain */
+        crn_pool_put(&e->pool, t->ready[--t->nready].block);
+}
+
+/* Asks for everything remote, block by block. */
+static void fetch_all(struct crn_engine *e, struct task *t, const struct crn_fetcher *f)
+{
+    for (;;) {
+        unsigned char *block = crn_pool_get(&e->pool);
+        const struct crn_write *w = NULL;
+
+        crn_lock(&e->mu);
+        if (!t->is_failed)
+            w = seek(t->plan, &t->next_remote, 0);
+        if (w != NULL) {
+            t->next_remote++;
+            t->outstanding++;
+            t->remote_bytes += w->bytes;
+        } else {
+            t->next_remote = t->plan->nwrites;
+            crn_pool_put(&e->pool, block);
+            crn_cond_broadcast(&e->changed); /* the writers may be waiting for more, or for it */
+        }
+        crn_unlock(&e->mu);
+        if (w == NULL)
+            return;
+        f->fetch(f->arg, w, t->plan->extents, t->plan->order, block);
+    }
+}
+
+void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
+                        const struct crn_errinfo *error)
+{
+    struct task *t;
+
+    crn_lock(&e->mu);
+    t = e->task; /* there is one as long as something is outstanding */
+    if (error != NULL)
+        fail_locked(e, t, error);
+    if (t->is_failed)
+        crn_pool_put(&e->pool, block);
+    else
+        t->ready[t->nready++] = (struct piece){w, block, 1};
+    t->outstanding--;
+    crn_cond_broadcast(&e->changed);
+    crn_unlock(&e->mu);
 }
 
 /* Threads. ---------------------------------------------------------------------------------------- */
@@ -167,9 +303,7 @@ static void *writer(void *arg)
             break;
         seen = e->generation;
         t = e->task;
-        crn_unlock(&e->mu);
-        run_task(e, t);
-        crn_lock(&e->mu);
+        run_task_locked(e, t);
         if (--e->busy == 0)
             crn_cond_broadcast(&e->changed);
     }
@@ -177,17 +311,30 @@ static void *writer(void *arg)
     return NULL;
 }
 
-static void run_on_all(struct crn_engine *e, struct task *t)
+static void run_on_all(struct crn_engine *e, struct task *t, const struct crn_fetcher *f)
 {
     crn_lock(&e->mu);
     e->task = t;
     e->generation++;
     e->busy = e->started;
     crn_cond_broadcast(&e->changed);
-    while (e->busy > 0)
+    crn_unlock(&e->mu);
+    fetch_all(e, t, f);
+    crn_lock(&e->mu);
+    while (e->busy > 0 || t->outstanding > 0)
         crn_cond_wait(&e->changed, &e->mu);
     e->task = NULL;
     crn_unlock(&e->mu);
+}
+
+size_t crn_engine_most_blocks(struct crn_engine *e)
+{
+    size_t most;
+
+    crn_lock(&e->pool.mu);
+    most = e->pool.most_used;
+    crn_unlock(&e->pool.mu);
+    return most;
 }
 
 cairn_err crn_engine_open(const struct crn_engine_options *opt, struct crn_engine **ret,
@@ -257,31 +404,40 @@ uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source
 static cairn_err build_plan(const struct crn_engine *e, const struct crn_source *sources,
                             uint32_t nsources, struct crn_plan *ret, struct crn_errinfo *ei)
 {
-    const struct crn_shard **shards = calloc(nsources != 0 ? nsources : 1, sizeof(*shards));
+    const struct crn_shard **shards = calloc(nsources + (size_t)1, sizeof(*shards));
+    uint32_t *owner = calloc(nsources + (size_t)1, sizeof(*owner));
     uint64_t pack = e->opt.block_bytes / 4 < PACK_LIMIT ? e->opt.block_bytes / 4 : PACK_LIMIT;
     cairn_err rc;
     uint32_t i;
 
-    if (shards == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %u shards", nsources);
-    for (i = 0; i < nsources; i++)
+    if (shards == NULL || owner == NULL) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %u shards", nsources);
+        goto out;
+    }
+    for (i = 0; i < nsources; i++) {
         shards[i] = &sources[i].shard;
-    rc = crn_plan_build(shards, nsources, e->opt.block_bytes, pack, e->opt.chunk_bytes, ret, ei);
+        owner[i] = sources[i].owner;
+    }
+    rc = crn_plan_build(shards, owner, nsources, e->opt.block_bytes, pack, e->opt.chunk_bytes, ret,
+                        ei);
+out:
     free(shards);
+    free(owner);
     return rc;
 }
 
 /* Runs the writers over the plan and appends index and trailer. Closes the task's file. */
-static cairn_err write_file(struct crn_engine *e, struct task *t, struct crn_index *index,
-                            struct crn_manifest_file *ret, struct crn_write_stats *stats,
-                            struct crn_errinfo *ei)
+static cairn_err write_file(struct crn_engine *e, struct task *t, const struct crn_fetcher *fetcher,
+                            struct crn_index *index, struct crn_manifest_file *ret,
+                            struct crn_write_stats *stats, struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
     cairn_err rc;
     int64_t start;
 
-    run_on_all(e, t);
-    if (atomic_load(&t->failed)) {
+    run_on_all(e, t, fetcher);
+    stats->remote_bytes = t->remote_bytes;
+    if (t->is_failed) {
         (void)t->st->fs->close(t->st->fs, t->fd); /* failed already */
         if (ei != NULL)
             crn_err_keep(ei, &t->error);
@@ -315,8 +471,9 @@ static cairn_err fill_index(struct crn_index *index, const struct crn_engine *e,
 
 cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
                            const struct crn_index *head, const struct crn_source *sources,
-                           uint32_t nsources, struct crn_manifest_file *ret,
-                           struct crn_write_stats *ret_stats, struct crn_errinfo *ei)
+                           uint32_t nsources, const struct crn_fetcher *fetcher,
+                           struct crn_manifest_file *ret, struct crn_write_stats *ret_stats,
+                           struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
     int64_t start = clock->mono_ns(clock);
@@ -332,13 +489,15 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     rc = build_plan(e, sources, nsources, &plan, ei);
     if (rc == CAIRN_OK)
         rc = fill_index(&index, e, &plan, sources, nsources, ei);
+    if (rc == CAIRN_OK && (t.ready = calloc(e->opt.blocks, sizeof(*t.ready))) == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", nsources);
     if (rc != CAIRN_OK)
         goto out;
     rc = crn_store_create_data(st, head->name, head->version, head->file_no, file, &t.fd, ei);
     if (rc != CAIRN_OK)
         goto out;
     t.hashes = index.hashes;
-    rc = write_file(e, &t, &index, ret, &stats, ei);
+    rc = write_file(e, &t, fetcher, &index, ret, &stats, ei);
     if (rc != CAIRN_OK) {
         struct crn_errinfo ignored = {0};
 
@@ -351,6 +510,7 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     stats.pool_waits = e->pool.waits;
     *ret_stats = stats;
 out:
+    free(t.ready);
     free(index.shards);
     free(index.hashes);
     crn_plan_free(&plan);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the shards of a node into one data file: a bounded block pool, W writer threads, aligned
- * append-only offsets handed out first come first served, checksums on the way, index at the end,
- * fsync. The threads live as long as the engine. One write at a time. */
+/* Writes the shards of a group of nodes into one data file: a bounded block pool, W writer threads,
+ * aligned append-only offsets handed out first come first served, checksums on the way, index at the
+ * end, fsync. Local data goes out from where it lies; data of other nodes is fetched into blocks of
+ * the pool, and the writers prefer what has arrived. The threads live as long as the engine. One
+ * write at a time. */
 #ifndef CRN_AGGREGATE_ENGINE_H
 #define CRN_AGGREGATE_ENGINE_H
 
+#include "aggregate/plan.h"
 #include "base/pool.h"
 #include "store/store.h"
 
@@ -16,6 +19,22 @@ struct crn_source {
     const unsigned char *memory; /* the image, or NULL */
     int image_fd;                /* the image's file where memory is NULL; -1 otherwise */
     const int *region_fd; /* per region: the file of a file region, -1 otherwise; may be NULL */
+    uint32_t owner;       /* 0: this node; otherwise whom to ask, and only shard is set */
+};
+/* Where an extent lies in memory; NULL where it has to be read from a file. */
+const unsigned char *crn_source_memory(const struct crn_source *s, const struct crn_extent *x);
+/* Brings an extent to dst, wherever it is. */
+CAIRN_CHECKED cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x,
+                                        const struct crn_fs *fs, unsigned char *dst,
+                                        struct crn_errinfo *ei);
+
+/* How data of other nodes is asked for. fetch is called on the thread of crn_engine_write and returns
+ * at once; the bytes of the write's extents, one behind another, come into the block, and
+ * crn_engine_arrived is called then, exactly once, also when it failed. Any thread. */
+struct crn_fetcher {
+    void (*fetch)(void *arg, const struct crn_write *w, const struct crn_extent *extents,
+                  const uint64_t *order, void *block);
+    void *arg;
 };
 
 struct crn_engine_options {
@@ -29,8 +48,9 @@ struct crn_engine_options {
 
 struct crn_write_stats {
     uint64_t bytes;
-    double seconds;       /* all of it, with the fsync */
-    double fsync_seconds; /* index and fsync */
+    double seconds;        /* all of it, with the fsync */
+    double fsync_seconds;  /* index and fsync */
+    uint64_t remote_bytes; /* of bytes: fetched from other nodes */
     uint64_t pool_waits;
 };
 
@@ -41,13 +61,20 @@ CAIRN_CHECKED cairn_err crn_engine_open(const struct crn_engine_options *opt,
 void crn_engine_close(struct crn_engine *e); /* NULL is fine */
 
 /* Writes a data file of the version that head describes (id, name, version, file_no, files, ranks,
- * nodes, created_ns; the rest is filled here) into the store. On success ret describes the durable
+ * nodes, created_ns; the rest is filled here) into the store. sources are sorted by rank; fetcher may
+ * be NULL where all are local. On success ret describes the durable
  * file; the caller frees ret->ranges. On failure nothing is left behind. */
 CAIRN_CHECKED cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
                                          const struct crn_index *head,
                                          const struct crn_source *sources, uint32_t nsources,
+                                         const struct crn_fetcher *fetcher,
                                          struct crn_manifest_file *ret,
                                          struct crn_write_stats *ret_stats, struct crn_errinfo *ei);
+/* A fetched block: whole (error is NULL) or not to be had. */
+void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
+                        const struct crn_errinfo *error);
+/* The most blocks that were in use at once, since the engine was opened. */
+size_t crn_engine_most_blocks(struct crn_engine *e);
 /* Bytes that such a file will take, at most; for the check of free space. */
 uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source *sources,
                              uint32_t nsources);

@@ -7,6 +7,7 @@
 
 #include "aggregate/engine.h"
 #include "base/fs_faulty.h"
+#include "base/queue.h"
 #include "base/rng.h"
 #include "base/test.h"
 
@@ -148,7 +149,7 @@ static void writes_what_it_was_given(void **state)
     assert_ok(crn_store_open(crn_fs_posix(), path, 1, &st, ei));
     e = open_engine();
     for (round = 0; round < 3; round++) {
-        assert_ok(crn_engine_write(e, &st, &f.head, f.sources, SHARDS, &mf, &stats, ei));
+        assert_ok(crn_engine_write(e, &st, &f.head, f.sources, SHARDS, NULL, &mf, &stats, ei));
         assert_true(mf.bytes <= crn_engine_estimate(e, f.sources, SHARDS));
         compare(&f, &st, mf.name);
         free(mf.ranges);
@@ -186,7 +187,7 @@ static void a_failure_leaves_nothing(void **state)
         faulty.sys_errno = ENOSPC;
         st.fs = &faulty.fs;
         crn_err_clear(ei);
-        rc = crn_engine_write(e, &st, &f.head, f.sources, SHARDS, &mf, &stats, ei);
+        rc = crn_engine_write(e, &st, &f.head, f.sources, SHARDS, NULL, &mf, &stats, ei);
         st.fs = crn_fs_posix();
         if (rc == CAIRN_OK) {
             compare(&f, &st, mf.name);
@@ -213,11 +214,108 @@ static void a_failure_leaves_nothing(void **state)
     tear_down(&f);
 }
 
+/* Other nodes: blocks come later, from another thread, in another order; or fail. */
+struct far_away {
+    struct fixture *f;
+    struct crn_engine *e;
+    struct crn_queue asked;
+    long fail_at; /* the k-th request; 0: none */
+    long n;
+};
+
+struct request {
+    const struct crn_write *w;
+    const struct crn_extent *extents;
+    const uint64_t *order;
+    unsigned char *block;
+};
+
+static void ask(void *arg, const struct crn_write *w, const struct crn_extent *extents,
+                const uint64_t *order, void *block)
+{
+    struct far_away *far = arg;
+    struct request *r = malloc(sizeof(*r));
+
+    *r = (struct request){w, extents, order, block};
+    (void)crn_queue_push(&far->asked, r);
+}
+
+static void *answer(void *arg)
+{
+    struct far_away *far = arg;
+    struct request *r;
+
+    while ((r = crn_queue_pop(&far->asked)) != NULL) {
+        struct crn_errinfo gone = {.code = CAIRN_EPEER, .msg = "node 2 is gone"};
+        uint64_t at = 0;
+        uint32_t i;
+
+        for (i = 0; i < r->w->nsegments; i++) {
+            const struct crn_extent *x = &r->extents[r->order[r->w->first + i]];
+
+            memcpy(r->block + at,
+                   far->f->image[x->shard] + far->f->at[x->shard][x->region] + x->offset, x->bytes);
+            at += x->bytes;
+        }
+        crn_engine_arrived(far->e, r->w, r->block, ++far->n == far->fail_at ? &gone : NULL);
+        free(r);
+    }
+    return NULL;
+}
+
+static void data_of_other_nodes_stays_within_the_pool(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct far_away far = {0};
+    struct crn_fetcher fetcher = {ask, &far};
+    struct crn_write_stats stats;
+    struct crn_manifest_file mf;
+    struct crn_store st;
+    struct fixture f;
+    pthread_t thread;
+    char path[300];
+    cairn_err rc;
+
+    (void)state;
+    set_up(&f);
+    f.sources[0].owner = 1;
+    f.sources[1].owner = f.sources[2].owner = 2;
+    f.sources[0].memory = f.sources[1].memory = f.sources[2].memory = NULL;
+    (void)snprintf(path, sizeof(path), "%s/p", f.dir);
+    assert_ok(crn_store_open(crn_fs_posix(), path, 1, &st, ei));
+    far.f = &f;
+    far.e = open_engine();
+    assert_ok(crn_queue_init(&far.asked, 64, ei));
+    assert_int_equal(pthread_create(&thread, NULL, answer, &far), 0);
+    for (far.fail_at = 0; far.fail_at < 12; far.fail_at++) {
+        far.n = 0;
+        crn_err_clear(ei);
+        rc = crn_engine_write(far.e, &st, &f.head, f.sources, SHARDS, &fetcher, &mf, &stats, ei);
+        if (far.fail_at == 0 || far.n < far.fail_at) {
+            assert_int_equal(rc, CAIRN_OK);
+            assert_true(stats.remote_bytes > 10 * BLOCK); /* much more than the pool */
+            compare(&f, &st, mf.name);
+            free(mf.ranges);
+        } else {
+            assert_int_equal(rc, CAIRN_EPEER);
+            assert_string_equal(ei->msg, "node 2 is gone");
+        }
+    }
+    assert_int_equal(crn_engine_most_blocks(far.e), 2);
+    crn_queue_close(&far.asked);
+    (void)pthread_join(thread, NULL);
+    crn_queue_fini(&far.asked);
+    crn_engine_close(far.e);
+    crn_store_close(&st);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_what_it_was_given),
         cmocka_unit_test(a_failure_leaves_nothing),
+        cmocka_unit_test(data_of_other_nodes_stays_within_the_pool),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,9 +51,15 @@ static void cut(struct crn_plan *p, const struct crn_shard *const *shards, uint3
     }
 }
 
+static uint32_t owner_of(const uint32_t *owner, const struct crn_extent *e)
+{
+    return owner != NULL ? owner[e->shard] : 0;
+}
+
 /* Large pieces first, each a write; the packed ones behind them, so that a file ends with its small
  * change and large writes stay aligned to blocks. */
-static void group(struct crn_plan *p, uint64_t block_bytes, uint64_t pack_bytes)
+static void group(struct crn_plan *p, const uint32_t *owner, uint64_t block_bytes,
+                  uint64_t pack_bytes)
 {
     struct crn_write *w = NULL;
     uint64_t n = 0;
@@ -62,7 +68,8 @@ static void group(struct crn_plan *p, uint64_t block_bytes, uint64_t pack_bytes)
     for (i = 0; i < p->nextents; i++) {
         if (p->extents[i].bytes < pack_bytes)
             continue;
-        p->writes[p->nwrites++] = (struct crn_write){n, 1, p->extents[i].bytes};
+        p->writes[p->nwrites++] =
+            (struct crn_write){n, 1, owner_of(owner, &p->extents[i]), p->extents[i].bytes};
         p->order[n++] = i;
     }
     for (i = 0; i < p->nextents; i++) {
@@ -70,9 +77,10 @@ static void group(struct crn_plan *p, uint64_t block_bytes, uint64_t pack_bytes)
 
         if (bytes >= pack_bytes)
             continue;
-        if (w == NULL || w->bytes + bytes > block_bytes) {
+        if (w == NULL || w->bytes + bytes > block_bytes ||
+            w->owner != owner_of(owner, &p->extents[i])) {
             w = &p->writes[p->nwrites++];
-            *w = (struct crn_write){n, 0, 0};
+            *w = (struct crn_write){n, 0, owner_of(owner, &p->extents[i]), 0};
         }
         w->nsegments++;
         w->bytes += bytes;
@@ -80,9 +88,9 @@ static void group(struct crn_plan *p, uint64_t block_bytes, uint64_t pack_bytes)
     }
 }
 
-cairn_err crn_plan_build(const struct crn_shard *const *shards, uint32_t nshards,
-                         uint64_t block_bytes, uint64_t pack_bytes, uint64_t chunk_bytes,
-                         struct crn_plan *ret, struct crn_errinfo *ei)
+cairn_err crn_plan_build(const struct crn_shard *const *shards, const uint32_t *owner,
+                         uint32_t nshards, uint64_t block_bytes, uint64_t pack_bytes,
+                         uint64_t chunk_bytes, struct crn_plan *ret, struct crn_errinfo *ei)
 {
     struct crn_plan p = {0};
     cairn_err rc;
@@ -97,7 +105,7 @@ cairn_err crn_plan_build(const struct crn_shard *const *shards, uint32_t nshards
         return rc;
     }
     cut(&p, shards, nshards, block_bytes, chunk_bytes);
-    group(&p, block_bytes, pack_bytes);
+    group(&p, owner, block_bytes, pack_bytes);
     *ret = p;
     return CAIRN_OK;
 }

@@ -10,8 +10,8 @@ static uint64_t pieces(uint64_t bytes, uint64_t unit)
 
 /* Every byte of every region exactly once, in order; writes within a block; each extent in one
  * write; the checksums numbered without gaps. */
-static void check(const struct crn_plan *p, const struct crn_shard *const *shards, uint32_t n,
-                  uint64_t block, uint64_t pack, uint64_t chunk)
+static void check(const struct crn_plan *p, const struct crn_shard *const *shards,
+                  const uint32_t *owner, uint32_t n, uint64_t block, uint64_t pack, uint64_t chunk)
 {
     unsigned char *seen = calloc(p->nextents + 1, 1);
     uint64_t i = 0, k = 0, hashes = 0, bytes = 0;
@@ -44,6 +44,7 @@ static void check(const struct crn_plan *p, const struct crn_shard *const *shard
 
             assert_int_equal(seen[p->order[k]]++, 0);
             assert_true(w->nsegments == 1 || e->bytes < pack);
+            assert_int_equal(w->owner, owner != NULL ? owner[e->shard] : 0);
             sum += e->bytes;
         }
         assert_true(sum == w->bytes && sum <= block);
@@ -60,6 +61,7 @@ static void random_shards(void **state)
     struct crn_region regions[SHARDS][REGIONS];
     struct crn_shard shard[SHARDS];
     const struct crn_shard *list[SHARDS];
+    uint32_t owner[SHARDS];
     struct crn_rng rng;
     int round, s, r;
 
@@ -79,9 +81,10 @@ static void random_shards(void **state)
                 regions[s][r].bytes =
                     crn_rng_below(&rng, 3) == 0 ? 0 : crn_rng_below(&rng, 6 * block);
             list[s] = &shard[s];
+            owner[s] = (uint32_t)s / 3;
         }
-        assert_ok(crn_plan_build(list, n, block, pack, chunk, &p, ei));
-        check(&p, list, n, block, pack, chunk);
+        assert_ok(crn_plan_build(list, round % 2 ? owner : NULL, n, block, pack, chunk, &p, ei));
+        check(&p, list, round % 2 ? owner : NULL, n, block, pack, chunk);
         crn_plan_free(&p);
     }
 }
@@ -103,13 +106,13 @@ static void extremes(void **state)
     (void)state;
     for (i = 0; i < RANKS; i++)
         list[i] = &one;
-    assert_ok(crn_plan_build(list, RANKS, 64 << 20, 256 << 10, 1 << 20, &p, ei));
+    assert_ok(crn_plan_build(list, NULL, RANKS, 64 << 20, 256 << 10, 1 << 20, &p, ei));
     assert_int_equal(p.nwrites, 1);
-    check(&p, list, RANKS, 64 << 20, 256 << 10, 1 << 20);
+    check(&p, list, NULL, RANKS, 64 << 20, 256 << 10, 1 << 20);
     crn_plan_free(&p);
-    assert_ok(crn_plan_build(bigs, 1, 64 << 20, 256 << 10, 1 << 20, &p, ei));
+    assert_ok(crn_plan_build(bigs, NULL, 1, 64 << 20, 256 << 10, 1 << 20, &p, ei));
     assert_int_equal(p.nextents, 9 * 64 + 1);
-    check(&p, bigs, 1, 64 << 20, 256 << 10, 1 << 20);
+    check(&p, bigs, NULL, 1, 64 << 20, 256 << 10, 1 << 20);
     crn_plan_free(&p);
     free(list);
 }

@@ -13,8 +13,8 @@ enum crn_rank {
     CRN_RANK_SESSION = 20,
     CRN_RANK_TIER = 30,
     CRN_RANK_QUEUE = 40,
-    CRN_RANK_POOL = 50,
-    CRN_RANK_ENGINE = 60,
+    CRN_RANK_ENGINE = 50,
+    CRN_RANK_POOL = 60,
     CRN_RANK_LEAF = 90,
 };
 

@@ -143,7 +143,8 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
         rc = crn_sources_open(run->arenas, slots, run->nlocal, run->dir.spool_dfd, held, sources,
                               ei);
     if (rc == CAIRN_OK) {
-        rc = crn_engine_write(run->engine, st, &head, sources, run->nlocal, &file, &stats, ei);
+        rc =
+            crn_engine_write(run->engine, st, &head, sources, run->nlocal, NULL, &file, &stats, ei);
         crn_sources_close(held, sources, run->nlocal);
     }
     free(file.ranges);

@@ -129,7 +129,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_item *item, const char
     describe(job, item, &head);
     rc = wait_for_room(job, item, &st, crn_engine_estimate(job->engine, sources, job->nlocal), ei);
     if (rc == CAIRN_OK)
-        rc = crn_engine_write(job->engine, &st, &head, sources, job->nlocal, ret, &stats, ei);
+        rc = crn_engine_write(job->engine, &st, &head, sources, job->nlocal, NULL, ret, &stats, ei);
     if (rc == CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes in %.3f s",
                 item->name, item->version, path, ret->name, ret->bytes, stats.seconds);

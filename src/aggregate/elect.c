@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "aggregate/elect.h"
+
+#include <stdlib.h>
+
+cairn_err crn_files_count(const char *text, uint32_t nodes, uint32_t *ret, struct crn_errinfo *ei)
+{
+    unsigned long long files, per = 1;
+    char *end;
+
+    files = strtoull(text, &end, 10);
+    if (*end == ':') {
+        per = strtoull(end + 1, &end, 10);
+        if (per > 0) /* rounded up: 5 nodes at 1:4 make 2 files */
+            files = (files * nodes + per - 1) / per;
+    }
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || files == 0 || per == 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "files: '%s' is neither a number of files nor a ratio to nodes such as 1:4",
+                        text);
+    *ret = files < nodes ? (uint32_t)files : nodes;
+    return CAIRN_OK;
+}
+
+uint32_t crn_group_of(uint32_t node, uint32_t nodes, uint32_t groups)
+{
+    return (uint32_t)((((uint64_t)node + 1) * groups - 1) / nodes);
+}
+
+uint32_t crn_group_first(uint32_t group, uint32_t nodes, uint32_t groups)
+{
+    return (uint32_t)((uint64_t)group * nodes / groups);
+}
+
+uint32_t crn_elect(const uint64_t *bytes, uint32_t n)
+{
+    uint32_t leader = 0;
+    uint32_t i;
+
+    for (i = 1; i < n; i++)
+        if (bytes[i] > bytes[leader])
+            leader = i;
+    return leader;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who writes what: nodes form K groups of neighbours, each group writes one file, and for each
+ * checkpoint the node with the most local bytes leads its group. Pure: every node that knows the same
+ * sizes elects the same leader. */
+#ifndef CRN_AGGREGATE_ELECT_H
+#define CRN_AGGREGATE_ELECT_H
+
+#include "base/err.h"
+
+/* Number of files for so many nodes, from "8" (a number) or "1:4" (files to nodes); 1 .. nodes. */
+CAIRN_CHECKED cairn_err crn_files_count(const char *text, uint32_t nodes, uint32_t *ret,
+                                        struct crn_errinfo *ei);
+/* Groups are contiguous and differ by at most one node. */
+uint32_t crn_group_of(uint32_t node, uint32_t nodes, uint32_t groups);
+uint32_t crn_group_first(uint32_t group, uint32_t nodes, uint32_t groups);
+/* Index of the leader among the n members of a group: most bytes, then the lowest index. */
+uint32_t crn_elect(const uint64_t *bytes, uint32_t n);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "aggregate/elect.h"
+#include "base/test.h"
+
+/* For every number of nodes and files: groups are contiguous, cover all nodes, are none of them
+ * empty, and differ by at most one node. */
+static void groups(void **state)
+{
+    uint32_t nodes, k, g, n;
+
+    (void)state;
+    for (nodes = 1; nodes <= 70; nodes++) {
+        for (k = 1; k <= nodes; k++) {
+            uint32_t least = nodes, most = 0;
+
+            assert_int_equal(crn_group_first(0, nodes, k), 0);
+            assert_int_equal(crn_group_first(k, nodes, k), nodes);
+            for (g = 0; g < k; g++) {
+                uint32_t first = crn_group_first(g, nodes, k);
+                uint32_t size = crn_group_first(g + 1, nodes, k) - first;
+
+                least = size < least ? size : least;
+                most = size > most ? size : most;
+                for (n = first; n < first + size; n++)
+                    assert_int_equal(crn_group_of(n, nodes, k), g);
+            }
+            assert_true(least > 0 && most - least <= 1);
+        }
+    }
+    assert_int_equal(crn_group_of(99999, 100000, 4096), 4095);
+}
+
+static void leaders(void **state)
+{
+    static const uint64_t bytes[] = {5, 9, 9, 1};
+
+    (void)state;
+    assert_int_equal(crn_elect(bytes, 4), 1);
+    assert_int_equal(crn_elect(bytes, 1), 0);
+    assert_int_equal(crn_elect(bytes + 2, 2), 0);
+}
+
+static void counts(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    static const char *const wrong[] = {"", "0", "x", "1:", "1:0", ":4", "0:4", "4x", "-1"};
+    uint32_t n;
+    size_t i;
+
+    (void)state;
+    assert_ok(crn_files_count("1:1", 7, &n, ei));
+    assert_int_equal(n, 7);
+    assert_ok(crn_files_count("1:4", 5, &n, ei));
+    assert_int_equal(n, 2);
+    assert_ok(crn_files_count("3", 5, &n, ei));
+    assert_int_equal(n, 3);
+    assert_ok(crn_files_count("100", 5, &n, ei));
+    assert_int_equal(n, 5);
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        crn_err_clear(ei);
+        assert_int_equal(crn_files_count(wrong[i], 5, &n, ei), CAIRN_ECONFIG);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups),
+        cmocka_unit_test(leaders),
+        cmocka_unit_test(counts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
