@@ -24,6 +24,8 @@ SOURCE = pathlib.Path(os.environ["CAIRN_TEST_SOURCE"])
 BROKER = BUILD / "src" / "broker" / "cairn-broker"
 CAIRN = BUILD / "src" / "cli" / "cairn"
 JOB = BUILD / "tests" / "broker" / "turn_job"
+TURN_MPI = BUILD / "tests" / "broker" / "turn_mpi"
+SLOW_PFS = BUILD / "tests" / "broker" / "libslow_pfs.so"
 # The C library looks names up on a thread that the thread sanitizer does not know, and dies of.
 CAN_LOOK_UP = "CAIRN_SANITIZE:STRING=thread" not in (BUILD / "CMakeCache.txt").read_text()
 LIMIT_S = 60  # for anything that must come about; far longer than it takes
@@ -65,9 +67,21 @@ class Program:
         return status
 
     def kill(self, number=signal.SIGKILL):
+        below = self.below(self.child.pid) if number == signal.SIGKILL else []
         if self.child.poll() is None:
             self.child.send_signal(number)
+        for pid in below:  # the ranks of an MPI job
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
         return self.wait()
+
+    @classmethod
+    def below(cls, pid):
+        path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+        children = list(map(int, path.read_text().split())) if path.exists() else []
+        return children + [below for c in children for below in cls.below(c)]
 
 
 class Job(Program):
@@ -587,6 +601,74 @@ class Munge(Case):
         self.munged.child.send_signal(signal.SIGCONT)
         outside.kill()
         self.at, self.login = peer_at, []
+
+
+@unittest.skipUnless(os.environ.get("CAIRN_TEST_MPIEXEC") and SLOW_PFS.exists(), "no MPI")
+class Mpi(Case):
+    """Real MPI jobs of different sizes flush to one directory with a bandwidth of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.tmp / "writes"
+        self.log.touch()
+
+    def mpi_job(self, name, ranks, kib, steps, **keys):
+        keys = {"persistent": self.pfs, "run_dir": self.tmp / f"run-{name}", "job": name,
+                "broker": self.at, "ranks_per_node": 1, "block_bytes": "256K", "blocks": 4,
+                "chunk_bytes": "64K", "log_level": "info", **keys}
+        env = {**self.env, **{f"CAIRN_{k.upper()}": str(v) for k, v in keys.items()},
+               "LD_PRELOAD": str(SLOW_PFS), "SLOW_PFS_DIR": str(self.pfs), "SLOW_PFS_JOB": name,
+               "SLOW_PFS_LOG": str(self.log), "SLOW_PFS_SHARED": str(self.tmp / "free-at")}
+        words = os.environ["CAIRN_TEST_MPIEXEC"].split()
+        j = Program(*words, "-n", ranks, TURN_MPI, name, kib, steps, env=env)
+        self.programs.append(j)
+        return j
+
+    def flushes(self):
+        """(job, version) -> (begin, end) of what was written for it."""
+        spans = {}
+        for line in self.log.read_text().splitlines():
+            job, begin, end, path = line.split(" ", 3)
+            found = re.search(r"/(\d+)/", path[len(str(self.pfs)):])
+            if found:
+                key = (job, int(found.group(1)))
+                old = spans.get(key, (int(begin), int(end)))
+                spans[key] = (min(old[0], int(begin)), max(old[1], int(end)))
+        return spans
+
+    def start_three(self, steps, **keys):
+        return [self.mpi_job("small", 1, 256, steps, **keys),
+                self.mpi_job("medium", 2, 512, steps, **keys),
+                self.mpi_job("large", 3, 768, steps, **keys)]
+
+    def test_flushes_do_not_overlap_and_nobody_starves(self):
+        self.broker(lease="10s")
+        jobs = self.start_three(4)
+        for j in jobs:
+            self.assertEqual(j.wait(), 0, j.err)
+        spans = self.flushes()
+        self.assertEqual(len(spans), 12)
+        self.assertEqual(overlaps(spans.values()), 0, sorted(spans.items(), key=lambda s: s[1]))
+        row = self.status()["tokens"][0]
+        self.assertEqual((row["granted"], row["returned"], row["taken"]), (12, 12, 0))
+
+    def test_without_a_broker_they_overlap(self):
+        for j in self.start_three(4, broker=""):
+            self.assertEqual(j.wait(), 0, j.err)
+        self.assertGreater(overlaps(self.flushes().values()), 0)
+
+    def test_a_killed_job_is_replaced_and_a_killed_broker_stops_nobody(self):
+        broker = self.broker()
+        first = self.mpi_job("first", 2, 64 << 10, 1)  # minutes at this bandwidth
+        wait_for("it flushes", lambda: ("first", 0) in self.flushes())
+        others = self.start_three(3, broker_give_up="300ms")
+        wait_for("they wait", lambda: len([s for s in self.states().values()
+                                           if s == "waiting"]) == 3)
+        first.kill()
+        wait_for("they go", lambda: self.status()["tokens"][0]["granted"] > 1)
+        broker.kill()
+        for j in others:
+            self.assertEqual(j.wait(), 0, j.err)
 
 
 class Alone(unittest.TestCase):

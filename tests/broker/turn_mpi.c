@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* turn_mpi NAME KIB STEPS: an MPI job that takes checkpoints of KIB per rank and waits for each to be
+ * on the file system. The first rank prints "persistent STEP". */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cairn/cairn_mpi.h"
+
+static void check(cairn_err rc, const char *what)
+{
+    if (rc == CAIRN_OK)
+        return;
+    (void)fprintf(stderr, "turn_mpi: %s: %s\n", what, cairn_last_error());
+    (void)MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+int main(int argc, char **argv)
+{
+    cairn_session *s;
+    int provided, rank;
+    size_t bytes;
+    char *data;
+    long i, steps;
+
+    (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (argc != 4)
+        return 2;
+    bytes = (size_t)strtoul(argv[2], NULL, 10) << 10;
+    steps = strtol(argv[3], NULL, 10);
+    data = malloc(bytes);
+    if (data == NULL)
+        return 2;
+    check(cairn_open_mpi(MPI_COMM_WORLD, NULL, &s), "open");
+    check(cairn_protect(s, "data", data, CAIRN_BYTES, bytes), "protect");
+    for (i = 0; i < steps; i++) {
+        memset(data, (int)i, bytes);
+        check(cairn_checkpoint(s, argv[1], i, NULL), "checkpoint");
+        check(cairn_wait(s, argv[1], i, CAIRN_PERSISTENT, 100000), "wait");
+        if (rank == 0) {
+            (void)printf("persistent %ld\n", i);
+            (void)fflush(stdout);
+        }
+    }
+    check(cairn_close(s), "close");
+    free(data);
+    (void)MPI_Finalize();
+    return 0;
+}
