@@ -42,4 +42,4 @@ endforeach()
 install(FILES docs/man/cairn.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES docs/man/cairnd.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 
-install(DIRECTORY share/platforms DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn)
+install(DIRECTORY share/platforms share/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn)

@@ -79,6 +79,23 @@ int crn_cli_number(struct cli *cli, const char *what, const char *text, int64_t 
     return 0;
 }
 
+cairn_err crn_cli_words(const char *list,
+                        cairn_err (*take)(void *arg, const char *word, struct crn_errinfo *ei),
+                        void *arg, struct crn_errinfo *ei)
+{
+    char *copy = strdup(list);
+    char *rest = copy;
+    char *word;
+    cairn_err rc = CAIRN_OK;
+
+    if (copy == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "list of %zu bytes", strlen(list));
+    while (rc == CAIRN_OK && (word = strsep(&rest, ",")) != NULL)
+        rc = take(arg, word + strspn(word, " "), ei);
+    free(copy);
+    return rc;
+}
+
 struct crn_json *crn_cli_json(struct cli *cli)
 {
     cli->has_json = 1;

@@ -52,6 +52,11 @@ int crn_cli_option(struct cli *cli, int argc, char **argv, const char *letters,
                    const struct option *longs);
 /* A whole number >= 0 of an option; 0, or -1 after a usage error was said. */
 int crn_cli_number(struct cli *cli, const char *what, const char *text, int64_t *ret);
+/* Calls take for each word of "a,b,c"; its first error ends the list. */
+CAIRN_CHECKED cairn_err crn_cli_words(const char *list,
+                                      cairn_err (*take)(void *arg, const char *word,
+                                                        struct crn_errinfo *ei),
+                                      void *arg, struct crn_errinfo *ei);
 
 /* The JSON document of the command: an object, ended with crn_cli_json_end, which checks stdout. */
 struct crn_json *crn_cli_json(struct cli *cli);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cairn sim: simulations around the production policies. `cairn sim platform` compares strategies for a
- * file system that many jobs share; see docs/policies.md. */
+ * file system that many jobs share; see docs/policies.md. `cairn sim flush` is in sim_flush.c. */
 #include "cli/sim_report.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_VALUES 32
@@ -24,24 +23,6 @@ struct args {
 
 /* Lists. ------------------------------------------------------------------------------------------ */
 
-/* Calls take for each word of "a,b,c"; its first error ends the list. */
-static cairn_err each_word(const char *list,
-                           cairn_err (*take)(struct args *, const char *, struct crn_errinfo *),
-                           struct args *a, struct crn_errinfo *ei)
-{
-    char *copy = strdup(list);
-    char *rest = copy;
-    char *word;
-    cairn_err rc = CAIRN_OK;
-
-    if (copy == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, 0, "list of %zu bytes", strlen(list));
-    while (rc == CAIRN_OK && (word = strsep(&rest, ",")) != NULL)
-        rc = take(a, word + strspn(word, " "), ei);
-    free(copy);
-    return rc;
-}
-
 static cairn_err add_value(struct values *to, double value, const char *what,
                            struct crn_errinfo *ei)
 {
@@ -53,32 +34,36 @@ static cairn_err add_value(struct values *to, double value, const char *what,
     return CAIRN_OK;
 }
 
-static cairn_err take_bandwidth(struct args *a, const char *word, struct crn_errinfo *ei)
+static cairn_err take_bandwidth(void *arg, const char *word, struct crn_errinfo *ei)
 {
+    struct args *a = arg;
     double value;
     cairn_err rc = crn_quantity_bytes(word, &value, ei);
 
     return rc != CAIRN_OK ? rc : add_value(&a->bandwidth, value, "bandwidth", ei);
 }
 
-static cairn_err take_node_mtbf(struct args *a, const char *word, struct crn_errinfo *ei)
+static cairn_err take_node_mtbf(void *arg, const char *word, struct crn_errinfo *ei)
 {
+    struct args *a = arg;
     double value;
     cairn_err rc = crn_quantity_time(word, &value, ei);
 
     return rc != CAIRN_OK ? rc : add_value(&a->node_mtbf, value, "MTBF", ei);
 }
 
-static cairn_err take_system_mtbf(struct args *a, const char *word, struct crn_errinfo *ei)
+static cairn_err take_system_mtbf(void *arg, const char *word, struct crn_errinfo *ei)
 {
+    struct args *a = arg;
     double value;
     cairn_err rc = crn_quantity_time(word, &value, ei);
 
     return rc != CAIRN_OK ? rc : add_value(&a->node_mtbf, value * a->platform.nodes, "MTBF", ei);
 }
 
-static cairn_err take_strategy(struct args *a, const char *word, struct crn_errinfo *ei)
+static cairn_err take_strategy(void *arg, const char *word, struct crn_errinfo *ei)
 {
+    struct args *a = arg;
     const char *const *name;
     cairn_err rc = CAIRN_OK;
 
@@ -255,13 +240,13 @@ static cairn_err understand(const struct words *w, struct args *a, struct crn_er
     cairn_err rc = crn_platform_load(w->text[PLATFORM], &a->platform, ei);
 
     if (rc == CAIRN_OK && w->text[BANDWIDTH] != NULL)
-        rc = each_word(w->text[BANDWIDTH], take_bandwidth, a, ei);
+        rc = crn_cli_words(w->text[BANDWIDTH], take_bandwidth, a, ei);
     if (rc == CAIRN_OK && w->text[MTBF] != NULL)
-        rc = each_word(w->text[MTBF], take_node_mtbf, a, ei);
+        rc = crn_cli_words(w->text[MTBF], take_node_mtbf, a, ei);
     if (rc == CAIRN_OK && w->text[SYSTEM_MTBF] != NULL)
-        rc = each_word(w->text[SYSTEM_MTBF], take_system_mtbf, a, ei);
+        rc = crn_cli_words(w->text[SYSTEM_MTBF], take_system_mtbf, a, ei);
     if (rc == CAIRN_OK)
-        rc = each_word(w->text[STRATEGY], take_strategy, a, ei);
+        rc = crn_cli_words(w->text[STRATEGY], take_strategy, a, ei);
     if (rc == CAIRN_OK && w->text[PERIOD] != NULL)
         rc = crn_quantity_time(w->text[PERIOD], &a->mc.model.fixed_period_s, ei);
     if (rc == CAIRN_OK && w->text[CAPTURE] != NULL)
@@ -304,6 +289,7 @@ static const struct {
     int (*run)(struct cli *cli, int argc, char **argv);
 } kinds[] = {
     {"platform", run_platform},
+    {"flush", crn_sim_flush},
 };
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -320,10 +306,11 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_sim = {
     .name = "sim",
-    .args = "platform [OPTION...]",
-    .help = "Simulates jobs that share a file system under policies for its token",
+    .args = "platform | flush [OPTION...]",
+    .help = "Simulates jobs that share a file system, or the flush of one at scale",
     .run = run,
-    .options = "  --platform P      shipped platform or file (cielo-paper)\n"
+    .options = "cairn sim platform: jobs under policies for the token of their file system\n"
+               "  --platform P      shipped platform or file (cielo-paper)\n"
                "  --bandwidth LIST  instead of the platform's: 40GB/s,80GB/s\n"
                "  --mtbf LIST       of a node, instead of the platform's: 2y,10y\n"
                "  --system-mtbf L   the same for the whole system: 1h,4h\n"
@@ -337,5 +324,20 @@ const struct cli_command crn_cmd_sim = {
                "  --classes         also waste and waiting of each class of jobs\n"
                "  --csv             comma-separated values\n"
                "  --list            platforms, policies and strategies\n"
-               "  --show P          the text of a shipped platform\n",
+               "  --show P          the text of a shipped platform\n"
+               "cairn sim flush: how long N nodes need to write K files, and which K is best\n"
+               "  --machine M       shipped machine or file (frontier-paper)\n"
+               "  --nodes LIST      instead of the machine's\n"
+               "  --files LIST      K, or a ratio such as 1:4 (1:1,1:2,1:4,1:8)\n"
+               "  --leaders LIST    leaders of each file (1)\n"
+               "  --stripes N       OSTs of a file (one for each of its leaders)\n"
+               "  --writers N       threads of a leader (the machine's best_writers)\n"
+               "  --blocks N        of a leader's pool (two for each writer)\n"
+               "  --block SIZE      (64MiB)\n"
+               "  --size SIZE       of a rank, instead of the machine's\n"
+               "  --imbalance LIST  of the sizes: 0%,20% (0%)\n"
+               "  --own-tails       the end of each rank is a write of its own\n"
+               "  --recommend       K and leaders: fewest files within 5 % of the best time\n"
+               "  --max-files N, --max-leaders N  what may be recommended (all, 16)\n"
+               "  --seed N, --csv, --list, --show M  as above\n",
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How `cairn sim platform` tells its results: tables, CSV or JSON. */
+/* How `cairn sim platform` tells its results: tables, CSV or JSON; and the other simulation. */
 #ifndef CRN_SIM_REPORT_H
 #define CRN_SIM_REPORT_H
 
@@ -25,5 +25,8 @@ void crn_sim_report_begin(struct sim_report *r, const struct crn_platform *p,
                           const struct crn_montecarlo *mc);
 void crn_sim_report_row(struct sim_report *r, const struct sim_row *row);
 int crn_sim_report_end(struct sim_report *r, int status);
+
+/* cairn sim flush; argv[0] is "flush". */
+int crn_sim_flush(struct cli *cli, int argc, char **argv);
 
 #endif

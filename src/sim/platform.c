@@ -36,32 +36,11 @@ struct parser {
     const char *what;
 };
 
-static cairn_err parse_number(const char *text, double *ret, struct crn_errinfo *ei)
-{
-    char *end;
-
-    *ret = strtod(text, &end);
-    if (end == text || *end != '\0' || !(*ret > 0) || !isfinite(*ret))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no number above 0", text);
-    return CAIRN_OK;
-}
-
-static cairn_err parse_percent(const char *text, double *ret, struct crn_errinfo *ei)
-{
-    char *end;
-
-    *ret = strtod(text, &end) / 100;
-    if (end == text || strcmp(end + strspn(end, " \t"), "%") != 0 || !(*ret >= 0) ||
-        !isfinite(*ret))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no percentage", text);
-    return CAIRN_OK;
-}
-
 static cairn_err parse_size(const char *text, struct size *ret, struct crn_errinfo *ei)
 {
     ret->is_set = 1;
     ret->is_percent = strchr(text, '%') != NULL;
-    return ret->is_percent ? parse_percent(text, &ret->value, ei)
+    return ret->is_percent ? crn_quantity_percent(text, &ret->value, ei)
                            : crn_quantity_bytes(text, &ret->value, ei);
 }
 
@@ -78,9 +57,9 @@ static cairn_err platform_key(struct parser *ps, const char *key, const char *va
         return CAIRN_OK;
     }
     if (strcmp(key, "nodes") == 0)
-        return parse_number(value, &ps->p.nodes, ei);
+        return crn_quantity_number(value, &ps->p.nodes, ei);
     if (strcmp(key, "cores_per_node") == 0)
-        return parse_number(value, &ps->cores_per_node, ei);
+        return crn_quantity_number(value, &ps->cores_per_node, ei);
     if (strcmp(key, "memory_per_node") == 0)
         return crn_quantity_bytes(value, &ps->memory_per_node, ei);
     if (strcmp(key, "bandwidth") == 0)
@@ -90,7 +69,7 @@ static cairn_err platform_key(struct parser *ps, const char *key, const char *va
     if (strcmp(key, "system_mtbf") == 0)
         return crn_quantity_time(value, &ps->system_mtbf_s, ei);
     if (strcmp(key, "spread") == 0)
-        return parse_percent(value, &ps->p.spread, ei);
+        return crn_quantity_percent(value, &ps->p.spread, ei);
     return crn_fail(ei, CAIRN_EINVAL, 0, "unknown key '%s' in [platform]", key);
 }
 
@@ -98,13 +77,13 @@ static cairn_err class_key(struct class_text *c, const char *key, const char *va
                            struct crn_errinfo *ei)
 {
     if (strcmp(key, "share") == 0)
-        return parse_percent(value, &c->share, ei);
+        return crn_quantity_percent(value, &c->share, ei);
     if (strcmp(key, "work") == 0)
         return crn_quantity_time(value, &c->work_s, ei);
     if (strcmp(key, "nodes") == 0)
-        return parse_number(value, &c->nodes, ei);
+        return crn_quantity_number(value, &c->nodes, ei);
     if (strcmp(key, "cores") == 0)
-        return parse_number(value, &c->cores, ei);
+        return crn_quantity_number(value, &c->cores, ei);
     if (strcmp(key, "input") == 0)
         return parse_size(value, &c->input, ei);
     if (strcmp(key, "output") == 0)

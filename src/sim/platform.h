@@ -4,7 +4,7 @@
 #define CRN_PLATFORM_H
 
 #include <stddef.h>
-#include "base/err.h"
+#include "sim/quantity.h"
 
 #define CRN_PLATFORM_CLASSES 16
 
@@ -40,10 +40,5 @@ struct crn_platform_text {
     const char *text;
 };
 extern const struct crn_platform_text crn_platform_texts[];
-
-/* "80 GB/s", "1.5TiB" -> bytes (per second); "2 h", "50 y" -> seconds. Units are needed, k is 1000
- * and Ki is 1024. */
-CAIRN_CHECKED cairn_err crn_quantity_bytes(const char *text, double *ret, struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_quantity_time(const char *text, double *ret_s, struct crn_errinfo *ei);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers with units, as people write them in platform files and on the command line. */
-#include "sim/platform.h"
+/* Numbers with units, as people write them in platform and machine files and on the command line. */
+#include "sim/quantity.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -62,5 +62,26 @@ cairn_err crn_quantity_time(const char *text, double *ret_s, struct crn_errinfo 
         return crn_fail(ei, CAIRN_EINVAL, 0,
                         "'%s' is no time; write it as 90 s, 15 min, 2 h, 3 d, 5 y", text);
     *ret_s = value * factor;
+    return CAIRN_OK;
+}
+
+cairn_err crn_quantity_number(const char *text, double *ret, struct crn_errinfo *ei)
+{
+    char *end;
+
+    *ret = strtod(text, &end);
+    if (end == text || *end != '\0' || !(*ret > 0) || !isfinite(*ret))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no number above 0", text);
+    return CAIRN_OK;
+}
+
+cairn_err crn_quantity_percent(const char *text, double *ret, struct crn_errinfo *ei)
+{
+    char *end;
+
+    *ret = strtod(text, &end) / 100;
+    if (end == text || strcmp(end + strspn(end, " \t"), "%") != 0 || !(*ret >= 0) ||
+        !isfinite(*ret))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no percentage", text);
     return CAIRN_OK;
 }

@@ -87,6 +87,47 @@ class Sim(unittest.TestCase):
         self.fails(1, "most-waste", "platform", "--strategy", "most-waste")
 
 
+class Flush(unittest.TestCase):
+    def ok(self, *args):
+        r = cairn("sim", "flush", *args)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return r.stdout
+
+    def test_json(self):
+        out = json.loads(self.ok("--nodes", "512", "--files", "1:1,1:4,100", "--leaders", "1,2",
+                                 "--imbalance", "0%,20%", "--recommend", "--max-files", "64", "--json"))
+        self.assertEqual(out["machine"], "frontier-paper")
+        rows = out["results"]
+        self.assertEqual([(r["imbalance"], r["files"], r["leaders_per_file"]) for r in rows],
+                         [(i, k, n) for i in (0, 0.2) for k in (512, 128, 100) for n in (1, 2)])
+        self.assertEqual(rows[0]["bytes"], 512 * 8 * 2**30)
+        for r in rows:
+            self.assertAlmostEqual(r["throughput"] * r["seconds"] / r["bytes"], 1, 6)
+        self.assertLessEqual(out["recommended"]["files"], 64)
+
+    def test_own_machine(self):
+        text = cairn("sim", "flush", "--show", "cluster").stdout
+        with tempfile.NamedTemporaryFile("w", suffix=".ini") as f:
+            f.write(text.replace("name = cluster", "name = mine"))
+            f.flush()
+            rows = list(csv.DictReader(io.StringIO(self.ok("--machine", f.name, "--csv"))))
+        self.assertEqual([r["files"] for r in rows], ["64", "32", "16", "8"])
+        out = self.ok("--machine", "cluster", "--recommend")
+        self.assertRegex(out, r"(?m)^files = \d+\nleaders_per_file = \d+$")
+        self.assertIn("frontier-paper", self.ok("--list"))
+
+    def test_mistakes(self):
+        for status, word, args in ((2, "usage", ("too",)), (2, "usage", ("--writers", "few")),
+                                   (1, "no-such", ("--machine", "no-such")),
+                                   (1, "65536", ("--nodes", "70000")),
+                                   (1, "percentage", ("--imbalance", "0.2")),
+                                   (1, "'1'", ("--block", "1")),
+                                   (1, "no-such", ("--show", "no-such"))):
+            r = cairn("sim", "flush", *args)
+            self.assertEqual(r.returncode, status, r.stderr)
+            self.assertIn(word, r.stderr)
+
+
 class Plot(unittest.TestCase):
     KINDS = ("slowdown", "bandwidth", "mtbf", "least-bandwidth")
 
