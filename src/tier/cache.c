@@ -4,11 +4,11 @@
 #include "tier/cache.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "tier/replay.h"
 
 #define BOUNCES 2 /* of the application: one writes, one reads */
 
@@ -166,11 +166,14 @@ static void *prepare(void *arg)
 
 /* The application. ---------------------------------------------------------------------------------- */
 
-static void trace_locked(struct crn_cache *c, const char *what, uint64_t key, uint64_t bytes)
+static void trace_locked(struct crn_cache *c, enum crn_request_kind kind, uint64_t key,
+                         uint64_t bytes, int64_t start_ns)
 {
+    struct crn_request r = {
+        .start_ns = start_ns, .end_ns = now_ns(), .kind = kind, .key = key, .bytes = bytes};
+
     if (c->opt.trace != NULL)
-        (void)fprintf(c->opt.trace, "%" PRId64 " %s %" PRIu64 " %" PRIu64 "\n", now_ns(), what, key,
-                      bytes);
+        crn_trace_print(c->opt.trace, &r);
 }
 
 /* Until the next change; 1 at the deadline. */
@@ -208,6 +211,8 @@ static void end_op(struct crn_cache *c, struct crn_cache_op *op)
     uint32_t i;
 
     crn_lock(&c->mu);
+    trace_locked(c, op->kind == CRN_CACHE_WRITE ? CRN_REQUEST_WRITE : CRN_REQUEST_READ, op->key,
+                 op->bytes, op->start_ns);
     for (i = 0; i < c->opt.ntiers; i++)
         op->used[i] = crn_chain_space(c->chain, (int)i)->used;
     if (op->rc == CAIRN_OK && op->kind == CRN_CACHE_WRITE)
@@ -288,9 +293,6 @@ cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
 {
     struct crn_cache_op op = {.kind = CRN_CACHE_WRITE, .key = key, .bytes = bytes};
 
-    crn_lock(&c->mu);
-    trace_locked(c, "write", key, bytes);
-    crn_unlock(&c->mu);
     return run(c, &op, pieces, n, stream, deadline_ns, ei);
 }
 
@@ -299,9 +301,6 @@ cairn_err crn_cache_read(struct crn_cache *c, uint64_t key, const struct crn_pie
 {
     struct crn_cache_op op = {.kind = CRN_CACHE_READ, .key = key};
 
-    crn_lock(&c->mu);
-    trace_locked(c, "read", key, 0);
-    crn_unlock(&c->mu);
     return run(c, &op, pieces, n, stream, deadline_ns, ei);
 }
 
@@ -310,7 +309,7 @@ cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *
     cairn_err rc;
 
     crn_lock(&c->mu);
-    trace_locked(c, "hint", key, 0);
+    trace_locked(c, CRN_REQUEST_HINT, key, 0, now_ns());
     rc = crn_chain_hint(c->chain, key, ei);
     crn_cond_broadcast(&c->changed);
     crn_unlock(&c->mu);
@@ -320,7 +319,7 @@ cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *
 void crn_cache_start(struct crn_cache *c)
 {
     crn_lock(&c->mu);
-    trace_locked(c, "start", 0, 0);
+    trace_locked(c, CRN_REQUEST_START, 0, 0, now_ns());
     crn_chain_start(c->chain);
     crn_cond_broadcast(&c->changed);
     crn_unlock(&c->mu);
@@ -329,7 +328,7 @@ void crn_cache_start(struct crn_cache *c)
 void crn_cache_forget(struct crn_cache *c, uint64_t key)
 {
     crn_lock(&c->mu);
-    trace_locked(c, "forget", key, 0);
+    trace_locked(c, CRN_REQUEST_FORGET, key, 0, now_ns());
     crn_chain_forget(c->chain, key);
     crn_cond_broadcast(&c->changed);
     crn_unlock(&c->mu);
@@ -337,10 +336,10 @@ void crn_cache_forget(struct crn_cache *c, uint64_t key)
 
 cairn_err crn_cache_flush(struct crn_cache *c, int64_t deadline_ns, struct crn_errinfo *ei)
 {
+    int64_t start = now_ns();
     cairn_err rc = CAIRN_OK;
 
     crn_lock(&c->mu);
-    trace_locked(c, "flush", 0, 0);
     crn_chain_drain(c->chain, ++c->draining > 0);
     crn_cond_broadcast(&c->changed);
     while (!crn_chain_is_idle(c->chain)) {
@@ -351,6 +350,7 @@ cairn_err crn_cache_flush(struct crn_cache *c, int64_t deadline_ns, struct crn_e
         }
     }
     crn_chain_drain(c->chain, --c->draining > 0);
+    trace_locked(c, CRN_REQUEST_FLUSH, 0, 0, start);
     crn_unlock(&c->mu);
     return rc;
 }
