@@ -11,6 +11,7 @@
 
 #include "base/fs.h"
 #include "cairn/cairn_mpi.h"
+#include "client/open.h"
 #include "veloc.h"
 
 static struct crn_vlc_client *client; /* VELOC has no handle: one for the process */
@@ -122,10 +123,10 @@ static cairn_err open_session(struct crn_vlc_client *c, MPI_Comm comm, struct cr
                               ei);
 }
 
-static cairn_err finalize(struct crn_vlc_client *c, struct crn_errinfo *ei);
+static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_errinfo *ei);
 
 /* MPI calls this at the start of MPI_Finalize, for programs that never call VELOC_Finalize: Cairn's
- * threads must not outlive MPI. */
+ * threads must not outlive MPI. MPICH has no locks any more at that point. */
 static int at_mpi_finalize(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct crn_errinfo ei = {0};
@@ -135,7 +136,7 @@ static int at_mpi_finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void)value;
     (void)extra;
     if (client != NULL)
-        (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, &ei), &ei);
+        (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, 1, &ei), &ei);
     return MPI_SUCCESS;
 }
 
@@ -235,12 +236,12 @@ VELOC_API int VELOC_Init_single(unsigned int id, const char *cfg_file)
 /* End. -------------------------------------------------------------------------------------------- */
 
 /* Frees the client; the result is that of the checkpoints nobody has asked about. */
-static cairn_err finalize(struct crn_vlc_client *c, struct crn_errinfo *ei)
+static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_errinfo *ei)
 {
     cairn_err rc = crn_vlc_wait(c, ei);
 
     client = NULL;
-    if (cairn_close(c->session) != CAIRN_OK)
+    if (crn_session_close(c->session, mpi_ends) != CAIRN_OK)
         crn_log(&c->log, CRN_DEBUG, "%s", cairn_last_error()); /* told by the wait */
     crn_vlc_publisher_close(c->publisher);
     crn_vlc_regions_free(&c->regions);
@@ -258,8 +259,8 @@ VELOC_API int VELOC_Finalize(int drain)
 
     if (c == NULL)
         return VELOC_FAILURE;
-    rc = finalize(c, &ei); /* without drain too: the threads that write are in this process */
-    unwatch_mpi();         /* there is no client for it any more */
+    rc = finalize(c, 0, &ei); /* without drain too: the threads that write are in this process */
+    unwatch_mpi();            /* there is no client for it any more */
     return crn_vlc_end(NULL, __func__, drain ? rc : CAIRN_OK, &ei);
 }
 

@@ -15,6 +15,7 @@
 #include "service/drain.h"
 
 #define CONFIG_TEXT_MAX ((size_t)60000)
+#define SECOND          1000000000LL
 
 cairn_err crn_api_end(const struct crn_errinfo *ei, cairn_err rc)
 {
@@ -256,26 +257,35 @@ static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
     return crn_agree(s, rc, "preparing the arena", ei);
 }
 
-static void free_session(cairn_session *s)
+/* Says goodbye and, in the rank that has the service, waits until all ranks of the node have. */
+static void leave_service(cairn_session *s, int64_t timeout_ns)
 {
     struct crn_note bye = {.type = CRN_MSG_BYE};
     struct crn_errinfo ignored = {0};
 
-    crn_signals_remove(s);
-    crn_version_close(s->open_version);
     crn_capture_drop(s, &s->held);
     if (s->sock >= 0) {
         if (crn_node_send(s, &bye, -1, &ignored) != CAIRN_OK)
             crn_err_clear(&ignored); /* gone already */
         if (s->sock >= 0)
             (void)close(s->sock);
+        s->sock = -1;
     }
     crn_copier_close(s->copier);
     crn_arena_close(s->arena);
-    if (s->service != NULL) {
-        crn_service_stop(s->service, 10 * 1000000000LL);
+    s->copier = NULL;
+    s->arena = NULL;
+    if (s->service != NULL)
+        crn_service_stop(s->service, timeout_ns);
+}
+
+static void free_session(cairn_session *s)
+{
+    crn_signals_remove(s);
+    crn_version_close(s->open_version);
+    leave_service(s, 10 * SECOND);
+    if (s->service != NULL)
         crn_service_fini(s->service);
-    }
     crn_rundir_close(&s->dir);
     crn_files_free(s);
     free(s->regions);
@@ -342,18 +352,18 @@ cairn_err cairn_open(const struct cairn_options *options, cairn_session **ret_se
     return cairn_private_open(comm, options, ret_session);
 }
 
-cairn_err cairn_close(cairn_session *s)
+cairn_err crn_session_close(cairn_session *s, int is_alone)
 {
     struct crn_errinfo ei = {0};
     struct crn_errinfo barrier = {0};
     cairn_err rc;
 
-    if (s == NULL)
-        return CAIRN_OK;
     if (s->held.has_slot &&
         cairn_abandon(s, s->held.info.name, s->held.info.version, "the session closes") != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", cairn_last_error());
     rc = cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG);
+    if (is_alone)
+        leave_service(s, rc == CAIRN_OK ? (int64_t)s->cfg.wait_timeout_ns : 10 * SECOND);
     /* Nobody takes the service away from a rank that still waits. */
     if (s->comm->ops->barrier(s->comm, &barrier) != CAIRN_OK && rc == CAIRN_OK) {
         crn_err_keep(&ei, &barrier);
@@ -361,6 +371,11 @@ cairn_err cairn_close(cairn_session *s)
     }
     free_session(s);
     return rc;
+}
+
+cairn_err cairn_close(cairn_session *s)
+{
+    return s != NULL ? crn_session_close(s, 0) : CAIRN_OK;
 }
 
 int cairn_rank(const cairn_session *s)

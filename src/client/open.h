@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What libcairn_mpi needs of libcairn: exported in the private version node, for that library of the
- * same release only. */
+ * same release only; and what the compat libraries need, which hold a copy of libcairn. */
 #ifndef CRN_CLIENT_OPEN_H
 #define CRN_CLIENT_OPEN_H
 
@@ -10,6 +10,9 @@
 CAIRN_API CAIRN_CHECKED cairn_err cairn_private_open(struct crn_comm *comm,
                                                      const struct cairn_options *options,
                                                      cairn_session **ret_session);
+/* Collective. cairn_close; with is_alone this thread and the service never call MPI at the same time,
+ * as is needed where MPI is about to end. For code that is linked with libcairn.a. */
+cairn_err crn_session_close(cairn_session *session, int is_alone);
 /* Makes ei the thread's last error. */
 CAIRN_API void cairn_private_publish(const struct crn_errinfo *ei);
 

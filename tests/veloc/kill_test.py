@@ -7,7 +7,6 @@ usage: kill_test.py JOB_PROGRAM SINGLE_PROGRAM"""
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import tempfile
 RANKS = 4
 STEPS = 43
 JOB, SINGLE = sys.argv[1:3]
-MPIEXEC = shlex.split(os.environ["CAIRN_TEST_MPIEXEC"])
+MPIEXEC = [os.environ["CAIRN_TEST_SOURCE"] + "/tools/mpiexec", os.environ["CAIRN_TEST_BUILD"]]
 
 
 def fail(text, log=""):
