@@ -77,7 +77,10 @@ static void print_regions(const struct cli_items *items)
         crn_table_add(&t, "%zu", g.n);
         crn_human_bytes(g.min, text, sizeof(text));
         crn_human_bytes(g.max, max, sizeof(max));
-        crn_table_add(&t, g.min == g.max ? "%s" : "%s to %s", text, max);
+        if (strcmp(text, max) == 0)
+            crn_table_add(&t, "%s", text);
+        else
+            crn_table_add(&t, "%s to %s", text, max);
         crn_human_bytes(g.total, text, sizeof(text));
         crn_table_add(&t, "%s", text);
     }
