@@ -25,7 +25,6 @@
 #define MIB        ((uint64_t)1 << 20)
 #define GIB        ((uint64_t)1 << 30)
 #define PAGE       4096
-#define IN_MEMORY  GIB /* flushes up to this size of all ranks go to tmpfs */
 #define READ_BLOCK MIB
 
 #define USAGE      "capture [--quick] [--mib SIZE] [--rounds N] --disk DIR --shm DIR"
@@ -44,6 +43,7 @@ struct bench {
     size_t rounds;
     const char *disk, *shm; /* directories */
     uint64_t bytes;         /* of each rank, in this case */
+    int to_disk;            /* the flush, in this case */
     unsigned char *src, *dst;
     cairn_session *session;
     int64_t version; /* the next; retention keeps the highest */
@@ -186,7 +186,7 @@ static unsigned char *warm(uint64_t bytes)
 
 static void begin(struct bench *b)
 {
-    const char *where = b->bytes * (uint64_t)b->ranks <= IN_MEMORY ? b->shm : b->disk;
+    const char *where = b->to_disk ? b->disk : b->shm;
     char persistent[600], arena[64], shm[600], run[600];
     const char *settings[] = {persistent, arena, shm, run, "keep_last=1", NULL};
     struct cairn_options options = {.size = sizeof(options), .settings = settings};
@@ -219,7 +219,7 @@ static size_t rounds(const struct bench *b)
         return b->is_quick ? 11 : 21;
     if (b->bytes <= 256 * MIB)
         return b->is_quick ? 5 : 11;
-    return 7;
+    return 5;
 }
 
 static void run_round(struct bench *b, struct bench_case *c, size_t round, int is_last)
@@ -266,12 +266,28 @@ static void run_case(struct bench *b, int is_first)
 
 /* The program. --------------------------------------------------------------------------------- */
 
-/* Source, copy, arena and file of every rank, and a gigabyte for all else. */
-static int fits(const struct bench *b, uint64_t bytes)
+static uint64_t available_memory(void)
 {
-    uint64_t have = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    FILE *f = fopen("/proc/meminfo", "r");
+    char line[256];
+    uint64_t kib = 0;
 
-    return 4 * bytes * (uint64_t)b->ranks + GIB <= have;
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+            break;
+    if (f != NULL)
+        (void)fclose(f);
+    return kib * KIB;
+}
+
+/* Is there memory for so many times the data of all ranks, and a gigabyte for all else? The same
+ * answer on all ranks. */
+static int fits(const struct bench *b, uint64_t times)
+{
+    int yes = times * b->bytes * (uint64_t)b->ranks + GIB <= available_memory();
+
+    (void)MPI_Bcast(&yes, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return yes;
 }
 
 static void parse(int argc, char **argv, struct bench *b)
@@ -302,7 +318,7 @@ int main(int argc, char **argv)
     const uint64_t *list = sizes;
     size_t n = sizeof(sizes) / sizeof(sizes[0]);
     size_t i;
-    int level, fit;
+    int level;
 
     (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
@@ -318,13 +334,11 @@ int main(int argc, char **argv)
     }
     for (i = 0; i < n; i++) {
         b.bytes = list[i];
-        fit = fits(&b, b.bytes);
-        (void)MPI_Bcast(&fit, 1, MPI_INT, 0, MPI_COMM_WORLD);
-        if (fit)
+        b.to_disk = !fits(&b, 6); /* source, copy, arena, file; the version and the one before */
+        if (fits(&b, 4))
             run_case(&b, i == 0);
         else if (b.rank == 0)
-            (void)fprintf(stderr,
-                          "%d ranks, %" PRIu64 " MiB: skipped, there is not enough memory\n",
+            (void)fprintf(stderr, "%d ranks, %" PRIu64 " MiB: skipped, not enough memory\n",
                           b.ranks, b.bytes / MIB);
     }
     (void)MPI_Finalize();
