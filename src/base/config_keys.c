@@ -109,10 +109,11 @@ static const struct crn_key keys[] = {
     {"broker_munge", CRN_KEY_TEXT, "", 0, SIZE(broker_munge), NULL,
      "Socket of munged. Empty: MUNGE's default.", AT(broker_munge)},
     {"broker_give_up", CRN_KEY_TIME, "5s", 1 * MS, 1 * DAY, NULL,
-     "Without an answer of the broker for so long a flush starts as if there were none.",
+     "Without an answer of the broker for so long flushes and restart reads start as if there were "
+     "none.",
      AT(broker_give_up_ns)},
     {"broker_max_wait", CRN_KEY_TIME, "4h", 0, 366 * DAY, NULL,
-     "Longest wait for a turn; then the flush starts without it. 0: no limit.",
+     "Longest wait for a turn; then the flush or restart read starts without it. 0: no limit.",
      AT(broker_max_wait_ns)},
 
     {"log_level", CRN_KEY_ENUM, "warn", 0, 0, log_values, "What is told on standard error.",

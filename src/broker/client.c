@@ -198,6 +198,18 @@ static cairn_err open_descriptors(struct crn_broker *b, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
+void crn_broker_options_init(struct crn_broker_options *opt, const struct crn_config *cfg,
+                             const char *job, uint32_t nodes, const struct crn_log *log)
+{
+    memset(opt, 0, sizeof(*opt));
+    crn_broker_link_configure(&opt->link, cfg);
+    (void)snprintf(opt->job, sizeof(opt->job), "%.*s", CRN_BP_NAME - 1, job);
+    opt->nodes = nodes;
+    opt->give_up_ns = (int64_t)cfg->broker_give_up_ns;
+    opt->max_wait_ns = (int64_t)cfg->broker_max_wait_ns;
+    opt->log = log;
+}
+
 cairn_err crn_broker_open(const struct crn_broker_options *options, struct crn_broker **ret,
                           struct crn_errinfo *ei)
 {

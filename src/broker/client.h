@@ -31,6 +31,9 @@ struct crn_broker_options {
     const struct crn_log *log;     /* NULL: quiet */
 };
 
+/* What the configuration of a job says; job may be empty. */
+void crn_broker_options_init(struct crn_broker_options *opt, const struct crn_config *cfg,
+                             const char *job, uint32_t nodes, const struct crn_log *log);
 /* Connects later, in tick. Fails only for want of memory or descriptors, or for an address that
  * cannot be one. */
 CAIRN_CHECKED cairn_err crn_broker_open(const struct crn_broker_options *options,

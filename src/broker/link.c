@@ -351,6 +351,15 @@ static const state_fn move_on[STATES] = {
 
 /* The handle. ----------------------------------------------------------------------------------- */
 
+void crn_broker_link_configure(struct crn_broker_link_config *ret, const struct crn_config *cfg)
+{
+    memset(ret, 0, sizeof(*ret));
+    memcpy(ret->address, cfg->broker, sizeof(ret->address));
+    memcpy(ret->method, cfg->broker_auth, sizeof(ret->method));
+    memcpy(ret->auth.key_file, cfg->broker_key, sizeof(ret->auth.key_file));
+    memcpy(ret->auth.munge_socket, cfg->broker_munge, sizeof(ret->auth.munge_socket));
+}
+
 cairn_err crn_broker_link_open(const struct crn_broker_link_config *cfg, int64_t now_ns,
                                struct crn_broker_link **ret, struct crn_errinfo *ei)
 {

@@ -18,6 +18,8 @@ struct crn_broker_link_config {
     int64_t timeout_ns; /* from open to welcome */
 };
 
+/* Address and login as a job's configuration says; the timeout is left 0. */
+void crn_broker_link_configure(struct crn_broker_link_config *ret, const struct crn_config *cfg);
 /* Begins to connect; errors of the network come from step. */
 CAIRN_CHECKED cairn_err crn_broker_link_open(const struct crn_broker_link_config *cfg,
                                              int64_t now_ns, struct crn_broker_link **ret,

@@ -28,16 +28,14 @@ struct view {
 
 static cairn_err connect_broker(struct cli *cli, struct crn_admin **ret)
 {
-    struct crn_broker_link_config link = {.timeout_ns = TIMEOUT_NS};
+    struct crn_broker_link_config link;
     const struct crn_config *cfg = &cli->cfg;
 
     if (cfg->broker[0] == '\0')
         return crn_fail(cli->ei, CAIRN_ECONFIG, 0,
                         "no broker is configured; name it with --at ADDRESS or the key broker");
-    memcpy(link.address, cfg->broker, sizeof(link.address));
-    memcpy(link.method, cfg->broker_auth, sizeof(link.method));
-    memcpy(link.auth.key_file, cfg->broker_key, sizeof(link.auth.key_file));
-    memcpy(link.auth.munge_socket, cfg->broker_munge, sizeof(link.auth.munge_socket));
+    crn_broker_link_configure(&link, cfg);
+    link.timeout_ns = TIMEOUT_NS;
     return crn_admin_open(&link, ret, cli->ei);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/reading.h"
 #include "client/session.h"
 
 /* Versions. ------------------------------------------------------------------------------------------------ */
@@ -155,6 +156,7 @@ static cairn_err check_share(cairn_session *s, struct crn_version *v, struct crn
 struct candidates {
     int64_t *version; /* newest first */
     int64_t n;
+    uint64_t bytes; /* of the newest; first rank only */
 };
 
 static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
@@ -184,6 +186,8 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
 
         if (e->version > bound)
             continue;
+        if (e->state == CRN_VERSION_OK && ret->n == 0)
+            ret->bytes = e->data_bytes;
         if (e->state == CRN_VERSION_OK)
             ret->version[ret->n++] = e->version;
         else if (e->state != CRN_VERSION_PARTIAL)
@@ -258,6 +262,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
                                                  struct crn_errinfo *),
                              void *arg, int64_t *ret_version, struct crn_errinfo *ei)
 {
+    struct crn_reading *turn = NULL;
     struct candidates c;
     cairn_err rc;
     int64_t i;
@@ -267,6 +272,8 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
         rc = list_candidates(s, name, bound, &c, ei);
     else
         return rc;
+    if (rc == CAIRN_OK && c.n > 0)
+        rc = crn_reading_begin(s, c.bytes, &turn, ei);
     for (i = 0; rc == CAIRN_OK && i < c.n; i++) {
         struct crn_errinfo why = {0};
 
@@ -284,6 +291,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
     if (rc == CAIRN_OK && i == c.n)
         rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no version of '%s' that can be restored%s",
                       s->cfg.persistent, name, c.n > 0 ? "; see 'cairn explain'" : "");
+    crn_reading_end(turn);
     free(c.version);
     return rc;
 }
@@ -299,6 +307,7 @@ cairn_err cairn_find(cairn_session *s, const char *name, int64_t not_newer_than,
 cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version)
 {
     struct crn_errinfo ei = {0};
+    struct crn_reading *turn = NULL;
     struct candidates c = {0};
     cairn_err rc;
 
@@ -310,7 +319,10 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
                       "%s@%" PRId64 " is not there, not whole or rejected; see 'cairn explain %s'",
                       name, version, name);
     if (rc == CAIRN_OK)
+        rc = crn_reading_begin(s, c.bytes, &turn, &ei);
+    if (rc == CAIRN_OK)
         rc = check_version(s, name, version, &ei);
+    crn_reading_end(turn);
     free(c.version);
     return crn_api_end(&ei, rc);
 }

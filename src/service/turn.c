@@ -19,10 +19,7 @@ static int64_t now_ns(void)
 
 void crn_turn_open(struct crn_job *job)
 {
-    struct crn_broker_options opt = {.nodes = job->nodes,
-                                     .give_up_ns = (int64_t)job->cfg.broker_give_up_ns,
-                                     .max_wait_ns = (int64_t)job->cfg.broker_max_wait_ns,
-                                     .log = &job->log};
+    struct crn_broker_options opt;
     struct crn_errinfo ei = {0};
     char hex[CRN_RUN_HEX];
 
@@ -30,11 +27,8 @@ void crn_turn_open(struct crn_job *job)
     if (job->node != 0 || job->cfg.broker[0] == '\0')
         return;
     crn_run_hex(job->run, hex);
-    (void)snprintf(opt.job, sizeof(opt.job), "%.63s", job->cfg.job[0] != '\0' ? job->cfg.job : hex);
-    memcpy(opt.link.address, job->cfg.broker, sizeof(opt.link.address));
-    memcpy(opt.link.method, job->cfg.broker_auth, sizeof(opt.link.method));
-    memcpy(opt.link.auth.key_file, job->cfg.broker_key, sizeof(opt.link.auth.key_file));
-    memcpy(opt.link.auth.munge_socket, job->cfg.broker_munge, sizeof(opt.link.auth.munge_socket));
+    crn_broker_options_init(&opt, &job->cfg, job->cfg.job[0] != '\0' ? job->cfg.job : hex,
+                            job->nodes, &job->log);
     if (crn_broker_open(&opt, &job->broker, &ei) != CAIRN_OK)
         crn_log(&job->log, CRN_WARN, "flushing without turns, continuing: %s", ei.msg);
 }

@@ -671,6 +671,25 @@ class Mpi(Case):
             self.assertEqual(j.wait(), 0, j.err)
 
 
+    def test_a_restart_read_takes_its_turn(self):
+        self.broker()
+        self.assertEqual(self.mpi_job("r", 2, 256, 1).wait(), 0)
+        holder = self.job("holder", hang=1)
+        wait_for("it holds", lambda: holder.has("go", "granted"))
+        again = self.mpi_job("r", 2, 256, 1)
+        wait_for("it waits", lambda: self.states().get("r") == "waiting")
+        row = next(r for r in self.status()["requests"] if r["job"] == "r")
+        self.assertEqual((row["kind"], row["nodes"], row["bytes"]), ("recovery", 2, 512 << 10))
+        self.assertEqual(again.out, [])
+        holder.kill()
+        self.assertEqual(again.wait(), 0, again.err)
+        self.assertEqual(again.out, ["restarted 0", "persistent 1"])
+        self.assertEqual(self.status()["tokens"][0]["granted"], 4)
+        alone = self.mpi_job("r", 2, 256, 1, broker="127.0.0.1:1", broker_give_up="100ms")
+        self.assertEqual(alone.wait(), 0, alone.err)
+        self.assertEqual(alone.out, ["restarted 1", "persistent 2"])
+
+
 class Alone(unittest.TestCase):
     """The program without jobs."""
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* turn_mpi NAME KIB STEPS: an MPI job that takes checkpoints of KIB per rank and waits for each to be
- * on the file system. The first rank prints "persistent STEP". */
+/* turn_mpi NAME KIB STEPS: an MPI job that restarts from the newest checkpoint, if there is one, takes
+ * STEPS checkpoints of KIB per rank and waits for each to be on the file system. The first rank prints
+ * "restarted STEP" and "persistent STEP". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,10 @@ int main(int argc, char **argv)
     int provided, rank;
     size_t bytes;
     char *data;
-    long i, steps;
+    int64_t i = -1;
+    long steps;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
 
     (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -34,14 +38,14 @@ int main(int argc, char **argv)
         return 2;
     check(cairn_open_mpi(MPI_COMM_WORLD, NULL, &s), "open");
     check(cairn_protect(s, "data", data, CAIRN_BYTES, bytes), "protect");
-    for (i = 0; i < steps; i++) {
+    if (cairn_restart(s, argv[1], NULL, &i) == CAIRN_OK && rank == 0)
+        (void)printf("restarted %lld\n", (long long)i);
+    for (i++; steps > 0; i++, steps--) {
         memset(data, (int)i, bytes);
         check(cairn_checkpoint(s, argv[1], i, NULL), "checkpoint");
         check(cairn_wait(s, argv[1], i, CAIRN_PERSISTENT, 100000), "wait");
-        if (rank == 0) {
-            (void)printf("persistent %ld\n", i);
-            (void)fflush(stdout);
-        }
+        if (rank == 0)
+            (void)printf("persistent %lld\n", (long long)i);
     }
     check(cairn_close(s), "close");
     free(data);
