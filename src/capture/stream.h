@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies large memory past the caches: the copy is not read again soon, the application's data is.
- * Twice as fast as stores that first fetch each line of the target. */
+ * Stores that bypass them also need not fetch each line of the target first. */
 #ifndef CRN_CAPTURE_STREAM_H
 #define CRN_CAPTURE_STREAM_H
 
