@@ -65,6 +65,11 @@ static const struct crn_key keys[] = {
     {"align_bytes", CRN_KEY_BYTES, "4K", 512, 64 * M, NULL,
      "Alignment of blocks in the data files: a power of two that divides block_bytes.",
      AT(align_bytes)},
+    {"files", CRN_KEY_TEXT, "1:1", 0, sizeof(((struct crn_config *)0)->files), NULL,
+     "Data files of a version: a number, or files to nodes, such as 1:4. Neighbouring nodes share "
+     "one, "
+     "written by the node of them with the most data.",
+     AT(files)},
     {"writers", CRN_KEY_U64, "2", 1, 64, NULL, "Writer threads of each node.", AT(writers)},
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
      AT(nice)},

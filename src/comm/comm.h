@@ -9,9 +9,11 @@
 #include <stdint.h>
 #include "base/err.h"
 
-#define CRN_COMM_ABI 1
+#define CRN_COMM_ABI  2
+#define CRN_COMM_TAGS 16384 /* tags of transfers: 0 .. CRN_COMM_TAGS-1 */
 
 struct crn_comm;
+struct crn_transfer; /* opaque: bytes on their way */
 enum crn_comm_op { CRN_COMM_MIN, CRN_COMM_MAX, CRN_COMM_SUM };
 
 struct crn_comm_ops {
@@ -37,6 +39,17 @@ struct crn_comm_ops {
      * retires what was posted. */
     cairn_err (*poll)(struct crn_comm *c, int *ret_from, void **ret_buf, size_t *ret_bytes,
                       struct crn_errinfo *ei);
+    /* Bulk data between two services, at most 1 GiB: the sender and the receiver name each other and
+     * the same tag. The memory is the transfer's until it is done or given up. Service thread only. */
+    cairn_err (*send_start)(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
+                            struct crn_transfer **ret, struct crn_errinfo *ei);
+    cairn_err (*recv_start)(struct crn_comm *c, int from, int tag, void *buf, size_t bytes,
+                            struct crn_transfer **ret, struct crn_errinfo *ei);
+    /* Done: the transfer is freed, also when it failed. */
+    cairn_err (*transfer_test)(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
+                               struct crn_errinfo *ei);
+    /* Gives a receive up: 1 if its memory is free now. A send cannot be given up. */
+    int (*transfer_cancel)(struct crn_comm *c, struct crn_transfer *t);
     /* True if another thread may use this communicator while the application uses MPI. */
     int (*threads_ok)(const struct crn_comm *c);
     void (*free)(struct crn_comm *c); /* local; waits for what was posted at most a moment */

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAG 1
+#define TAG      1
+#define TAG_DATA 16 /* and on, for transfers */
 
 struct posted {
     struct posted *next;
@@ -174,6 +175,73 @@ static cairn_err mpi_poll(struct crn_comm *c, int *ret_from, void **ret_buf, siz
     return CAIRN_OK;
 }
 
+struct crn_transfer {
+    MPI_Request request;
+};
+
+static cairn_err started(int r, struct crn_transfer *t, struct crn_transfer **ret, const char *what,
+                         struct crn_errinfo *ei)
+{
+    cairn_err rc = check(r, ei, what);
+
+    if (rc != CAIRN_OK)
+        free(t);
+    else
+        *ret = t;
+    return rc;
+}
+
+static cairn_err mpi_send_start(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
+                                struct crn_transfer **ret, struct crn_errinfo *ei)
+{
+    struct crn_transfer *t = bytes <= INT_MAX ? calloc(1, sizeof(*t)) : NULL;
+
+    if (t == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a transfer of %zu bytes", bytes);
+    return started(MPI_Isend(buf, (int)bytes, MPI_BYTE, to, TAG_DATA + tag, handle(c), &t->request),
+                   t, ret, "MPI_Isend", ei);
+}
+
+static cairn_err mpi_recv_start(struct crn_comm *c, int from, int tag, void *buf, size_t bytes,
+                                struct crn_transfer **ret, struct crn_errinfo *ei)
+{
+    struct crn_transfer *t = bytes <= INT_MAX ? calloc(1, sizeof(*t)) : NULL;
+
+    if (t == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a transfer of %zu bytes", bytes);
+    return started(
+        MPI_Irecv(buf, (int)bytes, MPI_BYTE, from, TAG_DATA + tag, handle(c), &t->request), t, ret,
+        "MPI_Irecv", ei);
+}
+
+static cairn_err mpi_transfer_test(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
+                                   struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    (void)c;
+    *ret_done = 0;
+    rc = check(MPI_Test(&t->request, ret_done, MPI_STATUS_IGNORE), ei, "MPI_Test");
+    if (rc != CAIRN_OK)
+        *ret_done = 1;
+    if (*ret_done)
+        free(t);
+    return rc;
+}
+
+static int mpi_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
+{
+    MPI_Status status;
+    int is_cancelled = 0;
+
+    (void)c;
+    if (MPI_Cancel(&t->request) != MPI_SUCCESS || MPI_Wait(&t->request, &status) != MPI_SUCCESS)
+        return 0;
+    (void)MPI_Test_cancelled(&status, &is_cancelled);
+    free(t);
+    return 1; /* cancelled, or arrived after all */
+}
+
 static int mpi_threads_ok(const struct crn_comm *c)
 {
     int level = 0;
@@ -217,6 +285,10 @@ static const struct crn_comm_ops mpi_ops = {
     .allreduce = mpi_allreduce,
     .post = mpi_post,
     .poll = mpi_poll,
+    .send_start = mpi_send_start,
+    .recv_start = mpi_recv_start,
+    .transfer_test = mpi_transfer_test,
+    .transfer_cancel = mpi_transfer_cancel,
     .threads_ok = mpi_threads_ok,
     .free = mpi_free,
 };

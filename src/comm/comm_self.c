@@ -115,6 +115,39 @@ static cairn_err self_poll(struct crn_comm *c, int *ret_from, void **ret_buf, si
     return CAIRN_OK;
 }
 
+/* A node never fetches from itself. */
+static cairn_err self_send_start(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
+                                 struct crn_transfer **ret, struct crn_errinfo *ei)
+{
+    (void)c;
+    (void)buf;
+    (void)ret;
+    return crn_fail(ei, CAIRN_EBUG, 0, "a transfer of %zu bytes to %d, tag %d, of a single process",
+                    bytes, to, tag);
+}
+
+static cairn_err self_recv_start(struct crn_comm *c, int from, int tag, void *buf, size_t bytes,
+                                 struct crn_transfer **ret, struct crn_errinfo *ei)
+{
+    return self_send_start(c, from, tag, buf, bytes, ret, ei);
+}
+
+static cairn_err self_transfer_test(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
+                                    struct crn_errinfo *ei)
+{
+    (void)c;
+    (void)t;
+    *ret_done = 1;
+    return crn_fail(ei, CAIRN_EBUG, 0, "a transfer of a single process");
+}
+
+static int self_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
+{
+    (void)c;
+    (void)t;
+    return 1;
+}
+
 static int self_threads_ok(const struct crn_comm *c)
 {
     (void)c;
@@ -145,6 +178,10 @@ static const struct crn_comm_ops self_ops = {
     .allreduce = self_allreduce,
     .post = self_post,
     .poll = self_poll,
+    .send_start = self_send_start,
+    .recv_start = self_recv_start,
+    .transfer_test = self_transfer_test,
+    .transfer_cancel = self_transfer_cancel,
     .threads_ok = self_threads_ok,
     .free = self_free,
 };

@@ -10,7 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "aggregate/elect.h"
+#include "service/flow.h"
 
 #define QUEUE_ROOM (8 * CRN_ARENA_SLOTS) /* more than can be in progress: a push never waits */
 
@@ -45,11 +49,17 @@ static cairn_err start_workers(struct crn_job *job, struct crn_errinfo *ei)
     if (rc == CAIRN_OK)
         rc = crn_queue_init(&job->keep_queue, QUEUE_ROOM, ei);
     if (rc == CAIRN_OK)
+        rc = crn_queue_init(&job->send_queue, QUEUE_ROOM, ei);
+    if (rc == CAIRN_OK)
         rc = crn_thread_start(&job->flusher, "cairn-flush", crn_flusher_main, job, ei);
     job->has_flusher = rc == CAIRN_OK;
     if (rc == CAIRN_OK)
         rc = crn_thread_start(&job->keeper, "cairn-keep", crn_keeper_main, job, ei);
     job->has_keeper = job->has_flusher && rc == CAIRN_OK;
+    if (rc == CAIRN_OK && job->files < job->nodes) { /* somebody may follow somebody */
+        rc = crn_thread_start(&job->sender, "cairn-send", crn_sender_main, job, ei);
+        job->has_sender = rc == CAIRN_OK;
+    }
     return rc;
 }
 
@@ -88,6 +98,8 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     crn_config_defaults(&job->cfg);
     rc = crn_config_text(&job->cfg, h->config, "the configuration of a rank", ei);
     if (rc == CAIRN_OK)
+        rc = crn_files_count(job->cfg.files, job->nodes, &job->files, ei);
+    if (rc == CAIRN_OK)
         rc = allocate(job, h, ei);
     if (rc == CAIRN_OK)
         rc = crn_rundir_open(&job->cfg, job->run, job->node, 1, &job->dir, ei);
@@ -116,28 +128,48 @@ int crn_job_is_done(const struct crn_job *job)
     return job->nleft == job->nlocal && job->items == NULL;
 }
 
+/* It may wait for blocks that the loop, which has ended, will never bring. */
+static void join_flusher(struct crn_job *job)
+{
+    struct timespec until;
+
+    do {
+        crn_flows_refuse(job);
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 10 * 1000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+    } while (pthread_timedjoin_np(job->flusher, NULL, &until) == ETIMEDOUT);
+}
+
 static void stop_workers(struct crn_job *job)
 {
+    struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue};
     struct crn_work *w;
+    size_t i;
 
     crn_lock(&job->mu);
     job->stopping = 1;
     crn_cond_broadcast(&job->wake);
     crn_unlock(&job->mu);
-    if (job->flush_queue.slot != NULL)
-        crn_queue_close(&job->flush_queue);
-    if (job->keep_queue.slot != NULL)
-        crn_queue_close(&job->keep_queue);
+    for (i = 0; i < 3; i++)
+        if (queue[i]->slot != NULL)
+            crn_queue_close(queue[i]);
     if (job->has_flusher)
-        (void)pthread_join(job->flusher, NULL);
+        join_flusher(job);
     if (job->has_keeper)
         (void)pthread_join(job->keeper, NULL);
-    while (job->flush_queue.slot != NULL && (w = crn_queue_try_pop(&job->flush_queue)) != NULL)
-        free(w);
-    while (job->keep_queue.slot != NULL && (w = crn_queue_try_pop(&job->keep_queue)) != NULL)
-        free(w);
-    crn_queue_fini(&job->flush_queue);
-    crn_queue_fini(&job->keep_queue);
+    if (job->has_sender)
+        (void)pthread_join(job->sender, NULL);
+    for (i = 0; i < 3; i++) {
+        while (queue[i]->slot != NULL && (w = crn_queue_try_pop(queue[i])) != NULL) {
+            free(w->payload);
+            free(w);
+        }
+        crn_queue_fini(queue[i]);
+    }
 }
 
 static void free_items(struct crn_job *job)

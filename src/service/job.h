@@ -52,10 +52,13 @@ struct crn_item {
     int working;                   /* queued or running on another thread */
     int is_retired;                /* its spool and debris are gone */
     struct crn_manifest_file file; /* written by this node; ranges owned */
+    struct crn_flow_part *flow;    /* flow.c: leader and followers; NULL before GO and SHARDS */
+    int nflows;                    /* transfers out of its slots or into the engine's blocks */
     /* Root only. */
+    uint64_t *node_bytes;            /* per node */
     unsigned char *progress;         /* per node: enum crn_node_progress */
     uint32_t count[4];               /* nodes that reached at least this progress */
-    struct crn_manifest_file *files; /* per node */
+    struct crn_manifest_file *files; /* per file */
     uint64_t bytes;
     int is_started;  /* GO was sent, or the lock or a turn is being waited for */
     int wants_turn;  /* GO is sent when the broker lets it */
@@ -65,9 +68,13 @@ struct crn_item {
 
 enum crn_work_kind {
     CRN_WORK_START,       /* keeper, root: writer's lock and first sweep */
-    CRN_WORK_FLUSH,       /* flusher: local copy, then the persistent file */
+    CRN_WORK_FLUSH,       /* flusher: local copy, then the persistent file of the group */
+    CRN_WORK_LOCAL,       /* flusher, follower: local copy */
+    CRN_WORK_SERVE,       /* sender, follower: opens the sources, describes them for the leader */
+    CRN_WORK_SEND,        /* sender, follower: gathers extents not in one piece in memory */
     CRN_WORK_COMMIT,      /* keeper, root: manifest and retention */
     CRN_WORK_RETIRE,      /* keeper: spool, debris, local retention */
+    CRN_WORK_FETCH,       /* result only: the flusher wants a block of another node */
     CRN_WORK_NOTE_LOCAL,  /* result only: the local copy is durable */
     CRN_WORK_NOTE_PAUSED, /* result only: why the flush waits */
 };
@@ -83,6 +90,12 @@ struct crn_work {
     struct crn_errinfo error;
     struct crn_manifest_file file; /* FLUSH: the result */
     uint64_t committed_ns;         /* COMMIT */
+    const struct crn_write *write; /* FETCH */
+    void *block;                   /* FETCH: where to; SEND: what to, malloc'ed */
+    unsigned char *payload;        /* owned; SERVE: descriptors; FETCH, SEND: extents */
+    uint32_t payload_bytes;
+    uint32_t node;  /* FETCH: from whom */
+    uint64_t bytes; /* FETCH, SEND */
 };
 
 struct crn_client {
@@ -106,6 +119,7 @@ struct crn_job {
     uint8_t run[16];
     struct crn_config cfg;
     uint32_t ranks, node, nodes, nlocal;
+    uint32_t files;  /* of a version; nodes form as many groups */
     uint32_t *peers; /* service address by node */
     struct crn_log log;
     struct crn_rundir dir;
@@ -121,9 +135,9 @@ struct crn_job {
                                   starts nothing */
     uint32_t ndecided;
     /* Workers. */
-    struct crn_queue flush_queue, keep_queue;
-    pthread_t flusher, keeper;
-    int has_flusher, has_keeper;
+    struct crn_queue flush_queue, keep_queue, send_queue;
+    pthread_t flusher, keeper, sender;
+    int has_flusher, has_keeper, has_sender;
     struct crn_mutex mu;
     struct crn_cond wake;        /* for pauses of the workers */
     int stopping;                /* mu */
@@ -149,6 +163,8 @@ struct crn_service {
     struct crn_client *clients;
     struct crn_job *jobs;
     struct inbox_note *inbox;
+    struct crn_flow *flows; /* transfers on their way; see flow.h */
+    uint32_t next_tag;
     struct inbox_note **inbox_end;
     unsigned char *packet; /* CRN_PROTO_MAX bytes to receive into */
     struct crn_log log;
@@ -171,19 +187,41 @@ void crn_job_close(
 int crn_job_is_done(const struct crn_job *job);
 
 /* progress.c: what a message, a result, a death or the clock does to a job's checkpoints. */
-void crn_job_note(struct crn_job *job, struct crn_client *client, const struct crn_note *n,
+void crn_job_note(struct crn_job *job, struct crn_client *client, struct crn_note *n,
                   int passed_fd);
 void crn_job_result(struct crn_work *w);
 void crn_job_rank_left(struct crn_job *job, struct crn_client *client, int is_dead);
 void crn_job_tick(struct crn_job *job, int64_t now_ns);
-void crn_job_turns(struct crn_job *job); /* the broker may have let a flush go */
 void crn_item_free(struct crn_job *job, struct crn_item *item);
+/* This node cannot do its part: the root ends the checkpoint everywhere. */
+void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e);
+/* Something that held the item is over: releases its slots and frees it if it has ended. */
+void crn_item_touch(struct crn_job *job, struct crn_item *item);
+
+struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq);
+/* The item of a note, made if it is the first news of it; NULL when out of memory. */
+struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n);
+/* A note about an item. */
+void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                   struct crn_note *ret);
+
+/* root.c: the first node's service decides for all. */
+void crn_root_note(struct crn_job *job, struct crn_note *n);
+/* The name is locked: the nodes flush when the broker lets them. */
+void crn_root_start(struct crn_job *job, struct crn_item *item);
+/* Ends a checkpoint on all nodes; the first call counts. */
+void crn_root_decide(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *error,
+                     uint64_t committed_ns);
+void crn_job_turns(struct crn_job *job); /* the broker may have let a flush go */
 
 /* work.c: flusher and keeper. */
 void *crn_flusher_main(void *job);
 void *crn_keeper_main(void *job);
+void *crn_sender_main(void *job);
 /* Hands work over; the loop thread. */
 void crn_work_post(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind);
+/* The same for work that is filled already; taken over. */
+void crn_work_send(struct crn_work *w);
 
 /* service.c: for the workers and the jobs. */
 void crn_service_result(struct crn_service *svc, struct crn_work *w); /* any thread */

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "aggregate/elect.h"
+#include "service/flow.h"
 #include "service/job.h"
 #include "service/turn.h"
 
@@ -22,7 +24,7 @@
 
 /* Items. -------------------------------------------------------------------------------------------- */
 
-static struct crn_item *find_item(struct crn_job *job, uint64_t seq)
+struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq)
 {
     struct crn_item *item = job->items;
 
@@ -35,9 +37,11 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
 {
     uint32_t i;
 
-    for (i = 0; item->files != NULL && i < job->nodes; i++)
+    for (i = 0; item->files != NULL && i < job->files; i++)
         free(item->files[i].ranges);
     free(item->files);
+    free(item->node_bytes);
+    crn_flow_free(job, item);
     free(item->progress);
     free(item->file.ranges);
     free(item->part);
@@ -46,11 +50,11 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
 }
 
 /* The item of a note, made if it is the first news of it; NULL when out of memory. */
-static struct crn_item *get_item(struct crn_job *job, const struct crn_note *n)
+struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
 {
     const struct crn_clock *clock = crn_clock_real();
     struct crn_item **link = &job->items;
-    struct crn_item *item = find_item(job, n->seq);
+    struct crn_item *item = crn_item_find(job, n->seq);
 
     if (item != NULL)
         return item;
@@ -66,10 +70,12 @@ static struct crn_item *get_item(struct crn_job *job, const struct crn_note *n)
     item->part = calloc(job->nlocal, sizeof(*item->part));
     if (job->node == ROOT) {
         item->progress = calloc(job->nodes, 1);
-        item->files = calloc(job->nodes, sizeof(*item->files));
+        item->files = calloc(job->files, sizeof(*item->files));
+        item->node_bytes = calloc(job->nodes, sizeof(*item->node_bytes));
     }
     if (item->part == NULL ||
-        (job->node == ROOT && (item->progress == NULL || item->files == NULL))) {
+        (job->node == ROOT &&
+         (item->progress == NULL || item->files == NULL || item->node_bytes == NULL))) {
         crn_item_free(job, item);
         return NULL;
     }
@@ -80,8 +86,8 @@ static struct crn_item *get_item(struct crn_job *job, const struct crn_note *n)
     return item;
 }
 
-static void note_of(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
-                    struct crn_note *ret)
+void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                   struct crn_note *ret)
 {
     memset(ret, 0, sizeof(*ret));
     ret->type = type;
@@ -99,28 +105,13 @@ static void tell_root(struct crn_job *job, const struct crn_item *item, enum crn
 {
     struct crn_note n;
 
-    note_of(job, item, type, &n);
+    crn_item_note(job, item, type, &n);
     n.bytes = item->local_bytes;
     if (error != NULL)
         n.error = *error;
     if (type == CRN_MSG_NODE_DATA)
         n.file = item->file;
     crn_service_tell(job->svc, job->peers[ROOT], &n);
-}
-
-static void tell_nodes(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
-                       cairn_level level, const struct crn_errinfo *error, uint64_t committed_ns)
-{
-    struct crn_note n;
-    uint32_t i;
-
-    note_of(job, item, type, &n);
-    n.level = (uint32_t)level;
-    n.bytes = committed_ns;
-    if (error != NULL)
-        n.error = *error;
-    for (i = 0; i < job->nodes; i++)
-        crn_service_tell(job->svc, job->peers[i], &n);
 }
 
 /* A rank that cannot be told is gone; its hang-up is handled by the loop. */
@@ -141,7 +132,7 @@ static void tell_ranks(struct crn_job *job, const struct crn_item *item, uint64_
     struct crn_note n;
     uint32_t i;
 
-    note_of(job, item, CRN_MSG_STATE, &n);
+    crn_item_note(job, item, CRN_MSG_STATE, &n);
     n.error = item->error;
     n.bytes = committed_ns;
     for (i = 0; i < job->nlocal; i++)
@@ -171,7 +162,7 @@ static void reap(struct crn_job *job, struct crn_item *item)
     struct crn_item **link = &job->items;
     uint32_t i;
 
-    if (item->state != CRN_ITEM_ENDED || item->working > 0)
+    if (item->state != CRN_ITEM_ENDED || item->working > 0 || item->nflows > 0)
         return;
     for (i = 0; i < job->nlocal; i++)
         if (!item->part[i].is_settled && !job->has_left[i])
@@ -194,8 +185,8 @@ static void settle(struct crn_job *job, struct crn_item *item)
 {
     uint32_t i;
 
-    if (item->working > 0)
-        return; /* the flusher still reads the slots */
+    if (item->working > 0 || item->nflows > 0)
+        return; /* the slots are still being read */
     for (i = 0; i < job->nlocal; i++) {
         if (!item->part[i].is_captured || item->part[i].is_settled)
             continue; /* a settled slot may hold a later capture by now */
@@ -224,144 +215,9 @@ static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_
     reap(job, item);
 }
 
-/* The root. ------------------------------------------------------------------------------------------ */
-
-static void decide(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *error,
-                   uint64_t committed_ns)
-{
-    if (item->is_decided)
-        return;
-    item->is_decided = 1;
-    item->wants_turn = 0;
-    crn_turn_end(job, item);
-    job->decided[job->ndecided++ % 64] = item->seq + 1;
-    tell_nodes(job, item, CRN_MSG_END,
-               error->code == CAIRN_OK ? CAIRN_PERSISTENT : CAIRN_LEVEL_NONE, error, committed_ns);
-}
-
-static void advance(struct crn_item *item, uint32_t node, enum crn_node_progress to)
-{
-    while (item->progress[node] < to)
-        item->count[++item->progress[node]]++;
-}
-
-static void on_node_progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
-{
-    if (item->is_decided || n->node >= job->nodes)
-        return;
-    if (strcmp(item->name, n->name) != 0 || item->version != n->version) {
-        struct crn_errinfo e = {0};
-
-        (void)!crn_fail(&e, CAIRN_EINVAL, 0,
-                        "the ranks disagree: checkpoint number %" PRIu64 " is %s@%" PRId64
-                        " on one node and %s@%" PRId64 " on node %u",
-                        item->seq, item->name, item->version, n->name, n->version, n->node);
-        decide(job, item, &e, 0);
-        return;
-    }
-    switch (n->type) {
-    case CRN_MSG_NODE_CAPTURED:
-        if (n->created_ns > item->created_ns)
-            item->created_ns = n->created_ns;
-        item->bytes += n->bytes;
-        advance(item, n->node, CRN_NODE_CAPTURED);
-        break;
-    case CRN_MSG_NODE_LOCAL:
-        if (item->progress[n->node] == CRN_NODE_CAPTURED)
-            advance(item, n->node, CRN_NODE_LOCAL);
-        if (item->count[CRN_NODE_LOCAL] == job->nodes && item->level < CAIRN_LOCAL)
-            tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_LOCAL, NULL, 0);
-        return;
-    case CRN_MSG_NODE_DATA:
-        free(item->files[n->node].ranges);
-        item->files[n->node] = n->file;
-        n->file.ranges = NULL; /* taken over */
-        advance(item, n->node, CRN_NODE_DATA);
-        break;
-    default:
-        return;
-    }
-    if (item->count[CRN_NODE_CAPTURED] == job->nodes && !item->is_started) {
-        item->is_started = 1;
-        tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_CAPTURED, NULL, 0);
-        crn_work_post(job, item, CRN_WORK_START);
-    }
-    if (item->count[CRN_NODE_DATA] == job->nodes)
-        crn_work_post(job, item, CRN_WORK_COMMIT);
-}
-
-/* The name is locked: the nodes flush when the broker lets them. */
-static void take_turn(struct crn_job *job, struct crn_item *item)
-{
-    struct crn_errinfo e = {0};
-
-    if (item->is_decided)
-        return;
-    item->wants_turn = 1;
-    switch (crn_turn_check(job, item, &e)) {
-    case CRN_TURN_NOT_YET:
-        return;
-    case CRN_TURN_STOP:
-        decide(job, item, &e, 0);
-        return;
-    case CRN_TURN_GO:
-        item->wants_turn = 0;
-        tell_nodes(job, item, CRN_MSG_GO, CAIRN_CAPTURED, NULL, 0);
-        return;
-    }
-}
-
-void crn_job_turns(struct crn_job *job)
-{
-    struct crn_item *item;
-
-    crn_turn_tick(job);
-    for (item = job->items; item != NULL; item = item->next)
-        if (item->wants_turn)
-            take_turn(job, item);
-}
-
-/* A rank died somewhere: nothing that lacks its node can complete. */
-static void fail_incomplete(struct crn_job *job)
-{
-    struct crn_item *item;
-    struct crn_item *next;
-
-    for (item = job->items; item != NULL; item = next) {
-        next = item->next;
-        if (!item->is_decided && item->count[CRN_NODE_CAPTURED] < job->nodes)
-            decide(job, item, &job->broken, 0);
-    }
-}
-
-static int was_decided(const struct crn_job *job, uint64_t seq)
-{
-    uint32_t i;
-
-    for (i = 0; i < 64; i++)
-        if (job->decided[i] == seq + 1)
-            return 1;
-    return 0;
-}
-
-static void on_node_failed(struct crn_job *job, const struct crn_note *n)
-{
-    struct crn_item *item = n->seq != UINT64_MAX ? find_item(job, n->seq) : NULL;
-
-    if (n->seq == UINT64_MAX) {
-        crn_err_keep(&job->broken, &n->error);
-        fail_incomplete(job);
-        return;
-    }
-    if (item == NULL && !was_decided(job, n->seq))
-        item = get_item(job, n);
-    if (item != NULL)
-        decide(job, item, &n->error, 0);
-}
-
 /* News from the ranks of this node. ------------------------------------------------------------------- */
 
-static void fail_item(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e)
+void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e)
 {
     if (item->state != CRN_ITEM_ENDED)
         tell_root(job, item, CRN_MSG_NODE_FAILED, e);
@@ -372,7 +228,7 @@ static void too_late(struct crn_job *job, struct crn_item *item, uint32_t local)
 {
     struct crn_note n;
 
-    note_of(job, item, CRN_MSG_STATE, &n);
+    crn_item_note(job, item, CRN_MSG_STATE, &n);
     n.error = item->error;
     if (item->working == 0) {
         release_slot(job, item, local);
@@ -384,7 +240,7 @@ static void too_late(struct crn_job *job, struct crn_item *item, uint32_t local)
 
 static void on_captured(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
 {
-    struct crn_item *item = get_item(job, n);
+    struct crn_item *item = crn_item_get(job, n);
     struct crn_part *p;
 
     if (item == NULL) {
@@ -409,7 +265,7 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
                         "the ranks disagree: checkpoint number %" PRIu64 " is %s@%" PRId64
                         " on one rank and %s@%" PRId64 " on rank %u",
                         n->seq, item->name, item->version, n->name, n->version, c->rank);
-        fail_item(job, item, &e);
+        crn_item_fail(job, item, &e);
         return;
     }
     if (n->created_ns > item->created_ns)
@@ -422,27 +278,27 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
 
 static void on_capture_failed(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
 {
-    struct crn_item *item = get_item(job, n);
+    struct crn_item *item = crn_item_get(job, n);
     struct crn_errinfo e = n->error;
 
     if (item == NULL)
         return;
     item->part[c->local].is_settled = 1; /* the rank knows */
     (void)!crn_err_context(&e, e.code, "capture on rank %u", c->rank);
-    fail_item(job, item, &e);
+    crn_item_fail(job, item, &e);
     reap(job, item);
 }
 
 static void on_dropped(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
 {
-    struct crn_item *item = find_item(job, n->seq);
+    struct crn_item *item = crn_item_find(job, n->seq);
     struct crn_errinfo e = {0};
 
     if (item == NULL)
         return;
     item->part[c->local].is_settled = 1;
     (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u", c->rank);
-    fail_item(job, item, &e);
+    crn_item_fail(job, item, &e);
 }
 
 static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
@@ -460,8 +316,8 @@ static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
         crn_log(&job->log, CRN_ERROR, "%s", ei.msg);
 }
 
-/* GO: claims the slots and queues the flush. */
-static void on_go(struct crn_job *job, struct crn_item *item)
+/* GO: claims the slots; the leader of the group flushes, the others serve it. */
+static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
     struct crn_errinfo e = {0};
     uint32_t i;
@@ -473,19 +329,17 @@ static void on_go(struct crn_job *job, struct crn_item *item)
                            CRN_SLOT_FLUSHING)) {
             (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
                             job->rank_of[i]);
-            fail_item(job, item, &e);
+            crn_item_fail(job, item, &e);
             return;
         }
         item->part[i].is_claimed = 1;
     }
     item->state = CRN_ITEM_FLUSHING;
-    crn_work_post(job, item, CRN_WORK_FLUSH);
+    crn_flow_begin(job, item, n);
 }
 
-void crn_job_note(struct crn_job *job, struct crn_client *c, const struct crn_note *n,
-                  int passed_fd)
+void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n, int passed_fd)
 {
-    struct crn_note copy = *n; /* NODE_DATA: ranges change hands */
     struct crn_item *item;
 
     switch (n->type) {
@@ -502,27 +356,28 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, const struct crn_no
         on_dropped(job, c, n);
         return;
     case CRN_MSG_NODE_FAILED:
-        if (job->node == ROOT)
-            on_node_failed(job, n);
-        return;
     case CRN_MSG_NODE_CAPTURED:
     case CRN_MSG_NODE_LOCAL:
     case CRN_MSG_NODE_DATA:
-        item = job->node == ROOT && !was_decided(job, n->seq) ? get_item(job, n) : NULL;
+        if (job->node == ROOT)
+            crn_root_note(job, n);
+        return;
+    case CRN_MSG_SHARDS:
+        item = crn_item_get(job, n); /* may come before this node's own captures are told */
         if (item != NULL)
-            on_node_progress(job, item, &copy);
-        crn_note_free(&copy);
-        if (job->node == ROOT && job->broken.code != CAIRN_OK)
-            fail_incomplete(job);
+            crn_flow_shards(job, item, n);
+        return;
+    case CRN_MSG_FETCH:
+        crn_flow_asked(job, crn_item_find(job, n->seq), n);
         return;
     case CRN_MSG_GO:
     case CRN_MSG_LEVEL:
     case CRN_MSG_END:
-        item = n->type == CRN_MSG_END ? get_item(job, n) : find_item(job, n->seq);
+        item = n->type == CRN_MSG_END ? crn_item_get(job, n) : crn_item_find(job, n->seq);
         if (item == NULL)
             return;
         if (n->type == CRN_MSG_GO)
-            on_go(job, item);
+            on_go(job, item, n);
         else if (n->type == CRN_MSG_END)
             on_end(job, item, n);
         else if ((cairn_level)n->level > item->level && item->state != CRN_ITEM_ENDED) {
@@ -553,6 +408,13 @@ static void on_flushed(struct crn_job *job, struct crn_item *item, struct crn_wo
         tell_root(job, item, CRN_MSG_NODE_DATA, NULL);
 }
 
+void crn_item_touch(struct crn_job *job, struct crn_item *item)
+{
+    if (item->state == CRN_ITEM_ENDED)
+        settle(job, item);
+    reap(job, item);
+}
+
 void crn_job_result(struct crn_work *w)
 {
     struct crn_job *job = w->job;
@@ -565,11 +427,23 @@ void crn_job_result(struct crn_work *w)
         return;
     case CRN_WORK_NOTE_PAUSED:
         crn_log(&job->log, CRN_WARN, "%s", w->error.msg);
-        note_of(job, item, CRN_MSG_STATE, &n);
+        crn_item_note(job, item, CRN_MSG_STATE, &n);
         n.error = w->error; /* code OK: a remark */
         for (uint32_t i = 0; i < job->nlocal; i++)
             tell_rank(job, i, &n);
         return;
+    case CRN_WORK_FETCH:
+        crn_flow_fetch(job, item, w);
+        return;
+    case CRN_WORK_SERVE:
+        item->working--;
+        if (item->state != CRN_ITEM_ENDED)
+            crn_flow_served(job, item, w);
+        break;
+    case CRN_WORK_SEND:
+        item->working--;
+        crn_flow_send(job, item, w);
+        break;
     case CRN_WORK_FLUSH:
         item->working--;
         on_flushed(job, item, w);
@@ -577,23 +451,22 @@ void crn_job_result(struct crn_work *w)
     case CRN_WORK_START:
         item->working--;
         if (w->error.code != CAIRN_OK)
-            decide(job, item, &w->error, 0);
+            crn_root_decide(job, item, &w->error, 0);
         else
-            take_turn(job, item);
+            crn_root_start(job, item);
         break;
     case CRN_WORK_COMMIT:
         item->working--;
         if (w->error.code == CAIRN_OK)
             job->safe_ns = crn_clock_real()->mono_ns(crn_clock_real());
-        decide(job, item, &w->error, w->committed_ns);
+        crn_root_decide(job, item, &w->error, w->committed_ns);
         break;
+    case CRN_WORK_LOCAL:
     case CRN_WORK_RETIRE:
         item->working--;
         break;
     }
-    if (item->state == CRN_ITEM_ENDED)
-        settle(job, item);
-    reap(job, item);
+    crn_item_touch(job, item);
 }
 
 /* Deaths and deadlines. ---------------------------------------------------------------------------------- */
@@ -624,7 +497,7 @@ static void check_deadline(struct crn_job *job, struct crn_item *item, int64_t n
         (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0, "rank %s did not capture it within commit_timeout",
                         missing);
         item->deadline_ns = INT64_MAX;
-        fail_item(job, item, &e);
+        crn_item_fail(job, item, &e);
     } else if (job->node == ROOT && item->count[CRN_NODE_CAPTURED] < job->nodes &&
                now_ns - item->deadline_ns > (int64_t)job->cfg.commit_timeout_ns / 8) {
         for (i = 0; i < job->nodes && item->progress[i] >= CRN_NODE_CAPTURED; i++)
@@ -632,7 +505,7 @@ static void check_deadline(struct crn_job *job, struct crn_item *item, int64_t n
         (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0,
                         "node %u said nothing of it within commit_timeout (%u of %u nodes did)", i,
                         item->count[CRN_NODE_CAPTURED], job->nodes);
-        decide(job, item, &e, 0);
+        crn_root_decide(job, item, &e, 0);
     }
 }
 
@@ -667,7 +540,7 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
     for (item = job->items; item != NULL; item = next) {
         next = item->next;
         if (is_dead && !item->part[c->local].is_captured && item->state == CRN_ITEM_CAPTURING)
-            fail_item(job, item, &e);
+            crn_item_fail(job, item, &e);
         reap(job, item);
     }
 }

@@ -128,6 +128,8 @@ cairn_err crn_note_encode(const struct crn_note *n, struct crn_buf *buf, struct 
     crn_buf_u32(buf, (uint32_t)n->error.code);
     crn_buf_u32(buf, (uint32_t)n->error.sys_errno);
     crn_buf_str(buf, n->error.msg);
+    crn_buf_u32(buf, n->payload_bytes);
+    crn_buf_put(buf, n->payload, n->payload_bytes);
     if (n->type == CRN_MSG_NODE_DATA)
         encode_file(&n->file, buf);
     return encoded(buf, ei);
@@ -183,6 +185,16 @@ cairn_err crn_note_decode(const void *data, size_t len, struct crn_note *ret,
     n.error.code = (cairn_err)(int32_t)crn_view_u32(&v);
     n.error.sys_errno = (int32_t)crn_view_u32(&v);
     crn_view_str(&v, n.error.msg, sizeof(n.error.msg));
+    n.payload_bytes = crn_view_u32(&v);
+    p = crn_view_take(&v, n.payload_bytes);
+    if (p == NULL) {
+        n.payload_bytes = 0;
+    } else if (n.payload_bytes > 0) {
+        n.payload = malloc(n.payload_bytes);
+        if (n.payload == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message of %zu bytes", len);
+        memcpy(n.payload, p, n.payload_bytes);
+    }
     if (n.type == CRN_MSG_NODE_DATA)
         rc = decode_file(&v, &n.file, ei);
     if (rc == CAIRN_OK && (v.failed || crn_view_left(&v) != 0))
@@ -200,4 +212,7 @@ void crn_note_free(struct crn_note *n)
     free(n->file.ranges);
     n->file.ranges = NULL;
     n->file.nranges = 0;
+    free(n->payload);
+    n->payload = NULL;
+    n->payload_bytes = 0;
 }

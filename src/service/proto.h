@@ -6,7 +6,9 @@
  *   service -> rank   WELCOME (address of the service), READY, STATE
  *   rank -> service   HELLO, ARENA (+ descriptor), CAPTURED, CAPTURE_FAILED, DROPPED, BYE
  *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_DATA, NODE_FAILED
- *   root -> nodes     GO, LEVEL, END */
+ *   root -> nodes     GO (sizes of the group's nodes), LEVEL, END
+ *   node -> leader    SHARDS (descriptors)
+ *   leader -> node    FETCH (extents, and the tag to send them under) */
 #ifndef CRN_SERVICE_PROTO_H
 #define CRN_SERVICE_PROTO_H
 
@@ -29,6 +31,8 @@ enum crn_msg_type {
     CRN_MSG_NODE_LOCAL,
     CRN_MSG_NODE_DATA,
     CRN_MSG_NODE_FAILED,
+    CRN_MSG_SHARDS,
+    CRN_MSG_FETCH,
     CRN_MSG_GO,
     CRN_MSG_LEVEL,
     CRN_MSG_END,
@@ -59,6 +63,8 @@ struct crn_note {
     uint32_t level; /* cairn_level */
     struct crn_errinfo error;
     struct crn_manifest_file file; /* NODE_DATA; ranges are owned */
+    unsigned char *payload;        /* owned; of GO, SHARDS, FETCH */
+    uint32_t payload_bytes;
 };
 
 CAIRN_CHECKED cairn_err crn_hello_encode(const struct crn_hello *h, struct crn_buf *buf,

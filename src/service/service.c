@@ -16,11 +16,13 @@
 
 #include "base/clock.h"
 #include "service/job.h"
+#include "service/flow.h"
 #include "service/turn.h"
 
 #define MILLI      1000000LL
 #define FASTEST_NS (MILLI / 5)
 #define SLOWEST_NS (50 * MILLI)
+#define FLOWING_NS (MILLI / 20)   /* MPI moves bulk data only while it is called */
 #define TICK_NS    (1000 * MILLI) /* deadlines are checked at least so often */
 
 static int64_t now_ns(void)
@@ -97,6 +99,8 @@ static void refuse_unknown(struct crn_service *svc, int from, const struct crn_n
     crn_err_clear(&end.error);
     (void)!crn_fail(&end.error, CAIRN_EPEER, 0, "the job has ended on its first node");
     memset(&end.file, 0, sizeof(end.file));
+    end.payload = NULL;
+    end.payload_bytes = 0;
     crn_service_tell(svc, (uint32_t)from, &end);
 }
 
@@ -112,7 +116,8 @@ static void deliver(struct crn_service *svc, int from, const void *data, size_t 
     }
     job = find_job(svc, n.run);
     if (job != NULL && n.type >= CRN_MSG_NODE_CAPTURED) {
-        crn_job_note(job, NULL, &n, -1); /* frees the note's ranges */
+        crn_job_note(job, NULL, &n, -1);
+        crn_note_free(&n);
         return;
     }
     refuse_unknown(svc, from, &n);
@@ -287,6 +292,13 @@ static void free_gone(struct crn_service *svc)
 
 /* The loop. ----------------------------------------------------------------------------------------------- */
 
+static void free_work(struct crn_work *w)
+{
+    free(w->file.ranges);
+    free(w->payload);
+    free(w);
+}
+
 static void take_results(struct crn_service *svc)
 {
     struct crn_work *w;
@@ -296,8 +308,7 @@ static void take_results(struct crn_service *svc)
         crn_log(&svc->log, CRN_ERROR, "read the wake-up descriptor: errno %d", errno);
     while ((w = crn_queue_try_pop(&svc->done)) != NULL) {
         crn_job_result(w);
-        free(w->file.ranges);
-        free(w);
+        free_work(w);
     }
 }
 
@@ -324,6 +335,8 @@ static int64_t interval(const struct crn_service *svc, int64_t now)
 
     if (svc->inbox != NULL)
         return 0;
+    if (svc->flows != NULL)
+        return FLOWING_NS;
     if (svc->comm->size == 1 || svc->jobs == NULL)
         return TICK_NS;
     quiet /= 4;
@@ -406,6 +419,7 @@ static void *loop(void *arg)
         int news = wait_and_read(svc);
 
         news |= poll_services(svc);
+        news |= crn_flows_poll(svc);
         free_gone(svc);
         if (news)
             svc->last_news_ns = now_ns();
@@ -527,10 +541,8 @@ void crn_service_fini(struct crn_service *svc)
     if (svc->done.slot != NULL) {
         struct crn_work *w;
 
-        while ((w = crn_queue_try_pop(&svc->done)) != NULL) {
-            free(w->file.ranges);
-            free(w);
-        }
+        while ((w = crn_queue_try_pop(&svc->done)) != NULL)
+            free_work(w);
         crn_queue_fini(&svc->done);
     }
     if (svc->listen_fd >= 0)

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "aggregate/elect.h"
 #include "base/clock.h"
-#include "service/job.h"
-#include "service/source.h"
+#include "service/flow.h"
 
 #define SECOND 1000000000LL
 
@@ -100,24 +100,82 @@ static cairn_err wait_for_room(struct crn_job *job, struct crn_item *item,
     }
 }
 
-static void describe(const struct crn_job *job, const struct crn_item *item, struct crn_index *head)
+/* What a flush writes: this node's shards, and for the persistent file those of its group. */
+struct load {
+    struct crn_held *held;      /* of this node's sources */
+    struct crn_source *local;   /* nlocal entries */
+    struct crn_source *sources; /* the group's, by rank: copies of local, and the followers' */
+    uint32_t nsources;
+};
+
+static void describe(const struct crn_job *job, const struct crn_item *item, int is_local,
+                     struct crn_index *head)
 {
     memset(head, 0, sizeof(*head));
     memcpy(head->id.run, job->run, 16);
     head->id.seq = item->seq;
     memcpy(head->name, item->name, sizeof(head->name));
     head->version = item->version;
-    head->file_no = job->node;
-    head->files = job->nodes;
+    head->files = is_local ? job->nodes : job->files;
+    head->file_no = is_local ? job->node : crn_group_of(job->node, job->nodes, job->files);
     head->ranks = job->ranks;
     head->nodes = job->nodes;
     head->created_ns = item->created_ns;
 }
 
-static cairn_err write_to(struct crn_job *job, struct crn_item *item, const char *path,
-                          const struct crn_source *sources, struct crn_manifest_file *ret,
-                          struct crn_errinfo *ei)
+struct fetch_from {
+    struct crn_work *work;
+    const struct crn_source *sources;
+};
+
+/* The engine wants a block of a follower: the loop asks for it. */
+static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
+                  const uint64_t *order, void *block)
 {
+    struct fetch_from *from = arg;
+    struct crn_job *job = from->work->job;
+    struct crn_work *w = calloc(1, sizeof(*w));
+    struct crn_errinfo e = {0};
+    struct crn_buf ask = {0};
+    uint32_t i;
+
+    crn_buf_u32(&ask, 0); /* tag */
+    crn_buf_u32(&ask, wr->nsegments);
+    for (i = 0; i < wr->nsegments; i++) {
+        const struct crn_extent *x = &extents[order[wr->first + i]];
+
+        crn_buf_u32(&ask, from->sources[x->shard].shard.rank);
+        crn_buf_u32(&ask, x->region);
+        crn_buf_u64(&ask, x->offset);
+        crn_buf_u64(&ask, x->bytes);
+    }
+    if (w == NULL || ask.failed) {
+        free(w);
+        crn_buf_free(&ask);
+        (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a request to another node");
+        crn_engine_arrived(job->engine, wr, block, &e);
+        return;
+    }
+    w->kind = CRN_WORK_FETCH;
+    w->job = job;
+    w->item = from->work->item;
+    w->write = wr;
+    w->block = block;
+    w->bytes = wr->bytes;
+    w->node =
+        crn_group_first(crn_group_of(job->node, job->nodes, job->files), job->nodes, job->files) +
+        wr->owner - 1;
+    w->payload = ask.data;
+    w->payload_bytes = (uint32_t)ask.len;
+    crn_service_result(job->svc, w);
+}
+
+static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *path, int is_local,
+                          const struct crn_source *sources, uint32_t nsources,
+                          struct crn_manifest_file *ret, struct crn_errinfo *ei)
+{
+    struct fetch_from from = {w, sources};
+    struct crn_fetcher fetcher = {fetch, &from};
     struct crn_write_stats stats;
     struct crn_store st;
     struct crn_index head;
@@ -126,87 +184,128 @@ static cairn_err write_to(struct crn_job *job, struct crn_item *item, const char
     rc = crn_store_open(crn_fs_default(), path, 1, &st, ei);
     if (rc != CAIRN_OK)
         return rc;
-    describe(job, item, &head);
-    rc = wait_for_room(job, item, &st, crn_engine_estimate(job->engine, sources, job->nlocal), ei);
+    describe(job, w->item, is_local, &head);
+    rc = wait_for_room(job, w->item, &st, crn_engine_estimate(job->engine, sources, nsources), ei);
     if (rc == CAIRN_OK)
-        rc = crn_engine_write(job->engine, &st, &head, sources, job->nlocal, NULL, ret, &stats, ei);
+        rc =
+            crn_engine_write(job->engine, &st, &head, sources, nsources, &fetcher, ret, &stats, ei);
     if (rc == CAIRN_OK)
-        crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes in %.3f s",
-                item->name, item->version, path, ret->name, ret->bytes, stats.seconds);
+        crn_log(&job->log, CRN_DEBUG,
+                "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes, %" PRIu64
+                " of other nodes, in %.3f s, most blocks %zu",
+                w->item->name, w->item->version, path, ret->name, ret->bytes, stats.remote_bytes,
+                stats.seconds, crn_engine_most_blocks(job->engine));
     crn_store_close(&st);
     return rc;
 }
 
 /* A local copy is a help, not a condition: its failure is logged and the flush goes on. */
-static void write_local(struct crn_job *job, struct crn_item *item,
-                        const struct crn_source *sources)
+static void write_local(struct crn_job *job, struct crn_work *w, const struct crn_source *local)
 {
     struct crn_manifest_file file = {0};
     struct crn_errinfo ei = {0};
     char root[CRN_PATH_MAX];
 
     if (crn_local_root(&job->cfg, root, sizeof(root), &ei) == CAIRN_OK &&
-        write_to(job, item, root, sources, &file, &ei) == CAIRN_OK)
-        report(job, item, CRN_WORK_NOTE_LOCAL, "");
+        write_to(job, w, root, 1, local, job->nlocal, &file, &ei) == CAIRN_OK)
+        report(job, w->item, CRN_WORK_NOTE_LOCAL, "");
     else
-        crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no local copy, continuing: %s", item->name,
-                item->version, ei.msg);
+        crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no local copy, continuing: %s", w->item->name,
+                w->item->version, ei.msg);
     free(file.ranges);
 }
 
-static cairn_err write_persistent(struct crn_job *job, struct crn_item *item,
-                                  const struct crn_source *sources, struct crn_manifest_file *ret,
-                                  struct crn_errinfo *ei)
+static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, const struct load *load)
 {
+    struct crn_item *item = w->item;
     const struct crn_name_config *nc = crn_config_name(&job->cfg, item->name);
     int64_t delay = (int64_t)nc->retry_delay_ns;
     uint64_t tries = nc->on_failure == CRN_FAIL_RETRY ? nc->retries : 0;
     cairn_err rc;
 
     for (;;) {
-        crn_err_clear(ei);
-        rc = write_to(job, item, job->cfg.persistent, sources, ret, ei);
+        crn_err_clear(&w->error);
+        rc = write_to(job, w, job->cfg.persistent, 0, load->sources, load->nsources, &w->file,
+                      &w->error);
         if (rc == CAIRN_OK || tries-- == 0)
             return rc;
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": flush failed, trying again: %s", item->name,
-                item->version, ei->msg);
+                item->version, w->error.msg);
         if (pause_for(job, item, delay))
             return rc;
         delay *= 2;
     }
 }
 
-static cairn_err flush(struct crn_job *job, struct crn_work *w)
+static int by_rank(const void *a, const void *b)
 {
-    struct crn_item *item = w->item;
-    struct crn_source *sources = calloc(job->nlocal, sizeof(*sources));
-    struct crn_held *held = calloc(job->nlocal, sizeof(*held));
+    uint32_t x = ((const struct crn_source *)a)->shard.rank;
+    uint32_t y = ((const struct crn_source *)b)->shard.rank;
+
+    return x < y ? -1 : x > y;
+}
+
+static cairn_err load_open(struct crn_job *job, const struct crn_item *item, struct load *load,
+                           struct crn_errinfo *ei)
+{
+    const struct crn_flow_part *p = item->flow;
     uint32_t *slots = calloc(job->nlocal, sizeof(*slots));
     cairn_err rc;
     uint32_t i;
 
-    if (sources == NULL || held == NULL || slots == NULL) {
-        rc = crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", job->nlocal);
-        goto out;
+    load->nsources = job->nlocal + p->nshards;
+    load->held = calloc(job->nlocal, sizeof(*load->held));
+    load->local = calloc(job->nlocal, sizeof(*load->local));
+    load->sources = calloc(load->nsources, sizeof(*load->sources));
+    if (slots == NULL || load->held == NULL || load->local == NULL || load->sources == NULL) {
+        free(slots);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", load->nsources);
     }
     for (i = 0; i < job->nlocal; i++)
         slots[i] = item->part[i].slot;
+    rc = crn_sources_open(job->arenas, slots, job->nlocal, job->dir.spool_dfd, load->held,
+                          load->local, ei);
+    free(slots);
+    if (rc != CAIRN_OK)
+        return rc;
+    memcpy(load->sources, load->local, job->nlocal * sizeof(*load->local));
+    for (i = 0; i < p->nshards; i++)
+        load->sources[job->nlocal + i] = (struct crn_source){
+            .shard = p->shards[i], .image_fd = -1, .owner = p->owner[i]}; /* borrowed */
+    qsort(load->sources, load->nsources, sizeof(*load->sources), by_rank);
+    return CAIRN_OK;
+}
+
+static cairn_err flush(struct crn_job *job, struct crn_work *w)
+{
+    struct load load = {0};
+    cairn_err rc;
+
     rc = ensure_engine(job, &w->error);
     if (rc == CAIRN_OK)
-        rc = crn_sources_open(job->arenas, slots, job->nlocal, job->dir.spool_dfd, held, sources,
-                              &w->error);
-    if (rc != CAIRN_OK)
-        goto out;
-    if (job->cfg.local[0] != '\0')
-        write_local(job, item, sources);
-    rc = write_persistent(job, item, sources, &w->file, &w->error);
-    crn_sources_close(held, sources, job->nlocal);
-out:
-    free(slots);
-    free(held);
-    free(sources);
-    return crn_err_context(&w->error, rc, "flush of %s@%" PRId64 " on node %u", item->name,
-                           item->version, job->node);
+        rc = load_open(job, w->item, &load, &w->error);
+    if (rc == CAIRN_OK) {
+        if (job->cfg.local[0] != '\0')
+            write_local(job, w, load.local);
+        rc = write_persistent(job, w, &load);
+        crn_sources_close(load.held, load.local, job->nlocal);
+    }
+    free(load.held);
+    free(load.local);
+    free(load.sources);
+    return crn_err_context(&w->error, rc, "flush of %s@%" PRId64 " on node %u", w->item->name,
+                           w->item->version, job->node);
+}
+
+/* A follower's own copy; its sources are open for the leader. */
+static void follower_copy(struct crn_job *job, struct crn_work *w)
+{
+    struct crn_errinfo ei = {0};
+
+    if (ensure_engine(job, &ei) == CAIRN_OK)
+        write_local(job, w, w->item->flow->sources);
+    else
+        crn_log(&job->log, CRN_WARN, "no local copy, continuing: %s", ei.msg);
 }
 
 /* Keeper. ------------------------------------------------------------------------------------------- */
@@ -279,7 +378,7 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
     m.data_bytes = item->bytes;
     m.ranks = job->ranks;
     m.nodes = job->nodes;
-    m.nfiles = job->nodes;
+    m.nfiles = job->files;
     m.files = item->files;
     rc = crn_store_publish(&st, &m, &w->error);
     if (rc == CAIRN_OK && nc->keep_last > 0 &&
@@ -383,8 +482,10 @@ void *crn_flusher_main(void *arg)
     while ((w = crn_queue_pop(&job->flush_queue)) != NULL) {
         if (is_stopping(job))
             w->error.code = crn_fail(&w->error, CAIRN_ECANCELED, 0, "the service stops");
-        else
+        else if (w->kind == CRN_WORK_FLUSH)
             w->error.code = flush(job, w);
+        else
+            follower_copy(job, w);
         crn_service_result(job->svc, w);
     }
     return NULL;
@@ -407,19 +508,48 @@ void *crn_keeper_main(void *arg)
     return NULL;
 }
 
+void *crn_sender_main(void *arg)
+{
+    struct crn_job *job = arg;
+    struct crn_work *w;
+
+    crn_thread_background((int)job->cfg.nice);
+    while ((w = crn_queue_pop(&job->send_queue)) != NULL) {
+        if (is_stopping(job))
+            w->error.code = crn_fail(&w->error, CAIRN_ECANCELED, 0, "the service stops");
+        else
+            w->error.code =
+                w->kind == CRN_WORK_SERVE ? crn_flow_open_sources(job, w) : crn_flow_gather(job, w);
+        crn_service_result(job->svc, w);
+    }
+    return NULL;
+}
+
+void crn_work_send(struct crn_work *w)
+{
+    struct crn_job *job = w->job;
+    struct crn_queue *q = &job->keep_queue;
+
+    if (w->kind == CRN_WORK_FLUSH || w->kind == CRN_WORK_LOCAL)
+        q = &job->flush_queue;
+    else if (w->kind == CRN_WORK_SERVE || w->kind == CRN_WORK_SEND)
+        q = &job->send_queue;
+    w->item->working++;
+    if (crn_queue_push(q, w) != 0) {
+        w->item->working--;
+        free(w->payload);
+        free(w);
+    }
+}
+
 void crn_work_post(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind)
 {
     struct crn_work *w = calloc(1, sizeof(*w));
-    struct crn_queue *q = kind == CRN_WORK_FLUSH ? &job->flush_queue : &job->keep_queue;
 
     if (w == NULL)
         return; /* the item's deadline reports it */
     w->kind = kind;
     w->job = job;
     w->item = item;
-    item->working++;
-    if (crn_queue_push(q, w) != 0) {
-        item->working--;
-        free(w);
-    }
+    crn_work_send(w);
 }

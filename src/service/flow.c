@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See flow.h. A block is on its way at most once; whoever waits for one gets it, or an error when
+ * commit_timeout is over. */
+#include "service/flow.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/elect.h"
+#include "base/clock.h"
+
+static uint32_t group_first(const struct crn_job *job)
+{
+    return crn_group_first(crn_group_of(job->node, job->nodes, job->files), job->nodes, job->files);
+}
+
+static uint32_t group_size(const struct crn_job *job)
+{
+    uint32_t g = crn_group_of(job->node, job->nodes, job->files);
+
+    return crn_group_first(g + 1, job->nodes, job->files) - group_first(job);
+}
+
+static struct crn_flow_part *part_of(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_flow_part *p = item->flow;
+
+    if (p != NULL)
+        return p;
+    p = calloc(1, sizeof(*p));
+    if (p != NULL)
+        p->has_come = calloc(group_size(job), 1);
+    if (p == NULL || p->has_come == NULL) {
+        free(p);
+        return NULL;
+    }
+    p->leader = UINT32_MAX;
+    p->nmissing = group_size(job) - 1;
+    item->flow = p;
+    return p;
+}
+
+void crn_flow_free(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_flow_part *p = item->flow;
+    uint32_t i;
+
+    if (p == NULL)
+        return;
+    if (p->is_serving)
+        crn_sources_close(p->held, p->sources, job->nlocal);
+    for (i = 0; i < p->nshards; i++)
+        crn_shard_free(&p->shards[i]);
+    free(p->held);
+    free(p->sources);
+    free(p->shards);
+    free(p->owner);
+    free(p->has_come);
+    free(p);
+    item->flow = NULL;
+}
+
+static void out_of_memory(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_errinfo e = {0};
+
+    (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", job->node);
+    crn_item_fail(job, item, &e);
+}
+
+/* Before the data. ---------------------------------------------------------------------------------- */
+
+void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go)
+{
+    struct crn_view v = crn_view_of(go->payload, go->payload_bytes);
+    struct crn_flow_part *p = part_of(job, item);
+    uint32_t n = group_size(job);
+    uint64_t *bytes = calloc(n, sizeof(*bytes));
+    uint32_t i;
+
+    for (i = 0; bytes != NULL && i < n; i++)
+        bytes[i] = crn_view_u64(&v);
+    if (p == NULL || bytes == NULL || v.failed) {
+        free(bytes);
+        out_of_memory(job, item);
+        return;
+    }
+    p->leader = group_first(job) + crn_elect(bytes, n);
+    free(bytes);
+    if (p->leader != job->node)
+        crn_work_post(job, item, CRN_WORK_SERVE);
+    else if (p->nmissing == 0)
+        crn_work_post(job, item, CRN_WORK_FLUSH);
+}
+
+static cairn_err add_shards(struct crn_flow_part *p, uint32_t owner, const struct crn_note *n,
+                            struct crn_errinfo *ei)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    uint32_t count = crn_view_u32(&v);
+    struct crn_shard *shards;
+    uint32_t *owners;
+    cairn_err rc = CAIRN_OK;
+
+    if (v.failed || count > crn_view_left(&v) / 4)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u described its shards with garbage",
+                        n->node);
+    shards = realloc(p->shards, (p->nshards + (size_t)count + 1) * sizeof(*shards));
+    if (shards != NULL)
+        p->shards = shards;
+    owners = realloc(p->owner, (p->nshards + (size_t)count + 1) * sizeof(*owners));
+    if (owners != NULL)
+        p->owner = owners;
+    if (shards == NULL || owners == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u shards of node %u", count, n->node);
+    for (; rc == CAIRN_OK && count > 0; count--) {
+        uint32_t len = crn_view_u32(&v);
+        const void *data = crn_view_take(&v, len);
+
+        if (data == NULL)
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u described its shards with garbage",
+                            n->node);
+        rc = crn_shard_decode(data, len, "a shard of another node", &p->shards[p->nshards], ei);
+        p->owner[p->nshards] = owner;
+        p->nshards += rc == CAIRN_OK;
+    }
+    return rc;
+}
+
+void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_flow_part *p = part_of(job, item);
+    uint32_t member = n->node - group_first(job);
+    struct crn_errinfo e = {0};
+
+    if (p == NULL) {
+        out_of_memory(job, item);
+        return;
+    }
+    if (n->node < group_first(job) || member >= group_size(job) || p->has_come[member] ||
+        item->state == CRN_ITEM_ENDED)
+        return;
+    p->has_come[member] = 1;
+    p->nmissing--;
+    if (add_shards(p, member + 1, n, &e) != CAIRN_OK)
+        crn_item_fail(job, item, &e);
+    else if (p->leader == job->node && p->nmissing == 0)
+        crn_work_post(job, item, CRN_WORK_FLUSH);
+}
+
+/* Sender thread: opens the sources and encodes what the leader has to know. */
+cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
+{
+    struct crn_flow_part *p = w->item->flow;
+    uint32_t *slots = calloc(job->nlocal, sizeof(*slots));
+    struct crn_buf all = {0};
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    p->held = calloc(job->nlocal, sizeof(*p->held));
+    p->sources = calloc(job->nlocal, sizeof(*p->sources));
+    if (slots == NULL || p->held == NULL || p->sources == NULL)
+        rc = crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "%u shards", job->nlocal);
+    for (i = 0; rc == CAIRN_OK && i < job->nlocal; i++)
+        slots[i] = w->item->part[i].slot;
+    if (rc == CAIRN_OK)
+        rc = crn_sources_open(job->arenas, slots, job->nlocal, job->dir.spool_dfd, p->held,
+                              p->sources, &w->error);
+    free(slots);
+    if (rc != CAIRN_OK)
+        return rc;
+    p->is_serving = 1; /* read by the loop when the work is back */
+    crn_buf_u32(&all, job->nlocal);
+    for (i = 0; rc == CAIRN_OK && i < job->nlocal; i++) {
+        size_t at = all.len;
+
+        crn_buf_u32(&all, 0);
+        rc = crn_shard_encode(&p->sources[i].shard, &all, &w->error);
+        crn_buf_set_u32(&all, at, (uint32_t)(all.len - at - 4));
+    }
+    if (rc == CAIRN_OK && all.failed)
+        rc = crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "%u shards", job->nlocal);
+    w->payload = all.data;
+    w->payload_bytes = (uint32_t)all.len;
+    return rc;
+}
+
+void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    struct crn_note n = {.type = CRN_MSG_SHARDS, .seq = item->seq, .version = item->version};
+
+    if (w->error.code != CAIRN_OK) {
+        crn_item_fail(job, item, &w->error);
+        return;
+    }
+    memcpy(n.run, job->run, 16);
+    memcpy(n.name, item->name, sizeof(n.name));
+    n.created_ns = item->created_ns;
+    n.node = job->node;
+    n.payload = w->payload;
+    n.payload_bytes = w->payload_bytes;
+    crn_service_tell(job->svc, job->peers[item->flow->leader], &n);
+    if (job->cfg.local[0] != '\0')
+        crn_work_post(job, item, CRN_WORK_LOCAL);
+}
+
+/* Flows. ---------------------------------------------------------------------------------------------- */
+
+/* A flow for a transfer that is about to start; NULL without memory. */
+static struct crn_flow *flow_new(struct crn_job *job, struct crn_item *item, uint32_t node)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    struct crn_flow *f = calloc(1, sizeof(*f));
+
+    if (f == NULL)
+        return NULL;
+    f->job = job;
+    f->item = item;
+    f->node = node;
+    f->deadline_ns = clock->mono_ns(clock) + (int64_t)job->cfg.commit_timeout_ns;
+    return f;
+}
+
+static void flow_link(struct crn_flow *f)
+{
+    f->next = f->job->svc->flows;
+    f->job->svc->flows = f;
+    f->item->nflows++;
+}
+
+/* Leader: the flusher wants a block. */
+void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    struct crn_service *svc = job->svc;
+    struct crn_note n = {.type = CRN_MSG_FETCH, .seq = item->seq, .version = item->version};
+    struct crn_errinfo e = {0};
+    struct crn_flow *f = flow_new(job, item, w->node);
+    uint32_t tag = svc->next_tag++ % CRN_COMM_TAGS;
+    cairn_err rc;
+    int i;
+
+    if (f == NULL)
+        rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block of node %u", w->node);
+    else
+        rc = svc->comm->ops->recv_start(svc->comm, (int)job->peers[w->node], (int)tag, w->block,
+                                        w->bytes, &f->transfer, &e);
+    if (rc != CAIRN_OK) {
+        free(f);
+        crn_engine_arrived(job->engine, w->write, w->block, &e);
+        return;
+    }
+    f->write = w->write;
+    f->block = w->block;
+    flow_link(f);
+    for (i = 0; i < 4; i++) /* the tag stands in front of the extents */
+        w->payload[i] = (unsigned char)(tag >> (8 * i));
+    memcpy(n.run, job->run, 16);
+    memcpy(n.name, item->name, sizeof(n.name));
+    n.node = job->node;
+    n.payload = w->payload;
+    n.payload_bytes = w->payload_bytes;
+    crn_service_tell(svc, job->peers[w->node], &n);
+}
+
+/* Takes one extent of a request, checked: the other side may be broken. */
+cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
+                         const struct crn_flow_part *part, uint32_t *ret_local,
+                         struct crn_extent *ret, struct crn_errinfo *ei)
+{
+    struct crn_extent x = {0};
+    uint32_t rank = crn_view_u32(v);
+    uint32_t i;
+
+    x.region = crn_view_u32(v);
+    x.offset = crn_view_u64(v);
+    x.bytes = crn_view_u64(v);
+    for (i = 0; i < job->nlocal && job->rank_of[i] != rank; i++)
+        ;
+    if (v->failed || i == job->nlocal || x.region >= part->sources[i].shard.nregions ||
+        x.offset > part->sources[i].shard.regions[x.region].bytes ||
+        x.bytes > part->sources[i].shard.regions[x.region].bytes - x.offset)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u was asked for data that it does not have",
+                        job->node);
+    *ret_local = i;
+    *ret = x;
+    return CAIRN_OK;
+}
+
+static void send_now(struct crn_job *job, struct crn_item *item, uint32_t tag, const void *data,
+                     uint64_t bytes, void *owned)
+{
+    struct crn_comm *comm = job->svc->comm;
+    struct crn_flow *f = flow_new(job, item, item->flow->leader);
+    struct crn_errinfo e = {0};
+    cairn_err rc;
+
+    if (f == NULL)
+        rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block for node %u", item->flow->leader);
+    else
+        rc = comm->ops->send_start(comm, (int)job->peers[item->flow->leader], (int)tag, data, bytes,
+                                   &f->transfer, &e);
+    if (rc != CAIRN_OK) {
+        free(f);
+        free(owned);
+        crn_item_fail(job, item, &e);
+        return;
+    }
+    f->block = owned;
+    flow_link(f);
+}
+
+/* Follower: the leader asks. One extent in memory goes out as it lies; the rest is gathered first. */
+void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    uint32_t tag = crn_view_u32(&v);
+    uint32_t count = crn_view_u32(&v);
+    const unsigned char *p = NULL;
+    struct crn_errinfo e = {0};
+    struct crn_extent x;
+    struct crn_work *w;
+    uint32_t local;
+
+    if (item == NULL || item->flow == NULL || !item->flow->is_serving)
+        return; /* the leader's deadline tells */
+    if (crn_ask_decode(&v, job, item->flow, &local, &x, &e) != CAIRN_OK) {
+        crn_item_fail(job, item, &e);
+        return;
+    }
+    if (count == 1)
+        p = crn_source_memory(&item->flow->sources[local], &x);
+    if (p != NULL) {
+        send_now(job, item, tag, p, x.bytes, NULL);
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w != NULL)
+        w->payload = malloc(n->payload_bytes);
+    if (w == NULL || w->payload == NULL) {
+        free(w);
+        out_of_memory(job, item);
+        return;
+    }
+    w->kind = CRN_WORK_SEND;
+    w->job = job;
+    w->item = item;
+    memcpy(w->payload, n->payload, n->payload_bytes);
+    w->payload_bytes = n->payload_bytes;
+    crn_work_send(w);
+}
+
+/* Sender thread. */
+cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
+{
+    struct crn_view v = crn_view_of(w->payload, w->payload_bytes);
+    struct crn_flow_part *p = w->item->flow;
+    cairn_err rc = CAIRN_OK;
+    struct crn_extent x;
+    uint32_t count, local, i;
+    uint64_t at = 0;
+
+    (void)crn_view_u32(&v);
+    count = crn_view_u32(&v);
+    w->block = malloc(job->cfg.block_bytes); /* a write never exceeds a block */
+    if (w->block == NULL)
+        return crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "a block for another node");
+    for (i = 0; rc == CAIRN_OK && i < count; i++) {
+        rc = crn_ask_decode(&v, job, p, &local, &x, &w->error);
+        if (rc == CAIRN_OK && x.bytes > job->cfg.block_bytes - at)
+            rc = crn_fail(&w->error, CAIRN_EDAMAGED, 0, "more than a block was asked for");
+        if (rc == CAIRN_OK)
+            rc = crn_source_read(&p->sources[local], &x, crn_fs_default(),
+                                 (unsigned char *)w->block + at, &w->error);
+        at += rc == CAIRN_OK ? x.bytes : 0;
+    }
+    w->bytes = at;
+    return rc;
+}
+
+void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    struct crn_view v = crn_view_of(w->payload, w->payload_bytes);
+    void *block = w->block;
+
+    w->block = NULL;
+    if (w->error.code != CAIRN_OK) {
+        free(block);
+        crn_item_fail(job, item, &w->error);
+        return;
+    }
+    send_now(job, item, crn_view_u32(&v), block, w->bytes, block);
+}
+
+/* Ends a flow that was taken off the list. */
+static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
+{
+    struct crn_job *job = f->job;
+    struct crn_item *item = f->item;
+
+    item->nflows--;
+    if (f->write != NULL)
+        crn_engine_arrived(job->engine, f->write, f->block, error);
+    else
+        free(f->block);
+    free(f);
+    crn_item_touch(job, item);
+}
+
+/* 1 if the flow has ended, well or not. */
+static int flow_poll(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
+{
+    struct crn_comm *comm = f->job->svc->comm;
+    int done = 0;
+
+    if (comm->ops->transfer_test(comm, f->transfer, &done, e) != CAIRN_OK || done)
+        return 1;
+    if (now_ns < f->deadline_ns)
+        return 0;
+    (void)!crn_fail(e, CAIRN_ETIMEDOUT, 0, "node %u %s within commit_timeout", f->node,
+                    f->write != NULL ? "sent nothing" : "took nothing");
+    if (f->write == NULL) {
+        f->block = NULL; /* MPI may still read it: leaked on purpose */
+        return 1;
+    }
+    return comm->ops->transfer_cancel(comm, f->transfer);
+}
+
+int crn_flows_poll(struct crn_service *svc)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    int64_t now_ns = clock->mono_ns(clock);
+    struct crn_flow **link = &svc->flows;
+    struct crn_flow *ended = NULL;
+    int any = 0;
+
+    while (*link != NULL) { /* first all tests: ending one may start another */
+        struct crn_errinfo e = {0};
+        struct crn_flow *f = *link;
+
+        if (!flow_poll(f, now_ns, &e)) {
+            link = &f->next;
+            continue;
+        }
+        *link = f->next;
+        f->next = ended;
+        ended = f;
+        any = 1;
+        if (e.code != CAIRN_OK) {
+            crn_log(&f->job->log, CRN_WARN, "%s", e.msg);
+            crn_item_fail(f->job, f->item, &e);
+            ended = f->next;
+            flow_end(f, &e);
+        }
+    }
+    while (ended != NULL) {
+        struct crn_flow *f = ended;
+
+        ended = f->next;
+        flow_end(f, NULL);
+    }
+    return any;
+}
+
+void crn_flows_refuse(struct crn_job *job)
+{
+    struct crn_errinfo gone = {.code = CAIRN_ECANCELED, .msg = "the service stops"};
+    struct crn_flow **link = &job->svc->flows;
+    struct crn_work *w;
+
+    while (*link != NULL) {
+        struct crn_flow *f = *link;
+
+        if (f->job != job) {
+            link = &f->next;
+            continue;
+        }
+        *link = f->next;
+        f->item->nflows--;
+        if (f->write != NULL) {
+            (void)job->svc->comm->ops->transfer_cancel(job->svc->comm, f->transfer);
+            crn_engine_arrived(job->engine, f->write, f->block, &gone);
+        }
+        free(f);
+    }
+    while ((w = crn_queue_try_pop(&job->svc->done)) != NULL) {
+        if (w->kind == CRN_WORK_FETCH)
+            crn_engine_arrived(w->job->engine, w->write, w->block, &gone);
+        free(w->file.ranges);
+        free(w->payload);
+        free(w);
+    }
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data between the nodes of a group. The leader of a checkpoint asks the others (followers) for their
+ * extents, block by block, as its pool has room; a follower sends straight out of the arenas where it
+ * can. All on the loop thread, the only one that calls the communicator; what must be read from files
+ * or gathered is done by the job's sender thread. */
+#ifndef CRN_SERVICE_FLOW_H
+#define CRN_SERVICE_FLOW_H
+
+#include "service/job.h"
+#include "service/source.h"
+
+/* What an item keeps for it. */
+struct crn_flow_part {
+    uint32_t leader; /* node; UINT32_MAX before GO */
+    /* Leader: the shards of the followers. */
+    uint32_t nmissing;        /* followers that have not described theirs */
+    unsigned char *has_come;  /* per member of the group */
+    struct crn_shard *shards; /* owned */
+    uint32_t *owner;          /* whose: member of the group, from 1 */
+    uint32_t nshards;
+    /* Follower: its own sources, opened by the sender before the leader hears of them. */
+    struct crn_held *held;
+    struct crn_source *sources; /* nlocal entries */
+    int is_serving;
+};
+
+/* A transfer on its way. */
+struct crn_flow {
+    struct crn_flow *next;
+    struct crn_job *job;
+    struct crn_item *item;
+    struct crn_transfer *transfer;
+    int64_t deadline_ns;
+    uint32_t node;                 /* the other side */
+    const struct crn_write *write; /* receive: for the engine; NULL: a send */
+    void *block;                   /* receive: the engine's; send: owned, or NULL */
+};
+
+void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go);
+void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
+void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
+void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w);
+void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work *w);
+void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w);
+void crn_flow_free(struct crn_job *job, struct crn_item *item);
+/* Moves what is on its way on. 1 if something arrived or left. */
+int crn_flows_poll(struct crn_service *svc);
+/* The loop has ended: nothing of this job will arrive any more. */
+void crn_flows_refuse(struct crn_job *job);
+
+/* Extents as FETCH carries them. */
+struct crn_ask {
+    uint32_t rank, region;
+    uint64_t offset, bytes;
+};
+CAIRN_CHECKED cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
+                                       const struct crn_flow_part *part, uint32_t *ret_local,
+                                       struct crn_extent *ret, struct crn_errinfo *ei);
+
+/* The sender's part: opens the sources of a follower, gathers extents. */
+CAIRN_CHECKED cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w);
+CAIRN_CHECKED cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w);
+
+#endif

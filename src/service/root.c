@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The service of a job's first node: gathers what the nodes report, lets them flush when all have
+ * captured and the broker agrees, commits when all files are there, and ends every checkpoint exactly
+ * once, on all nodes. On the loop thread. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/elect.h"
+#include "service/job.h"
+#include "service/turn.h"
+
+static void tell_nodes(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                       cairn_level level, const struct crn_errinfo *error, uint64_t committed_ns)
+{
+    struct crn_note n;
+    uint32_t i;
+
+    crn_item_note(job, item, type, &n);
+    n.level = (uint32_t)level;
+    n.bytes = committed_ns;
+    if (error != NULL)
+        n.error = *error;
+    for (i = 0; i < job->nodes; i++)
+        crn_service_tell(job->svc, job->peers[i], &n);
+}
+
+void crn_root_decide(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *error,
+                     uint64_t committed_ns)
+{
+    if (item->is_decided)
+        return;
+    item->is_decided = 1;
+    item->wants_turn = 0;
+    crn_turn_end(job, item);
+    job->decided[job->ndecided++ % 64] = item->seq + 1;
+    tell_nodes(job, item, CRN_MSG_END,
+               error->code == CAIRN_OK ? CAIRN_PERSISTENT : CAIRN_LEVEL_NONE, error, committed_ns);
+}
+
+static void advance(struct crn_item *item, uint32_t node, enum crn_node_progress to)
+{
+    while (item->progress[node] < to)
+        item->count[++item->progress[node]]++;
+}
+
+static void progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
+{
+    uint32_t file;
+
+    if (item->is_decided || n->node >= job->nodes)
+        return;
+    if (strcmp(item->name, n->name) != 0 || item->version != n->version) {
+        struct crn_errinfo e = {0};
+
+        (void)!crn_fail(&e, CAIRN_EINVAL, 0,
+                        "the ranks disagree: checkpoint number %" PRIu64 " is %s@%" PRId64
+                        " on one node and %s@%" PRId64 " on node %u",
+                        item->seq, item->name, item->version, n->name, n->version, n->node);
+        crn_root_decide(job, item, &e, 0);
+        return;
+    }
+    switch (n->type) {
+    case CRN_MSG_NODE_CAPTURED:
+        if (n->created_ns > item->created_ns)
+            item->created_ns = n->created_ns;
+        item->bytes += n->bytes;
+        item->node_bytes[n->node] = n->bytes;
+        advance(item, n->node, CRN_NODE_CAPTURED);
+        break;
+    case CRN_MSG_NODE_LOCAL:
+        if (item->progress[n->node] == CRN_NODE_CAPTURED)
+            advance(item, n->node, CRN_NODE_LOCAL);
+        if (item->count[CRN_NODE_LOCAL] == job->nodes && item->level < CAIRN_LOCAL)
+            tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_LOCAL, NULL, 0);
+        return;
+    case CRN_MSG_NODE_DATA:
+        file = crn_group_of(n->node, job->nodes, job->files);
+        free(item->files[file].ranges);
+        item->files[file] = n->file;
+        n->file.ranges = NULL; /* taken over */
+        advance(item, n->node, CRN_NODE_DATA);
+        break;
+    default:
+        return;
+    }
+    if (item->count[CRN_NODE_CAPTURED] == job->nodes && !item->is_started) {
+        item->is_started = 1;
+        tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_CAPTURED, NULL, 0);
+        crn_work_post(job, item, CRN_WORK_START);
+    }
+    if (item->count[CRN_NODE_DATA] == job->files)
+        crn_work_post(job, item, CRN_WORK_COMMIT);
+}
+
+/* A rank died somewhere: nothing that lacks its node can complete. */
+static void fail_incomplete(struct crn_job *job)
+{
+    struct crn_item *item;
+    struct crn_item *next;
+
+    for (item = job->items; item != NULL; item = next) {
+        next = item->next;
+        if (!item->is_decided && item->count[CRN_NODE_CAPTURED] < job->nodes)
+            crn_root_decide(job, item, &job->broken, 0);
+    }
+}
+
+static int was_decided(const struct crn_job *job, uint64_t seq)
+{
+    uint32_t i;
+
+    for (i = 0; i < 64; i++)
+        if (job->decided[i] == seq + 1)
+            return 1;
+    return 0;
+}
+
+static void failed(struct crn_job *job, const struct crn_note *n)
+{
+    struct crn_item *item = n->seq != UINT64_MAX ? crn_item_find(job, n->seq) : NULL;
+
+    if (n->seq == UINT64_MAX) {
+        crn_err_keep(&job->broken, &n->error);
+        fail_incomplete(job);
+        return;
+    }
+    if (item == NULL && !was_decided(job, n->seq))
+        item = crn_item_get(job, n);
+    if (item != NULL)
+        crn_root_decide(job, item, &n->error, 0);
+}
+
+/* Each node hears the sizes of its group, from which all elect the same leader. */
+static void tell_go(struct crn_job *job, const struct crn_item *item)
+{
+    struct crn_note n;
+    uint32_t g, i;
+
+    for (g = 0; g < job->files; g++) {
+        uint32_t first = crn_group_first(g, job->nodes, job->files);
+        uint32_t end = crn_group_first(g + 1, job->nodes, job->files);
+        struct crn_buf sizes = {0};
+
+        for (i = first; i < end; i++)
+            crn_buf_u64(&sizes, item->node_bytes[i]);
+        crn_item_note(job, item, CRN_MSG_GO, &n);
+        n.payload = sizes.data;
+        n.payload_bytes = (uint32_t)sizes.len;
+        for (i = first; i < end; i++)
+            crn_service_tell(job->svc, job->peers[i], &n);
+        crn_buf_free(&sizes); /* out of memory: the nodes fail the checkpoint */
+    }
+}
+
+void crn_root_start(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_errinfo e = {0};
+
+    if (item->is_decided)
+        return;
+    item->wants_turn = 1;
+    switch (crn_turn_check(job, item, &e)) {
+    case CRN_TURN_NOT_YET:
+        return;
+    case CRN_TURN_STOP:
+        crn_root_decide(job, item, &e, 0);
+        return;
+    case CRN_TURN_GO:
+        item->wants_turn = 0;
+        tell_go(job, item);
+        return;
+    }
+}
+
+void crn_job_turns(struct crn_job *job)
+{
+    struct crn_item *item;
+
+    crn_turn_tick(job);
+    for (item = job->items; item != NULL; item = item->next)
+        if (item->wants_turn)
+            crn_root_start(job, item);
+}
+
+void crn_root_note(struct crn_job *job, struct crn_note *n)
+{
+    struct crn_item *item;
+
+    if (n->type == CRN_MSG_NODE_FAILED) {
+        failed(job, n);
+        return;
+    }
+    item = was_decided(job, n->seq) ? NULL : crn_item_get(job, n);
+    if (item != NULL)
+        progress(job, item, n);
+    if (job->broken.code != CAIRN_OK)
+        fail_incomplete(job);
+}
