@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tune/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NOISE 0.05
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+void crn_measure_add(struct crn_measure *m, double rate)
+{
+    double sorted[CRN_MAX_REPEATS];
+
+    if (m->n == CRN_MAX_REPEATS)
+        return;
+    m->rate[m->n++] = rate;
+    memcpy(sorted, m->rate, m->n * sizeof(*sorted));
+    qsort(sorted, m->n, sizeof(*sorted), ascending);
+    m->min = sorted[0];
+    m->max = sorted[m->n - 1];
+    m->median = (sorted[(m->n - 1) / 2] + sorted[m->n / 2]) / 2;
+}
+
+/* What a setting costs, in the order in which it counts. */
+static int cheaper(const struct crn_probe *a, const struct crn_probe *b)
+{
+    if (a->writers != b->writers)
+        return a->writers < b->writers;
+    if (a->files != b->files)
+        return a->files < b->files;
+    if (a->method != b->method)
+        return a->method < b->method;
+    if (a->layout != b->layout)
+        return a->layout == CRN_INTERLEAVED;
+    return a->block_bytes < b->block_bytes;
+}
+
+const struct crn_measure *crn_tune_choose(const struct crn_measure *m, size_t n)
+{
+    const struct crn_measure *ret = NULL;
+    double best = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (m[i].n > 0 && m[i].median > best)
+            best = m[i].median;
+    for (i = 0; i < n; i++)
+        if (m[i].n > 0 && m[i].median >= (1 - NOISE) * best &&
+            (ret == NULL || cheaper(&m[i].probe, &ret->probe)))
+            ret = &m[i];
+    return ret;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The threads of a probe. Writers take pieces until there are none: received blocks first, then local
+ * ones straight from the arena, as the leader's writers do. The first error stops all; blocks that are
+ * still received then go back to the pool unwritten, so that nobody waits for ever. */
+#include "tune/probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/pool.h"
+#include "base/queue.h"
+
+struct run {
+    const struct crn_probe_env *env;
+    const struct crn_probe *p;
+    int fd[CRN_PROBE_MAX_FILES]; /* -1: not open */
+    uint64_t blocks;             /* of all files */
+    uint64_t nlocal, nreceived;
+    atomic_uint_fast64_t next;  /* interleaved: place of the next block */
+    atomic_uint_fast64_t local; /* interleaved: local blocks taken */
+    struct crn_pool pool;
+    struct crn_queue ready; /* received blocks */
+    int has_pool, has_queue;
+    struct crn_mutex mu;
+    struct crn_errinfo first; /* error; under mu */
+    atomic_int failed;
+};
+
+struct crn_probe_writer {
+    struct run *run;
+    uint32_t no;
+    uint32_t region; /* contiguous: where it is */
+    uint64_t at;     /* blocks of that region that were taken */
+};
+
+const char *crn_layout_name(enum crn_layout layout)
+{
+    return layout == CRN_CONTIGUOUS ? "contiguous" : "interleaved";
+}
+
+const char *crn_method_name(enum crn_method method)
+{
+    static const char *const names[CRN_METHODS] = {"buffered", "direct", "uring", "uring-direct"};
+
+    return names[method];
+}
+
+/* Layout. ----------------------------------------------------------------------------------------- */
+
+uint32_t crn_probe_regions(const struct crn_probe *p)
+{
+    return p->writers > p->files ? p->writers : p->files;
+}
+
+static uint64_t region_start(const struct crn_probe *p, uint32_t r)
+{
+    return p->bytes / p->block_bytes * r / crn_probe_regions(p);
+}
+
+struct crn_region crn_probe_region(const struct crn_probe *p, uint32_t r)
+{
+    struct crn_region ret = {.file = r % p->files};
+    uint32_t before;
+
+    for (before = ret.file; before < r; before += p->files)
+        ret.first += region_start(p, before + 1) - region_start(p, before);
+    ret.blocks = region_start(p, r + 1) - region_start(p, r);
+    return ret;
+}
+
+static int is_stopped(struct run *run)
+{
+    return atomic_load(&run->failed) || (run->env->stop != NULL && atomic_load(run->env->stop));
+}
+
+static void place(struct run *run, uint32_t file, uint64_t block, struct crn_piece *ret)
+{
+    uint64_t size = run->p->block_bytes;
+
+    ret->fd = run->fd[file];
+    ret->offset = block * size;
+    ret->bytes = size;
+}
+
+/* Where the arena holds the n-th block; it is shorter than the files and used again. */
+static const void *arena_block(const struct run *run, uint64_t n)
+{
+    uint64_t slots = run->env->arena_bytes / run->p->block_bytes;
+
+    return run->env->arena + n % slots * run->p->block_bytes;
+}
+
+static int next_contiguous(struct crn_probe_writer *w, struct crn_piece *ret)
+{
+    struct run *run = w->run;
+
+    for (; w->region < crn_probe_regions(run->p); w->region += run->p->writers, w->at = 0) {
+        struct crn_region r = crn_probe_region(run->p, w->region);
+
+        if (w->at < r.blocks) {
+            place(run, r.file, r.first + w->at, ret);
+            ret->data = arena_block(run, region_start(run->p, w->region) + w->at);
+            ret->block = NULL;
+            w->at++;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Offsets are handed out in order of arrival. */
+static void append(struct run *run, struct crn_piece *ret)
+{
+    uint64_t n = atomic_fetch_add(&run->next, 1);
+
+    place(run, (uint32_t)(n % run->p->files), n / run->p->files, ret);
+}
+
+static int next_interleaved(struct crn_probe_writer *w, int may_wait, struct crn_piece *ret)
+{
+    struct run *run = w->run;
+    uint64_t n;
+
+    ret->block = run->nreceived > 0 ? crn_queue_try_pop(&run->ready) : NULL;
+    if (ret->block == NULL && !is_stopped(run)) {
+        n = atomic_fetch_add(&run->local, 1);
+        if (n < run->nlocal) {
+            append(run, ret);
+            ret->data = arena_block(run, n);
+            return 1;
+        }
+    }
+    if (ret->block == NULL && run->nreceived > 0 && may_wait)
+        ret->block = crn_queue_pop(&run->ready);
+    if (ret->block == NULL)
+        return 0;
+    append(run, ret);
+    ret->data = ret->block;
+    return 1;
+}
+
+int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_piece *ret)
+{
+    if (w->run->p->layout == CRN_INTERLEAVED)
+        return next_interleaved(w, may_wait, ret);
+    return !is_stopped(w->run) && next_contiguous(w, ret);
+}
+
+void crn_probe_done(struct crn_probe_writer *w, const struct crn_piece *piece)
+{
+    if (piece->block != NULL)
+        crn_pool_put(&w->run->pool, piece->block);
+}
+
+/* Threads. ---------------------------------------------------------------------------------------- */
+
+static void fail(struct run *run, const struct crn_errinfo *ei)
+{
+    crn_lock(&run->mu);
+    crn_err_keep(&run->first, ei);
+    crn_unlock(&run->mu);
+    atomic_store(&run->failed, 1);
+}
+
+static cairn_err write_pieces(struct crn_probe_writer *w, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = w->run->env->fs;
+    struct crn_piece piece;
+    cairn_err rc = CAIRN_OK;
+
+    while (crn_probe_next(w, 1, &piece)) {
+        if (rc == CAIRN_OK && !is_stopped(w->run))
+            rc = crn_fs_write_all(fs, piece.fd, piece.data, piece.bytes, piece.offset, "probe", ei);
+        crn_probe_done(w, &piece);
+        if (rc != CAIRN_OK)
+            fail(w->run, ei);
+    }
+    return rc;
+}
+
+static void *writer_main(void *arg)
+{
+    struct crn_probe_writer *w = arg;
+    struct crn_errinfo ei = {0};
+    cairn_err rc;
+
+    if (w->run->p->method == CRN_URING || w->run->p->method == CRN_URING_DIRECT)
+        rc = crn_uring_write(w, &ei);
+    else
+        rc = write_pieces(w, &ei);
+    if (rc != CAIRN_OK) {
+        struct crn_piece piece;
+
+        fail(w->run, &ei);
+        while (crn_probe_next(w, 1, &piece)) /* the receiver must not wait for our blocks */
+            crn_probe_done(w, &piece);
+    }
+    return NULL;
+}
+
+static void *receiver_main(void *arg)
+{
+    struct run *run = arg;
+    uint64_t i;
+
+    for (i = 0; i < run->nreceived && !is_stopped(run); i++) {
+        void *block = crn_pool_get(&run->pool);
+
+        memcpy(block, arena_block(run, run->nlocal + i), run->p->block_bytes);
+        if (crn_queue_push(&run->ready, block) != 0)
+            crn_pool_put(&run->pool, block);
+    }
+    crn_queue_close(&run->ready);
+    return NULL;
+}
+
+static void *sync_main(void *arg)
+{
+    struct crn_probe_writer *w = arg;
+    const struct crn_fs *fs = w->run->env->fs;
+    struct crn_errinfo ei = {0};
+    uint32_t i;
+
+    for (i = w->no; i < w->run->p->files; i += w->run->p->writers)
+        if (crn_fs_check(fs->fsync(fs, w->run->fd[i]), &ei, "fsync of probe file %u", i) !=
+            CAIRN_OK)
+            fail(w->run, &ei);
+    return NULL;
+}
+
+/* Runs fn in a thread of each writer; those that started are always waited for. */
+static void in_threads(struct run *run, void *(*fn)(void *), struct crn_probe_writer *writers)
+{
+    pthread_t thread[CRN_PROBE_MAX_WRITERS];
+    struct crn_errinfo ei = {0};
+    uint32_t i, n;
+
+    for (n = 0; n < run->p->writers; n++)
+        if (crn_thread_start(&thread[n], "tune-writer", fn, &writers[n], &ei) != CAIRN_OK) {
+            fail(run, &ei);
+            break;
+        }
+    if (n == 0 && fn == writer_main)
+        (void)fn(&writers[0]); /* takes the received blocks away */
+    for (i = 0; i < n; i++)
+        (void)pthread_join(thread[i], NULL);
+}
+
+static void write_all(struct run *run)
+{
+    struct crn_probe_writer writers[CRN_PROBE_MAX_WRITERS];
+    struct crn_errinfo ei = {0};
+    pthread_t receiver;
+    int has_receiver = 0;
+    uint32_t i;
+
+    for (i = 0; i < run->p->writers; i++)
+        writers[i] = (struct crn_probe_writer){.run = run, .no = i, .region = i};
+    if (run->nreceived > 0) {
+        has_receiver =
+            crn_thread_start(&receiver, "tune-receive", receiver_main, run, &ei) == CAIRN_OK;
+        if (!has_receiver) {
+            fail(run, &ei);
+            crn_queue_close(&run->ready);
+        }
+    }
+    in_threads(run, writer_main, writers);
+    if (has_receiver)
+        (void)pthread_join(receiver, NULL);
+    if (!is_stopped(run))
+        in_threads(run, sync_main, writers);
+}
+
+/* Files. ------------------------------------------------------------------------------------------ */
+
+static void file_name(uint32_t i, char *buf, size_t size)
+{
+    (void)snprintf(buf, size, "probe-%u", i);
+}
+
+static int is_direct(const struct crn_probe *p)
+{
+    return p->method == CRN_DIRECT || p->method == CRN_URING_DIRECT;
+}
+
+static cairn_err open_files(struct run *run, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = run->env->fs;
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | (is_direct(run->p) ? O_DIRECT : 0);
+    uint32_t i;
+
+    for (i = 0; i < run->p->files; i++) {
+        char name[32];
+
+        file_name(i, name, sizeof(name));
+        run->fd[i] = fs->openat(fs, run->env->dfd, name, flags, 0600);
+        if (run->fd[i] == -EINVAL && is_direct(run->p))
+            return crn_fail(ei, CAIRN_ENOTSUP, EINVAL, "the file system has no O_DIRECT");
+        if (run->fd[i] < 0)
+            return crn_fs_check(run->fd[i], ei, "create probe file %u", i);
+    }
+    return CAIRN_OK;
+}
+
+/* All bytes are there? A method that lies must not win. */
+static cairn_err check_sizes(struct run *run, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = run->env->fs;
+    uint64_t sum = 0;
+    uint32_t i;
+
+    for (i = 0; i < run->p->files; i++) {
+        struct stat st;
+        cairn_err rc = crn_fs_check(fs->fstat(fs, run->fd[i], &st), ei, "probe file %u", i);
+
+        if (rc != CAIRN_OK)
+            return rc;
+        sum += (uint64_t)st.st_size;
+    }
+    if (sum != run->p->bytes)
+        return crn_fail(ei, CAIRN_EIO, 0, "%llu of %llu bytes were written",
+                        (unsigned long long)sum, (unsigned long long)run->p->bytes);
+    return CAIRN_OK;
+}
+
+static void close_files(struct run *run)
+{
+    const struct crn_fs *fs = run->env->fs;
+    uint32_t i;
+
+    for (i = 0; i < run->p->files; i++) {
+        char name[32];
+
+        if (run->fd[i] < 0)
+            continue;
+        file_name(i, name, sizeof(name));
+        (void)fs->close(fs, run->fd[i]);
+        if (!run->env->keep_files)
+            (void)fs->unlinkat(fs, run->env->dfd, name, 0); /* else the folder's end takes it */
+    }
+}
+
+/* All. -------------------------------------------------------------------------------------------- */
+
+static cairn_err check_probe(const struct crn_probe_env *env, const struct crn_probe *p,
+                             struct crn_errinfo *ei)
+{
+    if (p->writers < 1 || p->writers > CRN_PROBE_MAX_WRITERS || p->files < 1 ||
+        p->files > CRN_PROBE_MAX_FILES)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "%u writers and %u files: 1 to %d and %d", p->writers,
+                        p->files, CRN_PROBE_MAX_WRITERS, CRN_PROBE_MAX_FILES);
+    if (p->block_bytes < 4096 || p->block_bytes % 4096 != 0 || p->block_bytes > env->arena_bytes ||
+        p->bytes == 0 || p->bytes % p->block_bytes != 0)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "blocks and bytes do not fit together");
+    if (p->received > 100 || (p->received > 0 && p->layout != CRN_INTERLEAVED))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "only interleaved writes are received");
+    if (p->method == CRN_URING || p->method == CRN_URING_DIRECT)
+        return crn_uring_check(ei);
+    return CAIRN_OK;
+}
+
+static cairn_err prepare(struct run *run, struct crn_errinfo *ei)
+{
+    const struct crn_probe *p = run->p;
+    size_t blocks = 2 * (size_t)p->writers;
+    cairn_err rc;
+
+    run->blocks = p->bytes / p->block_bytes;
+    run->nreceived = run->blocks * p->received / 100;
+    run->nlocal = run->blocks - run->nreceived;
+    if (run->nreceived == 0)
+        return CAIRN_OK;
+    rc = crn_pool_init(&run->pool, blocks, p->block_bytes, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    run->has_pool = 1;
+    rc = crn_queue_init(&run->ready, blocks, ei);
+    run->has_queue = rc == CAIRN_OK;
+    return rc;
+}
+
+static void fini(struct run *run)
+{
+    if (run->has_queue)
+        crn_queue_fini(&run->ready);
+    if (run->has_pool)
+        crn_pool_fini(&run->pool);
+    close_files(run);
+    crn_mutex_fini(&run->mu);
+}
+
+static cairn_err run_open(struct run *run, double *ret_seconds, struct crn_errinfo *ei)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    int64_t since = clock->mono_ns(clock);
+
+    write_all(run);
+    *ret_seconds = (double)(clock->mono_ns(clock) - since) * 1e-9;
+    if (run->first.sys_errno == EINVAL && is_direct(run->p)) /* some say so only now */
+        return crn_fail(ei, CAIRN_ENOTSUP, EINVAL, "the file system has no O_DIRECT");
+    if (run->first.code != CAIRN_OK)
+        return crn_fail(ei, run->first.code, run->first.sys_errno, "%s", run->first.msg);
+    if (is_stopped(run))
+        return crn_fail(ei, CAIRN_ECANCELED, 0, "stopped");
+    return check_sizes(run, ei);
+}
+
+cairn_err crn_probe_run(const struct crn_probe_env *env, const struct crn_probe *p,
+                        double *ret_seconds, struct crn_errinfo *ei)
+{
+    struct run run = {.env = env, .p = p};
+    double seconds = 0;
+    cairn_err rc = check_probe(env, p, ei);
+    uint32_t i;
+
+    if (rc != CAIRN_OK)
+        return rc;
+    for (i = 0; i < CRN_PROBE_MAX_FILES; i++)
+        run.fd[i] = -1;
+    crn_mutex_init(&run.mu, CRN_RANK_LEAF);
+    rc = open_files(&run, ei);
+    if (rc == CAIRN_OK)
+        rc = prepare(&run, ei);
+    if (rc == CAIRN_OK)
+        rc = run_open(&run, &seconds, ei);
+    fini(&run);
+    if (rc == CAIRN_OK)
+        *ret_seconds = seconds;
+    return rc;
+}
