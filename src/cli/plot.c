@@ -133,6 +133,8 @@ static int tell(struct plot *p, int rc)
                                p->dir, p->name);
     if (rc != 0)
         return crn_cli_problem(cli, CAIRN_EIO, "gnuplot failed on '%s/%s.gp'", p->dir, p->name);
+    if (cli->is_json && p->is_part)
+        return CLI_OK;
     if (cli->is_json) {
         struct crn_json *j = crn_cli_json(cli);
 

@@ -11,6 +11,7 @@ struct plot {
     struct cli *cli;
     const char *dir;
     const char *format;  /* "svg" or "png" */
+    int is_part;         /* of the output of a command: with --json nothing is told */
     uint64_t runs, seed; /* of pictures that simulate; runs 0: the picture's own default */
     const char *name;
     int width, height;   /* of the picture; set before crn_plot_begin */

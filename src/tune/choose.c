@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tune/plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NOISE 0.05
+/* Settings are equal within this, or within half the usual spread of the repetitions. */
+#define LEAST_NOISE 0.05
+#define MOST_NOISE  0.20
 
 static int ascending(const void *a, const void *b)
 {
@@ -42,17 +45,29 @@ static int cheaper(const struct crn_probe *a, const struct crn_probe *b)
     return a->block_bytes < b->block_bytes;
 }
 
+/* Half of (max - min) / median, the median of it over all that were repeated. */
+static double noise(const struct crn_measure *m, size_t n)
+{
+    struct crn_measure spread = {0};
+    size_t i;
+
+    for (i = 0; i < n && spread.n < CRN_MAX_REPEATS; i++)
+        if (m[i].n > 1)
+            crn_measure_add(&spread, (m[i].max - m[i].min) / m[i].median / 2);
+    return fmin(fmax(spread.median, LEAST_NOISE), MOST_NOISE);
+}
+
 const struct crn_measure *crn_tune_choose(const struct crn_measure *m, size_t n)
 {
     const struct crn_measure *ret = NULL;
-    double best = 0;
+    double best = 0, equal = noise(m, n);
     size_t i;
 
     for (i = 0; i < n; i++)
         if (m[i].n > 0 && m[i].median > best)
             best = m[i].median;
     for (i = 0; i < n; i++)
-        if (m[i].n > 0 && m[i].median >= (1 - NOISE) * best &&
+        if (m[i].n > 0 && m[i].median >= (1 - equal) * best &&
             (ret == NULL || cheaper(&m[i].probe, &ret->probe)))
             ret = &m[i];
     return ret;

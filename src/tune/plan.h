@@ -53,7 +53,7 @@ struct crn_measure {
     char problem[96];
 };
 void crn_measure_add(struct crn_measure *m, double rate); /* and median, min, max */
-/* The cheapest of those within 5 % of the best median: fewest writers, fewest files, the simplest
+/* The cheapest of those within the noise (5 to 20 %, by their spread) of the best median: fewest writers, fewest files, the simplest
  * method, interleaved (nobody waits for his region), the smallest block. NULL if none was measured. */
 const struct crn_measure *crn_tune_choose(const struct crn_measure *m, size_t n);
 

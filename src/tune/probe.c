@@ -59,9 +59,9 @@ static uint64_t region_start(const struct crn_probe *p, uint32_t r)
     return p->bytes / p->block_bytes * r / crn_probe_regions(p);
 }
 
-struct crn_region crn_probe_region(const struct crn_probe *p, uint32_t r)
+struct crn_span crn_probe_region(const struct crn_probe *p, uint32_t r)
 {
-    struct crn_region ret = {.file = r % p->files};
+    struct crn_span ret = {.file = r % p->files};
     uint32_t before;
 
     for (before = ret.file; before < r; before += p->files)
@@ -97,7 +97,7 @@ static int next_contiguous(struct crn_probe_writer *w, struct crn_piece *ret)
     struct run *run = w->run;
 
     for (; w->region < crn_probe_regions(run->p); w->region += run->p->writers, w->at = 0) {
-        struct crn_region r = crn_probe_region(run->p, w->region);
+        struct crn_span r = crn_probe_region(run->p, w->region);
 
         if (w->at < r.blocks) {
             place(run, r.file, r.first + w->at, ret);
@@ -256,7 +256,7 @@ static void write_all(struct run *run)
     int has_receiver = 0;
     uint32_t i;
 
-    for (i = 0; i < run->p->writers; i++)
+    for (i = 0; i < CRN_PROBE_MAX_WRITERS; i++)
         writers[i] = (struct crn_probe_writer){.run = run, .no = i, .region = i};
     if (run->nreceived > 0) {
         has_receiver =

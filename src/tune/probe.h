@@ -46,7 +46,7 @@ struct crn_probe_env {
 };
 
 /* Which blocks of which file a region holds: pieces of a contiguous layout, in order. */
-struct crn_region {
+struct crn_span {
     uint32_t file;
     uint64_t first; /* block in the file */
     uint64_t blocks;
@@ -54,7 +54,7 @@ struct crn_region {
 /* Regions of a contiguous probe: as many as writers or files, whichever are more; region r belongs to
  * writer r % writers and lies in file r % files. Pure. */
 uint32_t crn_probe_regions(const struct crn_probe *p);
-struct crn_region crn_probe_region(const struct crn_probe *p, uint32_t r);
+struct crn_span crn_probe_region(const struct crn_probe *p, uint32_t r);
 
 /* Seconds from the first write until all is durable. CAIRN_ENOTSUP if the directory or the build cannot
  * do the method. Leaves no files, whatever happens. */

@@ -171,7 +171,7 @@ static void test_regions(void **state)
 
                 p.bytes = (uint64_t)n * BLOCK;
                 for (r = 0; r < crn_probe_regions(&p); r++) {
-                    struct crn_region g = crn_probe_region(&p, r);
+                    struct crn_span g = crn_probe_region(&p, r);
 
                     assert_int_equal(g.file, r % p.files);
                     assert_int_equal(g.first, end[g.file]);

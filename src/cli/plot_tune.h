@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef CRN_PLOT_TUNE_H
+#define CRN_PLOT_TUNE_H
+
+#include "cli/plot.h"
+#include "tune/tuner.h"
+
+/* Draws what cairn tune measured, a picture for each stage; p->dir, p->format and sizes are set. Returns
+ * cli_exit. */
+int crn_plot_tuning(struct plot *p, const struct crn_tuning *t);
+
+#endif
