@@ -172,14 +172,14 @@ static cairn_err init_mpi(MPI_Comm comm, const char *file, struct crn_errinfo *e
     if (comm == MPI_COMM_NULL || MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
         return crn_fail(ei, CAIRN_EINVAL, 0, "the communicator is not valid");
     c = new_client(-1, rank, ei);
-    rc = c == NULL ? ei->code : rank == 0 ? load(c, file, ei) : CAIRN_OK;
+    rc = c == NULL ? CAIRN_ENOMEM : rank == 0 ? load(c, file, ei) : CAIRN_OK;
     status = rc;
     if (MPI_Allreduce(MPI_IN_PLACE, &status, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
         status = CAIRN_EMPI;
-    if (status == CAIRN_OK &&
+    if (status == CAIRN_OK && c != NULL &&
         MPI_Bcast(&c->cfg, (int)sizeof(c->cfg), MPI_BYTE, 0, comm) != MPI_SUCCESS)
         status = CAIRN_EMPI;
-    if (status != CAIRN_OK) {
+    if (status != CAIRN_OK || c == NULL) {
         free(c);
         return rc != CAIRN_OK ? rc
                               : crn_fail(ei, (cairn_err)status, 0, "it failed on another rank");
@@ -202,7 +202,7 @@ static cairn_err init_single(unsigned int id, const char *file, struct crn_errin
     cairn_err rc;
 
     if (c == NULL)
-        return ei->code;
+        return CAIRN_ENOMEM;
     rc = load(c, file, ei);
     if (rc == CAIRN_OK) {
         tell_config(c);

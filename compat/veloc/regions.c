@@ -66,7 +66,8 @@ cairn_err crn_vlc_protect(struct crn_vlc_regions *all, const char *group,
     if (g == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "protected region %d", region->id);
     at = place(g, region->id);
-    if (at == g->n || g->region[at].id != region->id) {
+    grown = g->region;
+    if (grown == NULL || at == g->n || grown[at].id != region->id) {
         grown = realloc(g->region, (g->n + 1) * sizeof(*grown));
         if (grown == NULL)
             return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "protected region %d", region->id);
@@ -74,7 +75,7 @@ cairn_err crn_vlc_protect(struct crn_vlc_regions *all, const char *group,
         memmove(&grown[at + 1], &grown[at], (g->n - at) * sizeof(*grown));
         g->n++;
     }
-    g->region[at] = *region;
+    grown[at] = *region;
     return CAIRN_OK;
 }
 

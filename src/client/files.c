@@ -137,12 +137,12 @@ void crn_files_abandon(cairn_session *s, const char *name, int64_t version)
 static cairn_err take_one(cairn_session *s, const char *name, int64_t version, const char *to,
                           struct crn_region *region, struct crn_errinfo *ei)
 {
-    char from[2 * CAIRN_MAX_NAME + 64];
+    char dir[CAIRN_MAX_NAME + 48], from[2 * CAIRN_MAX_NAME + 64];
     struct stat st;
     cairn_err rc;
 
-    routed_dir(s, name, version, from, sizeof(from));
-    (void)strcat(strcat(from, "/"), region->name);
+    routed_dir(s, name, version, dir, sizeof(dir));
+    (void)snprintf(from, sizeof(from), "%s/%s", dir, region->name);
     rc = crn_fs_check(s->fs->fstatat(s->fs, s->dir.spool_dfd, from, &st), ei,
                       "the routed file '%s' of %s@%" PRId64 " was not written", region->name, name,
                       version);
