@@ -238,7 +238,7 @@ static cairn_err start_copy(struct crn_vlc_client *c, int fd, struct crn_vlc_cop
     (void)snprintf(tag, sizeof(tag), "%lld",
                    c->id >= 0 ? (long long)c->id : (long long)cairn_rank(c->session));
     if (c->publisher == NULL)
-        rc = crn_vlc_publisher_open(tag, &c->publisher, ei);
+        rc = crn_vlc_publisher_open(crn_fs_default(), tag, &c->publisher, ei);
     if (rc == CAIRN_OK)
         return crn_vlc_publish(c->publisher, fd, c->phase.original, ret, ei);
     (void)close(fd);

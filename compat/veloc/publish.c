@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fs.h"
 #include "base/queue.h"
 
 #define BLOCK ((size_t)1 << 20)
@@ -123,15 +122,15 @@ static void *run(void *arg)
     return NULL;
 }
 
-cairn_err crn_vlc_publisher_open(const char *tag, struct crn_vlc_publisher **ret,
-                                 struct crn_errinfo *ei)
+cairn_err crn_vlc_publisher_open(const struct crn_fs *fs, const char *tag,
+                                 struct crn_vlc_publisher **ret, struct crn_errinfo *ei)
 {
     struct crn_vlc_publisher *p = calloc(1, sizeof(*p));
     cairn_err rc;
 
     if (p == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the publisher of files");
-    p->fs = crn_fs_default();
+    p->fs = fs;
     (void)snprintf(p->tag, sizeof(p->tag), "%s", tag);
     rc = crn_queue_init(&p->todo, ROOM, ei);
     if (rc != CAIRN_OK) {

@@ -4,13 +4,14 @@
 #ifndef CRN_VLC_PUBLISH_H
 #define CRN_VLC_PUBLISH_H
 
-#include "base/err.h"
+#include "base/fs.h"
 
 struct crn_vlc_publisher; /* opaque */
 struct crn_vlc_copy;      /* opaque; one file on its way */
 
 /* tag tells this process' temporary files from those of others in the same directory. */
-CAIRN_CHECKED cairn_err crn_vlc_publisher_open(const char *tag, struct crn_vlc_publisher **ret,
+CAIRN_CHECKED cairn_err crn_vlc_publisher_open(const struct crn_fs *fs, const char *tag,
+                                               struct crn_vlc_publisher **ret,
                                                struct crn_errinfo *ei);
 /* Finishes what was handed over, and ends. NULL is fine. */
 void crn_vlc_publisher_close(struct crn_vlc_publisher *p);

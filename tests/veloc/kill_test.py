@@ -3,17 +3,19 @@
 """A VELOC program dies by SIGKILL at every point of its life, again and again, and ends with the bytes
 of a run that nobody disturbed. What VELOC_Checkpoint_wait called done is never lost.
 
-usage: kill_test.py JOB_PROGRAM SINGLE_PROGRAM"""
+usage: kill_test.py JOB_PROGRAM SINGLE_PROGRAM BACKEND_PROGRAM"""
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import time
 
 RANKS = 4
 STEPS = 43
-JOB, SINGLE = sys.argv[1:3]
+JOB, SINGLE, BACKEND = sys.argv[1:4]
+CAIRND = os.environ["CAIRN_TEST_BUILD"] + "/src/cairnd"
 MPIEXEC = [os.environ["CAIRN_TEST_SOURCE"] + "/tools/mpiexec", os.environ["CAIRN_TEST_BUILD"]]
 
 
@@ -78,6 +80,7 @@ def main():
             if run.result() != want:
                 fail(f"{kind} {mode}: the result differs from that of a calm run")
         alone(top)
+        backend_dies(top)
 
 
 def alone(top):
@@ -90,6 +93,30 @@ def alone(top):
             if done.returncode != 0:
                 fail(f"single {number} {what}: exit status {done.returncode}",
                      done.stdout + done.stderr)
+
+
+def backend_dies(top):
+    """With a daemon behind it the library outlives the daemon."""
+    run = Run(top / "backend", "mem", "async")
+    (run.root / "run").mkdir(mode=0o700)
+    run.env.update(CAIRN_SERVICE="daemon", CAIRN_RANKS_PER_NODE="2")
+    daemon = subprocess.Popen([CAIRND], env=run.env, stdin=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not list((run.root / "run").glob("cairnd-*.sock")):
+        if time.monotonic() > until or daemon.poll() is not None:
+            fail("cairnd does not start")
+        time.sleep(0.01)
+    job = subprocess.Popen([*MPIEXEC, "-n", "2", BACKEND, run.root / "veloc.cfg",
+                            run.root / "dead"], env=run.env, text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if job.stdout.readline() != "ready\n":
+        fail("backend: no first checkpoint", job.communicate()[1])
+    daemon.kill()
+    daemon.wait()
+    (run.root / "dead").touch()
+    out, err = job.communicate(timeout=60)
+    if job.returncode != 0:
+        fail(f"backend: exit status {job.returncode}", out + err)
 
 
 main()

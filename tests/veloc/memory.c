@@ -40,6 +40,9 @@ static void bad_configurations(void)
     configure("mode = async");
     FAILS(VELOC_Init(MPI_COMM_WORLD, conf));
     (void)unsetenv("VELOC_PERSISTENT");
+    (void)setenv("VELOC_SCRATCH", "/proc/no/such/place", 1);
+    FAILS(VELOC_Init(MPI_COMM_WORLD, conf));
+    (void)unsetenv("VELOC_SCRATCH");
 }
 
 static void protect_all(void)
@@ -360,6 +363,35 @@ static void never_waiting(void)
     REQUIRE(step == 700);
 }
 
+/* Much more than the first checkpoint let Cairn expect, much less, and nothing at all. */
+static void sizes(void)
+{
+    static const size_t bytes[] = {1, 40000000, 0, 3, 20000001};
+    unsigned char *big = (unsigned char *)malloc(40000000);
+    int i;
+
+    OK(VELOC_Mem_clear());
+    for (i = 0; i < 5; i++) {
+        fill(big, bytes[i], i, rank, 8);
+        OK(VELOC_Mem_protect(8, bytes[i] > 0 ? big : NULL, bytes[i], 1));
+        OK(VELOC_Checkpoint("sizes", i));
+        memset(big, 0, bytes[i]);
+    }
+    OK(VELOC_Checkpoint_wait());
+    for (i = 4; i >= 0; i--) {
+        OK(VELOC_Restart_begin("sizes", i));
+        REQUIRE(VELOC_Recover_size(8) == (int)bytes[i]);
+        OK(VELOC_Mem_protect(8, big, 40000000, 1));
+        OK(VELOC_Recover_mem());
+        REQUIRE(holds(big, bytes[i], i, rank, 8));
+    }
+    FAILS(VELOC_Mem_protect(9, big, SIZE_MAX, 8));
+    FAILS(VELOC_Mem_protect(9, NULL, 1, 8));
+    FAILS(VELOC_Mem_unprotect(9));
+    OK(VELOC_Mem_clear());
+    free(big);
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -375,6 +407,7 @@ int main(int argc, char **argv)
     phases();
     names();
     never_waiting();
+    sizes();
     OK(VELOC_Finalize(1));
     finish();
     return 0;
