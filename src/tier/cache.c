@@ -52,7 +52,7 @@ static int64_t now_ns(void)
 }
 
 /* Ends a move. A device that is lost takes its tier along. */
-static void done_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc)
+static cairn_err done_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc)
 {
     int end[2] = {t->from, t->to};
     int i;
@@ -60,8 +60,9 @@ static void done_locked(struct crn_cache *c, const struct crn_transfer *t, cairn
     for (i = 0; rc == CAIRN_EDEVICE && i < 2; i++)
         if (end[i] != CRN_APP && c->opt.tier[end[i]]->device != NULL)
             crn_chain_lost(c->chain, end[i]);
-    crn_chain_done(c->chain, t, rc, now_ns());
+    rc = crn_chain_done(c->chain, t, rc, now_ns());
     crn_cond_broadcast(&c->changed);
+    return rc;
 }
 
 /* The background. ---------------------------------------------------------------------------------- */
@@ -138,7 +139,7 @@ static void *work(void *arg)
         if (rc != CAIRN_OK)
             c->error = ei;
         count_locked(c, &t, rc);
-        done_locked(c, &t, rc);
+        (void)done_locked(c, &t, rc);
     }
     crn_unlock(&c->mu);
     return NULL;
@@ -256,10 +257,11 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op,
         rc = crn_transfer_out(c->opt.tier[t.from], &t, pieces, n, stream, c->bounce[1], &why);
     op->copy_ns += now_ns() - begun;
     crn_lock(&c->mu);
-    done_locked(c, &t, rc);
+    rc = done_locked(c, &t, rc);
     crn_unlock(&c->mu);
-    *ret_again =
-        rc == CAIRN_EDAMAGED || (rc == CAIRN_EDEVICE && c->opt.tier[op->tier]->device != NULL);
+    if (rc != CAIRN_OK && why.code == CAIRN_OK)
+        rc = crn_fail(&why, rc, 0, "the tier was lost while the checkpoint was copied to it");
+    *ret_again = rc == CAIRN_EDAMAGED || rc == CAIRN_EDEVICE;
     crn_err_keep(ei, &why);
     return rc;
 }

@@ -29,6 +29,12 @@ struct crn_cache_op {
     cairn_err rc;
 };
 
+/* The log of operations, for `cairn plot tiers`: a head, then a line each. Parsing: 1, or 0 if the
+ * line is none. */
+void crn_cache_op_head(FILE *out);
+void crn_cache_op_print(FILE *out, const struct crn_cache_op *op);
+int crn_cache_op_parse(const char *line, struct crn_cache_op *ret);
+
 struct crn_cache_options {
     enum crn_evict policy;
     int discard_consumed;

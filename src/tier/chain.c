@@ -179,11 +179,14 @@ static void note_failure(struct crn_chain *c, struct object *o, cairn_err rc, in
     o->retry_ns = now_ns + o->pause_ns;
 }
 
-void crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc, int64_t now_ns)
+cairn_err crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc,
+                         int64_t now_ns)
 {
     struct object *o = crn_object_find(c, t->key);
 
     assert(o != NULL);
+    if (rc == CAIRN_OK && t->to != CRN_APP && c->tier[t->to].is_lost)
+        rc = CAIRN_EDEVICE;
     if (t->from != CRN_APP && t->to != CRN_APP) {
         crn_link_end(t->from < t->to ? &c->tier[t->from].down : &c->tier[t->to].up, t, rc, now_ns);
         note_failure(c, o, rc, now_ns);
@@ -197,6 +200,7 @@ void crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err
     if (t->from == CRN_APP && !crn_object_is_here(c, o))
         o->bytes = 0; /* never written: it may be tried again */
     settle(c, o);
+    return rc;
 }
 
 int64_t crn_chain_retry_ns(const struct crn_chain *c, int64_t now_ns)

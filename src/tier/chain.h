@@ -74,9 +74,10 @@ CAIRN_CHECKED cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_
 int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret);
 int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret);
 /* How a move went. CAIRN_EDAMAGED says that the source is bad; any other error that the copy failed
- * and may be tried again: a background one is, after a pause that doubles. */
-void crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc,
-                    int64_t now_ns);
+ * and may be tried again: a background one is, after a pause that doubles. Returns what counts: rc,
+ * or CAIRN_EDEVICE where the target was lost while the copy was made. */
+cairn_err crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc,
+                         int64_t now_ns);
 /* When, after now, a failed background copy may be tried again; INT64_MAX: none waits. */
 int64_t crn_chain_retry_ns(const struct crn_chain *c, int64_t now_ns);
 

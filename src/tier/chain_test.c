@@ -170,7 +170,7 @@ static void finish(struct world *w, int m, cairn_err rc)
     w->nmoves--;
     w->move[m] = w->move[w->nmoves];
     w->half[m] = w->half[w->nmoves];
-    crn_chain_done(w->c, &t, rc, w->now);
+    (void)crn_chain_done(w->c, &t, rc, w->now);
     check_chain(w->c);
     check_holds(w);
 }
@@ -607,7 +607,7 @@ static void test_damaged_source(void **state)
     fill(&w, 3); /* 1 and 2 on all tiers */
     assert_int_equal(crn_chain_state(w.c, 2, 0), CRN_LIFE_FLUSHED);
     assert_ok(crn_chain_read(w.c, 2, w.now, &t, ei));
-    crn_chain_done(w.c, &t, CAIRN_EDAMAGED, w.now);
+    (void)crn_chain_done(w.c, &t, CAIRN_EDAMAGED, w.now);
     check_chain(w.c);
     assert_int_equal(crn_chain_state(w.c, 2, 0), CRN_LIFE_INIT);
     assert_int_equal(read_now(&w, 2, &tier), CAIRN_OK); /* the next tier has it */
@@ -667,16 +667,16 @@ static void test_external_tier(void **state)
     opt.tier[1].is_external = 1;
     assert_ok(crn_chain_open(&opt, &c, ei));
     assert_ok(crn_chain_write(c, 1, 100, 1, &t, ei));
-    crn_chain_done(c, &t, CAIRN_OK, 2);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 2);
     assert_int_equal(crn_chain_write(c, 2, 100, 3, &t, &why), CAIRN_EBUSY);
     assert_false(crn_chain_down(c, 0, 4, &t));
     crn_chain_flushed(c, 1);
     assert_int_equal(crn_chain_state(c, 1, 0), CRN_LIFE_FLUSHED);
     assert_ok(crn_chain_write(c, 2, 100, 5, &t, ei));
-    crn_chain_done(c, &t, CAIRN_OK, 6);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 6);
     assert_ok(crn_chain_read(c, 1, 7, &t, ei));
     assert_int_equal(t.from, 1);
-    crn_chain_done(c, &t, CAIRN_OK, 8);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 8);
     crn_chain_close(c);
 }
 

@@ -263,14 +263,54 @@ static void test_owner_without_context(void **state)
     driver->ops->close(driver);
 }
 
+/* A lane waits for what the application has given to its stream: here eight fills of much memory on
+ * the legacy stream, of which the copy must see the last. */
+static void test_real_order(void **state)
+{
+    enum { FILLS = 8 };
+    const size_t bytes = (size_t)1 << 30;
+    int (*fill)(unsigned long long p, unsigned word, size_t n, void *stream) = NULL;
+    int (*set)(void *ctx) = NULL;
+    int (*retain)(void **ctx, int dev) = NULL;
+    struct crn_driver *driver;
+    struct crn_device *dev;
+    uint32_t last = 0;
+    void *ctx = NULL;
+    void *lib;
+    void *p;
+    unsigned i;
+
+    (void)state;
+    if (!is_real())
+        skip();
+    lib = dlopen("libcuda.so.1", RTLD_NOW);
+    assert_non_null(lib);
+    *(void **)&fill = dlsym(lib, "cuMemsetD32Async");
+    *(void **)&set = dlsym(lib, "cuCtxSetCurrent");
+    *(void **)&retain = dlsym(lib, "cuDevicePrimaryCtxRetain");
+    assert_ok(crn_driver_cuda(0, &driver, ei));
+    assert_ok(driver->ops->device_open(driver, 0, &dev, ei));
+    assert_int_equal(retain(&ctx, 0), 0);
+    assert_int_equal(set(ctx), 0);
+    assert_ok(driver->ops->alloc(dev, bytes, &p, ei));
+    for (i = 1; i <= FILLS; i++)
+        assert_int_equal(fill((unsigned long long)(uintptr_t)p, i, bytes / 4, NULL), 0);
+    assert_ok(driver->ops->after(dev, CRN_LANE_WRITE, NULL, ei));
+    assert_ok(driver->ops->copy(dev, CRN_LANE_WRITE, &last, (char *)p + bytes - 4, 4, ei));
+    assert_ok(driver->ops->wait(dev, CRN_LANE_WRITE, ei));
+    assert_int_equal(last, FILLS);
+    driver->ops->free(dev, p);
+    driver->ops->device_close(dev);
+    driver->ops->close(driver);
+    (void)dlclose(lib);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_driver),
-        cmocka_unit_test(test_cuda),
-        cmocka_unit_test(test_hip),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_owner_without_context),
+        cmocka_unit_test(test_real_order), cmocka_unit_test(test_no_driver),
+        cmocka_unit_test(test_cuda),       cmocka_unit_test(test_hip),
+        cmocka_unit_test(test_failures),   cmocka_unit_test(test_owner_without_context),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,7 +158,7 @@ static int step(struct world *w, int64_t until_ns)
     e = w->event[first];
     w->event[first] = w->event[--w->n];
     w->now_ns = e.end_ns;
-    crn_chain_done(w->chain, &e.t, CAIRN_OK, w->now_ns);
+    (void)crn_chain_done(w->chain, &e.t, CAIRN_OK, w->now_ns);
     poll_links(w);
     return 1;
 }
@@ -231,7 +231,7 @@ static cairn_err run_copy(struct world *w, const struct crn_request *r, struct c
         return CAIRN_OK;
     }
     advance(w, begun + took_ns(w, is_write ? t.to : t.from, t.bytes));
-    crn_chain_done(w->chain, &t, CAIRN_OK, w->now_ns);
+    (void)crn_chain_done(w->chain, &t, CAIRN_OK, w->now_ns);
     poll_links(w);
     sample(w);
     *(is_write ? &ret->writes : &ret->reads) += 1;

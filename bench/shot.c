@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The paper's shot: a forward pass writes n checkpoints at an interval, a backward pass reads them in
+ * some order, with no hint, one at a time or all of them, after waiting for the flushes or not. What
+ * counts is how long the application is blocked. Runs on a GPU, or on a simulated device where only
+ * the comparison of methods means something.
+ *
+ * Started by the script bench/shot, which makes the directory for files and removes it. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/rng.h"
+#include "common.h"
+#include "shot.h"
+#include "tier/device_sim.h"
+
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+
+static const char usage[] =
+    "usage: shot --dir DIR [--quick] [--device cuda|sim] [--n N] [--mib MEAN] [--interval MS]\n"
+    "            [--device-mib SIZE] [--host-mib SIZE] [--sizes uniform,variable]\n"
+    "            [--orders sequential,reverse,irregular] [--hints none,one,all] [--wait no,yes]\n"
+    "            [--methods cairn-score,cairn-lru,direct,uvm] [--rounds N] [--trace FILE]\n"
+    "            [--ops FILE] [--verify]\n";
+
+static const char *const order_names[SHOT_ORDERS] = {"sequential", "reverse", "irregular"};
+static const char *const hint_names[SHOT_HINTS] = {"none", "one", "all"};
+static const char *const size_names[] = {"uniform", "variable"};
+static const char *const wait_names[] = {"no", "yes"};
+static const struct shot_method *const methods[] = {&shot_score, &shot_lru, &shot_direct,
+                                                    &shot_uvm};
+#define NMETHODS (sizeof(methods) / sizeof(methods[0]))
+
+/* What to run; sets are bits. */
+struct plan {
+    int is_quick, is_cuda;
+    uint32_t n;
+    uint64_t mean, device_bytes, host_bytes;
+    int64_t interval_ns;
+    unsigned sizes, orders, hints, waits, methods;
+    uint32_t rounds;
+    const char *trace, *ops;
+};
+
+/* Sizes and orders. --------------------------------------------------------------------------------- */
+
+/* Small first, then growing, with some noise: the shape of a seismic shot's compressed snapshots. */
+static void make_sizes(struct shot_case *c, uint64_t mean)
+{
+    struct crn_rng rng;
+    double *w = calloc(c->n, sizeof(*w));
+    double sum = 0;
+    uint32_t i;
+
+    if (w == NULL)
+        shot_die("sizes", "out of memory");
+    crn_rng_seed(&rng, 4);
+    for (i = 0; i < c->n; i++) {
+        double x = ((double)i + 1) / (double)c->n;
+
+        w[i] = c->is_uniform ? 1 : (0.05 + pow(x, 1.5)) * (0.8 + 0.4 * crn_rng_unit(&rng));
+        sum += w[i];
+    }
+    for (i = 0; i < c->n; i++) {
+        c->bytes[i] = (uint64_t)(w[i] / sum * (double)c->n * (double)mean) / 4096 * 4096;
+        c->bytes[i] = c->bytes[i] < 3 * 4096 ? 3 * 4096 : c->bytes[i];
+        c->total += c->bytes[i];
+        c->largest = c->bytes[i] > c->largest ? c->bytes[i] : c->largest;
+    }
+    free(w);
+}
+
+static void make_order(struct shot_case *c)
+{
+    struct crn_rng rng;
+    uint32_t i;
+
+    crn_rng_seed(&rng, 7);
+    for (i = 0; i < c->n; i++)
+        c->order[i] = c->order_kind == SHOT_REVERSE ? c->n - 1 - i : i;
+    for (i = c->n - 1; c->order_kind == SHOT_IRREGULAR && i > 0; i--) {
+        uint32_t k = (uint32_t)crn_rng_below(&rng, i + 1);
+        uint32_t t = c->order[i];
+
+        c->order[i] = c->order[k];
+        c->order[k] = t;
+    }
+}
+
+static void open_case(struct shot_case *c, const struct plan *p, int size, int order, int hints,
+                      int wait)
+{
+    memset(c, 0, sizeof(*c));
+    c->n = p->n;
+    c->is_uniform = size == 0;
+    c->order_kind = (enum shot_order)order;
+    c->hints = (enum shot_hints)hints;
+    c->wait = wait;
+    c->interval_ns = p->interval_ns;
+    c->device_bytes = p->device_bytes;
+    c->host_bytes = p->host_bytes;
+    c->bytes = calloc(c->n, sizeof(*c->bytes));
+    c->order = calloc(c->n, sizeof(*c->order));
+    if (c->bytes == NULL || c->order == NULL)
+        shot_die("a case", "out of memory");
+    make_sizes(c, p->mean);
+    make_order(c);
+}
+
+static void close_case(struct shot_case *c)
+{
+    free(c->bytes);
+    free(c->order);
+}
+
+/* Results. ------------------------------------------------------------------------------------------- */
+
+struct line {
+    const struct plan *plan;
+    const struct shot_case *c;
+    const struct shot_method *method;
+    const struct shot_result *r; /* rounds of them */
+    const struct shot_result *limit;
+    const struct shot_env *env;
+};
+
+enum what { BOTH, WRITE, READ };
+
+static double median(const struct shot_result *r, uint32_t n, enum what what)
+{
+    double v[64];
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        v[i] = (what != READ ? r[i].write_s : 0) + (what != WRITE ? r[i].read_s : 0);
+    return bench_median(v, n);
+}
+
+static double extreme(const struct shot_result *r, uint32_t n, int is_max)
+{
+    double best = r[0].write_s + r[0].read_s;
+    uint32_t i;
+
+    for (i = 1; i < n; i++) {
+        double v = r[i].write_s + r[i].read_s;
+
+        if (is_max ? v > best : v < best)
+            best = v;
+    }
+    return best;
+}
+
+static void print_row(const struct line *l)
+{
+    uint32_t n = l->plan->rounds;
+    double write = median(l->r, n, WRITE);
+    double read = median(l->r, n, READ);
+    double total = (double)l->c->total;
+
+    (void)fprintf(stderr, "%-8s %-10s %-4s %-4s %-16s %9.2f %9.2f %6.3f %6.3f %4llu %4llu %4llu",
+                  size_names[!l->c->is_uniform], order_names[l->c->order_kind],
+                  hint_names[l->c->hints], wait_names[l->c->wait], l->method->name,
+                  total / write * 1e-9, total / read * 1e-9, median(l->limit, n, WRITE) / write,
+                  median(l->limit, n, READ) / read, (unsigned long long)l->r->hits[0],
+                  (unsigned long long)l->r->hits[1], (unsigned long long)l->r->hits[2]);
+    (void)fprintf(stderr, " %6.1f %6.1f %6.2f\n", l->r->down_bps * 1e-9, l->r->up_bps * 1e-9,
+                  l->r->start_s);
+}
+
+static void print_head(const struct shot_env *env)
+{
+    double bytes = (double)env->bytes;
+
+    (void)fprintf(stderr, "pinned copies: %.1f GB/s down, %.1f GB/s up\n",
+                  bytes / env->pinned_down_s * 1e-9, bytes / env->pinned_up_s * 1e-9);
+    (void)fprintf(stderr, "%-8s %-10s %-4s %-4s %-16s %9s %9s %6s %6s %4s %4s %4s %6s %6s %6s\n",
+                  "sizes", "order", "hint", "wait", "method", "write", "read", "w/lim", "r/lim",
+                  "dev", "host", "file", "down", "up", "start");
+}
+
+static void print_json(const struct line *l)
+{
+    uint32_t n = l->plan->rounds;
+    double both = median(l->r, n, BOTH);
+    double bytes = (double)l->env->bytes;
+    char name[128];
+    struct crn_json j;
+    uint32_t i;
+
+    (void)snprintf(name, sizeof(name), "%s, %s, hints %s, wait %s", size_names[!l->c->is_uniform],
+                   order_names[l->c->order_kind], hint_names[l->c->hints], wait_names[l->c->wait]);
+    crn_json_begin(&j, stdout);
+    crn_json_object(&j, NULL);
+    crn_json_str(&j, "bench", "shot");
+    crn_json_str(&j, "case", name);
+    crn_json_str(&j, "method", l->method->name);
+    crn_json_u64(&j, "bytes", 2 * l->c->total);
+    crn_json_u64(&j, "n", n);
+    crn_json_f64(&j, "median_s", both);
+    crn_json_f64(&j, "min_s", extreme(l->r, n, 0));
+    crn_json_f64(&j, "max_s", extreme(l->r, n, 1));
+    crn_json_f64(&j, "ratio_to_limit", median(l->limit, n, BOTH) / both);
+    crn_json_str(&j, "device", l->env->driver->ops->name);
+    crn_json_str(&j, "sizes", size_names[!l->c->is_uniform]);
+    crn_json_str(&j, "order", order_names[l->c->order_kind]);
+    crn_json_str(&j, "hints", hint_names[l->c->hints]);
+    crn_json_str(&j, "policy", l->method->policy);
+    crn_json_bool(&j, "wait", l->c->wait);
+    crn_json_f64(&j, "interval_s", (double)l->c->interval_ns * 1e-9);
+    crn_json_u64(&j, "checkpoints", l->c->n);
+    crn_json_u64(&j, "device_bytes", l->c->device_bytes);
+    crn_json_u64(&j, "host_bytes", l->c->host_bytes);
+    crn_json_f64(&j, "write_blocked_s", median(l->r, n, WRITE));
+    crn_json_f64(&j, "read_blocked_s", median(l->r, n, READ));
+    crn_json_f64(&j, "write_ratio_to_limit", median(l->limit, n, WRITE) / median(l->r, n, WRITE));
+    crn_json_f64(&j, "read_ratio_to_limit", median(l->limit, n, READ) / median(l->r, n, READ));
+    crn_json_array(&j, "hits");
+    for (i = 0; i < l->r->ntiers; i++)
+        crn_json_u64(&j, NULL, l->r->hits[i]);
+    crn_json_end_array(&j);
+    crn_json_f64(&j, "distance", l->r->distance);
+    crn_json_f64(&j, "flush_wait_s", l->r->flush_s);
+    crn_json_f64(&j, "start_s", l->r->start_s);
+    crn_json_f64(&j, "down_Bps", l->r->down_bps);
+    crn_json_f64(&j, "up_Bps", l->r->up_bps);
+    crn_json_f64(&j, "pinned_down_Bps", bytes / l->env->pinned_down_s);
+    crn_json_f64(&j, "pinned_up_Bps", bytes / l->env->pinned_up_s);
+    crn_json_end_object(&j);
+    if (crn_json_finish(&j) != 0)
+        shot_die("standard output", strerror(errno));
+    (void)fflush(stdout);
+}
+
+/* Running. --------------------------------------------------------------------------------------------- */
+
+static void run_case(struct shot_env *env, const struct plan *p, const struct shot_case *c)
+{
+    struct shot_result r[NMETHODS + 1][64];
+    uint32_t round;
+    size_t m;
+
+    memset(r, 0, sizeof(r));
+    for (round = 0; round < p->rounds; round++) {
+        shot_limit.run(env, c, &r[NMETHODS][round]);
+        for (m = 0; m < NMETHODS; m++) {
+            size_t turn = (m + round) % NMETHODS;
+
+            if (p->methods & (1U << turn))
+                methods[turn]->run(env, c, &r[turn][round]);
+        }
+    }
+    for (m = 0; m <= NMETHODS; m++) {
+        struct line l = {p, c, m < NMETHODS ? methods[m] : &shot_limit, r[m], r[NMETHODS], env};
+
+        if (m < NMETHODS && !(p->methods & (1U << m)))
+            continue;
+        print_row(&l);
+        print_json(&l);
+    }
+}
+
+static void run_all(struct shot_env *env, const struct plan *p)
+{
+    struct shot_case c;
+    int size;
+    int order;
+    int hints;
+    int wait;
+
+    for (size = 0; size < 2; size++)
+        for (order = 0; order < SHOT_ORDERS; order++)
+            for (hints = 0; hints < SHOT_HINTS; hints++)
+                for (wait = 0; wait < 2; wait++) {
+                    if (!(p->sizes & (1U << size)) || !(p->orders & (1U << order)) ||
+                        !(p->hints & (1U << hints)) || !(p->waits & (1U << wait)))
+                        continue;
+                    open_case(&c, p, size, order, hints, wait);
+                    run_case(env, p, &c);
+                    close_case(&c);
+                }
+}
+
+/* The device. ------------------------------------------------------------------------------------------ */
+
+static void open_driver(struct shot_env *env, const struct plan *p)
+{
+    /* Slow links, so that a small shot shows what a large one does on a GPU. */
+    struct crn_sim_options sim = {.bytes = 8 * GIB,
+                                  .down_bps = 1.5e9,
+                                  .up_bps = 1.5e9,
+                                  .pageable_bps = 0.5e9,
+                                  .latency_ns = 10000};
+    struct crn_errinfo ei = {0};
+
+    if (p->is_cuda) {
+        env->cuda = shot_cuda_open();
+        shot_check(crn_driver_cuda(0, &env->driver, &ei), &ei, "CUDA");
+    } else {
+        shot_check(crn_driver_sim(&sim, &env->driver, &ei), &ei, "simulated device");
+    }
+    shot_check(env->driver->ops->device_open(env->driver, 0, &env->dev, &ei), &ei, "device");
+}
+
+static void open_env(struct shot_env *env, const struct plan *p)
+{
+    struct crn_errinfo ei = {0};
+    struct shot_case largest;
+    void *q;
+    int i;
+
+    open_driver(env, p);
+    open_case(&largest, p, 1, 0, 0, 0);
+    env->bytes = largest.largest > p->mean ? largest.largest : p->mean;
+    close_case(&largest);
+    shot_check(env->driver->ops->alloc(env->dev, env->bytes, &q, &ei), &ei, "device memory");
+    env->buffer = q;
+    shot_check(env->driver->ops->alloc(env->dev, env->bytes, &q, &ei), &ei, "device memory");
+    env->other = q;
+    env->staging = aligned_alloc(4096, (env->bytes + 4095) / 4096 * 4096);
+    if (env->staging == NULL)
+        shot_die("staging buffer", "out of memory");
+    memset(env->staging, 0, env->bytes);
+    shot_check(env->driver->ops->pin(env->dev, env->staging, env->bytes, &ei), &ei, "pin");
+    env->pinned_down_s = env->pinned_up_s = 1e9;
+    for (i = 0; i < 5; i++) {
+        double down = shot_copy(env, env->staging, env->buffer, env->bytes);
+        double up = shot_copy(env, env->buffer, env->staging, env->bytes);
+
+        env->pinned_down_s = down < env->pinned_down_s ? down : env->pinned_down_s;
+        env->pinned_up_s = up < env->pinned_up_s ? up : env->pinned_up_s;
+        (void)shot_copy(env, env->other, env->buffer, env->bytes);
+    }
+}
+
+static void close_env(struct shot_env *env)
+{
+    env->driver->ops->unpin(env->dev, env->staging);
+    free(env->staging);
+    env->driver->ops->free(env->dev, env->buffer);
+    env->driver->ops->free(env->dev, env->other);
+    env->driver->ops->device_close(env->dev);
+    env->driver->ops->close(env->driver);
+    if (env->trace != NULL)
+        (void)fclose(env->trace);
+    if (env->ops != NULL)
+        (void)fclose(env->ops);
+}
+
+static FILE *open_file(const char *path)
+{
+    FILE *f = path != NULL ? fopen(path, "we") : NULL;
+
+    if (path != NULL && f == NULL)
+        shot_die(path, strerror(errno));
+    return f;
+}
+
+/* Options. ---------------------------------------------------------------------------------------------- */
+
+static void die_usage(void)
+{
+    (void)fputs(usage, stderr);
+    exit(2);
+}
+
+/* A list of names as bits. */
+static unsigned parse_set(const char *text, const char *const *names, size_t n)
+{
+    char *copy = strdup(text);
+    char *rest = NULL;
+    unsigned set = 0;
+    char *word;
+    size_t i;
+
+    if (copy == NULL)
+        shot_die("options", "out of memory");
+    for (word = strtok_r(copy, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
+        for (i = 0; i < n && strcmp(word, names[i]) != 0; i++)
+            ;
+        if (i == n)
+            die_usage();
+        set |= 1U << i;
+    }
+    free(copy);
+    return set;
+}
+
+static uint64_t parse_number(const char *text)
+{
+    char *end;
+    unsigned long long v = strtoull(text, &end, 10);
+
+    if (end == text || *end != '\0')
+        die_usage();
+    return v;
+}
+
+static void defaults(struct plan *p)
+{
+    *p = (struct plan){.n = 96, .sizes = 3, .orders = 7, .hints = 7, .waits = 3, .rounds = 1};
+    p->methods = (1U << NMETHODS) - 1;
+}
+
+/* What was not said: the paper's sizes on a GPU, small ones on a simulated device. */
+static void complete(struct plan *p)
+{
+    uint64_t unit = p->is_cuda ? 128 * MIB : p->is_quick ? MIB : 4 * MIB;
+
+    if (p->is_quick && p->n == 96)
+        p->n = 24;
+    if (p->is_quick && p->orders == 7) {
+        p->orders = 1U << SHOT_REVERSE | 1U << SHOT_IRREGULAR;
+        p->hints = 1U << SHOT_NONE | 1U << SHOT_ALL;
+    }
+    if (p->mean == 0)
+        p->mean = unit;
+    if (p->device_bytes == 0)
+        p->device_bytes = p->n / 3 * p->mean;
+    if (p->host_bytes == 0)
+        p->host_bytes = p->n * p->mean;
+    if (p->interval_ns == 0)
+        p->interval_ns = 10000000;
+    if (!p->is_cuda)
+        p->methods &= ~(1U << (NMETHODS - 1));
+    if (p->rounds < 1 || p->rounds > 64 || p->n < 4)
+        die_usage();
+}
+
+static void take(struct plan *p, struct shot_env *env, int c)
+{
+    const char *names[NMETHODS];
+    size_t i;
+
+    for (i = 0; i < NMETHODS; i++)
+        names[i] = methods[i]->name;
+    switch (c) {
+    case 'q':
+        p->is_quick = 1;
+        break;
+    case 'd':
+        p->is_cuda = strcmp(optarg, "cuda") == 0;
+        break;
+    case 'D':
+        env->dir = optarg;
+        break;
+    case 'n':
+        p->n = (uint32_t)parse_number(optarg);
+        break;
+    case 'm':
+        p->mean = parse_number(optarg) * MIB;
+        break;
+    case 'i':
+        p->interval_ns = (int64_t)parse_number(optarg) * 1000000;
+        break;
+    case 'g':
+        p->device_bytes = parse_number(optarg) * MIB;
+        break;
+    case 'h':
+        p->host_bytes = parse_number(optarg) * MIB;
+        break;
+    case 's':
+        p->sizes = parse_set(optarg, size_names, 2);
+        break;
+    case 'o':
+        p->orders = parse_set(optarg, order_names, SHOT_ORDERS);
+        break;
+    case 'H':
+        p->hints = parse_set(optarg, hint_names, SHOT_HINTS);
+        break;
+    case 'w':
+        p->waits = parse_set(optarg, wait_names, 2);
+        break;
+    case 'M':
+        p->methods = parse_set(optarg, names, NMETHODS);
+        break;
+    case 'r':
+        p->rounds = (uint32_t)parse_number(optarg);
+        break;
+    case 't':
+        p->trace = optarg;
+        break;
+    case 'O':
+        p->ops = optarg;
+        break;
+    case 'v':
+        env->is_verifying = 1;
+        break;
+    default:
+        die_usage();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {{"quick", no_argument, NULL, 'q'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"dir", required_argument, NULL, 'D'},
+                                          {"n", required_argument, NULL, 'n'},
+                                          {"mib", required_argument, NULL, 'm'},
+                                          {"interval", required_argument, NULL, 'i'},
+                                          {"device-mib", required_argument, NULL, 'g'},
+                                          {"host-mib", required_argument, NULL, 'h'},
+                                          {"sizes", required_argument, NULL, 's'},
+                                          {"orders", required_argument, NULL, 'o'},
+                                          {"hints", required_argument, NULL, 'H'},
+                                          {"wait", required_argument, NULL, 'w'},
+                                          {"methods", required_argument, NULL, 'M'},
+                                          {"rounds", required_argument, NULL, 'r'},
+                                          {"trace", required_argument, NULL, 't'},
+                                          {"ops", required_argument, NULL, 'O'},
+                                          {"verify", no_argument, NULL, 'v'},
+                                          {0}};
+    struct shot_env env = {0};
+    struct plan p;
+    int c;
+
+    defaults(&p);
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
+        take(&p, &env, c);
+    complete(&p);
+    if (env.dir == NULL)
+        die_usage();
+    env.trace = open_file(p.trace);
+    env.ops = open_file(p.ops);
+    if (env.ops != NULL)
+        crn_cache_op_head(env.ops);
+    open_env(&env, &p);
+    print_head(&env);
+    run_all(&env, &p);
+    close_env(&env);
+    return 0;
+}

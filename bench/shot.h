@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the parts of the benchmark shot share: a case, the device, and the methods. */
+#ifndef BENCH_SHOT_H
+#define BENCH_SHOT_H
+
+#include <stdio.h>
+
+#include "tier/cache.h"
+
+enum shot_order { SHOT_SEQUENTIAL = 0, SHOT_REVERSE, SHOT_IRREGULAR, SHOT_ORDERS };
+enum shot_hints { SHOT_NONE = 0, SHOT_ONE, SHOT_ALL, SHOT_HINTS };
+
+/* One shot: n checkpoints are written, then read in some order. */
+struct shot_case {
+    uint32_t n;
+    uint64_t *bytes; /* owned; of each checkpoint */
+    uint32_t *order; /* owned; which one is read i-th */
+    uint64_t total;  /* bytes */
+    uint64_t largest;
+    enum shot_order order_kind;
+    enum shot_hints hints;
+    int is_uniform;
+    int wait; /* for all flushes, between writing and reading */
+    int64_t interval_ns;
+    uint64_t device_bytes, host_bytes; /* of the tiers */
+};
+
+/* The device and the application's memory. */
+struct shot_env {
+    struct crn_driver *driver;
+    struct crn_device *dev;
+    unsigned char *buffer;             /* on the device: what is checkpointed */
+    unsigned char *other;              /* on the device, for the limit */
+    unsigned char *staging;            /* in the host, pinned */
+    uint64_t bytes;                    /* of each of the three */
+    const char *dir;                   /* for files */
+    FILE *trace, *ops;                 /* of the cairn methods; NULL: not written */
+    int is_verifying;                  /* compare all bytes, not only some: not for timing */
+    struct shot_cuda *cuda;            /* NULL: simulated */
+    double pinned_down_s, pinned_up_s; /* of staging, both ways: the limit of the link */
+};
+
+struct shot_result {
+    double write_s, read_s; /* the application was blocked */
+    double flush_s;         /* waited between the passes */
+    double start_s;         /* until all tiers were ready */
+    uint64_t hits[CRN_TIERS_MAX];
+    uint64_t ntiers;
+    double down_bps, up_bps; /* of the background, device and host */
+    double distance;         /* mean over the reads */
+};
+
+struct shot_method {
+    const char *name;
+    const char *policy; /* NULL: none */
+    int needs_cuda;
+    /* Exits with a message if something fails. */
+    void (*run)(struct shot_env *env, const struct shot_case *c, struct shot_result *ret);
+};
+extern const struct shot_method shot_limit, shot_score, shot_lru, shot_direct, shot_uvm;
+
+void shot_die(const char *what, const char *why) __attribute__((noreturn));
+void shot_check(cairn_err rc, const struct crn_errinfo *ei, const char *what);
+
+/* shot_run.c: what an application does around a checkpoint. */
+void shot_compute(const struct shot_case *c);
+/* Fills the buffer with what checkpoint i holds; asks whether it holds it now. */
+void shot_fill(struct shot_env *env, const struct shot_case *c, uint32_t i);
+void shot_compare(struct shot_env *env, const struct shot_case *c, uint32_t i, const char *method);
+/* A copy between any two memories, waited for: seconds. */
+double shot_copy(struct shot_env *env, void *dst, const void *src, uint64_t bytes);
+
+/* shot_uvm.c: CUDA beyond what Cairn needs. */
+struct shot_cuda *shot_cuda_open(void); /* NULL: no CUDA */
+void shot_cuda_fill(struct shot_cuda *cuda, void *ptr, uint32_t word, uint64_t bytes);
+
+#endif
