@@ -76,6 +76,9 @@ static const struct crn_key keys[] = {
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
      "Left free on the persistent directory: a flush that would go below waits for room.",
      AT(free_reserve_bytes)},
+    {"space_wait", CRN_KEY_TIME, "366d", 0, 366 * DAY, NULL,
+     "How long a flush waits for room on the persistent directory before it fails.",
+     AT(space_wait_ns)},
 
     /* Deadlines. */
     {"wait_timeout", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,

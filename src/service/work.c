@@ -69,17 +69,21 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
     return job->engine != NULL ? CAIRN_OK : crn_engine_open(&opt, &job->engine, ei);
 }
 
-/* Waits until the store has room for the file. Running out later is an error; this is the check
- * before. */
+/* Waits until the store has room for the file, so long. Running out later is an error; this is the
+ * check before. */
 static cairn_err wait_for_room(struct crn_job *job, struct crn_item *item,
-                               const struct crn_store *st, uint64_t need, struct crn_errinfo *ei)
+                               const struct crn_store *st, uint64_t need, int64_t wait_ns,
+                               struct crn_errinfo *ei)
 {
+    const struct crn_clock *clock = crn_clock_real();
+    int64_t until = clock->mono_ns(clock) + wait_ns;
     char want[32], have[32], text[CRN_ERR_TEXT];
     uint64_t room = 0;
     int told = 0;
 
     for (;;) {
         int r = st->fs->space(st->fs, st->dfd, &room);
+        int64_t left = until - clock->mono_ns(clock);
 
         if (r < 0)
             return crn_fail_errno(ei, -r, "free space of '%s'", st->path);
@@ -87,6 +91,9 @@ static cairn_err wait_for_room(struct crn_job *job, struct crn_item *item,
             return CAIRN_OK;
         crn_human_bytes(need + job->cfg.free_reserve_bytes, want, sizeof(want));
         crn_human_bytes(room, have, sizeof(have));
+        if (left <= 0)
+            return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "it needs %s in '%s' and %s are free", want,
+                            st->path, have);
         (void)snprintf(text, sizeof(text),
                        "the flush of %s@%" PRId64
                        " pauses: it needs %s in '%.200s' and %s are free; it goes on when there is "
@@ -95,7 +102,7 @@ static cairn_err wait_for_room(struct crn_job *job, struct crn_item *item,
         if (!told)
             report(job, item, CRN_WORK_NOTE_PAUSED, text);
         told = 1;
-        if (pause_for(job, item, SECOND))
+        if (pause_for(job, item, left < SECOND ? left : SECOND))
             return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "%s", text);
     }
 }
@@ -185,7 +192,9 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     if (rc != CAIRN_OK)
         return rc;
     describe(job, w->item, is_local, &head);
-    rc = wait_for_room(job, w->item, &st, crn_engine_estimate(job->engine, sources, nsources), ei);
+    /* The flush does not wait for room for a local copy, which is only a help. */
+    rc = wait_for_room(job, w->item, &st, crn_engine_estimate(job->engine, sources, nsources),
+                       is_local ? 0 : (int64_t)job->cfg.space_wait_ns, ei);
     if (rc == CAIRN_OK)
         rc =
             crn_engine_write(job->engine, &st, &head, sources, nsources, &fetcher, ret, &stats, ei);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A real file system that is full: the flush pauses and says so, older versions stay, and it goes on
- * when there is room. In a mount namespace of its own; where that is not permitted: skipped (77). */
+ * when there is room; or it fails, as configured. A full local disk stops nothing. In a mount namespace of its own; where that is not permitted: skipped (77). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -71,6 +71,51 @@ static int pauses_and_goes_on(const char *disk, const char *shm)
     return 0;
 }
 
+/* With space_wait=0; the local directory is on the full disk, too. */
+static int fails_at_once(const char *disk, const char *shm)
+{
+    char persistent[300], shm_dir[300], local[300], filler[300];
+    const char *settings[] = {persistent,
+                              shm_dir,
+                              local,
+                              "log_level=error",
+                              "space_wait=0",
+                              "blocks=2",
+                              "block_bytes=1M",
+                              "free_reserve_bytes=64K",
+                              "on_failure=continue",
+                              NULL};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    unsigned char *a = malloc(DATA);
+    cairn_session *s;
+    int64_t v;
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", disk);
+    (void)snprintf(shm_dir, sizeof(shm_dir), "shm_dir=%s", shm);
+    (void)snprintf(local, sizeof(local), "local=%s/l", disk);
+    (void)snprintf(filler, sizeof(filler), "%s/filler", disk);
+    REQUIRE(cairn_open(&opt, &s) == CAIRN_OK);
+    REQUIRE(fill_disk(filler) == 0);
+    REQUIRE(cairn_protect(s, "a", a, CAIRN_BYTES, DATA) == CAIRN_OK);
+    memset(a, 3, DATA);
+    REQUIRE(cairn_checkpoint(s, "full", 3, NULL) == CAIRN_OK);
+    REQUIRE(cairn_wait(s, "full", 3, CAIRN_PERSISTENT, 60000) == CAIRN_ENOSPC);
+    REQUIRE(strstr(cairn_last_error(), disk) != NULL);
+    REQUIRE(cairn_restart(s, "full", NULL, &v) == CAIRN_OK);
+    REQUIRE(v == 2 && a[0] == 2 && a[DATA - 1] == 2);
+    REQUIRE(cairn_close(s) == CAIRN_OK);
+
+    /* Room for persistent files alone: elsewhere. */
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", shm);
+    REQUIRE(cairn_open(&opt, &s) == CAIRN_OK);
+    REQUIRE(cairn_protect(s, "a", a, CAIRN_BYTES, DATA) == CAIRN_OK);
+    REQUIRE(cairn_checkpoint(s, "full", 4, NULL) == CAIRN_OK);
+    REQUIRE(cairn_wait(s, "full", 4, CAIRN_PERSISTENT, 60000) == CAIRN_OK);
+    REQUIRE(cairn_close(s) == CAIRN_OK);
+    free(a);
+    return unlink(filler);
+}
+
 int main(void)
 {
     char base[] = "/tmp/cairn-space-XXXXXX";
@@ -90,6 +135,8 @@ int main(void)
         status = 77;
     } else {
         status = pauses_and_goes_on(disk, shm);
+        if (status == 0)
+            status = fails_at_once(disk, shm);
         (void)umount2(disk, MNT_DETACH);
     }
     (void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", base);
