@@ -16,6 +16,7 @@
 
 static struct crn_vlc_client *client; /* VELOC has no handle: one for the process */
 static int finalize_key = MPI_KEYVAL_INVALID;
+static int is_ended_by_mpi; /* a VELOC_Finalize that comes too late has nothing left to do */
 
 /* Programs written for VELOC call MPI_Init, since VELOC's threads make no MPI calls; those of Cairn
  * do where there is more than one node. Both MPI libraries can be asked through the environment, and
@@ -135,8 +136,10 @@ static int at_mpi_finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void)key;
     (void)value;
     (void)extra;
-    if (client != NULL)
+    if (client != NULL) {
         (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, 1, &ei), &ei);
+        is_ended_by_mpi = 1;
+    }
     return MPI_SUCCESS;
 }
 
@@ -253,10 +256,13 @@ static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_err
 
 VELOC_API int VELOC_Finalize(int drain)
 {
-    struct crn_vlc_client *c = crn_vlc_get(__func__);
+    struct crn_vlc_client *c;
     struct crn_errinfo ei = {0};
     cairn_err rc;
 
+    if (is_ended_by_mpi)
+        return VELOC_SUCCESS;
+    c = crn_vlc_get(__func__);
     if (c == NULL)
         return VELOC_FAILURE;
     rc = finalize(c, 0, &ei); /* without drain too: the threads that write are in this process */

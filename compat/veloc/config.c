@@ -193,7 +193,11 @@ void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_vlc_se
                 {"local", "CAIRN_LOCAL", cfg->scratch},
                 {"keep_last", "CAIRN_KEEP_LAST", last},
                 {"keep_local", "CAIRN_KEEP_LOCAL", local},
-                /* A failure is VELOC_Checkpoint_wait's to tell, not the next checkpoint's. */
+                /* As VELOC: what memory has no room for goes to scratch, a full file system is a
+                 * failure, and that is VELOC_Checkpoint_wait's to tell, not the next checkpoint's. */
+                {"arena_full", "CAIRN_ARENA_FULL", "spill"},
+                {"space_wait", "CAIRN_SPACE_WAIT", "0"},
+                {"free_reserve_bytes", "CAIRN_FREE_RESERVE_BYTES", "0"},
                 {"on_failure", "CAIRN_ON_FAILURE", "continue"}};
     size_t n = 0;
     size_t i;

@@ -24,7 +24,7 @@ CAIRN_CHECKED cairn_err crn_vlc_config_load(const char *file, struct crn_vlc_con
 
 /* The settings of a Cairn session that behaves as this configuration says: "key=value" texts, NULL at
  * the end. A key that is also set as CAIRN_<KEY> is left to that variable. */
-#define CRN_VLC_SETTINGS 8
+#define CRN_VLC_SETTINGS 10
 struct crn_vlc_settings {
     const char *list[CRN_VLC_SETTINGS];
     char text[CRN_VLC_SETTINGS][CRN_PATH_MAX + 32];

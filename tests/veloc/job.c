@@ -124,6 +124,6 @@ int main(int argc, char **argv)
             save(is_file, argv[2]);
     }
     write_result(argv[2]);
-    (void)MPI_Finalize(); /* without VELOC_Finalize: the library sees to it */
-    return 0;
+    (void)MPI_Finalize(); /* without VELOC_Finalize, or too early: the library sees to it */
+    return VELOC_Finalize(1) == VELOC_SUCCESS ? 0 : 1;
 }
