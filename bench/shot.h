@@ -59,6 +59,21 @@ struct shot_method {
 };
 extern const struct shot_method shot_limit, shot_score, shot_lru, shot_direct, shot_uvm;
 
+/* shot_report.c: what a method gave in a case, and the limit in the same rounds. */
+struct shot_line {
+    const struct shot_env *env;
+    const struct shot_case *c;
+    const struct shot_method *method;
+    uint32_t rounds;
+    const struct shot_result *r, *limit; /* of each round */
+};
+extern const char *const shot_order_names[SHOT_ORDERS];
+extern const char *const shot_hint_names[SHOT_HINTS];
+extern const char *const shot_size_names[2]; /* by !is_uniform */
+extern const char *const shot_wait_names[2];
+void shot_report_head(const struct shot_env *env);
+void shot_report(const struct shot_line *l);
+
 void shot_die(const char *what, const char *why) __attribute__((noreturn));
 void shot_check(cairn_err rc, const struct crn_errinfo *ei, const char *what);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Managed memory with all the advice that CUDA takes, as the paper compares it: each checkpoint is a
- * managed allocation. After a capture it is advised to the host and migrated there in the background;
- * hints migrate the next ones to the device, as many as the device tier of the other methods holds.
- * All of it stays in memory: there is no file tier, which favours this method. */
+ * managed allocation. After a capture a thread advises it to the host and migrates it there; another
+ * migrates the next hints to the device, as many as the device tier of the other methods holds. What
+ * was read is only advised away. All of it stays in memory: there is no file tier, which favours this
+ * method. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -12,7 +13,6 @@
 typedef int CUresult;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUstream_st *CUstream;
-typedef struct CUevent_st *CUevent;
 typedef struct CUctx_st *CUcontext;
 struct location { /* CUmemLocation */
     int type;     /* 1: device, 2: host */
@@ -37,10 +37,6 @@ enum { AT_DEVICE = 1, AT_HOST = 2, ATTACH_GLOBAL = 1, PREFERRED = 3, ACCESSED_BY
     X(stream_create, cuStreamCreate, (CUstream * s, unsigned flags))                               \
     X(stream_destroy, cuStreamDestroy_v2, (CUstream s))                                            \
     X(stream_sync, cuStreamSynchronize, (CUstream s))                                              \
-    X(event_create, cuEventCreate, (CUevent * e, unsigned flags))                                  \
-    X(event_destroy, cuEventDestroy_v2, (CUevent e))                                               \
-    X(event_record, cuEventRecord, (CUevent e, CUstream s))                                        \
-    X(event_sync, cuEventSynchronize, (CUevent e))                                                 \
     X(copy, cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream s))
 
 struct shot_cuda {
@@ -48,6 +44,7 @@ struct shot_cuda {
 #define FIELD(field, symbol, arguments) CUresult(*field) arguments;
     SYMBOLS(FIELD)
 #undef FIELD
+    CUcontext ctx;
 };
 
 static void check(CUresult r, const char *what)
@@ -63,7 +60,6 @@ struct shot_cuda *shot_cuda_open(void)
 {
     static struct shot_cuda cuda;
     void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-    CUcontext ctx;
     int dev;
 
     if (lib == NULL)
@@ -76,8 +72,8 @@ struct shot_cuda *shot_cuda_open(void)
 #undef FIND
     check(cuda.init(0), "cuInit");
     check(cuda.device_get(&dev, 0), "device 0");
-    check(cuda.ctx_retain(&ctx, dev), "primary context");
-    check(cuda.ctx_set(ctx), "primary context");
+    check(cuda.ctx_retain(&cuda.ctx, dev), "primary context");
+    check(cuda.ctx_set(cuda.ctx), "primary context");
     return &cuda;
 }
 
@@ -87,120 +83,209 @@ void shot_cuda_fill(struct shot_cuda *cuda, void *ptr, uint32_t word, uint64_t b
     check(cuda->sync(), "fill");
 }
 
-/* The method. ----------------------------------------------------------------------------------------- */
+/* The method. ------------------------------------------------------------------------------------ */
+
+enum where { NOWHERE, ON_DEVICE, GOING_DOWN, ON_HOST, GOING_UP };
 
 struct uvm {
     struct shot_cuda *cuda;
     const struct shot_case *c;
-    CUdeviceptr *p;
-    CUevent *moved; /* end of the last migration of each */
-    int *is_up;     /* on the device, or on its way */
+    struct shot_env *env;
     CUstream down, up, copy;
-    uint64_t on_device; /* bytes */
-    uint32_t oldest;    /* next to be waited for when the device's share is full, while writing */
-    uint32_t next_hint; /* reads: next to be brought */
+    struct crn_mutex mu;
+    struct crn_cond changed;
+    CUdeviceptr *p;
+    enum where *where;   /* lock */
+    int *is_read;        /* lock */
+    uint64_t on_device;  /* lock: bytes there, or on their way up */
+    uint32_t written;    /* lock */
+    uint32_t hints;      /* lock: so many of the order may be brought */
+    int is_done;         /* lock */
+    pthread_t thread[2]; /* down, up */
 };
 
-static void go(struct uvm *u, uint32_t i, int where, CUstream s)
+static void migrate(struct uvm *u, uint32_t i, int where, CUstream s)
 {
     struct location l = {where, 0};
 
     check(u->cuda->advise(u->p[i], u->c->bytes[i], PREFERRED, l), "advise");
     check(u->cuda->migrate(u->p[i], u->c->bytes[i], l, 0, s), "migrate");
-    check(u->cuda->event_record(u->moved[i], s), "event");
+    check(u->cuda->stream_sync(s), "migrate");
+}
+
+/* One migration after another, in the order of writing or of the hints; what was read is passed
+ * over. */
+static void *go_down(void *arg)
+{
+    struct uvm *u = arg;
+    uint32_t i = 0;
+
+    check(u->cuda->ctx_set(u->cuda->ctx), "context");
+    crn_lock(&u->mu);
+    while (!u->is_done) {
+        if (i == u->written) {
+            crn_cond_wait(&u->changed, &u->mu);
+            continue;
+        }
+        if (!u->is_read[i]) {
+            u->where[i] = GOING_DOWN;
+            crn_unlock(&u->mu);
+            migrate(u, i, AT_HOST, u->down);
+            crn_lock(&u->mu);
+            u->where[i] = ON_HOST;
+            u->on_device -= u->c->bytes[i];
+            crn_cond_broadcast(&u->changed);
+        }
+        i++;
+    }
+    crn_unlock(&u->mu);
+    return NULL;
+}
+
+static int may_go_up(const struct uvm *u, uint32_t i)
+{
+    return u->where[i] == ON_HOST && u->on_device + u->c->bytes[i] <= u->c->device_bytes;
+}
+
+static void *go_up(void *arg)
+{
+    struct uvm *u = arg;
+    uint32_t next = 0;
+
+    check(u->cuda->ctx_set(u->cuda->ctx), "context");
+    crn_lock(&u->mu);
+    while (!u->is_done) {
+        uint32_t i = next < u->hints ? u->c->order[next] : 0;
+
+        if (next < u->hints && (u->is_read[i] || u->where[i] == ON_DEVICE)) {
+            next++;
+        } else if (next < u->hints && may_go_up(u, i)) {
+            u->where[i] = GOING_UP;
+            u->on_device += u->c->bytes[i];
+            crn_unlock(&u->mu);
+            migrate(u, i, AT_DEVICE, u->up);
+            crn_lock(&u->mu);
+            u->where[i] = ON_DEVICE;
+            crn_cond_broadcast(&u->changed);
+        } else {
+            crn_cond_wait(&u->changed, &u->mu);
+        }
+    }
+    crn_unlock(&u->mu);
+    return NULL;
 }
 
 static void uvm_open(struct uvm *u, struct shot_env *env, const struct shot_case *c)
 {
     struct location device = {AT_DEVICE, 0};
+    struct crn_errinfo ei = {0};
     uint32_t i;
 
     u->cuda = env->cuda;
+    u->env = env;
     u->c = c;
     u->p = calloc(c->n, sizeof(*u->p));
-    u->moved = calloc(c->n, sizeof(*u->moved));
-    u->is_up = calloc(c->n, sizeof(*u->is_up));
-    if (u->p == NULL || u->moved == NULL || u->is_up == NULL)
+    u->where = calloc(c->n, sizeof(*u->where));
+    u->is_read = calloc(c->n, sizeof(*u->is_read));
+    if (u->p == NULL || u->where == NULL || u->is_read == NULL)
         shot_die("uvm", "out of memory");
+    crn_mutex_init(&u->mu, CRN_RANK_LEAF);
+    crn_cond_init(&u->changed);
     check(u->cuda->stream_create(&u->down, 1), "stream");
     check(u->cuda->stream_create(&u->up, 1), "stream");
     check(u->cuda->stream_create(&u->copy, 1), "stream");
     for (i = 0; i < c->n; i++) {
         check(u->cuda->alloc(&u->p[i], c->bytes[i], ATTACH_GLOBAL), "managed memory");
         check(u->cuda->advise(u->p[i], c->bytes[i], ACCESSED_BY, device), "advise");
-        check(u->cuda->event_create(&u->moved[i], 2), "event");
     }
+    shot_check(crn_thread_start(&u->thread[0], "uvm-down", go_down, u, &ei), &ei, "uvm");
+    shot_check(crn_thread_start(&u->thread[1], "uvm-up", go_up, u, &ei), &ei, "uvm");
 }
 
 static void uvm_close(struct uvm *u)
 {
     uint32_t i;
 
+    crn_lock(&u->mu);
+    u->is_done = 1;
+    crn_cond_broadcast(&u->changed);
+    crn_unlock(&u->mu);
+    (void)pthread_join(u->thread[0], NULL);
+    (void)pthread_join(u->thread[1], NULL);
     check(u->cuda->sync(), "uvm");
-    for (i = 0; i < u->c->n; i++) {
+    for (i = 0; i < u->c->n; i++)
         check(u->cuda->free(u->p[i]), "free");
-        check(u->cuda->event_destroy(u->moved[i]), "event");
-    }
     check(u->cuda->stream_destroy(u->down), "stream");
     check(u->cuda->stream_destroy(u->up), "stream");
     check(u->cuda->stream_destroy(u->copy), "stream");
+    crn_cond_fini(&u->changed);
+    crn_mutex_fini(&u->mu);
     free(u->p);
-    free(u->moved);
-    free(u->is_up);
+    free(u->where);
+    free(u->is_read);
 }
 
-/* Its pages are made on the device, then leave for the host; the share of the device is not passed. */
-static void uvm_write(struct uvm *u, struct shot_env *env, uint32_t i)
+/* Its pages are made on the device; the share of the device is not passed. */
+static void uvm_write(struct uvm *u, uint32_t i)
 {
     struct location device = {AT_DEVICE, 0};
     uint64_t bytes = u->c->bytes[i];
 
-    while (u->on_device + bytes > u->c->device_bytes) {
-        check(u->cuda->event_sync(u->moved[u->oldest]), "migrate");
-        u->is_up[u->oldest] = 0;
-        u->on_device -= u->c->bytes[u->oldest++];
-    }
+    crn_lock(&u->mu);
+    while (u->on_device + bytes > u->c->device_bytes)
+        crn_cond_wait(&u->changed, &u->mu);
     u->on_device += bytes;
-    u->is_up[i] = 1;
+    crn_unlock(&u->mu);
     check(u->cuda->advise(u->p[i], bytes, PREFERRED, device), "advise");
     check(u->cuda->migrate(u->p[i], bytes, device, 0, u->copy), "migrate");
-    check(u->cuda->copy(u->p[i], (CUdeviceptr)(uintptr_t)env->buffer, bytes, u->copy), "copy");
+    check(u->cuda->copy(u->p[i], (CUdeviceptr)(uintptr_t)u->env->buffer, bytes, u->copy), "copy");
     check(u->cuda->stream_sync(u->copy), "copy");
+    crn_lock(&u->mu);
+    u->where[i] = ON_DEVICE;
+    u->written++;
+    crn_cond_broadcast(&u->changed);
+    crn_unlock(&u->mu);
 }
 
-/* As many of the next hints as the device's share holds. */
-static void uvm_prefetch(struct uvm *u, uint32_t upto)
+static void uvm_flush(struct uvm *u)
 {
-    while (u->next_hint < upto) {
-        uint32_t i = u->c->order[u->next_hint];
+    uint32_t i;
 
-        if (!u->is_up[i]) {
-            if (u->on_device + u->c->bytes[i] > u->c->device_bytes)
-                return;
-            u->on_device += u->c->bytes[i];
-            u->is_up[i] = 1;
-            go(u, i, AT_DEVICE, u->up);
-        }
-        u->next_hint++;
-    }
+    crn_lock(&u->mu);
+    for (i = 0; i < u->c->n; i++)
+        while (u->where[i] != ON_HOST)
+            crn_cond_wait(&u->changed, &u->mu);
+    crn_unlock(&u->mu);
 }
 
-static void uvm_read(struct uvm *u, struct shot_env *env, uint32_t i)
+static void uvm_hint(struct uvm *u, uint32_t n)
 {
+    crn_lock(&u->mu);
+    u->hints = n;
+    crn_cond_broadcast(&u->changed);
+    crn_unlock(&u->mu);
+}
+
+/* Once read it may leave the device: advice is enough, nobody needs its bytes again. */
+static void uvm_read(struct uvm *u, uint32_t i)
+{
+    struct location host = {AT_HOST, 0};
     uint64_t bytes = u->c->bytes[i];
 
-    if (u->is_up[i])
-        check(u->cuda->event_sync(u->moved[i]), "migrate");
-    check(u->cuda->copy((CUdeviceptr)(uintptr_t)env->buffer, u->p[i], bytes, u->copy), "copy");
+    crn_lock(&u->mu);
+    while (u->where[i] == GOING_UP || u->where[i] == GOING_DOWN)
+        crn_cond_wait(&u->changed, &u->mu);
+    u->is_read[i] = 1;
+    crn_unlock(&u->mu);
+    check(u->cuda->copy((CUdeviceptr)(uintptr_t)u->env->buffer, u->p[i], bytes, u->copy), "copy");
     check(u->cuda->stream_sync(u->copy), "copy");
-}
-
-static void uvm_consume(struct uvm *u, uint32_t i)
-{
-    if (u->is_up[i])
-        u->on_device -= u->c->bytes[i];
-    u->is_up[i] = 0;
-    go(u, i, AT_HOST, u->down);
+    check(u->cuda->advise(u->p[i], bytes, PREFERRED, host), "advise");
+    crn_lock(&u->mu);
+    if (u->where[i] == ON_DEVICE)
+        u->on_device -= bytes;
+    u->where[i] = NOWHERE;
+    crn_cond_broadcast(&u->changed);
+    crn_unlock(&u->mu);
 }
 
 static void run_uvm(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
@@ -214,33 +299,22 @@ static void run_uvm(struct shot_env *env, const struct shot_case *c, struct shot
         shot_fill(env, c, i);
         shot_compute(c);
         start = bench_now();
-        uvm_write(&u, env, i);
-        go(&u, i, AT_HOST, u.down);
+        uvm_write(&u, i);
         ret->write_s += bench_now() - start;
     }
     start = bench_now();
-    check(u.cuda->stream_sync(u.down), "migrate");
     if (c->wait)
-        ret->flush_s = bench_now() - start;
-    u.on_device = 0;
-    for (i = 0; i < c->n; i++)
-        u.is_up[i] = 0;
+        uvm_flush(&u);
+    ret->flush_s = bench_now() - start;
+    if (c->hints == SHOT_ALL)
+        uvm_hint(&u, c->n);
     for (i = 0; i < c->n; i++) {
-        uint32_t key = c->order[i];
-
+        if (c->hints == SHOT_ONE && i + 1 < c->n)
+            uvm_hint(&u, i + 2);
         start = bench_now();
-        if (c->hints == SHOT_ALL)
-            uvm_prefetch(&u, c->n);
-        uvm_read(&u, env, key);
-        uvm_consume(&u, key);
-        if (c->hints == SHOT_ONE) {
-            u.next_hint = i + 1;
-            uvm_prefetch(&u, i + 2 < c->n ? i + 2 : c->n);
-        } else if (c->hints == SHOT_ALL) {
-            uvm_prefetch(&u, c->n);
-        }
+        uvm_read(&u, c->order[i]);
         ret->read_s += bench_now() - start;
-        shot_compare(env, c, key, "uvm");
+        shot_compare(env, c, c->order[i], "uvm");
         shot_compute(c);
     }
     uvm_close(&u);

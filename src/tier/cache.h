@@ -2,8 +2,9 @@
 /* The tier cache: checkpoints captured into the fastest tier, flushed down and prefetched up in the
  * background. chain.h decides, tier.h copies; here are the threads, the waiting and the numbers.
  *
- * Threads: for each pair of neighbouring tiers one that flushes and one that prefetches; one for each
- * tier that has to be prepared, which ends when it is. One lock (CRN_RANK_TIER) guards the chain; no
+ * Threads: for each pair of neighbouring tiers one that flushes and one that prefetches (two each
+ * below a device, so that its link is never idle); one for each tier that has to be prepared, which
+ * ends when it is. One lock (CRN_RANK_TIER) guards the chain; no
  * copy is made and no file touched while it is held. Calls of the application: write and read one at
  * a time each, the others any time, any thread. */
 #ifndef CRN_TIER_CACHE_H

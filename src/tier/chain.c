@@ -146,6 +146,7 @@ static void end_source(struct crn_chain *c, struct object *o, const struct crn_t
     assert(s->readers > 0 && s->id == t->src.id);
     s->readers--;
     s->takers -= t->to < t->from;
+    s->is_moving = s->is_moving && t->to < t->from; /* a flush ends, a read does not end one */
     if (rc == CAIRN_EDAMAGED && s->readers == 0)
         crn_stay_end(c, o, t->from, CRN_LIFE_LOST);
 }
@@ -227,22 +228,29 @@ static struct object *next_flush(const struct crn_chain *c, int tier, int64_t no
         int is_spared = c->opt.discard_consumed && !c->is_draining &&
                         o->at[tier].state == CRN_LIFE_READ_COMPLETE;
 
-        if (o->retry_ns <= now_ns && !is_spared)
+        if (o->retry_ns <= now_ns && !is_spared && !o->at[tier].is_moving)
             return o;
     }
     return NULL;
 }
 
+int crn_chain_wants_down(const struct crn_chain *c, int tier)
+{
+    const struct tier *from = &c->tier[tier];
+
+    return from->queue_head != NULL && from->down.busy < from->opt.depth && !from->is_lost;
+}
+
 int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
 {
     struct tier *from = &c->tier[tier];
-    struct object *o = from->down.is_busy ? NULL : next_flush(c, tier, now_ns);
+    struct object *o = crn_chain_wants_down(c, tier) ? next_flush(c, tier, now_ns) : NULL;
     enum room r = ROOM_NONE;
     int t;
 
     for (t = tier + 1; t <= c->last; t++)
         c->tier[t].claim[WHO_DOWN].is_set = 0;
-    if (o == NULL || from->is_lost)
+    if (o == NULL)
         return 0;
     for (t = tier + 1; t <= c->last && r == ROOM_NONE; t++)
         if (!c->tier[t].opt.is_external)
@@ -250,6 +258,7 @@ int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tra
     if (r != ROOM_MADE)
         return 0;
     o->at[tier].readers++;
+    o->at[tier].is_moving = 1;
     describe(ret, o, tier, t - 1, now_ns);
     crn_link_begin(&from->down, ret);
     return 1;
@@ -380,6 +389,7 @@ cairn_err crn_chain_open(const struct crn_chain_options *options, struct crn_cha
         t->opt = options->tier[i];
         t->is_ready = 1;
         t->opt.align = t->opt.align != 0 ? t->opt.align : ALIGN;
+        t->opt.depth = t->opt.depth != 0 ? t->opt.depth : 1;
         t->down.bps = t->opt.down_bps > 0 ? t->opt.down_bps : DEFAULT_BPS;
         t->up.bps = t->opt.up_bps > 0 ? t->opt.up_bps : DEFAULT_BPS;
         rc = crn_space_init(&t->space, t->opt.capacity / t->opt.align * t->opt.align, ei);

@@ -27,6 +27,7 @@ struct crn_chain_tier {
     uint64_t align;    /* of offsets and sizes; 0: 4096 */
     double down_bps;   /* first guess of the bandwidth to the next slower tier; then measured */
     double up_bps;     /* and from it */
+    uint32_t depth;    /* copies under way at once, down from it and up to it each; 0: one */
     int is_told;       /* crn_chain_released says what has left this tier */
     int is_external;   /* someone else writes it: crn_chain_flushed says when. The last one only */
 };
@@ -69,10 +70,12 @@ void crn_chain_give_up(struct crn_chain *c);
  * unknown or discarded. CAIRN_EDAMAGED: lost with the tiers that had it. */
 CAIRN_CHECKED cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
                                        struct crn_transfer *ret, struct crn_errinfo *ei);
-/* The next flush from a tier, or prefetch into it: 1, or 0 if there is nothing to do now. One move at
- * a time for each tier and direction. */
+/* The next flush from a tier, or prefetch into it: 1, or 0 if there is nothing to do now. */
 int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret);
 int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret);
+/* 0: there is certainly nothing to do now. Cheap. */
+int crn_chain_wants_down(const struct crn_chain *c, int tier);
+int crn_chain_wants_up(const struct crn_chain *c, int tier);
 /* How a move went. CAIRN_EDAMAGED says that the source is bad; any other error that the copy failed
  * and may be tried again: a background one is, after a pause that doubles. Returns what counts: rc,
  * or CAIRN_EDEVICE where the target was lost while the copy was made. */
@@ -103,6 +106,7 @@ void crn_chain_lost(struct crn_chain *c, int tier);
 
 /* What has left a tier with is_told since the last call: 1 and one of them, or 0. */
 int crn_chain_released(struct crn_chain *c, int *ret_tier, struct crn_spot *ret);
+int crn_chain_has_released(const struct crn_chain *c);
 
 /* Looking. */
 enum crn_life crn_chain_state(const struct crn_chain *c, uint64_t key, int tier);

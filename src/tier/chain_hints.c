@@ -153,6 +153,14 @@ static enum step step(struct crn_chain *c, struct object *o, int tier, int64_t n
                                                                                        : STEP_STOP;
 }
 
+int crn_chain_wants_up(const struct crn_chain *c, int tier)
+{
+    const struct tier *to = &c->tier[tier];
+
+    return c->is_started && c->hint_first < c->nhints && to->up.busy < to->opt.depth &&
+           !to->is_lost && to->is_ready;
+}
+
 int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
 {
     struct tier *to = &c->tier[tier];
@@ -160,7 +168,7 @@ int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_trans
     size_t i;
 
     to->claim[WHO_UP].is_set = 0;
-    if (!c->is_started || to->up.is_busy || to->is_lost || !to->is_ready)
+    if (!crn_chain_wants_up(c, tier))
         return 0;
     for (i = c->hint_first; i < c->nhints; i++) {
         struct object *o = c->hints[i];

@@ -19,6 +19,7 @@ struct stay {
     uint32_t readers;           /* copies under way that read it */
     uint32_t takers;            /* of these, towards the application */
     int is_queued;              /* waits for its flush */
+    int is_moving;              /* and that is under way */
     struct object *prev, *next; /* in that queue */
     uint64_t eta_ns;            /* scratch of a search: until its flush ends */
 };
@@ -46,10 +47,9 @@ struct claim {
 
 /* Copies from or to a tier in one direction. */
 struct link {
-    int is_busy;
-    uint64_t key; /* of the copy under way */
-    uint64_t bytes;
-    int64_t start_ns;
+    uint32_t busy;   /* copies under way */
+    uint64_t bytes;  /* of these */
+    int64_t last_ns; /* when one ended, or the first began */
     double bps;
 };
 

@@ -219,6 +219,11 @@ static void tell_release(struct crn_chain *c, int tier, const struct stay *s)
     c->released[c->nreleased++] = (struct released){tier, {s->id, s->offset}};
 }
 
+int crn_chain_has_released(const struct crn_chain *c)
+{
+    return c->nreleased > 0;
+}
+
 int crn_chain_released(struct crn_chain *c, int *ret_tier, struct crn_spot *ret)
 {
     if (c->nreleased == 0)

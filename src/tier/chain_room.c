@@ -12,17 +12,19 @@
 
 void crn_link_begin(struct link *l, const struct crn_transfer *t)
 {
-    l->is_busy = 1;
-    l->key = t->key;
-    l->bytes = t->bytes;
-    l->start_ns = t->start_ns;
+    if (l->busy++ == 0)
+        l->last_ns = t->start_ns;
+    l->bytes += t->bytes;
 }
 
 void crn_link_end(struct link *l, const struct crn_transfer *t, cairn_err rc, int64_t now_ns)
 {
-    int64_t took = now_ns - t->start_ns;
+    /* Copies share the link: each had it to itself from the end of the one before. */
+    int64_t took = now_ns - (t->start_ns > l->last_ns ? t->start_ns : l->last_ns);
 
-    l->is_busy = 0;
+    l->busy--;
+    l->bytes -= t->bytes;
+    l->last_ns = now_ns;
     if (rc == CAIRN_OK && took > 0)
         l->bps = (1 - WEIGHT) * l->bps + WEIGHT * ((double)t->bytes * 1e9 / (double)took);
 }
@@ -36,9 +38,9 @@ static uint64_t cost_ns(const struct link *l, uint64_t bytes)
 
 static uint64_t left_ns(const struct link *l, int64_t now_ns)
 {
-    uint64_t end = (uint64_t)l->start_ns + (l->is_busy ? cost_ns(l, l->bytes) : 0);
+    uint64_t end = (uint64_t)l->last_ns + cost_ns(l, l->bytes);
 
-    if (!l->is_busy)
+    if (l->busy == 0)
         return 0;
     return end > (uint64_t)now_ns ? end - (uint64_t)now_ns : 1;
 }
@@ -53,7 +55,7 @@ static uint64_t set_etas(struct crn_chain *c, int tier, int64_t now_ns)
     struct object *o;
 
     for (o = t->queue_head; o != NULL; o = o->at[tier].next) {
-        if (t->down.is_busy && o->key == t->down.key) {
+        if (o->at[tier].is_moving) {
             o->at[tier].eta_ns = left_ns(&t->down, now_ns);
         } else if (o->retry_ns > now_ns) {
             o->at[tier].eta_ns = CRN_PINNED; /* it failed; nobody builds on it */

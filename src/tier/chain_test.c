@@ -242,6 +242,7 @@ static void open_world(struct world *w, uint64_t seed, enum crn_evict policy, in
     for (t = 0; t < NTIERS; t++) {
         opt.tier[t].capacity = capacity[t];
         opt.tier[t].align = PAGE;
+        opt.tier[t].depth = 1 + (uint32_t)(seed / 2 % 2);
         w->mem[t] = calloc(1, capacity[t]);
         assert_non_null(w->mem[t]);
     }

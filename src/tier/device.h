@@ -17,8 +17,10 @@
 enum crn_lane {
     CRN_LANE_WRITE = 0, /* captures; the application waits */
     CRN_LANE_READ,      /* restores; the application waits */
-    CRN_LANE_DOWN,      /* flushes, in the background */
-    CRN_LANE_UP,        /* prefetches, in the background */
+    CRN_LANE_DOWN,      /* flushes, in the background: two, so that the link is never idle */
+    CRN_LANE_DOWN_2,
+    CRN_LANE_UP, /* prefetches, in the background */
+    CRN_LANE_UP_2,
     CRN_LANES,
 };
 

@@ -304,7 +304,7 @@ static hipError_t make_lanes(struct hip_device *d, const struct api *api)
     int i;
 
     for (i = 0; r == SUCCESS && i < CRN_LANES; i++) {
-        unsigned sync = i == CRN_LANE_DOWN || i == CRN_LANE_UP ? EVENT_BLOCKING_SYNC : 0;
+        unsigned sync = i >= CRN_LANE_DOWN ? EVENT_BLOCKING_SYNC : 0;
 
         r = api->stream_create(&d->lane[i], STREAM_NON_BLOCKING);
         if (r == SUCCESS)

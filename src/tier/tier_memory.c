@@ -59,7 +59,7 @@ cairn_err crn_tier_device(struct crn_device *dev, uint64_t bytes, struct crn_tie
     }
     m->tier = (struct crn_tier){.ops = &device_ops, .device = dev};
     m->tier.chain = (struct crn_chain_tier){
-        .capacity = bytes, .align = 4096, .down_bps = PCIE_BPS, .up_bps = PCIE_BPS};
+        .capacity = bytes, .align = 4096, .down_bps = PCIE_BPS, .up_bps = PCIE_BPS, .depth = 2};
     m->base = base;
     m->bytes = bytes;
     *ret = &m->tier;

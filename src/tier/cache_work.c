@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The threads of the tier cache. All of them do the same: ask the chain for a move under the lock, make
+ * the copy without it, say how it went, wake those who have work now. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tier/cache_impl.h"
+
+void crn_cache_wake_locked(struct crn_cache *c)
+{
+    int i;
+
+    for (i = 0; i < c->nworkers; i++) {
+        struct worker *w = &c->worker[i];
+        int is_wanted =
+            w->is_up ? crn_chain_wants_up(c->chain, w->tier)
+                     : crn_chain_wants_down(c->chain, w->tier) || crn_chain_has_released(c->chain);
+
+        if (!w->is_asleep || (!is_wanted && !c->is_stopping))
+            continue;
+        w->is_asleep = 0;
+        crn_cond_signal(&w->wake);
+    }
+    if (c->waiters > 0)
+        crn_cond_broadcast(&c->changed);
+}
+
+int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns)
+{
+    int is_late;
+
+    c->waiters++;
+    is_late = crn_cond_wait_until(&c->changed, &c->mu, deadline_ns);
+    c->waiters--;
+    return is_late;
+}
+
+cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc)
+{
+    int end[2] = {t->from, t->to};
+    int i;
+
+    for (i = 0; rc == CAIRN_EDEVICE && i < 2; i++)
+        if (end[i] != CRN_APP && c->opt.tier[end[i]]->device != NULL)
+            crn_chain_lost(c->chain, end[i]);
+    rc = crn_chain_done(c->chain, t, rc, crn_cache_now());
+    crn_cache_wake_locked(c);
+    return rc;
+}
+
+/* The background. ---------------------------------------------------------------------------------- */
+
+static void count_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc)
+{
+    int is_up = t->from > t->to;
+    int tier = is_up ? t->to : t->from;
+    int64_t *last = &c->last_ns[is_up][tier];
+    int64_t now = crn_cache_now();
+    int64_t took = now - (t->start_ns > *last ? t->start_ns : *last); /* two may share the link */
+
+    *last = now;
+    if (rc != CAIRN_OK) {
+        c->stats.failures++;
+    } else if (is_up) {
+        c->stats.prefetched_bytes[tier] += t->bytes;
+        c->stats.prefetch_ns[tier] += took;
+    } else {
+        c->stats.flushed_bytes[tier] += t->bytes;
+        c->stats.flush_ns[tier] += took;
+    }
+}
+
+/* Tells the back ends what has left their tiers; files are removed here, not in the application. */
+static void release_locked(struct crn_cache *c)
+{
+    struct crn_spot spot;
+    int tier;
+
+    while (crn_chain_released(c->chain, &tier, &spot)) {
+        crn_unlock(&c->mu);
+        if (c->opt.tier[tier]->ops->release != NULL)
+            c->opt.tier[tier]->ops->release(c->opt.tier[tier], &spot);
+        crn_lock(&c->mu);
+    }
+}
+
+static int next_locked(struct worker *w, struct crn_transfer *ret)
+{
+    struct crn_chain *chain = w->cache->chain;
+
+    return w->is_up ? crn_chain_up(chain, w->tier, crn_cache_now(), ret)
+                    : crn_chain_down(chain, w->tier, crn_cache_now(), ret);
+}
+
+static void sleep_locked(struct worker *w)
+{
+    struct crn_cache *c = w->cache;
+    int64_t retry = crn_chain_retry_ns(c->chain, crn_cache_now());
+
+    w->is_asleep = 1;
+    if (retry == INT64_MAX)
+        crn_cond_wait(&w->wake, &c->mu);
+    else
+        (void)crn_cond_wait_until(&w->wake, &c->mu, retry);
+    w->is_asleep = 0;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct crn_cache *c = w->cache;
+    struct crn_transfer t;
+
+    crn_thread_background(c->opt.nice);
+    crn_lock(&c->mu);
+    while (!c->is_stopping) {
+        struct crn_errinfo ei = {0};
+        cairn_err rc;
+
+        release_locked(c);
+        if (!next_locked(w, &t)) {
+            if (!c->is_stopping)
+                sleep_locked(w);
+            continue;
+        }
+        crn_unlock(&c->mu);
+        rc = crn_transfer_between(c->opt.tier[t.from], c->opt.tier[t.to], &t, w->lane, w->bounce,
+                                  &ei);
+        crn_lock(&c->mu);
+        if (rc != CAIRN_OK)
+            c->error = ei;
+        count_locked(c, &t, rc);
+        (void)crn_cache_done_locked(c, &t, rc);
+    }
+    crn_unlock(&c->mu);
+    return NULL;
+}
+
+static void *prepare(void *arg)
+{
+    struct starter *s = arg;
+    struct crn_cache *c = s->cache;
+    struct crn_errinfo ei = {0};
+    cairn_err rc = c->opt.tier[s->tier]->ops->prepare(c->opt.tier[s->tier], &ei);
+
+    crn_lock(&c->mu);
+    if (rc == CAIRN_OK) {
+        crn_chain_ready(c->chain, s->tier, 1);
+    } else {
+        crn_chain_lost(c->chain, s->tier);
+        crn_err_keep(&c->start_error, &ei);
+    }
+    c->preparing--;
+    crn_cache_wake_locked(c);
+    crn_unlock(&c->mu);
+    return NULL;
+}
+
+/* Starting and stopping. -------------------------------------------------------------------------------- */
+
+cairn_err crn_cache_bounce(void **ret, struct crn_errinfo *ei)
+{
+    *ret = aligned_alloc(4096, CRN_TIER_BLOCK);
+    return *ret != NULL ? CAIRN_OK
+                        : crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a buffer of the tier cache");
+}
+
+static cairn_err start_worker(struct crn_cache *c, int tier, enum crn_lane lane,
+                              struct crn_errinfo *ei)
+{
+    struct worker *w = &c->worker[c->nworkers];
+    int is_up = lane >= CRN_LANE_UP;
+    cairn_err rc;
+
+    crn_lock(&c->mu); /* those that run already look at the list */
+    *w = (struct worker){.cache = c, .tier = tier, .is_up = is_up, .lane = lane};
+    crn_cond_init(&w->wake);
+    c->nworkers++;
+    crn_unlock(&c->mu);
+    rc = crn_cache_bounce(&w->bounce, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_thread_start(&w->thread, is_up ? "cairn-prefetch" : "cairn-flush", work, w, ei);
+    w->is_started = rc == CAIRN_OK;
+    return rc;
+}
+
+static cairn_err start_preparing(struct crn_cache *c, int tier, struct crn_errinfo *ei)
+{
+    struct starter *s = &c->starter[tier];
+    cairn_err rc;
+
+    if (c->opt.tier[tier]->ops->prepare == NULL)
+        return CAIRN_OK;
+    *s = (struct starter){.cache = c, .tier = tier};
+    crn_lock(&c->mu);
+    crn_chain_ready(c->chain, tier, 0);
+    c->preparing++;
+    crn_unlock(&c->mu);
+    rc = crn_thread_start(&s->thread, "cairn-prepare", prepare, s, ei);
+    s->is_started = rc == CAIRN_OK;
+    return rc;
+}
+
+/* Two threads each way where the tier has two copies under way at once. */
+static cairn_err start_workers(struct crn_cache *c, int tier, struct crn_errinfo *ei)
+{
+    static const enum crn_lane lanes[] = {CRN_LANE_DOWN, CRN_LANE_UP, CRN_LANE_DOWN_2,
+                                          CRN_LANE_UP_2};
+    size_t n = c->opt.tier[tier]->chain.depth > 1 ? 4 : 2;
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+
+    for (i = 0; rc == CAIRN_OK && i < n; i++)
+        rc = start_worker(c, tier, lanes[i], ei);
+    return rc;
+}
+
+cairn_err crn_cache_start_threads(struct crn_cache *c, struct crn_errinfo *ei)
+{
+    int last = (int)c->opt.ntiers - 1;
+    cairn_err rc = CAIRN_OK;
+    int t;
+
+    for (t = 0; rc == CAIRN_OK && t <= last; t++)
+        rc = start_preparing(c, t, ei);
+    for (t = 0; rc == CAIRN_OK && t < last; t++)
+        rc = start_workers(c, t, ei);
+    return rc;
+}
+
+void crn_cache_stop_threads(struct crn_cache *c)
+{
+    int i;
+
+    crn_lock(&c->mu);
+    c->is_stopping = 1;
+    crn_cache_wake_locked(c);
+    crn_unlock(&c->mu);
+    for (i = 0; i < CRN_TIERS_MAX; i++)
+        if (c->starter[i].is_started)
+            (void)pthread_join(c->starter[i].thread, NULL);
+    for (i = 0; i < c->nworkers; i++) {
+        if (c->worker[i].is_started)
+            (void)pthread_join(c->worker[i].thread, NULL);
+        crn_cond_fini(&c->worker[i].wake);
+        free(c->worker[i].bounce);
+    }
+}
