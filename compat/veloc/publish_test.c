@@ -15,7 +15,7 @@ static char dir[400], from[500], to[500];
 
 static void put(const char *path, unsigned char value, size_t bytes)
 {
-    unsigned char *data = malloc(bytes);
+    unsigned char *data = malloc(bytes + 1);
     FILE *f = fopen(path, "w");
 
     assert_true(data != NULL && f != NULL);

@@ -162,7 +162,7 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
         (void)snprintf(path, size, "%.*s/cairnd-%u.sock", (int)size - 32, dir, p->node_on_host);
         return rc;
     }
-    if (s->nodes > 1 && !comm->ops->threads_ok(comm))
+    if (s->nodes > 1 && (comm == NULL || !comm->ops->threads_ok(comm)))
         return crn_fail(ei, CAIRN_ENOTSUP, 0,
                         "the embedded service of a job on several nodes needs "
                         "MPI_THREAD_MULTIPLE: call MPI_Init_thread with it, or start cairnd on "

@@ -130,7 +130,8 @@ cairn_err crn_select(const cairn_session *s, const char *const *names, struct cr
         if (p == NULL) {
             crn_shard_free(&shard);
             free(ptrs);
-            return crn_fail(ei, CAIRN_ENOENT, 0, "region '%s' is not protected", names[i]);
+            return crn_fail(ei, CAIRN_ENOENT, 0, "region '%s' is not protected",
+                            names != NULL ? names[i] : "");
         }
         shard.regions[i] = p->region;
         ptrs[i] = p->ptr;
