@@ -23,6 +23,8 @@
 
 enum { DATA = 4 << 20 };
 
+static unsigned char a[DATA];
+
 static int fill_disk(const char *path)
 {
     static char zeros[1 << 16];
@@ -42,7 +44,6 @@ static int pauses_and_goes_on(const char *disk, const char *shm)
         persistent,       shm_dir, "log_level=error", "free_reserve_bytes=64K", "blocks=2",
         "block_bytes=1M", NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    unsigned char *a = malloc(DATA);
     cairn_session *s;
     int64_t v;
 
@@ -67,7 +68,6 @@ static int pauses_and_goes_on(const char *disk, const char *shm)
     REQUIRE(cairn_restart(s, "full", NULL, &v) == CAIRN_OK);
     REQUIRE(v == 2 && a[0] == 2 && a[DATA - 1] == 2);
     REQUIRE(cairn_close(s) == CAIRN_OK);
-    free(a);
     return 0;
 }
 
@@ -86,7 +86,6 @@ static int fails_at_once(const char *disk, const char *shm)
                               "on_failure=continue",
                               NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    unsigned char *a = malloc(DATA);
     cairn_session *s;
     int64_t v;
 
@@ -112,7 +111,6 @@ static int fails_at_once(const char *disk, const char *shm)
     REQUIRE(cairn_checkpoint(s, "full", 4, NULL) == CAIRN_OK);
     REQUIRE(cairn_wait(s, "full", 4, CAIRN_PERSISTENT, 60000) == CAIRN_OK);
     REQUIRE(cairn_close(s) == CAIRN_OK);
-    free(a);
     return unlink(filler);
 }
 
