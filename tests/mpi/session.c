@@ -223,7 +223,7 @@ static void damage_falls_back(void)
     OK(cairn_close(s));
     (void)MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
-        unsigned char byte;
+        unsigned char byte = 0;
         int fd;
 
         (void)snprintf(path, sizeof(path), "%s/p/dam/2/data-0000", dir);
