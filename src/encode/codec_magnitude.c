@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For residuals: each number is its length in bits, which has structure and is kept as a plane, and
- * the bits below its highest one, which have none and are kept as they are. What is spent on a number
- * follows its size bit by bit, where byte planes round up to whole bytes.
+/* For residuals: to each number 1 is added; its magnitude (the place of its highest bit, 0 for 0, 1 for
+ * 1 and 2, 2 for 3 to 6, ...) has structure and is kept as a plane, the bits below have none and are
+ * kept as they are. What is spent on a number follows its size bit by bit, where byte planes round up
+ * to whole bytes. (The largest number of 64 bits has the magnitude 64 and no bits.)
  *
  *     u32 size           of the packed bits
  *     packed bits        of all numbers, lowest bit first
- *     plane              of lengths (plane.h)
+ *     plane              of magnitudes (plane.h)
  *     bytes beyond the last whole number
  *
- * Argument: the level of zstd for the lengths; 0 leaves zstd out. */
+ * Argument: the level of zstd for the magnitudes; 0 leaves zstd out. */
 #include "encode/codec.h"
 
 #include <string.h>
@@ -46,13 +47,13 @@ CRN_INLINE void pack(struct packer *p, uint64_t low, unsigned len) /* len <= 56 
     p->used &= 7;
 }
 
-CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *length)
+CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *magnitude)
 {
-    unsigned n = x == 0 ? 0 : 64 - (unsigned)__builtin_clzll(x);
-    unsigned len = n > 0 ? n - 1 : 0;
-    uint64_t low = x & (((uint64_t)1 << len) - 1);
+    uint64_t y = x + 1;
+    unsigned len = 63 - (unsigned)__builtin_clzll(y | (y == 0));
+    uint64_t low = y & (((uint64_t)1 << len) - 1);
 
-    *length = (unsigned char)n;
+    *magnitude = (unsigned char)(y == 0 ? 64 : len);
     if (__builtin_expect(len > 56, 0)) {
         pack(p, low & 0xffffffff, 32);
         low >>= 32;
@@ -61,25 +62,34 @@ CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *length)
     pack(p, low, len);
 }
 
-CRN_WIDE static size_t pack_all(const unsigned char *src, size_t words, unsigned width,
-                                unsigned char *dst, unsigned char *lengths)
-{
-    struct packer p = {.at = dst};
-    size_t i;
+/* A macro so that each width has a loop of its own. */
+#define PACK_ALL(name, word)                                                                       \
+    CRN_WIDE static size_t name(const word *src, size_t words, unsigned char *dst,                 \
+                                unsigned char *magnitudes)                                         \
+    {                                                                                              \
+        struct packer p = {.at = dst};                                                             \
+        size_t i;                                                                                  \
+                                                                                                   \
+        for (i = 0; i < words; i++)                                                                \
+            pack_number(&p, src[i], &magnitudes[i]);                                               \
+        return (size_t)(p.at - dst) + (p.used > 0);                                                \
+    }
 
+PACK_ALL(pack_64, crn_u64)
+PACK_ALL(pack_32, crn_u32)
+PACK_ALL(pack_16, crn_u16)
+PACK_ALL(pack_8, uint8_t)
+
+static size_t pack_all(const unsigned char *src, size_t words, unsigned width, unsigned char *dst,
+                       unsigned char *magnitudes)
+{
     if (width == 8)
-        for (i = 0; i < words; i++)
-            pack_number(&p, crn_load64(src + 8 * i), &lengths[i]);
-    else if (width == 4)
-        for (i = 0; i < words; i++)
-            pack_number(&p, crn_load32(src + 4 * i), &lengths[i]);
-    else if (width == 2)
-        for (i = 0; i < words; i++)
-            pack_number(&p, *(const crn_u16 *)(src + 2 * i), &lengths[i]);
-    else
-        for (i = 0; i < words; i++)
-            pack_number(&p, src[i], &lengths[i]);
-    return (size_t)(p.at - dst) + (p.used > 0);
+        return pack_64((const crn_u64 *)src, words, dst, magnitudes);
+    if (width == 4)
+        return pack_32((const crn_u32 *)src, words, dst, magnitudes);
+    if (width == 2)
+        return pack_16((const crn_u16 *)src, words, dst, magnitudes);
+    return pack_8(src, words, dst, magnitudes);
 }
 
 static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
@@ -87,18 +97,18 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
     size_t tail = t->src_n % width;
-    unsigned char *lengths;
-    cairn_err rc = crn_work_scratch(t->work, CRN_SLOT_STAGE, words, &lengths, ei);
+    unsigned char *magnitudes;
+    cairn_err rc = crn_work_scratch(t->work, CRN_SLOT_STAGE, words, &magnitudes, ei);
     size_t packed;
     size_t plane;
     int i;
 
     if (rc != CAIRN_OK)
         return rc;
-    packed = pack_all(t->src, words, width, t->dst + HEAD, lengths);
+    packed = pack_all(t->src, words, width, t->dst + HEAD, magnitudes);
     for (i = 0; i < HEAD; i++)
         t->dst[i] = (unsigned char)(packed >> (8 * i));
-    rc = crn_plane_encode(t->work, t->arg, lengths, words, t->dst + HEAD + packed, &plane, ei);
+    rc = crn_plane_encode(t->work, t->arg, magnitudes, words, t->dst + HEAD + packed, &plane, ei);
     if (rc != CAIRN_OK)
         return rc;
     memcpy(t->dst + HEAD + packed + plane, t->src + words * width, tail);
@@ -106,7 +116,9 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-/* Bits at a place near the end, where 8 bytes cannot be loaded. */
+#define BATCH 8
+
+/* Bits at a place near the end, where 8 bytes cannot be loaded, or more than 56 of them. */
 static uint64_t careful(const unsigned char *src, size_t n, uint64_t at)
 {
     unsigned char last[16] = {0};
@@ -117,53 +129,85 @@ static uint64_t careful(const unsigned char *src, size_t n, uint64_t at)
     return crn_load64(last) >> (at & 7) | (at & 7 ? (uint64_t)last[8] << (64 - (at & 7)) : 0);
 }
 
-/* n bytes may be loaded; the lengths have been checked against them. */
-CRN_INLINE uint64_t unpack(const unsigned char *src, size_t n, uint64_t *at, unsigned length)
+/* bits: at least as many as the magnitude says, and others above. */
+CRN_INLINE uint64_t number_of(uint64_t bits, unsigned magnitude)
 {
-    unsigned len = length > 0 ? length - 1 : 0;
-    size_t from = (size_t)(*at >> 3);
-    uint64_t bits;
+    uint64_t mask = ((uint64_t)1 << (magnitude & 63)) - 1;
 
-    if (__builtin_expect(from + 8 > n || len > 56, 0))
-        bits = careful(src, n, *at);
-    else
-        bits = crn_load64(src + from) >> (*at & 7);
-    *at += len;
-    return (bits & (((uint64_t)1 << len) - 1)) | (uint64_t)(length > 0) << len;
+    return magnitude == 64 ? UINT64_MAX : (bits & mask) + mask;
 }
 
-CRN_WIDE static void unpack_all(const unsigned char *src, size_t n, const unsigned char *lengths,
-                                size_t words, unsigned width, unsigned char *dst)
+CRN_INLINE uint64_t unpack_slow(const unsigned char *src, size_t n, uint64_t *at,
+                                unsigned magnitude)
 {
-    uint64_t at = 0;
-    size_t i;
+    uint64_t x = number_of(careful(src, n, *at), magnitude);
 
+    *at += magnitude & 63;
+    return x;
+}
+
+/* There are 9 bytes to load. */
+CRN_INLINE uint64_t unpack(const unsigned char *src, uint64_t *at, unsigned magnitude,
+                           unsigned width)
+{
+    const unsigned char *from = src + (*at >> 3);
+    unsigned shift = (unsigned)*at & 7;
+    uint64_t bits = crn_load64(from) >> shift;
+    uint64_t mask = ((uint64_t)1 << (magnitude & 63)) - 1;
+
+    *at += magnitude & 63;
+    if (width == 8 && __builtin_expect(magnitude > 56, 0))
+        return number_of(bits | (uint64_t)from[8] << 1 << (63 - shift), magnitude);
+    return (bits & mask) + mask;
+}
+
+/* src holds n bytes; the magnitudes were checked against them. */
+#define UNPACK_ALL(name, word)                                                                     \
+    CRN_WIDE static void name(const unsigned char *src, size_t n, const unsigned char *magnitudes, \
+                              size_t words, word *dst)                                             \
+    {                                                                                              \
+        uint64_t at = 0;                                                                           \
+        size_t i = 0;                                                                              \
+        size_t k;                                                                                  \
+                                                                                                   \
+        while (i + BATCH <= words && (at >> 3) + 8 * BATCH + 9 <= n) {                             \
+            for (k = 0; k < BATCH; k++, i++)                                                       \
+                dst[i] = (word)unpack(src, &at, magnitudes[i], sizeof(word));                      \
+        }                                                                                          \
+        for (; i < words; i++)                                                                     \
+            dst[i] = (word)unpack_slow(src, n, &at, magnitudes[i]);                                \
+    }
+
+UNPACK_ALL(unpack_64, crn_u64)
+UNPACK_ALL(unpack_32, crn_u32)
+UNPACK_ALL(unpack_16, crn_u16)
+UNPACK_ALL(unpack_8, uint8_t)
+
+static void unpack_all(const unsigned char *src, size_t n, const unsigned char *magnitudes,
+                       size_t words, unsigned width, unsigned char *dst)
+{
     if (width == 8)
-        for (i = 0; i < words; i++)
-            crn_store64(dst + 8 * i, unpack(src, n, &at, lengths[i]));
+        unpack_64(src, n, magnitudes, words, (crn_u64 *)dst);
     else if (width == 4)
-        for (i = 0; i < words; i++)
-            ((crn_u32 *)dst)[i] = (uint32_t)unpack(src, n, &at, lengths[i]);
+        unpack_32(src, n, magnitudes, words, (crn_u32 *)dst);
     else if (width == 2)
-        for (i = 0; i < words; i++)
-            ((crn_u16 *)dst)[i] = (uint16_t)unpack(src, n, &at, lengths[i]);
+        unpack_16(src, n, magnitudes, words, (crn_u16 *)dst);
     else
-        for (i = 0; i < words; i++)
-            dst[i] = (unsigned char)unpack(src, n, &at, lengths[i]);
+        unpack_8(src, n, magnitudes, words, dst);
 }
 
-/* Bits that the lengths ask for; SIZE_MAX if one is too long. */
-CRN_WIDE static size_t count_bits(const unsigned char *lengths, size_t words, unsigned width)
+/* Bits that the magnitudes ask for; SIZE_MAX if one is too large. */
+CRN_WIDE static size_t count_bits(const unsigned char *magnitudes, size_t words, unsigned width)
 {
     size_t sum = 0;
-    unsigned longest = 0;
+    unsigned wrong = 0;
     size_t i;
 
     for (i = 0; i < words; i++) {
-        sum += lengths[i] > 0 ? lengths[i] - 1U : 0;
-        longest |= lengths[i] > 8 * width;
+        sum += magnitudes[i] & 63;
+        wrong |= magnitudes[i] > 8 * width;
     }
-    return longest ? SIZE_MAX : sum;
+    return wrong ? SIZE_MAX : sum;
 }
 
 static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
@@ -171,8 +215,8 @@ static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->dst_n / width;
     size_t tail = t->dst_n % width;
-    unsigned char *lengths;
-    cairn_err rc = crn_work_scratch(t->work, CRN_SLOT_STAGE, words, &lengths, ei);
+    unsigned char *magnitudes;
+    cairn_err rc = crn_work_scratch(t->work, CRN_SLOT_STAGE, words, &magnitudes, ei);
     size_t packed;
     size_t used;
     size_t bits;
@@ -181,14 +225,14 @@ static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
         return rc;
     if (t->src_n < HEAD || (packed = crn_load32(t->src)) > t->src_n - HEAD)
         return CRN_DAMAGED(ei, "packed numbers of %zu bytes are cut off", t->dst_n);
-    rc = crn_plane_decode(t->work, t->src + HEAD + packed, t->src_n - HEAD - packed, lengths, words,
-                          &used, ei);
+    rc = crn_plane_decode(t->work, t->src + HEAD + packed, t->src_n - HEAD - packed, magnitudes,
+                          words, &used, ei);
     if (rc != CAIRN_OK)
         return rc;
-    bits = count_bits(lengths, words, width);
+    bits = count_bits(magnitudes, words, width);
     if (bits == SIZE_MAX || (bits + 7) / 8 != packed || t->src_n - HEAD - packed - used != tail)
         return CRN_DAMAGED(ei, "packed numbers of %zu bytes are damaged", t->dst_n);
-    unpack_all(t->src + HEAD, t->src_n - HEAD, lengths, words, width, t->dst);
+    unpack_all(t->src + HEAD, t->src_n - HEAD, magnitudes, words, width, t->dst);
     memcpy(t->dst + words * width, t->src + HEAD + packed + used, tail);
     return CAIRN_OK;
 }

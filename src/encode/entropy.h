@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CRN_HUFFMAN_BLOCK ((size_t)32 << 10)
+#define CRN_HUFFMAN_BLOCK ((size_t)64 << 10)
 
 /* Bytes that encoding may write; more than it returns, for the last store. */
 size_t crn_huffman_bound(size_t n);
@@ -20,5 +20,8 @@ int crn_huffman_decode(const unsigned char *src, size_t src_n, unsigned char *ds
 void crn_histogram(const unsigned char *src, size_t n, uint32_t count[256]);
 /* Bits that an ideal code for these counts would need for all n. */
 double crn_entropy_bits(const uint32_t count[256], size_t n);
+/* Bits that the code of a block would need, without its table: at least one a byte, unless all are
+ * the same. */
+double crn_huffman_bits(const uint32_t count[256]);
 
 #endif

@@ -27,18 +27,29 @@ CRN_INLINE void refill(struct stream *s)
     s->have |= 56;
 }
 
-CRN_INLINE void step(struct stream *s, const uint16_t *table)
-{
-    uint16_t entry = table[s->bits & (CRN_CODE_SIZE - 1)];
+/* An entry of the table gives one value or, where both codes fit into its bits, two. */
+#define ENTRY(values, bits, n) ((uint32_t)((values) | (bits) << 16 | (n) << 24))
+#define ENTRY_BITS(e)          ((e) >> 16 & 0xff)
+#define ENTRY_VALUES(e)        ((e) >> 24)
 
-    *s->dst++ = (unsigned char)entry;
-    s->bits >>= entry >> 8;
-    s->have -= entry >> 8;
+CRN_INLINE void step(struct stream *s, const uint32_t *table)
+{
+    uint32_t entry = table[s->bits & (CRN_CODE_SIZE - 1)];
+
+    memcpy(s->dst, &entry, 2); /* both; a second one that is none is overwritten */
+    s->dst += ENTRY_VALUES(entry);
+    s->bits >>= ENTRY_BITS(entry);
+    s->have -= ENTRY_BITS(entry);
 }
 
-/* As long as each stream has 5 values to give and 8 bytes to load. */
+CRN_INLINE int is_fast(const struct stream *s, const unsigned char *limit)
+{
+    return s->at <= limit && s->dst_end - s->dst >= 10;
+}
+
+/* As long as each stream has room for 5 pairs and 8 bytes to load. */
 CRN_WIDE static void decode_fast(struct stream s[4], const unsigned char *limit,
-                                 const uint16_t *table)
+                                 const uint32_t *table)
 {
     struct stream a = s[0];
     struct stream b = s[1];
@@ -46,8 +57,7 @@ CRN_WIDE static void decode_fast(struct stream s[4], const unsigned char *limit,
     struct stream d = s[3];
     int k;
 
-    while (a.at <= limit && b.at <= limit && c.at <= limit && d.at <= limit &&
-           d.dst_end - d.dst >= 5 && a.dst_end - a.dst >= 5) {
+    while (is_fast(&a, limit) && is_fast(&b, limit) && is_fast(&c, limit) && is_fast(&d, limit)) {
         refill(&a);
         refill(&b);
         refill(&c);
@@ -66,10 +76,11 @@ CRN_WIDE static void decode_fast(struct stream s[4], const unsigned char *limit,
 }
 
 /* The rest of a stream, and whether it was as long as it said. */
-static int decode_rest(struct stream *s, const uint16_t *table)
+static int decode_rest(struct stream *s, const uint32_t *table)
 {
     const unsigned char *next = s->at - s->have / 8; /* the first byte that is not used at all */
     unsigned used = (8 - s->have % 8) % 8;           /* bits of the byte before that are */
+    uint32_t entry;
 
     if (used > 0)
         next--;
@@ -81,22 +92,23 @@ static int decode_rest(struct stream *s, const uint16_t *table)
         s->bits = (uint64_t)*next++ >> used;
         s->have = 8 - used;
     }
-    while (s->dst < s->dst_end) {
-        unsigned length;
-
+    for (; s->dst < s->dst_end; s->dst++) {
         while (s->have < CRN_CODE_BITS && next < s->end) {
             s->bits |= (uint64_t)*next++ << s->have;
             s->have += 8;
         }
-        length = table[s->bits & (CRN_CODE_SIZE - 1)] >> 8;
-        if (length > s->have)
+        entry = table[s->bits & (CRN_CODE_SIZE - 1)];
+        if (ENTRY_BITS(entry) > s->have)
             return -1;
-        step(s, table);
+        *s->dst = (unsigned char)entry;
+        s->bits >>= ENTRY_BITS(entry);
+        s->have -= ENTRY_BITS(entry);
     }
     return next == s->end && s->have < 8 ? 0 : -1;
 }
 
-static int build_table(struct crn_view *v, uint16_t table[CRN_CODE_SIZE])
+/* One value for each pattern of CRN_CODE_BITS bits. */
+static int build_single(struct crn_view *v, uint32_t table[CRN_CODE_SIZE])
 {
     uint8_t length[256] = {0};
     uint16_t code[256];
@@ -113,19 +125,36 @@ static int build_table(struct crn_view *v, uint16_t table[CRN_CODE_SIZE])
         return -1;
     for (i = 0; i <= last; i++)
         for (at = code[i]; length[i] > 0 && at < CRN_CODE_SIZE; at += 1U << length[i])
-            table[at] = (uint16_t)(i | (unsigned)length[i] << 8);
+            table[at] = ENTRY(i, (uint32_t)length[i], 1U);
     return 0;
+}
+
+/* And the one after it, where its code lies in the same bits. */
+static void build_pairs(uint32_t table[CRN_CODE_SIZE], const uint32_t single[CRN_CODE_SIZE])
+{
+    uint32_t i;
+
+    for (i = 0; i < CRN_CODE_SIZE; i++) {
+        uint32_t first = single[i];
+        uint32_t second = single[i >> ENTRY_BITS(first)];
+        uint32_t bits = ENTRY_BITS(first) + ENTRY_BITS(second);
+
+        table[i] = first;
+        if (bits <= CRN_CODE_BITS)
+            table[i] = ENTRY((first & 0xff) | (second & 0xff) << 8, bits, 2U);
+    }
 }
 
 static int get_coded(struct crn_view *v, unsigned char *dst, size_t n)
 {
-    uint16_t table[CRN_CODE_SIZE];
+    uint32_t single[CRN_CODE_SIZE];
+    uint32_t pairs[CRN_CODE_SIZE];
     struct stream s[4] = {{0}};
     size_t quarter = (n + 3) / 4;
     uint16_t size[4];
     int i;
 
-    if (n < CODED_MIN || build_table(v, table) != 0)
+    if (n < CODED_MIN || build_single(v, single) != 0)
         return -1;
     for (i = 0; i < 4; i++)
         size[i] = crn_view_u16(v);
@@ -137,10 +166,11 @@ static int get_coded(struct crn_view *v, unsigned char *dst, size_t n)
         s[i].dst = dst + quarter * (size_t)i;
         s[i].dst_end = i < 3 ? s[i].dst + quarter : dst + n;
     }
+    build_pairs(pairs, single);
     if (v->len >= 8)
-        decode_fast(s, v->data + v->len - 8, table);
+        decode_fast(s, v->data + v->len - 8, pairs);
     for (i = 0; i < 4; i++)
-        if (decode_rest(&s[i], table) != 0)
+        if (decode_rest(&s[i], single) != 0)
             return -1;
     return 0;
 }

@@ -58,6 +58,18 @@ double crn_entropy_bits(const uint32_t count[256], size_t n)
     return bits;
 }
 
+double crn_huffman_bits(const uint32_t count[256])
+{
+    uint8_t length[256];
+    double bits = 0;
+    int i;
+
+    crn_code_lengths(count, length);
+    for (i = 0; i < 256; i++)
+        bits += (double)count[i] * length[i];
+    return bits;
+}
+
 /* Writes n values to dst, up to 8 bytes more than it returns. */
 CRN_WIDE static size_t put_stream(const unsigned char *src, size_t n, const uint32_t table[256],
                                   unsigned char *dst)

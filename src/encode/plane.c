@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a plane is kept. Decided from a few pieces of it: counting is cheap, a trial of zstd on a
- * piece says whether the plane repeats itself in a way that counting cannot see. A plane is
+/* How a plane is kept. Pieces of it are tried: what counting says, and what zstd makes of them, which
+ * sees repeats that counting cannot see. Where the two are close both are run in full. A plane is
  *
  *     u8 mode        0 raw, 1 one value, 2 entropy coded, 3 zstd
  *     varint size    of what follows; not for mode 1, where one byte follows */
@@ -14,15 +14,17 @@
 
 enum { RAW = 0, ONE_VALUE = 1, CODED = 2, ZSTD = 3 };
 
-#define PIECES      4
-#define PIECE_BYTES ((size_t)4 << 10)
-#define TRIAL_BYTES ((size_t)16 << 10)
-#define HEADER_MAX  (1 + CRN_VARINT_MAX)
+#define PIECES       ((size_t)4)
+#define PIECE_BYTES  ((size_t)4 << 10)
+#define SAMPLE_BYTES (PIECES * PIECE_BYTES)
+#define HEADER_MAX   (1 + CRN_VARINT_MAX)
 
-/* zstd is slower both ways: it must win by this much. */
-#define ZSTD_MARGIN 0.97
 /* What is saved by less than this is not worth the time of decoding. */
 #define WORTH 0.985
+/* zstd is slower both ways: it must win by this much. */
+#define ZSTD_MARGIN 0.98
+/* From pieces the one is told from the other only if it is this much better. */
+#define CLEARLY 0.85
 
 size_t crn_plane_bound(size_t n)
 {
@@ -37,85 +39,84 @@ static int is_one_value(const unsigned char *src, size_t n)
     return n == 0 || memcmp(src, src + 1, n - 1) == 0;
 }
 
-/* Entropy of a few pieces, as a share of 8 bits. */
-static double sampled_entropy(const unsigned char *src, size_t n)
+/* Shares that the two ways leave. */
+struct trial {
+    double coded;
+    double zstd;
+};
+
+static struct trial try_pieces(struct crn_work *w, int level, const unsigned char *src, size_t n,
+                               unsigned char *room, size_t room_n)
 {
-    uint32_t sum[256] = {0};
+    unsigned char pieces[SAMPLE_BYTES];
+    const unsigned char *sample = src;
+    struct trial t = {1, 1};
     uint32_t count[256];
-    size_t piece = n / PIECES < PIECE_BYTES ? n / PIECES : PIECE_BYTES;
-    size_t i;
-    int k;
+    size_t size;
+    size_t k;
 
-    if (piece == 0)
-        return 1;
-    for (k = 0; k < PIECES; k++) {
-        crn_histogram(src + (n - piece) / (PIECES - 1) * (size_t)k, piece, count);
-        for (i = 0; i < 256; i++)
-            sum[i] += count[i];
+    if (n > SAMPLE_BYTES) {
+        for (k = 0; k < PIECES; k++)
+            memcpy(pieces + k * PIECE_BYTES, src + (n - PIECE_BYTES) / (PIECES - 1) * k,
+                   PIECE_BYTES);
+        sample = pieces;
+        n = SAMPLE_BYTES;
     }
-    return crn_entropy_bits(sum, piece * PIECES) / (8.0 * (double)(piece * PIECES));
+    crn_histogram(sample, n, count);
+    t.coded = crn_huffman_bits(count) / (8.0 * (double)n);
+    if (level > 0 && crn_zstd_is_there()) {
+        size = crn_zstd_compress(w, level, sample, n, room, room_n);
+        t.zstd = size > 0 ? (double)size / (double)n : 1;
+    }
+    return t;
 }
 
-/* Share that zstd leaves of a piece from the middle. */
-static double zstd_trial(struct crn_work *w, int level, const unsigned char *src, size_t n,
-                         unsigned char *room, size_t room_n)
+/* Encodes into room and, if it is the smaller one, keeps it in dst. */
+static void run(struct crn_work *w, int mode, int level, const unsigned char *src, size_t n,
+                unsigned char *room, size_t room_n, unsigned char *dst, size_t *ret_n)
 {
-    size_t piece = n < TRIAL_BYTES ? n : TRIAL_BYTES;
-    size_t r = crn_zstd_compress(w, level, src + (n - piece) / 2, piece, room, room_n);
+    size_t size = mode == CODED ? crn_huffman_encode(src, n, room)
+                                : crn_zstd_compress(w, level, src, n, room, room_n);
+    double least = (double)*ret_n * (mode == ZSTD ? ZSTD_MARGIN : 1);
+    size_t head;
 
-    return r == 0 ? 1 : (double)r / (double)piece;
-}
-
-static int choose(struct crn_work *w, int level, const unsigned char *src, size_t n,
-                  unsigned char *room, size_t room_n)
-{
-    double entropy;
-    double best;
-
-    if (is_one_value(src, n))
-        return ONE_VALUE;
-    entropy = sampled_entropy(src, n);
-    best = entropy;
-    if (level > 0 && crn_zstd_is_there() && entropy < WORTH) {
-        double share = zstd_trial(w, level, src, n, room, room_n);
-
-        if (share < ZSTD_MARGIN * entropy)
-            return ZSTD;
-    }
-    return best < WORTH ? CODED : RAW;
+    if (size == 0 || (double)size > WORTH * (double)n || (double)size >= least)
+        return;
+    dst[0] = (unsigned char)mode;
+    head = 1 + crn_varint_put(dst + 1, size);
+    memcpy(dst + head, room, size);
+    *ret_n = head + size;
 }
 
 cairn_err crn_plane_encode(struct crn_work *w, int level, const unsigned char *src, size_t n,
                            unsigned char *dst, size_t *ret_n, struct crn_errinfo *ei)
 {
-    size_t room_n = crn_plane_bound(n);
+    size_t room_n = crn_plane_bound(n > SAMPLE_BYTES ? n : SAMPLE_BYTES);
     unsigned char *room;
     cairn_err rc = crn_work_scratch(w, CRN_SLOT_PLANE, room_n, &room, ei);
-    size_t size = 0;
-    size_t head;
-    int mode;
+    size_t best = SIZE_MAX;
+    struct trial t;
 
     if (rc != CAIRN_OK)
         return rc;
-    mode = choose(w, level, src, n, room, room_n);
-    if (mode == ONE_VALUE) {
+    if (is_one_value(src, n)) {
         dst[0] = ONE_VALUE;
         dst[1] = n > 0 ? src[0] : 0;
         *ret_n = 2;
         return CAIRN_OK;
     }
-    if (mode == CODED)
-        size = crn_huffman_encode(src, n, room);
-    else if (mode == ZSTD)
-        size = crn_zstd_compress(w, level, src, n, room, room_n);
-    if (size == 0 || (double)size > WORTH * (double)n) {
-        mode = RAW;
-        size = n;
+    t = try_pieces(w, level, src, n, room, room_n);
+    if (t.coded < WORTH && CLEARLY * t.coded < t.zstd)
+        run(w, CODED, level, src, n, room, room_n, dst, &best);
+    if (t.zstd < WORTH && CLEARLY * t.zstd < t.coded)
+        run(w, ZSTD, level, src, n, room, room_n, dst, &best);
+    if (best == SIZE_MAX) {
+        dst[0] = RAW;
+        best = 1 + crn_varint_put(dst + 1, n);
+        memcpy(dst + best, src, n);
+        best += n;
     }
-    dst[0] = (unsigned char)mode;
-    head = 1 + crn_varint_put(dst + 1, size);
-    memcpy(dst + head, mode == RAW ? src : room, size);
-    *ret_n = head + size;
+    *ret_n = best;
     return CAIRN_OK;
 }
 

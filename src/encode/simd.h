@@ -11,7 +11,7 @@
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__OPTIMIZE__) && !defined(__clang__) &&   \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CRN_WIDE __attribute__((target_clones("arch=haswell", "default")))
+#define CRN_WIDE __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define CRN_WIDE
 #endif

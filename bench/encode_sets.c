@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sets of bench/encode. What they imitate is in the comment of each; all numbers come from seeds,
+ * so that every run sees the same bytes. */
+#include "encode_sets.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/rng.h"
+
+#define REGIONS_MAX 4096
+
+/* ---- building ------------------------------------------------------------------------------- */
+
+static void die(const char *why)
+{
+    (void)fprintf(stderr, "bench/encode: %s\n", why);
+    exit(1);
+}
+
+static void *room(size_t n)
+{
+    void *p = calloc(1, n > 0 ? n : 1);
+
+    if (p == NULL)
+        die("out of memory");
+    return p;
+}
+
+static struct bench_set *set_new(const char *name, uint32_t ranks)
+{
+    struct bench_set *s = room(sizeof(*s));
+    uint32_t r;
+
+    s->name = name;
+    s->ranks = ranks;
+    s->shards = room(ranks * sizeof(*s->shards));
+    s->first_region = room((ranks + 1) * sizeof(*s->first_region));
+    s->data[0] = room(ranks * (size_t)REGIONS_MAX * sizeof(unsigned char *));
+    s->data[1] = room(ranks * (size_t)REGIONS_MAX * sizeof(unsigned char *));
+    for (r = 0; r < ranks; r++) {
+        s->shards[r].rank = r;
+        s->shards[r].regions = room(REGIONS_MAX * sizeof(struct crn_region));
+        s->first_region[r] = r * REGIONS_MAX;
+    }
+    return s;
+}
+
+void bench_set_free(struct bench_set *s)
+{
+    uint32_t r;
+    uint32_t i;
+
+    for (r = 0; r < s->ranks; r++) {
+        for (i = 0; i < s->shards[r].nregions; i++) {
+            free(s->data[0][s->first_region[r] + i]);
+            free(s->data[1][s->first_region[r] + i]);
+        }
+        free(s->shards[r].regions);
+    }
+    free(s->data[0]);
+    free(s->data[1]);
+    free(s->first_region);
+    free(s->shards);
+    free(s);
+}
+
+const unsigned char *bench_set_region(const struct bench_set *s, int step, uint32_t rank,
+                                      uint32_t region)
+{
+    return s->data[step][s->first_region[rank] + region];
+}
+
+/* Memory of a region at a step; the region is added the first time. dims end with 0. */
+static void *region(struct bench_set *s, int step, uint32_t rank, const char *name, cairn_type type,
+                    const uint64_t *dims)
+{
+    struct crn_shard *shard = &s->shards[rank];
+    struct crn_region r = {.type = (uint8_t)type};
+    struct crn_errinfo ei = {0};
+    uint32_t i;
+
+    (void)snprintf(r.name, sizeof(r.name), "%s", name);
+    for (; dims[r.ndims] > 0; r.ndims++)
+        r.dims[r.ndims] = dims[r.ndims];
+    if (crn_region_check(&r, &ei) != CAIRN_OK)
+        die(ei.msg);
+    for (i = 0; i < shard->nregions; i++)
+        if (strcmp(shard->regions[i].name, name) == 0)
+            return s->data[step][s->first_region[rank] + i];
+    if (i == REGIONS_MAX)
+        die("too many regions");
+    shard->regions[shard->nregions++] = r;
+    s->bytes += r.bytes;
+    s->data[0][s->first_region[rank] + i] = room(r.bytes);
+    s->data[1][s->first_region[rank] + i] = room(r.bytes);
+    return s->data[step][s->first_region[rank] + i];
+}
+
+#define DIMS(...)                                                                                  \
+    (const uint64_t[])                                                                             \
+    {                                                                                              \
+        __VA_ARGS__, 0                                                                             \
+    }
+
+/* What every code keeps beside its fields. */
+static void add_scalars(struct bench_set *s, int step)
+{
+    uint32_t r;
+
+    for (r = 0; r < s->ranks; r++) {
+        *(double *)region(s, step, r, "time", CAIRN_F64, DIMS(1)) = 0.125 * (step + 3);
+        *(int64_t *)region(s, step, r, "cycle", CAIRN_I64, DIMS(1)) = 4000 + 100 * step;
+        *(int32_t *)region(s, step, r, "rank", CAIRN_I32, DIMS(1)) = (int32_t)r;
+    }
+}
+
+/* ---- fields that come from a formula --------------------------------------------------------- */
+
+static double hashed(int64_t x, int64_t y, int64_t z, uint64_t seed)
+{
+    uint64_t h = seed + (uint64_t)x * 0x9e3779b97f4a7c15U + (uint64_t)y * 0xc2b2ae3d27d4eb4fU +
+                 (uint64_t)z * 0x165667b19e3779f9U;
+
+    h = (h ^ (h >> 29)) * 0xbf58476d1ce4e5b9U;
+    h = (h ^ (h >> 32)) * 0x94d049bb133111ebU;
+    return (double)((h ^ (h >> 31)) >> 11) * 0x1p-52 - 1;
+}
+
+/* Values on a lattice, joined smoothly. */
+static double noise(double x, double y, double z, uint64_t seed)
+{
+    double fx = floor(x), fy = floor(y), fz = floor(z);
+    double t[3] = {x - fx, y - fy, z - fz};
+    double sum = 0;
+    int k;
+
+    for (k = 0; k < 3; k++)
+        t[k] = t[k] * t[k] * (3 - 2 * t[k]);
+    for (k = 0; k < 8; k++)
+        sum += hashed((int64_t)fx + (k & 1), (int64_t)fy + (k >> 1 & 1), (int64_t)fz + (k >> 2),
+                      seed) *
+               (k & 1 ? t[0] : 1 - t[0]) * (k & 2 ? t[1] : 1 - t[1]) * (k & 4 ? t[2] : 1 - t[2]);
+    return sum;
+}
+
+/* Turbulence: each octave half as long and 0.6 as strong. */
+static double turbulent(double x, double y, double z, uint64_t seed, int octaves)
+{
+    double sum = 0;
+    double strength = 1;
+    int k;
+
+    for (k = 0; k < octaves; k++) {
+        sum += strength * noise(x, y, z, seed + (uint64_t)k);
+        x *= 2;
+        y *= 2;
+        z *= 2;
+        strength *= 0.6;
+    }
+    return sum;
+}
+
+/* ---- the sets -------------------------------------------------------------------------------- */
+
+/* Enzo's Implosion of the paper, in single or double precision: 4 x 4 ranks, a block of cells each. */
+static struct bench_set *make_implosion(const char *name, unsigned scale, cairn_type type)
+{
+    static const char *const names[4] = {"Density", "x-velocity", "y-velocity", "Pressure"};
+    struct bench_set *s = set_new(name, 16);
+    size_t block = scale > 1 ? 160 : 64;
+    size_t n = 4 * block;
+    double *f[4];
+    size_t i;
+    size_t k;
+    int step;
+    uint32_t r;
+
+    for (k = 0; k < 4; k++)
+        f[k] = room(n * n * sizeof(double));
+    f[0][0] = -1;
+    for (step = 0; step < 2; step++) {
+        bench_euler(n, step == 0 ? 2 * (unsigned)n : 4, f[0], f[1], f[2], f[3]);
+        add_scalars(s, step);
+        for (r = 0; r < 16; r++)
+            for (k = 0; k < 4; k++) {
+                void *p = region(s, step, r, names[k], type, DIMS(block, block));
+
+                for (i = 0; i < block * block; i++) {
+                    size_t at = (r / 4 * block + i / block) * n + r % 4 * block + i % block;
+
+                    if (type == CAIRN_F32)
+                        ((float *)p)[i] = (float)f[k][at];
+                    else
+                        ((double *)p)[i] = f[k][at];
+                }
+            }
+    }
+    for (k = 0; k < 4; k++)
+        free(f[k]);
+    return s;
+}
+
+/* Enzo's Cosmology: grids of all sizes on three levels, named by number, fields in single precision, and
+ * a few particles in each. */
+static void fill_grid(struct bench_set *s, int step, uint32_t rank, int number, struct crn_rng *rng)
+{
+    static const char *const names[] = {"Density", "Temperature", "x-velocity",
+                                        "Dark_Matter_Density"};
+    double spacing = 0.2 / (double)(1 << (number % 3));
+    double at[3] = {40 * crn_rng_unit(rng), 40 * crn_rng_unit(rng), 40 * crn_rng_unit(rng)};
+    uint64_t n[3], i, total;
+    char name[64];
+    int32_t *flags;
+    double *positions;
+    int k;
+
+    for (k = 0; k < 3; k++)
+        n[k] = 8 + 2 * crn_rng_below(rng, 10);
+    total = n[0] * n[1] * n[2];
+    for (k = 0; k < 4; k++) {
+        float *p;
+
+        (void)snprintf(name, sizeof(name), "Grid%05d/%s", number, names[k]);
+        p = region(s, step, rank, name, CAIRN_F32, DIMS(n[0], n[1], n[2]));
+        for (i = 0; i < total; i++) {
+            double x = at[0] + spacing * (double)(i % n[2]);
+            double y = at[1] + spacing * (double)(i / n[2] % n[1]);
+            double z = at[2] + spacing * (double)(i / n[2] / n[1]); /* NOLINT */
+            double v = turbulent(x, y, z + 0.02 * step, (uint64_t)k * 100, 5);
+
+            p[i] = (float)(k == 0   ? exp(2 * v)
+                           : k == 1 ? pow(10, 4 + v)
+                           : k == 2 ? 2e-3 * v
+                                    : exp(3 * v) * (v > -0.4));
+        }
+    }
+    (void)snprintf(name, sizeof(name), "Grid%05d/flags", number);
+    flags = region(s, step, rank, name, CAIRN_I32, DIMS(n[0], n[1], n[2]));
+    for (i = 0; i < total; i++)
+        flags[i] = (int32_t)(i / n[2] % 4 == 0 ? number % 3 : 0);
+    (void)snprintf(name, sizeof(name), "Grid%05d/particle_position_x", number);
+    positions = region(s, step, rank, name, CAIRN_F64, DIMS(total / 8));
+    for (i = 0; i < total / 8; i++)
+        positions[i] = at[0] + spacing * (double)n[2] * crn_rng_unit(rng);
+}
+
+static struct bench_set *make_amr(const char *name, unsigned scale)
+{
+    struct bench_set *s = set_new(name, 16);
+    int step, g;
+    uint32_t r;
+
+    s->pattern = "Grid([0-9]+)/.*";
+    for (step = 0; step < 2; step++) {
+        struct crn_rng rng;
+
+        crn_rng_seed(&rng, 7);
+        for (r = 0; r < 16; r++)
+            for (g = 0; g < (scale > 1 ? 12 : 3); g++)
+                fill_grid(s, step, r, (int)r * 12 + g, &rng);
+        add_scalars(s, step);
+    }
+    return s;
+}
+
+/* Molecular dynamics: atoms near the places of a crystal, in the order of cells; velocities have no
+ * structure but their size. */
+static void fill_atoms(struct bench_set *s, int step, uint32_t rank, uint64_t n)
+{
+    struct crn_rng rng;
+    double *x = region(s, step, rank, "x", CAIRN_F64, DIMS(n, 3));
+    double *v = region(s, step, rank, "v", CAIRN_F64, DIMS(n, 3));
+    int64_t *id = region(s, step, rank, "id", CAIRN_I64, DIMS(n));
+    int32_t *type = region(s, step, rank, "type", CAIRN_I32, DIMS(n));
+    int32_t *image = region(s, step, rank, "image", CAIRN_I32, DIMS(n, 3));
+    float *charge = region(s, step, rank, "charge", CAIRN_F32, DIMS(n));
+    uint64_t i;
+    int k;
+
+    crn_rng_seed(&rng, 50 + rank);
+    for (i = 0; i < n; i++) {
+        uint64_t place[3] = {i % 24, i / 24 % 24, i / 576 + 60 * (uint64_t)rank};
+
+        for (k = 0; k < 3; k++) {
+            double g = crn_rng_unit(&rng) + crn_rng_unit(&rng) + crn_rng_unit(&rng) - 1.5;
+
+            v[3 * i + (uint64_t)k] = g * (1 + 0.001 * step);
+            x[3 * i + (uint64_t)k] = 1.7 * (double)place[k] + 0.15 * g * (1 + 0.01 * step);
+            image[3 * i + (uint64_t)k] = crn_rng_below(&rng, 50) == 0 ? 1 : 0;
+        }
+        id[i] = (int64_t)((uint64_t)rank * n + (i ^ (crn_rng_below(&rng, 8) == 0)) + 1);
+        type[i] = (int32_t)(1 + (i + i / 24) % 2);
+        charge[i] = type[i] == 1 ? 0.41F : -0.82F;
+    }
+}
+
+static struct bench_set *make_particles(const char *name, unsigned scale)
+{
+    struct bench_set *s = set_new(name, 16);
+    int step;
+    uint32_t r;
+
+    for (step = 0; step < 2; step++) {
+        for (r = 0; r < 16; r++)
+            fill_atoms(s, step, r, scale > 1 ? 24000 : 5000);
+        add_scalars(s, step);
+    }
+    return s;
+}
+
+/* Cactus: a wave on a grid in blocks with three ghost zones, many smooth variables in doubles. */
+static struct bench_set *make_segmented(const char *name, unsigned scale)
+{
+    struct bench_set *s = set_new(name, 8);
+    uint64_t n = (scale > 1 ? 48 : 30) + 6;
+    int step, k;
+    uint32_t r;
+    uint64_t i;
+    char var[32];
+
+    for (step = 0; step < 2; step++) {
+        add_scalars(s, step);
+        for (r = 0; r < 8; r++)
+            for (k = 0; k < 3; k++) {
+                double *p;
+
+                (void)snprintf(var, sizeof(var), "ADMBASE::g%d", k);
+                p = region(s, step, r, var, CAIRN_F64, DIMS(n, n, n));
+                for (i = 0; i < n * n * n; i++) {
+                    double x = ((double)(i % n) + (r & 1 ? (double)n - 6 : 0)) / 20 - 2.1;
+                    double y = ((double)(i / n % n) + (r & 2 ? (double)n - 6 : 0)) / 20 - 2.1;
+                    double z = ((double)(i / n / n) + (r & 4 ? (double)n - 6 : 0)) / 20 - 2.1;
+                    double d = sqrt(x * x + y * y + z * z);
+
+                    p[i] = (k == 0) + exp(-d * d / 3) * cos(5 * d - 0.05 * step + k) +
+                           1e-13 * hashed((int64_t)i, k, step, 3);
+                }
+            }
+    }
+    return s;
+}
+
+/* ALE3D, perhaps: one mesh whose rows go to the ranks in turn, so that what is alike lies on different
+ * ranks; coordinates, a field, and which nodes belong to an element. */
+static struct bench_set *make_strided(const char *name, unsigned scale)
+{
+    uint32_t ranks = 16;
+    struct bench_set *s = set_new(name, ranks);
+    uint64_t columns = 256, rows = scale > 1 ? 160 : 40, i;
+    int step;
+    uint32_t r;
+
+    for (step = 0; step < 2; step++) {
+        for (r = 0; r < ranks; r++) {
+            double *x = region(s, step, r, "mesh/x", CAIRN_F64, DIMS(rows * columns));
+            double *e = region(s, step, r, "zone/energy", CAIRN_F64, DIMS(rows * columns));
+            int32_t *nodes = region(s, step, r, "mesh/nodes", CAIRN_I32, DIMS(rows * columns, 4));
+
+            for (i = 0; i < rows * columns; i++) {
+                uint64_t row = i / columns * ranks + r;
+                uint64_t column = i % columns;
+                int32_t node = (int32_t)(row * (columns + 1) + column);
+
+                x[i] = (double)column * 0.01 +
+                       1e-3 * turbulent((double)column / 40, (double)row / 40, 0.1 * step, 5, 4);
+                e[i] = exp(3 * turbulent((double)column / 30, (double)row / 30, 0.1 * step, 9, 7));
+                nodes[4 * i] = node;
+                nodes[4 * i + 1] = node + 1;
+                nodes[4 * i + 2] = node + (int32_t)columns + 2;
+                nodes[4 * i + 3] = node + (int32_t)columns + 1;
+            }
+        }
+        add_scalars(s, step);
+    }
+    return s;
+}
+
+/* Every rank holds a copy of the same rough table (opacities), and a field of its own. */
+static struct bench_set *make_repeated(const char *name, unsigned scale)
+{
+    struct bench_set *s = set_new(name, 8);
+    uint64_t table = scale > 1 ? 150000 : 40000, field = table / 2, i;
+    int step;
+    uint32_t r;
+
+    for (step = 0; step < 2; step++) {
+        for (r = 0; r < 8; r++) {
+            double *t = region(s, step, r, "opacity", CAIRN_F64, DIMS(table));
+            double *f = region(s, step, r, "radiation", CAIRN_F64, DIMS(field));
+
+            for (i = 0; i < table; i++)
+                t[i] = pow(10, 3 * hashed((int64_t)i, 1, 1, 77));
+            for (i = 0; i < field; i++)
+                f[i] = turbulent((double)i / 50, r, 0.1 * step, 3, 6);
+        }
+        add_scalars(s, step);
+    }
+    return s;
+}
+
+/* Numbers without any structure: what an encoder must let pass. */
+static struct bench_set *make_random(const char *name, unsigned scale)
+{
+    struct bench_set *s = set_new(name, 4);
+    uint64_t n = scale > 1 ? 1000000 : 200000, i;
+    struct crn_rng rng;
+    int step;
+    uint32_t r;
+
+    crn_rng_seed(&rng, 11);
+    for (step = 0; step < 2; step++)
+        for (r = 0; r < 4; r++) {
+            uint64_t *p = region(s, step, r, "noise", CAIRN_F64, DIMS(n));
+
+            for (i = 0; i < n; i++)
+                p[i] = crn_rng_u64(&rng);
+        }
+    return s;
+}
+
+static const char *const names[] = {"implosion-f32", "implosion-f64", "amr",      "particles",
+                                    "segmented",     "strided",       "repeated", "random"};
+
+const char *const *bench_set_names(size_t *ret_n)
+{
+    *ret_n = sizeof(names) / sizeof(names[0]);
+    return names;
+}
+
+struct bench_set *bench_set_make(const char *name, unsigned scale)
+{
+    if (strcmp(name, "implosion-f32") == 0)
+        return make_implosion(name, scale, CAIRN_F32);
+    if (strcmp(name, "implosion-f64") == 0)
+        return make_implosion(name, scale, CAIRN_F64);
+    if (strcmp(name, "amr") == 0)
+        return make_amr(name, scale);
+    if (strcmp(name, "particles") == 0)
+        return make_particles(name, scale);
+    if (strcmp(name, "segmented") == 0)
+        return make_segmented(name, scale);
+    if (strcmp(name, "strided") == 0)
+        return make_strided(name, scale);
+    if (strcmp(name, "repeated") == 0)
+        return make_repeated(name, scale);
+    return strcmp(name, "random") == 0 ? make_random(name, scale) : NULL;
+}
