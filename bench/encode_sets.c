@@ -208,7 +208,8 @@ static void fill_grid(struct bench_set *s, int step, uint32_t rank, int number, 
 {
     static const char *const names[] = {"Density", "Temperature", "x-velocity",
                                         "Dark_Matter_Density"};
-    double spacing = 0.2 / (double)(1 << (number % 3));
+    double spacing = 0.05 / (double)(1 << (number % 3));
+    int octaves = 3 + number % 3; /* the shortest wave is five cells long */
     double at[3] = {40 * crn_rng_unit(rng), 40 * crn_rng_unit(rng), 40 * crn_rng_unit(rng)};
     uint64_t n[3], i, total;
     char name[64];
@@ -228,7 +229,7 @@ static void fill_grid(struct bench_set *s, int step, uint32_t rank, int number, 
             double x = at[0] + spacing * (double)(i % n[2]);
             double y = at[1] + spacing * (double)(i / n[2] % n[1]);
             double z = at[2] + spacing * (double)(i / n[2] / n[1]); /* NOLINT */
-            double v = turbulent(x, y, z + 0.02 * step, (uint64_t)k * 100, 5);
+            double v = turbulent(x, y, z + 0.01 * step, (uint64_t)k * 100, octaves);
 
             p[i] = (float)(k == 0   ? exp(2 * v)
                            : k == 1 ? pow(10, 4 + v)
@@ -311,10 +312,23 @@ static struct bench_set *make_particles(const char *name, unsigned scale)
 }
 
 /* Cactus: a wave on a grid in blocks with three ghost zones, many smooth variables in doubles. */
+static double wave(int64_t i, int64_t j, int64_t k, int variable, int step)
+{
+    double x = (double)i / 21 - 1.3;
+    double y = (double)j / 19 - 1.9;
+    double z = (double)k / 23 - 1.6;
+    double d = sqrt(x * x + 1.3 * y * y + 0.8 * z * z + 0.2 * x * y);
+    double v = exp(-d * d / 3) * cos(5 * d - 0.05 * step + variable);
+
+    /* What rounding leaves after some thousand steps. */
+    return (variable == 0) + v + 1e-14 * hashed(i, j, k, (uint64_t)(10 * variable + step));
+}
+
 static struct bench_set *make_segmented(const char *name, unsigned scale)
 {
     struct bench_set *s = set_new(name, 8);
-    uint64_t n = (scale > 1 ? 48 : 30) + 6;
+    uint64_t n = (scale > 1 ? 64 : 40) + 6;
+    int64_t shift = (int64_t)n - 6;
     int step, k;
     uint32_t r;
     uint64_t i;
@@ -328,15 +342,10 @@ static struct bench_set *make_segmented(const char *name, unsigned scale)
 
                 (void)snprintf(var, sizeof(var), "ADMBASE::g%d", k);
                 p = region(s, step, r, var, CAIRN_F64, DIMS(n, n, n));
-                for (i = 0; i < n * n * n; i++) {
-                    double x = ((double)(i % n) + (r & 1 ? (double)n - 6 : 0)) / 20 - 2.1;
-                    double y = ((double)(i / n % n) + (r & 2 ? (double)n - 6 : 0)) / 20 - 2.1;
-                    double z = ((double)(i / n / n) + (r & 4 ? (double)n - 6 : 0)) / 20 - 2.1;
-                    double d = sqrt(x * x + y * y + z * z);
-
-                    p[i] = (k == 0) + exp(-d * d / 3) * cos(5 * d - 0.05 * step + k) +
-                           1e-13 * hashed((int64_t)i, k, step, 3);
-                }
+                for (i = 0; i < n * n * n; i++)
+                    p[i] = wave((int64_t)(i % n) + (r & 1 ? shift : 0),
+                                (int64_t)(i / n % n) + (r & 2 ? shift : 0),
+                                (int64_t)(i / n / n) + (r & 4 ? shift : 0), k, step);
             }
     }
     return s;

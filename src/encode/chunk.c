@@ -9,7 +9,7 @@
  *     varint nruns       only if a stage looks at them
  *     nruns times        varint elements << 1 | same strides as before; if not: three varint strides
  *
- * then what the last stage gave. */
+ * then what the last stage gave. Raw chunks have no head. */
 #include "encode/chunk.h"
 
 #include <string.h>
@@ -19,11 +19,6 @@
 #define VERSION   1
 #define HEAD_MAX  (3 + 2 * CRN_PIPE_STAGES + CRN_VARINT_MAX * (2 + CRN_PIPE_STAGES))
 #define RUN_BYTES (4 * CRN_VARINT_MAX)
-
-size_t crn_chunk_bound(size_t n)
-{
-    return n + HEAD_MAX;
-}
 
 static size_t put_runs(const struct crn_data *data, unsigned char *dst)
 {
@@ -82,30 +77,26 @@ static cairn_err put_chunk(struct crn_work *w, const struct crn_pipe *p, struct 
                            struct crn_errinfo *ei)
 {
     size_t sizes[CRN_PIPE_STAGES] = {0};
-    const unsigned char *body = src;
+    const unsigned char *body;
     unsigned char *head;
     size_t head_n;
-    size_t body_n = n;
+    size_t body_n;
     cairn_err rc;
 
     /* The decoder sees only what the head holds. Lossy stages write what they need themselves. */
     if (data.nruns > CRN_RUNS_MAX || !(crn_pipe_needs_runs(p) || crn_pipe_is_lossy(p)))
         data.nruns = 0;
     rc = crn_work_scratch(w, CRN_SLOT_HEAD, HEAD_MAX + data.nruns * RUN_BYTES, &head, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_pipe_encode(p, w, &data, src, n, &body, sizes, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (p->n > 0) {
-        rc = crn_pipe_encode(p, w, &data, src, n, &body, sizes, ei);
-        if (rc != CAIRN_OK)
-            return rc;
-        body_n = sizes[p->n - 1];
-    }
+    body_n = sizes[p->n - 1];
     head_n = put_head(p, &data, n, sizes, head);
-    if (p->n > 0 && head_n + body_n >= n)
+    if (head_n + body_n >= n)
         return CAIRN_ENOTSUP; /* not smaller; no text, the caller goes on */
     memcpy(dst, head, head_n);
-    if (body_n > 0)
-        memcpy((unsigned char *)dst + head_n, body, body_n);
+    memcpy((unsigned char *)dst + head_n, body, body_n);
     *ret_n = head_n + body_n;
     return CAIRN_OK;
 }
@@ -114,30 +105,39 @@ cairn_err crn_chunk_encode(struct crn_work *w, const struct crn_pipe *pipe,
                            const struct crn_data *data, const void *src, size_t n, void *dst,
                            size_t *ret_n, struct crn_pipe *ret_pipe, struct crn_errinfo *ei)
 {
-    struct crn_pipe tries[3] = {*pipe, simple_pipe(data), {0}};
-    struct crn_errinfo ignored;
+    struct crn_pipe tries[2] = {*pipe, simple_pipe(data)};
+    /* An exact pipeline that does not pay: the simple one would not either. */
+    int ntries = crn_pipe_is_lossy(pipe) ? 2 : 1;
+    struct crn_pipe used = {0};
+    struct crn_errinfo info;
     cairn_err rc = CAIRN_ENOTSUP;
     int i;
 
     if (n > CRN_CHUNK_MAX_BYTES)
         return crn_fail(ei, CAIRN_EINVAL, 0, "a chunk of %zu bytes is too large", n);
-    for (i = n > 0 ? 0 : 2; rc == CAIRN_ENOTSUP && i < 3; i++) {
-        crn_err_clear(&ignored);
-        rc = put_chunk(w, &tries[i], *data, src, n, dst, ret_n, &ignored);
-        if (rc == CAIRN_OK && ret_pipe != NULL)
-            *ret_pipe = tries[i];
-        if (i == 0 && !crn_pipe_is_lossy(pipe))
-            i = 1; /* an exact pipeline that does not pay: the simple one would not either */
+    for (i = 0; rc == CAIRN_ENOTSUP && n > 0 && i < ntries; i++) {
+        crn_err_clear(&info);
+        if (tries[i].n > 0)
+            rc = put_chunk(w, &tries[i], *data, src, n, dst, ret_n, &info);
+        used = tries[i];
     }
-    if (rc != CAIRN_OK)
-        crn_err_keep(ei, &ignored);
-    return rc;
+    if (rc == CAIRN_ENOTSUP) {
+        if (n > 0)
+            memcpy(dst, src, n);
+        *ret_n = n;
+        used.n = 0;
+    } else if (rc != CAIRN_OK) {
+        crn_err_keep(ei, &info);
+        return rc;
+    }
+    if (ret_pipe != NULL)
+        *ret_pipe = used;
+    return CAIRN_OK;
 }
 
 struct head {
     struct crn_chunk_info info;
     size_t sizes[CRN_PIPE_STAGES];
-    const unsigned char *body;
 };
 
 static cairn_err get_runs(struct crn_view *v, const struct head *h, struct crn_run *runs,
@@ -218,12 +218,19 @@ cairn_err crn_chunk_decode(struct crn_work *w, const void *src, size_t src_n, co
     struct crn_data data = {.previous = previous};
     struct crn_run *runs = NULL;
     unsigned char *room;
-    cairn_err rc = get_head(&v, &h, ei);
+    cairn_err rc;
 
+    if (src_n == dst_n) {
+        if (dst_n > 0)
+            memcpy(dst, src, dst_n);
+        return CAIRN_OK;
+    }
+    rc = get_head(&v, &h, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (h.info.bytes != dst_n)
-        return CRN_DAMAGED(ei, "a chunk holds %zu bytes instead of %zu", h.info.bytes, dst_n);
+    if (h.info.bytes != dst_n || dst_n <= src_n || h.info.pipe.n == 0)
+        return CRN_DAMAGED(ei, "a chunk of %zu bytes holds %zu instead of %zu", src_n, h.info.bytes,
+                           dst_n);
     if (h.info.nruns > 0) {
         rc = crn_work_scratch(w, CRN_SLOT_HEAD, h.info.nruns * sizeof(*runs), &room, ei);
         runs = rc == CAIRN_OK ? (struct crn_run *)(void *)room : NULL;
@@ -234,14 +241,6 @@ cairn_err crn_chunk_decode(struct crn_work *w, const void *src, size_t src_n, co
     data.type = h.info.type;
     data.nruns = h.info.nruns;
     data.runs = runs;
-    src_n = crn_view_left(&v);
-    if (h.info.pipe.n == 0 || dst_n == 0) {
-        if (src_n != dst_n || h.info.pipe.n > 0)
-            return CRN_DAMAGED(ei, "%zu raw bytes are stored as %zu", dst_n, src_n);
-        if (dst_n > 0)
-            memcpy(dst, v.data + v.at, dst_n);
-        return CAIRN_OK;
-    }
-    h.sizes[h.info.pipe.n - 1] = src_n;
+    h.sizes[h.info.pipe.n - 1] = crn_view_left(&v);
     return crn_pipe_decode(&h.info.pipe, w, &data, v.data + v.at, h.sizes, dst, dst_n, ei);
 }

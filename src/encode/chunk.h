@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One encoded chunk: a head that says how, and the bytes. A chunk is decoded by itself. It carries no
- * checksum: who keeps it does (docs/format.md). */
+/* One encoded chunk: a head that says how, and the bytes; or the bytes alone: a chunk that is as long as
+ * what it holds is raw, any other is shorter. A chunk is decoded by itself. It carries no checksum: who
+ * keeps it does (docs/format.md). */
 #ifndef CRN_CHUNK_H
 #define CRN_CHUNK_H
 
@@ -8,6 +9,7 @@
 
 #define CRN_RUNS_MAX 1024 /* in one chunk; arrays smaller than that are of one dimension */
 
+/* What the head of a chunk that is not raw says. */
 struct crn_chunk_info {
     struct crn_pipe pipe;
     cairn_type type;
@@ -15,16 +17,14 @@ struct crn_chunk_info {
     uint32_t nruns;
 };
 
-/* Most bytes that n bytes become. */
-size_t crn_chunk_bound(size_t n);
-/* Encodes n <= CRN_CHUNK_MAX_BYTES bytes; dst has crn_chunk_bound(n) bytes. What the pipeline cannot
- * keep, or does not make smaller, is kept by a simple one, or raw; ret_pipe (NULL allowed) says which
- * it was. Fails for want of memory only. */
+/* Encodes n <= CRN_CHUNK_MAX_BYTES bytes; dst has n bytes. What the pipeline cannot
+ * keep, or does not make smaller, is kept by a simple one, or raw (ret_n is n then); ret_pipe (NULL
+ * allowed) says which it was. Fails for want of memory only. */
 CAIRN_CHECKED cairn_err crn_chunk_encode(struct crn_work *w, const struct crn_pipe *pipe,
                                          const struct crn_data *data, const void *src, size_t n,
                                          void *dst, size_t *ret_n, struct crn_pipe *ret_pipe,
                                          struct crn_errinfo *ei);
-/* Reads the head; src_n is the exact size of the chunk. */
+/* Reads the head of a chunk that is not raw. */
 CAIRN_CHECKED cairn_err crn_chunk_inspect(const void *src, size_t src_n, struct crn_chunk_info *ret,
                                           struct crn_errinfo *ei);
 /* Decodes a chunk that must hold exactly dst_n bytes. previous: the same bytes in the older version if

@@ -13,7 +13,7 @@
 size_t crn_huffman_bound(size_t n);
 /* Returns the encoded size; dst has crn_huffman_bound(n) bytes. */
 size_t crn_huffman_encode(const unsigned char *src, size_t n, unsigned char *dst);
-/* 0, or -1 if src is not an encoding of exactly n bytes. */
+/* 0, or -1 if src cannot be an encoding of n bytes. */
 int crn_huffman_decode(const unsigned char *src, size_t src_n, unsigned char *dst, size_t n);
 
 /* Counts of the 256 values. */

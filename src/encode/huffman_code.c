@@ -3,7 +3,6 @@
  * codes. Cutting leaves the sum of 2^-length above 1; the rarest values pay for it. */
 #include "encode/huffman_code.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct leaf {
@@ -11,18 +10,30 @@ struct leaf {
     uint8_t value;
 };
 
-static int by_count(const void *a, const void *b)
-{
-    const struct leaf *x = a;
-    const struct leaf *y = b;
+/* By counts, ascending; ties by value. In two passes over parts of the counts: a comparing sort takes
+ * longer than coding a small plane. */
+#define DIGIT_BITS 9
+#define DIGITS     (1U << DIGIT_BITS)
 
-    if (x->count != y->count)
-        return x->count < y->count ? -1 : 1;
-    return (int)x->value - (int)y->value;
+static void sort_pass(struct leaf *dst, const struct leaf *src, int n, unsigned shift)
+{
+    int at[DIGITS + 1] = {0};
+    unsigned d;
+    int i;
+
+    for (i = 0; i < n; i++)
+        at[(src[i].count >> shift & (DIGITS - 1)) + 1]++;
+    for (d = 0; d < DIGITS; d++)
+        at[d + 1] += at[d];
+    for (i = 0; i < n; i++)
+        dst[at[src[i].count >> shift & (DIGITS - 1)]++] = src[i];
 }
 
 static int collect(const uint32_t count[256], struct leaf leaves[256])
 {
+    struct leaf other[256];
+    uint32_t most = 0;
+    unsigned shift;
     int n = 0;
     int i;
 
@@ -30,8 +41,12 @@ static int collect(const uint32_t count[256], struct leaf leaves[256])
         if (count[i] > 0) {
             leaves[n].count = count[i];
             leaves[n++].value = (uint8_t)i;
+            most = count[i] > most ? count[i] : most;
         }
-    qsort(leaves, (size_t)n, sizeof(*leaves), by_count);
+    for (shift = 0; shift < 32 && most >> shift > 0; shift += DIGIT_BITS) {
+        sort_pass(other, leaves, n, shift);
+        memcpy(leaves, other, (size_t)n * sizeof(*leaves));
+    }
     return n;
 }
 

@@ -15,8 +15,10 @@
 enum { RAW = 0, ONE_VALUE = 1, CODED = 2, ZSTD = 3 };
 
 #define PIECES       ((size_t)4)
-#define PIECE_BYTES  ((size_t)4 << 10)
-#define SAMPLE_BYTES (PIECES * PIECE_BYTES)
+#define PIECE_MIN    ((size_t)1 << 10)
+#define PIECE_MAX    ((size_t)4 << 10)
+#define SAMPLE_BYTES (PIECES * PIECE_MAX)
+#define SAMPLE_PART  16 /* of the plane, at least PIECES * PIECE_MIN */
 #define HEADER_MAX   (1 + CRN_VARINT_MAX)
 
 /* What is saved by less than this is not worth the time of decoding. */
@@ -52,15 +54,16 @@ static struct trial try_pieces(struct crn_work *w, int level, const unsigned cha
     const unsigned char *sample = src;
     struct trial t = {1, 1};
     uint32_t count[256];
+    size_t piece = n / SAMPLE_PART / PIECES;
     size_t size;
     size_t k;
 
-    if (n > SAMPLE_BYTES) {
+    piece = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
+    if (n > PIECES * piece) {
         for (k = 0; k < PIECES; k++)
-            memcpy(pieces + k * PIECE_BYTES, src + (n - PIECE_BYTES) / (PIECES - 1) * k,
-                   PIECE_BYTES);
+            memcpy(pieces + k * piece, src + (n - piece) / (PIECES - 1) * k, piece);
         sample = pieces;
-        n = SAMPLE_BYTES;
+        n = PIECES * piece;
     }
     crn_histogram(sample, n, count);
     t.coded = crn_huffman_bits(count) / (8.0 * (double)n);
@@ -117,6 +120,30 @@ cairn_err crn_plane_encode(struct crn_work *w, int level, const unsigned char *s
         best += n;
     }
     *ret_n = best;
+    return CAIRN_OK;
+}
+
+#define ZSTD_HEAD 12 /* of a frame, about */
+
+cairn_err crn_plane_estimate(struct crn_work *w, int level, const unsigned char *src, size_t n,
+                             double *ret_bytes, struct crn_errinfo *ei)
+{
+    size_t room_n = crn_plane_bound(SAMPLE_BYTES);
+    unsigned char *room;
+    cairn_err rc = crn_work_scratch(w, CRN_SLOT_PLANE, room_n, &room, ei);
+    double head = (double)ZSTD_HEAD / (double)(n < PIECES * PIECE_MIN ? n + 1 : PIECES * PIECE_MIN);
+    struct trial t;
+
+    if (rc != CAIRN_OK)
+        return rc;
+    *ret_bytes = 2;
+    if (is_one_value(src, n))
+        return CAIRN_OK;
+    t = try_pieces(w, level, src, n, room, room_n);
+    t.zstd = t.zstd > head ? t.zstd - head : 0;
+    if (t.zstd < ZSTD_MARGIN * t.coded)
+        t.coded = t.zstd;
+    *ret_bytes += (double)n * (t.coded < WORTH ? t.coded : 1);
     return CAIRN_OK;
 }
 

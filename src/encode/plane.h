@@ -17,4 +17,9 @@ CAIRN_CHECKED cairn_err crn_plane_decode(struct crn_work *w, const unsigned char
                                          unsigned char *dst, size_t n, size_t *ret_used,
                                          struct crn_errinfo *ei);
 
+/* About how many bytes encoding would leave, from pieces; without the tables and heads, which do not
+ * count in a plane of usual size. */
+CAIRN_CHECKED cairn_err crn_plane_estimate(struct crn_work *w, int level, const unsigned char *src,
+                                           size_t n, double *ret_bytes, struct crn_errinfo *ei);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What one encoding or decoding thread owns: scratch buffers and the contexts of the compression
- * libraries, made when first needed and kept. Memory stays below CRN_WORK_MAX for chunks of up to
+ * libraries, made when first needed and kept for the streams that follow. One encoder or reader uses
+ * it at a time. Memory stays below CRN_WORK_MAX for chunks of up to
  * CRN_CHUNK_MAX_BYTES. */
 #ifndef CRN_WORK_H
 #define CRN_WORK_H
@@ -13,11 +14,16 @@
 enum crn_slot {
     CRN_SLOT_PIPE_A, /* pipe.c: between stages, in turns with B */
     CRN_SLOT_PIPE_B,
-    CRN_SLOT_STAGE,  /* the stage that runs */
-    CRN_SLOT_PLANE,  /* plane.c, codec_zfp.c */
-    CRN_SLOT_HEAD,   /* chunk.c */
-    CRN_SLOT_SAMPLE, /* choose.c */
-    CRN_SLOT_TRIAL,  /* choose.c */
+    CRN_SLOT_STAGE,    /* the stage that runs */
+    CRN_SLOT_PLANE,    /* plane.c, codec_zfp.c */
+    CRN_SLOT_HEAD,     /* chunk.c */
+    CRN_SLOT_SAMPLE,   /* choose.c */
+    CRN_SLOT_TRIAL,    /* trial.c */
+    CRN_SLOT_RESULT_A, /* choose.c: the best result, in turns with B */
+    CRN_SLOT_RESULT_B,
+    CRN_SLOT_CHUNK,    /* encoder.c, reader.c */
+    CRN_SLOT_ENCODED,  /* the same */
+    CRN_SLOT_PREVIOUS, /* the same */
     CRN_SLOT_COUNT
 };
 

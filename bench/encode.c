@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Merging and compression of computed checkpoint sets, one core: ratio and speed of every scheme and
+ * pipeline, of the paper's codecs and of the adaptive choice. Everything that was encoded is decoded
+ * and compared before a number is printed. Speeds are bytes over the CPU time of the thread, gathering
+ * the pieces included, so that a busy machine does not spoil them; the limit is copying. Repetitions of
+ * all methods are interleaved.
+ *
+ * flush_*_s is computed: the longer of encoding and writing, which overlap, at that bandwidth.
+ *
+ * usage: encode [--quick] [SET...] */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/json.h"
+#include "encode/merge.h"
+#include "encode/stream.h"
+#include "encode/work.h"
+#include "encode_sets.h"
+
+#define ROUNDS_MAX 5
+
+/* How the streams of a set are encoded. */
+struct method {
+    const char *name;
+    enum crn_scheme scheme;
+    const char *pipe; /* NULL: adaptive; "paper": by type */
+    enum crn_aim aim;
+    double bandwidth;
+    int is_temporal;
+    int is_slow; /* once in quick runs */
+};
+
+static const struct method methods[] = {
+    {"none", CRN_AGNOSTIC, "raw", 0, 0, 0, 0},
+    {"agnostic-gzip6", CRN_AGNOSTIC, "gzip:6", 0, 0, 0, 1},
+    {"agnostic-block-gzip6", CRN_AGNOSTIC_BLOCK, "gzip:6", 0, 0, 0, 1},
+    {"paper-aware", CRN_AWARE, "paper", 0, 0, 0, 1},
+    {"paper-aware-block", CRN_AWARE_BLOCK, "paper", 0, 0, 0, 1},
+    {"zstd1", CRN_AWARE, "zstd:1", 0, 0, 0, 0},
+    {"zstd3", CRN_AWARE, "zstd:3", 0, 0, 0, 1},
+    {"lz4", CRN_AWARE, "lz4", 0, 0, 0, 0},
+    {"shuffle-zstd1", CRN_AWARE, "shuffle,zstd:1", 0, 0, 0, 0},
+    {"bitshuffle-lz4", CRN_AWARE, "bitshuffle,lz4", 0, 0, 0, 0},
+    {"delta-planes", CRN_AWARE, "delta,planes", 0, 0, 0, 0},
+    {"planes", CRN_AWARE, "planes", 0, 0, 0, 0},
+    {"lorenzo1-planes", CRN_AWARE, "lorenzo:1,planes", 0, 0, 0, 0},
+    {"lorenzo2d-planes", CRN_AWARE, "lorenzo:3,planes", 0, 0, 0, 0},
+    {"lorenzo3d-planes", CRN_AWARE, "lorenzo:7,planes", 0, 0, 0, 0},
+    {"lorenzo1-magnitude", CRN_AWARE, "lorenzo:1,magnitude", 0, 0, 0, 0},
+    {"lorenzo2d-magnitude", CRN_AWARE, "lorenzo:3,magnitude", 0, 0, 0, 0},
+    {"lorenzo3d-magnitude", CRN_AWARE, "lorenzo:7,magnitude", 0, 0, 0, 0},
+    {"adaptive", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 0, 0},
+    {"adaptive-block", CRN_AWARE_BLOCK, NULL, CRN_AIM_RATIO, 0, 0, 0},
+    {"adaptive-speed", CRN_AWARE, NULL, CRN_AIM_SPEED, 0, 0, 0},
+    {"adaptive-time-200MBps", CRN_AWARE, NULL, CRN_AIM_TIME, 2e8, 0, 0},
+    {"adaptive-temporal", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 1, 0},
+};
+#define NMETHODS (sizeof(methods) / sizeof(methods[0]))
+
+struct result {
+    uint64_t encoded;
+    unsigned n;
+    double encode_s[ROUNDS_MAX];
+    double decode_s;
+};
+
+/* One encoded stream, kept until it was compared. */
+struct kept {
+    unsigned char *bytes;
+    size_t n;
+    size_t room;
+    struct crn_chunk_record *records;
+    size_t nrecords;
+    size_t records_room;
+    struct crn_map map;
+    double *sink_s; /* time spent here: where the file system would be, no part of encoding */
+};
+
+static void die(const char *why)
+{
+    (void)fprintf(stderr, "bench/encode: %s\n", why);
+    exit(1);
+}
+
+static void check(cairn_err rc, const struct crn_errinfo *ei)
+{
+    if (rc != CAIRN_OK)
+        die(ei->msg);
+}
+
+static void *grown(void *p, size_t n)
+{
+    p = realloc(p, n);
+    if (p == NULL)
+        die("out of memory");
+    return p;
+}
+
+static double cpu_s(void)
+{
+    struct timespec t = {0};
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static cairn_err keep(void *ctx, const struct crn_chunk_record *record, const void *encoded,
+                      struct crn_errinfo *ei)
+{
+    struct kept *k = ctx;
+    double begin = cpu_s();
+
+    (void)ei;
+    if (k->n + record->encoded > k->room) {
+        k->room = 2 * k->room + record->encoded;
+        k->bytes = grown(k->bytes, k->room);
+    }
+    if (k->nrecords == k->records_room) {
+        k->records_room = 2 * k->records_room + 16;
+        k->records = grown(k->records, k->records_room * sizeof(*k->records));
+    }
+    memcpy(k->bytes + k->n, encoded, record->encoded);
+    k->n += record->encoded;
+    k->records[k->nrecords++] = *record;
+    *k->sink_s += cpu_s() - begin;
+    return CAIRN_OK;
+}
+
+static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
+{
+    const struct kept *k = ctx;
+    size_t at = 0;
+    size_t i;
+
+    (void)ei;
+    for (i = 0; i < chunk; i++)
+        at += k->records[i].encoded;
+    memcpy(buf, k->bytes + at, k->records[chunk].encoded);
+    return CAIRN_OK;
+}
+
+static void kept_init(struct kept *k, size_t bytes, double *sink_s)
+{
+    k->sink_s = sink_s;
+    k->room = bytes + bytes / 8 + 4096;
+    k->bytes = grown(NULL, k->room);
+    memset(k->bytes, 1, k->room);
+    k->records_room = bytes / CRN_STREAM_CHUNK + 2;
+    k->records = grown(NULL, k->records_room * sizeof(*k->records));
+}
+
+static void kept_free(struct kept *k)
+{
+    free(k->bytes);
+    free(k->records);
+    crn_map_free(&k->map);
+    memset(k, 0, sizeof(*k));
+}
+
+/* The paper's codecs (section IV, table I): FPC for doubles, fpzip for floats, a fast LZ for the rest,
+ * and gzip over what they give; small variables have gzip alone. */
+static const char *paper_pipe(const struct crn_merge_stream *s)
+{
+    if (s->is_small)
+        return "gzip:6";
+    switch (s->type) {
+    case CAIRN_F64:
+    case CAIRN_C128:
+        return "fpc:2,gzip:6";
+    case CAIRN_F32:
+    case CAIRN_C64:
+        return "fpzip,gzip:6";
+    default:
+        return "lz4,gzip:6";
+    }
+}
+
+/* Falls back to zstd where the pipeline is not for such data: ints have no floating-point codec. */
+static struct crn_pipe pipe_of(const struct method *m, const struct crn_merge_stream *s)
+{
+    const char *text = strcmp(m->pipe, "paper") == 0 ? paper_pipe(s) : m->pipe;
+    struct crn_data data = {.type = s->type};
+    struct crn_errinfo ei = {0};
+    struct crn_pipe pipe;
+
+    check(crn_pipe_parse(text, &pipe, &ei), &ei);
+    if (s->is_small || !crn_pipe_fits(&pipe, &data))
+        check(crn_pipe_parse(strcmp(m->pipe, "paper") == 0 ? text : "zstd:1", &pipe, &ei), &ei);
+    return pipe;
+}
+
+struct job {
+    const struct bench_set *set;
+    const struct method *method;
+    struct crn_merge *plan;
+    struct crn_chooser *chooser;
+    struct crn_work *work;
+    struct kept *kept; /* for each stream */
+};
+
+static void encode_stream(struct job *j, uint32_t stream)
+{
+    const struct crn_merge_stream *s = crn_merge_stream(j->plan, stream);
+    struct crn_stream_options o = {
+        .type = s->type, .key = s->key, .chooser = j->chooser, .dedup = j->chooser != NULL};
+    struct crn_errinfo ei = {0};
+    struct crn_merge_cursor c;
+    struct crn_encoder *e;
+    struct crn_piece p;
+
+    if (j->method->pipe != NULL)
+        o.pipe = pipe_of(j->method, s);
+    check(crn_encoder_open(&o, j->work, keep, &j->kept[stream], &e, &ei), &ei);
+    crn_merge_start(j->plan, stream, &c);
+    while (crn_merge_next(&c, UINT64_MAX, &p)) {
+        struct crn_run run = crn_merge_run(j->plan, &p);
+        const unsigned char *older = j->method->is_temporal
+                                         ? bench_set_region(j->set, 0, p.shard, p.region) + p.offset
+                                         : NULL;
+
+        check(crn_encoder_put(e, bench_set_region(j->set, 1, p.shard, p.region) + p.offset,
+                              (size_t)p.bytes, s->type == CAIRN_BYTES ? NULL : &run, older, &ei),
+              &ei);
+    }
+    check(crn_encoder_finish(e, &j->kept[stream].map, &ei), &ei);
+    crn_encoder_close(e);
+}
+
+/* The stream as it was at a step, in one buffer. */
+static unsigned char *gather(const struct job *j, uint32_t stream, int step)
+{
+    unsigned char *all = grown(NULL, (size_t)crn_merge_stream(j->plan, stream)->bytes + 1);
+    struct crn_merge_cursor c;
+    struct crn_piece p;
+    size_t at = 0;
+
+    crn_merge_start(j->plan, stream, &c);
+    for (; crn_merge_next(&c, UINT64_MAX, &p); at += (size_t)p.bytes)
+        memcpy(all + at, bench_set_region(j->set, step, p.shard, p.region) + p.offset,
+               (size_t)p.bytes);
+    return all;
+}
+
+/* What the reader's callbacks see. */
+struct store {
+    struct kept *kept;
+    const unsigned char *older;
+};
+
+static cairn_err store_fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
+{
+    return fetch(((struct store *)ctx)->kept, chunk, buf, ei);
+}
+
+static cairn_err store_older(void *ctx, uint64_t offset, size_t n, void *buf,
+                             struct crn_errinfo *ei)
+{
+    (void)ei;
+    memcpy(buf, ((struct store *)ctx)->older + offset, n);
+    return CAIRN_OK;
+}
+
+static double decode_stream(struct job *j, uint32_t stream)
+{
+    struct kept *k = &j->kept[stream];
+    size_t n = (size_t)crn_merge_stream(j->plan, stream)->bytes;
+    unsigned char *before = gather(j, stream, 1);
+    unsigned char *older = j->method->is_temporal ? gather(j, stream, 0) : NULL;
+    unsigned char *after = grown(NULL, n + 1);
+    struct store store = {.kept = k, .older = older};
+    struct crn_reader_options o = {.records = k->records,
+                                   .n = k->nrecords,
+                                   .map = &k->map,
+                                   .fetch = store_fetch,
+                                   .fetch_previous = older != NULL ? store_older : NULL,
+                                   .ctx = &store};
+    struct crn_errinfo ei = {0};
+    struct crn_reader *r;
+    double begin;
+    double s;
+
+    memset(after, 0, n + 1);
+    begin = cpu_s();
+    check(crn_reader_open(&o, j->work, &r, &ei), &ei);
+    check(crn_reader_read(r, 0, after, n, &ei), &ei);
+    s = cpu_s() - begin;
+    crn_reader_close(r);
+    if (memcmp(before, after, n) != 0)
+        die("decoded bytes differ");
+    free(before);
+    free(older);
+    free(after);
+    return s;
+}
+
+/* Bytes that are kept: chunks, what the index holds for each of them (24 bytes), and maps. */
+static uint64_t kept_bytes(const struct kept *k)
+{
+    struct crn_buf map = {0};
+    uint64_t n = k->n + 24 * k->nrecords;
+
+    crn_map_encode(&k->map, &map);
+    n += map.len;
+    crn_buf_free(&map);
+    return n;
+}
+
+static void run_method(const struct bench_set *set, const struct method *m, struct crn_work *work,
+                       struct result *res)
+{
+    struct crn_choose_options choose = {.aim = m->aim, .bandwidth = m->bandwidth};
+    struct crn_merge_options merge = {.scheme = m->scheme};
+    struct crn_similar *similar = NULL;
+    struct job j = {.set = set, .method = m};
+    struct crn_errinfo ei = {0};
+    double sink_s = 0;
+    uint32_t i, n;
+    double begin;
+
+    if (set->pattern != NULL)
+        check(crn_similar_open(&set->pattern, 1, &similar, &ei), &ei);
+    merge.similar = similar;
+    check(crn_merge_plan(set->shards, set->ranks, &merge, &j.plan, &ei), &ei);
+    j.work = work;
+    if (m->pipe == NULL)
+        check(crn_chooser_open(&choose, &j.chooser, &ei), &ei);
+    n = crn_merge_streams(j.plan);
+    j.kept = calloc(n + 1, sizeof(*j.kept));
+    for (i = 0; i < n; i++)
+        kept_init(&j.kept[i], (size_t)crn_merge_stream(j.plan, i)->bytes, &sink_s);
+    begin = cpu_s();
+    for (i = 0; i < n; i++)
+        encode_stream(&j, i);
+    res->encode_s[res->n++] = cpu_s() - begin - sink_s;
+    res->encoded = 0;
+    res->decode_s = 0;
+    for (i = 0; i < n; i++) {
+        res->encoded += kept_bytes(&j.kept[i]);
+        res->decode_s += decode_stream(&j, i);
+        kept_free(&j.kept[i]);
+    }
+    free(j.kept);
+    crn_chooser_close(j.chooser);
+    crn_merge_free(j.plan);
+    crn_similar_close(similar);
+}
+
+static double copy_mbps(const struct bench_set *set)
+{
+    unsigned char *dst = grown(NULL, (size_t)set->bytes);
+    double best = 1e9;
+    int k;
+
+    for (k = 0; k < 3; k++) {
+        double begin = cpu_s();
+        size_t at = 0;
+        uint32_t r, i;
+
+        for (r = 0; r < set->ranks; r++)
+            for (i = 0; i < set->shards[r].nregions; i++) {
+                memcpy(dst + at, bench_set_region(set, 1, r, i), set->shards[r].regions[i].bytes);
+                at += set->shards[r].regions[i].bytes;
+            }
+        best = cpu_s() - begin < best ? cpu_s() - begin : best;
+    }
+    free(dst);
+    return (double)set->bytes / best / 1e6;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void report(const struct bench_set *set, const struct method *m, struct result *res,
+                   double baseline, double limit)
+{
+    static const struct {
+        const char *key;
+        double bandwidth;
+    } flush[] = {{"flush_100MBps_s", 1e8}, {"flush_1GBps_s", 1e9}, {"flush_10GBps_s", 1e10}};
+    double ratio = (double)set->bytes / (double)res->encoded;
+    double mbps, seconds;
+    struct crn_json j;
+    size_t i;
+
+    qsort(res->encode_s, res->n, sizeof(double), by_size);
+    seconds = res->encode_s[(res->n - 1) / 2];
+    mbps = (double)set->bytes / seconds / 1e6;
+    (void)fprintf(stderr, "%-14s %-22s ratio %8.3f  (%+6.1f %%)  encode %6.0f  decode %6.0f MB/s\n",
+                  set->name, m->name, ratio, 100 * (ratio / baseline - 1), mbps,
+                  (double)set->bytes / res->decode_s / 1e6);
+    crn_json_begin(&j, stdout);
+    crn_json_object(&j, NULL);
+    crn_json_str(&j, "bench", "encode");
+    crn_json_str(&j, "case", set->name);
+    crn_json_str(&j, "method", m->name);
+    crn_json_u64(&j, "bytes", set->bytes);
+    crn_json_u64(&j, "n", res->n);
+    crn_json_f64(&j, "median_s", seconds);
+    crn_json_f64(&j, "min_s", res->encode_s[0]);
+    crn_json_f64(&j, "max_s", res->encode_s[res->n - 1]);
+    crn_json_f64(&j, "ratio_to_limit", mbps / limit);
+    crn_json_f64(&j, "ratio", ratio);
+    crn_json_f64(&j, "improvement_percent", 100 * (ratio / baseline - 1));
+    crn_json_f64(&j, "encode_mbps", mbps);
+    crn_json_f64(&j, "decode_mbps", (double)set->bytes / res->decode_s / 1e6);
+    for (i = 0; i < sizeof(flush) / sizeof(flush[0]); i++) {
+        double write_s = (double)res->encoded / flush[i].bandwidth;
+
+        crn_json_f64(&j, flush[i].key, write_s > seconds ? write_s : seconds);
+    }
+    crn_json_end_object(&j);
+    if (crn_json_finish(&j) != 0)
+        die("cannot write");
+}
+
+static void run_set(const char *name, int is_quick)
+{
+    struct bench_set *set = bench_set_make(name, is_quick ? 1 : 4);
+    unsigned rounds = is_quick ? 2 : ROUNDS_MAX;
+    struct result results[NMETHODS];
+    double limit, baseline = 1;
+    struct crn_errinfo ei = {0};
+    struct crn_work *work; /* one thread's, kept from stream to stream */
+    unsigned round;
+    size_t i;
+
+    if (set == NULL)
+        die("there is no such set");
+    check(crn_work_new(&work, &ei), &ei);
+    memset(results, 0, sizeof(results));
+    limit = copy_mbps(set);
+    for (round = 0; round < rounds; round++)
+        for (i = 0; i < NMETHODS; i++)
+            if (round == 0 || !methods[i].is_slow || (!is_quick && round < 3))
+                run_method(set, &methods[i], work, &results[i]);
+    for (i = 0; i < NMETHODS; i++)
+        if (strcmp(methods[i].name, "agnostic-gzip6") == 0)
+            baseline = (double)set->bytes / (double)results[i].encoded;
+    for (i = 0; i < NMETHODS; i++)
+        report(set, &methods[i], &results[i], baseline, limit);
+    crn_work_free(work);
+    bench_set_free(set);
+}
+
+int main(int argc, char **argv)
+{
+    size_t n;
+    const char *const *names = bench_set_names(&n);
+    int is_quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    int first = is_quick ? 2 : 1;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        int k;
+        int is_wanted = argc <= first;
+
+        for (k = first; k < argc; k++)
+            is_wanted |= strcmp(argv[k], names[i]) == 0;
+        if (is_wanted)
+            run_set(names[i], is_quick);
+    }
+    return 0;
+}

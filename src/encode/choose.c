@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is decided here: when trials are made, which trial wins, and when a choice has gone stale.
+ *
+ * A first glance sees whether anything can be saved at all, so that noise costs next to nothing. The
+ * trials give sizes from a sample; speeds are those that the pipelines had so far. Those that come close
+ * to the best then encode the whole chunk, as far as the CPU share allows; the best result is kept, so
+ * that only the losers' time is lost. A variable is looked at again when its chunks come out DRIFT larger
+ * or smaller than expected, and raw ones every RAW_CHECK chunks, within the share again. */
+#include "encode/choose.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "encode/chunk.h"
+#include "encode/trial.h"
+#include "encode/work.h"
+
+#define DEFAULT_SHARE 0.15
+#define SPEED_NS      3.0   /* CRN_AIM_SPEED: what a byte that is saved may cost */
+#define NOT_WORTH     0.985 /* saves too little for the time of decoding */
+#define RATIO_NS      0.005 /* CRN_AIM_RATIO: share of the bytes that a ns for each is worth */
+#define CLOSE         1.05  /* costs: then the whole chunk decides */
+#define DRIFT         0.12
+#define RAW_CHECK     8
+#define GLANCE_MIN    ((size_t)64 << 10)
+#define SAMPLE_MIN    ((uint64_t)16 << 10)
+#define SAMPLE_MAX    ((uint64_t)32 << 10)
+#define SAMPLE_PART   64  /* of what is ahead */
+#define USUAL_NS      2.0 /* encoding a byte, for the budget */
+#define CONTENDERS    4
+
+struct entry {
+    uint64_t key; /* hash; 0: empty */
+    struct crn_pipe pipe;
+    double share;
+    uint32_t chunks;  /* since the choice */
+    uint8_t width;    /* of the words */
+    uint8_t is_stale; /* to be looked at again */
+    uint8_t is_fresh; /* the share is from a sample: the first chunk will correct it */
+};
+
+/* Speeds are kept by the last codec and the width of the words. */
+#define FAMILIES 32
+
+struct crn_chooser {
+    struct crn_choose_options options;
+    struct crn_chooser_stats stats;
+    double ns[FAMILIES][4]; /* CPU time for a byte */
+    size_t used;
+    size_t size; /* a power of two */
+    struct entry *table;
+};
+
+static double *speed_of(struct crn_chooser *c, const struct crn_pipe *p, unsigned width)
+{
+    unsigned family = p->n > 0 ? p->stage[p->n - 1].id : crn_codec_raw.id;
+
+    return &c->ns[family % FAMILIES][width == 8 ? 3 : width == 4 ? 2 : width == 2 ? 1 : 0];
+}
+
+/* Until they have been seen. */
+static void speeds_init(struct crn_chooser *c)
+{
+    static const struct {
+        const struct crn_codec *codec;
+        double ns;     /* of words of 8 bytes */
+        double narrow; /* more for each halving */
+    } usual[] = {{&crn_codec_raw, 0.15, 0},
+                 {&crn_codec_magnitude, 0.9, 0.6},
+                 {&crn_codec_planes, 1.8, 0.4},
+                 {&crn_codec_zstd, 2.2, 0},
+                 {&crn_codec_lz4, 0.8, 0}};
+    size_t i;
+    int w;
+
+    for (i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+        for (w = 0; w < 4; w++)
+            c->ns[usual[i].codec->id % FAMILIES][w] = usual[i].ns + usual[i].narrow * (3 - w);
+}
+
+static int64_t thread_cpu_ns(void)
+{
+    struct timespec t = {0};
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+cairn_err crn_chooser_open(const struct crn_choose_options *options, struct crn_chooser **ret,
+                           struct crn_errinfo *ei)
+{
+    struct crn_chooser *c;
+
+    if (options->aim == CRN_AIM_TIME && !(options->bandwidth > 0))
+        return crn_fail(ei, CAIRN_EINVAL, 0,
+                        "the least time needs the bandwidth of the file system");
+    c = calloc(1, sizeof(*c));
+    if (c != NULL)
+        c->table = calloc(64, sizeof(*c->table));
+    if (c == NULL || c->table == NULL) {
+        free(c);
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "memory of choices");
+    }
+    c->size = 64;
+    c->options = *options;
+    if (!(c->options.cpu_share > 0))
+        c->options.cpu_share = DEFAULT_SHARE;
+    if (c->options.cpu_ns == NULL)
+        c->options.cpu_ns = thread_cpu_ns;
+    speeds_init(c);
+    *ret = c;
+    return CAIRN_OK;
+}
+
+void crn_chooser_close(struct crn_chooser *c)
+{
+    if (c == NULL)
+        return;
+    free(c->table);
+    free(c);
+}
+
+void crn_chooser_stats(const struct crn_chooser *c, struct crn_chooser_stats *ret)
+{
+    *ret = c->stats;
+}
+
+int64_t crn_chooser_cpu_ns(const struct crn_chooser *c)
+{
+    return c->options.cpu_ns();
+}
+
+static uint64_t hash_of(const char *key)
+{
+    uint64_t h = crn_hash(key, strlen(key));
+
+    return h != 0 ? h : 1;
+}
+
+/* The entry of a key, or the empty one where it belongs. */
+static struct entry *find(struct entry *table, size_t size, uint64_t key)
+{
+    size_t i = (size_t)key & (size - 1);
+
+    while (table[i].key != 0 && table[i].key != key)
+        i = (i + 1) & (size - 1);
+    return &table[i];
+}
+
+static cairn_err grow(struct crn_chooser *c, struct crn_errinfo *ei)
+{
+    struct entry *larger = calloc(2 * c->size, sizeof(*larger));
+    size_t i;
+
+    if (larger == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "memory of choices");
+    for (i = 0; i < c->size; i++)
+        if (c->table[i].key != 0)
+            *find(larger, 2 * c->size, c->table[i].key) = c->table[i];
+    free(c->table);
+    c->table = larger;
+    c->size *= 2;
+    return CAIRN_OK;
+}
+
+/* A trial and what it would cost in the sense of the aim. */
+struct contender {
+    struct crn_pipe pipe;
+    double share;
+    double ns;
+    double cost;
+};
+
+/* What is to be small: bytes, or time, or a mixture. Encoding and writing overlap, so that the slower of
+ * the two counts; a little of the other one, so that of equals the lighter is taken. */
+static double cost_of(const struct crn_chooser *c, double share, double ns)
+{
+    double write_ns;
+
+    switch (c->options.aim) {
+    case CRN_AIM_SPEED:
+        return ns + SPEED_NS * share;
+    case CRN_AIM_TIME:
+        write_ns = share * 1e9 / c->options.bandwidth;
+        return fmax(ns, write_ns) + 0.05 * fmin(ns, write_ns);
+    default:
+        return share * (1 + RATIO_NS * ns);
+    }
+}
+
+/* The best first. Few: by insertion. */
+static void sort(struct contender *x, size_t n)
+{
+    size_t i;
+    size_t k;
+
+    for (i = 1; i < n; i++) {
+        struct contender moved = x[i];
+
+        for (k = i; k > 0 && moved.cost < x[k - 1].cost; k--)
+            x[k] = x[k - 1];
+        x[k] = moved;
+    }
+}
+
+/* What a chunk is and what is known of it. */
+struct question {
+    struct crn_chooser *c;
+    struct crn_work *work;
+    const struct crn_data *data;
+    const unsigned char *src;
+    size_t n;
+    uint64_t ahead;
+};
+
+static cairn_err estimate(const struct question *q, struct contender *x, size_t *ret_n,
+                          struct crn_errinfo *ei)
+{
+    uint64_t sample = q->ahead / SAMPLE_PART;
+    unsigned width = crn_word_of(q->data->type).width;
+    struct crn_trial t[CRN_TRIALS_MAX];
+    cairn_err rc;
+    size_t i;
+
+    sample = sample < SAMPLE_MIN ? SAMPLE_MIN : sample > SAMPLE_MAX ? SAMPLE_MAX : sample;
+    rc = crn_trials(q->work, q->data, q->src, q->n, (size_t)sample, t, ret_n, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    for (i = 0; i < *ret_n; i++) {
+        x[i].pipe = t[i].pipe;
+        x[i].share = t[i].share;
+        x[i].ns = *speed_of(q->c, &t[i].pipe, width);
+        x[i].cost = cost_of(q->c, x[i].share, x[i].ns);
+    }
+    sort(x, *ret_n);
+    return CAIRN_OK;
+}
+
+/* Encodes the whole chunk, which is truer than a sample. */
+static cairn_err measure(const struct question *q, enum crn_slot slot, struct contender *x,
+                         struct crn_choice *ret, struct crn_errinfo *ei)
+{
+    unsigned char *room;
+    int64_t before = q->c->options.cpu_ns();
+    cairn_err rc = crn_work_scratch(q->work, slot, q->n, &room, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc =
+        crn_chunk_encode(q->work, &x->pipe, q->data, q->src, q->n, room, &ret->encoded_n, NULL, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    ret->pipe = x->pipe;
+    ret->encoded = room;
+    ret->encoded_ns = q->c->options.cpu_ns() - before;
+    x->ns = (double)ret->encoded_ns / (double)q->n;
+    x->share = (double)ret->encoded_n / (double)q->n;
+    x->cost = cost_of(q->c, x->share, x->ns);
+    return CAIRN_OK;
+}
+
+/* Sorted contenders: those that are close to the first encode the chunk, until the budget is used up. */
+static cairn_err settle(const struct question *q, struct contender *x, size_t n,
+                        struct crn_choice *ret, struct crn_errinfo *ei)
+{
+    static const enum crn_slot slots[2] = {CRN_SLOT_RESULT_A, CRN_SLOT_RESULT_B};
+    double budget = q->c->options.cpu_share * USUAL_NS * (double)q->ahead;
+    double limit = x[0].cost * CLOSE;
+    struct contender best = x[0];
+    int slot = 0; /* the one that does not hold the best result */
+    size_t i;
+
+    ret->pipe = x[0].pipe;
+    ret->share = x[0].share;
+    for (i = 0; i < n && i < CONTENDERS; i++) {
+        size_t next = i == 0 ? 1 : i; /* the first is run only if there is another to compare */
+        struct crn_choice now = {0};
+        cairn_err rc;
+
+        if (next >= n || x[next].pipe.n == 0 || x[next].cost > limit ||
+            x[next].ns * (double)q->n > budget)
+            break;
+        rc = measure(q, slots[slot], &x[i], &now, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+        budget -= i > 0 ? (double)now.encoded_ns : 0;
+        if (i == 0 || x[i].cost < best.cost) {
+            best = x[i];
+            *ret = now;
+            ret->share = x[i].share;
+            slot = !slot;
+        }
+    }
+    return CAIRN_OK;
+}
+
+static cairn_err decide(const struct question *q, struct crn_choice *ret, struct crn_errinfo *ei)
+{
+    struct contender x[CRN_TRIALS_MAX];
+    int is_hopeless = 0;
+    size_t n;
+    cairn_err rc = CAIRN_OK;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->share = 1;
+    if (q->n >= GLANCE_MIN)
+        rc = crn_trial_glance(q->work, q->data, q->src, q->n, &is_hopeless, ei);
+    if (rc != CAIRN_OK || is_hopeless)
+        return rc;
+    rc = estimate(q, x, &n, ei);
+    if (rc == CAIRN_OK)
+        rc = settle(q, x, n, ret, ei);
+    if (rc == CAIRN_OK && ret->share > NOT_WORTH) {
+        memset(ret, 0, sizeof(*ret));
+        ret->share = 1;
+    }
+    return rc;
+}
+
+/* Whether trials may be made again now; the first of a variable always may. */
+static int within_budget(const struct crn_chooser *c)
+{
+    return (double)c->stats.trial_ns <= c->options.cpu_share * (double)c->stats.encode_ns;
+}
+
+static cairn_err make_choice(const struct question *q, struct entry *e, struct crn_choice *ret,
+                             struct crn_errinfo *ei)
+{
+    struct crn_chooser *c = q->c;
+    int64_t before = c->options.cpu_ns();
+    cairn_err rc = decide(q, ret, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    c->stats.trial_ns += c->options.cpu_ns() - before - ret->encoded_ns;
+    c->stats.choices++;
+    e->pipe = ret->pipe;
+    e->share = ret->share;
+    e->width = crn_word_of(q->data->type).width;
+    e->chunks = 0;
+    e->is_stale = 0;
+    e->is_fresh = 1;
+    return CAIRN_OK;
+}
+
+cairn_err crn_choose(struct crn_chooser *c, struct crn_work *w, const char *key,
+                     const struct crn_data *data, const void *src, size_t n, uint64_t ahead,
+                     struct crn_choice *ret, struct crn_errinfo *ei)
+{
+    struct question q = {
+        .c = c, .work = w, .data = data, .src = src, .n = n, .ahead = ahead > n ? ahead : n};
+    uint64_t hash = hash_of(key);
+    struct entry *e;
+    cairn_err rc = CAIRN_OK;
+
+    if (2 * (c->used + 1) > c->size)
+        rc = grow(c, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    e = find(c->table, c->size, hash);
+    /* A chunk that the remembered pipeline cannot take (the older version is gone) needs another. */
+    if (e->key == 0 || (e->is_stale && within_budget(c)) || !crn_pipe_fits(&e->pipe, data)) {
+        rc = make_choice(&q, e, ret, ei);
+        if (rc == CAIRN_OK && e->key == 0) {
+            e->key = hash;
+            c->used++;
+        }
+        return rc;
+    }
+    memset(ret, 0, sizeof(*ret));
+    ret->pipe = e->pipe;
+    ret->share = e->share;
+    return CAIRN_OK;
+}
+
+static void learn_speed(struct crn_chooser *c, const struct entry *e, size_t n, int64_t cpu_ns)
+{
+    double *ns = speed_of(c, &e->pipe, e->width);
+    double seen = (double)cpu_ns / (double)n;
+
+    if (n >= GLANCE_MIN) /* small ones tell more of setting up */
+        *ns = *ns > 0 ? *ns + 0.25 * (seen - *ns) : seen;
+}
+
+void crn_choose_learn(struct crn_chooser *c, const char *key, size_t n, size_t encoded,
+                      int64_t cpu_ns)
+{
+    struct entry *e = find(c->table, c->size, hash_of(key));
+    double share;
+
+    c->stats.encode_ns += cpu_ns;
+    if (e->key == 0 || n == 0)
+        return;
+    share = (double)encoded / (double)n;
+    e->chunks++;
+    learn_speed(c, e, n, cpu_ns);
+    if (e->pipe.n == 0) {
+        e->is_stale = e->chunks % RAW_CHECK == 0;
+        return;
+    }
+    if (e->is_fresh) {
+        e->share = share;
+        e->is_fresh = 0;
+        return;
+    }
+    if (fabs(share / e->share - 1) > DRIFT) {
+        c->stats.drifts += !e->is_stale;
+        e->is_stale = 1;
+    }
+    e->share += 0.125 * (share - e->share);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads ranges of an encoded stream: the items of the map that lie in the range, in the order of their
+ * sources, so that every chunk is decoded once and its bytes go to all their places. */
+#include "encode/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "encode/chunk.h"
+#include "encode/work.h"
+
+/* Bytes of new data and where they go. */
+struct part {
+    uint64_t source;
+    uint64_t bytes;
+    uint64_t dst;
+};
+
+struct crn_reader {
+    struct crn_reader_options options;
+    struct crn_work *work; /* borrowed */
+    uint64_t new_bytes;
+    uint64_t bytes;
+    uint64_t *starts;    /* of the items of the map in the stream */
+    size_t encoded_room; /* the largest chunk */
+    size_t decoded_room;
+    unsigned char *encoded; /* this and the next two are the work's */
+    unsigned char *decoded;
+    unsigned char *previous;
+    size_t chunk; /* the one in decoded; options.n: none */
+};
+
+static cairn_err check_records(struct crn_reader *r, struct crn_errinfo *ei)
+{
+    size_t i;
+
+    for (i = 0; i < r->options.n; i++) {
+        const struct crn_chunk_record *c = &r->options.records[i];
+
+        if (c->offset != r->new_bytes || c->bytes == 0 || c->bytes > CRN_CHUNK_MAX_BYTES ||
+            c->encoded > c->bytes || r->new_bytes > INT64_MAX)
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "chunk %zu of a stream has a wrong place", i);
+        r->new_bytes += c->bytes;
+        if (c->bytes > r->decoded_room)
+            r->decoded_room = c->bytes;
+        if (c->encoded > r->encoded_room)
+            r->encoded_room = c->encoded;
+    }
+    return CAIRN_OK;
+}
+
+static cairn_err check_map(struct crn_reader *r, struct crn_errinfo *ei)
+{
+    const struct crn_map *map = r->options.map;
+    size_t i;
+
+    r->bytes = r->new_bytes;
+    if (map == NULL || map->n == 0) {
+        r->options.map = NULL;
+        return CAIRN_OK;
+    }
+    r->starts = malloc(map->n * sizeof(*r->starts));
+    if (r->starts == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "a reader's map");
+    r->bytes = 0;
+    for (i = 0; i < map->n; i++) {
+        const struct crn_map_item *it = &map->items[i];
+
+        if (it->source > r->new_bytes || it->bytes > r->new_bytes - it->source ||
+            it->bytes > INT64_MAX - r->bytes)
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "item %zu of a stream's map is outside", i);
+        r->starts[i] = r->bytes;
+        r->bytes += it->bytes;
+    }
+    return CAIRN_OK;
+}
+
+cairn_err crn_reader_open(const struct crn_reader_options *options, struct crn_work *work,
+                          struct crn_reader **ret, struct crn_errinfo *ei)
+{
+    struct crn_reader *r = calloc(1, sizeof(*r));
+    cairn_err rc;
+
+    if (r == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "a reader");
+    r->options = *options;
+    r->work = work;
+    r->chunk = options->n;
+    rc = check_records(r, ei);
+    if (rc == CAIRN_OK)
+        rc = check_map(r, ei);
+    if (rc == CAIRN_OK) {
+        rc = crn_work_scratch(work, CRN_SLOT_ENCODED, r->encoded_room, &r->encoded, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_work_scratch(work, CRN_SLOT_CHUNK, r->decoded_room, &r->decoded, ei);
+    }
+    if (rc != CAIRN_OK) {
+        crn_reader_close(r);
+        return rc;
+    }
+    *ret = r;
+    return CAIRN_OK;
+}
+
+void crn_reader_close(struct crn_reader *r)
+{
+    if (r == NULL)
+        return;
+    free(r->starts);
+    free(r);
+}
+
+/* The older version of a chunk, if it was encoded against one. */
+static cairn_err get_previous(struct crn_reader *r, const struct crn_chunk_record *c,
+                              const void **ret, struct crn_errinfo *ei)
+{
+    struct crn_chunk_info info;
+    cairn_err rc;
+
+    *ret = NULL;
+    if (c->encoded == c->bytes)
+        return CAIRN_OK; /* raw */
+    rc = crn_chunk_inspect(r->encoded, c->encoded, &info, ei);
+    if (rc != CAIRN_OK || !crn_pipe_needs_previous(&info.pipe) || r->options.fetch_previous == NULL)
+        return rc;
+    if (r->previous == NULL)
+        r->previous = malloc(r->decoded_room);
+    if (r->previous == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "a reader's older version");
+    *ret = r->previous;
+    return r->options.fetch_previous(r->options.ctx, c->offset, c->bytes, r->previous, ei);
+}
+
+/* Decodes a chunk to dst. */
+static cairn_err decode_to(struct crn_reader *r, size_t chunk, void *dst, struct crn_errinfo *ei)
+{
+    const struct crn_chunk_record *c = &r->options.records[chunk];
+    const void *previous;
+    cairn_err rc = r->options.fetch(r->options.ctx, chunk, r->encoded, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    if (crn_hash(r->encoded, c->encoded) != c->hash)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "chunk %zu of a stream has a wrong checksum", chunk);
+    rc = get_previous(r, c, &previous, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_chunk_decode(r->work, r->encoded, c->encoded, previous, dst, c->bytes, ei);
+    return rc;
+}
+
+static size_t chunk_at(const struct crn_reader *r, uint64_t offset)
+{
+    size_t low = 0;
+    size_t high = r->options.n;
+
+    while (low + 1 < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (r->options.records[middle].offset <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* One part, chunk by chunk. A whole chunk that nobody else may want is decoded in place. */
+static cairn_err give(struct crn_reader *r, const struct part *p, int is_alone, unsigned char *dst,
+                      struct crn_errinfo *ei)
+{
+    uint64_t source = p->source;
+    uint64_t left = p->bytes;
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+
+    dst += p->dst;
+    for (i = chunk_at(r, source); left > 0; i++) {
+        const struct crn_chunk_record *c = &r->options.records[i];
+        size_t skip = (size_t)(source - c->offset);
+        size_t m = c->bytes - skip < left ? c->bytes - skip : (size_t)left;
+
+        if (is_alone && m == c->bytes && i != r->chunk) {
+            rc = decode_to(r, i, dst, ei);
+        } else {
+            if (i != r->chunk) {
+                r->chunk = r->options.n;
+                rc = decode_to(r, i, r->decoded, ei);
+            }
+            if (rc == CAIRN_OK) {
+                r->chunk = i;
+                memcpy(dst, r->decoded + skip, m);
+            }
+        }
+        if (rc != CAIRN_OK)
+            return rc;
+        dst += m;
+        source += m;
+        left -= m;
+    }
+    return CAIRN_OK;
+}
+
+static int by_source(const void *a, const void *b)
+{
+    const struct part *x = a;
+    const struct part *y = b;
+
+    return x->source < y->source ? -1 : x->source > y->source;
+}
+
+static size_t item_at(const struct crn_reader *r, uint64_t offset)
+{
+    size_t low = 0;
+    size_t high = r->options.map->n;
+
+    while (low + 1 < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (r->starts[middle] <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The items in a range, by their sources. Overlapping ones are read chunk by chunk, so that a chunk
+ * serves all parts before the next one is decoded: cut at chunk boundaries. */
+static cairn_err collect(const struct crn_reader *r, uint64_t offset, uint64_t n, struct part **ret,
+                         size_t *ret_n, struct crn_errinfo *ei)
+{
+    struct part *parts = NULL;
+    size_t count = 0;
+    size_t room = 0;
+    uint64_t done = 0;
+    size_t i;
+
+    for (i = item_at(r, offset); done < n; i++) {
+        const struct crn_map_item *it = &r->options.map->items[i];
+        uint64_t skip = offset + done - r->starts[i];
+        uint64_t m = it->bytes - skip < n - done ? it->bytes - skip : n - done;
+
+        while (m > 0) {
+            uint64_t source = it->source + skip;
+            const struct crn_chunk_record *c = &r->options.records[chunk_at(r, source)];
+            uint64_t in_chunk = c->offset + c->bytes - source;
+            uint64_t k = m < in_chunk ? m : in_chunk;
+
+            if (count == room) {
+                struct part *grown;
+
+                room = room > 0 ? 2 * room : 64;
+                grown = realloc(parts, room * sizeof(*parts));
+                if (grown == NULL) {
+                    free(parts);
+                    return crn_fail(ei, CAIRN_ENOMEM, 0, "a reader's parts");
+                }
+                parts = grown;
+            }
+            parts[count++] = (struct part){.source = source, .bytes = k, .dst = done};
+            done += k;
+            skip += k;
+            m -= k;
+        }
+    }
+    if (count > 1)
+        qsort(parts, count, sizeof(*parts), by_source);
+    *ret = parts;
+    *ret_n = count;
+    return CAIRN_OK;
+}
+
+cairn_err crn_reader_read(struct crn_reader *r, uint64_t offset, void *dst, uint64_t n,
+                          struct crn_errinfo *ei)
+{
+    struct part whole = {.source = offset, .bytes = n};
+    struct part *parts = NULL;
+    size_t count = 0;
+    size_t i;
+    cairn_err rc;
+
+    if (offset > r->bytes || n > r->bytes - offset)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "a read beyond the end of a stream");
+    if (n == 0)
+        return CAIRN_OK;
+    if (r->options.map == NULL)
+        return give(r, &whole, 1, dst, ei);
+    rc = collect(r, offset, n, &parts, &count, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    for (i = 0; i < count && rc == CAIRN_OK; i++)
+        rc = give(r, &parts[i], 0, dst, ei);
+    free(parts);
+    return rc;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a sample is judged. Predictors are compared by what the magnitude codec would need for their
+ * residuals, which takes no more than counting. Then the codecs of numbers are estimated for the best
+ * predictor and for the numbers themselves, plane by plane; those of bytes are run. All see the same
+ * pieces: a chunk may be smooth here and rough there. */
+#include "encode/trial.h"
+
+#include <string.h>
+#include "encode/entropy.h"
+#include "encode/lorenzo.h"
+#include "encode/plane.h"
+#include "encode/sample.h"
+#include "encode/transpose.h"
+#include "encode/work.h"
+
+#define GLANCE_BYTES ((size_t)8 << 10)
+#define LEVEL        1 /* of zstd */
+#define HOPELESS     0.98
+#define SIMPLER      0.995 /* a predictor with more terms must gain this much */
+
+/* A sample and room for what is made of it, in one slot. */
+struct bench {
+    struct crn_work *work;
+    struct crn_sample sample;
+    unsigned char *words;
+    unsigned char *residuals;
+    unsigned char *planes;
+    unsigned char *tmp; /* of twice the size */
+    size_t bytes;
+};
+
+static cairn_err bench_init(struct bench *b, struct crn_work *w, const struct crn_data *data,
+                            const void *src, size_t n, size_t want, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    memset(b, 0, sizeof(*b));
+    b->work = w;
+    crn_sample_init(&b->sample, data, src, n, want);
+    b->bytes = b->sample.words * b->sample.word.width;
+    rc = crn_work_scratch(w, CRN_SLOT_SAMPLE, 5 * b->bytes, &b->words, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    b->residuals = b->words + b->bytes;
+    b->planes = b->residuals + b->bytes;
+    b->tmp = b->planes + b->bytes;
+    crn_sample_words(&b->sample, b->words);
+    return CAIRN_OK;
+}
+
+/* Arguments of the Lorenzo filter that make sense for the sample, simple ones first. */
+static size_t predictors(const struct bench *b, unsigned ret[8])
+{
+    int has_rows = crn_sample_has_stride(&b->sample, 1);
+    int has_planes = crn_sample_has_stride(&b->sample, 2);
+    unsigned base = b->sample.data->previous != NULL ? CRN_LORENZO_PREVIOUS : 0;
+    size_t n = 0;
+
+    ret[n++] = CRN_LORENZO_ROW;
+    if (base != 0) {
+        ret[n++] = base;
+        ret[n++] = base | CRN_LORENZO_ROW;
+    }
+    if (has_rows) {
+        ret[n++] = CRN_LORENZO_COLUMN;
+        ret[n++] = CRN_LORENZO_ROW | CRN_LORENZO_COLUMN;
+    }
+    if (has_rows && base != 0)
+        ret[n++] = base | CRN_LORENZO_ROW | CRN_LORENZO_COLUMN;
+    if (has_planes)
+        ret[n++] = CRN_LORENZO_ROW | CRN_LORENZO_COLUMN | CRN_LORENZO_PLANE;
+    return n;
+}
+
+/* Bytes that the residuals in b would take as magnitudes with an ideal code. */
+static double ideal_bytes(struct bench *b)
+{
+    uint32_t count[256];
+    uint64_t bits =
+        crn_magnitudes(b->residuals, b->sample.words, b->sample.word.width, b->planes, count);
+
+    return ((double)bits + crn_entropy_bits(count, b->sample.words)) / 8;
+}
+
+/* The best of the first `most` predictors, its residuals in b->residuals. */
+static unsigned best_predictor(struct bench *b, size_t most, double *ret_bytes)
+{
+    unsigned args[8];
+    size_t n = predictors(b, args);
+    unsigned best = args[0];
+    double least = 2.0 * (double)b->bytes;
+    size_t last = n;
+    size_t i;
+
+    for (i = 0; i < n && i < most; i++) {
+        double bytes;
+
+        crn_sample_residuals(&b->sample, args[i], b->residuals, b->tmp);
+        last = i;
+        bytes = ideal_bytes(b);
+        if (bytes < least * SIMPLER) {
+            least = bytes;
+            best = args[i];
+        }
+    }
+    if (last < n && args[last] != best)
+        crn_sample_residuals(&b->sample, best, b->residuals, b->tmp);
+    *ret_bytes = least;
+    return best;
+}
+
+static cairn_err estimate_planes(struct bench *b, const unsigned char *words, double *ret,
+                                 struct crn_errinfo *ei)
+{
+    size_t n = b->sample.words;
+    double sum = 0;
+    unsigned p;
+
+    crn_planes_split(b->planes, words, n, b->sample.word.width);
+    for (p = 0; p < b->sample.word.width; p++) {
+        double bytes;
+        cairn_err rc = crn_plane_estimate(b->work, LEVEL, b->planes + p * n, n, &bytes, ei);
+
+        if (rc != CAIRN_OK)
+            return rc;
+        sum += bytes;
+    }
+    *ret = sum;
+    return CAIRN_OK;
+}
+
+static cairn_err estimate_magnitude(struct bench *b, double *ret, struct crn_errinfo *ei)
+{
+    uint32_t count[256];
+    uint64_t bits =
+        crn_magnitudes(b->residuals, b->sample.words, b->sample.word.width, b->planes, count);
+    cairn_err rc = crn_plane_estimate(b->work, LEVEL, b->planes, b->sample.words, ret, ei);
+
+    if (rc == CAIRN_OK)
+        *ret += (double)bits / 8;
+    return rc;
+}
+
+/* What is being filled. */
+struct list {
+    struct crn_trial *t;
+    size_t n;
+};
+
+static void push(struct crn_pipe *p, const struct crn_codec *c, unsigned arg)
+{
+    p->stage[p->n].id = c->id;
+    p->stage[p->n++].arg = (uint8_t)arg;
+}
+
+/* predictor: 0 for none. */
+static void add(struct list *l, unsigned predictor, const struct crn_codec *c, unsigned arg,
+                double share)
+{
+    struct crn_trial *t = &l->t[l->n++];
+
+    memset(t, 0, sizeof(*t));
+    if (predictor != 0)
+        push(&t->pipe, &crn_filter_lorenzo, predictor);
+    push(&t->pipe, c, arg);
+    t->share = share;
+}
+
+static cairn_err try_numbers(struct bench *b, struct list *l, struct crn_errinfo *ei)
+{
+    double bytes;
+    unsigned arg = best_predictor(b, SIZE_MAX, &bytes);
+    cairn_err rc = CAIRN_OK;
+
+    if (crn_codec_magnitude.fits(b->sample.data)) {
+        rc = estimate_magnitude(b, &bytes, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+        add(l, arg, &crn_codec_magnitude, LEVEL, bytes / (double)b->bytes);
+    }
+    rc = estimate_planes(b, b->residuals, &bytes, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    add(l, arg, &crn_codec_planes, LEVEL, bytes / (double)b->bytes);
+    rc = estimate_planes(b, b->words, &bytes, ei);
+    if (rc == CAIRN_OK)
+        add(l, 0, &crn_codec_planes, LEVEL, bytes / (double)b->bytes);
+    return rc;
+}
+
+static cairn_err try_bytes(struct crn_work *w, const struct crn_data *data,
+                           const unsigned char *src, size_t n, const struct crn_codec *c,
+                           double *ret, struct crn_errinfo *ei)
+{
+    struct crn_task t = {.work = w,
+                         .data = data,
+                         .arg = c->arg_default,
+                         .src = src,
+                         .src_n = n,
+                         .dst_n = c->bound(n)};
+    size_t size;
+    cairn_err rc = crn_work_scratch(w, CRN_SLOT_TRIAL, t.dst_n, &t.dst, ei);
+
+    if (rc == CAIRN_OK)
+        rc = c->encode(&t, &size, ei);
+    if (rc == CAIRN_OK)
+        *ret = (double)size / (double)n;
+    return rc;
+}
+
+cairn_err crn_trials(struct crn_work *w, const struct crn_data *data, const void *src, size_t n,
+                     size_t bytes, struct crn_trial ret[CRN_TRIALS_MAX], size_t *ret_n,
+                     struct crn_errinfo *ei)
+{
+    static const struct crn_codec *const codecs[] = {&crn_codec_zstd, &crn_codec_lz4};
+    struct list l = {.t = ret};
+    struct bench b;
+    double share;
+    size_t i;
+    cairn_err rc = bench_init(&b, w, data, src, n, bytes, ei);
+
+    add(&l, 0, &crn_codec_raw, 0, 1);
+    l.t[0].pipe.n = 0;
+    if (rc == CAIRN_OK && b.sample.words > 1)
+        rc = try_numbers(&b, &l, ei);
+    for (i = 0; i < 2 && rc == CAIRN_OK && b.bytes > 0; i++) {
+        if (codecs[i]->encode == NULL)
+            continue;
+        rc = try_bytes(w, data, b.words, b.bytes, codecs[i], &share, ei);
+        if (rc == CAIRN_OK)
+            add(&l, 0, codecs[i], codecs[i]->arg_default, share);
+    }
+    *ret_n = l.n;
+    return rc;
+}
+
+/* The entropy of the planes of the words, as a share. */
+static double plane_entropy(struct bench *b)
+{
+    size_t n = b->sample.words;
+    double bits = 0;
+    unsigned p;
+
+    crn_planes_split(b->planes, b->words, n, b->sample.word.width);
+    for (p = 0; p < b->sample.word.width; p++) {
+        uint32_t count[256];
+
+        crn_histogram(b->planes + p * n, n, count);
+        bits += crn_entropy_bits(count, n);
+    }
+    return bits / (8.0 * (double)b->bytes);
+}
+
+cairn_err crn_trial_glance(struct crn_work *w, const struct crn_data *data, const void *src,
+                           size_t n, int *ret_is_hopeless, struct crn_errinfo *ei)
+{
+    size_t piece = n < 2 * GLANCE_BYTES ? n : 2 * GLANCE_BYTES;
+    const unsigned char *middle = (const unsigned char *)src + (n - piece) / 2;
+    struct bench b;
+    double share;
+    cairn_err rc = bench_init(&b, w, data, src, n, GLANCE_BYTES, ei);
+
+    *ret_is_hopeless = 0;
+    if (rc != CAIRN_OK || b.sample.words < GLANCE_BYTES / 16)
+        return rc;
+    (void)best_predictor(&b, 2, &share);
+    /* Few values in many bins look less random than they are: 255 / (2 n ln 2) bits. */
+    if (share / (double)b.bytes < HOPELESS ||
+        plane_entropy(&b) + 255 / (16 * 0.693 * (double)b.sample.words) < HOPELESS)
+        return CAIRN_OK;
+    if (crn_codec_lz4.encode != NULL) {
+        rc = try_bytes(w, data, middle, piece, &crn_codec_lz4, &share, ei);
+        if (rc != CAIRN_OK || share < HOPELESS)
+            return rc;
+    }
+    *ret_is_hopeless = 1;
+    return CAIRN_OK;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What pipelines would leave of a chunk, from a sample of it: what choose.c decides from. */
+#ifndef CRN_TRIAL_H
+#define CRN_TRIAL_H
+
+#include "encode/pipe.h"
+
+#define CRN_TRIALS_MAX 8
+
+struct crn_trial {
+    struct crn_pipe pipe;
+    double share; /* bytes out / bytes in */
+};
+
+/* Estimates what may suit such data from about `bytes` of it; at least raw comes back, as the first. */
+CAIRN_CHECKED cairn_err crn_trials(struct crn_work *w, const struct crn_data *data, const void *src,
+                                   size_t n, size_t bytes, struct crn_trial ret[CRN_TRIALS_MAX],
+                                   size_t *ret_n, struct crn_errinfo *ei);
+/* A quick look: whether there is no use in trying. */
+CAIRN_CHECKED cairn_err crn_trial_glance(struct crn_work *w, const struct crn_data *data,
+                                         const void *src, size_t n, int *ret_is_hopeless,
+                                         struct crn_errinfo *ei);
+
+#endif
