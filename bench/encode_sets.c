@@ -321,7 +321,7 @@ static double wave(int64_t i, int64_t j, int64_t k, int variable, int step)
     double v = exp(-d * d / 3) * cos(5 * d - 0.05 * step + variable);
 
     /* What rounding leaves after some thousand steps. */
-    return (variable == 0) + v + 1e-14 * hashed(i, j, k, (uint64_t)(10 * variable + step));
+    return (variable == 0) + v + 1e-14 * hashed(i, j, k, 10 * (uint64_t)variable + (uint64_t)step);
 }
 
 static struct bench_set *make_segmented(const char *name, unsigned scale)

@@ -297,7 +297,7 @@ static cairn_err settle(const struct question *q, struct contender *x, size_t n,
 
 static cairn_err decide(const struct question *q, struct crn_choice *ret, struct crn_errinfo *ei)
 {
-    struct contender x[CRN_TRIALS_MAX];
+    struct contender x[CRN_TRIALS_MAX] = {{.cost = 0}};
     int is_hopeless = 0;
     size_t n;
     cairn_err rc = CAIRN_OK;

@@ -164,8 +164,9 @@ CRN_INLINE uint64_t unpack(const unsigned char *src, uint64_t *at, unsigned magn
 /* src holds n bytes; the magnitudes were checked against them. */
 #define UNPACK_ALL(name, word)                                                                     \
     CRN_WIDE static void name(const unsigned char *src, size_t n, const unsigned char *magnitudes, \
-                              size_t words, word *dst)                                             \
+                              size_t words, void *to)                                              \
     {                                                                                              \
+        word *const dst = to; /* NOLINT(bugprone-macro-parentheses): a type */                     \
         uint64_t at = 0;                                                                           \
         size_t i = 0;                                                                              \
         size_t k;                                                                                  \
@@ -187,11 +188,11 @@ static void unpack_all(const unsigned char *src, size_t n, const unsigned char *
                        size_t words, unsigned width, unsigned char *dst)
 {
     if (width == 8)
-        unpack_64(src, n, magnitudes, words, (crn_u64 *)dst);
+        unpack_64(src, n, magnitudes, words, dst);
     else if (width == 4)
-        unpack_32(src, n, magnitudes, words, (crn_u32 *)dst);
+        unpack_32(src, n, magnitudes, words, dst);
     else if (width == 2)
-        unpack_16(src, n, magnitudes, words, (crn_u16 *)dst);
+        unpack_16(src, n, magnitudes, words, dst);
     else
         unpack_8(src, n, magnitudes, words, dst);
 }
