@@ -113,7 +113,7 @@ cairn_err crn_tier_host(struct crn_device *pin_for, uint64_t bytes, int threads,
     (void)madvise(base, bytes, MADV_HUGEPAGE);
     m->tier = (struct crn_tier){.ops = &host_ops};
     m->tier.chain = (struct crn_chain_tier){
-        .capacity = bytes, .align = 4096, .down_bps = LOCAL_BPS, .up_bps = LOCAL_BPS};
+        .capacity = bytes, .align = 4096, .down_bps = LOCAL_BPS, .up_bps = LOCAL_BPS, .depth = 2};
     m->base = base;
     m->bytes = bytes;
     m->pin_for = pin_for;

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cairn replay as a user runs it."""
+"""cairn replay and cairn plot tiers as a user runs them."""
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
+import xml.dom.minidom
 
 CAIRN = os.path.join(os.environ["CAIRN_TEST_BUILD"], "src", "cli", "cairn")
 TIERS = "2G@1500G,6G@50G,inf@2G"
@@ -70,6 +72,43 @@ class Replay(unittest.TestCase):
         self.assertEqual(r.returncode, 1)
         self.assertIn("line 1", r.stderr)
         self.assertIn("No such file", cairn("replay", "/no/such/trace").stderr)
+
+
+LOG = """# start_ns what key bytes tier distance waits wait_ns copy_ns error used0 used1 used2 used3
+1000 write 0 1048576 0 0 0 100 20000 0 1048576 0 0 0
+50000 write 1 1048576 1 0 1 9000 40000 0 1048576 1048576 0 0
+90000 read 1 1048576 1 1 0 100 40000 0 1048576 0 0 0
+150000 read 0 1048576 0 0 0 100 20000 0 0 0 0 0
+160000 read 5 0 -1 0 0 100 0 -40 0 0 0 0
+"""
+
+
+class Plot(unittest.TestCase):
+    def test_tiers(self):
+        with tempfile.TemporaryDirectory() as d:
+            log = os.path.join(d, "log")
+            with open(log, "w", encoding="ascii") as f:
+                f.write(LOG)
+            r = cairn("plot", "--out", d, "tiers", log)
+            if shutil.which("gnuplot"):
+                self.assertEqual(r.returncode, 0, r.stderr)
+                xml.dom.minidom.parse(os.path.join(d, "tiers.svg"))
+            with open(os.path.join(d, "tiers.dat"), encoding="ascii") as f:
+                data = f.read()
+        writes, reads, used = data.split("\n\n\n")
+        self.assertEqual(len(writes.splitlines()), 3)
+        self.assertEqual(reads.splitlines()[1].split()[2:], ["1", "1"])  # distance, tier
+        self.assertEqual(len(used.strip().splitlines()), 5)  # the failed read is left out
+
+    def test_wrong_input(self):
+        self.assertEqual(cairn("plot", "tiers").returncode, 2)
+        with tempfile.NamedTemporaryFile("w") as f:
+            f.write("nonsense\n")
+            f.flush()
+            r = cairn("plot", "tiers", f.name)
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("line 1", r.stderr)
+        self.assertEqual(cairn("plot", "tiers", "/dev/null").returncode, 1)
 
 
 if __name__ == "__main__":
