@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define PAGE 4096U
+
 cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
                         struct crn_errinfo *ei)
 {
@@ -20,7 +22,7 @@ cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
     if (p->free_list == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a pool of %zu blocks", blocks);
     p->memory = mmap(NULL, blocks * block_bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p->memory == MAP_FAILED) {
         free(p->free_list);
         p->free_list = NULL;
@@ -29,6 +31,11 @@ cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
                         "block_bytes",
                         blocks, block_bytes);
     }
+    /* Touched page by page: MAP_POPULATE would hold the lock of the address space all the while, and
+     * with it the application, which may be creating its arena just now. */
+    (void)madvise(p->memory, blocks * block_bytes, MADV_HUGEPAGE);
+    for (i = 0; i < blocks * block_bytes; i += PAGE)
+        ((volatile unsigned char *)p->memory)[i] = 0;
     p->blocks = blocks;
     p->block_bytes = block_bytes;
     for (i = 0; i < blocks; i++)

@@ -483,11 +483,11 @@ void *crn_flusher_main(void *arg)
     struct crn_errinfo early = {0};
     struct crn_work *w;
 
-    crn_thread_background((int)job->cfg.nice);
-    /* Pool and writers are made now, beside the application's start; a failure is reported by the
-     * flush that needs them. */
+    /* Pool and writers are made now, beside the application's start and at its priority, or the first
+     * flush would wait for them on a busy node; a failure is reported by the flush that needs them. */
     if (ensure_engine(job, &early) != CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "%s", early.msg);
+    crn_thread_background((int)job->cfg.nice);
     while ((w = crn_queue_pop(&job->flush_queue)) != NULL) {
         if (is_stopping(job))
             w->error.code = crn_fail(&w->error, CAIRN_ECANCELED, 0, "the service stops");
