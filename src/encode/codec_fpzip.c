@@ -43,8 +43,9 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     *ret_n = size + tail;
     return CAIRN_OK;
 }
+#define ENCODE encode
 #else
-#define encode NULL
+#define ENCODE NULL
 #endif
 
 static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
@@ -66,6 +67,6 @@ const struct crn_codec crn_codec_fpzip = {
     .kind = CRN_STAGE_CODEC,
     .fits = fits,
     .bound = bound,
-    .encode = encode,
+    .encode = ENCODE,
     .decode = decode,
 };

@@ -54,9 +54,12 @@ static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
         return CRN_DAMAGED(ei, "gzip data of %zu bytes is damaged", t->src_n);
     return CAIRN_OK;
 }
+
+#define ENCODE encode
+#define DECODE decode
 #else
-#define encode NULL
-#define decode NULL
+#define ENCODE NULL
+#define DECODE NULL
 #endif
 
 const struct crn_codec crn_codec_gzip = {
@@ -67,6 +70,6 @@ const struct crn_codec crn_codec_gzip = {
     .arg_max = 9,
     .arg_default = 6,
     .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .encode = ENCODE,
+    .decode = DECODE,
 };

@@ -37,9 +37,12 @@ static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
         return CRN_DAMAGED(ei, "lz4 data of %zu bytes is damaged", t->src_n);
     return CAIRN_OK;
 }
+
+#define ENCODE encode
+#define DECODE decode
 #else
-#define encode NULL
-#define decode NULL
+#define ENCODE NULL
+#define DECODE NULL
 #endif
 
 const struct crn_codec crn_codec_lz4 = {
@@ -48,6 +51,6 @@ const struct crn_codec crn_codec_lz4 = {
     .kind = CRN_STAGE_CODEC,
     .arg_max = 12,
     .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .encode = ENCODE,
+    .decode = DECODE,
 };

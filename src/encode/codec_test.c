@@ -230,16 +230,16 @@ static void zfp_keeps_its_bound(void **state)
     struct fixture *f = *state;
     static const double tolerances[] = {1e-1, 1e-3, 1e-6, 1e-9};
     size_t n = 80000;
-    unsigned char *src = malloc(n);
-    unsigned char *back = malloc(n);
+    unsigned char *src = crn_codec_zfp.encode != NULL ? malloc(n) : NULL;
+    unsigned char *back = crn_codec_zfp.encode != NULL ? malloc(n) : NULL;
     struct crn_run runs[3] = {{10000, {1, 0, 0}}, {10000, {1, 100, 0}}, {10000, {1, 20, 500}}};
     size_t i, k, size;
     int is_relative, shape, width;
 
-    assert_non_null(src);
-    assert_non_null(back);
     if (crn_codec_zfp.encode == NULL)
         skip();
+    assert_non_null(src);
+    assert_non_null(back);
     for (width = 4; width <= 8; width += 4)
         for (is_relative = 0; is_relative < 2; is_relative++)
             for (k = 0; k < 4; k++)

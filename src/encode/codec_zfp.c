@@ -266,9 +266,12 @@ static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
         memcpy(t->dst + words * width, t->src + t->src_n - tail, tail);
     return rc;
 }
+
+#define ENCODE encode
+#define DECODE decode
 #else
-#define encode NULL
-#define decode NULL
+#define ENCODE NULL
+#define DECODE NULL
 #endif
 
 const struct crn_codec crn_codec_zfp = {
@@ -279,6 +282,6 @@ const struct crn_codec crn_codec_zfp = {
     .arg_max = 1,
     .fits = fits,
     .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .encode = ENCODE,
+    .decode = DECODE,
 };

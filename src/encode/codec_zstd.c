@@ -71,6 +71,8 @@ static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
+#define ENCODE encode
+#define DECODE decode
 #else
 
 int crn_zstd_is_there(void)
@@ -96,8 +98,8 @@ int crn_zstd_decompress(struct crn_work *w, const void *src, size_t src_n, void 
     return -1;
 }
 
-#define encode NULL
-#define decode NULL
+#define ENCODE NULL
+#define DECODE NULL
 #endif
 
 const struct crn_codec crn_codec_zstd = {
@@ -108,6 +110,6 @@ const struct crn_codec crn_codec_zstd = {
     .arg_max = 19,
     .arg_default = 1,
     .bound = crn_zstd_bound,
-    .encode = encode,
-    .decode = decode,
+    .encode = ENCODE,
+    .decode = DECODE,
 };

@@ -123,9 +123,9 @@ static cairn_err get_previous(struct crn_reader *r, const struct crn_chunk_recor
     if (rc != CAIRN_OK || !crn_pipe_needs_previous(&info.pipe) || r->options.fetch_previous == NULL)
         return rc;
     if (r->previous == NULL)
-        r->previous = malloc(r->decoded_room);
-    if (r->previous == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, 0, "a reader's older version");
+        rc = crn_work_scratch(r->work, CRN_SLOT_PREVIOUS, r->decoded_room, &r->previous, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     *ret = r->previous;
     return r->options.fetch_previous(r->options.ctx, c->offset, c->bytes, r->previous, ei);
 }
