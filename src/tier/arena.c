@@ -75,7 +75,7 @@ cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uin
                            uint64_t bytes, int threads, struct crn_arena **ret,
                            struct crn_errinfo *ei)
 {
-    struct crn_arena *a;
+    struct crn_arena *a = NULL;
     cairn_err rc;
     size_t total;
     int fd;
@@ -95,7 +95,7 @@ cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uin
                      total, file);
     else
         rc = map_file(fd, total, &a, ei);
-    if (rc != CAIRN_OK) {
+    if (rc != CAIRN_OK || a == NULL) {
         (void)close(fd);
         (void)unlinkat(dfd, file, 0);
         return rc;

@@ -39,7 +39,7 @@ static void slots_never_overlap(void **state)
     enum { PAGES = 64, ROUNDS = 4000 };
     struct crn_errinfo info = {0}, *ei = &info;
     uint64_t live_seq[CRN_ARENA_SLOTS] = {0};
-    struct crn_slot_info live[CRN_ARENA_SLOTS];
+    struct crn_slot_info live[CRN_ARENA_SLOTS] = {0};
     struct crn_arena *a, *other;
     struct crn_rng rng;
     uint64_t seq;

@@ -71,6 +71,7 @@ int main(int argc, char **argv)
     if (rc != CAIRN_OK) {
         (void)fprintf(stderr, "worker: %s\n", cairn_last_error());
         END();
+        free(a);
         return 3;
     }
     OK(cairn_protect(s, "a", a, CAIRN_U64, WORDS));
