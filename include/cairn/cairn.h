@@ -127,6 +127,12 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_protect_array(cairn_session *session, co
                                                       void *ptr, const struct cairn_array *array);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_unprotect(cairn_session *session, const char *region);
 
+/* Memory of a GPU (CUDA or HIP) is recognised by its pointer: protect, checkpoint and restore it like
+ * any other. It is read and written after all that was given to one stream before the call: this one
+ * (CUstream, cudaStream_t or hipStream_t), or, with NULL and by default, the legacy default stream.
+ * CAIRN_ENOTSUP if the application has loaded no GPU driver. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_gpu_stream(cairn_session *session, void *stream);
+
 /* Checkpoint. ------------------------------------------------------------------------------------ */
 
 /* Collective. Captures the protected regions (all, or the NULL-terminated list of names) and the

@@ -4,6 +4,7 @@
 #include "base/config.h"
 
 static const char *const service_values[] = {"embedded", "daemon", NULL};
+static const char *const switch_values[] = {"off", "on", NULL};
 static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
 static const char *const log_values[] = {"error", "warn", "info", "debug", "trace", NULL};
@@ -51,6 +52,10 @@ static const struct crn_key keys[] = {
      "When the arena is full: wait for a flush, spill to the local directory, or drop the "
      "oldest version that is not flushed yet.",
      AT(arena_full)},
+    {"gpu", CRN_KEY_ENUM, "on", 0, 0, switch_values,
+     "Regions in the memory of a GPU are recognised by their pointer. off: all memory is the "
+     "host's.",
+     AT(gpu)},
     {"copy_threads", CRN_KEY_U64, "auto", 0, 256, NULL,
      "Threads that copy a large region. auto: by the cores that are free.", AT(copy_threads)},
     {"copy_split_bytes", CRN_KEY_BYTES, "4M", 64 * K, 1024 * T, NULL,

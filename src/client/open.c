@@ -272,6 +272,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
         s->sock = -1;
     }
     crn_copier_close(s->copier);
+    crn_gpu_close(s);
     crn_arena_close(s->arena);
     s->copier = NULL;
     s->arena = NULL;

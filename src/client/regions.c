@@ -20,6 +20,7 @@ static cairn_err protect(cairn_session *s, const struct crn_region *wanted, void
                          struct crn_errinfo *ei)
 {
     struct crn_region r = *wanted;
+    struct crn_place place = {.ptr = ptr};
     struct crn_protected *p;
     cairn_err rc;
 
@@ -28,6 +29,9 @@ static cairn_err protect(cairn_session *s, const struct crn_region *wanted, void
         return rc;
     if (ptr == NULL && r.bytes > 0)
         return crn_fail(ei, CAIRN_EINVAL, 0, "region '%s' has no memory", r.name);
+    rc = crn_gpu_owner(s, ptr, &place.device, ei);
+    if (rc != CAIRN_OK)
+        return crn_err_context(ei, rc, "region '%s'", r.name);
     p = find(s, r.name);
     if (p == NULL) {
         p = realloc(s->regions, (s->nregions + (size_t)1) * sizeof(*p));
@@ -37,7 +41,7 @@ static cairn_err protect(cairn_session *s, const struct crn_region *wanted, void
         p = &s->regions[s->nregions++];
     }
     p->region = r;
-    p->ptr = ptr;
+    p->place = place;
     return CAIRN_OK;
 }
 
@@ -105,10 +109,10 @@ cairn_err cairn_unprotect(cairn_session *s, const char *region)
 }
 
 cairn_err crn_select(const cairn_session *s, const char *const *names, struct crn_shard *ret,
-                     void ***ret_ptrs, struct crn_errinfo *ei)
+                     struct crn_place **ret_places, struct crn_errinfo *ei)
 {
     struct crn_shard shard = {.rank = s->rank};
-    void **ptrs;
+    struct crn_place *places;
     uint32_t n = 0;
 
     if (names == NULL)
@@ -117,10 +121,10 @@ cairn_err crn_select(const cairn_session *s, const char *const *names, struct cr
         while (names[n] != NULL)
             n++;
     shard.regions = calloc(n != 0 ? n : 1, sizeof(*shard.regions));
-    ptrs = calloc(n != 0 ? n : 1, sizeof(*ptrs));
-    if (shard.regions == NULL || ptrs == NULL) {
+    places = calloc(n != 0 ? n : 1, sizeof(*places));
+    if (shard.regions == NULL || places == NULL) {
         free(shard.regions);
-        free(ptrs);
+        free(places);
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", n);
     }
     for (; shard.nregions < n; shard.nregions++) {
@@ -129,14 +133,14 @@ cairn_err crn_select(const cairn_session *s, const char *const *names, struct cr
 
         if (p == NULL) {
             crn_shard_free(&shard);
-            free(ptrs);
+            free(places);
             return crn_fail(ei, CAIRN_ENOENT, 0, "region '%s' is not protected",
                             names != NULL ? names[i] : "");
         }
         shard.regions[i] = p->region;
-        ptrs[i] = p->ptr;
+        places[i] = p->place;
     }
     *ret = shard;
-    *ret_ptrs = ptrs;
+    *ret_places = places;
     return CAIRN_OK;
 }

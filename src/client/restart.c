@@ -348,7 +348,7 @@ cairn_err cairn_reject(cairn_session *s, const char *name, int64_t version, cons
 struct target {
     struct crn_version *v;
     struct crn_shard want; /* what the application protects */
-    void **ptrs;
+    struct crn_place *places;
     const struct crn_shard *have; /* the old rank's; NULL if there is none */
     uint32_t old_rank;
     int64_t *from; /* per wanted region: index in have; -1: redistribute */
@@ -420,30 +420,56 @@ static const unsigned char *cached(cairn_session *s, const struct target *t,
     return crn_slot_memory(s->arena, &info);
 }
 
+/* One region: from the arena (source), from this shard of the version, or put together from all. */
+static cairn_err fill_host(cairn_session *s, const struct target *t, uint32_t i,
+                           const unsigned char *source, struct crn_errinfo *ei)
+{
+    const struct crn_region *w = &t->want.regions[i];
+    struct crn_copy one = {t->places[i].ptr, source, w->bytes};
+
+    if (t->from[i] < 0)
+        return crn_version_read_block(t->v, w, t->places[i].ptr, ei);
+    if (source == NULL)
+        return crn_version_read(t->v, t->old_rank, (uint32_t)t->from[i], 0, w->bytes,
+                                t->places[i].ptr, ei);
+    crn_copier_run(s->copier, &one, 1);
+    return CAIRN_OK;
+}
+
+static cairn_err fill_device(cairn_session *s, const struct target *t, uint32_t i,
+                             const unsigned char *source, struct crn_errinfo *ei)
+{
+    const struct crn_region *w = &t->want.regions[i];
+
+    if (t->from[i] < 0)
+        return crn_gpu_read_block(s, &t->places[i], t->v, w, ei);
+    if (source == NULL)
+        return crn_gpu_read(s, &t->places[i], t->v, t->old_rank, (uint32_t)t->from[i], w->bytes,
+                            ei);
+    return crn_gpu_restore(s, &t->places[i], source, w->bytes, ei);
+}
+
 static cairn_err fill(cairn_session *s, const struct target *t, struct crn_errinfo *ei)
 {
     struct crn_errinfo ignored = {0};
     struct crn_image image = {0};
     const unsigned char *memory = cached(s, t, &image, &ignored);
+    struct crn_errinfo late = {0};
     cairn_err rc = CAIRN_OK;
+    cairn_err waited;
     uint32_t i;
 
     for (i = 0; rc == CAIRN_OK && i < t->want.nregions; i++) {
-        const struct crn_region *w = &t->want.regions[i];
-        struct crn_copy one = {t->ptrs[i], NULL, w->bytes};
+        const unsigned char *source =
+            t->from[i] >= 0 && memory != NULL ? memory + image.at[t->from[i]] : NULL;
 
-        if (t->from[i] < 0) {
-            rc = crn_version_read_block(t->v, w, t->ptrs[i], ei);
-        } else if (memory != NULL) {
-            one.src = memory + image.at[t->from[i]];
-            crn_copier_run(s->copier, &one, 1);
-        } else {
-            rc = crn_version_read(t->v, t->old_rank, (uint32_t)t->from[i], 0, w->bytes, t->ptrs[i],
-                                  ei);
-        }
+        rc = t->places[i].device != NULL ? fill_device(s, t, i, source, ei)
+                                         : fill_host(s, t, i, source, ei);
     }
+    waited = crn_gpu_wait(s, &late);
+    crn_err_keep(ei, &late);
     crn_image_free(&image);
-    return rc;
+    return rc != CAIRN_OK ? rc : waited;
 }
 
 static cairn_err restore(cairn_session *s, const char *name, int64_t version, int old_rank,
@@ -463,7 +489,7 @@ static cairn_err restore(cairn_session *s, const char *name, int64_t version, in
     if (old_rank != CAIRN_OWN_RANK && (old_rank < 0 || t.old_rank >= m->ranks))
         return crn_fail(ei, CAIRN_EINVAL, 0, "%s@%" PRId64 " has ranks 0 to %u, not %d", name,
                         version, m->ranks - 1, old_rank);
-    rc = crn_select(s, regions, &t.want, &t.ptrs, ei);
+    rc = crn_select(s, regions, &t.want, &t.places, ei);
     if (rc != CAIRN_OK)
         return rc;
     t.from = calloc(t.want.nregions + (size_t)1, sizeof(*t.from));
@@ -476,7 +502,7 @@ static cairn_err restore(cairn_session *s, const char *name, int64_t version, in
     if (rc == CAIRN_OK)
         rc = fill(s, &t, ei);
     crn_shard_free(&t.want);
-    free(t.ptrs);
+    free(t.places);
     free(t.from);
     return rc;
 }

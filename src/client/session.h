@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "capture/copier.h"
+#include "client/gpu.h"
 #include "client/open.h"
 #include "restart/version.h"
 #include "service/proto.h"
@@ -20,7 +21,7 @@
 
 struct crn_protected {
     struct crn_region region;
-    void *ptr;
+    struct crn_place place;
 };
 
 /* A file that the application was given a path for. */
@@ -48,7 +49,7 @@ struct crn_track {
 /* What this rank contributes to a checkpoint, from its copy to its hand-over (take.c). */
 struct crn_capture {
     struct crn_shard shard;
-    void **ptrs; /* by region; NULL for files, which come last */
+    struct crn_place *places; /* by region; files come last and have none */
     uint32_t nmemory;
     struct crn_buf descriptor;
     struct crn_image image;
@@ -80,6 +81,7 @@ struct cairn_session {
     struct crn_rundir dir;
     struct crn_arena *arena; /* NULL until its size is known */
     struct crn_copier *copier;
+    struct crn_gpu *gpu; /* NULL: no device memory was protected */
     struct crn_protected *regions;
     uint32_t nregions;
     struct crn_routed *routed;
@@ -128,10 +130,11 @@ CAIRN_CHECKED cairn_err crn_capture_submit(cairn_session *s, struct crn_capture 
 void crn_capture_drop(cairn_session *s, struct crn_capture *c);
 
 /* regions.c */
-/* The protected regions, or those named, as a shard; frees with crn_shard_free. ptrs (owned) holds
- * their memory. */
+/* The protected regions, or those named, as a shard; frees with crn_shard_free. places (owned) tells
+ * where their memory is. */
 CAIRN_CHECKED cairn_err crn_select(const cairn_session *s, const char *const *names,
-                                   struct crn_shard *ret, void ***ret_ptrs, struct crn_errinfo *ei);
+                                   struct crn_shard *ret, struct crn_place **ret_places,
+                                   struct crn_errinfo *ei);
 
 /* files.c */
 /* Appends the routed files of a checkpoint to its shard, by name only. */

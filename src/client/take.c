@@ -58,8 +58,8 @@ static void free_parts(struct crn_capture *c)
     crn_image_free(&c->image);
     crn_buf_free(&c->descriptor);
     crn_shard_free(&c->shard);
-    free(c->ptrs);
-    c->ptrs = NULL;
+    free(c->places);
+    c->places = NULL;
 }
 
 /* Files are named now and taken when the capture is handed over. */
@@ -68,7 +68,7 @@ static cairn_err describe(cairn_session *s, const char *name, int64_t version,
 {
     cairn_err rc;
 
-    rc = crn_select(s, regions, &c->shard, &c->ptrs, ei);
+    rc = crn_select(s, regions, &c->shard, &c->places, ei);
     if (rc != CAIRN_OK)
         return rc;
     c->nmemory = c->shard.nregions;
@@ -165,9 +165,14 @@ static cairn_err spill(cairn_session *s, struct crn_capture *c, struct crn_errin
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_fs_write_all(s->fs, fd, c->descriptor.data, c->descriptor.len, 0, name, ei);
-    for (i = 0; rc == CAIRN_OK && i < c->nmemory; i++)
-        rc = crn_fs_write_all(s->fs, fd, c->ptrs[i], c->shard.regions[i].bytes, c->image.at[i],
-                              name, ei);
+    for (i = 0; rc == CAIRN_OK && i < c->nmemory; i++) {
+        uint64_t bytes = c->shard.regions[i].bytes;
+
+        if (c->places[i].device != NULL)
+            rc = crn_gpu_write(s, &c->places[i], bytes, fd, c->image.at[i], name, ei);
+        else
+            rc = crn_fs_write_all(s->fs, fd, c->places[i].ptr, bytes, c->image.at[i], name, ei);
+    }
     if (rc == CAIRN_OK)
         rc = crn_fs_check(s->fs->ftruncate(s->fs, fd, (off_t)c->image.bytes), ei, "extend '%s'",
                           name);
@@ -184,16 +189,29 @@ static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_
 {
     unsigned char *dst = crn_slot_memory(s->arena, &c->info);
     struct crn_copy *copies = calloc(c->nmemory + (size_t)1, sizeof(*copies));
+    struct crn_errinfo late = {0};
+    cairn_err rc = CAIRN_OK;
+    cairn_err waited;
+    uint32_t n = 0;
     uint32_t i;
 
     if (copies == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a copy of %u regions", c->nmemory);
     memcpy(dst, c->descriptor.data, c->descriptor.len);
-    for (i = 0; i < c->nmemory; i++)
-        copies[i] = (struct crn_copy){dst + c->image.at[i], c->ptrs[i], c->shard.regions[i].bytes};
-    crn_copier_run(s->copier, copies, c->nmemory);
+    for (i = 0; rc == CAIRN_OK && i < c->nmemory; i++) {
+        uint64_t bytes = c->shard.regions[i].bytes;
+
+        if (c->places[i].device != NULL)
+            rc = crn_gpu_capture(s, &c->places[i], dst + c->image.at[i], bytes, ei);
+        else
+            copies[n++] = (struct crn_copy){dst + c->image.at[i], c->places[i].ptr, bytes};
+    }
+    if (rc == CAIRN_OK)
+        crn_copier_run(s->copier, copies, n); /* while the GPU copies its part */
+    waited = crn_gpu_wait(s, &late);
     free(copies);
-    return CAIRN_OK;
+    crn_err_keep(ei, &late);
+    return rc != CAIRN_OK ? rc : waited;
 }
 
 /* Life of a capture. --------------------------------------------------------------------------------------- */

@@ -161,6 +161,12 @@ uint64_t crn_arena_bytes(const struct crn_arena *a)
     return a->data_bytes;
 }
 
+void *crn_arena_memory(const struct crn_arena *a, uint64_t *ret_bytes)
+{
+    *ret_bytes = a->data_bytes;
+    return a->data;
+}
+
 uint32_t crn_arena_rank(const struct crn_arena *a)
 {
     return a->rank;

@@ -58,6 +58,8 @@ void crn_arena_close(struct crn_arena *a); /* unmaps; the file stays. NULL is fi
 
 int crn_arena_fd(const struct crn_arena *a);
 uint64_t crn_arena_bytes(const struct crn_arena *a);
+/* The data area, for who pins it. */
+void *crn_arena_memory(const struct crn_arena *a, uint64_t *ret_bytes);
 uint32_t crn_arena_rank(const struct crn_arena *a);
 
 enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot);

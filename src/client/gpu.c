@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Captures read device memory on Cairn's own streams, ordered after the application's; the arena is
+ * pinned when the first one needs it, so that copies run at the speed of the link. What cannot be
+ * pinned is copied all the same. Files are reached through a staging buffer. */
+#include "client/gpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/session.h"
+
+#define GPUS    16
+#define STAGING ((uint64_t)8 << 20)
+
+struct crn_gpu {
+    struct crn_driver *driver;
+    struct crn_device *dev[GPUS]; /* NULL: not met yet */
+    int is_given[GPUS][2];        /* work on the lanes that nobody has waited for: write, read */
+    struct crn_device *pinned_by; /* the arena; NULL: it is not pinned */
+    int has_tried_pin;
+    unsigned char *staging; /* pinned where possible */
+    struct crn_device *staging_by;
+    void *stream;
+};
+
+static cairn_err open_driver(cairn_session *s, struct crn_errinfo *ei)
+{
+    struct crn_errinfo none = {0};
+    struct crn_driver *driver;
+    struct crn_gpu *g;
+
+    if (s->gpu != NULL || crn_driver_any(1, &driver, &none) != CAIRN_OK)
+        return CAIRN_OK; /* an application that uses a GPU has loaded its driver */
+    g = calloc(1, sizeof(*g));
+    if (g == NULL) {
+        driver->ops->close(driver);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "GPU regions");
+    }
+    g->driver = driver;
+    s->gpu = g;
+    return CAIRN_OK;
+}
+
+cairn_err crn_gpu_owner(cairn_session *s, const void *ptr, struct crn_device **ret,
+                        struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    int i;
+
+    *ret = NULL;
+    if (!s->cfg.gpu)
+        return CAIRN_OK;
+    rc = open_driver(s, ei);
+    if (rc != CAIRN_OK || s->gpu == NULL)
+        return rc;
+    i = s->gpu->driver->ops->owner(s->gpu->driver, ptr);
+    if (i < 0)
+        return CAIRN_OK;
+    if (i >= GPUS)
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "memory of GPU %d: a session knows GPUs 0 to %d", i,
+                        GPUS - 1);
+    if (s->gpu->dev[i] == NULL)
+        rc = s->gpu->driver->ops->device_open(s->gpu->driver, i, &s->gpu->dev[i], ei);
+    *ret = s->gpu->dev[i];
+    return rc;
+}
+
+/* Copies. -------------------------------------------------------------------------------------------- */
+
+/* Once, when the first capture or restore needs it; takes a tenth of a second a gigabyte. */
+static void pin_arena(cairn_session *s, struct crn_device *dev)
+{
+    struct crn_errinfo why = {0};
+    uint64_t bytes = 0;
+    void *start;
+
+    if (s->gpu->has_tried_pin || s->arena == NULL)
+        return;
+    s->gpu->has_tried_pin = 1;
+    start = crn_arena_memory(s->arena, &bytes);
+    if (dev->driver->ops->pin(dev, start, bytes, &why) == CAIRN_OK)
+        s->gpu->pinned_by = dev;
+    else
+        crn_log(&s->log, CRN_WARN, "copies from the GPU are slow, continuing: %s", why.msg);
+}
+
+static cairn_err give(cairn_session *s, struct crn_device *dev, enum crn_lane lane, void *dst,
+                      const void *src, uint64_t bytes, struct crn_errinfo *ei)
+{
+    const struct crn_driver_ops *ops = dev->driver->ops;
+    int *is_given = &s->gpu->is_given[dev->ordinal][lane];
+    cairn_err rc = CAIRN_OK;
+
+    if (bytes == 0)
+        return CAIRN_OK;
+    pin_arena(s, dev);
+    if (!*is_given)
+        rc = ops->after(dev, lane, s->gpu->stream, ei);
+    if (rc == CAIRN_OK) {
+        *is_given = 1;
+        rc = ops->copy(dev, lane, dst, src, bytes, ei);
+    }
+    return rc;
+}
+
+cairn_err crn_gpu_capture(cairn_session *s, const struct crn_place *from, void *to, uint64_t bytes,
+                          struct crn_errinfo *ei)
+{
+    return give(s, from->device, CRN_LANE_WRITE, to, from->ptr, bytes, ei);
+}
+
+cairn_err crn_gpu_restore(cairn_session *s, const struct crn_place *to, const void *from,
+                          uint64_t bytes, struct crn_errinfo *ei)
+{
+    return give(s, to->device, CRN_LANE_READ, to->ptr, from, bytes, ei);
+}
+
+cairn_err crn_gpu_wait(cairn_session *s, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    int i;
+    int lane;
+
+    for (i = 0; s->gpu != NULL && i < GPUS; i++) {
+        for (lane = CRN_LANE_WRITE; lane <= CRN_LANE_READ; lane++) {
+            cairn_err r = CAIRN_OK;
+
+            if (s->gpu->is_given[i][lane])
+                r = s->gpu->driver->ops->wait(s->gpu->dev[i], (enum crn_lane)lane, ei);
+            s->gpu->is_given[i][lane] = 0;
+            rc = rc == CAIRN_OK ? r : rc;
+        }
+    }
+    return rc;
+}
+
+/* Through the staging buffer. ------------------------------------------------------------------------- */
+
+static cairn_err need_staging(cairn_session *s, struct crn_device *dev, struct crn_errinfo *ei)
+{
+    struct crn_gpu *g = s->gpu;
+    struct crn_errinfo slower = {0};
+
+    if (g->staging != NULL)
+        return CAIRN_OK;
+    g->staging = aligned_alloc(4096, STAGING);
+    if (g->staging == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a staging buffer for GPU memory");
+    if (dev->driver->ops->pin(dev, g->staging, STAGING, &slower) == CAIRN_OK)
+        g->staging_by = dev;
+    return CAIRN_OK;
+}
+
+cairn_err crn_gpu_write(cairn_session *s, const struct crn_place *from, uint64_t bytes, int fd,
+                        uint64_t at, const char *file, struct crn_errinfo *ei)
+{
+    cairn_err rc = need_staging(s, from->device, ei);
+    uint64_t done;
+
+    for (done = 0; rc == CAIRN_OK && done < bytes; done += STAGING) {
+        uint64_t n = bytes - done < STAGING ? bytes - done : STAGING;
+
+        rc = give(s, from->device, CRN_LANE_WRITE, s->gpu->staging,
+                  (unsigned char *)from->ptr + done, n, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_gpu_wait(s, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_fs_write_all(s->fs, fd, s->gpu->staging, n, at + done, file, ei);
+    }
+    return rc;
+}
+
+cairn_err crn_gpu_read(cairn_session *s, const struct crn_place *to, struct crn_version *v,
+                       uint32_t rank, uint32_t region, uint64_t bytes, struct crn_errinfo *ei)
+{
+    cairn_err rc = need_staging(s, to->device, ei);
+    uint64_t done;
+
+    for (done = 0; rc == CAIRN_OK && done < bytes; done += STAGING) {
+        uint64_t n = bytes - done < STAGING ? bytes - done : STAGING;
+
+        rc = crn_version_read(v, rank, region, done, n, s->gpu->staging, ei);
+        if (rc == CAIRN_OK)
+            rc = give(s, to->device, CRN_LANE_READ, (unsigned char *)to->ptr + done,
+                      s->gpu->staging, n, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_gpu_wait(s, ei);
+    }
+    return rc;
+}
+
+cairn_err crn_gpu_read_block(cairn_session *s, const struct crn_place *to, struct crn_version *v,
+                             const struct crn_region *want, struct crn_errinfo *ei)
+{
+    void *block = malloc(want->bytes != 0 ? want->bytes : 1);
+    cairn_err rc;
+
+    if (block == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "region '%s' on its way to a GPU", want->name);
+    rc = crn_version_read_block(v, want, block, ei);
+    if (rc == CAIRN_OK)
+        rc = give(s, to->device, CRN_LANE_READ, to->ptr, block, want->bytes, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_gpu_wait(s, ei);
+    free(block);
+    return rc;
+}
+
+void *crn_gpu_stream(const cairn_session *s)
+{
+    return s->gpu != NULL ? s->gpu->stream : NULL;
+}
+
+cairn_err cairn_gpu_stream(cairn_session *s, void *stream)
+{
+    struct crn_errinfo ei = {0};
+    cairn_err rc = s->cfg.gpu ? open_driver(s, &ei) : CAIRN_OK;
+
+    if (rc == CAIRN_OK && s->gpu == NULL)
+        rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "the application has loaded no GPU driver");
+    if (rc == CAIRN_OK)
+        s->gpu->stream = stream;
+    return crn_api_end(&ei, rc);
+}
+
+void crn_gpu_close(cairn_session *s)
+{
+    struct crn_gpu *g = s->gpu;
+    uint64_t bytes;
+    int i;
+
+    if (g == NULL)
+        return;
+    if (g->pinned_by != NULL)
+        g->driver->ops->unpin(g->pinned_by, crn_arena_memory(s->arena, &bytes));
+    if (g->staging_by != NULL)
+        g->driver->ops->unpin(g->staging_by, g->staging);
+    free(g->staging);
+    for (i = 0; i < GPUS; i++)
+        if (g->dev[i] != NULL)
+            g->driver->ops->device_close(g->dev[i]);
+    g->driver->ops->close(g->driver);
+    free(g);
+    s->gpu = NULL;
+}
