@@ -203,10 +203,10 @@ static int take_locked(struct crn_engine *e, struct task *t, struct piece *ret)
     return 1;
 }
 
-static int is_done_locked(const struct task *t)
+static int is_done_locked(struct task *t)
 {
-    return t->nready == 0 && t->outstanding == 0 && t->next_local >= t->plan->nwrites &&
-           t->next_remote >= t->plan->nwrites;
+    return t->nready == 0 && t->outstanding == 0 && t->next_remote >= t->plan->nwrites &&
+           seek(t->plan, &t->next_local, 1) == NULL;
 }
 
 static void fail_locked(struct crn_engine *e, struct task *t, const struct crn_errinfo *ei)

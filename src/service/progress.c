@@ -238,6 +238,24 @@ static void too_late(struct crn_job *job, struct crn_item *item, uint32_t local)
     reap(job, item);
 }
 
+/* A checkpoint that waits for a rank that has left waits in vain. */
+static void fail_if_left(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_errinfo e = {0};
+    uint32_t i;
+
+    if (item->state != CRN_ITEM_CAPTURING)
+        return;
+    for (i = 0; i < job->nlocal; i++) {
+        if (!job->has_left[i] || item->part[i].is_captured || item->part[i].is_settled)
+            continue;
+        (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u was gone before it captured its part",
+                        job->rank_of[i]);
+        crn_item_fail(job, item, &e);
+        return;
+    }
+}
+
 static void on_captured(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
 {
     struct crn_item *item = crn_item_get(job, n);
@@ -274,6 +292,7 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
         item->state = CRN_ITEM_CAPTURED;
         tell_root(job, item, CRN_MSG_NODE_CAPTURED, NULL);
     }
+    fail_if_left(job, item); /* the others may have died before this part was read */
 }
 
 static void on_capture_failed(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
@@ -539,8 +558,7 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
     }
     for (item = job->items; item != NULL; item = next) {
         next = item->next;
-        if (is_dead && !item->part[c->local].is_captured && item->state == CRN_ITEM_CAPTURING)
-            crn_item_fail(job, item, &e);
+        fail_if_left(job, item);
         reap(job, item);
     }
 }
