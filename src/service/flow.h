@@ -45,7 +45,7 @@ void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *
 void crn_flow_free(struct crn_job *job, struct crn_item *item);
 /* Moves what is on its way on. 1 if something arrived or left. */
 int crn_flows_poll(struct crn_service *svc);
-/* The loop has ended: nothing of this job will arrive any more. */
+/* The loop has ended: nothing of this job will arrive any more, and no result counts. */
 void crn_flows_refuse(struct crn_job *job);
 
 /* Extents as FETCH carries them. */

@@ -128,11 +128,16 @@ int crn_job_is_done(const struct crn_job *job)
     return job->nleft == job->nlocal && job->items == NULL;
 }
 
-/* It may wait for blocks that the loop, which has ended, will never bring. */
+/* A job that is cut short: its flusher may wait for blocks that the loop, which has ended, will never
+ * bring. */
 static void join_flusher(struct crn_job *job)
 {
     struct timespec until;
 
+    if (job->items == NULL) { /* nothing is on its way, and the results of other jobs are theirs */
+        (void)pthread_join(job->flusher, NULL);
+        return;
+    }
     do {
         crn_flows_refuse(job);
         (void)clock_gettime(CLOCK_REALTIME, &until);
