@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/touch.h"
+#include "tier/window.h"
 
 #define ARENA_MAGIC 0x31414e4541524e43U /* "CNRAENA1" */
 #define PAGE        4096U
@@ -44,6 +45,7 @@ struct crn_arena {
     uint64_t data_bytes; /* own copies: the header is shared with another process */
     uint32_t rank;
     int fd;
+    uint32_t pins[CRN_ARENA_SLOTS]; /* of this process: not to be evicted */
 };
 
 static size_t header_bytes(void)
@@ -209,46 +211,92 @@ int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slo
                                                    memory_order_acquire);
 }
 
+void crn_slot_pin(struct crn_arena *a, uint32_t slot, int by)
+{
+    a->pins[slot] += (uint32_t)by;
+}
+
 unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_info *info)
 {
     return a->data + info->offset;
 }
 
-uint64_t crn_first_gap(const struct crn_range *taken, size_t n, uint64_t capacity, uint64_t bytes)
-{
-    uint64_t at = 0;
-    size_t i;
-
-    for (i = 0; i < n; i++) {
-        if (taken[i].offset - at >= bytes)
-            return at;
-        at = taken[i].offset + taken[i].bytes;
-    }
-    return capacity - at >= bytes ? at : UINT64_MAX;
-}
+/* Room. ------------------------------------------------------------------------------------------ */
 
 static int by_offset(const void *x, const void *y)
 {
-    const struct crn_range *a = x;
-    const struct crn_range *b = y;
+    const struct crn_fragment *a = x;
+    const struct crn_fragment *b = y;
 
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-static uint64_t find_gap(const struct crn_arena *a, uint64_t bytes)
+static int is_evictable(const struct crn_arena *a, uint32_t slot)
 {
-    struct crn_range taken[CRN_ARENA_SLOTS];
+    enum crn_slot_state s = crn_slot_state(a, slot);
+
+    return (s == CRN_SLOT_FLUSHED || s == CRN_SLOT_READ) && a->pins[slot] == 0;
+}
+
+static int evict(struct crn_arena *a, uint32_t slot)
+{
+    return crn_slot_move(a, slot, a->head->slot[slot].info.id.seq, crn_slot_state(a, slot),
+                         CRN_SLOT_FREE);
+}
+
+/* The arena as fragments, with gaps between the slots. f has room for 2 * CRN_ARENA_SLOTS + 1. */
+static size_t fragments(struct crn_arena *a, struct crn_fragment *f)
+{
+    struct crn_fragment taken[CRN_ARENA_SLOTS];
+    uint64_t at = 0;
     size_t n = 0;
+    size_t k = 0;
     uint32_t i;
 
     for (i = 0; i < CRN_ARENA_SLOTS; i++) {
-        const struct crn_slot_info *info = &a->head->slot[i].info;
+        struct slot *s = &a->head->slot[i];
 
-        if (crn_slot_state(a, i) != CRN_SLOT_FREE && info->bytes > 0)
-            taken[n++] = (struct crn_range){info->offset, info->bytes};
+        if (crn_slot_state(a, i) == CRN_SLOT_FREE || s->info.bytes == 0)
+            continue;
+        taken[k++] = (struct crn_fragment){.offset = s->info.offset,
+                                           .bytes = s->info.bytes,
+                                           .owner = s,
+                                           .wait_ns = is_evictable(a, i) ? 0 : CRN_PINNED,
+                                           .age = s->info.created_ns};
     }
-    qsort(taken, n, sizeof(taken[0]), by_offset);
-    return crn_first_gap(taken, n, a->data_bytes, bytes);
+    qsort(taken, k, sizeof(taken[0]), by_offset);
+    for (i = 0; i < k; i++) {
+        if (taken[i].offset > at)
+            f[n++] = (struct crn_fragment){.offset = at, .bytes = taken[i].offset - at};
+        f[n++] = taken[i];
+        at = taken[i].offset + taken[i].bytes;
+    }
+    if (at < a->data_bytes)
+        f[n++] = (struct crn_fragment){.offset = at, .bytes = a->data_bytes - at};
+    return n;
+}
+
+/* Evicts the best window of flushed and read slots; the offset, or UINT64_MAX: there is none now. */
+static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
+{
+    struct crn_fragment f[2 * CRN_ARENA_SLOTS + 1];
+    size_t scratch[2 * (2 * CRN_ARENA_SLOTS + 1)];
+    struct crn_space space = {.f = f,
+                              .scratch = scratch,
+                              .n = fragments(a, f),
+                              .cap = 2 * CRN_ARENA_SLOTS + 1,
+                              .capacity = a->data_bytes};
+    struct crn_window w;
+    size_t i;
+
+    if (bytes == 0)
+        return 0;
+    if (!crn_window_find(&space, CRN_EVICT_SCORE, bytes, &w))
+        return UINT64_MAX;
+    for (i = w.first; i < w.first + w.count; i++)
+        if (f[i].owner != NULL)
+            (void)evict(a, (uint32_t)((struct slot *)f[i].owner - a->head->slot));
+    return w.offset;
 }
 
 /* Frees the FLUSHED or READ slot with the smallest creation time. 1 if there was one. */
@@ -259,18 +307,12 @@ static int evict_oldest(struct crn_arena *a)
     uint32_t i;
 
     for (i = 0; i < CRN_ARENA_SLOTS; i++) {
-        enum crn_slot_state s = crn_slot_state(a, i);
-
-        if ((s == CRN_SLOT_FLUSHED || s == CRN_SLOT_READ) &&
-            a->head->slot[i].info.created_ns < oldest) {
+        if (is_evictable(a, i) && a->head->slot[i].info.created_ns < oldest) {
             oldest = a->head->slot[i].info.created_ns;
             victim = i;
         }
     }
-    if (oldest == UINT64_MAX)
-        return 0;
-    return crn_slot_move(a, victim, a->head->slot[victim].info.id.seq, crn_slot_state(a, victim),
-                         CRN_SLOT_FREE);
+    return oldest != UINT64_MAX && evict(a, victim);
 }
 
 static int free_slot(const struct crn_arena *a)
@@ -286,7 +328,7 @@ static int free_slot(const struct crn_arena *a)
 cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct crn_slot_info *info,
                          uint32_t *ret_slot, struct crn_errinfo *ei)
 {
-    uint64_t at = 0;
+    uint64_t at;
     int slot;
 
     if (!info->is_spilled && info->bytes > a->data_bytes)
@@ -295,15 +337,12 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
             "the checkpoint needs %llu bytes, the arena has %llu: raise arena_bytes, or "
             "set local and arena_full=spill",
             (unsigned long long)info->bytes, (unsigned long long)a->data_bytes);
-    for (;;) {
+    slot = free_slot(a);
+    if (slot < 0 && evict_oldest(a))
         slot = free_slot(a);
-        if (slot >= 0 && !info->is_spilled)
-            at = find_gap(a, info->bytes);
-        if (slot >= 0 && at != UINT64_MAX)
-            break;
-        if (!evict_oldest(a))
-            return crn_fail(ei, CAIRN_EBUSY, 0, "the arena is full of checkpoints not flushed yet");
-    }
+    at = slot >= 0 && !info->is_spilled ? make_room(a, info->bytes) : 0;
+    if (slot < 0 || at == UINT64_MAX)
+        return crn_fail(ei, CAIRN_EBUSY, 0, "the arena is full of checkpoints not flushed yet");
     info->offset = at;
     a->head->slot[slot].info = *info;
     atomic_store_explicit(&a->head->slot[slot].word, word_of(info->id.seq, state),
@@ -319,7 +358,8 @@ int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info)
     uint32_t i;
 
     for (i = 0; i < CRN_ARENA_SLOTS; i++) {
-        if (crn_slot_state(a, i) == CRN_SLOT_WRITTEN && a->head->slot[i].info.id.seq < oldest) {
+        if (crn_slot_state(a, i) == CRN_SLOT_WRITTEN && a->pins[i] == 0 &&
+            a->head->slot[i].info.id.seq < oldest) {
             oldest = a->head->slot[i].info.id.seq;
             victim = i;
         }

@@ -73,8 +73,11 @@ int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slo
                   enum crn_slot_state to);
 unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_info *info);
 
-/* The application's side. Finds room for an image, evicting FLUSHED and READ slots, oldest first,
- * and describes it: the slot is WRITING (or READING) then. info->offset is set by the arena.
+/* While its pins are not 0 a slot is neither evicted nor superseded: someone reads it. by: 1 or -1. */
+void crn_slot_pin(struct crn_arena *a, uint32_t slot, int by);
+
+/* The application's side. Finds room for an image, evicting a window of FLUSHED and READ slots, the
+ * oldest that will do (window.h), and describes it: the slot is WRITING (or READING) then. info->offset is set by the arena.
  * CAIRN_EBUSY: no room until a flush ends; CAIRN_ENOSPC: will never fit. With is_spilled only a
  * slot is taken. */
 CAIRN_CHECKED cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state,
@@ -85,13 +88,5 @@ int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info);
 /* A slot in one of the states FLUSHING, FLUSHED, WRITTEN, READ that holds this capture's image in
  * memory; -1 if there is none. */
 int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id);
-
-/* First gap of bytes between n taken ranges, which are sorted by offset: its offset, or UINT64_MAX.
- * Pure. */
-struct crn_range {
-    uint64_t offset;
-    uint64_t bytes;
-};
-uint64_t crn_first_gap(const struct crn_range *taken, size_t n, uint64_t capacity, uint64_t bytes);
 
 #endif

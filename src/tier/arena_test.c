@@ -118,6 +118,43 @@ static void a_reused_slot_does_not_move_for_its_past(void **state)
     test_dir_remove(dir);
 }
 
+/* Flushed slots go when room is needed, only those that must, and never one that is being read. */
+static void eviction_spares_the_pinned(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_slot_info c;
+    struct crn_arena *a;
+    char dir[256];
+    uint32_t slot[4], more;
+    uint64_t seq;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make(dir, 8 * PAGE);
+    for (seq = 1; seq <= 4; seq++) {
+        c = capture(seq, 2 * PAGE);
+        assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot[seq - 1], ei));
+        assert_true(crn_slot_move(a, slot[seq - 1], seq, CRN_SLOT_WRITING, CRN_SLOT_FLUSHED));
+    }
+    crn_slot_pin(a, slot[0], 1);
+    c = capture(5, 3 * PAGE); /* needs two neighbours: 2 and 3 are the oldest that may go */
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
+    assert_int_equal(c.offset, 2 * PAGE);
+    assert_int_equal(crn_slot_state(a, slot[0]), CRN_SLOT_FLUSHED);
+    assert_int_equal(crn_slot_state(a, slot[3]), CRN_SLOT_FLUSHED);
+    c = capture(6, 2 * PAGE);
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
+    assert_int_equal(c.offset, 6 * PAGE);
+    c = capture(7, 2 * PAGE);
+    assert_int_equal(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei), CAIRN_EBUSY);
+    crn_slot_pin(a, slot[0], -1);
+    crn_err_clear(ei);
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
+    assert_int_equal(c.offset, 0);
+    crn_arena_close(a);
+    test_dir_remove(dir);
+}
+
 static void a_damaged_arena_is_refused(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -139,19 +176,6 @@ static void a_damaged_arena_is_refused(void **state)
     crn_err_clear(ei);
     assert_int_equal(crn_arena_map(fd, "x", &b, ei), CAIRN_EFORMAT);
     test_dir_remove(dir);
-}
-
-static void first_gap(void **state)
-{
-    struct crn_range r[] = {{10, 5}, {20, 10}};
-
-    (void)state;
-    assert_int_equal(crn_first_gap(r, 2, 40, 10), 0);
-    assert_int_equal(crn_first_gap(r, 2, 40, 5), 0);
-    assert_int_equal(crn_first_gap(r + 1, 1, 40, 20), 0);
-    assert_true(crn_first_gap(r, 2, 40, 11) == UINT64_MAX);
-    assert_int_equal(crn_first_gap(r, 2, 41, 11), 30);
-    assert_int_equal(crn_first_gap(NULL, 0, 7, 7), 0);
 }
 
 static void images_align_large_regions(void **state)
@@ -179,8 +203,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_never_overlap),
         cmocka_unit_test(a_reused_slot_does_not_move_for_its_past),
+        cmocka_unit_test(eviction_spares_the_pinned),
         cmocka_unit_test(a_damaged_arena_is_refused),
-        cmocka_unit_test(first_gap),
         cmocka_unit_test(images_align_large_regions),
     };
 

@@ -172,6 +172,25 @@ void crn_cache_start(struct crn_cache *c)
     crn_unlock(&c->mu);
 }
 
+void crn_cache_skip(struct crn_cache *c, uint64_t key)
+{
+    crn_lock(&c->mu);
+    crn_chain_skip(c->chain, key);
+    crn_cache_wake_locked(c);
+    crn_unlock(&c->mu);
+}
+
+cairn_err crn_cache_adopt(struct crn_cache *c, uint64_t key, uint64_t bytes, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    crn_lock(&c->mu);
+    rc = crn_chain_adopt(c->chain, key, bytes, ei);
+    crn_cache_wake_locked(c);
+    crn_unlock(&c->mu);
+    return rc;
+}
+
 void crn_cache_forget(struct crn_cache *c, uint64_t key)
 {
     crn_lock(&c->mu);

@@ -77,6 +77,10 @@ CAIRN_CHECKED cairn_err crn_cache_read(struct crn_cache *c, uint64_t key,
                                        int64_t deadline_ns, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *ei);
 void crn_cache_start(struct crn_cache *c);
+/* As crn_chain_skip and crn_chain_adopt. */
+void crn_cache_skip(struct crn_cache *c, uint64_t key);
+CAIRN_CHECKED cairn_err crn_cache_adopt(struct crn_cache *c, uint64_t key, uint64_t bytes,
+                                        struct crn_errinfo *ei);
 void crn_cache_forget(struct crn_cache *c, uint64_t key);
 /* Waits until every checkpoint is on the last tier. CAIRN_ETIMEDOUT says the last failure, too. */
 CAIRN_CHECKED cairn_err crn_cache_flush(struct crn_cache *c, int64_t deadline_ns,

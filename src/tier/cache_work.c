@@ -60,7 +60,7 @@ static void count_locked(struct crn_cache *c, const struct crn_transfer *t, cair
 
     *last = now;
     if (rc != CAIRN_OK) {
-        c->stats.failures++;
+        c->stats.failures += rc != CAIRN_EBUSY; /* a full tier is none */
     } else if (is_up) {
         c->stats.prefetched_bytes[tier] += t->bytes;
         c->stats.prefetch_ns[tier] += took;
@@ -127,7 +127,7 @@ static void *work(void *arg)
         rc = crn_transfer_between(c->opt.tier[t.from], c->opt.tier[t.to], &t, w->lane, w->bounce,
                                   &ei);
         crn_lock(&c->mu);
-        if (rc != CAIRN_OK)
+        if (rc != CAIRN_OK && rc != CAIRN_EBUSY)
             c->error = ei;
         count_locked(c, &t, rc);
         (void)crn_cache_done_locked(c, &t, rc);

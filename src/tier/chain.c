@@ -41,9 +41,9 @@ static void describe(struct crn_transfer *ret, const struct object *o, int from,
     *ret = (struct crn_transfer){
         .key = o->key, .bytes = o->bytes, .from = from, .to = to, .start_ns = now_ns};
     if (from != CRN_APP)
-        ret->src = (struct crn_spot){o->at[from].id, o->at[from].offset};
+        ret->src = (struct crn_spot){o->at[from].id, o->at[from].offset, o->key};
     if (to != CRN_APP)
-        ret->dst = (struct crn_spot){o->at[to].id, o->at[to].offset};
+        ret->dst = (struct crn_spot){o->at[to].id, o->at[to].offset, o->key};
 }
 
 static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_errinfo *ei)
@@ -174,7 +174,7 @@ static void note_failure(struct crn_chain *c, struct object *o, cairn_err rc, in
         o->pause_ns = o->retry_ns = 0;
         return;
     }
-    o->pause_ns = o->pause_ns == 0 ? RETRY_NS : 2 * o->pause_ns;
+    o->pause_ns = o->pause_ns == 0 || rc == CAIRN_EBUSY ? RETRY_NS : 2 * o->pause_ns;
     if (o->pause_ns > RETRY_MAX)
         o->pause_ns = RETRY_MAX;
     o->retry_ns = now_ns + o->pause_ns;
@@ -277,6 +277,18 @@ void crn_chain_flushed(struct crn_chain *c, uint64_t key)
 }
 
 /* The rest. ---------------------------------------------------------------------------------------- */
+
+void crn_chain_skip(struct crn_chain *c, uint64_t key)
+{
+    struct object *o = crn_object_find(c, key);
+
+    if (o == NULL)
+        return;
+    crn_hint_take(c, o);
+    if (c->opt.discard_consumed && o->nhints == 0 && o->bytes > 0)
+        o->is_discarded = 1;
+    settle(c, o);
+}
 
 void crn_chain_forget(struct crn_chain *c, uint64_t key)
 {

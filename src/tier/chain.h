@@ -43,6 +43,7 @@ struct crn_chain_options {
 struct crn_spot {
     uint64_t id;
     uint64_t offset;
+    uint64_t key;
 };
 
 struct crn_transfer {
@@ -77,7 +78,8 @@ int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_trans
 int crn_chain_wants_down(const struct crn_chain *c, int tier);
 int crn_chain_wants_up(const struct crn_chain *c, int tier);
 /* How a move went. CAIRN_EDAMAGED says that the source is bad; any other error that the copy failed
- * and may be tried again: a background one is, after a pause that doubles. Returns what counts: rc,
+ * and may be tried again: a background one is, after a pause that doubles (with CAIRN_EBUSY, the
+ * target being full, it does not). Returns what counts: rc,
  * or CAIRN_EDEVICE where the target was lost while the copy was made. */
 cairn_err crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc,
                          int64_t now_ns);
@@ -88,6 +90,8 @@ int64_t crn_chain_retry_ns(const struct crn_chain *c, int64_t now_ns);
 CAIRN_CHECKED cairn_err crn_chain_hint(struct crn_chain *c, uint64_t key, struct crn_errinfo *ei);
 /* From now on hints are prefetched; before, they only guide eviction. */
 void crn_chain_start(struct crn_chain *c);
+/* The read that a hint announced was made elsewhere, or will not be made. */
+void crn_chain_skip(struct crn_chain *c, uint64_t key);
 /* The checkpoint will not be read again: it is dropped everywhere, its pending flushes too. */
 void crn_chain_forget(struct crn_chain *c, uint64_t key);
 /* A checkpoint that an earlier run left on the last tier. */

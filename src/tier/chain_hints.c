@@ -188,8 +188,8 @@ int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_trans
                                      .bytes = o->bytes,
                                      .from = source,
                                      .to = tier,
-                                     .src = {o->at[source].id, o->at[source].offset},
-                                     .dst = {o->at[tier].id, o->at[tier].offset},
+                                     .src = {o->at[source].id, o->at[source].offset, o->key},
+                                     .dst = {o->at[tier].id, o->at[tier].offset, o->key},
                                      .start_ns = now_ns};
         crn_link_begin(&to->up, ret);
         return 1;

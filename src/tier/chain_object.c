@@ -203,7 +203,7 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
 }
 
 /* Memory may be short: then nobody is told, and what is left there goes with the tier. */
-static void tell_release(struct crn_chain *c, int tier, const struct stay *s)
+static void tell_release(struct crn_chain *c, int tier, const struct stay *s, uint64_t key)
 {
     if (!c->tier[tier].opt.is_told)
         return;
@@ -216,7 +216,7 @@ static void tell_release(struct crn_chain *c, int tier, const struct stay *s)
         c->released = r;
         c->released_cap = cap;
     }
-    c->released[c->nreleased++] = (struct released){tier, {s->id, s->offset}};
+    c->released[c->nreleased++] = (struct released){tier, {s->id, s->offset, key}};
 }
 
 int crn_chain_has_released(const struct crn_chain *c)
@@ -243,7 +243,7 @@ void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life
     if (s->is_queued)
         dequeue(&c->tier[tier], o, tier);
     crn_space_drop(&c->tier[tier].space, s->offset);
-    tell_release(c, tier, s);
+    tell_release(c, tier, s, o->key);
 }
 
 void crn_object_drop(struct crn_chain *c, struct object *o)
