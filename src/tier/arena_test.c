@@ -144,7 +144,7 @@ static void eviction_spares_the_pinned(void **state)
     assert_int_equal(crn_slot_state(a, slot[3]), CRN_SLOT_FLUSHED);
     c = capture(6, 2 * PAGE);
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
-    assert_int_equal(c.offset, 6 * PAGE);
+    assert_int_equal(c.offset, 5 * PAGE); /* the gap in front of 4, and 4 */
     c = capture(7, 2 * PAGE);
     assert_int_equal(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei), CAIRN_EBUSY);
     crn_slot_pin(a, slot[0], -1);
