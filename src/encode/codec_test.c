@@ -204,7 +204,7 @@ static void fill_lossy(struct fixture *f, unsigned char *p, size_t n, unsigned w
 {
     size_t i;
 
-    for (i = 0; p != NULL && i < n / width; i++) {
+    for (i = 0; i < n / width; i++) {
         double v = scale * (sin(0.05 * (double)(i % 100)) + (double)(i % 1000 > 500) +
                             1e-3 * crn_rng_unit(&f->rng));
         float s = (float)v;
@@ -230,16 +230,18 @@ static void zfp_keeps_its_bound(void **state)
     struct fixture *f = *state;
     static const double tolerances[] = {1e-1, 1e-3, 1e-6, 1e-9};
     size_t n = 80000;
-    unsigned char *src = crn_codec_zfp.encode != NULL ? malloc(n) : NULL;
-    unsigned char *back = crn_codec_zfp.encode != NULL ? malloc(n) : NULL;
+    unsigned char *src = calloc(1, n);
+    unsigned char *back = calloc(1, n);
     struct crn_run runs[3] = {{10000, {1, 0, 0}}, {10000, {1, 100, 0}}, {10000, {1, 20, 500}}};
     size_t i, k, size;
     int is_relative, shape, width;
 
-    if (crn_codec_zfp.encode == NULL)
+    if (crn_codec_zfp.encode == NULL || src == NULL || back == NULL) {
+        free(src);
+        free(back);
         skip();
-    assert_non_null(src);
-    assert_non_null(back);
+        return;
+    }
     for (width = 4; width <= 8; width += 4)
         for (is_relative = 0; is_relative < 2; is_relative++)
             for (k = 0; k < 4; k++)
