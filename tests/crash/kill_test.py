@@ -12,6 +12,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -251,6 +252,16 @@ def workers_of(root, program=WORKER):
     return found
 
 
+def answers(path):
+    """Is somebody listening? The socket of a dead daemon is there too."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        try:
+            s.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 class Daemons:
     """cairnd on every virtual node of a job."""
 
@@ -260,7 +271,7 @@ class Daemons:
         self.process = subprocess.Popen(MPIEXEC + ["-n", str(nodes), str(CAIRND)], env=job.env,
                                         stdin=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + 60
-        while len(list((job.dir / "run").glob("cairnd-*.sock"))) < nodes:
+        while not all(answers(job.dir / f"run/cairnd-{i}.sock") for i in range(nodes)):
             require(time.monotonic() < deadline and self.process.poll() is None,
                     "cairnd does not start")
             time.sleep(0.01)
