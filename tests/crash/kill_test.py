@@ -148,7 +148,7 @@ def kill_every_call_local():
     """The same with a local tier and an arena that is too small: spill, local copies, their removal."""
     job = Job(arena_bytes="64K", arena_full="spill", keep_last=1)
     job.env["CAIRN_LOCAL"] = str(job.dir / "local")
-    every_call(job, 1, "action=kill", stride=2)
+    every_call(job, 1, "action=kill")
     job.remove()
 
 
@@ -156,10 +156,10 @@ def fail_every_call():
     """Each file operation fails once with each of the usual errors, or is short."""
     job = Job(retry_delay="1ms")
     for errno in (28, 5, 122):  # ENOSPC, EIO, EDQUOT
-        every_call(job, 1, f"action=fail,errno={errno}", stride=2)
+        every_call(job, 1, f"action=fail,errno={errno}")
     every_call(job, 1, "action=fail,errno=24,ops=open")  # EMFILE
     every_call(job, 1, "action=fail,errno=5,ops=sync+close")
-    every_call(job, 1, "action=short,ops=write+read", stride=2)
+    every_call(job, 1, "action=short,ops=write+read")
     job.remove()
 
 
