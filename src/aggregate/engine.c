@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The writers. Each takes a block that has arrived from another node, else the next local write, and an
- * aligned offset at the end of the file. A local write of one segment in memory goes out from where it
- * lies; anything else is gathered in a block of the pool first. Every extent and checksum has its
- * place in the index beforehand, so that the writers share nothing but the task's cursors and the
- * first error, under the engine's lock.
+/* The writers. Each takes a block that has arrived from another node, else the next local write; piece.c
+ * brings it into the file. They share nothing but the task's cursors and the first error, under the
+ * engine's lock.
  *
  * The thread of crn_engine_write asks for remote writes as long as the pool has blocks: what is on its
  * way never exceeds the pool. Writers never wait for a block of the pool while one that has arrived
@@ -11,32 +9,20 @@
 #include "aggregate/engine.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "aggregate/piece.h"
 #include "base/clock.h"
 
 #define PACK_LIMIT ((uint64_t)256 * 1024) /* smaller pieces share blocks */
 
-struct piece {
-    const struct crn_write *w;
-    unsigned char *block; /* NULL: written from where it lies */
-    int has_arrived;      /* the block holds the bytes already */
-};
-
 struct task {
-    const struct crn_store *st;
-    const struct crn_source *sources;
+    struct crn_pieces pieces;
     const struct crn_plan *plan;
-    uint64_t *hashes; /* of the index; each entry has one writer */
-    const char *file;
-    int fd;
-    atomic_uint_fast64_t end; /* of the file so far */
     /* Engine's lock. */
     uint64_t next_local, next_remote; /* cursors over the plan's writes */
     uint32_t outstanding;             /* blocks on their way */
-    struct piece *ready;              /* stack of at most as many as the pool has blocks */
+    struct crn_piece *ready;          /* stack of at most as many as the pool has blocks */
     size_t nready;
     uint64_t remote_bytes;
     int is_failed;
@@ -56,125 +42,7 @@ struct crn_engine {
     pthread_t thread[64];
 };
 
-/* One write. -------------------------------------------------------------------------------------- */
-
-static void hash_chunks(const struct crn_engine *e, struct task *t, const struct crn_extent *x,
-                        const unsigned char *p)
-{
-    uint64_t step = e->opt.chunk_bytes;
-    uint64_t at;
-    uint64_t i = x->first_hash;
-
-    for (at = 0; at < x->bytes; at += step)
-        t->hashes[i++] = crn_hash(p + at, x->bytes - at < step ? x->bytes - at : step);
-}
-
-/* Checksum and write chunk by chunk: the second touch of each byte comes from the cache. */
-static cairn_err write_direct(const struct crn_engine *e, struct task *t,
-                              const struct crn_extent *x, const unsigned char *p, uint64_t off,
-                              struct crn_errinfo *ei)
-{
-    uint64_t step = e->opt.chunk_bytes;
-    uint64_t i = x->first_hash;
-    cairn_err rc = CAIRN_OK;
-    uint64_t at;
-
-    for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
-        uint64_t n = x->bytes - at < step ? x->bytes - at : step;
-
-        t->hashes[i++] = crn_hash(p + at, n);
-        rc = crn_fs_write_all(t->st->fs, t->fd, p + at, n, off + at, t->file, ei);
-    }
-    return rc;
-}
-
-const unsigned char *crn_source_memory(const struct crn_source *s, const struct crn_extent *x)
-{
-    if (s->memory == NULL || s->shard.regions[x->region].kind == CRN_REGION_FILE)
-        return NULL;
-    return s->memory + s->at[x->region] + x->offset;
-}
-
-cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x,
-                          const struct crn_fs *fs, unsigned char *dst, struct crn_errinfo *ei)
-{
-    const struct crn_region *r = &s->shard.regions[x->region];
-    const unsigned char *p = crn_source_memory(s, x);
-
-    if (p != NULL) {
-        memcpy(dst, p, x->bytes);
-        return CAIRN_OK;
-    }
-    if (r->kind == CRN_REGION_FILE)
-        return crn_fs_read_all(fs, s->region_fd[x->region], dst, x->bytes, x->offset, r->name, ei);
-    return crn_fs_read_all(fs, s->image_fd, dst, x->bytes, s->at[x->region] + x->offset,
-                           "spilled image", ei);
-}
-
-/* Room at the end of the file, aligned. */
-static uint64_t reserve(const struct crn_engine *e, struct task *t, uint64_t bytes)
-{
-    uint64_t align = e->opt.align_bytes;
-
-    return atomic_fetch_add(&t->end, (bytes + align - 1) / align * align);
-}
-
-/* Checksums the segments of a block, notes where they lie, and writes it. */
-static cairn_err write_block(const struct crn_engine *e, struct task *t, const struct crn_write *w,
-                             const unsigned char *block, struct crn_errinfo *ei)
-{
-    uint64_t off = reserve(e, t, w->bytes);
-    uint64_t at = 0;
-    uint32_t i;
-
-    for (i = 0; i < w->nsegments; i++) {
-        struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + i]];
-
-        hash_chunks(e, t, x, block + at);
-        x->file_offset = off + at;
-        at += x->bytes;
-    }
-    return crn_fs_write_all(t->st->fs, t->fd, block, w->bytes, off, t->file, ei);
-}
-
-static cairn_err gather(struct task *t, const struct crn_write *w, unsigned char *block,
-                        struct crn_errinfo *ei)
-{
-    cairn_err rc = CAIRN_OK;
-    uint64_t at = 0;
-    uint32_t i;
-
-    for (i = 0; rc == CAIRN_OK && i < w->nsegments; i++) {
-        const struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + i]];
-
-        rc = crn_source_read(&t->sources[x->shard], x, t->st->fs, block + at, ei);
-        at += x->bytes;
-    }
-    return rc;
-}
-
-/* Where a local write lies in one piece in memory; NULL where it has to be gathered. */
-static const unsigned char *in_place(const struct task *t, const struct crn_write *w)
-{
-    const struct crn_extent *x = &t->plan->extents[t->plan->order[w->first]];
-
-    return w->nsegments == 1 ? crn_source_memory(&t->sources[x->shard], x) : NULL;
-}
-
-static cairn_err write_piece(const struct crn_engine *e, struct task *t, const struct piece *p,
-                             struct crn_errinfo *ei)
-{
-    struct crn_extent *x = &t->plan->extents[t->plan->order[p->w->first]];
-    cairn_err rc = CAIRN_OK;
-
-    if (p->block == NULL) {
-        x->file_offset = reserve(e, t, p->w->bytes);
-        return write_direct(e, t, x, in_place(t, p->w), x->file_offset, ei);
-    }
-    if (!p->has_arrived)
-        rc = gather(t, p->w, p->block, ei);
-    return rc == CAIRN_OK ? write_block(e, t, p->w, p->block, ei) : rc;
-}
+/* What to do next. --------------------------------------------------------------------------------- */
 
 /* Moves the cursor to the next write that is local, or not; NULL behind the last. */
 static const struct crn_write *seek(const struct crn_plan *plan, uint64_t *cursor, int is_local)
@@ -185,9 +53,9 @@ static const struct crn_write *seek(const struct crn_plan *plan, uint64_t *curso
 }
 
 /* What a writer does next: 1, or 0 if there is nothing now. */
-static int take_locked(struct crn_engine *e, struct task *t, struct piece *ret)
+static int take_locked(struct crn_engine *e, struct task *t, struct crn_piece *ret)
 {
-    struct piece p = {0};
+    struct crn_piece p = {0};
 
     if (t->nready > 0) {
         *ret = t->ready[--t->nready];
@@ -196,7 +64,7 @@ static int take_locked(struct crn_engine *e, struct task *t, struct piece *ret)
     p.w = seek(t->plan, &t->next_local, 1);
     if (p.w == NULL)
         return 0;
-    if (in_place(t, p.w) == NULL && (p.block = crn_pool_try_get(&e->pool)) == NULL)
+    if (!crn_piece_in_place(&t->pieces, p.w) && (p.block = crn_pool_try_get(&e->pool)) == NULL)
         return 0;
     t->next_local++;
     *ret = p;
@@ -221,7 +89,7 @@ static void run_task_locked(struct crn_engine *e, struct task *t)
 {
     while (!t->is_failed && !is_done_locked(t)) {
         struct crn_errinfo ei = {0};
-        struct piece p;
+        struct crn_piece p;
         cairn_err rc;
 
         if (!take_locked(e, t, &p)) {
@@ -229,7 +97,7 @@ static void run_task_locked(struct crn_engine *e, struct task *t)
             continue;
         }
         crn_unlock(&e->mu);
-        rc = write_piece(e, t, &p, &ei);
+        rc = crn_piece_write(&t->pieces, &p, &ei);
         crn_lock(&e->mu);
         if (p.block != NULL)
             crn_pool_put(&e->pool, p.block);
@@ -279,7 +147,7 @@ void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *b
     if (t->is_failed)
         crn_pool_put(&e->pool, block);
     else
-        t->ready[t->nready++] = (struct piece){w, block, 1};
+        t->ready[t->nready++] = (struct crn_piece){w, block, 1};
     t->outstanding--;
     crn_cond_broadcast(&e->changed);
     crn_unlock(&e->mu);
@@ -438,13 +306,13 @@ static cairn_err write_file(struct crn_engine *e, struct task *t, const struct c
     run_on_all(e, t, fetcher);
     stats->remote_bytes = t->remote_bytes;
     if (t->is_failed) {
-        (void)t->st->fs->close(t->st->fs, t->fd); /* failed already */
+        crn_outfile_abandon(&t->pieces.out);
         if (ei != NULL)
             crn_err_keep(ei, &t->error);
         return t->error.code;
     }
     start = clock->mono_ns(clock);
-    rc = crn_store_finish_data(t->st, t->fd, t->file, atomic_load(&t->end), index, ret, ei);
+    rc = crn_outfile_finish(&t->pieces.out, index, ret, ei);
     stats->fsync_seconds = (double)(clock->mono_ns(clock) - start) * 1e-9;
     return rc;
 }
@@ -480,8 +348,7 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     struct crn_write_stats stats = {0};
     struct crn_index index = *head;
     struct crn_plan plan = {0};
-    char file[CRN_FILE_NAME];
-    struct task t = {.st = st, .sources = sources, .plan = &plan, .file = file};
+    struct task t = {.plan = &plan};
     cairn_err rc;
 
     index.shards = NULL;
@@ -493,16 +360,16 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", nsources);
     if (rc != CAIRN_OK)
         goto out;
-    rc = crn_store_create_data(st, head->name, head->version, head->file_no, file, &t.fd, ei);
+    t.pieces.sources = sources;
+    t.pieces.plan = &plan;
+    t.pieces.hashes = index.hashes;
+    t.pieces.chunk_bytes = e->opt.chunk_bytes;
+    rc = crn_outfile_create(&t.pieces.out, st, head, e->opt.align_bytes, ei);
     if (rc != CAIRN_OK)
         goto out;
-    t.hashes = index.hashes;
     rc = write_file(e, &t, fetcher, &index, ret, &stats, ei);
     if (rc != CAIRN_OK) {
-        struct crn_errinfo ignored = {0};
-
-        if (crn_store_discard_data(st, head->name, head->version, file, &ignored) != CAIRN_OK)
-            goto out; /* a sweep removes it */
+        crn_outfile_remove(&t.pieces.out, head);
         goto out;
     }
     stats.bytes = plan.bytes;

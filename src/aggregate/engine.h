@@ -8,25 +8,9 @@
 #define CRN_AGGREGATE_ENGINE_H
 
 #include "aggregate/plan.h"
+#include "aggregate/source.h"
 #include "base/pool.h"
 #include "store/store.h"
-
-/* Where the bytes of one shard are: memory regions in an image in memory or in a file, file regions
- * in files of their own. Constant while the engine writes. */
-struct crn_source {
-    struct crn_shard shard;      /* owned by the caller */
-    const uint64_t *at;          /* where each region begins in the image */
-    const unsigned char *memory; /* the image, or NULL */
-    int image_fd;                /* the image's file where memory is NULL; -1 otherwise */
-    const int *region_fd; /* per region: the file of a file region, -1 otherwise; may be NULL */
-    uint32_t owner;       /* 0: this node; otherwise whom to ask, and only shard is set */
-};
-/* Where an extent lies in memory; NULL where it has to be read from a file. */
-const unsigned char *crn_source_memory(const struct crn_source *s, const struct crn_extent *x);
-/* Brings an extent to dst, wherever it is. */
-CAIRN_CHECKED cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x,
-                                        const struct crn_fs *fs, unsigned char *dst,
-                                        struct crn_errinfo *ei);
 
 /* How data of other nodes is asked for. fetch is called on the thread of crn_engine_write and returns
  * at once; the bytes of the write's extents, one behind another, come into the block, and

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "aggregate/outfile.h"
+
+cairn_err crn_outfile_create(struct crn_outfile *o, const struct crn_store *st,
+                             const struct crn_index *head, uint64_t align_bytes,
+                             struct crn_errinfo *ei)
+{
+    o->st = st;
+    o->align_bytes = align_bytes;
+    atomic_init(&o->end, 0);
+    return crn_store_create_data(st, head->name, head->version, head->file_no, o->name, &o->fd, ei);
+}
+
+uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes)
+{
+    uint64_t align = o->align_bytes;
+
+    return atomic_fetch_add(&o->end, (bytes + align - 1) / align * align);
+}
+
+cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, uint64_t bytes, uint64_t offset,
+                            struct crn_errinfo *ei)
+{
+    return crn_fs_write_all(o->st->fs, o->fd, p, bytes, offset, o->name, ei);
+}
+
+cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,
+                             struct crn_manifest_file *ret, struct crn_errinfo *ei)
+{
+    return crn_store_finish_data(o->st, o->fd, o->name, atomic_load(&o->end), index, ret, ei);
+}
+
+void crn_outfile_abandon(struct crn_outfile *o)
+{
+    (void)o->st->fs->close(o->st->fs, o->fd); /* failed already */
+}
+
+void crn_outfile_remove(const struct crn_outfile *o, const struct crn_index *head)
+{
+    struct crn_errinfo ei = {0};
+
+    if (crn_store_discard_data(o->st, head->name, head->version, o->name, &ei) != CAIRN_OK)
+        crn_err_clear(&ei); /* a sweep removes it */
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The data file that is being written: aligned room at its end, handed out first come first served, and
+ * how bytes reach it. Several threads reserve and write at once. */
+#ifndef CRN_AGGREGATE_OUTFILE_H
+#define CRN_AGGREGATE_OUTFILE_H
+
+#include <stdatomic.h>
+
+#include "store/store.h"
+
+struct crn_outfile {
+    const struct crn_store *st;
+    char name[CRN_FILE_NAME];
+    int fd;
+    uint64_t align_bytes;
+    atomic_uint_fast64_t end; /* of the file so far */
+};
+
+/* Creates the data file of the version and file number that head tells. */
+CAIRN_CHECKED cairn_err crn_outfile_create(struct crn_outfile *o, const struct crn_store *st,
+                                           const struct crn_index *head, uint64_t align_bytes,
+                                           struct crn_errinfo *ei);
+/* Room at the end of the file: where it begins. */
+uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes);
+CAIRN_CHECKED cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, uint64_t bytes,
+                                          uint64_t offset, struct crn_errinfo *ei);
+/* Appends index and trailer, makes the file durable and closes it, failed or not. */
+CAIRN_CHECKED cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,
+                                           struct crn_manifest_file *ret, struct crn_errinfo *ei);
+/* Closes a file that failed before it was finished. */
+void crn_outfile_abandon(struct crn_outfile *o);
+/* Removes a file that was closed and is not wanted; what cannot be removed is left to a sweep. */
+void crn_outfile_remove(const struct crn_outfile *o, const struct crn_index *head);
+
+#endif

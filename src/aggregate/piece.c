@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "aggregate/piece.h"
+
+static struct crn_extent *segment(const struct crn_pieces *all, const struct crn_write *w,
+                                  uint32_t i)
+{
+    return &all->plan->extents[all->plan->order[w->first + i]];
+}
+
+/* Where a write lies in one piece in memory; NULL where it has to be gathered. */
+static const unsigned char *in_place(const struct crn_pieces *all, const struct crn_write *w)
+{
+    const struct crn_extent *x = segment(all, w, 0);
+
+    return w->nsegments == 1 ? crn_source_memory(&all->sources[x->shard], x) : NULL;
+}
+
+int crn_piece_in_place(const struct crn_pieces *all, const struct crn_write *w)
+{
+    return in_place(all, w) != NULL;
+}
+
+/* Checksum and write chunk by chunk: the second touch of each byte comes from the cache. */
+static cairn_err write_direct(struct crn_pieces *all, struct crn_extent *x, const unsigned char *p,
+                              struct crn_errinfo *ei)
+{
+    uint64_t step = all->chunk_bytes;
+    uint64_t i = x->first_hash;
+    cairn_err rc = CAIRN_OK;
+    uint64_t at;
+
+    x->file_offset = crn_outfile_reserve(&all->out, x->bytes);
+    for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
+        uint64_t n = x->bytes - at < step ? x->bytes - at : step;
+
+        all->hashes[i++] = crn_hash(p + at, n);
+        rc = crn_outfile_write(&all->out, p + at, n, x->file_offset + at, ei);
+    }
+    return rc;
+}
+
+static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, const unsigned char *p)
+{
+    uint64_t step = all->chunk_bytes;
+    uint64_t i = x->first_hash;
+    uint64_t at;
+
+    for (at = 0; at < x->bytes; at += step)
+        all->hashes[i++] = crn_hash(p + at, x->bytes - at < step ? x->bytes - at : step);
+}
+
+/* Checksums the segments of a block, notes where they lie, and writes it. */
+static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
+                             const unsigned char *block, struct crn_errinfo *ei)
+{
+    uint64_t off = crn_outfile_reserve(&all->out, w->bytes);
+    uint64_t at = 0;
+    uint32_t i;
+
+    for (i = 0; i < w->nsegments; i++) {
+        struct crn_extent *x = segment(all, w, i);
+
+        hash_chunks(all, x, block + at);
+        x->file_offset = off + at;
+        at += x->bytes;
+    }
+    return crn_outfile_write(&all->out, block, w->bytes, off, ei);
+}
+
+static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsigned char *block,
+                        struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint64_t at = 0;
+    uint32_t i;
+
+    for (i = 0; rc == CAIRN_OK && i < w->nsegments; i++) {
+        const struct crn_extent *x = segment(all, w, i);
+
+        rc = crn_source_read(&all->sources[x->shard], x, all->out.st->fs, block + at, ei);
+        at += x->bytes;
+    }
+    return rc;
+}
+
+cairn_err crn_piece_write(struct crn_pieces *all, const struct crn_piece *p, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+
+    if (p->block == NULL)
+        return write_direct(all, segment(all, p->w, 0), in_place(all, p->w), ei);
+    if (!p->has_arrived)
+        rc = gather(all, p->w, p->block, ei);
+    return rc == CAIRN_OK ? write_block(all, p->w, p->block, ei) : rc;
+}

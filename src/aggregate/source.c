@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "aggregate/source.h"
+
+#include <string.h>
+
+const unsigned char *crn_source_memory(const struct crn_source *s, const struct crn_extent *x)
+{
+    if (s->memory == NULL || s->shard.regions[x->region].kind == CRN_REGION_FILE)
+        return NULL;
+    return s->memory + s->at[x->region] + x->offset;
+}
+
+cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x,
+                          const struct crn_fs *fs, unsigned char *dst, struct crn_errinfo *ei)
+{
+    const struct crn_region *r = &s->shard.regions[x->region];
+    const unsigned char *p = crn_source_memory(s, x);
+
+    if (p != NULL) {
+        memcpy(dst, p, x->bytes);
+        return CAIRN_OK;
+    }
+    if (r->kind == CRN_REGION_FILE)
+        return crn_fs_read_all(fs, s->region_fd[x->region], dst, x->bytes, x->offset, r->name, ei);
+    return crn_fs_read_all(fs, s->image_fd, dst, x->bytes, s->at[x->region] + x->offset,
+                           "spilled image", ei);
+}

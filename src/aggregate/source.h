@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the bytes of one shard are, and how to get at them. */
+#ifndef CRN_AGGREGATE_SOURCE_H
+#define CRN_AGGREGATE_SOURCE_H
+
+#include "base/fs.h"
+#include "format/format.h"
+
+/* Memory regions lie in an image in memory or in a file, file regions in files of their own. Constant
+ * while somebody reads. */
+struct crn_source {
+    struct crn_shard shard;      /* owned by the caller */
+    const uint64_t *at;          /* where each region begins in the image */
+    const unsigned char *memory; /* the image, or NULL */
+    int image_fd;                /* the image's file where memory is NULL; -1 otherwise */
+    const int *region_fd; /* per region: the file of a file region, -1 otherwise; may be NULL */
+    uint32_t owner;       /* 0: this node; otherwise whom to ask, and only shard is set */
+};
+/* Where an extent lies in memory; NULL where it has to be read from a file. */
+const unsigned char *crn_source_memory(const struct crn_source *s, const struct crn_extent *x);
+/* Brings an extent to dst, wherever it is. */
+CAIRN_CHECKED cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x,
+                                        const struct crn_fs *fs, unsigned char *dst,
+                                        struct crn_errinfo *ei);
+
+#endif
