@@ -79,7 +79,8 @@ static const struct crn_key keys[] = {
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
      AT(nice)},
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
-     "Left free on the persistent directory: a flush that would go below waits for room.",
+     "Left free on the persistent directory and of its quotas: a flush that would go below waits for "
+     "room.",
      AT(free_reserve_bytes)},
     {"space_wait", CRN_KEY_TIME, "366d", 0, 366 * DAY, NULL,
      "How long a flush waits for room on the persistent directory before it fails.",

@@ -12,6 +12,12 @@
 /* Called for each entry except "." and ".."; a non-zero return stops the listing and is returned. */
 typedef int (*crn_fs_entry_fn)(void *arg, const char *name);
 
+/* What can still be written, and what bounds it. */
+struct crn_room {
+    uint64_t bytes;
+    char text[56]; /* "free", or "left of the quota of user 1000": the bytes are ... */
+};
+
 /* All return a value >= 0, or -errno. None retries; crn_fs_*_all below do. Any thread. */
 struct crn_fs {
     int (*openat)(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode);
@@ -28,8 +34,8 @@ struct crn_fs {
     int (*fstat)(const struct crn_fs *fs, int fd, struct stat *st);
     int (*fstatat)(const struct crn_fs *fs, int dfd, const char *name, struct stat *st);
     int (*list)(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg);
-    /* Bytes that this user can still write below fd, quota included where the system tells. */
-    int (*space)(const struct crn_fs *fs, int fd, uint64_t *ret_bytes);
+    /* What this user can still write below fd, quota included where the system tells. */
+    int (*space)(const struct crn_fs *fs, int fd, struct crn_room *ret);
     /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held
      * elsewhere, -ENOTSUP where the file system has no locks. */
     int (*lock)(const struct crn_fs *fs, int fd);

@@ -152,11 +152,11 @@ static int f_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *ar
     return h < 0 ? h : UNDER(self(fs), list, dfd, fn, arg);
 }
 
-static int f_space(const struct crn_fs *fs, int fd, uint64_t *ret_bytes)
+static int f_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
 {
     int h = hit(self(fs), CRN_OP_STAT);
 
-    return h < 0 ? h : UNDER(self(fs), space, fd, ret_bytes);
+    return h < 0 ? h : UNDER(self(fs), space, fd, ret);
 }
 
 static int f_lock(const struct crn_fs *fs, int fd)

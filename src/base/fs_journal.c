@@ -271,9 +271,9 @@ static int j_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *ar
     return self(fs)->under->list(self(fs)->under, dfd, fn, arg);
 }
 
-static int j_space(const struct crn_fs *fs, int fd, uint64_t *ret_bytes)
+static int j_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
 {
-    return self(fs)->under->space(self(fs)->under, fd, ret_bytes);
+    return self(fs)->under->space(self(fs)->under, fd, ret);
 }
 
 static int j_lock(const struct crn_fs *fs, int fd)

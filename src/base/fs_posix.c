@@ -10,6 +10,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/quota.h"
+
 #define UNUSED(x) ((void)(x))
 
 static int px_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
@@ -129,14 +131,16 @@ static int px_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *a
     return rc;
 }
 
-static int px_space(const struct crn_fs *fs, int fd, uint64_t *ret_bytes)
+static int px_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
 {
     struct statvfs sv;
 
     UNUSED(fs);
     if (fstatvfs(fd, &sv) < 0)
         return -errno;
-    *ret_bytes = (uint64_t)sv.f_bavail * sv.f_frsize;
+    ret->bytes = (uint64_t)sv.f_bavail * sv.f_frsize;
+    (void)snprintf(ret->text, sizeof(ret->text), "free");
+    crn_quota_bound(fd, ret);
     return 0;
 }
 

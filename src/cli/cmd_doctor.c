@@ -107,7 +107,7 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
                            uint64_t reserve)
 {
     struct crn_errinfo ei = {0};
-    uint64_t space = 0;
+    struct crn_room space = {.text = "free"};
     char text[32];
     enum verdict v = FINE;
     const char *more = "";
@@ -117,8 +117,8 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
         return;
     }
     (void)d->fs->space(d->fs, dfd, &space);
-    crn_human_bytes(space, text, sizeof(text));
-    if (space <= reserve) {
+    crn_human_bytes(space.bytes, text, sizeof(text));
+    if (space.bytes <= reserve) {
         v = FAIL;
         more = "; less than free_reserve_bytes: flushes would wait";
     } else if (strcmp(key, "persistent") == 0 && strcmp(file_system(dfd), "tmpfs") == 0) {
@@ -128,8 +128,8 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
         v = WARN;
         more = "; no file locks: two jobs that write one name at once are not noticed";
     }
-    say(d, v, key, "'%s' (%s): %s free, fsync and rename work%s", path, file_system(dfd), text,
-        more);
+    say(d, v, key, "'%s' (%s): %s %s, fsync and rename work%s", path, file_system(dfd), text,
+        space.text, more);
 }
 
 /* A directory that is not there yet: can the part that is there take it? */

@@ -21,11 +21,12 @@
 static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
 {
     uint64_t want = 2 * image_bytes + ARENA_MIN;
-    uint64_t room = 0;
+    struct crn_room space;
+    uint64_t room;
 
-    if (s->fs->space(s->fs, s->dir.dfd, &room) < 0)
+    if (s->fs->space(s->fs, s->dir.dfd, &space) < 0)
         return want;
-    room = room / s->nlocal / 10 * 9;
+    room = space.bytes / s->nlocal / 10 * 9;
     if (want > room)
         want = image_bytes + ARENA_MIN <= room ? image_bytes + ARENA_MIN : ARENA_MIN;
     return want;

@@ -78,7 +78,7 @@ static cairn_err wait_for_room(struct crn_job *job, struct crn_item *item,
     const struct crn_clock *clock = crn_clock_real();
     int64_t until = clock->mono_ns(clock) + wait_ns;
     char want[32], have[32], text[CRN_ERR_TEXT];
-    uint64_t room = 0;
+    struct crn_room room;
     int told = 0;
 
     for (;;) {
@@ -87,18 +87,18 @@ static cairn_err wait_for_room(struct crn_job *job, struct crn_item *item,
 
         if (r < 0)
             return crn_fail_errno(ei, -r, "free space of '%s'", st->path);
-        if (room >= need + job->cfg.free_reserve_bytes)
+        if (room.bytes >= need + job->cfg.free_reserve_bytes)
             return CAIRN_OK;
         crn_human_bytes(need + job->cfg.free_reserve_bytes, want, sizeof(want));
-        crn_human_bytes(room, have, sizeof(have));
+        crn_human_bytes(room.bytes, have, sizeof(have));
         if (left <= 0)
-            return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "it needs %s in '%s' and %s are free", want,
-                            st->path, have);
-        (void)snprintf(text, sizeof(text),
-                       "the flush of %s@%" PRId64
-                       " pauses: it needs %s in '%.200s' and %s are free; it goes on when there is "
-                       "room",
-                       item->name, item->version, want, st->path, have);
+            return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "it needs %s in '%s' and %s are %s", want,
+                            st->path, have, room.text);
+        (void)snprintf(
+            text, sizeof(text),
+            "the flush of %s@%" PRId64
+            " pauses: it needs %s in '%.150s' and %s are %s; it goes on when there is room",
+            item->name, item->version, want, st->path, have, room.text);
         if (!told)
             report(job, item, CRN_WORK_NOTE_PAUSED, text);
         told = 1;

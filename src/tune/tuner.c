@@ -110,13 +110,13 @@ static cairn_err set_sizes(struct work *w, struct crn_errinfo *ei)
                           .layout = CRN_INTERLEAVED,
                           .block_bytes = CRN_BLOCK_MIN,
                           .bytes = FIRST_TRY};
-    uint64_t free_bytes = 0;
+    struct crn_room space;
     double seconds = 0;
     cairn_err rc;
 
-    rc = crn_fs_check(fs->space(fs, w->env.dfd, &free_bytes), ei, "free space");
+    rc = crn_fs_check(fs->space(fs, w->env.dfd, &space), ei, "free space");
     if (rc == CAIRN_OK) /* refuse before the first byte is written */
-        rc = crn_tune_size(&w->t->opt, 1e9, free_bytes, &p, ei);
+        rc = crn_tune_size(&w->t->opt, 1e9, space.bytes, &p, ei);
     p.block_bytes = CRN_BLOCK_MIN;
     p.bytes = FIRST_TRY;
     if (rc == CAIRN_OK)
@@ -125,7 +125,7 @@ static cairn_err set_sizes(struct work *w, struct crn_errinfo *ei)
         return rc;
     w->ret->written += p.bytes;
     w->ret->best = p;
-    return crn_tune_size(&w->t->opt, (double)p.bytes / seconds, free_bytes, &w->ret->best, ei);
+    return crn_tune_size(&w->t->opt, (double)p.bytes / seconds, space.bytes, &w->ret->best, ei);
 }
 
 static double rate_of_one(const struct crn_tuning *t)

@@ -119,11 +119,11 @@ static void test_stopped(void **state)
     test_dir_remove(dir);
 }
 
-static int little_space(const struct crn_fs *fs, int fd, uint64_t *ret)
+static int little_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
 {
     (void)fs;
     (void)fd;
-    *ret = 10 * M;
+    *ret = (struct crn_room){10 * M, "free"};
     return 0;
 }
 

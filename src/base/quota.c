@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Quotas as the kernel tells them (quotactl_fd, Linux 5.14). Any error means that no quota is known: an
+ * older kernel, a file system without quotas or with quotas of its own (Lustre, NFS, btrfs), no limit.
+ * The file system has the last word anyway, with EDQUOT. */
+#include "base/quota.h"
+
+#include <linux/fs.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/quota.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_quotactl_fd
+#define SYS_quotactl_fd 443
+#endif
+#ifndef PRJQUOTA
+#define PRJQUOTA 2
+#endif
+
+/* Bytes that a limit leaves. A soft limit holds once its grace has run out. */
+static uint64_t left(const struct dqblk *q)
+{
+    uint64_t hard = (uint64_t)q->dqb_bhardlimit * 1024;
+    uint64_t soft = (uint64_t)q->dqb_bsoftlimit * 1024;
+
+    if (soft != 0 && q->dqb_curspace > soft && q->dqb_btime != 0 &&
+        (uint64_t)time(NULL) >= q->dqb_btime)
+        return 0;
+    if (hard == 0)
+        return UINT64_MAX;
+    return q->dqb_curspace < hard ? hard - q->dqb_curspace : 0;
+}
+
+static void bound(int fd, int type, const char *whose, unsigned id, struct crn_room *space)
+{
+    struct dqblk q = {0};
+
+    if (syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, type), id, &q) != 0 ||
+        left(&q) >= space->bytes)
+        return;
+    space->bytes = left(&q);
+    (void)snprintf(space->text, sizeof(space->text), "left of the quota of %s %u", whose, id);
+}
+
+void crn_quota_bound(int fd, struct crn_room *space)
+{
+    struct fsxattr attr = {0};
+    struct stat st;
+
+    if (geteuid() == 0 || fstat(fd, &st) < 0)
+        return; /* quotas do not bind root */
+    bound(fd, USRQUOTA, "user", geteuid(), space);
+    bound(fd, GRPQUOTA, "group", (st.st_mode & S_ISGID) != 0 ? st.st_gid : getegid(), space);
+    if (ioctl(fd, FS_IOC_FSGETXATTR, &attr) == 0 && attr.fsx_projid != 0)
+        bound(fd, PRJQUOTA, "project", attr.fsx_projid, space);
+}
