@@ -364,6 +364,7 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     t.pieces.plan = &plan;
     t.pieces.hashes = index.hashes;
     t.pieces.chunk_bytes = e->opt.chunk_bytes;
+    t.pieces.out.written = e->opt.written;
     rc = crn_outfile_create(&t.pieces.out, st, head, e->opt.align_bytes, ei);
     if (rc != CAIRN_OK)
         goto out;

@@ -7,6 +7,8 @@
 #ifndef CRN_AGGREGATE_ENGINE_H
 #define CRN_AGGREGATE_ENGINE_H
 
+#include <stdatomic.h>
+
 #include "aggregate/plan.h"
 #include "aggregate/source.h"
 #include "base/pool.h"
@@ -28,6 +30,7 @@ struct crn_engine_options {
     uint64_t align_bytes;
     int writers;
     int nice;
+    atomic_uint_fast64_t *written; /* counts the bytes of data that were written; may be NULL */
 };
 
 struct crn_write_stats {

@@ -21,7 +21,11 @@ uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes)
 cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, uint64_t bytes, uint64_t offset,
                             struct crn_errinfo *ei)
 {
-    return crn_fs_write_all(o->st->fs, o->fd, p, bytes, offset, o->name, ei);
+    cairn_err rc = crn_fs_write_all(o->st->fs, o->fd, p, bytes, offset, o->name, ei);
+
+    if (rc == CAIRN_OK && o->written != NULL)
+        (void)atomic_fetch_add(o->written, bytes);
+    return rc;
 }
 
 cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,

@@ -13,7 +13,8 @@ struct crn_outfile {
     char name[CRN_FILE_NAME];
     int fd;
     uint64_t align_bytes;
-    atomic_uint_fast64_t end; /* of the file so far */
+    atomic_uint_fast64_t end;      /* of the file so far */
+    atomic_uint_fast64_t *written; /* counts bytes that were written; may be NULL */
 };
 
 /* Creates the data file of the version and file number that head tells. */

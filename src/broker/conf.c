@@ -76,8 +76,8 @@ static const struct crn_key token_keys[] = {
      "Bytes per second that one holder gets, to tell how long a transfer takes where the job does "
      "not know. 0: not known.",
      AT_T(bandwidth)},
-    {"policy", CRN_KEY_TEXT, "least-waste", 0, SIZE_T(policy), NULL,
-     "Who goes next: least-waste, ordered-nb, ordered, oblivious, ...", AT_T(policy)},
+    {"policy", CRN_KEY_TEXT, "delay-cost", 0, SIZE_T(policy), NULL,
+     "Who goes next: delay-cost, least-waste, ordered-nb, ordered, oblivious, ...", AT_T(policy)},
     {"node_mtbf", CRN_KEY_TIME, "1825d", 0, 366000 * DAY, NULL,
      "Mean time between failures of one node. 0: nodes do not fail.", AT_T(node_mtbf_ns)},
 };

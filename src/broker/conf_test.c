@@ -37,7 +37,7 @@ static void defaults_work(void **state)
     assert_string_equal(conf.listen, "0.0.0.0:7735");
     assert_int_equal(conf.ntokens, 1);
     assert_string_equal(conf.token[0].name, "default");
-    assert_string_equal(conf.token[0].policy, "least-waste");
+    assert_string_equal(conf.token[0].policy, "delay-cost");
     assert_true(conf.grace_ns <= conf.lease_ns);
 }
 

@@ -202,8 +202,6 @@ void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work
     n.payload = w->payload;
     n.payload_bytes = w->payload_bytes;
     crn_service_tell(job->svc, job->peers[item->flow->leader], &n);
-    if (job->cfg.local[0] != '\0')
-        crn_work_post(job, item, CRN_WORK_LOCAL);
 }
 
 /* Flows. ---------------------------------------------------------------------------------------------- */

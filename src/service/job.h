@@ -56,6 +56,7 @@ struct crn_item {
     int nflows;                    /* transfers out of its slots or into the engine's blocks */
     /* Root only. */
     uint64_t *node_bytes;            /* per node */
+    uint64_t *node_wrote;            /* per node: told so far */
     unsigned char *progress;         /* per node: enum crn_node_progress */
     uint32_t count[4];               /* nodes that reached at least this progress */
     struct crn_manifest_file *files; /* per file */
@@ -68,8 +69,8 @@ struct crn_item {
 
 enum crn_work_kind {
     CRN_WORK_START,       /* keeper, root: writer's lock and first sweep */
-    CRN_WORK_FLUSH,       /* flusher: local copy, then the persistent file of the group */
-    CRN_WORK_LOCAL,       /* flusher, follower: local copy */
+    CRN_WORK_LOCAL,       /* flusher: local copy of this node's shards */
+    CRN_WORK_FLUSH,       /* flusher, leader: the persistent file of the group */
     CRN_WORK_SERVE,       /* sender, follower: opens the sources, describes them for the leader */
     CRN_WORK_SEND,        /* sender, follower: gathers extents not in one piece in memory */
     CRN_WORK_COMMIT,      /* keeper, root: manifest and retention */
@@ -139,12 +140,15 @@ struct crn_job {
     pthread_t flusher, keeper, sender;
     int has_flusher, has_keeper, has_sender;
     struct crn_mutex mu;
-    struct crn_cond wake;        /* for pauses of the workers */
-    int stopping;                /* mu */
-    struct crn_engine *engine;   /* flusher */
-    struct crn_held_lock *locks; /* keeper */
-    struct crn_broker *broker;   /* first node; NULL: no turns are taken */
-    int64_t safe_ns;             /* when the last checkpoint was committed, or the job began */
+    struct crn_cond wake;             /* for pauses of the workers */
+    int stopping;                     /* mu */
+    struct crn_engine *engine;        /* flusher */
+    atomic_uint_fast64_t written;     /* bytes written by the engine since it was opened */
+    atomic_uint_fast64_t writing_seq; /* seq + 1 of the persistent file in hand; 0: none */
+    atomic_uint_fast64_t writing_at;  /* of written, when that file was begun */
+    struct crn_held_lock *locks;      /* keeper */
+    struct crn_broker *broker;        /* first node; NULL: no turns are taken */
+    int64_t safe_ns;                  /* when the last checkpoint was committed, or the job began */
 };
 
 /* A message to this service itself, delivered in the next round. */

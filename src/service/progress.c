@@ -41,6 +41,7 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
         free(item->files[i].ranges);
     free(item->files);
     free(item->node_bytes);
+    free(item->node_wrote);
     crn_flow_free(job, item);
     free(item->progress);
     free(item->file.ranges);
@@ -72,10 +73,11 @@ struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
         item->progress = calloc(job->nodes, 1);
         item->files = calloc(job->files, sizeof(*item->files));
         item->node_bytes = calloc(job->nodes, sizeof(*item->node_bytes));
+        item->node_wrote = calloc(job->nodes, sizeof(*item->node_wrote));
     }
     if (item->part == NULL ||
-        (job->node == ROOT &&
-         (item->progress == NULL || item->files == NULL || item->node_bytes == NULL))) {
+        (job->node == ROOT && (item->progress == NULL || item->files == NULL ||
+                               item->node_bytes == NULL || item->node_wrote == NULL))) {
         crn_item_free(job, item);
         return NULL;
     }
@@ -335,24 +337,56 @@ static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
         crn_log(&job->log, CRN_ERROR, "%s", ei.msg);
 }
 
-/* GO: claims the slots; the leader of the group flushes, the others serve it. */
-static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+/* Takes the slots over from the ranks: 1, or 0 if one has been superseded. */
+static int claim(struct crn_job *job, struct crn_item *item)
 {
     struct crn_errinfo e = {0};
     uint32_t i;
 
-    if (item->state != CRN_ITEM_CAPTURED)
-        return;
     for (i = 0; i < job->nlocal; i++) {
+        if (item->part[i].is_claimed)
+            continue;
         if (!crn_slot_move(job->arenas[i], item->part[i].slot, item->seq, CRN_SLOT_WRITTEN,
                            CRN_SLOT_FLUSHING)) {
             (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
                             job->rank_of[i]);
             crn_item_fail(job, item, &e);
-            return;
+            return 0;
         }
         item->part[i].is_claimed = 1;
     }
+    return 1;
+}
+
+/* All ranks have captured: the local copy is made now, whenever the flush may begin. */
+static void on_level(struct crn_job *job, struct crn_item *item, cairn_level level)
+{
+    if (level <= item->level || item->state == CRN_ITEM_ENDED)
+        return;
+    item->level = level;
+    tell_ranks(job, item, 0);
+    if (level == CAIRN_CAPTURED && item->state == CRN_ITEM_CAPTURED && job->cfg.local[0] != '\0' &&
+        claim(job, item))
+        crn_work_post(job, item, CRN_WORK_LOCAL);
+}
+
+/* The copy is made. Until the flush begins, a newer checkpoint may take the place of this one. */
+static void on_copied(struct crn_job *job, struct crn_item *item)
+{
+    uint32_t i;
+
+    for (i = 0; item->state == CRN_ITEM_CAPTURED && i < job->nlocal; i++) {
+        (void)crn_slot_move(job->arenas[i], item->part[i].slot, item->seq, CRN_SLOT_FLUSHING,
+                            CRN_SLOT_WRITTEN);
+        item->part[i].is_claimed = 0;
+    }
+}
+
+/* GO: claims the slots; the leader of the group flushes, the others serve it. */
+static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    if (item->state != CRN_ITEM_CAPTURED || !claim(job, item))
+        return;
     item->state = CRN_ITEM_FLUSHING;
     crn_flow_begin(job, item, n);
 }
@@ -377,6 +411,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_NODE_FAILED:
     case CRN_MSG_NODE_CAPTURED:
     case CRN_MSG_NODE_LOCAL:
+    case CRN_MSG_NODE_WROTE:
     case CRN_MSG_NODE_DATA:
         if (job->node == ROOT)
             crn_root_note(job, n);
@@ -399,10 +434,8 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
             on_go(job, item, n);
         else if (n->type == CRN_MSG_END)
             on_end(job, item, n);
-        else if ((cairn_level)n->level > item->level && item->state != CRN_ITEM_ENDED) {
-            item->level = (cairn_level)n->level;
-            tell_ranks(job, item, 0);
-        }
+        else
+            on_level(job, item, (cairn_level)n->level);
         return;
     default:
         return; /* not for a job */
@@ -481,6 +514,9 @@ void crn_job_result(struct crn_work *w)
         crn_root_decide(job, item, &w->error, w->committed_ns);
         break;
     case CRN_WORK_LOCAL:
+        item->working--;
+        on_copied(job, item);
+        break;
     case CRN_WORK_RETIRE:
         item->working--;
         break;
@@ -528,11 +564,27 @@ static void check_deadline(struct crn_job *job, struct crn_item *item, int64_t n
     }
 }
 
+/* The broker takes a job that moves no bytes for stuck: the first node tells it how far they are. */
+static void tell_progress(struct crn_job *job)
+{
+    uint64_t seq = atomic_load(&job->writing_seq);
+    struct crn_item *item = seq != 0 ? crn_item_find(job, seq - 1) : NULL;
+    struct crn_note n;
+
+    if (item == NULL || job->cfg.broker[0] == '\0')
+        return;
+    crn_item_note(job, item, CRN_MSG_NODE_WROTE, &n);
+    n.node = job->node;
+    n.bytes = atomic_load(&job->written) - atomic_load(&job->writing_at);
+    crn_service_tell(job->svc, job->peers[ROOT], &n);
+}
+
 void crn_job_tick(struct crn_job *job, int64_t now_ns)
 {
     struct crn_item *item;
     struct crn_item *next;
 
+    tell_progress(job);
     for (item = job->items; item != NULL; item = next) {
         next = item->next;
         check_deadline(job, item, now_ns);

@@ -5,7 +5,7 @@
  *
  *   service -> rank   WELCOME (address of the service), READY, STATE
  *   rank -> service   HELLO, ARENA (+ descriptor), CAPTURED, CAPTURE_FAILED, DROPPED, BYE
- *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_DATA, NODE_FAILED
+ *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_WROTE (bytes so far), NODE_DATA, NODE_FAILED
  *   root -> nodes     GO (sizes of the group's nodes), LEVEL, END
  *   node -> leader    SHARDS (descriptors)
  *   leader -> node    FETCH (extents, and the tag to send them under) */
@@ -29,6 +29,7 @@ enum crn_msg_type {
     CRN_MSG_STATE,
     CRN_MSG_NODE_CAPTURED = 32,
     CRN_MSG_NODE_LOCAL,
+    CRN_MSG_NODE_WROTE,
     CRN_MSG_NODE_DATA,
     CRN_MSG_NODE_FAILED,
     CRN_MSG_SHARDS,

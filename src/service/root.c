@@ -44,6 +44,17 @@ static void advance(struct crn_item *item, uint32_t node, enum crn_node_progress
         item->count[++item->progress[node]]++;
 }
 
+static uint64_t group_bytes(const struct crn_job *job, const struct crn_item *item, uint32_t group)
+{
+    uint32_t end = crn_group_first(group + 1, job->nodes, job->files);
+    uint64_t bytes = 0;
+    uint32_t i;
+
+    for (i = crn_group_first(group, job->nodes, job->files); i < end; i++)
+        bytes += item->node_bytes[i];
+    return bytes;
+}
+
 static void progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
 {
     uint32_t file;
@@ -74,11 +85,17 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
         if (item->count[CRN_NODE_LOCAL] == job->nodes && item->level < CAIRN_LOCAL)
             tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_LOCAL, NULL, 0);
         return;
+    case CRN_MSG_NODE_WROTE:
+        item->node_wrote[n->node] = n->bytes;
+        crn_turn_progress(job, item);
+        return;
     case CRN_MSG_NODE_DATA:
         file = crn_group_of(n->node, job->nodes, job->files);
         free(item->files[file].ranges);
         item->files[file] = n->file;
         n->file.ranges = NULL; /* taken over */
+        item->node_wrote[n->node] = group_bytes(job, item, file);
+        crn_turn_progress(job, item);
         advance(item, n->node, CRN_NODE_DATA);
         break;
     default:

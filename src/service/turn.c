@@ -46,8 +46,7 @@ static int ask(struct crn_job *job, struct crn_item *item)
                                 .bytes = item->bytes,
                                 .at_risk_ns = now_ns() - job->safe_ns,
                                 .period_ns =
-                                    (int64_t)crn_config_name(&job->cfg, item->name)->period_ns,
-                                .is_quiet = 1};
+                                    (int64_t)crn_config_name(&job->cfg, item->name)->period_ns};
 
     memcpy(what.token, job->cfg.broker_token, sizeof(what.token));
     return crn_broker_ask(job->broker, &what, &item->ticket, NULL) == CAIRN_OK ? 0 : -1;
@@ -75,6 +74,18 @@ enum crn_turn_verdict crn_turn_check(struct crn_job *job, struct crn_item *item,
             turn.state == CRN_TURN_FREE ? ", without the token: " : "",
             turn.state == CRN_TURN_FREE ? turn.why : "");
     return CRN_TURN_GO;
+}
+
+void crn_turn_progress(struct crn_job *job, struct crn_item *item)
+{
+    uint64_t bytes = 0;
+    uint32_t i;
+
+    if (job->broker == NULL || item->ticket == 0)
+        return;
+    for (i = 0; i < job->nodes; i++)
+        bytes += item->node_wrote[i];
+    crn_broker_progress(job->broker, item->ticket, bytes);
 }
 
 void crn_turn_end(struct crn_job *job, struct crn_item *item)

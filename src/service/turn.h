@@ -15,6 +15,8 @@ enum crn_turn_verdict { CRN_TURN_NOT_YET, CRN_TURN_GO, CRN_TURN_STOP };
 /* Asks if that has not been done yet. STOP: a person has canceled it; error says so. */
 enum crn_turn_verdict crn_turn_check(struct crn_job *job, struct crn_item *item,
                                      struct crn_errinfo *error);
+/* A node has told how much it has written. */
+void crn_turn_progress(struct crn_job *job, struct crn_item *item);
 /* The checkpoint has ended: the token goes back, or the request is withdrawn. */
 void crn_turn_end(struct crn_job *job, struct crn_item *item);
 

@@ -64,7 +64,8 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
                                      .chunk_bytes = job->cfg.chunk_bytes,
                                      .align_bytes = job->cfg.align_bytes,
                                      .writers = (int)job->cfg.writers,
-                                     .nice = (int)job->cfg.nice};
+                                     .nice = (int)job->cfg.nice,
+                                     .written = &job->written};
 
     return job->engine != NULL ? CAIRN_OK : crn_engine_open(&opt, &job->engine, ei);
 }
@@ -234,8 +235,11 @@ static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, const
 
     for (;;) {
         crn_err_clear(&w->error);
+        atomic_store(&job->writing_at, atomic_load(&job->written));
+        atomic_store(&job->writing_seq, item->seq + 1);
         rc = write_to(job, w, job->cfg.persistent, 0, load->sources, load->nsources, &w->file,
                       &w->error);
+        atomic_store(&job->writing_seq, 0);
         if (rc == CAIRN_OK || tries-- == 0)
             return rc;
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": flush failed, trying again: %s", item->name,
@@ -254,34 +258,65 @@ static int by_rank(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static cairn_err load_open(struct crn_job *job, const struct crn_item *item, struct load *load,
-                           struct crn_errinfo *ei)
+static cairn_err open_local(struct crn_job *job, const struct crn_item *item, struct load *load,
+                            struct crn_errinfo *ei)
 {
-    const struct crn_flow_part *p = item->flow;
     uint32_t *slots = calloc(job->nlocal, sizeof(*slots));
     cairn_err rc;
     uint32_t i;
 
-    load->nsources = job->nlocal + p->nshards;
     load->held = calloc(job->nlocal, sizeof(*load->held));
     load->local = calloc(job->nlocal, sizeof(*load->local));
-    load->sources = calloc(load->nsources, sizeof(*load->sources));
-    if (slots == NULL || load->held == NULL || load->local == NULL || load->sources == NULL) {
+    if (slots == NULL || load->held == NULL || load->local == NULL) {
         free(slots);
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", load->nsources);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", job->nlocal);
     }
     for (i = 0; i < job->nlocal; i++)
         slots[i] = item->part[i].slot;
     rc = crn_sources_open(job->arenas, slots, job->nlocal, job->dir.spool_dfd, load->held,
                           load->local, ei);
     free(slots);
-    if (rc != CAIRN_OK)
-        return rc;
+    return rc;
+}
+
+/* This node's sources and those that the followers described, by rank. */
+static cairn_err add_group(struct crn_job *job, const struct crn_item *item, struct load *load,
+                           struct crn_errinfo *ei)
+{
+    const struct crn_flow_part *p = item->flow;
+    uint32_t i;
+
+    load->nsources = job->nlocal + p->nshards;
+    load->sources = calloc(load->nsources, sizeof(*load->sources));
+    if (load->sources == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", load->nsources);
     memcpy(load->sources, load->local, job->nlocal * sizeof(*load->local));
     for (i = 0; i < p->nshards; i++)
         load->sources[job->nlocal + i] = (struct crn_source){
             .shard = p->shards[i], .image_fd = -1, .owner = p->owner[i]}; /* borrowed */
     qsort(load->sources, load->nsources, sizeof(*load->sources), by_rank);
+    return CAIRN_OK;
+}
+
+/* The node's own copy. It needs no turn on the file system: local disks are not shared. */
+static cairn_err copy(struct crn_job *job, struct crn_work *w)
+{
+    struct load load = {0};
+    cairn_err rc;
+
+    if (atomic_load(&w->item->is_over))
+        return CAIRN_OK;
+    rc = ensure_engine(job, &w->error);
+    if (rc == CAIRN_OK)
+        rc = open_local(job, w->item, &load, &w->error);
+    if (rc == CAIRN_OK) {
+        write_local(job, w, load.local);
+        crn_sources_close(load.held, load.local, job->nlocal);
+    } else {
+        crn_log(&job->log, CRN_WARN, "no local copy, continuing: %s", w->error.msg);
+    }
+    free(load.held);
+    free(load.local);
     return CAIRN_OK;
 }
 
@@ -292,11 +327,11 @@ static cairn_err flush(struct crn_job *job, struct crn_work *w)
 
     rc = ensure_engine(job, &w->error);
     if (rc == CAIRN_OK)
-        rc = load_open(job, w->item, &load, &w->error);
+        rc = open_local(job, w->item, &load, &w->error);
     if (rc == CAIRN_OK) {
-        if (job->cfg.local[0] != '\0')
-            write_local(job, w, load.local);
-        rc = write_persistent(job, w, &load);
+        rc = add_group(job, w->item, &load, &w->error);
+        if (rc == CAIRN_OK)
+            rc = write_persistent(job, w, &load);
         crn_sources_close(load.held, load.local, job->nlocal);
     }
     free(load.held);
@@ -304,17 +339,6 @@ static cairn_err flush(struct crn_job *job, struct crn_work *w)
     free(load.sources);
     return crn_err_context(&w->error, rc, "flush of %s@%" PRId64 " on node %u", w->item->name,
                            w->item->version, job->node);
-}
-
-/* A follower's own copy; its sources are open for the leader. */
-static void follower_copy(struct crn_job *job, struct crn_work *w)
-{
-    struct crn_errinfo ei = {0};
-
-    if (ensure_engine(job, &ei) == CAIRN_OK)
-        write_local(job, w, w->item->flow->sources);
-    else
-        crn_log(&job->log, CRN_WARN, "no local copy, continuing: %s", ei.msg);
 }
 
 /* Keeper. ------------------------------------------------------------------------------------------- */
@@ -494,7 +518,7 @@ void *crn_flusher_main(void *arg)
         else if (w->kind == CRN_WORK_FLUSH)
             w->error.code = flush(job, w);
         else
-            follower_copy(job, w);
+            w->error.code = copy(job, w);
         crn_service_result(job->svc, w);
     }
     return NULL;

@@ -8,6 +8,7 @@
  *     FREE -> WRITING -> WRITTEN -> FLUSHING -> FLUSHED -> FREE
  *     FREE -> READING -> READ -> FREE
  *     WRITTEN -> FREE (superseded)     FLUSHING -> FLUSHED also when the flush failed
+ *     FLUSHING -> WRITTEN (copied to the local tier, its flush has not begun)
  *
  * The application owns FREE, WRITING, FLUSHED, READING and READ; WRITTEN belongs to who takes it
  * first (service: FLUSHING, application: superseded); FLUSHING is the service's. */

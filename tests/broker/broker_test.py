@@ -671,6 +671,38 @@ class Mpi(Case):
             self.assertEqual(j.wait(), 0, j.err)
 
 
+    def test_a_flush_that_hangs_in_a_living_job_is_replaced(self):
+        self.broker(stall="2s", lease="10s")
+        never = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 3600 * 10**9
+        (self.tmp / "free-at").write_bytes(never.to_bytes(8, "little"))
+        first = self.mpi_job("first", 2, 256, 1)
+        wait_for("it holds", lambda: self.states().get("first") == "holding")
+        second = self.job("second")
+        self.assertEqual(second.wait(), 0)
+        self.assertTrue(second.has("end", "granted"))
+        self.assertIsNone(first.child.poll())
+        self.assertEqual(self.status()["tokens"][0]["taken"], 1)
+
+    def test_bytes_that_move_keep_the_token(self):
+        self.broker(stall="100s", lease="10s")
+        j = self.mpi_job("slow", 2, 24 << 10, 1)  # 6 s and more, a little of it every few ms
+        wait_for("bytes are told", lambda: any(0 < r["done"] < r["bytes"]
+                                               for r in self.status()["requests"]))
+        self.assertEqual(j.wait(), 0, j.err)
+        row = self.status()["tokens"][0]
+        self.assertEqual((row["granted"], row["returned"], row["taken"]), (1, 1, 0))
+
+    def test_a_local_copy_needs_no_turn(self):
+        self.broker()
+        holder = self.job("holder", hang=1)
+        wait_for("it holds", lambda: holder.has("go", "granted"))
+        j = self.mpi_job("copied", 2, 256, 2, local=self.tmp / "local")
+        wait_for("a local copy", lambda: j.out == ["local 0"])
+        self.assertEqual(self.states()["copied"], "waiting")
+        holder.kill()
+        self.assertEqual(j.wait(), 0, j.err)
+        self.assertEqual(j.out, ["local 0", "persistent 0", "local 1", "persistent 1"])
+
     def test_a_restart_read_takes_its_turn(self):
         self.broker()
         self.assertEqual(self.mpi_job("r", 2, 256, 1).wait(), 0)

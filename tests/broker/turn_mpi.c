@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* turn_mpi NAME KIB STEPS: an MPI job that restarts from the newest checkpoint, if there is one, takes
- * STEPS checkpoints of KIB per rank and waits for each to be on the file system. The first rank prints
- * "restarted STEP" and "persistent STEP". */
+ * STEPS checkpoints of KIB per rank and waits for each to be on the file system, and before on the local
+ * disks if there are some. The first rank prints "restarted STEP", "local STEP", "persistent STEP". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +43,11 @@ int main(int argc, char **argv)
     for (i++; steps > 0; i++, steps--) {
         memset(data, (int)i, bytes);
         check(cairn_checkpoint(s, argv[1], i, NULL), "checkpoint");
+        if (getenv("CAIRN_LOCAL") != NULL) {
+            check(cairn_wait(s, argv[1], i, CAIRN_LOCAL, 100000), "wait for the local copy");
+            if (rank == 0)
+                (void)printf("local %lld\n", (long long)i);
+        }
         check(cairn_wait(s, argv[1], i, CAIRN_PERSISTENT, 100000), "wait");
         if (rank == 0)
             (void)printf("persistent %lld\n", (long long)i);
