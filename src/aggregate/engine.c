@@ -11,36 +11,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "aggregate/piece.h"
+#include "aggregate/task.h"
 #include "base/clock.h"
 
 #define PACK_LIMIT ((uint64_t)256 * 1024) /* smaller pieces share blocks */
-
-struct task {
-    struct crn_pieces pieces;
-    const struct crn_plan *plan;
-    /* Engine's lock. */
-    uint64_t next_local, next_remote; /* cursors over the plan's writes */
-    uint32_t outstanding;             /* blocks on their way */
-    struct crn_piece *ready;          /* stack of at most as many as the pool has blocks */
-    size_t nready;
-    uint64_t remote_bytes;
-    int is_failed;
-    struct crn_errinfo error;
-};
-
-struct crn_engine {
-    struct crn_engine_options opt;
-    struct crn_pool pool;
-    struct crn_mutex mu;
-    struct crn_cond changed;
-    struct task *task;   /* lock: what the writers work on, or NULL */
-    uint64_t generation; /* lock: of the task */
-    int busy;            /* lock: writers that have not finished it */
-    int closing;         /* lock */
-    int started;
-    pthread_t thread[64];
-};
 
 /* What to do next. --------------------------------------------------------------------------------- */
 
@@ -53,7 +27,7 @@ static const struct crn_write *seek(const struct crn_plan *plan, uint64_t *curso
 }
 
 /* What a writer does next: 1, or 0 if there is nothing now. */
-static int take_locked(struct crn_engine *e, struct task *t, struct crn_piece *ret)
+static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piece *ret)
 {
     struct crn_piece p = {0};
 
@@ -71,13 +45,13 @@ static int take_locked(struct crn_engine *e, struct task *t, struct crn_piece *r
     return 1;
 }
 
-static int is_done_locked(struct task *t)
+static int is_done_locked(struct crn_task *t)
 {
     return t->nready == 0 && t->outstanding == 0 && t->next_remote >= t->plan->nwrites &&
            seek(t->plan, &t->next_local, 1) == NULL;
 }
 
-static void fail_locked(struct crn_engine *e, struct task *t, const struct crn_errinfo *ei)
+static void fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei)
 {
     t->is_failed = 1;
     crn_err_keep(&t->error, ei);
@@ -85,7 +59,7 @@ static void fail_locked(struct crn_engine *e, struct task *t, const struct crn_e
 }
 
 /* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */
-static void run_task_locked(struct crn_engine *e, struct task *t)
+static void run_task_locked(struct crn_engine *e, struct crn_task *t)
 {
     while (!t->is_failed && !is_done_locked(t)) {
         struct crn_errinfo ei = {0};
@@ -110,7 +84,7 @@ static void run_task_locked(struct crn_engine *e, struct task *t)
 }
 
 /* Asks for everything remote, block by block. */
-static void fetch_all(struct crn_engine *e, struct task *t, const struct crn_fetcher *f)
+static void fetch_all(struct crn_engine *e, struct crn_task *t, const struct crn_fetcher *f)
 {
     for (;;) {
         unsigned char *block = crn_pool_get(&e->pool);
@@ -138,7 +112,7 @@ static void fetch_all(struct crn_engine *e, struct task *t, const struct crn_fet
 void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
                         const struct crn_errinfo *error)
 {
-    struct task *t;
+    struct crn_task *t;
 
     crn_lock(&e->mu);
     t = e->task; /* there is one as long as something is outstanding */
@@ -163,7 +137,7 @@ static void *writer(void *arg)
     crn_thread_background(e->opt.nice);
     crn_lock(&e->mu);
     for (;;) {
-        struct task *t;
+        struct crn_task *t;
 
         while (!e->closing && (e->task == NULL || e->generation == seen))
             crn_cond_wait(&e->changed, &e->mu);
@@ -179,7 +153,7 @@ static void *writer(void *arg)
     return NULL;
 }
 
-static void run_on_all(struct crn_engine *e, struct task *t, const struct crn_fetcher *f)
+static void run_on_all(struct crn_engine *e, struct crn_task *t, const struct crn_fetcher *f)
 {
     crn_lock(&e->mu);
     e->task = t;
@@ -295,9 +269,10 @@ out:
 }
 
 /* Runs the writers over the plan and appends index and trailer. Closes the task's file. */
-static cairn_err write_file(struct crn_engine *e, struct task *t, const struct crn_fetcher *fetcher,
-                            struct crn_index *index, struct crn_manifest_file *ret,
-                            struct crn_write_stats *stats, struct crn_errinfo *ei)
+static cairn_err write_file(struct crn_engine *e, struct crn_task *t,
+                            const struct crn_fetcher *fetcher, struct crn_index *index,
+                            struct crn_manifest_file *ret, struct crn_write_stats *stats,
+                            struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
     cairn_err rc;
@@ -306,13 +281,13 @@ static cairn_err write_file(struct crn_engine *e, struct task *t, const struct c
     run_on_all(e, t, fetcher);
     stats->remote_bytes = t->remote_bytes;
     if (t->is_failed) {
-        crn_outfile_abandon(&t->pieces.out);
+        crn_outfile_abandon(&t->out);
         if (ei != NULL)
             crn_err_keep(ei, &t->error);
         return t->error.code;
     }
     start = clock->mono_ns(clock);
-    rc = crn_outfile_finish(&t->pieces.out, index, ret, ei);
+    rc = crn_outfile_finish(&t->out, index, ret, ei);
     stats->fsync_seconds = (double)(clock->mono_ns(clock) - start) * 1e-9;
     return rc;
 }
@@ -348,7 +323,7 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     struct crn_write_stats stats = {0};
     struct crn_index index = *head;
     struct crn_plan plan = {0};
-    struct task t = {.plan = &plan};
+    struct crn_task t = {.plan = &plan};
     cairn_err rc;
 
     index.shards = NULL;
@@ -360,17 +335,18 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", nsources);
     if (rc != CAIRN_OK)
         goto out;
+    t.pieces.out = &t.out;
     t.pieces.sources = sources;
     t.pieces.plan = &plan;
     t.pieces.hashes = index.hashes;
     t.pieces.chunk_bytes = e->opt.chunk_bytes;
-    t.pieces.out.written = e->opt.written;
-    rc = crn_outfile_create(&t.pieces.out, st, head, e->opt.align_bytes, ei);
+    t.out.written = e->opt.written;
+    rc = crn_outfile_create(&t.out, st, head, e->opt.align_bytes, ei);
     if (rc != CAIRN_OK)
         goto out;
     rc = write_file(e, &t, fetcher, &index, ret, &stats, ei);
     if (rc != CAIRN_OK) {
-        crn_outfile_remove(&t.pieces.out, head);
+        crn_outfile_remove(&t.out, head);
         goto out;
     }
     stats.bytes = plan.bytes;

@@ -29,12 +29,12 @@ static cairn_err write_direct(struct crn_pieces *all, struct crn_extent *x, cons
     cairn_err rc = CAIRN_OK;
     uint64_t at;
 
-    x->file_offset = crn_outfile_reserve(&all->out, x->bytes);
+    x->file_offset = crn_outfile_reserve(all->out, x->bytes);
     for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
         uint64_t n = x->bytes - at < step ? x->bytes - at : step;
 
         all->hashes[i++] = crn_hash(p + at, n);
-        rc = crn_outfile_write(&all->out, p + at, n, x->file_offset + at, ei);
+        rc = crn_outfile_write(all->out, p + at, n, x->file_offset + at, ei);
     }
     return rc;
 }
@@ -53,7 +53,7 @@ static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, cons
 static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
                              const unsigned char *block, struct crn_errinfo *ei)
 {
-    uint64_t off = crn_outfile_reserve(&all->out, w->bytes);
+    uint64_t off = crn_outfile_reserve(all->out, w->bytes);
     uint64_t at = 0;
     uint32_t i;
 
@@ -64,7 +64,7 @@ static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
         x->file_offset = off + at;
         at += x->bytes;
     }
-    return crn_outfile_write(&all->out, block, w->bytes, off, ei);
+    return crn_outfile_write(all->out, block, w->bytes, off, ei);
 }
 
 static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsigned char *block,
@@ -77,7 +77,7 @@ static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsig
     for (i = 0; rc == CAIRN_OK && i < w->nsegments; i++) {
         const struct crn_extent *x = segment(all, w, i);
 
-        rc = crn_source_read(&all->sources[x->shard], x, all->out.st->fs, block + at, ei);
+        rc = crn_source_read(&all->sources[x->shard], x, all->out->st->fs, block + at, ei);
         at += x->bytes;
     }
     return rc;

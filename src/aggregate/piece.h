@@ -11,7 +11,7 @@
 
 /* What all pieces of a file have in common. */
 struct crn_pieces {
-    struct crn_outfile out;
+    struct crn_outfile *out;
     const struct crn_source *sources;
     const struct crn_plan *plan;
     uint64_t *hashes; /* of the index; each entry has one writer */
