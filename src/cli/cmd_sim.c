@@ -150,7 +150,7 @@ static int run_all(struct cli *cli, struct args *a)
 
 static int list(struct cli *cli)
 {
-    const struct crn_platform_text *t;
+    const struct crn_text *t;
     const char *const *name;
     size_t n, i;
     const struct crn_policy *const *policies = crn_policies(&n);
@@ -175,16 +175,15 @@ static int list(struct cli *cli)
     return crn_cli_end(cli, CLI_OK);
 }
 
-static int show(struct cli *cli, const char *name)
+int crn_sim_show(struct cli *cli, const struct crn_text *shipped, const char *kind,
+                 const char *name)
 {
-    const struct crn_platform_text *t;
+    const char *text = crn_text_find(shipped, name);
 
-    for (t = crn_platform_texts; t->name != NULL; t++)
-        if (strcmp(t->name, name) == 0) {
-            (void)fputs(t->text, stdout);
-            return crn_cli_end(cli, CLI_OK);
-        }
-    return crn_cli_problem(cli, CAIRN_ENOENT, "no platform '%s' is shipped; see --list", name);
+    if (text == NULL)
+        return crn_cli_problem(cli, CAIRN_ENOENT, "no %s '%s' is shipped; see --list", kind, name);
+    (void)fputs(text, stdout);
+    return crn_cli_end(cli, CLI_OK);
 }
 
 /* Texts are understood when all are there: some need the platform. */
@@ -275,7 +274,7 @@ static int run_platform(struct cli *cli, int argc, char **argv)
     if (w.is_list)
         return list(cli);
     if (w.text[SHOW] != NULL)
-        return show(cli, w.text[SHOW]);
+        return crn_sim_show(cli, crn_platform_texts, "platform", w.text[SHOW]);
     if (w.number[RUNS] < 1 || w.number[DAYS] < 1)
         return crn_cli_usage(cli, "--runs and --days must be above 0");
     if (understand(&w, &a, cli->ei) != CAIRN_OK)

@@ -336,7 +336,7 @@ static cairn_err understand(const struct words *w, struct args *a, struct crn_er
 
 static int list(struct cli *cli)
 {
-    const struct crn_machine_text *t;
+    const struct crn_text *t;
 
     (void)printf("Machines (--machine; --show NAME prints one as a file to start from):\n");
     for (t = crn_machine_texts; t->name != NULL; t++) {
@@ -347,18 +347,6 @@ static int list(struct cli *cli)
         (void)printf("  %-18s %s\n", m.name, m.about);
     }
     return crn_cli_end(cli, CLI_OK);
-}
-
-static int show(struct cli *cli, const char *name)
-{
-    const struct crn_machine_text *t;
-
-    for (t = crn_machine_texts; t->name != NULL; t++)
-        if (strcmp(t->name, name) == 0) {
-            (void)fputs(t->text, stdout);
-            return crn_cli_end(cli, CLI_OK);
-        }
-    return crn_cli_problem(cli, CAIRN_ENOENT, "no machine '%s' is shipped; see --list", name);
 }
 
 int crn_sim_flush(struct cli *cli, int argc, char **argv)
@@ -379,7 +367,7 @@ int crn_sim_flush(struct cli *cli, int argc, char **argv)
     if (w.is_list)
         return list(cli);
     if (w.text[SHOW] != NULL)
-        return show(cli, w.text[SHOW]);
+        return crn_sim_show(cli, crn_machine_texts, "machine", w.text[SHOW]);
     if (understand(&w, &a, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
     return run_all(&a);

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "sim/montecarlo.h"
+#include "sim/text.h"
 
 struct sim_report {
     struct cli *cli; /* is_json */
@@ -25,6 +26,10 @@ void crn_sim_report_begin(struct sim_report *r, const struct crn_platform *p,
                           const struct crn_montecarlo *mc);
 void crn_sim_report_row(struct sim_report *r, const struct sim_row *row);
 int crn_sim_report_end(struct sim_report *r, int status);
+
+/* Prints the text of a shipped platform or machine. */
+int crn_sim_show(struct cli *cli, const struct crn_text *shipped, const char *kind,
+                 const char *name);
 
 /* cairn sim flush; argv[0] is "flush". */
 int crn_sim_flush(struct cli *cli, int argc, char **argv);

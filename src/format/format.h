@@ -136,6 +136,11 @@ CAIRN_CHECKED cairn_err crn_index_decode(const void *data, size_t len, const cha
                                          struct crn_index *ret, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_trailer_decode(const void *data, uint64_t file_bytes, const char *what,
                                            struct crn_trailer *ret, struct crn_errinfo *ei);
+/* One file of a manifest, also on its own in a message. ranges are malloc'ed. */
+void crn_manifest_file_put(const struct crn_manifest_file *f, struct crn_buf *buf);
+CAIRN_CHECKED cairn_err crn_manifest_file_take(struct crn_view *v, const char *what,
+                                               struct crn_manifest_file *ret,
+                                               struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_manifest_decode(const void *data, size_t len, const char *what,
                                             struct crn_manifest *ret, struct crn_errinfo *ei);
 

@@ -101,7 +101,7 @@ static cairn_err check(const struct crn_manifest *m, const char *what, cairn_err
     return CAIRN_OK;
 }
 
-static void put_file(const struct crn_manifest_file *f, struct crn_buf *buf)
+void crn_manifest_file_put(const struct crn_manifest_file *f, struct crn_buf *buf)
 {
     uint32_t i;
 
@@ -139,7 +139,7 @@ cairn_err crn_manifest_encode(const struct crn_manifest *m, struct crn_buf *buf,
     crn_buf_u32(buf, m->nodes);
     crn_buf_u32(buf, m->nfiles);
     for (i = 0; i < m->nfiles; i++)
-        put_file(&m->files[i], buf);
+        crn_manifest_file_put(&m->files[i], buf);
     rc = crn_object_end(&manifest_kind, at, buf, ei);
     if (rc == CAIRN_OK && buf->len - at > CRN_MANIFEST_MAX)
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "encode a manifest: %zu bytes are too many",
@@ -147,8 +147,8 @@ cairn_err crn_manifest_encode(const struct crn_manifest *m, struct crn_buf *buf,
     return rc;
 }
 
-static cairn_err take_file(struct crn_view *v, const char *what, struct crn_manifest_file *f,
-                           struct crn_errinfo *ei)
+cairn_err crn_manifest_file_take(struct crn_view *v, const char *what, struct crn_manifest_file *f,
+                                 struct crn_errinfo *ei)
 {
     uint32_t n;
     uint32_t i;
@@ -206,7 +206,7 @@ cairn_err crn_manifest_decode(const void *data, size_t len, const char *what,
     if (rc == CAIRN_OK)
         rc = take_head(&body, what, &m, ei);
     for (i = 0; rc == CAIRN_OK && i < m.nfiles; i++)
-        rc = take_file(&body, what, &m.files[i], ei);
+        rc = crn_manifest_file_take(&body, what, &m.files[i], ei);
     if (rc == CAIRN_OK)
         rc = crn_object_close(&manifest_kind, data, &body, what, ei);
     if (rc == CAIRN_OK)

@@ -96,22 +96,6 @@ void crn_hello_free(struct crn_hello *h)
     memset(h, 0, sizeof(*h));
 }
 
-static void encode_file(const struct crn_manifest_file *f, struct crn_buf *buf)
-{
-    uint32_t i;
-
-    crn_buf_str(buf, f->name);
-    crn_buf_u64(buf, f->bytes);
-    crn_buf_u64(buf, f->trailer.index_offset);
-    crn_buf_u64(buf, f->trailer.index_bytes);
-    crn_buf_u64(buf, f->trailer.index_hash);
-    crn_buf_u32(buf, f->nranges);
-    for (i = 0; i < f->nranges; i++) {
-        crn_buf_u32(buf, f->ranges[i].first);
-        crn_buf_u32(buf, f->ranges[i].count);
-    }
-}
-
 cairn_err crn_note_encode(const struct crn_note *n, struct crn_buf *buf, struct crn_errinfo *ei)
 {
     crn_buf_u8(buf, (uint8_t)n->type);
@@ -131,34 +115,8 @@ cairn_err crn_note_encode(const struct crn_note *n, struct crn_buf *buf, struct 
     crn_buf_u32(buf, n->payload_bytes);
     crn_buf_put(buf, n->payload, n->payload_bytes);
     if (n->type == CRN_MSG_NODE_DATA)
-        encode_file(&n->file, buf);
+        crn_manifest_file_put(&n->file, buf);
     return encoded(buf, ei);
-}
-
-static cairn_err decode_file(struct crn_view *v, struct crn_manifest_file *f,
-                             struct crn_errinfo *ei)
-{
-    uint32_t i;
-
-    crn_view_str(v, f->name, sizeof(f->name));
-    f->bytes = crn_view_u64(v);
-    f->trailer.index_offset = crn_view_u64(v);
-    f->trailer.index_bytes = crn_view_u64(v);
-    f->trailer.index_hash = crn_view_u64(v);
-    f->nranges = crn_view_u32(v);
-    if (v->failed || (uint64_t)f->nranges * 8 > crn_view_left(v)) {
-        f->nranges = 0;
-        v->failed = 1;
-        return CAIRN_OK; /* the caller reports */
-    }
-    f->ranges = calloc(f->nranges != 0 ? f->nranges : 1, sizeof(*f->ranges));
-    if (f->ranges == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u rank ranges", f->nranges);
-    for (i = 0; i < f->nranges; i++) {
-        f->ranges[i].first = crn_view_u32(v);
-        f->ranges[i].count = crn_view_u32(v);
-    }
-    return CAIRN_OK;
 }
 
 cairn_err crn_note_decode(const void *data, size_t len, struct crn_note *ret,
@@ -196,7 +154,7 @@ cairn_err crn_note_decode(const void *data, size_t len, struct crn_note *ret,
         memcpy(n.payload, p, n.payload_bytes);
     }
     if (n.type == CRN_MSG_NODE_DATA)
-        rc = decode_file(&v, &n.file, ei);
+        rc = crn_manifest_file_take(&v, "a message", &n.file, ei);
     if (rc == CAIRN_OK && (v.failed || crn_view_left(&v) != 0))
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "a message of %zu bytes is garbage", len);
     if (rc != CAIRN_OK) {

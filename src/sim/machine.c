@@ -2,16 +2,11 @@
 /* Reads a machine: one [machine] section, one row of the table below for each key. */
 #include "sim/machine.h"
 
-#include <fcntl.h>
-#include <ini.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/fs.h"
-
-#define MAX_TEXT 65536
 
 typedef cairn_err (*parse_fn)(const char *text, double *ret, struct crn_errinfo *ei);
 
@@ -86,8 +81,9 @@ static int on_key(void *user, const char *section, const char *key, const char *
     return take_key(ps, key, value) == CAIRN_OK;
 }
 
-static cairn_err finish(struct parser *ps)
+static cairn_err finish(void *state)
 {
+    struct parser *ps = state;
     struct crn_machine *m = &ps->m;
     size_t i;
 
@@ -115,40 +111,26 @@ static cairn_err finish(struct parser *ps)
     return CAIRN_OK;
 }
 
-cairn_err crn_machine_parse(const char *text, const char *what, struct crn_machine *ret,
-                            struct crn_errinfo *ei)
+static cairn_err parse(const char *text, const char *what, void *ret, struct crn_errinfo *ei)
 {
     struct crn_errinfo own = {0};
     struct parser ps = {.m = {.best_writers = 8, .crowding = 1}, .ei = &own};
-    int line = ini_parse_string(text, on_key, &ps);
-    cairn_err rc;
+    const struct crn_text_parser parser = {on_key, finish, &ps, &own};
+    cairn_err rc = crn_text_parse(text, what, &parser, ei);
 
-    if (line != 0) {
-        rc = own.code != CAIRN_OK ? own.code : crn_fail(&own, CAIRN_EINVAL, 0, "not understood");
-        return crn_fail(ei, rc, 0, "%s:%d: %s", what, line, own.msg);
-    }
-    rc = finish(&ps);
-    if (rc != CAIRN_OK)
-        return crn_fail(ei, rc, 0, "%s: %s", what, own.msg);
-    *ret = ps.m;
-    return CAIRN_OK;
+    if (rc == CAIRN_OK)
+        memcpy(ret, &ps.m, sizeof(ps.m));
+    return rc;
+}
+
+cairn_err crn_machine_parse(const char *text, const char *what, struct crn_machine *ret,
+                            struct crn_errinfo *ei)
+{
+    return parse(text, what, ret, ei);
 }
 
 cairn_err crn_machine_load(const char *name_or_path, struct crn_machine *ret,
                            struct crn_errinfo *ei)
 {
-    const struct crn_machine_text *t;
-    void *text;
-    size_t len;
-    cairn_err rc;
-
-    for (t = crn_machine_texts; t->name != NULL; t++)
-        if (strcmp(t->name, name_or_path) == 0)
-            return crn_machine_parse(t->text, t->name, ret, ei);
-    rc = crn_fs_read_file(crn_fs_default(), AT_FDCWD, name_or_path, MAX_TEXT, &text, &len, ei);
-    if (rc != CAIRN_OK)
-        return crn_err_context(ei, rc, "machine '%s' is not shipped, and as a file", name_or_path);
-    rc = crn_machine_parse(text, name_or_path, ret, ei);
-    free(text);
-    return rc;
+    return crn_text_load(crn_machine_texts, "machine", name_or_path, parse, ret, ei);
 }

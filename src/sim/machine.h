@@ -4,6 +4,7 @@
 #define CRN_MACHINE_H
 
 #include "sim/quantity.h"
+#include "sim/text.h"
 
 #define CRN_MACHINE_MAX_NODES 65536
 
@@ -34,10 +35,6 @@ CAIRN_CHECKED cairn_err crn_machine_load(const char *name_or_path, struct crn_ma
                                          struct crn_errinfo *ei);
 
 /* The shipped texts, which are share/machines/NAME.ini; name NULL at the end. */
-struct crn_machine_text {
-    const char *name;
-    const char *text;
-};
-extern const struct crn_machine_text crn_machine_texts[];
+extern const struct crn_text crn_machine_texts[];
 
 #endif

@@ -32,7 +32,7 @@ static void test_parse(void **state)
 static void test_shipped(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    const struct crn_machine_text *t;
+    const struct crn_text *t;
     struct crn_machine m;
 
     (void)state;

@@ -4,15 +4,10 @@
  * were written until then. */
 #include "sim/platform.h"
 
-#include <fcntl.h>
-#include <ini.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/fs.h"
-
-#define MAX_TEXT 65536
 
 struct size {
     double value;
@@ -157,8 +152,9 @@ static cairn_err finish_class(const struct parser *ps, const struct class_text *
     return CAIRN_OK;
 }
 
-static cairn_err finish(struct parser *ps)
+static cairn_err finish(void *state)
 {
+    struct parser *ps = state;
     struct crn_platform *p = &ps->p;
     double shares = 0;
     size_t i;
@@ -189,42 +185,26 @@ static cairn_err finish(struct parser *ps)
     return CAIRN_OK;
 }
 
+static cairn_err parse(const char *text, const char *what, void *ret, struct crn_errinfo *ei)
+{
+    struct crn_errinfo own = {0};
+    struct parser ps = {.p = {.spread = 0.2}, .ei = &own};
+    const struct crn_text_parser parser = {on_key, finish, &ps, &own};
+    cairn_err rc = crn_text_parse(text, what, &parser, ei);
+
+    if (rc == CAIRN_OK)
+        memcpy(ret, &ps.p, sizeof(ps.p));
+    return rc;
+}
+
 cairn_err crn_platform_parse(const char *text, const char *what, struct crn_platform *ret,
                              struct crn_errinfo *ei)
 {
-    struct crn_errinfo own = {0};
-    struct parser ps = {.ei = &own};
-    cairn_err rc;
-    int line;
-
-    ps.p.spread = 0.2;
-    line = ini_parse_string(text, on_key, &ps);
-    if (line != 0) {
-        rc = own.code != CAIRN_OK ? own.code : crn_fail(&own, CAIRN_EINVAL, 0, "not understood");
-        return crn_fail(ei, rc, 0, "%s:%d: %s", what, line, own.msg);
-    }
-    rc = finish(&ps);
-    if (rc != CAIRN_OK)
-        return crn_fail(ei, rc, 0, "%s: %s", what, own.msg);
-    *ret = ps.p;
-    return CAIRN_OK;
+    return parse(text, what, ret, ei);
 }
 
 cairn_err crn_platform_load(const char *name_or_path, struct crn_platform *ret,
                             struct crn_errinfo *ei)
 {
-    const struct crn_platform_text *t;
-    void *text;
-    size_t len;
-    cairn_err rc;
-
-    for (t = crn_platform_texts; t->name != NULL; t++)
-        if (strcmp(t->name, name_or_path) == 0)
-            return crn_platform_parse(t->text, t->name, ret, ei);
-    rc = crn_fs_read_file(crn_fs_default(), AT_FDCWD, name_or_path, MAX_TEXT, &text, &len, ei);
-    if (rc != CAIRN_OK)
-        return crn_err_context(ei, rc, "platform '%s' is not shipped, and as a file", name_or_path);
-    rc = crn_platform_parse(text, name_or_path, ret, ei);
-    free(text);
-    return rc;
+    return crn_text_load(crn_platform_texts, "platform", name_or_path, parse, ret, ei);
 }

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include "sim/quantity.h"
+#include "sim/text.h"
 
 #define CRN_PLATFORM_CLASSES 16
 
@@ -35,10 +36,6 @@ CAIRN_CHECKED cairn_err crn_platform_load(const char *name_or_path, struct crn_p
                                           struct crn_errinfo *ei);
 
 /* The shipped texts, which are share/platforms/NAME.ini; name NULL at the end. */
-struct crn_platform_text {
-    const char *name;
-    const char *text;
-};
-extern const struct crn_platform_text crn_platform_texts[];
+extern const struct crn_text crn_platform_texts[];
 
 #endif
