@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn ingest: files that a program has written become versions. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/ingest.h"
+
+struct options {
+    struct cli_target as;
+    struct cli_patterns patterns;
+    int64_t ranks; /* 0: as many as there are files for */
+    int is_forced, is_removing;
+};
+
+/* The version of a set: its step, what was asked for, or one more than the newest. */
+static cairn_err version_of(const struct cli_ingest *g, const struct options *o,
+                            const struct cli_set *set, int64_t *ret, struct crn_errinfo *ei)
+{
+    struct crn_catalog c;
+    cairn_err rc;
+
+    *ret = set->step >= 0 ? set->step : o->as.version;
+    if (*ret >= 0)
+        return CAIRN_OK;
+    rc = crn_store_catalog(&g->store, g->name, &c, NULL);
+    if (rc == CAIRN_ENOENT) {
+        *ret = 0;
+        return CAIRN_OK;
+    }
+    if (rc != CAIRN_OK)
+        return crn_fail(ei, rc, 0, "'%s' cannot be looked at; say which version: NAME@12", g->name);
+    *ret = c.n > 0 ? c.v[c.n - 1].version + 1 : 0;
+    crn_catalog_free(&c);
+    return CAIRN_OK;
+}
+
+static void report(struct cli *cli, const struct cli_ingest *g, const struct cli_set *set,
+                   int64_t version, const struct cli_ingested *done)
+{
+    char size[32], stored[32];
+
+    if (cli->is_json) {
+        crn_json_object(&cli->json, NULL);
+        crn_json_str(&cli->json, "name", g->name);
+        crn_json_i64(&cli->json, "version", version);
+        crn_json_u64(&cli->json, "ranks", set->ranks);
+        crn_json_u64(&cli->json, "files", set->n);
+        crn_json_u64(&cli->json, "bytes", done->bytes);
+        crn_json_u64(&cli->json, "stored_bytes", done->file_bytes);
+        crn_json_f64(&cli->json, "seconds", done->seconds);
+        crn_json_bool(&cli->json, "was_there", done->was_there);
+        crn_json_end_object(&cli->json);
+        return;
+    }
+    crn_human_bytes(done->bytes, size, sizeof(size));
+    crn_human_bytes(done->file_bytes, stored, sizeof(stored));
+    if (done->was_there)
+        (void)printf("%s@%" PRId64 ": was there already\n", g->name, version);
+    else
+        (void)printf("%s@%" PRId64 ": %zu files of %" PRIu32 " ranks, %s, stored as %s\n", g->name,
+                     version, set->n, set->ranks, size, stored);
+}
+
+static int take_set(struct cli *cli, struct cli_ingest *g, const struct options *o,
+                    struct cli_set *set)
+{
+    struct cli_ingested done;
+    char why[CRN_ERR_TEXT];
+    int64_t version;
+    cairn_err rc;
+
+    if (!crn_set_is_complete(set, &o->patterns, why, sizeof(why)))
+        return crn_cli_problem(cli, CAIRN_EINVAL, "%s", why);
+    rc = version_of(g, o, set, &version, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_ingest_set(g, set, version, o->is_forced ? CLI_REPLACE_ANY : CLI_REPLACE_NEVER,
+                            o->is_removing, &done, cli->ei);
+    if (rc == CAIRN_OK) {
+        report(cli, g, set, version, &done);
+        if (o->is_removing)
+            rc = crn_ingest_remove(g, set, cli->ei);
+    }
+    return rc != CAIRN_OK ? crn_cli_fail(cli) : CLI_OK;
+}
+
+static cairn_err sort_files(const struct options *o, char **files, size_t n, struct cli_sets *ret,
+                            struct crn_errinfo *ei)
+{
+    size_t i, k;
+
+    for (i = 0; i < n && o->patterns.n > 0; i++) {
+        const char *slash = strrchr(files[i], '/');
+        const char *name = slash != NULL ? slash + 1 : files[i];
+        int64_t step;
+        uint32_t rank;
+
+        for (k = 0; k < o->patterns.n; k++)
+            if (crn_pattern_match(o->patterns.text[k], name, &step, &rank))
+                break;
+        if (k == o->patterns.n)
+            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' fits no pattern", files[i]);
+    }
+    return o->patterns.n > 0 ? crn_sets_sort(&o->patterns, files, n, (uint32_t)o->ranks, ret, ei)
+                             : crn_sets_list(files, n, ret, ei);
+}
+
+static int ingest(struct cli *cli, const struct options *o, char **files, size_t n)
+{
+    struct cli_sets sets = {0};
+    struct cli_ingest g;
+    int status = CLI_OK;
+    cairn_err rc;
+    size_t i;
+
+    rc = sort_files(o, files, n, &sets, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_ingest_open(&cli->cfg, o->as.name, &g, cli->ei);
+    if (rc != CAIRN_OK) {
+        crn_sets_free(&sets);
+        return crn_cli_fail(cli);
+    }
+    if (cli->is_json)
+        crn_json_array(crn_cli_json(cli), "versions");
+    for (i = 0; i < sets.n; i++)
+        if (take_set(cli, &g, o, &sets.set[i]) != CLI_OK)
+            status = CLI_PROBLEM;
+    crn_ingest_close(&g);
+    crn_sets_free(&sets);
+    if (!cli->is_json)
+        return crn_cli_end(cli, status);
+    crn_json_end_array(&cli->json);
+    return crn_cli_json_end(cli, status);
+}
+
+/* 0, or -1 after the error was said. */
+static int take_option(struct cli *cli, struct options *o, int c)
+{
+    cairn_err rc = CAIRN_OK;
+
+    switch (c) {
+    case 'a':
+        rc = crn_cli_target(optarg, &o->as, cli->ei);
+        break;
+    case 'p':
+        rc = crn_patterns_add(&o->patterns, optarg, cli->ei);
+        break;
+    case 'n':
+        return crn_cli_number(cli, "ranks", optarg, &o->ranks);
+    case 'f':
+        o->is_forced = 1;
+        return 0;
+    case 'R':
+        o->is_removing = 1;
+        return 0;
+    default:
+        return -1;
+    }
+    if (rc == CAIRN_OK)
+        return 0;
+    (void)crn_cli_usage(cli, "%s", cli->info.msg);
+    return -1;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"as", required_argument, NULL, 'a'},    {"pattern", required_argument, NULL, 'p'},
+        {"ranks", required_argument, NULL, 'n'}, {"force", no_argument, NULL, 'f'},
+        {"remove", no_argument, NULL, 'R'},      {0}};
+    struct options o = {.as = {.version = -1}};
+    int c;
+
+    while ((c = crn_cli_option(cli, argc, argv, "a:p:n:f", longs)) != -1)
+        if (take_option(cli, &o, c) != 0)
+            return CLI_USAGE;
+    if (o.as.name[0] == '\0')
+        return crn_cli_usage(cli, "what shall the checkpoint be called? use --as NAME[@VERSION]");
+    if (optind == argc)
+        return crn_cli_usage(cli, "which files?");
+    if (o.ranks >= CRN_MAX_RANKS || (o.ranks > 0 && o.patterns.n == 0))
+        return crn_cli_usage(cli, o.patterns.n == 0 ? "--ranks needs a --pattern"
+                                                    : "so many ranks are not possible");
+    if (o.patterns.n > 0 && o.as.version >= 0)
+        return crn_cli_usage(cli, "the pattern tells the version, write --as %s", o.as.name);
+    return ingest(cli, &o, argv + optind, (size_t)(argc - optind));
+}
+
+const struct cli_command crn_cmd_ingest = {
+    .name = "ingest",
+    .args = "--as NAME[@VERSION] [--pattern P]... [--ranks N] [-f] [--remove] FILE...",
+    .help = "Makes versions of files that a program has written",
+    .run = run,
+    .options =
+        "  -a, --as NAME     what the checkpoint is called; NAME@VERSION: and its version\n"
+        "  -p, --pattern P   names of the files, as 'out.{step}.{rank}.h5': the step is the\n"
+        "                    version; else the first file is rank 0's, the next rank 1's\n"
+        "  -n, --ranks N     as many ranks have files; default: as many as are named\n"
+        "  -f, --force       replace a version that holds something else\n"
+        "  --remove          remove the files after the commit\n",
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files that a program has written become a version: one shard for each rank, one file region for each
+ * file, and beside them a region of text that keeps mode, size and time of each. */
+#ifndef CRN_CLI_INGEST_H
+#define CRN_CLI_INGEST_H
+
+#include "aggregate/engine.h"
+#include "base/config.h"
+#include "cli/sets.h"
+
+/* The region that describes the files of a rank, a line each: "MODE SIZE SECONDS.NANOSECONDS NAME\n",
+ * the mode in octal. Files restored from versions without it get default modes and times. */
+#define CLI_FILES_REGION "cairn.files"
+
+struct cli_ingest {
+    const struct crn_config *cfg;
+    const struct crn_fs *fs;
+    char name[CAIRN_MAX_NAME];
+    struct crn_store store;
+    struct crn_engine *engine;
+    struct crn_capture_id id;
+};
+
+enum cli_replace {
+    CLI_REPLACE_NEVER,    /* another version of this number is an error */
+    CLI_REPLACE_INGESTED, /* one that was made from files is taken again */
+    CLI_REPLACE_ANY
+};
+
+struct cli_ingested {
+    int was_there; /* the version holds these files already */
+    uint64_t bytes, file_bytes;
+    double seconds;
+    uint32_t retired; /* older versions that retention removed */
+};
+
+/* Opens the store, which is made if it is not there. */
+CAIRN_CHECKED cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name,
+                                        struct cli_ingest *ret, struct crn_errinfo *ei);
+void crn_ingest_close(struct cli_ingest *g);
+
+/* Commits the files of a set as a version; fills in what they were (file[].st). The version holds them
+ * already if names, sizes, modes and times are equal; compare has the bytes compared too.
+ * CAIRN_EBUSY if a file is being written or changes meanwhile, if the name has another writer, or if
+ * there is another version that may not be replaced. */
+CAIRN_CHECKED cairn_err crn_ingest_set(struct cli_ingest *g, struct cli_set *set, int64_t version,
+                                       enum cli_replace replace, int compare,
+                                       struct cli_ingested *ret, struct crn_errinfo *ei);
+/* Removes the files of a set that was committed; none of them if one is no longer what was read. */
+CAIRN_CHECKED cairn_err crn_ingest_remove(struct cli_ingest *g, const struct cli_set *set,
+                                          struct crn_errinfo *ei);
+/* For a set of which some files are gone: removes those that the version holds, byte by byte, as after
+ * a death during crn_ingest_remove. *ret_n: how many. */
+CAIRN_CHECKED cairn_err crn_ingest_remove_rest(struct cli_ingest *g, struct cli_set *set,
+                                               int64_t version, size_t *ret_n,
+                                               struct crn_errinfo *ei);
+
+#endif

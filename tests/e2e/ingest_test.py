@@ -1,0 +1,451 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files into versions and back: ingest, watch, restore. Real files, compared byte by byte; real deaths at
+every file operation; the originals are never gone before the version is there."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
+CAIRN = BUILD / "src" / "cli" / "cairn"
+MAKE_VERSION = BUILD / "tests" / "make_version"
+HAS_FAULTS = "CAIRN_FAULTS:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text()
+PATTERN = "out.{step}.{rank}.dat"
+
+
+class Case(unittest.TestCase):
+    place = None  # where the directories are
+
+    def setUp(self):
+        self.tmp = pathlib.Path(tempfile.mkdtemp(prefix="cairn-ingest-", dir=self.place))
+        self.addCleanup(shutil.rmtree, self.tmp, ignore_errors=True)
+        self.dir = self.tmp / "store"
+        self.out = self.tmp / "out"
+        self.out.mkdir()
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("CAIRN_")}
+        self.env.update(CAIRN_BLOCK_BYTES="1M", CAIRN_BLOCKS="2", CAIRN_RETRY_DELAY="50ms")
+        self.random = random.Random(1)
+        self.back = 0
+
+    def command(self, *words):
+        return [CAIRN, "--dir", self.dir, *map(str, words)]
+
+    def cairn(self, *words, expect=0, env=None):
+        done = subprocess.run(self.command(*words), capture_output=True, timeout=60,
+                              env={**self.env, **(env or {})})
+        self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
+        return done.stdout.decode(), done.stderr.decode()
+
+    def json(self, *words, **options):
+        return json.loads(self.cairn(*words, "--json", **options)[0])
+
+    def write(self, name, size=5000):
+        data = self.random.randbytes(size)
+        (self.out / name).write_bytes(data)
+        return data
+
+    def write_set(self, step, ranks=3, size=5000):
+        return {f"out.{step}.{r}.dat": self.write(f"out.{step}.{r}.dat", size + r)
+                for r in range(ranks)}
+
+    def restore(self, what):
+        """The restored files of a version by name."""
+        self.back += 1
+        to = self.tmp / f"back{self.back}"
+        self.cairn("restore", what, "--to", to)
+        return {str(p.relative_to(to)): p.read_bytes() for p in to.rglob("*") if p.is_file()}
+
+    def versions(self, name="heat"):
+        if not (self.dir / name).exists():
+            return []
+        return [v["version"] for v in self.json("ls", name)["versions"] if v["state"] == "ok"]
+
+    def left(self):
+        return sorted(p.name for p in self.out.iterdir())
+
+    def watch_words(self, *words, ranks=3):
+        return ["watch", "--as", "heat", "--pattern", PATTERN, "--ranks", ranks, *words, self.out]
+
+
+class Ingest(Case):
+    def test_identity_with_mode_and_time(self):
+        want = {"a.dat": self.write("a.dat", 3_000_001), "b c.dat": self.write("b c.dat", 0),
+                "d.dat": self.write("d.dat", 1), ".h": self.write(".h", 70)}
+        paths = [self.out / n for n in want]
+        os.chmod(paths[0], 0o640)
+        os.utime(paths[0], ns=(1, 1234567890123456789))
+        os.utime(paths[1], ns=(1, -5_000_000_000))
+        out, _ = self.cairn("ingest", "--as", "heat@7", *paths)
+        self.assertIn("heat@7", out)
+        got = self.json("show", "heat@7")
+        self.assertEqual(got["ranks"], 4)
+        self.assertEqual(self.restore("heat"), want)
+        for p in paths:
+            a, b = p.stat(), (self.tmp / "back1" / p.name).stat()
+            self.assertEqual((a.st_mode, a.st_mtime_ns), (b.st_mode, b.st_mtime_ns), p)
+        self.cairn("verify")
+        self.assertEqual(self.left(), sorted(want))
+
+    def test_versions_by_default(self):
+        self.write("a")
+        self.assertEqual(self.json("ingest", "--as", "heat", self.out / "a")["versions"][0]["version"], 0)
+        got = self.json("ingest", "--as", "heat", self.out / "a")["versions"][0]
+        self.assertEqual((got["version"], got["was_there"]), (1, False))
+        self.assertEqual(self.versions(), [0, 1])
+
+    def test_same_and_other(self):
+        self.write("a")
+        self.cairn("ingest", "--as", "heat@1", self.out / "a")
+        self.assertTrue(self.json("ingest", "--as", "heat@1", self.out / "a")["versions"][0]["was_there"])
+        new = self.write("a")
+        _, err = self.cairn("ingest", "--as", "heat@1", self.out / "a", expect=1)
+        self.assertIn("other files", err)
+        self.cairn("ingest", "-f", "--as", "heat@1", self.out / "a")
+        self.assertEqual(self.restore("heat@1"), {"a": new})
+
+    def test_same_time_other_bytes(self):
+        """With --remove the bytes are compared: equal sizes and times do not cost a file."""
+        path = self.out / "a"
+        self.write("a")
+        os.utime(path, ns=(1, 10**18))
+        self.cairn("ingest", "--as", "heat@1", path)
+        self.write("a")
+        os.utime(path, ns=(1, 10**18))
+        _, err = self.cairn("ingest", "--remove", "--as", "heat@1", path, expect=1)
+        self.assertIn("other files", err)
+        self.assertTrue(path.exists())
+
+    def test_patterns(self):
+        want = {}
+        for step in (3, 10):
+            for rank in range(12):
+                for kind in ("grid", "part"):
+                    name = f"{kind}_{step:05}.r{rank:03}"
+                    want.setdefault(step, {})[name] = self.write(name, 100 + rank)
+            want[step][f"{step}.log"] = self.write(f"{step}.log", 9)
+        words = ["--pattern", "grid_{step}.r{rank}", "--pattern", "part_{step}.r{rank}",
+                 "--pattern", "{step}.log"]
+        self.cairn("ingest", "--as", "heat", *words, *self.out.iterdir())
+        self.assertEqual(self.versions(), [3, 10])
+        self.assertEqual(self.restore("heat@3"), want[3])
+        self.assertEqual(self.restore("heat@10"), want[10])
+        self.assertEqual(len({r["rank"] for r in self.json("show", "heat@10")["regions"]}), 12)
+
+    def test_missing_rank(self):
+        self.write_set(1)
+        self.write_set(2)
+        (self.out / "out.1.1.dat").unlink()
+        words = ["--as", "heat", "--pattern", PATTERN]
+        _, err = self.cairn("ingest", *words, *self.out.iterdir(), expect=1)
+        self.assertIn("rank 1", err)
+        self.assertEqual(self.versions(), [2])
+        _, err = self.cairn("ingest", *words, "--ranks", 4, *self.out.glob("out.2.*"), expect=1)
+        self.assertIn("rank 3", err)
+        self.write("out.02.1.dat")
+        _, err = self.cairn("ingest", *words, *self.out.glob("out.*2.*.dat"), expect=1)
+        self.assertIn("both of rank 1", err)
+
+    def test_files_of_equal_names(self):
+        want = {}
+        for r in range(2):
+            (self.out / str(r)).mkdir()
+            want[f"{r}/x.dat"] = self.write(f"{r}/x.dat")
+        self.cairn("ingest", "--as", "heat@1", self.out / "0" / "x.dat", self.out / "1" / "x.dat")
+        self.assertEqual(self.restore("heat"), want)
+        self.cairn("restore", "heat", "-r", 1, "--to", self.tmp / "one")
+        self.assertEqual((self.tmp / "one" / "x.dat").read_bytes(), want["1/x.dat"])
+
+    def test_bad_input(self):
+        path = self.out / "a"
+        self.write("a")
+        for words in (["--as", "heat"], [path], ["--as", "he/at", path], ["--as", "heat", "--ranks", 2, path],
+                      ["--as", "heat@1", "--pattern", "{step}", path], ["--as", "heat", "--pattern", "x", path],
+                      ["--as", "heat", "--pattern", "{step}{rank}", path],
+                      ["--as", "heat", "--pattern", "{step}7", path],
+                      ["--as", "heat", "--pattern", "{step}.{x}", path],
+                      ["--as", "heat", "--pattern", "{step}", "--ranks", "x", path], ["--what"]):
+            _, err = self.cairn("ingest", *words, expect=2)
+            self.assertIn("usage: cairn ingest", err)
+        os.mkfifo(self.out / "fifo")
+        (self.out / "link").symlink_to(path)
+        for name in ("fifo", "link", "none", "../out"):
+            _, err = self.cairn("ingest", "--as", "heat", self.out / name, expect=1)
+            self.assertIn(name, err)
+        (self.out / ("n" * 130)).write_bytes(b"x")
+        self.cairn("ingest", "--as", "heat", self.out / ("n" * 130), expect=1)
+        (self.out / "new\nline").write_bytes(b"x")
+        self.cairn("ingest", "--as", "heat", self.out / "new\nline", expect=1)
+        self.assertIn("fits no pattern", self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, path,
+                                                     expect=1)[1])
+        self.assertEqual(self.versions(), [])
+
+    def test_open_for_writing(self):
+        self.write("a")
+        with open(self.out / "a", "ab"):
+            _, err = self.cairn("ingest", "--as", "heat@1", self.out / "a", expect=1)
+            self.assertIn("open for writing", err)
+        self.cairn("ingest", "--as", "heat@1", self.out / "a")
+
+    def test_remove(self):
+        want = self.write_set(4)
+        self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, "--remove", *self.out.iterdir())
+        self.assertEqual(self.left(), [])
+        self.assertEqual(self.restore("heat@4"), want)
+
+    @unittest.skipUnless(HAS_FAULTS, "built without fault injection")
+    def test_no_space(self):
+        self.write_set(4)
+        for at in range(1, 5):  # who writes, data, index, manifest
+            fault = f"at={at},action=fail,errno=28,ops=write,sticky=1"
+            _, err = self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, "--remove",
+                                *self.out.iterdir(), expect=1, env={"CAIRN_FAULT_FS": fault})
+            self.assertIn("No space", err)
+            self.assertEqual(self.versions(), [])
+            self.assertEqual(len(self.left()), 3)
+            self.assertEqual(list(self.dir.rglob("data-*")), [])
+        _, err = self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, *self.out.iterdir(),
+                            "--set", "free_reserve_bytes=1000T", expect=1)
+        self.assertIn("are free", err)
+
+
+class Restore(Case):
+    def test_does_not_replace(self):
+        want = self.write_set(1)
+        self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, *self.out.iterdir())
+        to = self.tmp / "to"
+        to.mkdir()
+        (to / "out.1.2.dat").write_bytes(b"precious")
+        _, err = self.cairn("restore", "heat", "--to", to, expect=1)
+        self.assertIn("--force", err)
+        self.assertEqual([p.name for p in to.iterdir()], ["out.1.2.dat"])
+        self.assertEqual((to / "out.1.2.dat").read_bytes(), b"precious")
+        self.cairn("restore", "-f", "heat", "--to", to)
+        self.assertEqual({p.name: p.read_bytes() for p in to.iterdir()}, want)
+
+    def test_errors(self):
+        self.dir.mkdir()
+        self.cairn("restore", "heat", "--to", self.tmp / "to", expect=1)
+        self.cairn("restore", "heat", expect=2)
+        self.cairn("restore", "--to", self.tmp, expect=2)
+        subprocess.run([MAKE_VERSION, self.dir, "mem", "1"], check=True, env=self.env)
+        files = [r for r in self.json("show", "mem@1")["regions"] if r["kind"] == "file"]
+        _, err = self.cairn("restore", "mem", "--to", self.tmp / "to", expect=0 if files else 1)
+        if not files:
+            self.assertIn("no files", err)
+
+    def test_damage(self):
+        self.write_set(1, size=100000)
+        self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, *self.out.iterdir())
+        data = self.dir / "heat" / "1" / "data-0000"
+        raw = bytearray(data.read_bytes())
+        raw[150000] ^= 1
+        data.write_bytes(raw)
+        to = self.tmp / "to"
+        _, err = self.cairn("restore", "heat@1", "--to", to, expect=1)
+        self.assertIn("checksum", err)
+        for p in to.iterdir():  # what is there is right, and nothing is half
+            self.assertEqual(p.read_bytes(), (self.out / p.name).read_bytes())
+
+    @unittest.skipUnless(HAS_FAULTS, "built without fault injection")
+    def test_no_space(self):
+        self.write_set(1)
+        self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, *self.out.iterdir())
+        to = self.tmp / "to"
+        self.cairn("restore", "heat", "--to", to, expect=1,
+                   env={"CAIRN_FAULT_FS": "at=2,action=fail,errno=28,ops=write,sticky=1"})
+        self.assertEqual([p.name for p in to.iterdir()], ["out.1.0.dat"])
+
+
+class Watching(Case):
+    def start(self, *words, **env):
+        log = open(self.tmp / "log", "ab")
+        self.addCleanup(log.close)
+        p = subprocess.Popen(self.command(*self.watch_words("--poll", "100ms", "--settle", "200ms", *words)),
+                             env={**self.env, **env}, stdout=log, stderr=log)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        return p
+
+    def until(self, what, process=None):
+        end = time.monotonic() + 60
+        while not what():
+            self.assertLess(time.monotonic(), end, (self.tmp / "log").read_text())
+            if process is not None:
+                self.assertIsNone(process.poll(), (self.tmp / "log").read_text())
+            time.sleep(0.02)
+
+    def stop(self, process, sig=signal.SIGTERM):
+        process.send_signal(sig)
+        self.assertEqual(process.wait(30), 0)
+
+    def test_live(self):
+        want = {1: self.write_set(1)}
+        p = self.start("--remove")
+        self.until(lambda: self.versions() == [1] and self.left() == [], p)
+        self.write("unrelated.txt")
+        want[2] = self.write_set(2)
+        self.until(lambda: self.versions() == [1, 2], p)
+        # by rename, one rank late
+        for r in (0, 2, 1):
+            name = f"out.3.{r}.dat"
+            data = self.write(f"{name}.tmp")
+            (self.out / f"{name}.tmp").rename(self.out / name)
+            want.setdefault(3, {})[name] = data
+            if r == 2:
+                time.sleep(0.3)
+                self.assertEqual(self.versions(), [1, 2])
+        self.until(lambda: self.versions() == [1, 2, 3], p)
+        self.until(lambda: self.left() == ["unrelated.txt"], p)
+        self.stop(p)
+        for step, files in want.items():
+            self.assertEqual(self.restore(f"heat@{step}"), files)
+        self.assertEqual((self.tmp / "log").read_text().count("committed"), 3)
+
+    def test_growing_file_waits(self):
+        p = self.start("--remove")
+        want = self.write_set(5)
+        with open(self.out / "out.6.0.dat", "wb") as f:
+            self.write("out.6.1.dat")
+            self.write("out.6.2.dat")
+            f.write(b"first")
+            f.flush()
+            self.until(lambda: self.versions() == [5], p)
+            time.sleep(0.5)  # longer than --settle: still open, still not taken
+            self.assertEqual(self.versions(), [5])
+            self.assertEqual(len(self.left()), 3)
+            f.write(b", then the rest")
+        self.until(lambda: self.versions() == [5, 6], p)
+        self.stop(p, signal.SIGINT)
+        self.assertEqual(self.restore("heat@5"), want)
+        self.assertEqual(self.restore("heat@6")["out.6.0.dat"], b"first, then the rest")
+
+    def test_taken_again(self):
+        p = self.start()
+        self.write_set(1)
+        self.until(lambda: self.versions() == [1], p)
+        want = self.write_set(1)
+        self.until(lambda: (self.tmp / "log").read_text().count("committed") >= 2, p)
+        self.until(lambda: self.restore("heat@1") == want, p)
+        self.stop(p)
+
+    def test_recognised_after_restart(self):
+        self.write_set(1)
+        self.write_set(2)
+        for _ in range(3):
+            self.cairn(*self.watch_words("--once"))
+        ids = [(self.dir / "heat" / str(v) / "manifest").stat().st_mtime_ns for v in (1, 2)]
+        out, _ = self.cairn(*self.watch_words("--once"))
+        self.assertEqual(out.count("was there already"), 2)
+        self.assertEqual(ids, [(self.dir / "heat" / str(v) / "manifest").stat().st_mtime_ns for v in (1, 2)])
+        self.cairn(*self.watch_words("--once", "--remove"))
+        self.assertEqual(self.left(), [])
+
+    def test_incomplete_waits(self):
+        self.write_set(1)
+        (self.out / "out.1.1.dat").unlink()
+        self.write_set(2)
+        lines = [json.loads(l) for l in self.cairn(*self.watch_words("--once", "--remove", "--json"))[0].splitlines()]
+        self.assertEqual([(l["event"], l["version"]) for l in lines], [("waits", 1), ("committed", 2)])
+        self.assertIn("rank 1", lines[0]["text"])
+        self.assertEqual(self.left(), ["out.1.0.dat", "out.1.2.dat"])
+        self.write("out.1.1.dat")
+        self.cairn(*self.watch_words("--once"))
+        self.assertEqual(self.versions(), [1, 2])
+
+    def test_retention(self):
+        for step in range(1, 6):
+            self.write_set(step)
+        keep = ["--set", "keep_last=2"]
+        self.cairn(*self.watch_words("--once"), *keep)
+        self.assertEqual(self.versions(), [4, 5])
+        for p in self.out.iterdir():
+            os.utime(p, (1, 1))
+        out, _ = self.cairn(*self.watch_words("--once"), *keep)
+        self.assertEqual(out.count("older than what is kept"), 3)
+        self.assertEqual(self.versions(), [4, 5])
+
+    def test_versions_of_programs_stay(self):
+        subprocess.run([MAKE_VERSION, self.dir, "heat", "1"], check=True, env=self.env)
+        before = (self.dir / "heat" / "1" / "manifest").read_bytes()
+        self.write_set(1)
+        out, _ = self.cairn(*self.watch_words("--once", "--remove"), expect=1)
+        self.assertIn("not made from files", out)
+        self.assertEqual(before, (self.dir / "heat" / "1" / "manifest").read_bytes())
+        self.assertEqual(len(self.left()), 3)
+
+    def test_directory_goes(self):
+        p = self.start()
+        self.write_set(1)
+        self.until(lambda: self.versions() == [1], p)
+        shutil.rmtree(self.out)
+        self.assertEqual(p.wait(30), 1)
+        self.assertIn("is gone", (self.tmp / "log").read_text())
+
+    def test_usage(self):
+        for words in (["watch"], ["watch", self.out], ["watch", "--as", "heat", self.out],
+                      ["watch", "--as", "heat", "--pattern", PATTERN, self.out],
+                      self.watch_words("--settle", "x"), self.watch_words(ranks=0)):
+            self.assertIn("usage: cairn watch", self.cairn(*words, expect=2)[1])
+        _, err = self.cairn("watch", "--as", "heat", "--pattern", PATTERN, "--ranks", 1, self.tmp / "no", expect=1)
+        self.assertIn("no", err)
+
+
+@unittest.skipUnless(HAS_FAULTS, "built without fault injection")
+class Deaths(Case):
+    """SIGKILL before every file operation, and in the middle of every write."""
+    place = "/dev/shm"
+
+    def calls(self):
+        count = self.tmp / "count"
+        self.cairn(*self.watch_words("--once", "--remove", ranks=2),
+                   env={"CAIRN_FAULT_FS": "at=0,action=kill", "CAIRN_FAULT_COUNT": str(count)})
+        return int(count.read_text())
+
+    def run_death(self, fault, steps=(1,)):
+        shutil.rmtree(self.dir, ignore_errors=True)
+        want = {step: self.write_set(step, ranks=2, size=700) for step in steps}
+        subprocess.run(self.command(*self.watch_words("--once", "--remove", ranks=2)),
+                       env={**self.env, "CAIRN_FAULT_FS": fault}, capture_output=True, timeout=60)
+        left = self.left()
+        there = self.versions() if len(left) < 2 * len(steps) else []
+        for step, files in want.items():  # nothing is gone that is not committed
+            if not set(files) <= set(left):
+                self.assertIn(step, there, fault)
+            self.assertEqual({n: (self.out / n).read_bytes() for n in files if n in left},
+                             {n: d for n, d in files.items() if n in left}, fault)
+        self.cairn(*self.watch_words("--once", "--remove", ranks=2))
+        self.assertEqual(self.left(), [], fault)
+        for step, files in want.items():
+            self.assertEqual(self.restore(f"heat@{step}"), files, fault)
+        self.assertEqual(len(list(self.dir.rglob("manifest"))), len(steps))
+
+    def test_killed_everywhere(self):
+        self.write_set(1, ranks=2, size=700)
+        n = self.calls()
+        self.assertGreater(n, 50)
+        for at in range(1, n + 1):
+            self.run_death(f"at={at},action=kill")
+
+    def test_torn_writes(self):
+        for at in range(1, 9):
+            self.run_death(f"at={at},action=tear,ops=write", steps=(1, 2))
+
+    def test_disk_full_then_not(self):
+        want = self.write_set(1, ranks=2)
+        for at in range(1, 6):
+            self.cairn(*self.watch_words("--once", "--remove", ranks=2), expect=1,
+                       env={"CAIRN_FAULT_FS": f"at={at},action=fail,errno=28,ops=write+sync,sticky=1"})
+            self.assertEqual((self.versions(), self.left()), ([], sorted(want)))
+        self.cairn(*self.watch_words("--once", "--remove", ranks=2))
+        self.assertEqual(self.restore("heat@1"), want)
+
+
+if __name__ == "__main__":
+    unittest.main()
