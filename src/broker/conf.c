@@ -32,6 +32,9 @@ static const struct crn_key broker_keys[] = {
      "Socket of munged. Empty: MUNGE's default.", AT(login.munge_socket)},
     {"admins", CRN_KEY_TEXT, "root", 0, SIZE(admins), NULL,
      "Users who see and cancel all requests, drain tokens and choose policies.", AT(admins)},
+    {"state", CRN_KEY_TEXT, "", 0, SIZE(state), NULL,
+     "File in which drained tokens and chosen policies survive a restart. Empty: they do not.",
+     AT(state)},
     {"metrics", CRN_KEY_TEXT, "", 0, SIZE(metrics), NULL,
      "host:port of the HTTP server with OpenMetrics at /metrics. Empty: none. It has no login: "
      "bind it where only your monitoring reaches it.",

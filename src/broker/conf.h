@@ -24,6 +24,7 @@ struct crn_broker_conf {
     char metrics[CRN_BP_NAME * 2]; /* address of the HTTP server; empty: none */
     char auth[CRN_BP_NAME];        /* methods that are accepted, separated by commas */
     char admins[CRN_BROKER_LIST];  /* user names */
+    char state[CRN_BROKER_LIST];   /* file of what administrators changed; empty: none */
     struct crn_auth_config login;
     uint64_t lease_ns, grace_ns, settle_ns, stall_ns, hold_ns, starve_ns, forecast_ns;
     uint64_t max_connections;

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/rng.h"
+#include "broker/changes.h"
 
 #define BYE_S      2   /* for the last words to go out */
 #define WRITE_S    30  /* without progress: slow */
@@ -268,6 +269,9 @@ static void on_control(struct peer *p, const struct crn_bp_control *control)
     struct crn_errinfo ei = {0};
     cairn_err rc = crn_turns_control(s->turns, server_now(s), p->index, control, &ei);
 
+    if (rc == CAIRN_OK && control->op != CRN_BP_OP_CANCEL && s->conf->state[0] != '\0')
+        rc = crn_err_context(&ei, crn_changes_save(s->conf->state, s->conf, s->turns, &ei),
+                             "it is changed, but not for the next start of the broker");
     crn_log(&s->log, CRN_INFO, "%s: control %u of token '%s' %s, request %llu: %s", p->user,
             control->op, control->token, control->argument, (unsigned long long)control->id,
             rc == CAIRN_OK ? "done" : ei.msg);

@@ -15,6 +15,7 @@
 
 #include "base/rng.h"
 #include "broker/address.h"
+#include "broker/changes.h"
 
 #define SPARE_FDS 128 /* beside the connections: listeners, HTTP, key file, MUNGE */
 
@@ -238,6 +239,8 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
     struct crn_turns_token token[CRN_BROKER_TOKENS];
     struct crn_turns_config cfg;
     uint32_t i, n = (uint32_t)s->conf->max_connections;
+    unsigned unknown = 0;
+    cairn_err rc;
 
     do
         s->epoch = crn_random_u64();
@@ -249,7 +252,14 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
         s->peer[i].next_free = i + 1;
     s->first_login = s->last_login = NO_PEER;
     crn_broker_conf_turns(s->conf, s->epoch, token, &cfg);
-    return crn_turns_new(&cfg, server_now(s), &s->turns, ei);
+    rc = crn_turns_new(&cfg, server_now(s), &s->turns, ei);
+    if (rc == CAIRN_OK && s->conf->state[0] != '\0')
+        rc = crn_changes_load(s->conf->state, s->turns, &unknown, ei);
+    if (unknown > 0)
+        crn_log(&s->log, CRN_WARN,
+                "'%s': %u changes of tokens or policies that are gone, continuing", s->conf->state,
+                unknown);
+    return rc;
 }
 
 static void close_core(struct crn_server *s)

@@ -59,6 +59,9 @@ int crn_turns_next(struct crn_turns *t, int64_t now_ns, uint32_t *ret_conn,
 CAIRN_CHECKED cairn_err crn_turns_control(struct crn_turns *t, int64_t now_ns, uint32_t conn,
                                           const struct crn_bp_control *control,
                                           struct crn_errinfo *ei);
+/* drain, resume, policy without asking who wants it; for the broker itself, before it serves. */
+CAIRN_CHECKED cairn_err crn_turns_change(struct crn_turns *t, const struct crn_bp_control *control,
+                                         struct crn_errinfo *ei);
 /* Token rows, then the requests that the peer may see: holders, then those that wait, by place.
  * Returns the number of request rows. */
 typedef void (*crn_turns_row_fn)(void *arg, const struct crn_bp_msg *row);

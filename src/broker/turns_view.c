@@ -59,8 +59,8 @@ static void change_token(struct token *k, const struct crn_bp_control *control,
     k->is_stale = 1;
 }
 
-static cairn_err change_tokens(struct crn_turns *t, const struct crn_bp_control *control,
-                               struct crn_errinfo *ei)
+cairn_err crn_turns_change(struct crn_turns *t, const struct crn_bp_control *control,
+                           struct crn_errinfo *ei)
 {
     const struct crn_policy *policy = NULL;
     size_t found = 0;
@@ -93,7 +93,7 @@ cairn_err crn_turns_control(struct crn_turns *t, int64_t now_ns, uint32_t conn,
     else if (!c->is_admin)
         rc = crn_fail(ei, CAIRN_EPERM, 0, "only administrators of the broker may do this");
     else
-        rc = change_tokens(t, control, ei);
+        rc = crn_turns_change(t, control, ei);
     if (rc == CAIRN_OK)
         crn_turns_decide(t, now_ns);
     return rc;

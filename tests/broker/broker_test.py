@@ -267,6 +267,37 @@ class Turns(Case):
         self.cairn("resume")
         self.assertEqual(job.wait(), 0)
 
+    def test_what_administrators_changed_survives_a_restart(self):
+        state = self.tmp / "state"
+        first = self.broker(state=state)
+        self.cairn("drain", "scratch")
+        self.cairn("policy", "scratch", "ordered-nb")
+        first.kill()
+        second = self.broker(state=state)
+        row = self.status()["tokens"][0]
+        self.assertEqual((row["draining"], row["policy"]), (True, "ordered-nb"))
+        self.cairn("resume")
+        self.cairn("policy", "scratch", "delay-cost")
+        second.kill()
+        third = self.broker(state=state)
+        row = self.status()["tokens"][0]
+        self.assertEqual((row["draining"], row["policy"]), (False, "delay-cost"))
+        third.kill()
+        state.write_text("[gone]\nstate = drained\n[scratch]\npolicy = loudest\n")
+        fourth = self.broker(state=state)
+        self.assertTrue(any("2 changes" in e for e in fourth.err))
+        fourth.kill()
+        state.write_text("nonsense\n")
+        done = subprocess.run([BROKER, "-c", self.tmp / "broker.conf"], capture_output=True,
+                              timeout=LIMIT_S, env=self.env)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"state:1: not understood", done.stderr)
+        state.unlink()
+        fifth = self.broker(state=self.tmp / "no" / "where")
+        self.assertIn("not for the next start", self.cairn("drain", "scratch", expect=1))
+        self.assertTrue(self.status()["tokens"][0]["draining"])
+        fifth.kill()
+
     def test_place_and_expected_start(self):
         self.broker(token="bandwidth = 1M\n", forecast="0")
         jobs = []
