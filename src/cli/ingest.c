@@ -352,17 +352,17 @@ static cairn_err check_room(const struct cli_ingest *g, const struct load *l,
     uint64_t need =
         crn_engine_estimate(g->engine, l->sources, l->ranks) + g->cfg->free_reserve_bytes;
     char want[32], have[32];
-    uint64_t room = 0;
+    struct crn_room room = {0};
     cairn_err rc;
 
     rc = crn_fs_check(g->fs->space(g->fs, g->store.dfd, &room), ei, "free space of '%s'",
                       g->store.path);
-    if (rc != CAIRN_OK || room >= need)
+    if (rc != CAIRN_OK || room.bytes >= need)
         return rc;
     crn_human_bytes(need, want, sizeof(want));
-    crn_human_bytes(room, have, sizeof(have));
-    return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "it needs %s in '%s' and %s are free", want,
-                    g->store.path, have);
+    crn_human_bytes(room.bytes, have, sizeof(have));
+    return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "it needs %s in '%s' and %s are %s", want,
+                    g->store.path, have, room.text);
 }
 
 static cairn_err publish(struct cli_ingest *g, const struct crn_index *head, const struct load *l,
