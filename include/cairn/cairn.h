@@ -203,7 +203,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_reject(cairn_session *session, const cha
  * the shard of the same rank, or, where a region is a block of a global array, from whatever
  * blocks of that array were stored. Ranks may differ in number from those that wrote the version;
  * a rank without a shard of its own can restore global arrays alone. Nothing is written where
- * type or size do not fit. */
+ * type or size do not fit. What this session took and still has in memory comes from there, also
+ * before it is committed. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_restore(cairn_session *session, const char *name,
                                                 int64_t version, const char *const *regions);
 /* Local. The same from the shard of any old rank. */

@@ -1,122 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPU regions through the public functions, over the pretended CUDA library of tier/device_fake.c; with
  * $CAIRN_TEST_GPU set, over the real one. */
-#include "base/test.h"
-
-#include <errno.h>
-
-#include "base/err.h"
-#include "tier/device.h"
-
-#define N ((size_t)300000) /* of u64 */
-
-static struct crn_errinfo info;
-static struct crn_errinfo *const ei = &info;
-
-struct bed {
-    char dir[256];
-    struct crn_driver *driver;
-    struct crn_device *dev;
-    uint64_t *gpu;  /* the application's, on the device */
-    uint64_t *host; /* and in the host */
-};
-
-static int is_real(void)
-{
-    return getenv("CAIRN_TEST_GPU") != NULL;
-}
-
-static void fail_at(const char *what)
-{
-    assert_int_equal(what != NULL ? setenv("FAKE_GPU_FAIL", what, 1) : unsetenv("FAKE_GPU_FAIL"),
-                     0);
-}
-
-static void bed_open(struct bed *b)
-{
-    void *p;
-
-    memset(b, 0, sizeof(*b));
-    test_dir_make(b->dir, sizeof(b->dir));
-    assert_ok(crn_driver_cuda(0, &b->driver, ei)); /* as the application's runtime would */
-    assert_ok(b->driver->ops->device_open(b->driver, 0, &b->dev, ei));
-    assert_ok(b->driver->ops->alloc(b->dev, N * sizeof(uint64_t), &p, ei));
-    b->gpu = p;
-    b->host = malloc(N * sizeof(uint64_t));
-    assert_non_null(b->host);
-}
-
-static void bed_close(struct bed *b)
-{
-    b->driver->ops->free(b->dev, b->gpu);
-    b->driver->ops->device_close(b->dev);
-    b->driver->ops->close(b->driver);
-    free(b->host);
-    test_dir_remove(b->dir);
-}
-
-static cairn_session *session(struct bed *b, const char *more, const char *more2)
-{
-    char persistent[300];
-    char shm[300];
-    char run[300];
-    const char *settings[] = {
-        persistent, shm, run, "log_level=error", "block_bytes=1M", "blocks=2", more, more2, NULL};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    cairn_session *s;
-
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", b->dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", b->dir);
-    (void)snprintf(run, sizeof(run), "run_dir=%s/run", b->dir);
-    if (cairn_open(&opt, &s) != CAIRN_OK)
-        fail_msg("%s", cairn_last_error());
-    return s;
-}
-
-static void must(cairn_err rc)
-{
-    if (rc != CAIRN_OK)
-        fail_msg("%s: %s", cairn_error_name(rc), cairn_last_error());
-}
-
-static uint64_t value(uint64_t version, uint64_t i)
-{
-    return version * 1000003 + i * 7;
-}
-
-static void copy(struct bed *b, void *dst, const void *src, size_t n)
-{
-    assert_ok(b->driver->ops->copy(b->dev, CRN_LANE_WRITE, dst, src, n * sizeof(uint64_t), ei));
-    assert_ok(b->driver->ops->wait(b->dev, CRN_LANE_WRITE, ei));
-}
-
-static void fill(struct bed *b, uint64_t version)
-{
-    size_t i;
-
-    for (i = 0; i < N; i++)
-        b->host[i] = value(version, i);
-    copy(b, b->gpu, b->host, N);
-}
-
-/* The device's buffer, through the host's. */
-static int holds(struct bed *b, uint64_t version)
-{
-    size_t i;
-
-    memset(b->host, 0, N * sizeof(uint64_t));
-    copy(b, b->host, b->gpu, N);
-    for (i = 0; i < N; i++)
-        if (b->host[i] != value(version, i))
-            return 0;
-    return 1;
-}
-
-static void spoil(struct bed *b)
-{
-    memset(b->host, 0xee, N * sizeof(uint64_t));
-    copy(b, b->gpu, b->host, N);
-}
+#include "client/test_bed.h"
 
 static void round_trip(const char *more, const char *more2)
 {
@@ -126,7 +11,7 @@ static void round_trip(const char *more, const char *more2)
     int64_t v;
 
     bed_open(&b);
-    s = session(&b, more, more2);
+    s = bed_session(&b, more, more2, NULL);
     must(cairn_protect(s, "field", b.gpu, CAIRN_U64, N));
     must(cairn_protect(s, "small", small, CAIRN_U64, 100));
     must(cairn_gpu_stream(s, NULL));
@@ -144,7 +29,7 @@ static void round_trip(const char *more, const char *more2)
         spoil(&b);
     }
     must(cairn_close(s));
-    s = session(&b, more, more2); /* a new run reads files */
+    s = bed_session(&b, more, more2, NULL); /* a new run reads files */
     must(cairn_protect(s, "field", b.gpu, CAIRN_U64, N));
     must(cairn_protect(s, "small", small, CAIRN_U64, 100));
     must(cairn_restart(s, "gpu", NULL, &v));
@@ -184,7 +69,7 @@ static void test_global_array(void **state)
 
     (void)state;
     bed_open(&b);
-    s = session(&b, NULL, NULL);
+    s = bed_session(&b, NULL);
     a.dims[0] = a.global_dims[0] = 300;
     a.dims[1] = a.global_dims[1] = 1000;
     must(cairn_protect_array(s, "field", b.gpu, &a));
@@ -212,7 +97,7 @@ static void test_failures(void **state)
     if (is_real())
         skip();
     bed_open(&b);
-    s = session(&b, NULL, NULL);
+    s = bed_session(&b, NULL);
     must(cairn_protect(s, "field", b.gpu, CAIRN_U64, N));
     fill(&b, 1);
     must(cairn_checkpoint(s, "gpu", 1, NULL));
@@ -229,12 +114,12 @@ static void test_failures(void **state)
     must(cairn_close(s));
     /* The arena cannot be pinned: slower, not wrong. */
     fail_at("cuMemHostRegister_v2 2");
-    s = session(&b, "gpu=on", NULL);
+    s = bed_session(&b, "gpu=on", NULL);
     must(cairn_protect(s, "field", b.gpu, CAIRN_U64, N));
     must(cairn_checkpoint(s, "gpu", 3, NULL));
     must(cairn_close(s));
     fail_at("cuStreamCreate 2");
-    s = session(&b, NULL, NULL);
+    s = bed_session(&b, NULL);
     assert_int_equal(cairn_protect(s, "field", b.gpu, CAIRN_U64, N), CAIRN_ENOMEM);
     assert_non_null(strstr(cairn_last_error(), "region 'field'"));
     fail_at(NULL);
@@ -251,7 +136,7 @@ static void test_no_gpu(void **state)
 
     (void)state;
     test_dir_make(b.dir, sizeof(b.dir));
-    s = session(&b, NULL, NULL);
+    s = bed_session(&b, NULL);
     must(cairn_protect(s, "a", a, CAIRN_U64, 10));
     assert_int_equal(cairn_gpu_stream(s, NULL), CAIRN_ENOTSUP);
     must(cairn_checkpoint(s, "host", 1, NULL));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Restart: which version, agreed by all ranks and verified, and its bytes into the application's
- * memory. A rank that finds its own shard keeps the verified bytes in its arena, so that restoring
- * is a copy and the PFS is read once. */
+/* Restart: which version, agreed by all ranks and verified. A rank that finds its own shard keeps the
+ * verified bytes in its arena, so that restoring (restore.c) is a copy and the PFS is read once. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -343,191 +342,13 @@ cairn_err cairn_reject(cairn_session *s, const char *name, int64_t version, cons
     return crn_api_end(&ei, rc);
 }
 
-/* Restoring. -------------------------------------------------------------------------------------------------------- */
-
-struct target {
-    struct crn_version *v;
-    struct crn_shard want; /* what the application protects */
-    struct crn_place *places;
-    const struct crn_shard *have; /* the old rank's; NULL if there is none */
-    uint32_t old_rank;
-    int64_t *from; /* per wanted region: index in have; -1: redistribute */
-};
-
-static int same_block(const struct crn_region *a, const struct crn_region *b)
-{
-    size_t n = a->ndims * sizeof(a->dims[0]);
-
-    return a->ndims == b->ndims && memcmp(a->dims, b->dims, n) == 0 &&
-           memcmp(a->offset, b->offset, n) == 0 && memcmp(a->global_dims, b->global_dims, n) == 0;
-}
-
-/* Decides where each region comes from, and refuses before anything is written. */
-static cairn_err match(const cairn_session *s, struct target *t, int is_named,
-                       struct crn_errinfo *ei)
-{
-    const struct crn_manifest *m = crn_version_manifest(t->v);
-    uint32_t i;
-
-    for (i = 0; i < t->want.nregions; i++) {
-        const struct crn_region *w = &t->want.regions[i];
-        int64_t k = t->have != NULL ? crn_shard_find(t->have, CRN_REGION_MEMORY, w->name) : -1;
-        const struct crn_region *h = k >= 0 ? &t->have->regions[k] : NULL;
-
-        t->from[i] = k;
-        if (w->is_global && !is_named &&
-            (h == NULL || !h->is_global || !same_block(w, h) || h->type != w->type)) {
-            t->from[i] = -1; /* crn_version_read_block checks and says what does not fit */
-            continue;
-        }
-        if (!is_named && m->ranks != s->ranks && !w->is_global)
-            return crn_fail(ei, CAIRN_EMISMATCH, 0,
-                            "region '%s' of %s@%" PRId64
-                            " cannot be split from %u to %u ranks: declare it as a block of a "
-                            "global array, or read an old rank's shard with cairn_restore_from",
-                            w->name, m->name, m->version, m->ranks, s->ranks);
-        if (h == NULL)
-            return crn_fail(ei, CAIRN_EMISMATCH, 0, "rank %u of %s@%" PRId64 " has no region '%s'",
-                            t->old_rank, m->name, m->version, w->name);
-        if (h->type != w->type || h->bytes != w->bytes)
-            return crn_fail(ei, CAIRN_EMISMATCH, 0,
-                            "region '%s' of rank %u in %s@%" PRId64 " is of type %u with %" PRIu64
-                            " bytes, the memory of type %u with %" PRIu64,
-                            w->name, t->old_rank, m->name, m->version, h->type, h->bytes, w->type,
-                            w->bytes);
-    }
-    return CAIRN_OK;
-}
-
-/* The image of the shard in the arena, if it is there. */
-static const unsigned char *cached(cairn_session *s, const struct target *t,
-                                   struct crn_image *image, struct crn_errinfo *ei)
-{
-    const struct crn_manifest *m = crn_version_manifest(t->v);
-    struct crn_slot_info info;
-    int slot;
-
-    if (s->arena == NULL || t->have == NULL || t->old_rank != s->rank)
-        return NULL;
-    slot = crn_arena_find(s->arena, &m->id);
-    if (slot < 0 || crn_slot_info(s->arena, (uint32_t)slot, &info, ei) != CAIRN_OK ||
-        crn_image_layout(t->have, info.descriptor_bytes, image, ei) != CAIRN_OK)
-        return NULL;
-    if (image->bytes != info.image_bytes) {
-        crn_image_free(image);
-        return NULL;
-    }
-    return crn_slot_memory(s->arena, &info);
-}
-
-/* One region: from the arena (source), from this shard of the version, or put together from all. */
-static cairn_err fill_host(cairn_session *s, const struct target *t, uint32_t i,
-                           const unsigned char *source, struct crn_errinfo *ei)
-{
-    const struct crn_region *w = &t->want.regions[i];
-    struct crn_copy one = {t->places[i].ptr, source, w->bytes};
-
-    if (t->from[i] < 0)
-        return crn_version_read_block(t->v, w, t->places[i].ptr, ei);
-    if (source == NULL)
-        return crn_version_read(t->v, t->old_rank, (uint32_t)t->from[i], 0, w->bytes,
-                                t->places[i].ptr, ei);
-    crn_copier_run(s->copier, &one, 1);
-    return CAIRN_OK;
-}
-
-static cairn_err fill_device(cairn_session *s, const struct target *t, uint32_t i,
-                             const unsigned char *source, struct crn_errinfo *ei)
-{
-    const struct crn_region *w = &t->want.regions[i];
-
-    if (t->from[i] < 0)
-        return crn_gpu_read_block(s, &t->places[i], t->v, w, ei);
-    if (source == NULL)
-        return crn_gpu_read(s, &t->places[i], t->v, t->old_rank, (uint32_t)t->from[i], w->bytes,
-                            ei);
-    return crn_gpu_restore(s, &t->places[i], source, w->bytes, ei);
-}
-
-static cairn_err fill(cairn_session *s, const struct target *t, struct crn_errinfo *ei)
-{
-    struct crn_errinfo ignored = {0};
-    struct crn_image image = {0};
-    const unsigned char *memory = cached(s, t, &image, &ignored);
-    struct crn_errinfo late = {0};
-    cairn_err rc = CAIRN_OK;
-    cairn_err waited;
-    uint32_t i;
-
-    for (i = 0; rc == CAIRN_OK && i < t->want.nregions; i++) {
-        const unsigned char *source =
-            t->from[i] >= 0 && memory != NULL ? memory + image.at[t->from[i]] : NULL;
-
-        rc = t->places[i].device != NULL ? fill_device(s, t, i, source, ei)
-                                         : fill_host(s, t, i, source, ei);
-    }
-    waited = crn_gpu_wait(s, &late);
-    crn_err_keep(ei, &late);
-    crn_image_free(&image);
-    return rc != CAIRN_OK ? rc : waited;
-}
-
-static cairn_err restore(cairn_session *s, const char *name, int64_t version, int old_rank,
-                         const char *const *regions, struct crn_errinfo *ei)
-{
-    struct target t = {0};
-    const struct crn_manifest *m;
-    cairn_err rc;
-
-    rc = crn_check_name("checkpoint", name, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_session_version(s, name, version, &t.v, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    m = crn_version_manifest(t.v);
-    t.old_rank = old_rank == CAIRN_OWN_RANK ? s->rank : (uint32_t)old_rank;
-    if (old_rank != CAIRN_OWN_RANK && (old_rank < 0 || t.old_rank >= m->ranks))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "%s@%" PRId64 " has ranks 0 to %u, not %d", name,
-                        version, m->ranks - 1, old_rank);
-    rc = crn_select(s, regions, &t.want, &t.places, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    t.from = calloc(t.want.nregions + (size_t)1, sizeof(*t.from));
-    if (t.from == NULL)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", t.want.nregions);
-    if (rc == CAIRN_OK && t.old_rank < m->ranks)
-        rc = crn_version_shard(t.v, t.old_rank, &t.have, ei);
-    if (rc == CAIRN_OK)
-        rc = match(s, &t, old_rank != CAIRN_OWN_RANK, ei);
-    if (rc == CAIRN_OK)
-        rc = fill(s, &t, ei);
-    crn_shard_free(&t.want);
-    free(t.places);
-    free(t.from);
-    return rc;
-}
-
-cairn_err cairn_restore(cairn_session *s, const char *name, int64_t version,
-                        const char *const *regions)
-{
-    struct crn_errinfo ei = {0};
-
-    return crn_api_end(&ei, restore(s, name, version, CAIRN_OWN_RANK, regions, &ei));
-}
-
-cairn_err cairn_restore_from(cairn_session *s, const char *name, int64_t version, int old_rank,
-                             const char *const *regions)
-{
-    struct crn_errinfo ei = {0};
-
-    return crn_api_end(&ei, restore(s, name, version, old_rank, regions, &ei));
-}
+/* Both in one. -------------------------------------------------------------------------------------- */
 
 static cairn_err restore_everywhere(cairn_session *s, const char *name, int64_t version, void *arg,
                                     struct crn_errinfo *ei)
 {
     const char *const *const *regions = arg;
-    cairn_err rc = restore(s, name, version, CAIRN_OWN_RANK, *regions, ei);
+    cairn_err rc = crn_restore(s, name, version, CAIRN_OWN_RANK, *regions, ei);
 
     if (rc != CAIRN_OK)
         crn_log(&s->log, CRN_WARN, "%s@%" PRId64 " was not restored, continuing: %s", name, version,

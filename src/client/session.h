@@ -154,6 +154,11 @@ void crn_files_free(cairn_session *s);
 CAIRN_CHECKED cairn_err crn_session_version(cairn_session *s, const char *name, int64_t version,
                                             struct crn_version **ret, struct crn_errinfo *ei);
 
+/* restore.c */
+CAIRN_CHECKED cairn_err crn_restore(cairn_session *s, const char *name, int64_t version,
+                                    int old_rank, const char *const *regions,
+                                    struct crn_errinfo *ei);
+
 /* advice.c */
 CAIRN_CHECKED cairn_err crn_signals_install(cairn_session *s, struct crn_errinfo *ei);
 void crn_signals_remove(cairn_session *s);

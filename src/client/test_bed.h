@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tests of GPU regions share: a driver, memory on a device, and sessions in a directory of their
+ * own. Over the pretended CUDA library of tier/device_fake.c; with $CAIRN_TEST_GPU set, over the real
+ * one. */
+#ifndef CRN_CLIENT_TEST_BED_H
+#define CRN_CLIENT_TEST_BED_H
+
+#include "base/test.h"
+
+#include <errno.h>
+#include <stdarg.h>
+
+#include "base/err.h"
+#include "tier/device.h"
+
+#define N ((size_t)300000) /* of u64 */
+
+static struct crn_errinfo info;
+static struct crn_errinfo *const ei = &info;
+
+struct bed {
+    char dir[256];
+    struct crn_driver *driver;
+    struct crn_device *dev;
+    uint64_t *gpu;  /* the application's, on the device */
+    uint64_t *host; /* and in the host */
+};
+
+static inline int is_real(void)
+{
+    return getenv("CAIRN_TEST_GPU") != NULL;
+}
+
+static inline void fail_at(const char *what)
+{
+    assert_int_equal(what != NULL ? setenv("FAKE_GPU_FAIL", what, 1) : unsetenv("FAKE_GPU_FAIL"),
+                     0);
+}
+
+static inline void bed_open(struct bed *b)
+{
+    void *p;
+
+    memset(b, 0, sizeof(*b));
+    test_dir_make(b->dir, sizeof(b->dir));
+    assert_ok(crn_driver_cuda(0, &b->driver, ei)); /* as the application's runtime would */
+    assert_ok(b->driver->ops->device_open(b->driver, 0, &b->dev, ei));
+    assert_ok(b->driver->ops->alloc(b->dev, N * sizeof(uint64_t), &p, ei));
+    b->gpu = p;
+    b->host = malloc(N * sizeof(uint64_t));
+    assert_non_null(b->host);
+}
+
+static inline void bed_close(struct bed *b)
+{
+    b->driver->ops->free(b->dev, b->gpu);
+    b->driver->ops->device_close(b->dev);
+    b->driver->ops->close(b->driver);
+    free(b->host);
+    test_dir_remove(b->dir);
+}
+
+/* More settings follow, up to a NULL. */
+static inline cairn_session *bed_session(struct bed *b, ...)
+{
+    char persistent[300];
+    char shm[300];
+    char run[300];
+    const char *settings[16] = {persistent,       shm,       run, "log_level=error",
+                                "block_bytes=1M", "blocks=2"};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    cairn_session *s;
+    va_list more;
+    int n = 6;
+
+    va_start(more, b);
+    while (n < 15 && (settings[n] = va_arg(more, const char *)) != NULL)
+        n++;
+    va_end(more);
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", b->dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", b->dir);
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", b->dir);
+    if (cairn_open(&opt, &s) != CAIRN_OK)
+        fail_msg("%s", cairn_last_error());
+    return s;
+}
+
+static inline void must(cairn_err rc)
+{
+    if (rc != CAIRN_OK)
+        fail_msg("%s: %s", cairn_error_name(rc), cairn_last_error());
+}
+
+static inline uint64_t value(uint64_t version, uint64_t i)
+{
+    return version * 1000003 + i * 7;
+}
+
+static inline void copy(struct bed *b, void *dst, const void *src, size_t n)
+{
+    assert_ok(b->driver->ops->copy(b->dev, CRN_LANE_WRITE, dst, src, n * sizeof(uint64_t), ei));
+    assert_ok(b->driver->ops->wait(b->dev, CRN_LANE_WRITE, ei));
+}
+
+static inline void fill(struct bed *b, uint64_t version)
+{
+    size_t i;
+
+    for (i = 0; i < N; i++)
+        b->host[i] = value(version, i);
+    copy(b, b->gpu, b->host, N);
+}
+
+/* The device's buffer, through the host's. */
+static inline int holds(struct bed *b, uint64_t version)
+{
+    size_t i;
+
+    memset(b->host, 0, N * sizeof(uint64_t));
+    copy(b, b->host, b->gpu, N);
+    for (i = 0; i < N; i++)
+        if (b->host[i] != value(version, i))
+            return 0;
+    return 1;
+}
+
+static inline void spoil(struct bed *b)
+{
+    memset(b->host, 0xee, N * sizeof(uint64_t));
+    copy(b, b->gpu, b->host, N);
+}
+
+#endif
