@@ -206,7 +206,7 @@ static void encode_stream(struct job *j, uint32_t stream)
     struct crn_errinfo ei = {0};
     struct crn_merge_cursor c;
     struct crn_encoder *e;
-    struct crn_piece p;
+    struct crn_merge_piece p;
 
     if (j->method->pipe != NULL)
         o.pipe = pipe_of(j->method, s);
@@ -231,7 +231,7 @@ static unsigned char *gather(const struct job *j, uint32_t stream, int step)
 {
     unsigned char *all = grown(NULL, (size_t)crn_merge_stream(j->plan, stream)->bytes + 1);
     struct crn_merge_cursor c;
-    struct crn_piece p;
+    struct crn_merge_piece p;
     size_t at = 0;
 
     crn_merge_start(j->plan, stream, &c);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/data.h"
+
 #define STEP ((size_t)8 << 20)
 
 struct copy {
@@ -53,39 +55,6 @@ static cairn_err copy_bytes(struct copy *c, int in, int out, uint64_t bytes, con
     return rc;
 }
 
-/* Checks one extent of the copy, chunk by chunk. */
-static cairn_err check_extent(struct copy *c, int fd, const struct crn_index *x,
-                              const struct crn_extent *e, const char *file, struct crn_errinfo *ei)
-{
-    const struct crn_shard *s = &x->shards[e->shard];
-    uint64_t hash = e->first_hash;
-    uint64_t at;
-    size_t n;
-    cairn_err rc = make_room(c, x->chunk_bytes, ei);
-
-    for (at = 0; rc == CAIRN_OK && at < e->bytes; at += n, hash++) {
-        n = (size_t)(e->bytes - at < x->chunk_bytes ? e->bytes - at : x->chunk_bytes);
-        rc = crn_fs_read_all(c->fs, fd, c->buf, n, e->file_offset + at, file, ei);
-        if (rc == CAIRN_OK && crn_hash(c->buf, n) != x->hashes[hash])
-            rc = crn_fail(ei, CAIRN_EDAMAGED, 0,
-                          "rank %" PRIu32 ", region '%s': wrong checksum at offset %" PRIu64
-                          " of '%s'; run `cairn verify` on the source",
-                          s->rank, s->regions[e->region].name, e->file_offset + at, file);
-    }
-    return rc;
-}
-
-static cairn_err check_copy(struct copy *c, int fd, const struct crn_index *x, const char *file,
-                            struct crn_errinfo *ei)
-{
-    cairn_err rc = CAIRN_OK;
-    uint64_t e;
-
-    for (e = 0; rc == CAIRN_OK && e < x->nextents; e++)
-        rc = check_extent(c, fd, x, &x->extents[e], file, ei);
-    return rc;
-}
-
 /* Fills the new data file and finishes it; closes fd. */
 static cairn_err fill(struct copy *c, uint32_t file_no, int in, int fd, const char *file,
                       struct crn_errinfo *ei)
@@ -98,7 +67,8 @@ static cairn_err fill(struct copy *c, uint32_t file_no, int in, int fd, const ch
     if (rc == CAIRN_OK)
         rc = copy_bytes(c, in, fd, mf->trailer.index_offset, mf->name, ei);
     if (rc == CAIRN_OK)
-        rc = check_copy(c, fd, x, file, ei);
+        rc = crn_err_context(ei, crn_data_verify(c->fs, fd, x, file, NULL, NULL, ei),
+                             "copy of '%s'; run `cairn verify` on the source", mf->name);
     if (rc != CAIRN_OK) {
         (void)c->fs->close(c->fs, fd); /* debris */
         return rc;

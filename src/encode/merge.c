@@ -333,7 +333,7 @@ static int next_block(struct crn_merge_cursor *c, const struct lane *lanes, uint
     return 0;
 }
 
-int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_piece *ret)
+int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_merge_piece *ret)
 {
     const struct stream *s = &c->m->streams[c->stream];
     const struct lane *lanes = c->m->lanes + s->first_lane;
@@ -360,7 +360,7 @@ int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_piece *
     return 1;
 }
 
-struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_piece *p)
+struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_merge_piece *p)
 {
     const struct crn_region *r = &m->shards[p->shard].regions[p->region];
     struct crn_run run = {.elements = p->bytes / cairn_type_size(r->type), .stride = {1, 0, 0}};

@@ -25,7 +25,7 @@ struct crn_merge_options {
 };
 
 /* Bytes [offset, offset + bytes) of a region. */
-struct crn_piece {
+struct crn_merge_piece {
     uint32_t shard; /* index into the shards of the plan */
     uint32_t region;
     uint64_t offset;
@@ -62,9 +62,9 @@ struct crn_merge_cursor {
 
 void crn_merge_start(const struct crn_merge *m, uint32_t stream, struct crn_merge_cursor *ret);
 /* The next piece, of at most `most` bytes (a whole number of elements): 1, or 0 at the end. */
-int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_piece *ret);
+int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_merge_piece *ret);
 
 /* How a piece's elements lie in its array, for predictors. */
-struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_piece *p);
+struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_merge_piece *p);
 
 #endif

@@ -73,7 +73,7 @@ static void check_inverse(struct crn_rng *rng, struct set *s, const struct crn_m
     struct crn_errinfo *ei = &info;
     struct crn_merge_cursor c;
     struct crn_merge *m;
-    struct crn_piece p;
+    struct crn_merge_piece p;
     uint64_t sum = 0, total = 0;
     uint32_t i, k;
 
@@ -146,7 +146,7 @@ static void describe(const struct set *s, const struct crn_merge_options *o, cha
     struct crn_errinfo *ei = &info;
     struct crn_merge_cursor c;
     struct crn_merge *m;
-    struct crn_piece p;
+    struct crn_merge_piece p;
     size_t at = 0;
     uint32_t i;
 
@@ -276,7 +276,7 @@ static void runs_of_arrays(void **state)
     struct crn_merge_options o = {.scheme = CRN_AWARE};
     struct crn_region r = {.type = CAIRN_F64, .ndims = 4, .dims = {5, 6, 1, 7}};
     struct crn_shard shard = {.nregions = 1, .regions = &r};
-    struct crn_piece p = {.bytes = 5 * 6 * 7 * 8};
+    struct crn_merge_piece p = {.bytes = 5 * 6 * 7 * 8};
     struct crn_merge *m;
     struct crn_run run;
 

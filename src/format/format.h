@@ -20,6 +20,9 @@
 #define CRN_CHUNK_MAX    ((uint64_t)1 << 30)
 #define CRN_INDEX_MAX    ((uint64_t)1 << 34)
 #define CRN_MANIFEST_MAX ((size_t)1 << 30)
+#define CRN_STREAM_KEY   288                 /* of a stream's variable, with the final 0 */
+#define CRN_STAGES_MAX   4                   /* of a pipeline */
+#define CRN_ENCODED_MAX  ((uint32_t)4 << 20) /* bytes of a stream's chunk */
 
 /* Which capture data belongs to: the run (one session of one job) and the number of the checkpoint
  * call in it. Unique for ever, also when a version is taken again. */
@@ -63,6 +66,30 @@ struct crn_extent {
     uint64_t first_hash;
 };
 
+/* Encoded data files (docs/encoding.md): extents lie in streams. A chunk of a stream is decoded by
+ * itself; it is raw if it is as long as what it holds. */
+struct crn_stream_chunk {
+    uint32_t bytes;                     /* decoded */
+    uint32_t encoded;                   /* in the file; never more */
+    uint64_t hash;                      /* of the encoded bytes */
+    uint8_t nstages;                    /* of its pipeline; 0: raw */
+    uint8_t stages[2 * CRN_STAGES_MAX]; /* id and argument of each */
+};
+
+/* Bytes of one variable, or of several, encoded together. The streams of a file lie behind one another
+ * in a space of their own, in which extents have their file_offset. */
+struct crn_stream {
+    char key[CRN_STREAM_KEY]; /* of the variable; empty: of several. For reports */
+    uint8_t type;             /* cairn_type of its elements */
+    uint64_t start;           /* in the streams' space: follows from those before */
+    uint64_t bytes;
+    uint64_t file_offset; /* of the first chunk; the others follow without gaps */
+    uint32_t nchunks;
+    struct crn_stream_chunk *chunks; /* owned */
+    uint32_t map_bytes;              /* 0: the chunks are the stream; otherwise */
+    unsigned char *map; /* owned; how it comes from them (docs/encoding.md, section 7) */
+};
+
 /* The index of one data file. */
 struct crn_index {
     struct crn_capture_id id;
@@ -80,7 +107,9 @@ struct crn_index {
     struct crn_extent *extents; /* owned; sorted by shard, region, offset; they cover every region
                                    exactly once */
     uint64_t nhashes;
-    uint64_t *hashes; /* owned; XXH3-64 */
+    uint64_t *hashes;           /* owned; XXH3-64 */
+    uint32_t nstreams;          /* 0: extents lie in the file as they are */
+    struct crn_stream *streams; /* owned */
 };
 
 /* The last CRN_TRAILER_SIZE bytes of a data file. */
@@ -146,6 +175,11 @@ CAIRN_CHECKED cairn_err crn_manifest_decode(const void *data, size_t len, const 
 
 void crn_shard_free(struct crn_shard *s);
 void crn_index_free(struct crn_index *x);
+void crn_streams_free(struct crn_stream *streams, uint32_t n); /* and the array; NULL is fine */
+/* The stream that holds byte `at` of their space; NULL if none does. */
+const struct crn_stream *crn_index_stream(const struct crn_index *x, uint64_t at);
+/* Where its encoded bytes end in the file. */
+uint64_t crn_stream_end(const struct crn_stream *s);
 void crn_manifest_free(struct crn_manifest *m);
 
 /* Fills bytes, and checks type, dims and the place in the global array. */

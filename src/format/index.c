@@ -10,8 +10,9 @@
 
 #define SHARD_MIN    8  /* bytes of an encoded shard without regions */
 #define EXTENT_BYTES 40 /* of every encoded extent */
+#define HAS_STREAMS  1U /* incompatible flag */
 
-static const struct crn_object_kind index_kind = {"CRNINDEX", "index"};
+static const struct crn_object_kind index_kind = {"CRNINDEX", "index", HAS_STREAMS};
 
 void crn_index_free(struct crn_index *x)
 {
@@ -22,6 +23,7 @@ void crn_index_free(struct crn_index *x)
     free(x->shards);
     free(x->extents);
     free(x->hashes);
+    crn_streams_free(x->streams, x->nstreams);
     memset(x, 0, sizeof(*x));
 }
 
@@ -89,6 +91,8 @@ static cairn_err check(const struct crn_index *x, const char *what, cairn_err co
 
     if (fault == NULL)
         fault = extents_fault(x);
+    if (fault == NULL)
+        fault = crn_streams_fault(x);
     if (fault != NULL)
         return crn_fail(ei, code, 0, "%s: %s", what, fault);
     return CAIRN_OK;
@@ -135,6 +139,10 @@ cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struc
     }
     for (i = 0; i < x->nhashes; i++)
         crn_buf_u64(buf, x->hashes[i]);
+    if (x->nstreams > 0) {
+        crn_object_set_flags(buf, at, HAS_STREAMS);
+        crn_streams_put(x, buf);
+    }
     return crn_object_end(&index_kind, at, buf, ei);
 }
 
@@ -203,6 +211,8 @@ cairn_err crn_index_decode(const void *data, size_t len, const char *what, struc
         take_extent(&body, &x.extents[i]);
     for (i = 0; rc == CAIRN_OK && i < x.nhashes && !body.failed; i++)
         x.hashes[i] = crn_view_u64(&body);
+    if (rc == CAIRN_OK && (crn_object_flags(data) & HAS_STREAMS) != 0)
+        rc = crn_streams_take(&body, what, &x, ei);
     if (rc == CAIRN_OK)
         rc = crn_object_close(&index_kind, data, &body, what, ei);
     if (rc == CAIRN_OK)

@@ -9,7 +9,7 @@
 #define FILE_MIN    38 /* bytes of the shortest encoded file */
 #define RANGE_BYTES 8
 
-static const struct crn_object_kind manifest_kind = {"CRNMANIF", "manifest"};
+static const struct crn_object_kind manifest_kind = {"CRNMANIF", "manifest", 0};
 
 void crn_manifest_free(struct crn_manifest *m)
 {

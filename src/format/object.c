@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define MAGIC_BYTES 8
+#define AT_FLAGS    16 /* in the header: the incompatible ones */
 #define AT_LENGTH   24 /* of the object, in its header */
 
 _Static_assert(CRN_TRAILER_SIZE == CRN_OBJECT_HEADER + 3 * 8 + CRN_OBJECT_CHECKSUM,
@@ -19,10 +20,24 @@ size_t crn_object_begin(const struct crn_object_kind *kind, struct crn_buf *buf)
     crn_buf_u16(buf, CRN_FORMAT_MAJOR);
     crn_buf_u16(buf, CRN_FORMAT_MINOR);
     crn_buf_u32(buf, 0); /* compatible flags */
-    crn_buf_u32(buf, 0); /* incompatible flags */
+    crn_buf_u32(buf, 0); /* incompatible flags: may be set later */
     crn_buf_u32(buf, 0); /* reserved */
     crn_buf_u64(buf, 0); /* length: set at the end */
     return at;
+}
+
+void crn_object_set_flags(struct crn_buf *buf, size_t at, uint32_t flags)
+{
+    if (!buf->failed)
+        crn_buf_set_u32(buf, at + AT_FLAGS, flags);
+}
+
+uint32_t crn_object_flags(const void *data)
+{
+    struct crn_view v = crn_view_of(data, CRN_OBJECT_HEADER);
+
+    (void)crn_view_take(&v, AT_FLAGS);
+    return crn_view_u32(&v);
 }
 
 cairn_err crn_object_end(const struct crn_object_kind *kind, size_t at, struct crn_buf *buf,
@@ -61,7 +76,7 @@ cairn_err crn_object_open(const struct crn_object_kind *kind, const void *data, 
     if (length != len || crn_view_u64(&end) != crn_hash(data, len - CRN_OBJECT_CHECKSUM))
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: length or checksum of the %s is wrong", what,
                         kind->noun);
-    if (major != CRN_FORMAT_MAJOR || incompat != 0)
+    if (major != CRN_FORMAT_MAJOR || (incompat & ~kind->flags) != 0)
         return crn_fail(ei, CAIRN_EFORMAT, 0,
                         "%s: %s of format %u.%u with flags 0x%x; this Cairn reads %d.x, take a "
                         "newer one",

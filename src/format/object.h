@@ -12,11 +12,13 @@
 struct crn_object_kind {
     const char *magic; /* 8 bytes */
     const char *noun;  /* in messages */
+    uint32_t flags;    /* incompatible ones that may be set */
 };
 
 /* Begins an object at the end of buf and returns where; end completes length and checksum. The body
  * is what was appended in between. */
 size_t crn_object_begin(const struct crn_object_kind *kind, struct crn_buf *buf);
+void crn_object_set_flags(struct crn_buf *buf, size_t at, uint32_t flags);
 CAIRN_CHECKED cairn_err crn_object_end(const struct crn_object_kind *kind, size_t at,
                                        struct crn_buf *buf, struct crn_errinfo *ei);
 
@@ -25,6 +27,8 @@ CAIRN_CHECKED cairn_err crn_object_end(const struct crn_object_kind *kind, size_
 CAIRN_CHECKED cairn_err crn_object_open(const struct crn_object_kind *kind, const void *data,
                                         size_t len, const char *what, struct crn_view *body,
                                         struct crn_errinfo *ei);
+/* The incompatible flags of an object that was opened. */
+uint32_t crn_object_flags(const void *data);
 /* After the last field: all was there, and nothing is left over (unless a newer minor version wrote
  * it, whose further fields are passed over). */
 CAIRN_CHECKED cairn_err crn_object_close(const struct crn_object_kind *kind, const void *data,
@@ -40,6 +44,12 @@ CAIRN_CHECKED cairn_err crn_shard_take(struct crn_view *v, const char *what, str
  * CAIRN_EDAMAGED for a reader. */
 CAIRN_CHECKED cairn_err crn_shard_check(const struct crn_shard *s, const char *what, cairn_err code,
                                         struct crn_errinfo *ei);
+
+/* The streams of an index, the same way. fault: what is wrong with them, or NULL; fills start. */
+void crn_streams_put(const struct crn_index *x, struct crn_buf *buf);
+CAIRN_CHECKED cairn_err crn_streams_take(struct crn_view *v, const char *what,
+                                         struct crn_index *ret, struct crn_errinfo *ei);
+const char *crn_streams_fault(const struct crn_index *x);
 
 /* Text that may be shown: no control characters. */
 int crn_text_is_clean(const char *text);

@@ -8,7 +8,7 @@
 
 #define REGION_MIN 14 /* bytes of the shortest encoded region: name of 0 bytes, one dimension */
 
-static const struct crn_object_kind shard_kind = {"CRNSHARD", "shard descriptor"};
+static const struct crn_object_kind shard_kind = {"CRNSHARD", "shard descriptor", 0};
 
 /* *ret = product of dims and the element size; -1 if it does not fit into 63 bits, which keeps
  * offsets of files and regions within off_t. */

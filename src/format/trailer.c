@@ -3,7 +3,7 @@
  * docs/format.md, section 5. */
 #include "format/object.h"
 
-static const struct crn_object_kind trailer_kind = {"CRNTRAIL", "trailer"};
+static const struct crn_object_kind trailer_kind = {"CRNTRAIL", "trailer", 0};
 
 cairn_err crn_trailer_encode(const struct crn_trailer *t, struct crn_buf *buf,
                              struct crn_errinfo *ei)

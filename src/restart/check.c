@@ -29,42 +29,33 @@ static cairn_err file_lost(const struct crn_version *v, uint32_t file_no,
     return failure->code;
 }
 
-/* With a descriptor and a buffer of its own: any number of threads may be here. */
-static cairn_err check_extents(const struct crn_version *v, const struct crn_source *s, int fd,
-                               void *buf, const struct crn_check_events *ev, struct crn_errinfo *ei)
+/* What the check of a file has found so far. */
+struct finding {
+    const struct crn_index *x;
+    const struct crn_check_events *ev;
+    uint64_t checked;
+};
+
+static void found(void *arg, const struct crn_extent *e, uint64_t chunk,
+                  const struct crn_errinfo *why)
 {
-    const struct crn_index *x = &s->index;
-    cairn_err result = CAIRN_OK;
-    uint64_t checked = 0;
-    uint64_t i, chunk;
+    struct finding *f = arg;
+    const struct crn_shard *shard = &f->x->shards[e->shard];
 
-    for (i = 0; i < x->nextents; i++) {
-        const struct crn_extent *e = &x->extents[i];
-        const struct crn_shard *shard = &x->shards[e->shard];
-
-        for (chunk = 0; chunk * x->chunk_bytes < e->bytes; chunk++) {
-            struct crn_errinfo info = {0};
-
-            if (crn_data_chunk(v->fs, fd, x, e, chunk, buf, s->what, &info) != CAIRN_OK) {
-                tell(ev, shard->rank, shard->regions[e->region].name, info.msg);
-                info.code = result = CAIRN_EDAMAGED;
-                crn_err_keep(ei, &info);
-            }
-            checked += crn_data_chunk_bytes(x, e, chunk);
-            if (ev != NULL && ev->progress != NULL)
-                ev->progress(ev->arg, checked);
-        }
-    }
-    return result;
+    if (why != NULL)
+        tell(f->ev, shard->rank, shard->regions[e->region].name, why->msg);
+    f->checked += crn_data_chunk_bytes(f->x, e, chunk);
+    if (f->ev != NULL && f->ev->progress != NULL)
+        f->ev->progress(f->ev->arg, f->checked);
 }
 
 cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
                                  const struct crn_check_events *ev, struct crn_errinfo *ei)
 {
     struct crn_errinfo ignored = {0};
+    struct crn_errinfo bad = {0};
+    struct finding f = {.ev = ev};
     struct crn_source *s;
-    cairn_err rc;
-    void *buf;
     int fd;
 
     if (file_no >= v->m.nfiles)
@@ -75,19 +66,18 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
     if (!s->is_loaded &&
         (s->failure.code != CAIRN_OK || crn_version_load(v, file_no, &ignored) != CAIRN_OK))
         return file_lost(v, file_no, ev, ei);
-    buf = malloc(crn_data_buffer_bytes(&s->index));
-    if (buf == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "verify '%s'", s->what);
+    /* With a descriptor and a decoder of its own: any number of threads may be here. */
     fd = v->fs->openat(v->fs, v->dfd, v->m.files[file_no].name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
                        0);
-    if (fd < 0) {
-        free(buf);
+    if (fd < 0)
         return crn_fail_errno(ei, -fd, "open '%s'", s->what);
+    f.x = &s->index;
+    if (crn_data_verify(v->fs, fd, &s->index, s->what, found, &f, &bad) != CAIRN_OK) {
+        bad.code = CAIRN_EDAMAGED;
+        crn_err_keep(ei, &bad);
     }
-    rc = check_extents(v, s, fd, buf, ev, ei);
     (void)v->fs->close(v->fs, fd);
-    free(buf);
-    return rc;
+    return bad.code;
 }
 
 cairn_err crn_version_check_rank(struct crn_version *v, uint32_t rank,

@@ -73,7 +73,7 @@ static cairn_err keep_chunk(struct crn_version *v, struct crn_source *s, const s
         v->chunk = grown;
         v->chunk_cap = n;
     }
-    rc = crn_data_chunk(v->fs, s->fd, &s->index, e, no, v->chunk, s->what, ei);
+    rc = crn_data_chunk(v->fs, s->fd, &s->index, e, no, &v->decoder, v->chunk, s->what, ei);
     if (rc == CAIRN_OK) {
         v->chunk_of = e;
         v->chunk_no = no;
@@ -93,7 +93,7 @@ static cairn_err fetch_chunk(struct crn_version *v, struct crn_source *s,
     cairn_err rc;
 
     if (w->dst != NULL && w->pos == begin && stop == end) {
-        rc = crn_data_chunk(v->fs, s->fd, &s->index, e, no, w->dst, s->what, ei);
+        rc = crn_data_chunk(v->fs, s->fd, &s->index, e, no, &v->decoder, w->dst, s->what, ei);
     } else {
         rc = keep_chunk(v, s, e, no, ei);
         if (rc == CAIRN_OK && w->dst != NULL)

@@ -34,6 +34,7 @@ void crn_version_close(struct crn_version *v)
     free(v->copies);
     free(v->file_of_rank);
     free(v->chunk);
+    crn_decoder_free(v->decoder);
     free(v);
 }
 

@@ -25,6 +25,7 @@ struct crn_version {
     uint32_t ncopies;
     struct crn_source *open; /* the one file of the store whose fd is open, or NULL */
     struct crn_errinfo repaired;
+    struct crn_decoder *decoder; /* for encoded files */
 
     /* The last chunk that was read for a part of it: rows of a block share chunks. */
     const struct crn_extent *chunk_of; /* NULL: none */

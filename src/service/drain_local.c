@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "service/rundir.h"
+#include "store/data.h"
 
 #define COPY_BLOCK ((size_t)4 << 20)
 
@@ -40,32 +41,6 @@ static int is_alive(const struct crn_config *cfg, const struct crn_index *x)
         (void)close(fd);
     crn_rundir_close(&rd);
     return why.code == CAIRN_EBUSY;
-}
-
-static cairn_err verify(const struct crn_fs *fs, int fd, const struct crn_index *x,
-                        const char *file, struct crn_errinfo *ei)
-{
-    unsigned char *chunk = malloc(x->chunk_bytes);
-    cairn_err rc = CAIRN_OK;
-    uint64_t i, at;
-
-    if (chunk == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "verify '%s'", file);
-    for (i = 0; rc == CAIRN_OK && i < x->nextents; i++) {
-        const struct crn_extent *e = &x->extents[i];
-        uint64_t h = e->first_hash;
-
-        for (at = 0; rc == CAIRN_OK && at < e->bytes; at += x->chunk_bytes, h++) {
-            uint64_t n = e->bytes - at < x->chunk_bytes ? e->bytes - at : x->chunk_bytes;
-
-            rc = crn_fs_read_all(fs, fd, chunk, n, e->file_offset + at, file, ei);
-            if (rc == CAIRN_OK && crn_hash(chunk, n) != x->hashes[h])
-                rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "the local copy '%s' is damaged at %" PRIu64,
-                              file, e->file_offset + at);
-        }
-    }
-    free(chunk);
-    return rc;
 }
 
 static cairn_err copy(const struct crn_fs *fs, int from, int to, uint64_t bytes, const char *file,
@@ -129,7 +104,7 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const struc
     fd = d->fs->openat(d->fs, dfd, file, O_RDONLY | O_NOFOLLOW, 0);
     rc = crn_fs_check(fd, ei, "open the local copy '%s'", file);
     if (rc == CAIRN_OK) {
-        rc = verify(d->fs, fd, x, file, ei);
+        rc = crn_data_verify(d->fs, fd, x, file, NULL, NULL, ei);
         if (rc == CAIRN_OK)
             rc = raise_file(d, fd, x, mf->trailer.index_offset, ei);
         (void)d->fs->close(d->fs, fd);

@@ -7,6 +7,12 @@
 #include "base/fs.h"
 #include "format/format.h"
 
+/* What reading encoded data files needs: scratch memory, the stream that was read last and its last
+ * chunk, so that neighbours are decoded once. One thread at a time; any number of files in turn, as
+ * long as their indexes live. NULL until it is first needed. */
+struct crn_decoder;
+void crn_decoder_free(struct crn_decoder *d); /* NULL is fine */
+
 /* Opens dfd/file for reading and decodes its trailer. what names the file in messages.
  * CAIRN_EDAMAGED if the file was never finished or is damaged. */
 CAIRN_CHECKED cairn_err crn_data_open(const struct crn_fs *fs, int dfd, const char *file,
@@ -21,11 +27,16 @@ CAIRN_CHECKED cairn_err crn_data_index(const struct crn_fs *fs, int fd, const st
 size_t crn_data_chunk_bytes(const struct crn_index *x, const struct crn_extent *e, uint64_t chunk);
 /* Reads a whole chunk into buf and checks its checksum. The error names rank, region and place. */
 CAIRN_CHECKED cairn_err crn_data_chunk(const struct crn_fs *fs, int fd, const struct crn_index *x,
-                                       const struct crn_extent *e, uint64_t chunk, void *buf,
-                                       const char *what, struct crn_errinfo *ei);
-/* The largest chunk of an index, which is what a buffer for crn_data_chunk needs; at least 1. */
-size_t crn_data_buffer_bytes(const struct crn_index *x);
-
+                                       const struct crn_extent *e, uint64_t chunk,
+                                       struct crn_decoder **decoder, void *buf, const char *what,
+                                       struct crn_errinfo *ei);
+/* Reads all chunks of a file, in the order in which they lie there, and checks them. Ends with the
+ * first that is bad; with tell it goes on, and says after each one whether it is good (why is NULL). */
+typedef void crn_data_tell(void *arg, const struct crn_extent *e, uint64_t chunk,
+                           const struct crn_errinfo *why);
+CAIRN_CHECKED cairn_err crn_data_verify(const struct crn_fs *fs, int fd, const struct crn_index *x,
+                                        const char *what, crn_data_tell *tell, void *arg,
+                                        struct crn_errinfo *ei);
 /* Ranges of ranks of an index, as the manifest has them; malloc'ed. */
 CAIRN_CHECKED cairn_err crn_data_ranges(const struct crn_index *x, struct crn_rank_range **ret,
                                         uint32_t *ret_n, struct crn_errinfo *ei);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads data files. Decides what a whole data file is: a trailer that fits the size, an index with
  * the trailer's hash, extents inside the data. Relies on src/format for everything inside them. */
-#include "store/data.h"
+#include "store/decode.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,14 +44,21 @@ cairn_err crn_data_open(const struct crn_fs *fs, int dfd, const char *file, cons
     return CAIRN_OK;
 }
 
-static cairn_err extents_inside(const struct crn_index *x, uint64_t data_end, const char *what,
-                                struct crn_errinfo *ei)
+static int is_inside(uint64_t at, uint64_t bytes, uint64_t data_end)
+{
+    return at <= data_end && bytes <= data_end - at;
+}
+
+static cairn_err data_inside(const struct crn_index *x, uint64_t data_end, const char *what,
+                             struct crn_errinfo *ei)
 {
     uint64_t i;
 
-    for (i = 0; i < x->nextents; i++)
-        if (x->extents[i].file_offset > data_end ||
-            x->extents[i].bytes > data_end - x->extents[i].file_offset)
+    for (i = 0; i < x->nstreams; i++)
+        if (!is_inside(crn_stream_end(&x->streams[i]), 0, data_end))
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: a stream lies outside the data", what);
+    for (i = 0; x->nstreams == 0 && i < x->nextents; i++)
+        if (!is_inside(x->extents[i].file_offset, x->extents[i].bytes, data_end))
             return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: an extent lies outside the data", what);
     return CAIRN_OK;
 }
@@ -75,7 +82,7 @@ cairn_err crn_data_index(const struct crn_fs *fs, int fd, const struct crn_trail
     free(raw);
     if (rc != CAIRN_OK)
         return rc;
-    rc = extents_inside(&x, t->index_offset, what, ei);
+    rc = data_inside(&x, t->index_offset, what, ei);
     if (rc != CAIRN_OK) {
         crn_index_free(&x);
         return rc;
@@ -92,29 +99,44 @@ size_t crn_data_chunk_bytes(const struct crn_index *x, const struct crn_extent *
 }
 
 cairn_err crn_data_chunk(const struct crn_fs *fs, int fd, const struct crn_index *x,
-                         const struct crn_extent *e, uint64_t chunk, void *buf, const char *what,
-                         struct crn_errinfo *ei)
+                         const struct crn_extent *e, uint64_t chunk, struct crn_decoder **decoder,
+                         void *buf, const char *what, struct crn_errinfo *ei)
 {
     size_t n = crn_data_chunk_bytes(x, e, chunk);
     uint64_t at = e->file_offset + chunk * x->chunk_bytes;
     const struct crn_shard *s = &x->shards[e->shard];
+    unsigned long long begin = e->offset + chunk * x->chunk_bytes;
     cairn_err rc;
 
-    rc = crn_fs_read_all(fs, fd, buf, n, at, what, ei);
+    if (x->nstreams > 0) {
+        rc = crn_decoder_read(decoder, fs, fd, x, at, buf, n, what, ei);
+        if (rc != CAIRN_OK)
+            return crn_err_context(ei, rc, "%s: rank %u, region '%s', bytes %llu to %llu", what,
+                                   (unsigned)s->rank, s->regions[e->region].name, begin, begin + n);
+    } else {
+        rc = crn_fs_read_all(fs, fd, buf, n, at, what, ei);
+    }
     if (rc != CAIRN_OK)
         return rc;
     if (crn_hash(buf, n) != x->hashes[e->first_hash + chunk])
         return crn_fail(ei, CAIRN_EDAMAGED, 0,
                         "%s: rank %u, region '%s': checksum of bytes %llu to %llu is wrong (at "
-                        "%llu in the file)",
-                        what, (unsigned)s->rank, s->regions[e->region].name,
-                        (unsigned long long)(e->offset + chunk * x->chunk_bytes),
-                        (unsigned long long)(e->offset + chunk * x->chunk_bytes + n),
-                        (unsigned long long)at);
+                        "%llu in the %s)",
+                        what, (unsigned)s->rank, s->regions[e->region].name, begin, begin + n,
+                        (unsigned long long)at, x->nstreams > 0 ? "streams" : "file");
     return CAIRN_OK;
 }
 
-size_t crn_data_buffer_bytes(const struct crn_index *x)
+static int by_place(const void *a, const void *b)
+{
+    uint64_t x = (*(const struct crn_extent *const *)a)->file_offset;
+    uint64_t y = (*(const struct crn_extent *const *)b)->file_offset;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The largest chunk; at least 1. */
+static size_t buffer_bytes(const struct crn_index *x)
 {
     uint64_t most = 1;
     uint64_t i;
@@ -123,6 +145,58 @@ size_t crn_data_buffer_bytes(const struct crn_index *x)
         if (x->extents[i].bytes > most)
             most = x->extents[i].bytes;
     return (size_t)(most < x->chunk_bytes ? most : x->chunk_bytes);
+}
+
+/* The extents in the order in which they lie in the file or its streams; malloc'ed, NULL without
+ * memory. */
+static const struct crn_extent **in_order(const struct crn_index *x)
+{
+    const struct crn_extent **order = malloc((x->nextents + 1) * sizeof(*order));
+    uint64_t i;
+
+    if (order == NULL)
+        return NULL;
+    for (i = 0; i < x->nextents; i++)
+        order[i] = &x->extents[i];
+    order[x->nextents] = NULL;
+    if (x->nextents > 1)
+        qsort(order, x->nextents, sizeof(*order), by_place);
+    return order;
+}
+
+cairn_err crn_data_verify(const struct crn_fs *fs, int fd, const struct crn_index *x,
+                          const char *what, crn_data_tell *tell, void *arg, struct crn_errinfo *ei)
+{
+    const struct crn_extent **order = in_order(x);
+    void *buf = malloc(buffer_bytes(x));
+    const struct crn_extent **e;
+    struct crn_decoder *decoder = NULL;
+    cairn_err result = CAIRN_OK;
+    uint64_t chunk;
+
+    if (order == NULL || buf == NULL) {
+        result = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "verify '%s'", what);
+        goto out;
+    }
+    for (e = order; *e != NULL; e++)
+        for (chunk = 0; chunk * x->chunk_bytes < (*e)->bytes; chunk++) {
+            struct crn_errinfo why = {0};
+            cairn_err rc = crn_data_chunk(fs, fd, x, *e, chunk, &decoder, buf, what, &why);
+
+            if (rc != CAIRN_OK) {
+                crn_err_keep(ei, &why);
+                result = result == CAIRN_OK ? rc : result;
+            }
+            if (tell != NULL)
+                tell(arg, *e, chunk, rc != CAIRN_OK ? &why : NULL);
+            else if (rc != CAIRN_OK)
+                goto out;
+        }
+out:
+    crn_decoder_free(decoder);
+    free(order);
+    free(buf);
+    return result;
 }
 
 cairn_err crn_data_ranges(const struct crn_index *x, struct crn_rank_range **ret, uint32_t *ret_n,

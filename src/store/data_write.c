@@ -81,7 +81,10 @@ static cairn_err compose(const char *file, uint64_t data_end, const struct crn_i
     cairn_err rc;
     uint64_t i;
 
-    for (i = 0; i < index->nextents; i++)
+    for (i = 0; i < index->nstreams; i++)
+        if (crn_stream_end(&index->streams[i]) > data_end)
+            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s': a stream ends behind the data", file);
+    for (i = 0; index->nstreams == 0 && i < index->nextents; i++)
         if (index->extents[i].bytes > data_end ||
             index->extents[i].file_offset > data_end - index->extents[i].bytes)
             return crn_fail(ei, CAIRN_EINVAL, 0, "'%s': an extent ends behind the data", file);

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "encode/chunk.h"
+#include "encode/dedup.h"
+#include "encode/work.h"
 #include "store/store.h"
 
 #define TV_REGIONS 4
@@ -15,6 +18,7 @@
 #define TV_COLS    3
 #define TV_CHUNK   16
 #define TV_ALIGN   16
+#define TV_PIECE   64 /* chunk of a stream, decoded */
 
 struct tv {
     const char *name;
@@ -23,6 +27,7 @@ struct tv {
     uint32_t seed;
     uint32_t ranks;
     uint32_t files;
+    const char *pipe; /* NULL: as they are; otherwise in streams, a variable of all ranks each */
 };
 
 /* Region 0: block of a global array; 1: bytes of its own size; 2: empty; 3: a file. */
@@ -62,6 +67,8 @@ static inline uint64_t tv_content(const struct tv *t, uint32_t rank, uint32_t re
     assert(r.bytes <= 256);
     for (i = 0; i < r.bytes; i++)
         buf[i] = (unsigned char)(t->seed * 7 + rank * 31 + region * 101 + i * 3);
+    for (i = 0; t->pipe != NULL && region == 3 && i < r.bytes; i++)
+        buf[i] = (unsigned char)(t->seed + i * i); /* the same on all ranks: kept once */
     for (i = 0; region == 0 && i < TV_ROWS * TV_COLS; i++) {
         uint32_t v = tv_element(t, (uint64_t)rank * TV_ROWS + i / TV_COLS, i % TV_COLS);
         size_t b;
@@ -124,6 +131,129 @@ static inline cairn_err tv_fill(const struct crn_store *st, const struct tv *t, 
     return rc;
 }
 
+/* A variable of all ranks that is being made a stream. */
+struct tv_stream {
+    unsigned char bytes[4096];
+    uint64_t n;
+    struct crn_map map;
+};
+
+/* Appends a region of a shard as two extents, in the space of the streams from `start` on. */
+static inline cairn_err tv_append(const struct tv *t, struct crn_index *x, uint32_t shard,
+                                  uint32_t region, uint64_t start, struct tv_stream *s,
+                                  struct crn_errinfo *ei)
+{
+    unsigned char *data = s->bytes + s->n;
+    uint64_t bytes = tv_content(t, x->shards[shard].rank, region, data);
+    uint64_t half = bytes / 2 + 1;
+    uint64_t at, k;
+
+    for (at = 0; at < bytes; at += half) {
+        struct crn_extent *e = &x->extents[x->nextents++];
+
+        *e = (struct crn_extent){.shard = shard, .region = region, .offset = at};
+        e->bytes = bytes - at < half ? bytes - at : half;
+        e->file_offset = start + s->map.bytes + at;
+        e->first_hash = x->nhashes;
+        for (k = 0; k < e->bytes; k += TV_CHUNK)
+            x->hashes[x->nhashes++] =
+                crn_hash(data + at + k, e->bytes - k < TV_CHUNK ? e->bytes - k : TV_CHUNK);
+    }
+    if (region != 3 || s->n == 0)
+        s->n += bytes;
+    return crn_map_add(&s->map, bytes, region != 3 || s->map.n == 0 ? CRN_BLOCK_NEW : 0, ei);
+}
+
+/* Encodes what was appended, chunk by chunk, and writes it. */
+static inline cairn_err tv_encode(const struct crn_store *st, const struct tv *t, int fd,
+                                  const char *file, struct crn_work *work, struct tv_stream *from,
+                                  struct crn_stream *s, uint64_t *end, struct crn_errinfo *ei)
+{
+    struct crn_data data = {.type = CAIRN_BYTES};
+    struct crn_pipe pipe, used;
+    struct crn_buf map = {0};
+    unsigned char out[TV_PIECE];
+    cairn_err rc = crn_pipe_parse(t->pipe, &pipe, ei);
+    uint64_t at;
+    size_t n = 0;
+    int k;
+
+    s->bytes = from->map.bytes;
+    s->file_offset = *end;
+    s->chunks = calloc(sizeof(from->bytes) / TV_PIECE, sizeof(*s->chunks));
+    for (at = 0; rc == CAIRN_OK && at < from->n; at += TV_PIECE) {
+        struct crn_stream_chunk *c = &s->chunks[s->nchunks++];
+
+        c->bytes = (uint32_t)(from->n - at < TV_PIECE ? from->n - at : TV_PIECE);
+        rc = crn_chunk_encode(work, &pipe, &data, from->bytes + at, c->bytes, out, &n, &used, ei);
+        if (rc != CAIRN_OK)
+            break;
+        if (n == c->bytes) /* raw */
+            memcpy(out, from->bytes + at, n);
+        c->encoded = (uint32_t)n;
+        c->hash = crn_hash(out, n);
+        c->nstages = n == c->bytes ? 0 : used.n;
+        for (k = 0; k < c->nstages; k++) {
+            c->stages[2 * k] = used.stage[k].id;
+            c->stages[2 * k + 1] = used.stage[k].arg;
+        }
+        rc = crn_fs_write_all(st->fs, fd, out, n, *end, file, ei);
+        *end += n;
+    }
+    if (from->map.n > 1) {
+        crn_map_encode(&from->map, &map);
+        s->map = map.data;
+        s->map_bytes = (uint32_t)map.len;
+    }
+    *end = (*end + TV_ALIGN - 1) / TV_ALIGN * TV_ALIGN;
+    return rc;
+}
+
+static inline int tv_by_region(const void *a, const void *b)
+{
+    const struct crn_extent *x = a;
+    const struct crn_extent *y = b;
+
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    if (x->region != y->region)
+        return x->region < y->region ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* The same regions and extents in streams. */
+static inline cairn_err tv_fill_streams(const struct crn_store *st, const struct tv *t, int fd,
+                                        const char *file, struct crn_index *x, uint64_t *end,
+                                        struct crn_errinfo *ei)
+{
+    struct crn_work *work = NULL;
+    cairn_err rc = crn_work_new(&work, ei);
+    uint64_t start = 0;
+    uint32_t s, r;
+
+    x->streams = calloc(TV_REGIONS, sizeof(*x->streams));
+    assert(x->streams != NULL);
+    for (r = 0; rc == CAIRN_OK && r < TV_REGIONS; r++) {
+        struct tv_stream from = {.n = 0};
+        struct crn_stream *to = &x->streams[x->nstreams];
+
+        for (s = 0; rc == CAIRN_OK && s < x->nshards; s++)
+            if (tv_region(t, 0, r).bytes > 0)
+                rc = tv_append(t, x, s, r, start, &from, ei);
+        if (rc == CAIRN_OK && from.n > 0) {
+            (void)snprintf(to->key, sizeof(to->key), "%s", tv_region(t, 0, r).name);
+            to->start = start;
+            x->nstreams++;
+            rc = tv_encode(st, t, fd, file, work, &from, to, end, ei);
+            start += to->bytes;
+        }
+        crn_map_free(&from.map);
+    }
+    crn_work_free(work);
+    qsort(x->extents, x->nextents, sizeof(*x->extents), tv_by_region);
+    return rc;
+}
+
 /* One data file with the ranks whose number modulo files is file_no; files named in file. */
 static inline cairn_err tv_write_file(const struct crn_store *st, const struct tv *t,
                                       uint32_t file_no, char file[CRN_FILE_NAME],
@@ -162,7 +292,8 @@ static inline cairn_err tv_write_file(const struct crn_store *st, const struct t
         x.shards[x.nshards++] =
             (struct crn_shard){.rank = rank, .nregions = TV_REGIONS, .regions = regions};
     }
-    rc = tv_fill(st, t, fd, file, &x, &end, ei);
+    rc = t->pipe != NULL ? tv_fill_streams(st, t, fd, file, &x, &end, ei)
+                         : tv_fill(st, t, fd, file, &x, &end, ei);
     if (rc == CAIRN_OK)
         rc = crn_store_finish_data(st, fd, file, end, &x, ret, ei);
     else

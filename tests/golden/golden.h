@@ -18,4 +18,13 @@ static inline struct tv golden_version(int64_t version, uint64_t seq)
                        .files = 2};
 }
 
+/* Version 9 is encoded. */
+static inline struct tv golden_encoded(void)
+{
+    struct tv t = golden_version(9, 4);
+
+    t.pipe = "delta,gzip";
+    return t;
+}
+
 #endif

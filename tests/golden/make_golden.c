@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* make_golden DIR: writes the golden files of the current format version. They are made once for each
+/* make_golden DIR [encoded]: writes the golden files of the current format version, or those with
+ * encoded data. They are made once for each
  * version and never again; this program stays as a record of how. */
 #include <stdio.h>
 #include <unistd.h>
@@ -25,19 +26,26 @@ static cairn_err make(const struct crn_store *st, struct crn_errinfo *ei)
     return rc;
 }
 
+static cairn_err make_encoded(const struct crn_store *st, struct crn_errinfo *ei)
+{
+    struct tv t = golden_encoded();
+
+    return tv_write(st, &t, ei);
+}
+
 int main(int argc, char **argv)
 {
     struct crn_errinfo info = {0};
     struct crn_store st;
     cairn_err rc;
 
-    if (argc != 2 || access(argv[1], F_OK) == 0) {
-        (void)fprintf(stderr, "usage: make_golden NEW-DIRECTORY\n");
+    if ((argc != 2 && argc != 3) || access(argv[1], F_OK) == 0) {
+        (void)fprintf(stderr, "usage: make_golden NEW-DIRECTORY [encoded]\n");
         return 2;
     }
     rc = crn_store_open(crn_fs_posix(), argv[1], 1, &st, &info);
     if (rc == CAIRN_OK) {
-        rc = make(&st, &info);
+        rc = argc == 3 ? make_encoded(&st, &info) : make(&st, &info);
         crn_store_close(&st);
     }
     if (rc != CAIRN_OK)

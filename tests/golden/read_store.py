@@ -6,12 +6,14 @@ reader and the library disagree, the page or one of them is wrong.
 usage: read_store.py ROOT NAME VERSION [EXPECTED]
 
 Reads a version, checks every hash and every rule of the page, and prints it as JSON; with EXPECTED
-it compares with that file instead. Exit status 1 and a message if anything is wrong.
+it compares with that file instead. Exit status 1 and a message if anything is wrong. Encoded files
+(docs/encoding.md) are read if they need no more than gzip, shuffle, delta and xor.
 """
 import json
 import pathlib
 import re
 import sys
+import zlib
 
 from xxh3 import xxh3_64
 
@@ -33,12 +35,13 @@ def need(condition, text):
 class Body:
     """Section 2: an object whose header and hash have been checked; its fields in turn."""
 
-    def __init__(self, data, magic):
+    def __init__(self, data, magic, flags=0):
         need(len(data) >= HEADER + CHECKSUM and data[:8] == magic, f"not a {magic.decode()}")
         number = lambda at, n: int.from_bytes(data[at:at + n], "little")
         need(number(24, 8) == len(data), "length")
         need(number(len(data) - CHECKSUM, 8) == xxh3_64(data[:-CHECKSUM]), "hash of an object")
-        need(number(8, 2) == 1 and number(16, 4) == 0, "unknown format")
+        self.flags = number(16, 4)
+        need(number(8, 2) == 1 and self.flags & ~flags == 0, "unknown format")
         self.minor = number(10, 2)
         need(self.minor > 0 or number(20, 4) == 0, "reserved bytes")
         self.data, self.at = data[HEADER:-CHECKSUM], 0
@@ -104,8 +107,82 @@ def read_shard(b):
     return {"rank": rank, "regions": regions}
 
 
+def read_stream(b):
+    s = {"key": b.text(287), "type": b.u8(), "bytes": b.u64(), "file_offset": b.u64(), "chunks": []}
+    for _ in range(b.u32()):
+        c = {"bytes": b.u32(), "encoded": b.u32(), "hash": b.u64()}
+        c["stages"] = [(b.u8(), b.u8()) for _ in range(b.u8())]
+        need(1 <= c["encoded"] <= c["bytes"] <= 1 << 22 and len(c["stages"]) <= 4
+             and (c["encoded"] == c["bytes"]) == (not c["stages"]), "chunk of a stream")
+        s["chunks"].append(c)
+    s["map"] = b.take(b.u32())
+    need(s["type"] < len(TYPES) and s["chunks"] and s["bytes"] > 0, "stream")
+    return s
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        need(at < len(data) and shift < 64, "varint")
+        value |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 128:
+            return value, at
+
+
+def decode_chunk(raw, size):
+    """docs/encoding.md, sections 1 and 2."""
+    need(raw[0] == 1, "version of a chunk")
+    width = TYPE_SIZE[raw[1]] // (2 if raw[1] >= 11 else 1)
+    stages = [(raw[3 + 2 * i], raw[4 + 2 * i]) for i in range(raw[2])]
+    codecs = [s for s, _ in stages if s < 32]
+    need(all(s in (0, 3, 32, 34, 35) for s, _ in stages) and codecs == [stages[-1][0]]
+         and all(a == 0 for s, a in stages if s >= 32),
+         f"stages {stages} of a chunk: this reader knows no more than gzip after filters")
+    bytes_, at = varint(raw, 3 + 2 * raw[2])
+    need(bytes_ == size, "size of a chunk")
+    data = bytearray(zlib.decompress(raw[at:], 31) if codecs[-1] == 3 else raw[at:])
+    need(len(data) == size, "size of a chunk")
+    words = size // width
+    for stage, _ in reversed(stages[:-1]):
+        if stage == 32:
+            data = bytearray(data[k * words + i] for i in range(words) for k in range(width)
+                             ) + data[words * width:]
+        for i in range(1, words if stage in (34, 35) else 0):
+            a, b = (int.from_bytes(data[j * width:(j + 1) * width], "little") for j in (i - 1, i))
+            value = a ^ b if stage == 35 else (a + b) % (1 << 8 * width)
+            data[i * width:(i + 1) * width] = value.to_bytes(width, "little")
+    return bytes(data)
+
+
+def read_streams(x, data_end, raw):
+    """The bytes of all streams behind one another: the space in which the extents lie."""
+    space = b""
+    for s in x["streams"]:
+        new, at = b"", s["file_offset"]
+        for c in s["chunks"]:
+            part = raw[at:at + c["encoded"]]
+            at += c["encoded"]
+            need(at <= data_end and xxh3_64(part) == c["hash"], "hash of a stream's chunk")
+            new += part if not c["stages"] else decode_chunk(part, c["bytes"])
+        if s["map"]:
+            count, at = varint(s["map"], 0)
+            known, out = 0, b""
+            for _ in range(count):
+                n, at = varint(s["map"], at)
+                back, at = varint(s["map"], at)
+                need(back <= known and known - back + n <= len(new), "map of a stream")
+                out += new[known - back:known - back + n]
+                known = max(known, known - back + n)
+            need(at == len(s["map"]), "map of a stream")
+            new = out
+        need(len(new) == s["bytes"], "bytes of a stream")
+        space += new
+    return space
+
+
 def read_index(data):
-    b = Body(data, b"CRNINDEX")
+    b = Body(data, b"CRNINDEX", 1)
     x = {"id": (b.take(16).hex(), b.u64()), "name": b.text(), "version": b.number(8, True)}
     for key in ("file_no", "files", "ranks", "nodes"):
         x[key] = b.u32()
@@ -119,6 +196,7 @@ def read_index(data):
     x["extents"] = [dict(zip(keys, (b.u32(), b.u32(), b.u64(), b.u64(), b.u64(), b.u64())))
                     for _ in range(nextents)]
     x["hashes"] = [b.u64() for _ in range(nhashes)]
+    x["streams"] = [read_stream(b) for _ in range(b.u32())] if b.flags & 1 else None
     b.end()
     return x
 
@@ -194,7 +272,11 @@ def read_data(path, m, number):
          and x["file_no"] == number and x["files"] == len(m["files"])
          and x["ranks"] == m["ranks"], "index of another checkpoint")
     need([s["rank"] for s in x["shards"]] == f["ranks"], "ranks of a data file")
-    content = read_regions(x, t["index_offset"], raw)
+    if x["streams"] is None:
+        content = read_regions(x, t["index_offset"], raw)
+    else:
+        space = read_streams(x, t["index_offset"], raw)
+        content = read_regions(x, len(space), space)
     for s, shard in enumerate(x["shards"]):
         for r, region in enumerate(shard["regions"]):
             need(len(content[s, r]) == region["bytes"], "region is not covered")
