@@ -42,3 +42,13 @@ uint32_t crn_elect(const uint64_t *bytes, uint32_t n)
             leader = i;
     return leader;
 }
+
+int crn_elect_is_among(const uint64_t *bytes, uint32_t n, uint32_t member, uint32_t count)
+{
+    uint32_t before = 0;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        before += bytes[i] > bytes[member] || (bytes[i] == bytes[member] && i < member);
+    return before < count;
+}

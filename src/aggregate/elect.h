@@ -15,5 +15,8 @@ uint32_t crn_group_of(uint32_t node, uint32_t nodes, uint32_t groups);
 uint32_t crn_group_first(uint32_t group, uint32_t nodes, uint32_t groups);
 /* Index of the leader among the n members of a group: most bytes, then the lowest index. */
 uint32_t crn_elect(const uint64_t *bytes, uint32_t n);
+/* Whether a member is one of the count members with the most bytes (ties: the lowest index), the first
+ * of which leads and the others assist. */
+int crn_elect_is_among(const uint64_t *bytes, uint32_t n, uint32_t member, uint32_t count);
 
 #endif

@@ -40,6 +40,22 @@ static void leaders(void **state)
     assert_int_equal(crn_elect(bytes + 2, 2), 0);
 }
 
+/* The leader and its assistants: all numbers of them, also with ties. */
+static void assistants(void **state)
+{
+    static const uint64_t bytes[] = {5, 9, 0, 9, 7, 5, 0};
+    static const uint32_t order[] = {1, 3, 4, 0, 5, 2, 6};
+    uint32_t n = sizeof(order) / sizeof(order[0]);
+    uint32_t count, i;
+
+    (void)state;
+    for (count = 0; count < n + 3; count++)
+        for (i = 0; i < n; i++)
+            assert_int_equal(crn_elect_is_among(bytes, n, order[i], count), i < count);
+    for (i = 1; i <= n; i++)
+        assert_true(crn_elect_is_among(bytes, i, crn_elect(bytes, i), 1));
+}
+
 static void counts(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -67,6 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups),
         cmocka_unit_test(leaders),
+        cmocka_unit_test(assistants),
         cmocka_unit_test(counts),
     };
 

@@ -8,6 +8,7 @@
  * waits for a writer: they take a free one, or what has arrived, or sleep until either is there. */
 #include "aggregate/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,12 +19,35 @@
 
 /* What to do next. --------------------------------------------------------------------------------- */
 
-/* Moves the cursor to the next write that is local, or not; NULL behind the last. */
-static const struct crn_write *seek(const struct crn_plan *plan, uint64_t *cursor, int is_local)
+/* Moves the cursor to the next write that is local; NULL behind the last. */
+static const struct crn_write *seek_local(const struct crn_plan *plan, uint64_t *cursor)
 {
-    while (*cursor < plan->nwrites && (plan->writes[*cursor].owner == 0) != is_local)
+    while (*cursor < plan->nwrites && plan->writes[*cursor].owner != 0)
         (*cursor)++;
     return *cursor < plan->nwrites ? &plan->writes[*cursor] : NULL;
+}
+
+/* Takes the next write of another node; NULL behind the last. What assistants can write from where it
+ * lies comes last. */
+static const struct crn_write *take_remote_locked(struct crn_task *t, const unsigned char *assists)
+{
+    const struct crn_plan *plan = t->plan;
+
+    for (;;) {
+        for (; t->next_remote < plan->nwrites; t->next_remote++) {
+            const struct crn_write *w = &plan->writes[t->next_remote];
+
+            if (w->owner == 0 || t->taken[t->next_remote] != CRN_TAKEN_NOT ||
+                (!t->is_second_pass && assists != NULL && assists[w->owner]))
+                continue;
+            t->taken[t->next_remote++] = CRN_TAKEN_FETCHED;
+            return w;
+        }
+        if (t->is_second_pass)
+            return NULL;
+        t->is_second_pass = 1;
+        t->next_remote = 0;
+    }
 }
 
 /* What a writer does next: 1, or 0 if there is nothing now. */
@@ -35,7 +59,7 @@ static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piec
         *ret = t->ready[--t->nready];
         return 1;
     }
-    p.w = seek(t->plan, &t->next_local, 1);
+    p.w = seek_local(t->plan, &t->next_local);
     if (p.w == NULL)
         return 0;
     if (!crn_piece_in_place(&t->pieces, p.w) && (p.block = crn_pool_try_get(&e->pool)) == NULL)
@@ -47,11 +71,11 @@ static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piec
 
 static int is_done_locked(struct crn_task *t)
 {
-    return t->nready == 0 && t->outstanding == 0 && t->next_remote >= t->plan->nwrites &&
-           seek(t->plan, &t->next_local, 1) == NULL;
+    return !t->is_feeding && t->nready == 0 && t->outstanding == 0 && t->handed == 0 &&
+           seek_local(t->plan, &t->next_local) == NULL;
 }
 
-static void fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei)
+void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei)
 {
     t->is_failed = 1;
     crn_err_keep(&t->error, ei);
@@ -71,40 +95,45 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t)
             continue;
         }
         crn_unlock(&e->mu);
-        rc = crn_piece_write(&t->pieces, &p, &ei);
+        rc = p.errand != NULL ? crn_errand_write(t->assist, &p, &ei)
+                              : crn_piece_write(&t->pieces, &p, &ei);
         crn_lock(&e->mu);
         if (p.block != NULL)
             crn_pool_put(&e->pool, p.block);
         if (rc != CAIRN_OK)
-            fail_locked(e, t, &ei);
+            crn_task_fail_locked(e, t, &ei);
         crn_cond_broadcast(&e->changed); /* a block is free, or this was the last piece */
     }
-    while (t->nready > 0) /* arrived in vain */
-        crn_pool_put(&e->pool, t->ready[--t->nready].block);
+    while (t->nready > 0) { /* arrived in vain */
+        crn_errand_free(t->ready[--t->nready].errand);
+        crn_pool_put(&e->pool, t->ready[t->nready].block);
+    }
 }
 
 /* Asks for everything remote, block by block. */
-static void fetch_all(struct crn_engine *e, struct crn_task *t, const struct crn_fetcher *f)
+static void fetch_all(struct crn_engine *e, struct crn_task *t, const void *arg)
 {
+    const struct crn_fetcher *f = arg;
+
+    if (f->opened != NULL)
+        f->opened(f->arg, t->out.name, e->generation);
     for (;;) {
         unsigned char *block = crn_pool_get(&e->pool);
         const struct crn_write *w = NULL;
 
         crn_lock(&e->mu);
         if (!t->is_failed)
-            w = seek(t->plan, &t->next_remote, 0);
+            w = take_remote_locked(t, f->assists);
         if (w != NULL) {
-            t->next_remote++;
             t->outstanding++;
             t->remote_bytes += w->bytes;
         } else {
-            t->next_remote = t->plan->nwrites;
             crn_pool_put(&e->pool, block);
-            crn_cond_broadcast(&e->changed); /* the writers may be waiting for more, or for it */
         }
         crn_unlock(&e->mu);
         if (w == NULL)
             return;
+        assert(f->fetch != NULL); /* somebody owns it */
         f->fetch(f->arg, w, t->plan->extents, t->plan->order, block);
     }
 }
@@ -117,11 +146,11 @@ void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *b
     crn_lock(&e->mu);
     t = e->task; /* there is one as long as something is outstanding */
     if (error != NULL)
-        fail_locked(e, t, error);
+        crn_task_fail_locked(e, t, error);
     if (t->is_failed)
         crn_pool_put(&e->pool, block);
     else
-        t->ready[t->nready++] = (struct crn_piece){w, block, 1};
+        t->ready[t->nready++] = (struct crn_piece){w, block, 1, NULL};
     t->outstanding--;
     crn_cond_broadcast(&e->changed);
     crn_unlock(&e->mu);
@@ -153,17 +182,22 @@ static void *writer(void *arg)
     return NULL;
 }
 
-static void run_on_all(struct crn_engine *e, struct crn_task *t, const struct crn_fetcher *f)
+void crn_task_run(struct crn_engine *e, struct crn_task *t,
+                  void (*feed)(struct crn_engine *e, struct crn_task *t, const void *arg),
+                  const void *arg)
 {
     crn_lock(&e->mu);
     e->task = t;
+    t->is_feeding = 1;
     e->generation++;
     e->busy = e->started;
     crn_cond_broadcast(&e->changed);
     crn_unlock(&e->mu);
-    fetch_all(e, t, f);
+    feed(e, t, arg);
     crn_lock(&e->mu);
-    while (e->busy > 0 || t->outstanding > 0)
+    t->is_feeding = 0;
+    crn_cond_broadcast(&e->changed); /* the writers may be waiting for more */
+    while (e->busy > 0 || t->outstanding > 0 || (t->unsynced > 0 && !t->is_failed))
         crn_cond_wait(&e->changed, &e->mu);
     e->task = NULL;
     crn_unlock(&e->mu);
@@ -274,12 +308,14 @@ static cairn_err write_file(struct crn_engine *e, struct crn_task *t,
                             struct crn_manifest_file *ret, struct crn_write_stats *stats,
                             struct crn_errinfo *ei)
 {
+    const struct crn_fetcher nobody = {0}; /* all is local */
     const struct crn_clock *clock = crn_clock_real();
     cairn_err rc;
     int64_t start;
 
-    run_on_all(e, t, fetcher);
+    crn_task_run(e, t, fetch_all, fetcher != NULL ? fetcher : &nobody);
     stats->remote_bytes = t->remote_bytes;
+    stats->assisted_bytes = t->assisted_bytes;
     if (t->is_failed) {
         crn_outfile_abandon(&t->out);
         if (ei != NULL)
@@ -331,7 +367,10 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     rc = build_plan(e, sources, nsources, &plan, ei);
     if (rc == CAIRN_OK)
         rc = fill_index(&index, e, &plan, sources, nsources, ei);
-    if (rc == CAIRN_OK && (t.ready = calloc(e->opt.blocks, sizeof(*t.ready))) == NULL)
+    t.ready = calloc(e->opt.blocks, sizeof(*t.ready));
+    t.taken = calloc(plan.nwrites + 1, 1);
+    t.last_remote = plan.nwrites;
+    if (rc == CAIRN_OK && (t.ready == NULL || t.taken == NULL))
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", nsources);
     if (rc != CAIRN_OK)
         goto out;
@@ -355,6 +394,7 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     *ret_stats = stats;
 out:
     free(t.ready);
+    free(t.taken);
     free(index.shards);
     free(index.hashes);
     crn_plan_free(&plan);

@@ -20,6 +20,9 @@
 struct crn_fetcher {
     void (*fetch)(void *arg, const struct crn_write *w, const struct crn_extent *extents,
                   const uint64_t *order, void *block);
+    /* The file is there and other nodes may assist from now on; see assist.h. NULL: none does. */
+    void (*opened)(void *arg, const char *file, uint64_t generation);
+    const unsigned char *assists; /* by owner: it writes its own data if it can. NULL: none does */
     void *arg;
 };
 
@@ -39,6 +42,7 @@ struct crn_write_stats {
     double fsync_seconds;  /* index and fsync */
     uint64_t remote_bytes; /* of bytes: fetched from other nodes */
     uint64_t pool_waits;
+    uint64_t assisted_bytes; /* of bytes: written by other nodes */
 };
 
 struct crn_engine; /* opaque */

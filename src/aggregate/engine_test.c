@@ -267,7 +267,7 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct far_away far = {0};
-    struct crn_fetcher fetcher = {ask, &far};
+    struct crn_fetcher fetcher = {.fetch = ask, .arg = &far};
     struct crn_write_stats stats;
     struct crn_manifest_file mf;
     struct crn_store st;

@@ -21,6 +21,10 @@ struct crn_outfile {
 CAIRN_CHECKED cairn_err crn_outfile_create(struct crn_outfile *o, const struct crn_store *st,
                                            const struct crn_index *head, uint64_t align_bytes,
                                            struct crn_errinfo *ei);
+/* Opens a data file that another node created, to assist in writing it. */
+CAIRN_CHECKED cairn_err crn_outfile_open(struct crn_outfile *o, const struct crn_store *st,
+                                         const struct crn_index *head, const char *file,
+                                         struct crn_errinfo *ei);
 /* Room at the end of the file: where it begins. */
 uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes);
 CAIRN_CHECKED cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, uint64_t bytes,
@@ -28,6 +32,8 @@ CAIRN_CHECKED cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, 
 /* Appends index and trailer, makes the file durable and closes it, failed or not. */
 CAIRN_CHECKED cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,
                                            struct crn_manifest_file *ret, struct crn_errinfo *ei);
+/* Makes what this node wrote of the file durable and closes it, failed or not. */
+CAIRN_CHECKED cairn_err crn_outfile_sync(struct crn_outfile *o, struct crn_errinfo *ei);
 /* Closes a file that failed before it was finished. */
 void crn_outfile_abandon(struct crn_outfile *o);
 /* Removes a file that was closed and is not wanted; what cannot be removed is left to a sweep. */

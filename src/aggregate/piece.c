@@ -20,6 +20,11 @@ int crn_piece_in_place(const struct crn_pieces *all, const struct crn_write *w)
     return in_place(all, w) != NULL;
 }
 
+static uint64_t place_of(struct crn_pieces *all, uint64_t bytes)
+{
+    return all->has_place ? all->place : crn_outfile_reserve(all->out, bytes);
+}
+
 /* Checksum and write chunk by chunk: the second touch of each byte comes from the cache. */
 static cairn_err write_direct(struct crn_pieces *all, struct crn_extent *x, const unsigned char *p,
                               struct crn_errinfo *ei)
@@ -29,7 +34,7 @@ static cairn_err write_direct(struct crn_pieces *all, struct crn_extent *x, cons
     cairn_err rc = CAIRN_OK;
     uint64_t at;
 
-    x->file_offset = crn_outfile_reserve(all->out, x->bytes);
+    x->file_offset = place_of(all, x->bytes);
     for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
         uint64_t n = x->bytes - at < step ? x->bytes - at : step;
 
@@ -53,7 +58,7 @@ static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, cons
 static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
                              const unsigned char *block, struct crn_errinfo *ei)
 {
-    uint64_t off = crn_outfile_reserve(all->out, w->bytes);
+    uint64_t off = place_of(all, w->bytes);
     uint64_t at = 0;
     uint32_t i;
 

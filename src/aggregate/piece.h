@@ -16,12 +16,17 @@ struct crn_pieces {
     const struct crn_plan *plan;
     uint64_t *hashes; /* of the index; each entry has one writer */
     uint64_t chunk_bytes;
+    int has_place; /* the leader of the file told where to: the pieces are an errand's, a single one */
+    uint64_t place;
 };
+
+struct crn_errand;
 
 struct crn_piece {
     const struct crn_write *w;
-    unsigned char *block; /* NULL: written from where it lies */
-    int has_arrived;      /* the block holds the bytes already */
+    unsigned char *block;      /* NULL: written from where it lies */
+    int has_arrived;           /* the block holds the bytes already */
+    struct crn_errand *errand; /* owned; written for another node, or NULL */
 };
 
 /* Whether a local write lies in one piece in memory; otherwise it needs a block. */

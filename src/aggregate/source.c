@@ -25,3 +25,19 @@ cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x
     return crn_fs_read_all(fs, s->image_fd, dst, x->bytes, s->at[x->region] + x->offset,
                            "spilled image", ei);
 }
+
+void crn_ask_encode(const struct crn_write *w, const struct crn_extent *extents,
+                    const uint64_t *order, const struct crn_source *sources, struct crn_buf *ret)
+{
+    uint32_t i;
+
+    crn_buf_u32(ret, w->nsegments);
+    for (i = 0; i < w->nsegments; i++) {
+        const struct crn_extent *x = &extents[order[w->first + i]];
+
+        crn_buf_u32(ret, sources[x->shard].shard.rank);
+        crn_buf_u32(ret, x->region);
+        crn_buf_u64(ret, x->offset);
+        crn_buf_u64(ret, x->bytes);
+    }
+}

@@ -3,6 +3,8 @@
 #ifndef CRN_AGGREGATE_SOURCE_H
 #define CRN_AGGREGATE_SOURCE_H
 
+#include "aggregate/plan.h"
+#include "base/buf.h"
 #include "base/fs.h"
 #include "format/format.h"
 
@@ -22,5 +24,10 @@ const unsigned char *crn_source_memory(const struct crn_source *s, const struct 
 CAIRN_CHECKED cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x,
                                         const struct crn_fs *fs, unsigned char *dst,
                                         struct crn_errinfo *ei);
+
+/* The extents of a write as one node asks another for them: their number, then rank, region, offset and
+ * bytes of each. */
+void crn_ask_encode(const struct crn_write *w, const struct crn_extent *extents,
+                    const uint64_t *order, const struct crn_source *sources, struct crn_buf *ret);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef CRN_AGGREGATE_TASK_H
 #define CRN_AGGREGATE_TASK_H
 
-#include "aggregate/engine.h"
+#include "aggregate/assist.h"
 #include "aggregate/piece.h"
 
 /* What the engine is at: a data file. */
@@ -12,6 +12,7 @@ struct crn_task {
     struct crn_pieces pieces;
     const struct crn_plan *plan;
     /* Engine's lock. */
+    int is_feeding;                   /* more may come from other nodes */
     uint64_t next_local, next_remote; /* cursors over the plan's writes */
     uint32_t outstanding;             /* blocks on their way */
     struct crn_piece *ready;          /* stack of at most as many as the pool has blocks */
@@ -19,7 +20,19 @@ struct crn_task {
     uint64_t remote_bytes;
     int is_failed;
     struct crn_errinfo error;
+    /* Leader with assistants (assist.c). */
+    unsigned char *taken; /* per write: enum crn_taken */
+    int is_second_pass;   /* what assistants have themselves was left to them in the first */
+    uint64_t last_remote; /* nothing is left to be handed out behind this */
+    uint32_t handed;      /* writes that assistants have not finished */
+    uint32_t unsynced;    /* assistants whose writes are not durable */
+    uint64_t assisted_bytes;
+    /* Assistant. */
+    const struct crn_assist *assist;
+    int is_over; /* the leader has nothing more */
 };
+
+enum crn_taken { CRN_TAKEN_NOT, CRN_TAKEN_FETCHED, CRN_TAKEN_HANDED, CRN_TAKEN_BACK };
 
 struct crn_engine {
     struct crn_engine_options opt;
@@ -33,5 +46,12 @@ struct crn_engine {
     int started;
     pthread_t thread[64];
 };
+
+void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei);
+/* Runs the writers over the task. feed is called on this thread, without locks, and brings what other
+ * nodes have until there is no more. */
+void crn_task_run(struct crn_engine *e, struct crn_task *t,
+                  void (*feed)(struct crn_engine *e, struct crn_task *t, const void *arg),
+                  const void *arg);
 
 #endif

@@ -47,6 +47,7 @@ struct crn_config {
     uint64_t chunk_bytes;
     uint64_t align_bytes;
     char files[24]; /* number of data files, or a ratio to nodes */
+    uint64_t leaders_per_file;
     uint64_t writers;
     uint64_t nice;
     uint64_t free_reserve_bytes; /* kept free on the PFS */

@@ -75,11 +75,16 @@ static const struct crn_key keys[] = {
      "one, "
      "written by the node of them with the most data.",
      AT(files)},
+    {"leaders_per_file", CRN_KEY_U64, "1", 1, 1024, NULL,
+     "Nodes that write a shared data file together, each parts of its own: those with the most "
+     "data. Wants align_bytes of at least 4K.",
+     AT(leaders_per_file)},
     {"writers", CRN_KEY_U64, "2", 1, 64, NULL, "Writer threads of each node.", AT(writers)},
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
      AT(nice)},
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
-     "Left free on the persistent directory and of its quotas: a flush that would go below waits for "
+     "Left free on the persistent directory and of its quotas: a flush that would go below waits "
+     "for "
      "room.",
      AT(free_reserve_bytes)},
     {"space_wait", CRN_KEY_TIME, "366d", 0, 366 * DAY, NULL,

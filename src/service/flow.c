@@ -10,6 +10,7 @@
 
 #include "aggregate/elect.h"
 #include "base/clock.h"
+#include "service/assist.h"
 
 static uint32_t group_first(const struct crn_job *job)
 {
@@ -30,9 +31,15 @@ static struct crn_flow_part *part_of(struct crn_job *job, struct crn_item *item)
     if (p != NULL)
         return p;
     p = calloc(1, sizeof(*p));
-    if (p != NULL)
+    if (p != NULL) {
         p->has_come = calloc(group_size(job), 1);
-    if (p == NULL || p->has_come == NULL) {
+        p->assists = calloc(group_size(job) + (size_t)1, 1);
+    }
+    if (p == NULL || p->has_come == NULL || p->assists == NULL) {
+        if (p != NULL) {
+            free(p->has_come);
+            free(p->assists);
+        }
         free(p);
         return NULL;
     }
@@ -58,6 +65,7 @@ void crn_flow_free(struct crn_job *job, struct crn_item *item)
     free(p->shards);
     free(p->owner);
     free(p->has_come);
+    free(p->assists);
     free(p);
     item->flow = NULL;
 }
@@ -88,11 +96,21 @@ void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn
         return;
     }
     p->leader = group_first(job) + crn_elect(bytes, n);
+    for (i = 0; i < n; i++)
+        p->assists[i + 1] =
+            (unsigned char)crn_elect_is_among(bytes, n, i, (uint32_t)job->cfg.leaders_per_file);
     free(bytes);
     if (p->leader != job->node)
         crn_work_post(job, item, CRN_WORK_SERVE);
     else if (p->nmissing == 0)
         crn_work_post(job, item, CRN_WORK_FLUSH);
+    if (p->leader != job->node && p->assists[job->node - group_first(job) + 1])
+        crn_assist_offer(job, item, p->leader);
+}
+
+int crn_flow_is_serving(const struct crn_item *item)
+{
+    return item->flow != NULL && item->flow->is_serving;
 }
 
 static cairn_err add_shards(struct crn_flow_part *p, uint32_t owner, const struct crn_note *n,
@@ -228,7 +246,17 @@ static void flow_link(struct crn_flow *f)
     f->item->nflows++;
 }
 
-/* Leader: the flusher wants a block. */
+/* A receive has ended. */
+static void hand_over(struct crn_job *job, const struct crn_write *write, struct crn_errand *errand,
+                      void *block, const struct crn_errinfo *error)
+{
+    if (errand != NULL)
+        crn_engine_errand(job->engine, errand, NULL, block, 1, error);
+    else
+        crn_engine_arrived(job->engine, write, block, error);
+}
+
+/* The flusher of a leader wants a block, or an assistant got one to write. */
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_service *svc = job->svc;
@@ -246,10 +274,12 @@ void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work 
                                         w->bytes, &f->transfer, &e);
     if (rc != CAIRN_OK) {
         free(f);
-        crn_engine_arrived(job->engine, w->write, w->block, &e);
+        hand_over(job, w->write, w->errand, w->block, &e);
         return;
     }
+    f->is_receive = 1;
     f->write = w->write;
+    f->errand = w->errand;
     f->block = w->block;
     flow_link(f);
     for (i = 0; i < 4; i++) /* the tag stands in front of the extents */
@@ -286,19 +316,19 @@ cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
     return CAIRN_OK;
 }
 
-static void send_now(struct crn_job *job, struct crn_item *item, uint32_t tag, const void *data,
-                     uint64_t bytes, void *owned)
+static void send_now(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
+                     const void *data, uint64_t bytes, void *owned)
 {
     struct crn_comm *comm = job->svc->comm;
-    struct crn_flow *f = flow_new(job, item, item->flow->leader);
+    struct crn_flow *f = flow_new(job, item, to);
     struct crn_errinfo e = {0};
     cairn_err rc;
 
     if (f == NULL)
-        rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block for node %u", item->flow->leader);
+        rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block for node %u", to);
     else
-        rc = comm->ops->send_start(comm, (int)job->peers[item->flow->leader], (int)tag, data, bytes,
-                                   &f->transfer, &e);
+        rc = comm->ops->send_start(comm, (int)job->peers[to], (int)tag, data, bytes, &f->transfer,
+                                   &e);
     if (rc != CAIRN_OK) {
         free(f);
         free(owned);
@@ -309,7 +339,7 @@ static void send_now(struct crn_job *job, struct crn_item *item, uint32_t tag, c
     flow_link(f);
 }
 
-/* Follower: the leader asks. One extent in memory goes out as it lies; the rest is gathered first. */
+/* Follower: the leader asks, or who assists it. One extent in memory goes out as it lies; the rest is gathered first. */
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
     struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
@@ -321,8 +351,8 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     struct crn_work *w;
     uint32_t local;
 
-    if (item == NULL || item->flow == NULL || !item->flow->is_serving)
-        return; /* the leader's deadline tells */
+    if (item == NULL || !crn_flow_is_serving(item) || n->node >= job->nodes)
+        return; /* the other side's deadline tells */
     if (crn_ask_decode(&v, job, item->flow, &local, &x, &e) != CAIRN_OK) {
         crn_item_fail(job, item, &e);
         return;
@@ -330,7 +360,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     if (count == 1)
         p = crn_source_memory(&item->flow->sources[local], &x);
     if (p != NULL) {
-        send_now(job, item, tag, p, x.bytes, NULL);
+        send_now(job, item, n->node, tag, p, x.bytes, NULL);
         return;
     }
     w = calloc(1, sizeof(*w));
@@ -344,6 +374,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     w->kind = CRN_WORK_SEND;
     w->job = job;
     w->item = item;
+    w->node = n->node;
     memcpy(w->payload, n->payload, n->payload_bytes);
     w->payload_bytes = n->payload_bytes;
     crn_work_send(w);
@@ -388,7 +419,7 @@ void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *
         crn_item_fail(job, item, &w->error);
         return;
     }
-    send_now(job, item, crn_view_u32(&v), block, w->bytes, block);
+    send_now(job, item, w->node, crn_view_u32(&v), block, w->bytes, block);
 }
 
 /* Ends a flow that was taken off the list. */
@@ -398,8 +429,8 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
     struct crn_item *item = f->item;
 
     item->nflows--;
-    if (f->write != NULL)
-        crn_engine_arrived(job->engine, f->write, f->block, error);
+    if (f->is_receive)
+        hand_over(job, f->write, f->errand, f->block, error);
     else
         free(f->block);
     free(f);
@@ -417,8 +448,8 @@ static int flow_poll(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
     if (now_ns < f->deadline_ns)
         return 0;
     (void)!crn_fail(e, CAIRN_ETIMEDOUT, 0, "node %u %s within commit_timeout", f->node,
-                    f->write != NULL ? "sent nothing" : "took nothing");
-    if (f->write == NULL) {
+                    f->is_receive ? "sent nothing" : "took nothing");
+    if (!f->is_receive) {
         f->block = NULL; /* MPI may still read it: leaked on purpose */
         return 1;
     }
@@ -465,8 +496,11 @@ void crn_flows_refuse(struct crn_job *job)
 {
     struct crn_errinfo gone = {.code = CAIRN_ECANCELED, .msg = "the service stops"};
     struct crn_flow **link = &job->svc->flows;
+    struct crn_item *item;
     struct crn_work *w;
 
+    for (item = job->items; item != NULL; item = item->next)
+        crn_assist_end(job, item, &gone);
     while (*link != NULL) {
         struct crn_flow *f = *link;
 
@@ -476,15 +510,17 @@ void crn_flows_refuse(struct crn_job *job)
         }
         *link = f->next;
         f->item->nflows--;
-        if (f->write != NULL) {
+        if (f->is_receive) {
             (void)job->svc->comm->ops->transfer_cancel(job->svc->comm, f->transfer);
-            crn_engine_arrived(job->engine, f->write, f->block, &gone);
+            hand_over(job, f->write, f->errand, f->block, &gone);
         }
         free(f);
     }
     while ((w = crn_queue_try_pop(&job->svc->done)) != NULL) {
         if (w->kind == CRN_WORK_FETCH)
             crn_engine_arrived(w->job->engine, w->write, w->block, &gone);
+        else if (w->kind == CRN_WORK_NOTE_ASK)
+            crn_engine_no_errand(w->job->engine, w->block, &gone);
         free(w->file.ranges);
         free(w->payload);
         free(w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data between the nodes of a group. The leader of a checkpoint asks the others (followers) for their
- * extents, block by block, as its pool has room; a follower sends straight out of the arenas where it
- * can. All on the loop thread, the only one that calls the communicator; what must be read from files
+ * extents, block by block, as its pool has room, and so do nodes that assist it (assist.h); a follower
+ * sends straight out of the arenas where it can. All on the loop thread, the only one that calls the communicator; what must be read from files
  * or gathered is done by the job's sender thread. */
 #ifndef CRN_SERVICE_FLOW_H
 #define CRN_SERVICE_FLOW_H
@@ -17,6 +17,7 @@ struct crn_flow_part {
     unsigned char *has_come;  /* per member of the group */
     struct crn_shard *shards; /* owned */
     uint32_t *owner;          /* whose: member of the group, from 1 */
+    unsigned char *assists;   /* by owner: elected to assist */
     uint32_t nshards;
     /* Follower: its own sources, opened by the sender before the leader hears of them. */
     struct crn_held *held;
@@ -31,12 +32,16 @@ struct crn_flow {
     struct crn_item *item;
     struct crn_transfer *transfer;
     int64_t deadline_ns;
-    uint32_t node;                 /* the other side */
-    const struct crn_write *write; /* receive: for the engine; NULL: a send */
+    uint32_t node; /* the other side */
+    int is_receive;
+    const struct crn_write *write; /* receive: for the engine */
+    struct crn_errand *errand;     /* receive: owned, in place of write */
     void *block;                   /* receive: the engine's; send: owned, or NULL */
 };
 
 void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go);
+/* Whether the sources of this node can be read. */
+int crn_flow_is_serving(const struct crn_item *item);
 void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w);
@@ -48,11 +53,8 @@ int crn_flows_poll(struct crn_service *svc);
 /* The loop has ended: nothing of this job will arrive any more, and no result counts. */
 void crn_flows_refuse(struct crn_job *job);
 
-/* Extents as FETCH carries them. */
-struct crn_ask {
-    uint32_t rank, region;
-    uint64_t offset, bytes;
-};
+/* Extents as FETCH and PIECE carry them; see crn_ask_encode. */
+#define CRN_ASK_BYTES 24
 CAIRN_CHECKED cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
                                        const struct crn_flow_part *part, uint32_t *ret_local,
                                        struct crn_extent *ret, struct crn_errinfo *ei);

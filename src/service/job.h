@@ -53,6 +53,7 @@ struct crn_item {
     int is_retired;                /* its spool and debris are gone */
     struct crn_manifest_file file; /* written by this node; ranges owned */
     struct crn_flow_part *flow;    /* flow.c: leader and followers; NULL before GO and SHARDS */
+    struct crn_aid *aid;           /* assist.c; NULL: nobody assisted yet */
     int nflows;                    /* transfers out of its slots or into the engine's blocks */
     /* Root only. */
     uint64_t *node_bytes;            /* per node */
@@ -68,16 +69,20 @@ struct crn_item {
 };
 
 enum crn_work_kind {
-    CRN_WORK_START,       /* keeper, root: writer's lock and first sweep */
-    CRN_WORK_LOCAL,       /* flusher: local copy of this node's shards */
-    CRN_WORK_FLUSH,       /* flusher, leader: the persistent file of the group */
-    CRN_WORK_SERVE,       /* sender, follower: opens the sources, describes them for the leader */
-    CRN_WORK_SEND,        /* sender, follower: gathers extents not in one piece in memory */
-    CRN_WORK_COMMIT,      /* keeper, root: manifest and retention */
-    CRN_WORK_RETIRE,      /* keeper: spool, debris, local retention */
-    CRN_WORK_FETCH,       /* result only: the flusher wants a block of another node */
-    CRN_WORK_NOTE_LOCAL,  /* result only: the local copy is durable */
-    CRN_WORK_NOTE_PAUSED, /* result only: why the flush waits */
+    CRN_WORK_START,        /* keeper, root: writer's lock and first sweep */
+    CRN_WORK_LOCAL,        /* flusher: local copy of this node's shards */
+    CRN_WORK_FLUSH,        /* flusher, leader: the persistent file of the group */
+    CRN_WORK_ASSIST,       /* flusher: writes of another node's file */
+    CRN_WORK_SERVE,        /* sender, follower: opens the sources, describes them for the leader */
+    CRN_WORK_SEND,         /* sender, follower: gathers extents not in one piece in memory */
+    CRN_WORK_COMMIT,       /* keeper, root: manifest and retention */
+    CRN_WORK_RETIRE,       /* keeper: spool, debris, local retention */
+    CRN_WORK_FETCH,        /* result only: the flusher wants a block of another node */
+    CRN_WORK_NOTE_OPENED,  /* result only, leader: the file is there */
+    CRN_WORK_NOTE_ASK,     /* result only, assistant: a block is free */
+    CRN_WORK_NOTE_WRITTEN, /* result only, assistant: a write is in the file */
+    CRN_WORK_NOTE_LOCAL,   /* result only: the local copy is durable */
+    CRN_WORK_NOTE_PAUSED,  /* result only: why the flush waits */
 };
 
 struct crn_job;
@@ -89,14 +94,16 @@ struct crn_work {
     struct crn_job *job;
     struct crn_item *item;
     struct crn_errinfo error;
-    struct crn_manifest_file file; /* FLUSH: the result */
+    struct crn_manifest_file file; /* FLUSH: the result; NOTE_OPENED: its name */
     uint64_t committed_ns;         /* COMMIT */
     const struct crn_write *write; /* FETCH */
-    void *block;                   /* FETCH: where to; SEND: what to, malloc'ed */
-    unsigned char *payload;        /* owned; SERVE: descriptors; FETCH, SEND: extents */
+    struct crn_errand *errand;     /* FETCH: in place of write, for another node's file */
+    void *block;                   /* FETCH, NOTE_ASK: where to; SEND: what to, malloc'ed */
+    unsigned char
+        *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: news */
     uint32_t payload_bytes;
-    uint32_t node;  /* FETCH: from whom */
-    uint64_t bytes; /* FETCH, SEND */
+    uint32_t node;  /* FETCH: from whom; SEND: to whom */
+    uint64_t bytes; /* FETCH, SEND, ASSIST; NOTE_OPENED: generation */
 };
 
 struct crn_client {

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "aggregate/elect.h"
+#include "service/assist.h"
 #include "service/flow.h"
 #include "service/job.h"
 #include "service/turn.h"
@@ -43,6 +44,7 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
     free(item->node_bytes);
     free(item->node_wrote);
     crn_flow_free(job, item);
+    crn_assist_free(item->aid);
     free(item->progress);
     free(item->file.ranges);
     free(item->part);
@@ -212,6 +214,7 @@ static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_
     else
         crn_log(&job->log, CRN_ERROR, "%s@%" PRId64 " is lost: %s", item->name, item->version,
                 n->error.msg);
+    crn_assist_end(job, item, &n->error);
     settle(job, item);
     tell_ranks(job, item, n->bytes);
     reap(job, item);
@@ -424,6 +427,13 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_FETCH:
         crn_flow_asked(job, crn_item_find(job, n->seq), n);
         return;
+    case CRN_MSG_HELP:
+    case CRN_MSG_FILE:
+    case CRN_MSG_ASK:
+    case CRN_MSG_PIECE:
+    case CRN_MSG_DONE:
+        crn_assist_note(job, n);
+        return;
     case CRN_MSG_GO:
     case CRN_MSG_LEVEL:
     case CRN_MSG_END:
@@ -487,6 +497,15 @@ void crn_job_result(struct crn_work *w)
     case CRN_WORK_FETCH:
         crn_flow_fetch(job, item, w);
         return;
+    case CRN_WORK_NOTE_OPENED:
+    case CRN_WORK_NOTE_ASK:
+    case CRN_WORK_NOTE_WRITTEN:
+        crn_assist_result(job, item, w);
+        return;
+    case CRN_WORK_ASSIST:
+        item->working--;
+        crn_assist_result(job, item, w);
+        break;
     case CRN_WORK_SERVE:
         item->working--;
         if (item->state != CRN_ITEM_ENDED)
@@ -587,6 +606,7 @@ void crn_job_tick(struct crn_job *job, int64_t now_ns)
     tell_progress(job);
     for (item = job->items; item != NULL; item = next) {
         next = item->next;
+        crn_assist_tick(job, item, now_ns);
         check_deadline(job, item, now_ns);
     }
 }

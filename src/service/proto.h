@@ -8,7 +8,8 @@
  *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_WROTE (bytes so far), NODE_DATA, NODE_FAILED
  *   root -> nodes     GO (sizes of the group's nodes), LEVEL, END
  *   node -> leader    SHARDS (descriptors)
- *   leader -> node    FETCH (extents, and the tag to send them under) */
+ *   leader -> node    FETCH (extents, and the tag to send them under)
+ *   assistant, leader HELP, FILE, ASK, PIECE, DONE: see assist.h */
 #ifndef CRN_SERVICE_PROTO_H
 #define CRN_SERVICE_PROTO_H
 
@@ -34,6 +35,11 @@ enum crn_msg_type {
     CRN_MSG_NODE_FAILED,
     CRN_MSG_SHARDS,
     CRN_MSG_FETCH,
+    CRN_MSG_HELP,
+    CRN_MSG_FILE,
+    CRN_MSG_ASK,
+    CRN_MSG_PIECE,
+    CRN_MSG_DONE,
     CRN_MSG_GO,
     CRN_MSG_LEVEL,
     CRN_MSG_END,
@@ -64,7 +70,7 @@ struct crn_note {
     uint32_t level; /* cairn_level */
     struct crn_errinfo error;
     struct crn_manifest_file file; /* NODE_DATA; ranges are owned */
-    unsigned char *payload;        /* owned; of GO, SHARDS, FETCH */
+    unsigned char *payload;        /* owned; of GO, SHARDS, FETCH, FILE .. DONE */
     uint32_t payload_bytes;
 };
 

@@ -12,6 +12,7 @@
 
 #include "aggregate/elect.h"
 #include "base/clock.h"
+#include "service/assist.h"
 #include "service/flow.h"
 
 #define SECOND 1000000000LL
@@ -145,18 +146,9 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
     struct crn_work *w = calloc(1, sizeof(*w));
     struct crn_errinfo e = {0};
     struct crn_buf ask = {0};
-    uint32_t i;
 
     crn_buf_u32(&ask, 0); /* tag */
-    crn_buf_u32(&ask, wr->nsegments);
-    for (i = 0; i < wr->nsegments; i++) {
-        const struct crn_extent *x = &extents[order[wr->first + i]];
-
-        crn_buf_u32(&ask, from->sources[x->shard].shard.rank);
-        crn_buf_u32(&ask, x->region);
-        crn_buf_u64(&ask, x->offset);
-        crn_buf_u64(&ask, x->bytes);
-    }
+    crn_ask_encode(wr, extents, order, from->sources, &ask);
     if (w == NULL || ask.failed) {
         free(w);
         crn_buf_free(&ask);
@@ -178,12 +170,28 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
     crn_service_result(job->svc, w);
 }
 
+/* The file is there: other nodes may assist. */
+static void opened(void *arg, const char *file, uint64_t generation)
+{
+    struct fetch_from *from = arg;
+    struct crn_work *w = calloc(1, sizeof(*w));
+
+    if (w == NULL)
+        return; /* it is written without help */
+    w->kind = CRN_WORK_NOTE_OPENED;
+    w->job = from->work->job;
+    w->item = from->work->item;
+    w->bytes = generation;
+    (void)snprintf(w->file.name, sizeof(w->file.name), "%s", file);
+    crn_service_result(w->job->svc, w);
+}
+
 static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *path, int is_local,
                           const struct crn_source *sources, uint32_t nsources,
                           struct crn_manifest_file *ret, struct crn_errinfo *ei)
 {
     struct fetch_from from = {w, sources};
-    struct crn_fetcher fetcher = {fetch, &from};
+    struct crn_fetcher fetcher = {.fetch = fetch, .arg = &from};
     struct crn_write_stats stats;
     struct crn_store st;
     struct crn_index head;
@@ -192,6 +200,10 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     rc = crn_store_open(crn_fs_default(), path, 1, &st, ei);
     if (rc != CAIRN_OK)
         return rc;
+    if (!is_local) {
+        fetcher.opened = opened;
+        fetcher.assists = w->item->flow->assists;
+    }
     describe(job, w->item, is_local, &head);
     /* The flush does not wait for room for a local copy, which is only a help. */
     rc = wait_for_room(job, w->item, &st, crn_engine_estimate(job->engine, sources, nsources),
@@ -201,10 +213,10 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
             crn_engine_write(job->engine, &st, &head, sources, nsources, &fetcher, ret, &stats, ei);
     if (rc == CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG,
-                "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes, %" PRIu64
-                " of other nodes, in %.3f s, most blocks %zu",
+                "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes, %" PRIu64 " of other nodes, %" PRIu64
+                " by other nodes, in %.3f s, most blocks %zu",
                 w->item->name, w->item->version, path, ret->name, ret->bytes, stats.remote_bytes,
-                stats.seconds, crn_engine_most_blocks(job->engine));
+                stats.assisted_bytes, stats.seconds, crn_engine_most_blocks(job->engine));
     crn_store_close(&st);
     return rc;
 }
@@ -240,7 +252,7 @@ static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, const
         rc = write_to(job, w, job->cfg.persistent, 0, load->sources, load->nsources, &w->file,
                       &w->error);
         atomic_store(&job->writing_seq, 0);
-        if (rc == CAIRN_OK || tries-- == 0)
+        if (rc == CAIRN_OK || tries-- == 0 || atomic_load(&item->is_over))
             return rc;
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": flush failed, trying again: %s", item->name,
                 item->version, w->error.msg);
@@ -339,6 +351,13 @@ static cairn_err flush(struct crn_job *job, struct crn_work *w)
     free(load.sources);
     return crn_err_context(&w->error, rc, "flush of %s@%" PRId64 " on node %u", w->item->name,
                            w->item->version, job->node);
+}
+
+static cairn_err assist(struct crn_job *job, struct crn_work *w)
+{
+    cairn_err rc = ensure_engine(job, &w->error);
+
+    return rc == CAIRN_OK ? crn_assist_run(job, w) : rc;
 }
 
 /* Keeper. ------------------------------------------------------------------------------------------- */
@@ -517,6 +536,8 @@ void *crn_flusher_main(void *arg)
             w->error.code = crn_fail(&w->error, CAIRN_ECANCELED, 0, "the service stops");
         else if (w->kind == CRN_WORK_FLUSH)
             w->error.code = flush(job, w);
+        else if (w->kind == CRN_WORK_ASSIST)
+            w->error.code = assist(job, w);
         else
             w->error.code = copy(job, w);
         crn_service_result(job->svc, w);
@@ -563,7 +584,7 @@ void crn_work_send(struct crn_work *w)
     struct crn_job *job = w->job;
     struct crn_queue *q = &job->keep_queue;
 
-    if (w->kind == CRN_WORK_FLUSH || w->kind == CRN_WORK_LOCAL)
+    if (w->kind == CRN_WORK_FLUSH || w->kind == CRN_WORK_ASSIST || w->kind == CRN_WORK_LOCAL)
         q = &job->flush_queue;
     else if (w->kind == CRN_WORK_SERVE || w->kind == CRN_WORK_SEND)
         q = &job->send_queue;

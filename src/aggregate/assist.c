@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See assist.h. The leader fetches from the front of its plan, and hands out to each assistant first
+ * what that node has itself, then from the end: they meet in the middle. An assistant asks with a block
+ * of its pool in hand, so what it has at a time never exceeds the pool. */
+#include "aggregate/assist.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/task.h"
+#include "base/buf.h"
+
+/* Leader. -------------------------------------------------------------------------------------------- */
+
+/* The task that a message speaks of, if the engine is still at it. */
+static struct crn_task *task_locked(struct crn_engine *e, uint64_t generation)
+{
+    struct crn_task *t = e->task;
+
+    return t != NULL && e->generation == generation && t->assist == NULL && !t->is_failed ? t
+                                                                                          : NULL;
+}
+
+static int is_left(const struct crn_task *t, uint64_t i)
+{
+    return t->plan->writes[i].owner != 0 && t->taken[i] == CRN_TAKEN_NOT;
+}
+
+/* Which write an assistant gets: 1, or 0 if none is left. */
+static int choose_locked(struct crn_task *t, struct crn_assistant *a, uint64_t *ret)
+{
+    const struct crn_plan *plan = t->plan;
+
+    for (; a->owner != 0 && a->cursor < plan->nwrites; a->cursor++) {
+        if (plan->writes[a->cursor].owner == a->owner && is_left(t, a->cursor)) {
+            *ret = a->cursor++;
+            return 1;
+        }
+    }
+    while (t->last_remote > 0 && !is_left(t, t->last_remote - 1))
+        t->last_remote--;
+    if (t->last_remote == 0)
+        return 0;
+    *ret = --t->last_remote;
+    return 1;
+}
+
+int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
+                        struct crn_handout *ret, struct crn_buf *ask)
+{
+    const struct crn_write *w;
+    struct crn_task *t;
+    uint64_t i, at;
+    uint32_t s;
+
+    crn_lock(&e->mu);
+    t = task_locked(e, generation);
+    if (t == NULL || !choose_locked(t, a, &i)) {
+        crn_unlock(&e->mu);
+        return 0;
+    }
+    w = &t->plan->writes[i];
+    ret->id = i;
+    ret->owner = w->owner;
+    ret->offset = at = crn_outfile_reserve(&t->out, w->bytes);
+    for (s = 0; s < w->nsegments; s++) {
+        struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + s]];
+
+        x->file_offset = at;
+        at += x->bytes;
+    }
+    crn_ask_encode(w, t->plan->extents, t->plan->order, t->pieces.sources, ask);
+    t->taken[i] = CRN_TAKEN_HANDED;
+    t->handed++;
+    t->assisted_bytes += w->bytes;
+    t->unsynced += !a->has_writes;
+    a->has_writes = 1;
+    crn_unlock(&e->mu);
+    return 1;
+}
+
+/* Puts the checksums of a write into the index; 0 if they are too few or too many. */
+static int keep_hashes(struct crn_task *t, const struct crn_write *w, struct crn_view *v)
+{
+    uint64_t step = t->pieces.chunk_bytes;
+    uint64_t at;
+    uint32_t s;
+
+    for (s = 0; s < w->nsegments; s++) {
+        const struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + s]];
+        uint64_t i = x->first_hash;
+
+        for (at = 0; at < x->bytes; at += step)
+            t->pieces.hashes[i++] = crn_view_u64(v);
+    }
+    return !v->failed && crn_view_left(v) == 0;
+}
+
+void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, uint64_t id,
+                            const unsigned char *hashes, size_t bytes)
+{
+    struct crn_view v = crn_view_of(hashes, bytes);
+    struct crn_errinfo ei = {0};
+    struct crn_task *t;
+
+    crn_lock(&e->mu);
+    t = task_locked(e, generation);
+    if (t != NULL && id < t->plan->nwrites && t->taken[id] == CRN_TAKEN_HANDED) {
+        t->taken[id] = CRN_TAKEN_BACK;
+        t->handed--;
+        if (!keep_hashes(t, &t->plan->writes[id], &v)) {
+            (void)!crn_fail(&ei, CAIRN_EDAMAGED, 0, "an assistant returned garbage");
+            crn_task_fail_locked(e, t, &ei);
+        }
+        crn_cond_broadcast(&e->changed);
+    }
+    crn_unlock(&e->mu);
+}
+
+void crn_engine_assistant_left(struct crn_engine *e, uint64_t generation,
+                               const struct crn_assistant *a, const struct crn_errinfo *error)
+{
+    struct crn_task *t;
+
+    crn_lock(&e->mu);
+    t = task_locked(e, generation);
+    if (t != NULL && a->has_writes) {
+        t->unsynced--;
+        if (error->code != CAIRN_OK)
+            crn_task_fail_locked(e, t, error);
+        crn_cond_broadcast(&e->changed);
+    }
+    crn_unlock(&e->mu);
+}
+
+void crn_engine_cancel(struct crn_engine *e, uint64_t generation, const struct crn_errinfo *error)
+{
+    crn_lock(&e->mu);
+    if (e->task != NULL && (generation == 0 || e->generation == generation))
+        crn_task_fail_locked(e, e->task, error);
+    crn_unlock(&e->mu);
+}
+
+/* Assistant. ------------------------------------------------------------------------------------------ */
+
+cairn_err crn_errand_new(uint32_t nextents, struct crn_errand **ret, struct crn_errinfo *ei)
+{
+    struct crn_errand *x = calloc(1, sizeof(*x));
+
+    if (x != NULL) {
+        x->plan.extents = calloc(nextents, sizeof(*x->plan.extents));
+        x->plan.order = calloc(nextents, sizeof(*x->plan.order));
+        x->plan.writes = calloc(1, sizeof(*x->plan.writes));
+    }
+    if (x == NULL || x->plan.extents == NULL || x->plan.order == NULL || x->plan.writes == NULL) {
+        crn_errand_free(x);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u extents for another node",
+                        nextents);
+    }
+    x->plan.nextents = nextents;
+    x->plan.nwrites = 1;
+    *ret = x;
+    return CAIRN_OK;
+}
+
+void crn_errand_free(struct crn_errand *x)
+{
+    if (x == NULL)
+        return;
+    crn_plan_free(&x->plan);
+    free(x->hashes);
+    free(x);
+}
+
+/* Completes the plan of an errand from its extents. */
+static cairn_err lay_out(struct crn_errand *x, struct crn_task *t, const struct crn_source *sources,
+                         struct crn_errinfo *ei)
+{
+    struct crn_write *w = &x->plan.writes[0];
+    uint64_t step = t->pieces.chunk_bytes;
+    uint32_t i;
+
+    for (i = 0; i < x->plan.nextents; i++) {
+        struct crn_extent *s = &x->plan.extents[i];
+
+        x->plan.order[i] = i;
+        s->first_hash = x->plan.nhashes;
+        x->plan.nhashes += s->bytes / step + (s->bytes % step != 0);
+        w->bytes += s->bytes;
+    }
+    w->nsegments = (uint32_t)x->plan.nextents;
+    x->hashes = calloc(x->plan.nhashes + 1, sizeof(*x->hashes));
+    if (x->hashes == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write for another node");
+    x->all.out = &t->out;
+    x->all.sources = sources;
+    x->all.plan = &x->plan;
+    x->all.hashes = x->hashes;
+    x->all.chunk_bytes = step;
+    x->all.has_place = 1;
+    return CAIRN_OK;
+}
+
+void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct crn_source *sources,
+                       void *block, int has_arrived, const struct crn_errinfo *error)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_task *t;
+
+    crn_lock(&e->mu);
+    t = e->task; /* there is one as long as something is outstanding */
+    if (error == NULL && lay_out(x, t, sources, &ei) != CAIRN_OK)
+        error = &ei;
+    if (error != NULL)
+        crn_task_fail_locked(e, t, error);
+    if (t->is_failed) {
+        crn_pool_put(&e->pool, block);
+        crn_errand_free(x);
+    } else {
+        t->assisted_bytes += x->plan.writes[0].bytes;
+        t->ready[t->nready++] = (struct crn_piece){&x->plan.writes[0], block, has_arrived, x};
+    }
+    t->outstanding--;
+    crn_cond_broadcast(&e->changed);
+    crn_unlock(&e->mu);
+}
+
+void crn_engine_no_errand(struct crn_engine *e, void *block, const struct crn_errinfo *error)
+{
+    crn_lock(&e->mu);
+    if (error != NULL)
+        crn_task_fail_locked(e, e->task, error);
+    e->task->is_over = 1;
+    e->task->outstanding--;
+    crn_pool_put(&e->pool, block);
+    crn_cond_broadcast(&e->changed);
+    crn_unlock(&e->mu);
+}
+
+cairn_err crn_errand_write(const struct crn_assist *assist, const struct crn_piece *p,
+                           struct crn_errinfo *ei)
+{
+    struct crn_errand *x = p->errand;
+    struct crn_piece now = *p;
+    cairn_err rc;
+
+    if (!p->has_arrived && crn_piece_in_place(&x->all, p->w))
+        now.block = NULL; /* it only counts the errand */
+    rc = crn_piece_write(&x->all, &now, ei);
+    if (rc == CAIRN_OK)
+        rc = assist->written(assist->arg, x, ei);
+    crn_errand_free(x);
+    return rc;
+}
+
+/* Asks as long as there are blocks and the leader has something. */
+static void ask_all(struct crn_engine *e, struct crn_task *t, const void *arg)
+{
+    const struct crn_assist *assist = arg;
+
+    for (;;) {
+        void *block = crn_pool_get(&e->pool);
+        int goes_on;
+
+        crn_lock(&e->mu);
+        goes_on = !t->is_failed && !t->is_over;
+        if (goes_on)
+            t->outstanding++;
+        else
+            crn_pool_put(&e->pool, block);
+        crn_unlock(&e->mu);
+        if (!goes_on)
+            return;
+        assist->ask(assist->arg, block);
+    }
+}
+
+cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
+                            const struct crn_index *head, const char *file,
+                            const struct crn_assist *assist, uint64_t *ret_bytes,
+                            struct crn_errinfo *ei)
+{
+    struct crn_plan none = {0};
+    struct crn_task t = {.plan = &none, .assist = assist};
+    cairn_err rc;
+
+    t.ready = calloc(e->opt.blocks, sizeof(*t.ready));
+    if (t.ready == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "help for another node");
+    t.pieces.chunk_bytes = e->opt.chunk_bytes;
+    t.out.written = e->opt.written;
+    rc = crn_outfile_open(&t.out, st, head, file, ei);
+    if (rc != CAIRN_OK)
+        goto out;
+    crn_task_run(e, &t, ask_all, assist);
+    if (!t.is_failed && t.assisted_bytes > 0)
+        rc = crn_outfile_sync(&t.out, ei);
+    else
+        crn_outfile_abandon(&t.out);
+    if (t.is_failed) {
+        crn_err_keep(ei, &t.error);
+        rc = t.error.code;
+    }
+    *ret_bytes = t.assisted_bytes;
+out:
+    free(t.ready);
+    return rc;
+}

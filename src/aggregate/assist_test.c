@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A leader and its assistants, an engine each, without a network: what they write together is compared
+ * byte by byte through the index. What is theirs is handed to them first, what a slow leader has not
+ * asked for goes to them, memory stays within each pool, and whatever fails on either side fails the
+ * file and leaves nothing. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "aggregate/assist.h"
+#include "base/fs_faulty.h"
+#include "base/rng.h"
+#include "base/test.h"
+
+enum { NODES = 4, SHARDS = 8, REGIONS = 3, BLOCK = 32 * 1024, CHUNK = 5000, BLOCKS = 2 };
+
+struct world;
+
+/* A node that assists. */
+struct aide {
+    struct world *w;
+    uint32_t owner; /* 0: of another group, it has none of the data */
+    struct crn_assistant of_leader;
+    struct crn_engine *engine;
+    pthread_t thread;
+    const struct crn_fs *fs;
+    uint64_t bytes, own, foreign; /* pieces that it had, and that it got */
+    cairn_err rc;
+};
+
+struct world {
+    char dir[256];
+    struct crn_region regions[SHARDS][REGIONS];
+    uint64_t at[SHARDS][REGIONS];
+    unsigned char *image[SHARDS];
+    struct crn_source everywhere[SHARDS]; /* as their owners see them */
+    struct crn_source sources[SHARDS];    /* as the leader sees them */
+    struct crn_index head;
+    struct crn_engine *engine;
+    unsigned char assists[NODES + 1];
+    struct aide aide[3];
+    int naides;
+    char file[CRN_FILE_NAME];
+    uint64_t generation;
+    /* A leader whose fetches wait until the assistants have nothing more to do. */
+    int is_slow;
+    const struct crn_write *held[BLOCKS];
+    void *block[BLOCKS];
+    const struct crn_extent *extents;
+    const uint64_t *order;
+    int nheld;
+};
+
+/* Shards of very different sizes, two for each node; node 0 leads. */
+static void set_up(struct world *w)
+{
+    static const uint64_t sizes[REGIONS] = {0, 77, 2 * BLOCK + 1234};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_rng rng;
+    uint64_t i;
+    int s, r;
+
+    memset(w, 0, sizeof(*w));
+    test_dir_make(w->dir, sizeof(w->dir));
+    crn_rng_seed(&rng, 4711);
+    for (s = 0; s < SHARDS; s++) {
+        uint64_t end = 0;
+
+        for (r = 0; r < REGIONS; r++) {
+            struct crn_region *region = &w->regions[s][r];
+
+            (void)snprintf(region->name, sizeof(region->name), "region-%d", r);
+            region->ndims = 1;
+            region->dims[0] = sizes[r] * (uint64_t)(s % 5);
+            assert_ok(crn_region_check(region, ei));
+            w->at[s][r] = end;
+            end += region->bytes;
+        }
+        w->image[s] = malloc(end + 1);
+        for (i = 0; i < end; i++)
+            w->image[s][i] = (unsigned char)crn_rng_u64(&rng);
+        w->everywhere[s] = (struct crn_source){
+            .shard = {.rank = (uint32_t)s, .nregions = REGIONS, .regions = w->regions[s]},
+            .at = w->at[s],
+            .memory = w->image[s],
+            .image_fd = -1,
+            .owner = (uint32_t)s / 2};
+        w->sources[s] = w->everywhere[s];
+        if (s >= 2)
+            w->sources[s].memory = NULL;
+    }
+    w->head = (struct crn_index){.version = 7, .files = 1, .ranks = SHARDS, .nodes = NODES};
+    (void)strcpy(w->head.name, "many");
+}
+
+static void tear_down(struct world *w)
+{
+    int s;
+
+    for (s = 0; s < SHARDS; s++)
+        free(w->image[s]);
+    test_dir_remove(w->dir);
+}
+
+static struct crn_engine *open_engine(void)
+{
+    struct crn_engine_options opt = {.blocks = BLOCKS,
+                                     .block_bytes = BLOCK,
+                                     .chunk_bytes = CHUNK,
+                                     .align_bytes = 4096,
+                                     .writers = 2};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_engine *e;
+
+    assert_ok(crn_engine_open(&opt, &e, ei));
+    return e;
+}
+
+static void copy_from(const struct world *w, const struct crn_extent *x, unsigned char *dst)
+{
+    memcpy(dst, w->image[x->shard] + w->at[x->shard][x->region] + x->offset, x->bytes);
+}
+
+/* Assistants. -------------------------------------------------------------------------------------- */
+
+static void ask(void *arg, void *block)
+{
+    struct aide *a = arg;
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_handout out;
+    struct crn_errand *x;
+    struct crn_buf b = {0};
+    struct crn_view v;
+    uint64_t at = 0;
+    uint32_t i, n;
+
+    if (!crn_engine_hand_out(a->w->engine, a->w->generation, &a->of_leader, &out, &b)) {
+        crn_engine_no_errand(a->engine, block, NULL);
+        return;
+    }
+    v = crn_view_of(b.data, b.len);
+    n = crn_view_u32(&v);
+    assert_ok(crn_errand_new(n, &x, ei));
+    for (i = 0; i < n; i++) {
+        struct crn_extent *e = &x->plan.extents[i];
+
+        e->shard = crn_view_u32(&v); /* ranks are shards here */
+        e->region = crn_view_u32(&v);
+        e->offset = crn_view_u64(&v);
+        e->bytes = crn_view_u64(&v);
+        assert_int_equal(e->shard / 2, out.owner);
+        if (out.owner != a->owner)
+            copy_from(a->w, e, (unsigned char *)block + at);
+        at += e->bytes;
+    }
+    assert_true(!v.failed && crn_view_left(&v) == 0 && at <= BLOCK && out.offset % 4096 == 0);
+    x->id = out.id;
+    x->all.place = out.offset;
+    a->own += out.owner == a->owner;
+    a->foreign += out.owner != a->owner;
+    crn_buf_free(&b);
+    crn_engine_errand(a->engine, x, a->w->everywhere, block, out.owner != a->owner, NULL);
+}
+
+static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errinfo *ei)
+{
+    struct aide *a = arg;
+    struct crn_buf b = {0};
+    uint64_t i;
+
+    (void)ei;
+    for (i = 0; i < x->plan.nhashes; i++)
+        crn_buf_u64(&b, x->hashes[i]);
+    crn_engine_handed_back(a->w->engine, a->w->generation, x->id, b.data, b.len);
+    crn_buf_free(&b);
+    return CAIRN_OK;
+}
+
+static void *assist(void *arg)
+{
+    struct aide *a = arg;
+    struct crn_assist ops = {ask, written, a};
+    struct crn_errinfo ei = {0};
+    struct crn_store st;
+    char path[300];
+
+    (void)snprintf(path, sizeof(path), "%s/p", a->w->dir);
+    a->rc = crn_store_open(crn_fs_posix(), path, 0, &st, &ei);
+    if (a->rc != CAIRN_OK)
+        return NULL;
+    st.fs = a->fs;
+    a->rc = crn_engine_assist(a->engine, &st, &a->w->head, a->w->file, &ops, &a->bytes, &ei);
+    st.fs = crn_fs_posix();
+    crn_engine_assistant_left(a->w->engine, a->w->generation, &a->of_leader, &ei);
+    crn_store_close(&st);
+    return NULL;
+}
+
+/* Leader. ------------------------------------------------------------------------------------------ */
+
+static void start_aides(struct world *w)
+{
+    int i;
+
+    for (i = 0; i < w->naides; i++)
+        assert_int_equal(pthread_create(&w->aide[i].thread, NULL, assist, &w->aide[i]), 0);
+}
+
+static void opened(void *arg, const char *file, uint64_t generation)
+{
+    struct world *w = arg;
+
+    (void)strcpy(w->file, file);
+    w->generation = generation;
+    if (!w->is_slow)
+        start_aides(w);
+}
+
+static void deliver(struct world *w, const struct crn_write *wr, const struct crn_extent *extents,
+                    const uint64_t *order, unsigned char *block)
+{
+    uint64_t at = 0;
+    uint32_t i;
+
+    for (i = 0; i < wr->nsegments; i++) {
+        const struct crn_extent *x = &extents[order[wr->first + i]];
+
+        copy_from(w, x, block + at);
+        at += x->bytes;
+    }
+    crn_engine_arrived(w->engine, wr, block, NULL);
+}
+
+/* A slow leader: its pool is empty before its assistants come, and nothing arrives before they have
+ * written all the rest. */
+static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
+                  const uint64_t *order, void *block)
+{
+    struct world *w = arg;
+    int i;
+
+    if (!w->is_slow) {
+        deliver(w, wr, extents, order, block);
+        return;
+    }
+    assert_int_equal(wr->owner, 2); /* what the others have is left to them */
+    w->held[w->nheld] = wr;
+    w->block[w->nheld++] = block;
+    if (w->nheld < BLOCKS)
+        return;
+    start_aides(w);
+    for (i = 0; i < w->naides; i++) {
+        (void)pthread_join(w->aide[i].thread, NULL);
+        w->aide[i].thread = 0;
+    }
+    for (i = 0; i < BLOCKS; i++)
+        deliver(w, w->held[i], extents, order, w->block[i]);
+    w->is_slow = 0;
+}
+
+static void aide_open(struct world *w, uint32_t owner)
+{
+    struct aide *a = &w->aide[w->naides++];
+
+    *a = (struct aide){.w = w, .owner = owner, .engine = open_engine(), .fs = crn_fs_posix()};
+    w->assists[owner] = owner != 0;
+}
+
+static cairn_err write_together(struct world *w, const struct crn_store *st,
+                                struct crn_manifest_file *mf, struct crn_write_stats *stats,
+                                struct crn_errinfo *ei)
+{
+    struct crn_fetcher fetcher = {
+        .fetch = fetch, .opened = opened, .assists = w->assists, .arg = w};
+    cairn_err rc;
+    int i;
+
+    for (i = 0; i < w->naides; i++) {
+        w->aide[i].of_leader = (struct crn_assistant){.owner = w->aide[i].owner};
+        w->aide[i].own = w->aide[i].foreign = w->aide[i].bytes = 0;
+        w->aide[i].thread = 0;
+    }
+    w->nheld = 0;
+    rc = crn_engine_write(w->engine, st, &w->head, w->sources, SHARDS, &fetcher, mf, stats, ei);
+    for (i = 0; i < w->naides; i++)
+        if (w->aide[i].thread != 0)
+            (void)pthread_join(w->aide[i].thread, NULL);
+    return rc;
+}
+
+static void compare(const struct world *w, const struct crn_store *st, const char *file)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_index x;
+    unsigned char *buf = malloc(BLOCK);
+    uint64_t i, at, bytes = 0;
+    char path[300];
+    int fd;
+
+    assert_ok(crn_store_describe_data(st, "many", 7, file, &mf, &x, ei));
+    assert_int_equal(x.nshards, SHARDS);
+    (void)snprintf(path, sizeof(path), "%s/p/many/7/%s", w->dir, file);
+    fd = open(path, O_RDONLY);
+    for (i = 0; i < x.nextents; i++) {
+        const struct crn_extent *e = &x.extents[i];
+        const unsigned char *want = w->image[e->shard] + w->at[e->shard][e->region] + e->offset;
+        uint64_t hash = e->first_hash;
+
+        assert_int_equal(pread(fd, buf, e->bytes, (off_t)e->file_offset), e->bytes);
+        assert_memory_equal(buf, want, e->bytes);
+        for (at = 0; at < e->bytes; at += CHUNK)
+            assert_true(x.hashes[hash++] ==
+                        crn_hash(want + at, e->bytes - at < CHUNK ? e->bytes - at : CHUNK));
+        bytes += e->bytes;
+    }
+    for (i = 0, at = 0; i < SHARDS * REGIONS; i++)
+        at += w->regions[i / REGIONS][i % REGIONS].bytes;
+    assert_int_equal(bytes, at);
+    (void)close(fd);
+    free(buf);
+    free(mf.ranges);
+    crn_index_free(&x);
+}
+
+static void open_store(const struct world *w, struct crn_store *st)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    char path[300];
+
+    (void)snprintf(path, sizeof(path), "%s/p", w->dir);
+    assert_ok(crn_store_open(crn_fs_posix(), path, 1, st, ei));
+}
+
+static void close_engines(struct world *w)
+{
+    int i;
+
+    for (i = 0; i < w->naides; i++) {
+        assert_true(crn_engine_most_blocks(w->aide[i].engine) <= BLOCKS);
+        crn_engine_close(w->aide[i].engine);
+    }
+    crn_engine_close(w->engine);
+}
+
+static void they_write_one_file(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_write_stats stats;
+    struct crn_manifest_file mf;
+    struct crn_store st;
+    struct world w;
+    int round, i;
+
+    (void)state;
+    set_up(&w);
+    open_store(&w, &st);
+    w.engine = open_engine();
+    aide_open(&w, 1);
+    aide_open(&w, 3);
+    aide_open(&w, 0); /* of another group */
+    for (round = 0; round < 40; round++) {
+        uint64_t assisted = 0;
+
+        w.is_slow = round % 2;
+        assert_ok(write_together(&w, &st, &mf, &stats, ei));
+        compare(&w, &st, mf.name);
+        for (i = 0; i < w.naides; i++) {
+            assert_int_equal(w.aide[i].rc, CAIRN_OK);
+            assisted += w.aide[i].bytes;
+        }
+        assert_int_equal(stats.assisted_bytes, assisted);
+        free(mf.ranges);
+        if (round % 2 == 0)
+            continue;
+        /* The leader took two blocks; the assistants the rest, their own from where it lies. */
+        assert_int_equal(w.nheld, BLOCKS);
+        assert_int_equal(stats.assisted_bytes + stats.remote_bytes + w.regions[1][1].bytes +
+                             w.regions[1][2].bytes,
+                         stats.bytes);
+        assert_true(w.aide[2].own == 0 && w.aide[0].own + w.aide[1].own + w.aide[0].foreign +
+                                                  w.aide[1].foreign + w.aide[2].foreign >
+                                              8);
+    }
+    assert_int_equal(crn_engine_most_blocks(w.engine), BLOCKS);
+    close_engines(&w);
+    crn_store_close(&st);
+    tear_down(&w);
+}
+
+/* A file that failed takes no late writes: its generation is over. */
+static void late_words_do_nothing(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    unsigned char none[8] = {0};
+    struct crn_write_stats stats;
+    struct crn_manifest_file mf;
+    struct crn_handout out;
+    struct crn_assistant a = {.owner = 1};
+    struct crn_buf b = {0};
+    struct crn_store st;
+    struct world w;
+
+    (void)state;
+    set_up(&w);
+    open_store(&w, &st);
+    w.engine = open_engine();
+    assert_ok(write_together(&w, &st, &mf, &stats, ei));
+    compare(&w, &st, mf.name);
+    assert_int_equal(stats.assisted_bytes, 0);
+    assert_int_equal(crn_engine_hand_out(w.engine, w.generation, &a, &out, &b), 0);
+    crn_engine_handed_back(w.engine, w.generation, 0, none, sizeof(none));
+    crn_engine_assistant_left(w.engine, w.generation, &a, &(struct crn_errinfo){.code = CAIRN_EIO});
+    crn_engine_cancel(w.engine, w.generation, &(struct crn_errinfo){.code = CAIRN_EIO});
+    free(mf.ranges);
+    assert_ok(write_together(&w, &st, &mf, &stats, ei));
+    compare(&w, &st, mf.name);
+    free(mf.ranges);
+    close_engines(&w);
+    crn_store_close(&st);
+    tear_down(&w);
+}
+
+/* Whatever call of an assistant fails: the file fails with the reason, or the assistant had no part in
+ * it; nothing is left, and both work again. */
+static void a_failing_assistant_fails_the_file(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_write_stats stats;
+    struct crn_manifest_file mf;
+    struct crn_fs_faulty faulty;
+    struct crn_store st;
+    struct world w;
+    int failed = 0;
+    long k;
+
+    (void)state;
+    set_up(&w);
+    open_store(&w, &st);
+    w.engine = open_engine();
+    aide_open(&w, 1);
+    for (k = 1;; k++) {
+        struct crn_names names;
+        cairn_err rc;
+        int dfd;
+
+        crn_fs_faulty_init(&faulty, crn_fs_posix());
+        faulty.at = k;
+        faulty.sys_errno = EIO;
+        w.aide[0].fs = &faulty.fs;
+        w.is_slow = 1;
+        crn_err_clear(ei);
+        rc = write_together(&w, &st, &mf, &stats, ei);
+        if (rc == CAIRN_OK) {
+            compare(&w, &st, mf.name);
+            free(mf.ranges);
+            crn_err_clear(ei);
+            assert_ok(crn_store_discard_data(&st, "many", 7, mf.name, ei));
+        } else {
+            failed++;
+            assert_int_equal(rc, CAIRN_EIO);
+            assert_true(strlen(ei->msg) > 10);
+        }
+        crn_err_clear(ei);
+        if (crn_store_version_dir(&st, "many", 7, &dfd, ei) == CAIRN_OK) {
+            assert_ok(crn_fs_names(crn_fs_posix(), dfd, "many/7", &names, ei));
+            assert_int_equal(names.n, 0);
+            crn_names_free(&names);
+            (void)close(dfd);
+        }
+        if (atomic_load(&faulty.calls) < k)
+            break;
+    }
+    assert_true(k > 20 && failed > 15);
+    close_engines(&w);
+    crn_store_close(&st);
+    tear_down(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_write_one_file),
+        cmocka_unit_test(late_words_do_nothing),
+        cmocka_unit_test(a_failing_assistant_fails_the_file),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See assist.h. Whoever waits here for another node waits at most commit_timeout. A leader whose
+ * assistant fails, or says nothing for so long, fails its file; if it tries again, it does so alone. An
+ * assistant that cannot open the file is no harm: it got nothing to write. */
+#include "service/assist.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/elect.h"
+#include "base/clock.h"
+#include "service/flow.h"
+
+#define NOTHING UINT64_MAX /* in place of the id of a write */
+
+static int64_t deadline(const struct crn_job *job)
+{
+    const struct crn_clock *clock = crn_clock_real();
+
+    return clock->mono_ns(clock) + (int64_t)job->cfg.commit_timeout_ns;
+}
+
+/* What the item keeps for it; NULL without memory. */
+static struct crn_aid *aid_of(struct crn_item *item)
+{
+    if (item->aid == NULL)
+        item->aid = calloc(1, sizeof(*item->aid));
+    return item->aid;
+}
+
+void crn_assist_free(struct crn_aid *aid)
+{
+    if (aid == NULL)
+        return;
+    while (aid->helpers != NULL) {
+        struct crn_helper *h = aid->helpers;
+
+        aid->helpers = h->next;
+        free(h);
+    }
+    free(aid->asked);
+    free(aid);
+}
+
+/* Sends a note with this payload, which is freed. Without memory for it the other side's deadline
+ * tells. */
+static void tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
+                 enum crn_msg_type type, struct crn_buf *payload, const struct crn_errinfo *error)
+{
+    struct crn_note n;
+
+    crn_item_note(job, item, type, &n);
+    if (error != NULL)
+        n.error = *error;
+    n.payload = payload->data;
+    n.payload_bytes = (uint32_t)payload->len;
+    if (!payload->failed)
+        crn_service_tell(job->svc, job->peers[node], &n);
+    crn_buf_free(payload);
+}
+
+/* Leader. -------------------------------------------------------------------------------------------- */
+
+static struct crn_helper *helper_of(const struct crn_item *item, uint32_t node)
+{
+    struct crn_helper *h = item->aid != NULL ? item->aid->helpers : NULL;
+
+    while (h != NULL && h->node != node)
+        h = h->next;
+    return h;
+}
+
+static void tell_file(struct crn_job *job, const struct crn_item *item, uint32_t node)
+{
+    struct crn_buf b = {0};
+
+    crn_buf_u64(&b, item->aid->generation);
+    crn_buf_str(&b, item->aid->file);
+    tell(job, item, node, CRN_MSG_FILE, &b, NULL);
+}
+
+static void offered(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_aid *aid = aid_of(item);
+    uint32_t group = crn_group_of(job->node, job->nodes, job->files);
+    struct crn_helper *h;
+
+    if (aid == NULL || item->state == CRN_ITEM_ENDED || n->node >= job->nodes ||
+        helper_of(item, n->node) != NULL)
+        return;
+    h = calloc(1, sizeof(*h));
+    if (h == NULL)
+        return; /* it is done without */
+    h->node = n->node;
+    if (crn_group_of(n->node, job->nodes, job->files) == group)
+        h->engine.owner = n->node - crn_group_first(group, job->nodes, job->files) + 1;
+    h->next = aid->helpers;
+    aid->helpers = h;
+    if (aid->file[0] != '\0')
+        tell_file(job, item, h->node);
+}
+
+/* The flusher has begun a file. Assistants hear of the first only: if that fails, it may be by one of
+ * them. */
+static void opened(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    struct crn_errinfo over = {.code = CAIRN_ECANCELED, .msg = "the version has failed elsewhere"};
+    struct crn_aid *aid = aid_of(item);
+    struct crn_helper *h;
+
+    if (aid == NULL)
+        return; /* nobody assists */
+    aid->current = w->bytes;
+    if (item->state == CRN_ITEM_ENDED)
+        crn_engine_cancel(job->engine, aid->current, &over);
+    if (aid->file[0] != '\0')
+        return;
+    aid->generation = aid->current;
+    memcpy(aid->file, w->file.name, sizeof(aid->file));
+    for (h = aid->helpers; h != NULL; h = h->next)
+        tell_file(job, item, h->node);
+}
+
+static void asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    uint64_t generation = crn_view_u64(&v);
+    struct crn_handout out = {.id = NOTHING};
+    struct crn_buf ask = {0};
+    struct crn_buf b = {0};
+    struct crn_helper *h;
+
+    h = helper_of(item, n->node);
+    if (h == NULL || v.failed || item->aid->file[0] == '\0')
+        return;
+    crn_buf_u32(&ask, 0); /* tag: the assistant's to choose */
+    if (item->state != CRN_ITEM_ENDED &&
+        crn_engine_hand_out(job->engine, generation, &h->engine, &out, &ask))
+        h->deadline_ns = deadline(job);
+    crn_buf_u64(&b, generation);
+    crn_buf_u64(&b, out.id);
+    crn_buf_u64(&b, out.offset);
+    crn_buf_u32(&b, out.id != NOTHING
+                        ? crn_group_first(crn_group_of(job->node, job->nodes, job->files),
+                                          job->nodes, job->files) +
+                              out.owner - 1
+                        : 0);
+    crn_buf_put(&b, ask.data, ask.len);
+    b.failed |= ask.failed;
+    crn_buf_free(&ask);
+    tell(job, item, n->node, CRN_MSG_PIECE, &b, NULL);
+}
+
+static void done(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    uint64_t generation = crn_view_u64(&v);
+    uint64_t id = crn_view_u64(&v);
+    struct crn_helper *h = helper_of(item, n->node);
+    size_t left = crn_view_left(&v);
+    struct crn_errinfo e = n->error;
+
+    if (h == NULL || v.failed || h->has_left || item->aid->file[0] == '\0')
+        return;
+    h->deadline_ns = deadline(job);
+    if (id != NOTHING) {
+        crn_engine_handed_back(job->engine, generation, id, crn_view_take(&v, left), left);
+        return;
+    }
+    h->has_left = 1;
+    (void)!crn_err_context(&e, e.code, "node %u, which assists", h->node);
+    crn_engine_assistant_left(job->engine, generation, &h->engine, &e);
+}
+
+/* Assistant. ------------------------------------------------------------------------------------------ */
+
+void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leader)
+{
+    struct crn_aid *aid = aid_of(item);
+    struct crn_buf none = {0};
+
+    if (aid == NULL || aid->is_busy)
+        return;
+    aid->leader = leader;
+    tell(job, item, leader, CRN_MSG_HELP, &none, NULL);
+}
+
+static void told_file(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    struct crn_aid *aid = item->aid;
+
+    if (aid == NULL || aid->is_busy || n->node != aid->leader || item->state == CRN_ITEM_ENDED)
+        return;
+    aid->of_generation = crn_view_u64(&v);
+    crn_view_str(&v, aid->of_file, sizeof(aid->of_file));
+    if (aid->asked == NULL)
+        aid->asked = calloc(job->cfg.blocks, sizeof(*aid->asked));
+    if (v.failed || aid->asked == NULL)
+        return; /* it is done without */
+    aid->is_busy = 1;
+    crn_work_post(job, item, CRN_WORK_ASSIST);
+}
+
+static struct crn_work *work_new(struct crn_work *for_, enum crn_work_kind kind)
+{
+    struct crn_work *w = calloc(1, sizeof(*w));
+
+    if (w != NULL) {
+        w->kind = kind;
+        w->job = for_->job;
+        w->item = for_->item;
+    }
+    return w;
+}
+
+/* Flusher. */
+static void want(void *arg, void *block)
+{
+    struct crn_work *assist = arg;
+    struct crn_work *w = work_new(assist, CRN_WORK_NOTE_ASK);
+    struct crn_errinfo e = {0};
+
+    if (w == NULL) {
+        (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a request to another node");
+        crn_engine_no_errand(assist->job->engine, block, &e);
+        return;
+    }
+    w->block = block;
+    crn_service_result(assist->job->svc, w);
+}
+
+/* A writer. */
+static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errinfo *ei)
+{
+    struct crn_work *assist = arg;
+    struct crn_work *w = work_new(assist, CRN_WORK_NOTE_WRITTEN);
+    struct crn_buf b = {0};
+    uint64_t i;
+
+    crn_buf_u64(&b, assist->item->aid->of_generation); /* constant while it runs */
+    crn_buf_u64(&b, x->id);
+    for (i = 0; i < x->plan.nhashes; i++)
+        crn_buf_u64(&b, x->hashes[i]);
+    if (w == NULL || b.failed) {
+        free(w);
+        crn_buf_free(&b);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "news for another node");
+    }
+    w->payload = b.data;
+    w->payload_bytes = (uint32_t)b.len;
+    crn_service_result(assist->job->svc, w);
+    return CAIRN_OK;
+}
+
+cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
+{
+    struct crn_assist assist = {want, written, w};
+    const struct crn_item *item = w->item;
+    struct crn_index head = {.version = item->version};
+    struct crn_store st;
+    cairn_err rc;
+
+    if (atomic_load(&item->is_over))
+        return CAIRN_OK;
+    memcpy(head.name, item->name, sizeof(head.name));
+    rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &w->error);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_engine_assist(job->engine, &st, &head, item->aid->of_file, &assist, &w->bytes,
+                           &w->error);
+    crn_store_close(&st);
+    return rc;
+}
+
+static void ask_leader(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    struct crn_errinfo over = {.code = CAIRN_ECANCELED, .msg = "the version has failed elsewhere"};
+    struct crn_aid *aid = item->aid;
+    struct crn_buf b = {0};
+
+    if (item->state == CRN_ITEM_ENDED) {
+        crn_engine_no_errand(job->engine, w->block, &over);
+        return;
+    }
+    aid->asked[aid->nasked++] = w->block;
+    aid->deadline_ns = deadline(job);
+    crn_buf_u64(&b, aid->of_generation);
+    tell(job, item, aid->leader, CRN_MSG_ASK, &b, NULL);
+}
+
+/* Takes a write out of a message, checked: the other side may be broken. */
+static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, struct crn_view *v,
+                             int is_own, struct crn_errand **ret, struct crn_errinfo *ei)
+{
+    struct crn_errand *x = NULL;
+    uint64_t bytes = 0;
+    uint32_t count, local, i;
+    cairn_err rc;
+
+    (void)crn_view_u32(v); /* tag */
+    count = crn_view_u32(v);
+    if (v->failed || count == 0 || count > crn_view_left(v) / CRN_ASK_BYTES)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u got garbage to write", job->node);
+    rc = crn_errand_new(count, &x, ei);
+    for (i = 0; rc == CAIRN_OK && i < count; i++) {
+        struct crn_extent *e = &x->plan.extents[i];
+
+        if (is_own) {
+            rc = crn_ask_decode(v, job, item->flow, &local, e, ei);
+            e->shard = rc == CAIRN_OK ? local : 0;
+        } else {
+            (void)crn_view_u32(v); /* rank: the owner's to know */
+            e->region = crn_view_u32(v);
+            e->offset = crn_view_u64(v);
+            e->bytes = crn_view_u64(v);
+        }
+        if (rc == CAIRN_OK && (v->failed || e->bytes > job->cfg.block_bytes - bytes))
+            rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u got more than a block to write",
+                          job->node);
+        bytes += rc == CAIRN_OK ? e->bytes : 0;
+    }
+    if (rc != CAIRN_OK) {
+        crn_errand_free(x);
+        return rc;
+    }
+    x->plan.bytes = bytes;
+    *ret = x;
+    return CAIRN_OK;
+}
+
+static void got_piece(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    struct crn_work get = {.kind = CRN_WORK_FETCH, .job = job, .item = item};
+    struct crn_aid *aid = item->aid;
+    struct crn_errinfo e = {0};
+    uint64_t id, offset;
+    cairn_err rc;
+
+    if (aid == NULL || aid->nasked == 0 || n->node != aid->leader ||
+        crn_view_u64(&v) != aid->of_generation)
+        return;
+    id = crn_view_u64(&v);
+    offset = crn_view_u64(&v);
+    get.node = crn_view_u32(&v);
+    get.payload_bytes = (uint32_t)crn_view_left(&v);
+    get.payload = n->payload + (n->payload_bytes - get.payload_bytes);
+    get.block = aid->asked[--aid->nasked];
+    if (id == NOTHING) {
+        crn_engine_no_errand(job->engine, get.block, NULL);
+        return;
+    }
+    if (get.node >= job->nodes || (get.node == job->node && !crn_flow_is_serving(item)))
+        rc = crn_fail(&e, CAIRN_EDAMAGED, 0, "node %u got garbage to write", job->node);
+    else
+        rc = read_errand(job, item, &v, get.node == job->node, &get.errand, &e);
+    if (rc != CAIRN_OK) {
+        crn_engine_no_errand(job->engine, get.block, &e);
+        return;
+    }
+    get.errand->id = id;
+    get.errand->all.place = offset;
+    get.bytes = get.errand->plan.bytes;
+    if (get.node == job->node)
+        crn_engine_errand(job->engine, get.errand, item->flow->sources, get.block, 0, NULL);
+    else
+        crn_flow_fetch(job, item, &get);
+}
+
+static void tell_written(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    struct crn_buf b = {.data = w->payload, .len = w->payload_bytes};
+
+    w->payload = NULL;
+    tell(job, item, item->aid->leader, CRN_MSG_DONE, &b, NULL);
+}
+
+static void finished(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    struct crn_aid *aid = item->aid;
+    struct crn_buf b = {0};
+
+    if (w->error.code == CAIRN_OK)
+        crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 ": %" PRIu64 " bytes of '%s' for node %u",
+                item->name, item->version, w->bytes, aid->of_file, aid->leader);
+    else if (item->state != CRN_ITEM_ENDED)
+        crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no help for node %u: %s", item->name,
+                item->version, aid->leader, w->error.msg);
+    crn_buf_u64(&b, aid->of_generation);
+    crn_buf_u64(&b, NOTHING);
+    tell(job, item, aid->leader, CRN_MSG_DONE, &b, &w->error);
+    aid->is_busy = 0;
+}
+
+/* What happens. ---------------------------------------------------------------------------------------- */
+
+void crn_assist_note(struct crn_job *job, const struct crn_note *n)
+{
+    struct crn_item *item;
+
+    /* The first may come before this node's own captures are told. */
+    item = n->type == CRN_MSG_HELP ? crn_item_get(job, n) : crn_item_find(job, n->seq);
+    if (item == NULL)
+        return;
+    if (n->type == CRN_MSG_HELP)
+        offered(job, item, n);
+    else if (n->type == CRN_MSG_FILE)
+        told_file(job, item, n);
+    else if (n->type == CRN_MSG_ASK)
+        asked(job, item, n);
+    else if (n->type == CRN_MSG_PIECE)
+        got_piece(job, item, n);
+    else
+        done(job, item, n);
+}
+
+void crn_assist_result(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    if (w->kind == CRN_WORK_NOTE_OPENED)
+        opened(job, item, w);
+    else if (w->kind == CRN_WORK_NOTE_ASK)
+        ask_leader(job, item, w);
+    else if (w->kind == CRN_WORK_NOTE_WRITTEN)
+        tell_written(job, item, w);
+    else
+        finished(job, item, w);
+}
+
+void crn_assist_end(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *why)
+{
+    struct crn_aid *aid = item->aid;
+
+    if (aid == NULL)
+        return;
+    if (why->code == CAIRN_OK)
+        why = NULL; /* what is not answered needs no answer: everything is written */
+    else if (aid->file[0] != '\0')
+        crn_engine_cancel(job->engine, aid->current, why);
+    while (aid->nasked > 0)
+        crn_engine_no_errand(job->engine, aid->asked[--aid->nasked], why);
+}
+
+void crn_assist_tick(struct crn_job *job, struct crn_item *item, int64_t now_ns)
+{
+    struct crn_aid *aid = item->aid;
+    struct crn_errinfo e = {0};
+    struct crn_helper *h;
+
+    if (aid == NULL || item->state == CRN_ITEM_ENDED)
+        return;
+    for (h = aid->helpers; h != NULL; h = h->next) {
+        if (!h->engine.has_writes || h->has_left || now_ns < h->deadline_ns)
+            continue;
+        h->has_left = 1;
+        (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0,
+                        "node %u, which assists, said nothing within commit_timeout", h->node);
+        crn_engine_cancel(job->engine, aid->generation, &e);
+    }
+    if (aid->nasked == 0 || now_ns < aid->deadline_ns)
+        return;
+    (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0,
+                    "node %u, which writes '%s', said nothing within commit_timeout", aid->leader,
+                    aid->of_file);
+    crn_item_fail(job, item, &e);
+    while (aid->nasked > 0)
+        crn_engine_no_errand(job->engine, aid->asked[--aid->nasked], &e);
+}
