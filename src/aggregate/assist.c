@@ -290,7 +290,7 @@ cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "help for another node");
     t.pieces.chunk_bytes = e->opt.chunk_bytes;
     t.out.written = e->opt.written;
-    rc = crn_outfile_open(&t.out, st, head, file, ei);
+    rc = crn_outfile_open(&t.out, &e->outlet, st, head, file, e->opt.align_bytes, ei);
     if (rc != CAIRN_OK)
         goto out;
     crn_task_run(e, &t, ask_all, assist);

@@ -203,6 +203,11 @@ void crn_task_run(struct crn_engine *e, struct crn_task *t,
     crn_unlock(&e->mu);
 }
 
+int crn_engine_lacks_room(const struct crn_engine *e)
+{
+    return e->lacks_room;
+}
+
 size_t crn_engine_most_blocks(struct crn_engine *e)
 {
     size_t most;
@@ -225,8 +230,10 @@ cairn_err crn_engine_open(const struct crn_engine_options *opt, struct crn_engin
     e->opt = *opt;
     crn_mutex_init(&e->mu, CRN_RANK_ENGINE);
     crn_cond_init(&e->changed);
-    rc = crn_pool_init(&e->pool, opt->blocks, opt->block_bytes, ei);
-    for (i = 0; rc == CAIRN_OK && i < opt->writers && i < 64; i++) {
+    rc = crn_outlet_open(&e->outlet, &opt->outlet, opt->writers, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_pool_init(&e->pool, opt->blocks, opt->block_bytes, ei);
+    for (i = 0; rc == CAIRN_OK && i < opt->writers && i < CRN_MAX_WRITERS; i++) {
         rc = crn_thread_start(&e->thread[i], "cairn-write", writer, e, ei);
         e->started += rc == CAIRN_OK;
     }
@@ -251,6 +258,7 @@ void crn_engine_close(struct crn_engine *e)
     for (i = 0; i < e->started; i++)
         (void)pthread_join(e->thread[i], NULL);
     crn_pool_fini(&e->pool);
+    crn_outlet_close(&e->outlet);
     crn_cond_fini(&e->changed);
     crn_mutex_fini(&e->mu);
     free(e);
@@ -300,6 +308,18 @@ out:
     free(shards);
     free(owner);
     return rc;
+}
+
+/* What the writes of a plan take in the file. */
+static uint64_t data_bytes(const struct crn_engine *e, const struct crn_plan *plan)
+{
+    uint64_t align = e->opt.align_bytes;
+    uint64_t sum = 0;
+    uint64_t i;
+
+    for (i = 0; i < plan->nwrites; i++)
+        sum += (plan->writes[i].bytes + align - 1) / align * align;
+    return sum;
 }
 
 /* Runs the writers over the plan and appends index and trailer. Closes the task's file. */
@@ -380,7 +400,9 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     t.pieces.hashes = index.hashes;
     t.pieces.chunk_bytes = e->opt.chunk_bytes;
     t.out.written = e->opt.written;
-    rc = crn_outfile_create(&t.out, st, head, e->opt.align_bytes, ei);
+    rc = crn_outfile_create(&t.out, &e->outlet, st, head, e->opt.align_bytes, data_bytes(e, &plan),
+                            ei);
+    e->lacks_room = t.out.lacks_room;
     if (rc != CAIRN_OK)
         goto out;
     rc = write_file(e, &t, fetcher, &index, ret, &stats, ei);

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "aggregate/outlet.h"
 #include "aggregate/plan.h"
 #include "aggregate/source.h"
 #include "base/pool.h"
@@ -34,6 +35,7 @@ struct crn_engine_options {
     int writers;
     int nice;
     atomic_uint_fast64_t *written; /* counts the bytes of data that were written; may be NULL */
+    struct crn_outlet_options outlet;
 };
 
 struct crn_write_stats {
@@ -61,6 +63,8 @@ CAIRN_CHECKED cairn_err crn_engine_write(struct crn_engine *e, const struct crn_
                                          const struct crn_fetcher *fetcher,
                                          struct crn_manifest_file *ret,
                                          struct crn_write_stats *ret_stats, struct crn_errinfo *ei);
+/* Whether the last write failed before its first byte, for want of room: it may be tried again. */
+int crn_engine_lacks_room(const struct crn_engine *e);
 /* A fetched block: whole (error is NULL) or not to be had. */
 void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
                         const struct crn_errinfo *error);

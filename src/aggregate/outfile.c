@@ -1,33 +1,106 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Past the page cache go whole pages that lie on page boundaries in memory as in the file; heads and
+ * tails go through it. No page is ever written both ways: each way knows nothing of the other's bytes. */
 #include "aggregate/outfile.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-cairn_err crn_outfile_create(struct crn_outfile *o, const struct crn_store *st,
-                             const struct crn_index *head, uint64_t align_bytes,
-                             struct crn_errinfo *ei)
+#define PAGE_MIN 4096
+
+/* Room for the data, where that helps: with O_DIRECT writes behind the end of a file would wait for each
+ * other. A file system that cannot is no reason to fail. */
+static cairn_err preallocate(struct crn_outfile *o, uint64_t bytes, struct crn_errinfo *ei)
 {
-    o->st = st;
-    o->align_bytes = align_bytes;
-    atomic_init(&o->end, 0);
-    return crn_store_create_data(st, head->name, head->version, head->file_no, o->name, &o->fd, ei);
+    const struct crn_fs *fs = o->st->fs;
+    enum crn_preallocate want = o->outlet->opt.preallocate;
+    int r;
+
+    if (bytes == 0 || want == CRN_PREALLOCATE_OFF ||
+        (want == CRN_PREALLOCATE_AUTO && o->direct_fd < 0))
+        return CAIRN_OK;
+    do
+        r = fs->fallocate(fs, o->fd, 0, (off_t)bytes);
+    while (r == -EINTR);
+    o->lacks_room = r == -ENOSPC || r == -EDQUOT;
+    if (o->lacks_room || r == -EIO)
+        return crn_fail_errno(ei, -r, "room for '%s' in '%s'", o->name, o->st->path);
+    return CAIRN_OK;
 }
 
-cairn_err crn_outfile_open(struct crn_outfile *o, const struct crn_store *st,
-                           const struct crn_index *head, const char *file, struct crn_errinfo *ei)
+/* The same file once more, past the page cache, if that was asked for; without where it is refused. */
+static void open_direct(struct crn_outfile *o, const struct crn_index *head)
+{
+    const struct crn_fs *fs = o->st->fs;
+    char path[CAIRN_MAX_NAME + CRN_FILE_NAME + 32];
+    long page = sysconf(_SC_PAGESIZE);
+
+    if (!crn_outlet_is_direct(o->outlet))
+        return;
+    (void)snprintf(path, sizeof(path), "%s/%" PRId64 "/%s", head->name, head->version, o->name);
+    o->page_bytes = page > PAGE_MIN ? (uint64_t)page : PAGE_MIN;
+    if (o->align_bytes % o->page_bytes != 0) {
+        crn_outlet_no_direct(o->outlet, "align_bytes is smaller than a page");
+        return;
+    }
+    o->direct_fd = fs->openat(fs, o->st->dfd, path, O_WRONLY | O_DIRECT | O_NOFOLLOW, 0);
+    if (o->direct_fd < 0)
+        crn_outlet_no_direct(o->outlet, strerror(-o->direct_fd));
+}
+
+static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct crn_store *st,
+                 uint64_t align_bytes)
+{
+    o->st = st;
+    o->outlet = outlet;
+    o->align_bytes = align_bytes;
+    o->direct_fd = -1;
+    o->lacks_room = 0;
+    atomic_init(&o->is_refused, 0);
+    atomic_init(&o->end, 0);
+}
+
+cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
+                             const struct crn_store *st, const struct crn_index *head,
+                             uint64_t align_bytes, uint64_t expected, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    init(o, outlet, st, align_bytes);
+    rc = crn_store_create_data(st, head->name, head->version, head->file_no, o->name, &o->fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    open_direct(o, head);
+    rc = preallocate(o, expected, ei);
+    if (rc != CAIRN_OK) {
+        crn_outfile_abandon(o);
+        crn_outfile_remove(o, head);
+    }
+    return rc;
+}
+
+cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
+                           const struct crn_store *st, const struct crn_index *head,
+                           const char *file, uint64_t align_bytes, struct crn_errinfo *ei)
 {
     cairn_err rc;
     int dfd;
 
-    o->st = st;
+    init(o, outlet, st, align_bytes);
     (void)snprintf(o->name, sizeof(o->name), "%s", file);
     rc = crn_store_version_dir(st, head->name, head->version, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
     o->fd = st->fs->openat(st->fs, dfd, file, O_WRONLY | O_NOFOLLOW, 0);
     (void)st->fs->close(st->fs, dfd);
-    return o->fd >= 0 ? CAIRN_OK : crn_fail_errno(ei, -o->fd, "open '%s' of another node", file);
+    if (o->fd < 0)
+        return crn_fail_errno(ei, -o->fd, "open '%s' of another node", file);
+    open_direct(o, head);
+    return CAIRN_OK;
 }
 
 uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes)
@@ -37,33 +110,110 @@ uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes)
     return atomic_fetch_add(&o->end, (bytes + align - 1) / align * align);
 }
 
-cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, uint64_t bytes, uint64_t offset,
-                            struct crn_errinfo *ei)
+int crn_outfile_takes(const struct crn_outfile *o, const void *p)
 {
-    cairn_err rc = crn_fs_write_all(o->st->fs, o->fd, p, bytes, offset, o->name, ei);
+    return o->direct_fd < 0 || (uintptr_t)p % o->page_bytes == 0;
+}
+
+/* All of it through the page cache, or all of it past it. */
+static cairn_err put(struct crn_outfile *o, struct crn_ring *ring, int is_direct,
+                     const unsigned char *p, uint64_t bytes, uint64_t offset,
+                     struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = o->st->fs;
+    struct crn_ring_write w = {.fd = is_direct ? o->direct_fd : o->fd,
+                               .fd_if_refused = is_direct ? o->fd : -1,
+                               .data = p,
+                               .bytes = bytes,
+                               .offset = offset,
+                               .what = o->name};
+    struct crn_errinfo refused = {0};
+    cairn_err rc;
+
+    if (bytes == 0)
+        return CAIRN_OK;
+    if (ring != NULL && fs->ring != NULL)
+        return crn_ring_write(ring, fs, &w, ei);
+    if (!is_direct)
+        return crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
+    rc = crn_fs_write_all(fs, o->direct_fd, p, bytes, offset, o->name, &refused);
+    if (rc != CAIRN_OK && refused.sys_errno == EINVAL) { /* some say so only now */
+        atomic_store(&o->is_refused, 1);
+        crn_outlet_no_direct(o->outlet, strerror(EINVAL));
+        return crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
+    }
+    if (ei != NULL)
+        crn_err_keep(ei, &refused);
+    return rc;
+}
+
+/* Whole pages past the page cache, where they lie so; the rest through it. */
+static cairn_err put_parts(struct crn_outfile *o, struct crn_ring *ring, const unsigned char *p,
+                           uint64_t bytes, uint64_t offset, struct crn_errinfo *ei)
+{
+    uint64_t page = o->page_bytes;
+    uint64_t head, whole;
+    cairn_err rc;
+
+    if (o->direct_fd < 0 || atomic_load(&o->is_refused))
+        return put(o, ring, 0, p, bytes, offset, ei);
+    head = (page - offset % page) % page;
+    whole = bytes > head ? (bytes - head) / page * page : 0;
+    if (whole == 0 || ((uintptr_t)p + head) % page != 0)
+        return put(o, ring, 0, p, bytes, offset, ei);
+    rc = put(o, ring, 0, p, head, offset, ei);
+    if (rc == CAIRN_OK)
+        rc = put(o, ring, 1, p + head, whole, offset + head, ei);
+    if (rc == CAIRN_OK)
+        rc = put(o, ring, 0, p + head + whole, bytes - head - whole, offset + head + whole, ei);
+    return rc;
+}
+
+cairn_err crn_outfile_write(struct crn_outfile *o, struct crn_ring *ring, const void *p,
+                            uint64_t bytes, uint64_t offset, struct crn_errinfo *ei)
+{
+    cairn_err rc = put_parts(o, ring, p, bytes, offset, ei);
 
     if (rc == CAIRN_OK && o->written != NULL)
         (void)atomic_fetch_add(o->written, bytes);
     return rc;
 }
 
+static int close_direct(struct crn_outfile *o)
+{
+    int r = o->direct_fd < 0 ? 0 : o->st->fs->close(o->st->fs, o->direct_fd);
+
+    o->direct_fd = -1;
+    return r;
+}
+
 cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,
                              struct crn_manifest_file *ret, struct crn_errinfo *ei)
 {
+    cairn_err rc = crn_fs_check(close_direct(o), ei, "close '%s'", o->name);
+
+    if (rc != CAIRN_OK) {
+        crn_outfile_abandon(o);
+        return rc;
+    }
     return crn_store_finish_data(o->st, o->fd, o->name, atomic_load(&o->end), index, ret, ei);
 }
 
 cairn_err crn_outfile_sync(struct crn_outfile *o, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = o->st->fs;
-    cairn_err rc = crn_fs_check(fs->fsync(fs, o->fd), ei, "fsync '%s'", o->name);
-    int r = fs->close(fs, o->fd);
+    cairn_err rc = crn_fs_check(close_direct(o), ei, "close '%s'", o->name);
+    int r;
 
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(fs->fsync(fs, o->fd), ei, "fsync '%s'", o->name);
+    r = fs->close(fs, o->fd);
     return rc != CAIRN_OK ? rc : crn_fs_check(r, ei, "close '%s'", o->name);
 }
 
 void crn_outfile_abandon(struct crn_outfile *o)
 {
+    (void)close_direct(o);
     (void)o->st->fs->close(o->st->fs, o->fd); /* failed already */
 }
 

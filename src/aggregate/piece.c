@@ -7,12 +7,16 @@ static struct crn_extent *segment(const struct crn_pieces *all, const struct crn
     return &all->plan->extents[all->plan->order[w->first + i]];
 }
 
-/* Where a write lies in one piece in memory; NULL where it has to be gathered. */
+/* Where a write lies in one piece in memory, as the file takes it; NULL where it has to be gathered. */
 static const unsigned char *in_place(const struct crn_pieces *all, const struct crn_write *w)
 {
     const struct crn_extent *x = segment(all, w, 0);
 
-    return w->nsegments == 1 ? crn_source_memory(&all->sources[x->shard], x) : NULL;
+    const unsigned char *p = NULL;
+
+    if (w->nsegments == 1)
+        p = crn_source_memory(&all->sources[x->shard], x);
+    return p != NULL && crn_outfile_takes(all->out, p) ? p : NULL;
 }
 
 int crn_piece_in_place(const struct crn_pieces *all, const struct crn_write *w)
@@ -26,8 +30,8 @@ static uint64_t place_of(struct crn_pieces *all, uint64_t bytes)
 }
 
 /* Checksum and write chunk by chunk: the second touch of each byte comes from the cache. */
-static cairn_err write_direct(struct crn_pieces *all, struct crn_extent *x, const unsigned char *p,
-                              struct crn_errinfo *ei)
+static cairn_err write_in_place(struct crn_pieces *all, struct crn_ring *ring, struct crn_extent *x,
+                                const unsigned char *p, struct crn_errinfo *ei)
 {
     uint64_t step = all->chunk_bytes;
     uint64_t i = x->first_hash;
@@ -39,7 +43,7 @@ static cairn_err write_direct(struct crn_pieces *all, struct crn_extent *x, cons
         uint64_t n = x->bytes - at < step ? x->bytes - at : step;
 
         all->hashes[i++] = crn_hash(p + at, n);
-        rc = crn_outfile_write(all->out, p + at, n, x->file_offset + at, ei);
+        rc = crn_outfile_write(all->out, ring, p + at, n, x->file_offset + at, ei);
     }
     return rc;
 }
@@ -55,8 +59,9 @@ static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, cons
 }
 
 /* Checksums the segments of a block, notes where they lie, and writes it. */
-static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
-                             const unsigned char *block, struct crn_errinfo *ei)
+static cairn_err write_block(struct crn_pieces *all, struct crn_ring *ring,
+                             const struct crn_write *w, const unsigned char *block,
+                             struct crn_errinfo *ei)
 {
     uint64_t off = place_of(all, w->bytes);
     uint64_t at = 0;
@@ -69,7 +74,7 @@ static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
         x->file_offset = off + at;
         at += x->bytes;
     }
-    return crn_outfile_write(all->out, block, w->bytes, off, ei);
+    return crn_outfile_write(all->out, ring, block, w->bytes, off, ei);
 }
 
 static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsigned char *block,
@@ -90,11 +95,17 @@ static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsig
 
 cairn_err crn_piece_write(struct crn_pieces *all, const struct crn_piece *p, struct crn_errinfo *ei)
 {
+    struct crn_ring *ring = crn_outlet_get(all->out->outlet);
     cairn_err rc = CAIRN_OK;
 
-    if (p->block == NULL)
-        return write_direct(all, segment(all, p->w, 0), in_place(all, p->w), ei);
-    if (!p->has_arrived)
+    if (p->block != NULL && !p->has_arrived)
         rc = gather(all, p->w, p->block, ei);
-    return rc == CAIRN_OK ? write_block(all, p->w, p->block, ei) : rc;
+    if (rc == CAIRN_OK && p->block == NULL)
+        rc = write_in_place(all, ring, segment(all, p->w, 0), in_place(all, p->w), ei);
+    else if (rc == CAIRN_OK)
+        rc = write_block(all, ring, p->w, p->block, ei);
+    if (ring != NULL)
+        rc = crn_ring_settle(ring, rc, ei);
+    crn_outlet_put(all->out->outlet, ring);
+    return rc;
 }

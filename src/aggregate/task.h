@@ -37,6 +37,7 @@ enum crn_taken { CRN_TAKEN_NOT, CRN_TAKEN_FETCHED, CRN_TAKEN_HANDED, CRN_TAKEN_B
 struct crn_engine {
     struct crn_engine_options opt;
     struct crn_pool pool;
+    struct crn_outlet outlet;
     struct crn_mutex mu;
     struct crn_cond changed;
     struct crn_task *task; /* lock: what the writers work on, or NULL */
@@ -44,7 +45,8 @@ struct crn_engine {
     int busy;              /* lock: writers that have not finished it */
     int closing;           /* lock */
     int started;
-    pthread_t thread[64];
+    int lacks_room; /* of the thread that writes */
+    pthread_t thread[CRN_MAX_WRITERS];
 };
 
 void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei);

@@ -14,6 +14,8 @@
 
 enum crn_arena_full { CRN_FULL_WAIT, CRN_FULL_SPILL, CRN_FULL_SUPERSEDE };
 enum crn_on_failure { CRN_FAIL_STRICT, CRN_FAIL_RETRY, CRN_FAIL_CONTINUE };
+enum crn_io { CRN_IO_BUFFERED, CRN_IO_DIRECT, CRN_IO_URING, CRN_IO_URING_DIRECT };
+enum crn_preallocate { CRN_PREALLOCATE_AUTO, CRN_PREALLOCATE_ON, CRN_PREALLOCATE_OFF };
 enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
 
 /* What may differ by checkpoint name: section [checkpoint NAME] of the file. */
@@ -49,6 +51,8 @@ struct crn_config {
     char files[24]; /* number of data files, or a ratio to nodes */
     uint64_t leaders_per_file;
     uint64_t writers;
+    uint64_t io;          /* enum crn_io */
+    uint64_t preallocate; /* enum crn_preallocate */
     uint64_t nice;
     uint64_t free_reserve_bytes; /* kept free on the PFS */
     uint64_t space_wait_ns;      /* a flush waits so long for room */

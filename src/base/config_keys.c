@@ -7,6 +7,8 @@ static const char *const service_values[] = {"embedded", "daemon", NULL};
 static const char *const switch_values[] = {"off", "on", NULL};
 static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
+static const char *const io_values[] = {"buffered", "direct", "uring", "uring-direct", NULL};
+static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
 static const char *const log_values[] = {"error", "warn", "info", "debug", "trace", NULL};
 
 #define K              ((uint64_t)1 << 10)
@@ -80,6 +82,15 @@ static const struct crn_key keys[] = {
      "data. Wants align_bytes of at least 4K.",
      AT(leaders_per_file)},
     {"writers", CRN_KEY_U64, "2", 1, 64, NULL, "Writer threads of each node.", AT(writers)},
+    {"io", CRN_KEY_ENUM, "buffered", 0, 0, io_values,
+     "How data files are written: by pwrite through or past (O_DIRECT) the page cache, or so "
+     "through "
+     "io_uring. What the system refuses is done without. `cairn tune` measures which is best.",
+     AT(io)},
+    {"preallocate", CRN_KEY_ENUM, "auto", 0, 0, preallocate_values,
+     "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "
+     "writes go side by side.",
+     AT(preallocate)},
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
      AT(nice)},
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,

@@ -87,6 +87,18 @@ static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t
     return r;
 }
 
+/* Half of a write that is torn has not reached the file when the process dies. */
+static ssize_t f_ring(const struct crn_fs *fs, size_t n)
+{
+    int h = hit(self(fs), CRN_OP_WRITE);
+
+    if (h < 0)
+        return h;
+    if (h > 0 && self(fs)->action == CRN_FAULT_TEAR)
+        die();
+    return (ssize_t)(h > 0 && n > 1 ? n / 2 : n);
+}
+
 /* A failing fsync has lost the dirty pages: the caller must not trust a second one. */
 static int f_fsync(const struct crn_fs *fs, int fd)
 {
@@ -171,6 +183,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .close = f_close,
                             .pread = f_pread,
                             .pwrite = f_pwrite,
+                            .ring = under->ring != NULL ? f_ring : NULL,
                             .fsync = f_fsync,
                             .ftruncate = f_ftruncate,
                             .fallocate = f_fallocate,

@@ -47,6 +47,12 @@ static ssize_t px_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_
     return r < 0 ? -errno : r;
 }
 
+static ssize_t px_ring(const struct crn_fs *fs, size_t n)
+{
+    UNUSED(fs);
+    return (ssize_t)n;
+}
+
 static int px_fsync(const struct crn_fs *fs, int fd)
 {
     UNUSED(fs);
@@ -161,6 +167,7 @@ static const struct crn_fs posix_table = {
     .close = px_close,
     .pread = px_pread,
     .pwrite = px_pwrite,
+    .ring = px_ring,
     .fsync = px_fsync,
     .ftruncate = px_ftruncate,
     .fallocate = px_fallocate,

@@ -116,11 +116,14 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
                                const struct crn_slot_info *info, const uint32_t *slots,
                                struct crn_errinfo *ei)
 {
-    struct crn_engine_options opt = {.blocks = run->cfg.blocks,
-                                     .block_bytes = run->cfg.block_bytes,
-                                     .chunk_bytes = run->cfg.chunk_bytes,
-                                     .align_bytes = run->cfg.align_bytes,
-                                     .writers = (int)run->cfg.writers};
+    struct crn_engine_options opt = {
+        .blocks = run->cfg.blocks,
+        .block_bytes = run->cfg.block_bytes,
+        .chunk_bytes = run->cfg.chunk_bytes,
+        .align_bytes = run->cfg.align_bytes,
+        .writers = (int)run->cfg.writers,
+        .outlet = {.io = (enum crn_io)run->cfg.io,
+                   .preallocate = (enum crn_preallocate)run->cfg.preallocate}};
     struct crn_source *sources = calloc(run->nlocal, sizeof(*sources));
     struct crn_held *held = calloc(run->nlocal, sizeof(*held));
     struct crn_index head = {.id = info->id,

@@ -60,53 +60,82 @@ static void report(struct crn_job *job, struct crn_item *item, enum crn_work_kin
 
 static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
 {
-    struct crn_engine_options opt = {.blocks = job->cfg.blocks,
-                                     .block_bytes = job->cfg.block_bytes,
-                                     .chunk_bytes = job->cfg.chunk_bytes,
-                                     .align_bytes = job->cfg.align_bytes,
-                                     .writers = (int)job->cfg.writers,
-                                     .nice = (int)job->cfg.nice,
-                                     .written = &job->written};
+    struct crn_engine_options opt = {
+        .blocks = job->cfg.blocks,
+        .block_bytes = job->cfg.block_bytes,
+        .chunk_bytes = job->cfg.chunk_bytes,
+        .align_bytes = job->cfg.align_bytes,
+        .writers = (int)job->cfg.writers,
+        .nice = (int)job->cfg.nice,
+        .outlet = {.io = (enum crn_io)job->cfg.io,
+                   .preallocate = (enum crn_preallocate)job->cfg.preallocate,
+                   .log = &job->log},
+        .written = &job->written};
 
     return job->engine != NULL ? CAIRN_OK : crn_engine_open(&opt, &job->engine, ei);
 }
 
-/* Waits until the store has room for the file, so long. Running out later is an error; this is the
- * check before. */
-static cairn_err wait_for_room(struct crn_job *job, struct crn_item *item,
-                               const struct crn_store *st, uint64_t need, int64_t wait_ns,
-                               struct crn_errinfo *ei)
+/* A flush that waits for room. */
+struct room {
+    struct crn_job *job;
+    struct crn_item *item;
+    const struct crn_store *st;
+    uint64_t need;
+    int64_t until_ns;
+    int told;
+};
+
+/* There is none now: says why, once, and sleeps a while; fails when time is up. */
+static cairn_err pause_for_room(struct room *r, const char *why, struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
-    int64_t until = clock->mono_ns(clock) + wait_ns;
-    char want[32], have[32], text[CRN_ERR_TEXT];
+    int64_t left = r->until_ns - clock->mono_ns(clock);
+    char text[CRN_ERR_TEXT];
+
+    (void)snprintf(text, sizeof(text),
+                   "the flush of %s@%" PRId64 " pauses: %.250s; it goes on when there is room",
+                   r->item->name, r->item->version, why);
+    if (left > 0 && !r->told)
+        report(r->job, r->item, CRN_WORK_NOTE_PAUSED, text);
+    r->told = 1;
+    if (left <= 0 || pause_for(r->job, r->item, left < SECOND ? left : SECOND))
+        return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "%s", why);
+    return CAIRN_OK;
+}
+
+/* Waits until the store has room for the file. Running out later is an error; this is the check
+ * before. */
+static cairn_err wait_for_room(struct room *r, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = r->st->fs;
+    uint64_t need = r->need + r->job->cfg.free_reserve_bytes;
+    char want[32], have[32], why[CRN_ERR_TEXT];
     struct crn_room room;
-    int told = 0;
+    cairn_err rc = CAIRN_OK;
 
-    for (;;) {
-        int r = st->fs->space(st->fs, st->dfd, &room);
-        int64_t left = until - clock->mono_ns(clock);
+    while (rc == CAIRN_OK) {
+        int ret = fs->space(fs, r->st->dfd, &room);
 
-        if (r < 0)
-            return crn_fail_errno(ei, -r, "free space of '%s'", st->path);
-        if (room.bytes >= need + job->cfg.free_reserve_bytes)
-            return CAIRN_OK;
-        crn_human_bytes(need + job->cfg.free_reserve_bytes, want, sizeof(want));
+        if (ret < 0)
+            return crn_fail_errno(ei, -ret, "free space of '%s'", r->st->path);
+        if (room.bytes >= need)
+            break;
+        crn_human_bytes(need, want, sizeof(want));
         crn_human_bytes(room.bytes, have, sizeof(have));
-        if (left <= 0)
-            return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "it needs %s in '%s' and %s are %s", want,
-                            st->path, have, room.text);
-        (void)snprintf(
-            text, sizeof(text),
-            "the flush of %s@%" PRId64
-            " pauses: it needs %s in '%.150s' and %s are %s; it goes on when there is room",
-            item->name, item->version, want, st->path, have, room.text);
-        if (!told)
-            report(job, item, CRN_WORK_NOTE_PAUSED, text);
-        told = 1;
-        if (pause_for(job, item, left < SECOND ? left : SECOND))
-            return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "%s", text);
+        (void)snprintf(why, sizeof(why), "it needs %s in '%.150s' and %s are %s", want, r->st->path,
+                       have, room.text);
+        rc = pause_for_room(r, why, ei);
     }
+    return rc;
+}
+
+/* The room that was asked for beforehand was not given after all: 1 to try again. */
+static int retry_for_room(struct room *r, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = *ei;
+
+    crn_err_clear(ei);
+    return pause_for_room(r, why.msg, ei) == CAIRN_OK;
 }
 
 /* What a flush writes: this node's shards, and for the persistent file those of its group. */
@@ -190,6 +219,10 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
                           const struct crn_source *sources, uint32_t nsources,
                           struct crn_manifest_file *ret, struct crn_errinfo *ei)
 {
+    const struct crn_clock *clock = crn_clock_real();
+    /* The flush does not wait for room for a local copy, which is only a help. */
+    int64_t wait_ns = is_local ? 0 : (int64_t)job->cfg.space_wait_ns;
+    struct room room = {.job = job, .item = w->item, .until_ns = clock->mono_ns(clock) + wait_ns};
     struct fetch_from from = {w, sources};
     struct crn_fetcher fetcher = {.fetch = fetch, .arg = &from};
     struct crn_write_stats stats;
@@ -205,12 +238,15 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
         fetcher.assists = w->item->flow->assists;
     }
     describe(job, w->item, is_local, &head);
-    /* The flush does not wait for room for a local copy, which is only a help. */
-    rc = wait_for_room(job, w->item, &st, crn_engine_estimate(job->engine, sources, nsources),
-                       is_local ? 0 : (int64_t)job->cfg.space_wait_ns, ei);
-    if (rc == CAIRN_OK)
+    room.st = &st;
+    room.need = crn_engine_estimate(job->engine, sources, nsources);
+    do {
+        rc = wait_for_room(&room, ei);
+        if (rc != CAIRN_OK)
+            break;
         rc =
             crn_engine_write(job->engine, &st, &head, sources, nsources, &fetcher, ret, &stats, ei);
+    } while (rc == CAIRN_ENOSPC && crn_engine_lacks_room(job->engine) && retry_for_room(&room, ei));
     if (rc == CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG,
                 "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes, %" PRIu64 " of other nodes, %" PRIu64

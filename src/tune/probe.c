@@ -148,10 +148,10 @@ int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_piece *r
     return !is_stopped(w->run) && next_contiguous(w, ret);
 }
 
-void crn_probe_done(struct crn_probe_writer *w, const struct crn_piece *piece)
+void crn_probe_done(struct crn_probe_writer *w, void *block)
 {
-    if (piece->block != NULL)
-        crn_pool_put(&w->run->pool, piece->block);
+    if (block != NULL)
+        crn_pool_put(&w->run->pool, block);
 }
 
 /* Threads. ---------------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static cairn_err write_pieces(struct crn_probe_writer *w, struct crn_errinfo *ei
     while (crn_probe_next(w, 1, &piece)) {
         if (rc == CAIRN_OK && !is_stopped(w->run))
             rc = crn_fs_write_all(fs, piece.fd, piece.data, piece.bytes, piece.offset, "probe", ei);
-        crn_probe_done(w, &piece);
+        crn_probe_done(w, piece.block);
         if (rc != CAIRN_OK)
             fail(w->run, ei);
     }
@@ -187,7 +187,7 @@ static void *writer_main(void *arg)
     cairn_err rc;
 
     if (w->run->p->method == CRN_URING || w->run->p->method == CRN_URING_DIRECT)
-        rc = crn_uring_write(w, &ei);
+        rc = crn_uring_write(w, w->run->env->fs, &ei);
     else
         rc = write_pieces(w, &ei);
     if (rc != CAIRN_OK) {
@@ -195,7 +195,7 @@ static void *writer_main(void *arg)
 
         fail(w->run, &ei);
         while (crn_probe_next(w, 1, &piece)) /* the receiver must not wait for our blocks */
-            crn_probe_done(w, &piece);
+            crn_probe_done(w, piece.block);
     }
     return NULL;
 }

@@ -73,9 +73,10 @@ struct crn_piece {
 struct crn_probe_writer; /* opaque */
 /* The next piece of this writer; 0 if there is none (now, if may_wait is 0). */
 int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_piece *ret);
-void crn_probe_done(struct crn_probe_writer *w, const struct crn_piece *piece);
+void crn_probe_done(struct crn_probe_writer *w, void *block); /* of a piece; NULL is fine */
 /* Writes all pieces of a writer through a ring of its own. */
-CAIRN_CHECKED cairn_err crn_uring_write(struct crn_probe_writer *w, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_uring_write(struct crn_probe_writer *w, const struct crn_fs *fs,
+                                        struct crn_errinfo *ei);
 /* CAIRN_OK if this build and this kernel can. */
 CAIRN_CHECKED cairn_err crn_uring_check(struct crn_errinfo *ei);
 

@@ -69,15 +69,19 @@ static void test_tiny(void **state)
     assert_true(measured > 20);
 
     (void)snprintf(path, sizeof(path), "%s/tuned.ini", dir);
-    out = fopen(path, "w");
-    assert_non_null(out);
-    assert_int_equal(crn_tune_config(&result, dir, out), 0);
-    assert_int_equal(fclose(out), 0);
-    assert_ok(crn_config_load(&cfg, path, NULL, ei));
-    assert_int_equal(cfg.writers, result.best.writers);
-    assert_int_equal(cfg.block_bytes, result.best.block_bytes);
-    assert_int_equal(cfg.blocks, 2 * result.best.writers);
-    crn_config_fini(&cfg);
+    for (i = 0; i < CRN_METHODS; i++) {
+        result.best.method = (enum crn_method)i;
+        out = fopen(path, "w");
+        assert_non_null(out);
+        assert_int_equal(crn_tune_config(&result, dir, out), 0);
+        assert_int_equal(fclose(out), 0);
+        assert_ok(crn_config_load(&cfg, path, NULL, ei));
+        assert_int_equal(cfg.writers, result.best.writers);
+        assert_int_equal(cfg.block_bytes, result.best.block_bytes);
+        assert_int_equal(cfg.blocks, 2 * result.best.writers);
+        assert_int_equal(cfg.io, i);
+        crn_config_fini(&cfg);
+    }
     test_dir_remove(dir);
 }
 

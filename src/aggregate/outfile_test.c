@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every way into the file gives the same bytes: on a disk and in memory, from aligned memory, unaligned
+ * memory and files, with short writes, and whatever call fails; and what was asked for is what is done. */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "aggregate/engine.h"
+#include "base/fs_faulty.h"
+#include "base/rng.h"
+#include "base/test.h"
+
+enum { SHARDS = 3, REGIONS = 3, BLOCK = 64 * 1024, CHUNK = 8192 };
+
+static const uint64_t sizes[REGIONS] = {3 * BLOCK + 777, 100, 24576};
+
+/* Counts what reaches the file which way, and refuses O_DIRECT where it should. */
+struct counting {
+    struct crn_fs fs; /* first */
+    int refuse_open, refuse_write;
+    int fallocate_error;
+    atomic_int direct, rings, allocations;
+};
+
+static struct counting *self(const struct crn_fs *fs)
+{
+    return (struct counting *)(uintptr_t)fs;
+}
+
+static int c_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
+{
+    if ((flags & O_DIRECT) != 0 && self(fs)->refuse_open)
+        return -EINVAL;
+    return crn_fs_posix()->openat(crn_fs_posix(), dfd, path, flags, mode);
+}
+
+static ssize_t c_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    if ((fcntl(fd, F_GETFL) & O_DIRECT) != 0) {
+        if (self(fs)->refuse_write)
+            return -EINVAL;
+        (void)atomic_fetch_add(&self(fs)->direct, 1);
+    }
+    return crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
+}
+
+static ssize_t c_ring(const struct crn_fs *fs, size_t n)
+{
+    (void)atomic_fetch_add(&self(fs)->rings, 1);
+    return (ssize_t)n;
+}
+
+static int c_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
+{
+    (void)atomic_fetch_add(&self(fs)->allocations, 1);
+    if (self(fs)->fallocate_error != 0)
+        return -self(fs)->fallocate_error;
+    return crn_fs_posix()->fallocate(crn_fs_posix(), fd, off, bytes);
+}
+
+static void counting_init(struct counting *c)
+{
+    memset(c, 0, sizeof(*c));
+    c->fs = *crn_fs_posix();
+    c->fs.openat = c_openat;
+    c->fs.pwrite = c_pwrite;
+    c->fs.ring = c_ring;
+    c->fs.fallocate = c_fallocate;
+}
+
+struct fixture {
+    char dir[256];
+    struct crn_region regions[SHARDS][REGIONS];
+    uint64_t at[SHARDS][REGIONS];
+    int region_fd[REGIONS];
+    unsigned char *memory[SHARDS]; /* owned */
+    unsigned char *image[SHARDS];
+    struct crn_source sources[SHARDS];
+    struct crn_index head;
+    struct crn_store st;
+};
+
+/* Shard 0 in aligned memory, 1 in unaligned memory, 2 in a file. */
+static void set_up(struct fixture *f, const char *parent)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_rng rng;
+    char path[300];
+    int s, r;
+    uint64_t i;
+
+    memset(f, 0, sizeof(*f));
+    (void)snprintf(f->dir, sizeof(f->dir), "%s/cairn-test-XXXXXX", parent);
+    assert_non_null(mkdtemp(f->dir));
+    crn_rng_seed(&rng, 5);
+    for (s = 0; s < SHARDS; s++) {
+        uint64_t end = 0;
+
+        for (r = 0; r < REGIONS; r++) {
+            struct crn_region *region = &f->regions[s][r];
+
+            (void)snprintf(region->name, sizeof(region->name), "region-%d", r);
+            region->ndims = 1;
+            region->dims[0] = sizes[r];
+            assert_ok(crn_region_check(region, ei));
+            f->at[s][r] = end;
+            f->region_fd[r] = -1;
+            end = (end + region->bytes + 4095) / 4096 * 4096;
+        }
+        f->memory[s] = aligned_alloc(4096, end + 4096);
+        f->image[s] = f->memory[s] + (s == 1 ? 40 : 0);
+        for (i = 0; i < end; i++)
+            f->image[s][i] = (unsigned char)crn_rng_u64(&rng);
+        f->sources[s] = (struct crn_source){
+            .shard = {.rank = (uint32_t)s, .nregions = REGIONS, .regions = f->regions[s]},
+            .at = f->at[s],
+            .memory = s == 2 ? NULL : f->image[s],
+            .image_fd = -1,
+            .region_fd = f->region_fd};
+        if (s == 2) {
+            (void)snprintf(path, sizeof(path), "%s/image", f->dir);
+            f->sources[s].image_fd = open(path, O_RDWR | O_CREAT, 0600);
+            assert_int_equal(pwrite(f->sources[s].image_fd, f->image[s], end, 0), end);
+        }
+    }
+    f->head = (struct crn_index){.version = 7, .files = 1, .ranks = SHARDS, .nodes = 1};
+    (void)strcpy(f->head.name, "out");
+    (void)snprintf(path, sizeof(path), "%s/p", f->dir);
+    assert_ok(crn_store_open(crn_fs_posix(), path, 1, &f->st, ei));
+}
+
+static void tear_down(struct fixture *f)
+{
+    int s;
+
+    crn_store_close(&f->st);
+    for (s = 0; s < SHARDS; s++)
+        free(f->memory[s]);
+    (void)close(f->sources[2].image_fd);
+    test_dir_remove(f->dir);
+}
+
+static struct crn_engine *open_engine(enum crn_io io, enum crn_preallocate preallocate,
+                                      uint64_t chunk)
+{
+    struct crn_engine_options opt = {.blocks = 2,
+                                     .block_bytes = BLOCK,
+                                     .chunk_bytes = chunk,
+                                     .align_bytes = 4096,
+                                     .writers = 3,
+                                     .outlet = {.io = io, .preallocate = preallocate}};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_engine *e;
+
+    assert_ok(crn_engine_open(&opt, &e, ei));
+    return e;
+}
+
+static void compare_and_remove(struct fixture *f, struct crn_manifest_file *mf)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    unsigned char *buf = malloc(BLOCK);
+    struct crn_manifest_file found;
+    struct crn_index x;
+    uint64_t i, sum = 0;
+    char path[400];
+    int fd;
+
+    assert_ok(crn_store_describe_data(&f->st, "out", 7, mf->name, &found, &x, ei));
+    assert_int_equal(found.bytes, mf->bytes);
+    (void)snprintf(path, sizeof(path), "%s/p/out/7/%s", f->dir, mf->name);
+    fd = open(path, O_RDONLY);
+    for (i = 0; i < x.nextents; i++) {
+        const struct crn_extent *e = &x.extents[i];
+
+        assert_int_equal(pread(fd, buf, e->bytes, (off_t)e->file_offset), e->bytes);
+        assert_memory_equal(buf, f->image[e->shard] + f->at[e->shard][e->region] + e->offset,
+                            e->bytes);
+        sum += e->bytes;
+    }
+    assert_int_equal(sum, SHARDS * (sizes[0] + sizes[1] + sizes[2]));
+    (void)close(fd);
+    free(buf);
+    free(found.ranges);
+    crn_index_free(&x);
+    assert_ok(crn_store_discard_data(&f->st, "out", 7, mf->name, ei));
+    free(mf->ranges);
+}
+
+static cairn_err write_with(struct fixture *f, struct crn_engine *e, const struct crn_fs *fs,
+                            struct crn_manifest_file *mf, struct crn_errinfo *ei)
+{
+    struct crn_write_stats stats;
+    cairn_err rc;
+
+    f->st.fs = fs;
+    rc = crn_engine_write(e, &f->st, &f->head, f->sources, SHARDS, NULL, mf, &stats, ei);
+    f->st.fs = crn_fs_posix();
+    return rc;
+}
+
+static int has_direct(const struct fixture *f)
+{
+    int fd = openat(f->st.dfd, "probe", O_WRONLY | O_CREAT | O_DIRECT, 0600);
+
+    (void)unlinkat(f->st.dfd, "probe", 0);
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
+static int has_ring(void)
+{
+    struct crn_ring *r;
+
+    if (crn_ring_open(2, NULL, NULL, &r, NULL) != CAIRN_OK)
+        return 0;
+    crn_ring_close(r);
+    return 1;
+}
+
+/* On the disk under the build, and in memory. */
+static const char *const places[] = {".", "/dev/shm"};
+
+static void every_method_writes_the_same_bytes(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct counting c;
+    struct fixture f;
+    int place, io, odd;
+
+    (void)state;
+    for (place = 0; place < 2; place++) {
+        set_up(&f, places[place]);
+        for (io = CRN_IO_BUFFERED; io <= CRN_IO_URING_DIRECT; io++)
+            for (odd = 0; odd < 2; odd++) {
+                struct crn_engine *e =
+                    open_engine((enum crn_io)io, CRN_PREALLOCATE_AUTO, odd ? 5000 : CHUNK);
+                int is_direct = io == CRN_IO_DIRECT || io == CRN_IO_URING_DIRECT;
+                int is_ring = io >= CRN_IO_URING && has_ring();
+
+                counting_init(&c);
+                assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+                compare_and_remove(&f, &mf);
+                assert_int_equal(atomic_load(&c.rings) > 0, is_ring);
+                assert_int_equal(atomic_load(&c.direct) > 0,
+                                 is_direct && !is_ring && has_direct(&f));
+                assert_int_equal(atomic_load(&c.allocations), is_direct && has_direct(&f));
+                crn_engine_close(e);
+            }
+        tear_down(&f);
+    }
+}
+
+/* An error with a reason, no file left, and the engine works again; or all bytes. */
+static void fails_at_every_call(struct fixture *f, enum crn_io io, enum crn_fault_action action)
+{
+    struct crn_engine *e = open_engine(io, CRN_PREALLOCATE_ON, CHUNK);
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_fs_faulty faulty;
+    struct crn_names names;
+    long k;
+    int dfd;
+
+    for (k = 1;; k++) {
+        cairn_err rc;
+
+        crn_fs_faulty_init(&faulty, crn_fs_posix());
+        faulty.at = k;
+        faulty.action = action;
+        faulty.sys_errno = EIO;
+        crn_err_clear(ei);
+        rc = write_with(f, e, &faulty.fs, &mf, ei);
+        if (rc == CAIRN_OK)
+            compare_and_remove(f, &mf);
+        else
+            assert_true(action == CRN_FAULT_FAIL && rc == CAIRN_EIO && strlen(ei->msg) > 10);
+        crn_err_clear(ei);
+        if (crn_store_version_dir(&f->st, "out", 7, &dfd, ei) == CAIRN_OK) {
+            assert_ok(crn_fs_names(crn_fs_posix(), dfd, "version", &names, ei));
+            assert_int_equal(names.n, 0);
+            crn_names_free(&names);
+            (void)close(dfd);
+        }
+        if (atomic_load(&faulty.calls) < k)
+            break;
+    }
+    assert_true(k > 20);
+    crn_engine_close(e);
+}
+
+static void every_call_may_fail_or_be_short(void **state)
+{
+    struct fixture f;
+    int place, io;
+
+    (void)state;
+    for (place = 0; place < 2; place++) {
+        set_up(&f, places[place]);
+        for (io = CRN_IO_BUFFERED; io <= CRN_IO_URING_DIRECT; io++) {
+            fails_at_every_call(&f, (enum crn_io)io, CRN_FAULT_FAIL);
+            fails_at_every_call(&f, (enum crn_io)io, CRN_FAULT_SHORT);
+        }
+        tear_down(&f);
+    }
+}
+
+static void a_refused_way_is_done_without(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_engine *e;
+    struct counting c;
+    struct fixture f;
+    int late;
+
+    (void)state;
+    set_up(&f, ".");
+    for (late = 0; late < 2; late++) {
+        counting_init(&c);
+        c.refuse_open = !late;
+        c.refuse_write = late;
+        e = open_engine(CRN_IO_DIRECT, CRN_PREALLOCATE_AUTO, CHUNK);
+        assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+        compare_and_remove(&f, &mf);
+        assert_int_equal(atomic_load(&c.direct), 0);
+        crn_engine_close(e);
+    }
+    tear_down(&f);
+}
+
+static void room_beforehand(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_engine *e;
+    struct counting c;
+    struct fixture f;
+
+    (void)state;
+    set_up(&f, ".");
+    e = open_engine(CRN_IO_BUFFERED, CRN_PREALLOCATE_ON, CHUNK);
+    counting_init(&c);
+    c.fallocate_error = EOPNOTSUPP;
+    assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+    compare_and_remove(&f, &mf);
+    c.fallocate_error = ENOSPC;
+    assert_int_equal(write_with(&f, e, &c.fs, &mf, ei), CAIRN_ENOSPC);
+    assert_true(crn_engine_lacks_room(e));
+    crn_err_clear(ei);
+    c.fallocate_error = 0;
+    assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+    assert_false(crn_engine_lacks_room(e));
+    compare_and_remove(&f, &mf);
+    crn_engine_close(e);
+    e = open_engine(CRN_IO_DIRECT, CRN_PREALLOCATE_OFF, CHUNK);
+    counting_init(&c);
+    assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+    compare_and_remove(&f, &mf);
+    assert_int_equal(atomic_load(&c.allocations), 0);
+    crn_engine_close(e);
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_method_writes_the_same_bytes),
+        cmocka_unit_test(every_call_may_fail_or_be_short),
+        cmocka_unit_test(a_refused_way_is_done_without),
+        cmocka_unit_test(room_beforehand),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
