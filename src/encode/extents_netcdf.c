@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* netCDF classic: the header tells where each variable begins. Three versions differ in the width of
+ * counts and offsets. Every number is hostile: nothing is allocated by what the header says before so
+ * many bytes of it are there. */
+#include "encode/extents.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_DIMENSION 10
+#define TAG_VARIABLE  11
+#define TAG_ATTRIBUTE 12
+#define RANK_MAX      1024
+
+/* Big-endian numbers. */
+struct nc {
+    const unsigned char *data;
+    size_t n, at;
+    int is_short;  /* wanted more than there is */
+    int is_wrong;  /* no such header */
+    int is_64;     /* counts of CDF-5 */
+    int offset_64; /* offsets of CDF-2 and 5 */
+};
+
+struct variable {
+    const char *name; /* not ended by 0 */
+    size_t name_n;
+    cairn_type type;
+    uint64_t begin, bytes; /* of a record, where it has those */
+    unsigned ndims;        /* without the record's */
+    const uint64_t *dims;  /* of RANK_MAX */
+    int is_record;
+};
+
+static const unsigned char *take(struct nc *f, uint64_t n)
+{
+    const unsigned char *p = f->data + f->at;
+
+    if (f->is_short || f->is_wrong || n > f->n - f->at) {
+        f->is_short = !f->is_wrong;
+        return NULL;
+    }
+    f->at += (size_t)n;
+    return p;
+}
+
+static uint64_t number(struct nc *f, unsigned width)
+{
+    const unsigned char *p = take(f, width);
+    uint64_t v = 0;
+
+    while (p != NULL && width-- > 0)
+        v = v << 8 | *p++;
+    return v;
+}
+
+static uint64_t count(struct nc *f)
+{
+    uint64_t v = number(f, f->is_64 ? 8 : 4);
+
+    if (v > INT64_MAX)
+        f->is_wrong = 1;
+    return v;
+}
+
+static uint64_t padded(uint64_t n)
+{
+    return (n + 3) & ~UINT64_C(3);
+}
+
+/* A list's tag and length; 0 where there is none. */
+static uint64_t list(struct nc *f, uint32_t tag)
+{
+    uint64_t found = number(f, 4);
+    uint64_t n = count(f);
+
+    if ((found != tag && found != 0) || (found == 0 && n != 0))
+        f->is_wrong = 1;
+    return f->is_wrong || f->is_short ? 0 : n;
+}
+
+static const char *name(struct nc *f, uint64_t *ret_n)
+{
+    *ret_n = count(f);
+    return (const char *)take(f, padded(*ret_n));
+}
+
+static cairn_type type_of(struct nc *f)
+{
+    static const cairn_type types[] = {CAIRN_BYTES, CAIRN_I8,  CAIRN_U8,  CAIRN_I16,
+                                       CAIRN_I32,   CAIRN_F32, CAIRN_F64, CAIRN_U8,
+                                       CAIRN_U16,   CAIRN_U32, CAIRN_I64, CAIRN_U64};
+    uint64_t t = number(f, 4);
+
+    if (t < 1 || t >= sizeof(types) / sizeof(types[0])) {
+        f->is_wrong = !f->is_short;
+        t = 1;
+    }
+    return types[t];
+}
+
+static void skip_attributes(struct nc *f)
+{
+    uint64_t n = list(f, TAG_ATTRIBUTE);
+    uint64_t len, values;
+
+    while (n-- > 0 && !f->is_short && !f->is_wrong) {
+        cairn_type type;
+
+        (void)name(f, &len);
+        type = type_of(f);
+        values = count(f);
+        if (values > INT64_MAX / 8)
+            f->is_wrong = 1;
+        else
+            (void)take(f, padded(values * cairn_type_size(type)));
+    }
+}
+
+/* Lengths of the dimensions; 0 is that of records. NULL if there are none or too many. */
+static uint64_t *dimensions(struct nc *f, uint64_t *ret_n)
+{
+    uint64_t n = list(f, TAG_DIMENSION);
+    uint64_t i, len;
+    uint64_t *d;
+
+    *ret_n = 0;
+    if (n > (f->n - f->at) / 8) /* a name's length and a length */
+        f->is_short = 1;
+    if (n == 0 || f->is_short || f->is_wrong)
+        return NULL;
+    d = calloc((size_t)n, sizeof(*d));
+    for (i = 0; d != NULL && i < n; i++) {
+        (void)name(f, &len);
+        d[i] = count(f);
+    }
+    *ret_n = d != NULL ? n : 0;
+    return d;
+}
+
+/* One variable of the list; dims gets its shape. */
+static void variable(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t *dims,
+                     struct variable *v)
+{
+    uint64_t len, n, i;
+
+    memset(v, 0, sizeof(*v));
+    v->name = name(f, &len);
+    v->name_n = (size_t)len;
+    n = count(f);
+    if (n > RANK_MAX)
+        f->is_wrong = 1;
+    for (i = 0; i < n && !f->is_short && !f->is_wrong; i++) {
+        uint64_t id = count(f);
+
+        if (f->is_short || id >= ndim || (dim[id] == 0 && i > 0)) {
+            f->is_wrong = !f->is_short; /* records are the outermost dimension */
+            return;
+        }
+        if (dim[id] == 0)
+            v->is_record = 1;
+        else
+            dims[v->ndims++] = dim[id];
+    }
+    v->dims = dims;
+    skip_attributes(f);
+    v->type = type_of(f);
+    (void)count(f); /* its size: too small a field for large ones, follows from the shape */
+    v->begin = number(f, f->offset_64 ? 8 : 4);
+    v->bytes = cairn_type_size(v->type);
+    for (i = 0; i < v->ndims; i++)
+        if (__builtin_mul_overflow(v->bytes, dims[i], &v->bytes) || v->bytes > INT64_MAX)
+            f->is_wrong = 1;
+}
+
+/* How the records lie: all variables of one, then those of the next. */
+struct records {
+    uint64_t n, bytes, nvars;
+    int is_known;
+};
+
+static void add(struct crn_file_extents *x, const struct variable *v, const struct records *r,
+                uint64_t file_bytes)
+{
+    const char *key = crn_extents_key(x, v->name, v->name_n);
+    uint64_t shape[RANK_MAX + 1];
+    uint64_t i;
+
+    if (!v->is_record) {
+        crn_extents_add(x, key, v->type, 1, v->begin, v->dims, v->ndims);
+        return;
+    }
+    if (r->nvars == 1) { /* without gaps: one array */
+        shape[0] = r->n;
+        memcpy(shape + 1, v->dims, v->ndims * sizeof(*shape));
+        crn_extents_add(x, key, v->type, 1, v->begin, shape, v->ndims + 1);
+        return;
+    }
+    if (v->bytes < CRN_EXTENT_MIN || v->begin > file_bytes)
+        return;
+    for (i = 0; i < r->n && i <= (file_bytes - v->begin) / r->bytes; i++)
+        crn_extents_add(x, key, v->type, 1, v->begin + i * r->bytes, v->dims, v->ndims);
+}
+
+/* Walks over the list of variables; with r known their extents are added, else r is found out. */
+static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t file_bytes,
+                      struct records *r, struct crn_file_extents *x)
+{
+    uint64_t dims[RANK_MAX];
+    uint64_t first = UINT64_MAX;
+    uint64_t n = list(f, TAG_VARIABLE);
+    struct variable v;
+    uint64_t only = 0;
+
+    while (n-- > 0 && !f->is_short && !f->is_wrong && !x->failed) {
+        variable(f, dim, ndim, dims, &v);
+        if (f->is_short || f->is_wrong)
+            return;
+        if (r->is_known) {
+            add(x, &v, r, file_bytes);
+        } else if (v.is_record) {
+            only = v.bytes;
+            r->nvars++;
+            first = v.begin < first ? v.begin : first;
+            if (__builtin_add_overflow(r->bytes, padded(v.bytes), &r->bytes))
+                f->is_wrong = 1;
+        }
+    }
+    if (r->is_known)
+        return;
+    if (r->nvars == 1)
+        r->bytes = only;
+    /* A file that is still written to may have more or fewer than it says. */
+    if (r->bytes == 0 || first > file_bytes)
+        r->n = 0;
+    else if (r->n > (file_bytes - first + 3) / r->bytes)
+        r->n = (file_bytes - first + 3) / r->bytes;
+}
+
+static void parse(struct nc *f, uint64_t file_bytes, struct crn_file_extents *x)
+{
+    struct records r = {0};
+    const unsigned char *magic = take(f, 4);
+    uint64_t *dim;
+    uint64_t ndim;
+    size_t at;
+
+    if (magic == NULL)
+        return;
+    if (memcmp(magic, "CDF", 3) != 0 || (magic[3] != 1 && magic[3] != 2 && magic[3] != 5)) {
+        f->is_wrong = 1;
+        return;
+    }
+    f->is_64 = magic[3] == 5;
+    f->offset_64 = magic[3] != 1;
+    r.n = number(f, f->is_64 ? 8 : 4); /* all bits set: as many as there are */
+    dim = dimensions(f, &ndim);
+    skip_attributes(f);
+    at = f->at;
+    variables(f, dim, ndim, file_bytes, &r, x);
+    r.is_known = 1;
+    f->at = at;
+    if (!f->is_short && !f->is_wrong)
+        variables(f, dim, ndim, file_bytes, &r, x);
+    free(dim);
+}
+
+int crn_extents_netcdf(const void *header, size_t n, uint64_t file_bytes,
+                       struct crn_file_extents *ret)
+{
+    struct nc f = {.data = header, .n = n};
+
+    memset(ret, 0, sizeof(*ret));
+    if (header != NULL)
+        parse(&f, file_bytes, ret);
+    if (f.is_short || f.is_wrong)
+        crn_extents_free(ret);
+    return f.is_short && !f.is_wrong ? -1 : 0;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The pure side of the extent readers: lists, what the HDF5 program writes, headers of netCDF classic files
+ * made here by hand. tests/extents has real files. */
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "base/test.h"
+#include "encode/extents.h"
+
+static void check_valid(const struct crn_file_extents *x, uint64_t file_bytes)
+{
+    uint64_t end = 0;
+    size_t i;
+    unsigned d;
+
+    for (i = 0; i < x->n; i++) {
+        const struct crn_file_extent *e = &x->v[i];
+        uint64_t bytes = cairn_type_size(e->type);
+
+        assert_true(e->offset >= end && e->offset <= file_bytes);
+        assert_true(e->bytes <= file_bytes - e->offset);
+        for (d = 0; d < e->ndims; d++)
+            bytes *= e->dims[d];
+        assert_int_equal(bytes, e->bytes);
+        assert_true(e->ndims >= 1 && e->ndims <= CAIRN_MAX_DIMS && strlen(e->key) < CAIRN_MAX_NAME);
+        end = e->offset + e->bytes;
+    }
+}
+
+static void what_cannot_be_is_dropped(void **state)
+{
+    static const uint64_t shape[] = {10, 10}, huge[] = {UINT64_MAX, 3}, none[] = {0, 9};
+    struct crn_file_extents x = {0};
+    const char *key = crn_extents_key(&x, "g/v", 3);
+
+    (void)state;
+    crn_extents_add(&x, key, CAIRN_F64, 0, 5000, shape, 2);
+    crn_extents_add(&x, key, CAIRN_F64, 0, 1000, shape, 2);
+    crn_extents_add(&x, key, CAIRN_F64, 0, 1799, shape, 2); /* overlaps by a byte */
+    crn_extents_add(&x, key, CAIRN_F64, 0, 1800, shape, 2);
+    crn_extents_add(&x, key, CAIRN_F64, 0, 9201, shape, 2); /* ends behind the file */
+    crn_extents_add(&x, key, CAIRN_F64, 0, UINT64_MAX - 8, shape, 2);
+    crn_extents_add(&x, key, CAIRN_F64, 0, 0, huge, 2);
+    crn_extents_add(&x, key, CAIRN_F64, 0, 0, none, 2);
+    crn_extents_add(&x, key, CAIRN_F64, 0, 0, shape, 1);      /* small */
+    crn_extents_add(&x, key, (cairn_type)77, 0, 0, shape, 2); /* no type */
+    crn_extents_add(&x, key, CAIRN_C128, 1, 3000, shape, 2);  /* no unsigned integer */
+    crn_extents_finish(&x, 10000);
+    assert_int_equal(x.n, 3);
+    assert_int_equal(x.v[0].offset, 1000);
+    assert_int_equal(x.v[2].offset, 5000);
+    check_valid(&x, 10000);
+    crn_extents_free(&x);
+}
+
+static void keys_are_names(void **state)
+{
+    struct crn_file_extents x = {0};
+    char text[300];
+    const char *a, *b;
+
+    (void)state;
+    assert_string_equal(crn_extents_key(&x, "a\nb\x7f", 4), "a?b?");
+    memset(text, 'n', sizeof(text));
+    a = crn_extents_key(&x, text, 127);
+    assert_int_equal(strlen(a), 127);
+    a = crn_extents_key(&x, text, 299);
+    b = crn_extents_key(&x, text, 300);
+    assert_int_equal(strlen(a), 127);
+    assert_string_not_equal(a, b);
+    crn_extents_free(&x);
+}
+
+static void many_dimensions_become_eight(void **state)
+{
+    static const uint64_t shape[] = {2, 3, 1, 2, 2, 2, 2, 2, 2, 5};
+    struct crn_file_extents x = {0};
+
+    (void)state;
+    crn_extents_add(&x, crn_extents_key(&x, "v", 1), CAIRN_F32, 1, 0, shape, 10);
+    crn_extents_finish(&x, 1 << 20);
+    assert_int_equal(x.n, 1);
+    assert_int_equal(x.v[0].ndims, 8);
+    assert_int_equal(x.v[0].dims[0], 6);
+    assert_int_equal(x.v[0].dims[7], 5);
+    assert_int_equal(x.v[0].type, CAIRN_U32);
+    assert_true(x.v[0].is_big_endian);
+    check_valid(&x, 1 << 20);
+    crn_extents_free(&x);
+}
+
+static void answers_go_through(void **state)
+{
+    static const uint64_t shape[] = {100, 7};
+    struct crn_file_extents x = {0}, y;
+    struct crn_buf b = {0};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 9; i++)
+        crn_extents_add(&x, crn_extents_key(&x, "abcdefghi" + i, 1), (cairn_type)(1 + i), i % 2,
+                        10000 * i, shape, 2);
+    crn_extents_encode(&x, &b);
+    assert_int_equal(crn_extents_decode(b.data, b.len, &y), 0);
+    assert_int_equal(y.n, x.n);
+    for (i = 0; i < x.n; i++) {
+        assert_string_equal(x.v[i].key, y.v[i].key);
+        assert_int_equal(x.v[i].type, y.v[i].type);
+        assert_int_equal(x.v[i].offset, y.v[i].offset);
+        assert_int_equal(x.v[i].bytes, y.v[i].bytes);
+    }
+    crn_extents_free(&y);
+    for (i = 0; i < b.len; i++)
+        assert_int_equal(crn_extents_decode(b.data, i, &y), -1); /* not whole */
+    crn_buf_u8(&b, 0);
+    assert_int_equal(crn_extents_decode(b.data, b.len, &y), -1); /* more than whole */
+    crn_buf_free(&b);
+    crn_extents_free(&x);
+}
+
+/* netCDF classic. ----------------------------------------------------------------------------------- */
+
+struct header {
+    struct crn_buf b;
+    int version;
+};
+
+static void put(struct header *h, uint64_t v, int width)
+{
+    while (width-- > 0)
+        crn_buf_u8(&h->b, (uint8_t)(v >> (8 * width)));
+}
+
+static void put_count(struct header *h, uint64_t v)
+{
+    put(h, v, h->version == 5 ? 8 : 4);
+}
+
+static void put_name(struct header *h, const char *s)
+{
+    put_count(h, strlen(s));
+    crn_buf_put(&h->b, s, strlen(s));
+    crn_buf_zero(&h->b, -strlen(s) & 3);
+}
+
+static void put_attribute(struct header *h, const char *name, uint32_t type, uint64_t n, size_t pad)
+{
+    put_name(h, name);
+    put(h, type, 4);
+    put_count(h, n);
+    crn_buf_zero(&h->b, pad);
+}
+
+static void put_variable(struct header *h, const char *name, const uint32_t *ids, size_t n,
+                         uint32_t type, uint64_t begin)
+{
+    size_t i;
+
+    put_name(h, name);
+    put_count(h, n);
+    for (i = 0; i < n; i++)
+        put_count(h, ids[i]);
+    put(h, 12, 4);
+    put_count(h, 1);
+    put_attribute(h, "units", 2, 5, 8);
+    put(h, type, 4);
+    put_count(h, 12345); /* size: not believed */
+    put(h, begin, h->version == 1 ? 4 : 8);
+}
+
+/* Dimensions time (records), y = 20, x = 30; nrec record variables. */
+static struct header make(int version, uint64_t numrecs, int nrec)
+{
+    static const uint32_t yx[] = {1, 2}, tyx[] = {0, 1, 2}, tx[] = {0, 2}, t[] = {0};
+    struct header h = {.version = version};
+
+    crn_buf_put(&h.b, "CDF", 3);
+    crn_buf_u8(&h.b, (uint8_t)version);
+    put_count(&h, numrecs);
+    put(&h, 10, 4);
+    put_count(&h, 3);
+    put_name(&h, "time");
+    put_count(&h, 0);
+    put_name(&h, "y");
+    put_count(&h, 20);
+    put_name(&h, "x");
+    put_count(&h, 30);
+    put(&h, 12, 4);
+    put_count(&h, 1);
+    put_attribute(&h, "title", 6, 3, 24);
+    put(&h, 11, 4);
+    put_count(&h, 2 + (uint64_t)nrec);
+    put_variable(&h, "temperature", yx, 2, 6, 4096);
+    put_variable(&h, "mask", yx, 2, 1, 8896);
+    if (nrec > 0)
+        put_variable(&h, "u", tyx, 3, 5, 10000);
+    if (nrec > 1)
+        put_variable(&h, "s", tx, 2, 3, 12400); /* 60 bytes: plain, but takes its place */
+    if (nrec > 2)
+        put_variable(&h, "t", t, 1, 6, 12460);
+    return h;
+}
+
+static void all_versions_are_read(void **state)
+{
+    static const int versions[] = {1, 2, 5};
+    struct crn_file_extents x;
+    size_t v, i;
+
+    (void)state;
+    for (v = 0; v < 3; v++) {
+        struct header h = make(versions[v], 4, 3);
+        uint64_t record = 2400 + 60 + 8;
+        uint64_t bytes = 10000 + 4 * record;
+
+        assert_int_equal(crn_extents_netcdf(h.b.data, h.b.len, bytes, &x), 0);
+        crn_extents_finish(&x, bytes);
+        check_valid(&x, bytes);
+        assert_int_equal(x.n, 2 + 4);
+        assert_string_equal(x.v[0].key, "temperature");
+        assert_int_equal(x.v[0].type, CAIRN_U64);
+        assert_int_equal(x.v[0].dims[0], 20);
+        assert_int_equal(x.v[0].dims[1], 30);
+        assert_int_equal(x.v[1].offset, 8896);
+        assert_int_equal(x.v[1].type, CAIRN_I8);
+        for (i = 0; i < 4; i++) {
+            assert_string_equal(x.v[2 + i].key, "u");
+            assert_int_equal(x.v[2 + i].offset, 10000 + i * record);
+            assert_int_equal(x.v[2 + i].bytes, 2400);
+        }
+        crn_extents_free(&x);
+        crn_buf_free(&h.b);
+    }
+}
+
+static void records_are_counted_in_the_file(void **state)
+{
+    struct header h = make(1, UINT32_MAX, 1); /* as many as there are */
+    struct crn_file_extents x;
+
+    (void)state;
+    assert_int_equal(crn_extents_netcdf(h.b.data, h.b.len, 10000 + 7 * 2400 + 100, &x), 0);
+    crn_extents_finish(&x, 10000 + 7 * 2400 + 100);
+    assert_int_equal(x.n, 3);
+    assert_int_equal(x.v[2].ndims, 3); /* one record variable is one array */
+    assert_int_equal(x.v[2].dims[0], 7);
+    crn_extents_free(&x);
+    assert_int_equal(crn_extents_netcdf(h.b.data, h.b.len, 9000, &x),
+                     0); /* cut before the records */
+    crn_extents_finish(&x, 9000);
+    assert_int_equal(x.n, 1);
+    crn_extents_free(&x);
+    crn_buf_free(&h.b);
+}
+
+static void cut_headers_want_more(void **state)
+{
+    struct crn_file_extents x;
+    int version;
+    size_t i;
+
+    (void)state;
+    for (version = 1; version <= 5; version += version == 1 ? 1 : 3) {
+        struct header h = make(version, 4, 3);
+
+        for (i = 0; i < h.b.len; i++) {
+            unsigned char *cut = malloc(i + 1); /* a reader beyond it is found by the sanitizer */
+
+            assert_non_null(cut);
+            memcpy(cut, h.b.data, i);
+            assert_int_equal(crn_extents_netcdf(cut, i, 1 << 20, &x), -1);
+            assert_int_equal(x.n, 0);
+            free(cut);
+        }
+        crn_buf_free(&h.b);
+    }
+}
+
+static void any_change_is_survived(void **state)
+{
+    struct crn_file_extents x;
+    struct crn_rng rng;
+    int k;
+
+    (void)state;
+    crn_rng_seed(&rng, 5);
+    for (k = 0; k < 20000; k++) {
+        struct header h = make(k % 3 == 0 ? 1 : k % 3 == 1 ? 2 : 5, crn_rng_below(&rng, 9), k % 4);
+        uint64_t bytes = crn_rng_below(&rng, 40000);
+        int n = (int)crn_rng_below(&rng, 4);
+
+        for (; n >= 0; n--)
+            h.b.data[crn_rng_below(&rng, h.b.len)] = (unsigned char)crn_rng_u64(&rng);
+        (void)crn_extents_netcdf(h.b.data, h.b.len, bytes, &x);
+        crn_extents_finish(&x, bytes);
+        check_valid(&x, bytes);
+        crn_extents_free(&x);
+        crn_buf_free(&h.b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_is_dropped),
+        cmocka_unit_test(keys_are_names),
+        cmocka_unit_test(many_dimensions_become_eight),
+        cmocka_unit_test(answers_go_through),
+        cmocka_unit_test(all_versions_are_read),
+        cmocka_unit_test(records_are_counted_in_the_file),
+        cmocka_unit_test(cut_headers_want_more),
+        cmocka_unit_test(any_change_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
