@@ -42,12 +42,15 @@ static void raise_file_limit(void)
 cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, struct cli_ingest *ret,
                           struct crn_errinfo *ei)
 {
-    struct crn_engine_options opt = {.blocks = cfg->blocks,
-                                     .block_bytes = cfg->block_bytes,
-                                     .chunk_bytes = cfg->chunk_bytes,
-                                     .align_bytes = cfg->align_bytes,
-                                     .writers = (int)cfg->writers,
-                                     .nice = (int)cfg->nice};
+    struct crn_engine_options opt = {
+        .blocks = cfg->blocks,
+        .block_bytes = cfg->block_bytes,
+        .chunk_bytes = cfg->chunk_bytes,
+        .align_bytes = cfg->align_bytes,
+        .writers = (int)cfg->writers,
+        .nice = (int)cfg->nice,
+        .outlet = {.io = (enum crn_io)cfg->io,
+                   .preallocate = (enum crn_preallocate)cfg->preallocate}};
     struct cli_ingest g = {.cfg = cfg, .fs = crn_fs_default()};
     cairn_err rc;
 
