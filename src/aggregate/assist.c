@@ -281,13 +281,20 @@ cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
                             const struct crn_assist *assist, uint64_t *ret_bytes,
                             struct crn_errinfo *ei)
 {
+    struct crn_flush_stats stats;
     struct crn_plan none = {0};
-    struct crn_task t = {.plan = &none, .assist = assist};
+    struct crn_task t = {.plan = &none, .assist = assist, .stats = &stats};
     cairn_err rc;
 
+    rc = crn_flush_stats_init(&stats, (uint32_t)e->started, 0, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     t.ready = calloc(e->opt.blocks, sizeof(*t.ready));
-    if (t.ready == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "help for another node");
+    t.times = calloc(e->opt.blocks, sizeof(*t.times));
+    if (t.ready == NULL || t.times == NULL) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "help for another node");
+        goto out;
+    }
     t.pieces.chunk_bytes = e->opt.chunk_bytes;
     t.out.written = e->opt.written;
     rc = crn_outfile_open(&t.out, &e->outlet, st, head, file, e->opt.align_bytes, ei);
@@ -304,6 +311,8 @@ cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
     }
     *ret_bytes = t.assisted_bytes;
 out:
+    crn_flush_stats_free(&stats);
     free(t.ready);
+    free(t.times);
     return rc;
 }

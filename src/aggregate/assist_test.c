@@ -268,7 +268,7 @@ static void aide_open(struct world *w, uint32_t owner)
 }
 
 static cairn_err write_together(struct world *w, const struct crn_store *st,
-                                struct crn_manifest_file *mf, struct crn_write_stats *stats,
+                                struct crn_manifest_file *mf, struct crn_flush_stats *stats,
                                 struct crn_errinfo *ei)
 {
     struct crn_fetcher fetcher = {
@@ -286,6 +286,13 @@ static cairn_err write_together(struct world *w, const struct crn_store *st,
     for (i = 0; i < w->naides; i++)
         if (w->aide[i].thread != 0)
             (void)pthread_join(w->aide[i].thread, NULL);
+    if (rc == CAIRN_OK) { /* the sums stay */
+        struct crn_flush_stats all = *stats;
+
+        stats->writer = NULL;
+        stats->peer = NULL;
+        crn_flush_stats_free(&all);
+    }
     return rc;
 }
 
@@ -347,7 +354,7 @@ static void close_engines(struct world *w)
 static void they_write_one_file(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
     struct crn_manifest_file mf;
     struct crn_store st;
     struct world w;
@@ -394,7 +401,7 @@ static void late_words_do_nothing(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     unsigned char none[8] = {0};
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
     struct crn_manifest_file mf;
     struct crn_handout out;
     struct crn_assistant a = {.owner = 1};
@@ -427,7 +434,7 @@ static void late_words_do_nothing(void **state)
 static void a_failing_assistant_fails_the_file(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
     struct crn_manifest_file mf;
     struct crn_fs_faulty faulty;
     struct crn_store st;

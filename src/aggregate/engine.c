@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 #include "aggregate/task.h"
-#include "base/clock.h"
 
 #define PACK_LIMIT ((uint64_t)256 * 1024) /* smaller pieces share blocks */
 
@@ -50,6 +49,11 @@ static const struct crn_write *take_remote_locked(struct crn_task *t, const unsi
     }
 }
 
+static struct crn_block_times *times_of(struct crn_engine *e, struct crn_task *t, const void *block)
+{
+    return &t->times[(size_t)((const unsigned char *)block - e->pool.memory) / e->pool.block_bytes];
+}
+
 /* What a writer does next: 1, or 0 if there is nothing now. */
 static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piece *ret)
 {
@@ -57,6 +61,8 @@ static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piec
 
     if (t->nready > 0) {
         *ret = t->ready[--t->nready];
+        t->stats->queue_waits++;
+        t->stats->queue_ns += crn_stats_now(t->stats) - times_of(e, t, ret->block)->arrived_ns;
         return 1;
     }
     p.w = seek_local(t->plan, &t->next_local);
@@ -83,20 +89,26 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
 }
 
 /* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */
-static void run_task_locked(struct crn_engine *e, struct crn_task *t)
+static void run_task_locked(struct crn_engine *e, struct crn_task *t, struct crn_writer_stats *me)
 {
     while (!t->is_failed && !is_done_locked(t)) {
         struct crn_errinfo ei = {0};
+        int64_t start = crn_stats_now(t->stats);
         struct crn_piece p;
+        uint64_t bytes;
         cairn_err rc;
 
         if (!take_locked(e, t, &p)) {
             crn_cond_wait(&e->changed, &e->mu);
+            me->idle_ns += crn_stats_now(t->stats) - start;
             continue;
         }
         crn_unlock(&e->mu);
+        bytes = p.w->bytes; /* an errand is gone when it is done */
         rc = p.errand != NULL ? crn_errand_write(t->assist, &p, &ei)
                               : crn_piece_write(&t->pieces, &p, &ei);
+        crn_track_add(p.has_arrived ? &me->received : &me->local, start, crn_stats_now(t->stats),
+                      bytes);
         crn_lock(&e->mu);
         if (p.block != NULL)
             crn_pool_put(&e->pool, p.block);
@@ -110,6 +122,19 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t)
     }
 }
 
+static unsigned char *get_block(struct crn_engine *e, const struct crn_task *t, int64_t *ret_waited)
+{
+    unsigned char *block = crn_pool_try_get(&e->pool);
+    int64_t start;
+
+    if (block != NULL)
+        return block;
+    start = crn_stats_now(t->stats);
+    block = crn_pool_get(&e->pool);
+    *ret_waited = crn_stats_now(t->stats) - start;
+    return block;
+}
+
 /* Asks for everything remote, block by block. */
 static void fetch_all(struct crn_engine *e, struct crn_task *t, const void *arg)
 {
@@ -118,15 +143,19 @@ static void fetch_all(struct crn_engine *e, struct crn_task *t, const void *arg)
     if (f->opened != NULL)
         f->opened(f->arg, t->out.name, e->generation);
     for (;;) {
-        unsigned char *block = crn_pool_get(&e->pool);
+        int64_t waited = 0;
+        unsigned char *block = get_block(e, t, &waited);
         const struct crn_write *w = NULL;
 
         crn_lock(&e->mu);
+        t->stats->pool_waits += waited > 0;
+        t->stats->pool_ns += waited;
         if (!t->is_failed)
             w = take_remote_locked(t, f->assists);
         if (w != NULL) {
             t->outstanding++;
-            t->remote_bytes += w->bytes;
+            t->stats->remote_bytes += w->bytes;
+            times_of(e, t, block)->asked_ns = crn_stats_now(t->stats);
         } else {
             crn_pool_put(&e->pool, block);
         }
@@ -138,6 +167,44 @@ static void fetch_all(struct crn_engine *e, struct crn_task *t, const void *arg)
     }
 }
 
+static void note_arrival_locked(struct crn_engine *e, struct crn_task *t, const struct crn_write *w,
+                                const void *block)
+{
+    struct crn_block_times *at = times_of(e, t, block);
+    struct crn_flush_stats *s = t->stats;
+
+    at->arrived_ns = crn_stats_now(s);
+    crn_track_add(&s->receive, at->asked_ns, at->arrived_ns, w->bytes);
+    if (w->owner > 0 && w->owner <= s->npeers) {
+        struct crn_peer_stats *p = &s->peer[w->owner - 1];
+
+        p->n++;
+        p->bytes += w->bytes;
+        p->ns += at->arrived_ns - at->asked_ns;
+    }
+}
+
+void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint32_t owner,
+                     uint64_t bytes, int64_t gather_ns, int64_t send_ns)
+{
+    struct crn_flush_stats *s;
+    int64_t now;
+
+    crn_lock(&e->mu);
+    s = e->stats;
+    if (s != NULL && crn_capture_id_equal(&s->id, id) && owner > 0 && owner <= s->npeers) {
+        struct crn_peer_stats *p = &s->peer[owner - 1];
+
+        now = crn_stats_now(s);
+        crn_track_add(&s->send, now - send_ns, now, bytes);
+        p->sent++;
+        p->sent_bytes += bytes;
+        p->gather_ns += gather_ns;
+        p->send_ns += send_ns;
+    }
+    crn_unlock(&e->mu);
+}
+
 void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
                         const struct crn_errinfo *error)
 {
@@ -145,6 +212,7 @@ void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *b
 
     crn_lock(&e->mu);
     t = e->task; /* there is one as long as something is outstanding */
+    note_arrival_locked(e, t, w, block);
     if (error != NULL)
         crn_task_fail_locked(e, t, error);
     if (t->is_failed)
@@ -162,9 +230,11 @@ static void *writer(void *arg)
 {
     struct crn_engine *e = arg;
     uint64_t seen = 0;
+    int me;
 
     crn_thread_background(e->opt.nice);
     crn_lock(&e->mu);
+    me = e->numbered++;
     for (;;) {
         struct crn_task *t;
 
@@ -174,7 +244,7 @@ static void *writer(void *arg)
             break;
         seen = e->generation;
         t = e->task;
-        run_task_locked(e, t);
+        run_task_locked(e, t, &t->stats->writer[me]);
         if (--e->busy == 0)
             crn_cond_broadcast(&e->changed);
     }
@@ -325,26 +395,23 @@ static uint64_t data_bytes(const struct crn_engine *e, const struct crn_plan *pl
 /* Runs the writers over the plan and appends index and trailer. Closes the task's file. */
 static cairn_err write_file(struct crn_engine *e, struct crn_task *t,
                             const struct crn_fetcher *fetcher, struct crn_index *index,
-                            struct crn_manifest_file *ret, struct crn_write_stats *stats,
-                            struct crn_errinfo *ei)
+                            struct crn_manifest_file *ret, struct crn_errinfo *ei)
 {
     const struct crn_fetcher nobody = {0}; /* all is local */
-    const struct crn_clock *clock = crn_clock_real();
     cairn_err rc;
-    int64_t start;
 
     crn_task_run(e, t, fetch_all, fetcher != NULL ? fetcher : &nobody);
-    stats->remote_bytes = t->remote_bytes;
-    stats->assisted_bytes = t->assisted_bytes;
+    t->stats->assisted_bytes = t->assisted_bytes;
+    t->stats->write_ns = crn_stats_now(t->stats);
     if (t->is_failed) {
         crn_outfile_abandon(&t->out);
         if (ei != NULL)
             crn_err_keep(ei, &t->error);
         return t->error.code;
     }
-    start = clock->mono_ns(clock);
     rc = crn_outfile_finish(&t->out, index, ret, ei);
-    stats->fsync_seconds = (double)(clock->mono_ns(clock) - start) * 1e-9;
+    t->stats->total_ns = crn_stats_now(t->stats);
+    t->stats->finish_ns = t->stats->total_ns - t->stats->write_ns;
     return rc;
 }
 
@@ -368,29 +435,57 @@ static cairn_err fill_index(struct crn_index *index, const struct crn_engine *e,
     return CAIRN_OK;
 }
 
+static cairn_err begin_stats(struct crn_engine *e, const struct crn_index *head,
+                             const struct crn_source *sources, uint32_t nsources,
+                             struct crn_flush_stats *s, struct crn_errinfo *ei)
+{
+    uint32_t npeers = 0;
+    cairn_err rc;
+    uint32_t i;
+
+    for (i = 0; i < nsources; i++)
+        npeers = sources[i].owner > npeers ? sources[i].owner : npeers;
+    rc = crn_flush_stats_init(s, (uint32_t)e->started, npeers, ei);
+    s->id = head->id;
+    s->blocks = e->opt.blocks;
+    s->block_bytes = e->opt.block_bytes;
+    return rc;
+}
+
+/* Nobody adds to the statistics any more when it is NULL. */
+static void set_stats(struct crn_engine *e, struct crn_flush_stats *s)
+{
+    crn_lock(&e->mu);
+    e->stats = s;
+    crn_unlock(&e->mu);
+}
+
 cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
                            const struct crn_index *head, const struct crn_source *sources,
                            uint32_t nsources, const struct crn_fetcher *fetcher,
-                           struct crn_manifest_file *ret, struct crn_write_stats *ret_stats,
+                           struct crn_manifest_file *ret, struct crn_flush_stats *ret_stats,
                            struct crn_errinfo *ei)
 {
-    const struct crn_clock *clock = crn_clock_real();
-    int64_t start = clock->mono_ns(clock);
-    struct crn_write_stats stats = {0};
+    struct crn_flush_stats stats;
     struct crn_index index = *head;
     struct crn_plan plan = {0};
-    struct crn_task t = {.plan = &plan};
+    struct crn_task t = {.plan = &plan, .stats = &stats};
     cairn_err rc;
 
     index.shards = NULL;
     index.hashes = NULL;
+    rc = begin_stats(e, head, sources, nsources, &stats, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    set_stats(e, &stats);
     rc = build_plan(e, sources, nsources, &plan, ei);
     if (rc == CAIRN_OK)
         rc = fill_index(&index, e, &plan, sources, nsources, ei);
     t.ready = calloc(e->opt.blocks, sizeof(*t.ready));
+    t.times = calloc(e->opt.blocks, sizeof(*t.times));
     t.taken = calloc(plan.nwrites + 1, 1);
     t.last_remote = plan.nwrites;
-    if (rc == CAIRN_OK && (t.ready == NULL || t.taken == NULL))
+    if (rc == CAIRN_OK && (t.ready == NULL || t.times == NULL || t.taken == NULL))
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", nsources);
     if (rc != CAIRN_OK)
         goto out;
@@ -405,18 +500,20 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     e->lacks_room = t.out.lacks_room;
     if (rc != CAIRN_OK)
         goto out;
-    rc = write_file(e, &t, fetcher, &index, ret, &stats, ei);
-    if (rc != CAIRN_OK) {
+    rc = write_file(e, &t, fetcher, &index, ret, ei);
+    if (rc != CAIRN_OK)
         crn_outfile_remove(&t.out, head);
-        goto out;
-    }
-    stats.bytes = plan.bytes;
-    stats.seconds = (double)(clock->mono_ns(clock) - start) * 1e-9;
-    stats.pool_waits = e->pool.waits;
-    *ret_stats = stats;
 out:
+    set_stats(e, NULL);
+    stats.bytes = plan.bytes;
+    stats.most_blocks = crn_engine_most_blocks(e);
+    if (rc == CAIRN_OK)
+        *ret_stats = stats;
+    else
+        crn_flush_stats_free(&stats);
     free(t.ready);
     free(t.taken);
+    free(t.times);
     free(index.shards);
     free(index.hashes);
     crn_plan_free(&plan);

@@ -12,6 +12,7 @@
 #include "aggregate/outlet.h"
 #include "aggregate/plan.h"
 #include "aggregate/source.h"
+#include "aggregate/stats.h"
 #include "base/pool.h"
 #include "store/store.h"
 
@@ -38,15 +39,6 @@ struct crn_engine_options {
     struct crn_outlet_options outlet;
 };
 
-struct crn_write_stats {
-    uint64_t bytes;
-    double seconds;        /* all of it, with the fsync */
-    double fsync_seconds;  /* index and fsync */
-    uint64_t remote_bytes; /* of bytes: fetched from other nodes */
-    uint64_t pool_waits;
-    uint64_t assisted_bytes; /* of bytes: written by other nodes */
-};
-
 struct crn_engine; /* opaque */
 
 CAIRN_CHECKED cairn_err crn_engine_open(const struct crn_engine_options *opt,
@@ -56,18 +48,23 @@ void crn_engine_close(struct crn_engine *e); /* NULL is fine */
 /* Writes a data file of the version that head describes (id, name, version, file_no, files, ranks,
  * nodes, created_ns; the rest is filled here) into the store. sources are sorted by rank; fetcher may
  * be NULL where all are local. On success ret describes the durable
- * file; the caller frees ret->ranges. On failure nothing is left behind. */
+ * file; the caller frees ret->ranges and ret_stats. On failure nothing is left behind. */
 CAIRN_CHECKED cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
                                          const struct crn_index *head,
                                          const struct crn_source *sources, uint32_t nsources,
                                          const struct crn_fetcher *fetcher,
                                          struct crn_manifest_file *ret,
-                                         struct crn_write_stats *ret_stats, struct crn_errinfo *ei);
+                                         struct crn_flush_stats *ret_stats, struct crn_errinfo *ei);
 /* Whether the last write failed before its first byte, for want of room: it may be tried again. */
 int crn_engine_lacks_room(const struct crn_engine *e);
 /* A fetched block: whole (error is NULL) or not to be had. */
 void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
                         const struct crn_errinfo *error);
+/* What a node that was asked tells of a send of the capture in hand: which source owner it is, how
+ * long it gathered and how long it sent. For the statistics alone; of another capture, or too late:
+ * forgotten. Any thread. */
+void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint32_t owner,
+                     uint64_t bytes, int64_t gather_ns, int64_t send_ns);
 /* The most blocks that were in use at once, since the engine was opened. */
 size_t crn_engine_most_blocks(struct crn_engine *e);
 /* Bytes that such a file will take, at most; for the check of free space. */

@@ -132,11 +132,37 @@ static void compare(struct fixture *f, const struct crn_store *st, const char *f
     crn_index_free(&x);
 }
 
+/* The sums agree with each other and with the file; frees. */
+static void check_stats(struct crn_flush_stats *s)
+{
+    struct crn_sums local = crn_stats_local(s);
+    struct crn_sums received = crn_stats_received(s);
+    uint64_t of_peers = 0;
+    uint32_t i;
+
+    for (i = 0; i < s->npeers; i++)
+        of_peers += s->peer[i].bytes;
+    assert_int_equal(local.bytes + received.bytes + s->assisted_bytes, s->bytes);
+    assert_int_equal(received.bytes, s->remote_bytes);
+    assert_int_equal(s->receive.sum.bytes, s->remote_bytes);
+    assert_int_equal(s->receive.sum.n, received.n);
+    assert_int_equal(s->queue_waits, received.n);
+    assert_int_equal(of_peers, s->remote_bytes);
+    assert_int_equal(s->total_ns, s->write_ns + s->finish_ns);
+    assert_true(local.ns + received.ns > 0);
+    assert_true(local.ns + received.ns <= s->write_ns * s->nwriters);
+    for (i = 0; i < s->nwriters; i++)
+        assert_true(s->writer[i].idle_ns + s->writer[i].local.sum.ns +
+                        s->writer[i].received.sum.ns <=
+                    s->write_ns);
+    crn_flush_stats_free(s);
+}
+
 static void writes_what_it_was_given(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
     struct crn_engine *e;
     struct crn_store st;
     struct fixture f;
@@ -153,6 +179,8 @@ static void writes_what_it_was_given(void **state)
         assert_true(mf.bytes <= crn_engine_estimate(e, f.sources, SHARDS));
         compare(&f, &st, mf.name);
         free(mf.ranges);
+        assert_int_equal(stats.remote_bytes, 0);
+        check_stats(&stats);
     }
     crn_engine_close(e);
     crn_store_close(&st);
@@ -164,7 +192,7 @@ static void a_failure_leaves_nothing(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
     struct crn_fs_faulty faulty;
     struct crn_store st;
     struct crn_engine *e;
@@ -193,6 +221,7 @@ static void a_failure_leaves_nothing(void **state)
             compare(&f, &st, mf.name);
             assert_ok(crn_store_discard_data(&st, "eng", 7, mf.name, ei));
             free(mf.ranges);
+            crn_flush_stats_free(&stats);
         } else {
             assert_int_equal(rc, CAIRN_ENOSPC);
             assert_true(strlen(ei->msg) > 10);
@@ -268,7 +297,7 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
     struct crn_errinfo info = {0}, *ei = &info;
     struct far_away far = {0};
     struct crn_fetcher fetcher = {.fetch = ask, .arg = &far};
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
     struct crn_manifest_file mf;
     struct crn_store st;
     struct fixture f;
@@ -296,6 +325,9 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
             assert_true(stats.remote_bytes > 10 * BLOCK); /* much more than the pool */
             compare(&f, &st, mf.name);
             free(mf.ranges);
+            assert_int_equal(stats.npeers, 2);
+            assert_true(stats.peer[0].bytes > 0 && stats.peer[1].bytes > stats.peer[0].bytes);
+            check_stats(&stats);
         } else {
             assert_int_equal(rc, CAIRN_EPEER);
             assert_string_equal(ei->msg, "node 2 is gone");

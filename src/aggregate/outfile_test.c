@@ -189,12 +189,14 @@ static void compare_and_remove(struct fixture *f, struct crn_manifest_file *mf)
 static cairn_err write_with(struct fixture *f, struct crn_engine *e, const struct crn_fs *fs,
                             struct crn_manifest_file *mf, struct crn_errinfo *ei)
 {
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
     cairn_err rc;
 
     f->st.fs = fs;
     rc = crn_engine_write(e, &f->st, &f->head, f->sources, SHARDS, NULL, mf, &stats, ei);
     f->st.fs = crn_fs_posix();
+    if (rc == CAIRN_OK)
+        crn_flush_stats_free(&stats);
     return rc;
 }
 

@@ -6,6 +6,11 @@
 #include "aggregate/assist.h"
 #include "aggregate/piece.h"
 
+/* When a block was asked for, and when it arrived, as crn_stats_now. */
+struct crn_block_times {
+    int64_t asked_ns, arrived_ns;
+};
+
 /* What the engine is at: a data file. */
 struct crn_task {
     struct crn_outfile out;
@@ -17,7 +22,8 @@ struct crn_task {
     uint32_t outstanding;             /* blocks on their way */
     struct crn_piece *ready;          /* stack of at most as many as the pool has blocks */
     size_t nready;
-    uint64_t remote_bytes;
+    struct crn_flush_stats *stats; /* each writer has its own entry; the rest: lock */
+    struct crn_block_times *times; /* per block of the pool */
     int is_failed;
     struct crn_errinfo error;
     /* Leader with assistants (assist.c). */
@@ -40,11 +46,13 @@ struct crn_engine {
     struct crn_outlet outlet;
     struct crn_mutex mu;
     struct crn_cond changed;
-    struct crn_task *task; /* lock: what the writers work on, or NULL */
-    uint64_t generation;   /* lock: of the task */
-    int busy;              /* lock: writers that have not finished it */
-    int closing;           /* lock */
+    struct crn_task *task;         /* lock: what the writers work on, or NULL */
+    uint64_t generation;           /* lock: of the task */
+    struct crn_flush_stats *stats; /* lock: of the file in hand, until it is durable, or NULL */
+    int busy;                      /* lock: writers that have not finished it */
+    int closing;                   /* lock */
     int started;
+    int numbered;   /* lock: writers that know their number */
     int lacks_room; /* of the thread that writes */
     pthread_t thread[CRN_MAX_WRITERS];
 };

@@ -77,6 +77,21 @@ static cairn_err fill(struct copy *c, uint32_t file_no, int in, int fd, const ch
                                  &c->out.files[file_no], ei);
 }
 
+/* How it was flushed goes along; without it the copy is as good. */
+static void copy_stats(struct copy *c, uint32_t file_no, const char *file)
+{
+    struct crn_errinfo ignored = {0};
+    void *text = NULL;
+    size_t len;
+
+    if (crn_store_read_stats(c->from, c->m->name, c->m->version, c->m->files[file_no].name, &text,
+                             &len, &ignored) == CAIRN_OK &&
+        crn_store_write_stats(c->to, c->m->name, c->m->version, file, text, len, &ignored) !=
+            CAIRN_OK)
+        crn_err_clear(&ignored);
+    free(text);
+}
+
 static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn_errinfo *ei)
 {
     char file[CRN_FILE_NAME];
@@ -89,10 +104,13 @@ static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn
     rc = crn_store_create_data(c->to, c->m->name, c->m->version, file_no, file, &fd, ei);
     if (rc == CAIRN_OK) {
         rc = fill(c, file_no, in, fd, file, ei);
-        if (rc == CAIRN_OK)
+        if (rc == CAIRN_OK) {
             c->out.nfiles = file_no + 1;
-        else if (crn_store_discard_data(c->to, c->m->name, c->m->version, file, NULL) != CAIRN_OK)
+            copy_stats(c, file_no, file);
+        } else if (crn_store_discard_data(c->to, c->m->name, c->m->version, file, NULL) !=
+                   CAIRN_OK) {
             rc = crn_err_context(ei, rc, "'%s' is left over, a sweep removes it", file);
+        }
     }
     (void)c->fs->close(c->fs, in);
     return rc;

@@ -10,6 +10,7 @@ static const struct plot_kind kinds[] = {
     {"bandwidth", "waste of the strategies against the bandwidth", crn_plot_bandwidth},
     {"mtbf", "waste of the strategies against the MTBF", crn_plot_mtbf},
     {"least-bandwidth", "bandwidth that 80 % efficiency needs", crn_plot_least_bandwidth},
+    {"flush", "leaders, writer threads and timeline of a flush", crn_plot_flush},
     {"tiers", "speed, prefetching and occupancy of a tier cache", crn_plot_tiers},
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -68,6 +69,7 @@ const struct cli_command crn_cmd_plot = {
                "  bandwidth         waste of the strategies against the bandwidth\n"
                "  mtbf              waste of the strategies against the MTBF\n"
                "  least-bandwidth   bandwidth that 80 % efficiency needs\n"
+               "  flush NAME[@VERSION]   leaders, writer threads and timeline of a flush\n"
                "  tiers LOG         speed, prefetching and occupancy, from a log of operations\n"
                "  -o, --out DIR     where the files go (.)\n"
                "  --png             PNG instead of SVG\n"

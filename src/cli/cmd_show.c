@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn show: what a version holds. Regions are summed up over the ranks; --ranks tells each. */
+/* cairn show: what a version holds. Regions are summed up over the ranks; --ranks tells each. With
+ * --stats, how it was flushed. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/flush_stats.h"
 #include "cli/items.h"
 
 /* One region name over all ranks. */
@@ -231,6 +233,40 @@ static int print_json(struct cli *cli, const struct crn_manifest *m, const struc
     return crn_cli_json_end(cli, CLI_OK);
 }
 
+/* How it was flushed. ------------------------------------------------------------------------------ */
+
+static int show_stats(struct cli *cli, const struct cli_target *t)
+{
+    struct crn_manifest m = {0};
+    struct cli_flush f = {0};
+    int status;
+    cairn_err rc;
+
+    rc = crn_store_manifest(&cli->store, t->name, t->version, &m, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_cli_flush_load(&cli->store, &m, &f, cli->ei);
+    if (rc != CAIRN_OK) {
+        crn_manifest_free(&m);
+        return crn_cli_fail(cli);
+    }
+    if (cli->is_json) {
+        struct crn_json *j = crn_cli_json(cli);
+
+        crn_json_str(j, "name", m.name);
+        crn_json_i64(j, "version", m.version);
+        crn_json_u64(j, "nodes", m.nodes);
+        crn_cli_flush_json(j, &f);
+        status = crn_cli_json_end(cli, CLI_OK);
+    } else {
+        print_head(&m);
+        crn_cli_flush_print(&f);
+        status = crn_cli_end(cli, CLI_OK);
+    }
+    crn_cli_flush_free(&f);
+    crn_manifest_free(&m);
+    return status;
+}
+
 /* The command. ------------------------------------------------------------------------------------ */
 
 static int show(struct cli *cli, const struct cli_target *t, int ranks, int64_t only)
@@ -269,31 +305,37 @@ static int show(struct cli *cli, const struct cli_target *t, int ranks, int64_t 
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"ranks", no_argument, NULL, 'a'}, {"rank", required_argument, NULL, 'r'}, {0}};
+    static const struct option longs[] = {{"ranks", no_argument, NULL, 'a'},
+                                          {"rank", required_argument, NULL, 'r'},
+                                          {"stats", no_argument, NULL, 's'},
+                                          {0}};
     struct cli_target t;
     int64_t only = -1;
     int ranks = 0;
+    int stats = 0;
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "r:", longs)) != -1) {
         if (c == '?' || (c == 'r' && crn_cli_number(cli, "rank", optarg, &only) != 0))
             return CLI_USAGE;
-        ranks = 1;
+        *(c == 's' ? &stats : &ranks) = 1;
     }
+    if (stats && ranks)
+        return crn_cli_usage(cli, "--stats stands alone");
     if (argc - optind != 1)
         return crn_cli_usage(cli, "one checkpoint is shown at a time");
     if (crn_cli_pick(&cli->store, argv[optind], &t, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
-    return show(cli, &t, ranks, only);
+    return stats ? show_stats(cli, &t) : show(cli, &t, ranks, only);
 }
 
 const struct cli_command crn_cmd_show = {
     .name = "show",
-    .args = "[--ranks | -r RANK] NAME[@VERSION]",
+    .args = "[--ranks | -r RANK | --stats] NAME[@VERSION]",
     .help = "Shows the regions of a version: type, shape, sizes and where they lie",
     .needs_store = 1,
     .run = run,
     .options = "  --ranks           each rank's regions, with file and offset\n"
-               "  -r, --rank RANK   those of one rank\n",
+               "  -r, --rank RANK   those of one rank\n"
+               "  --stats           how it was flushed: leaders, writer threads, followers\n",
 };

@@ -403,7 +403,7 @@ static cairn_err write_version(struct cli_ingest *g, struct cli_set *set, int64_
     struct crn_index head = {
         .version = version, .files = 1, .ranks = l->ranks, .nodes = 1, .created_ns = l->newest_ns};
     struct crn_manifest_file file = {0};
-    struct crn_write_stats stats = {0};
+    struct crn_flush_stats stats = {0};
     cairn_err rc;
 
     g->id.seq++;
@@ -422,7 +422,8 @@ static cairn_err write_version(struct cli_ingest *g, struct cli_set *set, int64_
         crn_store_discard_data(&g->store, g->name, version, file.name, NULL) != CAIRN_OK)
         rc = crn_err_context(ei, rc, "'%s' is left over, a sweep removes it", file.name);
     ret->file_bytes = file.bytes;
-    ret->seconds = stats.seconds;
+    ret->seconds = (double)stats.total_ns * 1e-9;
+    crn_flush_stats_free(&stats);
     free(file.ranges);
     return rc;
 }

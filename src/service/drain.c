@@ -134,7 +134,8 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
                              .nodes = run->nodes,
                              .created_ns = info->created_ns};
     struct crn_manifest_file file = {0};
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
+    struct crn_errinfo ignored = {0};
     cairn_err rc = CAIRN_OK;
 
     memcpy(head.name, info->name, sizeof(head.name));
@@ -148,6 +149,12 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
     if (rc == CAIRN_OK) {
         rc =
             crn_engine_write(run->engine, st, &head, sources, run->nlocal, NULL, &file, &stats, ei);
+        if (rc == CAIRN_OK) {
+            stats.node = stats.first_node = run->node;
+            if (crn_flush_stats_keep(&stats, st, &head, file.name, &ignored) != CAIRN_OK)
+                crn_err_clear(&ignored); /* they are for people */
+            crn_flush_stats_free(&stats);
+        }
         crn_sources_close(held, sources, run->nlocal);
     }
     free(file.ranges);

@@ -235,7 +235,8 @@ static struct crn_flow *flow_new(struct crn_job *job, struct crn_item *item, uin
     f->job = job;
     f->item = item;
     f->node = node;
-    f->deadline_ns = clock->mono_ns(clock) + (int64_t)job->cfg.commit_timeout_ns;
+    f->start_ns = clock->mono_ns(clock);
+    f->deadline_ns = f->start_ns + (int64_t)job->cfg.commit_timeout_ns;
     return f;
 }
 
@@ -317,7 +318,7 @@ cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
 }
 
 static void send_now(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
-                     const void *data, uint64_t bytes, void *owned)
+                     const void *data, uint64_t bytes, void *owned, int64_t asked_ns)
 {
     struct crn_comm *comm = job->svc->comm;
     struct crn_flow *f = flow_new(job, item, to);
@@ -336,10 +337,47 @@ static void send_now(struct crn_job *job, struct crn_item *item, uint32_t to, ui
         return;
     }
     f->block = owned;
+    f->bytes = bytes;
+    f->gather_ns = asked_ns != 0 ? f->start_ns - asked_ns : 0;
     flow_link(f);
 }
 
-/* Follower: the leader asks, or who assists it. One extent in memory goes out as it lies; the rest is gathered first. */
+/* Follower: a send is over; the leader keeps how long it took. */
+static void tell_sent(const struct crn_flow *f)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    struct crn_buf times = {0};
+    struct crn_note n;
+
+    crn_buf_u64(&times, (uint64_t)f->gather_ns);
+    crn_buf_u64(&times, (uint64_t)(clock->mono_ns(clock) - f->start_ns));
+    if (!times.failed) {
+        crn_item_note(f->job, f->item, CRN_MSG_SENT, &n);
+        n.node = f->job->node;
+        n.bytes = f->bytes;
+        n.payload = times.data;
+        n.payload_bytes = (uint32_t)times.len;
+        crn_service_tell(f->job->svc, f->job->peers[f->node], &n);
+    }
+    crn_buf_free(&times);
+}
+
+/* Leader. */
+void crn_flow_sent(struct crn_job *job, const struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    int64_t gather_ns = (int64_t)crn_view_u64(&v);
+    int64_t send_ns = (int64_t)crn_view_u64(&v);
+    struct crn_capture_id id = {.seq = n->seq};
+
+    memcpy(id.run, n->run, 16);
+    if (!v.failed && job->engine != NULL && n->node >= group_first(job))
+        crn_engine_sent(job->engine, &id, n->node - group_first(job) + 1, n->bytes, gather_ns,
+                        send_ns);
+}
+
+/* Follower: the leader asks, or who assists it. One extent in memory goes out as it lies; the rest is
+ * gathered first. */
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
     struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
@@ -360,7 +398,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     if (count == 1)
         p = crn_source_memory(&item->flow->sources[local], &x);
     if (p != NULL) {
-        send_now(job, item, n->node, tag, p, x.bytes, NULL);
+        send_now(job, item, n->node, tag, p, x.bytes, NULL, 0);
         return;
     }
     w = calloc(1, sizeof(*w));
@@ -372,6 +410,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
         return;
     }
     w->kind = CRN_WORK_SEND;
+    w->asked_ns = crn_clock_real()->mono_ns(crn_clock_real());
     w->job = job;
     w->item = item;
     w->node = n->node;
@@ -419,7 +458,7 @@ void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *
         crn_item_fail(job, item, &w->error);
         return;
     }
-    send_now(job, item, w->node, crn_view_u32(&v), block, w->bytes, block);
+    send_now(job, item, w->node, crn_view_u32(&v), block, w->bytes, block, w->asked_ns);
 }
 
 /* Ends a flow that was taken off the list. */
@@ -429,10 +468,13 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
     struct crn_item *item = f->item;
 
     item->nflows--;
-    if (f->is_receive)
+    if (f->is_receive) {
         hand_over(job, f->write, f->errand, f->block, error);
-    else
+    } else {
+        if (error == NULL)
+            tell_sent(f);
         free(f->block);
+    }
     free(f);
     crn_item_touch(job, item);
 }

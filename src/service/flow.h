@@ -37,6 +37,9 @@ struct crn_flow {
     const struct crn_write *write; /* receive: for the engine */
     struct crn_errand *errand;     /* receive: owned, in place of write */
     void *block;                   /* receive: the engine's; send: owned, or NULL */
+    uint64_t bytes;                /* send */
+    int64_t gather_ns;             /* send: from the request until it began */
+    int64_t start_ns;
 };
 
 void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go);
@@ -44,6 +47,7 @@ void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn
 int crn_flow_is_serving(const struct crn_item *item);
 void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
+void crn_flow_sent(struct crn_job *job, const struct crn_note *n);
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w);

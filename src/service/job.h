@@ -102,8 +102,9 @@ struct crn_work {
     unsigned char
         *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: news */
     uint32_t payload_bytes;
-    uint32_t node;  /* FETCH: from whom; SEND: to whom */
-    uint64_t bytes; /* FETCH, SEND, ASSIST; NOTE_OPENED: generation */
+    uint32_t node;    /* FETCH: from whom; SEND: to whom */
+    uint64_t bytes;   /* FETCH, SEND, ASSIST; NOTE_OPENED: generation */
+    int64_t asked_ns; /* SEND: when it was asked for */
 };
 
 struct crn_client {

@@ -427,6 +427,9 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_FETCH:
         crn_flow_asked(job, crn_item_find(job, n->seq), n);
         return;
+    case CRN_MSG_SENT:
+        crn_flow_sent(job, n);
+        return;
     case CRN_MSG_HELP:
     case CRN_MSG_FILE:
     case CRN_MSG_ASK:

@@ -7,7 +7,7 @@
  *   rank -> service   HELLO, ARENA (+ descriptor), CAPTURED, CAPTURE_FAILED, DROPPED, BYE
  *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_WROTE (bytes so far), NODE_DATA, NODE_FAILED
  *   root -> nodes     GO (sizes of the group's nodes), LEVEL, END
- *   node -> leader    SHARDS (descriptors)
+ *   node -> leader    SHARDS (descriptors), SENT (how long a send took, for the statistics)
  *   leader -> node    FETCH (extents, and the tag to send them under)
  *   assistant, leader HELP, FILE, ASK, PIECE, DONE: see assist.h */
 #ifndef CRN_SERVICE_PROTO_H
@@ -40,6 +40,7 @@ enum crn_msg_type {
     CRN_MSG_ASK,
     CRN_MSG_PIECE,
     CRN_MSG_DONE,
+    CRN_MSG_SENT,
     CRN_MSG_GO,
     CRN_MSG_LEVEL,
     CRN_MSG_END,
@@ -70,7 +71,7 @@ struct crn_note {
     uint32_t level; /* cairn_level */
     struct crn_errinfo error;
     struct crn_manifest_file file; /* NODE_DATA; ranges are owned */
-    unsigned char *payload;        /* owned; of GO, SHARDS, FETCH, FILE .. DONE */
+    unsigned char *payload;        /* owned; of GO, SHARDS, FETCH, SENT, FILE .. DONE */
     uint32_t payload_bytes;
 };
 

@@ -215,6 +215,20 @@ static void opened(void *arg, const char *file, uint64_t generation)
     crn_service_result(w->job->svc, w);
 }
 
+/* They are for people: without them nothing is lacking. */
+static void keep_stats(struct crn_job *job, const struct crn_store *st,
+                       const struct crn_index *head, const char *file,
+                       struct crn_flush_stats *stats)
+{
+    struct crn_errinfo ei = {0};
+
+    stats->node = job->node;
+    stats->first_node =
+        crn_group_first(crn_group_of(job->node, job->nodes, job->files), job->nodes, job->files);
+    if (crn_flush_stats_keep(stats, st, head, file, &ei) != CAIRN_OK)
+        crn_log(&job->log, CRN_DEBUG, "no statistics, continuing: %s", ei.msg);
+}
+
 static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *path, int is_local,
                           const struct crn_source *sources, uint32_t nsources,
                           struct crn_manifest_file *ret, struct crn_errinfo *ei)
@@ -225,7 +239,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     struct room room = {.job = job, .item = w->item, .until_ns = clock->mono_ns(clock) + wait_ns};
     struct fetch_from from = {w, sources};
     struct crn_fetcher fetcher = {.fetch = fetch, .arg = &from};
-    struct crn_write_stats stats;
+    struct crn_flush_stats stats;
     struct crn_store st;
     struct crn_index head;
     cairn_err rc;
@@ -247,12 +261,16 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
         rc =
             crn_engine_write(job->engine, &st, &head, sources, nsources, &fetcher, ret, &stats, ei);
     } while (rc == CAIRN_ENOSPC && crn_engine_lacks_room(job->engine) && retry_for_room(&room, ei));
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK) {
         crn_log(&job->log, CRN_DEBUG,
                 "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes, %" PRIu64 " of other nodes, %" PRIu64
-                " by other nodes, in %.3f s, most blocks %zu",
+                " by other nodes, in %.3f s, most blocks %" PRIu64,
                 w->item->name, w->item->version, path, ret->name, ret->bytes, stats.remote_bytes,
-                stats.assisted_bytes, stats.seconds, crn_engine_most_blocks(job->engine));
+                stats.assisted_bytes, (double)stats.total_ns * 1e-9, stats.most_blocks);
+        if (!is_local)
+            keep_stats(job, &st, &head, ret->name, &stats);
+        crn_flush_stats_free(&stats);
+    }
     crn_store_close(&st);
     return rc;
 }

@@ -205,6 +205,7 @@ cairn_err crn_store_discard_data(const struct crn_store *st, const char *name, i
 {
     const struct crn_fs *fs = st->fs;
     char text[CRN_VERSION_TEXT];
+    char stats[CRN_FILE_NAME];
     uint32_t file_no, attempt;
     cairn_err rc;
     int name_dfd;
@@ -218,6 +219,10 @@ cairn_err crn_store_discard_data(const struct crn_store *st, const char *name, i
         return rc;
     rc = refuse_committed(st, dfd, name, version, file, ei);
     r = rc == CAIRN_OK ? fs->unlinkat(fs, dfd, file, 0) : 0;
+    if (rc == CAIRN_OK) {
+        crn_stats_name(file, stats);
+        (void)fs->unlinkat(fs, dfd, stats, 0); /* there may be none; a sweep looks again */
+    }
     (void)fs->close(fs, dfd);
     if (rc != CAIRN_OK)
         return rc;

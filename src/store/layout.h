@@ -24,6 +24,11 @@ int crn_version_parse(const char *text, int64_t *ret);
 /* ".manifest.0123abcd.tmp" and the same for the marks: what crn_file_replace leaves on a crash. */
 int crn_is_temp_name(const char *name);
 
+/* "stats-0000.1" of "data-0000.1". */
+void crn_stats_name(const char *data_file, char ret[CRN_FILE_NAME]);
+/* The data file that such a name belongs to: 0, or -1. */
+int crn_stats_name_parse(const char *name, char ret_data_file[CRN_FILE_NAME]);
+
 /* Opens the directory of a name; CAIRN_ENOENT if it is not there. */
 CAIRN_CHECKED cairn_err crn_store_name_dir(const struct crn_store *st, const char *name,
                                            int *ret_dfd, struct crn_errinfo *ei);

@@ -28,6 +28,7 @@ static int names_file(const struct crn_manifest *m, const char *file)
 cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const struct crn_manifest *m,
                                  const struct crn_manifest *keep, struct crn_errinfo *ei)
 {
+    char stats[CRN_FILE_NAME];
     cairn_err rc = CAIRN_OK;
     uint32_t i;
     int r;
@@ -35,6 +36,8 @@ cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const stru
     for (i = 0; i < m->nfiles; i++) {
         if (keep != NULL && names_file(keep, m->files[i].name))
             continue;
+        crn_stats_name(m->files[i].name, stats);
+        (void)st->fs->unlinkat(st->fs, dfd, stats, 0); /* there may be none; a sweep looks again */
         r = st->fs->unlinkat(st->fs, dfd, m->files[i].name, 0);
         if (r < 0 && r != -ENOENT)
             rc = crn_fail_errno(ei, -r, "remove '%s'",

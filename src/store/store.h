@@ -5,6 +5,7 @@
  *     <root>/<name>/.writer                 who writes this name now (locked while he lives)
  *     <root>/<name>/<version>/data-0000     first attempt; data-0000.1 when the version is taken again
  *     <root>/<name>/<version>/manifest      the version exists if and only if this is there, whole
+ *     <root>/<name>/<version>/stats-0000    how data-0000 was written, for people; not committed
  *     <root>/<name>/<version>/pin, bad      marks; bad names the capture it speaks of
  *
  * No locks inside: a store is used by one thread at a time; several stores may be open on one root. */
@@ -46,6 +47,14 @@ CAIRN_CHECKED cairn_err crn_store_finish_data(const struct crn_store *st, int fd
                                               uint64_t data_end, const struct crn_index *index,
                                               struct crn_manifest_file *ret,
                                               struct crn_errinfo *ei);
+/* Keeps how a data file was written beside it: text, not durable, no part of the version. */
+CAIRN_CHECKED cairn_err crn_store_write_stats(const struct crn_store *st, const char *name,
+                                              int64_t version, const char *file, const void *text,
+                                              size_t len, struct crn_errinfo *ei);
+/* The text, malloc'ed, with a 0 behind it; CAIRN_ENOENT if none was kept. */
+CAIRN_CHECKED cairn_err crn_store_read_stats(const struct crn_store *st, const char *name,
+                                             int64_t version, const char *file, void **ret_text,
+                                             size_t *ret_len, struct crn_errinfo *ei);
 /* The commit: fsync of the directories, manifest by write-new + fsync + rename + fsync. CAIRN_OK
  * means durable and visible. Idempotent: after a failure the version is the old one or the new one,
  * and publishing again is right. What the replaced manifest named is removed then, best effort.

@@ -385,6 +385,9 @@ static void a_sweep_removes_debris_only(void **state)
     put(e, "heat/1/.manifest.0123abcd.tmp", "half");
     put(e, "heat/1/.manifest.0123abcx.tmp", "not ours");
     put(e, "heat/1/data-0000.3", "never finished");
+    put(e, "heat/1/stats-0000.3", "goes with it");
+    put(e, "heat/1/stats-0000", "stays");
+    put(e, "heat/1/stats-0005", "its file is not there");
     put(e, "heat/1/data-x", "not ours");
     take(e, 2, 2);
     put(e, "heat/2/manifest", "damaged");
@@ -395,14 +398,17 @@ static void a_sweep_removes_debris_only(void **state)
     put(e, "heat/3/bad", "a mark of nothing");
 
     res = sweep(e, 1, 0, 1); /* a dry run counts and removes nothing */
-    assert_int_equal(res.files, 3);
+    assert_int_equal(res.files, 5);
     assert_true(has(e, "heat/1/data-0000.3"));
     res = sweep(e, 1, 0, 0);
-    assert_int_equal(res.files, 3);
+    assert_int_equal(res.files, 5);
     assert_int_equal(res.kept, 2); /* version 3 is whole and newer than all that is committed */
     assert_false(has(e, "heat/1/.manifest.0123abcd.tmp"));
     assert_true(has(e, "heat/1/.manifest.0123abcx.tmp"));
     assert_false(has(e, "heat/1/data-0000.3"));
+    assert_false(has(e, "heat/1/stats-0000.3"));
+    assert_false(has(e, "heat/1/stats-0005"));
+    assert_true(has(e, "heat/1/stats-0000"));
     assert_true(has(e, "heat/1/data-x"));
     assert_true(has(e, "heat/2/data-0000.3"));
     assert_true(has(e, "heat/3/data-0000"));
@@ -431,6 +437,40 @@ static void a_newer_commit_makes_whole_files_debris(void **state)
     take(e, 5, 5);
     assert_int_equal(sweep(e, 1, 0, 0).files, 1);
     expect(e, "3:ok 5:ok");
+}
+
+/* They come and go with the data file that they speak of. */
+static void statistics_go_with_their_file(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct tv t = heat(4, 4);
+    struct crn_manifest_file mf;
+    char file[CRN_FILE_NAME];
+    void *text;
+    size_t len;
+
+    take(e, 1, 1);
+    assert_int_equal(crn_store_read_stats(&e->st, "heat", 1, "data-0001", &text, &len, ei),
+                     CAIRN_ENOENT);
+    crn_err_clear(ei);
+    assert_ok(crn_store_write_stats(&e->st, "heat", 1, "data-0001", "hello", 5, ei));
+    assert_ok(crn_store_read_stats(&e->st, "heat", 1, "data-0001", &text, &len, ei));
+    assert_int_equal(len, 5);
+    assert_memory_equal(text, "hello", 5);
+    free(text);
+    take(e, 1, 2); /* again: other files, and these statistics speak of none */
+    assert_false(has(e, "heat/1/stats-0001"));
+    assert_ok(crn_store_write_stats(&e->st, "heat", 1, "data-0001.1", "hello", 5, ei));
+    assert_true(has(e, "heat/1/stats-0001.1"));
+    assert_ok(crn_store_remove(&e->st, "heat", 1, ei));
+    assert_false(has(e, "heat/1"));
+
+    assert_ok(tv_write_file(&e->st, &t, 0, file, &mf, ei));
+    free(mf.ranges);
+    assert_ok(crn_store_write_stats(&e->st, "heat", 4, file, "hello", 5, ei));
+    assert_ok(crn_store_discard_data(&e->st, "heat", 4, file, ei));
+    assert_false(has(e, "heat/4"));
 }
 
 static void without_a_writer_file_nothing_is_proven(void **state)
@@ -514,6 +554,7 @@ int main(void)
         TEST(a_dead_writer_is_no_writer),
         TEST(a_sweep_removes_debris_only),
         TEST(a_newer_commit_makes_whole_files_debris),
+        TEST(statistics_go_with_their_file),
         TEST(without_a_writer_file_nothing_is_proven),
         TEST(a_drain_publishes_what_is_complete),
     };

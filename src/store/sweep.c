@@ -5,6 +5,7 @@
  *     data file, not whole           its name and place, below a directory with a .writer file
  *     data file, whole, not named    its index says that it belongs here; it stays while a drain may
  *                                    still complete its capture
+ *     statistics                     with their data file, or where it is not there
  *     marks without a manifest       their names and place
  *
  * Everything else stays, also where the manifest cannot be read or a read fails. The directory is
@@ -122,8 +123,28 @@ static cairn_err judge_data(struct sweep *s, const char *file, const struct stat
     return CAIRN_OK;
 }
 
+/* Statistics go with their data file. */
+static cairn_err drop_stats_of(struct sweep *s, const char *data_file, struct crn_errinfo *ei)
+{
+    char stats[CRN_FILE_NAME];
+    struct stat sb;
+
+    crn_stats_name(data_file, stats);
+    if (s->st->fs->fstatat(s->st->fs, s->dfd, stats, &sb) < 0 || !S_ISREG(sb.st_mode))
+        return CAIRN_OK; /* most have none; what cannot be seen now stays for another sweep */
+    return drop(s, stats, (uint64_t)sb.st_size, ei);
+}
+
+static int is_missing(const struct sweep *s, const char *file)
+{
+    struct stat sb;
+
+    return s->st->fs->fstatat(s->st->fs, s->dfd, file, &sb) == -ENOENT;
+}
+
 static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinfo *ei)
 {
+    char data_file[CRN_FILE_NAME];
     uint32_t file_no, attempt;
     struct stat sb;
     cairn_err rc;
@@ -145,6 +166,10 @@ static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinf
         rc = judge_data(s, file, &sb, &is_debris, ei);
         if (rc == CAIRN_OK && is_debris && !s->dry_run)
             rc = sync_once(s, ei);
+        if (rc == CAIRN_OK && is_debris)
+            rc = drop_stats_of(s, file, ei);
+    } else if (crn_stats_name_parse(file, data_file) == 0) {
+        is_debris = s->has_writer && is_missing(s, data_file);
     }
     if (rc == CAIRN_OK && is_debris)
         rc = drop(s, file, (uint64_t)sb.st_size, ei);

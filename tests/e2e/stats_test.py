@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a flush over several nodes measures of itself: it adds up, it is shown and drawn, it comes and goes
+with its version, and nothing depends on it."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
+SOURCE = pathlib.Path(os.environ["CAIRN_TEST_SOURCE"])
+CAIRN = BUILD / "src" / "cli" / "cairn"
+RANKS, NODES, FILES = 4, 4, 2
+PER_RANK = (20000 + 3) * 8  # tests/mpi/worker.c
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = pathlib.Path(tempfile.mkdtemp(prefix="cairn-stats-"))
+        cls.addClassCleanup(shutil.rmtree, cls.tmp, ignore_errors=True)
+        cls.env = {k: v for k, v in os.environ.items() if not k.startswith("CAIRN_")}
+        cls.made = cls.tmp / "made"
+        (cls.tmp / "run").mkdir(mode=0o700)
+        cls.work(2)
+
+    @classmethod
+    def work(cls, steps, **keys):
+        env = {**cls.env, "CAIRN_RANKS_PER_NODE": str(RANKS // NODES), "CAIRN_FILES": str(FILES),
+               "CAIRN_BLOCK_BYTES": "64K", "CAIRN_CHUNK_BYTES": "4K", "CAIRN_BLOCKS": "2",
+               "CAIRN_PERSISTENT": str(cls.made), "CAIRN_RUN_DIR": str(cls.tmp / "run"), **keys}
+        subprocess.run([SOURCE / "tools" / "mpiexec", BUILD, "-n", str(RANKS),
+                        BUILD / "tests" / "mpi" / "worker", str(steps), cls.tmp / "log"],
+                       check=True, env=env, timeout=90)
+
+    def setUp(self):
+        self.dir = self.tmp / self.id()
+        shutil.copytree(self.made, self.dir)
+
+    def cairn(self, *words, expect=0):
+        done = subprocess.run([CAIRN, "--dir", self.dir, *map(str, words)], capture_output=True,
+                              env=self.env, timeout=60)
+        self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
+        return done.stdout.decode(), done.stderr.decode()
+
+    def stats(self, version):
+        return json.loads(self.cairn("show", "--stats", "--json", f"work@{version}")[0])
+
+    def last(self):
+        return max(int(p.name) for p in (self.dir / "work").iterdir() if p.name.isdigit())
+
+    def files(self, version, directory=None):
+        return sorted(p.name for p in ((directory or self.dir) / "work" / str(version)).iterdir())
+
+    def test_it_adds_up(self):
+        leaders = self.stats(self.last())["leaders"]
+        self.assertEqual([l["file"] for l in leaders], ["data-0000", "data-0001"])
+        self.assertEqual(sum(l["bytes"] for l in leaders), RANKS * PER_RANK)
+        for l in leaders:
+            self.assertEqual(l["bytes"], 2 * PER_RANK)
+            self.assertEqual(l["received_bytes"], PER_RANK)
+            self.assertEqual(l["local_bytes"], PER_RANK)
+            self.assertLessEqual(l["most_blocks"], l["blocks"])
+            self.assertGreater(l["total_s"], 0)
+            self.assertAlmostEqual(l["total_s"], l["write_s"] + l["finish_s"], places=6)
+            for kind in ("received", "local"):
+                tracks = [w[kind] for w in l["writers"]]
+                self.assertEqual(sum(t["bytes"] for t in tracks), PER_RANK)
+                for t in tracks:
+                    self.check_track(t, l["write_s"])
+            self.assertEqual([f["bytes"] for f in l["followers"]], [PER_RANK])
+            self.assertEqual([f["node"] ^ 1 for f in l["followers"]], [l["node"]])
+            self.assertEqual(l["receives"]["bytes"], PER_RANK)
+            self.assertGreater(l["receives"]["n"], 1)
+            self.check_track(l["receives"], l["write_s"])
+            # Followers tell of their sends by messages that nobody waits for.
+            self.assertLessEqual(l["sends"]["bytes"], PER_RANK)
+            self.assertEqual(l["sends"]["bytes"], l["followers"][0]["sent_bytes"])
+
+    def check_track(self, t, write_s):
+        self.assertEqual(sum(s["bytes"] for s in t["timeline"]), t["bytes"])
+        self.assertEqual(len(t["timeline"]), t["n"])  # so few are kept one by one
+        for s in t["timeline"]:
+            self.assertLessEqual(0, s["start_s"])
+            self.assertLessEqual(s["start_s"], s["end_s"])
+            self.assertLessEqual(s["end_s"], write_s + 1e-6)
+
+    def test_table(self):
+        out, _ = self.cairn("show", "--stats", "work")
+        for word in ("data-0000", "data-0001", "LEADER", "WRITER", "FOLLOWER", "MB/s"):
+            self.assertIn(word, out)
+        self.cairn("show", "--stats", "--ranks", "work", expect=2)
+
+    def test_picture(self):
+        if shutil.which("gnuplot") is None:
+            self.skipTest("no gnuplot")
+        out = self.tmp / "pictures"
+        text, _ = self.cairn("plot", "flush", "work", "-o", out)
+        self.assertEqual(text.strip(), str(out / "flush.svg"))
+        svg = (out / "flush.svg").read_text()
+        for word in ("received data", "local data", "(the fastest)", "timeline", "writer 1"):
+            self.assertIn(word, svg)
+        self.assertTrue((out / "flush.gp").exists() and (out / "flush.dat").exists())
+
+    def test_it_goes_with_its_version(self):
+        v = self.last()
+        self.assertEqual(self.files(v), ["data-0000", "data-0001", "manifest", "stats-0000",
+                                         "stats-0001"])
+        copy = self.tmp / "copy"
+        self.cairn("cp", f"work@{v}", copy)
+        self.assertEqual(self.files(v, copy), self.files(v))
+        old = (self.dir / "work" / str(v) / "stats-0001").read_bytes()
+        self.assertEqual((copy / "work" / str(v) / "stats-0001").read_bytes(), old)
+        self.cairn("rm", f"work@{v}")
+        self.assertFalse((self.dir / "work" / str(v)).exists())
+
+    def test_nothing_depends_on_it(self):
+        v = self.last()
+        directory = self.dir / "work" / str(v)
+        (directory / "stats-0000").write_text("garbage")
+        got = self.stats(v)
+        self.assertEqual([l["file"] for l in got["leaders"]], ["data-0001"])
+        self.assertEqual(got["files_without_statistics"], 1)
+        (directory / "stats-0001").unlink()
+        _, err = self.cairn("show", "--stats", f"work@{v}", expect=1)
+        self.assertIn("no statistics", err)
+        self.cairn("plot", "flush", f"work@{v}", "-o", self.tmp / "none", expect=1)
+        self.cairn("verify", f"work@{v}")
+        self.assertEqual(json.loads(self.cairn("ls", f"work@{v}", "--json")[0])
+                         ["versions"][0]["state"], "ok")
+
+    def test_sweep(self):
+        v = self.last()
+        directory = self.dir / "work" / str(v)
+        (directory / "stats-0007").write_text("of a file that is gone")
+        (directory / "stats-x").write_text("not ours")
+        self.cairn("sweep", "work")
+        self.assertEqual(self.files(v), ["data-0000", "data-0001", "manifest", "stats-0000",
+                                         "stats-0001", "stats-x"])
+
+
+if __name__ == "__main__":
+    unittest.main()
