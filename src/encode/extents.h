@@ -13,7 +13,7 @@
 #include "format/format.h"
 
 #define CRN_EXTENT_MIN  256               /* bytes; smaller arrays stay plain */
-#define CRN_EXTENTS_MAX ((size_t)1 << 20) /* of one file; more stay plain */
+#define CRN_EXTENTS_MAX ((size_t)1 << 16) /* of one file; more stay plain */
 
 /* Consecutive elements in row-major order: a whole array, a chunk of it, or one of its records. */
 struct crn_file_extent {

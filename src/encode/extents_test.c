@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 #include "base/test.h"
-#include "encode/extents.h"
+#include "encode/parts.h"
 
 static void check_valid(const struct crn_file_extents *x, uint64_t file_bytes)
 {
@@ -116,6 +116,45 @@ static void answers_go_through(void **state)
     assert_int_equal(crn_extents_decode(b.data, b.len, &y), -1); /* more than whole */
     crn_buf_free(&b);
     crn_extents_free(&x);
+}
+
+/* Every byte of a shard is in one part, in order. */
+static void parts_are_the_shard(void **state)
+{
+    static const uint64_t shape[] = {10, 10};
+    struct crn_region regions[3] = {
+        {.name = "a", .type = CAIRN_F64, .ndims = 1, .dims = {7}, .bytes = 56},
+        {.name = "f", .kind = CRN_REGION_FILE, .ndims = 1, .dims = {5000}, .bytes = 5000},
+        {.name = "g", .kind = CRN_REGION_FILE, .ndims = 1, .dims = {9}, .bytes = 9}};
+    struct crn_shard s = {.rank = 3, .nregions = 3, .regions = regions};
+    struct crn_file_extents files[3] = {0};
+    struct crn_parts p;
+    uint32_t i;
+
+    (void)state;
+    crn_extents_add(&files[1], crn_extents_key(&files[1], "x/v", 3), CAIRN_F32, 0, 100, shape, 2);
+    crn_extents_add(&files[1], crn_extents_key(&files[1], "w", 1), CAIRN_F64, 0, 500, shape, 2);
+    crn_extents_finish(&files[1], 5000);
+    assert_int_equal(crn_parts_make(&s, files, &p, NULL), CAIRN_OK);
+    assert_int_equal(p.shard.rank, 3);
+    assert_int_equal(p.shard.nregions, 1 + 4 + 1);
+    assert_string_equal(p.shard.regions[2].name, "x/v");
+    assert_int_equal(p.shard.regions[2].dims[1], 10);
+    for (i = 1; i < 5; i++) { /* of the file: behind one another */
+        uint64_t end = p.part[i].offset + p.shard.regions[i].bytes;
+
+        assert_int_equal(p.part[i].region, 1);
+        assert_int_equal(end, i < 4 ? p.part[i + 1].offset : 5000);
+        assert_int_equal(crn_region_check(&p.shard.regions[i], NULL), CAIRN_OK);
+    }
+    assert_int_equal(p.part[1].offset, 0);
+    assert_string_equal(p.shard.regions[5].name, CRN_PLAIN_KEY);
+    assert_int_equal(p.part[5].region, 2);
+    crn_parts_free(&p);
+    crn_extents_free(&files[1]);
+    assert_int_equal(crn_parts_make(&s, NULL, &p, NULL), CAIRN_OK);
+    assert_int_equal(p.shard.nregions, 3);
+    crn_parts_free(&p);
 }
 
 /* netCDF classic. ----------------------------------------------------------------------------------- */
@@ -306,6 +345,7 @@ int main(void)
         cmocka_unit_test(keys_are_names),
         cmocka_unit_test(many_dimensions_become_eight),
         cmocka_unit_test(answers_go_through),
+        cmocka_unit_test(parts_are_the_shard),
         cmocka_unit_test(all_versions_are_read),
         cmocka_unit_test(records_are_counted_in_the_file),
         cmocka_unit_test(cut_headers_want_more),

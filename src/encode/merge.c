@@ -183,7 +183,7 @@ static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
                             const struct crn_merge_options *o, struct crn_errinfo *ei)
 {
     uint64_t min_bytes = o->min_bytes > 0 ? o->min_bytes : DEFAULT_MIN;
-    char key[CRN_KEY_TEXT];
+    char key[CRN_SIMILAR_TEXT];
     uint32_t i;
     uint32_t k;
 

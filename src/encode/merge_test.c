@@ -207,7 +207,7 @@ static void keys_and_patterns(void **state)
     struct crn_errinfo *ei = &info;
     struct crn_similar *similar;
     struct crn_region r = {.type = CAIRN_F32, .ndims = 1, .dims = {40}};
-    char key[CRN_KEY_TEXT];
+    char key[CRN_SIMILAR_TEXT];
 
     (void)state;
     assert_ok(crn_similar_open(patterns, 2, &similar, ei));

@@ -123,16 +123,16 @@ static const char *type_part(uint8_t type)
 }
 
 void crn_similar_key(const struct crn_similar *s, const struct crn_region *r,
-                     char ret[CRN_KEY_TEXT])
+                     char ret[CRN_SIMILAR_TEXT])
 {
     /* Shorter than the key by what follows the name. */
-    char name[CRN_KEY_TEXT - 32];
+    char name[CRN_SIMILAR_TEXT - 32];
 
     name_part(s, r->name, name, sizeof(name));
     if (r->kind == CRN_REGION_FILE)
-        (void)snprintf(ret, CRN_KEY_TEXT, "%s_File", name);
+        (void)snprintf(ret, CRN_SIMILAR_TEXT, "%s_File", name);
     else if (r->ndims == 1 && r->dims[0] == 1)
-        (void)snprintf(ret, CRN_KEY_TEXT, "%s_%s_Atomic", name, type_part(r->type));
+        (void)snprintf(ret, CRN_SIMILAR_TEXT, "%s_%s_Atomic", name, type_part(r->type));
     else
-        (void)snprintf(ret, CRN_KEY_TEXT, "%s_%s_Array%uD", name, type_part(r->type), r->ndims);
+        (void)snprintf(ret, CRN_SIMILAR_TEXT, "%s_%s_Array%uD", name, type_part(r->type), r->ndims);
 }

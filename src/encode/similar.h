@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "format/format.h"
 
-#define CRN_KEY_TEXT (2 * CAIRN_MAX_NAME + 32)
+#define CRN_SIMILAR_TEXT (2 * CAIRN_MAX_NAME + 32)
 
 /* Compiled patterns. */
 struct crn_similar;
@@ -21,6 +21,6 @@ void crn_similar_close(struct crn_similar *s); /* NULL is allowed */
 
 /* The key of a region. s may be NULL: exact names. Any thread. */
 void crn_similar_key(const struct crn_similar *s, const struct crn_region *r,
-                     char ret[CRN_KEY_TEXT]);
+                     char ret[CRN_SIMILAR_TEXT]);
 
 #endif

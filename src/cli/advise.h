@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Trying merging schemes and pipelines on a sample of real data. */
+#ifndef CRN_CLI_ADVISE_H
+#define CRN_CLI_ADVISE_H
+
+#include "encode/merge.h"
+#include "encode/parts.h"
+#include "restart/version.h"
+
+#define ADVISE_RANKS 16 /* at most, spread over all */
+
+/* Slabs out of the middle of each variable of some ranks, in memory. */
+struct advise_sample {
+    struct crn_shard *shards; /* owned */
+    unsigned char ***bytes;   /* owned; of each region of each shard */
+    uint32_t n, room;
+    uint64_t all;       /* bytes that were there */
+    uint64_t ranks;     /* that were there */
+    uint64_t looked_at; /* bytes of the ranks that were chosen */
+    uint64_t variables; /* of those: of variables that were recognised */
+    uint64_t sampled;
+};
+
+/* From files, one a rank; hdf5 as for crn_extents_read. About `limit` bytes are taken. */
+CAIRN_CHECKED cairn_err crn_advise_files(char *const *path, size_t n, uint64_t limit,
+                                         const char *hdf5, struct advise_sample *ret,
+                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_advise_version(struct crn_version *v, uint64_t limit, const char *hdf5,
+                                           struct advise_sample *ret, struct crn_errinfo *ei);
+void crn_advise_free(struct advise_sample *s);
+
+/* How the streams of a sample are encoded. */
+struct advise_method {
+    enum crn_scheme scheme;
+    const char *pipe; /* stages; "adaptive", "paper" */
+};
+struct advise_result {
+    const struct advise_method *method;
+    double ratio;
+    double encode_mbps, decode_mbps; /* of one core: CPU time, 10^6 bytes */
+};
+
+const struct advise_method *crn_advise_methods(size_t *ret_n);
+/* Encodes, decodes and compares. CAIRN_ENOTSUP: this build lacks a library for it. */
+CAIRN_CHECKED cairn_err crn_advise_try(const struct advise_sample *s,
+                                       const struct advise_method *method,
+                                       struct advise_result *ret, struct crn_errinfo *ei);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cairn advise: what merging and compression would do to this data. Every scheme and pipeline is tried on
+ * a sample, decoded and compared; ratio and speed are told, drawn, and one of them is recommended. */
+#include "cli/advise.h"
+#include "cli/plot.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define METHODS_MAX 64
+
+struct options {
+    uint64_t sample;
+    uint64_t bandwidth; /* bytes a second for each encoding core; 0: the best ratio */
+    const char *plot;
+};
+
+struct advice {
+    struct cli *cli;
+    const struct options *o;
+    struct advise_sample sample;
+    struct advise_result result[METHODS_MAX];
+    size_t n;
+    double baseline; /* ratio of the paper's: agnostic, gzip -6; 0 if it was not tried */
+    size_t best;
+};
+
+/* The program beside this one that reads HDF5 files; NULL if it was not built. */
+static const char *hdf5_program(char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 32);
+
+    if (n <= 0)
+        return NULL;
+    path[n] = '\0';
+    (void)snprintf(strrchr(path, '/') + 1, 32, "cairn-hdf5-extents");
+    return access(path, X_OK) == 0 ? path : NULL;
+}
+
+static cairn_err take_version(struct cli *cli, const char *text, uint64_t limit, const char *hdf5,
+                              struct advise_sample *ret)
+{
+    struct crn_version *v = NULL;
+    struct crn_store st;
+    struct cli_target t;
+    cairn_err rc;
+
+    rc = crn_store_open(crn_fs_default(), cli->cfg.persistent, 0, &st, cli->ei);
+    if (rc != CAIRN_OK)
+        return crn_err_context(cli->ei, rc, "there is no file '%s', and", text);
+    rc = crn_cli_pick(&st, text, &t, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_version_open(&st, t.name, t.version, &v, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_advise_version(v, limit, hdf5, ret, cli->ei);
+    crn_version_close(v);
+    crn_store_close(&st);
+    return rc;
+}
+
+static cairn_err try_all(struct advice *a)
+{
+    const struct advise_method *methods;
+    struct cli_progress progress = {0};
+    struct crn_errinfo *ei = a->cli->ei;
+    cairn_err rc = CAIRN_OK;
+    size_t n, i;
+
+    methods = crn_advise_methods(&n);
+    crn_progress_begin_count(&progress, "trials", n);
+    for (i = 0; rc == CAIRN_OK && i < n; i++) {
+        rc = crn_advise_try(&a->sample, &methods[i], &a->result[a->n], ei);
+        if (rc == CAIRN_ENOTSUP) { /* not in this build */
+            crn_err_clear(ei);
+            rc = CAIRN_OK;
+            continue;
+        }
+        if (rc == CAIRN_OK && methods[i].scheme == CRN_AGNOSTIC &&
+            strcmp(methods[i].pipe, "gzip:6") == 0)
+            a->baseline = a->result[a->n].ratio;
+        a->n++;
+        crn_progress_add(&progress, 1);
+    }
+    crn_progress_end(&progress);
+    return rc;
+}
+
+/* Seconds that 10^6 bytes take until they are on the file system: encoding and writing overlap. */
+static double seconds(const struct advise_result *r, uint64_t bandwidth)
+{
+    double encode = 1 / r->encode_mbps;
+    double write = 1e6 / r->ratio / (double)bandwidth;
+
+    return encode > write ? encode : write;
+}
+
+/* The least time at the given bandwidth; otherwise the best ratio, of those within 2 % the fastest. */
+static size_t choose(const struct advice *a)
+{
+    double most = 0;
+    size_t best = 0;
+    size_t i;
+
+    for (i = 0; i < a->n; i++)
+        most = a->result[i].ratio > most ? a->result[i].ratio : most;
+    for (i = 0; i < a->n; i++)
+        if (a->o->bandwidth > 0 ? seconds(&a->result[i], a->o->bandwidth) <
+                                      seconds(&a->result[best], a->o->bandwidth)
+                                : a->result[i].ratio >= 0.98 * most &&
+                                      (a->result[best].ratio < 0.98 * most ||
+                                       a->result[i].encode_mbps > a->result[best].encode_mbps))
+            best = i;
+    return best;
+}
+
+/* Output. ------------------------------------------------------------------------------------------- */
+
+static void print(const struct advice *a)
+{
+    const struct advise_sample *s = &a->sample;
+    const struct advise_result *best = &a->result[a->best];
+    char all[32], sampled[32];
+    struct cli_table t;
+    size_t i;
+
+    crn_human_bytes(s->all, all, sizeof(all));
+    crn_human_bytes(s->sampled, sampled, sizeof(sampled));
+    (void)printf("%" PRIu64 " ranks, %s; tried on %s of %" PRIu32
+                 " ranks; %.0f %% of the bytes are variables\n\n",
+                 s->ranks, all, sampled, s->n,
+                 100 * (double)s->variables / (double)(s->looked_at + (s->looked_at == 0)));
+    crn_table_begin(&t, "llrrrrl");
+    crn_table_add(&t, "scheme");
+    crn_table_add(&t, "pipeline");
+    crn_table_add(&t, "ratio");
+    crn_table_add(&t, "to gzip -6");
+    crn_table_add(&t, "encode MB/s");
+    crn_table_add(&t, "decode MB/s");
+    crn_table_add(&t, "%s", "");
+    for (i = 0; i < a->n; i++) {
+        const struct advise_result *r = &a->result[i];
+
+        crn_table_add(&t, "%s", crn_scheme_name(r->method->scheme));
+        crn_table_add(&t, "%s", r->method->pipe);
+        crn_table_add(&t, "%.3f", r->ratio);
+        if (a->baseline > 0)
+            crn_table_add(&t, "%+.0f %%", 100 * (r->ratio / a->baseline - 1));
+        else
+            crn_table_add(&t, "-");
+        crn_table_add(&t, "%.0f", r->encode_mbps);
+        crn_table_add(&t, "%.0f", r->decode_mbps);
+        crn_table_add(&t, "%s", i == a->best ? "<- recommended" : "");
+    }
+    crn_table_print(&t);
+    crn_table_free(&t);
+    (void)printf("\n%s, %s: 1 / %.2f of the bytes, %.0f MB/s for each core",
+                 crn_scheme_name(best->method->scheme), best->method->pipe, best->ratio,
+                 best->encode_mbps);
+    if (a->o->bandwidth > 0)
+        (void)printf("; the least time at %.0f MB/s a core to the file system\n",
+                     (double)a->o->bandwidth / 1e6);
+    else
+        (void)printf("; the fastest of the best ratios\n");
+}
+
+static void json_result(struct crn_json *j, const char *key, const struct advise_result *r,
+                        double baseline)
+{
+    crn_json_object(j, key);
+    crn_json_str(j, "scheme", crn_scheme_name(r->method->scheme));
+    crn_json_str(j, "pipeline", r->method->pipe);
+    crn_json_f64(j, "ratio", r->ratio);
+    if (baseline > 0)
+        crn_json_f64(j, "improvement_percent", 100 * (r->ratio / baseline - 1));
+    crn_json_f64(j, "encode_mbps", r->encode_mbps);
+    crn_json_f64(j, "decode_mbps", r->decode_mbps);
+    crn_json_end_object(j);
+}
+
+static void print_json(const struct advice *a)
+{
+    struct crn_json *j = crn_cli_json(a->cli);
+    size_t i;
+
+    crn_json_u64(j, "ranks", a->sample.ranks);
+    crn_json_u64(j, "bytes", a->sample.all);
+    crn_json_u64(j, "sampled_ranks", a->sample.n);
+    crn_json_u64(j, "sampled_bytes", a->sample.sampled);
+    crn_json_f64(j, "variables_share",
+                 (double)a->sample.variables / (double)(a->sample.looked_at + 1));
+    crn_json_array(j, "methods");
+    for (i = 0; i < a->n; i++)
+        json_result(j, NULL, &a->result[i], a->baseline);
+    crn_json_end_array(j);
+    json_result(j, "recommended", &a->result[a->best], a->baseline);
+}
+
+/* What is labelled: results that no other beats in both ratio and speed, and the paper's two ends. */
+static int is_labelled(const struct advice *a, size_t i)
+{
+    const struct advise_result *r = &a->result[i];
+    size_t k;
+
+    if (r->method->scheme == CRN_AGNOSTIC ? strcmp(r->method->pipe, "gzip:6") == 0
+                                          : strcmp(r->method->pipe, "paper") == 0)
+        return r->method->scheme != CRN_AWARE_BLOCK;
+    for (k = 0; k < a->n; k++)
+        if (k != i && a->result[k].ratio >= r->ratio && a->result[k].encode_mbps >= r->encode_mbps)
+            return 0;
+    return 1;
+}
+
+/* Ratio against speed, a colour for each scheme, the recommended one circled. */
+static int draw(const struct advice *a)
+{
+    static const char *const colors[CRN_SCHEMES] = {"#999999", "#E69F00", "#0072B2", "#D55E00"};
+    struct plot p = {.cli = a->cli,
+                     .dir = a->o->plot,
+                     .format = "svg",
+                     .is_part = 1,
+                     .width = 900,
+                     .height = 560};
+    size_t scheme, i;
+
+    if (crn_plot_begin(&p, "advise", a->cli->ei) != CAIRN_OK)
+        return crn_cli_fail(a->cli);
+    (void)fprintf(p.data,
+                  "# a block for each scheme, then the recommended one: encode MB/s, ratio, "
+                  "pipeline\n");
+    (void)fprintf(p.script, "set xlabel 'encoding, MB/s for each core'\n"
+                            "set ylabel 'ratio'\nset logscale x\nset key top left\n"
+                            "set title 'Ratio against speed'\nset offsets graph 0.02, graph 0.15, "
+                            "graph 0.05, graph 0.02\n"
+                            "plot \\\n");
+    for (scheme = 0; scheme <= CRN_SCHEMES; scheme++) {
+        for (i = 0; i < a->n; i++)
+            if (scheme < CRN_SCHEMES ? a->result[i].method->scheme == (enum crn_scheme)scheme
+                                     : i == a->best)
+                (void)fprintf(p.data, "%.6g %.6g \"%s\"\n", a->result[i].encode_mbps,
+                              a->result[i].ratio,
+                              is_labelled(a, i) ? a->result[i].method->pipe : "");
+        (void)fprintf(p.data, "\n\n");
+        if (scheme < CRN_SCHEMES)
+            (void)fprintf(p.script,
+                          "  'advise.dat' index %zu using 1:2 with points pt 7 ps 0.8 lc rgb '%s' "
+                          "title '%s', \\\n"
+                          "  'advise.dat' index %zu using 1:2:3 with labels left offset 0.6,0.3 "
+                          "font ',9' tc rgb '%s' notitle, \\\n",
+                          scheme, colors[scheme], crn_scheme_name((enum crn_scheme)scheme), scheme,
+                          colors[scheme]);
+    }
+    (void)fprintf(p.script,
+                  "  'advise.dat' index %d using 1:2 with points pt 6 ps 2.5 lw 2 lc rgb '#009E73' "
+                  "title 'recommended'\n",
+                  CRN_SCHEMES);
+    return crn_plot_end(&p);
+}
+
+static int advise(struct cli *cli, const struct options *o, char **args, size_t n)
+{
+    struct advice a = {.cli = cli, .o = o};
+    char path[CRN_PATH_MAX];
+    const char *hdf5 = hdf5_program(path, sizeof(path));
+    int status = CLI_OK;
+    cairn_err rc;
+
+    if (n == 1 && access(args[0], F_OK) != 0)
+        rc = take_version(cli, args[0], o->sample, hdf5, &a.sample);
+    else
+        rc = crn_advise_files(args, n, o->sample, hdf5, &a.sample, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = try_all(&a);
+    if (rc == CAIRN_OK) {
+        a.best = choose(&a);
+        if (cli->is_json)
+            print_json(&a);
+        else
+            print(&a);
+        if (o->plot != NULL)
+            status = draw(&a);
+        status = cli->is_json ? crn_cli_json_end(cli, status) : crn_cli_end(cli, status);
+    } else {
+        status = crn_cli_fail(cli);
+    }
+    crn_advise_free(&a.sample);
+    return status;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    static const struct option longs[] = {{"sample", required_argument, NULL, 's'},
+                                          {"bandwidth", required_argument, NULL, 'b'},
+                                          {"plot", required_argument, NULL, 'p'},
+                                          {0}};
+    struct options o = {.sample = (uint64_t)32 << 20};
+    int c;
+
+    while ((c = crn_cli_option(cli, argc, argv, "s:b:p:", longs)) != -1) {
+        if (c == '?')
+            return CLI_USAGE;
+        if (c == 'p')
+            o.plot = optarg;
+        else if (crn_parse_bytes(optarg, c == 's' ? &o.sample : &o.bandwidth, cli->ei) != CAIRN_OK)
+            return crn_cli_usage(cli, "%s", cli->info.msg);
+    }
+    if (optind == argc)
+        return crn_cli_usage(cli, "which checkpoint, or which files?");
+    if (o.sample == 0)
+        return crn_cli_usage(cli, "a sample of 0 bytes tells nothing");
+    return advise(cli, &o, argv + optind, (size_t)(argc - optind));
+}
+
+const struct cli_command crn_cmd_advise = {
+    .name = "advise",
+    .args = "[--sample SIZE] [--bandwidth SIZE] [--plot DIR] NAME[@VERSION] | FILE...",
+    .help = "Tries merging schemes and compression on a sample and recommends one",
+    .run = run,
+    .options =
+        "  -s, --sample SIZE about so many bytes are tried (32M)\n"
+        "  -b, --bandwidth S bytes a second to the file system for each encoding core: the\n"
+        "                    recommended one takes the least time; else: has the best ratio\n"
+        "  -p, --plot DIR    draw ratio against speed there\n",
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A shard as merging sees it: memory regions as they are, files cut into the variables that were found in
+ * them and the plain bytes between. Each part is a region of a shard that exists here only, and knows
+ * which bytes of the real one it is. */
+#ifndef CRN_PARTS_H
+#define CRN_PARTS_H
+
+#include "encode/extents.h"
+
+#define CRN_PLAIN_KEY "plain bytes" /* the name of all parts that are no variable */
+
+struct crn_part {
+    uint32_t region; /* of the real shard */
+    uint64_t offset; /* in it */
+};
+
+struct crn_parts {
+    struct crn_shard shard; /* owned; its regions are the parts, in the order of the real bytes */
+    struct crn_part *part;  /* owned; for each */
+};
+
+/* files: for each region what was found in it; may be NULL, as may be the extents of one. */
+CAIRN_CHECKED cairn_err crn_parts_make(const struct crn_shard *s,
+                                       const struct crn_file_extents *files, struct crn_parts *ret,
+                                       struct crn_errinfo *ei);
+void crn_parts_free(struct crn_parts *p);
+
+#endif
