@@ -216,6 +216,15 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_restore_from(cairn_session *session, con
 CAIRN_API CAIRN_CHECKED cairn_err cairn_restart(cairn_session *session, const char *name,
                                                 const char *const *regions, int64_t *ret_version);
 
+/* Local. Hints: this rank will restore that version. Any number, in the order of the reads to come, at
+ * any time, also before the version is taken. From cairn_prefetch_start on they are brought close in the
+ * background, from the file system to memory and, with device_cache, on to the GPU, as room allows, and
+ * stay until they are restored; before it they only tell what to keep. Reads may come in any other
+ * order; a read without a hint works as ever. What cannot be prefetched is read when it is asked for. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_enqueue(cairn_session *session, const char *name,
+                                                         int64_t version);
+CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_start(cairn_session *session);
+
 struct cairn_version_info {
     size_t size; /* sizeof(struct cairn_version_info), set by the caller */
     int64_t version;

@@ -58,6 +58,15 @@ static const struct crn_key keys[] = {
      "Regions in the memory of a GPU are recognised by their pointer. off: all memory is the "
      "host's.",
      AT(gpu)},
+    {"device_cache", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
+     "Memory of a GPU that holds checkpoints of regions there: a capture is a copy inside the GPU. "
+     "0: captures go to the arena.",
+     AT(device_cache)},
+    {"discard_consumed", CRN_KEY_ENUM, "off", 0, 0, switch_values,
+     "on: a checkpoint that a rank has restored whole is needed no more, and is not flushed if it "
+     "is not "
+     "yet.",
+     AT(discard_consumed)},
     {"copy_threads", CRN_KEY_U64, "auto", 0, 256, NULL,
      "Threads that copy a large region. auto: by the cores that are free.", AT(copy_threads)},
     {"copy_split_bytes", CRN_KEY_BYTES, "4M", 64 * K, 1024 * T, NULL,

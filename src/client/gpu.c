@@ -207,6 +207,32 @@ cairn_err crn_gpu_read_block(cairn_session *s, const struct crn_place *to, struc
     return rc;
 }
 
+struct crn_device *crn_gpu_main(const cairn_session *s)
+{
+    uint64_t bytes[GPUS] = {0};
+    uint64_t host = 0;
+    int most = 0;
+    uint32_t i;
+
+    for (i = 0; i < s->nregions; i++) {
+        const struct crn_device *dev = s->regions[i].place.device;
+
+        if (dev == NULL)
+            host += s->regions[i].region.bytes;
+        else if ((bytes[dev->ordinal] += s->regions[i].region.bytes) > bytes[most])
+            most = dev->ordinal;
+    }
+    return bytes[most] > host ? s->gpu->dev[most] : NULL;
+}
+
+int crn_gpu_claim_pin(cairn_session *s)
+{
+    if (s->gpu == NULL || s->gpu->has_tried_pin)
+        return 0;
+    s->gpu->has_tried_pin = 1;
+    return 1;
+}
+
 void *crn_gpu_stream(const cairn_session *s)
 {
     return s->gpu != NULL ? s->gpu->stream : NULL;

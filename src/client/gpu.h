@@ -36,6 +36,10 @@ CAIRN_CHECKED cairn_err crn_gpu_read(cairn_session *s, const struct crn_place *t
 CAIRN_CHECKED cairn_err crn_gpu_read_block(cairn_session *s, const struct crn_place *to,
                                            struct crn_version *v, const struct crn_region *want,
                                            struct crn_errinfo *ei);
+/* The device that holds most of the protected bytes, if it is more than the host's; else NULL. */
+struct crn_device *crn_gpu_main(const cairn_session *s);
+/* 1: the caller pins the arena now, nobody has before. */
+int crn_gpu_claim_pin(cairn_session *s);
 /* The application's stream; NULL: the legacy default one. */
 void *crn_gpu_stream(const cairn_session *s);
 void crn_gpu_close(cairn_session *s); /* before the arena is unmapped */

@@ -271,6 +271,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
             (void)close(s->sock);
         s->sock = -1;
     }
+    crn_tiers_close(s);
     crn_copier_close(s->copier);
     crn_gpu_close(s);
     crn_arena_close(s->arena);

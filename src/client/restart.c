@@ -13,9 +13,8 @@
 
 /* Versions. ------------------------------------------------------------------------------------------------ */
 
-/* Data files of the local tier that belong to this version. Best effort. */
-static void add_local_copies(cairn_session *s, struct crn_version *v, const char *name,
-                             int64_t version)
+void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const char *name,
+                          int64_t version)
 {
     struct crn_errinfo ei = {0};
     struct crn_names files = {0};
@@ -68,7 +67,7 @@ cairn_err crn_session_version(cairn_session *s, const char *name, int64_t versio
     crn_store_close(&st);
     if (rc != CAIRN_OK)
         return rc;
-    add_local_copies(s, s->open_version, name, version);
+    crn_add_local_copies(s, s->open_version, name, version);
     *ret = s->open_version;
     return CAIRN_OK;
 }
@@ -138,7 +137,8 @@ static cairn_err check_share(cairn_session *s, struct crn_version *v, struct crn
         rc = crn_version_shard(v, s->rank, &shard, ei);
         if (rc != CAIRN_OK)
             return rc;
-        rc = has_files(shard) ? CAIRN_ENOSPC : load_shard(s, v, shard, &why);
+        rc = has_files(shard) || crn_tiers_are_open(s) ? CAIRN_ENOSPC
+                                                       : load_shard(s, v, shard, &why);
         if (rc != CAIRN_ENOSPC && rc != CAIRN_EBUSY) {
             crn_err_keep(ei, &why);
             return rc;

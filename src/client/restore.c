@@ -72,8 +72,8 @@ static const unsigned char *cached(cairn_session *s, const struct target *t,
     struct crn_slot_info info;
     int slot;
 
-    if (s->arena == NULL || t->have == NULL || t->old_rank != s->rank)
-        return NULL;
+    if (s->arena == NULL || crn_tiers_are_open(s) || t->have == NULL || t->old_rank != s->rank)
+        return NULL; /* the tiers would have given it, and may evict it at any time */
     slot = crn_arena_find(s->arena, &m->id);
     if (slot < 0 || crn_slot_info(s->arena, (uint32_t)slot, &info, ei) != CAIRN_OK ||
         crn_image_layout(t->have, info.descriptor_bytes, image, ei) != CAIRN_OK)
@@ -186,6 +186,47 @@ static int find_own(cairn_session *s, const struct target *t, struct crn_shard *
     return 1;
 }
 
+static cairn_err read_tiers(cairn_session *s, const struct crn_held *h, const struct target *t,
+                            int is_all, struct crn_errinfo *ei)
+{
+    struct crn_piece *p = calloc(t->want.nregions + (size_t)1, sizeof(*p));
+    uint32_t i;
+    cairn_err rc;
+
+    if (p == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", t->want.nregions);
+    for (i = 0; i < t->want.nregions; i++)
+        p[i] = (struct crn_piece){t->places[i].ptr, crn_held_image(h)->at[t->from[i]],
+                                  t->want.regions[i].bytes, t->places[i].device};
+    rc = crn_tiers_read(s, h, p, t->want.nregions, is_all, ei);
+    free(p);
+    return rc;
+}
+
+/* As from_memory, where the session has tiers. What they have lost or let go the files may have. */
+static cairn_err from_tiers(cairn_session *s, struct target *t, int is_all, int *ret_done,
+                            struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    const struct crn_held *h;
+    cairn_err rc;
+
+    if (s->sock >= 0 && crn_node_pump(s, 0, &why) != CAIRN_OK)
+        crn_err_clear(&why);
+    h = crn_tiers_find(s, t->name, t->version);
+    if (h == NULL || !fits(crn_held_shard(h), t))
+        return CAIRN_OK;
+    rc = read_tiers(s, h, t, is_all, &why);
+    if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED || rc == CAIRN_ETIMEDOUT) {
+        crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " is read from files: %s", t->name, t->version,
+                why.msg);
+        return CAIRN_OK;
+    }
+    *ret_done = 1;
+    crn_err_keep(ei, &why);
+    return rc;
+}
+
 /* *ret_done: it was tried, and the return value says how it went; else the files have to do. */
 static cairn_err from_memory(cairn_session *s, struct target *t, int *ret_done,
                              struct crn_errinfo *ei)
@@ -253,9 +294,12 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
     if (t.from == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", t.want.nregions);
     if (rc == CAIRN_OK && !is_named)
-        rc = from_memory(s, &t, &is_done, ei);
-    if (rc == CAIRN_OK && !is_done)
+        rc = crn_tiers_are_open(s) ? from_tiers(s, &t, regions == NULL, &is_done, ei)
+                                   : from_memory(s, &t, &is_done, ei);
+    if (rc == CAIRN_OK && !is_done) {
         rc = from_version(s, &t, is_named, ei);
+        crn_tiers_passed(s, name, version);
+    }
     crn_shard_free(&t.want);
     free(t.places);
     free(t.from);

@@ -121,6 +121,7 @@ static void take_state(cairn_session *s, const struct crn_note *n)
     if (n->error.code != CAIRN_OK) {
         if (t->error.code == CAIRN_OK)
             t->error = n->error;
+        crn_tiers_failed(s, n->seq, n->error.code);
         return;
     }
     memcpy(t->remark, n->error.msg, sizeof(t->remark));
@@ -138,6 +139,7 @@ cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo
     struct crn_errinfo why = {0};
     size_t len;
 
+    crn_tiers_news(s);
     if (s->sock < 0)
         return gone(s, "its connection was lost", ei);
     if (timeout_ns > 0)

@@ -10,6 +10,7 @@
 #include "capture/copier.h"
 #include "client/gpu.h"
 #include "client/open.h"
+#include "client/tiers.h"
 #include "restart/version.h"
 #include "service/proto.h"
 #include "service/rundir.h"
@@ -55,7 +56,8 @@ struct crn_capture {
     struct crn_image image;
     struct crn_slot_info info;
     uint32_t slot;
-    int has_slot; /* ours, WRITING */
+    struct crn_held *held; /* in the session's tiers; NULL: in the slot, or spilled */
+    int has_slot;          /* it was taken: the slot is ours, WRITING, or held is */
 };
 
 struct crn_advice {
@@ -81,7 +83,8 @@ struct cairn_session {
     struct crn_rundir dir;
     struct crn_arena *arena; /* NULL until its size is known */
     struct crn_copier *copier;
-    struct crn_gpu *gpu; /* NULL: no device memory was protected */
+    struct crn_gpu *gpu;     /* NULL: no device memory was protected */
+    struct crn_tiers *tiers; /* NULL: nobody asked for them */
     struct crn_protected *regions;
     uint32_t nregions;
     struct crn_routed *routed;
@@ -153,6 +156,10 @@ void crn_files_free(cairn_session *s);
 /* A version opened for reading; kept until another one is asked for. */
 CAIRN_CHECKED cairn_err crn_session_version(cairn_session *s, const char *name, int64_t version,
                                             struct crn_version **ret, struct crn_errinfo *ei);
+
+/* Data files of the local tier that belong to this version. Best effort; any thread. */
+void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const char *name,
+                          int64_t version);
 
 /* restore.c */
 CAIRN_CHECKED cairn_err crn_restore(cairn_session *s, const char *name, int64_t version,

@@ -99,7 +99,8 @@ static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *
     struct crn_slot_info old;
     struct crn_track *t;
 
-    *ret_done = crn_arena_supersede(s->arena, &old);
+    *ret_done =
+        crn_tiers_are_open(s) ? crn_tiers_supersede(s, &old) : crn_arena_supersede(s->arena, &old);
     if (!*ret_done)
         return CAIRN_OK;
     t = crn_track_seq(s, old.id.seq);
@@ -111,8 +112,20 @@ static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *
     return crn_node_send(s, &note, -1, ei);
 }
 
+/* One try. The tiers copy at once; the arena and the spool only get a slot. */
+static cairn_err take_room(cairn_session *s, struct crn_capture *c, struct crn_track *t,
+                           struct crn_errinfo *ei)
+{
+    if (!crn_tiers_are_open(s))
+        return crn_arena_take(s->arena, CRN_SLOT_WRITING, &c->info, &c->slot, ei);
+    if (c->info.is_spilled)
+        return crn_tiers_slot(s, &c->info, &c->slot, ei);
+    return crn_tiers_write(s, c, t, s->cfg.arena_full == CRN_FULL_WAIT ? PUMP_STEP_NS : 0, ei);
+}
+
 /* A slot for the image, in the arena or, if it has to be, spilled to the node's disk. */
-static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_track *t,
+                           struct crn_errinfo *ei)
 {
     int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.wait_timeout_ns;
     int can_spill = s->cfg.local[0] != '\0';
@@ -122,7 +135,7 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_e
     for (;;) {
         struct crn_errinfo why = {0};
 
-        rc = crn_arena_take(s->arena, CRN_SLOT_WRITING, &c->info, &c->slot, &why);
+        rc = take_room(s, c, t, &why);
         if (rc == CAIRN_OK)
             return rc;
         if (can_spill && (rc == CAIRN_ENOSPC || s->cfg.arena_full == CRN_FULL_SPILL)) {
@@ -146,7 +159,7 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_e
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
                             "no room in the arena within wait_timeout: the flush of older "
                             "checkpoints does not keep up, or is paused");
-        rc = crn_node_pump(s, PUMP_STEP_NS, ei);
+        rc = crn_node_pump(s, crn_tiers_are_open(s) ? PUMP_STEP_NS / 100 : PUMP_STEP_NS, ei);
         if (rc != CAIRN_OK)
             return rc;
     }
@@ -221,6 +234,12 @@ void crn_capture_drop(cairn_session *s, struct crn_capture *c)
 {
     char name[CRN_SPOOL_NAME];
 
+    if (c->held != NULL) {
+        crn_tiers_drop(s, c->held);
+        free_parts(c);
+        memset(c, 0, sizeof(*c));
+        return;
+    }
     if (c->has_slot && c->info.is_spilled) {
         crn_spill_name(s->rank, c->info.id.seq, name);
         (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, name, 0);
@@ -244,18 +263,21 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
     rc = describe(s, name, version, regions, &c, ei);
     if (rc == CAIRN_OK)
         rc = crn_arena_ensure(s, c.image.bytes, ei);
-    if (rc == CAIRN_OK)
-        rc = find_room(s, &c, ei);
+    if (rc == CAIRN_OK) {
+        crn_tiers_open(s);
+        rc = find_room(s, &c, t, ei);
+    }
     c.has_slot = rc == CAIRN_OK;
     copy_start = s->clock->mono_ns(s->clock);
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK && c.held == NULL)
         rc = c.info.is_spilled ? spill(s, &c, ei) : copy_image(s, &c, ei);
     if (rc != CAIRN_OK) {
         crn_capture_drop(s, &c);
         return rc;
     }
-    t->blocked_seconds = (double)(copy_start - start) * 1e-9;
-    t->copy_seconds = (double)(s->clock->mono_ns(s->clock) - copy_start) * 1e-9;
+    if (c.held == NULL)
+        t->copy_seconds = (double)(s->clock->mono_ns(s->clock) - copy_start) * 1e-9;
+    t->blocked_seconds = (double)(s->clock->mono_ns(s->clock) - start) * 1e-9 - t->copy_seconds;
     t->captured_ns = c.info.created_ns;
     t->bytes = 0;
     for (i = 0; i < c.nmemory; i++)
@@ -284,6 +306,8 @@ static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_
         rc = crn_fail(ei, CAIRN_EBUG, 0, "the descriptor of a capture changed its length");
     if (rc != CAIRN_OK)
         return rc;
+    if (c->held != NULL)
+        return CAIRN_OK; /* it is written when the image lies in the arena */
     if (!c->info.is_spilled) {
         memcpy(crn_slot_memory(s->arena, &c->info), c->descriptor.data, c->descriptor.len);
         return CAIRN_OK;
@@ -314,6 +338,12 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
         rc = take_files(s, c, t, ei);
     if (rc != CAIRN_OK) {
         crn_capture_drop(s, c);
+        return rc;
+    }
+    if (c->held != NULL) {
+        rc = crn_tiers_submit(s, c, t->bytes, ei);
+        free_parts(c);
+        memset(c, 0, sizeof(*c));
         return rc;
     }
     memcpy(note.run, s->run, 16);

@@ -156,7 +156,7 @@ static void release_slot(struct crn_job *job, struct crn_item *item, uint32_t lo
         (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_WRITTEN,
                             CRN_SLOT_FLUSHING);
     (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_FLUSHING,
-                        CRN_SLOT_FLUSHED);
+                        item->error.code == CAIRN_OK ? CRN_SLOT_FLUSHED : CRN_SLOT_FAILED);
     p->is_claimed = 0;
 }
 

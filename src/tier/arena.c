@@ -182,6 +182,14 @@ enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot)
         atomic_load_explicit(&a->head->slot[slot].word, memory_order_acquire) & 0xff);
 }
 
+enum crn_slot_state crn_slot_state_of(const struct crn_arena *a, uint32_t slot, uint64_t seq)
+{
+    uint64_t word = atomic_load_explicit(&a->head->slot[slot].word, memory_order_acquire);
+
+    return word >> 8 == (seq & UINT64_MAX >> 8) ? (enum crn_slot_state)(word & 0xff)
+                                                : CRN_SLOT_FREE;
+}
+
 cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slot_info *ret,
                         struct crn_errinfo *ei)
 {
@@ -235,7 +243,8 @@ static int is_evictable(const struct crn_arena *a, uint32_t slot)
 {
     enum crn_slot_state s = crn_slot_state(a, slot);
 
-    return (s == CRN_SLOT_FLUSHED || s == CRN_SLOT_READ) && a->pins[slot] == 0;
+    return (s == CRN_SLOT_FLUSHED || s == CRN_SLOT_FAILED || s == CRN_SLOT_READ) &&
+           a->pins[slot] == 0;
 }
 
 static int evict(struct crn_arena *a, uint32_t slot)
@@ -299,7 +308,7 @@ static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
     return w.offset;
 }
 
-/* Frees the FLUSHED or READ slot with the smallest creation time. 1 if there was one. */
+/* Frees the FLUSHED, FAILED or READ slot with the smallest creation time. 1 if there was one. */
 static int evict_oldest(struct crn_arena *a)
 {
     uint64_t oldest = UINT64_MAX;
@@ -325,6 +334,14 @@ static int free_slot(const struct crn_arena *a)
     return -1;
 }
 
+static void describe(struct crn_arena *a, uint32_t slot, enum crn_slot_state state,
+                     const struct crn_slot_info *info)
+{
+    a->head->slot[slot].info = *info;
+    atomic_store_explicit(&a->head->slot[slot].word, word_of(info->id.seq, state),
+                          memory_order_release);
+}
+
 cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct crn_slot_info *info,
                          uint32_t *ret_slot, struct crn_errinfo *ei)
 {
@@ -344,9 +361,34 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
     if (slot < 0 || at == UINT64_MAX)
         return crn_fail(ei, CAIRN_EBUSY, 0, "the arena is full of checkpoints not flushed yet");
     info->offset = at;
-    a->head->slot[slot].info = *info;
-    atomic_store_explicit(&a->head->slot[slot].word, word_of(info->id.seq, state),
-                          memory_order_release);
+    describe(a, (uint32_t)slot, state, info);
+    *ret_slot = (uint32_t)slot;
+    return CAIRN_OK;
+}
+
+cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
+                            const struct crn_slot_info *info, uint32_t *ret_slot,
+                            struct crn_errinfo *ei)
+{
+    uint64_t end = info->offset + info->bytes;
+    uint32_t i;
+    int slot;
+
+    if (info->offset > a->data_bytes || info->bytes > a->data_bytes - info->offset)
+        return crn_fail(ei, CAIRN_EBUG, 0, "an image behind the end of the arena");
+    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+        const struct crn_slot_info *there = &a->head->slot[i].info;
+
+        if (crn_slot_state(a, i) == CRN_SLOT_FREE || there->bytes == 0 || there->offset >= end ||
+            info->offset >= there->offset + there->bytes)
+            continue;
+        if (!is_evictable(a, i) || !evict(a, i))
+            return crn_fail(ei, CAIRN_EBUSY, 0, "the place in the arena is not free yet");
+    }
+    slot = free_slot(a);
+    if (slot < 0)
+        return crn_fail(ei, CAIRN_EBUSY, 0, "all slots of the arena are taken");
+    describe(a, (uint32_t)slot, state, info);
     *ret_slot = (uint32_t)slot;
     return CAIRN_OK;
 }
@@ -378,7 +420,7 @@ int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id)
         enum crn_slot_state s = crn_slot_state(a, i);
 
         if ((s == CRN_SLOT_WRITTEN || s == CRN_SLOT_FLUSHING || s == CRN_SLOT_FLUSHED ||
-             s == CRN_SLOT_READ) &&
+             s == CRN_SLOT_FAILED || s == CRN_SLOT_READ) &&
             !a->head->slot[i].info.is_spilled &&
             crn_capture_id_equal(&a->head->slot[i].info.id, id))
             return (int)i;

@@ -7,11 +7,11 @@
  *
  *     FREE -> WRITING -> WRITTEN -> FLUSHING -> FLUSHED -> FREE
  *     FREE -> READING -> READ -> FREE
- *     WRITTEN -> FREE (superseded)     FLUSHING -> FLUSHED also when the flush failed
+ *     WRITTEN -> FREE (superseded)     FLUSHING -> FAILED (the flush failed or was given up) -> FREE
  *     FLUSHING -> WRITTEN (copied to the local tier, its flush has not begun)
  *
- * The application owns FREE, WRITING, FLUSHED, READING and READ; WRITTEN belongs to who takes it
- * first (service: FLUSHING, application: superseded); FLUSHING is the service's. */
+ * The application owns FREE, WRITING, FLUSHED, FAILED, READING and READ; WRITTEN belongs to who takes
+ * it first (service: FLUSHING, application: superseded); FLUSHING is the service's. */
 #ifndef CRN_TIER_ARENA_H
 #define CRN_TIER_ARENA_H
 
@@ -29,6 +29,7 @@ enum crn_slot_state {
     CRN_SLOT_FLUSHED,
     CRN_SLOT_READING,
     CRN_SLOT_READ,
+    CRN_SLOT_FAILED,
 };
 
 /* The description of a capture; written by the owner of WRITING or READING, constant afterwards. */
@@ -64,6 +65,8 @@ void *crn_arena_memory(const struct crn_arena *a, uint64_t *ret_bytes);
 uint32_t crn_arena_rank(const struct crn_arena *a);
 
 enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot);
+/* Of the slot of this capture; CRN_SLOT_FREE if the slot has another one by now. */
+enum crn_slot_state crn_slot_state_of(const struct crn_arena *a, uint32_t slot, uint64_t seq);
 /* A copy of the description, checked against the arena's bounds (the other side may be broken). */
 CAIRN_CHECKED cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot,
                                       struct crn_slot_info *ret, struct crn_errinfo *ei);
@@ -77,16 +80,22 @@ unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_
 /* While its pins are not 0 a slot is neither evicted nor superseded: someone reads it. by: 1 or -1. */
 void crn_slot_pin(struct crn_arena *a, uint32_t slot, int by);
 
-/* The application's side. Finds room for an image, evicting a window of FLUSHED and READ slots, the
- * oldest that will do (window.h), and describes it: the slot is WRITING (or READING) then. info->offset is set by the arena.
+/* The application's side. Finds room for an image, evicting a window of FLUSHED, FAILED and READ slots,
+ * the oldest that will do (window.h), and describes it: the slot is WRITING (or READING) then.
+ * info->offset is set by the arena.
  * CAIRN_EBUSY: no room until a flush ends; CAIRN_ENOSPC: will never fit. With is_spilled only a
  * slot is taken. */
 CAIRN_CHECKED cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state,
                                        struct crn_slot_info *info, uint32_t *ret_slot,
                                        struct crn_errinfo *ei);
+/* The same at info->offset, for who decides himself what lies where (chain.h). CAIRN_EBUSY: a slot that
+ * may not be evicted lies there, or all slots are taken. */
+CAIRN_CHECKED cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
+                                          const struct crn_slot_info *info, uint32_t *ret_slot,
+                                          struct crn_errinfo *ei);
 /* Frees the oldest WRITTEN slot that the service has not begun to flush. 1 if there was one. */
 int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info);
-/* A slot in one of the states FLUSHING, FLUSHED, WRITTEN, READ that holds this capture's image in
+/* A slot in one of the states FLUSHING, FLUSHED, FAILED, WRITTEN, READ that holds this capture's image in
  * memory; -1 if there is none. */
 int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id);
 

@@ -22,15 +22,30 @@ static void trace_locked(struct crn_cache *c, enum crn_request_kind kind, uint64
         crn_trace_print(c->opt.trace, &r);
 }
 
+/* The fastest tier that is worth it: memory of the host goes to a device only beside more of that. */
+static int first_tier(const struct crn_cache *c, const struct crn_piece *pieces, size_t n)
+{
+    uint64_t bytes[2] = {0, 0};
+    int t = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        bytes[pieces[i].device != NULL] += pieces[i].bytes;
+    while (bytes[0] > bytes[1] && t + 1 < (int)c->opt.ntiers && c->opt.tier[t]->device != NULL)
+        t++;
+    return t;
+}
+
 /* Asks the chain until it has a move. */
-static cairn_err begin_locked(struct crn_cache *c, struct crn_cache_op *op, int64_t deadline_ns,
-                              struct crn_transfer *t, struct crn_errinfo *ei)
+static cairn_err begin_locked(struct crn_cache *c, struct crn_cache_op *op, int first,
+                              int64_t deadline_ns, struct crn_transfer *t, struct crn_errinfo *ei)
 {
     for (;;) {
         struct crn_errinfo why = {0};
-        cairn_err rc = op->kind == CRN_CACHE_WRITE
-                           ? crn_chain_write(c->chain, op->key, op->bytes, crn_cache_now(), t, &why)
-                           : crn_chain_read(c->chain, op->key, crn_cache_now(), t, &why);
+        cairn_err rc =
+            op->kind == CRN_CACHE_WRITE
+                ? crn_chain_write(c->chain, op->key, op->bytes, first, crn_cache_now(), t, &why)
+                : crn_chain_read(c->chain, op->key, crn_cache_now(), t, &why);
 
         if (rc == CAIRN_EBUSY) {
             op->waits++;
@@ -77,7 +92,7 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op,
 
     *ret_again = 0;
     crn_lock(&c->mu);
-    rc = begin_locked(c, op, deadline_ns, &t, ei);
+    rc = begin_locked(c, op, first_tier(c, pieces, n), deadline_ns, &t, ei);
     if (rc != CAIRN_OK && op->kind == CRN_CACHE_WRITE)
         crn_chain_give_up(c->chain);
     crn_unlock(&c->mu);
@@ -180,15 +195,36 @@ void crn_cache_skip(struct crn_cache *c, uint64_t key)
     crn_unlock(&c->mu);
 }
 
-cairn_err crn_cache_adopt(struct crn_cache *c, uint64_t key, uint64_t bytes, struct crn_errinfo *ei)
+cairn_err crn_cache_adopt(struct crn_cache *c, uint64_t key, uint64_t bytes, int first,
+                          struct crn_errinfo *ei)
 {
     cairn_err rc;
 
     crn_lock(&c->mu);
-    rc = crn_chain_adopt(c->chain, key, bytes, ei);
+    rc = crn_chain_adopt(c->chain, key, bytes, first, ei);
     crn_cache_wake_locked(c);
     crn_unlock(&c->mu);
     return rc;
+}
+
+cairn_err crn_cache_import(struct crn_cache *c, uint64_t key, uint64_t bytes, int tier,
+                           uint64_t offset, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    crn_lock(&c->mu);
+    rc = crn_chain_import(c->chain, key, bytes, tier, offset, ei);
+    crn_cache_wake_locked(c);
+    crn_unlock(&c->mu);
+    return rc;
+}
+
+void crn_cache_flushed(struct crn_cache *c, uint64_t key)
+{
+    crn_lock(&c->mu);
+    crn_chain_flushed(c->chain, key);
+    crn_cache_wake_locked(c);
+    crn_unlock(&c->mu);
 }
 
 void crn_cache_forget(struct crn_cache *c, uint64_t key)

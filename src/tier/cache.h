@@ -46,6 +46,11 @@ struct crn_cache_options {
     void (*on_op)(void *arg, const struct crn_cache_op *op);
     void *arg;
     FILE *trace; /* requests as lines for the replay tool; NULL: none. Stays the caller's */
+    /* Of who owns the external tier, with arg, without locks, on any thread; may be NULL. look: asks
+     * what has happened there, to call crn_cache_flushed; 1 if it has work left. on_lost: no tier has
+     * this checkpoint any more. */
+    int (*look)(void *arg);
+    void (*on_lost)(void *arg, uint64_t key);
 };
 
 /* Totals since the opening. */
@@ -66,7 +71,9 @@ CAIRN_CHECKED cairn_err crn_cache_open(const struct crn_cache_options *options,
 void crn_cache_close(struct crn_cache *c); /* NULL is fine */
 
 /* Captures pieces as a checkpoint of so many bytes; returns when they may change. Waits for room
- * until the deadline (monotonic): CAIRN_ETIMEDOUT. A tier that fails is passed over. */
+ * until the deadline (monotonic): CAIRN_ETIMEDOUT. A tier that fails is passed over. Pieces that lie
+ * in the host for the most part do not go to a device. CAIRN_EBUSY: the back end of the tier has no
+ * place for it now. */
 CAIRN_CHECKED cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
                                         const struct crn_piece *pieces, size_t n, void *stream,
                                         int64_t deadline_ns, struct crn_errinfo *ei);
@@ -77,10 +84,13 @@ CAIRN_CHECKED cairn_err crn_cache_read(struct crn_cache *c, uint64_t key,
                                        int64_t deadline_ns, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *ei);
 void crn_cache_start(struct crn_cache *c);
-/* As crn_chain_skip and crn_chain_adopt. */
+/* As crn_chain_skip, _adopt, _import and _flushed. */
 void crn_cache_skip(struct crn_cache *c, uint64_t key);
 CAIRN_CHECKED cairn_err crn_cache_adopt(struct crn_cache *c, uint64_t key, uint64_t bytes,
-                                        struct crn_errinfo *ei);
+                                        int first, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_cache_import(struct crn_cache *c, uint64_t key, uint64_t bytes,
+                                         int tier, uint64_t offset, struct crn_errinfo *ei);
+void crn_cache_flushed(struct crn_cache *c, uint64_t key);
 void crn_cache_forget(struct crn_cache *c, uint64_t key);
 /* Waits until every checkpoint is on the last tier. CAIRN_ETIMEDOUT says the last failure, too. */
 CAIRN_CHECKED cairn_err crn_cache_flush(struct crn_cache *c, int64_t deadline_ns,

@@ -6,6 +6,9 @@
 
 #include "tier/cache_impl.h"
 
+#define LOOK_NS                                                                                    \
+    INT64_C(2000000) /* how often an external tier is looked at while someone needs room */
+
 void crn_cache_wake_locked(struct crn_cache *c)
 {
     int i;
@@ -13,8 +16,9 @@ void crn_cache_wake_locked(struct crn_cache *c)
     for (i = 0; i < c->nworkers; i++) {
         struct worker *w = &c->worker[i];
         int is_wanted =
-            w->is_up ? crn_chain_wants_up(c->chain, w->tier)
-                     : crn_chain_wants_down(c->chain, w->tier) || crn_chain_has_released(c->chain);
+            crn_chain_has_lost(c->chain) || (w->is_up ? crn_chain_wants_up(c->chain, w->tier)
+                                                      : crn_chain_wants_down(c->chain, w->tier) ||
+                                                            crn_chain_has_released(c->chain));
 
         if (!w->is_asleep || (!is_wanted && !c->is_stopping))
             continue;
@@ -25,14 +29,29 @@ void crn_cache_wake_locked(struct crn_cache *c)
         crn_cond_broadcast(&c->changed);
 }
 
+/* What has an external tier done meanwhile? 1: it has more to do, and nobody will say when it has. */
+static int look_locked(struct crn_cache *c)
+{
+    int is_busy;
+
+    if (c->opt.look == NULL)
+        return 0;
+    crn_unlock(&c->mu);
+    is_busy = c->opt.look(c->opt.arg);
+    crn_lock(&c->mu);
+    return is_busy;
+}
+
 int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns)
 {
+    int64_t soon = c->opt.look != NULL ? crn_cache_now() + LOOK_NS : deadline_ns;
     int is_late;
 
     c->waiters++;
-    is_late = crn_cond_wait_until(&c->changed, &c->mu, deadline_ns);
+    is_late = crn_cond_wait_until(&c->changed, &c->mu, soon < deadline_ns ? soon : deadline_ns);
     c->waiters--;
-    return is_late;
+    (void)look_locked(c);
+    return is_late && crn_cache_now() >= deadline_ns;
 }
 
 cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc)
@@ -84,6 +103,17 @@ static void release_locked(struct crn_cache *c)
     }
 }
 
+static void tell_lost_locked(struct crn_cache *c)
+{
+    uint64_t key;
+
+    while (c->opt.on_lost != NULL && crn_chain_next_lost(c->chain, &key)) {
+        crn_unlock(&c->mu);
+        c->opt.on_lost(c->opt.arg, key);
+        crn_lock(&c->mu);
+    }
+}
+
 static int next_locked(struct worker *w, struct crn_transfer *ret)
 {
     struct crn_chain *chain = w->cache->chain;
@@ -92,11 +122,16 @@ static int next_locked(struct worker *w, struct crn_transfer *ret)
                     : crn_chain_down(chain, w->tier, crn_cache_now(), ret);
 }
 
-static void sleep_locked(struct worker *w)
+/* is_busy: an external tier is at work, and may make room. */
+static void sleep_locked(struct worker *w, int is_busy)
 {
     struct crn_cache *c = w->cache;
     int64_t retry = crn_chain_retry_ns(c->chain, crn_cache_now());
+    int is_wanting =
+        w->is_up ? crn_chain_wants_up(c->chain, w->tier) : crn_chain_wants_down(c->chain, w->tier);
 
+    if (is_busy && is_wanting && retry > crn_cache_now() + LOOK_NS)
+        retry = crn_cache_now() + LOOK_NS;
     w->is_asleep = 1;
     if (retry == INT64_MAX)
         crn_cond_wait(&w->wake, &c->mu);
@@ -116,11 +151,14 @@ static void *work(void *arg)
     while (!c->is_stopping) {
         struct crn_errinfo ei = {0};
         cairn_err rc;
+        int is_busy;
 
         release_locked(c);
+        tell_lost_locked(c);
+        is_busy = look_locked(c);
         if (!next_locked(w, &t)) {
             if (!c->is_stopping)
-                sleep_locked(w);
+                sleep_locked(w, is_busy);
             continue;
         }
         crn_unlock(&c->mu);
@@ -207,11 +245,13 @@ static cairn_err start_workers(struct crn_cache *c, int tier, struct crn_errinfo
     static const enum crn_lane lanes[] = {CRN_LANE_DOWN, CRN_LANE_UP, CRN_LANE_DOWN_2,
                                           CRN_LANE_UP_2};
     size_t n = c->opt.tier[tier]->chain.depth > 1 ? 4 : 2;
+    int is_last = c->opt.tier[tier + 1]->chain.is_external; /* someone else flushes it */
     cairn_err rc = CAIRN_OK;
     size_t i;
 
     for (i = 0; rc == CAIRN_OK && i < n; i++)
-        rc = start_worker(c, tier, lanes[i], ei);
+        if (!is_last || lanes[i] >= CRN_LANE_UP)
+            rc = start_worker(c, tier, lanes[i], ei);
     return rc;
 }
 

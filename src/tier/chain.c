@@ -26,10 +26,13 @@ static void settle(struct crn_chain *c, struct object *o)
             crn_stay_end(c, o, t, CRN_LIFE_LOST);
     crn_object_unhold(c, o);
     crn_object_requeue(c, o);
-    if (o->is_discarded)
+    if (o->is_discarded) {
         crn_object_drop(c, o);
-    else if (o->bytes > 0 && !crn_object_is_here(c, o))
+    } else if (o->bytes > 0 && !o->is_lost && !crn_object_is_here(c, o)) {
         o->is_lost = 1;
+        o->is_lost_told = 0;
+        c->nlost++;
+    }
     crn_object_forget_if_empty(c, o);
 }
 
@@ -62,8 +65,8 @@ static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_e
     return crn_fail(ei, CAIRN_EBUSY, 0, "all tiers are full of checkpoints that must stay");
 }
 
-cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int64_t now_ns,
-                          struct crn_transfer *ret, struct crn_errinfo *ei)
+cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int first,
+                          int64_t now_ns, struct crn_transfer *ret, struct crn_errinfo *ei)
 {
     struct object *o;
     cairn_err rc;
@@ -77,13 +80,15 @@ cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int
                         key);
     crn_chain_give_up(c);
     o->bytes = bytes != 0 ? bytes : 1;
-    for (t = 0; t <= c->last; t++) {
+    o->first = first;
+    for (t = first; t <= c->last; t++) {
         enum room r = c->tier[t].opt.is_external
                           ? ROOM_NONE
                           : crn_make_room(c, o, t, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, now_ns);
 
         if (r == ROOM_MADE) {
-            o->is_lost = o->is_discarded = 0;
+            crn_object_unlose(c, o);
+            o->is_discarded = 0;
             describe(ret, o, CRN_APP, t, now_ns);
             ret->bytes = bytes;
             return CAIRN_OK;
@@ -122,6 +127,10 @@ cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
             return crn_fail(ei, CAIRN_EBUSY, 0, "the checkpoint is being prefetched");
         if (!crn_life_is_whole(s->state) || c->tier[t].is_lost)
             continue;
+        if (c->tier[t].opt.is_external) {
+            crn_chain_skip(c, key);
+            return crn_fail(ei, CAIRN_ENOENT, 0, "checkpoint %" PRIu64 " is in no memory", key);
+        }
         describe(ret, o, t, CRN_APP, now_ns);
         ret->distance = crn_hint_distance(c, o);
         crn_hint_take(c, o); /* its turn has come; nobody need bring it closer now */
@@ -299,11 +308,12 @@ void crn_chain_forget(struct crn_chain *c, uint64_t key)
     while (o->nhints > 0)
         crn_hint_take(c, o);
     o->is_discarded = 1;
-    o->is_lost = 0;
+    crn_object_unlose(c, o);
     settle(c, o);
 }
 
-cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, struct crn_errinfo *ei)
+cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, int first,
+                          struct crn_errinfo *ei)
 {
     struct object *o;
     cairn_err rc;
@@ -312,6 +322,7 @@ cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, str
     if (rc != CAIRN_OK || crn_object_is_here(c, o))
         return rc;
     o->bytes = bytes != 0 ? bytes : 1;
+    o->first = first;
     if (crn_make_room(c, o, c->last, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, 0) != ROOM_MADE) {
         o->bytes = 0;
         crn_object_forget_if_empty(c, o);
@@ -320,6 +331,58 @@ cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, str
     crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
     settle(c, o);
     return CAIRN_OK;
+}
+
+cairn_err crn_chain_import(struct crn_chain *c, uint64_t key, uint64_t bytes, int tier,
+                           uint64_t offset, struct crn_errinfo *ei)
+{
+    struct tier *t = &c->tier[tier];
+    uint64_t size = bytes;
+    const struct crn_fragment *gap;
+    struct object *o;
+    cairn_err rc;
+
+    rc = crn_space_reserve(&t->space, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_object_make(c, key, &o, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    gap = offset < t->space.capacity ? &t->space.f[crn_space_at(&t->space, offset)] : NULL;
+    if (gap == NULL || gap->owner != NULL || crn_object_is_here(c, o)) {
+        crn_object_forget_if_empty(c, o);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "checkpoint %" PRIu64 " does not lie there", key);
+    }
+    if (size > gap->offset + gap->bytes - offset)
+        size = gap->offset + gap->bytes - offset; /* its end may lie behind the last whole unit */
+    o->bytes = bytes;
+    o->first = tier;
+    crn_stay_begin(c, o, tier, CRN_LIFE_WRITE_BEGIN, offset, size);
+    crn_stay_move(o, tier, CRN_LIFE_WRITE_END);
+    settle(c, o);
+    return CAIRN_OK;
+}
+
+int crn_chain_has_lost(const struct crn_chain *c)
+{
+    return c->nlost > 0;
+}
+
+int crn_chain_next_lost(struct crn_chain *c, uint64_t *ret_key)
+{
+    struct object *o;
+    size_t i;
+
+    for (i = 0; c->nlost > 0 && i < c->nhash; i++) {
+        for (o = c->hash[i]; o != NULL; o = o->hash_next) {
+            if (!o->is_lost || o->is_lost_told)
+                continue;
+            o->is_lost_told = 1;
+            c->nlost--;
+            *ret_key = o->key;
+            return 1;
+        }
+    }
+    return 0;
 }
 
 void crn_chain_drain(struct crn_chain *c, int is_on)

@@ -25,11 +25,13 @@
 struct crn_chain_tier {
     uint64_t capacity; /* UINT64_MAX: no bound */
     uint64_t align;    /* of offsets and sizes; 0: 4096 */
+    uint64_t least;    /* a checkpoint takes so much at least: bounds their number */
     double down_bps;   /* first guess of the bandwidth to the next slower tier; then measured */
     double up_bps;     /* and from it */
     uint32_t depth;    /* copies under way at once, down from it and up to it each; 0: one */
     int is_told;       /* crn_chain_released says what has left this tier */
-    int is_external;   /* someone else writes it: crn_chain_flushed says when. The last one only */
+    int is_external;   /* someone else writes it, crn_chain_flushed says when, and the application
+                          reads it there itself; prefetched from. The last one only */
 };
 
 struct crn_chain_options {
@@ -61,14 +63,16 @@ CAIRN_CHECKED cairn_err crn_chain_open(const struct crn_chain_options *options,
                                        struct crn_chain **ret, struct crn_errinfo *ei);
 void crn_chain_close(struct crn_chain *c); /* NULL is fine */
 
-/* A new checkpoint. CAIRN_EBUSY: ask again after the next change, or crn_chain_give_up. CAIRN_ENOSPC:
- * larger than every tier. CAIRN_EINVAL: the key is taken. */
+/* A new checkpoint, to tier first or a slower one; it never goes to a faster one. CAIRN_EBUSY: ask
+ * again after the next change, or crn_chain_give_up. CAIRN_ENOSPC: larger than every tier.
+ * CAIRN_EINVAL: the key is taken. */
 CAIRN_CHECKED cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes,
-                                        int64_t now_ns, struct crn_transfer *ret,
+                                        int first, int64_t now_ns, struct crn_transfer *ret,
                                         struct crn_errinfo *ei);
 void crn_chain_give_up(struct crn_chain *c);
 /* CAIRN_EBUSY: it is on its way to a faster tier, ask again after the next change. CAIRN_ENOENT:
- * unknown or discarded. CAIRN_EDAMAGED: lost with the tiers that had it. */
+ * unknown, discarded, or on an external tier alone: the read is made there, and its hint is taken.
+ * CAIRN_EDAMAGED: lost with the tiers that had it. */
 CAIRN_CHECKED cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
                                        struct crn_transfer *ret, struct crn_errinfo *ei);
 /* The next flush from a tier, or prefetch into it: 1, or 0 if there is nothing to do now. */
@@ -94,9 +98,12 @@ void crn_chain_start(struct crn_chain *c);
 void crn_chain_skip(struct crn_chain *c, uint64_t key);
 /* The checkpoint will not be read again: it is dropped everywhere, its pending flushes too. */
 void crn_chain_forget(struct crn_chain *c, uint64_t key);
-/* A checkpoint that an earlier run left on the last tier. */
+/* A checkpoint that an earlier run left on the last tier; first as of crn_chain_write. */
 CAIRN_CHECKED cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes,
-                                        struct crn_errinfo *ei);
+                                        int first, struct crn_errinfo *ei);
+/* A checkpoint that lies whole on a tier already, at an offset where nothing else is. */
+CAIRN_CHECKED cairn_err crn_chain_import(struct crn_chain *c, uint64_t key, uint64_t bytes,
+                                         int tier, uint64_t offset, struct crn_errinfo *ei);
 /* An external last tier has it now. */
 void crn_chain_flushed(struct crn_chain *c, uint64_t key);
 
@@ -108,6 +115,9 @@ void crn_chain_ready(struct crn_chain *c, int tier, int is_ready);
  * that are under way are still ended by crn_chain_done. */
 void crn_chain_lost(struct crn_chain *c, int tier);
 
+/* A checkpoint that no tier has any more and nobody gave up; each once: 1, or 0. */
+int crn_chain_next_lost(struct crn_chain *c, uint64_t *ret_key);
+int crn_chain_has_lost(const struct crn_chain *c);
 /* What has left a tier with is_told since the last call: 1 and one of them, or 0. */
 int crn_chain_released(struct crn_chain *c, int *ret_tier, struct crn_spot *ret);
 int crn_chain_has_released(const struct crn_chain *c);

@@ -117,7 +117,7 @@ uint32_t crn_hint_distance(const struct crn_chain *c, const struct object *readi
 
         if (o == NULL || o == reading)
             continue;
-        if (o->at[0].state != CRN_LIFE_READ_COMPLETE)
+        if (o->at[o->first].state != CRN_LIFE_READ_COMPLETE)
             break;
         n++;
     }
@@ -134,6 +134,9 @@ static enum step step(struct crn_chain *c, struct object *o, int tier, int64_t n
     int source = crn_below(c, tier);
     int t;
 
+    if (tier < o->first || crn_rounded(c, tier, o->bytes) > c->tier[tier].space.capacity ||
+        (source >= 0 && crn_rounded(c, source, o->bytes) > c->tier[source].space.capacity))
+        return STEP_ON; /* it does not go there, or cannot come from where it would have to */
     for (t = 0; t <= tier; t++)
         if (o->at[t].state == CRN_LIFE_READ_COMPLETE || o->at[t].state == CRN_LIFE_READ_IN_PROGRESS)
             return STEP_ON;

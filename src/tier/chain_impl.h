@@ -32,6 +32,8 @@ struct object {
     uint32_t nhints;
     int is_discarded;
     int is_lost;      /* it was here, and no tier has it any more */
+    int is_lost_told; /* and crn_chain_next_lost has said so */
+    int first;        /* the fastest tier that it goes to */
     int64_t pause_ns; /* of the last failure; 0: none */
     int64_t retry_ns; /* not before */
     struct stay at[CRN_TIERS_MAX];
@@ -74,6 +76,7 @@ struct crn_chain {
     struct object **hash; /* owned; nhash is a power of two */
     size_t nhash, nobjects;
     size_t nfailed; /* objects whose last background copy failed */
+    size_t nlost;   /* objects that are lost and not told */
     uint64_t tick, next_id;
     /* Live hints are hints[hint_first .. nhints-1]; hints[i] has sequence number hint_base + i. */
     struct object **hints; /* owned; NULL: taken */
@@ -89,6 +92,7 @@ struct object *crn_object_find(const struct crn_chain *c, uint64_t key);
 CAIRN_CHECKED cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struct object **ret,
                                         struct crn_errinfo *ei);
 void crn_object_forget_if_empty(struct crn_chain *c, struct object *o);
+void crn_object_unlose(struct crn_chain *c, struct object *o); /* it is lost no more, or given up */
 int crn_object_is_here(const struct crn_chain *c, const struct object *o); /* on some tier */
 /* The next slower tier that is not lost; -1. */
 int crn_below(const struct crn_chain *c, int tier);
@@ -96,6 +100,9 @@ int crn_has_copy_below(const struct crn_chain *c, const struct object *o, int ti
 uint64_t crn_rounded(const struct crn_chain *c, int tier, uint64_t bytes);
 /* Makes a move of the table that must exist. */
 void crn_stay_move(struct object *o, int tier, enum crn_life_event event);
+/* Begins a stay in a gap that is large enough. */
+void crn_stay_begin(struct crn_chain *c, struct object *o, int tier, enum crn_life_event event,
+                    uint64_t offset, uint64_t bytes);
 /* Ends the holds that nothing justifies any more: no copy towards the application is under way, and
  * no hint is left or a faster tier holds it. */
 void crn_object_unhold(struct crn_chain *c, struct object *o);

@@ -93,6 +93,12 @@ void crn_object_forget_if_empty(struct crn_chain *c, struct object *o)
     free(o);
 }
 
+void crn_object_unlose(struct crn_chain *c, struct object *o)
+{
+    c->nlost -= o->is_lost && !o->is_lost_told;
+    o->is_lost = 0;
+}
+
 int crn_below(const struct crn_chain *c, int tier)
 {
     int t;
@@ -116,7 +122,9 @@ int crn_has_copy_below(const struct crn_chain *c, const struct object *o, int ti
 uint64_t crn_rounded(const struct crn_chain *c, int tier, uint64_t bytes)
 {
     uint64_t align = c->tier[tier].opt.align;
+    uint64_t least = c->tier[tier].opt.least;
 
+    bytes = bytes > least ? bytes : least;
     return (bytes / align + (bytes % align != 0 || bytes == 0)) * align;
 }
 
@@ -128,6 +136,19 @@ void crn_stay_move(struct object *o, int tier, enum crn_life_event event)
 
     assert(moved);
     (void)moved;
+}
+
+void crn_stay_begin(struct crn_chain *c, struct object *o, int tier, enum crn_life_event event,
+                    uint64_t offset, uint64_t bytes)
+{
+    struct stay *s = &o->at[tier];
+
+    crn_space_put(&c->tier[tier].space, offset, bytes, o);
+    memset(s, 0, sizeof(*s));
+    s->id = ++c->next_id;
+    s->offset = offset;
+    s->born = s->used = ++c->tick;
+    crn_stay_move(o, tier, event);
 }
 
 void crn_object_unhold(struct crn_chain *c, struct object *o)

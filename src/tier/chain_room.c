@@ -2,8 +2,6 @@
 /* Room on a tier: what each fragment costs (how long until it may go, how soon it is read again), the
  * best window, and its eviction. Someone who has to wait for a window claims it; who comes after him
  * (captures first, then flushes, then prefetches) looks elsewhere. */
-#include <string.h>
-
 #include "tier/chain_impl.h"
 
 #define WEIGHT 0.25 /* of the newest measurement in a link's bandwidth */
@@ -142,7 +140,6 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
     struct tier *t = &c->tier[tier];
     struct claim *claim = &t->claim[who];
     uint64_t bytes = crn_rounded(c, tier, o->bytes);
-    struct stay *s = &o->at[tier];
     struct crn_window w;
 
     claim->is_set = 0;
@@ -159,11 +156,6 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
         return ROOM_WAIT;
     }
     evict(c, tier, &w);
-    crn_space_put(&t->space, w.offset, bytes, o);
-    memset(s, 0, sizeof(*s));
-    s->id = ++c->next_id;
-    s->offset = w.offset;
-    s->born = s->used = ++c->tick;
-    crn_stay_move(o, tier, event);
+    crn_stay_begin(c, o, tier, event, w.offset, bytes);
     return ROOM_MADE;
 }

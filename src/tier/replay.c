@@ -196,7 +196,7 @@ static cairn_err ask(struct world *w, const struct crn_request *r, struct crn_tr
     for (;;) {
         struct crn_errinfo why = {0};
         cairn_err rc = r->kind == CRN_REQUEST_WRITE
-                           ? crn_chain_write(w->chain, r->key, r->bytes, w->now_ns, ret, &why)
+                           ? crn_chain_write(w->chain, r->key, r->bytes, 0, w->now_ns, ret, &why)
                            : crn_chain_read(w->chain, r->key, w->now_ns, ret, &why);
 
         if (rc != CAIRN_EBUSY) {

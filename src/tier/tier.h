@@ -25,9 +25,18 @@ struct crn_tier_ops {
 
     /* Memory tiers. Where an offset lies. Any thread. */
     void *(*address)(struct crn_tier *t, uint64_t offset);
+    /* A copy to a spot begins, downwards or upwards, and how it ended; by the thread that makes it. A
+     * failed begin fails the copy and has no end. NULL: nobody need know. */
+    cairn_err (*begin)(struct crn_tier *t, const struct crn_spot *spot, int is_up,
+                       struct crn_errinfo *ei);
+    cairn_err (*end)(struct crn_tier *t, const struct crn_spot *spot, int is_up, cairn_err rc,
+                     struct crn_errinfo *ei);
+    /* Host memory to host memory, for the application. NULL: memcpy. */
+    void (*copy)(struct crn_tier *t, void *dst, const void *src, uint64_t bytes);
 
     /* Block tiers, any thread, several at once for different spots. The blocks of a spot are put in
-     * order, and only once; CAIRN_EDAMAGED: what was got is not what was put. */
+     * order, and only once; CAIRN_EDAMAGED: what was got is not what was put. An external tier is got
+     * from by prefetching alone, all at once. */
     cairn_err (*put)(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, const void *src,
                      uint64_t bytes, struct crn_errinfo *ei);
     cairn_err (*get)(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,

@@ -54,26 +54,28 @@ static cairn_err write_block(struct crn_tier *to, const struct crn_spot *spot, u
     return CAIRN_OK;
 }
 
-cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
-                               const struct crn_transfer *t, enum crn_lane lane, void *bounce,
-                               struct crn_errinfo *ei)
+static cairn_err begin(struct crn_tier *to, const struct crn_transfer *t, struct crn_errinfo *ei)
 {
+    return to->ops->begin != NULL ? to->ops->begin(to, &t->dst, t->from > t->to, ei) : CAIRN_OK;
+}
+
+static cairn_err end(struct crn_tier *to, const struct crn_transfer *t, cairn_err rc,
+                     struct crn_errinfo *ei)
+{
+    return to->ops->end != NULL ? to->ops->end(to, &t->dst, t->from > t->to, rc, ei) : rc;
+}
+
+static cairn_err copy_blocks(struct crn_tier *from, struct crn_tier *to,
+                             const struct crn_transfer *t, enum crn_lane lane, void *bounce,
+                             struct crn_errinfo *ei)
+{
+    int is_direct = is_memory(to) && to->device == NULL;
+    uint64_t block = is_direct && from->chain.is_external ? t->bytes : CRN_TIER_BLOCK;
     cairn_err rc = CAIRN_OK;
     uint64_t at;
 
-    if (is_memory(from) && is_memory(to)) {
-        struct crn_device *dev = from->device != NULL ? from->device : to->device;
-        const void *src = from->ops->address(from, t->src.offset);
-        void *dst = to->ops->address(to, t->dst.offset);
-
-        if (dev != NULL)
-            return device_copy(dev, lane, dst, src, t->bytes, ei);
-        memcpy(dst, src, t->bytes);
-        return CAIRN_OK;
-    }
-    for (at = 0; rc == CAIRN_OK && at < t->bytes; at += CRN_TIER_BLOCK) {
-        uint64_t n = t->bytes - at < CRN_TIER_BLOCK ? t->bytes - at : CRN_TIER_BLOCK;
-        int is_direct = is_memory(to) && to->device == NULL;
+    for (at = 0; rc == CAIRN_OK && at < t->bytes; at += block) {
+        uint64_t n = t->bytes - at < block ? t->bytes - at : block;
         void *buf = is_direct ? to->ops->address(to, t->dst.offset + at) : bounce;
         const void *host;
 
@@ -82,6 +84,35 @@ cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
             rc = write_block(to, &t->dst, at, n, lane, host, ei);
     }
     return rc;
+}
+
+static cairn_err copy_memory(struct crn_tier *from, struct crn_tier *to,
+                             const struct crn_transfer *t, enum crn_lane lane,
+                             struct crn_errinfo *ei)
+{
+    struct crn_device *dev = from->device != NULL ? from->device : to->device;
+    const void *src = from->ops->address(from, t->src.offset);
+    void *dst = to->ops->address(to, t->dst.offset);
+
+    if (dev != NULL)
+        return device_copy(dev, lane, dst, src, t->bytes, ei);
+    memcpy(dst, src, t->bytes);
+    return CAIRN_OK;
+}
+
+cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
+                               const struct crn_transfer *t, enum crn_lane lane, void *bounce,
+                               struct crn_errinfo *ei)
+{
+    cairn_err rc = begin(to, t, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    if (is_memory(from) && is_memory(to))
+        rc = copy_memory(from, to, t, lane, ei);
+    else
+        rc = copy_blocks(from, to, t, lane, bounce, ei);
+    return end(to, t, rc, ei);
 }
 
 /* The application's pieces. ---------------------------------------------------------------------------- */
@@ -131,16 +162,20 @@ static cairn_err wait_all(const struct devices *d, enum crn_lane lane, cairn_err
 
 /* Between a piece, from byte skip on, and memory of the tier or the bounce buffer. */
 static cairn_err move_piece(const struct crn_piece *p, uint64_t skip, uint64_t n, void *other,
-                            struct crn_device *other_device, enum direction dir,
-                            struct crn_errinfo *ei)
+                            struct crn_tier *tier, enum direction dir, struct crn_errinfo *ei)
 {
-    struct crn_device *dev = p->device != NULL ? p->device : other_device;
+    struct crn_device *dev = p->device != NULL ? p->device : is_memory(tier) ? tier->device : NULL;
     unsigned char *mine = (unsigned char *)p->ptr + skip;
+    void *dst = dir == IN ? other : mine;
+    const void *src = dir == IN ? mine : other;
 
     if (dev != NULL)
-        return dev->driver->ops->copy(dev, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ,
-                                      dir == IN ? other : mine, dir == IN ? mine : other, n, ei);
-    memcpy(dir == IN ? other : mine, dir == IN ? mine : other, n);
+        return dev->driver->ops->copy(dev, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, dst, src, n,
+                                      ei);
+    if (tier->ops->copy != NULL)
+        tier->ops->copy(tier, dst, src, n);
+    else
+        memcpy(dst, src, n);
     return CAIRN_OK;
 }
 
@@ -154,14 +189,15 @@ static cairn_err move_memory(struct crn_tier *tier, uint64_t offset, const struc
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         if (pieces[i].bytes > 0)
             rc = move_piece(&pieces[i], 0, pieces[i].bytes,
-                            tier->ops->address(tier, offset + pieces[i].at), tier->device, dir, ei);
+                            tier->ops->address(tier, offset + pieces[i].at), tier, dir, ei);
     return wait_all(devices, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, rc, ei);
 }
 
 /* The parts of the pieces that lie in one block. */
-static cairn_err move_overlaps(const struct crn_piece *pieces, size_t n, uint64_t at,
-                               uint64_t bytes, unsigned char *bounce, const struct devices *devices,
-                               enum direction dir, struct crn_errinfo *ei)
+static cairn_err move_overlaps(struct crn_tier *tier, const struct crn_piece *pieces, size_t n,
+                               uint64_t at, uint64_t bytes, unsigned char *bounce,
+                               const struct devices *devices, enum direction dir,
+                               struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     size_t i;
@@ -172,7 +208,7 @@ static cairn_err move_overlaps(const struct crn_piece *pieces, size_t n, uint64_
         uint64_t high = p->at + p->bytes < at + bytes ? p->at + p->bytes : at + bytes;
 
         if (low < high)
-            rc = move_piece(p, low - p->at, high - low, bounce + (low - at), NULL, dir, ei);
+            rc = move_piece(p, low - p->at, high - low, bounce + (low - at), tier, dir, ei);
     }
     return wait_all(devices, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, rc, ei);
 }
@@ -190,13 +226,13 @@ static cairn_err move_blocks(struct crn_tier *tier, const struct crn_spot *spot,
 
         if (dir == IN) {
             memset(bounce, 0, size); /* what lies between the pieces */
-            rc = move_overlaps(pieces, n, at, size, bounce, devices, dir, ei);
+            rc = move_overlaps(tier, pieces, n, at, size, bounce, devices, dir, ei);
             if (rc == CAIRN_OK)
                 rc = tier->ops->put(tier, spot, at, bounce, size, ei);
         } else {
             rc = tier->ops->get(tier, spot, at, bounce, size, ei);
             if (rc == CAIRN_OK)
-                rc = move_overlaps(pieces, n, at, size, bounce, devices, dir, ei);
+                rc = move_overlaps(tier, pieces, n, at, size, bounce, devices, dir, ei);
         }
     }
     return rc;
@@ -225,7 +261,12 @@ cairn_err crn_transfer_in(struct crn_tier *to, const struct crn_transfer *t,
                           const struct crn_piece *pieces, size_t n, void *stream, void *bounce,
                           struct crn_errinfo *ei)
 {
-    return move(to, &t->dst, t->bytes, pieces, n, stream, IN, bounce, ei);
+    cairn_err rc = begin(to, t, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = move(to, &t->dst, t->bytes, pieces, n, stream, IN, bounce, ei);
+    return end(to, t, rc, ei);
 }
 
 cairn_err crn_transfer_out(struct crn_tier *from, const struct crn_transfer *t,

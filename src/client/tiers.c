@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which checkpoints a session's tiers know, from the capture or the first hint until no memory has them
+ * and nobody asks for them; and the calls around the cache. What the cache is told and what the node
+ * service is told is kept in step in tiers_back.c. */
+#include "client/tiers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/tiers_impl.h"
+
+#define PRUNE_AT 256
+
+int crn_tiers_are_open(const cairn_session *s)
+{
+    return s->tiers != NULL && s->tiers->cache != NULL;
+}
+
+/* Checkpoints. ---------------------------------------------------------------------------------------- */
+
+struct crn_held *crn_held_find(const struct crn_tiers *x, const char *name, int64_t version)
+{
+    struct crn_held *h;
+
+    for (h = x->all; h != NULL; h = h->next)
+        if (h->info.version == version && !h->is_replaced && strcmp(h->info.name, name) == 0)
+            return h;
+    return NULL;
+}
+
+cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info, struct crn_held **ret,
+                       struct crn_errinfo *ei)
+{
+    struct crn_held *h = calloc(1, sizeof(*h));
+
+    if (h == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a checkpoint in the tiers");
+    h->info = *info;
+    crn_lock(&x->mu);
+    h->next = x->all;
+    x->all = h;
+    crn_unlock(&x->mu);
+    x->nheld++;
+    *ret = h;
+    return CAIRN_OK;
+}
+
+static void free_held(struct crn_held *h)
+{
+    crn_image_free(&h->image);
+    crn_buf_free(&h->descriptor);
+    crn_shard_free(&h->shard);
+    free(h);
+}
+
+/* Frees it if no memory has it and no copy of it is under way; it is forgotten then. 1 if so. */
+static int free_if_gone(struct crn_tiers *x, struct crn_held **link)
+{
+    struct crn_held *h = *link;
+    int t;
+
+    for (t = 0; t + 1 < x->ntiers; t++)
+        if (crn_cache_state(x->cache, crn_held_key(h), t) != CRN_LIFE_INIT)
+            return 0;
+    crn_cache_forget(x->cache, crn_held_key(h));
+    crn_lock(&x->mu);
+    *link = h->next;
+    crn_unlock(&x->mu);
+    x->nheld--;
+    free_held(h);
+    return 1;
+}
+
+static void prune(struct crn_tiers *x)
+{
+    struct crn_held **link = &x->all;
+
+    if (x->nheld < x->prune_at)
+        return;
+    while (*link != NULL) {
+        struct crn_held *h = *link;
+        int is_done;
+
+        crn_lock(&x->mu);
+        is_done = h->is_flushed || h->is_dropped || h->is_lost;
+        crn_unlock(&x->mu);
+        if (is_done && h->is_replaced)
+            crn_cache_forget(x->cache, crn_held_key(h));
+        if (!is_done || h->nhints > 0 || !free_if_gone(x, link))
+            link = &h->next;
+    }
+    x->prune_at = 2 * x->nheld > PRUNE_AT ? 2 * x->nheld : PRUNE_AT;
+}
+
+/* Opening. -------------------------------------------------------------------------------------------- */
+
+cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei)
+{
+    if (s->tiers != NULL)
+        return CAIRN_OK;
+    s->tiers = calloc(1, sizeof(*s->tiers));
+    if (s->tiers == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the tiers of a session");
+    crn_mutex_init(&s->tiers->mu, CRN_RANK_SESSION);
+    s->tiers->s = s;
+    s->tiers->sock = -1;
+    s->tiers->prune_at = PRUNE_AT;
+    return CAIRN_OK;
+}
+
+/* One that lies in the arena since before the opening. */
+static void import(struct crn_tiers *x, uint32_t slot)
+{
+    struct crn_arena *a = x->s->arena;
+    enum crn_slot_state state = crn_slot_state(a, slot);
+    struct crn_errinfo why = {0};
+    struct crn_slot_info info;
+    struct crn_shard shard;
+    struct crn_held *h;
+
+    if (state == CRN_SLOT_FREE || crn_slot_info(a, slot, &info, &why) != CAIRN_OK ||
+        info.is_spilled || crn_held_add(x, &info, &h, &why) != CAIRN_OK)
+        return;
+    h->slot = slot;
+    h->is_told = state != CRN_SLOT_READ;
+    h->is_flushed = state == CRN_SLOT_READ;
+    h->is_failed = state == CRN_SLOT_FAILED;
+    if (crn_shard_decode(crn_slot_memory(a, &info), info.descriptor_bytes, info.name, &shard,
+                         &why) == CAIRN_OK) {
+        h->shard = shard;
+        h->is_known =
+            crn_image_layout(&shard, info.descriptor_bytes, &h->image, &why) == CAIRN_OK &&
+            crn_shard_encode(&shard, &h->descriptor, &why) == CAIRN_OK;
+    }
+    if (crn_cache_import(x->cache, crn_held_key(h), info.bytes, x->arena_tier, info.offset, &why) !=
+        CAIRN_OK)
+        crn_log(&x->s->log, CRN_DEBUG, "%s@%" PRId64 ": %s", info.name, info.version, why.msg);
+    else if (h->is_flushed)
+        crn_cache_flushed(x->cache, crn_held_key(h));
+}
+
+static void keep_op(void *arg, const struct crn_cache_op *op)
+{
+    ((struct crn_tiers *)arg)->op = *op;
+}
+
+static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
+{
+    cairn_session *s = x->s;
+    struct crn_cache_options opt = {.policy = CRN_EVICT_SCORE,
+                                    .nice = (int)s->cfg.nice,
+                                    .on_op = keep_op,
+                                    .arg = x,
+                                    .look = crn_tiers_look,
+                                    .on_lost = crn_tiers_lost};
+    struct crn_errinfo why = {0};
+    cairn_err rc;
+
+    x->device = crn_gpu_main(s);
+    if (x->device != NULL && s->cfg.device_cache > 0 &&
+        crn_tier_device(x->device, s->cfg.device_cache, &opt.tier[0], &why) == CAIRN_OK)
+        opt.ntiers = 1;
+    if (why.code != CAIRN_OK)
+        crn_log(&s->log, CRN_WARN, "checkpoints are not kept on the GPU, continuing: %s", why.msg);
+    x->arena_tier = (int)opt.ntiers;
+    rc = crn_tiers_arena(x, x->device != NULL && crn_gpu_claim_pin(s), &opt.tier[opt.ntiers], ei);
+    opt.ntiers += rc == CAIRN_OK;
+    if (rc == CAIRN_OK)
+        rc = crn_tiers_store(x, &opt.tier[opt.ntiers], ei);
+    opt.ntiers += rc == CAIRN_OK;
+    x->ntiers = (int)opt.ntiers;
+    if (rc == CAIRN_OK)
+        rc = crn_cache_open(&opt, &x->cache, ei);
+    while (rc != CAIRN_OK && opt.ntiers > 0) {
+        opt.ntiers--;
+        opt.tier[opt.ntiers]->ops->close(opt.tier[opt.ntiers]);
+    }
+    return rc;
+}
+
+void crn_tiers_open(cairn_session *s)
+{
+    struct crn_errinfo why = {0};
+    struct crn_tiers *x;
+    uint32_t i;
+
+    if (s->arena == NULL || crn_tiers_are_open(s) ||
+        (s->tiers == NULL && (s->cfg.device_cache == 0 || crn_gpu_main(s) == NULL)))
+        return;
+    if (crn_tiers_make(s, &why) != CAIRN_OK || s->tiers->has_failed)
+        return;
+    x = s->tiers;
+    x->sock = s->sock >= 0 ? dup(s->sock) : -1;
+    if (x->sock < 0 || open_cache(x, &why) != CAIRN_OK) {
+        crn_log(&s->log, CRN_WARN, "checkpoints are kept in the arena alone, continuing: %s",
+                why.msg);
+        x->has_failed = 1;
+        return;
+    }
+    for (i = 0; i < CRN_ARENA_SLOTS; i++)
+        import(x, i);
+    crn_tiers_give_hints(x);
+    if (x->is_started)
+        crn_cache_start(x->cache);
+}
+
+void crn_tiers_close(cairn_session *s)
+{
+    struct crn_tiers *x = s->tiers;
+
+    if (x == NULL)
+        return;
+    crn_cache_close(x->cache);
+    while (x->all != NULL) {
+        struct crn_held *h = x->all;
+
+        x->all = h->next;
+        free_held(h);
+    }
+    if (x->sock >= 0)
+        (void)close(x->sock);
+    free(x->hints);
+    crn_mutex_fini(&x->mu);
+    free(x);
+    s->tiers = NULL;
+}
+
+/* Captures. -------------------------------------------------------------------------------------------- */
+
+static cairn_err pieces_of(const struct crn_capture *c, struct crn_piece **ret,
+                           struct crn_errinfo *ei)
+{
+    struct crn_piece *p = calloc(c->nmemory + (size_t)1, sizeof(*p));
+    uint32_t i;
+
+    if (p == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a copy of %u regions", c->nmemory);
+    for (i = 0; i < c->nmemory; i++)
+        p[i] = (struct crn_piece){c->places[i].ptr, c->image.at[i], c->shard.regions[i].bytes,
+                                  c->places[i].device};
+    *ret = p;
+    return CAIRN_OK;
+}
+
+/* Forgets a checkpoint that was never written; its hints stay if it has any. */
+static void unwrite(struct crn_tiers *x, const struct crn_held *h)
+{
+    struct crn_held **link = &x->all;
+
+    while (*link != h)
+        link = &(*link)->next;
+    if (h->nhints == 0)
+        (void)free_if_gone(x, link);
+}
+
+cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_track *t,
+                          int64_t wait_ns, struct crn_errinfo *ei)
+{
+    struct crn_tiers *x = s->tiers;
+    struct crn_held *h = crn_held_find(x, c->info.name, c->info.version);
+    struct crn_piece *pieces = NULL;
+    cairn_err rc = CAIRN_OK;
+
+    if (c->image.bytes > crn_arena_bytes(s->arena)) /* it could not leave the device */
+        return crn_fail(ei, CAIRN_ENOSPC, 0,
+                        "the checkpoint needs %" PRIu64 " bytes, the arena has %" PRIu64
+                        ": raise arena_bytes, or set local",
+                        c->image.bytes, crn_arena_bytes(s->arena));
+    prune(x);
+    if (h == NULL || h->is_known)
+        rc = crn_held_add(x, &c->info, &h, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    h->info = c->info; /* no copy of it has begun */
+    rc = pieces_of(c, &pieces, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_cache_write(x->cache, crn_held_key(h), c->image.bytes, pieces, c->nmemory,
+                             crn_gpu_stream(s), s->clock->mono_ns(s->clock) + wait_ns, ei);
+    free(pieces);
+    if (rc != CAIRN_OK) {
+        unwrite(x, h);
+        return rc == CAIRN_ETIMEDOUT ? CAIRN_EBUSY : rc;
+    }
+    t->copy_seconds = (double)x->op.copy_ns * 1e-9;
+    c->held = h;
+    return CAIRN_OK;
+}
+
+cairn_err crn_tiers_slot(cairn_session *s, struct crn_slot_info *info, uint32_t *ret_slot,
+                         struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    crn_lock(&s->tiers->mu);
+    rc = crn_arena_take(s->arena, CRN_SLOT_WRITING, info, ret_slot, ei);
+    crn_unlock(&s->tiers->mu);
+    return rc;
+}
+
+static struct crn_held *find_seq(const struct crn_tiers *x, uint64_t seq)
+{
+    struct crn_held *h = x->all;
+
+    while (h != NULL &&
+           (h->info.id.seq != seq || memcmp(h->info.id.run, x->s->run, sizeof(x->s->run)) != 0))
+        h = h->next;
+    return h;
+}
+
+/* It is needed no more, and its slot belongs to nobody else. */
+static void give_up(struct crn_tiers *x, struct crn_held *h)
+{
+    crn_lock(&x->mu);
+    h->is_dropped = 1;
+    crn_unlock(&x->mu);
+    h->is_replaced = 1;
+    h->nhints = 0;
+    crn_cache_forget(x->cache, crn_held_key(h));
+}
+
+int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret)
+{
+    struct crn_held *h;
+    int is_done;
+
+    crn_lock(&s->tiers->mu);
+    is_done = crn_arena_supersede(s->arena, ret);
+    crn_unlock(&s->tiers->mu);
+    h = is_done ? find_seq(s->tiers, ret->id.seq) : NULL;
+    if (h != NULL)
+        give_up(s->tiers, h);
+    return is_done;
+}
+
+/* An older capture of the same name and version is not asked for any more, nor its hints. */
+static void replace(struct crn_tiers *x, const struct crn_held *h)
+{
+    struct crn_errinfo why = {0};
+    struct crn_held *old;
+
+    for (old = x->all; old != NULL; old = old->next) {
+        if (old == h || old->is_replaced || old->info.version != h->info.version ||
+            strcmp(old->info.name, h->info.name) != 0)
+            continue;
+        old->is_replaced = 1;
+        for (; old->nhints > 0; old->nhints--) {
+            crn_cache_skip(x->cache, crn_held_key(old));
+            if (crn_tiers_hint(x, h->info.name, h->info.version, &why) != CAIRN_OK)
+                crn_log(&x->s->log, CRN_DEBUG, "%s", why.msg);
+        }
+    }
+}
+
+cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t bytes,
+                           struct crn_errinfo *ei)
+{
+    struct crn_tiers *x = s->tiers;
+    struct crn_held *h = c->held;
+    int is_lost;
+
+    crn_lock(&x->mu);
+    is_lost = h->is_lost;
+    h->bytes = bytes;
+    h->shard = c->shard;
+    h->image = c->image;
+    h->descriptor = c->descriptor;
+    h->is_known = !is_lost;
+    crn_tiers_hand_over_locked(x, h);
+    crn_unlock(&x->mu);
+    memset(&c->shard, 0, sizeof(c->shard));
+    memset(&c->image, 0, sizeof(c->image));
+    memset(&c->descriptor, 0, sizeof(c->descriptor));
+    if (is_lost)
+        return crn_fail(ei, CAIRN_EDEVICE, 0, "the GPU was lost with the capture");
+    replace(x, h);
+    return CAIRN_OK;
+}
+
+void crn_tiers_drop(cairn_session *s, struct crn_held *h)
+{
+    struct crn_tiers *x = s->tiers;
+
+    crn_lock(&x->mu);
+    h->is_dropped = 1;
+    if (h->is_copied)
+        crn_tiers_hand_over_locked(x, h); /* frees the slot */
+    crn_unlock(&x->mu);
+    give_up(x, h);
+}
+
+/* Restoring. -------------------------------------------------------------------------------------------- */
+
+const struct crn_held *crn_tiers_find(cairn_session *s, const char *name, int64_t version)
+{
+    const struct crn_held *h = crn_held_find(s->tiers, name, version);
+
+    return h != NULL && h->is_known && !h->is_failed ? h : NULL;
+}
+
+const struct crn_shard *crn_held_shard(const struct crn_held *h)
+{
+    return &h->shard;
+}
+
+const struct crn_image *crn_held_image(const struct crn_held *h)
+{
+    return &h->image;
+}
+
+/* It was read and is needed no more: its flush is canceled where it has not begun. */
+static void discard(struct crn_tiers *x, struct crn_held *h)
+{
+    struct crn_track *t = crn_track_seq(x->s, h->info.id.seq);
+    int is_ours = memcmp(h->info.id.run, x->s->run, sizeof(x->s->run)) == 0;
+    enum crn_slot_state state;
+    int is_canceled;
+    int is_over;
+
+    crn_lock(&x->mu);
+    state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
+    is_canceled = is_ours && !h->is_flushed &&
+                  (!h->is_told || crn_slot_move(x->s->arena, h->slot, h->info.id.seq,
+                                                CRN_SLOT_WRITTEN, CRN_SLOT_FREE));
+    is_over = h->is_flushed || state == CRN_SLOT_FLUSHED || state == CRN_SLOT_FAILED;
+    if (is_canceled) {
+        h->is_dropped = 1;
+        crn_tiers_send(x, h, h->is_told ? CRN_MSG_DROPPED : CRN_MSG_CAPTURE_FAILED, CAIRN_ECANCELED,
+                       "it was restored and is needed no more");
+    }
+    crn_unlock(&x->mu);
+    if (is_canceled && t != NULL && t->error.code == CAIRN_OK) {
+        t->error.code = CAIRN_ECANCELED;
+        (void)snprintf(t->error.msg, sizeof(t->error.msg), "restored, and needed no more");
+    }
+    if (is_canceled || is_over)
+        give_up(x, h); /* else it is being flushed, and goes its way */
+}
+
+cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *held,
+                         const struct crn_piece *pieces, size_t n, int is_all,
+                         struct crn_errinfo *ei)
+{
+    struct crn_tiers *x = s->tiers;
+    struct crn_held *h = crn_held_find(x, held->info.name, held->info.version);
+    int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.wait_timeout_ns;
+    cairn_err rc;
+
+    rc = crn_cache_read(x->cache, crn_held_key(h), pieces, n, crn_gpu_stream(s), until, ei);
+    if ((rc == CAIRN_OK || rc == CAIRN_ENOENT) && h->nhints > 0)
+        h->nhints--;
+    if (rc == CAIRN_OK && is_all && s->cfg.discard_consumed && h->nhints == 0)
+        discard(x, h);
+    return rc;
+}
+
+void crn_tiers_passed(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_held *h = crn_tiers_are_open(s) ? crn_held_find(s->tiers, name, version) : NULL;
+
+    if (h == NULL || h->nhints == 0 || (h->is_known && !h->is_failed))
+        return; /* the read through the cache has taken it */
+    h->nhints--;
+    crn_cache_skip(s->tiers->cache, crn_held_key(h));
+}
+
+/* News. ------------------------------------------------------------------------------------------------- */
+
+void crn_tiers_failed(cairn_session *s, uint64_t seq, cairn_err why)
+{
+    struct crn_held *h = crn_tiers_are_open(s) ? find_seq(s->tiers, seq) : NULL;
+
+    /* With discard_consumed another rank may have been the first to read it. */
+    if (h != NULL && (why != CAIRN_ECANCELED || !s->cfg.discard_consumed))
+        h->is_failed = 1;
+}
+
+void crn_tiers_news(cairn_session *s)
+{
+    struct crn_tiers *x = s->tiers;
+    struct crn_held *h;
+
+    if (!crn_tiers_are_open(s))
+        return;
+    crn_lock(&x->mu);
+    for (h = x->has_news ? x->all : NULL; h != NULL; h = h->next) {
+        struct crn_track *t = h->is_lost && !h->is_failed ? crn_track_seq(s, h->info.id.seq) : NULL;
+
+        if (!h->is_lost)
+            continue;
+        h->is_failed = 1;
+        if (t != NULL && t->error.code == CAIRN_OK)
+            (void)!crn_fail(&t->error, CAIRN_EDEVICE, 0,
+                            "the GPU was lost before the checkpoint left its memory");
+    }
+    x->has_news = 0;
+    crn_unlock(&x->mu);
+}

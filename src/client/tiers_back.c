@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The two lower tiers of a session, as back ends of the tier cache. The arena: each stay is a slot, taken
+ * where the cache says and only if the slots agree, so that a mistake costs a retry and never a byte.
+ * The store: what is committed, read and verified through restart/. Runs on the cache's threads. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tiers_impl.h"
+
+#define SLOTS_USED 96 /* at most, by the tiers: some are left for spilled captures */
+
+struct back {
+    struct crn_tier tier;
+    struct crn_tiers *x;
+    int is_pinning, is_pinned; /* arena */
+};
+
+static struct crn_tiers *tiers_of(struct crn_tier *t)
+{
+    return ((struct back *)t)->x;
+}
+
+static struct crn_held *held_of(const struct crn_spot *spot)
+{
+    return (struct crn_held *)(uintptr_t)spot->key; // NOLINT(performance-no-int-to-ptr)
+}
+
+/* The service. -------------------------------------------------------------------------------------- */
+
+/* A service that is gone is found out by the application's thread. */
+void crn_tiers_send(struct crn_tiers *x, const struct crn_held *h, enum crn_msg_type type,
+                    cairn_err code, const char *why)
+{
+    struct crn_note note = {.type = type,
+                            .seq = h->info.id.seq,
+                            .version = h->info.version,
+                            .created_ns = h->info.created_ns,
+                            .bytes = h->bytes,
+                            .slot = h->slot};
+    struct crn_errinfo ei = {0};
+
+    memcpy(note.run, h->info.id.run, sizeof(note.run));
+    memcpy(note.name, h->info.name, sizeof(note.name));
+    if (code != CAIRN_OK)
+        (void)!crn_fail(&note.error, code, 0, "%s", why);
+    while (crn_sock_send_note(x->sock, &note, -1, &ei) != CAIRN_OK && ei.sys_errno == EAGAIN) {
+        struct pollfd p = {.fd = x->sock, .events = POLLOUT};
+
+        crn_err_clear(&ei);
+        (void)poll(&p, 1, 100);
+    }
+}
+
+void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_held *h)
+{
+    struct crn_arena *a = x->s->arena;
+
+    if (h->is_dropped) {
+        (void)crn_slot_move(a, h->slot, h->info.id.seq, CRN_SLOT_WRITING, CRN_SLOT_FREE);
+        return;
+    }
+    if (!h->is_copied || !h->is_known)
+        return;
+    memcpy(crn_slot_memory(a, &h->info), h->descriptor.data, h->descriptor.len);
+    (void)crn_slot_move(a, h->slot, h->info.id.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
+    h->is_told = 1;
+    crn_tiers_send(x, h, CRN_MSG_CAPTURED, CAIRN_OK, NULL);
+}
+
+int crn_tiers_look(void *arg)
+{
+    struct crn_tiers *x = arg;
+    struct crn_held *h;
+    int is_busy = 0;
+
+    crn_lock(&x->mu);
+    for (h = x->all; h != NULL; h = h->next) {
+        enum crn_slot_state state;
+
+        if (!h->is_told || h->is_flushed)
+            continue;
+        state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
+        /* One that failed is not kept for the application's sake, unless reading it once is all that
+         * it was made for: then another rank has just been faster. */
+        h->is_flushed = state == CRN_SLOT_FLUSHED || state == CRN_SLOT_FREE ||
+                        (state == CRN_SLOT_FAILED && !x->s->cfg.discard_consumed);
+        if (h->is_flushed)
+            crn_cache_flushed(x->cache, crn_held_key(h));
+        is_busy |= state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING;
+    }
+    crn_unlock(&x->mu);
+    return is_busy;
+}
+
+void crn_tiers_lost(void *arg, uint64_t key)
+{
+    struct crn_tiers *x = arg;
+    struct crn_spot spot = {.key = key};
+    struct crn_held *h = held_of(&spot);
+
+    crn_lock(&x->mu);
+    if (!h->is_told && !h->is_dropped && !h->is_flushed) {
+        h->is_lost = 1;
+        x->has_news = 1;
+        if (h->is_known)
+            crn_tiers_send(x, h, CRN_MSG_CAPTURE_FAILED, CAIRN_EDEVICE,
+                           "the GPU was lost before the checkpoint left its memory");
+    }
+    crn_unlock(&x->mu);
+}
+
+/* The arena. ----------------------------------------------------------------------------------------- */
+
+static cairn_err arena_prepare(struct crn_tier *t, struct crn_errinfo *ei)
+{
+    struct back *b = (struct back *)t;
+    struct crn_device *dev = b->x->device;
+    struct crn_errinfo why = {0};
+    uint64_t bytes;
+    void *memory = crn_arena_memory(b->x->s->arena, &bytes);
+
+    (void)ei;
+    b->is_pinned = dev->driver->ops->pin(dev, memory, bytes, &why) == CAIRN_OK;
+    if (!b->is_pinned)
+        crn_log(&b->x->s->log, CRN_WARN, "copies from the GPU are slow, continuing: %s", why.msg);
+    return CAIRN_OK;
+}
+
+static void *arena_address(struct crn_tier *t, uint64_t offset)
+{
+    uint64_t bytes;
+
+    return (unsigned char *)crn_arena_memory(tiers_of(t)->s->arena, &bytes) + offset;
+}
+
+static cairn_err arena_begin(struct crn_tier *t, const struct crn_spot *spot, int is_up,
+                             struct crn_errinfo *ei)
+{
+    struct crn_tiers *x = tiers_of(t);
+    struct crn_held *h = held_of(spot);
+    cairn_err rc;
+
+    crn_lock(&x->mu);
+    h->info.offset = spot->offset;
+    rc = crn_arena_take_at(x->s->arena, is_up ? CRN_SLOT_READING : CRN_SLOT_WRITING, &h->info,
+                           &h->slot, ei);
+    crn_unlock(&x->mu);
+    return rc;
+}
+
+static cairn_err arena_end(struct crn_tier *t, const struct crn_spot *spot, int is_up, cairn_err rc,
+                           struct crn_errinfo *ei)
+{
+    struct crn_tiers *x = tiers_of(t);
+    struct crn_held *h = held_of(spot);
+    enum crn_slot_state from = is_up ? CRN_SLOT_READING : CRN_SLOT_WRITING;
+
+    (void)ei;
+    crn_lock(&x->mu);
+    if (rc != CAIRN_OK || is_up) {
+        (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, from,
+                            rc == CAIRN_OK ? CRN_SLOT_READ : CRN_SLOT_FREE);
+    } else {
+        h->is_copied = 1;
+        crn_tiers_hand_over_locked(x, h);
+    }
+    crn_unlock(&x->mu);
+    return rc;
+}
+
+static void arena_copy(struct crn_tier *t, void *dst, const void *src, uint64_t bytes)
+{
+    struct crn_copy one = {dst, src, bytes};
+
+    crn_copier_run(tiers_of(t)->s->copier, &one, 1);
+}
+
+static void arena_close(struct crn_tier *t)
+{
+    struct back *b = (struct back *)t;
+    uint64_t bytes;
+
+    if (b->is_pinned)
+        b->x->device->driver->ops->unpin(b->x->device, crn_arena_memory(b->x->s->arena, &bytes));
+    free(b);
+}
+
+static const struct crn_tier_ops arena_ops = {
+    .kind = "arena",
+    .address = arena_address,
+    .begin = arena_begin,
+    .end = arena_end,
+    .copy = arena_copy,
+    .close = arena_close,
+};
+
+static const struct crn_tier_ops arena_pinning_ops = {
+    .kind = "arena",
+    .prepare = arena_prepare,
+    .address = arena_address,
+    .begin = arena_begin,
+    .end = arena_end,
+    .copy = arena_copy,
+    .close = arena_close,
+};
+
+static cairn_err make(struct crn_tiers *x, const struct crn_tier_ops *ops,
+                      const struct crn_chain_tier *chain, struct crn_tier **ret,
+                      struct crn_errinfo *ei)
+{
+    struct back *b = calloc(1, sizeof(*b));
+
+    if (b == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
+    b->x = x;
+    b->tier.ops = ops;
+    b->tier.chain = *chain;
+    *ret = &b->tier;
+    return CAIRN_OK;
+}
+
+cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier **ret,
+                          struct crn_errinfo *ei)
+{
+    uint64_t bytes = crn_arena_bytes(x->s->arena);
+    struct crn_chain_tier chain = {.capacity = bytes, .least = bytes / SLOTS_USED};
+
+    return make(x, is_pinning ? &arena_pinning_ops : &arena_ops, &chain, ret, ei);
+}
+
+/* The store. ----------------------------------------------------------------------------------------- */
+
+static cairn_err open_version(struct crn_tiers *x, const struct crn_held *h,
+                              struct crn_version **ret, struct crn_errinfo *ei)
+{
+    struct crn_store st;
+    cairn_err rc;
+
+    rc = crn_store_open(x->s->fs, x->s->cfg.persistent, 0, &st, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_version_open(&st, h->info.name, h->info.version, ret, ei);
+    crn_store_close(&st);
+    if (rc == CAIRN_OK)
+        crn_add_local_copies(x->s, *ret, h->info.name, h->info.version);
+    return rc;
+}
+
+/* The whole image; between the regions lies nothing that counts. */
+static cairn_err read_image(const struct crn_tiers *x, const struct crn_held *h,
+                            struct crn_version *v, unsigned char *dst, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    if (!crn_capture_id_equal(&crn_version_manifest(v)->id, &h->info.id))
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s@%" PRId64 " was taken again by another run",
+                        h->info.name, h->info.version);
+    memcpy(dst, h->descriptor.data, h->descriptor.len);
+    for (i = 0; rc == CAIRN_OK && i < h->shard.nregions; i++)
+        if (h->shard.regions[i].kind == CRN_REGION_MEMORY)
+            rc = crn_version_read(v, x->s->rank, i, 0, h->shard.regions[i].bytes,
+                                  dst + h->image.at[i], ei);
+    return rc;
+}
+
+static cairn_err store_get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
+                           uint64_t bytes, struct crn_errinfo *ei)
+{
+    const struct crn_held *h = held_of(spot);
+    struct crn_version *v = NULL;
+    cairn_err rc;
+
+    if (at != 0 || bytes != h->image.bytes)
+        return crn_fail(ei, CAIRN_EBUG, 0, "a part of a stored image was asked for");
+    rc = open_version(tiers_of(t), h, &v, ei);
+    if (rc == CAIRN_OK)
+        rc = read_image(tiers_of(t), h, v, dst, ei);
+    crn_version_close(v);
+    return rc == CAIRN_ENOENT ? CAIRN_EDAMAGED : rc; /* removed meanwhile: it is there no more */
+}
+
+static void store_close(struct crn_tier *t)
+{
+    free(t);
+}
+
+static const struct crn_tier_ops store_ops = {
+    .kind = "store",
+    .get = store_get,
+    .close = store_close,
+};
+
+cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret, struct crn_errinfo *ei)
+{
+    struct crn_chain_tier chain = {.capacity = UINT64_MAX, .is_external = 1};
+
+    return make(x, &store_ops, &chain, ret, ei);
+}
+
+/* A copy of the shard, by way of its descriptor. */
+static cairn_err take_shard(struct crn_held *h, const struct crn_shard *shard,
+                            struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_shard_encode(shard, &h->descriptor, ei);
+
+    if (rc == CAIRN_OK)
+        rc = crn_shard_decode(h->descriptor.data, h->descriptor.len, h->info.name, &h->shard, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_image_layout(&h->shard, h->descriptor.len, &h->image, ei);
+    if (rc != CAIRN_OK) {
+        crn_shard_free(&h->shard);
+        crn_buf_free(&h->descriptor);
+    }
+    return rc;
+}
+
+cairn_err crn_tiers_learn(struct crn_tiers *x, struct crn_held *h, struct crn_errinfo *ei)
+{
+    const struct crn_manifest *m;
+    const struct crn_shard *shard;
+    struct crn_version *v = NULL;
+    cairn_err rc;
+    uint32_t i;
+
+    rc = open_version(x, h, &v, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    m = crn_version_manifest(v);
+    if (m->ranks != x->s->ranks)
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "it was taken by another number of ranks");
+    else
+        rc = crn_version_shard(v, x->s->rank, &shard, ei);
+    for (i = 0; rc == CAIRN_OK && i < shard->nregions; i++)
+        if (shard->regions[i].kind == CRN_REGION_FILE)
+            rc = crn_fail(ei, CAIRN_ENOENT, 0, "it holds files");
+    if (rc == CAIRN_OK)
+        rc = take_shard(h, shard, ei);
+    if (rc == CAIRN_OK) {
+        crn_lock(&x->mu);
+        h->info.id = m->id;
+        h->info.descriptor_bytes = h->descriptor.len;
+        h->info.bytes = h->info.image_bytes = h->image.bytes;
+        h->is_known = h->is_flushed = 1;
+        crn_unlock(&x->mu);
+    }
+    crn_version_close(v);
+    return rc;
+}

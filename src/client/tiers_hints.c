@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the application says it will read: told to the cache once there is one, and looked for in the
+ * store when prefetching begins. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tiers_impl.h"
+
+/* Where a checkpoint of the present regions belongs. */
+static int first_tier(const struct crn_tiers *x)
+{
+    return crn_gpu_main(x->s) != NULL ? 0 : x->arena_tier;
+}
+
+/* Is it committed? Then it can be prefetched; if it is still to be taken, later. */
+static void adopt(struct crn_tiers *x, struct crn_held *h)
+{
+    struct crn_errinfo why = {0};
+
+    if (crn_tiers_learn(x, h, &why) == CAIRN_OK &&
+        crn_cache_adopt(x->cache, crn_held_key(h), h->image.bytes, first_tier(x), &why) == CAIRN_OK)
+        return;
+    crn_log(&x->s->log, CRN_DEBUG, "%s@%" PRId64 " is not prefetched now: %s", h->info.name,
+            h->info.version, why.msg);
+}
+
+cairn_err crn_tiers_hint(struct crn_tiers *x, const char *name, int64_t version,
+                         struct crn_errinfo *ei)
+{
+    struct crn_slot_info info = {.version = version};
+    struct crn_held *h = crn_held_find(x, name, version);
+    cairn_err rc = CAIRN_OK;
+
+    if (h == NULL) {
+        memcpy(info.name, name, strlen(name) + 1);
+        rc = crn_held_add(x, &info, &h, ei);
+    }
+    if (rc == CAIRN_OK)
+        rc = crn_cache_hint(x->cache, crn_held_key(h), ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    h->nhints++;
+    if (!h->is_known && x->is_started)
+        adopt(x, h);
+    return CAIRN_OK;
+}
+
+static cairn_err keep_hint(struct crn_tiers *x, const char *name, int64_t version,
+                           struct crn_errinfo *ei)
+{
+    struct crn_hint *p = realloc(x->hints, (x->nhints + 1) * sizeof(*p));
+
+    if (p == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu hints", x->nhints + 1);
+    x->hints = p;
+    memcpy(p[x->nhints].name, name, strlen(name) + 1);
+    p[x->nhints++].version = version;
+    return CAIRN_OK;
+}
+
+void crn_tiers_give_hints(struct crn_tiers *x)
+{
+    struct crn_errinfo why = {0};
+    size_t i;
+
+    for (i = 0; i < x->nhints; i++)
+        if (crn_tiers_hint(x, x->hints[i].name, x->hints[i].version, &why) != CAIRN_OK)
+            break;
+    if (why.code != CAIRN_OK)
+        crn_log(&x->s->log, CRN_WARN, "hints are ignored, continuing: %s", why.msg);
+    free(x->hints);
+    x->hints = NULL;
+    x->nhints = 0;
+}
+
+/* The public calls. -------------------------------------------------------------------------------------- */
+
+/* Before anything was captured the arena gets the size of what is to come back. */
+static void make_arena(struct crn_tiers *x)
+{
+    struct crn_errinfo why = {0};
+    size_t i;
+
+    for (i = 0; x->s->arena == NULL && i < x->nhints; i++) {
+        struct crn_held h = {.info = {.version = x->hints[i].version}};
+
+        memcpy(h.info.name, x->hints[i].name, sizeof(h.info.name));
+        if (crn_tiers_learn(x, &h, &why) != CAIRN_OK)
+            crn_err_clear(&why); /* it is to be taken yet */
+        else if (crn_arena_ensure(x->s, h.image.bytes, &why) != CAIRN_OK)
+            crn_log(&x->s->log, CRN_WARN, "nothing is prefetched, continuing: %s", why.msg);
+        crn_image_free(&h.image);
+        crn_buf_free(&h.descriptor);
+        crn_shard_free(&h.shard);
+    }
+}
+
+cairn_err cairn_prefetch_enqueue(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_errinfo ei = {0};
+    cairn_err rc;
+
+    rc = crn_check_name("checkpoint", name, &ei);
+    if (rc == CAIRN_OK && version < 0)
+        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "version %" PRId64 " of '%s' is negative", version,
+                      name);
+    if (rc == CAIRN_OK)
+        rc = crn_tiers_make(s, &ei);
+    if (rc == CAIRN_OK && crn_tiers_are_open(s))
+        rc = crn_tiers_hint(s->tiers, name, version, &ei);
+    else if (rc == CAIRN_OK && !s->tiers->has_failed)
+        rc = keep_hint(s->tiers, name, version, &ei);
+    return crn_api_end(&ei, rc);
+}
+
+cairn_err cairn_prefetch_start(cairn_session *s)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_held *h;
+    cairn_err rc = crn_tiers_make(s, &ei);
+
+    if (rc != CAIRN_OK || s->tiers->is_started)
+        return crn_api_end(&ei, rc);
+    s->tiers->is_started = 1;
+    make_arena(s->tiers);
+    if (!crn_tiers_are_open(s)) {
+        crn_tiers_open(s); /* gives the hints and starts */
+        return CAIRN_OK;
+    }
+    for (h = s->tiers->all; h != NULL; h = h->next)
+        if (!h->is_known && !h->is_dropped)
+            adopt(s->tiers, h);
+    crn_cache_start(s->tiers->cache);
+    return CAIRN_OK;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of a session's tiers. "lock" below is mu; it is taken before the cache's. */
+#ifndef CRN_CLIENT_TIERS_IMPL_H
+#define CRN_CLIENT_TIERS_IMPL_H
+
+#include "base/thread.h"
+#include "client/session.h"
+#include "client/tiers.h"
+
+/* Its address is its key in the cache. Made and freed by the application's thread, freed only when
+ * no copy of it is under way and the cache has forgotten it. */
+struct crn_held {
+    struct crn_held *next;     /* lock for changes */
+    struct crn_slot_info info; /* name, version, capture; constant once a copy has begun */
+    struct crn_shard shard;    /* these three hold if is_known; then constant */
+    struct crn_image image;    /* of the shard */
+    struct crn_buf descriptor; /* as it lies at the start of the image */
+    uint64_t bytes;            /* of its regions and files, for the service */
+    uint32_t nhints;           /* application's thread */
+    uint32_t slot;             /* lock; of the last copy to the arena */
+    int is_known;              /* lock: it counts, and its parts are known */
+    int is_copied;             /* lock: it lies in its slot, whole, WRITING */
+    int is_told;               /* lock: the service has it */
+    int is_flushed;            /* lock: and is done with it, which the cache knows */
+    int is_dropped;            /* lock: the service shall not get it */
+    int is_lost;               /* lock: with the device, before the service had it */
+    int is_failed;             /* application's thread: not to be restored from memory */
+    int is_replaced;           /* application's thread: a newer capture has its name and version */
+};
+
+struct crn_hint {
+    char name[CAIRN_MAX_NAME];
+    int64_t version;
+};
+
+struct crn_tiers {
+    cairn_session *s;
+    struct crn_cache *cache; /* NULL: not open */
+    int ntiers, arena_tier;  /* the store is the last */
+    int has_failed;          /* to open */
+    int is_started;          /* prefetching */
+    struct crn_hint *hints;  /* owned; given before the opening */
+    size_t nhints;
+    struct crn_mutex mu;
+    struct crn_held *all; /* lock for changes */
+    size_t nheld, prune_at;
+    int has_news;              /* lock: something is lost, and the tracks do not know */
+    int sock;                  /* of the background, to the node service */
+    struct crn_device *device; /* NULL: no memory of a device is protected */
+    struct crn_cache_op op;    /* of the last call of the cache */
+};
+
+static inline uint64_t crn_held_key(const struct crn_held *h)
+{
+    return (uint64_t)(uintptr_t)h;
+}
+
+/* tiers.c */
+CAIRN_CHECKED cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei); /* not open yet */
+struct crn_held *crn_held_find(const struct crn_tiers *x, const char *name, int64_t version);
+CAIRN_CHECKED cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info,
+                                     struct crn_held **ret, struct crn_errinfo *ei);
+
+/* tiers_hints.c */
+CAIRN_CHECKED cairn_err crn_tiers_hint(struct crn_tiers *x, const char *name, int64_t version,
+                                       struct crn_errinfo *ei);
+void crn_tiers_give_hints(struct crn_tiers *x); /* those that came before the opening */
+
+/* tiers_back.c */
+/* The arena as a tier, pinned for the device if is_pinning; and the files of versions. */
+CAIRN_CHECKED cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier **ret,
+                                        struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret,
+                                        struct crn_errinfo *ei);
+int crn_tiers_look(void *arg);                /* the cache's look */
+void crn_tiers_lost(void *arg, uint64_t key); /* and on_lost */
+/* Gives a copied image to the service, if it counts. */
+void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_held *h) CRN_REQUIRES(x->mu);
+void crn_tiers_send(struct crn_tiers *x, const struct crn_held *h, enum crn_msg_type type,
+                    cairn_err code, const char *why);
+/* Finds out what a committed version holds for this rank: CAIRN_ENOENT, or h is known then. */
+CAIRN_CHECKED cairn_err crn_tiers_learn(struct crn_tiers *x, struct crn_held *h,
+                                        struct crn_errinfo *ei);
+
+#endif
