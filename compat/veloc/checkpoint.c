@@ -124,6 +124,7 @@ static cairn_err begin(struct crn_vlc_client *c, const char *name, int version,
     ph->group = group;
     ph->version = version;
     ph->is_open = 1;
+    crn_vlc_hints_name(c, cairn_name);
     return CAIRN_OK;
 }
 

@@ -250,6 +250,7 @@ static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_err
     crn_vlc_regions_free(&c->regions);
     crn_vlc_phase_close(&c->phase);
     crn_vlc_restart_close(&c->restart);
+    crn_vlc_hints_close(&c->hints);
     free(c);
     return rc;
 }

@@ -54,6 +54,13 @@ struct crn_vlc_restart {
     char path[PATH_MAX]; /* of the restored file; "": not asked for yet */
 };
 
+/* Hints. The versions wait here until there is a name for them. */
+struct crn_vlc_hints {
+    char name[CAIRN_MAX_NAME]; /* Cairn's, of the last phase; "": none yet */
+    int *version;              /* owned */
+    size_t n;
+};
+
 struct crn_vlc_client {
     cairn_session *session;
     struct crn_vlc_config cfg;
@@ -62,6 +69,7 @@ struct crn_vlc_client {
     struct crn_vlc_regions regions;
     struct crn_vlc_phase phase;
     struct crn_vlc_restart restart;
+    struct crn_vlc_hints hints;
     struct crn_vlc_pending *pending; /* oldest first */
     struct crn_errinfo failure;      /* the first since the last wait */
     struct crn_vlc_publisher *publisher;
@@ -85,5 +93,10 @@ void crn_vlc_phase_close(struct crn_vlc_phase *ph);
 /* restart.c */
 CAIRN_CHECKED cairn_err crn_vlc_route_old(struct crn_vlc_client *c, struct crn_errinfo *ei);
 void crn_vlc_restart_close(struct crn_vlc_restart *r);
+
+/* prefetch.c */
+/* A phase of this name begins: hints that came before it are about it. */
+void crn_vlc_hints_name(struct crn_vlc_client *c, const char *cairn_name);
+void crn_vlc_hints_close(struct crn_vlc_hints *h);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client/open.h"
 #include "veloc.h"
 
 static cairn_err test(struct crn_vlc_client *c, const char *name, int version, int *ret,
@@ -50,7 +51,9 @@ static cairn_err begin(struct crn_vlc_client *c, const char *name, int version,
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "version %d of '%s' is negative", version, name);
     if (rc == CAIRN_OK)
         rc = crn_vlc_from_cairn(cairn_find_version(c->session, cairn_name, version), ei);
-    if (rc == CAIRN_OK)
+    info.ranks =
+        cairn_ranks(c->session); /* of one that this run took, and that may not be committed */
+    if (rc == CAIRN_OK && !crn_session_holds(c->session, cairn_name, version))
         rc = crn_vlc_from_cairn(cairn_version_info(c->session, cairn_name, version, &info), ei);
     if (rc == CAIRN_OK && cairn_ranks(c->session) > info.ranks)
         rc = crn_fail(ei, CAIRN_EMISMATCH, 0,
@@ -65,6 +68,7 @@ static cairn_err begin(struct crn_vlc_client *c, const char *name, int version,
     memcpy(r->name, cairn_name, sizeof(r->name));
     r->version = version;
     r->is_open = 1;
+    crn_vlc_hints_name(c, cairn_name);
     return CAIRN_OK;
 }
 

@@ -112,6 +112,15 @@ int VELOC_Restart_end(int success);
 /* Collective. Begin, all memory, end. */
 int VELOC_Restart(const char *name, int version);
 
+/* Prefetching. ------------------------------------------------------------------------------------ */
+
+/* Hints, local: this process will restore that version; any number, in the order of the reads, at any
+ * time. The name is that of the last checkpoint or restart that was begun, or of the next one where none
+ * was yet. From VELOC_Prefetch_start on they are brought into memory in the background. Reads may
+ * deviate. */
+int VELOC_Prefetch_enqueue(int version);
+int VELOC_Prefetch_start(void);
+
 #ifdef __cplusplus
 }
 #endif

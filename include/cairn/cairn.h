@@ -192,7 +192,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_stats(cairn_session *session, const char
  * none; versions that were passed over, and why, are in the log and in `cairn explain`. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_find(cairn_session *session, const char *name,
                                              int64_t not_newer_than, int64_t *ret_version);
-/* Collective. The same check for one version. */
+/* Collective. The same check for one version. One that all ranks of this session took and have in
+ * memory is there, also before it is committed. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_find_version(cairn_session *session, const char *name,
                                                      int64_t version);
 /* Local. Marks a version as bad, for this and all later runs (until it is taken again). */

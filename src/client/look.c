@@ -43,8 +43,12 @@ static cairn_err open_shard(cairn_session *s, const char *name, int64_t version,
     rc = crn_check_name("checkpoint", name, ei);
     if (rc == CAIRN_OK && ret->size != sizeof(*ret))
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "cairn_array.size must be sizeof(struct cairn_array)");
-    if (rc == CAIRN_OK)
-        rc = crn_session_version(s, name, version, &v, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    *ret_shard = rank == s->rank ? crn_own_shard(s, name, version) : NULL;
+    if (*ret_shard != NULL)
+        return CAIRN_OK;
+    rc = crn_session_version(s, name, version, &v, ei);
     if (rc == CAIRN_OK)
         rc = crn_version_shard(v, rank, ret_shard, ei);
     return rc;

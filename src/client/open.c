@@ -285,6 +285,7 @@ static void free_session(cairn_session *s)
 {
     crn_signals_remove(s);
     crn_version_close(s->open_version);
+    crn_shard_free(&s->own_shard);
     leave_service(s, 10 * SECOND);
     if (s->service != NULL)
         crn_service_fini(s->service);

@@ -13,6 +13,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_private_open(struct crn_comm *comm,
 /* Collective. cairn_close; with is_alone this thread and the service never call MPI at the same time,
  * as is needed where MPI is about to end. For code that is linked with libcairn.a. */
 cairn_err crn_session_close(cairn_session *session, int is_alone);
+/* Does this session have a checkpoint that it took in memory? */
+int crn_session_holds(cairn_session *session, const char *name, int64_t version);
 /* Makes ei the thread's last error. */
 CAIRN_API void cairn_private_publish(const struct crn_errinfo *ei);
 

@@ -303,6 +303,15 @@ cairn_err cairn_find(cairn_session *s, const char *name, int64_t not_newer_than,
     return crn_api_end(&ei, find_newest(s, name, not_newer_than, NULL, NULL, ret_version, &ei));
 }
 
+/* Collective: does every rank have it in memory? */
+static int all_hold(cairn_session *s, const char *name, int64_t version)
+{
+    int64_t holds = crn_own_shard(s, name, version) != NULL;
+    struct crn_errinfo ignored = {0};
+
+    return s->comm->ops->allreduce(s->comm, &holds, 1, CRN_COMM_MIN, &ignored) == CAIRN_OK && holds;
+}
+
 cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version)
 {
     struct crn_errinfo ei = {0};
@@ -311,6 +320,8 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
     cairn_err rc;
 
     rc = crn_check_name("checkpoint", name, &ei);
+    if (rc == CAIRN_OK && all_hold(s, name, version))
+        return CAIRN_OK;
     if (rc == CAIRN_OK)
         rc = list_candidates(s, name, version, &c, &ei);
     if (rc == CAIRN_OK && (c.n == 0 || c.version[0] != version))

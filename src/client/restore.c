@@ -186,8 +186,19 @@ static int find_own(cairn_session *s, const struct target *t, struct crn_shard *
     return 1;
 }
 
+/* Does the application get all of it? */
+static int is_all(const struct crn_shard *have, const struct target *t)
+{
+    uint32_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < have->nregions; i++)
+        n += have->regions[i].kind == CRN_REGION_MEMORY;
+    return t->want.nregions == n && n == have->nregions;
+}
+
 static cairn_err read_tiers(cairn_session *s, const struct crn_held *h, const struct target *t,
-                            int is_all, struct crn_errinfo *ei)
+                            struct crn_errinfo *ei)
 {
     struct crn_piece *p = calloc(t->want.nregions + (size_t)1, sizeof(*p));
     uint32_t i;
@@ -198,13 +209,13 @@ static cairn_err read_tiers(cairn_session *s, const struct crn_held *h, const st
     for (i = 0; i < t->want.nregions; i++)
         p[i] = (struct crn_piece){t->places[i].ptr, crn_held_image(h)->at[t->from[i]],
                                   t->want.regions[i].bytes, t->places[i].device};
-    rc = crn_tiers_read(s, h, p, t->want.nregions, is_all, ei);
+    rc = crn_tiers_read(s, h, p, t->want.nregions, is_all(crn_held_shard(h), t), ei);
     free(p);
     return rc;
 }
 
 /* As from_memory, where the session has tiers. What they have lost or let go the files may have. */
-static cairn_err from_tiers(cairn_session *s, struct target *t, int is_all, int *ret_done,
+static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
                             struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
@@ -216,7 +227,7 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int is_all, int 
     h = crn_tiers_find(s, t->name, t->version);
     if (h == NULL || !fits(crn_held_shard(h), t))
         return CAIRN_OK;
-    rc = read_tiers(s, h, t, is_all, &why);
+    rc = read_tiers(s, h, t, &why);
     if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED || rc == CAIRN_ETIMEDOUT) {
         crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " is read from files: %s", t->name, t->version,
                 why.msg);
@@ -225,6 +236,30 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int is_all, int 
     *ret_done = 1;
     crn_err_keep(ei, &why);
     return rc;
+}
+
+const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_t version)
+{
+    struct target t = {.name = name, .version = version};
+    struct crn_image image = {0};
+    const struct crn_held *h;
+    const unsigned char *memory;
+
+    crn_shard_free(&s->own_shard);
+    memset(&s->own_shard, 0, sizeof(s->own_shard));
+    if (crn_tiers_are_open(s)) {
+        h = crn_tiers_find(s, name, version);
+        return h != NULL && crn_tiers_hold(s, h) ? crn_held_shard(h) : NULL;
+    }
+    if (!find_own(s, &t, &s->own_shard, &image, &memory))
+        return NULL;
+    crn_image_free(&image);
+    return &s->own_shard;
+}
+
+int crn_session_holds(cairn_session *s, const char *name, int64_t version)
+{
+    return crn_own_shard(s, name, version) != NULL;
 }
 
 /* *ret_done: it was tried, and the return value says how it went; else the files have to do. */
@@ -293,8 +328,8 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
     t.from = calloc(t.want.nregions + (size_t)1, sizeof(*t.from));
     if (t.from == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", t.want.nregions);
-    if (rc == CAIRN_OK && !is_named)
-        rc = crn_tiers_are_open(s) ? from_tiers(s, &t, regions == NULL, &is_done, ei)
+    if (rc == CAIRN_OK && t.old_rank == s->rank)
+        rc = crn_tiers_are_open(s) ? from_tiers(s, &t, &is_done, ei)
                                    : from_memory(s, &t, &is_done, ei);
     if (rc == CAIRN_OK && !is_done) {
         rc = from_version(s, &t, is_named, ei);

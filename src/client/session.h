@@ -93,6 +93,7 @@ struct cairn_session {
     struct crn_track track[CRN_TRACKED];
     uint32_t ntracked;                /* ever; the ring index is modulo CRN_TRACKED */
     struct crn_version *open_version; /* the one read last */
+    struct crn_shard own_shard;       /* of crn_own_shard */
     struct crn_advice advice;
     int has_signals;
 };
@@ -162,6 +163,9 @@ void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const c
                           int64_t version);
 
 /* restore.c */
+/* The parts of a checkpoint that this session took, has not failed and is in memory; NULL if there is
+ * none. Valid until the next call. */
+const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_t version);
 CAIRN_CHECKED cairn_err crn_restore(cairn_session *s, const char *name, int64_t version,
                                     int old_rank, const char *const *regions,
                                     struct crn_errinfo *ei);

@@ -251,9 +251,9 @@ static void unwrite(struct crn_tiers *x, const struct crn_held *h)
 {
     struct crn_held **link = &x->all;
 
-    while (*link != h)
+    while (*link != NULL && *link != h)
         link = &(*link)->next;
-    if (h->nhints == 0)
+    if (*link != NULL && h->nhints == 0)
         (void)free_if_gone(x, link);
 }
 
@@ -399,6 +399,16 @@ const struct crn_held *crn_tiers_find(cairn_session *s, const char *name, int64_
     const struct crn_held *h = crn_held_find(s->tiers, name, version);
 
     return h != NULL && h->is_known && !h->is_failed ? h : NULL;
+}
+
+int crn_tiers_hold(cairn_session *s, const struct crn_held *h)
+{
+    int t;
+
+    for (t = 0; t + 1 < s->tiers->ntiers; t++)
+        if (crn_cache_state(s->tiers->cache, crn_held_key(h), t) != CRN_LIFE_INIT)
+            return 1;
+    return 0;
 }
 
 const struct crn_shard *crn_held_shard(const struct crn_held *h)

@@ -39,6 +39,8 @@ void crn_tiers_drop(cairn_session *s, struct crn_held *h); /* or it shall not */
 
 /* A checkpoint whose parts are known and that has not failed; NULL if there is none. */
 const struct crn_held *crn_tiers_find(cairn_session *s, const char *name, int64_t version);
+/* Does some memory have it now, or is it on its way there? */
+int crn_tiers_hold(cairn_session *s, const struct crn_held *h);
 const struct crn_shard *crn_held_shard(const struct crn_held *h);
 const struct crn_image *crn_held_image(const struct crn_held *h);
 /* Reads pieces of it. CAIRN_ENOENT: it is in no memory, the files have to do. is_all: the application
