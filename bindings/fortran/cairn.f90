@@ -16,6 +16,8 @@ module cairn
         CAIRN_U32 = 6, CAIRN_I64 = 7, CAIRN_U64 = 8, CAIRN_F32 = 9, CAIRN_F64 = 10, &
         CAIRN_C64 = 11, CAIRN_C128 = 12
     integer(c_int), parameter, public :: CAIRN_CAPTURED = 1, CAIRN_LOCAL = 2, CAIRN_PERSISTENT = 3
+    integer(c_int), parameter, public :: CAIRN_PHASE_COMPUTE = 0, CAIRN_PHASE_COMMUNICATE = 1, &
+        CAIRN_PHASE_IO = 2
     integer(c_int), parameter, public :: &
         CAIRN_OK = 0, CAIRN_EINVAL = -1, CAIRN_ECONFIG = -2, CAIRN_ESTATE = -3, &
         CAIRN_ENOTSUP = -4, CAIRN_EMISMATCH = -5, CAIRN_EBUSY = -20, CAIRN_ETIMEDOUT = -21, &
@@ -62,7 +64,7 @@ module cairn
         cairn_protect_array, cairn_unprotect, cairn_checkpoint, cairn_test, cairn_wait, &
         cairn_wait_all, cairn_stats, cairn_find, cairn_find_version, cairn_reject, cairn_restore, &
         cairn_restart, cairn_version_info, cairn_region_info, cairn_file_route, &
-        cairn_file_restore, cairn_should_checkpoint, cairn_should_stop
+        cairn_file_restore, cairn_should_checkpoint, cairn_should_stop, cairn_phase
 
     interface
         function c_open(options, session) bind(C, name="cairn_open") result(rc)
@@ -246,6 +248,12 @@ module cairn
             import
             type(c_ptr), value :: session
             integer(c_int), intent(out) :: yes
+            integer(c_int) :: rc
+        end function
+        function c_phase(session, phase) bind(C, name="cairn_phase") result(rc)
+            import
+            type(c_ptr), value :: session
+            integer(c_int), value :: phase
             integer(c_int) :: rc
         end function
         function c_strlen(text) bind(C, name="strlen") result(n)
@@ -551,5 +559,14 @@ contains
         answer = 0
         rc = c_should_stop(session%ptr, answer)
         yes = answer /= 0
+    end function
+
+    ! Phases: hints for the background. -----------------------------------------------------------
+
+    function cairn_phase(session, phase) result(rc)
+        type(cairn_session), intent(in) :: session
+        integer(c_int), intent(in) :: phase
+        integer(c_int) :: rc
+        rc = c_phase(session%ptr, phase)
     end function
 end module

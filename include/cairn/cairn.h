@@ -276,6 +276,19 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_should_checkpoint(cairn_session *session
 /* Collective. Has a stop signal arrived on some rank, or is the wall-clock limit near? */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_should_stop(cairn_session *session, int *ret_yes);
 
+/* Phases: hints for the background. --------------------------------------------------------------- */
+
+typedef enum cairn_phase_kind {
+    CAIRN_PHASE_COMPUTE = 0,     /* network and disks are free: as at the start */
+    CAIRN_PHASE_COMMUNICATE = 1, /* the application wants the network for itself */
+    CAIRN_PHASE_IO = 2           /* the application reads or writes files */
+} cairn_phase_kind;
+
+/* Local, a single store. Until the next call, and while a rank of the node is not in COMPUTE, the
+ * background starts no new sends and writes; a flush is held back no longer than phase_patience in
+ * all. While this rank waits for a checkpoint it counts as computing. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_phase(cairn_session *session, cairn_phase_kind phase);
+
 #ifdef __cplusplus
 }
 #endif

@@ -84,6 +84,7 @@ static int is_done_locked(struct crn_task *t)
 void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei)
 {
     t->is_failed = 1;
+    atomic_store(&t->out.is_given_up, 1);
     crn_err_keep(&t->error, ei);
     crn_cond_broadcast(&e->changed);
 }

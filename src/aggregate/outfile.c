@@ -60,6 +60,7 @@ static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct 
     o->align_bytes = align_bytes;
     o->direct_fd = -1;
     o->lacks_room = 0;
+    atomic_init(&o->is_given_up, 0);
     atomic_init(&o->is_refused, 0);
     atomic_init(&o->end, 0);
 }
@@ -172,10 +173,21 @@ static cairn_err put_parts(struct crn_outfile *o, struct crn_ring *ring, const u
 cairn_err crn_outfile_write(struct crn_outfile *o, struct crn_ring *ring, const void *p,
                             uint64_t bytes, uint64_t offset, struct crn_errinfo *ei)
 {
-    cairn_err rc = put_parts(o, ring, p, bytes, offset, ei);
+    struct crn_gate *gate = o->outlet->opt.gate;
+    uint64_t step = gate != NULL ? crn_gate_step(gate) : UINT64_MAX;
+    cairn_err rc = CAIRN_OK;
+    uint64_t at, n;
 
-    if (rc == CAIRN_OK && o->written != NULL)
-        (void)atomic_fetch_add(o->written, bytes);
+    for (at = 0; rc == CAIRN_OK && at < bytes; at += n) {
+        n = bytes - at < step ? bytes - at : step;
+        if (gate != NULL)
+            crn_gate_pass(gate, n);
+        if (atomic_load(&o->is_given_up))
+            return crn_fail(ei, CAIRN_ECANCELED, 0, "write '%s': given up", o->name);
+        rc = put_parts(o, ring, (const unsigned char *)p + at, n, offset + at, ei);
+        if (rc == CAIRN_OK && o->written != NULL)
+            (void)atomic_fetch_add(o->written, n);
+    }
     return rc;
 }
 

@@ -14,9 +14,10 @@ struct crn_outfile {
     struct crn_outlet *outlet;
     char name[CRN_FILE_NAME];
     int fd;
-    int direct_fd;         /* the same file past the page cache, for whole pages; -1: none */
-    atomic_int is_refused; /* the file system took it and then refused to write */
-    int lacks_room;        /* room was asked for beforehand and there is none */
+    int direct_fd;          /* the same file past the page cache, for whole pages; -1: none */
+    atomic_int is_given_up; /* nobody wants it any more: writes fail */
+    atomic_int is_refused;  /* the file system took it and then refused to write */
+    int lacks_room;         /* room was asked for beforehand and there is none */
     uint64_t align_bytes;
     uint64_t page_bytes;
     atomic_uint_fast64_t end;      /* of the file so far */

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/config.h"
+#include "base/gate.h"
 #include "base/log.h"
 #include "base/ring.h"
 #include "base/thread.h"
@@ -17,6 +18,7 @@ struct crn_outlet_options {
     enum crn_io io;
     enum crn_preallocate preallocate;
     const struct crn_log *log; /* what was refused; may be NULL */
+    struct crn_gate *gate;     /* every write passes it; may be NULL */
 };
 
 struct crn_outlet {

@@ -16,6 +16,7 @@ enum crn_arena_full { CRN_FULL_WAIT, CRN_FULL_SPILL, CRN_FULL_SUPERSEDE };
 enum crn_on_failure { CRN_FAIL_STRICT, CRN_FAIL_RETRY, CRN_FAIL_CONTINUE };
 enum crn_io { CRN_IO_BUFFERED, CRN_IO_DIRECT, CRN_IO_URING, CRN_IO_URING_DIRECT };
 enum crn_preallocate { CRN_PREALLOCATE_AUTO, CRN_PREALLOCATE_ON, CRN_PREALLOCATE_OFF };
+enum crn_phases { CRN_PHASES_IGNORE, CRN_PHASES_YIELD };
 enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
 
 /* What may differ by checkpoint name: section [checkpoint NAME] of the file. */
@@ -56,6 +57,9 @@ struct crn_config {
     uint64_t io;          /* enum crn_io */
     uint64_t preallocate; /* enum crn_preallocate */
     uint64_t nice;
+    uint64_t bandwidth; /* of the background of a node, bytes a second; 0: no cap */
+    uint64_t phases;    /* enum crn_phases */
+    uint64_t phase_patience_ns;
     uint64_t free_reserve_bytes; /* kept free on the PFS */
     uint64_t space_wait_ns;      /* a flush waits so long for room */
     uint64_t wait_timeout_ns;

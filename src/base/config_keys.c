@@ -9,6 +9,7 @@ static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
 static const char *const io_values[] = {"buffered", "direct", "uring", "uring-direct", NULL};
 static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
+static const char *const phases_values[] = {"ignore", "yield", NULL};
 static const char *const log_values[] = {"error", "warn", "info", "debug", "trace", NULL};
 
 #define K              ((uint64_t)1 << 10)
@@ -102,6 +103,15 @@ static const struct crn_key keys[] = {
      AT(preallocate)},
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
      AT(nice)},
+    {"bandwidth", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
+     "Most that the background of a node writes and sends, in bytes a second. 0: no cap.",
+     AT(bandwidth)},
+    {"phases", CRN_KEY_ENUM, "yield", 0, 0, phases_values,
+     "What cairn_phase does: nothing, or the background of a node starts no new writes and sends "
+     "while a rank communicates or does I/O of its own.",
+     AT(phases)},
+    {"phase_patience", CRN_KEY_TIME, "5s", 0, 1 * DAY, NULL,
+     "With phases = yield: how long a flush is held back, in all.", AT(phase_patience_ns)},
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
      "Left free on the persistent directory and of its quotas: a flush that would go below waits "
      "for "

@@ -361,6 +361,8 @@ cairn_err crn_session_close(cairn_session *s, int is_alone)
     struct crn_errinfo barrier = {0};
     cairn_err rc;
 
+    s->phase = CAIRN_PHASE_COMPUTE;
+    crn_phase_show(s, s->phase);
     if (s->held.has_slot &&
         cairn_abandon(s, s->held.info.name, s->held.info.version, "the session closes") != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", cairn_last_error());

@@ -82,6 +82,7 @@ struct cairn_session {
     unsigned char *packet;       /* CRN_PROTO_MAX bytes */
     struct crn_rundir dir;
     struct crn_arena *arena; /* NULL until its size is known */
+    uint32_t phase;          /* cairn_phase_kind, as the application told */
     struct crn_copier *copier;
     struct crn_gpu *gpu;     /* NULL: no device memory was protected */
     struct crn_tiers *tiers; /* NULL: nobody asked for them */
@@ -114,6 +115,9 @@ CAIRN_CHECKED cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type
 CAIRN_CHECKED cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_note *n, int pass_fd,
                                       struct crn_errinfo *ei);
+
+/* phase.c: tells the node service what the application is at now. */
+void crn_phase_show(cairn_session *s, uint32_t phase);
 
 /* track.c */
 struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t version);

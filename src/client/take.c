@@ -47,8 +47,10 @@ cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes, struct crn_er
     (void)snprintf(name, sizeof(name), "arena-%u", s->rank);
     threads = crn_cores() / (int)s->nlocal;
     rc = crn_arena_create(s->dir.dfd, name, s->run, s->rank, bytes, threads, &s->arena, ei);
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK) {
+        crn_phase_show(s, s->phase);
         rc = crn_node_send(s, &note, crn_arena_fd(s->arena), ei);
+    }
     return rc;
 }
 

@@ -44,8 +44,8 @@ static int64_t deadline(const cairn_session *s, int64_t timeout_ms)
 }
 
 /* A lost service is an error only for what it had not told before. */
-static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
-                          struct crn_errinfo *ei)
+static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
+                            struct crn_errinfo *ei)
 {
     uint64_t seq = t->seq;
     int64_t step = 0; /* first what has arrived already */
@@ -68,6 +68,18 @@ static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level lev
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "%s@%" PRId64 " is not there yet%s%s", t->name,
                             t->version, t->remark[0] != '\0' ? ": " : "", t->remark);
     }
+}
+
+/* The flush that is waited for shall not wait for the application. */
+static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
+                          struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    crn_phase_show(s, CAIRN_PHASE_COMPUTE);
+    rc = wait_until(s, t, level, until, ei);
+    crn_phase_show(s, s->phase);
+    return rc;
 }
 
 cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_level level,

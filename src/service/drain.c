@@ -38,6 +38,7 @@ struct dead_run {
     struct crn_arena **arenas; /* those found; at most nlocal */
     uint32_t narenas;
     struct crn_engine *engine;
+    struct crn_gate gate; /* of the engine */
     const struct crn_fs *fs;
     crn_drain_fn fn;
     void *arg;
@@ -112,9 +113,7 @@ static int find_slots(const struct dead_run *run, uint64_t seq, uint32_t *slots)
     return 1;
 }
 
-static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
-                               const struct crn_slot_info *info, const uint32_t *slots,
-                               struct crn_errinfo *ei)
+static cairn_err open_engine(struct dead_run *run, struct crn_errinfo *ei)
 {
     struct crn_engine_options opt = {
         .blocks = run->cfg.blocks,
@@ -123,7 +122,21 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
         .align_bytes = run->cfg.align_bytes,
         .writers = (int)run->cfg.writers,
         .outlet = {.io = (enum crn_io)run->cfg.io,
-                   .preallocate = (enum crn_preallocate)run->cfg.preallocate}};
+                   .preallocate = (enum crn_preallocate)run->cfg.preallocate,
+                   .gate = &run->gate}};
+    cairn_err rc;
+
+    crn_gate_init(&run->gate, run->cfg.bandwidth, 0, NULL, NULL);
+    rc = crn_engine_open(&opt, &run->engine, ei);
+    if (rc != CAIRN_OK)
+        crn_gate_fini(&run->gate);
+    return rc;
+}
+
+static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
+                               const struct crn_slot_info *info, const uint32_t *slots,
+                               struct crn_errinfo *ei)
+{
     struct crn_source *sources = calloc(run->nlocal, sizeof(*sources));
     struct crn_held *held = calloc(run->nlocal, sizeof(*held));
     struct crn_index head = {.id = info->id,
@@ -142,7 +155,7 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
     if (sources == NULL || held == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %u shards", run->nlocal);
     if (rc == CAIRN_OK && run->engine == NULL)
-        rc = crn_engine_open(&opt, &run->engine, ei);
+        rc = open_engine(run, ei);
     if (rc == CAIRN_OK)
         rc = crn_sources_open(run->arenas, slots, run->nlocal, run->dir.spool_dfd, held, sources,
                               ei);
@@ -313,7 +326,10 @@ static void close_run(struct dead_run *run)
     for (i = 0; i < run->narenas; i++)
         crn_arena_close(run->arenas[i]);
     free(run->arenas);
-    crn_engine_close(run->engine);
+    if (run->engine != NULL) {
+        crn_engine_close(run->engine);
+        crn_gate_fini(&run->gate);
+    }
     crn_rundir_close(&run->dir);
     crn_config_fini(&run->cfg);
 }

@@ -225,6 +225,16 @@ void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work
 /* Flows. ---------------------------------------------------------------------------------------------- */
 
 /* A flow for a transfer that is about to start; NULL without memory. */
+/* How long the other side's gate may hold back what it was asked for. */
+static int64_t held_ns(const struct crn_job *job)
+{
+    const struct crn_config *c = &job->cfg;
+    double bytes = (double)(c->leaders_per_file + 1) * (double)(c->blocks * c->block_bytes);
+
+    return (int64_t)c->phase_patience_ns +
+           (c->bandwidth != 0 ? (int64_t)(bytes / (double)c->bandwidth * 1e9) : 0);
+}
+
 static struct crn_flow *flow_new(struct crn_job *job, struct crn_item *item, uint32_t node)
 {
     const struct crn_clock *clock = crn_clock_real();
@@ -236,7 +246,7 @@ static struct crn_flow *flow_new(struct crn_job *job, struct crn_item *item, uin
     f->item = item;
     f->node = node;
     f->start_ns = clock->mono_ns(clock);
-    f->deadline_ns = f->start_ns + (int64_t)job->cfg.commit_timeout_ns;
+    f->deadline_ns = f->start_ns + (int64_t)job->cfg.commit_timeout_ns + held_ns(job);
     return f;
 }
 
@@ -317,19 +327,38 @@ cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
     return CAIRN_OK;
 }
 
-static void send_now(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
-                     const void *data, uint64_t bytes, void *owned, int64_t asked_ns)
+/* Begins a send if the gate lets it: CAIRN_OK also if it does not. When the checkpoint is over the other
+ * side still waits for it, but nothing else is gained by waiting. */
+static cairn_err flow_start(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
 {
+    struct crn_job *job = f->job;
     struct crn_comm *comm = job->svc->comm;
+
+    if (!atomic_load(&f->item->is_over) && crn_gate_ask(&job->gate, f->bytes, now_ns) > 0)
+        return CAIRN_OK;
+    f->gather_ns += now_ns - f->start_ns;
+    f->start_ns = now_ns;
+    f->deadline_ns = now_ns + (int64_t)job->cfg.commit_timeout_ns;
+    return comm->ops->send_start(comm, (int)job->peers[f->node], (int)f->tag, f->data, f->bytes,
+                                 &f->transfer, e);
+}
+
+static void send_soon(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
+                      const void *data, uint64_t bytes, void *owned, int64_t asked_ns)
+{
     struct crn_flow *f = flow_new(job, item, to);
     struct crn_errinfo e = {0};
     cairn_err rc;
 
-    if (f == NULL)
+    if (f == NULL) {
         rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block for node %u", to);
-    else
-        rc = comm->ops->send_start(comm, (int)job->peers[to], (int)tag, data, bytes, &f->transfer,
-                                   &e);
+    } else {
+        f->data = data;
+        f->bytes = bytes;
+        f->tag = tag;
+        f->gather_ns = asked_ns != 0 ? f->start_ns - asked_ns : 0;
+        rc = flow_start(f, f->start_ns, &e);
+    }
     if (rc != CAIRN_OK) {
         free(f);
         free(owned);
@@ -337,8 +366,6 @@ static void send_now(struct crn_job *job, struct crn_item *item, uint32_t to, ui
         return;
     }
     f->block = owned;
-    f->bytes = bytes;
-    f->gather_ns = asked_ns != 0 ? f->start_ns - asked_ns : 0;
     flow_link(f);
 }
 
@@ -398,7 +425,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     if (count == 1)
         p = crn_source_memory(&item->flow->sources[local], &x);
     if (p != NULL) {
-        send_now(job, item, n->node, tag, p, x.bytes, NULL, 0);
+        send_soon(job, item, n->node, tag, p, x.bytes, NULL, 0);
         return;
     }
     w = calloc(1, sizeof(*w));
@@ -458,7 +485,7 @@ void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *
         crn_item_fail(job, item, &w->error);
         return;
     }
-    send_now(job, item, w->node, crn_view_u32(&v), block, w->bytes, block, w->asked_ns);
+    send_soon(job, item, w->node, crn_view_u32(&v), block, w->bytes, block, w->asked_ns);
 }
 
 /* Ends a flow that was taken off the list. */
@@ -485,6 +512,8 @@ static int flow_poll(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
     struct crn_comm *comm = f->job->svc->comm;
     int done = 0;
 
+    if (f->transfer == NULL)
+        return flow_start(f, now_ns, e) != CAIRN_OK;
     if (comm->ops->transfer_test(comm, f->transfer, &done, e) != CAIRN_OK || done)
         return 1;
     if (now_ns < f->deadline_ns)
@@ -534,6 +563,15 @@ int crn_flows_poll(struct crn_service *svc)
     return any;
 }
 
+int crn_flows_are_held(const struct crn_service *svc)
+{
+    const struct crn_flow *f;
+
+    for (f = svc->flows; f != NULL && f->transfer == NULL; f = f->next)
+        ;
+    return f == NULL;
+}
+
 void crn_flows_refuse(struct crn_job *job)
 {
     struct crn_errinfo gone = {.code = CAIRN_ECANCELED, .msg = "the service stops"};
@@ -555,6 +593,8 @@ void crn_flows_refuse(struct crn_job *job)
         if (f->is_receive) {
             (void)job->svc->comm->ops->transfer_cancel(job->svc->comm, f->transfer);
             hand_over(job, f->write, f->errand, f->block, &gone);
+        } else if (f->transfer == NULL) {
+            free(f->block);
         }
         free(f);
     }

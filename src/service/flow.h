@@ -30,14 +30,16 @@ struct crn_flow {
     struct crn_flow *next;
     struct crn_job *job;
     struct crn_item *item;
-    struct crn_transfer *transfer;
+    struct crn_transfer *transfer; /* NULL: a send that the gate holds back */
+    const void *data;              /* send; bytes and tag too */
+    uint64_t bytes;
+    uint32_t tag;
     int64_t deadline_ns;
     uint32_t node; /* the other side */
     int is_receive;
     const struct crn_write *write; /* receive: for the engine */
     struct crn_errand *errand;     /* receive: owned, in place of write */
     void *block;                   /* receive: the engine's; send: owned, or NULL */
-    uint64_t bytes;                /* send */
     int64_t gather_ns;             /* send: from the request until it began */
     int64_t start_ns;
 };
@@ -54,6 +56,8 @@ void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *
 void crn_flow_free(struct crn_job *job, struct crn_item *item);
 /* Moves what is on its way on. 1 if something arrived or left. */
 int crn_flows_poll(struct crn_service *svc);
+/* Whether all that is on its way is held back by gates. */
+int crn_flows_are_held(const struct crn_service *svc);
 /* The loop has ended: nothing of this job will arrive any more, and no result counts. */
 void crn_flows_refuse(struct crn_job *job);
 

@@ -41,6 +41,18 @@ static cairn_err write_run_file(const struct crn_job *job, struct crn_errinfo *e
     return rc;
 }
 
+/* Called while a checkpoint of all ranks is flushed: the arenas are there and stay. */
+static int is_application_busy(void *arg)
+{
+    const struct crn_job *job = arg;
+    uint32_t i;
+
+    for (i = 0; i < job->nlocal; i++)
+        if (job->arenas[i] != NULL && crn_arena_phase(job->arenas[i]) != CAIRN_PHASE_COMPUTE)
+            return 1;
+    return 0;
+}
+
 static cairn_err start_workers(struct crn_job *job, struct crn_errinfo *ei)
 {
     cairn_err rc;
@@ -97,6 +109,8 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     job->nlocal = h->nlocal;
     crn_config_defaults(&job->cfg);
     rc = crn_config_text(&job->cfg, h->config, "the configuration of a rank", ei);
+    crn_gate_init(&job->gate, job->cfg.bandwidth, (int64_t)job->cfg.phase_patience_ns,
+                  job->cfg.phases == CRN_PHASES_YIELD ? is_application_busy : NULL, job);
     if (rc == CAIRN_OK)
         rc = crn_files_count(job->cfg.files, job->nodes, &job->files, ei);
     if (rc == CAIRN_OK)
@@ -159,6 +173,7 @@ static void stop_workers(struct crn_job *job)
     job->stopping = 1;
     crn_cond_broadcast(&job->wake);
     crn_unlock(&job->mu);
+    crn_gate_open(&job->gate);
     for (i = 0; i < 3; i++)
         if (queue[i]->slot != NULL)
             crn_queue_close(queue[i]);
@@ -216,6 +231,7 @@ void crn_job_close(struct crn_job *job)
     free(job->arenas);
     free(job->has_left);
     free(job->peers);
+    crn_gate_fini(&job->gate);
     crn_config_fini(&job->cfg);
     crn_cond_fini(&job->wake);
     crn_mutex_fini(&job->mu);

@@ -151,6 +151,7 @@ struct crn_job {
     struct crn_cond wake;             /* for pauses of the workers */
     int stopping;                     /* mu */
     struct crn_engine *engine;        /* flusher */
+    struct crn_gate gate;             /* what the engine writes and the loop sends */
     atomic_uint_fast64_t written;     /* bytes written by the engine since it was opened */
     atomic_uint_fast64_t writing_seq; /* seq + 1 of the persistent file in hand; 0: none */
     atomic_uint_fast64_t writing_at;  /* of written, when that file was begun */

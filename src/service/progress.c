@@ -391,6 +391,7 @@ static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_n
     if (item->state != CRN_ITEM_CAPTURED || !claim(job, item))
         return;
     item->state = CRN_ITEM_FLUSHING;
+    crn_gate_begin(&job->gate);
     crn_flow_begin(job, item, n);
 }
 
@@ -626,6 +627,8 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
     job->has_left[c->local] = 1;
     job->nleft++;
     job->clients[c->local] = NULL;
+    if (job->arenas[c->local] != NULL) /* it wants nothing any more */
+        crn_arena_set_phase(job->arenas[c->local], CAIRN_PHASE_COMPUTE);
     if (is_dead) {
         (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u died before it captured its part", c->rank);
         crn_log(&job->log, CRN_WARN, "rank %u is gone without saying so, continuing", c->rank);

@@ -22,6 +22,7 @@
 #define MILLI      1000000LL
 #define FASTEST_NS (MILLI / 5)
 #define SLOWEST_NS (50 * MILLI)
+#define HELD_NS    MILLI          /* how often a gate is asked */
 #define FLOWING_NS (MILLI / 20)   /* MPI moves bulk data only while it is called */
 #define TICK_NS    (1000 * MILLI) /* deadlines are checked at least so often */
 
@@ -336,7 +337,7 @@ static int64_t interval(const struct crn_service *svc, int64_t now)
     if (svc->inbox != NULL)
         return 0;
     if (svc->flows != NULL)
-        return FLOWING_NS;
+        return crn_flows_are_held(svc) ? HELD_NS : FLOWING_NS;
     if (svc->comm->size == 1 || svc->jobs == NULL)
         return TICK_NS;
     quiet /= 4;

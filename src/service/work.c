@@ -69,7 +69,8 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
         .nice = (int)job->cfg.nice,
         .outlet = {.io = (enum crn_io)job->cfg.io,
                    .preallocate = (enum crn_preallocate)job->cfg.preallocate,
-                   .log = &job->log},
+                   .log = &job->log,
+                   .gate = &job->gate},
         .written = &job->written};
 
     return job->engine != NULL ? CAIRN_OK : crn_engine_open(&opt, &job->engine, ei);

@@ -14,7 +14,7 @@
 #include "base/touch.h"
 #include "tier/window.h"
 
-#define ARENA_MAGIC 0x31414e4541524e43U /* "CNRAENA1" */
+#define ARENA_MAGIC 0x32414e4541524e43U /* "CNRAENA2" */
 #define PAGE        4096U
 
 /* State and capture in one word, so that a move compares both. */
@@ -35,6 +35,7 @@ struct header {
     uint8_t run[16];
     uint32_t rank;
     uint32_t nslots;
+    _Atomic uint32_t phase; /* of the application, which alone writes it while it lives */
     struct slot slot[CRN_ARENA_SLOTS];
 };
 
@@ -172,6 +173,16 @@ void *crn_arena_memory(const struct crn_arena *a, uint64_t *ret_bytes)
 uint32_t crn_arena_rank(const struct crn_arena *a)
 {
     return a->rank;
+}
+
+void crn_arena_set_phase(struct crn_arena *a, uint32_t phase)
+{
+    atomic_store_explicit(&a->head->phase, phase, memory_order_relaxed);
+}
+
+uint32_t crn_arena_phase(const struct crn_arena *a)
+{
+    return atomic_load_explicit(&a->head->phase, memory_order_relaxed);
 }
 
 /* Slots. ----------------------------------------------------------------------------------------- */

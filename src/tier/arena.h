@@ -63,6 +63,9 @@ uint64_t crn_arena_bytes(const struct crn_arena *a);
 /* The data area, for who pins it. */
 void *crn_arena_memory(const struct crn_arena *a, uint64_t *ret_bytes);
 uint32_t crn_arena_rank(const struct crn_arena *a);
+/* What the application is at (cairn_phase_kind): a hint, so nothing is ordered by it. */
+void crn_arena_set_phase(struct crn_arena *a, uint32_t phase);
+uint32_t crn_arena_phase(const struct crn_arena *a);
 
 enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot);
 /* Of the slot of this capture; CRN_SLOT_FREE if the slot has another one by now. */

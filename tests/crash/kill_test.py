@@ -339,6 +339,21 @@ def daemon():
     print("daemon: all well")
 
 
+def phases():
+    """Phases and the cap on bandwidth with cairnd, as in tests/mpi/phase.c."""
+    job = Job(ranks_per_node=2, service="daemon", files=1)
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 2)
+    r = subprocess.run(MPIEXEC + ["-n", "4", str(BUILD / "tests/mpi/phase")], env=job.env,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       text=True, timeout=120, check=False)
+    require(r.returncode == 0, f"phase ended with {r.returncode}: {r.stdout}")
+    daemons.stop()
+    job.check_clean("phases")
+    job.remove()
+    print("phases: all well")
+
+
 def shared_daemon():
     """Several jobs of one user share the daemons, one of them is killed; none meets another."""
     job = Job(ranks_per_node=2, service="daemon")
@@ -371,7 +386,7 @@ def shared_daemon():
 def main():
     scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local, fail_every_call,
                                          kill_recovery, kill_ranks, daemon,
-                                         shared_daemon)}
+                                         shared_daemon, phases)}
     if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)
         return 2

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the application is at. The hint is a word in the arena, which the node service maps: telling it
+ * costs one store. */
+#include "client/session.h"
+
+cairn_err cairn_phase(cairn_session *s, cairn_phase_kind phase)
+{
+    struct crn_errinfo ei = {0};
+
+    if (phase < CAIRN_PHASE_COMPUTE || phase > CAIRN_PHASE_IO)
+        return crn_api_end(&ei, crn_fail(&ei, CAIRN_EINVAL, 0, "phase %d: 0 to 2", (int)phase));
+    s->phase = (uint32_t)phase;
+    crn_phase_show(s, s->phase);
+    return CAIRN_OK;
+}
+
+void crn_phase_show(cairn_session *s, uint32_t phase)
+{
+    if (s->arena != NULL)
+        crn_arena_set_phase(s->arena, phase);
+}

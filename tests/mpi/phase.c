@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Phases and the cap on bandwidth, with leaders and followers: while a rank communicates nothing is
+ * flushed; then it is, byte for byte; a forgotten phase holds a flush no longer than phase_patience; a
+ * capped flush takes its time. Directories and service come from the environment, if they are there. */
+#include <time.h>
+#include <unistd.h>
+
+#include "mpi_test.h"
+
+enum { N = 1 << 18 }; /* 2 MiB a rank */
+
+static int rank, ranks;
+static char dir[256];
+static uint64_t a[N];
+
+static cairn_session *open_session(const char *first, const char *second)
+{
+    char persistent[300] = "log_level=error", shm[300] = "log_level=error",
+         run[300] = "log_level=error";
+    const char *settings[] = {persistent, shm,   run,    "block_bytes=1M",
+                              "blocks=2", first, second, NULL};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    cairn_session *s;
+
+    if (getenv("CAIRN_PERSISTENT") == NULL) {
+        (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
+        (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
+        (void)snprintf(run, sizeof(run), "run_dir=%s/run", dir);
+    }
+    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
+    OK(cairn_protect(s, "a", a, CAIRN_U64, N));
+    return s;
+}
+
+static double now(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+static void rest(void)
+{
+    const struct timespec ts = {.tv_nsec = 5000000};
+
+    (void)nanosleep(&ts, NULL);
+}
+
+static int is_there(cairn_session *s, int64_t v)
+{
+    int yes = 0;
+
+    OK(cairn_test(s, "phase", v, CAIRN_PERSISTENT, &yes));
+    return yes;
+}
+
+static void take(cairn_session *s, int64_t v)
+{
+    fill(a, N, (uint64_t)v, (uint64_t)rank);
+    OK(cairn_checkpoint(s, "phase", v, NULL));
+}
+
+static void compare(cairn_session *s, int64_t v)
+{
+    memset(a, 0, sizeof(a));
+    OK(cairn_restore(s, "phase", v, NULL));
+    REQUIRE(holds(a, N, (uint64_t)v, (uint64_t)rank));
+}
+
+/* One rank at a time communicates or does I/O; its node may lead or follow. */
+static void held_while_a_rank_is_busy(void)
+{
+    cairn_session *s = open_session("phase_patience=1h", NULL);
+    double until;
+    int busy;
+
+    for (busy = 0; busy < ranks; busy++) {
+        if (rank == busy)
+            OK(cairn_phase(s, busy % 2 == 0 ? CAIRN_PHASE_COMMUNICATE : CAIRN_PHASE_IO));
+        (void)MPI_Barrier(MPI_COMM_WORLD);
+        take(s, busy);
+        for (until = now() + 0.2; now() < until; rest())
+            REQUIRE(!is_there(s, busy));
+        (void)MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == busy)
+            OK(cairn_phase(s, CAIRN_PHASE_COMPUTE));
+        while (!is_there(s, busy))
+            rest();
+        compare(s, busy);
+        (void)MPI_Barrier(MPI_COMM_WORLD);
+    }
+    /* Who waits does not hold back what it waits for; nor does who closes. */
+    OK(cairn_phase(s, CAIRN_PHASE_IO));
+    take(s, busy);
+    OK(cairn_wait(s, "phase", busy, CAIRN_PERSISTENT, 60000));
+    FAILS(CAIRN_EINVAL, cairn_phase(s, (cairn_phase_kind)3));
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    take(s, busy + 1);
+    OK(cairn_close(s));
+}
+
+static void a_forgotten_phase_ends(void)
+{
+    cairn_session *s = open_session("phase_patience=100ms", NULL);
+
+    OK(cairn_phase(s, CAIRN_PHASE_IO)); /* also before there is an arena */
+    take(s, 100);
+    while (!is_there(s, 100))
+        rest();
+    compare(s, 100);
+    OK(cairn_close(s));
+}
+
+static void phases_may_be_ignored(void)
+{
+    cairn_session *s = open_session("phase_patience=1h", "phases=ignore");
+
+    OK(cairn_phase(s, CAIRN_PHASE_COMMUNICATE));
+    take(s, 200);
+    while (!is_there(s, 200))
+        rest();
+    compare(s, 200);
+    OK(cairn_close(s));
+}
+
+/* Each node has 2 ranks x 2 MiB to send or write. */
+static void a_cap_takes_its_time(void)
+{
+    cairn_session *s = open_session("bandwidth=8M", NULL);
+    double start;
+
+    take(s, 300);
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    start = now();
+    take(s, 301);
+    OK(cairn_wait(s, "phase", 301, CAIRN_PERSISTENT, 60000));
+    REQUIRE(now() - start > 0.25);
+    compare(s, 301);
+    OK(cairn_close(s));
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+
+    (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    shared_dir(dir, sizeof(dir));
+    held_while_a_rank_is_busy();
+    a_forgotten_phase_ends();
+    phases_may_be_ignored();
+    a_cap_takes_its_time();
+    remove_dir(dir);
+    (void)MPI_Finalize();
+    return 0;
+}
