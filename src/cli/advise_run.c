@@ -137,7 +137,7 @@ struct trial {
     uint64_t encoded;
 };
 
-/* Streams for which the stages are not made (bytes, small ones) get zstd alone. */
+/* Streams for which the stages are not made (bytes, small ones) get zstd alone, or nothing. */
 static cairn_err pipe_of(const struct trial *t, const struct crn_merge_stream *s,
                          struct crn_pipe *ret, struct crn_errinfo *ei)
 {
@@ -145,8 +145,9 @@ static cairn_err pipe_of(const struct trial *t, const struct crn_merge_stream *s
     struct crn_data data = {.type = s->type};
     cairn_err rc = crn_pipe_parse(is_paper ? paper_pipe(s) : t->method->pipe, ret, ei);
 
-    if (rc == CAIRN_OK && !is_paper && ret->n > 1 && (s->is_small || !crn_pipe_fits(ret, &data)))
-        rc = crn_pipe_parse("zstd:1", ret, ei);
+    if (rc == CAIRN_OK && !is_paper && ret->n > 1 && (s->is_small || !crn_pipe_fits(ret, &data)) &&
+        crn_pipe_parse("zstd:1", ret, NULL) != CAIRN_OK)
+        memset(ret, 0, sizeof(*ret));
     return rc;
 }
 

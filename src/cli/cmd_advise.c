@@ -242,7 +242,7 @@ static int draw(const struct advice *a)
                 (void)fprintf(p.data, "%.6g %.6g \"%s\"\n", a->result[i].encode_mbps,
                               a->result[i].ratio,
                               is_labelled(a, i) ? a->result[i].method->pipe : "");
-        (void)fprintf(p.data, "\n\n");
+        (void)fprintf(p.data, "NaN NaN \"\"\n\n\n"); /* an empty block would not count */
         if (scheme < CRN_SCHEMES)
             (void)fprintf(p.script,
                           "  'advise.dat' index %zu using 1:2 with points pt 7 ps 0.8 lc rgb '%s' "

@@ -288,7 +288,7 @@ class Advise(Case):
         self.assertIn("3 ranks", out)
         self.assertEqual(out.count("<- recommended"), 1)
         rows = [line.split() for line in out.splitlines() if line.startswith(("agnostic", "aware"))]
-        self.assertGreater(len(rows), 10)
+        self.assertGreater(len(rows), 3)  # more with more libraries
         got = self.json("advise", *files, "--sample", "200K")
         best = max(m["ratio"] for m in got["methods"])
         self.assertGreaterEqual(got["recommended"]["ratio"], 0.98 * best)
@@ -320,7 +320,7 @@ class Advise(Case):
     def test_plot(self):
         plot = self.tmp / "plot"
         self.cairn("advise", *self.write_smooth(), "--sample", "100K", "--plot", plot)
-        self.assertIn("gzip:6", (plot / "advise.dat").read_text())
+        self.assertRegex((plot / "advise.dat").read_text(), '(?m)^[0-9.e+]+ [0-9.e+]+ "[a-z]')
         self.assertIn("<svg", (plot / "advise.svg").read_text())
 
     def test_errors(self):
@@ -508,6 +508,30 @@ class Deaths(Case):
     def test_torn_writes(self):
         for at in range(1, 9):
             self.run_death(f"at={at},action=tear,ops=write", steps=(1, 2))
+
+    def test_killed_while_watching(self):
+        """A program writes set after set, the watcher dies at random moments."""
+        words = self.command(*self.watch_words("--remove", "--settle", "100ms", "--poll", "50ms", ranks=2))
+        want, log = {}, self.tmp / "log"
+        with open(log, "ab") as out:
+            for step in range(1, 13):
+                p = subprocess.Popen(words, env=self.env, stdout=out, stderr=out)
+                want[step] = self.write_set(step, ranks=2, size=200000)
+                time.sleep(self.random.uniform(0, 0.25))
+                p.kill()
+                p.wait()
+            p = subprocess.Popen(words, env=self.env, stdout=out, stderr=out)
+            self.addCleanup(p.wait)
+            self.addCleanup(p.kill)
+            end = time.monotonic() + 60
+            while self.left() and time.monotonic() < end:
+                time.sleep(0.05)
+            p.send_signal(signal.SIGTERM)
+            self.assertEqual(p.wait(30), 0)
+        self.assertEqual(self.left(), [], log.read_text())
+        for step, files in want.items():
+            self.assertEqual(self.restore(f"heat@{step}"), files, step)
+            self.assertLessEqual(log.read_text().count(f"heat@{step}: committed"), 1)
 
     def test_disk_full_then_not(self):
         want = self.write_set(1, ranks=2)
