@@ -205,8 +205,8 @@ static cairn_err drain_capture(struct dead_run *run, const struct crn_slot_info 
     if (rc == CAIRN_OK)
         rc = flush_capture(run, &st, info, slots, ei);
     if (rc == CAIRN_OK)
-        rc = crn_store_try_publish(&st, info->name, info->version, &info->id, run->cfg.job,
-                                   &missing, ei);
+        rc = crn_store_try_publish(&st, info->name, info->version, &info->id, run->nodes,
+                                   run->cfg.job, &missing, ei);
     if (rc == CAIRN_OK)
         tell(run, missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING, info->name, info->version,
              missing, "");

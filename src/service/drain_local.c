@@ -110,8 +110,8 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const struc
         (void)d->fs->close(d->fs, fd);
     }
     if (rc == CAIRN_OK)
-        rc = crn_store_try_publish(&d->pfs, x->name, x->version, &x->id, d->cfg->job, ret_missing,
-                                   ei);
+        rc = crn_store_try_publish(&d->pfs, x->name, x->version, &x->id, x->files, d->cfg->job,
+                                   ret_missing, ei);
     if (lock_fd >= 0)
         (void)close(lock_fd);
     return rc;

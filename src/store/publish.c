@@ -134,7 +134,8 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
 /* Composing a manifest from the data files that are there. ---------------------------------------- */
 
 struct found {
-    struct crn_manifest m; /* files sized by the first index found */
+    struct crn_manifest m; /* its head is that of the first index found */
+    uint32_t files;        /* of the version that is looked for */
     uint32_t missing;
 };
 
@@ -191,7 +192,7 @@ static cairn_err consider(const struct crn_store *st, int dfd, const char *name,
     cairn_err rc;
 
     rc = crn_store_describe_data(st, name, version, file, &mf, &x, why);
-    if (rc != CAIRN_OK || !crn_capture_id_equal(&x.id, id))
+    if (rc != CAIRN_OK || !crn_capture_id_equal(&x.id, id) || x.files != f->files)
         goto out;
     if (f->m.files == NULL) {
         f->m.files = calloc(x.files, sizeof(*f->m.files));
@@ -201,9 +202,8 @@ static cairn_err consider(const struct crn_store *st, int dfd, const char *name,
             goto out;
         }
         take_head(&f->m, &x, job);
-        f->missing = x.files;
     }
-    if (x.files != f->m.nfiles || x.ranks != f->m.ranks || f->m.files[x.file_no].name[0] != '\0')
+    if (x.ranks != f->m.ranks || f->m.files[x.file_no].name[0] != '\0')
         goto out;
     rc = prove_durable(st, dfd, file, &x, where.text, why);
     if (rc != CAIRN_OK)
@@ -233,10 +233,10 @@ static int is_published(const struct crn_store *st, int dfd, const char *name, i
 }
 
 cairn_err crn_store_try_publish(const struct crn_store *st, const char *name, int64_t version,
-                                const struct crn_capture_id *id, const char *job,
+                                const struct crn_capture_id *id, uint32_t files, const char *job,
                                 uint32_t *ret_missing, struct crn_errinfo *ei)
 {
-    struct found f = {.missing = 1}; /* at least one, if none is found */
+    struct found f = {.files = files, .missing = files};
     struct crn_errinfo why = {0};
     struct crn_names names = {0};
     uint32_t file_no, attempt;

@@ -63,11 +63,12 @@ CAIRN_CHECKED cairn_err crn_store_publish(const struct crn_store *st, const stru
                                           struct crn_errinfo *ei);
 /* For drain: if the directory holds a whole data file of every file number of this capture, reads
  * and verifies them all (their writer may have died before the fsync), composes the manifest and
- * publishes it. *ret_missing: how many files are still missing (0: published). */
+ * publishes it. Only files of a version of `files` files count: a flush that shared files among nodes
+ * may have left some of its own. *ret_missing: how many files are still missing (0: published). */
 CAIRN_CHECKED cairn_err crn_store_try_publish(const struct crn_store *st, const char *name,
                                               int64_t version, const struct crn_capture_id *id,
-                                              const char *job, uint32_t *ret_missing,
-                                              struct crn_errinfo *ei);
+                                              uint32_t files, const char *job,
+                                              uint32_t *ret_missing, struct crn_errinfo *ei);
 /* Describes a whole data file from its trailer and index, as the manifest would. */
 CAIRN_CHECKED cairn_err crn_store_describe_data(const struct crn_store *st, const char *name,
                                                 int64_t version, const char *file,

@@ -492,6 +492,7 @@ static void a_drain_publishes_what_is_complete(void **state)
     struct crn_errinfo *ei = &e->info;
     struct tv t = heat(4, 4);
     struct tv other = heat(4, 3);
+    struct tv shared = heat(4, 4);
     struct crn_capture_id id = tv_id(&t);
     struct crn_manifest_file mf;
     struct crn_manifest m;
@@ -499,11 +500,14 @@ static void a_drain_publishes_what_is_complete(void **state)
     uint32_t missing;
     FILE *f;
 
+    shared.files = 3; /* of the same capture, by a flush in another number of files */
+    assert_ok(tv_write_file(&e->st, &shared, 0, file, &mf, ei));
+    free(mf.ranges);
     assert_ok(tv_write_file(&e->st, &t, 0, file, &mf, ei));
     free(mf.ranges);
     assert_ok(tv_write_file(&e->st, &other, 1, file, &mf, ei)); /* of another capture */
     free(mf.ranges);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
     assert_int_equal(missing, 1);
     expect(e, "4:partial");
     assert_ok(tv_write_file(&e->st, &t, 1, file, &mf, ei));
@@ -516,23 +520,23 @@ static void a_drain_publishes_what_is_complete(void **state)
     assert_non_null(f);
     assert_int_equal(fputc(0xee, f), 0xee);
     assert_int_equal(fclose(f), 0);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
     assert_int_equal(missing, 1);
     expect(e, "4:partial");
 
     assert_ok(tv_write_file(&e->st, &t, 1, file, &mf, ei));
     free(mf.ranges);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
     assert_int_equal(missing, 0);
     expect(e, "4:ok");
     assert_ok(crn_store_manifest(&e->st, "heat", 4, &m, ei));
     assert_int_equal(m.data_bytes, 3 * (24 + 25) + 40 + 41 + 42);
     assert_string_equal(m.files[1].name, "data-0001.2");
     crn_manifest_free(&m);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
     assert_int_equal(missing, 0);
-    /* The two files that nobody names are older or not whole in their data: a sweep decides. */
-    assert_int_equal(sweep(e, 1, 1, 0).files, 2);
+    /* The files that nobody names are older, not whole, or of no version: a sweep decides. */
+    assert_int_equal(sweep(e, 1, 1, 0).files, 3);
     expect(e, "4:ok");
 }
 

@@ -265,7 +265,7 @@ static void drain(struct run *r)
     uint32_t missing = 1;
     cairn_err rc;
 
-    rc = crn_store_try_publish(&r->st, "heat", 3, &id, "drain", &missing, ei);
+    rc = crn_store_try_publish(&r->st, "heat", 3, &id, t.files, "drain", &missing, ei);
     if (rc != CAIRN_ENOENT) /* killed before the directory was made */
         assert_int_equal(rc, CAIRN_OK);
     if (missing == 0 && r->to[WRITE3] == SIZE_MAX)
