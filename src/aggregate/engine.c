@@ -51,7 +51,7 @@ static const struct crn_write *take_remote_locked(struct crn_task *t, const unsi
 
 static struct crn_block_times *times_of(struct crn_engine *e, struct crn_task *t, const void *block)
 {
-    return &t->times[(size_t)((const unsigned char *)block - e->pool.memory) / e->pool.block_bytes];
+    return &t->times[crn_pool_number(&e->pool, block)];
 }
 
 /* What a writer does next: 1, or 0 if there is nothing now. */
@@ -223,6 +223,11 @@ void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *b
     t->outstanding--;
     crn_cond_broadcast(&e->changed);
     crn_unlock(&e->mu);
+}
+
+void *crn_engine_replace(struct crn_engine *e, void *block)
+{
+    return crn_pool_replace(&e->pool, block);
 }
 
 /* Threads. ---------------------------------------------------------------------------------------- */

@@ -65,6 +65,8 @@ void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *b
  * forgotten. Any thread. */
 void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint32_t owner,
                      uint64_t bytes, int64_t gather_ns, int64_t send_ns);
+/* Another block in exchange for one that may still be written to by others; see pool.h. */
+void *crn_engine_replace(struct crn_engine *e, void *block);
 /* The most blocks that were in use at once, since the engine was opened. */
 size_t crn_engine_most_blocks(struct crn_engine *e);
 /* Bytes that such a file will take, at most; for the check of free space. */

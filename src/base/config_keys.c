@@ -125,7 +125,9 @@ static const struct crn_key keys[] = {
     {"wait_timeout", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,
      "How long waits without a timeout of their own last.", AT(wait_timeout_ns)},
     {"commit_timeout", CRN_KEY_TIME, "10m", 10 * MS, 366 * DAY, NULL,
-     "A version whose nodes do not finish within this time of each other has failed.",
+     "A version fails when ranks capture it later than this after the first, or when one of its "
+     "nodes "
+     "cannot be heard for longer.",
      AT(commit_timeout_ns)},
 
     /* Advice. */

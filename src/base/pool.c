@@ -18,7 +18,7 @@ cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
     if (blocks == 0 || block_bytes == 0 || blocks > SIZE_MAX / block_bytes)
         return crn_fail(ei, CAIRN_EINVAL, 0, "a pool of %zu blocks of %zu bytes", blocks,
                         block_bytes);
-    p->free_list = calloc(blocks, sizeof(*p->free_list));
+    p->free_list = calloc(2 * blocks, sizeof(*p->free_list));
     if (p->free_list == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a pool of %zu blocks", blocks);
     p->memory = mmap(NULL, blocks * block_bytes, PROT_READ | PROT_WRITE,
@@ -36,6 +36,7 @@ cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
     (void)madvise(p->memory, blocks * block_bytes, MADV_HUGEPAGE);
     for (i = 0; i < blocks * block_bytes; i += PAGE)
         ((volatile unsigned char *)p->memory)[i] = 0;
+    p->other = p->free_list + blocks;
     p->blocks = blocks;
     p->block_bytes = block_bytes;
     for (i = 0; i < blocks; i++)
@@ -50,8 +51,9 @@ void crn_pool_fini(struct crn_pool *p)
 {
     if (p->free_list == NULL)
         return;
-    assert(p->nfree == p->blocks);
-    (void)munmap(p->memory, p->blocks * p->block_bytes);
+    assert(p->nfree + p->nmissing == p->blocks);
+    if (p->nreplaced == 0)
+        (void)munmap(p->memory, p->blocks * p->block_bytes);
     free(p->free_list);
     p->free_list = NULL;
     crn_cond_fini(&p->freed);
@@ -97,7 +99,46 @@ void *crn_pool_try_get(struct crn_pool *p)
 void crn_pool_put(struct crn_pool *p, void *block)
 {
     crn_lock(&p->mu);
-    p->free_list[p->nfree++] = block;
+    if (block != NULL)
+        p->free_list[p->nfree++] = block;
+    else
+        p->nmissing++;
     crn_cond_signal(&p->freed);
     crn_unlock(&p->mu);
+}
+
+static size_t number_locked(const struct crn_pool *p, const void *block)
+{
+    size_t at = (size_t)((uintptr_t)block - (uintptr_t)p->memory) / p->block_bytes;
+    size_t i;
+
+    if (at < p->blocks)
+        return at;
+    for (i = 0; i + 1 < p->blocks && p->other[i] != block; i++)
+        ;
+    return i;
+}
+
+size_t crn_pool_number(struct crn_pool *p, const void *block)
+{
+    size_t number;
+
+    crn_lock(&p->mu);
+    number = number_locked(p, block);
+    crn_unlock(&p->mu);
+    return number;
+}
+
+void *crn_pool_replace(struct crn_pool *p, void *block)
+{
+    void *other =
+        mmap(NULL, p->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (other == MAP_FAILED)
+        other = NULL;
+    crn_lock(&p->mu); /* the block is leaked on purpose */
+    p->other[number_locked(p, block)] = other;
+    p->nreplaced++;
+    crn_unlock(&p->mu);
+    return other;
 }

@@ -15,6 +15,9 @@ struct crn_pool {
     size_t blocks;
     void **free_list; /* stack of free blocks, blocks entries */
     size_t nfree;
+    void **other;     /* blocks entries: what took the place of a block, or NULL */
+    size_t nreplaced; /* if any, memory is never given back */
+    size_t nmissing;  /* blocks that nothing could replace */
     size_t most_used; /* high-water mark */
     uint64_t waits;   /* how often a taker had to wait */
 };
@@ -25,5 +28,10 @@ void crn_pool_fini(struct crn_pool *p); /* all blocks are back by then */
 void *crn_pool_get(struct crn_pool *p);
 void *crn_pool_try_get(struct crn_pool *p);
 void crn_pool_put(struct crn_pool *p, void *block);
+/* Another block in exchange for one that others may still write to, which is never used again. NULL
+ * without memory for it; that put back makes the pool smaller. */
+void *crn_pool_replace(struct crn_pool *p, void *block);
+/* Which block of the pool it is, from 0; what took its place has its number. */
+size_t crn_pool_number(struct crn_pool *p, const void *block);
 
 #endif

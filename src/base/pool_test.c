@@ -37,6 +37,36 @@ static void an_empty_pool_waits_and_counts(void **state)
     crn_pool_fini(&p);
 }
 
+static void a_block_is_replaced(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    unsigned char *lost, *a, *b;
+    size_t number;
+    struct crn_pool p;
+
+    (void)state;
+    assert_ok(crn_pool_init(&p, 2, 4096, ei));
+    lost = crn_pool_get(&p);
+    number = crn_pool_number(&p, lost);
+    crn_pool_put(&p, crn_pool_replace(&p, lost));
+    a = crn_pool_get(&p);
+    b = crn_pool_get(&p);
+    assert_ptr_not_equal(a, lost);
+    assert_ptr_not_equal(b, lost);
+    assert_int_equal(crn_pool_number(&p, a), number);
+    assert_int_equal(crn_pool_number(&p, b), 1 - number);
+    assert_null(crn_pool_try_get(&p));
+    memset(a, 1, 4096);
+    memset(b, 2, 4096);
+    crn_pool_put(&p, a);
+    crn_pool_put(&p, NULL); /* there was no memory for another one */
+    assert_ptr_equal(crn_pool_get(&p), a);
+    assert_null(crn_pool_try_get(&p));
+    crn_pool_put(&p, a);
+    crn_pool_fini(&p);
+    memset(lost, 3, 4096); /* its memory is still there */
+}
+
 static void a_closed_queue_hands_out_what_it_holds(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -59,6 +89,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_pool_waits_and_counts),
+        cmocka_unit_test(a_block_is_replaced),
         cmocka_unit_test(a_closed_queue_hands_out_what_it_holds),
     };
 

@@ -128,7 +128,7 @@ static void import(struct crn_tiers *x, uint32_t slot)
     h->slot = slot;
     h->is_told = state != CRN_SLOT_READ;
     h->is_flushed = state == CRN_SLOT_READ;
-    h->is_failed = state == CRN_SLOT_FAILED;
+    h->is_failed = crn_slot_has_failed(state);
     if (crn_shard_decode(crn_slot_memory(a, &info), info.descriptor_bytes, info.name, &shard,
                          &why) == CAIRN_OK) {
         h->shard = shard;
@@ -435,7 +435,7 @@ static void discard(struct crn_tiers *x, struct crn_held *h)
     is_canceled = is_ours && !h->is_flushed &&
                   (!h->is_told || crn_slot_move(x->s->arena, h->slot, h->info.id.seq,
                                                 CRN_SLOT_WRITTEN, CRN_SLOT_FREE));
-    is_over = h->is_flushed || state == CRN_SLOT_FLUSHED || state == CRN_SLOT_FAILED;
+    is_over = h->is_flushed || state == CRN_SLOT_FLUSHED || crn_slot_has_failed(state);
     if (is_canceled) {
         h->is_dropped = 1;
         crn_tiers_send(x, h, h->is_told ? CRN_MSG_DROPPED : CRN_MSG_CAPTURE_FAILED, CAIRN_ECANCELED,

@@ -86,7 +86,7 @@ int crn_tiers_look(void *arg)
         /* One that failed is not kept for the application's sake, unless reading it once is all that
          * it was made for: then another rank has just been faster. */
         h->is_flushed = state == CRN_SLOT_FLUSHED || state == CRN_SLOT_FREE ||
-                        (state == CRN_SLOT_FAILED && !x->s->cfg.discard_consumed);
+                        (crn_slot_has_failed(state) && !x->s->cfg.discard_consumed);
         if (h->is_flushed)
             crn_cache_flushed(x->cache, crn_held_key(h));
         is_busy |= state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING;

@@ -48,7 +48,8 @@ struct crn_comm_ops {
     /* Done: the transfer is freed, also when it failed. */
     cairn_err (*transfer_test)(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
                                struct crn_errinfo *ei);
-    /* Gives a receive up: 1 if its memory is free now. A send cannot be given up. */
+    /* Gives a receive up, at once: 1 if its memory is free now; 0 if it began to arrive: its memory may
+     * be written to until the end of the communicator. A send cannot be given up. */
     int (*transfer_cancel)(struct crn_comm *c, struct crn_transfer *t);
     /* True if another thread may use this communicator while the application uses MPI. */
     int (*threads_ok)(const struct crn_comm *c);

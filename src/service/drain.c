@@ -102,7 +102,7 @@ static int find_slots(const struct dead_run *run, uint64_t seq, uint32_t *slots)
             enum crn_slot_state state = crn_slot_state(run->arenas[i], s);
 
             if ((state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING ||
-                 state == CRN_SLOT_FLUSHED || state == CRN_SLOT_FAILED) &&
+                 state == CRN_SLOT_FLUSHED || crn_slot_has_failed(state)) &&
                 crn_slot_info(run->arenas[i], s, &info, &ignored) == CAIRN_OK && info.id.seq == seq)
                 break;
         }
@@ -236,7 +236,8 @@ static size_t list_captures(const struct dead_run *run, struct crn_slot_info *li
         for (s = 0; s < CRN_ARENA_SLOTS; s++) {
             enum crn_slot_state state = crn_slot_state(run->arenas[i], s);
 
-            if ((state != CRN_SLOT_WRITTEN && state != CRN_SLOT_FLUSHING) ||
+            if ((state != CRN_SLOT_WRITTEN && state != CRN_SLOT_FLUSHING &&
+                 state != CRN_SLOT_KEPT) ||
                 crn_slot_info(run->arenas[i], s, &info, &ignored) != CAIRN_OK)
                 continue;
             for (k = 0; k < n && list[k].id.seq != info.id.seq; k++)

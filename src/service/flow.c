@@ -267,6 +267,34 @@ static void hand_over(struct crn_job *job, const struct crn_write *write, struct
         crn_engine_arrived(job->engine, write, block, error);
 }
 
+/* What was asked for with a tag and given up may still come, for ever: the tag is used no more. */
+static void burn_tag(struct crn_service *svc, uint32_t tag)
+{
+    svc->burnt_tags[tag / 8] |= (unsigned char)(1 << tag % 8);
+}
+
+static uint32_t next_tag(struct crn_service *svc)
+{
+    uint32_t tag, i;
+
+    for (i = 0; i < CRN_COMM_TAGS; i++) {
+        tag = svc->next_tag++ % CRN_COMM_TAGS;
+        if ((svc->burnt_tags[tag / 8] >> tag % 8 & 1) == 0)
+            break;
+    }
+    return tag;
+}
+
+/* Gives a receive up. Where half of it has arrived MPI keeps the block; another takes its place. */
+static void give_up(struct crn_flow *f)
+{
+    struct crn_service *svc = f->job->svc;
+
+    burn_tag(svc, f->tag);
+    if (!svc->comm->ops->transfer_cancel(svc->comm, f->transfer))
+        f->block = crn_engine_replace(f->job->engine, f->block);
+}
+
 /* The flusher of a leader wants a block, or an assistant got one to write. */
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
@@ -274,7 +302,7 @@ void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work 
     struct crn_note n = {.type = CRN_MSG_FETCH, .seq = item->seq, .version = item->version};
     struct crn_errinfo e = {0};
     struct crn_flow *f = flow_new(job, item, w->node);
-    uint32_t tag = svc->next_tag++ % CRN_COMM_TAGS;
+    uint32_t tag = next_tag(svc);
     cairn_err rc;
     int i;
 
@@ -292,6 +320,7 @@ void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work 
     f->write = w->write;
     f->errand = w->errand;
     f->block = w->block;
+    f->tag = tag;
     flow_link(f);
     for (i = 0; i < 4; i++) /* the tag stands in front of the extents */
         w->payload[i] = (unsigned char)(tag >> (8 * i));
@@ -524,7 +553,8 @@ static int flow_poll(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
         f->block = NULL; /* MPI may still read it: leaked on purpose */
         return 1;
     }
-    return comm->ops->transfer_cancel(comm, f->transfer);
+    give_up(f);
+    return 1;
 }
 
 int crn_flows_poll(struct crn_service *svc)
@@ -591,7 +621,7 @@ void crn_flows_refuse(struct crn_job *job)
         *link = f->next;
         f->item->nflows--;
         if (f->is_receive) {
-            (void)job->svc->comm->ops->transfer_cancel(job->svc->comm, f->transfer);
+            give_up(f);
             hand_over(job, f->write, f->errand, f->block, &gone);
         } else if (f->transfer == NULL) {
             free(f->block);

@@ -37,6 +37,7 @@ struct crn_flow {
     int64_t deadline_ns;
     uint32_t node; /* the other side */
     int is_receive;
+    uint32_t tag;                  /* receive */
     const struct crn_write *write; /* receive: for the engine */
     struct crn_errand *errand;     /* receive: owned, in place of write */
     void *block;                   /* receive: the engine's; send: owned, or NULL */

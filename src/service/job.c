@@ -82,8 +82,9 @@ static cairn_err allocate(struct crn_job *job, const struct crn_hello *h, struct
     job->arenas = calloc(h->nlocal, sizeof(*job->arenas));
     job->has_left = calloc(h->nlocal, 1);
     job->peers = calloc(h->nodes, sizeof(*job->peers));
+    job->heard_ns = calloc(h->nodes, sizeof(*job->heard_ns));
     if (job->clients == NULL || job->rank_of == NULL || job->arenas == NULL ||
-        job->has_left == NULL || job->peers == NULL)
+        job->has_left == NULL || job->peers == NULL || job->heard_ns == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a job of %u ranks on this node", h->nlocal);
     memcpy(job->peers, h->peers, h->nodes * sizeof(*job->peers));
     return CAIRN_OK;
@@ -204,7 +205,7 @@ static void free_items(struct crn_job *job)
 
 void crn_job_close(struct crn_job *job)
 {
-    int is_idle = job->items == NULL;
+    int is_idle = job->items == NULL && !(job->has_dead && job->has_kept); /* else: for a drain */
     uint32_t i;
 
     stop_workers(job);
@@ -232,6 +233,7 @@ void crn_job_close(struct crn_job *job)
     free(job->has_left);
     free(job->peers);
     crn_gate_fini(&job->gate);
+    free(job->heard_ns);
     crn_config_fini(&job->cfg);
     crn_cond_fini(&job->wake);
     crn_mutex_fini(&job->mu);

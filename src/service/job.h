@@ -42,6 +42,7 @@ struct crn_item {
     int64_t version;
     uint64_t created_ns;
     int64_t deadline_ns; /* monotonic: for the missing ranks */
+    int64_t since_ns;    /* monotonic: since when only other nodes are waited for */
     enum crn_item_state state;
     cairn_level level;
     struct crn_errinfo error; /* of the end */
@@ -50,6 +51,7 @@ struct crn_item {
     uint64_t local_bytes;          /* captured on this node */
     atomic_int is_over;            /* ENDED, for a flusher that waits */
     int working;                   /* queued or running on another thread */
+    int is_cut_off;                /* ended here, without the first node */
     int is_retired;                /* its spool and debris are gone */
     struct crn_manifest_file file; /* written by this node; ranges owned */
     struct crn_flow_part *flow;    /* flow.c: leader and followers; NULL before GO and SHARDS */
@@ -128,8 +130,10 @@ struct crn_job {
     uint8_t run[16];
     struct crn_config cfg;
     uint32_t ranks, node, nodes, nlocal;
-    uint32_t files;  /* of a version; nodes form as many groups */
-    uint32_t *peers; /* service address by node */
+    uint32_t files;    /* of a version; nodes form as many groups */
+    uint32_t *peers;   /* service address by node */
+    int64_t *heard_ns; /* alive.c: when each node was heard last */
+    int64_t told_ns;   /* alive.c: when this node was, by the others */
     struct crn_log log;
     struct crn_rundir dir;
     int lock_fd;
@@ -138,10 +142,12 @@ struct crn_job {
     struct crn_arena **arenas;   /* by local index; kept after a rank's death */
     unsigned char *has_left;     /* by local index: BYE or dead */
     uint32_t nleft;
+    int has_dead;              /* a rank has left without BYE */
+    int has_kept;              /* a slot is KEPT, or was */
     struct crn_errinfo broken; /* a rank died: checkpoints that lack it cannot complete */
     struct crn_item *items;    /* by seq */
-    uint64_t decided[64];      /* root: ring of the last decided seq + 1, so that late news of them
-                                  starts nothing */
+    uint64_t decided[64];      /* ring of the last decided seq + 1, so that late news of them starts
+                                  nothing; on other nodes than the first: of those cut off */
     uint32_t ndecided;
     /* Workers. */
     struct crn_queue flush_queue, keep_queue, send_queue;
@@ -178,6 +184,7 @@ struct crn_service {
     struct inbox_note *inbox;
     struct crn_flow *flows; /* transfers on their way; see flow.h */
     uint32_t next_tag;
+    unsigned char burnt_tags[CRN_COMM_TAGS / 8]; /* one bit each; see flow.c */
     struct inbox_note **inbox_end;
     unsigned char *packet; /* CRN_PROTO_MAX bytes to receive into */
     struct crn_log log;
@@ -199,6 +206,10 @@ void crn_job_close(
     struct crn_job *job); /* stops the workers; removes the run's directory if idle */
 int crn_job_is_done(const struct crn_job *job);
 
+/* alive.c: other nodes that are out of reach. */
+void crn_alive_heard(struct crn_job *job, uint32_t node, int64_t now_ns);
+void crn_alive_tick(struct crn_job *job, int64_t now_ns);
+
 /* progress.c: what a message, a result, a death or the clock does to a job's checkpoints. */
 void crn_job_note(struct crn_job *job, struct crn_client *client, struct crn_note *n,
                   int passed_fd);
@@ -219,6 +230,7 @@ void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum 
                    struct crn_note *ret);
 
 /* root.c: the first node's service decides for all. */
+int crn_was_decided(const struct crn_job *job, uint64_t seq);
 void crn_root_note(struct crn_job *job, struct crn_note *n);
 /* The name is locked: the nodes flush when the broker lets them. */
 void crn_root_start(struct crn_job *job, struct crn_item *item);

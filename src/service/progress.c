@@ -69,7 +69,8 @@ struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
     memcpy(item->name, n->name, sizeof(item->name));
     item->version = n->version;
     item->created_ns = n->created_ns;
-    item->deadline_ns = clock->mono_ns(clock) + (int64_t)job->cfg.commit_timeout_ns;
+    item->since_ns = clock->mono_ns(clock);
+    item->deadline_ns = item->since_ns + (int64_t)job->cfg.commit_timeout_ns;
     item->part = calloc(job->nlocal, sizeof(*item->part));
     if (job->node == ROOT) {
         item->progress = calloc(job->nodes, 1);
@@ -146,17 +147,37 @@ static void tell_ranks(struct crn_job *job, const struct crn_item *item, uint64_
 
 /* The end, on a node. -------------------------------------------------------------------------------- */
 
+/* What all ranks were promised is kept as long as there is room: if the job dies too, the next start
+ * flushes it. Not what they replaced themselves, nor what lies in the spool, which goes now. */
+static enum crn_slot_state state_of_end(const struct crn_job *job, const struct crn_item *item,
+                                        uint32_t local)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_slot_info info;
+
+    if (item->error.code == CAIRN_OK)
+        return CRN_SLOT_FLUSHED;
+    if (item->error.code == CAIRN_ECANCELED ||
+        (item->level < CAIRN_CAPTURED && !item->is_cut_off) ||
+        crn_slot_info(job->arenas[local], item->part[local].slot, &info, &ignored) != CAIRN_OK ||
+        info.is_spilled || info.nfiles > 0)
+        return CRN_SLOT_FAILED;
+    return CRN_SLOT_KEPT;
+}
+
 static void release_slot(struct crn_job *job, struct crn_item *item, uint32_t local)
 {
     struct crn_part *p = &item->part[local];
+    enum crn_slot_state to;
 
     if (!p->is_captured || job->arenas[local] == NULL)
         return;
     if (!p->is_claimed) /* fails where the rank has superseded it */
         (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_WRITTEN,
                             CRN_SLOT_FLUSHING);
-    (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_FLUSHING,
-                        item->error.code == CAIRN_OK ? CRN_SLOT_FLUSHED : CRN_SLOT_FAILED);
+    to = state_of_end(job, item, local);
+    (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_FLUSHING, to);
+    job->has_kept |= to == CRN_SLOT_KEPT;
     p->is_claimed = 0;
 }
 
@@ -295,6 +316,7 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
         item->created_ns = n->created_ns;
     if (item->ncaptured == job->nlocal) {
         item->state = CRN_ITEM_CAPTURED;
+        item->since_ns = crn_clock_real()->mono_ns(crn_clock_real());
         tell_root(job, item, CRN_MSG_NODE_CAPTURED, NULL);
     }
     fail_if_left(job, item); /* the others may have died before this part was read */
@@ -441,7 +463,8 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_GO:
     case CRN_MSG_LEVEL:
     case CRN_MSG_END:
-        item = n->type == CRN_MSG_END ? crn_item_get(job, n) : crn_item_find(job, n->seq);
+        item = n->type == CRN_MSG_END && !crn_was_decided(job, n->seq) ? crn_item_get(job, n)
+                                                                       : crn_item_find(job, n->seq);
         if (item == NULL)
             return;
         if (n->type == CRN_MSG_GO)
@@ -575,6 +598,7 @@ static void check_deadline(struct crn_job *job, struct crn_item *item, int64_t n
         (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0, "rank %s did not capture it within commit_timeout",
                         missing);
         item->deadline_ns = INT64_MAX;
+        item->since_ns = now_ns;
         crn_item_fail(job, item, &e);
     } else if (job->node == ROOT && item->count[CRN_NODE_CAPTURED] < job->nodes &&
                now_ns - item->deadline_ns > (int64_t)job->cfg.commit_timeout_ns / 8) {
@@ -608,6 +632,7 @@ void crn_job_tick(struct crn_job *job, int64_t now_ns)
     struct crn_item *next;
 
     tell_progress(job);
+    crn_alive_tick(job, now_ns);
     for (item = job->items; item != NULL; item = next) {
         next = item->next;
         crn_assist_tick(job, item, now_ns);
@@ -629,6 +654,7 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
     job->clients[c->local] = NULL;
     if (job->arenas[c->local] != NULL) /* it wants nothing any more */
         crn_arena_set_phase(job->arenas[c->local], CAIRN_PHASE_COMPUTE);
+    job->has_dead |= is_dead;
     if (is_dead) {
         (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u died before it captured its part", c->rank);
         crn_log(&job->log, CRN_WARN, "rank %u is gone without saying so, continuing", c->rank);

@@ -44,6 +44,7 @@ enum crn_msg_type {
     CRN_MSG_GO,
     CRN_MSG_LEVEL,
     CRN_MSG_END,
+    CRN_MSG_ALIVE,
 };
 
 /* What a rank says of itself and its job. */

@@ -123,7 +123,7 @@ static void fail_incomplete(struct crn_job *job)
     }
 }
 
-static int was_decided(const struct crn_job *job, uint64_t seq)
+int crn_was_decided(const struct crn_job *job, uint64_t seq)
 {
     uint32_t i;
 
@@ -142,7 +142,7 @@ static void failed(struct crn_job *job, const struct crn_note *n)
         fail_incomplete(job);
         return;
     }
-    if (item == NULL && !was_decided(job, n->seq))
+    if (item == NULL && !crn_was_decided(job, n->seq))
         item = crn_item_get(job, n);
     if (item != NULL)
         crn_root_decide(job, item, &n->error, 0);
@@ -208,7 +208,7 @@ void crn_root_note(struct crn_job *job, struct crn_note *n)
         failed(job, n);
         return;
     }
-    item = was_decided(job, n->seq) ? NULL : crn_item_get(job, n);
+    item = crn_was_decided(job, n->seq) ? NULL : crn_item_get(job, n);
     if (item != NULL)
         progress(job, item, n);
     if (job->broken.code != CAIRN_OK)

@@ -117,6 +117,7 @@ static void deliver(struct crn_service *svc, int from, const void *data, size_t 
     }
     job = find_job(svc, n.run);
     if (job != NULL && n.type >= CRN_MSG_NODE_CAPTURED) {
+        crn_alive_heard(job, n.node, now_ns());
         crn_job_note(job, NULL, &n, -1);
         crn_note_free(&n);
         return;

@@ -254,7 +254,7 @@ static int is_evictable(const struct crn_arena *a, uint32_t slot)
 {
     enum crn_slot_state s = crn_slot_state(a, slot);
 
-    return (s == CRN_SLOT_FLUSHED || s == CRN_SLOT_FAILED || s == CRN_SLOT_READ) &&
+    return (s == CRN_SLOT_FLUSHED || crn_slot_has_failed(s) || s == CRN_SLOT_READ) &&
            a->pins[slot] == 0;
 }
 
@@ -431,7 +431,7 @@ int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id)
         enum crn_slot_state s = crn_slot_state(a, i);
 
         if ((s == CRN_SLOT_WRITTEN || s == CRN_SLOT_FLUSHING || s == CRN_SLOT_FLUSHED ||
-             s == CRN_SLOT_FAILED || s == CRN_SLOT_READ) &&
+             crn_slot_has_failed(s) || s == CRN_SLOT_READ) &&
             !a->head->slot[i].info.is_spilled &&
             crn_capture_id_equal(&a->head->slot[i].info.id, id))
             return (int)i;

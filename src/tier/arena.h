@@ -9,8 +9,10 @@
  *     FREE -> READING -> READ -> FREE
  *     WRITTEN -> FREE (superseded)     FLUSHING -> FAILED (the flush failed or was given up) -> FREE
  *     FLUSHING -> WRITTEN (copied to the local tier, its flush has not begun)
+ *     FLUSHING -> KEPT -> FREE (it failed after all ranks were promised it: as long as the application
+ *                               does not need the room a drain finds it)
  *
- * The application owns FREE, WRITING, FLUSHED, FAILED, READING and READ; WRITTEN belongs to who takes
+ * The application owns FREE, WRITING, FLUSHED, FAILED, KEPT, READING and READ; WRITTEN belongs to who takes
  * it first (service: FLUSHING, application: superseded); FLUSHING is the service's. */
 #ifndef CRN_TIER_ARENA_H
 #define CRN_TIER_ARENA_H
@@ -30,7 +32,13 @@ enum crn_slot_state {
     CRN_SLOT_READING,
     CRN_SLOT_READ,
     CRN_SLOT_FAILED,
+    CRN_SLOT_KEPT,
 };
+
+static inline int crn_slot_has_failed(enum crn_slot_state s)
+{
+    return s == CRN_SLOT_FAILED || s == CRN_SLOT_KEPT;
+}
 
 /* The description of a capture; written by the owner of WRITING or READING, constant afterwards. */
 struct crn_slot_info {
@@ -83,7 +91,7 @@ unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_
 /* While its pins are not 0 a slot is neither evicted nor superseded: someone reads it. by: 1 or -1. */
 void crn_slot_pin(struct crn_arena *a, uint32_t slot, int by);
 
-/* The application's side. Finds room for an image, evicting a window of FLUSHED, FAILED and READ slots,
+/* The application's side. Finds room for an image, evicting a window of FLUSHED, FAILED, KEPT and READ slots,
  * the oldest that will do (window.h), and describes it: the slot is WRITING (or READING) then.
  * info->offset is set by the arena.
  * CAIRN_EBUSY: no room until a flush ends; CAIRN_ENOSPC: will never fit. With is_spilled only a
@@ -98,7 +106,7 @@ CAIRN_CHECKED cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_sta
                                           struct crn_errinfo *ei);
 /* Frees the oldest WRITTEN slot that the service has not begun to flush. 1 if there was one. */
 int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info);
-/* A slot in one of the states FLUSHING, FLUSHED, FAILED, WRITTEN, READ that holds this capture's image in
+/* A slot in one of the states FLUSHING, FLUSHED, FAILED, KEPT, WRITTEN, READ that holds this capture's image in
  * memory; -1 if there is none. */
 int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id);
 
