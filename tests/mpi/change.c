@@ -21,7 +21,7 @@ static cairn_session *open_on(MPI_Comm comm, const char *const *more)
     int n = 6;
 
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
     while (more != NULL && *more != NULL)
         settings[n++] = *more++;
     OK(cairn_open_mpi(comm, &opt, &s));
@@ -216,7 +216,7 @@ static void threads_are_needed_between_nodes(void)
     cairn_session *s;
 
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
     FAILS(CAIRN_ENOTSUP, cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
     if (world_rank == 0)
         REQUIRE(strstr(cairn_last_error(), "cairnd") != NULL);

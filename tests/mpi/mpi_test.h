@@ -58,16 +58,24 @@ static inline int holds(const uint64_t *a, uint64_t n, uint64_t version, uint64_
 }
 
 #ifndef CRN_TEST_SINGLE
-/* One fresh directory for everything of the job, in memory, made and removed by rank 0. */
+/* One fresh directory for everything of the job, in memory, made and removed by rank 0. On several
+ * hosts it lies on the file system that CAIRN_TEST_CLUSTER names. */
 static inline void shared_dir(char *path, size_t size)
 {
+    const char *cluster = getenv("CAIRN_TEST_CLUSTER");
     int rank;
 
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    (void)snprintf(path, size, "/dev/shm/cairn-mpi-XXXXXX");
+    (void)snprintf(path, size, "%s/cairn-mpi-XXXXXX", cluster != NULL ? cluster : "/dev/shm");
     if (rank == 0)
         REQUIRE(mkdtemp(path) != NULL);
     (void)MPI_Bcast(path, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+/* Where a host keeps what is its own: arenas and sockets. */
+static inline const char *host_dir(const char *shared)
+{
+    return getenv("CAIRN_TEST_CLUSTER") != NULL ? "/dev/shm" : shared;
 }
 
 static inline void remove_dir(const char *path)

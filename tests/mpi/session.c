@@ -20,8 +20,8 @@ static cairn_session *open_with(const char *const *more)
     int n = 7;
 
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
-    (void)snprintf(run, sizeof(run), "run_dir=%s/run", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", host_dir(dir));
     while (more != NULL && *more != NULL)
         settings[n++] = *more++;
     OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
@@ -276,7 +276,7 @@ static void small_arena(void)
     cairn_session *s;
     int64_t v;
 
-    (void)snprintf(local, sizeof(local), "local=%s/local", dir);
+    (void)snprintf(local, sizeof(local), "local=%s/local", host_dir(dir));
     s = open_with(wait);
     OK(cairn_protect(s, "a", a, CAIRN_U64, N));
     for (v = 0; v < 8; v++) {

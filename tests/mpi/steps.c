@@ -19,9 +19,9 @@ static cairn_session *open_job(const char *more)
     cairn_session *s;
 
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
-    (void)snprintf(run, sizeof(run), "run_dir=%s/run", dir);
-    (void)snprintf(local, sizeof(local), "local=%s/local", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", host_dir(dir));
+    (void)snprintf(local, sizeof(local), "local=%s/local", host_dir(dir));
     OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
     return s;
 }
@@ -139,7 +139,8 @@ static void stored_regions(void)
 
     /* Local copies go, on all ranks at once; the version stays. */
     (void)MPI_Barrier(MPI_COMM_WORLD);
-    (void)snprintf(cmd, sizeof(cmd), "ls %s/local/cairn-*/list/1/data-* >/dev/null 2>&1", dir);
+    (void)snprintf(cmd, sizeof(cmd), "ls %s/local/cairn-*/list/1/data-* >/dev/null 2>&1",
+                   host_dir(dir));
     REQUIRE(rank != 0 || system(cmd) == 0);
     (void)MPI_Barrier(MPI_COMM_WORLD);
     OK(cairn_drop_local(s, "list"));

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* worker STEPS LOG: a job to be killed. Restarts from the newest version, checks every byte of it,
- * takes a checkpoint each step and appends to LOG what it was promised: "captured V" and
- * "persistent V" when all ranks have been told so, "restarted V" at the start, "done" at the end.
- * What a later run finds must never be older than a promise. Exit status 3: a checkpoint failed and
- * was reported; 1: a wrong byte or a broken promise. */
+/* worker STEPS LOG [WORDS [go-on]]: a job to be killed. Restarts from the newest version, checks every
+ * byte of it, takes a checkpoint of WORDS words a rank each step and appends to LOG what it was
+ * promised: "captured V" and "persistent V" when all ranks have been told so, "restarted V" at the
+ * start, "done" at the end. What a later run finds must never be older than a promise. Each rank
+ * appends to LOG.told what it hears of a version that failed: rank, version and reason; then the job
+ * ends, unless it is to go on: then each rank also appends to LOG.waits its number and the version
+ * whose end it is going to wait for, with Cairn and without MPI. Exit status 3: a checkpoint failed and was reported; 1: a wrong byte
+ * or a broken promise. */
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "mpi_test.h"
-
-#define WORDS 20000
 
 /* Also built without MPI: one process, no launcher, quick enough to be killed hundreds of times. */
 #ifdef CRN_TEST_SINGLE
@@ -30,16 +31,31 @@
 static int rank;
 static const char *log_path;
 
+static void append(const char *path, const char *line)
+{
+    ssize_t n = (ssize_t)strlen(line);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT, 0600);
+
+    REQUIRE(fd >= 0 && write(fd, line, (size_t)n) == n && close(fd) == 0);
+}
+
 static void say(const char *what, long long v)
 {
     char line[64];
-    int n = snprintf(line, sizeof(line), "%s %lld\n", what, v);
-    int fd;
 
-    if (rank != 0)
-        return;
-    fd = open(log_path, O_WRONLY | O_APPEND | O_CREAT, 0600);
-    REQUIRE(fd >= 0 && write(fd, line, (size_t)n) == n && close(fd) == 0);
+    (void)snprintf(line, sizeof(line), "%s %lld\n", what, v);
+    if (rank == 0)
+        append(log_path, line);
+}
+
+/* Each rank on its own: the others may be out of reach. */
+static void say_alone(const char *file, long long v, const char *text)
+{
+    char path[512], line[1024];
+
+    (void)snprintf(path, sizeof(path), "%s.%s", log_path, file);
+    (void)snprintf(line, sizeof(line), "%d %lld %s\n", rank, v, text);
+    append(path, line);
 }
 
 /* Ranks agree that all of them were told. */
@@ -55,16 +71,18 @@ static int all(int yes)
 
 int main(int argc, char **argv)
 {
-    uint64_t *a = malloc(WORDS * sizeof(*a));
+    uint64_t words = argc > 3 ? strtoull(argv[3], NULL, 10) : 20000;
+    uint64_t *a = malloc(words * sizeof(*a));
     uint64_t small[3];
     cairn_session *s;
     int64_t v = -1;
     long steps;
+    int goes_on = argc > 4;
     int status = 0;
     cairn_err rc;
 
     START(argc, argv);
-    REQUIRE(argc == 3 && a != NULL);
+    REQUIRE(argc >= 3 && a != NULL);
     steps = strtol(argv[1], NULL, 10);
     log_path = argv[2];
     rc = OPEN(&s);
@@ -74,34 +92,37 @@ int main(int argc, char **argv)
         free(a);
         return 3;
     }
-    OK(cairn_protect(s, "a", a, CAIRN_U64, WORDS));
+    OK(cairn_protect(s, "a", a, CAIRN_U64, words));
     OK(cairn_protect(s, "small", small, CAIRN_U64, 3));
     rc = cairn_restart(s, "work", NULL, &v);
     REQUIRE(rc == CAIRN_OK || v == -1);
     if (rc == CAIRN_OK) {
-        REQUIRE(holds(a, WORDS, (uint64_t)v, (uint64_t)rank));
+        REQUIRE(holds(a, words, (uint64_t)v, (uint64_t)rank));
         REQUIRE(holds(small, 3, (uint64_t)v + 7, (uint64_t)rank));
     } else if (rc != CAIRN_ENOENT) {
         (void)fprintf(stderr, "worker: %s\n", cairn_last_error());
         status = 3;
     }
     say("restarted", v);
-    for (v++; v < steps && all(status == 0); v++) {
-        fill(a, WORDS, (uint64_t)v, (uint64_t)rank);
+    for (v++; v < steps && all(status == 0 || goes_on); v++) {
+        fill(a, words, (uint64_t)v, (uint64_t)rank);
         fill(small, 3, (uint64_t)v + 7, (uint64_t)rank);
         rc = cairn_checkpoint(s, "work", v, NULL);
         if (rc == CAIRN_OK)
             rc = cairn_wait(s, "work", v, CAIRN_CAPTURED, 60000);
         if (all(rc == CAIRN_OK))
             say("captured", (long long)v);
+        if (goes_on && v % 2 == 1)
+            say_alone("waits", (long long)v, "");
         if (rc == CAIRN_OK && v % 2 == 1)
             rc = cairn_wait(s, "work", v, CAIRN_PERSISTENT, 60000);
-        if (all(rc == CAIRN_OK && v % 2 == 1))
-            say("persistent", (long long)v);
         if (rc != CAIRN_OK) {
+            say_alone("told", (long long)v, cairn_last_error());
             (void)fprintf(stderr, "worker: %s\n", cairn_last_error());
             status = 3;
         }
+        if (all(rc == CAIRN_OK && v % 2 == 1))
+            say("persistent", (long long)v);
     }
     if (cairn_close(s) != CAIRN_OK)
         status = 3;
