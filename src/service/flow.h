@@ -31,13 +31,12 @@ struct crn_flow {
     struct crn_job *job;
     struct crn_item *item;
     struct crn_transfer *transfer; /* NULL: a send that the gate holds back */
-    const void *data;              /* send; bytes and tag too */
+    const void *data;              /* send; bytes too */
     uint64_t bytes;
     uint32_t tag;
     int64_t deadline_ns;
     uint32_t node; /* the other side */
     int is_receive;
-    uint32_t tag;                  /* receive */
     const struct crn_write *write; /* receive: for the engine */
     struct crn_errand *errand;     /* receive: owned, in place of write */
     void *block;                   /* receive: the engine's; send: owned, or NULL */
