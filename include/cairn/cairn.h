@@ -188,8 +188,10 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_stats(cairn_session *session, const char
 /* Restart. --------------------------------------------------------------------------------------- */
 
 /* Collective. The newest version not newer than the bound that every rank can restore: present,
- * whole, its checksums verified, not rejected. The same on all ranks. CAIRN_ENOENT if there is
- * none; versions that were passed over, and why, are in the log and in `cairn explain`. */
+ * whole, its checksums verified, not rejected. The same on all ranks. Brings what this rank will
+ * restore into memory, reading every byte of the version once: so protect regions first, at least
+ * where the number of ranks is another than that of the version. CAIRN_ENOENT if there is none;
+ * versions that were passed over, and why, are in the log and in `cairn explain`. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_find(cairn_session *session, const char *name,
                                              int64_t not_newer_than, int64_t *ret_version);
 /* Collective. The same check for one version. One that all ranks of this session took and have in

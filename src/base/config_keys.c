@@ -101,6 +101,8 @@ static const struct crn_key keys[] = {
      "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "
      "writes go side by side.",
      AT(preallocate)},
+    {"read_threads", CRN_KEY_U64, "4", 1, 64, NULL,
+     "Threads of each node that read data files at a restart.", AT(read_threads)},
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
      AT(nice)},
     {"bandwidth", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,

@@ -4,6 +4,7 @@
 #include "base/fs_faulty.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -67,11 +68,29 @@ static int f_close(const struct crn_fs *fs, int fd)
     return h < 0 ? h : r;
 }
 
+/* One line a read; small appends do not mix. */
+static void tell_read(int to, int fd, off_t off, ssize_t n)
+{
+    char link[40], path[400];
+    ssize_t len;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    len = readlink(link, path, sizeof(path) - 1);
+    path[len > 0 ? len : 0] = '\0';
+    (void)dprintf(to, "%lld %lld %s\n", (long long)off, (long long)n, path);
+}
+
 static ssize_t f_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
 {
     int h = hit(self(fs), CRN_OP_READ);
+    ssize_t r;
 
-    return h < 0 ? h : UNDER(self(fs), pread, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
+    if (h < 0)
+        return h;
+    r = UNDER(self(fs), pread, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
+    if (r > 0 && self(fs)->reads_fd >= 0)
+        tell_read(self(fs)->reads_fd, fd, off, r);
+    return r;
 }
 
 static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
@@ -198,6 +217,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
     f->under = under;
     f->sys_errno = EIO;
     f->ops = CRN_OP_ALL;
+    f->reads_fd = -1;
 }
 
 /* The environment's table: one a process by nature, as the environment is. */
@@ -232,15 +252,19 @@ static void parse_env(void)
 {
     static const char *const actions[] = {"fail", "short", "tear", "kill"};
     const char *env = getenv("CAIRN_FAULT_FS");
-    char spec[256];
+    const char *reads = getenv("CAIRN_FAULT_READS");
+    char spec[256] = "";
     char *save = NULL;
     char *item;
     size_t i;
 
-    if (env == NULL || strlen(env) >= sizeof(spec))
+    if ((env == NULL && reads == NULL) || (env != NULL && strlen(env) >= sizeof(spec)))
         return;
-    memcpy(spec, env, strlen(env) + 1);
+    if (env != NULL)
+        memcpy(spec, env, strlen(env) + 1);
     crn_fs_faulty_init(&env_table, crn_fs_posix());
+    if (reads != NULL)
+        env_table.reads_fd = open(reads, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     for (item = strtok_r(spec, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
         if (strncmp(item, "at=", 3) == 0)
             env_table.at = strtol(item + 3, NULL, 10);

@@ -37,6 +37,7 @@ struct crn_fs_faulty {
     long at;           /* the call that is hit, from 1; 0: none */
     int sticky;        /* all later calls of these ops are hit too */
     atomic_long calls; /* counted so far; any thread */
+    int reads_fd;      /* where every read is told, as "offset bytes path"; -1: nowhere */
 };
 
 /* The caller sets action, sys_errno, ops, at and sticky afterwards. */
@@ -44,7 +45,8 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under);
 
 /* From $CAIRN_FAULT_FS = "at=17,action=fail|short|tear|kill,errno=28,ops=write+sync,sticky=1", once
  * a process; NULL if it is not set. With action=kill and at=0 nothing is hit and the number of calls
- * is written to the file named by $CAIRN_FAULT_COUNT at exit. */
+ * is written to the file named by $CAIRN_FAULT_COUNT at exit. Reads are told in the file named by
+ * $CAIRN_FAULT_READS, for all that process does. */
 const struct crn_fs *crn_fs_faulty_from_env(void);
 
 #endif

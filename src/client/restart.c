@@ -10,6 +10,7 @@
 
 #include "client/reading.h"
 #include "client/session.h"
+#include "client/together.h"
 
 /* Versions. ------------------------------------------------------------------------------------------------ */
 
@@ -38,6 +39,14 @@ void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const c
     crn_store_close(&local);
 }
 
+void crn_session_keep(cairn_session *s, struct crn_version *v)
+{
+    const struct crn_manifest *m = crn_version_manifest(v);
+
+    s->open_version = v;
+    crn_add_local_copies(s, v, m->name, m->version);
+}
+
 cairn_err crn_session_version(cairn_session *s, const char *name, int64_t version,
                               struct crn_version **ret, struct crn_errinfo *ei)
 {
@@ -63,90 +72,10 @@ cairn_err crn_session_version(cairn_session *s, const char *name, int64_t versio
     rc = crn_store_open(s->fs, s->cfg.persistent, 0, &st, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_version_open(&st, name, version, &s->open_version, ei);
+    rc = crn_version_open(&st, name, version, ret, ei);
     crn_store_close(&st);
-    if (rc != CAIRN_OK)
-        return rc;
-    crn_add_local_copies(s, s->open_version, name, version);
-    *ret = s->open_version;
-    return CAIRN_OK;
-}
-
-/* The arena as a cache. -------------------------------------------------------------------------------------- */
-
-static int has_files(const struct crn_shard *shard)
-{
-    uint32_t i;
-
-    for (i = 0; i < shard->nregions; i++)
-        if (shard->regions[i].kind == CRN_REGION_FILE)
-            return 1;
-    return 0;
-}
-
-/* Reads this rank's shard, verified, into a slot of the arena. CAIRN_EBUSY or CAIRN_ENOSPC when it
- * has no room. */
-static cairn_err load_shard(cairn_session *s, struct crn_version *v, const struct crn_shard *shard,
-                            struct crn_errinfo *ei)
-{
-    const struct crn_manifest *m = crn_version_manifest(v);
-    struct crn_slot_info info = {.id = m->id, .version = m->version, .created_ns = 0};
-    struct crn_buf descriptor = {0};
-    struct crn_image image = {0};
-    cairn_err rc;
-    uint32_t slot;
-    uint32_t i;
-
-    rc = crn_shard_encode(shard, &descriptor, ei);
     if (rc == CAIRN_OK)
-        rc = crn_image_layout(shard, descriptor.len, &image, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_arena_ensure(s, image.bytes, ei);
-    if (rc != CAIRN_OK)
-        goto out;
-    memcpy(info.name, m->name, sizeof(info.name));
-    info.descriptor_bytes = descriptor.len;
-    info.bytes = info.image_bytes = image.bytes;
-    rc = crn_arena_take(s->arena, CRN_SLOT_READING, &info, &slot, ei);
-    if (rc != CAIRN_OK)
-        goto out;
-    memcpy(crn_slot_memory(s->arena, &info), descriptor.data, descriptor.len);
-    for (i = 0; rc == CAIRN_OK && i < shard->nregions; i++)
-        rc = crn_version_read(v, shard->rank, i, 0, shard->regions[i].bytes,
-                              crn_slot_memory(s->arena, &info) + image.at[i], ei);
-    (void)crn_slot_move(s->arena, slot, info.id.seq, CRN_SLOT_READING,
-                        rc == CAIRN_OK ? CRN_SLOT_READ : CRN_SLOT_FREE);
-out:
-    crn_image_free(&image);
-    crn_buf_free(&descriptor);
-    return rc;
-}
-
-/* Verifies what this rank answers for: its own shard, or its share of the old ranks. */
-static cairn_err check_share(cairn_session *s, struct crn_version *v, struct crn_errinfo *ei)
-{
-    const struct crn_manifest *m = crn_version_manifest(v);
-    const struct crn_shard *shard;
-    struct crn_errinfo why = {0};
-    cairn_err rc = CAIRN_OK;
-    uint32_t r;
-
-    if (m->ranks == s->ranks) {
-        if (s->arena != NULL && crn_arena_find(s->arena, &m->id) >= 0)
-            return CAIRN_OK; /* still in memory, never written to since */
-        rc = crn_version_shard(v, s->rank, &shard, ei);
-        if (rc != CAIRN_OK)
-            return rc;
-        rc = has_files(shard) || crn_tiers_are_open(s) ? CAIRN_ENOSPC
-                                                       : load_shard(s, v, shard, &why);
-        if (rc != CAIRN_ENOSPC && rc != CAIRN_EBUSY) {
-            crn_err_keep(ei, &why);
-            return rc;
-        }
-        return crn_version_check_rank(v, s->rank, NULL, ei);
-    }
-    for (r = s->rank; rc == CAIRN_OK && r < m->ranks; r += s->ranks)
-        rc = crn_version_check_rank(v, r, NULL, ei);
+        crn_session_keep(s, *ret);
     return rc;
 }
 
@@ -240,14 +169,9 @@ static cairn_err check_version(cairn_session *s, const char *name, int64_t versi
                                struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
-    struct crn_version *v;
     cairn_err rc;
 
-    crn_version_close(s->open_version); /* read it anew: it may have been replaced or repaired */
-    s->open_version = NULL;
-    rc = crn_session_version(s, name, version, &v, &why);
-    if (rc == CAIRN_OK)
-        rc = check_share(s, v, &why);
+    rc = crn_read_together(s, name, version, &why);
     if (rc != CAIRN_OK) {
         crn_log(&s->log, CRN_WARN, "%s@%" PRId64 " cannot be restored, continuing: %s", name,
                 version, why.msg);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/session.h"
+#include "client/together.h"
 
 struct target {
     const char *name;
@@ -18,14 +18,6 @@ struct target {
     uint32_t old_rank;
     int64_t *from; /* per wanted region: index in have; -1: redistribute */
 };
-
-static int same_block(const struct crn_region *a, const struct crn_region *b)
-{
-    size_t n = a->ndims * sizeof(a->dims[0]);
-
-    return a->ndims == b->ndims && memcmp(a->dims, b->dims, n) == 0 &&
-           memcmp(a->offset, b->offset, n) == 0 && memcmp(a->global_dims, b->global_dims, n) == 0;
-}
 
 /* Decides where each region comes from, and refuses before anything is written. */
 static cairn_err match(const cairn_session *s, struct target *t, int is_named,
@@ -41,7 +33,7 @@ static cairn_err match(const cairn_session *s, struct target *t, int is_named,
 
         t->from[i] = k;
         if (w->is_global && !is_named &&
-            (h == NULL || !h->is_global || !same_block(w, h) || h->type != w->type)) {
+            (h == NULL || !crn_same_block(w, h) || h->type != w->type)) {
             t->from[i] = -1; /* crn_version_read_block checks and says what does not fit */
             continue;
         }
@@ -64,27 +56,6 @@ static cairn_err match(const cairn_session *s, struct target *t, int is_named,
     return CAIRN_OK;
 }
 
-/* The image of the shard in the arena, if it is there. */
-static const unsigned char *cached(cairn_session *s, const struct target *t,
-                                   struct crn_image *image, struct crn_errinfo *ei)
-{
-    const struct crn_manifest *m = crn_version_manifest(t->v);
-    struct crn_slot_info info;
-    int slot;
-
-    if (s->arena == NULL || crn_tiers_are_open(s) || t->have == NULL || t->old_rank != s->rank)
-        return NULL; /* the tiers would have given it, and may evict it at any time */
-    slot = crn_arena_find(s->arena, &m->id);
-    if (slot < 0 || crn_slot_info(s->arena, (uint32_t)slot, &info, ei) != CAIRN_OK ||
-        crn_image_layout(t->have, info.descriptor_bytes, image, ei) != CAIRN_OK)
-        return NULL;
-    if (image->bytes != info.image_bytes) {
-        crn_image_free(image);
-        return NULL;
-    }
-    return crn_slot_memory(s->arena, &info);
-}
-
 /* One region: from the arena (source), from this shard of the version, or put together from all. */
 static cairn_err fill_host(cairn_session *s, const struct target *t, uint32_t i,
                            const unsigned char *source, struct crn_errinfo *ei)
@@ -92,13 +63,14 @@ static cairn_err fill_host(cairn_session *s, const struct target *t, uint32_t i,
     const struct crn_region *w = &t->want.regions[i];
     struct crn_copy one = {t->places[i].ptr, source, w->bytes};
 
+    if (source != NULL) {
+        crn_copier_run(s->copier, &one, 1);
+        return CAIRN_OK;
+    }
     if (t->from[i] < 0)
         return crn_version_read_block(t->v, w, t->places[i].ptr, ei);
-    if (source == NULL)
-        return crn_version_read(t->v, t->old_rank, (uint32_t)t->from[i], 0, w->bytes,
-                                t->places[i].ptr, ei);
-    crn_copier_run(s->copier, &one, 1);
-    return CAIRN_OK;
+    return crn_version_read(t->v, t->old_rank, (uint32_t)t->from[i], 0, w->bytes, t->places[i].ptr,
+                            ei);
 }
 
 static cairn_err fill_device(cairn_session *s, const struct target *t, uint32_t i,
@@ -106,17 +78,16 @@ static cairn_err fill_device(cairn_session *s, const struct target *t, uint32_t 
 {
     const struct crn_region *w = &t->want.regions[i];
 
+    if (source != NULL)
+        return crn_gpu_restore(s, &t->places[i], source, w->bytes, ei);
     if (t->from[i] < 0)
         return crn_gpu_read_block(s, &t->places[i], t->v, w, ei);
-    if (source == NULL)
-        return crn_gpu_read(s, &t->places[i], t->v, t->old_rank, (uint32_t)t->from[i], w->bytes,
-                            ei);
-    return crn_gpu_restore(s, &t->places[i], source, w->bytes, ei);
+    return crn_gpu_read(s, &t->places[i], t->v, t->old_rank, (uint32_t)t->from[i], w->bytes, ei);
 }
 
-/* memory: the image of the shard; NULL: it is read. */
-static cairn_err fill(cairn_session *s, const struct target *t, const unsigned char *memory,
-                      const struct crn_image *image, struct crn_errinfo *ei)
+/* What is not cached is read. */
+static cairn_err fill(cairn_session *s, const struct target *t, const struct crn_cached *cached,
+                      struct crn_errinfo *ei)
 {
     struct crn_errinfo late = {0};
     cairn_err rc = CAIRN_OK;
@@ -124,8 +95,7 @@ static cairn_err fill(cairn_session *s, const struct target *t, const unsigned c
     uint32_t i;
 
     for (i = 0; rc == CAIRN_OK && i < t->want.nregions; i++) {
-        const unsigned char *source =
-            t->from[i] >= 0 && memory != NULL ? memory + image->at[t->from[i]] : NULL;
+        const unsigned char *source = crn_cached_region(cached, &t->want.regions[i]);
 
         rc = t->places[i].device != NULL ? fill_device(s, t, i, source, ei)
                                          : fill_host(s, t, i, source, ei);
@@ -149,41 +119,28 @@ static int fits(const struct crn_shard *have, struct target *t)
 
         t->from[i] = k;
         if (h == NULL || h->type != w->type || h->bytes != w->bytes ||
-            h->is_global != w->is_global || (w->is_global && !same_block(w, h)))
+            h->is_global != w->is_global || (w->is_global && !crn_same_block(w, h)))
             return 0;
     }
     return 1;
 }
 
-/* The capture of a checkpoint that this session took and that has not failed, in the arena. 1 if it is
- * there; shard and image are the caller's then. */
-static int find_own(cairn_session *s, const struct target *t, struct crn_shard *shard,
-                    struct crn_image *image, const unsigned char **ret)
+/* The capture of a checkpoint that this session took and that has not failed, in the arena. */
+static void find_own(cairn_session *s, const struct target *t, struct crn_cached *ret)
 {
     struct crn_errinfo ignored = {0};
     struct crn_capture_id id = {0};
     const struct crn_track *mine;
-    struct crn_slot_info info;
-    int slot;
 
+    memset(ret, 0, sizeof(*ret));
     if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK) /* has it failed meanwhile? */
         crn_err_clear(&ignored);
     mine = crn_track_find(s, t->name, t->version);
-    if (mine == NULL || mine->error.code != CAIRN_OK || s->arena == NULL)
-        return 0;
+    if (mine == NULL || mine->error.code != CAIRN_OK)
+        return;
     memcpy(id.run, s->run, sizeof(id.run));
     id.seq = mine->seq;
-    slot = crn_arena_find(s->arena, &id);
-    if (slot < 0 || crn_slot_info(s->arena, (uint32_t)slot, &info, &ignored) != CAIRN_OK ||
-        crn_shard_decode(crn_slot_memory(s->arena, &info), info.descriptor_bytes, t->name, shard,
-                         &ignored) != CAIRN_OK)
-        return 0;
-    if (crn_image_layout(shard, info.descriptor_bytes, image, &ignored) != CAIRN_OK) {
-        crn_shard_free(shard);
-        return 0;
-    }
-    *ret = crn_slot_memory(s->arena, &info);
-    return 1;
+    crn_cached_open(s, &id, ret);
 }
 
 /* Does the application get all of it? */
@@ -241,9 +198,8 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
 const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_t version)
 {
     struct target t = {.name = name, .version = version};
-    struct crn_image image = {0};
     const struct crn_held *h;
-    const unsigned char *memory;
+    struct crn_cached own;
 
     crn_shard_free(&s->own_shard);
     memset(&s->own_shard, 0, sizeof(s->own_shard));
@@ -251,9 +207,13 @@ const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_
         h = crn_tiers_find(s, name, version);
         return h != NULL && crn_tiers_hold(s, h) ? crn_held_shard(h) : NULL;
     }
-    if (!find_own(s, &t, &s->own_shard, &image, &memory))
+    find_own(s, &t, &own);
+    if (own.memory == NULL) {
+        crn_cached_close(&own);
         return NULL;
-    crn_image_free(&image);
+    }
+    s->own_shard = own.shard;
+    crn_image_free(&own.image);
     return &s->own_shard;
 }
 
@@ -263,21 +223,20 @@ int crn_session_holds(cairn_session *s, const char *name, int64_t version)
 }
 
 /* *ret_done: it was tried, and the return value says how it went; else the files have to do. */
-static cairn_err from_memory(cairn_session *s, struct target *t, int *ret_done,
+static cairn_err from_memory(cairn_session *s, const struct target *t, int *ret_done,
                              struct crn_errinfo *ei)
 {
-    const unsigned char *memory;
-    struct crn_image image;
-    struct crn_shard shard;
     cairn_err rc = CAIRN_OK;
+    struct crn_cached own;
+    uint32_t i;
 
-    if (!find_own(s, t, &shard, &image, &memory))
-        return CAIRN_OK;
-    *ret_done = fits(&shard, t);
+    find_own(s, t, &own);
+    *ret_done = own.memory != NULL;
+    for (i = 0; *ret_done && i < t->want.nregions; i++)
+        *ret_done = crn_cached_region(&own, &t->want.regions[i]) != NULL;
     if (*ret_done)
-        rc = fill(s, t, memory, &image, ei);
-    crn_image_free(&image);
-    crn_shard_free(&shard);
+        rc = fill(s, t, &own, ei);
+    crn_cached_close(&own);
     return rc;
 }
 
@@ -286,10 +245,8 @@ static cairn_err from_memory(cairn_session *s, struct target *t, int *ret_done,
 static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
                               struct crn_errinfo *ei)
 {
-    struct crn_errinfo ignored = {0};
-    struct crn_image image = {0};
+    struct crn_cached cached = {0};
     const struct crn_manifest *m;
-    const unsigned char *memory;
     cairn_err rc;
 
     rc = crn_session_version(s, t->name, t->version, &t->v, ei);
@@ -305,9 +262,12 @@ static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
         rc = match(s, t, is_named, ei);
     if (rc != CAIRN_OK)
         return rc;
-    memory = cached(s, t, &image, &ignored);
-    rc = fill(s, t, memory, &image, ei);
-    crn_image_free(&image);
+    /* The arena has this rank's shard, or the blocks that were put together for this rank. Tiers would
+     * have given it, and may evict it at any time. */
+    if (!crn_tiers_are_open(s) && (!is_named || (t->old_rank == s->rank && m->ranks == s->ranks)))
+        crn_cached_open(s, &m->id, &cached);
+    rc = fill(s, t, &cached, ei);
+    crn_cached_close(&cached);
     return rc;
 }
 

@@ -165,6 +165,8 @@ CAIRN_CHECKED cairn_err crn_session_version(cairn_session *s, const char *name, 
 /* Data files of the local tier that belong to this version. Best effort; any thread. */
 void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const char *name,
                           int64_t version);
+/* Makes it the session's open version; with the node's copies of its files. */
+void crn_session_keep(cairn_session *s, struct crn_version *v);
 
 /* restore.c */
 /* The parts of a checkpoint that this session took, has not failed and is in memory; NULL if there is

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/tiers_impl.h"
+#include "client/together.h"
 
 #define PRUNE_AT 256
 
@@ -133,6 +134,7 @@ static void import(struct crn_tiers *x, uint32_t slot)
                          &why) == CAIRN_OK) {
         h->shard = shard;
         h->is_known =
+            shard.rank != CRN_NOBODY &&
             crn_image_layout(&shard, info.descriptor_bytes, &h->image, &why) == CAIRN_OK &&
             crn_shard_encode(&shard, &h->descriptor, &why) == CAIRN_OK;
     }

@@ -35,8 +35,13 @@ static const struct crn_extent *extent_at(const struct crn_index *x, uint32_t sh
 static cairn_err open_source(struct crn_version *v, struct crn_source *s, const char *name,
                              struct crn_errinfo *ei)
 {
+    cairn_err rc;
+
     if (s->fd >= 0)
         return CAIRN_OK;
+    rc = crn_version_dir(v, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     if (v->open != NULL) {
         (void)v->fs->close(v->fs, v->open->fd);
         v->open->fd = -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads a block of a global array from the blocks that other ranks stored. What is still missing is
- * a list of boxes; each stored block fills what it meets and is cut out of them, so that every
- * element is read once, however the blocks overlap, and what no rank stored is left over at the end.
+/* Puts a block of a global array together from the blocks that other ranks stored. What is still
+ * missing is a list of boxes; each stored block fills what it meets and is cut out of them, so that
+ * every element comes once, however the blocks overlap, and what no rank stored is left over at the end.
  * Ranks are asked in ascending order: where blocks overlap, the lowest rank wins. */
 #include "restart/version_impl.h"
 
@@ -84,7 +84,8 @@ static cairn_err add_rest(struct boxes *list, struct box a, const struct box *cu
 struct job {
     struct crn_version *v;
     const struct crn_region *want;
-    unsigned char *dst;
+    crn_slice_fn fn;
+    void *arg;
     size_t element;
     struct boxes missing;
 };
@@ -111,38 +112,35 @@ static unsigned run_from(const struct crn_region *a, const struct crn_region *b,
     return d;
 }
 
-/* The next position in the dimensions before inner, like an odometer; 0 after the last one. */
-static int next_run(uint64_t *pos, const struct box *part, unsigned inner)
+/* Bytes from one element to the next one in dimension d. */
+static uint64_t stride(const struct crn_region *r, unsigned d, size_t element)
 {
-    unsigned d;
+    uint64_t bytes = element;
 
-    for (d = inner; d > 0; d--) {
-        if (++pos[d - 1] < part->hi[d - 1])
-            return 1;
-        pos[d - 1] = part->lo[d - 1];
-    }
-    return 0;
+    while (++d < r->ndims)
+        bytes *= r->dims[d];
+    return bytes;
 }
 
-/* Copies one part, run by run, in the order of the stored block: its chunks are read once each. */
-static cairn_err copy_part(struct job *j, uint32_t rank, uint32_t region,
-                           const struct crn_region *stored, const struct box *part,
+/* Runs in the order of the stored block: its chunks are read once each. */
+static cairn_err tell_part(const struct job *j, uint32_t rank, uint32_t region,
+                           const struct crn_region *stored, const struct box *box,
                            struct crn_errinfo *ei)
 {
-    unsigned inner = run_from(stored, j->want, part);
-    uint64_t pos[CAIRN_MAX_DIMS];
-    uint64_t run = j->element;
-    cairn_err rc;
+    unsigned inner = run_from(stored, j->want, box);
+    struct crn_slice p = {.rank = rank, .region = region, .run = j->element, .ndims = inner};
     unsigned d;
 
     for (d = inner; d < stored->ndims; d++)
-        run *= part->hi[d] - part->lo[d];
-    memcpy(pos, part->lo, sizeof(pos));
-    do {
-        rc = crn_version_read(j->v, rank, region, place(stored, pos, j->element), run,
-                              j->dst + place(j->want, pos, j->element), ei);
-    } while (rc == CAIRN_OK && next_run(pos, part, inner));
-    return rc;
+        p.run *= box->hi[d] - box->lo[d];
+    for (d = 0; d < inner; d++) {
+        p.count[d] = box->hi[d] - box->lo[d];
+        p.from_step[d] = stride(stored, d, j->element);
+        p.to_step[d] = stride(j->want, d, j->element);
+    }
+    p.from = place(stored, box->lo, j->element);
+    p.to = place(j->want, box->lo, j->element);
+    return j->fn(j->arg, &p, ei);
 }
 
 static cairn_err fill_from(struct job *j, uint32_t rank, uint32_t region,
@@ -164,7 +162,7 @@ static cairn_err fill_from(struct job *j, uint32_t rank, uint32_t region,
             rc = add(&rest, &j->missing.box[i], ei);
             continue;
         }
-        rc = copy_part(j, rank, region, stored, &part, ei);
+        rc = tell_part(j, rank, region, stored, &part, ei);
         if (rc == CAIRN_OK)
             rc = add_rest(&rest, j->missing.box[i], &part, stored->ndims, ei);
     }
@@ -211,10 +209,10 @@ static cairn_err start(struct job *j, const struct crn_region *want, struct crn_
     return add(&j->missing, &all, ei);
 }
 
-cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region *want, void *dst,
-                                 struct crn_errinfo *ei)
+cairn_err crn_version_plan_block(struct crn_version *v, const struct crn_region *want,
+                                 crn_slice_fn fn, void *arg, struct crn_errinfo *ei)
 {
-    struct job j = {.v = v, .want = want, .dst = dst};
+    struct job j = {.v = v, .want = want, .fn = fn, .arg = arg};
     const struct crn_shard *shard;
     int is_known = 0;
     cairn_err rc;
@@ -241,4 +239,29 @@ cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region 
                       want->name, v->m.name, (long long)v->m.version);
     free(j.missing.box);
     return rc;
+}
+
+struct block {
+    struct crn_version *v;
+    unsigned char *dst;
+};
+
+static cairn_err read_part(void *arg, const struct crn_slice *p, struct crn_errinfo *ei)
+{
+    struct crn_slice_at at = crn_slice_seek(p, 0, UINT64_MAX);
+    const struct block *b = arg;
+    cairn_err rc = CAIRN_OK;
+    struct crn_slice_run r;
+
+    while (rc == CAIRN_OK && crn_slice_next(&at, &r))
+        rc = crn_version_read(b->v, p->rank, p->region, r.from, r.bytes, b->dst + r.to, ei);
+    return rc;
+}
+
+cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region *want, void *dst,
+                                 struct crn_errinfo *ei)
+{
+    struct block b = {.v = v, .dst = dst};
+
+    return crn_version_plan_block(v, want, read_part, &b, ei);
 }

@@ -35,10 +35,11 @@ void crn_version_close(struct crn_version *v)
     free(v->file_of_rank);
     free(v->chunk);
     crn_decoder_free(v->decoder);
+    free(v->root);
     free(v);
 }
 
-static cairn_err prepare(struct crn_version *v, const struct crn_store *st, struct crn_errinfo *ei)
+static cairn_err prepare(struct crn_version *v, struct crn_errinfo *ei)
 {
     uint32_t i, j, k;
 
@@ -52,7 +53,7 @@ static cairn_err prepare(struct crn_version *v, const struct crn_store *st, stru
     for (i = 0; i < v->m.nfiles; i++) {
         const struct crn_manifest_file *f = &v->m.files[i];
 
-        if (asprintf(&v->files[i].what, "%s/%s/%lld/%s", st->path, v->m.name,
+        if (asprintf(&v->files[i].what, "%s/%s/%lld/%s", v->root, v->m.name,
                      (long long)v->m.version, f->name) < 0) {
             v->files[i].what = NULL;
             return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "open a version of %u files",
@@ -65,28 +66,118 @@ static cairn_err prepare(struct crn_version *v, const struct crn_store *st, stru
     return CAIRN_OK;
 }
 
+static struct crn_version *make(const struct crn_fs *fs, const char *root)
+{
+    struct crn_version *v = calloc(1, sizeof(*v));
+
+    if (v == NULL)
+        return NULL;
+    v->fs = fs;
+    v->dfd = -1;
+    v->root = strdup(root);
+    if (v->root == NULL) {
+        free(v);
+        return NULL;
+    }
+    return v;
+}
+
 cairn_err crn_version_open(const struct crn_store *st, const char *name, int64_t version,
                            struct crn_version **ret, struct crn_errinfo *ei)
 {
-    struct crn_version *v;
+    struct crn_version *v = make(st->fs, st->path);
     cairn_err rc;
 
-    v = calloc(1, sizeof(*v));
     if (v == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "open %s@%lld", name, (long long)version);
-    v->fs = st->fs;
-    v->dfd = -1;
     rc = crn_store_version_dir(st, name, version, &v->dfd, ei);
     if (rc == CAIRN_OK)
         rc = crn_store_manifest(st, name, version, &v->m, ei);
     if (rc == CAIRN_OK)
-        rc = prepare(v, st, ei);
+        rc = prepare(v, ei);
     if (rc != CAIRN_OK) {
         crn_version_close(v);
         return rc;
     }
     *ret = v;
     return CAIRN_OK;
+}
+
+cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root, struct crn_manifest *m,
+                            struct crn_version **ret, struct crn_errinfo *ei)
+{
+    struct crn_version *v = make(fs, root);
+    cairn_err rc;
+
+    if (v == NULL) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "open %s@%lld", m->name, (long long)m->version);
+        crn_manifest_free(m);
+        return rc;
+    }
+    v->m = *m;
+    memset(m, 0, sizeof(*m));
+    rc = prepare(v, ei);
+    if (rc != CAIRN_OK) {
+        crn_version_close(v);
+        return rc;
+    }
+    *ret = v;
+    return CAIRN_OK;
+}
+
+void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index *x,
+                      const struct crn_errinfo *failure)
+{
+    struct crn_source *s = &v->files[file_no];
+
+    if (s->is_loaded) {
+        if (x != NULL)
+            crn_index_free(x);
+        return;
+    }
+    s->is_told = 1;
+    if (x != NULL) {
+        s->index = *x;
+        memset(x, 0, sizeof(*x));
+        s->is_loaded = 1;
+    } else {
+        s->failure = *failure;
+    }
+}
+
+cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei)
+{
+    struct crn_store st;
+    cairn_err rc;
+
+    if (v->dfd >= 0)
+        return CAIRN_OK;
+    rc = crn_store_open(v->fs, v->root, 0, &st, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_version_dir(&st, v->m.name, v->m.version, &v->dfd, ei);
+    crn_store_close(&st);
+    return rc;
+}
+
+uint32_t crn_version_copies(const struct crn_version *v)
+{
+    return v->ncopies;
+}
+
+int crn_version_has_copy(const struct crn_version *v, uint32_t rank)
+{
+    uint32_t i;
+
+    for (i = 0; i < v->ncopies; i++)
+        if (crn_source_shard(&v->copies[i], rank) >= 0)
+            return 1;
+    return 0;
+}
+
+uint32_t crn_version_file_of(const struct crn_version *v, uint32_t rank)
+{
+    return v->file_of_rank[rank];
 }
 
 const struct crn_manifest *crn_version_manifest(const struct crn_version *v)
@@ -144,7 +235,9 @@ static cairn_err load(struct crn_version *v, uint32_t file_no, struct crn_errinf
     cairn_err rc;
     int fd;
 
-    rc = crn_data_open(v->fs, v->dfd, f->name, s->what, &fd, &bytes, &t, ei);
+    rc = crn_version_dir(v, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_data_open(v->fs, v->dfd, f->name, s->what, &fd, &bytes, &t, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (bytes != f->bytes || !same_trailer(&t, &f->trailer))
@@ -170,6 +263,10 @@ cairn_err crn_version_load(struct crn_version *v, uint32_t file_no, struct crn_e
 
     if (s->is_loaded)
         return CAIRN_OK;
+    if (s->is_told) {
+        crn_err_keep(ei, &s->failure);
+        return s->failure.code;
+    }
     crn_err_clear(&s->failure);
     rc = load(v, file_no, &s->failure);
     if (rc == CAIRN_ENOENT) /* the manifest is there: a file that is not is damage */

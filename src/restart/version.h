@@ -6,6 +6,7 @@
 #ifndef CRN_RESTART_VERSION_H
 #define CRN_RESTART_VERSION_H
 
+#include "restart/slice.h"
 #include "store/store.h"
 
 struct crn_version; /* opaque */
@@ -13,6 +14,13 @@ struct crn_version; /* opaque */
 CAIRN_CHECKED cairn_err crn_version_open(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_version **ret,
                                          struct crn_errinfo *ei);
+/* The same with what another process has read: the manifest (taken over), and the index of a file
+ * (taken over; NULL: why there is none). Nothing is opened before something has to be read. */
+CAIRN_CHECKED cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root,
+                                          struct crn_manifest *m, struct crn_version **ret,
+                                          struct crn_errinfo *ei);
+void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index *x,
+                      const struct crn_errinfo *failure);
 void crn_version_close(struct crn_version *v); /* NULL is fine */
 const struct crn_manifest *crn_version_manifest(const struct crn_version *v);
 
@@ -21,6 +29,12 @@ const struct crn_manifest *crn_version_manifest(const struct crn_version *v);
  * another capture. */
 CAIRN_CHECKED cairn_err crn_version_add_copy(struct crn_version *v, int dfd, const char *file,
                                              struct crn_errinfo *ei);
+
+/* How many copies there are; 1 if one of them has the shard of the rank. */
+uint32_t crn_version_copies(const struct crn_version *v);
+int crn_version_has_copy(const struct crn_version *v, uint32_t rank);
+/* The file that holds the shard of a rank. */
+uint32_t crn_version_file_of(const struct crn_version *v, uint32_t rank);
 
 /* The first failure of a copy or file that another one made good; NULL if there was none. Whoever
  * reads says so in the log. */
@@ -45,6 +59,12 @@ CAIRN_CHECKED cairn_err crn_version_read(struct crn_version *v, uint32_t rank, u
  * if type or global shape differ, or some element was stored by no rank. */
 CAIRN_CHECKED cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region *want,
                                                void *dst, struct crn_errinfo *ei);
+
+/* The same without reading: tells fn, in the order of old ranks, the parts that the block is made of,
+ * to counted from its start. */
+typedef cairn_err (*crn_slice_fn)(void *arg, const struct crn_slice *part, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_version_plan_block(struct crn_version *v, const struct crn_region *want,
+                                               crn_slice_fn fn, void *arg, struct crn_errinfo *ei);
 
 /* Verification. bad is called for each bad place (rank, region name or "" for all, text), progress
  * after every chunk with the bytes checked so far; both may be NULL. CAIRN_EDAMAGED if anything was

@@ -11,13 +11,15 @@ struct crn_source {
     char *what; /* owned; path for messages */
     int fd;     /* -1: opened when needed (store), always open (copy) */
     int is_loaded;
+    int is_told;                /* by who has tried: a failure is not tried again */
     struct crn_index index;     /* if is_loaded */
     struct crn_errinfo failure; /* of loading; code is CAIRN_OK if it was not tried or went well */
 };
 
 struct crn_version {
     const struct crn_fs *fs;
-    int dfd;
+    char *root; /* owned; of the store */
+    int dfd;    /* -1: opened when needed */
     struct crn_manifest m;
     struct crn_source *files;  /* m.nfiles */
     uint32_t *file_of_rank;    /* m.ranks */
@@ -49,6 +51,8 @@ CAIRN_CHECKED cairn_err crn_version_fetch(struct crn_version *v, struct crn_want
                                           struct crn_errinfo *ei);
 /* Index into the source's shards; -1 if it does not have the rank. */
 int64_t crn_source_shard(const struct crn_source *s, uint32_t rank);
+/* Opens the version's directory if it is not open. */
+CAIRN_CHECKED cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_version_load(struct crn_version *v, uint32_t file_no,
                                          struct crn_errinfo *ei);
 

@@ -30,6 +30,10 @@ CAIRN_CHECKED cairn_err crn_data_chunk(const struct crn_fs *fs, int fd, const st
                                        const struct crn_extent *e, uint64_t chunk,
                                        struct crn_decoder **decoder, void *buf, const char *what,
                                        struct crn_errinfo *ei);
+/* Checks a chunk that has been read already. */
+CAIRN_CHECKED cairn_err crn_data_check(const struct crn_index *x, const struct crn_extent *e,
+                                       uint64_t chunk, const void *buf, const char *what,
+                                       struct crn_errinfo *ei);
 /* Reads all chunks of a file, in the order in which they lie there, and checks them. Ends with the
  * first that is bad; with tell it goes on, and says after each one whether it is good (why is NULL). */
 typedef void crn_data_tell(void *arg, const struct crn_extent *e, uint64_t chunk,

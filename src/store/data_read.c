@@ -98,6 +98,24 @@ size_t crn_data_chunk_bytes(const struct crn_index *x, const struct crn_extent *
     return (size_t)(left < x->chunk_bytes ? left : x->chunk_bytes);
 }
 
+cairn_err crn_data_check(const struct crn_index *x, const struct crn_extent *e, uint64_t chunk,
+                         const void *buf, const char *what, struct crn_errinfo *ei)
+{
+    size_t n = crn_data_chunk_bytes(x, e, chunk);
+    uint64_t at = e->offset + chunk * x->chunk_bytes;
+    const struct crn_shard *s = &x->shards[e->shard];
+
+    if (crn_hash(buf, n) == x->hashes[e->first_hash + chunk])
+        return CAIRN_OK;
+    return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                    "%s: rank %u, region '%s': checksum of bytes %llu to %llu is wrong (at %llu in "
+                    "the %s)",
+                    what, (unsigned)s->rank, s->regions[e->region].name, (unsigned long long)at,
+                    (unsigned long long)(at + n),
+                    (unsigned long long)(e->file_offset + chunk * x->chunk_bytes),
+                    x->nstreams > 0 ? "streams" : "file");
+}
+
 cairn_err crn_data_chunk(const struct crn_fs *fs, int fd, const struct crn_index *x,
                          const struct crn_extent *e, uint64_t chunk, struct crn_decoder **decoder,
                          void *buf, const char *what, struct crn_errinfo *ei)
@@ -116,15 +134,7 @@ cairn_err crn_data_chunk(const struct crn_fs *fs, int fd, const struct crn_index
     } else {
         rc = crn_fs_read_all(fs, fd, buf, n, at, what, ei);
     }
-    if (rc != CAIRN_OK)
-        return rc;
-    if (crn_hash(buf, n) != x->hashes[e->first_hash + chunk])
-        return crn_fail(ei, CAIRN_EDAMAGED, 0,
-                        "%s: rank %u, region '%s': checksum of bytes %llu to %llu is wrong (at "
-                        "%llu in the %s)",
-                        what, (unsigned)s->rank, s->regions[e->region].name, begin, begin + n,
-                        (unsigned long long)at, x->nstreams > 0 ? "streams" : "file");
-    return CAIRN_OK;
+    return rc != CAIRN_OK ? rc : crn_data_check(x, e, chunk, buf, what, ei);
 }
 
 static int by_place(const void *a, const void *b)

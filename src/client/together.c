@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who reads what: ranks whose shards lie in one file are a team that reads this file; with another
+ * number of ranks all are one team for all files. The first rank of each node in a team reads for it.
+ * A rank whose shard is in its arena or in a file of the node's disk helps itself. Everything that can
+ * fail on one rank alone is kept until the end: the others are not left waiting. */
+#include "client/together.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "restart/scatter.h"
+
+#define READ_BLOCK ((uint64_t)16 << 20)
+
+/* Teams. ------------------------------------------------------------------------------------------- */
+
+struct room {
+    struct crn_team team;
+    struct crn_comm *own; /* to be freed; NULL: the session's */
+    uint32_t *files;
+    int *readers;
+};
+
+static void leave(struct room *r)
+{
+    if (r->own != NULL)
+        r->own->ops->free(r->own);
+    free(r->files);
+    free(r->readers);
+}
+
+/* The first rank of each node. */
+static cairn_err choose_readers(const cairn_session *s, struct room *r, struct crn_errinfo *ei)
+{
+    struct crn_comm *comm = r->team.comm;
+    uint32_t *node = calloc((size_t)comm->size, sizeof(*node));
+    uint8_t *seen = calloc(s->nodes, 1);
+    int64_t worst;
+    int is_ready;
+    cairn_err rc;
+    int i;
+
+    r->readers = calloc((size_t)comm->size, sizeof(*r->readers));
+    is_ready = node != NULL && seen != NULL && r->readers != NULL && r->files != NULL;
+    worst = is_ready ? CAIRN_OK : CAIRN_ENOMEM;
+    rc = comm->ops->allreduce(comm, &worst, 1, CRN_COMM_MIN, ei);
+    if (rc == CAIRN_OK && worst != CAIRN_OK)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", comm->size);
+    if (rc == CAIRN_OK)
+        rc = comm->ops->allgather(comm, &s->node, sizeof(s->node), node, ei);
+    for (i = 0; rc == CAIRN_OK && is_ready && i < comm->size; i++)
+        if (!seen[node[i]]) {
+            seen[node[i]] = 1;
+            r->readers[r->team.nreaders++] = i;
+        }
+    r->team.readers = r->readers;
+    r->team.files = r->files;
+    free(node);
+    free(seen);
+    return rc;
+}
+
+static cairn_err join(const cairn_session *s, const struct crn_version *v, struct room *r,
+                      struct crn_errinfo *ei)
+{
+    const struct crn_manifest *m = crn_version_manifest(v);
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    r->team.comm = s->comm;
+    if (m->ranks == s->ranks) {
+        uint32_t file = crn_version_file_of(v, s->rank);
+
+        r->team.nfiles = 1;
+        r->files = calloc(1, sizeof(*r->files));
+        if (r->files != NULL)
+            r->files[0] = file;
+        if (m->nfiles > 1) {
+            rc = s->comm->ops->split(s->comm, (int)file, (int)s->rank, &r->own, ei);
+            r->team.comm = r->own;
+        }
+    } else {
+        r->team.nfiles = m->nfiles;
+        r->files = calloc(m->nfiles, sizeof(*r->files));
+        for (i = 0; r->files != NULL && i < m->nfiles; i++)
+            r->files[i] = i;
+    }
+    return rc != CAIRN_OK ? rc : choose_readers(s, r, ei);
+}
+
+/* What this rank wants. ---------------------------------------------------------------------------- */
+
+struct wanted {
+    struct crn_shard shard; /* what the image will hold; regions owned */
+    struct crn_slice *parts;
+    uint32_t nparts, cap;
+    struct crn_slot_info info;
+    uint32_t slot;
+    int has_slot; /* ours, READING */
+    int has_it;   /* without reading together */
+};
+
+static void forget(cairn_session *s, struct wanted *w, int is_good)
+{
+    if (w->has_slot)
+        (void)crn_slot_move(s->arena, w->slot, w->info.id.seq, CRN_SLOT_READING,
+                            is_good ? CRN_SLOT_READ : CRN_SLOT_FREE);
+    crn_shard_free(&w->shard);
+    free(w->parts);
+}
+
+static cairn_err add_part(void *arg, const struct crn_slice *p, struct crn_errinfo *ei)
+{
+    struct wanted *w = arg;
+    struct crn_slice *grown;
+    uint32_t cap;
+
+    if (w->nparts == w->cap) {
+        cap = w->cap > 0 ? 2 * w->cap : 16;
+        grown = realloc(w->parts, cap * sizeof(*grown));
+        if (grown == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u parts", cap);
+        w->parts = grown;
+        w->cap = cap;
+    }
+    w->parts[w->nparts++] = *p;
+    return CAIRN_OK;
+}
+
+/* Where the image of w->shard will be. No room is no failure: then it is only verified. */
+static cairn_err take_slot(cairn_session *s, const struct crn_manifest *m, struct wanted *w,
+                           struct crn_image *ret_image, struct crn_errinfo *ei)
+{
+    struct crn_buf descriptor = {0};
+    struct crn_errinfo why = {0};
+    cairn_err rc;
+
+    if (crn_tiers_are_open(s)) /* the arena is theirs */
+        return CAIRN_OK;
+    rc = crn_shard_encode(&w->shard, &descriptor, &why);
+    if (rc == CAIRN_OK)
+        rc = crn_image_layout(&w->shard, descriptor.len, ret_image, &why);
+    if (rc == CAIRN_OK)
+        rc = crn_arena_ensure(s, ret_image->bytes, &why);
+    if (rc == CAIRN_OK) {
+        w->info = (struct crn_slot_info){.id = m->id, .version = m->version};
+        memcpy(w->info.name, m->name, sizeof(w->info.name));
+        w->info.descriptor_bytes = descriptor.len;
+        w->info.bytes = w->info.image_bytes = ret_image->bytes;
+        rc = crn_arena_take(s->arena, CRN_SLOT_READING, &w->info, &w->slot, &why);
+    }
+    if (rc == CAIRN_OK) {
+        w->has_slot = 1;
+        memcpy(crn_slot_memory(s->arena, &w->info), descriptor.data, descriptor.len);
+    }
+    crn_buf_free(&descriptor);
+    if (rc == CAIRN_OK || rc == CAIRN_ENOSPC || rc == CAIRN_EBUSY)
+        return CAIRN_OK;
+    crn_err_keep(ei, &why);
+    return rc;
+}
+
+static cairn_err copy_shard(const struct crn_shard *from, struct crn_shard *ret,
+                            struct crn_errinfo *ei)
+{
+    size_t n = from->nregions;
+
+    *ret = (struct crn_shard){.rank = from->rank};
+    ret->regions = calloc(n + 1, sizeof(*ret->regions));
+    if (ret->regions == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu regions", n);
+    memcpy(ret->regions, from->regions, n * sizeof(*ret->regions));
+    ret->nregions = (uint32_t)n;
+    return CAIRN_OK;
+}
+
+/* All of this rank's shard: parts are its regions. */
+static cairn_err want_shard(cairn_session *s, struct crn_version *v, struct wanted *w,
+                            struct crn_errinfo *ei)
+{
+    struct crn_image image = {0};
+    const struct crn_shard *shard;
+    cairn_err rc;
+    uint32_t i;
+
+    rc = crn_version_shard(v, s->rank, &shard, ei);
+    if (rc == CAIRN_OK)
+        rc = copy_shard(shard, &w->shard, ei);
+    if (rc == CAIRN_OK)
+        rc = take_slot(s, crn_version_manifest(v), w, &image, ei);
+    for (i = 0; rc == CAIRN_OK && w->has_slot && i < w->shard.nregions; i++) {
+        const struct crn_region *r = &w->shard.regions[i];
+        struct crn_slice p = {.rank = s->rank, .region = i, .to = image.at[i]};
+
+        if (r->kind == CRN_REGION_MEMORY)
+            p.run = r->bytes;
+        rc = add_part(w, &p, ei);
+    }
+    crn_image_free(&image);
+    return rc;
+}
+
+/* The blocks of global arrays that are protected now, as far as the version has them. */
+static cairn_err want_blocks(cairn_session *s, struct crn_version *v, struct wanted *w,
+                             struct crn_errinfo *ei)
+{
+    uint32_t *first = calloc(s->nregions + (size_t)1, sizeof(*first));
+    struct crn_image image = {0};
+    cairn_err rc = CAIRN_OK;
+    uint32_t i, k;
+
+    w->shard.rank = CRN_NOBODY;
+    w->shard.regions = calloc(s->nregions + (size_t)1, sizeof(*w->shard.regions));
+    if (first == NULL || w->shard.regions == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", s->nregions);
+    for (i = 0; rc == CAIRN_OK && i < s->nregions; i++) {
+        const struct crn_region *r = &s->regions[i].region;
+        struct crn_errinfo why = {0};
+        uint32_t before = w->nparts;
+
+        if (!r->is_global || r->bytes == 0)
+            continue;
+        if (crn_version_plan_block(v, r, add_part, w, &why) == CAIRN_OK) {
+            first[w->shard.nregions] = before;
+            w->shard.regions[w->shard.nregions++] = *r;
+        } else {
+            w->nparts = before; /* cairn_restore says what does not fit */
+        }
+    }
+    if (rc == CAIRN_OK && w->shard.nregions > 0)
+        rc = take_slot(s, crn_version_manifest(v), w, &image, ei);
+    if (!w->has_slot)
+        w->nparts = 0;
+    for (i = 0; image.at != NULL && w->nparts > 0 && i < w->shard.nregions; i++)
+        for (k = first[i]; k < (i + 1 < w->shard.nregions ? first[i + 1] : w->nparts); k++)
+            w->parts[k].to += image.at[i];
+    crn_image_free(&image);
+    free(first);
+    return rc;
+}
+
+/* From the node's own disk, and from the store where that fails. */
+static cairn_err help_oneself(cairn_session *s, struct crn_version *v, struct wanted *w,
+                              struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    uint32_t i;
+
+    w->has_it = 1;
+    rc = want_shard(s, v, w, ei);
+    if (rc == CAIRN_OK && !w->has_slot)
+        return crn_version_check_rank(v, s->rank, NULL, ei);
+    for (i = 0; rc == CAIRN_OK && i < w->nparts; i++)
+        rc = crn_version_read(v, s->rank, i, 0, w->parts[i].run,
+                              crn_slot_memory(s->arena, &w->info) + w->parts[i].to, ei);
+    return rc;
+}
+
+static cairn_err want(cairn_session *s, struct crn_version *v, struct wanted *w,
+                      struct crn_errinfo *ei)
+{
+    const struct crn_manifest *m = crn_version_manifest(v);
+    int slot = s->arena != NULL ? crn_arena_find(s->arena, &m->id) : -1;
+
+    if (m->ranks != s->ranks) {
+        if (slot >= 0 && !crn_tiers_are_open(s)) /* of other blocks, perhaps */
+            (void)crn_slot_move(s->arena, (uint32_t)slot, m->id.seq, CRN_SLOT_READ, CRN_SLOT_FREE);
+        return want_blocks(s, v, w, ei);
+    }
+    if (slot >= 0) { /* still in memory, never written to since */
+        w->has_it = 1;
+        return CAIRN_OK;
+    }
+    if (crn_version_has_copy(v, s->rank))
+        return help_oneself(s, v, w, ei);
+    return want_shard(s, v, w, ei);
+}
+
+/* Reading. ----------------------------------------------------------------------------------------- */
+
+static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct crn_team *team,
+                         const struct wanted *w, int *ret_whole, struct crn_errinfo *ei)
+{
+    struct crn_scatter c = {.v = v,
+                            .rank = s->rank,
+                            .has_it = w->has_it,
+                            .threads = (unsigned)s->cfg.read_threads,
+                            .block_bytes = (size_t)s->cfg.block_bytes};
+
+    if (c.block_bytes > READ_BLOCK)
+        c.block_bytes = READ_BLOCK;
+    if (w->has_slot && !w->has_it) {
+        c.is_whole = crn_version_manifest(v)->ranks == s->ranks;
+        c.parts = w->parts;
+        c.nparts = w->nparts;
+        c.memory = crn_slot_memory(s->arena, &w->info);
+    }
+    return crn_scatter_run(&c, team, ret_whole, ei);
+}
+
+/* Where the store is damaged and nodes have copies: each rank verifies its part of the old ranks from
+ * wherever it can. */
+static cairn_err try_copies(cairn_session *s, struct crn_version *v, cairn_err rc,
+                            struct crn_errinfo *ei)
+{
+    const struct crn_manifest *m = crn_version_manifest(v);
+    int64_t state[2] = {rc == CAIRN_EDAMAGED, crn_version_copies(v) > 0};
+    struct crn_errinfo mpi = {0};
+    uint32_t r;
+
+    if (s->comm->ops->allreduce(s->comm, state, 2, CRN_COMM_MAX, &mpi) != CAIRN_OK) {
+        crn_err_keep(ei, &mpi);
+        return mpi.code;
+    }
+    if (state[0] == 0 || state[1] == 0)
+        return rc;
+    crn_err_clear(ei);
+    rc = CAIRN_OK;
+    for (r = s->rank; rc == CAIRN_OK && r < m->ranks; r += s->ranks)
+        rc = crn_version_check_rank(v, r, NULL, ei);
+    return rc;
+}
+
+static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct crn_team *team,
+                          struct crn_errinfo *ei)
+{
+    struct crn_errinfo index = {0};
+    struct crn_errinfo own = {0};
+    struct wanted w = {0};
+    cairn_err loaded, rc;
+    int is_whole = 0;
+
+    loaded = crn_version_load_together(v, team, &index);
+    rc = want(s, v, &w, &own);
+    if (rc == CAIRN_OK && !w.has_it && loaded != CAIRN_OK) {
+        rc = loaded;
+        crn_err_keep(&own, &index);
+    }
+    if (loaded == CAIRN_OK) {
+        struct crn_errinfo why = {0};
+        cairn_err read = scatter(s, v, team, &w, &is_whole, &why);
+
+        crn_err_keep(&own, &why);
+        if (rc == CAIRN_OK)
+            rc = read;
+    }
+    forget(s, &w, rc == CAIRN_OK && (is_whole || w.has_it));
+    if (crn_version_manifest(v)->ranks != s->ranks && rc != CAIRN_EMPI)
+        rc = try_copies(s, v, rc, &own);
+    if (rc != CAIRN_OK)
+        crn_err_keep(ei, &own);
+    return rc;
+}
+
+cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
+                            struct crn_errinfo *ei)
+{
+    struct crn_version *v = NULL;
+    struct room r = {0};
+    cairn_err rc;
+
+    crn_version_close(s->open_version); /* read it anew: it may have been replaced or repaired */
+    s->open_version = NULL;
+    rc = crn_version_open_together(s->comm, s->fs, s->cfg.persistent, name, version, &v, ei);
+    if (rc == CAIRN_OK)
+        crn_session_keep(s, v);
+    rc = crn_agree(s, rc, "opening the version", ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_agree(s, join(s, v, &r, ei), "finding who reads", ei);
+    if (rc == CAIRN_OK)
+        rc = read_all(s, v, &r.team, ei);
+    leave(&r);
+    return rc;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A pass hands out every byte of every region once, whatever the shares, threads and blocks; what is
+ * damaged or cannot be read is told, and nobody waits for it. */
+#include <fcntl.h>
+
+#include "base/fs_faulty.h"
+#include "base/rng.h"
+#include "base/test.h"
+#include "restart/pass.h"
+#include "store/test_version.h"
+
+#define RANKS 7
+#define FILES 3
+
+struct env {
+    char dir[256];
+    struct crn_fs_faulty fs;
+    struct crn_store st;
+    struct tv t;
+    /* What came: how often each byte. */
+    unsigned char got[RANKS][TV_REGIONS][256];
+    unsigned times[RANKS][TV_REGIONS][256];
+    uint64_t bytes;
+};
+
+static int make(void **state, const char *pipe)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct env *e = calloc(1, sizeof(*e));
+
+    test_dir_make(e->dir, sizeof(e->dir));
+    crn_fs_faulty_init(&e->fs, crn_fs_posix());
+    e->fs.ops = CRN_OP_READ;
+    e->t = (struct tv){.name = "heat", .version = 4, .seed = 5, .ranks = RANKS, .files = FILES};
+    e->t.pipe = pipe;
+    assert_ok(crn_store_open(&e->fs.fs, e->dir, 1, &e->st, ei));
+    assert_ok(tv_write(&e->st, &e->t, ei));
+    *state = e;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return make(state, NULL);
+}
+
+static int setup_encoded(void **state)
+{
+    return make(state, "delta,magnitude");
+}
+
+static int teardown(void **state)
+{
+    struct env *e = *state;
+
+    crn_store_close(&e->st);
+    test_dir_remove(e->dir);
+    free(e);
+    return 0;
+}
+
+static void take(struct env *e, const struct crn_pass_piece *q)
+{
+    uint64_t i;
+
+    for (i = q->begin; q->data != NULL && i < q->end; i++) {
+        e->got[q->rank][q->region][i] = q->data[i - q->begin];
+        e->times[q->rank][q->region][i]++;
+        e->bytes++;
+    }
+    assert_int_equal(q->is_file, q->region == 3);
+}
+
+/* One share; the failure it had. */
+static cairn_err one_share(struct env *e, const struct crn_pass_options *o, char *text)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    const struct crn_errinfo *failure;
+    struct crn_pass_block *b;
+    struct crn_pass_piece q;
+    struct crn_pass *p;
+    cairn_err rc;
+    size_t i;
+
+    assert_ok(crn_pass_open(o, &p, ei));
+    while ((b = crn_pass_next(p, 1)) != NULL) {
+        for (i = 0; crn_pass_piece(p, b, i, &q); i++)
+            take(e, &q);
+        crn_pass_put(p, b);
+    }
+    assert_true(crn_pass_is_over(p));
+    failure = crn_pass_failure(p);
+    rc = failure != NULL ? failure->code : CAIRN_OK;
+    if (failure != NULL)
+        (void)snprintf(text, CRN_ERR_TEXT, "%s", failure->msg);
+    crn_pass_close(p);
+    return rc;
+}
+
+/* All shares; the first failure. */
+static cairn_err all_shares(struct env *e, struct crn_pass_options o, char *text)
+{
+    static const uint32_t files[FILES] = {0, 1, 2};
+    struct crn_errinfo info = {0}, *ei = &info;
+    cairn_err first = CAIRN_OK;
+    cairn_err rc;
+
+    memset(e->times, 0, sizeof(e->times));
+    e->bytes = 0;
+    assert_ok(crn_version_open(&e->st, "heat", 4, &o.v, ei));
+    assert_ok(crn_version_load_all(o.v, ei));
+    o.files = files;
+    o.nfiles = FILES;
+    for (o.share = 0; o.share < o.shares; o.share++) {
+        rc = one_share(e, &o, text);
+        if (first == CAIRN_OK)
+            first = rc;
+    }
+    crn_version_close(o.v);
+    return first;
+}
+
+/* Every byte of the ranks that are not skipped came once, and is right. */
+static void check(const struct env *e, const uint8_t *skip)
+{
+    unsigned char expect[256];
+    uint32_t rank, r;
+    uint64_t i;
+
+    for (rank = 0; rank < RANKS; rank++)
+        for (r = 0; r < TV_REGIONS; r++) {
+            uint64_t n = tv_content(&e->t, rank, r, expect);
+
+            for (i = 0; i < n; i++) {
+                assert_int_equal(e->times[rank][r][i], skip == NULL || !skip[rank]);
+                if (e->times[rank][r][i] != 0)
+                    assert_int_equal(e->got[rank][r][i], expect[i]);
+            }
+        }
+}
+
+/* What is told of the reads since the last call: no byte of a data file was read twice. */
+static void check_reads(const struct env *e, FILE *reads)
+{
+    static unsigned char times[FILES][4096];
+    long long off, n, i;
+    char path[400];
+    uint32_t files = 0;
+
+    clearerr(reads); /* its end has moved */
+    memset(times, 0, sizeof(times));
+    while (fscanf(reads, "%lld %lld %399s", &off, &n, path) == 3) {
+        const char *name = strstr(path, "/data-000");
+
+        if (name == NULL)
+            continue;
+        assert_true(off + n <= (long long)sizeof(times[0]));
+        for (i = off; i < off + n; i++)
+            assert_int_equal(times[name[9] - '0'][i]++, 0);
+        files |= 1U << (name[9] - '0');
+    }
+    assert_int_equal(files, (1U << e->t.files) - 1);
+}
+
+static void every_byte_comes_once(void **state)
+{
+    struct env *e = *state;
+    char text[CRN_ERR_TEXT], path[300];
+    uint8_t skip[RANKS];
+    struct crn_rng rng;
+    FILE *reads;
+    int round;
+
+    (void)snprintf(path, sizeof(path), "%s/reads", e->dir);
+    e->fs.reads_fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    reads = fopen(path, "r");
+    crn_rng_seed(&rng, 3);
+    for (round = 0; round < 300; round++) {
+        struct crn_pass_options o = {.shares = 1 + (uint32_t)crn_rng_below(&rng, 9),
+                                     .threads = 1 + (unsigned)crn_rng_below(&rng, 4),
+                                     .block_bytes = 1 + (size_t)crn_rng_below(&rng, 400)};
+        int i;
+
+        for (i = 0; i < RANKS; i++)
+            skip[i] = crn_rng_below(&rng, 3) == 0;
+        o.skip = round % 2 == 0 ? skip : NULL;
+        assert_int_equal(all_shares(e, o, text), CAIRN_OK);
+        check(e, o.skip);
+        check_reads(e, reads);
+    }
+    (void)fclose(reads);
+    assert_int_equal(close(e->fs.reads_fd), 0);
+    e->fs.reads_fd = -1;
+}
+
+/* A block as large as a file: one read for each, besides trailer and index. */
+static void reads_are_large(void **state)
+{
+    struct crn_pass_options o = {.shares = 1, .threads = 2, .block_bytes = 1 << 20};
+    struct env *e = *state;
+    char text[CRN_ERR_TEXT];
+    long before = atomic_load(&e->fs.calls);
+
+    assert_int_equal(all_shares(e, o, text), CAIRN_OK);
+    /* Of each file trailer, index and data; of the manifest the file and its end. */
+    assert_in_range(atomic_load(&e->fs.calls) - before, 3 * FILES, 3 * FILES + 2);
+}
+
+static void damage_is_named(void **state)
+{
+    struct crn_pass_options o = {.shares = 2, .threads = 3, .block_bytes = 64};
+    struct env *e = *state;
+    char path[400], text[CRN_ERR_TEXT];
+    unsigned char c;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/heat/4/data-0001", e->dir);
+    fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &c, 1, 2), 1);
+    c ^= 1;
+    assert_int_equal(pwrite(fd, &c, 1, 2), 1);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(all_shares(e, o, text), CAIRN_EDAMAGED);
+    assert_non_null(strstr(text, "rank 1, region 'field'"));
+    assert_int_equal(e->times[1][0][2], 0); /* never handed out */
+}
+
+/* Each read fails once: told, no block is forgotten, and what came is right. */
+static void any_read_may_fail(void **state)
+{
+    struct crn_pass_options o = {.shares = 2, .threads = 2, .block_bytes = 64};
+    struct env *e = *state;
+    char text[CRN_ERR_TEXT];
+    long before = atomic_load(&e->fs.calls);
+    long first, last, at;
+
+    assert_int_equal(all_shares(e, o, text), CAIRN_OK);
+    last = atomic_load(&e->fs.calls) - before;
+    first = last - (last - 2 - 2 * FILES) + 1; /* behind manifest and indexes */
+    assert_true(last - first > 10);
+    for (at = first; at <= last; at++) {
+        e->fs.at = atomic_load(&e->fs.calls) + at;
+        assert_int_equal(all_shares(e, o, text), CAIRN_EIO);
+        assert_non_null(strstr(text, "data-000"));
+    }
+    e->fs.at = 0;
+}
+
+#define TEST(fn)    cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define ENCODED(fn) cmocka_unit_test_setup_teardown(fn, setup_encoded, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_byte_comes_once), ENCODED(every_byte_comes_once), TEST(reads_are_large),
+        TEST(damage_is_named),       ENCODED(damage_is_named),       TEST(any_read_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One run: who wants what is told to all, then readers read and send while everybody receives, until
+ * each rank has all that it asked for or has heard that it will not come. Whatever can fail for want
+ * of memory is done before and agreed on, so that afterwards nobody leaves alone. */
+#include "restart/scatter_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "restart/version_impl.h"
+
+#define NAP_NS 20000
+
+struct crn_buffer *crn_buffer_take(struct crn_buffer *buffers)
+{
+    int i;
+
+    for (i = 0; i < CRN_SCATTER_BUFFERS; i++)
+        if (!buffers[i].is_used) {
+            buffers[i].is_used = 1;
+            return &buffers[i];
+        }
+    return NULL;
+}
+
+void crn_scatter_nap(void)
+{
+    struct timespec t = {.tv_nsec = NAP_NS};
+
+    (void)nanosleep(&t, NULL);
+}
+
+/* Who is a reader: his number; -1 if this rank is none. */
+static int reader_no(const struct crn_team *team)
+{
+    uint32_t i;
+
+    for (i = 0; i < team->nreaders; i++)
+        if (team->readers[i] == team->comm->rank)
+            return (int)i;
+    return -1;
+}
+
+static cairn_err agree(struct crn_comm *comm, cairn_err rc, struct crn_errinfo *ei)
+{
+    struct crn_errinfo mpi = {0};
+    int64_t worst = rc;
+
+    if (comm->ops->allreduce(comm, &worst, 1, CRN_COMM_MIN, &mpi) != CAIRN_OK) {
+        crn_err_keep(ei, &mpi);
+        return mpi.code;
+    }
+    if (worst == CAIRN_OK || rc != CAIRN_OK)
+        return rc;
+    return crn_fail(ei, (cairn_err)worst, 0, "another rank could not prepare the read");
+}
+
+/* Before. ------------------------------------------------------------------------------------------ */
+
+/* Members, and the parts of all of them that are not whole shards. */
+static cairn_err gather(struct crn_scatter_run *r, struct crn_errinfo *ei)
+{
+    const struct crn_scatter *c = r->c;
+    struct crn_comm *comm = r->team->comm;
+    struct crn_member me = {
+        .rank = c->rank, .is_whole = c->is_whole != 0, .has_it = c->has_it != 0};
+    struct crn_slice *mine = NULL;
+    cairn_err rc = CAIRN_OK;
+    int i;
+
+    if (!c->is_whole)
+        me.nparts = c->nparts;
+    r->members = calloc((size_t)comm->size, sizeof(*r->members));
+    if (r->members == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", comm->size);
+    rc = agree(comm, rc, ei);
+    if (rc == CAIRN_OK)
+        rc = comm->ops->allgather(comm, &me, sizeof(me), r->members, ei);
+    if (rc != CAIRN_OK || r->members == NULL)
+        return rc;
+    for (i = 0; i < comm->size; i++)
+        if (r->members[i].nparts > r->most)
+            r->most = r->members[i].nparts;
+    if (r->most == 0)
+        return CAIRN_OK;
+    mine = calloc(r->most, sizeof(*mine));
+    r->all = calloc((size_t)comm->size * r->most, sizeof(*r->all));
+    if (mine == NULL || r->all == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u parts of %d ranks", r->most, comm->size);
+    else if (me.nparts > 0)
+        memcpy(mine, c->parts, me.nparts * sizeof(*mine));
+    rc = agree(comm, rc, ei);
+    if (rc == CAIRN_OK)
+        rc = comm->ops->allgather(comm, mine, r->most * sizeof(*mine), r->all, ei);
+    free(mine);
+    return rc;
+}
+
+static int by_source(const void *a, const void *b)
+{
+    const struct crn_wish *x = a;
+    const struct crn_wish *y = b;
+
+    if (x->p->rank != y->p->rank)
+        return x->p->rank < y->p->rank ? -1 : 1;
+    if (x->p->region != y->p->region)
+        return x->p->region < y->p->region ? -1 : 1;
+    return x->who - y->who;
+}
+
+static cairn_err list_wishes(struct crn_scatter_run *r, struct crn_errinfo *ei)
+{
+    uint32_t ranks = r->c->v->m.ranks;
+    int size = r->team->comm->size;
+    size_t n = 0;
+    uint32_t k;
+    int i;
+
+    for (i = 0; i < size; i++)
+        n += r->members[i].nparts;
+    r->whole_of = malloc((ranks + (size_t)1) * sizeof(*r->whole_of));
+    r->wishes = calloc(n + 1, sizeof(*r->wishes));
+    r->lost = calloc((size_t)size, sizeof(*r->lost));
+    if (r->whole_of == NULL || r->wishes == NULL || r->lost == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the wishes of %d ranks", size);
+    memset(r->whole_of, 0xff, (ranks + (size_t)1) * sizeof(*r->whole_of));
+    for (i = 0; i < size; i++) {
+        const struct crn_member *m = &r->members[i];
+
+        if (m->is_whole && m->rank < ranks)
+            r->whole_of[m->rank] = i;
+        for (k = 0; k < m->nparts; k++)
+            r->wishes[r->nwishes++] =
+                (struct crn_wish){.who = i, .part = k, .p = &r->all[(size_t)i * r->most + k]};
+    }
+    if (r->nwishes > 1)
+        qsort(r->wishes, r->nwishes, sizeof(*r->wishes), by_source);
+    return CAIRN_OK;
+}
+
+/* Regions of this rank's own shard are read to where they belong, unless others want them too. */
+static unsigned char *own_place(void *arg, uint32_t rank, uint32_t region)
+{
+    const struct crn_scatter_run *r = arg;
+    const struct crn_scatter *c = r->c;
+
+    if (!c->is_whole || c->rank != rank || region >= c->nparts || c->parts[region].run == 0 ||
+        r->nwishes > 0)
+        return NULL;
+    return c->memory + c->parts[region].to;
+}
+
+static cairn_err open_pass(struct crn_scatter_run *r, int no, struct crn_errinfo *ei)
+{
+    struct crn_pass_options o = {.v = r->c->v,
+                                 .files = r->team->files,
+                                 .nfiles = r->team->nfiles,
+                                 .share = (uint32_t)no,
+                                 .shares = r->team->nreaders,
+                                 .threads = r->c->threads,
+                                 .block_bytes = r->c->block_bytes,
+                                 .place = own_place,
+                                 .arg = r};
+    uint8_t *skip = calloc(r->c->v->m.ranks, 1);
+    cairn_err rc;
+    int i;
+
+    if (skip == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u ranks", r->c->v->m.ranks);
+    for (i = 0; i < r->team->comm->size; i++)
+        if (r->members[i].has_it && r->members[i].rank < r->c->v->m.ranks)
+            skip[r->members[i].rank] = 1;
+    o.skip = skip;
+    rc = crn_pass_open(&o, &r->pass, ei);
+    free(skip); /* of use for the plan only */
+    return rc;
+}
+
+static cairn_err make_buffers(struct crn_buffer *b, uint64_t bytes, struct crn_errinfo *ei)
+{
+    int i;
+
+    for (i = 0; i < CRN_SCATTER_BUFFERS && bytes > 0; i++) {
+        b[i].data = malloc(bytes);
+        if (b[i].data == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%llu bytes to gather runs in",
+                            (unsigned long long)bytes);
+    }
+    return CAIRN_OK;
+}
+
+/* The most that comes of a part in one message, where its runs need a buffer. */
+static uint64_t buffer_bytes(const struct crn_scatter_run *r, const struct crn_slice *p, size_t n)
+{
+    uint64_t most = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (p[i].ndims > 0 && crn_slice_bytes(&p[i]) > most)
+            most = crn_slice_bytes(&p[i]);
+    return most < r->message_bytes ? most : r->message_bytes;
+}
+
+static cairn_err prepare(struct crn_scatter_run *r, struct crn_errinfo *ei)
+{
+    int no = reader_no(r->team);
+    cairn_err rc;
+    uint32_t i;
+
+    r->message_bytes = r->c->block_bytes;
+    for (i = 0; i < r->team->nfiles; i++) {
+        const struct crn_index *x = &r->c->v->files[r->team->files[i]].index;
+
+        if (x->chunk_bytes > r->message_bytes)
+            r->message_bytes = (size_t)x->chunk_bytes;
+    }
+    for (i = 0; i < r->c->nparts; i++)
+        r->expected += crn_slice_bytes(&r->c->parts[i]);
+    rc = make_buffers(r->scratch, buffer_bytes(r, r->c->parts, r->c->nparts), ei);
+    if (rc != CAIRN_OK || no < 0)
+        return rc;
+    rc = make_buffers(r->pack, buffer_bytes(r, r->all, (size_t)r->team->comm->size * r->most), ei);
+    if (rc == CAIRN_OK)
+        rc = list_wishes(r, ei);
+    if (rc == CAIRN_OK)
+        rc = open_pass(r, no, ei);
+    return rc;
+}
+
+/* Then. -------------------------------------------------------------------------------------------- */
+
+static cairn_err read_on(struct crn_scatter_run *r, int *busy, struct crn_errinfo *ei)
+{
+    struct crn_pass_block *b = crn_pass_next(r->pass, r->team->comm->size == 1);
+    cairn_err rc = CAIRN_OK;
+
+    if (b != NULL) {
+        *busy = 1;
+        rc = crn_send_block(r, b, ei);
+    }
+    if (rc == CAIRN_OK && crn_pass_is_over(r->pass) && !r->has_told_lost) {
+        r->has_told_lost = 1;
+        rc = crn_send_lost(r, ei);
+    }
+    return rc;
+}
+
+static int is_done(const struct crn_scatter_run *r)
+{
+    return r->got + r->missed == r->expected && r->sending == NULL &&
+           (r->pass == NULL || (crn_pass_is_over(r->pass) && r->has_told_lost));
+}
+
+static cairn_err move(struct crn_scatter_run *r, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+
+    while (rc == CAIRN_OK && !is_done(r)) {
+        int busy = 0;
+
+        rc = crn_receive(r, &busy, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_send_progress(r, &busy, ei);
+        if (rc == CAIRN_OK && r->pass != NULL)
+            rc = read_on(r, &busy, ei);
+        if (!busy && !is_done(r))
+            crn_scatter_nap();
+    }
+    return rc;
+}
+
+static void finish(struct crn_scatter_run *r)
+{
+    struct crn_errinfo ignored = {0};
+    int busy = 0;
+    int i;
+
+    while (r->sending != NULL) /* after an error: MPI may still read its memory */
+        if (crn_send_progress(r, &busy, &ignored) != CAIRN_OK)
+            crn_err_clear(&ignored);
+    crn_receive_fini(r);
+    crn_pass_close(r->pass);
+    for (i = 0; i < CRN_SCATTER_BUFFERS; i++) {
+        free(r->pack[i].data);
+        free(r->scratch[i].data);
+    }
+    free(r->whole_of);
+    free(r->wishes);
+    free(r->lost);
+    free(r->all);
+    free(r->members);
+}
+
+cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_team *team, int *ret_whole,
+                          struct crn_errinfo *ei)
+{
+    struct crn_scatter_run r = {.c = c, .team = team};
+    struct crn_comm *comm = team->comm;
+    const struct crn_errinfo *failure;
+    cairn_err rc;
+
+    r.coming_end = &r.coming;
+    *ret_whole = 0;
+    rc = gather(&r, ei);
+    if (rc == CAIRN_OK)
+        rc = agree(comm, prepare(&r, ei), ei);
+    if (rc == CAIRN_OK)
+        rc = move(&r, ei);
+    if (rc == CAIRN_OK)
+        rc = comm->ops->barrier(comm, ei); /* nothing is on its way any more */
+    if (rc == CAIRN_OK) {
+        *ret_whole = r.missed == 0;
+        failure = r.pass != NULL ? crn_pass_failure(r.pass) : NULL;
+        if (failure != NULL) {
+            crn_err_keep(ei, failure);
+            rc = failure->code;
+        }
+    }
+    finish(&r);
+    return rc;
+}

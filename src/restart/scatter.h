@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading together: ranks that want data of the same files read each of them once. Some of them, the
+ * readers, make a pass over the files and send to everybody what he wants. All calls are collective
+ * over the team and for the application's thread. */
+#ifndef CRN_RESTART_SCATTER_H
+#define CRN_RESTART_SCATTER_H
+
+#include "comm/comm.h"
+#include "restart/version.h"
+
+/* Ranks that read together. */
+struct crn_team {
+    struct crn_comm *comm;
+    const int *readers; /* ranks of comm, ascending */
+    uint32_t nreaders;
+    const uint32_t *files; /* of the version */
+    uint32_t nfiles;
+};
+
+/* The first rank of comm reads the manifest; the version is open on all of them then. */
+CAIRN_CHECKED cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *fs,
+                                                  const char *root, const char *name,
+                                                  int64_t version, struct crn_version **ret,
+                                                  struct crn_errinfo *ei);
+/* Every index of the team's files is read by one reader; all have it then, or know why not. Fails if
+ * one is missing, on all alike. */
+CAIRN_CHECKED cairn_err crn_version_load_together(struct crn_version *v,
+                                                  const struct crn_team *team,
+                                                  struct crn_errinfo *ei);
+
+/* What this rank contributes and wants. */
+struct crn_scatter {
+    struct crn_version *v; /* indexes of the team's files are loaded */
+    /* parts[i] is the whole of region i of the shard of this rank; files have none. Otherwise parts
+     * are any, and are told to the readers. */
+    int is_whole;
+    uint32_t rank; /* in the version, if is_whole or has_it */
+    int has_it;    /* the shard of rank need not be read: this rank has it already */
+    const struct crn_slice *parts;
+    uint32_t nparts;
+    unsigned char *memory; /* parts count from here */
+    unsigned threads;      /* of a reader */
+    size_t block_bytes;    /* of its reads, and the most that travels at once */
+};
+
+/* Reads, verifies and hands out everything of the team's files but what a rank has already. Fails on
+ * the reader that found the failure; the others learn by *ret_whole that not all has come. */
+CAIRN_CHECKED cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_team *team,
+                                        int *ret_whole, struct crn_errinfo *ei);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sending side: every piece of a block to all who want some of it. One run is sent straight out
+ * of the block, several through a buffer, a few bytes with their head. */
+#include "restart/scatter_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A block while some of it is on its way. */
+struct holder {
+    struct crn_pass_block *b;
+    size_t users;
+};
+
+struct crn_sending {
+    struct crn_sending *next;
+    struct crn_transfer *t;
+    struct holder *from;    /* straight out of its block; NULL: */
+    struct crn_buffer *via; /* out of this */
+};
+
+static void let_go(struct crn_scatter_run *r, struct holder *h)
+{
+    if (--h->users > 0)
+        return;
+    crn_pass_put(r->pass, h->b);
+    free(h);
+}
+
+cairn_err crn_send_progress(struct crn_scatter_run *r, int *busy, struct crn_errinfo *ei)
+{
+    struct crn_comm *comm = r->team->comm;
+    struct crn_sending **link = &r->sending;
+    cairn_err rc = CAIRN_OK;
+
+    while (*link != NULL) {
+        struct crn_sending *s = *link;
+        struct crn_errinfo why = {0};
+        int done;
+
+        if (comm->ops->transfer_test(comm, s->t, &done, &why) != CAIRN_OK) {
+            crn_err_keep(ei, &why);
+            rc = why.code;
+        }
+        if (!done) {
+            link = &s->next;
+            continue;
+        }
+        *busy = 1;
+        *link = s->next;
+        if (s->via != NULL)
+            s->via->is_used = 0;
+        if (s->from != NULL)
+            let_go(r, s->from);
+        free(s);
+    }
+    return rc;
+}
+
+/* A buffer for runs; takes part in everything else until one is free. */
+static cairn_err wait_buffer(struct crn_scatter_run *r, struct crn_buffer **ret,
+                             struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    int busy = 0;
+
+    *ret = crn_buffer_take(r->pack);
+    while (rc == CAIRN_OK && *ret == NULL) {
+        if (!busy)
+            crn_scatter_nap();
+        busy = 0;
+        rc = crn_receive(r, &busy, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_send_progress(r, &busy, ei);
+        *ret = crn_buffer_take(r->pack);
+    }
+    return rc;
+}
+
+/* What one rank gets of a piece. */
+struct gift {
+    int who;
+    const struct crn_slice *p;
+    struct crn_head head;
+    const unsigned char *data; /* of head.begin */
+    struct holder *block;
+};
+
+static cairn_err start(struct crn_scatter_run *r, const struct gift *g, struct crn_errinfo *ei)
+{
+    struct crn_slice_at at = crn_slice_seek(g->p, g->head.begin, g->head.end);
+    struct crn_comm *comm = r->team->comm;
+    struct crn_sending *s = calloc(1, sizeof(*s));
+    const unsigned char *data;
+    struct crn_slice_run first;
+    cairn_err rc;
+
+    if (s == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message of a restart");
+    if (crn_slice_next(&at, &first) && first.bytes == g->head.bytes) {
+        data = g->data + (first.from - g->head.begin);
+        s->from = g->block;
+        rc = CAIRN_OK;
+    } else {
+        rc = wait_buffer(r, &s->via, ei);
+        if (rc == CAIRN_OK)
+            crn_slice_pack(g->p, g->head.begin, g->head.end, g->data, s->via->data);
+        data = rc == CAIRN_OK ? s->via->data : NULL;
+    }
+    if (rc == CAIRN_OK)
+        rc = comm->ops->post(comm, g->who, &g->head, sizeof(g->head), ei);
+    if (rc == CAIRN_OK)
+        rc = comm->ops->send_start(comm, g->who, 0, data, g->head.bytes, &s->t, ei);
+    if (rc != CAIRN_OK) {
+        if (s->via != NULL)
+            s->via->is_used = 0;
+        free(s);
+        return rc;
+    }
+    if (s->from != NULL)
+        s->from->users++;
+    s->next = r->sending;
+    r->sending = s;
+    return CAIRN_OK;
+}
+
+static cairn_err give(struct crn_scatter_run *r, struct gift *g, struct crn_errinfo *ei)
+{
+    unsigned char small[sizeof(g->head) + CRN_SCATTER_INLINE];
+    struct crn_comm *comm = r->team->comm;
+
+    g->head.bytes = crn_slice_count(g->p, g->head.begin, g->head.end);
+    if (g->head.bytes == 0)
+        return CAIRN_OK;
+    if (g->data == NULL) {
+        r->lost[g->who] += g->head.bytes;
+        return CAIRN_OK;
+    }
+    if (g->who == comm->rank) {
+        crn_slice_copy(&r->c->parts[g->head.part], g->head.begin, g->head.end, g->data,
+                       r->c->memory);
+        r->got += g->head.bytes;
+        return CAIRN_OK;
+    }
+    g->head.kind = g->head.bytes <= CRN_SCATTER_INLINE ? CRN_HEAD_INLINE : CRN_HEAD_FOLLOWS;
+    if (g->head.kind == CRN_HEAD_FOLLOWS)
+        return start(r, g, ei);
+    memcpy(small, &g->head, sizeof(g->head));
+    crn_slice_pack(g->p, g->head.begin, g->head.end, g->data, small + sizeof(g->head));
+    return comm->ops->post(comm, g->who, small, sizeof(g->head) + g->head.bytes, ei);
+}
+
+/* The first wish for a region or behind it. */
+static size_t first_wish(const struct crn_scatter_run *r, uint32_t rank, uint32_t region)
+{
+    size_t lo = 0;
+    size_t hi = r->nwishes;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        const struct crn_slice *p = r->wishes[mid].p;
+
+        if (p->rank < rank || (p->rank == rank && p->region < region))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static cairn_err send_piece(struct crn_scatter_run *r, struct holder *h,
+                            const struct crn_pass_piece *q, struct crn_errinfo *ei)
+{
+    struct crn_slice whole = {.rank = q->rank, .region = q->region, .run = q->end};
+    int owner = r->whole_of[q->rank];
+    struct gift g = {.who = owner, .p = &whole, .data = q->data, .block = h};
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+
+    g.head = (struct crn_head){.part = q->region, .begin = q->begin, .end = q->end};
+    if (q->is_placed) {
+        if (q->data != NULL)
+            r->got += q->end - q->begin;
+        else
+            r->lost[r->team->comm->rank] += q->end - q->begin;
+    } else if (owner >= 0 && !q->is_file) {
+        rc = give(r, &g, ei);
+    }
+    for (i = first_wish(r, q->rank, q->region); rc == CAIRN_OK && i < r->nwishes; i++) {
+        const struct crn_wish *w = &r->wishes[i];
+        uint64_t end = crn_slice_end(w->p);
+
+        if (w->p->rank != q->rank || w->p->region != q->region)
+            break;
+        if (w->p->from >= q->end || end <= q->begin)
+            continue;
+        g = (struct gift){.who = w->who, .p = w->p, .block = h};
+        g.head.part = w->part;
+        g.head.begin = w->p->from > q->begin ? w->p->from : q->begin;
+        g.head.end = end < q->end ? end : q->end;
+        g.data = q->data != NULL ? q->data + (g.head.begin - q->begin) : NULL;
+        rc = give(r, &g, ei);
+    }
+    return rc;
+}
+
+cairn_err crn_send_block(struct crn_scatter_run *r, struct crn_pass_block *b,
+                         struct crn_errinfo *ei)
+{
+    struct holder *h = malloc(sizeof(*h));
+    struct crn_pass_piece q;
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+
+    if (h == NULL) {
+        crn_pass_put(r->pass, b);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a block of a restart");
+    }
+    *h = (struct holder){.b = b, .users = 1};
+    for (i = 0; rc == CAIRN_OK && crn_pass_piece(r->pass, b, i, &q); i++)
+        rc = send_piece(r, h, &q, ei);
+    let_go(r, h);
+    return rc;
+}
+
+cairn_err crn_send_lost(struct crn_scatter_run *r, struct crn_errinfo *ei)
+{
+    struct crn_comm *comm = r->team->comm;
+    cairn_err rc = CAIRN_OK;
+    int i;
+
+    for (i = 0; rc == CAIRN_OK && i < comm->size; i++) {
+        struct crn_head h = {.kind = CRN_HEAD_LOST, .bytes = r->lost[i]};
+
+        if (h.bytes == 0)
+            continue;
+        if (i == comm->rank)
+            r->missed += h.bytes;
+        else
+            rc = comm->ops->post(comm, i, &h, sizeof(h), ei);
+    }
+    return rc;
+}

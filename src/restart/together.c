@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Manifest and indexes, read by one rank and told to the others. They travel as they are encoded on
+ * disk; a failure travels as its text, so that all ranks can say what is wrong. */
+#include "restart/scatter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "restart/version_impl.h"
+
+#define PIECE ((size_t)1 << 28) /* of a broadcast */
+
+struct told {
+    struct crn_errinfo failure;
+    uint64_t bytes;
+};
+
+/* Gives all ranks what root has in buf, or its failure. Without memory on one, on all. */
+static cairn_err tell_all(struct crn_comm *comm, int root, cairn_err rc, struct crn_buf *buf,
+                          struct crn_errinfo *ei)
+{
+    struct told t = {.bytes = buf->len};
+    struct crn_buf got = {0};
+    int64_t worst;
+    size_t at;
+
+    if (rc != CAIRN_OK)
+        t.failure = *ei;
+    rc = comm->ops->bcast(comm, &t, sizeof(t), root, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (t.failure.code != CAIRN_OK) {
+        crn_err_keep(ei, &t.failure);
+        return t.failure.code;
+    }
+    if (comm->rank != root)
+        crn_buf_zero(&got, t.bytes);
+    worst = got.failed ? CAIRN_ENOMEM : CAIRN_OK;
+    rc = comm->ops->allreduce(comm, &worst, 1, CRN_COMM_MIN, ei);
+    if (rc == CAIRN_OK && worst != CAIRN_OK)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%llu bytes that one rank has read for all",
+                      (unsigned long long)t.bytes);
+    if (comm->rank != root) {
+        crn_buf_free(buf);
+        *buf = got;
+    }
+    for (at = 0; rc == CAIRN_OK && at < t.bytes; at += PIECE)
+        rc = comm->ops->bcast(comm, buf->data + at, t.bytes - at < PIECE ? t.bytes - at : PIECE,
+                              root, ei);
+    return rc;
+}
+
+cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *fs,
+                                    const char *root, const char *name, int64_t version,
+                                    struct crn_version **ret, struct crn_errinfo *ei)
+{
+    struct crn_version *v = NULL;
+    struct crn_manifest m = {0};
+    struct crn_buf buf = {0};
+    struct crn_store st;
+    cairn_err rc = CAIRN_OK;
+
+    if (comm->rank == 0) {
+        rc = crn_store_open(fs, root, 0, &st, ei);
+        if (rc == CAIRN_OK) {
+            rc = crn_version_open(&st, name, version, &v, ei);
+            crn_store_close(&st);
+        }
+        if (rc == CAIRN_OK)
+            rc = crn_manifest_encode(&v->m, &buf, ei);
+    }
+    rc = tell_all(comm, 0, rc, &buf, ei);
+    if (rc == CAIRN_OK && comm->rank != 0)
+        rc = crn_manifest_decode(buf.data, buf.len, "the manifest of rank 0", &m, ei);
+    if (rc == CAIRN_OK && comm->rank != 0)
+        rc = crn_version_adopt(fs, root, &m, &v, ei);
+    crn_buf_free(&buf);
+    if (rc != CAIRN_OK) {
+        crn_version_close(v);
+        return rc;
+    }
+    *ret = v;
+    return CAIRN_OK;
+}
+
+static cairn_err share_index(struct crn_version *v, struct crn_comm *comm, int root, uint32_t file,
+                             struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    struct crn_buf buf = {0};
+    struct crn_index x;
+    cairn_err rc = CAIRN_OK;
+
+    if (comm->rank == root) {
+        rc = crn_version_load(v, file, &why);
+        if (rc == CAIRN_OK)
+            rc = crn_index_encode(&v->files[file].index, &buf, &why);
+    }
+    rc = tell_all(comm, root, rc, &buf, &why);
+    if (rc == CAIRN_OK && comm->rank != root) {
+        rc = crn_index_decode(buf.data, buf.len, v->files[file].what, &x, &why);
+        if (rc == CAIRN_OK)
+            crn_version_tell(v, file, &x, NULL);
+    }
+    crn_buf_free(&buf);
+    if (rc != CAIRN_OK) {
+        crn_version_tell(v, file, NULL, &why);
+        crn_err_keep(ei, &why);
+    }
+    return rc;
+}
+
+cairn_err crn_version_load_together(struct crn_version *v, const struct crn_team *team,
+                                    struct crn_errinfo *ei)
+{
+    struct crn_errinfo mpi = {0};
+    int64_t worst = CAIRN_OK;
+    cairn_err rc;
+    uint32_t i;
+
+    for (i = 0; i < team->nfiles; i++) { /* all readers at the same time */
+        struct crn_errinfo why = {0};
+
+        if (team->comm->rank == team->readers[i % team->nreaders] &&
+            crn_version_load(v, team->files[i], &why) != CAIRN_OK)
+            crn_version_tell(v, team->files[i], NULL, &why);
+    }
+    for (i = 0; i < team->nfiles; i++) {
+        rc = share_index(v, team->comm, team->readers[i % team->nreaders], team->files[i], ei);
+        if (rc == CAIRN_EMPI)
+            return rc;
+        if (worst == CAIRN_OK)
+            worst = rc;
+    }
+    if (team->comm->ops->allreduce(team->comm, &worst, 1, CRN_COMM_MIN, &mpi) != CAIRN_OK) {
+        crn_err_keep(ei, &mpi);
+        return mpi.code;
+    }
+    if (worst != CAIRN_OK && (ei == NULL || ei->code == CAIRN_OK))
+        return crn_fail(ei, (cairn_err)worst, 0, "an index was not understood on another rank");
+    return (cairn_err)worst;
+}
