@@ -52,6 +52,21 @@ static void open_direct(struct crn_outfile *o, const struct crn_index *head)
         crn_outlet_no_direct(o->outlet, strerror(-o->direct_fd));
 }
 
+/* Where there are no stripes nothing is said: one configuration serves all file systems. */
+static void stripe(const struct crn_outfile *o, const struct crn_index *head)
+{
+    const struct crn_outlet_options *opt = &o->outlet->opt;
+    struct crn_errinfo ei = {0};
+    cairn_err rc;
+
+    if (opt->stripe_count == 0 && opt->stripe_bytes == 0)
+        return;
+    rc = crn_store_stripe(o->st, head->name, head->version, opt->stripe_count, opt->stripe_bytes,
+                          &ei);
+    if (rc != CAIRN_OK && rc != CAIRN_ENOTSUP)
+        crn_outlet_no_stripes(o->outlet, ei.msg);
+}
+
 static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct crn_store *st,
                  uint64_t align_bytes)
 {
@@ -72,6 +87,7 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
     cairn_err rc;
 
     init(o, outlet, st, align_bytes);
+    stripe(o, head);
     rc = crn_store_create_data(st, head->name, head->version, head->file_no, o->name, &o->fd, ei);
     if (rc != CAIRN_OK)
         return rc;

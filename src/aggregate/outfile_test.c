@@ -365,6 +365,53 @@ static void room_beforehand(void **state)
     tear_down(&f);
 }
 
+/* What the table is asked for: before the file is created, in its directory. */
+static uint64_t asked_count, asked_bytes;
+static int stripe_answer;
+
+static int c_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes)
+{
+    (void)fs;
+    assert_true(dfd >= 0);
+    asked_count = count;
+    asked_bytes = bytes;
+    return stripe_answer;
+}
+
+static void stripes_are_asked_for_and_never_needed(void **state)
+{
+    struct crn_engine_options opt = {.blocks = 2,
+                                     .block_bytes = BLOCK,
+                                     .chunk_bytes = CHUNK,
+                                     .align_bytes = 4096,
+                                     .writers = 1,
+                                     .outlet = {.stripe_count = 8, .stripe_bytes = 1 << 20}};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_engine *e;
+    struct counting c;
+    struct fixture f;
+    static const int answers[] = {0, -ENOTSUP, -ELIBACC, -EIO};
+    size_t i;
+
+    (void)state;
+    set_up(&f, ".");
+    assert_ok(crn_engine_open(&opt, &e, ei));
+    counting_init(&c);
+    c.fs.stripe = c_stripe;
+    for (i = 0; i < 4; i++) {
+        asked_count = asked_bytes = 0;
+        stripe_answer = answers[i];
+        assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+        compare_and_remove(&f, &mf);
+        assert_int_equal(asked_count, 8);
+        assert_int_equal(asked_bytes, 1 << 20);
+    }
+    assert_int_equal(crn_store_stripe(&f.st, "out", 7, 8, 0, ei), CAIRN_ENOTSUP);
+    crn_engine_close(e);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +419,7 @@ int main(void)
         cmocka_unit_test(every_call_may_fail_or_be_short),
         cmocka_unit_test(a_refused_way_is_done_without),
         cmocka_unit_test(room_beforehand),
+        cmocka_unit_test(stripes_are_asked_for_and_never_needed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,3 +78,9 @@ void crn_outlet_no_direct(struct crn_outlet *o, const char *why)
     if (atomic_exchange(&o->is_told, 1) == 0)
         tell(o, "io = direct is not to be had here", why);
 }
+
+void crn_outlet_no_stripes(struct crn_outlet *o, const char *why)
+{
+    if (atomic_exchange(&o->is_told_stripes, 1) == 0)
+        tell(o, "no stripe_count and stripe_bytes", why);
+}

@@ -17,6 +17,8 @@
 struct crn_outlet_options {
     enum crn_io io;
     enum crn_preallocate preallocate;
+    uint64_t stripe_count,
+        stripe_bytes;          /* of new files, where there are stripes; 0: as they come */
     const struct crn_log *log; /* what was refused; may be NULL */
     struct crn_gate *gate;     /* every write passes it; may be NULL */
 };
@@ -27,6 +29,7 @@ struct crn_outlet {
     struct crn_ring *ring[CRN_MAX_WRITERS]; /* lock: the first nfree are free */
     int nrings, nfree;
     atomic_int is_told; /* that there is no O_DIRECT */
+    atomic_int is_told_stripes;
 };
 
 /* A ring for each writer where that was asked for and the kernel has it. */
@@ -37,6 +40,8 @@ void crn_outlet_close(struct crn_outlet *o);
 struct crn_ring *crn_outlet_get(struct crn_outlet *o);
 void crn_outlet_put(struct crn_outlet *o, struct crn_ring *r);
 int crn_outlet_is_direct(const struct crn_outlet *o);
+/* Says, once, that files are not striped, and why. */
+void crn_outlet_no_stripes(struct crn_outlet *o, const char *why);
 /* Says, once, that files go through the page cache, and why. */
 void crn_outlet_no_direct(struct crn_outlet *o, const char *why);
 

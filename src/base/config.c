@@ -433,6 +433,8 @@ static cairn_err check_together(const struct crn_config *cfg, struct crn_errinfo
         return crn_fail(ei, CAIRN_ECONFIG, 0, "block_bytes must be a multiple of align_bytes");
     if (cfg->block_bytes % cfg->chunk_bytes != 0)
         return crn_fail(ei, CAIRN_ECONFIG, 0, "block_bytes must be a multiple of chunk_bytes");
+    if (cfg->stripe_bytes % 65536 != 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "stripe_bytes must be a multiple of 64K");
     if (cfg->arena_full == CRN_FULL_SPILL && cfg->local[0] == '\0')
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "arena_full = spill needs a node-local directory: set local");

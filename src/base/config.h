@@ -56,6 +56,7 @@ struct crn_config {
     uint64_t writers;
     uint64_t io;          /* enum crn_io */
     uint64_t preallocate; /* enum crn_preallocate */
+    uint64_t stripe_count, stripe_bytes;
     uint64_t read_threads;
     uint64_t nice;
     uint64_t bandwidth; /* of the background of a node, bytes a second; 0: no cap */

@@ -101,6 +101,11 @@ static const struct crn_key keys[] = {
      "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "
      "writes go side by side.",
      AT(preallocate)},
+    {"stripe_count", CRN_KEY_U64, "0", 0, 2000, NULL,
+     "Lustre: targets that a data file is striped over. 0: as its directory says.",
+     AT(stripe_count)},
+    {"stripe_bytes", CRN_KEY_BYTES, "0", 0, 2 * G, NULL,
+     "Lustre: bytes of a stripe, a multiple of 64K. 0: as the directory says.", AT(stripe_bytes)},
     {"read_threads", CRN_KEY_U64, "4", 1, 64, NULL,
      "Threads of each node that read data files at a restart.", AT(read_threads)},
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",

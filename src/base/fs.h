@@ -39,6 +39,9 @@ struct crn_fs {
     int (*list)(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg);
     /* What this user can still write below fd, quota included where the system tells. */
     int (*space)(const struct crn_fs *fs, int fd, struct crn_room *ret);
+    /* Stripes files made later in the directory (count 0, bytes 0: as before). -ENOTSUP where the file
+     * system has no stripes. */
+    int (*stripe)(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes);
     /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held
      * elsewhere, -ENOTSUP where the file system has no locks. */
     int (*lock)(const struct crn_fs *fs, int fd);

@@ -190,6 +190,13 @@ static int f_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
     return h < 0 ? h : UNDER(self(fs), space, fd, ret);
 }
 
+static int f_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes)
+{
+    int h = hit(self(fs), CRN_OP_SIZE);
+
+    return h < 0 ? h : UNDER(self(fs), stripe, dfd, count, bytes);
+}
+
 static int f_lock(const struct crn_fs *fs, int fd)
 {
     return UNDER(self(fs), lock, fd);
@@ -213,6 +220,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .fstatat = f_fstatat,
                             .list = f_list,
                             .space = f_space,
+                            .stripe = f_stripe,
                             .lock = f_lock};
     f->under = under;
     f->sys_errno = EIO;

@@ -23,7 +23,7 @@ enum crn_fault_op {
     CRN_OP_RENAME = 1 << 5,
     CRN_OP_UNLINK = 1 << 6,
     CRN_OP_MKDIR = 1 << 7,
-    CRN_OP_SIZE = 1 << 8, /* ftruncate, fallocate */
+    CRN_OP_SIZE = 1 << 8, /* ftruncate, fallocate, stripe */
     CRN_OP_STAT = 1 << 9, /* fstat, fstatat, list, space */
     CRN_OP_ALL = (1 << 10) - 1,
 };

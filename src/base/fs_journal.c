@@ -276,6 +276,11 @@ static int j_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
     return self(fs)->under->space(self(fs)->under, fd, ret);
 }
 
+static int j_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes)
+{
+    return self(fs)->under->stripe(self(fs)->under, dfd, count, bytes);
+}
+
 static int j_lock(const struct crn_fs *fs, int fd)
 {
     return self(fs)->under->lock(self(fs)->under, fd);
@@ -295,6 +300,7 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .fstatat = j_fstatat,
                                     .list = j_list,
                                     .space = j_space,
+                                    .stripe = j_stripe,
                                     .lock = j_lock};
 
 /* The tree at the start, as operations. ------------------------------------------------------------ */

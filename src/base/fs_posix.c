@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/lustre.h"
 #include "base/quota.h"
 
 #define UNUSED(x) ((void)(x))
@@ -150,6 +151,12 @@ static int px_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
     return 0;
 }
 
+static int px_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes)
+{
+    UNUSED(fs);
+    return crn_lustre_stripe(&crn_lustre_real, dfd, count, bytes);
+}
+
 static int px_lock(const struct crn_fs *fs, int fd)
 {
     struct flock lk = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -178,6 +185,7 @@ static const struct crn_fs posix_table = {
     .fstatat = px_fstatat,
     .list = px_list,
     .space = px_space,
+    .stripe = px_stripe,
     .lock = px_lock,
 };
 

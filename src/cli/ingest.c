@@ -50,7 +50,9 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, struct
         .writers = (int)cfg->writers,
         .nice = (int)cfg->nice,
         .outlet = {.io = (enum crn_io)cfg->io,
-                   .preallocate = (enum crn_preallocate)cfg->preallocate}};
+                   .preallocate = (enum crn_preallocate)cfg->preallocate,
+                   .stripe_count = cfg->stripe_count,
+                   .stripe_bytes = cfg->stripe_bytes}};
     struct cli_ingest g = {.cfg = cfg, .fs = crn_fs_default()};
     cairn_err rc;
 

@@ -123,6 +123,8 @@ static cairn_err open_engine(struct dead_run *run, struct crn_errinfo *ei)
         .writers = (int)run->cfg.writers,
         .outlet = {.io = (enum crn_io)run->cfg.io,
                    .preallocate = (enum crn_preallocate)run->cfg.preallocate,
+                   .stripe_count = run->cfg.stripe_count,
+                   .stripe_bytes = run->cfg.stripe_bytes,
                    .gate = &run->gate}};
     cairn_err rc;
 

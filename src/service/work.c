@@ -69,6 +69,8 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
         .nice = (int)job->cfg.nice,
         .outlet = {.io = (enum crn_io)job->cfg.io,
                    .preallocate = (enum crn_preallocate)job->cfg.preallocate,
+                   .stripe_count = job->cfg.stripe_count,
+                   .stripe_bytes = job->cfg.stripe_bytes,
                    .log = &job->log,
                    .gate = &job->gate},
         .written = &job->written};

@@ -34,6 +34,28 @@ static cairn_err make_version(const struct crn_store *st, const char *name, int6
     return crn_err_context(ei, rc, "'%s/%s'", st->path, name);
 }
 
+cairn_err crn_store_stripe(const struct crn_store *st, const char *name, int64_t version,
+                           uint64_t count, uint64_t bytes, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    int dfd;
+    int r;
+
+    rc = make_version(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    r = st->fs->stripe(st->fs, dfd, count, bytes);
+    (void)st->fs->close(st->fs, dfd);
+    if (r == -ENOTSUP)
+        return crn_fail(ei, CAIRN_ENOTSUP, ENOTSUP, "'%s' has no stripes", st->path);
+    if (r == -ELIBACC)
+        return crn_fail(ei, CAIRN_EIO, ELIBACC,
+                        "liblustreapi cannot be loaded; `lfs setstripe` on "
+                        "'%s' does it once for all",
+                        st->path);
+    return crn_fs_check(r, ei, "stripe '%s'", crn_where(st, name, version, NULL).text);
+}
+
 /* Descriptor of a new file, or -errno. */
 static int create_new(const struct crn_fs *fs, int dfd, uint32_t file_no,
                       char ret_file[CRN_FILE_NAME])

@@ -40,6 +40,11 @@ CAIRN_CHECKED cairn_err crn_store_create_data(const struct crn_store *st, const 
                                               int64_t version, uint32_t file_no,
                                               char ret_file[CRN_FILE_NAME], int *ret_fd,
                                               struct crn_errinfo *ei);
+/* Makes <name>/<version> and stripes the data files that are created in it later, where the file system
+ * has stripes (CAIRN_ENOTSUP elsewhere). */
+CAIRN_CHECKED cairn_err crn_store_stripe(const struct crn_store *st, const char *name,
+                                         int64_t version, uint64_t count, uint64_t bytes,
+                                         struct crn_errinfo *ei);
 /* Appends index and trailer behind data_end bytes of data, fsyncs and closes fd (always). ret
  * describes the file for the manifest; free its ranges, or hand them to a manifest. On failure the
  * file is debris: discard it and write the data again, under a new name. */
