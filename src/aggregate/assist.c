@@ -27,6 +27,13 @@ static int is_left(const struct crn_task *t, uint64_t i)
     return t->plan->writes[i].owner != 0 && t->taken[i] == CRN_TAKEN_NOT;
 }
 
+static int has_more_locked(struct crn_task *t)
+{
+    while (t->last_remote > 0 && !is_left(t, t->last_remote - 1))
+        t->last_remote--;
+    return t->last_remote > 0;
+}
+
 /* Which write an assistant gets: 1, or 0 if none is left. */
 static int choose_locked(struct crn_task *t, struct crn_assistant *a, uint64_t *ret)
 {
@@ -38,12 +45,22 @@ static int choose_locked(struct crn_task *t, struct crn_assistant *a, uint64_t *
             return 1;
         }
     }
-    while (t->last_remote > 0 && !is_left(t, t->last_remote - 1))
-        t->last_remote--;
-    if (t->last_remote == 0)
+    if (!has_more_locked(t))
         return 0;
     *ret = --t->last_remote;
     return 1;
+}
+
+int crn_engine_wants_help(struct crn_engine *e, uint64_t generation)
+{
+    struct crn_task *t;
+    int wants;
+
+    crn_lock(&e->mu);
+    t = task_locked(e, generation);
+    wants = t != NULL && has_more_locked(t);
+    crn_unlock(&e->mu);
+    return wants;
 }
 
 int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,

@@ -30,6 +30,8 @@ struct crn_handout {
     uint32_t owner;
 };
 
+/* Whether there is something to hand out, now. */
+int crn_engine_wants_help(struct crn_engine *e, uint64_t generation);
 /* Hands out a write of other nodes that was not asked for yet, its own first: 1, or 0 if there is none
  * or the engine is at another file. Its extents are added to ask; see crn_ask_encode. */
 int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,

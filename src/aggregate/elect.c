@@ -52,3 +52,20 @@ int crn_elect_is_among(const uint64_t *bytes, uint32_t n, uint32_t member, uint3
         before += bytes[i] > bytes[member] || (bytes[i] == bytes[member] && i < member);
     return before < count;
 }
+
+uint32_t crn_elect_behind(const struct crn_group_state *groups, uint32_t n)
+{
+    uint64_t most = 0;
+    uint32_t behind = n;
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        const struct crn_group_state *g = &groups[i];
+
+        if (g->needs_no_help || g->helpers + 1 >= g->members || g->bytes / (g->helpers + 1) <= most)
+            continue;
+        most = g->bytes / (g->helpers + 1);
+        behind = i;
+    }
+    return behind;
+}

@@ -19,4 +19,15 @@ uint32_t crn_elect(const uint64_t *bytes, uint32_t n);
  * of which leads and the others assist. */
 int crn_elect_is_among(const uint64_t *bytes, uint32_t n, uint32_t member, uint32_t count);
 
+/* A group whose file is being written, as the first node sees it. */
+struct crn_group_state {
+    uint64_t bytes;
+    uint32_t members;
+    uint32_t helpers;  /* leaders of other groups that were sent to assist */
+    int needs_no_help; /* its file is there, or all its data is being written already */
+};
+/* Which group an idle leader of another one should help: the one with the most bytes for each node that
+ * writes. n: none. At most as many help as the group has followers to fetch from. */
+uint32_t crn_elect_behind(const struct crn_group_state *groups, uint32_t n);
+
 #endif

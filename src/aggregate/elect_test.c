@@ -56,6 +56,28 @@ static void assistants(void **state)
         assert_true(crn_elect_is_among(bytes, i, crn_elect(bytes, i), 1));
 }
 
+/* Who is helped: the most bytes for each node that writes, as long as there are followers for them. */
+static void behind(void **state)
+{
+    struct crn_group_state g[] = {{.bytes = 100, .members = 3},
+                                  {.bytes = 190, .members = 4},
+                                  {.bytes = 500, .members = 1},
+                                  {.bytes = 900, .members = 9, .needs_no_help = 1},
+                                  {.bytes = 0, .members = 9}};
+    static const uint32_t order[] = {1, 0, 1, 1, 0, 5, 5};
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        uint32_t who = crn_elect_behind(g, 5);
+
+        assert_int_equal(who, order[i]);
+        if (who < 5)
+            g[who].helpers++;
+    }
+    assert_int_equal(crn_elect_behind(g, 0), 0);
+}
+
 static void counts(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -81,10 +103,8 @@ static void counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups),
-        cmocka_unit_test(leaders),
-        cmocka_unit_test(assistants),
-        cmocka_unit_test(counts),
+        cmocka_unit_test(groups), cmocka_unit_test(leaders), cmocka_unit_test(assistants),
+        cmocka_unit_test(behind), cmocka_unit_test(counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

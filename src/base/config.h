@@ -53,6 +53,7 @@ struct crn_config {
     uint64_t align_bytes;
     char files[24]; /* number of data files, or a ratio to nodes */
     uint64_t leaders_per_file;
+    uint64_t reroute;
     uint64_t writers;
     uint64_t io;          /* enum crn_io */
     uint64_t preallocate; /* enum crn_preallocate */

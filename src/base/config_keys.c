@@ -91,6 +91,11 @@ static const struct crn_key keys[] = {
      "Nodes that write a shared data file together, each parts of its own: those with the most "
      "data. Wants align_bytes of at least 4K.",
      AT(leaders_per_file)},
+    {"reroute", CRN_KEY_ENUM, "on", 0, 0, switch_values,
+     "A node that has written its data file helps one that is behind with its own, where nodes "
+     "share "
+     "files.",
+     AT(reroute)},
     {"writers", CRN_KEY_U64, "2", 1, 64, NULL, "Writer threads of each node.", AT(writers)},
     {"io", CRN_KEY_ENUM, "buffered", 0, 0, io_values,
      "How data files are written: by pwrite through or past (O_DIRECT) the page cache, or so "

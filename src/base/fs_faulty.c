@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct crn_fs_faulty *self(const struct crn_fs *fs)
@@ -44,6 +45,9 @@ static int hit(struct crn_fs_faulty *f, enum crn_fault_op op)
         return 1;
     case CRN_FAULT_SHORT:
         return op == CRN_OP_WRITE || op == CRN_OP_READ ? 1 : 0;
+    case CRN_FAULT_DELAY:
+        (void)nanosleep(&(struct timespec){f->delay_ms / 1000, f->delay_ms % 1000 * 1000000}, NULL);
+        return 0;
     case CRN_FAULT_FAIL:
         break;
     }
@@ -258,7 +262,7 @@ static unsigned parse_ops(const char *text)
 
 static void parse_env(void)
 {
-    static const char *const actions[] = {"fail", "short", "tear", "kill"};
+    static const char *const actions[] = {"fail", "short", "tear", "kill", "delay"};
     const char *env = getenv("CAIRN_FAULT_FS");
     const char *reads = getenv("CAIRN_FAULT_READS");
     char spec[256] = "";
@@ -278,6 +282,8 @@ static void parse_env(void)
             env_table.at = strtol(item + 3, NULL, 10);
         else if (strncmp(item, "errno=", 6) == 0)
             env_table.sys_errno = (int)strtol(item + 6, NULL, 10);
+        else if (strncmp(item, "ms=", 3) == 0)
+            env_table.delay_ms = strtol(item + 3, NULL, 10);
         else if (strncmp(item, "sticky=", 7) == 0)
             env_table.sticky = item[7] == '1';
         else if (strncmp(item, "ops=", 4) == 0)

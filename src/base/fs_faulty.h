@@ -11,6 +11,7 @@ enum crn_fault_action {
     CRN_FAULT_SHORT, /* a write or read moves half of its bytes and succeeds */
     CRN_FAULT_TEAR,  /* a write moves half of its bytes, then the process is killed */
     CRN_FAULT_KILL,  /* SIGKILL before the call */
+    CRN_FAULT_DELAY, /* the call takes longer */
 };
 
 /* Which calls count. */
@@ -33,6 +34,7 @@ struct crn_fs_faulty {
     const struct crn_fs *under;
     enum crn_fault_action action;
     int sys_errno;
+    long delay_ms;
     unsigned ops;      /* of crn_fault_op */
     long at;           /* the call that is hit, from 1; 0: none */
     int sticky;        /* all later calls of these ops are hit too */
@@ -43,10 +45,10 @@ struct crn_fs_faulty {
 /* The caller sets action, sys_errno, ops, at and sticky afterwards. */
 void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under);
 
-/* From $CAIRN_FAULT_FS = "at=17,action=fail|short|tear|kill,errno=28,ops=write+sync,sticky=1", once
- * a process; NULL if it is not set. With action=kill and at=0 nothing is hit and the number of calls
- * is written to the file named by $CAIRN_FAULT_COUNT at exit. Reads are told in the file named by
- * $CAIRN_FAULT_READS, for all that process does. */
+/* From $CAIRN_FAULT_FS = "at=17,action=fail|short|tear|kill|delay,errno=28,ms=5,ops=write+sync,
+ * sticky=1", once a process; NULL if it is not set. With action=kill and at=0 nothing is hit and the
+ * number of calls is written to the file named by $CAIRN_FAULT_COUNT at exit. Reads are told in the file
+ * named by $CAIRN_FAULT_READS, for all that process does. */
 const struct crn_fs *crn_fs_faulty_from_env(void);
 
 #endif

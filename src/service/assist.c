@@ -20,7 +20,7 @@ static int64_t deadline(const struct crn_job *job)
 {
     const struct crn_clock *clock = crn_clock_real();
 
-    return clock->mono_ns(clock) + (int64_t)job->cfg.commit_timeout_ns;
+    return clock->mono_ns(clock) + crn_flow_patience(job);
 }
 
 /* What the item keeps for it; NULL without memory. */
@@ -45,23 +45,6 @@ void crn_assist_free(struct crn_aid *aid)
     free(aid);
 }
 
-/* Sends a note with this payload, which is freed. Without memory for it the other side's deadline
- * tells. */
-static void tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
-                 enum crn_msg_type type, struct crn_buf *payload, const struct crn_errinfo *error)
-{
-    struct crn_note n;
-
-    crn_item_note(job, item, type, &n);
-    if (error != NULL)
-        n.error = *error;
-    n.payload = payload->data;
-    n.payload_bytes = (uint32_t)payload->len;
-    if (!payload->failed)
-        crn_service_tell(job->svc, job->peers[node], &n);
-    crn_buf_free(payload);
-}
-
 /* Leader. -------------------------------------------------------------------------------------------- */
 
 static struct crn_helper *helper_of(const struct crn_item *item, uint32_t node)
@@ -78,8 +61,9 @@ static void tell_file(struct crn_job *job, const struct crn_item *item, uint32_t
     struct crn_buf b = {0};
 
     crn_buf_u64(&b, item->aid->generation);
-    crn_buf_str(&b, item->aid->file);
-    tell(job, item, node, CRN_MSG_FILE, &b, NULL);
+    crn_buf_str(&b,
+                crn_engine_wants_help(job->engine, item->aid->generation) ? item->aid->file : "");
+    crn_item_tell(job, item, node, CRN_MSG_FILE, &b, NULL);
 }
 
 static void offered(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
@@ -151,7 +135,7 @@ static void asked(struct crn_job *job, struct crn_item *item, const struct crn_n
     crn_buf_put(&b, ask.data, ask.len);
     b.failed |= ask.failed;
     crn_buf_free(&ask);
-    tell(job, item, n->node, CRN_MSG_PIECE, &b, NULL);
+    crn_item_tell(job, item, n->node, CRN_MSG_PIECE, &b, NULL);
 }
 
 static void done(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
@@ -185,7 +169,27 @@ void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leade
     if (aid == NULL || aid->is_busy)
         return;
     aid->leader = leader;
-    tell(job, item, leader, CRN_MSG_HELP, &none, NULL);
+    crn_item_tell(job, item, leader, CRN_MSG_HELP, &none, NULL);
+}
+
+/* A leader that was sent to help is idle again. */
+static void tell_idle(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_buf b = {0};
+
+    if (item->flow == NULL || item->flow->leader != job->node || item->state == CRN_ITEM_ENDED)
+        return;
+    crn_buf_u32(&b, item->aid->leader);
+    crn_item_tell(job, item, 0, CRN_MSG_NODE_IDLE, &b, NULL);
+}
+
+static void rerouted(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    uint32_t leader = crn_view_u32(&v);
+
+    if (!v.failed && leader < job->nodes && item->state == CRN_ITEM_FLUSHED)
+        crn_assist_offer(job, item, leader);
 }
 
 static void told_file(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
@@ -201,6 +205,10 @@ static void told_file(struct crn_job *job, struct crn_item *item, const struct c
         aid->asked = calloc(job->cfg.blocks, sizeof(*aid->asked));
     if (v.failed || aid->asked == NULL)
         return; /* it is done without */
+    if (aid->of_file[0] == '\0') {
+        tell_idle(job, item);
+        return;
+    }
     aid->is_busy = 1;
     crn_work_post(job, item, CRN_WORK_ASSIST);
 }
@@ -289,7 +297,7 @@ static void ask_leader(struct crn_job *job, struct crn_item *item, struct crn_wo
     aid->asked[aid->nasked++] = w->block;
     aid->deadline_ns = deadline(job);
     crn_buf_u64(&b, aid->of_generation);
-    tell(job, item, aid->leader, CRN_MSG_ASK, &b, NULL);
+    crn_item_tell(job, item, aid->leader, CRN_MSG_ASK, &b, NULL);
 }
 
 /* Takes a write out of a message, checked: the other side may be broken. */
@@ -376,7 +384,7 @@ static void tell_written(struct crn_job *job, struct crn_item *item, struct crn_
     struct crn_buf b = {.data = w->payload, .len = w->payload_bytes};
 
     w->payload = NULL;
-    tell(job, item, item->aid->leader, CRN_MSG_DONE, &b, NULL);
+    crn_item_tell(job, item, item->aid->leader, CRN_MSG_DONE, &b, NULL);
 }
 
 static void finished(struct crn_job *job, struct crn_item *item, struct crn_work *w)
@@ -392,21 +400,22 @@ static void finished(struct crn_job *job, struct crn_item *item, struct crn_work
                 item->version, aid->leader, w->error.msg);
     crn_buf_u64(&b, aid->of_generation);
     crn_buf_u64(&b, NOTHING);
-    tell(job, item, aid->leader, CRN_MSG_DONE, &b, &w->error);
+    crn_item_tell(job, item, aid->leader, CRN_MSG_DONE, &b, &w->error);
     aid->is_busy = 0;
+    tell_idle(job, item);
 }
 
 /* What happens. ---------------------------------------------------------------------------------------- */
 
 void crn_assist_note(struct crn_job *job, const struct crn_note *n)
 {
-    struct crn_item *item;
+    struct crn_item *item = crn_item_find(job, n->seq);
 
-    /* The first may come before this node's own captures are told. */
-    item = n->type == CRN_MSG_HELP ? crn_item_get(job, n) : crn_item_find(job, n->seq);
     if (item == NULL)
-        return;
-    if (n->type == CRN_MSG_HELP)
+        return; /* it has ended */
+    if (n->type == CRN_MSG_REROUTE)
+        rerouted(job, item, n);
+    else if (n->type == CRN_MSG_HELP)
         offered(job, item, n);
     else if (n->type == CRN_MSG_FILE)
         told_file(job, item, n);

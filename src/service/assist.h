@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Nodes that assist the leader of a data file in writing it: the messages around aggregate/assist.h.
  *
+ *   root -> idle leader   REROUTE: the leader of another group is behind
  *   assistant -> leader   HELP: I am free
- *   leader -> assistant   FILE (generation, name), when it is there
+ *   leader -> assistant   FILE (generation, name), when it is there; no name: no help is wanted
  *   assistant -> leader   ASK, for each block that it has free, once it has opened the file
  *   leader -> assistant   PIECE (id, owner, offset, extents), or that there is none
  *   assistant -> leader   DONE (id, checksums); at last, without an id: all of mine is durable, or why not
+ *   idle leader -> root   NODE_IDLE: that one wants no more help
  *
  * All on the loop thread, except crn_assist_run. A version that has ended ends this on every node. */
 #ifndef CRN_SERVICE_ASSIST_H
@@ -42,7 +44,7 @@ struct crn_aid {
 
 /* Offers help to the leader of a group. */
 void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leader);
-/* HELP, FILE, ASK, PIECE or DONE has come. */
+/* REROUTE, HELP, FILE, ASK, PIECE or DONE has come. */
 void crn_assist_note(struct crn_job *job, const struct crn_note *n);
 /* A worker has news: NOTE_OPENED, NOTE_ASK, NOTE_WRITTEN, or that ASSIST is over. */
 void crn_assist_result(struct crn_job *job, struct crn_item *item, struct crn_work *w);

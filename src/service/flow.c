@@ -224,17 +224,37 @@ void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work
 
 /* Flows. ---------------------------------------------------------------------------------------------- */
 
-/* A flow for a transfer that is about to start; NULL without memory. */
-/* How long the other side's gate may hold back what it was asked for. */
-static int64_t held_ns(const struct crn_job *job)
+/* What is gathered for other nodes is bounded too, however many of them ask. Sender thread. */
+static void *gather_block(struct crn_job *job)
+{
+    crn_lock(&job->mu);
+    while (job->ngathered >= job->cfg.blocks && !job->stopping)
+        crn_cond_wait(&job->wake, &job->mu);
+    job->ngathered++;
+    crn_unlock(&job->mu);
+    return malloc(job->cfg.block_bytes); /* a write never exceeds a block */
+}
+
+/* The block may be NULL: it was not to be had, or MPI keeps it. */
+static void gather_free(struct crn_job *job, void *block)
+{
+    free(block);
+    crn_lock(&job->mu);
+    job->ngathered--;
+    crn_cond_broadcast(&job->wake);
+    crn_unlock(&job->mu);
+}
+
+int64_t crn_flow_patience(const struct crn_job *job)
 {
     const struct crn_config *c = &job->cfg;
     double bytes = (double)(c->leaders_per_file + 1) * (double)(c->blocks * c->block_bytes);
 
-    return (int64_t)c->phase_patience_ns +
+    return (int64_t)c->commit_timeout_ns + (int64_t)c->phase_patience_ns +
            (c->bandwidth != 0 ? (int64_t)(bytes / (double)c->bandwidth * 1e9) : 0);
 }
 
+/* A flow for a transfer that is about to start; NULL without memory. */
 static struct crn_flow *flow_new(struct crn_job *job, struct crn_item *item, uint32_t node)
 {
     const struct crn_clock *clock = crn_clock_real();
@@ -246,7 +266,7 @@ static struct crn_flow *flow_new(struct crn_job *job, struct crn_item *item, uin
     f->item = item;
     f->node = node;
     f->start_ns = clock->mono_ns(clock);
-    f->deadline_ns = f->start_ns + (int64_t)job->cfg.commit_timeout_ns + held_ns(job);
+    f->deadline_ns = f->start_ns + crn_flow_patience(job);
     return f;
 }
 
@@ -390,10 +410,12 @@ static void send_soon(struct crn_job *job, struct crn_item *item, uint32_t to, u
     }
     if (rc != CAIRN_OK) {
         free(f);
-        free(owned);
+        if (owned != NULL)
+            gather_free(job, owned);
         crn_item_fail(job, item, &e);
         return;
     }
+    f->is_gathered = owned != NULL;
     f->block = owned;
     flow_link(f);
 }
@@ -475,7 +497,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     crn_work_send(w);
 }
 
-/* Sender thread. */
+/* Sender thread. Taken back by crn_flow_send, failed or not. */
 cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
 {
     struct crn_view v = crn_view_of(w->payload, w->payload_bytes);
@@ -487,7 +509,7 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
 
     (void)crn_view_u32(&v);
     count = crn_view_u32(&v);
-    w->block = malloc(job->cfg.block_bytes); /* a write never exceeds a block */
+    w->block = gather_block(job);
     if (w->block == NULL)
         return crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "a block for another node");
     for (i = 0; rc == CAIRN_OK && i < count; i++) {
@@ -510,7 +532,7 @@ void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *
 
     w->block = NULL;
     if (w->error.code != CAIRN_OK) {
-        free(block);
+        gather_free(job, block);
         crn_item_fail(job, item, &w->error);
         return;
     }
@@ -529,7 +551,8 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
     } else {
         if (error == NULL)
             tell_sent(f);
-        free(f->block);
+        if (f->is_gathered)
+            gather_free(job, f->block);
     }
     free(f);
     crn_item_touch(job, item);

@@ -37,6 +37,7 @@ struct crn_flow {
     int64_t deadline_ns;
     uint32_t node; /* the other side */
     int is_receive;
+    int is_gathered;               /* send: the block counts */
     const struct crn_write *write; /* receive: for the engine */
     struct crn_errand *errand;     /* receive: owned, in place of write */
     void *block;                   /* receive: the engine's; send: owned, or NULL */
@@ -45,6 +46,8 @@ struct crn_flow {
 };
 
 void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go);
+/* How long to wait for another node: commit_timeout, and what its gate may hold back. */
+int64_t crn_flow_patience(const struct crn_job *job);
 /* Whether the sources of this node can be read. */
 int crn_flow_is_serving(const struct crn_item *item);
 void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n);

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "aggregate/elect.h"
 #include "aggregate/engine.h"
 #include "base/config.h"
 #include "base/log.h"
@@ -61,6 +62,7 @@ struct crn_item {
     uint64_t *node_bytes;            /* per node */
     uint64_t *node_wrote;            /* per node: told so far */
     unsigned char *progress;         /* per node: enum crn_node_progress */
+    struct crn_group_state *groups;  /* per file: who is behind */
     uint32_t count[4];               /* nodes that reached at least this progress */
     struct crn_manifest_file *files; /* per file */
     uint64_t bytes;
@@ -156,6 +158,7 @@ struct crn_job {
     struct crn_mutex mu;
     struct crn_cond wake;             /* for pauses of the workers */
     int stopping;                     /* mu */
+    uint64_t ngathered;               /* mu: blocks that were gathered and are not sent yet */
     struct crn_engine *engine;        /* flusher */
     struct crn_gate gate;             /* what the engine writes and the loop sends */
     atomic_uint_fast64_t written;     /* bytes written by the engine since it was opened */
@@ -221,6 +224,12 @@ void crn_item_free(struct crn_job *job, struct crn_item *item);
 void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e);
 /* Something that held the item is over: releases its slots and frees it if it has ended. */
 void crn_item_touch(struct crn_job *job, struct crn_item *item);
+
+/* Tells another node about an item; the payload is freed. Without memory for it the other side's
+ * deadline tells. */
+void crn_item_tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
+                   enum crn_msg_type type, struct crn_buf *payload,
+                   const struct crn_errinfo *error);
 
 struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq);
 /* The item of a note, made if it is the first news of it; NULL when out of memory. */

@@ -46,6 +46,7 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
     crn_flow_free(job, item);
     crn_assist_free(item->aid);
     free(item->progress);
+    free(item->groups);
     free(item->file.ranges);
     free(item->part);
     free(item);
@@ -74,13 +75,15 @@ struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
     item->part = calloc(job->nlocal, sizeof(*item->part));
     if (job->node == ROOT) {
         item->progress = calloc(job->nodes, 1);
+        item->groups = calloc(job->files, sizeof(*item->groups));
         item->files = calloc(job->files, sizeof(*item->files));
         item->node_bytes = calloc(job->nodes, sizeof(*item->node_bytes));
         item->node_wrote = calloc(job->nodes, sizeof(*item->node_wrote));
     }
     if (item->part == NULL ||
-        (job->node == ROOT && (item->progress == NULL || item->files == NULL ||
-                               item->node_bytes == NULL || item->node_wrote == NULL))) {
+        (job->node == ROOT &&
+         (item->progress == NULL || item->groups == NULL || item->files == NULL ||
+          item->node_bytes == NULL || item->node_wrote == NULL))) {
         crn_item_free(job, item);
         return NULL;
     }
@@ -103,6 +106,21 @@ void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum 
     ret->created_ns = item->created_ns;
     ret->node = job->node;
     ret->level = (uint32_t)item->level;
+}
+
+void crn_item_tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
+                   enum crn_msg_type type, struct crn_buf *payload, const struct crn_errinfo *error)
+{
+    struct crn_note n;
+
+    crn_item_note(job, item, type, &n);
+    if (error != NULL)
+        n.error = *error;
+    n.payload = payload->data;
+    n.payload_bytes = (uint32_t)payload->len;
+    if (!payload->failed)
+        crn_service_tell(job->svc, job->peers[node], &n);
+    crn_buf_free(payload);
 }
 
 static void tell_root(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
@@ -439,11 +457,12 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_NODE_LOCAL:
     case CRN_MSG_NODE_WROTE:
     case CRN_MSG_NODE_DATA:
+    case CRN_MSG_NODE_IDLE:
         if (job->node == ROOT)
             crn_root_note(job, n);
         return;
     case CRN_MSG_SHARDS:
-        item = crn_item_get(job, n); /* may come before this node's own captures are told */
+        item = crn_item_find(job, n->seq); /* GO came after its capture: none means it has ended */
         if (item != NULL)
             crn_flow_shards(job, item, n);
         return;
@@ -453,6 +472,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_SENT:
         crn_flow_sent(job, n);
         return;
+    case CRN_MSG_REROUTE:
     case CRN_MSG_HELP:
     case CRN_MSG_FILE:
     case CRN_MSG_ASK:

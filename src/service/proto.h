@@ -9,6 +9,8 @@
  *   root -> nodes     GO (sizes of the group's nodes), LEVEL, END
  *   node -> leader    SHARDS (descriptors), SENT (how long a send took, for the statistics)
  *   leader -> node    FETCH (extents, and the tag to send them under)
+ *   root -> leader    REROUTE (whom to assist)
+ *   leader -> root    NODE_IDLE (who wants no help)
  *   assistant, leader HELP, FILE, ASK, PIECE, DONE: see assist.h */
 #ifndef CRN_SERVICE_PROTO_H
 #define CRN_SERVICE_PROTO_H
@@ -35,6 +37,8 @@ enum crn_msg_type {
     CRN_MSG_NODE_FAILED,
     CRN_MSG_SHARDS,
     CRN_MSG_FETCH,
+    CRN_MSG_REROUTE,
+    CRN_MSG_NODE_IDLE,
     CRN_MSG_HELP,
     CRN_MSG_FILE,
     CRN_MSG_ASK,
@@ -72,7 +76,7 @@ struct crn_note {
     uint32_t level; /* cairn_level */
     struct crn_errinfo error;
     struct crn_manifest_file file; /* NODE_DATA; ranges are owned */
-    unsigned char *payload;        /* owned; of GO, SHARDS, FETCH, SENT, FILE .. DONE */
+    unsigned char *payload;        /* owned; of GO, SHARDS and what follows it */
     uint32_t payload_bytes;
 };
 

@@ -55,6 +55,31 @@ static uint64_t group_bytes(const struct crn_job *job, const struct crn_item *it
     return bytes;
 }
 
+/* A leader has nothing to do: it assists one that is behind. */
+static void reroute(struct crn_job *job, struct crn_item *item, uint32_t idle)
+{
+    uint32_t group = crn_elect_behind(item->groups, job->files);
+    uint32_t first = crn_group_first(group, job->nodes, job->files);
+    struct crn_buf b = {0};
+
+    if (job->cfg.reroute == 0 || group == job->files)
+        return;
+    item->groups[group].helpers++;
+    crn_buf_u32(&b, first + crn_elect(&item->node_bytes[first], item->groups[group].members));
+    crn_item_tell(job, item, idle, CRN_MSG_REROUTE, &b, NULL);
+}
+
+static void on_idle(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    uint32_t leader = crn_view_u32(&v);
+
+    if (v.failed || leader >= job->nodes)
+        return;
+    item->groups[crn_group_of(leader, job->nodes, job->files)].needs_no_help = 1;
+    reroute(job, item, n->node);
+}
+
 static void progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
 {
     uint32_t file;
@@ -97,7 +122,12 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
         item->node_wrote[n->node] = group_bytes(job, item, file);
         crn_turn_progress(job, item);
         advance(item, n->node, CRN_NODE_DATA);
+        item->groups[file].needs_no_help = 1;
+        reroute(job, item, n->node);
         break;
+    case CRN_MSG_NODE_IDLE:
+        on_idle(job, item, n);
+        return;
     default:
         return;
     }
@@ -161,6 +191,8 @@ static void tell_go(struct crn_job *job, const struct crn_item *item)
 
         for (i = first; i < end; i++)
             crn_buf_u64(&sizes, item->node_bytes[i]);
+        item->groups[g] =
+            (struct crn_group_state){.bytes = group_bytes(job, item, g), .members = end - first};
         crn_item_note(job, item, CRN_MSG_GO, &n);
         n.payload = sizes.data;
         n.payload_bytes = (uint32_t)sizes.len;
@@ -208,7 +240,10 @@ void crn_root_note(struct crn_job *job, struct crn_note *n)
         failed(job, n);
         return;
     }
-    item = crn_was_decided(job, n->seq) ? NULL : crn_item_get(job, n);
+    if (n->type == CRN_MSG_NODE_IDLE)
+        item = crn_item_find(job, n->seq);
+    else
+        item = crn_was_decided(job, n->seq) ? NULL : crn_item_get(job, n);
     if (item != NULL)
         progress(job, item, n);
     if (job->broken.code != CAIRN_OK)

@@ -10,6 +10,7 @@ may be left in the run's directories."""
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -36,6 +37,7 @@ class Job:
                         CAIRN_SHM_DIR=str(self.dir / "shm"), CAIRN_RUN_DIR=str(self.dir / "run"),
                         CAIRN_BLOCK_BYTES="1M", CAIRN_BLOCKS="2", CAIRN_LOG_LEVEL="error")
         self.env.update({"CAIRN_" + k.upper(): str(v) for k, v in keys.items()})
+        self.faults = {}  # by rank: what always strikes it, such as a delay
 
     def command(self, ranks, steps, fault=None, victim=0):
         """The worker under mpirun, or alone; the fault strikes one rank only."""
@@ -43,16 +45,16 @@ class Job:
         if ranks == 1:
             worker[0] = str(SINGLE)
             return worker if fault is None else ["env", f"CAIRN_FAULT_FS={fault}"] + worker
-        if fault is None:
+        if fault is None and not self.faults:
             return MPIEXEC + ["-n", str(ranks)] + worker
+        faults = dict(self.faults)
+        if fault is not None:
+            faults[victim] = fault
         parts = []
-        for first, count in ((0, victim), (victim, 1), (victim + 1, ranks - victim - 1)):
-            if count <= 0:
-                continue
-            prefix = ["env", f"CAIRN_FAULT_FS={fault}"] if first == victim and count == 1 else []
-            if parts:
-                parts.append(":")
-            parts += ["-n", str(count)] + prefix + worker
+        for rank in range(ranks):
+            prefix = ["env", f"CAIRN_FAULT_FS={faults[rank]}"] if rank in faults else []
+            parts += [":"] if parts else []
+            parts += ["-n", "1"] + prefix + worker
         return MPIEXEC + parts
 
     def run(self, ranks, steps=STEPS, fault=None, victim=0, timeout=90, **env):
@@ -222,6 +224,98 @@ def kill_ranks():
     print("kill of ranks: all well")
 
 
+def assisted(output):
+    """Bytes that nodes wrote for others, by (writer, leader)."""
+    found = {}
+    for m in re.finditer(r"node (\d+)\] \S+: (\d+) bytes of 'data-\S+' for node (\d+)", output):
+        key = int(m[1]), int(m[3])
+        found[key] = found.get(key, 0) + int(m[2])
+    return found
+
+
+def no_half_files(job, what):
+    """A failed version leaves no data file behind, a good one no other than its own."""
+    for version in (job.dir / "p/work").glob("[0-9]*"):
+        names = {p.name for p in version.iterdir()}
+        require("manifest" in names or not names, f"{what}: {version} holds {names}")
+
+
+def assist_job(**keys):
+    """Three nodes of a rank each; node 0 leads the first file and writes slowly."""
+    job = Job(ranks_per_node=1, block_bytes="16K", chunk_bytes="4K", log_level="debug", **keys)
+    job.faults[0] = "at=1,action=delay,ms=5,ops=write,sticky=1"
+    return job
+
+
+def assist_fails(job, ranks, victim, k):
+    """Its k-th file operation fails."""
+    job.reset()
+    what = f"operation {k} of node {victim} fails"
+    r = job.run(ranks, 2, f"at={k},action=fail,errno=5", victim)
+    require(r.returncode in (0, 3), f"{what}: exit {r.returncode}\n{r.stdout}")
+    no_half_files(job, what)
+    job.check_restart(ranks, newest(job, "persistent"), what)
+    job.check_clean(what)
+
+
+def assist():
+    """A slow leader is assisted, by its own group or another; an assistant that fails costs at most the
+    version, and leaves nothing."""
+    for keys, ranks, helper in (({"files": 1, "leaders_per_file": 2, "reroute": "off"}, 3, 1),
+                                ({"files": 2, "reroute": "on"}, 4, 2)):
+        job = assist_job(**keys)
+        r = job.run(ranks)
+        require(r.returncode == 0, f"{keys}: exit {r.returncode}\n{r.stdout}")
+        require(assisted(r.stdout).get((helper, 0), 0) > 0, f"{keys}: no help\n{r.stdout}")
+        most = [int(m) for m in re.findall(r"most blocks (\d+)", r.stdout)]
+        require(most and max(most) <= 2, f"{keys}: {max(most)} blocks in use")
+        job.check_restart(ranks, STEPS - 1, str(keys))
+        job.check_clean(str(keys))
+        # Off: nobody helps.
+        job.reset()
+        job.env.update(CAIRN_LEADERS_PER_FILE="1", CAIRN_REROUTE="off")
+        r = job.run(ranks)
+        require(r.returncode == 0 and not assisted(r.stdout), f"help that is off:\n{r.stdout}")
+        # An operation of the helper fails.
+        job.env.update({"CAIRN_" + k.upper(): str(v) for k, v in keys.items()})
+        assist_fails(job, ranks, helper, 4)
+        job.remove()
+    print("assist: all well")
+
+
+def assist_late():
+    """An assistant hangs in a write for longer than commit_timeout: the leader gives it up, and writes
+    the version alone, under the same name, where it may try again. The late write does no harm."""
+    job = assist_job(files=1, leaders_per_file=2, commit_timeout="2s", phase_patience="0s",
+                     retry_delay="1ms")
+    for on_failure in ("strict", "retry"):
+        job.reset()
+        job.env["CAIRN_ON_FAILURE"] = on_failure
+        r = job.run(3, 2, "at=1,action=delay,ms=5000,ops=write", 1)
+        require("node 1, which assists, said nothing within commit_timeout" in r.stdout,
+                f"{on_failure}: the hang was not noticed\n{r.stdout}")
+        require(r.returncode == (0 if on_failure == "retry" else 3),
+                f"{on_failure}: exit {r.returncode}\n{r.stdout}")
+        no_half_files(job, on_failure)
+        job.check_restart(3, 1 if on_failure == "retry" else -1, on_failure)
+        job.check_clean(on_failure)
+    job.remove()
+    print("late assistant: all well")
+
+
+def assist_kill():
+    """Helper or leader dies in each file operation, or it fails."""
+    for keys, ranks, victims in (({"files": 1, "leaders_per_file": 2, "reroute": "off"}, 3, (0, 1)),
+                                 ({"files": 2, "reroute": "on"}, 4, (0, 2))):
+        job = assist_job(**keys)
+        for victim in victims:
+            every_call(job, ranks, "action=kill", stride=5, victim=victim, limit=40)
+            for k in range(1, 30, 6):
+                assist_fails(job, ranks, victim, k)
+        job.remove()
+    print("assist, killed: all well")
+
+
 def kill(pid):
     try:
         os.kill(pid, signal.SIGKILL)
@@ -386,7 +480,7 @@ def shared_daemon():
 def main():
     scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local, fail_every_call,
                                          kill_recovery, kill_ranks, daemon,
-                                         shared_daemon, phases)}
+                                         shared_daemon, phases, assist, assist_late, assist_kill)}
     if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)
         return 2
