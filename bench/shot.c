@@ -22,16 +22,16 @@ static const char usage[] =
     "usage: shot --dir DIR [--quick] [--device cuda|sim] [--n N] [--mib MEAN] [--interval MS]\n"
     "            [--device-mib SIZE] [--host-mib SIZE] [--sizes uniform,variable]\n"
     "            [--orders sequential,reverse,irregular] [--hints none,one,all] [--wait no,yes]\n"
-    "            [--methods cairn-score,cairn-lru,direct,uvm] [--rounds N] [--trace FILE]\n"
-    "            [--ops FILE] [--verify]\n";
+    "            [--methods cairn-score,cairn-lru,session,direct,uvm] [--rounds N] [--trace FILE]\n"
+    "            [--ops FILE] [--verify] [--busy]\n";
 
-static const struct shot_method *const methods[] = {&shot_score, &shot_lru, &shot_direct,
-                                                    &shot_uvm};
+static const struct shot_method *const methods[] = {&shot_score, &shot_lru, &shot_session,
+                                                    &shot_direct, &shot_uvm};
 #define NMETHODS (sizeof(methods) / sizeof(methods[0]))
 
 /* What to run; sets are bits. */
 struct plan {
-    int is_quick, is_cuda;
+    int is_quick, is_cuda, is_busy;
     uint32_t n;
     uint64_t mean, device_bytes, host_bytes;
     int64_t interval_ns;
@@ -95,6 +95,7 @@ static void open_case(struct shot_case *c, const struct plan *p, int size, int o
     c->hints = (enum shot_hints)hints;
     c->wait = wait;
     c->interval_ns = p->interval_ns;
+    c->is_busy = p->is_busy;
     c->device_bytes = p->device_bytes;
     c->host_bytes = p->host_bytes;
     c->bytes = calloc(c->n, sizeof(*c->bytes));
@@ -200,6 +201,8 @@ static void open_env(struct shot_env *env, const struct plan *p)
     env->buffer = q;
     shot_check(env->driver->ops->alloc(env->dev, env->bytes, &q, &ei), &ei, "device memory");
     env->other = q;
+    shot_check(env->driver->ops->alloc(env->dev, 2 * SCRATCH, &q, &ei), &ei, "device memory");
+    env->scratch = q;
     env->staging = aligned_alloc(4096, (env->bytes + 4095) / 4096 * 4096);
     if (env->staging == NULL)
         shot_die("staging buffer", "out of memory");
@@ -222,6 +225,7 @@ static void close_env(struct shot_env *env)
     free(env->staging);
     env->driver->ops->free(env->dev, env->buffer);
     env->driver->ops->free(env->dev, env->other);
+    env->driver->ops->free(env->dev, env->scratch);
     env->driver->ops->device_close(env->dev);
     env->driver->ops->close(env->driver);
     if (env->trace != NULL)
@@ -289,6 +293,7 @@ static void defaults(struct plan *p)
 static void complete(struct plan *p)
 {
     uint64_t unit = p->is_cuda ? 128 * MIB : p->is_quick ? MIB : 4 * MIB;
+    size_t i;
 
     if (p->is_quick && p->n == 96)
         p->n = 24;
@@ -304,8 +309,9 @@ static void complete(struct plan *p)
         p->host_bytes = p->n * p->mean;
     if (p->interval_ns == 0)
         p->interval_ns = 10000000;
-    if (!p->is_cuda)
-        p->methods &= ~(1U << (NMETHODS - 1));
+    for (i = 0; !p->is_cuda && i < NMETHODS; i++)
+        if (methods[i]->needs_cuda)
+            p->methods &= ~(1U << i);
     if (p->rounds < 1 || p->rounds > 64 || p->n < 4)
         die_usage();
 }
@@ -369,6 +375,9 @@ static void take(struct plan *p, struct shot_env *env, int c)
     case 'v':
         env->is_verifying = 1;
         break;
+    case 'b':
+        p->is_busy = 1;
+        break;
     default:
         die_usage();
     }
@@ -393,6 +402,7 @@ int main(int argc, char **argv)
                                           {"trace", required_argument, NULL, 't'},
                                           {"ops", required_argument, NULL, 'O'},
                                           {"verify", no_argument, NULL, 'v'},
+                                          {"busy", no_argument, NULL, 'b'},
                                           {0}};
     struct shot_env env = {0};
     struct plan p;

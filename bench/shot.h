@@ -22,8 +22,11 @@ struct shot_case {
     int is_uniform;
     int wait; /* for all flushes, between writing and reading */
     int64_t interval_ns;
+    int is_busy;                       /* the application computes on the device; else it sleeps */
     uint64_t device_bytes, host_bytes; /* of the tiers */
 };
+
+#define SCRATCH ((uint64_t)1 << 20)
 
 /* The device and the application's memory. */
 struct shot_env {
@@ -31,6 +34,7 @@ struct shot_env {
     struct crn_device *dev;
     unsigned char *buffer;             /* on the device: what is checkpointed */
     unsigned char *other;              /* on the device, for the limit */
+    unsigned char *scratch;            /* on the device: what is computed on, twice SCRATCH */
     unsigned char *staging;            /* in the host, pinned */
     uint64_t bytes;                    /* of each of the three */
     const char *dir;                   /* for files */
@@ -57,7 +61,8 @@ struct shot_method {
     /* Exits with a message if something fails. */
     void (*run)(struct shot_env *env, const struct shot_case *c, struct shot_result *ret);
 };
-extern const struct shot_method shot_limit, shot_score, shot_lru, shot_direct, shot_uvm;
+extern const struct shot_method shot_limit, shot_score, shot_lru, shot_session, shot_direct,
+    shot_uvm;
 
 /* shot_report.c: what a method gave in a case, and the limit in the same rounds. */
 struct shot_line {
@@ -78,7 +83,7 @@ void shot_die(const char *what, const char *why) __attribute__((noreturn));
 void shot_check(cairn_err rc, const struct crn_errinfo *ei, const char *what);
 
 /* shot_run.c: what an application does around a checkpoint. */
-void shot_compute(const struct shot_case *c);
+void shot_compute(struct shot_env *env, const struct shot_case *c);
 /* Fills the buffer with what checkpoint i holds; asks whether it holds it now. */
 void shot_fill(struct shot_env *env, const struct shot_case *c, uint32_t i);
 void shot_compare(struct shot_env *env, const struct shot_case *c, uint32_t i, const char *method);

@@ -95,6 +95,7 @@ static void print_json(const struct shot_line *l)
     crn_json_str(&j, "policy", l->method->policy);
     crn_json_bool(&j, "wait", l->c->wait);
     crn_json_f64(&j, "interval_s", (double)l->c->interval_ns * 1e-9);
+    crn_json_bool(&j, "busy", l->c->is_busy);
     crn_json_u64(&j, "checkpoints", l->c->n);
     crn_json_u64(&j, "device_bytes", l->c->device_bytes);
     crn_json_u64(&j, "host_bytes", l->c->host_bytes);

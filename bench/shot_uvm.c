@@ -297,7 +297,7 @@ static void run_uvm(struct shot_env *env, const struct shot_case *c, struct shot
     uvm_open(&u, env, c);
     for (i = 0; i < c->n; i++) {
         shot_fill(env, c, i);
-        shot_compute(c);
+        shot_compute(env, c);
         start = bench_now();
         uvm_write(&u, i);
         ret->write_s += bench_now() - start;
@@ -315,7 +315,7 @@ static void run_uvm(struct shot_env *env, const struct shot_case *c, struct shot
         uvm_read(&u, c->order[i]);
         ret->read_s += bench_now() - start;
         shot_compare(env, c, c->order[i], "uvm");
-        shot_compute(c);
+        shot_compute(env, c);
     }
     uvm_close(&u);
 }

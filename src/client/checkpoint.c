@@ -29,7 +29,7 @@ static cairn_err earlier_failure(cairn_session *s, const char *name, struct crn_
     uint32_t n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
     uint32_t i;
 
-    if (crn_config_name(&s->cfg, name)->on_failure != CRN_FAIL_STRICT)
+    if (!s->may_have_failures || crn_config_name(&s->cfg, name)->on_failure != CRN_FAIL_STRICT)
         return CAIRN_OK;
     for (i = 0; i < n; i++) {
         struct crn_track *t = &s->track[i];

@@ -121,6 +121,7 @@ static void take_state(cairn_session *s, const struct crn_note *n)
     if (n->error.code != CAIRN_OK) {
         if (t->error.code == CAIRN_OK)
             t->error = n->error;
+        s->may_have_failures = 1;
         crn_tiers_failed(s, n->seq, n->error.code);
         return;
     }

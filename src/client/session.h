@@ -93,6 +93,7 @@ struct cairn_session {
     uint64_t seq;            /* of the last checkpoint call */
     struct crn_track track[CRN_TRACKED];
     uint32_t ntracked;                /* ever; the ring index is modulo CRN_TRACKED */
+    int may_have_failures;            /* 0: no track has a failure that nobody was told of */
     struct crn_version *open_version; /* the one read last */
     struct crn_shard own_shard;       /* of crn_own_shard */
     struct crn_advice advice;

@@ -504,6 +504,7 @@ void crn_tiers_news(cairn_session *s)
         if (!h->is_lost)
             continue;
         h->is_failed = 1;
+        s->may_have_failures = 1;
         if (t != NULL && t->error.code == CAIRN_OK)
             (void)!crn_fail(&t->error, CAIRN_EDEVICE, 0,
                             "the GPU was lost before the checkpoint left its memory");

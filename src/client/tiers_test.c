@@ -575,12 +575,13 @@ static void test_discarding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_before_commit), cmocka_unit_test(test_hints),
+        /* In children, so before this process has met a GPU. */
+        cmocka_unit_test(test_before_commit), cmocka_unit_test(test_on_the_device),
+        cmocka_unit_test(test_discarding),    cmocka_unit_test(test_hints),
         cmocka_unit_test(test_hints_gpu),     cmocka_unit_test(test_deviating),
-        cmocka_unit_test(test_on_the_device), cmocka_unit_test(test_through),
-        cmocka_unit_test(test_two_devices),   cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_again),         cmocka_unit_test(test_superseded),
-        cmocka_unit_test(test_discarding),
+        cmocka_unit_test(test_through),       cmocka_unit_test(test_two_devices),
+        cmocka_unit_test(test_steps),         cmocka_unit_test(test_again),
+        cmocka_unit_test(test_superseded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,7 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op,
     rc = crn_cache_done_locked(c, &t, rc);
     if (rc == CAIRN_OK)
         note_locked(c, op, rc);
+    crn_cache_wake_locked(c); /* last: who is woken wants the lock */
     crn_unlock(&c->mu);
     if (rc != CAIRN_OK && why.code == CAIRN_OK)
         rc = crn_fail(&why, rc, 0, "the tier was lost while the checkpoint was copied to it");

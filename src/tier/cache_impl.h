@@ -57,7 +57,7 @@ static inline int64_t crn_cache_now(void)
 void crn_cache_wake_locked(struct crn_cache *c);
 /* Until the next change; 1 at the deadline. */
 int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns);
-/* Ends a move. A device that is lost takes its tier along. Returns what counts. */
+/* Ends a move. A device that is lost takes its tier along. Returns what counts. The caller wakes. */
 cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc);
 CAIRN_CHECKED cairn_err crn_cache_start_threads(struct crn_cache *c, struct crn_errinfo *ei);
 void crn_cache_stop_threads(struct crn_cache *c); /* of those that were started */

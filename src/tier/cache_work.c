@@ -9,19 +9,29 @@
 #define LOOK_NS                                                                                    \
     INT64_C(2000000) /* how often an external tier is looked at while someone needs room */
 
+static int is_wanted_locked(const struct worker *w)
+{
+    const struct crn_chain *chain = w->cache->chain;
+
+    if (crn_chain_has_lost(chain))
+        return 1;
+    return w->is_up ? crn_chain_wants_up(chain, w->tier)
+                    : crn_chain_wants_down(chain, w->tier) || crn_chain_has_released(chain);
+}
+
+/* One for each link: it wakes the next one if there is more to do. */
 void crn_cache_wake_locked(struct crn_cache *c)
 {
+    unsigned woken = 0;
     int i;
 
     for (i = 0; i < c->nworkers; i++) {
         struct worker *w = &c->worker[i];
-        int is_wanted =
-            crn_chain_has_lost(c->chain) || (w->is_up ? crn_chain_wants_up(c->chain, w->tier)
-                                                      : crn_chain_wants_down(c->chain, w->tier) ||
-                                                            crn_chain_has_released(c->chain));
+        unsigned link = 1U << (2 * w->tier + w->is_up);
 
-        if (!w->is_asleep || (!is_wanted && !c->is_stopping))
+        if (!w->is_asleep || (!c->is_stopping && ((woken & link) != 0 || !is_wanted_locked(w))))
             continue;
+        woken |= link;
         w->is_asleep = 0;
         crn_cond_signal(&w->wake);
     }
@@ -62,9 +72,7 @@ cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_transfer *
     for (i = 0; rc == CAIRN_EDEVICE && i < 2; i++)
         if (end[i] != CRN_APP && c->opt.tier[end[i]]->device != NULL)
             crn_chain_lost(c->chain, end[i]);
-    rc = crn_chain_done(c->chain, t, rc, crn_cache_now());
-    crn_cache_wake_locked(c);
-    return rc;
+    return crn_chain_done(c->chain, t, rc, crn_cache_now());
 }
 
 /* The background. ---------------------------------------------------------------------------------- */
@@ -161,6 +169,7 @@ static void *work(void *arg)
                 sleep_locked(w, is_busy);
             continue;
         }
+        crn_cache_wake_locked(c);
         crn_unlock(&c->mu);
         rc = crn_transfer_between(c->opt.tier[t.from], c->opt.tier[t.to], &t, w->lane, w->bounce,
                                   &ei);
@@ -169,6 +178,7 @@ static void *work(void *arg)
             c->error = ei;
         count_locked(c, &t, rc);
         (void)crn_cache_done_locked(c, &t, rc);
+        crn_cache_wake_locked(c);
     }
     crn_unlock(&c->mu);
     return NULL;
