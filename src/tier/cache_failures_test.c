@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tier cache when something fails: copies, devices, memory, disks, files. */
+#include "tier/test_cache.h"
+
+/* Failures. ------------------------------------------------------------------------------------------- */
+
+/* Every k-th copy of the device fails: a failed capture or restore is said and can be tried again,
+ * background copies are, and all bytes are right. */
+static void test_device_copies_fail(void **state)
+{
+    long k;
+    uint64_t i;
+
+    (void)state;
+    if (is_real())
+        skip();
+    for (k = 1; k < 24; k += 2) {
+        struct bed b = {.sim = {.fail_at = k, .fail_every = 11}};
+
+        bed_open(&b, CRN_EVICT_SCORE, 0);
+        for (i = 0; i < KEYS / 2; i++) {
+            int tries = 0;
+
+            while (put(&b, i, MAXB / 2 + i, 1) != CAIRN_OK)
+                assert_true(++tries < 5);
+        }
+        for (i = 0; i < KEYS / 2; i++) {
+            int tries = 0;
+
+            while (get(&b, i, 1) != CAIRN_OK)
+                assert_true(++tries < 5);
+        }
+        assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
+        bed_close(&b);
+    }
+}
+
+/* The device is lost at its k-th copy. What was flushed is read from the host; the rest is said to be
+ * lost; host memory is captured as before. */
+static void test_device_lost(void **state)
+{
+    long k;
+    uint64_t i;
+
+    (void)state;
+    if (is_real())
+        skip();
+    for (k = 1; k < 30; k += 3) {
+        struct bed b = {.sim = {.lose_at = k}};
+        int written[KEYS] = {0};
+        uint64_t lost = 0;
+
+        bed_open(&b, CRN_EVICT_SCORE, 0);
+        for (i = 0; i < KEYS / 2; i++)
+            written[i] = put(&b, i, MAXB / 2 + i, i % 2 == 0) == CAIRN_OK;
+        for (i = 0; i < KEYS / 2; i++) {
+            cairn_err rc = written[i] ? get(&b, i, 0) : CAIRN_OK;
+
+            if (rc != CAIRN_OK && rc != CAIRN_EDAMAGED)
+                fail_msg("k %ld, checkpoint %d: %s", k, (int)i, cairn_error_name(rc));
+            lost += rc == CAIRN_EDAMAGED;
+        }
+        assert_true(lost <= 5); /* no more fit on the device */
+        for (i = KEYS / 2; k < 24 && i < KEYS; i++) {
+            assert_int_equal(put(&b, i, MAXB, 0), CAIRN_OK);
+            assert_int_equal(crn_cache_state(b.cache, i, 0), CRN_LIFE_INIT);
+        }
+        for (i = KEYS / 2; k < 24 && i < KEYS; i++)
+            assert_int_equal(get(&b, i, 0), CAIRN_OK);
+        bed_close(&b);
+    }
+}
+
+static void test_no_device_memory(void **state)
+{
+    struct crn_sim_options sim = {.bytes = 1 << 20};
+    struct crn_errinfo why = {0};
+    struct crn_driver *driver;
+    struct crn_device *dev;
+    struct crn_tier *tier;
+
+    (void)state;
+    if (is_real())
+        skip();
+    assert_ok(crn_driver_sim(&sim, &driver, ei));
+    assert_ok(driver->ops->device_open(driver, 0, &dev, ei));
+    assert_int_equal(crn_tier_device(dev, 2 << 20, &tier, &why), CAIRN_ENOMEM);
+    assert_non_null(strstr(why.msg, "device tier of 2097152 bytes"));
+    assert_int_equal(driver->ops->device_open(driver, 1, &dev, &why), CAIRN_ENOTSUP);
+    driver->ops->device_close(dev);
+    driver->ops->close(driver);
+}
+
+static void test_pinning_fails(void **state)
+{
+    struct bed b = {.sim = {.pin_fails = 1}};
+
+    (void)state;
+    if (is_real())
+        skip();
+    bed_open(&b, CRN_EVICT_SCORE, 0);
+    assert_ok(crn_cache_ready(b.cache, in(LONG), ei));
+    assert_int_equal(put(&b, 1, MAXB, 1), CAIRN_OK);
+    assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
+    assert_int_equal(get(&b, 1, 1), CAIRN_OK);
+    bed_close(&b);
+}
+
+/* The disk is full for a while: nothing is lost, captures go on while there is memory, and when there
+ * is room again everything is flushed. */
+static void test_disk_full(void **state)
+{
+    struct bed b = {0};
+    struct crn_errinfo why = {0};
+    struct crn_errinfo last = {0};
+    struct crn_piece piece;
+    uint64_t i;
+
+    (void)state;
+    bed_open(&b, CRN_EVICT_SCORE, 0);
+    atomic_store(&b.disk.is_full, 1);
+    for (i = 0; i < 8; i++)
+        assert_int_equal(put(&b, i, MAXB, 1), CAIRN_OK);
+    assert_int_equal(crn_cache_flush(b.cache, in(200000000), &why), CAIRN_ETIMEDOUT);
+    assert_non_null(strstr(why.msg, "last failure"));
+    crn_cache_last_error(b.cache, &last);
+    assert_int_equal(last.code, CAIRN_ENOSPC);
+    /* No memory is left: this one goes to the disk itself and says why that fails. */
+    piece = (struct crn_piece){b.gpu, 0, MAXB, b.dev};
+    memset(&why, 0, sizeof(why));
+    assert_int_not_equal(crn_cache_write(b.cache, 9, MAXB, &piece, 1, NULL, in(LONG / 60), &why),
+                         CAIRN_OK);
+    for (i = 0; i < 8; i++)
+        assert_int_equal(get(&b, i, 1), CAIRN_OK);
+    atomic_store(&b.disk.is_full, 0);
+    assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
+    assert_int_equal(put(&b, 9, MAXB, 1), CAIRN_OK);
+    bed_close(&b);
+}
+
+static void damage_files(const char *dir)
+{
+    char cmd[600];
+
+    (void)snprintf(cmd, sizeof(cmd),
+                   "for f in %s/cairn-tier-*/[0-9]*; do printf x | dd of=$f bs=1 seek=100 "
+                   "conv=notrunc status=none; done",
+                   dir);
+    assert_int_equal(system(cmd), 0);
+}
+
+static void test_damaged_files(void **state)
+{
+    struct bed b = {0};
+    uint64_t i;
+    unsigned damaged = 0;
+
+    (void)state;
+    bed_open(&b, CRN_EVICT_SCORE, 0);
+    for (i = 0; i < KEYS; i++)
+        assert_int_equal(put(&b, i, MAXB, 1), CAIRN_OK);
+    assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
+    damage_files(b.dir);
+    for (i = 0; i < KEYS; i++) {
+        cairn_err rc = get(&b, i, 1);
+
+        assert_true(rc == CAIRN_OK || rc == CAIRN_EDAMAGED); /* never wrong bytes */
+        damaged += rc == CAIRN_EDAMAGED;
+    }
+    assert_true(damaged >= KEYS - 8 && damaged < KEYS); /* those in memory are fine */
+    bed_close(&b);
+}
+
+/* Directories of the dead are removed, those of the living are not. */
+static void test_sweep(void **state)
+{
+    struct bed b = {0};
+    struct crn_tier *beside;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    bed_open(&b, CRN_EVICT_SCORE, 0);
+    pid = fork();
+    if (pid == 0) {
+        struct crn_errinfo none = {0};
+        struct crn_tier *t;
+
+        _exit(crn_tier_dir(crn_fs_posix(), b.dir, UINT64_MAX, &t, &none) == CAIRN_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_ok(crn_tier_dir(crn_fs_posix(), b.dir, UINT64_MAX, &beside, ei));
+    assert_int_equal(put(&b, 1, MAXB, 1), CAIRN_OK);
+    assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
+    beside->ops->close(beside);
+    bed_close(&b); /* removes an empty directory: the dead one's is gone */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_device_copies_fail),
+        cmocka_unit_test(test_device_lost),
+        cmocka_unit_test(test_no_device_memory),
+        cmocka_unit_test(test_pinning_fails),
+        cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_sweep),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Random lives of the chain, byte for byte: moves that fail, tiers that die with copies under way. */
+#include "tier/test_world.h"
+
+/* Random lives. -------------------------------------------------------------------------------------- */
+
+static void random_step(struct world *w)
+{
+    uint64_t key = crn_rng_below(&w->rng, KEYS);
+    uint64_t what = crn_rng_below(&w->rng, 10);
+
+    w->now += TICK_NS;
+    if (what < 3 && w->bytes[key] == 0) {
+        write_now(w, key, 1 + crn_rng_below(&w->rng, MAXB));
+    } else if (what < 5 && w->bytes[key] != 0) {
+        assert_int_equal(read_now(w, key, NULL), w->is_gone[key] ? CAIRN_ENOENT : CAIRN_OK);
+    } else if (what == 5) {
+        assert_ok(crn_chain_hint(w->c, key, ei));
+    } else if (what == 6 && crn_rng_below(&w->rng, 8) == 0) {
+        crn_chain_start(w->c);
+    } else if (what == 7 && crn_rng_below(&w->rng, 4) == 0 && w->bytes[key] != 0) {
+        crn_chain_forget(w->c, key);
+        w->is_gone[key] = 1;
+    } else if (w->nmoves > 0 && crn_rng_below(&w->rng, 2) == 0) {
+        finish_random(w);
+    } else {
+        poll_links(w);
+    }
+    check_holds(w);
+    /* A key may come again once it is gone everywhere. */
+    if (w->is_gone[key] && !crn_life_is_whole(crn_chain_state(w->c, key, 2))) {
+        const struct object *o = crn_object_find(w->c, key);
+
+        if (o == NULL || !crn_object_is_here(w->c, o))
+            w->bytes[key] = 0, w->is_gone[key] = 0;
+    }
+}
+
+static void random_life(uint64_t seed, int discard, unsigned fail_in_16)
+{
+    struct world w;
+    uint64_t key;
+    int i;
+
+    open_world(&w, seed, (enum crn_evict)(seed % CRN_EVICT_POLICIES), discard);
+    w.fail_in_16 = fail_in_16;
+    for (i = 0; i < 1500; i++)
+        random_step(&w);
+    w.fail_in_16 = 0;
+    run_dry(&w);
+    assert_true(crn_chain_is_idle(w.c));
+    for (key = 0; key < KEYS; key++) {
+        if (w.bytes[key] == 0 || w.is_gone[key])
+            continue;
+        assert_true(crn_chain_is_flushed(w.c, key));
+        assert_int_equal(read_now(&w, key, NULL), CAIRN_OK);
+    }
+    close_world(&w);
+}
+
+static void test_random_lives(void **state)
+{
+    uint64_t seed;
+
+    (void)state;
+    for (seed = 1; seed <= 24; seed++)
+        random_life(seed, seed % 2 == 0, 0);
+}
+
+static void test_random_failures(void **state)
+{
+    uint64_t seed;
+
+    (void)state;
+    for (seed = 100; seed < 116; seed++)
+        random_life(seed, seed % 2 == 0, 5);
+}
+
+/* A tier dies, with copies under way. ------------------------------------------------------------------ */
+
+static void lose(int tier, uint64_t seed)
+{
+    struct world w;
+    uint64_t key;
+    int i;
+
+    open_world(&w, seed, CRN_EVICT_SCORE, 0);
+    for (i = 0; i < 300; i++)
+        random_step(&w);
+    w.lost = tier;
+    w.may_lose = 1;
+    crn_chain_lost(w.c, tier);
+    memset(w.mem[tier], 0xee, tier == 2 ? LASTB : 20 * PAGE); /* nobody may look there again */
+    check_chain(w.c);
+    while (w.nmoves > 0)
+        finish_random(&w);
+    run_dry(&w);
+    for (key = 0; key < KEYS; key++) {
+        cairn_err rc;
+
+        if (w.bytes[key] == 0 || w.is_gone[key])
+            continue;
+        rc = read_now(&w, key, NULL); /* compares the bytes of what is left */
+        assert_true(rc == CAIRN_OK || rc == CAIRN_EDAMAGED);
+        if (rc == CAIRN_EDAMAGED) /* said so, and free to be written again */
+            write_now(&w, key, w.bytes[key]);
+    }
+    for (i = 0; i < 300; i++)
+        random_step(&w);
+    close_world(&w);
+}
+
+static void test_lost_tier(void **state)
+{
+    uint64_t seed;
+
+    (void)state;
+    for (seed = 1; seed < 8; seed++) {
+        lose(0, seed);
+        lose(1, seed + 50);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_lives),
+        cmocka_unit_test(test_random_failures),
+        cmocka_unit_test(test_lost_tier),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

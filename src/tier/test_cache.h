@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tests of the tier cache share: a cache over the simulated device, or the real one with
+ * $CAIRN_TEST_GPU, small enough that everything is evicted, and checkpoints that can be told apart. */
+#ifndef CRN_TIER_TEST_CACHE_H
+#define CRN_TIER_TEST_CACHE_H
+
+#include "base/test.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/rng.h"
+#include "tier/cache.h"
+#include "tier/device_sim.h"
+
+#define KEYS   24
+#define MAXB   ((uint64_t)96 << 10)
+#define LONG   INT64_C(60000000000)
+#define DEV    ((uint64_t)256 << 10)
+#define HOST   ((uint64_t)640 << 10)
+#define DEVMEM ((uint64_t)16 << 20)
+
+static struct crn_errinfo info;
+static struct crn_errinfo *const ei = &info;
+
+static inline int64_t in(int64_t ns)
+{
+    return crn_clock_real()->mono_ns(crn_clock_real()) + ns;
+}
+
+/* A disk that is full while the switch is on. */
+struct full_disk {
+    struct crn_fs fs;
+    atomic_int is_full;
+};
+
+static inline ssize_t pwrite_full(const struct crn_fs *fs, int fd, const void *buf, size_t n,
+                                  off_t off)
+{
+    if (atomic_load(&((struct full_disk *)(uintptr_t)fs)->is_full))
+        return -ENOSPC;
+    return crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
+}
+
+struct bed {
+    char dir[256];
+    struct crn_sim_options sim;
+    struct crn_driver *driver;
+    struct crn_device *dev, *dev2;
+    struct full_disk disk;
+    struct crn_cache *cache;
+    unsigned char *gpu;  /* the application's buffer on the device */
+    unsigned char *host; /* and in the host */
+    uint64_t bytes[KEYS];
+    _Atomic uint64_t ops;
+};
+
+static inline void on_op(void *arg, const struct crn_cache_op *op)
+{
+    struct bed *b = arg;
+
+    (void)op;
+    atomic_fetch_add(&b->ops, 1);
+}
+
+static inline void fill(unsigned char *p, uint64_t key, uint64_t bytes)
+{
+    uint64_t i;
+
+    for (i = 0; i < bytes; i++)
+        p[i] = (unsigned char)(key * 37 + i + (i >> 8) * 11);
+}
+
+static inline int is_filled(const unsigned char *p, uint64_t key, uint64_t bytes)
+{
+    uint64_t i;
+
+    for (i = 0; i < bytes; i++)
+        if (p[i] != (unsigned char)(key * 37 + i + (i >> 8) * 11))
+            return 0;
+    return 1;
+}
+
+static inline int is_real(void)
+{
+    return getenv("CAIRN_TEST_GPU") != NULL;
+}
+
+static inline void open_driver(struct bed *b)
+{
+    if (is_real()) {
+        assert_ok(crn_driver_cuda(0, &b->driver, ei));
+        return;
+    }
+    if (b->sim.bytes == 0)
+        b->sim.bytes = DEVMEM;
+    assert_ok(crn_driver_sim(&b->sim, &b->driver, ei));
+}
+
+static inline void bed_open(struct bed *b, enum crn_evict policy, int discard)
+{
+    struct crn_cache_options opt = {
+        .policy = policy, .discard_consumed = discard, .ntiers = 3, .on_op = on_op, .arg = b};
+    void *p;
+
+    test_dir_make(b->dir, sizeof(b->dir));
+    b->disk.fs = *crn_fs_posix();
+    b->disk.fs.pwrite = pwrite_full;
+    open_driver(b);
+    assert_ok(b->driver->ops->device_open(b->driver, 0, &b->dev, ei));
+    assert_ok(b->driver->ops->alloc(b->dev, MAXB, &p, ei));
+    b->gpu = p;
+    b->host = malloc(MAXB);
+    assert_non_null(b->host);
+    assert_ok(crn_tier_device(b->dev, DEV, &opt.tier[0], ei));
+    assert_ok(crn_tier_host(b->dev, HOST, 2, &opt.tier[1], ei));
+    assert_ok(crn_tier_dir(&b->disk.fs, b->dir, UINT64_MAX, &opt.tier[2], ei));
+    assert_ok(crn_cache_open(&opt, &b->cache, ei));
+}
+
+static inline void bed_close(struct bed *b)
+{
+    crn_cache_close(b->cache);
+    free(b->host);
+    b->driver->ops->free(b->dev, b->gpu);
+    b->driver->ops->device_close(b->dev);
+    if (b->dev2 != NULL)
+        b->driver->ops->device_close(b->dev2);
+    b->driver->ops->close(b->driver);
+    assert_int_equal(rmdir(b->dir), 0); /* nothing was left behind */
+}
+
+/* Between the application's two buffers; a simulated device is host memory. */
+static inline void move(struct bed *b, void *dst, const void *src, uint64_t bytes)
+{
+    if (!is_real()) {
+        memcpy(dst, src, bytes);
+        return;
+    }
+    assert_ok(b->driver->ops->copy(b->dev, CRN_LANE_WRITE, dst, src, bytes, ei));
+    assert_ok(b->driver->ops->wait(b->dev, CRN_LANE_WRITE, ei));
+}
+
+static inline cairn_err put(struct bed *b, uint64_t key, uint64_t bytes, int from_gpu)
+{
+    unsigned char *p = from_gpu ? b->gpu : b->host;
+    /* Three pieces; the middle one of odd size. */
+    struct crn_piece piece[3] = {
+        {p, 0, bytes / 3, from_gpu ? b->dev : NULL},
+        {p + bytes / 3, bytes / 3, bytes / 2 - bytes / 3, from_gpu ? b->dev : NULL},
+        {p + bytes / 2, bytes / 2, bytes - bytes / 2, from_gpu ? b->dev : NULL},
+    };
+    struct crn_errinfo why = {0};
+    cairn_err rc;
+
+    fill(b->host, key, bytes);
+    if (from_gpu)
+        move(b, b->gpu, b->host, bytes);
+    b->bytes[key] = bytes;
+    rc = crn_cache_write(b->cache, key, bytes, piece, 3, NULL, in(LONG), &why);
+    memset(b->host, 0xa5, bytes); /* the copy is made: the application goes on */
+    if (from_gpu)
+        move(b, b->gpu, b->host, bytes);
+    if (rc != CAIRN_OK)
+        assert_true(strlen(why.msg) > 0 && why.code == rc);
+    return rc;
+}
+
+static inline cairn_err get(struct bed *b, uint64_t key, int to_gpu)
+{
+    uint64_t bytes = b->bytes[key];
+    unsigned char *p = to_gpu ? b->gpu : b->host;
+    struct crn_piece piece[2] = {
+        {p, 0, bytes / 5, to_gpu ? b->dev : NULL},
+        {p + bytes / 5, bytes / 5, bytes - bytes / 5, to_gpu ? b->dev : NULL},
+    };
+    struct crn_errinfo why = {0};
+    cairn_err rc = crn_cache_read(b->cache, key, piece, 2, NULL, in(LONG), &why);
+
+    if (rc != CAIRN_OK) {
+        assert_true(strlen(why.msg) > 0 && why.code == rc);
+        return rc;
+    }
+    if (to_gpu)
+        move(b, b->host, b->gpu, bytes);
+    assert_true(is_filled(b->host, key, bytes));
+    return CAIRN_OK;
+}
+
+#endif
