@@ -39,6 +39,8 @@ static int choose_locked(struct crn_task *t, struct crn_assistant *a, uint64_t *
 {
     const struct crn_plan *plan = t->plan;
 
+    if (t->pieces.encoding != NULL)
+        return 0; /* where the bytes go is known when they are encoded, and that is done here */
     for (; a->owner != 0 && a->cursor < plan->nwrites; a->cursor++) {
         if (plan->writes[a->cursor].owner == a->owner && is_left(t, a->cursor)) {
             *ret = a->cursor++;
@@ -236,7 +238,8 @@ void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct 
         crn_errand_free(x);
     } else {
         t->assisted_bytes += x->plan.writes[0].bytes;
-        t->ready[t->nready++] = (struct crn_piece){&x->plan.writes[0], block, has_arrived, x};
+        t->ready[t->nready++] = (struct crn_piece){
+            .w = &x->plan.writes[0], .block = block, .has_arrived = has_arrived, .errand = x};
     }
     t->outstanding--;
     crn_cond_broadcast(&e->changed);

@@ -12,9 +12,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "aggregate/coder.h"
+#include "aggregate/encoding.h"
 #include "aggregate/task.h"
 
-#define PACK_LIMIT ((uint64_t)256 * 1024) /* smaller pieces share blocks */
+#define PACK_LIMIT   ((uint64_t)256 * 1024) /* smaller pieces share blocks */
+#define ENCODE_LEAST ((uint64_t)4 << 20)    /* a thread encodes so much at least */
 
 /* What to do next. --------------------------------------------------------------------------------- */
 
@@ -90,8 +93,10 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
 }
 
 /* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */
-static void run_task_locked(struct crn_engine *e, struct crn_task *t, struct crn_writer_stats *me)
+static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number)
 {
+    struct crn_writer_stats *me = &t->stats->writer[number];
+
     while (!t->is_failed && !is_done_locked(t)) {
         struct crn_errinfo ei = {0};
         int64_t start = crn_stats_now(t->stats);
@@ -106,6 +111,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, struct crn
         }
         crn_unlock(&e->mu);
         bytes = p.w->bytes; /* an errand is gone when it is done */
+        p.coder = &e->coder[number];
         rc = p.errand != NULL ? crn_errand_write(t->assist, &p, &ei)
                               : crn_piece_write(&t->pieces, &p, &ei);
         crn_track_add(p.has_arrived ? &me->received : &me->local, start, crn_stats_now(t->stats),
@@ -136,6 +142,47 @@ static unsigned char *get_block(struct crn_engine *e, const struct crn_task *t, 
     return block;
 }
 
+/* How many bytes of a write other nodes have. */
+static uint64_t remote_bytes(const struct crn_plan *plan, const struct crn_write *w)
+{
+    uint64_t bytes = w->nparts == 0 ? w->bytes : 0;
+    uint32_t i;
+
+    for (i = 0; i < w->nparts; i++)
+        if (plan->parts[w->first_part + i].w.owner != 0)
+            bytes += plan->parts[w->first_part + i].w.bytes;
+    return bytes;
+}
+
+/* Asks for a write, or for those of its parts that are not here. */
+static void fetch_write(const struct crn_task *t, const struct crn_fetcher *f,
+                        const struct crn_write *w, unsigned char *block)
+{
+    const struct crn_plan *plan = t->plan;
+    uint32_t i;
+
+    if (w->nparts == 0)
+        f->fetch(f->arg, w, plan->extents, plan->order, block);
+    for (i = 0; i < w->nparts; i++) {
+        const struct crn_write_part *part = &plan->parts[w->first_part + i];
+
+        if (part->w.owner != 0)
+            f->fetch(f->arg, &part->w, plan->extents, plan->order, block + part->at);
+    }
+}
+
+/* Whether this was the last part of its write; the write and its block then. */
+static int is_whole_locked(struct crn_task *t, const struct crn_write **w, void **block)
+{
+    const struct crn_write_part *part = (const struct crn_write_part *)(const void *)*w;
+
+    if (!(*w)->is_part)
+        return 1;
+    *w = &t->plan->writes[part->whole];
+    *block = (unsigned char *)*block - part->at;
+    return --t->missing[part->whole] == 0;
+}
+
 /* Asks for everything remote, block by block. */
 static void fetch_all(struct crn_engine *e, struct crn_task *t, const void *arg)
 {
@@ -155,7 +202,7 @@ static void fetch_all(struct crn_engine *e, struct crn_task *t, const void *arg)
             w = take_remote_locked(t, f->assists);
         if (w != NULL) {
             t->outstanding++;
-            t->stats->remote_bytes += w->bytes;
+            t->stats->remote_bytes += remote_bytes(t->plan, w);
             times_of(e, t, block)->asked_ns = crn_stats_now(t->stats);
         } else {
             crn_pool_put(&e->pool, block);
@@ -164,7 +211,7 @@ static void fetch_all(struct crn_engine *e, struct crn_task *t, const void *arg)
         if (w == NULL)
             return;
         assert(f->fetch != NULL); /* somebody owns it */
-        f->fetch(f->arg, w, t->plan->extents, t->plan->order, block);
+        fetch_write(t, f, w, block);
     }
 }
 
@@ -216,11 +263,13 @@ void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *b
     note_arrival_locked(e, t, w, block);
     if (error != NULL)
         crn_task_fail_locked(e, t, error);
-    if (t->is_failed)
-        crn_pool_put(&e->pool, block);
-    else
-        t->ready[t->nready++] = (struct crn_piece){w, block, 1, NULL};
-    t->outstanding--;
+    if (is_whole_locked(t, &w, &block)) {
+        if (t->is_failed)
+            crn_pool_put(&e->pool, block);
+        else
+            t->ready[t->nready++] = (struct crn_piece){.w = w, .block = block, .has_arrived = 1};
+        t->outstanding--;
+    }
     crn_cond_broadcast(&e->changed);
     crn_unlock(&e->mu);
 }
@@ -250,7 +299,7 @@ static void *writer(void *arg)
             break;
         seen = e->generation;
         t = e->task;
-        run_task_locked(e, t, &t->stats->writer[me]);
+        run_task_locked(e, t, me);
         if (--e->busy == 0)
             crn_cond_broadcast(&e->changed);
     }
@@ -333,11 +382,37 @@ void crn_engine_close(struct crn_engine *e)
     crn_unlock(&e->mu);
     for (i = 0; i < e->started; i++)
         (void)pthread_join(e->thread[i], NULL);
+    for (i = 0; i < e->started; i++)
+        crn_coder_close(e->coder[i]);
+    crn_encoding_close(e->encoding);
     crn_pool_fini(&e->pool);
     crn_outlet_close(&e->outlet);
     crn_cond_fini(&e->changed);
     crn_mutex_fini(&e->mu);
     free(e);
+}
+
+cairn_err crn_engine_encode(struct crn_engine *e, const struct crn_config *cfg, const char *name,
+                            struct crn_errinfo *ei)
+{
+    struct crn_encoding *encoding = NULL;
+    cairn_err rc = cfg != NULL ? crn_encoding_open(cfg, name, &encoding, ei) : CAIRN_OK;
+
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_encoding_close(e->encoding);
+    e->encoding = encoding;
+    return CAIRN_OK;
+}
+
+int crn_engine_threads(const struct crn_config *cfg)
+{
+    int is_encoding = cfg->names.encode != CRN_ENCODE_NONE;
+    size_t i;
+
+    for (i = 0; i < cfg->noverrides; i++)
+        is_encoding |= cfg->overrides[i].encode != CRN_ENCODE_NONE;
+    return (int)(is_encoding && cfg->encode_threads > 0 ? cfg->encode_threads : cfg->writers);
 }
 
 /* A data file. ------------------------------------------------------------------------------------ */
@@ -354,11 +429,27 @@ uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source
             uint64_t n = sources[s].shard.regions[r].bytes;
             uint64_t cuts = n / e->opt.block_bytes + 1;
 
+            if (e->encoding != NULL) /* streams and their chunks, and smaller extents */
+                bytes += n / 64 + cuts * sizeof(struct crn_stream);
             bytes += n + e->opt.align_bytes + cuts * sizeof(struct crn_extent) +
                      sizeof(struct crn_region) + (n / e->opt.chunk_bytes + cuts) * 8;
         }
     }
     return bytes;
+}
+
+/* A block, or less where all threads are to have something to encode. */
+static uint64_t write_bytes(const struct crn_engine *e, const struct crn_source *sources,
+                            uint32_t nsources)
+{
+    uint64_t bytes = 0;
+    uint32_t s, r;
+
+    for (s = 0; s < nsources; s++)
+        for (r = 0; r < sources[s].shard.nregions; r++)
+            bytes += sources[s].shard.regions[r].bytes;
+    bytes = (bytes / (4 * (uint64_t)e->opt.writers) / ENCODE_LEAST + 1) * ENCODE_LEAST;
+    return bytes < e->opt.block_bytes ? bytes : e->opt.block_bytes;
 }
 
 static cairn_err build_plan(const struct crn_engine *e, const struct crn_source *sources,
@@ -378,8 +469,12 @@ static cairn_err build_plan(const struct crn_engine *e, const struct crn_source 
         shards[i] = &sources[i].shard;
         owner[i] = sources[i].owner;
     }
-    rc = crn_plan_build(shards, owner, nsources, e->opt.block_bytes, pack, e->opt.chunk_bytes, ret,
-                        ei);
+    if (e->encoding != NULL)
+        rc = crn_plan_merged(shards, owner, nsources, e->encoding,
+                             write_bytes(e, sources, nsources), e->opt.chunk_bytes, ret, ei);
+    else
+        rc = crn_plan_build(shards, owner, nsources, e->opt.block_bytes, pack, e->opt.chunk_bytes,
+                            ret, ei);
 out:
     free(shards);
     free(owner);
@@ -434,7 +529,11 @@ static cairn_err fill_index(struct crn_index *index, const struct crn_engine *e,
     index->extents = plan->extents;
     index->nhashes = plan->nhashes;
     index->hashes = calloc(plan->nhashes != 0 ? plan->nhashes : 1, sizeof(*index->hashes));
-    if (index->shards == NULL || index->hashes == NULL)
+    if (plan->nstreams > 0)
+        index->streams = calloc(plan->nstreams, sizeof(*index->streams));
+    index->nstreams = plan->nstreams;
+    if (index->shards == NULL || index->hashes == NULL ||
+        (index->streams == NULL && plan->nstreams > 0))
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the index of %u shards", nsources);
     for (i = 0; i < nsources; i++)
         index->shards[i] = sources[i].shard; /* borrowed: never freed through the index */
@@ -466,6 +565,18 @@ static void set_stats(struct crn_engine *e, struct crn_flush_stats *s)
     crn_unlock(&e->mu);
 }
 
+/* How many parts of each write other nodes have. */
+static uint32_t *count_parts(const struct crn_plan *plan)
+{
+    uint32_t *missing = calloc(plan->nwrites + 1, sizeof(*missing));
+    uint64_t i;
+
+    for (i = 0; missing != NULL && i < plan->nparts; i++)
+        if (plan->parts[i].whole < plan->nwrites)
+            missing[plan->parts[i].whole] += plan->parts[i].w.owner != 0;
+    return missing;
+}
+
 cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
                            const struct crn_index *head, const struct crn_source *sources,
                            uint32_t nsources, const struct crn_fetcher *fetcher,
@@ -484,14 +595,18 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     if (rc != CAIRN_OK)
         return rc;
     set_stats(e, &stats);
+    index.streams = NULL;
+    index.nstreams = 0;
     rc = build_plan(e, sources, nsources, &plan, ei);
     if (rc == CAIRN_OK)
         rc = fill_index(&index, e, &plan, sources, nsources, ei);
     t.ready = calloc(e->opt.blocks, sizeof(*t.ready));
     t.times = calloc(e->opt.blocks, sizeof(*t.times));
     t.taken = calloc(plan.nwrites + 1, 1);
+    t.missing = count_parts(&plan);
     t.last_remote = plan.nwrites;
-    if (rc == CAIRN_OK && (t.ready == NULL || t.times == NULL || t.taken == NULL))
+    if (rc == CAIRN_OK &&
+        (t.ready == NULL || t.times == NULL || t.taken == NULL || t.missing == NULL))
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", nsources);
     if (rc != CAIRN_OK)
         goto out;
@@ -500,6 +615,8 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     t.pieces.plan = &plan;
     t.pieces.hashes = index.hashes;
     t.pieces.chunk_bytes = e->opt.chunk_bytes;
+    t.pieces.encoding = e->encoding;
+    t.pieces.streams = index.streams;
     t.out.written = e->opt.written;
     rc = crn_outfile_create(&t.out, &e->outlet, st, head, e->opt.align_bytes, data_bytes(e, &plan),
                             ei);
@@ -520,6 +637,8 @@ out:
     free(t.ready);
     free(t.taken);
     free(t.times);
+    free(t.missing);
+    crn_streams_free(index.streams, index.nstreams);
     free(index.shards);
     free(index.hashes);
     crn_plan_free(&plan);

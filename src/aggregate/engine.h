@@ -18,7 +18,8 @@
 
 /* How data of other nodes is asked for. fetch is called on the thread of crn_engine_write and returns
  * at once; the bytes of the write's extents, one behind another, come into the block, and
- * crn_engine_arrived is called then, exactly once, also when it failed. Any thread. */
+ * crn_engine_arrived is called then, exactly once, also when it failed. Any thread. A write that has
+ * extents of several nodes is asked for in parts, each with its place in the block. */
 struct crn_fetcher {
     void (*fetch)(void *arg, const struct crn_write *w, const struct crn_extent *extents,
                   const uint64_t *order, void *block);
@@ -44,6 +45,13 @@ struct crn_engine; /* opaque */
 CAIRN_CHECKED cairn_err crn_engine_open(const struct crn_engine_options *opt,
                                         struct crn_engine **ret, struct crn_errinfo *ei);
 void crn_engine_close(struct crn_engine *e); /* NULL is fine */
+
+/* The data of the files to come is encoded as the configuration says for this checkpoint name. NULL for
+ * it, as in the beginning: not at all. */
+CAIRN_CHECKED cairn_err crn_engine_encode(struct crn_engine *e, const struct crn_config *cfg,
+                                          const char *name, struct crn_errinfo *ei);
+/* How many threads an engine is to have: as many as write, or encode. */
+int crn_engine_threads(const struct crn_config *cfg);
 
 /* Writes a data file of the version that head describes (id, name, version, file_no, files, ranks,
  * nodes, created_ns; the rest is filled here) into the store. sources are sorted by rank; fetcher may

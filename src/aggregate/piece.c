@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "aggregate/piece.h"
 
+#include "aggregate/coder.h"
+
 static struct crn_extent *segment(const struct crn_pieces *all, const struct crn_write *w,
                                   uint32_t i)
 {
@@ -21,7 +23,7 @@ static const unsigned char *in_place(const struct crn_pieces *all, const struct 
 
 int crn_piece_in_place(const struct crn_pieces *all, const struct crn_write *w)
 {
-    return in_place(all, w) != NULL;
+    return all->encoding == NULL && in_place(all, w) != NULL;
 }
 
 static uint64_t place_of(struct crn_pieces *all, uint64_t bytes)
@@ -98,11 +100,13 @@ cairn_err crn_piece_write(struct crn_pieces *all, const struct crn_piece *p, str
     struct crn_ring *ring = crn_outlet_get(all->out->outlet);
     cairn_err rc = CAIRN_OK;
 
-    if (p->block != NULL && !p->has_arrived)
+    if (all->encoding != NULL)
+        rc = crn_coder_write(p->coder, all, ring, p, ei);
+    else if (p->block != NULL && !p->has_arrived)
         rc = gather(all, p->w, p->block, ei);
-    if (rc == CAIRN_OK && p->block == NULL)
+    if (rc == CAIRN_OK && all->encoding == NULL && p->block == NULL)
         rc = write_in_place(all, ring, segment(all, p->w, 0), in_place(all, p->w), ei);
-    else if (rc == CAIRN_OK)
+    else if (rc == CAIRN_OK && all->encoding == NULL)
         rc = write_block(all, ring, p->w, p->block, ei);
     if (ring != NULL)
         rc = crn_ring_settle(ring, rc, ei);

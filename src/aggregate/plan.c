@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "encode/merge.h"
+
 static uint64_t pieces(uint64_t bytes, uint64_t unit)
 {
     return bytes / unit + (bytes % unit != 0);
@@ -68,8 +70,10 @@ static void group(struct crn_plan *p, const uint32_t *owner, uint64_t block_byte
     for (i = 0; i < p->nextents; i++) {
         if (p->extents[i].bytes < pack_bytes)
             continue;
-        p->writes[p->nwrites++] =
-            (struct crn_write){n, 1, owner_of(owner, &p->extents[i]), p->extents[i].bytes};
+        p->writes[p->nwrites++] = (struct crn_write){.first = n,
+                                                     .nsegments = 1,
+                                                     .owner = owner_of(owner, &p->extents[i]),
+                                                     .bytes = p->extents[i].bytes};
         p->order[n++] = i;
     }
     for (i = 0; i < p->nextents; i++) {
@@ -80,7 +84,7 @@ static void group(struct crn_plan *p, const uint32_t *owner, uint64_t block_byte
         if (w == NULL || w->bytes + bytes > block_bytes ||
             w->owner != owner_of(owner, &p->extents[i])) {
             w = &p->writes[p->nwrites++];
-            *w = (struct crn_write){n, 0, owner_of(owner, &p->extents[i]), 0};
+            *w = (struct crn_write){.first = n, .owner = owner_of(owner, &p->extents[i])};
         }
         w->nsegments++;
         w->bytes += bytes;
@@ -115,5 +119,9 @@ void crn_plan_free(struct crn_plan *p)
     free(p->extents);
     free(p->order);
     free(p->writes);
+    free(p->streams);
+    free(p->parts);
+    free(p->shards);
+    crn_merge_free(p->merge);
     memset(p, 0, sizeof(*p));
 }

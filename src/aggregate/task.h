@@ -35,7 +35,8 @@ struct crn_task {
     uint64_t assisted_bytes;
     /* Assistant. */
     const struct crn_assist *assist;
-    int is_over; /* the leader has nothing more */
+    int is_over;       /* the leader has nothing more */
+    uint32_t *missing; /* per write: parts that have not arrived; NULL: no write has any */
 };
 
 enum crn_taken { CRN_TAKEN_NOT, CRN_TAKEN_FETCHED, CRN_TAKEN_HANDED, CRN_TAKEN_BACK };
@@ -55,6 +56,8 @@ struct crn_engine {
     int numbered;   /* lock: writers that know their number */
     int lacks_room; /* of the thread that writes */
     pthread_t thread[CRN_MAX_WRITERS];
+    struct crn_coder *coder[CRN_MAX_WRITERS]; /* of each thread, by its number */
+    struct crn_encoding *encoding;            /* of the writes to come; owned */
 };
 
 void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei);

@@ -218,8 +218,13 @@ void crn_config_format(const struct crn_config *cfg, const struct crn_key *key, 
 
 uint64_t crn_key_bit(const struct crn_key *key)
 {
-    return UINT64_C(1) << ((key->offset - offsetof(struct crn_name_config, on_failure)) /
-                           sizeof(uint64_t));
+    const struct crn_key *k;
+    uint64_t bit = 1;
+    size_t n;
+
+    for (k = crn_config_keys(&n); k != key; k++)
+        bit <<= k->per_name;
+    return bit;
 }
 
 /* Overrides that do not set the key follow the default. */
@@ -230,7 +235,7 @@ static void follow_default(struct crn_config *cfg, const struct crn_key *key)
     for (i = 0; i < cfg->noverrides; i++)
         if ((cfg->overrides[i].is_set & crn_key_bit(key)) == 0)
             memcpy((char *)&cfg->overrides[i] + key->offset, (char *)&cfg->names + key->offset,
-                   sizeof(uint64_t));
+                   key->type == CRN_KEY_TEXT ? key->max : sizeof(uint64_t));
 }
 
 static struct crn_name_config *find_override(const struct crn_config *cfg, const char *name)

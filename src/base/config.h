@@ -17,6 +17,14 @@ enum crn_on_failure { CRN_FAIL_STRICT, CRN_FAIL_RETRY, CRN_FAIL_CONTINUE };
 enum crn_io { CRN_IO_BUFFERED, CRN_IO_DIRECT, CRN_IO_URING, CRN_IO_URING_DIRECT };
 enum crn_preallocate { CRN_PREALLOCATE_AUTO, CRN_PREALLOCATE_ON, CRN_PREALLOCATE_OFF };
 enum crn_phases { CRN_PHASES_IGNORE, CRN_PHASES_YIELD };
+enum crn_encode {
+    CRN_ENCODE_NONE,
+    CRN_ENCODE_ADAPTIVE,
+    CRN_ENCODE_AGNOSTIC,
+    CRN_ENCODE_AGNOSTIC_BLOCK,
+    CRN_ENCODE_AWARE,
+    CRN_ENCODE_AWARE_BLOCK
+};
 enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
 
 /* What may differ by checkpoint name: section [checkpoint NAME] of the file. */
@@ -29,7 +37,13 @@ struct crn_name_config {
     uint64_t keep_every;     /* and every m-th version for ever; 0: none */
     uint64_t keep_local;     /* versions kept on the node-local disk after the flush */
     uint64_t period_ns;      /* advice: fixed period; 0: Young/Daly */
-    uint64_t is_set;         /* overrides: bit i if field i was given for this name */
+    uint64_t encode;         /* enum crn_encode */
+    uint64_t encode_block;   /* bytes of each rank in turn, for the block schemes */
+    uint64_t encode_min;     /* smaller variables are encoded together */
+    char encode_pipe[96];    /* auto, adaptive, paper or stages */
+    char encode_match[256];  /* regular expressions: which names are one variable */
+    char encode_lossy[256];  /* regions that may lose something, with their tolerance */
+    uint64_t is_set; /* overrides: bit i if the i-th of these keys was given for this name */
 };
 
 struct crn_config {
@@ -63,6 +77,10 @@ struct crn_config {
     uint64_t bandwidth; /* of the background of a node, bytes a second; 0: no cap */
     uint64_t phases;    /* enum crn_phases */
     uint64_t phase_patience_ns;
+    uint64_t encode_aim;         /* enum crn_aim of src/encode: ratio, speed, time */
+    uint64_t encode_chunk;       /* bytes that are encoded by themselves */
+    uint64_t encode_threads;     /* writer threads where data is encoded; 0: writers */
+    uint64_t encode_share;       /* percent of a core that each of them may take */
     uint64_t free_reserve_bytes; /* kept free on the PFS */
     uint64_t space_wait_ns;      /* a flush waits so long for room */
     uint64_t wait_timeout_ns;

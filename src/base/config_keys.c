@@ -10,19 +10,23 @@ static const char *const failure_values[] = {"strict", "retry", "continue", NULL
 static const char *const io_values[] = {"buffered", "direct", "uring", "uring-direct", NULL};
 static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
 static const char *const phases_values[] = {"ignore", "yield", NULL};
+static const char *const encode_values[] = {"none",  "adaptive",    "agnostic", "agnostic-block",
+                                            "aware", "aware-block", NULL};
+static const char *const aim_values[] = {"ratio", "speed", "time", NULL};
 static const char *const log_values[] = {"error", "warn", "info", "debug", "trace", NULL};
 
-#define K              ((uint64_t)1 << 10)
-#define M              ((uint64_t)1 << 20)
-#define G              ((uint64_t)1 << 30)
-#define T              ((uint64_t)1 << 40)
-#define MS             UINT64_C(1000000)
-#define SEC            (1000 * MS)
-#define DAY            (86400 * SEC)
+#define K                ((uint64_t)1 << 10)
+#define M                ((uint64_t)1 << 20)
+#define G                ((uint64_t)1 << 30)
+#define T                ((uint64_t)1 << 40)
+#define MS               UINT64_C(1000000)
+#define SEC              (1000 * MS)
+#define DAY              (86400 * SEC)
 
-#define AT(field)      offsetof(struct crn_config, field), 0
-#define AT_NAME(field) offsetof(struct crn_name_config, field), 1
-#define SIZE(field)    sizeof(((struct crn_config *)0)->field)
+#define AT(field)        offsetof(struct crn_config, field), 0
+#define AT_NAME(field)   offsetof(struct crn_name_config, field), 1
+#define NAME_SIZE(field) sizeof(((struct crn_name_config *)0)->field)
+#define SIZE(field)      sizeof(((struct crn_config *)0)->field)
 
 static const struct crn_key keys[] = {
     /* Places. */
@@ -124,6 +128,17 @@ static const struct crn_key keys[] = {
      AT(phases)},
     {"phase_patience", CRN_KEY_TIME, "5s", 0, 1 * DAY, NULL,
      "With phases = yield: how long a flush is held back, in all.", AT(phase_patience_ns)},
+    {"encode_aim", CRN_KEY_ENUM, "ratio", 0, 0, aim_values,
+     "What the adaptive choice looks for: the fewest bytes, little CPU time, or the least time "
+     "until "
+     "the data is on the file system.",
+     AT(encode_aim)},
+    {"encode_chunk", CRN_KEY_BYTES, "1M", 64 * K, 4 * M, NULL,
+     "Encoded data is cut into chunks of this size, each decoded by itself.", AT(encode_chunk)},
+    {"encode_threads", CRN_KEY_U64, "auto", 0, 64, NULL,
+     "Threads of each node that encode and write. auto: as many as writers.", AT(encode_threads)},
+    {"encode_share", CRN_KEY_U64, "100", 1, 100, NULL,
+     "Percent of a core that each of these threads may take for encoding.", AT(encode_share)},
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
      "Left free on the persistent directory and of its quotas: a flush that would go below waits "
      "for "
@@ -199,6 +214,28 @@ static const struct crn_key keys[] = {
      "Versions kept in the local directory after the flush.", AT_NAME(keep_local)},
     {"period", CRN_KEY_TIME, "0", 0, 366 * DAY, NULL,
      "Advice: fixed time between checkpoints. 0: Young/Daly.", AT_NAME(period_ns)},
+    {"encode", CRN_KEY_ENUM, "none", 0, 0, encode_values,
+     "How data is merged over ranks and compressed before it is written: not at all; each variable "
+     "of "
+     "all ranks with a pipeline that is chosen for it; or one of the four schemes of the paper.",
+     AT_NAME(encode)},
+    {"encode_pipe", CRN_KEY_TEXT, "auto", 0, NAME_SIZE(encode_pipe), NULL,
+     "With encode: the stages, such as lorenzo:3,magnitude; or adaptive, or paper. auto: adaptive "
+     "with "
+     "encode = adaptive, otherwise the paper's.",
+     AT_NAME(encode_pipe)},
+    {"encode_block", CRN_KEY_BYTES, "64K", 4 * K, 1 * G, NULL,
+     "The block schemes take so many bytes of each rank in turn.", AT_NAME(encode_block)},
+    {"encode_min", CRN_KEY_BYTES, "100", 1, 1 * G, NULL,
+     "Variables below this size are encoded together.", AT_NAME(encode_min)},
+    {"encode_match", CRN_KEY_TEXT, "", 0, NAME_SIZE(encode_match), NULL,
+     "Regular expressions, separated by blanks. Names that match one are one variable; what its "
+     "groups match may differ.",
+     AT_NAME(encode_match)},
+    {"encode_lossy", CRN_KEY_TEXT, "", 0, NAME_SIZE(encode_lossy), NULL,
+     "Regions of floating-point numbers that may lose something, separated by blanks: "
+     "REGION:abs:1e-6 or REGION:rel:1e-3. All others come back bit by bit.",
+     AT_NAME(encode_lossy)},
 };
 
 const struct crn_key *crn_config_keys(size_t *ret_n)

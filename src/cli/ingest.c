@@ -47,7 +47,7 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, struct
         .block_bytes = cfg->block_bytes,
         .chunk_bytes = cfg->chunk_bytes,
         .align_bytes = cfg->align_bytes,
-        .writers = (int)cfg->writers,
+        .writers = crn_engine_threads(cfg),
         .nice = (int)cfg->nice,
         .outlet = {.io = (enum crn_io)cfg->io,
                    .preallocate = (enum crn_preallocate)cfg->preallocate,
@@ -67,8 +67,10 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, struct
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_engine_open(&opt, &g.engine, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_engine_encode(g.engine, cfg, name, ei);
     if (rc != CAIRN_OK)
-        crn_store_close(&g.store);
+        crn_ingest_close(&g);
     else
         *ret = g;
     return rc;

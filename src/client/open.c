@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "aggregate/encoding.h"
 #include "base/rng.h"
 #include "client/session.h"
 #include "service/drain.h"
@@ -55,6 +56,11 @@ static cairn_err load_on_root(cairn_session *s, const struct cairn_options *opt,
 
     rc = crn_config_load(&s->cfg, opt != NULL ? opt->config_file : NULL,
                          opt != NULL ? opt->settings : NULL, ei);
+    if (rc == CAIRN_OK) {
+        rc = crn_encoding_check(&s->cfg, ei); /* now, and not at the first flush */
+        if (rc != CAIRN_OK)
+            crn_config_fini(&s->cfg);
+    }
     if (rc != CAIRN_OK) {
         crn_config_defaults(&s->cfg);
         return rc;

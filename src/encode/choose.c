@@ -410,3 +410,8 @@ void crn_choose_learn(struct crn_chooser *c, const char *key, size_t n, size_t e
     }
     e->share += 0.125 * (share - e->share);
 }
+
+void crn_chooser_bandwidth(struct crn_chooser *c, double bandwidth)
+{
+    c->options.bandwidth = bandwidth;
+}

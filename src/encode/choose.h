@@ -47,6 +47,9 @@ CAIRN_CHECKED cairn_err crn_choose(struct crn_chooser *c, struct crn_work *w, co
 void crn_choose_learn(struct crn_chooser *c, const char *key, size_t n, size_t encoded,
                       int64_t cpu_ns);
 
+/* The bandwidth has been measured again: choices from now on go by it. */
+void crn_chooser_bandwidth(struct crn_chooser *c, double bandwidth);
+
 /* For reports: CPU time spent on trials and on encoding, and how many choices were made. */
 struct crn_chooser_stats {
     int64_t trial_ns;

@@ -263,13 +263,13 @@ static void sample_is_a_true_one(void **state)
     fill_field(f, 100);
     data.previous = whole + 0;
     for (arg = 1; arg < 8; arg++) {
-        struct crn_task t = {.work = f->work,
-                             .data = &data,
-                             .arg = (uint8_t)arg,
-                             .src = f->src,
-                             .src_n = N,
-                             .dst = whole,
-                             .dst_n = N};
+        struct crn_stage_task t = {.work = f->work,
+                                   .data = &data,
+                                   .arg = (uint8_t)arg,
+                                   .src = f->src,
+                                   .src_n = N,
+                                   .dst = whole,
+                                   .dst_n = N};
         size_t at = 0;
 
         assert_ok(crn_filter_lorenzo.encode(&t, &got, ei));

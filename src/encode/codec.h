@@ -34,7 +34,7 @@ struct crn_data {
 
 /* One stage's work. On encoding dst_n is the room, at least bound(src_n); on decoding it is the exact
  * number of bytes that must come out. src and dst do not overlap. */
-struct crn_task {
+struct crn_stage_task {
     struct crn_work *work; /* scratch memory and library contexts of one thread */
     const struct crn_data *data;
     uint8_t arg;
@@ -59,9 +59,9 @@ struct crn_codec {
     /* NULL where the library behind it was not there at build time. CAIRN_ENOTSUP: these bytes cannot
      * be kept exactly (or within the tolerance), use another pipeline. Any thread, with its own
      * work. */
-    cairn_err (*encode)(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei);
+    cairn_err (*encode)(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei);
     /* Takes every byte of src as hostile: CAIRN_EDAMAGED, never a read or write outside. */
-    cairn_err (*decode)(const struct crn_task *t, struct crn_errinfo *ei);
+    cairn_err (*decode)(const struct crn_stage_task *t, struct crn_errinfo *ei);
 };
 
 /* By id and by name; NULL if there is none. The table is the list of what is there. */

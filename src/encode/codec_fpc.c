@@ -140,7 +140,7 @@ CRN_WIDE static void decode_values(struct tables *h, const unsigned char *nibble
     }
 }
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     size_t values = t->src_n / 8;
     size_t tail = t->src_n % 8;
@@ -156,7 +156,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     size_t values = t->dst_n / 8;
     size_t tail = t->dst_n % 8;

@@ -20,7 +20,7 @@ static size_t bound(size_t n)
 #include <fpzip.h>
 #include <string.h>
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -48,7 +48,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
 #define ENCODE NULL
 #endif
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t tail = t->dst_n % (width < 4 ? 4 : width);

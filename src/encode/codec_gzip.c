@@ -13,7 +13,7 @@ static size_t bound(size_t n)
 
 #define GZIP_WINDOW (15 + 16) /* the largest window, with gzip's header and checksum */
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)t->src, .next_out = t->dst};
     int r;
@@ -32,7 +32,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)t->src, .next_out = t->dst};
     unsigned char nothing;

@@ -11,7 +11,7 @@ static size_t bound(size_t n)
 #include <lz4.h>
 #include <lz4hc.h>
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     const char *src = (const char *)t->src;
     char *dst = (char *)t->dst;
@@ -27,7 +27,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     int r = -1;
 

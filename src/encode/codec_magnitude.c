@@ -92,7 +92,7 @@ static size_t pack_all(const unsigned char *src, size_t words, unsigned width, u
     return pack_8(src, words, dst, magnitudes);
 }
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -211,7 +211,7 @@ CRN_WIDE static size_t count_bits(const unsigned char *magnitudes, size_t words,
     return wrong ? SIZE_MAX : sum;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->dst_n / width;

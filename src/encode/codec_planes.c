@@ -14,7 +14,7 @@ static size_t bound(size_t n)
     return crn_plane_bound(n) + 8 * 16;
 }
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -39,7 +39,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->dst_n / width;

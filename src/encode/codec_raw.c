@@ -9,7 +9,7 @@ static size_t bound(size_t n)
     return n;
 }
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     (void)ei;
     if (t->src_n > 0)
@@ -18,7 +18,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     if (t->src_n != t->dst_n)
         return CRN_DAMAGED(ei, "%zu raw bytes are stored as %zu", t->dst_n, t->src_n);

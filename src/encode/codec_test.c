@@ -43,13 +43,13 @@ static unsigned char *encode(struct fixture *f, const struct crn_codec *c, unsig
                              size_t *ret_n)
 {
     struct crn_errinfo *ei = &f->info;
-    struct crn_task t = {.work = f->work,
-                         .data = data,
-                         .arg = (uint8_t)arg,
-                         .src = src,
-                         .src_n = n,
-                         .dst = malloc(c->bound(n)),
-                         .dst_n = c->bound(n)};
+    struct crn_stage_task t = {.work = f->work,
+                               .data = data,
+                               .arg = (uint8_t)arg,
+                               .src = src,
+                               .src_n = n,
+                               .dst = malloc(c->bound(n)),
+                               .dst_n = c->bound(n)};
 
     assert_non_null(t.dst);
     assert_ok(c->encode(&t, ret_n, ei));
@@ -62,13 +62,13 @@ static void decode(struct fixture *f, const struct crn_codec *c, unsigned arg,
                    unsigned char *dst, size_t n)
 {
     struct crn_errinfo *ei = &f->info;
-    struct crn_task t = {.work = f->work,
-                         .data = data,
-                         .arg = (uint8_t)arg,
-                         .src = src,
-                         .src_n = src_n,
-                         .dst = dst,
-                         .dst_n = n};
+    struct crn_stage_task t = {.work = f->work,
+                               .data = data,
+                               .arg = (uint8_t)arg,
+                               .src = src,
+                               .src_n = src_n,
+                               .dst = dst,
+                               .dst_n = n};
 
     assert_ok(c->decode(&t, ei));
 }
@@ -284,12 +284,12 @@ static void zfp_refuses_what_it_cannot_keep(void **state)
     struct crn_data data = {.type = CAIRN_F64, .tolerance = 1e-3};
     double values[64];
     unsigned char dst[8192];
-    struct crn_task t = {.work = f->work,
-                         .data = &data,
-                         .src = (const unsigned char *)values,
-                         .src_n = sizeof(values),
-                         .dst = dst,
-                         .dst_n = sizeof(dst)};
+    struct crn_stage_task t = {.work = f->work,
+                               .data = &data,
+                               .src = (const unsigned char *)values,
+                               .src_n = sizeof(values),
+                               .dst = dst,
+                               .dst_n = sizeof(dst)};
     size_t size;
     int i;
 

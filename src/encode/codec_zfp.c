@@ -121,7 +121,7 @@ static double value_at(const unsigned char *p, size_t i, unsigned width)
 }
 
 /* 0 if a value is not finite or all are the same. */
-static double absolute_tolerance(const struct crn_task *t, size_t words, unsigned width)
+static double absolute_tolerance(const struct crn_stage_task *t, size_t words, unsigned width)
 {
     double least = INFINITY;
     double most = -INFINITY;
@@ -166,7 +166,7 @@ static cairn_err decompress(const struct grid *g, double tolerance, struct crn_w
     return rc;
 }
 
-static cairn_err compress(const struct crn_task *t, const struct grid *g, double tolerance,
+static cairn_err compress(const struct crn_stage_task *t, const struct grid *g, double tolerance,
                           size_t *ret_n, struct crn_errinfo *ei)
 {
     struct session s;
@@ -193,8 +193,8 @@ static cairn_err compress(const struct crn_task *t, const struct grid *g, double
     return rc;
 }
 
-static int within(const struct crn_task *t, const unsigned char *back, size_t words, unsigned width,
-                  double tolerance)
+static int within(const struct crn_stage_task *t, const unsigned char *back, size_t words,
+                  unsigned width, double tolerance)
 {
     size_t i;
 
@@ -204,7 +204,7 @@ static int within(const struct crn_task *t, const unsigned char *back, size_t wo
     return 1;
 }
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -239,7 +239,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->dst_n / width;

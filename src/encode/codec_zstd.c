@@ -54,7 +54,7 @@ int crn_zstd_decompress(struct crn_work *w, const void *src, size_t src_n, void 
     return !ZSTD_isError(r) && r == n ? 0 : -1;
 }
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     size_t r = crn_zstd_compress(t->work, t->arg, t->src, t->src_n, t->dst, t->dst_n);
 
@@ -64,7 +64,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     if (crn_zstd_decompress(t->work, t->src, t->src_n, t->dst, t->dst_n) != 0)
         return CRN_DAMAGED(ei, "zstd data of %zu bytes is damaged", t->src_n);

@@ -12,7 +12,7 @@ static size_t bound(size_t n)
     return n;
 }
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width / 8 * 8;
@@ -30,7 +30,7 @@ static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_erri
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width / 8 * 8;

@@ -15,7 +15,8 @@ static size_t bound(size_t n)
 }
 
 /* The older version, where the argument asks for it. */
-static cairn_err older(const struct crn_task *t, const unsigned char **ret, struct crn_errinfo *ei)
+static cairn_err older(const struct crn_stage_task *t, const unsigned char **ret,
+                       struct crn_errinfo *ei)
 {
     *ret = t->arg == PREVIOUS_VERSION ? t->data->previous : NULL;
     if (t->arg == PREVIOUS_VERSION && *ret == NULL)
@@ -23,7 +24,7 @@ static cairn_err older(const struct crn_task *t, const unsigned char **ret, stru
     return CAIRN_OK;
 }
 
-static cairn_err delta_encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err delta_encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     struct crn_word word = crn_word_of(t->data->type);
     size_t words = t->src_n / word.width;
@@ -41,7 +42,7 @@ static cairn_err delta_encode(const struct crn_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err delta_decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err delta_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     struct crn_word word = crn_word_of(t->data->type);
     size_t words = t->src_n / word.width;
@@ -82,7 +83,7 @@ static void running_xor(unsigned char *x, size_t n, size_t step)
         x[i] ^= i >= step ? x[i - step] : 0;
 }
 
-static cairn_err xor_encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err xor_encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     size_t step = cairn_type_size(t->data->type);
     const unsigned char *previous;
@@ -101,7 +102,7 @@ static cairn_err xor_encode(const struct crn_task *t, size_t *ret_n, struct crn_
     return CAIRN_OK;
 }
 
-static cairn_err xor_decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err xor_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     const unsigned char *previous;
     cairn_err rc = older(t, &previous, ei);

@@ -77,7 +77,7 @@ static void inverse(const struct run *r, void *dst, const void *src, const void 
 
 /* The i-th run; what the runs do not cover is one more, of one dimension. Strides that reach beyond the
  * run have nothing to say. */
-static struct run nth_run(const struct crn_task *t, size_t i, size_t words_left)
+static struct run nth_run(const struct crn_stage_task *t, size_t i, size_t words_left)
 {
     static const struct crn_run rest = {.stride = {1, 0, 0}};
     struct crn_word word = crn_word_of(t->data->type);
@@ -99,7 +99,7 @@ static struct run nth_run(const struct crn_task *t, size_t i, size_t words_left)
 typedef void direction(const struct run *r, void *dst, const void *src, const void *previous,
                        void *tmp);
 
-static cairn_err each_run(const struct crn_task *t, direction *go, struct crn_errinfo *ei)
+static cairn_err each_run(const struct crn_stage_task *t, direction *go, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -131,13 +131,13 @@ static size_t bound(size_t n)
     return n;
 }
 
-static cairn_err encode(const struct crn_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
 {
     *ret_n = t->src_n;
     return each_run(t, forward, ei);
 }
 
-static cairn_err decode(const struct crn_task *t, struct crn_errinfo *ei)
+static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     return each_run(t, inverse, ei);
 }

@@ -181,7 +181,7 @@ cairn_err crn_pipe_encode(const struct crn_pipe *p, struct crn_work *w, const st
                           const void *src, size_t n, const unsigned char **ret,
                           size_t sizes[CRN_PIPE_STAGES], struct crn_errinfo *ei)
 {
-    struct crn_task t = {.work = w, .data = data, .src = src, .src_n = n};
+    struct crn_stage_task t = {.work = w, .data = data, .src = src, .src_n = n};
     unsigned i;
 
     for (i = 0; i < p->n; i++) {
@@ -229,7 +229,7 @@ cairn_err crn_pipe_decode(const struct crn_pipe *p, struct crn_work *w, const st
                           const void *src, const size_t sizes[CRN_PIPE_STAGES], void *dst,
                           size_t dst_n, struct crn_errinfo *ei)
 {
-    struct crn_task t = {.work = w, .data = data, .src = src};
+    struct crn_stage_task t = {.work = w, .data = data, .src = src};
     cairn_err rc = check_sizes(p, sizes, dst_n, ei);
     unsigned i;
 

@@ -192,12 +192,12 @@ static cairn_err try_bytes(struct crn_work *w, const struct crn_data *data,
                            const unsigned char *src, size_t n, const struct crn_codec *c,
                            double *ret, struct crn_errinfo *ei)
 {
-    struct crn_task t = {.work = w,
-                         .data = data,
-                         .arg = c->arg_default,
-                         .src = src,
-                         .src_n = n,
-                         .dst_n = c->bound(n)};
+    struct crn_stage_task t = {.work = w,
+                               .data = data,
+                               .arg = c->arg_default,
+                               .src = src,
+                               .src_n = n,
+                               .dst_n = c->bound(n)};
     size_t size;
     cairn_err rc = crn_work_scratch(w, CRN_SLOT_TRIAL, t.dst_n, &t.dst, ei);
 

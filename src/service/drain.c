@@ -120,7 +120,7 @@ static cairn_err open_engine(struct dead_run *run, struct crn_errinfo *ei)
         .block_bytes = run->cfg.block_bytes,
         .chunk_bytes = run->cfg.chunk_bytes,
         .align_bytes = run->cfg.align_bytes,
-        .writers = (int)run->cfg.writers,
+        .writers = crn_engine_threads(&run->cfg),
         .outlet = {.io = (enum crn_io)run->cfg.io,
                    .preallocate = (enum crn_preallocate)run->cfg.preallocate,
                    .stripe_count = run->cfg.stripe_count,
@@ -158,6 +158,8 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %u shards", run->nlocal);
     if (rc == CAIRN_OK && run->engine == NULL)
         rc = open_engine(run, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_engine_encode(run->engine, &run->cfg, info->name, ei);
     if (rc == CAIRN_OK)
         rc = crn_sources_open(run->arenas, slots, run->nlocal, run->dir.spool_dfd, held, sources,
                               ei);

@@ -65,7 +65,7 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
         .block_bytes = job->cfg.block_bytes,
         .chunk_bytes = job->cfg.chunk_bytes,
         .align_bytes = job->cfg.align_bytes,
-        .writers = (int)job->cfg.writers,
+        .writers = crn_engine_threads(&job->cfg),
         .nice = (int)job->cfg.nice,
         .outlet = {.io = (enum crn_io)job->cfg.io,
                    .preallocate = (enum crn_preallocate)job->cfg.preallocate,
@@ -247,7 +247,10 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     struct crn_index head;
     cairn_err rc;
 
-    rc = crn_store_open(crn_fs_default(), path, 1, &st, ei);
+    /* A local copy is read again soon, if at all, and as fast as can be: it stays as it is. */
+    rc = crn_engine_encode(job->engine, is_local ? NULL : &job->cfg, w->item->name, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_open(crn_fs_default(), path, 1, &st, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (!is_local) {

@@ -24,7 +24,7 @@ static void *exact(const void *src, size_t n)
     return p;
 }
 
-static void decode_hostile(struct crn_task t, const uint8_t *src, size_t n, size_t dst_n)
+static void decode_hostile(struct crn_stage_task t, const uint8_t *src, size_t n, size_t dst_n)
 {
     unsigned char *in = exact(src, n);
     unsigned char *out = malloc(dst_n);
@@ -45,12 +45,12 @@ static void decode_hostile(struct crn_task t, const uint8_t *src, size_t n, size
     free(in);
 }
 
-static void there_and_back(struct crn_task t, const uint8_t *src, size_t n)
+static void there_and_back(struct crn_stage_task t, const uint8_t *src, size_t n)
 {
     unsigned char *in = exact(src, n);
     unsigned char *out = malloc(codec->bound(n));
     unsigned char *back = malloc(n);
-    struct crn_task u = t;
+    struct crn_stage_task u = t;
 
     t.src = in;
     t.src_n = n;
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned arg = crn_view_u8(&v);
     size_t dst_n = crn_view_u16(&v);
     struct crn_data what = {.type = type, .tolerance = 0.5};
-    struct crn_task t = {.data = &what};
+    struct crn_stage_task t = {.data = &what};
 
     if (v.failed || codec->decode == NULL ||
         (work == NULL && crn_work_new(&work, NULL) != CAIRN_OK))

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Encodes the streams of a write. The hashes of extents are those of the bytes that a reader will get:
+ * the source's, or, where something may be lost, those that come out of the encoded chunks again. */
+#include "aggregate/coder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "aggregate/encoding.h"
+#include "base/clock.h"
+#include "encode/stream.h"
+#include "encode/work.h"
+
+#define FIRST_BANDWIDTH 1e9  /* bytes a second, until it has been measured */
+#define BANDWIDTH_WORTH 0.25 /* of the last write in the average */
+
+struct crn_coder {
+    struct crn_work *work;
+    struct crn_chooser *chooser;
+    double bandwidth; /* of this thread's writes */
+};
+
+/* The piece in hand. */
+struct job {
+    struct crn_coder *coder;
+    struct crn_pieces *all;
+    struct crn_ring *ring;
+    unsigned char *block;
+    uint64_t in;  /* bytes of the write that have been encoded */
+    uint64_t out; /* bytes of the block that are encoded */
+    struct crn_stream *stream;
+    int64_t cpu_ns; /* CPU time of this thread when it last rested */
+};
+
+void crn_coder_close(struct crn_coder *c)
+{
+    if (c == NULL)
+        return;
+    crn_chooser_close(c->chooser);
+    crn_work_free(c->work);
+    free(c);
+}
+
+static cairn_err make(const struct crn_encoding *x, struct crn_coder **ret, struct crn_errinfo *ei)
+{
+    struct crn_choose_options options = {.aim = x->aim, .bandwidth = FIRST_BANDWIDTH};
+    struct crn_coder *c = calloc(1, sizeof(*c));
+    cairn_err rc;
+
+    if (c == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a coder");
+    rc = crn_work_new(&c->work, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_chooser_open(&options, &c->chooser, ei);
+    if (rc != CAIRN_OK) {
+        crn_coder_close(c);
+        return rc;
+    }
+    *ret = c;
+    return CAIRN_OK;
+}
+
+/* Keeps to the share of a core that encoding may take: a rest after each chunk, as long as it was more.
+ * Nobody waits for this thread but for its result. */
+static void rest(struct job *j)
+{
+    double share = j->all->encoding->cpu_share;
+    int64_t now = crn_chooser_cpu_ns(j->coder->chooser);
+    int64_t ns = (int64_t)((double)(now - j->cpu_ns) * (1 / share - 1));
+    struct timespec pause = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+
+    j->cpu_ns = now;
+    if (ns > 0)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+static cairn_err emit(void *ctx, const struct crn_chunk_record *record, const void *encoded,
+                      struct crn_errinfo *ei)
+{
+    struct job *j = ctx;
+    struct crn_stream_chunk *c = &j->stream->chunks[j->stream->nchunks++];
+    int k;
+
+    (void)ei;
+    memmove(j->block + j->out, encoded, record->encoded);
+    j->out += record->encoded;
+    c->bytes = record->bytes;
+    c->encoded = record->encoded;
+    c->hash = record->hash;
+    c->nstages = record->pipe.n;
+    for (k = 0; k < c->nstages; k++) {
+        c->stages[2 * k] = record->pipe.stage[k].id;
+        c->stages[2 * k + 1] = record->pipe.stage[k].arg;
+    }
+    if (j->all->encoding->cpu_share < 1)
+        rest(j);
+    return CAIRN_OK;
+}
+
+static struct crn_extent *extent_of(const struct crn_pieces *all, uint64_t i)
+{
+    return &all->plan->extents[all->plan->order[i]];
+}
+
+static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, uint64_t at,
+                        const unsigned char *p, uint64_t n)
+{
+    uint64_t step = all->chunk_bytes;
+    uint64_t i = x->first_hash + at / step;
+    uint64_t done;
+
+    for (done = 0; done < n; done += step)
+        all->hashes[i++] = crn_hash(p + done, n - done < step ? n - done : step);
+}
+
+/* Hands an extent to the encoder, in steps that stay in the cache between hash and encoding. */
+static cairn_err put_extent(struct job *j, struct crn_encoder *e, struct crn_extent *x,
+                            int is_lossy, struct crn_errinfo *ei)
+{
+    struct crn_pieces *all = j->all;
+    const struct crn_source *source = &all->sources[x->shard];
+    uint64_t step = (all->encoding->chunk_bytes / all->chunk_bytes + 1) * all->chunk_bytes;
+    unsigned char *place = j->block + j->in;
+    const unsigned char *p = source->owner == 0 ? crn_source_memory(source, x) : place;
+    cairn_err rc = CAIRN_OK;
+    uint64_t at;
+
+    if (p == NULL) { /* in a file */
+        rc = crn_source_read(source, x, all->out->st->fs, place, ei);
+        p = place;
+    }
+    for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
+        uint64_t n = x->bytes - at < step ? x->bytes - at : step;
+        struct crn_merge_piece piece = {
+            .shard = x->shard, .region = x->region, .offset = x->offset + at, .bytes = n};
+        struct crn_run run = crn_merge_run(all->plan->merge, &piece);
+
+        if (!is_lossy)
+            hash_chunks(all, x, at, p + at, n);
+        rc = crn_encoder_put(e, p + at, n, &run, NULL, ei);
+    }
+    j->in += x->bytes;
+    return rc;
+}
+
+/* What a lossy stream has become. ------------------------------------------------------------------- */
+
+static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
+{
+    const struct job *j = ctx;
+    const struct crn_stream *s = j->stream;
+    uint64_t at = s->file_offset;
+    size_t i;
+
+    (void)ei;
+    for (i = 0; i < chunk; i++)
+        at += s->chunks[i].encoded;
+    memcpy(buf, j->block + at, s->chunks[chunk].encoded);
+    return CAIRN_OK;
+}
+
+static cairn_err hash_decoded(struct job *j, const struct crn_plan_stream *s,
+                              struct crn_errinfo *ei)
+{
+    struct crn_chunk_record *records = calloc(j->stream->nchunks, sizeof(*records));
+    struct crn_reader_options options = {
+        .records = records, .n = j->stream->nchunks, .fetch = fetch, .ctx = j};
+    unsigned char *bytes = malloc(s->bytes);
+    struct crn_reader *reader = NULL;
+    cairn_err rc = CAIRN_OK;
+    uint64_t at = 0;
+    uint32_t i;
+
+    if (records == NULL || bytes == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a lossy stream of %llu bytes",
+                      (unsigned long long)s->bytes);
+    for (i = 0; rc == CAIRN_OK && i < j->stream->nchunks; i++) {
+        const struct crn_stream_chunk *c = &j->stream->chunks[i];
+
+        records[i] = (struct crn_chunk_record){
+            .offset = at, .bytes = c->bytes, .encoded = c->encoded, .hash = c->hash};
+        at += c->bytes;
+    }
+    if (rc == CAIRN_OK)
+        rc = crn_reader_open(&options, j->coder->work, &reader, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_reader_read(reader, 0, bytes, s->bytes, ei);
+    for (i = 0, at = 0; rc == CAIRN_OK && i < s->nsegments; i++) {
+        const struct crn_extent *x = extent_of(j->all, s->first + i);
+
+        hash_chunks(j->all, x, 0, bytes + at, x->bytes);
+        at += x->bytes;
+    }
+    crn_reader_close(reader);
+    free(records);
+    free(bytes);
+    return rc;
+}
+
+/* Streams. ------------------------------------------------------------------------------------------- */
+
+static void set_options(struct job *j, const struct crn_plan_stream *s,
+                        struct crn_stream_options *ret)
+{
+    const struct crn_encoding *x = j->all->encoding;
+    const struct crn_merge_stream *merged = crn_merge_stream(j->all->plan->merge, s->merged);
+
+    *ret = (struct crn_stream_options){
+        .type = s->type, .chunk_bytes = x->chunk_bytes, .bytes = merged->bytes, .key = merged->key};
+    if (s->lossy >= 0) {
+        ret->pipe = x->lossy[s->lossy].pipe;
+        ret->tolerance = x->lossy[s->lossy].tolerance;
+    } else if (x->is_adaptive) {
+        ret->chooser = j->coder->chooser;
+        ret->dedup = 1;
+    } else {
+        ret->pipe = merged->is_small ? x->small : x->pipe[s->type];
+    }
+}
+
+/* The map that the encoder gives away becomes bytes of the index. */
+static cairn_err keep_map(struct crn_stream *stream, struct crn_map *map, struct crn_errinfo *ei)
+{
+    struct crn_buf buf = {0};
+
+    if (map->n == 0)
+        return CAIRN_OK;
+    crn_map_encode(map, &buf);
+    crn_map_free(map);
+    if (buf.failed || buf.len > UINT32_MAX) {
+        crn_buf_free(&buf);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the map of a stream");
+    }
+    stream->map = buf.data;
+    stream->map_bytes = (uint32_t)buf.len;
+    return CAIRN_OK;
+}
+
+static cairn_err prepare(struct job *j, const struct crn_plan_stream *s,
+                         const struct crn_stream_options *options, struct crn_errinfo *ei)
+{
+    struct crn_stream *stream = &j->all->streams[s - j->all->plan->streams];
+
+    j->stream = stream;
+    stream->type = (uint8_t)s->type;
+    stream->start = s->start;
+    stream->bytes = s->bytes;
+    stream->file_offset = j->out; /* in the block, until that has its place in the file */
+    stream->chunks = calloc(s->bytes / options->chunk_bytes + 1, sizeof(*stream->chunks));
+    if (stream->chunks == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a stream of %llu bytes",
+                        (unsigned long long)s->bytes);
+    (void)strncpy(stream->key, options->key, sizeof(stream->key) - 1);
+    return CAIRN_OK;
+}
+
+static cairn_err encode_stream(struct job *j, const struct crn_plan_stream *s,
+                               struct crn_errinfo *ei)
+{
+    struct crn_stream_options options;
+    struct crn_encoder *e = NULL;
+    struct crn_map map = {0};
+    uint64_t at = 0;
+    cairn_err rc;
+    uint32_t i;
+
+    set_options(j, s, &options);
+    rc = prepare(j, s, &options, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_encoder_open(&options, j->coder->work, emit, j, &e, ei);
+    for (i = 0; rc == CAIRN_OK && i < s->nsegments; i++) {
+        struct crn_extent *x = extent_of(j->all, s->first + i);
+
+        x->file_offset = s->start + at;
+        at += x->bytes;
+        rc = put_extent(j, e, x, s->lossy >= 0, ei);
+    }
+    if (rc == CAIRN_OK)
+        rc = crn_encoder_finish(e, &map, ei);
+    if (rc == CAIRN_OK)
+        rc = keep_map(j->stream, &map, ei);
+    crn_encoder_close(e);
+    if (rc == CAIRN_OK && s->lossy >= 0)
+        rc = hash_decoded(j, s, ei);
+    return rc;
+}
+
+static cairn_err write_out(struct job *j, const struct crn_write *w, struct crn_errinfo *ei)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    uint64_t place = crn_outfile_reserve(j->all->out, j->out);
+    int64_t start = clock->mono_ns(clock);
+    double seconds;
+    cairn_err rc;
+    uint32_t i;
+
+    for (i = 0; i < w->nstreams; i++)
+        j->all->streams[w->first_stream + i].file_offset += place;
+    rc = crn_outfile_write(j->all->out, j->ring, j->block, j->out, place, ei);
+    if (j->ring != NULL)
+        rc = crn_ring_settle(j->ring, rc, ei);
+    seconds = (double)(clock->mono_ns(clock) - start) * 1e-9 + 1e-9;
+    j->coder->bandwidth = j->coder->bandwidth > 0 ? (1 - BANDWIDTH_WORTH) * j->coder->bandwidth +
+                                                        BANDWIDTH_WORTH * (double)j->out / seconds
+                                                  : (double)j->out / seconds;
+    crn_chooser_bandwidth(j->coder->chooser, j->coder->bandwidth);
+    return rc;
+}
+
+cairn_err crn_coder_write(struct crn_coder **coder, struct crn_pieces *all, struct crn_ring *ring,
+                          const struct crn_piece *p, struct crn_errinfo *ei)
+{
+    struct job j = {.all = all, .ring = ring, .block = p->block};
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    if (*coder == NULL)
+        rc = make(all->encoding, coder, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    j.coder = *coder;
+    j.cpu_ns = crn_chooser_cpu_ns(j.coder->chooser);
+    for (i = 0; rc == CAIRN_OK && i < p->w->nstreams; i++)
+        rc = encode_stream(&j, &all->plan->streams[p->w->first_stream + i], ei);
+    return rc == CAIRN_OK ? write_out(&j, p->w, ei) : rc;
+}

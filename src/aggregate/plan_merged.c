@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plan for data that is encoded. src/encode says in which order the bytes of all ranks go into
+ * streams; here that order is cut into writes, and writes into the streams and owners that they have.
+ * A stream of the merging plan that is longer than a write becomes several. */
+#include "aggregate/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/encoding.h"
+
+struct builder {
+    struct crn_plan p;
+    const struct crn_encoding *encoding;
+    const uint32_t *owner;
+    uint64_t write_bytes;
+    size_t extents_room, writes_room, streams_room, parts_room;
+};
+
+/* Room for one entry more. */
+static void *grow(void *array, uint64_t n, size_t *room, size_t size)
+{
+    size_t want = *room > 0 ? 2 * *room : 64;
+    void *grown;
+
+    if (n < *room)
+        return array;
+    grown = realloc(array, want * size);
+    if (grown != NULL)
+        *room = want;
+    return grown;
+}
+
+#define GROW(b, array, n, room)                                                                    \
+    (grown = grow((b)->p.array, (b)->p.n, &(b)->room, sizeof(*(b)->p.array)),                      \
+     grown == NULL ? 0 : ((b)->p.array = grown, 1))
+
+static int make_room(struct builder *b)
+{
+    void *grown;
+
+    return GROW(b, extents, nextents, extents_room) && GROW(b, writes, nwrites, writes_room) &&
+           GROW(b, streams, nstreams, streams_room) && GROW(b, parts, nparts, parts_room);
+}
+
+/* Appends an extent to the write, stream and part in hand, or begins new ones. */
+static void add(struct builder *b, uint32_t merged, cairn_type type, const struct crn_extent *x,
+                int lossy)
+{
+    struct crn_write *w = &b->p.writes[b->p.nwrites - 1];
+    struct crn_plan_stream *s = w->nstreams > 0 ? &b->p.streams[b->p.nstreams - 1] : NULL;
+    struct crn_write_part *part = w->nparts > 0 ? &b->p.parts[b->p.nparts - 1] : NULL;
+    uint32_t owner = b->owner != NULL ? b->owner[x->shard] : 0;
+
+    if (s == NULL || s->merged != merged || s->lossy != lossy) {
+        s = &b->p.streams[b->p.nstreams++];
+        *s = (struct crn_plan_stream){.first = b->p.nextents,
+                                      .merged = merged,
+                                      .type = type,
+                                      .lossy = lossy,
+                                      .start = b->p.bytes};
+        w->nstreams++;
+    }
+    if (part == NULL || part->w.owner != owner) {
+        part = &b->p.parts[b->p.nparts++];
+        *part = (struct crn_write_part){.whole = b->p.nwrites - 1, .at = w->bytes};
+        part->w = (struct crn_write){.first = b->p.nextents, .owner = owner, .is_part = 1};
+        w->nparts++;
+        w->owner = w->owner == 0 ? owner : w->owner;
+    }
+    b->p.extents[b->p.nextents] = *x;
+    b->p.extents[b->p.nextents].file_offset = b->p.nextents; /* its place in order, for sort() */
+    b->p.nextents++;
+    w->nsegments++;
+    part->w.nsegments++;
+    s->nsegments++;
+    w->bytes += x->bytes;
+    part->w.bytes += x->bytes;
+    s->bytes += x->bytes;
+    b->p.bytes += x->bytes;
+}
+
+/* A write with a whole number of elements of this size left; its room in ret. */
+static void begin_write(struct builder *b, size_t size, uint64_t *ret)
+{
+    struct crn_write *w = b->p.nwrites > 0 ? &b->p.writes[b->p.nwrites - 1] : NULL;
+    uint64_t room = w != NULL ? (b->write_bytes - w->bytes) / size * size : 0;
+
+    if (room == 0) {
+        b->p.writes[b->p.nwrites++] = (struct crn_write){
+            .first = b->p.nextents, .first_stream = b->p.nstreams, .first_part = b->p.nparts};
+        room = b->write_bytes / size * size;
+    }
+    *ret = room;
+}
+
+static cairn_err add_stream(struct builder *b, uint32_t merged, struct crn_errinfo *ei)
+{
+    const struct crn_merge_stream *s = crn_merge_stream(b->p.merge, merged);
+    struct crn_merge_cursor cursor;
+    struct crn_merge_piece piece;
+    uint64_t room;
+
+    crn_merge_start(b->p.merge, merged, &cursor);
+    for (;;) {
+        struct crn_extent x = {0};
+        const struct crn_region *r;
+        int lossy;
+
+        if (!make_room(b))
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %llu extents",
+                            (unsigned long long)b->p.nextents);
+        begin_write(b, cairn_type_size(s->type), &room);
+        if (!crn_merge_next(&cursor, room, &piece))
+            return CAIRN_OK;
+        r = &b->p.shards[piece.shard].regions[piece.region];
+        lossy = crn_encoding_lossy(b->encoding, r);
+        x.shard = piece.shard;
+        x.region = piece.region;
+        x.offset = piece.offset;
+        x.bytes = piece.bytes;
+        add(b, merged, lossy >= 0 ? (cairn_type)r->type : s->type, &x, lossy);
+    }
+}
+
+static int by_region(const void *a, const void *b)
+{
+    const struct crn_extent *x = a;
+    const struct crn_extent *y = b;
+
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    if (x->region != y->region)
+        return x->region < y->region ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Extents as the index has them, and the order of the writes. */
+static cairn_err sort(struct crn_plan *p, uint64_t chunk_bytes, struct crn_errinfo *ei)
+{
+    uint64_t i;
+
+    p->order = calloc(p->nextents + 1, sizeof(*p->order));
+    if (p->order == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %llu extents",
+                        (unsigned long long)p->nextents);
+    if (p->nextents > 1)
+        qsort(p->extents, p->nextents, sizeof(*p->extents), by_region);
+    for (i = 0; i < p->nextents; i++) {
+        struct crn_extent *x = &p->extents[i];
+
+        p->order[x->file_offset] = i;
+        x->first_hash = p->nhashes;
+        p->nhashes += (x->bytes - 1) / chunk_bytes + 1;
+    }
+    return CAIRN_OK;
+}
+
+/* An empty last write goes; what has one owner needs no parts. */
+static void tidy(struct crn_plan *p)
+{
+    uint64_t i;
+
+    if (p->nwrites > 0 && p->writes[p->nwrites - 1].bytes == 0)
+        p->nwrites--;
+    for (i = 0; i < p->nwrites; i++)
+        if (p->writes[i].nparts == 1)
+            p->writes[i].nparts = 0;
+}
+
+cairn_err crn_plan_merged(const struct crn_shard *const *shards, const uint32_t *owner,
+                          uint32_t nshards, const struct crn_encoding *encoding,
+                          uint64_t write_bytes, uint64_t chunk_bytes, struct crn_plan *ret,
+                          struct crn_errinfo *ei)
+{
+    struct crn_merge_options options = {.scheme = encoding->scheme,
+                                        .block_bytes = encoding->block_bytes,
+                                        .min_bytes = encoding->min_bytes,
+                                        .similar = encoding->similar};
+    struct builder b = {.encoding = encoding, .owner = owner, .write_bytes = write_bytes};
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    b.p.shards = calloc(nshards + (size_t)1, sizeof(*b.p.shards));
+    if (b.p.shards == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %u shards", nshards);
+    for (i = 0; rc == CAIRN_OK && i < nshards; i++)
+        b.p.shards[i] = *shards[i];
+    if (rc == CAIRN_OK)
+        rc = crn_merge_plan(b.p.shards, nshards, &options, &b.p.merge, ei);
+    for (i = 0; rc == CAIRN_OK && i < crn_merge_streams(b.p.merge); i++)
+        rc = add_stream(&b, i, ei);
+    if (rc == CAIRN_OK)
+        rc = sort(&b.p, chunk_bytes, ei);
+    if (rc != CAIRN_OK) {
+        crn_plan_free(&b.p);
+        return rc;
+    }
+    tidy(&b.p);
+    *ret = b.p;
+    return CAIRN_OK;
+}
