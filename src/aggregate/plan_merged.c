@@ -4,6 +4,7 @@
  * A stream of the merging plan that is longer than a write becomes several. */
 #include "aggregate/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,30 +19,30 @@ struct builder {
     size_t extents_room, writes_room, streams_room, parts_room;
 };
 
-/* Room for one entry more. */
-static void *grow(void *array, uint64_t n, size_t *room, size_t size)
+/* Room for one entry more in *array; 0 without memory. */
+static int grow(void **array, uint64_t n, size_t *room, size_t size)
 {
     size_t want = *room > 0 ? 2 * *room : 64;
     void *grown;
 
     if (n < *room)
-        return array;
-    grown = realloc(array, want * size);
-    if (grown != NULL)
-        *room = want;
-    return grown;
+        return 1;
+    grown = realloc(*array, want * size);
+    if (grown == NULL)
+        return 0;
+    *array = grown;
+    *room = want;
+    return 1;
 }
-
-#define GROW(b, array, n, room)                                                                    \
-    (grown = grow((b)->p.array, (b)->p.n, &(b)->room, sizeof(*(b)->p.array)),                      \
-     grown == NULL ? 0 : ((b)->p.array = grown, 1))
 
 static int make_room(struct builder *b)
 {
-    void *grown;
+    struct crn_plan *p = &b->p;
 
-    return GROW(b, extents, nextents, extents_room) && GROW(b, writes, nwrites, writes_room) &&
-           GROW(b, streams, nstreams, streams_room) && GROW(b, parts, nparts, parts_room);
+    return grow((void **)&p->extents, p->nextents, &b->extents_room, sizeof(*p->extents)) &&
+           grow((void **)&p->writes, p->nwrites, &b->writes_room, sizeof(*p->writes)) &&
+           grow((void **)&p->streams, p->nstreams, &b->streams_room, sizeof(*p->streams)) &&
+           grow((void **)&p->parts, p->nparts, &b->parts_room, sizeof(*p->parts));
 }
 
 /* Appends an extent to the write, stream and part in hand, or begins new ones. */
@@ -53,6 +54,7 @@ static void add(struct builder *b, uint32_t merged, cairn_type type, const struc
     struct crn_write_part *part = w->nparts > 0 ? &b->p.parts[b->p.nparts - 1] : NULL;
     uint32_t owner = b->owner != NULL ? b->owner[x->shard] : 0;
 
+    assert(b->p.streams != NULL && b->p.parts != NULL);
     if (s == NULL || s->merged != merged || s->lossy != lossy) {
         s = &b->p.streams[b->p.nstreams++];
         *s = (struct crn_plan_stream){.first = b->p.nextents,
@@ -87,6 +89,7 @@ static void begin_write(struct builder *b, size_t size, uint64_t *ret)
     struct crn_write *w = b->p.nwrites > 0 ? &b->p.writes[b->p.nwrites - 1] : NULL;
     uint64_t room = w != NULL ? (b->write_bytes - w->bytes) / size * size : 0;
 
+    assert(b->p.writes != NULL);
     if (room == 0) {
         b->p.writes[b->p.nwrites++] = (struct crn_write){
             .first = b->p.nextents, .first_stream = b->p.nstreams, .first_part = b->p.nparts};
@@ -115,6 +118,7 @@ static cairn_err add_stream(struct builder *b, uint32_t merged, struct crn_errin
         if (!crn_merge_next(&cursor, room, &piece))
             return CAIRN_OK;
         r = &b->p.shards[piece.shard].regions[piece.region];
+        assert(r != NULL);
         lossy = crn_encoding_lossy(b->encoding, r);
         x.shard = piece.shard;
         x.region = piece.region;
@@ -179,16 +183,18 @@ cairn_err crn_plan_merged(const struct crn_shard *const *shards, const uint32_t 
                                         .min_bytes = encoding->min_bytes,
                                         .similar = encoding->similar};
     struct builder b = {.encoding = encoding, .owner = owner, .write_bytes = write_bytes};
-    cairn_err rc = CAIRN_OK;
+    struct crn_merge *merge = NULL;
+    struct crn_shard *copy = calloc(nshards + (size_t)1, sizeof(*copy));
+    cairn_err rc;
     uint32_t i;
 
-    b.p.shards = calloc(nshards + (size_t)1, sizeof(*b.p.shards));
-    if (b.p.shards == NULL)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %u shards", nshards);
-    for (i = 0; rc == CAIRN_OK && i < nshards; i++)
-        b.p.shards[i] = *shards[i];
-    if (rc == CAIRN_OK)
-        rc = crn_merge_plan(b.p.shards, nshards, &options, &b.p.merge, ei);
+    if (copy == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %u shards", nshards);
+    for (i = 0; i < nshards; i++)
+        copy[i] = *shards[i];
+    rc = crn_merge_plan(copy, nshards, &options, &merge, ei);
+    b.p.shards = copy;
+    b.p.merge = merge;
     for (i = 0; rc == CAIRN_OK && i < crn_merge_streams(b.p.merge); i++)
         rc = add_stream(&b, i, ei);
     if (rc == CAIRN_OK)

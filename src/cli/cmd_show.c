@@ -9,6 +9,7 @@
 
 #include "cli/flush_stats.h"
 #include "cli/items.h"
+#include "cli/variables.h"
 
 /* One region name over all ranks. */
 struct group {
@@ -114,7 +115,10 @@ static void print_ranks(const struct crn_manifest *m, const struct cli_items *it
         crn_table_add(&t, "%s", r->is_global ? text : "-");
         crn_table_add(&t, "%" PRIu64, r->bytes);
         crn_table_add(&t, "%s", m->files[item->file_no].name);
-        crn_table_add(&t, "%" PRIu64, item->file_offset);
+        if (item->is_encoded)
+            crn_table_add(&t, "encoded");
+        else
+            crn_table_add(&t, "%" PRIu64, item->file_offset);
     }
     crn_table_print(&t);
 }
@@ -194,12 +198,12 @@ static void json_item(struct crn_json *j, const struct crn_manifest *m, const st
     }
     crn_json_u64(j, "bytes", r->bytes);
     crn_json_str(j, "file", m->files[item->file_no].name);
-    crn_json_u64(j, "file_offset", item->file_offset);
+    crn_json_u64(j, item->is_encoded ? "stream_offset" : "file_offset", item->file_offset);
     crn_json_end_object(j);
 }
 
 static int print_json(struct cli *cli, const struct crn_manifest *m, const struct cli_items *items,
-                      int64_t only)
+                      const struct cli_variables *variables, int64_t only)
 {
     struct crn_json *j = crn_cli_json(cli);
     char run[CRN_RUN_HEX];
@@ -230,6 +234,8 @@ static int print_json(struct cli *cli, const struct crn_manifest *m, const struc
         if (only < 0 || items->item[i].rank == (uint64_t)only)
             json_item(j, m, &items->item[i]);
     crn_json_end_array(j);
+    if (variables->n > 0)
+        crn_variables_json(j, variables);
     return crn_cli_json_end(cli, CLI_OK);
 }
 
@@ -272,6 +278,7 @@ static int show_stats(struct cli *cli, const struct cli_target *t)
 static int show(struct cli *cli, const struct cli_target *t, int ranks, int64_t only)
 {
     struct crn_version *v = NULL;
+    struct cli_variables variables = {0};
     struct cli_items items = {0};
     const struct crn_manifest *m;
     int status = CLI_OK;
@@ -280,13 +287,16 @@ static int show(struct cli *cli, const struct cli_target *t, int ranks, int64_t 
     rc = crn_version_open(&cli->store, t->name, t->version, &v, cli->ei);
     if (rc == CAIRN_OK)
         rc = crn_items_load(v, &items, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_variables_load(v, &variables, cli->ei);
     if (rc != CAIRN_OK) {
+        crn_items_free(&items);
         crn_version_close(v);
         return crn_cli_fail(cli);
     }
     m = crn_version_manifest(v);
     if (cli->is_json) {
-        status = print_json(cli, m, &items, only);
+        status = print_json(cli, m, &items, &variables, only);
     } else {
         print_head(m);
         if (ranks) {
@@ -294,10 +304,12 @@ static int show(struct cli *cli, const struct cli_target *t, int ranks, int64_t 
         } else {
             print_regions(&items);
             (void)printf("\n");
+            crn_variables_print(&variables);
             print_files(m);
         }
         status = crn_cli_end(cli, status);
     }
+    crn_variables_free(&variables);
     crn_items_free(&items);
     crn_version_close(v);
     return status;
@@ -332,7 +344,7 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct cli_command crn_cmd_show = {
     .name = "show",
     .args = "[--ranks | -r RANK | --stats] NAME[@VERSION]",
-    .help = "Shows the regions of a version: type, shape, sizes and where they lie",
+    .help = "Shows the regions of a version: type, shape, sizes, where they lie and how encoded",
     .needs_store = 1,
     .run = run,
     .options = "  --ranks           each rank's regions, with file and offset\n"

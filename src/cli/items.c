@@ -27,6 +27,7 @@ static void add_index(struct cli_items *items, const struct crn_index *x)
             item->rank = x->shards[s].rank;
             item->index = r;
             item->file_no = x->file_no;
+            item->is_encoded = x->nstreams > 0;
             while (e < x->nextents && (x->extents[e].shard < s ||
                                        (x->extents[e].shard == s && x->extents[e].region < r)))
                 e++;

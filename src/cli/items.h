@@ -10,7 +10,8 @@ struct cli_item {
     uint32_t rank;
     uint32_t index; /* of the region in its shard */
     uint32_t file_no;
-    uint64_t file_offset; /* of its first byte; 0 for an empty region */
+    int is_encoded;
+    uint64_t file_offset; /* of its first byte; 0 for an empty region. Encoded: in the streams */
 };
 struct cli_items {
     struct cli_item *item; /* by region name, then rank */
