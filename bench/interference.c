@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How much slower an application runs while its checkpoint is flushed: a loop that computes in registers
+ * and one that streams through memory, on one thread, against the same loop with nothing else going on.
+ * The loop runs in small units from the moment the capture has returned until the flush is durable; a
+ * time is that of UNITS of them, so ratio_to_limit is the speed that is left.
+ *
+ *     limit-no-flush    nothing is flushed
+ *     cairn-default     default settings
+ *     cairn-bandwidth   capped, so that the flush takes longer and disturbs less at a time
+ *     cairn-phases      the loop is announced as the application's own I/O: the flush waits for it
+ *
+ * Started by the script bench/interference, which makes the directories and removes them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cairn/cairn.h"
+#include "common.h"
+
+#define NAME   "bench"
+#define MIB    ((uint64_t)1 << 20)
+#define STREAM (32 * MIB) /* each of three arrays: past the caches, together */
+#define UNITS  100
+#define USAGE  "interference [--quick] [--mib SIZE] [--rounds N] --disk DIR --shm DIR"
+
+enum method { NO_FLUSH, DEFAULT, BANDWIDTH, PHASES, NMETHODS };
+static const char *const method_names[] = {"limit-no-flush", "cairn-default", "cairn-bandwidth",
+                                           "cairn-phases"};
+
+struct bench {
+    const char *disk, *shm;
+    uint64_t bytes; /* flushed */
+    size_t rounds;
+    double alone_s; /* how long the loop runs without a flush */
+    unsigned char *src;
+    double *a, *b, *c;         /* STREAM bytes each */
+    uint64_t at;               /* of the streaming loop */
+    double sum;                /* of the computing loop: not to be optimised away */
+    cairn_session *session[2]; /* default, capped */
+    int64_t version;
+};
+
+static void die(const char *what, const char *why)
+{
+    (void)fprintf(stderr, "interference: %s: %s\n", what, why);
+    exit(1);
+}
+
+static void check(cairn_err rc, const char *what)
+{
+    if (rc != CAIRN_OK)
+        die(what, cairn_last_error());
+}
+
+/* The loops: a unit takes a few milliseconds. ---------------------------------------------------- */
+
+static void compute(struct bench *b)
+{
+    double x = b->sum, y = 0.5;
+    int i;
+
+    for (i = 0; i < 400000; i++) {
+        x = x * 0.999999 + y;
+        y = y * 0.999998 + 1e-9 * x;
+    }
+    b->sum = x + y;
+}
+
+static void stream(struct bench *b)
+{
+    const uint64_t n = STREAM / sizeof(double);
+    const uint64_t step = n / 16;
+    uint64_t i;
+
+    for (i = b->at; i < b->at + step; i++)
+        b->a[i] = b->b[i] + 3.0 * b->c[i];
+    b->at = (b->at + step) % n;
+}
+
+struct loop {
+    const char *name;
+    void (*unit)(struct bench *b);
+};
+static const struct loop loops[] = {{"compute", compute}, {"stream", stream}};
+
+/* Seconds of UNITS units, for so long. */
+static double run_alone(struct bench *b, const struct loop *loop)
+{
+    double start = bench_now();
+    double now;
+    uint64_t units = 0;
+
+    do {
+        loop->unit(b);
+        units++;
+        now = bench_now();
+    } while (now - start < b->alone_s);
+    return (now - start) / (double)units * UNITS;
+}
+
+/* The same until the flush is durable. */
+static double run_beside(struct bench *b, const struct loop *loop, cairn_session *s)
+{
+    double start, now;
+    uint64_t units = 0;
+    int is_there = 0;
+
+    check(cairn_checkpoint(s, NAME, b->version, NULL), "checkpoint");
+    start = bench_now();
+    do {
+        loop->unit(b);
+        units++;
+        now = bench_now();
+        check(cairn_test(s, NAME, b->version, CAIRN_PERSISTENT, &is_there), "flush");
+    } while (!is_there);
+    return (now - start) / (double)units * UNITS;
+}
+
+static double run_announced(struct bench *b, const struct loop *loop, cairn_session *s)
+{
+    double seconds;
+    int is_there = 0;
+
+    check(cairn_phase(s, CAIRN_PHASE_IO), "phase");
+    check(cairn_checkpoint(s, NAME, b->version, NULL), "checkpoint");
+    seconds = run_alone(b, loop);
+    check(cairn_test(s, NAME, b->version, CAIRN_PERSISTENT, &is_there), "flush");
+    if (is_there)
+        die("phases", "the flush did not wait");
+    check(cairn_phase(s, CAIRN_PHASE_COMPUTE), "phase");
+    check(cairn_wait(s, NAME, b->version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG), "flush");
+    return seconds;
+}
+
+static double run_method(struct bench *b, const struct loop *loop, size_t method)
+{
+    b->version++;
+    memcpy(b->src, &b->version, sizeof(b->version));
+    memcpy(b->src + b->bytes / 2, &b->version, sizeof(b->version));
+    switch (method) {
+    case NO_FLUSH:
+        return run_alone(b, loop);
+    case DEFAULT:
+        return run_beside(b, loop, b->session[0]);
+    case BANDWIDTH:
+        return run_beside(b, loop, b->session[1]);
+    default:
+        return run_announced(b, loop, b->session[0]);
+    }
+}
+
+/* What was flushed last, read back by a new session. */
+static void verify(const struct bench *b, const char *where, int i)
+{
+    char persistent[600], shm[600], run[600];
+    const char *settings[] = {persistent, shm, run, NULL};
+    struct cairn_options options = {.size = sizeof(options), .settings = settings};
+    unsigned char *back = malloc(b->bytes);
+    int64_t version;
+    cairn_session *s;
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/persistent-%d", where, i);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", b->shm);
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", b->disk);
+    if (back == NULL)
+        die("memory", "there is not enough");
+    check(cairn_open(&options, &s), "open");
+    check(cairn_protect(s, "data", back, CAIRN_BYTES, b->bytes), "protect");
+    check(cairn_restart(s, NAME, NULL, &version), "restart");
+    memcpy(b->src, &version, sizeof(version)); /* the session's last one */
+    memcpy(b->src + b->bytes / 2, &version, sizeof(version));
+    if (memcmp(back, b->src, b->bytes) != 0)
+        die("verification", "what was read back differs from what was written");
+    check(cairn_close(s), "close");
+    free(back);
+}
+
+/* A case. ---------------------------------------------------------------------------------------- */
+
+static void begin(struct bench *b, const char *where, int i)
+{
+    char persistent[600], arena[64], shm[600], run[600], cap[64];
+    const char *settings[] = {persistent,          arena, shm, run, "keep_last=1",
+                              "phase_patience=1h", cap,   NULL};
+    struct cairn_options options = {.size = sizeof(options), .settings = settings};
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/persistent-%d", where, i);
+    (void)snprintf(arena, sizeof(arena), "arena_bytes=%" PRIu64, b->bytes + MIB);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", b->shm);
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", b->disk);
+    (void)snprintf(cap, sizeof(cap), "bandwidth=%" PRIu64, i == 1 ? 2 * b->bytes : 0);
+    check(cairn_open(&options, &b->session[i]), "open");
+    check(cairn_protect(b->session[i], "data", b->src, CAIRN_BYTES, b->bytes), "protect");
+}
+
+static void run_case(struct bench *b, const struct loop *loop, int to_disk, int is_first)
+{
+    const char *where = to_disk ? b->disk : b->shm;
+    char name[64];
+    struct bench_case c = {.bench = "interference",
+                           .name = name,
+                           .bytes = b->bytes,
+                           .methods = method_names,
+                           .nmethods = NMETHODS,
+                           .rounds = b->rounds};
+    size_t round, i;
+
+    (void)snprintf(name, sizeof(name), "%s, to %s", loop->name, to_disk ? "disk" : "memory");
+    if (bench_case_init(&c) < 0)
+        die("memory", "there is not enough");
+    begin(b, where, 0);
+    begin(b, where, 1);
+    for (i = 0; i < NMETHODS; i++)
+        (void)run_method(b, loop, i); /* warms up */
+    for (round = 0; round < c.rounds; round++)
+        for (i = 0; i < NMETHODS; i++) {
+            size_t m = bench_turn(&c, round, i);
+
+            *bench_time(&c, round, m) = run_method(b, loop, m);
+        }
+    check(cairn_close(b->session[0]), "close");
+    check(cairn_close(b->session[1]), "close");
+    verify(b, where, 0);
+    verify(b, where, 1);
+    if (is_first)
+        bench_header(&c);
+    if (bench_report(&c) < 0)
+        die("standard output", "cannot be written");
+    bench_case_fini(&c);
+}
+
+/* The program. ----------------------------------------------------------------------------------- */
+
+static void *warm(uint64_t bytes)
+{
+    void *p = malloc(bytes);
+
+    if (p == NULL)
+        die("memory", "there is not enough");
+    memset(p, 0x11, bytes);
+    return p;
+}
+
+static void parse(int argc, char **argv, struct bench *b)
+{
+    int i;
+
+    for (i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0) {
+            b->bytes = 64 * MIB;
+            b->rounds = 5;
+            b->alone_s = 0.25;
+        } else if (strcmp(argv[i], "--disk") == 0 && i + 1 < argc) {
+            b->disk = argv[++i];
+        } else if (strcmp(argv[i], "--shm") == 0 && i + 1 < argc) {
+            b->shm = argv[++i];
+        } else if (strcmp(argv[i], "--mib") == 0 && i + 1 < argc) {
+            b->bytes = (uint64_t)atoll(argv[++i]) * MIB;
+        } else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
+            b->rounds = (size_t)atoll(argv[++i]);
+        } else {
+            die("usage", USAGE);
+        }
+    }
+    if (b->disk == NULL || b->shm == NULL || b->bytes == 0 || b->rounds == 0)
+        die("usage", USAGE);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {.bytes = 512 * MIB, .rounds = 11, .alone_s = 1};
+    int to_disk;
+    size_t i;
+
+    parse(argc, argv, &b);
+    b.src = warm(b.bytes);
+    b.a = warm(STREAM);
+    b.b = warm(STREAM);
+    b.c = warm(STREAM);
+    for (i = 0; i < sizeof(loops) / sizeof(loops[0]); i++)
+        for (to_disk = 1; to_disk >= 0; to_disk--)
+            run_case(&b, &loops[i], to_disk, i == 0 && to_disk);
+    free(b.src);
+    free(b.a);
+    free(b.b);
+    free(b.c);
+    return b.sum < 0; /* never */
+}
