@@ -251,32 +251,55 @@ def killed(service, quick=""):
     job.end()
 
 
+def cut_until_told(job, host, way):
+    """Starts a job and cuts a cable in the middle of a flush, which the launcher does not notice. The
+    version fails on every rank with the reason, in bounded time."""
+    job.fresh()
+    job.options, job.more = BLIND, ["go-on"]
+    job.words = MEGABYTE
+    host.slow("20mbit")  # so that a flush takes a while
+    p = job.start(6, 8)
+    wait_until(lambda: job.ranks_in("waits", 3)[0] == 6, "the ranks wait for version 3")
+    getattr(host, way)()
+    require(sorted(job.versions())[:2] == [0, 1] and 3 not in job.versions(),
+            f"{host.name} was to be cut in the middle: {job.versions()}")
+    wait_until(lambda: job.ranks_in("told", 3)[0] == 6, f"all ranks are told, {host.name} cut")
+    reasons = job.ranks_in("told", 3)[1]
+    require(all("commit_timeout" in r and "node" in r for r in reasons), f"reasons: {reasons}")
+    require(p.poll() is None and sorted(job.versions())[:2] == [0, 1], f"{job.versions()}")
+    host.slow(None)
+    return p
+
+
 def cut(service, quick=""):
-    """A cable is cut in the middle of a flush and mended later; the launcher does not notice. The
-    version fails on every rank with the reason, in bounded time; then the job goes on."""
+    """A cable is cut in the middle of a flush, and mended when the ranks know: the job goes on."""
     cl = Cluster(3)
     job = Job(cl, service, files=1, commit_timeout="4s", on_failure="continue")
-    job.words = MEGABYTE
     cases = ((cl.hosts[2], "cut"), (cl.hosts[0], "cut_silently"))
     for host, way in cases[:1] if quick else cases:
-        job.fresh()
-        job.options, job.more = BLIND, ["go-on"]
-        host.slow("20mbit")  # so that a flush takes a while
-        p = job.start(6, 8)
-        wait_until(lambda: job.ranks_in("waits", 3)[0] == 6, "the ranks wait for version 3")
-        getattr(host, way)()
-        require(sorted(job.versions())[:2] == [0, 1] and 3 not in job.versions(),
-                f"{host.name} was to be cut in the middle: {job.versions()}")
-        wait_until(lambda: job.ranks_in("told", 3)[0] == 6, f"all ranks are told, {host.name} cut")
-        reasons = job.ranks_in("told", 3)[1]
-        require(all("commit_timeout" in r and "node" in r for r in reasons), f"reasons: {reasons}")
-        require(p.poll() is None and sorted(job.versions())[:2] == [0, 1], f"{job.versions()}")
-        host.slow(None)
+        p = cut_until_told(job, host, way)
         host.mend()
         p.wait(timeout=PATIENCE)
         require(p.returncode == 3 and 7 in job.versions(),
                 f"{host.name} mended: exit {p.returncode}, versions {job.versions()}")
         job.check_next(7, f"{host.name} cut and mended")
+    job.end()
+
+
+def cut_and_killed(service):
+    """The same, but then all processes die: what the flush could not bring out is found by the next
+    start, for all ranks were promised it before."""
+    cl = Cluster(3)
+    job = Job(cl, service, files=1, commit_timeout="4s", on_failure="continue")
+    p = cut_until_told(job, cl.hosts[2], "cut")
+    require(newest(job, "captured") == 3, f"captured: {job.said('captured')}")
+    for host in cl.hosts:
+        host.kill_all()
+    p.wait(timeout=PATIENCE)
+    if job.daemons is not None:
+        job.daemons.wait()
+    cl.hosts[2].mend()
+    job.check_next(3, "cut and killed")
     job.end()
 
 
@@ -350,7 +373,7 @@ def cleanup():
 
 def main():
     scenarios = {f.__name__: f for f in (end_to_end, programs, traffic, slow, killed, cut,
-                                         cut_for_good, cleanup)}
+                                         cut_and_killed, cut_for_good, cleanup)}
     if len(sys.argv) < 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)
         return 2
