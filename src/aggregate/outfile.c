@@ -39,7 +39,7 @@ static void open_direct(struct crn_outfile *o, const struct crn_index *head)
     char path[CAIRN_MAX_NAME + CRN_FILE_NAME + 32];
     long page = sysconf(_SC_PAGESIZE);
 
-    if (!crn_outlet_is_direct(o->outlet))
+    if (!crn_outlet_is_direct(o->outlet, fs, o->fd))
         return;
     (void)snprintf(path, sizeof(path), "%s/%" PRId64 "/%s", head->name, head->version, o->name);
     o->page_bytes = page > PAGE_MIN ? (uint64_t)page : PAGE_MIN;

@@ -3,7 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef CRN_XXH_DISPATCH
+#include <xxh_x86dispatch.h> /* the same names, by the widest vectors that the processor has */
+#else
 #include <xxhash.h>
+#endif
 
 void crn_buf_put(struct crn_buf *b, const void *p, size_t n)
 {

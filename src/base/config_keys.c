@@ -7,7 +7,8 @@ static const char *const service_values[] = {"embedded", "daemon", NULL};
 static const char *const switch_values[] = {"off", "on", NULL};
 static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
-static const char *const io_values[] = {"buffered", "direct", "uring", "uring-direct", NULL};
+static const char *const io_values[] = {"buffered",     "direct", "uring",
+                                        "uring-direct", "auto",   NULL};
 static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
 static const char *const phases_values[] = {"ignore", "yield", NULL};
 static const char *const encode_values[] = {"none",  "adaptive",    "agnostic", "agnostic-block",
@@ -78,9 +79,9 @@ static const struct crn_key keys[] = {
      "Regions from this size on are copied by several threads.", AT(copy_split_bytes)},
 
     /* Flush. */
-    {"block_bytes", CRN_KEY_BYTES, "64M", 4 * K, 16 * G, NULL,
+    {"block_bytes", CRN_KEY_BYTES, "8M", 4 * K, 16 * G, NULL,
      "Size of a block: the unit of buffers and writes.", AT(block_bytes)},
-    {"blocks", CRN_KEY_U64, "4", 1, 4096, NULL, "Blocks in the pool of each node.", AT(blocks)},
+    {"blocks", CRN_KEY_U64, "32", 1, 4096, NULL, "Blocks in the pool of each node.", AT(blocks)},
     {"chunk_bytes", CRN_KEY_BYTES, "1M", 512, 1 * G, NULL,
      "Unit of checksums. Must divide block_bytes.", AT(chunk_bytes)},
     {"align_bytes", CRN_KEY_BYTES, "4K", 512, 64 * M, NULL,
@@ -101,10 +102,10 @@ static const struct crn_key keys[] = {
      "files.",
      AT(reroute)},
     {"writers", CRN_KEY_U64, "2", 1, 64, NULL, "Writer threads of each node.", AT(writers)},
-    {"io", CRN_KEY_ENUM, "buffered", 0, 0, io_values,
+    {"io", CRN_KEY_ENUM, "auto", 0, 0, io_values,
      "How data files are written: by pwrite through or past (O_DIRECT) the page cache, or so "
-     "through "
-     "io_uring. What the system refuses is done without. `cairn tune` measures which is best.",
+     "through io_uring. What the system refuses is done without. auto: past it on a local disk "
+     "(ext4, XFS), through it elsewhere. `cairn tune` measures which is best.",
      AT(io)},
     {"preallocate", CRN_KEY_ENUM, "auto", 0, 0, preallocate_values,
      "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "

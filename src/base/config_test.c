@@ -26,7 +26,7 @@ static void defaults_are_valid_and_round_trip(void **state)
         crn_config_format(&cfg, &keys[i], text, sizeof(text));
         assert_string_equal(text, keys[i].def);
     }
-    assert_int_equal(cfg.block_bytes, 64 << 20);
+    assert_int_equal(cfg.block_bytes, 8 << 20);
     assert_int_equal(cfg.arena_bytes, 0);
     assert_int_equal(cfg.wait_timeout_ns, 3600 * INT64_C(1000000000));
     assert_int_equal(cfg.log_level, 1);

@@ -42,6 +42,9 @@ struct crn_fs {
     /* Stripes files made later in the directory (count 0, bytes 0: as before). -ENOTSUP where the file
      * system has no stripes. */
     int (*stripe)(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes);
+    /* 1 if the file lies on a disk of this machine, in a file system where writes past the page cache
+     * (O_DIRECT) go side by side: ext4, XFS. 0 otherwise. */
+    int (*on_disk)(const struct crn_fs *fs, int fd);
     /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held
      * elsewhere, -ENOTSUP where the file system has no locks. */
     int (*lock)(const struct crn_fs *fs, int fd);

@@ -281,6 +281,11 @@ static int j_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t b
     return self(fs)->under->stripe(self(fs)->under, dfd, count, bytes);
 }
 
+static int j_on_disk(const struct crn_fs *fs, int fd)
+{
+    return self(fs)->under->on_disk(self(fs)->under, fd);
+}
+
 static int j_lock(const struct crn_fs *fs, int fd)
 {
     return self(fs)->under->lock(self(fs)->under, fd);
@@ -301,6 +306,7 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .list = j_list,
                                     .space = j_space,
                                     .stripe = j_stripe,
+                                    .on_disk = j_on_disk,
                                     .lock = j_lock};
 
 /* The tree at the start, as operations. ------------------------------------------------------------ */

@@ -5,8 +5,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -138,6 +140,14 @@ static int px_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *a
     return rc;
 }
 
+static int px_on_disk(const struct crn_fs *fs, int fd)
+{
+    struct statfs st;
+
+    UNUSED(fs);
+    return fstatfs(fd, &st) == 0 && (st.f_type == EXT4_SUPER_MAGIC || st.f_type == XFS_SUPER_MAGIC);
+}
+
 static int px_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
 {
     struct statvfs sv;
@@ -186,6 +196,7 @@ static const struct crn_fs posix_table = {
     .list = px_list,
     .space = px_space,
     .stripe = px_stripe,
+    .on_disk = px_on_disk,
     .lock = px_lock,
 };
 

@@ -305,6 +305,8 @@ static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, const
     uint64_t tries = nc->on_failure == CRN_FAIL_RETRY ? nc->retries : 0;
     cairn_err rc;
 
+    if (atomic_load(&item->is_over)) /* another node has failed: nothing is touched any more */
+        return crn_fail(&w->error, CAIRN_ECANCELED, 0, "it has failed elsewhere");
     for (;;) {
         crn_err_clear(&w->error);
         atomic_store(&job->writing_at, atomic_load(&job->written));
