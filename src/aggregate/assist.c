@@ -29,6 +29,8 @@ static int is_left(const struct crn_task *t, uint64_t i)
 
 static int has_more_locked(struct crn_task *t)
 {
+    if (t->pieces.encoding != NULL)
+        return 0; /* where the bytes go is known when they are encoded, and that is done here */
     while (t->last_remote > 0 && !is_left(t, t->last_remote - 1))
         t->last_remote--;
     return t->last_remote > 0;
@@ -39,16 +41,14 @@ static int choose_locked(struct crn_task *t, struct crn_assistant *a, uint64_t *
 {
     const struct crn_plan *plan = t->plan;
 
-    if (t->pieces.encoding != NULL)
-        return 0; /* where the bytes go is known when they are encoded, and that is done here */
+    if (!has_more_locked(t))
+        return 0;
     for (; a->owner != 0 && a->cursor < plan->nwrites; a->cursor++) {
         if (plan->writes[a->cursor].owner == a->owner && is_left(t, a->cursor)) {
             *ret = a->cursor++;
             return 1;
         }
     }
-    if (!has_more_locked(t))
-        return 0;
     *ret = --t->last_remote;
     return 1;
 }

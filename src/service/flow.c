@@ -96,7 +96,7 @@ void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn
         return;
     }
     p->leader = group_first(job) + crn_elect(bytes, n);
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n && crn_item_takes_help(job, item); i++)
         p->assists[i + 1] =
             (unsigned char)crn_elect_is_among(bytes, n, i, (uint32_t)job->cfg.leaders_per_file);
     free(bytes);

@@ -133,6 +133,10 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     job->log.level = (enum crn_log_level)job->cfg.log_level;
     (void)snprintf(job->log.tag, sizeof(job->log.tag), "%s %.8s node %u",
                    job->cfg.job[0] != '\0' ? "job" : "run", hex, job->node);
+    if (job->node == 0 && job->cfg.leaders_per_file > 1 && job->cfg.names.encode != CRN_ENCODE_NONE)
+        crn_log(&job->log, CRN_WARN,
+                "leaders_per_file is for data that is not encoded; one node writes each file, "
+                "continuing");
     crn_turn_open(job);
     *ret = job;
     return CAIRN_OK;

@@ -225,6 +225,9 @@ void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_
 /* Something that held the item is over: releases its slots and frees it if it has ended. */
 void crn_item_touch(struct crn_job *job, struct crn_item *item);
 
+/* Whether several nodes may write one file of it: not where data is encoded, since only the leader, who
+ * encodes, learns where the bytes go. */
+int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item);
 /* Tells another node about an item; the payload is freed. Without memory for it the other side's
  * deadline tells. */
 void crn_item_tell(struct crn_job *job, const struct crn_item *item, uint32_t node,

@@ -108,6 +108,11 @@ void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum 
     ret->level = (uint32_t)item->level;
 }
 
+int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item)
+{
+    return crn_config_name(&job->cfg, item->name)->encode == CRN_ENCODE_NONE;
+}
+
 void crn_item_tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
                    enum crn_msg_type type, struct crn_buf *payload, const struct crn_errinfo *error)
 {

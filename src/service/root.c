@@ -62,7 +62,7 @@ static void reroute(struct crn_job *job, struct crn_item *item, uint32_t idle)
     uint32_t first = crn_group_first(group, job->nodes, job->files);
     struct crn_buf b = {0};
 
-    if (job->cfg.reroute == 0 || group == job->files)
+    if (job->cfg.reroute == 0 || group == job->files || !crn_item_takes_help(job, item))
         return;
     item->groups[group].helpers++;
     crn_buf_u32(&b, first + crn_elect(&item->node_bytes[first], item->groups[group].members));
