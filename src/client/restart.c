@@ -261,6 +261,17 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
     return crn_api_end(&ei, rc);
 }
 
+/* What is in memory of it counts no more either. */
+static void forget_own(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_track *mine = crn_track_find(s, name, version);
+
+    if (mine == NULL)
+        return;
+    mine->is_rejected = 1;
+    crn_tiers_failed(s, mine->seq, CAIRN_EDAMAGED);
+}
+
 cairn_err cairn_reject(cairn_session *s, const char *name, int64_t version, const char *reason)
 {
     struct crn_errinfo ei = {0};
@@ -274,6 +285,8 @@ cairn_err cairn_reject(cairn_session *s, const char *name, int64_t version, cons
         rc = crn_store_reject(&st, name, version, reason != NULL ? reason : "", &ei);
         crn_store_close(&st);
     }
+    if (rc == CAIRN_OK)
+        forget_own(s, name, version);
     return crn_api_end(&ei, rc);
 }
 

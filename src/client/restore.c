@@ -136,7 +136,7 @@ static void find_own(cairn_session *s, const struct target *t, struct crn_cached
     if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK) /* has it failed meanwhile? */
         crn_err_clear(&ignored);
     mine = crn_track_find(s, t->name, t->version);
-    if (mine == NULL || mine->error.code != CAIRN_OK)
+    if (mine == NULL || mine->error.code != CAIRN_OK || mine->is_rejected)
         return;
     memcpy(id.run, s->run, sizeof(id.run));
     id.seq = mine->seq;

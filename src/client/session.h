@@ -41,6 +41,7 @@ struct crn_track {
     cairn_level level;
     struct crn_errinfo error;
     int is_reported;           /* the failure was returned by some call */
+    int is_rejected;           /* by the application: not to be restored from memory */
     char remark[CRN_ERR_TEXT]; /* why it is not further, such as a full disk */
     uint64_t bytes;
     double copy_seconds, blocked_seconds;

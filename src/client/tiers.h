@@ -51,7 +51,7 @@ CAIRN_CHECKED cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *
 /* A read was made elsewhere: a hint of it is passed. */
 void crn_tiers_passed(cairn_session *s, const char *name, int64_t version);
 
-/* The service says that a checkpoint has failed; and what the background lost, for the tracks. */
+/* A checkpoint has failed, or does not count any more; and what the background lost, for the tracks. */
 void crn_tiers_failed(cairn_session *s, uint64_t seq, cairn_err why);
 void crn_tiers_news(cairn_session *s);
 

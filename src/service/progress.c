@@ -366,7 +366,13 @@ static void on_dropped(struct crn_job *job, struct crn_client *c, const struct c
     if (item == NULL)
         return;
     item->part[c->local].is_settled = 1;
-    (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u", c->rank);
+    if (n->error.code != CAIRN_OK) {
+        e = n->error;
+        (void)!crn_err_context(&e, e.code, "rank %u", c->rank);
+    } else {
+        (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
+                        c->rank);
+    }
     crn_item_fail(job, item, &e);
 }
 
