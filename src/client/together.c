@@ -17,15 +17,14 @@
 
 struct room {
     struct crn_team team;
-    struct crn_comm *own; /* to be freed; NULL: the session's */
     uint32_t *files;
     int *readers;
 };
 
 static void leave(struct room *r)
 {
-    if (r->own != NULL)
-        r->own->ops->free(r->own);
+    if (r->team.comm != NULL)
+        r->team.comm->ops->free(r->team.comm);
     free(r->files);
     free(r->readers);
 }
@@ -65,27 +64,16 @@ static cairn_err join(const cairn_session *s, const struct crn_version *v, struc
                       struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(v);
-    cairn_err rc = CAIRN_OK;
+    int is_same = m->ranks == s->ranks;
+    uint32_t first = is_same ? crn_version_file_of(v, s->rank) : 0;
+    cairn_err rc;
     uint32_t i;
 
-    r->team.comm = s->comm;
-    if (m->ranks == s->ranks) {
-        uint32_t file = crn_version_file_of(v, s->rank);
-
-        r->team.nfiles = 1;
-        r->files = calloc(1, sizeof(*r->files));
-        if (r->files != NULL)
-            r->files[0] = file;
-        if (m->nfiles > 1) {
-            rc = s->comm->ops->split(s->comm, (int)file, (int)s->rank, &r->own, ei);
-            r->team.comm = r->own;
-        }
-    } else {
-        r->team.nfiles = m->nfiles;
-        r->files = calloc(m->nfiles, sizeof(*r->files));
-        for (i = 0; r->files != NULL && i < m->nfiles; i++)
-            r->files[i] = i;
-    }
+    r->team.nfiles = is_same ? 1 : m->nfiles;
+    r->files = calloc(r->team.nfiles, sizeof(*r->files));
+    for (i = 0; r->files != NULL && i < r->team.nfiles; i++)
+        r->files[i] = first + i;
+    rc = s->comm->ops->split(s->comm, (int)first, (int)s->rank, &r->team.comm, ei);
     return rc != CAIRN_OK ? rc : choose_readers(s, r, ei);
 }
 
@@ -344,6 +332,12 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
         crn_err_keep(&own, &why);
         if (rc == CAIRN_OK)
             rc = read;
+    }
+    if (rc != CAIRN_EMPI) { /* others may read for long */
+        cairn_err waited = crn_comm_quiet_barrier(s->comm, &own);
+
+        if (rc == CAIRN_OK)
+            rc = waited;
     }
     forget(s, &w, rc == CAIRN_OK && (is_whole || w.has_it));
     if (crn_version_manifest(v)->ranks != s->ranks && rc != CAIRN_EMPI)

@@ -297,7 +297,6 @@ cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_team *te
                           struct crn_errinfo *ei)
 {
     struct crn_scatter_run r = {.c = c, .team = team};
-    struct crn_comm *comm = team->comm;
     const struct crn_errinfo *failure;
     cairn_err rc;
 
@@ -305,11 +304,9 @@ cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_team *te
     *ret_whole = 0;
     rc = gather(&r, ei);
     if (rc == CAIRN_OK)
-        rc = agree(comm, prepare(&r, ei), ei);
+        rc = agree(team->comm, prepare(&r, ei), ei);
     if (rc == CAIRN_OK)
         rc = move(&r, ei);
-    if (rc == CAIRN_OK)
-        rc = comm->ops->barrier(comm, ei); /* nothing is on its way any more */
     if (rc == CAIRN_OK) {
         *ret_whole = r.missed == 0;
         failure = r.pass != NULL ? crn_pass_failure(r.pass) : NULL;

@@ -43,7 +43,8 @@ struct crn_scatter {
     size_t block_bytes;    /* of its reads, and the most that travels at once */
 };
 
-/* Reads, verifies and hands out everything of the team's files but what a rank has already. Fails on
+/* Reads, verifies and hands out everything of the team's files but what a rank has already. Returns
+ * when this rank has done its part: the communicator is freed, or used again, after a barrier. Fails on
  * the reader that found the failure; the others learn by *ret_whole that not all has come. */
 CAIRN_CHECKED cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_team *team,
                                         int *ret_whole, struct crn_errinfo *ei);
