@@ -10,6 +10,7 @@
 
 #include "aggregate/encoding.h"
 #include "base/clock.h"
+#include "encode/parts.h"
 #include "encode/stream.h"
 #include "encode/work.h"
 
@@ -115,6 +116,20 @@ static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, uint
         all->hashes[i++] = crn_hash(p + done, n - done < step ? n - done : step);
 }
 
+/* A range of an extent as the merging plan knows it. */
+static struct crn_merge_piece piece_of(const struct crn_source *source, const struct crn_extent *x,
+                                       uint64_t at, uint64_t n)
+{
+    struct crn_merge_piece piece = {
+        .shard = x->shard, .region = x->region, .offset = x->offset + at, .bytes = n};
+
+    if (source->parts != NULL) {
+        piece.region = crn_parts_find(source->parts, x->region, x->offset);
+        piece.offset -= source->parts->part[piece.region].offset;
+    }
+    return piece;
+}
+
 /* Hands an extent to the encoder, in steps that stay in the cache between hash and encoding. */
 static cairn_err put_extent(struct job *j, struct crn_encoder *e, struct crn_extent *x,
                             int is_lossy, struct crn_errinfo *ei)
@@ -133,8 +148,7 @@ static cairn_err put_extent(struct job *j, struct crn_encoder *e, struct crn_ext
     }
     for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
         uint64_t n = x->bytes - at < step ? x->bytes - at : step;
-        struct crn_merge_piece piece = {
-            .shard = x->shard, .region = x->region, .offset = x->offset + at, .bytes = n};
+        struct crn_merge_piece piece = piece_of(source, x, at, n);
         struct crn_run run = crn_merge_run(all->plan->merge, &piece);
 
         if (!is_lossy)

@@ -15,6 +15,7 @@
 #include "aggregate/coder.h"
 #include "aggregate/encoding.h"
 #include "aggregate/task.h"
+#include "encode/parts.h"
 
 #define PACK_LIMIT   ((uint64_t)256 * 1024) /* smaller pieces share blocks */
 #define ENCODE_LEAST ((uint64_t)4 << 20)    /* a thread encodes so much at least */
@@ -452,6 +453,23 @@ static uint64_t write_bytes(const struct crn_engine *e, const struct crn_source 
     return bytes < e->opt.block_bytes ? bytes : e->opt.block_bytes;
 }
 
+/* Extents of parts become those of the regions that have them. Parts are in the order of the real bytes:
+ * the extents stay sorted. */
+static void to_regions(struct crn_plan *plan, const struct crn_source *sources)
+{
+    uint64_t i;
+
+    for (i = 0; i < plan->nextents; i++) {
+        struct crn_extent *x = &plan->extents[i];
+        const struct crn_parts *parts = sources[x->shard].parts;
+
+        if (parts == NULL)
+            continue;
+        x->offset += parts->part[x->region].offset;
+        x->region = parts->part[x->region].region;
+    }
+}
+
 static cairn_err build_plan(const struct crn_engine *e, const struct crn_source *sources,
                             uint32_t nsources, struct crn_plan *ret, struct crn_errinfo *ei)
 {
@@ -466,7 +484,8 @@ static cairn_err build_plan(const struct crn_engine *e, const struct crn_source 
         goto out;
     }
     for (i = 0; i < nsources; i++) {
-        shards[i] = &sources[i].shard;
+        shards[i] = e->encoding != NULL && sources[i].parts != NULL ? &sources[i].parts->shard
+                                                                    : &sources[i].shard;
         owner[i] = sources[i].owner;
     }
     if (e->encoding != NULL)
@@ -475,6 +494,8 @@ static cairn_err build_plan(const struct crn_engine *e, const struct crn_source 
     else
         rc = crn_plan_build(shards, owner, nsources, e->opt.block_bytes, pack, e->opt.chunk_bytes,
                             ret, ei);
+    if (rc == CAIRN_OK && e->encoding != NULL)
+        to_regions(ret, sources);
 out:
     free(shards);
     free(owner);

@@ -13,6 +13,7 @@
 #include "base/queue.h"
 #include "base/rng.h"
 #include "base/test.h"
+#include "encode/parts.h"
 #include "store/data.h"
 
 enum { SHARDS = 5, REGIONS = 4, BLOCK = 64 * 1024 };
@@ -29,6 +30,7 @@ struct fixture {
     int region_fd[SHARDS][REGIONS];
     unsigned char *image[SHARDS];
     struct crn_source sources[SHARDS];
+    struct crn_parts parts; /* of the shard that has a file */
     struct crn_index head;
 };
 
@@ -71,6 +73,21 @@ static void fill_smooth(struct fixture *f, int s)
         memcpy(p + i * sizeof(v), &v, sizeof(v));
     }
     memmove(f->image[s] + f->at[s][3], f->image[0] + f->at[0][3], f->regions[0][3].bytes);
+}
+
+/* A variable in the middle of the file of shard 4. */
+static void find_variable(struct fixture *f)
+{
+    static const uint64_t shape[] = {30, 40};
+    struct crn_file_extents files[REGIONS] = {0};
+    struct crn_errinfo info = {0}, *ei = &info;
+
+    crn_extents_add(&files[3], crn_extents_key(&files[3], "in/file", 7), CAIRN_F32, 0, 1001, shape,
+                    2);
+    crn_extents_finish(&files[3], f->regions[4][3].bytes);
+    assert_ok(crn_parts_make(&f->sources[4].shard, files, &f->parts, ei));
+    crn_extents_free(&files[3]);
+    f->sources[4].parts = &f->parts;
 }
 
 /* Shard s: 0 to 2 in memory, 3 spilled; the last region of shard 4 is a file. */
@@ -116,6 +133,7 @@ static void set_up(struct fixture *f)
     }
     f->regions[4][3].kind = CRN_REGION_FILE;
     f->region_fd[4][3] = temp_file(f->dir, f->image[4] + f->at[4][3], f->regions[4][3].bytes);
+    find_variable(f);
     f->head = (struct crn_index){.version = 7, .files = 1, .ranks = 15, .nodes = 1};
     (void)strcpy(f->head.name, "eng");
     set_encoding(f);
@@ -128,6 +146,7 @@ static void tear_down(struct fixture *f)
     for (s = 0; s < SHARDS; s++)
         free(f->image[s]);
     crn_config_fini(&f->cfg);
+    crn_parts_free(&f->parts);
     (void)close(f->sources[3].image_fd);
     (void)close(f->region_fd[4][3]);
     test_dir_remove(f->dir);
@@ -143,6 +162,19 @@ static struct crn_engine *open_engine(const struct fixture *f)
     assert_ok(crn_engine_open(&opt, &e, ei));
     assert_ok(crn_engine_encode(e, &f->cfg, "eng", ei));
     return e;
+}
+
+/* Where variables are told apart, the one in the file is. */
+static void check_variable(const struct fixture *f, const struct crn_index *x)
+{
+    uint64_t bytes = 0;
+    uint32_t i;
+
+    for (i = 0; i < x->nstreams; i++)
+        if (strncmp(x->streams[i].key, "in/file", 7) == 0)
+            bytes += x->streams[i].bytes;
+    if (f->cfg.names.encode == CRN_ENCODE_ADAPTIVE || f->cfg.names.encode == CRN_ENCODE_AWARE)
+        assert_int_equal(bytes, 4800);
 }
 
 static void compare(struct fixture *f, const struct crn_store *st, const char *file)
@@ -173,6 +205,7 @@ static void compare(struct fixture *f, const struct crn_store *st, const char *f
         }
     }
     assert_int_equal(x.nstreams > 0, f->is_encoded);
+    check_variable(f, &x);
     if (f->is_encoded && mf.bytes > 27 * (uint64_t)BLOCK) /* of 33; most of them are waves */
         fail_msg("%llu bytes", (unsigned long long)mf.bytes);
     crn_decoder_free(decoder);

@@ -8,6 +8,8 @@
 #include "base/fs.h"
 #include "format/format.h"
 
+struct crn_parts;
+
 /* Memory regions lie in an image in memory or in a file, file regions in files of their own. Constant
  * while somebody reads. */
 struct crn_source {
@@ -17,6 +19,8 @@ struct crn_source {
     int image_fd;                /* the image's file where memory is NULL; -1 otherwise */
     const int *region_fd; /* per region: the file of a file region, -1 otherwise; may be NULL */
     uint32_t owner;       /* 0: this node; otherwise whom to ask, and only shard is set */
+    /* Variables inside its files, for encoding; NULL: files are bytes. Owned by the caller. */
+    const struct crn_parts *parts;
 };
 /* Where an extent lies in memory; NULL where it has to be read from a file. */
 const unsigned char *crn_source_memory(const struct crn_source *s, const struct crn_extent *x);

@@ -31,6 +31,7 @@ static const struct advise_method methods[] = {
     {CRN_AWARE, "lorenzo:1,planes"},
     {CRN_AWARE, "lorenzo:3,planes"},
     {CRN_AWARE, "lorenzo:7,planes"},
+    {CRN_AWARE, "swap,lorenzo:3,magnitude"},
     {CRN_AWARE, "lorenzo:1,magnitude"},
     {CRN_AWARE, "lorenzo:3,magnitude"},
     {CRN_AWARE, "lorenzo:7,magnitude"},

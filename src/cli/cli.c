@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int crn_cli_fail(struct cli *cli)
 {
@@ -94,6 +95,20 @@ cairn_err crn_cli_words(const char *list,
         rc = take(arg, word + strspn(word, " "), ei);
     free(copy);
     return rc;
+}
+
+const char *crn_cli_program(const char *name, char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    size_t dir;
+
+    if (n <= 0)
+        return NULL;
+    path[n] = '\0';
+    dir = (size_t)(strrchr(path, '/') + 1 - path);
+    if ((size_t)snprintf(path + dir, size - dir, "%s", name) >= size - dir)
+        return NULL;
+    return access(path, X_OK) == 0 ? path : NULL;
 }
 
 struct crn_json *crn_cli_json(struct cli *cli)

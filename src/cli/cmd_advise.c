@@ -28,18 +28,6 @@ struct advice {
     size_t best;
 };
 
-/* The program beside this one that reads HDF5 files; NULL if it was not built. */
-static const char *hdf5_program(char *path, size_t size)
-{
-    ssize_t n = readlink("/proc/self/exe", path, size - 32);
-
-    if (n <= 0)
-        return NULL;
-    path[n] = '\0';
-    (void)snprintf(strrchr(path, '/') + 1, 32, "cairn-hdf5-extents");
-    return access(path, X_OK) == 0 ? path : NULL;
-}
-
 static cairn_err take_version(struct cli *cli, const char *text, uint64_t limit, const char *hdf5,
                               struct advise_sample *ret)
 {
@@ -263,7 +251,7 @@ static int advise(struct cli *cli, const struct options *o, char **args, size_t 
 {
     struct advice a = {.cli = cli, .o = o};
     char path[CRN_PATH_MAX];
-    const char *hdf5 = hdf5_program(path, sizeof(path));
+    const char *hdf5 = crn_cli_program(CLI_HDF5_PROGRAM, path, sizeof(path));
     int status = CLI_OK;
     cairn_err rc;
 

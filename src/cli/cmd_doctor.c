@@ -266,17 +266,13 @@ static void check_memory(struct doctor *d)
 static int run_probe(char *text, size_t size)
 {
     char path[CRN_PATH_MAX + 32];
-    ssize_t n = readlink("/proc/self/exe", path, CRN_PATH_MAX);
     size_t used = 0;
     int ends[2];
     int status = -1;
+    ssize_t n;
     pid_t pid;
 
-    if (n <= 0)
-        return -1;
-    path[n] = '\0';
-    (void)snprintf(strrchr(path, '/') + 1, 32, "cairn-mpi-probe");
-    if (access(path, X_OK) != 0 || pipe(ends) != 0)
+    if (crn_cli_program("cairn-mpi-probe", path, sizeof(path)) == NULL || pipe(ends) != 0)
         return -1;
     pid = fork();
     if (pid == 0) {

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "encode/parts.h"
 #include "restart/version.h"
 
 #define SWEEP_AGE_NS  (24 * 3600 * 1000000000LL)
@@ -39,8 +40,8 @@ static void raise_file_limit(void)
     }
 }
 
-cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, struct cli_ingest *ret,
-                          struct crn_errinfo *ei)
+cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const char *hdf5,
+                          struct cli_ingest *ret, struct crn_errinfo *ei)
 {
     struct crn_engine_options opt = {
         .blocks = cfg->blocks,
@@ -53,13 +54,14 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, struct
                    .preallocate = (enum crn_preallocate)cfg->preallocate,
                    .stripe_count = cfg->stripe_count,
                    .stripe_bytes = cfg->stripe_bytes}};
-    struct cli_ingest g = {.cfg = cfg, .fs = crn_fs_default()};
+    struct cli_ingest g = {.cfg = cfg, .fs = crn_fs_default(), .hdf5 = hdf5};
     cairn_err rc;
 
     rc = crn_check_name("checkpoint name", name, ei);
     if (rc != CAIRN_OK)
         return rc;
     memcpy(g.name, name, strlen(name) + 1);
+    g.is_encoding = crn_config_name(cfg, name)->encode != CRN_ENCODE_NONE;
     crn_random_bytes(g.id.run, sizeof(g.id.run));
     (void)signal(SIGIO, SIG_IGN); /* of a lease that is asked back while it is tried */
     raise_file_limit();
@@ -144,6 +146,35 @@ static cairn_err describe(const struct cli_file *f, size_t n, char **ret, size_t
     return CAIRN_OK;
 }
 
+/* Looks for the variables inside the n files of a rank; what is not understood stays bytes. */
+static cairn_err find_variables(const struct cli_ingest *g, size_t n, struct crn_source *s,
+                                struct crn_errinfo *ei)
+{
+    struct crn_file_extents *files = calloc(n + 1, sizeof(*files));
+    struct crn_parts *parts = calloc(1, sizeof(*parts));
+    cairn_err rc;
+    size_t i;
+
+    if (files == NULL || parts == NULL) {
+        free(files);
+        free(parts);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the variables of %zu files", n);
+    }
+    for (i = 0; i < n; i++) {
+        crn_extents_read(g->fs, s->region_fd[i], g->hdf5, &files[i]);
+        crn_extents_finish(&files[i], s->shard.regions[i].bytes); /* it may have grown */
+    }
+    rc = crn_parts_make(&s->shard, files, parts, ei);
+    for (i = 0; i < n; i++)
+        crn_extents_free(&files[i]);
+    free(files);
+    if (rc == CAIRN_OK)
+        s->parts = parts;
+    else
+        free(parts);
+    return rc;
+}
+
 /* The shard of a rank: its n files, then their description. */
 static cairn_err open_rank(const struct cli_ingest *g, struct cli_file *f, size_t n,
                            struct crn_source *s, struct crn_errinfo *ei)
@@ -179,6 +210,14 @@ static cairn_err open_rank(const struct cli_ingest *g, struct cli_file *f, size_
     return crn_region_check(&regions[n], ei);
 }
 
+static void free_parts(struct crn_source *s)
+{
+    if (s->parts != NULL)
+        crn_parts_free((struct crn_parts *)s->parts);
+    free((struct crn_parts *)s->parts);
+    s->parts = NULL;
+}
+
 static void close_rank(const struct cli_ingest *g, struct crn_source *s)
 {
     uint32_t k;
@@ -186,6 +225,7 @@ static void close_rank(const struct cli_ingest *g, struct crn_source *s)
     for (k = 0; s->region_fd != NULL && k < s->shard.nregions; k++)
         if (s->region_fd[k] >= 0)
             (void)g->fs->close(g->fs, s->region_fd[k]);
+    free_parts(s);
     free((int *)s->region_fd);
     free((uint64_t *)s->at);
     free((unsigned char *)s->memory);
@@ -408,12 +448,16 @@ static cairn_err write_version(struct cli_ingest *g, struct cli_set *set, int64_
         .version = version, .files = 1, .ranks = l->ranks, .nodes = 1, .created_ns = l->newest_ns};
     struct crn_manifest_file file = {0};
     struct crn_flush_stats stats = {0};
-    cairn_err rc;
+    cairn_err rc = CAIRN_OK;
+    uint32_t r;
 
     g->id.seq++;
     head.id = g->id;
     memcpy(head.name, g->name, sizeof(head.name));
-    rc = check_room(g, l, ei);
+    for (r = 0; rc == CAIRN_OK && g->is_encoding && r < l->ranks; r++)
+        rc = find_variables(g, l->sources[r].shard.nregions - 1, &l->sources[r], ei);
+    if (rc == CAIRN_OK)
+        rc = check_room(g, l, ei);
     if (rc == CAIRN_OK)
         rc = crn_engine_write(g->engine, &g->store, &head, l->sources, l->ranks, NULL, &file,
                               &stats, ei);

@@ -19,6 +19,8 @@ struct cli_ingest {
     struct crn_store store;
     struct crn_engine *engine;
     struct crn_capture_id id;
+    const char *hdf5;
+    int is_encoding;
 };
 
 enum cli_replace {
@@ -34,9 +36,10 @@ struct cli_ingested {
     uint32_t retired; /* older versions that retention removed */
 };
 
-/* Opens the store, which is made if it is not there. */
+/* Opens the store, which is made if it is not there. hdf5: as for crn_extents_read; it must outlive g. */
 CAIRN_CHECKED cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name,
-                                        struct cli_ingest *ret, struct crn_errinfo *ei);
+                                        const char *hdf5, struct cli_ingest *ret,
+                                        struct crn_errinfo *ei);
 void crn_ingest_close(struct cli_ingest *g);
 
 /* Commits the files of a set as a version; fills in what they were (file[].st). The version holds them

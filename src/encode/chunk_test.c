@@ -22,6 +22,8 @@ static const char *const pipes[] = {
     "fpc:10",
     "fpzip",
     "shuffle,zstd",
+    "swap,lorenzo:3,planes",
+    "swap,huffman",
     "shuffle,lz4",
     "bitshuffle,zstd",
     "bitshuffle,lz4",

@@ -8,7 +8,7 @@ static const struct crn_codec *const table[] = {
     &crn_codec_raw,       &crn_codec_zstd,  &crn_codec_lz4,      &crn_codec_gzip,
     &crn_codec_fpc,       &crn_codec_fpzip, &crn_codec_huffman,  &crn_codec_planes,
     &crn_codec_magnitude, &crn_codec_zfp,   &crn_filter_shuffle, &crn_filter_bitshuffle,
-    &crn_filter_delta,    &crn_filter_xor,  &crn_filter_lorenzo,
+    &crn_filter_delta,    &crn_filter_xor,  &crn_filter_lorenzo, &crn_filter_swap,
 };
 
 #define COUNT (sizeof(table) / sizeof(table[0]))

@@ -21,7 +21,7 @@ struct crn_file_extent {
     uint64_t offset; /* in the file */
     uint64_t bytes;
     /* Of little-endian elements. Big-endian ones are unsigned integers of their width: no predictor may
-     * take them for numbers, but their byte planes are as good. */
+     * take them for numbers before they are swapped. */
     cairn_type type;
     uint8_t is_big_endian;
     uint8_t ndims;

@@ -145,8 +145,11 @@ static void parts_are_the_shard(void **state)
 
         assert_int_equal(p.part[i].region, 1);
         assert_int_equal(end, i < 4 ? p.part[i + 1].offset : 5000);
-        assert_int_equal(crn_region_check(&p.shard.regions[i], NULL), CAIRN_OK);
+        assert_int_equal(crn_parts_find(&p, 1, p.part[i].offset), i);
+        assert_int_equal(crn_parts_find(&p, 1, end - 1), i);
     }
+    assert_int_equal(crn_parts_find(&p, 0, 55), 0);
+    assert_int_equal(crn_parts_find(&p, 2, 8), 5);
     assert_int_equal(p.part[1].offset, 0);
     assert_string_equal(p.shard.regions[5].name, CRN_PLAIN_KEY);
     assert_int_equal(p.part[5].region, 2);

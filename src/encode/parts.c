@@ -29,6 +29,7 @@ static void add_plain(struct crn_parts *p, uint32_t region, uint64_t offset, uin
         return;
     r = add(p, region, offset);
     memcpy(r->name, CRN_PLAIN_KEY, sizeof(CRN_PLAIN_KEY));
+    r->kind = CRN_REGION_FILE;
     r->type = CAIRN_BYTES;
     r->ndims = 1;
     r->dims[0] = r->bytes = bytes;
@@ -48,6 +49,7 @@ static void add_file(struct crn_parts *p, uint32_t region, uint64_t bytes,
         add_plain(p, region, at, e->offset - at);
         r = add(p, region, e->offset);
         memcpy(r->name, e->key, strlen(e->key) + 1);
+        r->kind = CRN_REGION_FILE;
         r->type = (uint8_t)e->type;
         r->ndims = e->ndims;
         memcpy(r->dims, e->dims, sizeof(r->dims));
@@ -81,4 +83,22 @@ cairn_err crn_parts_make(const struct crn_shard *s, const struct crn_file_extent
     }
     *ret = p;
     return CAIRN_OK;
+}
+
+uint32_t crn_parts_find(const struct crn_parts *p, uint32_t region, uint64_t offset)
+{
+    uint32_t first = 0;
+    uint32_t n = p->shard.nregions;
+
+    while (n > 1) { /* the last part that does not begin behind it */
+        const struct crn_part *at = &p->part[first + n / 2];
+
+        if (at->region < region || (at->region == region && at->offset <= offset)) {
+            first += n / 2;
+            n -= n / 2;
+        } else {
+            n /= 2;
+        }
+    }
+    return first;
 }

@@ -15,8 +15,10 @@ struct crn_part {
 };
 
 struct crn_parts {
-    struct crn_shard shard; /* owned; its regions are the parts, in the order of the real bytes */
-    struct crn_part *part;  /* owned; for each */
+    /* Owned; its regions are the parts, in the order of the real bytes. Those of files are of kind file,
+     * though they have types and shapes. */
+    struct crn_shard shard;
+    struct crn_part *part; /* owned; for each */
 };
 
 /* files: for each region what was found in it; may be NULL, as may be the extents of one. */
@@ -24,5 +26,7 @@ CAIRN_CHECKED cairn_err crn_parts_make(const struct crn_shard *s,
                                        const struct crn_file_extents *files, struct crn_parts *ret,
                                        struct crn_errinfo *ei);
 void crn_parts_free(struct crn_parts *p);
+/* The part that has this byte of a real region. */
+uint32_t crn_parts_find(const struct crn_parts *p, uint32_t region, uint64_t offset);
 
 #endif

@@ -145,6 +145,7 @@ static cairn_err estimate_magnitude(struct bench *b, double *ret, struct crn_err
 struct list {
     struct crn_trial *t;
     size_t n;
+    int is_swapped; /* what is added now is tried on swapped words */
 };
 
 static void push(struct crn_pipe *p, const struct crn_codec *c, unsigned arg)
@@ -160,12 +161,15 @@ static void add(struct list *l, unsigned predictor, const struct crn_codec *c, u
     struct crn_trial *t = &l->t[l->n++];
 
     memset(t, 0, sizeof(*t));
+    if (l->is_swapped)
+        push(&t->pipe, &crn_filter_swap, 0);
     if (predictor != 0)
         push(&t->pipe, &crn_filter_lorenzo, predictor);
     push(&t->pipe, c, arg);
     t->share = share;
 }
 
+/* Codecs behind the best predictor, and planes without one. */
 static cairn_err try_numbers(struct bench *b, struct list *l, struct crn_errinfo *ei)
 {
     double bytes;
@@ -182,6 +186,8 @@ static cairn_err try_numbers(struct bench *b, struct list *l, struct crn_errinfo
     if (rc != CAIRN_OK)
         return rc;
     add(l, arg, &crn_codec_planes, LEVEL, bytes / (double)b->bytes);
+    if (l->is_swapped)
+        return CAIRN_OK; /* the same planes in another order */
     rc = estimate_planes(b, b->words, &bytes, ei);
     if (rc == CAIRN_OK)
         add(l, 0, &crn_codec_planes, LEVEL, bytes / (double)b->bytes);
@@ -208,6 +214,30 @@ static cairn_err try_bytes(struct crn_work *w, const struct crn_data *data,
     return rc;
 }
 
+/* Unsigned integers may be numbers of a big-endian file: they are tried in the other byte order, too. */
+static cairn_err try_swapped(struct crn_work *w, const struct crn_data *data, const void *src,
+                             size_t n, size_t bytes, struct list *l, struct crn_errinfo *ei)
+{
+    unsigned width = crn_word_of(data->type).width;
+    struct crn_data other = *data;
+    unsigned char *swapped;
+    struct bench b;
+    cairn_err rc;
+
+    if (data->type != CAIRN_U16 && data->type != CAIRN_U32 && data->type != CAIRN_U64)
+        return CAIRN_OK;
+    other.previous = NULL; /* not swapped */
+    rc = crn_work_scratch(w, CRN_SLOT_SWAPPED, n, &swapped, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_swap_words(swapped, src, n / width, width);
+    rc = bench_init(&b, w, &other, swapped, n / width * width, bytes, ei);
+    l->is_swapped = 1;
+    if (rc == CAIRN_OK && b.sample.words > 1)
+        rc = try_numbers(&b, l, ei);
+    return rc;
+}
+
 cairn_err crn_trials(struct crn_work *w, const struct crn_data *data, const void *src, size_t n,
                      size_t bytes, struct crn_trial ret[CRN_TRIALS_MAX], size_t *ret_n,
                      struct crn_errinfo *ei)
@@ -230,6 +260,8 @@ cairn_err crn_trials(struct crn_work *w, const struct crn_data *data, const void
         if (rc == CAIRN_OK)
             add(&l, 0, codecs[i], codecs[i]->arg_default, share);
     }
+    if (rc == CAIRN_OK)
+        rc = try_swapped(w, data, src, n, bytes, &l, ei);
     *ret_n = l.n;
     return rc;
 }

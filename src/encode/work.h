@@ -19,6 +19,7 @@ enum crn_slot {
     CRN_SLOT_HEAD,     /* chunk.c */
     CRN_SLOT_SAMPLE,   /* choose.c */
     CRN_SLOT_TRIAL,    /* trial.c */
+    CRN_SLOT_SWAPPED,  /* trial.c: the chunk in the other byte order */
     CRN_SLOT_RESULT_A, /* choose.c: the best result, in turns with B */
     CRN_SLOT_RESULT_B,
     CRN_SLOT_CHUNK,    /* encoder.c, reader.c */

@@ -100,6 +100,8 @@ class Encoded(unittest.TestCase):
         shown = json.loads(self.cairn("show", "heat@1", "--json"))
         stored = sum(v["stored"] for v in shown["variables"])
         for at in range(0, stored, stored // 20):
+            if not any(good[at:at + 16]):
+                continue  # between two writes: nobody's bytes
             bad = bytearray(good)
             bad[at] ^= 0x20
             data.write_bytes(bad)

@@ -17,6 +17,7 @@ import unittest
 BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
 CAIRN = BUILD / "src" / "cli" / "cairn"
 MAKE_VERSION = BUILD / "tests" / "make_version"
+MAKE_FILES = BUILD / "tests" / "extents" / "make_files"  # not without HDF5 and netCDF
 HAS_FAULTS = "CAIRN_FAULTS:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text()
 PATTERN = "out.{step}.{rank}.dat"
 
@@ -194,6 +195,24 @@ class Ingest(Case):
             self.assertIn("open for writing", err)
         self.cairn("ingest", "--as", "heat@1", self.out / "a")
 
+    def test_growing(self):
+        """A file that is appended to all the time: refused, or a state that it once had."""
+        path = self.out / "log"
+        data = self.write("log", 3_000_000)
+        p = subprocess.Popen(self.command("ingest", "--as", "heat@1", path), env=self.env,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while p.poll() is None:
+            with open(path, "ab") as f:
+                f.write(b"more")
+            data += b"more"
+        _, err = p.communicate()
+        if p.returncode == 0:
+            self.assertTrue(data.startswith(self.restore("heat@1")["log"]))
+        else:
+            self.assertEqual(p.returncode, 1)
+            self.assertRegex(err.decode(), "changed|writing")
+            self.assertEqual(self.versions(), [])
+
     def test_remove(self):
         want = self.write_set(4)
         self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, "--remove", *self.out.iterdir())
@@ -214,6 +233,66 @@ class Ingest(Case):
         _, err = self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, *self.out.iterdir(),
                             "--set", "free_reserve_bytes=1000T", expect=1)
         self.assertIn("are free", err)
+
+
+class Encoding(Case):
+    """What was found inside files changes how they are stored, never what comes back."""
+    def sizes(self, what):
+        name, version = what.split("@")
+        return sum(p.stat().st_size for p in (self.dir / name / version).glob("data-*"))
+
+    def smooth(self, name, order, n=40000):
+        head = b"" if order == "<" else Advise.classic_head(n // 128)
+        data = head + b"".join(struct.pack(order + "d", 1000 + 0.001 * i) for i in range(n // 128 * 128))
+        (self.out / name).write_bytes(data)
+        return data
+
+    def ingest(self, what, *words):
+        self.cairn("ingest", "--as", what, *words, *sorted(self.out.iterdir()))
+        self.cairn("verify", what)
+        return self.restore(what)
+
+    def test_smaller_and_the_same(self):
+        want = {f"{r}.nc": self.smooth(f"{r}.nc", ">") for r in range(3)}
+        self.assertEqual(self.ingest("raw@1"), want)
+        raw = self.sizes("raw@1")
+        self.assertEqual(self.ingest("auto@1", "--set", "encode=adaptive"), want)
+        self.assertLess(self.sizes("auto@1"), raw / 2)
+        found = {v["variable"]: v["bytes"] for v in self.json("show", "auto@1")["variables"]}
+        self.assertIn(3 * 8 * (40000 // 128 * 128), [n for k, n in found.items() if "temp" in k], found)
+        for scheme in ("agnostic", "agnostic-block", "aware", "aware-block"):
+            self.assertEqual(self.ingest(f"{scheme}@1", "--set", f"encode={scheme}", "--set",
+                                         "encode_pipe=adaptive"), want)
+        self.assertEqual(self.ingest("fixed@1", "--set", "encode=aware", "--set",
+                                     "encode_pipe=shuffle,huffman"), want)
+        self.assertLess(self.sizes("fixed@1"), raw)
+
+    @unittest.skipUnless(MAKE_FILES.exists(), "built without HDF5 or netCDF")
+    def test_real_files(self):
+        subprocess.run([MAKE_FILES, self.out], check=True)
+        want = {p.name: p.read_bytes() for p in self.out.iterdir()}
+        self.assertEqual(self.ingest("heat@1", "--set", "encode=adaptive"), want)
+        self.assertEqual(self.ingest("heat@2", "--set", "encode=aware-block", "--set", "encode_block=4K",
+                                     "--set", "encode_pipe=adaptive"), want)
+        self.assertEqual(self.json("advise", *[self.out / n for n in want])["ranks"], len(want))
+
+    @unittest.skipUnless(MAKE_FILES.exists(), "built without HDF5 or netCDF")
+    def test_damaged_files(self):
+        """Cut and changed ones, all ranks of one version."""
+        source = self.tmp / "source"
+        source.mkdir()
+        subprocess.run([MAKE_FILES, source], check=True)
+        want = {}
+        for p in sorted(source.iterdir()):
+            data = p.read_bytes()
+            for k in range(6):
+                other = bytearray(data[:self.random.randrange(len(data))] if k % 2 else data)
+                for _ in range(k):
+                    if other:
+                        other[self.random.randrange(min(len(other), 4000))] = self.random.randrange(256)
+                want[f"{k}-{p.name}"] = bytes(other)
+                (self.out / f"{k}-{p.name}").write_bytes(other)
+        self.assertEqual(self.ingest("heat@1", "--set", "encode=adaptive"), want)
 
 
 class Restore(Case):
@@ -272,15 +351,18 @@ class Advise(Case):
                 f.write(b"".join(struct.pack("<d", 1000 + 0.001 * i + r) for i in range(20000)))
         return sorted(self.out.iterdir())
 
-    def classic(self, path, name=b"temp"):
-        """A netCDF classic file with one variable of 64 x 128 doubles."""
+    @staticmethod
+    def classic_head(rows):
+        """Of a netCDF classic file with one variable of rows x 128 doubles."""
         def text(t):
             return struct.pack(">I", len(t)) + t + bytes(-len(t) % 4)
-        head = b"CDF\x01" + struct.pack(">III", 0, 10, 2) + text(b"y") + struct.pack(">I", 64)
-        head += text(b"x") + struct.pack(">I", 128) + bytes(8) + struct.pack(">II", 11, 1) + text(name)
-        head += struct.pack(">III", 2, 0, 1) + bytes(8) + struct.pack(">II", 6, 65536)
-        head += struct.pack(">I", len(head) + 4)
-        path.write_bytes(head + b"".join(struct.pack(">d", 300 + 0.01 * i) for i in range(8192)))
+        head = b"CDF\x01" + struct.pack(">III", 0, 10, 2) + text(b"y") + struct.pack(">I", rows)
+        head += text(b"x") + struct.pack(">I", 128) + bytes(8) + struct.pack(">II", 11, 1) + text(b"temp")
+        head += struct.pack(">III", 2, 0, 1) + bytes(8) + struct.pack(">II", 6, 1024 * rows)
+        return head + struct.pack(">I", len(head) + 4)
+
+    def classic(self, path):
+        path.write_bytes(self.classic_head(64) + b"".join(struct.pack(">d", 300 + 0.01 * i) for i in range(8192)))
 
     def test_files(self):
         files = self.write_smooth()
