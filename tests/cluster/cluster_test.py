@@ -340,6 +340,18 @@ def marked(mark):
     return pids, nets
 
 
+def in_networks(nets):
+    """Processes, of everybody, in one of these networks."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*/ns/net"):
+        try:
+            if os.readlink(entry) in nets:
+                found.append(entry)
+        except OSError:
+            continue
+    return found
+
+
 def cleanup():
     """Two clusters at once do not meet. One is killed, of the other what watches over it: nothing is
     left of either, inside or outside. And where there can be no cluster the tests say so."""
@@ -359,12 +371,9 @@ def cleanup():
         require(len(marked(mark)[1] - {own}) == 4, "a cluster died with another one")
         victim.kill()
         victim.wait()
-        wait_until(lambda mark=mark: not marked(mark)[0], "a killed cluster is gone", 10)
-    for entry in pathlib.Path("/proc").glob("[0-9]*/ns/net"):
-        try:
-            require(os.readlink(entry) not in nets[0] | nets[1], f"{entry} is left")
-        except OSError:
-            continue
+        wait_until(lambda mark=mark: not marked(mark)[0], "a killed cluster is gone")
+    # A process that is dying has no environment any more, but it is in its network until it is reaped.
+    wait_until(lambda: not in_networks(nets[0] | nets[1]), "nobody is left in their networks")
     require(cluster.call("ip", "-o", "link") == links, "interfaces are left")
     r = subprocess.run([sys.executable, *job[:3], "true"], env=dict(os.environ, PATH="/nowhere"),
                        stdout=subprocess.PIPE, text=True, check=False)
