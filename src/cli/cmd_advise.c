@@ -255,7 +255,7 @@ static int advise(struct cli *cli, const struct options *o, char **args, size_t 
     int status = CLI_OK;
     cairn_err rc;
 
-    if (n == 1 && access(args[0], F_OK) != 0)
+    if (n == 1 && strchr(args[0], '/') == NULL && access(args[0], F_OK) != 0)
         rc = take_version(cli, args[0], o->sample, hdf5, &a.sample);
     else
         rc = crn_advise_files(args, n, o->sample, hdf5, &a.sample, cli->ei);

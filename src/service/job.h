@@ -251,7 +251,7 @@ void crn_root_decide(struct crn_job *job, struct crn_item *item, const struct cr
                      uint64_t committed_ns);
 void crn_job_turns(struct crn_job *job); /* the broker may have let a flush go */
 
-/* work.c: flusher and keeper. */
+/* work.c: flusher and sender; keeper.c: the keeper. */
 void *crn_flusher_main(void *job);
 void *crn_keeper_main(void *job);
 void *crn_sender_main(void *job);

@@ -267,6 +267,10 @@ class Encoding(Case):
                                      "encode_pipe=shuffle,huffman"), want)
         self.assertLess(self.sizes("fixed@1"), raw)
 
+    def test_advise_of_a_file_that_is_not_there(self):
+        _, err = self.cairn("advise", self.out / "gone", expect=1)
+        self.assertIn("gone': No such file", err)
+
     @unittest.skipUnless(MAKE_FILES.exists(), "built without HDF5 or netCDF")
     def test_real_files(self):
         subprocess.run([MAKE_FILES, self.out], check=True)

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The keeper of a job takes locks, commits and cleans up, and is never behind a slow flush. It gets a
+ * struct crn_work and returns it as the result. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "service/job.h"
+#include "service/source.h"
+
+#define SECOND 1000000000LL
+
+static cairn_err start(struct crn_job *job, struct crn_work *w)
+{
+    const char *name = w->item->name;
+    struct crn_sweep_result swept;
+    struct crn_errinfo sweep_error = {0};
+    struct crn_held_lock *lock;
+    char who[300], host[65] = "";
+    struct crn_store st;
+    cairn_err rc;
+
+    for (lock = job->locks; lock != NULL; lock = lock->next)
+        if (strcmp(lock->name, name) == 0)
+            return CAIRN_OK;
+    rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
+    if (rc != CAIRN_OK)
+        return rc;
+    lock = calloc(1, sizeof(*lock));
+    if (lock == NULL) {
+        rc = crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "the lock of '%s'", name);
+        goto out;
+    }
+    memcpy(lock->name, name, sizeof(lock->name));
+    (void)gethostname(host, sizeof(host) - 1);
+    (void)snprintf(who, sizeof(who), "job '%s', host %s, process %d", job->cfg.job, host,
+                   (int)getpid());
+    rc = crn_store_lock_name(&st, name, who, &lock->fd, &w->error);
+    if (rc != CAIRN_OK) {
+        free(lock);
+        goto out;
+    }
+    lock->next = job->locks;
+    job->locks = lock;
+    /* The name is ours now: what an earlier run left half-written goes. */
+    if (crn_store_sweep(&st, name, lock->fd, 24 * 3600 * SECOND, 0, 0, crn_clock_real(), &swept,
+                        &sweep_error) != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "sweep of '%s', continuing: %s", name, sweep_error.msg);
+    else if (swept.files > 0)
+        crn_log(&job->log, CRN_INFO, "'%s': removed %u files that no version owns", name,
+                swept.files);
+out:
+    crn_store_close(&st);
+    return rc;
+}
+
+static cairn_err commit(struct crn_job *job, struct crn_work *w)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    const struct crn_name_config *nc = crn_config_name(&job->cfg, w->item->name);
+    struct crn_item *item = w->item;
+    struct crn_errinfo retain_error = {0};
+    struct crn_manifest m = {0};
+    struct crn_store st;
+    uint32_t removed = 0;
+    cairn_err rc;
+
+    rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
+    if (rc != CAIRN_OK)
+        return rc;
+    memcpy(m.id.run, job->run, 16);
+    m.id.seq = item->seq;
+    memcpy(m.name, item->name, sizeof(m.name));
+    memcpy(m.job, job->cfg.job, sizeof(m.job));
+    m.version = item->version;
+    m.created_ns = item->created_ns;
+    m.committed_ns = w->committed_ns = (uint64_t)clock->wall_ns(clock);
+    m.data_bytes = item->bytes;
+    m.ranks = job->ranks;
+    m.nodes = job->nodes;
+    m.nfiles = job->files;
+    m.files = item->files;
+    rc = crn_store_publish(&st, &m, &w->error);
+    if (rc == CAIRN_OK && nc->keep_last > 0 &&
+        crn_store_retain(&st, item->name, nc->keep_last, nc->keep_every, &removed, &retain_error) !=
+            CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "old versions of '%s' stay, continuing: %s", item->name,
+                retain_error.msg);
+    crn_store_close(&st);
+    return crn_err_context(&w->error, rc, "commit of %s@%" PRId64, item->name, item->version);
+}
+
+static int by_version(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Removes all but the newest keep of the versions up to the one just committed. Later ones may be
+ * all that there is of theirs. */
+static void remove_older(int dfd, const struct crn_names *names, int64_t upto, uint64_t keep)
+{
+    int64_t *v = calloc(names->n != 0 ? names->n : 1, sizeof(*v));
+    struct crn_errinfo ei = {0};
+    char name[24];
+    size_t n = 0;
+    size_t i;
+
+    for (i = 0; v != NULL && i < names->n; i++)
+        if (names->name[i][0] >= '0' && names->name[i][0] <= '9' &&
+            strtoll(names->name[i], NULL, 10) <= upto)
+            v[n++] = strtoll(names->name[i], NULL, 10);
+    if (n > 0)
+        qsort(v, n, sizeof(*v), by_version);
+    for (i = 0; i + keep < n; i++) {
+        (void)snprintf(name, sizeof(name), "%" PRId64, v[i]);
+        if (crn_fs_remove_tree(crn_fs_default(), dfd, name, &ei) != CAIRN_OK)
+            crn_err_clear(&ei); /* tried again after the next commit */
+    }
+    free(v);
+}
+
+static void retire_local(struct crn_job *job, const struct crn_item *item)
+{
+    char root[CRN_PATH_MAX], path[CRN_PATH_MAX + CAIRN_MAX_NAME];
+    struct crn_names names = {0};
+    struct crn_errinfo ei = {0};
+    int dfd;
+
+    if (crn_local_root(&job->cfg, root, sizeof(root), &ei) != CAIRN_OK)
+        return;
+    (void)snprintf(path, sizeof(path), "%s/%s", root, item->name);
+    dfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dfd < 0)
+        return;
+    if (crn_fs_names(crn_fs_posix(), dfd, path, &names, &ei) == CAIRN_OK)
+        remove_older(dfd, &names, item->version,
+                     crn_config_name(&job->cfg, item->name)->keep_local);
+    crn_names_free(&names);
+    (void)close(dfd);
+}
+
+static cairn_err retire(struct crn_job *job, struct crn_work *w)
+{
+    struct crn_item *item = w->item;
+    struct crn_store st;
+    uint32_t i;
+
+    for (i = 0; i < job->nlocal; i++)
+        crn_spool_remove(job->dir.spool_dfd, job->rank_of[i], item->seq);
+    if (item->error.code == CAIRN_OK) {
+        if (job->cfg.local[0] != '\0')
+            retire_local(job, item);
+        return CAIRN_OK;
+    }
+    if (item->file.name[0] != '\0' &&
+        crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &w->error) == CAIRN_OK) {
+        if (crn_store_discard_data(&st, item->name, item->version, item->file.name, &w->error) !=
+            CAIRN_OK)
+            crn_log(&job->log, CRN_WARN, "a file of a failed version stays, continuing: %s",
+                    w->error.msg);
+        crn_store_close(&st);
+    }
+    return CAIRN_OK;
+}
+
+void *crn_keeper_main(void *arg)
+{
+    struct crn_job *job = arg;
+    struct crn_work *w;
+
+    while ((w = crn_queue_pop(&job->keep_queue)) != NULL) {
+        if (w->kind == CRN_WORK_START)
+            w->error.code = start(job, w);
+        else if (w->kind == CRN_WORK_COMMIT)
+            w->error.code = commit(job, w);
+        else
+            w->error.code = retire(job, w);
+        crn_service_result(job->svc, w);
+    }
+    return NULL;
+}
