@@ -66,5 +66,8 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
 void crn_task_run(struct crn_engine *e, struct crn_task *t,
                   void (*feed)(struct crn_engine *e, struct crn_task *t, const void *arg),
                   const void *arg);
+/* fetch.c: that feed for a data file; arg is a struct crn_fetcher. */
+void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg);
+struct crn_block_times *crn_task_times(struct crn_engine *e, struct crn_task *t, const void *block);
 
 #endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A data file from its sources to its index: the plan, the writers over it, what was measured. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "aggregate/task.h"
+#include "encode/parts.h"
+
+#define PACK_LIMIT   ((uint64_t)256 * 1024) /* smaller pieces share blocks */
+#define ENCODE_LEAST ((uint64_t)4 << 20)    /* a thread encodes so much at least */
+
+uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source *sources,
+                             uint32_t nsources)
+{
+    uint64_t bytes = CRN_TRAILER_SIZE + e->opt.align_bytes;
+    uint32_t s, r;
+
+    for (s = 0; s < nsources; s++) {
+        bytes += 64;
+        for (r = 0; r < sources[s].shard.nregions; r++) {
+            uint64_t n = sources[s].shard.regions[r].bytes;
+            uint64_t cuts = n / e->opt.block_bytes + 1;
+
+            if (e->encoding != NULL) /* streams and their chunks, and smaller extents */
+                bytes += n / 64 + cuts * sizeof(struct crn_stream);
+            bytes += n + e->opt.align_bytes + cuts * sizeof(struct crn_extent) +
+                     sizeof(struct crn_region) + (n / e->opt.chunk_bytes + cuts) * 8;
+        }
+    }
+    return bytes;
+}
+
+/* A block, or less where all threads are to have something to encode. */
+static uint64_t write_bytes(const struct crn_engine *e, const struct crn_source *sources,
+                            uint32_t nsources)
+{
+    uint64_t bytes = 0;
+    uint32_t s, r;
+
+    for (s = 0; s < nsources; s++)
+        for (r = 0; r < sources[s].shard.nregions; r++)
+            bytes += sources[s].shard.regions[r].bytes;
+    bytes = (bytes / (4 * (uint64_t)e->opt.writers) / ENCODE_LEAST + 1) * ENCODE_LEAST;
+    return bytes < e->opt.block_bytes ? bytes : e->opt.block_bytes;
+}
+
+/* Extents of parts become those of the regions that have them. Parts are in the order of the real bytes:
+ * the extents stay sorted. */
+static void to_regions(struct crn_plan *plan, const struct crn_source *sources)
+{
+    uint64_t i;
+
+    for (i = 0; i < plan->nextents; i++) {
+        struct crn_extent *x = &plan->extents[i];
+        const struct crn_parts *parts = sources[x->shard].parts;
+
+        if (parts == NULL)
+            continue;
+        x->offset += parts->part[x->region].offset;
+        x->region = parts->part[x->region].region;
+    }
+}
+
+static cairn_err build_plan(const struct crn_engine *e, const struct crn_source *sources,
+                            uint32_t nsources, struct crn_plan *ret, struct crn_errinfo *ei)
+{
+    const struct crn_shard **shards = calloc(nsources + (size_t)1, sizeof(*shards));
+    uint32_t *owner = calloc(nsources + (size_t)1, sizeof(*owner));
+    uint64_t pack = e->opt.block_bytes / 4 < PACK_LIMIT ? e->opt.block_bytes / 4 : PACK_LIMIT;
+    cairn_err rc;
+    uint32_t i;
+
+    if (shards == NULL || owner == NULL) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %u shards", nsources);
+        goto out;
+    }
+    for (i = 0; i < nsources; i++) {
+        shards[i] = e->encoding != NULL && sources[i].parts != NULL ? &sources[i].parts->shard
+                                                                    : &sources[i].shard;
+        owner[i] = sources[i].owner;
+    }
+    if (e->encoding != NULL)
+        rc = crn_plan_merged(shards, owner, nsources, e->encoding,
+                             write_bytes(e, sources, nsources), e->opt.chunk_bytes, ret, ei);
+    else
+        rc = crn_plan_build(shards, owner, nsources, e->opt.block_bytes, pack, e->opt.chunk_bytes,
+                            ret, ei);
+    if (rc == CAIRN_OK && e->encoding != NULL)
+        to_regions(ret, sources);
+out:
+    free(shards);
+    free(owner);
+    return rc;
+}
+
+/* What the writes of a plan take in the file. */
+static uint64_t data_bytes(const struct crn_engine *e, const struct crn_plan *plan)
+{
+    uint64_t align = e->opt.align_bytes;
+    uint64_t sum = 0;
+    uint64_t i;
+
+    for (i = 0; i < plan->nwrites; i++)
+        sum += (plan->writes[i].bytes + align - 1) / align * align;
+    return sum;
+}
+
+/* Runs the writers over the plan and appends index and trailer. Closes the task's file. */
+static cairn_err write_file(struct crn_engine *e, struct crn_task *t,
+                            const struct crn_fetcher *fetcher, struct crn_index *index,
+                            struct crn_manifest_file *ret, struct crn_errinfo *ei)
+{
+    const struct crn_fetcher nobody = {0}; /* all is local */
+    cairn_err rc;
+
+    crn_task_run(e, t, crn_task_fetch, fetcher != NULL ? fetcher : &nobody);
+    t->stats->assisted_bytes = t->assisted_bytes;
+    t->stats->write_ns = crn_stats_now(t->stats);
+    if (t->is_failed) {
+        crn_outfile_abandon(&t->out);
+        if (ei != NULL)
+            crn_err_keep(ei, &t->error);
+        return t->error.code;
+    }
+    rc = crn_outfile_finish(&t->out, index, ret, ei);
+    t->stats->total_ns = crn_stats_now(t->stats);
+    t->stats->finish_ns = t->stats->total_ns - t->stats->write_ns;
+    return rc;
+}
+
+static cairn_err fill_index(struct crn_index *index, const struct crn_engine *e,
+                            const struct crn_plan *plan, const struct crn_source *sources,
+                            uint32_t nsources, struct crn_errinfo *ei)
+{
+    uint32_t i;
+
+    index->chunk_bytes = e->opt.chunk_bytes;
+    index->nshards = nsources;
+    index->shards = calloc(nsources != 0 ? nsources : 1, sizeof(*index->shards));
+    index->nextents = plan->nextents;
+    index->extents = plan->extents;
+    index->nhashes = plan->nhashes;
+    index->hashes = calloc(plan->nhashes != 0 ? plan->nhashes : 1, sizeof(*index->hashes));
+    if (plan->nstreams > 0)
+        index->streams = calloc(plan->nstreams, sizeof(*index->streams));
+    index->nstreams = plan->nstreams;
+    if (index->shards == NULL || index->hashes == NULL ||
+        (index->streams == NULL && plan->nstreams > 0))
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the index of %u shards", nsources);
+    for (i = 0; i < nsources; i++)
+        index->shards[i] = sources[i].shard; /* borrowed: never freed through the index */
+    return CAIRN_OK;
+}
+
+static cairn_err begin_stats(struct crn_engine *e, const struct crn_index *head,
+                             const struct crn_source *sources, uint32_t nsources,
+                             struct crn_flush_stats *s, struct crn_errinfo *ei)
+{
+    uint32_t npeers = 0;
+    cairn_err rc;
+    uint32_t i;
+
+    for (i = 0; i < nsources; i++)
+        npeers = sources[i].owner > npeers ? sources[i].owner : npeers;
+    rc = crn_flush_stats_init(s, (uint32_t)e->started, npeers, ei);
+    s->id = head->id;
+    s->blocks = e->opt.blocks;
+    s->block_bytes = e->opt.block_bytes;
+    return rc;
+}
+
+/* Nobody adds to the statistics any more when it is NULL. */
+static void set_stats(struct crn_engine *e, struct crn_flush_stats *s)
+{
+    crn_lock(&e->mu);
+    e->stats = s;
+    crn_unlock(&e->mu);
+}
+
+/* How many parts of each write other nodes have. */
+static uint32_t *count_parts(const struct crn_plan *plan)
+{
+    uint32_t *missing = calloc(plan->nwrites + 1, sizeof(*missing));
+    uint64_t i;
+
+    for (i = 0; missing != NULL && i < plan->nparts; i++)
+        if (plan->parts[i].whole < plan->nwrites)
+            missing[plan->parts[i].whole] += plan->parts[i].w.owner != 0;
+    return missing;
+}
+
+static cairn_err begin_task(const struct crn_engine *e, const struct crn_index *index,
+                            const struct crn_source *sources, struct crn_task *t,
+                            struct crn_errinfo *ei)
+{
+    const struct crn_plan *plan = t->plan;
+
+    t->ready = calloc(e->opt.blocks, sizeof(*t->ready));
+    t->times = calloc(e->opt.blocks, sizeof(*t->times));
+    t->taken = calloc(plan->nwrites + 1, 1);
+    t->missing = count_parts(plan);
+    if (t->ready == NULL || t->times == NULL || t->taken == NULL || t->missing == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", index->nshards);
+    t->last_remote = plan->nwrites;
+    t->pieces = (struct crn_pieces){.out = &t->out,
+                                    .sources = sources,
+                                    .plan = plan,
+                                    .hashes = index->hashes,
+                                    .chunk_bytes = e->opt.chunk_bytes,
+                                    .encoding = e->encoding,
+                                    .streams = index->streams};
+    t->out.written = e->opt.written;
+    return CAIRN_OK;
+}
+
+static void end_task(struct crn_task *t)
+{
+    free(t->ready);
+    free(t->taken);
+    free(t->times);
+    free(t->missing);
+}
+
+cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
+                           const struct crn_index *head, const struct crn_source *sources,
+                           uint32_t nsources, const struct crn_fetcher *fetcher,
+                           struct crn_manifest_file *ret, struct crn_flush_stats *ret_stats,
+                           struct crn_errinfo *ei)
+{
+    struct crn_flush_stats stats;
+    struct crn_index index = *head;
+    struct crn_plan plan = {0};
+    struct crn_task t = {.plan = &plan, .stats = &stats};
+    cairn_err rc;
+
+    index.shards = NULL;
+    index.hashes = NULL;
+    index.streams = NULL;
+    index.nstreams = 0;
+    rc = begin_stats(e, head, sources, nsources, &stats, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    set_stats(e, &stats);
+    rc = build_plan(e, sources, nsources, &plan, ei);
+    if (rc == CAIRN_OK)
+        rc = fill_index(&index, e, &plan, sources, nsources, ei);
+    if (rc == CAIRN_OK)
+        rc = begin_task(e, &index, sources, &t, ei);
+    if (rc != CAIRN_OK)
+        goto out;
+    rc = crn_outfile_create(&t.out, &e->outlet, st, head, e->opt.align_bytes, data_bytes(e, &plan),
+                            ei);
+    e->lacks_room = t.out.lacks_room;
+    if (rc != CAIRN_OK)
+        goto out;
+    rc = write_file(e, &t, fetcher, &index, ret, ei);
+    if (rc != CAIRN_OK)
+        crn_outfile_remove(&t.out, head);
+out:
+    set_stats(e, NULL);
+    stats.bytes = plan.bytes;
+    stats.most_blocks = crn_engine_most_blocks(e);
+    if (rc == CAIRN_OK)
+        *ret_stats = stats;
+    else
+        crn_flush_stats_free(&stats);
+    end_task(&t);
+    crn_streams_free(index.streams, index.nstreams);
+    free(index.shards);
+    free(index.hashes);
+    crn_plan_free(&plan);
+    return rc;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What other nodes have. The thread of crn_engine_write asks for it as long as the pool has blocks, so
+ * that what is on its way never exceeds the pool; what has arrived waits for a writer (engine.c). */
+#include <assert.h>
+
+#include "aggregate/task.h"
+
+struct crn_block_times *crn_task_times(struct crn_engine *e, struct crn_task *t, const void *block)
+{
+    return &t->times[crn_pool_number(&e->pool, block)];
+}
+
+/* Takes the next write of another node; NULL behind the last. What assistants can write from where it
+ * lies comes last. */
+static const struct crn_write *take_remote_locked(struct crn_task *t, const unsigned char *assists)
+{
+    const struct crn_plan *plan = t->plan;
+
+    for (;;) {
+        for (; t->next_remote < plan->nwrites; t->next_remote++) {
+            const struct crn_write *w = &plan->writes[t->next_remote];
+
+            if (w->owner == 0 || t->taken[t->next_remote] != CRN_TAKEN_NOT ||
+                (!t->is_second_pass && assists != NULL && assists[w->owner]))
+                continue;
+            t->taken[t->next_remote++] = CRN_TAKEN_FETCHED;
+            return w;
+        }
+        if (t->is_second_pass)
+            return NULL;
+        t->is_second_pass = 1;
+        t->next_remote = 0;
+    }
+}
+
+static unsigned char *get_block(struct crn_engine *e, const struct crn_task *t, int64_t *ret_waited)
+{
+    unsigned char *block = crn_pool_try_get(&e->pool);
+    int64_t start;
+
+    if (block != NULL)
+        return block;
+    start = crn_stats_now(t->stats);
+    block = crn_pool_get(&e->pool);
+    *ret_waited = crn_stats_now(t->stats) - start;
+    return block;
+}
+
+/* How many bytes of a write other nodes have. */
+static uint64_t remote_bytes(const struct crn_plan *plan, const struct crn_write *w)
+{
+    uint64_t bytes = w->nparts == 0 ? w->bytes : 0;
+    uint32_t i;
+
+    for (i = 0; i < w->nparts; i++)
+        if (plan->parts[w->first_part + i].w.owner != 0)
+            bytes += plan->parts[w->first_part + i].w.bytes;
+    return bytes;
+}
+
+/* Asks for a write, or for those of its parts that are not here. */
+static void fetch_write(const struct crn_task *t, const struct crn_fetcher *f,
+                        const struct crn_write *w, unsigned char *block)
+{
+    const struct crn_plan *plan = t->plan;
+    uint32_t i;
+
+    if (w->nparts == 0)
+        f->fetch(f->arg, w, plan->extents, plan->order, block);
+    for (i = 0; i < w->nparts; i++) {
+        const struct crn_write_part *part = &plan->parts[w->first_part + i];
+
+        if (part->w.owner != 0)
+            f->fetch(f->arg, &part->w, plan->extents, plan->order, block + part->at);
+    }
+}
+
+/* Whether this was the last part of its write; the write and its block then. */
+static int is_whole_locked(struct crn_task *t, const struct crn_write **w, void **block)
+{
+    const struct crn_write_part *part = (const struct crn_write_part *)(const void *)*w;
+
+    if (!(*w)->is_part)
+        return 1;
+    *w = &t->plan->writes[part->whole];
+    *block = (unsigned char *)*block - part->at;
+    return --t->missing[part->whole] == 0;
+}
+
+/* Asks for everything remote, block by block. */
+void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
+{
+    const struct crn_fetcher *f = arg;
+
+    if (f->opened != NULL)
+        f->opened(f->arg, t->out.name, e->generation);
+    for (;;) {
+        int64_t waited = 0;
+        unsigned char *block = get_block(e, t, &waited);
+        const struct crn_write *w = NULL;
+
+        crn_lock(&e->mu);
+        t->stats->pool_waits += waited > 0;
+        t->stats->pool_ns += waited;
+        if (!t->is_failed)
+            w = take_remote_locked(t, f->assists);
+        if (w != NULL) {
+            t->outstanding++;
+            t->stats->remote_bytes += remote_bytes(t->plan, w);
+            crn_task_times(e, t, block)->asked_ns = crn_stats_now(t->stats);
+        } else {
+            crn_pool_put(&e->pool, block);
+        }
+        crn_unlock(&e->mu);
+        if (w == NULL)
+            return;
+        assert(f->fetch != NULL); /* somebody owns it */
+        fetch_write(t, f, w, block);
+    }
+}
+
+static void note_arrival_locked(struct crn_engine *e, struct crn_task *t, const struct crn_write *w,
+                                const void *block)
+{
+    struct crn_block_times *at = crn_task_times(e, t, block);
+    struct crn_flush_stats *s = t->stats;
+
+    at->arrived_ns = crn_stats_now(s);
+    crn_track_add(&s->receive, at->asked_ns, at->arrived_ns, w->bytes);
+    if (w->owner > 0 && w->owner <= s->npeers) {
+        struct crn_peer_stats *p = &s->peer[w->owner - 1];
+
+        p->n++;
+        p->bytes += w->bytes;
+        p->ns += at->arrived_ns - at->asked_ns;
+    }
+}
+
+void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint32_t owner,
+                     uint64_t bytes, int64_t gather_ns, int64_t send_ns)
+{
+    struct crn_flush_stats *s;
+    int64_t now;
+
+    crn_lock(&e->mu);
+    s = e->stats;
+    if (s != NULL && crn_capture_id_equal(&s->id, id) && owner > 0 && owner <= s->npeers) {
+        struct crn_peer_stats *p = &s->peer[owner - 1];
+
+        now = crn_stats_now(s);
+        crn_track_add(&s->send, now - send_ns, now, bytes);
+        p->sent++;
+        p->sent_bytes += bytes;
+        p->gather_ns += gather_ns;
+        p->send_ns += send_ns;
+    }
+    crn_unlock(&e->mu);
+}
+
+void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
+                        const struct crn_errinfo *error)
+{
+    struct crn_task *t;
+
+    crn_lock(&e->mu);
+    t = e->task; /* there is one as long as something is outstanding */
+    note_arrival_locked(e, t, w, block);
+    if (error != NULL)
+        crn_task_fail_locked(e, t, error);
+    if (is_whole_locked(t, &w, &block)) {
+        if (t->is_failed)
+            crn_pool_put(&e->pool, block);
+        else
+            t->ready[t->nready++] = (struct crn_piece){.w = w, .block = block, .has_arrived = 1};
+        t->outstanding--;
+    }
+    crn_cond_broadcast(&e->changed);
+    crn_unlock(&e->mu);
+}
+
+void *crn_engine_replace(struct crn_engine *e, void *block)
+{
+    return crn_pool_replace(&e->pool, block);
+}
