@@ -8,7 +8,6 @@
 
 #include "service/job.h"
 
-#define ROOT   0
 #define SECOND 1000000000LL
 #define PER_PERIOD                                                                                 \
     8 /* times that a node is heard within commit_timeout, but every second at most */
@@ -30,7 +29,8 @@ static int is_waiting(const struct crn_job *job)
 {
     const struct crn_item *item = job->items;
 
-    while (item != NULL && (job->node == ROOT ? item->is_decided : item->state == CRN_ITEM_ENDED))
+    while (item != NULL &&
+           (job->node == CRN_ROOT ? item->is_decided : item->state == CRN_ITEM_ENDED))
         item = item->next;
     return item != NULL;
 }
@@ -41,8 +41,8 @@ static void say_alive(struct crn_job *job)
     uint32_t i;
 
     memcpy(n.run, job->run, 16);
-    if (job->node != ROOT)
-        crn_service_tell(job->svc, job->peers[ROOT], &n);
+    if (job->node != CRN_ROOT)
+        crn_service_tell(job->svc, job->peers[CRN_ROOT], &n);
     else
         for (i = 1; i < job->nodes; i++)
             crn_service_tell(job->svc, job->peers[i], &n);
@@ -71,7 +71,8 @@ static void check_nodes(struct crn_job *job, struct crn_item *item, int64_t now_
 static void check_root(struct crn_job *job, struct crn_item *item, int64_t now_ns)
 {
     struct crn_note end;
-    int64_t since = item->since_ns > job->heard_ns[ROOT] ? item->since_ns : job->heard_ns[ROOT];
+    int64_t since =
+        item->since_ns > job->heard_ns[CRN_ROOT] ? item->since_ns : job->heard_ns[CRN_ROOT];
 
     if (item->state == CRN_ITEM_ENDED || now_ns - since <= patience(job) ||
         (item->state == CRN_ITEM_CAPTURING && item->deadline_ns != INT64_MAX))
@@ -101,7 +102,7 @@ void crn_alive_tick(struct crn_job *job, int64_t now_ns)
     }
     for (item = job->items; item != NULL; item = next) {
         next = item->next;
-        if (job->node == ROOT)
+        if (job->node == CRN_ROOT)
             check_nodes(job, item, now_ns);
         else
             check_root(job, item, now_ns);

@@ -16,6 +16,8 @@
 #include "service/rundir.h"
 #include "tier/arena.h"
 
+#define CRN_ROOT 0 /* the node that decides for all */
+
 enum crn_item_state {
     CRN_ITEM_CAPTURING, /* ranks of this node are missing */
     CRN_ITEM_CAPTURED,  /* waiting for the other nodes */
@@ -219,12 +221,29 @@ void crn_job_note(struct crn_job *job, struct crn_client *client, struct crn_not
 void crn_job_result(struct crn_work *w);
 void crn_job_rank_left(struct crn_job *job, struct crn_client *client, int is_dead);
 void crn_job_tick(struct crn_job *job, int64_t now_ns);
+
+/* item.c: a checkpoint in progress. */
+struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq);
+/* The item of a note, made if it is the first news of it; NULL when out of memory. */
+struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n);
 void crn_item_free(struct crn_job *job, struct crn_item *item);
+/* Takes the slots over from the ranks: 1, or 0 if one has been superseded. */
+int crn_item_claim(struct crn_job *job, struct crn_item *item);
+/* The local copy is made. Until the flush begins, a newer checkpoint may take the place of this one. */
+void crn_item_unclaim(struct crn_job *job, struct crn_item *item);
+/* It has ended, everywhere. */
+void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
+/* A rank whose part came after the end learns of it at once. */
+void crn_item_too_late(struct crn_job *job, struct crn_item *item, uint32_t local);
+/* Gives back the slots of one that has ended, unless they are still being read. */
+void crn_item_settle(struct crn_job *job, struct crn_item *item);
+/* Frees one that has ended once nobody works on it and no rank can still bring news of it. */
+void crn_item_reap(struct crn_job *job, struct crn_item *item);
+/* Something that held the item is over: settles it if it has ended, and frees it if it may. */
+void crn_item_touch(struct crn_job *job, struct crn_item *item);
 /* This node cannot do its part: the root ends the checkpoint everywhere. */
 void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e);
-/* Something that held the item is over: releases its slots and frees it if it has ended. */
-void crn_item_touch(struct crn_job *job, struct crn_item *item);
-
+void crn_item_out_of_memory(struct crn_job *job, struct crn_item *item);
 /* Whether several nodes may write one file of it: not where data is encoded, since only the leader, who
  * encodes, learns where the bytes go. */
 int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item);
@@ -233,10 +252,10 @@ int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item);
 void crn_item_tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
                    enum crn_msg_type type, struct crn_buf *payload,
                    const struct crn_errinfo *error);
-
-struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq);
-/* The item of a note, made if it is the first news of it; NULL when out of memory. */
-struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n);
+void crn_item_tell_root(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                        const struct crn_errinfo *error);
+void crn_item_tell_ranks(struct crn_job *job, const struct crn_item *item, uint64_t committed_ns);
+void crn_job_tell_rank(struct crn_job *job, uint32_t local, const struct crn_note *n);
 /* A note about an item. */
 void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
                    struct crn_note *ret);

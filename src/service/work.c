@@ -194,9 +194,7 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
     w->write = wr;
     w->block = block;
     w->bytes = wr->bytes;
-    w->node =
-        crn_group_first(crn_group_of(job->node, job->nodes, job->files), job->nodes, job->files) +
-        wr->owner - 1;
+    w->node = crn_flow_group_first(job) + wr->owner - 1;
     w->payload = ask.data;
     w->payload_bytes = (uint32_t)ask.len;
     crn_service_result(job->svc, w);
@@ -226,8 +224,7 @@ static void keep_stats(struct crn_job *job, const struct crn_store *st,
     struct crn_errinfo ei = {0};
 
     stats->node = job->node;
-    stats->first_node =
-        crn_group_first(crn_group_of(job->node, job->nodes, job->files), job->nodes, job->files);
+    stats->first_node = crn_flow_group_first(job);
     if (crn_flush_stats_keep(stats, st, head, file, &ei) != CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "no statistics, continuing: %s", ei.msg);
 }

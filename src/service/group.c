@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Before the data: who leads a group, and what its followers have. A follower opens its sources on the sender's
+ * thread and describes them; the leader begins when all have. The rest on the loop thread. */
+#include "service/flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/elect.h"
+#include "service/assist.h"
+
+uint32_t crn_flow_group_first(const struct crn_job *job)
+{
+    return crn_group_first(crn_group_of(job->node, job->nodes, job->files), job->nodes, job->files);
+}
+
+static uint32_t group_size(const struct crn_job *job)
+{
+    uint32_t g = crn_group_of(job->node, job->nodes, job->files);
+
+    return crn_group_first(g + 1, job->nodes, job->files) - crn_flow_group_first(job);
+}
+
+static struct crn_flow_part *part_of(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_flow_part *p = item->flow;
+
+    if (p != NULL)
+        return p;
+    p = calloc(1, sizeof(*p));
+    if (p != NULL) {
+        p->has_come = calloc(group_size(job), 1);
+        p->assists = calloc(group_size(job) + (size_t)1, 1);
+    }
+    if (p == NULL || p->has_come == NULL || p->assists == NULL) {
+        if (p != NULL) {
+            free(p->has_come);
+            free(p->assists);
+        }
+        free(p);
+        return NULL;
+    }
+    p->leader = UINT32_MAX;
+    p->nmissing = group_size(job) - 1;
+    item->flow = p;
+    return p;
+}
+
+void crn_flow_free(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_flow_part *p = item->flow;
+    uint32_t i;
+
+    if (p == NULL)
+        return;
+    if (p->is_serving)
+        crn_sources_close(p->held, p->sources, job->nlocal);
+    for (i = 0; i < p->nshards; i++)
+        crn_shard_free(&p->shards[i]);
+    free(p->held);
+    free(p->sources);
+    free(p->shards);
+    free(p->owner);
+    free(p->has_come);
+    free(p->assists);
+    free(p);
+    item->flow = NULL;
+}
+
+void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go)
+{
+    struct crn_view v = crn_view_of(go->payload, go->payload_bytes);
+    struct crn_flow_part *p = part_of(job, item);
+    uint32_t n = group_size(job);
+    uint64_t *bytes = calloc(n, sizeof(*bytes));
+    uint32_t i;
+
+    for (i = 0; bytes != NULL && i < n; i++)
+        bytes[i] = crn_view_u64(&v);
+    if (p == NULL || bytes == NULL || v.failed) {
+        free(bytes);
+        crn_item_out_of_memory(job, item);
+        return;
+    }
+    p->leader = crn_flow_group_first(job) + crn_elect(bytes, n);
+    for (i = 0; i < n && crn_item_takes_help(job, item); i++)
+        p->assists[i + 1] =
+            (unsigned char)crn_elect_is_among(bytes, n, i, (uint32_t)job->cfg.leaders_per_file);
+    free(bytes);
+    if (p->leader != job->node)
+        crn_work_post(job, item, CRN_WORK_SERVE);
+    else if (p->nmissing == 0)
+        crn_work_post(job, item, CRN_WORK_FLUSH);
+    if (p->leader != job->node && p->assists[job->node - crn_flow_group_first(job) + 1])
+        crn_assist_offer(job, item, p->leader);
+}
+
+int crn_flow_is_serving(const struct crn_item *item)
+{
+    return item->flow != NULL && item->flow->is_serving;
+}
+
+static cairn_err add_shards(struct crn_flow_part *p, uint32_t owner, const struct crn_note *n,
+                            struct crn_errinfo *ei)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    uint32_t count = crn_view_u32(&v);
+    struct crn_shard *shards;
+    uint32_t *owners;
+    cairn_err rc = CAIRN_OK;
+
+    if (v.failed || count > crn_view_left(&v) / 4)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u described its shards with garbage",
+                        n->node);
+    shards = realloc(p->shards, (p->nshards + (size_t)count + 1) * sizeof(*shards));
+    if (shards != NULL)
+        p->shards = shards;
+    owners = realloc(p->owner, (p->nshards + (size_t)count + 1) * sizeof(*owners));
+    if (owners != NULL)
+        p->owner = owners;
+    if (shards == NULL || owners == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u shards of node %u", count, n->node);
+    for (; rc == CAIRN_OK && count > 0; count--) {
+        uint32_t len = crn_view_u32(&v);
+        const void *data = crn_view_take(&v, len);
+
+        if (data == NULL)
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u described its shards with garbage",
+                            n->node);
+        rc = crn_shard_decode(data, len, "a shard of another node", &p->shards[p->nshards], ei);
+        p->owner[p->nshards] = owner;
+        p->nshards += rc == CAIRN_OK;
+    }
+    return rc;
+}
+
+void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_flow_part *p = part_of(job, item);
+    uint32_t member = n->node - crn_flow_group_first(job);
+    struct crn_errinfo e = {0};
+
+    if (p == NULL) {
+        crn_item_out_of_memory(job, item);
+        return;
+    }
+    if (n->node < crn_flow_group_first(job) || member >= group_size(job) || p->has_come[member] ||
+        item->state == CRN_ITEM_ENDED)
+        return;
+    p->has_come[member] = 1;
+    p->nmissing--;
+    if (add_shards(p, member + 1, n, &e) != CAIRN_OK)
+        crn_item_fail(job, item, &e);
+    else if (p->leader == job->node && p->nmissing == 0)
+        crn_work_post(job, item, CRN_WORK_FLUSH);
+}
+
+/* Sender thread: opens the sources and encodes what the leader has to know. */
+cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
+{
+    struct crn_flow_part *p = w->item->flow;
+    uint32_t *slots = calloc(job->nlocal, sizeof(*slots));
+    struct crn_buf all = {0};
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    p->held = calloc(job->nlocal, sizeof(*p->held));
+    p->sources = calloc(job->nlocal, sizeof(*p->sources));
+    if (slots == NULL || p->held == NULL || p->sources == NULL)
+        rc = crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "%u shards", job->nlocal);
+    for (i = 0; rc == CAIRN_OK && i < job->nlocal; i++)
+        slots[i] = w->item->part[i].slot;
+    if (rc == CAIRN_OK)
+        rc = crn_sources_open(job->arenas, slots, job->nlocal, job->dir.spool_dfd, p->held,
+                              p->sources, &w->error);
+    free(slots);
+    if (rc != CAIRN_OK)
+        return rc;
+    p->is_serving = 1; /* read by the loop when the work is back */
+    crn_buf_u32(&all, job->nlocal);
+    for (i = 0; rc == CAIRN_OK && i < job->nlocal; i++) {
+        size_t at = all.len;
+
+        crn_buf_u32(&all, 0);
+        rc = crn_shard_encode(&p->sources[i].shard, &all, &w->error);
+        crn_buf_set_u32(&all, at, (uint32_t)(all.len - at - 4));
+    }
+    if (rc == CAIRN_OK && all.failed)
+        rc = crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "%u shards", job->nlocal);
+    w->payload = all.data;
+    w->payload_bytes = (uint32_t)all.len;
+    return rc;
+}
+
+void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+{
+    struct crn_note n = {.type = CRN_MSG_SHARDS, .seq = item->seq, .version = item->version};
+
+    if (w->error.code != CAIRN_OK) {
+        crn_item_fail(job, item, &w->error);
+        return;
+    }
+    memcpy(n.run, job->run, 16);
+    memcpy(n.name, item->name, sizeof(n.name));
+    n.created_ns = item->created_ns;
+    n.node = job->node;
+    n.payload = w->payload;
+    n.payload_bytes = w->payload_bytes;
+    crn_service_tell(job->svc, job->peers[item->flow->leader], &n);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A checkpoint in progress on a node: made with the first news of it, its slots taken and given back, told
+ * of to ranks and nodes, freed when it has ended and nobody works on it any more. On the loop thread. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/assist.h"
+#include "service/flow.h"
+
+/* Items. -------------------------------------------------------------------------------------------- */
+
+struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq)
+{
+    struct crn_item *item = job->items;
+
+    while (item != NULL && item->seq != seq)
+        item = item->next;
+    return item;
+}
+
+void crn_item_free(struct crn_job *job, struct crn_item *item)
+{
+    uint32_t i;
+
+    for (i = 0; item->files != NULL && i < job->files; i++)
+        free(item->files[i].ranges);
+    free(item->files);
+    free(item->node_bytes);
+    free(item->node_wrote);
+    crn_flow_free(job, item);
+    crn_assist_free(item->aid);
+    free(item->progress);
+    free(item->groups);
+    free(item->file.ranges);
+    free(item->part);
+    free(item);
+    atomic_fetch_sub(&job->svc->busy, 1);
+}
+
+struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    struct crn_item **link = &job->items;
+    struct crn_item *item = crn_item_find(job, n->seq);
+
+    if (item != NULL)
+        return item;
+    item = calloc(1, sizeof(*item));
+    if (item == NULL)
+        return NULL;
+    atomic_fetch_add(&job->svc->busy, 1);
+    item->seq = n->seq;
+    memcpy(item->name, n->name, sizeof(item->name));
+    item->version = n->version;
+    item->created_ns = n->created_ns;
+    item->since_ns = clock->mono_ns(clock);
+    item->deadline_ns = item->since_ns + (int64_t)job->cfg.commit_timeout_ns;
+    item->part = calloc(job->nlocal, sizeof(*item->part));
+    if (job->node == CRN_ROOT) {
+        item->progress = calloc(job->nodes, 1);
+        item->groups = calloc(job->files, sizeof(*item->groups));
+        item->files = calloc(job->files, sizeof(*item->files));
+        item->node_bytes = calloc(job->nodes, sizeof(*item->node_bytes));
+        item->node_wrote = calloc(job->nodes, sizeof(*item->node_wrote));
+    }
+    if (item->part == NULL ||
+        (job->node == CRN_ROOT &&
+         (item->progress == NULL || item->groups == NULL || item->files == NULL ||
+          item->node_bytes == NULL || item->node_wrote == NULL))) {
+        crn_item_free(job, item);
+        return NULL;
+    }
+    while (*link != NULL && (*link)->seq < item->seq)
+        link = &(*link)->next;
+    item->next = *link;
+    *link = item;
+    return item;
+}
+
+void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                   struct crn_note *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->type = type;
+    memcpy(ret->run, job->run, 16);
+    ret->seq = item->seq;
+    memcpy(ret->name, item->name, sizeof(ret->name));
+    ret->version = item->version;
+    ret->created_ns = item->created_ns;
+    ret->node = job->node;
+    ret->level = (uint32_t)item->level;
+}
+
+int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item)
+{
+    return crn_config_name(&job->cfg, item->name)->encode == CRN_ENCODE_NONE;
+}
+
+void crn_item_tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
+                   enum crn_msg_type type, struct crn_buf *payload, const struct crn_errinfo *error)
+{
+    struct crn_note n;
+
+    crn_item_note(job, item, type, &n);
+    if (error != NULL)
+        n.error = *error;
+    n.payload = payload->data;
+    n.payload_bytes = (uint32_t)payload->len;
+    if (!payload->failed)
+        crn_service_tell(job->svc, job->peers[node], &n);
+    crn_buf_free(payload);
+}
+
+void crn_item_tell_root(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                        const struct crn_errinfo *error)
+{
+    struct crn_note n;
+
+    crn_item_note(job, item, type, &n);
+    n.bytes = item->local_bytes;
+    if (error != NULL)
+        n.error = *error;
+    if (type == CRN_MSG_NODE_DATA)
+        n.file = item->file;
+    crn_service_tell(job->svc, job->peers[CRN_ROOT], &n);
+}
+
+void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e)
+{
+    if (item->state != CRN_ITEM_ENDED)
+        crn_item_tell_root(job, item, CRN_MSG_NODE_FAILED, e);
+}
+
+void crn_item_out_of_memory(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_errinfo e = {0};
+
+    (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", job->node);
+    crn_item_fail(job, item, &e);
+}
+
+/* A rank that cannot be told is gone; its hang-up is handled by the loop. */
+void crn_job_tell_rank(struct crn_job *job, uint32_t local, const struct crn_note *n)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_note state = *n;
+
+    if (job->clients[local] == NULL)
+        return;
+    state.type = CRN_MSG_STATE;
+    if (crn_sock_send_note(job->clients[local]->fd, &state, -1, &ignored) != CAIRN_OK)
+        crn_log(&job->log, CRN_DEBUG, "rank %u: %s", job->rank_of[local], ignored.msg);
+}
+
+void crn_item_tell_ranks(struct crn_job *job, const struct crn_item *item, uint64_t committed_ns)
+{
+    struct crn_note n;
+    uint32_t i;
+
+    crn_item_note(job, item, CRN_MSG_STATE, &n);
+    n.error = item->error;
+    n.bytes = committed_ns;
+    for (i = 0; i < job->nlocal; i++)
+        if (item->part[i].is_captured)
+            crn_job_tell_rank(job, i, &n);
+}
+
+/* Slots. ------------------------------------------------------------------------------------------- */
+
+int crn_item_claim(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_errinfo e = {0};
+    uint32_t i;
+
+    for (i = 0; i < job->nlocal; i++) {
+        if (item->part[i].is_claimed)
+            continue;
+        if (!crn_slot_move(job->arenas[i], item->part[i].slot, item->seq, CRN_SLOT_WRITTEN,
+                           CRN_SLOT_FLUSHING)) {
+            (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
+                            job->rank_of[i]);
+            crn_item_fail(job, item, &e);
+            return 0;
+        }
+        item->part[i].is_claimed = 1;
+    }
+    return 1;
+}
+
+void crn_item_unclaim(struct crn_job *job, struct crn_item *item)
+{
+    uint32_t i;
+
+    for (i = 0; item->state == CRN_ITEM_CAPTURED && i < job->nlocal; i++) {
+        (void)crn_slot_move(job->arenas[i], item->part[i].slot, item->seq, CRN_SLOT_FLUSHING,
+                            CRN_SLOT_WRITTEN);
+        item->part[i].is_claimed = 0;
+    }
+}
+
+/* The end, on a node. -------------------------------------------------------------------------------- */
+
+/* What all ranks were promised is kept as long as there is room: if the job dies too, the next start
+ * flushes it. Not what they replaced themselves, nor what lies in the spool, which goes now. */
+static enum crn_slot_state state_of_end(const struct crn_job *job, const struct crn_item *item,
+                                        uint32_t local)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_slot_info info;
+
+    if (item->error.code == CAIRN_OK)
+        return CRN_SLOT_FLUSHED;
+    if (item->error.code == CAIRN_ECANCELED ||
+        (item->level < CAIRN_CAPTURED && !item->is_cut_off) ||
+        crn_slot_info(job->arenas[local], item->part[local].slot, &info, &ignored) != CAIRN_OK ||
+        info.is_spilled || info.nfiles > 0)
+        return CRN_SLOT_FAILED;
+    return CRN_SLOT_KEPT;
+}
+
+static void release_slot(struct crn_job *job, struct crn_item *item, uint32_t local)
+{
+    struct crn_part *p = &item->part[local];
+    enum crn_slot_state to;
+
+    if (!p->is_captured || job->arenas[local] == NULL)
+        return;
+    if (!p->is_claimed) /* fails where the rank has superseded it */
+        (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_WRITTEN,
+                            CRN_SLOT_FLUSHING);
+    to = state_of_end(job, item, local);
+    (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_FLUSHING, to);
+    job->has_kept |= to == CRN_SLOT_KEPT;
+    p->is_claimed = 0;
+}
+
+void crn_item_reap(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_item **link = &job->items;
+    uint32_t i;
+
+    if (item->state != CRN_ITEM_ENDED || item->working > 0 || item->nflows > 0)
+        return;
+    for (i = 0; i < job->nlocal; i++)
+        if (!item->part[i].is_settled && !job->has_left[i])
+            return;
+    if (!item->is_retired) {
+        item->is_retired = 1;
+        crn_work_post(job, item, CRN_WORK_RETIRE);
+        if (item->working > 0)
+            return;
+    }
+    if (job->node == CRN_ROOT && !item->is_decided)
+        return;
+    while (*link != item)
+        link = &(*link)->next;
+    *link = item->next;
+    crn_item_free(job, item);
+}
+
+void crn_item_settle(struct crn_job *job, struct crn_item *item)
+{
+    uint32_t i;
+
+    if (item->working > 0 || item->nflows > 0)
+        return; /* the slots are still being read */
+    for (i = 0; i < job->nlocal; i++) {
+        if (!item->part[i].is_captured || item->part[i].is_settled)
+            continue; /* a settled slot may hold a later capture by now */
+        release_slot(job, item, i);
+        item->part[i].is_settled = 1;
+    }
+}
+
+void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    if (item->state == CRN_ITEM_ENDED)
+        return;
+    item->state = CRN_ITEM_ENDED;
+    atomic_store(&item->is_over, 1);
+    item->error = n->error;
+    item->level = n->error.code == CAIRN_OK ? CAIRN_PERSISTENT : item->level;
+    if (n->error.code == CAIRN_OK)
+        crn_log(&job->log, CRN_INFO, "%s@%" PRId64 " is persistent", item->name, item->version);
+    else if (n->error.code == CAIRN_ECANCELED)
+        crn_log(&job->log, CRN_INFO, "%s@%" PRId64 ": %s", item->name, item->version, n->error.msg);
+    else
+        crn_log(&job->log, CRN_ERROR, "%s@%" PRId64 " is lost: %s", item->name, item->version,
+                n->error.msg);
+    crn_assist_end(job, item, &n->error);
+    crn_item_settle(job, item);
+    crn_item_tell_ranks(job, item, n->bytes);
+    crn_item_reap(job, item);
+}
+
+void crn_item_too_late(struct crn_job *job, struct crn_item *item, uint32_t local)
+{
+    struct crn_note n;
+
+    crn_item_note(job, item, CRN_MSG_STATE, &n);
+    n.error = item->error;
+    if (item->working == 0) {
+        release_slot(job, item, local);
+        item->part[local].is_settled = 1;
+    }
+    crn_job_tell_rank(job, local, &n);
+    crn_item_reap(job, item);
+}
+
+void crn_item_touch(struct crn_job *job, struct crn_item *item)
+{
+    if (item->state == CRN_ITEM_ENDED)
+        crn_item_settle(job, item);
+    crn_item_reap(job, item);
+}
