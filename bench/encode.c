@@ -157,28 +157,11 @@ static void kept_free(struct kept *k)
     memset(k, 0, sizeof(*k));
 }
 
-/* The paper's codecs (section IV, table I): FPC for doubles, fpzip for floats, a fast LZ for the rest,
- * and gzip over what they give; small variables have gzip alone. */
-static const char *paper_pipe(const struct crn_merge_stream *s)
-{
-    if (s->is_small)
-        return "gzip:6";
-    switch (s->type) {
-    case CAIRN_F64:
-    case CAIRN_C128:
-        return "fpc:2,gzip:6";
-    case CAIRN_F32:
-    case CAIRN_C64:
-        return "fpzip,gzip:6";
-    default:
-        return "lz4,gzip:6";
-    }
-}
-
 /* Falls back to zstd where the pipeline is not for such data: ints have no floating-point codec. */
 static struct crn_pipe pipe_of(const struct method *m, const struct crn_merge_stream *s)
 {
-    const char *text = strcmp(m->pipe, "paper") == 0 ? paper_pipe(s) : m->pipe;
+    const char *text =
+        strcmp(m->pipe, "paper") == 0 ? crn_pipe_paper(s->type, s->is_small) : m->pipe;
     struct crn_data data = {.type = s->type};
     struct crn_errinfo ei = {0};
     struct crn_pipe pipe;

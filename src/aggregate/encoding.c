@@ -28,22 +28,6 @@ int crn_encoding_lossy(const struct crn_encoding *x, const struct crn_region *r)
     return -1;
 }
 
-/* The codecs of paper 2 (section IV, table I): FPC for doubles, fpzip for floats, a fast LZ for the
- * rest, and gzip over what they give. */
-static const char *paper_pipe(cairn_type type)
-{
-    switch (type) {
-    case CAIRN_F64:
-    case CAIRN_C128:
-        return "fpc:2,gzip:6";
-    case CAIRN_F32:
-    case CAIRN_C64:
-        return "fpzip,gzip:6";
-    default:
-        return "lz4,gzip:6";
-    }
-}
-
 static cairn_err set_pipes(struct crn_encoding *x, const struct crn_name_config *nc,
                            struct crn_errinfo *ei)
 {
@@ -57,10 +41,11 @@ static cairn_err set_pipes(struct crn_encoding *x, const struct crn_name_config 
     if (x->is_adaptive)
         return CAIRN_OK;
     for (type = 0; rc == CAIRN_OK && type <= CAIRN_C128; type++)
-        rc = crn_pipe_parse(is_paper ? paper_pipe((cairn_type)type) : nc->encode_pipe,
+        rc = crn_pipe_parse(is_paper ? crn_pipe_paper((cairn_type)type, 0) : nc->encode_pipe,
                             &x->pipe[type], ei);
     if (rc == CAIRN_OK)
-        rc = crn_pipe_parse(is_paper ? "gzip:6" : nc->encode_pipe, &x->small, ei);
+        rc = crn_pipe_parse(is_paper ? crn_pipe_paper(CAIRN_BYTES, 1) : nc->encode_pipe, &x->small,
+                            ei);
     if (rc == CAIRN_OK && crn_pipe_is_lossy(&x->small))
         rc = crn_fail(ei, CAIRN_ECONFIG, 0,
                       "'%s' loses something: name the regions in encode_lossy", nc->encode_pipe);

@@ -113,21 +113,6 @@ static cairn_err kept_init(struct kept *k, uint64_t bytes, struct crn_errinfo *e
     return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the encoded sample");
 }
 
-/* The paper's codecs (section IV, table I), with its second pass. */
-static const char *paper_pipe(const struct crn_merge_stream *s)
-{
-    switch (s->is_small ? CAIRN_BYTES : s->type) {
-    case CAIRN_F64:
-    case CAIRN_C128:
-        return "fpc:2,gzip:6";
-    case CAIRN_F32:
-    case CAIRN_C64:
-        return "fpzip,gzip:6";
-    default:
-        return s->is_small ? "gzip:6" : "lz4,gzip:6";
-    }
-}
-
 struct trial {
     const struct advise_sample *sample;
     const struct advise_method *method;
@@ -144,7 +129,8 @@ static cairn_err pipe_of(const struct trial *t, const struct crn_merge_stream *s
 {
     int is_paper = strcmp(t->method->pipe, "paper") == 0;
     struct crn_data data = {.type = s->type};
-    cairn_err rc = crn_pipe_parse(is_paper ? paper_pipe(s) : t->method->pipe, ret, ei);
+    cairn_err rc =
+        crn_pipe_parse(is_paper ? crn_pipe_paper(s->type, s->is_small) : t->method->pipe, ret, ei);
 
     if (rc == CAIRN_OK && !is_paper && ret->n > 1 && (s->is_small || !crn_pipe_fits(ret, &data)) &&
         crn_pipe_parse("zstd:1", ret, NULL) != CAIRN_OK)

@@ -4,7 +4,7 @@
 #include "base/test.h"
 
 #include "encode/chunk.h"
-#include "encode/test_data.h"
+#include "encode/test_fixture.h"
 #include "encode/work.h"
 
 static const char *const pipes[] = {
@@ -51,32 +51,9 @@ static const char *const temporal[] = {"lorenzo:8,magnitude",  "lorenzo:11,magni
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-struct fixture {
-    struct crn_work *work;
-    struct crn_rng rng;
-    struct crn_errinfo info;
-    struct crn_errinfo *ei;
-};
-
 static int setup(void **state)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    f->ei = &f->info;
-    assert_int_equal(crn_work_new(&f->work, f->ei), CAIRN_OK);
-    crn_rng_seed(&f->rng, 20);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-
-    crn_work_free(f->work);
-    free(f);
-    return 0;
+    return test_setup(state, 20);
 }
 
 /* Random runs that cover n elements, or less. */
@@ -108,7 +85,7 @@ static void *exact(const void *src, size_t n)
 static void check_identity(struct fixture *f, const struct crn_pipe *pipe,
                            const struct crn_data *data, const unsigned char *src, size_t n)
 {
-    struct crn_errinfo *ei = f->ei;
+    struct crn_errinfo *ei = &f->info;
     unsigned char *encoded = malloc(n > 0 ? n : 1);
     unsigned char *back = exact(src, n);
     struct crn_chunk_info info;
@@ -140,7 +117,7 @@ static void try_all(struct fixture *f, const char *const *texts, size_t ntexts, 
     unsigned char *older = malloc(n + 1);
     struct crn_run runs[8] = {{0}};
     struct crn_data data = {.type = type};
-    struct crn_errinfo *ei = f->ei;
+    struct crn_errinfo *ei = &f->info;
     struct crn_pipe pipe;
     size_t i;
     enum content c;
@@ -205,7 +182,7 @@ static void largest_chunk_within_memory(void **state)
     unsigned char *src = malloc(n);
     struct crn_run run = {.elements = n / 8, .stride = {1, 512, 8192}};
     struct crn_data data = {.type = CAIRN_F64, .nruns = 1, .runs = &run};
-    struct crn_errinfo *ei = f->ei;
+    struct crn_errinfo *ei = &f->info;
     struct crn_pipe pipe;
     size_t i;
 
@@ -223,7 +200,7 @@ static void incompressible_goes_raw(void **state)
 {
     struct fixture *f = *state;
     struct crn_data data = {.type = CAIRN_F64};
-    struct crn_errinfo *ei = f->ei;
+    struct crn_errinfo *ei = &f->info;
     unsigned char src[4096];
     unsigned char dst[4096];
     struct crn_pipe pipe;
@@ -244,7 +221,7 @@ static void smooth_data_shrinks(void **state)
     unsigned char *src = malloc(n);
     unsigned char *dst = malloc(n);
     struct crn_data data = {.type = CAIRN_F64};
-    struct crn_errinfo *ei = f->ei;
+    struct crn_errinfo *ei = &f->info;
     struct crn_pipe pipe;
     size_t coded;
     size_t size;
@@ -268,7 +245,7 @@ static void smooth_data_shrinks(void **state)
 static void wrong_size_and_missing_version(void **state)
 {
     struct fixture *f = *state;
-    struct crn_errinfo *ei = f->ei;
+    struct crn_errinfo *ei = &f->info;
     unsigned char src[800];
     unsigned char dst[1200];
     unsigned char back[801];
@@ -297,7 +274,7 @@ static void damage_is_noticed(void **state)
     struct fixture *f = *state;
     struct crn_run run = {.elements = 300, .stride = {1, 20, 100}};
     struct crn_data data = {.type = CAIRN_F32, .nruns = 1, .runs = &run};
-    struct crn_errinfo *ei = f->ei;
+    struct crn_errinfo *ei = &f->info;
     unsigned char src[1200];
     unsigned char dst[1400];
     unsigned char back[1200];
@@ -330,7 +307,7 @@ static void damage_is_noticed(void **state)
 static void pipes_in_text(void **state)
 {
     struct fixture *f = *state;
-    struct crn_errinfo *ei = f->ei;
+    struct crn_errinfo *ei = &f->info;
     char text[CRN_PIPE_TEXT];
     struct crn_pipe p;
     struct crn_pipe q;

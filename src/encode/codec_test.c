@@ -5,36 +5,15 @@
 #include "base/test.h"
 
 #include "encode/entropy.h"
-#include "encode/test_data.h"
+#include "encode/test_fixture.h"
 #include "encode/work.h"
 #ifdef CRN_WITH_ZLIB
 #include <zlib.h>
 #endif
 
-struct fixture {
-    struct crn_work *work;
-    struct crn_rng rng;
-    struct crn_errinfo info;
-};
-
 static int setup(void **state)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    assert_int_equal(crn_work_new(&f->work, &f->info), CAIRN_OK);
-    crn_rng_seed(&f->rng, 77);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-
-    crn_work_free(f->work);
-    free(f);
-    return 0;
+    return test_setup(state, 77);
 }
 
 /* Encodes with exactly the room that the codec asks for. ret is freed by the caller. */

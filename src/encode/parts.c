@@ -85,6 +85,43 @@ cairn_err crn_parts_make(const struct crn_shard *s, const struct crn_file_extent
     return CAIRN_OK;
 }
 
+cairn_err crn_parts_open(const struct crn_fs *fs, const struct crn_shard *s, const int *fds,
+                         const char *hdf5, struct crn_parts **ret, struct crn_errinfo *ei)
+{
+    struct crn_file_extents *files = calloc(s->nregions + (size_t)1, sizeof(*files));
+    struct crn_parts *p = calloc(1, sizeof(*p));
+    cairn_err rc;
+    uint32_t i;
+
+    if (files == NULL || p == NULL) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the variables of %u files", s->nregions);
+        goto out;
+    }
+    for (i = 0; i < s->nregions; i++) {
+        if (fds[i] < 0)
+            continue;
+        crn_extents_read(fs, fds[i], hdf5, &files[i]);
+        crn_extents_finish(&files[i], s->regions[i].bytes); /* it may have grown */
+    }
+    rc = crn_parts_make(s, files, p, ei);
+    for (i = 0; i < s->nregions; i++)
+        crn_extents_free(&files[i]);
+out:
+    free(files);
+    if (rc == CAIRN_OK)
+        *ret = p;
+    else
+        free(p);
+    return rc;
+}
+
+void crn_parts_close(struct crn_parts *p)
+{
+    if (p != NULL)
+        crn_parts_free(p);
+    free(p);
+}
+
 uint32_t crn_parts_find(const struct crn_parts *p, uint32_t region, uint64_t offset)
 {
     uint32_t first = 0;

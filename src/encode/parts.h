@@ -26,6 +26,12 @@ CAIRN_CHECKED cairn_err crn_parts_make(const struct crn_shard *s,
                                        const struct crn_file_extents *files, struct crn_parts *ret,
                                        struct crn_errinfo *ei);
 void crn_parts_free(struct crn_parts *p);
+/* Looks for the variables in the open files of a shard; fds: for each region, -1 where it is no file.
+ * hdf5: as for crn_extents_read. What is not understood stays bytes. Ended by crn_parts_close. */
+CAIRN_CHECKED cairn_err crn_parts_open(const struct crn_fs *fs, const struct crn_shard *s,
+                                       const int *fds, const char *hdf5, struct crn_parts **ret,
+                                       struct crn_errinfo *ei);
+void crn_parts_close(struct crn_parts *p); /* NULL is fine */
 /* The part that has this byte of a real region. */
 uint32_t crn_parts_find(const struct crn_parts *p, uint32_t region, uint64_t offset);
 

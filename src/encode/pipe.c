@@ -62,6 +62,22 @@ cairn_err crn_pipe_parse(const char *text, struct crn_pipe *ret, struct crn_erri
     return CAIRN_OK;
 }
 
+const char *crn_pipe_paper(cairn_type type, int is_small)
+{
+    if (is_small)
+        return "gzip:6";
+    switch (type) {
+    case CAIRN_F64:
+    case CAIRN_C128:
+        return "fpc:2,gzip:6";
+    case CAIRN_F32:
+    case CAIRN_C64:
+        return "fpzip,gzip:6";
+    default:
+        return "lz4,gzip:6";
+    }
+}
+
 void crn_pipe_text(const struct crn_pipe *p, char ret[CRN_PIPE_TEXT])
 {
     size_t at = 0;

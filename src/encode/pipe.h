@@ -22,6 +22,9 @@ struct crn_pipe {
  * CAIRN_EINVAL names what is wrong, CAIRN_ENOTSUP a stage that this build cannot encode. */
 CAIRN_CHECKED cairn_err crn_pipe_parse(const char *text, struct crn_pipe *ret,
                                        struct crn_errinfo *ei);
+/* The codecs of paper 2 (section IV, table I): FPC for doubles, fpzip for floats, a fast LZ for the
+ * rest, and gzip over what they give; variables that are too small for a first pass have gzip alone. */
+const char *crn_pipe_paper(cairn_type type, int is_small);
 void crn_pipe_text(const struct crn_pipe *p, char ret[CRN_PIPE_TEXT]);
 int crn_pipe_equal(const struct crn_pipe *a, const struct crn_pipe *b);
 

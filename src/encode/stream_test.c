@@ -5,7 +5,7 @@
 #include "base/test.h"
 
 #include "encode/stream.h"
-#include "encode/test_data.h"
+#include "encode/test_fixture.h"
 #include "encode/work.h"
 
 /* Encoded chunks in memory. */
@@ -77,30 +77,9 @@ static struct crn_reader_options reading(struct store *s)
     return o;
 }
 
-struct fixture {
-    struct crn_work *work;
-    struct crn_rng rng;
-    struct crn_errinfo info;
-};
-
 static int setup(void **state)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    assert_int_equal(crn_work_new(&f->work, &f->info), CAIRN_OK);
-    crn_rng_seed(&f->rng, 8);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-
-    crn_work_free(f->work);
-    free(f);
-    return 0;
+    return test_setup(state, 8);
 }
 
 /* In pieces of random size, each a whole number of elements. */

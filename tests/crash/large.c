@@ -8,16 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "cairn/cairn.h"
-
-#define REQUIRE(cond)                                                                              \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            (void)fprintf(stderr, "line %d: %s is false; last error: %s\n", __LINE__, #cond,       \
-                          cairn_last_error());                                                     \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
+#include "require.h"
 
 #define WORDS (((uint64_t)4 << 30) / 8 + 1000003) /* a little more than 4 GiB */
 

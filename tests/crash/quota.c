@@ -22,16 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cairn/cairn.h"
-
-#define REQUIRE(cond)                                                                              \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            (void)fprintf(stderr, "line %d: %s is false; errno %d; last error: %s\n", __LINE__,    \
-                          #cond, errno, cairn_last_error());                                       \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
+#include "require.h"
 
 #ifndef SYS_quotactl_fd
 #define SYS_quotactl_fd 443

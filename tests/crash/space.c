@@ -10,16 +10,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "cairn/cairn.h"
-
-#define REQUIRE(cond)                                                                              \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            (void)fprintf(stderr, "line %d: %s is false; last error: %s\n", __LINE__, #cond,       \
-                          cairn_last_error());                                                     \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
+#include "require.h"
 
 enum { DATA = 4 << 20 };
 

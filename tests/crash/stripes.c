@@ -7,16 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "cairn/cairn.h"
-
-#define REQUIRE(cond)                                                                              \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            (void)fprintf(stderr, "line %d: %s is false; last error: %s\n", __LINE__, #cond,       \
-                          cairn_last_error());                                                     \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
+#include "require.h"
 
 static unsigned char a[300000];
 

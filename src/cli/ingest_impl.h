@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of ingest share. */
+#ifndef CRN_CLI_INGEST_IMPL_H
+#define CRN_CLI_INGEST_IMPL_H
+
+#include "cli/ingest.h"
+#include "restart/version.h"
+
+/* The open files of a set, as the engine reads them. */
+struct cli_load {
+    struct crn_source *sources; /* for each rank: its files, then their description */
+    uint32_t ranks;
+    uint64_t bytes;
+    uint64_t newest_ns; /* modification time of the file written last */
+};
+
+/* ingest_load.c. A load that failed to open is closed, too. */
+CAIRN_CHECKED cairn_err crn_load_open(const struct cli_ingest *g, struct cli_set *set,
+                                      struct cli_load *l, struct crn_errinfo *ei);
+void crn_load_close(const struct cli_ingest *g, struct cli_load *l);
+/* Looks for the variables inside all files; what is not understood stays bytes. */
+CAIRN_CHECKED cairn_err crn_load_variables(const struct cli_ingest *g, struct cli_load *l,
+                                           struct crn_errinfo *ei);
+/* Whether all files are still what was opened, and nobody is writing them. */
+CAIRN_CHECKED cairn_err crn_load_check(const struct cli_ingest *g, const struct cli_set *set,
+                                       const struct cli_load *l, struct crn_errinfo *ei);
+/* Whether the path still leads to the file as it was read. */
+CAIRN_CHECKED cairn_err crn_load_check_file(const struct cli_ingest *g, const struct cli_file *f,
+                                            struct crn_errinfo *ei);
+/* The shard of a rank with n files. */
+CAIRN_CHECKED cairn_err crn_load_open_rank(const struct cli_ingest *g, struct cli_file *f, size_t n,
+                                           struct crn_source *s, struct crn_errinfo *ei);
+void crn_load_close_rank(const struct cli_ingest *g, struct crn_source *s);
+
+/* ingest_look.c */
+enum cli_there { THERE_NOT, THERE_SAME, THERE_OTHER, THERE_FOREIGN };
+
+/* What the store has under this number. A version that cannot be read is as good as none. */
+enum cli_there crn_ingest_look(const struct cli_ingest *g, int64_t version,
+                               const struct cli_load *l, int bytes_too);
+/* Whether the version holds this file of its rank, byte by byte. */
+CAIRN_CHECKED cairn_err crn_ingest_holds(const struct cli_ingest *g, struct crn_version *v,
+                                         struct cli_file *f, int *ret, struct crn_errinfo *ei);
+
+#endif
