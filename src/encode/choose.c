@@ -131,11 +131,12 @@ int64_t crn_chooser_cpu_ns(const struct crn_chooser *c)
     return c->options.cpu_ns();
 }
 
-static uint64_t hash_of(const char *key)
+/* With the older version at hand it is another question. */
+static uint64_t hash_of(const char *key, const struct crn_data *data)
 {
-    uint64_t h = crn_hash(key, strlen(key));
+    uint64_t h = crn_hash(key, strlen(key)) + (data->previous != NULL);
 
-    return h != 0 ? h : 1;
+    return h != 0 ? h : UINT64_MAX;
 }
 
 /* The entry of a key, or the empty one where it belongs. */
@@ -350,7 +351,7 @@ cairn_err crn_choose(struct crn_chooser *c, struct crn_work *w, const char *key,
 {
     struct question q = {
         .c = c, .work = w, .data = data, .src = src, .n = n, .ahead = ahead > n ? ahead : n};
-    uint64_t hash = hash_of(key);
+    uint64_t hash = hash_of(key, data);
     struct entry *e;
     cairn_err rc = CAIRN_OK;
 
@@ -359,7 +360,7 @@ cairn_err crn_choose(struct crn_chooser *c, struct crn_work *w, const char *key,
     if (rc != CAIRN_OK)
         return rc;
     e = find(c->table, c->size, hash);
-    /* A chunk that the remembered pipeline cannot take (the older version is gone) needs another. */
+    /* A chunk that the remembered pipeline cannot take needs another. */
     if (e->key == 0 || (e->is_stale && within_budget(c)) || !crn_pipe_fits(&e->pipe, data)) {
         rc = make_choice(&q, e, ret, ei);
         if (rc == CAIRN_OK && e->key == 0) {
@@ -383,10 +384,10 @@ static void learn_speed(struct crn_chooser *c, const struct entry *e, size_t n, 
         *ns = *ns > 0 ? *ns + 0.25 * (seen - *ns) : seen;
 }
 
-void crn_choose_learn(struct crn_chooser *c, const char *key, size_t n, size_t encoded,
-                      int64_t cpu_ns)
+void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_data *data, size_t n,
+                      size_t encoded, int64_t cpu_ns)
 {
-    struct entry *e = find(c->table, c->size, hash_of(key));
+    struct entry *e = find(c->table, c->size, hash_of(key, data));
     double share;
 
     c->stats.encode_ns += cpu_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The adaptive choice of a pipeline for each variable: from a sample of the first chunk that is seen of
  * it, within a share of the CPU time that encoding takes; remembered for the chunks and versions that
- * follow; made again when the chunks no longer come out as expected. Lossy pipelines are never
- * chosen. */
+ * follow; made again when the chunks no longer come out as expected. What suits a variable whose older
+ * version is at hand is remembered beside what suits it alone. Lossy pipelines are never chosen. */
 #ifndef CRN_CHOOSE_H
 #define CRN_CHOOSE_H
 
@@ -44,8 +44,8 @@ CAIRN_CHECKED cairn_err crn_choose(struct crn_chooser *c, struct crn_work *w, co
                                    const struct crn_data *data, const void *src, size_t n,
                                    uint64_t ahead, struct crn_choice *ret, struct crn_errinfo *ei);
 /* What became of it: n bytes took cpu_ns and came out as `encoded` bytes. */
-void crn_choose_learn(struct crn_chooser *c, const char *key, size_t n, size_t encoded,
-                      int64_t cpu_ns);
+void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_data *data, size_t n,
+                      size_t encoded, int64_t cpu_ns);
 
 /* The bandwidth has been measured again: choices from now on go by it. */
 void crn_chooser_bandwidth(struct crn_chooser *c, double bandwidth);

@@ -135,13 +135,13 @@ static void noise_goes_raw_and_is_looked_at_again(void **state)
     test_fill(&f->rng, CONTENT_RANDOM, CAIRN_F64, f->src, N);
     for (i = 0; i < 20; i++) {
         assert_int_equal(choose(f, c, "noise", &data).pipe.n, 0);
-        crn_choose_learn(c, "noise", N, N, 1000000);
+        crn_choose_learn(c, "noise", &data, N, N, 1000000);
     }
     crn_chooser_stats(c, &stats);
     assert_in_range(stats.choices, 2, 4);
     test_fill(&f->rng, CONTENT_ZEROS, CAIRN_F64, f->src, N);
     for (i = 0; i < 20 && choose(f, c, "noise", &data).pipe.n == 0; i++)
-        crn_choose_learn(c, "noise", N, N, 1000000);
+        crn_choose_learn(c, "noise", &data, N, N, 1000000);
     assert_true(i < 10);
     crn_chooser_close(c);
 }
@@ -168,12 +168,12 @@ static void choices_are_remembered_until_they_drift(void **state)
         struct crn_choice again = choose(f, c, "a", &data);
 
         assert_true(crn_pipe_equal(&again.pipe, &first.pipe));
-        crn_choose_learn(c, "a", N, N / 2 + (size_t)(i % 3) * (N / 100), 1000000000);
+        crn_choose_learn(c, "a", &data, N, N / 2 + (size_t)(i % 3) * (N / 100), 1000000000);
     }
     crn_chooser_stats(c, &stats);
     assert_int_equal(stats.choices, 201);
     assert_int_equal(stats.drifts, 0);
-    crn_choose_learn(c, "a", N, N * 3 / 4, 1000000000);
+    crn_choose_learn(c, "a", &data, N, N * 3 / 4, 1000000000);
     test_fill(&f->rng, CONTENT_RANDOM, CAIRN_F64, f->src, N);
     assert_int_equal(choose(f, c, "a", &data).pipe.n, 0);
     crn_chooser_stats(c, &stats);
@@ -195,7 +195,7 @@ static void trials_stay_within_their_share(void **state)
     step_ns = 100000;
     for (i = 0; i < 400; i++) {
         (void)choose(f, c, "jumps", &data);
-        crn_choose_learn(c, "jumps", N, i % 2 == 0 ? N / 2 : N / 4, 200000);
+        crn_choose_learn(c, "jumps", &data, N, i % 2 == 0 ? N / 2 : N / 4, 200000);
     }
     crn_chooser_stats(c, &stats);
     assert_true(stats.choices > 1);
@@ -239,6 +239,29 @@ static void lost_version_needs_another_choice(void **state)
     data.previous = NULL;
     choice = choose(f, c, "x", &data);
     assert_false(crn_pipe_needs_previous(&choice.pipe));
+    crn_chooser_close(c);
+}
+
+/* Versions with an older one and without take turns: each has a choice of its own, made once. */
+static void older_versions_are_another_question(void **state)
+{
+    struct fixture *f = *state;
+    struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
+    struct crn_data data = {.type = CAIRN_F64};
+    struct crn_chooser_stats stats;
+    struct crn_choice choice;
+    int i;
+
+    fill_field(f, 256);
+    for (i = 0; i < 6; i++) {
+        data.previous = i % 2 != 0 ? f->src : NULL;
+        choice = choose(f, c, "x", &data);
+        assert_int_equal(crn_pipe_needs_previous(&choice.pipe), i % 2);
+        crn_choose_learn(c, "x", &data, N, i % 2 != 0 ? N / 100 : N / 2, 1000000000);
+    }
+    crn_chooser_stats(c, &stats);
+    assert_int_equal(stats.choices, 2);
+    assert_int_equal(stats.drifts, 0);
     crn_chooser_close(c);
 }
 
@@ -296,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(trials_stay_within_their_share, setup, teardown),
         cmocka_unit_test_setup_teardown(aims_differ, setup, teardown),
         cmocka_unit_test_setup_teardown(lost_version_needs_another_choice, setup, teardown),
+        cmocka_unit_test_setup_teardown(older_versions_are_another_question, setup, teardown),
         cmocka_unit_test_setup_teardown(sample_is_a_true_one, setup, teardown),
     };
 

@@ -108,7 +108,7 @@ static cairn_err encode_bytes(struct crn_encoder *e, const struct crn_data *data
     if (rc != CAIRN_OK)
         return rc;
     if (chooser != NULL)
-        crn_choose_learn(chooser, e->options.key, record->bytes, size,
+        crn_choose_learn(chooser, e->options.key, data, record->bytes, size,
                          choice.encoded_ns + crn_chooser_cpu_ns(chooser) - before);
     record->encoded = (uint32_t)size;
     if (size == record->bytes)
