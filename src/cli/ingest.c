@@ -151,7 +151,7 @@ static cairn_err write_version(struct cli_ingest *g, struct cli_set *set, int64_
     ret->file_bytes = file.bytes;
     ret->seconds = (double)stats.total_ns * 1e-9;
     crn_flush_stats_free(&stats);
-    free(file.ranges);
+    crn_manifest_file_free(&file);
     return rc;
 }
 

@@ -23,6 +23,7 @@
 #define CRN_STREAM_KEY   288                 /* of a stream's variable, with the final 0 */
 #define CRN_STAGES_MAX   4                   /* of a pipeline */
 #define CRN_ENCODED_MAX  ((uint32_t)4 << 20) /* bytes of a stream's chunk */
+#define CRN_MAX_BASES    255                 /* of a data file */
 
 /* Which capture data belongs to: the run (one session of one job) and the number of the checkpoint
  * call in it. Unique for ever, also when a version is taken again. */
@@ -90,6 +91,15 @@ struct crn_stream {
     unsigned char *map; /* owned; how it comes from them (docs/encoding.md, section 7) */
 };
 
+/* A data file that chunks of a later one were encoded against. */
+struct crn_base {
+    int64_t version; /* of the same name; its directory holds */
+    char file[CRN_FILE_NAME];
+    struct crn_capture_id id; /* whose data it is: the version may have been taken again since */
+    uint64_t bytes;           /* whole file */
+    uint64_t index_hash;      /* of its trailer */
+};
+
 /* The index of one data file. */
 struct crn_index {
     struct crn_capture_id id;
@@ -110,6 +120,9 @@ struct crn_index {
     uint64_t *hashes;           /* owned; XXH3-64 */
     uint32_t nstreams;          /* 0: extents lie in the file as they are */
     struct crn_stream *streams; /* owned */
+    uint32_t nbases;            /* 0: the file is full, it needs no other */
+    struct crn_base *bases;     /* owned; nearest first. A chunk that needs the older version needs
+                                   that of the same stream at the same place in the nearest */
 };
 
 /* The last CRN_TRAILER_SIZE bytes of a data file. */
@@ -130,6 +143,8 @@ struct crn_manifest_file {
     struct crn_trailer trailer;
     uint32_t nranges;
     struct crn_rank_range *ranges; /* owned; ascending: whose shards it holds */
+    uint32_t nbases;
+    struct crn_base *bases; /* owned; as its index has them */
 };
 
 struct crn_manifest {
@@ -165,7 +180,8 @@ CAIRN_CHECKED cairn_err crn_index_decode(const void *data, size_t len, const cha
                                          struct crn_index *ret, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_trailer_decode(const void *data, uint64_t file_bytes, const char *what,
                                            struct crn_trailer *ret, struct crn_errinfo *ei);
-/* One file of a manifest, also on its own in a message. ranges are malloc'ed. */
+/* One file of a manifest, on its own in a message, with its chain. ret is freed with
+ * crn_manifest_file_free, also on failure. */
 void crn_manifest_file_put(const struct crn_manifest_file *f, struct crn_buf *buf);
 CAIRN_CHECKED cairn_err crn_manifest_file_take(struct crn_view *v, const char *what,
                                                struct crn_manifest_file *ret,
@@ -181,6 +197,12 @@ const struct crn_stream *crn_index_stream(const struct crn_index *x, uint64_t at
 /* Where its encoded bytes end in the file. */
 uint64_t crn_stream_end(const struct crn_stream *s);
 void crn_manifest_free(struct crn_manifest *m);
+void crn_manifest_file_free(struct crn_manifest_file *f); /* what it owns; again is fine */
+
+/* Chains of older data files. */
+int crn_bases_equal(const struct crn_base *a, uint32_t na, const struct crn_base *b, uint32_t nb);
+CAIRN_CHECKED cairn_err crn_bases_copy(const struct crn_base *bases, uint32_t n,
+                                       struct crn_base **ret, struct crn_errinfo *ei);
 
 /* Fills bytes, and checks type, dims and the place in the global array. */
 CAIRN_CHECKED cairn_err crn_region_check(struct crn_region *r, struct crn_errinfo *ei);

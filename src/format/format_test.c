@@ -143,6 +143,30 @@ static void random_encoded(struct crn_rng *rng, struct crn_index *x)
     }
 }
 
+static struct crn_base *random_bases(struct crn_rng *rng, uint32_t n, uint32_t file_no)
+{
+    struct crn_base *bases = calloc(n + 1, sizeof(*bases));
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        bases[i].version = (int64_t)(crn_rng_u64(rng) >> 1);
+        crn_data_name(file_no, (uint32_t)crn_rng_below(rng, 3), bases[i].file);
+        memset(bases[i].id.run, (int)crn_rng_below(rng, 256), sizeof(bases[i].id.run));
+        bases[i].id.seq = crn_rng_u64(rng);
+        bases[i].bytes = CRN_TRAILER_SIZE + crn_rng_below(rng, 1U << 30);
+        bases[i].index_hash = crn_rng_u64(rng);
+    }
+    return bases;
+}
+
+/* An encoded index with older versions behind it. */
+static void random_chained(struct crn_rng *rng, struct crn_index *x)
+{
+    random_encoded(rng, x);
+    x->nbases = 1 + (uint32_t)crn_rng_below(rng, 4);
+    x->bases = random_bases(rng, x->nbases, x->file_no);
+}
+
 static void random_manifest(struct crn_rng *rng, struct crn_manifest *m)
 {
     uint32_t rank = 0;
@@ -177,6 +201,18 @@ static void random_manifest(struct crn_rng *rng, struct crn_manifest *m)
     }
     m->ranks = rank;
     m->nodes = m->nfiles;
+}
+
+/* A manifest of which at least the last file has older versions behind it. */
+static void random_needy(struct crn_rng *rng, struct crn_manifest *m)
+{
+    uint32_t i;
+
+    random_manifest(rng, m);
+    for (i = 0; i < m->nfiles; i++) {
+        m->files[i].nbases = (uint32_t)crn_rng_below(rng, 3) + (i + 1 == m->nfiles);
+        m->files[i].bases = random_bases(rng, m->files[i].nbases, i);
+    }
 }
 
 /* One codec as the tests see it: a random structure as bytes, and bytes -> structure -> bytes. */
@@ -222,7 +258,17 @@ CODEC(index)
 #define crn_encoded_decode crn_index_decode
 #define crn_encoded_free   crn_index_free
 CODEC(encoded)
+#define crn_chained        crn_index
+#define crn_chained_encode crn_index_encode
+#define crn_chained_decode crn_index_decode
+#define crn_chained_free   crn_index_free
+CODEC(chained)
 CODEC(manifest)
+#define crn_needy        crn_manifest
+#define crn_needy_encode crn_manifest_encode
+#define crn_needy_decode crn_manifest_decode
+#define crn_needy_free   crn_manifest_free
+CODEC(needy)
 
 static void make_trailer(struct crn_rng *rng, struct crn_buf *out)
 {
@@ -249,7 +295,9 @@ static const struct codec codecs[] = {
     {"shard", make_shard, again_shard},
     {"index", make_index, again_index},
     {"encoded index", make_encoded, again_encoded},
+    {"chained index", make_chained, again_chained},
     {"manifest", make_manifest, again_manifest},
+    {"needy manifest", make_needy, again_needy},
     {"trailer", make_trailer, again_trailer},
 };
 #define NCODECS (sizeof(codecs) / sizeof(codecs[0]))
@@ -542,6 +590,94 @@ static void extents_cover_every_region_once(void **state)
     crn_buf_free(&out);
 }
 
+/* A chain names data files of the same number that can exist; only encoded files have one. */
+static void chains_are_checked(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest m;
+    struct crn_buf out = {0};
+    struct crn_index x;
+    struct crn_rng rng;
+
+    (void)state;
+    crn_rng_seed(&rng, 7);
+    random_chained(&rng, &x);
+    assert_ok(crn_index_encode(&x, &out, ei));
+    crn_data_name(x.file_no + 1, 0, x.bases[0].file);
+    assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL);
+    (void)snprintf(x.bases[0].file, sizeof(x.bases[0].file), "../../x");
+    assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL);
+    crn_data_name(x.file_no, 0, x.bases[0].file);
+    x.bases[0].version = -1;
+    assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL);
+    x.bases[0].version = 1;
+    x.bases[0].bytes = CRN_TRAILER_SIZE - 1;
+    assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL);
+    x.bases[0].bytes = CRN_TRAILER_SIZE;
+    free(x.bases);
+    x.nbases = CRN_MAX_BASES + 1;
+    x.bases = random_bases(&rng, x.nbases, x.file_no);
+    assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL);
+    x.nbases--;
+    crn_err_clear(ei);
+    assert_ok(crn_index_encode(&x, &out, ei));
+    crn_streams_free(x.streams, x.nstreams);
+    x.streams = NULL;
+    x.nstreams = 0;
+    assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL);
+    assert_non_null(strstr(ei->msg, "not encoded"));
+    crn_index_free(&x);
+
+    random_needy(&rng, &m);
+    crn_data_name(m.nfiles, 0, m.files[m.nfiles - 1].bases[0].file);
+    crn_err_clear(ei);
+    assert_int_equal(crn_manifest_encode(&m, &out, ei), CAIRN_EINVAL);
+    crn_manifest_free(&m);
+    crn_buf_free(&out);
+}
+
+/* One file of a manifest travels alone, with its chain; what is equal, and a copy, say so. */
+static void a_file_of_a_manifest_alone(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file f = {0};
+    const struct crn_manifest_file *last;
+    struct crn_base *copy;
+    struct crn_manifest m;
+    struct crn_buf out = {0};
+    struct crn_view v;
+    struct crn_rng rng;
+    size_t len;
+
+    (void)state;
+    crn_rng_seed(&rng, 8);
+    random_needy(&rng, &m);
+    last = &m.files[m.nfiles - 1];
+    crn_manifest_file_put(last, &out);
+    v = crn_view_of(out.data, out.len);
+    assert_ok(crn_manifest_file_take(&v, "test", &f, ei));
+    assert_int_equal(crn_view_left(&v), 0);
+    assert_string_equal(f.name, last->name);
+    assert_int_equal(f.nranges, last->nranges);
+    assert_true(crn_bases_equal(f.bases, f.nbases, last->bases, last->nbases));
+    f.bases[f.nbases - 1].id.seq ^= 1;
+    assert_false(crn_bases_equal(f.bases, f.nbases, last->bases, last->nbases));
+    assert_false(crn_bases_equal(f.bases, f.nbases - 1, last->bases, last->nbases));
+    crn_manifest_file_free(&f);
+    crn_manifest_file_free(&f);
+    assert_ok(crn_bases_copy(last->bases, last->nbases, &copy, ei));
+    assert_true(crn_bases_equal(copy, last->nbases, last->bases, last->nbases));
+    free(copy);
+    for (len = 0; len < out.len; len++) {
+        v = crn_view_of(out.data, len);
+        if (crn_manifest_file_take(&v, "test", &f, ei) == CAIRN_OK && !v.failed)
+            fail_msg("%zu of %zu bytes were taken for a file", len, out.len);
+        crn_manifest_file_free(&f);
+    }
+    crn_manifest_free(&m);
+    crn_buf_free(&out);
+}
+
 static void data_file_names(void **state)
 {
     static const char *const bad[] = {"data-",      "data-1",       "data-0001.",   "data-0001.0",
@@ -637,6 +773,8 @@ int main(void)
         cmocka_unit_test(fields_of_a_newer_minor_version_are_passed_over),
         cmocka_unit_test(writers_are_checked_too),
         cmocka_unit_test(extents_cover_every_region_once),
+        cmocka_unit_test(chains_are_checked),
+        cmocka_unit_test(a_file_of_a_manifest_alone),
         cmocka_unit_test(data_file_names),
         cmocka_unit_test(a_hundred_thousand_ranks),
     };

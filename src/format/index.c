@@ -10,9 +10,10 @@
 
 #define SHARD_MIN    8  /* bytes of an encoded shard without regions */
 #define EXTENT_BYTES 40 /* of every encoded extent */
-#define HAS_STREAMS  1U /* incompatible flag */
+#define HAS_STREAMS  1U /* incompatible flags */
+#define HAS_BASES    2U
 
-static const struct crn_object_kind index_kind = {"CRNINDEX", "index", HAS_STREAMS};
+static const struct crn_object_kind index_kind = {"CRNINDEX", "index", HAS_STREAMS | HAS_BASES};
 
 void crn_index_free(struct crn_index *x)
 {
@@ -24,6 +25,7 @@ void crn_index_free(struct crn_index *x)
     free(x->extents);
     free(x->hashes);
     crn_streams_free(x->streams, x->nstreams);
+    free(x->bases);
     memset(x, 0, sizeof(*x));
 }
 
@@ -93,9 +95,18 @@ static cairn_err check(const struct crn_index *x, const char *what, cairn_err co
         fault = extents_fault(x);
     if (fault == NULL)
         fault = crn_streams_fault(x);
+    if (fault == NULL && x->nbases > 0 && x->nstreams == 0)
+        fault = "a file that is not encoded has a chain of older versions";
+    if (fault == NULL)
+        fault = crn_bases_fault(x->bases, x->nbases, x->file_no);
     if (fault != NULL)
         return crn_fail(ei, code, 0, "%s: %s", what, fault);
     return CAIRN_OK;
+}
+
+static uint32_t flags_of(const struct crn_index *x)
+{
+    return (x->nstreams > 0 ? HAS_STREAMS : 0) | (x->nbases > 0 ? HAS_BASES : 0);
 }
 
 cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struct crn_errinfo *ei)
@@ -139,10 +150,11 @@ cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struc
     }
     for (i = 0; i < x->nhashes; i++)
         crn_buf_u64(buf, x->hashes[i]);
-    if (x->nstreams > 0) {
-        crn_object_set_flags(buf, at, HAS_STREAMS);
+    crn_object_set_flags(buf, at, flags_of(x));
+    if (x->nstreams > 0)
         crn_streams_put(x, buf);
-    }
+    if (x->nbases > 0)
+        crn_bases_put(x->bases, x->nbases, buf);
     return crn_object_end(&index_kind, at, buf, ei);
 }
 
@@ -213,10 +225,14 @@ cairn_err crn_index_decode(const void *data, size_t len, const char *what, struc
         x.hashes[i] = crn_view_u64(&body);
     if (rc == CAIRN_OK && (crn_object_flags(data) & HAS_STREAMS) != 0)
         rc = crn_streams_take(&body, what, &x, ei);
+    if (rc == CAIRN_OK && (crn_object_flags(data) & HAS_BASES) != 0)
+        rc = crn_bases_take(&body, what, &x.bases, &x.nbases, ei);
     if (rc == CAIRN_OK)
         rc = crn_object_close(&index_kind, data, &body, what, ei);
     if (rc == CAIRN_OK)
         rc = check(&x, what, CAIRN_EDAMAGED, ei);
+    if (rc == CAIRN_OK && crn_object_flags(data) != flags_of(&x))
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the chain of older versions is empty", what);
     if (rc != CAIRN_OK) {
         crn_index_free(&x);
         return rc;

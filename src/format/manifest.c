@@ -8,15 +8,26 @@
 
 #define FILE_MIN    38 /* bytes of the shortest encoded file */
 #define RANGE_BYTES 8
+#define HAS_BASES   2U /* incompatible flag */
 
-static const struct crn_object_kind manifest_kind = {"CRNMANIF", "manifest", 0};
+static const struct crn_object_kind manifest_kind = {"CRNMANIF", "manifest", HAS_BASES};
+
+void crn_manifest_file_free(struct crn_manifest_file *f)
+{
+    free(f->ranges);
+    free(f->bases);
+    f->ranges = NULL;
+    f->nranges = 0;
+    f->bases = NULL;
+    f->nbases = 0;
+}
 
 void crn_manifest_free(struct crn_manifest *m)
 {
     uint32_t i;
 
     for (i = 0; m->files != NULL && i < m->nfiles; i++)
-        free(m->files[i].ranges);
+        crn_manifest_file_free(&m->files[i]);
     free(m->files);
     memset(m, 0, sizeof(*m));
 }
@@ -32,7 +43,7 @@ static const char *file_fault(const struct crn_manifest_file *f, uint32_t file_n
         t->index_bytes > f->bytes - CRN_TRAILER_SIZE ||
         t->index_offset != f->bytes - CRN_TRAILER_SIZE - t->index_bytes)
         return "a file's trailer does not fit its size";
-    return NULL;
+    return crn_bases_fault(f->bases, f->nbases, file_no);
 }
 
 /* seen has one byte a rank; time is bounded by the number of ranks, as none is marked twice. */
@@ -101,7 +112,17 @@ static cairn_err check(const struct crn_manifest *m, const char *what, cairn_err
     return CAIRN_OK;
 }
 
-void crn_manifest_file_put(const struct crn_manifest_file *f, struct crn_buf *buf)
+static uint32_t flags_of(const struct crn_manifest *m)
+{
+    uint32_t i;
+
+    for (i = 0; i < m->nfiles; i++)
+        if (m->files[i].nbases > 0)
+            return HAS_BASES;
+    return 0;
+}
+
+static void put_file(const struct crn_manifest_file *f, struct crn_buf *buf)
 {
     uint32_t i;
 
@@ -117,9 +138,16 @@ void crn_manifest_file_put(const struct crn_manifest_file *f, struct crn_buf *bu
     }
 }
 
+void crn_manifest_file_put(const struct crn_manifest_file *f, struct crn_buf *buf)
+{
+    put_file(f, buf);
+    crn_bases_put(f->bases, f->nbases, buf);
+}
+
 cairn_err crn_manifest_encode(const struct crn_manifest *m, struct crn_buf *buf,
                               struct crn_errinfo *ei)
 {
+    uint32_t flags = flags_of(m);
     cairn_err rc;
     size_t at;
     uint32_t i;
@@ -138,8 +166,12 @@ cairn_err crn_manifest_encode(const struct crn_manifest *m, struct crn_buf *buf,
     crn_buf_u32(buf, m->ranks);
     crn_buf_u32(buf, m->nodes);
     crn_buf_u32(buf, m->nfiles);
+    crn_object_set_flags(buf, at, flags);
     for (i = 0; i < m->nfiles; i++)
-        crn_manifest_file_put(&m->files[i], buf);
+        if (flags == 0)
+            put_file(&m->files[i], buf);
+        else
+            crn_manifest_file_put(&m->files[i], buf);
     rc = crn_object_end(&manifest_kind, at, buf, ei);
     if (rc == CAIRN_OK && buf->len - at > CRN_MANIFEST_MAX)
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "encode a manifest: %zu bytes are too many",
@@ -147,8 +179,8 @@ cairn_err crn_manifest_encode(const struct crn_manifest *m, struct crn_buf *buf,
     return rc;
 }
 
-cairn_err crn_manifest_file_take(struct crn_view *v, const char *what, struct crn_manifest_file *f,
-                                 struct crn_errinfo *ei)
+static cairn_err take_file(struct crn_view *v, const char *what, struct crn_manifest_file *f,
+                           struct crn_errinfo *ei)
 {
     uint32_t n;
     uint32_t i;
@@ -170,6 +202,14 @@ cairn_err crn_manifest_file_take(struct crn_view *v, const char *what, struct cr
         f->ranges[i].count = crn_view_u32(v);
     }
     return CAIRN_OK;
+}
+
+cairn_err crn_manifest_file_take(struct crn_view *v, const char *what, struct crn_manifest_file *f,
+                                 struct crn_errinfo *ei)
+{
+    cairn_err rc = take_file(v, what, f, ei);
+
+    return rc == CAIRN_OK ? crn_bases_take(v, what, &f->bases, &f->nbases, ei) : rc;
 }
 
 static cairn_err take_head(struct crn_view *v, const char *what, struct crn_manifest *m,
@@ -206,11 +246,15 @@ cairn_err crn_manifest_decode(const void *data, size_t len, const char *what,
     if (rc == CAIRN_OK)
         rc = take_head(&body, what, &m, ei);
     for (i = 0; rc == CAIRN_OK && i < m.nfiles; i++)
-        rc = crn_manifest_file_take(&body, what, &m.files[i], ei);
+        rc = (crn_object_flags(data) & HAS_BASES) != 0
+                 ? crn_manifest_file_take(&body, what, &m.files[i], ei)
+                 : take_file(&body, what, &m.files[i], ei);
     if (rc == CAIRN_OK)
         rc = crn_object_close(&manifest_kind, data, &body, what, ei);
     if (rc == CAIRN_OK)
         rc = check(&m, what, CAIRN_EDAMAGED, ei);
+    if (rc == CAIRN_OK && crn_object_flags(data) != flags_of(&m))
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: no file has a chain of older versions", what);
     if (rc != CAIRN_OK) {
         crn_manifest_free(&m);
         return rc;

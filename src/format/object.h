@@ -51,6 +51,13 @@ CAIRN_CHECKED cairn_err crn_streams_take(struct crn_view *v, const char *what,
                                          struct crn_index *ret, struct crn_errinfo *ei);
 const char *crn_streams_fault(const struct crn_index *x);
 
+/* A chain, the same way: nothing is taken for an empty one. fault: what is wrong with that of a file
+ * with this number. */
+void crn_bases_put(const struct crn_base *bases, uint32_t n, struct crn_buf *buf);
+CAIRN_CHECKED cairn_err crn_bases_take(struct crn_view *v, const char *what, struct crn_base **ret,
+                                       uint32_t *ret_n, struct crn_errinfo *ei);
+const char *crn_bases_fault(const struct crn_base *bases, uint32_t n, uint32_t file_no);
+
 /* Text that may be shown: no control characters. */
 int crn_text_is_clean(const char *text);
 void crn_capture_id_put(const struct crn_capture_id *id, struct crn_buf *buf);

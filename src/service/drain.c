@@ -174,7 +174,7 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
         }
         crn_sources_close(held, sources, run->nlocal);
     }
-    free(file.ranges);
+    crn_manifest_file_free(&file);
     free(held);
     free(sources);
     return rc;

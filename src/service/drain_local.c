@@ -86,7 +86,7 @@ static cairn_err raise_file(struct local_drain *d, int from, const struct crn_in
         if (crn_store_discard_data(&d->pfs, x->name, x->version, file, &ignored) != CAIRN_OK)
             crn_err_clear(&ignored); /* a sweep removes it */
     }
-    free(made.ranges);
+    crn_manifest_file_free(&made);
     return rc;
 }
 
@@ -142,7 +142,7 @@ static void drain_version(struct local_drain *d, const char *name, int64_t versi
     if (d->fn != NULL)
         d->fn(d->arg, &ev);
 out:
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     crn_index_free(&x);
 }
 

@@ -443,7 +443,7 @@ void crn_flows_refuse(struct crn_job *job)
             crn_engine_arrived(w->job->engine, w->write, w->block, &gone);
         else if (w->kind == CRN_WORK_NOTE_ASK)
             crn_engine_no_errand(w->job->engine, w->block, &gone);
-        free(w->file.ranges);
+        crn_manifest_file_free(&w->file);
         free(w->payload);
         free(w);
     }

@@ -26,7 +26,7 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
     uint32_t i;
 
     for (i = 0; item->files != NULL && i < job->files; i++)
-        free(item->files[i].ranges);
+        crn_manifest_file_free(&item->files[i]);
     free(item->files);
     free(item->node_bytes);
     free(item->node_wrote);
@@ -34,7 +34,7 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
     crn_assist_free(item->aid);
     free(item->progress);
     free(item->groups);
-    free(item->file.ranges);
+    crn_manifest_file_free(&item->file);
     free(item->part);
     free(item);
     atomic_fetch_sub(&job->svc->busy, 1);

@@ -214,9 +214,9 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
 
 static void on_flushed(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
-    free(item->file.ranges);
+    crn_manifest_file_free(&item->file);
     item->file = w->file;
-    w->file.ranges = NULL;
+    memset(&w->file, 0, sizeof(w->file));
     if (item->state == CRN_ITEM_ENDED) { /* it failed elsewhere meanwhile */
         crn_item_settle(job, item);
         return;

@@ -167,9 +167,7 @@ cairn_err crn_note_decode(const void *data, size_t len, struct crn_note *ret,
 
 void crn_note_free(struct crn_note *n)
 {
-    free(n->file.ranges);
-    n->file.ranges = NULL;
-    n->file.nranges = 0;
+    crn_manifest_file_free(&n->file);
     free(n->payload);
     n->payload = NULL;
     n->payload_bytes = 0;

@@ -116,9 +116,9 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
         return;
     case CRN_MSG_NODE_DATA:
         file = crn_group_of(n->node, job->nodes, job->files);
-        free(item->files[file].ranges);
+        crn_manifest_file_free(&item->files[file]);
         item->files[file] = n->file;
-        n->file.ranges = NULL; /* taken over */
+        memset(&n->file, 0, sizeof(n->file)); /* taken over */
         item->node_wrote[n->node] = group_bytes(job, item, file);
         crn_turn_progress(job, item);
         advance(item, n->node, CRN_NODE_DATA);

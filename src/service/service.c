@@ -44,7 +44,7 @@ static void wake(struct crn_service *svc)
 void crn_service_result(struct crn_service *svc, struct crn_work *w)
 {
     if (crn_queue_push(&svc->done, w) != 0) {
-        free(w->file.ranges);
+        crn_manifest_file_free(&w->file);
         free(w);
     }
     wake(svc);
@@ -296,7 +296,7 @@ static void free_gone(struct crn_service *svc)
 
 static void free_work(struct crn_work *w)
 {
-    free(w->file.ranges);
+    crn_manifest_file_free(&w->file);
     free(w->payload);
     free(w);
 }

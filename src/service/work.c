@@ -291,7 +291,7 @@ static void write_local(struct crn_job *job, struct crn_work *w, const struct cr
     else
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no local copy, continuing: %s", w->item->name,
                 w->item->version, ei.msg);
-    free(file.ranges);
+    crn_manifest_file_free(&file);
 }
 
 static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, const struct load *load)

@@ -96,6 +96,19 @@ cairn_err crn_store_create_data(const struct crn_store *st, const char *name, in
     return CAIRN_OK;
 }
 
+/* What the manifest repeats of an index. */
+static cairn_err fill_lists(const struct crn_index *index, struct crn_manifest_file *ret,
+                            struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_data_ranges(index, &ret->ranges, &ret->nranges, ei);
+
+    if (rc == CAIRN_OK)
+        rc = crn_bases_copy(index->bases, index->nbases, &ret->bases, ei);
+    if (rc == CAIRN_OK)
+        ret->nbases = index->nbases;
+    return rc;
+}
+
 /* Index and trailer as bytes, and the file's entry in the manifest. */
 static cairn_err compose(const char *file, uint64_t data_end, const struct crn_index *index,
                          struct crn_buf *buf, struct crn_manifest_file *ret, struct crn_errinfo *ei)
@@ -122,7 +135,7 @@ static cairn_err compose(const char *file, uint64_t data_end, const struct crn_i
     rc = crn_trailer_encode(&ret->trailer, buf, ei);
     if (rc != CAIRN_OK)
         return rc;
-    return crn_data_ranges(index, &ret->ranges, &ret->nranges, ei);
+    return fill_lists(index, ret, ei);
 }
 
 cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *file,
@@ -152,7 +165,7 @@ cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *
         rc = crn_fs_check(r, ei, "close '%s'", file);
     crn_buf_free(&buf);
     if (rc != CAIRN_OK) {
-        free(mf.ranges);
+        crn_manifest_file_free(&mf);
         return rc;
     }
     *ret = mf;
@@ -187,8 +200,9 @@ cairn_err crn_store_describe_data(const struct crn_store *st, const char *name, 
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: belongs to %s@%lld, file %u", where.text, x.name,
                       (long long)x.version, (unsigned)x.file_no);
     if (rc == CAIRN_OK)
-        rc = crn_data_ranges(&x, &mf.ranges, &mf.nranges, ei);
+        rc = fill_lists(&x, &mf, ei);
     if (rc != CAIRN_OK) {
+        crn_manifest_file_free(&mf);
         crn_index_free(&x);
         return rc;
     }

@@ -209,11 +209,11 @@ static cairn_err consider(const struct crn_store *st, int dfd, const char *name,
     if (rc != CAIRN_OK)
         goto out;
     f->m.files[x.file_no] = mf;
-    mf.ranges = NULL;
+    memset(&mf, 0, sizeof(mf));
     f->m.data_bytes += region_bytes(&x);
     f->missing--;
 out:
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     crn_index_free(&x);
     return rc == CAIRN_ENOMEM ? rc : CAIRN_OK;
 }

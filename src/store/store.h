@@ -46,7 +46,7 @@ CAIRN_CHECKED cairn_err crn_store_stripe(const struct crn_store *st, const char 
                                          int64_t version, uint64_t count, uint64_t bytes,
                                          struct crn_errinfo *ei);
 /* Appends index and trailer behind data_end bytes of data, fsyncs and closes fd (always). ret
- * describes the file for the manifest; free its ranges, or hand them to a manifest. On failure the
+ * describes the file for the manifest: free what it owns, or hand it to a manifest. On failure the
  * file is debris: discard it and write the data again, under a new name. */
 CAIRN_CHECKED cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *file,
                                               uint64_t data_end, const struct crn_index *index,

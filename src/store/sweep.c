@@ -106,7 +106,7 @@ static cairn_err judge_data(struct sweep *s, const char *file, const struct stat
     if (rc == CAIRN_OK) {
         *ret = is_useless(s, &x);
         s->res.kept += !*ret;
-        free(mf.ranges);
+        crn_manifest_file_free(&mf);
         crn_index_free(&x);
         return CAIRN_OK;
     }
