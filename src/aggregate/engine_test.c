@@ -371,7 +371,9 @@ static void *answer(void *arg)
                    far->f->image[x->shard] + far->f->at[x->shard][x->region] + x->offset, x->bytes);
             at += x->bytes;
         }
-        crn_engine_arrived(far->e, r->w, r->block, ++far->n == far->fail_at ? &gone : NULL);
+        if (++far->n == far->fail_at) /* half of it may still come */
+            (void)crn_engine_replace(far->e, r->block);
+        crn_engine_arrived(far->e, r->w, far->n == far->fail_at ? &gone : NULL);
         free(r);
     }
     return NULL;

@@ -185,7 +185,7 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
         free(w);
         crn_buf_free(&ask);
         (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a request to another node");
-        crn_engine_arrived(job->engine, wr, block, &e);
+        crn_engine_arrived(job->engine, wr, &e);
         return;
     }
     w->kind = CRN_WORK_FETCH;
