@@ -310,10 +310,12 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
     const struct crn_fs *fs = p->o.v->fs;
     const struct crn_source *s = &p->o.v->files[b->file];
     const struct crn_index *x = &s->index;
+    struct crn_data_file f;
     cairn_err rc;
     size_t i;
 
     rc = open_file(p, h, b->file, ei);
+    f = crn_source_data(p->o.v, s, h->fd);
     if (rc == CAIRN_OK && x->nstreams == 0)
         rc = crn_fs_read_all(fs, h->fd, data, (size_t)(b->end - b->begin), b->begin, s->what, ei);
     for (i = 0; rc == CAIRN_OK && i < b->npieces; i++) {
@@ -324,9 +326,8 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
         for (; rc == CAIRN_OK && done < q->bytes; no++) {
             unsigned char *at = data + q->offset + done;
 
-            rc = x->nstreams > 0
-                     ? crn_data_chunk(fs, h->fd, x, q->e, no, &h->decoder, at, s->what, ei)
-                     : crn_data_check(x, q->e, no, at, s->what, ei);
+            rc = x->nstreams > 0 ? crn_data_chunk(&f, q->e, no, &h->decoder, at, ei)
+                                 : crn_data_check(x, q->e, no, at, s->what, ei);
             done += crn_data_chunk_bytes(x, q->e, no);
         }
     }
