@@ -5,7 +5,10 @@
 
 #include <stddef.h>
 
-/* Writes one zero byte to each page of fresh memory, with up to 16 threads; the caller is one. */
+/* Makes the pages of fresh memory, with up to 16 threads; the caller is one. */
 void crn_touch(void *start, size_t bytes, int threads);
+/* Makes the pages of memory that may be in use: what it holds stays. A hint; does nothing where the kernel
+ * cannot. */
+void crn_populate(void *start, size_t bytes);
 
 #endif

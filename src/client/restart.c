@@ -215,6 +215,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
         rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no version of '%s' that can be restored%s",
                       s->cfg.persistent, name, c.n > 0 ? "; see 'cairn explain'" : "");
     crn_reading_end(turn);
+    crn_arena_go_on(s->arena);
     free(c.version);
     return rc;
 }
@@ -257,6 +258,7 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
     if (rc == CAIRN_OK)
         rc = check_version(s, name, version, &ei);
     crn_reading_end(turn);
+    crn_arena_go_on(s->arena);
     free(c.version);
     return crn_api_end(&ei, rc);
 }

@@ -130,6 +130,9 @@ struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq);
 /* Makes the arena if there is none: as configured, or for images of this size. */
 CAIRN_CHECKED cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes,
                                          struct crn_errinfo *ei);
+/* The same for an image that is read to there: what it does not need is made beside the read. */
+CAIRN_CHECKED cairn_err crn_arena_ensure_read(cairn_session *s, uint64_t image_bytes,
+                                              struct crn_errinfo *ei);
 /* Copies the regions, all or those named, under the session's present number. */
 CAIRN_CHECKED cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
                                          const char *const *regions, struct crn_track *t,

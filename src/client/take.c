@@ -32,26 +32,45 @@ static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
     return want;
 }
 
-cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
+static cairn_err make_arena(cairn_session *s, struct crn_arena_size *size, struct crn_errinfo *ei)
 {
     struct crn_note note = {.type = CRN_MSG_ARENA};
-    uint64_t bytes = s->cfg.arena_bytes;
-    char name[32];
+    char name[CRN_SPOOL_NAME];
     cairn_err rc;
-    int threads;
 
-    if (s->arena != NULL)
-        return CAIRN_OK;
-    if (bytes == 0)
-        bytes = auto_size(s, image_bytes);
-    (void)snprintf(name, sizeof(name), "arena-%u", s->rank);
-    threads = crn_cores() / (int)s->nlocal;
-    rc = crn_arena_create(s->dir.dfd, name, s->run, s->rank, bytes, threads, &s->arena, ei);
+    size->threads = crn_cores() / (int)s->nlocal;
+    crn_arena_name(s->rank, name);
+    rc = crn_arena_create(s->dir.dfd, name, s->run, s->rank, size, &s->arena, ei);
     if (rc == CAIRN_OK) {
         crn_phase_show(s, s->phase);
         rc = crn_node_send(s, &note, crn_arena_fd(s->arena), ei);
     }
     return rc;
+}
+
+static uint64_t arena_bytes(const cairn_session *s, uint64_t image_bytes)
+{
+    return s->cfg.arena_bytes > 0 ? s->cfg.arena_bytes : auto_size(s, image_bytes);
+}
+
+cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
+{
+    struct crn_arena_size size = {0};
+
+    if (s->arena != NULL)
+        return CAIRN_OK;
+    size.bytes = arena_bytes(s, image_bytes);
+    return make_arena(s, &size, ei);
+}
+
+cairn_err crn_arena_ensure_read(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
+{
+    struct crn_arena_size size = {.first = image_bytes};
+
+    if (s->arena != NULL)
+        return CAIRN_OK;
+    size.bytes = arena_bytes(s, image_bytes);
+    return make_arena(s, &size, ei);
 }
 
 /* What a capture is made of. --------------------------------------------------------------------------- */

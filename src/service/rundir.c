@@ -160,6 +160,11 @@ cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct crn_errinfo *
     return CAIRN_OK;
 }
 
+void crn_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME])
+{
+    (void)snprintf(name, CRN_SPOOL_NAME, "arena-%u", rank);
+}
+
 void crn_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME])
 {
     (void)snprintf(name, CRN_SPOOL_NAME, "s-%u-%" PRIu64, rank, seq);

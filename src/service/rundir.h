@@ -50,6 +50,7 @@ CAIRN_CHECKED cairn_err crn_shm_root(const struct crn_config *cfg, char *path, s
                                      struct crn_errinfo *ei);
 
 #define CRN_SPOOL_NAME 64
+void crn_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME]);
 void crn_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME]);
 void crn_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region, char name[CRN_SPOOL_NAME]);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/touch.h"
+#include "tier/arena_rest.h"
 #include "tier/window.h"
 
 #define ARENA_MAGIC 0x32414e4541524e43U /* "CNRAENA2" */
@@ -43,7 +44,9 @@ struct crn_arena {
     struct header *head;
     unsigned char *data;
     size_t map_bytes;
-    uint64_t data_bytes; /* own copies: the header is shared with another process */
+    uint64_t data_bytes;  /* own copies: the header is shared with another process */
+    uint64_t made;        /* of data_bytes: reserved */
+    struct crn_rest rest; /* while made < data_bytes */
     uint32_t rank;
     int fd;
     uint32_t pins[CRN_ARENA_SLOTS]; /* of this process: not to be evicted */
@@ -74,36 +77,51 @@ static cairn_err map_file(int fd, size_t bytes, struct crn_arena **ret, struct c
     return CAIRN_OK;
 }
 
-cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uint32_t rank,
-                           uint64_t bytes, int threads, struct crn_arena **ret,
-                           struct crn_errinfo *ei)
+/* A new file, its first bytes reserved. */
+static cairn_err create_file(int dfd, const char *file, size_t total, size_t first, int *ret,
+                             struct crn_errinfo *ei)
 {
-    struct crn_arena *a = NULL;
-    cairn_err rc;
-    size_t total;
-    int fd;
+    int fd = openat(dfd, file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int r;
 
-    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-    total = header_bytes() + (size_t)bytes;
-    fd = openat(dfd, file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return crn_fail_errno(ei, errno, "create the arena '%s'", file);
-    r = posix_fallocate(fd, 0, (off_t)total);
-    if (r != 0)
-        rc =
-            crn_fail(ei, crn_errno_code(r), r,
-                     "reserve %zu bytes of shared memory for the arena '%s'; lower arena_bytes, or "
-                     "give the tmpfs at shm_dir more room",
-                     total, file);
-    else
-        rc = map_file(fd, total, &a, ei);
+    r = ftruncate(fd, (off_t)total) < 0 ? errno : crn_reserve(fd, 0, first);
+    if (r == 0) {
+        *ret = fd;
+        return CAIRN_OK;
+    }
+    (void)close(fd);
+    (void)unlinkat(dfd, file, 0);
+    return crn_fail(ei, crn_errno_code(r), r,
+                    "reserve %zu bytes of shared memory for the arena '%s'; lower arena_bytes, or "
+                    "give the tmpfs at shm_dir more room",
+                    first, file);
+}
+
+cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uint32_t rank,
+                           const struct crn_arena_size *size, struct crn_arena **ret,
+                           struct crn_errinfo *ei)
+{
+    size_t bytes = (size_t)(size->bytes + PAGE - 1) / PAGE * PAGE;
+    size_t first = (size_t)(size->first + PAGE - 1) / PAGE * PAGE;
+    struct crn_arena *a = NULL;
+    cairn_err rc;
+    int fd = -1;
+
+    if (first == 0 || first > bytes)
+        first = bytes;
+    rc = create_file(dfd, file, header_bytes() + bytes, header_bytes() + first, &fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = map_file(fd, header_bytes() + bytes, &a, ei);
     if (rc != CAIRN_OK || a == NULL) {
         (void)close(fd);
         (void)unlinkat(dfd, file, 0);
         return rc;
     }
-    crn_touch(a->head, total, threads);
+    if (size->first == 0)
+        crn_touch(a->head, a->map_bytes, size->threads);
     a->head->header_bytes = header_bytes();
     a->head->data_bytes = bytes;
     memcpy(a->head->run, run, 16);
@@ -111,11 +129,33 @@ cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uin
     a->head->nslots = CRN_ARENA_SLOTS;
     a->data = (unsigned char *)a->head + header_bytes();
     a->data_bytes = bytes;
+    a->made = first;
     a->rank = rank;
     atomic_thread_fence(memory_order_release);
     a->head->magic = ARENA_MAGIC; /* last: an arena without it was never finished */
+    if (a->made < bytes) {
+        a->rest = (struct crn_rest){.fd = fd,
+                                    .at = header_bytes() + first,
+                                    .start = a->data + first,
+                                    .bytes = bytes - first};
+    }
     *ret = a;
     return CAIRN_OK;
+}
+
+void crn_arena_go_on(struct crn_arena *a)
+{
+    if (a != NULL && a->made < a->data_bytes)
+        crn_rest_start(&a->rest);
+}
+
+/* Waits for the rest of the arena. Where it cannot be had the arena is what there is. */
+static void finish(struct crn_arena *a)
+{
+    if (a->made == a->data_bytes)
+        return;
+    crn_rest_end(&a->rest, 0);
+    a->made = a->data_bytes = a->made + a->rest.done;
 }
 
 cairn_err crn_arena_map(int fd, const char *what, struct crn_arena **ret, struct crn_errinfo *ei)
@@ -134,7 +174,7 @@ cairn_err crn_arena_map(int fd, const char *what, struct crn_arena **ret, struct
         return rc;
     }
     a->data = (unsigned char *)a->head + header_bytes();
-    a->data_bytes = a->head->data_bytes;
+    a->data_bytes = a->made = a->head->data_bytes;
     a->rank = a->head->rank;
     if (a->head->magic != ARENA_MAGIC || a->head->header_bytes != header_bytes() ||
         a->head->nslots != CRN_ARENA_SLOTS || a->data_bytes > a->map_bytes - header_bytes()) {
@@ -149,6 +189,8 @@ void crn_arena_close(struct crn_arena *a)
 {
     if (a == NULL)
         return;
+    if (a->made < a->data_bytes)
+        crn_rest_end(&a->rest, 1);
     (void)munmap(a->head, a->map_bytes);
     (void)close(a->fd);
     free(a);
@@ -159,13 +201,15 @@ int crn_arena_fd(const struct crn_arena *a)
     return a->fd;
 }
 
-uint64_t crn_arena_bytes(const struct crn_arena *a)
+uint64_t crn_arena_bytes(struct crn_arena *a)
 {
+    finish(a);
     return a->data_bytes;
 }
 
-void *crn_arena_memory(const struct crn_arena *a, uint64_t *ret_bytes)
+void *crn_arena_memory(struct crn_arena *a, uint64_t *ret_bytes)
 {
+    finish(a);
     *ret_bytes = a->data_bytes;
     return a->data;
 }
@@ -291,8 +335,8 @@ static size_t fragments(struct crn_arena *a, struct crn_fragment *f)
         f[n++] = taken[i];
         at = taken[i].offset + taken[i].bytes;
     }
-    if (at < a->data_bytes)
-        f[n++] = (struct crn_fragment){.offset = at, .bytes = a->data_bytes - at};
+    if (at < a->made)
+        f[n++] = (struct crn_fragment){.offset = at, .bytes = a->made - at};
     return n;
 }
 
@@ -305,7 +349,7 @@ static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
                               .scratch = scratch,
                               .n = fragments(a, f),
                               .cap = 2 * CRN_ARENA_SLOTS + 1,
-                              .capacity = a->data_bytes};
+                              .capacity = a->made};
     struct crn_window w;
     size_t i;
 
@@ -359,6 +403,8 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
     uint64_t at;
     int slot;
 
+    if (a->made < a->data_bytes && (info->bytes > a->made || crn_rest_is_over(&a->rest)))
+        finish(a);
     if (!info->is_spilled && info->bytes > a->data_bytes)
         return crn_fail(
             ei, CAIRN_ENOSPC, 0,
@@ -369,6 +415,10 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
     if (slot < 0 && evict_oldest(a))
         slot = free_slot(a);
     at = slot >= 0 && !info->is_spilled ? make_room(a, info->bytes) : 0;
+    if (at == UINT64_MAX && a->made < a->data_bytes) {
+        finish(a);
+        at = make_room(a, info->bytes);
+    }
     if (slot < 0 || at == UINT64_MAX)
         return crn_fail(ei, CAIRN_EBUSY, 0, "the arena is full of checkpoints not flushed yet");
     info->offset = at;
@@ -385,6 +435,8 @@ cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
     uint32_t i;
     int slot;
 
+    if (end > a->made)
+        finish(a);
     if (info->offset > a->data_bytes || info->bytes > a->data_bytes - info->offset)
         return crn_fail(ei, CAIRN_EBUG, 0, "an image behind the end of the arena");
     for (i = 0; i < CRN_ARENA_SLOTS; i++) {

@@ -13,7 +13,8 @@
  *                               does not need the room a drain finds it)
  *
  * The application owns FREE, WRITING, FLUSHED, FAILED, KEPT, READING and READ; WRITTEN belongs to who takes
- * it first (service: FLUSHING, application: superseded); FLUSHING is the service's. */
+ * it first (service: FLUSHING, application: superseded); FLUSHING is the service's. The image of a READING slot
+ * may be lent to another process of the node, which fills it (client/mates.h); the slot stays the owner's. */
 #ifndef CRN_TIER_ARENA_H
 #define CRN_TIER_ARENA_H
 
@@ -56,20 +57,30 @@ struct crn_slot_info {
 
 struct crn_arena; /* opaque */
 
-/* Creates dfd/file with room for bytes of images, touches all pages with some threads. The space is
- * reserved: a full tmpfs is CAIRN_ENOSPC now, not a SIGBUS later. */
+struct crn_arena_size {
+    uint64_t bytes; /* of images */
+    /* Needed now, by who fills it at once: reserved, and touched by nobody else. The rest is made when it
+     * is needed, or before (crn_arena_go_on); if there is no room for it the arena stays smaller. 0: all
+     * of it is made now, pages touched by this number of threads. */
+    uint64_t first;
+    int threads;
+};
+/* Creates dfd/file. What images lie in is reserved: a full tmpfs is CAIRN_ENOSPC now, not a SIGBUS later. */
 CAIRN_CHECKED cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16],
-                                         uint32_t rank, uint64_t bytes, int threads,
+                                         uint32_t rank, const struct crn_arena_size *size,
                                          struct crn_arena **ret, struct crn_errinfo *ei);
+/* Makes the rest beside the application, at low priority. NULL is fine. */
+void crn_arena_go_on(struct crn_arena *a);
 /* Maps an arena that another process made; checks its header. Takes fd over. */
 CAIRN_CHECKED cairn_err crn_arena_map(int fd, const char *what, struct crn_arena **ret,
                                       struct crn_errinfo *ei);
 void crn_arena_close(struct crn_arena *a); /* unmaps; the file stays. NULL is fine */
 
 int crn_arena_fd(const struct crn_arena *a);
-uint64_t crn_arena_bytes(const struct crn_arena *a);
+/* These wait until all of the arena is made. */
+uint64_t crn_arena_bytes(struct crn_arena *a);
 /* The data area, for who pins it. */
-void *crn_arena_memory(const struct crn_arena *a, uint64_t *ret_bytes);
+void *crn_arena_memory(struct crn_arena *a, uint64_t *ret_bytes);
 uint32_t crn_arena_rank(const struct crn_arena *a);
 /* What the application is at (cairn_phase_kind): a hint, so nothing is ordered by it. */
 void crn_arena_set_phase(struct crn_arena *a, uint32_t phase);

@@ -6,21 +6,27 @@
 #include "base/rng.h"
 #include "base/test.h"
 #include "tier/arena.h"
+#include "tier/arena_rest.h"
 #include "tier/image.h"
 
 #define PAGE 4096U
 
 static const uint8_t run[16] = {1, 2, 3};
 
-static struct crn_arena *make(const char *dir, uint64_t bytes)
+static struct crn_arena *make_size(const char *dir, struct crn_arena_size size)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_arena *a;
     int dfd = open(dir, O_RDONLY | O_DIRECTORY);
 
-    assert_ok(crn_arena_create(dfd, "arena-3", run, 3, bytes, 2, &a, ei));
+    assert_ok(crn_arena_create(dfd, "arena-3", run, 3, &size, &a, ei));
     (void)close(dfd);
     return a;
+}
+
+static struct crn_arena *make(const char *dir, uint64_t bytes)
+{
+    return make_size(dir, (struct crn_arena_size){.bytes = bytes, .threads = 2});
 }
 
 static struct crn_slot_info capture(uint64_t seq, uint64_t bytes)
@@ -179,6 +185,57 @@ static void a_damaged_arena_is_refused(void **state)
     test_dir_remove(dir);
 }
 
+/* The first image lies in the part that is there at once; whoever needs more gets it, and what is being written
+ * meanwhile stays as it is. */
+static void the_rest_is_made_beside(void **state)
+{
+    enum { MIB = 1 << 20, REST = 64 * MIB };
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_arena_size size = {.bytes = MIB + REST, .first = MIB};
+    struct crn_slot_info first = capture(1, MIB), second = capture(2, REST);
+    struct crn_arena *a;
+    struct stat st;
+    char dir[256];
+    uint32_t slot;
+    int i;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make_size(dir, size);
+    assert_ok(crn_arena_take(a, CRN_SLOT_READING, &first, &slot, ei));
+    crn_arena_go_on(a);
+    memset(crn_slot_memory(a, &first), 7, MIB);
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &second, &slot, ei));
+    assert_true(second.offset >= MIB);
+    assert_int_equal(fstat(crn_arena_fd(a), &st), 0);
+    assert_true((uint64_t)st.st_blocks * 512 >= size.bytes);
+    for (i = 0; i < MIB; i++)
+        assert_int_equal(crn_slot_memory(a, &first)[i], 7);
+    assert_true(crn_arena_bytes(a) == size.bytes);
+    crn_arena_close(a);
+    test_dir_remove(dir);
+
+    test_dir_make(dir, sizeof(dir));
+    a = make_size(dir, size);
+    crn_arena_go_on(a);
+    crn_arena_close(a); /* while it is being made */
+    test_dir_remove(dir);
+}
+
+/* As in a tmpfs that is full by then. */
+static void a_rest_that_cannot_be_had_is_left(void **state)
+{
+    struct crn_rest r = {.fd = open("/dev/null", O_RDONLY), .bytes = 1 << 20};
+
+    (void)state;
+    crn_rest_start(&r);
+    crn_rest_end(&r, 0);
+    assert_true(crn_rest_is_over(&r));
+    assert_int_equal(r.done, 0);
+    assert_int_not_equal(r.failure, 0);
+    (void)close(r.fd);
+}
+
 static void images_align_large_regions(void **state)
 {
     struct crn_region regions[3] = {{.name = "small", .bytes = 3},
@@ -206,6 +263,8 @@ int main(void)
         cmocka_unit_test(a_reused_slot_does_not_move_for_its_past),
         cmocka_unit_test(eviction_spares_the_pinned),
         cmocka_unit_test(a_damaged_arena_is_refused),
+        cmocka_unit_test(the_rest_is_made_beside),
+        cmocka_unit_test(a_rest_that_cannot_be_had_is_left),
         cmocka_unit_test(images_align_large_regions),
     };
 

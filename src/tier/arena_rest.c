@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* In pieces, so that who needs the rest now takes over after a moment instead of waiting for a thread that
+ * yields to everybody. */
+#include "tier/arena_rest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/thread.h"
+#include "base/touch.h"
+
+#define PIECE ((uint64_t)1 << 20)
+#define NICE  19
+
+int crn_reserve(int fd, uint64_t at, uint64_t bytes)
+{
+    int r;
+
+    do
+        r = posix_fallocate(fd, (off_t)at, (off_t)bytes);
+    while (r == EINTR);
+    return r;
+}
+
+static void make(struct crn_rest *r)
+{
+    while (r->done < r->bytes && r->failure == 0 && !atomic_load(&r->is_stopped)) {
+        uint64_t n = r->bytes - r->done < PIECE ? r->bytes - r->done : PIECE;
+
+        r->failure = crn_reserve(r->fd, r->at + r->done, n);
+        if (r->failure != 0)
+            break;
+        crn_populate(r->start + r->done, n);
+        r->done += n;
+    }
+}
+
+static void *run(void *arg)
+{
+    struct crn_rest *r = arg;
+
+    crn_thread_background(NICE);
+    make(r);
+    atomic_store(&r->is_over, 1);
+    return NULL;
+}
+
+void crn_rest_start(struct crn_rest *r)
+{
+    struct crn_errinfo ignored = {0};
+
+    if (r->has_thread || crn_rest_is_over(r))
+        return;
+    r->has_thread = crn_thread_start(&r->thread, "cairn-touch", run, r, &ignored) == CAIRN_OK;
+}
+
+int crn_rest_is_over(struct crn_rest *r)
+{
+    return r->has_thread ? atomic_load(&r->is_over) : r->done == r->bytes || r->failure != 0;
+}
+
+void crn_rest_end(struct crn_rest *r, int is_given_up)
+{
+    if (r->has_thread) {
+        atomic_store(&r->is_stopped, 1);
+        (void)pthread_join(r->thread, NULL);
+        r->has_thread = 0;
+        atomic_store(&r->is_stopped, 0);
+    }
+    if (!is_given_up)
+        make(r);
+}
