@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "restart/scatter.h"
+#include "client/mates.h"
 
 #define READ_BLOCK ((uint64_t)16 << 20)
 
@@ -89,11 +89,12 @@ struct wanted {
     int has_it;   /* without reading together */
 };
 
-static void forget(cairn_session *s, struct wanted *w, int is_good)
+/* After an error of MPI the slot stays READING: a reader of the node may still write there. */
+static void forget(cairn_session *s, struct wanted *w, cairn_err rc, int is_good)
 {
-    if (w->has_slot)
+    if (w->has_slot && rc != CAIRN_EMPI)
         (void)crn_slot_move(s->arena, w->slot, w->info.id.seq, CRN_SLOT_READING,
-                            is_good ? CRN_SLOT_READ : CRN_SLOT_FREE);
+                            rc == CAIRN_OK && is_good ? CRN_SLOT_READ : CRN_SLOT_FREE);
     crn_shard_free(&w->shard);
     free(w->parts);
 }
@@ -130,7 +131,7 @@ static cairn_err take_slot(cairn_session *s, const struct crn_manifest *m, struc
     if (rc == CAIRN_OK)
         rc = crn_image_layout(&w->shard, descriptor.len, ret_image, &why);
     if (rc == CAIRN_OK)
-        rc = crn_arena_ensure(s, ret_image->bytes, &why);
+        rc = crn_arena_ensure_read(s, ret_image->bytes, &why);
     if (rc == CAIRN_OK) {
         w->info = (struct crn_slot_info){.id = m->id, .version = m->version};
         memcpy(w->info.name, m->name, sizeof(w->info.name));
@@ -270,11 +271,17 @@ static cairn_err want(cairn_session *s, struct crn_version *v, struct wanted *w,
 static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct crn_team *team,
                          const struct wanted *w, int *ret_whole, struct crn_errinfo *ei)
 {
+    struct crn_mates mates = {.s = s, .v = v};
     struct crn_scatter c = {.v = v,
                             .rank = s->rank,
                             .has_it = w->has_it,
+                            .node = s->node,
+                            .where = CRN_NOWHERE,
+                            .reach = crn_mates_reach,
+                            .arg = &mates,
                             .threads = (unsigned)s->cfg.read_threads,
                             .block_bytes = (size_t)s->cfg.block_bytes};
+    cairn_err rc;
 
     if (c.block_bytes > READ_BLOCK)
         c.block_bytes = READ_BLOCK;
@@ -283,8 +290,11 @@ static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct c
         c.parts = w->parts;
         c.nparts = w->nparts;
         c.memory = crn_slot_memory(s->arena, &w->info);
+        c.where = w->slot;
     }
-    return crn_scatter_run(&c, team, ret_whole, ei);
+    rc = crn_scatter_run(&c, team, ret_whole, ei);
+    crn_mates_close(&mates);
+    return rc;
 }
 
 /* Where the store is damaged and nodes have copies: each rank verifies its part of the old ranks from
@@ -339,7 +349,7 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
         if (rc == CAIRN_OK)
             rc = waited;
     }
-    forget(s, &w, rc == CAIRN_OK && (is_whole || w.has_it));
+    forget(s, &w, rc, is_whole || w.has_it);
     if (crn_version_manifest(v)->ranks != s->ranks && rc != CAIRN_EMPI)
         rc = try_copies(s, v, rc, &own);
     if (rc != CAIRN_OK)

@@ -14,10 +14,12 @@
 
 #include "base/pool.h"
 #include "base/queue.h"
+#include "base/touch.h"
 #include "restart/version_impl.h"
 
-#define GAP_BYTES    ((uint64_t)64 << 10)
-#define DIRECT_BYTES ((uint64_t)256 << 10)
+#define GAP_BYTES ((uint64_t)64 << 10)
+#define STEP_BYTES                                                                                 \
+    ((size_t)1 << 20) /* of one read, if no chunk is larger: verified while it is in the cache */
 
 struct piece {
     const struct crn_extent *e;
@@ -43,6 +45,7 @@ struct crn_pass {
     size_t npieces, pieces_cap;
     struct crn_pass_block *blocks;
     size_t nblocks, blocks_cap;
+    int is_cut; /* of the plan: another share's chunk follows the last block, and is not read over */
     size_t *lanes; /* first blocks; nlanes */
     size_t nlanes;
     struct crn_pool pool;
@@ -104,7 +107,7 @@ static cairn_err add_chunk(struct crn_pass *p, uint32_t file, const struct chunk
     struct crn_pass_block *b = p->nblocks > 0 ? &p->blocks[p->nblocks - 1] : NULL;
     struct piece *last;
 
-    if (b == NULL || !fits(p, b, file, c)) {
+    if (b == NULL || p->is_cut || !fits(p, b, file, c)) {
         b = grow((void **)&p->blocks, p->nblocks, &p->blocks_cap, sizeof(*b));
         if (b == NULL)
             return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %zu reads", p->nblocks);
@@ -112,6 +115,7 @@ static cairn_err add_chunk(struct crn_pass *p, uint32_t file, const struct chunk
         *b = (struct crn_pass_block){
             .file = file, .begin = c->at, .piece = p->npieces, .into = c->into};
         b->goes_on = c->goes_on;
+        p->is_cut = 0;
     }
     last = b->npieces > 0 ? &p->pieces[p->npieces - 1] : NULL;
     if (last == NULL || last->e != c->e || c->at != b->end) {
@@ -196,7 +200,8 @@ static cairn_err order_extents(const struct crn_pass *p, const struct crn_index 
     return CAIRN_OK;
 }
 
-/* The chunks of one file whose reading begins in [from, to) of it. */
+/* The chunks of one file that are this share's: those that were given to it, and of the others those whose
+ * reading begins in [from, to) of the file. */
 static cairn_err plan_file(struct crn_pass *p, uint32_t file, uint64_t from, uint64_t to,
                            struct crn_errinfo *ei)
 {
@@ -215,8 +220,11 @@ static cairn_err plan_file(struct crn_pass *p, uint32_t file, uint64_t from, uin
     for (i = 0; rc == CAIRN_OK && i < n; i++) {
         const struct crn_extent *e = order[i];
         unsigned char *into = NULL;
+        int reader = -1;
 
-        if (p->o.place != NULL && e->bytes >= DIRECT_BYTES)
+        if (p->o.reader != NULL && e->bytes >= p->o.direct_bytes && x->nstreams == 0)
+            reader = p->o.reader[x->shards[e->shard].rank];
+        if (p->o.place != NULL && e->bytes >= p->o.direct_bytes)
             into = p->o.place(p->o.arg, x->shards[e->shard].rank, e->region);
         for (no = 0; rc == CAIRN_OK && no * x->chunk_bytes < e->bytes; no++) {
             uint64_t skip = no * x->chunk_bytes;
@@ -229,8 +237,10 @@ static cairn_err plan_file(struct crn_pass *p, uint32_t file, uint64_t from, uin
             if (!c.goes_on)
                 lane = need;
             end = c.at + c.bytes;
-            if (lane >= from && lane < to)
+            if (reader >= 0 ? reader == (int)p->o.share : lane >= from && lane < to)
                 rc = add_chunk(p, file, &c, ei);
+            else
+                p->is_cut = 1;
         }
     }
     free(order);
@@ -263,12 +273,9 @@ static cairn_err plan(struct crn_pass *p, struct crn_errinfo *ei)
         total += space_bytes(p->o.v, p->o.files[i]);
     from = total / p->o.shares * p->o.share;
     to = p->o.share + 1 < p->o.shares ? from + total / p->o.shares : total;
-    for (i = 0; rc == CAIRN_OK && i < p->o.nfiles && at < to; i++) {
-        uint64_t bytes = space_bytes(p->o.v, p->o.files[i]);
-
-        if (at + bytes > from)
-            rc = plan_file(p, p->o.files[i], from > at ? from - at : 0, to - at, ei);
-        at += bytes;
+    for (i = 0; rc == CAIRN_OK && i < p->o.nfiles; i++) {
+        rc = plan_file(p, p->o.files[i], from > at ? from - at : 0, to > at ? to - at : 0, ei);
+        at += space_bytes(p->o.v, p->o.files[i]);
     }
     return rc != CAIRN_OK ? rc : list_lanes(p, ei);
 }
@@ -303,6 +310,27 @@ static cairn_err open_file(const struct crn_pass *p, struct hand *h, uint32_t fi
     return CAIRN_OK;
 }
 
+/* Reads on until need bytes of the block are there. */
+static cairn_err read_up_to(const struct crn_pass *p, const struct hand *h,
+                            const struct crn_pass_block *b, unsigned char *data, size_t need,
+                            size_t *done, struct crn_errinfo *ei)
+{
+    size_t left = (size_t)(b->end - b->begin) - *done;
+    size_t n = left < STEP_BYTES ? left : STEP_BYTES;
+    cairn_err rc;
+
+    if (need <= *done)
+        return CAIRN_OK;
+    if (n < need - *done)
+        n = need - *done;
+    if (b->into != NULL)
+        crn_populate(data + *done, n); /* cheaper than a fault for each page */
+    rc = crn_fs_read_all(p->o.v->fs, h->fd, data + *done, n, b->begin + *done,
+                         p->o.v->files[b->file].what, ei);
+    *done += n;
+    return rc;
+}
+
 static cairn_err read_block(const struct crn_pass *p, struct hand *h,
                             const struct crn_pass_block *b, unsigned char *data,
                             struct crn_errinfo *ei)
@@ -310,25 +338,27 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
     const struct crn_fs *fs = p->o.v->fs;
     const struct crn_source *s = &p->o.v->files[b->file];
     const struct crn_index *x = &s->index;
-    struct crn_data_file f;
+    size_t there = 0; /* read, from the beginning of the block */
     cairn_err rc;
     size_t i;
 
     rc = open_file(p, h, b->file, ei);
-    f = crn_source_data(p->o.v, s, h->fd);
-    if (rc == CAIRN_OK && x->nstreams == 0)
-        rc = crn_fs_read_all(fs, h->fd, data, (size_t)(b->end - b->begin), b->begin, s->what, ei);
     for (i = 0; rc == CAIRN_OK && i < b->npieces; i++) {
         const struct piece *q = &p->pieces[b->piece + i];
         uint64_t no = q->chunk;
         uint64_t done = 0;
 
         for (; rc == CAIRN_OK && done < q->bytes; no++) {
-            unsigned char *at = data + q->offset + done;
+            size_t at = (size_t)(q->offset + done);
 
-            rc = x->nstreams > 0 ? crn_data_chunk(&f, q->e, no, &h->decoder, at, ei)
-                                 : crn_data_check(x, q->e, no, at, s->what, ei);
             done += crn_data_chunk_bytes(x, q->e, no);
+            if (x->nstreams > 0) {
+                rc = crn_data_chunk(fs, h->fd, x, q->e, no, &h->decoder, data + at, s->what, ei);
+                continue;
+            }
+            rc = read_up_to(p, h, b, data, (size_t)(q->offset + done), &there, ei);
+            if (rc == CAIRN_OK)
+                rc = crn_data_check(x, q->e, no, data + at, s->what, ei);
         }
     }
     return rc;

@@ -16,7 +16,11 @@ struct crn_pass_options {
     uint32_t nfiles;
     uint32_t share; /* 0 .. shares-1 */
     uint32_t shares;
-    const uint8_t *skip; /* by rank of the version: 1 if nobody needs its shard; NULL: read all */
+    const uint8_t *skip;   /* by rank of the version: 1 if nobody needs its shard; NULL: read all */
+    uint64_t direct_bytes; /* extents that are at least as large have a reader and a place */
+    /* By rank of the version: the share that reads its shard, because it is wanted there; -1: whoever's
+     * share it lies in. The same for all shares. NULL, and encoded files: by place alone. */
+    const int *reader;
     unsigned threads;
     size_t block_bytes; /* of a read, if no chunk is larger */
     /* Where a region is wanted whole, and lies in memory of this process: it is read straight to

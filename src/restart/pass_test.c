@@ -167,6 +167,7 @@ static void every_byte_comes_once(void **state)
     struct env *e = *state;
     char text[CRN_ERR_TEXT], path[300];
     uint8_t skip[RANKS];
+    int reader[RANKS];
     struct crn_rng rng;
     FILE *reads;
     int round;
@@ -184,6 +185,10 @@ static void every_byte_comes_once(void **state)
         for (i = 0; i < RANKS; i++)
             skip[i] = crn_rng_below(&rng, 3) == 0;
         o.skip = round % 2 == 0 ? skip : NULL;
+        for (i = 0; i < RANKS; i++) /* some have no reader */
+            reader[i] = (int)crn_rng_below(&rng, o.shares + 1) - 1;
+        o.reader = round % 3 != 0 ? reader : NULL;
+        o.direct_bytes = crn_rng_below(&rng, 40);
         assert_int_equal(all_shares(e, o, text), CAIRN_OK);
         check(e, o.skip);
         check_reads(e, reads);

@@ -34,7 +34,8 @@ static cairn_err take_message(struct crn_scatter_run *r, int from, const void *b
     if (bytes < sizeof(h))
         return crn_fail(ei, CAIRN_EBUG, 0, "a message of %zu bytes in a restart", bytes);
     memcpy(&h, buf, sizeof(h));
-    if (h.kind == CRN_HEAD_LOST) {
+    if (h.kind == CRN_HEAD_END) {
+        r->got += h.brought;
         r->missed += h.bytes;
         return CAIRN_OK;
     }

@@ -11,7 +11,8 @@
 
 #include "restart/version_impl.h"
 
-#define NAP_NS 20000
+#define NAP_NS       20000
+#define DIRECT_BYTES ((uint64_t)256 << 10) /* worth a read of its own */
 
 struct crn_buffer *crn_buffer_take(struct crn_buffer *buffers)
 {
@@ -64,8 +65,11 @@ static cairn_err gather(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     const struct crn_scatter *c = r->c;
     struct crn_comm *comm = r->team->comm;
-    struct crn_member me = {
-        .rank = c->rank, .is_whole = c->is_whole != 0, .has_it = c->has_it != 0};
+    struct crn_member me = {.rank = c->rank,
+                            .is_whole = c->is_whole != 0,
+                            .has_it = c->has_it != 0,
+                            .node = c->node,
+                            .where = c->where};
     struct crn_slice *mine = NULL;
     cairn_err rc = CAIRN_OK;
     int i;
@@ -123,7 +127,8 @@ static cairn_err list_wishes(struct crn_scatter_run *r, struct crn_errinfo *ei)
     r->whole_of = malloc((ranks + (size_t)1) * sizeof(*r->whole_of));
     r->wishes = calloc(n + 1, sizeof(*r->wishes));
     r->lost = calloc((size_t)size, sizeof(*r->lost));
-    if (r->whole_of == NULL || r->wishes == NULL || r->lost == NULL)
+    r->brought = calloc((size_t)size, sizeof(*r->brought));
+    if (r->whole_of == NULL || r->wishes == NULL || r->lost == NULL || r->brought == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the wishes of %d ranks", size);
     memset(r->whole_of, 0xff, (ranks + (size_t)1) * sizeof(*r->whole_of));
     for (i = 0; i < size; i++) {
@@ -140,16 +145,65 @@ static cairn_err list_wishes(struct crn_scatter_run *r, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* Regions of this rank's own shard are read to where they belong, unless others want them too. */
-static unsigned char *own_place(void *arg, uint32_t rank, uint32_t region)
+/* This rank's own memory, as that of the others. */
+static cairn_err reach_own(struct crn_scatter_run *r, struct crn_errinfo *ei)
+{
+    const struct crn_scatter *c = r->c;
+    struct crn_mate *me = &r->mates[r->team->comm->rank];
+    uint32_t i;
+
+    me->memory = c->memory;
+    if (!c->is_whole)
+        return CAIRN_OK;
+    r->own_at = calloc((size_t)c->nparts + 1, sizeof(*r->own_at));
+    if (r->own_at == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", c->nparts);
+    for (i = 0; i < c->nparts; i++)
+        r->own_at[i] = c->parts[i].run > 0 ? c->parts[i].to : UINT64_MAX;
+    me->at = r->own_at;
+    return CAIRN_OK;
+}
+
+static cairn_err reach_mates(struct crn_scatter_run *r, struct crn_errinfo *ei)
+{
+    const struct crn_scatter *c = r->c;
+    int size = r->team->comm->size;
+    int i;
+
+    r->mates = calloc((size_t)size, sizeof(*r->mates));
+    if (r->mates == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", size);
+    for (i = 0; c->reach != NULL && i < size; i++) {
+        const struct crn_member *m = &r->members[i];
+
+        if (i != r->team->comm->rank && m->node == c->node && m->where != CRN_NOWHERE &&
+            !c->reach(c->arg, m->rank, m->where, &r->mates[i]))
+            r->mates[i].memory = NULL;
+    }
+    return reach_own(r, ei);
+}
+
+/* Regions of shards that this node wants are read to where they belong, unless others want them too. */
+static unsigned char *place(void *arg, uint32_t rank, uint32_t region)
 {
     const struct crn_scatter_run *r = arg;
-    const struct crn_scatter *c = r->c;
+    int who = r->nwishes == 0 ? r->whole_of[rank] : -1;
+    const struct crn_mate *m = who >= 0 ? &r->mates[who] : NULL;
 
-    if (!c->is_whole || c->rank != rank || region >= c->nparts || c->parts[region].run == 0 ||
-        r->nwishes > 0)
+    if (m == NULL || m->memory == NULL || m->at[region] == UINT64_MAX)
         return NULL;
-    return c->memory + c->parts[region].to;
+    return m->memory + m->at[region];
+}
+
+/* The number of the reader on the node of a member. */
+static int reader_of(const struct crn_scatter_run *r, int who)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->team->nreaders; i++)
+        if (r->members[r->team->readers[i]].node == r->members[who].node)
+            return (int)i;
+    return -1;
 }
 
 static cairn_err open_pass(struct crn_scatter_run *r, int no, struct crn_errinfo *ei)
@@ -161,20 +215,34 @@ static cairn_err open_pass(struct crn_scatter_run *r, int no, struct crn_errinfo
                                  .shares = r->team->nreaders,
                                  .threads = r->c->threads,
                                  .block_bytes = r->c->block_bytes,
-                                 .place = own_place,
+                                 .direct_bytes = DIRECT_BYTES,
+                                 .place = place,
                                  .arg = r};
-    uint8_t *skip = calloc(r->c->v->m.ranks, 1);
+    uint32_t ranks = r->c->v->m.ranks;
+    uint8_t *skip = calloc(ranks, 1);
+    int *reader = malloc(ranks * sizeof(*reader));
     cairn_err rc;
     int i;
 
-    if (skip == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u ranks", r->c->v->m.ranks);
-    for (i = 0; i < r->team->comm->size; i++)
-        if (r->members[i].has_it && r->members[i].rank < r->c->v->m.ranks)
-            skip[r->members[i].rank] = 1;
+    if (skip == NULL || reader == NULL) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u ranks", ranks);
+        goto out;
+    }
+    memset(reader, 0xff, ranks * sizeof(*reader)); /* -1 */
+    for (i = 0; i < r->team->comm->size; i++) {
+        const struct crn_member *m = &r->members[i];
+
+        if (m->rank < ranks && m->has_it)
+            skip[m->rank] = 1;
+        if (m->rank < ranks && m->is_whole)
+            reader[m->rank] = reader_of(r, i);
+    }
     o.skip = skip;
+    o.reader = reader;
     rc = crn_pass_open(&o, &r->pass, ei);
+out:
     free(skip); /* of use for the plan only */
+    free(reader);
     return rc;
 }
 
@@ -225,6 +293,8 @@ static cairn_err prepare(struct crn_scatter_run *r, struct crn_errinfo *ei)
     if (rc == CAIRN_OK)
         rc = list_wishes(r, ei);
     if (rc == CAIRN_OK)
+        rc = reach_mates(r, ei);
+    if (rc == CAIRN_OK)
         rc = open_pass(r, no, ei);
     return rc;
 }
@@ -240,9 +310,9 @@ static cairn_err read_on(struct crn_scatter_run *r, int *busy, struct crn_errinf
         *busy = 1;
         rc = crn_send_block(r, b, ei);
     }
-    if (rc == CAIRN_OK && crn_pass_is_over(r->pass) && !r->has_told_lost) {
-        r->has_told_lost = 1;
-        rc = crn_send_lost(r, ei);
+    if (rc == CAIRN_OK && crn_pass_is_over(r->pass) && !r->has_told_end) {
+        r->has_told_end = 1;
+        rc = crn_send_end(r, ei);
     }
     return rc;
 }
@@ -250,7 +320,7 @@ static cairn_err read_on(struct crn_scatter_run *r, int *busy, struct crn_errinf
 static int is_done(const struct crn_scatter_run *r)
 {
     return r->got + r->missed == r->expected && r->sending == NULL &&
-           (r->pass == NULL || (crn_pass_is_over(r->pass) && r->has_told_lost));
+           (r->pass == NULL || (crn_pass_is_over(r->pass) && r->has_told_end));
 }
 
 static cairn_err move(struct crn_scatter_run *r, struct crn_errinfo *ei)
@@ -289,6 +359,9 @@ static void finish(struct crn_scatter_run *r)
     free(r->whole_of);
     free(r->wishes);
     free(r->lost);
+    free(r->brought);
+    free(r->mates);
+    free(r->own_at);
     free(r->all);
     free(r->members);
 }

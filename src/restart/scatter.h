@@ -28,19 +28,35 @@ CAIRN_CHECKED cairn_err crn_version_load_together(struct crn_version *v,
                                                   const struct crn_team *team,
                                                   struct crn_errinfo *ei);
 
+/* Memory of another rank of the node, where its parts count from. */
+struct crn_mate {
+    unsigned char *memory;
+    const uint64_t *at; /* if it wants a whole shard: place of each region; UINT64_MAX: a file's */
+};
+#define CRN_NOWHERE UINT32_MAX
+
 /* What this rank contributes and wants. */
 struct crn_scatter {
     struct crn_version *v; /* indexes of the team's files are loaded */
     /* parts[i] is the whole of region i of the shard of this rank; files have none. Otherwise parts
      * are any, and are told to the readers. */
     int is_whole;
-    uint32_t rank; /* in the version, if is_whole or has_it */
+    uint32_t rank; /* in the version too, if is_whole or has_it */
     int has_it;    /* the shard of rank need not be read: this rank has it already */
     const struct crn_slice *parts;
     uint32_t nparts;
     unsigned char *memory; /* parts count from here */
-    unsigned threads;      /* of a reader */
-    size_t block_bytes;    /* of its reads, and the most that travels at once */
+    /* Readers of the same node bring what it wants straight to its memory. Nobody else touches that until
+     * crn_scatter_run has returned on all ranks of the team: where that is not known, after an error of
+     * MPI, never again. */
+    uint32_t node;
+    uint32_t where; /* of memory, for reach; CRN_NOWHERE: others cannot reach it */
+    /* Finds the memory that a rank of this node told of; lives as long as the run. 0: it cannot be
+     * reached, bytes go there in messages. Called by readers, before they read. NULL: never. */
+    int (*reach)(void *arg, uint32_t rank, uint32_t where, struct crn_mate *ret);
+    void *arg;
+    unsigned threads;   /* of a reader */
+    size_t block_bytes; /* of its reads, and the most that travels at once */
 };
 
 /* Reads, verifies and hands out everything of the team's files but what a rank has already. Returns

@@ -16,6 +16,8 @@ struct crn_member {
     uint32_t nparts;
     uint32_t is_whole;
     uint32_t has_it;
+    uint32_t node;
+    uint32_t where;
 };
 
 /* A part that someone wants; by rank and region of the version. */
@@ -26,12 +28,13 @@ struct crn_wish {
 };
 
 /* In front of all bytes. */
-enum crn_head_kind { CRN_HEAD_INLINE, CRN_HEAD_FOLLOWS, CRN_HEAD_LOST };
+enum crn_head_kind { CRN_HEAD_INLINE, CRN_HEAD_FOLLOWS, CRN_HEAD_END };
 struct crn_head {
     uint32_t kind;
     uint32_t part;       /* of the receiver */
     uint64_t begin, end; /* in the stored region */
-    uint64_t bytes;      /* of the part in that range; LOST: that will not come */
+    uint64_t bytes;      /* of the part in that range; END: that will not come */
+    uint64_t brought;    /* END: bytes that the reader has put into its memory */
 };
 
 struct crn_buffer {
@@ -55,8 +58,10 @@ struct crn_scatter_run {
     int *whole_of; /* by rank of the version: who wants all of it; -1: nobody */
     struct crn_wish *wishes;
     size_t nwishes;
-    uint64_t *lost; /* by rank of the team */
-    int has_told_lost;
+    struct crn_mate *mates;   /* by rank of the team, this one too; memory NULL: send it */
+    uint64_t *own_at;         /* of mates[this] */
+    uint64_t *lost, *brought; /* by rank of the team: bytes */
+    int has_told_end;
     struct crn_sending *sending;
     struct crn_buffer pack[CRN_SCATTER_BUFFERS];
 
@@ -75,8 +80,8 @@ void crn_receive_fini(struct crn_scatter_run *r);
 /* Hands out all that was read in a block, and puts the block back when the last byte is sent. */
 CAIRN_CHECKED cairn_err crn_send_block(struct crn_scatter_run *r, struct crn_pass_block *b,
                                        struct crn_errinfo *ei);
-/* Tells everybody how much will not come. */
-CAIRN_CHECKED cairn_err crn_send_lost(struct crn_scatter_run *r, struct crn_errinfo *ei);
+/* Tells everybody how much was brought, and how much will not come. */
+CAIRN_CHECKED cairn_err crn_send_end(struct crn_scatter_run *r, struct crn_errinfo *ei);
 /* Retires what is sent. */
 CAIRN_CHECKED cairn_err crn_send_progress(struct crn_scatter_run *r, int *busy,
                                           struct crn_errinfo *ei);

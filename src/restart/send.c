@@ -129,6 +129,7 @@ static cairn_err give(struct crn_scatter_run *r, struct gift *g, struct crn_erri
 {
     unsigned char small[sizeof(g->head) + CRN_SCATTER_INLINE];
     struct crn_comm *comm = r->team->comm;
+    unsigned char *memory = r->mates[g->who].memory;
 
     g->head.bytes = crn_slice_count(g->p, g->head.begin, g->head.end);
     if (g->head.bytes == 0)
@@ -137,10 +138,9 @@ static cairn_err give(struct crn_scatter_run *r, struct gift *g, struct crn_erri
         r->lost[g->who] += g->head.bytes;
         return CAIRN_OK;
     }
-    if (g->who == comm->rank) {
-        crn_slice_copy(&r->c->parts[g->head.part], g->head.begin, g->head.end, g->data,
-                       r->c->memory);
-        r->got += g->head.bytes;
+    if (memory != NULL) {
+        crn_slice_copy(g->p, g->head.begin, g->head.end, g->data, memory);
+        r->brought[g->who] += g->head.bytes;
         return CAIRN_OK;
     }
     g->head.kind = g->head.bytes <= CRN_SCATTER_INLINE ? CRN_HEAD_INLINE : CRN_HEAD_FOLLOWS;
@@ -173,20 +173,18 @@ static cairn_err send_piece(struct crn_scatter_run *r, struct holder *h,
                             const struct crn_pass_piece *q, struct crn_errinfo *ei)
 {
     struct crn_slice whole = {.rank = q->rank, .region = q->region, .run = q->end};
-    int owner = r->whole_of[q->rank];
+    int owner = q->is_file ? -1 : r->whole_of[q->rank];
     struct gift g = {.who = owner, .p = &whole, .data = q->data, .block = h};
     cairn_err rc = CAIRN_OK;
     size_t i;
 
     g.head = (struct crn_head){.part = q->region, .begin = q->begin, .end = q->end};
-    if (q->is_placed) {
-        if (q->data != NULL)
-            r->got += q->end - q->begin;
-        else
-            r->lost[r->team->comm->rank] += q->end - q->begin;
-    } else if (owner >= 0 && !q->is_file) {
+    if (owner >= 0 && r->mates[owner].memory != NULL)
+        whole.to = r->mates[owner].at[q->region];
+    if (q->is_placed && q->data != NULL)
+        r->brought[owner] += q->end - q->begin;
+    else if (owner >= 0)
         rc = give(r, &g, ei);
-    }
     for (i = first_wish(r, q->rank, q->region); rc == CAIRN_OK && i < r->nwishes; i++) {
         const struct crn_wish *w = &r->wishes[i];
         uint64_t end = crn_slice_end(w->p);
@@ -224,21 +222,23 @@ cairn_err crn_send_block(struct crn_scatter_run *r, struct crn_pass_block *b,
     return rc;
 }
 
-cairn_err crn_send_lost(struct crn_scatter_run *r, struct crn_errinfo *ei)
+cairn_err crn_send_end(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     struct crn_comm *comm = r->team->comm;
     cairn_err rc = CAIRN_OK;
     int i;
 
     for (i = 0; rc == CAIRN_OK && i < comm->size; i++) {
-        struct crn_head h = {.kind = CRN_HEAD_LOST, .bytes = r->lost[i]};
+        struct crn_head h = {.kind = CRN_HEAD_END, .bytes = r->lost[i], .brought = r->brought[i]};
 
-        if (h.bytes == 0)
+        if (h.bytes == 0 && h.brought == 0)
             continue;
-        if (i == comm->rank)
-            r->missed += h.bytes;
-        else
+        if (i != comm->rank) {
             rc = comm->ops->post(comm, i, &h, sizeof(h), ei);
+        } else {
+            r->got += h.brought;
+            r->missed += h.bytes;
+        }
     }
     return rc;
 }
