@@ -55,6 +55,16 @@ static void on_signal(int sig)
     atomic_store(&stopped, sig);
 }
 
+/* Whether one has come while a set is in hand. */
+static int is_ending(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+            sigismember(&pending, SIGHUP) == 1);
+}
+
 /* They are taken while waiting only: a set in hand is finished first. */
 static void catch_signals(sigset_t *ret_mask)
 {
@@ -311,6 +321,7 @@ static int open_and_watch(struct cli *cli, const struct options *o)
         crn_watch_close(&s.w);
         return crn_cli_fail(cli);
     }
+    s.g.is_over = is_ending;
     status = watch(&s);
     crn_ingest_close(&s.g);
     crn_watch_close(&s.w);

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "broker/kept.h"
 
 #define SWEEP_AGE_NS (24 * 3600 * 1000000000LL)
 
@@ -43,7 +44,10 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const 
                    .preallocate = (enum crn_preallocate)cfg->preallocate,
                    .stripe_count = cfg->stripe_count,
                    .stripe_bytes = cfg->stripe_bytes}};
-    struct cli_ingest g = {.cfg = cfg, .fs = crn_fs_default(), .hdf5 = hdf5};
+    struct cli_ingest g = {.cfg = cfg,
+                           .fs = crn_fs_default(),
+                           .hdf5 = hdf5,
+                           .log = {.level = (enum crn_log_level)cfg->log_level, .tag = "ingest"}};
     cairn_err rc;
 
     rc = crn_check_name("checkpoint name", name, ei);
@@ -155,6 +159,28 @@ static cairn_err write_version(struct cli_ingest *g, struct cli_set *set, int64_
     return rc;
 }
 
+/* When the broker says so. */
+static cairn_err write_in_turn(struct cli_ingest *g, struct cli_set *set, int64_t version,
+                               struct cli_load *l, struct cli_ingested *ret, struct crn_errinfo *ei)
+{
+    struct crn_kept_options options = {.cfg = g->cfg,
+                                       .job = g->cfg->job[0] != '\0' ? g->cfg->job : g->name,
+                                       .nodes = 1,
+                                       .kind = CRN_IO_CHECKPOINT,
+                                       .bytes = l->bytes,
+                                       .log = &g->log,
+                                       .is_over = g->is_over};
+    struct crn_kept_turn *turn;
+    cairn_err rc;
+
+    rc = crn_kept_turn_begin(&options, &turn, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = write_version(g, set, version, l, ret, ei);
+    crn_kept_turn_end(turn);
+    return rc;
+}
+
 static cairn_err lock_name(const struct cli_ingest *g, int *ret_fd, struct crn_errinfo *ei)
 {
     struct crn_sweep_result swept;
@@ -200,7 +226,7 @@ static cairn_err take(struct cli_ingest *g, struct cli_set *set, int64_t version
                         "there is a version of this number that was not made from files");
     if (there == THERE_OTHER && replace == CLI_REPLACE_NEVER)
         return crn_fail(ei, CAIRN_EBUSY, 0, "there is a version of this number with other files");
-    return write_version(g, set, version, l, ret, ei);
+    return write_in_turn(g, set, version, l, ret, ei);
 }
 
 cairn_err crn_ingest_set(struct cli_ingest *g, struct cli_set *set, int64_t version,

@@ -6,6 +6,7 @@
 
 #include "aggregate/engine.h"
 #include "base/config.h"
+#include "base/log.h"
 #include "cli/sets.h"
 
 /* The region that describes the files of a rank, a line each: "MODE SIZE SECONDS.NANOSECONDS NAME\n",
@@ -20,6 +21,8 @@ struct cli_ingest {
     struct crn_engine *engine;
     struct crn_capture_id id;
     const char *hdf5;
+    struct crn_log log;
+    int (*is_over)(void); /* asked while the broker lets it wait; NULL: never */
     int is_encoding;
 };
 

@@ -185,7 +185,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
                                                  struct crn_errinfo *),
                              void *arg, int64_t *ret_version, struct crn_errinfo *ei)
 {
-    struct crn_reading *turn = NULL;
+    struct crn_kept_turn *turn = NULL;
     struct candidates c;
     cairn_err rc;
     int64_t i;
@@ -214,7 +214,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
     if (rc == CAIRN_OK && i == c.n)
         rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no version of '%s' that can be restored%s",
                       s->cfg.persistent, name, c.n > 0 ? "; see 'cairn explain'" : "");
-    crn_reading_end(turn);
+    crn_kept_turn_end(turn);
     crn_arena_go_on(s->arena);
     free(c.version);
     return rc;
@@ -240,7 +240,7 @@ static int all_hold(cairn_session *s, const char *name, int64_t version)
 cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version)
 {
     struct crn_errinfo ei = {0};
-    struct crn_reading *turn = NULL;
+    struct crn_kept_turn *turn = NULL;
     struct candidates c = {0};
     cairn_err rc;
 
@@ -257,7 +257,7 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
         rc = crn_reading_begin(s, c.bytes, &turn, &ei);
     if (rc == CAIRN_OK)
         rc = check_version(s, name, version, &ei);
-    crn_reading_end(turn);
+    crn_kept_turn_end(turn);
     crn_arena_go_on(s->arena);
     free(c.version);
     return crn_api_end(&ei, rc);

@@ -252,6 +252,39 @@ class Turns(Case):
         self.assertTrue(second.has("canceled", "by a person"))
         self.assertIn("no request 4711", self.cairn("cancel", 4711, expect=1))
 
+    def test_ingested_files_take_their_turn(self):
+        self.broker()
+        first = self.job("first", hang=1)
+        wait_for("first goes", lambda: first.has("go", "granted"))
+        out = self.tmp / "out"
+        out.mkdir()
+        for rank in range(2):
+            (out / f"a.5.{rank}").write_bytes(bytes([rank]) * 100000)
+        words = ["--dir", self.pfs, "--set", f"broker={self.at}", "--set", "broker_auth=peer"]
+        files = ["--pattern", "a.{step}.{rank}", "--ranks", "2"]
+
+        def start(name, *what):
+            self.programs.append(Program(CAIRN, *words, *what, env=self.env))
+            wait_for(f"{name} waits", lambda: self.states().get(name) == "waiting")
+            return self.programs[-1]
+
+        def versions(name):
+            return sorted(p.parent.name for p in (self.pfs / name).glob("*/manifest"))
+
+        by_hand = start("hand", "ingest", "--as", "hand", *files, *sorted(out.iterdir()))
+        watch = start("seen", "watch", "--as", "seen", *files, "--settle", "0", out)
+        ended = start("over", "watch", "--as", "over", *files, "--settle", "0", out)
+        self.assertEqual(ended.kill(signal.SIGTERM), 0)  # also while it waits for its turn
+        ident = {r["job"]: r["id"] for r in self.status()["requests"]}
+        self.assertEqual(sorted(ident), ["first", "hand", "seen"])
+        self.cairn("cancel", ident["hand"])
+        self.assertEqual(by_hand.wait(), 1)
+        self.assertTrue(any("turn was canceled" in e for e in by_hand.err), by_hand.err)
+        self.assertEqual(versions("hand") + versions("seen") + versions("over"), [])
+        first.kill()
+        wait_for("its turn", lambda: versions("seen") == ["5"])
+        self.assertEqual(watch.kill(signal.SIGTERM), 0)
+
     def test_drain_and_policy(self):
         self.broker()
         self.cairn("drain", "scratch")
