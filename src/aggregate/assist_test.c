@@ -229,7 +229,7 @@ static void deliver(struct world *w, const struct crn_write *wr, const struct cr
         copy_from(w, x, block + at);
         at += x->bytes;
     }
-    crn_engine_arrived(w->engine, wr, block, NULL);
+    crn_engine_arrived(w->engine, wr, NULL);
 }
 
 /* A slow leader: its pool is empty before its assistants come, and nothing arrives before they have

@@ -177,18 +177,6 @@ static void set_stats(struct crn_engine *e, struct crn_flush_stats *s)
     crn_unlock(&e->mu);
 }
 
-/* How many parts of each write other nodes have. */
-static uint32_t *count_parts(const struct crn_plan *plan)
-{
-    uint32_t *missing = calloc(plan->nwrites + 1, sizeof(*missing));
-    uint64_t i;
-
-    for (i = 0; missing != NULL && i < plan->nparts; i++)
-        if (plan->parts[i].whole < plan->nwrites)
-            missing[plan->parts[i].whole] += plan->parts[i].w.owner != 0;
-    return missing;
-}
-
 static cairn_err begin_task(const struct crn_engine *e, const struct crn_index *index,
                             const struct crn_source *sources, struct crn_task *t,
                             struct crn_errinfo *ei)
@@ -198,8 +186,8 @@ static cairn_err begin_task(const struct crn_engine *e, const struct crn_index *
     t->ready = calloc(e->opt.blocks, sizeof(*t->ready));
     t->times = calloc(e->opt.blocks, sizeof(*t->times));
     t->taken = calloc(plan->nwrites + 1, 1);
-    t->missing = count_parts(plan);
-    if (t->ready == NULL || t->times == NULL || t->taken == NULL || t->missing == NULL)
+    t->awaited = calloc(plan->nwrites + 1, sizeof(*t->awaited));
+    if (t->ready == NULL || t->times == NULL || t->taken == NULL || t->awaited == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", index->nshards);
     t->last_remote = plan->nwrites;
     t->pieces = (struct crn_pieces){.out = &t->out,
@@ -218,7 +206,7 @@ static void end_task(struct crn_task *t)
     free(t->ready);
     free(t->taken);
     free(t->times);
-    free(t->missing);
+    free(t->awaited);
 }
 
 cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,

@@ -65,8 +65,8 @@ CAIRN_CHECKED cairn_err crn_engine_write(struct crn_engine *e, const struct crn_
                                          struct crn_flush_stats *ret_stats, struct crn_errinfo *ei);
 /* Whether the last write failed before its first byte, for want of room: it may be tried again. */
 int crn_engine_lacks_room(const struct crn_engine *e);
-/* A fetched block: whole (error is NULL) or not to be had. */
-void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
+/* A write, or a part of one, that was asked for: it is in its block (error is NULL), or not to be had. */
+void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w,
                         const struct crn_errinfo *error);
 /* What a node that was asked tells of a send of the capture in hand: which source owner it is, how
  * long it gathered and how long it sent. For the statistics alone; of another capture, or too late:

@@ -46,16 +46,25 @@ static unsigned char *get_block(struct crn_engine *e, const struct crn_task *t, 
     return block;
 }
 
-/* How many bytes of a write other nodes have. */
-static uint64_t remote_bytes(const struct crn_plan *plan, const struct crn_write *w)
+/* What of a write other nodes have, as many of them as there are parts to ask for. */
+static void await_locked(struct crn_engine *e, struct crn_task *t, const struct crn_write *w,
+                         const void *block)
 {
+    struct crn_awaited *a = &t->awaited[w - t->plan->writes];
     uint64_t bytes = w->nparts == 0 ? w->bytes : 0;
     uint32_t i;
 
-    for (i = 0; i < w->nparts; i++)
-        if (plan->parts[w->first_part + i].w.owner != 0)
-            bytes += plan->parts[w->first_part + i].w.bytes;
-    return bytes;
+    a->n = w->nparts == 0;
+    for (i = 0; i < w->nparts; i++) {
+        const struct crn_write *part = &t->plan->parts[w->first_part + i].w;
+
+        a->n += part->owner != 0;
+        bytes += part->owner != 0 ? part->bytes : 0;
+    }
+    a->block = crn_pool_number(&e->pool, block);
+    t->outstanding++;
+    t->stats->remote_bytes += bytes;
+    t->times[a->block].asked_ns = crn_stats_now(t->stats);
 }
 
 /* Asks for a write, or for those of its parts that are not here. */
@@ -75,16 +84,11 @@ static void fetch_write(const struct crn_task *t, const struct crn_fetcher *f,
     }
 }
 
-/* Whether this was the last part of its write; the write and its block then. */
-static int is_whole_locked(struct crn_task *t, const struct crn_write **w, void **block)
+/* The write that something was asked for. */
+static uint64_t whole_of(const struct crn_task *t, const struct crn_write *w)
 {
-    const struct crn_write_part *part = (const struct crn_write_part *)(const void *)*w;
-
-    if (!(*w)->is_part)
-        return 1;
-    *w = &t->plan->writes[part->whole];
-    *block = (unsigned char *)*block - part->at;
-    return --t->missing[part->whole] == 0;
+    return w->is_part ? ((const struct crn_write_part *)(const void *)w)->whole
+                      : (uint64_t)(w - t->plan->writes);
 }
 
 /* Asks for everything remote, block by block. */
@@ -105,9 +109,7 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
         if (!t->is_failed)
             w = take_remote_locked(t, f->assists);
         if (w != NULL) {
-            t->outstanding++;
-            t->stats->remote_bytes += remote_bytes(t->plan, w);
-            crn_task_times(e, t, block)->asked_ns = crn_stats_now(t->stats);
+            await_locked(e, t, w, block);
         } else {
             crn_pool_put(&e->pool, block);
         }
@@ -119,10 +121,9 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
     }
 }
 
-static void note_arrival_locked(struct crn_engine *e, struct crn_task *t, const struct crn_write *w,
-                                const void *block)
+static void note_arrival_locked(struct crn_task *t, const struct crn_write *w, size_t block)
 {
-    struct crn_block_times *at = crn_task_times(e, t, block);
+    struct crn_block_times *at = &t->times[block];
     struct crn_flush_stats *s = t->stats;
 
     at->arrived_ns = crn_stats_now(s);
@@ -157,23 +158,33 @@ void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint
     crn_unlock(&e->mu);
 }
 
-void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w, void *block,
+/* All parts have arrived: a writer may take it. */
+static void ready_locked(struct crn_engine *e, struct crn_task *t, uint64_t whole)
+{
+    unsigned char *block = crn_pool_block(&e->pool, t->awaited[whole].block);
+
+    if (t->is_failed)
+        crn_pool_put(&e->pool, block);
+    else
+        t->ready[t->nready++] =
+            (struct crn_piece){.w = &t->plan->writes[whole], .block = block, .has_arrived = 1};
+    t->outstanding--;
+}
+
+void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w,
                         const struct crn_errinfo *error)
 {
     struct crn_task *t;
+    uint64_t whole;
 
     crn_lock(&e->mu);
     t = e->task; /* there is one as long as something is outstanding */
-    note_arrival_locked(e, t, w, block);
+    whole = whole_of(t, w);
+    note_arrival_locked(t, w, t->awaited[whole].block);
     if (error != NULL)
         crn_task_fail_locked(e, t, error);
-    if (is_whole_locked(t, &w, &block)) {
-        if (t->is_failed)
-            crn_pool_put(&e->pool, block);
-        else
-            t->ready[t->nready++] = (struct crn_piece){.w = w, .block = block, .has_arrived = 1};
-        t->outstanding--;
-    }
+    if (--t->awaited[whole].n == 0)
+        ready_locked(e, t, whole);
     crn_cond_broadcast(&e->changed);
     crn_unlock(&e->mu);
 }

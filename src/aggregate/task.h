@@ -11,6 +11,12 @@ struct crn_block_times {
     int64_t asked_ns, arrived_ns;
 };
 
+/* A write of other nodes that was asked for. */
+struct crn_awaited {
+    size_t block; /* its number in the pool: MPI may keep the block that was asked with */
+    uint32_t n;   /* parts that have not arrived */
+};
+
 /* What the engine is at: a data file. */
 struct crn_task {
     struct crn_outfile out;
@@ -24,6 +30,7 @@ struct crn_task {
     size_t nready;
     struct crn_flush_stats *stats; /* each writer has its own entry; the rest: lock */
     struct crn_block_times *times; /* per block of the pool */
+    struct crn_awaited *awaited;   /* per write */
     int is_failed;
     struct crn_errinfo error;
     /* Leader with assistants (assist.c). */
@@ -35,8 +42,7 @@ struct crn_task {
     uint64_t assisted_bytes;
     /* Assistant. */
     const struct crn_assist *assist;
-    int is_over;       /* the leader has nothing more */
-    uint32_t *missing; /* per write: parts that have not arrived; NULL: no write has any */
+    int is_over; /* the leader has nothing more */
 };
 
 enum crn_taken { CRN_TAKEN_NOT, CRN_TAKEN_FETCHED, CRN_TAKEN_HANDED, CRN_TAKEN_BACK };

@@ -77,12 +77,13 @@ struct crn_config {
     uint64_t bandwidth; /* of the background of a node, bytes a second; 0: no cap */
     uint64_t phases;    /* enum crn_phases */
     uint64_t phase_patience_ns;
-    uint64_t encode_aim;         /* enum crn_aim of src/encode: ratio, speed, time */
-    uint64_t encode_chunk;       /* bytes that are encoded by themselves */
-    uint64_t encode_threads;     /* writer threads where data is encoded; 0: writers */
-    uint64_t encode_share;       /* percent of a core that each of them may take */
-    uint64_t free_reserve_bytes; /* kept free on the PFS */
-    uint64_t space_wait_ns;      /* a flush waits so long for room */
+    char hdf5_reader[CRN_PATH_MAX]; /* program; empty: none */
+    uint64_t encode_aim;            /* enum crn_aim of src/encode: ratio, speed, time */
+    uint64_t encode_chunk;          /* bytes that are encoded by themselves */
+    uint64_t encode_threads;        /* writer threads where data is encoded; 0: writers */
+    uint64_t encode_share;          /* percent of a core that each of them may take */
+    uint64_t free_reserve_bytes;    /* kept free on the PFS */
+    uint64_t space_wait_ns;         /* a flush waits so long for room */
     uint64_t wait_timeout_ns;
     uint64_t commit_timeout_ns; /* a rank that is later than this fails the version */
     uint64_t mtbf_ns;

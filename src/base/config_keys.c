@@ -140,6 +140,10 @@ static const struct crn_key keys[] = {
      "Threads of each node that encode and write. auto: as many as writers.", AT(encode_threads)},
     {"encode_share", CRN_KEY_U64, "100", 1, 100, NULL,
      "Percent of a core that each of these threads may take for encoding.", AT(encode_share)},
+    {"hdf5_reader", CRN_KEY_TEXT, "cairn-hdf5-extents", 0, SIZE(hdf5_reader), NULL,
+     "With encode: the program that finds the variables in HDF5 files, of this PATH or with its "
+     "directory. Empty: none is started, and HDF5 files are plain bytes.",
+     AT(hdf5_reader)},
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
      "Left free on the persistent directory and of its quotas: a flush that would go below waits "
      "for "

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #define PAGE 4096U
+#define LOST MAP_FAILED /* in other: nothing could take the place of a block */
 
 cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
                         struct crn_errinfo *ei)
@@ -114,8 +115,10 @@ static size_t number_locked(const struct crn_pool *p, const void *block)
 
     if (at < p->blocks)
         return at;
-    for (i = 0; i + 1 < p->blocks && p->other[i] != block; i++)
-        ;
+    for (i = 0; i + 1 < p->blocks; i++)
+        if (p->other[i] != NULL &&
+            (size_t)((uintptr_t)block - (uintptr_t)p->other[i]) < p->block_bytes)
+            break;
     return i;
 }
 
@@ -129,16 +132,24 @@ size_t crn_pool_number(struct crn_pool *p, const void *block)
     return number;
 }
 
+void *crn_pool_block(struct crn_pool *p, size_t number)
+{
+    void *block;
+
+    crn_lock(&p->mu);
+    block = p->other[number] != NULL ? p->other[number] : p->memory + number * p->block_bytes;
+    crn_unlock(&p->mu);
+    return block != LOST ? block : NULL;
+}
+
 void *crn_pool_replace(struct crn_pool *p, void *block)
 {
     void *other =
         mmap(NULL, p->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (other == MAP_FAILED)
-        other = NULL;
     crn_lock(&p->mu); /* the block is leaked on purpose */
     p->other[number_locked(p, block)] = other;
     p->nreplaced++;
     crn_unlock(&p->mu);
-    return other;
+    return other != LOST ? other : NULL;
 }

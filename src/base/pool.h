@@ -15,7 +15,7 @@ struct crn_pool {
     size_t blocks;
     void **free_list; /* stack of free blocks, blocks entries */
     size_t nfree;
-    void **other;     /* blocks entries: what took the place of a block, or NULL */
+    void **other;     /* blocks entries: what took the place of a block, or NULL; see pool.c */
     size_t nreplaced; /* if any, memory is never given back */
     size_t nmissing;  /* blocks that nothing could replace */
     size_t most_used; /* high-water mark */
@@ -29,9 +29,12 @@ void *crn_pool_get(struct crn_pool *p);
 void *crn_pool_try_get(struct crn_pool *p);
 void crn_pool_put(struct crn_pool *p, void *block);
 /* Another block in exchange for one that others may still write to, which is never used again. NULL
- * without memory for it; that put back makes the pool smaller. */
+ * without memory for it; that put back makes the pool smaller. Here and below any address inside a block
+ * stands for it. */
 void *crn_pool_replace(struct crn_pool *p, void *block);
 /* Which block of the pool it is, from 0; what took its place has its number. */
 size_t crn_pool_number(struct crn_pool *p, const void *block);
+/* The block with this number as it is now: the one that was taken, or what it was replaced with. */
+void *crn_pool_block(struct crn_pool *p, size_t number);
 
 #endif

@@ -48,7 +48,13 @@ static void a_block_is_replaced(void **state)
     assert_ok(crn_pool_init(&p, 2, 4096, ei));
     lost = crn_pool_get(&p);
     number = crn_pool_number(&p, lost);
-    crn_pool_put(&p, crn_pool_replace(&p, lost));
+    assert_ptr_equal(crn_pool_block(&p, number), lost);
+    a = crn_pool_replace(&p, lost + 100); /* any address inside will do */
+    assert_ptr_equal(crn_pool_block(&p, number), a);
+    assert_int_equal(crn_pool_number(&p, a + 4095), number);
+    b = crn_pool_replace(&p, lost + 200); /* two were writing to it */
+    assert_ptr_equal(crn_pool_block(&p, number), b);
+    crn_pool_put(&p, b);
     a = crn_pool_get(&p);
     b = crn_pool_get(&p);
     assert_ptr_not_equal(a, lost);

@@ -92,7 +92,7 @@ static uint64_t slab(struct crn_region *r, double share)
 static cairn_err read_part(const struct rank *r, struct crn_version *v, uint32_t part,
                            uint64_t offset, uint64_t n, unsigned char *dst, struct crn_errinfo *ei)
 {
-    const struct crn_part *p = &r->parts.part[part];
+    const struct crn_part_place *p = &r->parts.part[part];
     const struct crn_region *real = &r->shard.regions[p->region];
 
     if (r->fd[p->region] >= 0)

@@ -111,6 +111,15 @@ const char *crn_cli_program(const char *name, char *path, size_t size)
     return access(path, X_OK) == 0 ? path : NULL;
 }
 
+const char *crn_cli_hdf5(const struct cli *cli, char *path, size_t size)
+{
+    const char *name = cli->cfg.hdf5_reader;
+
+    if (name[0] == '\0' || strchr(name, '/') != NULL)
+        return name[0] != '\0' ? name : NULL;
+    return crn_cli_program(name, path, size) != NULL ? path : name;
+}
+
 struct crn_json *crn_cli_json(struct cli *cli)
 {
     cli->has_json = 1;

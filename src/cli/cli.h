@@ -59,9 +59,10 @@ CAIRN_CHECKED cairn_err crn_cli_words(const char *list,
                                                         struct crn_errinfo *ei),
                                       void *arg, struct crn_errinfo *ei);
 
-#define CLI_HDF5_PROGRAM "cairn-hdf5-extents"
 /* Path of a program beside this one; NULL if it is not there. */
 const char *crn_cli_program(const char *name, char *path, size_t size);
+/* What reads HDF5 files: the one beside this program, or as the configuration says. NULL: nothing. */
+const char *crn_cli_hdf5(const struct cli *cli, char *path, size_t size);
 
 /* The JSON document of the command: an object, ended with crn_cli_json_end, which checks stdout. */
 struct crn_json *crn_cli_json(struct cli *cli);

@@ -251,7 +251,7 @@ static int advise(struct cli *cli, const struct options *o, char **args, size_t 
 {
     struct advice a = {.cli = cli, .o = o};
     char path[CRN_PATH_MAX];
-    const char *hdf5 = crn_cli_program(CLI_HDF5_PROGRAM, path, sizeof(path));
+    const char *hdf5 = crn_cli_hdf5(cli, path, sizeof(path));
     int status = CLI_OK;
     cairn_err rc;
 

@@ -60,14 +60,16 @@ static cairn_err fill(struct copy *c, uint32_t file_no, int in, int fd, const ch
                       struct crn_errinfo *ei)
 {
     const struct crn_manifest_file *mf = &c->m->files[file_no];
+    struct crn_data_file data = {.fs = c->fs, .fd = fd, .what = file};
     const struct crn_index *x;
     cairn_err rc;
 
     rc = crn_version_index(c->v, file_no, &x, ei);
+    data.index = x;
     if (rc == CAIRN_OK)
         rc = copy_bytes(c, in, fd, mf->trailer.index_offset, mf->name, ei);
     if (rc == CAIRN_OK)
-        rc = crn_err_context(ei, crn_data_verify(c->fs, fd, x, file, NULL, NULL, ei),
+        rc = crn_err_context(ei, crn_data_verify(&data, NULL, NULL, ei),
                              "copy of '%s'; run `cairn verify` on the source", mf->name);
     if (rc != CAIRN_OK) {
         (void)c->fs->close(c->fs, fd); /* debris */

@@ -117,8 +117,8 @@ static int ingest(struct cli *cli, const struct options *o, char **files, size_t
 
     rc = sort_files(o, files, n, &sets, cli->ei);
     if (rc == CAIRN_OK)
-        rc = crn_ingest_open(&cli->cfg, o->as.name,
-                             crn_cli_program(CLI_HDF5_PROGRAM, path, sizeof(path)), &g, cli->ei);
+        rc = crn_ingest_open(&cli->cfg, o->as.name, crn_cli_hdf5(cli, path, sizeof(path)), &g,
+                             cli->ei);
     if (rc != CAIRN_OK) {
         crn_sets_free(&sets);
         return crn_cli_fail(cli);

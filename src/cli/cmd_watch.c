@@ -315,8 +315,7 @@ static int open_and_watch(struct cli *cli, const struct options *o)
     rc = crn_watch_open(&s.w, o->dir, cli->ei);
     if (rc != CAIRN_OK)
         return crn_cli_fail(cli);
-    rc = crn_ingest_open(&cli->cfg, o->name, crn_cli_program(CLI_HDF5_PROGRAM, path, sizeof(path)),
-                         &s.g, cli->ei);
+    rc = crn_ingest_open(&cli->cfg, o->name, crn_cli_hdf5(cli, path, sizeof(path)), &s.g, cli->ei);
     if (rc != CAIRN_OK) {
         crn_watch_close(&s.w);
         return crn_cli_fail(cli);

@@ -380,6 +380,9 @@ cairn_err crn_session_close(cairn_session *s, int is_alone)
         crn_err_keep(&ei, &barrier);
         rc = crn_api_end(&ei, barrier.code);
     }
+    leave_service(s, 10 * SECOND);
+    if (s->service != NULL && barrier.code == CAIRN_OK)
+        crn_service_settle(s->service);
     free_session(s);
     return rc;
 }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include "base/err.h"
 
-#define CRN_COMM_ABI  2
+#define CRN_COMM_ABI  3
 #define CRN_COMM_TAGS 16384 /* tags of transfers: 0 .. CRN_COMM_TAGS-1 */
 
 struct crn_comm;
@@ -51,6 +51,10 @@ struct crn_comm_ops {
     /* Gives a receive up, at once: 1 if its memory is free now; 0 if it began to arrive: its memory may
      * be written to until the end of the communicator. A send cannot be given up. */
     int (*transfer_cancel)(struct crn_comm *c, struct crn_transfer *t);
+    /* Collective, once nobody posts any more and before free: what was posted and never polled arrives and is
+     * dropped. A message that arrives when its communicator is gone would meet the next one of that
+     * id, and stop it: MPI counts messages. */
+    void (*settle)(struct crn_comm *c);
     /* True if another thread may use this communicator while the application uses MPI. */
     int (*threads_ok)(const struct crn_comm *c);
     void (*free)(struct crn_comm *c); /* local; waits for what was posted at most a moment */

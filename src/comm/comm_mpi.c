@@ -7,9 +7,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define TAG      1
-#define TAG_DATA 16 /* and on, for transfers */
+#define TAG          1
+#define TAG_DATA     16     /* and on, for transfers */
+#define SETTLE_TRIES 200000 /* of 50 us at least */
 
 struct posted {
     struct posted *next;
@@ -20,7 +22,11 @@ struct posted {
 struct mpi_comm {
     struct crn_comm c;
     MPI_Comm comm;
-    struct posted *posted; /* service thread only */
+    struct posted *posted; /* service thread only, as what follows */
+    int64_t *sent;         /* messages posted to each rank; NULL: none yet */
+    int64_t received;
+    int64_t transfers; /* on their way */
+    int is_unsettled;  /* something may still arrive: its id must not be used again */
 };
 
 static cairn_err check(int r, struct crn_errinfo *ei, const char *what)
@@ -106,7 +112,9 @@ static cairn_err mpi_post(struct crn_comm *c, int to, const void *buf, size_t by
     struct posted *p;
     cairn_err rc;
 
-    p = bytes <= INT_MAX ? malloc(sizeof(*p) + bytes) : NULL;
+    if (m->sent == NULL)
+        m->sent = calloc((size_t)c->size, sizeof(*m->sent));
+    p = bytes <= INT_MAX && m->sent != NULL ? malloc(sizeof(*p) + bytes) : NULL;
     if (p == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message of %zu bytes", bytes);
     memcpy(p->data, buf, bytes);
@@ -118,6 +126,7 @@ static cairn_err mpi_post(struct crn_comm *c, int to, const void *buf, size_t by
     }
     p->next = m->posted;
     m->posted = p;
+    m->sent[to]++;
     return CAIRN_OK;
 }
 
@@ -169,6 +178,7 @@ static cairn_err mpi_poll(struct crn_comm *c, int *ret_from, void **ret_buf, siz
         free(buf);
         return rc;
     }
+    m->received++;
     *ret_from = status.MPI_SOURCE;
     *ret_buf = buf;
     *ret_bytes = (size_t)bytes;
@@ -179,16 +189,18 @@ struct crn_transfer {
     MPI_Request request;
 };
 
-static cairn_err started(int r, struct crn_transfer *t, struct crn_transfer **ret, const char *what,
-                         struct crn_errinfo *ei)
+static cairn_err started(struct crn_comm *c, int r, struct crn_transfer *t,
+                         struct crn_transfer **ret, const char *what, struct crn_errinfo *ei)
 {
     cairn_err rc = check(r, ei, what);
 
-    if (rc != CAIRN_OK)
+    if (rc != CAIRN_OK) {
         free(t);
-    else
-        *ret = t;
-    return rc;
+        return rc;
+    }
+    ((struct mpi_comm *)c)->transfers++;
+    *ret = t;
+    return CAIRN_OK;
 }
 
 static cairn_err mpi_send_start(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
@@ -198,7 +210,8 @@ static cairn_err mpi_send_start(struct crn_comm *c, int to, int tag, const void 
 
     if (t == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a transfer of %zu bytes", bytes);
-    return started(MPI_Isend(buf, (int)bytes, MPI_BYTE, to, TAG_DATA + tag, handle(c), &t->request),
+    return started(c,
+                   MPI_Isend(buf, (int)bytes, MPI_BYTE, to, TAG_DATA + tag, handle(c), &t->request),
                    t, ret, "MPI_Isend", ei);
 }
 
@@ -210,8 +223,8 @@ static cairn_err mpi_recv_start(struct crn_comm *c, int from, int tag, void *buf
     if (t == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a transfer of %zu bytes", bytes);
     return started(
-        MPI_Irecv(buf, (int)bytes, MPI_BYTE, from, TAG_DATA + tag, handle(c), &t->request), t, ret,
-        "MPI_Irecv", ei);
+        c, MPI_Irecv(buf, (int)bytes, MPI_BYTE, from, TAG_DATA + tag, handle(c), &t->request), t,
+        ret, "MPI_Irecv", ei);
 }
 
 static cairn_err mpi_transfer_test(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
@@ -219,13 +232,14 @@ static cairn_err mpi_transfer_test(struct crn_comm *c, struct crn_transfer *t, i
 {
     cairn_err rc;
 
-    (void)c;
     *ret_done = 0;
     rc = check(MPI_Test(&t->request, ret_done, MPI_STATUS_IGNORE), ei, "MPI_Test");
     if (rc != CAIRN_OK)
         *ret_done = 1;
-    if (*ret_done)
+    if (*ret_done) {
+        ((struct mpi_comm *)c)->transfers--;
         free(t);
+    }
     return rc;
 }
 
@@ -233,11 +247,11 @@ static int mpi_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
 {
     int done = 0;
 
-    (void)c;
     /* No MPI_Wait: half a message waits for a sender that may be out of reach. */
     if (MPI_Cancel(&t->request) != MPI_SUCCESS ||
         MPI_Test(&t->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done)
         return 0; /* leaked on purpose */
+    ((struct mpi_comm *)c)->transfers--;
     free(t);
     return 1; /* cancelled, or arrived after all */
 }
@@ -248,6 +262,42 @@ static int mpi_threads_ok(const struct crn_comm *c)
 
     (void)c;
     return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
+}
+
+/* How many messages all ranks have posted to this one. */
+static int count_posted(struct mpi_comm *m, int64_t *ret)
+{
+    int64_t *none = m->sent == NULL ? calloc((size_t)m->c.size, sizeof(*none)) : NULL;
+    int64_t *sent = m->sent != NULL ? m->sent : none;
+    int r = sent == NULL ? MPI_ERR_NO_MEM
+                         : MPI_Reduce_scatter_block(sent, ret, 1, MPI_INT64_T, MPI_SUM, m->comm);
+
+    free(none);
+    return r;
+}
+
+static void mpi_settle(struct crn_comm *c)
+{
+    static const struct timespec moment = {.tv_nsec = 50000};
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    struct crn_errinfo ei = {0};
+    int64_t due = 0;
+    int tries = SETTLE_TRIES;
+    void *buf = NULL;
+    size_t bytes;
+    int from;
+
+    m->is_unsettled = 1;
+    if (count_posted(m, &due) != MPI_SUCCESS)
+        return;
+    while ((m->received < due || m->posted != NULL) && tries > 0) {
+        if (mpi_poll(c, &from, &buf, &bytes, &ei) != CAIRN_OK)
+            return;
+        if (buf == NULL && tries-- > 0)
+            (void)nanosleep(&moment, NULL);
+        free(buf);
+    }
+    m->is_unsettled = tries == 0 || m->transfers > 0;
 }
 
 static void mpi_free(struct crn_comm *c)
@@ -269,8 +319,9 @@ static void mpi_free(struct crn_comm *c)
         if (done)
             free(p); /* an unfinished one may still be read by MPI: leaked on purpose */
     }
-    if (!finalized)
+    if (!finalized && !m->is_unsettled)
         (void)MPI_Comm_free(&m->comm);
+    free(m->sent);
     free(m);
 }
 
@@ -289,6 +340,7 @@ static const struct crn_comm_ops mpi_ops = {
     .recv_start = mpi_recv_start,
     .transfer_test = mpi_transfer_test,
     .transfer_cancel = mpi_transfer_cancel,
+    .settle = mpi_settle,
     .threads_ok = mpi_threads_ok,
     .free = mpi_free,
 };

@@ -148,6 +148,11 @@ static int self_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
     return 1;
 }
 
+static void self_settle(struct crn_comm *c)
+{
+    (void)c;
+}
+
 static int self_threads_ok(const struct crn_comm *c)
 {
     (void)c;
@@ -182,6 +187,7 @@ static const struct crn_comm_ops self_ops = {
     .recv_start = self_recv_start,
     .transfer_test = self_transfer_test,
     .transfer_cancel = self_transfer_cancel,
+    .settle = self_settle,
     .threads_ok = self_threads_ok,
     .free = self_free,
 };

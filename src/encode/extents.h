@@ -36,8 +36,8 @@ struct crn_file_extents {
     int failed; /* out of memory */
 };
 
-/* The variables of an open file. hdf5: path of the program cairn-hdf5-extents; NULL: HDF5 files are
- * plain. */
+/* The variables of an open file. hdf5: the program cairn-hdf5-extents, by its path or as one of PATH; NULL:
+ * HDF5 files are plain. */
 void crn_extents_read(const struct crn_fs *fs, int fd, const char *hdf5,
                       struct crn_file_extents *ret);
 void crn_extents_free(struct crn_file_extents *x);

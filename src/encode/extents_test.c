@@ -118,6 +118,60 @@ static void answers_go_through(void **state)
     crn_extents_free(&x);
 }
 
+/* Whatever another node tells, the parts of a file are its bytes. */
+static void assert_parts_cover(const struct crn_shard *s, const struct crn_parts *p)
+{
+    uint64_t at = 0;
+    uint32_t region = 0;
+    uint32_t i;
+
+    for (i = 0; i < p->shard.nregions; i++) {
+        if (p->part[i].region != region) {
+            assert_int_equal(at, s->regions[region].bytes);
+            assert_int_equal(p->part[i].region, ++region);
+            at = 0;
+        }
+        assert_int_equal(p->part[i].offset, at);
+        at += p->shard.regions[i].bytes;
+    }
+    assert_int_equal(region, s->nregions - 1);
+    assert_int_equal(at, s->regions[region].bytes);
+}
+
+/* There and back; and each byte changed, and every length. */
+static void tell_parts(const struct crn_shard *s, const struct crn_parts *p)
+{
+    struct crn_buf b = {0};
+    struct crn_parts *q;
+    size_t i;
+
+    crn_parts_encode(p, &b);
+    assert_int_equal(crn_parts_decode(b.data, b.len, s, &q, NULL), CAIRN_OK);
+    assert_int_equal(q->shard.nregions, p->shard.nregions);
+    for (i = 0; i < p->shard.nregions; i++) {
+        assert_int_equal(q->part[i].offset, p->part[i].offset);
+        assert_string_equal(q->shard.regions[i].name, p->shard.regions[i].name);
+        assert_int_equal(q->shard.regions[i].type, p->shard.regions[i].type);
+        assert_int_equal(q->shard.regions[i].ndims, p->shard.regions[i].ndims);
+    }
+    crn_parts_close(q);
+    for (i = 0; i < 256 * b.len; i++) {
+        unsigned char was = b.data[i / 256];
+
+        b.data[i / 256] = (unsigned char)i;
+        assert_int_equal(crn_parts_decode(b.data, b.len, s, &q, NULL), CAIRN_OK);
+        assert_parts_cover(s, q);
+        crn_parts_close(q);
+        b.data[i / 256] = was;
+    }
+    for (i = 0; i < b.len; i++) {
+        assert_int_equal(crn_parts_decode(b.data, i, s, &q, NULL), CAIRN_OK);
+        assert_parts_cover(s, q);
+        crn_parts_close(q);
+    }
+    crn_buf_free(&b);
+}
+
 /* Every byte of a shard is in one part, in order. */
 static void parts_are_the_shard(void **state)
 {
@@ -153,6 +207,7 @@ static void parts_are_the_shard(void **state)
     assert_int_equal(p.part[1].offset, 0);
     assert_string_equal(p.shard.regions[5].name, CRN_PLAIN_KEY);
     assert_int_equal(p.part[5].region, 2);
+    tell_parts(&s, &p);
     crn_parts_free(&p);
     crn_extents_free(&files[1]);
     assert_int_equal(crn_parts_make(&s, NULL, &p, NULL), CAIRN_OK);

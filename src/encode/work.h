@@ -25,6 +25,8 @@ enum crn_slot {
     CRN_SLOT_CHUNK,    /* encoder.c, reader.c */
     CRN_SLOT_ENCODED,  /* the same */
     CRN_SLOT_PREVIOUS, /* the same */
+    CRN_SLOT_BASE,     /* store/decode.c: the encoded chunk of a base */
+    CRN_SLOT_OLDER,    /* store/decode.c: decoded, in turns with PREVIOUS */
     CRN_SLOT_COUNT
 };
 

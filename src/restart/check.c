@@ -55,6 +55,7 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
     struct crn_errinfo ignored = {0};
     struct crn_errinfo bad = {0};
     struct finding f = {.ev = ev};
+    struct crn_data_file data;
     struct crn_source *s;
     int fd;
 
@@ -72,7 +73,8 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open '%s'", s->what);
     f.x = &s->index;
-    if (crn_data_verify(v->fs, fd, &s->index, s->what, found, &f, &bad) != CAIRN_OK) {
+    data = crn_source_data(v, s, fd);
+    if (crn_data_verify(&data, found, &f, &bad) != CAIRN_OK) {
         bad.code = CAIRN_EDAMAGED;
         crn_err_keep(ei, &bad);
     }

@@ -64,6 +64,7 @@ static cairn_err open_source(struct crn_version *v, struct crn_source *s, const 
 static cairn_err keep_chunk(struct crn_version *v, struct crn_source *s, const struct crn_extent *e,
                             uint64_t no, struct crn_errinfo *ei)
 {
+    struct crn_data_file data = crn_source_data(v, s, s->fd);
     size_t n = crn_data_chunk_bytes(&s->index, e, no);
     unsigned char *grown;
     cairn_err rc;
@@ -78,7 +79,7 @@ static cairn_err keep_chunk(struct crn_version *v, struct crn_source *s, const s
         v->chunk = grown;
         v->chunk_cap = n;
     }
-    rc = crn_data_chunk(v->fs, s->fd, &s->index, e, no, &v->decoder, v->chunk, s->what, ei);
+    rc = crn_data_chunk(&data, e, no, &v->decoder, v->chunk, ei);
     if (rc == CAIRN_OK) {
         v->chunk_of = e;
         v->chunk_no = no;
@@ -90,6 +91,7 @@ static cairn_err keep_chunk(struct crn_version *v, struct crn_source *s, const s
 static cairn_err fetch_chunk(struct crn_version *v, struct crn_source *s,
                              const struct crn_extent *e, struct crn_want *w, struct crn_errinfo *ei)
 {
+    struct crn_data_file data = crn_source_data(v, s, s->fd);
     uint64_t no = (w->pos - e->offset) / s->index.chunk_bytes;
     uint64_t begin = e->offset + no * s->index.chunk_bytes; /* of the chunk, in the region */
     uint64_t end = begin + crn_data_chunk_bytes(&s->index, e, no);
@@ -98,7 +100,7 @@ static cairn_err fetch_chunk(struct crn_version *v, struct crn_source *s,
     cairn_err rc;
 
     if (w->dst != NULL && w->pos == begin && stop == end) {
-        rc = crn_data_chunk(v->fs, s->fd, &s->index, e, no, &v->decoder, w->dst, s->what, ei);
+        rc = crn_data_chunk(&data, e, no, &v->decoder, w->dst, ei);
     } else {
         rc = keep_chunk(v, s, e, no, ei);
         if (rc == CAIRN_OK && w->dst != NULL)

@@ -335,14 +335,15 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
                             const struct crn_pass_block *b, unsigned char *data,
                             struct crn_errinfo *ei)
 {
-    const struct crn_fs *fs = p->o.v->fs;
     const struct crn_source *s = &p->o.v->files[b->file];
     const struct crn_index *x = &s->index;
+    struct crn_data_file f;
     size_t there = 0; /* read, from the beginning of the block */
     cairn_err rc;
     size_t i;
 
     rc = open_file(p, h, b->file, ei);
+    f = crn_source_data(p->o.v, s, h->fd);
     for (i = 0; rc == CAIRN_OK && i < b->npieces; i++) {
         const struct piece *q = &p->pieces[b->piece + i];
         uint64_t no = q->chunk;
@@ -353,7 +354,7 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
 
             done += crn_data_chunk_bytes(x, q->e, no);
             if (x->nstreams > 0) {
-                rc = crn_data_chunk(fs, h->fd, x, q->e, no, &h->decoder, data + at, s->what, ei);
+                rc = crn_data_chunk(&f, q->e, no, &h->decoder, data + at, ei);
                 continue;
             }
             rc = read_up_to(p, h, b, data, (size_t)(q->offset + done), &there, ei);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Manifest and indexes, read by one rank and told to the others. They travel as they are encoded on
+/* Manifest, indexes and chains, read by one rank and told to the others. They travel as they are encoded on
  * disk; a failure travels as its text, so that all ranks can say what is wrong. */
 #include "restart/scatter.h"
 
@@ -84,28 +84,58 @@ cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *
     return CAIRN_OK;
 }
 
+/* The size of the index, the index, the chain. */
+static cairn_err pack_index(const struct crn_source *s, struct crn_buf *buf, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    crn_buf_u64(buf, 0);
+    rc = crn_index_encode(&s->index, buf, ei);
+    if (rc == CAIRN_OK)
+        crn_buf_set_u64(buf, 0, buf->len - sizeof(uint64_t));
+    return rc == CAIRN_OK ? crn_chain_encode(s->chain, buf, ei) : rc;
+}
+
+static cairn_err unpack_index(struct crn_version *v, uint32_t file, const struct crn_buf *buf,
+                              struct crn_errinfo *ei)
+{
+    struct crn_view view = crn_view_of(buf->data, buf->len);
+    const char *what = v->files[file].what;
+    size_t n = (size_t)crn_view_u64(&view);
+    const void *p = crn_view_take(&view, n);
+    struct crn_chain *chain;
+    struct crn_index x;
+    cairn_err rc;
+
+    rc = crn_index_decode(p, p != NULL ? n : 0, what, &x, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_chain_decode(&view, &x, what, &chain, ei);
+    if (rc != CAIRN_OK)
+        crn_index_free(&x);
+    else
+        crn_version_tell(v, file, &x, chain);
+    return rc;
+}
+
 static cairn_err share_index(struct crn_version *v, struct crn_comm *comm, int root, uint32_t file,
                              struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     struct crn_buf buf = {0};
-    struct crn_index x;
     cairn_err rc = CAIRN_OK;
 
     if (comm->rank == root) {
         rc = crn_version_load(v, file, &why);
         if (rc == CAIRN_OK)
-            rc = crn_index_encode(&v->files[file].index, &buf, &why);
+            rc = pack_index(&v->files[file], &buf, &why);
     }
     rc = tell_all(comm, root, rc, &buf, &why);
-    if (rc == CAIRN_OK && comm->rank != root) {
-        rc = crn_index_decode(buf.data, buf.len, v->files[file].what, &x, &why);
-        if (rc == CAIRN_OK)
-            crn_version_tell(v, file, &x, NULL);
-    }
+    if (rc == CAIRN_OK && comm->rank != root)
+        rc = unpack_index(v, file, &buf, &why);
     crn_buf_free(&buf);
     if (rc != CAIRN_OK) {
-        crn_version_tell(v, file, NULL, &why);
+        crn_version_tell_failure(v, file, &why);
         crn_err_keep(ei, &why);
     }
     return rc;
@@ -124,7 +154,7 @@ cairn_err crn_version_load_together(struct crn_version *v, const struct crn_team
 
         if (team->comm->rank == team->readers[i % team->nreaders] &&
             crn_version_load(v, team->files[i], &why) != CAIRN_OK)
-            crn_version_tell(v, team->files[i], NULL, &why);
+            crn_version_tell_failure(v, team->files[i], &why);
     }
     for (i = 0; i < team->nfiles; i++) {
         rc = share_index(v, team->comm, team->readers[i % team->nreaders], team->files[i], ei);

@@ -12,6 +12,7 @@ static void source_fini(const struct crn_fs *fs, struct crn_source *s)
 {
     if (s->fd >= 0)
         (void)fs->close(fs, s->fd); /* only read from */
+    crn_chain_free(s->chain);
     if (s->is_loaded)
         crn_index_free(&s->index);
     free(s->what);
@@ -125,24 +126,49 @@ cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root, struct cr
     return CAIRN_OK;
 }
 
+/* Takes index and chain over. */
+static void set_index(struct crn_source *s, struct crn_index *x, struct crn_chain *chain)
+{
+    s->index = *x;
+    s->chain = chain;
+    memset(x, 0, sizeof(*x));
+    s->is_loaded = 1;
+}
+
 void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index *x,
-                      const struct crn_errinfo *failure)
+                      struct crn_chain *chain)
 {
     struct crn_source *s = &v->files[file_no];
 
     if (s->is_loaded) {
-        if (x != NULL)
-            crn_index_free(x);
+        crn_chain_free(chain);
+        crn_index_free(x);
         return;
     }
     s->is_told = 1;
-    if (x != NULL) {
-        s->index = *x;
-        memset(x, 0, sizeof(*x));
-        s->is_loaded = 1;
-    } else {
-        s->failure = *failure;
-    }
+    set_index(s, x, chain);
+}
+
+void crn_version_tell_failure(struct crn_version *v, uint32_t file_no,
+                              const struct crn_errinfo *failure)
+{
+    struct crn_source *s = &v->files[file_no];
+
+    if (s->is_loaded)
+        return;
+    s->is_told = 1;
+    s->failure = *failure;
+}
+
+struct crn_data_file crn_source_data(const struct crn_version *v, const struct crn_source *s,
+                                     int fd)
+{
+    return (struct crn_data_file){.fs = v->fs,
+                                  .fd = fd,
+                                  .dfd = v->dfd,
+                                  .index = &s->index,
+                                  .chain = s->chain,
+                                  .what = s->what};
 }
 
 cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei)
@@ -212,7 +238,8 @@ static cairn_err check_index(const struct crn_version *v, uint32_t file_no,
     cairn_err rc;
     int same;
 
-    if (!same_capture(&v->m, x) || x->file_no != file_no || x->files != v->m.nfiles)
+    if (!same_capture(&v->m, x) || x->file_no != file_no || x->files != v->m.nfiles ||
+        !crn_bases_equal(x->bases, x->nbases, f->bases, f->nbases))
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: belongs to another checkpoint", what);
     rc = crn_data_ranges(x, &ranges, &n, ei);
     if (rc != CAIRN_OK)
@@ -229,6 +256,7 @@ static cairn_err load(struct crn_version *v, uint32_t file_no, struct crn_errinf
 {
     const struct crn_manifest_file *f = &v->m.files[file_no];
     struct crn_source *s = &v->files[file_no];
+    struct crn_chain *chain = NULL;
     struct crn_trailer t;
     struct crn_index x = {0};
     uint64_t bytes;
@@ -247,12 +275,13 @@ static cairn_err load(struct crn_version *v, uint32_t file_no, struct crn_errinf
     (void)v->fs->close(v->fs, fd);
     if (rc == CAIRN_OK)
         rc = check_index(v, file_no, &x, s->what, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_chain_load(v->fs, v->dfd, &x, s->what, &chain, ei);
     if (rc != CAIRN_OK) {
         crn_index_free(&x);
         return rc;
     }
-    s->index = x;
-    s->is_loaded = 1;
+    set_index(s, &x, chain);
     return CAIRN_OK;
 }
 
@@ -319,7 +348,7 @@ cairn_err crn_version_add_copy(struct crn_version *v, int dfd, const char *file,
     rc = crn_data_index(v->fs, s.fd, &t, file, &s.index, ei);
     if (rc == CAIRN_OK) {
         s.is_loaded = 1;
-        if (!same_capture(&v->m, &s.index))
+        if (!same_capture(&v->m, &s.index) || s.index.nbases > 0) /* copies are whole */
             rc = crn_fail(ei, CAIRN_EMISMATCH, 0, "'%s' is not a copy of %s@%lld", file, v->m.name,
                           (long long)v->m.version);
     }

@@ -9,18 +9,21 @@
 #include "restart/slice.h"
 #include "store/store.h"
 
+struct crn_chain;   /* store/data.h */
 struct crn_version; /* opaque */
 
 CAIRN_CHECKED cairn_err crn_version_open(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_version **ret,
                                          struct crn_errinfo *ei);
-/* The same with what another process has read: the manifest (taken over), and the index of a file
- * (taken over; NULL: why there is none). Nothing is opened before something has to be read. */
+/* The same with what another process has read: the manifest (taken over), and the index of a file with
+ * its chain (taken over), or why there is none. Nothing is opened before something has to be read. */
 CAIRN_CHECKED cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root,
                                           struct crn_manifest *m, struct crn_version **ret,
                                           struct crn_errinfo *ei);
 void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index *x,
-                      const struct crn_errinfo *failure);
+                      struct crn_chain *chain);
+void crn_version_tell_failure(struct crn_version *v, uint32_t file_no,
+                              const struct crn_errinfo *failure);
 void crn_version_close(struct crn_version *v); /* NULL is fine */
 const struct crn_manifest *crn_version_manifest(const struct crn_version *v);
 

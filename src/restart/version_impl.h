@@ -13,6 +13,7 @@ struct crn_source {
     int is_loaded;
     int is_told;                /* by who has tried: a failure is not tried again */
     struct crn_index index;     /* if is_loaded */
+    struct crn_chain *chain;    /* the same; NULL: the file is full */
     struct crn_errinfo failure; /* of loading; code is CAIRN_OK if it was not tried or went well */
 };
 
@@ -51,6 +52,9 @@ CAIRN_CHECKED cairn_err crn_version_fetch(struct crn_version *v, struct crn_want
                                           struct crn_errinfo *ei);
 /* Index into the source's shards; -1 if it does not have the rank. */
 int64_t crn_source_shard(const struct crn_source *s, uint32_t rank);
+/* What reading an open source needs; dfd is there once the directory is. */
+struct crn_data_file crn_source_data(const struct crn_version *v, const struct crn_source *s,
+                                     int fd);
 /* Opens the version's directory if it is not open. */
 CAIRN_CHECKED cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_version_load(struct crn_version *v, uint32_t file_no,

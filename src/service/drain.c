@@ -164,8 +164,10 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
         rc = crn_sources_open(run->arenas, slots, run->nlocal, run->dir.spool_dfd, held, sources,
                               ei);
     if (rc == CAIRN_OK) {
-        rc =
-            crn_engine_write(run->engine, st, &head, sources, run->nlocal, NULL, &file, &stats, ei);
+        rc = crn_sources_look_inside(&run->cfg, info->name, sources, run->nlocal, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_engine_write(run->engine, st, &head, sources, run->nlocal, NULL, &file, &stats,
+                                  ei);
         if (rc == CAIRN_OK) {
             stats.node = stats.first_node = run->node;
             if (crn_flush_stats_keep(&stats, st, &head, file.name, &ignored) != CAIRN_OK)

@@ -94,6 +94,7 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const struc
                             const struct crn_manifest_file *mf, int dfd, uint32_t *ret_missing,
                             struct crn_errinfo *ei)
 {
+    struct crn_data_file data = {.fs = d->fs, .dfd = dfd, .index = x, .what = file};
     cairn_err rc;
     int lock_fd = -1;
     int fd;
@@ -104,7 +105,8 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const struc
     fd = d->fs->openat(d->fs, dfd, file, O_RDONLY | O_NOFOLLOW, 0);
     rc = crn_fs_check(fd, ei, "open the local copy '%s'", file);
     if (rc == CAIRN_OK) {
-        rc = crn_data_verify(d->fs, fd, x, file, NULL, NULL, ei);
+        data.fd = fd;
+        rc = crn_data_verify(&data, NULL, NULL, ei);
         if (rc == CAIRN_OK)
             rc = raise_file(d, fd, x, mf->trailer.index_offset, ei);
         (void)d->fs->close(d->fs, fd);

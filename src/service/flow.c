@@ -71,7 +71,7 @@ static void hand_over(struct crn_job *job, const struct crn_write *write, struct
     if (errand != NULL)
         crn_engine_errand(job->engine, errand, NULL, block, 1, error);
     else
-        crn_engine_arrived(job->engine, write, block, error);
+        crn_engine_arrived(job->engine, write, error);
 }
 
 /* What was asked for with a tag and given up may still come, for ever: the tag is used no more. */
@@ -440,7 +440,7 @@ void crn_flows_refuse(struct crn_job *job)
     }
     while ((w = crn_queue_try_pop(&job->svc->done)) != NULL) {
         if (w->kind == CRN_WORK_FETCH)
-            crn_engine_arrived(w->job->engine, w->write, w->block, &gone);
+            crn_engine_arrived(w->job->engine, w->write, &gone);
         else if (w->kind == CRN_WORK_NOTE_ASK)
             crn_engine_no_errand(w->job->engine, w->block, &gone);
         crn_manifest_file_free(&w->file);

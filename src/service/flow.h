@@ -16,6 +16,7 @@ struct crn_flow_part {
     uint32_t nmissing;        /* followers that have not described theirs */
     unsigned char *has_come;  /* per member of the group */
     struct crn_shard *shards; /* owned */
+    struct crn_parts **parts; /* owned; variables inside the files of each, or NULL */
     uint32_t *owner;          /* whose: member of the group, from 1 */
     unsigned char *assists;   /* by owner: elected to assist */
     uint32_t nshards;

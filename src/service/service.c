@@ -523,6 +523,11 @@ void crn_service_stop(struct crn_service *svc, int64_t timeout_ns)
     svc->is_started = 0;
 }
 
+void crn_service_settle(struct crn_service *svc)
+{
+    svc->comm->ops->settle(svc->comm);
+}
+
 void crn_service_fini(struct crn_service *svc)
 {
     struct crn_client *c;

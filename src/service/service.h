@@ -21,6 +21,8 @@ void crn_service_close(struct crn_service *svc);
 /* Waits for the end of the loop, at most timeout_ns; then cuts the work short: what is not flushed
  * stays in the arenas for a drain. */
 void crn_service_stop(struct crn_service *svc, int64_t timeout_ns);
+/* After the stop, by the services of all nodes together, before any of them ends. */
+void crn_service_settle(struct crn_service *svc);
 void crn_service_fini(struct crn_service *svc);
 
 /* Jobs and checkpoints in progress, for cairnd's idle check and tests; any thread. */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "encode/parts.h"
 #include "service/rundir.h"
 
 #define MAX_DESCRIPTOR ((uint64_t)1 << 30)
@@ -110,6 +111,36 @@ cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slot
     return rc;
 }
 
+static int has_files(const struct crn_shard *s)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->nregions; i++)
+        if (s->regions[i].kind == CRN_REGION_FILE)
+            return 1;
+    return 0;
+}
+
+cairn_err crn_sources_look_inside(const struct crn_config *cfg, const char *name,
+                                  struct crn_source *sources, uint32_t n, struct crn_errinfo *ei)
+{
+    const char *hdf5 = cfg->hdf5_reader[0] != '\0' ? cfg->hdf5_reader : NULL;
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    if (crn_config_name(cfg, name)->encode == CRN_ENCODE_NONE)
+        return CAIRN_OK;
+    for (i = 0; rc == CAIRN_OK && i < n; i++) {
+        struct crn_parts *parts = NULL;
+
+        if (has_files(&sources[i].shard))
+            rc = crn_parts_open(crn_fs_posix(), &sources[i].shard, sources[i].region_fd, hdf5,
+                                &parts, ei);
+        sources[i].parts = parts;
+    }
+    return rc;
+}
+
 void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32_t nparts)
 {
     uint32_t i, r;
@@ -123,6 +154,8 @@ void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32
         if (sources[i].image_fd >= 0)
             (void)close(sources[i].image_fd);
         sources[i].image_fd = -1;
+        crn_parts_close((struct crn_parts *)sources[i].parts);
+        sources[i].parts = NULL;
         crn_image_free(&held[i].image);
         crn_shard_free(&sources[i].shard);
     }

@@ -19,6 +19,10 @@ struct crn_held {
 CAIRN_CHECKED cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slots,
                                          uint32_t nparts, int spool_dfd, struct crn_held *held,
                                          struct crn_source *sources, struct crn_errinfo *ei);
+/* Looks for the variables inside their files where the configuration has them encoded. */
+CAIRN_CHECKED cairn_err crn_sources_look_inside(const struct crn_config *cfg, const char *name,
+                                                struct crn_source *sources, uint32_t n,
+                                                struct crn_errinfo *ei);
 void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32_t nparts);
 /* Removes the spill file and the handed-over files of a slot. */
 void crn_spool_remove(int spool_dfd, uint32_t rank, uint64_t seq);

@@ -185,7 +185,7 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
         free(w);
         crn_buf_free(&ask);
         (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a request to another node");
-        crn_engine_arrived(job->engine, wr, block, &e);
+        crn_engine_arrived(job->engine, wr, &e);
         return;
     }
     w->kind = CRN_WORK_FETCH;
@@ -364,7 +364,8 @@ static cairn_err add_group(struct crn_job *job, const struct crn_item *item, str
     memcpy(load->sources, load->local, job->nlocal * sizeof(*load->local));
     for (i = 0; i < p->nshards; i++)
         load->sources[job->nlocal + i] = (struct crn_source){
-            .shard = p->shards[i], .image_fd = -1, .owner = p->owner[i]}; /* borrowed */
+            .shard = p->shards[i], .image_fd = -1, .owner = p->owner[i], .parts = p->parts[i]};
+    /* All borrowed. */
     qsort(load->sources, load->nsources, sizeof(*load->sources), by_rank);
     return CAIRN_OK;
 }
@@ -400,7 +401,9 @@ static cairn_err flush(struct crn_job *job, struct crn_work *w)
     if (rc == CAIRN_OK)
         rc = open_local(job, w->item, &load, &w->error);
     if (rc == CAIRN_OK) {
-        rc = add_group(job, w->item, &load, &w->error);
+        rc = crn_sources_look_inside(&job->cfg, w->item->name, load.local, job->nlocal, &w->error);
+        if (rc == CAIRN_OK)
+            rc = add_group(job, w->item, &load, &w->error);
         if (rc == CAIRN_OK)
             rc = write_persistent(job, w, &load);
         crn_sources_close(load.held, load.local, job->nlocal);

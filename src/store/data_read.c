@@ -116,10 +116,10 @@ cairn_err crn_data_check(const struct crn_index *x, const struct crn_extent *e, 
                     x->nstreams > 0 ? "streams" : "file");
 }
 
-cairn_err crn_data_chunk(const struct crn_fs *fs, int fd, const struct crn_index *x,
-                         const struct crn_extent *e, uint64_t chunk, struct crn_decoder **decoder,
-                         void *buf, const char *what, struct crn_errinfo *ei)
+cairn_err crn_data_chunk(const struct crn_data_file *f, const struct crn_extent *e, uint64_t chunk,
+                         struct crn_decoder **decoder, void *buf, struct crn_errinfo *ei)
 {
+    const struct crn_index *x = f->index;
     size_t n = crn_data_chunk_bytes(x, e, chunk);
     uint64_t at = e->file_offset + chunk * x->chunk_bytes;
     const struct crn_shard *s = &x->shards[e->shard];
@@ -127,14 +127,14 @@ cairn_err crn_data_chunk(const struct crn_fs *fs, int fd, const struct crn_index
     cairn_err rc;
 
     if (x->nstreams > 0) {
-        rc = crn_decoder_read(decoder, fs, fd, x, at, buf, n, what, ei);
+        rc = crn_decoder_read(decoder, f, at, buf, n, ei);
         if (rc != CAIRN_OK)
-            return crn_err_context(ei, rc, "%s: rank %u, region '%s', bytes %llu to %llu", what,
+            return crn_err_context(ei, rc, "%s: rank %u, region '%s', bytes %llu to %llu", f->what,
                                    (unsigned)s->rank, s->regions[e->region].name, begin, begin + n);
     } else {
-        rc = crn_fs_read_all(fs, fd, buf, n, at, what, ei);
+        rc = crn_fs_read_all(f->fs, f->fd, buf, n, at, f->what, ei);
     }
-    return rc != CAIRN_OK ? rc : crn_data_check(x, e, chunk, buf, what, ei);
+    return rc != CAIRN_OK ? rc : crn_data_check(x, e, chunk, buf, f->what, ei);
 }
 
 static int by_place(const void *a, const void *b)
@@ -174,9 +174,10 @@ static const struct crn_extent **in_order(const struct crn_index *x)
     return order;
 }
 
-cairn_err crn_data_verify(const struct crn_fs *fs, int fd, const struct crn_index *x,
-                          const char *what, crn_data_tell *tell, void *arg, struct crn_errinfo *ei)
+cairn_err crn_data_verify(const struct crn_data_file *f, crn_data_tell *tell, void *arg,
+                          struct crn_errinfo *ei)
 {
+    const struct crn_index *x = f->index;
     const struct crn_extent **order = in_order(x);
     void *buf = malloc(buffer_bytes(x));
     const struct crn_extent **e;
@@ -185,13 +186,13 @@ cairn_err crn_data_verify(const struct crn_fs *fs, int fd, const struct crn_inde
     uint64_t chunk;
 
     if (order == NULL || buf == NULL) {
-        result = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "verify '%s'", what);
+        result = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "verify '%s'", f->what);
         goto out;
     }
     for (e = order; *e != NULL; e++)
         for (chunk = 0; chunk * x->chunk_bytes < (*e)->bytes; chunk++) {
             struct crn_errinfo why = {0};
-            cairn_err rc = crn_data_chunk(fs, fd, x, *e, chunk, &decoder, buf, what, &why);
+            cairn_err rc = crn_data_chunk(f, *e, chunk, &decoder, buf, &why);
 
             if (rc != CAIRN_OK) {
                 crn_err_keep(ei, &why);

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads through the streams of an encoded data file. One stream is open at a time; whoever reads in the
- * order of the streams decodes every chunk once. */
+ * order of the streams decodes every chunk once.
+ *
+ * A chunk that needs the older version is decoded through the chain: from the nearest base on, down to the
+ * first whose chunk needs none, and back up, each result being the older version of the next. So every
+ * chunk of every file is read once, and two buffers serve a chain of any length. */
 #include "store/decode.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "encode/chunk.h"
 #include "encode/stream.h"
 #include "encode/work.h"
+#include "store/chain.h"
+
+#define BASE_FDS 16 /* that stay open; bases of longer chains take turns */
 
 struct crn_decoder {
     struct crn_work *work;
@@ -18,10 +27,14 @@ struct crn_decoder {
     uint64_t *places; /* of the chunks, in the file */
     struct crn_map map;
     struct crn_reader *reader;
-    /* Of the call in hand. */
+    /* Base i of a chain is open in bases[i % BASE_FDS]. */
+    struct {
+        const struct crn_chain *chain; /* NULL: nothing is open here */
+        uint32_t link;
+        int fd;
+    } bases[BASE_FDS];
     const struct crn_fs *fs;
-    int fd;
-    const char *what;
+    const struct crn_data_file *file; /* of the call in hand */
 };
 
 static void close_stream(struct crn_decoder *d)
@@ -36,11 +49,22 @@ static void close_stream(struct crn_decoder *d)
     d->stream = NULL;
 }
 
+static void close_base(struct crn_decoder *d, uint32_t i)
+{
+    if (d->bases[i].chain != NULL)
+        (void)d->fs->close(d->fs, d->bases[i].fd); /* only read from */
+    d->bases[i].chain = NULL;
+}
+
 void crn_decoder_free(struct crn_decoder *d)
 {
+    uint32_t i;
+
     if (d == NULL)
         return;
     close_stream(d);
+    for (i = 0; i < BASE_FDS; i++)
+        close_base(d, i);
     crn_work_free(d->work);
     free(d);
 }
@@ -65,8 +89,108 @@ static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *e
 {
     struct crn_decoder *d = ctx;
 
-    return crn_fs_read_all(d->fs, d->fd, buf, d->records[chunk].encoded, d->places[chunk], d->what,
-                           ei);
+    return crn_fs_read_all(d->fs, d->file->fd, buf, d->records[chunk].encoded, d->places[chunk],
+                           d->file->what, ei);
+}
+
+static cairn_err open_base(struct crn_decoder *d, uint32_t link, const char *where, int *ret,
+                           struct crn_errinfo *ei)
+{
+    const struct crn_chain *c = d->file->chain;
+    uint32_t i = link % BASE_FDS;
+    char path[CRN_BASE_PATH];
+    int fd;
+
+    if (d->bases[i].chain != c || d->bases[i].link != link) {
+        close_base(d, i);
+        crn_base_path(&c->bases[link], path);
+        fd = d->fs->openat(d->fs, d->file->dfd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+        if (fd == -ENOENT) /* its index was there */
+            return crn_fail(ei, CAIRN_EDAMAGED, ENOENT, "open '%s'", where);
+        if (fd < 0)
+            return crn_fail_errno(ei, -fd, "open '%s'", where);
+        d->bases[i].chain = c;
+        d->bases[i].link = link;
+        d->bases[i].fd = fd;
+    }
+    *ret = d->bases[i].fd;
+    return CAIRN_OK;
+}
+
+/* A chunk of a base, from what the base behind it gave (NULL: it needs none). */
+static cairn_err decode_base(struct crn_decoder *d, uint32_t link, uint32_t chunk,
+                             const void *previous, void *dst, struct crn_errinfo *ei)
+{
+    const struct crn_link *l = &d->file->chain->links[link];
+    size_t stream = (size_t)(d->stream - d->file->index->streams);
+    const struct crn_stream_chunk *c = &l->index.streams[stream].chunks[chunk];
+    const struct crn_base *b = &d->file->chain->bases[link];
+    struct crn_base_where where = crn_base_where(d->file->what, b);
+    unsigned char *encoded = NULL;
+    cairn_err rc;
+    int fd = -1;
+
+    rc = open_base(d, link, where.text, &fd, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_work_scratch(d->work, CRN_SLOT_BASE, c->encoded, &encoded, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_read_all(d->fs, fd, encoded, c->encoded, l->places[l->first[stream] + chunk],
+                             where.text, ei);
+    if (rc == CAIRN_OK && crn_hash(encoded, c->encoded) != c->hash)
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "chunk %u of stream %zu has a wrong checksum",
+                      (unsigned)chunk, stream);
+    if (rc == CAIRN_OK)
+        rc = crn_chunk_decode(d->work, encoded, c->encoded, previous, dst, c->bytes, ei);
+    if (rc != CAIRN_OK)
+        return crn_err_context(ei, rc, "encoded against version %lld, '%s'", (long long)b->version,
+                               where.text);
+    return CAIRN_OK;
+}
+
+/* The chunk that begins at a place of the open stream. */
+static uint32_t chunk_at(const struct crn_decoder *d, uint64_t offset)
+{
+    uint32_t lo = 0;
+    uint32_t hi = d->stream->nchunks;
+
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (d->records[mid].offset <= offset)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The older version of a chunk of the open stream. */
+static cairn_err fetch_previous(void *ctx, uint64_t offset, size_t n, void *buf,
+                                struct crn_errinfo *ei)
+{
+    struct crn_decoder *d = ctx;
+    const struct crn_chain *c = d->file->chain;
+    size_t stream = (size_t)(d->stream - d->file->index->streams);
+    uint32_t chunk = chunk_at(d, offset);
+    const void *previous = NULL;
+    unsigned char *other = NULL;
+    uint32_t link = 0;
+    cairn_err rc = CAIRN_OK;
+
+    while (link < c->n &&
+           crn_chunk_needs_older(&c->links[link].index.streams[stream].chunks[chunk]))
+        link++;
+    if (link == c->n || !crn_chunk_needs_older(&d->stream->chunks[chunk]))
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "a chunk needs more older versions than there are");
+    if (link > 0)
+        rc = crn_work_scratch(d->work, CRN_SLOT_OLDER, n, &other, ei);
+    for (link++; rc == CAIRN_OK && link > 0; link--) {
+        void *dst = link % 2 != 0 ? buf : other; /* the nearest one's goes to buf */
+
+        rc = decode_base(d, link - 1, chunk, previous, dst, ei);
+        previous = dst;
+    }
+    return rc;
 }
 
 static void fill_records(struct crn_decoder *d, const struct crn_stream *s)
@@ -103,7 +227,7 @@ static cairn_err take_map(struct crn_decoder *d, const struct crn_stream *s, str
     rc = crn_map_decode(&v, &d->map, ei);
     if (rc == CAIRN_OK && (crn_view_left(&v) != 0 || d->map.bytes != s->bytes))
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the map of a stream is not that of its bytes",
-                      d->what);
+                      d->file->what);
     return rc;
 }
 
@@ -122,6 +246,8 @@ static cairn_err open_stream(struct crn_decoder *d, const struct crn_stream *s,
     rc = take_map(d, s, ei);
     options.records = d->records;
     options.map = &d->map;
+    if (d->file->chain != NULL)
+        options.fetch_previous = fetch_previous;
     if (rc == CAIRN_OK)
         rc = crn_reader_open(&options, d->work, &d->reader, ei);
     if (rc == CAIRN_OK)
@@ -129,11 +255,11 @@ static cairn_err open_stream(struct crn_decoder *d, const struct crn_stream *s,
     return rc;
 }
 
-cairn_err crn_decoder_read(struct crn_decoder **decoder, const struct crn_fs *fs, int fd,
-                           const struct crn_index *x, uint64_t at, void *dst, size_t n,
-                           const char *what, struct crn_errinfo *ei)
+cairn_err crn_decoder_read(struct crn_decoder **decoder, const struct crn_data_file *f, uint64_t at,
+                           void *dst, size_t n, struct crn_errinfo *ei)
 {
-    const struct crn_stream *s = crn_index_stream(x, at); /* there: the index was checked */
+    const struct crn_stream *s = crn_index_stream(f->index, at); /* there: the index was checked */
+    struct crn_errinfo why = {0};
     cairn_err rc = CAIRN_OK;
     struct crn_decoder *d;
 
@@ -142,15 +268,18 @@ cairn_err crn_decoder_read(struct crn_decoder **decoder, const struct crn_fs *fs
     if (rc != CAIRN_OK)
         return rc;
     d = *decoder;
-    d->fs = fs;
-    d->fd = fd;
-    d->what = what;
+    d->fs = f->fs;
+    d->file = f;
     if (d->stream != s)
-        rc = open_stream(d, s, ei);
+        rc = open_stream(d, s, &why);
     if (rc == CAIRN_OK)
-        rc = crn_reader_read(d->reader, at - s->start, dst, n, ei);
-    /* Which chunks a failed read has kept is not known. */
-    if (rc != CAIRN_OK)
-        close_stream(d);
+        rc = crn_reader_read(d->reader, at - s->start, dst, n, &why);
+    if (rc == CAIRN_ESTATE) /* a head asks for an older version that the index knows nothing of */
+        why.code = rc = CAIRN_EDAMAGED;
+    if (rc != CAIRN_OK) {
+        close_stream(d); /* which chunks a failed read has kept is not known */
+        crn_err_keep(ei, &why);
+    }
+    d->file = NULL;
     return rc;
 }

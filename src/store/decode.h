@@ -7,8 +7,8 @@
 
 /* Bytes [at, at + n) of the streams of an index, which lie in one of them; decoder is made if it is
  * not there yet. */
-CAIRN_CHECKED cairn_err crn_decoder_read(struct crn_decoder **decoder, const struct crn_fs *fs,
-                                         int fd, const struct crn_index *x, uint64_t at, void *dst,
-                                         size_t n, const char *what, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_decoder_read(struct crn_decoder **decoder,
+                                         const struct crn_data_file *f, uint64_t at, void *dst,
+                                         size_t n, struct crn_errinfo *ei);
 
 #endif

@@ -143,7 +143,9 @@ struct found {
 static cairn_err prove_durable(const struct crn_store *st, int dfd, const char *file,
                                const struct crn_index *x, const char *what, struct crn_errinfo *ei)
 {
+    struct crn_data_file data = {.fs = st->fs, .dfd = dfd, .index = x, .what = what};
     const struct crn_fs *fs = st->fs;
+    struct crn_chain *chain = NULL;
     cairn_err rc;
     int fd;
 
@@ -152,7 +154,12 @@ static cairn_err prove_durable(const struct crn_store *st, int dfd, const char *
         return crn_fail_errno(ei, -fd, "open '%s'", what);
     rc = crn_fs_check(fs->fsync(fs, fd), ei, "fsync '%s'", what);
     if (rc == CAIRN_OK)
-        rc = crn_data_verify(fs, fd, x, what, NULL, NULL, ei);
+        rc = crn_chain_load(fs, dfd, x, what, &chain, ei);
+    data.fd = fd;
+    data.chain = chain;
+    if (rc == CAIRN_OK)
+        rc = crn_data_verify(&data, NULL, NULL, ei);
+    crn_chain_free(chain);
     (void)fs->close(fs, fd); /* fsynced above */
     return rc;
 }

@@ -28,6 +28,7 @@ struct tv {
     uint32_t ranks;
     uint32_t files;
     const char *pipe; /* NULL: as they are; otherwise in streams, a variable of all ranks each */
+    const struct tv *older; /* encoded against it: committed now, with the same ranks and files */
 };
 
 /* Region 0: block of a global array; 1: bytes of its own size; 2: empty; 3: a file. */
@@ -134,6 +135,7 @@ static inline cairn_err tv_fill(const struct crn_store *st, const struct tv *t, 
 /* A variable of all ranks that is being made a stream. */
 struct tv_stream {
     unsigned char bytes[4096];
+    unsigned char older[4096]; /* the same of the older version */
     uint64_t n;
     struct crn_map map;
 };
@@ -148,6 +150,8 @@ static inline cairn_err tv_append(const struct tv *t, struct crn_index *x, uint3
     uint64_t half = bytes / 2 + 1;
     uint64_t at, k;
 
+    if (t->older != NULL)
+        (void)tv_content(t->older, x->shards[shard].rank, region, s->older + s->n);
     for (at = 0; at < bytes; at += half) {
         struct crn_extent *e = &x->extents[x->nextents++];
 
@@ -170,7 +174,7 @@ static inline cairn_err tv_encode(const struct crn_store *st, const struct tv *t
                                   struct crn_stream *s, uint64_t *end, struct crn_errinfo *ei)
 {
     struct crn_data data = {.type = CAIRN_BYTES};
-    struct crn_pipe pipe, used;
+    struct crn_pipe pipe, plain, used;
     struct crn_buf map = {0};
     unsigned char out[TV_PIECE];
     cairn_err rc = crn_pipe_parse(t->pipe, &pipe, ei);
@@ -178,6 +182,8 @@ static inline cairn_err tv_encode(const struct crn_store *st, const struct tv *t
     size_t n = 0;
     int k;
 
+    if (rc == CAIRN_OK)
+        rc = crn_pipe_parse(t->older != NULL ? "delta,gzip" : t->pipe, &plain, ei);
     s->bytes = from->map.bytes;
     s->file_offset = *end;
     s->chunks = calloc(sizeof(from->bytes) / TV_PIECE, sizeof(*s->chunks));
@@ -185,7 +191,12 @@ static inline cairn_err tv_encode(const struct crn_store *st, const struct tv *t
         struct crn_stream_chunk *c = &s->chunks[s->nchunks++];
 
         c->bytes = (uint32_t)(from->n - at < TV_PIECE ? from->n - at : TV_PIECE);
-        rc = crn_chunk_encode(work, &pipe, &data, from->bytes + at, c->bytes, out, &n, &used, ei);
+        /* In every third version the first stream goes without. */
+        data.previous = t->older != NULL && from->map.n <= 1 && (s->start > 0 || t->seq % 3 != 0)
+                            ? from->older + at
+                            : NULL;
+        rc = crn_chunk_encode(work, data.previous != NULL ? &pipe : &plain, &data, from->bytes + at,
+                              c->bytes, out, &n, &used, ei);
         if (rc != CAIRN_OK)
             break;
         if (n == c->bytes) /* raw */
@@ -254,6 +265,31 @@ static inline cairn_err tv_fill_streams(const struct crn_store *st, const struct
     return rc;
 }
 
+/* The chain of a file: the older version's, and that one's. */
+static inline cairn_err tv_bases(const struct crn_store *st, const struct tv *t, uint32_t file_no,
+                                 struct crn_index *x, struct crn_errinfo *ei)
+{
+    struct crn_manifest m;
+    const struct crn_manifest_file *f;
+    cairn_err rc;
+
+    if (t->older == NULL)
+        return CAIRN_OK;
+    rc = crn_store_manifest(st, t->name, t->older->version, &m, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    f = &m.files[file_no];
+    x->bases = calloc((size_t)f->nbases + 1, sizeof(*x->bases));
+    assert(x->bases != NULL);
+    x->bases[0] = (struct crn_base){
+        .version = m.version, .id = m.id, .bytes = f->bytes, .index_hash = f->trailer.index_hash};
+    memcpy(x->bases[0].file, f->name, sizeof(f->name));
+    for (x->nbases = 1; x->nbases <= f->nbases; x->nbases++)
+        x->bases[x->nbases] = f->bases[x->nbases - 1];
+    crn_manifest_free(&m);
+    return CAIRN_OK;
+}
+
 /* One data file with the ranks whose number modulo files is file_no; files named in file. */
 static inline cairn_err tv_write_file(const struct crn_store *st, const struct tv *t,
                                       uint32_t file_no, char file[CRN_FILE_NAME],
@@ -292,8 +328,10 @@ static inline cairn_err tv_write_file(const struct crn_store *st, const struct t
         x.shards[x.nshards++] =
             (struct crn_shard){.rank = rank, .nregions = TV_REGIONS, .regions = regions};
     }
-    rc = t->pipe != NULL ? tv_fill_streams(st, t, fd, file, &x, &end, ei)
-                         : tv_fill(st, t, fd, file, &x, &end, ei);
+    rc = tv_bases(st, t, file_no, &x, ei);
+    if (rc == CAIRN_OK)
+        rc = t->pipe != NULL ? tv_fill_streams(st, t, fd, file, &x, &end, ei)
+                             : tv_fill(st, t, fd, file, &x, &end, ei);
     if (rc == CAIRN_OK)
         rc = crn_store_finish_data(st, fd, file, end, &x, ret, ei);
     else

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Versions that were encoded against older ones: every byte comes back through the chain, every kind of
+ * damage to a base is told with its version and file, and what looks after files looks after bases. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/test.h"
+#include "store/data.h"
+#include "store/test_version.h"
+
+enum { RANKS = 4, FILES = 2, LONG = 40 };
+
+struct env {
+    char dir[256];
+    struct crn_store st;
+    struct crn_errinfo info;
+    struct tv t[LONG]; /* what was taken */
+};
+
+static int setup(void **state)
+{
+    struct env *e = calloc(1, sizeof(*e));
+
+    test_dir_make(e->dir, sizeof(e->dir));
+    assert_int_equal(crn_store_open(crn_fs_posix(), e->dir, 1, &e->st, &e->info), CAIRN_OK);
+    *state = e;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct env *e = *state;
+
+    crn_store_close(&e->st);
+    test_dir_remove(e->dir);
+    free(e);
+    return 0;
+}
+
+/* Takes number i as a version; older: number of what it is encoded against, -1: full. */
+static void take(struct env *e, int i, int64_t version, int older)
+{
+    struct crn_errinfo *ei = &e->info;
+
+    e->t[i] = (struct tv){.name = "heat",
+                          .version = version,
+                          .seq = (uint64_t)i + 1,
+                          .seed = (uint32_t)(3 * i + 1),
+                          .ranks = RANKS,
+                          .files = FILES,
+                          .pipe = older >= 0 ? "delta:1,zstd" : "delta,zstd",
+                          .older = older >= 0 ? &e->t[older] : NULL};
+    crn_err_clear(ei);
+    assert_ok(tv_write(&e->st, &e->t[i], ei));
+}
+
+/* Compares all that a data file of number i holds with what was taken. */
+static cairn_err compare_file(struct env *e, int i, const char *file)
+{
+    struct crn_data_file f = {.fs = e->st.fs, .what = file};
+    struct crn_errinfo *ei = &e->info;
+    struct crn_decoder *decoder = NULL;
+    struct crn_manifest_file mf = {0};
+    struct crn_chain *chain = NULL;
+    unsigned char want[256], got[TV_CHUNK];
+    struct crn_index x = {0};
+    char what[400];
+    uint64_t k, n;
+    cairn_err rc;
+
+    crn_err_clear(ei);
+    (void)snprintf(what, sizeof(what), "%s/heat/%lld/%s", e->dir, (long long)e->t[i].version, file);
+    f.what = what;
+    assert_ok(crn_store_version_dir(&e->st, "heat", e->t[i].version, &f.dfd, ei));
+    f.fd = open(what, O_RDONLY);
+    rc = crn_store_describe_data(&e->st, "heat", e->t[i].version, file, &mf, &x, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_chain_load(f.fs, f.dfd, &x, what, &chain, ei);
+    f.index = &x;
+    f.chain = chain;
+    for (n = 0; rc == CAIRN_OK && n < x.nextents; n++)
+        for (k = 0; rc == CAIRN_OK && k * TV_CHUNK < x.extents[n].bytes; k++) {
+            const struct crn_extent *ext = &x.extents[n];
+
+            rc = crn_data_chunk(&f, ext, k, &decoder, got, ei);
+            (void)tv_content(&e->t[i], x.shards[ext->shard].rank, ext->region, want);
+            if (rc == CAIRN_OK)
+                assert_memory_equal(got, want + ext->offset + k * TV_CHUNK,
+                                    crn_data_chunk_bytes(&x, ext, k));
+        }
+    crn_decoder_free(decoder);
+    crn_chain_free(chain);
+    crn_manifest_file_free(&mf);
+    crn_index_free(&x);
+    (void)close(f.fd);
+    (void)close(f.dfd);
+    return rc;
+}
+
+static void expect_whole(struct env *e, int i)
+{
+    struct crn_errinfo *ei = &e->info;
+    struct crn_manifest m;
+    uint32_t k;
+
+    crn_err_clear(ei);
+    assert_ok(crn_store_manifest(&e->st, "heat", e->t[i].version, &m, ei));
+    assert_int_equal(m.id.seq, e->t[i].seq);
+    for (k = 0; k < m.nfiles; k++)
+        assert_ok(compare_file(e, i, m.files[k].name));
+    crn_manifest_free(&m);
+}
+
+static int open_files(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+
+    assert_non_null(d);
+    while (readdir(d) != NULL)
+        n++;
+    (void)closedir(d);
+    return n;
+}
+
+/* How many chunks of a file of a version were encoded against the older one. */
+static unsigned needy_chunks(struct env *e, int64_t version, const char *file)
+{
+    struct crn_errinfo *ei = &e->info;
+    struct crn_manifest_file mf;
+    struct crn_index x;
+    unsigned n = 0;
+    uint32_t s, k;
+
+    assert_ok(crn_store_describe_data(&e->st, "heat", version, file, &mf, &x, ei));
+    for (s = 0; s < x.nstreams; s++)
+        for (k = 0; k < x.streams[s].nchunks; k++)
+            n += memcmp(x.streams[s].chunks[k].stages, "\42\1", 2) == 0; /* delta, older */
+    crn_manifest_file_free(&mf);
+    crn_index_free(&x);
+    return n;
+}
+
+static void every_byte_comes_back(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_manifest m;
+    int i, before;
+
+    for (i = 0; i < 5; i++)
+        take(e, i, i, i - 1);
+    before = open_files();
+    for (i = 0; i < 5; i++)
+        expect_whole(e, i);
+    assert_int_equal(open_files(), before);
+    assert_ok(crn_store_manifest(&e->st, "heat", 4, &m, ei));
+    assert_int_equal(m.files[1].nbases, 4);
+    assert_int_equal(m.files[1].bases[3].version, 0);
+    assert_string_equal(m.files[1].bases[3].file, "data-0001");
+    crn_manifest_free(&m);
+    assert_int_equal(needy_chunks(e, 0, "data-0001"), 0);
+    for (i = 1; i < 5; i++)
+        assert_in_range(needy_chunks(e, i, "data-0001"), 1, 2);
+}
+
+/* Longer than the descriptors that stay open. */
+static void a_long_chain(void **state)
+{
+    struct env *e = *state;
+    int i, before;
+
+    for (i = 0; i < LONG; i++)
+        take(e, i, i, i - 1);
+    before = open_files();
+    expect_whole(e, LONG - 1);
+    expect_whole(e, LONG - 2);
+    assert_int_equal(open_files(), before);
+}
+
+/* The text of the failure to read a file of number 3. */
+static const char *failure(struct env *e, const char *file)
+{
+    assert_int_equal(compare_file(e, 3, file), CAIRN_EDAMAGED);
+    return e->info.msg;
+}
+
+static void swap_names(const struct env *e, const char *a, const char *b)
+{
+    char x[400], y[400], z[400];
+
+    (void)snprintf(x, sizeof(x), "%s/heat/%s", e->dir, a);
+    (void)snprintf(y, sizeof(y), "%s/heat/%s", e->dir, b);
+    (void)snprintf(z, sizeof(z), "%s/heat/swap", e->dir);
+    assert_int_equal(rename(x, z), 0);
+    assert_int_equal(rename(y, x), 0);
+    assert_int_equal(rename(z, y), 0);
+}
+
+static void a_missing_or_foreign_base_is_named(void **state)
+{
+    struct env *e = *state;
+    char path[400], away[400];
+    int i;
+
+    for (i = 0; i < 4; i++)
+        take(e, i, 10 + i, i - 1);
+    (void)snprintf(path, sizeof(path), "%s/heat/11/data-0000", e->dir);
+    (void)snprintf(away, sizeof(away), "%s/heat/away", e->dir);
+    assert_int_equal(rename(path, away), 0);
+    assert_non_null(strstr(failure(e, "data-0000"), "against version 11"));
+    assert_non_null(strstr(e->info.msg, path));
+    assert_int_equal(compare_file(e, 3, "data-0001"), CAIRN_OK); /* has a chain of its own */
+    assert_int_equal(rename(away, path), 0);
+    swap_names(e, "11/data-0000", "10/data-0000");
+    assert_non_null(strstr(failure(e, "data-0000"), "against version 11"));
+    swap_names(e, "11/data-0000", "10/data-0000");
+    assert_int_equal(truncate(path, 100), 0);
+    assert_non_null(strstr(failure(e, "data-0000"), "against version 11"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("data-0001", path), 0);
+    assert_non_null(strstr(failure(e, "data-0000"), "not a regular file"));
+}
+
+/* Every byte of a base flipped: told with its version, or of no use to who needs it. */
+static void a_damaged_base_is_named(void **state)
+{
+    struct env *e = *state;
+    unsigned named = 0;
+    unsigned char c;
+    char path[400];
+    struct stat sb;
+    off_t at;
+    int fd, i;
+
+    for (i = 0; i < 4; i++)
+        take(e, i, 10 + i, i - 1);
+    (void)snprintf(path, sizeof(path), "%s/heat/12/data-0000", e->dir);
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && fstat(fd, &sb) == 0);
+    for (at = 0; at < sb.st_size; at += at < 512 ? 1 : 13) {
+        assert_int_equal(pread(fd, &c, 1, at), 1);
+        c ^= 0x20;
+        assert_int_equal(pwrite(fd, &c, 1, at), 1);
+        if (compare_file(e, 3, "data-0000") != CAIRN_OK) {
+            assert_int_equal(e->info.code, CAIRN_EDAMAGED);
+            if (strstr(e->info.msg, "against version 12") == NULL ||
+                strstr(e->info.msg, path) == NULL)
+                fail_msg("byte %lld: %s", (long long)at, e->info.msg);
+            named++;
+        }
+        c ^= 0x20;
+        assert_int_equal(pwrite(fd, &c, 1, at), 1);
+    }
+    (void)close(fd);
+    assert_true(named > 100);
+    expect_whole(e, 3);
+}
+
+/* A chain as bytes, as one rank tells it to others. */
+static void a_chain_travels(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_chain *chain, *again = NULL;
+    struct crn_manifest_file mf;
+    struct crn_buf a = {0}, b = {0};
+    struct crn_index x;
+    struct crn_view v;
+    size_t len;
+    int dfd, i;
+
+    for (i = 0; i < 4; i++)
+        take(e, i, 10 + i, i - 1);
+    assert_ok(crn_store_version_dir(&e->st, "heat", 13, &dfd, ei));
+    assert_ok(crn_store_describe_data(&e->st, "heat", 13, "data-0001", &mf, &x, ei));
+    assert_ok(crn_chain_load(e->st.fs, dfd, &x, "data-0001", &chain, ei));
+    assert_ok(crn_chain_encode(chain, &a, ei));
+    v = crn_view_of(a.data, a.len);
+    assert_ok(crn_chain_decode(&v, &x, "test", &again, ei));
+    assert_int_equal(crn_view_left(&v), 0);
+    assert_ok(crn_chain_encode(again, &b, ei));
+    assert_int_equal(a.len, b.len);
+    assert_memory_equal(a.data, b.data, a.len);
+    crn_chain_free(again);
+    for (len = 0; len < a.len; len += 7) {
+        v = crn_view_of(a.data, len);
+        assert_int_equal(crn_chain_decode(&v, &x, "test", &again, ei), CAIRN_EDAMAGED);
+    }
+    crn_buf_free(&a);
+    crn_buf_free(&b);
+    crn_chain_free(chain);
+    crn_manifest_file_free(&mf);
+    crn_index_free(&x);
+    (void)close(dfd);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_byte_comes_back),
+        TEST(a_long_chain),
+        TEST(a_missing_or_foreign_base_is_named),
+        TEST(a_damaged_base_is_named),
+        TEST(a_chain_travels),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
