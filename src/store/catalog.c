@@ -40,6 +40,7 @@ cairn_err crn_store_versions(const struct crn_store *st, int name_dfd, const cha
     cairn_err rc;
     size_t n = 0;
     size_t i;
+    int r;
 
     rc = crn_fs_names(st->fs, name_dfd, name, &names, ei);
     if (rc != CAIRN_OK)
@@ -49,11 +50,19 @@ cairn_err crn_store_versions(const struct crn_store *st, int name_dfd, const cha
         crn_names_free(&names);
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "list the versions of '%s'", name);
     }
-    for (i = 0; i < names.n; i++)
-        if (crn_version_parse(names.name[i], &v[n]) == 0 &&
-            st->fs->fstatat(st->fs, name_dfd, names.name[i], &sb) == 0 && S_ISDIR(sb.st_mode))
-            n++;
+    for (i = 0; i < names.n && rc == CAIRN_OK; i++) {
+        if (crn_version_parse(names.name[i], &v[n]) != 0)
+            continue;
+        r = st->fs->fstatat(st->fs, name_dfd, names.name[i], &sb);
+        if (r < 0 && r != -ENOENT) /* it may need files that nobody else does: never pass it over */
+            rc = crn_fail_errno(ei, -r, "stat '%s/%s/%s'", st->path, name, names.name[i]);
+        n += r == 0 && S_ISDIR(sb.st_mode);
+    }
     crn_names_free(&names);
+    if (rc != CAIRN_OK) {
+        free(v);
+        return rc;
+    }
     if (n > 1)
         qsort(v, n, sizeof(*v), by_version);
     *ret = v;
@@ -176,6 +185,43 @@ static void fill(struct crn_version_entry *e, const struct crn_manifest *m)
     e->files = m->nfiles;
     for (i = 0; i < m->nfiles; i++)
         e->file_bytes += m->files[i].bytes;
+    for (i = 0; i < m->nfiles; i++)
+        if (m->files[i].nbases > e->chain) {
+            e->chain = m->files[i].nbases;
+            e->against = m->files[i].bases[0].version;
+        }
+}
+
+static int has_need(const struct crn_version_entry *e, const struct crn_base *b)
+{
+    uint32_t i;
+
+    for (i = 0; i < e->nneeds; i++)
+        if (e->needs[i].version == b->version && crn_capture_id_equal(&e->needs[i].id, &b->id))
+            return 1;
+    return 0;
+}
+
+/* Which versions a manifest needs, each once. */
+static cairn_err list_needs(struct crn_version_entry *e, const struct crn_manifest *m,
+                            struct crn_errinfo *ei)
+{
+    struct crn_version_need *grown;
+    uint32_t i, k;
+
+    for (i = 0; i < m->nfiles; i++)
+        for (k = 0; k < m->files[i].nbases; k++) {
+            const struct crn_base *b = &m->files[i].bases[k];
+
+            if (has_need(e, b))
+                continue;
+            grown = realloc(e->needs, (e->nneeds + 1) * sizeof(*grown));
+            if (grown == NULL)
+                return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a list of versions");
+            e->needs = grown;
+            e->needs[e->nneeds++] = (struct crn_version_need){.version = b->version, .id = b->id};
+        }
+    return CAIRN_OK;
 }
 
 /* The state of a version from its directory; a failure to find out is a state too. */
@@ -192,7 +238,11 @@ static void look(const struct crn_store *st, int dfd, const char *name, struct c
     rc = crn_store_read_manifest(st, dfd, name, e->version, &m, &info);
     if (rc == CAIRN_OK) {
         fill(e, &m);
-        rc = check_files(st, dfd, &m, &info);
+        rc = list_needs(e, &m, &info);
+        if (rc == CAIRN_OK)
+            rc = check_files(st, dfd, &m, &info);
+        if (rc == CAIRN_OK)
+            rc = crn_store_check_bases(st, dfd, &m, &info);
         if (rc == CAIRN_OK)
             rc = crn_store_is_bad(st, dfd, &m.id, &is_bad, e->why, sizeof(e->why), &info);
         crn_manifest_free(&m);
@@ -209,6 +259,21 @@ static void look(const struct crn_store *st, int dfd, const char *name, struct c
                        rc == CAIRN_ENOENT ? "it has no manifest: being written, or never finished"
                                           : info.msg);
     }
+}
+
+/* A version that is gone may have left data that others need. */
+static void explain_kept(struct crn_catalog *c)
+{
+    size_t i, k;
+    uint32_t j;
+
+    for (i = 0; i < c->n; i++)
+        for (k = 0; c->v[i].state == CRN_VERSION_PARTIAL && k < c->n; k++)
+            for (j = 0; j < c->v[k].nneeds; j++)
+                if (c->v[k].needs[j].version == c->v[i].version)
+                    (void)snprintf(c->v[i].why, sizeof(c->v[i].why),
+                                   "it has no manifest: its data is kept for version %lld",
+                                   (long long)c->v[k].version);
 }
 
 cairn_err crn_store_catalog(const struct crn_store *st, const char *name, struct crn_catalog *ret,
@@ -253,12 +318,17 @@ cairn_err crn_store_catalog(const struct crn_store *st, const char *name, struct
         }
     }
     free(versions);
+    explain_kept(&c);
     *ret = c;
     return CAIRN_OK;
 }
 
 void crn_catalog_free(struct crn_catalog *c)
 {
+    size_t i;
+
+    for (i = 0; i < c->n; i++)
+        free(c->v[i].needs);
     free(c->v);
     memset(c, 0, sizeof(*c));
 }

@@ -48,10 +48,36 @@ CAIRN_CHECKED cairn_err crn_store_is_bad(const struct crn_store *st, int dfd,
 CAIRN_CHECKED cairn_err crn_store_versions(const struct crn_store *st, int name_dfd,
                                            const char *name, int64_t **ret, size_t *ret_n,
                                            struct crn_errinfo *ei);
-/* Removes the files of a manifest from a directory, except those that keep (may be NULL) names. */
+/* The data files that manifests of a name name, as their own or in a chain. */
+struct crn_named_file {
+    int64_t version; /* whose directory it lies in */
+    int64_t by;      /* one of the versions that name it */
+    char file[CRN_FILE_NAME];
+};
+struct crn_named {
+    struct crn_named_file *v; /* sorted */
+    size_t n, room;
+    int is_unknown; /* a newer Cairn wrote one of them: any file may be named */
+};
+/* All manifests but that of version `except` (-1: all). A failure to read one is a failure. */
+CAIRN_CHECKED cairn_err crn_named_load(const struct crn_store *st, const char *name, int64_t except,
+                                       struct crn_named *ret, struct crn_errinfo *ei);
+void crn_named_free(struct crn_named *n);
+int crn_named_has(const struct crn_named *n, int64_t version, const char *file);
+/* Who is known to name it; NULL: nobody. */
+const struct crn_named_file *crn_named_find(const struct crn_named *n, int64_t version,
+                                            const char *file);
+/* Makes durable what is seen of a name: manifests that are there, and that others are not. Before files
+ * go because nobody names them: after a power loss somebody might. */
+CAIRN_CHECKED cairn_err crn_store_settle(const struct crn_store *st, const char *name,
+                                         struct crn_errinfo *ei);
+/* Removes the files of a manifest from its directory, except those that are named. */
 CAIRN_CHECKED cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd,
                                                const struct crn_manifest *m,
-                                               const struct crn_manifest *keep,
+                                               const struct crn_named *named,
                                                struct crn_errinfo *ei);
+/* Every base in the chains of a manifest is there and has its size. dfd: the version's directory. */
+CAIRN_CHECKED cairn_err crn_store_check_bases(const struct crn_store *st, int dfd,
+                                              const struct crn_manifest *m, struct crn_errinfo *ei);
 
 #endif

@@ -2,11 +2,15 @@
 /* The commit: the only place that says "durable". Relies on finish_data having fsynced every file
  * that the manifest names. The order is law (docs/format.md, section 8):
  *
- *     fsync root, name, version      the way to the data files is durable
+ *     fsync root, name, version      the way to the data files is durable, and to their bases
  *     manifest: write new, fsync, rename, fsync of the directory
  *     remove what only the replaced manifest named
  *
- * A crash at any point leaves the old manifest or the new one, and all the files it names. */
+ * A crash at any point leaves the old manifest or the new one, and all the files it names.
+ *
+ * A version may be removed while another is encoded against it. Who removes one looks for its users
+ * after its manifest is gone; we look for the manifests of our bases after ours is there. So one of the
+ * two sees the other. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -15,18 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/data.h"
-
-static int names_file(const struct crn_manifest *m, const char *file)
-{
-    uint32_t file_no, attempt;
-
-    return crn_data_name_parse(file, &file_no, &attempt) == 0 && file_no < m->nfiles &&
-           strcmp(m->files[file_no].name, file) == 0;
-}
+#include "store/chain.h"
 
 cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const struct crn_manifest *m,
-                                 const struct crn_manifest *keep, struct crn_errinfo *ei)
+                                 const struct crn_named *named, struct crn_errinfo *ei)
 {
     char stats[CRN_FILE_NAME];
     cairn_err rc = CAIRN_OK;
@@ -34,7 +30,7 @@ cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const stru
     int r;
 
     for (i = 0; i < m->nfiles; i++) {
-        if (keep != NULL && names_file(keep, m->files[i].name))
+        if (crn_named_has(named, m->version, m->files[i].name))
             continue;
         crn_stats_name(m->files[i].name, stats);
         (void)st->fs->unlinkat(st->fs, dfd, stats, 0); /* there may be none; a sweep looks again */
@@ -46,10 +42,42 @@ cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const stru
     return rc;
 }
 
+static int same_versions(const struct crn_manifest_file *a, const struct crn_manifest_file *b)
+{
+    uint32_t i;
+
+    for (i = 0; i < b->nbases; i++)
+        if (i >= a->nbases || a->bases[i].version != b->bases[i].version)
+            return 0;
+    return 1;
+}
+
+/* The directories of a file's bases: a version that is seen may not be durable yet. */
+static cairn_err sync_bases(const struct crn_store *st, const char *name,
+                            const struct crn_manifest_file *f, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+    int dfd;
+
+    for (i = 0; rc == CAIRN_OK && i < f->nbases; i++) {
+        rc = crn_store_version_dir(st, name, f->bases[i].version, &dfd, ei);
+        if (rc != CAIRN_OK)
+            break;
+        rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
+                          crn_where(st, name, f->bases[i].version, NULL).text);
+        (void)st->fs->close(st->fs, dfd);
+    }
+    return rc;
+}
+
 /* Whoever made the directories may have died before their entries were durable. */
-static cairn_err sync_way(const struct crn_store *st, const char *name, int dfd,
+static cairn_err sync_way(const struct crn_store *st, const struct crn_manifest *m, int dfd,
                           struct crn_errinfo *ei)
 {
+    const struct crn_manifest_file *last = NULL;
+    const char *name = m->name;
+    uint32_t i;
     cairn_err rc;
     int name_dfd;
 
@@ -64,6 +92,11 @@ static cairn_err sync_way(const struct crn_store *st, const char *name, int dfd,
     if (rc == CAIRN_OK)
         rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync the version in '%s/%s'", st->path,
                           name);
+    for (i = 0; rc == CAIRN_OK && i < m->nfiles; i++) {
+        if (m->files[i].nbases > 0 && (last == NULL || !same_versions(last, &m->files[i])))
+            rc = sync_bases(st, name, &m->files[i], ei);
+        last = m->files[i].nbases > 0 ? &m->files[i] : last; /* most have the same */
+    }
     return rc;
 }
 
@@ -87,6 +120,37 @@ static cairn_err files_there(const struct crn_store *st, const struct crn_manife
     return CAIRN_OK;
 }
 
+cairn_err crn_store_check_bases(const struct crn_store *st, int dfd, const struct crn_manifest *m,
+                                struct crn_errinfo *ei)
+{
+    char path[CRN_BASE_PATH];
+    struct stat sb;
+    uint32_t i, k;
+    int r;
+
+    for (i = 0; i < m->nfiles; i++)
+        for (k = 0; k < m->files[i].nbases; k++) {
+            const struct crn_base *b = &m->files[i].bases[k];
+
+            crn_base_path(b, path);
+            r = st->fs->fstatat(st->fs, dfd, path, &sb);
+            if (r == -ENOENT || r == -ENOTDIR)
+                return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                                "file %s of version %lld, which it was encoded against, is missing",
+                                b->file, (long long)b->version);
+            if (r < 0)
+                return crn_fail_errno(ei, -r, "stat '%s'",
+                                      crn_where(st, m->name, b->version, b->file).text);
+            if (!S_ISREG(sb.st_mode) || (uint64_t)sb.st_size != b->bytes)
+                return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                                "file %s of version %lld, which it was encoded against, has %lld "
+                                "bytes instead of %llu",
+                                b->file, (long long)b->version, (long long)sb.st_size,
+                                (unsigned long long)b->bytes);
+        }
+    return CAIRN_OK;
+}
+
 static cairn_err commit(const struct crn_store *st, const struct crn_manifest *m, int dfd,
                         struct crn_errinfo *ei)
 {
@@ -97,11 +161,96 @@ static cairn_err commit(const struct crn_store *st, const struct crn_manifest *m
     if (rc == CAIRN_OK)
         rc = files_there(st, m, dfd, ei);
     if (rc == CAIRN_OK)
-        rc = sync_way(st, m->name, dfd, ei);
+        rc = crn_store_check_bases(st, dfd, m, ei);
+    if (rc == CAIRN_OK)
+        rc = sync_way(st, m, dfd, ei);
     if (rc == CAIRN_OK)
         rc = crn_file_replace(st->fs, dfd, CRN_MANIFEST, buf.data, buf.len, ei);
     crn_buf_free(&buf);
     return rc;
+}
+
+/* Every base is named by another manifest: then it stays, now that ours is there. */
+static cairn_err bases_stay(const struct crn_store *st, const struct crn_manifest *m,
+                            const struct crn_named *named, struct crn_errinfo *ei)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < m->nfiles; i++)
+        for (k = 0; k < m->files[i].nbases; k++) {
+            const struct crn_base *b = &m->files[i].bases[k];
+
+            if (b->version != m->version && !crn_named_has(named, b->version, b->file))
+                return crn_fail(ei, CAIRN_ESTATE, 0,
+                                "'%s', which it was encoded against, was removed meanwhile",
+                                crn_where(st, m->name, b->version, b->file).text);
+        }
+    return CAIRN_OK;
+}
+
+/* The version as it was before the commit: old, or not there. */
+static cairn_err take_back(const struct crn_store *st, int dfd, const struct crn_manifest *m,
+                           const struct crn_manifest *old, struct crn_errinfo *ei)
+{
+    struct crn_buf buf = {0};
+    cairn_err rc;
+
+    if (old->nfiles > 0 && !crn_capture_id_equal(&old->id, &m->id)) {
+        rc = crn_manifest_encode(old, &buf, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_file_replace(st->fs, dfd, CRN_MANIFEST, buf.data, buf.len, ei);
+        crn_buf_free(&buf);
+        return rc;
+    }
+    rc = crn_fs_check(st->fs->unlinkat(st->fs, dfd, CRN_MANIFEST, 0), ei, "remove '%s'",
+                      crn_where(st, m->name, m->version, CRN_MANIFEST).text);
+    if (rc == CAIRN_OK)
+        rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
+                          crn_where(st, m->name, m->version, NULL).text);
+    return rc;
+}
+
+static int has_bases(const struct crn_manifest *m)
+{
+    uint32_t i;
+
+    for (i = 0; i < m->nfiles; i++)
+        if (m->files[i].nbases > 0)
+            return 1;
+    return 0;
+}
+
+/* After the commit: takes it back if a base has been removed since it was looked for. */
+static cairn_err keep_bases(const struct crn_store *st, int dfd, const struct crn_manifest *m,
+                            const struct crn_manifest *old, struct crn_errinfo *ei)
+{
+    struct crn_named named;
+    cairn_err rc;
+
+    if (!has_bases(m))
+        return CAIRN_OK;
+    rc = crn_named_load(st, m->name, m->version, &named, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = bases_stay(st, m, &named, ei);
+    crn_named_free(&named);
+    if (rc != CAIRN_OK && take_back(st, dfd, m, old, ei) != CAIRN_OK)
+        return rc; /* restarts find it out and take another version */
+    return rc;
+}
+
+/* What only the old manifest named may go. A failure leaves debris, no more. */
+static void drop_old(const struct crn_store *st, int dfd, const struct crn_manifest *m,
+                     const struct crn_manifest *old)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_named named = {0};
+
+    if (old->nfiles > 0 && crn_store_settle(st, m->name, &ignored) == CAIRN_OK &&
+        crn_named_load(st, m->name, -1, &named, &ignored) == CAIRN_OK &&
+        crn_store_unlink_files(st, dfd, old, &named, &ignored) != CAIRN_OK)
+        crn_err_clear(&ignored);
+    crn_named_free(&named);
 }
 
 cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifest *m,
@@ -123,9 +272,10 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
                       (long long)m->version);
     if (rc == CAIRN_OK)
         rc = commit(st, m, dfd, ei);
-    /* Committed: a failure from here on leaves debris, no more. */
-    if (rc == CAIRN_OK && crn_store_unlink_files(st, dfd, &old, m, &ignored) != CAIRN_OK)
-        crn_err_clear(&ignored);
+    if (rc == CAIRN_OK)
+        rc = keep_bases(st, dfd, m, &old, ei);
+    if (rc == CAIRN_OK)
+        drop_old(st, dfd, m, &old);
     crn_manifest_free(&old);
     (void)st->fs->close(st->fs, dfd);
     return crn_err_context(ei, rc, "commit of %s@%lld", m->name, (long long)m->version);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which versions go, and how one goes: the manifest first, durably, then what it named. */
+/* Which versions go, and how one goes: the manifest first, durably, then what only it named. A version
+ * that others were encoded against goes after them. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -19,6 +20,37 @@ static size_t last_committed(const struct crn_catalog *c)
             (last == c->n || c->v[i].committed_ns >= c->v[last].committed_ns))
             last = i;
     return last;
+}
+
+/* Keeps what a version that stays needs; says whether that changed anything. */
+static int keep_needs(const struct crn_catalog *c, const struct crn_version_entry *e,
+                      unsigned char *retire)
+{
+    int changed = 0;
+    uint32_t k;
+    size_t i;
+
+    for (k = 0; k < e->nneeds; k++)
+        for (i = 0; i < c->n; i++)
+            if (retire[i] && c->v[i].version == e->needs[k].version &&
+                crn_capture_id_equal(&c->v[i].id, &e->needs[k].id)) {
+                retire[i] = 0;
+                changed = 1;
+            }
+    return changed;
+}
+
+static void close_over_needs(const struct crn_catalog *c, unsigned char *retire)
+{
+    int changed;
+    size_t i;
+
+    do {
+        changed = 0;
+        for (i = 0; i < c->n; i++)
+            if (!retire[i])
+                changed |= keep_needs(c, &c->v[i], retire);
+    } while (changed);
 }
 
 void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
@@ -44,6 +76,7 @@ void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_
             retire[i] = has_enough && !e->is_pinned;
         }
     }
+    close_over_needs(c, retire);
 }
 
 /* What is left of a version after its manifest is durably gone. */
@@ -51,13 +84,18 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
                              const char *name, int64_t version, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = st->fs;
+    struct crn_named named = {0};
     char text[CRN_VERSION_TEXT];
     cairn_err rc = CAIRN_OK;
     int name_dfd;
     int r;
 
-    if (m != NULL)
-        rc = crn_store_unlink_files(st, dfd, m, NULL, ei);
+    if (m != NULL) {
+        rc = crn_named_load(st, name, version, &named, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_store_unlink_files(st, dfd, m, &named, ei);
+        crn_named_free(&named);
+    }
     r = fs->unlinkat(fs, dfd, CRN_BAD, 0);
     if (rc == CAIRN_OK && r < 0 && r != -ENOENT)
         rc = crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, CRN_BAD).text);
@@ -68,7 +106,7 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
     crn_version_text(version, text);
     r = fs->unlinkat(fs, name_dfd, text, AT_REMOVEDIR);
     (void)fs->close(fs, name_dfd);
-    /* Not empty: files of others, or of a capture that is on its way. */
+    /* Not empty: files that others need, or of a capture that is on its way. */
     if (r < 0 && r != -ENOTEMPTY && r != -EEXIST && r != -ENOENT)
         return crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, NULL).text);
     return CAIRN_OK;
@@ -93,8 +131,32 @@ static cairn_err unlink_manifest(const struct crn_store *st, int dfd, const char
                         crn_where(st, name, version, NULL).text);
 }
 
-cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t version,
-                           struct crn_errinfo *ei)
+/* CAIRN_EBUSY if another version was encoded against this one. */
+static cairn_err refuse_needed(const struct crn_store *st, const struct crn_manifest *m,
+                               struct crn_errinfo *ei)
+{
+    const struct crn_named_file *user = NULL;
+    struct crn_named named;
+    cairn_err rc;
+    uint32_t i;
+
+    rc = crn_named_load(st, m->name, m->version, &named, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    for (i = 0; user == NULL && i < m->nfiles; i++)
+        user = crn_named_find(&named, m->version, m->files[i].name);
+    if (user != NULL)
+        rc = crn_fail(ei, CAIRN_EBUSY, 0,
+                      "%s@%lld is needed by %s@%lld, which was encoded against it: remove that "
+                      "one, too",
+                      m->name, (long long)m->version, m->name, (long long)user->by);
+    crn_named_free(&named);
+    return rc;
+}
+
+/* What is seen of the name is durable. */
+static cairn_err remove_settled(const struct crn_store *st, const char *name, int64_t version,
+                                struct crn_errinfo *ei)
 {
     struct crn_errinfo ignored = {0};
     struct crn_manifest m = {0};
@@ -106,7 +168,9 @@ cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t
     if (rc != CAIRN_OK)
         return rc;
     is_readable = crn_store_read_manifest(st, dfd, name, version, &m, &ignored) == CAIRN_OK;
-    rc = unlink_manifest(st, dfd, name, version, ei);
+    rc = is_readable ? refuse_needed(st, &m, ei) : CAIRN_OK;
+    if (rc == CAIRN_OK)
+        rc = unlink_manifest(st, dfd, name, version, ei);
     if (rc == CAIRN_OK)
         rc = remove_rest(st, dfd, is_readable ? &m : NULL, name, version, ei);
     crn_manifest_free(&m);
@@ -114,33 +178,39 @@ cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t
     return rc;
 }
 
-/* The versions that stay may be seen but not yet be durable, where their publisher died before the
- * last fsync. Nothing may go before they are. */
-static cairn_err settle(const struct crn_store *st, const char *name, const struct crn_catalog *c,
-                        const unsigned char *retire, struct crn_errinfo *ei)
+cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t version,
+                           struct crn_errinfo *ei)
 {
-    cairn_err rc = CAIRN_OK;
-    size_t i;
-    int dfd;
+    cairn_err rc = crn_store_settle(st, name, ei);
 
-    for (i = 0; i < c->n && rc == CAIRN_OK; i++) {
-        if (retire[i] || c->v[i].state != CRN_VERSION_OK)
+    return rc != CAIRN_OK ? rc : remove_settled(st, name, version, ei);
+}
+
+/* Removes what is marked and not needed by others; says how many went. */
+static cairn_err remove_marked(const struct crn_store *st, const char *name,
+                               const struct crn_catalog *c, unsigned char *retire, uint32_t *ret,
+                               struct crn_errinfo *ei)
+{
+    struct crn_errinfo why;
+    cairn_err rc;
+    size_t i;
+
+    *ret = 0;
+    for (i = c->n; i-- > 0;) {
+        if (!retire[i])
             continue;
-        rc = crn_store_version_dir(st, name, c->v[i].version, &dfd, ei);
-        if (rc != CAIRN_OK)
-            break;
-        rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
-                          crn_where(st, name, c->v[i].version, NULL).text);
-        (void)st->fs->close(st->fs, dfd);
+        crn_err_clear(&why);
+        rc = remove_settled(st, name, c->v[i].version, &why);
+        if (rc == CAIRN_EBUSY)
+            continue; /* until who needs it is gone; or for ever, if that came meanwhile */
+        if (rc != CAIRN_OK) {
+            crn_err_keep(ei, &why);
+            return rc;
+        }
+        retire[i] = 0;
+        ++*ret;
     }
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = crn_store_name_dir(st, name, &dfd, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s/%s'", st->path, name);
-    (void)st->fs->close(st->fs, dfd);
-    return rc;
+    return CAIRN_OK;
 }
 
 cairn_err crn_store_retain(const struct crn_store *st, const char *name, uint64_t keep_last,
@@ -149,9 +219,8 @@ cairn_err crn_store_retain(const struct crn_store *st, const char *name, uint64_
     struct crn_catalog c;
     unsigned char *retire;
     uint32_t removed = 0;
-    cairn_err first = CAIRN_OK;
+    uint32_t now = 0;
     cairn_err rc;
-    size_t i;
 
     rc = crn_store_catalog(st, name, &c, ei);
     if (rc != CAIRN_OK)
@@ -162,20 +231,20 @@ cairn_err crn_store_retain(const struct crn_store *st, const char *name, uint64_
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "retention of '%s'", name);
     }
     crn_retention_plan(&c, keep_last, keep_every, retire);
+    /* The versions that stay may be seen but not yet be durable, where their publisher died before
+     * the last fsync. Nothing may go before they are. */
     if (memchr(retire, 1, c.n) != NULL)
-        first = settle(st, name, &c, retire, ei);
-    for (i = 0; first == CAIRN_OK && i < c.n; i++) {
-        if (!retire[i])
-            continue;
-        rc = crn_store_remove(st, name, c.v[i].version, ei);
-        if (rc == CAIRN_OK)
-            removed++;
+        rc = crn_store_settle(st, name, ei);
+    do {
+        if (rc == CAIRN_OK && memchr(retire, 1, c.n) != NULL)
+            rc = remove_marked(st, name, &c, retire, &now, ei);
         else
-            first = rc;
-    }
+            now = 0;
+        removed += now;
+    } while (rc == CAIRN_OK && now > 0);
     free(retire);
     crn_catalog_free(&c);
-    if (first == CAIRN_OK)
+    if (rc == CAIRN_OK)
         *ret_removed = removed;
-    return first;
+    return rc;
 }

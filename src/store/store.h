@@ -62,8 +62,9 @@ CAIRN_CHECKED cairn_err crn_store_read_stats(const struct crn_store *st, const c
                                              size_t *ret_len, struct crn_errinfo *ei);
 /* The commit: fsync of the directories, manifest by write-new + fsync + rename + fsync. CAIRN_OK
  * means durable and visible. Idempotent: after a failure the version is the old one or the new one,
- * and publishing again is right. What the replaced manifest named is removed then, best effort.
- * CAIRN_ECANCELED if the version already holds a later capture of the same run. */
+ * and publishing again is right. What only the replaced manifest named is removed then, best effort.
+ * CAIRN_ECANCELED if the version already holds a later capture of the same run. CAIRN_ESTATE if a version
+ * that it was encoded against was removed at the same time: then it is as it was before. */
 CAIRN_CHECKED cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifest *m,
                                           struct crn_errinfo *ei);
 /* For drain: if the directory holds a whole data file of every file number of this capture, reads
@@ -89,13 +90,17 @@ CAIRN_CHECKED cairn_err crn_store_discard_data(const struct crn_store *st, const
 /* Reading. ----------------------------------------------------------------------------------------- */
 
 enum crn_version_state {
-    CRN_VERSION_OK,       /* manifest whole, all files there with the right size */
+    CRN_VERSION_OK,       /* manifest whole, all files there with the right size, and all bases */
     CRN_VERSION_DAMAGED,  /* manifest there, but it or a file is not whole */
     CRN_VERSION_REJECTED, /* marked as bad */
     CRN_VERSION_PARTIAL,  /* no manifest: being written, or debris */
 };
 const char *crn_version_state_name(enum crn_version_state state);
 
+struct crn_version_need {
+    int64_t version;
+    struct crn_capture_id id;
+};
 struct crn_version_entry {
     int64_t version;
     enum crn_version_state state;
@@ -110,6 +115,11 @@ struct crn_version_entry {
     uint64_t created_ns, committed_ns;
     uint64_t data_bytes, file_bytes;
     uint32_t ranks, nodes, files;
+    /* Versions that it was encoded against, directly or not: without one of them it cannot be read. */
+    uint32_t nneeds;
+    struct crn_version_need *needs; /* owned */
+    uint32_t chain;                 /* the longest of its files; 0: all are full */
+    int64_t against;                /* the nearest version of that one */
 };
 struct crn_catalog {
     struct crn_version_entry *v; /* ascending by version */
@@ -143,22 +153,23 @@ CAIRN_CHECKED cairn_err crn_store_reject(const struct crn_store *st, const char 
 /* Removing. ----------------------------------------------------------------------------------------- */
 
 /* Crash-safe: the manifest goes first, durably; the rest is debris from then on. A pinned version is
- * CAIRN_EBUSY, one without a manifest CAIRN_ENOENT (a sweep removes it). Data files that the manifest
- * does not name, or all where it cannot be read, are left to a sweep. */
+ * CAIRN_EBUSY, as is one that another needs, which is named; one without a manifest CAIRN_ENOENT (a
+ * sweep removes it). Data files that the manifest does not name, or all where it cannot be read, are
+ * left to a sweep. */
 CAIRN_CHECKED cairn_err crn_store_remove(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_errinfo *ei);
 
 /* Which versions a policy lets go. Pure. Marks retire[i]; never the newest OK one, nor the one
  * that was committed last, never pinned ones; only OK versions count towards keep_last (0: nothing
  * goes). Damaged and rejected ones go when keep_last newer OK ones exist; what a newer Cairn wrote or
- * could not be read now stays. */
+ * could not be read now stays. What a version that stays needs stays, too. */
 void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
                         unsigned char *retire);
 CAIRN_CHECKED cairn_err crn_store_retain(const struct crn_store *st, const char *name,
                                          uint64_t keep_last, uint64_t keep_every,
                                          uint32_t *ret_removed, struct crn_errinfo *ei);
 
-/* Debris: temporary files, data files that no manifest names, directories without a manifest. A name
+/* Debris: temporary files, data files that no manifest of the name names, directories without a manifest. A name
  * whose writer lives is left alone (busy), as is anything that is not provably Cairn's. A whole data
  * file of an uncommitted capture may still be completed by a drain: it goes only when a newer version
  * is committed, or it is older than min_age_ns, or force. held_fd: the writer's lock of this name

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Removes debris: what no manifest names. Decides what is provably Cairn's and provably useless:
+/* Removes debris: what no manifest of the name names. Decides what is provably Cairn's and provably useless:
  *
  *     temporary file                 its name is one that crn_file_replace gives
  *     data file, not whole           its name and place, below a directory with a .writer file
@@ -8,9 +8,9 @@
  *     statistics                     with their data file, or where it is not there
  *     marks without a manifest       their names and place
  *
- * Everything else stays, also where the manifest cannot be read or a read fails. The directory is
- * fsynced before a data file goes: the manifest that we see, or its absence, may not be durable yet,
- * and after a power loss the one before it must still find its files. */
+ * Everything else stays, also where the manifest cannot be read or a read fails. The directories are
+ * fsynced before a data file goes: the manifests that we see, or their absence, may not be durable yet,
+ * and after a power loss those before them must still find their files. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -28,6 +28,8 @@ struct sweep {
     int has_writer; /* the name's directory has a .writer file */
     int force;
     int dry_run;
+    struct crn_named named; /* by all manifests of the name */
+    int is_settled;
     struct crn_sweep_result res;
 
     /* The version in hand. */
@@ -35,17 +37,8 @@ struct sweep {
     int dfd;
     int has_manifest; /* there, whole or not */
     int is_readable;
-    int is_synced;
     struct crn_manifest m; /* if is_readable */
 };
-
-static int is_named(const struct sweep *s, const char *file)
-{
-    uint32_t file_no, attempt;
-
-    return crn_data_name_parse(file, &file_no, &attempt) == 0 && file_no < s->m.nfiles &&
-           strcmp(s->m.files[file_no].name, file) == 0;
-}
 
 static int is_old(const struct sweep *s, int64_t since_ns)
 {
@@ -64,15 +57,14 @@ static int is_useless(const struct sweep *s, const struct crn_index *x)
     return is_old(s, x->created_ns > INT64_MAX ? INT64_MAX : (int64_t)x->created_ns);
 }
 
-static cairn_err sync_once(struct sweep *s, struct crn_errinfo *ei)
+static cairn_err settle_once(struct sweep *s, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
-    if (s->is_synced)
+    if (s->is_settled)
         return CAIRN_OK;
-    rc = crn_fs_check(s->st->fs->fsync(s->st->fs, s->dfd), ei, "fsync '%s'",
-                      crn_where(s->st, s->name, s->version, NULL).text);
-    s->is_synced = rc == CAIRN_OK;
+    rc = crn_store_settle(s->st, s->name, ei);
+    s->is_settled = rc == CAIRN_OK;
     return rc;
 }
 
@@ -100,7 +92,7 @@ static cairn_err judge_data(struct sweep *s, const char *file, const struct stat
     cairn_err rc;
 
     *ret = 0;
-    if (s->has_manifest && (!s->is_readable || is_named(s, file)))
+    if ((s->has_manifest && !s->is_readable) || crn_named_has(&s->named, s->version, file))
         return CAIRN_OK; /* a damaged manifest may name it */
     rc = crn_store_describe_data(s->st, s->name, s->version, file, &mf, &x, &info);
     if (rc == CAIRN_OK) {
@@ -165,7 +157,7 @@ static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinf
     } else if (crn_data_name_parse(file, &file_no, &attempt) == 0) {
         rc = judge_data(s, file, &sb, &is_debris, ei);
         if (rc == CAIRN_OK && is_debris && !s->dry_run)
-            rc = sync_once(s, ei);
+            rc = settle_once(s, ei);
         if (rc == CAIRN_OK && is_debris)
             rc = drop_stats_of(s, file, ei);
     } else if (crn_stats_name_parse(file, data_file) == 0) {
@@ -181,7 +173,6 @@ static cairn_err look_at_manifest(struct sweep *s, struct crn_errinfo *ei)
     struct crn_errinfo info = {0};
     cairn_err rc;
 
-    s->is_synced = 0;
     memset(&s->m, 0, sizeof(s->m));
     rc = crn_store_read_manifest(s->st, s->dfd, s->name, s->version, &s->m, &info);
     s->is_readable = rc == CAIRN_OK;
@@ -236,7 +227,7 @@ static cairn_err sweep_version(struct sweep *s, int name_dfd, int64_t version,
     return rc;
 }
 
-/* The newest committed version, made durable: whole files of older captures may go because of it. */
+/* The newest committed version: whole files of older captures may go because of it. */
 static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
 {
     struct crn_catalog c;
@@ -251,16 +242,7 @@ static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
         if (c.v[i].state == CRN_VERSION_OK)
             s->newest_ok = c.v[i].version;
     crn_catalog_free(&c);
-    if (s->newest_ok < 0 || s->dry_run)
-        return CAIRN_OK;
-    rc = crn_store_version_dir(s->st, s->name, s->newest_ok, &s->dfd, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    s->version = s->newest_ok;
-    s->is_synced = 0;
-    rc = sync_once(s, ei);
-    (void)s->st->fs->close(s->st->fs, s->dfd);
-    return rc;
+    return crn_named_load(s->st, s->name, -1, &s->named, ei);
 }
 
 /* Does a writer live? *ret_fd holds the lock then or is -1. */
@@ -318,6 +300,7 @@ cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         rc = sweep_version(&s, name_dfd, versions[i], ei);
     free(versions);
+    crn_named_free(&s.named);
     if (lock_fd >= 0)
         (void)st->fs->close(st->fs, lock_fd);
     (void)st->fs->close(st->fs, name_dfd);

@@ -5,7 +5,11 @@
  *     2 is removed; a sweep cleans up.
  *
  * Promise 3 of the design: a version that was committed before the step in progress is there, whole,
- * unless the step removes it; what the step changes is old or new; nothing else is visible. */
+ * unless the step removes it; what the step changes is old or new; nothing else is visible.
+ *
+ * With CRASH_CHAINS each version is encoded against the one before, 3 when it is taken again against its
+ * own first capture. So 1 stays as long as it is needed, and instead of 2 all of them are let go by
+ * retention, after a full version 5. Whatever has a manifest must be readable through its chain. */
 #ifndef CRASH_SCENARIO_H
 #define CRASH_SCENARIO_H
 
@@ -43,14 +47,42 @@ static struct crn_fs fast_fs(void)
     return fs;
 }
 
+#ifdef CRASH_CHAINS
+#define HAS_CHAINS 1
+#else
+#define HAS_CHAINS 0
+#endif
+
+/* The capture before is what one is encoded against; those from 5 on are full. */
 static struct tv version_of(int64_t version, uint64_t seq)
 {
-    return (struct tv){.name = "heat",
-                       .version = version,
-                       .seq = seq,
-                       .seed = (uint32_t)seq,
-                       .ranks = 2,
-                       .files = 2};
+    static struct tv older[4];
+    struct tv t = {.name = "heat",
+                   .version = version,
+                   .seq = seq,
+                   .seed = (uint32_t)seq,
+                   .ranks = 2,
+                   .files = 2};
+
+    if (!HAS_CHAINS)
+        return t;
+    t.pipe = "delta,zstd";
+    if (seq > 1 && seq < 5) {
+        older[seq - 1] = version_of(seq < 4 ? (int64_t)seq - 1 : 3, seq - 1);
+        t.older = &older[seq - 1];
+        t.pipe = "delta:1,zstd";
+    }
+    return t;
+}
+
+/* Everything that needs others goes with them. */
+static cairn_err let_all_go(const struct crn_store *st, struct crn_errinfo *ei)
+{
+    struct tv full = version_of(5, 5);
+    uint32_t removed;
+    cairn_err rc = tv_write(st, &full, ei);
+
+    return rc == CAIRN_OK ? crn_store_retain(st, "heat", 1, 0, &removed, ei) : rc;
 }
 
 static cairn_err mark(const struct crn_store *st, struct crn_errinfo *ei)
@@ -84,7 +116,7 @@ static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_
     case RETAIN:
         return crn_store_retain(st, "heat", 2, 0, &removed, ei);
     case REMOVE2:
-        return crn_store_remove(st, "heat", 2, ei);
+        return HAS_CHAINS ? let_all_go(st, ei) : crn_store_remove(st, "heat", 2, ei);
     case SWEEP:
         return crn_store_sweep(st, "heat", *lock_fd, 0, 1, 0, crn_clock_real(), &res, ei);
     default:
@@ -165,7 +197,7 @@ static void check_promise(const struct crn_store *st, const struct progress *p, 
     uint64_t three = committed(st, 3, when);
 
     check_states(st, p, when);
-    if (one != 1 && !(one == 0 && p->begun[RETAIN]))
+    if (one != 1 && !(one == 0 && p->begun[HAS_CHAINS ? REMOVE2 : RETAIN]))
         fail_msg("%s: version 1 is capture %llu", when, (unsigned long long)one);
     if (two != 2 && !(two == 0 && p->begun[REMOVE2]))
         fail_msg("%s: version 2 is capture %llu", when, (unsigned long long)two);
@@ -173,25 +205,33 @@ static void check_promise(const struct crn_store *st, const struct progress *p, 
         fail_msg("%s: version 3 is capture %llu", when, (unsigned long long)three);
     if ((three >= 3 && !p->begun[WRITE3]) || (three == 4 && !p->begun[RETAKE3]))
         fail_msg("%s: version 3 came from nowhere", when);
-    if ((three == 0 && (p->ok[WRITE3] || p->ok[RETAKE3])) || (three == 3 && p->ok[RETAKE3]))
+    if ((three == 0 && (p->ok[WRITE3] || p->ok[RETAKE3]) && !(HAS_CHAINS && p->begun[REMOVE2])) ||
+        (three == 3 && p->ok[RETAKE3]))
         fail_msg("%s: version 3 was committed and is lost", when);
     if (one == 0 && three == 0 && !p->begun[REMOVE2])
         fail_msg("%s: version 1 was retired before version 3 was safe", when);
-    if (p->ok[REMOVE2] && two != 0)
+    if (p->ok[REMOVE2] && two != 0 && !(HAS_CHAINS && p->was_failing))
         fail_msg("%s: version 2 came back", when);
-    if (p->ok[RETAIN] && p->ok[WRITE3] && one != 0 && !p->was_failing)
+    if (HAS_CHAINS && p->ok[REMOVE2] && committed(st, 5, when) != 5)
+        fail_msg("%s: version 5 was committed and is lost", when);
+    if (!HAS_CHAINS && p->ok[RETAIN] && p->ok[WRITE3] && one != 0 && !p->was_failing)
         fail_msg("%s: version 1 came back", when);
 }
 
 static int is_expected(const struct crn_manifest *m, const char *file)
 {
-    uint32_t i;
+    uint32_t i, k;
 
     if (strcmp(file, "manifest") == 0 || strcmp(file, "pin") == 0 || strcmp(file, "bad") == 0)
         return 1;
     for (i = 0; i < m->nfiles; i++)
         if (strcmp(m->files[i].name, file) == 0)
             return 1;
+    for (i = 0; i < m->nfiles; i++)
+        for (k = 0; k < m->files[i].nbases; k++)
+            if (m->files[i].bases[k].version == m->version &&
+                strcmp(m->files[i].bases[k].file, file) == 0)
+                return 1;
     return 0;
 }
 
