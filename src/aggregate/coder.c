@@ -9,18 +9,28 @@
 #include <time.h>
 
 #include "aggregate/encoding.h"
+#include "aggregate/repeats.h"
 #include "base/clock.h"
 #include "encode/parts.h"
 #include "encode/stream.h"
 #include "encode/work.h"
 
-#define FIRST_BANDWIDTH 1e9  /* bytes a second, until it has been measured */
-#define BANDWIDTH_WORTH 0.25 /* of the last write in the average */
+#define FIRST_BANDWIDTH 1e9                  /* bytes a second, until it has been measured */
+#define REPEAT_MIN      ((uint64_t)16 << 10) /* shorter streams are not looked for */
+#define MOST_NOTED      64                   /* of one write */
+#define BANDWIDTH_WORTH 0.25                 /* of the last write in the average */
 
 struct crn_coder {
     struct crn_work *work;
     struct crn_chooser *chooser;
     double bandwidth; /* of this thread's writes */
+};
+
+/* A stream of the piece in hand that may be there already, or again. */
+struct noted {
+    struct crn_print print;
+    struct crn_stream *stream;
+    int is_repeat;
 };
 
 /* The piece in hand. */
@@ -31,7 +41,10 @@ struct job {
     unsigned char *block;
     uint64_t in;  /* bytes of the write that have been encoded */
     uint64_t out; /* bytes of the block that are encoded */
+    int has_read; /* what files have of the stream in hand is in the block */
     struct crn_stream *stream;
+    struct noted noted[MOST_NOTED]; /* in the order of the streams */
+    uint32_t nnoted;
     int64_t cpu_ns; /* CPU time of this thread when it last rested */
 };
 
@@ -130,6 +143,19 @@ static struct crn_merge_piece piece_of(const struct crn_source *source, const st
     return piece;
 }
 
+/* Where an extent lies: in memory, or in its place in the block, into which files are read. */
+static cairn_err bring(struct job *j, const struct crn_extent *x, const unsigned char **ret,
+                       struct crn_errinfo *ei)
+{
+    const struct crn_source *source = &j->all->sources[x->shard];
+    unsigned char *place = j->block + j->in;
+    const unsigned char *p = source->owner == 0 ? crn_source_memory(source, x) : place;
+    int is_there = p != NULL || j->has_read;
+
+    *ret = p != NULL ? p : place;
+    return is_there ? CAIRN_OK : crn_source_read(source, x, j->all->out->st->fs, place, ei);
+}
+
 /* Hands an extent to the encoder, in steps that stay in the cache between hash and encoding. */
 static cairn_err put_extent(struct job *j, struct crn_encoder *e, struct crn_extent *x,
                             int is_lossy, struct crn_errinfo *ei)
@@ -137,15 +163,11 @@ static cairn_err put_extent(struct job *j, struct crn_encoder *e, struct crn_ext
     struct crn_pieces *all = j->all;
     const struct crn_source *source = &all->sources[x->shard];
     uint64_t step = (all->encoding->chunk_bytes / all->chunk_bytes + 1) * all->chunk_bytes;
-    unsigned char *place = j->block + j->in;
-    const unsigned char *p = source->owner == 0 ? crn_source_memory(source, x) : place;
-    cairn_err rc = CAIRN_OK;
+    const unsigned char *p;
     uint64_t at;
+    cairn_err rc;
 
-    if (p == NULL) { /* in a file */
-        rc = crn_source_read(source, x, all->out->st->fs, place, ei);
-        p = place;
-    }
+    rc = bring(j, x, &p, ei);
     for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
         uint64_t n = x->bytes - at < step ? x->bytes - at : step;
         struct crn_merge_piece piece = piece_of(source, x, at, n);
@@ -270,27 +292,107 @@ static cairn_err prepare(struct job *j, const struct crn_plan_stream *s,
     return CAIRN_OK;
 }
 
-static cairn_err encode_stream(struct job *j, const struct crn_plan_stream *s,
-                               struct crn_errinfo *ei)
+/* Copies what is told of an equal stream; its bytes are where they are. */
+static cairn_err repeat(struct job *j, const struct crn_stream *same, struct crn_errinfo *ei)
 {
-    struct crn_stream_options options;
-    struct crn_encoder *e = NULL;
-    struct crn_map map = {0};
-    uint64_t at = 0;
+    struct crn_stream *s = j->stream;
+
+    s->map = same->map_bytes > 0 ? malloc(same->map_bytes) : NULL;
+    if (same->map_bytes > 0 && s->map == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the map of a stream");
+    if (s->map != NULL)
+        memcpy(s->map, same->map, same->map_bytes);
+    s->map_bytes = same->map_bytes;
+    memcpy(s->chunks, same->chunks, same->nchunks * sizeof(*s->chunks));
+    s->nchunks = same->nchunks;
+    s->file_offset = same->file_offset;
+    return CAIRN_OK;
+}
+
+/* Makes the print of a stream. */
+static cairn_err print_stream(struct job *j, const struct crn_plan_stream *s,
+                              struct crn_print *print, struct crn_errinfo *ei)
+{
+    uint64_t in = j->in;
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    *print = crn_repeats_print(j->all->repeats);
+    crn_print_add(print, &s->merged, sizeof(s->merged));
+    for (i = 0; rc == CAIRN_OK && i < s->nsegments; i++) {
+        const struct crn_extent *x = extent_of(j->all, s->first + i);
+        const unsigned char *p;
+
+        rc = bring(j, x, &p, ei);
+        if (rc == CAIRN_OK)
+            crn_print_add(print, p, x->bytes);
+        j->in += x->bytes;
+    }
+    j->in = in;
+    j->has_read = 1;
+    return rc;
+}
+
+/* Takes an equal stream for this one, if there is one; otherwise notes it for those to come. */
+static cairn_err try_repeat(struct job *j, const struct crn_plan_stream *s, int *ret_is_done,
+                            struct crn_errinfo *ei)
+{
+    const struct crn_stream *same;
+    struct noted *n = &j->noted[j->nnoted];
     cairn_err rc;
     uint32_t i;
 
-    set_options(j, s, &options);
-    rc = prepare(j, s, &options, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_encoder_open(&options, j->coder->work, emit, j, &e, ei);
+    *ret_is_done = 0;
+    if (j->all->repeats == NULL || s->lossy >= 0 || s->bytes < REPEAT_MIN ||
+        j->nnoted == MOST_NOTED)
+        return CAIRN_OK;
+    rc = print_stream(j, s, &n->print, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    same = crn_repeats_find(j->all->repeats, &n->print);
+    n->stream = j->stream;
+    n->is_repeat = same != NULL;
+    j->nnoted++;
+    if (same == NULL)
+        return CAIRN_OK;
+    *ret_is_done = 1;
     for (i = 0; rc == CAIRN_OK && i < s->nsegments; i++) {
+        const struct crn_extent *x = extent_of(j->all, s->first + i);
+        const unsigned char *p;
+
+        rc = bring(j, x, &p, ei);
+        if (rc == CAIRN_OK)
+            hash_chunks(j->all, x, 0, p, x->bytes);
+        j->in += x->bytes;
+    }
+    return rc == CAIRN_OK ? repeat(j, same, ei) : rc;
+}
+
+/* Extents get their places in the stream. */
+static void place_extents(struct job *j, const struct crn_plan_stream *s)
+{
+    uint64_t at = s->start;
+    uint32_t i;
+
+    for (i = 0; i < s->nsegments; i++) {
         struct crn_extent *x = extent_of(j->all, s->first + i);
 
-        x->file_offset = s->start + at;
+        x->file_offset = at;
         at += x->bytes;
-        rc = put_extent(j, e, x, s->lossy >= 0, ei);
     }
+}
+
+static cairn_err encode_anew(struct job *j, const struct crn_plan_stream *s,
+                             const struct crn_stream_options *options, struct crn_errinfo *ei)
+{
+    struct crn_encoder *e = NULL;
+    struct crn_map map = {0};
+    cairn_err rc;
+    uint32_t i;
+
+    rc = crn_encoder_open(options, j->coder->work, emit, j, &e, ei);
+    for (i = 0; rc == CAIRN_OK && i < s->nsegments; i++)
+        rc = put_extent(j, e, extent_of(j->all, s->first + i), s->lossy >= 0, ei);
     if (rc == CAIRN_OK)
         rc = crn_encoder_finish(e, &map, ei);
     if (rc == CAIRN_OK)
@@ -301,6 +403,39 @@ static cairn_err encode_stream(struct job *j, const struct crn_plan_stream *s,
     return rc;
 }
 
+static cairn_err encode_stream(struct job *j, const struct crn_plan_stream *s,
+                               struct crn_errinfo *ei)
+{
+    struct crn_stream_options options;
+    int is_done = 0;
+    cairn_err rc;
+
+    set_options(j, s, &options);
+    place_extents(j, s);
+    j->has_read = 0;
+    rc = prepare(j, s, &options, ei);
+    if (rc == CAIRN_OK)
+        rc = try_repeat(j, s, &is_done, ei);
+    return rc == CAIRN_OK && !is_done ? encode_anew(j, s, &options, ei) : rc;
+}
+
+/* The streams of a write get their place in the file; those that repeat others have it. */
+static void place_streams(struct job *j, const struct crn_write *w, uint64_t place)
+{
+    uint32_t k = 0;
+    uint32_t i;
+
+    for (i = 0; i < w->nstreams; i++) {
+        struct crn_stream *s = &j->all->streams[w->first_stream + i];
+        const struct noted *n = k < j->nnoted && j->noted[k].stream == s ? &j->noted[k++] : NULL;
+
+        if (n == NULL || !n->is_repeat)
+            s->file_offset += place;
+        if (n != NULL && !n->is_repeat)
+            crn_repeats_enter(j->all->repeats, &n->print, s);
+    }
+}
+
 static cairn_err write_out(struct job *j, const struct crn_write *w, struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
@@ -308,10 +443,10 @@ static cairn_err write_out(struct job *j, const struct crn_write *w, struct crn_
     int64_t start = clock->mono_ns(clock);
     double seconds;
     cairn_err rc;
-    uint32_t i;
 
-    for (i = 0; i < w->nstreams; i++)
-        j->all->streams[w->first_stream + i].file_offset += place;
+    place_streams(j, w, place);
+    if (j->out == 0) /* all of it was there */
+        return CAIRN_OK;
     rc = crn_outfile_write(j->all->out, j->ring, j->block, j->out, place, ei);
     if (j->ring != NULL)
         rc = crn_ring_settle(j->ring, rc, ei);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "aggregate/task.h"
+#include "aggregate/encoding.h"
+#include "aggregate/repeats.h"
 #include "encode/parts.h"
 
 #define PACK_LIMIT   ((uint64_t)256 * 1024) /* smaller pieces share blocks */
@@ -198,7 +200,9 @@ static cairn_err begin_task(const struct crn_engine *e, const struct crn_index *
                                     .encoding = e->encoding,
                                     .streams = index->streams};
     t->out.written = e->opt.written;
-    return CAIRN_OK;
+    return e->encoding != NULL && e->encoding->is_adaptive && index->nshards > 1
+               ? crn_repeats_open(&t->pieces.repeats, ei)
+               : CAIRN_OK;
 }
 
 static void end_task(struct crn_task *t)
@@ -207,6 +211,7 @@ static void end_task(struct crn_task *t)
     free(t->taken);
     free(t->times);
     free(t->awaited);
+    crn_repeats_close(t->pieces.repeats);
 }
 
 cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,

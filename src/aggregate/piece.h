@@ -23,6 +23,7 @@ struct crn_pieces {
     uint64_t place;
     const struct crn_encoding *encoding; /* NULL: as they are */
     struct crn_stream *streams;          /* of the index; those of a write have one writer */
+    struct crn_repeats *repeats;         /* owned; NULL: each stream is encoded by itself */
 };
 
 struct crn_errand;

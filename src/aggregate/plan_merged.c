@@ -83,19 +83,32 @@ static void add(struct builder *b, uint32_t merged, cairn_type type, const struc
     b->p.bytes += x->bytes;
 }
 
-/* A write with a whole number of elements of this size left; its room in ret. */
-static void begin_write(struct builder *b, size_t size, uint64_t *ret)
+/* Room for whole elements of this size in the write in hand. */
+static uint64_t room_left(const struct builder *b, size_t size)
 {
-    struct crn_write *w = b->p.nwrites > 0 ? &b->p.writes[b->p.nwrites - 1] : NULL;
-    uint64_t room = w != NULL ? (b->write_bytes - w->bytes) / size * size : 0;
+    const struct crn_write *w = b->p.nwrites > 0 ? &b->p.writes[b->p.nwrites - 1] : NULL;
 
+    return w != NULL ? (b->write_bytes - w->bytes) / size * size : 0;
+}
+
+static void begin_write(struct builder *b)
+{
     assert(b->p.writes != NULL);
-    if (room == 0) {
-        b->p.writes[b->p.nwrites++] = (struct crn_write){
-            .first = b->p.nextents, .first_stream = b->p.nstreams, .first_part = b->p.nparts};
-        room = b->write_bytes / size * size;
-    }
-    *ret = room;
+    b->p.writes[b->p.nwrites++] = (struct crn_write){
+        .first = b->p.nextents, .first_stream = b->p.nstreams, .first_part = b->p.nparts};
+}
+
+/* Where equal ranks are to be found again a region that does not fit any more begins a write of its own,
+ * so that the same region of another rank is cut alike. */
+static int begins_write(const struct builder *b, const struct crn_merge_cursor *cursor,
+                        uint64_t room)
+{
+    struct crn_merge_cursor ahead = *cursor;
+    struct crn_merge_piece piece;
+
+    return b->encoding->is_adaptive && b->encoding->scheme == CRN_AWARE &&
+           crn_merge_next(&ahead, room, &piece) && piece.offset == 0 &&
+           b->p.shards[piece.shard].regions[piece.region].bytes > room;
 }
 
 static cairn_err add_stream(struct builder *b, uint32_t merged, struct crn_errinfo *ei)
@@ -103,6 +116,7 @@ static cairn_err add_stream(struct builder *b, uint32_t merged, struct crn_errin
     const struct crn_merge_stream *s = crn_merge_stream(b->p.merge, merged);
     struct crn_merge_cursor cursor;
     struct crn_merge_piece piece;
+    size_t size = cairn_type_size(s->type);
     uint64_t room;
 
     crn_merge_start(b->p.merge, merged, &cursor);
@@ -114,7 +128,11 @@ static cairn_err add_stream(struct builder *b, uint32_t merged, struct crn_errin
         if (!make_room(b))
             return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %llu extents",
                             (unsigned long long)b->p.nextents);
-        begin_write(b, cairn_type_size(s->type), &room);
+        room = room_left(b, size);
+        if (room == 0 || (room < b->write_bytes / size * size && begins_write(b, &cursor, room))) {
+            begin_write(b);
+            room = room_left(b, size);
+        }
         if (!crn_merge_next(&cursor, room, &piece))
             return CAIRN_OK;
         r = &b->p.shards[piece.shard].regions[piece.region];

@@ -190,3 +190,11 @@ uint64_t crn_hash(const void *data, size_t n)
 {
     return XXH3_64bits(data, n);
 }
+
+void crn_hash128(const void *data, size_t n, uint64_t seed, uint64_t ret[2])
+{
+    XXH128_hash_t h = XXH3_128bits_withSeed(data, n, seed);
+
+    ret[0] = h.low64;
+    ret[1] = h.high64;
+}

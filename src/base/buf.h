@@ -43,5 +43,7 @@ void crn_view_str(struct crn_view *v, char *dst, size_t size);
 size_t crn_view_left(const struct crn_view *v);
 
 uint64_t crn_hash(const void *data, size_t n); /* XXH3, 64 bits */
+/* XXH3, 128 bits; with a secret seed nobody can make two that collide. */
+void crn_hash128(const void *data, size_t n, uint64_t seed, uint64_t ret[2]);
 
 #endif

@@ -10,39 +10,50 @@
 
 #define MAX_PIPES 16
 
+struct found {
+    const struct crn_stream *s;
+    uint32_t file;
+};
+
+/* By variable; streams that are the same bytes of one file stand together. */
 static int by_key(const void *a, const void *b)
 {
-    const struct crn_stream *const *x = a;
-    const struct crn_stream *const *y = b;
+    const struct found *x = a;
+    const struct found *y = b;
+    int order = strcmp(x->s->key, y->s->key);
 
-    return strcmp((*x)->key, (*y)->key);
+    if (order != 0)
+        return order;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return x->s->file_offset < y->s->file_offset ? -1 : x->s->file_offset > y->s->file_offset;
 }
 
 /* All streams of all files, by key. */
-static cairn_err collect(struct crn_version *v, const struct crn_stream ***ret, size_t *ret_n,
+static cairn_err collect(struct crn_version *v, struct found **ret, size_t *ret_n,
                          struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(v);
-    const struct crn_stream **all = NULL;
     const struct crn_index *x;
+    struct found *all = NULL;
     cairn_err rc = CAIRN_OK;
     size_t n = 0;
     uint32_t f, s;
 
-    for (f = 0; f < m->nfiles; f++) {
-        const struct crn_stream **grown;
+    for (f = 0; rc == CAIRN_OK && f < m->nfiles; f++) {
+        struct found *grown;
 
         rc = crn_version_index(v, f, &x, ei);
         if (rc != CAIRN_OK)
             break;
-        grown = realloc(all, (n + x->nstreams + 1) * sizeof(const struct crn_stream *));
+        grown = realloc(all, (n + x->nstreams + 1) * sizeof(*all));
         if (grown == NULL) {
             rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the list of %zu streams", n);
             break;
         }
         all = grown;
         for (s = 0; s < x->nstreams; s++)
-            all[n++] = &x->streams[s];
+            all[n++] = (struct found){&x->streams[s], f};
     }
     if (rc != CAIRN_OK) {
         free(all);
@@ -82,20 +93,30 @@ static void count_chunk(struct tally *t, const struct crn_stream_chunk *c)
     t->bytes[i] += c->bytes;
 }
 
-static struct cli_variable sum_up(const struct crn_stream *const *s, size_t n)
+/* Whether it is another name for the bytes of the one before it. */
+static int is_repeat(const struct found *x)
 {
-    struct cli_variable v = {.key = s[0]->key, .type = s[0]->type};
+    return x[-1].file == x->file && x[-1].s->file_offset == x->s->file_offset;
+}
+
+static struct cli_variable sum_up(const struct found *x, size_t n)
+{
+    struct cli_variable v = {.key = x[0].s->key, .type = x[0].s->type};
     struct tally t = {.n = 0};
     char text[CRN_PIPE_TEXT];
     uint32_t k, best = 0;
     size_t i;
 
     for (i = 0; i < n; i++) {
-        v.bytes += s[i]->bytes;
-        v.stored += crn_stream_end(s[i]) - s[i]->file_offset;
-        for (k = 0; k < s[i]->nchunks; k++) {
-            count_chunk(&t, &s[i]->chunks[k]);
-            v.chunk_bytes += s[i]->chunks[k].bytes;
+        const struct crn_stream *s = x[i].s;
+
+        v.bytes += s->bytes;
+        if (i > 0 && is_repeat(&x[i]))
+            continue;
+        v.stored += crn_stream_end(s) - s->file_offset;
+        for (k = 0; k < s->nchunks; k++) {
+            count_chunk(&t, &s->chunks[k]);
+            v.chunk_bytes += s->chunks[k].bytes;
         }
     }
     for (k = 1; k < t.n; k++)
@@ -110,7 +131,7 @@ static struct cli_variable sum_up(const struct crn_stream *const *s, size_t n)
 cairn_err crn_variables_load(struct crn_version *v, struct cli_variables *ret,
                              struct crn_errinfo *ei)
 {
-    const struct crn_stream **all;
+    struct found *all;
     struct cli_variables x = {0};
     size_t n, i, k;
     cairn_err rc;
@@ -122,7 +143,7 @@ cairn_err crn_variables_load(struct crn_version *v, struct cli_variables *ret,
     if (x.v == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the list of %zu variables", n);
     for (i = 0; rc == CAIRN_OK && i < n; i += k) {
-        for (k = 1; i + k < n && strcmp(all[i]->key, all[i + k]->key) == 0; k++)
+        for (k = 1; i + k < n && strcmp(all[i].s->key, all[i + k].s->key) == 0; k++)
             ;
         x.v[x.n++] = sum_up(all + i, k);
     }

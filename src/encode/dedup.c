@@ -5,7 +5,6 @@
 #include "encode/dedup.h"
 
 #include <stdlib.h>
-#include <xxhash.h>
 #include "base/rng.h"
 #include "encode/simd.h"
 #include "encode/varint.h"
@@ -131,7 +130,6 @@ static cairn_err look_up(struct crn_dedup *d, const unsigned char *p, size_t n, 
 {
     struct block b = {.bytes = (uint32_t)n, .source = d->new_bytes};
     struct block *at;
-    XXH128_hash_t h;
     cairn_err rc = CAIRN_OK;
 
     *ret_seen = CRN_BLOCK_NEW;
@@ -141,9 +139,7 @@ static cairn_err look_up(struct crn_dedup *d, const unsigned char *p, size_t n, 
         rc = grow(d, ei);
     if (rc != CAIRN_OK)
         return rc;
-    h = XXH3_128bits_withSeed(p, n, d->seed);
-    b.hash[0] = h.low64;
-    b.hash[1] = h.high64;
+    crn_hash128(p, n, d->seed, b.hash);
     at = find(d->table, d->size, &b);
     if (at->bytes != 0) {
         *ret_seen = at->source;
