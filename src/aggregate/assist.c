@@ -99,7 +99,8 @@ int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_as
     return 1;
 }
 
-/* Puts the checksums of a write into the index; 0 if they are too few or too many. */
+/* Puts the checksums of a write into the index, those of the capture rather than those of the assistant,
+ * which may have been sent damaged bytes; 0 if they are too few or too many. */
 static int keep_hashes(struct crn_task *t, const struct crn_write *w, struct crn_view *v)
 {
     uint64_t step = t->pieces.chunk_bytes;
@@ -110,8 +111,13 @@ static int keep_hashes(struct crn_task *t, const struct crn_write *w, struct crn
         const struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + s]];
         uint64_t i = x->first_hash;
 
-        for (at = 0; at < x->bytes; at += step)
-            t->pieces.hashes[i++] = crn_view_u64(v);
+        for (at = 0; at < x->bytes; at += step) {
+            uint64_t n = x->bytes - at < step ? x->bytes - at : step;
+            const uint64_t *known = crn_source_known(&t->pieces.sources[x->shard], x, at, n);
+            uint64_t taken = crn_view_u64(v);
+
+            t->pieces.hashes[i++] = known != NULL ? *known : taken;
+        }
     }
     return !v->failed && crn_view_left(v) == 0;
 }

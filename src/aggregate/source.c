@@ -26,6 +26,27 @@ cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x
                            "spilled image", ei);
 }
 
+const uint64_t *crn_source_known(const struct crn_source *s, const struct crn_extent *x,
+                                 uint64_t at, uint64_t n)
+{
+    const uint64_t *known = s->hashes != NULL ? s->hashes[x->region] : NULL;
+    uint64_t offset = x->offset + at;
+    uint64_t left = s->shard.regions[x->region].bytes - offset;
+    uint64_t unit = s->hash_chunk_bytes;
+
+    if (known == NULL || offset % unit != 0 || n != (left < unit ? left : unit))
+        return NULL;
+    return &known[offset / unit];
+}
+
+uint64_t crn_source_hash(const struct crn_source *s, const struct crn_extent *x, uint64_t at,
+                         const void *p, uint64_t n)
+{
+    const uint64_t *known = crn_source_known(s, x, at, n);
+
+    return known != NULL ? *known : crn_hash(p, n);
+}
+
 void crn_ask_encode(const struct crn_write *w, const struct crn_extent *extents,
                     const uint64_t *order, const struct crn_source *sources, struct crn_buf *ret)
 {

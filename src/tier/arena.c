@@ -15,7 +15,7 @@
 #include "tier/arena_rest.h"
 #include "tier/window.h"
 
-#define ARENA_MAGIC 0x32414e4541524e43U /* "CNRAENA2" */
+#define ARENA_MAGIC 0x33414e4541524e43U /* "CNRAENA3" */
 #define PAGE        4096U
 
 /* State and capture in one word, so that a move compares both. */
@@ -257,7 +257,7 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
     info.name[sizeof(info.name) - 1] = '\0';
     if (info.offset > a->data_bytes || info.bytes > a->data_bytes - info.offset ||
         info.descriptor_bytes > info.image_bytes ||
-        (!info.is_spilled && info.image_bytes != info.bytes))
+        (!info.is_spilled && info.image_bytes > info.bytes))
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u is damaged", slot,
                         a->rank);
     *ret = info;

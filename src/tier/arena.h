@@ -48,11 +48,13 @@ struct crn_slot_info {
     int64_t version;
     uint64_t created_ns;       /* wall clock */
     uint64_t offset;           /* of the image in the data area; unused when spilled */
-    uint64_t bytes;            /* of the image; 0 in the arena when spilled */
+    uint64_t bytes;            /* in the arena: of the image and its checksums; 0 when spilled */
     uint64_t descriptor_bytes; /* at the start of the image */
     uint64_t image_bytes;      /* of the image, wherever it is */
-    uint32_t is_spilled;       /* the image is the file s-<rank>-<seq> of the spool */
-    uint32_t nfiles;           /* file regions: f-<rank>-<seq>-<region> of the spool */
+    uint64_t
+        hash_chunk_bytes; /* unit of the checksums behind the image (image.h); 0: there are none */
+    uint32_t is_spilled;  /* the image is the file s-<rank>-<seq> of the spool */
+    uint32_t nfiles;      /* file regions: f-<rank>-<seq>-<region> of the spool */
 };
 
 struct crn_arena; /* opaque */
