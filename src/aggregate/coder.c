@@ -367,7 +367,7 @@ static cairn_err try_repeat(struct job *j, const struct crn_plan_stream *s, int 
 
         rc = bring(j, x, &p, ei);
         if (rc == CAIRN_OK)
-            hash_chunks(j->all, x, 0, p, x->bytes);
+            hash_chunks(j->all, &j->all->sources[x->shard], x, 0, p, x->bytes);
         j->in += x->bytes;
     }
     return rc == CAIRN_OK ? repeat(j, same, ei) : rc;
