@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "common.h"
+#include "tier/area.h"
 
 #define FOR_EVER INT64_C(600000000000)
 #define SAMPLE   4096
@@ -158,12 +159,15 @@ static void open_cairn(struct cairn_run *r, const struct shot_case *c, enum crn_
                                     .arg = r,
                                     .trace = env->trace};
     double start = bench_now();
+    uint64_t all = 0;
+    uint32_t i;
 
+    for (i = 0; i < c->n; i++)
+        all += c->bytes[i] + CRN_AREA_GRANULE;
     shot_check(crn_tier_device(env->dev, c->device_bytes, &opt.tier[0], &ei), &ei, "device tier");
     shot_check(crn_tier_host(env->dev, c->host_bytes, crn_cores(), &opt.tier[1], &ei), &ei,
                "host tier");
-    shot_check(crn_tier_dir(crn_fs_posix(), env->dir, UINT64_MAX, &opt.tier[2], &ei), &ei,
-               "file tier");
+    shot_check(crn_tier_file(crn_fs_posix(), env->dir, all, &opt.tier[2], &ei), &ei, "file tier");
     shot_check(crn_cache_open(&opt, &r->cache, &ei), &ei, "tier cache");
     shot_check(
         crn_cache_ready(r->cache, crn_clock_real()->mono_ns(crn_clock_real()) + FOR_EVER, &ei), &ei,

@@ -17,10 +17,11 @@
 
 #define ARENA_MAGIC 0x33414e4541524e43U /* "CNRAENA3" */
 #define PAGE        4096U
+#define OUT         0x80U /* in a slot's word */
 
 /* State and capture in one word, so that a move compares both. */
 struct slot {
-    _Atomic uint64_t word; /* seq << 8 | enum crn_slot_state; see the owners in arena.h */
+    _Atomic uint64_t word; /* seq << 8 | OUT | enum crn_slot_state; see the owners in arena.h */
     struct crn_slot_info info;
 };
 
@@ -40,6 +41,13 @@ struct header {
     struct slot slot[CRN_ARENA_SLOTS];
 };
 
+/* Scratch of a search for room. */
+struct search {
+    struct crn_fragment taken[CRN_ARENA_SLOTS];
+    struct crn_fragment f[2 * CRN_ARENA_SLOTS + 1];
+    size_t scratch[2 * (2 * CRN_ARENA_SLOTS + 1)];
+};
+
 struct crn_arena {
     struct header *head;
     unsigned char *data;
@@ -50,6 +58,8 @@ struct crn_arena {
     uint32_t rank;
     int fd;
     uint32_t pins[CRN_ARENA_SLOTS]; /* of this process: not to be evicted */
+    uint32_t nused;                 /* no slot behind was ever taken */
+    struct search *search;          /* owned; of who takes slots, NULL otherwise */
 };
 
 static size_t header_bytes(void)
@@ -115,7 +125,12 @@ cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uin
     if (rc != CAIRN_OK)
         return rc;
     rc = map_file(fd, header_bytes() + bytes, &a, ei);
-    if (rc != CAIRN_OK || a == NULL) {
+    if (rc == CAIRN_OK && (a->search = malloc(sizeof(*a->search))) == NULL) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an arena");
+        (void)munmap(a->head, header_bytes() + bytes);
+        free(a);
+    }
+    if (rc != CAIRN_OK) {
         (void)close(fd);
         (void)unlinkat(dfd, file, 0);
         return rc;
@@ -176,6 +191,7 @@ cairn_err crn_arena_map(int fd, const char *what, struct crn_arena **ret, struct
     a->data = (unsigned char *)a->head + header_bytes();
     a->data_bytes = a->made = a->head->data_bytes;
     a->rank = a->head->rank;
+    a->nused = CRN_ARENA_SLOTS;
     if (a->head->magic != ARENA_MAGIC || a->head->header_bytes != header_bytes() ||
         a->head->nslots != CRN_ARENA_SLOTS || a->data_bytes > a->map_bytes - header_bytes()) {
         crn_arena_close(a);
@@ -193,6 +209,7 @@ void crn_arena_close(struct crn_arena *a)
         crn_rest_end(&a->rest, 1);
     (void)munmap(a->head, a->map_bytes);
     (void)close(a->fd);
+    free(a->search);
     free(a);
 }
 
@@ -231,18 +248,35 @@ uint32_t crn_arena_phase(const struct crn_arena *a)
 
 /* Slots. ----------------------------------------------------------------------------------------- */
 
+static uint64_t word_in(const struct crn_arena *a, uint32_t slot)
+{
+    return atomic_load_explicit(&a->head->slot[slot].word, memory_order_acquire);
+}
+
+static enum crn_slot_state state_in(uint64_t word)
+{
+    return (enum crn_slot_state)(word & (OUT - 1));
+}
+
+/* Does it take room in the arena? */
+static int in_memory(const struct crn_arena *a, uint32_t slot)
+{
+    uint64_t word = word_in(a, slot);
+
+    return state_in(word) != CRN_SLOT_FREE && (word & OUT) == 0 &&
+           a->head->slot[slot].info.bytes != 0;
+}
+
 enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot)
 {
-    return (enum crn_slot_state)(
-        atomic_load_explicit(&a->head->slot[slot].word, memory_order_acquire) & 0xff);
+    return state_in(word_in(a, slot));
 }
 
 enum crn_slot_state crn_slot_state_of(const struct crn_arena *a, uint32_t slot, uint64_t seq)
 {
-    uint64_t word = atomic_load_explicit(&a->head->slot[slot].word, memory_order_acquire);
+    uint64_t word = word_in(a, slot);
 
-    return word >> 8 == (seq & UINT64_MAX >> 8) ? (enum crn_slot_state)(word & 0xff)
-                                                : CRN_SLOT_FREE;
+    return word >> 8 == (seq & UINT64_MAX >> 8) ? state_in(word) : CRN_SLOT_FREE;
 }
 
 cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slot_info *ret,
@@ -255,9 +289,14 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
                         slot, a->rank);
     info = a->head->slot[slot].info;
     info.name[sizeof(info.name) - 1] = '\0';
+    info.is_out = (word_in(a, slot) & OUT) != 0;
+    if (info.is_out) {
+        info.is_spilled = 1;
+        info.offset = info.bytes = 0;
+    }
     if (info.offset > a->data_bytes || info.bytes > a->data_bytes - info.offset ||
         info.descriptor_bytes > info.image_bytes ||
-        (!info.is_spilled && info.image_bytes > info.bytes))
+        (!info.is_spilled && info.image_bytes != info.bytes))
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u is damaged", slot,
                         a->rank);
     *ret = info;
@@ -267,11 +306,43 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
 int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slot_state from,
                   enum crn_slot_state to)
 {
-    uint64_t expected = word_of(seq, from);
+    uint64_t word = word_in(a, slot);
 
+    while ((word & ~(uint64_t)OUT) ==
+           word_of(seq, from)) /* again only if it has gone out meanwhile */
+        if (atomic_compare_exchange_weak_explicit(&a->head->slot[slot].word, &word,
+                                                  word_of(seq, to) | (word & OUT),
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return 1;
+    return 0;
+}
+
+int crn_slot_put_out(struct crn_arena *a, uint32_t slot, uint64_t seq, uint64_t area_at)
+{
+    uint64_t expected = word_of(seq, CRN_SLOT_WRITTEN);
+
+    if (word_in(a, slot) != expected)
+        return 0;
+    a->head->slot[slot].info.area_at = area_at; /* nobody looks at it before */
     return atomic_compare_exchange_strong_explicit(&a->head->slot[slot].word, &expected,
-                                                   word_of(seq, to), memory_order_acq_rel,
+                                                   expected | OUT, memory_order_acq_rel,
                                                    memory_order_acquire);
+}
+
+int crn_arena_area_is_free(const struct crn_arena *a, uint64_t at, uint64_t bytes)
+{
+    uint32_t i;
+
+    for (i = 0; i < a->nused; i++) {
+        uint64_t word = word_in(a, i);
+        const struct crn_slot_info *info = &a->head->slot[i].info;
+
+        if ((word & OUT) != 0 &&
+            (state_in(word) == CRN_SLOT_WRITTEN || state_in(word) == CRN_SLOT_FLUSHING) &&
+            info->area_at < at + bytes && at < info->area_at + info->image_bytes)
+            return 0;
+    }
+    return 1;
 }
 
 void crn_slot_pin(struct crn_arena *a, uint32_t slot, int by)
@@ -308,19 +379,20 @@ static int evict(struct crn_arena *a, uint32_t slot)
                          CRN_SLOT_FREE);
 }
 
-/* The arena as fragments, with gaps between the slots. f has room for 2 * CRN_ARENA_SLOTS + 1. */
-static size_t fragments(struct crn_arena *a, struct crn_fragment *f)
+/* The arena as fragments, with gaps between the slots. */
+static size_t fragments(struct crn_arena *a)
 {
-    struct crn_fragment taken[CRN_ARENA_SLOTS];
+    struct crn_fragment *taken = a->search->taken;
+    struct crn_fragment *f = a->search->f;
     uint64_t at = 0;
     size_t n = 0;
     size_t k = 0;
     uint32_t i;
 
-    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+    for (i = 0; i < a->nused; i++) {
         struct slot *s = &a->head->slot[i];
 
-        if (crn_slot_state(a, i) == CRN_SLOT_FREE || s->info.bytes == 0)
+        if (!in_memory(a, i))
             continue;
         taken[k++] = (struct crn_fragment){.offset = s->info.offset,
                                            .bytes = s->info.bytes,
@@ -343,11 +415,10 @@ static size_t fragments(struct crn_arena *a, struct crn_fragment *f)
 /* Evicts the best window of flushed and read slots; the offset, or UINT64_MAX: there is none now. */
 static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
 {
-    struct crn_fragment f[2 * CRN_ARENA_SLOTS + 1];
-    size_t scratch[2 * (2 * CRN_ARENA_SLOTS + 1)];
+    struct crn_fragment *f = a->search->f;
     struct crn_space space = {.f = f,
-                              .scratch = scratch,
-                              .n = fragments(a, f),
+                              .scratch = a->search->scratch,
+                              .n = fragments(a),
                               .cap = 2 * CRN_ARENA_SLOTS + 1,
                               .capacity = a->made};
     struct crn_window w;
@@ -363,15 +434,16 @@ static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
     return w.offset;
 }
 
-/* Frees the FLUSHED, FAILED or READ slot with the smallest creation time. 1 if there was one. */
-static int evict_oldest(struct crn_arena *a)
+/* Frees the oldest slot that may go, or, with is_lean, that takes no memory. 1 if there was one. */
+static int evict_oldest(struct crn_arena *a, int is_lean)
 {
     uint64_t oldest = UINT64_MAX;
     uint32_t victim = 0;
     uint32_t i;
 
-    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
-        if (is_evictable(a, i) && a->head->slot[i].info.created_ns < oldest) {
+    for (i = 0; i < a->nused; i++) {
+        if (is_evictable(a, i) && !(is_lean && in_memory(a, i)) &&
+            a->head->slot[i].info.created_ns < oldest) {
             oldest = a->head->slot[i].info.created_ns;
             victim = i;
         }
@@ -379,20 +451,28 @@ static int evict_oldest(struct crn_arena *a)
     return oldest != UINT64_MAX && evict(a, victim);
 }
 
-static int free_slot(const struct crn_arena *a)
+static int find_free(const struct crn_arena *a)
 {
     uint32_t i;
 
-    for (i = 0; i < CRN_ARENA_SLOTS; i++)
+    for (i = 0; i < a->nused; i++)
         if (crn_slot_state(a, i) == CRN_SLOT_FREE)
             return (int)i;
-    return -1;
+    return i < CRN_ARENA_SLOTS ? (int)i : -1;
+}
+
+static int free_slot(struct crn_arena *a, int is_lean)
+{
+    int slot = find_free(a);
+
+    return slot < 0 && evict_oldest(a, is_lean) ? find_free(a) : slot;
 }
 
 static void describe(struct crn_arena *a, uint32_t slot, enum crn_slot_state state,
                      const struct crn_slot_info *info)
 {
     a->head->slot[slot].info = *info;
+    a->nused = slot < a->nused ? a->nused : slot + 1;
     atomic_store_explicit(&a->head->slot[slot].word, word_of(info->id.seq, state),
                           memory_order_release);
 }
@@ -411,9 +491,7 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
             "the checkpoint needs %llu bytes, the arena has %llu: raise arena_bytes, or "
             "set local and arena_full=spill",
             (unsigned long long)info->bytes, (unsigned long long)a->data_bytes);
-    slot = free_slot(a);
-    if (slot < 0 && evict_oldest(a))
-        slot = free_slot(a);
+    slot = free_slot(a, 0);
     at = slot >= 0 && !info->is_spilled ? make_room(a, info->bytes) : 0;
     if (at == UINT64_MAX && a->made < a->data_bytes) {
         finish(a);
@@ -439,16 +517,16 @@ cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
         finish(a);
     if (info->offset > a->data_bytes || info->bytes > a->data_bytes - info->offset)
         return crn_fail(ei, CAIRN_EBUG, 0, "an image behind the end of the arena");
-    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+    for (i = 0; i < a->nused; i++) {
         const struct crn_slot_info *there = &a->head->slot[i].info;
 
-        if (crn_slot_state(a, i) == CRN_SLOT_FREE || there->bytes == 0 || there->offset >= end ||
+        if (!in_memory(a, i) || there->offset >= end ||
             info->offset >= there->offset + there->bytes)
             continue;
         if (!is_evictable(a, i) || !evict(a, i))
             return crn_fail(ei, CAIRN_EBUSY, 0, "the place in the arena is not free yet");
     }
-    slot = free_slot(a);
+    slot = free_slot(a, 1);
     if (slot < 0)
         return crn_fail(ei, CAIRN_EBUSY, 0, "all slots of the arena are taken");
     describe(a, (uint32_t)slot, state, info);
@@ -462,7 +540,7 @@ int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info)
     uint32_t victim = 0;
     uint32_t i;
 
-    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+    for (i = 0; i < a->nused; i++) {
         if (crn_slot_state(a, i) == CRN_SLOT_WRITTEN && a->pins[i] == 0 &&
             a->head->slot[i].info.id.seq < oldest) {
             oldest = a->head->slot[i].info.id.seq;
@@ -479,13 +557,12 @@ int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id)
 {
     uint32_t i;
 
-    for (i = 0; i < CRN_ARENA_SLOTS; i++) {
+    for (i = 0; i < a->nused; i++) {
         enum crn_slot_state s = crn_slot_state(a, i);
 
         if ((s == CRN_SLOT_WRITTEN || s == CRN_SLOT_FLUSHING || s == CRN_SLOT_FLUSHED ||
              crn_slot_has_failed(s) || s == CRN_SLOT_READ) &&
-            !a->head->slot[i].info.is_spilled &&
-            crn_capture_id_equal(&a->head->slot[i].info.id, id))
+            in_memory(a, i) && crn_capture_id_equal(&a->head->slot[i].info.id, id))
             return (int)i;
     }
     return -1;

@@ -12,6 +12,9 @@
  *     FLUSHING -> KEPT -> FREE (it failed after all ranks were promised it: as long as the application
  *                               does not need the room a drain finds it)
  *
+ * An image that is WRITTEN may leave the memory for the node's disk (area.h): its slot is *out* then, for
+ * as long as the slot is the capture's, and takes no room in the arena. Who claims it finds it there.
+ *
  * The application owns FREE, WRITING, FLUSHED, FAILED, KEPT, READING and READ; WRITTEN belongs to who takes
  * it first (service: FLUSHING, application: superseded); FLUSHING is the service's. The image of a READING slot
  * may be lent to another process of the node, which fills it (client/mates.h); the slot stays the owner's. */
@@ -22,7 +25,7 @@
 #include "base/fs.h"
 #include "format/format.h"
 
-#define CRN_ARENA_SLOTS 128
+#define CRN_ARENA_SLOTS 1024
 
 enum crn_slot_state {
     CRN_SLOT_FREE = 0,
@@ -48,13 +51,13 @@ struct crn_slot_info {
     int64_t version;
     uint64_t created_ns;       /* wall clock */
     uint64_t offset;           /* of the image in the data area; unused when spilled */
-    uint64_t bytes;            /* in the arena: of the image and its checksums; 0 when spilled */
+    uint64_t bytes;            /* of the image; 0 in the arena when spilled */
     uint64_t descriptor_bytes; /* at the start of the image */
     uint64_t image_bytes;      /* of the image, wherever it is */
-    uint64_t
-        hash_chunk_bytes; /* unit of the checksums behind the image (image.h); 0: there are none */
-    uint32_t is_spilled;  /* the image is the file s-<rank>-<seq> of the spool */
-    uint32_t nfiles;      /* file regions: f-<rank>-<seq>-<region> of the spool */
+    uint64_t area_at;          /* where it lies in the area, if is_out */
+    uint32_t is_spilled;       /* the image is in the spool: the file s-<rank>-<seq>, or is_out */
+    uint32_t is_out;           /* in the area; set by crn_slot_info, the slot's word has it */
+    uint32_t nfiles;           /* file regions: f-<rank>-<seq>-<region> of the spool */
 };
 
 struct crn_arena; /* opaque */
@@ -99,6 +102,11 @@ CAIRN_CHECKED cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot,
  * seen by who finds the new state. */
 int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slot_state from,
                   enum crn_slot_state to);
+/* The image of a WRITTEN slot lies in the area now, too: it leaves the memory. 0: the slot is WRITTEN no
+ * more. One atomic step, so that a crash leaves the one or the other. */
+int crn_slot_put_out(struct crn_arena *a, uint32_t slot, uint64_t seq, uint64_t area_at);
+/* 1 if no image that the service may still read lies in this part of the area. */
+int crn_arena_area_is_free(const struct crn_arena *a, uint64_t at, uint64_t bytes);
 unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_info *info);
 
 /* While its pins are not 0 a slot is neither evicted nor superseded: someone reads it. by: 1 or -1. */

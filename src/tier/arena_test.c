@@ -74,7 +74,7 @@ static void slots_never_overlap(void **state)
             assert_int_equal(rc, CAIRN_EBUSY);
         }
         /* The other side flushes one, well or not, or drops none. */
-        i = (uint32_t)crn_rng_below(&rng, CRN_ARENA_SLOTS);
+        i = (uint32_t)crn_rng_below(&rng, PAGES); /* no more are in use */
         if (live_seq[i] != 0 && crn_slot_state(other, i) == CRN_SLOT_WRITTEN) {
             assert_true(crn_slot_move(other, i, live_seq[i], CRN_SLOT_WRITTEN, CRN_SLOT_FLUSHING));
             assert_true(crn_slot_move(other, i, live_seq[i], CRN_SLOT_FLUSHING,
@@ -158,6 +158,46 @@ static void eviction_spares_the_pinned(void **state)
     crn_err_clear(ei);
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
     assert_int_equal(c.offset, 0);
+    crn_arena_close(a);
+    test_dir_remove(dir);
+}
+
+/* An image that is out takes no room, is found by who claims it, and stays out to its end. */
+static void images_leave_the_memory(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_slot_info c = capture(1, 3 * PAGE);
+    struct crn_slot_info seen;
+    struct crn_arena *a;
+    char dir[256];
+    uint32_t slot, more;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make(dir, 4 * PAGE);
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
+    assert_false(crn_slot_put_out(a, slot, 1, 0)); /* it is not whole yet */
+    assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
+    assert_false(crn_slot_put_out(a, slot, 2, 0)); /* another capture */
+    assert_true(crn_arena_area_is_free(a, 0, 100 * PAGE));
+    assert_true(crn_slot_put_out(a, slot, 1, 16 * PAGE));
+    assert_false(crn_slot_put_out(a, slot, 1, 0));
+    assert_false(crn_arena_area_is_free(a, 18 * PAGE, PAGE));
+    assert_true(crn_arena_area_is_free(a, 19 * PAGE, PAGE) &&
+                crn_arena_area_is_free(a, 0, 16 * PAGE));
+    assert_int_equal(crn_arena_find(a, &c.id), -1);
+    c = capture(2, 4 * PAGE);
+    c.offset = 0;
+    assert_ok(crn_arena_take_at(a, CRN_SLOT_WRITING, &c, &more, ei)); /* all of the memory */
+    assert_int_equal(crn_slot_state(a, slot), CRN_SLOT_WRITTEN);
+    assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_WRITTEN, CRN_SLOT_FLUSHING)); /* the service */
+    assert_ok(crn_slot_info(a, slot, &seen, ei));
+    assert_true(seen.is_out && seen.is_spilled && seen.bytes == 0);
+    assert_true(seen.area_at == 16 * PAGE && seen.image_bytes == 3 * PAGE);
+    assert_false(crn_slot_put_out(a, more, 2, 0)); /* WRITING */
+    assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_FLUSHING, CRN_SLOT_FLUSHED));
+    assert_true(crn_arena_area_is_free(a, 16 * PAGE, PAGE));
+    assert_int_equal(crn_arena_find(a, &seen.id), -1);
     crn_arena_close(a);
     test_dir_remove(dir);
 }
@@ -262,6 +302,7 @@ int main(void)
         cmocka_unit_test(slots_never_overlap),
         cmocka_unit_test(a_reused_slot_does_not_move_for_its_past),
         cmocka_unit_test(eviction_spares_the_pinned),
+        cmocka_unit_test(images_leave_the_memory),
         cmocka_unit_test(a_damaged_arena_is_refused),
         cmocka_unit_test(the_rest_is_made_beside),
         cmocka_unit_test(a_rest_that_cannot_be_had_is_left),

@@ -287,6 +287,16 @@ void crn_cache_last_error(struct crn_cache *c, struct crn_errinfo *ret)
     crn_unlock(&c->mu);
 }
 
+int crn_cache_is_stuck(struct crn_cache *c, int tier)
+{
+    int is_stuck;
+
+    crn_lock(&c->mu);
+    is_stuck = crn_chain_is_stuck(c->chain, tier);
+    crn_unlock(&c->mu);
+    return is_stuck;
+}
+
 enum crn_life crn_cache_state(struct crn_cache *c, uint64_t key, int tier)
 {
     enum crn_life state;

@@ -15,8 +15,7 @@ static int is_wanted_locked(const struct worker *w)
 
     if (crn_chain_has_lost(chain))
         return 1;
-    return w->is_up ? crn_chain_wants_up(chain, w->tier)
-                    : crn_chain_wants_down(chain, w->tier) || crn_chain_has_released(chain);
+    return w->is_up ? crn_chain_wants_up(chain, w->tier) : crn_chain_wants_down(chain, w->tier);
 }
 
 /* One for each link: it wakes the next one if there is more to do. */
@@ -97,20 +96,6 @@ static void count_locked(struct crn_cache *c, const struct crn_transfer *t, cair
     }
 }
 
-/* Tells the back ends what has left their tiers; files are removed here, not in the application. */
-static void release_locked(struct crn_cache *c)
-{
-    struct crn_spot spot;
-    int tier;
-
-    while (crn_chain_released(c->chain, &tier, &spot)) {
-        crn_unlock(&c->mu);
-        if (c->opt.tier[tier]->ops->release != NULL)
-            c->opt.tier[tier]->ops->release(c->opt.tier[tier], &spot);
-        crn_lock(&c->mu);
-    }
-}
-
 static void tell_lost_locked(struct crn_cache *c)
 {
     uint64_t key;
@@ -161,7 +146,6 @@ static void *work(void *arg)
         cairn_err rc;
         int is_busy;
 
-        release_locked(c);
         tell_lost_locked(c);
         is_busy = look_locked(c);
         if (!next_locked(w, &t)) {
@@ -255,12 +239,13 @@ static cairn_err start_workers(struct crn_cache *c, int tier, struct crn_errinfo
     static const enum crn_lane lanes[] = {CRN_LANE_DOWN, CRN_LANE_UP, CRN_LANE_DOWN_2,
                                           CRN_LANE_UP_2};
     size_t n = c->opt.tier[tier]->chain.depth > 1 ? 4 : 2;
-    int is_last = c->opt.tier[tier + 1]->chain.is_external; /* someone else flushes it */
+    int has_down = !c->opt.tier[tier + 1]->chain.is_external; /* else someone else flushes it */
+    int has_up = !c->opt.tier[tier]->chain.is_behind;
     cairn_err rc = CAIRN_OK;
     size_t i;
 
     for (i = 0; rc == CAIRN_OK && i < n; i++)
-        if (!is_last || lanes[i] >= CRN_LANE_UP)
+        if (lanes[i] >= CRN_LANE_UP ? has_up : has_down)
             rc = start_worker(c, tier, lanes[i], ei);
     return rc;
 }

@@ -49,13 +49,18 @@ static void describe(struct crn_transfer *ret, const struct object *o, int from,
         ret->dst = (struct crn_spot){o->at[to].id, o->at[to].offset, o->key};
 }
 
+static int takes_captures(const struct tier *t)
+{
+    return !t->opt.is_external && !t->opt.is_behind;
+}
+
 static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_errinfo *ei)
 {
     uint64_t most = 0;
     int t;
 
     for (t = 0; t <= c->last; t++)
-        if (!c->tier[t].is_lost && !c->tier[t].opt.is_external && c->tier[t].space.capacity > most)
+        if (!c->tier[t].is_lost && takes_captures(&c->tier[t]) && c->tier[t].space.capacity > most)
             most = c->tier[t].space.capacity;
     if (bytes > most)
         return crn_fail(ei, CAIRN_ENOSPC, 0,
@@ -82,9 +87,9 @@ cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     o->bytes = bytes != 0 ? bytes : 1;
     o->first = first;
     for (t = first; t <= c->last; t++) {
-        enum room r = c->tier[t].opt.is_external
-                          ? ROOM_NONE
-                          : crn_make_room(c, o, t, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, now_ns);
+        enum room r = takes_captures(&c->tier[t])
+                          ? crn_make_room(c, o, t, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, now_ns)
+                          : ROOM_NONE;
 
         if (r == ROOM_MADE) {
             crn_object_unlose(c, o);
@@ -262,9 +267,10 @@ int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tra
     if (o == NULL)
         return 0;
     for (t = tier + 1; t <= c->last && r == ROOM_NONE; t++)
-        if (!c->tier[t].opt.is_external)
+        if (takes_captures(&c->tier[t]) || (c->tier[t].opt.is_behind && t == tier + 1))
             r = crn_make_room(c, o, t, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns);
-    if (r != ROOM_MADE)
+    from->is_stuck = r != ROOM_MADE;
+    if (from->is_stuck)
         return 0;
     o->at[tier].readers++;
     o->at[tier].is_moving = 1;
@@ -435,6 +441,11 @@ int crn_chain_is_idle(const struct crn_chain *c)
     return 1;
 }
 
+int crn_chain_is_stuck(const struct crn_chain *c, int tier)
+{
+    return c->tier[tier].is_stuck;
+}
+
 const struct crn_space *crn_chain_space(const struct crn_chain *c, int tier)
 {
     return &c->tier[tier].space;
@@ -495,6 +506,5 @@ void crn_chain_close(struct crn_chain *c)
         crn_space_fini(&c->tier[i].space);
     free(c->hash);
     free(c->hints);
-    free(c->released);
     free(c);
 }

@@ -29,8 +29,9 @@ struct crn_chain_tier {
     double down_bps;   /* first guess of the bandwidth to the next slower tier; then measured */
     double up_bps;     /* and from it */
     uint32_t depth;    /* copies under way at once, down from it and up to it each; 0: one */
-    int is_told;       /* crn_chain_released says what has left this tier */
-    int is_external;   /* someone else writes it, crn_chain_flushed says when, and the application
+    int is_behind;   /* filled from the tier above alone: captures, flushes that pass that tier over
+                          and prefetches do not go there */
+    int is_external; /* someone else writes it, crn_chain_flushed says when, and the application
                           reads it there itself; prefetched from. The last one only */
 };
 
@@ -118,14 +119,12 @@ void crn_chain_lost(struct crn_chain *c, int tier);
 /* A checkpoint that no tier has any more and nobody gave up; each once: 1, or 0. */
 int crn_chain_next_lost(struct crn_chain *c, uint64_t *ret_key);
 int crn_chain_has_lost(const struct crn_chain *c);
-/* What has left a tier with is_told since the last call: 1 and one of them, or 0. */
-int crn_chain_released(struct crn_chain *c, int *ret_tier, struct crn_spot *ret);
-int crn_chain_has_released(const struct crn_chain *c);
 
 /* Looking. */
 enum crn_life crn_chain_state(const struct crn_chain *c, uint64_t key, int tier);
 int crn_chain_is_flushed(const struct crn_chain *c, uint64_t key); /* whole on the last tier */
 int crn_chain_is_idle(const struct crn_chain *c);                  /* no flush is pending */
+int crn_chain_is_stuck(const struct crn_chain *c, int tier); /* the last flush found no room */
 const struct crn_space *crn_chain_space(const struct crn_chain *c, int tier);
 
 #endif

@@ -126,12 +126,23 @@ uint32_t crn_hint_distance(const struct crn_chain *c, const struct object *readi
 
 /* Prefetching. ------------------------------------------------------------------------------------- */
 
+/* From where it would come up to a tier: the next slower one, but what a tier behind does not have comes
+ * from the one below that. -1: from nowhere. */
+static int source_of(const struct crn_chain *c, const struct object *o, int tier)
+{
+    int t = crn_below(c, tier);
+
+    while (t >= 0 && c->tier[t].opt.is_behind && !crn_life_is_whole(o->at[t].state))
+        t = crn_below(c, t);
+    return t;
+}
+
 enum step { STEP_ON, STEP_STOP, STEP_COPY };
 
 /* One hinted checkpoint, as seen from a tier that would like to have it. */
 static enum step step(struct crn_chain *c, struct object *o, int tier, int64_t now_ns)
 {
-    int source = crn_below(c, tier);
+    int source = source_of(c, o, tier);
     int t;
 
     if (tier < o->first || crn_rounded(c, tier, o->bytes) > c->tier[tier].space.capacity ||
@@ -167,7 +178,6 @@ int crn_chain_wants_up(const struct crn_chain *c, int tier)
 int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
 {
     struct tier *to = &c->tier[tier];
-    int source = crn_below(c, tier);
     size_t i;
 
     to->claim[WHO_UP].is_set = 0;
@@ -176,6 +186,7 @@ int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_trans
     for (i = c->hint_first; i < c->nhints; i++) {
         struct object *o = c->hints[i];
         enum step s;
+        int source;
 
         if (o == NULL || o->is_discarded || o->is_lost || o->first_hint != c->hint_base + i)
             continue;
@@ -186,6 +197,7 @@ int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_trans
             return 0;
         if (s == STEP_ON)
             continue;
+        source = source_of(c, o, tier);
         crn_stay_take(c, o, source);
         *ret = (struct crn_transfer){.key = o->key,
                                      .bytes = o->bytes,

@@ -59,14 +59,10 @@ struct tier {
     struct crn_chain_tier opt;
     struct crn_space space;
     int is_ready, is_lost;
+    int is_stuck;                           /* the last flush from it found no room */
     struct object *queue_head, *queue_tail; /* whole here, on no slower tier */
     struct claim claim[WHO_COUNT];
     struct link down, up;
-};
-
-struct released {
-    int tier;
-    struct crn_spot spot;
 };
 
 struct crn_chain {
@@ -83,8 +79,6 @@ struct crn_chain {
     size_t hint_first, nhints, hints_cap;
     uint64_t hint_base;
     int is_started, is_draining;
-    struct released *released; /* owned */
-    size_t nreleased, released_cap;
 };
 
 /* chain_object.c */

@@ -223,38 +223,6 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
     }
 }
 
-/* Memory may be short: then nobody is told, and what is left there goes with the tier. */
-static void tell_release(struct crn_chain *c, int tier, const struct stay *s, uint64_t key)
-{
-    if (!c->tier[tier].opt.is_told)
-        return;
-    if (c->nreleased == c->released_cap) {
-        size_t cap = c->released_cap != 0 ? 2 * c->released_cap : 64;
-        struct released *r = realloc(c->released, cap * sizeof(*r));
-
-        if (r == NULL)
-            return;
-        c->released = r;
-        c->released_cap = cap;
-    }
-    c->released[c->nreleased++] = (struct released){tier, {s->id, s->offset, key}};
-}
-
-int crn_chain_has_released(const struct crn_chain *c)
-{
-    return c->nreleased > 0;
-}
-
-int crn_chain_released(struct crn_chain *c, int *ret_tier, struct crn_spot *ret)
-{
-    if (c->nreleased == 0)
-        return 0;
-    c->nreleased--;
-    *ret_tier = c->released[c->nreleased].tier;
-    *ret = c->released[c->nreleased].spot;
-    return 1;
-}
-
 void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life_event event)
 {
     struct stay *s = &o->at[tier];
@@ -264,7 +232,6 @@ void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life
     if (s->is_queued)
         dequeue(&c->tier[tier], o, tier);
     crn_space_drop(&c->tier[tier].space, s->offset);
-    tell_release(c, tier, s, o->key);
 }
 
 void crn_object_drop(struct crn_chain *c, struct object *o)

@@ -182,9 +182,7 @@ static void test_edges(void **state)
 {
     struct crn_errinfo why = {0};
     struct crn_transfer t;
-    struct crn_spot spot;
     struct world w;
-    int tier;
 
     (void)state;
     open_world(&w, 1, CRN_EVICT_SCORE, 0);
@@ -200,13 +198,9 @@ static void test_edges(void **state)
     assert_int_equal(crn_chain_state(w.c, 2, 2), CRN_LIFE_WRITE_COMPLETE);
     assert_ok(crn_chain_adopt(w.c, 3, 5, 0, ei));
     assert_true(crn_chain_is_flushed(w.c, 3));
-    assert_false(crn_chain_released(w.c, &tier, &spot));
-    w.c->tier[2].opt.is_told = 1;
     crn_chain_forget(w.c, 3);
     crn_chain_forget(w.c, 99);
-    assert_true(crn_chain_released(w.c, &tier, &spot));
-    assert_int_equal(tier, 2);
-    assert_false(crn_chain_released(w.c, &tier, &spot));
+    assert_int_equal(crn_chain_state(w.c, 3, 2), CRN_LIFE_INIT);
     /* A tier that is not ready yet: nothing goes there, nothing is lost. */
     crn_chain_ready(w.c, 1, 0);
     write_now(&w, 5, 10 * PAGE);
@@ -238,6 +232,51 @@ static void test_external_tier(void **state)
     assert_ok(crn_chain_write(c, 2, 100, 0, 5, &t, ei));
     (void)crn_chain_done(c, &t, CAIRN_OK, 6);
     assert_int_equal(crn_chain_read(c, 1, 7, &t, &why), CAIRN_ENOENT); /* read it there */
+    crn_chain_close(c);
+}
+
+/* A tier behind the memory gets what leaves that, and nothing else; what it does not have comes up from
+ * the one below. */
+static void test_tier_behind(void **state)
+{
+    struct crn_chain_options opt = {
+        .ntiers = 3, .tier = {{.capacity = 4096}, {.capacity = 2 * 4096, .is_behind = 1}}};
+    struct crn_errinfo why = {0};
+    struct crn_transfer t;
+    struct crn_chain *c;
+    uint64_t key;
+
+    (void)state;
+    opt.tier[2] = (struct crn_chain_tier){.capacity = UINT64_MAX, .is_external = 1};
+    assert_ok(crn_chain_open(&opt, &c, ei));
+    assert_int_equal(crn_chain_write(c, 1, 4097, 0, 1, &t, &why), CAIRN_ENOSPC);
+    assert_ok(crn_chain_adopt(c, 9, 100, 0, ei));
+    for (key = 1; key <= 2; key++) {
+        assert_ok(crn_chain_write(c, key, 100, 0, 1, &t, ei));
+        (void)crn_chain_done(c, &t, CAIRN_OK, 2);
+        assert_int_equal(crn_chain_write(c, 5, 100, 0, 3, &t, &why), CAIRN_EBUSY);
+        assert_true(crn_chain_down(c, 0, 4, &t));
+        assert_int_equal(t.to, 1);
+        (void)crn_chain_done(c, &t, CAIRN_OK, 5);
+    }
+    assert_ok(
+        crn_chain_write(c, 3, 100, 0, 6, &t, ei)); /* memory makes room, the tier behind cannot */
+    (void)crn_chain_done(c, &t, CAIRN_OK, 7);
+    assert_false(crn_chain_down(c, 0, 8, &t));
+    assert_int_equal(crn_chain_write(c, 5, 100, 0, 9, &t, &why), CAIRN_EBUSY);
+    crn_chain_give_up(c);
+    crn_chain_flushed(c, 3);
+    assert_ok(crn_chain_hint(c, 9, ei));
+    assert_ok(crn_chain_hint(c, 1, ei));
+    crn_chain_start(c);
+    assert_true(crn_chain_up(c, 0, 10, &t)); /* 9, from the last */
+    assert_true(t.key == 9 && t.from == 2 && t.to == 0);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 11);
+    assert_ok(crn_chain_read(c, 9, 12, &t, ei));
+    (void)crn_chain_done(c, &t, CAIRN_OK, 13);
+    assert_true(crn_chain_up(c, 0, 14, &t)); /* 1, from behind */
+    assert_true(t.key == 1 && t.from == 1 && t.to == 0);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 15);
     crn_chain_close(c);
 }
 
@@ -289,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_damaged_source),
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_external_tier),
+        cmocka_unit_test(test_tier_behind),
         cmocka_unit_test(test_first_import_lost),
     };
 

@@ -22,6 +22,7 @@
 #define DEV    ((uint64_t)256 << 10)
 #define HOST   ((uint64_t)640 << 10)
 #define DEVMEM ((uint64_t)16 << 20)
+#define DISK   ((uint64_t)16 << 20)
 
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
@@ -31,11 +32,20 @@ static inline int64_t in(int64_t ns)
     return crn_clock_real()->mono_ns(crn_clock_real()) + ns;
 }
 
-/* A disk that is full while the switch is on. */
+/* A disk that is full, or gives back other bytes, while the switch is on. */
 struct full_disk {
     struct crn_fs fs;
-    atomic_int is_full;
+    atomic_int is_full, is_rotten;
 };
+
+static inline ssize_t pread_rotten(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
+{
+    ssize_t r = crn_fs_posix()->pread(crn_fs_posix(), fd, buf, n, off);
+
+    if (r > 0 && atomic_load(&((struct full_disk *)(uintptr_t)fs)->is_rotten))
+        ((unsigned char *)buf)[r / 2] ^= 1;
+    return r;
+}
 
 static inline ssize_t pwrite_full(const struct crn_fs *fs, int fd, const void *buf, size_t n,
                                   off_t off)
@@ -109,6 +119,7 @@ static inline void bed_open(struct bed *b, enum crn_evict policy, int discard)
     test_dir_make(b->dir, sizeof(b->dir));
     b->disk.fs = *crn_fs_posix();
     b->disk.fs.pwrite = pwrite_full;
+    b->disk.fs.pread = pread_rotten;
     open_driver(b);
     assert_ok(b->driver->ops->device_open(b->driver, 0, &b->dev, ei));
     assert_ok(b->driver->ops->alloc(b->dev, MAXB, &p, ei));
@@ -117,7 +128,7 @@ static inline void bed_open(struct bed *b, enum crn_evict policy, int discard)
     assert_non_null(b->host);
     assert_ok(crn_tier_device(b->dev, DEV, &opt.tier[0], ei));
     assert_ok(crn_tier_host(b->dev, HOST, 2, &opt.tier[1], ei));
-    assert_ok(crn_tier_dir(&b->disk.fs, b->dir, UINT64_MAX, &opt.tier[2], ei));
+    assert_ok(crn_tier_file(&b->disk.fs, b->dir, DISK, &opt.tier[2], ei));
     assert_ok(crn_cache_open(&opt, &b->cache, ei));
 }
 

@@ -41,8 +41,6 @@ struct crn_tier_ops {
                      uint64_t bytes, struct crn_errinfo *ei);
     cairn_err (*get)(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
                      uint64_t bytes, struct crn_errinfo *ei);
-    /* The spot is used no more. Nobody reads it. */
-    void (*release)(struct crn_tier *t, const struct crn_spot *spot);
 
     void (*close)(struct crn_tier *t); /* frees t too */
 };
@@ -62,10 +60,10 @@ CAIRN_CHECKED cairn_err crn_tier_device(struct crn_device *dev, uint64_t bytes,
 CAIRN_CHECKED cairn_err crn_tier_host(struct crn_device *pin_for, uint64_t bytes, int threads,
                                       struct crn_tier **ret, struct crn_errinfo *ei);
 const struct crn_errinfo *crn_tier_host_pin_error(const struct crn_tier *t); /* after prepare */
-/* One file a checkpoint in a directory of its own below path, removed with the tier. Not synced:
- * it extends memory, it does not outlive the process. */
-CAIRN_CHECKED cairn_err crn_tier_dir(const struct crn_fs *fs, const char *path, uint64_t capacity,
-                                     struct crn_tier **ret, struct crn_errinfo *ei);
+/* A file of so many bytes in the directory path that nobody else sees: it extends memory and is gone with
+ * the process, however that ends. */
+CAIRN_CHECKED cairn_err crn_tier_file(const struct crn_fs *fs, const char *path, uint64_t capacity,
+                                      struct crn_tier **ret, struct crn_errinfo *ei);
 
 /* Moving bytes. ----------------------------------------------------------------------------------- */
 

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One file of fixed size on the node's disk that holds images of checkpoints: a header with a checksum
+ * for each granule, then the data. Who uses it decides what lies where. It extends memory: nothing is
+ * synced, and it need not outlive the node. It does outlive the process, so that the node service and a
+ * drain can read what was captured; what they get is what was written, or CAIRN_EDAMAGED. */
+#ifndef CRN_TIER_AREA_H
+#define CRN_TIER_AREA_H
+
+#include "base/fs.h"
+
+#define CRN_AREA_GRANULE ((uint64_t)64 << 10) /* images begin at a multiple of it */
+
+struct crn_area; /* opaque */
+
+/* A new file dfd/name for so many bytes, reserved on the disk where the file system can; name NULL: one
+ * that nobody else sees and that is gone with the process. CAIRN_ENOSPC. */
+CAIRN_CHECKED cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const char *name,
+                                        uint64_t bytes, struct crn_area **ret,
+                                        struct crn_errinfo *ei);
+/* One that another process made, to read from it. */
+CAIRN_CHECKED cairn_err crn_area_open(const struct crn_fs *fs, int dfd, const char *name,
+                                      struct crn_area **ret, struct crn_errinfo *ei);
+void crn_area_close(struct crn_area *a); /* the file stays. NULL is fine */
+uint64_t crn_area_bytes(const struct crn_area *a);
+
+/* Any thread, several at once for different images. image: where it begins. Bytes at..at+n-1 of it: at is a
+ * multiple of the granule, and so is n but at the image's end. */
+CAIRN_CHECKED cairn_err crn_area_write(struct crn_area *a, uint64_t image, uint64_t at,
+                                       const void *src, uint64_t n, struct crn_errinfo *ei);
+/* Any part of an image of so many bytes, checked. */
+CAIRN_CHECKED cairn_err crn_area_read(struct crn_area *a, uint64_t image, uint64_t image_bytes,
+                                      uint64_t at, void *dst, uint64_t n, struct crn_errinfo *ei);
+
+#endif

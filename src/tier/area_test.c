@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The area: any part of an image comes back as it was written, in this process and in another, or not at
+ * all; where O_DIRECT is refused, at opening or later, it does without. */
+#include "base/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "tier/area.h"
+
+#define GRANULE CRN_AREA_GRANULE
+#define BYTES   (5 * GRANULE + 3 * 4096 + 100) /* of an image */
+#define BLOCK   (2 * GRANULE)
+
+static struct crn_errinfo info;
+static struct crn_errinfo *const ei = &info;
+
+struct bed {
+    char dir[256];
+    int dfd;
+    struct crn_area *a;
+    unsigned char *image; /* aligned, as an arena is */
+    unsigned char *back;
+};
+
+static void fill(unsigned char *p, uint64_t seed)
+{
+    struct crn_rng rng;
+    size_t i;
+
+    crn_rng_seed(&rng, seed);
+    for (i = 0; i < BYTES; i++)
+        p[i] = (unsigned char)crn_rng_below(&rng, 256);
+}
+
+static void put(struct bed *b, uint64_t at)
+{
+    uint64_t done;
+
+    for (done = 0; done < BYTES; done += BLOCK)
+        assert_ok(crn_area_write(b->a, at, done, b->image + done,
+                                 BYTES - done < BLOCK ? BYTES - done : BLOCK, ei));
+}
+
+static void bed_open(struct bed *b, const struct crn_fs *fs, const char *name)
+{
+    test_dir_make(b->dir, sizeof(b->dir));
+    b->dfd = open(b->dir, O_RDONLY | O_DIRECTORY);
+    assert_true(b->dfd >= 0);
+    assert_ok(crn_area_create(fs, b->dfd, name, 20 * GRANULE, &b->a, ei));
+    b->image = aligned_alloc(4096, 6 * GRANULE);
+    b->back = aligned_alloc(4096, 6 * GRANULE);
+    assert_true(b->image != NULL && b->back != NULL);
+}
+
+static void bed_close(struct bed *b)
+{
+    crn_area_close(b->a);
+    free(b->image);
+    free(b->back);
+    (void)close(b->dfd);
+    test_dir_remove(b->dir);
+}
+
+/* Random parts, aligned and not, against what was written. */
+static void compare(struct bed *b, struct crn_area *a, uint64_t at)
+{
+    struct crn_rng rng;
+    int i;
+
+    crn_rng_seed(&rng, at);
+    for (i = 0; i < 300; i++) {
+        uint64_t from = crn_rng_below(&rng, BYTES);
+        uint64_t n = 1 + crn_rng_below(&rng, BYTES - from);
+
+        if (i % 3 == 0)
+            from = from / 4096 * 4096;
+        if (i % 5 == 0)
+            n = BYTES - from;
+        memset(b->back, 0, BYTES);
+        assert_ok(crn_area_read(a, at, BYTES, from, b->back, n, ei));
+        assert_memory_equal(b->back, b->image + from, n);
+    }
+}
+
+static void parts(const struct crn_fs *fs)
+{
+    struct bed b;
+    struct crn_area *other;
+
+    bed_open(&b, fs, "tier-0");
+    fill(b.image, 1);
+    put(&b, 8 * GRANULE);
+    fill(b.image, 2);
+    put(&b, 2 * GRANULE);
+    put(&b, 14 * GRANULE); /* up to the end */
+    compare(&b, b.a, 2 * GRANULE);
+    compare(&b, b.a, 14 * GRANULE);
+    assert_ok(crn_area_open(fs, b.dfd, "tier-0", &other, ei));
+    assert_true(crn_area_bytes(other) == 20 * GRANULE);
+    compare(&b, other, 2 * GRANULE);
+    fill(b.image, 1);
+    compare(&b, other, 8 * GRANULE);
+    crn_area_close(other);
+    bed_close(&b);
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    parts(crn_fs_posix());
+}
+
+static int openat_plain(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
+{
+    (void)fs;
+    return (flags & O_DIRECT) != 0 ? -EINVAL
+                                   : crn_fs_posix()->openat(crn_fs_posix(), dfd, path, flags, mode);
+}
+
+static int is_direct(int fd)
+{
+    return (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
+}
+
+static ssize_t pwrite_plain(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    (void)fs;
+    return is_direct(fd) ? -EINVAL : crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
+}
+
+static ssize_t pread_plain(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
+{
+    (void)fs;
+    return is_direct(fd) ? -EINVAL : crn_fs_posix()->pread(crn_fs_posix(), fd, buf, n, off);
+}
+
+static void test_without_direct(void **state)
+{
+    struct crn_fs fs = *crn_fs_posix();
+
+    (void)state;
+    fs.openat = openat_plain;
+    parts(&fs);
+    fs.openat = crn_fs_posix()->openat;
+    fs.pwrite = pwrite_plain;
+    fs.pread = pread_plain;
+    parts(&fs);
+}
+
+static void damage(struct bed *b, uint64_t at)
+{
+    int fd = openat(b->dfd, "tier-0", O_RDWR);
+    off_t data = lseek(fd, 0, SEEK_END) - (off_t)(20 * GRANULE);
+    unsigned char byte;
+
+    assert_int_equal(pread(fd, &byte, 1, data + (off_t)at), 1);
+    assert_int_equal(byte, b->image[at]);
+    byte ^= 4;
+    assert_int_equal(pwrite(fd, &byte, 1, data + (off_t)at), 1);
+    assert_int_equal(fsync(fd), 0);
+    (void)close(fd);
+}
+
+/* Each damaged byte is found, whatever part is read; the rest is fine. */
+static void test_damage(void **state)
+{
+    uint64_t bad = 3 * GRANULE + 777;
+    struct bed b;
+
+    (void)state;
+    bed_open(&b, crn_fs_posix(), "tier-0");
+    fill(b.image, 7);
+    put(&b, 0);
+    damage(&b, bad);
+    assert_int_equal(crn_area_read(b.a, 0, BYTES, 0, b.back, BYTES, ei), CAIRN_EDAMAGED);
+    crn_err_clear(ei);
+    assert_int_equal(crn_area_read(b.a, 0, BYTES, 3 * GRANULE + 5, b.back, 3, ei), CAIRN_EDAMAGED);
+    crn_err_clear(ei);
+    assert_ok(crn_area_read(b.a, 0, BYTES, 0, b.back, 3 * GRANULE, ei));
+    assert_ok(crn_area_read(b.a, 0, BYTES, 4 * GRANULE, b.back, BYTES - 4 * GRANULE, ei));
+    assert_int_equal(crn_area_read(b.a, 0, BYTES, 1, b.back, BYTES, ei), CAIRN_EDAMAGED);
+    crn_err_clear(ei);
+    assert_int_equal(crn_area_read(b.a, 18 * GRANULE, BYTES, 0, b.back, 1, ei), CAIRN_EDAMAGED);
+    crn_err_clear(ei);
+    bed_close(&b);
+}
+
+/* A file that is none is refused; one without a name is seen by nobody. */
+static void test_files(void **state)
+{
+    struct crn_area *other;
+    struct bed b;
+    int fd;
+
+    (void)state;
+    bed_open(&b, crn_fs_posix(), NULL);
+    assert_int_equal(crn_area_open(crn_fs_posix(), b.dfd, "tier-0", &other, ei), CAIRN_ENOENT);
+    crn_err_clear(ei);
+    fd = openat(b.dfd, "tier-0", O_RDWR | O_CREAT, 0600);
+    assert_int_equal(ftruncate(fd, 1 << 20), 0);
+    (void)close(fd);
+    assert_int_equal(crn_area_open(crn_fs_posix(), b.dfd, "tier-0", &other, ei), CAIRN_EDAMAGED);
+    crn_err_clear(ei);
+    assert_int_not_equal(
+        crn_area_create(crn_fs_posix(), b.dfd, "tier-1", UINT64_C(1) << 50, &other, ei), CAIRN_OK);
+    crn_err_clear(ei);
+    assert_int_equal(faccessat(b.dfd, "tier-1", F_OK, 0), -1); /* nothing is left */
+    assert_int_equal(unlinkat(b.dfd, "tier-0", 0), 0);
+    fill(b.image, 3);
+    put(&b, 0);
+    assert_int_equal(rmdir(b.dir), 0);
+    compare(&b, b.a, 0);
+    bed_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_without_direct),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_files),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
