@@ -443,6 +443,9 @@ static cairn_err check_together(const struct crn_config *cfg, struct crn_errinfo
     if (cfg->arena_full == CRN_FULL_SPILL && cfg->local[0] == '\0')
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "arena_full = spill needs a node-local directory: set local");
+    if (cfg->local_cache > 0 && cfg->local[0] == '\0')
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "local_cache needs a node-local directory: set local");
     return crn_parse_signals(cfg->stop_signals, signals, sizeof(signals) / sizeof(signals[0]), &n,
                              ei);
 }

@@ -58,6 +58,7 @@ struct crn_config {
     uint64_t arena_full;           /* enum crn_arena_full */
     uint64_t gpu;                  /* regions in GPU memory are recognised */
     uint64_t device_cache;         /* bytes of GPU memory for checkpoints */
+    uint64_t local_cache;          /* bytes of the local directory for captures */
     uint64_t discard_consumed;     /* what was restored is not flushed any more */
     uint64_t copy_threads;         /* 0: auto */
     uint64_t copy_split_bytes;     /* regions from this size on are copied by several threads */

@@ -68,10 +68,16 @@ static const struct crn_key keys[] = {
      "Memory of a GPU that holds checkpoints of regions there: a capture is a copy inside the GPU. "
      "0: captures go to the arena.",
      AT(device_cache)},
+    {"local_cache", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
+     "Bytes of the local directory, for each process, where captures go that leave the arena "
+     "before "
+     "they are flushed. 0: they stay in the arena.",
+     AT(local_cache)},
     {"discard_consumed", CRN_KEY_ENUM, "off", 0, 0, switch_values,
      "on: a checkpoint that a rank has restored whole is needed no more, and is not flushed if it "
-     "is not "
-     "yet.",
+     "is not yet. With local_cache none is flushed before someone waits for it, room is needed or "
+     "the "
+     "session closes.",
      AT(discard_consumed)},
     {"copy_threads", CRN_KEY_U64, "auto", 0, 256, NULL,
      "Threads that copy a large region. auto: by the cores that are free.", AT(copy_threads)},

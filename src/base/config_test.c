@@ -231,9 +231,9 @@ static void load_merges_sources_and_makes_paths_absolute(void **state)
 static void load_refuses_what_does_not_fit_together(void **state)
 {
     static const char *const bad[][3] = {
-        {"chunk_bytes=3000", NULL}, {"align_bytes=3000", NULL},       {"block_bytes=5000", NULL},
-        {"arena_full=spill", NULL}, {"stop_signals=USR1,KILL", NULL}, {"persistent=", NULL},
-        {"blocks", NULL},
+        {"chunk_bytes=3000", NULL}, {"align_bytes=3000", NULL}, {"block_bytes=5000", NULL},
+        {"arena_full=spill", NULL}, {"local_cache=1G", NULL},   {"stop_signals=USR1,KILL", NULL},
+        {"persistent=", NULL},      {"blocks", NULL},
     };
     struct crn_config cfg;
     size_t i;

@@ -92,6 +92,7 @@ struct cairn_session {
     struct crn_routed *routed;
     struct crn_capture held; /* captured and not submitted yet, if it has a slot */
     uint64_t seq;            /* of the last checkpoint call */
+    uint64_t wanted;         /* of the last that the service was asked to flush; see crn_want */
     struct crn_track track[CRN_TRACKED];
     uint32_t ntracked;                /* ever; the ring index is modulo CRN_TRACKED */
     int may_have_failures;            /* 0: no track has a failure that nobody was told of */
@@ -117,6 +118,10 @@ CAIRN_CHECKED cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type
 CAIRN_CHECKED cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_note *n, int pass_fd,
                                       struct crn_errinfo *ei);
+
+/* wait.c: the service shall flush the checkpoints up to this number. Without discard_consumed and
+ * local_cache it does so anyway. */
+void crn_want(cairn_session *s, uint64_t seq);
 
 /* phase.c: tells the node service what the application is at now. */
 void crn_phase_show(cairn_session *s, uint32_t phase);

@@ -150,6 +150,19 @@ static void keep_op(void *arg, const struct crn_cache_op *op)
     ((struct crn_tiers *)arg)->op = *op;
 }
 
+/* Without room on the disk the arena has to do. */
+static void add_local(struct crn_tiers *x, struct crn_cache_options *opt)
+{
+    struct crn_errinfo why = {0};
+
+    if (x->s->cfg.local_cache == 0)
+        return;
+    if (crn_tiers_local(x, &opt->tier[opt->ntiers], &why) == CAIRN_OK)
+        opt->ntiers++;
+    else
+        crn_log(&x->s->log, CRN_WARN, "captures stay in the arena, continuing: %s", why.msg);
+}
+
 static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
 {
     cairn_session *s = x->s;
@@ -172,6 +185,8 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
     rc = crn_tiers_arena(x, x->device != NULL && crn_gpu_claim_pin(s), &opt.tier[opt.ntiers], ei);
     opt.ntiers += rc == CAIRN_OK;
     if (rc == CAIRN_OK)
+        add_local(x, &opt);
+    if (rc == CAIRN_OK)
         rc = crn_tiers_store(x, &opt.tier[opt.ntiers], ei);
     opt.ntiers += rc == CAIRN_OK;
     x->ntiers = (int)opt.ntiers;
@@ -191,7 +206,8 @@ void crn_tiers_open(cairn_session *s)
     uint32_t i;
 
     if (s->arena == NULL || crn_tiers_are_open(s) ||
-        (s->tiers == NULL && (s->cfg.device_cache == 0 || crn_gpu_main(s) == NULL)))
+        (s->tiers == NULL && s->cfg.local_cache == 0 &&
+         (s->cfg.device_cache == 0 || crn_gpu_main(s) == NULL)))
         return;
     if (crn_tiers_make(s, &why) != CAIRN_OK || s->tiers->has_failed)
         return;
@@ -292,6 +308,12 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
     return CAIRN_OK;
 }
 
+int crn_tiers_are_full(const cairn_session *s)
+{
+    return !crn_tiers_are_open(s) || s->tiers->arena_tier + 2 == s->tiers->ntiers ||
+           crn_cache_is_stuck(s->tiers->cache, s->tiers->arena_tier);
+}
+
 cairn_err crn_tiers_slot(cairn_session *s, struct crn_slot_info *info, uint32_t *ret_slot,
                          struct crn_errinfo *ei)
 {
@@ -313,11 +335,27 @@ static struct crn_held *find_seq(const struct crn_tiers *x, uint64_t seq)
     return h;
 }
 
+static enum crn_slot_state slot_state_locked(const struct crn_tiers *x, const struct crn_held *h)
+{
+    return crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
+}
+
+/* The service is done with it. */
+static int is_over_locked(const struct crn_tiers *x, const struct crn_held *h)
+{
+    enum crn_slot_state state = slot_state_locked(x, h);
+
+    return h->is_flushed || state == CRN_SLOT_FLUSHED || crn_slot_has_failed(state);
+}
+
 /* It is needed no more, and its slot belongs to nobody else. */
 static void give_up(struct crn_tiers *x, struct crn_held *h)
 {
     crn_lock(&x->mu);
     h->is_dropped = 1;
+    if (h->is_out && is_over_locked(x, h))
+        (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, slot_state_locked(x, h),
+                            CRN_SLOT_FREE);
     crn_unlock(&x->mu);
     h->is_replaced = 1;
     h->nhints = 0;
@@ -428,16 +466,14 @@ static void discard(struct crn_tiers *x, struct crn_held *h)
 {
     struct crn_track *t = crn_track_seq(x->s, h->info.id.seq);
     int is_ours = memcmp(h->info.id.run, x->s->run, sizeof(x->s->run)) == 0;
-    enum crn_slot_state state;
     int is_canceled;
     int is_over;
 
     crn_lock(&x->mu);
-    state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
     is_canceled = is_ours && !h->is_flushed &&
                   (!h->is_told || crn_slot_move(x->s->arena, h->slot, h->info.id.seq,
                                                 CRN_SLOT_WRITTEN, CRN_SLOT_FREE));
-    is_over = h->is_flushed || state == CRN_SLOT_FLUSHED || crn_slot_has_failed(state);
+    is_over = is_over_locked(x, h);
     if (is_canceled) {
         h->is_dropped = 1;
         crn_tiers_send(x, h, h->is_told ? CRN_MSG_DROPPED : CRN_MSG_CAPTURE_FAILED, CAIRN_ECANCELED,

@@ -28,6 +28,8 @@ void crn_tiers_close(cairn_session *s);
 CAIRN_CHECKED cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c,
                                         struct crn_track *t, int64_t wait_ns,
                                         struct crn_errinfo *ei);
+/* After CAIRN_EBUSY: nothing makes room but the flush of the service. */
+int crn_tiers_are_full(const cairn_session *s);
 /* A slot of the arena without memory, and the oldest capture that nobody flushes yet, dropped. */
 CAIRN_CHECKED cairn_err crn_tiers_slot(cairn_session *s, struct crn_slot_info *info,
                                        uint32_t *ret_slot, struct crn_errinfo *ei);

@@ -87,6 +87,8 @@ int crn_tiers_look(void *arg)
          * it was made for: then another rank has just been faster. */
         h->is_flushed = state == CRN_SLOT_FLUSHED || state == CRN_SLOT_FREE ||
                         (crn_slot_has_failed(state) && !x->s->cfg.discard_consumed);
+        if (h->is_flushed && h->is_out)
+            (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, state, CRN_SLOT_FREE);
         if (h->is_flushed)
             crn_cache_flushed(x->cache, crn_held_key(h));
         is_busy |= state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING;
@@ -136,6 +138,12 @@ static void *arena_address(struct crn_tier *t, uint64_t offset)
     return (unsigned char *)crn_arena_memory(tiers_of(t)->s->arena, &bytes) + offset;
 }
 
+/* The service has it already, wherever, or never gets it. */
+static int is_for_reading(const struct crn_held *h)
+{
+    return h->is_told || h->is_flushed;
+}
+
 static cairn_err arena_begin(struct crn_tier *t, const struct crn_spot *spot, int is_up,
                              struct crn_errinfo *ei)
 {
@@ -143,10 +151,13 @@ static cairn_err arena_begin(struct crn_tier *t, const struct crn_spot *spot, in
     struct crn_held *h = held_of(spot);
     cairn_err rc;
 
+    (void)is_up;
     crn_lock(&x->mu);
     h->info.offset = spot->offset;
-    rc = crn_arena_take_at(x->s->arena, is_up ? CRN_SLOT_READING : CRN_SLOT_WRITING, &h->info,
-                           &h->slot, ei);
+    if (is_for_reading(h))
+        rc = crn_arena_take_at(x->s->arena, CRN_SLOT_READING, &h->info, &h->read_slot, ei);
+    else
+        rc = crn_arena_take_at(x->s->arena, CRN_SLOT_WRITING, &h->info, &h->slot, ei);
     crn_unlock(&x->mu);
     return rc;
 }
@@ -156,13 +167,15 @@ static cairn_err arena_end(struct crn_tier *t, const struct crn_spot *spot, int 
 {
     struct crn_tiers *x = tiers_of(t);
     struct crn_held *h = held_of(spot);
-    enum crn_slot_state from = is_up ? CRN_SLOT_READING : CRN_SLOT_WRITING;
 
+    (void)is_up;
     (void)ei;
     crn_lock(&x->mu);
-    if (rc != CAIRN_OK || is_up) {
-        (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, from,
+    if (is_for_reading(h)) {
+        (void)crn_slot_move(x->s->arena, h->read_slot, h->info.id.seq, CRN_SLOT_READING,
                             rc == CAIRN_OK ? CRN_SLOT_READ : CRN_SLOT_FREE);
+    } else if (rc != CAIRN_OK) {
+        (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, CRN_SLOT_WRITING, CRN_SLOT_FREE);
     } else {
         h->is_copied = 1;
         crn_tiers_hand_over_locked(x, h);
@@ -173,7 +186,7 @@ static cairn_err arena_end(struct crn_tier *t, const struct crn_spot *spot, int 
 
 static void arena_copy(struct crn_tier *t, void *dst, const void *src, uint64_t bytes)
 {
-    struct crn_copy one = {.dst = dst, .src = src, .bytes = bytes};
+    struct crn_copy one = {dst, src, bytes};
 
     crn_copier_run(tiers_of(t)->s->copier, &one, 1);
 }
@@ -226,7 +239,10 @@ cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier *
                           struct crn_errinfo *ei)
 {
     uint64_t bytes = crn_arena_bytes(x->s->arena);
-    struct crn_chain_tier chain = {.capacity = bytes, .least = bytes / SLOTS_USED};
+    struct crn_chain_tier chain = {.capacity = bytes,
+                                   .least = bytes / SLOTS_USED,
+                                   .depth =
+                                       x->s->cfg.local_cache > 0 ? 2 : 1}; /* disks like that */
 
     return make(x, is_pinning ? &arena_pinning_ops : &arena_ops, &chain, ret, ei);
 }

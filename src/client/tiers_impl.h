@@ -17,10 +17,12 @@ struct crn_held {
     struct crn_buf descriptor; /* as it lies at the start of the image */
     uint64_t bytes;            /* of its regions and files, for the service */
     uint32_t nhints;           /* application's thread */
-    uint32_t slot;             /* lock; of the last copy to the arena */
+    uint32_t slot;             /* lock; what the service has or gets */
+    uint32_t read_slot;        /* lock; of a copy to the arena that is for reading alone */
     int is_known;              /* lock: it counts, and its parts are known */
     int is_copied;             /* lock: it lies in its slot, whole, WRITING */
     int is_told;               /* lock: the service has it */
+    int is_out;                /* lock: from its slot to the node's disk */
     int is_flushed;            /* lock: and is done with it, which the cache knows */
     int is_dropped;            /* lock: the service shall not get it */
     int is_lost;               /* lock: with the device, before the service had it */
@@ -71,6 +73,9 @@ void crn_tiers_give_hints(struct crn_tiers *x); /* those that came before the op
 CAIRN_CHECKED cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier **ret,
                                         struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret,
+                                        struct crn_errinfo *ei);
+/* Memory of the node's disk: tiers_local.c. */
+CAIRN_CHECKED cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret,
                                         struct crn_errinfo *ei);
 int crn_tiers_look(void *arg);                /* the cache's look */
 void crn_tiers_lost(void *arg, uint64_t key); /* and on_lost */

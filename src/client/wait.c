@@ -43,6 +43,18 @@ static int64_t deadline(const cairn_session *s, int64_t timeout_ms)
     return ns > INT64_MAX - now ? INT64_MAX : now + ns;
 }
 
+void crn_want(cairn_session *s, uint64_t seq)
+{
+    struct crn_note note = {.type = CRN_MSG_WANTED, .seq = seq};
+    struct crn_errinfo ignored = {0};
+
+    if (s->cfg.discard_consumed == 0 || s->cfg.local_cache == 0 || seq <= s->wanted || s->sock < 0)
+        return;
+    s->wanted = seq;
+    if (crn_node_send(s, &note, -1, &ignored) != CAIRN_OK)
+        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* whoever waits finds it out */
+}
+
 /* A lost service is an error only for what it had not told before. */
 static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
                             struct crn_errinfo *ei)
@@ -51,6 +63,8 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
     int64_t step = 0; /* first what has arrived already */
     cairn_err lost = CAIRN_OK;
 
+    if (level > CAIRN_CAPTURED)
+        crn_want(s, seq);
     for (;; step = STEP_NS) {
         struct crn_errinfo why = {0};
         int64_t left = until - s->clock->mono_ns(s->clock);

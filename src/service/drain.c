@@ -188,6 +188,7 @@ static cairn_err drain_capture(struct dead_run *run, const struct crn_slot_info 
     uint32_t *slots = calloc(run->nlocal, sizeof(*slots));
     struct crn_store st;
     uint32_t missing = 0;
+    int is_damaged;
     cairn_err rc;
     int lock_fd = -1;
 
@@ -210,6 +211,7 @@ static cairn_err drain_capture(struct dead_run *run, const struct crn_slot_info 
     rc = crn_drain_lock(&st, info->name, (int64_t)run->cfg.commit_timeout_ns, &lock_fd, ei);
     if (rc == CAIRN_OK)
         rc = flush_capture(run, &st, info, slots, ei);
+    is_damaged = rc == CAIRN_EDAMAGED;
     if (rc == CAIRN_OK)
         rc = crn_store_try_publish(&st, info->name, info->version, &info->id, run->nodes,
                                    run->cfg.job, &missing, ei);
@@ -218,6 +220,10 @@ static cairn_err drain_capture(struct dead_run *run, const struct crn_slot_info 
              missing, "");
     else
         tell(run, CRN_DRAIN_FAILED, info->name, info->version, 0, ei->msg);
+    if (is_damaged) { /* it never gets better, and others shall not wait for it */
+        crn_err_clear(ei);
+        rc = CAIRN_OK;
+    }
     if (lock_fd >= 0)
         (void)close(lock_fd);
 out:

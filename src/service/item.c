@@ -170,35 +170,50 @@ void crn_item_tell_ranks(struct crn_job *job, const struct crn_item *item, uint6
 
 /* Slots. ------------------------------------------------------------------------------------------- */
 
-int crn_item_claim(struct crn_job *job, struct crn_item *item)
+/* The number of slots that could be moved, up to the first that could not. */
+static uint32_t move_slots(struct crn_job *job, const struct crn_item *item,
+                           enum crn_slot_state from, enum crn_slot_state to)
 {
-    struct crn_errinfo e = {0};
     uint32_t i;
 
-    for (i = 0; i < job->nlocal; i++) {
-        if (item->part[i].is_claimed)
-            continue;
-        if (!crn_slot_move(job->arenas[i], item->part[i].slot, item->seq, CRN_SLOT_WRITTEN,
-                           CRN_SLOT_FLUSHING)) {
-            (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
-                            job->rank_of[i]);
-            crn_item_fail(job, item, &e);
-            return 0;
-        }
-        item->part[i].is_claimed = 1;
+    for (i = 0; i < job->nlocal; i++)
+        if (!crn_slot_move(job->arenas[i], item->part[i].slot, item->seq, from, to))
+            break;
+    return i;
+}
+
+/* Flusher and sender may both read them, the one for a local copy. */
+cairn_err crn_item_claim(struct crn_job *job, struct crn_item *item, uint32_t **ret_slots,
+                         struct crn_errinfo *ei)
+{
+    uint32_t *slots = calloc(job->nlocal, sizeof(*slots));
+    uint32_t n = job->nlocal;
+    uint32_t i;
+
+    if (slots == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", job->nlocal);
+    crn_lock(&job->mu);
+    if (item->claims == 0)
+        n = move_slots(job, item, CRN_SLOT_WRITTEN, CRN_SLOT_FLUSHING);
+    item->claims += n == job->nlocal;
+    crn_unlock(&job->mu);
+    if (n < job->nlocal) {
+        free(slots);
+        return crn_fail(ei, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
+                        job->rank_of[n]);
     }
-    return 1;
+    for (i = 0; i < job->nlocal; i++)
+        slots[i] = item->part[i].slot;
+    *ret_slots = slots;
+    return CAIRN_OK;
 }
 
 void crn_item_unclaim(struct crn_job *job, struct crn_item *item)
 {
-    uint32_t i;
-
-    for (i = 0; item->state == CRN_ITEM_CAPTURED && i < job->nlocal; i++) {
-        (void)crn_slot_move(job->arenas[i], item->part[i].slot, item->seq, CRN_SLOT_FLUSHING,
-                            CRN_SLOT_WRITTEN);
-        item->part[i].is_claimed = 0;
-    }
+    crn_lock(&job->mu);
+    if (--item->claims == 0)
+        (void)move_slots(job, item, CRN_SLOT_FLUSHING, CRN_SLOT_WRITTEN);
+    crn_unlock(&job->mu);
 }
 
 /* The end, on a node. -------------------------------------------------------------------------------- */
@@ -228,13 +243,11 @@ static void release_slot(struct crn_job *job, struct crn_item *item, uint32_t lo
 
     if (!p->is_captured || job->arenas[local] == NULL)
         return;
-    if (!p->is_claimed) /* fails where the rank has superseded it */
-        (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_WRITTEN,
-                            CRN_SLOT_FLUSHING);
+    (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_WRITTEN,
+                        CRN_SLOT_FLUSHING); /* fails where a worker or the rank was faster */
     to = state_of_end(job, item, local);
     (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_FLUSHING, to);
     job->has_kept |= to == CRN_SLOT_KEPT;
-    p->is_claimed = 0;
 }
 
 void crn_item_reap(struct crn_job *job, struct crn_item *item)

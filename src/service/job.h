@@ -30,7 +30,6 @@ enum crn_item_state {
 struct crn_part {
     uint32_t slot;
     unsigned char is_captured;
-    unsigned char is_claimed; /* slot is FLUSHING: ours to end */
     unsigned char is_settled; /* the rank knows the end, or never will */
 };
 
@@ -52,6 +51,7 @@ struct crn_item {
     struct crn_part *part;    /* nlocal entries */
     uint32_t ncaptured;
     uint64_t local_bytes;          /* captured on this node */
+    uint32_t claims;               /* job->mu: workers that read its slots */
     atomic_int is_over;            /* ENDED, for a flusher that waits */
     int working;                   /* queued or running on another thread */
     int is_cut_off;                /* ended here, without the first node */
@@ -68,6 +68,7 @@ struct crn_item {
     uint32_t count[4];               /* nodes that reached at least this progress */
     struct crn_manifest_file *files; /* per file */
     uint64_t bytes;
+    int is_held;     /* captured, and nobody wants it flushed yet */
     int is_started;  /* GO was sent, or the lock or a turn is being waited for */
     int wants_turn;  /* GO is sent when the broker lets it */
     uint32_t ticket; /* at the broker; 0: none */
@@ -150,6 +151,7 @@ struct crn_job {
     int has_kept;              /* a slot is KEPT, or was */
     struct crn_errinfo broken; /* a rank died: checkpoints that lack it cannot complete */
     struct crn_item *items;    /* by seq */
+    uint64_t wanted;           /* root of a lazy job: checkpoints up to this one are flushed */
     uint64_t decided[64];      /* ring of the last decided seq + 1, so that late news of them starts
                                   nothing; on other nodes than the first: of those cut off */
     uint32_t ndecided;
@@ -227,8 +229,10 @@ struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq);
 /* The item of a note, made if it is the first news of it; NULL when out of memory. */
 struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n);
 void crn_item_free(struct crn_job *job, struct crn_item *item);
-/* Takes the slots over from the ranks: 1, or 0 if one has been superseded. */
-int crn_item_claim(struct crn_job *job, struct crn_item *item);
+/* A worker takes the slots over from the ranks, when it begins to read them: all, in malloc'ed memory, or
+ * CAIRN_ECANCELED where a rank has given its part up. The loop ends them, or the worker gives them back. */
+CAIRN_CHECKED cairn_err crn_item_claim(struct crn_job *job, struct crn_item *item,
+                                       uint32_t **ret_slots, struct crn_errinfo *ei);
 /* The local copy is made. Until the flush begins, a newer checkpoint may take the place of this one. */
 void crn_item_unclaim(struct crn_job *job, struct crn_item *item);
 /* It has ended, everywhere. */
@@ -244,6 +248,9 @@ void crn_item_touch(struct crn_job *job, struct crn_item *item);
 /* This node cannot do its part: the root ends the checkpoint everywhere. */
 void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e);
 void crn_item_out_of_memory(struct crn_job *job, struct crn_item *item);
+/* A history on the node's disk that is read once need not be flushed: only what somebody waits for, what
+ * room is needed for, and what is left at the end. */
+int crn_job_is_lazy(const struct crn_job *job);
 /* Whether several nodes may write one file of it: not where data is encoded, since only the leader, who
  * encodes, learns where the bytes go. */
 int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item);
@@ -263,6 +270,8 @@ void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum 
 /* root.c: the first node's service decides for all. */
 int crn_was_decided(const struct crn_job *job, uint64_t seq);
 void crn_root_note(struct crn_job *job, struct crn_note *n);
+/* The checkpoints up to this number shall be flushed. */
+void crn_root_want(struct crn_job *job, uint64_t seq);
 /* The name is locked: the nodes flush when the broker lets them. */
 void crn_root_start(struct crn_job *job, struct crn_item *item);
 /* Ends a checkpoint on all nodes; the first call counts. */

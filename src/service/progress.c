@@ -6,6 +6,9 @@
  *   node   GO -> slots claimed, flush -> NODE_DATA   root   all nodes -> commit -> END
  *   node   END -> ranks told, slots released, spool removed
  *
+ * Slots are claimed by the worker that reads them, when it begins: what waits in its queue still belongs
+ * to the ranks, which may supersede it, discard it or move it to the node's disk.
+ *
  * A failure anywhere is NODE_FAILED to the root, which ends the checkpoint everywhere, once. */
 #include <errno.h>
 #include <inttypes.h>
@@ -109,6 +112,20 @@ static void on_dropped(struct crn_job *job, struct crn_client *c, const struct c
     crn_item_fail(job, item, &e);
 }
 
+int crn_job_is_lazy(const struct crn_job *job)
+{
+    return job->cfg.discard_consumed != 0 && job->cfg.local_cache != 0;
+}
+
+static void want(struct crn_job *job, uint64_t seq)
+{
+    struct crn_note n = {.type = CRN_MSG_NODE_WANTED, .seq = seq, .node = job->node};
+
+    memcpy(n.run, job->run, 16);
+    if (crn_job_is_lazy(job))
+        crn_service_tell(job->svc, job->peers[CRN_ROOT], &n);
+}
+
 static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
 {
     struct crn_errinfo ei = {0};
@@ -132,14 +149,14 @@ static void on_level(struct crn_job *job, struct crn_item *item, cairn_level lev
     item->level = level;
     crn_item_tell_ranks(job, item, 0);
     if (level == CAIRN_CAPTURED && item->state == CRN_ITEM_CAPTURED && job->cfg.local[0] != '\0' &&
-        crn_item_claim(job, item))
+        !crn_job_is_lazy(job))
         crn_work_post(job, item, CRN_WORK_LOCAL);
 }
 
-/* GO: claims the slots; the leader of the group flushes, the others serve it. */
+/* GO: the leader of the group flushes, the others serve it. */
 static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
-    if (item->state != CRN_ITEM_CAPTURED || !crn_item_claim(job, item))
+    if (item->state != CRN_ITEM_CAPTURED)
         return;
     item->state = CRN_ITEM_FLUSHING;
     crn_gate_begin(&job->gate);
@@ -162,6 +179,12 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
         return;
     case CRN_MSG_DROPPED:
         on_dropped(job, c, n);
+        return;
+    case CRN_MSG_WANTED:
+        want(job, n->seq);
+        return;
+    case CRN_MSG_NODE_WANTED:
+        crn_root_want(job, n->seq);
         return;
     case CRN_MSG_NODE_FAILED:
     case CRN_MSG_NODE_CAPTURED:
@@ -284,9 +307,6 @@ void crn_job_result(struct crn_work *w)
         crn_root_decide(job, item, &w->error, w->committed_ns);
         break;
     case CRN_WORK_LOCAL:
-        item->working--;
-        crn_item_unclaim(job, item);
-        break;
     case CRN_WORK_RETIRE:
         item->working--;
         break;
@@ -379,6 +399,7 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
     if (job->arenas[c->local] != NULL) /* it wants nothing any more */
         crn_arena_set_phase(job->arenas[c->local], CAIRN_PHASE_COMPUTE);
     job->has_dead |= is_dead;
+    want(job, UINT64_MAX);
     if (is_dead) {
         (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u died before it captured its part", c->rank);
         crn_log(&job->log, CRN_WARN, "rank %u is gone without saying so, continuing", c->rank);

@@ -4,8 +4,9 @@
  * rank passes the descriptor of its arena once.
  *
  *   service -> rank   WELCOME (address of the service), READY, STATE
- *   rank -> service   HELLO, ARENA (+ descriptor), CAPTURED, CAPTURE_FAILED, DROPPED, BYE
- *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_WROTE (bytes so far), NODE_DATA, NODE_FAILED
+ *   rank -> service   HELLO, ARENA (+ descriptor), CAPTURED, CAPTURE_FAILED, DROPPED, WANTED, BYE
+ *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_WROTE (bytes so far), NODE_DATA, NODE_FAILED,
+ *                     NODE_WANTED (up to which number a lazy job shall flush its checkpoints)
  *   root -> nodes     GO (sizes of the group's nodes), LEVEL, END
  *   node -> leader    SHARDS (descriptors), SENT (how long a send took, for the statistics)
  *   leader -> node    FETCH (extents, and the tag to send them under)
@@ -30,11 +31,13 @@ enum crn_msg_type {
     CRN_MSG_DROPPED,
     CRN_MSG_BYE,
     CRN_MSG_STATE,
+    CRN_MSG_WANTED,
     CRN_MSG_NODE_CAPTURED = 32,
     CRN_MSG_NODE_LOCAL,
     CRN_MSG_NODE_WROTE,
     CRN_MSG_NODE_DATA,
     CRN_MSG_NODE_FAILED,
+    CRN_MSG_NODE_WANTED,
     CRN_MSG_SHARDS,
     CRN_MSG_FETCH,
     CRN_MSG_REROUTE,

@@ -134,10 +134,27 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
     if (item->count[CRN_NODE_CAPTURED] == job->nodes && !item->is_started) {
         item->is_started = 1;
         tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_CAPTURED, NULL, 0);
-        crn_work_post(job, item, CRN_WORK_START);
+        item->is_held = crn_job_is_lazy(job) && item->seq > job->wanted;
+        if (!item->is_held)
+            crn_work_post(job, item, CRN_WORK_START);
     }
     if (item->count[CRN_NODE_DATA] == job->files)
         crn_work_post(job, item, CRN_WORK_COMMIT);
+}
+
+void crn_root_want(struct crn_job *job, uint64_t seq)
+{
+    struct crn_item *item;
+    struct crn_item *next;
+
+    job->wanted = seq > job->wanted ? seq : job->wanted;
+    for (item = job->items; item != NULL; item = next) {
+        next = item->next;
+        if (!item->is_held || item->is_decided || item->seq > job->wanted)
+            continue;
+        item->is_held = 0;
+        crn_work_post(job, item, CRN_WORK_START);
+    }
 }
 
 /* A rank died somewhere: nothing that lacks its node can complete. */

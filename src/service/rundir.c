@@ -170,6 +170,11 @@ void crn_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME])
     (void)snprintf(name, CRN_SPOOL_NAME, "s-%u-%" PRIu64, rank, seq);
 }
 
+void crn_area_name(uint32_t rank, char name[CRN_SPOOL_NAME])
+{
+    (void)snprintf(name, CRN_SPOOL_NAME, "tier-%u", rank);
+}
+
 void crn_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region, char name[CRN_SPOOL_NAME])
 {
     (void)snprintf(name, CRN_SPOOL_NAME, "f-%u-%" PRIu64 "-%u", rank, seq, region);

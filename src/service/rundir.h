@@ -5,6 +5,7 @@
  *     <shm_dir>/cairn-<uid>/<run>-n<node>/        lock (held by the service while it lives), run.ini,
  *                                                 arena-<rank>, sock (embedded service)
  *     <spool>                                     s-<rank>-<seq> spilled images,
+ *                                                 tier-<rank> images that left the arena,
  *                                                 f-<rank>-<seq>-<region> handed-over files
  *     <local>/cairn-<uid>/<name>/<version>/       the local tier, laid out as the PFS
  *
@@ -52,6 +53,8 @@ CAIRN_CHECKED cairn_err crn_shm_root(const struct crn_config *cfg, char *path, s
 #define CRN_SPOOL_NAME 64
 void crn_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME]);
 void crn_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME]);
+/* The area of a rank (tier/area.h), if local_cache is set. */
+void crn_area_name(uint32_t rank, char name[CRN_SPOOL_NAME]);
 void crn_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region, char name[CRN_SPOOL_NAME]);
 
 #endif

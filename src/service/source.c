@@ -11,8 +11,27 @@
 
 #include "encode/parts.h"
 #include "service/rundir.h"
+#include "tier/area.h"
 
 #define MAX_DESCRIPTOR ((uint64_t)1 << 30)
+
+/* The image is a file, or lies in the rank's area. */
+static cairn_err open_spilled(int spool_dfd, uint32_t rank, const struct crn_held *h,
+                              char name[CRN_SPOOL_NAME], struct crn_source *s,
+                              struct crn_errinfo *ei)
+{
+    if (h->info.is_out) {
+        crn_area_name(rank, name);
+        s->area_at = h->info.area_at;
+        s->image_bytes = h->info.image_bytes;
+        return crn_area_open(crn_fs_posix(), spool_dfd, name, &s->area, ei);
+    }
+    crn_spill_name(rank, h->info.id.seq, name);
+    s->image_fd = openat(spool_dfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (s->image_fd < 0)
+        return crn_fail_errno(ei, errno, "open the spilled image '%s'", name);
+    return CAIRN_OK;
+}
 
 static cairn_err decode_spilled(int spool_dfd, uint32_t rank, struct crn_held *h,
                                 struct crn_source *s, struct crn_errinfo *ei)
@@ -21,16 +40,20 @@ static cairn_err decode_spilled(int spool_dfd, uint32_t rank, struct crn_held *h
     cairn_err rc;
     void *buf;
 
-    crn_spill_name(rank, h->info.id.seq, name);
-    s->image_fd = openat(spool_dfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (s->image_fd < 0)
-        return crn_fail_errno(ei, errno, "open the spilled image '%s'", name);
+    rc = open_spilled(spool_dfd, rank, h, name, s, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     if (h->info.descriptor_bytes > MAX_DESCRIPTOR)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "the spilled image '%s' is damaged", name);
     buf = malloc(h->info.descriptor_bytes + 1);
     if (buf == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the descriptor of '%s'", name);
-    rc = crn_fs_read_all(crn_fs_posix(), s->image_fd, buf, h->info.descriptor_bytes, 0, name, ei);
+    if (s->area != NULL)
+        rc = crn_area_read(s->area, s->area_at, s->image_bytes, 0, buf, h->info.descriptor_bytes,
+                           ei);
+    else
+        rc = crn_fs_read_all(crn_fs_posix(), s->image_fd, buf, h->info.descriptor_bytes, 0, name,
+                             ei);
     if (rc == CAIRN_OK)
         rc = crn_shard_decode(buf, h->info.descriptor_bytes, name, &s->shard, ei);
     free(buf);
@@ -66,27 +89,6 @@ static cairn_err open_files(int spool_dfd, struct crn_held *h, struct crn_source
     return CAIRN_OK;
 }
 
-/* The checksums behind the image, if it has some. */
-static cairn_err find_hashes(struct crn_held *h, struct crn_source *s, struct crn_errinfo *ei)
-{
-    const struct crn_slot_info *info = &h->info;
-
-    if (info->is_spilled || info->hash_chunk_bytes == 0)
-        return CAIRN_OK;
-    if (crn_image_hash_words(&s->shard, info->hash_chunk_bytes) >
-        (info->bytes - info->image_bytes) / 8)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "the checksums of rank %u have the wrong size",
-                        s->shard.rank);
-    h->hashes = calloc(s->shard.nregions + (size_t)1, sizeof(*h->hashes));
-    if (h->hashes == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a shard of %u regions", s->shard.nregions);
-    crn_image_hashes(&s->shard, info->hash_chunk_bytes,
-                     (const uint64_t *)(const void *)(s->memory + info->image_bytes), h->hashes);
-    s->hashes = h->hashes;
-    s->hash_chunk_bytes = info->hash_chunk_bytes;
-    return CAIRN_OK;
-}
-
 static cairn_err open_one(const struct crn_arena *a, uint32_t slot, int spool_dfd,
                           struct crn_held *h, struct crn_source *s, struct crn_errinfo *ei)
 {
@@ -111,8 +113,6 @@ static cairn_err open_one(const struct crn_arena *a, uint32_t slot, int spool_df
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "the image of rank %u has the wrong size",
                       s->shard.rank);
     s->at = h->image.at;
-    if (rc == CAIRN_OK)
-        rc = find_hashes(h, s, ei);
     return rc == CAIRN_OK ? open_files(spool_dfd, h, s, ei) : rc;
 }
 
@@ -174,13 +174,13 @@ void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32
                 (void)close(held[i].region_fd[r]);
         free(held[i].region_fd);
         held[i].region_fd = NULL;
-        free(held[i].hashes);
-        held[i].hashes = NULL;
         if (sources[i].image_fd >= 0)
             (void)close(sources[i].image_fd);
         sources[i].image_fd = -1;
         crn_parts_close((struct crn_parts *)sources[i].parts);
         sources[i].parts = NULL;
+        crn_area_close(sources[i].area);
+        sources[i].area = NULL;
         crn_image_free(&held[i].image);
         crn_shard_free(&sources[i].shard);
     }

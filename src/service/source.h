@@ -11,8 +11,7 @@
 struct crn_held {
     struct crn_slot_info info;
     struct crn_image image;
-    int *region_fd;          /* owned; per region */
-    const uint64_t **hashes; /* owned; per region, or NULL */
+    int *region_fd; /* owned; per region */
 };
 
 /* Opens the slots of nparts arenas as sources[0..nparts-1], with held[] for what must be closed

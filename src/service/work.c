@@ -329,21 +329,19 @@ static int by_rank(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static cairn_err open_local(struct crn_job *job, const struct crn_item *item, struct load *load,
+static cairn_err open_local(struct crn_job *job, struct crn_item *item, struct load *load,
                             struct crn_errinfo *ei)
 {
-    uint32_t *slots = calloc(job->nlocal, sizeof(*slots));
+    uint32_t *slots;
     cairn_err rc;
-    uint32_t i;
 
     load->held = calloc(job->nlocal, sizeof(*load->held));
     load->local = calloc(job->nlocal, sizeof(*load->local));
-    if (slots == NULL || load->held == NULL || load->local == NULL) {
-        free(slots);
+    if (load->held == NULL || load->local == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", job->nlocal);
-    }
-    for (i = 0; i < job->nlocal; i++)
-        slots[i] = item->part[i].slot;
+    rc = crn_item_claim(job, item, &slots, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     rc = crn_sources_open(job->arenas, slots, job->nlocal, job->dir.spool_dfd, load->held,
                           load->local, ei);
     free(slots);
@@ -354,15 +352,18 @@ static cairn_err open_local(struct crn_job *job, const struct crn_item *item, st
 static cairn_err add_group(struct crn_job *job, const struct crn_item *item, struct load *load,
                            struct crn_errinfo *ei)
 {
-    const struct crn_remote *remote = &item->flow->remote;
+    const struct crn_flow_part *p = item->flow;
+    uint32_t i;
 
-    load->nsources = job->nlocal + remote->n;
+    load->nsources = job->nlocal + p->nshards;
     load->sources = calloc(load->nsources, sizeof(*load->sources));
     if (load->sources == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", load->nsources);
     memcpy(load->sources, load->local, job->nlocal * sizeof(*load->local));
-    if (remote->n > 0) /* borrowed */
-        memcpy(load->sources + job->nlocal, remote->sources, remote->n * sizeof(*remote->sources));
+    for (i = 0; i < p->nshards; i++)
+        load->sources[job->nlocal + i] = (struct crn_source){
+            .shard = p->shards[i], .image_fd = -1, .owner = p->owner[i], .parts = p->parts[i]};
+    /* All borrowed. */
     qsort(load->sources, load->nsources, sizeof(*load->sources), by_rank);
     return CAIRN_OK;
 }
@@ -381,6 +382,7 @@ static cairn_err copy(struct crn_job *job, struct crn_work *w)
     if (rc == CAIRN_OK) {
         write_local(job, w, load.local);
         crn_sources_close(load.held, load.local, job->nlocal);
+        crn_item_unclaim(job, w->item);
     } else {
         crn_log(&job->log, CRN_WARN, "no local copy, continuing: %s", w->error.msg);
     }

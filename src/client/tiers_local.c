@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The node's disk as a tier of a session, behind the arena: one file of local_cache bytes in the spool.
+ * What the service has not begun to flush is copied there in the background; then its slot is out, and
+ * the service, or a drain, reads it from the file. What it is flushing stays where it is. The file goes
+ * with the session, or with the run's directory where something in it is still to be flushed. Runs on
+ * the cache's threads; reads of the application come here too. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/tiers_impl.h"
+#include "tier/area.h"
+
+#define SLOTS_USED 800 /* at most: beside those of the arena */
+
+struct local {
+    struct crn_tier tier;
+    struct crn_tiers *x;
+    struct crn_area *area;
+};
+
+static struct crn_held *held_of(const struct crn_spot *spot)
+{
+    return (struct crn_held *)(uintptr_t)spot->key; // NOLINT(performance-no-int-to-ptr)
+}
+
+/* Only what the service has been told of lies whole in its slot. */
+static int may_leave(const struct crn_tiers *x, const struct crn_held *h)
+{
+    enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
+
+    return h->is_told && !h->is_flushed &&
+           (state == CRN_SLOT_WRITTEN || crn_slot_has_failed(state)); /* kept to be read once */
+}
+
+static cairn_err begin(struct crn_tier *t, const struct crn_spot *spot, int is_up,
+                       struct crn_errinfo *ei)
+{
+    struct crn_tiers *x = ((struct local *)t)->x;
+    const struct crn_held *h = held_of(spot);
+    int is_free;
+
+    (void)is_up;
+    crn_lock(&x->mu);
+    is_free = may_leave(x, h) && crn_arena_area_is_free(x->s->arena, spot->offset, h->image.bytes);
+    crn_unlock(&x->mu);
+    return is_free ? CAIRN_OK : crn_fail(ei, CAIRN_EBUSY, 0, "the checkpoint is being flushed");
+}
+
+/* A flush that has begun meanwhile reads the arena: then this copy does not count. */
+static cairn_err end(struct crn_tier *t, const struct crn_spot *spot, int is_up, cairn_err rc,
+                     struct crn_errinfo *ei)
+{
+    struct crn_tiers *x = ((struct local *)t)->x;
+    struct crn_held *h = held_of(spot);
+
+    (void)is_up;
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_lock(&x->mu);
+    if (crn_slot_put_out(x->s->arena, h->slot, h->info.id.seq, spot->offset))
+        h->is_out = 1;
+    else if (!may_leave(x, h))
+        rc = crn_fail(ei, CAIRN_EBUSY, 0, "the checkpoint is being flushed");
+    crn_unlock(&x->mu);
+    return rc;
+}
+
+static cairn_err put(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, const void *src,
+                     uint64_t bytes, struct crn_errinfo *ei)
+{
+    return crn_area_write(((struct local *)t)->area, spot->offset, at, src, bytes, ei);
+}
+
+static cairn_err get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
+                     uint64_t bytes, struct crn_errinfo *ei)
+{
+    return crn_area_read(((struct local *)t)->area, spot->offset, held_of(spot)->image.bytes, at,
+                         dst, bytes, ei);
+}
+
+/* Is something in the file still to be flushed? The threads have ended. */
+static int is_owed(const struct crn_tiers *x)
+{
+    const struct crn_held *h;
+
+    for (h = x->all; h != NULL; h = h->next) {
+        enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
+
+        if (h->is_out && (state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING))
+            return 1;
+    }
+    return 0;
+}
+
+static void close_local(struct crn_tier *t)
+{
+    struct local *l = (struct local *)t;
+    cairn_session *s = l->x->s;
+    char name[CRN_SPOOL_NAME];
+
+    crn_area_close(l->area);
+    crn_area_name(s->rank, name);
+    if (!is_owed(l->x))
+        (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, name, 0); /* else with the directory */
+    free(l);
+}
+
+static const struct crn_tier_ops local_ops = {
+    .kind = "local",
+    .begin = begin,
+    .end = end,
+    .put = put,
+    .get = get,
+    .close = close_local,
+};
+
+cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret, struct crn_errinfo *ei)
+{
+    cairn_session *s = x->s;
+    struct local *l = calloc(1, sizeof(*l));
+    char name[CRN_SPOOL_NAME];
+    cairn_err rc;
+
+    if (l == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
+    crn_area_name(s->rank, name);
+    rc = crn_area_create(s->fs, s->dir.spool_dfd, name, s->cfg.local_cache, &l->area, ei);
+    if (rc != CAIRN_OK) {
+        free(l);
+        return crn_err_context(ei, rc, "local_cache");
+    }
+    l->x = x;
+    l->tier.ops = &local_ops;
+    l->tier.chain = (struct crn_chain_tier){.capacity = crn_area_bytes(l->area),
+                                            .align = CRN_AREA_GRANULE,
+                                            .least = crn_area_bytes(l->area) / SLOTS_USED,
+                                            .is_behind = 1};
+    *ret = &l->tier;
+    return CAIRN_OK;
+}
