@@ -91,6 +91,8 @@ const char *crn_type_name(uint8_t type);
 void crn_shape_text(const uint64_t *dims, unsigned ndims, char *buf, size_t size); /* "64 x 32" */
 void crn_age_text(uint64_t since_ns, char *buf, size_t size);                      /* "3 min" */
 void crn_date_text(uint64_t ns, char *buf, size_t size); /* local time, to the second */
+/* "encoded against version 8 (chain of 3)"; empty if there is no chain. */
+void crn_cli_chain_text(int64_t against, uint32_t chain, char *buf, size_t size);
 
 /* A table on stdout: columns as wide as their widest cell. Alignment by column: 'l' or 'r'. */
 struct cli_table {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cairn cp: a version into another directory. What was written there is read back and checked against
  * the checksums of the index before the manifest makes it a version: a copy is whole and right, or
- * it is debris. The capture's identity stays, so that a copy is known as one. */
+ * it is debris. The capture's identity stays, so that a copy is known as one. What was encoded against
+ * older versions is encoded again without them: a copy needs no other version. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/data.h"
+#include "cli/whole.h"
 
 #define STEP ((size_t)8 << 20)
 
@@ -55,28 +56,39 @@ static cairn_err copy_bytes(struct copy *c, int in, int out, uint64_t bytes, con
     return rc;
 }
 
-/* Fills the new data file and finishes it; closes fd. */
-static cairn_err fill(struct copy *c, uint32_t file_no, int in, int fd, const char *file,
-                      struct crn_errinfo *ei)
+/* The data as it is. */
+static cairn_err fill_bytes(struct copy *c, uint32_t file_no, const struct crn_data_file *in,
+                            int fd, struct crn_index *ret, uint64_t *ret_end,
+                            struct crn_errinfo *ei)
 {
     const struct crn_manifest_file *mf = &c->m->files[file_no];
-    struct crn_data_file data = {.fs = c->fs, .fd = fd, .what = file};
-    const struct crn_index *x;
+
+    *ret = *in->index;
+    *ret_end = mf->trailer.index_offset;
+    return copy_bytes(c, in->fd, fd, mf->trailer.index_offset, mf->name, ei);
+}
+
+/* Fills the new data file and finishes it; closes fd. */
+static cairn_err fill(struct copy *c, uint32_t file_no, const struct crn_data_file *in, int fd,
+                      const char *file, struct crn_errinfo *ei)
+{
+    struct crn_index x = {0};
+    struct crn_data_file data = {.fs = c->fs, .fd = fd, .index = &x, .what = file};
+    uint64_t end = 0;
     cairn_err rc;
 
-    rc = crn_version_index(c->v, file_no, &x, ei);
-    data.index = x;
-    if (rc == CAIRN_OK)
-        rc = copy_bytes(c, in, fd, mf->trailer.index_offset, mf->name, ei);
+    rc = in->chain != NULL ? crn_cli_make_whole(in, fd, file, &c->progress, &x, &end, ei)
+                           : fill_bytes(c, file_no, in, fd, &x, &end, ei);
     if (rc == CAIRN_OK)
         rc = crn_err_context(ei, crn_data_verify(&data, NULL, NULL, ei),
-                             "copy of '%s'; run `cairn verify` on the source", mf->name);
-    if (rc != CAIRN_OK) {
+                             "copy of '%s'; run `cairn verify` on the source", in->what);
+    if (rc == CAIRN_OK)
+        rc = crn_store_finish_data(c->to, fd, file, end, &x, &c->out.files[file_no], ei);
+    else
         (void)c->fs->close(c->fs, fd); /* debris */
-        return rc;
-    }
-    return crn_store_finish_data(c->to, fd, file, mf->trailer.index_offset, x,
-                                 &c->out.files[file_no], ei);
+    if (in->chain != NULL)
+        crn_streams_free(x.streams, x.nstreams);
+    return rc;
 }
 
 /* How it was flushed goes along; without it the copy is as good. */
@@ -94,18 +106,41 @@ static void copy_stats(struct copy *c, uint32_t file_no, const char *file)
     free(text);
 }
 
+/* The source, its index and its chain. */
+static cairn_err open_source(struct copy *c, int dfd, uint32_t file_no, struct crn_data_file *ret,
+                             struct crn_chain **ret_chain, struct crn_errinfo *ei)
+{
+    const char *file = c->m->files[file_no].name;
+    cairn_err rc;
+
+    *ret = (struct crn_data_file){.fs = c->fs, .dfd = dfd, .what = file};
+    rc = crn_version_index(c->v, file_no, &ret->index, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_chain_load(c->fs, dfd, ret->index, file, ret_chain, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    ret->chain = *ret_chain;
+    ret->fd = c->fs->openat(c->fs, dfd, file, O_RDONLY | O_NOFOLLOW, 0);
+    if (ret->fd >= 0)
+        return CAIRN_OK;
+    crn_chain_free(*ret_chain);
+    return crn_fail_errno(ei, -ret->fd, "open '%s'", file);
+}
+
 static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn_errinfo *ei)
 {
+    struct crn_chain *chain = NULL;
     char file[CRN_FILE_NAME];
+    struct crn_data_file in;
     cairn_err rc;
-    int in, fd;
+    int fd;
 
-    in = c->fs->openat(c->fs, dfd, c->m->files[file_no].name, O_RDONLY | O_NOFOLLOW, 0);
-    if (in < 0)
-        return crn_fail_errno(ei, -in, "open '%s'", c->m->files[file_no].name);
+    rc = open_source(c, dfd, file_no, &in, &chain, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     rc = crn_store_create_data(c->to, c->m->name, c->m->version, file_no, file, &fd, ei);
     if (rc == CAIRN_OK) {
-        rc = fill(c, file_no, in, fd, file, ei);
+        rc = fill(c, file_no, &in, fd, file, ei);
         if (rc == CAIRN_OK) {
             c->out.nfiles = file_no + 1;
             copy_stats(c, file_no, file);
@@ -114,7 +149,8 @@ static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn
             rc = crn_err_context(ei, rc, "'%s' is left over, a sweep removes it", file);
         }
     }
-    (void)c->fs->close(c->fs, in);
+    (void)c->fs->close(c->fs, in.fd);
+    crn_chain_free(chain);
     return rc;
 }
 

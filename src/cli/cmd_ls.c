@@ -11,6 +11,17 @@ struct list {
     size_t rows;
 };
 
+/* "ok, pinned", and what a reader has to know about it. */
+static void add_state(struct cli_table *t, const struct crn_version_entry *e)
+{
+    char chain[80];
+
+    crn_cli_chain_text(e->against, e->chain, chain, sizeof(chain));
+    crn_table_add(t, "%s%s%s%s%s%s", crn_version_state_name(e->state),
+                  e->is_pinned ? ", pinned" : "", chain[0] != '\0' ? ", " : "", chain,
+                  e->state != CRN_VERSION_OK ? ": " : "", e->state != CRN_VERSION_OK ? e->why : "");
+}
+
 static void add_row(struct list *l, const char *name, const struct crn_version_entry *e)
 {
     struct cli_table *t = &l->table;
@@ -32,13 +43,13 @@ static void add_row(struct list *l, const char *name, const struct crn_version_e
         crn_table_add(t, "%s", e->created_ns != 0 ? text : "-");
         crn_table_add(t, "%s", e->job[0] != '\0' ? e->job : "-");
     }
-    crn_table_add(t, "%s%s%s%s", crn_version_state_name(e->state), e->is_pinned ? ", pinned" : "",
-                  e->state != CRN_VERSION_OK ? ": " : "", e->state != CRN_VERSION_OK ? e->why : "");
+    add_state(t, e);
 }
 
 static void add_json(struct crn_json *j, const char *name, const struct crn_version_entry *e)
 {
     char run[CRN_RUN_HEX];
+    uint32_t i;
 
     crn_run_hex(e->id.run, run);
     crn_json_object(j, NULL);
@@ -57,6 +68,11 @@ static void add_json(struct crn_json *j, const char *name, const struct crn_vers
     crn_json_str(j, "job", e->job);
     crn_json_str(j, "run", run);
     crn_json_u64(j, "seq", e->id.seq);
+    crn_json_u64(j, "chain", e->chain);
+    crn_json_array(j, "needs"); /* versions */
+    for (i = 0; i < e->nneeds; i++)
+        crn_json_i64(j, NULL, e->needs[i].version);
+    crn_json_end_array(j);
     crn_json_end_object(j);
 }
 

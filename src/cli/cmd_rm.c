@@ -22,33 +22,65 @@ static cairn_err unpin(const struct crn_store *st, const char *name, int64_t ver
     return crn_store_pin(st, name, version, 0, ei);
 }
 
-static int change_one(struct cli *cli, const char *text, const struct change *change)
+static void report(struct cli *cli, const struct cli_target *t, const struct change *change)
+{
+    if (cli->is_json) {
+        crn_json_object(&cli->json, NULL);
+        crn_json_str(&cli->json, "name", t->name);
+        crn_json_i64(&cli->json, "version", t->version);
+        crn_json_end_object(&cli->json);
+    } else {
+        (void)printf("%s %s@%" PRId64 "\n", change->done, t->name, t->version);
+    }
+}
+
+static cairn_err change_one(struct cli *cli, const char *text, const struct change *change,
+                            struct crn_errinfo *ei)
 {
     struct cli_target t;
     cairn_err rc;
 
-    rc = crn_cli_target(text, &t, cli->ei);
+    rc = crn_cli_target(text, &t, ei);
     if (rc == CAIRN_OK && t.version < 0) /* never guess which one to change */
-        rc = crn_fail(cli->ei, CAIRN_EINVAL, 0, "'%s' names no version: write %s@12", text, t.name);
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' names no version: write %s@12", text, t.name);
     if (rc == CAIRN_OK)
-        rc = change->apply(&cli->store, t.name, t.version, cli->ei);
-    if (rc != CAIRN_OK)
-        return crn_cli_fail(cli);
-    if (cli->is_json) {
-        crn_json_object(&cli->json, NULL);
-        crn_json_str(&cli->json, "name", t.name);
-        crn_json_i64(&cli->json, "version", t.version);
-        crn_json_end_object(&cli->json);
-    } else {
-        (void)printf("%s %s@%" PRId64 "\n", change->done, t.name, t.version);
-    }
-    return CLI_OK;
+        rc = change->apply(&cli->store, t.name, t.version, ei);
+    if (rc == CAIRN_OK)
+        report(cli, &t, change);
+    return rc;
+}
+
+/* What is busy is tried again as long as others go: it may be needed by them. */
+static int change_list(struct cli *cli, int n, char **words, const struct change *change)
+{
+    int status = CLI_OK;
+    int left = n;
+    int before, i;
+
+    do {
+        before = left;
+        n = left;
+        for (left = 0, i = 0; i < n; i++) {
+            struct crn_errinfo why = {0};
+            cairn_err rc = change_one(cli, words[i], change, &why);
+
+            if (rc == CAIRN_EBUSY)
+                words[left++] = words[i];
+            if (rc == CAIRN_OK || rc == CAIRN_EBUSY)
+                continue;
+            crn_err_keep(cli->ei, &why);
+            status = crn_cli_fail(cli);
+        }
+    } while (left > 0 && left < before);
+    for (i = 0; i < left; i++)
+        if (change_one(cli, words[i], change, cli->ei) != CAIRN_OK)
+            status = crn_cli_fail(cli);
+    return status;
 }
 
 static int change_all(struct cli *cli, int argc, char **argv, const struct change *change)
 {
-    int status = CLI_OK;
-    int i;
+    int status;
 
     if (crn_cli_option(cli, argc, argv, "", NULL) != -1)
         return CLI_USAGE;
@@ -56,9 +88,7 @@ static int change_all(struct cli *cli, int argc, char **argv, const struct chang
         return crn_cli_usage(cli, "which version?");
     if (cli->is_json)
         crn_json_array(crn_cli_json(cli), change->done);
-    for (i = optind; i < argc; i++)
-        if (change_one(cli, argv[i], change) != CLI_OK)
-            status = CLI_PROBLEM;
+    status = change_list(cli, argc - optind, argv + optind, change);
     if (cli->is_json) {
         crn_json_end_array(&cli->json);
         return crn_cli_json_end(cli, status);
@@ -90,7 +120,7 @@ static int run_unpin(struct cli *cli, int argc, char **argv)
 const struct cli_command crn_cmd_rm = {
     .name = "rm",
     .args = "NAME@VERSION...",
-    .help = "Removes versions; pinned ones are refused",
+    .help = "Removes versions; pinned ones are refused, and those that others need",
     .needs_store = 1,
     .run = run_rm,
 };

@@ -123,16 +123,31 @@ static void print_ranks(const struct crn_manifest *m, const struct cli_items *it
     crn_table_print(&t);
 }
 
+/* The file with the longest chain; NULL: all are full. */
+static const struct crn_manifest_file *most_bases(const struct crn_manifest *m)
+{
+    const struct crn_manifest_file *most = NULL;
+    uint32_t f;
+
+    for (f = 0; f < m->nfiles; f++)
+        if (m->files[f].nbases > (most != NULL ? most->nbases : 0))
+            most = &m->files[f];
+    return most;
+}
+
 static void print_files(const struct crn_manifest *m)
 {
+    int has_bases = most_bases(m) != NULL;
     struct cli_table t;
     char size[32];
     uint32_t f, r;
 
-    crn_table_begin(&t, "lrl");
+    crn_table_begin(&t, has_bases ? "lrll" : "lrl");
     crn_table_add(&t, "FILE");
     crn_table_add(&t, "SIZE");
     crn_table_add(&t, "RANKS");
+    if (has_bases)
+        crn_table_add(&t, "ENCODED AGAINST");
     for (f = 0; f < m->nfiles; f++) {
         char ranks[200] = "";
         size_t used = 0;
@@ -149,13 +164,20 @@ static void print_files(const struct crn_manifest *m)
         crn_table_add(&t, "%s", m->files[f].name);
         crn_table_add(&t, "%s", size);
         crn_table_add(&t, "%s", ranks);
+        if (m->files[f].nbases > 0)
+            crn_table_add(&t, "%" PRId64 "/%s", m->files[f].bases[0].version,
+                          m->files[f].bases[0].file);
+        else if (has_bases)
+            crn_table_add(&t, "-");
     }
     crn_table_print(&t);
 }
 
 static void print_head(const struct crn_manifest *m)
 {
+    const struct crn_manifest_file *most = most_bases(m);
     char age[32], date[32], later[32], size[32], run[CRN_RUN_HEX];
+    char chain[80];
 
     crn_age_text(m->created_ns, age, sizeof(age));
     crn_date_text(m->created_ns, date, sizeof(date));
@@ -166,8 +188,13 @@ static void print_head(const struct crn_manifest *m)
                  " files\n",
                  m->name, m->version, size, m->ranks, m->nodes, m->nfiles);
     (void)printf("taken %s (%s ago), committed %s later\n", date, age, later);
-    (void)printf("job %s, run %s, checkpoint %" PRIu64 " of it\n\n",
-                 m->job[0] != '\0' ? m->job : "-", run, m->id.seq);
+    (void)printf("job %s, run %s, checkpoint %" PRIu64 " of it\n", m->job[0] != '\0' ? m->job : "-",
+                 run, m->id.seq);
+    if (most != NULL) {
+        crn_cli_chain_text(most->bases[0].version, most->nbases, chain, sizeof(chain));
+        (void)printf("%s\n", chain);
+    }
+    (void)printf("\n");
 }
 
 /* JSON. ------------------------------------------------------------------------------------------- */
@@ -202,6 +229,24 @@ static void json_item(struct crn_json *j, const struct crn_manifest *m, const st
     crn_json_end_object(j);
 }
 
+static void json_file(struct crn_json *j, const struct crn_manifest_file *f)
+{
+    uint32_t i;
+
+    crn_json_object(j, NULL);
+    crn_json_str(j, "name", f->name);
+    crn_json_u64(j, "bytes", f->bytes);
+    crn_json_array(j, "bases"); /* what it was encoded against, nearest first */
+    for (i = 0; i < f->nbases; i++) {
+        crn_json_object(j, NULL);
+        crn_json_i64(j, "version", f->bases[i].version);
+        crn_json_str(j, "file", f->bases[i].file);
+        crn_json_end_object(j);
+    }
+    crn_json_end_array(j);
+    crn_json_end_object(j);
+}
+
 static int print_json(struct cli *cli, const struct crn_manifest *m, const struct cli_items *items,
                       const struct cli_variables *variables, int64_t only)
 {
@@ -222,12 +267,8 @@ static int print_json(struct cli *cli, const struct crn_manifest *m, const struc
     crn_json_u64(j, "nodes", m->nodes);
     crn_json_u64(j, "bytes", m->data_bytes);
     crn_json_array(j, "files");
-    for (f = 0; f < m->nfiles; f++) {
-        crn_json_object(j, NULL);
-        crn_json_str(j, "name", m->files[f].name);
-        crn_json_u64(j, "bytes", m->files[f].bytes);
-        crn_json_end_object(j);
-    }
+    for (f = 0; f < m->nfiles; f++)
+        json_file(j, &m->files[f]);
     crn_json_end_array(j);
     crn_json_array(j, "regions");
     for (i = 0; i < items->n; i++)

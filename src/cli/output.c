@@ -54,6 +54,14 @@ void crn_date_text(uint64_t ns, char *buf, size_t size)
 
 /* Tables. ----------------------------------------------------------------------------------------- */
 
+void crn_cli_chain_text(int64_t against, uint32_t chain, char *buf, size_t size)
+{
+    buf[0] = '\0';
+    if (chain > 0)
+        (void)snprintf(buf, size, "encoded against version %lld (chain of %u)", (long long)against,
+                       (unsigned)chain);
+}
+
 void crn_table_begin(struct cli_table *t, const char *align)
 {
     memset(t, 0, sizeof(*t));

@@ -55,6 +55,11 @@ size_t crn_data_chunk_bytes(const struct crn_index *x, const struct crn_extent *
 CAIRN_CHECKED cairn_err crn_data_chunk(const struct crn_data_file *f, const struct crn_extent *e,
                                        uint64_t chunk, struct crn_decoder **decoder, void *buf,
                                        struct crn_errinfo *ei);
+/* Bytes [at, at + n) of the streams of an encoded file, which lie in one of them; only the checksums of
+ * their chunks are checked. */
+CAIRN_CHECKED cairn_err crn_data_decoded(const struct crn_data_file *f, uint64_t at, void *dst,
+                                         size_t n, struct crn_decoder **decoder,
+                                         struct crn_errinfo *ei);
 /* Checks a chunk that has been read already. */
 CAIRN_CHECKED cairn_err crn_data_check(const struct crn_index *x, const struct crn_extent *e,
                                        uint64_t chunk, const void *buf, const char *what,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads data files. Decides what a whole data file is: a trailer that fits the size, an index with
  * the trailer's hash, extents inside the data. Relies on src/format for everything inside them. */
-#include "store/decode.h"
+#include "store/data.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,7 +127,7 @@ cairn_err crn_data_chunk(const struct crn_data_file *f, const struct crn_extent 
     cairn_err rc;
 
     if (x->nstreams > 0) {
-        rc = crn_decoder_read(decoder, f, at, buf, n, ei);
+        rc = crn_data_decoded(f, at, buf, n, decoder, ei);
         if (rc != CAIRN_OK)
             return crn_err_context(ei, rc, "%s: rank %u, region '%s', bytes %llu to %llu", f->what,
                                    (unsigned)s->rank, s->regions[e->region].name, begin, begin + n);

@@ -5,7 +5,7 @@
  * A chunk that needs the older version is decoded through the chain: from the nearest base on, down to the
  * first whose chunk needs none, and back up, each result being the older version of the next. So every
  * chunk of every file is read once, and two buffers serve a chain of any length. */
-#include "store/decode.h"
+#include "store/data.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -255,8 +255,8 @@ static cairn_err open_stream(struct crn_decoder *d, const struct crn_stream *s,
     return rc;
 }
 
-cairn_err crn_decoder_read(struct crn_decoder **decoder, const struct crn_data_file *f, uint64_t at,
-                           void *dst, size_t n, struct crn_errinfo *ei)
+cairn_err crn_data_decoded(const struct crn_data_file *f, uint64_t at, void *dst, size_t n,
+                           struct crn_decoder **decoder, struct crn_errinfo *ei)
 {
     const struct crn_stream *s = crn_index_stream(f->index, at); /* there: the index was checked */
     struct crn_errinfo why = {0};
