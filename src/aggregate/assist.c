@@ -11,6 +11,8 @@
 #include "aggregate/task.h"
 #include "base/buf.h"
 
+#define MOST_STATS ((size_t)1 << 20) /* of one assistant */
+
 /* Leader. -------------------------------------------------------------------------------------------- */
 
 /* The task that a message speaks of, if the engine is still at it. */
@@ -99,7 +101,8 @@ int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_as
     return 1;
 }
 
-/* Puts the checksums of a write into the index; 0 if they are too few or too many. */
+/* Puts the checksums of a write into the index, those of the capture rather than those of the assistant,
+ * which may have been sent damaged bytes; 0 if they are too few or too many. */
 static int keep_hashes(struct crn_task *t, const struct crn_write *w, struct crn_view *v)
 {
     uint64_t step = t->pieces.chunk_bytes;
@@ -110,8 +113,13 @@ static int keep_hashes(struct crn_task *t, const struct crn_write *w, struct crn
         const struct crn_extent *x = &t->plan->extents[t->plan->order[w->first + s]];
         uint64_t i = x->first_hash;
 
-        for (at = 0; at < x->bytes; at += step)
-            t->pieces.hashes[i++] = crn_view_u64(v);
+        for (at = 0; at < x->bytes; at += step) {
+            uint64_t n = x->bytes - at < step ? x->bytes - at : step;
+            const uint64_t *known = crn_source_known(&t->pieces.sources[x->shard], x, at, n);
+            uint64_t taken = crn_view_u64(v);
+
+            t->pieces.hashes[i++] = known != NULL ? *known : taken;
+        }
     }
     return !v->failed && crn_view_left(v) == 0;
 }
@@ -138,7 +146,8 @@ void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, uint64_t 
 }
 
 void crn_engine_assistant_left(struct crn_engine *e, uint64_t generation,
-                               const struct crn_assistant *a, const struct crn_errinfo *error)
+                               const struct crn_assistant *a, const struct crn_view *stats,
+                               const struct crn_errinfo *error)
 {
     struct crn_task *t;
 
@@ -146,6 +155,8 @@ void crn_engine_assistant_left(struct crn_engine *e, uint64_t generation,
     t = task_locked(e, generation);
     if (t != NULL && a->has_writes) {
         t->unsynced--;
+        if (crn_view_left(stats) <= MOST_STATS)
+            crn_buf_put(&t->stats->helpers, stats->data + stats->at, crn_view_left(stats));
         if (error->code != CAIRN_OK)
             crn_task_fail_locked(e, t, error);
         crn_cond_broadcast(&e->changed);
@@ -296,9 +307,23 @@ static void ask_all(struct crn_engine *e, struct crn_task *t, const void *arg)
     }
 }
 
+static void end_stats(struct crn_engine *e, const struct crn_index *head, const struct crn_task *t)
+{
+    struct crn_flush_stats *s = t->stats;
+
+    s->id = head->id;
+    s->bytes = t->assisted_bytes;
+    s->remote_bytes = crn_stats_received(s).bytes;
+    s->total_ns = crn_stats_now(s);
+    s->finish_ns = s->total_ns - s->write_ns;
+    s->blocks = e->opt.blocks;
+    s->block_bytes = e->opt.block_bytes;
+    s->most_blocks = crn_engine_most_blocks(e);
+}
+
 cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
                             const struct crn_index *head, const char *file,
-                            const struct crn_assist *assist, uint64_t *ret_bytes,
+                            const struct crn_assist *assist, struct crn_flush_stats *ret_stats,
                             struct crn_errinfo *ei)
 {
     struct crn_flush_stats stats;
@@ -321,6 +346,7 @@ cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
     if (rc != CAIRN_OK)
         goto out;
     crn_task_run(e, &t, ask_all, assist);
+    stats.write_ns = crn_stats_now(&stats);
     if (!t.is_failed && t.assisted_bytes > 0)
         rc = crn_outfile_sync(&t.out, ei);
     else
@@ -329,9 +355,13 @@ cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
         crn_err_keep(ei, &t.error);
         rc = t.error.code;
     }
-    *ret_bytes = t.assisted_bytes;
 out:
-    crn_flush_stats_free(&stats);
+    if (rc == CAIRN_OK) {
+        end_stats(e, head, &t);
+        *ret_stats = stats;
+    } else {
+        crn_flush_stats_free(&stats);
+    }
     free(t.ready);
     free(t.times);
     return rc;

@@ -39,9 +39,11 @@ int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_as
 /* A write is in the file; hashes (little-endian, of its segments' chunks, in order) go to the index. */
 void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, uint64_t id,
                             const unsigned char *hashes, size_t bytes);
-/* The assistant has made everything durable, or failed. */
+/* The assistant has made everything durable, or failed. stats: the text of its statistics, kept with those
+ * of the file. */
 void crn_engine_assistant_left(struct crn_engine *e, uint64_t generation,
-                               const struct crn_assistant *a, const struct crn_errinfo *error);
+                               const struct crn_assistant *a, const struct crn_view *stats,
+                               const struct crn_errinfo *error);
 /* Ends the write in hand. Generation 0: whatever it is. */
 void crn_engine_cancel(struct crn_engine *e, uint64_t generation, const struct crn_errinfo *error);
 
@@ -69,10 +71,12 @@ CAIRN_CHECKED cairn_err crn_errand_new(uint32_t nextents, struct crn_errand **re
                                        struct crn_errinfo *ei);
 void crn_errand_free(struct crn_errand *x); /* NULL is fine */
 
-/* Writes what the leader of the file hands out, and makes it durable. head tells name and version. */
+/* Writes what the leader of the file hands out, and makes it durable. head tells capture, name and
+ * version. On success the caller frees ret_stats: their bytes are what was written. */
 CAIRN_CHECKED cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
                                           const struct crn_index *head, const char *file,
-                                          const struct crn_assist *assist, uint64_t *ret_bytes,
+                                          const struct crn_assist *assist,
+                                          struct crn_flush_stats *ret_stats,
                                           struct crn_errinfo *ei);
 /* Taken over. has_arrived: the block holds the bytes; otherwise they are read from sources. */
 void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct crn_source *sources,

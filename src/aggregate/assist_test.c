@@ -42,6 +42,7 @@ struct world {
     struct aide aide[3];
     int naides;
     char file[CRN_FILE_NAME];
+    uint64_t told; /* bytes, by the assistants' statistics */
     uint64_t generation;
     /* A leader whose fetches wait until the assistants have nothing more to do. */
     int is_slow;
@@ -177,10 +178,27 @@ static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errin
     return CAIRN_OK;
 }
 
+/* The last message to the leader, with what was measured. */
+static void tell_end(struct aide *a, struct crn_flush_stats *s, const struct crn_errinfo *error)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_buf text = {0};
+    struct crn_view v;
+
+    if (s != NULL && crn_flush_stats_encode(s, &text, &ei) != CAIRN_OK)
+        a->rc = ei.code;
+    v = crn_view_of(text.data, text.len);
+    crn_engine_assistant_left(a->w->engine, a->w->generation, &a->of_leader, &v, error);
+    crn_buf_free(&text);
+    if (s != NULL)
+        crn_flush_stats_free(s);
+}
+
 static void *assist(void *arg)
 {
     struct aide *a = arg;
     struct crn_assist ops = {ask, written, a};
+    struct crn_flush_stats stats;
     struct crn_errinfo ei = {0};
     struct crn_store st;
     char path[300];
@@ -190,9 +208,10 @@ static void *assist(void *arg)
     if (a->rc != CAIRN_OK)
         return NULL;
     st.fs = a->fs;
-    a->rc = crn_engine_assist(a->engine, &st, &a->w->head, a->w->file, &ops, &a->bytes, &ei);
+    a->rc = crn_engine_assist(a->engine, &st, &a->w->head, a->w->file, &ops, &stats, &ei);
+    a->bytes = a->rc == CAIRN_OK ? stats.bytes : 0;
     st.fs = crn_fs_posix();
-    crn_engine_assistant_left(a->w->engine, a->w->generation, &a->of_leader, &ei);
+    tell_end(a, a->rc == CAIRN_OK ? &stats : NULL, &ei);
     crn_store_close(&st);
     return NULL;
 }
@@ -267,6 +286,26 @@ static void aide_open(struct world *w, uint32_t owner)
     w->assists[owner] = owner != 0;
 }
 
+/* What all assistants told that they wrote: one text behind the other. */
+static uint64_t sum_told(const struct crn_buf *texts)
+{
+    const char *text = (const char *)texts->data;
+    struct crn_flush_stats s;
+    uint64_t sum = 0;
+    size_t at, n;
+
+    for (at = 0; at < texts->len; at += n) {
+        n = crn_flush_stats_text_len(text + at, texts->len - at);
+        assert_int_not_equal(n, 0);
+        assert_int_equal(crn_flush_stats_decode(text + at, n, &s, NULL), CAIRN_OK);
+        assert_int_equal(crn_stats_local(&s).bytes + crn_stats_received(&s).bytes, s.bytes);
+        assert_true(s.total_ns >= s.write_ns && s.write_ns > 0);
+        sum += s.bytes;
+        crn_flush_stats_free(&s);
+    }
+    return sum;
+}
+
 static cairn_err write_together(struct world *w, const struct crn_store *st,
                                 struct crn_manifest_file *mf, struct crn_flush_stats *stats,
                                 struct crn_errinfo *ei)
@@ -288,6 +327,9 @@ static cairn_err write_together(struct world *w, const struct crn_store *st,
             (void)pthread_join(w->aide[i].thread, NULL);
     if (rc == CAIRN_OK) { /* the sums stay */
         struct crn_flush_stats all = *stats;
+
+        w->told = sum_told(&stats->helpers);
+        memset(&stats->helpers, 0, sizeof(stats->helpers));
 
         stats->writer = NULL;
         stats->peer = NULL;
@@ -378,6 +420,7 @@ static void they_write_one_file(void **state)
             assisted += w.aide[i].bytes;
         }
         assert_int_equal(stats.assisted_bytes, assisted);
+        assert_int_equal(w.told, assisted);
         free(mf.ranges);
         if (round % 2 == 0)
             continue;
@@ -418,7 +461,8 @@ static void late_words_do_nothing(void **state)
     assert_int_equal(stats.assisted_bytes, 0);
     assert_int_equal(crn_engine_hand_out(w.engine, w.generation, &a, &out, &b), 0);
     crn_engine_handed_back(w.engine, w.generation, 0, none, sizeof(none));
-    crn_engine_assistant_left(w.engine, w.generation, &a, &(struct crn_errinfo){.code = CAIRN_EIO});
+    crn_engine_assistant_left(w.engine, w.generation, &a, &(struct crn_view){0},
+                              &(struct crn_errinfo){.code = CAIRN_EIO});
     crn_engine_cancel(w.engine, w.generation, &(struct crn_errinfo){.code = CAIRN_EIO});
     free(mf.ranges);
     assert_ok(write_together(&w, &st, &mf, &stats, ei));

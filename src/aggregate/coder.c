@@ -118,15 +118,20 @@ static struct crn_extent *extent_of(const struct crn_pieces *all, uint64_t i)
     return &all->plan->extents[all->plan->order[i]];
 }
 
-static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, uint64_t at,
-                        const unsigned char *p, uint64_t n)
+/* source: whose bytes they are as they were captured; NULL if something was lost on the way. */
+static void hash_chunks(struct crn_pieces *all, const struct crn_source *source,
+                        const struct crn_extent *x, uint64_t at, const unsigned char *p, uint64_t n)
 {
     uint64_t step = all->chunk_bytes;
     uint64_t i = x->first_hash + at / step;
     uint64_t done;
 
-    for (done = 0; done < n; done += step)
-        all->hashes[i++] = crn_hash(p + done, n - done < step ? n - done : step);
+    for (done = 0; done < n; done += step) {
+        uint64_t k = n - done < step ? n - done : step;
+
+        all->hashes[i++] = source != NULL ? crn_source_hash(source, x, at + done, p + done, k)
+                                          : crn_hash(p + done, k);
+    }
 }
 
 /* A range of an extent as the merging plan knows it. */
@@ -174,7 +179,7 @@ static cairn_err put_extent(struct job *j, struct crn_encoder *e, struct crn_ext
         struct crn_run run = crn_merge_run(all->plan->merge, &piece);
 
         if (!is_lossy)
-            hash_chunks(all, x, at, p + at, n);
+            hash_chunks(all, source, x, at, p + at, n);
         rc = crn_encoder_put(e, p + at, n, &run, NULL, ei);
     }
     j->in += x->bytes;
@@ -226,7 +231,7 @@ static cairn_err hash_decoded(struct job *j, const struct crn_plan_stream *s,
     for (i = 0, at = 0; rc == CAIRN_OK && i < s->nsegments; i++) {
         const struct crn_extent *x = extent_of(j->all, s->first + i);
 
-        hash_chunks(j->all, x, 0, bytes + at, x->bytes);
+        hash_chunks(j->all, NULL, x, 0, bytes + at, x->bytes);
         at += x->bytes;
     }
     crn_reader_close(reader);
@@ -362,7 +367,7 @@ static cairn_err try_repeat(struct job *j, const struct crn_plan_stream *s, int 
 
         rc = bring(j, x, &p, ei);
         if (rc == CAIRN_OK)
-            hash_chunks(j->all, x, 0, p, x->bytes);
+            hash_chunks(j->all, &j->all->sources[x->shard], x, 0, p, x->bytes);
         j->in += x->bytes;
     }
     return rc == CAIRN_OK ? repeat(j, same, ei) : rc;

@@ -16,7 +16,7 @@
 #include "encode/parts.h"
 #include "store/data.h"
 
-enum { SHARDS = 5, REGIONS = 4, BLOCK = 64 * 1024 };
+enum { SHARDS = 5, REGIONS = 4, BLOCK = 64 * 1024, UNIT = 5000 };
 
 /* How the group of tests that runs has its data encoded. */
 static const char *const *settings;
@@ -30,6 +30,8 @@ struct fixture {
     int region_fd[SHARDS][REGIONS];
     unsigned char *image[SHARDS];
     struct crn_source sources[SHARDS];
+    uint64_t sums[SHARDS][3 * (3 * BLOCK + 777) / UNIT + 1];
+    const uint64_t *hashes[SHARDS][REGIONS];
     struct crn_parts parts; /* of the shard that has a file */
     struct crn_index head;
 };
@@ -90,7 +92,22 @@ static void find_variable(struct fixture *f)
     f->sources[4].parts = &f->parts;
 }
 
-/* Shard s: 0 to 2 in memory, 3 spilled; the last region of shard 4 is a file. */
+/* As if they had been taken with the capture, of the first region that is large. A block is no multiple of
+ * their unit: some cover chunks of the file, others do not. */
+static void sum_up(struct fixture *f, int s)
+{
+    const unsigned char *p = f->image[s] + f->at[s][2];
+    uint64_t bytes = f->regions[s][2].bytes;
+    uint64_t at;
+
+    for (at = 0; at < bytes; at += UNIT)
+        f->sums[s][at / UNIT] = crn_hash(p + at, bytes - at < UNIT ? bytes - at : UNIT);
+    f->hashes[s][2] = f->sums[s];
+    f->sources[s].hashes = f->hashes[s];
+    f->sources[s].hash_chunk_bytes = UNIT;
+}
+
+/* Shard s: 0 to 2 in memory, with checksums, 3 spilled; the last region of shard 4 is a file. */
 static void set_up(struct fixture *f)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -126,6 +143,8 @@ static void set_up(struct fixture *f)
             .memory = f->image[s],
             .image_fd = -1,
             .region_fd = f->region_fd[s]};
+        if (s < 3)
+            sum_up(f, s);
         if (s == 3) {
             f->sources[s].image_fd = temp_file(f->dir, f->image[s], end);
             f->sources[s].memory = NULL;
@@ -155,7 +174,7 @@ static void tear_down(struct fixture *f)
 static struct crn_engine *open_engine(const struct fixture *f)
 {
     struct crn_engine_options opt = {
-        .blocks = 2, .block_bytes = BLOCK, .chunk_bytes = 5000, .align_bytes = 4096, .writers = 3};
+        .blocks = 2, .block_bytes = BLOCK, .chunk_bytes = UNIT, .align_bytes = 4096, .writers = 3};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_engine *e;
 
@@ -269,6 +288,45 @@ static void writes_what_it_was_given(void **state)
         assert_int_equal(stats.remote_bytes, 0);
         check_stats(&stats);
     }
+    crn_engine_close(e);
+    crn_store_close(&st);
+    tear_down(&f);
+}
+
+/* Checksums of the capture go into the index as they are: what was damaged since is found by them. */
+static void sums_of_the_capture_are_kept(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_flush_stats stats;
+    struct crn_engine *e;
+    struct crn_store st;
+    struct crn_index x;
+    struct fixture f;
+    char path[300];
+    uint64_t i;
+    int found = 0;
+
+    (void)state;
+    set_up(&f);
+    f.image[1][f.at[1][2] + 10] ^= 1;
+    (void)snprintf(path, sizeof(path), "%s/p", f.dir);
+    assert_ok(crn_store_open(crn_fs_posix(), path, 1, &st, ei));
+    e = open_engine(&f);
+    assert_ok(crn_engine_write(e, &st, &f.head, f.sources, SHARDS, NULL, &mf, &stats, ei));
+    free(mf.ranges);
+    assert_ok(crn_store_describe_data(&st, "eng", 7, mf.name, &mf, &x, ei));
+    for (i = 0; i < x.nextents; i++)
+        if (x.extents[i].shard == 1 && x.extents[i].region == 2 && x.extents[i].offset == 0) {
+            assert_true(x.hashes[x.extents[i].first_hash] == f.sums[1][0]);
+            assert_true(x.hashes[x.extents[i].first_hash] !=
+                        crn_hash(f.image[1] + f.at[1][2], UNIT));
+            found++;
+        }
+    assert_int_equal(found, 1);
+    free(mf.ranges);
+    crn_index_free(&x);
+    crn_flush_stats_free(&stats);
     crn_engine_close(e);
     crn_store_close(&st);
     tear_down(&f);
@@ -541,6 +599,7 @@ int main(void)
         {"encode", "agnostic-block", "encode_pipe", "shuffle,planes:0"}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_what_it_was_given),
+        cmocka_unit_test(sums_of_the_capture_are_kept),
         cmocka_unit_test(a_failure_leaves_nothing),
         cmocka_unit_test(data_of_other_nodes_stays_within_the_pool),
     };

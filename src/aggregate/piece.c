@@ -31,6 +31,14 @@ static uint64_t place_of(struct crn_pieces *all, uint64_t bytes)
     return all->has_place ? all->place : crn_outfile_reserve(all->out, bytes);
 }
 
+/* An errand whose data has arrived says nothing of its sources. */
+static uint64_t hash_of(const struct crn_pieces *all, const struct crn_extent *x, uint64_t at,
+                        const unsigned char *p, uint64_t n)
+{
+    return all->sources != NULL ? crn_source_hash(&all->sources[x->shard], x, at, p, n)
+                                : crn_hash(p, n);
+}
+
 /* Checksum and write chunk by chunk: the second touch of each byte comes from the cache. */
 static cairn_err write_in_place(struct crn_pieces *all, struct crn_ring *ring, struct crn_extent *x,
                                 const unsigned char *p, struct crn_errinfo *ei)
@@ -44,7 +52,7 @@ static cairn_err write_in_place(struct crn_pieces *all, struct crn_ring *ring, s
     for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
         uint64_t n = x->bytes - at < step ? x->bytes - at : step;
 
-        all->hashes[i++] = crn_hash(p + at, n);
+        all->hashes[i++] = hash_of(all, x, at, p + at, n);
         rc = crn_outfile_write(all->out, ring, p + at, n, x->file_offset + at, ei);
     }
     return rc;
@@ -57,7 +65,7 @@ static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, cons
     uint64_t at;
 
     for (at = 0; at < x->bytes; at += step)
-        all->hashes[i++] = crn_hash(p + at, x->bytes - at < step ? x->bytes - at : step);
+        all->hashes[i++] = hash_of(all, x, at, p + at, x->bytes - at < step ? x->bytes - at : step);
 }
 
 /* Checksums the segments of a block, notes where they lie, and writes it. */

@@ -25,10 +25,31 @@ cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x
     if (r->kind == CRN_REGION_FILE)
         return crn_fs_read_all(fs, s->region_fd[x->region], dst, x->bytes, x->offset, r->name, ei);
     if (s->area != NULL)
-        return crn_area_read(s->area, s->area_at, s->image_bytes, s->at[x->region] + x->offset, dst,
+        return crn_area_read(s->area, s->area_at, s->area_bytes, s->at[x->region] + x->offset, dst,
                              x->bytes, ei);
     return crn_fs_read_all(fs, s->image_fd, dst, x->bytes, s->at[x->region] + x->offset,
                            "spilled image", ei);
+}
+
+const uint64_t *crn_source_known(const struct crn_source *s, const struct crn_extent *x,
+                                 uint64_t at, uint64_t n)
+{
+    const uint64_t *known = s->hashes != NULL ? s->hashes[x->region] : NULL;
+    uint64_t offset = x->offset + at;
+    uint64_t left = s->shard.regions[x->region].bytes - offset;
+    uint64_t unit = s->hash_chunk_bytes;
+
+    if (known == NULL || offset % unit != 0 || n != (left < unit ? left : unit))
+        return NULL;
+    return &known[offset / unit];
+}
+
+uint64_t crn_source_hash(const struct crn_source *s, const struct crn_extent *x, uint64_t at,
+                         const void *p, uint64_t n)
+{
+    const uint64_t *known = crn_source_known(s, x, at, n);
+
+    return known != NULL ? *known : crn_hash(p, n);
 }
 
 void crn_ask_encode(const struct crn_write *w, const struct crn_extent *extents,

@@ -97,6 +97,7 @@ void crn_flush_stats_free(struct crn_flush_stats *s)
 {
     free(s->writer);
     free(s->peer);
+    crn_buf_free(&s->helpers);
     memset(s, 0, sizeof(*s));
 }
 

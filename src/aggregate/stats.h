@@ -73,6 +73,7 @@ struct crn_flush_stats {
     struct crn_writer_stats *writer; /* owned */
     uint32_t npeers;
     struct crn_peer_stats *peer; /* owned */
+    struct crn_buf helpers;      /* text of the assistants' own; owned */
 };
 
 void crn_track_add(struct crn_track *t, int64_t start_ns, int64_t end_ns, uint64_t bytes);
@@ -86,11 +87,14 @@ CAIRN_CHECKED cairn_err crn_flush_stats_init(struct crn_flush_stats *s, uint32_t
 void crn_flush_stats_free(struct crn_flush_stats *s);
 int64_t crn_stats_now(const struct crn_flush_stats *s);
 
-/* stats_text.c: to text and back. What does not parse, or ends too early, is CAIRN_EDAMAGED. */
+/* stats_text.c: to text and back. What does not parse, or ends too early, is CAIRN_EDAMAGED. The text of
+ * a leader is followed by those of its assistants, each whole in itself; decode takes one. */
 CAIRN_CHECKED cairn_err crn_flush_stats_encode(const struct crn_flush_stats *s, struct crn_buf *ret,
                                                struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_flush_stats_decode(const char *text, size_t len,
                                                struct crn_flush_stats *ret, struct crn_errinfo *ei);
+/* How long the first of several texts is; 0: there is none that ends. */
+size_t crn_flush_stats_text_len(const char *text, size_t len);
 /* Writes them beside the data file that head and file name. */
 CAIRN_CHECKED cairn_err crn_flush_stats_keep(const struct crn_flush_stats *s,
                                              const struct crn_store *st,

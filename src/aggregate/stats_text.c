@@ -90,6 +90,7 @@ cairn_err crn_flush_stats_encode(const struct crn_flush_stats *s, struct crn_buf
         (void)snprintf(sum, sizeof(sum), "%016" PRIx64 "\n", crn_hash(text, len));
         crn_buf_put(ret, text, len);
         crn_buf_put(ret, sum, strlen(sum));
+        crn_buf_put(ret, s->helpers.data, s->helpers.len);
     }
     free(text);
     if (failed || ret->failed)
@@ -108,6 +109,23 @@ cairn_err crn_flush_stats_keep(const struct crn_flush_stats *s, const struct crn
         rc = crn_store_write_stats(st, head->name, head->version, file, text.data, text.len, ei);
     crn_buf_free(&text);
     return rc;
+}
+
+size_t crn_flush_stats_text_len(const char *text, size_t len)
+{
+    size_t at = 0;
+
+    while (at < len) {
+        const char *end = memchr(text + at, '\n', len - at);
+        size_t n = end != NULL ? (size_t)(end - text) - at : 0;
+
+        if (end == NULL)
+            return 0;
+        if (n == 16 && strspn(text + at, "0123456789abcdef") == 16)
+            return at + n + 1; /* the hash */
+        at += n + 1;
+    }
+    return 0;
 }
 
 /* From text. ---------------------------------------------------------------------------------------- */

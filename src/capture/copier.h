@@ -10,15 +10,21 @@ struct crn_copy {
     void *dst;
     const void *src;
     uint64_t bytes;
+    uint64_t
+        *hashes; /* get crn_hash of each chunk of the copy; NULL, as all of a list: not wanted */
 };
 
 struct crn_copier; /* opaque */
 
 /* threads counts the caller. split_bytes: from this total on the helpers take part. sharers: how
- * many copiers of the node share the cores that are idle; 0: the helpers always take part. */
+ * many copiers of the node share the cores that are idle; 0: the helpers always take part.
+ * chunk_bytes: unit of the checksums. */
 CAIRN_CHECKED cairn_err crn_copier_open(int threads, uint64_t split_bytes, int sharers,
-                                        struct crn_copier **ret, struct crn_errinfo *ei);
+                                        uint64_t chunk_bytes, struct crn_copier **ret,
+                                        struct crn_errinfo *ei);
 void crn_copier_close(struct crn_copier *c); /* NULL is fine */
+/* Whether checksums cost next to nothing in a copy of so many bytes in all. */
+int crn_copier_hashes(const struct crn_copier *c, uint64_t bytes);
 /* Returns when all is copied. One caller at a time. */
 void crn_copier_run(struct crn_copier *c, const struct crn_copy *copies, uint32_t n);
 

@@ -8,23 +8,52 @@
 
 /* Loading. ----------------------------------------------------------------------------------------- */
 
-static cairn_err load_one(const struct crn_store *st, const struct crn_manifest *m,
-                          const char *file, struct crn_flush_stats *ret, struct crn_errinfo *ei)
+/* Adds one text of the statistics of a file; 0, or -1 if it is not of this capture. */
+static int add(struct cli_flush *f, const struct crn_manifest *m, const char *file,
+               const char *text, size_t len, struct crn_errinfo *ei)
 {
-    void *text = NULL;
-    size_t len = 0;
-    cairn_err rc;
+    struct cli_leader *l;
 
-    rc = crn_store_read_stats(st, m->name, m->version, file, &text, &len, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = crn_flush_stats_decode(text, len, ret, ei);
-    free(text);
-    if (rc == CAIRN_OK && !crn_capture_id_equal(&ret->id, &m->id)) {
-        crn_flush_stats_free(ret);
-        return crn_fail(ei, CAIRN_ENOENT, 0, "'%s' has statistics of another capture", file);
+    if (f->n == f->room) {
+        l = realloc(f->leader, (2 * f->room + 16) * sizeof(*l));
+        if (l == NULL)
+            return -1;
+        f->leader = l;
+        f->room = 2 * f->room + 16;
     }
-    return rc;
+    l = &f->leader[f->n];
+    memset(l, 0, sizeof(*l));
+    if (crn_flush_stats_decode(text, len, &l->s, ei) != CAIRN_OK)
+        return -1;
+    if (!crn_capture_id_equal(&l->s.id, &m->id)) {
+        crn_flush_stats_free(&l->s);
+        (void)!crn_fail(ei, CAIRN_ENOENT, 0, "'%s' has statistics of another capture", file);
+        return -1;
+    }
+    (void)snprintf(l->file, sizeof(l->file), "%s", file);
+    f->n++;
+    return 0;
+}
+
+/* The leader of a file, then its assistants; 0, or -1 if there is no leader. */
+static int load_file(const struct crn_store *st, const struct crn_manifest *m, const char *file,
+                     struct cli_flush *f, struct crn_errinfo *ei)
+{
+    size_t len = 0, at = 0, n;
+    size_t first = f->n;
+    void *text = NULL;
+
+    if (crn_store_read_stats(st, m->name, m->version, file, &text, &len, ei) != CAIRN_OK)
+        return -1;
+    do {
+        n = crn_flush_stats_text_len((const char *)text + at, len - at);
+        if (add(f, m, file, (const char *)text + at, n, ei) != 0)
+            break;
+        f->leader[f->n - 1].is_assistant = f->n - 1 > first;
+        at += n;
+    } while (at < len);
+    free(text);
+    return f->n > first ? 0 : -1;
 }
 
 cairn_err crn_cli_flush_load(const struct crn_store *st, const struct crn_manifest *m,
@@ -34,19 +63,8 @@ cairn_err crn_cli_flush_load(const struct crn_store *st, const struct crn_manife
     struct cli_flush f = {0};
     uint32_t i;
 
-    f.leader = calloc(m->nfiles + (size_t)1, sizeof(*f.leader));
-    if (f.leader == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "statistics of %u files", m->nfiles);
-    for (i = 0; i < m->nfiles; i++) {
-        struct cli_leader *l = &f.leader[f.n];
-
-        if (load_one(st, m, m->files[i].name, &l->s, &why) == CAIRN_OK) {
-            (void)snprintf(l->file, sizeof(l->file), "%s", m->files[i].name);
-            f.n++;
-        } else {
-            f.missing++;
-        }
-    }
+    for (i = 0; i < m->nfiles; i++)
+        f.missing += load_file(st, m, m->files[i].name, &f, &why) != 0;
     if (f.n == 0) {
         crn_cli_flush_free(&f);
         return crn_fail(ei, CAIRN_ENOENT, 0, "%s@%" PRId64 " has no statistics of its flush: %s",
@@ -125,7 +143,7 @@ static void print_leaders(const struct cli_flush *f)
         struct crn_sums received = crn_stats_received(s);
         struct crn_sums local = crn_stats_local(s);
 
-        crn_table_add(&t, "%s", f->leader[i].file);
+        crn_table_add(&t, "%s%s", f->leader[i].file, f->leader[i].is_assistant ? " (assists)" : "");
         crn_table_add(&t, "%" PRIu32, s->node);
         add_bytes(&t, received.bytes);
         add_time(&t, crn_leader_received_s(s));
@@ -292,6 +310,7 @@ static void json_leader(struct crn_json *j, const struct cli_leader *l)
     crn_json_object(j, NULL);
     crn_json_str(j, "file", l->file);
     crn_json_u64(j, "node", s->node);
+    crn_json_bool(j, "assists", l->is_assistant);
     crn_json_i64(j, "began_ns", s->wall_ns);
     crn_json_u64(j, "bytes", s->bytes);
     crn_json_u64(j, "received_bytes", s->remote_bytes);

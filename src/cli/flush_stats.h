@@ -6,15 +6,16 @@
 #include "aggregate/stats.h"
 #include "cli/cli.h"
 
-/* One leader: a data file and how it was written. */
+/* One leader: a data file and how it was written; or a node that assisted it, behind it. */
 struct cli_leader {
     char file[CRN_FILE_NAME];
+    int is_assistant;
     struct crn_flush_stats s;
 };
 
 struct cli_flush {
     struct cli_leader *leader; /* owned; in the order of the files */
-    size_t n;
+    size_t n, room;
     uint32_t missing; /* files without statistics, or with those of another capture */
 };
 

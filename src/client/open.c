@@ -255,7 +255,8 @@ static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
     cairn_err rc;
 
     rc = crn_copier_open(is_auto ? copy_threads(s) : (int)s->cfg.copy_threads,
-                         s->cfg.copy_split_bytes, is_auto ? (int)s->nlocal : 0, &s->copier, ei);
+                         s->cfg.copy_split_bytes, is_auto ? (int)s->nlocal : 0, s->cfg.chunk_bytes,
+                         &s->copier, ei);
     if (rc == CAIRN_OK && s->cfg.arena_bytes > 0)
         rc = crn_arena_ensure(s, 0, ei);
     if (rc == CAIRN_OK)

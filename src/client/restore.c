@@ -61,7 +61,7 @@ static cairn_err fill_host(cairn_session *s, const struct target *t, uint32_t i,
                            const unsigned char *source, struct crn_errinfo *ei)
 {
     const struct crn_region *w = &t->want.regions[i];
-    struct crn_copy one = {t->places[i].ptr, source, w->bytes};
+    struct crn_copy one = {.dst = t->places[i].ptr, .src = source, .bytes = w->bytes};
 
     if (source != NULL) {
         crn_copier_run(s->copier, &one, 1);

@@ -111,6 +111,27 @@ static cairn_err describe(cairn_session *s, const char *name, int64_t version,
     return CAIRN_OK;
 }
 
+/* Room for checksums behind the image, where the copy takes them on its way and there is as much; what
+ * goes to a file or through the session's tiers has none. */
+static void add_hashes(const cairn_session *s, struct crn_capture *c)
+{
+    uint64_t chunk_bytes = s->cfg.chunk_bytes;
+    uint64_t bytes = 8 * crn_image_hash_words(&c->shard, chunk_bytes);
+
+    bytes = (bytes + CRN_IMAGE_ALIGN - 1) / CRN_IMAGE_ALIGN * CRN_IMAGE_ALIGN;
+    if (!crn_copier_hashes(s->copier, c->image.bytes) ||
+        (s->arena != NULL && c->image.bytes + bytes > crn_arena_bytes(s->arena)))
+        return;
+    c->info.hash_chunk_bytes = chunk_bytes;
+    c->info.bytes = c->image.bytes + bytes;
+}
+
+static void drop_hashes(struct crn_capture *c)
+{
+    c->info.hash_chunk_bytes = 0;
+    c->info.bytes = c->image.bytes;
+}
+
 /* Room. --------------------------------------------------------------------------------------------------- */
 
 /* Drops the oldest capture that is not being flushed; the service hears of it. */
@@ -161,6 +182,7 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
             return rc;
         if (can_spill && (rc == CAIRN_ENOSPC || s->cfg.arena_full == CRN_FULL_SPILL)) {
             can_spill = 0; /* from now on only a slot is needed */
+            drop_hashes(c);
             c->info.is_spilled = 1;
             c->info.bytes = 0;
             continue;
@@ -223,6 +245,32 @@ static cairn_err spill(cairn_session *s, struct crn_capture *c, struct crn_errin
     return rc;
 }
 
+/* What the copier does: all host memory, with its checksums where there is room for them. */
+static uint32_t list_copies(const struct crn_capture *c, unsigned char *dst,
+                            struct crn_copy *copies)
+{
+    uint64_t chunk_bytes = c->info.hash_chunk_bytes;
+    uint64_t *words = chunk_bytes != 0 ? (uint64_t *)(void *)(dst + c->info.image_bytes) : NULL;
+    uint32_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < c->nmemory; i++) {
+        uint64_t bytes = c->shard.regions[i].bytes;
+        int is_here = c->places[i].device == NULL;
+
+        if (is_here)
+            copies[n++] = (struct crn_copy){.dst = dst + c->image.at[i],
+                                            .src = c->places[i].ptr,
+                                            .bytes = bytes,
+                                            .hashes = words != NULL ? words + 1 : NULL};
+        if (words != NULL) {
+            words[0] = (uint64_t)is_here;
+            words += 1 + (bytes + chunk_bytes - 1) / chunk_bytes;
+        }
+    }
+    return n;
+}
+
 static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
 {
     unsigned char *dst = crn_slot_memory(s->arena, &c->info);
@@ -230,22 +278,17 @@ static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_
     struct crn_errinfo late = {0};
     cairn_err rc = CAIRN_OK;
     cairn_err waited;
-    uint32_t n = 0;
     uint32_t i;
 
     if (copies == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a copy of %u regions", c->nmemory);
     memcpy(dst, c->descriptor.data, c->descriptor.len);
-    for (i = 0; rc == CAIRN_OK && i < c->nmemory; i++) {
-        uint64_t bytes = c->shard.regions[i].bytes;
-
+    for (i = 0; rc == CAIRN_OK && i < c->nmemory; i++)
         if (c->places[i].device != NULL)
-            rc = crn_gpu_capture(s, &c->places[i], dst + c->image.at[i], bytes, ei);
-        else
-            copies[n++] = (struct crn_copy){dst + c->image.at[i], c->places[i].ptr, bytes};
-    }
-    if (rc == CAIRN_OK)
-        crn_copier_run(s->copier, copies, n); /* while the GPU copies its part */
+            rc = crn_gpu_capture(s, &c->places[i], dst + c->image.at[i], c->shard.regions[i].bytes,
+                                 ei);
+    if (rc == CAIRN_OK) /* while the GPU copies its part */
+        crn_copier_run(s->copier, copies, list_copies(c, dst, copies));
     waited = crn_gpu_wait(s, &late);
     free(copies);
     crn_err_keep(ei, &late);
@@ -285,10 +328,14 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
     uint32_t i;
 
     rc = describe(s, name, version, regions, &c, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_arena_ensure(s, c.image.bytes, ei);
+    if (rc == CAIRN_OK) {
+        add_hashes(s, &c);
+        rc = crn_arena_ensure(s, c.info.bytes, ei);
+    }
     if (rc == CAIRN_OK) {
         crn_tiers_open(s);
+        if (crn_tiers_are_open(s))
+            drop_hashes(&c);
         rc = find_room(s, &c, t, ei);
     }
     c.has_slot = rc == CAIRN_OK;

@@ -186,7 +186,7 @@ static cairn_err arena_end(struct crn_tier *t, const struct crn_spot *spot, int 
 
 static void arena_copy(struct crn_tier *t, void *dst, const void *src, uint64_t bytes)
 {
-    struct crn_copy one = {dst, src, bytes};
+    struct crn_copy one = {.dst = dst, .src = src, .bytes = bytes};
 
     crn_copier_run(tiers_of(t)->s->copier, &one, 1);
 }

@@ -41,7 +41,7 @@ static cairn_err begin(struct crn_tier *t, const struct crn_spot *spot, int is_u
 
     (void)is_up;
     crn_lock(&x->mu);
-    is_free = may_leave(x, h) && crn_arena_area_is_free(x->s->arena, spot->offset, h->image.bytes);
+    is_free = may_leave(x, h) && crn_arena_area_is_free(x->s->arena, spot->offset, h->info.bytes);
     crn_unlock(&x->mu);
     return is_free ? CAIRN_OK : crn_fail(ei, CAIRN_EBUSY, 0, "the checkpoint is being flushed");
 }
@@ -74,7 +74,7 @@ static cairn_err put(struct crn_tier *t, const struct crn_spot *spot, uint64_t a
 static cairn_err get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
                      uint64_t bytes, struct crn_errinfo *ei)
 {
-    return crn_area_read(((struct local *)t)->area, spot->offset, held_of(spot)->image.bytes, at,
+    return crn_area_read(((struct local *)t)->area, spot->offset, held_of(spot)->info.bytes, at,
                          dst, bytes, ei);
 }
 

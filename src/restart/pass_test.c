@@ -17,13 +17,14 @@ struct env {
     struct crn_fs_faulty fs;
     struct crn_store st;
     struct tv t;
+    struct tv older[2]; /* what it was encoded against, if anything */
     /* What came: how often each byte. */
     unsigned char got[RANKS][TV_REGIONS][256];
     unsigned times[RANKS][TV_REGIONS][256];
     uint64_t bytes;
 };
 
-static int make(void **state, const char *pipe)
+static int make(void **state, const char *pipe, int chain)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct env *e = calloc(1, sizeof(*e));
@@ -34,6 +35,21 @@ static int make(void **state, const char *pipe)
     e->t = (struct tv){.name = "heat", .version = 4, .seed = 5, .ranks = RANKS, .files = FILES};
     e->t.pipe = pipe;
     assert_ok(crn_store_open(&e->fs.fs, e->dir, 1, &e->st, ei));
+    if (chain) {
+        e->older[0] = e->older[1] = e->t;
+        e->older[1].version = 2;
+        e->older[1].seq = 1;
+        e->older[1].seed = 2;
+        assert_ok(tv_write(&e->st, &e->older[1], ei));
+        e->t.pipe = e->older[0].pipe = "delta:1,magnitude";
+        e->older[0].older = &e->older[1];
+        e->older[0].version = 3;
+        e->older[0].seq = 2;
+        e->older[0].seed = 3;
+        assert_ok(tv_write(&e->st, &e->older[0], ei));
+        e->t.older = &e->older[0];
+        e->t.seq = 4;
+    }
     assert_ok(tv_write(&e->st, &e->t, ei));
     *state = e;
     return 0;
@@ -41,12 +57,17 @@ static int make(void **state, const char *pipe)
 
 static int setup(void **state)
 {
-    return make(state, NULL);
+    return make(state, NULL, 0);
 }
 
 static int setup_encoded(void **state)
 {
-    return make(state, "delta,magnitude");
+    return make(state, "delta,magnitude", 0);
+}
+
+static int setup_chained(void **state)
+{
+    return make(state, "delta,magnitude", 1);
 }
 
 static int teardown(void **state)
@@ -139,10 +160,11 @@ static void check(const struct env *e, const uint8_t *skip)
         }
 }
 
-/* What is told of the reads since the last call: no byte of a data file was read twice. */
+/* What is told of the reads since the last call: no byte of a data file was read twice, neither of the
+ * version nor of what it was encoded against. */
 static void check_reads(const struct env *e, FILE *reads)
 {
-    static unsigned char times[FILES][4096];
+    static unsigned char times[5][FILES][4096];
     long long off, n, i;
     char path[400];
     uint32_t files = 0;
@@ -151,15 +173,17 @@ static void check_reads(const struct env *e, FILE *reads)
     memset(times, 0, sizeof(times));
     while (fscanf(reads, "%lld %lld %399s", &off, &n, path) == 3) {
         const char *name = strstr(path, "/data-000");
+        unsigned char *of;
 
         if (name == NULL)
             continue;
-        assert_true(off + n <= (long long)sizeof(times[0]));
+        of = times[name[-1] - '0'][name[9] - '0'];
+        assert_true(off + n <= (long long)sizeof(times[0][0]));
         for (i = off; i < off + n; i++)
-            assert_int_equal(times[name[9] - '0'][i]++, 0);
-        files |= 1U << (name[9] - '0');
+            assert_int_equal(of[i]++, 0);
+        files |= 1U << (3 * (4 - (name[-1] - '0')) + name[9] - '0');
     }
-    assert_int_equal(files, (1U << e->t.files) - 1);
+    assert_int_equal(files, (1U << (e->t.files * (e->t.older != NULL ? 3 : 1))) - 1);
 }
 
 static void every_byte_comes_once(void **state)
@@ -237,11 +261,12 @@ static void any_read_may_fail(void **state)
     struct env *e = *state;
     char text[CRN_ERR_TEXT];
     long before = atomic_load(&e->fs.calls);
+    long indexes = FILES * (e->t.older != NULL ? 3 : 1);
     long first, last, at;
 
     assert_int_equal(all_shares(e, o, text), CAIRN_OK);
     last = atomic_load(&e->fs.calls) - before;
-    first = last - (last - 2 - 2 * FILES) + 1; /* behind manifest and indexes */
+    first = 2 + 2 * indexes + 1; /* behind manifest and indexes */
     assert_true(last - first > 10);
     for (at = first; at <= last; at++) {
         e->fs.at = atomic_load(&e->fs.calls) + at;
@@ -253,12 +278,14 @@ static void any_read_may_fail(void **state)
 
 #define TEST(fn)    cmocka_unit_test_setup_teardown(fn, setup, teardown)
 #define ENCODED(fn) cmocka_unit_test_setup_teardown(fn, setup_encoded, teardown)
+#define CHAINED(fn) cmocka_unit_test_setup_teardown(fn, setup_chained, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_byte_comes_once), ENCODED(every_byte_comes_once), TEST(reads_are_large),
-        TEST(damage_is_named),       ENCODED(damage_is_named),       TEST(any_read_may_fail),
+        TEST(every_byte_comes_once), ENCODED(every_byte_comes_once), CHAINED(every_byte_comes_once),
+        TEST(reads_are_large),       TEST(damage_is_named),          ENCODED(damage_is_named),
+        CHAINED(damage_is_named),    TEST(any_read_may_fail),        CHAINED(any_read_may_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

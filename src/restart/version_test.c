@@ -9,17 +9,20 @@
 #include "store/test_version.h"
 
 static const char *pipe_text; /* NULL: not encoded */
+static int is_chained;        /* against versions 3 and 2 */
 
 struct env {
     char dir[256];
     struct crn_store st;
     struct crn_errinfo info;
     struct tv t;
+    struct tv older[2];
 };
 
 static int setup(void **state)
 {
     struct env *e = calloc(1, sizeof(*e));
+    int i;
 
     test_dir_make(e->dir, sizeof(e->dir));
     e->t = (struct tv){.name = "heat",
@@ -30,6 +33,15 @@ static int setup(void **state)
                        .files = 2,
                        .pipe = pipe_text};
     assert_int_equal(crn_store_open(crn_fs_posix(), e->dir, 1, &e->st, &e->info), CAIRN_OK);
+    for (i = 1; is_chained && i >= 0; i--) {
+        e->older[i] = e->t;
+        e->older[i].version = 3 - i;
+        e->older[i].seq = e->older[i].seed = (uint32_t)(4 - i);
+        e->older[i].older = i == 0 ? &e->older[1] : NULL;
+        e->older[i].pipe = i == 0 ? pipe_text : "delta,magnitude";
+        e->t.older = &e->older[i];
+        assert_int_equal(tv_write(&e->st, &e->older[i], &e->info), CAIRN_OK);
+    }
     assert_int_equal(tv_write(&e->st, &e->t, &e->info), CAIRN_OK);
     *state = e;
     return 0;
@@ -440,5 +452,8 @@ int main(void)
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
     pipe_text = "delta,magnitude";
+    failed += cmocka_run_group_tests(encoded, NULL, NULL);
+    pipe_text = "delta:1,magnitude";
+    is_chained = 1;
     return failed + cmocka_run_group_tests(encoded, NULL, NULL);
 }

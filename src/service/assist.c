@@ -156,7 +156,7 @@ static void done(struct crn_job *job, struct crn_item *item, const struct crn_no
     }
     h->has_left = 1;
     (void)!crn_err_context(&e, e.code, "node %u, which assists", h->node);
-    crn_engine_assistant_left(job->engine, generation, &h->engine, &e);
+    crn_engine_assistant_left(job->engine, generation, &h->engine, &v, &e);
 }
 
 /* Assistant. ------------------------------------------------------------------------------------------ */
@@ -264,23 +264,44 @@ static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errin
     return CAIRN_OK;
 }
 
+/* What the assistant measured, for the leader to keep; without memory it is done without. */
+static void describe(const struct crn_job *job, struct crn_flush_stats *s, struct crn_work *w)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_buf text = {0};
+
+    w->bytes = s->bytes;
+    s->node = job->node;
+    s->first_node = crn_flow_group_first(job);
+    if (crn_flush_stats_encode(s, &text, &ignored) == CAIRN_OK) {
+        w->payload = text.data;
+        w->payload_bytes = (uint32_t)text.len;
+    } else {
+        crn_buf_free(&text);
+    }
+    crn_flush_stats_free(s);
+}
+
 cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
 {
     struct crn_assist assist = {want, written, w};
     const struct crn_item *item = w->item;
-    struct crn_index head = {.version = item->version};
+    struct crn_index head = {.version = item->version, .id.seq = item->seq};
+    struct crn_flush_stats stats;
     struct crn_store st;
     cairn_err rc;
 
     if (atomic_load(&item->is_over))
         return CAIRN_OK;
+    memcpy(head.id.run, job->run, sizeof(head.id.run));
     memcpy(head.name, item->name, sizeof(head.name));
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &w->error);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_engine_assist(job->engine, &st, &head, item->aid->of_file, &assist, &w->bytes,
-                           &w->error);
+    rc = crn_engine_assist(job->engine, &st, &head, item->aid->of_file, &assist, &stats, &w->error);
     crn_store_close(&st);
+    if (rc == CAIRN_OK)
+        describe(job, &stats, w);
     return rc;
 }
 
@@ -400,6 +421,7 @@ static void finished(struct crn_job *job, struct crn_item *item, struct crn_work
                 item->version, aid->leader, w->error.msg);
     crn_buf_u64(&b, aid->of_generation);
     crn_buf_u64(&b, NOTHING);
+    crn_buf_put(&b, w->payload, w->payload_bytes);
     crn_item_tell(job, item, aid->leader, CRN_MSG_DONE, &b, &w->error);
     aid->is_busy = 0;
     tell_idle(job, item);

@@ -7,6 +7,7 @@
 #define CRN_SERVICE_FLOW_H
 
 #include "service/job.h"
+#include "service/shards.h"
 #include "service/source.h"
 
 /* What an item keeps for it. */
@@ -15,11 +16,8 @@ struct crn_flow_part {
     /* Leader: the shards of the followers. */
     uint32_t nmissing;        /* followers that have not described theirs */
     unsigned char *has_come;  /* per member of the group */
-    struct crn_shard *shards; /* owned */
-    struct crn_parts **parts; /* owned; variables inside the files of each, or NULL */
-    uint32_t *owner;          /* whose: member of the group, from 1 */
+    struct crn_remote remote; /* owner: member of the group, from 1 */
     unsigned char *assists;   /* by owner: elected to assist */
-    uint32_t nshards;
     /* Follower: its own sources, opened by the sender before the leader hears of them. */
     struct crn_held *held;
     struct crn_source *sources; /* nlocal entries */

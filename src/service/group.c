@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "aggregate/elect.h"
-#include "encode/parts.h"
 #include "service/assist.h"
 
 uint32_t crn_flow_group_first(const struct crn_job *job)
@@ -51,21 +50,14 @@ static struct crn_flow_part *part_of(struct crn_job *job, struct crn_item *item)
 void crn_flow_free(struct crn_job *job, struct crn_item *item)
 {
     struct crn_flow_part *p = item->flow;
-    uint32_t i;
 
     if (p == NULL)
         return;
     if (p->is_serving)
         crn_sources_close(p->held, p->sources, job->nlocal);
-    for (i = 0; i < p->nshards; i++) {
-        crn_shard_free(&p->shards[i]);
-        crn_parts_close(p->parts[i]);
-    }
+    crn_remote_free(&p->remote);
     free(p->held);
     free(p->sources);
-    free(p->shards);
-    free(p->parts);
-    free(p->owner);
     free(p->has_come);
     free(p->assists);
     free(p);
@@ -105,58 +97,6 @@ int crn_flow_is_serving(const struct crn_item *item)
     return item->flow != NULL && item->flow->is_serving;
 }
 
-static cairn_err grow(struct crn_flow_part *p, uint32_t count, struct crn_errinfo *ei)
-{
-    size_t n = p->nshards + (size_t)count + 1;
-    struct crn_shard *shards = realloc(p->shards, n * sizeof(*shards));
-    struct crn_parts **parts = realloc(p->parts, n * sizeof(struct crn_parts *));
-    uint32_t *owners = realloc(p->owner, n * sizeof(*owners));
-
-    p->shards = shards != NULL ? shards : p->shards;
-    p->parts = parts != NULL ? parts : p->parts;
-    p->owner = owners != NULL ? owners : p->owner;
-    return shards != NULL && parts != NULL && owners != NULL
-               ? CAIRN_OK
-               : crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u shards of another node", count);
-}
-
-static cairn_err add_shard(struct crn_flow_part *p, uint32_t owner, struct crn_view *v,
-                           struct crn_errinfo *ei)
-{
-    struct crn_shard *s = &p->shards[p->nshards];
-    uint32_t len = crn_view_u32(v);
-    const void *data = crn_view_take(v, len);
-    uint32_t parts_len = crn_view_u32(v);
-    const void *parts = crn_view_take(v, parts_len);
-    cairn_err rc;
-
-    if (v->failed)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "a node described its shards with garbage");
-    rc = crn_shard_decode(data, len, "a shard of another node", s, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    p->owner[p->nshards] = owner;
-    p->parts[p->nshards++] = NULL;
-    return parts_len > 0 ? crn_parts_decode(parts, parts_len, s, &p->parts[p->nshards - 1], ei)
-                         : CAIRN_OK;
-}
-
-static cairn_err add_shards(struct crn_flow_part *p, uint32_t owner, const struct crn_note *n,
-                            struct crn_errinfo *ei)
-{
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-    uint32_t count = crn_view_u32(&v);
-    cairn_err rc;
-
-    if (v.failed || count > crn_view_left(&v) / 8)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u described its shards with garbage",
-                        n->node);
-    rc = grow(p, count, ei);
-    for (; rc == CAIRN_OK && count > 0; count--)
-        rc = add_shard(p, owner, &v, ei);
-    return crn_err_context(ei, rc, "node %u", n->node);
-}
-
 void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
     struct crn_flow_part *p = part_of(job, item);
@@ -172,27 +112,11 @@ void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct cr
         return;
     p->has_come[member] = 1;
     p->nmissing--;
-    if (add_shards(p, member + 1, n, &e) != CAIRN_OK)
+    if (crn_shards_decode(n->payload, n->payload_bytes, n->node, member + 1, &p->remote, &e) !=
+        CAIRN_OK)
         crn_item_fail(job, item, &e);
     else if (p->leader == job->node && p->nmissing == 0)
         crn_work_post(job, item, CRN_WORK_FLUSH);
-}
-
-/* A shard and the variables inside its files, each with its length before it. */
-static cairn_err describe(const struct crn_source *s, struct crn_buf *all, struct crn_errinfo *ei)
-{
-    size_t at = all->len;
-    cairn_err rc;
-
-    crn_buf_u32(all, 0);
-    rc = crn_shard_encode(&s->shard, all, ei);
-    crn_buf_set_u32(all, at, (uint32_t)(all->len - at - 4));
-    at = all->len;
-    crn_buf_u32(all, 0);
-    if (s->parts != NULL)
-        crn_parts_encode(s->parts, all);
-    crn_buf_set_u32(all, at, (uint32_t)(all->len - at - 4));
-    return rc;
 }
 
 /* Sender thread: opens the sources and encodes what the leader has to know. */
@@ -202,7 +126,6 @@ cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
     uint32_t *slots = NULL;
     struct crn_buf all = {0};
     cairn_err rc;
-    uint32_t i;
 
     p->held = calloc(job->nlocal, sizeof(*p->held));
     p->sources = calloc(job->nlocal, sizeof(*p->sources));
@@ -218,11 +141,8 @@ cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
         return rc;
     p->is_serving = 1; /* read by the loop when the work is back */
     rc = crn_sources_look_inside(&job->cfg, w->item->name, p->sources, job->nlocal, &w->error);
-    crn_buf_u32(&all, job->nlocal);
-    for (i = 0; rc == CAIRN_OK && i < job->nlocal; i++)
-        rc = describe(&p->sources[i], &all, &w->error);
-    if (rc == CAIRN_OK && all.failed)
-        rc = crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "%u shards", job->nlocal);
+    if (rc == CAIRN_OK)
+        rc = crn_shards_encode(p->sources, job->nlocal, &all, &w->error);
     w->payload = all.data;
     w->payload_bytes = (uint32_t)all.len;
     return rc;

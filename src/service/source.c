@@ -23,7 +23,7 @@ static cairn_err open_spilled(int spool_dfd, uint32_t rank, const struct crn_hel
     if (h->info.is_out) {
         crn_area_name(rank, name);
         s->area_at = h->info.area_at;
-        s->image_bytes = h->info.image_bytes;
+        s->area_bytes = h->info.area_bytes;
         return crn_area_open(crn_fs_posix(), spool_dfd, name, &s->area, ei);
     }
     crn_spill_name(rank, h->info.id.seq, name);
@@ -49,8 +49,8 @@ static cairn_err decode_spilled(int spool_dfd, uint32_t rank, struct crn_held *h
     if (buf == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the descriptor of '%s'", name);
     if (s->area != NULL)
-        rc = crn_area_read(s->area, s->area_at, s->image_bytes, 0, buf, h->info.descriptor_bytes,
-                           ei);
+        rc =
+            crn_area_read(s->area, s->area_at, s->area_bytes, 0, buf, h->info.descriptor_bytes, ei);
     else
         rc = crn_fs_read_all(crn_fs_posix(), s->image_fd, buf, h->info.descriptor_bytes, 0, name,
                              ei);
@@ -89,6 +89,27 @@ static cairn_err open_files(int spool_dfd, struct crn_held *h, struct crn_source
     return CAIRN_OK;
 }
 
+/* The checksums behind the image, if it has some. */
+static cairn_err find_hashes(struct crn_held *h, struct crn_source *s, struct crn_errinfo *ei)
+{
+    const struct crn_slot_info *info = &h->info;
+
+    if (info->is_spilled || info->hash_chunk_bytes == 0)
+        return CAIRN_OK;
+    if (crn_image_hash_words(&s->shard, info->hash_chunk_bytes) >
+        (info->bytes - info->image_bytes) / 8)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "the checksums of rank %u have the wrong size",
+                        s->shard.rank);
+    h->hashes = calloc(s->shard.nregions + (size_t)1, sizeof(*h->hashes));
+    if (h->hashes == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a shard of %u regions", s->shard.nregions);
+    crn_image_hashes(&s->shard, info->hash_chunk_bytes,
+                     (const uint64_t *)(const void *)(s->memory + info->image_bytes), h->hashes);
+    s->hashes = h->hashes;
+    s->hash_chunk_bytes = info->hash_chunk_bytes;
+    return CAIRN_OK;
+}
+
 static cairn_err open_one(const struct crn_arena *a, uint32_t slot, int spool_dfd,
                           struct crn_held *h, struct crn_source *s, struct crn_errinfo *ei)
 {
@@ -113,6 +134,8 @@ static cairn_err open_one(const struct crn_arena *a, uint32_t slot, int spool_df
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "the image of rank %u has the wrong size",
                       s->shard.rank);
     s->at = h->image.at;
+    if (rc == CAIRN_OK)
+        rc = find_hashes(h, s, ei);
     return rc == CAIRN_OK ? open_files(spool_dfd, h, s, ei) : rc;
 }
 
@@ -174,6 +197,8 @@ void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32
                 (void)close(held[i].region_fd[r]);
         free(held[i].region_fd);
         held[i].region_fd = NULL;
+        free(held[i].hashes);
+        held[i].hashes = NULL;
         if (sources[i].image_fd >= 0)
             (void)close(sources[i].image_fd);
         sources[i].image_fd = -1;

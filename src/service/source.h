@@ -11,7 +11,8 @@
 struct crn_held {
     struct crn_slot_info info;
     struct crn_image image;
-    int *region_fd; /* owned; per region */
+    int *region_fd;          /* owned; per region */
+    const uint64_t **hashes; /* owned; per region, or NULL */
 };
 
 /* Opens the slots of nparts arenas as sources[0..nparts-1], with held[] for what must be closed

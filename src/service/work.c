@@ -352,18 +352,15 @@ static cairn_err open_local(struct crn_job *job, struct crn_item *item, struct l
 static cairn_err add_group(struct crn_job *job, const struct crn_item *item, struct load *load,
                            struct crn_errinfo *ei)
 {
-    const struct crn_flow_part *p = item->flow;
-    uint32_t i;
+    const struct crn_remote *remote = &item->flow->remote;
 
-    load->nsources = job->nlocal + p->nshards;
+    load->nsources = job->nlocal + remote->n;
     load->sources = calloc(load->nsources, sizeof(*load->sources));
     if (load->sources == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", load->nsources);
     memcpy(load->sources, load->local, job->nlocal * sizeof(*load->local));
-    for (i = 0; i < p->nshards; i++)
-        load->sources[job->nlocal + i] = (struct crn_source){
-            .shard = p->shards[i], .image_fd = -1, .owner = p->owner[i], .parts = p->parts[i]};
-    /* All borrowed. */
+    if (remote->n > 0) /* borrowed */
+        memcpy(load->sources + job->nlocal, remote->sources, remote->n * sizeof(*remote->sources));
     qsort(load->sources, load->nsources, sizeof(*load->sources), by_rank);
     return CAIRN_OK;
 }

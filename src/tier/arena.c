@@ -15,7 +15,7 @@
 #include "tier/arena_rest.h"
 #include "tier/window.h"
 
-#define ARENA_MAGIC 0x33414e4541524e43U /* "CNRAENA3" */
+#define ARENA_MAGIC 0x34414e4541524e43U /* "CNRAENA4" */
 #define PAGE        4096U
 #define OUT         0x80U /* in a slot's word */
 
@@ -292,11 +292,12 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
     info.is_out = (word_in(a, slot) & OUT) != 0;
     if (info.is_out) {
         info.is_spilled = 1;
+        info.area_bytes = info.bytes;
         info.offset = info.bytes = 0;
     }
     if (info.offset > a->data_bytes || info.bytes > a->data_bytes - info.offset ||
         info.descriptor_bytes > info.image_bytes ||
-        (!info.is_spilled && info.image_bytes != info.bytes))
+        (!info.is_spilled && info.image_bytes > info.bytes))
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u is damaged", slot,
                         a->rank);
     *ret = info;
@@ -339,7 +340,7 @@ int crn_arena_area_is_free(const struct crn_arena *a, uint64_t at, uint64_t byte
 
         if ((word & OUT) != 0 &&
             (state_in(word) == CRN_SLOT_WRITTEN || state_in(word) == CRN_SLOT_FLUSHING) &&
-            info->area_at < at + bytes && at < info->area_at + info->image_bytes)
+            info->area_at < at + bytes && at < info->area_at + info->bytes)
             return 0;
     }
     return 1;

@@ -51,13 +51,16 @@ struct crn_slot_info {
     int64_t version;
     uint64_t created_ns;       /* wall clock */
     uint64_t offset;           /* of the image in the data area; unused when spilled */
-    uint64_t bytes;            /* of the image; 0 in the arena when spilled */
+    uint64_t bytes;            /* in the arena: of the image and its checksums; 0 when spilled */
     uint64_t descriptor_bytes; /* at the start of the image */
     uint64_t image_bytes;      /* of the image, wherever it is */
-    uint64_t area_at;          /* where it lies in the area, if is_out */
-    uint32_t is_spilled;       /* the image is in the spool: the file s-<rank>-<seq>, or is_out */
-    uint32_t is_out;           /* in the area; set by crn_slot_info, the slot's word has it */
-    uint32_t nfiles;           /* file regions: f-<rank>-<seq>-<region> of the spool */
+    uint64_t
+        hash_chunk_bytes; /* unit of the checksums behind the image (image.h); 0: there are none */
+    uint64_t area_at;     /* where it lies in the area, and */
+    uint64_t area_bytes;  /* its bytes there, if is_out */
+    uint32_t is_spilled;  /* the image is in the spool: the file s-<rank>-<seq>, or is_out */
+    uint32_t is_out;      /* in the area; set by crn_slot_info, the slot's word has it */
+    uint32_t nfiles;      /* file regions: f-<rank>-<seq>-<region> of the spool */
 };
 
 struct crn_arena; /* opaque */

@@ -48,3 +48,33 @@ void crn_image_free(struct crn_image *image)
     free(image->at);
     memset(image, 0, sizeof(*image));
 }
+
+/* Of one region: its mark and its chunks. */
+static uint64_t words_of(const struct crn_region *r, uint64_t chunk_bytes)
+{
+    return r->kind == CRN_REGION_FILE ? 0
+                                      : 1 + r->bytes / chunk_bytes + (r->bytes % chunk_bytes != 0);
+}
+
+uint64_t crn_image_hash_words(const struct crn_shard *shard, uint64_t chunk_bytes)
+{
+    uint64_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < shard->nregions; i++)
+        n += words_of(&shard->regions[i], chunk_bytes);
+    return n;
+}
+
+void crn_image_hashes(const struct crn_shard *shard, uint64_t chunk_bytes, const uint64_t *words,
+                      const uint64_t **ret)
+{
+    uint32_t i;
+
+    for (i = 0; i < shard->nregions; i++) {
+        uint64_t n = words_of(&shard->regions[i], chunk_bytes);
+
+        ret[i] = n > 0 && words[0] == 1 ? words + 1 : NULL;
+        words += n;
+    }
+}

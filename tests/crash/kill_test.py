@@ -24,6 +24,7 @@ MPIEXEC = [os.environ["CAIRN_TEST_SOURCE"] + "/tools/mpiexec", str(BUILD)]
 WORKER = BUILD / "tests/mpi/worker"
 SINGLE = BUILD / "tests/crash/worker_single"
 CAIRND = BUILD / "src/cairnd"
+CAIRN = BUILD / "src/cli/cairn"
 STEPS = 6
 
 
@@ -38,10 +39,11 @@ class Job:
                         CAIRN_BLOCK_BYTES="1M", CAIRN_BLOCKS="2", CAIRN_LOG_LEVEL="error")
         self.env.update({"CAIRN_" + k.upper(): str(v) for k, v in keys.items()})
         self.faults = {}  # by rank: what always strikes it, such as a delay
+        self.words = []   # of a rank's checkpoint, if not as many as usual
 
     def command(self, ranks, steps, fault=None, victim=0):
         """The worker under mpirun, or alone; the fault strikes one rank only."""
-        worker = [str(WORKER), str(steps), str(self.log)]
+        worker = [str(WORKER), str(steps), str(self.log)] + self.words
         if ranks == 1:
             worker[0] = str(SINGLE)
             return worker if fault is None else ["env", f"CAIRN_FAULT_FS={fault}"] + worker
@@ -193,6 +195,68 @@ def kill_recovery():
     print(f"recovery: {k - 1} places, all well")
     require(k > 10, "recovery has hardly any file operation")
     job.remove()
+
+
+def pattern(version, rank, i):
+    """As in mpi_test.h."""
+    mask = 2**64 - 1
+    x = (version * 0x9e3779b97f4a7c15 + rank * 0xbf58476d1ce4e5b9 + i) & mask
+    x ^= x >> 31
+    x = x * 0x94d049bb133111eb & mask
+    return x ^ x >> 29
+
+
+def flip_a_bit(job, rank, version):
+    """In the arena of a dead run, in the middle of the version's large region."""
+    arena = next((job.dir / "shm").glob(f"cairn-*/*/arena-{rank}"))
+    at = arena.read_bytes().find(pattern(version, rank, 200000).to_bytes(8, "little"))
+    require(at > 0, f"version {version} is not in {arena}")
+    with arena.open("r+b") as f:
+        f.seek(at)
+        byte = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([byte ^ 4]))
+
+
+def die_with_version_2(job, ranks, at):
+    """A run that is killed when all have captured version 2 and before its directory is made. Returns
+    where, for the next time."""
+    for k in range(at, at + 60):
+        job.reset()
+        job.run(ranks, 3, f"at={k},action=kill,ops=mkdir")
+        if newest(job, "captured") == 2 and not (job.dir / "p/work/2").exists():
+            return k
+    require(False, "no run dies with version 2 in memory alone")
+    return 0
+
+
+def drain(job):
+    """Whether version 2 is there afterwards."""
+    r = subprocess.run([str(CAIRN), "drain"], env=job.env, check=False, text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    require(r.returncode == 0 and "work@2" in r.stdout, f"drain exits with {r.returncode}: {r.stdout}")
+    return (job.dir / "p/work/2/manifest").exists()
+
+
+def flipped_bit(ranks=1, **keys):
+    """Checksums are taken with the capture: what was damaged in memory is not what a drain commits."""
+    job = Job(**keys)
+    job.words = ["400000"]  # 3 MB and a bit: less is summed when it is flushed
+    at = 20  # not long before
+    for victim in [None, *range(ranks)]:
+        at = die_with_version_2(job, ranks, at)
+        if victim is not None:
+            flip_a_bit(job, victim, 2)
+        require(drain(job) == (victim is None), f"a bit of rank {victim} was flipped")
+        job.check_restart(ranks, 2 if victim is None else 1, f"a bit of rank {victim} was flipped")
+        found = job.said("restarted")[-1]
+        require(found == (2 if victim is None else 1), f"version {found} was found")
+    job.remove()
+
+
+def flipped_bits():
+    """The same with several ranks."""
+    flipped_bit(2, ranks_per_node=2)
 
 
 def kill_ranks():
@@ -479,7 +543,7 @@ def shared_daemon():
 
 def main():
     scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local, fail_every_call,
-                                         kill_recovery, kill_ranks, daemon,
+                                         kill_recovery, flipped_bit, flipped_bits, kill_ranks, daemon,
                                          shared_daemon, phases, assist, assist_late, assist_kill)}
     if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)

@@ -133,6 +133,26 @@ class Case(unittest.TestCase):
         self.assertEqual(json.loads(self.cairn("ls", f"work@{v}", "--json")[0])
                          ["versions"][0]["state"], "ok")
 
+    def test_assistants_tell_too(self):
+        """Two leaders of each file: what the second wrote is in the statistics as its own."""
+        self.work(6, CAIRN_LEADERS_PER_FILE="2", CAIRN_ALIGN_BYTES="4K", CAIRN_PERSISTENT=str(self.dir))
+        assisted = 0
+        for p in sorted(int(p.name) for p in (self.dir / "work").iterdir() if p.name.isdigit()):
+            rows = self.stats(p)["leaders"]
+            leaders = [l for l in rows if not l["assists"]]
+            self.assertEqual([l["file"] for l in leaders], ["data-0000", "data-0001"])
+            for l in leaders:
+                helpers = [r for r in rows if r["assists"] and r["file"] == l["file"]]
+                self.assertEqual(sum(h["bytes"] for h in helpers), l["assisted_bytes"])
+                for h in helpers:
+                    self.assertEqual(h["node"] ^ 1, l["node"])
+                    self.assertEqual(sum(w[k]["bytes"] for w in h["writers"]
+                                         for k in ("local", "received")), h["bytes"])
+                assisted += l["assisted_bytes"]
+        self.assertGreater(assisted, 0)
+        if shutil.which("gnuplot") is not None:
+            self.cairn("plot", "flush", "work", "-o", self.tmp / "with")
+
     def test_sweep(self):
         v = self.last()
         directory = self.dir / "work" / str(v)

@@ -27,4 +27,22 @@ static inline struct tv golden_encoded(void)
     return t;
 }
 
+/* Versions 10 to 12, each encoded against the one before; then 11 is taken again, in full. */
+struct golden_chain {
+    struct tv ten, eleven, twelve, again;
+};
+static inline void golden_chain(struct golden_chain *c)
+{
+    c->ten = golden_version(10, 5);
+    c->ten.pipe = "delta,gzip";
+    c->eleven = golden_version(11, 7);
+    c->eleven.pipe = "delta:1,gzip";
+    c->eleven.older = &c->ten;
+    c->twelve = golden_version(12, 8);
+    c->twelve.pipe = "delta:1,shuffle,gzip";
+    c->twelve.older = &c->eleven;
+    c->again = golden_version(11, 9);
+    c->again.pipe = "delta,gzip";
+}
+
 #endif

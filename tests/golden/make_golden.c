@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* make_golden DIR [encoded]: writes the golden files of the current format version, or those with
- * encoded data. They are made once for each
- * version and never again; this program stays as a record of how. */
+/* make_golden DIR [encoded | chained]: writes the golden files of the current format version, or those
+ * with data that is encoded, or encoded against older versions. They are made once for each version and
+ * never again; this program stays as a record of how. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "golden.h"
@@ -33,6 +34,22 @@ static cairn_err make_encoded(const struct crn_store *st, struct crn_errinfo *ei
     return tv_write(st, &t, ei);
 }
 
+static cairn_err make_chained(const struct crn_store *st, struct crn_errinfo *ei)
+{
+    struct golden_chain c;
+    cairn_err rc;
+
+    golden_chain(&c);
+    rc = tv_write(st, &c.ten, ei);
+    if (rc == CAIRN_OK)
+        rc = tv_write(st, &c.eleven, ei);
+    if (rc == CAIRN_OK)
+        rc = tv_write(st, &c.twelve, ei);
+    if (rc == CAIRN_OK)
+        rc = tv_write(st, &c.again, ei);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct crn_errinfo info = {0};
@@ -40,12 +57,14 @@ int main(int argc, char **argv)
     cairn_err rc;
 
     if ((argc != 2 && argc != 3) || access(argv[1], F_OK) == 0) {
-        (void)fprintf(stderr, "usage: make_golden NEW-DIRECTORY [encoded]\n");
+        (void)fprintf(stderr, "usage: make_golden NEW-DIRECTORY [encoded | chained]\n");
         return 2;
     }
     rc = crn_store_open(crn_fs_posix(), argv[1], 1, &st, &info);
     if (rc == CAIRN_OK) {
-        rc = argc == 3 ? make_encoded(&st, &info) : make(&st, &info);
+        rc = argc == 2                         ? make(&st, &info)
+             : strcmp(argv[2], "chained") == 0 ? make_chained(&st, &info)
+                                               : make_encoded(&st, &info);
         crn_store_close(&st);
     }
     if (rc != CAIRN_OK)

@@ -7,7 +7,8 @@ usage: read_store.py ROOT NAME VERSION [EXPECTED]
 
 Reads a version, checks every hash and every rule of the page, and prints it as JSON; with EXPECTED
 it compares with that file instead. Exit status 1 and a message if anything is wrong. Encoded files
-(docs/encoding.md) are read if they need no more than gzip, shuffle, delta and xor.
+(docs/encoding.md) are read if they need no more than gzip, shuffle, delta and xor, also against older
+versions.
 """
 import json
 import pathlib
@@ -130,21 +131,25 @@ def varint(data, at):
             return value, at
 
 
-def decode_chunk(raw, size):
-    """docs/encoding.md, sections 1 and 2."""
+def decode_chunk(raw, size, older):
+    """docs/encoding.md, sections 1 and 2. older: the same bytes of the older version, or None."""
     need(raw[0] == 1, "version of a chunk")
     width = TYPE_SIZE[raw[1]] // (2 if raw[1] >= 11 else 1)
     stages = [(raw[3 + 2 * i], raw[4 + 2 * i]) for i in range(raw[2])]
     codecs = [s for s, _ in stages if s < 32]
     need(all(s in (0, 3, 32, 34, 35) for s, _ in stages) and codecs == [stages[-1][0]]
-         and all(a == 0 for s, a in stages if s >= 32),
+         and all(a == 0 or (a == 1 and s >= 34) for s, a in stages if s >= 32),
          f"stages {stages} of a chunk: this reader knows no more than gzip after filters")
     bytes_, at = varint(raw, 3 + 2 * raw[2])
     need(bytes_ == size, "size of a chunk")
     data = bytearray(zlib.decompress(raw[at:], 31) if codecs[-1] == 3 else raw[at:])
     need(len(data) == size, "size of a chunk")
     words = size // width
-    for stage, _ in reversed(stages[:-1]):
+    for stage, arg in reversed(stages[:-1]):
+        if arg == 1:
+            need(older is not None, "a chunk without its older version")
+            data = add(data, older, words, width, stage == 35)
+            continue
         if stage == 32:
             data = bytearray(data[k * words + i] for i in range(words) for k in range(width)
                              ) + data[words * width:]
@@ -155,16 +160,57 @@ def decode_chunk(raw, size):
     return bytes(data)
 
 
-def read_streams(x, data_end, raw):
-    """The bytes of all streams behind one another: the space in which the extents lie."""
-    space = b""
-    for s in x["streams"]:
+def add(data, older, words, width, is_xor):
+    out = bytearray(data)
+    for i in range(words):
+        a, b = (int.from_bytes(d[i * width:(i + 1) * width], "little") for d in (data, older))
+        out[i * width:(i + 1) * width] = (a ^ b if is_xor else (a + b) % (1 << 8 * width)
+                                          ).to_bytes(width, "little")
+    if is_xor:
+        out[words * width:] = bytes(a ^ b for a, b in zip(data[words * width:],
+                                                           older[words * width:]))
+    return out
+
+
+def needs_older(s):
+    return any(stage in (34, 35) and arg == 1 or stage == 36 and arg & 8
+               for c in s["chunks"] for stage, arg in c["stages"])
+
+
+def read_base(x, name_path):
+    """The streams of the nearest base, decoded (section 4); None if there is none."""
+    if not x["bases"]:
+        return None
+    b = x["bases"][0]
+    raw = (name_path / str(b["version"]) / b["file"]).read_bytes()
+    need(len(raw) == b["bytes"], "size of a base")
+    t = read_trailer(raw[-TRAILER:])
+    index = raw[t["index_offset"]:-TRAILER]
+    need(t["index_hash"] == b["index_hash"] == xxh3_64(index), "hash of a base's index")
+    older = read_index(index)
+    need(older["id"] == b["id"] and older["name"] == x["name"] and older["version"] == b["version"]
+         and older["file_no"] == x["file_no"] and older["bases"] == x["bases"][1:]
+         and len(older["streams"]) == len(x["streams"]), "a base is another file")
+    for s, o in zip(x["streams"], older["streams"]):
+        need(not needs_older(s) or (
+            not s["map"] and not o["map"] and s["type"] == o["type"] and s["bytes"] == o["bytes"]
+            and [c["bytes"] for c in s["chunks"]] == [c["bytes"] for c in o["chunks"]]),
+            "a base has another shape")
+    return read_streams(older, t["index_offset"], raw, name_path)
+
+
+def read_streams(x, data_end, raw, name_path):
+    """The bytes of each stream."""
+    space = []
+    base = read_base(x, name_path)
+    for number, s in enumerate(x["streams"]):
         new, at = b"", s["file_offset"]
         for c in s["chunks"]:
             part = raw[at:at + c["encoded"]]
             at += c["encoded"]
             need(at <= data_end and xxh3_64(part) == c["hash"], "hash of a stream's chunk")
-            new += part if not c["stages"] else decode_chunk(part, c["bytes"])
+            older = base[number][len(new):len(new) + c["bytes"]] if base else None
+            new += part if not c["stages"] else decode_chunk(part, c["bytes"], older)
         if s["map"]:
             count, at = varint(s["map"], 0)
             known, out = 0, b""
@@ -177,12 +223,25 @@ def read_streams(x, data_end, raw):
             need(at == len(s["map"]), "map of a stream")
             new = out
         need(len(new) == s["bytes"], "bytes of a stream")
-        space += new
+        space.append(new)
     return space
 
 
+def read_chain(b, file_no, least):
+    """The chain of a file (section 4), nearest first."""
+    chain = []
+    for _ in range(b.u32()):
+        chain.append({"version": b.number(8, True), "file": b.text(39),
+                      "id": (b.take(16).hex(), b.u64()), "bytes": b.u64(), "index_hash": b.u64()})
+        need(chain[-1]["version"] >= 0 and chain[-1]["bytes"] >= TRAILER and
+             re.fullmatch(rf"data-{file_no:04d}(\.[1-9][0-9]*)?", chain[-1]["file"]), "chain")
+    need(least <= len(chain) <= 255, "length of a chain")
+    return chain
+
+
 def read_index(data):
-    b = Body(data, b"CRNINDEX", 1)
+    b = Body(data, b"CRNINDEX", 3)
+    need(b.flags != 2, "a chain without streams")
     x = {"id": (b.take(16).hex(), b.u64()), "name": b.text(), "version": b.number(8, True)}
     for key in ("file_no", "files", "ranks", "nodes"):
         x[key] = b.u32()
@@ -197,6 +256,7 @@ def read_index(data):
                     for _ in range(nextents)]
     x["hashes"] = [b.u64() for _ in range(nhashes)]
     x["streams"] = [read_stream(b) for _ in range(b.u32())] if b.flags & 1 else None
+    x["bases"] = read_chain(b, x["file_no"], 1) if b.flags & 2 else []
     b.end()
     return x
 
@@ -209,7 +269,7 @@ def read_trailer(data):
 
 
 def read_manifest(data):
-    b = Body(data, b"CRNMANIF")
+    b = Body(data, b"CRNMANIF", 2)
     m = {"id": (b.take(16).hex(), b.u64()), "name": b.text(), "job": b.text(),
          "version": b.number(8, True)}
     for key in ("created_ns", "committed_ns", "data_bytes"):
@@ -231,8 +291,11 @@ def read_manifest(data):
             f["ranks"] += range(first, first + count)
         need(f["ranks"] == sorted(set(f["ranks"])), "order of ranks")
         seen += f["ranks"]
+        if b.flags & 2:
+            f["bases"] = read_chain(b, number, 0)
         m["files"].append(f)
     b.end()
+    need(bool(b.flags & 2) == any(f.get("bases") for f in m["files"]), "flag of chains")
     need(sorted(seen) == list(range(m["ranks"])), "every rank in one file")
     return m
 
@@ -272,10 +335,11 @@ def read_data(path, m, number):
          and x["file_no"] == number and x["files"] == len(m["files"])
          and x["ranks"] == m["ranks"], "index of another checkpoint")
     need([s["rank"] for s in x["shards"]] == f["ranks"], "ranks of a data file")
+    need(x["bases"] == f.get("bases", []), "chains of index and manifest differ")
     if x["streams"] is None:
         content = read_regions(x, t["index_offset"], raw)
     else:
-        space = read_streams(x, t["index_offset"], raw)
+        space = b"".join(read_streams(x, t["index_offset"], raw, path.parent))
         content = read_regions(x, len(space), space)
     for s, shard in enumerate(x["shards"]):
         for r, region in enumerate(shard["regions"]):

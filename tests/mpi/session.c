@@ -2,7 +2,10 @@
 /* A job's everyday life: capture, change, wait, restore; selections, files, global arrays, several
  * names, versions taken again, retention, fallback from damage, two sessions at once. */
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mpi_test.h"
@@ -242,6 +245,68 @@ static void damage_falls_back(void)
     OK(cairn_close(s));
 }
 
+/* Flips a bit of this rank's arena, in a word that it holds. */
+static void flip_in_arena(uint64_t word)
+{
+    char pattern_of[400];
+    struct stat st;
+    glob_t found;
+    uint64_t *map;
+    size_t i;
+    int fd;
+
+    (void)snprintf(pattern_of, sizeof(pattern_of), "%s/cairn-*/*/arena-%d", host_dir(dir), rank);
+    REQUIRE(glob(pattern_of, 0, NULL, &found) == 0 && found.gl_pathc == 1);
+    fd = open(found.gl_pathv[0], O_RDWR);
+    REQUIRE(fd >= 0 && fstat(fd, &st) == 0);
+    map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    REQUIRE(map != MAP_FAILED);
+    for (i = 0; i < (size_t)st.st_size / 8 && map[i] != word; i++)
+        ;
+    REQUIRE(i < (size_t)st.st_size / 8);
+    map[i] ^= 1U << 9;
+    (void)munmap(map, (size_t)st.st_size);
+    (void)close(fd);
+    globfree(&found);
+}
+
+/* Checksums are taken with the capture: damage of the arena before the flush is found afterwards. The
+ * phase holds the flush back meanwhile. Data that is encoded is read before. */
+static void damage_in_memory_falls_back(void)
+{
+    static const char *const patient[] = {"phase_patience=1h", NULL};
+    enum { WORDS = 400000 };
+    uint64_t *a = malloc(WORDS * sizeof(*a));
+    cairn_session *s;
+    int64_t v;
+
+    if (getenv("CAIRN_ENCODE") != NULL) {
+        free(a);
+        return;
+    }
+    s = open_with(patient);
+    OK(cairn_protect(s, "a", a, CAIRN_U64, WORDS));
+    fill(a, WORDS, 0, (uint64_t)rank);
+    OK(cairn_checkpoint(s, "mem", 0, NULL));
+    OK(cairn_wait(s, "mem", 0, CAIRN_PERSISTENT, 60000));
+    OK(cairn_phase(s, CAIRN_PHASE_IO));
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    fill(a, WORDS, 1, (uint64_t)rank);
+    OK(cairn_checkpoint(s, "mem", 1, NULL));
+    if (rank == ranks - 1)
+        flip_in_arena(pattern(1, (uint64_t)rank, 333333));
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    OK(cairn_phase(s, CAIRN_PHASE_COMPUTE));
+    OK(cairn_wait(s, "mem", 1, CAIRN_PERSISTENT, 60000));
+    OK(cairn_close(s));
+    s = open_with(NULL);
+    OK(cairn_protect(s, "a", a, CAIRN_U64, WORDS));
+    OK(cairn_restart(s, "mem", NULL, &v));
+    REQUIRE(v == 0 && holds(a, WORDS, 0, (uint64_t)rank));
+    OK(cairn_close(s));
+    free(a);
+}
+
 static void two_sessions(void)
 {
     cairn_session *s1 = open_with(NULL);
@@ -347,6 +412,7 @@ int main(int argc, char **argv)
     event_fd_tells();
     retention();
     damage_falls_back();
+    damage_in_memory_falls_back();
     two_sessions();
     small_arena();
     ranks_that_disagree();

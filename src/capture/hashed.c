@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sums are those of the XXH3 library, whose long inputs go in stripes of 64 bytes, 16 to a block, into
+ * eight accumulators. The loops here take whole blocks; the library begins and ends each sum, through
+ * its state. Since that state is its own affair, it is tried once whether all this gives its sums; if not,
+ * or without wide vectors, bytes are copied first and summed then. */
+#include "capture/hashed.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+/* Summed where it has arrived: the source may have changed since. */
+static void copy_then_sum(const struct crn_lane *lanes, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++) {
+        memcpy(lanes[i].dst, lanes[i].src, lanes[i].bytes);
+        *lanes[i].hash = crn_hash(lanes[i].dst, lanes[i].bytes);
+    }
+}
+
+#if defined(__x86_64__)
+#define XXH_STATIC_LINKING_ONLY
+#include <immintrin.h>
+#ifdef CRN_XXH_DISPATCH
+#include <xxh_x86dispatch.h>
+#else
+#include <xxhash.h>
+#endif
+
+#define STRIPE    64U
+#define STRIPES   16U /* of a block; each has its place in the secret */
+#define BLOCK     (STRIPE * STRIPES)
+#define KEY_STEP  8U
+#define LAST_KEY  (STRIPES * KEY_STEP)
+#define PRIME32_1 0x9E3779B1U
+#define AHEAD     1024 /* measured */
+
+/* A lane on its way. */
+struct lane {
+    unsigned char *dst;
+    const unsigned char *src;
+    void *acc;
+};
+
+/* 64 bytes in two vectors. --------------------------------------------------------------------------- */
+
+#define WIDE    __attribute__((target("avx2")))
+#define NAME(x) x##_avx2
+
+struct stripe_avx2 {
+    __m256i v[2];
+};
+
+WIDE static inline struct stripe_avx2 load_avx2(const void *p)
+{
+    const __m256i *v = p;
+
+    return (struct stripe_avx2){{_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)}};
+}
+
+WIDE static inline void keep_avx2(void *p, struct stripe_avx2 s)
+{
+    _mm256_storeu_si256((__m256i *)p, s.v[0]);
+    _mm256_storeu_si256((__m256i *)p + 1, s.v[1]);
+}
+
+WIDE static inline void stream_avx2(unsigned char *p, struct stripe_avx2 s)
+{
+    _mm256_stream_si256((__m256i *)(void *)p, s.v[0]);
+    _mm256_stream_si256((__m256i *)(void *)p + 1, s.v[1]);
+}
+
+/* To each accumulator: its neighbour's word, and the product of the halves of its own, mixed with the key. */
+WIDE static inline __m256i add_half(__m256i acc, __m256i x, __m256i key)
+{
+    __m256i mixed = _mm256_xor_si256(x, key);
+    __m256i product = _mm256_mul_epu32(mixed, _mm256_shuffle_epi32(mixed, _MM_SHUFFLE(3, 3, 1, 1)));
+    __m256i neighbour = _mm256_shuffle_epi32(x, _MM_SHUFFLE(1, 0, 3, 2));
+
+    return _mm256_add_epi64(product, _mm256_add_epi64(acc, neighbour));
+}
+
+WIDE static inline struct stripe_avx2 add_avx2(struct stripe_avx2 acc, struct stripe_avx2 x,
+                                               const unsigned char *key)
+{
+    struct stripe_avx2 k = load_avx2(key);
+
+    return (struct stripe_avx2){
+        {add_half(acc.v[0], x.v[0], k.v[0]), add_half(acc.v[1], x.v[1], k.v[1])}};
+}
+
+WIDE static inline __m256i scramble_half(__m256i acc, __m256i key)
+{
+    __m256i prime = _mm256_set1_epi32((int)PRIME32_1);
+    __m256i x = _mm256_xor_si256(_mm256_xor_si256(acc, _mm256_srli_epi64(acc, 47)), key);
+    __m256i high = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), prime);
+
+    return _mm256_add_epi64(_mm256_mul_epu32(x, prime), _mm256_slli_epi64(high, 32));
+}
+
+WIDE static inline struct stripe_avx2 scramble_avx2(struct stripe_avx2 acc,
+                                                    const unsigned char *key)
+{
+    struct stripe_avx2 k = load_avx2(key);
+
+    return (struct stripe_avx2){{scramble_half(acc.v[0], k.v[0]), scramble_half(acc.v[1], k.v[1])}};
+}
+
+#include "capture/hashed_loops.h"
+#undef WIDE
+#undef NAME
+
+/* 64 bytes in one. ------------------------------------------------------------------------------------ */
+
+#define WIDE    __attribute__((target("avx512f")))
+#define NAME(x) x##_avx512
+
+struct stripe_avx512 {
+    __m512i v;
+};
+
+WIDE static inline struct stripe_avx512 load_avx512(const void *p)
+{
+    return (struct stripe_avx512){_mm512_loadu_si512(p)};
+}
+
+WIDE static inline void keep_avx512(void *p, struct stripe_avx512 s)
+{
+    _mm512_storeu_si512(p, s.v);
+}
+
+WIDE static inline void stream_avx512(unsigned char *p, struct stripe_avx512 s)
+{
+    _mm512_stream_si512((__m512i *)(void *)p, s.v);
+}
+
+WIDE static inline struct stripe_avx512 add_avx512(struct stripe_avx512 acc, struct stripe_avx512 x,
+                                                   const unsigned char *key)
+{
+    __m512i mixed = _mm512_xor_si512(x.v, _mm512_loadu_si512(key));
+    __m512i product = _mm512_mul_epu32(
+        mixed, _mm512_shuffle_epi32(mixed, (_MM_PERM_ENUM)_MM_SHUFFLE(3, 3, 1, 1)));
+    __m512i neighbour = _mm512_shuffle_epi32(x.v, (_MM_PERM_ENUM)_MM_SHUFFLE(1, 0, 3, 2));
+
+    return (struct stripe_avx512){_mm512_add_epi64(product, _mm512_add_epi64(acc.v, neighbour))};
+}
+
+WIDE static inline struct stripe_avx512 scramble_avx512(struct stripe_avx512 acc,
+                                                        const unsigned char *key)
+{
+    __m512i prime = _mm512_set1_epi32((int)PRIME32_1);
+    __m512i x = _mm512_xor_si512(_mm512_xor_si512(acc.v, _mm512_srli_epi64(acc.v, 47)),
+                                 _mm512_loadu_si512(key));
+    __m512i high = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), prime);
+
+    return (struct stripe_avx512){
+        _mm512_add_epi64(_mm512_mul_epu32(x, prime), _mm512_slli_epi64(high, 32))};
+}
+
+#include "capture/hashed_loops.h"
+#undef WIDE
+#undef NAME
+
+/* Chunks. --------------------------------------------------------------------------------------------- */
+
+/* Loops over whole blocks. */
+struct loops {
+    void (*copy_lanes)(const struct lane *l, uint64_t bytes, const unsigned char *secret);
+    void (*copy_lane)(const struct lane *l, uint64_t bytes, const unsigned char *secret);
+};
+
+static const struct loops avx512 = {copy_lanes_avx512, copy_lane_avx512};
+static const struct loops avx2 = {copy_lanes_avx2, copy_lane_avx2};
+
+/* What the loops may take: the last block is the library's, and one before it, since its state needs the
+ * last 64 bytes before its end. */
+static uint64_t whole_blocks(const struct crn_lane *c)
+{
+    if (c->bytes <= 2 * (uint64_t)BLOCK || (uintptr_t)c->dst % STRIPE != 0)
+        return 0;
+    return (c->bytes - 1) / BLOCK * BLOCK - BLOCK;
+}
+
+/* The sum so far goes on in the library; behind whole blocks there is nothing else to it. */
+static void end_sum(const struct crn_lane *c, uint64_t done, XXH3_state_t *state)
+{
+    unsigned char *dst = (unsigned char *)c->dst + done;
+
+    memcpy(dst, (const unsigned char *)c->src + done, c->bytes - done);
+    state->totalLen = done;
+    (void)XXH3_64bits_update(state, dst, c->bytes - done); /* fails for NULL alone */
+    *c->hash = XXH3_64bits_digest(state);
+}
+
+static void copy_by(const struct loops *loops, const struct crn_lane *c, int n)
+{
+    XXH3_state_t state[CRN_LANES];
+    struct lane lane[CRN_LANES];
+    uint64_t common = n == CRN_LANES ? UINT64_MAX : 0; /* done side by side */
+    int i;
+
+    for (i = 0; i < n; i++) {
+        (void)XXH3_64bits_reset(&state[i]);
+        lane[i] = (struct lane){c[i].dst, c[i].src, state[i].acc};
+        if (whole_blocks(&c[i]) < common)
+            common = whole_blocks(&c[i]);
+    }
+    if (common > 0)
+        loops->copy_lanes(lane, common, state[0].extSecret);
+    for (i = 0; i < n; i++) {
+        uint64_t whole = whole_blocks(&c[i]);
+
+        lane[i].dst += common;
+        lane[i].src += common;
+        if (whole > common)
+            loops->copy_lane(&lane[i], whole - common, state[0].extSecret);
+        end_sum(&c[i], whole, &state[i]);
+    }
+}
+
+/* Whether the loops and this build of the library agree. */
+static int is_right(const struct loops *loops)
+{
+    enum { EACH = 5 * BLOCK };
+    static unsigned char from[CRN_LANES * EACH];
+    static unsigned char to[sizeof(from)] __attribute__((aligned(64)));
+    struct crn_lane c[CRN_LANES];
+    uint64_t hash[CRN_LANES];
+    XXH3_state_t state;
+    int same = 1;
+    size_t i;
+
+    (void)XXH3_64bits_reset(&state);
+    if (state.extSecret == NULL)
+        return 0;
+    for (i = 0; i < sizeof(from); i++)
+        from[i] = (unsigned char)(i * 2654435761U >> 9);
+    for (i = 0; i < CRN_LANES; i++)
+        c[i] = (struct crn_lane){to + i * EACH, from + i * EACH, EACH - i, &hash[i]};
+    copy_by(loops, c, CRN_LANES);
+    for (i = 0; i < CRN_LANES; i++)
+        same &= hash[i] == crn_hash(c[i].src, c[i].bytes) &&
+                memcmp(c[i].dst, c[i].src, c[i].bytes) == 0;
+    return same;
+}
+
+static int is_here[CRN_HASHED_WAYS];
+
+static void look(void)
+{
+    is_here[CRN_HASHED_AVX512] = __builtin_cpu_supports("avx512f") && is_right(&avx512);
+    is_here[CRN_HASHED_AVX2] = __builtin_cpu_supports("avx2") && is_right(&avx2);
+    is_here[CRN_HASHED_PLAIN] = 1;
+}
+
+int crn_hashed_has(enum crn_hashed_way way)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, look);
+    return is_here[way];
+}
+
+void crn_hashed_copy_by(enum crn_hashed_way way, const struct crn_lane *lanes, int n)
+{
+    if (way == CRN_HASHED_PLAIN)
+        copy_then_sum(lanes, n);
+    else
+        copy_by(way == CRN_HASHED_AVX512 ? &avx512 : &avx2, lanes, n);
+}
+
+#else
+
+int crn_hashed_has(enum crn_hashed_way way)
+{
+    return way == CRN_HASHED_PLAIN;
+}
+
+void crn_hashed_copy_by(enum crn_hashed_way way, const struct crn_lane *lanes, int n)
+{
+    (void)way;
+    copy_then_sum(lanes, n);
+}
+
+#endif
+
+enum crn_hashed_way crn_hashed_way(void)
+{
+    enum crn_hashed_way way = 0;
+
+    while (!crn_hashed_has(way))
+        way++;
+    return way;
+}
