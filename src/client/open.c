@@ -34,16 +34,15 @@ cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what, struct crn
 {
     int64_t worst[2] = {rc, rc == CAIRN_OK ? INT64_MAX : (int64_t)s->rank};
     struct crn_errinfo mpi = {0};
-    int64_t first = worst[1];
 
-    if (s->comm->ops->allreduce(s->comm, worst, 1, CRN_COMM_MIN, &mpi) != CAIRN_OK ||
-        s->comm->ops->allreduce(s->comm, &first, 1, CRN_COMM_MIN, &mpi) != CAIRN_OK) {
+    if (s->all->ops->allreduce(s->all, worst, 2, CRN_COMM_MIN, &mpi) != CAIRN_OK) {
         crn_err_keep(ei, &mpi);
         return mpi.code;
     }
     if (worst[0] == CAIRN_OK || rc != CAIRN_OK)
         return rc;
-    return crn_fail(ei, (cairn_err)worst[0], 0, "%s failed on rank %lld", what, (long long)first);
+    return crn_fail(ei, (cairn_err)worst[0], 0, "%s failed on rank %lld", what,
+                    (long long)worst[1]);
 }
 
 /* Configuration and run id of rank 0, for all. --------------------------------------------------- */
@@ -197,12 +196,15 @@ static cairn_err gather_peers(cairn_session *s, uint32_t address, uint32_t **ret
     cairn_err rc;
     uint32_t i;
 
-    if (all == NULL || peers == NULL)
+    s->node_of = calloc(s->ranks, sizeof(*s->node_of));
+    if (all == NULL || peers == NULL || s->node_of == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the addresses of %u nodes", s->nodes);
     else
         rc = s->comm->ops->allgather(s->comm, mine, sizeof(mine), all, ei);
-    for (i = 0; rc == CAIRN_OK && i < s->ranks; i++)
-        peers[all[2 * (size_t)i]] = all[2 * (size_t)i + 1];
+    for (i = 0; rc == CAIRN_OK && i < s->ranks; i++) {
+        s->node_of[i] = all[2 * (size_t)i];
+        peers[s->node_of[i]] = all[2 * (size_t)i + 1];
+    }
     free(all);
     if (rc != CAIRN_OK) {
         free(peers);
@@ -302,7 +304,11 @@ static void free_session(cairn_session *s)
     free(s->packet);
     if (s->node_comm != NULL)
         s->node_comm->ops->free(s->node_comm);
+    if (s->all != NULL)
+        s->all->ops->free(s->all);
+    crn_mail_close(s->mail);
     s->comm->ops->free(s->comm);
+    free(s->node_of);
     crn_config_fini(&s->cfg);
     free(s);
 }
@@ -321,7 +327,13 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
         rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_options.size must be sizeof(cairn_options)");
     else if ((s = calloc(1, sizeof(*s))) == NULL)
         rc = crn_fail(&ei, CAIRN_ENOMEM, ENOMEM, "a session");
+    if (rc == CAIRN_OK)
+        rc = crn_mail_open(comm, &s->mail, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_mail_part(s->mail, 0, NULL, comm->size, &s->all, &ei);
     if (rc != CAIRN_OK) {
+        if (s != NULL)
+            crn_mail_close(s->mail);
         free(s);
         comm->ops->free(comm);
         return crn_api_end(&ei, rc);

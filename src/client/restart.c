@@ -11,6 +11,7 @@
 #include "client/reading.h"
 #include "client/session.h"
 #include "client/together.h"
+#include "restart/scatter.h"
 
 /* Versions. ------------------------------------------------------------------------------------------------ */
 
@@ -136,32 +137,26 @@ static void settle(cairn_session *s)
 static cairn_err list_candidates(cairn_session *s, const char *name, int64_t bound,
                                  struct candidates *ret, struct crn_errinfo *ei)
 {
-    struct crn_errinfo why = {0};
+    struct crn_buf buf = {0};
     cairn_err rc = CAIRN_OK;
 
     memset(ret, 0, sizeof(*ret));
     settle(s);
-    rc = s->comm->ops->barrier(s->comm, ei); /* nobody's flush is open any more */
+    rc = s->all->ops->barrier(s->all, ei); /* nobody's flush is open any more */
     if (rc != CAIRN_OK)
         return rc;
-    if (s->rank == 0)
-        rc = list_on_root(s, name, bound, ret, &why);
-    crn_err_keep(ei, &why);
-    if (rc != CAIRN_OK)
-        ret->n = 0;
-    rc = crn_agree(s, rc, "listing the versions", ei);
-    if (rc == CAIRN_OK)
-        rc = s->comm->ops->bcast(s->comm, &ret->n, sizeof(ret->n), 0, ei);
-    if (rc == CAIRN_OK && s->rank != 0) {
-        ret->version = calloc((size_t)ret->n + 1, sizeof(*ret->version));
-        if (ret->version == NULL)
-            rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%" PRId64 " versions", ret->n);
+    if (s->rank == 0) {
+        rc = list_on_root(s, name, bound, ret, ei);
+        crn_buf_put(&buf, ret->version, (size_t)ret->n * sizeof(*ret->version));
     }
-    rc = crn_agree(s, rc, "listing the versions", ei);
-    if (rc == CAIRN_OK && ret->n > 0)
-        rc = s->comm->ops->bcast(s->comm, ret->version, (size_t)ret->n * sizeof(*ret->version), 0,
-                                 ei);
-    return rc;
+    rc = crn_tell_all(s->all, 0, rc, &buf, ei);
+    if (rc == CAIRN_OK && s->rank != 0) {
+        ret->n = (int64_t)(buf.len / sizeof(*ret->version));
+        ret->version = (int64_t *)(void *)buf.data; /* taken over */
+        buf = (struct crn_buf){0};
+    }
+    crn_buf_free(&buf);
+    return crn_agree(s, rc, "listing the versions", ei);
 }
 
 /* Collective: can every rank restore it? */
@@ -177,7 +172,7 @@ static cairn_err check_version(cairn_session *s, const char *name, int64_t versi
                 version, why.msg);
         crn_err_keep(ei, &why);
     }
-    return crn_agree(s, rc, "verifying the version", ei);
+    return rc;
 }
 
 static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
@@ -186,7 +181,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
                              void *arg, int64_t *ret_version, struct crn_errinfo *ei)
 {
     struct crn_kept_turn *turn = NULL;
-    struct candidates c;
+    struct candidates c = {0};
     cairn_err rc;
     int64_t i;
 
@@ -234,7 +229,7 @@ static int all_hold(cairn_session *s, const char *name, int64_t version)
     int64_t holds = crn_own_shard(s, name, version) != NULL;
     struct crn_errinfo ignored = {0};
 
-    return s->comm->ops->allreduce(s->comm, &holds, 1, CRN_COMM_MIN, &ignored) == CAIRN_OK && holds;
+    return s->all->ops->allreduce(s->all, &holds, 1, CRN_COMM_MIN, &ignored) == CAIRN_OK && holds;
 }
 
 cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version)

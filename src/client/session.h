@@ -11,6 +11,7 @@
 #include "client/gpu.h"
 #include "client/open.h"
 #include "client/tiers.h"
+#include "comm/mail.h"
 #include "restart/version.h"
 #include "service/proto.h"
 #include "service/rundir.h"
@@ -74,10 +75,14 @@ struct cairn_session {
     const struct crn_fs *fs;
     const struct crn_clock *clock;
     struct crn_log log;
-    struct crn_comm *comm;      /* all ranks; application's thread only */
+    struct crn_comm *comm;      /* all ranks; application's thread only, as the next three */
+    struct crn_mail *mail;      /* parts of comm */
+    struct crn_comm *all;       /* of mail: all ranks; for collectives that may wait for long */
     struct crn_comm *node_comm; /* ranks of this node */
     uint8_t run[16];
     uint32_t rank, ranks, node, nodes, local, nlocal;
+    uint32_t teams;              /* that have read together so far; the same on all ranks */
+    uint32_t *node_of;           /* by rank */
     struct crn_service *service; /* embedded, in the first rank of the node; else NULL */
     int sock;                    /* to the node service; -1: gone */
     unsigned char *packet;       /* CRN_PROTO_MAX bytes */

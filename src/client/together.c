@@ -29,52 +29,73 @@ static void leave(struct room *r)
     free(r->readers);
 }
 
-/* The first rank of each node. */
-static cairn_err choose_readers(const cairn_session *s, struct room *r, struct crn_errinfo *ei)
+/* All ranks, or those whose shards lie in the same file as this one's; ascending. */
+static cairn_err list_members(const cairn_session *s, const struct crn_version *v, int **ret,
+                              int *ret_n, struct crn_errinfo *ei)
 {
-    struct crn_comm *comm = r->team.comm;
-    uint32_t *node = calloc((size_t)comm->size, sizeof(*node));
+    int is_same = crn_version_manifest(v)->ranks == s->ranks;
+    int *ranks = calloc(s->ranks, sizeof(*ranks));
+    uint32_t i;
+    int n = 0;
+
+    if (ranks == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of up to %u ranks", s->ranks);
+    for (i = 0; i < s->ranks; i++)
+        if (!is_same || crn_version_file_of(v, i) == crn_version_file_of(v, s->rank))
+            ranks[n++] = (int)i;
+    *ret = ranks;
+    *ret_n = n;
+    return CAIRN_OK;
+}
+
+/* The first rank of each node. */
+static cairn_err choose_readers(const cairn_session *s, struct room *r, const int *ranks, int n,
+                                struct crn_errinfo *ei)
+{
     uint8_t *seen = calloc(s->nodes, 1);
-    int64_t worst;
-    int is_ready;
-    cairn_err rc;
     int i;
 
-    r->readers = calloc((size_t)comm->size, sizeof(*r->readers));
-    is_ready = node != NULL && seen != NULL && r->readers != NULL && r->files != NULL;
-    worst = is_ready ? CAIRN_OK : CAIRN_ENOMEM;
-    rc = comm->ops->allreduce(comm, &worst, 1, CRN_COMM_MIN, ei);
-    if (rc == CAIRN_OK && worst != CAIRN_OK)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", comm->size);
-    if (rc == CAIRN_OK)
-        rc = comm->ops->allgather(comm, &s->node, sizeof(s->node), node, ei);
-    for (i = 0; rc == CAIRN_OK && is_ready && i < comm->size; i++)
-        if (!seen[node[i]]) {
-            seen[node[i]] = 1;
+    r->readers = calloc((size_t)n, sizeof(*r->readers));
+    if (seen == NULL || r->readers == NULL) {
+        free(seen);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", n);
+    }
+    for (i = 0; i < n; i++)
+        if (!seen[s->node_of[ranks[i]]]) {
+            seen[s->node_of[ranks[i]]] = 1;
             r->readers[r->team.nreaders++] = i;
         }
     r->team.readers = r->readers;
-    r->team.files = r->files;
-    free(node);
     free(seen);
-    return rc;
+    return CAIRN_OK;
 }
 
+/* Local: the manifest says who is in which team. */
 static cairn_err join(const cairn_session *s, const struct crn_version *v, struct room *r,
                       struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(v);
     int is_same = m->ranks == s->ranks;
     uint32_t first = is_same ? crn_version_file_of(v, s->rank) : 0;
+    int *ranks = NULL;
     cairn_err rc;
     uint32_t i;
+    int n = 0;
 
     r->team.nfiles = is_same ? 1 : m->nfiles;
     r->files = calloc(r->team.nfiles, sizeof(*r->files));
-    for (i = 0; r->files != NULL && i < r->team.nfiles; i++)
+    if (r->files == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u files", r->team.nfiles);
+    for (i = 0; i < r->team.nfiles; i++)
         r->files[i] = first + i;
-    rc = s->comm->ops->split(s->comm, (int)first, (int)s->rank, &r->team.comm, ei);
-    return rc != CAIRN_OK ? rc : choose_readers(s, r, ei);
+    r->team.files = r->files;
+    rc = list_members(s, v, &ranks, &n, ei);
+    if (rc == CAIRN_OK)
+        rc = choose_readers(s, r, ranks, n, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_mail_part(s->mail, s->teams, ranks, n, &r->team.comm, ei);
+    free(ranks);
+    return rc;
 }
 
 /* What this rank wants. ---------------------------------------------------------------------------- */
@@ -117,36 +138,44 @@ static cairn_err add_part(void *arg, const struct crn_slice *p, struct crn_errin
     return CAIRN_OK;
 }
 
-/* Where the image of w->shard will be. No room is no failure: then it is only verified. */
+/* A slot for the image of w->shard, with its descriptor. No arena and no room are no failure: then the shard is
+ * only verified, and read again by who restores it. */
+static void lend_slot(cairn_session *s, const struct crn_manifest *m, struct wanted *w,
+                      const struct crn_image *image, const struct crn_buf *descriptor)
+{
+    struct crn_errinfo why = {0};
+    cairn_err rc;
+
+    w->info = (struct crn_slot_info){.id = m->id, .version = m->version};
+    memcpy(w->info.name, m->name, sizeof(w->info.name));
+    w->info.descriptor_bytes = descriptor->len;
+    w->info.bytes = w->info.image_bytes = image->bytes;
+    rc = crn_arena_ensure_read(s, image->bytes, &why);
+    if (rc == CAIRN_OK)
+        rc = crn_arena_take(s->arena, CRN_SLOT_READING, &w->info, &w->slot, &why);
+    if (rc != CAIRN_OK) {
+        crn_log(&s->log, rc == CAIRN_ENOSPC || rc == CAIRN_EBUSY ? CRN_DEBUG : CRN_WARN,
+                "reading without the arena, continuing: %s", why.msg);
+        return;
+    }
+    w->has_slot = 1;
+    memcpy(crn_slot_memory(s->arena, &w->info), descriptor->data, descriptor->len);
+}
+
 static cairn_err take_slot(cairn_session *s, const struct crn_manifest *m, struct wanted *w,
                            struct crn_image *ret_image, struct crn_errinfo *ei)
 {
     struct crn_buf descriptor = {0};
-    struct crn_errinfo why = {0};
     cairn_err rc;
 
     if (crn_tiers_are_open(s)) /* the arena is theirs */
         return CAIRN_OK;
-    rc = crn_shard_encode(&w->shard, &descriptor, &why);
+    rc = crn_shard_encode(&w->shard, &descriptor, ei);
     if (rc == CAIRN_OK)
-        rc = crn_image_layout(&w->shard, descriptor.len, ret_image, &why);
+        rc = crn_image_layout(&w->shard, descriptor.len, ret_image, ei);
     if (rc == CAIRN_OK)
-        rc = crn_arena_ensure_read(s, ret_image->bytes, &why);
-    if (rc == CAIRN_OK) {
-        w->info = (struct crn_slot_info){.id = m->id, .version = m->version};
-        memcpy(w->info.name, m->name, sizeof(w->info.name));
-        w->info.descriptor_bytes = descriptor.len;
-        w->info.bytes = w->info.image_bytes = ret_image->bytes;
-        rc = crn_arena_take(s->arena, CRN_SLOT_READING, &w->info, &w->slot, &why);
-    }
-    if (rc == CAIRN_OK) {
-        w->has_slot = 1;
-        memcpy(crn_slot_memory(s->arena, &w->info), descriptor.data, descriptor.len);
-    }
+        lend_slot(s, m, w, ret_image, &descriptor);
     crn_buf_free(&descriptor);
-    if (rc == CAIRN_OK || rc == CAIRN_ENOSPC || rc == CAIRN_EBUSY)
-        return CAIRN_OK;
-    crn_err_keep(ei, &why);
     return rc;
 }
 
@@ -298,7 +327,7 @@ static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct c
 }
 
 /* Where the store is damaged and nodes have copies: each rank verifies its part of the old ranks from
- * wherever it can. */
+ * wherever it can. Collective, after all have agreed that the version could not be read. */
 static cairn_err try_copies(cairn_session *s, struct crn_version *v, cairn_err rc,
                             struct crn_errinfo *ei)
 {
@@ -307,7 +336,7 @@ static cairn_err try_copies(cairn_session *s, struct crn_version *v, cairn_err r
     struct crn_errinfo mpi = {0};
     uint32_t r;
 
-    if (s->comm->ops->allreduce(s->comm, state, 2, CRN_COMM_MAX, &mpi) != CAIRN_OK) {
+    if (s->all->ops->allreduce(s->all, state, 2, CRN_COMM_MAX, &mpi) != CAIRN_OK) {
         crn_err_keep(ei, &mpi);
         return mpi.code;
     }
@@ -317,7 +346,7 @@ static cairn_err try_copies(cairn_session *s, struct crn_version *v, cairn_err r
     rc = CAIRN_OK;
     for (r = s->rank; rc == CAIRN_OK && r < m->ranks; r += s->ranks)
         rc = crn_version_check_rank(v, r, NULL, ei);
-    return rc;
+    return crn_agree(s, rc, "verifying the version", ei);
 }
 
 static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct crn_team *team,
@@ -343,14 +372,10 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
         if (rc == CAIRN_OK)
             rc = read;
     }
-    if (rc != CAIRN_EMPI) { /* others may read for long */
-        cairn_err waited = crn_comm_quiet_barrier(s->comm, &own);
-
-        if (rc == CAIRN_OK)
-            rc = waited;
-    }
+    if (rc != CAIRN_EMPI) /* nobody writes into another's arena any more behind this */
+        rc = crn_agree(s, rc, "verifying the version", &own);
     forget(s, &w, rc, is_whole || w.has_it);
-    if (crn_version_manifest(v)->ranks != s->ranks && rc != CAIRN_EMPI)
+    if (rc != CAIRN_OK && rc != CAIRN_EMPI && crn_version_manifest(v)->ranks != s->ranks)
         rc = try_copies(s, v, rc, &own);
     if (rc != CAIRN_OK)
         crn_err_keep(ei, &own);
@@ -364,15 +389,15 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
     struct room r = {0};
     cairn_err rc;
 
+    s->teams++;
     crn_version_close(s->open_version); /* read it anew: it may have been replaced or repaired */
     s->open_version = NULL;
-    rc = crn_version_open_together(s->comm, s->fs, s->cfg.persistent, name, version, &v, ei);
-    if (rc == CAIRN_OK)
+    rc = crn_version_open_together(s->all, s->fs, s->cfg.persistent, name, version, &v, ei);
+    if (rc == CAIRN_OK) {
         crn_session_keep(s, v);
+        rc = join(s, v, &r, ei);
+    }
     rc = crn_agree(s, rc, "opening the version", ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = crn_agree(s, join(s, v, &r, ei), "finding who reads", ei);
     if (rc == CAIRN_OK)
         rc = read_all(s, v, &r.team, ei);
     leave(&r);

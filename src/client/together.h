@@ -7,7 +7,7 @@
 
 /* Collective. Opens the version on all ranks, verifies all of it, and brings what this rank will
  * restore into its arena where it has room: its own shard, or with another number of ranks the blocks
- * of global arrays that are protected now. The caller agrees on the result. */
+ * of global arrays that are protected now. All ranks fail if one does. */
 CAIRN_CHECKED cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
                                           struct crn_errinfo *ei);
 

@@ -67,10 +67,6 @@ struct crn_comm {
     int size;
 };
 
-/* Collective; on communicators on which nobody posts anything else meanwhile. Waits without keeping a
- * core busy: for waits that may be long. */
-CAIRN_CHECKED cairn_err crn_comm_quiet_barrier(struct crn_comm *c, struct crn_errinfo *ei);
-
 CAIRN_CHECKED cairn_err crn_comm_self(struct crn_comm **ret, struct crn_errinfo *ei);
 
 #endif

@@ -7,11 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "restart/version_impl.h"
 
-#define NAP_NS       20000
 #define DIRECT_BYTES ((uint64_t)256 << 10) /* worth a read of its own */
 
 struct crn_buffer *crn_buffer_take(struct crn_buffer *buffers)
@@ -24,13 +22,6 @@ struct crn_buffer *crn_buffer_take(struct crn_buffer *buffers)
             return &buffers[i];
         }
     return NULL;
-}
-
-void crn_scatter_nap(void)
-{
-    struct timespec t = {.tv_nsec = NAP_NS};
-
-    (void)nanosleep(&t, NULL);
 }
 
 /* Who is a reader: his number; -1 if this rank is none. */
@@ -326,6 +317,7 @@ static int is_done(const struct crn_scatter_run *r)
 static cairn_err move(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
+    unsigned tries = 0;
 
     while (rc == CAIRN_OK && !is_done(r)) {
         int busy = 0;
@@ -335,8 +327,10 @@ static cairn_err move(struct crn_scatter_run *r, struct crn_errinfo *ei)
             rc = crn_send_progress(r, &busy, ei);
         if (rc == CAIRN_OK && r->pass != NULL)
             rc = read_on(r, &busy, ei);
-        if (!busy && !is_done(r))
-            crn_scatter_nap();
+        if (busy)
+            tries = 0;
+        else if (!is_done(r))
+            crn_comm_nap(tries++);
     }
     return rc;
 }

@@ -17,6 +17,10 @@ struct crn_team {
     uint32_t nfiles;
 };
 
+/* Gives all ranks what root has in buf, or its failure (rc, ei). A rank may fail alone, for want of memory: the
+ * caller agrees. */
+CAIRN_CHECKED cairn_err crn_tell_all(struct crn_comm *comm, int root, cairn_err rc,
+                                     struct crn_buf *buf, struct crn_errinfo *ei);
 /* The first rank of comm reads the manifest; the version is open on all of them then. */
 CAIRN_CHECKED cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *fs,
                                                   const char *root, const char *name,

@@ -4,6 +4,7 @@
 #ifndef CRN_RESTART_SCATTER_IMPL_H
 #define CRN_RESTART_SCATTER_IMPL_H
 
+#include "comm/mail.h"
 #include "restart/pass.h"
 #include "restart/scatter.h"
 
@@ -87,6 +88,5 @@ CAIRN_CHECKED cairn_err crn_send_progress(struct crn_scatter_run *r, int *busy,
                                           struct crn_errinfo *ei);
 
 struct crn_buffer *crn_buffer_take(struct crn_buffer *buffers); /* NULL: all are used */
-void crn_scatter_nap(void);
 
 #endif

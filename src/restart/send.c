@@ -63,12 +63,14 @@ static cairn_err wait_buffer(struct crn_scatter_run *r, struct crn_buffer **ret,
                              struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
+    unsigned tries = 0;
     int busy = 0;
 
     *ret = crn_buffer_take(r->pack);
     while (rc == CAIRN_OK && *ret == NULL) {
+        tries = busy ? 0 : tries + 1;
         if (!busy)
-            crn_scatter_nap();
+            crn_comm_nap(tries);
         busy = 0;
         rc = crn_receive(r, &busy, ei);
         if (rc == CAIRN_OK)

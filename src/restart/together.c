@@ -10,23 +10,41 @@
 #include "restart/version_impl.h"
 
 #define PIECE ((size_t)1 << 28) /* of a broadcast */
+#define FIRST 8192
 
 struct told {
     struct crn_errinfo failure;
     uint64_t bytes;
+    unsigned char first[FIRST]; /* most texts are no longer: one message is all */
 };
 
-/* Gives all ranks what root has in buf, or its failure. Without memory on one, on all. */
-static cairn_err tell_all(struct crn_comm *comm, int root, cairn_err rc, struct crn_buf *buf,
-                          struct crn_errinfo *ei)
+/* The rest of a long text; without memory on one rank, on none. */
+static cairn_err tell_rest(struct crn_comm *comm, int root, struct crn_buf *buf, size_t bytes,
+                           struct crn_errinfo *ei)
 {
-    struct told t = {.bytes = buf->len};
-    struct crn_buf got = {0};
-    int64_t worst;
+    int64_t worst = buf->failed ? CAIRN_ENOMEM : CAIRN_OK;
+    cairn_err rc = comm->ops->allreduce(comm, &worst, 1, CRN_COMM_MIN, ei);
     size_t at;
 
+    if (rc == CAIRN_OK && worst != CAIRN_OK)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu bytes that one rank has read for all", bytes);
+    for (at = 0; rc == CAIRN_OK && at < bytes; at += PIECE)
+        rc = comm->ops->bcast(comm, buf->data + at, bytes - at < PIECE ? bytes - at : PIECE, root,
+                              ei);
+    return rc;
+}
+
+cairn_err crn_tell_all(struct crn_comm *comm, int root, cairn_err rc, struct crn_buf *buf,
+                       struct crn_errinfo *ei)
+{
+    struct told t = {.bytes = buf->len};
+
+    if (comm->rank == root && rc == CAIRN_OK && buf->failed)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "what one rank has read for all");
     if (rc != CAIRN_OK)
         t.failure = *ei;
+    else if (buf->len > 0 && buf->len <= FIRST)
+        memcpy(t.first, buf->data, buf->len);
     rc = comm->ops->bcast(comm, &t, sizeof(t), root, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -34,21 +52,17 @@ static cairn_err tell_all(struct crn_comm *comm, int root, cairn_err rc, struct 
         crn_err_keep(ei, &t.failure);
         return t.failure.code;
     }
-    if (comm->rank != root)
-        crn_buf_zero(&got, t.bytes);
-    worst = got.failed ? CAIRN_ENOMEM : CAIRN_OK;
-    rc = comm->ops->allreduce(comm, &worst, 1, CRN_COMM_MIN, ei);
-    if (rc == CAIRN_OK && worst != CAIRN_OK)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%llu bytes that one rank has read for all",
-                      (unsigned long long)t.bytes);
     if (comm->rank != root) {
         crn_buf_free(buf);
-        *buf = got;
+        if (t.bytes <= FIRST)
+            crn_buf_put(buf, t.first, t.bytes);
+        else
+            crn_buf_zero(buf, t.bytes);
     }
-    for (at = 0; rc == CAIRN_OK && at < t.bytes; at += PIECE)
-        rc = comm->ops->bcast(comm, buf->data + at, t.bytes - at < PIECE ? t.bytes - at : PIECE,
-                              root, ei);
-    return rc;
+    if (t.bytes > FIRST)
+        return tell_rest(comm, root, buf, t.bytes, ei);
+    return buf->failed ? crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu bytes", (size_t)t.bytes)
+                       : CAIRN_OK;
 }
 
 cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *fs,
@@ -70,7 +84,7 @@ cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *
         if (rc == CAIRN_OK)
             rc = crn_manifest_encode(&v->m, &buf, ei);
     }
-    rc = tell_all(comm, 0, rc, &buf, ei);
+    rc = crn_tell_all(comm, 0, rc, &buf, ei);
     if (rc == CAIRN_OK && comm->rank != 0)
         rc = crn_manifest_decode(buf.data, buf.len, "the manifest of rank 0", &m, ei);
     if (rc == CAIRN_OK && comm->rank != 0)
@@ -130,7 +144,7 @@ static cairn_err share_index(struct crn_version *v, struct crn_comm *comm, int r
         if (rc == CAIRN_OK)
             rc = pack_index(&v->files[file], &buf, &why);
     }
-    rc = tell_all(comm, root, rc, &buf, &why);
+    rc = crn_tell_all(comm, root, rc, &buf, &why);
     if (rc == CAIRN_OK && comm->rank != root)
         rc = unpack_index(v, file, &buf, &why);
     crn_buf_free(&buf);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A restart reads every byte of the data files once, however many ranks wrote and read them. Every
  * read of this process is in a file (CAIRN_FAULT_READS); the reads of all ranks are laid over the
- * data files and counted. usage: once FILES */
+ * data files and counted. What MPI is asked for meanwhile is counted too, through its profiling interface: no
+ * collective, which would keep a core busy for each rank that waits, and no data between ranks of a node.
+ * usage: once FILES */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,6 +29,49 @@ static cairn_session *open_on(MPI_Comm comm)
     (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
     OK(cairn_open_mpi(comm, &opt, &s));
     return s;
+}
+
+/* What this process asks of MPI. */
+enum { BULK = 32 << 10 }; /* larger than any message of a restart that is no data */
+static long collectives, bulk_bytes;
+
+int MPI_Allreduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    collectives++;
+    return PMPI_Allreduce(in, out, n, type, op, comm);
+}
+
+int MPI_Bcast(void *buf, int n, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    collectives++;
+    return PMPI_Bcast(buf, n, type, root, comm);
+}
+
+int MPI_Allgather(const void *in, int n, MPI_Datatype type, void *out, int m, MPI_Datatype to,
+                  MPI_Comm comm)
+{
+    collectives++;
+    return PMPI_Allgather(in, n, type, out, m, to, comm);
+}
+
+int MPI_Barrier(MPI_Comm comm)
+{
+    collectives++;
+    return PMPI_Barrier(comm);
+}
+
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *ret)
+{
+    collectives++;
+    return PMPI_Comm_split(comm, color, key, ret);
+}
+
+int MPI_Isend(const void *buf, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *ret)
+{
+    if (n > BULK)
+        bulk_bytes += n;
+    return PMPI_Isend(buf, n, type, to, tag, comm, ret);
 }
 
 /* The field is cut into rows by writers, into columns by others. */
@@ -83,6 +128,7 @@ static void read_on(MPI_Comm comm, int64_t version, int in_two_steps)
     uint64_t i, j;
     int64_t v = -1;
     int rank, ranks;
+    long before;
 
     (void)MPI_Comm_rank(comm, &rank);
     (void)MPI_Comm_size(comm, &ranks);
@@ -91,6 +137,8 @@ static void read_on(MPI_Comm comm, int64_t version, int in_two_steps)
     OK(cairn_protect_array(s, "field", field, &a));
     if (ranks == WRITERS)
         OK(cairn_protect(s, "own", own, CAIRN_U64, own_count(rank)));
+    before = collectives;
+    bulk_bytes = 0;
     if (in_two_steps) {
         OK(cairn_find(s, "grid", CAIRN_NEWEST, &v));
         OK(cairn_restore(s, "grid", v, NULL));
@@ -98,6 +146,9 @@ static void read_on(MPI_Comm comm, int64_t version, int in_two_steps)
         OK(cairn_restart(s, "grid", NULL, &v));
     }
     REQUIRE(v == version);
+    REQUIRE(collectives == before);
+    /* With a file for each node all data stays on it. */
+    REQUIRE(ranks != WRITERS || strcmp(files_key, "files=3") != 0 || bulk_bytes == 0);
     for (i = 0; i < a.dims[0]; i++)
         for (j = 0; j < a.dims[1]; j++)
             REQUIRE(field[i * a.dims[1] + j] ==
