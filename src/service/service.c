@@ -2,7 +2,8 @@
 /* The loop of the node service. It owns every job and never waits for a disk: it polls the sockets
  * of its ranks, takes results from the workers, and asks the communicator for messages. MPI cannot
  * wake a poll(), so the communicator is asked at intervals that grow from 0.2 ms after news to
- * 50 ms when idle: a few system calls a second. While a checkpoint is on its way they grow slower. */
+ * 50 ms when idle: a few system calls a second. While a checkpoint is on its way they begin at 50 us
+ * and grow slower. */
 #include "service/service.h"
 
 #include <errno.h>
@@ -330,6 +331,11 @@ static void close_done_jobs(struct crn_service *svc)
     }
 }
 
+static int64_t within(int64_t ns, int64_t least, int64_t most)
+{
+    return ns < least ? least : ns > most ? most : ns;
+}
+
 /* How long the loop may sleep now. */
 static int64_t interval(const struct crn_service *svc, int64_t now)
 {
@@ -343,8 +349,9 @@ static int64_t interval(const struct crn_service *svc, int64_t now)
         return TICK_NS;
     /* What others wait for may come any time: it shall not cost more than a little of the time that it
      * took anyway. */
-    quiet /= atomic_load(&svc->busy) > 0 ? 64 : 4;
-    return quiet < FASTEST_NS ? FASTEST_NS : quiet > SLOWEST_NS ? SLOWEST_NS : quiet;
+    if (atomic_load(&svc->busy) > 0)
+        return within(quiet / 64, FLOWING_NS, SLOWEST_NS);
+    return within(quiet / 4, FASTEST_NS, SLOWEST_NS);
 }
 
 /* What the loop waits for: results, new ranks, ranks, brokers, in this order. */

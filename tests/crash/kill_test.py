@@ -206,11 +206,15 @@ def pattern(version, rank, i):
     return x ^ x >> 29
 
 
-def flip_a_bit(job, rank, version):
-    """In the arena of a dead run, in the middle of the version's large region."""
+def find_in_arena(job, rank, version):
+    """An arena, and where a word in the middle of the version's large region is in it; -1: nowhere."""
     arena = next((job.dir / "shm").glob(f"cairn-*/*/arena-{rank}"))
-    at = arena.read_bytes().find(pattern(version, rank, 200000).to_bytes(8, "little"))
-    require(at > 0, f"version {version} is not in {arena}")
+    word = pattern(version, rank, 200000).to_bytes(8, "little")
+    return arena, arena.read_bytes().find(word)
+
+
+def flip_a_bit(job, rank, version):
+    arena, at = find_in_arena(job, rank, version)
     with arena.open("r+b") as f:
         f.seek(at)
         byte = f.read(1)[0]
@@ -219,12 +223,15 @@ def flip_a_bit(job, rank, version):
 
 
 def die_with_version_2(job, ranks, at):
-    """A run that is killed when all have captured version 2 and before its directory is made. Returns
-    where, for the next time."""
+    """A run that is killed when its directory is about to be made: all ranks have captured it by then.
+    Returns where, for the next time."""
     for k in range(at, at + 60):
         job.reset()
-        job.run(ranks, 3, f"at={k},action=kill,ops=mkdir")
-        if newest(job, "captured") == 2 and not (job.dir / "p/work/2").exists():
+        r = job.run(ranks, 3, f"at={k},action=kill,ops=mkdir")
+        if r.returncode == 0:
+            break
+        if ((job.dir / "p/work/1/manifest").exists() and not (job.dir / "p/work/2").exists()
+                and find_in_arena(job, 0, 2)[1] >= 0):
             return k
     require(False, "no run dies with version 2 in memory alone")
     return 0
@@ -242,7 +249,7 @@ def flipped_bit(ranks=1, **keys):
     """Checksums are taken with the capture: what was damaged in memory is not what a drain commits."""
     job = Job(**keys)
     job.words = ["400000"]  # 3 MB and a bit: less is summed when it is flushed
-    at = 20  # not long before
+    at = 1
     for victim in [None, *range(ranks)]:
         at = die_with_version_2(job, ranks, at)
         if victim is not None:
