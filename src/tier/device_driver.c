@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is the same for all vendors: finding the library and its symbols, errors, memory, lanes. */
+#include "tier/device_driver.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers that the libraries agree on. */
+enum {
+    SUCCESS = 0,
+    OUT_OF_MEMORY = 2,
+    NO_DEVICE = 100,
+    STREAM_NON_BLOCKING = 1,
+    EVENT_BLOCKING_SYNC = 1,
+    EVENT_DISABLE_TIMING = 2,
+    HOST_REGISTER_PORTABLE = 1,
+    POINTER_MEMORY_TYPE = 2,
+    POINTER_IS_MANAGED = 8,
+    POINTER_DEVICE_ORDINAL = 9,
+};
+
+static struct crn_vendor_device *device_of(struct crn_device *dev)
+{
+    return (struct crn_vendor_device *)dev;
+}
+
+static struct crn_vendor_driver *driver_of(const struct crn_device *dev)
+{
+    return (struct crn_vendor_driver *)dev->driver;
+}
+
+/* Errors. -------------------------------------------------------------------------------------------- */
+
+static cairn_err code_of(const struct crn_vendor *v, int r)
+{
+    size_t i;
+
+    for (i = 0; v->lost[i] != 0; i++)
+        if (r == v->lost[i])
+            return CAIRN_EDEVICE;
+    return r == OUT_OF_MEMORY ? CAIRN_ENOMEM : CAIRN_EIO;
+}
+
+static cairn_err check(const struct crn_device *dev, int r, const char *what,
+                       struct crn_errinfo *ei)
+{
+    const struct crn_vendor_driver *d = driver_of(dev);
+    const char *text;
+
+    if (r == SUCCESS)
+        return CAIRN_OK;
+    text = d->vendor->text(d, r);
+    return crn_fail(ei, code_of(d->vendor, r), 0, "GPU %d: %s: %s (%s error %d)", dev->ordinal,
+                    what, text != NULL ? text : "unknown error", d->vendor->title, r);
+}
+
+static cairn_err enter(struct crn_device *dev, int *ret_before, struct crn_errinfo *ei)
+{
+    return check(dev, driver_of(dev)->vendor->enter(device_of(dev), ret_before), "make it current",
+                 ei);
+}
+
+static void leave(struct crn_device *dev, int before)
+{
+    driver_of(dev)->vendor->leave(device_of(dev), before);
+}
+
+/* Memory. -------------------------------------------------------------------------------------------- */
+
+int crn_vendor_ask(const struct crn_vendor_driver *d, const void *ptr, int *ret)
+{
+    unsigned type = 0;
+    int is_managed = 0; /* the library writes one byte or four */
+    int ordinal = 0;
+    int r = d->pointer(&type, POINTER_MEMORY_TYPE, ptr);
+
+    *ret = -1;
+    if (r != SUCCESS)
+        return r;
+    if (d->pointer(&is_managed, POINTER_IS_MANAGED, ptr) != SUCCESS)
+        is_managed = 0;
+    if ((type == d->memory_device || is_managed) &&
+        d->pointer(&ordinal, POINTER_DEVICE_ORDINAL, ptr) == SUCCESS)
+        *ret = ordinal >= 0 ? ordinal : 0;
+    return SUCCESS;
+}
+
+static cairn_err memory(struct crn_device *dev, uint64_t *ret_free, uint64_t *ret_total,
+                        struct crn_errinfo *ei)
+{
+    size_t left = 0;
+    size_t total = 0;
+    int before;
+    cairn_err rc = enter(dev, &before, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = check(dev, driver_of(dev)->mem_info(&left, &total), "free memory", ei);
+    leave(dev, before);
+    *ret_free = left;
+    *ret_total = total;
+    return rc;
+}
+
+static cairn_err alloc(struct crn_device *dev, uint64_t bytes, void **ret, struct crn_errinfo *ei)
+{
+    void *p = NULL;
+    int before;
+    cairn_err rc = enter(dev, &before, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = check(dev, driver_of(dev)->mem_alloc(&p, bytes), "allocate device memory", ei);
+    leave(dev, before);
+    if (rc == CAIRN_OK)
+        *ret = p;
+    return rc;
+}
+
+static void free_memory(struct crn_device *dev, void *ptr)
+{
+    struct crn_errinfo ignored = {0}; /* a lost device has no memory to give back */
+    int before;
+
+    if (ptr == NULL || enter(dev, &before, &ignored) != CAIRN_OK)
+        return;
+    (void)driver_of(dev)->mem_free(ptr);
+    leave(dev, before);
+}
+
+static cairn_err pin(struct crn_device *dev, void *host, uint64_t bytes, struct crn_errinfo *ei)
+{
+    int before;
+    cairn_err rc = enter(dev, &before, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = check(dev, driver_of(dev)->host_register(host, bytes, HOST_REGISTER_PORTABLE),
+               "pin host memory", ei);
+    leave(dev, before);
+    return rc;
+}
+
+static void unpin(struct crn_device *dev, void *host)
+{
+    struct crn_errinfo ignored = {0};
+    int before;
+
+    if (enter(dev, &before, &ignored) != CAIRN_OK)
+        return;
+    (void)driver_of(dev)->host_unregister(host);
+    leave(dev, before);
+}
+
+/* Lanes. --------------------------------------------------------------------------------------------- */
+
+static cairn_err after(struct crn_device *dev, enum crn_lane lane, void *stream,
+                       struct crn_errinfo *ei)
+{
+    struct crn_vendor_driver *d = driver_of(dev);
+    void *mark = device_of(dev)->mark[lane];
+    int before;
+    cairn_err rc = enter(dev, &before, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = check(dev, d->event_record(mark, stream != NULL ? stream : d->vendor->default_stream),
+               "record an event on the application's stream", ei);
+    if (rc == CAIRN_OK)
+        rc = check(dev, d->stream_wait(device_of(dev)->lane[lane], mark, 0),
+                   "wait for the application's stream", ei);
+    leave(dev, before);
+    return rc;
+}
+
+static cairn_err copy(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,
+                      uint64_t bytes, struct crn_errinfo *ei)
+{
+    const struct crn_vendor_driver *d = driver_of(dev);
+    int before;
+    cairn_err rc = enter(dev, &before, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = check(dev, d->vendor->copy(d, dst, src, bytes, device_of(dev)->lane[lane]), "copy", ei);
+    leave(dev, before);
+    return rc;
+}
+
+static cairn_err wait(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei)
+{
+    const struct crn_vendor_driver *d = driver_of(dev);
+    void *done = device_of(dev)->done[lane];
+    int before;
+    cairn_err rc = enter(dev, &before, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = check(dev, d->event_record(done, device_of(dev)->lane[lane]), "record an event", ei);
+    if (rc == CAIRN_OK)
+        rc = check(dev, d->event_wait(done), "wait for a copy", ei);
+    leave(dev, before);
+    return rc;
+}
+
+/* Devices. ------------------------------------------------------------------------------------------- */
+
+static void device_close(struct crn_device *dev)
+{
+    struct crn_vendor_device *v = device_of(dev);
+    struct crn_errinfo ignored = {0};
+    struct crn_vendor_driver *d;
+    int before;
+    int i;
+
+    if (dev == NULL)
+        return;
+    d = driver_of(dev);
+    if (v->lane[0] != NULL && enter(dev, &before, &ignored) == CAIRN_OK) {
+        for (i = 0; i < CRN_LANES; i++) {
+            if (v->lane[i] != NULL)
+                (void)d->stream_destroy(v->lane[i]);
+            if (v->done[i] != NULL)
+                (void)d->event_destroy(v->done[i]);
+            if (v->mark[i] != NULL)
+                (void)d->event_destroy(v->mark[i]);
+        }
+        leave(dev, before);
+    }
+    d->vendor->release(v);
+    free(v);
+}
+
+/* Who waits in the background sleeps; the application's thread spins, which is faster to wake. */
+static int make_lanes(struct crn_vendor_device *v, const struct crn_vendor_driver *d)
+{
+    int r = SUCCESS;
+    int i;
+
+    for (i = 0; r == SUCCESS && i < CRN_LANES; i++) {
+        unsigned sync = i >= CRN_LANE_DOWN ? EVENT_BLOCKING_SYNC : 0;
+
+        r = d->stream_create(&v->lane[i], STREAM_NON_BLOCKING);
+        if (r == SUCCESS)
+            r = d->event_create(&v->done[i], EVENT_DISABLE_TIMING | sync);
+        if (r == SUCCESS)
+            r = d->event_create(&v->mark[i], EVENT_DISABLE_TIMING);
+    }
+    return r;
+}
+
+static cairn_err device_open(struct crn_driver *driver, int ordinal, struct crn_device **ret,
+                             struct crn_errinfo *ei)
+{
+    const struct crn_vendor_driver *d = (struct crn_vendor_driver *)driver;
+    struct crn_vendor_device *v;
+    cairn_err rc;
+    int before;
+
+    if (ordinal < 0 || ordinal >= driver->ndevices)
+        return crn_fail(ei, CAIRN_ENOTSUP, 0, "there is no GPU %d; %s shows %d", ordinal,
+                        d->vendor->title, driver->ndevices);
+    v = calloc(1, sizeof(*v));
+    if (v == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "GPU %d", ordinal);
+    v->dev.driver = driver;
+    v->dev.ordinal = ordinal;
+    rc = check(&v->dev, d->vendor->retain(v), "open", ei);
+    if (rc == CAIRN_OK)
+        rc = enter(&v->dev, &before, ei);
+    if (rc == CAIRN_OK) {
+        rc = check(&v->dev, make_lanes(v, d), "make streams and events", ei);
+        leave(&v->dev, before);
+    }
+    if (rc != CAIRN_OK) {
+        device_close(&v->dev);
+        return rc;
+    }
+    *ret = &v->dev;
+    return CAIRN_OK;
+}
+
+/* The library. --------------------------------------------------------------------------------------- */
+
+static void close_driver(struct crn_driver *driver)
+{
+    struct crn_vendor_driver *d = (struct crn_vendor_driver *)driver;
+
+    (void)dlclose(d->library);
+    free(d);
+}
+
+static const struct crn_driver_ops ops = {
+    .close = close_driver,
+    .device_open = device_open,
+    .device_close = device_close,
+    .memory = memory,
+    .alloc = alloc,
+    .free = free_memory,
+    .pin = pin,
+    .unpin = unpin,
+    .after = after,
+    .copy = copy,
+    .wait = wait,
+};
+
+static const char *library_name(const struct crn_vendor *v)
+{
+    size_t i = 0;
+
+    while (v->libraries[i + 1] != NULL)
+        i++;
+    return v->libraries[i];
+}
+
+static cairn_err find_symbols(struct crn_vendor_driver *d, struct crn_errinfo *ei)
+{
+    const struct crn_vendor_symbols *s = &d->vendor->symbols;
+    const char *missing = NULL;
+    size_t i;
+
+/* A data pointer becomes a function pointer the way POSIX shows it. */
+#define FIND(field)                                                                                \
+    *(void **)&d->field = dlsym(d->library, s->field);                                             \
+    if (d->field == NULL)                                                                          \
+        missing = s->field;
+    FIND(init)
+    FIND(device_count)
+    FIND(mem_info)
+    FIND(mem_alloc)
+    FIND(mem_free)
+    FIND(host_register)
+    FIND(host_unregister)
+    FIND(pointer)
+    FIND(stream_create)
+    FIND(stream_destroy)
+    FIND(stream_wait)
+    FIND(event_create)
+    FIND(event_destroy)
+    FIND(event_record)
+    FIND(event_wait)
+#undef FIND
+    for (i = 0; i < CRN_VENDOR_OWN && s->own[i] != NULL; i++) {
+        d->own[i] = dlsym(d->library, s->own[i]);
+        if (d->own[i] == NULL)
+            missing = s->own[i];
+    }
+    if (missing != NULL)
+        return crn_fail(ei, CAIRN_ENOTSUP, 0, "%s has no %s: it is too old",
+                        library_name(d->vendor), missing);
+    return CAIRN_OK;
+}
+
+static cairn_err start(struct crn_vendor_driver *d, struct crn_errinfo *ei)
+{
+    const struct crn_vendor *v = d->vendor;
+    int r;
+    cairn_err rc = find_symbols(d, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    r = d->init(0);
+    if (r == SUCCESS)
+        r = d->device_count(&d->driver.ndevices);
+    if (r == NO_DEVICE || (r == SUCCESS && d->driver.ndevices == 0))
+        return crn_fail(ei, CAIRN_ENOTSUP, 0, "%s shows no GPU", v->title);
+    if (r == SUCCESS)
+        r = v->start(d);
+    if (r != SUCCESS)
+        return crn_fail(ei, CAIRN_ENOTSUP, 0, "%s cannot be used (error %d of %s)", v->title, r,
+                        v->symbols.init);
+    return CAIRN_OK;
+}
+
+static void *load(const struct crn_vendor *v, int is_loaded)
+{
+    void *library = NULL;
+    size_t i;
+
+    for (i = 0; library == NULL && v->libraries[i] != NULL; i++)
+        library = dlopen(v->libraries[i], RTLD_NOW | (is_loaded ? RTLD_NOLOAD : 0));
+    return library;
+}
+
+cairn_err crn_vendor_open(const struct crn_vendor *vendor, int is_loaded, struct crn_driver **ret,
+                          struct crn_errinfo *ei)
+{
+    void *library = load(vendor, is_loaded);
+    struct crn_vendor_driver *d;
+    cairn_err rc;
+
+    if (library == NULL && is_loaded)
+        return crn_fail(ei, CAIRN_ENOTSUP, 0, "no %s: %s is not loaded", vendor->title,
+                        library_name(vendor));
+    if (library == NULL)
+        return crn_fail(ei, CAIRN_ENOTSUP, 0, "no %s: %s", vendor->title, dlerror());
+    d = calloc(1, sizeof(*d));
+    if (d == NULL) {
+        (void)dlclose(library);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the library of %s", vendor->title);
+    }
+    d->vendor = vendor;
+    d->library = library;
+    d->ops = ops;
+    d->ops.name = vendor->name;
+    d->ops.owner = vendor->owner;
+    d->driver.ops = &d->ops;
+    rc = start(d, ei);
+    if (rc != CAIRN_OK) {
+        close_driver(&d->driver);
+        return rc;
+    }
+    *ret = &d->driver;
+    return CAIRN_OK;
+}
