@@ -112,6 +112,7 @@ static cairn_err publish(struct cli_ingest *g, const struct crn_index *head,
                              .nodes = 1,
                              .nfiles = 1,
                              .files = file};
+    struct crn_retention policy = {.keep_last = nc->keep_last, .keep_every = nc->keep_every};
     cairn_err rc;
 
     memcpy(m.name, g->name, sizeof(m.name));
@@ -119,8 +120,7 @@ static cairn_err publish(struct cli_ingest *g, const struct crn_index *head,
     rc = crn_store_publish(&g->store, &m, ei);
     /* Old versions that stay are no failure of this one. */
     if (rc == CAIRN_OK && nc->keep_last > 0 &&
-        crn_store_retain(&g->store, g->name, nc->keep_last, nc->keep_every, &ret->retired, NULL) !=
-            CAIRN_OK)
+        crn_store_retain(&g->store, g->name, &policy, &ret->retired, NULL) != CAIRN_OK)
         ret->retired = 0;
     return rc;
 }

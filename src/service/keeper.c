@@ -63,6 +63,7 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_clock *clock = crn_clock_real();
     const struct crn_name_config *nc = crn_config_name(&job->cfg, w->item->name);
+    struct crn_retention policy = {.keep_last = nc->keep_last, .keep_every = nc->keep_every};
     struct crn_item *item = w->item;
     struct crn_errinfo retain_error = {0};
     struct crn_manifest m = {0};
@@ -87,8 +88,7 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
     m.files = item->files;
     rc = crn_store_publish(&st, &m, &w->error);
     if (rc == CAIRN_OK && nc->keep_last > 0 &&
-        crn_store_retain(&st, item->name, nc->keep_last, nc->keep_every, &removed, &retain_error) !=
-            CAIRN_OK)
+        crn_store_retain(&st, item->name, &policy, &removed, &retain_error) != CAIRN_OK)
         crn_log(&job->log, CRN_WARN, "old versions of '%s' stay, continuing: %s", item->name,
                 retain_error.msg);
     crn_store_close(&st);

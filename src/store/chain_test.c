@@ -402,7 +402,8 @@ static void retention_keeps_what_is_needed(void **state)
     for (i = 0; i < 7; i++) {
         take(e, i, i, i == 0 || i == 3 || i == 4 ? -1 : i - 1);
         crn_err_clear(ei);
-        assert_ok(crn_store_retain(&e->st, "heat", 2, 0, &removed, ei));
+        assert_ok(crn_store_retain(&e->st, "heat", &(struct crn_retention){.keep_last = 2},
+                                   &removed, ei));
         expect_states(e, after[i]);
         expect_whole(e, i);
     }

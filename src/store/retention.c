@@ -53,27 +53,38 @@ static void close_over_needs(const struct crn_catalog *c, unsigned char *retire)
     } while (changed);
 }
 
-void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
+static int is_spared(const struct crn_retention *policy, const struct crn_version_entry *e)
+{
+    size_t i;
+
+    for (i = 0; i < policy->nspared; i++)
+        if (policy->spared[i] == e->version)
+            return 1;
+    return e->is_pinned;
+}
+
+void crn_retention_plan(const struct crn_catalog *c, const struct crn_retention *policy,
                         unsigned char *retire)
 {
+    uint64_t keep_every = policy->keep_every;
     size_t last = last_committed(c);
     uint64_t newer_ok = 0;
     size_t i;
 
     memset(retire, 0, c->n);
-    if (keep_last == 0)
+    if (policy->keep_last == 0)
         return;
     for (i = c->n; i-- > 0;) {
         const struct crn_version_entry *e = &c->v[i];
-        int has_enough = newer_ok >= keep_last;
+        int has_enough = newer_ok >= policy->keep_last;
         int is_kept = keep_every > 0 && (uint64_t)e->version % keep_every == 0;
 
         if (e->state == CRN_VERSION_OK) {
-            retire[i] = has_enough && !is_kept && !e->is_pinned && i != last;
+            retire[i] = has_enough && !is_kept && !is_spared(policy, e) && i != last;
             newer_ok++;
         } else if (e->state == CRN_VERSION_REJECTED ||
                    (e->state == CRN_VERSION_DAMAGED && e->code == CAIRN_EDAMAGED)) {
-            retire[i] = has_enough && !e->is_pinned;
+            retire[i] = has_enough && !is_spared(policy, e);
         }
     }
     close_over_needs(c, retire);
@@ -213,8 +224,9 @@ static cairn_err remove_marked(const struct crn_store *st, const char *name,
     return CAIRN_OK;
 }
 
-cairn_err crn_store_retain(const struct crn_store *st, const char *name, uint64_t keep_last,
-                           uint64_t keep_every, uint32_t *ret_removed, struct crn_errinfo *ei)
+cairn_err crn_store_retain(const struct crn_store *st, const char *name,
+                           const struct crn_retention *policy, uint32_t *ret_removed,
+                           struct crn_errinfo *ei)
 {
     struct crn_catalog c;
     unsigned char *retire;
@@ -230,7 +242,7 @@ cairn_err crn_store_retain(const struct crn_store *st, const char *name, uint64_
         crn_catalog_free(&c);
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "retention of '%s'", name);
     }
-    crn_retention_plan(&c, keep_last, keep_every, retire);
+    crn_retention_plan(&c, policy, retire);
     /* The versions that stay may be seen but not yet be durable, where their publisher died before
      * the last fsync. Nothing may go before they are. */
     if (memchr(retire, 1, c.n) != NULL)

@@ -159,15 +159,20 @@ CAIRN_CHECKED cairn_err crn_store_reject(const struct crn_store *st, const char 
 CAIRN_CHECKED cairn_err crn_store_remove(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_errinfo *ei);
 
+struct crn_retention {
+    uint64_t keep_last, keep_every;
+    const int64_t *spared; /* versions that one on its way may need; not counted */
+    size_t nspared;
+};
 /* Which versions a policy lets go. Pure. Marks retire[i]; never the newest OK one, nor the one
- * that was committed last, never pinned ones; only OK versions count towards keep_last (0: nothing
- * goes). Damaged and rejected ones go when keep_last newer OK ones exist; what a newer Cairn wrote or
- * could not be read now stays. What a version that stays needs stays, too. */
-void crn_retention_plan(const struct crn_catalog *c, uint64_t keep_last, uint64_t keep_every,
+ * that was committed last, never pinned or spared ones; only OK versions count towards keep_last (0:
+ * nothing goes). Damaged and rejected ones go when keep_last newer OK ones exist; what a newer Cairn
+ * wrote or could not be read now stays. What a version that stays needs stays, too. */
+void crn_retention_plan(const struct crn_catalog *c, const struct crn_retention *policy,
                         unsigned char *retire);
 CAIRN_CHECKED cairn_err crn_store_retain(const struct crn_store *st, const char *name,
-                                         uint64_t keep_last, uint64_t keep_every,
-                                         uint32_t *ret_removed, struct crn_errinfo *ei);
+                                         const struct crn_retention *policy, uint32_t *ret_removed,
+                                         struct crn_errinfo *ei);
 
 /* Debris: temporary files, data files that no manifest of the name names, directories without a manifest. A name
  * whose writer lives is left alone (busy), as is anything that is not provably Cairn's. A whole data

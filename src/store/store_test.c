@@ -264,6 +264,8 @@ static void plan(const char *states, uint64_t last, uint64_t every, const char *
 {
     struct crn_version_entry v[32] = {0};
     struct crn_catalog c = {.v = v, .n = strlen(states)};
+    int64_t spared[32];
+    struct crn_retention policy = {.keep_last = last, .keep_every = every, .spared = spared};
     unsigned char retire[32];
     char got[33] = "";
     size_t i;
@@ -271,6 +273,8 @@ static void plan(const char *states, uint64_t last, uint64_t every, const char *
     for (i = 0; i < c.n; i++) {
         v[i].version = (int64_t)i;
         v[i].is_pinned = states[i] == 'P';
+        if (states[i] == 's')
+            spared[policy.nspared++] = v[i].version;
         v[i].committed_ns = states[i] == 'l' ? 2 : 1;
         v[i].state = states[i] == 'd' || states[i] == 'n' ? CRN_VERSION_DAMAGED
                      : states[i] == 'r'                   ? CRN_VERSION_REJECTED
@@ -278,7 +282,7 @@ static void plan(const char *states, uint64_t last, uint64_t every, const char *
                                                           : CRN_VERSION_OK;
         v[i].code = states[i] == 'd' ? CAIRN_EDAMAGED : states[i] == 'n' ? CAIRN_EFORMAT : 0;
     }
-    crn_retention_plan(&c, last, every, retire);
+    crn_retention_plan(&c, &policy, retire);
     for (i = 0; i < c.n; i++)
         got[i] = retire[i] ? 'x' : '.';
     assert_string_equal(got, expected);
@@ -291,6 +295,7 @@ static void retention_plans(void **state)
     plan("oooooo", 0, 0, "......");
     plan("oooooo", 1, 3, ".xx.x.");
     plan("oPoooo", 1, 0, "x.xxx.");
+    plan("osoooo", 2, 0, "x.xx.."); /* another one is encoded against it just now */
     plan("oooddd", 2, 0, "x....."); /* damaged ones do not count and are not old enough to go */
     plan("dooo", 2, 0, "xx..");
     plan("droo", 3, 0, "....");
@@ -312,7 +317,8 @@ static void retention_removes(void **state)
     for (v = 0; v < 6; v++)
         take(e, v, (uint64_t)v);
     assert_ok(crn_store_pin(&e->st, "heat", 2, 1, ei));
-    assert_ok(crn_store_retain(&e->st, "heat", 2, 0, &removed, ei));
+    assert_ok(
+        crn_store_retain(&e->st, "heat", &(struct crn_retention){.keep_last = 2}, &removed, ei));
     assert_int_equal(removed, 3);
     expect(e, "2:ok+pin 4:ok 5:ok");
 }

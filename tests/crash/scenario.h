@@ -75,14 +75,21 @@ static struct tv version_of(int64_t version, uint64_t seq)
     return t;
 }
 
+static cairn_err retain(const struct crn_store *st, uint64_t keep, struct crn_errinfo *ei)
+{
+    struct crn_retention policy = {.keep_last = keep};
+    uint32_t removed;
+
+    return crn_store_retain(st, "heat", &policy, &removed, ei);
+}
+
 /* Everything that needs others goes with them. */
 static cairn_err let_all_go(const struct crn_store *st, struct crn_errinfo *ei)
 {
     struct tv full = version_of(5, 5);
-    uint32_t removed;
     cairn_err rc = tv_write(st, &full, ei);
 
-    return rc == CAIRN_OK ? crn_store_retain(st, "heat", 1, 0, &removed, ei) : rc;
+    return rc == CAIRN_OK ? retain(st, 1, ei) : rc;
 }
 
 static cairn_err mark(const struct crn_store *st, struct crn_errinfo *ei)
@@ -102,7 +109,6 @@ static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_
     struct tv first = version_of(3, 3);
     struct tv again = version_of(3, 4);
     struct crn_sweep_result res;
-    uint32_t removed;
 
     switch (step) {
     case LOCK:
@@ -114,7 +120,7 @@ static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_
     case MARK1:
         return mark(st, ei);
     case RETAIN:
-        return crn_store_retain(st, "heat", 2, 0, &removed, ei);
+        return retain(st, 2, ei);
     case REMOVE2:
         return HAS_CHAINS ? let_all_go(st, ei) : crn_store_remove(st, "heat", 2, ei);
     case SWEEP:
