@@ -2,7 +2,8 @@
 /* encode_flush [--quick] [SET...]: the time of a whole flush (plan, encoding, writing, index) with and
  * without compression, to a file system of a given bandwidth. The file system is memory whose writes
  * take as long as they would at that bandwidth, all threads together. What a writer learnt about a
- * variable it keeps from round to round, as it does from version to version. */
+ * variable it keeps from round to round, as it does from version to version. adaptive-against encodes
+ * against the step before, which lies in memory (encode_full_every). */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,13 +16,17 @@
 #include "common.h"
 #include "encode_sets.h"
 
-enum { METHODS = 4, WRITERS = 2 };
+enum { METHODS = 5, WRITERS = 2 };
 
 static const struct {
-    const char *encode, *aim;
-} how[METHODS] = {
-    {"none", "ratio"}, {"adaptive", "ratio"}, {"adaptive", "time"}, {"aware", "ratio"}};
-static const char *const names[METHODS] = {"none", "adaptive", "adaptive-time", "paper-aware"};
+    const char *encode, *aim, *full_every;
+} how[METHODS] = {{"none", "ratio", "1"},
+                  {"adaptive", "ratio", "1"},
+                  {"adaptive", "time", "1"},
+                  {"adaptive", "ratio", "2"},
+                  {"aware", "ratio", "1"}};
+static const char *const names[METHODS] = {"none", "adaptive", "adaptive-time", "adaptive-against",
+                                           "paper-aware"};
 
 struct slow_fs {
     struct crn_fs fs; /* first */
@@ -59,8 +64,8 @@ static ssize_t slow_pwrite(const struct crn_fs *fs, int fd, const void *buf, siz
     return done;
 }
 
-/* The newer step of a set as sources in memory. */
-static struct crn_source *make_sources(const struct bench_set *set)
+/* A step of a set as sources in memory. */
+static struct crn_source *make_sources(const struct bench_set *set, int step)
 {
     struct crn_source *sources = calloc(set->ranks, sizeof(*sources));
     uint32_t rank, r;
@@ -78,7 +83,7 @@ static struct crn_source *make_sources(const struct bench_set *set)
         if (image == NULL)
             exit(1);
         for (r = 0; r < shard->nregions; r++)
-            memcpy(image + at[r], bench_set_region(set, 1, rank, r), shard->regions[r].bytes);
+            memcpy(image + at[r], bench_set_region(set, step, rank, r), shard->regions[r].bytes);
         sources[rank] =
             (struct crn_source){.shard = *shard, .at = at, .memory = image, .image_fd = -1};
     }
@@ -110,6 +115,7 @@ static struct crn_engine *open_engine(const struct bench_set *set, size_t method
     crn_config_defaults(&cfg);
     check(crn_config_set(&cfg, "encode", how[method].encode, "bench", &ei), &ei);
     check(crn_config_set(&cfg, "encode_aim", how[method].aim, "bench", &ei), &ei);
+    check(crn_config_set(&cfg, "encode_full_every", how[method].full_every, "bench", &ei), &ei);
     if (set->pattern != NULL)
         check(crn_config_set(&cfg, "encode_match", set->pattern, "bench", &ei), &ei);
     check(crn_engine_open(&opt, &e, &ei), &ei);
@@ -118,8 +124,49 @@ static struct crn_engine *open_engine(const struct bench_set *set, size_t method
     return e;
 }
 
+/* The step before, on the file system and in memory. */
+struct before {
+    struct crn_source *sources;
+    struct crn_index index;
+    struct crn_base base;
+    struct crn_older older;
+};
+
+static void write_before(struct crn_engine *e, const struct crn_store *st,
+                         const struct bench_set *set, struct before *b)
+{
+    struct crn_index head = {
+        .name = "bench", .version = 1, .files = 1, .ranks = set->ranks, .nodes = 1};
+    struct crn_manifest_file file, described;
+    struct crn_flush_stats stats;
+    struct crn_errinfo ei = {0};
+
+    b->sources = make_sources(set, 0);
+    check(crn_engine_write(e, st, &head, b->sources, set->ranks, NULL, &file, &stats, &ei), &ei);
+    crn_flush_stats_free(&stats);
+    check(crn_store_describe_data(st, "bench", 1, file.name, &described, &b->index, &ei), &ei);
+    crn_manifest_file_free(&described);
+    b->base =
+        (struct crn_base){.version = 1, .bytes = file.bytes, .index_hash = file.trailer.index_hash};
+    memcpy(b->base.file, file.name, sizeof(file.name));
+    b->older = (struct crn_older){
+        .sources = b->sources, .index = &b->index, .bases = &b->base, .nbases = 1};
+    crn_manifest_file_free(&file);
+    crn_engine_against(e, &b->older);
+}
+
+static void free_before(const struct crn_store *st, const struct bench_set *set, struct before *b)
+{
+    struct crn_errinfo ei = {0};
+
+    check(crn_store_discard_data(st, "bench", 1, b->base.file, &ei), &ei);
+    crn_index_free(&b->index);
+    free_sources(b->sources, set->ranks);
+}
+
 static double flush_once(struct crn_engine *e, const struct crn_store *st,
-                         const struct bench_set *set, const struct crn_source *sources)
+                         const struct bench_set *set, const struct crn_source *sources,
+                         uint64_t *ret_bytes)
 {
     struct crn_index head = {.name = "bench", .files = 1, .ranks = set->ranks, .nodes = 1};
     struct crn_flush_stats stats;
@@ -131,8 +178,9 @@ static double flush_once(struct crn_engine *e, const struct crn_store *st,
     check(crn_engine_write(e, st, &head, sources, set->ranks, NULL, &file, &stats, &ei), &ei);
     seconds = bench_now() - begin;
     crn_flush_stats_free(&stats);
-    free(file.ranges);
+    *ret_bytes = file.bytes;
     check(crn_store_discard_data(st, "bench", 0, file.name, &ei), &ei);
+    crn_manifest_file_free(&file);
     return seconds;
 }
 
@@ -140,6 +188,8 @@ static void run_case(const struct bench_set *set, const struct crn_source *sourc
                      struct slow_fs *fs, const char *dir, const char *bandwidth, size_t rounds)
 {
     struct crn_engine *engine[METHODS];
+    struct before before[METHODS] = {0};
+    uint64_t bytes[METHODS] = {0};
     struct crn_errinfo ei = {0};
     struct crn_store st;
     char name[80];
@@ -155,16 +205,24 @@ static void run_case(const struct bench_set *set, const struct crn_source *sourc
     check(crn_store_open(&fs->fs, dir, 1, &st, &ei), &ei);
     if (bench_case_init(&c) != 0)
         exit(1);
-    for (i = 0; i < METHODS; i++)
+    for (i = 0; i < METHODS; i++) {
         engine[i] = open_engine(set, i);
+        if (strcmp(how[i].full_every, "1") != 0)
+            write_before(engine[i], &st, set, &before[i]);
+    }
     for (round = 0; round < rounds; round++)
         for (i = 0; i < METHODS; i++) {
             size_t m = bench_turn(&c, round, i);
 
-            *bench_time(&c, round, m) = flush_once(engine[m], &st, set, sources);
+            *bench_time(&c, round, m) = flush_once(engine[m], &st, set, sources, &bytes[m]);
         }
-    for (i = 0; i < METHODS; i++)
+    for (i = 0; i < METHODS; i++) {
         crn_engine_close(engine[i]);
+        if (before[i].sources != NULL)
+            free_before(&st, set, &before[i]);
+        (void)fprintf(stderr, "%s, %s: 1/%.2f of the bytes\n", name, names[i],
+                      (double)set->bytes / (double)bytes[i]);
+    }
     bench_header(&c);
     if (bench_report(&c) != 0)
         exit(1);
@@ -179,7 +237,7 @@ static void run_set(const char *name, const char *dir, int is_quick)
         double bytes;
     } bandwidth[] = {{"100 MB/s", 1e8}, {"1 GB/s", 1e9}, {"10 GB/s", 1e10}};
     struct bench_set *set = bench_set_make(name, is_quick ? 2 : 8);
-    struct crn_source *sources = make_sources(set);
+    struct crn_source *sources = make_sources(set, 1);
     size_t i;
 
     for (i = 0; i < sizeof(bandwidth) / sizeof(bandwidth[0]); i++) {

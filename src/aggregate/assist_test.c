@@ -254,11 +254,12 @@ static void deliver(struct world *w, const struct crn_write *wr, const struct cr
 /* A slow leader: its pool is empty before its assistants come, and nothing arrives before they have
  * written all the rest. */
 static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
-                  const uint64_t *order, void *block)
+                  const uint64_t *order, int is_older, void *block)
 {
     struct world *w = arg;
     int i;
 
+    assert_false(is_older); /* nobody assists where data is encoded */
     if (!w->is_slow) {
         deliver(w, wr, extents, order, block);
         return;

@@ -161,13 +161,23 @@ static cairn_err bring(struct job *j, const struct crn_extent *x, const unsigned
     return is_there ? CAIRN_OK : crn_source_read(source, x, j->all->out->st->fs, place, ei);
 }
 
+/* Where the older version of an extent lies: as the new one, in memory or in the block. */
+static const unsigned char *older_of(const struct job *j, const struct crn_extent *x)
+{
+    const struct crn_source *older = &j->all->older[x->shard];
+
+    return older->owner == 0 ? crn_source_memory(older, x) : j->block + j->all->older_at + j->in;
+}
+
 /* Hands an extent to the encoder, in steps that stay in the cache between hash and encoding. */
-static cairn_err put_extent(struct job *j, struct crn_encoder *e, struct crn_extent *x,
-                            int is_lossy, struct crn_errinfo *ei)
+static cairn_err put_extent(struct job *j, struct crn_encoder *e,
+                            const struct crn_plan_stream *stream, struct crn_extent *x,
+                            struct crn_errinfo *ei)
 {
     struct crn_pieces *all = j->all;
     const struct crn_source *source = &all->sources[x->shard];
     uint64_t step = (all->encoding->chunk_bytes / all->chunk_bytes + 1) * all->chunk_bytes;
+    const unsigned char *older = stream->has_older ? older_of(j, x) : NULL;
     const unsigned char *p;
     uint64_t at;
     cairn_err rc;
@@ -178,9 +188,9 @@ static cairn_err put_extent(struct job *j, struct crn_encoder *e, struct crn_ext
         struct crn_merge_piece piece = piece_of(source, x, at, n);
         struct crn_run run = crn_merge_run(all->plan->merge, &piece);
 
-        if (!is_lossy)
+        if (stream->lossy < 0)
             hash_chunks(all, source, x, at, p + at, n);
-        rc = crn_encoder_put(e, p + at, n, &run, NULL, ei);
+        rc = crn_encoder_put(e, p + at, n, &run, older != NULL ? older + at : NULL, ei);
     }
     j->in += x->bytes;
     return rc;
@@ -255,9 +265,11 @@ static void set_options(struct job *j, const struct crn_plan_stream *s,
         ret->tolerance = x->lossy[s->lossy].tolerance;
     } else if (x->is_adaptive) {
         ret->chooser = j->coder->chooser;
-        ret->dedup = 1;
+        ret->dedup = x->full_every == 1; /* else places must stay: the next version may need them */
     } else {
         ret->pipe = merged->is_small ? x->small : x->pipe[s->type];
+        if (!s->has_older)
+            crn_pipe_forget_previous(&ret->pipe);
     }
 }
 
@@ -397,7 +409,7 @@ static cairn_err encode_anew(struct job *j, const struct crn_plan_stream *s,
 
     rc = crn_encoder_open(options, j->coder->work, emit, j, &e, ei);
     for (i = 0; rc == CAIRN_OK && i < s->nsegments; i++)
-        rc = put_extent(j, e, extent_of(j->all, s->first + i), s->lossy >= 0, ei);
+        rc = put_extent(j, e, s, extent_of(j->all, s->first + i), ei);
     if (rc == CAIRN_OK)
         rc = crn_encoder_finish(e, &map, ei);
     if (rc == CAIRN_OK)

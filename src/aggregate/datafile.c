@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "aggregate/encoding.h"
 #include "aggregate/task.h"
 #include "aggregate/encoding.h"
 #include "aggregate/repeats.h"
@@ -32,10 +33,18 @@ uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source
     return bytes;
 }
 
-/* A block, or less where all threads are to have something to encode. */
+/* Where older bytes lie in a block that has those of both versions. */
+static uint64_t half_block(const struct crn_engine *e)
+{
+    return e->opt.block_bytes / 2 / 16 * 16;
+}
+
+/* A block, or less where all threads are to have something to encode. Half of one where versions may be
+ * encoded against each other, also in those that are not: their plans must be the same. */
 static uint64_t write_bytes(const struct crn_engine *e, const struct crn_source *sources,
                             uint32_t nsources)
 {
+    uint64_t most = e->encoding->full_every > 1 ? half_block(e) : e->opt.block_bytes;
     uint64_t bytes = 0;
     uint32_t s, r;
 
@@ -43,7 +52,7 @@ static uint64_t write_bytes(const struct crn_engine *e, const struct crn_source 
         for (r = 0; r < sources[s].shard.nregions; r++)
             bytes += sources[s].shard.regions[r].bytes;
     bytes = (bytes / (4 * (uint64_t)e->opt.writers) / ENCODE_LEAST + 1) * ENCODE_LEAST;
-    return bytes < e->opt.block_bytes ? bytes : e->opt.block_bytes;
+    return bytes < most ? bytes : most;
 }
 
 /* Extents of parts become those of the regions that have them. Parts are in the order of the real bytes:
@@ -89,6 +98,8 @@ static cairn_err build_plan(const struct crn_engine *e, const struct crn_source 
                             ret, ei);
     if (rc == CAIRN_OK && e->encoding != NULL)
         to_regions(ret, sources);
+    if (rc == CAIRN_OK && e->encoding != NULL && e->encoding->full_every > 1 && e->older != NULL)
+        crn_older_mark(e->older, sources, nsources, e->encoding, ret);
 out:
     free(shards);
     free(owner);
@@ -123,6 +134,10 @@ static cairn_err write_file(struct crn_engine *e, struct crn_task *t,
         if (ei != NULL)
             crn_err_keep(ei, &t->error);
         return t->error.code;
+    }
+    if (e->older != NULL && crn_older_is_needed(index)) {
+        index->bases = e->older->bases;
+        index->nbases = e->older->nbases;
     }
     rc = crn_outfile_finish(&t->out, index, ret, ei);
     t->stats->total_ns = crn_stats_now(t->stats);
@@ -198,9 +213,12 @@ static cairn_err begin_task(const struct crn_engine *e, const struct crn_index *
                                     .hashes = index->hashes,
                                     .chunk_bytes = e->opt.chunk_bytes,
                                     .encoding = e->encoding,
-                                    .streams = index->streams};
+                                    .streams = index->streams,
+                                    .older = e->older != NULL ? e->older->sources : NULL,
+                                    .older_at = half_block(e)};
     t->out.written = e->opt.written;
-    return e->encoding != NULL && e->encoding->is_adaptive && index->nshards > 1
+    return e->encoding != NULL && e->encoding->is_adaptive && e->encoding->full_every == 1 &&
+                   index->nshards > 1
                ? crn_repeats_open(&t->pieces.repeats, ei)
                : CAIRN_OK;
 }
@@ -230,6 +248,8 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     index.hashes = NULL;
     index.streams = NULL;
     index.nstreams = 0;
+    index.bases = NULL; /* borrowed, if it gets some */
+    index.nbases = 0;
     rc = begin_stats(e, head, sources, nsources, &stats, ei);
     if (rc != CAIRN_OK)
         return rc;

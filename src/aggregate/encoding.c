@@ -49,8 +49,10 @@ static cairn_err set_pipes(struct crn_encoding *x, const struct crn_name_config 
     if (rc == CAIRN_OK && crn_pipe_is_lossy(&x->small))
         rc = crn_fail(ei, CAIRN_ECONFIG, 0,
                       "'%s' loses something: name the regions in encode_lossy", nc->encode_pipe);
-    if (rc == CAIRN_OK && crn_pipe_needs_previous(&x->small))
-        rc = crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' needs an older version", nc->encode_pipe);
+    if (rc == CAIRN_OK && crn_pipe_needs_previous(&x->small) && x->full_every == 1)
+        rc =
+            crn_fail(ei, CAIRN_ECONFIG, 0,
+                     "'%s' needs an older version: set encode_full_every above 1", nc->encode_pipe);
     return crn_err_context(ei, rc, "encode_pipe");
 }
 
@@ -153,6 +155,7 @@ cairn_err crn_encoding_open(const struct crn_config *cfg, const char *name,
     x->block_bytes = nc->encode_block / 16 * 16;
     x->min_bytes = nc->encode_min;
     x->chunk_bytes = (size_t)(cfg->encode_chunk / 16 * 16);
+    x->full_every = nc->encode_full_every;
     x->aim = aims[cfg->encode_aim];
     x->cpu_share = (double)cfg->encode_share / 100;
     rc = set_pipes(x, nc, ei);

@@ -20,7 +20,8 @@ struct crn_encoding {
     uint64_t block_bytes; /* of the block schemes */
     uint64_t min_bytes;   /* smaller variables are taken together */
     size_t chunk_bytes;
-    int is_adaptive;                      /* the pipeline is chosen for each variable; otherwise: */
+    uint64_t full_every; /* versions; above 1 others may be encoded against the one before */
+    int is_adaptive;     /* the pipeline is chosen for each variable; otherwise: */
     struct crn_pipe pipe[CAIRN_C128 + 1]; /* by type */
     struct crn_pipe small;                /* of what is smaller than min_bytes */
     struct crn_similar *similar;          /* owned; NULL: names must be equal */

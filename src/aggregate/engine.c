@@ -218,7 +218,13 @@ cairn_err crn_engine_encode(struct crn_engine *e, const struct crn_config *cfg, 
         return rc;
     crn_encoding_close(e->encoding);
     e->encoding = encoding;
+    e->older = NULL;
     return CAIRN_OK;
+}
+
+void crn_engine_against(struct crn_engine *e, const struct crn_older *older)
+{
+    e->older = older;
 }
 
 int crn_engine_threads(const struct crn_config *cfg)

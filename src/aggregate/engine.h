@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "aggregate/older.h"
 #include "aggregate/outlet.h"
 #include "aggregate/plan.h"
 #include "aggregate/source.h"
@@ -19,10 +20,11 @@
 /* How data of other nodes is asked for. fetch is called on the thread of crn_engine_write and returns
  * at once; the bytes of the write's extents, one behind another, come into the block, and
  * crn_engine_arrived is called then, exactly once, also when it failed. Any thread. A write that has
- * extents of several nodes is asked for in parts, each with its place in the block. */
+ * extents of several nodes is asked for in parts, each with its place in the block; what is encoded
+ * against the version before is asked for twice, the second time for its bytes (is_older). */
 struct crn_fetcher {
     void (*fetch)(void *arg, const struct crn_write *w, const struct crn_extent *extents,
-                  const uint64_t *order, void *block);
+                  const uint64_t *order, int is_older, void *block);
     /* The file is there and other nodes may assist from now on; see assist.h. NULL: none does. */
     void (*opened)(void *arg, const char *file, uint64_t generation);
     const unsigned char *assists; /* by owner: it writes its own data if it can. NULL: none does */
@@ -50,6 +52,9 @@ void crn_engine_close(struct crn_engine *e); /* NULL is fine */
  * it, as in the beginning: not at all. */
 CAIRN_CHECKED cairn_err crn_engine_encode(struct crn_engine *e, const struct crn_config *cfg,
                                           const char *name, struct crn_errinfo *ei);
+/* The next file may be encoded against the version before, as far as they are alike; older lives until it
+ * is written. NULL, as after each crn_engine_encode: by itself. */
+void crn_engine_against(struct crn_engine *e, const struct crn_older *older);
 /* How many threads an engine is to have: as many as write, or encode. */
 int crn_engine_threads(const struct crn_config *cfg);
 

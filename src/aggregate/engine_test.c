@@ -405,10 +405,12 @@ struct request {
 };
 
 static void ask(void *arg, const struct crn_write *w, const struct crn_extent *extents,
-                const uint64_t *order, void *block)
+                const uint64_t *order, int is_older, void *block)
 {
     struct far_away *far = arg;
     struct request *r = malloc(sizeof(*r));
+
+    assert_false(is_older);
 
     *r = (struct request){w, extents, order, block};
     (void)crn_queue_push(&far->asked, r);

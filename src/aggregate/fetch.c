@@ -46,42 +46,52 @@ static unsigned char *get_block(struct crn_engine *e, const struct crn_task *t, 
     return block;
 }
 
-/* What of a write other nodes have, as many of them as there are parts to ask for. */
+/* Notes what of a write other nodes have: in as many parts, of one version or of two. */
 static void await_locked(struct crn_engine *e, struct crn_task *t, const struct crn_write *w,
                          const void *block)
 {
     struct crn_awaited *a = &t->awaited[w - t->plan->writes];
     uint64_t bytes = w->nparts == 0 ? w->bytes : 0;
+    uint32_t n = w->nparts == 0;
+    uint32_t versions = w->has_older ? 2 : 1;
     uint32_t i;
 
-    a->n = w->nparts == 0;
     for (i = 0; i < w->nparts; i++) {
         const struct crn_write *part = &t->plan->parts[w->first_part + i].w;
 
-        a->n += part->owner != 0;
+        n += part->owner != 0;
         bytes += part->owner != 0 ? part->bytes : 0;
     }
+    a->n = versions * n;
     a->block = crn_pool_number(&e->pool, block);
     t->outstanding++;
-    t->stats->remote_bytes += bytes;
+    t->stats->remote_bytes += versions * bytes;
     t->times[a->block].asked_ns = crn_stats_now(t->stats);
 }
 
 /* Asks for a write, or for those of its parts that are not here. */
-static void fetch_write(const struct crn_task *t, const struct crn_fetcher *f,
-                        const struct crn_write *w, unsigned char *block)
+static void fetch_version(const struct crn_task *t, const struct crn_fetcher *f,
+                          const struct crn_write *w, int is_older, unsigned char *block)
 {
     const struct crn_plan *plan = t->plan;
     uint32_t i;
 
     if (w->nparts == 0)
-        f->fetch(f->arg, w, plan->extents, plan->order, block);
+        f->fetch(f->arg, w, plan->extents, plan->order, is_older, block);
     for (i = 0; i < w->nparts; i++) {
         const struct crn_write_part *part = &plan->parts[w->first_part + i];
 
         if (part->w.owner != 0)
-            f->fetch(f->arg, &part->w, plan->extents, plan->order, block + part->at);
+            f->fetch(f->arg, &part->w, plan->extents, plan->order, is_older, block + part->at);
     }
+}
+
+static void fetch_write(const struct crn_task *t, const struct crn_fetcher *f,
+                        const struct crn_write *w, unsigned char *block)
+{
+    fetch_version(t, f, w, 0, block);
+    if (w->has_older)
+        fetch_version(t, f, w, 1, block + t->pieces.older_at);
 }
 
 /* The write that something was asked for. */

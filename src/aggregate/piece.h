@@ -24,6 +24,8 @@ struct crn_pieces {
     const struct crn_encoding *encoding; /* NULL: as they are */
     struct crn_stream *streams;          /* of the index; those of a write have one writer */
     struct crn_repeats *repeats;         /* owned; NULL: each stream is encoded by itself */
+    const struct crn_source *older;      /* as sources; for what has_older */
+    uint64_t older_at;                   /* in a block, where the older bytes of other nodes lie */
 };
 
 struct crn_errand;

@@ -22,6 +22,7 @@ struct crn_write {
     uint32_t nstreams;
     uint32_t first_stream; /* index into streams */
     int is_part;           /* the first member of a struct crn_write_part */
+    int has_older;         /* one of its streams has */
 };
 
 /* Extents of one owner in a write that has several. */
@@ -40,6 +41,7 @@ struct crn_plan_stream {
     int lossy;      /* entry of the encoding's list; -1: every bit is kept */
     uint64_t start; /* in the space of all streams */
     uint64_t bytes;
+    int has_older; /* may be encoded against the version before: older.h */
 };
 
 struct crn_plan {

@@ -64,6 +64,7 @@ struct crn_engine {
     pthread_t thread[CRN_MAX_WRITERS];
     struct crn_coder *coder[CRN_MAX_WRITERS]; /* of each thread, by its number */
     struct crn_encoding *encoding;            /* of the writes to come; owned */
+    const struct crn_older *older;            /* of the next write; borrowed */
 };
 
 void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei);

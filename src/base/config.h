@@ -30,19 +30,20 @@ enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
 /* What may differ by checkpoint name: section [checkpoint NAME] of the file. */
 struct crn_name_config {
     char name[CAIRN_MAX_NAME];
-    uint64_t on_failure;     /* enum crn_on_failure */
-    uint64_t retries;        /* with retry: how often a flush is tried again */
-    uint64_t retry_delay_ns; /* before the first retry; doubles each time */
-    uint64_t keep_last;      /* versions kept on the PFS; 0: all */
-    uint64_t keep_every;     /* and every m-th version for ever; 0: none */
-    uint64_t keep_local;     /* versions kept on the node-local disk after the flush */
-    uint64_t period_ns;      /* advice: fixed period; 0: Young/Daly */
-    uint64_t encode;         /* enum crn_encode */
-    uint64_t encode_block;   /* bytes of each rank in turn, for the block schemes */
-    uint64_t encode_min;     /* smaller variables are encoded together */
-    char encode_pipe[96];    /* auto, adaptive, paper or stages */
-    char encode_match[256];  /* regular expressions: which names are one variable */
-    char encode_lossy[256];  /* regions that may lose something, with their tolerance */
+    uint64_t on_failure;        /* enum crn_on_failure */
+    uint64_t retries;           /* with retry: how often a flush is tried again */
+    uint64_t retry_delay_ns;    /* before the first retry; doubles each time */
+    uint64_t keep_last;         /* versions kept on the PFS; 0: all */
+    uint64_t keep_every;        /* and every m-th version for ever; 0: none */
+    uint64_t keep_local;        /* versions kept on the node-local disk after the flush */
+    uint64_t period_ns;         /* advice: fixed period; 0: Young/Daly */
+    uint64_t encode;            /* enum crn_encode */
+    uint64_t encode_block;      /* bytes of each rank in turn, for the block schemes */
+    uint64_t encode_min;        /* smaller variables are encoded together */
+    uint64_t encode_full_every; /* versions: the others may need the one before */
+    char encode_pipe[96];       /* auto, adaptive, paper or stages */
+    char encode_match[256];     /* regular expressions: which names are one variable */
+    char encode_lossy[256];     /* regions that may lose something, with their tolerance */
     uint64_t is_set; /* overrides: bit i if the i-th of these keys was given for this name */
 };
 

@@ -53,8 +53,8 @@ static const struct crn_key keys[] = {
 
     /* Capture. */
     {"arena_bytes", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
-     "Shared memory of each rank that holds captured checkpoints. auto: sized at the first "
-     "checkpoint.",
+     "Shared memory of each rank that holds captured checkpoints. auto: room for two of the size "
+     "of the first, or for three with encode_full_every.",
      AT(arena_bytes)},
     {"arena_full", CRN_KEY_ENUM, "wait", 0, 0, full_values,
      "When the arena is full: wait for a flush, spill to the local directory, or drop the "
@@ -239,6 +239,10 @@ static const struct crn_key keys[] = {
      "The block schemes take so many bytes of each rank in turn.", AT_NAME(encode_block)},
     {"encode_min", CRN_KEY_BYTES, "100", 1, 1 * G, NULL,
      "Variables below this size are encoded together.", AT_NAME(encode_min)},
+    {"encode_full_every", CRN_KEY_U64, "1", 1, 256, NULL,
+     "With encode: one version of so many is encoded by itself; the others may be encoded against "
+     "the one before, which must then be kept. 1: each by itself.",
+     AT_NAME(encode_full_every)},
     {"encode_match", CRN_KEY_TEXT, "", 0, NAME_SIZE(encode_match), NULL,
      "Regular expressions, separated by blanks. Names that match one are one variable; what its "
      "groups match may differ.",

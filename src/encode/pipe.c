@@ -126,6 +126,23 @@ int crn_pipe_needs_previous(const struct crn_pipe *p)
     return 0;
 }
 
+void crn_pipe_forget_previous(struct crn_pipe *p)
+{
+    unsigned i;
+
+    for (i = 0; i < p->n; i++) {
+        const struct crn_codec *c = codec_of(p, i);
+        uint8_t *arg = &p->stage[i].arg;
+
+        if (c == &crn_filter_delta || c == &crn_filter_xor)
+            *arg = 0;
+        else if (c == &crn_filter_lorenzo && *arg == CRN_LORENZO_PREVIOUS)
+            *arg = CRN_LORENZO_ROW;
+        else if (c == &crn_filter_lorenzo)
+            *arg &= (uint8_t)~CRN_LORENZO_PREVIOUS;
+    }
+}
+
 int crn_pipe_needs_runs(const struct crn_pipe *p)
 {
     unsigned i;

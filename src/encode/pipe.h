@@ -31,6 +31,8 @@ int crn_pipe_equal(const struct crn_pipe *a, const struct crn_pipe *b);
 /* Whether it may lose something, and whether it needs the older version. */
 int crn_pipe_is_lossy(const struct crn_pipe *p);
 int crn_pipe_needs_previous(const struct crn_pipe *p);
+/* The same without it: the element before, or the row, is what remains to predict from. */
+void crn_pipe_forget_previous(struct crn_pipe *p);
 /* Whether it looks at runs: then a chunk must carry them. */
 int crn_pipe_needs_runs(const struct crn_pipe *p);
 /* Whether every stage can encode here and is of use for such data. */

@@ -171,7 +171,7 @@ struct fetch_from {
 
 /* The engine wants a block of a follower: the loop asks for it. */
 static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
-                  const uint64_t *order, void *block)
+                  const uint64_t *order, int is_older, void *block)
 {
     struct fetch_from *from = arg;
     struct crn_job *job = from->work->job;
@@ -179,6 +179,7 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
     struct crn_errinfo e = {0};
     struct crn_buf ask = {0};
 
+    (void)is_older; /* nobody has lent it yet */
     crn_buf_u32(&ask, 0); /* tag */
     crn_ask_encode(wr, extents, order, from->sources, &ask);
     if (w == NULL || ask.failed) {
