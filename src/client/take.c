@@ -17,19 +17,34 @@
 
 /* The arena. ------------------------------------------------------------------------------------------ */
 
-/* Twice the image: one being flushed, one being written; less where shared memory is short. */
+static int is_temporal(const struct crn_name_config *nc)
+{
+    return nc->encode != CRN_ENCODE_NONE && nc->encode_full_every > 1;
+}
+
+/* One image being flushed, one being written, and the one before where versions are encoded against it. */
+static uint64_t images_wanted(const struct crn_config *cfg)
+{
+    int temporal = is_temporal(&cfg->names);
+    size_t i;
+
+    for (i = 0; i < cfg->noverrides; i++)
+        temporal |= is_temporal(&cfg->overrides[i]);
+    return temporal ? 3 : 2;
+}
+
+/* Less where shared memory is short. */
 static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
 {
-    uint64_t want = 2 * image_bytes + ARENA_MIN;
+    uint64_t n = images_wanted(&s->cfg);
+    uint64_t room = UINT64_MAX;
     struct crn_room space;
-    uint64_t room;
 
-    if (s->fs->space(s->fs, s->dir.dfd, &space) < 0)
-        return want;
-    room = space.bytes / s->nlocal / 10 * 9;
-    if (want > room)
-        want = image_bytes + ARENA_MIN <= room ? image_bytes + ARENA_MIN : ARENA_MIN;
-    return want;
+    if (s->fs->space(s->fs, s->dir.dfd, &space) >= 0)
+        room = space.bytes / s->nlocal / 10 * 9;
+    while (n > 0 && n * image_bytes + ARENA_MIN > room)
+        n--;
+    return n * image_bytes + ARENA_MIN;
 }
 
 static cairn_err make_arena(cairn_session *s, struct crn_arena_size *size, struct crn_errinfo *ei)

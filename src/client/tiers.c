@@ -345,7 +345,7 @@ static int is_over_locked(const struct crn_tiers *x, const struct crn_held *h)
 {
     enum crn_slot_state state = slot_state_locked(x, h);
 
-    return h->is_flushed || state == CRN_SLOT_FLUSHED || crn_slot_has_failed(state);
+    return h->is_flushed || crn_slot_is_flushed(state) || crn_slot_has_failed(state);
 }
 
 /* It is needed no more, and its slot belongs to nobody else. */

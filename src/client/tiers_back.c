@@ -85,7 +85,7 @@ int crn_tiers_look(void *arg)
         state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
         /* One that failed is not kept for the application's sake, unless reading it once is all that
          * it was made for: then another rank has just been faster. */
-        h->is_flushed = state == CRN_SLOT_FLUSHED || state == CRN_SLOT_FREE ||
+        h->is_flushed = crn_slot_is_flushed(state) || state == CRN_SLOT_FREE ||
                         (crn_slot_has_failed(state) && !x->s->cfg.discard_consumed);
         if (h->is_flushed && h->is_out)
             (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, state, CRN_SLOT_FREE);

@@ -339,7 +339,7 @@ static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, s
         struct crn_extent *e = &x->plan.extents[i];
 
         if (is_own) {
-            rc = crn_ask_decode(v, job, item->flow, &local, e, ei);
+            rc = crn_ask_decode(v, job, item->flow->sources, &local, e, ei);
             e->shard = rc == CAIRN_OK ? local : 0;
         } else {
             (void)crn_view_u32(v); /* rank: the owner's to know */

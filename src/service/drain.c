@@ -102,7 +102,7 @@ static int find_slots(const struct dead_run *run, uint64_t seq, uint32_t *slots)
             enum crn_slot_state state = crn_slot_state(run->arenas[i], s);
 
             if ((state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING ||
-                 state == CRN_SLOT_FLUSHED || crn_slot_has_failed(state)) &&
+                 crn_slot_is_flushed(state) || crn_slot_has_failed(state)) &&
                 crn_slot_info(run->arenas[i], s, &info, &ignored) == CAIRN_OK && info.id.seq == seq)
                 break;
         }

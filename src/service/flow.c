@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "service/assist.h"
+#include "service/loan.h"
 
 /* What is gathered for other nodes is bounded too, however many of them ask. Sender thread. */
 static void *gather_block(struct crn_job *job)
@@ -106,7 +107,9 @@ static void give_up(struct crn_flow *f)
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_service *svc = job->svc;
-    struct crn_note n = {.type = CRN_MSG_FETCH, .seq = item->seq, .version = item->version};
+    struct crn_note n = {.type = w->is_older ? CRN_MSG_FETCH_OLDER : CRN_MSG_FETCH,
+                         .seq = item->seq,
+                         .version = item->version};
     struct crn_errinfo e = {0};
     struct crn_flow *f = flow_new(job, item, w->node);
     uint32_t tag = next_tag(svc);
@@ -141,7 +144,7 @@ void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work 
 
 /* Takes one extent of a request, checked: the other side may be broken. */
 cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
-                         const struct crn_flow_part *part, uint32_t *ret_local,
+                         const struct crn_source *sources, uint32_t *ret_local,
                          struct crn_extent *ret, struct crn_errinfo *ei)
 {
     struct crn_extent x = {0};
@@ -153,9 +156,9 @@ cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
     x.bytes = crn_view_u64(v);
     for (i = 0; i < job->nlocal && job->rank_of[i] != rank; i++)
         ;
-    if (v->failed || i == job->nlocal || x.region >= part->sources[i].shard.nregions ||
-        x.offset > part->sources[i].shard.regions[x.region].bytes ||
-        x.bytes > part->sources[i].shard.regions[x.region].bytes - x.offset)
+    if (v->failed || sources == NULL || i == job->nlocal || x.region >= sources[i].shard.nregions ||
+        x.offset > sources[i].shard.regions[x.region].bytes ||
+        x.bytes > sources[i].shard.regions[x.region].bytes - x.offset)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u was asked for data that it does not have",
                         job->node);
     *ret_local = i;
@@ -241,6 +244,14 @@ void crn_flow_sent(struct crn_job *job, const struct crn_note *n)
                         gather_ns, send_ns);
 }
 
+/* What a follower may be asked for; NULL: nothing. */
+static const struct crn_source *asked_sources(const struct crn_item *item, int is_older)
+{
+    if (!is_older)
+        return item->flow->sources;
+    return item->loan != NULL && item->loan->is_open ? item->loan->sources : NULL;
+}
+
 /* Follower: the leader asks, or who assists it. One extent in memory goes out as it lies; the rest is
  * gathered first. */
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
@@ -248,6 +259,8 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
     uint32_t tag = crn_view_u32(&v);
     uint32_t count = crn_view_u32(&v);
+    int is_older = n->type == CRN_MSG_FETCH_OLDER;
+    const struct crn_source *sources;
     const unsigned char *p = NULL;
     struct crn_errinfo e = {0};
     struct crn_extent x;
@@ -256,12 +269,13 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
 
     if (item == NULL || !crn_flow_is_serving(item) || n->node >= job->nodes)
         return; /* the other side's deadline tells */
-    if (crn_ask_decode(&v, job, item->flow, &local, &x, &e) != CAIRN_OK) {
+    sources = asked_sources(item, is_older);
+    if (crn_ask_decode(&v, job, sources, &local, &x, &e) != CAIRN_OK) {
         crn_item_fail(job, item, &e);
         return;
     }
     if (count == 1)
-        p = crn_source_memory(&item->flow->sources[local], &x);
+        p = crn_source_memory(&sources[local], &x);
     if (p != NULL) {
         send_soon(job, item, n->node, tag, p, x.bytes, NULL, 0);
         return;
@@ -279,6 +293,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     w->job = job;
     w->item = item;
     w->node = n->node;
+    w->is_older = is_older;
     memcpy(w->payload, n->payload, n->payload_bytes);
     w->payload_bytes = n->payload_bytes;
     crn_work_send(w);
@@ -288,7 +303,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
 cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
 {
     struct crn_view v = crn_view_of(w->payload, w->payload_bytes);
-    struct crn_flow_part *p = w->item->flow;
+    const struct crn_source *sources = asked_sources(w->item, w->is_older);
     cairn_err rc = CAIRN_OK;
     struct crn_extent x;
     uint32_t count, local, i;
@@ -300,11 +315,11 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
     if (w->block == NULL)
         return crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "a block for another node");
     for (i = 0; rc == CAIRN_OK && i < count; i++) {
-        rc = crn_ask_decode(&v, job, p, &local, &x, &w->error);
+        rc = crn_ask_decode(&v, job, sources, &local, &x, &w->error);
         if (rc == CAIRN_OK && x.bytes > job->cfg.block_bytes - at)
             rc = crn_fail(&w->error, CAIRN_EDAMAGED, 0, "more than a block was asked for");
         if (rc == CAIRN_OK)
-            rc = crn_source_read(&p->sources[local], &x, crn_fs_default(),
+            rc = crn_source_read(&sources[local], &x, crn_fs_default(),
                                  (unsigned char *)w->block + at, &w->error);
         at += rc == CAIRN_OK ? x.bytes : 0;
     }

@@ -18,6 +18,7 @@ struct crn_flow_part {
     unsigned char *has_come;  /* per member of the group */
     struct crn_remote remote; /* owner: member of the group, from 1 */
     unsigned char *assists;   /* by owner: elected to assist */
+    uint32_t nlent;           /* followers that have lent the version before */
     /* Follower: its own sources, opened by the sender before the leader hears of them. */
     struct crn_held *held;
     struct crn_source *sources; /* nlocal entries */
@@ -46,6 +47,7 @@ struct crn_flow {
 
 /* group.c: before the data. */
 uint32_t crn_flow_group_first(const struct crn_job *job); /* node */
+uint32_t crn_flow_group_size(const struct crn_job *job);
 void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go);
 /* Whether the sources of this node can be read. */
 int crn_flow_is_serving(const struct crn_item *item);
@@ -70,7 +72,7 @@ void crn_flows_refuse(struct crn_job *job);
 /* Extents as FETCH and PIECE carry them; see crn_ask_encode. */
 #define CRN_ASK_BYTES 24
 CAIRN_CHECKED cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
-                                       const struct crn_flow_part *part, uint32_t *ret_local,
+                                       const struct crn_source *sources, uint32_t *ret_local,
                                        struct crn_extent *ret, struct crn_errinfo *ei);
 
 /* The sender's part: opens the sources of a follower, gathers extents. */

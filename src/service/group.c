@@ -9,13 +9,14 @@
 
 #include "aggregate/elect.h"
 #include "service/assist.h"
+#include "service/loan.h"
 
 uint32_t crn_flow_group_first(const struct crn_job *job)
 {
     return crn_group_first(crn_group_of(job->node, job->nodes, job->files), job->nodes, job->files);
 }
 
-static uint32_t group_size(const struct crn_job *job)
+uint32_t crn_flow_group_size(const struct crn_job *job)
 {
     uint32_t g = crn_group_of(job->node, job->nodes, job->files);
 
@@ -30,8 +31,8 @@ static struct crn_flow_part *part_of(struct crn_job *job, struct crn_item *item)
         return p;
     p = calloc(1, sizeof(*p));
     if (p != NULL) {
-        p->has_come = calloc(group_size(job), 1);
-        p->assists = calloc(group_size(job) + (size_t)1, 1);
+        p->has_come = calloc(crn_flow_group_size(job), 1);
+        p->assists = calloc(crn_flow_group_size(job) + (size_t)1, 1);
     }
     if (p == NULL || p->has_come == NULL || p->assists == NULL) {
         if (p != NULL) {
@@ -42,7 +43,7 @@ static struct crn_flow_part *part_of(struct crn_job *job, struct crn_item *item)
         return NULL;
     }
     p->leader = UINT32_MAX;
-    p->nmissing = group_size(job) - 1;
+    p->nmissing = crn_flow_group_size(job) - 1;
     item->flow = p;
     return p;
 }
@@ -68,12 +69,14 @@ void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn
 {
     struct crn_view v = crn_view_of(go->payload, go->payload_bytes);
     struct crn_flow_part *p = part_of(job, item);
-    uint32_t n = group_size(job);
+    uint32_t n = crn_flow_group_size(job);
     uint64_t *bytes = calloc(n, sizeof(*bytes));
+    uint64_t base;
     uint32_t i;
 
     for (i = 0; bytes != NULL && i < n; i++)
         bytes[i] = crn_view_u64(&v);
+    base = crn_view_u64(&v);
     if (p == NULL || bytes == NULL || v.failed) {
         free(bytes);
         crn_item_out_of_memory(job, item);
@@ -84,6 +87,7 @@ void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn
         p->assists[i + 1] =
             (unsigned char)crn_elect_is_among(bytes, n, i, (uint32_t)job->cfg.leaders_per_file);
     free(bytes);
+    crn_loan_take(job, item, base);
     if (p->leader != job->node)
         crn_work_post(job, item, CRN_WORK_SERVE);
     else if (p->nmissing == 0)
@@ -107,11 +111,12 @@ void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct cr
         crn_item_out_of_memory(job, item);
         return;
     }
-    if (n->node < crn_flow_group_first(job) || member >= group_size(job) || p->has_come[member] ||
-        item->state == CRN_ITEM_ENDED)
+    if (n->node < crn_flow_group_first(job) || member >= crn_flow_group_size(job) ||
+        p->has_come[member] || item->state == CRN_ITEM_ENDED)
         return;
     p->has_come[member] = 1;
     p->nmissing--;
+    p->nlent += n->bytes != 0;
     if (crn_shards_decode(n->payload, n->payload_bytes, n->node, member + 1, &p->remote, &e) !=
         CAIRN_OK)
         crn_item_fail(job, item, &e);
@@ -143,6 +148,7 @@ cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
     rc = crn_sources_look_inside(&job->cfg, w->item->name, p->sources, job->nlocal, &w->error);
     if (rc == CAIRN_OK)
         rc = crn_shards_encode(p->sources, job->nlocal, &all, &w->error);
+    w->bytes = rc == CAIRN_OK && crn_loan_open(job, w->item->loan, p->sources);
     w->payload = all.data;
     w->payload_bytes = (uint32_t)all.len;
     return rc;
@@ -160,6 +166,7 @@ void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work
     memcpy(n.name, item->name, sizeof(n.name));
     n.created_ns = item->created_ns;
     n.node = job->node;
+    n.bytes = w->bytes;
     n.payload = w->payload;
     n.payload_bytes = w->payload_bytes;
     crn_service_tell(job->svc, job->peers[item->flow->leader], &n);

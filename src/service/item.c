@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "service/assist.h"
 #include "service/flow.h"
+#include "service/loan.h"
 
 /* Items. -------------------------------------------------------------------------------------------- */
 
@@ -31,6 +32,7 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
     free(item->node_bytes);
     free(item->node_wrote);
     crn_flow_free(job, item);
+    crn_loan_give_back(job, item);
     crn_assist_free(item->aid);
     free(item->progress);
     free(item->groups);
@@ -56,6 +58,7 @@ struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
     memcpy(item->name, n->name, sizeof(item->name));
     item->version = n->version;
     item->created_ns = n->created_ns;
+    item->base_version = -1;
     item->since_ns = clock->mono_ns(clock);
     item->deadline_ns = item->since_ns + (int64_t)job->cfg.commit_timeout_ns;
     item->part = calloc(job->nlocal, sizeof(*item->part));
@@ -286,6 +289,7 @@ void crn_item_settle(struct crn_job *job, struct crn_item *item)
         release_slot(job, item, i);
         item->part[i].is_settled = 1;
     }
+    crn_loan_give_back(job, item);
 }
 
 void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n)

@@ -60,7 +60,9 @@ struct crn_item {
     struct crn_flow_part *flow;    /* flow.c: leader and followers; NULL before GO and SHARDS */
     struct crn_aid *aid;           /* assist.c; NULL: nobody assisted yet */
     int nflows;                    /* transfers out of its slots or into the engine's blocks */
+    struct crn_loan *loan;         /* loan.c: the version before; NULL: it is not used */
     /* Root only. */
+    int64_t base_version;            /* that its files may be encoded against; -1: none */
     uint64_t *node_bytes;            /* per node */
     uint64_t *node_wrote;            /* per node: told so far */
     unsigned char *progress;         /* per node: enum crn_node_progress */
@@ -107,10 +109,12 @@ struct crn_work {
     struct crn_errand *errand;     /* FETCH: in place of write, for another node's file */
     void *block;                   /* FETCH, NOTE_ASK: where to; SEND: what to, malloc'ed */
     unsigned char
-        *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: news */
+        *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: news; COMMIT:
+                     versions that must stay */
     uint32_t payload_bytes;
     uint32_t node;    /* FETCH: from whom; SEND: to whom */
-    uint64_t bytes;   /* FETCH, SEND, ASSIST; NOTE_OPENED: generation */
+    int is_older;     /* FETCH, SEND: of the version before */
+    uint64_t bytes;   /* FETCH, SEND, ASSIST; NOTE_OPENED: generation; SERVE: 1 if all is lent */
     int64_t asked_ns; /* SEND: when it was asked for */
 };
 
@@ -287,6 +291,12 @@ void *crn_sender_main(void *job);
 void crn_work_post(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind);
 /* The same for work that is filled already; taken over. */
 void crn_work_send(struct crn_work *w);
+
+/* For the workers: sleeps, or less if the job is stopped: 1 then, or if the checkpoint failed elsewhere. */
+int crn_work_pause(struct crn_job *job, struct crn_item *item, int64_t ns);
+/* A result that is only a note. */
+void crn_work_note(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind,
+                   const char *text);
 
 /* service.c: for the workers and the jobs. */
 void crn_service_result(struct crn_service *svc, struct crn_work *w); /* any thread */

@@ -63,7 +63,10 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_clock *clock = crn_clock_real();
     const struct crn_name_config *nc = crn_config_name(&job->cfg, w->item->name);
-    struct crn_retention policy = {.keep_last = nc->keep_last, .keep_every = nc->keep_every};
+    struct crn_retention policy = {.keep_last = nc->keep_last,
+                                   .keep_every = nc->keep_every,
+                                   .spared = (const int64_t *)(const void *)w->payload,
+                                   .nspared = w->payload_bytes / sizeof(int64_t)};
     struct crn_item *item = w->item;
     struct crn_errinfo retain_error = {0};
     struct crn_manifest m = {0};

@@ -201,6 +201,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
             crn_flow_shards(job, item, n);
         return;
     case CRN_MSG_FETCH:
+    case CRN_MSG_FETCH_OLDER:
         crn_flow_asked(job, crn_item_find(job, n->seq), n);
         return;
     case CRN_MSG_SENT:

@@ -7,9 +7,9 @@
  *   rank -> service   HELLO, ARENA (+ descriptor), CAPTURED, CAPTURE_FAILED, DROPPED, WANTED, BYE
  *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_WROTE (bytes so far), NODE_DATA, NODE_FAILED,
  *                     NODE_WANTED (up to which number a lazy job shall flush its checkpoints)
- *   root -> nodes     GO (sizes of the group's nodes), LEVEL, END
+ *   root -> nodes     GO (sizes of the group's nodes, the version before), LEVEL, END
  *   node -> leader    SHARDS (descriptors), SENT (how long a send took, for the statistics)
- *   leader -> node    FETCH (extents, and the tag to send them under)
+ *   leader -> node    FETCH (extents, and the tag to send them under), FETCH_OLDER (see loan.h)
  *   root -> leader    REROUTE (whom to assist)
  *   leader -> root    NODE_IDLE (who wants no help)
  *   assistant, leader HELP, FILE, ASK, PIECE, DONE: see assist.h */
@@ -18,7 +18,7 @@
 
 #include "format/format.h"
 
-#define CRN_PROTO_VERSION 1
+#define CRN_PROTO_VERSION 2
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 enum crn_msg_type {
@@ -52,6 +52,7 @@ enum crn_msg_type {
     CRN_MSG_LEVEL,
     CRN_MSG_END,
     CRN_MSG_ALIVE,
+    CRN_MSG_FETCH_OLDER,
 };
 
 /* What a rank says of itself and its job. */
@@ -72,8 +73,8 @@ struct crn_note {
     char name[CAIRN_MAX_NAME];
     int64_t version;
     uint64_t created_ns;
-    uint64_t bytes;
-    uint32_t rank; /* WELCOME: address of the service */
+    uint64_t bytes; /* SHARDS: not 0 if the version before is lent, too */
+    uint32_t rank;  /* WELCOME: address of the service */
     uint32_t node;
     uint32_t slot;
     uint32_t level; /* cairn_level */

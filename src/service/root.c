@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "aggregate/elect.h"
-#include "service/job.h"
+#include "service/loan.h"
 #include "service/turn.h"
 
 static void tell_nodes(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
@@ -80,6 +80,26 @@ static void on_idle(struct crn_job *job, struct crn_item *item, const struct crn
     reroute(job, item, n->node);
 }
 
+/* All files are there. Without memory the nodes' deadlines tell. */
+static void post_commit(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_work *w = calloc(1, sizeof(*w));
+    struct crn_buf needed = {0};
+
+    crn_loan_needed(job, item->name, &needed);
+    if (w == NULL || needed.failed) {
+        crn_buf_free(&needed);
+        free(w);
+        return;
+    }
+    w->kind = CRN_WORK_COMMIT;
+    w->job = job;
+    w->item = item;
+    w->payload = needed.data;
+    w->payload_bytes = (uint32_t)needed.len;
+    crn_work_send(w);
+}
+
 static void progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
 {
     uint32_t file;
@@ -139,7 +159,7 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
             crn_work_post(job, item, CRN_WORK_START);
     }
     if (item->count[CRN_NODE_DATA] == job->files)
-        crn_work_post(job, item, CRN_WORK_COMMIT);
+        post_commit(job, item);
 }
 
 void crn_root_want(struct crn_job *job, uint64_t seq)
@@ -196,8 +216,9 @@ static void failed(struct crn_job *job, const struct crn_note *n)
 }
 
 /* Each node hears the sizes of its group, from which all elect the same leader. */
-static void tell_go(struct crn_job *job, const struct crn_item *item)
+static void tell_go(struct crn_job *job, struct crn_item *item)
 {
+    uint64_t base = crn_loan_choose(job, item);
     struct crn_note n;
     uint32_t g, i;
 
@@ -208,6 +229,7 @@ static void tell_go(struct crn_job *job, const struct crn_item *item)
 
         for (i = first; i < end; i++)
             crn_buf_u64(&sizes, item->node_bytes[i]);
+        crn_buf_u64(&sizes, base);
         item->groups[g] =
             (struct crn_group_state){.bytes = group_bytes(job, item, g), .members = end - first};
         crn_item_note(job, item, CRN_MSG_GO, &n);

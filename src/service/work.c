@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "service/assist.h"
 #include "service/flow.h"
-
-#define SECOND 1000000000LL
+#include "service/loan.h"
+#include "service/room.h"
 
 static int is_stopping(struct crn_job *job)
 {
@@ -27,8 +27,7 @@ static int is_stopping(struct crn_job *job)
     return stopping;
 }
 
-/* Sleeps, or less if the job is stopped: 1 then, or if the checkpoint failed elsewhere. */
-static int pause_for(struct crn_job *job, struct crn_item *item, int64_t ns)
+int crn_work_pause(struct crn_job *job, struct crn_item *item, int64_t ns)
 {
     const struct crn_clock *clock = crn_clock_real();
     int64_t until = clock->mono_ns(clock) + ns;
@@ -42,7 +41,7 @@ static int pause_for(struct crn_job *job, struct crn_item *item, int64_t ns)
     return stopping || atomic_load(&item->is_over);
 }
 
-static void report(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind,
+void crn_work_note(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind,
                    const char *text)
 {
     struct crn_work *w = calloc(1, sizeof(*w));
@@ -78,75 +77,13 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
     return job->engine != NULL ? CAIRN_OK : crn_engine_open(&opt, &job->engine, ei);
 }
 
-/* A flush that waits for room. */
-struct room {
-    struct crn_job *job;
-    struct crn_item *item;
-    const struct crn_store *st;
-    uint64_t need;
-    int64_t until_ns;
-    int told;
-};
-
-/* There is none now: says why, once, and sleeps a while; fails when time is up. */
-static cairn_err pause_for_room(struct room *r, const char *why, struct crn_errinfo *ei)
-{
-    const struct crn_clock *clock = crn_clock_real();
-    int64_t left = r->until_ns - clock->mono_ns(clock);
-    char text[CRN_ERR_TEXT];
-
-    (void)snprintf(text, sizeof(text),
-                   "the flush of %s@%" PRId64 " pauses: %.250s; it goes on when there is room",
-                   r->item->name, r->item->version, why);
-    if (left > 0 && !r->told)
-        report(r->job, r->item, CRN_WORK_NOTE_PAUSED, text);
-    r->told = 1;
-    if (left <= 0 || pause_for(r->job, r->item, left < SECOND ? left : SECOND))
-        return crn_fail(ei, CAIRN_ENOSPC, ENOSPC, "%s", why);
-    return CAIRN_OK;
-}
-
-/* Waits until the store has room for the file. Running out later is an error; this is the check
- * before. */
-static cairn_err wait_for_room(struct room *r, struct crn_errinfo *ei)
-{
-    const struct crn_fs *fs = r->st->fs;
-    uint64_t need = r->need + r->job->cfg.free_reserve_bytes;
-    char want[32], have[32], why[CRN_ERR_TEXT];
-    struct crn_room room;
-    cairn_err rc = CAIRN_OK;
-
-    while (rc == CAIRN_OK) {
-        int ret = fs->space(fs, r->st->dfd, &room);
-
-        if (ret < 0)
-            return crn_fail_errno(ei, -ret, "free space of '%s'", r->st->path);
-        if (room.bytes >= need)
-            break;
-        crn_human_bytes(need, want, sizeof(want));
-        crn_human_bytes(room.bytes, have, sizeof(have));
-        (void)snprintf(why, sizeof(why), "it needs %s in '%.150s' and %s are %s", want, r->st->path,
-                       have, room.text);
-        rc = pause_for_room(r, why, ei);
-    }
-    return rc;
-}
-
-/* The room that was asked for beforehand was not given after all: 1 to try again. */
-static int retry_for_room(struct room *r, struct crn_errinfo *ei)
-{
-    struct crn_errinfo why = *ei;
-
-    crn_err_clear(ei);
-    return pause_for_room(r, why.msg, ei) == CAIRN_OK;
-}
-
 /* What a flush writes: this node's shards, and for the persistent file those of its group. */
 struct load {
     struct crn_held *held;      /* of this node's sources */
     struct crn_source *local;   /* nlocal entries */
     struct crn_source *sources; /* the group's, by rank: copies of local, and the followers' */
     uint32_t nsources;
+    const struct crn_older *older; /* the version before; NULL: it is encoded by itself */
 };
 
 static void describe(const struct crn_job *job, const struct crn_item *item, int is_local,
@@ -179,7 +116,6 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
     struct crn_errinfo e = {0};
     struct crn_buf ask = {0};
 
-    (void)is_older; /* nobody has lent it yet */
     crn_buf_u32(&ask, 0); /* tag */
     crn_ask_encode(wr, extents, order, from->sources, &ask);
     if (w == NULL || ask.failed) {
@@ -193,6 +129,7 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
     w->job = job;
     w->item = from->work->item;
     w->write = wr;
+    w->is_older = is_older;
     w->block = block;
     w->bytes = wr->bytes;
     w->node = crn_flow_group_first(job) + wr->owner - 1;
@@ -231,14 +168,15 @@ static void keep_stats(struct crn_job *job, const struct crn_store *st,
 }
 
 static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *path, int is_local,
-                          const struct crn_source *sources, uint32_t nsources,
-                          struct crn_manifest_file *ret, struct crn_errinfo *ei)
+                          const struct load *load, struct crn_manifest_file *ret,
+                          struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
     /* The flush does not wait for room for a local copy, which is only a help. */
     int64_t wait_ns = is_local ? 0 : (int64_t)job->cfg.space_wait_ns;
-    struct room room = {.job = job, .item = w->item, .until_ns = clock->mono_ns(clock) + wait_ns};
-    struct fetch_from from = {w, sources};
+    struct crn_flush_room room = {
+        .job = job, .item = w->item, .until_ns = clock->mono_ns(clock) + wait_ns};
+    struct fetch_from from = {w, load->sources};
     struct crn_fetcher fetcher = {.fetch = fetch, .arg = &from};
     struct crn_flush_stats stats;
     struct crn_store st;
@@ -251,20 +189,22 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
         rc = crn_store_open(crn_fs_default(), path, 1, &st, ei);
     if (rc != CAIRN_OK)
         return rc;
+    crn_engine_against(job->engine, load->older);
     if (!is_local) {
         fetcher.opened = opened;
         fetcher.assists = w->item->flow->assists;
     }
     describe(job, w->item, is_local, &head);
     room.st = &st;
-    room.need = crn_engine_estimate(job->engine, sources, nsources);
+    room.need = crn_engine_estimate(job->engine, load->sources, load->nsources);
     do {
-        rc = wait_for_room(&room, ei);
+        rc = crn_flush_room_wait(&room, ei);
         if (rc != CAIRN_OK)
             break;
-        rc =
-            crn_engine_write(job->engine, &st, &head, sources, nsources, &fetcher, ret, &stats, ei);
-    } while (rc == CAIRN_ENOSPC && crn_engine_lacks_room(job->engine) && retry_for_room(&room, ei));
+        rc = crn_engine_write(job->engine, &st, &head, load->sources, load->nsources, &fetcher, ret,
+                              &stats, ei);
+    } while (rc == CAIRN_ENOSPC && crn_engine_lacks_room(job->engine) &&
+             crn_flush_room_retry(&room, ei));
     if (rc == CAIRN_OK) {
         crn_log(&job->log, CRN_DEBUG,
                 "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes, %" PRIu64 " of other nodes, %" PRIu64
@@ -280,22 +220,23 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
 }
 
 /* A local copy is a help, not a condition: its failure is logged and the flush goes on. */
-static void write_local(struct crn_job *job, struct crn_work *w, const struct crn_source *local)
+static void write_local(struct crn_job *job, struct crn_work *w, struct crn_source *local)
 {
+    struct load load = {.sources = local, .nsources = job->nlocal};
     struct crn_manifest_file file = {0};
     struct crn_errinfo ei = {0};
     char root[CRN_PATH_MAX];
 
     if (crn_local_root(&job->cfg, root, sizeof(root), &ei) == CAIRN_OK &&
-        write_to(job, w, root, 1, local, job->nlocal, &file, &ei) == CAIRN_OK)
-        report(job, w->item, CRN_WORK_NOTE_LOCAL, "");
+        write_to(job, w, root, 1, &load, &file, &ei) == CAIRN_OK)
+        crn_work_note(job, w->item, CRN_WORK_NOTE_LOCAL, "");
     else
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no local copy, continuing: %s", w->item->name,
                 w->item->version, ei.msg);
     crn_manifest_file_free(&file);
 }
 
-static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, const struct load *load)
+static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, struct load *load)
 {
     struct crn_item *item = w->item;
     const struct crn_name_config *nc = crn_config_name(&job->cfg, item->name);
@@ -309,14 +250,14 @@ static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, const
         crn_err_clear(&w->error);
         atomic_store(&job->writing_at, atomic_load(&job->written));
         atomic_store(&job->writing_seq, item->seq + 1);
-        rc = write_to(job, w, job->cfg.persistent, 0, load->sources, load->nsources, &w->file,
-                      &w->error);
+        rc = write_to(job, w, job->cfg.persistent, 0, load, &w->file, &w->error);
+        load->older = NULL; /* whatever it was, it is not tried again */
         atomic_store(&job->writing_seq, 0);
         if (rc == CAIRN_OK || tries-- == 0 || atomic_load(&item->is_over))
             return rc;
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": flush failed, trying again: %s", item->name,
                 item->version, w->error.msg);
-        if (pause_for(job, item, delay))
+        if (crn_work_pause(job, item, delay))
             return rc;
         delay *= 2;
     }
@@ -391,6 +332,7 @@ static cairn_err copy(struct crn_job *job, struct crn_work *w)
 
 static cairn_err flush(struct crn_job *job, struct crn_work *w)
 {
+    struct crn_before *before = NULL;
     struct load load = {0};
     cairn_err rc;
 
@@ -402,7 +344,11 @@ static cairn_err flush(struct crn_job *job, struct crn_work *w)
         if (rc == CAIRN_OK)
             rc = add_group(job, w->item, &load, &w->error);
         if (rc == CAIRN_OK)
+            before = crn_before_open(job, w->item, load.local, load.sources, load.nsources);
+        load.older = before != NULL ? &before->older : NULL;
+        if (rc == CAIRN_OK)
             rc = write_persistent(job, w, &load);
+        crn_before_close(before);
         crn_sources_close(load.held, load.local, job->nlocal);
     }
     free(load.held);

@@ -561,7 +561,7 @@ int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id)
     for (i = 0; i < a->nused; i++) {
         enum crn_slot_state s = crn_slot_state(a, i);
 
-        if ((s == CRN_SLOT_WRITTEN || s == CRN_SLOT_FLUSHING || s == CRN_SLOT_FLUSHED ||
+        if ((s == CRN_SLOT_WRITTEN || s == CRN_SLOT_FLUSHING || crn_slot_is_flushed(s) ||
              crn_slot_has_failed(s) || s == CRN_SLOT_READ) &&
             in_memory(a, i) && crn_capture_id_equal(&a->head->slot[i].info.id, id))
             return (int)i;

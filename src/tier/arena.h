@@ -9,6 +9,7 @@
  *     FREE -> READING -> READ -> FREE
  *     WRITTEN -> FREE (superseded)     FLUSHING -> FAILED (the flush failed or was given up) -> FREE
  *     FLUSHING -> WRITTEN (copied to the local tier, its flush has not begun)
+ *     FLUSHED -> LENT -> FLUSHED (the service reads it again: the next version is encoded against it)
  *     FLUSHING -> KEPT -> FREE (it failed after all ranks were promised it: as long as the application
  *                               does not need the room a drain finds it)
  *
@@ -16,8 +17,9 @@
  * as long as the slot is the capture's, and takes no room in the arena. Who claims it finds it there.
  *
  * The application owns FREE, WRITING, FLUSHED, FAILED, KEPT, READING and READ; WRITTEN belongs to who takes
- * it first (service: FLUSHING, application: superseded); FLUSHING is the service's. The image of a READING slot
- * may be lent to another process of the node, which fills it (client/mates.h); the slot stays the owner's. */
+ * it first (service: FLUSHING, application: superseded); FLUSHING and LENT are the service's. The image of a
+ * READING slot may be lent to another process of the node, which fills it (client/mates.h); the slot stays the
+ * owner's. */
 #ifndef CRN_TIER_ARENA_H
 #define CRN_TIER_ARENA_H
 
@@ -37,7 +39,13 @@ enum crn_slot_state {
     CRN_SLOT_READ,
     CRN_SLOT_FAILED,
     CRN_SLOT_KEPT,
+    CRN_SLOT_LENT,
 };
+
+static inline int crn_slot_is_flushed(enum crn_slot_state s)
+{
+    return s == CRN_SLOT_FLUSHED || s == CRN_SLOT_LENT;
+}
 
 static inline int crn_slot_has_failed(enum crn_slot_state s)
 {
@@ -130,8 +138,8 @@ CAIRN_CHECKED cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_sta
                                           struct crn_errinfo *ei);
 /* Frees the oldest WRITTEN slot that the service has not begun to flush. 1 if there was one. */
 int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info);
-/* A slot in one of the states FLUSHING, FLUSHED, FAILED, KEPT, WRITTEN, READ that holds this capture's image in
- * memory; -1 if there is none. */
+/* A slot in one of the states FLUSHING, FLUSHED, LENT, FAILED, KEPT, WRITTEN, READ that holds this capture's
+ * image in memory; -1 if there is none. */
 int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id);
 
 #endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Versions that are encoded against the one before, on the nodes and files that the environment says: which
+ * of them are, that all come back byte for byte, in a new session too, and when they must not be. Data
+ * changes slowly (CAIRN_TEST_SLOWLY), so that a file which needs another is a fraction of a full one. */
+#include <glob.h>
+#include <sys/stat.h>
+
+#include "mpi_test.h"
+
+enum { WORDS = 40000, FULL_EVERY = 3 };
+
+static int rank, ranks;
+static char dir[256];
+static uint64_t a[2 * WORDS];
+static uint64_t b[7]; /* too small to be worth it */
+
+static cairn_session *open_session(const char *more, const char *still_more)
+{
+    char persistent[300], shm[300], run[300];
+    const char *settings[] = {persistent,
+                              shm,
+                              run,
+                              "block_bytes=256K",
+                              "blocks=2",
+                              "chunk_bytes=16K",
+                              "encode=adaptive",
+                              "encode_full_every=3",
+                              "encode_chunk=64K",
+                              more,
+                              still_more,
+                              NULL};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    cairn_session *s;
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", dir);
+    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
+    return s;
+}
+
+/* Every rank has another size. */
+static uint64_t words(uint64_t less)
+{
+    return (uint64_t)WORDS - 1000 * (uint64_t)rank - less;
+}
+
+static void protect(cairn_session *s, uint64_t less)
+{
+    OK(cairn_protect(s, "a", a, CAIRN_U64, words(less)));
+    OK(cairn_protect(s, "b", b, CAIRN_U64, 7));
+}
+
+static void take(cairn_session *s, const char *name, int64_t v, uint64_t less)
+{
+    protect(s, less);
+    fill(a, words(less), (uint64_t)v, (uint64_t)rank);
+    fill(b, 7, (uint64_t)v + 1000, (uint64_t)rank);
+    OK(cairn_checkpoint(s, name, v, NULL));
+}
+
+static void take_and_wait(cairn_session *s, const char *name, int64_t v, uint64_t less)
+{
+    take(s, name, v, less);
+    OK(cairn_wait(s, name, v, CAIRN_PERSISTENT, 60000));
+    (void)MPI_Barrier(MPI_COMM_WORLD); /* all slots are the application's again */
+}
+
+static void compare(cairn_session *s, const char *name, int64_t v, uint64_t less)
+{
+    protect(s, less);
+    memset(a, 0xee, sizeof(a));
+    memset(b, 0xee, sizeof(b));
+    OK(cairn_restore(s, name, v, NULL));
+    REQUIRE(holds(a, words(less), (uint64_t)v, (uint64_t)rank));
+    REQUIRE(holds(b, 7, (uint64_t)v + 1000, (uint64_t)rank));
+}
+
+/* Bytes of the data files of a version, together, and of the data in it. */
+static uint64_t file_bytes(const char *name, int64_t v)
+{
+    uint64_t sum = 0;
+    char pattern_text[600];
+    struct stat st;
+    glob_t found;
+    size_t i;
+
+    (void)snprintf(pattern_text, sizeof(pattern_text), "%s/p/%s/%lld/data-*", dir, name,
+                   (long long)v);
+    REQUIRE(glob(pattern_text, 0, NULL, &found) == 0);
+    for (i = 0; i < found.gl_pathc; i++) {
+        REQUIRE(stat(found.gl_pathv[i], &st) == 0);
+        sum += (uint64_t)st.st_size;
+    }
+    globfree(&found);
+    return sum;
+}
+
+static int is_small(const char *name, int64_t v)
+{
+    return file_bytes(name, v) < (uint64_t)ranks * WORDS * sizeof(uint64_t) / 2;
+}
+
+/* One of FULL_EVERY is full, the others are small; a later run begins with a full one. */
+static void one_after_the_other(void)
+{
+    cairn_session *s = open_session(NULL, NULL);
+    int64_t v, newest;
+
+    for (v = 0; v < 10; v++) {
+        take_and_wait(s, "one", v, 0);
+        REQUIRE(is_small("one", v) == (v % FULL_EVERY != 0));
+    }
+    for (v = 9; v > 5; v--)
+        compare(s, "one", v, 0);
+    OK(cairn_close(s));
+    s = open_session(NULL, NULL);
+    OK(cairn_find(s, "one", CAIRN_NEWEST, &newest));
+    REQUIRE(newest == 9);
+    for (v = 0; v < 10; v++)
+        compare(s, "one", v, 0);
+    take_and_wait(s, "one", 10, 0);
+    REQUIRE(!is_small("one", 10));
+    take_and_wait(s, "one", 11, 0);
+    REQUIRE(is_small("one", 11));
+    OK(cairn_close(s));
+}
+
+/* With other sizes a version is full. One that is taken again is not encoded against itself. */
+static void what_changes_is_full(void)
+{
+    cairn_session *s = open_session(NULL, NULL);
+
+    take_and_wait(s, "size", 0, 0);
+    take_and_wait(s, "size", 1, 100);
+    REQUIRE(!is_small("size", 1));
+    take_and_wait(s, "size", 2, 100);
+    REQUIRE(is_small("size", 2));
+    take_and_wait(s, "size", 2, 100);
+    take_and_wait(s, "size", 3, 100);
+    OK(cairn_close(s));
+    s = open_session(NULL, NULL);
+    compare(s, "size", 0, 0);
+    compare(s, "size", 1, 100);
+    compare(s, "size", 2, 100);
+    compare(s, "size", 3, 100);
+    OK(cairn_close(s));
+}
+
+/* No room for the version before: every version is full, and nobody waits for long. */
+static void without_room_all_are_full(void)
+{
+    cairn_session *s = open_session("arena_bytes=500K", NULL);
+    int64_t v;
+
+    for (v = 0; v < 5; v++) {
+        take_and_wait(s, "room", v, 0);
+        REQUIRE(!is_small("room", v));
+    }
+    OK(cairn_close(s));
+}
+
+/* Many versions one behind the other, in an arena of two: what is lent always comes back. */
+static void nothing_stalls(void)
+{
+    cairn_session *s = open_session("arena_bytes=800K", "wait_timeout=60s");
+    int64_t v;
+
+    for (v = 0; v < 50; v++)
+        take(s, "many", v, 0);
+    OK(cairn_wait_all(s, CAIRN_PERSISTENT, 60000));
+    OK(cairn_close(s));
+    s = open_session(NULL, NULL);
+    for (v = 0; v < 50; v += 7)
+        compare(s, "many", v, 0);
+    compare(s, "many", 49, 0);
+    OK(cairn_close(s));
+}
+
+/* Each name has versions of its own. */
+static void names_are_apart(void)
+{
+    cairn_session *s = open_session(NULL, NULL);
+
+    take_and_wait(s, "x", 0, 0);
+    take_and_wait(s, "y", 0, 500);
+    REQUIRE(!is_small("y", 0));
+    take_and_wait(s, "x", 1, 0);
+    REQUIRE(is_small("x", 1));
+    take_and_wait(s, "y", 1, 500);
+    compare(s, "x", 1, 0);
+    compare(s, "y", 1, 500);
+    OK(cairn_close(s));
+}
+
+int main(int argc, char **argv)
+{
+    int level;
+
+    (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    REQUIRE(is_slow());
+    shared_dir(dir, sizeof(dir));
+    one_after_the_other();
+    what_changes_is_full();
+    without_room_all_are_full();
+    nothing_stalls();
+    names_are_apart();
+    remove_dir(dir);
+    (void)MPI_Finalize();
+    return 0;
+}
