@@ -370,7 +370,7 @@ static void compare(const struct world *w, const struct crn_store *st, const cha
     assert_int_equal(bytes, at);
     (void)close(fd);
     free(buf);
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     crn_index_free(&x);
 }
 
@@ -422,7 +422,7 @@ static void they_write_one_file(void **state)
         }
         assert_int_equal(stats.assisted_bytes, assisted);
         assert_int_equal(w.told, assisted);
-        free(mf.ranges);
+        crn_manifest_file_free(&mf);
         if (round % 2 == 0)
             continue;
         /* The leader took two blocks; the assistants the rest, their own from where it lies. */
@@ -465,10 +465,10 @@ static void late_words_do_nothing(void **state)
     crn_engine_assistant_left(w.engine, w.generation, &a, &(struct crn_view){0},
                               &(struct crn_errinfo){.code = CAIRN_EIO});
     crn_engine_cancel(w.engine, w.generation, &(struct crn_errinfo){.code = CAIRN_EIO});
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_ok(write_together(&w, &st, &mf, &stats, ei));
     compare(&w, &st, mf.name);
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     close_engines(&w);
     crn_store_close(&st);
     tear_down(&w);
@@ -506,7 +506,7 @@ static void a_failing_assistant_fails_the_file(void **state)
         rc = write_together(&w, &st, &mf, &stats, ei);
         if (rc == CAIRN_OK) {
             compare(&w, &st, mf.name);
-            free(mf.ranges);
+            crn_manifest_file_free(&mf);
             crn_err_clear(ei);
             assert_ok(crn_store_discard_data(&st, "many", 7, mf.name, ei));
         } else {

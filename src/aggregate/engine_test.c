@@ -231,7 +231,7 @@ static void compare(struct fixture *f, const struct crn_store *st, const char *f
         fail_msg("%llu bytes", (unsigned long long)mf.bytes);
     crn_decoder_free(decoder);
     (void)close(fd);
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     crn_index_free(&x);
 }
 
@@ -284,7 +284,7 @@ static void writes_what_it_was_given(void **state)
         assert_ok(crn_engine_write(e, &st, &f.head, f.sources, SHARDS, NULL, &mf, &stats, ei));
         assert_true(mf.bytes <= crn_engine_estimate(e, f.sources, SHARDS));
         compare(&f, &st, mf.name);
-        free(mf.ranges);
+        crn_manifest_file_free(&mf);
         assert_int_equal(stats.remote_bytes, 0);
         check_stats(&stats);
     }
@@ -314,7 +314,7 @@ static void sums_of_the_capture_are_kept(void **state)
     assert_ok(crn_store_open(crn_fs_posix(), path, 1, &st, ei));
     e = open_engine(&f);
     assert_ok(crn_engine_write(e, &st, &f.head, f.sources, SHARDS, NULL, &mf, &stats, ei));
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_ok(crn_store_describe_data(&st, "eng", 7, mf.name, &mf, &x, ei));
     for (i = 0; i < x.nextents; i++)
         if (x.extents[i].shard == 1 && x.extents[i].region == 2 && x.extents[i].offset == 0) {
@@ -324,7 +324,7 @@ static void sums_of_the_capture_are_kept(void **state)
             found++;
         }
     assert_int_equal(found, 1);
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     crn_index_free(&x);
     crn_flush_stats_free(&stats);
     crn_engine_close(e);
@@ -365,7 +365,7 @@ static void a_failure_leaves_nothing(void **state)
         if (rc == CAIRN_OK) {
             compare(&f, &st, mf.name);
             assert_ok(crn_store_discard_data(&st, "eng", 7, mf.name, ei));
-            free(mf.ranges);
+            crn_manifest_file_free(&mf);
             crn_flush_stats_free(&stats);
         } else {
             assert_int_equal(rc, CAIRN_ENOSPC);
@@ -473,7 +473,7 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
             assert_int_equal(rc, CAIRN_OK);
             assert_true(stats.remote_bytes > 10 * BLOCK); /* much more than the pool */
             compare(&f, &st, mf.name);
-            free(mf.ranges);
+            crn_manifest_file_free(&mf);
             assert_int_equal(stats.npeers, 2);
             assert_true(stats.peer[0].bytes > 0 && stats.peer[1].bytes > stats.peer[0].bytes);
             check_stats(&stats);
@@ -552,9 +552,9 @@ static void what_may_be_lost_is_bounded(void **state)
         crn_decoder_free(decoder);
     }
     (void)close(fd);
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     crn_flush_stats_free(&stats);
-    free(described.ranges);
+    crn_manifest_file_free(&described);
     crn_index_free(&x);
     crn_engine_close(e);
     crn_store_close(&st);

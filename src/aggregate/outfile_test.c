@@ -180,10 +180,10 @@ static void compare_and_remove(struct fixture *f, struct crn_manifest_file *mf)
     assert_int_equal(sum, SHARDS * (sizes[0] + sizes[1] + sizes[2]));
     (void)close(fd);
     free(buf);
-    free(found.ranges);
+    crn_manifest_file_free(&found);
     crn_index_free(&x);
     assert_ok(crn_store_discard_data(&f->st, "out", 7, mf->name, ei));
-    free(mf->ranges);
+    crn_manifest_file_free(mf);
 }
 
 static cairn_err write_with(struct fixture *f, struct crn_engine *e, const struct crn_fs *fs,

@@ -391,7 +391,7 @@ static void forge(struct env *e, void (*change)(struct crn_index *x, uint64_t da
     crn_buf_free(&buf);
     crn_index_free(&x);
     crn_manifest_free(&m);
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
 }
 
 static void is_outside(struct env *e)

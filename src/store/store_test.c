@@ -436,7 +436,7 @@ static void a_newer_commit_makes_whole_files_debris(void **state)
     char file[CRN_FILE_NAME];
 
     assert_ok(tv_write_file(&e->st, &t, 0, file, &mf, ei));
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_int_equal(sweep(e, 1, 0, 0).kept, 1);
     take(e, 3, 3);
     assert_int_equal(sweep(e, 1, 0, 0).kept, 1);
@@ -473,7 +473,7 @@ static void statistics_go_with_their_file(void **state)
     assert_false(has(e, "heat/1"));
 
     assert_ok(tv_write_file(&e->st, &t, 0, file, &mf, ei));
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_ok(crn_store_write_stats(&e->st, "heat", 4, file, "hello", 5, ei));
     assert_ok(crn_store_discard_data(&e->st, "heat", 4, file, ei));
     assert_false(has(e, "heat/4"));
@@ -508,16 +508,16 @@ static void a_drain_publishes_what_is_complete(void **state)
 
     shared.files = 3; /* of the same capture, by a flush in another number of files */
     assert_ok(tv_write_file(&e->st, &shared, 0, file, &mf, ei));
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_ok(tv_write_file(&e->st, &t, 0, file, &mf, ei));
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_ok(tv_write_file(&e->st, &other, 1, file, &mf, ei)); /* of another capture */
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
     assert_int_equal(missing, 1);
     expect(e, "4:partial");
     assert_ok(tv_write_file(&e->st, &t, 1, file, &mf, ei));
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_string_equal(file, "data-0001.1");
 
     /* One byte of its data is wrong: it must not be published. */
@@ -531,7 +531,7 @@ static void a_drain_publishes_what_is_complete(void **state)
     expect(e, "4:partial");
 
     assert_ok(tv_write_file(&e->st, &t, 1, file, &mf, ei));
-    free(mf.ranges);
+    crn_manifest_file_free(&mf);
     assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
     assert_int_equal(missing, 0);
     expect(e, "4:ok");
