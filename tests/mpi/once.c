@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A restart reads every byte of the data files once, however many ranks wrote and read them. Every
  * read of this process is in a file (CAIRN_FAULT_READS); the reads of all ranks are laid over the
- * data files and counted. What MPI is asked for meanwhile is counted too, through its profiling interface: no
+ * data files and counted: of the version, and of those that it was encoded against. What MPI is asked for meanwhile is counted too, through its profiling interface: no
  * collective, which would keep a core busy for each rank that waits, and no data between ranks of a node.
- * usage: once FILES */
+ * usage: once FILES [LAST FULL]: versions 1 to LAST are taken; the last one needs FULL, which needs none */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +11,8 @@
 
 #include "mpi_test.h"
 
-enum { WRITERS = 6, ROWS = 301, COLS = 512, BLOCK = 256 << 10, FILES_MAX = 8 };
+enum { WRITERS = 6, ROWS = 301, COLS = 512, BLOCK = 256 << 10, FILES_MAX = 8, LAST_MAX = 8 };
+enum { OWN_MAX = 100000 };
 
 static int world_rank, world_ranks;
 static char dir[200], reads_path[300], files_key[32];
@@ -94,26 +95,38 @@ static uint64_t own_count(int rank)
     return rank == 1 ? 0 : rank == 4 ? 100000 : 1000 + 777 * (uint64_t)rank;
 }
 
-static void write_on(MPI_Comm comm, int64_t version)
+/* Noise that differs little from version to version. */
+static uint64_t value(int64_t version, uint64_t rank, uint64_t i)
+{
+    return pattern(7, rank, i) + (uint64_t)version * 3;
+}
+
+/* All versions by one session: one may be encoded against another only there. */
+static void write_on(MPI_Comm comm, int64_t last)
 {
     uint64_t *field = malloc(ROWS * COLS * sizeof(*field));
-    uint64_t *own = malloc(100000 * sizeof(*own));
+    uint64_t *own = malloc(OWN_MAX * sizeof(*own));
     struct cairn_array a;
     cairn_session *s;
+    int64_t version;
     uint64_t i, j;
     int rank, ranks;
 
     (void)MPI_Comm_rank(comm, &rank);
     (void)MPI_Comm_size(comm, &ranks);
     a = block(1, rank, ranks);
-    for (i = 0; i < a.dims[0]; i++)
-        for (j = 0; j < COLS; j++)
-            field[i * COLS + j] = pattern((uint64_t)version, a.offset[0] + i, j);
-    fill(own, own_count(rank), (uint64_t)version, (uint64_t)rank);
     s = open_on(comm);
     OK(cairn_protect_array(s, "field", field, &a));
     OK(cairn_protect(s, "own", own, CAIRN_U64, own_count(rank)));
-    OK(cairn_checkpoint(s, "grid", version, NULL));
+    for (version = 1; version <= last; version++) {
+        for (i = 0; i < a.dims[0]; i++)
+            for (j = 0; j < COLS; j++)
+                field[i * COLS + j] = value(version, a.offset[0] + i, j);
+        for (i = 0; i < own_count(rank); i++)
+            own[i] = value(version, 1000 + (uint64_t)rank, i);
+        OK(cairn_checkpoint(s, "grid", version, NULL));
+        OK(cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG));
+    }
     OK(cairn_close(s));
     free(field);
     free(own);
@@ -122,7 +135,7 @@ static void write_on(MPI_Comm comm, int64_t version)
 static void read_on(MPI_Comm comm, int64_t version, int in_two_steps)
 {
     uint64_t *field = calloc(ROWS * COLS, sizeof(*field));
-    uint64_t *own = calloc(100000, sizeof(*own));
+    uint64_t *own = calloc(OWN_MAX, sizeof(*own));
     struct cairn_array a;
     cairn_session *s;
     uint64_t i, j;
@@ -151,20 +164,20 @@ static void read_on(MPI_Comm comm, int64_t version, int in_two_steps)
     REQUIRE(ranks != WRITERS || strcmp(files_key, "files=3") != 0 || bulk_bytes == 0);
     for (i = 0; i < a.dims[0]; i++)
         for (j = 0; j < a.dims[1]; j++)
-            REQUIRE(field[i * a.dims[1] + j] ==
-                    pattern((uint64_t)version, a.offset[0] + i, a.offset[1] + j));
-    REQUIRE(ranks != WRITERS || holds(own, own_count(rank), (uint64_t)version, (uint64_t)rank));
+            REQUIRE(field[i * a.dims[1] + j] == value(version, a.offset[0] + i, a.offset[1] + j));
+    for (i = 0; ranks == WRITERS && i < own_count(rank); i++)
+        REQUIRE(own[i] == value(version, 1000 + (uint64_t)rank, i));
     OK(cairn_close(s));
     free(field);
     free(own);
 }
 
-/* What this process has read since the last call: of data file i how often each byte, in how many
- * reads, and the manifest how often. */
+/* What this process has read since the last call: of each data file of a version how often each byte,
+ * in how many reads, and manifests how often. */
 struct reads {
     long where; /* in the file of reads */
-    unsigned *count[FILES_MAX];
-    long bytes[FILES_MAX];
+    unsigned *count[LAST_MAX][FILES_MAX];
+    long bytes[LAST_MAX][FILES_MAX];
     long reads, manifests;
 };
 
@@ -173,7 +186,7 @@ static void take_reads(struct reads *r)
     FILE *f = fopen(reads_path, "re");
     long long off, n, k;
     char path[400];
-    int file;
+    int version, file;
 
     REQUIRE(f != NULL && fseek(f, r->where, SEEK_SET) == 0);
     while (fscanf(f, "%lld %lld %399s", &off, &n, path) == 3) {
@@ -185,60 +198,78 @@ static void take_reads(struct reads *r)
         if (strncmp(base, "/data-", 6) != 0)
             continue;
         file = (int)strtol(base + 6, NULL, 10);
-        REQUIRE(file < FILES_MAX && off + n <= r->bytes[file]);
+        version = base[-1] - '0';
+        REQUIRE(version < LAST_MAX && file < FILES_MAX && off + n <= r->bytes[version][file]);
         r->reads++;
         for (k = off; k < off + n; k++)
-            r->count[file][k]++;
+            r->count[version][file][k]++;
     }
-    r->where = ftell(f);
     (void)fclose(f);
 }
 
-static void size_files(struct reads *r, int64_t version, int files)
+/* What was read before does not count: writers read what they encode against. */
+static void size_files(struct reads *r, int last, int files)
 {
     char path[300];
     struct stat st;
-    int i;
+    int v, i;
 
     r->reads = r->manifests = 0;
-    for (i = 0; i < files; i++) {
-        (void)snprintf(path, sizeof(path), "%s/p/grid/%lld/data-%04d", dir, (long long)version, i);
-        REQUIRE(stat(path, &st) == 0);
-        r->bytes[i] = st.st_size;
-        r->count[i] = calloc((size_t)st.st_size, sizeof(*r->count[i]));
-    }
+    r->where = stat(reads_path, &st) == 0 ? (long)st.st_size : 0;
+    for (v = 1; v <= last; v++)
+        for (i = 0; i < files; i++) {
+            (void)snprintf(path, sizeof(path), "%s/p/grid/%d/data-%04d", dir, v, i);
+            REQUIRE(stat(path, &st) == 0);
+            r->bytes[v][i] = st.st_size;
+            r->count[v][i] = calloc((size_t)st.st_size, sizeof(*r->count[v][i]));
+        }
 }
 
-/* Every byte at most once, all but the gaps that align blocks exactly once, in large reads. */
-static void once(MPI_Comm comm, struct reads *r, int files, int ranks)
+/* Every byte of a data file at most once. How many there are, and how many were not read. */
+static void once_each(MPI_Comm comm, unsigned *count, long bytes, long *total, long *missed)
 {
-    long total = 0, missed = 0, reads = 0;
+    int rank;
     long k;
-    int i, rank;
+
+    (void)MPI_Comm_rank(comm, &rank);
+    (void)MPI_Reduce(rank == 0 ? MPI_IN_PLACE : count, count, (int)bytes, MPI_UNSIGNED, MPI_SUM, 0,
+                     comm);
+    for (k = 0; rank == 0 && k < bytes; k++) {
+        REQUIRE(count[k] <= 1);
+        *missed += count[k] == 0;
+    }
+    *total += bytes;
+    free(count);
+}
+
+/* Of the full version that the last one needs all but the gaps that align blocks exactly once, in large
+ * reads; of those between something (they are gaps, mostly), of those before nothing. */
+static void once(MPI_Comm comm, struct reads *r, int last, int full, int files, int ranks)
+{
+    long total[3] = {0}, missed[3] = {0};
+    long reads = 0;
+    int v, i, rank;
 
     take_reads(r);
     (void)MPI_Comm_rank(comm, &rank);
     REQUIRE(rank == 0 || r->manifests == 0);
     (void)MPI_Reduce(&r->reads, &reads, 1, MPI_LONG, MPI_SUM, 0, comm);
-    for (i = 0; i < files; i++) {
-        (void)MPI_Reduce(rank == 0 ? MPI_IN_PLACE : r->count[i], r->count[i], (int)r->bytes[i],
-                         MPI_UNSIGNED, MPI_SUM, 0, comm);
-        for (k = 0; rank == 0 && k < r->bytes[i]; k++) {
-            REQUIRE(r->count[i][k] <= 1);
-            missed += r->count[i][k] == 0;
+    for (v = 1; v <= last; v++)
+        for (i = 0; i < files; i++) {
+            int kind = v < full ? 0 : v == full ? 1 : 2;
+
+            once_each(comm, r->count[v][i], r->bytes[v][i], &total[kind], &missed[kind]);
         }
-        total += r->bytes[i];
-        free(r->count[i]);
-    }
     if (rank != 0)
         return;
-    REQUIRE(missed * 100 < total);
+    REQUIRE(missed[0] == total[0] && missed[1] * 100 < total[1]);
+    REQUIRE(last == full || missed[2] < total[2]);
     /* Trailer and index of each file, and twice what the blocks need: both ends of an extent. Encoded
      * files are read in chunks of their streams. */
     if (getenv("CAIRN_ENCODE") == NULL)
-        REQUIRE(reads <= 2 * files + 2 * (total / BLOCK + files + WRITERS) + ranks);
-    (void)printf("%d files, %d ranks: %ld bytes, each read once, in %ld reads\n", files, ranks,
-                 total, reads);
+        REQUIRE(reads <= 2 * files + 2 * (total[1] / BLOCK + files + WRITERS) + ranks);
+    (void)printf("%d files of %d versions, %d ranks: %ld bytes, each read once, in %ld reads\n",
+                 files, last - full + 1, ranks, total[1] + total[2], reads);
 }
 
 static void flip(const char *path, long at)
@@ -263,6 +294,8 @@ int main(int argc, char **argv)
 {
     static const int sizes[] = {6, 4, 3, 8, 1};
     int files = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1;
+    int last = argc > 3 ? (int)strtol(argv[2], NULL, 10) : 2;
+    int full = argc > 3 ? (int)strtol(argv[3], NULL, 10) : last;
     struct reads r = {0};
     char path[300];
     MPI_Comm comm;
@@ -272,29 +305,29 @@ int main(int argc, char **argv)
     (void)MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &world_ranks);
-    REQUIRE(world_ranks == 8 && files <= FILES_MAX);
+    REQUIRE(world_ranks == 8 && files <= FILES_MAX && last < LAST_MAX);
     shared_dir(dir, sizeof(dir));
     (void)snprintf(files_key, sizeof(files_key), "files=%d", files);
     (void)snprintf(reads_path, sizeof(reads_path), "%s/reads-%d", dir, world_rank);
     REQUIRE(setenv("CAIRN_FAULT_READS", reads_path, 1) == 0);
 
     comm = part_of_world(WRITERS);
-    for (i = 1; i <= 2 && comm != MPI_COMM_NULL; i++)
-        write_on(comm, i);
+    if (comm != MPI_COMM_NULL)
+        write_on(comm, last);
     (void)MPI_Barrier(MPI_COMM_WORLD);
     for (i = 0; i < 5; i++) {
         MPI_Comm readers = part_of_world(sizes[i]);
 
         if (readers != MPI_COMM_NULL) {
-            size_files(&r, 2, files);
-            read_on(readers, 2, i % 2);
-            once(readers, &r, files, sizes[i]);
+            size_files(&r, last, files);
+            read_on(readers, last, i % 2);
+            once(readers, &r, last, full, files, sizes[i]);
             (void)MPI_Comm_free(&readers);
         }
         (void)MPI_Barrier(MPI_COMM_WORLD);
     }
-    /* Damage of any byte that was read makes all ranks take the version before. */
-    (void)snprintf(path, sizeof(path), "%s/p/grid/2/data-0000", dir);
+    /* Damage of any byte that was read makes all ranks take the version before all that need it. */
+    (void)snprintf(path, sizeof(path), "%s/p/grid/%d/data-0000", dir, full);
     if (world_rank == 0)
         flip(path, 40000);
     (void)MPI_Barrier(MPI_COMM_WORLD);
@@ -302,7 +335,7 @@ int main(int argc, char **argv)
         MPI_Comm readers = part_of_world(sizes[i]);
 
         if (readers != MPI_COMM_NULL) {
-            read_on(readers, 1, i % 2);
+            read_on(readers, full - 1, i % 2);
             (void)MPI_Comm_free(&readers);
         }
         (void)MPI_Barrier(MPI_COMM_WORLD);
