@@ -343,6 +343,8 @@ static cairn_err print_stream(struct job *j, const struct crn_plan_stream *s,
         rc = bring(j, x, &p, ei);
         if (rc == CAIRN_OK)
             crn_print_add(print, p, x->bytes);
+        if (s->has_older)
+            crn_print_add(print, older_of(j, x), x->bytes);
         j->in += x->bytes;
     }
     j->in = in;

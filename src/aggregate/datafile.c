@@ -217,8 +217,7 @@ static cairn_err begin_task(const struct crn_engine *e, const struct crn_index *
                                     .older = e->older != NULL ? e->older->sources : NULL,
                                     .older_at = half_block(e)};
     t->out.written = e->opt.written;
-    return e->encoding != NULL && e->encoding->is_adaptive && e->encoding->full_every == 1 &&
-                   index->nshards > 1
+    return e->encoding != NULL && e->encoding->is_adaptive && index->nshards > 1
                ? crn_repeats_open(&t->pieces.repeats, ei)
                : CAIRN_OK;
 }

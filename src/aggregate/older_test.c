@@ -394,6 +394,48 @@ static void decoded_it_is_the_new_version(void **state)
     shapes_of_all_kinds("agnostic", "delta:1,zstd:1", 5);
 }
 
+/* Shards that are alike now and were not before are not taken for repeats of one another: what they are
+ * encoded against differs. */
+static void equal_now_but_not_before(void **state)
+{
+    struct crn_base base;
+    struct crn_index index;
+    struct crn_older older;
+    struct world w;
+    uint32_t s;
+    uint64_t i;
+
+    (void)state;
+    set_up(&w, "adaptive", "auto", 6);
+    w.nshards = 4;
+    for (s = 0; s < w.nshards; s++) {
+        struct crn_region *r = &w.before.regions[s][0];
+        struct crn_errinfo info = {0}, *ei = &info;
+
+        *r = (struct crn_region){.name = "v", .type = CAIRN_BYTES, .ndims = 1, .dims = {100000}};
+        assert_ok(crn_region_check(r, ei));
+        w.now.regions[s][0] = *r;
+        lay_out(&w.before, s, 1);
+        lay_out(&w.now, s, 1);
+        describe(&w.before, s, 1, s % 2);
+        describe(&w.now, s, 1, s % 2);
+        fill_region(r, w.now.image[s] + w.now.at[s][0], 7, 1);
+        fill_region(r, w.before.image[s] + w.before.at[s][0], 7, 1);
+        for (i = s; i < r->bytes; i += 50)
+            w.before.image[s][w.before.at[s][0] + i] ^= (unsigned char)(1 + s);
+    }
+    write_capture(&w, &w.before, 1, NULL);
+    take_base(&w, &base, &index, &older);
+    write_capture(&w, &w.now, 2, &older);
+    assert_int_equal(w.index.nbases, 1);
+    check_file(&w, &w.now);
+    crn_index_free(&index);
+    free_captures(&w);
+    crn_manifest_file_free(&w.file);
+    crn_index_free(&w.index);
+    tear_down(&w);
+}
+
 /* Whatever is not as it was: full, and right. Of the last two only streams are. */
 enum odd {
     ODD_BYTES,
@@ -506,6 +548,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoded_it_is_the_new_version),
+        cmocka_unit_test(equal_now_but_not_before),
         cmocka_unit_test(what_is_not_alike_is_full),
     };
 
