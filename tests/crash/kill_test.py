@@ -7,6 +7,7 @@ usage: kill_test.py SCENARIO    (see the functions named after them)
 The worker writes what it was promised to a log. After every death a clean run must restart from a
 version not older than the last promise, byte for byte (the worker checks), and finish; then nothing
 may be left in the run's directories."""
+import json
 import os
 import pathlib
 import random
@@ -113,8 +114,9 @@ def newest(job, *kinds):
     return max(job.said(*kinds), default=-1)
 
 
-def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9):
-    """Strikes the 1st, 2nd, ... file operation until a run no longer reaches the number."""
+def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9, after=None):
+    """Strikes the 1st, 2nd, ... file operation until a run no longer reaches the number. after: what else
+    is to be looked at when the next run is over."""
     k = 1
     hits = 0
     while k <= limit:
@@ -130,6 +132,8 @@ def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9):
         promised = newest(job, "captured" if killed else "persistent", "persistent")
         job.check_restart(ranks, promised, what)
         job.check_clean(what)
+        if after is not None:
+            after(job, what)
         hits += 1
         if not killed:
             count = (job.dir / "count")
@@ -153,6 +157,31 @@ def kill_every_call_local():
     job = Job(arena_bytes="64K", arena_full="spill", keep_last=1)
     job.env["CAIRN_LOCAL"] = str(job.dir / "local")
     every_call(job, 1, "action=kill")
+    job.remove()
+
+
+def verify(job, what):
+    """Every version that is there is whole, through everything that it needs."""
+    r = subprocess.run([str(CAIRN), "verify"], env=job.env, check=False, text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    require(r.returncode == 0, f"{what}: {r.stdout}")
+
+
+def longest_chain(job):
+    r = subprocess.run([str(CAIRN), "ls", "--json"], env=job.env, check=True, text=True,
+                       stdout=subprocess.PIPE, timeout=60)
+    return max(v["chain"] for v in json.loads(r.stdout)["versions"])
+
+
+def kill_every_call_chained():
+    """Versions that are encoded against those before, which retention lets go as soon as it may."""
+    job = Job(encode="adaptive", encode_full_every=3, keep_last=1)
+    job.env["CAIRN_TEST_ALIKE"] = "1"
+    every_call(job, 1, "action=kill", steps=5, stride=3, after=verify)
+    every_call(job, 1, "action=kill,ops=unlink+rename", steps=5, after=verify)
+    job.reset()
+    job.check_restart(1, -1, "nobody is killed")
+    require(longest_chain(job) == 2, "nothing was encoded against another version")
     job.remove()
 
 
@@ -608,7 +637,8 @@ def shared_daemon():
 
 
 def main():
-    scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local, fail_every_call,
+    scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local,
+                                         kill_every_call_chained, fail_every_call,
                                          kill_recovery, flipped_bit, flipped_bits, kill_ranks, kill_restart,
                                          daemon,
                                          shared_daemon, phases, assist, assist_late, assist_kill)}
