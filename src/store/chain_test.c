@@ -224,6 +224,64 @@ static void a_missing_or_foreign_base_is_named(void **state)
     assert_non_null(strstr(failure(e, "data-0000"), "not a regular file"));
 }
 
+/* The chain is right, and what it names was cut otherwise: nothing is decoded through it. */
+static void a_base_of_another_shape_is_refused(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+
+    take(e, 0, 10, -1);
+    e->t[2] = e->t[0];
+    e->t[2].ranks = FILES; /* one for each file, instead of two */
+    e->t[3] = e->t[2];
+    e->t[3].version = 11;
+    e->t[3].seq = 2;
+    e->t[3].seed = 9;
+    e->t[3].pipe = "delta:1,zstd";
+    e->t[3].older = &e->t[2];
+    assert_ok(tv_write(&e->st, &e->t[3], ei));
+    assert_non_null(strstr(failure(e, "data-0000"), "not of the same shape"));
+    assert_non_null(strstr(e->info.msg, "against version 10"));
+}
+
+/* A head that needs the older version where the index says nothing of it: damage, not a wrong byte. */
+static void stages_are_those_of_the_head(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_chain *chain = NULL;
+    struct crn_data_file f = {.fs = e->st.fs, .what = "data-0000"};
+    struct crn_manifest_file mf;
+    unsigned char got[TV_CHUNK];
+    struct crn_decoder *decoder = NULL;
+    struct crn_index x;
+
+    take(e, 0, 10, -1);
+    take(e, 1, 11, 0);
+    assert_ok(crn_store_version_dir(&e->st, "heat", 11, &f.dfd, ei));
+    f.fd = openat(f.dfd, "data-0000", O_RDONLY);
+    assert_ok(crn_store_describe_data(&e->st, "heat", 11, "data-0000", &mf, &x, ei));
+    assert_int_equal(x.streams[0].chunks[0].stages[1], 1);
+    f.index = &x;
+    assert_ok(crn_chain_load(f.fs, f.dfd, &x, f.what, &chain, ei));
+    f.chain = chain;
+    assert_ok(crn_data_chunk(&f, &x.extents[0], 0, &decoder, got, ei));
+    crn_decoder_free(decoder);
+    decoder = NULL;
+    f.chain = NULL; /* as if the index had none */
+    assert_int_equal(crn_data_chunk(&f, &x.extents[0], 0, &decoder, got, ei), CAIRN_EDAMAGED);
+    f.chain = chain;
+    x.streams[0].chunks[0].stages[1] = 0;
+    crn_err_clear(ei);
+    assert_int_equal(crn_data_chunk(&f, &x.extents[0], 0, &decoder, got, ei), CAIRN_EDAMAGED);
+    crn_decoder_free(decoder);
+    crn_chain_free(chain);
+    crn_manifest_file_free(&mf);
+    crn_index_free(&x);
+    assert_int_equal(close(f.fd), 0);
+    assert_int_equal(close(f.dfd), 0);
+}
+
 /* Every byte of a base flipped: told with its version, or of no use to who needs it. */
 static void a_damaged_base_is_named(void **state)
 {
@@ -504,6 +562,8 @@ int main(void)
         TEST(a_long_chain),
         TEST(a_missing_or_foreign_base_is_named),
         TEST(a_damaged_base_is_named),
+        TEST(a_base_of_another_shape_is_refused),
+        TEST(stages_are_those_of_the_head),
         TEST(a_version_taken_again_leaves_what_others_need),
         TEST(what_others_need_is_not_removed),
         TEST(retention_keeps_what_is_needed),
