@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What pass.c and pass_plan.c share. Inside src/restart only. */
+#ifndef CRN_RESTART_PASS_IMPL_H
+#define CRN_RESTART_PASS_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/pool.h"
+#include "base/queue.h"
+#include "restart/pass.h"
+#include "restart/version_impl.h"
+
+/* Chunks of an extent, one behind the other, in a block. */
+struct crn_pass_part {
+    const struct crn_extent *e;
+    uint64_t chunk;  /* the first */
+    uint64_t bytes;  /* of all of its chunks in the block */
+    uint64_t offset; /* in the block */
+};
+
+struct crn_pass_block {
+    uint32_t file;
+    int goes_on;         /* the thread that has read the block before reads this one */
+    uint64_t begin, end; /* in the file, or in its streams */
+    size_t piece, npieces;
+    unsigned char *into; /* NULL: a block of the pool */
+    /* Written by the thread that reads it, before it is queued. */
+    unsigned char *data; /* NULL: failed */
+    struct crn_errinfo failure;
+};
+
+struct crn_pass {
+    struct crn_pass_options o;
+    struct crn_pass_part *pieces;
+    size_t npieces, pieces_cap;
+    struct crn_pass_block *blocks;
+    size_t nblocks, blocks_cap;
+    int is_cut; /* of the plan: another share's chunk follows the last block, and is not read over */
+    size_t *lanes; /* first blocks; nlanes */
+    size_t nlanes;
+    struct crn_pool pool;
+    int has_pool;
+    struct crn_queue ready;
+    pthread_t *threads;
+    unsigned nthreads;
+    atomic_size_t next; /* lane that no thread has taken yet */
+    atomic_int has_failed;
+    size_t handed; /* owner's: blocks that came out of ready */
+    struct crn_errinfo failure;
+};
+
+/* What this share reads, in which order: pieces, blocks and lanes. */
+CAIRN_CHECKED cairn_err crn_pass_plan(struct crn_pass *p, struct crn_errinfo *ei);
+
+#endif
