@@ -23,14 +23,42 @@ int crn_tiers_are_open(const cairn_session *s)
 
 /* Checkpoints. ---------------------------------------------------------------------------------------- */
 
-struct crn_held *crn_held_find(const struct crn_tiers *x, const char *name, int64_t version)
+static struct crn_held **bucket(struct crn_tiers *x, const char *name, int64_t version)
 {
-    struct crn_held *h;
+    uint64_t hash = (uint64_t)version;
 
-    for (h = x->all; h != NULL; h = h->next)
-        if (h->info.version == version && !h->is_replaced && strcmp(h->info.name, name) == 0)
-            return h;
-    return NULL;
+    for (; *name != '\0'; name++)
+        hash = hash * 31 + (unsigned char)*name;
+    return &x->index[hash % HELD_INDEX];
+}
+
+struct crn_held *crn_held_find(struct crn_tiers *x, const char *name, int64_t version)
+{
+    struct crn_held *h = *bucket(x, name, version);
+
+    while (h != NULL && (h->info.version != version || strcmp(h->info.name, name) != 0))
+        h = h->index_next;
+    return h;
+}
+
+/* The newest is found first. */
+static void index_add(struct crn_tiers *x, struct crn_held *h)
+{
+    struct crn_held **first = bucket(x, h->info.name, h->info.version);
+
+    h->index_next = *first;
+    *first = h;
+}
+
+/* It is found by its name no more. */
+static void unindex(struct crn_tiers *x, struct crn_held *h)
+{
+    struct crn_held **link = bucket(x, h->info.name, h->info.version);
+
+    while (*link != NULL && *link != h)
+        link = &(*link)->index_next;
+    if (*link != NULL)
+        *link = h->index_next;
 }
 
 cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info, struct crn_held **ret,
@@ -41,6 +69,7 @@ cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info, st
     if (h == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a checkpoint in the tiers");
     h->info = *info;
+    index_add(x, h);
     crn_lock(&x->mu);
     h->next = x->all;
     x->all = h;
@@ -68,6 +97,7 @@ static int free_if_gone(struct crn_tiers *x, struct crn_held **link)
         if (crn_cache_state(x->cache, crn_held_key(h), t) != CRN_LIFE_INIT)
             return 0;
     crn_cache_forget(x->cache, crn_held_key(h));
+    unindex(x, h);
     crn_lock(&x->mu);
     *link = h->next;
     crn_unlock(&x->mu);
@@ -357,6 +387,7 @@ static void give_up(struct crn_tiers *x, struct crn_held *h)
         (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, slot_state_locked(x, h),
                             CRN_SLOT_FREE);
     crn_unlock(&x->mu);
+    unindex(x, h);
     h->is_replaced = 1;
     h->nhints = 0;
     crn_cache_forget(x->cache, crn_held_key(h));
@@ -376,23 +407,23 @@ int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret)
     return is_done;
 }
 
-/* An older capture of the same name and version is not asked for any more, nor its hints. */
-static void replace(struct crn_tiers *x, const struct crn_held *h)
+/* An older capture of the same name and version is not asked for any more; its hints are the newer's. */
+static void replace(struct crn_tiers *x, struct crn_held *h)
 {
     struct crn_errinfo why = {0};
     struct crn_held *old;
 
-    for (old = x->all; old != NULL; old = old->next) {
-        if (old == h || old->is_replaced || old->info.version != h->info.version ||
-            strcmp(old->info.name, h->info.name) != 0)
-            continue;
+    unindex(x, h);
+    while ((old = crn_held_find(x, h->info.name, h->info.version)) != NULL) {
+        unindex(x, old);
         old->is_replaced = 1;
-        for (; old->nhints > 0; old->nhints--) {
+        for (; old->nhints > 0; old->nhints--, h->nhints++) {
             crn_cache_skip(x->cache, crn_held_key(old));
-            if (crn_tiers_hint(x, h->info.name, h->info.version, &why) != CAIRN_OK)
+            if (crn_cache_hint(x->cache, crn_held_key(h), &why) != CAIRN_OK)
                 crn_log(&x->s->log, CRN_DEBUG, "%s", why.msg);
         }
     }
+    index_add(x, h);
 }
 
 cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t bytes,

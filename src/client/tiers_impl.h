@@ -7,10 +7,13 @@
 #include "client/session.h"
 #include "client/tiers.h"
 
+#define HELD_INDEX 256
+
 /* Its address is its key in the cache. Made and freed by the application's thread, freed only when
  * no copy of it is under way and the cache has forgotten it. */
 struct crn_held {
-    struct crn_held *next;     /* lock for changes */
+    struct crn_held *next; /* lock for changes */
+    struct crn_held *index_next;
     struct crn_slot_info info; /* name, version, capture; constant once a copy has begun */
     struct crn_shard shard;    /* these three hold if is_known; then constant */
     struct crn_image image;    /* of the shard */
@@ -27,7 +30,8 @@ struct crn_held {
     int is_dropped;            /* lock: the service shall not get it */
     int is_lost;               /* lock: with the device, before the service had it */
     int is_failed;             /* application's thread: not to be restored from memory */
-    int is_replaced;           /* application's thread: a newer capture has its name and version */
+    int is_replaced; /* application's thread: a newer capture has its name and version, and
+                                  it is not in the index any more */
 };
 
 struct crn_hint {
@@ -44,7 +48,8 @@ struct crn_tiers {
     struct crn_hint *hints;  /* owned; given before the opening */
     size_t nhints;
     struct crn_mutex mu;
-    struct crn_held *all; /* lock for changes */
+    struct crn_held *all;               /* lock for changes */
+    struct crn_held *index[HELD_INDEX]; /* application's thread: by name and version */
     size_t nheld, prune_at;
     int has_news;              /* lock: something is lost, and the tracks do not know */
     int sock;                  /* of the background, to the node service */
@@ -59,7 +64,7 @@ static inline uint64_t crn_held_key(const struct crn_held *h)
 
 /* tiers.c */
 CAIRN_CHECKED cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei); /* not open yet */
-struct crn_held *crn_held_find(const struct crn_tiers *x, const char *name, int64_t version);
+struct crn_held *crn_held_find(struct crn_tiers *x, const char *name, int64_t version);
 CAIRN_CHECKED cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info,
                                      struct crn_held **ret, struct crn_errinfo *ei);
 

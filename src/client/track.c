@@ -36,9 +36,15 @@ struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t ver
 
 struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq)
 {
-    struct crn_track *t;
+    struct crn_track *t = at(s, 0);
     uint32_t i;
 
+    /* Nearly every number has a track, so it is that far back. */
+    if (t != NULL && t->seq >= seq && t->seq - seq < CRN_TRACKED) {
+        t = at(s, (uint32_t)(t->seq - seq));
+        if (t != NULL && t->seq == seq)
+            return t;
+    }
     for (i = 0; (t = at(s, i)) != NULL; i++)
         if (t->seq == seq)
             return t;

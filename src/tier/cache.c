@@ -71,8 +71,10 @@ static void note_locked(struct crn_cache *c, struct crn_cache_op *op, cairn_err 
                  op->bytes, op->start_ns);
     for (i = 0; i < c->opt.ntiers; i++)
         op->used[i] = crn_chain_space(c->chain, (int)i)->used;
-    if (op->rc == CAIRN_OK && op->kind == CRN_CACHE_WRITE)
+    if (op->rc == CAIRN_OK && op->kind == CRN_CACHE_WRITE) {
         c->stats.writes++;
+        c->written_ns = op->start_ns + op->wait_ns + op->copy_ns;
+    }
     if (op->rc == CAIRN_OK && op->kind == CRN_CACHE_READ) {
         c->stats.reads++;
         c->stats.hits[op->tier]++;
@@ -112,8 +114,7 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op,
     rc = crn_cache_done_locked(c, &t, rc);
     if (rc == CAIRN_OK)
         note_locked(c, op, rc);
-    crn_cache_wake_locked(c); /* last: who is woken wants the lock */
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
     if (rc != CAIRN_OK && why.code == CAIRN_OK)
         rc = crn_fail(&why, rc, 0, "the tier was lost while the checkpoint was copied to it");
     *ret_again = rc == CAIRN_EDAMAGED || rc == CAIRN_EDEVICE;
@@ -174,8 +175,7 @@ cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *
     crn_lock(&c->mu);
     trace_locked(c, CRN_REQUEST_HINT, key, 0, crn_cache_now());
     rc = crn_chain_hint(c->chain, key, ei);
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
     return rc;
 }
 
@@ -184,16 +184,14 @@ void crn_cache_start(struct crn_cache *c)
     crn_lock(&c->mu);
     trace_locked(c, CRN_REQUEST_START, 0, 0, crn_cache_now());
     crn_chain_start(c->chain);
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
 }
 
 void crn_cache_skip(struct crn_cache *c, uint64_t key)
 {
     crn_lock(&c->mu);
     crn_chain_skip(c->chain, key);
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
 }
 
 cairn_err crn_cache_adopt(struct crn_cache *c, uint64_t key, uint64_t bytes, int first,
@@ -203,8 +201,7 @@ cairn_err crn_cache_adopt(struct crn_cache *c, uint64_t key, uint64_t bytes, int
 
     crn_lock(&c->mu);
     rc = crn_chain_adopt(c->chain, key, bytes, first, ei);
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
     return rc;
 }
 
@@ -215,8 +212,7 @@ cairn_err crn_cache_import(struct crn_cache *c, uint64_t key, uint64_t bytes, in
 
     crn_lock(&c->mu);
     rc = crn_chain_import(c->chain, key, bytes, tier, offset, ei);
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
     return rc;
 }
 
@@ -224,8 +220,7 @@ void crn_cache_flushed(struct crn_cache *c, uint64_t key)
 {
     crn_lock(&c->mu);
     crn_chain_flushed(c->chain, key);
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
 }
 
 void crn_cache_forget(struct crn_cache *c, uint64_t key)
@@ -233,8 +228,7 @@ void crn_cache_forget(struct crn_cache *c, uint64_t key)
     crn_lock(&c->mu);
     trace_locked(c, CRN_REQUEST_FORGET, key, 0, crn_cache_now());
     crn_chain_forget(c->chain, key);
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
 }
 
 cairn_err crn_cache_flush(struct crn_cache *c, int64_t deadline_ns, struct crn_errinfo *ei)

@@ -14,6 +14,7 @@ struct worker {
     int is_up; /* prefetches into the tier; else flushes from it */
     enum crn_lane lane;
     int is_asleep;        /* lock */
+    int is_polling;       /* lock: and looks by itself soon; it need not be woken */
     struct crn_cond wake; /* there may be work, or the end has come */
     void *bounce;
     pthread_t thread;
@@ -38,6 +39,7 @@ struct crn_cache {
     struct crn_errinfo start_error;    /* lock: of a tier that could not be prepared */
     int64_t last_ns[2][CRN_TIERS_MAX]; /* lock: end of the last copy down and up */
     int preparing;                     /* lock: tiers */
+    int64_t written_ns;                /* lock: when the last capture ended */
     int waiters;                       /* lock: callers that wait for a change */
     int draining;                      /* lock: callers of flush */
     int is_stopping;                   /* lock */
@@ -55,6 +57,8 @@ static inline int64_t crn_cache_now(void)
 /* cache_work.c */
 /* After every change of the chain. Wakes nobody in vain: the application pays for each. */
 void crn_cache_wake_locked(struct crn_cache *c);
+/* The same, and unlocks before it wakes: who is woken wants the lock. */
+void crn_cache_unlock(struct crn_cache *c);
 /* Until the next change; 1 at the deadline. */
 int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns);
 /* Ends a move. A device that is lost takes its tier along. Returns what counts. The caller wakes. */

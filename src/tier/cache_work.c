@@ -8,6 +8,10 @@
 
 #define LOOK_NS                                                                                    \
     INT64_C(2000000) /* how often an external tier is looked at while someone needs room */
+/* Waking a thread costs the application several microseconds, most on virtual machines. While captures
+ * come often, those that flush them look for themselves. */
+#define OFTEN_NS INT64_C(100000000)
+#define POLL_NS  INT64_C(1000000)
 
 static int is_wanted_locked(const struct worker *w)
 {
@@ -18,9 +22,10 @@ static int is_wanted_locked(const struct worker *w)
     return w->is_up ? crn_chain_wants_up(chain, w->tier) : crn_chain_wants_down(chain, w->tier);
 }
 
-/* One for each link: it wakes the next one if there is more to do. */
-void crn_cache_wake_locked(struct crn_cache *c)
+/* Who has work now: one for each link, which wakes the next one if there is more to do. */
+static uint32_t find_sleepers_locked(struct crn_cache *c)
 {
+    uint32_t found = 0;
     unsigned woken = 0;
     int i;
 
@@ -28,14 +33,39 @@ void crn_cache_wake_locked(struct crn_cache *c)
         struct worker *w = &c->worker[i];
         unsigned link = 1U << (2 * w->tier + w->is_up);
 
-        if (!w->is_asleep || (!c->is_stopping && ((woken & link) != 0 || !is_wanted_locked(w))))
+        if (!w->is_asleep || (!c->is_stopping && ((woken & link) != 0 || !is_wanted_locked(w))) ||
+            (w->is_polling && c->waiters == 0 && !c->is_stopping))
             continue;
         woken |= link;
         w->is_asleep = 0;
-        crn_cond_signal(&w->wake);
+        found |= 1U << i;
     }
-    if (c->waiters > 0)
+    return found;
+}
+
+static void wake(struct crn_cache *c, uint32_t sleepers, int has_waiters)
+{
+    int i;
+
+    for (i = 0; sleepers != 0; i++, sleepers >>= 1)
+        if ((sleepers & 1) != 0)
+            crn_cond_signal(&c->worker[i].wake);
+    if (has_waiters)
         crn_cond_broadcast(&c->changed);
+}
+
+void crn_cache_wake_locked(struct crn_cache *c)
+{
+    wake(c, find_sleepers_locked(c), c->waiters > 0);
+}
+
+void crn_cache_unlock(struct crn_cache *c)
+{
+    uint32_t sleepers = find_sleepers_locked(c);
+    int has_waiters = c->waiters > 0;
+
+    crn_unlock(&c->mu);
+    wake(c, sleepers, has_waiters);
 }
 
 /* What has an external tier done meanwhile? 1: it has more to do, and nobody will say when it has. */
@@ -57,6 +87,7 @@ int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns)
     int is_late;
 
     c->waiters++;
+    crn_cache_wake_locked(c); /* those too that poll */
     is_late = crn_cond_wait_until(&c->changed, &c->mu, soon < deadline_ns ? soon : deadline_ns);
     c->waiters--;
     (void)look_locked(c);
@@ -122,9 +153,13 @@ static void sleep_locked(struct worker *w, int is_busy)
     int64_t retry = crn_chain_retry_ns(c->chain, crn_cache_now());
     int is_wanting =
         w->is_up ? crn_chain_wants_up(c->chain, w->tier) : crn_chain_wants_down(c->chain, w->tier);
+    int64_t now = crn_cache_now();
 
-    if (is_busy && is_wanting && retry > crn_cache_now() + LOOK_NS)
-        retry = crn_cache_now() + LOOK_NS;
+    if (is_busy && is_wanting && retry > now + LOOK_NS)
+        retry = now + LOOK_NS;
+    w->is_polling = w->tier == 0 && !w->is_up && now - c->written_ns < OFTEN_NS && c->waiters == 0;
+    if (w->is_polling && retry > now + POLL_NS)
+        retry = now + POLL_NS;
     w->is_asleep = 1;
     if (retry == INT64_MAX)
         crn_cond_wait(&w->wake, &c->mu);
@@ -153,8 +188,7 @@ static void *work(void *arg)
                 sleep_locked(w, is_busy);
             continue;
         }
-        crn_cache_wake_locked(c);
-        crn_unlock(&c->mu);
+        crn_cache_unlock(c);
         rc = crn_transfer_between(c->opt.tier[t.from], c->opt.tier[t.to], &t, w->lane, w->bounce,
                                   &ei);
         crn_lock(&c->mu);
@@ -183,8 +217,7 @@ static void *prepare(void *arg)
         crn_err_keep(&c->start_error, &ei);
     }
     c->preparing--;
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
     return NULL;
 }
 
@@ -269,14 +302,14 @@ void crn_cache_stop_threads(struct crn_cache *c)
 
     crn_lock(&c->mu);
     c->is_stopping = 1;
-    crn_cache_wake_locked(c);
-    crn_unlock(&c->mu);
+    crn_cache_unlock(c);
     for (i = 0; i < CRN_TIERS_MAX; i++)
         if (c->starter[i].is_started)
             (void)pthread_join(c->starter[i].thread, NULL);
-    for (i = 0; i < c->nworkers; i++) {
+    for (i = 0; i < c->nworkers; i++)
         if (c->worker[i].is_started)
             (void)pthread_join(c->worker[i].thread, NULL);
+    for (i = 0; i < c->nworkers; i++) { /* none may be waking another any more */
         crn_cond_fini(&c->worker[i].wake);
         free(c->worker[i].bounce);
     }
