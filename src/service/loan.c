@@ -124,10 +124,14 @@ void crn_loan_take(struct crn_job *job, struct crn_item *item, uint64_t base)
     loan->slots = calloc(job->nlocal, sizeof(*loan->slots));
     while (loan->slots != NULL && i < job->nlocal && lend(job, item, i, loan))
         i++;
-    if (i == job->nlocal)
+    if (i == job->nlocal) {
         item->loan = loan;
-    else
-        give_back(job, loan, i);
+        return;
+    }
+    crn_log(&job->log, CRN_DEBUG,
+            "%s@%" PRId64 " is encoded by itself: rank %u has not the version before", item->name,
+            item->version, job->rank_of[i]);
+    give_back(job, loan, i);
 }
 
 void crn_loan_give_back(struct crn_job *job, struct crn_item *item)

