@@ -49,6 +49,7 @@ struct cairn_way {
 
 struct bench {
     struct flush_case c;
+    int has_writers; /* they are given: Cairn's as the limit's */
     uint64_t mib;
     struct list percents, files, leaders;
     size_t rounds;
@@ -186,7 +187,9 @@ static cairn_session *open_session(struct bench *b, struct cairn_way *w)
     (void)snprintf(run, sizeof(run), "run_dir=%s", b->run);
     (void)snprintf(nodes, sizeof(nodes), "ranks_per_node=%d", c->ranks_per_node);
     (void)snprintf(files, sizeof(files), "files=%" PRIu32, c->files);
-    (void)snprintf(writers, sizeof(writers), "writers=%" PRIu32, c->writers);
+    (void)snprintf(writers, sizeof(writers), "writers=auto");
+    if (b->has_writers)
+        (void)snprintf(writers, sizeof(writers), "writers=%" PRIu32, c->writers);
     (void)snprintf(leaders, sizeof(leaders), "leaders_per_file=%" PRIu32, w->leaders);
     if (w->leaders > 1)
         settings[7] = leaders;
@@ -407,9 +410,10 @@ static void parse_one(const char *option, const char *value, struct bench *b)
         b->mib = strtoull(value, NULL, 10);
     else if (strcmp(option, "--rounds") == 0)
         b->rounds = strtoul(value, NULL, 10);
-    else if (strcmp(option, "--writers") == 0)
+    else if (strcmp(option, "--writers") == 0) {
         b->c.writers = (uint32_t)strtoul(value, NULL, 10);
-    else if (strcmp(option, "--ranks-per-node") == 0)
+        b->has_writers = 1;
+    } else if (strcmp(option, "--ranks-per-node") == 0)
         b->c.ranks_per_node = (int)strtol(value, NULL, 10);
     else if (strcmp(option, "--percent") == 0)
         parse_list(value, &b->percents);

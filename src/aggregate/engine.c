@@ -12,6 +12,8 @@
 #include "aggregate/encoding.h"
 #include "aggregate/task.h"
 
+#define AUTO_WRITERS 2 /* one has a core while the other waits for the disk */
+
 /* What to do next. --------------------------------------------------------------------------------- */
 
 /* Moves the cursor to the next write that is local; NULL behind the last. */
@@ -58,6 +60,11 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
     crn_cond_broadcast(&e->changed);
 }
 
+static int may_join_locked(const struct crn_engine *e, int number)
+{
+    return number == 0 || e->opt.may_join == NULL || e->opt.may_join();
+}
+
 /* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */
 static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number)
 {
@@ -70,7 +77,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
         uint64_t bytes;
         cairn_err rc;
 
-        if (!take_locked(e, t, &p)) {
+        if (!may_join_locked(e, number) || !take_locked(e, t, &p)) {
             crn_cond_wait(&e->changed, &e->mu);
             me->idle_ns += crn_stats_now(t->stats) - start;
             continue;
@@ -227,12 +234,23 @@ void crn_engine_against(struct crn_engine *e, const struct crn_older *older)
     e->older = older;
 }
 
-int crn_engine_threads(const struct crn_config *cfg)
+/* As configured; 0: auto. */
+static uint64_t threads_wanted(const struct crn_config *cfg)
 {
     int is_encoding = cfg->names.encode != CRN_ENCODE_NONE;
     size_t i;
 
     for (i = 0; i < cfg->noverrides; i++)
         is_encoding |= cfg->overrides[i].encode != CRN_ENCODE_NONE;
-    return (int)(is_encoding && cfg->encode_threads > 0 ? cfg->encode_threads : cfg->writers);
+    return is_encoding && cfg->encode_threads > 0 ? cfg->encode_threads : cfg->writers;
+}
+
+int crn_engine_is_auto(const struct crn_config *cfg)
+{
+    return threads_wanted(cfg) == 0;
+}
+
+int crn_engine_threads(const struct crn_config *cfg)
+{
+    return crn_engine_is_auto(cfg) ? AUTO_WRITERS : (int)threads_wanted(cfg);
 }

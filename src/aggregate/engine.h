@@ -37,6 +37,9 @@ struct crn_engine_options {
     uint64_t chunk_bytes;
     uint64_t align_bytes;
     int writers;
+    /* Asked by all writers but the first before each write, under the engine's lock: whether they may take
+     * it; if not they wait for the end of another's. NULL: always. */
+    int (*may_join)(void);
     int nice;
     atomic_uint_fast64_t *written; /* counts the bytes of data that were written; may be NULL */
     struct crn_outlet_options outlet;
@@ -57,6 +60,8 @@ CAIRN_CHECKED cairn_err crn_engine_encode(struct crn_engine *e, const struct crn
 void crn_engine_against(struct crn_engine *e, const struct crn_older *older);
 /* How many threads an engine is to have: as many as write, or encode. */
 int crn_engine_threads(const struct crn_config *cfg);
+/* Whether that is the most: only those take part that have a core (may_join). */
+int crn_engine_is_auto(const struct crn_config *cfg);
 
 /* Writes a data file of the version that head describes (id, name, version, file_no, files, ranks,
  * nodes, created_ns; the rest is filled here) into the store. sources are sorted by rank; fetcher may

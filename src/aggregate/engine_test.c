@@ -332,6 +332,47 @@ static void sums_of_the_capture_are_kept(void **state)
     tear_down(&f);
 }
 
+static int never(void)
+{
+    return 0;
+}
+
+/* Writers that have no core leave all to the first; nothing is missing for it. */
+static void one_writer_is_enough(void **state)
+{
+    struct crn_engine_options opt = {.blocks = 2,
+                                     .block_bytes = BLOCK,
+                                     .chunk_bytes = UNIT,
+                                     .align_bytes = 4096,
+                                     .writers = 3,
+                                     .may_join = never};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_flush_stats stats;
+    struct crn_engine *e;
+    struct crn_store st;
+    struct fixture f;
+    char path[300];
+    int i, busy = 0;
+
+    (void)state;
+    set_up(&f);
+    (void)snprintf(path, sizeof(path), "%s/p", f.dir);
+    assert_ok(crn_store_open(crn_fs_posix(), path, 1, &st, ei));
+    assert_ok(crn_engine_open(&opt, &e, ei));
+    assert_ok(crn_engine_encode(e, &f.cfg, "eng", ei));
+    assert_ok(crn_engine_write(e, &st, &f.head, f.sources, SHARDS, NULL, &mf, &stats, ei));
+    compare(&f, &st, mf.name);
+    for (i = 0; i < 3; i++)
+        busy += stats.writer[i].local.sum.bytes > 0;
+    assert_int_equal(busy, 1);
+    free(mf.ranges);
+    crn_flush_stats_free(&stats);
+    crn_engine_close(e);
+    crn_store_close(&st);
+    tear_down(&f);
+}
+
 /* Whatever call fails: an error with a reason, no file left, and the engine works again. */
 static void a_failure_leaves_nothing(void **state)
 {
@@ -602,6 +643,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_what_it_was_given),
         cmocka_unit_test(sums_of_the_capture_are_kept),
+        cmocka_unit_test(one_writer_is_enough),
         cmocka_unit_test(a_failure_leaves_nothing),
         cmocka_unit_test(data_of_other_nodes_stays_within_the_pool),
     };

@@ -70,7 +70,7 @@ struct crn_config {
     char files[24]; /* number of data files, or a ratio to nodes */
     uint64_t leaders_per_file;
     uint64_t reroute;
-    uint64_t writers;
+    uint64_t writers;     /* 0: auto */
     uint64_t io;          /* enum crn_io */
     uint64_t preallocate; /* enum crn_preallocate */
     uint64_t stripe_count, stripe_bytes;

@@ -107,7 +107,9 @@ static const struct crn_key keys[] = {
      "share "
      "files.",
      AT(reroute)},
-    {"writers", CRN_KEY_U64, "2", 1, 64, NULL, "Writer threads of each node.", AT(writers)},
+    {"writers", CRN_KEY_U64, "auto", 0, 64, NULL,
+     "Writer threads of each node. auto: one, and a second while there is a core for it.",
+     AT(writers)},
     {"io", CRN_KEY_ENUM, "auto", 0, 0, io_values,
      "How data files are written: by pwrite through or past (O_DIRECT) the page cache, or so "
      "through io_uring. What the system refuses is done without. auto: past it on a local disk "

@@ -124,13 +124,12 @@ int crn_cores(void)
 
 /* The fourth field of /proc/loadavg is "runnable/all": tasks that have a core or want one, the
  * caller included. */
-int crn_idle_cores(void)
+static int runnable_tasks(void)
 {
     int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     char text[128];
     ssize_t n;
     int runnable;
-    int idle;
 
     if (fd < 0)
         return -1;
@@ -141,6 +140,20 @@ int crn_idle_cores(void)
     text[n] = '\0';
     if (sscanf(text, "%*f %*f %*f %d/", &runnable) != 1)
         return -1;
-    idle = (int)sysconf(_SC_NPROCESSORS_ONLN) - runnable;
+    return runnable;
+}
+
+int crn_idle_cores(void)
+{
+    int runnable = runnable_tasks();
+    int idle = (int)sysconf(_SC_NPROCESSORS_ONLN) - runnable;
+
+    if (runnable < 0)
+        return -1;
     return idle > 0 ? idle : 0;
+}
+
+int crn_has_own_core(void)
+{
+    return runnable_tasks() <= (int)sysconf(_SC_NPROCESSORS_ONLN);
 }

@@ -62,5 +62,7 @@ void crn_thread_background(int nice);
 int crn_cores(void);
 /* Cores of the host that nobody runs on at this moment; -1 if the kernel does not tell. */
 int crn_idle_cores(void);
+/* Whether everybody who wants to run now has a core, the caller too. */
+int crn_has_own_core(void);
 
 #endif

@@ -65,6 +65,7 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
         .chunk_bytes = job->cfg.chunk_bytes,
         .align_bytes = job->cfg.align_bytes,
         .writers = crn_engine_threads(&job->cfg),
+        .may_join = crn_engine_is_auto(&job->cfg) ? crn_has_own_core : NULL,
         .nice = (int)job->cfg.nice,
         .outlet = {.io = (enum crn_io)job->cfg.io,
                    .preallocate = (enum crn_preallocate)job->cfg.preallocate,
