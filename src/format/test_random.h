@@ -132,7 +132,7 @@ static inline void random_encoded(struct crn_rng *rng, struct crn_index *x)
             c->encoded = (uint32_t)(1 + crn_rng_below(rng, c->bytes));
             c->hash = crn_rng_u64(rng);
             c->nstages = c->encoded == c->bytes ? 0 : (uint8_t)(1 + crn_rng_below(rng, 4));
-            for (k = 0; k < 2U * c->nstages; k++)
+            for (k = 0; k < 2U * c->nstages && k < sizeof(c->stages); k++)
                 c->stages[k] = (uint8_t)crn_rng_u64(rng);
             left -= c->bytes;
         }

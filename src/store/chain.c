@@ -195,7 +195,7 @@ cairn_err crn_chain_load(const struct crn_fs *fs, int dfd, const struct crn_inde
 {
     const struct crn_index *newer = x;
     struct crn_errinfo why = {0};
-    struct crn_chain *c;
+    struct crn_chain *c = NULL;
     cairn_err rc;
 
     *ret = NULL;
@@ -244,7 +244,7 @@ cairn_err crn_chain_encode(const struct crn_chain *c, struct crn_buf *buf, struc
 cairn_err crn_chain_decode(struct crn_view *v, const struct crn_index *x, const char *what,
                            struct crn_chain **ret, struct crn_errinfo *ei)
 {
-    struct crn_chain *c;
+    struct crn_chain *c = NULL;
     cairn_err rc;
 
     *ret = NULL;

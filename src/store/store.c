@@ -139,7 +139,7 @@ cairn_err crn_store_version_dir(const struct crn_store *st, const char *name, in
 {
     char text[CRN_VERSION_TEXT];
     cairn_err rc;
-    int dfd;
+    int dfd = -1;
     int fd;
 
     rc = crn_store_name_dir(st, name, &dfd, ei);

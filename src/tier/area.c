@@ -102,7 +102,7 @@ cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const char *name, ui
                           struct crn_area **ret, struct crn_errinfo *ei)
 {
     char own[NAME];
-    struct crn_area *a;
+    struct crn_area *a = NULL;
     cairn_err rc;
 
     bytes = round_up(bytes, GRANULE);
@@ -154,7 +154,7 @@ static cairn_err check_head(const struct crn_area *a, uint64_t *ret_bytes, struc
 cairn_err crn_area_open(const struct crn_fs *fs, int dfd, const char *name, struct crn_area **ret,
                         struct crn_errinfo *ei)
 {
-    struct crn_area *a;
+    struct crn_area *a = NULL;
     uint64_t bytes = 0;
     cairn_err rc;
 
