@@ -137,6 +137,7 @@ static void settle(cairn_session *s)
 static cairn_err list_candidates(cairn_session *s, const char *name, int64_t bound,
                                  struct candidates *ret, struct crn_errinfo *ei)
 {
+    int is_root = s->rank == 0;
     struct crn_buf buf = {0};
     cairn_err rc = CAIRN_OK;
 
@@ -145,12 +146,12 @@ static cairn_err list_candidates(cairn_session *s, const char *name, int64_t bou
     rc = s->all->ops->barrier(s->all, ei); /* nobody's flush is open any more */
     if (rc != CAIRN_OK)
         return rc;
-    if (s->rank == 0) {
+    if (is_root) {
         rc = list_on_root(s, name, bound, ret, ei);
         crn_buf_put(&buf, ret->version, (size_t)ret->n * sizeof(*ret->version));
     }
     rc = crn_tell_all(s->all, 0, rc, &buf, ei);
-    if (rc == CAIRN_OK && s->rank != 0) {
+    if (rc == CAIRN_OK && !is_root) {
         ret->n = (int64_t)(buf.len / sizeof(*ret->version));
         ret->version = (int64_t *)(void *)buf.data; /* taken over */
         buf = (struct crn_buf){0};

@@ -55,7 +55,7 @@ static cairn_err choose_readers(const cairn_session *s, struct room *r, const in
     uint8_t *seen = calloc(s->nodes, 1);
     int i;
 
-    r->readers = calloc((size_t)n, sizeof(*r->readers));
+    r->readers = calloc((size_t)n + 1, sizeof(*r->readers));
     if (seen == NULL || r->readers == NULL) {
         free(seen);
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", n);
