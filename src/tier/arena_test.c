@@ -162,6 +162,33 @@ static void eviction_spares_the_pinned(void **state)
     test_dir_remove(dir);
 }
 
+/* What the service has on loan is there, for a restore too, and is not evicted until it is given back. */
+static void what_is_lent_stays(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_slot_info c = capture(1, 3 * PAGE);
+    struct crn_capture_id id = c.id;
+    struct crn_arena *a;
+    uint32_t slot, more;
+    char dir[256];
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make(dir, 4 * PAGE);
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
+    assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_WRITING, CRN_SLOT_FLUSHED));
+    assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_FLUSHED, CRN_SLOT_LENT));
+    assert_false(crn_slot_move(a, slot, 1, CRN_SLOT_FLUSHED, CRN_SLOT_LENT)); /* once */
+    assert_int_equal(crn_arena_find(a, &id), (int)slot);
+    c = capture(2, 3 * PAGE);
+    assert_int_equal(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei), CAIRN_EBUSY);
+    crn_err_clear(ei);
+    assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_LENT, CRN_SLOT_FLUSHED));
+    assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
+    crn_arena_close(a);
+    test_dir_remove(dir);
+}
+
 /* An image that is out takes no room, is found by who claims it, and stays out to its end. */
 static void images_leave_the_memory(void **state)
 {
@@ -302,6 +329,7 @@ int main(void)
         cmocka_unit_test(slots_never_overlap),
         cmocka_unit_test(a_reused_slot_does_not_move_for_its_past),
         cmocka_unit_test(eviction_spares_the_pinned),
+        cmocka_unit_test(what_is_lent_stays),
         cmocka_unit_test(images_leave_the_memory),
         cmocka_unit_test(a_damaged_arena_is_refused),
         cmocka_unit_test(the_rest_is_made_beside),
