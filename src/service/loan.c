@@ -40,6 +40,19 @@ static int is_in_danger(const struct crn_job *job, const struct crn_item *item, 
     return 0;
 }
 
+int crn_loan_is_awaited(const struct crn_job *job, const struct crn_item *item)
+{
+    const struct crn_item *i;
+
+    if (full_every(job, item->name) <= 1)
+        return 0;
+    for (i = job->items; i != NULL; i = i->next)
+        if (i->seq < item->seq && i->is_started && !i->is_held && i->state != CRN_ITEM_ENDED &&
+            strcmp(i->name, item->name) == 0)
+            return 1;
+    return 0;
+}
+
 uint64_t crn_loan_choose(struct crn_job *job, struct crn_item *item)
 {
     struct crn_errinfo ignored = {0};

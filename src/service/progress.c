@@ -153,6 +153,13 @@ static void on_level(struct crn_job *job, struct crn_item *item, cairn_level lev
         crn_work_post(job, item, CRN_WORK_LOCAL);
 }
 
+static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    crn_item_end(job, item, n);
+    if (job->node == CRN_ROOT)
+        crn_job_turns(job); /* the next may be encoded against it */
+}
+
 /* GO: the leader of the group flushes, the others serve it. */
 static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
@@ -225,7 +232,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
         if (n->type == CRN_MSG_GO)
             on_go(job, item, n);
         else if (n->type == CRN_MSG_END)
-            crn_item_end(job, item, n);
+            on_end(job, item, n);
         else
             on_level(job, item, (cairn_level)n->level);
         return;

@@ -248,6 +248,8 @@ void crn_root_start(struct crn_job *job, struct crn_item *item)
     if (item->is_decided)
         return;
     item->wants_turn = 1;
+    if (crn_loan_is_awaited(job, item))
+        return;
     switch (crn_turn_check(job, item, &e)) {
     case CRN_TURN_NOT_YET:
         return;

@@ -366,18 +366,25 @@ static int by_offset(const void *x, const void *y)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-static int is_evictable(const struct crn_arena *a, uint32_t slot)
+/* Whether a slot in this state is the application's, to be evicted. */
+static int may_go(const struct crn_arena *a, uint32_t slot, enum crn_slot_state s)
 {
-    enum crn_slot_state s = crn_slot_state(a, slot);
-
     return (s == CRN_SLOT_FLUSHED || crn_slot_has_failed(s) || s == CRN_SLOT_READ) &&
            a->pins[slot] == 0;
 }
 
+static int is_evictable(const struct crn_arena *a, uint32_t slot)
+{
+    return may_go(a, slot, crn_slot_state(a, slot));
+}
+
+/* 1, or 0 if the service has borrowed it since it was looked at. */
 static int evict(struct crn_arena *a, uint32_t slot)
 {
-    return crn_slot_move(a, slot, a->head->slot[slot].info.id.seq, crn_slot_state(a, slot),
-                         CRN_SLOT_FREE);
+    enum crn_slot_state s = crn_slot_state(a, slot);
+
+    return may_go(a, slot, s) &&
+           crn_slot_move(a, slot, a->head->slot[slot].info.id.seq, s, CRN_SLOT_FREE);
 }
 
 /* The arena as fragments, with gaps between the slots. */
@@ -430,8 +437,8 @@ static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
     if (!crn_window_find(&space, CRN_EVICT_SCORE, bytes, &w))
         return UINT64_MAX;
     for (i = w.first; i < w.first + w.count; i++)
-        if (f[i].owner != NULL)
-            (void)evict(a, (uint32_t)((struct slot *)f[i].owner - a->head->slot));
+        if (f[i].owner != NULL && !evict(a, (uint32_t)((struct slot *)f[i].owner - a->head->slot)))
+            return UINT64_MAX;
     return w.offset;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -189,6 +191,61 @@ static void what_is_lent_stays(void **state)
     test_dir_remove(dir);
 }
 
+/* A borrower beside the application that evicts: what it got is still its own when it gives it back. */
+struct borrower {
+    struct crn_arena *a;
+    atomic_uint_fast64_t newest; /* seq << 16 | slot of a capture that was flushed */
+    atomic_int is_over;
+    uint64_t loans, lost;
+};
+
+static void *borrow(void *arg)
+{
+    struct borrower *b = arg;
+
+    while (!atomic_load(&b->is_over)) {
+        uint64_t newest = atomic_load(&b->newest);
+        uint32_t slot = (uint32_t)(newest & 0xffff);
+
+        if (newest == 0 ||
+            !crn_slot_move(b->a, slot, newest >> 16, CRN_SLOT_FLUSHED, CRN_SLOT_LENT))
+            continue;
+        b->loans++;
+        b->lost += !crn_slot_move(b->a, slot, newest >> 16, CRN_SLOT_LENT, CRN_SLOT_FLUSHED);
+    }
+    return NULL;
+}
+
+static void what_is_lent_meanwhile_stays(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct borrower b = {0};
+    pthread_t thread;
+    char dir[256];
+    uint64_t seq;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    b.a = make(dir, 4 * PAGE);
+    assert_int_equal(pthread_create(&thread, NULL, borrow, &b), 0);
+    for (seq = 1; seq < 300000; seq++) {
+        struct crn_slot_info c = capture(seq, 3 * PAGE); /* there is room for one */
+        uint32_t slot;
+
+        if (crn_arena_take(b.a, CRN_SLOT_WRITING, &c, &slot, ei) != CAIRN_OK) {
+            crn_err_clear(ei);
+            continue;
+        }
+        assert_true(crn_slot_move(b.a, slot, seq, CRN_SLOT_WRITING, CRN_SLOT_FLUSHED));
+        atomic_store(&b.newest, seq << 16 | slot);
+    }
+    atomic_store(&b.is_over, 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(b.lost, 0);
+    crn_arena_close(b.a);
+    test_dir_remove(dir);
+}
+
 /* An image that is out takes no room, is found by who claims it, and stays out to its end. */
 static void images_leave_the_memory(void **state)
 {
@@ -330,6 +387,7 @@ int main(void)
         cmocka_unit_test(a_reused_slot_does_not_move_for_its_past),
         cmocka_unit_test(eviction_spares_the_pinned),
         cmocka_unit_test(what_is_lent_stays),
+        cmocka_unit_test(what_is_lent_meanwhile_stays),
         cmocka_unit_test(images_leave_the_memory),
         cmocka_unit_test(a_damaged_arena_is_refused),
         cmocka_unit_test(the_rest_is_made_beside),
