@@ -119,12 +119,14 @@ cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret, struct crn
     cairn_session *s = x->s;
     struct local *l = calloc(1, sizeof(*l));
     char name[CRN_SPOOL_NAME];
+    struct crn_area_options options = {.name = name, .bytes = s->cfg.local_cache};
     cairn_err rc;
 
     if (l == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
     crn_area_name(s->rank, name);
-    rc = crn_area_create(s->fs, s->dir.spool_dfd, name, s->cfg.local_cache, &l->area, ei);
+    options.is_direct = s->cfg.io == CRN_IO_DIRECT || s->cfg.io == CRN_IO_URING_DIRECT;
+    rc = crn_area_create(s->fs, s->dir.spool_dfd, &options, &l->area, ei);
     if (rc != CAIRN_OK) {
         free(l);
         return crn_err_context(ei, rc, "local_cache");

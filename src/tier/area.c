@@ -58,7 +58,8 @@ static cairn_err make(const struct crn_fs *fs, const char *name, struct crn_area
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an area of checkpoints");
     a->fs = fs;
     (void)snprintf(a->name, sizeof(a->name), "%s", name != NULL ? name : "area");
-    a->fd = a->direct_fd = -1;
+    a->fd = -1;
+    atomic_init(&a->direct_fd, -1);
     *ret = a;
     return CAIRN_OK;
 }
@@ -98,14 +99,15 @@ static cairn_err reserve(struct crn_area *a, uint64_t total, struct crn_errinfo 
                         a->name);
 }
 
-cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const char *name, uint64_t bytes,
+cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const struct crn_area_options *options,
                           struct crn_area **ret, struct crn_errinfo *ei)
 {
+    uint64_t bytes = round_up(options->bytes, GRANULE);
+    const char *name = options->name;
     char own[NAME];
     struct crn_area *a = NULL;
     cairn_err rc;
 
-    bytes = round_up(bytes, GRANULE);
     rc = make(fs, name, &a, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -115,7 +117,9 @@ cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const char *name, ui
     rc = crn_fs_check(a->fd, ei, "create '%s' in the local directory", a->name);
     if (rc != CAIRN_OK)
         goto out;
-    a->direct_fd = fs->openat(fs, dfd, name != NULL ? name : own, O_RDWR | O_DIRECT | O_CLOEXEC, 0);
+    if (options->is_direct)
+        a->direct_fd =
+            fs->openat(fs, dfd, name != NULL ? name : own, O_RDWR | O_DIRECT | O_CLOEXEC, 0);
     rc = reserve(a, head_bytes(bytes) + bytes, ei);
     if (rc == CAIRN_OK)
         rc = map(a, bytes, PROT_READ | PROT_WRITE, ei);
@@ -171,7 +175,6 @@ cairn_err crn_area_open(const struct crn_fs *fs, int dfd, const char *name, stru
         crn_area_close(a);
         return rc;
     }
-    a->direct_fd = fs->openat(fs, dfd, name, O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW, 0);
     *ret = a;
     return CAIRN_OK;
 }

@@ -12,11 +12,16 @@
 
 struct crn_area; /* opaque */
 
-/* A new file dfd/name for so many bytes, reserved on the disk where the file system can; name NULL: one
- * that nobody else sees and that is gone with the process. CAIRN_ENOSPC. */
-CAIRN_CHECKED cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const char *name,
-                                        uint64_t bytes, struct crn_area **ret,
-                                        struct crn_errinfo *ei);
+struct crn_area_options {
+    const char *name; /* NULL: nobody else sees it, and it is gone with the process */
+    uint64_t bytes;
+    int is_direct; /* past the page cache, where it can be: memory that is free is not made use of */
+};
+
+/* A new file in dfd, reserved on the disk where the file system can. CAIRN_ENOSPC. */
+CAIRN_CHECKED cairn_err crn_area_create(const struct crn_fs *fs, int dfd,
+                                        const struct crn_area_options *options,
+                                        struct crn_area **ret, struct crn_errinfo *ei);
 /* One that another process made, to read from it. */
 CAIRN_CHECKED cairn_err crn_area_open(const struct crn_fs *fs, int dfd, const char *name,
                                       struct crn_area **ret, struct crn_errinfo *ei);

@@ -45,12 +45,14 @@ static void put(struct bed *b, uint64_t at)
                                  BYTES - done < BLOCK ? BYTES - done : BLOCK, ei));
 }
 
-static void bed_open(struct bed *b, const struct crn_fs *fs, const char *name)
+static void bed_open(struct bed *b, const struct crn_fs *fs, const char *name, int is_direct)
 {
+    struct crn_area_options options = {.name = name, .bytes = 20 * GRANULE, .is_direct = is_direct};
+
     test_dir_make(b->dir, sizeof(b->dir));
     b->dfd = open(b->dir, O_RDONLY | O_DIRECTORY);
     assert_true(b->dfd >= 0);
-    assert_ok(crn_area_create(fs, b->dfd, name, 20 * GRANULE, &b->a, ei));
+    assert_ok(crn_area_create(fs, b->dfd, &options, &b->a, ei));
     b->image = aligned_alloc(4096, 6 * GRANULE);
     b->back = aligned_alloc(4096, 6 * GRANULE);
     assert_true(b->image != NULL && b->back != NULL);
@@ -86,12 +88,12 @@ static void compare(struct bed *b, struct crn_area *a, uint64_t at)
     }
 }
 
-static void parts(const struct crn_fs *fs)
+static void parts(const struct crn_fs *fs, int is_direct)
 {
     struct bed b;
     struct crn_area *other;
 
-    bed_open(&b, fs, "tier-0");
+    bed_open(&b, fs, "tier-0", is_direct);
     fill(b.image, 1);
     put(&b, 8 * GRANULE);
     fill(b.image, 2);
@@ -111,7 +113,8 @@ static void parts(const struct crn_fs *fs)
 static void test_parts(void **state)
 {
     (void)state;
-    parts(crn_fs_posix());
+    parts(crn_fs_posix(), 0);
+    parts(crn_fs_posix(), 1);
 }
 
 static int openat_plain(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
@@ -121,7 +124,7 @@ static int openat_plain(const struct crn_fs *fs, int dfd, const char *path, int 
                                    : crn_fs_posix()->openat(crn_fs_posix(), dfd, path, flags, mode);
 }
 
-static int is_direct(int fd)
+static int is_past_cache(int fd)
 {
     return (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
 }
@@ -129,13 +132,13 @@ static int is_direct(int fd)
 static ssize_t pwrite_plain(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
     (void)fs;
-    return is_direct(fd) ? -EINVAL : crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
+    return is_past_cache(fd) ? -EINVAL : crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
 }
 
 static ssize_t pread_plain(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
 {
     (void)fs;
-    return is_direct(fd) ? -EINVAL : crn_fs_posix()->pread(crn_fs_posix(), fd, buf, n, off);
+    return is_past_cache(fd) ? -EINVAL : crn_fs_posix()->pread(crn_fs_posix(), fd, buf, n, off);
 }
 
 static void test_without_direct(void **state)
@@ -144,11 +147,11 @@ static void test_without_direct(void **state)
 
     (void)state;
     fs.openat = openat_plain;
-    parts(&fs);
+    parts(&fs, 1);
     fs.openat = crn_fs_posix()->openat;
     fs.pwrite = pwrite_plain;
     fs.pread = pread_plain;
-    parts(&fs);
+    parts(&fs, 1);
 }
 
 static void damage(struct bed *b, uint64_t at)
@@ -172,7 +175,7 @@ static void test_damage(void **state)
     struct bed b;
 
     (void)state;
-    bed_open(&b, crn_fs_posix(), "tier-0");
+    bed_open(&b, crn_fs_posix(), "tier-0", 0);
     fill(b.image, 7);
     put(&b, 0);
     damage(&b, bad);
@@ -192,12 +195,13 @@ static void test_damage(void **state)
 /* A file that is none is refused; one without a name is seen by nobody. */
 static void test_files(void **state)
 {
+    struct crn_area_options huge = {.name = "tier-1", .bytes = UINT64_C(1) << 50};
     struct crn_area *other;
     struct bed b;
     int fd;
 
     (void)state;
-    bed_open(&b, crn_fs_posix(), NULL);
+    bed_open(&b, crn_fs_posix(), NULL, 1);
     assert_int_equal(crn_area_open(crn_fs_posix(), b.dfd, "tier-0", &other, ei), CAIRN_ENOENT);
     crn_err_clear(ei);
     fd = openat(b.dfd, "tier-0", O_RDWR | O_CREAT, 0600);
@@ -205,8 +209,7 @@ static void test_files(void **state)
     (void)close(fd);
     assert_int_equal(crn_area_open(crn_fs_posix(), b.dfd, "tier-0", &other, ei), CAIRN_EDAMAGED);
     crn_err_clear(ei);
-    assert_int_not_equal(
-        crn_area_create(crn_fs_posix(), b.dfd, "tier-1", UINT64_C(1) << 50, &other, ei), CAIRN_OK);
+    assert_int_not_equal(crn_area_create(crn_fs_posix(), b.dfd, &huge, &other, ei), CAIRN_OK);
     crn_err_clear(ei);
     assert_int_equal(faccessat(b.dfd, "tier-1", F_OK, 0), -1); /* nothing is left */
     assert_int_equal(unlinkat(b.dfd, "tier-0", 0), 0);

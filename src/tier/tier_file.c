@@ -50,7 +50,7 @@ cairn_err crn_tier_file(const struct crn_fs *fs, const char *path, uint64_t capa
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a file tier");
     rc = crn_fs_make_dirs(fs, AT_FDCWD, path, 0700, &dfd, ei);
     if (rc == CAIRN_OK)
-        rc = crn_area_create(fs, dfd, NULL, capacity, &f->area, ei);
+        rc = crn_area_create(fs, dfd, &(struct crn_area_options){.bytes = capacity}, &f->area, ei);
     if (dfd >= 0)
         (void)fs->close(fs, dfd);
     if (rc != CAIRN_OK) {

@@ -27,13 +27,14 @@ SINGLE = BUILD / "tests/crash/worker_single"
 CAIRND = BUILD / "src/cairnd"
 CAIRN = BUILD / "src/cli/cairn"
 STEPS = 6
+MEMORY = os.environ.get("CAIRN_TEST_MEMORY", "/dev/shm")  # emptied by tests/support/deadline.c
 
 
 class Job:
     """A directory with everything of a job, and the runs of the worker in it."""
 
     def __init__(self, **keys):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cairn-kill-", dir="/dev/shm"))
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cairn-kill-", dir=MEMORY))
         self.log = self.dir / "log"
         self.env = dict(os.environ, CAIRN_PERSISTENT=str(self.dir / "p"),
                         CAIRN_SHM_DIR=str(self.dir / "shm"), CAIRN_RUN_DIR=str(self.dir / "run"),

@@ -68,6 +68,14 @@ static inline int holds(const uint64_t *a, uint64_t n, uint64_t version, uint64_
     return 1;
 }
 
+/* A directory in memory that is emptied when the test has ended (tests/support/deadline.c). */
+static inline const char *memory_dir(void)
+{
+    const char *dir = getenv("CAIRN_TEST_MEMORY");
+
+    return dir != NULL ? dir : "/dev/shm";
+}
+
 #ifndef CRN_TEST_SINGLE
 /* One fresh directory for everything of the job, in memory, made and removed by rank 0. On several
  * hosts it lies on the file system that CAIRN_TEST_CLUSTER names. */
@@ -77,7 +85,7 @@ static inline void shared_dir(char *path, size_t size)
     int rank;
 
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    (void)snprintf(path, size, "%s/cairn-mpi-XXXXXX", cluster != NULL ? cluster : "/dev/shm");
+    (void)snprintf(path, size, "%s/cairn-mpi-XXXXXX", cluster != NULL ? cluster : memory_dir());
     if (rank == 0)
         REQUIRE(mkdtemp(path) != NULL);
     (void)MPI_Bcast(path, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD);

@@ -3,15 +3,20 @@
  * exit status, or 125 if it leaves processes behind. Late: shows the stacks of all its processes
  * (gdb, else what /proc tells), kills them all and exits with 124.
  *
+ * Everything that it leaves in $TMPDIR and $CAIRN_TEST_MEMORY, directories that are made for it on a disk and
+ * in memory, is removed, however it ended.
+ *
  * Launchers put ranks into process groups of their own, daemons leave the session; so the tree is
  * kept together as a subreaper: what loses its parent becomes our child. */
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -228,30 +233,56 @@ static size_t leftovers(void)
     return set.n;
 }
 
-int main(int argc, char **argv)
+/* Directories of its own. -------------------------------------------------------------------------------- */
+
+struct places {
+    char disk[256], memory[256]; /* empty: none */
+};
+
+static void make_place(const char *parent, const char *variable, char place[256])
 {
-    double seconds = argc > 2 ? strtod(argv[1], NULL) : 0;
+    if (snprintf(place, 256, "%s/ct-XXXXXX", parent) >= 256 || mkdtemp(place) == NULL)
+        place[0] = '\0';               /* it is done without */
+    else if (chmod(place, 01777) == 0) /* as their parents: tests become other users */
+        (void)setenv(variable, place, 1);
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+{
+    (void)st;
+    (void)flag;
+    (void)at;
+    (void)remove(path); /* what stays is a mount, or another user's */
+    return 0;
+}
+
+static void remove_places(const struct places *p)
+{
+    if (p->disk[0] != '\0')
+        (void)nftw(p->disk, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    if (p->memory[0] != '\0')
+        (void)nftw(p->memory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+static int run(char **argv, double seconds)
+{
     sigset_t watched;
     int status = 0;
     pid_t child;
 
-    if (seconds <= 0) {
-        (void)fprintf(stderr, "usage: deadline SECONDS COMMAND [ARGUMENT...]\n");
-        return 2;
-    }
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void)sigemptyset(&watched);
     (void)sigaddset(&watched, SIGCHLD);
     (void)sigaddset(&watched, SIGTERM);
     (void)sigaddset(&watched, SIGINT);
     (void)sigprocmask(SIG_BLOCK, &watched, NULL);
-    child = start(argv + 2, 0);
+    child = start(argv, 0);
     if (child < 0) {
         perror("deadline: fork");
         return 2;
     }
     if (!reap_until(child, now() + seconds, &status)) {
-        (void)fprintf(stderr, "\ndeadline: not finished after %.0f s: %s\n", seconds, argv[2]);
+        (void)fprintf(stderr, "\ndeadline: not finished after %.0f s: %s\n", seconds, argv[0]);
         show_stacks();
         kill_tree();
         return 124;
@@ -266,4 +297,23 @@ int main(int argc, char **argv)
         return 128 + WTERMSIG(status);
     }
     return WEXITSTATUS(status);
+}
+
+int main(int argc, char **argv)
+{
+    double seconds = argc > 2 ? strtod(argv[1], NULL) : 0;
+    const char *tmp = getenv("TMPDIR");
+    struct places places = {0};
+    int status;
+
+    if (seconds <= 0) {
+        (void)fprintf(stderr, "usage: deadline SECONDS COMMAND [ARGUMENT...]\n");
+        return 2;
+    }
+    make_place(tmp != NULL ? tmp : "/tmp", "TMPDIR", places.disk);
+    make_place(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", "CAIRN_TEST_MEMORY",
+               places.memory);
+    status = run(argv + 2, seconds);
+    remove_places(&places);
+    return status;
 }

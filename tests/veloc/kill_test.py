@@ -61,7 +61,7 @@ class Run:
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="cairn-veloc-", dir="/dev/shm") as tmp:
+    with tempfile.TemporaryDirectory(prefix="cairn-veloc-", dir=os.environ.get("CAIRN_TEST_MEMORY", "/dev/shm")) as tmp:
         top = pathlib.Path(tmp)
         calm = Run(top / "calm", "mem", "async")
         calm.go()

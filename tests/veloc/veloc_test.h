@@ -89,7 +89,8 @@ static inline void start(int *argc, char ***argv)
     (void)MPI_Init(argc, argv); /* as VELOC's programs do: no word of threads */
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    (void)snprintf(dir, sizeof(dir), "/dev/shm/cairn-veloc-XXXXXX");
+    (void)snprintf(dir, sizeof(dir), "%s/cairn-veloc-XXXXXX",
+                   getenv("CAIRN_TEST_MEMORY") != NULL ? getenv("CAIRN_TEST_MEMORY") : "/dev/shm");
     if (rank == 0)
         REQUIRE(mkdtemp(dir) != NULL);
     (void)MPI_Bcast(dir, (int)sizeof(dir), MPI_BYTE, 0, MPI_COMM_WORLD);
