@@ -158,8 +158,8 @@ static cairn_err refuse_needed(const struct crn_store *st, const struct crn_mani
         user = crn_named_find(&named, m->version, m->files[i].name);
     if (user != NULL)
         rc = crn_fail(ei, CAIRN_EBUSY, 0,
-                      "%s@%lld is needed by %s@%lld, which was encoded against it: remove that "
-                      "one, too",
+                      "%s@%lld is needed by %s@%lld, which was encoded against it: remove all that "
+                      "need it with it ('cairn ls' tells them)",
                       m->name, (long long)m->version, m->name, (long long)user->by);
     crn_named_free(&named);
     return rc;
