@@ -7,7 +7,7 @@
  *
  * flush_*_s is computed: the longer of encoding and writing, which overlap, at that bandwidth.
  *
- * usage: encode [--quick] [SET...] */
+ * usage: encode [--quick] [--methods NAME,...] [SET...] */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -61,7 +61,7 @@ struct result {
     uint64_t encoded;
     unsigned n;
     double encode_s[ROUNDS_MAX];
-    double decode_s;
+    double decode_s[ROUNDS_MAX];
 };
 
 /* One encoded stream, kept until it was compared. */
@@ -297,6 +297,7 @@ static void run_method(const struct bench_set *set, const struct method *m, stru
     struct job j = {.set = set, .method = m};
     struct crn_errinfo ei = {0};
     double sink_s = 0;
+    double decode_s = 0;
     uint32_t i, n;
     double begin;
 
@@ -314,14 +315,14 @@ static void run_method(const struct bench_set *set, const struct method *m, stru
     begin = cpu_s();
     for (i = 0; i < n; i++)
         encode_stream(&j, i);
-    res->encode_s[res->n++] = cpu_s() - begin - sink_s;
+    res->encode_s[res->n] = cpu_s() - begin - sink_s;
     res->encoded = 0;
-    res->decode_s = 0;
     for (i = 0; i < n; i++) {
         res->encoded += kept_bytes(&j.kept[i]);
-        res->decode_s += decode_stream(&j, i);
+        decode_s += decode_stream(&j, i);
         kept_free(&j.kept[i]);
     }
+    res->decode_s[res->n++] = decode_s;
     free(j.kept);
     crn_chooser_close(j.chooser);
     crn_merge_free(j.plan);
@@ -358,6 +359,12 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static double median(double *values, unsigned n)
+{
+    qsort(values, n, sizeof(double), by_size);
+    return values[(n - 1) / 2];
+}
+
 static void report(const struct bench_set *set, const struct method *m, struct result *res,
                    double baseline, double limit)
 {
@@ -366,16 +373,14 @@ static void report(const struct bench_set *set, const struct method *m, struct r
         double bandwidth;
     } flush[] = {{"flush_100MBps_s", 1e8}, {"flush_1GBps_s", 1e9}, {"flush_10GBps_s", 1e10}};
     double ratio = (double)set->bytes / (double)res->encoded;
-    double mbps, seconds;
+    double seconds = median(res->encode_s, res->n);
+    double mbps = (double)set->bytes / seconds / 1e6;
+    double decode_mbps = (double)set->bytes / median(res->decode_s, res->n) / 1e6;
     struct crn_json j;
     size_t i;
 
-    qsort(res->encode_s, res->n, sizeof(double), by_size);
-    seconds = res->encode_s[(res->n - 1) / 2];
-    mbps = (double)set->bytes / seconds / 1e6;
     (void)fprintf(stderr, "%-14s %-22s ratio %8.3f  (%+6.1f %%)  encode %6.0f  decode %6.0f MB/s\n",
-                  set->name, m->name, ratio, 100 * (ratio / baseline - 1), mbps,
-                  (double)set->bytes / res->decode_s / 1e6);
+                  set->name, m->name, ratio, 100 * (ratio / baseline - 1), mbps, decode_mbps);
     crn_json_begin(&j, stdout);
     crn_json_object(&j, NULL);
     crn_json_str(&j, "bench", "encode");
@@ -390,7 +395,7 @@ static void report(const struct bench_set *set, const struct method *m, struct r
     crn_json_f64(&j, "ratio", ratio);
     crn_json_f64(&j, "improvement_percent", 100 * (ratio / baseline - 1));
     crn_json_f64(&j, "encode_mbps", mbps);
-    crn_json_f64(&j, "decode_mbps", (double)set->bytes / res->decode_s / 1e6);
+    crn_json_f64(&j, "decode_mbps", decode_mbps);
     for (i = 0; i < sizeof(flush) / sizeof(flush[0]); i++) {
         double write_s = (double)res->encoded / flush[i].bandwidth;
 
@@ -401,7 +406,21 @@ static void report(const struct bench_set *set, const struct method *m, struct r
         die("cannot write");
 }
 
-static void run_set(const char *name, int is_quick)
+/* Whether a list with commas names it; no list names all. */
+static int is_named(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+
+    while (list != NULL && (strncmp(list, name, n) != 0 || (list[n] != ',' && list[n] != '\0'))) {
+        list = strchr(list, ',');
+        if (list == NULL)
+            return 0;
+        list++;
+    }
+    return 1;
+}
+
+static void run_set(const char *name, int is_quick, const char *wanted)
 {
     struct bench_set *set = bench_set_make(name, is_quick ? 1 : 4);
     unsigned rounds = is_quick ? 2 : ROUNDS_MAX;
@@ -419,13 +438,15 @@ static void run_set(const char *name, int is_quick)
     limit = copy_mbps(set);
     for (round = 0; round < rounds; round++)
         for (i = 0; i < NMETHODS; i++)
-            if (round == 0 || !methods[i].is_slow || (!is_quick && round < 3))
+            if (is_named(wanted, methods[i].name) &&
+                (round == 0 || !methods[i].is_slow || (!is_quick && round < 3)))
                 run_method(set, &methods[i], work, &results[i]);
     for (i = 0; i < NMETHODS; i++)
-        if (strcmp(methods[i].name, "agnostic-gzip6") == 0)
+        if (results[i].n > 0 && strcmp(methods[i].name, "agnostic-gzip6") == 0)
             baseline = (double)set->bytes / (double)results[i].encoded;
     for (i = 0; i < NMETHODS; i++)
-        report(set, &methods[i], &results[i], baseline, limit);
+        if (results[i].n > 0)
+            report(set, &methods[i], &results[i], baseline, limit);
     crn_work_free(work);
     bench_set_free(set);
 }
@@ -434,10 +455,18 @@ int main(int argc, char **argv)
 {
     size_t n;
     const char *const *names = bench_set_names(&n);
-    int is_quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
-    int first = is_quick ? 2 : 1;
+    const char *wanted = NULL;
+    int is_quick = 0;
+    int first = 1;
     size_t i;
 
+    for (; first < argc && strncmp(argv[first], "--", 2) == 0; first++)
+        if (strcmp(argv[first], "--quick") == 0)
+            is_quick = 1;
+        else if (strcmp(argv[first], "--methods") == 0 && first + 1 < argc)
+            wanted = argv[++first];
+        else
+            die("usage: encode [--quick] [--methods NAME,...] [SET...]");
     for (i = 0; i < n; i++) {
         int k;
         int is_wanted = argc <= first;
@@ -445,7 +474,7 @@ int main(int argc, char **argv)
         for (k = first; k < argc; k++)
             is_wanted |= strcmp(argv[k], names[i]) == 0;
         if (is_wanted)
-            run_set(names[i], is_quick);
+            run_set(names[i], is_quick, wanted);
     }
     return 0;
 }
