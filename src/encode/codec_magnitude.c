@@ -47,13 +47,23 @@ CRN_INLINE void pack(struct packer *p, uint64_t low, unsigned len) /* len <= 56 
     p->used &= 7;
 }
 
-CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *magnitude)
+/* A number's magnitude, and what is below its highest bit. */
+CRN_INLINE unsigned magnitude_of(uint64_t x, uint64_t *ret_low)
 {
     uint64_t y = x + 1;
     unsigned len = 63 - (unsigned)__builtin_clzll(y | (y == 0));
-    uint64_t low = y & (((uint64_t)1 << len) - 1);
 
-    *magnitude = (unsigned char)(y == 0 ? 64 : len);
+    *ret_low = y & (((uint64_t)1 << len) - 1);
+    return y == 0 ? 64 : len;
+}
+
+CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *magnitude)
+{
+    uint64_t low;
+    unsigned len = magnitude_of(x, &low);
+
+    *magnitude = (unsigned char)len;
+    len &= 63;
     if (__builtin_expect(len > 56, 0)) {
         pack(p, low & 0xffffffff, 32);
         low >>= 32;
@@ -62,15 +72,35 @@ CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *magnitu
     pack(p, low, len);
 }
 
+/* Two numbers at once, as each pack waits for the one before. Numbers of at most 32 bits. */
+CRN_INLINE void pack_two(struct packer *p, uint64_t x, uint64_t y, unsigned char magnitude[2])
+{
+    uint64_t low_x;
+    uint64_t low_y;
+    unsigned a = magnitude_of(x, &low_x);
+    unsigned b = magnitude_of(y, &low_y);
+
+    magnitude[0] = (unsigned char)a;
+    magnitude[1] = (unsigned char)b;
+    if (__builtin_expect(a + b > 56, 0)) {
+        pack(p, low_x, a);
+        pack(p, low_y, b);
+    } else {
+        pack(p, low_x | low_y << a, a + b);
+    }
+}
+
 /* A macro so that each width has a loop of its own. */
 #define PACK_ALL(name, word)                                                                       \
     CRN_WIDE static size_t name(const word *src, size_t words, unsigned char *dst,                 \
                                 unsigned char *magnitudes)                                         \
     {                                                                                              \
         struct packer p = {.at = dst};                                                             \
-        size_t i;                                                                                  \
+        size_t i = 0;                                                                              \
                                                                                                    \
-        for (i = 0; i < words; i++)                                                                \
+        for (; sizeof(word) <= 4 && i + 2 <= words; i += 2)                                        \
+            pack_two(&p, src[i], src[i + 1], &magnitudes[i]);                                      \
+        for (; i < words; i++)                                                                     \
             pack_number(&p, src[i], &magnitudes[i]);                                               \
         return (size_t)(p.at - dst) + (p.used > 0);                                                \
     }
@@ -161,20 +191,41 @@ CRN_INLINE uint64_t unpack(const unsigned char *src, uint64_t *at, unsigned magn
     return (bits & mask) + mask;
 }
 
-/* src holds n bytes; the magnitudes were checked against them. */
+/* Two numbers of one load: magnitudes of at most PAIR_MAX. Returns the first. */
+#define PAIR_MAX 28
+CRN_INLINE uint64_t unpack_pair(const unsigned char *src, uint64_t *at,
+                                const unsigned char magnitude[2], uint64_t *ret_second)
+{
+    uint64_t bits = crn_load64(src + (*at >> 3)) >> (*at & 7);
+    uint64_t a = magnitude[0];
+    uint64_t b = magnitude[1];
+    uint64_t mask_a = ((uint64_t)1 << a) - 1;
+    uint64_t mask_b = ((uint64_t)1 << b) - 1;
+
+    *at += a + b;
+    *ret_second = (bits >> a & mask_b) + mask_b;
+    return (bits & mask_a) + mask_a;
+}
+
+/* src holds n bytes; the magnitudes, the largest of which is max, were checked against them. */
 #define UNPACK_ALL(name, word)                                                                     \
     CRN_WIDE static void name(const unsigned char *src, size_t n, const unsigned char *magnitudes, \
-                              size_t words, void *to)                                              \
+                              unsigned max, size_t words, void *to)                                \
     {                                                                                              \
         word *const dst = to; /* NOLINT(bugprone-macro-parentheses): a type */                     \
+        uint64_t second;                                                                           \
         uint64_t at = 0;                                                                           \
         size_t i = 0;                                                                              \
         size_t k;                                                                                  \
                                                                                                    \
-        while (i + BATCH <= words && (at >> 3) + 8 * BATCH + 9 <= n) {                             \
+        while (max <= PAIR_MAX && i + BATCH <= words && (at >> 3) + 8 * BATCH + 9 <= n)            \
+            for (k = 0; k < BATCH; k += 2, i += 2) {                                               \
+                dst[i] = (word)unpack_pair(src, &at, magnitudes + i, &second);                     \
+                dst[i + 1] = (word)second;                                                         \
+            }                                                                                      \
+        while (i + BATCH <= words && (at >> 3) + 8 * BATCH + 9 <= n)                               \
             for (k = 0; k < BATCH; k++, i++)                                                       \
                 dst[i] = (word)unpack(src, &at, magnitudes[i], sizeof(word));                      \
-        }                                                                                          \
         for (; i < words; i++)                                                                     \
             dst[i] = (word)unpack_slow(src, n, &at, magnitudes[i]);                                \
     }
@@ -185,30 +236,39 @@ UNPACK_ALL(unpack_16, crn_u16)
 UNPACK_ALL(unpack_8, uint8_t)
 
 static void unpack_all(const unsigned char *src, size_t n, const unsigned char *magnitudes,
-                       size_t words, unsigned width, unsigned char *dst)
+                       unsigned max, size_t words, unsigned width, unsigned char *dst)
 {
     if (width == 8)
-        unpack_64(src, n, magnitudes, words, dst);
+        unpack_64(src, n, magnitudes, max, words, dst);
     else if (width == 4)
-        unpack_32(src, n, magnitudes, words, dst);
+        unpack_32(src, n, magnitudes, max, words, dst);
     else if (width == 2)
-        unpack_16(src, n, magnitudes, words, dst);
+        unpack_16(src, n, magnitudes, max, words, dst);
     else
-        unpack_8(src, n, magnitudes, words, dst);
+        unpack_8(src, n, magnitudes, max, words, dst);
 }
 
-/* Bits that the magnitudes ask for; SIZE_MAX if one is too large. */
-CRN_WIDE static size_t count_bits(const unsigned char *magnitudes, size_t words, unsigned width)
+/* Bits that the magnitudes ask for, and the largest of these. */
+CRN_WIDE static size_t count_bits(const unsigned char *magnitudes, size_t words, unsigned *ret_max)
 {
-    size_t sum = 0;
-    unsigned wrong = 0;
+    const size_t block = 512; /* sums of so many fit into 16 bits */
+    unsigned char max = 0;
+    size_t bits = 0;
     size_t i;
+    size_t k;
 
-    for (i = 0; i < words; i++) {
-        sum += magnitudes[i] & 63;
-        wrong |= magnitudes[i] > 8 * width;
+    for (i = 0; i < words; i += block) {
+        size_t n = words - i < block ? words - i : block;
+        uint16_t sum = 0;
+
+        for (k = i; k < i + n; k++) {
+            sum = (uint16_t)(sum + (magnitudes[k] & 63));
+            max = magnitudes[k] > max ? magnitudes[k] : max;
+        }
+        bits += sum;
     }
-    return wrong ? SIZE_MAX : sum;
+    *ret_max = max;
+    return bits;
 }
 
 static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
@@ -221,6 +281,7 @@ static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
     size_t packed;
     size_t used;
     size_t bits;
+    unsigned max;
 
     if (rc != CAIRN_OK)
         return rc;
@@ -230,10 +291,10 @@ static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
                           words, &used, ei);
     if (rc != CAIRN_OK)
         return rc;
-    bits = count_bits(magnitudes, words, width);
-    if (bits == SIZE_MAX || (bits + 7) / 8 != packed || t->src_n - HEAD - packed - used != tail)
+    bits = count_bits(magnitudes, words, &max);
+    if (max > 8 * width || (bits + 7) / 8 != packed || t->src_n - HEAD - packed - used != tail)
         return CRN_DAMAGED(ei, "packed numbers of %zu bytes are damaged", t->dst_n);
-    unpack_all(t->src + HEAD, t->src_n - HEAD, magnitudes, words, width, t->dst);
+    unpack_all(t->src + HEAD, t->src_n - HEAD, magnitudes, max, words, width, t->dst);
     memcpy(t->dst + words * width, t->src + HEAD + packed + used, tail);
     return CAIRN_OK;
 }

@@ -57,14 +57,21 @@ static void forward(const struct run *r, void *dst, const void *src, const void 
     crn_words_fold(r->width, to, from, r->words, r->nstrides > 0 ? r->stride[k] : r->words);
 }
 
+/* The sums may be taken in any order: the first while unfolding, the last while putting in order. */
 static void inverse(const struct run *r, void *dst, const void *src, const void *previous,
                     void *tmp)
 {
+    size_t last = r->nstrides > 1 ? r->stride[r->nstrides - 1] : r->words;
     unsigned k;
 
-    crn_words_unfold(r->width, dst, src, r->words);
-    for (k = r->nstrides; k > 0; k--)
-        crn_words_sum(r->width, dst, r->words, r->stride[k - 1]);
+    crn_words_unfold(r->width, dst, src, r->words, r->nstrides > 0 ? r->stride[0] : r->words);
+    for (k = 1; k + 1 < r->nstrides; k++)
+        crn_words_sum(r->width, dst, r->words, r->stride[k]);
+    if (r->is_float && previous == NULL) {
+        crn_words_sum_reorder(r->width, dst, r->words, last);
+        return;
+    }
+    crn_words_sum(r->width, dst, r->words, last);
     if (previous != NULL && r->is_float) {
         crn_words_order(r->width, tmp, previous, r->words);
         previous = tmp;

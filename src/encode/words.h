@@ -17,9 +17,10 @@ void crn_words_subtract(unsigned width, void *x, const void *b, size_t n); /* x 
 /* Each word minus the one that is stride words before it, if there is one. stride > 0. */
 void crn_words_difference(unsigned width, void *dst, const void *src, size_t n, size_t stride);
 void crn_words_sum(unsigned width, void *x, size_t n, size_t stride); /* undoes it */
+void crn_words_sum_reorder(unsigned width, void *x, size_t n, size_t stride);
 
 /* Signed 0, -1, 1, -2, ... <-> 0, 1, 2, 3, ...; after a difference. stride >= n: no difference. */
 void crn_words_fold(unsigned width, void *dst, const void *src, size_t n, size_t stride);
-void crn_words_unfold(unsigned width, void *dst, const void *src, size_t n);
+void crn_words_unfold(unsigned width, void *dst, const void *src, size_t n, size_t stride);
 
 #endif

@@ -78,6 +78,22 @@ static void NAME(sum)(WORD *x, size_t n, size_t stride)
             NAME(add)(x + i, x + i - stride, n - i < stride ? n - i : stride);
 }
 
+/* A row is put in order when it was added to the next. */
+static void NAME(sum_reorder)(WORD *x, size_t n, size_t stride)
+{
+    size_t i = 0;
+
+    if (stride < 8) {
+        NAME(sum)(x, n, stride);
+        stride = n;
+    }
+    for (; n - i > stride; i += stride) {
+        NAME(add)(x + i + stride, x + i, n - i - stride < stride ? n - i - stride : stride);
+        NAME(reorder)(x + i, stride);
+    }
+    NAME(reorder)(x + i, n - i);
+}
+
 CRN_WIDE static void NAME(fold)(WORD *restrict dst, const WORD *restrict src, size_t n,
                                 size_t stride)
 {
@@ -89,12 +105,20 @@ CRN_WIDE static void NAME(fold)(WORD *restrict dst, const WORD *restrict src, si
         dst[i] = NAME(folded)((WORD)(src[i] - src[i - stride]));
 }
 
-CRN_WIDE static void NAME(unfold)(WORD *restrict dst, const WORD *restrict src, size_t n)
+CRN_WIDE static void NAME(unfold)(WORD *restrict dst, const WORD *restrict src, size_t n,
+                                  size_t stride)
 {
+    WORD a = 0;
     size_t i;
 
+    if (stride == 1) {
+        for (i = 0; i < n; i++)
+            dst[i] = a = (WORD)(a + NAME(unfolded)(src[i]));
+        return;
+    }
     for (i = 0; i < n; i++)
         dst[i] = NAME(unfolded)(src[i]);
+    NAME(sum)(dst, n, stride);
 }
 
 #undef WORD
