@@ -9,6 +9,8 @@
  *                        found, verified, handed out, in the application's memory
  *   posix-file-per-rank  every rank preads a file of its own into its memory
  *
+ * A second case tells how long the opening of those sessions took (cairn-open), until the slowest rank was done.
+ *
  * Before each method the files are pushed out of the page cache, which a disk's file system does and one
  * in memory does not: the label of a case says which it is. What Cairn and the ranks got is compared.
  *
@@ -47,6 +49,7 @@ struct bench {
     uint64_t bytes; /* of this rank */
     unsigned char *src, *got;
     cairn_session *session; /* the next, while it is not measured */
+    double opened_s;        /* how long that took the slowest rank */
     /* Of the limit, all threads of this process. */
     int *fd;
     uint64_t *size;
@@ -140,6 +143,17 @@ static void push_out(const char *path)
     (void)close(fd);
 }
 
+static void open_timed(struct bench *b)
+{
+    double start, mine;
+
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    start = bench_now();
+    b->session = open_session(b);
+    mine = bench_now() - start;
+    (void)MPI_Allreduce(&mine, &b->opened_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+}
+
 /* Before a method: cold files, memory with other contents, a session for Cairn. */
 static void prepare(struct bench *b, int method)
 {
@@ -148,7 +162,7 @@ static void prepare(struct bench *b, int method)
 
     memset(b->got, 0xee, b->bytes);
     if (method == CAIRN) {
-        b->session = open_session(b);
+        open_timed(b);
         check(cairn_protect(b->session, "data", b->got, CAIRN_BYTES, b->bytes), "protect");
     }
     for (i = 0; b->rank == 0 && i < b->files; i++) {
@@ -267,20 +281,33 @@ static double run_method(struct bench *b, int method)
     return all;
 }
 
+static void report(const struct bench *b, struct bench_case *bc)
+{
+    if (b->rank == 0)
+        bench_header(bc);
+    if (b->rank == 0 && bench_report(bc) < 0)
+        die("standard output", "cannot be written");
+    bench_case_fini(bc);
+}
+
 static void run_case(struct bench *b)
 {
-    char name[200];
+    static const char *const opening[] = {"cairn-open"};
+    char name[200], open_name[220];
     struct bench_case bc = {
         .bench = "restart", .name = name, .methods = methods, .nmethods = NMETHODS};
+    struct bench_case open_case = {
+        .bench = "restart", .name = open_name, .methods = opening, .nmethods = 1};
     size_t i, m;
 
     (void)snprintf(name, sizeof(name), "%s, %d ranks, %d nodes, %" PRIu64 " MiB, K=%" PRIu32,
                    b->label, b->ranks,
                    (b->ranks + (int)b->ranks_per_node - 1) / (int)b->ranks_per_node, b->mib,
                    b->files);
-    bc.rounds = b->rounds;
+    (void)snprintf(open_name, sizeof(open_name), "open: %s", name);
+    bc.rounds = open_case.rounds = b->rounds;
     bc.bytes = b->bytes * (uint64_t)b->ranks;
-    if (bench_case_init(&bc) < 0)
+    if (bench_case_init(&bc) < 0 || bench_case_init(&open_case) < 0)
         die("memory", "there is not enough");
     for (m = 0; m < NMETHODS; m++)
         (void)run_method(b, (int)m); /* warms up */
@@ -289,12 +316,11 @@ static void run_case(struct bench *b)
             size_t which = bench_turn(&bc, i, m);
 
             *bench_time(&bc, i, which) = run_method(b, (int)which);
+            if (which == CAIRN)
+                *bench_time(&open_case, i, 0) = b->opened_s;
         }
-    if (b->rank == 0)
-        bench_header(&bc);
-    if (b->rank == 0 && bench_report(&bc) < 0)
-        die("standard output", "cannot be written");
-    bench_case_fini(&bc);
+    report(b, &bc);
+    report(b, &open_case);
 }
 
 static void parse(int argc, char **argv, struct bench *b)

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE 4096U
 #define LOST MAP_FAILED /* in other: nothing could take the place of a block */
 
 cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
@@ -32,11 +31,7 @@ cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
                         "block_bytes",
                         blocks, block_bytes);
     }
-    /* Touched page by page: MAP_POPULATE would hold the lock of the address space all the while, and
-     * with it the application, which may be creating its arena just now. */
     (void)madvise(p->memory, blocks * block_bytes, MADV_HUGEPAGE);
-    for (i = 0; i < blocks * block_bytes; i += PAGE)
-        ((volatile unsigned char *)p->memory)[i] = 0;
     p->other = p->free_list + blocks;
     p->blocks = blocks;
     p->block_bytes = block_bytes;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The block pool: a fixed number of equal, page-aligned buffers, allocated and touched once. Taking
- * one from an empty pool waits. The pool counts, so that a test can prove the bound. */
+/* The block pool: a fixed number of equal, page-aligned buffers, allocated once. Taking one from an empty
+ * pool waits. The pool counts, so that a test can prove the bound. The kernel makes the pages of a block when
+ * it is used first: all at once took the cores from a restart, which comes when the pool is new, and a flush
+ * is no slower. What was used last is used first, so a pool that is larger than needed costs no memory. */
 #ifndef CRN_POOL_H
 #define CRN_POOL_H
 

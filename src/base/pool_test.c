@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "base/pool.h"
 #include "base/queue.h"
@@ -34,6 +36,38 @@ static void an_empty_pool_waits_and_counts(void **state)
     assert_int_equal(p.most_used, 2);
     crn_pool_put(&p, a);
     crn_pool_put(&p, b);
+    crn_pool_fini(&p);
+}
+
+static size_t pages_there(const struct crn_pool *p)
+{
+    static unsigned char there[4 * 1024];
+    size_t n = 0;
+    size_t i;
+
+    assert_int_equal(mincore(p->memory, p->blocks * p->block_bytes, there), 0);
+    for (i = 0; i < p->blocks * p->block_bytes / 4096; i++)
+        n += there[i] & 1;
+    return n;
+}
+
+static void unused_blocks_take_no_memory(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    const size_t bytes = (size_t)4 << 20;
+    struct crn_pool p;
+    void *block;
+    int i;
+
+    (void)state;
+    assert_ok(crn_pool_init(&p, 4, bytes, ei));
+    assert_int_equal(pages_there(&p), 0);
+    for (i = 0; i < 3; i++) { /* the same each time */
+        block = crn_pool_get(&p);
+        memset(block, i, bytes);
+        crn_pool_put(&p, block);
+    }
+    assert_in_range(pages_there(&p), bytes / 4096, 2 * bytes / 4096); /* huge ones stand over */
     crn_pool_fini(&p);
 }
 
@@ -95,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_pool_waits_and_counts),
+        cmocka_unit_test(unused_blocks_take_no_memory),
         cmocka_unit_test(a_block_is_replaced),
         cmocka_unit_test(a_closed_queue_hands_out_what_it_holds),
     };

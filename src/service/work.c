@@ -374,8 +374,8 @@ void *crn_flusher_main(void *arg)
     struct crn_errinfo early = {0};
     struct crn_work *w;
 
-    /* Pool and writers are made now, beside the application's start and at its priority, or the first
-     * flush would wait for them on a busy node; a failure is reported by the flush that needs them. */
+    /* Writers are started now, and not by the first flush; a failure is reported by the flush that needs
+     * them. */
     if (ensure_engine(job, &early) != CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "%s", early.msg);
     crn_thread_background((int)job->cfg.nice);

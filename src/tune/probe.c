@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/pool.h"
 #include "base/queue.h"
+#include "base/touch.h"
 
 struct run {
     const struct crn_probe_env *env;
@@ -376,6 +377,7 @@ static cairn_err prepare(struct run *run, struct crn_errinfo *ei)
     if (rc != CAIRN_OK)
         return rc;
     run->has_pool = 1;
+    crn_touch(run->pool.memory, blocks * p->block_bytes, 1); /* not measured */
     rc = crn_queue_init(&run->ready, blocks, ei);
     run->has_queue = rc == CAIRN_OK;
     return rc;
