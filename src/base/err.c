@@ -97,6 +97,11 @@ cairn_err crn_errno_code(int sys_errno)
     }
 }
 
+int crn_err_is_shortage(cairn_err code)
+{
+    return code == CAIRN_ENOMEM || code == CAIRN_ELIMIT;
+}
+
 void crn_err_clear(struct crn_errinfo *ei)
 {
     memset(ei, 0, sizeof(*ei));

@@ -20,6 +20,8 @@ CAIRN_CHECKED cairn_err crn_fail(struct crn_errinfo *ei, cairn_err code, int sys
                                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* The code that fits an errno. */
 cairn_err crn_errno_code(int sys_errno);
+/* Want of memory, descriptors or threads: it says nothing about what was being read or written. */
+int crn_err_is_shortage(cairn_err code);
 /* As crn_fail with the code that fits sys_errno. */
 CAIRN_CHECKED cairn_err crn_fail_errno(struct crn_errinfo *ei, int sys_errno, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -88,6 +88,16 @@ struct candidates {
     uint64_t bytes; /* of the newest; first rank only */
 };
 
+/* What a rank lacks says nothing about a version: an older one would be the wrong choice. */
+static cairn_err lacking(const char *name, int64_t version, cairn_err rc, struct crn_errinfo *ei)
+{
+    return crn_err_context(ei, rc,
+                           "%s@%" PRId64 " may be whole, and no older version is taken instead: "
+                           "close files, free memory or raise the limits (ulimit -n), and restart "
+                           "again",
+                           name, version);
+}
+
 static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
                               struct candidates *ret, struct crn_errinfo *ei)
 {
@@ -119,6 +129,8 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
             ret->bytes = e->data_bytes;
         if (e->state == CRN_VERSION_OK)
             ret->version[ret->n++] = e->version;
+        else if (crn_err_is_shortage(e->code))
+            rc = lacking(name, e->version, crn_fail(ei, e->code, 0, "%s", e->why), ei);
         else if (e->state != CRN_VERSION_PARTIAL)
             crn_log(&s->log, CRN_WARN, "%s@%" PRId64 " is passed over, continuing: %s", name,
                     e->version, e->why);
@@ -176,6 +188,30 @@ static cairn_err check_version(cairn_session *s, const char *name, int64_t versi
     return rc;
 }
 
+/* Collective, after a version that could not be restored: on all ranks alike, whether that ends the search. */
+static cairn_err ends_search(cairn_session *s, const char *name, int64_t version,
+                             const struct crn_errinfo *why, struct crn_errinfo *ei)
+{
+    int is_final = why->code == CAIRN_EMISMATCH || why->code == CAIRN_EMPI || /* as older ones */
+                   crn_err_is_shortage(why->code);
+    int64_t code = is_final ? why->code : CAIRN_OK;
+    cairn_err rc;
+
+    if (why->code != CAIRN_EMPI) {
+        rc = s->all->ops->allreduce(s->all, &code, 1, CRN_COMM_MIN, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+    }
+    rc = (cairn_err)code;
+    if (rc == CAIRN_OK)
+        return CAIRN_OK;
+    if (rc == why->code)
+        crn_err_keep(ei, why);
+    else
+        rc = crn_fail(ei, rc, 0, "another rank could not read it; on this one: %.200s", why->msg);
+    return crn_err_is_shortage(rc) ? lacking(name, version, rc, ei) : rc;
+}
+
 static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
                              cairn_err (*accept)(cairn_session *, const char *, int64_t, void *,
                                                  struct crn_errinfo *),
@@ -201,11 +237,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
             *ret_version = c.version[i];
             break;
         }
-        if (why.code == CAIRN_EMISMATCH || why.code == CAIRN_EMPI) {
-            /* An older version would not fit better. */
-            crn_err_keep(ei, &why);
-            rc = why.code;
-        }
+        rc = ends_search(s, name, c.version[i], &why, ei);
     }
     if (rc == CAIRN_OK && i == c.n)
         rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no version of '%s' that can be restored%s",

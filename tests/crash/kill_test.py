@@ -335,55 +335,6 @@ def rank_of(pid):
     return next((int(e.split(b"=")[1]) for e in environ if e.startswith(names)), -1)
 
 
-def kill_borrower(job, victim):
-    """A rank that does not read dies when its arena is lent: the readers are slow."""
-    what = f"rank {victim} killed with its arena lent"
-    job.faults = {rank: "at=1,action=delay,ms=100,ops=read,sticky=1" for rank in (0, 2)}
-    p = job.start(4)
-    deadline = time.monotonic() + 60
-    while not list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")):
-        require(time.monotonic() < deadline and p.poll() is None, f"{what}: no arena was made")
-        time.sleep(0.002)
-    for pid in workers_of(p.pid):
-        if rank_of(pid) == victim:
-            kill(pid)
-    require(p.wait(timeout=60) != 0, f"{what}: the job went on")
-    job.faults = {}
-    job.check_restart(4, STEPS - 1, what)
-    job.check_clean(what)
-
-
-def kill_restart():
-    """A rank dies while ranks read a version together: a reader in its reads, or one that reads nothing. The job
-    ends as MPI ends it, within a minute; the next one finds the version. A read that fails costs the version
-    on all ranks alike."""
-    job = Job(ranks_per_node=2, files=1, block_bytes="512K", chunk_bytes="64K", read_threads=2)
-    job.words = ["100000"]
-    r = job.run(4)
-    require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
-    for victim in (0, 2):
-        places = 0
-        for k in range(1, 200, 4 if victim == 0 else 1):
-            r = job.run(4, fault=f"at={k},action=kill,ops=read", victim=victim, timeout=60)
-            if r.returncode == 0:
-                break
-            what = f"rank {victim} killed at read {k}"
-            job.check_restart(4, STEPS - 1, what)
-            job.check_clean(what)
-            places += 1
-        require(places >= 2, f"rank {victim} hardly reads: {places}")
-        print(f"rank {victim}: killed at {places} reads, all well")
-    for victim in (1, 3):
-        kill_borrower(job, victim)
-    for k in (1, 2):
-        r = job.run(4, fault=f"at={k},action=fail,errno=5,ops=read", victim=2, timeout=60)
-        require(r.returncode == 0, f"read {k} failed: exit {r.returncode}\n{r.stdout}")
-        require(job.said("restarted")[-1] == STEPS - 2, f"read {k} failed: {job.said('restarted')}")
-        job.check_clean(f"read {k} failed")
-    job.remove()
-    print("restart, killed: all well")
-
-
 def assisted(output):
     """Bytes that nodes wrote for others, by (writer, leader)."""
     found = {}
@@ -640,8 +591,7 @@ def shared_daemon():
 def main():
     scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local,
                                          kill_every_call_chained, fail_every_call,
-                                         kill_recovery, flipped_bit, flipped_bits, kill_ranks, kill_restart,
-                                         daemon,
+                                         kill_recovery, flipped_bit, flipped_bits, kill_ranks, daemon,
                                          shared_daemon, phases, assist, assist_late, assist_kill)}
     if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)

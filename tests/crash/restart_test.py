@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Restarts that are cut short: ranks die in them, or lack something.
+
+usage: restart_test.py SCENARIO    (see the functions named after them)"""
+import sys
+import time
+
+sys.dont_write_bytecode = True
+from kill_test import STEPS, Job, kill, rank_of, require, workers_of
+
+
+def kill_borrower(job, victim):
+    """A rank that does not read dies when its arena is lent: the readers are slow."""
+    what = f"rank {victim} killed with its arena lent"
+    job.faults = {rank: "at=1,action=delay,ms=100,ops=read,sticky=1" for rank in (0, 2)}
+    p = job.start(4)
+    deadline = time.monotonic() + 60
+    while not list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")):
+        require(time.monotonic() < deadline and p.poll() is None, f"{what}: no arena was made")
+        time.sleep(0.002)
+    for pid in workers_of(p.pid):
+        if rank_of(pid) == victim:
+            kill(pid)
+    require(p.wait(timeout=60) != 0, f"{what}: the job went on")
+    job.faults = {}
+    job.check_restart(4, STEPS - 1, what)
+    job.check_clean(what)
+
+
+def killed():
+    """A rank dies while ranks read a version together: a reader in its reads, or one that reads nothing. The job
+    ends as MPI ends it, within a minute; the next one finds the version. A read that fails costs the version
+    on all ranks alike."""
+    job = Job(ranks_per_node=2, files=1, block_bytes="512K", chunk_bytes="64K", read_threads=2)
+    job.words = ["100000"]
+    r = job.run(4)
+    require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
+    for victim in (0, 2):
+        places = 0
+        for k in range(1, 200, 4 if victim == 0 else 1):
+            r = job.run(4, fault=f"at={k},action=kill,ops=read", victim=victim, timeout=60)
+            if r.returncode == 0:
+                break
+            what = f"rank {victim} killed at read {k}"
+            job.check_restart(4, STEPS - 1, what)
+            job.check_clean(what)
+            places += 1
+        require(places >= 2, f"rank {victim} hardly reads: {places}")
+        print(f"rank {victim}: killed at {places} reads, all well")
+    for victim in (1, 3):
+        kill_borrower(job, victim)
+    for k in (1, 2):
+        r = job.run(4, fault=f"at={k},action=fail,errno=5,ops=read", victim=2, timeout=60)
+        require(r.returncode == 0, f"read {k} failed: exit {r.returncode}\n{r.stdout}")
+        require(job.said("restarted")[-1] == STEPS - 2, f"read {k} failed: {job.said('restarted')}")
+        job.check_clean(f"read {k} failed")
+    job.remove()
+    print("restart, killed: all well")
+
+
+def lack(job, ranks, victim, fault):
+    """Strikes the 1st, 2nd, ... such call of one rank: the newest version or none, and which it is is said."""
+    k = refused = 0
+    while True:
+        k += 1
+        what = f"rank {victim} of {ranks}, {fault} at call {k}"
+        count = job.dir / "count"
+        before = len(job.said("restarted"))
+        r = job.run(ranks, 0, f"at={k},action=fail,{fault}", victim, CAIRN_FAULT_COUNT=str(count))
+        found = job.said("restarted")[before:]
+        require(found in ([STEPS - 1], [-1], []) and r.returncode == (0 if found == [STEPS - 1] else 3),
+                f"{what}: exit {r.returncode}, found {found}\n{r.stdout}")
+        refused += f"work@{STEPS - 1} may be whole, and no older version is taken" in r.stdout
+        job.check_clean(what)
+        if r.returncode == 0 and int(count.read_text()) < k:
+            break
+    require(refused > 0, f"{fault}: struck {k} calls of rank {victim}, but no restart")
+    print(f"{ranks} ranks, {fault}: {k} calls, {refused} restarts refused")
+
+
+def lacking():
+    """Want of descriptors or memory never leads to an older version."""
+    job = Job()
+    for ranks, victims in ((1, (0,)), (4, (0, 2))):
+        job.reset()
+        if ranks > 1:
+            job.env.update(CAIRN_RANKS_PER_NODE="2", CAIRN_FILES="1")
+        r = job.run(ranks)
+        require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
+        for victim in victims:
+            lack(job, ranks, victim, "errno=24,ops=open")       # EMFILE
+            lack(job, ranks, victim, "errno=12,ops=read+stat")  # ENOMEM
+    job.remove()
+
+
+def main():
+    scenarios = {f.__name__: f for f in (killed, lacking)}
+    if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
+        print(__doc__, "\nscenarios:", *scenarios)
+        return 2
+    scenarios[sys.argv[1]]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
