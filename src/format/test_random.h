@@ -47,13 +47,21 @@ static inline void random_shard(struct crn_rng *rng, struct crn_shard *s, uint32
         random_region(rng, &s->regions[i], i);
 }
 
-/* Extents of random lengths over all regions, scattered in the file. */
+/* Extents of random lengths over all regions, scattered in the file. Each has a quarter of its region, but
+ * for the last: no region, however small, has more than MOST of them. */
 static inline void random_extents(struct crn_rng *rng, struct crn_index *x)
 {
+    enum { MOST = 7 };
+    uint64_t extents = 0, hashes = 0;
     uint32_t s, r;
 
-    x->extents = calloc(100000, sizeof(*x->extents));
-    x->hashes = calloc(1000000, sizeof(*x->hashes));
+    for (s = 0; s < x->nshards; s++)
+        for (r = 0; r < x->shards[s].nregions; r++) {
+            extents += MOST;
+            hashes += x->shards[s].regions[r].bytes / CHUNK + MOST;
+        }
+    x->extents = calloc(extents + 1, sizeof(*x->extents));
+    x->hashes = calloc(hashes + 1, sizeof(*x->hashes));
     for (s = 0; s < x->nshards; s++)
         for (r = 0; r < x->shards[s].nregions; r++) {
             uint64_t bytes = x->shards[s].regions[r].bytes;
