@@ -4,14 +4,11 @@
  * asked for goes to them, memory stays within each pool, and whatever fails on either side fails the
  * file and leaves nothing. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "aggregate/assist.h"
+#include "aggregate/test_shards.h"
 #include "base/fs_faulty.h"
-#include "base/rng.h"
-#include "base/test.h"
 
 enum { NODES = 4, SHARDS = 8, REGIONS = 3, BLOCK = 32 * 1024, CHUNK = 5000, BLOCKS = 2 };
 
@@ -31,9 +28,7 @@ struct aide {
 
 struct world {
     char dir[256];
-    struct crn_region regions[SHARDS][REGIONS];
-    uint64_t at[SHARDS][REGIONS];
-    unsigned char *image[SHARDS];
+    struct test_shard shard[SHARDS];
     struct crn_source everywhere[SHARDS]; /* as their owners see them */
     struct crn_source sources[SHARDS];    /* as the leader sees them */
     struct crn_index head;
@@ -57,36 +52,22 @@ struct world {
 static void set_up(struct world *w)
 {
     static const uint64_t sizes[REGIONS] = {0, 77, 2 * BLOCK + 1234};
-    struct crn_errinfo info = {0}, *ei = &info;
     struct crn_rng rng;
-    uint64_t i;
-    int s, r;
+    uint32_t s, r;
 
     memset(w, 0, sizeof(*w));
     test_dir_make(w->dir, sizeof(w->dir));
     crn_rng_seed(&rng, 4711);
     for (s = 0; s < SHARDS; s++) {
-        uint64_t end = 0;
+        struct test_shard *shard = &w->shard[s];
 
-        for (r = 0; r < REGIONS; r++) {
-            struct crn_region *region = &w->regions[s][r];
-
-            (void)snprintf(region->name, sizeof(region->name), "region-%d", r);
-            region->ndims = 1;
-            region->dims[0] = sizes[r] * (uint64_t)(s % 5);
-            assert_ok(crn_region_check(region, ei));
-            w->at[s][r] = end;
-            end += region->bytes;
-        }
-        w->image[s] = malloc(end + 1);
-        for (i = 0; i < end; i++)
-            w->image[s][i] = (unsigned char)crn_rng_u64(&rng);
-        w->everywhere[s] = (struct crn_source){
-            .shard = {.rank = (uint32_t)s, .nregions = REGIONS, .regions = w->regions[s]},
-            .at = w->at[s],
-            .memory = w->image[s],
-            .image_fd = -1,
-            .owner = (uint32_t)s / 2};
+        for (r = 0; r < REGIONS; r++)
+            shard->regions[r].dims[0] = sizes[r] * (s % 5);
+        test_shard_lay_out(shard, REGIONS, 1);
+        shard->image = malloc(shard->bytes + 1);
+        test_shard_fill(shard, &rng);
+        w->everywhere[s] = test_shard_source(shard, s);
+        w->everywhere[s].owner = s / 2;
         w->sources[s] = w->everywhere[s];
         if (s >= 2)
             w->sources[s].memory = NULL;
@@ -100,7 +81,7 @@ static void tear_down(struct world *w)
     int s;
 
     for (s = 0; s < SHARDS; s++)
-        free(w->image[s]);
+        free(w->shard[s].image);
     test_dir_remove(w->dir);
 }
 
@@ -116,11 +97,6 @@ static struct crn_engine *open_engine(void)
 
     assert_ok(crn_engine_open(&opt, &e, ei));
     return e;
-}
-
-static void copy_from(const struct world *w, const struct crn_extent *x, unsigned char *dst)
-{
-    memcpy(dst, w->image[x->shard] + w->at[x->shard][x->region] + x->offset, x->bytes);
 }
 
 /* Assistants. -------------------------------------------------------------------------------------- */
@@ -152,7 +128,7 @@ static void ask(void *arg, void *block)
         e->bytes = crn_view_u64(&v);
         assert_int_equal(e->shard / 2, out.owner);
         if (out.owner != a->owner)
-            copy_from(a->w, e, (unsigned char *)block + at);
+            memcpy((unsigned char *)block + at, test_bytes(a->w->shard, e), e->bytes);
         at += e->bytes;
     }
     assert_true(!v.failed && crn_view_left(&v) == 0 && at <= BLOCK && out.offset % 4096 == 0);
@@ -230,7 +206,7 @@ static void opened(void *arg, const char *file, uint64_t generation)
 {
     struct world *w = arg;
 
-    (void)strcpy(w->file, file);
+    (void)snprintf(w->file, sizeof(w->file), "%s", file);
     w->generation = generation;
     if (!w->is_slow)
         start_aides(w);
@@ -239,15 +215,7 @@ static void opened(void *arg, const char *file, uint64_t generation)
 static void deliver(struct world *w, const struct crn_write *wr, const struct crn_extent *extents,
                     const uint64_t *order, unsigned char *block)
 {
-    uint64_t at = 0;
-    uint32_t i;
-
-    for (i = 0; i < wr->nsegments; i++) {
-        const struct crn_extent *x = &extents[order[wr->first + i]];
-
-        copy_from(w, x, block + at);
-        at += x->bytes;
-    }
+    test_gather(w->shard, wr, extents, order, block);
     crn_engine_arrived(w->engine, wr, NULL);
 }
 
@@ -344,32 +312,11 @@ static void compare(const struct world *w, const struct crn_store *st, const cha
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
     struct crn_index x;
-    unsigned char *buf = malloc(BLOCK);
-    uint64_t i, at, bytes = 0;
     char path[300];
-    int fd;
 
     assert_ok(crn_store_describe_data(st, "many", 7, file, &mf, &x, ei));
-    assert_int_equal(x.nshards, SHARDS);
     (void)snprintf(path, sizeof(path), "%s/p/many/7/%s", w->dir, file);
-    fd = open(path, O_RDONLY);
-    for (i = 0; i < x.nextents; i++) {
-        const struct crn_extent *e = &x.extents[i];
-        const unsigned char *want = w->image[e->shard] + w->at[e->shard][e->region] + e->offset;
-        uint64_t hash = e->first_hash;
-
-        assert_int_equal(pread(fd, buf, e->bytes, (off_t)e->file_offset), e->bytes);
-        assert_memory_equal(buf, want, e->bytes);
-        for (at = 0; at < e->bytes; at += CHUNK)
-            assert_true(x.hashes[hash++] ==
-                        crn_hash(want + at, e->bytes - at < CHUNK ? e->bytes - at : CHUNK));
-        bytes += e->bytes;
-    }
-    for (i = 0, at = 0; i < SHARDS * REGIONS; i++)
-        at += w->regions[i / REGIONS][i % REGIONS].bytes;
-    assert_int_equal(bytes, at);
-    (void)close(fd);
-    free(buf);
+    test_compare(w->shard, SHARDS, &x, path);
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
 }
@@ -427,8 +374,8 @@ static void they_write_one_file(void **state)
             continue;
         /* The leader took two blocks; the assistants the rest, their own from where it lies. */
         assert_int_equal(w.nheld, BLOCKS);
-        assert_int_equal(stats.assisted_bytes + stats.remote_bytes + w.regions[1][1].bytes +
-                             w.regions[1][2].bytes,
+        assert_int_equal(stats.assisted_bytes + stats.remote_bytes + w.shard[1].regions[1].bytes +
+                             w.shard[1].regions[2].bytes,
                          stats.bytes);
         assert_true(w.aide[2].own == 0 && w.aide[0].own + w.aide[1].own + w.aide[0].foreign +
                                                   w.aide[1].foreign + w.aide[2].foreign >
@@ -493,9 +440,7 @@ static void a_failing_assistant_fails_the_file(void **state)
     w.engine = open_engine();
     aide_open(&w, 1);
     for (k = 1;; k++) {
-        struct crn_names names;
         cairn_err rc;
-        int dfd;
 
         crn_fs_faulty_init(&faulty, crn_fs_posix());
         faulty.at = k;
@@ -514,13 +459,7 @@ static void a_failing_assistant_fails_the_file(void **state)
             assert_int_equal(rc, CAIRN_EIO);
             assert_true(strlen(ei->msg) > 10);
         }
-        crn_err_clear(ei);
-        if (crn_store_version_dir(&st, "many", 7, &dfd, ei) == CAIRN_OK) {
-            assert_ok(crn_fs_names(crn_fs_posix(), dfd, "many/7", &names, ei));
-            assert_int_equal(names.n, 0);
-            crn_names_free(&names);
-            (void)close(dfd);
-        }
+        test_nothing_left(&st, "many", 7);
         if (atomic_load(&faulty.calls) < k)
             break;
     }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the configuration says about encoding is checked, and kept: the bounds of what may be lost. */
+#include "aggregate/encoding.h"
+#include "aggregate/test_engine.h"
+
+#define LOSSY_BOUND 1e-3
+
+/* n values that may have lost something. */
+static void check_bound(const double *got, const unsigned char *want, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        double v;
+
+        memcpy(&v, want + i * sizeof(v), sizeof(v));
+        if (isnan(v) || isinf(v))
+            assert_memory_equal(&v, &got[i], sizeof(v));
+        else if (!(fabs(v - got[i]) <= LOSSY_BOUND))
+            fail_msg("%g became %g", v, got[i]);
+    }
+}
+
+static void check_extent(const struct fixture *f, const struct crn_data_file *data,
+                         const struct crn_extent *x)
+{
+    const unsigned char *want = test_bytes(f->shard, x);
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_decoder *decoder = NULL;
+    double buf[UNIT / sizeof(double)];
+    uint64_t k;
+
+    for (k = 0; k * UNIT < x->bytes; k++) {
+        size_t n = crn_data_chunk_bytes(data->index, x, k);
+
+        assert_ok(crn_data_chunk(data, x, k, &decoder, buf, ei));
+        if (x->region == 2)
+            check_bound(buf, want + k * UNIT, n / sizeof(double));
+        else
+            assert_memory_equal(buf, want + k * UNIT, n);
+    }
+    crn_decoder_free(decoder);
+}
+
+/* A region that may lose something keeps its bound, and verifies; all others come back bit by bit. */
+static void what_may_be_lost_is_bounded(void **state)
+{
+    static const char *const lossy[] = {"encode", "adaptive", "encode_lossy",
+                                        "region-2:abs:1e-3 nothing:rel:1e-2", NULL};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_data_file data = {.fs = crn_fs_posix(), .what = "test"};
+    struct crn_manifest_file mf, described;
+    struct crn_flush_stats stats;
+    struct crn_engine *e;
+    struct crn_pipe pipe;
+    struct crn_index x;
+    struct fixture f;
+    char path[400];
+    uint64_t i;
+
+    (void)state;
+    if (crn_pipe_parse("zfp", &pipe, ei) != CAIRN_OK)
+        skip(); /* built without */
+    set_up(&f, lossy);
+    e = open_engine(&f, NULL);
+    assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
+    assert_ok(crn_store_describe_data(&f.st, "eng", 7, mf.name, &described, &x, ei));
+    path_of(&f, mf.name, path, sizeof(path));
+    data.fd = open(path, O_RDONLY);
+    data.index = &x;
+    assert_ok(crn_data_verify(&data, NULL, NULL, ei));
+    for (i = 0; i < x.nextents; i++)
+        check_extent(&f, &data, &x.extents[i]);
+    (void)close(data.fd);
+    crn_manifest_file_free(&mf);
+    crn_flush_stats_free(&stats);
+    crn_manifest_file_free(&described);
+    crn_index_free(&x);
+    crn_engine_close(e);
+    tear_down(&f);
+}
+
+static void settings_are_checked(void **state)
+{
+    static const char *const bad[][3] = {{"encode_pipe", "zpf", "encode_pipe"},
+                                         {"encode_pipe", "zfp", "encode_pipe"},
+                                         {"encode_pipe", "delta:1,zstd", "encode_pipe"},
+                                         {"encode_match", "Grid([0-9", "encode_match"},
+                                         {"encode_lossy", "x:abs:0", "encode_lossy"},
+                                         {"encode_lossy", "x:abs:nan", "encode_lossy"},
+                                         {"encode_lossy", "x:about:1", "encode_lossy"},
+                                         {"encode_lossy", ":abs:1", "encode_lossy"},
+                                         {"encode_lossy", "abs", "encode_lossy"}};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_encoding *x;
+    struct crn_config cfg;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        crn_config_defaults(&cfg);
+        crn_err_clear(ei);
+        assert_ok(crn_config_set(&cfg, "encode", "adaptive", "test", ei));
+        assert_ok(crn_config_set(&cfg, bad[i][0], bad[i][1], "test", ei));
+        assert_int_not_equal(crn_encoding_open(&cfg, "eng", &x, ei), CAIRN_OK);
+        if (strstr(ei->msg, bad[i][2]) == NULL)
+            fail_msg("%s = %s: %s", bad[i][0], bad[i][1], ei->msg);
+        crn_config_fini(&cfg);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_may_be_lost_is_bounded),
+        cmocka_unit_test(settings_are_checked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
