@@ -12,6 +12,19 @@
 
 #define MAX_STEP ((uint64_t)1 << 30)
 
+/* liburing maps the memory of a ring and unmaps it with system calls of its own, which the thread sanitizer
+ * does not see: a ring that gets the memory of one that another thread closed looks like a race with it. The
+ * kernel orders the two; this says so. */
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+static char memory_of_rings;
+#define MEMORY_TAKEN() __tsan_acquire(&memory_of_rings)
+#define MEMORY_GIVEN() __tsan_release(&memory_of_rings)
+#else
+#define MEMORY_TAKEN() (void)0
+#define MEMORY_GIVEN() (void)0
+#endif
+
 struct flight {
     struct crn_ring_write w;
     const struct crn_fs *fs;
@@ -41,6 +54,7 @@ cairn_err crn_ring_open(unsigned depth, void (*ended)(void *ctx, void *arg), voi
         free(r);
         return crn_fail(ei, CAIRN_ENOTSUP, -rc, "io_uring: %s", strerror(-rc));
     }
+    MEMORY_TAKEN();
     r->ended = ended;
     r->ctx = ctx;
     r->depth = depth;
@@ -52,6 +66,7 @@ void crn_ring_close(struct crn_ring *r)
 {
     if (r == NULL)
         return;
+    MEMORY_GIVEN();
     io_uring_queue_exit(&r->io);
     free(r);
 }
