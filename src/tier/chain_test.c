@@ -283,9 +283,10 @@ static void test_tier_behind(void **state)
 /* Where a checkpoint may go, where it lies already, and that its loss is told once. */
 static void test_first_import_lost(void **state)
 {
-    struct crn_chain_options opt = {
-        .ntiers = 3,
-        .tier = {{.capacity = 4 * 4096}, {.capacity = 8 * 4096, .least = 2 * 4096}, {UINT64_MAX}}};
+    struct crn_chain_options opt = {.ntiers = 3,
+                                    .tier = {{.capacity = 4 * 4096},
+                                             {.capacity = 8 * 4096, .least = 2 * 4096},
+                                             {.capacity = UINT64_MAX}}};
     struct crn_errinfo why = {0};
     struct crn_transfer t;
     struct crn_chain *c;
