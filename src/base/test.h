@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,19 @@ static inline void test_dir_remove(const char *path)
 
     (void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", path);
     assert_int_equal(system(cmd), 0);
+}
+
+/* How many files this process has open: nothing is leaked while it stays the same. */
+static inline int test_open_files(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+
+    assert_non_null(d);
+    while (readdir(d) != NULL)
+        n++;
+    (void)closedir(d);
+    return n;
 }
 
 #endif

@@ -1,22 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Versions that were encoded against older ones: every byte comes back through the chain, and every kind
  * of damage to a base is told with its version and file. */
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include "store/test_chain.h"
-
-static int open_files(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-
-    assert_non_null(d);
-    while (readdir(d) != NULL)
-        n++;
-    (void)closedir(d);
-    return n;
-}
 
 /* How many chunks of a file of a version were encoded against the older one. */
 static unsigned needy_chunks(struct env *e, int64_t version, const char *file)
@@ -45,10 +32,10 @@ static void every_byte_comes_back(void **state)
 
     for (i = 0; i < 5; i++)
         take(e, i, i, i - 1);
-    before = open_files();
+    before = test_open_files();
     for (i = 0; i < 5; i++)
         expect_whole(e, i);
-    assert_int_equal(open_files(), before);
+    assert_int_equal(test_open_files(), before);
     assert_ok(crn_store_manifest(&e->st, "heat", 4, &m, ei));
     assert_int_equal(m.files[1].nbases, 4);
     assert_int_equal(m.files[1].bases[3].version, 0);
@@ -67,10 +54,10 @@ static void a_long_chain(void **state)
 
     for (i = 0; i < LONG; i++)
         take(e, i, i, i - 1);
-    before = open_files();
+    before = test_open_files();
     expect_whole(e, LONG - 1);
     expect_whole(e, LONG - 2);
-    assert_int_equal(open_files(), before);
+    assert_int_equal(test_open_files(), before);
 }
 
 /* The text of the failure to read a file of number 3. */

@@ -4,34 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/test.h"
-#include "store/test_version.h"
-
-struct env {
-    char dir[256];
-    struct crn_store st;
-    struct crn_errinfo info;
-};
-
-static int setup(void **state)
-{
-    struct env *e = calloc(1, sizeof(*e));
-
-    test_dir_make(e->dir, sizeof(e->dir));
-    assert_int_equal(crn_store_open(crn_fs_posix(), e->dir, 1, &e->st, &e->info), CAIRN_OK);
-    *state = e;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct env *e = *state;
-
-    crn_store_close(&e->st);
-    test_dir_remove(e->dir);
-    free(e);
-    return 0;
-}
+#include "store/test_store.h"
 
 static struct tv heat(int64_t version, uint64_t seq)
 {
@@ -52,14 +25,6 @@ static void take(struct env *e, int64_t version, uint64_t seq)
     assert_ok(tv_write(&e->st, &t, ei));
 }
 
-static int has(const struct env *e, const char *rel)
-{
-    char path[600];
-
-    (void)snprintf(path, sizeof(path), "%s/%s", e->dir, rel);
-    return access(path, F_OK) == 0;
-}
-
 static void put(const struct env *e, const char *rel, const char *text)
 {
     char path[600];
@@ -70,23 +35,6 @@ static void put(const struct env *e, const char *rel, const char *text)
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
     assert_int_equal(fclose(f), 0);
-}
-
-/* States of all versions as text: "1:ok 2:damaged". */
-static void expect(struct env *e, const char *states)
-{
-    struct crn_errinfo *ei = &e->info;
-    struct crn_catalog c;
-    char text[400] = "";
-    size_t i;
-
-    assert_ok(crn_store_catalog(&e->st, "heat", &c, ei));
-    for (i = 0; i < c.n; i++)
-        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%lld:%s%s",
-                       i > 0 ? " " : "", (long long)c.v[i].version,
-                       crn_version_state_name(c.v[i].state), c.v[i].is_pinned ? "+pin" : "");
-    assert_string_equal(text, states);
-    crn_catalog_free(&c);
 }
 
 static struct crn_sweep_result sweep(struct env *e, int64_t now_ns, int force, int dry_run)
@@ -545,8 +493,6 @@ static void a_drain_publishes_what_is_complete(void **state)
     assert_int_equal(sweep(e, 1, 1, 0).files, 3);
     expect(e, "4:ok");
 }
-
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
 {

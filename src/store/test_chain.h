@@ -6,38 +6,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/test.h"
 #include "store/data.h"
-#include "store/test_version.h"
+#include "store/test_store.h"
 
-enum { RANKS = 4, FILES = 2, LONG = 40 };
-
-struct env {
-    char dir[256];
-    struct crn_store st;
-    struct crn_errinfo info;
-    struct tv t[LONG]; /* what was taken */
-};
-
-static inline int setup(void **state)
-{
-    struct env *e = calloc(1, sizeof(*e));
-
-    test_dir_make(e->dir, sizeof(e->dir));
-    assert_int_equal(crn_store_open(crn_fs_posix(), e->dir, 1, &e->st, &e->info), CAIRN_OK);
-    *state = e;
-    return 0;
-}
-
-static inline int teardown(void **state)
-{
-    struct env *e = *state;
-
-    crn_store_close(&e->st);
-    test_dir_remove(e->dir);
-    free(e);
-    return 0;
-}
+enum { RANKS = 4, FILES = 2 };
 
 /* Takes number i as a version; older: number of what it is encoded against, -1: full. */
 static inline void take(struct env *e, int i, int64_t version, int older)
@@ -112,7 +84,5 @@ static inline void expect_whole(struct env *e, int i)
         assert_ok(compare_file(e, i, m.files[k].name));
     crn_manifest_free(&m);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 #endif

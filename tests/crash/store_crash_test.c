@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every file operation of the scenario fails, falls short, tears or kills in turn. */
-#include <dirent.h>
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -23,18 +22,6 @@ static int teardown(void **state)
     (void)state;
     test_dir_remove(dir);
     return 0;
-}
-
-static int open_descriptors(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-
-    assert_non_null(d);
-    while (readdir(d) != NULL)
-        n++;
-    (void)closedir(d);
-    return n;
 }
 
 struct fault {
@@ -111,9 +98,9 @@ static void each_call(const struct fault *fault)
 
         (void)snprintf(when, sizeof(when), "%s at call %ld", fault->name, k);
         make_base(dir);
-        fds = open_descriptors();
+        fds = test_open_files();
         calls = run_all(fault, k, &p, when);
-        if (open_descriptors() != fds)
+        if (test_open_files() != fds)
             fail_msg("%s: descriptors leak", when);
         check_recovery(dir, &p, when, 1);
         if (calls < k)
