@@ -13,19 +13,10 @@ static char dir[256];
 
 static cairn_session *open_on(MPI_Comm comm, const char *const *more)
 {
-    char persistent[300], shm[300];
-    const char *settings[16] = {persistent,       shm,        "log_level=error",
-                                "block_bytes=1M", "blocks=2", "ranks_per_node=2"};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    cairn_session *s;
-    int n = 6;
+    static const char *const settings[] = {"log_level=error", "block_bytes=1M", "blocks=2",
+                                           "ranks_per_node=2", NULL};
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
-    while (more != NULL && *more != NULL)
-        settings[n++] = *more++;
-    OK(cairn_open_mpi(comm, &opt, &s));
-    return s;
+    return open_below(comm, dir, settings, more);
 }
 
 /* The part of [0, n) that is number i of k, unevenly. */

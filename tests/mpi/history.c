@@ -11,11 +11,8 @@ static uint64_t *a;
 
 static cairn_session *open_with(const char *discard)
 {
-    char persistent[300], shm[300], run[300], local[300];
-    const char *settings[] = {persistent,
-                              shm,
-                              run,
-                              local,
+    char local[300];
+    const char *settings[] = {local,
                               "arena_bytes=1M",
                               "log_level=error",
                               "blocks=2",
@@ -23,14 +20,10 @@ static cairn_session *open_with(const char *discard)
                               discard,
                               "local_cache=8M",
                               NULL};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
-    (void)snprintf(run, sizeof(run), "run_dir=%s/run", host_dir(dir));
     (void)snprintf(local, sizeof(local), "local=%s/local", host_dir(dir));
-    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
+    s = open_below(MPI_COMM_WORLD, dir, settings, NULL);
     OK(cairn_protect(s, "a", a, CAIRN_U64, N));
     return s;
 }

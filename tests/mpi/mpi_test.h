@@ -97,6 +97,28 @@ static inline const char *host_dir(const char *shared)
     return getenv("CAIRN_TEST_CLUSTER") != NULL ? "/dev/shm" : shared;
 }
 
+/* A session whose files, arenas and sockets lie below dir. Both lists end with NULL, the second may be NULL. */
+static inline cairn_session *open_below(MPI_Comm comm, const char *dir, const char *const *settings,
+                                        const char *const *more)
+{
+    char persistent[300], shm[300], run[300];
+    const char *all[24] = {persistent, shm, run};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = all};
+    cairn_session *s;
+    int n = 3;
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
+    (void)snprintf(run, sizeof(run), "run_dir=%s/run", host_dir(dir));
+    while (*settings != NULL && n < 23)
+        all[n++] = *settings++;
+    while (more != NULL && *more != NULL && n < 23)
+        all[n++] = *more++;
+    REQUIRE(*settings == NULL && (more == NULL || *more == NULL));
+    OK(cairn_open_mpi(comm, &opt, &s));
+    return s;
+}
+
 static inline void remove_dir(const char *path)
 {
     char cmd[600];

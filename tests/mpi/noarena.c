@@ -16,17 +16,10 @@ static char dir[200];
 
 static cairn_session *open_session(void)
 {
-    char persistent[300], shm[300];
-    const char *settings[] = {persistent,         shm,       "log_level=error",
-                              "ranks_per_node=2", "files=1", "block_bytes=512K",
-                              "chunk_bytes=64K",  NULL};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    cairn_session *s;
+    static const char *const settings[] = {"log_level=error",  "ranks_per_node=2", "files=1",
+                                           "block_bytes=512K", "chunk_bytes=64K",  NULL};
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
-    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
-    return s;
+    return open_below(MPI_COMM_WORLD, dir, settings, NULL);
 }
 
 /* Full: no file of this process grows, as in a memory file system that is full. Taken: another file lies where

@@ -19,17 +19,10 @@ static char dir[200], reads_path[300], files_key[32];
 
 static cairn_session *open_on(MPI_Comm comm)
 {
-    char persistent[300], shm[300];
-    const char *settings[] = {persistent,       shm,        "log_level=error",  "block_bytes=256K",
-                              "chunk_bytes=8K", "blocks=3", "ranks_per_node=2", files_key,
-                              "read_threads=3", NULL};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    cairn_session *s;
+    const char *settings[] = {"log_level=error",  "block_bytes=256K", "chunk_bytes=8K", "blocks=3",
+                              "ranks_per_node=2", files_key,          "read_threads=3", NULL};
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
-    OK(cairn_open_mpi(comm, &opt, &s));
-    return s;
+    return open_below(comm, dir, settings, NULL);
 }
 
 /* What this process asks of MPI. */

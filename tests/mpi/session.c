@@ -15,20 +15,10 @@ static char dir[256];
 
 static cairn_session *open_with(const char *const *more)
 {
-    char persistent[300], shm[300], run[300];
-    const char *settings[16] = {
-        persistent, shm, run, "log_level=error", "arena_bytes=8M", "block_bytes=1M", "blocks=2"};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    cairn_session *s;
-    int n = 7;
+    static const char *const settings[] = {"log_level=error", "arena_bytes=8M", "block_bytes=1M",
+                                           "blocks=2", NULL};
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
-    (void)snprintf(run, sizeof(run), "run_dir=%s/run", host_dir(dir));
-    while (more != NULL && *more != NULL)
-        settings[n++] = *more++;
-    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
-    return s;
+    return open_below(MPI_COMM_WORLD, dir, settings, more);
 }
 
 static void capture_is_a_snapshot(void)

@@ -11,18 +11,10 @@ static char dir[256];
 
 static cairn_session *open_session(void)
 {
-    char persistent[300], shm[300], run[300];
-    const char *settings[] = {
-        persistent,        shm, run, "arena_bytes=4M", "block_bytes=64K", "blocks=2",
-        "chunk_bytes=16K", NULL};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    cairn_session *s;
+    static const char *const settings[] = {"arena_bytes=4M", "block_bytes=64K", "blocks=2",
+                                           "chunk_bytes=16K", NULL};
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
-    (void)snprintf(run, sizeof(run), "run_dir=%s/run", dir);
-    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
-    return s;
+    return open_below(MPI_COMM_WORLD, dir, settings, NULL);
 }
 
 /* How many elements this rank has in a version. */

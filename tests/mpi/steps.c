@@ -12,18 +12,11 @@ static char dir[256];
 
 static cairn_session *open_job(const char *more)
 {
-    char persistent[300], shm[300], run[300], local[300];
-    const char *settings[] = {persistent,       shm,        run,  local, "log_level=error",
-                              "block_bytes=1M", "blocks=2", more, NULL};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    cairn_session *s;
+    char local[300];
+    const char *settings[] = {local, "log_level=error", "block_bytes=1M", "blocks=2", more, NULL};
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
-    (void)snprintf(run, sizeof(run), "run_dir=%s/run", host_dir(dir));
     (void)snprintf(local, sizeof(local), "local=%s/local", host_dir(dir));
-    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
-    return s;
+    return open_below(MPI_COMM_WORLD, dir, settings, NULL);
 }
 
 static void write_file(const char *path, int value)

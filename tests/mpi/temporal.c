@@ -16,11 +16,7 @@ static uint64_t b[7]; /* too small to be worth it */
 
 static cairn_session *open_session(const char *more, const char *still_more)
 {
-    char persistent[300], shm[300], run[300];
-    const char *settings[] = {persistent,
-                              shm,
-                              run,
-                              "block_bytes=256K",
+    const char *settings[] = {"block_bytes=256K",
                               "blocks=2",
                               "chunk_bytes=16K",
                               "encode=adaptive",
@@ -29,14 +25,8 @@ static cairn_session *open_session(const char *more, const char *still_more)
                               more,
                               still_more,
                               NULL};
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
-    cairn_session *s;
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
-    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
-    (void)snprintf(run, sizeof(run), "run_dir=%s/run", dir);
-    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
-    return s;
+    return open_below(MPI_COMM_WORLD, dir, settings, NULL);
 }
 
 /* Every rank has another size. */
