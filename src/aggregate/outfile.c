@@ -39,7 +39,7 @@ static void open_direct(struct crn_outfile *o, const struct crn_index *head)
     char path[CAIRN_MAX_NAME + CRN_FILE_NAME + 32];
     long page = sysconf(_SC_PAGESIZE);
 
-    if (!crn_outlet_is_direct(o->outlet, fs, o->fd))
+    if (!crn_outlet_is_direct(o->outlet))
         return;
     (void)snprintf(path, sizeof(path), "%s/%" PRId64 "/%s", head->name, head->version, o->name);
     o->page_bytes = page > PAGE_MIN ? (uint64_t)page : PAGE_MIN;
@@ -75,6 +75,8 @@ static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct 
     o->align_bytes = align_bytes;
     o->direct_fd = -1;
     o->lacks_room = 0;
+    o->is_behind = 0;
+    crn_behind_init(&o->behind);
     atomic_init(&o->is_given_up, 0);
     atomic_init(&o->is_refused, 0);
     atomic_init(&o->end, 0);
@@ -89,8 +91,11 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
     init(o, outlet, st, align_bytes);
     stripe(o, head);
     rc = crn_store_create_data(st, head->name, head->version, head->file_no, o->name, &o->fd, ei);
-    if (rc != CAIRN_OK)
+    if (rc != CAIRN_OK) {
+        crn_behind_fini(&o->behind);
         return rc;
+    }
+    o->is_behind = crn_outlet_is_behind(outlet, st->fs, o->fd);
     open_direct(o, head);
     rc = preallocate(o, expected, ei);
     if (rc != CAIRN_OK) {
@@ -110,12 +115,16 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
     init(o, outlet, st, align_bytes);
     (void)snprintf(o->name, sizeof(o->name), "%s", file);
     rc = crn_store_version_dir(st, head->name, head->version, &dfd, ei);
-    if (rc != CAIRN_OK)
+    if (rc == CAIRN_OK) {
+        o->fd = st->fs->openat(st->fs, dfd, file, O_WRONLY | O_NOFOLLOW, 0);
+        (void)st->fs->close(st->fs, dfd);
+        rc = crn_fs_check(o->fd, ei, "open '%s' of another node", file);
+    }
+    if (rc != CAIRN_OK) {
+        crn_behind_fini(&o->behind);
         return rc;
-    o->fd = st->fs->openat(st->fs, dfd, file, O_WRONLY | O_NOFOLLOW, 0);
-    (void)st->fs->close(st->fs, dfd);
-    if (o->fd < 0)
-        return crn_fail_errno(ei, -o->fd, "open '%s' of another node", file);
+    }
+    o->is_behind = crn_outlet_is_behind(outlet, st->fs, o->fd);
     open_direct(o, head);
     return CAIRN_OK;
 }
@@ -151,8 +160,12 @@ static cairn_err put(struct crn_outfile *o, struct crn_ring *ring, int is_direct
         return CAIRN_OK;
     if (ring != NULL && fs->ring != NULL)
         return crn_ring_write(ring, fs, &w, ei);
-    if (!is_direct)
-        return crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
+    if (!is_direct) {
+        rc = crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
+        if (rc == CAIRN_OK && o->is_behind)
+            rc = crn_behind_wrote(&o->behind, fs, o->fd, offset, bytes, o->name, ei);
+        return rc;
+    }
     rc = crn_fs_write_all(fs, o->direct_fd, p, bytes, offset, o->name, &refused);
     if (rc != CAIRN_OK && refused.sys_errno == EINVAL) { /* some say so only now */
         atomic_store(&o->is_refused, 1);
@@ -207,21 +220,20 @@ cairn_err crn_outfile_write(struct crn_outfile *o, struct crn_ring *ring, const 
     return rc;
 }
 
-static int close_direct(struct crn_outfile *o)
+/* Everything but the file itself. */
+static int let_go(struct crn_outfile *o)
 {
-    int r = o->direct_fd < 0 ? 0 : o->st->fs->close(o->st->fs, o->direct_fd);
-
-    o->direct_fd = -1;
-    return r;
+    crn_behind_fini(&o->behind);
+    return o->direct_fd < 0 ? 0 : o->st->fs->close(o->st->fs, o->direct_fd);
 }
 
 cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,
                              struct crn_manifest_file *ret, struct crn_errinfo *ei)
 {
-    cairn_err rc = crn_fs_check(close_direct(o), ei, "close '%s'", o->name);
+    cairn_err rc = crn_fs_check(let_go(o), ei, "close '%s'", o->name);
 
     if (rc != CAIRN_OK) {
-        crn_outfile_abandon(o);
+        (void)o->st->fs->close(o->st->fs, o->fd);
         return rc;
     }
     return crn_store_finish_data(o->st, o->fd, o->name, atomic_load(&o->end), index, ret, ei);
@@ -230,7 +242,7 @@ cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *inde
 cairn_err crn_outfile_sync(struct crn_outfile *o, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = o->st->fs;
-    cairn_err rc = crn_fs_check(close_direct(o), ei, "close '%s'", o->name);
+    cairn_err rc = crn_fs_check(let_go(o), ei, "close '%s'", o->name);
     int r;
 
     if (rc == CAIRN_OK)
@@ -241,7 +253,7 @@ cairn_err crn_outfile_sync(struct crn_outfile *o, struct crn_errinfo *ei)
 
 void crn_outfile_abandon(struct crn_outfile *o)
 {
-    (void)close_direct(o);
+    (void)let_go(o);
     (void)o->st->fs->close(o->st->fs, o->fd); /* failed already */
 }
 

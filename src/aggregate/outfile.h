@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "aggregate/outlet.h"
+#include "base/behind.h"
 #include "store/store.h"
 
 struct crn_outfile {
@@ -18,6 +19,8 @@ struct crn_outfile {
     atomic_int is_given_up; /* nobody wants it any more: writes fail */
     atomic_int is_refused;  /* the file system took it and then refused to write */
     int lacks_room;         /* room was asked for beforehand and there is none */
+    int is_behind;
+    struct crn_behind behind;
     uint64_t align_bytes;
     uint64_t page_bytes;
     atomic_uint_fast64_t end;      /* of the file so far */

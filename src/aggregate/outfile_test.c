@@ -18,7 +18,7 @@ struct counting {
     struct crn_fs fs; /* first */
     int refuse_open, refuse_write;
     int fallocate_error;
-    atomic_int direct, rings, allocations;
+    atomic_int direct, rings, allocations, behind;
 };
 
 static struct counting *self(const struct crn_fs *fs)
@@ -57,6 +57,12 @@ static int c_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
     return crn_fs_posix()->fallocate(crn_fs_posix(), fd, off, bytes);
 }
 
+static int c_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end)
+{
+    (void)atomic_fetch_add(&self(fs)->behind, 1);
+    return crn_fs_posix()->behind(crn_fs_posix(), fd, off, bytes, is_end);
+}
+
 static void counting_init(struct counting *c)
 {
     memset(c, 0, sizeof(*c));
@@ -65,6 +71,7 @@ static void counting_init(struct counting *c)
     c->fs.pwrite = c_pwrite;
     c->fs.ring = c_ring;
     c->fs.fallocate = c_fallocate;
+    c->fs.behind = c_behind;
 }
 
 struct fixture {
@@ -234,17 +241,20 @@ static void every_method_writes_the_same_bytes(void **state)
     (void)state;
     for (place = 0; place < 2; place++) {
         set_up(&f, places[place]);
-        for (io = CRN_IO_BUFFERED; io <= CRN_IO_URING_DIRECT; io++)
+        for (io = CRN_IO_BUFFERED; io <= CRN_IO_AUTO; io++)
             for (odd = 0; odd < 2; odd++) {
                 struct crn_engine *e =
                     open_engine((enum crn_io)io, CRN_PREALLOCATE_AUTO, odd ? 5000 : CHUNK);
                 int is_direct = io == CRN_IO_DIRECT || io == CRN_IO_URING_DIRECT;
-                int is_ring = io >= CRN_IO_URING && has_ring();
+                int is_ring = (io == CRN_IO_URING || io == CRN_IO_URING_DIRECT) && has_ring();
+                int is_behind = io == CRN_IO_BEHIND ||
+                                (io == CRN_IO_AUTO && f.st.fs->on_disk(f.st.fs, f.st.dfd));
 
                 counting_init(&c);
                 assert_ok(write_with(&f, e, &c.fs, &mf, ei));
                 compare_and_remove(&f, &mf);
                 assert_int_equal(atomic_load(&c.rings) > 0, is_ring);
+                assert_int_equal(atomic_load(&c.behind) > 0, is_behind);
                 assert_int_equal(atomic_load(&c.direct) > 0,
                                  is_direct && !is_ring && has_direct(&f));
                 assert_int_equal(atomic_load(&c.allocations), is_direct && has_direct(&f));

@@ -11,11 +11,14 @@ static void tell(const struct crn_outlet *o, const char *text, const char *why)
         crn_log(o->opt.log, CRN_WARN, "%s (%s), continuing without", text, why);
 }
 
-int crn_outlet_is_direct(const struct crn_outlet *o, const struct crn_fs *fs, int fd)
+int crn_outlet_is_direct(const struct crn_outlet *o)
 {
-    if (o->opt.io == CRN_IO_AUTO)
-        return fs->on_disk(fs, fd);
     return o->opt.io == CRN_IO_DIRECT || o->opt.io == CRN_IO_URING_DIRECT;
+}
+
+int crn_outlet_is_behind(const struct crn_outlet *o, const struct crn_fs *fs, int fd)
+{
+    return o->opt.io == CRN_IO_BEHIND || (o->opt.io == CRN_IO_AUTO && fs->on_disk(fs, fd));
 }
 
 cairn_err crn_outlet_open(struct crn_outlet *o, const struct crn_outlet_options *opt, int writers,
@@ -77,7 +80,7 @@ void crn_outlet_put(struct crn_outlet *o, struct crn_ring *r)
 
 void crn_outlet_no_direct(struct crn_outlet *o, const char *why)
 {
-    if (o->opt.io != CRN_IO_AUTO && atomic_exchange(&o->is_told, 1) == 0)
+    if (atomic_exchange(&o->is_told, 1) == 0)
         tell(o, "io = direct is not to be had here", why);
 }
 

@@ -7,7 +7,7 @@ static const char *const service_values[] = {"embedded", "daemon", NULL};
 static const char *const switch_values[] = {"off", "on", NULL};
 static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
-static const char *const io_values[] = {"buffered",     "direct", "uring",
+static const char *const io_values[] = {"buffered",     "behind", "direct", "uring",
                                         "uring-direct", "auto",   NULL};
 static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
 static const char *const phases_values[] = {"ignore", "yield", NULL};
@@ -111,9 +111,10 @@ static const struct crn_key keys[] = {
      "Writer threads of each node. auto: one, and a second while there is a core for it.",
      AT(writers)},
     {"io", CRN_KEY_ENUM, "auto", 0, 0, io_values,
-     "How data files are written: by pwrite through or past (O_DIRECT) the page cache, or so "
-     "through io_uring. What the system refuses is done without. auto: past it on a local disk "
-     "(ext4, XFS), through it elsewhere. `cairn tune` measures which is best.",
+     "How data files are written. buffered: through the page cache. behind: so, and on to the disk "
+     "at once, then dropped from the cache. direct: past the page cache (O_DIRECT). uring, "
+     "uring-direct: through io_uring. What the system refuses is done without. auto: behind on a "
+     "local disk (ext4, XFS), buffered elsewhere. `cairn tune` measures which is best.",
      AT(io)},
     {"preallocate", CRN_KEY_ENUM, "auto", 0, 0, preallocate_values,
      "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "

@@ -30,6 +30,9 @@ struct crn_fs {
     int (*fsync)(const struct crn_fs *fs, int fd);
     int (*ftruncate)(const struct crn_fs *fs, int fd, off_t size);
     int (*fallocate)(const struct crn_fs *fs, int fd, off_t off, off_t bytes);
+    /* Begins to write a range from the page cache to disk; is_end: waits until it is there, and drops it
+     * from the page cache. An error then is not told again by fsync. Nothing is durable before fsync. */
+    int (*behind)(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end);
     int (*renameat)(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
                     const char *to);
     int (*unlinkat)(const struct crn_fs *fs, int dfd, const char *name, int flags);
@@ -42,8 +45,7 @@ struct crn_fs {
     /* Stripes files made later in the directory (count 0, bytes 0: as before). -ENOTSUP where the file
      * system has no stripes. */
     int (*stripe)(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes);
-    /* 1 if the file lies on a disk of this machine, in a file system where writes past the page cache
-     * (O_DIRECT) go side by side: ext4, XFS. 0 otherwise. */
+    /* 1 if the file lies on a disk of this machine: ext4, XFS. 0 otherwise. */
     int (*on_disk)(const struct crn_fs *fs, int fd);
     /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held
      * elsewhere, -ENOTSUP where the file system has no locks. */

@@ -144,6 +144,13 @@ static int f_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
     return h < 0 ? h : UNDER(self(fs), fallocate, fd, off, bytes);
 }
 
+static int f_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end)
+{
+    int h = hit(self(fs), CRN_OP_SYNC);
+
+    return h < 0 ? h : UNDER(self(fs), behind, fd, off, bytes, is_end);
+}
+
 static int f_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
                       const char *to)
 {
@@ -222,6 +229,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .fsync = f_fsync,
                             .ftruncate = f_ftruncate,
                             .fallocate = f_fallocate,
+                            .behind = f_behind,
                             .renameat = f_renameat,
                             .unlinkat = f_unlinkat,
                             .mkdirat = f_mkdirat,

@@ -169,6 +169,16 @@ static int j_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
     return -EOPNOTSUPP; /* a hint that callers must be able to do without */
 }
 
+static int j_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end)
+{
+    (void)fs;
+    (void)fd;
+    (void)off;
+    (void)bytes;
+    (void)is_end;
+    return 0; /* nothing is durable by it */
+}
+
 static int j_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
                       const char *to)
 {
@@ -249,6 +259,7 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .fsync = j_fsync,
                                     .ftruncate = j_ftruncate,
                                     .fallocate = j_fallocate,
+                                    .behind = j_behind,
                                     .renameat = j_renameat,
                                     .unlinkat = j_unlinkat,
                                     .mkdirat = j_mkdirat,

@@ -74,6 +74,19 @@ static int px_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
     return fallocate(fd, 0, off, bytes) < 0 ? -errno : 0;
 }
 
+static int px_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end)
+{
+    const unsigned all =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+
+    UNUSED(fs);
+    if (sync_file_range(fd, off, bytes, is_end ? all : SYNC_FILE_RANGE_WRITE) < 0)
+        return -errno;
+    if (is_end)
+        (void)posix_fadvise(fd, off, bytes, POSIX_FADV_DONTNEED);
+    return 0;
+}
+
 static int px_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
                        const char *to)
 {
@@ -188,6 +201,7 @@ static const struct crn_fs posix_table = {
     .fsync = px_fsync,
     .ftruncate = px_ftruncate,
     .fallocate = px_fallocate,
+    .behind = px_behind,
     .renameat = px_renameat,
     .unlinkat = px_unlinkat,
     .mkdirat = px_mkdirat,

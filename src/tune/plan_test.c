@@ -51,7 +51,7 @@ static void test_stages(void **state)
         assert_true(has(p, n, 16, 1, CRN_INTERLEAVED) && has(p, n, 16, 1, CRN_CONTIGUOUS));
         assert_true(has(p, n, 8, 4, CRN_INTERLEAVED) && has(p, n, 8, 4, CRN_CONTIGUOUS));
         assert_int_equal(has(p, n, 16, 8, CRN_CONTIGUOUS), full);
-        assert_int_equal(plan(full, CRN_STAGE_METHODS, base, p), 4 * 3);
+        assert_int_equal(plan(full, CRN_STAGE_METHODS, base, p), CRN_METHODS * 3);
         n = plan(full, CRN_STAGE_BLOCKS, base, p);
         assert_int_equal(p[n - 1].block_bytes, base.block_bytes); /* 2 MiB is not in the sweep */
         assert_int_equal(p[n - 2].block_bytes, 16 * M);           /* 64 MiB are too few blocks */
@@ -61,9 +61,9 @@ static void test_stages(void **state)
         assert_int_equal(p[3].layout, CRN_INTERLEAVED);
     }
     base.writers = 16;
-    assert_int_equal(plan(0, CRN_STAGE_METHODS, base, p), 4 * 2); /* no 32 */
+    assert_int_equal(plan(0, CRN_STAGE_METHODS, base, p), CRN_METHODS * 2); /* no 32 */
     base.writers = 1;
-    assert_int_equal(plan(0, CRN_STAGE_METHODS, base, p), 4 * 2); /* no 0 */
+    assert_int_equal(plan(0, CRN_STAGE_METHODS, base, p), CRN_METHODS * 2); /* no 0 */
 }
 
 /* Whatever the speed, what is planned stays within space, bytes and room. */

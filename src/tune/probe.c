@@ -17,7 +17,8 @@ struct run {
     const struct crn_probe_env *env;
     const struct crn_probe *p;
     int fd[CRN_PROBE_MAX_FILES]; /* -1: not open */
-    uint64_t blocks;             /* of all files */
+    struct crn_behind behind[CRN_PROBE_MAX_FILES];
+    uint64_t blocks; /* of all files */
     uint64_t nlocal, nreceived;
     atomic_uint_fast64_t next;  /* interleaved: place of the next block */
     atomic_uint_fast64_t local; /* interleaved: local blocks taken */
@@ -43,7 +44,8 @@ const char *crn_layout_name(enum crn_layout layout)
 
 const char *crn_method_name(enum crn_method method)
 {
-    static const char *const names[CRN_METHODS] = {"buffered", "direct", "uring", "uring-direct"};
+    static const char *const names[CRN_METHODS] = {"buffered", "behind", "direct", "uring",
+                                                   "uring-direct"};
 
     return names[method];
 }
@@ -83,6 +85,7 @@ static void place(struct run *run, uint32_t file, uint64_t block, struct crn_pie
     ret->fd = run->fd[file];
     ret->offset = block * size;
     ret->bytes = size;
+    ret->behind = run->p->method == CRN_BEHIND ? &run->behind[file] : NULL;
 }
 
 /* Where the arena holds the n-th block; it is shorter than the files and used again. */
@@ -174,6 +177,9 @@ static cairn_err write_pieces(struct crn_probe_writer *w, struct crn_errinfo *ei
     while (crn_probe_next(w, 1, &piece)) {
         if (rc == CAIRN_OK && !is_stopped(w->run))
             rc = crn_fs_write_all(fs, piece.fd, piece.data, piece.bytes, piece.offset, "probe", ei);
+        if (rc == CAIRN_OK && !is_stopped(w->run) && piece.behind != NULL)
+            rc = crn_behind_wrote(piece.behind, fs, piece.fd, piece.offset, piece.bytes, "probe",
+                                  ei);
         crn_probe_done(w, piece.block);
         if (rc != CAIRN_OK)
             fail(w->run, ei);
@@ -385,6 +391,10 @@ static cairn_err prepare(struct run *run, struct crn_errinfo *ei)
 
 static void fini(struct run *run)
 {
+    int i;
+
+    for (i = 0; i < CRN_PROBE_MAX_FILES; i++)
+        crn_behind_fini(&run->behind[i]);
     if (run->has_queue)
         crn_queue_fini(&run->ready);
     if (run->has_pool)
@@ -419,8 +429,10 @@ cairn_err crn_probe_run(const struct crn_probe_env *env, const struct crn_probe 
 
     if (rc != CAIRN_OK)
         return rc;
-    for (i = 0; i < CRN_PROBE_MAX_FILES; i++)
+    for (i = 0; i < CRN_PROBE_MAX_FILES; i++) {
         run.fd[i] = -1;
+        crn_behind_init(&run.behind[i]);
+    }
     crn_mutex_init(&run.mu, CRN_RANK_LEAF);
     rc = open_files(&run, ei);
     if (rc == CAIRN_OK)

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include "base/behind.h"
 #include "base/fs.h"
 
 enum crn_layout {
@@ -14,6 +15,7 @@ enum crn_layout {
 };
 enum crn_method {
     CRN_BUFFERED,
+    CRN_BEHIND, /* on to the disk at once */
     CRN_DIRECT, /* O_DIRECT */
     CRN_URING,  /* io_uring, several writes of each thread on the way */
     CRN_URING_DIRECT,
@@ -68,7 +70,8 @@ struct crn_piece {
     uint64_t offset;
     uint64_t bytes;
     const void *data;
-    void *block; /* of the pool, to be given back; or NULL */
+    void *block;               /* of the pool, to be given back; or NULL */
+    struct crn_behind *behind; /* of the file; NULL: the kernel writes it when it likes */
 };
 struct crn_probe_writer; /* opaque */
 /* The next piece of this writer; 0 if there is none (now, if may_wait is 0). */

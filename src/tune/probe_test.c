@@ -146,6 +146,11 @@ static void test_buffered(void **state)
     all_shapes(state, CRN_BUFFERED);
 }
 
+static void test_behind(void **state)
+{
+    all_shapes(state, CRN_BEHIND);
+}
+
 static void test_direct(void **state)
 {
     all_shapes(state, CRN_DIRECT);
@@ -271,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_buffered, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_direct, setup, teardown),
         cmocka_unit_test_setup_teardown(test_uring, setup, teardown),
         cmocka_unit_test(test_regions),
