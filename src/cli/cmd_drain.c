@@ -20,7 +20,7 @@ static void on_event(void *arg, const struct crn_drain_event *ev)
     r->count[ev->what]++;
     if (r->cli->is_json) {
         crn_json_object(j, NULL);
-        crn_json_str(j, "run", ev->run);
+        crn_json_str(j, "run", ev->run[0] != '\0' ? ev->run : NULL);
         crn_json_str(j, "what", crn_drain_what_name(ev->what));
         crn_json_str(j, "name", ev->name[0] != '\0' ? ev->name : NULL);
         crn_json_i64(j, "version", ev->version);
@@ -29,13 +29,15 @@ static void on_event(void *arg, const struct crn_drain_event *ev)
         crn_json_end_object(j);
         return;
     }
-    crn_table_add(&r->table, "%.8s", ev->run);
+    crn_table_add(&r->table, "%.8s", ev->run[0] != '\0' ? ev->run : "-");
     if (ev->name[0] != '\0')
         crn_table_add(&r->table, "%s@%" PRId64, ev->name, ev->version);
     else
         crn_table_add(&r->table, "-");
     crn_table_add(&r->table, "%s", crn_drain_what_name(ev->what));
-    if (ev->what == CRN_DRAIN_WAITING)
+    if (ev->what == CRN_DRAIN_WAITING && ev->text[0] != '\0')
+        crn_table_add(&r->table, "%" PRIu32 " files are missing: %s", ev->missing, ev->text);
+    else if (ev->what == CRN_DRAIN_WAITING)
         crn_table_add(&r->table, "%" PRIu32 " files of other nodes are missing: drain there too",
                       ev->missing);
     else

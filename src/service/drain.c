@@ -418,9 +418,25 @@ out:
     return CAIRN_OK;
 }
 
+struct hearer {
+    crn_drain_fn fn;
+    void *arg;
+    int has_live; /* runs whose service is alive */
+};
+
+static void hear(void *arg, const struct crn_drain_event *ev)
+{
+    struct hearer *h = arg;
+
+    h->has_live |= ev->what == CRN_DRAIN_ALIVE;
+    if (h->fn != NULL)
+        h->fn(h->arg, ev);
+}
+
 cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, int same_target,
                          crn_drain_fn fn, void *arg, struct crn_errinfo *ei)
 {
+    struct hearer h = {.fn = fn, .arg = arg};
     struct crn_names names = {0};
     struct crn_errinfo first = {0};
     char root[CRN_PATH_MAX];
@@ -437,10 +453,10 @@ cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, 
     rc = crn_fs_names(crn_fs_posix(), dfd, root, &names, ei);
     (void)close(dfd);
     for (i = 0; rc == CAIRN_OK && i < names.n; i++)
-        rc = drain_entry(fs, cfg, names.name[i], same_target, fn, arg, &first);
+        rc = drain_entry(fs, cfg, names.name[i], same_target, hear, &h, &first);
     crn_names_free(&names);
     if (rc == CAIRN_OK && cfg->local[0] != '\0')
-        rc = crn_drain_local(fs, cfg, fn, arg, &first);
+        rc = crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);
     if (rc == CAIRN_OK && first.code != CAIRN_OK) {
         crn_err_keep(ei, &first);
         rc = first.code;

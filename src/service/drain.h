@@ -13,7 +13,7 @@ enum crn_drain_what {
     CRN_DRAIN_COMMITTED,  /* flushed, and the version is visible now */
     CRN_DRAIN_WAITING,    /* flushed; files of other nodes are missing */
     CRN_DRAIN_KNOWN,      /* was committed already, or replaced by a newer capture */
-    CRN_DRAIN_INCOMPLETE, /* some rank had not captured it: dropped */
+    CRN_DRAIN_INCOMPLETE, /* some rank had not captured it: dropped; or half a local file */
     CRN_DRAIN_FAILED,     /* stays where it is */
     CRN_DRAIN_ALIVE,      /* the run's service is alive: nothing to do */
 };
@@ -21,11 +21,11 @@ const char *crn_drain_what_name(enum crn_drain_what what);
 
 struct crn_drain_event {
     enum crn_drain_what what;
-    const char *run;  /* hex */
+    const char *run;  /* hex; "": of a local file that cannot be read */
     const char *name; /* "" for ALIVE, and for a run that cannot be read */
     int64_t version;
     uint32_t missing; /* WAITING: files */
-    const char *text; /* FAILED: why */
+    const char *text; /* FAILED, INCOMPLETE: why, or ""; WAITING: why in vain, or "" */
 };
 typedef void (*crn_drain_fn)(void *arg, const struct crn_drain_event *ev);
 

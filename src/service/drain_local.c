@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Drain of the local tier: after a reboot the arenas are gone, the files on the node's own disk are
  * not. A local data file is laid out as on the PFS, so it is verified chunk by chunk, copied as it is
- * and committed when the files of all nodes are there. */
+ * and committed when the files of all nodes are there. What is told of a version is told when all its files here
+ * have been looked at: those that are damaged first, for they are what the others will wait for. */
 #include "service/drain_local.h"
 
 #include <errno.h>
@@ -17,6 +18,13 @@
 
 #define COPY_BLOCK ((size_t)4 << 20)
 
+struct said {
+    enum crn_drain_what what;
+    char run[CRN_RUN_HEX];
+    uint32_t missing;
+    char text[CRN_ERR_TEXT];
+};
+
 struct local_drain {
     const struct crn_fs *fs;
     const struct crn_config *cfg;
@@ -24,7 +32,57 @@ struct local_drain {
     crn_drain_fn fn;
     void *arg;
     struct crn_errinfo *first;
+    int others_live;   /* runs that may be writing files here */
+    struct said *said; /* of the version in hand; owned */
+    size_t nsaid;
 };
+
+/* What is told. ------------------------------------------------------------------------------------- */
+
+static void say(struct local_drain *d, enum crn_drain_what what, const char *run, uint32_t missing,
+                const char *text)
+{
+    struct said *grown = realloc(d->said, (d->nsaid + 1) * sizeof(*grown));
+
+    if (grown == NULL)
+        return; /* without memory more than this goes wrong */
+    d->said = grown;
+    grown[d->nsaid] = (struct said){.what = what, .missing = missing};
+    (void)snprintf(grown[d->nsaid].run, sizeof(grown->run), "%s", run);
+    (void)snprintf(grown[d->nsaid].text, sizeof(grown->text), "%s", text);
+    d->nsaid++;
+}
+
+static int is_bad(const struct said *s)
+{
+    return s->what == CRN_DRAIN_FAILED || s->what == CRN_DRAIN_INCOMPLETE;
+}
+
+static void tell_version(struct local_drain *d, const char *name, int64_t version)
+{
+    int has_bad = 0;
+    int pass;
+    size_t i;
+
+    for (pass = 1; pass >= 0; pass--)
+        for (i = 0; i < d->nsaid; i++) {
+            const struct said *s = &d->said[i];
+            struct crn_drain_event ev = {s->what, s->run, name, version, s->missing, s->text};
+
+            if (is_bad(s) != pass)
+                continue;
+            has_bad |= pass;
+            if (s->what == CRN_DRAIN_WAITING && has_bad)
+                ev.text = "not whole on this node, see above: this version cannot be saved";
+            if (d->fn != NULL)
+                d->fn(d->arg, &ev);
+        }
+    free(d->said);
+    d->said = NULL;
+    d->nsaid = 0;
+}
+
+/* One file. ----------------------------------------------------------------------------------------- */
 
 /* A run whose service lives flushes its files itself. */
 static int is_alive(const struct crn_config *cfg, const struct crn_index *x)
@@ -90,11 +148,21 @@ static cairn_err raise_file(struct local_drain *d, int from, const struct crn_in
     return rc;
 }
 
-static cairn_err drain_file(struct local_drain *d, const char *file, const struct crn_index *x,
-                            const struct crn_manifest_file *mf, int dfd, uint32_t *ret_missing,
-                            struct crn_errinfo *ei)
+static cairn_err lost(const char *path, const char *how, cairn_err rc, struct crn_errinfo *ei)
 {
-    struct crn_data_file data = {.fs = d->fs, .dfd = dfd, .index = x, .what = file};
+    return crn_err_context(
+        ei, rc,
+        "the local file '%s' is %s: this version cannot be saved without it, and "
+        "an older one will be restarted from. Remove the file to hear no more "
+        "of it",
+        path, how);
+}
+
+static cairn_err drain_file(struct local_drain *d, const char *file, const char *path,
+                            const struct crn_index *x, const struct crn_manifest_file *mf, int dfd,
+                            uint32_t *ret_missing, struct crn_errinfo *ei)
+{
+    struct crn_data_file data = {.fs = d->fs, .dfd = dfd, .index = x, .what = path};
     cairn_err rc;
     int lock_fd = -1;
     int fd;
@@ -103,10 +171,12 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const struc
     if (rc != CAIRN_OK)
         return rc;
     fd = d->fs->openat(d->fs, dfd, file, O_RDONLY | O_NOFOLLOW, 0);
-    rc = crn_fs_check(fd, ei, "open the local copy '%s'", file);
+    rc = crn_fs_check(fd, ei, "open the local copy '%s'", path);
     if (rc == CAIRN_OK) {
         data.fd = fd;
         rc = crn_data_verify(&data, NULL, NULL, ei);
+        if (rc == CAIRN_EDAMAGED)
+            rc = lost(path, "damaged", rc, ei);
         if (rc == CAIRN_OK)
             rc = raise_file(d, fd, x, mf->trailer.index_offset, ei);
         (void)d->fs->close(d->fs, fd);
@@ -119,30 +189,64 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const struc
     return rc;
 }
 
+/* A file whose index cannot be read: nobody knows whose it is. One that has no end may be half of what a run
+ * is writing now, or was when it died. */
+static void drain_unknown(struct local_drain *d, const char *name, int64_t version,
+                          const char *file, const char *path, int dfd, struct crn_errinfo *why)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_manifest m;
+    struct crn_trailer t;
+    uint64_t bytes;
+    int has_end = 0;
+    int fd;
+
+    if (crn_store_manifest(&d->pfs, name, version, &m, &ignored) == CAIRN_OK) {
+        crn_manifest_free(&m);
+        return; /* nobody needs it */
+    }
+    crn_err_clear(&ignored);
+    if (crn_data_open(d->fs, dfd, file, path, &fd, &bytes, &t, &ignored) == CAIRN_OK) {
+        (void)d->fs->close(d->fs, fd);
+        has_end = 1;
+    }
+    if (!has_end && d->others_live)
+        return;
+    if (why->code == CAIRN_EDAMAGED || why->code == CAIRN_EFORMAT)
+        why->code =
+            lost(path, has_end ? "damaged" : "damaged, or was never finished", why->code, why);
+    else
+        has_end = 1; /* not to be read now: that is no answer */
+    say(d, has_end ? CRN_DRAIN_FAILED : CRN_DRAIN_INCOMPLETE, "", 0, why->msg);
+    if (has_end)
+        crn_err_keep(d->first, why);
+}
+
 static void drain_version(struct local_drain *d, const char *name, int64_t version,
                           const char *file, int dfd)
 {
-    struct crn_drain_event ev = {.name = name, .version = version, .text = ""};
     struct crn_manifest_file mf = {0};
     struct crn_errinfo ei = {0};
     struct crn_index x = {0};
     char hex[CRN_RUN_HEX] = "";
+    char path[CRN_PATH_MAX];
+    uint32_t missing = 0;
 
-    if (crn_store_describe_data(&d->local, name, version, file, &mf, &x, &ei) != CAIRN_OK)
-        return; /* half a file: the next start of the name sweeps it */
+    (void)snprintf(path, sizeof(path), "%.*s/%s/%" PRId64 "/%s", CRN_PATH_MAX / 2, d->local.path,
+                   name, version, file);
+    if (crn_store_describe_data(&d->local, name, version, file, &mf, &x, &ei) != CAIRN_OK) {
+        drain_unknown(d, name, version, file, path, dfd, &ei);
+        return;
+    }
     crn_run_hex(x.id.run, hex);
-    ev.run = hex;
     if (is_alive(d->cfg, &x) || crn_drain_is_known(&d->pfs, name, version, &x.id, x.created_ns))
         goto out;
-    if (drain_file(d, file, &x, &mf, dfd, &ev.missing, &ei) == CAIRN_OK) {
-        ev.what = ev.missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING;
+    if (drain_file(d, file, path, &x, &mf, dfd, &missing, &ei) == CAIRN_OK) {
+        say(d, missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING, hex, missing, "");
     } else {
-        ev.what = CRN_DRAIN_FAILED;
-        ev.text = ei.msg;
+        say(d, CRN_DRAIN_FAILED, hex, 0, ei.msg);
         crn_err_keep(d->first, &ei);
     }
-    if (d->fn != NULL)
-        d->fn(d->arg, &ev);
 out:
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
@@ -168,14 +272,16 @@ static void drain_name(struct local_drain *d, const char *name)
                     drain_version(d, name, catalog.v[i].version, files.name[k], dfd);
         crn_names_free(&files);
         (void)d->fs->close(d->fs, dfd);
+        tell_version(d, name, catalog.v[i].version);
     }
     crn_catalog_free(&catalog);
 }
 
-cairn_err crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, crn_drain_fn fn,
-                          void *arg, struct crn_errinfo *first)
+cairn_err crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, int others_live,
+                          crn_drain_fn fn, void *arg, struct crn_errinfo *first)
 {
-    struct local_drain d = {.fs = fs, .cfg = cfg, .fn = fn, .arg = arg, .first = first};
+    struct local_drain d = {
+        .fs = fs, .cfg = cfg, .fn = fn, .arg = arg, .first = first, .others_live = others_live};
     struct crn_names names = {0};
     char root[CRN_PATH_MAX];
     cairn_err rc;

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Restarts that are cut short: ranks die in them, or lack something.
+"""Restarts that are cut short: ranks die in them, or lack something; and drains of files that are damaged.
 
 usage: restart_test.py SCENARIO    (see the functions named after them)"""
+import shutil
+import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
-from kill_test import STEPS, Job, kill, rank_of, require, workers_of
+from kill_test import CAIRN, STEPS, Job, kill, rank_of, require, workers_of
 
 
 def kill_borrower(job, victim):
@@ -94,8 +96,59 @@ def lacking():
     job.remove()
 
 
+def on_disk(job):
+    """A job of two nodes dies with a version that both have on their disks and nobody has committed; then the
+    nodes are booted. Its number, and its local files."""
+    job.reset()
+    r = job.run(2, 3, "at=3,action=kill,ops=rename")
+    require(r.returncode != 0, "the job lived")
+    shutil.rmtree(job.dir / "shm")
+    (job.dir / "shm").mkdir(mode=0o700)
+    for files in sorted((job.dir / "local").glob("**/work/*/data-0001")):
+        version = int(files.parent.name)
+        if not (job.dir / f"p/work/{version}/manifest").exists():
+            shutil.rmtree(job.dir / f"p/work/{version}", ignore_errors=True)  # nothing has got there
+            return version, sorted(files.parent.glob("data-*"))
+    require(False, "no version was on the nodes' disks alone")
+
+
+def drain(job):
+    return subprocess.run([str(CAIRN), "drain"], env=job.env, check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+
+
+def damaged_local():
+    """A drain names the local file that is not whole, and sends nobody to other nodes for it."""
+    job = Job(ranks_per_node=1, files=2, keep_local=3, chunk_bytes="64K")
+    job.env["CAIRN_LOCAL"] = str(job.dir / "local")
+    version, files = on_disk(job)
+    r = drain(job)
+    require(r.returncode == 0 and (job.dir / f"p/work/{version}/manifest").exists(),
+            f"whole files: exit {r.returncode}\n{r.stdout}")
+    for victim in (0, 1):
+        for what, at, exit_code in (("data", 5000, 1), ("index", -100, 1), ("trailer", -10, 0), ("half", None, 0)):
+            version, files = on_disk(job)
+            raw = bytearray(files[victim].read_bytes())
+            if at is None:
+                raw = raw[:len(raw) // 2]
+            else:
+                raw[at] ^= 1
+            files[victim].write_bytes(raw)
+            r = drain(job)
+            said = f"{what} of {files[victim].name}: exit {r.returncode}\n{r.stdout}"
+            require(r.returncode == exit_code, said)
+            require(f"the local file '{files[victim]}' is damaged" in r.stdout, said)
+            require("drain there too" not in r.stdout and "not whole on this node" in r.stdout, said)
+            require(not (job.dir / f"p/work/{version}/manifest").exists(), said)
+            files[victim].unlink()
+            r = drain(job)
+            require(r.returncode == 0 and "is damaged" not in r.stdout, f"removed: {said}\n{r.stdout}")
+    job.remove()
+    print("damaged local files: all well")
+
+
 def main():
-    scenarios = {f.__name__: f for f in (killed, lacking)}
+    scenarios = {f.__name__: f for f in (killed, lacking, damaged_local)}
     if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)
         return 2
