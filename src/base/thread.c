@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -111,6 +112,11 @@ void crn_thread_background(int nice)
         return;
     (void)setpriority(PRIO_PROCESS, tid, nice);
     (void)syscall(SYS_ioprio_set, WHO_PROCESS, tid, (CLASS_BEST_EFFORT << CLASS_SHIFT) | LOWEST);
+}
+
+void crn_thread_precise(void)
+{
+    (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
 }
 
 int crn_cores(void)

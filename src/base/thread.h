@@ -58,6 +58,8 @@ CAIRN_CHECKED cairn_err crn_thread_start(pthread_t *ret, const char *name, void 
                                          void *arg, struct crn_errinfo *ei);
 /* Low CPU and I/O priority for the calling thread; nice 0 leaves the CPU one alone. Best effort. */
 void crn_thread_background(int nice);
+/* Short sleeps of the calling thread end when they should, not up to 50 us later. Best effort. */
+void crn_thread_precise(void);
 /* Cores that this process may run on. */
 int crn_cores(void);
 /* Cores of the host that nobody runs on at this moment; -1 if the kernel does not tell. */

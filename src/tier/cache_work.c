@@ -175,6 +175,7 @@ static void *work(void *arg)
     struct crn_transfer t;
 
     crn_thread_background(c->opt.nice);
+    crn_thread_precise();
     crn_lock(&c->mu);
     while (!c->is_stopping) {
         struct crn_errinfo ei = {0};

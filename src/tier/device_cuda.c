@@ -177,6 +177,7 @@ static const struct crn_vendor cuda = {
                 .event_destroy = "cuEventDestroy_v2",
                 .event_record = "cuEventRecord",
                 .event_wait = "cuEventSynchronize",
+                .event_query = "cuEventQuery",
                 .own = {[ERROR_TEXT] = "cuGetErrorString",
                         [DEVICE_GET] = "cuDeviceGet",
                         [CTX_RETAIN] = "cuDevicePrimaryCtxRetain",

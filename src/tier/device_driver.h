@@ -19,7 +19,7 @@ struct crn_vendor_symbols {
     const char *init, *device_count, *mem_info, *mem_alloc, *mem_free;
     const char *host_register, *host_unregister, *pointer;
     const char *stream_create, *stream_destroy, *stream_wait;
-    const char *event_create, *event_destroy, *event_record, *event_wait;
+    const char *event_create, *event_destroy, *event_record, *event_wait, *event_query;
     const char *own[CRN_VENDOR_OWN]; /* found in the same order in crn_vendor_driver.own */
 };
 
@@ -65,16 +65,25 @@ struct crn_vendor_driver {
     int (*event_destroy)(void *e);
     int (*event_record)(void *e, void *s);
     int (*event_wait)(void *e);
+    int (*event_query)(void *e);
     void *own[CRN_VENDOR_OWN];
     unsigned memory_device; /* what this release calls device memory */
+};
+
+/* What a lane of the background was given since it was last waited for, and how fast it was before. */
+struct crn_pace {
+    int64_t start_ns; /* of the first copy */
+    uint64_t bytes;   /* 0: none */
+    double bps;       /* 0: not known yet */
 };
 
 struct crn_vendor_device {
     struct crn_device dev;
     void *ctx; /* of who has contexts */
     void *lane[CRN_LANES];
-    void *done[CRN_LANES]; /* end of what the lane was given */
-    void *mark[CRN_LANES]; /* the application's work that the lane waits for */
+    void *done[CRN_LANES];           /* end of what the lane was given */
+    void *mark[CRN_LANES];           /* the application's work that the lane waits for */
+    struct crn_pace pace[CRN_LANES]; /* of who uses the lane */
 };
 
 static inline struct crn_vendor_driver *crn_vendor_of(const struct crn_vendor_device *dev)

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A stand-in for libcuda.so.1 and libamdhip64.so in tests: two devices of host memory, work done at
  * once. It is strict where the real libraries are: a context must be current, handles must be alive,
- * and what was made must be given back. $FAKE_GPU_FAIL="symbol code" makes one function fail. */
+ * and what was made must be given back. $FAKE_GPU_FAIL="symbol code" makes one function fail;
+ * $FAKE_GPU_SLOW is how often an event is asked for before its work is done. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICES  2
-#define THINGS   256
-#define MEMORY   ((size_t)64 << 20)
-#define API      __attribute__((visibility("default")))
-#define INVALID  1
-#define NO_MEM   2
-#define NO_CTX   201
-#define BAD_HAND 400
+#define DEVICES   2
+#define THINGS    256
+#define MEMORY    ((size_t)64 << 20)
+#define API       __attribute__((visibility("default")))
+#define INVALID   1
+#define NO_MEM    2
+#define NO_CTX    201
+#define BAD_HAND  400
+#define NOT_READY 600
 
 enum kind { NOTHING, MEMORY_OF, HOST, STREAM, EVENT };
 
@@ -25,6 +27,7 @@ struct thing {
     char *start;
     size_t bytes;
     void *recorded_on; /* events */
+    int left;          /* events: not ready so many times more */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -70,7 +73,7 @@ static struct thing *make(enum kind kind, char *start, size_t bytes)
     for (i = 0; i < THINGS; i++) {
         if (things[i].kind != NOTHING)
             continue;
-        things[i] = (struct thing){kind, current(), start, bytes, NULL};
+        things[i] = (struct thing){kind, current(), start, bytes, NULL, 0};
         return &things[i];
     }
     return NULL;
@@ -184,11 +187,14 @@ static int do_destroy(void *handle, enum kind kind)
 
 static int do_record(void *event, void *stream, const void *legacy)
 {
+    const char *slow = getenv("FAKE_GPU_SLOW");
+
     if (current() < 0)
         return NO_CTX;
     if (!is_alive(event, EVENT) || (stream != legacy && !is_alive(stream, STREAM)))
         return BAD_HAND;
     ((struct thing *)event)->recorded_on = stream != NULL ? stream : event;
+    ((struct thing *)event)->left = slow != NULL ? atoi(slow) : 0;
     return 0;
 }
 
@@ -196,6 +202,13 @@ static int do_wait(const void *event)
 {
     return is_alive(event, EVENT) && ((const struct thing *)event)->recorded_on != NULL ? 0
                                                                                         : BAD_HAND;
+}
+
+static int do_query(void *event)
+{
+    int r = do_wait(event);
+
+    return r == 0 && ((struct thing *)event)->left-- > 0 ? NOT_READY : r;
 }
 
 static int do_copy(void *dst, const void *src, size_t bytes, const void *stream)
@@ -259,6 +272,7 @@ API int cuEventCreate(void **e, unsigned flags);
 API int cuEventDestroy_v2(void *e);
 API int cuEventRecord(void *e, void *s);
 API int cuEventSynchronize(void *e);
+API int cuEventQuery(void *e);
 API int cuMemcpyAsync(ptr dst, ptr src, size_t bytes, void *s);
 
 int cuInit(unsigned flags)
@@ -410,6 +424,12 @@ int cuEventSynchronize(void *e)
     return do_wait(e);
 }
 
+int cuEventQuery(void *e)
+{
+    MAY_FAIL();
+    return do_query(e);
+}
+
 int cuMemcpyAsync(ptr dst, ptr src, size_t bytes, void *s)
 {
     MAY_FAIL();
@@ -437,6 +457,7 @@ API int hipEventCreateWithFlags(void **e, unsigned flags);
 API int hipEventDestroy(void *e);
 API int hipEventRecord(void *e, void *s);
 API int hipEventSynchronize(void *e);
+API int hipEventQuery(void *e);
 API int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *s);
 
 int hipInit(unsigned flags)
@@ -551,6 +572,12 @@ int hipEventSynchronize(void *e)
 {
     MAY_FAIL();
     return do_wait(e);
+}
+
+int hipEventQuery(void *e)
+{
+    MAY_FAIL();
+    return do_query(e);
 }
 
 int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *s)

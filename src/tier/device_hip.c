@@ -106,6 +106,7 @@ static const struct crn_vendor hip = {
                 .event_destroy = "hipEventDestroy",
                 .event_record = "hipEventRecord",
                 .event_wait = "hipEventSynchronize",
+                .event_query = "hipEventQuery",
                 .own = {[ERROR_TEXT] = "hipGetErrorString",
                         [VERSION] = "hipRuntimeGetVersion",
                         [GET_DEVICE] = "hipGetDevice",

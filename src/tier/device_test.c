@@ -17,7 +17,7 @@ struct kind {
     cairn_err (*open)(int is_loaded, struct crn_driver **ret, struct crn_errinfo *ei);
     const char *library;
     const char *first; /* functions of the library whose failure is tried, by code */
-    const char *makers[12];
+    const char *makers[13];
 };
 
 static const struct kind cuda = {"cuda",
@@ -27,7 +27,7 @@ static const struct kind cuda = {"cuda",
                                  {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",
                                   "cuStreamCreate", "cuEventCreate", "cuMemAlloc_v2",
                                   "cuMemHostRegister_v2", "cuEventRecord", "cuStreamWaitEvent",
-                                  "cuMemcpyAsync", "cuEventSynchronize", NULL}};
+                                  "cuMemcpyAsync", "cuEventSynchronize", "cuEventQuery", NULL}};
 static const struct kind hip = {"hip",
                                 crn_driver_hip,
                                 "libamdhip64.so.6",
@@ -35,7 +35,7 @@ static const struct kind hip = {"hip",
                                 {"hipSetDevice", "hipStreamCreateWithFlags",
                                  "hipEventCreateWithFlags", "hipMalloc", "hipHostRegister",
                                  "hipEventRecord", "hipStreamWaitEvent", "hipMemcpyAsync",
-                                 "hipEventSynchronize", NULL}};
+                                 "hipEventSynchronize", "hipEventQuery", NULL}};
 
 static int is_real(void)
 {
@@ -52,6 +52,12 @@ static void fail_at(const char *symbol, int code)
     }
     (void)snprintf(text, sizeof(text), "%s %d", symbol, code);
     assert_int_equal(setenv("FAKE_GPU_FAIL", text, 1), 0);
+}
+
+/* Work is found to be under way some times before it has ended. */
+static void be_slow(int is_slow)
+{
+    assert_int_equal(is_slow ? setenv("FAKE_GPU_SLOW", "5", 1) : unsetenv("FAKE_GPU_SLOW"), 0);
 }
 
 /* What the pretended library still holds; nothing, with a real one. */
@@ -123,6 +129,7 @@ static void check_kind(const struct kind *k)
     assert_string_equal(driver->ops->name, k->name);
     assert_true(driver->ndevices >= 1);
     roundtrip(driver, 0);
+    assert_int_equal(count(k, "fake_gpu_depth"), 0);
     if (driver->ndevices > 1)
         roundtrip(driver, 1);
     assert_int_equal(driver->ops->device_open(driver, 99, &dev, &why), CAIRN_ENOTSUP);
@@ -141,6 +148,9 @@ static void test_cuda(void **state)
 {
     (void)state;
     check_kind(&cuda);
+    be_slow(1);
+    check_kind(&cuda);
+    be_slow(0);
 }
 
 static void test_hip(void **state)
@@ -169,11 +179,16 @@ static cairn_err whole_life(struct crn_driver *driver, struct crn_errinfo *why)
     if (rc == CAIRN_OK)
         rc = ops->pin(dev, host, sizeof(host), why);
     if (rc == CAIRN_OK) {
-        rc = ops->after(dev, CRN_LANE_UP, NULL, why);
-        if (rc == CAIRN_OK)
-            rc = ops->copy(dev, CRN_LANE_UP, p, host, sizeof(host), why);
-        if (rc == CAIRN_OK)
-            rc = ops->wait(dev, CRN_LANE_UP, why);
+        static const enum crn_lane lanes[] = {CRN_LANE_WRITE, CRN_LANE_UP};
+        size_t i;
+
+        for (i = 0; rc == CAIRN_OK && i < 2; i++) {
+            rc = ops->after(dev, lanes[i], NULL, why);
+            if (rc == CAIRN_OK)
+                rc = ops->copy(dev, lanes[i], p, host, sizeof(host), why);
+            if (rc == CAIRN_OK)
+                rc = ops->wait(dev, lanes[i], why);
+        }
         fail_at(NULL, 0); /* the way out works again */
         ops->unpin(dev, host);
     }
@@ -215,8 +230,10 @@ static void test_failures(void **state)
     (void)state;
     if (is_real())
         skip();
+    be_slow(1);
     check_failures(&cuda);
     check_failures(&hip);
+    be_slow(0);
 }
 
 static void test_no_driver(void **state)
