@@ -45,6 +45,17 @@ static cairn_err earlier_failure(cairn_session *s, const char *name, struct crn_
     return CAIRN_OK;
 }
 
+cairn_err crn_hear(cairn_session *s, const char *name, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    if (s->has_heard)
+        return CAIRN_OK;
+    s->has_heard = 1;
+    rc = crn_node_pump(s, 0, ei);
+    return rc == CAIRN_OK ? earlier_failure(s, name, ei) : rc;
+}
+
 static void note_cost(cairn_session *s, const struct crn_track *t)
 {
     s->advice.last_ns = s->clock->mono_ns(s->clock);
@@ -54,8 +65,8 @@ static void note_cost(cairn_session *s, const struct crn_track *t)
 
 /* The next checkpoint of the session: its number, and the track of it. On failure the number is used
  * up all the same, as it is on the other ranks, which are told. */
-static cairn_err begin(cairn_session *s, const char *name, int64_t version, int is_strict,
-                       struct crn_track **ret, struct crn_errinfo *ei)
+static cairn_err begin(cairn_session *s, const char *name, int64_t version, struct crn_track **ret,
+                       struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -63,11 +74,8 @@ static cairn_err begin(cairn_session *s, const char *name, int64_t version, int 
     if (rc == CAIRN_OK && version < 0)
         rc =
             crn_fail(ei, CAIRN_EINVAL, 0, "version %" PRId64 " of '%s' is negative", version, name);
-    if (rc == CAIRN_OK)
-        rc = crn_node_pump(s, 0, ei);
-    if (rc == CAIRN_OK && is_strict)
-        rc = earlier_failure(s, name, ei);
     s->seq++;
+    s->has_heard = 0;
     if (rc != CAIRN_OK) {
         if (name != NULL && strlen(name) < CAIRN_MAX_NAME)
             tell_failure(s, name, version, ei);
@@ -117,7 +125,7 @@ cairn_err cairn_checkpoint(cairn_session *s, const char *name, int64_t version,
 
     rc = nothing_held(s, &ei);
     if (rc == CAIRN_OK)
-        rc = begin(s, name, version, 1, &t, &ei);
+        rc = begin(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     if (crn_capture_take(s, name, version, regions, t, &c, &ei) != CAIRN_OK)
@@ -144,7 +152,7 @@ cairn_err cairn_capture(cairn_session *s, const char *name, int64_t version,
     } else {
         rc = nothing_held(s, &ei);
         if (rc == CAIRN_OK)
-            rc = begin(s, name, version, 1, &t, &ei);
+            rc = begin(s, name, version, &t, &ei);
     }
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
@@ -175,7 +183,9 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
     } else {
         rc = nothing_held(s, &ei);
         if (rc == CAIRN_OK)
-            rc = begin(s, name, version, 0, &t, &ei);
+            rc = begin(s, name, version, &t, &ei);
+        if (rc == CAIRN_OK && crn_node_pump(s, 0, &ei) != CAIRN_OK)
+            return fail(s, t, &ei);
     }
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);

@@ -60,6 +60,7 @@ struct crn_capture {
     uint32_t slot;
     struct crn_held *held; /* in the session's tiers; NULL: in the slot, or spilled */
     int has_slot;          /* it was taken: the slot is ours, WRITING, or held is */
+    int is_complete;       /* crn_capture_complete */
 };
 
 struct crn_advice {
@@ -97,6 +98,7 @@ struct cairn_session {
     struct crn_routed *routed;
     struct crn_capture held; /* captured and not submitted yet, if it has a slot */
     uint64_t seq;            /* of the last checkpoint call */
+    int has_heard;           /* what the service has said, since that call began: crn_hear */
     uint64_t wanted;         /* of the last that the service was asked to flush; see crn_want */
     struct crn_track track[CRN_TRACKED];
     uint32_t ntracked;                /* ever; the ring index is modulo CRN_TRACKED */
@@ -136,7 +138,15 @@ struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t vers
 struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t version);
 struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq);
 
+/* checkpoint.c: what the service has said so far, once for each checkpoint; CAIRN_ESERVICE when it is
+ * gone, or a failure that a strict name has to hear of. */
+CAIRN_CHECKED cairn_err crn_hear(cairn_session *s, const char *name, struct crn_errinfo *ei);
+
 /* take.c */
+/* What a capture needs, but not its copy: its descriptor, and to hear the service. Once, when there is
+ * time; the tiers do it while the GPU copies. */
+CAIRN_CHECKED cairn_err crn_capture_complete(cairn_session *s, struct crn_capture *c,
+                                             struct crn_errinfo *ei);
 /* Makes the arena if there is none: as configured, or for images of this size. */
 CAIRN_CHECKED cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes,
                                          struct crn_errinfo *ei);

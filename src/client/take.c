@@ -99,7 +99,8 @@ static void free_parts(struct crn_capture *c)
     c->places = NULL;
 }
 
-/* Files are named now and taken when the capture is handed over. */
+/* Files are named now and taken when the capture is handed over. The descriptor is written later; how
+ * long it will be tells where the regions lie behind it. */
 static cairn_err describe(cairn_session *s, const char *name, int64_t version,
                           const char *const *regions, struct crn_capture *c, struct crn_errinfo *ei)
 {
@@ -110,10 +111,9 @@ static cairn_err describe(cairn_session *s, const char *name, int64_t version,
         return rc;
     c->nmemory = c->shard.nregions;
     rc = crn_files_announce(s, name, version, &c->shard, &c->info.nfiles, ei);
+    c->info.descriptor_bytes = crn_shard_bytes(&c->shard);
     if (rc == CAIRN_OK)
-        rc = crn_shard_encode(&c->shard, &c->descriptor, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_image_layout(&c->shard, c->descriptor.len, &c->image, ei);
+        rc = crn_image_layout(&c->shard, c->info.descriptor_bytes, &c->image, ei);
     if (rc != CAIRN_OK)
         return rc;
     memcpy(c->info.id.run, s->run, 16);
@@ -121,9 +121,30 @@ static cairn_err describe(cairn_session *s, const char *name, int64_t version,
     memcpy(c->info.name, name, strlen(name) + 1);
     c->info.version = version;
     c->info.created_ns = (uint64_t)s->clock->wall_ns(s->clock);
-    c->info.descriptor_bytes = c->descriptor.len;
     c->info.bytes = c->info.image_bytes = c->image.bytes;
     return CAIRN_OK;
+}
+
+static cairn_err write_descriptor(struct crn_capture *c, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    c->descriptor.len = 0;
+    rc = crn_shard_encode(&c->shard, &c->descriptor, ei);
+    if (rc == CAIRN_OK && c->descriptor.len != c->info.descriptor_bytes)
+        rc = crn_fail(ei, CAIRN_EBUG, 0, "the descriptor of a capture changed its length");
+    return rc;
+}
+
+cairn_err crn_capture_complete(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    if (c->is_complete)
+        return CAIRN_OK;
+    c->is_complete = 1;
+    rc = crn_hear(s, c->info.name, ei);
+    return rc == CAIRN_OK ? write_descriptor(c, ei) : rc;
 }
 
 /* Room for checksums behind the image, where the copy takes them on its way and there is as much; what
@@ -343,6 +364,8 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
     uint32_t i;
 
     rc = describe(s, name, version, regions, &c, ei);
+    if (rc == CAIRN_OK && !crn_tiers_are_open(s))
+        rc = crn_capture_complete(s, &c, ei);
     if (rc == CAIRN_OK) {
         add_hashes(s, &c);
         rc = crn_arena_ensure(s, c.info.bytes, ei);
@@ -354,6 +377,8 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
         rc = find_room(s, &c, t, ei);
     }
     c.has_slot = rc == CAIRN_OK;
+    if (rc == CAIRN_OK)
+        rc = crn_capture_complete(s, &c, ei); /* where it was spilled */
     copy_start = s->clock->mono_ns(s->clock);
     if (rc == CAIRN_OK && c.held == NULL)
         rc = c.info.is_spilled ? spill(s, &c, ei) : copy_image(s, &c, ei);
@@ -385,11 +410,8 @@ static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_
         crn_files_take(s, c->info.name, c->info.version, c->info.id.seq, c->nmemory, &c->shard, ei);
     for (i = c->nmemory; rc == CAIRN_OK && i < c->shard.nregions; i++)
         t->bytes += c->shard.regions[i].bytes;
-    c->descriptor.len = 0;
     if (rc == CAIRN_OK)
-        rc = crn_shard_encode(&c->shard, &c->descriptor, ei);
-    if (rc == CAIRN_OK && c->descriptor.len != c->info.descriptor_bytes)
-        rc = crn_fail(ei, CAIRN_EBUG, 0, "the descriptor of a capture changed its length");
+        rc = write_descriptor(c, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (c->held != NULL)

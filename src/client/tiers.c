@@ -180,6 +180,14 @@ static void keep_op(void *arg, const struct crn_cache_op *op)
     ((struct crn_tiers *)arg)->op = *op;
 }
 
+static void meanwhile(void *arg)
+{
+    struct crn_tiers *x = arg;
+
+    if (x->capture != NULL && x->late.code == CAIRN_OK)
+        (void)!crn_capture_complete(x->s, x->capture, &x->late);
+}
+
 /* Without room on the disk the arena has to do. */
 static void add_local(struct crn_tiers *x, struct crn_cache_options *opt)
 {
@@ -199,6 +207,7 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
     struct crn_cache_options opt = {.policy = CRN_EVICT_SCORE,
                                     .nice = (int)s->cfg.nice,
                                     .on_op = keep_op,
+                                    .meanwhile = meanwhile,
                                     .arg = x,
                                     .look = crn_tiers_look,
                                     .on_lost = crn_tiers_lost};
@@ -294,6 +303,26 @@ static cairn_err pieces_of(const struct crn_capture *c, struct crn_piece **ret,
     return CAIRN_OK;
 }
 
+/* The copy, and beside it what crn_capture_complete does. */
+static cairn_err copy(struct crn_tiers *x, struct crn_capture *c, struct crn_held *h,
+                      int64_t wait_ns, struct crn_errinfo *ei)
+{
+    cairn_session *s = x->s;
+    struct crn_piece *pieces = NULL;
+    cairn_err rc;
+
+    rc = pieces_of(c, &pieces, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    x->capture = c;
+    crn_err_clear(&x->late);
+    rc = crn_cache_write(x->cache, crn_held_key(h), c->image.bytes, pieces, c->nmemory,
+                         crn_gpu_stream(s), s->clock->mono_ns(s->clock) + wait_ns, ei);
+    x->capture = NULL;
+    free(pieces);
+    return rc;
+}
+
 /* Forgets a checkpoint that was never written; its hints stay if it has any. */
 static void unwrite(struct crn_tiers *x, const struct crn_held *h)
 {
@@ -310,7 +339,6 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
 {
     struct crn_tiers *x = s->tiers;
     struct crn_held *h = crn_held_find(x, c->info.name, c->info.version);
-    struct crn_piece *pieces = NULL;
     cairn_err rc = CAIRN_OK;
 
     if (c->image.bytes > crn_arena_bytes(s->arena)) /* it could not leave the device */
@@ -324,14 +352,15 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
     if (rc != CAIRN_OK)
         return rc;
     h->info = c->info; /* no copy of it has begun */
-    rc = pieces_of(c, &pieces, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_cache_write(x->cache, crn_held_key(h), c->image.bytes, pieces, c->nmemory,
-                             crn_gpu_stream(s), s->clock->mono_ns(s->clock) + wait_ns, ei);
-    free(pieces);
+    rc = copy(x, c, h, wait_ns, ei);
     if (rc != CAIRN_OK) {
         unwrite(x, h);
         return rc == CAIRN_ETIMEDOUT ? CAIRN_EBUSY : rc;
+    }
+    if (x->late.code != CAIRN_OK) {
+        crn_tiers_drop(s, h);
+        crn_err_keep(ei, &x->late);
+        return x->late.code;
     }
     t->copy_seconds = (double)x->op.copy_ns * 1e-9;
     c->held = h;
@@ -534,16 +563,6 @@ cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *held,
     if (rc == CAIRN_OK && is_all && s->cfg.discard_consumed && h->nhints == 0)
         discard(x, h);
     return rc;
-}
-
-void crn_tiers_passed(cairn_session *s, const char *name, int64_t version)
-{
-    struct crn_held *h = crn_tiers_are_open(s) ? crn_held_find(s->tiers, name, version) : NULL;
-
-    if (h == NULL || h->nhints == 0 || (h->is_known && !h->is_failed))
-        return; /* the read through the cache has taken it */
-    h->nhints--;
-    crn_cache_skip(s->tiers->cache, crn_held_key(h));
 }
 
 /* News. ------------------------------------------------------------------------------------------------- */

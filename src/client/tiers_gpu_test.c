@@ -3,6 +3,8 @@
  * alone, when the process is killed; taken in steps, taken again, superseded, read once. */
 #include "client/test_tiers.h"
 
+#include <sys/socket.h>
+
 /* Of a process that is killed: nothing of it may be left in a directory. */
 static struct world doomed;
 
@@ -321,14 +323,77 @@ static void test_discarding(void **state)
     in_child(discarding);
 }
 
+/* The service dies: it is noticed while the GPU copies, and the copy does not count. What was captured
+ * before is still there. */
+static void without_service(struct bed *dir)
+{
+    cairn_session *s;
+
+    open_doomed();
+    s = bed_session(dir, NEVER, "arena_bytes=6M", "device_cache=10M", "wait_timeout=10s", NULL);
+    world_protect(&doomed, s);
+    world_set(&doomed, 1);
+    must(cairn_checkpoint(s, "t", 1, NULL));
+    must(cairn_wait(s, "t", 1, CAIRN_CAPTURED, 60000));
+    assert_int_equal(shutdown(cairn_event_fd(s), SHUT_RDWR), 0);
+    world_set(&doomed, 2);
+    assert_int_equal(cairn_checkpoint(s, "t", 2, NULL), CAIRN_ESERVICE);
+    assert_non_null(strstr(cairn_last_error(), "the node service is gone"));
+    assert_int_equal(cairn_capture(s, "t", 3, NULL), CAIRN_ESERVICE);
+    assert_int_equal(cairn_submit(s), CAIRN_ESTATE);
+    assert_int_not_equal(cairn_restore(s, "t", 2, NULL), CAIRN_OK);
+    must(cairn_restore(s, "t", 1, NULL));
+    assert_true(world_is_set(&doomed, 1));
+}
+
+static void test_without_service(void **state)
+{
+    (void)state;
+    in_child(without_service);
+}
+
+/* A failure that nobody heard of yet is told by the next capture, which does not count; the one after
+ * that does. */
+static void told(struct bed *dir)
+{
+    cairn_session *s;
+    struct crn_track *t;
+
+    open_doomed();
+    s = bed_session(dir, NEVER, "arena_bytes=6M", "device_cache=10M", "on_failure=strict", NULL);
+    world_protect(&doomed, s);
+    world_set(&doomed, 1);
+    must(cairn_checkpoint(s, "t", 1, NULL));
+    must(cairn_wait(s, "t", 1, CAIRN_CAPTURED, 60000));
+    t = crn_track_find(s, "t", 1);
+    (void)!crn_fail(&t->error, CAIRN_EIO, 0, "the disk");
+    s->may_have_failures = 1;
+    world_set(&doomed, 2);
+    assert_int_equal(cairn_checkpoint(s, "t", 2, NULL), CAIRN_EIO);
+    assert_non_null(strstr(cairn_last_error(), "an earlier checkpoint, t@1, failed: the disk"));
+    assert_int_not_equal(cairn_restore(s, "t", 2, NULL), CAIRN_OK);
+    world_set(&doomed, 3);
+    must(cairn_checkpoint(s, "t", 3, NULL));
+    world_set(&doomed, 99);
+    must(cairn_restore(s, "t", 3, NULL));
+    assert_true(world_is_set(&doomed, 3));
+}
+
+static void test_told(void **state)
+{
+    (void)state;
+    in_child(told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         /* In children, so before this process has met a GPU. */
-        cmocka_unit_test(test_on_the_device), cmocka_unit_test(test_discarding),
-        cmocka_unit_test(test_killed),        cmocka_unit_test(test_through),
-        cmocka_unit_test(test_two_devices),   cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_again),         cmocka_unit_test(test_superseded),
+        cmocka_unit_test(test_on_the_device),   cmocka_unit_test(test_discarding),
+        cmocka_unit_test(test_without_service), cmocka_unit_test(test_told),
+        cmocka_unit_test(test_killed),          cmocka_unit_test(test_through),
+        cmocka_unit_test(test_two_devices),     cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_again),           cmocka_unit_test(test_superseded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

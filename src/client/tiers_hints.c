@@ -135,3 +135,13 @@ cairn_err cairn_prefetch_start(cairn_session *s)
     crn_cache_start(s->tiers->cache);
     return CAIRN_OK;
 }
+
+void crn_tiers_passed(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_held *h = crn_tiers_are_open(s) ? crn_held_find(s->tiers, name, version) : NULL;
+
+    if (h == NULL || h->nhints == 0 || (h->is_known && !h->is_failed))
+        return; /* the read through the cache has taken it */
+    h->nhints--;
+    crn_cache_skip(s->tiers->cache, crn_held_key(h));
+}

@@ -4,11 +4,20 @@
 
 #include "client/session.h"
 
+/* Each member by itself: it is called while the application waits, the texts are long and in no cache. */
 struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t version)
 {
     struct crn_track *t = &s->track[s->ntracked++ % CRN_TRACKED];
 
-    memset(t, 0, sizeof(*t));
+    t->level = CAIRN_LEVEL_NONE;
+    t->error.code = CAIRN_OK;
+    t->error.sys_errno = 0;
+    t->error.msg[0] = '\0';
+    t->is_reported = t->is_rejected = 0;
+    t->remark[0] = '\0';
+    t->bytes = 0;
+    t->copy_seconds = t->blocked_seconds = 0;
+    t->captured_ns = t->committed_ns = 0;
     t->seq = s->seq;
     memcpy(t->name, name, strlen(name) + 1);
     t->version = version;

@@ -164,6 +164,7 @@ struct crn_manifest {
 /* Encoders append to buf; CAIRN_ENOMEM, or CAIRN_EINVAL for what the format cannot hold. */
 CAIRN_CHECKED cairn_err crn_shard_encode(const struct crn_shard *s, struct crn_buf *buf,
                                          struct crn_errinfo *ei);
+uint64_t crn_shard_bytes(const struct crn_shard *s); /* that it appends */
 CAIRN_CHECKED cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf,
                                          struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_trailer_encode(const struct crn_trailer *t, struct crn_buf *buf,

@@ -40,6 +40,27 @@ static void writers_are_checked_too(void **state)
     crn_buf_free(&out);
 }
 
+/* Where regions lie in an image is known before its descriptor is written. */
+static void the_length_of_a_shard_is_known(void **state)
+{
+    struct crn_rng rng;
+    int i;
+
+    (void)state;
+    crn_rng_seed(&rng, 11);
+    for (i = 0; i < 200; i++) {
+        struct crn_errinfo info = {0}, *ei = &info;
+        struct crn_buf out = {0};
+        struct crn_shard s = {0};
+
+        random_shard(&rng, &s, (uint32_t)i);
+        assert_ok(crn_shard_encode(&s, &out, ei));
+        assert_int_equal(out.len, crn_shard_bytes(&s));
+        crn_buf_free(&out);
+        crn_shard_free(&s);
+    }
+}
+
 /* A gap, an overlap and a surplus in the extents. */
 static void extents_cover_every_region_once(void **state)
 {
@@ -257,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writers_are_checked_too),
+        cmocka_unit_test(the_length_of_a_shard_is_known),
         cmocka_unit_test(extents_cover_every_region_once),
         cmocka_unit_test(chains_are_checked),
         cmocka_unit_test(a_file_of_a_manifest_alone),

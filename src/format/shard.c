@@ -167,6 +167,20 @@ void crn_shard_put(const struct crn_shard *s, struct crn_buf *buf)
     }
 }
 
+/* As crn_shard_encode writes it. */
+uint64_t crn_shard_bytes(const struct crn_shard *s)
+{
+    uint64_t bytes = CRN_OBJECT_HEADER + 4 + 4 + CRN_OBJECT_CHECKSUM;
+    uint32_t i;
+
+    for (i = 0; i < s->nregions; i++) {
+        const struct crn_region *r = &s->regions[i];
+
+        bytes += 2 + strlen(r->name) + 4 + (uint64_t)(r->is_global ? 3 : 1) * 8 * r->ndims;
+    }
+    return bytes;
+}
+
 static void take_dims(struct crn_view *v, uint64_t *dims, unsigned ndims)
 {
     unsigned i;

@@ -82,10 +82,10 @@ static void note_locked(struct crn_cache *c, struct crn_cache_op *op, cairn_err 
 }
 
 /* One try; *ret_again: another tier may do. */
-static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op,
-                          const struct crn_piece *pieces, size_t n, void *stream,
+static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op, const struct crn_ends *app,
                           int64_t deadline_ns, int *ret_again, struct crn_errinfo *ei)
 {
+    int is_write = op->kind == CRN_CACHE_WRITE;
     int64_t start = crn_cache_now();
     struct crn_transfer t = {0};
     struct crn_errinfo why = {0};
@@ -94,8 +94,8 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op,
 
     *ret_again = 0;
     crn_lock(&c->mu);
-    rc = begin_locked(c, op, first_tier(c, pieces, n), deadline_ns, &t, ei);
-    if (rc != CAIRN_OK && op->kind == CRN_CACHE_WRITE)
+    rc = begin_locked(c, op, first_tier(c, app->pieces, app->n), deadline_ns, &t, ei);
+    if (rc != CAIRN_OK && is_write)
         crn_chain_give_up(c->chain);
     crn_unlock(&c->mu);
     begun = crn_cache_now();
@@ -104,11 +104,11 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op,
         return rc;
     op->bytes = t.bytes;
     op->distance = t.distance;
-    op->tier = op->kind == CRN_CACHE_WRITE ? t.to : t.from;
-    if (op->kind == CRN_CACHE_WRITE)
-        rc = crn_transfer_in(c->opt.tier[t.to], &t, pieces, n, stream, c->bounce[0], &why);
+    op->tier = is_write ? t.to : t.from;
+    if (is_write)
+        rc = crn_transfer_in(c->opt.tier[t.to], &t, app, &why);
     else
-        rc = crn_transfer_out(c->opt.tier[t.from], &t, pieces, n, stream, c->bounce[1], &why);
+        rc = crn_transfer_out(c->opt.tier[t.from], &t, app, &why);
     op->copy_ns += crn_cache_now() - begun;
     crn_lock(&c->mu);
     rc = crn_cache_done_locked(c, &t, rc);
@@ -122,8 +122,8 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op,
     return rc;
 }
 
-static cairn_err run(struct crn_cache *c, struct crn_cache_op *op, const struct crn_piece *pieces,
-                     size_t n, void *stream, int64_t deadline_ns, struct crn_errinfo *ei)
+static cairn_err run(struct crn_cache *c, struct crn_cache_op *op, const struct crn_ends *app,
+                     int64_t deadline_ns, struct crn_errinfo *ei)
 {
     uint32_t tries;
     int again = 1;
@@ -133,7 +133,7 @@ static cairn_err run(struct crn_cache *c, struct crn_cache_op *op, const struct 
     for (tries = 0; again && tries < c->opt.ntiers; tries++) {
         struct crn_errinfo why = {0};
 
-        op->rc = try_once(c, op, pieces, n, stream, deadline_ns, &again, &why);
+        op->rc = try_once(c, op, app, deadline_ns, &again, &why);
         if (op->rc == CAIRN_OK)
             break;
         if (tries > 0 && (op->rc == CAIRN_EDAMAGED || op->rc == CAIRN_ENOENT))
@@ -156,16 +156,23 @@ cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
                           int64_t deadline_ns, struct crn_errinfo *ei)
 {
     struct crn_cache_op op = {.kind = CRN_CACHE_WRITE, .key = key, .bytes = bytes};
+    struct crn_ends app = {.pieces = pieces,
+                           .n = n,
+                           .stream = stream,
+                           .bounce = c->bounce[0],
+                           .meanwhile = c->opt.meanwhile,
+                           .arg = c->opt.arg};
 
-    return run(c, &op, pieces, n, stream, deadline_ns, ei);
+    return run(c, &op, &app, deadline_ns, ei);
 }
 
 cairn_err crn_cache_read(struct crn_cache *c, uint64_t key, const struct crn_piece *pieces,
                          size_t n, void *stream, int64_t deadline_ns, struct crn_errinfo *ei)
 {
     struct crn_cache_op op = {.kind = CRN_CACHE_READ, .key = key};
+    struct crn_ends app = {.pieces = pieces, .n = n, .stream = stream, .bounce = c->bounce[1]};
 
-    return run(c, &op, pieces, n, stream, deadline_ns, ei);
+    return run(c, &op, &app, deadline_ns, ei);
 }
 
 cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *ei)

@@ -45,6 +45,10 @@ struct crn_cache_options {
     /* Called at the end of each write and read, without locks, on the caller's thread. May be NULL. */
     void (*on_op)(void *arg, const struct crn_cache_op *op);
     void *arg;
+    /* Called in the course of each write, without locks, on the caller's thread, while a device copies:
+     * what can be done then costs the application nothing. Once for each tier that is tried, so maybe
+     * more than once; before every write that succeeds. May be NULL. */
+    void (*meanwhile)(void *arg);
     FILE *trace; /* requests as lines for the replay tool; NULL: none. Stays the caller's */
     /* Of who owns the external tier, with arg, without locks, on any thread; may be NULL. look: asks
      * what has happened there, to call crn_cache_flushed; 1 if it has work left. on_lost: no tier has

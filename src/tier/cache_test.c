@@ -46,6 +46,8 @@ static void shot(enum crn_evict policy, int discard, enum order order, int hints
     assert_int_equal(stats.hits[0] + stats.hits[1] + stats.hits[2], KEYS);
     assert_int_equal(stats.failures, 0);
     assert_int_equal(atomic_load(&b.ops), discard && hints != 1 ? 3 * KEYS : 2 * KEYS);
+    assert_int_equal(b.meanwhiles, KEYS);
+    assert_int_equal(b.early, 0);
     if (wait)
         assert_true(stats.flushed_bytes[0] + stats.flushed_bytes[1] >= total);
     bed_close(&b);

@@ -66,6 +66,9 @@ struct bed {
     unsigned char *host; /* and in the host */
     uint64_t bytes[KEYS];
     _Atomic uint64_t ops;
+    uint64_t meanwhiles; /* calls in the course of writes */
+    long early;          /* of these, before the device was given anything new */
+    long copies;         /* of the simulated device, before the write */
 };
 
 static inline void on_op(void *arg, const struct crn_cache_op *op)
@@ -74,6 +77,14 @@ static inline void on_op(void *arg, const struct crn_cache_op *op)
 
     (void)op;
     atomic_fetch_add(&b->ops, 1);
+}
+
+static inline void meanwhile(void *arg)
+{
+    struct bed *b = arg;
+
+    b->meanwhiles++;
+    b->early += b->copies >= 0 && crn_sim_copies(b->dev) == b->copies;
 }
 
 static inline void fill(unsigned char *p, uint64_t key, uint64_t bytes)
@@ -112,8 +123,12 @@ static inline void open_driver(struct bed *b)
 
 static inline void bed_open(struct bed *b, enum crn_evict policy, int discard)
 {
-    struct crn_cache_options opt = {
-        .policy = policy, .discard_consumed = discard, .ntiers = 3, .on_op = on_op, .arg = b};
+    struct crn_cache_options opt = {.policy = policy,
+                                    .discard_consumed = discard,
+                                    .ntiers = 3,
+                                    .on_op = on_op,
+                                    .arg = b,
+                                    .meanwhile = meanwhile};
     void *p;
 
     test_dir_make(b->dir, sizeof(b->dir));
@@ -171,6 +186,7 @@ static inline cairn_err put(struct bed *b, uint64_t key, uint64_t bytes, int fro
     if (from_gpu)
         move(b, b->gpu, b->host, bytes);
     b->bytes[key] = bytes;
+    b->copies = from_gpu && !is_real() ? crn_sim_copies(b->dev) : -1;
     rc = crn_cache_write(b->cache, key, bytes, piece, 3, NULL, in(LONG), &why);
     memset(b->host, 0xa5, bytes); /* the copy is made: the application goes on */
     if (from_gpu)

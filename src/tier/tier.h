@@ -79,13 +79,24 @@ struct crn_piece {
 CAIRN_CHECKED cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
                                              const struct crn_transfer *t, enum crn_lane lane,
                                              void *bounce, struct crn_errinfo *ei);
-/* A capture into a tier, or a restore out of one, by the application's thread. Device memory is read
- * and written after what the application has given to stream. */
+
+/* The application's end of a copy. */
+struct crn_ends {
+    const struct crn_piece *pieces;
+    size_t n;
+    void *stream; /* device memory is read and written after what was given to it */
+    void *bounce; /* CRN_TIER_BLOCK bytes */
+    /* Called once while a device copies, by the thread that waits for it: what need not be done before
+     * or after. NULL: nothing. */
+    void (*meanwhile)(void *arg);
+    void *arg;
+};
+
+/* A capture into a tier, on CRN_LANE_WRITE, or a restore out of one, on CRN_LANE_READ, by the
+ * application's thread. */
 CAIRN_CHECKED cairn_err crn_transfer_in(struct crn_tier *to, const struct crn_transfer *t,
-                                        const struct crn_piece *pieces, size_t n, void *stream,
-                                        void *bounce, struct crn_errinfo *ei);
+                                        const struct crn_ends *app, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_transfer_out(struct crn_tier *from, const struct crn_transfer *t,
-                                         const struct crn_piece *pieces, size_t n, void *stream,
-                                         void *bounce, struct crn_errinfo *ei);
+                                         const struct crn_ends *app, struct crn_errinfo *ei);
 
 #endif

@@ -117,22 +117,20 @@ cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
 
 /* The application's pieces. ---------------------------------------------------------------------------- */
 
-enum direction { IN, OUT };
-
 /* The devices that take part, each to be ordered and waited for once. */
 struct devices {
     struct crn_device *dev[DEVICES];
     int n;
 };
 
-static cairn_err devices_of(const struct crn_piece *pieces, size_t n, struct crn_device *tier,
+static cairn_err devices_of(const struct crn_ends *app, struct crn_device *tier,
                             struct devices *ret, struct crn_errinfo *ei)
 {
     size_t i;
     int k;
 
-    for (i = 0; i < n; i++) {
-        struct crn_device *dev = pieces[i].device != NULL ? pieces[i].device : tier;
+    for (i = 0; i < app->n; i++) {
+        struct crn_device *dev = app->pieces[i].device != NULL ? app->pieces[i].device : tier;
 
         for (k = 0; dev != NULL && k < ret->n && ret->dev[k] != dev; k++)
             ;
@@ -160,18 +158,23 @@ static cairn_err wait_all(const struct devices *d, enum crn_lane lane, cairn_err
     return rc;
 }
 
+static void meanwhile(const struct crn_ends *app)
+{
+    if (app->meanwhile != NULL)
+        app->meanwhile(app->arg);
+}
+
 /* Between a piece, from byte skip on, and memory of the tier or the bounce buffer. */
 static cairn_err move_piece(const struct crn_piece *p, uint64_t skip, uint64_t n, void *other,
-                            struct crn_tier *tier, enum direction dir, struct crn_errinfo *ei)
+                            struct crn_tier *tier, enum crn_lane lane, struct crn_errinfo *ei)
 {
     struct crn_device *dev = p->device != NULL ? p->device : is_memory(tier) ? tier->device : NULL;
     unsigned char *mine = (unsigned char *)p->ptr + skip;
-    void *dst = dir == IN ? other : mine;
-    const void *src = dir == IN ? mine : other;
+    void *dst = lane == CRN_LANE_WRITE ? other : mine;
+    const void *src = lane == CRN_LANE_WRITE ? mine : other;
 
     if (dev != NULL)
-        return dev->driver->ops->copy(dev, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, dst, src, n,
-                                      ei);
+        return dev->driver->ops->copy(dev, lane, dst, src, n, ei);
     if (tier->ops->copy != NULL)
         tier->ops->copy(tier, dst, src, n);
     else
@@ -179,44 +182,45 @@ static cairn_err move_piece(const struct crn_piece *p, uint64_t skip, uint64_t n
     return CAIRN_OK;
 }
 
-static cairn_err move_memory(struct crn_tier *tier, uint64_t offset, const struct crn_piece *pieces,
-                             size_t n, const struct devices *devices, enum direction dir,
+static cairn_err move_memory(struct crn_tier *tier, uint64_t offset, const struct crn_ends *app,
+                             const struct devices *devices, enum crn_lane lane,
                              struct crn_errinfo *ei)
 {
+    const struct crn_piece *p = app->pieces;
     cairn_err rc = CAIRN_OK;
     size_t i;
 
-    for (i = 0; rc == CAIRN_OK && i < n; i++)
-        if (pieces[i].bytes > 0)
-            rc = move_piece(&pieces[i], 0, pieces[i].bytes,
-                            tier->ops->address(tier, offset + pieces[i].at), tier, dir, ei);
-    return wait_all(devices, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, rc, ei);
+    for (i = 0; rc == CAIRN_OK && i < app->n; i++)
+        if (p[i].bytes > 0)
+            rc = move_piece(&p[i], 0, p[i].bytes, tier->ops->address(tier, offset + p[i].at), tier,
+                            lane, ei);
+    meanwhile(app);
+    return wait_all(devices, lane, rc, ei);
 }
 
 /* The parts of the pieces that lie in one block. */
-static cairn_err move_overlaps(struct crn_tier *tier, const struct crn_piece *pieces, size_t n,
-                               uint64_t at, uint64_t bytes, unsigned char *bounce,
-                               const struct devices *devices, enum direction dir,
+static cairn_err move_overlaps(struct crn_tier *tier, const struct crn_ends *app, uint64_t at,
+                               uint64_t bytes, const struct devices *devices, enum crn_lane lane,
                                struct crn_errinfo *ei)
 {
+    unsigned char *bounce = app->bounce;
     cairn_err rc = CAIRN_OK;
     size_t i;
 
-    for (i = 0; rc == CAIRN_OK && i < n; i++) {
-        const struct crn_piece *p = &pieces[i];
+    for (i = 0; rc == CAIRN_OK && i < app->n; i++) {
+        const struct crn_piece *p = &app->pieces[i];
         uint64_t low = p->at > at ? p->at : at;
         uint64_t high = p->at + p->bytes < at + bytes ? p->at + p->bytes : at + bytes;
 
         if (low < high)
-            rc = move_piece(p, low - p->at, high - low, bounce + (low - at), tier, dir, ei);
+            rc = move_piece(p, low - p->at, high - low, bounce + (low - at), tier, lane, ei);
     }
-    return wait_all(devices, dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, rc, ei);
+    return wait_all(devices, lane, rc, ei);
 }
 
 static cairn_err move_blocks(struct crn_tier *tier, const struct crn_spot *spot, uint64_t bytes,
-                             const struct crn_piece *pieces, size_t n,
-                             const struct devices *devices, enum direction dir, void *bounce,
-                             struct crn_errinfo *ei)
+                             const struct crn_ends *app, const struct devices *devices,
+                             enum crn_lane lane, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint64_t at;
@@ -224,54 +228,51 @@ static cairn_err move_blocks(struct crn_tier *tier, const struct crn_spot *spot,
     for (at = 0; rc == CAIRN_OK && at < bytes; at += CRN_TIER_BLOCK) {
         uint64_t size = bytes - at < CRN_TIER_BLOCK ? bytes - at : CRN_TIER_BLOCK;
 
-        if (dir == IN) {
-            memset(bounce, 0, size); /* what lies between the pieces */
-            rc = move_overlaps(tier, pieces, n, at, size, bounce, devices, dir, ei);
+        if (lane == CRN_LANE_WRITE) {
+            memset(app->bounce, 0, size); /* what lies between the pieces */
+            rc = move_overlaps(tier, app, at, size, devices, lane, ei);
             if (rc == CAIRN_OK)
-                rc = tier->ops->put(tier, spot, at, bounce, size, ei);
+                rc = tier->ops->put(tier, spot, at, app->bounce, size, ei);
         } else {
-            rc = tier->ops->get(tier, spot, at, bounce, size, ei);
+            rc = tier->ops->get(tier, spot, at, app->bounce, size, ei);
             if (rc == CAIRN_OK)
-                rc = move_overlaps(tier, pieces, n, at, size, bounce, devices, dir, ei);
+                rc = move_overlaps(tier, app, at, size, devices, lane, ei);
         }
     }
+    meanwhile(app);
     return rc;
 }
 
 static cairn_err move(struct crn_tier *tier, const struct crn_spot *spot, uint64_t bytes,
-                      const struct crn_piece *pieces, size_t n, void *stream, enum direction dir,
-                      void *bounce, struct crn_errinfo *ei)
+                      const struct crn_ends *app, enum crn_lane lane, struct crn_errinfo *ei)
 {
     struct devices devices = {{NULL}, 0};
     cairn_err rc;
     int i;
 
-    rc = devices_of(pieces, n, is_memory(tier) ? tier->device : NULL, &devices, ei);
+    rc = devices_of(app, is_memory(tier) ? tier->device : NULL, &devices, ei);
     for (i = 0; rc == CAIRN_OK && i < devices.n; i++)
-        rc = devices.dev[i]->driver->ops->after(
-            devices.dev[i], dir == IN ? CRN_LANE_WRITE : CRN_LANE_READ, stream, ei);
+        rc = devices.dev[i]->driver->ops->after(devices.dev[i], lane, app->stream, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (is_memory(tier))
-        return move_memory(tier, spot->offset, pieces, n, &devices, dir, ei);
-    return move_blocks(tier, spot, bytes, pieces, n, &devices, dir, bounce, ei);
+        return move_memory(tier, spot->offset, app, &devices, lane, ei);
+    return move_blocks(tier, spot, bytes, app, &devices, lane, ei);
 }
 
 cairn_err crn_transfer_in(struct crn_tier *to, const struct crn_transfer *t,
-                          const struct crn_piece *pieces, size_t n, void *stream, void *bounce,
-                          struct crn_errinfo *ei)
+                          const struct crn_ends *app, struct crn_errinfo *ei)
 {
     cairn_err rc = begin(to, t, ei);
 
     if (rc != CAIRN_OK)
         return rc;
-    rc = move(to, &t->dst, t->bytes, pieces, n, stream, IN, bounce, ei);
+    rc = move(to, &t->dst, t->bytes, app, CRN_LANE_WRITE, ei);
     return end(to, t, rc, ei);
 }
 
 cairn_err crn_transfer_out(struct crn_tier *from, const struct crn_transfer *t,
-                           const struct crn_piece *pieces, size_t n, void *stream, void *bounce,
-                           struct crn_errinfo *ei)
+                           const struct crn_ends *app, struct crn_errinfo *ei)
 {
-    return move(from, &t->src, t->bytes, pieces, n, stream, OUT, bounce, ei);
+    return move(from, &t->src, t->bytes, app, CRN_LANE_READ, ei);
 }
