@@ -22,11 +22,12 @@ static const char usage[] =
     "usage: shot --dir DIR [--quick] [--device cuda|sim] [--n N] [--mib MEAN] [--interval MS]\n"
     "            [--device-mib SIZE] [--host-mib SIZE] [--sizes uniform,variable]\n"
     "            [--orders sequential,reverse,irregular] [--hints none,one,all] [--wait no,yes]\n"
-    "            [--methods cairn-score,cairn-lru,session,direct,uvm] [--rounds N] [--trace FILE]\n"
-    "            [--ops FILE] [--verify] [--busy]\n";
+    "            [--methods cairn-score,cairn-lru,session,session-local,direct,uvm,uvm-files]\n"
+    "            [--rounds N] [--trace FILE] [--ops FILE] [--verify] [--busy]\n";
 
-static const struct shot_method *const methods[] = {&shot_score, &shot_lru, &shot_session,
-                                                    &shot_direct, &shot_uvm};
+static const struct shot_method *const methods[] = {
+    &shot_score,  &shot_lru, &shot_session,  &shot_session_local,
+    &shot_direct, &shot_uvm, &shot_uvm_files};
 #define NMETHODS (sizeof(methods) / sizeof(methods[0]))
 
 /* What to run; sets are bits. */

@@ -61,8 +61,8 @@ struct shot_method {
     /* Exits with a message if something fails. */
     void (*run)(struct shot_env *env, const struct shot_case *c, struct shot_result *ret);
 };
-extern const struct shot_method shot_limit, shot_score, shot_lru, shot_session, shot_direct,
-    shot_uvm;
+extern const struct shot_method shot_limit, shot_score, shot_lru, shot_session, shot_session_local,
+    shot_direct, shot_uvm, shot_uvm_files;
 
 /* shot_report.c: what a method gave in a case, and the limit in the same rounds. */
 struct shot_line {
@@ -89,6 +89,9 @@ void shot_fill(struct shot_env *env, const struct shot_case *c, uint32_t i);
 void shot_compare(struct shot_env *env, const struct shot_case *c, uint32_t i, const char *method);
 /* A copy between any two memories, waited for: seconds. */
 double shot_copy(struct shot_env *env, void *dst, const void *src, uint64_t bytes);
+/* Host memory to a file of its own, through the page cache, and back; the file is removed then. */
+void shot_save(const struct shot_env *env, uint32_t i, const void *src, uint64_t bytes);
+void shot_load(const struct shot_env *env, uint32_t i, void *dst, uint64_t bytes);
 
 /* shot_uvm.c: CUDA beyond what Cairn needs. */
 struct shot_cuda *shot_cuda_open(void); /* NULL: no CUDA */

@@ -11,7 +11,23 @@ const char *const shot_order_names[SHOT_ORDERS] = {"sequential", "reverse", "irr
 const char *const shot_hint_names[SHOT_HINTS] = {"none", "one", "all"};
 const char *const shot_size_names[2] = {"uniform", "variable"};
 const char *const shot_wait_names[2] = {"no", "yes"};
-enum what { BOTH, WRITE, READ };
+enum what { BOTH, WRITE, READ, DOWN, UP };
+
+static double value(const struct shot_result *r, enum what what)
+{
+    switch (what) {
+    case WRITE:
+        return r->write_s;
+    case READ:
+        return r->read_s;
+    case DOWN:
+        return r->down_bps;
+    case UP:
+        return r->up_bps;
+    default:
+        return r->write_s + r->read_s;
+    }
+}
 
 static double median(const struct shot_result *r, uint32_t n, enum what what)
 {
@@ -19,7 +35,7 @@ static double median(const struct shot_result *r, uint32_t n, enum what what)
     uint32_t i;
 
     for (i = 0; i < n; i++)
-        v[i] = (what != READ ? r[i].write_s : 0) + (what != WRITE ? r[i].read_s : 0);
+        v[i] = value(&r[i], what);
     return bench_median(v, n);
 }
 
@@ -50,8 +66,8 @@ static void print_row(const struct shot_line *l)
                   total / write * 1e-9, total / read * 1e-9, median(l->limit, n, WRITE) / write,
                   median(l->limit, n, READ) / read, (unsigned long long)l->r->hits[0],
                   (unsigned long long)l->r->hits[1], (unsigned long long)l->r->hits[2]);
-    (void)fprintf(stderr, " %6.1f %6.1f %6.2f\n", l->r->down_bps * 1e-9, l->r->up_bps * 1e-9,
-                  l->r->start_s);
+    (void)fprintf(stderr, " %6.1f %6.1f %6.2f\n", median(l->r, n, DOWN) * 1e-9,
+                  median(l->r, n, UP) * 1e-9, l->r->start_s);
 }
 
 void shot_report_head(const struct shot_env *env)
@@ -110,8 +126,8 @@ static void print_json(const struct shot_line *l)
     crn_json_f64(&j, "distance", l->r->distance);
     crn_json_f64(&j, "flush_wait_s", l->r->flush_s);
     crn_json_f64(&j, "start_s", l->r->start_s);
-    crn_json_f64(&j, "down_Bps", l->r->down_bps);
-    crn_json_f64(&j, "up_Bps", l->r->up_bps);
+    crn_json_f64(&j, "down_Bps", median(l->r, n, DOWN));
+    crn_json_f64(&j, "up_Bps", median(l->r, n, UP));
     crn_json_f64(&j, "pinned_down_Bps", bytes / l->env->pinned_down_s);
     crn_json_f64(&j, "pinned_up_Bps", bytes / l->env->pinned_up_s);
     crn_json_end_object(&j);

@@ -275,26 +275,24 @@ const struct shot_method shot_lru = {"cairn-lru", "lru", 0, run_lru};
 
 static void file_name(const struct shot_env *env, uint32_t i, char *buf, size_t size)
 {
-    (void)snprintf(buf, size, "%s/direct-%u", env->dir, i);
+    (void)snprintf(buf, size, "%s/checkpoint-%u", env->dir, i);
 }
 
-static void direct_write(struct shot_env *env, const struct shot_case *c, uint32_t i)
+void shot_save(const struct shot_env *env, uint32_t i, const void *src, uint64_t bytes)
 {
     struct crn_errinfo ei = {0};
     char name[512];
     int fd;
 
-    (void)shot_copy(env, env->staging, env->buffer, c->bytes[i]);
     file_name(env, i, name, sizeof(name));
     fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         shot_die(name, strerror(errno));
-    shot_check(crn_fs_write_all(crn_fs_posix(), fd, env->staging, c->bytes[i], 0, name, &ei), &ei,
-               "direct");
+    shot_check(crn_fs_write_all(crn_fs_posix(), fd, src, bytes, 0, name, &ei), &ei, "save");
     (void)close(fd);
 }
 
-static void direct_read(struct shot_env *env, const struct shot_case *c, uint32_t i)
+void shot_load(const struct shot_env *env, uint32_t i, void *dst, uint64_t bytes)
 {
     struct crn_errinfo ei = {0};
     char name[512];
@@ -304,15 +302,13 @@ static void direct_read(struct shot_env *env, const struct shot_case *c, uint32_
     fd = open(name, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         shot_die(name, strerror(errno));
-    shot_check(crn_fs_read_all(crn_fs_posix(), fd, env->staging, c->bytes[i], 0, name, &ei), &ei,
-               "direct");
+    shot_check(crn_fs_read_all(crn_fs_posix(), fd, dst, bytes, 0, name, &ei), &ei, "load");
     (void)close(fd);
-    (void)shot_copy(env, env->buffer, env->staging, c->bytes[i]);
+    (void)unlink(name);
 }
 
 static void run_direct(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
 {
-    char name[512];
     double start;
     uint32_t i;
 
@@ -320,16 +316,16 @@ static void run_direct(struct shot_env *env, const struct shot_case *c, struct s
         shot_fill(env, c, i);
         shot_compute(env, c);
         start = bench_now();
-        direct_write(env, c, i);
+        (void)shot_copy(env, env->staging, env->buffer, c->bytes[i]);
+        shot_save(env, i, env->staging, c->bytes[i]);
         ret->write_s += bench_now() - start;
     }
     for (i = 0; i < c->n; i++) {
         start = bench_now();
-        direct_read(env, c, c->order[i]);
+        shot_load(env, c->order[i], env->staging, c->bytes[c->order[i]]);
+        (void)shot_copy(env, env->buffer, env->staging, c->bytes[c->order[i]]);
         ret->read_s += bench_now() - start;
         shot_compare(env, c, c->order[i], "direct");
-        file_name(env, c->order[i], name, sizeof(name));
-        (void)unlink(name);
         shot_compute(env, c);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same shot through the public interface: a session whose slowest tier are committed, synced versions.
- * Sizes change from checkpoint to checkpoint, so the region is protected anew before each. */
+/* The same shot through the public interface: a session whose slowest tier are committed, synced versions,
+ * and one with a file on the node's disk above them. Sizes change from checkpoint to checkpoint, so the region is protected anew before each. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "common.h"
 #include "client/tiers_impl.h"
 #include "shot.h"
+#include "tier/area.h"
 
 #define NAME "shot"
 
@@ -18,11 +19,13 @@ static void must(cairn_err rc, const char *what)
         shot_die(what, cairn_last_error());
 }
 
-static cairn_session *open_session(const struct shot_env *env, const struct shot_case *c)
+static cairn_session *open_session(const struct shot_env *env, const struct shot_case *c,
+                                   int has_local)
 {
-    char text[5][400];
-    const char *settings[] = {text[0], text[1], text[2], text[3], text[4], NULL};
+    char text[7][400];
+    const char *settings[] = {text[0], text[1], text[2], text[3], text[4], NULL, NULL, NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    unsigned long long local = c->total + (uint64_t)2 * c->n * CRN_AREA_GRANULE;
     cairn_session *s;
 
     (void)snprintf(text[0], sizeof(text[0]), "persistent=%s/session", env->dir);
@@ -31,6 +34,12 @@ static cairn_session *open_session(const struct shot_env *env, const struct shot
     (void)snprintf(text[3], sizeof(text[3]), "device_cache=%llu",
                    (unsigned long long)c->device_bytes);
     (void)snprintf(text[4], sizeof(text[4]), "discard_consumed=%s", c->wait ? "off" : "on");
+    (void)snprintf(text[5], sizeof(text[5]), "local=%s/local", env->dir);
+    (void)snprintf(text[6], sizeof(text[6]), "local_cache=%llu", local);
+    if (has_local) {
+        settings[5] = text[5];
+        settings[6] = text[6];
+    }
     must(cairn_open(&opt, &s), "open");
     return s;
 }
@@ -82,25 +91,25 @@ static void backward(cairn_session *s, struct shot_env *env, const struct shot_c
 static void note(const cairn_session *s, const struct shot_case *c, struct shot_result *ret)
 {
     struct crn_cache_stats stats;
-    int i;
+    uint64_t memory;
 
     if (!crn_tiers_are_open(s))
         return;
     crn_cache_get_stats(s->tiers->cache, &stats);
+    memory = stats.hits[0] + stats.hits[1];
     memcpy(ret->hits, stats.hits, sizeof(ret->hits));
     ret->ntiers = 3;
-    ret->hits[2] = c->n; /* what no memory had came from files */
-    for (i = 0; i < 2; i++)
-        ret->hits[2] -= stats.hits[i];
+    ret->hits[2] = c->n - memory; /* what no memory had came from files */
     if (stats.flush_ns[0] > 0)
         ret->down_bps = (double)stats.flushed_bytes[0] * 1e9 / (double)stats.flush_ns[0];
     if (stats.prefetch_ns[0] > 0)
         ret->up_bps = (double)stats.prefetched_bytes[0] * 1e9 / (double)stats.prefetch_ns[0];
 }
 
-static void run(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
+static void run(struct shot_env *env, const struct shot_case *c, struct shot_result *ret,
+                int has_local)
 {
-    cairn_session *s = open_session(env, c);
+    cairn_session *s = open_session(env, c, has_local);
     struct crn_errinfo ei = {0};
     char path[400];
     double start;
@@ -121,4 +130,15 @@ static void run(struct shot_env *env, const struct shot_case *c, struct shot_res
     shot_check(crn_fs_remove_tree(crn_fs_posix(), AT_FDCWD, path, &ei), &ei, "remove");
 }
 
-const struct shot_method shot_session = {"session", "score", 1, run};
+static void run_plain(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
+{
+    run(env, c, ret, 0);
+}
+
+static void run_local(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
+{
+    run(env, c, ret, 1);
+}
+
+const struct shot_method shot_session = {"session", "score", 1, run_plain};
+const struct shot_method shot_session_local = {"session-local", "score", 1, run_local};

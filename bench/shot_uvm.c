@@ -2,8 +2,10 @@
 /* Managed memory with all the advice that CUDA takes, as the paper compares it: each checkpoint is a
  * managed allocation. After a capture a thread advises it to the host and migrates it there; another
  * migrates the next hints to the device, as many as the device tier of the other methods holds. What
- * was read is only advised away. All of it stays in memory: there is no file tier, which favours this
- * method. */
+ * was read is only advised away. As uvm all of it stays in memory, whatever the other methods' host tier
+ * is told to have. As uvm-files it is held to that: what the host has no room for is written to a file and
+ * given back to the system by one of two threads, and read again when its hint or its read comes; from
+ * files in the page cache, without checksums. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -85,7 +87,9 @@ void shot_cuda_fill(struct shot_cuda *cuda, void *ptr, uint32_t word, uint64_t b
 
 /* The method. ------------------------------------------------------------------------------------ */
 
-enum where { NOWHERE, ON_DEVICE, GOING_DOWN, ON_HOST, GOING_UP };
+enum where { NOWHERE, ON_DEVICE, GOING_DOWN, ON_HOST, GOING_UP, GOING_OUT, IN_FILE };
+
+#define SAVERS 2
 
 struct uvm {
     struct shot_cuda *cuda;
@@ -98,10 +102,13 @@ struct uvm {
     enum where *where;   /* lock */
     int *is_read;        /* lock */
     uint64_t on_device;  /* lock: bytes there, or on their way up */
+    uint64_t on_host;    /* lock: bytes there, or on their way down; those on their way up still */
+    uint64_t host_bytes; /* UINT64_MAX: no limit */
+    int wants_host;      /* lock: somebody waits for room there */
     uint32_t written;    /* lock */
     uint32_t hints;      /* lock: so many of the order may be brought */
     int is_done;         /* lock */
-    pthread_t thread[2]; /* down, up */
+    pthread_t thread[2 + SAVERS]; /* down, up, out */
 };
 
 static void migrate(struct uvm *u, uint32_t i, int where, CUstream s)
@@ -111,6 +118,77 @@ static void migrate(struct uvm *u, uint32_t i, int where, CUstream s)
     check(u->cuda->advise(u->p[i], u->c->bytes[i], PREFERRED, l), "advise");
     check(u->cuda->migrate(u->p[i], u->c->bytes[i], l, 0, s), "migrate");
     check(u->cuda->stream_sync(s), "migrate");
+}
+
+/* Takes room in the host, which the savers make; 0: it need not go there any more. */
+static int need_host_locked(struct uvm *u, uint32_t i)
+{
+    u->wants_host++;
+    while (!u->is_done && !u->is_read[i] && u->on_host + u->c->bytes[i] > u->host_bytes) {
+        crn_cond_broadcast(&u->changed);
+        crn_cond_wait(&u->changed, &u->mu);
+    }
+    u->wants_host--;
+    if (u->is_done || u->is_read[i])
+        return 0;
+    u->on_host += u->c->bytes[i];
+    return 1;
+}
+
+/* What lies in the host and is read last, which this method knows without hints; n: none. */
+static uint32_t last_read_locked(const struct uvm *u)
+{
+    uint32_t i;
+
+    for (i = u->c->n; i-- > 0;)
+        if (u->where[u->c->order[i]] == ON_HOST && !u->is_read[u->c->order[i]])
+            return u->c->order[i];
+    return u->c->n;
+}
+
+/* Writes to files what the host has no room for. */
+static void *go_out(void *arg)
+{
+    struct uvm *u = arg;
+
+    check(u->cuda->ctx_set(u->cuda->ctx), "context");
+    crn_lock(&u->mu);
+    while (!u->is_done) {
+        int is_full = u->wants_host > 0 && u->on_host + u->c->largest > u->host_bytes;
+        uint32_t i = is_full ? last_read_locked(u) : u->c->n;
+
+        if (i == u->c->n) {
+            crn_cond_wait(&u->changed, &u->mu);
+            continue;
+        }
+        u->where[i] = GOING_OUT;
+        crn_unlock(&u->mu);
+        shot_save(u->env, i, (void *)(uintptr_t)u->p[i], u->c->bytes[i]);
+        check(u->cuda->free(u->p[i]), "free");
+        u->p[i] = 0;
+        crn_lock(&u->mu);
+        u->where[i] = IN_FILE;
+        u->on_host -= u->c->bytes[i];
+        crn_cond_broadcast(&u->changed);
+    }
+    crn_unlock(&u->mu);
+    return NULL;
+}
+
+/* New pages, in the host at first. */
+static void make(struct uvm *u, uint32_t i)
+{
+    struct location device = {AT_DEVICE, 0};
+
+    check(u->cuda->alloc(&u->p[i], u->c->bytes[i], ATTACH_GLOBAL), "managed memory");
+    check(u->cuda->advise(u->p[i], u->c->bytes[i], ACCESSED_BY, device), "advise");
+}
+
+/* From its file, through the host, whose limit does not count it. */
+static void bring_back(struct uvm *u, uint32_t i)
+{
+    make(u, i);
+    shot_load(u->env, i, (void *)(uintptr_t)u->p[i], u->c->bytes[i]);
 }
 
 /* One migration after another, in the order of writing or of the hints; what was read is passed
@@ -127,7 +205,7 @@ static void *go_down(void *arg)
             crn_cond_wait(&u->changed, &u->mu);
             continue;
         }
-        if (!u->is_read[i]) {
+        if (need_host_locked(u, i)) {
             u->where[i] = GOING_DOWN;
             crn_unlock(&u->mu);
             migrate(u, i, AT_HOST, u->down);
@@ -144,7 +222,8 @@ static void *go_down(void *arg)
 
 static int may_go_up(const struct uvm *u, uint32_t i)
 {
-    return u->where[i] == ON_HOST && u->on_device + u->c->bytes[i] <= u->c->device_bytes;
+    return (u->where[i] == ON_HOST || u->where[i] == IN_FILE) &&
+           u->on_device + u->c->bytes[i] <= u->c->device_bytes;
 }
 
 static void *go_up(void *arg)
@@ -160,12 +239,17 @@ static void *go_up(void *arg)
         if (next < u->hints && (u->is_read[i] || u->where[i] == ON_DEVICE)) {
             next++;
         } else if (next < u->hints && may_go_up(u, i)) {
+            int is_in_file = u->where[i] == IN_FILE;
+
             u->where[i] = GOING_UP;
             u->on_device += u->c->bytes[i];
             crn_unlock(&u->mu);
+            if (is_in_file)
+                bring_back(u, i);
             migrate(u, i, AT_DEVICE, u->up);
             crn_lock(&u->mu);
             u->where[i] = ON_DEVICE;
+            u->on_host -= is_in_file ? 0 : u->c->bytes[i];
             crn_cond_broadcast(&u->changed);
         } else {
             crn_cond_wait(&u->changed, &u->mu);
@@ -175,15 +259,15 @@ static void *go_up(void *arg)
     return NULL;
 }
 
-static void uvm_open(struct uvm *u, struct shot_env *env, const struct shot_case *c)
+static void uvm_open(struct uvm *u, struct shot_env *env, const struct shot_case *c, int has_files)
 {
-    struct location device = {AT_DEVICE, 0};
     struct crn_errinfo ei = {0};
     uint32_t i;
 
     u->cuda = env->cuda;
     u->env = env;
     u->c = c;
+    u->host_bytes = has_files ? c->host_bytes : UINT64_MAX;
     u->p = calloc(c->n, sizeof(*u->p));
     u->where = calloc(c->n, sizeof(*u->where));
     u->is_read = calloc(c->n, sizeof(*u->is_read));
@@ -194,12 +278,12 @@ static void uvm_open(struct uvm *u, struct shot_env *env, const struct shot_case
     check(u->cuda->stream_create(&u->down, 1), "stream");
     check(u->cuda->stream_create(&u->up, 1), "stream");
     check(u->cuda->stream_create(&u->copy, 1), "stream");
-    for (i = 0; i < c->n; i++) {
-        check(u->cuda->alloc(&u->p[i], c->bytes[i], ATTACH_GLOBAL), "managed memory");
-        check(u->cuda->advise(u->p[i], c->bytes[i], ACCESSED_BY, device), "advise");
-    }
+    for (i = 0; i < c->n; i++)
+        make(u, i);
     shot_check(crn_thread_start(&u->thread[0], "uvm-down", go_down, u, &ei), &ei, "uvm");
     shot_check(crn_thread_start(&u->thread[1], "uvm-up", go_up, u, &ei), &ei, "uvm");
+    for (i = 0; i < SAVERS; i++)
+        shot_check(crn_thread_start(&u->thread[2 + i], "uvm-out", go_out, u, &ei), &ei, "uvm");
 }
 
 static void uvm_close(struct uvm *u)
@@ -210,11 +294,11 @@ static void uvm_close(struct uvm *u)
     u->is_done = 1;
     crn_cond_broadcast(&u->changed);
     crn_unlock(&u->mu);
-    (void)pthread_join(u->thread[0], NULL);
-    (void)pthread_join(u->thread[1], NULL);
+    for (i = 0; i < 2 + SAVERS; i++)
+        (void)pthread_join(u->thread[i], NULL);
     check(u->cuda->sync(), "uvm");
     for (i = 0; i < u->c->n; i++)
-        check(u->cuda->free(u->p[i]), "free");
+        check(u->p[i] != 0 ? u->cuda->free(u->p[i]) : 0, "free");
     check(u->cuda->stream_destroy(u->down), "stream");
     check(u->cuda->stream_destroy(u->up), "stream");
     check(u->cuda->stream_destroy(u->copy), "stream");
@@ -253,7 +337,7 @@ static void uvm_flush(struct uvm *u)
 
     crn_lock(&u->mu);
     for (i = 0; i < u->c->n; i++)
-        while (u->where[i] != ON_HOST)
+        while (u->where[i] != ON_HOST && u->where[i] != IN_FILE)
             crn_cond_wait(&u->changed, &u->mu);
     crn_unlock(&u->mu);
 }
@@ -271,30 +355,35 @@ static void uvm_read(struct uvm *u, uint32_t i)
 {
     struct location host = {AT_HOST, 0};
     uint64_t bytes = u->c->bytes[i];
+    int is_in_file;
 
     crn_lock(&u->mu);
-    while (u->where[i] == GOING_UP || u->where[i] == GOING_DOWN)
+    while (u->where[i] == GOING_UP || u->where[i] == GOING_DOWN || u->where[i] == GOING_OUT)
         crn_cond_wait(&u->changed, &u->mu);
     u->is_read[i] = 1;
+    is_in_file = u->where[i] == IN_FILE;
     crn_unlock(&u->mu);
+    if (is_in_file)
+        bring_back(u, i);
     check(u->cuda->copy((CUdeviceptr)(uintptr_t)u->env->buffer, u->p[i], bytes, u->copy), "copy");
     check(u->cuda->stream_sync(u->copy), "copy");
     check(u->cuda->advise(u->p[i], bytes, PREFERRED, host), "advise");
     crn_lock(&u->mu);
-    if (u->where[i] == ON_DEVICE)
-        u->on_device -= bytes;
+    u->on_device -= u->where[i] == ON_DEVICE ? bytes : 0;
+    u->on_host -= u->where[i] == ON_HOST ? bytes : 0;
     u->where[i] = NOWHERE;
     crn_cond_broadcast(&u->changed);
     crn_unlock(&u->mu);
 }
 
-static void run_uvm(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
+static void run(struct shot_env *env, const struct shot_case *c, struct shot_result *ret,
+                int has_files)
 {
     struct uvm u = {0};
     double start;
     uint32_t i;
 
-    uvm_open(&u, env, c);
+    uvm_open(&u, env, c, has_files);
     for (i = 0; i < c->n; i++) {
         shot_fill(env, c, i);
         shot_compute(env, c);
@@ -314,10 +403,21 @@ static void run_uvm(struct shot_env *env, const struct shot_case *c, struct shot
         start = bench_now();
         uvm_read(&u, c->order[i]);
         ret->read_s += bench_now() - start;
-        shot_compare(env, c, c->order[i], "uvm");
+        shot_compare(env, c, c->order[i], has_files ? "uvm-files" : "uvm");
         shot_compute(env, c);
     }
     uvm_close(&u);
 }
 
-const struct shot_method shot_uvm = {"uvm", NULL, 1, run_uvm};
+static void run_memory(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
+{
+    run(env, c, ret, 0);
+}
+
+static void run_files(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
+{
+    run(env, c, ret, 1);
+}
+
+const struct shot_method shot_uvm = {"uvm", NULL, 1, run_memory};
+const struct shot_method shot_uvm_files = {"uvm-files", NULL, 1, run_files};
