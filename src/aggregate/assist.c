@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See assist.h. The leader fetches from the front of its plan, and hands out to each assistant first
- * what that node has itself, then from the end: they meet in the middle. An assistant asks with a block
+ * what that node has itself, then from the end: they meet in the middle. What assistants have is fetched
+ * only when the leader's writers have nothing else to do. An assistant asks with a block
  * of its pool in hand, so what it has at a time never exceeds the pool. */
 #include "aggregate/assist.h"
 

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "aggregate/assist.h"
+#include "aggregate/task.h"
 #include "aggregate/test_shards.h"
 #include "base/fs_faulty.h"
 
@@ -219,6 +220,15 @@ static void deliver(struct world *w, const struct crn_write *wr, const struct cr
     crn_engine_arrived(w->engine, wr, NULL);
 }
 
+/* What assistants have is theirs as long as the leader has something of its own. */
+static void assert_nothing_else_to_do(struct crn_engine *e)
+{
+    crn_lock(&e->mu);
+    assert_null(crn_task_seek_local(e->task));
+    assert_true(e->task->outstanding + e->task->nready <= (size_t)e->started + 1);
+    crn_unlock(&e->mu);
+}
+
 /* A slow leader: its pool is empty before its assistants come, and nothing arrives before they have
  * written all the rest. */
 static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
@@ -228,6 +238,8 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
     int i;
 
     assert_false(is_older); /* nobody assists where data is encoded */
+    if (w->assists[wr->owner])
+        assert_nothing_else_to_do(w->engine);
     if (!w->is_slow) {
         deliver(w, wr, extents, order, block);
         return;
@@ -387,6 +399,43 @@ static void they_write_one_file(void **state)
     tear_down(&w);
 }
 
+static ssize_t slow_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    (void)fs;
+    (void)usleep(2000);
+    return crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
+}
+
+/* They are waited for no longer than the leader has something of its own: fetch() looks. */
+static void assistants_may_never_come(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_flush_stats stats;
+    struct crn_manifest_file mf;
+    struct crn_fs slow = *crn_fs_posix();
+    struct crn_store st;
+    struct world w;
+    int round;
+
+    (void)state;
+    slow.pwrite = slow_pwrite;
+    set_up(&w);
+    open_store(&w, &st);
+    st.fs = &slow;
+    w.engine = open_engine();
+    memset(w.assists + 1, 1, NODES - 1);
+    for (round = 0; round < 10; round++) {
+        assert_ok(write_together(&w, &st, &mf, &stats, ei));
+        compare(&w, &st, mf.name);
+        assert_int_equal(stats.assisted_bytes, 0);
+        assert_true(stats.remote_bytes > 0 && stats.remote_bytes < stats.bytes);
+        crn_manifest_file_free(&mf);
+    }
+    close_engines(&w);
+    crn_store_close(&st);
+    tear_down(&w);
+}
+
 /* A file that failed takes no late writes: its generation is over. */
 static void late_words_do_nothing(void **state)
 {
@@ -473,6 +522,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_write_one_file),
+        cmocka_unit_test(assistants_may_never_come),
         cmocka_unit_test(late_words_do_nothing),
         cmocka_unit_test(a_failing_assistant_fails_the_file),
     };

@@ -16,12 +16,13 @@
 
 /* What to do next. --------------------------------------------------------------------------------- */
 
-/* Moves the cursor to the next write that is local; NULL behind the last. */
-static const struct crn_write *seek_local(const struct crn_plan *plan, uint64_t *cursor)
+const struct crn_write *crn_task_seek_local(struct crn_task *t)
 {
-    while (*cursor < plan->nwrites && plan->writes[*cursor].owner != 0)
-        (*cursor)++;
-    return *cursor < plan->nwrites ? &plan->writes[*cursor] : NULL;
+    const struct crn_plan *plan = t->plan;
+
+    while (t->next_local < plan->nwrites && plan->writes[t->next_local].owner != 0)
+        t->next_local++;
+    return t->next_local < plan->nwrites ? &plan->writes[t->next_local] : NULL;
 }
 
 /* What a writer does next: 1, or 0 if there is nothing now. */
@@ -36,7 +37,7 @@ static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piec
             crn_stats_now(t->stats) - crn_task_times(e, t, ret->block)->arrived_ns;
         return 1;
     }
-    p.w = seek_local(t->plan, &t->next_local);
+    p.w = crn_task_seek_local(t);
     if (p.w == NULL)
         return 0;
     if (!crn_piece_in_place(&t->pieces, p.w) && (p.block = crn_pool_try_get(&e->pool)) == NULL)
@@ -49,7 +50,7 @@ static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piec
 static int is_done_locked(struct crn_task *t)
 {
     return !t->is_feeding && t->nready == 0 && t->outstanding == 0 && t->handed == 0 &&
-           seek_local(t->plan, &t->next_local) == NULL;
+           crn_task_seek_local(t) == NULL;
 }
 
 void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei)

@@ -10,9 +10,9 @@ struct crn_block_times *crn_task_times(struct crn_engine *e, struct crn_task *t,
     return &t->times[crn_pool_number(&e->pool, block)];
 }
 
-/* Takes the next write of another node; NULL behind the last. What assistants can write from where it
- * lies comes last. */
-static const struct crn_write *take_remote_locked(struct crn_task *t, const unsigned char *assists)
+/* Moves the cursor to the next write of another node that nobody has taken; NULL behind the last. What
+ * assistants can write from where it lies comes last. */
+static const struct crn_write *seek_remote_locked(struct crn_task *t, const unsigned char *assists)
 {
     const struct crn_plan *plan = t->plan;
 
@@ -20,17 +20,33 @@ static const struct crn_write *take_remote_locked(struct crn_task *t, const unsi
         for (; t->next_remote < plan->nwrites; t->next_remote++) {
             const struct crn_write *w = &plan->writes[t->next_remote];
 
-            if (w->owner == 0 || t->taken[t->next_remote] != CRN_TAKEN_NOT ||
-                (!t->is_second_pass && assists != NULL && assists[w->owner]))
-                continue;
-            t->taken[t->next_remote++] = CRN_TAKEN_FETCHED;
-            return w;
+            if (w->owner != 0 && t->taken[t->next_remote] == CRN_TAKEN_NOT &&
+                (t->is_second_pass || assists == NULL || !assists[w->owner]))
+                return w;
         }
         if (t->is_second_pass)
             return NULL;
         t->is_second_pass = 1;
         t->next_remote = 0;
     }
+}
+
+/* What assistants have is fetched when the writers have nothing else to do, and no more than they can
+ * write at once: fetching all of it would leave nothing to the assistants. 0: nothing is left. */
+static int await_turn(struct crn_engine *e, struct crn_task *t, const unsigned char *assists)
+{
+    int is_left;
+
+    crn_lock(&e->mu);
+    for (;;) {
+        is_left = !t->is_failed && seek_remote_locked(t, assists) != NULL;
+        if (!is_left || !t->is_second_pass ||
+            (crn_task_seek_local(t) == NULL && t->outstanding + t->nready <= (size_t)e->started))
+            break;
+        crn_cond_wait(&e->changed, &e->mu);
+    }
+    crn_unlock(&e->mu);
+    return is_left;
 }
 
 static unsigned char *get_block(struct crn_engine *e, const struct crn_task *t, int64_t *ret_waited)
@@ -108,7 +124,7 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
 
     if (f->opened != NULL)
         f->opened(f->arg, t->out.name, e->generation);
-    for (;;) {
+    while (await_turn(e, t, f->assists)) {
         int64_t waited = 0;
         unsigned char *block = get_block(e, t, &waited);
         const struct crn_write *w = NULL;
@@ -117,8 +133,9 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
         t->stats->pool_waits += waited > 0;
         t->stats->pool_ns += waited;
         if (!t->is_failed)
-            w = take_remote_locked(t, f->assists);
+            w = seek_remote_locked(t, f->assists);
         if (w != NULL) {
+            t->taken[t->next_remote++] = CRN_TAKEN_FETCHED;
             await_locked(e, t, w, block);
         } else {
             crn_pool_put(&e->pool, block);

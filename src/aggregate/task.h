@@ -73,6 +73,8 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
 void crn_task_run(struct crn_engine *e, struct crn_task *t,
                   void (*feed)(struct crn_engine *e, struct crn_task *t, const void *arg),
                   const void *arg);
+/* Moves the cursor to the next write that is local; NULL behind the last. Engine's lock. */
+const struct crn_write *crn_task_seek_local(struct crn_task *t);
 /* fetch.c: that feed for a data file; arg is a struct crn_fetcher. */
 void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg);
 struct crn_block_times *crn_task_times(struct crn_engine *e, struct crn_task *t, const void *block);
