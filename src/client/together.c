@@ -188,7 +188,8 @@ static cairn_err copy_shard(const struct crn_shard *from, struct crn_shard *ret,
     ret->regions = calloc(n + 1, sizeof(*ret->regions));
     if (ret->regions == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu regions", n);
-    memcpy(ret->regions, from->regions, n * sizeof(*ret->regions));
+    if (n > 0) /* a rank may have none */
+        memcpy(ret->regions, from->regions, n * sizeof(*ret->regions));
     ret->nregions = (uint32_t)n;
     return CAIRN_OK;
 }
