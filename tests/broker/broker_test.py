@@ -28,12 +28,13 @@ TURN_MPI = BUILD / "tests" / "broker" / "turn_mpi"
 SLOW_PFS = BUILD / "tests" / "broker" / "libslow_pfs.so"
 # The C library looks names up on a thread that the thread sanitizer does not know, and dies of.
 CAN_LOOK_UP = "CAIRN_SANITIZE:STRING=thread" not in (BUILD / "CMakeCache.txt").read_text()
-LIMIT_S = 60  # for anything that must come about; far longer than it takes
+# Seconds that a test has; then tests/support/deadline.c ends it and shows who hangs.
+PATIENCE = float(os.environ.get("CAIRN_TEST_SECONDS", "60"))
 MIB = 1 << 20
 
 
 def wait_for(what, condition):
-    end = time.monotonic() + LIMIT_S
+    end = time.monotonic() + PATIENCE
     while not (got := condition()):
         if time.monotonic() > end:
             raise AssertionError(f"in vain: {what}")
@@ -59,7 +60,7 @@ class Program:
             lines.append(line.decode().rstrip("\n"))
 
     def wait(self):
-        status = self.child.wait(LIMIT_S)
+        status = self.child.wait(PATIENCE)
         for r in self.readers:
             r.join()
         for stream in (self.child.stdin, self.child.stdout, self.child.stderr):
@@ -152,7 +153,7 @@ class Case(unittest.TestCase):
     def cairn(self, *words, expect=0):
         login = [x for s in self.settings() for x in ("--set", s)]
         done = subprocess.run([CAIRN, "broker", "--at", self.at, *login, *map(str, words)],
-                              capture_output=True, timeout=LIMIT_S, env=self.env)
+                              capture_output=True, timeout=PATIENCE, env=self.env)
         self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
         return done.stdout.decode() + done.stderr.decode()
 
@@ -322,7 +323,7 @@ class Turns(Case):
         fourth.kill()
         state.write_text("nonsense\n")
         done = subprocess.run([BROKER, "-c", self.tmp / "broker.conf"], capture_output=True,
-                              timeout=LIMIT_S, env=self.env)
+                              timeout=PATIENCE, env=self.env)
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"state:1: not understood", done.stderr)
         state.unlink()
@@ -410,14 +411,14 @@ class Strangers(Case):
 
     def metric(self, name):
         port = self.port(self.server, "metrics")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as got:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as got:
             self.assertIn("application/openmetrics-text", got.headers["Content-Type"])
             text = got.read().decode()
         self.assertTrue(text.endswith("# EOF\n"))
         return float(re.search(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.M).group(1))
 
     def closed(self, s):
-        s.settimeout(LIMIT_S)
+        s.settimeout(PATIENCE)
         try:
             return s.recv(4096) == b""
         except ConnectionResetError:
@@ -463,7 +464,7 @@ class Strangers(Case):
             body = struct.pack("<IHHBH", 0x424e5243, major, 0, method, 0) + b"\1" * 32
             with socket.create_connection(self.tcp) as s:
                 s.sendall(struct.pack("<IH", len(body) + 2, 1) + body)
-                s.settimeout(LIMIT_S)
+                s.settimeout(PATIENCE)
                 return s.recv(4096)
         self.assertIn(b"speaks version 1", hello(9, 1))
         self.assertIn(b"log in here by: peer", hello(1, 2))
@@ -483,7 +484,7 @@ class Strangers(Case):
         s.connect(str(self.tmp / "sock"))
         body = struct.pack("<IHHBH", 0x424e5243, 1, 0, 1, 0) + b"\1" * 32
         s.sendall(struct.pack("<IH", len(body) + 2, 1) + body)
-        s.settimeout(LIMIT_S)
+        s.settimeout(PATIENCE)
         s.recv(4096)
         s.sendall(struct.pack("<IHH", 4, 3, 0))
         s.recv(4096)
@@ -588,7 +589,7 @@ class Keys(Case):
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.at = "127.0.0.1:%d" % server.getsockname()[1]
             job = self.job("j", key=self.tmp / "alice.key", give_up_ms=700)
-            server.settimeout(LIMIT_S)
+            server.settimeout(PATIENCE)
             s, _ = server.accept()
             with s:
                 s.recv(4096)
@@ -597,7 +598,7 @@ class Keys(Case):
                 s.recv(4096)
                 body = struct.pack("<QQQBH", 1, 10**9, 10**9, 0, 0) + struct.pack("<H", 32) + b"x" * 32
                 s.sendall(struct.pack("<IH", len(body) + 2, 4) + body)
-                s.settimeout(LIMIT_S)
+                s.settimeout(PATIENCE)
                 self.assertEqual(s.recv(4096), b"")
             self.assertEqual(job.wait(), 0)
         self.assertTrue(any("broker does not have the key" in e for e in job.err), job.err)
@@ -790,7 +791,7 @@ class Alone(unittest.TestCase):
     """The program without jobs."""
 
     def run_broker(self, *words):
-        return subprocess.run([BROKER, *map(str, words)], capture_output=True, timeout=LIMIT_S)
+        return subprocess.run([BROKER, *map(str, words)], capture_output=True, timeout=PATIENCE)
 
     def test_usage(self):
         self.assertEqual(self.run_broker("--help").returncode, 0)

@@ -25,7 +25,7 @@ class Chains(unittest.TestCase):
 
     def cairn(self, *words, expect=0, where=None):
         done = subprocess.run([CAIRN, "--dir", where or self.dir, *map(str, words)],
-                              capture_output=True, timeout=60, env=self.env, text=True)
+                              capture_output=True, env=self.env, text=True)
         self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
         return done.stdout + done.stderr
 

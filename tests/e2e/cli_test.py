@@ -33,7 +33,7 @@ class Case(unittest.TestCase):
 
     def cairn(self, *words, expect=0, env=None, **options):
         done = subprocess.run([CAIRN, "--dir", self.dir, *map(str, words)], capture_output=True,
-                              env={**self.env, **(env or {})}, timeout=60, **options)
+                              env={**self.env, **(env or {})}, **options)
         self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
         return done.stdout.decode(), done.stderr.decode()
 
@@ -357,7 +357,7 @@ class Faults(Case):
         shutil.rmtree(self.copy, ignore_errors=True)
         done = subprocess.run([CAIRN, "--dir", self.dir, "cp", "heat", self.copy],
                               env={**self.env, "CAIRN_FAULT_FS": f"at={k},action={action},errno=28"},
-                              capture_output=True, timeout=60)
+                              capture_output=True)
         copies = self.copies()
         whole = [v for v in copies if v["state"] == "ok"]
         self.assertEqual([v for v in copies if v["state"] not in ("ok", "partial")], [])

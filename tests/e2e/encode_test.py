@@ -35,7 +35,7 @@ class Encoded(unittest.TestCase):
 
     def cairn(self, *words, expect=0, where=None, **keys):
         done = subprocess.run([CAIRN, "--dir", where or self.dir, *map(str, words)],
-                              capture_output=True, timeout=60,
+                              capture_output=True,
                               env={**self.env, **{f"CAIRN_{k.upper()}": v for k, v in keys.items()}})
         self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
         return done.stdout.decode()

@@ -16,6 +16,8 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
 CAIRN = BUILD / "src" / "cli" / "cairn"
+# Seconds that a test has; then tests/support/deadline.c ends it and shows who hangs.
+PATIENCE = float(os.environ.get("CAIRN_TEST_SECONDS", "60"))
 MAKE_VERSION = BUILD / "tests" / "make_version"
 MAKE_FILES = BUILD / "tests" / "extents" / "make_files"  # not without HDF5 and netCDF
 HAS_FAULTS = "CAIRN_FAULTS:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text()
@@ -40,7 +42,7 @@ class Case(unittest.TestCase):
         return [CAIRN, "--dir", self.dir, *map(str, words)]
 
     def cairn(self, *words, expect=0, env=None):
-        done = subprocess.run(self.command(*words), capture_output=True, timeout=60,
+        done = subprocess.run(self.command(*words), capture_output=True,
                               env={**self.env, **(env or {})})
         self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
         return done.stdout.decode(), done.stderr.decode()
@@ -432,7 +434,7 @@ class Watching(Case):
         return p
 
     def until(self, what, process=None):
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while not what():
             self.assertLess(time.monotonic(), end, (self.tmp / "log").read_text())
             if process is not None:
@@ -570,7 +572,7 @@ class Deaths(Case):
         shutil.rmtree(self.dir, ignore_errors=True)
         want = {step: self.write_set(step, ranks=2, size=700) for step in steps}
         subprocess.run(self.command(*self.watch_words("--once", "--remove", ranks=2)),
-                       env={**self.env, "CAIRN_FAULT_FS": fault}, capture_output=True, timeout=60)
+                       env={**self.env, "CAIRN_FAULT_FS": fault}, capture_output=True)
         left = self.left()
         there = self.versions() if len(left) < 2 * len(steps) else []
         for step, files in want.items():  # nothing is gone that is not committed
@@ -609,7 +611,7 @@ class Deaths(Case):
             p = subprocess.Popen(words, env=self.env, stdout=out, stderr=out)
             self.addCleanup(p.wait)
             self.addCleanup(p.kill)
-            end = time.monotonic() + 60
+            end = time.monotonic() + PATIENCE
             while self.left() and time.monotonic() < end:
                 time.sleep(0.05)
             p.send_signal(signal.SIGTERM)

@@ -35,7 +35,7 @@ class Case(unittest.TestCase):
                "CAIRN_PERSISTENT": str(cls.made), "CAIRN_RUN_DIR": str(cls.tmp / "run"), **keys}
         subprocess.run([SOURCE / "tools" / "mpiexec", BUILD, "-n", str(RANKS),
                         BUILD / "tests" / "mpi" / "worker", str(steps), cls.tmp / "log"],
-                       check=True, env=env, timeout=90)
+                       check=True, env=env)
 
     def setUp(self):
         self.dir = self.tmp / self.id()
@@ -43,7 +43,7 @@ class Case(unittest.TestCase):
 
     def cairn(self, *words, expect=0):
         done = subprocess.run([CAIRN, "--dir", self.dir, *map(str, words)], capture_output=True,
-                              env=self.env, timeout=60)
+                              env=self.env)
         self.assertEqual(done.returncode, expect, (words, done.stdout, done.stderr))
         return done.stdout.decode(), done.stderr.decode()
 

@@ -3,6 +3,9 @@
  * exit status, or 125 if it leaves processes behind. Late: shows the stacks of all its processes
  * (gdb, else what /proc tells), kills them all and exits with 124.
  *
+ * The command finds SECONDS in $CAIRN_TEST_SECONDS: it need not guard itself against hanging, and must not do so
+ * any earlier, because how long things take says nothing.
+ *
  * Everything that it leaves in $TMPDIR and $CAIRN_TEST_MEMORY, directories that are made for it on a disk and
  * in memory, is removed, however it ended.
  *
@@ -310,6 +313,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: deadline SECONDS COMMAND [ARGUMENT...]\n");
         return 2;
     }
+    (void)setenv("CAIRN_TEST_SECONDS", argv[1], 1);
     make_place(tmp != NULL ? tmp : "/tmp", "TMPDIR", places.disk);
     make_place(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", "CAIRN_TEST_MEMORY",
                places.memory);
