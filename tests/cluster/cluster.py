@@ -100,6 +100,20 @@ def enter():
     os.execvp(command[0], command)
 
 
+# Connects to a port of each host that nobody listens on, until it is refused: somebody is there.
+REACH = """
+import socket, sys
+for host in sys.argv[1:]:
+    while True:
+        try:
+            socket.create_connection((host, 9), 1).close()
+        except ConnectionRefusedError:
+            break
+        except OSError:
+            pass
+"""
+
+
 class Host:
     """One host, seen from the switch: the other end of its cable has its name."""
 
@@ -119,7 +133,10 @@ class Host:
         call("ip", "link", "set", self.name, "nomaster")
 
     def mend(self):
+        """The cable is in again, and all others can be reached: a link takes its time to come up, and who
+        connects before is told that there is no such host."""
         call("ip", "link", "set", self.name, "master", "switch", "up")
+        call(*self.command(sys.executable, "-c", REACH, *known_hosts().keys() - {self.name}))
 
     def slow(self, rate):
         """Both directions; rate as tc takes it, None: no limit."""

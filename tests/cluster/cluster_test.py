@@ -17,11 +17,10 @@ from cluster import BUILD, SOURCE, Cluster
 
 sys.path.insert(0, str(SOURCE / "tests/crash"))
 import kill_test  # noqa: E402
-from kill_test import CAIRND, WORKER, answers, kill, newest, require  # noqa: E402
+from kill_test import CAIRND, PATIENCE, WORKER, answers, kill, newest, require  # noqa: E402
 
 MPI_TESTS = BUILD / "tests/mpi"
 THREE = "node1:2,node2:2,node3:2"
-PATIENCE = 60  # seconds until something counts as hanging
 MEGABYTE = 131072  # words
 # A launcher that notices a dead cable in seconds instead of minutes, and one that never does.
 WATCHFUL = ("--mca", "oob_tcp_keepalive_time", "1", "--mca", "oob_tcp_keepalive_intvl", "1",
@@ -29,9 +28,11 @@ WATCHFUL = ("--mca", "oob_tcp_keepalive_time", "1", "--mca", "oob_tcp_keepalive_
 BLIND = ("--mca", "oob_tcp_keepalive_time", "0")
 
 
-def wait_until(condition, what, patience=PATIENCE):
+def wait_until(condition, what, patience=PATIENCE, process=None):
+    """process: who brings it about."""
     end = time.monotonic() + patience
     while not condition():
+        require(process is None or process.poll() is None, f"{what}: not before the job has ended")
         require(time.monotonic() < end, f"{what}: not within {patience} s")
         time.sleep(0.01)
 
@@ -138,7 +139,7 @@ class Daemons(kill_test.Daemons):
 
     def wait(self):
         """They die with one of their hosts: the launcher ends the others."""
-        self.process.wait(timeout=PATIENCE)
+        self.process.wait()
         wait_until(lambda: not self.pids(), "a cairnd is left")
 
     def pids(self):
@@ -240,7 +241,7 @@ def killed(service, quick=""):
                 host.kill_all()
             else:
                 host.power_off()
-            p.wait(timeout=PATIENCE)
+            p.wait()
             wait_until(lambda: not any(h.processes(WORKER) for h in cl.hosts), "ranks are left")
             if what != "a rank" and job.daemons is not None:
                 job.daemons.wait()
@@ -259,11 +260,13 @@ def cut_until_told(job, host, way):
     job.words = MEGABYTE
     host.slow("20mbit")  # so that a flush takes a while
     p = job.start(6, 8)
-    wait_until(lambda: job.ranks_in("waits", 3)[0] == 6, "the ranks wait for version 3")
+    wait_until(lambda: job.ranks_in("waits", 3)[0] == 6, "the ranks wait for version 3",
+               process=p)
     getattr(host, way)()
     require(sorted(job.versions())[:2] == [0, 1] and 3 not in job.versions(),
             f"{host.name} was to be cut in the middle: {job.versions()}")
-    wait_until(lambda: job.ranks_in("told", 3)[0] == 6, f"all ranks are told, {host.name} cut")
+    wait_until(lambda: job.ranks_in("told", 3)[0] == 6, f"all ranks are told, {host.name} cut",
+               process=p)
     reasons = job.ranks_in("told", 3)[1]
     require(all("commit_timeout" in r and "node" in r for r in reasons), f"reasons: {reasons}")
     require(p.poll() is None and sorted(job.versions())[:2] == [0, 1], f"{job.versions()}")
@@ -279,7 +282,7 @@ def cut(service, quick=""):
     for host, way in cases[:1] if quick else cases:
         p = cut_until_told(job, host, way)
         host.mend()
-        p.wait(timeout=PATIENCE)
+        p.wait()
         require(p.returncode == 3 and 7 in job.versions(),
                 f"{host.name} mended: exit {p.returncode}, versions {job.versions()}")
         job.check_next(7, f"{host.name} cut and mended")
@@ -295,7 +298,7 @@ def cut_and_killed(service):
     require(newest(job, "captured") == 3, f"captured: {job.said('captured')}")
     for host in cl.hosts:
         host.kill_all()
-    p.wait(timeout=PATIENCE)
+    p.wait()
     if job.daemons is not None:
         job.daemons.wait()
     cl.hosts[2].mend()
@@ -316,7 +319,7 @@ def cut_for_good(service):
         p = job.start(6, 100000)
         job.wait_for("captured", 3, p)
         host.cut()
-        p.wait(timeout=PATIENCE)
+        p.wait()
         wait_until(lambda: not any(h.processes(WORKER) for h in cl.hosts), "ranks are left")
         if job.daemons is not None:
             job.daemons.wait()
