@@ -2,12 +2,10 @@
 /* Every way into the file gives the same bytes: on a disk and in memory, from aligned memory, unaligned
  * memory and files, with short writes, and whatever call fails; and what was asked for is what is done. */
 #include <errno.h>
-#include <fcntl.h>
 
 #include "aggregate/engine.h"
+#include "aggregate/test_shards.h"
 #include "base/fs_faulty.h"
-#include "base/rng.h"
-#include "base/test.h"
 
 enum { SHARDS = 3, REGIONS = 3, BLOCK = 64 * 1024, CHUNK = 8192 };
 
@@ -76,11 +74,8 @@ static void counting_init(struct counting *c)
 
 struct fixture {
     char dir[256];
-    struct crn_region regions[SHARDS][REGIONS];
-    uint64_t at[SHARDS][REGIONS];
-    int region_fd[REGIONS];
-    unsigned char *memory[SHARDS]; /* owned */
-    unsigned char *image[SHARDS];
+    struct test_shard shard[SHARDS];
+    unsigned char *memory[SHARDS]; /* owned; the images lie in it */
     struct crn_source sources[SHARDS];
     struct crn_index head;
     struct crn_store st;
@@ -92,43 +87,28 @@ static void set_up(struct fixture *f, const char *parent)
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_rng rng;
     char path[300];
-    int s, r;
-    uint64_t i;
+    uint32_t s, r;
 
     memset(f, 0, sizeof(*f));
     (void)snprintf(f->dir, sizeof(f->dir), "%s/cairn-test-XXXXXX", parent);
     assert_non_null(mkdtemp(f->dir));
     crn_rng_seed(&rng, 5);
     for (s = 0; s < SHARDS; s++) {
-        uint64_t end = 0;
+        struct test_shard *shard = &f->shard[s];
 
-        for (r = 0; r < REGIONS; r++) {
-            struct crn_region *region = &f->regions[s][r];
-
-            (void)snprintf(region->name, sizeof(region->name), "region-%d", r);
-            region->ndims = 1;
-            region->dims[0] = sizes[r];
-            assert_ok(crn_region_check(region, ei));
-            f->at[s][r] = end;
-            f->region_fd[r] = -1;
-            end = (end + region->bytes + 4095) / 4096 * 4096;
-        }
-        f->memory[s] = aligned_alloc(4096, end + 4096);
-        f->image[s] = f->memory[s] + (s == 1 ? 40 : 0);
-        for (i = 0; i < end; i++)
-            f->image[s][i] = (unsigned char)crn_rng_u64(&rng);
-        f->sources[s] = (struct crn_source){
-            .shard = {.rank = (uint32_t)s, .nregions = REGIONS, .regions = f->regions[s]},
-            .at = f->at[s],
-            .memory = s == 2 ? NULL : f->image[s],
-            .image_fd = -1,
-            .region_fd = f->region_fd};
-        if (s == 2) {
-            (void)snprintf(path, sizeof(path), "%s/image", f->dir);
-            f->sources[s].image_fd = open(path, O_RDWR | O_CREAT, 0600);
-            assert_int_equal(pwrite(f->sources[s].image_fd, f->image[s], end, 0), end);
-        }
+        for (r = 0; r < REGIONS; r++)
+            shard->regions[r].dims[0] = sizes[r];
+        test_shard_lay_out(shard, REGIONS, 4096);
+        f->memory[s] = aligned_alloc(4096, shard->bytes + 4096);
+        shard->image = f->memory[s] + (s == 1 ? 40 : 0);
+        test_shard_fill(shard, &rng);
+        f->sources[s] = test_shard_source(shard, s);
     }
+    (void)snprintf(path, sizeof(path), "%s/image", f->dir);
+    f->sources[2].memory = NULL;
+    f->sources[2].image_fd = open(path, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(pwrite(f->sources[2].image_fd, f->shard[2].image, f->shard[2].bytes, 0),
+                     f->shard[2].bytes);
     f->head = (struct crn_index){.version = 7, .files = 1, .ranks = SHARDS, .nodes = 1};
     (void)strcpy(f->head.name, "out");
     (void)snprintf(path, sizeof(path), "%s/p", f->dir);
@@ -165,28 +145,14 @@ static struct crn_engine *open_engine(enum crn_io io, enum crn_preallocate preal
 static void compare_and_remove(struct fixture *f, struct crn_manifest_file *mf)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    unsigned char *buf = malloc(BLOCK);
     struct crn_manifest_file found;
     struct crn_index x;
-    uint64_t i, sum = 0;
     char path[400];
-    int fd;
 
     assert_ok(crn_store_describe_data(&f->st, "out", 7, mf->name, &found, &x, ei));
     assert_int_equal(found.bytes, mf->bytes);
     (void)snprintf(path, sizeof(path), "%s/p/out/7/%s", f->dir, mf->name);
-    fd = open(path, O_RDONLY);
-    for (i = 0; i < x.nextents; i++) {
-        const struct crn_extent *e = &x.extents[i];
-
-        assert_int_equal(pread(fd, buf, e->bytes, (off_t)e->file_offset), e->bytes);
-        assert_memory_equal(buf, f->image[e->shard] + f->at[e->shard][e->region] + e->offset,
-                            e->bytes);
-        sum += e->bytes;
-    }
-    assert_int_equal(sum, SHARDS * (sizes[0] + sizes[1] + sizes[2]));
-    (void)close(fd);
-    free(buf);
+    test_compare(f->shard, SHARDS, &x, path);
     crn_manifest_file_free(&found);
     crn_index_free(&x);
     assert_ok(crn_store_discard_data(&f->st, "out", 7, mf->name, ei));
@@ -271,9 +237,7 @@ static void fails_at_every_call(struct fixture *f, enum crn_io io, enum crn_faul
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
     struct crn_fs_faulty faulty;
-    struct crn_names names;
     long k;
-    int dfd;
 
     for (k = 1;; k++) {
         cairn_err rc;
@@ -288,13 +252,7 @@ static void fails_at_every_call(struct fixture *f, enum crn_io io, enum crn_faul
             compare_and_remove(f, &mf);
         else
             assert_true(action == CRN_FAULT_FAIL && rc == CAIRN_EIO && strlen(ei->msg) > 10);
-        crn_err_clear(ei);
-        if (crn_store_version_dir(&f->st, "out", 7, &dfd, ei) == CAIRN_OK) {
-            assert_ok(crn_fs_names(crn_fs_posix(), dfd, "version", &names, ei));
-            assert_int_equal(names.n, 0);
-            crn_names_free(&names);
-            (void)close(dfd);
-        }
+        test_nothing_left(&f->st, "out", 7);
         if (atomic_load(&faulty.calls) < k)
             break;
     }
