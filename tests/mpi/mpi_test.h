@@ -14,7 +14,7 @@
 #define GIVE_UP() exit(1)
 #else
 #include "cairn/cairn_mpi.h"
-#define GIVE_UP() (void)MPI_Abort(MPI_COMM_WORLD, 1)
+#define GIVE_UP() ((void)MPI_Abort(MPI_COMM_WORLD, 1), exit(1))
 #endif
 
 #define REQUIRE(cond)                                                                              \
