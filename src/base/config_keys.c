@@ -167,8 +167,7 @@ static const struct crn_key keys[] = {
      "How long waits without a timeout of their own last.", AT(wait_timeout_ns)},
     {"commit_timeout", CRN_KEY_TIME, "10m", 10 * MS, 366 * DAY, NULL,
      "A version fails when ranks capture it later than this after the first, or when one of its "
-     "nodes "
-     "cannot be heard for longer.",
+     "nodes cannot be heard for longer; a restart, when one of its ranks cannot.",
      AT(commit_timeout_ns)},
 
     /* Advice. */

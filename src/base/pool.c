@@ -48,7 +48,7 @@ void crn_pool_fini(struct crn_pool *p)
     if (p->free_list == NULL)
         return;
     assert(p->nfree + p->nmissing == p->blocks);
-    if (p->nreplaced == 0)
+    if (p->nreplaced == 0 && !p->is_kept)
         (void)munmap(p->memory, p->blocks * p->block_bytes);
     free(p->free_list);
     p->free_list = NULL;
@@ -135,6 +135,13 @@ void *crn_pool_block(struct crn_pool *p, size_t number)
     block = p->other[number] != NULL ? p->other[number] : p->memory + number * p->block_bytes;
     crn_unlock(&p->mu);
     return block != LOST ? block : NULL;
+}
+
+void crn_pool_keep(struct crn_pool *p)
+{
+    crn_lock(&p->mu);
+    p->is_kept = 1;
+    crn_unlock(&p->mu);
 }
 
 void *crn_pool_replace(struct crn_pool *p, void *block)

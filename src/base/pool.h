@@ -19,6 +19,7 @@ struct crn_pool {
     size_t nfree;
     void **other;     /* blocks entries: what took the place of a block, or NULL; see pool.c */
     size_t nreplaced; /* if any, memory is never given back */
+    int is_kept;      /* as then */
     size_t nmissing;  /* blocks that nothing could replace */
     size_t most_used; /* high-water mark */
     uint64_t waits;   /* how often a taker had to wait */
@@ -30,6 +31,8 @@ void crn_pool_fini(struct crn_pool *p); /* all blocks are back by then */
 void *crn_pool_get(struct crn_pool *p);
 void *crn_pool_try_get(struct crn_pool *p);
 void crn_pool_put(struct crn_pool *p, void *block);
+/* The memory of all blocks stays for ever, with the pool or without: others may read it. */
+void crn_pool_keep(struct crn_pool *p);
 /* Another block in exchange for one that others may still write to, which is never used again. NULL
  * without memory for it; that put back makes the pool smaller. Here and below any address inside a block
  * stands for it. */

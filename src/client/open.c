@@ -283,7 +283,8 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
     crn_tiers_close(s);
     crn_copier_close(s->copier);
     crn_gpu_close(s);
-    crn_arena_close(s->arena);
+    if (crn_mail_failure(s->mail) == NULL)
+        crn_arena_close(s->arena); /* else it may be written to yet: left on purpose */
     s->copier = NULL;
     s->arena = NULL;
     if (s->service != NULL)
@@ -295,7 +296,8 @@ static void free_session(cairn_session *s)
     crn_signals_remove(s);
     crn_version_close(s->open_version);
     crn_shard_free(&s->own_shard);
-    leave_service(s, 10 * SECOND);
+    /* Who hangs will not leave. */
+    leave_service(s, crn_mail_failure(s->mail) != NULL ? SECOND : 10 * SECOND);
     if (s->service != NULL)
         crn_service_fini(s->service);
     crn_rundir_close(&s->dir);
@@ -386,6 +388,10 @@ cairn_err crn_session_close(cairn_session *s, int is_alone)
         cairn_abandon(s, s->held.info.name, s->held.info.version, "the session closes") != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", cairn_last_error());
     rc = cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG);
+    if (crn_mail_failure(s->mail) != NULL) { /* a rank hangs: nobody waits for it again */
+        free_session(s);
+        return rc;
+    }
     if (is_alone)
         leave_service(s, rc == CAIRN_OK ? (int64_t)s->cfg.wait_timeout_ns : 10 * SECOND);
     /* Nobody takes the service away from a rank that still waits. */

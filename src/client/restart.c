@@ -192,12 +192,13 @@ static cairn_err check_version(cairn_session *s, const char *name, int64_t versi
 static cairn_err ends_search(cairn_session *s, const char *name, int64_t version,
                              const struct crn_errinfo *why, struct crn_errinfo *ei)
 {
-    int is_final = why->code == CAIRN_EMISMATCH || why->code == CAIRN_EMPI || /* as older ones */
-                   crn_err_is_shortage(why->code);
+    int is_cut_off = why->code == CAIRN_EMPI || why->code == CAIRN_EPEER;
+    int is_final = why->code == CAIRN_EMISMATCH || /* as older ones */
+                   is_cut_off || crn_err_is_shortage(why->code);
     int64_t code = is_final ? why->code : CAIRN_OK;
     cairn_err rc;
 
-    if (why->code != CAIRN_EMPI) {
+    if (!is_cut_off) {
         rc = s->all->ops->allreduce(s->all, &code, 1, CRN_COMM_MIN, ei);
         if (rc != CAIRN_OK)
             return rc;

@@ -12,6 +12,8 @@
 #include "client/mates.h"
 
 #define READ_BLOCK ((uint64_t)16 << 20)
+#define READ_ALONE ((uint64_t)256 << 20) /* between two signs of life */
+#define SECOND     1000000000LL
 
 /* Teams. ------------------------------------------------------------------------------------------- */
 
@@ -110,10 +112,16 @@ struct wanted {
     int has_it;   /* without reading together */
 };
 
-/* After an error of MPI the slot stays READING: a reader of the node may still write there. */
+/* After an error of MPI, or when a rank hangs: others may be anywhere, and there is no talking to them. */
+static int is_cut_off(cairn_err rc)
+{
+    return rc == CAIRN_EMPI || rc == CAIRN_EPEER;
+}
+
+/* Then the slot stays READING: a reader of the node may still write there. */
 static void forget(cairn_session *s, struct wanted *w, cairn_err rc, int is_good)
 {
-    if (w->has_slot && rc != CAIRN_EMPI)
+    if (w->has_slot && !is_cut_off(rc))
         (void)crn_slot_move(s->arena, w->slot, w->info.id.seq, CRN_SLOT_READING,
                             rc == CAIRN_OK && is_good ? CRN_SLOT_READ : CRN_SLOT_FREE);
     crn_shard_free(&w->shard);
@@ -259,6 +267,22 @@ static cairn_err want_blocks(cairn_session *s, struct crn_version *v, struct wan
     return rc;
 }
 
+static cairn_err read_alone(cairn_session *s, struct crn_version *v, uint32_t region,
+                            unsigned char *to, const struct wanted *w, struct crn_errinfo *ei)
+{
+    uint64_t bytes = w->parts[region].run;
+    cairn_err rc = CAIRN_OK;
+    uint64_t at;
+
+    for (at = 0; rc == CAIRN_OK && at < bytes; at += READ_ALONE) {
+        uint64_t n = bytes - at < READ_ALONE ? bytes - at : READ_ALONE;
+
+        crn_mail_beat(s->mail);
+        rc = crn_version_read(v, s->rank, region, at, n, to + at, ei);
+    }
+    return rc;
+}
+
 /* From the node's own disk, and from the store where that fails. */
 static cairn_err help_oneself(cairn_session *s, struct crn_version *v, struct wanted *w,
                               struct crn_errinfo *ei)
@@ -271,8 +295,7 @@ static cairn_err help_oneself(cairn_session *s, struct crn_version *v, struct wa
     if (rc == CAIRN_OK && !w->has_slot)
         return crn_version_check_rank(v, s->rank, NULL, ei);
     for (i = 0; rc == CAIRN_OK && i < w->nparts; i++)
-        rc = crn_version_read(v, s->rank, i, 0, w->parts[i].run,
-                              crn_slot_memory(s->arena, &w->info) + w->parts[i].to, ei);
+        rc = read_alone(s, v, i, crn_slot_memory(s->arena, &w->info) + w->parts[i].to, w, ei);
     return rc;
 }
 
@@ -345,8 +368,10 @@ static cairn_err try_copies(cairn_session *s, struct crn_version *v, cairn_err r
         return rc;
     crn_err_clear(ei);
     rc = CAIRN_OK;
-    for (r = s->rank; rc == CAIRN_OK && r < m->ranks; r += s->ranks)
+    for (r = s->rank; rc == CAIRN_OK && r < m->ranks; r += s->ranks) {
+        crn_mail_beat(s->mail);
         rc = crn_version_check_rank(v, r, NULL, ei);
+    }
     return crn_agree(s, rc, "verifying the version", ei);
 }
 
@@ -373,14 +398,20 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
         if (rc == CAIRN_OK)
             rc = read;
     }
-    if (rc != CAIRN_EMPI) /* nobody writes into another's arena any more behind this */
+    if (!is_cut_off(rc)) /* nobody writes into another's arena any more behind this */
         rc = crn_agree(s, rc, "verifying the version", &own);
     forget(s, &w, rc, is_whole || w.has_it);
-    if (rc != CAIRN_OK && rc != CAIRN_EMPI && crn_version_manifest(v)->ranks != s->ranks)
+    if (rc != CAIRN_OK && !is_cut_off(rc) && crn_version_manifest(v)->ranks != s->ranks)
         rc = try_copies(s, v, rc, &own);
     if (rc != CAIRN_OK)
         crn_err_keep(ei, &own);
     return rc;
+}
+
+/* As long as a node may be silent in a flush. */
+static int64_t silence_ns(const cairn_session *s)
+{
+    return (int64_t)s->cfg.commit_timeout_ns / 4 * 5 + 3 * SECOND;
 }
 
 cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
@@ -391,6 +422,7 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
     cairn_err rc;
 
     s->teams++;
+    crn_mail_watch(s->mail, silence_ns(s));
     crn_version_close(s->open_version); /* read it anew: it may have been replaced or repaired */
     s->open_version = NULL;
     rc = crn_version_open_together(s->all, s->fs, s->cfg.persistent, name, version, &v, ei);
@@ -401,6 +433,7 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
     rc = crn_agree(s, rc, "opening the version", ei);
     if (rc == CAIRN_OK)
         rc = read_all(s, v, &r.team, ei);
+    crn_mail_watch(s->mail, 0);
     leave(&r);
     return rc;
 }

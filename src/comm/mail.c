@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every message says which part it is of and, in a collective, which one of that part: ranks that are ahead
  * do not disturb those behind. Trees are wide, because a level costs a sleep. */
-#include "comm/mail.h"
+#include "comm/mail_impl.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -9,19 +9,14 @@
 #include <string.h>
 #include <time.h>
 
-#define WIDTH     16 /* children of a rank in a tree */
-#define YIELDS    8  /* before the first sleep */
+#define WIDTH     CRN_MAIL_WIDTH
+#define YIELDS    8 /* before the first sleep */
 #define NAP_NS    10000
 #define NAP_LIMIT 500000
 
-struct head {
-    uint32_t part;
-    uint32_t round; /* 0: a message of post */
-};
-
 struct letter {
     struct letter *next;
-    struct head head;
+    struct crn_mail_head head;
     int from; /* of the whole communicator */
     size_t bytes;
     unsigned char *raw; /* the message, head and all; owned */
@@ -30,6 +25,7 @@ struct letter {
 struct crn_mail {
     struct crn_comm *whole;
     struct letter *kept, **kept_end;
+    struct crn_watch watch;
 };
 
 struct part {
@@ -82,7 +78,7 @@ static int part_rank(const struct part *p, int rank)
 static cairn_err send(struct part *p, int to, uint32_t round, const void *data, size_t bytes,
                       struct crn_errinfo *ei)
 {
-    struct head h = {.part = p->id, .round = round};
+    struct crn_mail_head h = {.part = p->id, .round = round};
     struct crn_comm *whole = p->mail->whole;
     unsigned char *raw = malloc(sizeof(h) + bytes);
     cairn_err rc;
@@ -95,6 +91,17 @@ static cairn_err send(struct part *p, int to, uint32_t round, const void *data, 
     rc = whole->ops->post(whole, whole_rank(p, to), raw, sizeof(h) + bytes, ei);
     free(raw);
     return rc;
+}
+
+static const void *text(const struct letter *l)
+{
+    return l->raw + sizeof(l->head);
+}
+
+static void drop(struct letter *l)
+{
+    free(l->raw);
+    free(l);
 }
 
 /* Takes a kept letter of this part and round. NULL: there is none. */
@@ -116,7 +123,14 @@ static struct letter *take_kept(const struct part *p, uint32_t round)
     return NULL;
 }
 
-/* Keeps what has arrived; *ret_any: something has. */
+static cairn_err failure_of(const struct crn_mail *m, struct crn_errinfo *ei)
+{
+    if (m->watch.failure.code != CAIRN_OK)
+        crn_err_keep(ei, &m->watch.failure);
+    return m->watch.failure.code;
+}
+
+/* Keeps what has arrived; *ret_any: something has. If nothing has, looks who is there. */
 static cairn_err fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo *ei)
 {
     struct letter *l;
@@ -126,9 +140,14 @@ static cairn_err fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo *ei)
     cairn_err rc;
 
     *ret_any = 0;
-    rc = m->whole->ops->poll(m->whole, &from, &buf, &bytes, ei);
-    if (rc != CAIRN_OK || buf == NULL)
+    rc = failure_of(m, ei);
+    if (rc == CAIRN_OK)
+        rc = m->whole->ops->poll(m->whole, &from, &buf, &bytes, ei);
+    if (rc != CAIRN_OK)
         return rc;
+    if (buf == NULL)
+        return crn_watch_look(&m->watch, m->whole, ei);
+    crn_watch_heard(&m->watch, from);
     l = bytes >= sizeof(l->head) ? calloc(1, sizeof(*l)) : NULL;
     if (l == NULL) {
         free(buf);
@@ -138,21 +157,15 @@ static cairn_err fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo *ei)
     l->raw = buf;
     l->from = from;
     l->bytes = bytes - sizeof(l->head);
+    *ret_any = 1;
+    if (l->head.part == CRN_MAIL_WATCH) {
+        crn_watch_take(&m->watch, l->head.round, text(l), l->bytes);
+        drop(l);
+        return failure_of(m, ei);
+    }
     *m->kept_end = l;
     m->kept_end = &l->next;
-    *ret_any = 1;
     return CAIRN_OK;
-}
-
-static const void *text(const struct letter *l)
-{
-    return l->raw + sizeof(l->head);
-}
-
-static void drop(struct letter *l)
-{
-    free(l->raw);
-    free(l);
 }
 
 /* The next letter of a collective. */
@@ -456,8 +469,24 @@ cairn_err crn_mail_open(struct crn_comm *comm, struct crn_mail **ret, struct crn
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a communicator");
     m->whole = comm;
     m->kept_end = &m->kept;
+    crn_watch_init(&m->watch, comm);
     *ret = m;
     return CAIRN_OK;
+}
+
+void crn_mail_watch(struct crn_mail *m, int64_t silence_ns)
+{
+    crn_watch_begin(&m->watch, silence_ns);
+}
+
+void crn_mail_beat(struct crn_mail *m)
+{
+    crn_watch_tell(&m->watch, m->whole);
+}
+
+const struct crn_errinfo *crn_mail_failure(const struct crn_mail *m)
+{
+    return m->watch.failure.code != CAIRN_OK ? &m->watch.failure : NULL;
 }
 
 void crn_mail_close(struct crn_mail *m)

@@ -20,6 +20,16 @@ void crn_mail_close(struct crn_mail *m); /* its parts are freed; NULL is fine */
 CAIRN_CHECKED cairn_err crn_mail_part(struct crn_mail *m, uint32_t id, const int *ranks, int n,
                                       struct crn_comm **ret, struct crn_errinfo *ei);
 
+/* Ranks that hang. Until the watch ends (silence_ns is 0) a rank that waits on a part, for a collective or a
+ * message, tells that it is there; when one is not heard for silence_ns all ranks fail with CAIRN_EPEER and its
+ * number. All begin a watch after the same collective, and end it after another. What has failed stays so:
+ * messages and collectives of all parts fail at once, and transfers may never end. */
+void crn_mail_watch(struct crn_mail *m, int64_t silence_ns);
+/* In long work without waiting, now and then: this rank is there. Costs nothing if it is not yet time. */
+void crn_mail_beat(struct crn_mail *m);
+/* NULL: it has not failed. */
+const struct crn_errinfo *crn_mail_failure(const struct crn_mail *m);
+
 /* Sleeps between two looks for something that has not come for tries looks. */
 void crn_comm_nap(unsigned tries);
 

@@ -192,6 +192,12 @@ const struct crn_errinfo *crn_pass_failure(const struct crn_pass *p)
     return p->failure.code != CAIRN_OK ? &p->failure : NULL;
 }
 
+void crn_pass_abandon(struct crn_pass *p)
+{
+    atomic_store(&p->has_failed, 1);
+    crn_pool_keep(&p->pool);
+}
+
 void crn_pass_close(struct crn_pass *p)
 {
     struct crn_pass_block *b;

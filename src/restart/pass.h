@@ -52,6 +52,8 @@ int crn_pass_piece(const struct crn_pass *p, const struct crn_pass_block *b, siz
 void crn_pass_put(struct crn_pass *p, struct crn_pass_block *b); /* its memory is free again */
 /* The first failure, of a file or of memory; NULL: none so far that was handed out. */
 const struct crn_errinfo *crn_pass_failure(const struct crn_pass *p);
+/* The memory of its blocks stays for ever, and nothing is read to it any more. */
+void crn_pass_abandon(struct crn_pass *p);
 void crn_pass_close(struct crn_pass *p); /* all blocks are put back, or never taken; NULL is fine */
 
 #endif

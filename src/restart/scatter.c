@@ -335,18 +335,21 @@ static cairn_err move(struct crn_scatter_run *r, struct crn_errinfo *ei)
     return rc;
 }
 
-static void finish(struct crn_scatter_run *r)
+/* is_cut_off: a rank hangs, and transfers with it will not end. */
+static void finish(struct crn_scatter_run *r, int is_cut_off)
 {
     struct crn_errinfo ignored = {0};
     int busy = 0;
     int i;
 
-    while (r->sending != NULL) /* after an error: MPI may still read its memory */
+    while (!is_cut_off && r->sending != NULL) /* after an error: MPI may still read its memory */
         if (crn_send_progress(r, &busy, &ignored) != CAIRN_OK)
             crn_err_clear(&ignored);
+    if (is_cut_off)
+        crn_send_abandon(r);
     crn_receive_fini(r);
     crn_pass_close(r->pass);
-    for (i = 0; i < CRN_SCATTER_BUFFERS; i++) {
+    for (i = 0; i < CRN_SCATTER_BUFFERS && !is_cut_off; i++) { /* else MPI may use them for ever */
         free(r->pack[i].data);
         free(r->scratch[i].data);
     }
@@ -382,6 +385,6 @@ cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_team *te
             rc = failure->code;
         }
     }
-    finish(&r);
+    finish(&r, rc == CAIRN_EPEER);
     return rc;
 }

@@ -83,6 +83,8 @@ CAIRN_CHECKED cairn_err crn_send_block(struct crn_scatter_run *r, struct crn_pas
                                        struct crn_errinfo *ei);
 /* Tells everybody how much was brought, and how much will not come. */
 CAIRN_CHECKED cairn_err crn_send_end(struct crn_scatter_run *r, struct crn_errinfo *ei);
+/* What is on its way will not end: its memory is MPI's from now on, and nothing is read to it any more. */
+void crn_send_abandon(struct crn_scatter_run *r);
 /* Retires what is sent. */
 CAIRN_CHECKED cairn_err crn_send_progress(struct crn_scatter_run *r, int *busy,
                                           struct crn_errinfo *ei);

@@ -58,6 +58,21 @@ cairn_err crn_send_progress(struct crn_scatter_run *r, int *busy, struct crn_err
     return rc;
 }
 
+void crn_send_abandon(struct crn_scatter_run *r)
+{
+    if (r->sending == NULL)
+        return;
+    crn_pass_abandon(r->pass);
+    while (r->sending != NULL) {
+        struct crn_sending *s = r->sending;
+
+        r->sending = s->next;
+        if (s->from != NULL)
+            let_go(r, s->from); /* for a reader that waits for a block; it reads no more */
+        free(s);
+    }
+}
+
 /* A buffer for runs; takes part in everything else until one is free. */
 static cairn_err wait_buffer(struct crn_scatter_run *r, struct crn_buffer **ret,
                              struct crn_errinfo *ei)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Restarts that are cut short: ranks die in them, or lack something; and drains of files that are damaged.
+"""Restarts that are cut short: ranks die or hang in them, or lack something; and drains of files that are damaged.
 
 usage: restart_test.py SCENARIO    (see the functions named after them)"""
+import os
+import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,15 +15,19 @@ sys.dont_write_bytecode = True
 from kill_test import CAIRN, PATIENCE, STEPS, Job, kill, rank_of, require, workers_of
 
 
+def wait_until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        require(time.monotonic() < deadline, f"{what}: nothing happens for {PATIENCE} s")
+        time.sleep(0.002)
+
+
 def kill_borrower(job, victim):
     """A rank that does not read dies when its arena is lent: the readers are slow."""
     what = f"rank {victim} killed with its arena lent"
     job.faults = {rank: "at=1,action=delay,ms=100,ops=read,sticky=1" for rank in (0, 2)}
     p = job.start(4)
-    deadline = time.monotonic() + PATIENCE
-    while not list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")):
-        require(time.monotonic() < deadline and p.poll() is None, f"{what}: no arena was made")
-        time.sleep(0.002)
+    wait_until(lambda: p.poll() is not None or list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")), what)
     for pid in workers_of(p.pid):
         if rank_of(pid) == victim:
             kill(pid)
@@ -147,8 +154,55 @@ def damaged_local():
     print("damaged local files: all well")
 
 
+def told(job, file):
+    """What each rank appended to a file of the log: by rank."""
+    path = pathlib.Path(f"{job.log}.{file}")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {int(line.split()[0]): line for line in lines if line.count(" ") >= 2}
+
+
+def stop_one(job, victim):
+    what = f"rank {victim} stopped"
+    for file in ("told", "closed"):
+        pathlib.Path(f"{job.log}.{file}").unlink(missing_ok=True)
+    job.faults = {rank: "at=1,action=delay,ms=100,ops=read,sticky=1" for rank in (0, 2)}
+    p = job.start(4)
+    wait_until(lambda: p.poll() is not None or list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")), what)
+    pids = {rank_of(pid): pid for pid in workers_of(p.pid)}
+    os.kill(pids[victim], signal.SIGSTOP)
+    wait_until(lambda: p.poll() is not None or len(told(job, "closed")) == 3, what)
+    require(p.poll() is None, f"{what}: the job ended with {p.returncode}")
+    for rank, line in told(job, "told").items():
+        require(f"CAIRN_EPEER: rank {victim} has not been heard" in line, f"{what}: rank {rank} says: {line}")
+    require(len(told(job, "told")) == 3, f"{what}: {told(job, 'told')}")
+    for pid in workers_of(p.pid):
+        kill(pid)
+    require(p.wait(timeout=PATIENCE) != 0, f"{what}: the job went on")
+    job.faults = {}
+    job.check_restart(4, STEPS - 1, what)
+    job.check_clean(what)
+
+
+def stopped():
+    """A rank hangs while ranks read together, a reader or one that is read for: the others fail, and say who it
+    is; a rank that is only slow is waited for."""
+    for keys, victims in (({"files": 1}, range(4)), ({"files": 2}, (0, 3)), ({"files": 1, "encode": "adaptive"}, (0, 3))):
+        job = Job(ranks_per_node=2, block_bytes="512K", chunk_bytes="64K", read_threads=2, commit_timeout="1s", **keys)
+        job.words = ["100000"]
+        r = job.run(4)
+        require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
+        for victim in victims:
+            stop_one(job, victim)
+        # Reads of data that take twice as long as anybody may be silent.
+        job.faults = {0: "at=11,action=delay,ms=9000,ops=read", 2: "at=4,action=delay,ms=9000,ops=read"}
+        if keys == {"files": 1}:
+            job.check_restart(4, STEPS - 1, "slow reads")
+        job.remove()
+        print(f"{keys}: ranks {list(victims)} stopped, all well")
+
+
 def main():
-    scenarios = {f.__name__: f for f in (killed, lacking, damaged_local)}
+    scenarios = {f.__name__: f for f in (killed, stopped, lacking, damaged_local)}
     if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)
         return 2

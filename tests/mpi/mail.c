@@ -102,6 +102,27 @@ static struct crn_comm *part_of(struct crn_mail *m, const struct crn_comm *whole
     return part;
 }
 
+/* A rank does not come; those around it in the tree find out, and all fail with its number. */
+static void hang(struct crn_mail *mail, struct crn_comm *all, int victim)
+{
+    struct crn_errinfo why = {0};
+    char word[64];
+    int i, x = 0;
+
+    (void)snprintf(word, sizeof(word), "rank %d has not been heard", victim);
+    REQUIRE(crn_mail_failure(mail) == NULL);
+    crn_mail_watch(mail, 2000000000);
+    if (all->rank == victim)
+        for (i = 0; i < all->size - 1; i++)
+            (void)MPI_Recv(&x, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    REQUIRE(all->ops->barrier(all, &why) == CAIRN_EPEER);
+    REQUIRE(strstr(why.msg, word) != NULL && crn_mail_failure(mail) != NULL);
+    if (all->rank != victim)
+        (void)MPI_Send(&x, 1, MPI_INT, victim, 0, MPI_COMM_WORLD);
+    crn_mail_watch(mail, 0);
+    REQUIRE(all->ops->barrier(all, &why) == CAIRN_EPEER); /* for ever */
+}
+
 int main(int argc, char **argv)
 {
     struct crn_comm *whole, *all, *part;
@@ -124,6 +145,10 @@ int main(int argc, char **argv)
         tell(all, i);
         gather(all, i);
     }
+    crn_mail_watch(mail, 2000000000); /* nobody hangs */
+    reduce(all);
+    crn_mail_watch(mail, 0);
+    hang(mail, all, whole->size - 1);
     all->ops->free(all);
     crn_mail_close(mail);
     whole->ops->settle(whole);
