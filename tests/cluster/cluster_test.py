@@ -375,6 +375,8 @@ def cleanup():
         victim.kill()
         victim.wait()
         wait_until(lambda mark=mark: not marked(mark)[0], "a killed cluster is gone")
+    if "CAIRN_TEST_MEMORY" in os.environ:  # what the killed deadline had in memory goes with ours
+        require(list(pathlib.Path(kill_test.MEMORY).glob("ct-*")), "it is somewhere else")
     # A process that is dying has no environment any more, but it is in its network until it is reaped.
     wait_until(lambda: not in_networks(nets[0] | nets[1]), "nobody is left in their networks")
     require(cluster.call("ip", "-o", "link") == links, "interfaces are left")
