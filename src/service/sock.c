@@ -86,7 +86,7 @@ cairn_err crn_sock_accept(int listen_fd, int *ret_fd, struct crn_errinfo *ei)
     struct ucred peer;
     socklen_t len = sizeof(peer);
     int room = (int)CRN_PROTO_MAX;
-    int fd = -1;
+    int fd;
 
     fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
@@ -144,7 +144,7 @@ cairn_err crn_sock_send_note(int fd, const struct crn_note *n, int pass_fd, stru
 static int passed_fd(struct msghdr *msg)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-    int fd = -1;
+    int fd;
 
     if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
         c->cmsg_len != CMSG_LEN(sizeof(int)))

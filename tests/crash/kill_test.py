@@ -590,17 +590,17 @@ def shared_daemon():
     print("shared daemon: all well")
 
 
-def main():
-    scenarios = {f.__name__: f for f in (kill_every_call, kill_every_call_local,
-                                         kill_every_call_chained, fail_every_call,
-                                         kill_recovery, flipped_bit, flipped_bits, kill_ranks, daemon,
-                                         shared_daemon, phases, assist, assist_late, assist_kill)}
+def run_one(doc, *functions):
+    """The scenario that the command line names."""
+    scenarios = {f.__name__: f for f in functions}
     if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
-        print(__doc__, "\nscenarios:", *scenarios)
+        print(doc, "\nscenarios:", *scenarios)
         return 2
     scenarios[sys.argv[1]]()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_one(__doc__, kill_every_call, kill_every_call_local, kill_every_call_chained,
+                     fail_every_call, kill_recovery, flipped_bit, flipped_bits, kill_ranks, daemon,
+                     shared_daemon, phases, assist, assist_late, assist_kill))

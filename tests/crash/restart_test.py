@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from kill_test import CAIRN, PATIENCE, STEPS, Job, kill, rank_of, require, workers_of
+from kill_test import CAIRN, PATIENCE, STEPS, Job, kill, rank_of, require, run_one, workers_of
 
 
 def wait_until(condition, what):
@@ -201,14 +201,5 @@ def stopped():
         print(f"{keys}: ranks {list(victims)} stopped, all well")
 
 
-def main():
-    scenarios = {f.__name__: f for f in (killed, stopped, lacking, damaged_local)}
-    if len(sys.argv) != 2 or sys.argv[1] not in scenarios:
-        print(__doc__, "\nscenarios:", *scenarios)
-        return 2
-    scenarios[sys.argv[1]]()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_one(__doc__, killed, stopped, lacking, damaged_local))
