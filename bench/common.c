@@ -132,6 +132,19 @@ static int column(const struct bench_case *c, size_t method)
     return width < 10 ? 10 : width;
 }
 
+int bench_is_named(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+
+    while (list != NULL && (strncmp(list, name, n) != 0 || (list[n] != ',' && list[n] != '\0'))) {
+        list = strchr(list, ',');
+        if (list == NULL)
+            return 0;
+        list++;
+    }
+    return 1;
+}
+
 void bench_header(const struct bench_case *c)
 {
     size_t i;

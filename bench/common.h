@@ -29,6 +29,9 @@ double *bench_time(const struct bench_case *c, size_t round, size_t method);
 
 double bench_median(const double *values, size_t n);
 
+/* Whether a list with commas names it; no list (NULL) names all. */
+int bench_is_named(const char *list, const char *name);
+
 /* The heads of the table's columns, on standard error. */
 void bench_header(const struct bench_case *c);
 /* A row of the table on standard error and a JSON line for each method on standard output.

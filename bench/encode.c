@@ -15,6 +15,7 @@
 #include "encode/merge.h"
 #include "encode/stream.h"
 #include "encode/work.h"
+#include "common.h"
 #include "encode_sets.h"
 
 #define ROUNDS_MAX 5
@@ -406,20 +407,6 @@ static void report(const struct bench_set *set, const struct method *m, struct r
         die("cannot write");
 }
 
-/* Whether a list with commas names it; no list names all. */
-static int is_named(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-
-    while (list != NULL && (strncmp(list, name, n) != 0 || (list[n] != ',' && list[n] != '\0'))) {
-        list = strchr(list, ',');
-        if (list == NULL)
-            return 0;
-        list++;
-    }
-    return 1;
-}
-
 static void run_set(const char *name, int is_quick, const char *wanted)
 {
     struct bench_set *set = bench_set_make(name, is_quick ? 1 : 4);
@@ -438,7 +425,7 @@ static void run_set(const char *name, int is_quick, const char *wanted)
     limit = copy_mbps(set);
     for (round = 0; round < rounds; round++)
         for (i = 0; i < NMETHODS; i++)
-            if (is_named(wanted, methods[i].name) &&
+            if (bench_is_named(wanted, methods[i].name) &&
                 (round == 0 || !methods[i].is_slow || (!is_quick && round < 3)))
                 run_method(set, &methods[i], work, &results[i]);
     for (i = 0; i < NMETHODS; i++)

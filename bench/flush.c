@@ -32,7 +32,9 @@
 #define MAX_METHODS 24
 #define USAGE                                                                                      \
     "flush [--mib SIZE] [--percent P,...] [--files K,...] [--leaders L,...] [--writers W]\n"       \
-    "      [--ranks-per-node R] [--rounds N] [--label TEXT] --dir DIR --shm DIR --run DIR"
+    "      [--ranks-per-node R] [--rounds N] [--methods NAME,...] [--label TEXT]\n"                \
+    "      --dir DIR --shm DIR --run DIR\n"                                                         \
+    "The limit and Cairn always run; of the other methods those named, or all."
 
 struct list {
     uint32_t v[MAX_LISTED];
@@ -54,6 +56,7 @@ struct bench {
     struct list percents, files, leaders;
     size_t rounds;
     const char *label;
+    const char *wanted; /* of the others, between commas; NULL: all */
     const char *shm, *run;
     uint32_t percent;
     struct cairn_way way[MAX_LISTED];
@@ -404,6 +407,8 @@ static void parse_one(const char *option, const char *value, struct bench *b)
         b->shm = value;
     else if (strcmp(option, "--run") == 0)
         b->run = value;
+    else if (strcmp(option, "--methods") == 0)
+        b->wanted = value;
     else if (strcmp(option, "--label") == 0)
         b->label = value;
     else if (strcmp(option, "--mib") == 0)
@@ -438,6 +443,17 @@ static void parse(int argc, char **argv, struct bench *b)
         b->leaders.n = 1;
 }
 
+/* The limit stays. */
+static void choose_others(struct bench *b)
+{
+    size_t i, n = 1;
+
+    for (i = 1; i < b->nothers; i++)
+        if (bench_is_named(b->wanted, b->others[i]->name))
+            b->others[n++] = b->others[i];
+    b->nothers = n;
+}
+
 int main(int argc, char **argv)
 {
     struct bench b = {.c = {.ranks_per_node = 2, .writers = 2},
@@ -461,6 +477,7 @@ int main(int argc, char **argv)
 #ifdef BENCH_HAVE_PHDF5
     b.others[b.nothers++] = &flush_hdf5;
 #endif
+    choose_others(&b);
     for (k = 0; k < b.files.n; k++)
         for (p = 0; p < b.percents.n; p++) {
             b.c.files = b.files.v[k];

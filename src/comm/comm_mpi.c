@@ -363,6 +363,17 @@ static cairn_err wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *
     return CAIRN_OK;
 }
 
+/* Open MPI's MPI-IO writes collectively in the background, and forgets the lock when a thread of ours
+ * makes progress meanwhile: the application crashes in mca_common_ompio_progress (4.1.4, and without
+ * Cairn too). Synchronous writes are safe, and faster. It asks when the first file is opened; who has
+ * chosen keeps the choice. */
+static void make_files_safe(void)
+{
+#ifdef OPEN_MPI
+    (void)setenv("OMPI_MCA_fcoll_vulcan_async_io", "2", 0);
+#endif
+}
+
 cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei)
 {
     MPI_Comm own;
@@ -372,6 +383,7 @@ cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo 
     (void)MPI_Initialized(&ready);
     if (!ready)
         return crn_fail(ei, CAIRN_ESTATE, 0, "call MPI_Init_thread before cairn_open_mpi");
+    make_files_safe();
     rc = check(MPI_Comm_dup(comm, &own), ei, "MPI_Comm_dup");
     return rc != CAIRN_OK ? rc : wrap(own, ret, ei);
 }
