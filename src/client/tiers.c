@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which checkpoints a session's tiers know, from the capture or the first hint until no memory has them
- * and nobody asks for them; and the calls around the cache. What the cache is told and what the node
- * service is told is kept in step in tiers_back.c. */
+/* The calls around the cache: opened with what lies in the arena, captures written, restored, given up.
+ * tiers_held.c knows the checkpoints; what the cache is told and what the node service is told is kept in step
+ * in tiers_back.c. */
 #include "client/tiers.h"
 
 #include <errno.h>
@@ -14,117 +14,9 @@
 #include "client/tiers_impl.h"
 #include "client/together.h"
 
-#define PRUNE_AT 256
-
 int crn_tiers_are_open(const cairn_session *s)
 {
     return s->tiers != NULL && s->tiers->cache != NULL;
-}
-
-/* Checkpoints. ---------------------------------------------------------------------------------------- */
-
-static struct crn_held **bucket(struct crn_tiers *x, const char *name, int64_t version)
-{
-    uint64_t hash = (uint64_t)version;
-
-    for (; *name != '\0'; name++)
-        hash = hash * 31 + (unsigned char)*name;
-    return &x->index[hash % HELD_INDEX];
-}
-
-struct crn_held *crn_held_find(struct crn_tiers *x, const char *name, int64_t version)
-{
-    struct crn_held *h = *bucket(x, name, version);
-
-    while (h != NULL && (h->info.version != version || strcmp(h->info.name, name) != 0))
-        h = h->index_next;
-    return h;
-}
-
-/* The newest is found first. */
-static void index_add(struct crn_tiers *x, struct crn_held *h)
-{
-    struct crn_held **first = bucket(x, h->info.name, h->info.version);
-
-    h->index_next = *first;
-    *first = h;
-}
-
-/* It is found by its name no more. */
-static void unindex(struct crn_tiers *x, struct crn_held *h)
-{
-    struct crn_held **link = bucket(x, h->info.name, h->info.version);
-
-    while (*link != NULL && *link != h)
-        link = &(*link)->index_next;
-    if (*link != NULL)
-        *link = h->index_next;
-}
-
-cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info, struct crn_held **ret,
-                       struct crn_errinfo *ei)
-{
-    struct crn_held *h = calloc(1, sizeof(*h));
-
-    if (h == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a checkpoint in the tiers");
-    h->info = *info;
-    index_add(x, h);
-    crn_lock(&x->mu);
-    h->next = x->all;
-    x->all = h;
-    crn_unlock(&x->mu);
-    x->nheld++;
-    *ret = h;
-    return CAIRN_OK;
-}
-
-static void free_held(struct crn_held *h)
-{
-    crn_image_free(&h->image);
-    crn_buf_free(&h->descriptor);
-    crn_shard_free(&h->shard);
-    free(h);
-}
-
-/* Frees it if no memory has it and no copy of it is under way; it is forgotten then. 1 if so. */
-static int free_if_gone(struct crn_tiers *x, struct crn_held **link)
-{
-    struct crn_held *h = *link;
-    int t;
-
-    for (t = 0; t + 1 < x->ntiers; t++)
-        if (crn_cache_state(x->cache, crn_held_key(h), t) != CRN_LIFE_INIT)
-            return 0;
-    crn_cache_forget(x->cache, crn_held_key(h));
-    unindex(x, h);
-    crn_lock(&x->mu);
-    *link = h->next;
-    crn_unlock(&x->mu);
-    x->nheld--;
-    free_held(h);
-    return 1;
-}
-
-static void prune(struct crn_tiers *x)
-{
-    struct crn_held **link = &x->all;
-
-    if (x->nheld < x->prune_at)
-        return;
-    while (*link != NULL) {
-        struct crn_held *h = *link;
-        int is_done;
-
-        crn_lock(&x->mu);
-        is_done = h->is_flushed || h->is_dropped || h->is_lost;
-        crn_unlock(&x->mu);
-        if (is_done && h->is_replaced)
-            crn_cache_forget(x->cache, crn_held_key(h));
-        if (!is_done || h->nhints > 0 || !free_if_gone(x, link))
-            link = &h->next;
-    }
-    x->prune_at = 2 * x->nheld > PRUNE_AT ? 2 * x->nheld : PRUNE_AT;
 }
 
 /* Opening. -------------------------------------------------------------------------------------------- */
@@ -139,7 +31,7 @@ cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei)
     crn_mutex_init(&s->tiers->mu, CRN_RANK_SESSION);
     s->tiers->s = s;
     s->tiers->sock = -1;
-    s->tiers->prune_at = PRUNE_AT;
+    s->tiers->prune_at = HELD_PRUNE_AT;
     return CAIRN_OK;
 }
 
@@ -276,7 +168,7 @@ void crn_tiers_close(cairn_session *s)
         struct crn_held *h = x->all;
 
         x->all = h->next;
-        free_held(h);
+        crn_held_free(h);
     }
     if (x->sock >= 0)
         (void)close(x->sock);
@@ -331,7 +223,7 @@ static void unwrite(struct crn_tiers *x, const struct crn_held *h)
     while (*link != NULL && *link != h)
         link = &(*link)->next;
     if (*link != NULL && h->nhints == 0)
-        (void)free_if_gone(x, link);
+        (void)crn_held_free_if_gone(x, link);
 }
 
 cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_track *t,
@@ -346,7 +238,7 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
                         "the checkpoint needs %" PRIu64 " bytes, the arena has %" PRIu64
                         ": raise arena_bytes, or set local",
                         c->image.bytes, crn_arena_bytes(s->arena));
-    prune(x);
+    crn_held_prune(x);
     if (h == NULL || h->is_known)
         rc = crn_held_add(x, &c->info, &h, ei);
     if (rc != CAIRN_OK)
@@ -384,16 +276,6 @@ cairn_err crn_tiers_slot(cairn_session *s, struct crn_slot_info *info, uint32_t 
     return rc;
 }
 
-static struct crn_held *find_seq(const struct crn_tiers *x, uint64_t seq)
-{
-    struct crn_held *h = x->all;
-
-    while (h != NULL &&
-           (h->info.id.seq != seq || memcmp(h->info.id.run, x->s->run, sizeof(x->s->run)) != 0))
-        h = h->next;
-    return h;
-}
-
 static enum crn_slot_state slot_state_locked(const struct crn_tiers *x, const struct crn_held *h)
 {
     return crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
@@ -416,7 +298,7 @@ static void give_up(struct crn_tiers *x, struct crn_held *h)
         (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, slot_state_locked(x, h),
                             CRN_SLOT_FREE);
     crn_unlock(&x->mu);
-    unindex(x, h);
+    crn_held_unindex(x, h);
     h->is_replaced = 1;
     h->nhints = 0;
     crn_cache_forget(x->cache, crn_held_key(h));
@@ -430,7 +312,7 @@ int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret)
     crn_lock(&s->tiers->mu);
     is_done = crn_arena_supersede(s->arena, ret);
     crn_unlock(&s->tiers->mu);
-    h = is_done ? find_seq(s->tiers, ret->id.seq) : NULL;
+    h = is_done ? crn_held_find_seq(s->tiers, ret->id.seq) : NULL;
     if (h != NULL)
         give_up(s->tiers, h);
     return is_done;
@@ -442,9 +324,9 @@ static void replace(struct crn_tiers *x, struct crn_held *h)
     struct crn_errinfo why = {0};
     struct crn_held *old;
 
-    unindex(x, h);
+    crn_held_unindex(x, h);
     while ((old = crn_held_find(x, h->info.name, h->info.version)) != NULL) {
-        unindex(x, old);
+        crn_held_unindex(x, old);
         old->is_replaced = 1;
         for (; old->nhints > 0; old->nhints--, h->nhints++) {
             crn_cache_skip(x->cache, crn_held_key(old));
@@ -452,7 +334,7 @@ static void replace(struct crn_tiers *x, struct crn_held *h)
                 crn_log(&x->s->log, CRN_DEBUG, "%s", why.msg);
         }
     }
-    index_add(x, h);
+    crn_held_index(x, h);
 }
 
 cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t bytes,
@@ -511,16 +393,6 @@ int crn_tiers_hold(cairn_session *s, const struct crn_held *h)
     return 0;
 }
 
-const struct crn_shard *crn_held_shard(const struct crn_held *h)
-{
-    return &h->shard;
-}
-
-const struct crn_image *crn_held_image(const struct crn_held *h)
-{
-    return &h->image;
-}
-
 /* It was read and is needed no more: its flush is canceled where it has not begun. */
 static void discard(struct crn_tiers *x, struct crn_held *h)
 {
@@ -569,7 +441,7 @@ cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *held,
 
 void crn_tiers_failed(cairn_session *s, uint64_t seq, cairn_err why)
 {
-    struct crn_held *h = crn_tiers_are_open(s) ? find_seq(s->tiers, seq) : NULL;
+    struct crn_held *h = crn_tiers_are_open(s) ? crn_held_find_seq(s->tiers, seq) : NULL;
 
     /* With discard_consumed another rank may have been the first to read it. */
     if (h != NULL && (why != CAIRN_ECANCELED || !s->cfg.discard_consumed))

@@ -7,7 +7,8 @@
 #include "client/session.h"
 #include "client/tiers.h"
 
-#define HELD_INDEX 256
+#define HELD_INDEX    256
+#define HELD_PRUNE_AT 256 /* how many there are when it is first looked for some to free */
 
 /* Its address is its key in the cache. Made and freed by the application's thread, freed only when
  * no copy of it is under way and the cache has forgotten it. */
@@ -66,9 +67,20 @@ static inline uint64_t crn_held_key(const struct crn_held *h)
 
 /* tiers.c */
 CAIRN_CHECKED cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei); /* not open yet */
+
+/* tiers_held.c */
 struct crn_held *crn_held_find(struct crn_tiers *x, const char *name, int64_t version);
+struct crn_held *crn_held_find_seq(const struct crn_tiers *x, uint64_t seq); /* of this run */
 CAIRN_CHECKED cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info,
                                      struct crn_held **ret, struct crn_errinfo *ei);
+/* The newest of a name and version is found first; one that is not in the index is found no more. */
+void crn_held_index(struct crn_tiers *x, struct crn_held *h);
+void crn_held_unindex(struct crn_tiers *x, struct crn_held *h);
+/* Frees it if no memory has it and no copy of it is under way; it is forgotten then. 1 if so. */
+int crn_held_free_if_gone(struct crn_tiers *x, struct crn_held **link);
+/* Frees those that are needed no more, if there are many. */
+void crn_held_prune(struct crn_tiers *x);
+void crn_held_free(struct crn_held *h); /* the memory alone */
 
 /* tiers_hints.c */
 CAIRN_CHECKED cairn_err crn_tiers_hint(struct crn_tiers *x, const char *name, int64_t version,
