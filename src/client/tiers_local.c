@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node's disk as a tier of a session, behind the arena: one file of local_cache bytes in the spool.
+/* The node's disk as a tier of a session, behind the arena: an area of local_cache bytes in the spool.
  * What the service has not begun to flush is copied there in the background; then its slot is out, and
  * the service, or a drain, reads it from the file. What it is flushing stays where it is. The file goes
  * with the session, or with the run's directory where something in it is still to be flushed. Runs on
@@ -101,7 +101,7 @@ static void close_local(struct crn_tier *t)
     crn_area_close(l->area);
     crn_area_name(s->rank, name);
     if (!is_owed(l->x))
-        (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, name, 0); /* else with the directory */
+        crn_area_remove(s->fs, s->dir.spool_dfd, name); /* else with the directory */
     free(l);
 }
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checksums are mapped by all who have the file open; an image is handed from one to another by
+/* The checksums are mapped by all who have the area open; an image is handed from one to another by
  * something that orders memory (a slot's state, a lock), so they need no order of their own. Whole pages
  * go past the page cache where the file system lets them: what is read once would only push out what is
- * read often, and dirty pages would be written when it suits nobody. */
+ * read often, and dirty pages would be written when it suits nobody.
+ *
+ * A file takes one write at a time (the kernel locks it), so the data lies in several, a stripe in each in
+ * turn: as many threads write at once. Through the page cache it goes in steps that the core's cache has
+ * room for: the checksum brings the bytes there, and the copy finds them. The kernel also finds pages for
+ * such a step faster than for megabytes in one. */
 #include "tier/area.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +20,12 @@
 
 #include "base/buf.h"
 
-#define AREA_MAGIC UINT64_C(0x3141455241524e43) /* "CNRAREA1" */
+#define AREA_MAGIC UINT64_C(0x3241455241524e43) /* "CNRAREA2" */
 #define PAGE       ((uint64_t)4096)
 #define GRANULE    CRN_AREA_GRANULE
+#define STRIPE     CRN_AREA_STRIPE
+#define FILES      CRN_AREA_FILES
+#define STEP       ((uint64_t)512 << 10)
 #define NAME       64
 
 struct head {
@@ -30,10 +37,11 @@ struct head {
 struct crn_area {
     const struct crn_fs *fs;
     char name[NAME];
-    int fd;
-    atomic_int direct_fd; /* past the page cache; -1: refused */
-    struct head *head;    /* mapped */
-    uint64_t bytes;       /* own copy: the header is shared with others */
+    uint32_t files;
+    int fd[FILES];     /* the first one begins with the header */
+    int direct[FILES]; /* past the page cache; -1: refused */
+    struct head *head; /* mapped */
+    uint64_t bytes;    /* own copy: the header is shared with others */
     uint64_t data_at;
 };
 
@@ -47,85 +55,144 @@ static uint64_t head_bytes(uint64_t bytes)
     return round_up(sizeof(struct head) + bytes / GRANULE * sizeof(uint64_t), GRANULE);
 }
 
+static uint32_t files_of(uint64_t bytes)
+{
+    uint64_t stripes = round_up(bytes, STRIPE) / STRIPE;
+
+    return stripes < 1 ? 1 : stripes > FILES ? FILES : (uint32_t)stripes;
+}
+
+/* Of the file i of an area of so many bytes, with the header. */
+static uint64_t file_bytes(uint64_t bytes, uint32_t i)
+{
+    uint64_t n = files_of(bytes);
+    uint64_t whole = bytes / STRIPE;
+    uint64_t data = (whole / n + (i < whole % n)) * STRIPE + (i == whole % n ? bytes % STRIPE : 0);
+
+    return i == 0 ? head_bytes(bytes) + data : data;
+}
+
+static void file_name(const char *name, uint32_t i, char ret[NAME + 4])
+{
+    (void)snprintf(ret, NAME + 4, i == 0 ? "%s" : "%s.%u", name, i);
+}
+
 /* Life. ------------------------------------------------------------------------------------------ */
 
 static cairn_err make(const struct crn_fs *fs, const char *name, struct crn_area **ret,
                       struct crn_errinfo *ei)
 {
     struct crn_area *a = calloc(1, sizeof(*a));
+    uint32_t i;
 
     if (a == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an area of checkpoints");
     a->fs = fs;
-    (void)snprintf(a->name, sizeof(a->name), "%s", name != NULL ? name : "area");
-    a->fd = -1;
-    atomic_init(&a->direct_fd, -1);
+    if (name != NULL)
+        (void)snprintf(a->name, sizeof(a->name), "%s", name);
+    else
+        (void)snprintf(a->name, sizeof(a->name), ".area-%p", (void *)a);
+    for (i = 0; i < FILES; i++)
+        a->fd[i] = a->direct[i] = -1;
     *ret = a;
     return CAIRN_OK;
 }
 
 void crn_area_close(struct crn_area *a)
 {
+    uint32_t i;
+
     if (a == NULL)
         return;
     if (a->head != NULL)
         (void)munmap(a->head, a->data_at);
-    if (a->direct_fd >= 0)
-        (void)a->fs->close(a->fs, a->direct_fd);
-    if (a->fd >= 0)
-        (void)a->fs->close(a->fs, a->fd);
+    for (i = 0; i < FILES; i++) {
+        if (a->direct[i] >= 0)
+            (void)a->fs->close(a->fs, a->direct[i]);
+        if (a->fd[i] >= 0)
+            (void)a->fs->close(a->fs, a->fd[i]);
+    }
     free(a);
+}
+
+void crn_area_remove(const struct crn_fs *fs, int dfd, const char *name)
+{
+    char file[NAME + 4];
+    uint32_t i;
+
+    for (i = 0; i < FILES; i++) {
+        file_name(name, i, file);
+        (void)fs->unlinkat(fs, dfd, file, 0);
+    }
 }
 
 static cairn_err map(struct crn_area *a, uint64_t bytes, int prot, struct crn_errinfo *ei)
 {
-    void *p = mmap(NULL, head_bytes(bytes), prot, MAP_SHARED, a->fd, 0);
+    void *p = mmap(NULL, head_bytes(bytes), prot, MAP_SHARED, a->fd[0], 0);
 
     if (p == MAP_FAILED)
         return crn_fail(ei, CAIRN_ENOMEM, errno, "map the checksums of '%s'", a->name);
     a->head = p;
     a->bytes = bytes;
     a->data_at = head_bytes(bytes);
+    a->files = files_of(bytes);
     return CAIRN_OK;
 }
 
-static cairn_err reserve(struct crn_area *a, uint64_t total, struct crn_errinfo *ei)
+static cairn_err reserve(const struct crn_area *a, int fd, uint64_t bytes, struct crn_errinfo *ei)
 {
-    int r = a->fs->fallocate(a->fs, a->fd, 0, (off_t)total);
+    int r = a->fs->fallocate(a->fs, fd, 0, (off_t)bytes);
 
     if (r == -EOPNOTSUPP || r == -ENOSYS)
-        r = a->fs->ftruncate(a->fs, a->fd, (off_t)total);
-    return crn_fs_check(r, ei, "reserve %" PRIu64 " bytes of the local directory for '%s'", total,
+        r = a->fs->ftruncate(a->fs, fd, (off_t)bytes);
+    return crn_fs_check(r, ei, "reserve %" PRIu64 " bytes of the local directory for '%s'", bytes,
                         a->name);
+}
+
+static cairn_err create_file(struct crn_area *a, int dfd, uint32_t i, uint64_t bytes, int is_direct,
+                             struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = a->fs;
+    char name[NAME + 4];
+    cairn_err rc;
+
+    file_name(a->name, i, name);
+    a->fd[i] = fs->openat(fs, dfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    rc = crn_fs_check(a->fd[i], ei, "create '%s' in the local directory", name);
+    if (rc == CAIRN_OK && is_direct)
+        a->direct[i] = fs->openat(fs, dfd, name, O_RDWR | O_DIRECT | O_CLOEXEC, 0);
+    return rc == CAIRN_OK ? reserve(a, a->fd[i], file_bytes(bytes, i), ei) : rc;
+}
+
+/* Those that were made. */
+static void remove_files(const struct crn_area *a, int dfd)
+{
+    char name[NAME + 4];
+    uint32_t i;
+
+    for (i = 0; i < FILES && a->fd[i] >= 0; i++) {
+        file_name(a->name, i, name);
+        (void)a->fs->unlinkat(a->fs, dfd, name, 0);
+    }
 }
 
 cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const struct crn_area_options *options,
                           struct crn_area **ret, struct crn_errinfo *ei)
 {
     uint64_t bytes = round_up(options->bytes, GRANULE);
-    const char *name = options->name;
-    char own[NAME];
     struct crn_area *a = NULL;
     cairn_err rc;
+    uint32_t i;
 
-    rc = make(fs, name, &a, ei);
+    rc = make(fs, options->name, &a, ei);
     if (rc != CAIRN_OK)
         return rc;
-    (void)snprintf(own, sizeof(own), ".area-%p", (void *)a);
-    a->fd =
-        fs->openat(fs, dfd, name != NULL ? name : own, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    rc = crn_fs_check(a->fd, ei, "create '%s' in the local directory", a->name);
-    if (rc != CAIRN_OK)
-        goto out;
-    if (options->is_direct)
-        a->direct_fd =
-            fs->openat(fs, dfd, name != NULL ? name : own, O_RDWR | O_DIRECT | O_CLOEXEC, 0);
-    rc = reserve(a, head_bytes(bytes) + bytes, ei);
+    for (i = 0; rc == CAIRN_OK && i < files_of(bytes); i++)
+        rc = create_file(a, dfd, i, bytes, options->is_direct, ei);
     if (rc == CAIRN_OK)
         rc = map(a, bytes, PROT_READ | PROT_WRITE, ei);
-    if (rc != CAIRN_OK || name == NULL)
-        (void)fs->unlinkat(fs, dfd, name != NULL ? name : own, 0);
-out:
+    if (rc != CAIRN_OK || options->name == NULL)
+        remove_files(a, dfd);
     if (rc != CAIRN_OK) {
         crn_area_close(a);
         return rc;
@@ -136,23 +203,40 @@ out:
     return CAIRN_OK;
 }
 
-static cairn_err check_head(const struct crn_area *a, uint64_t *ret_bytes, struct crn_errinfo *ei)
+/* File i has the size that it should have. */
+static cairn_err check_size(const struct crn_area *a, uint32_t i, uint64_t bytes,
+                            struct crn_errinfo *ei)
 {
-    struct head head;
     struct stat st;
     cairn_err rc;
 
-    rc = crn_fs_check(a->fs->fstat(a->fs, a->fd, &st), ei, "stat '%s'", a->name);
-    if (rc == CAIRN_OK)
-        rc = crn_fs_read_all(a->fs, a->fd, &head, sizeof(head), 0, a->name, ei);
+    rc = crn_fs_check(a->fs->fstat(a->fs, a->fd[i], &st), ei, "stat '%s'", a->name);
+    if (rc == CAIRN_OK && file_bytes(bytes, i) != (uint64_t)st.st_size)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is no area of checkpoints", a->name);
+    return rc;
+}
+
+static cairn_err check_head(const struct crn_area *a, uint64_t *ret_bytes, struct crn_errinfo *ei)
+{
+    struct head head;
+    cairn_err rc;
+
+    rc = crn_fs_read_all(a->fs, a->fd[0], &head, sizeof(head), 0, a->name, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (head.magic != AREA_MAGIC || head.bytes % GRANULE != 0 ||
-        head.bytes > (uint64_t)st.st_size ||
-        head_bytes(head.bytes) + head.bytes != (uint64_t)st.st_size)
+    if (head.magic != AREA_MAGIC || head.bytes % GRANULE != 0 || head.bytes > INT64_MAX / 2)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is no area of checkpoints", a->name);
     *ret_bytes = head.bytes;
-    return CAIRN_OK;
+    return check_size(a, 0, head.bytes, ei);
+}
+
+static cairn_err open_file(struct crn_area *a, int dfd, uint32_t i, struct crn_errinfo *ei)
+{
+    char name[NAME + 4];
+
+    file_name(a->name, i, name);
+    a->fd[i] = a->fs->openat(a->fs, dfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+    return crn_fs_check(a->fd[i], ei, "open '%s' in the local directory", name);
 }
 
 cairn_err crn_area_open(const struct crn_fs *fs, int dfd, const char *name, struct crn_area **ret,
@@ -161,14 +245,19 @@ cairn_err crn_area_open(const struct crn_fs *fs, int dfd, const char *name, stru
     struct crn_area *a = NULL;
     uint64_t bytes = 0;
     cairn_err rc;
+    uint32_t i;
 
     rc = make(fs, name, &a, ei);
     if (rc != CAIRN_OK)
         return rc;
-    a->fd = fs->openat(fs, dfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
-    rc = crn_fs_check(a->fd, ei, "open '%s' in the local directory", name);
+    rc = open_file(a, dfd, 0, ei);
     if (rc == CAIRN_OK)
         rc = check_head(a, &bytes, ei);
+    for (i = 1; rc == CAIRN_OK && i < files_of(bytes); i++) {
+        rc = open_file(a, dfd, i, ei);
+        if (rc == CAIRN_OK)
+            rc = check_size(a, i, bytes, ei);
+    }
     if (rc == CAIRN_OK)
         rc = map(a, bytes, PROT_READ, ei);
     if (rc != CAIRN_OK) {
@@ -186,12 +275,37 @@ uint64_t crn_area_bytes(const struct crn_area *a)
 
 /* Bytes. ----------------------------------------------------------------------------------------- */
 
-/* The descriptor for a transfer: past the page cache if all is in whole pages. */
-static int fd_for(struct crn_area *a, const void *p, uint64_t off, uint64_t n)
-{
-    int direct = atomic_load_explicit(&a->direct_fd, memory_order_relaxed);
+/* Bytes of the data that are written or read in one call. */
+struct part {
+    uint32_t file;
+    uint64_t off; /* in it */
+    uint64_t n;
+    int fd;
+    uint64_t *sums;
+};
 
-    return direct >= 0 && ((uintptr_t)p | off | n) % PAGE == 0 ? direct : a->fd;
+/* What can be moved from byte x of the data on, of n bytes at p: past the page cache if all is in whole
+ * pages. x is the start of a granule. */
+static struct part part_at(const struct crn_area *a, uint64_t x, const void *p, uint64_t n)
+{
+    uint64_t stripe = x / STRIPE;
+    uint64_t left = STRIPE - x % STRIPE;
+    struct part part = {.file = (uint32_t)(stripe % a->files),
+                        .n = n < left ? n : left,
+                        .sums = &a->head->sums[x / GRANULE]};
+
+    part.off = stripe / a->files * STRIPE + x % STRIPE + (part.file == 0 ? a->data_at : 0);
+    part.fd = a->direct[part.file];
+    if (part.fd >= 0 && ((uintptr_t)p | part.n) % PAGE == 0)
+        return part;
+    part.fd = a->fd[part.file];
+    part.n = part.n < STEP ? part.n : STEP;
+    return part;
+}
+
+static uint64_t sum_of(const unsigned char *p, uint64_t at, uint64_t n)
+{
+    return crn_hash(p + at, n - at < GRANULE ? n - at : GRANULE);
 }
 
 static cairn_err in_bounds(const struct crn_area *a, uint64_t image, uint64_t end,
@@ -202,24 +316,56 @@ static cairn_err in_bounds(const struct crn_area *a, uint64_t image, uint64_t en
     return crn_fail(ei, CAIRN_EDAMAGED, 0, "an image behind the end of '%s'", a->name);
 }
 
+static cairn_err write_part(struct crn_area *a, const struct part *part, const unsigned char *src,
+                            struct crn_errinfo *ei)
+{
+    uint64_t at;
+    cairn_err rc;
+
+    for (at = 0; at < part->n; at += GRANULE)
+        part->sums[at / GRANULE] = sum_of(src, at, part->n);
+    rc = crn_fs_write_all(a->fs, part->fd, src, part->n, part->off, a->name, ei);
+    if (rc != CAIRN_OK && part->fd != a->fd[part->file] && ei->sys_errno == EINVAL) {
+        crn_err_clear(ei); /* it was opened so, but does not work so */
+        rc = crn_fs_write_all(a->fs, a->fd[part->file], src, part->n, part->off, a->name, ei);
+    }
+    return rc;
+}
+
 cairn_err crn_area_write(struct crn_area *a, uint64_t image, uint64_t at, const void *src,
                          uint64_t n, struct crn_errinfo *ei)
 {
-    uint64_t off = a->data_at + image + at;
-    int fd = fd_for(a, src, off, n);
-    uint64_t done;
+    const unsigned char *from = src;
     cairn_err rc;
 
     rc = in_bounds(a, image, at + n, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_fs_write_all(a->fs, fd, src, n, off, a->name, ei);
-    if (rc != CAIRN_OK && fd != a->fd && ei->sys_errno == EINVAL) {
-        crn_err_clear(ei); /* it was opened so, but does not work so */
-        rc = crn_fs_write_all(a->fs, a->fd, src, n, off, a->name, ei);
+    while (rc == CAIRN_OK && n > 0) {
+        struct part part = part_at(a, image + at, from, n);
+
+        rc = write_part(a, &part, from, ei);
+        at += part.n;
+        from += part.n;
+        n -= part.n;
     }
-    for (done = 0; rc == CAIRN_OK && done < n; done += GRANULE)
-        a->head->sums[(image + at + done) / GRANULE] =
-            crn_hash((const unsigned char *)src + done, n - done < GRANULE ? n - done : GRANULE);
+    return rc;
+}
+
+static cairn_err read_part(struct crn_area *a, const struct part *part, unsigned char *dst,
+                           struct crn_errinfo *ei)
+{
+    uint64_t at;
+    cairn_err rc;
+
+    rc = crn_fs_read_all(a->fs, part->fd, dst, part->n, part->off, a->name, ei);
+    if (rc != CAIRN_OK && part->fd != a->fd[part->file] && ei->sys_errno == EINVAL) {
+        crn_err_clear(ei);
+        rc = crn_fs_read_all(a->fs, a->fd[part->file], dst, part->n, part->off, a->name, ei);
+    }
+    for (at = 0; rc == CAIRN_OK && at < part->n; at += GRANULE)
+        if (part->sums[at / GRANULE] != sum_of(dst, at, part->n))
+            return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                            "byte %" PRIu64 " of '%s', file %u, in the local directory is damaged",
+                            part->off + at, a->name, part->file);
     return rc;
 }
 
@@ -227,28 +373,22 @@ cairn_err crn_area_write(struct crn_area *a, uint64_t image, uint64_t at, const 
 static cairn_err read_whole(struct crn_area *a, uint64_t image, uint64_t at, unsigned char *dst,
                             uint64_t n, struct crn_errinfo *ei)
 {
-    uint64_t off = a->data_at + image + at;
-    int fd = fd_for(a, dst, off, n);
-    uint64_t done;
-    cairn_err rc;
+    cairn_err rc = CAIRN_OK;
 
-    rc = crn_fs_read_all(a->fs, fd, dst, n, off, a->name, ei);
-    if (rc != CAIRN_OK && fd != a->fd && ei->sys_errno == EINVAL) {
-        crn_err_clear(ei);
-        rc = crn_fs_read_all(a->fs, a->fd, dst, n, off, a->name, ei);
+    while (rc == CAIRN_OK && n > 0) {
+        struct part part = part_at(a, image + at, dst, n);
+
+        rc = read_part(a, &part, dst, ei);
+        at += part.n;
+        dst += part.n;
+        n -= part.n;
     }
-    for (done = 0; rc == CAIRN_OK && done < n; done += GRANULE)
-        if (a->head->sums[(image + at + done) / GRANULE] !=
-            crn_hash(dst + done, n - done < GRANULE ? n - done : GRANULE))
-            return crn_fail(ei, CAIRN_EDAMAGED, 0,
-                            "byte %" PRIu64 " of '%s' in the local directory is damaged",
-                            off + done, a->name);
     return rc;
 }
 
 /* Bytes of one granule. */
-static cairn_err read_part(struct crn_area *a, uint64_t image, uint64_t image_bytes, uint64_t at,
-                           unsigned char *dst, uint64_t n, struct crn_errinfo *ei)
+static cairn_err read_granule(struct crn_area *a, uint64_t image, uint64_t image_bytes, uint64_t at,
+                              unsigned char *dst, uint64_t n, struct crn_errinfo *ei)
 {
     uint64_t granule = at / GRANULE * GRANULE;
     uint64_t whole = image_bytes - granule < GRANULE ? image_bytes - granule : GRANULE;
@@ -282,7 +422,7 @@ cairn_err crn_area_read(struct crn_area *a, uint64_t image, uint64_t image_bytes
             take = left;
             rc = read_whole(a, image, at, to, take, ei);
         } else {
-            rc = read_part(a, image, image_bytes, at, to, take, ei);
+            rc = read_granule(a, image, image_bytes, at, to, take, ei);
         }
         at += take;
         to += take;

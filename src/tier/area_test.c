@@ -15,6 +15,11 @@
 #define BYTES   (5 * GRANULE + 3 * 4096 + 100) /* of an image */
 #define BLOCK   (2 * GRANULE)
 
+static uint64_t round_down(uint64_t x, uint64_t unit)
+{
+    return x / unit * unit;
+}
+
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
 
@@ -220,13 +225,123 @@ static void test_files(void **state)
     bed_close(&b);
 }
 
+/* Several files. ------------------------------------------------------------------------------------ */
+
+#define STRIPE     CRN_AREA_STRIPE
+#define WIDE       (5 * STRIPE + 3 * GRANULE) /* an area over all files, the last stripe cut */
+#define WIDE_IMAGE (4 * STRIPE + GRANULE + 100)
+#define WIDE_AT    (STRIPE - GRANULE)
+
+/* Its blocks in any order: here the last first. */
+static void put_wide(struct crn_area *a, const unsigned char *image)
+{
+    uint64_t at = round_down(WIDE_IMAGE, STRIPE);
+
+    for (;; at -= STRIPE) {
+        uint64_t n = WIDE_IMAGE - at < STRIPE ? WIDE_IMAGE - at : STRIPE;
+
+        assert_ok(crn_area_write(a, WIDE_AT, at, image + at, n, ei));
+        if (at == 0)
+            break;
+    }
+}
+
+static void compare_wide(struct crn_area *a, const unsigned char *image, unsigned char *back)
+{
+    const uint64_t from[] = {0, 1, GRANULE - 7, GRANULE, STRIPE, 2 * STRIPE + GRANULE - 1};
+    size_t i;
+
+    for (i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
+        memset(back, 0, WIDE_IMAGE);
+        assert_ok(crn_area_read(a, WIDE_AT, WIDE_IMAGE, from[i], back, WIDE_IMAGE - from[i], ei));
+        assert_memory_equal(back, image + from[i], WIDE_IMAGE - from[i]);
+        assert_ok(crn_area_read(a, WIDE_AT, WIDE_IMAGE, from[i], back, STRIPE, ei));
+        assert_memory_equal(back, image + from[i], STRIPE);
+    }
+}
+
+static void wide(int is_direct)
+{
+    struct crn_area_options options = {.name = "tier-0", .bytes = WIDE, .is_direct = is_direct};
+    unsigned char *image = aligned_alloc(4096, round_down(WIDE_IMAGE, GRANULE) + GRANULE);
+    unsigned char *back = aligned_alloc(4096, round_down(WIDE_IMAGE, GRANULE) + GRANULE);
+    struct crn_rng rng;
+    struct crn_area *other;
+    struct crn_area *a;
+    char dir[256];
+    uint64_t i;
+    int dfd;
+
+    assert_true(image != NULL && back != NULL);
+    crn_rng_seed(&rng, 11);
+    for (i = 0; i < WIDE_IMAGE; i++)
+        image[i] = (unsigned char)crn_rng_below(&rng, 256);
+    test_dir_make(dir, sizeof(dir));
+    dfd = open(dir, O_RDONLY | O_DIRECTORY);
+    assert_true(dfd >= 0);
+    assert_ok(crn_area_create(crn_fs_posix(), dfd, &options, &a, ei));
+    assert_true(crn_area_bytes(a) == WIDE);
+    put_wide(a, image);
+    compare_wide(a, image, back);
+    assert_ok(crn_area_open(crn_fs_posix(), dfd, "tier-0", &other, ei));
+    compare_wide(other, image, back);
+    crn_area_close(other);
+    crn_area_close(a);
+    crn_area_remove(crn_fs_posix(), dfd, "tier-0");
+    assert_int_equal(rmdir(dir), 0); /* nothing is left */
+    (void)close(dfd);
+    free(image);
+    free(back);
+}
+
+static void test_wide(void **state)
+{
+    (void)state;
+    wide(0);
+    wide(1);
+}
+
+/* Without one of its files, or with one that is too short, it is none. */
+static void test_wide_files(void **state)
+{
+    struct crn_area_options options = {.name = "tier-0", .bytes = WIDE};
+    struct crn_area *a;
+    char dir[256];
+    int dfd;
+    int fd;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    dfd = open(dir, O_RDONLY | O_DIRECTORY);
+    fd = openat(dfd, "tier-0.2", O_RDWR | O_CREAT, 0600); /* somebody else's */
+    assert_true(dfd >= 0 && fd >= 0);
+    assert_int_not_equal(crn_area_create(crn_fs_posix(), dfd, &options, &a, ei), CAIRN_OK);
+    crn_err_clear(ei);
+    assert_int_equal(faccessat(dfd, "tier-0", F_OK, 0), -1);
+    assert_int_equal(faccessat(dfd, "tier-0.1", F_OK, 0), -1);
+    assert_int_equal(unlinkat(dfd, "tier-0.2", 0), 0);
+    (void)close(fd);
+    assert_ok(crn_area_create(crn_fs_posix(), dfd, &options, &a, ei));
+    crn_area_close(a);
+    fd = openat(dfd, "tier-0.3", O_RDWR);
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    (void)close(fd);
+    assert_int_equal(crn_area_open(crn_fs_posix(), dfd, "tier-0", &a, ei), CAIRN_EDAMAGED);
+    crn_err_clear(ei);
+    assert_int_equal(unlinkat(dfd, "tier-0.3", 0), 0);
+    assert_int_equal(crn_area_open(crn_fs_posix(), dfd, "tier-0", &a, ei), CAIRN_ENOENT);
+    crn_err_clear(ei);
+    crn_area_remove(crn_fs_posix(), dfd, "tier-0");
+    (void)close(dfd);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_without_direct),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_parts),  cmocka_unit_test(test_without_direct),
+        cmocka_unit_test(test_damage), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_wide),   cmocka_unit_test(test_wide_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
