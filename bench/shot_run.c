@@ -155,6 +155,8 @@ static void open_cairn(struct cairn_run *r, const struct shot_case *c, enum crn_
     struct crn_cache_options opt = {.policy = policy,
                                     .discard_consumed = !c->wait,
                                     .ntiers = 3,
+                                    .threads = crn_cores(),
+                                    .sharers = 1,
                                     .on_op = on_op,
                                     .arg = r,
                                     .trace = env->trace};

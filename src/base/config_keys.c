@@ -80,7 +80,10 @@ static const struct crn_key keys[] = {
      "session closes.",
      AT(discard_consumed)},
     {"copy_threads", CRN_KEY_U64, "auto", 0, 256, NULL,
-     "Threads that copy a large region. auto: by the cores that are free.", AT(copy_threads)},
+     "Threads that copy a large region, or a checkpoint to or from local_cache (at most five "
+     "each). "
+     "auto: by the cores that are free.",
+     AT(copy_threads)},
     {"copy_split_bytes", CRN_KEY_BYTES, "4M", 64 * K, 1024 * T, NULL,
      "Regions from this size on are copied by several threads.", AT(copy_split_bytes)},
 

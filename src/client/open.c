@@ -242,10 +242,14 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
 }
 
 /* Ranks that are bound to cores have them for themselves; otherwise they share all. */
-static int copy_threads(const cairn_session *s)
+int crn_copy_threads(const cairn_session *s, int *ret_sharers)
 {
     int threads = crn_cores();
 
+    *ret_sharers = 0;
+    if (s->cfg.copy_threads != 0)
+        return (int)s->cfg.copy_threads;
+    *ret_sharers = (int)s->nlocal;
     if (threads == (int)sysconf(_SC_NPROCESSORS_ONLN))
         threads /= (int)s->nlocal;
     return threads < 1 ? 1 : threads > 8 ? 8 : threads;
@@ -253,12 +257,12 @@ static int copy_threads(const cairn_session *s)
 
 static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
 {
-    int is_auto = s->cfg.copy_threads == 0;
+    int sharers;
+    int threads = crn_copy_threads(s, &sharers);
     cairn_err rc;
 
-    rc = crn_copier_open(is_auto ? copy_threads(s) : (int)s->cfg.copy_threads,
-                         s->cfg.copy_split_bytes, is_auto ? (int)s->nlocal : 0, s->cfg.chunk_bytes,
-                         &s->copier, ei);
+    rc = crn_copier_open(threads, s->cfg.copy_split_bytes, sharers, s->cfg.chunk_bytes, &s->copier,
+                         ei);
     if (rc == CAIRN_OK && s->cfg.arena_bytes > 0)
         rc = crn_arena_ensure(s, 0, ei);
     if (rc == CAIRN_OK)

@@ -205,6 +205,10 @@ CAIRN_CHECKED cairn_err crn_restore(cairn_session *s, const char *name, int64_t 
 CAIRN_CHECKED cairn_err crn_signals_install(cairn_session *s, struct crn_errinfo *ei);
 void crn_signals_remove(cairn_session *s);
 
+/* Threads that a large copy in memory, or between memory and the node's disk, is shared by; how many
+ * sessions of the node share the idle cores, 0 if they do not count. */
+int crn_copy_threads(const cairn_session *s, int *ret_sharers);
+
 /* All ranks fail if one does. Collective. */
 CAIRN_CHECKED cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what,
                                   struct crn_errinfo *ei);

@@ -106,6 +106,7 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
     struct crn_errinfo why = {0};
     cairn_err rc;
 
+    opt.threads = crn_copy_threads(s, &opt.sharers);
     x->device = crn_gpu_main(s);
     if (x->device != NULL && s->cfg.device_cache > 0 &&
         crn_tier_device(x->device, s->cfg.device_cache, &opt.tier[0], &why) == CAIRN_OK)

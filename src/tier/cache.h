@@ -3,8 +3,8 @@
  * background. chain.h decides, tier.h copies; here are the threads, the waiting and the numbers.
  *
  * Threads: for each pair of neighbouring tiers one that flushes and one that prefetches (two each
- * below a device, so that its link is never idle); one for each tier that has to be prepared, which
- * ends when it is. One lock (CRN_RANK_TIER) guards the chain; no
+ * below a device, so that its link is never idle); some that help them with large copies between host
+ * memory and files; one for each tier that has to be prepared, which ends when it is. One lock (CRN_RANK_TIER) guards the chain; no
  * copy is made and no file touched while it is held. Calls of the application: write and read one at
  * a time each, the others any time, any thread. */
 #ifndef CRN_TIER_CACHE_H
@@ -40,6 +40,10 @@ struct crn_cache_options {
     enum crn_evict policy;
     int discard_consumed;
     int nice; /* of the background threads */
+    /* At most so many threads share a copy between host memory and files, on cores that are idle; 0, 1:
+     * each is made by one thread. sharers: how many caches of the node share these cores; 0: the threads
+     * always take part. */
+    int threads, sharers;
     uint32_t ntiers;
     struct crn_tier *tier[CRN_TIERS_MAX]; /* fastest first; taken over when open succeeds */
     /* Called at the end of each write and read, without locks, on the caller's thread. May be NULL. */

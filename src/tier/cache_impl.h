@@ -12,11 +12,10 @@ struct worker {
     struct crn_cache *cache;
     int tier;
     int is_up; /* prefetches into the tier; else flushes from it */
-    enum crn_lane lane;
+    struct crn_mover mover;
     int is_asleep;        /* lock */
     int is_polling;       /* lock: and looks by itself soon; it need not be woken */
     struct crn_cond wake; /* there may be work, or the end has come */
-    void *bounce;
     pthread_t thread;
     int is_started;
 };
@@ -46,6 +45,7 @@ struct crn_cache {
     void *bounce[BOUNCES];
     struct worker worker[4 * CRN_TIERS_MAX];
     int nworkers;
+    struct crn_team *team; /* of the workers; NULL: each works alone */
     struct starter starter[CRN_TIERS_MAX];
 };
 

@@ -267,12 +267,76 @@ static void test_close_while_busy(void **state)
     bed_close(&b);
 }
 
+/* Copies of several blocks that threads share. --------------------------------------------------------- */
+
+#define LARGE  (2 * CRN_TIER_BLOCK + 12345)
+#define LARGES 4
+
+static void put_large(struct crn_cache *cache, unsigned char *p, uint64_t key)
+{
+    struct crn_piece piece = {p, 0, LARGE, NULL};
+
+    fill(p, key, LARGE);
+    assert_ok(crn_cache_write(cache, key, LARGE, &piece, 1, NULL, in(LONG), ei));
+}
+
+static void get_large(struct crn_cache *cache, unsigned char *p, uint64_t key)
+{
+    struct crn_piece piece = {p, 0, LARGE, NULL};
+
+    memset(p, 0, LARGE);
+    assert_ok(crn_cache_read(cache, key, &piece, 1, NULL, in(LONG), ei));
+    assert_true(is_filled(p, key, LARGE));
+}
+
+/* The host has room for two. Full for a while, the disk stops the copy in all threads; it is tried again. */
+static void test_shared_copies(void **state)
+{
+    struct full_disk disk = {.fs = *crn_fs_posix()};
+    struct crn_cache_options opt = {.ntiers = 2, .threads = 4};
+    unsigned char *p = malloc(LARGE);
+    struct crn_cache_stats stats;
+    struct crn_cache *cache;
+    char dir[256];
+    uint64_t i;
+
+    (void)state;
+    assert_non_null(p);
+    test_dir_make(dir, sizeof(dir));
+    disk.fs.pwrite = pwrite_full;
+    atomic_store(&disk.is_full, 1);
+    assert_ok(crn_tier_host(NULL, 2 * LARGE + 8192, 2, &opt.tier[0], ei));
+    assert_ok(crn_tier_file(&disk.fs, dir, (LARGES + 1) * LARGE, &opt.tier[1], ei));
+    assert_ok(crn_cache_open(&opt, &cache, ei));
+    assert_ok(crn_cache_ready(cache, in(LONG), ei));
+    put_large(cache, p, 0);
+    do {
+        (void)sched_yield();
+        crn_cache_get_stats(cache, &stats);
+    } while (stats.failures == 0);
+    atomic_store(&disk.is_full, 0);
+    for (i = 1; i < LARGES; i++)
+        put_large(cache, p, i);
+    assert_ok(crn_cache_flush(cache, in(LONG), ei));
+    for (i = 0; i < LARGES; i++)
+        assert_ok(crn_cache_hint(cache, i, ei));
+    crn_cache_start(cache);
+    for (i = 0; i < LARGES; i++)
+        get_large(cache, p, i);
+    crn_cache_get_stats(cache, &stats);
+    assert_int_equal(stats.flushed_bytes[0], LARGES * LARGE);
+    crn_cache_close(cache);
+    assert_int_equal(rmdir(dir), 0);
+    free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shots),        cmocka_unit_test(test_hints_make_hits),
-        cmocka_unit_test(test_after_stream), cmocka_unit_test(test_two_devices),
-        cmocka_unit_test(test_threads),      cmocka_unit_test(test_close_while_busy),
+        cmocka_unit_test(test_shots),         cmocka_unit_test(test_hints_make_hits),
+        cmocka_unit_test(test_after_stream),  cmocka_unit_test(test_two_devices),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_close_while_busy),
+        cmocka_unit_test(test_shared_copies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
  * come often, those that flush them look for themselves. */
 #define OFTEN_NS INT64_C(100000000)
 #define POLL_NS  INT64_C(1000000)
+#define HELPERS  4 /* at most: beside two that flush, the files take no more at once */
 
 static int is_wanted_locked(const struct worker *w)
 {
@@ -190,8 +191,7 @@ static void *work(void *arg)
             continue;
         }
         crn_cache_unlock(c);
-        rc = crn_transfer_between(c->opt.tier[t.from], c->opt.tier[t.to], &t, w->lane, w->bounce,
-                                  &ei);
+        rc = crn_transfer_between(c->opt.tier[t.from], c->opt.tier[t.to], &t, &w->mover, &ei);
         crn_lock(&c->mu);
         if (rc != CAIRN_OK && rc != CAIRN_EBUSY)
             c->error = ei;
@@ -239,11 +239,12 @@ static cairn_err start_worker(struct crn_cache *c, int tier, enum crn_lane lane,
     cairn_err rc;
 
     crn_lock(&c->mu); /* those that run already look at the list */
-    *w = (struct worker){.cache = c, .tier = tier, .is_up = is_up, .lane = lane};
+    *w = (struct worker){
+        .cache = c, .tier = tier, .is_up = is_up, .mover = {.lane = lane, .team = c->team}};
     crn_cond_init(&w->wake);
     c->nworkers++;
     crn_unlock(&c->mu);
-    rc = crn_cache_bounce(&w->bounce, ei);
+    rc = crn_cache_bounce(&w->mover.bounce, ei);
     if (rc == CAIRN_OK)
         rc = crn_thread_start(&w->thread, is_up ? "cairn-prefetch" : "cairn-flush", work, w, ei);
     w->is_started = rc == CAIRN_OK;
@@ -284,12 +285,26 @@ static cairn_err start_workers(struct crn_cache *c, int tier, struct crn_errinfo
     return rc;
 }
 
+static cairn_err start_team(struct crn_cache *c, struct crn_errinfo *ei)
+{
+    struct crn_team_options opt = {
+        .helpers = c->opt.threads - 1, .sharers = c->opt.sharers, .nice = c->opt.nice};
+    int has_files = 0;
+    uint32_t i;
+
+    for (i = 0; i < c->opt.ntiers; i++)
+        has_files |= c->opt.tier[i]->ops->put != NULL;
+    opt.helpers = opt.helpers > HELPERS ? HELPERS : opt.helpers;
+    return has_files && opt.helpers > 0 ? crn_team_open(&opt, &c->team, ei) : CAIRN_OK;
+}
+
 cairn_err crn_cache_start_threads(struct crn_cache *c, struct crn_errinfo *ei)
 {
     int last = (int)c->opt.ntiers - 1;
-    cairn_err rc = CAIRN_OK;
+    cairn_err rc;
     int t;
 
+    rc = start_team(c, ei);
     for (t = 0; rc == CAIRN_OK && t <= last; t++)
         rc = start_preparing(c, t, ei);
     for (t = 0; rc == CAIRN_OK && t < last; t++)
@@ -312,6 +327,7 @@ void crn_cache_stop_threads(struct crn_cache *c)
             (void)pthread_join(c->worker[i].thread, NULL);
     for (i = 0; i < c->nworkers; i++) { /* none may be waking another any more */
         crn_cond_fini(&c->worker[i].wake);
-        free(c->worker[i].bounce);
+        free(c->worker[i].mover.bounce);
     }
+    crn_team_close(c->team);
 }

@@ -4,12 +4,12 @@
  * and the application is done here, once for all.
  *
  * Two kinds of tier. A memory tier gives an address, in the host or on a device, and bytes are copied
- * to and from it directly. A block tier (files) takes and gives blocks of host memory, in order; a
- * device reaches it through a bounce buffer. */
+ * to and from it directly. A block tier (files) takes and gives blocks of host memory; a device reaches it through a bounce buffer. */
 #ifndef CRN_TIER_TIER_H
 #define CRN_TIER_TIER_H
 
 #include "base/fs.h"
+#include "base/team.h"
 #include "tier/chain.h"
 #include "tier/device.h"
 
@@ -34,8 +34,8 @@ struct crn_tier_ops {
     /* Host memory to host memory, for the application. NULL: memcpy. */
     void (*copy)(struct crn_tier *t, void *dst, const void *src, uint64_t bytes);
 
-    /* Block tiers, any thread, several at once for different spots. The blocks of a spot are put in
-     * order, and only once; CAIRN_EDAMAGED: what was got is not what was put. An external tier is got
+    /* Block tiers, any thread, several at once. The blocks of a spot are put in any order, and only
+     * once; CAIRN_EDAMAGED: what was got is not what was put. An external tier is got
      * from by prefetching alone, all at once. */
     cairn_err (*put)(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, const void *src,
                      uint64_t bytes, struct crn_errinfo *ei);
@@ -75,10 +75,17 @@ struct crn_piece {
     struct crn_device *device; /* NULL: host memory */
 };
 
-/* A move from tier to tier, by a background thread. bounce has CRN_TIER_BLOCK bytes. */
+/* What a background thread moves with. */
+struct crn_mover {
+    enum crn_lane lane;
+    void *bounce;          /* CRN_TIER_BLOCK bytes */
+    struct crn_team *team; /* shares blocks between files and host memory; NULL: it works alone */
+};
+
+/* A move from tier to tier, by a background thread. */
 CAIRN_CHECKED cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
-                                             const struct crn_transfer *t, enum crn_lane lane,
-                                             void *bounce, struct crn_errinfo *ei);
+                                             const struct crn_transfer *t,
+                                             const struct crn_mover *by, struct crn_errinfo *ei);
 
 /* The application's end of a copy. */
 struct crn_ends {

@@ -65,24 +65,45 @@ static cairn_err end(struct crn_tier *to, const struct crn_transfer *t, cairn_er
     return to->ops->end != NULL ? to->ops->end(to, &t->dst, t->from > t->to, rc, ei) : rc;
 }
 
-static cairn_err copy_blocks(struct crn_tier *from, struct crn_tier *to,
-                             const struct crn_transfer *t, enum crn_lane lane, void *bounce,
-                             struct crn_errinfo *ei)
+/* A move with files at one end or both. */
+struct blocks {
+    struct crn_tier *from, *to;
+    const struct crn_transfer *t;
+    const struct crn_mover *by;
+    uint64_t bytes; /* of a block */
+};
+
+static int is_host(const struct crn_tier *t)
 {
-    int is_direct = is_memory(to) && to->device == NULL;
-    uint64_t block = is_direct && from->chain.is_external ? t->bytes : CRN_TIER_BLOCK;
+    return is_memory(t) && t->device == NULL;
+}
+
+static cairn_err copy_block(void *arg, uint64_t i, struct crn_errinfo *ei)
+{
+    const struct blocks *b = arg;
+    uint64_t at = i * b->bytes;
+    uint64_t n = b->t->bytes - at < b->bytes ? b->t->bytes - at : b->bytes;
+    void *buf = is_host(b->to) ? b->to->ops->address(b->to, b->t->dst.offset + at) : b->by->bounce;
+    const void *host;
+    cairn_err rc;
+
+    rc = read_block(b->from, &b->t->src, at, n, b->by->lane, buf, &host, ei);
+    if (rc == CAIRN_OK)
+        rc = write_block(b->to, &b->t->dst, at, n, b->by->lane, host, ei);
+    return rc;
+}
+
+/* Where host memory is at one end no block needs the bounce buffer, and others may help. */
+static cairn_err copy_blocks(struct blocks *b, struct crn_errinfo *ei)
+{
+    uint64_t n = (b->t->bytes + b->bytes - 1) / b->bytes;
     cairn_err rc = CAIRN_OK;
-    uint64_t at;
+    uint64_t i;
 
-    for (at = 0; rc == CAIRN_OK && at < t->bytes; at += block) {
-        uint64_t n = t->bytes - at < block ? t->bytes - at : block;
-        void *buf = is_direct ? to->ops->address(to, t->dst.offset + at) : bounce;
-        const void *host;
-
-        rc = read_block(from, &t->src, at, n, lane, buf, &host, ei);
-        if (rc == CAIRN_OK)
-            rc = write_block(to, &t->dst, at, n, lane, host, ei);
-    }
+    if (n > 1 && b->by->team != NULL && (is_host(b->from) || is_host(b->to)))
+        return crn_team_run(b->by->team, n, copy_block, b, ei);
+    for (i = 0; rc == CAIRN_OK && i < n; i++)
+        rc = copy_block(b, i, ei);
     return rc;
 }
 
@@ -101,17 +122,19 @@ static cairn_err copy_memory(struct crn_tier *from, struct crn_tier *to,
 }
 
 cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
-                               const struct crn_transfer *t, enum crn_lane lane, void *bounce,
+                               const struct crn_transfer *t, const struct crn_mover *by,
                                struct crn_errinfo *ei)
 {
+    int is_whole = is_host(to) && from->chain.is_external; /* got all at once */
+    struct blocks blocks = {from, to, t, by, is_whole ? t->bytes : CRN_TIER_BLOCK};
     cairn_err rc = begin(to, t, ei);
 
     if (rc != CAIRN_OK)
         return rc;
     if (is_memory(from) && is_memory(to))
-        rc = copy_memory(from, to, t, lane, ei);
+        rc = copy_memory(from, to, t, by->lane, ei);
     else
-        rc = copy_blocks(from, to, t, lane, bounce, ei);
+        rc = copy_blocks(&blocks, ei);
     return end(to, t, rc, ei);
 }
 
