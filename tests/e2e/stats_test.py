@@ -13,6 +13,7 @@ import unittest
 BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
 SOURCE = pathlib.Path(os.environ["CAIRN_TEST_SOURCE"])
 CAIRN = BUILD / "src" / "cli" / "cairn"
+MEMORY = os.environ.get("CAIRN_TEST_MEMORY", "/dev/shm")  # emptied by tests/support/deadline.c
 RANKS, NODES, FILES = 4, 4, 2
 PER_RANK = (20000 + 3) * 8  # tests/mpi/worker.c
 
@@ -32,7 +33,8 @@ class Case(unittest.TestCase):
         env = {**cls.env, "CAIRN_RANKS_PER_NODE": str(RANKS // NODES), "CAIRN_FILES": str(FILES),
                "CAIRN_BLOCK_BYTES": "64K", "CAIRN_CHUNK_BYTES": "4K", "CAIRN_BLOCKS": "2",
                "CAIRN_REROUTE": "off",  # nobody assists: each number is known
-               "CAIRN_PERSISTENT": str(cls.made), "CAIRN_RUN_DIR": str(cls.tmp / "run"), **keys}
+               "CAIRN_PERSISTENT": str(cls.made), "CAIRN_RUN_DIR": str(cls.tmp / "run"),
+               "CAIRN_SHM_DIR": MEMORY, **keys}
         subprocess.run([SOURCE / "tools" / "mpiexec", BUILD, "-n", str(RANKS),
                         BUILD / "tests" / "mpi" / "worker", str(steps), cls.tmp / "log"],
                        check=True, env=env)

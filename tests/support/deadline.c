@@ -7,7 +7,8 @@
  * any earlier, because how long things take says nothing.
  *
  * Everything that it leaves in $TMPDIR and $CAIRN_TEST_MEMORY, directories that are made for it on a disk and
- * in memory, is removed, however it ended.
+ * in memory, is removed, however it ended. 125, too, if there is a directory at its end, and was not before, where
+ * jobs have theirs when they are told no other: a test has its own.
  *
  * Launchers put ranks into process groups of their own, daemons leave the session; so the tree is
  * kept together as a subreaper: what loses its parent becomes our child. */
@@ -267,6 +268,28 @@ static void remove_places(const struct places *p)
         (void)nftw(p->memory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
+/* The directories that jobs have by default: a bit for each that is there. Names those of `missing`. */
+static unsigned default_places(unsigned missing)
+{
+    static const char *const parents[] = {"/dev/shm", "/tmp"};
+    unsigned found = 0;
+    char path[64];
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof(path), "%s/cairn-%u", parents[i], (unsigned)geteuid());
+        if (access(path, F_OK) != 0)
+            continue;
+        found |= 1U << i;
+        if ((missing >> i & 1) != 0)
+            (void)fprintf(stderr,
+                          "deadline: left behind: '%s', by this test or one beside it: "
+                          "CAIRN_SHM_DIR or CAIRN_RUN_DIR is not set\n",
+                          path);
+    }
+    return found;
+}
+
 static int run(char **argv, double seconds)
 {
     sigset_t watched;
@@ -309,6 +332,7 @@ int main(int argc, char **argv)
     const char *memory =
         getenv("CAIRN_TEST_MEMORY"); /* of a deadline around this one, which may kill it */
     struct places places = {0};
+    unsigned before = default_places(0);
     int status;
 
     if (seconds <= 0) {
@@ -322,5 +346,7 @@ int main(int argc, char **argv)
     make_place(memory, "CAIRN_TEST_MEMORY", places.memory);
     status = run(argv + 2, seconds);
     remove_places(&places);
+    if ((default_places(~before) & ~before) != 0 && status == 0)
+        status = 125;
     return status;
 }
