@@ -33,7 +33,7 @@
 #define USAGE                                                                                      \
     "flush [--mib SIZE] [--percent P,...] [--files K,...] [--leaders L,...] [--writers W]\n"       \
     "      [--ranks-per-node R] [--rounds N] [--methods NAME,...] [--label TEXT]\n"                \
-    "      --dir DIR --shm DIR --run DIR\n"                                                         \
+    "      --dir DIR --shm DIR --run DIR\n"                                                        \
     "The limit and Cairn always run; of the other methods those named, or all."
 
 struct list {
