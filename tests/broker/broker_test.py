@@ -5,14 +5,13 @@ broker is killed and comes back."""
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-from broker import MIB, PATIENCE, BROKER, CAIRN, SOURCE, Case, Program, overlaps, wait_for
+from broker import BROKER, CAIRN, MIB, PATIENCE, SOURCE, Case, Program, overlaps, wait_for
 
 
 class Turns(Case):

@@ -17,7 +17,7 @@ import unittest
 import urllib.request
 
 sys.dont_write_bytecode = True
-from broker import MIB, PATIENCE, BROKER, BUILD, Case, Program, wait_for
+from broker import BROKER, BUILD, MIB, PATIENCE, Case, Program, wait_for
 
 # The C library looks names up on a thread that the thread sanitizer does not know, and dies of.
 CAN_LOOK_UP = "CAIRN_SANITIZE:STRING=thread" not in (BUILD / "CMakeCache.txt").read_text()

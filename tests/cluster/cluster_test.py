@@ -16,8 +16,8 @@ import cluster
 from cluster import BUILD, SOURCE, Cluster
 
 sys.path.insert(0, str(SOURCE / "tests/crash"))
-import kill_test  # noqa: E402
-from kill_test import CAIRND, PATIENCE, WORKER, answers, kill, newest, require  # noqa: E402
+import jobs  # noqa: E402
+from jobs import CAIRND, PATIENCE, WORKER, answers, kill, newest, require  # noqa: E402
 
 MPI_TESTS = BUILD / "tests/mpi"
 THREE = "node1:2,node2:2,node3:2"
@@ -37,7 +37,7 @@ def wait_until(condition, what, patience=PATIENCE, process=None):
         time.sleep(0.01)
 
 
-class Job(kill_test.Job):
+class Job(jobs.Job):
     """A job on the cluster: versions and log on the shared file system, the rest on the hosts."""
 
     def __init__(self, cl, service, launcher=(), **keys):  # pylint: disable=super-init-not-called
@@ -66,7 +66,7 @@ class Job(kill_test.Job):
         return cluster.mpirun(self.cluster.hosts[0], self.places, *self.options, "-n", ranks, WORKER,
                               steps, self.log, self.words, *self.more)
 
-    def start(self, ranks, steps=kill_test.STEPS):
+    def start(self, ranks, steps=jobs.STEPS):
         return subprocess.Popen(self.command(ranks, steps), env=self.env, stdin=subprocess.DEVNULL,
                                 stdout=self.output, stderr=self.output, start_new_session=True)
 
@@ -118,7 +118,7 @@ class Job(kill_test.Job):
         self.check_clean("the end")
 
 
-class Daemons(kill_test.Daemons):
+class Daemons(jobs.Daemons):
     """cairnd on every host."""
 
     def __init__(self, job):  # pylint: disable=super-init-not-called
@@ -376,7 +376,7 @@ def cleanup():
         victim.wait()
         wait_until(lambda mark=mark: not marked(mark)[0], "a killed cluster is gone")
     if "CAIRN_TEST_MEMORY" in os.environ:  # what the killed deadline had in memory goes with ours
-        require(list(pathlib.Path(kill_test.MEMORY).glob("ct-*")), "it is somewhere else")
+        require(list(pathlib.Path(jobs.MEMORY).glob("ct-*")), "it is somewhere else")
     # A process that is dying has no environment any more, but it is in its network until it is reaped.
     wait_until(lambda: not in_networks(nets[0] | nets[1]), "nobody is left in their networks")
     require(cluster.call("ip", "-o", "link") == links, "interfaces are left")

@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from kill_test import CAIRN, PATIENCE, STEPS, Job, kill, rank_of, require, run_one, workers_of
+from jobs import CAIRN, PATIENCE, STEPS, Job, kill, rank_of, require, run_one, workers_of
 
 
 def wait_until(condition, what):

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs of which cairnd flushes what they captured.
+
+usage: daemon_test.py SCENARIO    (see the functions named after them)"""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+from jobs import BUILD, MPIEXEC, PATIENCE, Daemons, Job, kill, newest, require, run_one, workers_of
+
+
+def wait_for_idle(job):
+    """Until the daemons have finished the dead jobs and removed their directories."""
+    deadline = time.monotonic() + PATIENCE
+    while list((job.dir / "shm").glob("cairn-*/*")):
+        require(time.monotonic() < deadline, "cairnd does not finish a dead job")
+        time.sleep(0.01)
+
+
+def daemon():
+    """cairnd outlives the application, serves several jobs, and its own death kills nobody."""
+    job = Job(ranks_per_node=2, service="daemon", files=os.environ.get("CAIRN_TEST_FILES", "1:1"))
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 2)
+    for round_no in range(3):  # applications come and go
+        if round_no:
+            shutil.rmtree(job.dir / "p")
+            job.log.unlink()
+        p = job.start(4, 200)
+        while newest(job, "captured") < 3 and p.poll() is None:
+            time.sleep(0.002)
+        for pid in workers_of(p.pid):
+            kill(pid)
+        p.wait()
+        promised = newest(job, "captured", "persistent")
+        wait_for_idle(job)  # flushed by the daemons alone
+        committed = [int(m.parent.name) for m in (job.dir / "p/work").glob("*/manifest")]
+        require(max(committed, default=-1) >= promised,
+                f"{promised} was captured, the daemons committed {sorted(committed)}")
+        job.check_restart(4, promised, f"daemon, round {round_no}")
+        wait_for_idle(job)
+    # The daemons die under a running application: it must end by itself, with an error.
+    shutil.rmtree(job.dir / "p")
+    job.log.unlink()
+    p = job.start(4, 100000)
+    while newest(job, "captured") < 3 and p.poll() is None:
+        time.sleep(0.002)
+    daemons.kill()
+    p.wait()
+    require(p.returncode == 3, f"the application ended with {p.returncode} when cairnd was killed")
+    promised = newest(job, "captured", "persistent")
+    daemons = Daemons(job, 2)
+    job.check_restart(4, promised, "cairnd killed")
+    wait_for_idle(job)
+    daemons.stop()
+    job.check_clean("daemon")
+    job.remove()
+    print("daemon: all well")
+
+
+def phases():
+    """Phases and the cap on bandwidth with cairnd, as in tests/mpi/phase.c."""
+    job = Job(ranks_per_node=2, service="daemon", files=1)
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 2)
+    r = subprocess.run(MPIEXEC + ["-n", "4", str(BUILD / "tests/mpi/phase")], env=job.env,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       text=True, check=False)
+    require(r.returncode == 0, f"phase ended with {r.returncode}: {r.stdout}")
+    daemons.stop()
+    job.check_clean("phases")
+    job.remove()
+    print("phases: all well")
+
+
+def shared_daemon():
+    """Several jobs of one user share the daemons, one of them is killed; none meets another."""
+    job = Job(ranks_per_node=2, service="daemon")
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 2)
+    jobs = []
+    for i in range(3):
+        other = Job(ranks_per_node=2, service="daemon", shm_dir=job.dir / "shm",
+                    run_dir=job.dir / "run")
+        jobs.append((other, other.start(2 + i, 12 if i else 100000)))
+    victim, process = jobs[0]
+    while newest(victim, "captured") < 2 and process.poll() is None:
+        time.sleep(0.002)
+    for pid in workers_of(process.pid):
+        kill(pid)
+    for i, (other, p) in enumerate(jobs):
+        p.wait()
+        require(i == 0 or p.returncode == 0, f"job {i} ends with {p.returncode}")
+    wait_for_idle(job)
+    for i, (other, _) in enumerate(jobs):
+        other.check_restart(2 + i, newest(other, "captured", "persistent"), f"job {i}")
+        wait_for_idle(job)
+        other.remove()
+    daemons.stop()
+    job.check_clean("shared daemon")
+    job.remove()
+    print("shared daemon: all well")
+
+
+if __name__ == "__main__":
+    sys.exit(run_one(__doc__, daemon, shared_daemon, phases))

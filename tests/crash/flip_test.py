@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Damages what a dead job left in memory.
+
+usage: flip_test.py SCENARIO    (see the functions named after them)"""
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+from jobs import CAIRN, Job, require, run_one
+
+
+def pattern(version, rank, i):
+    """As in mpi_test.h."""
+    mask = 2**64 - 1
+    x = (version * 0x9e3779b97f4a7c15 + rank * 0xbf58476d1ce4e5b9 + i) & mask
+    x ^= x >> 31
+    x = x * 0x94d049bb133111eb & mask
+    return x ^ x >> 29
+
+
+def find_in_arena(job, rank, version):
+    """An arena, and where a word in the middle of the version's large region is in it; -1: nowhere."""
+    arena = next((job.dir / "shm").glob(f"cairn-*/*/arena-{rank}"))
+    word = pattern(version, rank, 200000).to_bytes(8, "little")
+    return arena, arena.read_bytes().find(word)
+
+
+def flip_a_bit(job, rank, version):
+    arena, at = find_in_arena(job, rank, version)
+    with arena.open("r+b") as f:
+        f.seek(at)
+        byte = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([byte ^ 4]))
+
+
+def die_with_version_2(job, ranks, at):
+    """A run that is killed when its directory is about to be made: all ranks have captured it by then.
+    Returns where, for the next time."""
+    for k in range(at, at + 60):
+        job.reset()
+        r = job.run(ranks, 3, f"at={k},action=kill,ops=mkdir")
+        if r.returncode == 0:
+            break
+        if ((job.dir / "p/work/1/manifest").exists() and not (job.dir / "p/work/2").exists()
+                and find_in_arena(job, 0, 2)[1] >= 0):
+            return k
+    require(False, "no run dies with version 2 in memory alone")
+    return 0
+
+
+def drain(job):
+    """Whether version 2 is there afterwards."""
+    r = subprocess.run([str(CAIRN), "drain"], env=job.env, check=False, text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    require(r.returncode == 0 and "work@2" in r.stdout, f"drain exits with {r.returncode}: {r.stdout}")
+    return (job.dir / "p/work/2/manifest").exists()
+
+
+def flipped_bit(ranks=1, **keys):
+    """Checksums are taken with the capture: what was damaged in memory is not what a drain commits."""
+    job = Job(**keys)
+    job.words = ["400000"]  # 3 MB and a bit: less is summed when it is flushed
+    at = 1
+    for victim in [None, *range(ranks)]:
+        at = die_with_version_2(job, ranks, at)
+        if victim is not None:
+            flip_a_bit(job, victim, 2)
+        require(drain(job) == (victim is None), f"a bit of rank {victim} was flipped")
+        job.check_restart(ranks, 2 if victim is None else 1, f"a bit of rank {victim} was flipped")
+        found = job.said("restarted")[-1]
+        require(found == (2 if victim is None else 1), f"version {found} was found")
+    job.remove()
+
+
+def flipped_bits():
+    """The same with several ranks."""
+    flipped_bit(2, ranks_per_node=2)
+
+
+if __name__ == "__main__":
+    sys.exit(run_one(__doc__, flipped_bit, flipped_bits))
