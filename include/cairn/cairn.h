@@ -193,7 +193,7 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_stats(cairn_session *session, const char
  * where the number of ranks is another than that of the version. CAIRN_ENOENT if there is none;
  * versions that were passed over, and why, are in the log and in `cairn explain`. CAIRN_ENOMEM and
  * CAIRN_ELIMIT (descriptors, threads): a version that may be whole could not be looked at; no older one is
- * taken for it. CAIRN_EPEER: a rank hangs, and was not heard for commit_timeout while the ranks read together; the
+ * taken for it. CAIRN_EPEER: a rank hangs, and was not heard for commit_timeout while the ranks list the versions or read together; the
  * session can only be closed. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_find(cairn_session *session, const char *name,
                                              int64_t not_newer_than, int64_t *ret_version);

@@ -158,6 +158,7 @@ static cairn_err list_candidates(cairn_session *s, const char *name, int64_t bou
     rc = s->all->ops->barrier(s->all, ei); /* nobody's flush is open any more */
     if (rc != CAIRN_OK)
         return rc;
+    crn_watch_ranks(s, 1);
     if (is_root) {
         rc = list_on_root(s, name, bound, ret, ei);
         crn_buf_put(&buf, ret->version, (size_t)ret->n * sizeof(*ret->version));
@@ -169,7 +170,9 @@ static cairn_err list_candidates(cairn_session *s, const char *name, int64_t bou
         buf = (struct crn_buf){0};
     }
     crn_buf_free(&buf);
-    return crn_agree(s, rc, "listing the versions", ei);
+    rc = crn_agree(s, rc, "listing the versions", ei);
+    crn_watch_ranks(s, 0);
+    return rc;
 }
 
 /* Collective: can every rank restore it? */

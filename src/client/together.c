@@ -409,9 +409,9 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
 }
 
 /* As long as a node may be silent in a flush. */
-static int64_t silence_ns(const cairn_session *s)
+void crn_watch_ranks(cairn_session *s, int is_on)
 {
-    return (int64_t)s->cfg.commit_timeout_ns / 4 * 5 + 3 * SECOND;
+    crn_mail_watch(s->mail, is_on ? (int64_t)s->cfg.commit_timeout_ns / 4 * 5 + 3 * SECOND : 0);
 }
 
 cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
@@ -422,7 +422,7 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
     cairn_err rc;
 
     s->teams++;
-    crn_mail_watch(s->mail, silence_ns(s));
+    crn_watch_ranks(s, 1);
     crn_version_close(s->open_version); /* read it anew: it may have been replaced or repaired */
     s->open_version = NULL;
     rc = crn_version_open_together(s->all, s->fs, s->cfg.persistent, name, version, &v, ei);
@@ -433,7 +433,7 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
     rc = crn_agree(s, rc, "opening the version", ei);
     if (rc == CAIRN_OK)
         rc = read_all(s, v, &r.team, ei);
-    crn_mail_watch(s->mail, 0);
+    crn_watch_ranks(s, 0);
     leave(&r);
     return rc;
 }

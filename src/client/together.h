@@ -11,6 +11,10 @@
 CAIRN_CHECKED cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
                                           struct crn_errinfo *ei);
 
+/* From here on, or no more, a rank that does not answer ends what all wait for (comm/mail.h). All ranks call it
+ * between the same two collectives. What the application's thread does alone meanwhile is short, or beats. */
+void crn_watch_ranks(cairn_session *s, int is_on);
+
 /* The rank in an image of blocks that were put together: it is no shard of the version. */
 #define CRN_NOBODY (CRN_MAX_RANKS - 1)
 

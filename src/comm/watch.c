@@ -100,8 +100,8 @@ cairn_err crn_watch_look(struct crn_watch *w, struct crn_comm *whole, struct crn
     if (i == w->n)
         return CAIRN_OK;
     (void)!crn_fail(&w->failure, CAIRN_EPEER, 0,
-                    "rank %d has not been heard for %.1f s (commit_timeout) while all ranks read "
-                    "together: it hangs, or its host or network is down. End the job, and "
+                    "rank %d has not been heard for %.1f s (commit_timeout) while all ranks "
+                    "restart together: it hangs, or its host or network is down. End the job, and "
                     "start it again without that host",
                     w->who[i], (double)(now - w->heard_ns[i]) / (double)SECOND);
     for (k = 0; k < whole->size; k++)

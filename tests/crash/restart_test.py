@@ -163,12 +163,17 @@ def told(job, file):
 
 def stop_one(job, victim):
     what = f"rank {victim} stopped"
-    for file in ("told", "closed"):
-        pathlib.Path(f"{job.log}.{file}").unlink(missing_ok=True)
-    job.faults = {rank: "at=1,action=delay,ms=100,ops=read,sticky=1" for rank in (0, 2)}
+    job.faults = {rank: "at=1,action=delay,ms=200,ops=read,sticky=1" for rank in (0, 2)}
     p = job.start(4)
     wait_until(lambda: p.poll() is not None or list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")), what)
+    check_stopped(job, p, victim, what)
+
+
+def check_stopped(job, p, victim, what):
+    """Stops a rank of a job: the others name it and can close their sessions; the next run restarts."""
     pids = {rank_of(pid): pid for pid in workers_of(p.pid)}
+    for file in ("told", "closed"):
+        pathlib.Path(f"{job.log}.{file}").unlink(missing_ok=True)
     os.kill(pids[victim], signal.SIGSTOP)
     wait_until(lambda: p.poll() is not None or len(told(job, "closed")) == 3, what)
     require(p.poll() is None, f"{what}: the job ended with {p.returncode}")
@@ -183,18 +188,38 @@ def stop_one(job, victim):
     job.check_clean(what)
 
 
+def lists(pid):
+    """Whether this rank has the manifest of a version open."""
+    try:
+        return any(os.readlink(fd).endswith("/manifest") for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # an end, or a file that was closed meanwhile
+        return False
+
+
+def stop_in_list(job, victim):
+    """While the first rank reads what there is. All reads are slow: who is stopped later is stopped in those of
+    the version."""
+    job.faults = {rank: "at=1,action=delay,ms=150,ops=read,sticky=1" for rank in (0, 2)}
+    p = job.start(4)
+    wait_until(lambda: p.poll() is not None or any(map(lists, workers_of(p.pid))), "listing")
+    check_stopped(job, p, victim, f"rank {victim} stopped, versions being listed")
+
+
 def stopped():
-    """A rank hangs while ranks read together, a reader or one that is read for: the others fail, and say who it
-    is; a rank that is only slow is waited for."""
+    """A rank hangs while ranks list or read together, a reader or one that is read for: the others fail, and say
+    who it is; a rank that is only slow is waited for."""
     for keys, victims in (({"files": 1}, range(4)), ({"files": 2}, (0, 3)), ({"files": 1, "encode": "adaptive"}, (0, 3))):
-        job = Job(ranks_per_node=2, block_bytes="512K", chunk_bytes="64K", read_threads=2, commit_timeout="1s", **keys)
+        job = Job(ranks_per_node=2, block_bytes="512K", chunk_bytes="64K", read_threads=2, commit_timeout="2s", **keys)
         job.words = ["100000"]
         r = job.run(4)
         require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
         for victim in victims:
             stop_one(job, victim)
+        if keys == {"files": 1}:
+            for victim in range(4):
+                stop_in_list(job, victim)
         # Reads of data that take twice as long as anybody may be silent.
-        job.faults = {0: "at=11,action=delay,ms=9000,ops=read", 2: "at=4,action=delay,ms=9000,ops=read"}
+        job.faults = {0: "at=11,action=delay,ms=11000,ops=read", 2: "at=4,action=delay,ms=11000,ops=read"}
         if keys == {"files": 1}:
             job.check_restart(4, STEPS - 1, "slow reads")
         job.remove()
