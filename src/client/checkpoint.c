@@ -139,21 +139,30 @@ static int is_held(const cairn_session *s, const char *name, int64_t version)
            strcmp(s->held.info.name, name) == 0;
 }
 
+/* The track of a version that is captured or given up now: that of the held capture, which is dropped, or a new
+ * one. */
+static cairn_err begin_again(cairn_session *s, const char *name, int64_t version,
+                             struct crn_track **ret, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    if (is_held(s, name, version)) {
+        *ret = crn_track_seq(s, s->held.info.id.seq);
+        crn_capture_drop(s, &s->held);
+        return CAIRN_OK;
+    }
+    rc = nothing_held(s, ei);
+    return rc == CAIRN_OK ? begin(s, name, version, ret, ei) : rc;
+}
+
 cairn_err cairn_capture(cairn_session *s, const char *name, int64_t version,
                         const char *const *regions)
 {
     struct crn_errinfo ei = {0};
     struct crn_track *t;
-    cairn_err rc = CAIRN_OK;
+    cairn_err rc;
 
-    if (is_held(s, name, version)) {
-        t = crn_track_seq(s, s->held.info.id.seq);
-        crn_capture_drop(s, &s->held);
-    } else {
-        rc = nothing_held(s, &ei);
-        if (rc == CAIRN_OK)
-            rc = begin(s, name, version, &t, &ei);
-    }
+    rc = begin_again(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     if (crn_capture_take(s, name, version, regions, t, &s->held, &ei) != CAIRN_OK)
@@ -174,21 +183,15 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
 {
     struct crn_errinfo ei = {0};
     struct crn_errinfo why = {0};
+    int was_held = is_held(s, name, version);
     struct crn_track *t;
-    cairn_err rc = CAIRN_OK;
+    cairn_err rc;
 
-    if (is_held(s, name, version)) {
-        t = crn_track_seq(s, s->held.info.id.seq);
-        crn_capture_drop(s, &s->held);
-    } else {
-        rc = nothing_held(s, &ei);
-        if (rc == CAIRN_OK)
-            rc = begin(s, name, version, &t, &ei);
-        if (rc == CAIRN_OK && crn_node_pump(s, 0, &ei) != CAIRN_OK)
-            return fail(s, t, &ei);
-    }
+    rc = begin_again(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
+    if (!was_held && crn_node_pump(s, 0, &ei) != CAIRN_OK)
+        return fail(s, t, &ei);
     crn_files_abandon(s, name, version);
     (void)!crn_fail(&why, CAIRN_EPEER, 0, "the application gave it up: %s",
                     reason != NULL ? reason : "no reason given");

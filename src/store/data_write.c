@@ -240,11 +240,9 @@ cairn_err crn_store_discard_data(const struct crn_store *st, const char *name, i
                                  const char *file, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = st->fs;
-    char text[CRN_VERSION_TEXT];
     char stats[CRN_FILE_NAME];
     uint32_t file_no, attempt;
     cairn_err rc;
-    int name_dfd;
     int dfd;
     int r;
 
@@ -264,13 +262,5 @@ cairn_err crn_store_discard_data(const struct crn_store *st, const char *name, i
         return rc;
     if (r < 0 && r != -ENOENT)
         return crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, file).text);
-    rc = crn_store_name_dir(st, name, &name_dfd, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    crn_version_text(version, text);
-    r = fs->unlinkat(fs, name_dfd, text, AT_REMOVEDIR);
-    (void)fs->close(fs, name_dfd);
-    if (r < 0 && r != -ENOTEMPTY && r != -EEXIST && r != -ENOENT)
-        return crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, NULL).text);
-    return CAIRN_OK;
+    return crn_store_remove_empty(st, name, version, ei);
 }

@@ -32,6 +32,10 @@ int crn_stats_name_parse(const char *name, char ret_data_file[CRN_FILE_NAME]);
 /* Opens the directory of a name; CAIRN_ENOENT if it is not there. */
 CAIRN_CHECKED cairn_err crn_store_name_dir(const struct crn_store *st, const char *name,
                                            int *ret_dfd, struct crn_errinfo *ei);
+/* Removes the directory of a version, if nothing is left in it: others may need a file, or a capture be on its
+ * way. */
+CAIRN_CHECKED cairn_err crn_store_remove_empty(const struct crn_store *st, const char *name,
+                                               int64_t version, struct crn_errinfo *ei);
 /* Makes and opens the directory of a name and its .writer, which says that the place is ours. */
 CAIRN_CHECKED cairn_err crn_store_make_name(const struct crn_store *st, const char *name,
                                             int *ret_dfd, struct crn_errinfo *ei);

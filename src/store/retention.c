@@ -4,7 +4,6 @@
 #include "store/layout.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,9 +95,7 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
 {
     const struct crn_fs *fs = st->fs;
     struct crn_named named = {0};
-    char text[CRN_VERSION_TEXT];
     cairn_err rc = CAIRN_OK;
-    int name_dfd;
     int r;
 
     if (m != NULL) {
@@ -110,17 +107,7 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
     r = fs->unlinkat(fs, dfd, CRN_BAD, 0);
     if (rc == CAIRN_OK && r < 0 && r != -ENOENT)
         rc = crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, CRN_BAD).text);
-    if (rc == CAIRN_OK)
-        rc = crn_store_name_dir(st, name, &name_dfd, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    crn_version_text(version, text);
-    r = fs->unlinkat(fs, name_dfd, text, AT_REMOVEDIR);
-    (void)fs->close(fs, name_dfd);
-    /* Not empty: files that others need, or of a capture that is on its way. */
-    if (r < 0 && r != -ENOTEMPTY && r != -EEXIST && r != -ENOENT)
-        return crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, NULL).text);
-    return CAIRN_OK;
+    return rc == CAIRN_OK ? crn_store_remove_empty(st, name, version, ei) : rc;
 }
 
 static cairn_err unlink_manifest(const struct crn_store *st, int dfd, const char *name,

@@ -157,6 +157,25 @@ cairn_err crn_store_version_dir(const struct crn_store *st, const char *name, in
     return CAIRN_OK;
 }
 
+cairn_err crn_store_remove_empty(const struct crn_store *st, const char *name, int64_t version,
+                                 struct crn_errinfo *ei)
+{
+    char text[CRN_VERSION_TEXT];
+    cairn_err rc;
+    int dfd;
+    int r;
+
+    rc = crn_store_name_dir(st, name, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_version_text(version, text);
+    r = st->fs->unlinkat(st->fs, dfd, text, AT_REMOVEDIR);
+    (void)st->fs->close(st->fs, dfd);
+    if (r < 0 && r != -ENOTEMPTY && r != -EEXIST && r != -ENOENT)
+        return crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, NULL).text);
+    return CAIRN_OK;
+}
+
 /* Someone else has the lock: says who. */
 static cairn_err busy(const struct crn_store *st, int fd, const char *name, struct crn_errinfo *ei)
 {
