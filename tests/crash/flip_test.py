@@ -3,11 +3,10 @@
 """Damages what a dead job left in memory.
 
 usage: flip_test.py SCENARIO    (see the functions named after them)"""
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from jobs import CAIRN, Job, require, run_one
+from jobs import Job, cairn, require, run_one
 
 
 def pattern(version, rank, i):
@@ -52,8 +51,7 @@ def die_with_version_2(job, ranks, at):
 
 def drain(job):
     """Whether version 2 is there afterwards."""
-    r = subprocess.run([str(CAIRN), "drain"], env=job.env, check=False, text=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    r = cairn(job, "drain")
     require(r.returncode == 0 and "work@2" in r.stdout, f"drain exits with {r.returncode}: {r.stdout}")
     return (job.dir / "p/work/2/manifest").exists()
 

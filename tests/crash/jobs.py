@@ -107,6 +107,12 @@ def require(condition, text):
         sys.exit(1)
 
 
+def cairn(job, *words):
+    """The command on the versions of a job; what it says is in stdout."""
+    return subprocess.run([str(CAIRN), *words], env=job.env, check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
 def newest(job, *kinds):
     return max(job.said(*kinds), default=-1)
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from jobs import CAIRN, PATIENCE, Job, every_call, kill, newest, require, run_one, workers_of
+from jobs import CAIRN, PATIENCE, Job, cairn, every_call, kill, newest, require, run_one, workers_of
 
 
 def kill_every_call():
@@ -32,8 +32,7 @@ def kill_every_call_local():
 
 def verify(job, what):
     """Every version that is there is whole, through everything that it needs."""
-    r = subprocess.run([str(CAIRN), "verify"], env=job.env, check=False, text=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    r = cairn(job, "verify")
     require(r.returncode == 0, f"{what}: {r.stdout}")
 
 

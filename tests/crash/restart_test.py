@@ -7,12 +7,11 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
-from jobs import CAIRN, PATIENCE, STEPS, Job, kill, rank_of, require, run_one, workers_of
+from jobs import PATIENCE, STEPS, Job, cairn, kill, rank_of, require, run_one, workers_of
 
 
 def wait_until(condition, what):
@@ -119,17 +118,12 @@ def on_disk(job):
     require(False, "no version was on the nodes' disks alone")
 
 
-def drain(job):
-    return subprocess.run([str(CAIRN), "drain"], env=job.env, check=False, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-
 def damaged_local():
     """A drain names the local file that is not whole, and sends nobody to other nodes for it."""
     job = Job(ranks_per_node=1, files=2, keep_local=3, chunk_bytes="64K")
     job.env["CAIRN_LOCAL"] = str(job.dir / "local")
     version, files = on_disk(job)
-    r = drain(job)
+    r = cairn(job, "drain")
     require(r.returncode == 0 and (job.dir / f"p/work/{version}/manifest").exists(),
             f"whole files: exit {r.returncode}\n{r.stdout}")
     for victim in (0, 1):
@@ -141,14 +135,14 @@ def damaged_local():
             else:
                 raw[at] ^= 1
             files[victim].write_bytes(raw)
-            r = drain(job)
+            r = cairn(job, "drain")
             said = f"{what} of {files[victim].name}: exit {r.returncode}\n{r.stdout}"
             require(r.returncode == exit_code, said)
             require(f"the local file '{files[victim]}' is damaged" in r.stdout, said)
             require("drain there too" not in r.stdout and "not whole on this node" in r.stdout, said)
             require(not (job.dir / f"p/work/{version}/manifest").exists(), said)
             files[victim].unlink()
-            r = drain(job)
+            r = cairn(job, "drain")
             require(r.returncode == 0 and "is damaged" not in r.stdout, f"removed: {said}\n{r.stdout}")
     job.remove()
     print("damaged local files: all well")
