@@ -29,6 +29,7 @@ class Mpi(Case):
                 "job": name, "broker": self.at, "ranks_per_node": 1, "block_bytes": "256K", "blocks": 4,
                 "chunk_bytes": "64K", "log_level": "info", **keys}
         env = {**self.env, **{f"CAIRN_{k.upper()}": str(v) for k, v in keys.items()},
+               "CAIRN_TEST_MEMORY": MEMORY,  # for what MPI leaves behind
                "LD_PRELOAD": str(SLOW_PFS), "SLOW_PFS_DIR": str(self.pfs), "SLOW_PFS_JOB": name,
                "SLOW_PFS_LOG": str(self.log), "SLOW_PFS_SHARED": str(self.tmp / "free-at")}
         j = Program(MPIEXEC, BUILD, "-n", ranks, TURN_MPI, name, kib, steps, env=env)
