@@ -3,8 +3,6 @@
  * safe there unless its collective writes are synchronous: the session asks for that, in time for the
  * first file, and leaves what the user chose. Files and checkpoints have the right bytes.
  * usage: mpiio [CHOSEN]: what the user has chosen for Open MPI; then no file is written */
-#include <unistd.h>
-
 #include "mpi_test.h"
 
 enum { N = 1 << 18, ROUNDS = 6 };
