@@ -50,6 +50,17 @@ static void protect(cairn_session *s, const struct shot_env *env, const struct s
     must(cairn_protect(s, "field", env->buffer, CAIRN_BYTES, c->bytes[i]), "protect");
 }
 
+static void log_op(const cairn_session *s, const struct shot_env *env, uint32_t version)
+{
+    struct crn_cache_op op;
+
+    if (env->ops == NULL || !crn_tiers_are_open(s))
+        return;
+    op = s->tiers->op;
+    op.key = version;
+    crn_cache_op_print(env->ops, &op);
+}
+
 static void forward(cairn_session *s, struct shot_env *env, const struct shot_case *c,
                     struct shot_result *ret)
 {
@@ -64,6 +75,7 @@ static void forward(cairn_session *s, struct shot_env *env, const struct shot_ca
         start = bench_now();
         must(cairn_checkpoint(s, NAME, i, NULL), "checkpoint");
         ret->write_s += i > 0 ? bench_now() - start : 0; /* the first one opens the tiers */
+        log_op(s, env, i);
     }
     ret->write_s *= (double)c->n / (double)(c->n - 1);
 }
@@ -83,6 +95,7 @@ static void backward(cairn_session *s, struct shot_env *env, const struct shot_c
         start = bench_now();
         must(cairn_restore(s, NAME, key, NULL), "restore");
         ret->read_s += bench_now() - start;
+        log_op(s, env, key);
         shot_compare(env, c, key, "session");
         shot_compute(env, c);
     }
