@@ -45,7 +45,7 @@ static void work_locked(struct crn_team *t, struct job *j, int is_helper)
 
         crn_unlock(&t->mu);
         rc = j->part(j->arg, i, &ei);
-        if (is_helper && t->opt.sharers > 0)
+        if (is_helper && t->opt.sharers > 0 && !t->opt.stay)
             may_stay = crn_has_own_core();
         crn_lock(&t->mu);
         ei.code = rc;
@@ -131,7 +131,8 @@ cairn_err crn_team_open(const struct crn_team_options *options, struct crn_team 
     crn_cond_init(&t->brought);
     crn_cond_init(&t->left);
     while (rc == CAIRN_OK && t->helpers < most) {
-        rc = crn_thread_start(&t->thread[t->helpers], "cairn-help", help, t, ei);
+        rc = crn_thread_start(&t->thread[t->helpers],
+                              options->name != NULL ? options->name : "cairn-help", help, t, ei);
         t->helpers += rc == CAIRN_OK;
     }
     if (rc != CAIRN_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Work in parts that the thread which has it shares with helpers. They sleep between; they join only while
- * cores are idle, and leave when somebody else wants to run. Any thread may bring work, several at once. */
+ * cores are idle, and may leave when somebody else wants to run. Any thread may bring work, several at once. */
 #ifndef CRN_TEAM_H
 #define CRN_TEAM_H
 
@@ -9,8 +9,10 @@
 struct crn_team; /* opaque */
 
 struct crn_team_options {
+    const char *name; /* of the threads; NULL: "cairn-help" */
     int helpers;
     int sharers; /* how many teams of the node share the cores that are idle; 0: helpers always join */
+    int stay;    /* somebody waits: helpers that have joined stay until the work is done */
     int nice;    /* of the helpers */
 };
 

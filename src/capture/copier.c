@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The copies are cut into pieces; caller and helpers take the next few from one counter, so a slow
- * helper costs at most these. But a helper without a core of its own may hold its piece for as
- * long as the scheduler likes, so no more of them take part than cores are idle. A capture below
- * split_bytes never wakes one. */
+/* The copies are cut into pieces; caller and helpers take the next few, so a slow helper costs at most
+ * these. But a helper without a core of its own may hold its piece for as long as the scheduler likes,
+ * so no more of them take part than cores are idle. A capture below split_bytes never wakes one. */
 #include "capture/copier.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,126 +21,87 @@ struct crn_copier {
     uint64_t split_bytes;
     uint64_t chunk_bytes;
     enum crn_hashed_way way;
-    int sharers;
-    int helpers;
-    pthread_t thread[MAX_HELPERS];
-    struct crn_mutex mu;
-    struct crn_cond changed;
-    uint64_t generation;           /* lock: of the work below */
-    int active;                    /* lock: helpers inside it */
-    int may_join;                  /* lock: so many helpers more */
-    int closing;                   /* lock */
-    const struct crn_copy *copies; /* constant while open, as what follows */
+    struct crn_team *team; /* owned */
+};
+
+/* One list of copies; constant while it is in hand. */
+struct work {
+    const struct crn_copier *c;
+    const struct crn_copy *copies;
     uint32_t n;
     int has_hashes; /* all of them, or none */
     uint64_t piece_bytes;
-    int take;                  /* so many pieces at a time */
-    atomic_uint_fast64_t next; /* piece to take, counted over all copies */
+    uint64_t pieces;
+    uint64_t take; /* so many pieces are a part */
 };
 
-/* A place among the pieces of all copies. */
-struct cursor {
-    uint64_t before; /* pieces of the copies before i */
-    uint32_t i;
-};
-
-static uint64_t pieces(const struct crn_copier *c, uint32_t i)
+/* The copy that piece k belongs to: the last that does not begin behind it. Empty ones have no pieces,
+ * and begin where the next one does. */
+static uint32_t copy_of(const struct work *w, uint64_t k)
 {
-    return (c->copies[i].bytes + c->piece_bytes - 1) / c->piece_bytes;
+    uint32_t lo = 0;
+    uint32_t hi = w->n;
+
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (w->copies[mid].first > k)
+            hi = mid;
+        else
+            lo = mid;
+    }
+    return lo;
 }
 
-/* Piece k; 0 behind the last. */
-static int seek(const struct crn_copier *c, struct cursor *at, uint64_t k, struct crn_lane *ret)
+static struct crn_lane piece(const struct work *w, uint64_t k)
 {
-    const struct crn_copy *copy;
-    uint64_t done, left;
+    const struct crn_copy *copy = &w->copies[copy_of(w, k)];
+    uint64_t done = (k - copy->first) * w->piece_bytes;
+    uint64_t left = copy->bytes - done;
 
-    while (at->i < c->n && k - at->before >= pieces(c, at->i))
-        at->before += pieces(c, at->i++);
-    if (at->i == c->n)
-        return 0;
-    copy = &c->copies[at->i];
-    done = (k - at->before) * c->piece_bytes;
-    left = copy->bytes - done;
-    *ret = (struct crn_lane){.dst = (char *)copy->dst + done,
+    return (struct crn_lane){.dst = (char *)copy->dst + done,
                              .src = (const char *)copy->src + done,
-                             .bytes = left < c->piece_bytes ? left : c->piece_bytes,
-                             .hash = copy->hashes != NULL ? &copy->hashes[k - at->before] : NULL};
-    return 1;
+                             .bytes = left < w->piece_bytes ? left : w->piece_bytes,
+                             .hash = w->has_hashes ? &copy->hashes[k - copy->first] : NULL};
 }
 
-static void copy_lanes(const struct crn_copier *c, const struct crn_lane *lanes, int n)
+/* Part i of the work. */
+static cairn_err copy_part(void *arg, uint64_t i, struct crn_errinfo *ei)
 {
-    int i;
-
-    if (c->has_hashes) {
-        crn_hashed_copy_by(c->way, lanes, n);
-        return;
-    }
-    for (i = 0; i < n; i++)
-        crn_stream_copy(lanes[i].dst, lanes[i].src, lanes[i].bytes);
-}
-
-static void copy_pieces(struct crn_copier *c)
-{
+    const struct work *w = arg;
     struct crn_lane lanes[CRN_LANES];
-    struct cursor at = {0};
-    int n;
+    uint64_t k = i * w->take;
+    int n = 0;
 
-    do {
-        uint64_t k = atomic_fetch_add_explicit(&c->next, (uint64_t)c->take, memory_order_relaxed);
-
-        for (n = 0; n < c->take && seek(c, &at, k + (uint64_t)n, &lanes[n]); n++)
-            ;
-        copy_lanes(c, lanes, n);
-    } while (n == c->take);
-}
-
-static void *helper(void *arg)
-{
-    struct crn_copier *c = arg;
-    uint64_t seen = 0;
-
-    crn_lock(&c->mu);
-    for (;;) {
-        while (!c->closing && !(c->may_join > 0 && c->generation != seen))
-            crn_cond_wait(&c->changed, &c->mu);
-        if (c->closing)
-            break;
-        seen = c->generation;
-        c->may_join--;
-        c->active++;
-        crn_unlock(&c->mu);
-        copy_pieces(c);
-        crn_lock(&c->mu);
-        if (--c->active == 0)
-            crn_cond_broadcast(&c->changed);
-    }
-    crn_unlock(&c->mu);
-    return NULL;
+    (void)ei;
+    while (n < (int)w->take && k < w->pieces)
+        lanes[n++] = piece(w, k++);
+    if (w->has_hashes)
+        crn_hashed_copy_by(w->c->way, lanes, n);
+    else
+        crn_stream_copy(lanes[0].dst, lanes[0].src, lanes[0].bytes);
+    return CAIRN_OK;
 }
 
 cairn_err crn_copier_open(int threads, uint64_t split_bytes, int sharers, uint64_t chunk_bytes,
                           struct crn_copier **ret, struct crn_errinfo *ei)
 {
+    struct crn_team_options team = {.name = "cairn-copy",
+                                    .helpers =
+                                        threads - 1 < MAX_HELPERS ? threads - 1 : MAX_HELPERS,
+                                    .sharers = sharers,
+                                    .stay = 1};
     struct crn_copier *c = calloc(1, sizeof(*c));
-    cairn_err rc = CAIRN_OK;
-    int i;
+    cairn_err rc;
 
     if (c == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a copier");
     c->split_bytes = split_bytes;
-    c->sharers = sharers;
     c->chunk_bytes = chunk_bytes;
     c->way = crn_hashed_way();
-    crn_mutex_init(&c->mu, CRN_RANK_LEAF);
-    crn_cond_init(&c->changed);
-    for (i = 0; rc == CAIRN_OK && i < threads - 1 && i < MAX_HELPERS; i++) {
-        rc = crn_thread_start(&c->thread[i], "cairn-copy", helper, c, ei);
-        c->helpers += rc == CAIRN_OK;
-    }
+    rc = crn_team_open(&team, &c->team, ei);
     if (rc != CAIRN_OK) {
-        crn_copier_close(c);
+        free(c);
         return rc;
     }
     *ret = c;
@@ -151,31 +110,9 @@ cairn_err crn_copier_open(int threads, uint64_t split_bytes, int sharers, uint64
 
 void crn_copier_close(struct crn_copier *c)
 {
-    int i;
-
-    if (c == NULL)
-        return;
-    crn_lock(&c->mu);
-    c->closing = 1;
-    crn_cond_broadcast(&c->changed);
-    crn_unlock(&c->mu);
-    for (i = 0; i < c->helpers; i++)
-        (void)pthread_join(c->thread[i], NULL);
-    crn_cond_fini(&c->changed);
-    crn_mutex_fini(&c->mu);
+    if (c != NULL)
+        crn_team_close(c->team);
     free(c);
-}
-
-static int helpers_now(const struct crn_copier *c)
-{
-    int idle;
-
-    if (c->helpers == 0 || c->sharers == 0)
-        return c->helpers;
-    idle = crn_idle_cores();
-    if (idle < 0)
-        return c->helpers;
-    return idle / c->sharers < c->helpers ? idle / c->sharers : c->helpers;
 }
 
 int crn_copier_hashes(const struct crn_copier *c, uint64_t bytes)
@@ -193,41 +130,32 @@ static void copy_cached(const struct crn_copy *copies, uint32_t n)
             memcpy(copies[i].dst, copies[i].src, copies[i].bytes);
 }
 
-static void share(struct crn_copier *c, int helpers)
+void crn_copier_run(const struct crn_copier *c, struct crn_copy *copies, uint32_t n)
 {
-    crn_lock(&c->mu);
-    c->generation++;
-    c->may_join = helpers;
-    crn_cond_broadcast(&c->changed);
-    crn_unlock(&c->mu);
-    copy_pieces(c);
-    crn_lock(&c->mu);
-    c->may_join = 0; /* a helper that wakes now has nothing to do */
-    while (c->active > 0)
-        crn_cond_wait(&c->changed, &c->mu);
-    crn_unlock(&c->mu);
-}
-
-void crn_copier_run(struct crn_copier *c, const struct crn_copy *copies, uint32_t n)
-{
+    int has_hashes = n > 0 && copies[0].hashes != NULL;
+    struct work w = {.c = c,
+                     .copies = copies,
+                     .n = n,
+                     .has_hashes = has_hashes,
+                     .piece_bytes = has_hashes ? c->chunk_bytes : PIECE,
+                     .take = has_hashes ? CRN_LANES : 1};
+    struct crn_errinfo none = {0};
     uint64_t bytes = 0;
-    int helpers = 0;
+    uint64_t parts;
+    uint64_t k;
     uint32_t i;
 
-    c->copies = copies;
-    c->n = n;
-    c->has_hashes = n > 0 && copies[0].hashes != NULL;
-    c->piece_bytes = c->has_hashes ? c->chunk_bytes : PIECE;
-    c->take = c->has_hashes ? CRN_LANES : 1;
-    atomic_store(&c->next, 0);
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
+        copies[i].first = w.pieces;
+        w.pieces += (copies[i].bytes + w.piece_bytes - 1) / w.piece_bytes;
         bytes += copies[i].bytes;
-    if (bytes >= c->split_bytes)
-        helpers = helpers_now(c);
-    if (bytes < STREAM_MIN && !c->has_hashes)
+    }
+    parts = (w.pieces + w.take - 1) / w.take;
+    if (bytes < STREAM_MIN && !has_hashes)
         copy_cached(copies, n);
-    else if (helpers == 0)
-        copy_pieces(c);
+    else if (bytes >= c->split_bytes)
+        (void)!crn_team_run(c->team, parts, copy_part, &w, &none); /* no part fails */
     else
-        share(c, helpers);
+        for (k = 0; k < parts; k++)
+            (void)!copy_part(&w, k, &none);
 }
