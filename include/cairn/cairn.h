@@ -226,7 +226,9 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_restart(cairn_session *session, const ch
  * any time, also before the version is taken. From cairn_prefetch_start on they are brought close in the
  * background, from the file system to memory and, with device_cache, on to the GPU, as room allows, and
  * stay until they are restored; before it they only tell what to keep. Reads may come in any other
- * order; a read without a hint works as ever. What cannot be prefetched is read when it is asked for. */
+ * order; a read without a hint works as ever. Where another number of ranks took the version, the blocks
+ * are prefetched that are protected when cairn_prefetch_start is called, or the hint is given after it. What
+ * cannot be prefetched is read when it is asked for. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_enqueue(cairn_session *session, const char *name,
                                                          int64_t version);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_start(cairn_session *session);

@@ -17,6 +17,7 @@ struct target {
     const struct crn_shard *have; /* the old rank's; NULL if there is none */
     uint32_t old_rank;
     int64_t *from; /* per wanted region: index in have; -1: redistribute */
+    int is_asked;  /* the tiers were: they know that its turn has passed */
 };
 
 /* Decides where each region comes from, and refuses before anything is written. */
@@ -184,6 +185,7 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
     h = crn_tiers_find(s, t->name, t->version);
     if (h == NULL || !fits(crn_held_shard(h), t))
         return CAIRN_OK;
+    t->is_asked = 1;
     rc = read_tiers(s, h, t, &why);
     if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED || rc == CAIRN_ETIMEDOUT) {
         crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " is read from files: %s", t->name, t->version,
@@ -205,7 +207,9 @@ const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_
     memset(&s->own_shard, 0, sizeof(s->own_shard));
     if (crn_tiers_are_open(s)) {
         h = crn_tiers_find(s, name, version);
-        return h != NULL && crn_tiers_hold(s, h) ? crn_held_shard(h) : NULL;
+        return h != NULL && crn_tiers_hold(s, h) && crn_held_shard(h)->rank == s->rank
+                   ? crn_held_shard(h)
+                   : NULL; /* what was put together is no shard */
     }
     find_own(s, &t, &own);
     if (own.memory == NULL) {
@@ -293,7 +297,8 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
                                    : from_memory(s, &t, &is_done, ei);
     if (rc == CAIRN_OK && !is_done) {
         rc = from_version(s, &t, is_named, ei);
-        crn_tiers_passed(s, name, version);
+        if (!t.is_asked)
+            crn_tiers_passed(s, name, version);
     }
     crn_shard_free(&t.want);
     free(t.places);

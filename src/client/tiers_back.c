@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two lower tiers of a session, as back ends of the tier cache. The arena: each stay is a slot, taken
- * where the cache says and only if the slots agree, so that a mistake costs a retry and never a byte.
- * The store: what is committed, read and verified through restart/. Runs on the cache's threads. */
+/* The arena as a tier of a session: each stay is a slot, taken where the cache says and only if the slots
+ * agree, so that a mistake costs a retry and never a byte. And what the node service is told of it. Runs
+ * on the cache's threads. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 struct back {
     struct crn_tier tier;
     struct crn_tiers *x;
-    int is_pinning, is_pinned; /* arena */
+    int is_pinned;
 };
 
 static struct crn_tiers *tiers_of(struct crn_tier *t)
@@ -220,21 +220,6 @@ static const struct crn_tier_ops arena_pinning_ops = {
     .close = arena_close,
 };
 
-static cairn_err make(struct crn_tiers *x, const struct crn_tier_ops *ops,
-                      const struct crn_chain_tier *chain, struct crn_tier **ret,
-                      struct crn_errinfo *ei)
-{
-    struct back *b = calloc(1, sizeof(*b));
-
-    if (b == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
-    b->x = x;
-    b->tier.ops = ops;
-    b->tier.chain = *chain;
-    *ret = &b->tier;
-    return CAIRN_OK;
-}
-
 cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier **ret,
                           struct crn_errinfo *ei)
 {
@@ -243,126 +228,13 @@ cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier *
                                    .least = bytes / SLOTS_USED,
                                    .depth =
                                        x->s->cfg.local_cache > 0 ? 2 : 1}; /* disks like that */
+    struct back *b = calloc(1, sizeof(*b));
 
-    return make(x, is_pinning ? &arena_pinning_ops : &arena_ops, &chain, ret, ei);
-}
-
-/* The store. ----------------------------------------------------------------------------------------- */
-
-static cairn_err open_version(struct crn_tiers *x, const struct crn_held *h,
-                              struct crn_version **ret, struct crn_errinfo *ei)
-{
-    struct crn_store st;
-    cairn_err rc;
-
-    rc = crn_store_open(x->s->fs, x->s->cfg.persistent, 0, &st, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = crn_version_open(&st, h->info.name, h->info.version, ret, ei);
-    crn_store_close(&st);
-    if (rc == CAIRN_OK)
-        crn_add_local_copies(x->s, *ret, h->info.name, h->info.version);
-    return rc;
-}
-
-/* The whole image; between the regions lies nothing that counts. */
-static cairn_err read_image(const struct crn_tiers *x, const struct crn_held *h,
-                            struct crn_version *v, unsigned char *dst, struct crn_errinfo *ei)
-{
-    cairn_err rc = CAIRN_OK;
-    uint32_t i;
-
-    if (!crn_capture_id_equal(&crn_version_manifest(v)->id, &h->info.id))
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s@%" PRId64 " was taken again by another run",
-                        h->info.name, h->info.version);
-    memcpy(dst, h->descriptor.data, h->descriptor.len);
-    for (i = 0; rc == CAIRN_OK && i < h->shard.nregions; i++)
-        if (h->shard.regions[i].kind == CRN_REGION_MEMORY)
-            rc = crn_version_read(v, x->s->rank, i, 0, h->shard.regions[i].bytes,
-                                  dst + h->image.at[i], ei);
-    return rc;
-}
-
-static cairn_err store_get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
-                           uint64_t bytes, struct crn_errinfo *ei)
-{
-    const struct crn_held *h = held_of(spot);
-    struct crn_version *v = NULL;
-    cairn_err rc;
-
-    if (at != 0 || bytes != h->image.bytes)
-        return crn_fail(ei, CAIRN_EBUG, 0, "a part of a stored image was asked for");
-    rc = open_version(tiers_of(t), h, &v, ei);
-    if (rc == CAIRN_OK)
-        rc = read_image(tiers_of(t), h, v, dst, ei);
-    crn_version_close(v);
-    return rc == CAIRN_ENOENT ? CAIRN_EDAMAGED : rc; /* removed meanwhile: it is there no more */
-}
-
-static void store_close(struct crn_tier *t)
-{
-    free(t);
-}
-
-static const struct crn_tier_ops store_ops = {
-    .kind = "store",
-    .get = store_get,
-    .close = store_close,
-};
-
-cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret, struct crn_errinfo *ei)
-{
-    struct crn_chain_tier chain = {.capacity = UINT64_MAX, .is_external = 1};
-
-    return make(x, &store_ops, &chain, ret, ei);
-}
-
-/* A copy of the shard, by way of its descriptor. */
-static cairn_err take_shard(struct crn_held *h, const struct crn_shard *shard,
-                            struct crn_errinfo *ei)
-{
-    cairn_err rc = crn_shard_encode(shard, &h->descriptor, ei);
-
-    if (rc == CAIRN_OK)
-        rc = crn_shard_decode(h->descriptor.data, h->descriptor.len, h->info.name, &h->shard, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_image_layout(&h->shard, h->descriptor.len, &h->image, ei);
-    if (rc != CAIRN_OK) {
-        crn_shard_free(&h->shard);
-        crn_buf_free(&h->descriptor);
-    }
-    return rc;
-}
-
-cairn_err crn_tiers_learn(struct crn_tiers *x, struct crn_held *h, struct crn_errinfo *ei)
-{
-    const struct crn_manifest *m;
-    const struct crn_shard *shard;
-    struct crn_version *v = NULL;
-    cairn_err rc;
-    uint32_t i;
-
-    rc = open_version(x, h, &v, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    m = crn_version_manifest(v);
-    if (m->ranks != x->s->ranks)
-        rc = crn_fail(ei, CAIRN_ENOENT, 0, "it was taken by another number of ranks");
-    else
-        rc = crn_version_shard(v, x->s->rank, &shard, ei);
-    for (i = 0; rc == CAIRN_OK && i < shard->nregions; i++)
-        if (shard->regions[i].kind == CRN_REGION_FILE)
-            rc = crn_fail(ei, CAIRN_ENOENT, 0, "it holds files");
-    if (rc == CAIRN_OK)
-        rc = take_shard(h, shard, ei);
-    if (rc == CAIRN_OK) {
-        crn_lock(&x->mu);
-        h->info.id = m->id;
-        h->info.descriptor_bytes = h->descriptor.len;
-        h->info.bytes = h->info.image_bytes = h->image.bytes;
-        h->is_known = h->is_flushed = 1;
-        crn_unlock(&x->mu);
-    }
-    crn_version_close(v);
-    return rc;
+    if (b == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
+    b->x = x;
+    b->tier.ops = is_pinning ? &arena_pinning_ops : &arena_ops;
+    b->tier.chain = chain;
+    *ret = &b->tier;
+    return CAIRN_OK;
 }

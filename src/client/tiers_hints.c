@@ -139,9 +139,15 @@ cairn_err cairn_prefetch_start(cairn_session *s)
 void crn_tiers_passed(cairn_session *s, const char *name, int64_t version)
 {
     struct crn_held *h = crn_tiers_are_open(s) ? crn_held_find(s->tiers, name, version) : NULL;
+    int is_needed;
 
-    if (h == NULL || h->nhints == 0 || (h->is_known && !h->is_failed))
-        return; /* the read through the cache has taken it */
+    if (h == NULL || h->nhints == 0)
+        return;
+    crn_lock(&s->tiers->mu);
+    is_needed = h->is_known && !h->is_failed && !h->is_flushed; /* files do not have it yet */
+    crn_unlock(&s->tiers->mu);
+    if (is_needed)
+        return;
     h->nhints--;
     crn_cache_skip(s->tiers->cache, crn_held_key(h));
 }

@@ -88,10 +88,8 @@ CAIRN_CHECKED cairn_err crn_tiers_hint(struct crn_tiers *x, const char *name, in
 void crn_tiers_give_hints(struct crn_tiers *x); /* those that came before the opening */
 
 /* tiers_back.c */
-/* The arena as a tier, pinned for the device if is_pinning; and the files of versions. */
+/* The arena as a tier, pinned for the device if is_pinning. */
 CAIRN_CHECKED cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier **ret,
-                                        struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret,
                                         struct crn_errinfo *ei);
 /* Memory of the node's disk: tiers_local.c. */
 CAIRN_CHECKED cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret,
@@ -102,6 +100,10 @@ void crn_tiers_lost(void *arg, uint64_t key); /* and on_lost */
 void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_held *h) CRN_REQUIRES(x->mu);
 void crn_tiers_send(struct crn_tiers *x, const struct crn_held *h, enum crn_msg_type type,
                     cairn_err code, const char *why);
+
+/* tiers_store.c */
+CAIRN_CHECKED cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret,
+                                        struct crn_errinfo *ei);
 /* Finds out what a committed version holds for this rank: CAIRN_ENOENT, or h is known then. */
 CAIRN_CHECKED cairn_err crn_tiers_learn(struct crn_tiers *x, struct crn_held *h,
                                         struct crn_errinfo *ei);

@@ -18,7 +18,7 @@
 /* Teams. ------------------------------------------------------------------------------------------- */
 
 struct room {
-    struct crn_team team;
+    struct crn_readers team;
     uint32_t *files;
     int *readers;
 };
@@ -321,7 +321,7 @@ static cairn_err want(cairn_session *s, struct crn_version *v, struct wanted *w,
 
 /* Reading. ----------------------------------------------------------------------------------------- */
 
-static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct crn_team *team,
+static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct crn_readers *team,
                          const struct wanted *w, int *ret_whole, struct crn_errinfo *ei)
 {
     struct crn_mates mates = {.s = s, .v = v};
@@ -375,7 +375,7 @@ static cairn_err try_copies(cairn_session *s, struct crn_version *v, cairn_err r
     return crn_agree(s, rc, "verifying the version", ei);
 }
 
-static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct crn_team *team,
+static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct crn_readers *team,
                           struct crn_errinfo *ei)
 {
     struct crn_errinfo index = {0};

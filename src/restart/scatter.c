@@ -25,7 +25,7 @@ struct crn_buffer *crn_buffer_take(struct crn_buffer *buffers)
 }
 
 /* Who is a reader: his number; -1 if this rank is none. */
-static int reader_no(const struct crn_team *team)
+static int reader_no(const struct crn_readers *team)
 {
     uint32_t i;
 
@@ -363,8 +363,8 @@ static void finish(struct crn_scatter_run *r, int is_cut_off)
     free(r->members);
 }
 
-cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_team *team, int *ret_whole,
-                          struct crn_errinfo *ei)
+cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_readers *team,
+                          int *ret_whole, struct crn_errinfo *ei)
 {
     struct crn_scatter_run r = {.c = c, .team = team};
     const struct crn_errinfo *failure;

@@ -9,7 +9,7 @@
 #include "restart/version.h"
 
 /* Ranks that read together. */
-struct crn_team {
+struct crn_readers {
     struct crn_comm *comm;
     const int *readers; /* ranks of comm, ascending */
     uint32_t nreaders;
@@ -29,7 +29,7 @@ CAIRN_CHECKED cairn_err crn_version_open_together(struct crn_comm *comm, const s
 /* Every index of the team's files is read by one reader; all have it then, or know why not. Fails if
  * one is missing, on all alike. */
 CAIRN_CHECKED cairn_err crn_version_load_together(struct crn_version *v,
-                                                  const struct crn_team *team,
+                                                  const struct crn_readers *team,
                                                   struct crn_errinfo *ei);
 
 /* Memory of another rank of the node, where its parts count from. */
@@ -66,7 +66,7 @@ struct crn_scatter {
 /* Reads, verifies and hands out everything of the team's files but what a rank has already. Returns
  * when this rank has done its part: the communicator is freed, or used again, after a barrier. Fails on
  * the reader that found the failure; the others learn by *ret_whole that not all has come. */
-CAIRN_CHECKED cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_team *team,
+CAIRN_CHECKED cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_readers *team,
                                         int *ret_whole, struct crn_errinfo *ei);
 
 #endif

@@ -48,7 +48,7 @@ struct crn_coming;  /* one head whose bytes follow; receive.c */
 
 struct crn_scatter_run {
     const struct crn_scatter *c;
-    const struct crn_team *team;
+    const struct crn_readers *team;
     struct crn_member *members; /* of the team */
     struct crn_slice *all;      /* readers: parts of all, most for each */
     uint32_t most;

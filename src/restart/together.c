@@ -155,7 +155,7 @@ static cairn_err share_index(struct crn_version *v, struct crn_comm *comm, int r
     return rc;
 }
 
-cairn_err crn_version_load_together(struct crn_version *v, const struct crn_team *team,
+cairn_err crn_version_load_together(struct crn_version *v, const struct crn_readers *team,
                                     struct crn_errinfo *ei)
 {
     struct crn_errinfo mpi = {0};

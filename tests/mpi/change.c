@@ -111,6 +111,30 @@ static void read_on(MPI_Comm comm, int64_t version, int writers)
     OK(cairn_close(s));
 }
 
+/* The same announced: blocks of what other ranks took are put together ahead of the read. */
+static void prefetch_on(MPI_Comm comm, int64_t version)
+{
+    uint64_t field[ROWS * COLS];
+    struct cairn_array a;
+    cairn_session *s;
+    uint64_t i, j;
+    int rank, ranks;
+
+    (void)MPI_Comm_rank(comm, &rank);
+    (void)MPI_Comm_size(comm, &ranks);
+    a = block(0, rank, ranks);
+    memset(field, 0xee, sizeof(field));
+    s = open_on(comm, NULL);
+    OK(cairn_protect_array(s, "field", field, &a));
+    OK(cairn_prefetch_enqueue(s, "grid", version));
+    OK(cairn_prefetch_start(s));
+    OK(cairn_restore(s, "grid", version, NULL));
+    for (i = 0; i < ROWS; i++)
+        for (j = 0; j < a.dims[1]; j++)
+            REQUIRE(field[i * a.dims[1] + j] == value(i, a.offset[1] + j));
+    OK(cairn_close(s));
+}
+
 static void another_number_of_ranks(void)
 {
     int sizes[] = {world_ranks, 2, 3, 1, world_ranks};
@@ -131,6 +155,7 @@ static void another_number_of_ranks(void)
                                  world_rank, &readers);
             if (readers != MPI_COMM_NULL) {
                 read_on(readers, (int64_t)w, sizes[w]);
+                prefetch_on(readers, (int64_t)w);
                 (void)MPI_Comm_free(&readers);
             }
             (void)MPI_Barrier(MPI_COMM_WORLD);

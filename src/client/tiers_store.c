@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The slowest tier of a session: what is committed, read and verified through restart/. An image holds
+ * this rank's shard as it was stored; or, where that is of no use here (another number of ranks took it,
+ * or blocks of global arrays have moved since), the blocks that the application protects, put together. Files in
+ * the shard stay where they are. get runs on the cache's threads, all else on the application's. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tiers_impl.h"
+#include "client/together.h"
+
+struct store {
+    struct crn_tier tier;
+    struct crn_tiers *x;
+};
+
+static const struct crn_held *held_of(const struct crn_spot *spot)
+{
+    return (const struct crn_held *)(uintptr_t)spot->key; // NOLINT(performance-no-int-to-ptr)
+}
+
+static cairn_err open_version(const struct crn_tiers *x, const struct crn_held *h,
+                              struct crn_version **ret, struct crn_errinfo *ei)
+{
+    struct crn_store st;
+    cairn_err rc;
+
+    rc = crn_store_open(x->s->fs, x->s->cfg.persistent, 0, &st, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_version_open(&st, h->info.name, h->info.version, ret, ei);
+    crn_store_close(&st);
+    if (rc == CAIRN_OK)
+        crn_add_local_copies(x->s, *ret, h->info.name, h->info.version);
+    return rc;
+}
+
+/* What this rank stored, if as many ranks took the version; else NULL. */
+static cairn_err own_shard(const cairn_session *s, struct crn_version *v,
+                           const struct crn_shard **ret, struct crn_errinfo *ei)
+{
+    *ret = NULL;
+    return crn_version_manifest(v)->ranks == s->ranks ? crn_version_shard(v, s->rank, ret, ei)
+                                                      : CAIRN_OK;
+}
+
+/* The same block, or the same memory, in a shard; NULL: it is not there as it is. */
+static const struct crn_region *same_in(const struct crn_shard *shard, const struct crn_region *r)
+{
+    int64_t k = shard != NULL ? crn_shard_find(shard, CRN_REGION_MEMORY, r->name) : -1;
+    const struct crn_region *h = k >= 0 ? &shard->regions[k] : NULL;
+
+    return h != NULL && h->type == r->type && h->bytes == r->bytes &&
+                   h->is_global == r->is_global && (!r->is_global || crn_same_block(r, h))
+               ? h
+               : NULL;
+}
+
+/* Reading. ------------------------------------------------------------------------------------------ */
+
+static cairn_err read_region(struct crn_version *v, const struct crn_shard *own,
+                             const struct crn_region *r, unsigned char *dst, struct crn_errinfo *ei)
+{
+    const struct crn_region *same = same_in(own, r);
+
+    if (same == NULL)
+        return crn_version_read_block(v, r, dst, ei);
+    return crn_version_read(v, own->rank, (uint32_t)(same - own->regions), 0, r->bytes, dst, ei);
+}
+
+/* The whole image; between the regions lies nothing that counts. */
+static cairn_err read_image(const struct crn_tiers *x, const struct crn_held *h,
+                            struct crn_version *v, unsigned char *dst, struct crn_errinfo *ei)
+{
+    const struct crn_shard *own;
+    cairn_err rc;
+    uint32_t i;
+
+    if (!crn_capture_id_equal(&crn_version_manifest(v)->id, &h->info.id))
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s@%" PRId64 " was taken again by another run",
+                        h->info.name, h->info.version);
+    memcpy(dst, h->descriptor.data, h->descriptor.len);
+    rc = own_shard(x->s, v, &own, ei);
+    for (i = 0; rc == CAIRN_OK && i < h->shard.nregions; i++)
+        rc = read_region(v, own, &h->shard.regions[i], dst + h->image.at[i], ei);
+    return rc;
+}
+
+static cairn_err store_get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
+                           uint64_t bytes, struct crn_errinfo *ei)
+{
+    const struct crn_tiers *x = ((struct store *)t)->x;
+    const struct crn_held *h = held_of(spot);
+    struct crn_version *v = NULL;
+    cairn_err rc;
+
+    if (at != 0 || bytes != h->image.bytes)
+        return crn_fail(ei, CAIRN_EBUG, 0, "a part of a stored image was asked for");
+    rc = open_version(x, h, &v, ei);
+    if (rc == CAIRN_OK)
+        rc = read_image(x, h, v, dst, ei);
+    crn_version_close(v);
+    /* Removed meanwhile, or not to be put together: trying again does not help. */
+    return rc == CAIRN_ENOENT || rc == CAIRN_EMISMATCH ? CAIRN_EDAMAGED : rc;
+}
+
+static void store_close(struct crn_tier *t)
+{
+    free(t);
+}
+
+static const struct crn_tier_ops store_ops = {
+    .kind = "store",
+    .get = store_get,
+    .close = store_close,
+};
+
+cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret, struct crn_errinfo *ei)
+{
+    struct store *t = calloc(1, sizeof(*t));
+
+    if (t == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
+    t->x = x;
+    t->tier.ops = &store_ops;
+    t->tier.chain = (struct crn_chain_tier){.capacity = UINT64_MAX, .is_external = 1};
+    *ret = &t->tier;
+    return CAIRN_OK;
+}
+
+/* What an image shall hold. --------------------------------------------------------------------------- */
+
+/* Does the application still protect the blocks that its rank stored? */
+static int is_as_stored(const cairn_session *s, const struct crn_shard *own)
+{
+    uint32_t i;
+
+    for (i = 0; own != NULL && i < s->nregions; i++) {
+        const struct crn_region *r = &s->regions[i].region;
+
+        if (r->is_global && crn_shard_find(own, CRN_REGION_MEMORY, r->name) >= 0 &&
+            same_in(own, r) == NULL)
+            return 0;
+    }
+    return own != NULL;
+}
+
+/* Is it a block of an array that the version has, as far as one of its shards tells? */
+static int may_have_block(const struct crn_shard *some, const struct crn_region *r)
+{
+    int64_t k = crn_shard_find(some, CRN_REGION_MEMORY, r->name);
+    const struct crn_region *h = k >= 0 ? &some->regions[k] : NULL;
+
+    return h != NULL && r->is_global && h->is_global && h->type == r->type &&
+           h->ndims == r->ndims &&
+           memcmp(h->global_dims, r->global_dims, r->ndims * sizeof(r->dims[0])) == 0;
+}
+
+/* Fills ret->regions, which has room for all. */
+static void choose_regions(const cairn_session *s, const struct crn_shard *own,
+                           const struct crn_shard *some, struct crn_shard *ret)
+{
+    uint32_t i;
+
+    if (is_as_stored(s, own)) {
+        ret->rank = own->rank;
+        for (i = 0; i < own->nregions; i++)
+            if (own->regions[i].kind == CRN_REGION_MEMORY)
+                ret->regions[ret->nregions++] = own->regions[i];
+        return;
+    }
+    ret->rank = CRN_NOBODY;
+    for (i = 0; i < s->nregions; i++)
+        if (same_in(own, &s->regions[i].region) != NULL ||
+            may_have_block(some, &s->regions[i].region))
+            ret->regions[ret->nregions++] = s->regions[i].region;
+}
+
+/* A copy of the shard, by way of its descriptor. */
+static cairn_err take_shard(struct crn_held *h, const struct crn_shard *shard,
+                            struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_shard_encode(shard, &h->descriptor, ei);
+
+    if (rc == CAIRN_OK)
+        rc = crn_shard_decode(h->descriptor.data, h->descriptor.len, h->info.name, &h->shard, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_image_layout(&h->shard, h->descriptor.len, &h->image, ei);
+    if (rc != CAIRN_OK) {
+        crn_shard_free(&h->shard);
+        crn_buf_free(&h->descriptor);
+    }
+    return rc;
+}
+
+static cairn_err learn_from(const cairn_session *s, struct crn_held *h, struct crn_version *v,
+                            struct crn_errinfo *ei)
+{
+    uint32_t ranks = crn_version_manifest(v)->ranks;
+    struct crn_shard shard = {0};
+    const struct crn_shard *some;
+    const struct crn_shard *own;
+    cairn_err rc;
+
+    rc = crn_version_shard(v, s->rank < ranks ? s->rank : ranks - 1, &some, ei);
+    if (rc == CAIRN_OK)
+        rc = own_shard(s, v, &own, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    shard.regions = calloc(some->nregions + s->nregions + (size_t)1, sizeof(*shard.regions));
+    if (shard.regions == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", some->nregions + s->nregions);
+    choose_regions(s, own, some, &shard);
+    if (shard.nregions == 0)
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "it has nothing that is protected now");
+    else
+        rc = take_shard(h, &shard, ei);
+    free(shard.regions);
+    return rc;
+}
+
+cairn_err crn_tiers_learn(struct crn_tiers *x, struct crn_held *h, struct crn_errinfo *ei)
+{
+    struct crn_version *v = NULL;
+    cairn_err rc;
+
+    rc = open_version(x, h, &v, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = learn_from(x->s, h, v, ei);
+    if (rc == CAIRN_OK) {
+        crn_lock(&x->mu);
+        h->info.id = crn_version_manifest(v)->id;
+        h->info.descriptor_bytes = h->descriptor.len;
+        h->info.bytes = h->info.image_bytes = h->image.bytes;
+        h->is_known = h->is_flushed = 1;
+        crn_unlock(&x->mu);
+    }
+    crn_version_close(v);
+    return rc;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Hints of versions that the session did not take: as they were stored, as other blocks than were stored,
+ * with files beside the memory, and of other shapes than are asked for in the end. */
+#include "client/test_tiers.h"
+
+#include <fcntl.h>
+
+#define HALF (N / 2)
+
+static uint64_t step;
+
+static void protect(cairn_session *s, uint64_t offset, uint64_t n)
+{
+    struct cairn_array a = {.size = sizeof(a),
+                            .type = CAIRN_U64,
+                            .ndims = 1,
+                            .dims = {n},
+                            .global_dims = {N},
+                            .offset = {offset}};
+
+    must(cairn_protect_array(s, "data", data + offset, &a));
+    must(cairn_protect(s, "step", &step, CAIRN_U64, 1));
+}
+
+/* A file travels with each version if is_filed. */
+static void take_versions(struct bed *b, int is_filed)
+{
+    cairn_session *s = bed_session(b, NULL);
+    char path[300];
+    int64_t v;
+    int fd;
+
+    protect(s, 0, N);
+    for (v = 1; v <= VERSIONS; v++) {
+        set((uint64_t)v);
+        step = (uint64_t)v;
+        if (is_filed) {
+            must(cairn_file_route(s, "t", v, "notes", path, sizeof(path)));
+            fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+            assert_int_equal(write(fd, &v, sizeof(v)), sizeof(v));
+            assert_int_equal(close(fd), 0);
+        }
+        must(cairn_checkpoint(s, "t", v, NULL));
+    }
+    must(cairn_close(s));
+}
+
+static cairn_session *reader(struct bed *b)
+{
+    int64_t order[VERSIONS];
+    cairn_session *s = bed_session(b, "arena_bytes=8M", NULL);
+
+    make_order(SEQUENTIAL, order);
+    enqueue_all(s, order);
+    return s;
+}
+
+/* Restores what lies in data from offset on, n elements, and nothing else. */
+static void restore(cairn_session *s, int64_t v, uint64_t offset, uint64_t n)
+{
+    size_t i;
+
+    set(99);
+    step = 99;
+    must(cairn_restore(s, "t", v, NULL));
+    assert_int_equal(step, v);
+    for (i = 0; i < N; i++)
+        assert_int_equal(data[i],
+                         value(i >= offset && i - offset < n ? (uint64_t)v : (uint64_t)99, i));
+}
+
+static uint64_t hits(const cairn_session *s)
+{
+    struct crn_cache_stats stats;
+    uint64_t sum = 0;
+    int i;
+
+    crn_cache_get_stats(s->tiers->cache, &stats);
+    for (i = 0; i < CRN_TIERS_MAX; i++)
+        sum += stats.hits[i];
+    return sum;
+}
+
+/* Waits until so many bytes have come up. */
+static void await(const cairn_session *s, uint64_t bytes)
+{
+    struct timespec ms = {.tv_nsec = 1000000};
+    int i;
+
+    for (i = 0; prefetched(s) < bytes && i < 20000; i++)
+        (void)nanosleep(&ms, NULL);
+    assert_true(prefetched(s) >= bytes);
+}
+
+/* The upper half of what one rank stored as a whole, as if there were more ranks now. */
+static void other_blocks(void **state)
+{
+    struct cairn_array a = {.size = sizeof(a)};
+    struct bed b = {0};
+    cairn_session *s;
+    int64_t v;
+
+    (void)state;
+    test_dir_make(b.dir, sizeof(b.dir));
+    take_versions(&b, 0);
+    s = reader(&b);
+    protect(s, HALF, N - HALF);
+    must(cairn_prefetch_start(s));
+    for (v = 1; v <= VERSIONS; v++) {
+        await(s, (uint64_t)v * (N - HALF) * sizeof(uint64_t));
+        must(cairn_region_info(s, "t", v, CAIRN_OWN_RANK, "data", &a));
+        assert_int_equal(a.dims[0], N); /* as it was stored, whatever memory has */
+        restore(s, v, HALF, N - HALF);
+    }
+    assert_int_equal(hits(s), VERSIONS);
+    must(cairn_close(s));
+    test_dir_remove(b.dir);
+}
+
+/* Memory is prefetched, files stay where they are, and can be had. */
+static void with_files(void **state)
+{
+    struct bed b = {0};
+    cairn_session *s;
+    char path[300];
+    int64_t v;
+    int64_t got;
+    int fd;
+
+    (void)state;
+    test_dir_make(b.dir, sizeof(b.dir));
+    take_versions(&b, 1);
+    s = reader(&b);
+    protect(s, 0, N);
+    must(cairn_prefetch_start(s));
+    for (v = 1; v <= VERSIONS; v++) {
+        await(s, (uint64_t)v * N * sizeof(uint64_t));
+        restore(s, v, 0, N);
+    }
+    assert_int_equal(hits(s), VERSIONS);
+    must(cairn_file_restore(s, "t", 5, CAIRN_OWN_RANK, "notes", path, sizeof(path)));
+    fd = open(path, O_RDONLY);
+    assert_int_equal(read(fd, &got, sizeof(got)), sizeof(got));
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(got, 5);
+    must(cairn_close(s));
+    test_dir_remove(b.dir);
+}
+
+/* What was prefetched for other blocks than are asked for is let go, and makes room for the next. */
+static void asked_for_otherwise(void **state)
+{
+    struct bed b = {0};
+    cairn_session *s;
+    uint64_t full;
+    int64_t v;
+
+    (void)state;
+    test_dir_make(b.dir, sizeof(b.dir));
+    take_versions(&b, 0);
+    s = reader(&b);
+    protect(s, 0, N);
+    must(cairn_prefetch_start(s));
+    full = 3 * N * sizeof(uint64_t); /* as many as the arena holds */
+    await(s, full);
+    protect(s, 0, HALF);
+    for (v = 1; v <= 4; v++) {
+        restore(s, v, 0, HALF); /* from files */
+        await(s, full + (uint64_t)v * N * sizeof(uint64_t));
+    }
+    assert_int_equal(hits(s), 0);
+    protect(s, 0, N);
+    for (; v <= VERSIONS; v++)
+        restore(s, v, 0, N);
+    assert_true(hits(s) > 0);
+    must(cairn_close(s));
+    test_dir_remove(b.dir);
+}
+
+/* Nothing of the version fits what is protected: it is read as ever, and says what is wrong. */
+static void nothing_fits(void **state)
+{
+    struct bed b = {0};
+    cairn_session *s;
+
+    (void)state;
+    test_dir_make(b.dir, sizeof(b.dir));
+    take_versions(&b, 0);
+    s = reader(&b);
+    must(cairn_protect(s, "unknown", data, CAIRN_U64, 8));
+    must(cairn_prefetch_start(s));
+    assert_int_equal(cairn_restore(s, "t", 1, NULL), CAIRN_EMISMATCH);
+    assert_non_null(strstr(cairn_last_error(), "has no region 'unknown'"));
+    must(cairn_close(s));
+    test_dir_remove(b.dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_blocks),
+        cmocka_unit_test(with_files),
+        cmocka_unit_test(asked_for_otherwise),
+        cmocka_unit_test(nothing_fits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
