@@ -120,8 +120,8 @@ cairn_err crn_select(const cairn_session *s, const char *const *names, struct cr
     else
         while (names[n] != NULL)
             n++;
-    shard.regions = calloc(n != 0 ? n : 1, sizeof(*shard.regions));
-    places = calloc(n != 0 ? n : 1, sizeof(*places));
+    shard.regions = malloc((n != 0 ? n : 1) * sizeof(*shard.regions)); /* quicker than calloc */
+    places = malloc((n != 0 ? n : 1) * sizeof(*places));
     if (shard.regions == NULL || places == NULL) {
         free(shard.regions);
         free(places);

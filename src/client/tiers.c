@@ -184,7 +184,7 @@ void crn_tiers_close(cairn_session *s)
 static cairn_err pieces_of(const struct crn_capture *c, struct crn_piece **ret,
                            struct crn_errinfo *ei)
 {
-    struct crn_piece *p = calloc(c->nmemory + (size_t)1, sizeof(*p));
+    struct crn_piece *p = malloc((c->nmemory + (size_t)1) * sizeof(*p));
     uint32_t i;
 
     if (p == NULL)

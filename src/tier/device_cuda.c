@@ -10,7 +10,17 @@
 #define MEMORY_DEVICE   2
 #define STREAM_LEGACY   ((void *)(uintptr_t)1) // NOLINT(performance-no-int-to-ptr)
 
-enum own { ERROR_TEXT, DEVICE_GET, CTX_RETAIN, CTX_RELEASE, CTX_STATE, CTX_PUSH, CTX_POP, COPY };
+enum own {
+    ERROR_TEXT,
+    DEVICE_GET,
+    CTX_RETAIN,
+    CTX_RELEASE,
+    CTX_STATE,
+    CTX_CURRENT,
+    CTX_PUSH,
+    CTX_POP,
+    COPY
+};
 
 static int start(struct crn_vendor_driver *d)
 {
@@ -92,16 +102,22 @@ static void release(struct crn_vendor_device *dev)
         release_context(crn_vendor_of(dev), dev->dev.ordinal);
 }
 
+/* before: was it current already? As a rule, in a thread of the application; that is quicker to see than
+ * to change. */
 static int enter(struct crn_vendor_device *dev, int *ret_before)
 {
-    *ret_before = 0;
-    return push(crn_vendor_of(dev), dev->ctx);
+    int (*ctx_current)(void **ctx);
+    void *ctx = NULL;
+
+    CRN_VENDOR_CALL(crn_vendor_of(dev), CTX_CURRENT, ctx_current);
+    *ret_before = ctx_current(&ctx) == 0 && ctx == dev->ctx;
+    return *ret_before ? 0 : push(crn_vendor_of(dev), dev->ctx);
 }
 
 static void leave(struct crn_vendor_device *dev, int before)
 {
-    (void)before;
-    pop(crn_vendor_of(dev));
+    if (!before)
+        pop(crn_vendor_of(dev));
 }
 
 /* Memory. -------------------------------------------------------------------------------------------- */
@@ -183,6 +199,7 @@ static const struct crn_vendor cuda = {
                         [CTX_RETAIN] = "cuDevicePrimaryCtxRetain",
                         [CTX_RELEASE] = "cuDevicePrimaryCtxRelease_v2",
                         [CTX_STATE] = "cuDevicePrimaryCtxGetState",
+                        [CTX_CURRENT] = "cuCtxGetCurrent",
                         [CTX_PUSH] = "cuCtxPushCurrent_v2",
                         [CTX_POP] = "cuCtxPopCurrent_v2",
                         [COPY] = "cuMemcpyAsync"}},

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include "tier/device.h"
 
-#define CRN_VENDOR_OWN 8 /* symbols of one vendor alone, at most */
+#define CRN_VENDOR_OWN 9 /* symbols of one vendor alone, at most */
 
 struct crn_vendor_driver;
 struct crn_vendor_device;

@@ -257,6 +257,7 @@ API int cuDeviceGet(int *dev, int ordinal);
 API int cuDevicePrimaryCtxRetain(void **ctx, int dev);
 API int cuDevicePrimaryCtxRelease_v2(int dev);
 API int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active);
+API int cuCtxGetCurrent(void **ctx);
 API int cuCtxPushCurrent_v2(void *ctx);
 API int cuCtxPopCurrent_v2(void **ctx);
 API int cuMemGetInfo_v2(size_t *left, size_t *total);
@@ -326,6 +327,12 @@ int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active)
     (void)pthread_mutex_lock(&mu);
     *active = retained[dev - 10] > 0;
     (void)pthread_mutex_unlock(&mu);
+    return 0;
+}
+
+int cuCtxGetCurrent(void **ctx)
+{
+    *ctx = depth > 0 ? &contexts[stack[depth - 1]] : NULL;
     return 0;
 }
 
