@@ -61,7 +61,8 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
     crn_cond_broadcast(&e->changed);
 }
 
-static int may_join_locked(const struct crn_engine *e, int number)
+/* Takes a while: not under the lock, where others are at work. */
+static int may_join(const struct crn_engine *e, int number)
 {
     return number == 0 || e->opt.may_join == NULL || e->opt.may_join();
 }
@@ -70,6 +71,7 @@ static int may_join_locked(const struct crn_engine *e, int number)
 static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number)
 {
     struct crn_writer_stats *me = &t->stats->writer[number];
+    int is_in = may_join(e, number);
 
     while (!t->is_failed && !is_done_locked(t)) {
         struct crn_errinfo ei = {0};
@@ -78,8 +80,9 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
         uint64_t bytes;
         cairn_err rc;
 
-        if (!may_join_locked(e, number) || !take_locked(e, t, &p)) {
+        if (!is_in || !take_locked(e, t, &p)) {
             crn_cond_wait(&e->changed, &e->mu);
+            is_in = may_join(e, number);
             me->idle_ns += crn_stats_now(t->stats) - start;
             continue;
         }
@@ -90,6 +93,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
                               : crn_piece_write(&t->pieces, &p, &ei);
         crn_track_add(p.has_arrived ? &me->received : &me->local, start, crn_stats_now(t->stats),
                       bytes);
+        is_in = may_join(e, number);
         crn_lock(&e->mu);
         if (p.block != NULL)
             crn_pool_put(&e->pool, p.block);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -149,10 +150,23 @@ static int runnable_tasks(void)
     return runnable;
 }
 
+/* Asked once: the C library reads a file to tell. */
+static int online_cores(void)
+{
+    static atomic_int cores;
+    int n = atomic_load(&cores);
+
+    if (n == 0) {
+        n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+        atomic_store(&cores, n);
+    }
+    return n;
+}
+
 int crn_idle_cores(void)
 {
     int runnable = runnable_tasks();
-    int idle = (int)sysconf(_SC_NPROCESSORS_ONLN) - runnable;
+    int idle = online_cores() - runnable;
 
     if (runnable < 0)
         return -1;
@@ -161,5 +175,5 @@ int crn_idle_cores(void)
 
 int crn_has_own_core(void)
 {
-    return runnable_tasks() <= (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return runnable_tasks() <= online_cores();
 }
