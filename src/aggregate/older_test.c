@@ -334,7 +334,7 @@ static void take_base(struct world *w, struct crn_base *base, struct crn_index *
                               .id = w->index.id,
                               .bytes = w->file.bytes,
                               .index_hash = w->file.trailer.index_hash};
-    (void)strcpy(base->file, w->file.name);
+    memcpy(base->file, w->file.name, strlen(w->file.name) + 1);
     *index = w->index;
     memset(&w->index, 0, sizeof(w->index));
     *ret = (struct crn_older){

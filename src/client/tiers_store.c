@@ -65,7 +65,7 @@ static cairn_err read_region(struct crn_version *v, const struct crn_shard *own,
 {
     const struct crn_region *same = same_in(own, r);
 
-    if (same == NULL)
+    if (own == NULL || same == NULL)
         return crn_version_read_block(v, r, dst, ei);
     return crn_version_read(v, own->rank, (uint32_t)(same - own->regions), 0, r->bytes, dst, ei);
 }

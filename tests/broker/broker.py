@@ -156,5 +156,7 @@ class Case(unittest.TestCase):
         return {r["job"]: r["state"] for r in self.status()["requests"]}
 
     def port(self, p, what="listening"):
-        line = next(e for e in p.err if f"{what} on 127" in e)
+        said = f"{what} on 127"
+        wait_for(f"{said}: {p.err}", lambda: any(said in e for e in p.err))
+        line = next(e for e in p.err if said in e)
         return int(re.search(r"port (\d+)", line).group(1))
