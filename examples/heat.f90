@@ -39,6 +39,7 @@ program heat
     end do
     if (out /= "") call write_field()
     call check(cairn_close(session), "close")
+    deallocate (t, next, edge_n, edge_s, edge_w, edge_e)
     call MPI_Finalize(ierr)
 
 contains

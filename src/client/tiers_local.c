@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The node's disk as a tier of a session, behind the arena: an area of local_cache bytes in the spool.
  * What the service has not begun to flush is copied there in the background; then its slot is out, and
- * the service, or a drain, reads it from the file. What it is flushing stays where it is. The file goes
+ * the service, or a drain, reads it from the file. What it is flushing stays where it is; when it is done with
+ * that, what will be read again is copied, too. The file goes
  * with the session, or with the run's directory where something in it is still to be flushed. Runs on
  * the cache's threads; reads of the application come here too. */
 #include <errno.h>
@@ -23,13 +24,13 @@ static struct crn_held *held_of(const struct crn_spot *spot)
     return (struct crn_held *)(uintptr_t)spot->key; // NOLINT(performance-no-int-to-ptr)
 }
 
-/* Only what the service has been told of lies whole in its slot. */
+/* Only what the service has been told of lies whole in its slot. What it is done with is copied to be read
+ * again. */
 static int may_leave(const struct crn_tiers *x, const struct crn_held *h)
 {
     enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
 
-    return h->is_told && !h->is_flushed &&
-           (state == CRN_SLOT_WRITTEN || crn_slot_has_failed(state)); /* kept to be read once */
+    return h->is_told && (h->is_flushed || state == CRN_SLOT_WRITTEN || crn_slot_has_failed(state));
 }
 
 static cairn_err begin(struct crn_tier *t, const struct crn_spot *spot, int is_up,

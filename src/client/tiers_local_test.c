@@ -307,6 +307,60 @@ static void test_no_room(void **state)
     world_close(&w);
 }
 
+/* Waits until the node's disk has it. */
+static void await_local(cairn_session *s, int64_t version)
+{
+    const struct crn_held *h = crn_tiers_find(s, "t", version);
+    int tier = s->tiers->arena_tier + 1;
+    struct timespec ms = {.tv_nsec = 1000000};
+    int i;
+
+    assert_non_null(h);
+    for (i = 0; i < 20000; i++) {
+        if (crn_life_is_whole(crn_cache_state(s->tiers->cache, crn_held_key(h), tier)))
+            return;
+        (void)nanosleep(&ms, NULL);
+    }
+    fail_msg("version %d did not get to the node's disk", (int)version);
+}
+
+/* Committed before it would have had to leave the arena: if it was announced it gets to the disk all the same,
+ * and comes back from there, not from the file system. */
+static void test_flushed_and_announced(void **state)
+{
+    char away[400];
+    char at[400];
+    int64_t order[VERSIONS];
+    struct bed b = {0};
+    cairn_session *s;
+    int64_t v;
+
+    (void)state;
+    test_dir_make(b.dir, sizeof(b.dir));
+    s = bed_session(&b, "arena_bytes=6M", "local_cache=40M", local_of(&b), NULL);
+    must(cairn_protect(s, "data", data, CAIRN_U64, N));
+    make_order(SEQUENTIAL, order);
+    enqueue_all(s, order);
+    for (v = 1; v <= VERSIONS; v++) {
+        set((uint64_t)v);
+        must(cairn_checkpoint(s, "t", v, NULL));
+        must(cairn_wait(s, "t", v, CAIRN_PERSISTENT, 60000));
+        await_local(s, v);
+    }
+    (void)snprintf(at, sizeof(at), "%s/p", b.dir);
+    (void)snprintf(away, sizeof(away), "%s/away", b.dir);
+    assert_int_equal(rename(at, away), 0);
+    must(cairn_prefetch_start(s));
+    for (v = 1; v <= VERSIONS; v++) {
+        set(99);
+        must(cairn_restore(s, "t", v, NULL));
+        assert_true(is_set((uint64_t)v));
+    }
+    assert_int_equal(rename(away, at), 0);
+    must(cairn_close(s));
+    test_dir_remove(b.dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,7 +368,7 @@ int main(void)
         cmocka_unit_test(test_any_order), cmocka_unit_test(test_killed),
         cmocka_unit_test(test_damaged),   cmocka_unit_test(test_flushed),
         cmocka_unit_test(test_lazy),      cmocka_unit_test(test_lazy_and_full),
-        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_no_room),   cmocka_unit_test(test_flushed_and_announced),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

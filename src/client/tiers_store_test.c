@@ -45,10 +45,10 @@ static void take_versions(struct bed *b, int is_filed)
     must(cairn_close(s));
 }
 
-static cairn_session *reader(struct bed *b)
+static cairn_session *reader(struct bed *b, const char *more)
 {
     int64_t order[VERSIONS];
-    cairn_session *s = bed_session(b, "arena_bytes=8M", NULL);
+    cairn_session *s = bed_session(b, "arena_bytes=8M", more, NULL);
 
     make_order(SEQUENTIAL, order);
     enqueue_all(s, order);
@@ -103,7 +103,7 @@ static void other_blocks(void **state)
     (void)state;
     test_dir_make(b.dir, sizeof(b.dir));
     take_versions(&b, 0);
-    s = reader(&b);
+    s = reader(&b, NULL);
     protect(s, HALF, N - HALF);
     must(cairn_prefetch_start(s));
     for (v = 1; v <= VERSIONS; v++) {
@@ -130,7 +130,7 @@ static void with_files(void **state)
     (void)state;
     test_dir_make(b.dir, sizeof(b.dir));
     take_versions(&b, 1);
-    s = reader(&b);
+    s = reader(&b, NULL);
     protect(s, 0, N);
     must(cairn_prefetch_start(s));
     for (v = 1; v <= VERSIONS; v++) {
@@ -158,7 +158,7 @@ static void asked_for_otherwise(void **state)
     (void)state;
     test_dir_make(b.dir, sizeof(b.dir));
     take_versions(&b, 0);
-    s = reader(&b);
+    s = reader(&b, NULL);
     protect(s, 0, N);
     must(cairn_prefetch_start(s));
     full = 3 * N * sizeof(uint64_t); /* as many as the arena holds */
@@ -177,6 +177,31 @@ static void asked_for_otherwise(void **state)
     test_dir_remove(b.dir);
 }
 
+/* A checkpoint does not wait for reads to come: what is read last gives up its place. */
+static void a_capture_goes_first(void **state)
+{
+    struct bed b = {0};
+    cairn_session *s;
+    int64_t v;
+
+    (void)state;
+    test_dir_make(b.dir, sizeof(b.dir));
+    take_versions(&b, 0);
+    s = reader(&b, "wait_timeout=3s");
+    protect(s, 0, N);
+    must(cairn_prefetch_start(s));
+    await(s, 3 * N * sizeof(uint64_t)); /* the arena is full of them */
+    set(77);
+    step = 77;
+    must(cairn_checkpoint(s, "t", 77, NULL));
+    for (v = 1; v <= VERSIONS; v++)
+        restore(s, v, 0, N);
+    restore(s, 77, 0, N);
+    assert_true(hits(s) > 0);
+    must(cairn_close(s));
+    test_dir_remove(b.dir);
+}
+
 /* Nothing of the version fits what is protected: it is read as ever, and says what is wrong. */
 static void nothing_fits(void **state)
 {
@@ -186,7 +211,7 @@ static void nothing_fits(void **state)
     (void)state;
     test_dir_make(b.dir, sizeof(b.dir));
     take_versions(&b, 0);
-    s = reader(&b);
+    s = reader(&b, NULL);
     must(cairn_protect(s, "unknown", data, CAIRN_U64, 8));
     must(cairn_prefetch_start(s));
     assert_int_equal(cairn_restore(s, "t", 1, NULL), CAIRN_EMISMATCH);
@@ -198,9 +223,8 @@ static void nothing_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_blocks),
-        cmocka_unit_test(with_files),
-        cmocka_unit_test(asked_for_otherwise),
+        cmocka_unit_test(other_blocks),        cmocka_unit_test(with_files),
+        cmocka_unit_test(asked_for_otherwise), cmocka_unit_test(a_capture_goes_first),
         cmocka_unit_test(nothing_fits),
     };
 

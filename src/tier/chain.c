@@ -25,10 +25,10 @@ static void settle(struct crn_chain *c, struct object *o)
         if (c->tier[t].is_lost && crn_life_is_whole(o->at[t].state) && o->at[t].readers == 0)
             crn_stay_end(c, o, t, CRN_LIFE_LOST);
     crn_object_unhold(c, o);
-    crn_object_requeue(c, o);
-    if (o->is_discarded) {
+    if (o->is_discarded)
         crn_object_drop(c, o);
-    } else if (o->bytes > 0 && !o->is_lost && !crn_object_is_here(c, o)) {
+    crn_object_requeue(c, o);
+    if (!o->is_discarded && o->bytes > 0 && !o->is_lost && !crn_object_is_here(c, o)) {
         o->is_lost = 1;
         o->is_lost_told = 0;
         c->nlost++;
@@ -70,10 +70,56 @@ static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_e
     return crn_fail(ei, CAIRN_EBUSY, 0, "all tiers are full of checkpoints that must stay");
 }
 
+/* Room on the first tier from first on that takes it: *ret_to. One behind takes what comes from the tier before
+ * it. */
+static enum room find_room(struct crn_chain *c, struct object *o, int first, enum who who,
+                           int64_t now_ns, int *ret_to)
+{
+    enum room r = ROOM_NONE;
+    int t;
+
+    for (t = first; t <= c->last && r == ROOM_NONE; t++)
+        if (takes_captures(&c->tier[t]) || (c->tier[t].opt.is_behind && t == first))
+            r = crn_make_room(c, o, t, who, CRN_LIFE_WRITE_BEGIN, now_ns);
+    *ret_to = t - 1;
+    return r;
+}
+
+/* Ends the holds on a checkpoint that may come up again later. 1 if there were any. */
+static int unhold_from(struct crn_chain *c, struct object *o, int first)
+{
+    int is_free = 0;
+    int t;
+
+    for (t = first; t <= c->last; t++) {
+        if (!takes_captures(&c->tier[t]) || o->at[t].state != CRN_LIFE_READ_COMPLETE ||
+            o->at[t].readers > 0 || !crn_has_copy_below(c, o, t))
+            continue;
+        crn_stay_move(o, t, CRN_LIFE_CONSUME);
+        is_free = 1;
+    }
+    return is_free;
+}
+
+/* The same where nothing but reads to come are in the way: those that come last give up their places, one by
+ * one. What is new must get out of harm's way, and an application that waits for that does not read. */
+static enum room need_room(struct crn_chain *c, struct object *o, int first, enum who who,
+                           int64_t now_ns, int *ret_to)
+{
+    enum room r = find_room(c, o, first, who, now_ns, ret_to);
+    size_t i = c->nhints;
+
+    while (r == ROOM_NONE && i-- > c->hint_first)
+        if (c->hints[i] != NULL && unhold_from(c, c->hints[i], first))
+            r = find_room(c, o, first, who, now_ns, ret_to);
+    return r;
+}
+
 cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int first,
                           int64_t now_ns, struct crn_transfer *ret, struct crn_errinfo *ei)
 {
     struct object *o;
+    enum room r;
     cairn_err rc;
     int t;
 
@@ -86,24 +132,17 @@ cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     crn_chain_give_up(c);
     o->bytes = bytes != 0 ? bytes : 1;
     o->first = first;
-    for (t = first; t <= c->last; t++) {
-        enum room r = takes_captures(&c->tier[t])
-                          ? crn_make_room(c, o, t, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, now_ns)
-                          : ROOM_NONE;
-
-        if (r == ROOM_MADE) {
-            crn_object_unlose(c, o);
-            o->is_discarded = 0;
-            describe(ret, o, CRN_APP, t, now_ns);
-            ret->bytes = bytes;
-            return CAIRN_OK;
-        }
-        if (r == ROOM_WAIT)
-            break;
+    r = need_room(c, o, first, WHO_WRITE, now_ns, &t);
+    if (r == ROOM_MADE) {
+        crn_object_unlose(c, o);
+        o->is_discarded = 0;
+        describe(ret, o, CRN_APP, t, now_ns);
+        ret->bytes = bytes;
+        return CAIRN_OK;
     }
     o->bytes = 0;
     crn_object_forget_if_empty(c, o);
-    if (t <= c->last)
+    if (r == ROOM_WAIT)
         return crn_fail(ei, CAIRN_EBUSY, 0, "no room on the tiers until a flush ends");
     return no_room(c, bytes, ei);
 }
@@ -233,8 +272,10 @@ int64_t crn_chain_retry_ns(const struct crn_chain *c, int64_t now_ns)
 
 /* Flushes. ------------------------------------------------------------------------------------------ */
 
+/* The first that is due; a wish if nothing is. */
 static struct object *next_flush(const struct crn_chain *c, int tier, int64_t now_ns)
 {
+    struct object *wished = NULL;
     struct object *o;
 
     for (o = c->tier[tier].queue_head; o != NULL; o = o->at[tier].next) {
@@ -242,10 +283,13 @@ static struct object *next_flush(const struct crn_chain *c, int tier, int64_t no
         int is_spared = c->opt.discard_consumed && !c->is_draining &&
                         o->at[tier].state == CRN_LIFE_READ_COMPLETE;
 
-        if (o->retry_ns <= now_ns && !is_spared && !o->at[tier].is_moving)
+        if (o->retry_ns > now_ns || is_spared || o->at[tier].is_moving)
+            continue;
+        if (!crn_object_is_wished(c, o, tier))
             return o;
+        wished = wished != NULL ? wished : o;
     }
-    return NULL;
+    return wished;
 }
 
 int crn_chain_wants_down(const struct crn_chain *c, int tier)
@@ -258,23 +302,31 @@ int crn_chain_wants_down(const struct crn_chain *c, int tier)
 int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
 {
     struct tier *from = &c->tier[tier];
-    struct object *o = crn_chain_wants_down(c, tier) ? next_flush(c, tier, now_ns) : NULL;
     enum room r = ROOM_NONE;
+    struct object *o;
+    int is_wished;
     int t;
 
-    for (t = tier + 1; t <= c->last; t++)
-        c->tier[t].claim[WHO_DOWN].is_set = 0;
-    if (o == NULL)
-        return 0;
-    for (t = tier + 1; t <= c->last && r == ROOM_NONE; t++)
-        if (takes_captures(&c->tier[t]) || (c->tier[t].opt.is_behind && t == tier + 1))
-            r = crn_make_room(c, o, t, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns);
+    do {
+        for (t = tier + 1; t <= c->last; t++)
+            c->tier[t].claim[WHO_DOWN].is_set = 0;
+        o = crn_chain_wants_down(c, tier) ? next_flush(c, tier, now_ns) : NULL;
+        if (o == NULL)
+            return 0;
+        is_wished = crn_object_is_wished(c, o, tier);
+        r = is_wished ? find_room(c, o, tier + 1, WHO_WISH, now_ns, &t)
+                      : need_room(c, o, tier + 1, WHO_DOWN, now_ns, &t);
+        if (r != ROOM_MADE && is_wished) {
+            o->at[tier].is_declined = 1;
+            crn_object_requeue(c, o);
+        }
+    } while (r != ROOM_MADE && is_wished);
     from->is_stuck = r != ROOM_MADE;
     if (from->is_stuck)
         return 0;
     o->at[tier].readers++;
     o->at[tier].is_moving = 1;
-    describe(ret, o, tier, t - 1, now_ns);
+    describe(ret, o, tier, t, now_ns);
     crn_link_begin(&from->down, ret);
     return 1;
 }

@@ -49,6 +49,7 @@ cairn_err crn_chain_hint(struct crn_chain *c, uint64_t key, struct crn_errinfo *
     if (o->nhints++ == 0)
         o->first_hint = c->hint_base + c->nhints;
     c->hints[c->nhints++] = o;
+    crn_object_requeue(c, o);
     return CAIRN_OK;
 }
 
@@ -87,6 +88,7 @@ void crn_hint_take(struct crn_chain *c, struct object *o)
         }
     }
     take(c, o);
+    crn_object_requeue(c, o); /* it is not wished for any more */
     while (c->hint_first < c->nhints && c->hints[c->hint_first] == NULL)
         c->hint_first++;
 }
@@ -154,6 +156,7 @@ static enum step step(struct crn_chain *c, struct object *o, int tier, int64_t n
     if (crn_life_is_whole(o->at[tier].state)) {
         crn_stay_move(o, tier, CRN_LIFE_HOLD);
         crn_object_unhold(c, o); /* slower tiers need not hold it any more */
+        crn_object_requeue(c, o);
         return STEP_ON;
     }
     for (t = 0; t <= tier; t++)

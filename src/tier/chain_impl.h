@@ -20,6 +20,7 @@ struct stay {
     uint32_t takers;            /* of these, towards the application */
     int is_queued;              /* waits for its flush */
     int is_moving;              /* and that is under way */
+    int is_declined;            /* no room below for a copy that is only a wish */
     struct object *prev, *next; /* in that queue */
     uint64_t eta_ns;            /* scratch of a search: until its flush ends */
 };
@@ -39,7 +40,8 @@ struct object {
     struct stay at[CRN_TIERS_MAX];
 };
 
-enum who { WHO_WRITE = 0, WHO_DOWN, WHO_UP, WHO_COUNT }; /* who needs room; the first goes first */
+/* Who needs room; the first goes first. A wish takes only what is read later than it. */
+enum who { WHO_WRITE = 0, WHO_DOWN, WHO_UP, WHO_WISH, WHO_COUNT };
 
 /* A window that someone waits for; nobody who comes after him takes it. */
 struct claim {
@@ -60,7 +62,7 @@ struct tier {
     struct crn_space space;
     int is_ready, is_lost;
     int is_stuck;                           /* the last flush from it found no room */
-    struct object *queue_head, *queue_tail; /* whole here, on no slower tier */
+    struct object *queue_head, *queue_tail; /* whole here, on no slower tier; and wishes */
     struct claim claim[WHO_COUNT];
     struct link down, up;
 };
@@ -104,6 +106,9 @@ void crn_object_unhold(struct crn_chain *c, struct object *o);
 void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life_event event);
 /* Holds it on a tier for a copy towards the application, which now begins. */
 void crn_stay_take(struct crn_chain *c, struct object *o, int tier);
+/* Is a copy on the next slower tier wished for, though there is one on a slower tier still? What will be
+ * read again is better read from a tier behind than from an external one. */
+int crn_object_is_wished(const struct crn_chain *c, const struct object *o, int tier);
 /* Puts it in or out of the queues of pending flushes, as the copies now are. */
 void crn_object_requeue(struct crn_chain *c, struct object *o);
 void crn_object_drop(struct crn_chain *c, struct object *o); /* what is_discarded and not in use */

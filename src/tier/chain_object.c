@@ -171,6 +171,7 @@ void crn_stay_take(struct crn_chain *c, struct object *o, int tier)
     o->at[tier].readers++;
     o->at[tier].takers++;
     crn_object_unhold(c, o);
+    crn_object_requeue(c, o);
 }
 
 static void dequeue(struct tier *t, struct object *o, int tier)
@@ -202,6 +203,15 @@ static void enqueue(struct tier *t, struct object *o, int tier)
     s->is_queued = 1;
 }
 
+int crn_object_is_wished(const struct crn_chain *c, const struct object *o, int tier)
+{
+    int below = crn_below(c, tier);
+
+    return below >= 0 && c->tier[below].opt.is_behind && o->nhints > 0 &&
+           o->at[tier].state == CRN_LIFE_FLUSHED && !o->at[tier].is_declined &&
+           !crn_life_is_whole(o->at[below].state);
+}
+
 void crn_object_requeue(struct crn_chain *c, struct object *o)
 {
     int t;
@@ -209,17 +219,18 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
     for (t = 0; t <= c->last; t++) {
         struct stay *s = &o->at[t];
         int has_copy = crn_has_copy_below(c, o, t);
-        int is_due =
-            crn_life_is_whole(s->state) && !has_copy && !o->is_discarded && crn_below(c, t) >= 0;
+        int is_due;
 
-        if (s->is_queued && !is_due)
-            dequeue(&c->tier[t], o, t);
-        else if (!s->is_queued && is_due)
-            enqueue(&c->tier[t], o, t);
         if (has_copy && s->state == CRN_LIFE_WRITE_COMPLETE)
             crn_stay_move(o, t, CRN_LIFE_FLUSH_END);
         else if (!has_copy && s->state == CRN_LIFE_FLUSHED)
             crn_stay_move(o, t, CRN_LIFE_COPY_LOST);
+        is_due = crn_life_is_whole(s->state) && !o->is_discarded && crn_below(c, t) >= 0 &&
+                 (!has_copy || crn_object_is_wished(c, o, t));
+        if (s->is_queued && !is_due)
+            dequeue(&c->tier[t], o, t);
+        else if (!s->is_queued && is_due)
+            enqueue(&c->tier[t], o, t);
     }
 }
 

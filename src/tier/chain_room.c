@@ -127,10 +127,13 @@ static void evict(struct crn_chain *c, int tier, const struct crn_window *w)
 
     while (at < end) {
         const struct crn_fragment *f = &s->f[crn_space_at(s, at)];
+        struct object *o = f->owner;
 
         at = f->offset + f->bytes;
-        if (f->owner != NULL)
-            crn_stay_end(c, f->owner, tier, CRN_LIFE_EVICT);
+        if (o == NULL)
+            continue;
+        crn_stay_end(c, o, tier, CRN_LIFE_EVICT);
+        crn_object_requeue(c, o);
     }
 }
 
@@ -150,6 +153,9 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
     set_scores(c, tier, who, now_ns);
     if (crn_space_reserve(&t->space, NULL) != CAIRN_OK ||
         !crn_window_find(&t->space, c->opt.policy, bytes, &w))
+        return ROOM_NONE;
+    if (who == WHO_WISH &&
+        (w.wait_ns > 0 || w.near >= crn_hint_near(c, o, tier) * (bytes / CRN_NEAR_PAGE)))
         return ROOM_NONE;
     if (w.wait_ns > 0) {
         *claim = (struct claim){1, w.offset, w.bytes};

@@ -280,6 +280,55 @@ static void test_tier_behind(void **state)
     crn_chain_close(c);
 }
 
+/* What the external tier has already and will be read again goes behind the memory too: after all that must,
+ * and not in the place of what is read sooner. */
+static void test_wish(void **state)
+{
+    struct crn_chain_options opt = {
+        .ntiers = 3, .tier = {{.capacity = 4 * 4096}, {.capacity = 2 * 4096, .is_behind = 1}}};
+    struct crn_transfer t;
+    struct crn_chain *c;
+    uint64_t key;
+
+    (void)state;
+    opt.tier[2] = (struct crn_chain_tier){.capacity = UINT64_MAX, .is_external = 1};
+    assert_ok(crn_chain_open(&opt, &c, ei));
+    for (key = 1; key <= 4; key++) {
+        assert_ok(crn_chain_write(c, key, 100, 0, 1, &t, ei));
+        (void)crn_chain_done(c, &t, CAIRN_OK, 2);
+    }
+    crn_chain_flushed(c, 1);
+    crn_chain_flushed(c, 3);
+    crn_chain_flushed(c, 4);
+    assert_ok(crn_chain_hint(c, 1, ei));
+    assert_true(crn_chain_down(c, 0, 3, &t)); /* the only copy */
+    assert_true(t.key == 2 && t.to == 1);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 4);
+    assert_true(crn_chain_down(c, 0, 5, &t)); /* then the wish */
+    assert_true(t.key == 1 && t.to == 1);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 6);
+    assert_int_equal(crn_chain_state(c, 1, 1), CRN_LIFE_FLUSHED);
+    assert_false(crn_chain_down(c, 0, 7, &t)); /* 3 and 4 are not read again */
+    crn_chain_flushed(c, 2);
+    assert_ok(crn_chain_hint(c, 3, ei));
+    assert_true(crn_chain_down(c, 0, 8, &t)); /* in the place of 2, which is not read again */
+    assert_true(t.key == 3 && t.to == 1);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 9);
+    assert_int_equal(crn_chain_state(c, 2, 1), CRN_LIFE_INIT);
+    assert_ok(crn_chain_hint(c, 4, ei));
+    assert_false(crn_chain_down(c, 0, 10, &t)); /* 1 and 3 are read sooner */
+    assert_true(crn_chain_is_idle(c) && !crn_chain_is_stuck(c, 0));
+    crn_chain_start(c);
+    assert_ok(crn_chain_write(c, 5, 4 * 4096, 0, 11, &t, ei)); /* memory has nothing of them now */
+    (void)crn_chain_done(c, &t, CAIRN_OK, 12);
+    crn_chain_flushed(c, 5);
+    crn_chain_forget(c, 5);
+    assert_true(crn_chain_up(c, 0, 13, &t));
+    assert_true(t.key == 1 && t.from == 1);
+    (void)crn_chain_done(c, &t, CAIRN_OK, 14);
+    crn_chain_close(c);
+}
+
 /* Where a checkpoint may go, where it lies already, and that its loss is told once. */
 static void test_first_import_lost(void **state)
 {
@@ -330,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_external_tier),
         cmocka_unit_test(test_tier_behind),
+        cmocka_unit_test(test_wish),
         cmocka_unit_test(test_first_import_lost),
     };
 

@@ -14,7 +14,7 @@
 #define MAXB    (12 * PAGE)
 #define LASTB   (KEYS * MAXB * 4)
 #define MOVES   16
-#define NTIERS  3
+#define NTIERS  4 /* at most */
 #define TICK_NS 1000
 
 static struct crn_errinfo info;
@@ -24,6 +24,7 @@ struct world {
     struct crn_chain *c;
     struct crn_rng rng;
     int64_t now;
+    int ntiers;
     unsigned char *mem[NTIERS];
     uint64_t bytes[KEYS]; /* 0: not written */
     int is_gone[KEYS];    /* read with discard, or forgotten */
@@ -56,8 +57,8 @@ static inline void check_object(const struct crn_chain *c, const struct object *
             assert_true(has_copy);
         if (s->state == CRN_LIFE_WRITE_COMPLETE)
             assert_false(has_copy);
-        assert_int_equal(s->is_queued,
-                         is_whole && !has_copy && !o->is_discarded && crn_below(c, t) >= 0);
+        assert_int_equal(s->is_queued, is_whole && !o->is_discarded && crn_below(c, t) >= 0 &&
+                                           (!has_copy || crn_object_is_wished(c, o, t)));
         if (s->state != CRN_LIFE_INIT)
             assert_ptr_equal(c->tier[t].space.f[crn_space_at(&c->tier[t].space, s->offset)].owner,
                              o);
@@ -110,6 +111,17 @@ static inline void check_chain(const struct crn_chain *c)
     }
 }
 
+/* From now on, not before: what is new may take the place of what is held, where nothing else takes it. */
+static inline void note_states(struct world *w)
+{
+    int k;
+    int t;
+
+    for (k = 0; k < KEYS; k++)
+        for (t = 0; t < w->ntiers; t++)
+            w->seen[k][t] = crn_chain_state(w->c, (uint64_t)k, t);
+}
+
 /* Held for a read: stays until it was consumed, whatever happens. */
 static inline void check_holds(struct world *w)
 {
@@ -117,15 +129,15 @@ static inline void check_holds(struct world *w)
     int t;
 
     for (k = 0; k < KEYS; k++) {
-        for (t = 0; t < NTIERS; t++) {
+        for (t = 0; t < w->ntiers; t++) {
             enum crn_life now = crn_chain_state(w->c, (uint64_t)k, t);
 
             if (w->seen[k][t] == CRN_LIFE_READ_COMPLETE && !w->is_gone[k] && t != w->lost &&
                 !w->may_lose)
                 assert_true(now == CRN_LIFE_READ_COMPLETE || now == CRN_LIFE_CONSUMED);
-            w->seen[k][t] = now;
         }
     }
+    note_states(w);
 }
 
 /* Copies. ------------------------------------------------------------------------------------------- */
@@ -194,13 +206,15 @@ static inline int poll_links(struct world *w)
     int any = 0;
     int i;
 
-    for (i = 0; i < NTIERS - 1; i++) {
-        if (crn_chain_down(w->c, i, w->now, &t)) {
+    for (i = 0; i < w->ntiers - 1; i++) {
+        if (!w->c->tier[i + 1].opt.is_external && crn_chain_down(w->c, i, w->now, &t)) {
             begin(w, &t);
             any = 1;
         }
+        if (w->ntiers == 4)
+            note_states(w);
         check_holds(w);
-        if (crn_chain_up(w->c, i, w->now, &t)) {
+        if (!w->c->tier[i].opt.is_behind && crn_chain_up(w->c, i, w->now, &t)) {
             begin(w, &t);
             any = 1;
         }
@@ -231,17 +245,48 @@ static inline void run_dry(struct world *w)
     crn_chain_drain(w->c, 0);
 }
 
-static inline void open_world(struct world *w, uint64_t seed, enum crn_evict policy, int discard)
+/* A service flushes one that has arrived in host memory, or lies behind it; 0 if there is none. */
+static inline int flush_external(struct world *w)
+{
+    uint64_t first = crn_rng_below(&w->rng, KEYS);
+    int last = w->ntiers - 1;
+    uint64_t k;
+    uint64_t i;
+
+    for (k = 0; k < KEYS; k++) {
+        uint64_t key = (first + k) % KEYS;
+        const struct object *o = crn_object_find(w->c, key);
+
+        if (o == NULL || o->is_discarded || o->at[last].state != CRN_LIFE_INIT ||
+            (!crn_life_is_whole(o->at[1].state) && !crn_life_is_whole(o->at[2].state)))
+            continue;
+        crn_chain_flushed(w->c, key);
+        assert_true(crn_chain_is_flushed(w->c, key));
+        for (i = 0; i < o->bytes; i++)
+            w->mem[last][o->at[last].offset + i] = pattern(key, i);
+        check_chain(w->c);
+        return 1;
+    }
+    return 0;
+}
+
+/* ntiers: 3, the last has room for all; or 4 as a session has them, with one behind the memory and one that
+ * a service fills (flush_external). */
+static inline void open_tiers(struct world *w, int ntiers, uint64_t seed, enum crn_evict policy,
+                              int discard)
 {
     struct crn_chain_options opt = {
-        .policy = policy, .discard_consumed = discard, .ntiers = NTIERS};
-    uint64_t capacity[NTIERS] = {20 * PAGE, 60 * PAGE, LASTB};
+        .policy = policy, .discard_consumed = discard, .ntiers = (uint32_t)ntiers};
+    uint64_t capacity[NTIERS] = {20 * PAGE, 60 * PAGE, ntiers == 3 ? LASTB : 90 * PAGE, LASTB};
     int t;
 
     memset(w, 0, sizeof(*w));
     crn_rng_seed(&w->rng, seed);
     w->lost = -1;
-    for (t = 0; t < NTIERS; t++) {
+    w->ntiers = ntiers;
+    opt.tier[2].is_behind = ntiers == 4;
+    opt.tier[3].is_external = 1;
+    for (t = 0; t < ntiers; t++) {
         opt.tier[t].capacity = capacity[t];
         opt.tier[t].align = PAGE;
         opt.tier[t].depth = 1 + (uint32_t)(seed / 2 % 2);
@@ -251,6 +296,11 @@ static inline void open_world(struct world *w, uint64_t seed, enum crn_evict pol
     assert_ok(crn_chain_open(&opt, &w->c, ei));
 }
 
+static inline void open_world(struct world *w, uint64_t seed, enum crn_evict policy, int discard)
+{
+    open_tiers(w, 3, seed, policy, discard);
+}
+
 static inline void close_world(struct world *w)
 {
     int t;
@@ -258,7 +308,7 @@ static inline void close_world(struct world *w)
     while (w->nmoves > 0)
         finish_random(w);
     crn_chain_close(w->c);
-    for (t = 0; t < NTIERS; t++)
+    for (t = 0; t < w->ntiers; t++)
         free(w->mem[t]);
 }
 
@@ -271,6 +321,8 @@ static inline cairn_err start_write(struct world *w, uint64_t key, uint64_t byte
     if (rc != CAIRN_OK)
         return rc;
     w->bytes[key] = bytes;
+    if (w->ntiers == 4)
+        note_states(w);
     begin(w, &t);
     return CAIRN_OK;
 }
@@ -283,13 +335,14 @@ static inline void write_now(struct world *w, uint64_t key, uint64_t bytes)
     while (start_write(w, key, bytes) != CAIRN_OK) {
         assert_true(++rounds < 10000); /* no way to be stuck: the last tier has room for all */
         w->now += TICK_NS;
-        if (!poll_links(w)) {
-            assert_true(w->nmoves > 0 || crn_chain_retry_ns(w->c, w->now) < INT64_MAX);
-            if (w->nmoves > 0)
-                finish_random(w);
-            else
-                w->now = crn_chain_retry_ns(w->c, w->now);
-        }
+        if (poll_links(w))
+            continue;
+        if (w->nmoves > 0)
+            finish_random(w);
+        else if (crn_chain_retry_ns(w->c, w->now) < INT64_MAX)
+            w->now = crn_chain_retry_ns(w->c, w->now);
+        else
+            assert_true(w->ntiers == 4 && flush_external(w));
     }
     finish(w, w->nmoves - 1, CAIRN_OK);
 }
