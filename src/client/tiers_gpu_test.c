@@ -124,11 +124,11 @@ static void through(const char *arena, const char *device, const char *third, co
 
 static void test_through(void **state)
 {
-    char local[64] = "/tmp/cairn-tiers-XXXXXX";
-    char setting[80];
+    char local[256];
+    char setting[300];
 
     (void)state;
-    assert_non_null(mkdtemp(local));
+    test_dir_make(local, sizeof(local));
     (void)snprintf(setting, sizeof(setting), "local=%s", local);
     through("arena_bytes=3M", "device_cache=6M", NULL, NULL);
     through("arena_bytes=auto", "device_cache=6M", NULL, NULL);
