@@ -45,14 +45,24 @@ static void take_versions(struct bed *b, int is_filed)
     must(cairn_close(s));
 }
 
-static cairn_session *reader(struct bed *b, const char *more)
+/* A session that will read what another one took. */
+static cairn_session *reader(struct bed *b, int is_filed, const char *more)
 {
     int64_t order[VERSIONS];
-    cairn_session *s = bed_session(b, "arena_bytes=8M", more, NULL);
+    cairn_session *s;
 
+    test_dir_make(b->dir, sizeof(b->dir));
+    take_versions(b, is_filed);
+    s = bed_session(b, "arena_bytes=8M", more, NULL);
     make_order(SEQUENTIAL, order);
     enqueue_all(s, order);
     return s;
+}
+
+static void done(const struct bed *b, cairn_session *s)
+{
+    must(cairn_close(s));
+    test_dir_remove(b->dir);
 }
 
 /* Restores what lies in data from offset on, n elements, and nothing else. */
@@ -97,13 +107,10 @@ static void other_blocks(void **state)
 {
     struct cairn_array a = {.size = sizeof(a)};
     struct bed b = {0};
-    cairn_session *s;
+    cairn_session *s = reader(&b, 0, NULL);
     int64_t v;
 
     (void)state;
-    test_dir_make(b.dir, sizeof(b.dir));
-    take_versions(&b, 0);
-    s = reader(&b, NULL);
     protect(s, HALF, N - HALF);
     must(cairn_prefetch_start(s));
     for (v = 1; v <= VERSIONS; v++) {
@@ -113,24 +120,20 @@ static void other_blocks(void **state)
         restore(s, v, HALF, N - HALF);
     }
     assert_int_equal(hits(s), VERSIONS);
-    must(cairn_close(s));
-    test_dir_remove(b.dir);
+    done(&b, s);
 }
 
 /* Memory is prefetched, files stay where they are, and can be had. */
 static void with_files(void **state)
 {
     struct bed b = {0};
-    cairn_session *s;
+    cairn_session *s = reader(&b, 1, NULL);
     char path[300];
     int64_t v;
     int64_t got;
     int fd;
 
     (void)state;
-    test_dir_make(b.dir, sizeof(b.dir));
-    take_versions(&b, 1);
-    s = reader(&b, NULL);
     protect(s, 0, N);
     must(cairn_prefetch_start(s));
     for (v = 1; v <= VERSIONS; v++) {
@@ -143,22 +146,18 @@ static void with_files(void **state)
     assert_int_equal(read(fd, &got, sizeof(got)), sizeof(got));
     assert_int_equal(close(fd), 0);
     assert_int_equal(got, 5);
-    must(cairn_close(s));
-    test_dir_remove(b.dir);
+    done(&b, s);
 }
 
 /* What was prefetched for other blocks than are asked for is let go, and makes room for the next. */
 static void asked_for_otherwise(void **state)
 {
     struct bed b = {0};
-    cairn_session *s;
+    cairn_session *s = reader(&b, 0, NULL);
     uint64_t full;
     int64_t v;
 
     (void)state;
-    test_dir_make(b.dir, sizeof(b.dir));
-    take_versions(&b, 0);
-    s = reader(&b, NULL);
     protect(s, 0, N);
     must(cairn_prefetch_start(s));
     full = 3 * N * sizeof(uint64_t); /* as many as the arena holds */
@@ -173,21 +172,17 @@ static void asked_for_otherwise(void **state)
     for (; v <= VERSIONS; v++)
         restore(s, v, 0, N);
     assert_true(hits(s) > 0);
-    must(cairn_close(s));
-    test_dir_remove(b.dir);
+    done(&b, s);
 }
 
 /* A checkpoint does not wait for reads to come: what is read last gives up its place. */
 static void a_capture_goes_first(void **state)
 {
     struct bed b = {0};
-    cairn_session *s;
+    cairn_session *s = reader(&b, 0, "wait_timeout=3s");
     int64_t v;
 
     (void)state;
-    test_dir_make(b.dir, sizeof(b.dir));
-    take_versions(&b, 0);
-    s = reader(&b, "wait_timeout=3s");
     protect(s, 0, N);
     must(cairn_prefetch_start(s));
     await(s, 3 * N * sizeof(uint64_t)); /* the arena is full of them */
@@ -198,26 +193,21 @@ static void a_capture_goes_first(void **state)
         restore(s, v, 0, N);
     restore(s, 77, 0, N);
     assert_true(hits(s) > 0);
-    must(cairn_close(s));
-    test_dir_remove(b.dir);
+    done(&b, s);
 }
 
 /* Nothing of the version fits what is protected: it is read as ever, and says what is wrong. */
 static void nothing_fits(void **state)
 {
     struct bed b = {0};
-    cairn_session *s;
+    cairn_session *s = reader(&b, 0, NULL);
 
     (void)state;
-    test_dir_make(b.dir, sizeof(b.dir));
-    take_versions(&b, 0);
-    s = reader(&b, NULL);
     must(cairn_protect(s, "unknown", data, CAIRN_U64, 8));
     must(cairn_prefetch_start(s));
     assert_int_equal(cairn_restore(s, "t", 1, NULL), CAIRN_EMISMATCH);
     assert_non_null(strstr(cairn_last_error(), "has no region 'unknown'"));
-    must(cairn_close(s));
-    test_dir_remove(b.dir);
+    done(&b, s);
 }
 
 int main(void)
