@@ -49,18 +49,14 @@ static void describe(struct crn_transfer *ret, const struct object *o, int from,
         ret->dst = (struct crn_spot){o->at[to].id, o->at[to].offset, o->key};
 }
 
-static int takes_captures(const struct tier *t)
-{
-    return !t->opt.is_external && !t->opt.is_behind;
-}
-
 static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_errinfo *ei)
 {
     uint64_t most = 0;
     int t;
 
     for (t = 0; t <= c->last; t++)
-        if (!c->tier[t].is_lost && takes_captures(&c->tier[t]) && c->tier[t].space.capacity > most)
+        if (!c->tier[t].is_lost && crn_takes_captures(&c->tier[t]) &&
+            c->tier[t].space.capacity > most)
             most = c->tier[t].space.capacity;
     if (bytes > most)
         return crn_fail(ei, CAIRN_ENOSPC, 0,
@@ -68,51 +64,6 @@ static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_e
                         "has %" PRIu64 " bytes",
                         bytes, most);
     return crn_fail(ei, CAIRN_EBUSY, 0, "all tiers are full of checkpoints that must stay");
-}
-
-/* Room on the first tier from first on that takes it: *ret_to. One behind takes what comes from the tier before
- * it. */
-static enum room find_room(struct crn_chain *c, struct object *o, int first, enum who who,
-                           int64_t now_ns, int *ret_to)
-{
-    enum room r = ROOM_NONE;
-    int t;
-
-    for (t = first; t <= c->last && r == ROOM_NONE; t++)
-        if (takes_captures(&c->tier[t]) || (c->tier[t].opt.is_behind && t == first))
-            r = crn_make_room(c, o, t, who, CRN_LIFE_WRITE_BEGIN, now_ns);
-    *ret_to = t - 1;
-    return r;
-}
-
-/* Ends the holds on a checkpoint that may come up again later. 1 if there were any. */
-static int unhold_from(struct crn_chain *c, struct object *o, int first)
-{
-    int is_free = 0;
-    int t;
-
-    for (t = first; t <= c->last; t++) {
-        if (!takes_captures(&c->tier[t]) || o->at[t].state != CRN_LIFE_READ_COMPLETE ||
-            o->at[t].readers > 0 || !crn_has_copy_below(c, o, t))
-            continue;
-        crn_stay_move(o, t, CRN_LIFE_CONSUME);
-        is_free = 1;
-    }
-    return is_free;
-}
-
-/* The same where nothing but reads to come are in the way: those that come last give up their places, one by
- * one. What is new must get out of harm's way, and an application that waits for that does not read. */
-static enum room need_room(struct crn_chain *c, struct object *o, int first, enum who who,
-                           int64_t now_ns, int *ret_to)
-{
-    enum room r = find_room(c, o, first, who, now_ns, ret_to);
-    size_t i = c->nhints;
-
-    while (r == ROOM_NONE && i-- > c->hint_first)
-        if (c->hints[i] != NULL && unhold_from(c, c->hints[i], first))
-            r = find_room(c, o, first, who, now_ns, ret_to);
-    return r;
 }
 
 cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int first,
@@ -132,7 +83,7 @@ cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     crn_chain_give_up(c);
     o->bytes = bytes != 0 ? bytes : 1;
     o->first = first;
-    r = need_room(c, o, first, WHO_WRITE, now_ns, &t);
+    r = crn_need_room(c, o, first, WHO_WRITE, now_ns, &t);
     if (r == ROOM_MADE) {
         crn_object_unlose(c, o);
         o->is_discarded = 0;
@@ -314,8 +265,8 @@ int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tra
         if (o == NULL)
             return 0;
         is_wished = crn_object_is_wished(c, o, tier);
-        r = is_wished ? find_room(c, o, tier + 1, WHO_WISH, now_ns, &t)
-                      : need_room(c, o, tier + 1, WHO_DOWN, now_ns, &t);
+        r = is_wished ? crn_find_room(c, o, tier + 1, WHO_WISH, now_ns, &t)
+                      : crn_need_room(c, o, tier + 1, WHO_DOWN, now_ns, &t);
         if (r != ROOM_MADE && is_wished) {
             o->at[tier].is_declined = 1;
             crn_object_requeue(c, o);

@@ -118,6 +118,15 @@ enum room { ROOM_MADE, ROOM_WAIT, ROOM_NONE };
 /* Room for an object on a tier: evicts what must go and begins the stay (event). */
 enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum who who,
                         enum crn_life_event event, int64_t now_ns);
+int crn_takes_captures(const struct tier *t);
+/* Room on the first tier from first on that takes it: *ret_to. One behind takes what comes from the tier before
+ * it. */
+enum room crn_find_room(struct crn_chain *c, struct object *o, int first, enum who who,
+                        int64_t now_ns, int *ret_to);
+/* The same where nothing but reads to come are in the way: those that come last give up their places, one by
+ * one. What is new must get out of harm's way, and an application that waits for that does not read. */
+enum room crn_need_room(struct crn_chain *c, struct object *o, int first, enum who who,
+                        int64_t now_ns, int *ret_to);
 void crn_link_begin(struct link *l, const struct crn_transfer *t);
 void crn_link_end(struct link *l, const struct crn_transfer *t, cairn_err rc, int64_t now_ns);
 

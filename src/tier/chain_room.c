@@ -165,3 +165,54 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
     crn_stay_begin(c, o, tier, event, w.offset, bytes);
     return ROOM_MADE;
 }
+
+/* Who takes it. ----------------------------------------------------------------------------------- */
+
+int crn_takes_captures(const struct tier *t)
+{
+    return !t->opt.is_external && !t->opt.is_behind;
+}
+
+enum room crn_find_room(struct crn_chain *c, struct object *o, int first, enum who who,
+                        int64_t now_ns, int *ret_to)
+{
+    enum room r = ROOM_NONE;
+    int t;
+
+    for (t = first; t <= c->last && r == ROOM_NONE; t++)
+        if (crn_takes_captures(&c->tier[t]) || (c->tier[t].opt.is_behind && t == first))
+            r = crn_make_room(c, o, t, who, CRN_LIFE_WRITE_BEGIN, now_ns);
+    *ret_to = t - 1;
+    return r;
+}
+
+/* Ends the holds on a checkpoint, which may come up again later, where so many bytes could go. 1 if there were
+ * any. */
+static int unhold_from(struct crn_chain *c, struct object *o, int first, uint64_t bytes)
+{
+    int is_free = 0;
+    int t;
+
+    for (t = first; t <= c->last; t++) {
+        if (!crn_takes_captures(&c->tier[t]) ||
+            crn_rounded(c, t, bytes) > c->tier[t].space.capacity ||
+            o->at[t].state != CRN_LIFE_READ_COMPLETE || o->at[t].readers > 0 ||
+            !crn_has_copy_below(c, o, t))
+            continue;
+        crn_stay_move(o, t, CRN_LIFE_CONSUME);
+        is_free = 1;
+    }
+    return is_free;
+}
+
+enum room crn_need_room(struct crn_chain *c, struct object *o, int first, enum who who,
+                        int64_t now_ns, int *ret_to)
+{
+    enum room r = crn_find_room(c, o, first, who, now_ns, ret_to);
+    size_t i = c->nhints;
+
+    while (r == ROOM_NONE && i-- > c->hint_first)
+        if (c->hints[i] != NULL && unhold_from(c, c->hints[i], first, o->bytes))
+            r = crn_find_room(c, o, first, who, now_ns, ret_to);
+    return r;
+}
