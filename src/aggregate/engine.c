@@ -61,7 +61,7 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
     crn_cond_broadcast(&e->changed);
 }
 
-/* Takes a while: not under the lock, where others are at work. */
+/* Reads a file of the kernel: between two pieces it is asked without the lock, which the others want. */
 static int may_join(const struct crn_engine *e, int number)
 {
     return number == 0 || e->opt.may_join == NULL || e->opt.may_join();

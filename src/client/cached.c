@@ -35,6 +35,17 @@ int crn_same_block(const struct crn_region *a, const struct crn_region *b)
            memcmp(a->global_dims, b->global_dims, n) == 0;
 }
 
+int64_t crn_shard_find_same(const struct crn_shard *shard, const struct crn_region *want)
+{
+    int64_t i = crn_shard_find(shard, CRN_REGION_MEMORY, want->name);
+    const struct crn_region *r = i >= 0 ? &shard->regions[i] : NULL;
+
+    if (r == NULL || r->type != want->type || r->bytes != want->bytes ||
+        r->is_global != want->is_global || (want->is_global && !crn_same_block(r, want)))
+        return -1;
+    return i;
+}
+
 const unsigned char *crn_cached_region(const struct crn_cached *h, const struct crn_region *want)
 {
     int64_t i = h->memory != NULL ? crn_shard_find(&h->shard, CRN_REGION_MEMORY, want->name) : -1;

@@ -114,13 +114,8 @@ static int fits(const struct crn_shard *have, struct target *t)
     uint32_t i;
 
     for (i = 0; i < t->want.nregions; i++) {
-        const struct crn_region *w = &t->want.regions[i];
-        int64_t k = crn_shard_find(have, CRN_REGION_MEMORY, w->name);
-        const struct crn_region *h = k >= 0 ? &have->regions[k] : NULL;
-
-        t->from[i] = k;
-        if (h == NULL || h->type != w->type || h->bytes != w->bytes ||
-            h->is_global != w->is_global || (w->is_global && !crn_same_block(w, h)))
+        t->from[i] = crn_shard_find_same(have, &t->want.regions[i]);
+        if (t->from[i] < 0)
             return 0;
     }
     return 1;

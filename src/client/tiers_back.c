@@ -23,11 +23,6 @@ static struct crn_tiers *tiers_of(struct crn_tier *t)
     return ((struct back *)t)->x;
 }
 
-static struct crn_held *held_of(const struct crn_spot *spot)
-{
-    return (struct crn_held *)(uintptr_t)spot->key; // NOLINT(performance-no-int-to-ptr)
-}
-
 /* The service. -------------------------------------------------------------------------------------- */
 
 /* A service that is gone is found out by the application's thread. */
@@ -101,7 +96,7 @@ void crn_tiers_lost(void *arg, uint64_t key)
 {
     struct crn_tiers *x = arg;
     struct crn_spot spot = {.key = key};
-    struct crn_held *h = held_of(&spot);
+    struct crn_held *h = crn_held_of(&spot);
 
     crn_lock(&x->mu);
     if (!h->is_told && !h->is_dropped && !h->is_flushed) {
@@ -148,7 +143,7 @@ static cairn_err arena_begin(struct crn_tier *t, const struct crn_spot *spot, in
                              struct crn_errinfo *ei)
 {
     struct crn_tiers *x = tiers_of(t);
-    struct crn_held *h = held_of(spot);
+    struct crn_held *h = crn_held_of(spot);
     cairn_err rc;
 
     (void)is_up;
@@ -166,7 +161,7 @@ static cairn_err arena_end(struct crn_tier *t, const struct crn_spot *spot, int 
                            struct crn_errinfo *ei)
 {
     struct crn_tiers *x = tiers_of(t);
-    struct crn_held *h = held_of(spot);
+    struct crn_held *h = crn_held_of(spot);
 
     (void)is_up;
     (void)ei;

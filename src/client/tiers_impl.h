@@ -65,6 +65,11 @@ static inline uint64_t crn_held_key(const struct crn_held *h)
     return (uint64_t)(uintptr_t)h;
 }
 
+static inline struct crn_held *crn_held_of(const struct crn_spot *spot)
+{
+    return (struct crn_held *)(uintptr_t)spot->key; // NOLINT(performance-no-int-to-ptr)
+}
+
 /* tiers.c */
 CAIRN_CHECKED cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei); /* not open yet */
 

@@ -19,11 +19,6 @@ struct local {
     struct crn_area *area;
 };
 
-static struct crn_held *held_of(const struct crn_spot *spot)
-{
-    return (struct crn_held *)(uintptr_t)spot->key; // NOLINT(performance-no-int-to-ptr)
-}
-
 /* Only what the service has been told of lies whole in its slot. What it is done with is copied to be read
  * again. */
 static int may_leave(const struct crn_tiers *x, const struct crn_held *h)
@@ -37,7 +32,7 @@ static cairn_err begin(struct crn_tier *t, const struct crn_spot *spot, int is_u
                        struct crn_errinfo *ei)
 {
     struct crn_tiers *x = ((struct local *)t)->x;
-    const struct crn_held *h = held_of(spot);
+    const struct crn_held *h = crn_held_of(spot);
     int is_free;
 
     (void)is_up;
@@ -52,7 +47,7 @@ static cairn_err end(struct crn_tier *t, const struct crn_spot *spot, int is_up,
                      struct crn_errinfo *ei)
 {
     struct crn_tiers *x = ((struct local *)t)->x;
-    struct crn_held *h = held_of(spot);
+    struct crn_held *h = crn_held_of(spot);
 
     (void)is_up;
     if (rc != CAIRN_OK)
@@ -75,7 +70,7 @@ static cairn_err put(struct crn_tier *t, const struct crn_spot *spot, uint64_t a
 static cairn_err get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
                      uint64_t bytes, struct crn_errinfo *ei)
 {
-    return crn_area_read(((struct local *)t)->area, spot->offset, held_of(spot)->info.bytes, at,
+    return crn_area_read(((struct local *)t)->area, spot->offset, crn_held_of(spot)->info.bytes, at,
                          dst, bytes, ei);
 }
 

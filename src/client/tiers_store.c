@@ -16,11 +16,6 @@ struct store {
     struct crn_tiers *x;
 };
 
-static const struct crn_held *held_of(const struct crn_spot *spot)
-{
-    return (const struct crn_held *)(uintptr_t)spot->key; // NOLINT(performance-no-int-to-ptr)
-}
-
 static cairn_err open_version(const struct crn_tiers *x, const struct crn_held *h,
                               struct crn_version **ret, struct crn_errinfo *ei)
 {
@@ -46,28 +41,16 @@ static cairn_err own_shard(const cairn_session *s, struct crn_version *v,
                                                       : CAIRN_OK;
 }
 
-/* The same block, or the same memory, in a shard; NULL: it is not there as it is. */
-static const struct crn_region *same_in(const struct crn_shard *shard, const struct crn_region *r)
-{
-    int64_t k = shard != NULL ? crn_shard_find(shard, CRN_REGION_MEMORY, r->name) : -1;
-    const struct crn_region *h = k >= 0 ? &shard->regions[k] : NULL;
-
-    return h != NULL && h->type == r->type && h->bytes == r->bytes &&
-                   h->is_global == r->is_global && (!r->is_global || crn_same_block(r, h))
-               ? h
-               : NULL;
-}
-
 /* Reading. ------------------------------------------------------------------------------------------ */
 
 static cairn_err read_region(struct crn_version *v, const struct crn_shard *own,
                              const struct crn_region *r, unsigned char *dst, struct crn_errinfo *ei)
 {
-    const struct crn_region *same = same_in(own, r);
+    int64_t same = own != NULL ? crn_shard_find_same(own, r) : -1;
 
-    if (own == NULL || same == NULL)
+    if (same < 0)
         return crn_version_read_block(v, r, dst, ei);
-    return crn_version_read(v, own->rank, (uint32_t)(same - own->regions), 0, r->bytes, dst, ei);
+    return crn_version_read(v, own->rank, (uint32_t)same, 0, r->bytes, dst, ei);
 }
 
 /* The whole image; between the regions lies nothing that counts. */
@@ -92,7 +75,7 @@ static cairn_err store_get(struct crn_tier *t, const struct crn_spot *spot, uint
                            uint64_t bytes, struct crn_errinfo *ei)
 {
     const struct crn_tiers *x = ((struct store *)t)->x;
-    const struct crn_held *h = held_of(spot);
+    const struct crn_held *h = crn_held_of(spot);
     struct crn_version *v = NULL;
     cairn_err rc;
 
@@ -141,7 +124,7 @@ static int is_as_stored(const cairn_session *s, const struct crn_shard *own)
         const struct crn_region *r = &s->regions[i].region;
 
         if (r->is_global && crn_shard_find(own, CRN_REGION_MEMORY, r->name) >= 0 &&
-            same_in(own, r) == NULL)
+            crn_shard_find_same(own, r) < 0)
             return 0;
     }
     return own != NULL;
@@ -172,10 +155,12 @@ static void choose_regions(const cairn_session *s, const struct crn_shard *own,
         return;
     }
     ret->rank = CRN_NOBODY;
-    for (i = 0; i < s->nregions; i++)
-        if (same_in(own, &s->regions[i].region) != NULL ||
-            may_have_block(some, &s->regions[i].region))
-            ret->regions[ret->nregions++] = s->regions[i].region;
+    for (i = 0; i < s->nregions; i++) {
+        const struct crn_region *r = &s->regions[i].region;
+
+        if ((own != NULL && crn_shard_find_same(own, r) >= 0) || may_have_block(some, r))
+            ret->regions[ret->nregions++] = *r;
+    }
 }
 
 /* A copy of the shard, by way of its descriptor. */

@@ -31,5 +31,8 @@ const unsigned char *crn_cached_region(const struct crn_cached *h, const struct 
 void crn_cached_close(struct crn_cached *h);
 /* The same block of the same global array? */
 int crn_same_block(const struct crn_region *a, const struct crn_region *b);
+/* Where a shard has this region as it is wanted: the same type, size and, of a global array, block. -1: it has
+ * not. */
+int64_t crn_shard_find_same(const struct crn_shard *shard, const struct crn_region *want);
 
 #endif

@@ -136,8 +136,10 @@ static cairn_err run(struct crn_cache *c, struct crn_cache_op *op, const struct 
         op->rc = try_once(c, op, app, deadline_ns, &again, &why);
         if (op->rc == CAIRN_OK)
             break;
-        if (tries > 0 && (op->rc == CAIRN_EDAMAGED || op->rc == CAIRN_ENOENT))
-            break; /* no other copy: the first error is the one that tells more */
+        if (tries > 0 && (op->rc == CAIRN_EDAMAGED || op->rc == CAIRN_ENOENT)) {
+            ei->code = op->rc; /* no other copy: the text of the first error tells more */
+            break;
+        }
         crn_err_clear(ei);
         crn_err_keep(ei, &why);
     }

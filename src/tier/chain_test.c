@@ -235,20 +235,28 @@ static void test_external_tier(void **state)
     crn_chain_close(c);
 }
 
+/* Memory, a tier behind it, and an external one. */
+static struct crn_chain *open_behind(uint64_t memory, uint64_t behind)
+{
+    struct crn_chain_options opt = {
+        .ntiers = 3, .tier = {{.capacity = memory}, {.capacity = behind, .is_behind = 1}}};
+    struct crn_chain *c;
+
+    opt.tier[2] = (struct crn_chain_tier){.capacity = UINT64_MAX, .is_external = 1};
+    assert_ok(crn_chain_open(&opt, &c, ei));
+    return c;
+}
+
 /* A tier behind the memory gets what leaves that, and nothing else; what it does not have comes up from
  * the one below. */
 static void test_tier_behind(void **state)
 {
-    struct crn_chain_options opt = {
-        .ntiers = 3, .tier = {{.capacity = 4096}, {.capacity = 2 * 4096, .is_behind = 1}}};
     struct crn_errinfo why = {0};
     struct crn_transfer t;
-    struct crn_chain *c;
+    struct crn_chain *c = open_behind(4096, 2 * 4096);
     uint64_t key;
 
     (void)state;
-    opt.tier[2] = (struct crn_chain_tier){.capacity = UINT64_MAX, .is_external = 1};
-    assert_ok(crn_chain_open(&opt, &c, ei));
     assert_int_equal(crn_chain_write(c, 1, 4097, 0, 1, &t, &why), CAIRN_ENOSPC);
     assert_ok(crn_chain_adopt(c, 9, 100, 0, ei));
     for (key = 1; key <= 2; key++) {
@@ -284,15 +292,11 @@ static void test_tier_behind(void **state)
  * and not in the place of what is read sooner. */
 static void test_wish(void **state)
 {
-    struct crn_chain_options opt = {
-        .ntiers = 3, .tier = {{.capacity = 4 * 4096}, {.capacity = 2 * 4096, .is_behind = 1}}};
     struct crn_transfer t;
-    struct crn_chain *c;
+    struct crn_chain *c = open_behind(4 * 4096, 2 * 4096);
     uint64_t key;
 
     (void)state;
-    opt.tier[2] = (struct crn_chain_tier){.capacity = UINT64_MAX, .is_external = 1};
-    assert_ok(crn_chain_open(&opt, &c, ei));
     for (key = 1; key <= 4; key++) {
         assert_ok(crn_chain_write(c, key, 100, 0, 1, &t, ei));
         (void)crn_chain_done(c, &t, CAIRN_OK, 2);

@@ -69,6 +69,31 @@ static void write_on(MPI_Comm comm, int64_t version)
     OK(cairn_close(s));
 }
 
+/* A session on comm with this rank's columns protected; field is spoilt. */
+static cairn_session *open_columns(MPI_Comm comm, uint64_t field[ROWS * COLS],
+                                   struct cairn_array *ret)
+{
+    cairn_session *s;
+    int rank, ranks;
+
+    (void)MPI_Comm_rank(comm, &rank);
+    (void)MPI_Comm_size(comm, &ranks);
+    *ret = block(0, rank, ranks);
+    memset(field, 0xee, ROWS * COLS * sizeof(field[0]));
+    s = open_on(comm, NULL);
+    OK(cairn_protect_array(s, "field", field, ret));
+    return s;
+}
+
+static void require_columns(const uint64_t *field, const struct cairn_array *a)
+{
+    uint64_t i, j;
+
+    for (i = 0; i < ROWS; i++)
+        for (j = 0; j < a->dims[1]; j++)
+            REQUIRE(field[i * a->dims[1] + j] == value(i, a->offset[1] + j));
+}
+
 static void read_on(MPI_Comm comm, int64_t version, int writers)
 {
     const char *only_field[] = {"field", NULL};
@@ -77,23 +102,17 @@ static void read_on(MPI_Comm comm, int64_t version, int writers)
     struct cairn_version_info vi = {.size = sizeof(vi)};
     struct cairn_array a, info = {.size = sizeof(info)};
     cairn_session *s;
-    uint64_t i, j;
     int64_t v;
     int rank, ranks, own = -1;
 
     (void)MPI_Comm_rank(comm, &rank);
     (void)MPI_Comm_size(comm, &ranks);
-    a = block(0, rank, ranks);
-    memset(field, 0xee, sizeof(field));
-    s = open_on(comm, NULL);
-    OK(cairn_protect_array(s, "field", field, &a));
+    s = open_columns(comm, field, &a);
     OK(cairn_restart(s, "grid", NULL, &v));
     REQUIRE(v == version);
     OK(cairn_version_info(s, "grid", v, &vi));
     REQUIRE(vi.ranks == writers && vi.files == (writers + 1) / 2);
-    for (i = 0; i < ROWS; i++)
-        for (j = 0; j < a.dims[1]; j++)
-            REQUIRE(field[i * a.dims[1] + j] == value(i, a.offset[1] + j));
+    require_columns(field, &a);
     /* What is nobody's block cannot be split, and says so; any old rank's can be read. */
     OK(cairn_protect(s, "own", &own, CAIRN_I32, 1));
     if (ranks != writers) {
@@ -116,22 +135,12 @@ static void prefetch_on(MPI_Comm comm, int64_t version)
 {
     uint64_t field[ROWS * COLS];
     struct cairn_array a;
-    cairn_session *s;
-    uint64_t i, j;
-    int rank, ranks;
+    cairn_session *s = open_columns(comm, field, &a);
 
-    (void)MPI_Comm_rank(comm, &rank);
-    (void)MPI_Comm_size(comm, &ranks);
-    a = block(0, rank, ranks);
-    memset(field, 0xee, sizeof(field));
-    s = open_on(comm, NULL);
-    OK(cairn_protect_array(s, "field", field, &a));
     OK(cairn_prefetch_enqueue(s, "grid", version));
     OK(cairn_prefetch_start(s));
     OK(cairn_restore(s, "grid", version, NULL));
-    for (i = 0; i < ROWS; i++)
-        for (j = 0; j < a.dims[1]; j++)
-            REQUIRE(field[i * a.dims[1] + j] == value(i, a.offset[1] + j));
+    require_columns(field, &a);
     OK(cairn_close(s));
 }
 
