@@ -31,7 +31,7 @@
 #define MAX_LISTED  8
 #define MAX_METHODS 24
 #define USAGE                                                                                      \
-    "flush [--mib SIZE] [--percent P,...] [--files K,...] [--leaders L,...] [--writers W]\n"       \
+    "flush [--mib SIZE] [--percent P,...] [--files K,...] [--leaders L|auto,...] [--writers W]\n"  \
     "      [--ranks-per-node R] [--rounds N] [--methods NAME,...] [--label TEXT]\n"                \
     "      --dir DIR --shm DIR --run DIR\n"                                                        \
     "The limit and Cairn always run; of the other methods those named, or all."
@@ -42,7 +42,7 @@ struct list {
 };
 
 struct cairn_way {
-    uint32_t leaders; /* per file */
+    uint32_t leaders; /* per file; 0: the default */
     cairn_session *session;
     int64_t version; /* the next */
     char root[560];
@@ -161,19 +161,6 @@ static void set_data(struct bench *b)
 
 /* Cairn. ------------------------------------------------------------------------------------------ */
 
-/* The key is there in builds that have it; others do one leader alone. */
-static int knows(const char *key)
-{
-    const struct crn_key *keys;
-    size_t n, i;
-
-    keys = crn_config_keys(&n);
-    for (i = 0; i < n; i++)
-        if (strcmp(keys[i].name, key) == 0)
-            return 1;
-    return 0;
-}
-
 static cairn_session *open_session(struct bench *b, struct cairn_way *w)
 {
     struct flush_case *c = &b->c;
@@ -194,7 +181,7 @@ static cairn_session *open_session(struct bench *b, struct cairn_way *w)
     if (b->has_writers)
         (void)snprintf(writers, sizeof(writers), "writers=%" PRIu32, c->writers);
     (void)snprintf(leaders, sizeof(leaders), "leaders_per_file=%" PRIu32, w->leaders);
-    if (w->leaders > 1)
+    if (w->leaders != 0)
         settings[7] = leaders;
     check(cairn_open_mpi(MPI_COMM_WORLD, &options, &s), "open");
     return s;
@@ -204,7 +191,7 @@ static void begin_way(struct bench *b, struct cairn_way *w)
 {
     char suffix[24] = "";
 
-    if (w->leaders > 1)
+    if (w->leaders != 0)
         (void)snprintf(suffix, sizeof(suffix), "-leaders%" PRIu32, w->leaders);
     (void)snprintf(w->flush_name, sizeof(w->flush_name), "cairn-flush%s", suffix);
     (void)snprintf(w->total_name, sizeof(w->total_name), "cairn-total%s", suffix);
@@ -391,7 +378,11 @@ static void parse_list(const char *text, struct list *ret)
     char *end;
 
     for (ret->n = 0; ret->n < MAX_LISTED; text = end + 1) {
-        ret->v[ret->n++] = (uint32_t)strtoul(text, &end, 10);
+        end = (char *)(uintptr_t)text + strlen("auto");
+        if (strncmp(text, "auto", strlen("auto")) == 0)
+            ret->v[ret->n++] = 0;
+        else
+            ret->v[ret->n++] = (uint32_t)strtoul(text, &end, 10);
         if (end == text || (*end != ',' && *end != '\0'))
             flush_die("usage", USAGE);
         if (*end == '\0')
@@ -439,8 +430,6 @@ static void parse(int argc, char **argv, struct bench *b)
     if (i != argc || b->c.dir == NULL || b->shm == NULL || b->run == NULL || b->rounds == 0 ||
         b->c.writers < 1 || b->c.writers > 64 || b->c.ranks_per_node < 1 || b->mib == 0)
         flush_die("usage", USAGE);
-    if (!knows("leaders_per_file"))
-        b->leaders.n = 1;
 }
 
 /* The limit stays. */
@@ -460,7 +449,7 @@ int main(int argc, char **argv)
                       .mib = 128,
                       .percents = {{0, 20}, 2},
                       .files = {{1, 2, 4}, 3},
-                      .leaders = {{1}, 1},
+                      .leaders = {{0, 1}, 2},
                       .rounds = 5,
                       .label = "disk",
                       .others = {&flush_limit, &flush_posix_ranks, &flush_posix_shared,

@@ -40,6 +40,33 @@ static void leaders(void **state)
     assert_int_equal(crn_elect(bytes + 2, 2), 0);
 }
 
+/* How many nodes write a file: as many as are asked for; by themselves only where they do not get in each
+ * other's way. */
+static void leaders_count(void **state)
+{
+    struct crn_config cfg;
+
+    (void)state;
+    crn_config_defaults(&cfg);
+    assert_int_equal(cfg.leaders_per_file, 0);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53)), 4);     /* ext4 */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x47504653)), 4); /* GPFS */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969)), 1);     /* NFS */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x65735546)), 1); /* FUSE */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xDEAD)), 1);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE)), 1);
+    cfg.stripe_count = 2;
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE)), 2);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53)), 4);
+    cfg.stripe_count = 100;
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE)), 4);
+    cfg.align_bytes = 512; /* two nodes in one page */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53)), 1);
+    cfg.leaders_per_file = 7;
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969)), 7);
+    crn_config_fini(&cfg);
+}
+
 /* The leader and its assistants: all numbers of them, also with ties. */
 static void assistants(void **state)
 {
@@ -103,8 +130,8 @@ static void counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups), cmocka_unit_test(leaders), cmocka_unit_test(assistants),
-        cmocka_unit_test(behind), cmocka_unit_test(counts),
+        cmocka_unit_test(groups),     cmocka_unit_test(leaders), cmocka_unit_test(leaders_count),
+        cmocka_unit_test(assistants), cmocka_unit_test(behind),  cmocka_unit_test(counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

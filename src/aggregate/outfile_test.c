@@ -214,7 +214,7 @@ static void every_method_writes_the_same_bytes(void **state)
                 int is_direct = io == CRN_IO_DIRECT || io == CRN_IO_URING_DIRECT;
                 int is_ring = (io == CRN_IO_URING || io == CRN_IO_URING_DIRECT) && has_ring();
                 int is_behind = io == CRN_IO_BEHIND ||
-                                (io == CRN_IO_AUTO && f.st.fs->on_disk(f.st.fs, f.st.dfd));
+                                (io == CRN_IO_AUTO && f.st.fs->type(f.st.fs, f.st.dfd)->is_disk);
 
                 counting_init(&c);
                 assert_ok(write_with(&f, e, &c.fs, &mf, ei));

@@ -18,7 +18,7 @@ int crn_outlet_is_direct(const struct crn_outlet *o)
 
 int crn_outlet_is_behind(const struct crn_outlet *o, const struct crn_fs *fs, int fd)
 {
-    return o->opt.io == CRN_IO_BEHIND || (o->opt.io == CRN_IO_AUTO && fs->on_disk(fs, fd));
+    return o->opt.io == CRN_IO_BEHIND || (o->opt.io == CRN_IO_AUTO && fs->type(fs, fd)->is_disk);
 }
 
 cairn_err crn_outlet_open(struct crn_outlet *o, const struct crn_outlet_options *opt, int writers,

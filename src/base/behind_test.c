@@ -157,7 +157,7 @@ static void a_real_file_leaves_the_page_cache(void **state)
         assert_ok(crn_fs_write_all(fs, fd, data, step, at, "file", ei));
         assert_ok(crn_behind_wrote(&b, fs, fd, at, step, "file", ei));
     }
-    if (fs->on_disk(fs, fd)) /* memory file systems keep it */
+    if (fs->type(fs, fd)->is_disk) /* memory file systems keep it */
         assert_true(bytes_in_cache(fd, all) <= 128 * MIB);
     assert_int_equal(fs->fsync(fs, fd), 0);
     for (at = 0; at < all; at += step) {

@@ -74,8 +74,8 @@ struct crn_config {
     uint64_t blocks;
     uint64_t chunk_bytes;
     uint64_t align_bytes;
-    char files[24]; /* number of data files, or a ratio to nodes */
-    uint64_t leaders_per_file;
+    char files[24];            /* number of data files, or a ratio to nodes */
+    uint64_t leaders_per_file; /* 0: auto */
     uint64_t reroute;
     uint64_t writers;     /* 0: auto */
     uint64_t io;          /* enum crn_io */

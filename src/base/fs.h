@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include "base/err.h"
+#include "base/fs_type.h"
 
 /* Called for each entry except "." and ".."; a non-zero return stops the listing and is returned. */
 typedef int (*crn_fs_entry_fn)(void *arg, const char *name);
@@ -45,8 +46,8 @@ struct crn_fs {
     /* Stripes files made later in the directory (count 0, bytes 0: as before). -ENOTSUP where the file
      * system has no stripes. */
     int (*stripe)(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes);
-    /* 1 if the file lies on a disk of this machine: ext4, XFS. 0 otherwise. */
-    int (*on_disk)(const struct crn_fs *fs, int fd);
+    /* Of the file system; never NULL. */
+    const struct crn_fs_type *(*type)(const struct crn_fs *fs, int fd);
     /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held
      * elsewhere, -ENOTSUP where the file system has no locks. */
     int (*lock)(const struct crn_fs *fs, int fd);

@@ -208,9 +208,9 @@ static int f_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t b
     return h < 0 ? h : UNDER(self(fs), stripe, dfd, count, bytes);
 }
 
-static int f_on_disk(const struct crn_fs *fs, int fd)
+static const struct crn_fs_type *f_type(const struct crn_fs *fs, int fd)
 {
-    return UNDER(self(fs), on_disk, fd);
+    return UNDER(self(fs), type, fd);
 }
 
 static int f_lock(const struct crn_fs *fs, int fd)
@@ -238,7 +238,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .list = f_list,
                             .space = f_space,
                             .stripe = f_stripe,
-                            .on_disk = f_on_disk,
+                            .type = f_type,
                             .lock = f_lock};
     f->under = under;
     f->sys_errno = EIO;

@@ -242,9 +242,9 @@ static int j_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t b
     return self(fs)->under->stripe(self(fs)->under, dfd, count, bytes);
 }
 
-static int j_on_disk(const struct crn_fs *fs, int fd)
+static const struct crn_fs_type *j_type(const struct crn_fs *fs, int fd)
 {
-    return self(fs)->under->on_disk(self(fs)->under, fd);
+    return self(fs)->under->type(self(fs)->under, fd);
 }
 
 static int j_lock(const struct crn_fs *fs, int fd)
@@ -268,7 +268,7 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .list = j_list,
                                     .space = j_space,
                                     .stripe = j_stripe,
-                                    .on_disk = j_on_disk,
+                                    .type = j_type,
                                     .lock = j_lock};
 
 /* The tree at the start, as operations. ------------------------------------------------------------ */

@@ -5,10 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -153,12 +151,10 @@ static int px_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *a
     return rc;
 }
 
-static int px_on_disk(const struct crn_fs *fs, int fd)
+static const struct crn_fs_type *px_type(const struct crn_fs *fs, int fd)
 {
-    struct statfs st;
-
     UNUSED(fs);
-    return fstatfs(fd, &st) == 0 && (st.f_type == EXT4_SUPER_MAGIC || st.f_type == XFS_SUPER_MAGIC);
+    return crn_fs_type_of(fd);
 }
 
 static int px_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
@@ -210,7 +206,7 @@ static const struct crn_fs posix_table = {
     .list = px_list,
     .space = px_space,
     .stripe = px_stripe,
-    .on_disk = px_on_disk,
+    .type = px_type,
     .lock = px_lock,
 };
 

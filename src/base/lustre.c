@@ -7,21 +7,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-#define LUSTRE_MAGIC 0x0BD00BD0
-
-static int64_t real_magic(int fd)
-{
-    struct statfs sf;
-
-    return fstatfs(fd, &sf) < 0 ? -1 : (int64_t)(uint32_t)sf.f_type;
-}
 
 static const char *const real_libraries[] = {"liblustreapi.so.1", "liblustreapi.so", NULL};
 
-const struct crn_lustre crn_lustre_real = {real_magic, real_libraries};
+const struct crn_lustre crn_lustre_real = {crn_fs_type_of, real_libraries};
 
 /* The library takes a file or a directory by its path. Returns 0 or -errno. */
 typedef int (*create_fn)(const char *path, unsigned long long stripe_bytes, int first_target,
@@ -46,7 +36,7 @@ int crn_lustre_stripe(const struct crn_lustre *l, int dfd, uint64_t count, uint6
     ssize_t n;
     int r;
 
-    if (l->magic(dfd) != LUSTRE_MAGIC)
+    if (l->type(dfd)->magic != CRN_FS_LUSTRE)
         return -ENOTSUP;
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dfd);
     n = readlink(link, path, sizeof(path) - 1);

@@ -4,11 +4,12 @@
 #define CRN_LUSTRE_H
 
 #include <stdint.h>
+#include "base/fs_type.h"
 
 /* Where the file system is asked; tests pretend. */
 struct crn_lustre {
-    int64_t (*magic)(int fd);     /* of the file system, as statfs tells; negative: unknown */
-    const char *const *libraries; /* names for dlopen, NULL at the end */
+    const struct crn_fs_type *(*type)(int fd); /* of the file system */
+    const char *const *libraries;              /* names for dlopen, NULL at the end */
 };
 extern const struct crn_lustre crn_lustre_real;
 

@@ -9,16 +9,16 @@
 static const char *const fake[] = {"libno-such-library.so", CRN_FAKE_LUSTRE, NULL};
 static const char *const none[] = {"libno-such-library.so", NULL};
 
-static int64_t lustre(int fd)
+static const struct crn_fs_type *lustre(int fd)
 {
     (void)fd;
-    return 0x0BD00BD0;
+    return crn_fs_type_find(CRN_FS_LUSTRE);
 }
 
-static int64_t other(int fd)
+static const struct crn_fs_type *other(int fd)
 {
     (void)fd;
-    return 0xEF53;
+    return crn_fs_type_find(0xEF53);
 }
 
 static int has_layout(const char *dir, const char *want)

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,28 +54,6 @@ static void say(struct doctor *d, enum verdict v, const char *what, const char *
 
 /* Directories. ------------------------------------------------------------------------------------ */
 
-static const char *file_system(int fd)
-{
-    static const struct {
-        unsigned long magic;
-        const char *name;
-    } known[] = {
-        {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},   {0x19830326, "BeeGFS"},
-        {0x6969, "NFS"},        {0x01021994, "tmpfs"},  {0xEF53, "ext4"},
-        {0x58465342, "XFS"},    {0x9123683E, "Btrfs"},  {0x794c7630, "overlay"},
-        {0x65735546, "FUSE"},   {0x00c36400, "CephFS"}, {0x2FC12FC1, "ZFS"},
-    };
-    struct statfs st;
-    size_t i;
-
-    if (fstatfs(fd, &st) != 0)
-        return "unknown file system";
-    for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if ((unsigned long)st.f_type == known[i].magic)
-            return known[i].name;
-    return "unknown file system";
-}
-
 /* Everything that a commit does, on a small file. */
 static cairn_err try_writing(struct doctor *d, int dfd, struct crn_errinfo *ei)
 {
@@ -121,15 +98,15 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
     if (space.bytes <= reserve) {
         v = FAIL;
         more = "; less than free_reserve_bytes: flushes would wait";
-    } else if (strcmp(key, "persistent") == 0 && strcmp(file_system(dfd), "tmpfs") == 0) {
+    } else if (strcmp(key, "persistent") == 0 && strcmp(crn_fs_type_of(dfd)->name, "tmpfs") == 0) {
         v = WARN;
         more = "; this is memory: checkpoints do not survive the node";
     } else if (strcmp(key, "persistent") == 0 && !has_locks(d, dfd)) {
         v = WARN;
         more = "; no file locks: two jobs that write one name at once are not noticed";
     }
-    say(d, v, key, "'%s' (%s): %s %s, fsync and rename work%s", path, file_system(dfd), text,
-        space.text, more);
+    say(d, v, key, "'%s' (%s): %s %s, fsync and rename work%s", path, crn_fs_type_of(dfd)->name,
+        text, space.text, more);
 }
 
 /* A directory that is not there yet: can the part that is there take it? */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/elect.h"
 #include "base/clock.h"
 #include "service/assist.h"
 #include "service/loan.h"
@@ -36,7 +37,8 @@ static void gather_free(struct crn_job *job, void *block)
 int64_t crn_flow_patience(const struct crn_job *job)
 {
     const struct crn_config *c = &job->cfg;
-    double bytes = (double)(c->leaders_per_file + 1) * (double)(c->blocks * c->block_bytes);
+    uint64_t leaders = c->leaders_per_file != 0 ? c->leaders_per_file : CRN_LEADERS_AUTO;
+    double bytes = (double)(leaders + 1) * (double)(c->blocks * c->block_bytes);
 
     return (int64_t)c->commit_timeout_ns + (int64_t)c->phase_patience_ns +
            (c->bandwidth != 0 ? (int64_t)(bytes / (double)c->bandwidth * 1e9) : 0);

@@ -71,12 +71,13 @@ void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn
     struct crn_flow_part *p = part_of(job, item);
     uint32_t n = crn_flow_group_size(job);
     uint64_t *bytes = calloc(n, sizeof(*bytes));
+    uint32_t i, leaders;
     uint64_t base;
-    uint32_t i;
 
     for (i = 0; bytes != NULL && i < n; i++)
         bytes[i] = crn_view_u64(&v);
     base = crn_view_u64(&v);
+    leaders = crn_view_u32(&v);
     if (p == NULL || bytes == NULL || v.failed) {
         free(bytes);
         crn_item_out_of_memory(job, item);
@@ -84,8 +85,7 @@ void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn
     }
     p->leader = crn_flow_group_first(job) + crn_elect(bytes, n);
     for (i = 0; i < n && crn_item_takes_help(job, item); i++)
-        p->assists[i + 1] =
-            (unsigned char)crn_elect_is_among(bytes, n, i, (uint32_t)job->cfg.leaders_per_file);
+        p->assists[i + 1] = (unsigned char)crn_elect_is_among(bytes, n, i, leaders);
     free(bytes);
     crn_loan_take(job, item, base);
     if (p->leader != job->node)

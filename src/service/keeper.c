@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "aggregate/elect.h"
 #include "base/clock.h"
 #include "service/job.h"
 #include "service/source.h"
@@ -37,6 +38,8 @@ static cairn_err start(struct crn_job *job, struct crn_work *w)
         goto out;
     }
     memcpy(lock->name, name, sizeof(lock->name));
+    if (job->leaders == 0)
+        job->leaders = crn_leaders_count(&job->cfg, st.fs->type(st.fs, st.dfd));
     (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(who, sizeof(who), "job '%s', host %s, process %d", job->cfg.job, host,
                    (int)getpid());

@@ -215,7 +215,7 @@ static void failed(struct crn_job *job, const struct crn_note *n)
         crn_root_decide(job, item, &n->error, 0);
 }
 
-/* Each node hears the sizes of its group, from which all elect the same leader. */
+/* Each node hears the sizes of its group, from which all elect the same leader and its assistants. */
 static void tell_go(struct crn_job *job, struct crn_item *item)
 {
     uint64_t base = crn_loan_choose(job, item);
@@ -230,6 +230,7 @@ static void tell_go(struct crn_job *job, struct crn_item *item)
         for (i = first; i < end; i++)
             crn_buf_u64(&sizes, item->node_bytes[i]);
         crn_buf_u64(&sizes, base);
+        crn_buf_u32(&sizes, job->leaders);
         item->groups[g] =
             (struct crn_group_state){.bytes = group_bytes(job, item, g), .members = end - first};
         crn_item_note(job, item, CRN_MSG_GO, &n);
