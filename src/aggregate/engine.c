@@ -62,16 +62,18 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
 }
 
 /* Reads a file of the kernel: between two pieces it is asked without the lock, which the others want. */
-static int may_join(const struct crn_engine *e, int number)
+static int may_join(const struct crn_engine *e, const struct crn_task *t, int number)
 {
-    return number == 0 || e->opt.may_join == NULL || e->opt.may_join();
+    if (number == 0 || e->opt.may_join == NULL)
+        return 1;
+    return (e->encoding != NULL || !t->out.is_memory) && e->opt.may_join();
 }
 
 /* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */
 static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number)
 {
     struct crn_writer_stats *me = &t->stats->writer[number];
-    int is_in = may_join(e, number);
+    int is_in = may_join(e, t, number);
 
     while (!t->is_failed && !is_done_locked(t)) {
         struct crn_errinfo ei = {0};
@@ -82,7 +84,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
 
         if (!is_in || !take_locked(e, t, &p)) {
             crn_cond_wait(&e->changed, &e->mu);
-            is_in = may_join(e, number);
+            is_in = may_join(e, t, number);
             me->idle_ns += crn_stats_now(t->stats) - start;
             continue;
         }
@@ -93,7 +95,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
                               : crn_piece_write(&t->pieces, &p, &ei);
         crn_track_add(p.has_arrived ? &me->received : &me->local, start, crn_stats_now(t->stats),
                       bytes);
-        is_in = may_join(e, number);
+        is_in = may_join(e, t, number);
         crn_lock(&e->mu);
         if (p.block != NULL)
             crn_pool_put(&e->pool, p.block);

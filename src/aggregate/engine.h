@@ -37,8 +37,8 @@ struct crn_engine_options {
     uint64_t chunk_bytes;
     uint64_t align_bytes;
     int writers;
-    /* Asked by all writers but the first before each write, under the engine's lock: whether they may take
-     * it; if not they wait for the end of another's. NULL: always. */
+    /* Asked by all writers but the first before each write: whether they may take it; if not they wait for the
+     * end of another's. Not asked where it would not help: plain data into a file in memory. NULL: always. */
     int (*may_join)(void);
     int nice;
     atomic_uint_fast64_t *written; /* counts the bytes of data that were written; may be NULL */

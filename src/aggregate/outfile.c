@@ -75,11 +75,20 @@ static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct 
     o->align_bytes = align_bytes;
     o->direct_fd = -1;
     o->lacks_room = 0;
-    o->is_behind = 0;
+    o->is_behind = o->is_memory = 0;
     crn_behind_init(&o->behind);
     atomic_init(&o->is_given_up, 0);
     atomic_init(&o->is_refused, 0);
     atomic_init(&o->end, 0);
+}
+
+/* What the file system of the open file asks for. */
+static void look(struct crn_outfile *o)
+{
+    const struct crn_fs *fs = o->st->fs;
+
+    o->is_behind = crn_outlet_is_behind(o->outlet, fs, o->fd);
+    o->is_memory = fs->type(fs, o->fd)->is_memory;
 }
 
 cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
@@ -95,7 +104,7 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
         crn_behind_fini(&o->behind);
         return rc;
     }
-    o->is_behind = crn_outlet_is_behind(outlet, st->fs, o->fd);
+    look(o);
     open_direct(o, head);
     rc = preallocate(o, expected, ei);
     if (rc != CAIRN_OK) {
@@ -124,7 +133,7 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
         crn_behind_fini(&o->behind);
         return rc;
     }
-    o->is_behind = crn_outlet_is_behind(outlet, st->fs, o->fd);
+    look(o);
     open_direct(o, head);
     return CAIRN_OK;
 }

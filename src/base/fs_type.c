@@ -11,7 +11,7 @@ static const struct crn_fs_type known[] = {
     {.magic = 0x58465342, .name = "XFS", .is_disk = 1, .is_shared = 1},
     {.magic = 0x9123683E, .name = "Btrfs", .is_shared = 1},
     {.magic = 0x2FC12FC1, .name = "ZFS", .is_shared = 1},
-    {.magic = 0x01021994, .name = "tmpfs", .is_shared = 1},
+    {.magic = 0x01021994, .name = "tmpfs", .is_memory = 1, .is_shared = 1},
     {.magic = 0x794c7630, .name = "overlay", .is_shared = 1},
     {.magic = CRN_FS_LUSTRE, .name = "Lustre", .is_shared = 1},
     {.magic = 0x47504653, .name = "GPFS", .is_shared = 1},

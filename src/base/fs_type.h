@@ -12,6 +12,7 @@ struct crn_fs_type {
     const char *name;
     /* On a disk of this machine, where writing behind pays: the kernel's cache is all there is between. */
     int is_disk;
+    int is_memory; /* of this machine: one write at a time gets into a file, and copying is all it does */
     /* Several nodes may write aligned parts of one file side by side without taking locks, caches or whole
      * pages from each other. Lustre: as far as the file has stripes for them. */
     int is_shared;

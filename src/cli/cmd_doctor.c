@@ -98,7 +98,7 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
     if (space.bytes <= reserve) {
         v = FAIL;
         more = "; less than free_reserve_bytes: flushes would wait";
-    } else if (strcmp(key, "persistent") == 0 && strcmp(crn_fs_type_of(dfd)->name, "tmpfs") == 0) {
+    } else if (strcmp(key, "persistent") == 0 && crn_fs_type_of(dfd)->is_memory) {
         v = WARN;
         more = "; this is memory: checkpoints do not survive the node";
     } else if (strcmp(key, "persistent") == 0 && !has_locks(d, dfd)) {
