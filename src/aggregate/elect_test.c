@@ -41,7 +41,7 @@ static void leaders(void **state)
 }
 
 /* How many nodes write a file: as many as are asked for; by themselves only where they do not get in each
- * other's way. */
+ * other's way and have enough to write. */
 static void leaders_count(void **state)
 {
     struct crn_config cfg;
@@ -49,21 +49,29 @@ static void leaders_count(void **state)
     (void)state;
     crn_config_defaults(&cfg);
     assert_int_equal(cfg.leaders_per_file, 0);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53)), 4);     /* ext4 */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x47504653)), 4); /* GPFS */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969)), 1);     /* NFS */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x65735546)), 1); /* FUSE */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xDEAD)), 1);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE)), 1);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 1000 << 20), 4); /* ext4 */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x47504653), 1000 << 20),
+                     4);                                                                /* GPFS */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969), 1000 << 20), 1); /* NFS */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x65735546), 1000 << 20),
+                     1); /* FUSE */
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xDEAD), 1000 << 20), 1);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE), 1000 << 20), 1);
     cfg.stripe_count = 2;
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE)), 2);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53)), 4);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE), 1000 << 20), 2);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 1000 << 20), 4);
     cfg.stripe_count = 100;
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE)), 4);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE), 1000 << 20), 4);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 0), 1);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 32 * cfg.block_bytes / 10),
+                     1);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 4 * cfg.block_bytes), 2);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 8 * cfg.block_bytes), 4);
     cfg.align_bytes = 512; /* two nodes in one page */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53)), 1);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 1000 << 20), 1);
     cfg.leaders_per_file = 7;
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969)), 7);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969), 0), 7);
+    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969), 1000 << 20), 7);
     crn_config_fini(&cfg);
 }
 

@@ -103,9 +103,11 @@ static const struct crn_key keys[] = {
      AT(files)},
     {"leaders_per_file", CRN_KEY_U64, "auto", 0, 1024, NULL,
      "Nodes that write a shared data file together, each parts of its own: those with the most "
-     "data. Wants align_bytes of at least 4K. auto: up to 4; on Lustre up to stripe_count; one "
-     "where "
-     "nodes in one file slow each other down (NFS, SMB, CephFS, FUSE, what is not known).",
+     "data. Wants align_bytes of at least 4K. auto: up to 4, as far as each has two blocks; on "
+     "Lustre "
+     "up to stripe_count; one where nodes in one file slow each other down (NFS, SMB, CephFS, "
+     "FUSE, "
+     "what is not known).",
      AT(leaders_per_file)},
     {"reroute", CRN_KEY_ENUM, "on", 0, 0, switch_values,
      "A node that has written its data file helps one that is behind with its own, where nodes "

@@ -78,7 +78,7 @@ struct crn_item {
 };
 
 enum crn_work_kind {
-    CRN_WORK_START,        /* keeper, root: writer's lock, first sweep, how many leaders */
+    CRN_WORK_START,        /* keeper, root: writer's lock, first sweep, the file system */
     CRN_WORK_LOCAL,        /* flusher: local copy of this node's shards */
     CRN_WORK_FLUSH,        /* flusher, leader: the persistent file of the group */
     CRN_WORK_ASSIST,       /* flusher: writes of another node's file */
@@ -164,18 +164,18 @@ struct crn_job {
     pthread_t flusher, keeper, sender;
     int has_flusher, has_keeper, has_sender;
     struct crn_mutex mu;
-    struct crn_cond wake;             /* for pauses of the workers */
-    int stopping;                     /* mu */
-    uint64_t ngathered;               /* mu: blocks that were gathered and are not sent yet */
-    struct crn_engine *engine;        /* flusher */
-    struct crn_gate gate;             /* what the engine writes and the loop sends */
-    atomic_uint_fast64_t written;     /* bytes written by the engine since it was opened */
-    atomic_uint_fast64_t writing_seq; /* seq + 1 of the persistent file in hand; 0: none */
-    atomic_uint_fast64_t writing_at;  /* of written, when that file was begun */
-    struct crn_held_lock *locks;      /* keeper */
-    uint32_t leaders;          /* first node: of each file; the keeper tells with its first START */
-    struct crn_broker *broker; /* first node; NULL: no turns are taken */
-    int64_t safe_ns;           /* when the last checkpoint was committed, or the job began */
+    struct crn_cond wake;              /* for pauses of the workers */
+    int stopping;                      /* mu */
+    uint64_t ngathered;                /* mu: blocks that were gathered and are not sent yet */
+    struct crn_engine *engine;         /* flusher */
+    struct crn_gate gate;              /* what the engine writes and the loop sends */
+    atomic_uint_fast64_t written;      /* bytes written by the engine since it was opened */
+    atomic_uint_fast64_t writing_seq;  /* seq + 1 of the persistent file in hand; 0: none */
+    atomic_uint_fast64_t writing_at;   /* of written, when that file was begun */
+    struct crn_held_lock *locks;       /* keeper */
+    const struct crn_fs_type *fs_type; /* first node: of persistent; NULL until the first START */
+    struct crn_broker *broker;         /* first node; NULL: no turns are taken */
+    int64_t safe_ns; /* when the last checkpoint was committed, or the job began */
 };
 
 /* A message to this service itself, delivered in the next round. */

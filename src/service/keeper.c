@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "aggregate/elect.h"
 #include "base/clock.h"
 #include "service/job.h"
 #include "service/source.h"
@@ -38,8 +37,8 @@ static cairn_err start(struct crn_job *job, struct crn_work *w)
         goto out;
     }
     memcpy(lock->name, name, sizeof(lock->name));
-    if (job->leaders == 0)
-        job->leaders = crn_leaders_count(&job->cfg, st.fs->type(st.fs, st.dfd));
+    if (job->fs_type == NULL)
+        job->fs_type = st.fs->type(st.fs, st.dfd);
     (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(who, sizeof(who), "job '%s', host %s, process %d", job->cfg.job, host,
                    (int)getpid());

@@ -229,10 +229,10 @@ static void tell_go(struct crn_job *job, struct crn_item *item)
 
         for (i = first; i < end; i++)
             crn_buf_u64(&sizes, item->node_bytes[i]);
-        crn_buf_u64(&sizes, base);
-        crn_buf_u32(&sizes, job->leaders);
         item->groups[g] =
             (struct crn_group_state){.bytes = group_bytes(job, item, g), .members = end - first};
+        crn_buf_u64(&sizes, base);
+        crn_buf_u32(&sizes, crn_leaders_count(&job->cfg, job->fs_type, item->groups[g].bytes));
         crn_item_note(job, item, CRN_MSG_GO, &n);
         n.payload = sizes.data;
         n.payload_bytes = (uint32_t)sizes.len;
