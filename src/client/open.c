@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "aggregate/elect.h"
 #include "aggregate/encoding.h"
 #include "base/rng.h"
 #include "client/session.h"
@@ -50,13 +51,16 @@ cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what, struct crn
 static cairn_err load_on_root(cairn_session *s, const struct cairn_options *opt, char *text,
                               struct crn_errinfo *ei)
 {
+    uint32_t files;
     cairn_err rc;
     FILE *f;
 
     rc = crn_config_load(&s->cfg, opt != NULL ? opt->config_file : NULL,
                          opt != NULL ? opt->settings : NULL, ei);
     if (rc == CAIRN_OK) {
-        rc = crn_encoding_check(&s->cfg, ei); /* now, and not at the first flush */
+        rc = crn_files_count(s->cfg.files, 1, &files, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_encoding_check(&s->cfg, ei); /* now, and not at the first flush */
         if (rc != CAIRN_OK)
             crn_config_fini(&s->cfg);
     }
@@ -177,6 +181,7 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
     if (rc != CAIRN_OK)
         return rc;
     crn_rundir_close(&rd);
+    s->made = rd;
     if (snprintf(path, size, "%s/sock", rd.path) >= (int)size)
         return crn_fail(ei, CAIRN_EINVAL, 0,
                         "'%s/sock' is too long for a socket: set shm_dir to a "
@@ -305,6 +310,8 @@ static void free_session(cairn_session *s)
     if (s->service != NULL)
         crn_service_fini(s->service);
     crn_rundir_close(&s->dir);
+    if (s->made.path[0] != '\0') /* there still if the run never began, or is for a drain */
+        crn_rundir_tidy(&s->made);
     crn_files_free(s);
     free(s->regions);
     free(s->packet);

@@ -88,6 +88,7 @@ struct cairn_session {
     int sock;                    /* to the node service; -1: gone */
     unsigned char *packet;       /* CRN_PROTO_MAX bytes */
     struct crn_rundir dir;
+    struct crn_rundir made;  /* paths, of the rank whose service is its own */
     struct crn_arena *arena; /* NULL until its size is known */
     uint32_t phase;          /* cairn_phase_kind, as the application told */
     struct crn_copier *copier;

@@ -142,6 +142,13 @@ void crn_rundir_remove(struct crn_rundir *rd)
         crn_err_clear(&ignored);
 }
 
+void crn_rundir_tidy(const struct crn_rundir *rd)
+{
+    if (strcmp(rd->spool, rd->path) != 0)
+        (void)rmdir(rd->spool);
+    (void)rmdir(rd->path);
+}
+
 cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = crn_fs_posix();

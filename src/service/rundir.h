@@ -36,6 +36,8 @@ CAIRN_CHECKED cairn_err crn_rundir_open(const struct crn_config *cfg, const uint
 void crn_rundir_close(struct crn_rundir *rd);
 /* Removes both with everything in them; best effort. */
 void crn_rundir_remove(struct crn_rundir *rd);
+/* Removes what is empty of them. */
+void crn_rundir_tidy(const struct crn_rundir *rd);
 
 /* Takes the lock file of a run's directory: CAIRN_EBUSY while its service lives. */
 CAIRN_CHECKED cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct crn_errinfo *ei);
