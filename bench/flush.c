@@ -20,7 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/config.h"
 #include "cairn/cairn_mpi.h"
 #include "common.h"
 #include "store/store.h"
@@ -378,11 +377,11 @@ static void parse_list(const char *text, struct list *ret)
     char *end;
 
     for (ret->n = 0; ret->n < MAX_LISTED; text = end + 1) {
-        end = (char *)(uintptr_t)text + strlen("auto");
-        if (strncmp(text, "auto", strlen("auto")) == 0)
-            ret->v[ret->n++] = 0;
-        else
-            ret->v[ret->n++] = (uint32_t)strtoul(text, &end, 10);
+        int is_auto = strncmp(text, "auto", strlen("auto")) == 0;
+
+        ret->v[ret->n++] = (uint32_t)strtoul(is_auto ? "0" : text, &end, 10);
+        if (is_auto)
+            end = (char *)(uintptr_t)text + strlen("auto");
         if (end == text || (*end != ',' && *end != '\0'))
             flush_die("usage", USAGE);
         if (*end == '\0')

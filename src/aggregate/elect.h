@@ -8,11 +8,12 @@
 #include "base/config.h"
 #include "base/fs_type.h"
 
+#define CRN_LEADERS_AUTO 4 /* leaders_per_file = auto: at most */
+
 /* Number of files for so many nodes, from "8" (a number) or "1:4" (files to nodes); 1 .. nodes. */
 CAIRN_CHECKED cairn_err crn_files_count(const char *text, uint32_t nodes, uint32_t *ret,
                                         struct crn_errinfo *ei);
 /* How many nodes of a group write its file of so many bytes together, at most, on such a file system. */
-#define CRN_LEADERS_AUTO 4
 uint32_t crn_leaders_count(const struct crn_config *cfg, const struct crn_fs_type *type,
                            uint64_t bytes);
 /* Groups are contiguous and differ by at most one node. */

@@ -44,34 +44,35 @@ static void leaders(void **state)
  * other's way and have enough to write. */
 static void leaders_count(void **state)
 {
+    enum { EXT4 = 0xEF53, GPFS = 0x47504653, NFS = 0x6969, FUSE = 0x65735546, OTHER = 0xDEAD };
+    static const struct {
+        uint32_t magic;
+        uint64_t leaders, stripes, align, blocks;
+        uint32_t want;
+    } cases[] = {
+        {EXT4, 0, 0, 4096, 100, 4},        {GPFS, 0, 0, 4096, 100, 4},
+        {NFS, 0, 0, 4096, 100, 1},         {FUSE, 0, 0, 4096, 100, 1},
+        {OTHER, 0, 0, 4096, 100, 1},       {EXT4, 0, 2, 4096, 100, 4},
+        {CRN_FS_LUSTRE, 0, 0, 4096, 9, 1}, {CRN_FS_LUSTRE, 0, 2, 4096, 100, 2},
+        {CRN_FS_LUSTRE, 0, 9, 4096, 9, 4}, {EXT4, 0, 0, 4096, 0, 1},
+        {EXT4, 0, 0, 4096, 3, 1},          {EXT4, 0, 0, 4096, 4, 2},
+        {EXT4, 0, 0, 4096, 8, 4},          {EXT4, 0, 0, 512, 100, 1}, /* two nodes in one page */
+        {NFS, 7, 0, 4096, 100, 7},         {NFS, 7, 0, 512, 0, 7},
+    };
     struct crn_config cfg;
+    size_t i;
 
     (void)state;
     crn_config_defaults(&cfg);
     assert_int_equal(cfg.leaders_per_file, 0);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 1000 << 20), 4); /* ext4 */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x47504653), 1000 << 20),
-                     4);                                                                /* GPFS */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969), 1000 << 20), 1); /* NFS */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x65735546), 1000 << 20),
-                     1); /* FUSE */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xDEAD), 1000 << 20), 1);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE), 1000 << 20), 1);
-    cfg.stripe_count = 2;
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE), 1000 << 20), 2);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 1000 << 20), 4);
-    cfg.stripe_count = 100;
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(CRN_FS_LUSTRE), 1000 << 20), 4);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 0), 1);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 32 * cfg.block_bytes / 10),
-                     1);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 4 * cfg.block_bytes), 2);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 8 * cfg.block_bytes), 4);
-    cfg.align_bytes = 512; /* two nodes in one page */
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0xEF53), 1000 << 20), 1);
-    cfg.leaders_per_file = 7;
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969), 0), 7);
-    assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(0x6969), 1000 << 20), 7);
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cfg.leaders_per_file = cases[i].leaders;
+        cfg.stripe_count = cases[i].stripes;
+        cfg.align_bytes = cases[i].align;
+        assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(cases[i].magic),
+                                           cases[i].blocks * cfg.block_bytes),
+                         cases[i].want);
+    }
     crn_config_fini(&cfg);
 }
 

@@ -85,10 +85,10 @@ static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct 
 /* What the file system of the open file asks for. */
 static void look(struct crn_outfile *o)
 {
-    const struct crn_fs *fs = o->st->fs;
+    const struct crn_fs_type *type = o->st->fs->type(o->st->fs, o->fd);
 
-    o->is_behind = crn_outlet_is_behind(o->outlet, fs, o->fd);
-    o->is_memory = fs->type(fs, o->fd)->is_memory;
+    o->is_behind = crn_outlet_is_behind(o->outlet, type);
+    o->is_memory = type->is_memory;
 }
 
 cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,

@@ -16,9 +16,9 @@ int crn_outlet_is_direct(const struct crn_outlet *o)
     return o->opt.io == CRN_IO_DIRECT || o->opt.io == CRN_IO_URING_DIRECT;
 }
 
-int crn_outlet_is_behind(const struct crn_outlet *o, const struct crn_fs *fs, int fd)
+int crn_outlet_is_behind(const struct crn_outlet *o, const struct crn_fs_type *type)
 {
-    return o->opt.io == CRN_IO_BEHIND || (o->opt.io == CRN_IO_AUTO && fs->type(fs, fd)->is_disk);
+    return o->opt.io == CRN_IO_BEHIND || (o->opt.io == CRN_IO_AUTO && type->is_disk);
 }
 
 cairn_err crn_outlet_open(struct crn_outlet *o, const struct crn_outlet_options *opt, int writers,

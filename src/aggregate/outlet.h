@@ -42,7 +42,7 @@ struct crn_ring *crn_outlet_get(struct crn_outlet *o);
 void crn_outlet_put(struct crn_outlet *o, struct crn_ring *r);
 /* Whether files shall be written past the page cache; whether a file of fs shall be written behind. */
 int crn_outlet_is_direct(const struct crn_outlet *o);
-int crn_outlet_is_behind(const struct crn_outlet *o, const struct crn_fs *fs, int fd);
+int crn_outlet_is_behind(const struct crn_outlet *o, const struct crn_fs_type *type);
 /* Says, once, that files are not striped, and why. */
 void crn_outlet_no_stripes(struct crn_outlet *o, const char *why);
 /* Says, once, that files go through the page cache, and why. */

@@ -48,7 +48,8 @@ def assist():
     """A slow leader is assisted, by its own group or another; an assistant that fails costs at most the
     version, and leaves nothing."""
     for keys, ranks, helper in (({"files": 1, "leaders_per_file": 2, "reroute": "off"}, 3, 1),
-                                ({"files": 2, "reroute": "on"}, 4, 2)):
+                                ({"files": 1, "leaders_per_file": "auto", "reroute": "off"}, 3, 1),
+                                ({"files": 2, "leaders_per_file": 1, "reroute": "on"}, 4, 2)):
         job = assist_job(**keys)
         r = job.run(ranks)
         require(r.returncode == 0, f"{keys}: exit {r.returncode}\n{r.stdout}")
@@ -92,7 +93,7 @@ def assist_late():
 def assist_kill():
     """Helper or leader dies in each file operation, or it fails."""
     for keys, ranks, victims in (({"files": 1, "leaders_per_file": 2, "reroute": "off"}, 3, (0, 1)),
-                                 ({"files": 2, "reroute": "on"}, 4, (0, 2))):
+                                 ({"files": 2, "leaders_per_file": 1, "reroute": "on"}, 4, (0, 2))):
         job = assist_job(**keys)
         for victim in victims:
             every_call(job, ranks, "action=kill", stride=5, victim=victim, limit=40)
