@@ -66,7 +66,7 @@ static int may_join(const struct crn_engine *e, const struct crn_task *t, int nu
 {
     if (number == 0 || e->opt.may_join == NULL)
         return 1;
-    return (e->encoding != NULL || !t->out.is_memory) && e->opt.may_join();
+    return (e->encoding != NULL || !t->out.is_memory || t->out.maps) && e->opt.may_join();
 }
 
 /* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */

@@ -170,7 +170,8 @@ static const struct crn_fs_type *memory(const struct crn_fs *fs, int fd)
     return crn_fs_type_find(0x01021994);
 }
 
-/* Nor does a second one help where one write at a time gets into the file, unless it has to encode. */
+/* Nor does a second one help where one write at a time gets into the file and the other cores have files of
+ * their own, unless it has to encode. */
 static void one_writer_in_memory(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -185,6 +186,7 @@ static void one_writer_in_memory(void **state)
     fs.type = memory;
     set_up(&f, settings);
     f.st.fs = &fs;
+    f.head.files = (uint32_t)crn_host_cores();
     e = open_engine(&f, always);
     for (round = 0; round < 8; round++) {
         assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));

@@ -32,19 +32,22 @@ static const struct crn_write *seek_remote_locked(struct crn_task *t, const unsi
 }
 
 /* What assistants have is fetched when the writers have nothing else to do, and no more than they can
- * write at once: fetching all of it would leave nothing to the assistants. 0: nothing is left. */
+ * write at once: fetching all of it would leave nothing to the assistants. */
+static int is_turn_locked(const struct crn_engine *e, struct crn_task *t)
+{
+    return !t->is_second_pass ||
+           (crn_task_seek_local(t) == NULL && t->outstanding + t->nready <= (size_t)e->started);
+}
+
+/* Until something may be fetched; 0: nothing is left. */
 static int await_turn(struct crn_engine *e, struct crn_task *t, const unsigned char *assists)
 {
     int is_left;
 
     crn_lock(&e->mu);
-    for (;;) {
-        is_left = !t->is_failed && seek_remote_locked(t, assists) != NULL;
-        if (!is_left || !t->is_second_pass ||
-            (crn_task_seek_local(t) == NULL && t->outstanding + t->nready <= (size_t)e->started))
-            break;
+    while ((is_left = !t->is_failed && seek_remote_locked(t, assists) != NULL) &&
+           !is_turn_locked(e, t))
         crn_cond_wait(&e->changed, &e->mu);
-    }
     crn_unlock(&e->mu);
     return is_left;
 }
@@ -134,6 +137,8 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
         t->stats->pool_ns += waited;
         if (!t->is_failed)
             w = seek_remote_locked(t, f->assists);
+        if (w != NULL && !is_turn_locked(e, t))
+            w = NULL; /* an assistant was quicker, and the rest is another's */
         if (w != NULL) {
             t->taken[t->next_remote++] = CRN_TAKEN_FETCHED;
             await_locked(e, t, w, block);
@@ -142,7 +147,7 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
         }
         crn_unlock(&e->mu);
         if (w == NULL)
-            return;
+            continue;
         assert(f->fetch != NULL); /* somebody owns it */
         fetch_write(t, f, w, block);
     }

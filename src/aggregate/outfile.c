@@ -75,20 +75,25 @@ static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct 
     o->align_bytes = align_bytes;
     o->direct_fd = -1;
     o->lacks_room = 0;
-    o->is_behind = o->is_memory = 0;
+    o->is_behind = o->is_memory = o->maps = 0;
     crn_behind_init(&o->behind);
+    atomic_init(&o->is_taken, 0);
     atomic_init(&o->is_given_up, 0);
     atomic_init(&o->is_refused, 0);
     atomic_init(&o->end, 0);
 }
 
-/* What the file system of the open file asks for. */
-static void look(struct crn_outfile *o)
+/* What the file system of the open file asks for. A mapping costs more than a write, so it is for cores that
+ * would wait: all files of the version in memory are written on this host. */
+static void look(struct crn_outfile *o, const struct crn_index *head)
 {
-    const struct crn_fs_type *type = o->st->fs->type(o->st->fs, o->fd);
+    const struct crn_fs *fs = o->st->fs;
+    const struct crn_fs_type *type = fs->type(fs, o->fd);
 
     o->is_behind = crn_outlet_is_behind(o->outlet, type);
     o->is_memory = type->is_memory;
+    o->maps = o->is_memory && !o->is_behind && fs->map_write != NULL &&
+              head->files < (uint32_t)crn_host_cores();
 }
 
 cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
@@ -104,8 +109,10 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
         crn_behind_fini(&o->behind);
         return rc;
     }
-    look(o);
+    look(o, head);
     open_direct(o, head);
+    if (o->maps) /* mappings end where the file does */
+        o->maps = st->fs->ftruncate(st->fs, o->fd, (off_t)expected) == 0;
     rc = preallocate(o, expected, ei);
     if (rc != CAIRN_OK) {
         crn_outfile_abandon(o);
@@ -125,7 +132,7 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
     (void)snprintf(o->name, sizeof(o->name), "%s", file);
     rc = crn_store_version_dir(st, head->name, head->version, &dfd, ei);
     if (rc == CAIRN_OK) {
-        o->fd = st->fs->openat(st->fs, dfd, file, O_WRONLY | O_NOFOLLOW, 0);
+        o->fd = st->fs->openat(st->fs, dfd, file, O_RDWR | O_NOFOLLOW, 0);
         (void)st->fs->close(st->fs, dfd);
         rc = crn_fs_check(o->fd, ei, "open '%s' of another node", file);
     }
@@ -133,8 +140,9 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
         crn_behind_fini(&o->behind);
         return rc;
     }
-    look(o);
+    look(o, head);
     open_direct(o, head);
+    atomic_store(&o->is_taken, 1);
     return CAIRN_OK;
 }
 
@@ -148,6 +156,22 @@ uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes)
 int crn_outfile_takes(const struct crn_outfile *o, const void *p)
 {
     return o->direct_fd < 0 || (uintptr_t)p % o->page_bytes == 0;
+}
+
+/* In memory one write gets into a file at a time, and a mapping needs no turn. */
+static cairn_err put_memory(struct crn_outfile *o, const unsigned char *p, uint64_t bytes,
+                            uint64_t offset, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = o->st->fs;
+    int is_taken = atomic_exchange(&o->is_taken, 1);
+    cairn_err rc;
+
+    if (is_taken && fs->map_write(fs, o->fd, p, bytes, (off_t)offset) == (ssize_t)bytes)
+        return CAIRN_OK;
+    rc = crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
+    if (!is_taken)
+        atomic_store(&o->is_taken, 0);
+    return rc;
 }
 
 /* All of it through the page cache, or all of it past it. */
@@ -169,6 +193,8 @@ static cairn_err put(struct crn_outfile *o, struct crn_ring *ring, int is_direct
         return CAIRN_OK;
     if (ring != NULL && fs->ring != NULL)
         return crn_ring_write(ring, fs, &w, ei);
+    if (!is_direct && o->maps)
+        return put_memory(o, p, bytes, offset, ei);
     if (!is_direct) {
         rc = crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
         if (rc == CAIRN_OK && o->is_behind)

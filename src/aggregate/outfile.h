@@ -20,7 +20,9 @@ struct crn_outfile {
     atomic_int is_refused;  /* the file system took it and then refused to write */
     int lacks_room;         /* room was asked for beforehand and there is none */
     int is_behind;
-    int is_memory; /* see fs_type.h */
+    int is_memory;       /* see fs_type.h */
+    int maps;            /* in memory: who finds another write in the file goes through a mapping */
+    atomic_int is_taken; /* a write is in it; of another node's file: always */
     struct crn_behind behind;
     uint64_t align_bytes;
     uint64_t page_bytes;

@@ -2,6 +2,7 @@
 /* Every way into the file gives the same bytes: on a disk and in memory, from aligned memory, unaligned
  * memory and files, with short writes, and whatever call fails; and what was asked for is what is done. */
 #include <errno.h>
+#include <semaphore.h>
 
 #include "aggregate/engine.h"
 #include "aggregate/test_shards.h"
@@ -17,6 +18,9 @@ struct counting {
     int refuse_open, refuse_write;
     int fallocate_error;
     atomic_int direct, rings, allocations, behind;
+    int waits; /* the first write of data ends when another has gone through a mapping, or never does */
+    atomic_int mapped;
+    sem_t has_mapped;
 };
 
 static struct counting *self(const struct crn_fs *fs)
@@ -38,7 +42,25 @@ static ssize_t c_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t
             return -EINVAL;
         (void)atomic_fetch_add(&self(fs)->direct, 1);
     }
+    if (self(fs)->waits) {
+        struct timespec late;
+
+        (void)clock_gettime(CLOCK_REALTIME, &late);
+        late.tv_sec += 20;
+        (void)sem_timedwait(&self(fs)->has_mapped, &late);
+        self(fs)->waits = 0; /* the others find the file taken */
+    }
     return crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
+}
+
+static ssize_t c_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    ssize_t r = crn_fs_posix()->map_write(crn_fs_posix(), fd, buf, n, off);
+
+    if (r == (ssize_t)n)
+        (void)atomic_fetch_add(&self(fs)->mapped, 1);
+    (void)sem_post(&self(fs)->has_mapped);
+    return r;
 }
 
 static ssize_t c_ring(const struct crn_fs *fs, size_t n)
@@ -64,9 +86,11 @@ static int c_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int
 static void counting_init(struct counting *c)
 {
     memset(c, 0, sizeof(*c));
+    assert_int_equal(sem_init(&c->has_mapped, 0, 0), 0);
     c->fs = *crn_fs_posix();
     c->fs.openat = c_openat;
     c->fs.pwrite = c_pwrite;
+    c->fs.map_write = c_map_write;
     c->fs.ring = c_ring;
     c->fs.fallocate = c_fallocate;
     c->fs.behind = c_behind;
@@ -335,6 +359,32 @@ static void room_beforehand(void **state)
     tear_down(&f);
 }
 
+/* Where cores would wait for each other, which is where there are more of them than files. */
+static void a_file_in_memory_has_several_writers(void **state)
+{
+    uint32_t cores = (uint32_t)crn_host_cores();
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_engine *e;
+    struct counting c;
+    struct fixture f;
+    uint32_t files;
+
+    (void)state;
+    set_up(&f, "/dev/shm");
+    e = open_engine(CRN_IO_AUTO, CRN_PREALLOCATE_AUTO, CHUNK);
+    for (files = 1; files < 2 * cores; files += cores) {
+        counting_init(&c);
+        c.waits = files < cores;
+        f.head.files = files;
+        assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+        compare_and_remove(&f, &mf);
+        assert_int_equal(atomic_load(&c.mapped) > 0, files < cores);
+    }
+    crn_engine_close(e);
+    tear_down(&f);
+}
+
 /* What the table is asked for: before the file is created, in its directory. */
 static uint64_t asked_count, asked_bytes;
 static int stripe_answer;
@@ -388,6 +438,7 @@ int main(void)
         cmocka_unit_test(every_method_writes_the_same_bytes),
         cmocka_unit_test(every_call_may_fail_or_be_short),
         cmocka_unit_test(a_refused_way_is_done_without),
+        cmocka_unit_test(a_file_in_memory_has_several_writers),
         cmocka_unit_test(room_beforehand),
         cmocka_unit_test(stripes_are_asked_for_and_never_needed),
     };

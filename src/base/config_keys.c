@@ -116,8 +116,7 @@ static const struct crn_key keys[] = {
      AT(reroute)},
     {"writers", CRN_KEY_U64, "auto", 0, 64, NULL,
      "Writer threads of each node. auto: one, and a second while there is a core for it and it "
-     "helps "
-     "(in tmpfs only to encode).",
+     "helps (in tmpfs: to encode, or while the version has fewer files than the host has cores).",
      AT(writers)},
     {"io", CRN_KEY_ENUM, "auto", 0, 0, io_values,
      "How data files are written. buffered: through the page cache. behind: so, and on to the disk "

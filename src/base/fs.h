@@ -25,6 +25,9 @@ struct crn_fs {
     int (*close)(const struct crn_fs *fs, int fd);
     ssize_t (*pread)(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off);
     ssize_t (*pwrite)(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off);
+    /* As pwrite, for room that a file in memory has already, through a mapping: waits for no other write. Not
+     * all of it: pwrite does it, or tells why not. NULL: pwrite does all. */
+    ssize_t (*map_write)(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off);
     /* Asked before each write that goes through io_uring: how many of the n bytes may be handed to the
      * kernel. NULL: none does, pwrite is called instead. */
     ssize_t (*ring)(const struct crn_fs *fs, size_t n);

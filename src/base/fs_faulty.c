@@ -110,6 +110,19 @@ static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t
     return r;
 }
 
+static ssize_t f_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    int h = hit(self(fs), CRN_OP_WRITE);
+    ssize_t r;
+
+    if (h < 0)
+        return h;
+    r = UNDER(self(fs), map_write, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
+    if (h > 0 && self(fs)->action == CRN_FAULT_TEAR)
+        die();
+    return r;
+}
+
 /* Half of a write that is torn has not reached the file when the process dies. */
 static ssize_t f_ring(const struct crn_fs *fs, size_t n)
 {
@@ -225,6 +238,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .close = f_close,
                             .pread = f_pread,
                             .pwrite = f_pwrite,
+                            .map_write = under->map_write != NULL ? f_map_write : NULL,
                             .ring = under->ring != NULL ? f_ring : NULL,
                             .fsync = f_fsync,
                             .ftruncate = f_ftruncate,

@@ -7,13 +7,16 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/lustre.h"
 #include "base/quota.h"
+#include "base/touch.h"
 
 #define UNUSED(x) ((void)(x))
+#define MAP_STEP  ((size_t)128 << 10) /* new pages are still in the cache when they are filled */
 
 static int px_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
 {
@@ -46,6 +49,28 @@ static ssize_t px_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_
     UNUSED(fs);
     r = pwrite(fd, buf, n, off);
     return r < 0 ? -errno : r;
+}
+
+static ssize_t px_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    size_t lead = (size_t)(off % sysconf(_SC_PAGESIZE));
+    size_t at = 0;
+    unsigned char *map;
+
+    UNUSED(fs);
+    map = mmap(NULL, lead + n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, off - (off_t)lead);
+    if (map == MAP_FAILED)
+        return -errno;
+    while (at < n) {
+        size_t step = n - at < MAP_STEP ? n - at : MAP_STEP;
+
+        if (crn_populate(map + lead + at, step) != 0)
+            break; /* to touch a page that cannot be had would be a signal */
+        memcpy(map + lead + at, (const unsigned char *)buf + at, step);
+        at += step;
+    }
+    (void)munmap(map, lead + n);
+    return (ssize_t)at;
 }
 
 static ssize_t px_ring(const struct crn_fs *fs, size_t n)
@@ -193,6 +218,7 @@ static const struct crn_fs posix_table = {
     .close = px_close,
     .pread = px_pread,
     .pwrite = px_pwrite,
+    .map_write = px_map_write,
     .ring = px_ring,
     .fsync = px_fsync,
     .ftruncate = px_ftruncate,

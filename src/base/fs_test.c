@@ -86,6 +86,37 @@ static void short_writes_are_continued(void **state)
     test_dir_remove(dir);
 }
 
+/* Into room that is there; what reaches behind the end of the file is told, not a signal. */
+static void a_mapped_write_is_a_write(void **state)
+{
+    enum { ROOM = 300000, PAST = 4096 * 100 };
+    const struct crn_fs *fs = crn_fs_posix();
+    char path[] = "/dev/shm/cairn-test-XXXXXX";
+    unsigned char *data = malloc(PAST);
+    unsigned char *found = malloc(PAST);
+    int fd = mkstemp(path);
+    size_t i;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(unlink(path), 0);
+    for (i = 0; i < PAST; i++)
+        data[i] = (unsigned char)(i * 7 + i / 4096);
+    assert_int_equal(fs->ftruncate(fs, fd, ROOM), 0);
+    if (fs->map_write(fs, fd, data, 1, 0) != 1)
+        skip(); /* the kernel cannot */
+    assert_int_equal(fs->map_write(fs, fd, data + 5000, ROOM - 5000, 5000), ROOM - 5000);
+    assert_int_equal(fs->map_write(fs, fd, data, 5000, 0), 5000);
+    assert_int_equal(fs->pread(fs, fd, found, PAST, 0), ROOM);
+    assert_memory_equal(found, data, ROOM);
+    assert_in_range(fs->map_write(fs, fd, data, PAST, 0), 0, ROOM);
+    assert_int_equal(fs->map_write(fs, fd, data, 1, PAST), 0);
+    assert_true(fs->map_write(fs, -1, data, 1, 0) < 0);
+    (void)close(fd);
+    free(data);
+    free(found);
+}
+
 static void a_private_directory_of_others_is_refused(void **state)
 {
     char dir[256], path[300];
@@ -107,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replace_survives_a_failure_at_every_call),
         cmocka_unit_test(short_writes_are_continued),
+        cmocka_unit_test(a_mapped_write_is_a_write),
         cmocka_unit_test(a_private_directory_of_others_is_refused),
     };
 

@@ -151,7 +151,7 @@ static int runnable_tasks(void)
 }
 
 /* Asked once: the C library reads a file to tell. */
-static int online_cores(void)
+int crn_host_cores(void)
 {
     static atomic_int cores;
     int n = atomic_load(&cores);
@@ -166,7 +166,7 @@ static int online_cores(void)
 int crn_idle_cores(void)
 {
     int runnable = runnable_tasks();
-    int idle = online_cores() - runnable;
+    int idle = crn_host_cores() - runnable;
 
     if (runnable < 0)
         return -1;
@@ -175,5 +175,5 @@ int crn_idle_cores(void)
 
 int crn_has_own_core(void)
 {
-    return runnable_tasks() <= online_cores();
+    return runnable_tasks() <= crn_host_cores();
 }

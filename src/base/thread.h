@@ -62,6 +62,8 @@ void crn_thread_background(int nice);
 void crn_thread_precise(void);
 /* Cores that this process may run on. */
 int crn_cores(void);
+/* Cores of the host. */
+int crn_host_cores(void);
 /* Cores of the host that nobody runs on at this moment; -1 if the kernel does not tell. */
 int crn_idle_cores(void);
 /* Whether everybody who wants to run now has a core, the caller too. */

@@ -21,17 +21,12 @@ struct part {
     int is_started;
 };
 
-/* All pages at once, without an exception for each: 0 if the kernel can. */
-static int populate(unsigned char *start, size_t bytes)
+/* All pages at once, without an exception for each. */
+int crn_populate(void *start, size_t bytes)
 {
     uintptr_t first = (uintptr_t)start / PAGE * PAGE;
 
     return madvise((void *)first, (uintptr_t)start + bytes - first, MADV_POPULATE_WRITE);
-}
-
-void crn_populate(void *start, size_t bytes)
-{
-    (void)populate(start, bytes);
 }
 
 static void *touch(void *arg)
@@ -39,7 +34,7 @@ static void *touch(void *arg)
     struct part *p = arg;
     size_t i;
 
-    if (populate(p->start, p->bytes) == 0)
+    if (crn_populate(p->start, p->bytes) == 0)
         return NULL;
     for (i = 0; i < p->bytes; i += PAGE)
         ((volatile unsigned char *)p->start)[i] = 0;

@@ -7,8 +7,8 @@
 
 /* Makes the pages of fresh memory, with up to 16 threads; the caller is one. */
 void crn_touch(void *start, size_t bytes, int threads);
-/* Makes the pages of memory that may be in use: what it holds stays. A hint; does nothing where the kernel
- * cannot. */
-void crn_populate(void *start, size_t bytes);
+/* Makes the pages of memory that may be in use: what it holds stays. 0, or -1 where the kernel cannot or has
+ * no room for them. */
+int crn_populate(void *start, size_t bytes);
 
 #endif

@@ -56,7 +56,7 @@ static cairn_err read_up_to(const struct crn_pass *p, const struct hand *h,
     if (n < need - *done)
         n = need - *done;
     if (b->into != NULL)
-        crn_populate(data + *done, n); /* cheaper than a fault for each page */
+        (void)crn_populate(data + *done, n); /* cheaper than a fault for each page */
     rc = crn_fs_read_all(p->o.v->fs, h->fd, data + *done, n, b->begin + *done,
                          p->o.v->files[b->file].what, ei);
     *done += n;

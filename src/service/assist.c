@@ -286,7 +286,7 @@ cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
 {
     struct crn_assist assist = {want, written, w};
     const struct crn_item *item = w->item;
-    struct crn_index head = {.version = item->version, .id.seq = item->seq};
+    struct crn_index head = {.version = item->version, .id.seq = item->seq, .files = job->files};
     struct crn_flush_stats stats;
     struct crn_store st;
     cairn_err rc;

@@ -30,7 +30,7 @@ static void make(struct crn_rest *r)
         r->failure = crn_reserve(r->fd, r->at + r->done, n);
         if (r->failure != 0)
             break;
-        crn_populate(r->start + r->done, n);
+        (void)crn_populate(r->start + r->done, n);
         r->done += n;
     }
 }
