@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See assist.h. The leader fetches from the front of its plan, and hands out to each assistant first
  * what that node has itself, then from the end: they meet in the middle. What assistants have is fetched
- * only when the leader's writers have nothing else to do. An assistant asks with a block
- * of its pool in hand, so what it has at a time never exceeds the pool. */
+ * only when the leader's writers have nothing else to do, and handed to others only when these have next to
+ * nothing in hand. An assistant asks with a block of its pool in hand, so what it has at a time never
+ * exceeds the pool. */
 #include "aggregate/assist.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include "base/buf.h"
 
 #define MOST_STATS ((size_t)1 << 20) /* of one assistant */
+#define BUSY       2                 /* writes in hand: one is written while another arrives */
 
 /* Leader. -------------------------------------------------------------------------------------------- */
 
@@ -39,21 +41,34 @@ static int has_more_locked(struct crn_task *t)
     return t->last_remote > 0;
 }
 
-/* Which write an assistant gets: 1, or 0 if none is left. */
-static int choose_locked(struct crn_task *t, struct crn_assistant *a, uint64_t *ret)
+static int has_free_locked(struct crn_task *t)
+{
+    while (t->last_free > 0 && (!is_left(t, t->last_free - 1) ||
+                                crn_task_has_aide(t, &t->plan->writes[t->last_free - 1])))
+        t->last_free--;
+    return t->last_free > 0;
+}
+
+/* Which write an assistant gets. */
+static enum crn_handing choose_locked(struct crn_task *t, struct crn_assistant *a, uint64_t *ret)
 {
     const struct crn_plan *plan = t->plan;
 
     if (!has_more_locked(t))
-        return 0;
+        return CRN_HAND_NONE;
     for (; a->owner != 0 && a->cursor < plan->nwrites; a->cursor++) {
         if (plan->writes[a->cursor].owner == a->owner && is_left(t, a->cursor)) {
             *ret = a->cursor++;
-            return 1;
+            return CRN_HANDED;
         }
     }
-    *ret = --t->last_remote;
-    return 1;
+    if (has_free_locked(t))
+        *ret = --t->last_free;
+    else if (a->in_hand < BUSY)
+        *ret = --t->last_remote;
+    else
+        return CRN_HAND_LATER;
+    return CRN_HANDED;
 }
 
 int crn_engine_wants_help(struct crn_engine *e, uint64_t generation)
@@ -68,9 +83,11 @@ int crn_engine_wants_help(struct crn_engine *e, uint64_t generation)
     return wants;
 }
 
-int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
-                        struct crn_handout *ret, struct crn_buf *ask)
+enum crn_handing crn_engine_hand_out(struct crn_engine *e, uint64_t generation,
+                                     struct crn_assistant *a, struct crn_handout *ret,
+                                     struct crn_buf *ask)
 {
+    enum crn_handing chosen = CRN_HAND_NONE;
     const struct crn_write *w;
     struct crn_task *t;
     uint64_t i, at;
@@ -78,9 +95,11 @@ int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_as
 
     crn_lock(&e->mu);
     t = task_locked(e, generation);
-    if (t == NULL || !choose_locked(t, a, &i)) {
+    if (t != NULL)
+        chosen = choose_locked(t, a, &i);
+    if (chosen != CRN_HANDED) {
         crn_unlock(&e->mu);
-        return 0;
+        return chosen;
     }
     w = &t->plan->writes[i];
     ret->id = i;
@@ -98,8 +117,9 @@ int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_as
     t->assisted_bytes += w->bytes;
     t->unsynced += !a->has_writes;
     a->has_writes = 1;
+    a->in_hand++;
     crn_unlock(&e->mu);
-    return 1;
+    return CRN_HANDED;
 }
 
 /* Puts the checksums of a write into the index, those of the capture rather than those of the assistant,
@@ -125,8 +145,8 @@ static int keep_hashes(struct crn_task *t, const struct crn_write *w, struct crn
     return !v->failed && crn_view_left(v) == 0;
 }
 
-void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, uint64_t id,
-                            const unsigned char *hashes, size_t bytes)
+void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
+                            uint64_t id, const unsigned char *hashes, size_t bytes)
 {
     struct crn_view v = crn_view_of(hashes, bytes);
     struct crn_errinfo ei = {0};
@@ -137,6 +157,7 @@ void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, uint64_t 
     if (t != NULL && id < t->plan->nwrites && t->taken[id] == CRN_TAKEN_HANDED) {
         t->taken[id] = CRN_TAKEN_BACK;
         t->handed--;
+        a->in_hand--;
         if (!keep_hashes(t, &t->plan->writes[id], &v)) {
             (void)!crn_fail(&ei, CAIRN_EDAMAGED, 0, "an assistant returned garbage");
             crn_task_fail_locked(e, t, &ei);

@@ -18,9 +18,10 @@
 
 /* What the leader keeps of an assistant. */
 struct crn_assistant {
-    uint32_t owner;  /* of writes that it should get first; 0: none */
-    uint64_t cursor; /* the engine's: zero at first */
-    int has_writes;  /* it must make them durable */
+    uint32_t owner;   /* of writes that it should get first; 0: none */
+    uint64_t cursor;  /* the engine's, as what follows: zero at first */
+    uint32_t in_hand; /* writes that it has not finished */
+    int has_writes;   /* it must make them durable */
 };
 
 /* A write that was handed out. */
@@ -32,13 +33,20 @@ struct crn_handout {
 
 /* Whether there is something to hand out, now. */
 int crn_engine_wants_help(struct crn_engine *e, uint64_t generation);
-/* Hands out a write of other nodes that was not asked for yet, its own first: 1, or 0 if there is none
- * or the engine is at another file. Its extents are added to ask; see crn_ask_encode. */
-int crn_engine_hand_out(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
-                        struct crn_handout *ret, struct crn_buf *ask);
+enum crn_handing {
+    CRN_HANDED,
+    CRN_HAND_LATER, /* what is left others should write themselves; to be asked when one in hand is done */
+    CRN_HAND_NONE, /* nothing is left, or the engine is at another file */
+};
+
+/* Hands out a write of other nodes that was not asked for yet: its own first, then what its owner does not
+ * write. Its extents are added to ask; see crn_ask_encode. */
+enum crn_handing crn_engine_hand_out(struct crn_engine *e, uint64_t generation,
+                                     struct crn_assistant *a, struct crn_handout *ret,
+                                     struct crn_buf *ask);
 /* A write is in the file; hashes (little-endian, of its segments' chunks, in order) go to the index. */
-void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, uint64_t id,
-                            const unsigned char *hashes, size_t bytes);
+void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
+                            uint64_t id, const unsigned char *hashes, size_t bytes);
 /* The assistant has made everything durable, or failed. stats: the text of its statistics, kept with those
  * of the file. */
 void crn_engine_assistant_left(struct crn_engine *e, uint64_t generation,

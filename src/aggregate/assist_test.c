@@ -4,6 +4,7 @@
  * asked for goes to them, memory stays within each pool, and whatever fails on either side fails the
  * file and leaves nothing. */
 #include <errno.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "aggregate/assist.h"
@@ -11,7 +12,15 @@
 #include "aggregate/test_shards.h"
 #include "base/fs_faulty.h"
 
-enum { NODES = 4, SHARDS = 8, REGIONS = 3, BLOCK = 32 * 1024, CHUNK = 5000, BLOCKS = 2 };
+enum {
+    NODES = 4,
+    SHARDS = 8,
+    REGIONS = 3,
+    BLOCK = 32 * 1024,
+    CHUNK = 5000,
+    BLOCKS = 2,
+    AIDE_BLOCKS = 5
+};
 
 struct world;
 
@@ -24,6 +33,9 @@ struct aide {
     pthread_t thread;
     const struct crn_fs *fs;
     uint64_t bytes, own, foreign; /* pieces that it had, and that it got */
+    pthread_mutex_t mu;
+    void *later[AIDE_BLOCKS]; /* lock: blocks that it asked with and got nothing yet */
+    int nlater;
     cairn_err rc;
 };
 
@@ -47,6 +59,8 @@ struct world {
     const struct crn_extent *extents;
     const uint64_t *order;
     int nheld;
+    uint32_t nfree;
+    pthread_t overtaker;
 };
 
 /* Shards of very different sizes, two for each node; node 0 leads. */
@@ -86,13 +100,13 @@ static void tear_down(struct world *w)
     test_dir_remove(w->dir);
 }
 
-static struct crn_engine *open_engine(void)
+static struct crn_engine *open_engine(uint64_t blocks, int writers)
 {
-    struct crn_engine_options opt = {.blocks = BLOCKS,
+    struct crn_engine_options opt = {.blocks = blocks,
                                      .block_bytes = BLOCK,
                                      .chunk_bytes = CHUNK,
                                      .align_bytes = 4096,
-                                     .writers = 2};
+                                     .writers = writers};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_engine *e;
 
@@ -102,21 +116,23 @@ static struct crn_engine *open_engine(void)
 
 /* Assistants. -------------------------------------------------------------------------------------- */
 
-static void ask(void *arg, void *block)
+/* What the leader has for it; 0: later. */
+static int give(struct aide *a, void *block)
 {
-    struct aide *a = arg;
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_handout out;
     struct crn_errand *x;
     struct crn_buf b = {0};
     struct crn_view v;
+    enum crn_handing given;
     uint64_t at = 0;
     uint32_t i, n;
 
-    if (!crn_engine_hand_out(a->w->engine, a->w->generation, &a->of_leader, &out, &b)) {
+    given = crn_engine_hand_out(a->w->engine, a->w->generation, &a->of_leader, &out, &b);
+    if (given == CRN_HAND_NONE)
         crn_engine_no_errand(a->engine, block, NULL);
-        return;
-    }
+    if (given != CRN_HANDED)
+        return given == CRN_HAND_NONE;
     v = crn_view_of(b.data, b.len);
     n = crn_view_u32(&v);
     assert_ok(crn_errand_new(n, &x, ei));
@@ -139,6 +155,17 @@ static void ask(void *arg, void *block)
     a->foreign += out.owner != a->owner;
     crn_buf_free(&b);
     crn_engine_errand(a->engine, x, a->w->everywhere, block, out.owner != a->owner, NULL);
+    return 1;
+}
+
+static void ask(void *arg, void *block)
+{
+    struct aide *a = arg;
+
+    (void)pthread_mutex_lock(&a->mu);
+    if (!give(a, block))
+        a->later[a->nlater++] = block;
+    (void)pthread_mutex_unlock(&a->mu);
 }
 
 static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errinfo *ei)
@@ -150,8 +177,12 @@ static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errin
     (void)ei;
     for (i = 0; i < x->plan.nhashes; i++)
         crn_buf_u64(&b, x->hashes[i]);
-    crn_engine_handed_back(a->w->engine, a->w->generation, x->id, b.data, b.len);
+    crn_engine_handed_back(a->w->engine, a->w->generation, &a->of_leader, x->id, b.data, b.len);
     crn_buf_free(&b);
+    (void)pthread_mutex_lock(&a->mu);
+    while (a->nlater > 0 && give(a, a->later[a->nlater - 1]))
+        a->nlater--;
+    (void)pthread_mutex_unlock(&a->mu);
     return CAIRN_OK;
 }
 
@@ -263,7 +294,9 @@ static void aide_open(struct world *w, uint32_t owner)
 {
     struct aide *a = &w->aide[w->naides++];
 
-    *a = (struct aide){.w = w, .owner = owner, .engine = open_engine(), .fs = crn_fs_posix()};
+    *a = (struct aide){
+        .w = w, .owner = owner, .engine = open_engine(AIDE_BLOCKS, 2), .fs = crn_fs_posix()};
+    assert_int_equal(pthread_mutex_init(&a->mu, NULL), 0);
     w->assists[owner] = owner != 0;
 }
 
@@ -347,7 +380,9 @@ static void close_engines(struct world *w)
     int i;
 
     for (i = 0; i < w->naides; i++) {
-        assert_true(crn_engine_most_blocks(w->aide[i].engine) <= BLOCKS);
+        assert_true(crn_engine_most_blocks(w->aide[i].engine) <= AIDE_BLOCKS);
+        assert_int_equal(w->aide[i].nlater, 0);
+        (void)pthread_mutex_destroy(&w->aide[i].mu);
         crn_engine_close(w->aide[i].engine);
     }
     crn_engine_close(w->engine);
@@ -365,7 +400,7 @@ static void they_write_one_file(void **state)
     (void)state;
     set_up(&w);
     open_store(&w, &st);
-    w.engine = open_engine();
+    w.engine = open_engine(BLOCKS, 2);
     aide_open(&w, 1);
     aide_open(&w, 3);
     aide_open(&w, 0); /* of another group */
@@ -422,7 +457,7 @@ static void assistants_may_never_come(void **state)
     set_up(&w);
     open_store(&w, &st);
     st.fs = &slow;
-    w.engine = open_engine();
+    w.engine = open_engine(BLOCKS, 2);
     memset(w.assists + 1, 1, NODES - 1);
     for (round = 0; round < 10; round++) {
         assert_ok(write_together(&w, &st, &mf, &stats, ei));
@@ -434,6 +469,193 @@ static void assistants_may_never_come(void **state)
     close_engines(&w);
     crn_store_close(&st);
     tear_down(&w);
+}
+
+/* Hands a write to an assistant that never writes it: whose it is, or 0, and which way that went. */
+static uint32_t take(struct world *w, struct crn_assistant *a, enum crn_handing *ret,
+                     uint64_t *ret_id, uint64_t *ret_hashes)
+{
+    struct crn_handout out = {0};
+    struct crn_buf b = {0};
+    struct crn_view v;
+    uint32_t i, n;
+
+    *ret = crn_engine_hand_out(w->engine, w->generation, a, &out, &b);
+    v = crn_view_of(b.data, b.len);
+    n = *ret == CRN_HANDED ? crn_view_u32(&v) : 0;
+    for (i = 0, *ret_hashes = 0; i < n; i++) {
+        (void)crn_view_take(&v, 16); /* rank, region, offset */
+        *ret_hashes += (crn_view_u64(&v) + CHUNK - 1) / CHUNK;
+    }
+    assert_false(v.failed);
+    crn_buf_free(&b);
+    *ret_id = out.id;
+    return out.owner;
+}
+
+/* Before the leader fetches anything: 1 and 3 assist, 2 does not. What is 3's the other gets only with next to
+ * nothing in hand. */
+static void hand_out_by_turns(void *arg, const char *file, uint64_t generation)
+{
+    static const unsigned char hashes[8 * 64];
+    struct crn_assistant one = {.owner = 1}, three = {.owner = 3};
+    struct world *w = arg;
+    uint64_t ids[64], n[64];
+    enum crn_handing given = CRN_HANDED;
+    uint32_t owner = 1, last = 1, count = 0;
+    uint32_t i;
+
+    (void)file;
+    w->generation = generation;
+    for (i = 0; given == CRN_HANDED; i++) {
+        owner = take(w, &one, &given, &ids[i], &n[i]);
+        assert_true(given != CRN_HANDED || owner == last || (owner == 2 && last == 1));
+        last = given == CRN_HANDED ? owner : last;
+    }
+    assert_true(given == CRN_HAND_LATER && last == 2 && i > 6 && one.in_hand == i - 1);
+    for (i--; i > 1; i--) {
+        assert_int_equal(take(w, &one, &given, &ids[63], &n[63]), 0);
+        assert_int_equal(given, CRN_HAND_LATER);
+        crn_engine_handed_back(w->engine, generation, &one, ids[i - 1], hashes, 8 * n[i - 1]);
+    }
+    assert_int_equal(take(w, &one, &given, &ids[1], &n[1]), 3);
+    (void)take(w, &one, &given, &ids[63], &n[63]);
+    assert_true(given == CRN_HAND_LATER && one.in_hand == 2);
+    do {
+        owner = take(w, &three, &given, &ids[63], &n[63]);
+        count += given == CRN_HANDED && owner == 3;
+    } while (given == CRN_HANDED);
+    assert_true(given == CRN_HAND_NONE && count > 2 && three.in_hand == count);
+    (void)take(w, &one, &given, &ids[63], &n[63]);
+    assert_int_equal(given, CRN_HAND_NONE);
+    crn_engine_cancel(w->engine, generation,
+                      &(struct crn_errinfo){.code = CAIRN_ECANCELED, .msg = "it is enough"});
+}
+
+static void assistants_write_their_own(void **state)
+{
+    struct crn_fetcher fetcher = {.fetch = fetch, .opened = hand_out_by_turns};
+    struct crn_errinfo ei = {0};
+    struct crn_flush_stats stats;
+    struct crn_manifest_file mf;
+    struct crn_store st;
+    struct world w;
+
+    (void)state;
+    set_up(&w);
+    open_store(&w, &st);
+    w.engine = open_engine(BLOCKS, 2);
+    w.assists[1] = w.assists[3] = 1;
+    fetcher.assists = w.assists;
+    fetcher.arg = &w;
+    assert_int_equal(
+        crn_engine_write(w.engine, &st, &w.head, w.sources, SHARDS, &fetcher, &mf, &stats, &ei),
+        CAIRN_ECANCELED);
+    test_nothing_left(&st, "many", 7);
+    close_engines(&w);
+    crn_store_close(&st);
+    tear_down(&w);
+}
+
+/* A leader whose pool is empty, while it has data of its own and waits for a block for what nobody assists
+ * with, which another node then takes: what is left is the assistants' and waits for its turn. */
+static sem_t go;
+
+static ssize_t gated_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    static atomic_int is_open;
+
+    if (!atomic_load(&is_open)) {
+        assert_int_equal(sem_wait(&go), 0);
+        atomic_store(&is_open, 1);
+    }
+    return slow_pwrite(fs, fd, buf, n, off);
+}
+
+static void *overtake(void *arg)
+{
+    struct crn_assistant other = {.owner = 0};
+    struct world *w = arg;
+    enum crn_handing given = CRN_HANDED;
+    uint64_t id, n;
+    int i;
+
+    (void)usleep(20000); /* by now the leader waits for a block, most likely */
+    while (given == CRN_HANDED && crn_engine_wants_help(w->engine, w->generation) &&
+           other.in_hand < w->nfree)
+        assert_int_equal(take(w, &other, &given, &id, &n), 2);
+    for (i = 0; i < BLOCKS; i++)
+        deliver(w, w->held[i], w->extents, w->order, w->block[i]);
+    (void)sem_post(&go);
+    return NULL;
+}
+
+static void hold_then_look(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
+                           const uint64_t *order, int is_older, void *block)
+{
+    struct world *w = arg;
+
+    (void)is_older;
+    if (w->nheld < BLOCKS) {
+        assert_int_equal(wr->owner, 2);
+        w->held[w->nheld] = wr;
+        w->block[w->nheld++] = block;
+        w->extents = extents;
+        w->order = order;
+        if (w->nheld == BLOCKS)
+            assert_int_equal(pthread_create(&w->overtaker, NULL, overtake, w), 0);
+        return;
+    }
+    assert_true(w->assists[wr->owner]);
+    assert_nothing_else_to_do(w->engine);
+    crn_engine_cancel(w->engine, w->generation,
+                      &(struct crn_errinfo){.code = CAIRN_ECANCELED, .msg = "it is enough"});
+    deliver(w, wr, extents, order, block);
+}
+
+/* Writes of what nobody assists with, less those that are held. */
+static void count_free(void *arg, const char *file, uint64_t generation)
+{
+    struct world *w = arg;
+    const struct crn_plan *plan = w->engine->task->plan;
+    uint64_t i;
+
+    (void)file;
+    w->generation = generation;
+    for (i = 0, w->nfree = 0; i < plan->nwrites; i++)
+        w->nfree += plan->writes[i].owner == 2;
+    w->nfree -= BLOCKS;
+}
+
+static void what_is_overtaken_waits_for_its_turn(void **state)
+{
+    struct crn_fetcher fetcher = {.fetch = hold_then_look, .opened = count_free};
+    struct crn_errinfo ei = {0};
+    struct crn_fs gated = *crn_fs_posix();
+    struct crn_flush_stats stats;
+    struct crn_manifest_file mf;
+    struct crn_store st;
+    struct world w;
+
+    (void)state;
+    assert_int_equal(sem_init(&go, 0, 0), 0);
+    gated.pwrite = gated_pwrite;
+    set_up(&w);
+    open_store(&w, &st);
+    st.fs = &gated;
+    w.engine = open_engine(BLOCKS, 1);
+    w.assists[1] = w.assists[3] = 1;
+    fetcher.assists = w.assists;
+    fetcher.arg = &w;
+    assert_int_equal(
+        crn_engine_write(w.engine, &st, &w.head, w.sources, SHARDS, &fetcher, &mf, &stats, &ei),
+        CAIRN_ECANCELED);
+    (void)pthread_join(w.overtaker, NULL);
+    assert_true(w.nfree > 0);
+    close_engines(&w);
+    crn_store_close(&st);
+    tear_down(&w);
+    (void)sem_destroy(&go);
 }
 
 /* A file that failed takes no late writes: its generation is over. */
@@ -452,12 +674,12 @@ static void late_words_do_nothing(void **state)
     (void)state;
     set_up(&w);
     open_store(&w, &st);
-    w.engine = open_engine();
+    w.engine = open_engine(BLOCKS, 2);
     assert_ok(write_together(&w, &st, &mf, &stats, ei));
     compare(&w, &st, mf.name);
     assert_int_equal(stats.assisted_bytes, 0);
-    assert_int_equal(crn_engine_hand_out(w.engine, w.generation, &a, &out, &b), 0);
-    crn_engine_handed_back(w.engine, w.generation, 0, none, sizeof(none));
+    assert_int_equal(crn_engine_hand_out(w.engine, w.generation, &a, &out, &b), CRN_HAND_NONE);
+    crn_engine_handed_back(w.engine, w.generation, &a, 0, none, sizeof(none));
     crn_engine_assistant_left(w.engine, w.generation, &a, &(struct crn_view){0},
                               &(struct crn_errinfo){.code = CAIRN_EIO});
     crn_engine_cancel(w.engine, w.generation, &(struct crn_errinfo){.code = CAIRN_EIO});
@@ -486,7 +708,7 @@ static void a_failing_assistant_fails_the_file(void **state)
     (void)state;
     set_up(&w);
     open_store(&w, &st);
-    w.engine = open_engine();
+    w.engine = open_engine(BLOCKS, 2);
     aide_open(&w, 1);
     for (k = 1;; k++) {
         cairn_err rc;
@@ -523,6 +745,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_write_one_file),
         cmocka_unit_test(assistants_may_never_come),
+        cmocka_unit_test(assistants_write_their_own),
+        cmocka_unit_test(what_is_overtaken_waits_for_its_turn),
         cmocka_unit_test(late_words_do_nothing),
         cmocka_unit_test(a_failing_assistant_fails_the_file),
     };

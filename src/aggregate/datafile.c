@@ -126,7 +126,10 @@ static cairn_err write_file(struct crn_engine *e, struct crn_task *t,
     const struct crn_fetcher nobody = {0}; /* all is local */
     cairn_err rc;
 
-    crn_task_run(e, t, crn_task_fetch, fetcher != NULL ? fetcher : &nobody);
+    if (fetcher == NULL)
+        fetcher = &nobody;
+    t->assists = fetcher->assists;
+    crn_task_run(e, t, crn_task_fetch, fetcher);
     t->stats->assisted_bytes = t->assisted_bytes;
     t->stats->write_ns = crn_stats_now(t->stats);
     if (t->is_failed) {
@@ -206,7 +209,7 @@ static cairn_err begin_task(const struct crn_engine *e, const struct crn_index *
     t->awaited = calloc(plan->nwrites + 1, sizeof(*t->awaited));
     if (t->ready == NULL || t->times == NULL || t->taken == NULL || t->awaited == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a write of %u shards", index->nshards);
-    t->last_remote = plan->nwrites;
+    t->last_remote = t->last_free = plan->nwrites;
     t->pieces = (struct crn_pieces){.out = &t->out,
                                     .sources = sources,
                                     .plan = plan,

@@ -10,9 +10,14 @@ struct crn_block_times *crn_task_times(struct crn_engine *e, struct crn_task *t,
     return &t->times[crn_pool_number(&e->pool, block)];
 }
 
+int crn_task_has_aide(const struct crn_task *t, const struct crn_write *w)
+{
+    return t->assists != NULL && t->assists[w->owner];
+}
+
 /* Moves the cursor to the next write of another node that nobody has taken; NULL behind the last. What
  * assistants can write from where it lies comes last. */
-static const struct crn_write *seek_remote_locked(struct crn_task *t, const unsigned char *assists)
+static const struct crn_write *seek_remote_locked(struct crn_task *t)
 {
     const struct crn_plan *plan = t->plan;
 
@@ -21,7 +26,7 @@ static const struct crn_write *seek_remote_locked(struct crn_task *t, const unsi
             const struct crn_write *w = &plan->writes[t->next_remote];
 
             if (w->owner != 0 && t->taken[t->next_remote] == CRN_TAKEN_NOT &&
-                (t->is_second_pass || assists == NULL || !assists[w->owner]))
+                (t->is_second_pass || !crn_task_has_aide(t, w)))
                 return w;
         }
         if (t->is_second_pass)
@@ -40,13 +45,12 @@ static int is_turn_locked(const struct crn_engine *e, struct crn_task *t)
 }
 
 /* Until something may be fetched; 0: nothing is left. */
-static int await_turn(struct crn_engine *e, struct crn_task *t, const unsigned char *assists)
+static int await_turn(struct crn_engine *e, struct crn_task *t)
 {
     int is_left;
 
     crn_lock(&e->mu);
-    while ((is_left = !t->is_failed && seek_remote_locked(t, assists) != NULL) &&
-           !is_turn_locked(e, t))
+    while ((is_left = !t->is_failed && seek_remote_locked(t) != NULL) && !is_turn_locked(e, t))
         crn_cond_wait(&e->changed, &e->mu);
     crn_unlock(&e->mu);
     return is_left;
@@ -127,7 +131,7 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
 
     if (f->opened != NULL)
         f->opened(f->arg, t->out.name, e->generation);
-    while (await_turn(e, t, f->assists)) {
+    while (await_turn(e, t)) {
         int64_t waited = 0;
         unsigned char *block = get_block(e, t, &waited);
         const struct crn_write *w = NULL;
@@ -136,7 +140,7 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
         t->stats->pool_waits += waited > 0;
         t->stats->pool_ns += waited;
         if (!t->is_failed)
-            w = seek_remote_locked(t, f->assists);
+            w = seek_remote_locked(t);
         if (w != NULL && !is_turn_locked(e, t))
             w = NULL; /* an assistant was quicker, and the rest is another's */
         if (w != NULL) {

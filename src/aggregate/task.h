@@ -36,9 +36,11 @@ struct crn_task {
     /* Leader with assistants (assist.c). */
     unsigned char *taken; /* per write: enum crn_taken */
     int is_second_pass;   /* what assistants have themselves was left to them in the first */
-    uint64_t last_remote; /* nothing is left to be handed out behind this */
-    uint32_t handed;      /* writes that assistants have not finished */
-    uint32_t unsynced;    /* assistants whose writes are not durable */
+    const unsigned char *assists; /* of the fetcher */
+    uint64_t last_remote;         /* nothing is left to be handed out behind this */
+    uint64_t last_free;           /* nor, of what its owner does not write, behind this */
+    uint32_t handed;              /* writes that assistants have not finished */
+    uint32_t unsynced;            /* assistants whose writes are not durable */
     uint64_t assisted_bytes;
     /* Assistant. */
     const struct crn_assist *assist;
@@ -77,6 +79,8 @@ void crn_task_run(struct crn_engine *e, struct crn_task *t,
 const struct crn_write *crn_task_seek_local(struct crn_task *t);
 /* fetch.c: that feed for a data file; arg is a struct crn_fetcher. */
 void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg);
+/* Whether who has the write's data assists, and should write it. */
+int crn_task_has_aide(const struct crn_task *t, const struct crn_write *w);
 struct crn_block_times *crn_task_times(struct crn_engine *e, struct crn_task *t, const void *block);
 
 #endif

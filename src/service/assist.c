@@ -108,34 +108,50 @@ static void opened(struct crn_job *job, struct crn_item *item, struct crn_work *
         tell_file(job, item, h->node);
 }
 
+static void tell_piece(struct crn_job *job, struct crn_item *item, uint32_t node,
+                       const struct crn_handout *out, const struct crn_buf *ask)
+{
+    struct crn_buf b = {0};
+
+    crn_buf_u64(&b, item->aid->generation);
+    crn_buf_u64(&b, out->id);
+    crn_buf_u64(&b, out->offset);
+    crn_buf_u32(&b, out->id != NOTHING ? crn_flow_group_first(job) + out->owner - 1 : 0);
+    crn_buf_put(&b, ask->data, ask->len);
+    b.failed |= ask->failed;
+    crn_item_tell(job, item, node, CRN_MSG_PIECE, &b, NULL);
+}
+
+static void answer(struct crn_job *job, struct crn_item *item, struct crn_helper *h)
+{
+    for (; h->asks > 0; h->asks--) {
+        struct crn_handout out = {.id = NOTHING};
+        enum crn_handing given = CRN_HAND_NONE;
+        struct crn_buf ask = {0};
+
+        crn_buf_u32(&ask, 0); /* tag: the assistant's to choose */
+        if (item->state != CRN_ITEM_ENDED)
+            given = crn_engine_hand_out(job->engine, item->aid->generation, &h->engine, &out, &ask);
+        if (given == CRN_HANDED)
+            h->deadline_ns = deadline(job);
+        if (given != CRN_HAND_LATER)
+            tell_piece(job, item, h->node, &out, &ask);
+        crn_buf_free(&ask);
+        if (given == CRN_HAND_LATER)
+            return;
+    }
+}
+
 static void asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
     struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
     uint64_t generation = crn_view_u64(&v);
-    struct crn_handout out = {.id = NOTHING};
-    struct crn_buf ask = {0};
-    struct crn_buf b = {0};
-    struct crn_helper *h;
+    struct crn_helper *h = helper_of(item, n->node);
 
-    h = helper_of(item, n->node);
-    if (h == NULL || v.failed || item->aid->file[0] == '\0')
+    if (h == NULL || v.failed || item->aid->file[0] == '\0' || generation != item->aid->generation)
         return;
-    crn_buf_u32(&ask, 0); /* tag: the assistant's to choose */
-    if (item->state != CRN_ITEM_ENDED &&
-        crn_engine_hand_out(job->engine, generation, &h->engine, &out, &ask))
-        h->deadline_ns = deadline(job);
-    crn_buf_u64(&b, generation);
-    crn_buf_u64(&b, out.id);
-    crn_buf_u64(&b, out.offset);
-    crn_buf_u32(&b, out.id != NOTHING
-                        ? crn_group_first(crn_group_of(job->node, job->nodes, job->files),
-                                          job->nodes, job->files) +
-                              out.owner - 1
-                        : 0);
-    crn_buf_put(&b, ask.data, ask.len);
-    b.failed |= ask.failed;
-    crn_buf_free(&ask);
-    crn_item_tell(job, item, n->node, CRN_MSG_PIECE, &b, NULL);
+    h->asks++;
+    answer(job, item, h);
 }
 
 static void done(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
@@ -151,7 +167,9 @@ static void done(struct crn_job *job, struct crn_item *item, const struct crn_no
         return;
     h->deadline_ns = deadline(job);
     if (id != NOTHING) {
-        crn_engine_handed_back(job->engine, generation, id, crn_view_take(&v, left), left);
+        crn_engine_handed_back(job->engine, generation, &h->engine, id, crn_view_take(&v, left),
+                               left);
+        answer(job, item, h);
         return;
     }
     h->has_left = 1;
@@ -405,6 +423,7 @@ static void tell_written(struct crn_job *job, struct crn_item *item, struct crn_
     struct crn_buf b = {.data = w->payload, .len = w->payload_bytes};
 
     w->payload = NULL;
+    item->aid->deadline_ns = deadline(job);
     crn_item_tell(job, item, item->aid->leader, CRN_MSG_DONE, &b, NULL);
 }
 
