@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* encode_flush [--quick] [SET...]: the time of a whole flush (plan, encoding, writing, index) with and
+/* encode_flush [--quick] [--threads N] [SET...]: the time of a whole flush (plan, encoding, writing, index) with and
  * without compression, to a file system of a given bandwidth. The file system is memory whose writes
  * take as long as they would at that bandwidth, all threads together. What a writer learnt about a
  * variable it keeps from round to round, as it does from version to version. adaptive-against encodes
@@ -16,7 +16,9 @@
 #include "common.h"
 #include "encode_sets.h"
 
-enum { METHODS = 5, WRITERS = 2 };
+enum { METHODS = 5 };
+
+static const char *threads = "auto"; /* encode_threads */
 
 static const struct {
     const char *encode, *aim, *full_every;
@@ -103,11 +105,10 @@ static void free_sources(struct crn_source *sources, uint32_t n)
 
 static struct crn_engine *open_engine(const struct bench_set *set, size_t method)
 {
-    struct crn_engine_options opt = {.blocks = 4,
+    struct crn_engine_options opt = {.blocks = 8,
                                      .block_bytes = (uint64_t)64 << 20,
                                      .chunk_bytes = (uint64_t)1 << 20,
-                                     .align_bytes = 4096,
-                                     .writers = WRITERS};
+                                     .align_bytes = 4096};
     struct crn_errinfo ei = {0};
     struct crn_engine *e;
     struct crn_config cfg;
@@ -118,6 +119,8 @@ static struct crn_engine *open_engine(const struct bench_set *set, size_t method
     check(crn_config_set(&cfg, "encode_full_every", how[method].full_every, "bench", &ei), &ei);
     if (set->pattern != NULL)
         check(crn_config_set(&cfg, "encode_match", set->pattern, "bench", &ei), &ei);
+    check(crn_config_set(&cfg, "encode_threads", threads, "bench", &ei), &ei);
+    opt.writers = crn_engine_threads(&cfg);
     check(crn_engine_open(&opt, &e, &ei), &ei);
     check(crn_engine_encode(e, &cfg, "bench", &ei), &ei);
     crn_config_fini(&cfg);
@@ -244,6 +247,7 @@ static void run_set(const char *name, const char *dir, int is_quick)
         struct slow_fs fs = {.fs = *crn_fs_posix(), .bandwidth = bandwidth[i].bytes};
 
         fs.fs.pwrite = slow_pwrite;
+        fs.fs.map_write = NULL;
         (void)pthread_mutex_init(&fs.mu, NULL);
         run_case(set, sources, &fs, dir, bandwidth[i].name, is_quick ? 3 : 7);
         (void)pthread_mutex_destroy(&fs.mu);
@@ -256,11 +260,16 @@ int main(int argc, char **argv)
 {
     int is_quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
     int first = is_quick ? 2 : 1;
+    int has_threads = argc > first + 1 && strcmp(argv[first], "--threads") == 0;
     char dir[] = "/dev/shm/cairn-bench-XXXXXX";
     struct crn_errinfo ei = {0};
     size_t n, i;
     const char *const *sets = bench_set_names(&n);
 
+    if (has_threads) {
+        threads = argv[first + 1];
+        first += 2;
+    }
     if (mkdtemp(dir) == NULL) {
         perror(dir);
         return 1;

@@ -454,6 +454,7 @@ static void assistants_may_never_come(void **state)
 
     (void)state;
     slow.pwrite = slow_pwrite;
+    slow.map_write = NULL;
     set_up(&w);
     open_store(&w, &st);
     st.fs = &slow;
@@ -640,6 +641,7 @@ static void what_is_overtaken_waits_for_its_turn(void **state)
     (void)state;
     assert_int_equal(sem_init(&go, 0, 0), 0);
     gated.pwrite = gated_pwrite;
+    gated.map_write = NULL;
     set_up(&w);
     open_store(&w, &st);
     st.fs = &gated;
@@ -714,6 +716,7 @@ static void a_failing_assistant_fails_the_file(void **state)
         cairn_err rc;
 
         crn_fs_faulty_init(&faulty, crn_fs_posix());
+        faulty.fs.map_write = NULL; /* where that fails pwrite does it */
         faulty.at = k;
         faulty.sys_errno = EIO;
         w.aide[0].fs = &faulty.fs;

@@ -109,11 +109,48 @@ static void settings_are_checked(void **state)
     }
 }
 
+/* As many threads as are asked for; without, those that help on this host. */
+static void threads_are_as_configured(void **state)
+{
+    int cores = crn_host_cores();
+    const struct {
+        const char *encode, *encode_threads, *writers;
+        int threads, is_auto;
+    } cases[] = {
+        {"none", "auto", "auto", 2, 1},
+        {"none", "5", "auto", 2, 1},
+        {"none", "5", "3", 3, 0},
+        {"adaptive", "auto", "auto",
+         cores < 2   ? 2
+         : cores > 8 ? 8
+                     : cores,
+         1},
+        {"adaptive", "auto", "3", 3, 0},
+        {"adaptive", "5", "3", 5, 0},
+    };
+    struct crn_errinfo info = {0}, *ei = &info;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct crn_config cfg;
+
+        crn_config_defaults(&cfg);
+        assert_ok(crn_config_set(&cfg, "encode", cases[i].encode, "test", ei));
+        assert_ok(crn_config_set(&cfg, "encode_threads", cases[i].encode_threads, "test", ei));
+        assert_ok(crn_config_set(&cfg, "writers", cases[i].writers, "test", ei));
+        assert_int_equal(crn_engine_threads(&cfg), cases[i].threads);
+        assert_int_equal(crn_engine_is_auto(&cfg), cases[i].is_auto);
+        crn_config_fini(&cfg);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_be_lost_is_bounded),
         cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(threads_are_as_configured),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

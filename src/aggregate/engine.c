@@ -12,7 +12,8 @@
 #include "aggregate/encoding.h"
 #include "aggregate/task.h"
 
-#define AUTO_WRITERS 2 /* one has a core while the other waits for the disk */
+#define AUTO_WRITERS  2 /* one has a core while the other waits for the disk */
+#define AUTO_ENCODERS 8 /* each takes scratch memory */
 
 /* What to do next. --------------------------------------------------------------------------------- */
 
@@ -66,6 +67,8 @@ static int may_join(const struct crn_engine *e, const struct crn_task *t, int nu
 {
     if (number == 0 || e->opt.may_join == NULL)
         return 1;
+    if (number >= AUTO_WRITERS && e->encoding == NULL)
+        return 0;
     return (e->encoding != NULL || !t->out.is_memory || t->out.maps) && e->opt.may_join();
 }
 
@@ -241,15 +244,20 @@ void crn_engine_against(struct crn_engine *e, const struct crn_older *older)
     e->older = older;
 }
 
-/* As configured; 0: auto. */
-static uint64_t threads_wanted(const struct crn_config *cfg)
+static int is_encoding(const struct crn_config *cfg)
 {
-    int is_encoding = cfg->names.encode != CRN_ENCODE_NONE;
+    int is = cfg->names.encode != CRN_ENCODE_NONE;
     size_t i;
 
     for (i = 0; i < cfg->noverrides; i++)
-        is_encoding |= cfg->overrides[i].encode != CRN_ENCODE_NONE;
-    return is_encoding && cfg->encode_threads > 0 ? cfg->encode_threads : cfg->writers;
+        is |= cfg->overrides[i].encode != CRN_ENCODE_NONE;
+    return is;
+}
+
+/* As configured; 0: auto. */
+static uint64_t threads_wanted(const struct crn_config *cfg)
+{
+    return is_encoding(cfg) && cfg->encode_threads > 0 ? cfg->encode_threads : cfg->writers;
 }
 
 int crn_engine_is_auto(const struct crn_config *cfg)
@@ -259,5 +267,10 @@ int crn_engine_is_auto(const struct crn_config *cfg)
 
 int crn_engine_threads(const struct crn_config *cfg)
 {
-    return crn_engine_is_auto(cfg) ? AUTO_WRITERS : (int)threads_wanted(cfg);
+    int most = is_encoding(cfg) ? AUTO_ENCODERS : AUTO_WRITERS;
+    int cores = crn_host_cores();
+
+    if (!crn_engine_is_auto(cfg))
+        return (int)threads_wanted(cfg);
+    return cores < AUTO_WRITERS ? AUTO_WRITERS : cores < most ? cores : most;
 }

@@ -38,7 +38,8 @@ struct crn_engine_options {
     uint64_t align_bytes;
     int writers;
     /* Asked by all writers but the first before each write: whether they may take it; if not they wait for the
-     * end of another's. Not asked where it would not help: plain data into a file in memory. NULL: always. */
+     * end of another's. Not asked where it would not help: of plain data two write at most, and one into memory
+     * where others have files of their own. NULL: always. */
     int (*may_join)(void);
     int nice;
     atomic_uint_fast64_t *written; /* counts the bytes of data that were written; may be NULL */

@@ -170,6 +170,34 @@ static const struct crn_fs_type *memory(const struct crn_fs *fs, int fd)
     return crn_fs_type_find(0x01021994);
 }
 
+/* Two at most, unless there is something to encode. */
+static void a_third_writer_encodes(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_flush_stats stats;
+    struct crn_engine *e;
+    struct fixture f;
+    uint64_t third = 0;
+    int round;
+
+    (void)state;
+    set_up(&f, settings);
+    e = open_engine(&f, always);
+    for (round = 0; round < 200 && third == 0; round++) {
+        assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
+        third = stats.writer[2].local.sum.bytes;
+        crn_manifest_file_free(&mf);
+        crn_flush_stats_free(&stats);
+        assert_true(third == 0 || f.is_encoded);
+        if (!f.is_encoded && round == 20)
+            break;
+    }
+    assert_true(third > 0 || !f.is_encoded);
+    crn_engine_close(e);
+    tear_down(&f);
+}
+
 /* Nor does a second one help where one write at a time gets into the file and the other cores have files of
  * their own, unless it has to encode. */
 static void one_writer_in_memory(void **state)
@@ -345,6 +373,7 @@ int main(void)
         cmocka_unit_test(writes_what_it_was_given),
         cmocka_unit_test(sums_of_the_capture_are_kept),
         cmocka_unit_test(one_writer_is_enough),
+        cmocka_unit_test(a_third_writer_encodes),
         cmocka_unit_test(one_writer_in_memory),
         cmocka_unit_test(a_failure_leaves_nothing),
         cmocka_unit_test(data_of_other_nodes_stays_within_the_pool),

@@ -31,6 +31,35 @@ static void put_track(FILE *out, const char *what, uint32_t writer, const struct
                   writer, t->sum.n, t->sum.bytes, t->sum.ns, t->sum.max_ns);
 }
 
+static int took_part(const struct crn_writer_stats *w)
+{
+    return w->local.sum.n + w->received.sum.n > 0;
+}
+
+/* Those that took part, one at least: an average over threads that never joined would say nothing. */
+static void put_writers(FILE *out, const struct crn_flush_stats *s)
+{
+    uint32_t n = 0;
+    uint32_t i, number;
+
+    for (i = 0; i < s->nwriters; i++)
+        n += took_part(&s->writer[i]) ? 1 : 0;
+    (void)fprintf(out, "counts %" PRIu32 " %" PRIu32 "\n", n > 0 || s->nwriters == 0 ? n : 1,
+                  s->npeers);
+    for (i = number = 0; i < s->nwriters; i++) {
+        const struct crn_writer_stats *w = &s->writer[i];
+
+        if (!took_part(w) && (n > 0 || i > 0))
+            continue;
+        put_track(out, "local", number, &w->local);
+        put_track(out, "received", number, &w->received);
+        (void)fprintf(out, "idle %" PRIu32 " %" PRId64 "\n", number, w->idle_ns);
+        put_spans(out, "span-local", number, &w->local);
+        put_spans(out, "span-received", number, &w->received);
+        number++;
+    }
+}
+
 static void put_all(FILE *out, const struct crn_flush_stats *s)
 {
     char run[CRN_RUN_HEX];
@@ -47,16 +76,7 @@ static void put_all(FILE *out, const struct crn_flush_stats *s)
                   s->bytes, s->remote_bytes, s->assisted_bytes, s->write_ns, s->finish_ns,
                   s->total_ns, s->blocks, s->block_bytes, s->most_blocks, s->pool_waits, s->pool_ns,
                   s->queue_waits, s->queue_ns);
-    (void)fprintf(out, "counts %" PRIu32 " %" PRIu32 "\n", s->nwriters, s->npeers);
-    for (i = 0; i < s->nwriters; i++) {
-        const struct crn_writer_stats *w = &s->writer[i];
-
-        put_track(out, "local", i, &w->local);
-        put_track(out, "received", i, &w->received);
-        (void)fprintf(out, "idle %" PRIu32 " %" PRId64 "\n", i, w->idle_ns);
-        put_spans(out, "span-local", i, &w->local);
-        put_spans(out, "span-received", i, &w->received);
-    }
+    put_writers(out, s);
     for (i = 0; i < s->npeers; i++) {
         const struct crn_peer_stats *p = &s->peer[i];
 

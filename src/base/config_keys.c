@@ -154,7 +154,10 @@ static const struct crn_key keys[] = {
     {"encode_chunk", CRN_KEY_BYTES, "1M", 64 * K, 4 * M, NULL,
      "Encoded data is cut into chunks of this size, each decoded by itself.", AT(encode_chunk)},
     {"encode_threads", CRN_KEY_U64, "auto", 0, 64, NULL,
-     "Threads of each node that encode and write. auto: as many as writers.", AT(encode_threads)},
+     "Threads of each node that encode and write. auto: as many as writers; where that is auto, "
+     "too, up to 8, "
+     "each while there is a core for it.",
+     AT(encode_threads)},
     {"encode_share", CRN_KEY_U64, "100", 1, 100, NULL,
      "Percent of a core that each of these threads may take for encoding.", AT(encode_share)},
     {"hdf5_reader", CRN_KEY_TEXT, "cairn-hdf5-extents", 0, SIZE(hdf5_reader), NULL,

@@ -104,7 +104,7 @@ class Case(unittest.TestCase):
         text, _ = self.cairn("plot", "flush", "work", "-o", out)
         self.assertEqual(text.strip(), str(out / "flush.svg"))
         svg = (out / "flush.svg").read_text()
-        for word in ("received data", "local data", "(the fastest)", "timeline", "writer 1"):
+        for word in ("received data", "local data", "(the fastest)", "timeline", "writer 0"):
             self.assertIn(word, svg)
         self.assertTrue((out / "flush.gp").exists() and (out / "flush.dat").exists())
 
