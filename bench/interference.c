@@ -8,12 +8,19 @@
  *     cairn-default     default settings
  *     cairn-bandwidth   capped, so that the flush takes longer and disturbs less at a time
  *     cairn-phases      the loop is announced as the application's own I/O: the flush waits for it
+ *     posix-thread      a thread of the same priority writes the same bytes with pwrite and fsync: what any
+ *                       background write costs on this machine
  *
  * Started by the script bench/interference, which makes the directories and removes them. */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "cairn/cairn.h"
 #include "common.h"
@@ -22,14 +29,17 @@
 #define MIB    ((uint64_t)1 << 20)
 #define STREAM (32 * MIB) /* each of three arrays: past the caches, together */
 #define UNITS  100
+#define NICE   10 /* as the default of Cairn's threads */
 #define USAGE  "interference [--quick] [--mib SIZE] [--rounds N] --disk DIR --shm DIR"
 
-enum method { NO_FLUSH, DEFAULT, BANDWIDTH, PHASES, NMETHODS };
+enum method { NO_FLUSH, DEFAULT, BANDWIDTH, PHASES, THREAD, NMETHODS };
 static const char *const method_names[] = {"limit-no-flush", "cairn-default", "cairn-bandwidth",
-                                           "cairn-phases"};
+                                           "cairn-phases", "posix-thread"};
 
 struct bench {
     const char *disk, *shm;
+    const char *where; /* of the two, now */
+    atomic_int has_written;
     uint64_t bytes; /* flushed */
     size_t rounds;
     double alone_s; /* how long the loop runs without a flush */
@@ -133,6 +143,48 @@ static double run_announced(struct bench *b, const struct loop *loop, cairn_sess
     return seconds;
 }
 
+static void *write_plainly(void *arg)
+{
+    struct bench *b = arg;
+    char path[600], last[600];
+    uint64_t at;
+    int fd;
+
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    (void)snprintf(path, sizeof(path), "%s/plain-%" PRId64, b->where, b->version);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    for (at = 0; fd >= 0 && at < b->bytes; at += MIB)
+        if (pwrite(fd, b->src + at, MIB, (off_t)at) != (ssize_t)MIB)
+            die(path, "cannot be written");
+    if (fd < 0 || fsync(fd) != 0 || close(fd) != 0)
+        die(path, "cannot be written");
+    (void)snprintf(last, sizeof(last), "%s/plain",
+                   b->where); /* as a flush does: the old one goes */
+    if (rename(path, last) != 0)
+        die(path, "cannot be renamed");
+    atomic_store(&b->has_written, 1);
+    return NULL;
+}
+
+static double run_beside_thread(struct bench *b, const struct loop *loop)
+{
+    double start, now;
+    uint64_t units = 0;
+    pthread_t thread;
+
+    atomic_store(&b->has_written, 0);
+    if (pthread_create(&thread, NULL, write_plainly, b) != 0)
+        die("thread", "cannot be started");
+    start = bench_now();
+    do {
+        loop->unit(b);
+        units++;
+        now = bench_now();
+    } while (!atomic_load(&b->has_written));
+    (void)pthread_join(thread, NULL);
+    return (now - start) / (double)units * UNITS;
+}
+
 static double run_method(struct bench *b, const struct loop *loop, size_t method)
 {
     b->version++;
@@ -145,6 +197,8 @@ static double run_method(struct bench *b, const struct loop *loop, size_t method
         return run_beside(b, loop, b->session[0]);
     case BANDWIDTH:
         return run_beside(b, loop, b->session[1]);
+    case THREAD:
+        return run_beside_thread(b, loop);
     default:
         return run_announced(b, loop, b->session[0]);
     }
@@ -209,6 +263,7 @@ static void run_case(struct bench *b, const struct loop *loop, int to_disk, int 
     (void)snprintf(name, sizeof(name), "%s, to %s", loop->name, to_disk ? "disk" : "memory");
     if (bench_case_init(&c) < 0)
         die("memory", "there is not enough");
+    b->where = where;
     begin(b, where, 0);
     begin(b, where, 1);
     for (i = 0; i < NMETHODS; i++)
