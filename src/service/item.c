@@ -253,6 +253,28 @@ static void release_slot(struct crn_job *job, struct crn_item *item, uint32_t lo
     job->has_kept |= to == CRN_SLOT_KEPT;
 }
 
+/* The root removes old versions then: what others are being encoded against stays. Without memory all stays:
+ * the next one sees to it. */
+static void post_retire(struct crn_job *job, struct crn_item *item)
+{
+    struct crn_work *w = calloc(1, sizeof(*w));
+    struct crn_buf needed = {0};
+
+    if (job->node == CRN_ROOT)
+        crn_loan_needed(job, item->name, &needed);
+    if (w == NULL || needed.failed) {
+        crn_buf_free(&needed);
+        free(w);
+        return;
+    }
+    w->kind = CRN_WORK_RETIRE;
+    w->job = job;
+    w->item = item;
+    w->payload = needed.data;
+    w->payload_bytes = (uint32_t)needed.len;
+    crn_work_send(w);
+}
+
 void crn_item_reap(struct crn_job *job, struct crn_item *item)
 {
     struct crn_item **link = &job->items;
@@ -265,7 +287,7 @@ void crn_item_reap(struct crn_job *job, struct crn_item *item)
             return;
     if (!item->is_retired) {
         item->is_retired = 1;
-        crn_work_post(job, item, CRN_WORK_RETIRE);
+        post_retire(job, item);
         if (item->working > 0)
             return;
     }

@@ -84,8 +84,8 @@ enum crn_work_kind {
     CRN_WORK_ASSIST,       /* flusher: writes of another node's file */
     CRN_WORK_SERVE,        /* sender, follower: opens the sources, describes them for the leader */
     CRN_WORK_SEND,         /* sender, follower: gathers extents not in one piece in memory */
-    CRN_WORK_COMMIT,       /* keeper, root: manifest and retention */
-    CRN_WORK_RETIRE,       /* keeper: spool, debris, local retention */
+    CRN_WORK_COMMIT,       /* keeper, root: manifest */
+    CRN_WORK_RETIRE,       /* keeper: spool, debris, local retention; root: retention */
     CRN_WORK_FETCH,        /* result only: the flusher wants a block of another node */
     CRN_WORK_NOTE_OPENED,  /* result only, leader: the file is there */
     CRN_WORK_NOTE_ASK,     /* result only, assistant: a block is free */
@@ -109,7 +109,7 @@ struct crn_work {
     struct crn_errand *errand;     /* FETCH: in place of write, for another node's file */
     void *block;                   /* FETCH, NOTE_ASK: where to; SEND: what to, malloc'ed */
     unsigned char
-        *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: news; COMMIT:
+        *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: news; RETIRE:
                      versions that must stay */
     uint32_t payload_bytes;
     uint32_t node;    /* FETCH: from whom; SEND: to whom */

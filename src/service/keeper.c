@@ -64,16 +64,9 @@ out:
 static cairn_err commit(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_clock *clock = crn_clock_real();
-    const struct crn_name_config *nc = crn_config_name(&job->cfg, w->item->name);
-    struct crn_retention policy = {.keep_last = nc->keep_last,
-                                   .keep_every = nc->keep_every,
-                                   .spared = (const int64_t *)(const void *)w->payload,
-                                   .nspared = w->payload_bytes / sizeof(int64_t)};
     struct crn_item *item = w->item;
-    struct crn_errinfo retain_error = {0};
     struct crn_manifest m = {0};
     struct crn_store st;
-    uint32_t removed = 0;
     cairn_err rc;
 
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
@@ -92,12 +85,33 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
     m.nfiles = job->files;
     m.files = item->files;
     rc = crn_store_publish(&st, &m, &w->error);
-    if (rc == CAIRN_OK && nc->keep_last > 0 &&
-        crn_store_retain(&st, item->name, &policy, &removed, &retain_error) != CAIRN_OK)
-        crn_log(&job->log, CRN_WARN, "old versions of '%s' stay, continuing: %s", item->name,
-                retain_error.msg);
     crn_store_close(&st);
     return crn_err_context(&w->error, rc, "commit of %s@%" PRId64, item->name, item->version);
+}
+
+/* Root: removes what the new version lets go. */
+static void retain(struct crn_job *job, const struct crn_work *w)
+{
+    const char *name = w->item->name;
+    const struct crn_name_config *nc = crn_config_name(&job->cfg, name);
+    struct crn_retention policy = {.keep_last = nc->keep_last,
+                                   .keep_every = nc->keep_every,
+                                   .spared = (const int64_t *)(const void *)w->payload,
+                                   .nspared = w->payload_bytes / sizeof(int64_t)};
+    struct crn_errinfo ei = {0};
+    struct crn_store st;
+    uint32_t removed = 0;
+    cairn_err rc;
+
+    if (nc->keep_last == 0)
+        return;
+    rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &ei);
+    if (rc == CAIRN_OK) {
+        rc = crn_store_retain(&st, name, &policy, &removed, &ei);
+        crn_store_close(&st);
+    }
+    if (rc != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "old versions of '%s' stay, continuing: %s", name, ei.msg);
 }
 
 static int by_version(const void *a, const void *b)
@@ -163,6 +177,8 @@ static cairn_err retire(struct crn_job *job, struct crn_work *w)
     if (item->error.code == CAIRN_OK) {
         if (job->cfg.local[0] != '\0')
             retire_local(job, item);
+        if (job->node == CRN_ROOT)
+            retain(job, w);
         return CAIRN_OK;
     }
     if (item->file.name[0] != '\0' &&

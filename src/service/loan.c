@@ -28,14 +28,14 @@ static int is_candidate(const struct crn_job *job, const struct crn_item *item,
 }
 
 /* Whether what another item does to the name may take a version away: it is being taken again, or old ones
- * are retired just now. What is committed later spares what is needed then. */
+ * are removed just now or soon. What is committed later spares what is needed then. */
 static int is_in_danger(const struct crn_job *job, const struct crn_item *item, int64_t version)
 {
     const struct crn_item *i;
 
     for (i = job->items; i != NULL; i = i->next)
-        if (i != item && !i->is_decided && strcmp(i->name, item->name) == 0 &&
-            (i->version == version || i->count[CRN_NODE_DATA] == job->files))
+        if (i != item && strcmp(i->name, item->name) == 0 &&
+            ((!i->is_decided && i->version == version) || i->count[CRN_NODE_DATA] == job->files))
             return 1;
     return 0;
 }
@@ -47,7 +47,8 @@ int crn_loan_is_awaited(const struct crn_job *job, const struct crn_item *item)
     if (full_every(job, item->name) <= 1)
         return 0;
     for (i = job->items; i != NULL; i = i->next)
-        if (i->seq < item->seq && i->is_started && !i->is_held && i->state != CRN_ITEM_ENDED &&
+        if (i->seq < item->seq && i->is_started && !i->is_held &&
+            (i->state != CRN_ITEM_ENDED || i->error.code == CAIRN_OK) &&
             strcmp(i->name, item->name) == 0)
             return 1;
     return 0;

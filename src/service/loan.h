@@ -29,7 +29,7 @@ struct crn_loan {
 /* Root: seq + 1 of the capture that an item may be encoded against; 0: none. */
 uint64_t crn_loan_choose(struct crn_job *job, struct crn_item *item);
 /* Root: whether a version of the name is on its way that this one may be encoded against once it is
- * committed. It costs no time to wait for it: flushes go one after another. */
+ * committed and old ones are removed. It costs no time to wait for it: flushes go one after another. */
 int crn_loan_is_awaited(const struct crn_job *job, const struct crn_item *item);
 /* Root: the versions under this name that items on their way may need, as an array of int64_t: they must
  * not be retired. */

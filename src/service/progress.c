@@ -157,7 +157,7 @@ static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_
 {
     crn_item_end(job, item, n);
     if (job->node == CRN_ROOT)
-        crn_job_turns(job); /* the next may be encoded against it */
+        crn_job_turns(job);
 }
 
 /* GO: the leader of the group flushes, the others serve it. */
@@ -320,6 +320,8 @@ void crn_job_result(struct crn_work *w)
         break;
     }
     crn_item_touch(job, item);
+    if (w->kind == CRN_WORK_RETIRE && job->node == CRN_ROOT)
+        crn_job_turns(job); /* the next may be encoded against it */
 }
 
 /* Deaths and deadlines. ---------------------------------------------------------------------------------- */

@@ -80,26 +80,6 @@ static void on_idle(struct crn_job *job, struct crn_item *item, const struct crn
     reroute(job, item, n->node);
 }
 
-/* All files are there. Without memory the nodes' deadlines tell. */
-static void post_commit(struct crn_job *job, struct crn_item *item)
-{
-    struct crn_work *w = calloc(1, sizeof(*w));
-    struct crn_buf needed = {0};
-
-    crn_loan_needed(job, item->name, &needed);
-    if (w == NULL || needed.failed) {
-        crn_buf_free(&needed);
-        free(w);
-        return;
-    }
-    w->kind = CRN_WORK_COMMIT;
-    w->job = job;
-    w->item = item;
-    w->payload = needed.data;
-    w->payload_bytes = (uint32_t)needed.len;
-    crn_work_send(w);
-}
-
 static void progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
 {
     uint32_t file;
@@ -159,7 +139,7 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
             crn_work_post(job, item, CRN_WORK_START);
     }
     if (item->count[CRN_NODE_DATA] == job->files)
-        post_commit(job, item);
+        crn_work_post(job, item, CRN_WORK_COMMIT);
 }
 
 void crn_root_want(struct crn_job *job, uint64_t seq)

@@ -106,5 +106,26 @@ def shared_daemon():
     print("shared daemon: all well")
 
 
+def removal():
+    """A version is persistent before old ones are removed: cairnd dies when it begins to."""
+    job = Job(ranks_per_node=1, service="daemon", keep_last=1)
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 1, CAIRN_FAULT_FS="at=1,action=kill,ops=unlink")
+    r = job.run(1, 2)
+    daemons.process.wait()
+    require(newest(job, "persistent") == 1, f"nobody was told of version 1:\n{r.stdout}")
+    require(len(list((job.dir / "p/work").glob("*/manifest"))) == 2,
+            "cairnd did not die where it removes version 0")
+    daemons = Daemons(job, 1)
+    job.check_restart(1, 1, "cairnd killed at a removal")
+    wait_for_idle(job)
+    daemons.stop()
+    kept = [m.parent.name for m in (job.dir / "p/work").glob("*/manifest")]
+    require(kept == ["5"], f"old versions stay: {kept}")
+    job.check_clean("removal")
+    job.remove()
+    print("removal: all well")
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, daemon, shared_daemon, phases))
+    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, removal))

@@ -200,11 +200,12 @@ def answers(path):
 class Daemons:
     """cairnd on every virtual node of a job."""
 
-    def __init__(self, job, nodes):
+    def __init__(self, job, nodes, **env):
         self.job = job
         self.nodes = nodes
-        self.process = subprocess.Popen(MPIEXEC + ["-n", str(nodes), str(CAIRND)], env=job.env,
-                                        stdin=subprocess.DEVNULL, start_new_session=True)
+        self.process = subprocess.Popen(MPIEXEC + ["-n", str(nodes), str(CAIRND)],
+                                        env=dict(job.env, **env), stdin=subprocess.DEVNULL,
+                                        start_new_session=True)
         deadline = time.monotonic() + PATIENCE
         while not all(answers(job.dir / f"run/cairnd-{i}.sock") for i in range(nodes)):
             require(time.monotonic() < deadline and self.process.poll() is None,
