@@ -217,8 +217,13 @@ static int has_ring(void)
     return 1;
 }
 
-/* On the disk under the build, and in memory. */
-static const char *const places[] = {".", "/dev/shm"};
+/* On a disk, as a rule, and in memory. */
+static const char *place_of(int is_memory)
+{
+    const char *place = getenv(is_memory ? "CAIRN_TEST_MEMORY" : "TMPDIR");
+
+    return place != NULL ? place : is_memory ? "/dev/shm" : ".";
+}
 
 static void every_method_writes_the_same_bytes(void **state)
 {
@@ -230,7 +235,7 @@ static void every_method_writes_the_same_bytes(void **state)
 
     (void)state;
     for (place = 0; place < 2; place++) {
-        set_up(&f, places[place]);
+        set_up(&f, place_of(place));
         for (io = CRN_IO_BUFFERED; io <= CRN_IO_AUTO; io++)
             for (odd = 0; odd < 2; odd++) {
                 struct crn_engine *e =
@@ -291,7 +296,7 @@ static void every_call_may_fail_or_be_short(void **state)
 
     (void)state;
     for (place = 0; place < 2; place++) {
-        set_up(&f, places[place]);
+        set_up(&f, place_of(place));
         for (io = CRN_IO_BUFFERED; io <= CRN_IO_URING_DIRECT; io++) {
             if (place == 0 && (io == CRN_IO_BUFFERED || io == CRN_IO_URING))
                 continue; /* nothing new, and slow */
@@ -312,7 +317,7 @@ static void a_refused_way_is_done_without(void **state)
     int late;
 
     (void)state;
-    set_up(&f, ".");
+    set_up(&f, place_of(0));
     for (late = 0; late < 2; late++) {
         counting_init(&c);
         c.refuse_open = !late;
@@ -335,7 +340,7 @@ static void room_beforehand(void **state)
     struct fixture f;
 
     (void)state;
-    set_up(&f, ".");
+    set_up(&f, place_of(0));
     e = open_engine(CRN_IO_BUFFERED, CRN_PREALLOCATE_ON, CHUNK);
     counting_init(&c);
     c.fallocate_error = EOPNOTSUPP;
@@ -371,7 +376,7 @@ static void a_file_in_memory_has_several_writers(void **state)
     uint32_t files;
 
     (void)state;
-    set_up(&f, "/dev/shm");
+    set_up(&f, place_of(1));
     e = open_engine(CRN_IO_AUTO, CRN_PREALLOCATE_AUTO, CHUNK);
     for (files = 1; files < 2 * cores; files += cores) {
         counting_init(&c);
@@ -415,7 +420,7 @@ static void stripes_are_asked_for_and_never_needed(void **state)
     size_t i;
 
     (void)state;
-    set_up(&f, ".");
+    set_up(&f, place_of(0));
     assert_ok(crn_engine_open(&opt, &e, ei));
     counting_init(&c);
     c.fs.stripe = c_stripe;
