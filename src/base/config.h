@@ -22,6 +22,7 @@ enum crn_io {
     CRN_IO_URING_DIRECT,
     CRN_IO_AUTO
 };
+enum crn_background_cores { CRN_CORES_ALL, CRN_CORES_OWN };
 enum crn_preallocate { CRN_PREALLOCATE_AUTO, CRN_PREALLOCATE_ON, CRN_PREALLOCATE_OFF };
 enum crn_phases { CRN_PHASES_IGNORE, CRN_PHASES_YIELD };
 enum crn_encode {
@@ -83,8 +84,9 @@ struct crn_config {
     uint64_t stripe_count, stripe_bytes;
     uint64_t read_threads;
     uint64_t nice;
-    uint64_t bandwidth; /* of the background of a node, bytes a second; 0: no cap */
-    uint64_t phases;    /* enum crn_phases */
+    uint64_t background_cores; /* enum crn_background_cores */
+    uint64_t bandwidth;        /* of the background of a node, bytes a second; 0: no cap */
+    uint64_t phases;           /* enum crn_phases */
     uint64_t phase_patience_ns;
     char hdf5_reader[CRN_PATH_MAX]; /* program; empty: none */
     uint64_t encode_aim;            /* enum crn_aim of src/encode: ratio, speed, time */

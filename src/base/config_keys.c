@@ -9,6 +9,7 @@ static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
 static const char *const io_values[] = {"buffered",     "behind", "direct", "uring",
                                         "uring-direct", "auto",   NULL};
+static const char *const background_cores_values[] = {"all", "own", NULL};
 static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
 static const char *const phases_values[] = {"ignore", "yield", NULL};
 static const char *const encode_values[] = {"none",  "adaptive",    "agnostic", "agnostic-block",
@@ -137,6 +138,11 @@ static const struct crn_key keys[] = {
      "Threads of each node that read data files at a restart.", AT(read_threads)},
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
      AT(nice)},
+    {"background_cores", CRN_KEY_ENUM, "all", 0, 0, background_cores_values,
+     "Where the background threads of a session may run. all: on every core of the host that the "
+     "job may use, "
+     "also if its ranks are bound to cores; own: where the thread may that opens the session.",
+     AT(background_cores)},
     {"bandwidth", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
      "Most that the background of a node writes and sends, in bytes a second. 0: no cap.",
      AT(bandwidth)},

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -87,8 +88,8 @@ int crn_cond_wait_until(struct crn_cond *c, struct crn_mutex *m, int64_t deadlin
     return pthread_cond_timedwait(&c->c, &m->m, &ts) == ETIMEDOUT;
 }
 
-cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg,
-                           struct crn_errinfo *ei)
+static cairn_err start(const pthread_attr_t *attr, pthread_t *ret, const char *name,
+                       void *(*fn)(void *), void *arg, struct crn_errinfo *ei)
 {
     sigset_t all;
     sigset_t old;
@@ -96,12 +97,36 @@ cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *)
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(ret, NULL, fn, arg);
+    r = pthread_create(ret, attr, fn, arg);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (r != 0)
         return crn_fail(ei, CAIRN_ELIMIT, r, "start the thread '%s'", name);
     (void)pthread_setname_np(*ret, name);
     return CAIRN_OK;
+}
+
+cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg,
+                           struct crn_errinfo *ei)
+{
+    return start(NULL, ret, name, fn, arg, ei);
+}
+
+/* The kernel takes those out that the process may not use. */
+cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *name, void *(*fn)(void *),
+                                    void *arg, struct crn_errinfo *ei)
+{
+    struct crn_errinfo refused = {0};
+    cairn_err rc = CAIRN_ELIMIT;
+    pthread_attr_t attr;
+    cpu_set_t all;
+
+    memset(&all, 0xff, sizeof(all));
+    if (pthread_attr_init(&attr) == 0) {
+        if (pthread_attr_setaffinity_np(&attr, sizeof(all), &all) == 0)
+            rc = start(&attr, ret, name, fn, arg, &refused);
+        (void)pthread_attr_destroy(&attr);
+    }
+    return rc == CAIRN_OK ? rc : start(NULL, ret, name, fn, arg, ei);
 }
 
 void crn_thread_background(int nice)

@@ -56,6 +56,10 @@ int crn_cond_wait_until(struct crn_cond *c, struct crn_mutex *m, int64_t deadlin
 /* A thread with all signals blocked, so that handlers run on the application's threads. */
 CAIRN_CHECKED cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *),
                                          void *arg, struct crn_errinfo *ei);
+/* The same on whatever core of the host the process may use, also if the caller is bound to one. */
+CAIRN_CHECKED cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *name,
+                                                  void *(*fn)(void *), void *arg,
+                                                  struct crn_errinfo *ei);
 /* Low CPU and I/O priority for the calling thread; nice 0 leaves the CPU one alone. Best effort. */
 void crn_thread_background(int nice);
 /* Short sleeps of the calling thread end when they should, not up to 50 us later. Best effort. */

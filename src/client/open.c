@@ -188,7 +188,8 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
                         "shorter directory",
                         rd.path);
     p->leaders = NULL; /* taken over */
-    return crn_service_open(path, comm, &s->log, &s->service, ei);
+    return crn_service_open(path, comm, &s->log, (enum crn_background_cores)s->cfg.background_cores,
+                            &s->service, ei);
 }
 
 /* Address of every node's service, from the first ranks of the nodes. */

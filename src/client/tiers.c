@@ -98,6 +98,7 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
     cairn_session *s = x->s;
     struct crn_cache_options opt = {.policy = CRN_EVICT_SCORE,
                                     .nice = (int)s->cfg.nice,
+                                    .cores = (enum crn_background_cores)s->cfg.background_cores,
                                     .on_op = keep_op,
                                     .meanwhile = meanwhile,
                                     .arg = x,

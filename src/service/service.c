@@ -492,8 +492,8 @@ static cairn_err set_up(struct crn_service *svc, const char *socket_path, struct
 }
 
 cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
-                           const struct crn_log *log, struct crn_service **ret,
-                           struct crn_errinfo *ei)
+                           const struct crn_log *log, enum crn_background_cores cores,
+                           struct crn_service **ret, struct crn_errinfo *ei)
 {
     struct crn_service *svc = calloc(1, sizeof(*svc));
     cairn_err rc;
@@ -511,7 +511,8 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
     crn_cond_init(&svc->ended);
     rc = set_up(svc, socket_path, ei);
     if (rc == CAIRN_OK)
-        rc = crn_thread_start(&svc->thread, "cairn-node", loop, svc, ei);
+        rc = (cores == CRN_CORES_ALL ? crn_thread_start_anywhere : crn_thread_start)(
+            &svc->thread, "cairn-node", loop, svc, ei); /* the others are started by it */
     if (rc != CAIRN_OK) {
         svc->has_ended = 1;
         crn_service_fini(svc);

@@ -12,10 +12,11 @@
 struct crn_service; /* opaque */
 
 /* Starts the loop. Listens at socket_path (removed at the end). comm joins the services of all nodes
- * and is taken over, also on failure; only the loop thread uses it. */
+ * and is taken over, also on failure; only the loop thread uses it. All threads of the service run where
+ * cores says. */
 CAIRN_CHECKED cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
-                                         const struct crn_log *log, struct crn_service **ret,
-                                         struct crn_errinfo *ei);
+                                         const struct crn_log *log, enum crn_background_cores cores,
+                                         struct crn_service **ret, struct crn_errinfo *ei);
 /* Refuses new jobs; the loop ends when the present ones are done. Never blocks. */
 void crn_service_close(struct crn_service *svc);
 /* Waits for the end of the loop, at most timeout_ns; then cuts the work short: what is not flushed

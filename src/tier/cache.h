@@ -11,6 +11,7 @@
 #define CRN_TIER_CACHE_H
 
 #include <stdio.h>
+#include "base/config.h"
 #include "base/thread.h"
 #include "tier/tier.h"
 
@@ -40,6 +41,7 @@ struct crn_cache_options {
     enum crn_evict policy;
     int discard_consumed;
     int nice; /* of the background threads */
+    enum crn_background_cores cores;
     /* At most so many threads share a copy between host memory and files, on cores that are idle; 0, 1:
      * each is made by one thread. sharers: how many caches of the node share these cores; 0: the threads
      * always take part. */

@@ -246,7 +246,8 @@ static cairn_err start_worker(struct crn_cache *c, int tier, enum crn_lane lane,
     crn_unlock(&c->mu);
     rc = crn_cache_bounce(&w->mover.bounce, ei);
     if (rc == CAIRN_OK)
-        rc = crn_thread_start(&w->thread, is_up ? "cairn-prefetch" : "cairn-flush", work, w, ei);
+        rc = (c->opt.cores == CRN_CORES_ALL ? crn_thread_start_anywhere : crn_thread_start)(
+            &w->thread, is_up ? "cairn-prefetch" : "cairn-flush", work, w, ei);
     w->is_started = rc == CAIRN_OK;
     return rc;
 }
