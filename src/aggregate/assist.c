@@ -271,10 +271,21 @@ void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct 
         crn_errand_free(x);
     } else {
         t->assisted_bytes += x->plan.writes[0].bytes;
+        t->unfinished++;
         t->ready[t->nready++] = (struct crn_piece){
             .w = &x->plan.writes[0], .block = block, .has_arrived = has_arrived, .errand = x};
     }
     t->outstanding--;
+    crn_cond_broadcast(&e->changed);
+    crn_unlock(&e->mu);
+}
+
+void crn_engine_errand_later(struct crn_engine *e, void *block)
+{
+    crn_lock(&e->mu);
+    e->task->is_limited = 1;
+    e->task->outstanding--;
+    crn_pool_put(&e->pool, block);
     crn_cond_broadcast(&e->changed);
     crn_unlock(&e->mu);
 }
@@ -307,6 +318,12 @@ cairn_err crn_errand_write(const struct crn_assist *assist, const struct crn_pie
     return rc;
 }
 
+static int must_wait_locked(const struct crn_task *t)
+{
+    return !t->is_failed && !t->is_over && t->is_limited && t->may_ask == 0 &&
+           t->unfinished + t->outstanding > 0;
+}
+
 /* Asks as long as there are blocks and the leader has something. */
 static void ask_all(struct crn_engine *e, struct crn_task *t, const void *arg)
 {
@@ -317,6 +334,9 @@ static void ask_all(struct crn_engine *e, struct crn_task *t, const void *arg)
         int goes_on;
 
         crn_lock(&e->mu);
+        while (must_wait_locked(t)) /* nobody else needs the block: errands bring their own */
+            crn_cond_wait(&e->changed, &e->mu);
+        t->may_ask -= t->may_ask > 0;
         goes_on = !t->is_failed && !t->is_over;
         if (goes_on)
             t->outstanding++;

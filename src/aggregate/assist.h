@@ -35,7 +35,7 @@ struct crn_handout {
 int crn_engine_wants_help(struct crn_engine *e, uint64_t generation);
 enum crn_handing {
     CRN_HANDED,
-    CRN_HAND_LATER, /* what is left others should write themselves; to be asked when one in hand is done */
+    CRN_HAND_LATER, /* what is left others should write themselves; it asks again when one in hand is done */
     CRN_HAND_NONE, /* nothing is left, or the engine is at another file */
 };
 
@@ -67,7 +67,7 @@ struct crn_errand {
 
 struct crn_assist {
     /* Asks the leader for a write, on the thread of crn_engine_assist; returns at once.
-     * crn_engine_errand or crn_engine_no_errand is called then, exactly once, on any thread. */
+     * crn_engine_errand, _errand_later or _no_errand is called then, exactly once, on any thread. */
     void (*ask)(void *arg, void *block);
     /* It is in the file. On a writer's thread. */
     cairn_err (*written)(void *arg, const struct crn_errand *x, struct crn_errinfo *ei);
@@ -89,6 +89,8 @@ CAIRN_CHECKED cairn_err crn_engine_assist(struct crn_engine *e, const struct crn
 /* Taken over. has_arrived: the block holds the bytes; otherwise they are read from sources. */
 void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct crn_source *sources,
                        void *block, int has_arrived, const struct crn_errinfo *error);
+/* The leader has nothing for it before it has finished something. */
+void crn_engine_errand_later(struct crn_engine *e, void *block);
 /* The leader has nothing more, or is not there (error). */
 void crn_engine_no_errand(struct crn_engine *e, void *block, const struct crn_errinfo *error);
 

@@ -33,9 +33,6 @@ struct aide {
     pthread_t thread;
     const struct crn_fs *fs;
     uint64_t bytes, own, foreign; /* pieces that it had, and that it got */
-    pthread_mutex_t mu;
-    void *later[AIDE_BLOCKS]; /* lock: blocks that it asked with and got nothing yet */
-    int nlater;
     cairn_err rc;
 };
 
@@ -116,9 +113,9 @@ static struct crn_engine *open_engine(uint64_t blocks, int writers)
 
 /* Assistants. -------------------------------------------------------------------------------------- */
 
-/* What the leader has for it; 0: later. */
-static int give(struct aide *a, void *block)
+static void ask(void *arg, void *block)
 {
+    struct aide *a = arg;
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_handout out;
     struct crn_errand *x;
@@ -131,8 +128,10 @@ static int give(struct aide *a, void *block)
     given = crn_engine_hand_out(a->w->engine, a->w->generation, &a->of_leader, &out, &b);
     if (given == CRN_HAND_NONE)
         crn_engine_no_errand(a->engine, block, NULL);
+    if (given == CRN_HAND_LATER)
+        crn_engine_errand_later(a->engine, block);
     if (given != CRN_HANDED)
-        return given == CRN_HAND_NONE;
+        return;
     v = crn_view_of(b.data, b.len);
     n = crn_view_u32(&v);
     assert_ok(crn_errand_new(n, &x, ei));
@@ -155,17 +154,6 @@ static int give(struct aide *a, void *block)
     a->foreign += out.owner != a->owner;
     crn_buf_free(&b);
     crn_engine_errand(a->engine, x, a->w->everywhere, block, out.owner != a->owner, NULL);
-    return 1;
-}
-
-static void ask(void *arg, void *block)
-{
-    struct aide *a = arg;
-
-    (void)pthread_mutex_lock(&a->mu);
-    if (!give(a, block))
-        a->later[a->nlater++] = block;
-    (void)pthread_mutex_unlock(&a->mu);
 }
 
 static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errinfo *ei)
@@ -179,10 +167,6 @@ static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errin
         crn_buf_u64(&b, x->hashes[i]);
     crn_engine_handed_back(a->w->engine, a->w->generation, &a->of_leader, x->id, b.data, b.len);
     crn_buf_free(&b);
-    (void)pthread_mutex_lock(&a->mu);
-    while (a->nlater > 0 && give(a, a->later[a->nlater - 1]))
-        a->nlater--;
-    (void)pthread_mutex_unlock(&a->mu);
     return CAIRN_OK;
 }
 
@@ -296,7 +280,6 @@ static void aide_open(struct world *w, uint32_t owner)
 
     *a = (struct aide){
         .w = w, .owner = owner, .engine = open_engine(AIDE_BLOCKS, 2), .fs = crn_fs_posix()};
-    assert_int_equal(pthread_mutex_init(&a->mu, NULL), 0);
     w->assists[owner] = owner != 0;
 }
 
@@ -381,8 +364,6 @@ static void close_engines(struct world *w)
 
     for (i = 0; i < w->naides; i++) {
         assert_true(crn_engine_most_blocks(w->aide[i].engine) <= AIDE_BLOCKS);
-        assert_int_equal(w->aide[i].nlater, 0);
-        (void)pthread_mutex_destroy(&w->aide[i].mu);
         crn_engine_close(w->aide[i].engine);
     }
     crn_engine_close(w->engine);
@@ -743,6 +724,50 @@ static void a_failing_assistant_fails_the_file(void **state)
     tear_down(&w);
 }
 
+/* One that was told to ask later, for what is left is that of a node that never comes: it fails at once all the
+ * same, and does not wait for an answer. */
+static void a_limited_assistant_fails_at_once(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_flush_stats stats;
+    struct crn_manifest_file mf;
+    struct crn_fs_faulty faulty;
+    struct crn_store st;
+    struct world w;
+    int failed = 0;
+    long k;
+
+    (void)state;
+    set_up(&w);
+    open_store(&w, &st);
+    w.engine = open_engine(BLOCKS, 2);
+    aide_open(&w, 1);
+    aide_open(&w, 3);
+    w.assists[2] = 1;
+    for (k = 1; k < 60; k++) {
+        cairn_err rc;
+
+        crn_fs_faulty_init(&faulty, crn_fs_posix());
+        faulty.fs.map_write = NULL;
+        faulty.ops = CRN_OP_WRITE;
+        faulty.at = k;
+        faulty.sys_errno = EIO;
+        w.aide[0].fs = &faulty.fs;
+        crn_err_clear(ei);
+        rc = write_together(&w, &st, &mf, &stats, ei);
+        assert_true(rc == CAIRN_OK || rc == CAIRN_EIO);
+        failed += rc != CAIRN_OK;
+        if (rc == CAIRN_OK) {
+            compare(&w, &st, mf.name);
+            crn_manifest_file_free(&mf);
+        }
+    }
+    assert_true(failed > 0);
+    close_engines(&w);
+    crn_store_close(&st);
+    tear_down(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -752,6 +777,7 @@ int main(void)
         cmocka_unit_test(what_is_overtaken_waits_for_its_turn),
         cmocka_unit_test(late_words_do_nothing),
         cmocka_unit_test(a_failing_assistant_fails_the_file),
+        cmocka_unit_test(a_limited_assistant_fails_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

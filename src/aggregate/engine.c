@@ -100,6 +100,10 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
                       bytes);
         is_in = may_join(e, t, number);
         crn_lock(&e->mu);
+        if (p.errand != NULL) {
+            t->unfinished--;
+            t->may_ask += t->is_limited ? 1 : 0;
+        }
         if (p.block != NULL)
             crn_pool_put(&e->pool, p.block);
         if (rc != CAIRN_OK)

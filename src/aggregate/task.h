@@ -44,7 +44,10 @@ struct crn_task {
     uint64_t assisted_bytes;
     /* Assistant. */
     const struct crn_assist *assist;
-    int is_over; /* the leader has nothing more */
+    int is_over;         /* the leader has nothing more */
+    int is_limited;      /* it asks again only for each errand that it has finished, */
+    uint32_t may_ask;    /* so often by now, */
+    uint32_t unfinished; /* or when it has none */
 };
 
 enum crn_taken { CRN_TAKEN_NOT, CRN_TAKEN_FETCHED, CRN_TAKEN_HANDED, CRN_TAKEN_BACK };

@@ -15,6 +15,7 @@
 #include "service/flow.h"
 
 #define NOTHING UINT64_MAX /* in place of the id of a write */
+#define LATER   (UINT64_MAX - 1)
 
 static int64_t deadline(const struct crn_job *job)
 {
@@ -108,50 +109,33 @@ static void opened(struct crn_job *job, struct crn_item *item, struct crn_work *
         tell_file(job, item, h->node);
 }
 
-static void tell_piece(struct crn_job *job, struct crn_item *item, uint32_t node,
-                       const struct crn_handout *out, const struct crn_buf *ask)
-{
-    struct crn_buf b = {0};
-
-    crn_buf_u64(&b, item->aid->generation);
-    crn_buf_u64(&b, out->id);
-    crn_buf_u64(&b, out->offset);
-    crn_buf_u32(&b, out->id != NOTHING ? crn_flow_group_first(job) + out->owner - 1 : 0);
-    crn_buf_put(&b, ask->data, ask->len);
-    b.failed |= ask->failed;
-    crn_item_tell(job, item, node, CRN_MSG_PIECE, &b, NULL);
-}
-
-static void answer(struct crn_job *job, struct crn_item *item, struct crn_helper *h)
-{
-    for (; h->asks > 0; h->asks--) {
-        struct crn_handout out = {.id = NOTHING};
-        enum crn_handing given = CRN_HAND_NONE;
-        struct crn_buf ask = {0};
-
-        crn_buf_u32(&ask, 0); /* tag: the assistant's to choose */
-        if (item->state != CRN_ITEM_ENDED)
-            given = crn_engine_hand_out(job->engine, item->aid->generation, &h->engine, &out, &ask);
-        if (given == CRN_HANDED)
-            h->deadline_ns = deadline(job);
-        if (given != CRN_HAND_LATER)
-            tell_piece(job, item, h->node, &out, &ask);
-        crn_buf_free(&ask);
-        if (given == CRN_HAND_LATER)
-            return;
-    }
-}
-
 static void asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
     struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
     uint64_t generation = crn_view_u64(&v);
     struct crn_helper *h = helper_of(item, n->node);
+    enum crn_handing given = CRN_HAND_NONE;
+    struct crn_handout out = {0};
+    struct crn_buf ask = {0};
+    struct crn_buf b = {0};
 
-    if (h == NULL || v.failed || item->aid->file[0] == '\0' || generation != item->aid->generation)
+    if (h == NULL || v.failed || item->aid->file[0] == '\0')
         return;
-    h->asks++;
-    answer(job, item, h);
+    crn_buf_u32(&ask, 0); /* tag: the assistant's to choose */
+    if (item->state != CRN_ITEM_ENDED)
+        given = crn_engine_hand_out(job->engine, generation, &h->engine, &out, &ask);
+    if (given == CRN_HANDED)
+        h->deadline_ns = deadline(job);
+    else
+        out.id = given == CRN_HAND_LATER ? LATER : NOTHING;
+    crn_buf_u64(&b, generation);
+    crn_buf_u64(&b, out.id);
+    crn_buf_u64(&b, out.offset);
+    crn_buf_u32(&b, given == CRN_HANDED ? crn_flow_group_first(job) + out.owner - 1 : 0);
+    crn_buf_put(&b, ask.data, ask.len);
+    b.failed |= ask.failed;
+    crn_buf_free(&ask);
+    crn_item_tell(job, item, n->node, CRN_MSG_PIECE, &b, NULL);
 }
 
 static void done(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
@@ -169,7 +153,6 @@ static void done(struct crn_job *job, struct crn_item *item, const struct crn_no
     if (id != NOTHING) {
         crn_engine_handed_back(job->engine, generation, &h->engine, id, crn_view_take(&v, left),
                                left);
-        answer(job, item, h);
         return;
     }
     h->has_left = 1;
@@ -401,6 +384,10 @@ static void got_piece(struct crn_job *job, struct crn_item *item, const struct c
         crn_engine_no_errand(job->engine, get.block, NULL);
         return;
     }
+    if (id == LATER) {
+        crn_engine_errand_later(job->engine, get.block);
+        return;
+    }
     if (get.node >= job->nodes || (get.node == job->node && !crn_flow_is_serving(item)))
         rc = crn_fail(&e, CAIRN_EDAMAGED, 0, "node %u got garbage to write", job->node);
     else
@@ -423,7 +410,6 @@ static void tell_written(struct crn_job *job, struct crn_item *item, struct crn_
     struct crn_buf b = {.data = w->payload, .len = w->payload_bytes};
 
     w->payload = NULL;
-    item->aid->deadline_ns = deadline(job);
     crn_item_tell(job, item, item->aid->leader, CRN_MSG_DONE, &b, NULL);
 }
 

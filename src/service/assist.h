@@ -5,7 +5,7 @@
  *   assistant -> leader   HELP: I am free
  *   leader -> assistant   FILE (generation, name), when it is there; no name: no help is wanted
  *   assistant -> leader   ASK, for each block that it has free, once it has opened the file
- *   leader -> assistant   PIECE (id, owner, offset, extents), perhaps only when one is DONE, or that there is none
+ *   leader -> assistant   PIECE (id, owner, offset, extents), or that there is none, or none now
  *   assistant -> leader   DONE (id, checksums); at last, without an id: all of mine is durable, or why not
  *   idle leader -> root   NODE_IDLE: that one wants no more help
  *
@@ -21,7 +21,6 @@ struct crn_helper {
     struct crn_helper *next;
     struct crn_assistant engine;
     uint32_t node;
-    uint64_t asks; /* that have no answer yet */
     int has_left;
     int64_t deadline_ns; /* for the next sign of it, where it has writes */
 };

@@ -18,7 +18,7 @@
 
 #include "format/format.h"
 
-#define CRN_PROTO_VERSION 3
+#define CRN_PROTO_VERSION 4
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 enum crn_msg_type {
