@@ -97,30 +97,30 @@ static ssize_t f_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off
     return r;
 }
 
-static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+/* A write by one of the calls that do: all of it, half of it, or half of it and no more. */
+static ssize_t put(struct crn_fs_faulty *f,
+                   ssize_t (*call)(const struct crn_fs *, int, const void *, size_t, off_t), int fd,
+                   const void *buf, size_t n, off_t off)
 {
-    int h = hit(self(fs), CRN_OP_WRITE);
+    int h = hit(f, CRN_OP_WRITE);
     ssize_t r;
 
     if (h < 0)
         return h;
-    r = UNDER(self(fs), pwrite, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
-    if (h > 0 && self(fs)->action == CRN_FAULT_TEAR)
+    r = call(f->under, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
+    if (h > 0 && f->action == CRN_FAULT_TEAR)
         die();
     return r;
 }
 
+static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    return put(self(fs), self(fs)->under->pwrite, fd, buf, n, off);
+}
+
 static ssize_t f_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
-    int h = hit(self(fs), CRN_OP_WRITE);
-    ssize_t r;
-
-    if (h < 0)
-        return h;
-    r = UNDER(self(fs), map_write, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
-    if (h > 0 && self(fs)->action == CRN_FAULT_TEAR)
-        die();
-    return r;
+    return put(self(fs), self(fs)->under->map_write, fd, buf, n, off);
 }
 
 /* Half of a write that is torn has not reached the file when the process dies. */
