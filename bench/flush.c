@@ -6,7 +6,9 @@
  *
  * cairn-flush is the time from the moment when the last rank has captured its data; cairn-total
  * includes the capture, all of which the others make their application wait for. A version that was
- * flushed is removed before the next method, as are the files of the others.
+ * flushed is removed before the next method, as are the files of the others: all write new files. With
+ * keep_last = 1, as in a long run, Cairn removes old versions itself and writes to their files again
+ * (-kept); limit-rewrite is the limit of that: pwrite to files that are there from the round before.
  *
  * Started by the script bench/flush, which makes the directories and removes them. */
 #include "flush.h"
@@ -42,6 +44,7 @@ struct list {
 
 struct cairn_way {
     uint32_t leaders; /* per file; 0: the default */
+    int is_kept;      /* keep_last = 1: Cairn removes versions */
     cairn_session *session;
     int64_t version; /* the next */
     char root[560];
@@ -58,7 +61,8 @@ struct bench {
     const char *wanted; /* of the others, between commas; NULL: all */
     const char *shm, *run;
     uint32_t percent;
-    struct cairn_way way[MAX_LISTED];
+    struct cairn_way way[MAX_LISTED + 1];
+    size_t nways;
     const struct flush_method *others[8]; /* the first is the limit */
     size_t nothers;
     const char *names[MAX_METHODS]; /* limit, the ways of Cairn, the others */
@@ -165,7 +169,8 @@ static cairn_session *open_session(struct bench *b, struct cairn_way *w)
     struct flush_case *c = &b->c;
     char persistent[600], arena[64], shm[600], run[600], nodes[64], files[64], writers[64];
     char leaders[64];
-    const char *settings[] = {persistent, arena, shm, run, nodes, files, writers, NULL, NULL};
+    const char *settings[] = {persistent, arena,   shm,           run, nodes,
+                              files,      writers, "keep_last=1", NULL};
     struct cairn_options options = {.size = sizeof(options), .settings = settings};
     uint64_t arena_bytes = b->mib * MIB * (100 + b->percent) / 100 + MIB; /* the largest image */
     cairn_session *s;
@@ -180,8 +185,8 @@ static cairn_session *open_session(struct bench *b, struct cairn_way *w)
     if (b->has_writers)
         (void)snprintf(writers, sizeof(writers), "writers=%" PRIu32, c->writers);
     (void)snprintf(leaders, sizeof(leaders), "leaders_per_file=%" PRIu32, w->leaders);
-    if (w->leaders != 0)
-        settings[7] = leaders;
+    if (!w->is_kept)
+        settings[7] = w->leaders != 0 ? leaders : NULL;
     check(cairn_open_mpi(MPI_COMM_WORLD, &options, &s), "open");
     return s;
 }
@@ -189,8 +194,11 @@ static cairn_session *open_session(struct bench *b, struct cairn_way *w)
 static void begin_way(struct bench *b, struct cairn_way *w)
 {
     char suffix[24] = "";
+    int i;
 
-    if (w->leaders != 0)
+    if (w->is_kept)
+        (void)snprintf(suffix, sizeof(suffix), "-kept");
+    else if (w->leaders != 0)
         (void)snprintf(suffix, sizeof(suffix), "-leaders%" PRIu32, w->leaders);
     (void)snprintf(w->flush_name, sizeof(w->flush_name), "cairn-flush%s", suffix);
     (void)snprintf(w->total_name, sizeof(w->total_name), "cairn-total%s", suffix);
@@ -198,6 +206,11 @@ static void begin_way(struct bench *b, struct cairn_way *w)
     w->version = 0;
     w->session = open_session(b, w);
     check(cairn_protect(w->session, "data", b->c.src, CAIRN_BYTES, b->c.bytes), "protect");
+    for (i = 0; w->is_kept && i < 2; i++) { /* until there is an old version */
+        check(cairn_checkpoint(w->session, NAME, w->version, NULL), "checkpoint");
+        check(cairn_wait(w->session, NAME, w->version++, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG),
+              "flush");
+    }
 }
 
 /* One rank. */
@@ -227,7 +240,7 @@ static void run_way(struct bench *b, struct cairn_way *w, int is_last, double *r
     quiet_barrier();
     *ret_flush = latest(end) - latest(captured); /* one machine, one clock */
     *ret_total = latest(end - start);
-    if (b->c.rank == 0 && !is_last)
+    if (b->c.rank == 0 && !is_last && !w->is_kept)
         remove_version(w, w->version);
     w->version++;
 }
@@ -253,8 +266,8 @@ static void end_way(struct bench *b, struct cairn_way *w)
 
 /* The others. ------------------------------------------------------------------------------------- */
 
-/* Removes the plain files of the directory. One rank. */
-static void remove_files(const struct flush_case *c)
+/* Removes the plain files of the directory, or all but those that are written to again. One rank. */
+static void remove_files(const struct flush_case *c, int is_all)
 {
     DIR *d = opendir(c->dir);
     const struct dirent *e;
@@ -262,7 +275,8 @@ static void remove_files(const struct flush_case *c)
     if (d == NULL)
         flush_die(c->dir, "cannot be listed");
     while ((e = readdir(d)) != NULL)
-        if (e->d_type == DT_REG)
+        if (e->d_type == DT_REG &&
+            (is_all || strncmp(e->d_name, FLUSH_KEPT, strlen(FLUSH_KEPT)) != 0))
             flush_check_errno(unlinkat(dirfd(d), e->d_name, 0), "remove a file");
     (void)closedir(d);
 }
@@ -280,7 +294,7 @@ static double run_other(struct bench *b, const struct flush_method *m, int is_la
         m->check(&b->c);
     mine = latest(mine);
     if (b->c.rank == 0)
-        remove_files(&b->c);
+        remove_files(&b->c, is_last);
     return mine;
 }
 
@@ -289,21 +303,20 @@ static double run_other(struct bench *b, const struct flush_method *m, int is_la
 /* Methods in the order of names: the limit, two for each way, the others. */
 static void run_round(struct bench *b, struct bench_case *bc, size_t round, int is_last)
 {
-    size_t runs = b->leaders.n + b->nothers;
+    size_t runs = b->nways + b->nothers;
     size_t i;
 
     stamp(&b->c, round);
     for (i = 0; i < runs; i++) {
         size_t r = (round + i) % runs;
 
-        if (r < b->leaders.n)
+        if (r < b->nways)
             run_way(b, &b->way[r], is_last, bench_time(bc, round, 1 + 2 * r),
                     bench_time(bc, round, 2 + 2 * r));
-        else if (r == b->leaders.n)
+        else if (r == b->nways)
             *bench_time(bc, round, 0) = run_other(b, b->others[0], is_last);
         else
-            *bench_time(bc, round, b->leaders.n + r) =
-                run_other(b, b->others[r - b->leaders.n], is_last);
+            *bench_time(bc, round, b->nways + r) = run_other(b, b->others[r - b->nways], is_last);
     }
 }
 
@@ -322,22 +335,24 @@ static void begin_case(struct bench *b)
     size_t i;
 
     set_data(b);
-    for (i = 0; i < b->leaders.n; i++) {
-        b->way[i].leaders = b->leaders.v[i];
+    b->nways = b->leaders.n + 1;
+    for (i = 0; i < b->nways; i++) {
+        b->way[i].is_kept = i == b->leaders.n;
+        b->way[i].leaders = b->way[i].is_kept ? 0 : b->leaders.v[i];
         begin_way(b, &b->way[i]);
         b->names[1 + 2 * i] = b->way[i].flush_name;
         b->names[2 + 2 * i] = b->way[i].total_name;
     }
     b->names[0] = b->others[0]->name;
     for (i = 1; i < b->nothers; i++)
-        b->names[2 * b->leaders.n + i] = b->others[i]->name;
+        b->names[2 * b->nways + i] = b->others[i]->name;
 }
 
 static void end_case(struct bench *b)
 {
     size_t i;
 
-    for (i = 0; i < b->leaders.n; i++)
+    for (i = 0; i < b->nways; i++)
         end_way(b, &b->way[i]);
     (void)MPI_Comm_free(&b->c.group);
     free(b->c.src);
@@ -349,7 +364,7 @@ static void run_case(struct bench *b)
     struct bench_case bc = {.bench = "flush",
                             .name = name,
                             .methods = b->names,
-                            .nmethods = b->nothers + 2 * b->leaders.n,
+                            .nmethods = b->nothers + 2 * (b->leaders.n + 1),
                             .rounds = b->rounds};
     size_t i;
 
@@ -431,12 +446,12 @@ static void parse(int argc, char **argv, struct bench *b)
         flush_die("usage", USAGE);
 }
 
-/* The limit stays. */
+/* The limits stay. */
 static void choose_others(struct bench *b)
 {
-    size_t i, n = 1;
+    size_t i, n = 2;
 
-    for (i = 1; i < b->nothers; i++)
+    for (i = 2; i < b->nothers; i++)
         if (bench_is_named(b->wanted, b->others[i]->name))
             b->others[n++] = b->others[i];
     b->nothers = n;
@@ -451,9 +466,10 @@ int main(int argc, char **argv)
                       .leaders = {{0, 1}, 2},
                       .rounds = 5,
                       .label = "disk",
-                      .others = {&flush_limit, &flush_posix_ranks, &flush_posix_shared,
-                                 &flush_mpiio_independent, &flush_mpiio_collective},
-                      .nothers = 5,
+                      .others = {&flush_limit, &flush_rewrite, &flush_posix_ranks,
+                                 &flush_posix_shared, &flush_mpiio_independent,
+                                 &flush_mpiio_collective},
+                      .nothers = 6,
                       .is_first = 1};
     size_t p, k;
     int level;

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FLUSH_KEPT "kept" /* files whose names begin so stay for the next round */
+
 /* Ranks rank * files / ranks share a file; group is the communicator of those. */
 struct flush_case {
     int rank, ranks;
@@ -28,7 +30,7 @@ struct flush_method {
     void (*write)(const struct flush_case *c);
     void (*check)(const struct flush_case *c); /* reads back and compares; aborts if it differs */
 };
-extern const struct flush_method flush_limit, flush_posix_ranks, flush_posix_shared,
+extern const struct flush_method flush_limit, flush_rewrite, flush_posix_ranks, flush_posix_shared,
     flush_mpiio_independent, flush_mpiio_collective;
 #ifdef BENCH_HAVE_PHDF5
 extern const struct flush_method flush_hdf5;

@@ -104,7 +104,7 @@ static void *limit_thread(void *arg)
     }
 }
 
-static void limit_write(const struct flush_case *c)
+static void write_limit(const struct flush_case *c, const char *what, int flags)
 {
     struct limit l = {.c = c};
     pthread_t threads[64];
@@ -113,8 +113,8 @@ static void limit_write(const struct flush_case *c)
 
     if (c->group_rank != 0)
         return;
-    flush_path(c, "limit", c->group_no, path, sizeof(path));
-    l.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    flush_path(c, what, c->group_no, path, sizeof(path));
+    l.fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
     flush_check_errno(l.fd, path);
     for (i = 0; i < c->writers; i++)
         if (pthread_create(&threads[i], NULL, limit_thread, &l) != 0)
@@ -126,16 +126,37 @@ static void limit_write(const struct flush_case *c)
     flush_sync_dir(c);
 }
 
-static void limit_check(const struct flush_case *c)
+static void check_limit(const struct flush_case *c, const char *what)
 {
     uint64_t at;
     char path[600];
 
-    flush_path(c, "limit", c->group_no, path, sizeof(path));
+    flush_path(c, what, c->group_no, path, sizeof(path));
     for (at = 0; c->group_rank == 0 && at + c->bytes <= c->group_bytes; at += c->bytes)
         flush_compare_file(c, path, at);
 }
 
+static void limit_write(const struct flush_case *c)
+{
+    write_limit(c, "limit", O_EXCL);
+}
+
+static void limit_check(const struct flush_case *c)
+{
+    check_limit(c, "limit");
+}
+
+static void rewrite_write(const struct flush_case *c)
+{
+    write_limit(c, FLUSH_KEPT, 0);
+}
+
+static void rewrite_check(const struct flush_case *c)
+{
+    check_limit(c, FLUSH_KEPT);
+}
+
+const struct flush_method flush_rewrite = {"limit-rewrite", rewrite_write, rewrite_check};
 const struct flush_method flush_limit = {"limit-pwrite", limit_write, limit_check};
 
 /* A file for each process, or one for each group. ------------------------------------------------- */

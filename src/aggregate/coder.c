@@ -467,6 +467,8 @@ static cairn_err write_out(struct job *j, const struct crn_write *w, struct crn_
     if (j->out == 0) /* all of it was there */
         return CAIRN_OK;
     rc = crn_outfile_write(j->all->out, j->ring, j->block, j->out, place, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_outfile_pad(j->all->out, j->ring, j->out, place, ei);
     if (j->ring != NULL)
         rc = crn_ring_settle(j->ring, rc, ei);
     seconds = (double)(clock->mono_ns(clock) - start) * 1e-9 + 1e-9;

@@ -75,7 +75,7 @@ static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct 
     o->align_bytes = align_bytes;
     o->direct_fd = -1;
     o->lacks_room = 0;
-    o->is_behind = o->is_memory = o->maps = 0;
+    o->is_behind = o->is_memory = o->maps = o->has_bytes = 0;
     crn_behind_init(&o->behind);
     atomic_init(&o->is_taken, 0);
     atomic_init(&o->is_given_up, 0);
@@ -89,7 +89,9 @@ static void look(struct crn_outfile *o, const struct crn_index *head)
 {
     const struct crn_fs *fs = o->st->fs;
     const struct crn_fs_type *type = fs->type(fs, o->fd);
+    struct stat sb;
 
+    o->has_bytes = fs->fstat(fs, o->fd, &sb) < 0 || sb.st_blocks > 0;
     o->is_behind = crn_outlet_is_behind(o->outlet, type);
     o->is_memory = type->is_memory;
     o->maps = o->is_memory && !o->is_behind && fs->map_write != NULL &&
@@ -251,6 +253,22 @@ cairn_err crn_outfile_write(struct crn_outfile *o, struct crn_ring *ring, const 
         rc = put_parts(o, ring, (const unsigned char *)p + at, n, offset + at, ei);
         if (rc == CAIRN_OK && o->written != NULL)
             (void)atomic_fetch_add(o->written, n);
+    }
+    return rc;
+}
+
+cairn_err crn_outfile_pad(struct crn_outfile *o, struct crn_ring *ring, uint64_t bytes,
+                          uint64_t offset, struct crn_errinfo *ei)
+{
+    static const unsigned char zeros[1 << 16];
+    uint64_t at = offset + bytes;
+    uint64_t end = (at + o->align_bytes - 1) / o->align_bytes * o->align_bytes;
+    cairn_err rc = CAIRN_OK;
+    uint64_t n;
+
+    for (; o->has_bytes && rc == CAIRN_OK && at < end; at += n) {
+        n = end - at < sizeof(zeros) ? end - at : sizeof(zeros);
+        rc = put(o, ring, 0, zeros, n, at, ei);
     }
     return rc;
 }

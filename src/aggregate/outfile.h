@@ -20,6 +20,7 @@ struct crn_outfile {
     atomic_int is_refused;  /* the file system took it and then refused to write */
     int lacks_room;         /* room was asked for beforehand and there is none */
     int is_behind;
+    int has_bytes;       /* from before, which mean nothing: gaps are written, too */
     int is_memory;       /* see fs_type.h */
     int maps;            /* in memory: who finds another write in the file goes through a mapping */
     atomic_int is_taken; /* a write is in it; of another node's file: always */
@@ -50,6 +51,10 @@ int crn_outfile_takes(const struct crn_outfile *o, const void *p);
 CAIRN_CHECKED cairn_err crn_outfile_write(struct crn_outfile *o, struct crn_ring *ring,
                                           const void *p, uint64_t bytes, uint64_t offset,
                                           struct crn_errinfo *ei);
+/* Gaps read as 0, also where the file had other bytes: what lies between the end of a piece at offset and the
+ * next one. */
+CAIRN_CHECKED cairn_err crn_outfile_pad(struct crn_outfile *o, struct crn_ring *ring,
+                                        uint64_t bytes, uint64_t offset, struct crn_errinfo *ei);
 /* Appends index and trailer, makes the file durable and closes it, failed or not. */
 CAIRN_CHECKED cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,
                                            struct crn_manifest_file *ret, struct crn_errinfo *ei);

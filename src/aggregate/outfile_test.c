@@ -403,6 +403,101 @@ static int c_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t b
     return stripe_answer;
 }
 
+static int c_is_sole(const struct crn_fs *fs, int fd)
+{
+    (void)fs;
+    (void)fd;
+    return 1;
+}
+
+/* What a removed version left, full of other bytes and longer than what comes. */
+static ino_t leave_spare(const struct fixture *f)
+{
+    enum { SPARE = 4 << 20 };
+    unsigned char *junk = malloc(SPARE);
+    char path[400];
+    struct stat sb;
+    int fd;
+
+    assert_non_null(junk);
+    memset(junk, 0xEE, SPARE);
+    (void)snprintf(path, sizeof(path), "%s/p/out/.spare-0000", f->dir);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_int_equal(write(fd, junk, SPARE), SPARE);
+    assert_int_equal(fstat(fd, &sb), 0);
+    assert_int_equal(close(fd), 0);
+    free(junk);
+    return sb.st_ino;
+}
+
+/* Bytes of no extent, before the index. */
+static void expect_gaps_of_zeros(const struct fixture *f, const char *file, ino_t inode)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    unsigned char *bytes, *used;
+    uint64_t at, gaps = 0;
+    struct crn_index x;
+    char path[400];
+    struct stat sb;
+    int fd;
+
+    assert_ok(crn_store_describe_data(&f->st, "out", 7, file, &mf, &x, ei));
+    (void)snprintf(path, sizeof(path), "%s/p/out/7/%s", f->dir, file);
+    fd = open(path, O_RDONLY);
+    assert_int_equal(fstat(fd, &sb), 0);
+    assert_int_equal(sb.st_ino, inode);
+    assert_int_equal(sb.st_size, mf.bytes);
+    bytes = malloc(mf.bytes);
+    used = calloc(mf.bytes, 1);
+    assert_int_equal(pread(fd, bytes, mf.bytes, 0), mf.bytes);
+    assert_int_equal(close(fd), 0);
+    for (at = 0; at < x.nextents; at++)
+        memset(used + x.extents[at].file_offset, 1, x.extents[at].bytes);
+    for (at = 0; at < mf.trailer.index_offset; at++)
+        if (!used[at]) {
+            assert_int_equal(bytes[at], 0);
+            gaps++;
+        }
+    assert_true(gaps > 0);
+    free(bytes);
+    free(used);
+    crn_manifest_file_free(&mf);
+    crn_index_free(&x);
+}
+
+/* The same bytes in a file that was written before, and nothing of what it held. */
+static void a_file_may_be_written_again(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct counting c;
+    struct fixture f;
+    ino_t inode;
+    int place, io;
+
+    (void)state;
+    for (place = 0; place < 2; place++) {
+        set_up(&f, place_of(place));
+        counting_init(&c);
+        c.fs.is_sole = c_is_sole;
+        for (io = CRN_IO_BUFFERED; io <= CRN_IO_AUTO; io++) {
+            struct crn_engine *e = open_engine((enum crn_io)io, CRN_PREALLOCATE_AUTO, CHUNK);
+
+            if (io == CRN_IO_BUFFERED) { /* makes the directory of the name */
+                assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+                compare_and_remove(&f, &mf);
+            }
+            inode = leave_spare(&f);
+            assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+            expect_gaps_of_zeros(&f, mf.name, inode);
+            compare_and_remove(&f, &mf);
+            crn_engine_close(e);
+        }
+        tear_down(&f);
+    }
+}
+
 static void stripes_are_asked_for_and_never_needed(void **state)
 {
     struct crn_engine_options opt = {.blocks = 2,
@@ -445,6 +540,7 @@ int main(void)
         cmocka_unit_test(a_refused_way_is_done_without),
         cmocka_unit_test(a_file_in_memory_has_several_writers),
         cmocka_unit_test(room_beforehand),
+        cmocka_unit_test(a_file_may_be_written_again),
         cmocka_unit_test(stripes_are_asked_for_and_never_needed),
     };
 

@@ -55,7 +55,7 @@ static cairn_err write_in_place(struct crn_pieces *all, struct crn_ring *ring, s
         all->hashes[i++] = hash_of(all, x, at, p + at, n);
         rc = crn_outfile_write(all->out, ring, p + at, n, x->file_offset + at, ei);
     }
-    return rc;
+    return rc != CAIRN_OK ? rc : crn_outfile_pad(all->out, ring, x->bytes, x->file_offset, ei);
 }
 
 static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, const unsigned char *p)
@@ -75,6 +75,7 @@ static cairn_err write_block(struct crn_pieces *all, struct crn_ring *ring,
 {
     uint64_t off = place_of(all, w->bytes);
     uint64_t at = 0;
+    cairn_err rc;
     uint32_t i;
 
     for (i = 0; i < w->nsegments; i++) {
@@ -84,7 +85,8 @@ static cairn_err write_block(struct crn_pieces *all, struct crn_ring *ring,
         x->file_offset = off + at;
         at += x->bytes;
     }
-    return crn_outfile_write(all->out, ring, block, w->bytes, off, ei);
+    rc = crn_outfile_write(all->out, ring, block, w->bytes, off, ei);
+    return rc != CAIRN_OK ? rc : crn_outfile_pad(all->out, ring, w->bytes, off, ei);
 }
 
 static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsigned char *block,

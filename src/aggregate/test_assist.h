@@ -339,7 +339,7 @@ static inline void compare(const struct world *w, const struct crn_store *st, co
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
     struct crn_index x;
-    char path[300];
+    char path[400];
 
     assert_ok(crn_store_describe_data(st, "many", 7, file, &mf, &x, ei));
     (void)snprintf(path, sizeof(path), "%s/p/many/7/%s", w->dir, file);

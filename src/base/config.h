@@ -24,6 +24,7 @@ enum crn_io {
 };
 enum crn_background_cores { CRN_CORES_ALL, CRN_CORES_OWN };
 enum crn_preallocate { CRN_PREALLOCATE_AUTO, CRN_PREALLOCATE_ON, CRN_PREALLOCATE_OFF };
+enum crn_reuse { CRN_REUSE_AUTO, CRN_REUSE_OFF };
 enum crn_phases { CRN_PHASES_IGNORE, CRN_PHASES_YIELD };
 enum crn_encode {
     CRN_ENCODE_NONE,
@@ -81,6 +82,7 @@ struct crn_config {
     uint64_t writers;     /* 0: auto */
     uint64_t io;          /* enum crn_io */
     uint64_t preallocate; /* enum crn_preallocate */
+    uint64_t reuse_files; /* enum crn_reuse */
     uint64_t stripe_count, stripe_bytes;
     uint64_t read_threads;
     uint64_t nice;

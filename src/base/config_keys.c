@@ -10,6 +10,7 @@ static const char *const failure_values[] = {"strict", "retry", "continue", NULL
 static const char *const io_values[] = {"buffered",     "behind", "direct", "uring",
                                         "uring-direct", "auto",   NULL};
 static const char *const background_cores_values[] = {"all", "own", NULL};
+static const char *const reuse_values[] = {"auto", "off", NULL};
 static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
 static const char *const phases_values[] = {"ignore", "yield", NULL};
 static const char *const encode_values[] = {"none",  "adaptive",    "agnostic", "agnostic-block",
@@ -129,6 +130,13 @@ static const struct crn_key keys[] = {
      "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "
      "writes go side by side.",
      AT(preallocate)},
+    {"reuse_files", CRN_KEY_ENUM, "auto", 0, 0, reuse_values,
+     "Whether data files of versions that keep_last lets go are written to again, which saves the "
+     "file system most of the work. auto: on ext4, XFS and tmpfs, if a file has one name and "
+     "nobody "
+     "has it open. Takes the room of one version as long as the session is open, which each flush "
+     "takes anyway.",
+     AT(reuse_files)},
     {"stripe_count", CRN_KEY_U64, "0", 0, 2000, NULL,
      "Lustre: targets that a data file is striped over. 0: as its directory says.",
      AT(stripe_count)},

@@ -49,6 +49,9 @@ struct crn_fs {
     /* Stripes files made later in the directory (count 0, bytes 0: as before). -ENOTSUP where the file
      * system has no stripes. */
     int (*stripe)(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes);
+    /* 1 if nobody but this descriptor can read or write the file: it has one name, and nobody else has it
+     * open. 0 also where that cannot be known, as on file systems that other hosts see. */
+    int (*is_sole)(const struct crn_fs *fs, int fd);
     /* Of the file system; never NULL. */
     const struct crn_fs_type *(*type)(const struct crn_fs *fs, int fd);
     /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held

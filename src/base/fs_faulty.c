@@ -221,6 +221,13 @@ static int f_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t b
     return h < 0 ? h : UNDER(self(fs), stripe, dfd, count, bytes);
 }
 
+static int f_is_sole(const struct crn_fs *fs, int fd)
+{
+    int h = hit(self(fs), CRN_OP_STAT);
+
+    return h < 0 ? 0 : UNDER(self(fs), is_sole, fd);
+}
+
 static const struct crn_fs_type *f_type(const struct crn_fs *fs, int fd)
 {
     return UNDER(self(fs), type, fd);
@@ -252,6 +259,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .list = f_list,
                             .space = f_space,
                             .stripe = f_stripe,
+                            .is_sole = f_is_sole,
                             .type = f_type,
                             .lock = f_lock};
     f->under = under;

@@ -184,14 +184,21 @@ static int j_renameat(const struct crn_fs *fs, int olddfd, const char *from, int
 {
     struct crn_fs_journal *j = self(fs);
     int dir = inode_of(j, olddfd);
+    int to_dir = inode_of(j, newdfd);
     int inode = entry(j, olddfd, from);
-    int r;
+    int r = j->under->renameat(j->under, olddfd, from, newdfd, to);
 
-    if (dir != inode_of(j, newdfd))
-        return -EXDEV; /* not modelled */
-    r = j->under->renameat(j->under, olddfd, from, newdfd, to);
-    if (r == 0 && dir >= 0)
+    if (r < 0)
+        return r;
+    if (dir == to_dir && dir >= 0) {
         record_entry(j, RENAME, inode, dir, from, to);
+        return r;
+    }
+    /* From one directory to another: either may be durable without the other. */
+    if (to_dir >= 0)
+        record_entry(j, LINK, inode, to_dir, to, "");
+    if (dir >= 0)
+        record_entry(j, UNLINK, inode, dir, from, "");
     return r;
 }
 
@@ -242,6 +249,11 @@ static int j_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t b
     return self(fs)->under->stripe(self(fs)->under, dfd, count, bytes);
 }
 
+static int j_is_sole(const struct crn_fs *fs, int fd)
+{
+    return self(fs)->under->is_sole(self(fs)->under, fd);
+}
+
 static const struct crn_fs_type *j_type(const struct crn_fs *fs, int fd)
 {
     return self(fs)->under->type(self(fs)->under, fd);
@@ -268,6 +280,7 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .list = j_list,
                                     .space = j_space,
                                     .stripe = j_stripe,
+                                    .is_sole = j_is_sole,
                                     .type = j_type,
                                     .lock = j_lock};
 

@@ -5,7 +5,7 @@
  *     bytes of a file are durable only after an fsync of the file that follows them;
  *     an entry of a directory (create, mkdir, rename, unlink) only after one of the directory;
  *     of everything else any subset may have reached the disk, in any order, writes by halves;
- *     a rename is atomic.
+ *     a rename within a directory is atomic; one into another is two changes.
  *
  * One thread. Not built without tests. */
 #ifndef CRN_FS_JOURNAL_H

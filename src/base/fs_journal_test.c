@@ -153,6 +153,43 @@ static void a_rename_without_fsync_tears(void **state)
     finish(j, dir, dfd);
 }
 
+/* Each of the two directories may have changed without the other. */
+static void a_rename_into_another_directory_is_two_changes(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_fs_journal *j;
+    const struct crn_fs *fs;
+    char dir[256];
+    struct seen seen;
+    size_t from, count;
+    size_t *list;
+    int dfd, sub, fd;
+
+    (void)state;
+    j = start(dir, sizeof(dir), &dfd);
+    fs = crn_fs_journal_fs(j);
+    assert_int_equal(fs->mkdirat(fs, dfd, "d", 0700), 0);
+    sub = fs->openat(fs, dfd, "d", O_RDONLY | O_DIRECTORY, 0);
+    fd = fs->openat(fs, sub, "x", O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_ok(crn_fs_write_all(fs, fd, FRESH, strlen(FRESH), 0, "x", ei));
+    assert_int_equal(fs->fsync(fs, fd), 0);
+    assert_int_equal(fs->close(fs, fd), 0);
+    assert_int_equal(fs->fsync(fs, sub), 0);
+    assert_int_equal(fs->fsync(fs, dfd), 0);
+    from = crn_fs_journal_now(j);
+    assert_int_equal(fs->renameat(fs, sub, "x", dfd, "f"), 0);
+    list = crn_fs_journal_unsynced(j, crn_fs_journal_now(j), &count);
+    assert_int_equal(count, 2);
+    free(list);
+    seen = enumerate(j, from);
+    assert_true(seen.old > 0 && seen.fresh > 0 && seen.torn == 0 && seen.missing == 0);
+    assert_int_equal(fs->fsync(fs, dfd), 0);
+    assert_int_equal(fs->fsync(fs, sub), 0);
+    assert_null(crn_fs_journal_unsynced(j, crn_fs_journal_now(j), &count));
+    assert_int_equal(fs->close(fs, sub), 0);
+    finish(j, dir, dfd);
+}
+
 static void removing_before_the_new_one_is_durable_loses_both(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -183,6 +220,7 @@ int main(void)
         cmocka_unit_test(replacing_leaves_old_or_new),
         cmocka_unit_test(writing_in_place_tears),
         cmocka_unit_test(a_rename_without_fsync_tears),
+        cmocka_unit_test(a_rename_into_another_directory_is_two_changes),
         cmocka_unit_test(removing_before_the_new_one_is_durable_loses_both),
     };
 

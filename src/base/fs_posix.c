@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -195,6 +196,20 @@ static int px_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
     return 0;
 }
 
+/* A lease to write is given to the only one who has a file open. Who opens it before the lease is back is told
+ * about by a signal: one that nobody sees who has not asked for it. */
+static int px_is_sole(const struct crn_fs *fs, int fd)
+{
+    const struct crn_fs_type *type = crn_fs_type_of(fd);
+    struct stat sb;
+
+    UNUSED(fs);
+    if (!(type->is_disk || type->is_memory) || fstat(fd, &sb) < 0 || sb.st_nlink != 1)
+        return 0;
+    return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0 &&
+           fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
+}
+
 static int px_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes)
 {
     UNUSED(fs);
@@ -232,6 +247,7 @@ static const struct crn_fs posix_table = {
     .list = px_list,
     .space = px_space,
     .stripe = px_stripe,
+    .is_sole = px_is_sole,
     .type = px_type,
     .lock = px_lock,
 };

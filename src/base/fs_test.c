@@ -117,6 +117,35 @@ static void a_mapped_write_is_a_write(void **state)
     free(found);
 }
 
+/* One name, and nobody else has it open. Where /dev/shm is no tmpfs it is never known. */
+static void a_file_may_be_ours_alone(void **state)
+{
+    const struct crn_fs *fs = crn_fs_posix();
+    char path[] = "/dev/shm/cairn-test-XXXXXX", second[64];
+    int fd = mkstemp(path);
+    int other;
+
+    (void)state;
+    assert_true(fd >= 0);
+    (void)snprintf(second, sizeof(second), "%s.2", path);
+    if (!fs->type(fs, fd)->is_memory) {
+        assert_int_equal(fs->is_sole(fs, fd), 0);
+    } else {
+        assert_int_equal(fs->is_sole(fs, fd), 1);
+        other = open(path, O_RDONLY);
+        assert_int_equal(fs->is_sole(fs, fd), 0);
+        assert_int_equal(close(other), 0);
+        assert_int_equal(fs->is_sole(fs, fd), 1);
+        assert_int_equal(link(path, second), 0);
+        assert_int_equal(fs->is_sole(fs, fd), 0);
+        assert_int_equal(unlink(second), 0);
+        assert_int_equal(fs->is_sole(fs, fd), 1);
+    }
+    assert_int_equal(fs->is_sole(fs, -1), 0);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void a_private_directory_of_others_is_refused(void **state)
 {
     char dir[256], path[300];
@@ -139,6 +168,7 @@ int main(void)
         cmocka_unit_test(replace_survives_a_failure_at_every_call),
         cmocka_unit_test(short_writes_are_continued),
         cmocka_unit_test(a_mapped_write_is_a_write),
+        cmocka_unit_test(a_file_may_be_ours_alone),
         cmocka_unit_test(a_private_directory_of_others_is_refused),
     };
 

@@ -96,6 +96,7 @@ static void retain(struct crn_job *job, const struct crn_work *w)
     const struct crn_name_config *nc = crn_config_name(&job->cfg, name);
     struct crn_retention policy = {.keep_last = nc->keep_last,
                                    .keep_every = nc->keep_every,
+                                   .reuse = job->cfg.reuse_files == CRN_REUSE_AUTO,
                                    .spared = (const int64_t *)(const void *)w->payload,
                                    .nspared = w->payload_bytes / sizeof(int64_t)};
     struct crn_errinfo ei = {0};
@@ -192,6 +193,22 @@ static cairn_err retire(struct crn_job *job, struct crn_work *w)
     return CAIRN_OK;
 }
 
+/* No more versions come. */
+static void drop_spares(struct crn_job *job)
+{
+    const struct crn_held_lock *lock;
+    struct crn_errinfo ei = {0};
+    struct crn_store st;
+
+    if (job->locks == NULL ||
+        crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &ei) != CAIRN_OK)
+        return;
+    for (lock = job->locks; lock != NULL; lock = lock->next)
+        if (crn_store_drop_spares(&st, lock->name, &ei) != CAIRN_OK)
+            crn_log(&job->log, CRN_WARN, "files of removed versions stay, continuing: %s", ei.msg);
+    crn_store_close(&st);
+}
+
 void *crn_keeper_main(void *arg)
 {
     struct crn_job *job = arg;
@@ -206,5 +223,6 @@ void *crn_keeper_main(void *arg)
             w->error.code = retire(job, w);
         crn_service_result(job->svc, w);
     }
+    drop_spares(job);
     return NULL;
 }

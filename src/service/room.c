@@ -41,6 +41,7 @@ cairn_err crn_flush_room_wait(struct crn_flush_room *r, struct crn_errinfo *ei)
 
         if (ret < 0)
             return crn_fail_errno(ei, -ret, "free space of '%s'", r->st->path);
+        room.bytes += crn_store_spare_bytes(r->st, r->item->name, r->file_no);
         if (room.bytes >= need)
             break;
         crn_human_bytes(need, want, sizeof(want));

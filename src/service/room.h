@@ -10,6 +10,7 @@ struct crn_flush_room {
     struct crn_job *job;
     struct crn_item *item;
     const struct crn_store *st;
+    uint32_t file_no;
     uint64_t need;
     int64_t until_ns;
     int told;

@@ -197,6 +197,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     }
     describe(job, w->item, is_local, &head);
     room.st = &st;
+    room.file_no = head.file_no;
     room.need = crn_engine_estimate(job->engine, load->sources, load->nsources);
     do {
         rc = crn_flush_room_wait(&room, ei);

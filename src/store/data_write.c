@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creates, finishes and discards data files. A name that exists is never written to, so that what a
- * manifest names never changes. */
+ * manifest names never changes; what none names any more may come under a new name (spare.c). */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -70,6 +70,22 @@ static int create_new(const struct crn_fs *fs, int dfd, uint32_t file_no,
     return fd;
 }
 
+/* The same, with what a removed version left in the place of the new file, if there is such. */
+static int create_or_reuse(const struct crn_store *st, const char *name, int dfd, uint32_t file_no,
+                           char ret_file[CRN_FILE_NAME])
+{
+    int fd = create_new(st->fs, dfd, file_no, ret_file);
+    int spare;
+
+    if (fd < 0)
+        return fd;
+    spare = crn_spare_take(st, name, dfd, file_no, ret_file);
+    if (spare == -ENOENT)
+        return fd;
+    (void)st->fs->close(st->fs, fd); /* empty, and without a name */
+    return spare >= 0 ? spare : create_new(st->fs, dfd, file_no, ret_file);
+}
+
 cairn_err crn_store_create_data(const struct crn_store *st, const char *name, int64_t version,
                                 uint32_t file_no, char ret_file[CRN_FILE_NAME], int *ret_fd,
                                 struct crn_errinfo *ei)
@@ -86,7 +102,7 @@ cairn_err crn_store_create_data(const struct crn_store *st, const char *name, in
         rc = make_version(st, name, version, &dfd, ei);
         if (rc != CAIRN_OK)
             return rc;
-        fd = create_new(st->fs, dfd, file_no, ret_file);
+        fd = create_or_reuse(st, name, dfd, file_no, ret_file);
         (void)st->fs->close(st->fs, dfd);
         /* ENOENT: another node discarded its file and with it the directory, which was empty. */
     } while (fd == -ENOENT && races++ < MAX_RACES);

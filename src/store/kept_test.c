@@ -141,9 +141,10 @@ static int remove_and_rename(const struct crn_fs *fs, int a, const char *from, i
 {
     struct crn_errinfo info = {0}, *ei = &info;
 
-    if (bystander != NULL)
+    if (strcmp(to, "manifest") == 0 && bystander != NULL) {
         assert_ok(crn_store_remove(bystander, "heat", 1, ei));
-    bystander = NULL;
+        bystander = NULL;
+    }
     return real_rename(fs, a, from, b, to);
 }
 

@@ -80,6 +80,15 @@ CAIRN_CHECKED cairn_err crn_store_unlink_files(const struct crn_store *st, int d
                                                const struct crn_manifest *m,
                                                const struct crn_named *named,
                                                struct crn_errinfo *ei);
+/* Spares: see spare.c. Keeps the files of a removed manifest, except those that are named; best effort. */
+void crn_spare_keep(const struct crn_store *st, int dfd, const struct crn_manifest *m,
+                    const struct crn_named *named);
+/* Puts the spare for a data file in its place, where an empty one was just created: its descriptor, -ENOENT if
+ * there is none, or another error; then the empty one is gone, too. */
+int crn_spare_take(const struct crn_store *st, const char *name, int dfd, uint32_t file_no,
+                   const char *file);
+int crn_is_spare_name(const char *name);
+
 /* Every base in the chains of a manifest is there and has its size. dfd: the version's directory. */
 CAIRN_CHECKED cairn_err crn_store_check_bases(const struct crn_store *st, int dfd,
                                               const struct crn_manifest *m, struct crn_errinfo *ei);

@@ -91,7 +91,7 @@ void crn_retention_plan(const struct crn_catalog *c, const struct crn_retention 
 
 /* What is left of a version after its manifest is durably gone. */
 static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct crn_manifest *m,
-                             const char *name, int64_t version, struct crn_errinfo *ei)
+                             const char *name, int64_t version, int reuse, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = st->fs;
     struct crn_named named = {0};
@@ -100,6 +100,8 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
 
     if (m != NULL) {
         rc = crn_named_load(st, name, version, &named, ei);
+        if (rc == CAIRN_OK && reuse)
+            crn_spare_keep(st, dfd, m, &named);
         if (rc == CAIRN_OK)
             rc = crn_store_unlink_files(st, dfd, m, &named, ei);
         crn_named_free(&named);
@@ -154,7 +156,7 @@ static cairn_err refuse_needed(const struct crn_store *st, const struct crn_mani
 
 /* What is seen of the name is durable. */
 static cairn_err remove_settled(const struct crn_store *st, const char *name, int64_t version,
-                                struct crn_errinfo *ei)
+                                int reuse, struct crn_errinfo *ei)
 {
     struct crn_errinfo ignored = {0};
     struct crn_manifest m = {0};
@@ -170,7 +172,7 @@ static cairn_err remove_settled(const struct crn_store *st, const char *name, in
     if (rc == CAIRN_OK)
         rc = unlink_manifest(st, dfd, name, version, ei);
     if (rc == CAIRN_OK)
-        rc = remove_rest(st, dfd, is_readable ? &m : NULL, name, version, ei);
+        rc = remove_rest(st, dfd, is_readable ? &m : NULL, name, version, reuse, ei);
     crn_manifest_free(&m);
     (void)st->fs->close(st->fs, dfd);
     return rc;
@@ -181,13 +183,13 @@ cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t
 {
     cairn_err rc = crn_store_settle(st, name, ei);
 
-    return rc != CAIRN_OK ? rc : remove_settled(st, name, version, ei);
+    return rc != CAIRN_OK ? rc : remove_settled(st, name, version, 0, ei);
 }
 
 /* Removes what is marked and not needed by others; says how many went. */
 static cairn_err remove_marked(const struct crn_store *st, const char *name,
-                               const struct crn_catalog *c, unsigned char *retire, uint32_t *ret,
-                               struct crn_errinfo *ei)
+                               const struct crn_catalog *c, int reuse, unsigned char *retire,
+                               uint32_t *ret, struct crn_errinfo *ei)
 {
     struct crn_errinfo why;
     cairn_err rc;
@@ -198,7 +200,7 @@ static cairn_err remove_marked(const struct crn_store *st, const char *name,
         if (!retire[i])
             continue;
         crn_err_clear(&why);
-        rc = remove_settled(st, name, c->v[i].version, &why);
+        rc = remove_settled(st, name, c->v[i].version, reuse, &why);
         if (rc == CAIRN_EBUSY)
             continue; /* until who needs it is gone; or for ever, if that came meanwhile */
         if (rc != CAIRN_OK) {
@@ -236,7 +238,7 @@ cairn_err crn_store_retain(const struct crn_store *st, const char *name,
         rc = crn_store_settle(st, name, ei);
     do {
         if (rc == CAIRN_OK && memchr(retire, 1, c.n) != NULL)
-            rc = remove_marked(st, name, &c, retire, &now, ei);
+            rc = remove_marked(st, name, &c, policy->reuse, retire, &now, ei);
         else
             now = 0;
         removed += now;

@@ -3,6 +3,7 @@
  * says "durable"; catalog.c reads what is there; retention.c and sweep.c remove.
  *
  *     <root>/<name>/.writer                 who writes this name now (locked while he lives)
+ *     <root>/<name>/.spare-0000             left by a removed version for data-0000 of the next
  *     <root>/<name>/<version>/data-0000     first attempt; data-0000.1 when the version is taken again
  *     <root>/<name>/<version>/manifest      the version exists if and only if this is there, whole
  *     <root>/<name>/<version>/stats-0000    how data-0000 was written, for people; not committed
@@ -35,7 +36,7 @@ CAIRN_CHECKED cairn_err crn_store_lock_name(const struct crn_store *st, const ch
 /* Writing a version. ------------------------------------------------------------------------------ */
 
 /* Makes <name>/<version> and creates a new data file in it, never an existing one: data-0003, else
- * data-0003.1, ... The names are durable when the manifest is. */
+ * data-0003.1, ... It may have bytes already that mean nothing. The names are durable when the manifest is. */
 CAIRN_CHECKED cairn_err crn_store_create_data(const struct crn_store *st, const char *name,
                                               int64_t version, uint32_t file_no,
                                               char ret_file[CRN_FILE_NAME], int *ret_fd,
@@ -161,6 +162,7 @@ CAIRN_CHECKED cairn_err crn_store_remove(const struct crn_store *st, const char 
 
 struct crn_retention {
     uint64_t keep_last, keep_every;
+    int reuse;             /* data files of what goes are left for new ones, where that is safe */
     const int64_t *spared; /* versions that one on its way may need; not counted */
     size_t nspared;
 };
@@ -173,6 +175,11 @@ void crn_retention_plan(const struct crn_catalog *c, const struct crn_retention 
 CAIRN_CHECKED cairn_err crn_store_retain(const struct crn_store *st, const char *name,
                                          const struct crn_retention *policy, uint32_t *ret_removed,
                                          struct crn_errinfo *ei);
+/* What a retention with reuse left: the room that data file file_no of the next version has already, and its
+ * end when no more versions come. */
+uint64_t crn_store_spare_bytes(const struct crn_store *st, const char *name, uint32_t file_no);
+CAIRN_CHECKED cairn_err crn_store_drop_spares(const struct crn_store *st, const char *name,
+                                              struct crn_errinfo *ei);
 
 /* Debris: temporary files, data files that no manifest of the name names, directories without a manifest. A name
  * whose writer lives is left alone (busy), as is anything that is not provably Cairn's. A whole data

@@ -7,6 +7,7 @@
  *                                    still complete its capture
  *     statistics                     with their data file, or where it is not there
  *     marks without a manifest       their names and place
+ *     spare                          its name and place; what it was is gone
  *
  * Everything else stays, also where the manifest cannot be read or a read fails. The directories are
  * fsynced before a data file goes: the manifests that we see, or their absence, may not be durable yet,
@@ -45,6 +46,11 @@ static int is_old(const struct sweep *s, int64_t since_ns)
     int64_t now = s->clock->wall_ns(s->clock);
 
     return now > since_ns && now - since_ns > s->min_age_ns;
+}
+
+static int64_t changed_ns(const struct stat *sb)
+{
+    return (int64_t)sb->st_mtim.tv_sec * 1000000000 + sb->st_mtim.tv_nsec;
 }
 
 /* A whole data file that no manifest names: is it of no use to a drain? */
@@ -109,9 +115,7 @@ static cairn_err judge_data(struct sweep *s, const char *file, const struct stat
         return rc;
     }
     /* Never finished. Without locks its writer may live: then only age tells. */
-    *ret = s->has_writer &&
-           (s->has_lock || s->force ||
-            is_old(s, (int64_t)sb->st_mtim.tv_sec * 1000000000 + sb->st_mtim.tv_nsec));
+    *ret = s->has_writer && (s->has_lock || s->force || is_old(s, changed_ns(sb)));
     return CAIRN_OK;
 }
 
@@ -150,8 +154,7 @@ static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinf
     if (rc != CAIRN_OK)
         return rc;
     if (crn_is_temp_name(file)) {
-        is_debris = s->has_lock || s->force ||
-                    is_old(s, (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec);
+        is_debris = s->has_lock || s->force || is_old(s, changed_ns(&sb));
     } else if (strcmp(file, CRN_PIN) == 0 || strcmp(file, CRN_BAD) == 0) {
         is_debris = s->has_writer && !s->has_manifest;
     } else if (crn_data_name_parse(file, &file_no, &attempt) == 0) {
@@ -227,6 +230,32 @@ static cairn_err sweep_version(struct sweep *s, int name_dfd, int64_t version,
     return rc;
 }
 
+/* What a run that died had kept for its next version. */
+static cairn_err sweep_spares(struct sweep *s, int name_dfd, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = s->st->fs;
+    struct crn_names names = {0};
+    struct stat sb;
+    cairn_err rc;
+    size_t i;
+    int r;
+
+    rc = crn_fs_names(fs, name_dfd, s->name, &names, ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
+        if (!crn_is_spare_name(names.name[i]) ||
+            fs->fstatat(fs, name_dfd, names.name[i], &sb) < 0 || !S_ISREG(sb.st_mode) ||
+            !s->has_writer || !(s->has_lock || s->force || is_old(s, changed_ns(&sb))))
+            continue;
+        r = s->dry_run ? 0 : fs->unlinkat(fs, name_dfd, names.name[i], 0);
+        if (r < 0 && r != -ENOENT)
+            rc = crn_fail_errno(ei, -r, "remove '%s/%s/%s'", s->st->path, s->name, names.name[i]);
+        s->res.files++;
+        s->res.bytes += (uint64_t)sb.st_size;
+    }
+    crn_names_free(&names);
+    return rc;
+}
+
 /* The newest committed version: whole files of older captures may go because of it. */
 static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
 {
@@ -299,6 +328,8 @@ cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held
         rc = crn_store_versions(st, name_dfd, name, &versions, &n, ei);
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         rc = sweep_version(&s, name_dfd, versions[i], ei);
+    if (rc == CAIRN_OK && !s.res.busy)
+        rc = sweep_spares(&s, name_dfd, ei);
     free(versions);
     crn_named_free(&s.named);
     if (lock_fd >= 0)

@@ -14,11 +14,25 @@ sys.dont_write_bytecode = True
 from jobs import CAIRN, PATIENCE, Job, cairn, every_call, kill, newest, require, run_one, workers_of
 
 
+def verify(job, what):
+    """Every version that is there is whole, through everything that it needs."""
+    r = cairn(job, "verify")
+    require(r.returncode == 0, f"{what}: {r.stdout}")
+
+
 def kill_every_call():
     """SIGKILL before, or in the middle of, every file operation of a run."""
     job = Job()
     every_call(job, 1, "action=kill")
     every_call(job, 1, "action=tear,ops=write")
+    job.remove()
+
+
+def kill_every_call_reused():
+    """The same when the files of versions that were let go are written to again."""
+    job = Job(keep_last=1)
+    every_call(job, 1, "action=kill", steps=5, stride=2, after=verify)
+    every_call(job, 1, "action=tear,ops=write", steps=5, after=verify)
     job.remove()
 
 
@@ -28,12 +42,6 @@ def kill_every_call_local():
     job.env["CAIRN_LOCAL"] = str(job.dir / "local")
     every_call(job, 1, "action=kill")
     job.remove()
-
-
-def verify(job, what):
-    """Every version that is there is whole, through everything that it needs."""
-    r = cairn(job, "verify")
-    require(r.returncode == 0, f"{what}: {r.stdout}")
 
 
 def longest_chain(job):
@@ -125,5 +133,5 @@ def kill_ranks():
 
 
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, kill_every_call, kill_every_call_local, kill_every_call_chained,
-                     fail_every_call, kill_recovery, kill_ranks))
+    sys.exit(run_one(__doc__, kill_every_call, kill_every_call_reused, kill_every_call_local,
+                     kill_every_call_chained, fail_every_call, kill_recovery, kill_ranks))

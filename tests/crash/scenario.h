@@ -2,7 +2,7 @@
 /* The life of a small store, step by step, and what must hold whenever it is cut short:
  *
  *     there are versions 1 and 2; 3 is written; 3 is taken again; 1 is marked; retention lets 1 go;
- *     2 is removed; a sweep cleans up.
+ *     2 is removed; 6 is written, into the files that 1 left; a sweep cleans up.
  *
  * Promise 3 of the design: a version that was committed before the step in progress is there, whole,
  * unless the step removes it; what the step changes is old or new; nothing else is visible.
@@ -20,7 +20,7 @@
 #include "restart/version.h"
 #include "store/test_version.h"
 
-enum step { LOCK, WRITE3, RETAKE3, MARK1, RETAIN, REMOVE2, SWEEP, STEPS };
+enum step { LOCK, WRITE3, RETAKE3, MARK1, RETAIN, REMOVE2, WRITE6, SWEEP, STEPS };
 
 struct progress {
     int begun[STEPS];
@@ -29,7 +29,7 @@ struct progress {
 };
 
 static const char *const step_names[STEPS] = {"lock",   "write 3",  "take 3 again", "mark 1",
-                                              "retain", "remove 2", "sweep"};
+                                              "retain", "remove 2", "write 6",      "sweep"};
 
 static int no_fsync(const struct crn_fs *fs, int fd)
 {
@@ -77,7 +77,7 @@ static struct tv version_of(int64_t version, uint64_t seq)
 
 static cairn_err retain(const struct crn_store *st, uint64_t keep, struct crn_errinfo *ei)
 {
-    struct crn_retention policy = {.keep_last = keep};
+    struct crn_retention policy = {.keep_last = keep, .reuse = 1};
     uint32_t removed;
 
     return crn_store_retain(st, "heat", &policy, &removed, ei);
@@ -108,6 +108,7 @@ static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_
 {
     struct tv first = version_of(3, 3);
     struct tv again = version_of(3, 4);
+    struct tv last = version_of(6, 6);
     struct crn_sweep_result res;
 
     switch (step) {
@@ -123,6 +124,8 @@ static cairn_err run_step(const struct crn_store *st, enum step step, int *lock_
         return retain(st, 2, ei);
     case REMOVE2:
         return HAS_CHAINS ? let_all_go(st, ei) : crn_store_remove(st, "heat", 2, ei);
+    case WRITE6:
+        return tv_write(st, &last, ei);
     case SWEEP:
         return crn_store_sweep(st, "heat", *lock_fd, 0, 1, 0, crn_clock_real(), &res, ei);
     default:
@@ -201,6 +204,7 @@ static void check_promise(const struct crn_store *st, const struct progress *p, 
     uint64_t one = committed(st, 1, when);
     uint64_t two = committed(st, 2, when);
     uint64_t three = committed(st, 3, when);
+    uint64_t six = committed(st, 6, when);
 
     check_states(st, p, when);
     if (one != 1 && !(one == 0 && p->begun[HAS_CHAINS ? REMOVE2 : RETAIN]))
@@ -218,6 +222,8 @@ static void check_promise(const struct crn_store *st, const struct progress *p, 
         fail_msg("%s: version 1 was retired before version 3 was safe", when);
     if (p->ok[REMOVE2] && two != 0 && !(HAS_CHAINS && p->was_failing))
         fail_msg("%s: version 2 came back", when);
+    if (six != 0 ? six != 6 || !p->begun[WRITE6] : p->ok[WRITE6])
+        fail_msg("%s: version 6 is capture %llu", when, (unsigned long long)six);
     if (HAS_CHAINS && p->ok[REMOVE2] && committed(st, 5, when) != 5)
         fail_msg("%s: version 5 was committed and is lost", when);
     if (!HAS_CHAINS && p->ok[RETAIN] && p->ok[WRITE3] && one != 0 && !p->was_failing)

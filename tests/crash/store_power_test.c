@@ -236,7 +236,7 @@ static void sweep_and_retain(struct run *r)
 
 static void a_sweep_after_a_kill_is_safe(void **state)
 {
-    static const enum step dying[] = {WRITE3, RETAKE3, RETAIN, REMOVE2};
+    static const enum step dying[] = {WRITE3, RETAKE3, RETAIN, REMOVE2, WRITE6};
     size_t i;
 
     (void)state;
