@@ -32,14 +32,15 @@ static cairn_err preallocate(struct crn_outfile *o, uint64_t bytes, struct crn_e
     return CAIRN_OK;
 }
 
-/* The same file once more, past the page cache, if that was asked for; without where it is refused. */
-static void open_direct(struct crn_outfile *o, const struct crn_index *head)
+/* The same file once more, past the page cache, if it shall be so; without where it is refused. is_ours: who has
+ * begun it knows that bytes in it are from before. */
+static void open_direct(struct crn_outfile *o, const struct crn_index *head, int is_ours)
 {
     const struct crn_fs *fs = o->st->fs;
     char path[CAIRN_MAX_NAME + CRN_FILE_NAME + 32];
     long page = sysconf(_SC_PAGESIZE);
 
-    if (!crn_outlet_is_direct(o->outlet))
+    if (!crn_outlet_is_direct(o->outlet, fs->type(fs, o->fd), is_ours && o->has_bytes))
         return;
     (void)snprintf(path, sizeof(path), "%s/%" PRId64 "/%s", head->name, head->version, o->name);
     o->page_bytes = page > PAGE_MIN ? (uint64_t)page : PAGE_MIN;
@@ -112,7 +113,7 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
         return rc;
     }
     look(o, head);
-    open_direct(o, head);
+    open_direct(o, head, 1);
     if (o->maps) /* mappings end where the file does */
         o->maps = st->fs->ftruncate(st->fs, o->fd, (off_t)expected) == 0;
     rc = preallocate(o, expected, ei);
@@ -143,7 +144,7 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
         return rc;
     }
     look(o, head);
-    open_direct(o, head);
+    open_direct(o, head, 0);
     atomic_store(&o->is_taken, 1);
     return CAIRN_OK;
 }

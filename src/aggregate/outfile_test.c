@@ -479,11 +479,12 @@ static void a_file_may_be_written_again(void **state)
     (void)state;
     for (place = 0; place < 2; place++) {
         set_up(&f, place_of(place));
-        counting_init(&c);
-        c.fs.is_sole = c_is_sole;
         for (io = CRN_IO_BUFFERED; io <= CRN_IO_AUTO; io++) {
             struct crn_engine *e = open_engine((enum crn_io)io, CRN_PREALLOCATE_AUTO, CHUNK);
+            int is_auto = io == CRN_IO_AUTO && f.st.fs->type(f.st.fs, f.st.dfd)->is_disk;
 
+            counting_init(&c);
+            c.fs.is_sole = c_is_sole;
             if (io == CRN_IO_BUFFERED) { /* makes the directory of the name */
                 assert_ok(write_with(&f, e, &c.fs, &mf, ei));
                 compare_and_remove(&f, &mf);
@@ -491,6 +492,10 @@ static void a_file_may_be_written_again(void **state)
             inode = leave_spare(&f);
             assert_ok(write_with(&f, e, &c.fs, &mf, ei));
             expect_gaps_of_zeros(&f, mf.name, inode);
+            assert_int_equal(
+                atomic_load(&c.direct) > 0,
+                (io == CRN_IO_DIRECT || is_auto || (io == CRN_IO_URING_DIRECT && !has_ring())) &&
+                    has_direct(&f));
             compare_and_remove(&f, &mf);
             crn_engine_close(e);
         }

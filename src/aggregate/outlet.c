@@ -11,9 +11,10 @@ static void tell(const struct crn_outlet *o, const char *text, const char *why)
         crn_log(o->opt.log, CRN_WARN, "%s (%s), continuing without", text, why);
 }
 
-int crn_outlet_is_direct(const struct crn_outlet *o)
+int crn_outlet_is_direct(const struct crn_outlet *o, const struct crn_fs_type *type, int has_blocks)
 {
-    return o->opt.io == CRN_IO_DIRECT || o->opt.io == CRN_IO_URING_DIRECT;
+    return o->opt.io == CRN_IO_DIRECT || o->opt.io == CRN_IO_URING_DIRECT ||
+           (o->opt.io == CRN_IO_AUTO && type->is_disk && has_blocks);
 }
 
 int crn_outlet_is_behind(const struct crn_outlet *o, const struct crn_fs_type *type)
@@ -80,7 +81,7 @@ void crn_outlet_put(struct crn_outlet *o, struct crn_ring *r)
 
 void crn_outlet_no_direct(struct crn_outlet *o, const char *why)
 {
-    if (atomic_exchange(&o->is_told, 1) == 0)
+    if (o->opt.io != CRN_IO_AUTO && atomic_exchange(&o->is_told, 1) == 0)
         tell(o, "io = direct is not to be had here", why);
 }
 

@@ -40,8 +40,10 @@ void crn_outlet_close(struct crn_outlet *o);
 /* A ring for the piece in hand, to be given back; NULL: pwrite. */
 struct crn_ring *crn_outlet_get(struct crn_outlet *o);
 void crn_outlet_put(struct crn_outlet *o, struct crn_ring *r);
-/* Whether files shall be written past the page cache; whether a file of fs shall be written behind. */
-int crn_outlet_is_direct(const struct crn_outlet *o);
+/* Whether a file shall be written past the page cache, where its blocks are there already or not; whether what is not
+ * shall be written behind. */
+int crn_outlet_is_direct(const struct crn_outlet *o, const struct crn_fs_type *type,
+                         int has_blocks);
 int crn_outlet_is_behind(const struct crn_outlet *o, const struct crn_fs_type *type);
 /* Says, once, that files are not striped, and why. */
 void crn_outlet_no_stripes(struct crn_outlet *o, const char *why);

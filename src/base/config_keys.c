@@ -123,8 +123,9 @@ static const struct crn_key keys[] = {
     {"io", CRN_KEY_ENUM, "auto", 0, 0, io_values,
      "How data files are written. buffered: through the page cache. behind: so, and on to the disk "
      "at once, then dropped from the cache. direct: past the page cache (O_DIRECT). uring, "
-     "uring-direct: through io_uring. What the system refuses is done without. auto: behind on a "
-     "local disk (ext4, XFS), buffered elsewhere. `cairn tune` measures which is best.",
+     "uring-direct: through io_uring. What the system refuses is done without. auto: on a "
+     "local disk (ext4, XFS) behind, and direct into files that are written again (reuse_files); "
+     "buffered elsewhere. `cairn tune` measures which is best.",
      AT(io)},
     {"preallocate", CRN_KEY_ENUM, "auto", 0, 0, preallocate_values,
      "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "
