@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A real file system that is full: the flush pauses and says so, older versions stay, and it goes on
- * when there is room; or it fails, as configured. A full local disk stops nothing. In a mount namespace of its own; where that is not permitted: skipped (77). */
+ * when there is room; or it fails, as configured. A full local disk stops nothing. What a version that was let go
+ * leaves is room. In a mount namespace of its own; where that is not permitted: skipped (77). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "require.h"
@@ -105,6 +107,45 @@ static int fails_at_once(const char *disk, const char *shm)
     return unlink(filler);
 }
 
+/* Of 10 MiB a version and what the one before has left take 8, and others take all but one of the rest. */
+static int finds_room_in_old_files(const char *disk, const char *shm)
+{
+    char persistent[300], shm_dir[300], spare[300], filler[300];
+    const char *settings[] = {persistent,       shm_dir,       "log_level=error",
+                              "space_wait=0",   "blocks=2",    "free_reserve_bytes=64K",
+                              "block_bytes=1M", "keep_last=1", NULL};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    cairn_session *s;
+    struct stat st;
+    int64_t v;
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", disk);
+    (void)snprintf(shm_dir, sizeof(shm_dir), "shm_dir=%s", shm);
+    (void)snprintf(spare, sizeof(spare), "%s/p/again/.spare-0000", disk);
+    (void)snprintf(filler, sizeof(filler), "%s/filler", disk);
+    REQUIRE(cairn_open(&opt, &s) == CAIRN_OK);
+    REQUIRE(cairn_protect(s, "a", a, CAIRN_BYTES, DATA) == CAIRN_OK);
+    for (v = 1; v <= 5; v++) {
+        memset(a, (int)v, DATA);
+        REQUIRE(cairn_checkpoint(s, "again", v, NULL) == CAIRN_OK);
+        REQUIRE(cairn_wait(s, "again", v, CAIRN_PERSISTENT, 60000) == CAIRN_OK);
+        while (v > 1 && access(spare, F_OK) != 0) /* it goes after it was told */
+            (void)usleep(1000);
+        if (v == 2) {
+            REQUIRE(fill_disk(filler) == 0 && stat(filler, &st) == 0);
+            REQUIRE(truncate(filler, st.st_size - (1 << 20)) == 0);
+        }
+    }
+    memset(a, 0, DATA);
+    REQUIRE(cairn_close(s) == CAIRN_OK);
+    REQUIRE(cairn_open(&opt, &s) == CAIRN_OK);
+    REQUIRE(cairn_protect(s, "a", a, CAIRN_BYTES, DATA) == CAIRN_OK);
+    REQUIRE(cairn_restart(s, "again", NULL, &v) == CAIRN_OK);
+    REQUIRE(v == 5 && a[0] == 5 && a[DATA - 1] == 5);
+    REQUIRE(cairn_close(s) == CAIRN_OK);
+    return unlink(filler);
+}
+
 int main(void)
 {
     char base[] = "/tmp/cairn-space-XXXXXX";
@@ -126,6 +167,9 @@ int main(void)
         status = pauses_and_goes_on(disk, shm);
         if (status == 0)
             status = fails_at_once(disk, shm);
+        (void)umount2(disk, MNT_DETACH);
+        if (status == 0 && mount("none", disk, "tmpfs", 0, "size=10m") == 0)
+            status = finds_room_in_old_files(disk, shm);
         (void)umount2(disk, MNT_DETACH);
     }
     (void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", base);
