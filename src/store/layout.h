@@ -87,7 +87,10 @@ void crn_spare_keep(const struct crn_store *st, int dfd, const struct crn_manife
  * there is none, or another error; then the empty one is gone, too. */
 int crn_spare_take(const struct crn_store *st, const char *name, int dfd, uint32_t file_no,
                    const char *file);
-int crn_is_spare_name(const char *name);
+/* Removes all of a name, or counts them. dfd: the directory of the name. */
+CAIRN_CHECKED cairn_err crn_spares_remove(const struct crn_store *st, const char *name, int dfd,
+                                          int dry_run, struct crn_sweep_result *res,
+                                          struct crn_errinfo *ei);
 
 /* Every base in the chains of a manifest is there and has its size. dfd: the version's directory. */
 CAIRN_CHECKED cairn_err crn_store_check_bases(const struct crn_store *st, int dfd,

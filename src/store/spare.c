@@ -21,7 +21,7 @@ static void spare_name(uint32_t file_no, char ret[CRN_FILE_NAME])
     (void)snprintf(ret, CRN_FILE_NAME, PREFIX "%04u", (unsigned)file_no);
 }
 
-int crn_is_spare_name(const char *name)
+static int is_spare_name(const char *name)
 {
     return strncmp(name, PREFIX, strlen(PREFIX)) == 0 &&
            strspn(name + strlen(PREFIX), "0123456789") == strlen(name + strlen(PREFIX));
@@ -114,28 +114,42 @@ uint64_t crn_store_spare_bytes(const struct crn_store *st, const char *name, uin
     return r == 0 && S_ISREG(sb.st_mode) ? (uint64_t)sb.st_blocks * 512 : 0;
 }
 
-cairn_err crn_store_drop_spares(const struct crn_store *st, const char *name,
-                                struct crn_errinfo *ei)
+cairn_err crn_spares_remove(const struct crn_store *st, const char *name, int dfd, int dry_run,
+                            struct crn_sweep_result *res, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = st->fs;
     struct crn_names names = {0};
+    struct stat sb;
     cairn_err rc;
     size_t i;
-    int dfd;
     int r;
+
+    rc = crn_fs_names(fs, dfd, name, &names, ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
+        if (!is_spare_name(names.name[i]) || fs->fstatat(fs, dfd, names.name[i], &sb) < 0 ||
+            !S_ISREG(sb.st_mode))
+            continue;
+        r = dry_run ? 0 : fs->unlinkat(fs, dfd, names.name[i], 0);
+        if (r < 0 && r != -ENOENT)
+            rc = crn_fail_errno(ei, -r, "remove '%s/%s/%s'", st->path, name, names.name[i]);
+        res->files++;
+        res->bytes += (uint64_t)sb.st_size;
+    }
+    crn_names_free(&names);
+    return rc;
+}
+
+cairn_err crn_store_drop_spares(const struct crn_store *st, const char *name,
+                                struct crn_errinfo *ei)
+{
+    struct crn_sweep_result ignored = {0};
+    cairn_err rc;
+    int dfd;
 
     rc = crn_store_name_dir(st, name, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_fs_names(fs, dfd, name, &names, ei);
-    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
-        if (!crn_is_spare_name(names.name[i]))
-            continue;
-        r = fs->unlinkat(fs, dfd, names.name[i], 0);
-        if (r < 0 && r != -ENOENT)
-            rc = crn_fail_errno(ei, -r, "remove '%s/%s/%s'", st->path, name, names.name[i]);
-    }
-    crn_names_free(&names);
-    (void)fs->close(fs, dfd);
+    rc = crn_spares_remove(st, name, dfd, 0, &ignored, ei);
+    (void)st->fs->close(st->fs, dfd);
     return rc;
 }

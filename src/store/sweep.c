@@ -230,32 +230,6 @@ static cairn_err sweep_version(struct sweep *s, int name_dfd, int64_t version,
     return rc;
 }
 
-/* What a run that died had kept for its next version. */
-static cairn_err sweep_spares(struct sweep *s, int name_dfd, struct crn_errinfo *ei)
-{
-    const struct crn_fs *fs = s->st->fs;
-    struct crn_names names = {0};
-    struct stat sb;
-    cairn_err rc;
-    size_t i;
-    int r;
-
-    rc = crn_fs_names(fs, name_dfd, s->name, &names, ei);
-    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
-        if (!crn_is_spare_name(names.name[i]) ||
-            fs->fstatat(fs, name_dfd, names.name[i], &sb) < 0 || !S_ISREG(sb.st_mode) ||
-            !s->has_writer || !(s->has_lock || s->force || is_old(s, changed_ns(&sb))))
-            continue;
-        r = s->dry_run ? 0 : fs->unlinkat(fs, name_dfd, names.name[i], 0);
-        if (r < 0 && r != -ENOENT)
-            rc = crn_fail_errno(ei, -r, "remove '%s/%s/%s'", s->st->path, s->name, names.name[i]);
-        s->res.files++;
-        s->res.bytes += (uint64_t)sb.st_size;
-    }
-    crn_names_free(&names);
-    return rc;
-}
-
 /* The newest committed version: whole files of older captures may go because of it. */
 static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
 {
@@ -328,8 +302,9 @@ cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held
         rc = crn_store_versions(st, name_dfd, name, &versions, &n, ei);
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         rc = sweep_version(&s, name_dfd, versions[i], ei);
-    if (rc == CAIRN_OK && !s.res.busy)
-        rc = sweep_spares(&s, name_dfd, ei);
+    /* What a run that died had kept; where there are spares there are locks, too. */
+    if (rc == CAIRN_OK && !s.res.busy && s.has_writer && (s.has_lock || force))
+        rc = crn_spares_remove(st, name, name_dfd, dry_run, &s.res, ei);
     free(versions);
     crn_named_free(&s.named);
     if (lock_fd >= 0)

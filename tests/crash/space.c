@@ -168,8 +168,10 @@ int main(void)
         if (status == 0)
             status = fails_at_once(disk, shm);
         (void)umount2(disk, MNT_DETACH);
-        if (status == 0 && mount("none", disk, "tmpfs", 0, "size=10m") == 0)
-            status = finds_room_in_old_files(disk, shm);
+        if (status == 0)
+            status = mount("none", disk, "tmpfs", 0, "size=10m") == 0
+                         ? finds_room_in_old_files(disk, shm)
+                         : 1;
         (void)umount2(disk, MNT_DETACH);
     }
     (void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", base);
