@@ -194,7 +194,7 @@ class Away(Case):
         wait_for("turns", lambda: all(j.has("end", "granted") for j in jobs))
         broker.kill()
         wait_for("all go on", lambda: all(j.has("end", "free", 2) for j in jobs))
-        self.broker(settle="1s")  # the socket of the dead one lies there still
+        self.broker(settle="5s")  # the socket of the dead one lies there still; who holds has time to say so
         seen = [len(j.transfers()) for j in jobs]
         wait_for("turns again", lambda: all(len(j.transfers()) > n + 2
                                             for j, n in zip(jobs, seen)))
