@@ -2,11 +2,12 @@
 /* How much slower an application runs while its checkpoint is flushed: a loop that computes in registers
  * and one that streams through memory, on one thread, against the same loop with nothing else going on.
  * The loop runs in small units from the moment the capture has returned until the flush is durable; a
- * time is that of UNITS of them, so ratio_to_limit is the speed that is left.
+ * time is that of UNITS of them, so ratio_to_limit is the speed that is left. What that costs is the case
+ * "durable": how long the flushes took, against the plain thread.
  *
  *     limit-no-flush    nothing is flushed
- *     cairn-default     default settings
- *     cairn-bandwidth   capped, so that the flush takes longer and disturbs less at a time
+ *     cairn-default     default settings: nobody waits, so the flush is calm
+ *     cairn-full        as fast as it can, as if somebody waited (calm_bandwidth = 1P)
  *     cairn-phases      the loop is announced as the application's own I/O: the flush waits for it
  *     posix-thread      a thread of the same priority writes the same bytes with pwrite and fsync: what any
  *                       background write costs on this machine
@@ -30,25 +31,33 @@
 #define STREAM (32 * MIB) /* each of three arrays: past the caches, together */
 #define UNITS  100
 #define NICE   10 /* as the default of Cairn's threads */
-#define USAGE  "interference [--quick] [--mib SIZE] [--rounds N] --disk DIR --shm DIR"
+#define USAGE                                                                                      \
+    "interference [--quick] [--loops NAMES] [--mib SIZE] [--rounds N] --disk DIR --shm DIR"
 
-enum method { NO_FLUSH, DEFAULT, BANDWIDTH, PHASES, THREAD, NMETHODS };
-static const char *const method_names[] = {"limit-no-flush", "cairn-default", "cairn-bandwidth",
+enum method { NO_FLUSH, DEFAULT, FULL, PHASES, THREAD, NMETHODS };
+static const char *const method_names[] = {"limit-no-flush", "cairn-default", "cairn-full",
                                            "cairn-phases", "posix-thread"};
+
+/* Those whose flush goes on beside the loop. */
+static const enum method flushing[] = {THREAD, DEFAULT, FULL};
+static const char *const flushing_names[] = {"posix-thread", "cairn-default", "cairn-full"};
+#define NFLUSHING (sizeof(flushing) / sizeof(flushing[0]))
 
 struct bench {
     const char *disk, *shm;
     const char *where; /* of the two, now */
+    const char *loops; /* names; NULL: all */
     atomic_int has_written;
     uint64_t bytes; /* flushed */
     size_t rounds;
     double alone_s; /* how long the loop runs without a flush */
     unsigned char *src;
-    double *a, *b, *c;         /* STREAM bytes each */
-    uint64_t at;               /* of the streaming loop */
-    double sum;                /* of the computing loop: not to be optimised away */
-    cairn_session *session[2]; /* default, capped */
+    double *a, *b, *c;                /* STREAM bytes each */
+    uint64_t at;                      /* of the streaming loop */
+    double sum;                       /* of the computing loop: not to be optimised away */
+    cairn_session *session[NMETHODS]; /* NULL for those without Cairn */
     int64_t version;
+    double flush_s; /* of the last method that flushes */
 };
 
 static void die(const char *what, const char *why)
@@ -80,7 +89,7 @@ static void compute(struct bench *b)
 static void stream(struct bench *b)
 {
     const uint64_t n = STREAM / sizeof(double);
-    const uint64_t step = n / 16;
+    const uint64_t step = n / 4;
     uint64_t i;
 
     for (i = b->at; i < b->at + step; i++)
@@ -93,6 +102,7 @@ struct loop {
     void (*unit)(struct bench *b);
 };
 static const struct loop loops[] = {{"compute", compute}, {"stream", stream}};
+#define NCASES (2 * sizeof(loops) / sizeof(loops[0])) /* each to disk and to memory */
 
 /* Seconds of UNITS units, for so long. */
 static double run_alone(struct bench *b, const struct loop *loop)
@@ -124,6 +134,7 @@ static double run_beside(struct bench *b, const struct loop *loop, cairn_session
         now = bench_now();
         check(cairn_test(s, NAME, b->version, CAIRN_PERSISTENT, &is_there), "flush");
     } while (!is_there);
+    b->flush_s = now - start;
     return (now - start) / (double)units * UNITS;
 }
 
@@ -182,6 +193,7 @@ static double run_beside_thread(struct bench *b, const struct loop *loop)
         now = bench_now();
     } while (!atomic_load(&b->has_written));
     (void)pthread_join(thread, NULL);
+    b->flush_s = now - start;
     return (now - start) / (double)units * UNITS;
 }
 
@@ -193,19 +205,17 @@ static double run_method(struct bench *b, const struct loop *loop, size_t method
     switch (method) {
     case NO_FLUSH:
         return run_alone(b, loop);
-    case DEFAULT:
-        return run_beside(b, loop, b->session[0]);
-    case BANDWIDTH:
-        return run_beside(b, loop, b->session[1]);
+    case PHASES:
+        return run_announced(b, loop, b->session[method]);
     case THREAD:
         return run_beside_thread(b, loop);
     default:
-        return run_announced(b, loop, b->session[0]);
+        return run_beside(b, loop, b->session[method]);
     }
 }
 
 /* What was flushed last, read back by a new session. */
-static void verify(const struct bench *b, const char *where, int i)
+static void verify(const struct bench *b, const char *where, size_t i)
 {
     char persistent[600], shm[600], run[600];
     const char *settings[] = {persistent, shm, run, NULL};
@@ -214,7 +224,7 @@ static void verify(const struct bench *b, const char *where, int i)
     int64_t version;
     cairn_session *s;
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/persistent-%d", where, i);
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/%s", where, method_names[i]);
     (void)snprintf(shm, sizeof(shm), "shm_dir=%s", b->shm);
     (void)snprintf(run, sizeof(run), "run_dir=%s/run", b->disk);
     if (back == NULL)
@@ -232,57 +242,101 @@ static void verify(const struct bench *b, const char *where, int i)
 
 /* A case. ---------------------------------------------------------------------------------------- */
 
-static void begin(struct bench *b, const char *where, int i)
+/* A session of its own for each method, as an application has: the time between its checkpoints counts. */
+static void begin(struct bench *b, const char *where, size_t i)
 {
-    char persistent[600], arena[64], shm[600], run[600], cap[64];
-    const char *settings[] = {persistent,          arena, shm, run, "keep_last=1",
-                              "phase_patience=1h", cap,   NULL};
+    char persistent[600], arena[64], shm[600], run[600];
+    const char *settings[] = {persistent,
+                              arena,
+                              shm,
+                              run,
+                              "keep_last=1",
+                              "phase_patience=1h",
+                              i == FULL ? "calm_bandwidth=1P" : NULL,
+                              NULL};
     struct cairn_options options = {.size = sizeof(options), .settings = settings};
 
-    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/persistent-%d", where, i);
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/%s", where, method_names[i]);
     (void)snprintf(arena, sizeof(arena), "arena_bytes=%" PRIu64, b->bytes + MIB);
     (void)snprintf(shm, sizeof(shm), "shm_dir=%s", b->shm);
     (void)snprintf(run, sizeof(run), "run_dir=%s/run", b->disk);
-    (void)snprintf(cap, sizeof(cap), "bandwidth=%" PRIu64, i == 1 ? 2 * b->bytes : 0);
     check(cairn_open(&options, &b->session[i]), "open");
     check(cairn_protect(b->session[i], "data", b->src, CAIRN_BYTES, b->bytes), "protect");
 }
 
-static void run_case(struct bench *b, const struct loop *loop, int to_disk, int is_first)
+static int has_session(size_t method)
 {
-    const char *where = to_disk ? b->disk : b->shm;
-    char name[64];
-    struct bench_case c = {.bench = "interference",
-                           .name = name,
-                           .bytes = b->bytes,
-                           .methods = method_names,
-                           .nmethods = NMETHODS,
-                           .rounds = b->rounds};
-    size_t round, i;
+    return method != NO_FLUSH && method != THREAD;
+}
 
-    (void)snprintf(name, sizeof(name), "%s, to %s", loop->name, to_disk ? "disk" : "memory");
-    if (bench_case_init(&c) < 0)
-        die("memory", "there is not enough");
-    b->where = where;
-    begin(b, where, 0);
-    begin(b, where, 1);
+static void run_rounds(struct bench *b, const struct loop *loop, struct bench_case *c,
+                       struct bench_case *flush)
+{
+    size_t round, i, f;
+
     for (i = 0; i < NMETHODS; i++)
         (void)run_method(b, loop, i); /* warms up */
-    for (round = 0; round < c.rounds; round++)
+    for (round = 0; round < c->rounds; round++)
         for (i = 0; i < NMETHODS; i++) {
-            size_t m = bench_turn(&c, round, i);
+            size_t m = bench_turn(c, round, i);
 
-            *bench_time(&c, round, m) = run_method(b, loop, m);
+            *bench_time(c, round, m) = run_method(b, loop, m);
+            for (f = 0; f < NFLUSHING; f++)
+                if (flushing[f] == m)
+                    *bench_time(flush, round, f) = b->flush_s;
         }
-    check(cairn_close(b->session[0]), "close");
-    check(cairn_close(b->session[1]), "close");
-    verify(b, where, 0);
-    verify(b, where, 1);
-    if (is_first)
-        bench_header(&c);
-    if (bench_report(&c) < 0)
+}
+
+static void report(struct bench_case *c, int has_header)
+{
+    if (has_header)
+        bench_header(c);
+    if (bench_report(c) < 0)
         die("standard output", "cannot be written");
-    bench_case_fini(&c);
+    bench_case_fini(c);
+}
+
+/* A loop beside the flushes, and the flushes beside the loop. */
+struct pair {
+    struct bench_case loop, flush;
+    char loop_name[64], flush_name[64];
+};
+
+static void pair_init(struct pair *p, const struct bench *b, const struct loop *loop, int to_disk)
+{
+    p->loop = p->flush = (struct bench_case){.bench = "interference",
+                                             .name = p->loop_name,
+                                             .bytes = b->bytes,
+                                             .methods = method_names,
+                                             .nmethods = NMETHODS,
+                                             .rounds = b->rounds};
+    p->flush.name = p->flush_name;
+    p->flush.methods = flushing_names;
+    p->flush.nmethods = NFLUSHING;
+    (void)snprintf(p->loop_name, sizeof(p->loop_name), "%s, to %s", loop->name,
+                   to_disk ? "disk" : "memory");
+    (void)snprintf(p->flush_name, sizeof(p->flush_name), "%s, to %s: durable", loop->name,
+                   to_disk ? "disk" : "memory");
+    if (bench_case_init(&p->loop) < 0 || bench_case_init(&p->flush) < 0)
+        die("memory", "there is not enough");
+}
+
+static void run_pair(struct bench *b, const struct loop *loop, int to_disk, struct pair *p)
+{
+    size_t i;
+
+    pair_init(p, b, loop, to_disk);
+    b->where = to_disk ? b->disk : b->shm;
+    for (i = 0; i < NMETHODS; i++)
+        if (has_session(i))
+            begin(b, b->where, i);
+    run_rounds(b, loop, &p->loop, &p->flush);
+    for (i = 0; i < NMETHODS; i++)
+        if (has_session(i))
+            check(cairn_close(b->session[i]), "close");
+    for (i = 0; i < NMETHODS; i++)
+        if (has_session(i))
+            verify(b, b->where, i);
 }
 
 /* The program. ----------------------------------------------------------------------------------- */
@@ -310,6 +364,8 @@ static void parse(int argc, char **argv, struct bench *b)
             b->disk = argv[++i];
         } else if (strcmp(argv[i], "--shm") == 0 && i + 1 < argc) {
             b->shm = argv[++i];
+        } else if (strcmp(argv[i], "--loops") == 0 && i + 1 < argc) {
+            b->loops = argv[++i];
         } else if (strcmp(argv[i], "--mib") == 0 && i + 1 < argc) {
             b->bytes = (uint64_t)atoll(argv[++i]) * MIB;
         } else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
@@ -324,8 +380,9 @@ static void parse(int argc, char **argv, struct bench *b)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.bytes = 512 * MIB, .rounds = 11, .alone_s = 1};
-    int to_disk;
+    struct bench b = {.bytes = 256 * MIB, .rounds = 31, .alone_s = 0.4};
+    static struct pair pairs[NCASES];
+    size_t n = 0;
     size_t i;
 
     parse(argc, argv, &b);
@@ -333,9 +390,15 @@ int main(int argc, char **argv)
     b.a = warm(STREAM);
     b.b = warm(STREAM);
     b.c = warm(STREAM);
-    for (i = 0; i < sizeof(loops) / sizeof(loops[0]); i++)
-        for (to_disk = 1; to_disk >= 0; to_disk--)
-            run_case(&b, &loops[i], to_disk, i == 0 && to_disk);
+    for (i = 0; i < NCASES; i++) {
+        if (!bench_is_named(b.loops, loops[i / 2].name))
+            continue;
+        run_pair(&b, &loops[i / 2], i % 2 == 0, &pairs[n]);
+        report(&pairs[n].loop, n == 0);
+        n++;
+    }
+    for (i = 0; i < n; i++)
+        report(&pairs[i].flush, i == 0);
     free(b.src);
     free(b.a);
     free(b.b);

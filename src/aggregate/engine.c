@@ -148,6 +148,8 @@ void crn_task_run(struct crn_engine *e, struct crn_task *t,
                   void (*feed)(struct crn_engine *e, struct crn_task *t, const void *arg),
                   const void *arg)
 {
+    int64_t held_ns = crn_gate_waited_ns(e->opt.outlet.gate);
+
     crn_lock(&e->mu);
     e->task = t;
     t->is_feeding = 1;
@@ -163,6 +165,7 @@ void crn_task_run(struct crn_engine *e, struct crn_task *t,
         crn_cond_wait(&e->changed, &e->mu);
     e->task = NULL;
     crn_unlock(&e->mu);
+    t->stats->held_ns = crn_gate_waited_ns(e->opt.outlet.gate) - held_ns;
 }
 
 int crn_engine_lacks_room(const struct crn_engine *e)

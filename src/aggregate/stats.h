@@ -63,6 +63,7 @@ struct crn_flush_stats {
     int64_t write_ns;        /* until the last piece was written */
     int64_t finish_ns;       /* index and fsync */
     int64_t total_ns;
+    int64_t held_ns; /* writers held back by the gate (base/gate.h), on purpose */
     uint64_t blocks, block_bytes, most_blocks;
     uint64_t pool_waits; /* for a free block, to receive into */
     int64_t pool_ns;

@@ -52,6 +52,7 @@ static void fill(struct crn_flush_stats *s)
     s->write_ns = 1001;
     s->finish_ns = 1002;
     s->total_ns = 1003;
+    s->held_ns = 1004;
     s->blocks = 4;
     s->block_bytes = 65536;
     s->most_blocks = 3;

@@ -72,10 +72,11 @@ static void put_all(FILE *out, const struct crn_flush_stats *s)
     (void)fprintf(out,
                   "flush %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 "\n"
                   "pool %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 "\n"
-                  "queue %" PRIu64 " %" PRId64 "\n",
+                  "queue %" PRIu64 " %" PRId64 "\n"
+                  "held %" PRId64 "\n",
                   s->bytes, s->remote_bytes, s->assisted_bytes, s->write_ns, s->finish_ns,
                   s->total_ns, s->blocks, s->block_bytes, s->most_blocks, s->pool_waits, s->pool_ns,
-                  s->queue_waits, s->queue_ns);
+                  s->queue_waits, s->queue_ns, s->held_ns);
     put_writers(out, s);
     for (i = 0; i < s->npeers; i++) {
         const struct crn_peer_stats *p = &s->peer[i];
@@ -234,6 +235,8 @@ static int take_head(const struct line *l, struct crn_flush_stats *s)
     } else if (strcmp(l->word, "queue") == 0) {
         s->queue_waits = (uint64_t)l->v[0];
         s->queue_ns = l->v[1];
+    } else if (strcmp(l->word, "held") == 0) {
+        s->held_ns = l->v[0];
     } else if (strcmp(l->word, "counts") == 0) {
         return take_counts(l, s);
     }

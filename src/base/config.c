@@ -274,6 +274,11 @@ const struct crn_name_config *crn_config_name(const struct crn_config *cfg, cons
     return found != NULL ? found : &cfg->names;
 }
 
+int crn_config_is_lazy(const struct crn_config *cfg)
+{
+    return cfg->discard_consumed != 0 && cfg->local_cache != 0;
+}
+
 cairn_err crn_config_set_for(struct crn_config *cfg, const char *name, const char *key_name,
                              const char *value, const char *what, struct crn_errinfo *ei)
 {

@@ -88,6 +88,7 @@ struct crn_config {
     uint64_t nice;
     uint64_t background_cores; /* enum crn_background_cores */
     uint64_t bandwidth;        /* of the background of a node, bytes a second; 0: no cap */
+    uint64_t calm_bandwidth;   /* the same while nobody waits; 0: auto */
     uint64_t phases;           /* enum crn_phases */
     uint64_t phase_patience_ns;
     char hdf5_reader[CRN_PATH_MAX]; /* program; empty: none */
@@ -141,6 +142,10 @@ CAIRN_CHECKED cairn_err crn_config_load(struct crn_config *cfg, const char *file
 /* The settings of a checkpoint name: its override or the defaults. What an override does not set
  * follows the defaults; what it sets wins over CAIRN_ variables, which speak of every name. */
 const struct crn_name_config *crn_config_name(const struct crn_config *cfg, const char *name);
+
+/* A history on the node's disk that is read once need not be flushed: only what somebody waits for, what
+ * room is needed for, and what is left at the end. */
+int crn_config_is_lazy(const struct crn_config *cfg);
 
 /* For `cairn config`, docs and tests: the keys in order. */
 enum crn_key_type { CRN_KEY_U64, CRN_KEY_BYTES, CRN_KEY_TIME, CRN_KEY_ENUM, CRN_KEY_TEXT };

@@ -155,6 +155,13 @@ static const struct crn_key keys[] = {
     {"bandwidth", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
      "Most that the background of a node writes and sends, in bytes a second. 0: no cap.",
      AT(bandwidth)},
+    {"calm_bandwidth", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
+     "The same while nobody waits for the flush: no cairn_wait or cairn_close, no capture that "
+     "needs "
+     "the room, no newer checkpoint, no other job at the broker. auto: 1/64 of the speed of the "
+     "captures, more if that takes longer than half the time between checkpoints. 1P: never "
+     "calm.",
+     AT(calm_bandwidth)},
     {"phases", CRN_KEY_ENUM, "yield", 0, 0, phases_values,
      "What cairn_phase does: nothing, or the background of a node starts no new writes and sends "
      "while a rank communicates or does I/O of its own.",

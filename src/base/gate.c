@@ -52,20 +52,73 @@ static int is_held_locked(struct crn_gate *g, int64_t now_ns)
     return g->held_ns < g->patience_ns;
 }
 
-static int64_t ask_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
+/* The lower of cap and calm rate; 0: there is neither. */
+static uint64_t rate_locked(const struct crn_gate *g)
 {
+    if (g->rate == 0 || g->calm_rate == 0)
+        return g->rate + g->calm_rate;
+    return g->rate < g->calm_rate ? g->rate : g->calm_rate;
+}
+
+static int64_t wait_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
+{
+    uint64_t rate = rate_locked(g);
+
     if (g->is_open)
         return 0;
     if (is_held_locked(g, now_ns))
         return LOOK_NS;
-    if (g->rate == 0)
+    if (rate == 0)
         return 0;
     if (g->next_ns > now_ns)
         return g->next_ns - now_ns;
     if (g->next_ns < now_ns - CATCH_UP_NS)
         g->next_ns = now_ns - CATCH_UP_NS;
-    g->next_ns += (int64_t)((double)bytes * 1e9 / (double)g->rate);
+    g->next_ns += (int64_t)((double)bytes * 1e9 / (double)rate);
     return 0;
+}
+
+static int64_t ask_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
+{
+    int64_t wait_ns = wait_locked(g, bytes, now_ns);
+
+    if (wait_ns > 0 && g->since_ns == 0) {
+        g->since_ns = now_ns;
+    } else if (wait_ns == 0 && g->since_ns != 0) {
+        g->waited_ns += now_ns - g->since_ns;
+        g->since_ns = 0;
+    }
+    return wait_ns;
+}
+
+/* What has passed already is paid for at the new rate. */
+void crn_gate_calm(struct crn_gate *g, uint64_t rate, int64_t now_ns)
+{
+    double before, after;
+
+    if (rate == g->calm_rate) /* only this thread writes it */
+        return;
+    crn_lock(&g->mu);
+    before = (double)rate_locked(g);
+    g->calm_rate = rate;
+    after = (double)rate_locked(g);
+    if (g->next_ns > now_ns)
+        g->next_ns =
+            now_ns + (after > 0 ? (int64_t)((double)(g->next_ns - now_ns) * before / after) : 0);
+    crn_cond_broadcast(&g->changed);
+    crn_unlock(&g->mu);
+}
+
+int64_t crn_gate_waited_ns(struct crn_gate *g)
+{
+    int64_t ns;
+
+    if (g == NULL)
+        return 0;
+    crn_lock(&g->mu);
+    ns = g->waited_ns;
+    crn_unlock(&g->mu);
+    return ns;
 }
 
 int64_t crn_gate_ask(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
@@ -83,8 +136,6 @@ void crn_gate_pass(struct crn_gate *g, uint64_t bytes)
     const struct crn_clock *clock = crn_clock_real();
     int64_t now_ns, wait_ns;
 
-    if (g->rate == 0 && g->is_busy == NULL)
-        return;
     crn_lock(&g->mu);
     for (;;) {
         now_ns = clock->mono_ns(clock);
@@ -96,11 +147,15 @@ void crn_gate_pass(struct crn_gate *g, uint64_t bytes)
     crn_unlock(&g->mu);
 }
 
-uint64_t crn_gate_step(const struct crn_gate *g)
+uint64_t crn_gate_step(struct crn_gate *g)
 {
-    uint64_t step = g->rate / 8 / STEP_MIN * STEP_MIN;
+    uint64_t rate, step;
 
-    if (g->rate == 0)
+    crn_lock(&g->mu);
+    rate = rate_locked(g);
+    crn_unlock(&g->mu);
+    step = rate / 8 / STEP_MIN * STEP_MIN;
+    if (rate == 0)
         return g->is_busy == NULL ? UINT64_MAX : STEP_MAX;
     return step < STEP_MIN ? STEP_MIN : step > STEP_MAX ? STEP_MAX : step;
 }

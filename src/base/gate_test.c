@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The gate, with a clock that is moved by hand: never more than the cap over any second, nothing lost to
- * late wake-ups, held while the application is busy, and never longer than the patience of a flush. */
+ * late wake-ups, less while it is calm, held while the application is busy, and never longer than the
+ * patience of a flush. */
 #include "base/gate.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "base/test.h"
 
@@ -109,6 +111,87 @@ static void patience_is_shared(void **state)
     crn_gate_fini(&g);
 }
 
+/* Bytes that pass in a second from *now on; the gate never asks to be asked for longer than that. */
+static uint64_t in_a_second(struct crn_gate *g, int64_t *now)
+{
+    int64_t until = *now + SECOND;
+    uint64_t sent = 0;
+    int64_t wait_ns;
+
+    while (*now < until) {
+        wait_ns = crn_gate_ask(g, 65536, *now);
+        sent += wait_ns == 0 ? 65536 : 0;
+        *now += wait_ns;
+    }
+    return sent;
+}
+
+static void calm_is_less_than_the_cap(void **state)
+{
+    struct crn_gate g;
+    int64_t now = SECOND;
+
+    (void)state;
+    crn_gate_init(&g, 100000000, 0, NULL, NULL);
+    crn_gate_calm(&g, 10000000, now);
+    assert_in_range(in_a_second(&g, &now), 9900000, 10400000);
+    assert_int_equal(crn_gate_step(&g), 1 << 20);
+    crn_gate_calm(&g, 400000, now);
+    assert_int_equal(crn_gate_step(&g), 65536);
+    crn_gate_calm(&g, 1000000000, now); /* the cap holds all the same */
+    assert_in_range(in_a_second(&g, &now), 99000000, 103000000);
+    crn_gate_calm(&g, 0, now);
+    assert_in_range(in_a_second(&g, &now), 99000000, 103000000);
+    crn_gate_fini(&g);
+}
+
+/* However often the background is calm and then in a hurry: the cap is the cap. */
+static void changes_do_not_lift_the_cap(void **state)
+{
+    struct crn_gate g;
+    int64_t now = SECOND;
+    uint64_t sent = 0;
+    int64_t wait_ns;
+    int i;
+
+    (void)state;
+    crn_gate_init(&g, 10000000, 0, NULL, NULL);
+    for (i = 0; now < 11 * SECOND; i++) {
+        crn_gate_calm(&g, i % 2 == 0 ? 1000000000 : 0, now);
+        wait_ns = crn_gate_ask(&g, 65536, now);
+        sent += wait_ns == 0 ? 65536 : 0;
+        now += wait_ns;
+    }
+    assert_in_range(sent, 99000000, 101000000);
+    /* Calm for a while at a tenth: what it owes is less, once there is a hurry, and the cap's all the same. */
+    crn_gate_calm(&g, 1000000, now);
+    assert_int_equal(crn_gate_ask(&g, 1000000, now),
+                     0); /* for a second, less what may be made up for */
+    crn_gate_calm(&g, 0, now);
+    assert_in_range(crn_gate_ask(&g, 1, now), 95 * MS, 100 * MS);
+    crn_gate_fini(&g);
+}
+
+/* What passed calmly is forgotten as soon as there is a hurry, and the time it took is known. */
+static void a_hurry_begins_at_once(void **state)
+{
+    struct crn_gate g;
+
+    (void)state;
+    crn_gate_init(&g, 0, 0, NULL, NULL);
+    crn_gate_calm(&g, 1, SECOND);
+    assert_int_equal(crn_gate_ask(&g, 1 << 20, SECOND), 0);
+    assert_true(crn_gate_ask(&g, 1, 2 * SECOND) > 3600 * SECOND);
+    assert_true(crn_gate_ask(&g, 1, 3 * SECOND) > 3600 * SECOND);
+    assert_int_equal(crn_gate_waited_ns(&g), 0);
+    crn_gate_calm(&g, 0, 4 * SECOND);
+    assert_int_equal(crn_gate_ask(&g, 1 << 20, 4 * SECOND), 0);
+    assert_int_equal(crn_gate_ask(&g, 1 << 20, 4 * SECOND), 0);
+    assert_int_equal(crn_gate_waited_ns(&g), 2 * SECOND);
+    assert_int_equal(crn_gate_waited_ns(NULL), 0);
+    crn_gate_fini(&g);
+}
+
 static void *waiter(void *arg)
 {
     crn_gate_pass(arg, 1 << 20);
@@ -131,6 +214,13 @@ static void waiting_threads(void **state)
     crn_gate_init(&g, 0, 0, NULL, NULL);
     assert_true(crn_gate_step(&g) == UINT64_MAX);
     crn_gate_pass(&g, UINT64_MAX);
+    crn_gate_calm(&g, 1,
+                  crn_clock_real()->mono_ns(
+                      crn_clock_real())); /* one that is calm for ever, until there is a hurry */
+    crn_gate_pass(&g, 1 << 20);
+    assert_int_equal(pthread_create(&thread, NULL, waiter, &g), 0);
+    crn_gate_calm(&g, 0, crn_clock_real()->mono_ns(crn_clock_real()));
+    assert_int_equal(pthread_join(thread, NULL), 0);
     crn_gate_fini(&g);
 }
 
@@ -141,6 +231,9 @@ int main(void)
         cmocka_unit_test(late_wake_ups_cost_nothing),
         cmocka_unit_test(the_application_goes_first),
         cmocka_unit_test(patience_is_shared),
+        cmocka_unit_test(calm_is_less_than_the_cap),
+        cmocka_unit_test(changes_do_not_lift_the_cap),
+        cmocka_unit_test(a_hurry_begins_at_once),
         cmocka_unit_test(waiting_threads),
     };
 

@@ -130,13 +130,13 @@ static void add_words(struct cli_table *t, const char *const *words, size_t n)
 
 static void print_leaders(const struct cli_flush *f)
 {
-    static const char *const words[] = {"FILE",  "LEADER", "RECEIVED", "TIME",     "RATE",
-                                        "LOCAL", "TIME",   "RATE",     "ASSISTED", "FSYNC",
-                                        "TOTAL", "RATE",   "BLOCKS",   "POOL",     "WRITE QUEUE"};
+    static const char *const words[] = {
+        "FILE",     "LEADER", "RECEIVED", "TIME",  "RATE", "LOCAL",  "TIME", "RATE",
+        "ASSISTED", "HELD",   "FSYNC",    "TOTAL", "RATE", "BLOCKS", "POOL", "WRITE QUEUE"};
     struct cli_table t;
     size_t i;
 
-    crn_table_begin(&t, "lrrrrrrrrrrrrrr");
+    crn_table_begin(&t, "lrrrrrrrrrrrrrrr");
     add_words(&t, words, sizeof(words) / sizeof(words[0]));
     for (i = 0; i < f->n; i++) {
         const struct crn_flush_stats *s = &f->leader[i].s;
@@ -152,6 +152,7 @@ static void print_leaders(const struct cli_flush *f)
         add_time(&t, crn_leader_local_s(s));
         add_rate(&t, local.bytes, crn_leader_local_s(s));
         add_bytes(&t, s->assisted_bytes);
+        add_time(&t, (double)s->held_ns * 1e-9);
         add_time(&t, (double)s->finish_ns * 1e-9);
         add_time(&t, (double)s->total_ns * 1e-9);
         add_rate(&t, s->bytes, (double)s->total_ns * 1e-9);
@@ -319,6 +320,7 @@ static void json_leader(struct crn_json *j, const struct cli_leader *l)
     crn_json_f64(j, "local_s", crn_leader_local_s(s));
     crn_json_u64(j, "assisted_bytes", s->assisted_bytes);
     json_time(j, "write_s", s->write_ns);
+    json_time(j, "held_s", s->held_ns);
     json_time(j, "finish_s", s->finish_ns);
     json_time(j, "total_s", s->total_ns);
     crn_json_f64(j, "bytes_per_s",

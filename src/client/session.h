@@ -100,7 +100,7 @@ struct cairn_session {
     struct crn_capture held; /* captured and not submitted yet, if it has a slot */
     uint64_t seq;            /* of the last checkpoint call */
     int has_heard;           /* what the service has said, since that call began: crn_hear */
-    uint64_t wanted;         /* of the last that the service was asked to flush; see crn_want */
+    uint64_t wanted; /* of the last that the service was told somebody waits for: crn_want */
     struct crn_track track[CRN_TRACKED];
     uint32_t ntracked;                /* ever; the ring index is modulo CRN_TRACKED */
     int may_have_failures;            /* 0: no track has a failure that nobody was told of */
@@ -127,8 +127,7 @@ CAIRN_CHECKED cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, stru
 CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_note *n, int pass_fd,
                                       struct crn_errinfo *ei);
 
-/* wait.c: the service shall flush the checkpoints up to this number. Without discard_consumed and
- * local_cache it does so anyway. */
+/* wait.c: somebody waits for the checkpoints up to this number: the service flushes them as fast as it can. */
 void crn_want(cairn_session *s, uint64_t seq);
 
 /* phase.c: tells the node service what the application is at now. */

@@ -234,7 +234,9 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
             if (done)
                 continue;
         }
-        if (crn_tiers_are_full(s))
+        if (!crn_config_is_lazy(&s->cfg))
+            crn_want(s, s->seq - 1);
+        else if (crn_tiers_are_full(s))
             crn_want(s,
                      s->wanted + (s->seq - s->wanted + 1) / 2); /* the older half of those left */
         if (s->clock->mono_ns(s->clock) > until)
@@ -442,6 +444,8 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
                             .slot = c->slot};
     cairn_err rc = CAIRN_OK;
 
+    if (c->info.nfiles == 0 && !c->info.is_spilled)
+        note.copy_ns = (uint64_t)(t->copy_seconds * 1e9);
     if (c->info.nfiles > 0)
         rc = take_files(s, c, t, ei);
     if (rc != CAIRN_OK) {

@@ -48,14 +48,15 @@ void crn_want(cairn_session *s, uint64_t seq)
     struct crn_note note = {.type = CRN_MSG_WANTED, .seq = seq};
     struct crn_errinfo ignored = {0};
 
-    if (s->cfg.discard_consumed == 0 || s->cfg.local_cache == 0 || seq <= s->wanted || s->sock < 0)
+    if (seq <= s->wanted || s->sock < 0)
         return;
     s->wanted = seq;
     if (crn_node_send(s, &note, -1, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* whoever waits finds it out */
 }
 
-/* A lost service is an error only for what it had not told before. */
+/* A lost service is an error only for what it had not told before. Who only asks does not wait: the flush
+ * goes on as calmly as it did. */
 static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
                             struct crn_errinfo *ei)
 {
@@ -63,8 +64,6 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
     int64_t step = 0; /* first what has arrived already */
     cairn_err lost = CAIRN_OK;
 
-    if (level > CAIRN_CAPTURED)
-        crn_want(s, seq);
     for (;; step = STEP_NS) {
         struct crn_errinfo why = {0};
         int64_t left = until - s->clock->mono_ns(s->clock);
@@ -78,6 +77,8 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
             t->error = why;
             return failure(t, ei);
         }
+        if (level > CAIRN_CAPTURED && (left > 0 || crn_config_is_lazy(&s->cfg)))
+            crn_want(s, seq);
         if (left <= 0)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "%s@%" PRId64 " is not there yet%s%s", t->name,
                             t->version, t->remark[0] != '\0' ? ": " : "", t->remark);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "aggregate/elect.h"
+#include "base/clock.h"
 #include "service/flow.h"
 
 #define QUEUE_ROOM (8 * CRN_ARENA_SLOTS) /* more than can be in progress: a push never waits */
@@ -110,6 +111,7 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     job->nlocal = h->nlocal;
     crn_config_defaults(&job->cfg);
     rc = crn_config_text(&job->cfg, h->config, "the configuration of a rank", ei);
+    crn_pace_begin(job, crn_clock_real()->mono_ns(crn_clock_real()));
     crn_gate_init(&job->gate, job->cfg.bandwidth, (int64_t)job->cfg.phase_patience_ns,
                   job->cfg.phases == CRN_PHASES_YIELD ? is_application_busy : NULL, job);
     if (rc == CAIRN_OK)

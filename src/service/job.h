@@ -51,6 +51,9 @@ struct crn_item {
     struct crn_part *part;    /* nlocal entries */
     uint32_t ncaptured;
     uint64_t local_bytes;          /* captured on this node */
+    uint64_t copied_bytes;         /* of them by a plain copy, */
+    uint64_t copy_ns;              /* the longest of which took so long */
+    int64_t interval_ns;           /* since the capture before it, or since the job began */
     uint32_t claims;               /* job->mu: workers that read its slots */
     atomic_int is_over;            /* ENDED, for a flusher that waits */
     int working;                   /* queued or running on another thread */
@@ -155,7 +158,10 @@ struct crn_job {
     int has_kept;              /* a slot is KEPT, or was */
     struct crn_errinfo broken; /* a rank died: checkpoints that lack it cannot complete */
     struct crn_item *items;    /* by seq */
-    uint64_t wanted;           /* root of a lazy job: checkpoints up to this one are flushed */
+    uint64_t wanted;           /* somebody waits for the checkpoints up to this one */
+    uint64_t told_wanted;      /* the same as this node has told the root */
+    double copy_rate;          /* pace.c: of the fastest capture, bytes a second; 0: not known */
+    int64_t captured_ns;       /* pace.c: monotonic: the last capture, or when the job began */
     uint64_t decided[64];      /* ring of the last decided seq + 1, so that late news of them starts
                                   nothing; on other nodes than the first: of those cut off */
     uint32_t ndecided;
@@ -229,6 +235,17 @@ void crn_job_result(struct crn_work *w);
 void crn_job_rank_left(struct crn_job *job, struct crn_client *client, int is_dead);
 void crn_job_tick(struct crn_job *job, int64_t now_ns);
 
+/* pace.c: how fast a flush goes. */
+void crn_pace_begin(struct crn_job *job, int64_t now_ns);
+/* A rank's part is there, and with the last one all of the node. */
+void crn_pace_part(struct crn_item *item, uint64_t bytes, uint64_t copy_ns);
+void crn_pace_captured(struct crn_job *job, struct crn_item *item, int64_t now_ns);
+/* Somebody on this node waits for the checkpoints up to this number: all nodes hear of it. */
+void crn_pace_want(struct crn_job *job, uint64_t seq);
+void crn_pace_hurry(struct crn_job *job, uint64_t seq);
+/* Whatever has changed: calm or not, from now on. */
+void crn_pace(struct crn_job *job, int64_t now_ns);
+
 /* item.c: a checkpoint in progress. */
 struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq);
 /* The item of a note, made if it is the first news of it; NULL when out of memory. */
@@ -253,9 +270,6 @@ void crn_item_touch(struct crn_job *job, struct crn_item *item);
 /* This node cannot do its part: the root ends the checkpoint everywhere. */
 void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e);
 void crn_item_out_of_memory(struct crn_job *job, struct crn_item *item);
-/* A history on the node's disk that is read once need not be flushed: only what somebody waits for, what
- * room is needed for, and what is left at the end. */
-int crn_job_is_lazy(const struct crn_job *job);
 /* Whether several nodes may write one file of it: not where data is encoded, since only the leader, who
  * encodes, learns where the bytes go. */
 int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item);
@@ -275,7 +289,7 @@ void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum 
 /* root.c: the first node's service decides for all. */
 int crn_was_decided(const struct crn_job *job, uint64_t seq);
 void crn_root_note(struct crn_job *job, struct crn_note *n);
-/* The checkpoints up to this number shall be flushed. */
+/* Somebody waits for the checkpoints up to this number: the nodes hurry, and a lazy job flushes them. */
 void crn_root_want(struct crn_job *job, uint64_t seq);
 /* The name is locked: the nodes flush when the broker lets them. */
 void crn_root_start(struct crn_job *job, struct crn_item *item);

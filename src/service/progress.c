@@ -56,7 +56,7 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
     p->slot = n->slot;
     p->is_captured = 1;
     item->ncaptured++;
-    item->local_bytes += n->bytes;
+    crn_pace_part(item, n->bytes, n->copy_ns);
     if (item->state == CRN_ITEM_ENDED) {
         crn_item_too_late(job, item, c->local);
         return;
@@ -76,6 +76,7 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
     if (item->ncaptured == job->nlocal) {
         item->state = CRN_ITEM_CAPTURED;
         item->since_ns = crn_clock_real()->mono_ns(crn_clock_real());
+        crn_pace_captured(job, item, item->since_ns);
         crn_item_tell_root(job, item, CRN_MSG_NODE_CAPTURED, NULL);
     }
     fail_if_left(job, item); /* the others may have died before this part was read */
@@ -112,20 +113,6 @@ static void on_dropped(struct crn_job *job, struct crn_client *c, const struct c
     crn_item_fail(job, item, &e);
 }
 
-int crn_job_is_lazy(const struct crn_job *job)
-{
-    return job->cfg.discard_consumed != 0 && job->cfg.local_cache != 0;
-}
-
-static void want(struct crn_job *job, uint64_t seq)
-{
-    struct crn_note n = {.type = CRN_MSG_NODE_WANTED, .seq = seq, .node = job->node};
-
-    memcpy(n.run, job->run, 16);
-    if (crn_job_is_lazy(job))
-        crn_service_tell(job->svc, job->peers[CRN_ROOT], &n);
-}
-
 static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
 {
     struct crn_errinfo ei = {0};
@@ -149,7 +136,7 @@ static void on_level(struct crn_job *job, struct crn_item *item, cairn_level lev
     item->level = level;
     crn_item_tell_ranks(job, item, 0);
     if (level == CAIRN_CAPTURED && item->state == CRN_ITEM_CAPTURED && job->cfg.local[0] != '\0' &&
-        !crn_job_is_lazy(job))
+        !crn_config_is_lazy(&job->cfg))
         crn_work_post(job, item, CRN_WORK_LOCAL);
 }
 
@@ -188,10 +175,13 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
         on_dropped(job, c, n);
         return;
     case CRN_MSG_WANTED:
-        want(job, n->seq);
+        crn_pace_want(job, n->seq);
         return;
     case CRN_MSG_NODE_WANTED:
         crn_root_want(job, n->seq);
+        return;
+    case CRN_MSG_HURRY:
+        crn_pace_hurry(job, n->seq);
         return;
     case CRN_MSG_NODE_FAILED:
     case CRN_MSG_NODE_CAPTURED:
@@ -409,7 +399,8 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
     if (job->arenas[c->local] != NULL) /* it wants nothing any more */
         crn_arena_set_phase(job->arenas[c->local], CAIRN_PHASE_COMPUTE);
     job->has_dead |= is_dead;
-    want(job, UINT64_MAX);
+    if (job->items != NULL)
+        crn_pace_want(job, UINT64_MAX);
     if (is_dead) {
         (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u died before it captured its part", c->rank);
         crn_log(&job->log, CRN_WARN, "rank %u is gone without saying so, continuing", c->rank);

@@ -105,6 +105,7 @@ cairn_err crn_note_encode(const struct crn_note *n, struct crn_buf *buf, struct 
     crn_buf_u64(buf, (uint64_t)n->version);
     crn_buf_u64(buf, n->created_ns);
     crn_buf_u64(buf, n->bytes);
+    crn_buf_u64(buf, n->copy_ns);
     crn_buf_u32(buf, n->rank);
     crn_buf_u32(buf, n->node);
     crn_buf_u32(buf, n->slot);
@@ -136,6 +137,7 @@ cairn_err crn_note_decode(const void *data, size_t len, struct crn_note *ret,
     n.version = (int64_t)crn_view_u64(&v);
     n.created_ns = crn_view_u64(&v);
     n.bytes = crn_view_u64(&v);
+    n.copy_ns = crn_view_u64(&v);
     n.rank = crn_view_u32(&v);
     n.node = crn_view_u32(&v);
     n.slot = crn_view_u32(&v);

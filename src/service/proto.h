@@ -6,8 +6,10 @@
  *   service -> rank   WELCOME (address of the service), READY, STATE
  *   rank -> service   HELLO, ARENA (+ descriptor), CAPTURED, CAPTURE_FAILED, DROPPED, WANTED, BYE
  *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_WROTE (bytes so far), NODE_DATA, NODE_FAILED,
- *                     NODE_WANTED (up to which number a lazy job shall flush its checkpoints)
- *   root -> nodes     GO (sizes of the group's nodes, the version before), LEVEL, END
+ *                     NODE_WANTED
+ *   root -> nodes     GO (sizes of the group's nodes, the version before), LEVEL, END, HURRY
+ *   WANTED, NODE_WANTED, HURRY: somebody waits for the checkpoints up to this number, see pace.c; a lazy
+ *   job flushes no others
  *   node -> leader    SHARDS (descriptors), SENT (how long a send took, for the statistics)
  *   leader -> node    FETCH (extents, and the tag to send them under), FETCH_OLDER (see loan.h)
  *   root -> leader    REROUTE (whom to assist)
@@ -18,7 +20,7 @@
 
 #include "format/format.h"
 
-#define CRN_PROTO_VERSION 4
+#define CRN_PROTO_VERSION 5
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 enum crn_msg_type {
@@ -53,6 +55,7 @@ enum crn_msg_type {
     CRN_MSG_END,
     CRN_MSG_ALIVE,
     CRN_MSG_FETCH_OLDER,
+    CRN_MSG_HURRY,
 };
 
 /* What a rank says of itself and its job. */
@@ -74,7 +77,9 @@ struct crn_note {
     int64_t version;
     uint64_t created_ns;
     uint64_t bytes; /* SHARDS: not 0 if the version before is lent, too */
-    uint32_t rank;  /* WELCOME: address of the service */
+    uint64_t
+        copy_ns;   /* CAPTURED: how long the copy of so many bytes took; 0: it was no plain copy */
+    uint32_t rank; /* WELCOME: address of the service */
     uint32_t node;
     uint32_t slot;
     uint32_t level; /* cairn_level */

@@ -17,6 +17,8 @@ static void notes_round_trip_and_survive_damage(void **state)
         .version = 12,
         .node = 3,
         .level = CAIRN_LOCAL,
+        .bytes = 5,
+        .copy_ns = 6,
         .error = {.code = CAIRN_ENOSPC, .sys_errno = 28, .msg = "full"},
         .file = {.name = "data-0003", .bytes = 99, .nranges = 2, .ranges = ranges}};
     struct crn_note back;
@@ -27,6 +29,8 @@ static void notes_round_trip_and_survive_damage(void **state)
     assert_ok(crn_note_encode(&n, &buf, ei));
     assert_ok(crn_note_decode(buf.data, buf.len, &back, ei));
     assert_int_equal(back.seq, 77);
+    assert_int_equal(back.bytes, 5);
+    assert_int_equal(back.copy_ns, 6);
     assert_int_equal(back.error.code, CAIRN_ENOSPC);
     assert_string_equal(back.error.msg, "full");
     assert_int_equal(back.file.ranges[1].first, 9);

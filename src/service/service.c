@@ -446,6 +446,8 @@ static void *loop(void *arg)
         news |= poll_services(svc);
         news |= crn_flows_poll(svc);
         free_gone(svc);
+        for (job = svc->jobs; job != NULL; job = job->next)
+            crn_pace(job, now_ns());
         if (news)
             svc->last_news_ns = now_ns();
         if (now_ns() >= next_tick) {

@@ -23,7 +23,8 @@ def wait_for_idle(job):
 
 def daemon():
     """cairnd outlives the application, serves several jobs, and its own death kills nobody."""
-    job = Job(ranks_per_node=2, service="daemon", files=os.environ.get("CAIRN_TEST_FILES", "1:1"))
+    job = Job(ranks_per_node=2, service="daemon", files=os.environ.get("CAIRN_TEST_FILES", "1:1"),
+              calm_bandwidth=1)  # who has died waits for nothing, and disturbs nobody
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 2)
     for round_no in range(3):  # applications come and go
@@ -63,7 +64,7 @@ def daemon():
 
 
 def phases():
-    """Phases and the cap on bandwidth with cairnd, as in tests/mpi/phase.c."""
+    """Phases, the cap on bandwidth and calm flushes with cairnd, as in tests/mpi/phase.c."""
     job = Job(ranks_per_node=2, service="daemon", files=1)
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 2)

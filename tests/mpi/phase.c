@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Phases and the cap on bandwidth, with leaders and followers: while a rank communicates nothing is
- * flushed; then it is, byte for byte; a forgotten phase holds a flush no longer than phase_patience; a
- * capped flush takes its time. Directories and service come from the environment, if they are there. */
+/* Phases, the cap on bandwidth and calm flushes, with leaders and followers: while a rank communicates nothing
+ * is flushed; then it is, byte for byte; a forgotten phase holds a flush no longer than phase_patience; a
+ * capped flush takes its time; a calm one, which would take for ever here, ends as soon as one rank waits for
+ * it, needs its room, has a newer checkpoint or closes. Directories and service come from the environment, if they are there. */
 #include <time.h>
 #include <unistd.h>
 
@@ -55,6 +56,12 @@ static int is_there(cairn_session *s, int64_t v)
     return yes;
 }
 
+static void wait_until_there(cairn_session *s, int64_t v)
+{
+    while (!is_there(s, v))
+        rest();
+}
+
 static void take(cairn_session *s, int64_t v)
 {
     fill(a, N, (uint64_t)v, (uint64_t)rank);
@@ -85,8 +92,7 @@ static void held_while_a_rank_is_busy(void)
         (void)MPI_Barrier(MPI_COMM_WORLD);
         if (rank == busy)
             OK(cairn_phase(s, CAIRN_PHASE_COMPUTE));
-        while (!is_there(s, busy))
-            rest();
+        wait_until_there(s, busy);
         compare(s, busy);
         (void)MPI_Barrier(MPI_COMM_WORLD);
     }
@@ -106,8 +112,7 @@ static void a_forgotten_phase_ends(void)
 
     OK(cairn_phase(s, CAIRN_PHASE_IO)); /* also before there is an arena */
     take(s, 100);
-    while (!is_there(s, 100))
-        rest();
+    wait_until_there(s, 100);
     compare(s, 100);
     OK(cairn_close(s));
 }
@@ -118,8 +123,7 @@ static void phases_may_be_ignored(void)
 
     OK(cairn_phase(s, CAIRN_PHASE_COMMUNICATE));
     take(s, 200);
-    while (!is_there(s, 200))
-        rest();
+    wait_until_there(s, 200);
     compare(s, 200);
     OK(cairn_close(s));
 }
@@ -140,6 +144,66 @@ static void a_cap_takes_its_time(void)
     OK(cairn_close(s));
 }
 
+#define CALM "calm_bandwidth=1" /* a byte a second: two weeks for each rank */
+
+/* One rank at a time waits; its node may lead, follow, or be the first. Who only asks does not hurry it. */
+static void calm_until_a_rank_waits(void)
+{
+    cairn_session *s = open_session(CALM, NULL);
+    double until;
+    int who;
+
+    for (who = 0; who < ranks; who++) {
+        take(s, 400 + who);
+        for (until = now() + 0.1; now() < until; rest())
+            REQUIRE(!is_there(s, 400 + who));
+        FAILS(CAIRN_ETIMEDOUT, cairn_wait(s, "phase", 400 + who, CAIRN_PERSISTENT, 0));
+        OK(cairn_wait(s, "phase", 400 + who, CAIRN_CAPTURED, 60000));
+        REQUIRE(!is_there(s, 400 + who));
+        (void)MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == who)
+            OK(cairn_wait(s, "phase", 400 + who, CAIRN_PERSISTENT, 60000));
+        wait_until_there(s, 400 + who);
+        compare(s, 400 + who);
+        (void)MPI_Barrier(MPI_COMM_WORLD);
+    }
+    take(s, 450); /* behind it there is a newer one, for which nobody waits */
+    take(s, 451);
+    wait_until_there(s, 450);
+    REQUIRE(!is_there(s, 451));
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    OK(cairn_close(s)); /* which does */
+}
+
+static void calm_until_room_is_needed(void)
+{
+    cairn_session *s = open_session(CALM, "arena_bytes=3M");
+
+    take(s, 500);
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    REQUIRE(!is_there(s, 500));
+    (void)MPI_Barrier(MPI_COMM_WORLD);
+    take(s, 501); /* there is room for one */
+    wait_until_there(s, 500);
+    OK(cairn_wait_all(s, CAIRN_PERSISTENT, 60000));
+    compare(s, 501);
+    OK(cairn_close(s));
+}
+
+/* Nobody waits, and they are there all the same. */
+static void calm_ends_by_itself(const char *setting)
+{
+    cairn_session *s = open_session(setting, NULL);
+
+    take(s, 600);
+    wait_until_there(s, 600);
+    rest();
+    take(s, 601);
+    wait_until_there(s, 601);
+    compare(s, 601);
+    OK(cairn_close(s));
+}
+
 int main(int argc, char **argv)
 {
     int provided;
@@ -152,6 +216,10 @@ int main(int argc, char **argv)
     a_forgotten_phase_ends();
     phases_may_be_ignored();
     a_cap_takes_its_time();
+    calm_until_a_rank_waits();
+    calm_until_room_is_needed();
+    calm_ends_by_itself("calm_bandwidth=auto");
+    calm_ends_by_itself("calm_bandwidth=1P");
     remove_dir(dir);
     (void)MPI_Finalize();
     return 0;

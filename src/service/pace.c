@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How fast a flush goes. One that nobody waits for is calm: it leaves the way to memory, the network and the
+ * disks to the application. It takes a small share of what the captures have shown the memory of the node to
+ * give, or as much more as it needs to be done in half the time between two checkpoints. As soon as somebody
+ * waits, on any node, it goes as fast as it can: cairn_wait, cairn_close, a capture that needs the room, a
+ * newer checkpoint behind it, a rank that has left, jobs that take turns. On the loop thread. */
+#include <string.h>
+
+#include "service/job.h"
+
+#define CALM_SHARE 64                       /* of what the memory gives: 1 / 64 */
+#define CALM_MIN   ((double)(256ULL << 20)) /* nobody's memory is slow enough to notice less */
+#define HALF       2
+
+void crn_pace_begin(struct crn_job *job, int64_t now_ns)
+{
+    job->captured_ns = now_ns;
+}
+
+void crn_pace_part(struct crn_item *item, uint64_t bytes, uint64_t copy_ns)
+{
+    item->local_bytes += bytes;
+    if (copy_ns == 0)
+        return;
+    item->copied_bytes += bytes;
+    item->copy_ns = copy_ns > item->copy_ns ? copy_ns : item->copy_ns;
+}
+
+/* All ranks copy at the same time, so the longest copy tells what the node can do. */
+void crn_pace_captured(struct crn_job *job, struct crn_item *item, int64_t now_ns)
+{
+    double rate = item->copy_ns > 0 ? (double)item->copied_bytes * 1e9 / (double)item->copy_ns : 0;
+
+    job->copy_rate = rate > job->copy_rate ? rate : job->copy_rate;
+    item->interval_ns = now_ns - job->captured_ns;
+    job->captured_ns = now_ns;
+}
+
+void crn_pace_want(struct crn_job *job, uint64_t seq)
+{
+    struct crn_note n = {.type = CRN_MSG_NODE_WANTED, .seq = seq, .node = job->node};
+
+    if (seq <= job->told_wanted)
+        return;
+    job->told_wanted = seq;
+    memcpy(n.run, job->run, 16);
+    crn_service_tell(job->svc, job->peers[CRN_ROOT], &n);
+}
+
+void crn_pace_hurry(struct crn_job *job, uint64_t seq)
+{
+    job->wanted = seq > job->wanted ? seq : job->wanted;
+}
+
+/* The one checkpoint that this node has something to do for; NULL if there is none, or a newer one. */
+static const struct crn_item *only_one(const struct crn_job *job)
+{
+    const struct crn_item *found = NULL;
+    const struct crn_item *item;
+
+    for (item = job->items; item != NULL; item = item->next) {
+        if (item->state >= CRN_ITEM_FLUSHED)
+            continue;
+        if (found != NULL || item->state == CRN_ITEM_CAPTURING)
+            return NULL;
+        found = item;
+    }
+    return found;
+}
+
+/* Bytes a second of a calm flush; 0: as many as it can. A leader writes what its group has. */
+static uint64_t calm_rate(const struct crn_job *job, const struct crn_item *item)
+{
+    uint64_t members = (job->nodes + job->files - 1) / job->files;
+    uint64_t copies = members + (job->cfg.local[0] != '\0');
+    double bytes = (double)item->local_bytes * (double)copies;
+    double calm = job->copy_rate / CALM_SHARE;
+    double due;
+
+    if (job->cfg.calm_bandwidth != 0)
+        return job->cfg.calm_bandwidth;
+    if (job->copy_rate <= 0 || item->interval_ns <= 0)
+        return 0;
+    due = HALF * bytes * 1e9 / (double)item->interval_ns;
+    calm = calm > CALM_MIN ? calm : CALM_MIN;
+    return (uint64_t)(due > calm ? due : calm);
+}
+
+void crn_pace(struct crn_job *job, int64_t now_ns)
+{
+    const struct crn_item *item = only_one(job);
+    int is_calm =
+        item != NULL && item->seq > job->wanted && job->nleft == 0 && job->cfg.broker[0] == '\0';
+
+    crn_gate_calm(&job->gate, is_calm ? calm_rate(job, item) : 0, now_ns);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When a flush is calm, and how calm: jobs and checkpoints as the loop has them, without a loop. Who waits
+ * where, over messages: tests/mpi/phase.c. */
+#include <stdio.h>
+
+#include "base/test.h"
+#include "service/job.h"
+
+#define SECOND 1000000000LL
+#define MIB    ((uint64_t)1 << 20)
+#define GIB    ((uint64_t)1 << 30)
+
+static struct crn_job job;
+static struct crn_item older, item;
+
+/* A node of two ranks, with one checkpoint of 2 GiB that was copied at 64 GiB/s after an hour. */
+static int begin(void **state)
+{
+    (void)state;
+    memset(&job, 0, sizeof(job));
+    memset(&older, 0, sizeof(older));
+    memset(&item, 0, sizeof(item));
+    crn_config_defaults(&job.cfg);
+    crn_gate_init(&job.gate, 0, 0, NULL, NULL);
+    job.nodes = job.files = 1;
+    job.nlocal = 2;
+    item.seq = 5;
+    item.state = CRN_ITEM_CAPTURED;
+    job.items = &item;
+    crn_pace_begin(&job, SECOND);
+    crn_pace_part(&item, GIB, SECOND / 64);
+    crn_pace_part(&item, GIB, SECOND / 32);
+    crn_pace_captured(&job, &item, 3601 * SECOND);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    crn_gate_fini(&job.gate);
+    return 0;
+}
+
+static uint64_t rate(void)
+{
+    crn_pace(&job, SECOND);
+    return job.gate.calm_rate;
+}
+
+static void a_share_of_the_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(rate(), GIB); /* 1/64 */
+    item.state = CRN_ITEM_FLUSHING;
+    assert_int_equal(rate(), GIB);
+    item.state = CRN_ITEM_FLUSHED; /* nothing to do any more */
+    assert_int_equal(rate(), 0);
+    item.state = CRN_ITEM_ENDED;
+    assert_int_equal(rate(), 0);
+    item.state = CRN_ITEM_FLUSHING;
+    job.copy_rate = (double)(64 * MIB); /* a capture that was disturbed */
+    assert_int_equal(rate(), 256 * MIB);
+    job.copy_rate = 0; /* nothing was copied: GPU memory, files */
+    assert_int_equal(rate(), 0);
+    job.cfg.calm_bandwidth = 7;
+    assert_int_equal(rate(), 7);
+}
+
+/* The fastest capture tells what the memory can do; a slow one changes nothing. */
+static void the_fastest_copy_counts(void **state)
+{
+    struct crn_item next = {.seq = 6, .state = CRN_ITEM_CAPTURED};
+
+    (void)state;
+    item.state = CRN_ITEM_ENDED;
+    item.next = &next;
+    crn_pace_part(&next, GIB, SECOND);
+    crn_pace_part(&next, GIB, 0); /* no plain copy */
+    crn_pace_captured(&job, &next, 7201 * SECOND);
+    assert_int_equal(next.local_bytes, 2 * GIB);
+    assert_int_equal(next.interval_ns, 3600 * SECOND);
+    assert_int_equal(rate(), GIB);
+}
+
+/* Half of the time between checkpoints must do, for all that the node has to write. */
+static void done_before_the_next(void **state)
+{
+    (void)state;
+    item.interval_ns = 2 * SECOND;
+    assert_int_equal(rate(), 2 * GIB);
+    job.nodes = 7; /* groups of two and three */
+    job.files = 3;
+    assert_int_equal(rate(), 6 * GIB);
+    (void)snprintf(job.cfg.local, sizeof(job.cfg.local), "/local");
+    assert_int_equal(rate(), 8 * GIB);
+    item.interval_ns = 3600 * SECOND;
+    assert_int_equal(rate(), GIB);
+    item.interval_ns = 0; /* a checkpoint at once after the other */
+    assert_int_equal(rate(), 0);
+}
+
+static void not_while_somebody_waits(void **state)
+{
+    (void)state;
+    crn_pace_hurry(&job, 4);
+    assert_int_equal(rate(), GIB); /* for one before it */
+    crn_pace_hurry(&job, 5);
+    crn_pace_hurry(&job, 3);
+    assert_int_equal(rate(), 0);
+    item.seq = 6;
+    assert_int_equal(rate(), GIB);
+    job.nleft = 1;
+    assert_int_equal(rate(), 0);
+    job.nleft = 0;
+    (void)snprintf(job.cfg.broker, sizeof(job.cfg.broker),
+                   "unix:/b"); /* other jobs wait for the turn */
+    assert_int_equal(rate(), 0);
+}
+
+static void not_before_a_newer_one(void **state)
+{
+    (void)state;
+    older.seq = 4;
+    older.next = &item;
+    job.items = &older;
+    older.state = CRN_ITEM_FLUSHING;
+    assert_int_equal(rate(), 0);
+    item.state = CRN_ITEM_CAPTURING; /* its first rank is there */
+    assert_int_equal(rate(), 0);
+    older.state = CRN_ITEM_FLUSHED;
+    assert_int_equal(rate(), 0);
+    item.state = CRN_ITEM_CAPTURED;
+    assert_int_equal(rate(), GIB);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_share_of_the_memory, begin, end),
+        cmocka_unit_test_setup_teardown(the_fastest_copy_counts, begin, end),
+        cmocka_unit_test_setup_teardown(done_before_the_next, begin, end),
+        cmocka_unit_test_setup_teardown(not_while_somebody_waits, begin, end),
+        cmocka_unit_test_setup_teardown(not_before_a_newer_one, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
