@@ -86,11 +86,18 @@ static uint64_t calm_rate(const struct crn_job *job, const struct crn_item *item
     return (uint64_t)(due > calm ? due : calm);
 }
 
+/* Whoever waits for what this node does: a rank, here or elsewhere, who ends the service, or other jobs that want
+ * the turn. A rank that has left needs no consideration. */
+static int is_awaited(const struct crn_job *job, const struct crn_item *item)
+{
+    return item->seq <= job->wanted || job->nleft > 0 || atomic_load(&job->svc->is_closed) ||
+           job->cfg.broker[0] != '\0';
+}
+
 void crn_pace(struct crn_job *job, int64_t now_ns)
 {
     const struct crn_item *item = only_one(job);
-    int is_calm =
-        item != NULL && item->seq > job->wanted && job->nleft == 0 && job->cfg.broker[0] == '\0';
+    int is_calm = item != NULL && !is_awaited(job, item);
 
     crn_gate_calm(&job->gate, is_calm ? calm_rate(job, item) : 0, now_ns);
 }

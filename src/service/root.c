@@ -80,6 +80,21 @@ static void on_idle(struct crn_job *job, struct crn_item *item, const struct crn
     reroute(job, item, n->node);
 }
 
+/* Somebody waits. Nodes hear of it only while something is undecided: their services may be on their way out. */
+static void tell_hurry(struct crn_job *job)
+{
+    struct crn_note n = {.type = CRN_MSG_HURRY, .seq = job->wanted, .node = job->node};
+    const struct crn_item *item = job->items;
+    uint32_t i;
+
+    while (item != NULL && item->is_decided)
+        item = item->next;
+    memcpy(n.run, job->run, 16);
+    for (i = 0; item != NULL && i < job->nodes; i++)
+        if (i != job->node)
+            crn_service_tell(job->svc, job->peers[i], &n);
+}
+
 static void progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
 {
     uint32_t file;
@@ -134,27 +149,14 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
     if (item->count[CRN_NODE_CAPTURED] == job->nodes && !item->is_started) {
         item->is_started = 1;
         tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_CAPTURED, NULL, 0);
+        if (item->seq <= job->wanted) /* a rank waited before this node knew of the checkpoint */
+            tell_hurry(job);
         item->is_held = crn_config_is_lazy(&job->cfg) && item->seq > job->wanted;
         if (!item->is_held)
             crn_work_post(job, item, CRN_WORK_START);
     }
     if (item->count[CRN_NODE_DATA] == job->files)
         crn_work_post(job, item, CRN_WORK_COMMIT);
-}
-
-/* Nobody hears of it when all is decided: the services may be on their way out. */
-static void tell_hurry(struct crn_job *job)
-{
-    struct crn_note n = {.type = CRN_MSG_HURRY, .seq = job->wanted, .node = job->node};
-    const struct crn_item *item = job->items;
-    uint32_t i;
-
-    while (item != NULL && item->is_decided)
-        item = item->next;
-    memcpy(n.run, job->run, 16);
-    for (i = 0; item != NULL && i < job->nodes; i++)
-        if (i != job->node)
-            crn_service_tell(job->svc, job->peers[i], &n);
 }
 
 void crn_root_want(struct crn_job *job, uint64_t seq)

@@ -41,11 +41,16 @@ static double now(void)
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-static void rest(void)
+static void sleep_ms(int ms)
 {
-    const struct timespec ts = {.tv_nsec = 5000000};
+    const struct timespec ts = {.tv_nsec = 1000000L * ms};
 
     (void)nanosleep(&ts, NULL);
+}
+
+static void rest(void)
+{
+    sleep_ms(5);
 }
 
 static int is_there(cairn_session *s, int64_t v)
@@ -167,6 +172,12 @@ static void calm_until_a_rank_waits(void)
         compare(s, 400 + who);
         (void)MPI_Barrier(MPI_COMM_WORLD);
     }
+    if (rank != ranks - 1) /* it waits before its neighbour, and so its node, has captured */
+        sleep_ms(50);
+    take(s, 440);
+    if (rank == ranks - 1)
+        OK(cairn_wait(s, "phase", 440, CAIRN_PERSISTENT, 60000));
+    wait_until_there(s, 440);
     take(s, 450); /* behind it there is a newer one, for which nobody waits */
     take(s, 451);
     wait_until_there(s, 450);
