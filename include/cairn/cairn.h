@@ -156,11 +156,13 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_submit(cairn_session *session);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_abandon(cairn_session *session, const char *name,
                                                 int64_t version, const char *reason);
 
-/* Has the checkpoint reached the level? Never blocks. An error means that it never will. */
+/* Has the checkpoint reached the level? Never blocks. An error means that it never will. Asking makes no
+ * hurry: a flush that nobody waits for is calm, and disturbs the application little (calm_bandwidth). */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_test(cairn_session *session, const char *name,
                                              int64_t version, cairn_level level, int *ret_reached);
-/* Waits for the level, at most timeout_ms (0: test; CAIRN_WAIT_CONFIG). CAIRN_ETIMEDOUT leaves the
- * checkpoint as it is: it goes on in the background. */
+/* Waits for the level, at most timeout_ms (0: test; CAIRN_WAIT_CONFIG). From now on it and those before it
+ * are flushed as fast as the nodes can, on all of them. CAIRN_ETIMEDOUT leaves the checkpoint as it is: it
+ * goes on in the background. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_wait(cairn_session *session, const char *name,
                                              int64_t version, cairn_level level,
                                              int64_t timeout_ms);

@@ -158,7 +158,8 @@ static const struct crn_key keys[] = {
     {"calm_bandwidth", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
      "The same while nobody waits for the flush: no cairn_wait or cairn_close, no capture that "
      "needs "
-     "the room, no newer checkpoint, no other job at the broker. auto: 1/64 of the speed of the "
+     "the room, no newer checkpoint, no other job at the broker. auto: a hundredth of the speed of "
+     "the "
      "captures, more if that takes longer than half the time between checkpoints. 1P: never "
      "calm.",
      AT(calm_bandwidth)},

@@ -8,7 +8,7 @@
 
 #include "service/job.h"
 
-#define CALM_SHARE 64                       /* of what the memory gives: 1 / 64 */
+#define CALM_SHARE 100                      /* of what the memory gives: a hundredth */
 #define CALM_MIN   ((double)(256ULL << 20)) /* nobody's memory is slow enough to notice less */
 #define HALF       2
 

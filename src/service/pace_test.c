@@ -14,7 +14,7 @@ static struct crn_service svc;
 static struct crn_job job;
 static struct crn_item older, item;
 
-/* A node of two ranks, with one checkpoint of 2 GiB that was copied at 64 GiB/s after an hour. */
+/* A node of two ranks, with one checkpoint of 2 GiB that was copied at 100 GiB/s after an hour. */
 static int begin(void **state)
 {
     (void)state;
@@ -31,8 +31,8 @@ static int begin(void **state)
     item.state = CRN_ITEM_CAPTURED;
     job.items = &item;
     crn_pace_begin(&job, SECOND);
-    crn_pace_part(&item, GIB, SECOND / 64);
-    crn_pace_part(&item, GIB, SECOND / 32);
+    crn_pace_part(&item, GIB, SECOND / 100);
+    crn_pace_part(&item, GIB, SECOND / 50);
     crn_pace_captured(&job, &item, 3601 * SECOND);
     return 0;
 }
@@ -53,7 +53,7 @@ static uint64_t rate(void)
 static void a_share_of_the_memory(void **state)
 {
     (void)state;
-    assert_int_equal(rate(), GIB); /* 1/64 */
+    assert_int_equal(rate(), GIB); /* a hundredth */
     item.state = CRN_ITEM_FLUSHING;
     assert_int_equal(rate(), GIB);
     item.state = CRN_ITEM_FLUSHED; /* nothing to do any more */
