@@ -91,6 +91,15 @@ class Case(unittest.TestCase):
             self.assertLessEqual(s["start_s"], s["end_s"])
             self.assertLessEqual(s["end_s"], write_s + 1e-6)
 
+    def test_held_back(self):
+        """What a cap holds back is told: each 64 KiB take a quarter of a second."""
+        shutil.rmtree(self.dir)
+        self.work(1, CAIRN_PERSISTENT=str(self.dir), CAIRN_BANDWIDTH="256K")
+        for l in self.stats(self.last())["leaders"]:
+            self.assertGreater(l["held_s"], 0)
+            self.assertLessEqual(l["held_s"], l["write_s"] + 1e-6)
+        self.assertIn("HELD", self.cairn("show", "--stats", "work")[0])
+
     def test_table(self):
         out, _ = self.cairn("show", "--stats", "work")
         for word in ("data-0000", "data-0001", "LEADER", "WRITER", "FOLLOWER", "MB/s"):
