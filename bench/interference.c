@@ -72,7 +72,7 @@ static void check(cairn_err rc, const char *what)
         die(what, cairn_last_error());
 }
 
-/* The loops: a unit takes a few milliseconds. ---------------------------------------------------- */
+/* The loops: a unit takes about a millisecond. ---------------------------------------------------- */
 
 static void compute(struct bench *b)
 {

@@ -10,7 +10,6 @@
 
 #define CALM_SHARE 100                      /* of what the memory gives: a hundredth */
 #define CALM_MIN   ((double)(256ULL << 20)) /* nobody's memory is slow enough to notice less */
-#define HALF       2
 
 void crn_pace_begin(struct crn_job *job, int64_t now_ns)
 {
@@ -81,7 +80,7 @@ static uint64_t calm_rate(const struct crn_job *job, const struct crn_item *item
         return job->cfg.calm_bandwidth;
     if (job->copy_rate <= 0 || item->interval_ns <= 0)
         return 0;
-    due = HALF * bytes * 1e9 / (double)item->interval_ns;
+    due = 2 * bytes * 1e9 / (double)item->interval_ns; /* in half of it */
     calm = calm > CALM_MIN ? calm : CALM_MIN;
     return (uint64_t)(due > calm ? due : calm);
 }

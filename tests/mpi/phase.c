@@ -149,7 +149,7 @@ static void a_cap_takes_its_time(void)
     OK(cairn_close(s));
 }
 
-#define CALM "calm_bandwidth=1" /* a byte a second: two weeks for each rank */
+#define CALM "calm_bandwidth=1" /* a byte a second: three weeks for each rank */
 
 /* One rank at a time waits; its node may lead, follow, or be the first. Who only asks does not hurry it. */
 static void calm_until_a_rank_waits(void)
@@ -181,8 +181,6 @@ static void calm_until_a_rank_waits(void)
     take(s, 450); /* behind it there is a newer one, for which nobody waits */
     take(s, 451);
     wait_until_there(s, 450);
-    REQUIRE(!is_there(s, 451));
-    (void)MPI_Barrier(MPI_COMM_WORLD);
     OK(cairn_close(s)); /* which does */
 }
 
