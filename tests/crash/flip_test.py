@@ -13,9 +13,9 @@ def pattern(version, rank, i):
     """As in mpi_test.h."""
     mask = 2**64 - 1
     x = (version * 0x9e3779b97f4a7c15 + rank * 0xbf58476d1ce4e5b9 + i) & mask
-    x ^= x >> 31
-    x = x * 0x94d049bb133111eb & mask
-    return x ^ x >> 29
+    x = (x ^ x >> 31) * 0x94d049bb133111eb & mask
+    x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9 & mask
+    return x ^ x >> 32
 
 
 def find_in_arena(job, rank, version):

@@ -39,15 +39,16 @@ static inline int is_slow(void)
     return slow;
 }
 
-/* A value for each element that depends on everything that may be mixed up. */
+/* A value for each element that depends on everything that may be mixed up. No encoding makes them smaller:
+ * one multiplication alone leaves planes that repeat, which an adaptive choice finds on a slow day. */
 static inline uint64_t pattern(uint64_t version, uint64_t rank, uint64_t i)
 {
     uint64_t v = is_slow() && i % 16 != 0 ? 0 : version;
     uint64_t x = v * 0x9e3779b97f4a7c15U + rank * 0xbf58476d1ce4e5b9U + i;
 
-    x ^= x >> 31;
-    x *= 0x94d049bb133111ebU;
-    return x ^ (x >> 29);
+    x = (x ^ (x >> 31)) * 0x94d049bb133111ebU;
+    x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9U;
+    return x ^ (x >> 32);
 }
 
 static inline void fill(uint64_t *a, uint64_t n, uint64_t version, uint64_t rank)

@@ -235,6 +235,18 @@ static void names_are_apart(void)
     OK(cairn_close(s));
 }
 
+/* What the sizes say above holds only for noise. A short chunk is looked at closely by the thread that writes
+ * it, and what is found there goes for the long ones that follow: nothing must be found. */
+static void data_is_noise(void)
+{
+    cairn_session *s = open_session("encode_threads=1", NULL);
+
+    take_and_wait(s, "short", 0, WORDS - 7000);
+    take_and_wait(s, "long", 0, 0);
+    REQUIRE(!is_small("long", 0));
+    OK(cairn_close(s));
+}
+
 int main(int argc, char **argv)
 {
     int level;
@@ -244,6 +256,7 @@ int main(int argc, char **argv)
     (void)MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     REQUIRE(is_slow());
     shared_dir(dir, sizeof(dir));
+    data_is_noise();
     one_after_the_other();
     what_changes_is_full();
     without_room_all_are_full();
