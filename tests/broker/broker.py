@@ -83,8 +83,11 @@ class Job(Program):
             found.append((int(at), what, int(ticket), more[0] if more else ""))
         return found
 
+    def count(self, what, more=None):
+        return sum(e[1] == what and more in (None, e[3]) for e in self.events())
+
     def has(self, what, more=None, count=1):
-        return sum(e[1] == what and more in (None, e[3]) for e in self.events()) >= count
+        return self.count(what, more) >= count
 
     def transfers(self):
         """(begin, end) of each transfer that was granted and ended so."""
@@ -124,7 +127,7 @@ class Case(unittest.TestCase):
 
     def broker(self, token="", **keys):
         keys = {"listen": self.at, "auth": self.auth, "admins": "root", "settle": "0",
-                "lease": "2s", "grace": "1s", "log_level": "debug", **keys}
+                "lease": f"{PATIENCE}s", "grace": "1s", "log_level": "debug", **keys}
         conf = self.tmp / "broker.conf"
         conf.write_text("[broker]\n" + "".join(f"{k} = {v}\n" for k, v in keys.items())
                         + "[token scratch]\n" + token)

@@ -37,7 +37,7 @@ static atomic_long used; /* of the pretended quota */
 /* libcairn's calls come here first; all but this one go on to the system. */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
-    static long (*next)(long, ...);
+    long (*next)(long, ...);
     struct dqblk *q;
     long arg[6];
     va_list ap;
@@ -57,8 +57,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
         q->dqb_curspace = (uint64_t)atomic_load(&used);
         return 0;
     }
-    if (next == NULL)
-        next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
     return next(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
