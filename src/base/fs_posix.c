@@ -52,9 +52,18 @@ static ssize_t px_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_
     return r < 0 ? -errno : r;
 }
 
+/* A mount of tmpfs may have large ones: they cost less to make than small ones to fill. */
+static int has_small_pages(int fd, size_t page)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && (size_t)st.st_blksize <= page;
+}
+
 static ssize_t px_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
-    size_t lead = (size_t)(off % sysconf(_SC_PAGESIZE));
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t lead = (size_t)off % page;
     size_t at = 0;
     unsigned char *map;
 
@@ -62,6 +71,9 @@ static ssize_t px_map_write(const struct crn_fs *fs, int fd, const void *buf, si
     map = mmap(NULL, lead + n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, off - (off_t)lead);
     if (map == MAP_FAILED)
         return -errno;
+    /* New pages for what needs whole ones; the rest, and old ones, below. */
+    if (lead == 0 && has_small_pages(fd, page))
+        at = crn_fill(map, buf, n / page * page);
     while (at < n) {
         size_t step = n - at < MAP_STEP ? n - at : MAP_STEP;
 
