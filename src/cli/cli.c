@@ -80,7 +80,17 @@ int crn_cli_number(struct cli *cli, const char *what, const char *text, int64_t 
     return 0;
 }
 
-cairn_err crn_cli_words(const char *list,
+int crn_cli_number_of(struct cli *cli, const struct option *longs, int value, int64_t *ret)
+{
+    char what[64];
+
+    while (longs->val != value)
+        longs++;
+    (void)snprintf(what, sizeof(what), "--%s", longs->name);
+    return crn_cli_number(cli, what, optarg, ret);
+}
+
+cairn_err crn_cli_words(const char *option, const char *list,
                         cairn_err (*take)(void *arg, const char *word, struct crn_errinfo *ei),
                         void *arg, struct crn_errinfo *ei)
 {
@@ -94,7 +104,17 @@ cairn_err crn_cli_words(const char *list,
     while (rc == CAIRN_OK && (word = strsep(&rest, ",")) != NULL)
         rc = take(arg, word + strspn(word, " "), ei);
     free(copy);
-    return rc;
+    return rc == CAIRN_OK ? rc : crn_err_context(ei, rc, "%s", option);
+}
+
+cairn_err crn_cli_quantity(const char *option, const char *text,
+                           cairn_err (*parse)(const char *text, double *ret,
+                                              struct crn_errinfo *ei),
+                           double *ret, struct crn_errinfo *ei)
+{
+    cairn_err rc = text == NULL ? CAIRN_OK : parse(text, ret, ei);
+
+    return rc == CAIRN_OK ? rc : crn_err_context(ei, rc, "%s", option);
 }
 
 const char *crn_cli_program(const char *name, char *path, size_t size)

@@ -53,11 +53,18 @@ int crn_cli_option(struct cli *cli, int argc, char **argv, const char *letters,
                    const struct option *longs);
 /* A whole number >= 0 of an option; 0, or -1 after a usage error was said. */
 int crn_cli_number(struct cli *cli, const char *what, const char *text, int64_t *ret);
-/* Calls take for each word of "a,b,c"; its first error ends the list. */
-CAIRN_CHECKED cairn_err crn_cli_words(const char *list,
+/* The same for what was given (optarg) to the option of this value. */
+int crn_cli_number_of(struct cli *cli, const struct option *longs, int value, int64_t *ret);
+/* Calls take for each word of "a,b,c", which was given to the named option; its first error ends the list. */
+CAIRN_CHECKED cairn_err crn_cli_words(const char *option, const char *list,
                                       cairn_err (*take)(void *arg, const char *word,
                                                         struct crn_errinfo *ei),
                                       void *arg, struct crn_errinfo *ei);
+/* What was given to the named option, as parse understands it. NULL: nothing, and ret stays. */
+CAIRN_CHECKED cairn_err crn_cli_quantity(const char *option, const char *text,
+                                         cairn_err (*parse)(const char *text, double *ret,
+                                                            struct crn_errinfo *ei),
+                                         double *ret, struct crn_errinfo *ei);
 
 /* Path of a program beside this one; NULL if it is not there. */
 const char *crn_cli_program(const char *name, char *path, size_t size);

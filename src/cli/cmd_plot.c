@@ -28,7 +28,7 @@ static int take_option(struct plot *p, int c)
         return 0;
     case 'r':
     case 's':
-        if (crn_cli_number(p->cli, "option", optarg, &number) != 0)
+        if (crn_cli_number(p->cli, c == 'r' ? "--runs" : "--seed", optarg, &number) != 0)
             return -1;
         *(c == 'r' ? &p->runs : &p->seed) = (uint64_t)number;
         return 0;

@@ -224,7 +224,7 @@ static int take_option(struct cli *cli, int c, struct words *w, struct args *a)
     if (c < FIRST_NUMBER)
         w->text[c - 256] = optarg;
     else if (c < CSV)
-        return crn_cli_number(cli, "option", optarg, &w->number[c - FIRST_NUMBER]);
+        return crn_cli_number_of(cli, longs, c, &w->number[c - FIRST_NUMBER]);
     else if (c == CSV)
         a->report.is_csv = 1;
     else if (c == CLASSES)
@@ -239,17 +239,19 @@ static cairn_err understand(const struct words *w, struct args *a, struct crn_er
     cairn_err rc = crn_platform_load(w->text[PLATFORM], &a->platform, ei);
 
     if (rc == CAIRN_OK && w->text[BANDWIDTH] != NULL)
-        rc = crn_cli_words(w->text[BANDWIDTH], take_bandwidth, a, ei);
+        rc = crn_cli_words("--bandwidth", w->text[BANDWIDTH], take_bandwidth, a, ei);
     if (rc == CAIRN_OK && w->text[MTBF] != NULL)
-        rc = crn_cli_words(w->text[MTBF], take_node_mtbf, a, ei);
+        rc = crn_cli_words("--mtbf", w->text[MTBF], take_node_mtbf, a, ei);
     if (rc == CAIRN_OK && w->text[SYSTEM_MTBF] != NULL)
-        rc = crn_cli_words(w->text[SYSTEM_MTBF], take_system_mtbf, a, ei);
+        rc = crn_cli_words("--system-mtbf", w->text[SYSTEM_MTBF], take_system_mtbf, a, ei);
     if (rc == CAIRN_OK)
-        rc = crn_cli_words(w->text[STRATEGY], take_strategy, a, ei);
-    if (rc == CAIRN_OK && w->text[PERIOD] != NULL)
-        rc = crn_quantity_time(w->text[PERIOD], &a->mc.model.fixed_period_s, ei);
-    if (rc == CAIRN_OK && w->text[CAPTURE] != NULL)
-        rc = crn_quantity_time(w->text[CAPTURE], &a->mc.model.capture_s, ei);
+        rc = crn_cli_words("--strategy", w->text[STRATEGY], take_strategy, a, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_cli_quantity("--period", w->text[PERIOD], crn_quantity_time,
+                              &a->mc.model.fixed_period_s, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_cli_quantity("--capture", w->text[CAPTURE], crn_quantity_time,
+                              &a->mc.model.capture_s, ei);
     if (rc == CAIRN_OK && !(a->mc.model.fixed_period_s > 0))
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "the period must be above 0");
     a->mc.runs = (uint64_t)w->number[RUNS];

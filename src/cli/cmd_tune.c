@@ -206,10 +206,11 @@ static int put_all(struct cli *cli, struct args *a)
 
 /* Options. ---------------------------------------------------------------------------------------- */
 
-enum { FULL = 256, REPEATS, TIME, SPACE, BYTES, FIGURES, PNG };
+enum { FULL = 256, QUICK, REPEATS, TIME, SPACE, BYTES, FIGURES, PNG };
 
 static const struct option longs[] = {
     {"full", no_argument, NULL, FULL},
+    {"quick", no_argument, NULL, QUICK},
     {"repeats", required_argument, NULL, REPEATS},
     {"time", required_argument, NULL, TIME},
     {"space", required_argument, NULL, SPACE},
@@ -231,7 +232,8 @@ static int take_option(struct cli *cli, int c, struct words *w, struct args *a)
 {
     switch (c) {
     case FULL:
-        w->is_full = 1;
+    case QUICK:
+        w->is_full = c == FULL;
         return 0;
     case REPEATS:
         return crn_cli_number(cli, "--repeats", optarg, &w->repeats);
@@ -329,7 +331,8 @@ const struct cli_command crn_cmd_tune = {
     .args = "DIR [OPTION...]",
     .help = "Measures how fast a directory takes a flush and tells what to configure",
     .run = run,
-    .options = "  --full            15 minutes instead of one, more settings and repetitions\n"
+    .options = "  --quick           under a minute; so it is if nothing is said\n"
+               "  --full            15 minutes instead, more settings and repetitions\n"
                "  --repeats N       of each measurement (3; full: 5)\n"
                "  --time TIME       no measurement starts later (45s; full: 15m)\n"
                "  --space SIZE      in DIR at any time, at most (1G; full: 8G)\n"

@@ -281,7 +281,7 @@ static int take_option(struct args *a, int c, struct words *w)
     if (c < FIRST_NUMBER)
         w->text[c - 256] = optarg;
     else if (c < CSV)
-        return crn_cli_number(a->cli, "option", optarg, &w->number[c - FIRST_NUMBER]);
+        return crn_cli_number_of(a->cli, longs, c, &w->number[c - FIRST_NUMBER]);
     else if (c == CSV)
         a->is_csv = 1;
     else if (c == OWN_TAILS)
@@ -317,20 +317,19 @@ static cairn_err understand(const struct words *w, struct args *a, struct crn_er
         (struct crn_recommend){.max_files = limited(w->number[MAX_FILES], 0),
                                .max_leaders_per_file = limited(w->number[MAX_LEADERS], 16),
                                .slack = 0.05};
-    if (w->text[BLOCK] != NULL)
-        rc = crn_quantity_bytes(w->text[BLOCK], &f->block_bytes, ei);
-    if (rc == CAIRN_OK && w->text[SIZE] != NULL)
-        rc = crn_quantity_bytes(w->text[SIZE], &f->rank_bytes, ei);
+    rc = crn_cli_quantity("--block", w->text[BLOCK], crn_quantity_bytes, &f->block_bytes, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_cli_quantity("--size", w->text[SIZE], crn_quantity_bytes, &f->rank_bytes, ei);
     if (w->text[NODES] == NULL)
         a->nodes[a->nnodes++] = floor(a->machine.nodes);
     else if (rc == CAIRN_OK)
-        rc = crn_cli_words(w->text[NODES], take_nodes, a, ei);
+        rc = crn_cli_words("--nodes", w->text[NODES], take_nodes, a, ei);
     if (rc == CAIRN_OK)
-        rc = crn_cli_words(w->text[FILES], take_files, a, ei);
+        rc = crn_cli_words("--files", w->text[FILES], take_files, a, ei);
     if (rc == CAIRN_OK)
-        rc = crn_cli_words(w->text[LEADERS], take_leaders, a, ei);
+        rc = crn_cli_words("--leaders", w->text[LEADERS], take_leaders, a, ei);
     if (rc == CAIRN_OK)
-        rc = crn_cli_words(w->text[IMBALANCE], take_imbalance, a, ei);
+        rc = crn_cli_words("--imbalance", w->text[IMBALANCE], take_imbalance, a, ei);
     return rc;
 }
 

@@ -79,9 +79,10 @@ class Sim(unittest.TestCase):
         self.fails(2, "usage")
         self.fails(2, "usage", "weather")
         self.fails(2, "usage", "platform", "--runs", "0")
-        self.fails(2, "usage", "platform", "--runs", "many")
+        self.fails(2, "--runs 'many'", "platform", "--runs", "many")
         self.fails(2, "usage", "platform", "too", "much")
-        self.fails(1, "80 GB/s", "platform", "--bandwidth", "80")
+        self.fails(1, "--bandwidth: '80'", "platform", "--bandwidth", "80")
+        self.fails(1, "--period: 'soon'", "platform", "--period", "soon")
         self.fails(1, "above 0", "platform", "--bandwidth", "0 GB/s")
         self.fails(1, "no-such", "platform", "--platform", "no-such")
         self.fails(1, "most-waste", "platform", "--strategy", "most-waste")
@@ -117,11 +118,14 @@ class Flush(unittest.TestCase):
         self.assertIn("frontier-paper", self.ok("--list"))
 
     def test_mistakes(self):
-        for status, word, args in ((2, "usage", ("too",)), (2, "usage", ("--writers", "few")),
+        for status, word, args in ((2, "usage", ("too",)), (2, "--writers 'few'", ("--writers", "few")),
                                    (1, "no-such", ("--machine", "no-such")),
                                    (1, "65536", ("--nodes", "70000")),
+                                   (1, "--files: '0'", ("--files", "1,0")),
+                                   (1, "--leaders: 'x'", ("--leaders", "x")),
                                    (1, "percentage", ("--imbalance", "0.2")),
-                                   (1, "'1'", ("--block", "1")),
+                                   (1, "--block: '1'", ("--block", "1")),
+                                   (1, "--size: 'big'", ("--size", "big")),
                                    (1, "no-such", ("--show", "no-such"))):
             r = cairn("sim", "flush", *args)
             self.assertEqual(r.returncode, status, r.stderr)

@@ -51,6 +51,17 @@ class Tune(unittest.TestCase):
                 self.assertLessEqual(r["bytes"], 8 << 20)
             self.assertGreater(out["recommended"]["throughput"], 0)
 
+    def test_quick_is_the_default(self):
+        # What later stages measure depends on what was fastest; the first stage does not.
+        def first_stage(*args):
+            out = json.loads(self.ok(self.dirs[0], *args, *TINY, "--time", "10m", "--json"))
+            return {(r["writers"], r["files"], r["layout"])
+                    for r in out["results"] if r["stage"] == "threads"}
+        quick = first_stage("--quick")
+        self.assertEqual(first_stage(), quick)
+        self.assertEqual(first_stage("--full", "--quick"), quick)
+        self.assertLess(quick, first_stage("--full"))
+
     def test_configuration_and_figures(self):
         ini = os.path.join(self.out, "tuned.ini")
         figures = os.path.join(self.out, "figures")
