@@ -120,7 +120,7 @@ static struct crn_engine *open_engine(const struct bench_set *set, size_t method
     if (set->pattern != NULL)
         check(crn_config_set(&cfg, "encode_match", set->pattern, "bench", &ei), &ei);
     check(crn_config_set(&cfg, "encode_threads", threads, "bench", &ei), &ei);
-    opt.writers = crn_engine_threads(&cfg);
+    opt.writers = crn_engine_configured(&cfg).writers;
     check(crn_engine_open(&opt, &e, &ei), &ei);
     check(crn_engine_encode(e, &cfg, "bench", &ei), &ei);
     crn_config_fini(&cfg);

@@ -13,6 +13,7 @@
 #include "aggregate/task.h"
 
 #define AUTO_WRITERS  2 /* one has a core while the other waits for the disk */
+#define AUTO_COPIERS  4 /* into files in memory; more wait for each other in the kernel */
 #define AUTO_ENCODERS 8 /* each takes scratch memory */
 
 /* What to do next. --------------------------------------------------------------------------------- */
@@ -62,14 +63,22 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
     crn_cond_broadcast(&e->changed);
 }
 
+/* Of plain data. Into memory one write at a time gets, but through mappings. */
+static int most_writers(const struct crn_outfile *o)
+{
+    if (!o->is_memory)
+        return AUTO_WRITERS;
+    return o->maps ? AUTO_COPIERS : 1;
+}
+
 /* Reads a file of the kernel: between two pieces it is asked without the lock, which the others want. */
 static int may_join(const struct crn_engine *e, const struct crn_task *t, int number)
 {
     if (number == 0 || e->opt.may_join == NULL)
         return 1;
-    if (number >= AUTO_WRITERS && e->encoding == NULL)
+    if (e->encoding == NULL && number >= most_writers(&t->out))
         return 0;
-    return (e->encoding != NULL || !t->out.is_memory || t->out.maps) && e->opt.may_join();
+    return e->opt.may_join();
 }
 
 /* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */
@@ -261,23 +270,33 @@ static int is_encoding(const struct crn_config *cfg)
     return is;
 }
 
-/* As configured; 0: auto. */
+/* 0: auto, which is as many as may be of use; those take part that have a core. */
 static uint64_t threads_wanted(const struct crn_config *cfg)
 {
     return is_encoding(cfg) && cfg->encode_threads > 0 ? cfg->encode_threads : cfg->writers;
 }
 
-int crn_engine_is_auto(const struct crn_config *cfg)
+static int auto_threads(const struct crn_config *cfg)
 {
-    return threads_wanted(cfg) == 0;
-}
-
-int crn_engine_threads(const struct crn_config *cfg)
-{
-    int most = is_encoding(cfg) ? AUTO_ENCODERS : AUTO_WRITERS;
+    int most = is_encoding(cfg) ? AUTO_ENCODERS : AUTO_COPIERS;
     int cores = crn_host_cores();
 
-    if (!crn_engine_is_auto(cfg))
-        return (int)threads_wanted(cfg);
     return cores < AUTO_WRITERS ? AUTO_WRITERS : cores < most ? cores : most;
+}
+
+struct crn_engine_options crn_engine_configured(const struct crn_config *cfg)
+{
+    int threads = (int)threads_wanted(cfg);
+
+    return (struct crn_engine_options){
+        .blocks = cfg->blocks,
+        .block_bytes = cfg->block_bytes,
+        .chunk_bytes = cfg->chunk_bytes,
+        .align_bytes = cfg->align_bytes,
+        .writers = threads > 0 ? threads : auto_threads(cfg),
+        .may_join = threads > 0 ? NULL : crn_has_own_core,
+        .outlet = {.io = (enum crn_io)cfg->io,
+                   .preallocate = (enum crn_preallocate)cfg->preallocate,
+                   .stripe_count = cfg->stripe_count,
+                   .stripe_bytes = cfg->stripe_bytes}};
 }

@@ -38,8 +38,8 @@ struct crn_engine_options {
     uint64_t align_bytes;
     int writers;
     /* Asked by all writers but the first before each write: whether they may take it; if not they wait for the
-     * end of another's. Not asked where it would not help: of plain data two write at most, and one into memory
-     * where others have files of their own. NULL: always. */
+     * end of another's. Not asked where it would not help: of plain data two write to a disk at most and four
+     * into memory, and one where others have files of their own there. NULL: always. */
     int (*may_join)(void);
     int nice;
     atomic_uint_fast64_t *written; /* counts the bytes of data that were written; may be NULL */
@@ -48,6 +48,8 @@ struct crn_engine_options {
 
 struct crn_engine; /* opaque */
 
+/* As the configuration says; nice, written, and who else has a say in the outlet are up to the caller. */
+struct crn_engine_options crn_engine_configured(const struct crn_config *cfg);
 CAIRN_CHECKED cairn_err crn_engine_open(const struct crn_engine_options *opt,
                                         struct crn_engine **ret, struct crn_errinfo *ei);
 void crn_engine_close(struct crn_engine *e); /* NULL is fine */
@@ -59,10 +61,6 @@ CAIRN_CHECKED cairn_err crn_engine_encode(struct crn_engine *e, const struct crn
 /* The next file may be encoded against the version before, as far as they are alike; older lives until it
  * is written. NULL, as after each crn_engine_encode: by itself. */
 void crn_engine_against(struct crn_engine *e, const struct crn_older *older);
-/* How many threads an engine is to have: as many as write, or encode. */
-int crn_engine_threads(const struct crn_config *cfg);
-/* Whether that is the most: only those take part that have a core (may_join). */
-int crn_engine_is_auto(const struct crn_config *cfg);
 
 /* Writes a data file of the version that head describes (id, name, version, file_no, files, ranks,
  * nodes, created_ns; the rest is filled here) into the store. sources are sorted by rank; fetcher may

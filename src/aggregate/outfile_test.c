@@ -2,7 +2,6 @@
 /* Every way into the file gives the same bytes: on a disk and in memory, from aligned memory, unaligned
  * memory and files, with short writes, and whatever call fails; and what was asked for is what is done. */
 #include <errno.h>
-#include <semaphore.h>
 
 #include "aggregate/engine.h"
 #include "aggregate/test_shards.h"
@@ -17,10 +16,9 @@ struct counting {
     struct crn_fs fs; /* first */
     int refuse_open, refuse_write;
     int fallocate_error;
-    atomic_int direct, rings, allocations, behind;
-    int waits; /* the first write of data ends when another has gone through a mapping, or never does */
-    atomic_int mapped;
-    sem_t has_mapped;
+    atomic_int direct, rings, allocations, behind, mapped;
+    atomic_int meets; /* writes of data wait until so many are under way, or one has in vain */
+    atomic_int inside, most;
 };
 
 static struct counting *self(const struct crn_fs *fs)
@@ -35,31 +33,47 @@ static int c_openat(const struct crn_fs *fs, int dfd, const char *path, int flag
     return crn_fs_posix()->openat(crn_fs_posix(), dfd, path, flags, mode);
 }
 
+/* Who has met stays a little, so that one more than there should be is seen. */
+static void meet(struct counting *c)
+{
+    int inside = atomic_fetch_add(&c->inside, 1) + 1;
+    int most = atomic_load(&c->most);
+    int i;
+
+    while (most < inside && !atomic_compare_exchange_weak(&c->most, &most, inside))
+        continue;
+    if (atomic_load(&c->meets) == 0)
+        return;
+    for (i = 0; i < 20000 && atomic_load(&c->most) < atomic_load(&c->meets); i++)
+        (void)usleep(1000);
+    (void)usleep(200000);
+    atomic_store(&c->meets, 0);
+}
+
 static ssize_t c_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
+    ssize_t r;
+
     if ((fcntl(fd, F_GETFL) & O_DIRECT) != 0) {
         if (self(fs)->refuse_write)
             return -EINVAL;
         (void)atomic_fetch_add(&self(fs)->direct, 1);
     }
-    if (self(fs)->waits) {
-        struct timespec late;
-
-        (void)clock_gettime(CLOCK_REALTIME, &late);
-        late.tv_sec += 20;
-        (void)sem_timedwait(&self(fs)->has_mapped, &late);
-        self(fs)->waits = 0; /* the others find the file taken */
-    }
-    return crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
+    meet(self(fs));
+    r = crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
+    (void)atomic_fetch_sub(&self(fs)->inside, 1);
+    return r;
 }
 
 static ssize_t c_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
-    ssize_t r = crn_fs_posix()->map_write(crn_fs_posix(), fd, buf, n, off);
+    ssize_t r;
 
+    meet(self(fs));
+    r = crn_fs_posix()->map_write(crn_fs_posix(), fd, buf, n, off);
+    (void)atomic_fetch_sub(&self(fs)->inside, 1);
     if (r == (ssize_t)n)
         (void)atomic_fetch_add(&self(fs)->mapped, 1);
-    (void)sem_post(&self(fs)->has_mapped);
     return r;
 }
 
@@ -86,7 +100,6 @@ static int c_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int
 static void counting_init(struct counting *c)
 {
     memset(c, 0, sizeof(*c));
-    assert_int_equal(sem_init(&c->has_mapped, 0, 0), 0);
     c->fs = *crn_fs_posix();
     c->fs.openat = c_openat;
     c->fs.pwrite = c_pwrite;
@@ -150,20 +163,24 @@ static void tear_down(struct fixture *f)
     test_dir_remove(f->dir);
 }
 
-static struct crn_engine *open_engine(enum crn_io io, enum crn_preallocate preallocate,
-                                      uint64_t chunk)
+/* What the tests have in common is filled in. */
+static struct crn_engine *open_with(struct crn_engine_options opt)
 {
-    struct crn_engine_options opt = {.blocks = 2,
-                                     .block_bytes = BLOCK,
-                                     .chunk_bytes = chunk,
-                                     .align_bytes = 4096,
-                                     .writers = 3,
-                                     .outlet = {.io = io, .preallocate = preallocate}};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_engine *e;
 
+    opt.blocks = 2;
+    opt.block_bytes = BLOCK;
+    opt.align_bytes = 4096;
     assert_ok(crn_engine_open(&opt, &e, ei));
     return e;
+}
+
+static struct crn_engine *open_engine(enum crn_io io, enum crn_preallocate preallocate,
+                                      uint64_t chunk)
+{
+    return open_with((struct crn_engine_options){
+        .chunk_bytes = chunk, .writers = 3, .outlet = {.io = io, .preallocate = preallocate}});
 }
 
 static void compare_and_remove(struct fixture *f, struct crn_manifest_file *mf)
@@ -380,7 +397,7 @@ static void a_file_in_memory_has_several_writers(void **state)
     e = open_engine(CRN_IO_AUTO, CRN_PREALLOCATE_AUTO, CHUNK);
     for (files = 1; files < 2 * cores; files += cores) {
         counting_init(&c);
-        c.waits = files < cores;
+        atomic_store(&c.meets, files < cores ? 2 : 0);
         f.head.files = files;
         assert_ok(write_with(&f, e, &c.fs, &mf, ei));
         compare_and_remove(&f, &mf);
@@ -388,6 +405,38 @@ static void a_file_in_memory_has_several_writers(void **state)
     }
     crn_engine_close(e);
     tear_down(&f);
+}
+
+static int always(void)
+{
+    return 1;
+}
+
+static void as_many_writers_as_the_place_is_good_for(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_engine *e;
+    struct counting c;
+    struct fixture f;
+    int place;
+
+    (void)state;
+    e = open_with((struct crn_engine_options){
+        .chunk_bytes = CHUNK, .writers = 6, .may_join = always, .outlet = {.io = CRN_IO_AUTO}});
+    for (place = 0; place < 2; place++) {
+        int writers;
+
+        set_up(&f, place_of(place));
+        writers = !f.st.fs->type(f.st.fs, f.st.dfd)->is_memory ? 2 : crn_host_cores() > 1 ? 4 : 1;
+        counting_init(&c);
+        atomic_store(&c.meets, writers);
+        assert_ok(write_with(&f, e, &c.fs, &mf, ei));
+        compare_and_remove(&f, &mf);
+        assert_int_equal(atomic_load(&c.most), writers);
+        tear_down(&f);
+    }
+    crn_engine_close(e);
 }
 
 /* What the table is asked for: before the file is created, in its directory. */
@@ -505,12 +554,6 @@ static void a_file_may_be_written_again(void **state)
 
 static void stripes_are_asked_for_and_never_needed(void **state)
 {
-    struct crn_engine_options opt = {.blocks = 2,
-                                     .block_bytes = BLOCK,
-                                     .chunk_bytes = CHUNK,
-                                     .align_bytes = 4096,
-                                     .writers = 1,
-                                     .outlet = {.stripe_count = 8, .stripe_bytes = 1 << 20}};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
     struct crn_engine *e;
@@ -521,7 +564,10 @@ static void stripes_are_asked_for_and_never_needed(void **state)
 
     (void)state;
     set_up(&f, place_of(0));
-    assert_ok(crn_engine_open(&opt, &e, ei));
+    e = open_with(
+        (struct crn_engine_options){.chunk_bytes = CHUNK,
+                                    .writers = 1,
+                                    .outlet = {.stripe_count = 8, .stripe_bytes = 1 << 20}});
     counting_init(&c);
     c.fs.stripe = c_stripe;
     for (i = 0; i < 4; i++) {
@@ -544,6 +590,7 @@ int main(void)
         cmocka_unit_test(every_call_may_fail_or_be_short),
         cmocka_unit_test(a_refused_way_is_done_without),
         cmocka_unit_test(a_file_in_memory_has_several_writers),
+        cmocka_unit_test(as_many_writers_as_the_place_is_good_for),
         cmocka_unit_test(room_beforehand),
         cmocka_unit_test(a_file_may_be_written_again),
         cmocka_unit_test(stripes_are_asked_for_and_never_needed),

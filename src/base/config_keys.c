@@ -117,8 +117,9 @@ static const struct crn_key keys[] = {
      "files.",
      AT(reroute)},
     {"writers", CRN_KEY_U64, "auto", 0, 64, NULL,
-     "Writer threads of each node. auto: one, and a second while there is a core for it and it "
-     "helps (in tmpfs: to encode, or while the version has fewer files than the host has cores).",
+     "Writer threads of each node. auto: one, and a second while there is a core for it; in tmpfs "
+     "up to four, each while there is a core for it and the version has fewer files than the host "
+     "has cores.",
      AT(writers)},
     {"io", CRN_KEY_ENUM, "auto", 0, 0, io_values,
      "How data files are written. buffered: through the page cache. behind: so, and on to the disk "

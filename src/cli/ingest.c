@@ -33,23 +33,14 @@ static void raise_file_limit(void)
 cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const char *hdf5,
                           struct cli_ingest *ret, struct crn_errinfo *ei)
 {
-    struct crn_engine_options opt = {
-        .blocks = cfg->blocks,
-        .block_bytes = cfg->block_bytes,
-        .chunk_bytes = cfg->chunk_bytes,
-        .align_bytes = cfg->align_bytes,
-        .writers = crn_engine_threads(cfg),
-        .nice = (int)cfg->nice,
-        .outlet = {.io = (enum crn_io)cfg->io,
-                   .preallocate = (enum crn_preallocate)cfg->preallocate,
-                   .stripe_count = cfg->stripe_count,
-                   .stripe_bytes = cfg->stripe_bytes}};
+    struct crn_engine_options opt = crn_engine_configured(cfg);
     struct cli_ingest g = {.cfg = cfg,
                            .fs = crn_fs_default(),
                            .hdf5 = hdf5,
                            .log = {.level = (enum crn_log_level)cfg->log_level, .tag = "ingest"}};
     cairn_err rc;
 
+    opt.nice = (int)cfg->nice;
     rc = crn_check_name("checkpoint name", name, ei);
     if (rc != CAIRN_OK)
         return rc;

@@ -115,19 +115,10 @@ static int find_slots(const struct dead_run *run, uint64_t seq, uint32_t *slots)
 
 static cairn_err open_engine(struct dead_run *run, struct crn_errinfo *ei)
 {
-    struct crn_engine_options opt = {
-        .blocks = run->cfg.blocks,
-        .block_bytes = run->cfg.block_bytes,
-        .chunk_bytes = run->cfg.chunk_bytes,
-        .align_bytes = run->cfg.align_bytes,
-        .writers = crn_engine_threads(&run->cfg),
-        .outlet = {.io = (enum crn_io)run->cfg.io,
-                   .preallocate = (enum crn_preallocate)run->cfg.preallocate,
-                   .stripe_count = run->cfg.stripe_count,
-                   .stripe_bytes = run->cfg.stripe_bytes,
-                   .gate = &run->gate}};
+    struct crn_engine_options opt = crn_engine_configured(&run->cfg);
     cairn_err rc;
 
+    opt.outlet.gate = &run->gate;
     crn_gate_init(&run->gate, run->cfg.bandwidth, 0, NULL, NULL);
     rc = crn_engine_open(&opt, &run->engine, ei);
     if (rc != CAIRN_OK)

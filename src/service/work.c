@@ -59,22 +59,12 @@ void crn_work_note(struct crn_job *job, struct crn_item *item, enum crn_work_kin
 
 static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
 {
-    struct crn_engine_options opt = {
-        .blocks = job->cfg.blocks,
-        .block_bytes = job->cfg.block_bytes,
-        .chunk_bytes = job->cfg.chunk_bytes,
-        .align_bytes = job->cfg.align_bytes,
-        .writers = crn_engine_threads(&job->cfg),
-        .may_join = crn_engine_is_auto(&job->cfg) ? crn_has_own_core : NULL,
-        .nice = (int)job->cfg.nice,
-        .outlet = {.io = (enum crn_io)job->cfg.io,
-                   .preallocate = (enum crn_preallocate)job->cfg.preallocate,
-                   .stripe_count = job->cfg.stripe_count,
-                   .stripe_bytes = job->cfg.stripe_bytes,
-                   .log = &job->log,
-                   .gate = &job->gate},
-        .written = &job->written};
+    struct crn_engine_options opt = crn_engine_configured(&job->cfg);
 
+    opt.nice = (int)job->cfg.nice;
+    opt.written = &job->written;
+    opt.outlet.log = &job->log;
+    opt.outlet.gate = &job->gate;
     return job->engine != NULL ? CAIRN_OK : crn_engine_open(&opt, &job->engine, ei);
 }
 
