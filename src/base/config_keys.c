@@ -150,8 +150,8 @@ static const struct crn_key keys[] = {
      AT(nice)},
     {"background_cores", CRN_KEY_ENUM, "all", 0, 0, background_cores_values,
      "Where the background threads of a session may run. all: on every core of the host that the "
-     "job may use, "
-     "also if its ranks are bound to cores; own: where the thread may that opens the session.",
+     "job may use, also if its ranks are bound to cores; those that read at a restart on the cores "
+     "of the reading rank's memory node. own: where the thread may that opens the session.",
      AT(background_cores)},
     {"bandwidth", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
      "Most that the background of a node writes and sends, in bytes a second. 0: no cap.",

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,23 @@ static inline int test_open_files(void)
         n++;
     (void)closedir(d);
     return n;
+}
+
+/* Binds the calling thread to one core, as MPI launchers bind ranks; ret_before is for sched_setaffinity in the end. A
+ * test that may use one core only is skipped. */
+static inline void test_bind(cpu_set_t *ret_before)
+{
+    cpu_set_t one;
+    size_t i;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(*ret_before), ret_before), 0);
+    if (CPU_COUNT(ret_before) < 2)
+        skip();
+    CPU_ZERO(&one);
+    for (i = 0; CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, ret_before))
+            CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
 }
 
 #endif

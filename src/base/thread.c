@@ -111,22 +111,63 @@ cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *)
     return start(NULL, ret, name, fn, arg, ei);
 }
 
-/* The kernel takes those out that the process may not use. */
-cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *name, void *(*fn)(void *),
-                                    void *arg, struct crn_errinfo *ei)
+/* The kernel takes those cores out that the process may not use. Where it wants none of this: where the caller runs. */
+static cairn_err start_on(const cpu_set_t *cores, pthread_t *ret, const char *name,
+                          void *(*fn)(void *), void *arg, struct crn_errinfo *ei)
 {
     struct crn_errinfo refused = {0};
     cairn_err rc = CAIRN_ELIMIT;
     pthread_attr_t attr;
-    cpu_set_t all;
 
-    memset(&all, 0xff, sizeof(all));
     if (pthread_attr_init(&attr) == 0) {
-        if (pthread_attr_setaffinity_np(&attr, sizeof(all), &all) == 0)
+        if (pthread_attr_setaffinity_np(&attr, sizeof(*cores), cores) == 0)
             rc = start(&attr, ret, name, fn, arg, &refused);
         (void)pthread_attr_destroy(&attr);
     }
     return rc == CAIRN_OK ? rc : start(NULL, ret, name, fn, arg, ei);
+}
+
+cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *name, void *(*fn)(void *),
+                                    void *arg, struct crn_errinfo *ei)
+{
+    cpu_set_t all;
+
+    memset(&all, 0xff, sizeof(all));
+    return start_on(&all, ret, name, fn, arg, ei);
+}
+
+/* Adds the cores of a memory node, from a list such as "0-15,32-47". */
+static void add_node(unsigned node, cpu_set_t *cores)
+{
+    unsigned first, last;
+    char path[64];
+    int sep = ',';
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/cpulist", node);
+    f = fopen(path, "re");
+    while (f != NULL && sep == ',' && fscanf(f, "%u", &first) == 1) {
+        last = first;
+        sep = fgetc(f);
+        if (sep == '-' && fscanf(f, "%u", &last) == 1)
+            sep = fgetc(f);
+        for (; first <= last && first < CPU_SETSIZE; first++)
+            CPU_SET(first, cores);
+    }
+    if (f != NULL)
+        (void)fclose(f);
+}
+
+cairn_err crn_thread_start_near(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg,
+                                struct crn_errinfo *ei)
+{
+    unsigned core, node;
+    cpu_set_t cores;
+
+    if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || getcpu(&core, &node) != 0)
+        return start(NULL, ret, name, fn, arg, ei);
+    add_node(node, &cores);
+    return start_on(&cores, ret, name, fn, arg, ei);
 }
 
 void crn_thread_background(int nice)

@@ -60,6 +60,10 @@ CAIRN_CHECKED cairn_err crn_thread_start(pthread_t *ret, const char *name, void 
 CAIRN_CHECKED cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *name,
                                                   void *(*fn)(void *), void *arg,
                                                   struct crn_errinfo *ei);
+/* The same where the caller may run and on every core that is as near to memory as the one it runs on: what the
+ * thread touches first lies where the caller's memory does. */
+CAIRN_CHECKED cairn_err crn_thread_start_near(pthread_t *ret, const char *name, void *(*fn)(void *),
+                                              void *arg, struct crn_errinfo *ei);
 /* Low CPU and I/O priority for the calling thread; nice 0 leaves the CPU one alone. Best effort. */
 void crn_thread_background(int nice);
 /* Short sleeps of the calling thread end when they should, not up to 50 us later. Best effort. */

@@ -65,19 +65,11 @@ static void take_one(const char *dir, const char *setting, int is_bound)
 static void background_threads_are_not_bound(void **state)
 {
     char dir[256];
-    cpu_set_t before, one;
-    size_t i;
+    cpu_set_t before;
 
     (void)state;
-    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
-    if (CPU_COUNT(&before) < 2)
-        skip();
-    CPU_ZERO(&one);
-    for (i = 0; CPU_COUNT(&one) == 0; i++)
-        if (CPU_ISSET(i, &before))
-            CPU_SET(i, &one);
+    test_bind(&before);
     test_dir_make(dir, sizeof(dir));
-    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
     take_one(dir, "background_cores=own", 1);
     take_one(dir, "background_cores=all", 0);
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);

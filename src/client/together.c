@@ -333,6 +333,7 @@ static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct c
                             .reach = crn_mates_reach,
                             .arg = &mates,
                             .threads = (unsigned)s->cfg.read_threads,
+                            .cores = (enum crn_background_cores)s->cfg.background_cores,
                             .block_bytes = (size_t)s->cfg.block_bytes};
     cairn_err rc;
 

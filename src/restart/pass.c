@@ -253,7 +253,8 @@ static cairn_err start(struct crn_pass *p, struct crn_errinfo *ei)
     if (p->threads == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u threads", p->o.threads);
     while (p->nthreads < p->o.threads &&
-           crn_thread_start(&p->threads[p->nthreads], "cairn-read", run, p, &why) == CAIRN_OK)
+           (p->o.cores == CRN_CORES_ALL ? crn_thread_start_near : crn_thread_start)(
+               &p->threads[p->nthreads], "cairn-read", run, p, &why) == CAIRN_OK)
         p->nthreads++;
     if (p->nthreads > 0)
         return CAIRN_OK; /* fewer will do */

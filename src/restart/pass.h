@@ -6,6 +6,7 @@
 #ifndef CRN_RESTART_PASS_H
 #define CRN_RESTART_PASS_H
 
+#include "base/config.h"
 #include "restart/version.h"
 
 struct crn_pass; /* opaque */
@@ -22,6 +23,8 @@ struct crn_pass_options {
      * share it lies in. The same for all shares. NULL, and encoded files: by place alone. */
     const int *reader;
     unsigned threads;
+    enum crn_background_cores
+        cores;          /* where they run: near the caller's memory, or where the caller does */
     size_t block_bytes; /* of a read, if no chunk is larger */
     /* Where a region is wanted whole, and lies in memory of this process: it is read straight to
      * there. NULL, also for the function: it is not. Called by crn_pass_open only. */

@@ -6,6 +6,7 @@
 #include "base/fs_faulty.h"
 #include "base/rng.h"
 #include "base/test.h"
+#include "base/thread.h"
 #include "restart/pass.h"
 #include "store/test_version.h"
 
@@ -276,6 +277,40 @@ static void any_read_may_fail(void **state)
     e->fs.at = 0;
 }
 
+static ssize_t (*read_below)(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off);
+static atomic_int most_cores; /* that a thread which read might run on */
+
+static ssize_t read_noting(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
+{
+    int cores = crn_cores();
+    int most = atomic_load(&most_cores);
+
+    while (most < cores && !atomic_compare_exchange_weak(&most_cores, &most, cores))
+        ;
+    return read_below(fs, fd, buf, n, off);
+}
+
+static void readers_are_not_bound(void **state)
+{
+    struct crn_pass_options o = {.shares = 1, .threads = 2, .block_bytes = 64};
+    struct env *e = *state;
+    char text[CRN_ERR_TEXT];
+    cpu_set_t before;
+
+    test_bind(&before);
+    read_below = e->fs.fs.pread;
+    e->fs.fs.pread = read_noting;
+    o.cores = CRN_CORES_OWN;
+    assert_int_equal(all_shares(e, o, text), CAIRN_OK);
+    assert_int_equal(atomic_load(&most_cores), 1);
+    o.cores = CRN_CORES_ALL;
+    assert_int_equal(all_shares(e, o, text), CAIRN_OK);
+    assert_in_range(atomic_load(&most_cores), 2, crn_host_cores());
+    assert_int_equal(crn_cores(), 1); /* who called stays where it was */
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    check(e, NULL);
+}
+
 #define TEST(fn)    cmocka_unit_test_setup_teardown(fn, setup, teardown)
 #define ENCODED(fn) cmocka_unit_test_setup_teardown(fn, setup_encoded, teardown)
 #define CHAINED(fn) cmocka_unit_test_setup_teardown(fn, setup_chained, teardown)
@@ -285,7 +320,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_byte_comes_once), ENCODED(every_byte_comes_once), CHAINED(every_byte_comes_once),
         TEST(reads_are_large),       TEST(damage_is_named),          ENCODED(damage_is_named),
-        CHAINED(damage_is_named),    TEST(any_read_may_fail),        CHAINED(any_read_may_fail),
+        CHAINED(damage_is_named),    TEST(readers_are_not_bound),    TEST(any_read_may_fail),
+        CHAINED(any_read_may_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,6 +205,7 @@ static cairn_err open_pass(struct crn_scatter_run *r, int no, struct crn_errinfo
                                  .share = (uint32_t)no,
                                  .shares = r->team->nreaders,
                                  .threads = r->c->threads,
+                                 .cores = r->c->cores,
                                  .block_bytes = r->c->block_bytes,
                                  .direct_bytes = DIRECT_BYTES,
                                  .place = place,

@@ -5,6 +5,7 @@
 #ifndef CRN_RESTART_SCATTER_H
 #define CRN_RESTART_SCATTER_H
 
+#include "base/config.h"
 #include "comm/comm.h"
 #include "restart/version.h"
 
@@ -59,8 +60,9 @@ struct crn_scatter {
      * reached, bytes go there in messages. Called by readers, before they read. NULL: never. */
     int (*reach)(void *arg, uint32_t rank, uint32_t where, struct crn_mate *ret);
     void *arg;
-    unsigned threads;   /* of a reader */
-    size_t block_bytes; /* of its reads, and the most that travels at once */
+    unsigned threads;                /* of a reader */
+    enum crn_background_cores cores; /* where they run, see pass.h */
+    size_t block_bytes;              /* of its reads, and the most that travels at once */
 };
 
 /* Reads, verifies and hands out everything of the team's files but what a rank has already. Returns
