@@ -2,7 +2,7 @@
 /* The loop of the node service. It owns every job and never waits for a disk: it polls the sockets
  * of its ranks, takes results from the workers, and asks the communicator for messages. MPI cannot
  * wake a poll(), so the communicator is asked at intervals that grow from 0.2 ms after news to
- * 50 ms when idle: a few system calls a second. While a checkpoint is on its way they begin at 50 us,
+ * 50 ms when idle, 1 s without a job: a few system calls a second. While a checkpoint is on its way they begin at 50 us,
  * or at 1 ms while workers of this node are at it, and grow slower. */
 #include "service/service.h"
 
@@ -149,7 +149,7 @@ static int poll_services(struct crn_service *svc)
             any = 1;
             continue;
         }
-        if (svc->comm->size == 1 || svc->jobs == NULL)
+        if (svc->comm->size == 1)
             return any;
         if (svc->comm->ops->poll(svc->comm, &from, &buf, &len, &ei) != CAIRN_OK) {
             crn_log(&svc->log, CRN_ERROR, "messages between nodes: %s", ei.msg);
@@ -359,13 +359,14 @@ static int64_t interval(const struct crn_service *svc, int64_t now)
         return 0;
     if (svc->flows != NULL)
         return crn_flows_are_held(svc) ? HELD_NS : FLOWING_NS;
-    if (svc->comm->size == 1 || svc->jobs == NULL)
+    if (svc->comm->size == 1)
         return TICK_NS;
     /* What others wait for may come any time: it shall not cost more than a little of the time that it
      * took anyway. */
     if (atomic_load(&svc->busy) > 0)
         return within(quiet / 64, is_working(svc) ? WRITING_NS : FLOWING_NS, SLOWEST_NS);
-    return within(quiet / 4, FASTEST_NS, SLOWEST_NS);
+    /* Without a job, too: a node may report on one that has ended here. */
+    return within(quiet / 4, FASTEST_NS, svc->jobs != NULL ? SLOWEST_NS : TICK_NS);
 }
 
 /* What the loop waits for: results, new ranks, ranks, brokers, in this order. */

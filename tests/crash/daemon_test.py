@@ -4,21 +4,29 @@
 
 usage: daemon_test.py SCENARIO    (see the functions named after them)"""
 import os
+import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
-from jobs import BUILD, MPIEXEC, PATIENCE, Daemons, Job, kill, newest, require, run_one, workers_of
+from jobs import (BUILD, MPIEXEC, PATIENCE, Daemons, Job, kill, newest, rank_of, require, run_one,
+                  workers_of)
 
 
-def wait_for_idle(job):
-    """Until the daemons have finished the dead jobs and removed their directories."""
+def wait_until(what, is_so):
     deadline = time.monotonic() + PATIENCE
-    while list((job.dir / "shm").glob("cairn-*/*")):
-        require(time.monotonic() < deadline, "cairnd does not finish a dead job")
+    while not is_so():
+        require(time.monotonic() < deadline, what)
         time.sleep(0.01)
+
+
+def wait_for_idle(job, node="*"):
+    """Until the daemons have finished the dead jobs and removed their directories."""
+    wait_until("cairnd does not finish a dead job",
+               lambda: not list((job.dir / "shm").glob(f"cairn-*/*-n{node}")))
 
 
 def daemon():
@@ -107,6 +115,42 @@ def shared_daemon():
     print("shared daemon: all well")
 
 
+def is_stopped(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def reported_late():
+    """A node reports a checkpoint when its job has ended on the first node already, with the ranks that died
+    there before they took it. It is told so, and ends."""
+    job = Job(ranks_per_node=2, service="daemon", test_stop_at=1)
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 2)
+    second = next(pid for pid in daemons.pids() if rank_of(pid) == 1)
+    p = job.start(4)
+    wait_until("version 0 is not committed", (job.dir / "p/work/0/manifest").exists)
+    ranks = {rank_of(pid): pid for pid in workers_of(p.pid)}
+    wait_until("the ranks do not stop before version 1", lambda: all(map(is_stopped, ranks.values())))
+    os.kill(second, signal.SIGSTOP)  # what its ranks tell it waits
+    for rank in (2, 3):
+        os.kill(ranks[rank], signal.SIGCONT)
+    took = job.dir / "log.took"
+    wait_until("the ranks of node 1 do not take version 1",
+               lambda: took.exists() and len(took.read_text().splitlines()) == 2)
+    for pid in ranks.values():
+        kill(pid)
+    p.wait()
+    wait_for_idle(job, 0)
+    os.kill(second, signal.SIGCONT)
+    wait_for_idle(job)
+    del job.env["CAIRN_TEST_STOP_AT"]
+    job.check_restart(4, 0, "reported late")
+    wait_for_idle(job)
+    daemons.stop()
+    job.check_clean("reported late")
+    job.remove()
+    print("reported late: all well")
+
+
 def removal():
     """A version is persistent before old ones are removed: cairnd dies when it begins to."""
     job = Job(ranks_per_node=1, service="daemon", keep_last=1)
@@ -129,4 +173,4 @@ def removal():
 
 
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, removal))
+    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, reported_late, removal))

@@ -8,9 +8,11 @@
  * whose end it is going to wait for, with Cairn and without MPI. With CAIRN_TEST_ALIKE versions differ
  * little, and each is waited for: the next may be encoded against it. When a rank hangs in the restart each of
  * the others appends the reason to LOG.told, closes its session, appends a line to LOG.closed and waits to
- * be ended. Exit status 3: a checkpoint failed and was reported; 1: a wrong byte
+ * be ended. With CAIRN_TEST_STOP_AT each rank stops itself (SIGSTOP) before it takes that version, and appends a
+ * line to LOG.took behind it. Exit status 3: a checkpoint failed and was reported; 1: a wrong byte
  * or a broken promise. */
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "mpi_test.h"
@@ -104,6 +106,21 @@ static void cut_off(cairn_session *s)
         (void)pause();
 }
 
+/* Whoever started the job lets the ranks go on, in whatever order. */
+static cairn_err take(cairn_session *s, int64_t v)
+{
+    const char *stop_at = getenv("CAIRN_TEST_STOP_AT");
+    int stops = stop_at != NULL && v == strtoll(stop_at, NULL, 10);
+    cairn_err rc;
+
+    if (stops)
+        (void)raise(SIGSTOP);
+    rc = cairn_checkpoint(s, "work", v, NULL);
+    if (stops && rc == CAIRN_OK)
+        say_alone("took", (long long)v, "");
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t words = argc > 3 ? strtoull(argv[3], NULL, 10) : 20000;
@@ -145,7 +162,7 @@ int main(int argc, char **argv)
     for (v++; v < steps && all(status == 0 || goes_on); v++) {
         fill_version(a, words, v);
         fill(small, 3, (uint64_t)v + 7, (uint64_t)rank);
-        rc = cairn_checkpoint(s, "work", v, NULL);
+        rc = take(s, v);
         if (rc == CAIRN_OK)
             rc = cairn_wait(s, "work", v, CAIRN_CAPTURED, 60000);
         if (all(rc == CAIRN_OK))
