@@ -85,13 +85,14 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
     }
 }
 
-/* The flush that is waited for shall not wait for the application. */
+/* The flush that is waited for shall not wait for the application. Who only asks waits for nothing. */
 static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
                           struct crn_errinfo *ei)
 {
     cairn_err rc;
 
-    crn_phase_show(s, CAIRN_PHASE_COMPUTE);
+    if (until > s->clock->mono_ns(s->clock))
+        crn_phase_show(s, CAIRN_PHASE_COMPUTE);
     rc = wait_until(s, t, level, until, ei);
     crn_phase_show(s, s->phase);
     return rc;
