@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See flow.h. A block is on its way at most once; whoever waits for one gets it, or an error when
- * commit_timeout is over. */
+/* See flow.h. A block is on its way at most once; whoever waits for one gets it, or hears that it does not come
+ * (the checkpoint has ended there, or it cannot be read), or an error when commit_timeout is over. */
 #include "service/flow.h"
 
 #include <errno.h>
@@ -95,14 +95,20 @@ static uint32_t next_tag(struct crn_service *svc)
     return tag;
 }
 
-/* Gives a receive up. Where half of it has arrived MPI keeps the block; another takes its place. */
+/* Where half of a receive has arrived MPI keeps the block; another takes its place. */
+static void cancel(struct crn_flow *f)
+{
+    struct crn_comm *comm = f->job->svc->comm;
+
+    if (!comm->ops->transfer_cancel(comm, f->transfer))
+        f->block = crn_engine_replace(f->job->engine, f->block);
+}
+
+/* Gives a receive up. */
 static void give_up(struct crn_flow *f)
 {
-    struct crn_service *svc = f->job->svc;
-
-    burn_tag(svc, f->tag);
-    if (!svc->comm->ops->transfer_cancel(svc->comm, f->transfer))
-        f->block = crn_engine_replace(f->job->engine, f->block);
+    burn_tag(f->job->svc, f->tag);
+    cancel(f);
 }
 
 /* The flusher of a leader wants a block, or an assistant got one to write. */
@@ -184,6 +190,26 @@ static cairn_err flow_start(struct crn_flow *f, int64_t now_ns, struct crn_errin
                                  &f->transfer, e);
 }
 
+/* Whoever asked for it must not wait until its deadline. why NULL: it has ended here. */
+static void tell_not_sent(struct crn_job *job, uint64_t seq, uint32_t to, uint32_t tag,
+                          const struct crn_errinfo *why)
+{
+    struct crn_note n = {.type = CRN_MSG_NOT_SENT, .seq = seq, .slot = tag, .node = job->node};
+
+    memcpy(n.run, job->run, 16);
+    if (why != NULL)
+        n.error = *why;
+    crn_service_tell(job->svc, job->peers[to], &n);
+}
+
+/* This node cannot send what it was asked for, and the checkpoint fails by it. */
+static void fail_to_send(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
+                         const struct crn_errinfo *e)
+{
+    crn_item_fail(job, item, e);
+    tell_not_sent(job, item->seq, to, tag, e);
+}
+
 static void send_soon(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
                       const void *data, uint64_t bytes, void *owned, int64_t asked_ns)
 {
@@ -204,7 +230,7 @@ static void send_soon(struct crn_job *job, struct crn_item *item, uint32_t to, u
         free(f);
         if (owned != NULL)
             gather_free(job, owned);
-        crn_item_fail(job, item, &e);
+        fail_to_send(job, item, to, tag, &e);
         return;
     }
     f->is_gathered = owned != NULL;
@@ -269,11 +295,15 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     struct crn_work *w;
     uint32_t local;
 
-    if (item == NULL || !crn_flow_is_serving(item) || n->node >= job->nodes)
-        return; /* the other side's deadline tells */
+    if (n->node >= job->nodes)
+        return;
+    if (item == NULL || !crn_flow_is_serving(item)) { /* it has ended here */
+        tell_not_sent(job, n->seq, n->node, tag, NULL);
+        return;
+    }
     sources = asked_sources(item, is_older);
     if (crn_ask_decode(&v, job, sources, &local, &x, &e) != CAIRN_OK) {
-        crn_item_fail(job, item, &e);
+        fail_to_send(job, item, n->node, tag, &e);
         return;
     }
     if (count == 1)
@@ -287,7 +317,8 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
         w->payload = malloc(n->payload_bytes);
     if (w == NULL || w->payload == NULL) {
         free(w);
-        crn_item_out_of_memory(job, item);
+        (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", job->node);
+        fail_to_send(job, item, n->node, tag, &e);
         return;
     }
     w->kind = CRN_WORK_SEND;
@@ -332,15 +363,16 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
 void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_view v = crn_view_of(w->payload, w->payload_bytes);
+    uint32_t tag = crn_view_u32(&v);
     void *block = w->block;
 
     w->block = NULL;
     if (w->error.code != CAIRN_OK) {
         gather_free(job, block);
-        crn_item_fail(job, item, &w->error);
+        fail_to_send(job, item, w->node, tag, &w->error);
         return;
     }
-    send_soon(job, item, w->node, crn_view_u32(&v), block, w->bytes, block, w->asked_ns);
+    send_soon(job, item, w->node, tag, block, w->bytes, block, w->asked_ns);
 }
 
 /* Ends a flow that was taken off the list. */
@@ -360,6 +392,26 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
     }
     free(f);
     crn_item_touch(job, item);
+}
+
+/* Leader, or who assists it. Nothing is on its way: MPI gives the receive back. */
+void crn_flow_not_sent(struct crn_job *job, const struct crn_note *n)
+{
+    struct crn_flow **link = &job->svc->flows;
+    struct crn_errinfo e = n->error;
+    struct crn_flow *f;
+
+    while (*link != NULL && !((*link)->is_receive && (*link)->job == job &&
+                              (*link)->item->seq == n->seq && (*link)->tag == n->slot))
+        link = &(*link)->next;
+    f = *link;
+    if (f == NULL)
+        return; /* it was given up already */
+    *link = f->next;
+    cancel(f);
+    if (e.code == CAIRN_OK)
+        (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "it has ended on node %u", f->node);
+    flow_end(f, &e);
 }
 
 /* 1 if the flow has ended, well or not. */

@@ -60,6 +60,7 @@ void crn_flow_free(struct crn_job *job, struct crn_item *item);
 int64_t crn_flow_patience(const struct crn_job *job);
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
 void crn_flow_sent(struct crn_job *job, const struct crn_note *n);
+void crn_flow_not_sent(struct crn_job *job, const struct crn_note *n);
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 /* Moves what is on its way on. 1 if something arrived or left. */

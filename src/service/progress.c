@@ -204,6 +204,9 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_SENT:
         crn_flow_sent(job, n);
         return;
+    case CRN_MSG_NOT_SENT:
+        crn_flow_not_sent(job, n);
+        return;
     case CRN_MSG_REROUTE:
     case CRN_MSG_HELP:
     case CRN_MSG_FILE:

@@ -10,7 +10,8 @@
  *   root -> nodes     GO (sizes of the group's nodes, the version before), LEVEL, END, HURRY
  *   WANTED, NODE_WANTED, HURRY: somebody waits for the checkpoints up to this number, see pace.c; a lazy
  *   job flushes no others
- *   node -> leader    SHARDS (descriptors), SENT (how long a send took, for the statistics)
+ *   node -> leader    SHARDS (descriptors), SENT (how long a send took, for the statistics), NOT_SENT (what was
+ *                     asked for under the tag in slot does not come)
  *   leader -> node    FETCH (extents, and the tag to send them under), FETCH_OLDER (see loan.h)
  *   root -> leader    REROUTE (whom to assist)
  *   leader -> root    NODE_IDLE (who wants no help)
@@ -20,7 +21,7 @@
 
 #include "format/format.h"
 
-#define CRN_PROTO_VERSION 5
+#define CRN_PROTO_VERSION 6
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 enum crn_msg_type {
@@ -56,6 +57,7 @@ enum crn_msg_type {
     CRN_MSG_ALIVE,
     CRN_MSG_FETCH_OLDER,
     CRN_MSG_HURRY,
+    CRN_MSG_NOT_SENT,
 };
 
 /* What a rank says of itself and its job. */

@@ -96,6 +96,14 @@ static void refuse_unknown(struct crn_service *svc, int from, const struct crn_n
 {
     struct crn_note end = *n;
 
+    if (n->type == CRN_MSG_FETCH || n->type == CRN_MSG_FETCH_OLDER) {
+        struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+        struct crn_note no = {.type = CRN_MSG_NOT_SENT, .seq = n->seq, .slot = crn_view_u32(&v)};
+
+        memcpy(no.run, n->run, 16);
+        crn_service_tell(svc, (uint32_t)from, &no);
+        return;
+    }
     if (n->type < CRN_MSG_NODE_CAPTURED || n->type > CRN_MSG_NODE_FAILED || n->seq == UINT64_MAX)
         return;
     end.type = CRN_MSG_END;

@@ -90,6 +90,25 @@ def assist_late():
     print("late assistant: all well")
 
 
+def follower_fails():
+    """A follower cannot read what the leader asks it for: each version fails with that reason, and none waits for
+    what does not come."""
+    job = Job(ranks_per_node=1, files=1, leaders_per_file=1, on_failure="continue", arena_bytes="64K",
+              arena_full="spill")
+    job.env["CAIRN_LOCAL"] = str(job.dir / "local")
+    job.words = ["20000", "go-on"]
+    r = job.run(2, 4, "at=1,action=fail,errno=5,ops=read,sticky=1", 1)
+    lost = set(re.findall(r"work@(\d+) is lost: read .* of 'spilled image': Input/output error", r.stdout))
+    require(r.returncode == 3 and lost == {"0", "1", "2", "3"},
+            f"exit {r.returncode}, lost {lost}\n{r.stdout}")
+    no_half_files(job, "follower fails")
+    job.words = []
+    job.check_restart(2, -1, "follower fails")
+    job.check_clean("follower fails")
+    job.remove()
+    print("follower fails: all well")
+
+
 def assist_kill():
     """Helper or leader dies in each file operation, or it fails."""
     for keys, ranks, victims in (({"files": 1, "leaders_per_file": 2, "reroute": "off"}, 3, (0, 1)),
@@ -104,4 +123,4 @@ def assist_kill():
 
 
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, assist, assist_late, assist_kill))
+    sys.exit(run_one(__doc__, assist, assist_late, follower_fails, assist_kill))

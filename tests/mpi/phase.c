@@ -93,7 +93,8 @@ static void held_while_a_rank_is_busy(void)
         (void)MPI_Barrier(MPI_COMM_WORLD);
         take(s, busy);
         for (until = now() + 0.2; now() < until;) {
-            REQUIRE(!is_there(s, busy)); /* who is busy asks all the time: it does not wait by that */
+            REQUIRE(
+                !is_there(s, busy)); /* who is busy asks all the time: it does not wait by that */
             if (rank != busy)
                 rest();
         }
