@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CephFS takes the caches away from all writers of a file that has several; NFS, SMB and FUSE promise
- * nothing about two clients in one file. */
+ * nothing about two clients in one file. NFS and SMB keep what they know of a file for up to a minute by default,
+ * clients in FUSE for a second (GlusterFS) to 20 (sshfs), BeeGFS for a second. */
 #include "base/fs_type.h"
 
 #include <stddef.h>
@@ -15,16 +16,16 @@ static const struct crn_fs_type known[] = {
     {.magic = 0x794c7630, .name = "overlay", .is_shared = 1},
     {.magic = CRN_FS_LUSTRE, .name = "Lustre", .is_shared = 1},
     {.magic = 0x47504653, .name = "GPFS", .is_shared = 1},
-    {.magic = 0x19830326, .name = "BeeGFS", .is_shared = 1},
+    {.magic = 0x19830326, .name = "BeeGFS", .is_shared = 1, .late_s = 2},
     {.magic = 0x00c36400, .name = "CephFS"},
-    {.magic = 0x6969, .name = "NFS"},
-    {.magic = 0xFE534D42, .name = "SMB"},
-    {.magic = 0x65735546, .name = "FUSE"},
+    {.magic = 0x6969, .name = "NFS", .late_s = 60},
+    {.magic = 0xFE534D42, .name = "SMB", .late_s = 60},
+    {.magic = 0x65735546, .name = "FUSE", .late_s = 20},
 };
 
 const struct crn_fs_type *crn_fs_type_find(uint32_t magic)
 {
-    static const struct crn_fs_type unknown = {.name = "unknown file system"};
+    static const struct crn_fs_type unknown = {.name = "unknown file system", .late_s = 60};
     size_t i;
 
     for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)

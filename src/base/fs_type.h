@@ -16,6 +16,8 @@ struct crn_fs_type {
     /* Several nodes may write aligned parts of one file side by side without taking locks, caches or whole
      * pages from each other. Lustre: as far as the file has stripes for them. */
     int is_shared;
+    /* For so long a host may see names and sizes as they were before another changed them. 0: never. */
+    unsigned late_s;
 };
 
 /* Never NULL: what is not known has the name "unknown file system" and nothing else. */

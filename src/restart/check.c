@@ -3,8 +3,6 @@
  * Goes on after a bad place, so that all of them are told. */
 #include "restart/version_impl.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 
 static void tell(const struct crn_check_events *ev, uint32_t rank, const char *region,
@@ -57,6 +55,7 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
     struct finding f = {.ev = ev};
     struct crn_data_file data;
     struct crn_source *s;
+    cairn_err rc;
     int fd;
 
     if (file_no >= v->m.nfiles)
@@ -68,10 +67,9 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
         (s->failure.code != CAIRN_OK || crn_version_load(v, file_no, &ignored) != CAIRN_OK))
         return file_lost(v, file_no, ev, ei);
     /* With a descriptor and a decoder of its own: any number of threads may be here. */
-    fd = v->fs->openat(v->fs, v->dfd, v->m.files[file_no].name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
-                       0);
-    if (fd < 0)
-        return crn_fail_errno(ei, -fd, "open '%s'", s->what);
+    rc = crn_version_open_file(v, file_no, &fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     f.x = &s->index;
     data = crn_source_data(v, s, fd);
     if (crn_data_verify(&data, found, &f, &bad) != CAIRN_OK) {

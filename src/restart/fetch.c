@@ -4,7 +4,6 @@
 #include "restart/version_impl.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +31,7 @@ static const struct crn_extent *extent_at(const struct crn_index *x, uint32_t sh
 }
 
 /* At most one file of the store is open at a time. */
-static cairn_err open_source(struct crn_version *v, struct crn_source *s, const char *name,
-                             struct crn_errinfo *ei)
+static cairn_err open_source(struct crn_version *v, struct crn_source *s, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -47,17 +45,10 @@ static cairn_err open_source(struct crn_version *v, struct crn_source *s, const 
         v->open->fd = -1;
         v->open = NULL;
     }
-    s->fd = v->fs->openat(v->fs, v->dfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
-    if (s->fd < 0) {
-        int err = -s->fd;
-
-        s->fd = -1;
-        if (err == ENOENT) /* its index was there */
-            return crn_fail(ei, CAIRN_EDAMAGED, err, "open '%s'", s->what);
-        return crn_fail_errno(ei, err, "open '%s'", s->what);
-    }
-    v->open = s;
-    return CAIRN_OK;
+    rc = crn_version_open_file(v, (uint32_t)(s - v->files), &s->fd, ei); /* a copy is open */
+    if (rc == CAIRN_OK)
+        v->open = s;
+    return rc;
 }
 
 /* A chunk of which a part is wanted, in v->chunk. */
@@ -118,7 +109,7 @@ static cairn_err fetch_chunk(struct crn_version *v, struct crn_source *s,
 }
 
 /* As far as this source goes. */
-static cairn_err fetch_from(struct crn_version *v, struct crn_source *s, const char *name,
+static cairn_err fetch_from(struct crn_version *v, struct crn_source *s,
                             const struct crn_region *expect, struct crn_want *w,
                             struct crn_errinfo *ei)
 {
@@ -134,7 +125,7 @@ static cairn_err fetch_from(struct crn_version *v, struct crn_source *s, const c
     if (r == NULL || r->bytes != expect->bytes || strcmp(r->name, expect->name) != 0)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: rank %u has other regions than elsewhere",
                         s->what, (unsigned)w->rank);
-    rc = open_source(v, s, name, ei);
+    rc = open_source(v, s, ei);
     while (rc == CAIRN_OK && w->pos < w->end)
         rc = fetch_chunk(v, s, extent_at(&s->index, (uint32_t)shard, w->region, w->pos), w, ei);
     return rc;
@@ -158,11 +149,10 @@ cairn_err crn_version_fetch(struct crn_version *v, struct crn_want *w, struct cr
         before = w->pos;
         for (i = 0; i < v->ncopies && w->pos < w->end; i++)
             if (crn_source_shard(&v->copies[i], w->rank) >= 0 &&
-                fetch_from(v, &v->copies[i], "", &expect, w, &first) == CAIRN_OK)
+                fetch_from(v, &v->copies[i], &expect, w, &first) == CAIRN_OK)
                 break;
         if (w->pos < w->end && crn_version_load(v, file_no, &first) == CAIRN_OK &&
-            fetch_from(v, &v->files[file_no], v->m.files[file_no].name, &expect, w, &first) ==
-                CAIRN_OK)
+            fetch_from(v, &v->files[file_no], &expect, w, &first) == CAIRN_OK)
             break;
     } while (w->pos < w->end && w->pos > before);
     if (w->pos < w->end) {

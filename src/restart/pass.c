@@ -2,7 +2,6 @@
 /* Threads that read what was planned (pass_plan.c) and verify it, and the one that takes it from them. The plan
  * is constant once the threads run; they share only the number of the next lane of blocks. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,21 +24,14 @@ static cairn_err open_file(const struct crn_pass *p, struct hand *h, uint32_t fi
                            struct crn_errinfo *ei)
 {
     const struct crn_version *v = p->o.v;
-    int fd;
 
     if (h->fd >= 0 && h->file == file)
         return CAIRN_OK;
     if (h->fd >= 0)
         (void)v->fs->close(v->fs, h->fd);
     h->fd = -1;
-    fd = v->fs->openat(v->fs, v->dfd, v->m.files[file].name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
-    if (fd == -ENOENT) /* its index was there */
-        return crn_fail(ei, CAIRN_EDAMAGED, ENOENT, "open '%s'", v->files[file].what);
-    if (fd < 0)
-        return crn_fail_errno(ei, -fd, "open '%s'", v->files[file].what);
-    h->fd = fd;
     h->file = file;
-    return CAIRN_OK;
+    return crn_version_open_file(v, file, &h->fd, ei);
 }
 
 /* Reads on until need bytes of the block are there. */

@@ -4,9 +4,12 @@
 #include "restart/version_impl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "store/late.h"
 
 static void source_fini(const struct crn_fs *fs, struct crn_source *s)
 {
@@ -252,6 +255,31 @@ static cairn_err check_index(const struct crn_version *v, uint32_t file_no,
     return CAIRN_OK;
 }
 
+/* Its end may have been written by another host a moment ago: until it is seen, if that may take long. */
+static void await_file(const struct crn_version *v, uint32_t file_no)
+{
+    const struct crn_manifest_file *f = &v->m.files[file_no];
+    struct stat sb;
+
+    (void)crn_late_stat(v->fs, v->dfd, f->name, f->bytes, v->m.committed_ns, &sb);
+}
+
+cairn_err crn_version_open_file(const struct crn_version *v, uint32_t file_no, int *ret_fd,
+                                struct crn_errinfo *ei)
+{
+    int fd;
+
+    await_file(v, file_no);
+    fd = v->fs->openat(v->fs, v->dfd, v->m.files[file_no].name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
+                       0);
+    if (fd == -ENOENT) /* its index was there */
+        return crn_fail(ei, CAIRN_EDAMAGED, ENOENT, "open '%s'", v->files[file_no].what);
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open '%s'", v->files[file_no].what);
+    *ret_fd = fd;
+    return CAIRN_OK;
+}
+
 static cairn_err load(struct crn_version *v, uint32_t file_no, struct crn_errinfo *ei)
 {
     const struct crn_manifest_file *f = &v->m.files[file_no];
@@ -264,8 +292,10 @@ static cairn_err load(struct crn_version *v, uint32_t file_no, struct crn_errinf
     int fd;
 
     rc = crn_version_dir(v, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_data_open(v->fs, v->dfd, f->name, s->what, &fd, &bytes, &t, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    await_file(v, file_no);
+    rc = crn_data_open(v->fs, v->dfd, f->name, s->what, &fd, &bytes, &t, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (bytes != f->bytes || !same_trailer(&t, &f->trailer))

@@ -57,6 +57,9 @@ struct crn_data_file crn_source_data(const struct crn_version *v, const struct c
                                      int fd);
 /* Opens the version's directory if it is not open. */
 CAIRN_CHECKED cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei);
+/* Opens a data file of the store, whose index is known, for the caller alone. The directory is open. */
+CAIRN_CHECKED cairn_err crn_version_open_file(const struct crn_version *v, uint32_t file_no,
+                                              int *ret_fd, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_version_load(struct crn_version *v, uint32_t file_no,
                                          struct crn_errinfo *ei);
 

@@ -6,6 +6,7 @@
 
 #include "base/test.h"
 #include "restart/version.h"
+#include "store/test_late.h"
 #include "store/test_version.h"
 
 static const char *pipe_text; /* NULL: not encoded */
@@ -426,6 +427,35 @@ static void streams_outside_the_data_are_refused(void **state)
     is_outside(*state);
 }
 
+/* Another host has written it a moment ago: its index, and then its data, are there when they are seen. */
+static void what_is_seen_late_is_not_damaged(void **state)
+{
+    enum { LOOKS = 5 };
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    const struct crn_shard *shard;
+    struct crn_version *v;
+    struct crn_store st;
+    struct late l;
+    int i;
+
+    e->t.seq++;
+    e->t.committed_ns = (uint64_t)crn_clock_real()->wall_ns(crn_clock_real());
+    assert_ok(tv_write(&e->st, &e->t, ei));
+    late_init(&l, 20);
+    assert_ok(crn_store_open(&l.fs, e->dir, 0, &st, ei));
+    for (i = 0; i < 2; i++) {
+        assert_ok(crn_version_open(&st, "heat", 4, &v, ei));
+        if (i == 1) /* the index is loaded, the data are not */
+            assert_ok(crn_version_shard(v, 1, &shard, ei));
+        late_hide(&l, "data-0001.1", 100, LOOKS);
+        assert_int_equal(count_bad(e, v), 0);
+        assert_int_equal(atomic_load(&l.seen), LOOKS);
+        crn_version_close(v);
+    }
+    crn_store_close(&st);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -435,6 +465,7 @@ int main(void)
         TEST(every_flipped_byte_is_found),
         TEST(missing_swapped_and_foreign_files),
         TEST(copies_make_damage_good),
+        TEST(what_is_seen_late_is_not_damaged),
         TEST(a_copy_of_another_capture_is_refused),
         TEST(files_are_checked_in_parallel),
         TEST(extents_outside_the_data_are_refused),

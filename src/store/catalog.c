@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/late.h"
+
 const char *crn_version_state_name(enum crn_version_state state)
 {
     switch (state) {
@@ -103,8 +105,8 @@ cairn_err crn_store_names(const struct crn_store *st, struct crn_names *ret, str
     return CAIRN_OK;
 }
 
-cairn_err crn_store_read_manifest(const struct crn_store *st, int dfd, const char *name,
-                                  int64_t version, struct crn_manifest *ret, struct crn_errinfo *ei)
+static cairn_err read_manifest(const struct crn_store *st, int dfd, const char *name,
+                               int64_t version, struct crn_manifest *ret, struct crn_errinfo *ei)
 {
     struct crn_where where = crn_where(st, name, version, CRN_MANIFEST);
     struct crn_manifest m;
@@ -127,6 +129,22 @@ cairn_err crn_store_read_manifest(const struct crn_store *st, int dfd, const cha
     }
     *ret = m;
     return CAIRN_OK;
+}
+
+cairn_err crn_store_read_manifest(const struct crn_store *st, int dfd, const char *name,
+                                  int64_t version, struct crn_manifest *ret, struct crn_errinfo *ei)
+{
+    struct crn_errinfo info;
+    cairn_err rc;
+
+    do { /* it may be seen as it was before it got its bytes, and its name */
+        crn_err_clear(&info);
+        rc = read_manifest(st, dfd, name, version, ret, &info);
+    } while (rc == CAIRN_EDAMAGED &&
+             crn_late_again(st->fs, dfd, crn_late_changed(st->fs, dfd, CRN_MANIFEST)));
+    if (rc != CAIRN_OK)
+        crn_err_keep(ei, &info);
+    return rc;
 }
 
 cairn_err crn_store_manifest(const struct crn_store *st, const char *name, int64_t version,
@@ -159,7 +177,7 @@ static cairn_err check_files(const struct crn_store *st, int dfd, const struct c
     for (i = 0; i < m->nfiles; i++) {
         const struct crn_manifest_file *f = &m->files[i];
 
-        r = st->fs->fstatat(st->fs, dfd, f->name, &sb);
+        r = crn_late_stat(st->fs, dfd, f->name, f->bytes, m->committed_ns, &sb);
         if (r == -ENOENT)
             return crn_fail(ei, CAIRN_EDAMAGED, 0, "file %s is missing", f->name);
         if (r < 0)

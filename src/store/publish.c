@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "store/chain.h"
+#include "store/late.h"
 
 cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const struct crn_manifest *m,
                                  const struct crn_named *named, struct crn_errinfo *ei)
@@ -107,15 +108,16 @@ static cairn_err files_there(const struct crn_store *st, const struct crn_manife
     uint32_t i;
 
     for (i = 0; i < m->nfiles; i++) {
+        const struct crn_manifest_file *f = &m->files[i];
         struct stat sb;
-        int r = st->fs->fstatat(st->fs, dfd, m->files[i].name, &sb);
+        int r = crn_late_stat(st->fs, dfd, f->name, f->bytes, m->committed_ns, &sb);
 
-        if (r == 0 && (!S_ISREG(sb.st_mode) || (uint64_t)sb.st_size != m->files[i].bytes))
+        if (r == 0 && (!S_ISREG(sb.st_mode) || (uint64_t)sb.st_size != f->bytes))
             return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' has not the size that it was written with",
-                            crn_where(st, m->name, m->version, m->files[i].name).text);
+                            crn_where(st, m->name, m->version, f->name).text);
         if (r < 0)
             return crn_fail_errno(ei, -r, "stat '%s'",
-                                  crn_where(st, m->name, m->version, m->files[i].name).text);
+                                  crn_where(st, m->name, m->version, f->name).text);
     }
     return CAIRN_OK;
 }
@@ -133,7 +135,7 @@ cairn_err crn_store_check_bases(const struct crn_store *st, int dfd, const struc
             const struct crn_base *b = &m->files[i].bases[k];
 
             crn_base_path(b, path);
-            r = st->fs->fstatat(st->fs, dfd, path, &sb);
+            r = crn_late_stat(st->fs, dfd, path, b->bytes, m->committed_ns, &sb);
             if (r == -ENOENT || r == -ENOTDIR)
                 return crn_fail(ei, CAIRN_EDAMAGED, 0,
                                 "file %s of version %lld, which it was encoded against, is missing",
@@ -287,6 +289,7 @@ struct found {
     struct crn_manifest m; /* its head is that of the first index found */
     uint32_t files;        /* of the version that is looked for */
     uint32_t missing;
+    uint64_t began_ns; /* wall clock */
 };
 
 /* Its writer may have died between write and fsync: make it durable, then read every byte back. */
@@ -337,6 +340,16 @@ static uint64_t region_bytes(const struct crn_index *x)
     return sum;
 }
 
+/* After a moment: another host may have finished it before we looked, though it is not seen. Who is still at it
+ * looks himself when he has. */
+static int may_be_finished(const struct crn_store *st, int dfd, const char *file,
+                           const struct found *f)
+{
+    uint64_t changed_ns = crn_late_changed(st->fs, dfd, file);
+
+    return crn_late_again(st->fs, dfd, changed_ns < f->began_ns ? changed_ns : f->began_ns);
+}
+
 /* Takes a data file into the manifest if it is a whole one of this capture. Failure to read one is
  * "missing", which is what it is for this purpose; the first reason is kept in why. */
 static cairn_err consider(const struct crn_store *st, int dfd, const char *name, int64_t version,
@@ -348,7 +361,12 @@ static cairn_err consider(const struct crn_store *st, int dfd, const char *name,
     struct crn_index x = {0};
     cairn_err rc;
 
-    rc = crn_store_describe_data(st, name, version, file, &mf, &x, why);
+    do {
+        struct crn_errinfo info = {0};
+
+        rc = crn_store_describe_data(st, name, version, file, &mf, &x, &info);
+        crn_err_keep(why, &info);
+    } while (rc == CAIRN_EDAMAGED && may_be_finished(st, dfd, file, f));
     if (rc != CAIRN_OK || !crn_capture_id_equal(&x.id, id) || x.files != f->files)
         goto out;
     if (f->m.files == NULL) {
@@ -393,7 +411,9 @@ cairn_err crn_store_try_publish(const struct crn_store *st, const char *name, in
                                 const struct crn_capture_id *id, uint32_t files, const char *job,
                                 uint32_t *ret_missing, struct crn_errinfo *ei)
 {
-    struct found f = {.files = files, .missing = files};
+    struct found f = {.files = files,
+                      .missing = files,
+                      .began_ns = (uint64_t)crn_clock_real()->wall_ns(crn_clock_real())};
     struct crn_errinfo why = {0};
     struct crn_names names = {0};
     uint32_t file_no, attempt;

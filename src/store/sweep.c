@@ -53,6 +53,14 @@ static int64_t changed_ns(const struct stat *sb)
     return (int64_t)sb->st_mtim.tv_sec * 1000000000 + sb->st_mtim.tv_nsec;
 }
 
+/* May it, or the manifest that names it, be seen as it was before another host finished it? */
+static int may_be_late(const struct sweep *s, const struct stat *sb)
+{
+    int64_t late_ns = s->st->fs->type(s->st->fs, s->dfd)->late_s * 1000000000LL;
+
+    return !s->force && late_ns > 0 && s->clock->wall_ns(s->clock) - changed_ns(sb) < late_ns;
+}
+
 /* A whole data file that no manifest names: is it of no use to a drain? */
 static int is_useless(const struct sweep *s, const struct crn_index *x)
 {
@@ -98,7 +106,8 @@ static cairn_err judge_data(struct sweep *s, const char *file, const struct stat
     cairn_err rc;
 
     *ret = 0;
-    if ((s->has_manifest && !s->is_readable) || crn_named_has(&s->named, s->version, file))
+    if ((s->has_manifest && !s->is_readable) || crn_named_has(&s->named, s->version, file) ||
+        may_be_late(s, sb))
         return CAIRN_OK; /* a damaged manifest may name it */
     rc = crn_store_describe_data(s->st, s->name, s->version, file, &mf, &x, &info);
     if (rc == CAIRN_OK) {

@@ -29,6 +29,7 @@ struct tv {
     uint32_t files;
     const char *pipe; /* NULL: as they are; otherwise in streams, a variable of all ranks each */
     const struct tv *older; /* encoded against it: committed now, with the same ranks and files */
+    uint64_t committed_ns;  /* 0: long ago */
 };
 
 /* Region 0: block of a global array; 1: bytes of its own size; 2: empty; 3: a file. */
@@ -348,7 +349,7 @@ static inline void tv_manifest(const struct tv *t, struct crn_manifest *m)
     (void)snprintf(m->job, sizeof(m->job), "job 7");
     m->version = t->version;
     m->created_ns = 1000 + t->seq;
-    m->committed_ns = 2000 + t->seq;
+    m->committed_ns = t->committed_ns != 0 ? t->committed_ns : 2000 + t->seq;
     m->ranks = t->ranks;
     m->nodes = t->files;
     m->nfiles = t->files;

@@ -22,6 +22,8 @@ import subprocess
 import sys
 import time
 
+import gluster
+
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = pathlib.Path(os.environ.get("CAIRN_TEST_SOURCE", HERE.parent.parent))
 BUILD = pathlib.Path(os.environ.get("CAIRN_TEST_BUILD", SOURCE / "build/dev"))
@@ -82,7 +84,7 @@ def shared_place():
 def check():
     """Ends the program as skipped where there can be no cluster."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    reason = why_not()
+    reason = why_not() or ("CAIRN_TEST_GLUSTER" in os.environ and gluster.why_not())
     if reason:
         print("skipped:", reason)
         sys.exit(SKIPPED)
@@ -120,6 +122,7 @@ class Host:
     def __init__(self, name, pid):
         self.name = name
         self.pid = pid
+        self.spared = set()  # processes that stand for the kernel's part of a file system
 
     def command(self, *command):
         return ["nsenter", "--target", str(self.pid), "--net", "--uts", "--ipc", "--mount", "--",
@@ -132,10 +135,13 @@ class Host:
         """The cable stays in, but its switch forgets it: no side sees the link go."""
         call("ip", "link", "set", self.name, "nomaster")
 
+    def plug_in(self):
+        call("ip", "link", "set", self.name, "master", "switch", "up")
+
     def mend(self):
         """The cable is in again, and all others can be reached: a link takes its time to come up, and who
         connects before is told that there is no such host."""
-        call("ip", "link", "set", self.name, "master", "switch", "up")
+        self.plug_in()
         call(*self.command(sys.executable, "-c", REACH, *known_hosts().keys() - {self.name}))
 
     def slow(self, rate):
@@ -161,7 +167,7 @@ class Host:
         net = os.readlink(f"/proc/{self.pid}/ns/net")
         found = []
         for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == self.pid:
+            if not entry.name.isdigit() or int(entry.name) in {self.pid, *self.spared}:
                 continue
             try:
                 if os.readlink(entry / "ns/net") == net and \
@@ -187,8 +193,7 @@ class Host:
         call(*self.command("find", "/dev/shm", "-mindepth", "1", "-delete"))
 
 
-def make_host(shared, number):
-    name = f"node{number}"
+def make_host(shared, name, address):
     keeper = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "bash", "-ec",
                                KEEPER, "host", name, str(shared / "etc-hosts")],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
@@ -196,7 +201,7 @@ def make_host(shared, number):
         raise RuntimeError(f"{name} does not start")
     host = Host(name, keeper.pid)
     call("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", keeper.pid)
-    call(*host.command("ip", "address", "add", f"10.0.0.{number}/24", "dev", "eth0"))
+    call(*host.command("ip", "address", "add", f"{address}/24", "dev", "eth0"))
     call(*host.command("ip", "link", "set", "eth0", "up"))
     host.mend()
     (shared / "hosts" / name).write_text(str(keeper.pid))
@@ -204,18 +209,28 @@ def make_host(shared, number):
 
 
 class Cluster:
-    """Hosts on a switch, and a file system that all of them see: `shared`."""
+    """Hosts on a switch, and a file system that all of them see: `shared`. Versions go to `files`: the same, or
+    one that is served by hosts of its own, which are `servers` then."""
 
     def __init__(self, count):
         self.shared = pathlib.Path(os.environ["CAIRN_TEST_CLUSTER"])
+        served = "CAIRN_TEST_GLUSTER" in os.environ
+        addresses = {f"node{i}": f"10.0.0.{i}" for i in range(1, count + 1)}
+        addresses |= {f"store{i}": f"10.0.0.{100 + i}" for i in range(1, 3) if served}
         call("mount", "-t", "tmpfs", "-o", "mode=0755", "shared", self.shared)
         (self.shared / "hosts").mkdir()
         (self.shared / "etc-hosts").write_text("127.0.0.1 localhost\n" + "".join(
-            f"10.0.0.{i} node{i}\n" for i in range(1, count + 1)))
+            f"{address} {name}\n" for name, address in addresses.items()))
         call("ip", "link", "set", "lo", "up")
         call("ip", "link", "add", "switch", "type", "bridge")
         call("ip", "link", "set", "switch", "up")
-        self.hosts = [make_host(self.shared, i) for i in range(1, count + 1)]
+        hosts = [make_host(self.shared, *host) for host in addresses.items()]
+        self.hosts, self.servers = hosts[:count], hosts[count:]
+        self.files = gluster.mount(self) if served else self.shared
+
+    def seen(self, path):
+        """A path of `files`, as the first host sees it."""
+        return pathlib.Path(f"/proc/{self.hosts[0].pid}/root{path}") if self.servers else path
 
 
 def mpirun(first, places, *options):

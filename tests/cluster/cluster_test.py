@@ -13,7 +13,8 @@ import sys
 import time
 
 import cluster
-from cluster import BUILD, SOURCE, Cluster
+import gluster
+from cluster import BUILD, SOURCE, Cluster, Host
 
 sys.path.insert(0, str(SOURCE / "tests/crash"))
 import jobs  # noqa: E402
@@ -45,12 +46,13 @@ class Job(jobs.Job):
         self.dir = cl.shared / "job"
         self.dir.mkdir()
         self.log = self.dir / "log"
+        self.persistent = cl.seen(cl.files / "p")
         self.places = THREE
         self.launcher = launcher  # options for that of the daemons
         self.options = ()  # for that of the next run
         self.words = 20000
         self.more = []
-        self.env = dict(os.environ, CAIRN_PERSISTENT=str(self.dir / "p"), CAIRN_SERVICE=service,
+        self.env = dict(os.environ, CAIRN_PERSISTENT=str(cl.files / "p"), CAIRN_SERVICE=service,
                         CAIRN_RUN_DIR="/dev/shm/run", CAIRN_BLOCK_BYTES="1M", CAIRN_BLOCKS="2",
                         CAIRN_LOG_LEVEL="error")
         self.set(**keys)
@@ -70,16 +72,19 @@ class Job(jobs.Job):
         return subprocess.Popen(self.command(ranks, steps), env=self.env, stdin=subprocess.DEVNULL,
                                 stdout=self.output, stderr=self.output, start_new_session=True)
 
+    def lines_in(self, file):
+        """Of a log of single ranks: rank, version, reason."""
+        path = self.dir / f"log.{file}"
+        return path.read_text().splitlines() if path.exists() else []
+
     def ranks_in(self, file, version):
         """Ranks that have a line on this version in a log of single ranks, and the lines."""
-        path = self.dir / f"log.{file}"
-        lines = path.read_text().splitlines() if path.exists() else []
-        lines = [line for line in lines if line.split()[1] == str(version)]
+        lines = [line for line in self.lines_in(file) if line.split()[1] == str(version)]
         return len({line.split()[0] for line in lines}), lines
 
     def versions(self):
         return {int(m.parent.name): len(list(m.parent.glob("data-*")))
-                for m in (self.dir / "p/work").glob("*/manifest")}
+                for m in (self.persistent / "work").glob("*/manifest")}
 
     def wait_for(self, kind, version, process):
         wait_until(lambda: newest(self, kind) >= version or process.poll() is not None,
@@ -110,7 +115,7 @@ class Job(jobs.Job):
     def fresh(self):
         for path in self.dir.glob("log*"):
             path.unlink()
-        subprocess.run(["rm", "-rf", str(self.dir / "p")], check=True)
+        subprocess.run(["rm", "-rf", str(self.persistent)], check=True)
 
     def end(self):
         if self.daemons is not None:
@@ -175,8 +180,8 @@ def programs():
     cl = Cluster(3)
     for files, ranks, program in (("1", 6, "session"), ("1:1", 5, "change"), ("2", 4, "steps")):
         r = subprocess.run(cluster.mpirun(cl.hosts[0], THREE, "-n", ranks, MPI_TESTS / program),
-                           env=dict(os.environ, CAIRN_FILES=files), stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+                           env=dict(os.environ, CAIRN_FILES=files, CAIRN_TEST_SHARED=str(cl.files)),
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         require(r.returncode == 0, f"{program}, files={files}: {r.returncode}\n{r.stdout}")
 
 
@@ -254,6 +259,42 @@ def killed(service, quick=""):
             # Memory survives processes, not hosts.
             promised = newest(job, "persistent", *(() if what == "host" else ("captured",)))
             job.check_next(promised, f"{what} on {host.name} killed")
+    job.end()
+
+
+def told_since(job, version):
+    """How many ranks have heard that a later version has failed."""
+    return len({line.split()[0] for line in job.lines_in("told") if int(line.split()[1]) > version})
+
+
+def storage_lost(service):
+    """All servers of the file system are killed, and started again; their cables are cut, and mended. Versions
+    fail meanwhile, with the reason, and the job goes on."""
+    cl = Cluster(3)
+    job = Job(cl, service, files=2, on_failure="continue")
+    job.more = ["go-on"]
+    p = job.start(6, 100000)
+    job.wait_for("persistent", 1, p)
+    ways = ((Host.kill_all, (lambda server: gluster.serve(cl, server),)),
+            (Host.cut, (Host.plug_in, Host.mend)))
+    for lose, ways_back in ways:
+        for server in cl.servers:
+            lose(server)
+        lost = newest(job, "captured")
+        wait_until(lambda lost=lost: told_since(job, lost) == 6, "all ranks are told", process=p)
+        for bring_back in ways_back:
+            for server in cl.servers:
+                bring_back(server)
+        job.wait_for("persistent", newest(job, "captured") + 2, p)
+    reasons = job.lines_in("told")
+    require(any("Transport endpoint is not connected" in r for r in reasons) and
+            not any("not there yet" in r for r in reasons), f"reasons: {reasons}")
+    for host in cl.hosts:
+        for pid in host.processes(WORKER):
+            kill(pid)
+    p.wait()
+    wait_until(lambda: not any(h.processes(WORKER) for h in cl.hosts), "ranks are left")
+    job.check_next(newest(job, "persistent"), "servers were lost")
     job.end()
 
 
@@ -391,7 +432,7 @@ def cleanup():
 
 
 def main():
-    scenarios = {f.__name__: f for f in (end_to_end, programs, traffic, slow, killed, cut,
+    scenarios = {f.__name__: f for f in (end_to_end, programs, traffic, slow, killed, storage_lost, cut,
                                          cut_and_killed, cut_for_good, cleanup)}
     if len(sys.argv) < 2 or sys.argv[1] not in scenarios:
         print(__doc__, "\nscenarios:", *scenarios)

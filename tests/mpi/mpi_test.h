@@ -82,11 +82,11 @@ static inline const char *memory_dir(void)
  * hosts it lies on the file system that CAIRN_TEST_CLUSTER names. */
 static inline void shared_dir(char *path, size_t size)
 {
-    const char *cluster = getenv("CAIRN_TEST_CLUSTER");
+    const char *shared = getenv("CAIRN_TEST_SHARED");
     int rank;
 
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    (void)snprintf(path, size, "%s/cairn-mpi-XXXXXX", cluster != NULL ? cluster : memory_dir());
+    (void)snprintf(path, size, "%s/cairn-mpi-XXXXXX", shared != NULL ? shared : memory_dir());
     if (rank == 0)
         REQUIRE(mkdtemp(path) != NULL);
     (void)MPI_Bcast(path, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD);
