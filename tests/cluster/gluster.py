@@ -66,9 +66,13 @@ def why_not():
     for program in ("glusterfs", "glusterfsd"):
         if shutil.which(program) is None:
             return f"there is no program '{program}' (Debian: glusterfs-server)"
-    if not os.path.exists("/dev/fuse"):
-        return "there is no /dev/fuse"
-    return "" if os.geteuid() == 0 else "its servers need root"
+    if os.geteuid() != 0:
+        return "GlusterFS needs root"
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as e:
+        return f"/dev/fuse cannot be used: {e}"
+    return ""
 
 
 def run(host, program, volume, *rest):

@@ -157,11 +157,16 @@ def rank_of(pid):
     return next((int(e.split(b"=")[1]) for e in environ if e.startswith(names)), -1)
 
 
-def kill(pid):
+def send(pid, number):
+    """A signal, to who may have ended already."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         pass
+
+
+def kill(pid):
+    send(pid, signal.SIGKILL)
 
 
 def workers_of(root, program=WORKER):

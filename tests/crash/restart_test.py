@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from jobs import PATIENCE, STEPS, Job, cairn, kill, rank_of, require, run_one, workers_of
+from jobs import PATIENCE, STEPS, Job, cairn, kill, rank_of, require, run_one, send, workers_of
 
 
 def wait_until(condition, what):
@@ -24,13 +24,19 @@ def wait_until(condition, what):
 def kill_borrower(job, victim):
     """A rank that does not read dies when its arena is lent: the readers are slow."""
     what = f"rank {victim} killed with its arena lent"
-    job.faults = {rank: "at=1,action=delay,ms=100,ops=read,sticky=1" for rank in (0, 2)}
-    p = job.start(4)
-    wait_until(lambda: p.poll() is not None or list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")), what)
-    for pid in workers_of(p.pid):
-        if rank_of(pid) == victim:
-            kill(pid)
-    require(p.wait() != 0, f"{what}: the job went on")
+    status = 0
+    ms = 100
+    while status == 0:  # a busy machine may be too late
+        require(ms < 60000, f"{what}: the job went on")
+        job.faults = {rank: f"at=1,action=delay,ms={ms},ops=read,sticky=1" for rank in (0, 2)}
+        p = job.start(4)
+        wait_until(lambda p=p: p.poll() is not None or
+                   list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")), what)
+        for pid in workers_of(p.pid):
+            if rank_of(pid) == victim:
+                kill(pid)
+        status = p.wait()
+        ms *= 3
     job.faults = {}
     job.check_restart(4, STEPS - 1, what)
     job.check_clean(what)
@@ -155,21 +161,38 @@ def told(job, file):
     return {int(line.split()[0]): line for line in lines if line.count(" ") >= 2}
 
 
-def stop_one(job, victim):
-    what = f"rank {victim} stopped"
-    job.faults = {rank: "at=1,action=delay,ms=200,ops=read,sticky=1" for rank in (0, 2)}
-    p = job.start(4)
-    wait_until(lambda: p.poll() is not None or list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")), what)
-    check_stopped(job, p, victim, what)
-
-
-def check_stopped(job, p, victim, what):
-    """Stops a rank of a job: the others name it and can close their sessions; the next run restarts."""
-    pids = {rank_of(pid): pid for pid in workers_of(p.pid)}
+def stop(job, victim, ms, is_time, what):
+    """Starts a job whose reads take so long, and stops a rank of it when it is time. The job, or None if that was
+    too late: it has restarted, or is between two steps of that, where nobody looks for others."""
     for file in ("told", "closed"):
         pathlib.Path(f"{job.log}.{file}").unlink(missing_ok=True)
-    os.kill(pids[victim], signal.SIGSTOP)
-    wait_until(lambda: p.poll() is not None or len(told(job, "closed")) == 3, what)
+    before = len(job.said("restarted"))
+    job.faults = {rank: f"at=1,action=delay,ms={ms},ops=read,sticky=1" for rank in (0, 2)}
+    p = job.start(4)
+    wait_until(lambda: p.poll() is not None or is_time(p), what)
+    pids = {rank_of(pid): pid for pid in workers_of(p.pid)}
+    if victim in pids:
+        send(pids[victim], signal.SIGSTOP)
+        end = time.monotonic() + 30  # they give it up after 5.5 s
+        while p.poll() is None and len(told(job, "closed")) < 3 and len(job.said("restarted")) == before \
+                and time.monotonic() < end:
+            time.sleep(0.01)
+        if p.poll() is not None or len(told(job, "closed")) == 3:
+            return p
+    for pid in workers_of(p.pid):
+        kill(pid)
+    p.wait()
+    return None
+
+
+def check_stopped(job, victim, is_time, what):
+    """Stops a rank of a job: the others name it and can close their sessions; the next run restarts."""
+    p = None
+    ms = 150
+    while p is None:  # a busy machine may be too late
+        require(ms < 30000, f"{what}: nobody has noticed it, or it has always restarted before")
+        p = stop(job, victim, ms, is_time, what)
+        ms *= 3
     require(p.poll() is None, f"{what}: the job ended with {p.returncode}")
     for rank, line in told(job, "told").items():
         require(f"CAIRN_EPEER: rank {victim} has not been heard" in line, f"{what}: rank {rank} says: {line}")
@@ -180,6 +203,11 @@ def check_stopped(job, p, victim, what):
     job.faults = {}
     job.check_restart(4, STEPS - 1, what)
     job.check_clean(what)
+
+
+def stop_one(job, victim):
+    check_stopped(job, victim, lambda p: list(job.dir.glob(f"shm/cairn-*/*/arena-{victim}")),
+                  f"rank {victim} stopped")
 
 
 def lists(pid):
@@ -193,10 +221,8 @@ def lists(pid):
 def stop_in_list(job, victim):
     """While the first rank reads what there is. All reads are slow: who is stopped later is stopped in those of
     the version."""
-    job.faults = {rank: "at=1,action=delay,ms=150,ops=read,sticky=1" for rank in (0, 2)}
-    p = job.start(4)
-    wait_until(lambda: p.poll() is not None or any(map(lists, workers_of(p.pid))), "listing")
-    check_stopped(job, p, victim, f"rank {victim} stopped, versions being listed")
+    check_stopped(job, victim, lambda p: any(map(lists, workers_of(p.pid))),
+                  f"rank {victim} stopped, versions being listed")
 
 
 def stopped():
