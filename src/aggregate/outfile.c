@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/late.h"
+
 #define PAGE_MIN 4096
 
 /* Room for the data, where that helps: with O_DIRECT writes behind the end of a file would wait for each
@@ -128,14 +130,17 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
                            const struct crn_store *st, const struct crn_index *head,
                            const char *file, uint64_t align_bytes, struct crn_errinfo *ei)
 {
+    uint64_t began_ns = crn_late_now();
     cairn_err rc;
     int dfd;
 
     init(o, outlet, st, align_bytes);
     (void)snprintf(o->name, sizeof(o->name), "%s", file);
-    rc = crn_store_version_dir(st, head->name, head->version, &dfd, ei);
+    rc = crn_store_late_dir(st, head->name, head->version, began_ns, &dfd, ei);
     if (rc == CAIRN_OK) {
-        o->fd = st->fs->openat(st->fs, dfd, file, O_RDWR | O_NOFOLLOW, 0);
+        do /* another host has made it a moment ago */
+            o->fd = st->fs->openat(st->fs, dfd, file, O_RDWR | O_NOFOLLOW, 0);
+        while (o->fd == -ENOENT && crn_late_again(st->fs, dfd, began_ns));
         (void)st->fs->close(st->fs, dfd);
         rc = crn_fs_check(o->fd, ei, "open '%s' of another node", file);
     }

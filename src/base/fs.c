@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fs_faulty.h"
+#include "base/late.h"
 #include "base/rng.h"
 
 #define IO_STEP ((size_t)1 << 30) /* Linux moves at most 2 GiB a call */
@@ -156,20 +157,19 @@ out:
 static cairn_err enter(const struct crn_fs *fs, int *dfd, const char *name, mode_t mode,
                        struct crn_errinfo *ei)
 {
+    uint64_t began_ns = crn_late_now();
     cairn_err rc;
     int fd;
     int made;
 
-    made = fs->mkdirat(fs, *dfd, name, mode);
-    if (made < 0 && made != -EEXIST) {
+    do { /* another host may be making it */
+        made = fs->mkdirat(fs, *dfd, name, mode);
         fd = fs->openat(fs, *dfd, name, O_RDONLY | O_DIRECTORY, 0);
-        if (fd < 0) /* the mkdir error tells more than the open error, except on read-only mounts */
-            return crn_fail_errno(ei, -made, "create the directory '%s'", name);
-    } else {
-        fd = fs->openat(fs, *dfd, name, O_RDONLY | O_DIRECTORY, 0);
-        if (fd < 0)
-            return crn_fail_errno(ei, -fd, "open the directory '%s'", name);
-    }
+    } while (made == -EEXIST && fd == -ENOENT && crn_late_again(fs, *dfd, began_ns));
+    if (fd < 0 && made < 0 && made != -EEXIST) /* tells more, except on read-only mounts */
+        return crn_fail_errno(ei, -made, "create the directory '%s'", name);
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open the directory '%s'", name);
     if (made >= 0) {
         rc = crn_fs_check(fs->fsync(fs, *dfd), ei, "fsync the directory above '%s'", name);
         if (rc != CAIRN_OK) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/late.h"
+#include "base/late.h"
 
 static void source_fini(const struct crn_fs *fs, struct crn_source *s)
 {
@@ -184,7 +184,7 @@ cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei)
     rc = crn_store_open(v->fs, v->root, 0, &st, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_store_version_dir(&st, v->m.name, v->m.version, &v->dfd, ei);
+    rc = crn_store_late_dir(&st, v->m.name, v->m.version, v->m.committed_ns, &v->dfd, ei);
     crn_store_close(&st);
     return rc;
 }

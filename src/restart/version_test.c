@@ -6,7 +6,7 @@
 
 #include "base/test.h"
 #include "restart/version.h"
-#include "store/test_late.h"
+#include "base/test_late.h"
 #include "store/test_version.h"
 
 static const char *pipe_text; /* NULL: not encoded */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/late.h"
+#include "base/late.h"
 
 const char *crn_version_state_name(enum crn_version_state state)
 {

@@ -3,15 +3,11 @@
 #include <fcntl.h>
 #include <time.h>
 
-#include "store/test_late.h"
+#include "base/late.h"
+#include "base/test_late.h"
 #include "store/test_store.h"
 
 enum { LOOKS = 5 };
-
-static uint64_t now_ns(void)
-{
-    return (uint64_t)crn_clock_real()->wall_ns(crn_clock_real());
-}
 
 static struct tv young(int64_t version)
 {
@@ -20,7 +16,7 @@ static struct tv young(int64_t version)
                        .seq = (uint64_t)version,
                        .ranks = 3,
                        .files = 2,
-                       .committed_ns = now_ns()};
+                       .committed_ns = crn_late_now()};
 }
 
 /* A store of which others' work is seen so late. */
@@ -93,6 +89,30 @@ static void what_is_never_seen_is_damage(void **state)
     late_hide(&l, "data-0001", 10, -1);
     assert_int_equal(publish(e, &st, &t), CAIRN_EDAMAGED);
     assert_true(atomic_load(&l.seen) > 1);
+    crn_store_close(&st);
+}
+
+/* Another host has made the directory: who makes it, too, and who opens it, sees it in the end. */
+static void a_directory_is_seen_late(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct tv t = young(7);
+    struct crn_manifest_file mf;
+    char file[CRN_FILE_NAME];
+    struct crn_store st;
+    struct late l;
+    int dfd;
+
+    st = store_on(e, &l, 20);
+    late_hide(&l, "7", -1, LOOKS);
+    assert_ok(publish(e, &st, &t));
+    assert_int_equal(atomic_load(&l.seen), LOOKS);
+    late_hide(&l, "7", -1, LOOKS);
+    assert_ok(tv_write_file(&st, &t, 0, file, &mf, ei));
+    assert_int_equal(atomic_load(&l.seen), LOOKS);
+    crn_manifest_file_free(&mf);
+    assert_int_equal(crn_store_version_dir(&st, "heat", 8, &dfd, ei), CAIRN_ENOENT); /* at once */
     crn_store_close(&st);
 }
 
@@ -194,8 +214,11 @@ static void a_sweep_leaves_what_was_just_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_commit_waits_until_the_files_are_seen), TEST(what_is_never_seen_is_damage),
-        TEST(a_young_version_is_looked_at_again),      TEST(a_drain_sees_what_others_have_finished),
+        TEST(a_commit_waits_until_the_files_are_seen),
+        TEST(what_is_never_seen_is_damage),
+        TEST(a_directory_is_seen_late),
+        TEST(a_young_version_is_looked_at_again),
+        TEST(a_drain_sees_what_others_have_finished),
         TEST(a_sweep_leaves_what_was_just_written),
     };
 

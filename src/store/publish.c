@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "store/chain.h"
-#include "store/late.h"
+#include "base/late.h"
 
 cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const struct crn_manifest *m,
                                  const struct crn_named *named, struct crn_errinfo *ei)
@@ -263,7 +263,7 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
     cairn_err rc;
     int dfd;
 
-    rc = crn_store_version_dir(st, m->name, m->version, &dfd, ei);
+    rc = crn_store_late_dir(st, m->name, m->version, m->committed_ns, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
     /* If it cannot be read there is nothing to remove after it; a sweep will see to the rest. */
@@ -411,9 +411,7 @@ cairn_err crn_store_try_publish(const struct crn_store *st, const char *name, in
                                 const struct crn_capture_id *id, uint32_t files, const char *job,
                                 uint32_t *ret_missing, struct crn_errinfo *ei)
 {
-    struct found f = {.files = files,
-                      .missing = files,
-                      .began_ns = (uint64_t)crn_clock_real()->wall_ns(crn_clock_real())};
+    struct found f = {.files = files, .missing = files, .began_ns = crn_late_now()};
     struct crn_errinfo why = {0};
     struct crn_names names = {0};
     uint32_t file_no, attempt;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/late.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 
@@ -155,6 +156,21 @@ cairn_err crn_store_version_dir(const struct crn_store *st, const char *name, in
         return crn_fail_errno(ei, -fd, "open '%s/%s/%s'", st->path, name, text);
     *ret_dfd = fd;
     return CAIRN_OK;
+}
+
+cairn_err crn_store_late_dir(const struct crn_store *st, const char *name, int64_t version,
+                             uint64_t changed_ns, int *ret_dfd, struct crn_errinfo *ei)
+{
+    struct crn_errinfo info;
+    cairn_err rc;
+
+    do {
+        crn_err_clear(&info);
+        rc = crn_store_version_dir(st, name, version, ret_dfd, &info);
+    } while (rc == CAIRN_ENOENT && crn_late_again(st->fs, st->dfd, changed_ns));
+    if (rc != CAIRN_OK)
+        crn_err_keep(ei, &info);
+    return rc;
 }
 
 cairn_err crn_store_remove_empty(const struct crn_store *st, const char *name, int64_t version,

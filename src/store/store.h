@@ -142,6 +142,10 @@ CAIRN_CHECKED cairn_err crn_store_manifest(const struct crn_store *st, const cha
 CAIRN_CHECKED cairn_err crn_store_version_dir(const struct crn_store *st, const char *name,
                                               int64_t version, int *ret_dfd,
                                               struct crn_errinfo *ei);
+/* The same of one that is there, perhaps made by another host, at that time at the latest: it may be seen late. */
+CAIRN_CHECKED cairn_err crn_store_late_dir(const struct crn_store *st, const char *name,
+                                           int64_t version, uint64_t changed_ns, int *ret_dfd,
+                                           struct crn_errinfo *ei);
 
 /* Marks. -------------------------------------------------------------------------------------------- */
 

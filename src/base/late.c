@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who opens a file is told its state by NFS, whatever it has in mind; others forget it in time. So it is opened
  * each time it is looked at again. */
-#include "store/late.h"
+#include "base/late.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +11,15 @@
 
 #define SECOND 1000000000ULL
 
+uint64_t crn_late_now(void)
+{
+    return (uint64_t)crn_clock_real()->wall_ns(crn_clock_real());
+}
+
 int crn_late_again(const struct crn_fs *fs, int dfd, uint64_t changed_ns)
 {
     static const struct timespec moment = {.tv_nsec = 20 * 1000000};
-    uint64_t now_ns = (uint64_t)crn_clock_real()->wall_ns(crn_clock_real());
+    uint64_t now_ns = crn_late_now();
     uint64_t apart_ns = now_ns > changed_ns ? now_ns - changed_ns : changed_ns - now_ns;
 
     if (apart_ns >= fs->type(fs, dfd)->late_s * SECOND) /* clocks differ: never long behind it */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For tests: a file system on which another host's work is seen late. One file has its old size, or is not there,
  * for a number of looks. */
-#ifndef CRN_STORE_TEST_LATE_H
-#define CRN_STORE_TEST_LATE_H
+#ifndef CRN_BASE_TEST_LATE_H
+#define CRN_BASE_TEST_LATE_H
 
 #include <errno.h>
 #include <stdatomic.h>
