@@ -55,7 +55,7 @@ struct crn_fs {
     /* Of the file system; never NULL. */
     const struct crn_fs_type *(*type)(const struct crn_fs *fs, int fd);
     /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held
-     * elsewhere, -ENOTSUP where the file system has no locks. */
+     * elsewhere, -ENOTSUP where the file system has no locks. Again by who has it: 0, or why it was lost. */
     int (*lock)(const struct crn_fs *fs, int fd);
 };
 

@@ -237,7 +237,8 @@ static int px_lock(const struct crn_fs *fs, int fd)
         return 0;
     if (errno == EACCES || errno == EAGAIN)
         return -EAGAIN;
-    return -ENOTSUP;
+    return errno == ENOSYS || errno == EINVAL || errno == ENOLCK || errno == EOPNOTSUPP ? -ENOTSUP
+                                                                                        : -errno;
 }
 
 static const struct crn_fs posix_table = {

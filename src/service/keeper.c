@@ -15,6 +15,27 @@
 
 #define SECOND 1000000000LL
 
+/* Is the name ours? A file system whose server was started again may have forgotten it: then it is taken anew,
+ * unless somebody else has it by now. 1 if it was ours before, -1 if it is not any more. */
+static int holds(struct crn_job *job, const char *name)
+{
+    const struct crn_fs *fs = crn_fs_default();
+    struct crn_held_lock **link = &job->locks;
+    struct crn_held_lock *lock;
+
+    while (*link != NULL && strcmp((*link)->name, name) != 0)
+        link = &(*link)->next;
+    lock = *link;
+    if (lock == NULL)
+        return 0;
+    if (lock->fd < 0 || fs->lock(fs, lock->fd) == 0)
+        return 1;
+    *link = lock->next;
+    (void)fs->close(fs, lock->fd);
+    free(lock);
+    return -1;
+}
+
 static cairn_err start(struct crn_job *job, struct crn_work *w)
 {
     const char *name = w->item->name;
@@ -23,11 +44,11 @@ static cairn_err start(struct crn_job *job, struct crn_work *w)
     struct crn_held_lock *lock;
     char who[300], host[65] = "";
     struct crn_store st;
+    int before = holds(job, name);
     cairn_err rc;
 
-    for (lock = job->locks; lock != NULL; lock = lock->next)
-        if (strcmp(lock->name, name) == 0)
-            return CAIRN_OK;
+    if (before > 0)
+        return CAIRN_OK;
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
     if (rc != CAIRN_OK)
         return rc;
@@ -49,6 +70,10 @@ static cairn_err start(struct crn_job *job, struct crn_work *w)
     }
     lock->next = job->locks;
     job->locks = lock;
+    if (before < 0) { /* no debris: flushes of ours may be on their way */
+        crn_log(&job->log, CRN_WARN, "'%s': the file system had lost our lock, continuing", name);
+        goto out;
+    }
     /* The name is ours now: what an earlier run left half-written goes. */
     if (crn_store_sweep(&st, name, lock->fd, 24 * 3600 * SECOND, 0, 0, crn_clock_real(), &swept,
                         &sweep_error) != CAIRN_OK)

@@ -226,6 +226,8 @@ cairn_err crn_store_lock_name(const struct crn_store *st, const char *name, cons
     r = fs->lock(fs, fd);
     if (r == -EAGAIN)
         rc = busy(st, fd, name, ei);
+    else if (r < 0 && r != -ENOTSUP)
+        rc = crn_fail_errno(ei, -r, "lock '%s/%s/%s'", st->path, name, CRN_WRITER);
     if (r < 0) {
         (void)fs->close(fs, fd);
         if (rc == CAIRN_OK)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the store promises when nothing fails; tests/crash does the rest. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -295,6 +296,34 @@ static void only_one_writer(void **state)
 }
 
 /* A run that is killed leaves its files but not its lock. */
+static int lock_answer;
+
+static int answer_lock(const struct crn_fs *fs, int fd)
+{
+    (void)fs;
+    (void)fd;
+    return lock_answer;
+}
+
+static void only_where_there_are_no_locks_it_goes_without(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_fs fs = *crn_fs_posix();
+    struct crn_store st;
+    int fd = 0;
+
+    fs.lock = answer_lock;
+    assert_ok(crn_store_open(&fs, e->dir, 1, &st, ei));
+    lock_answer = -ENOTSUP;
+    assert_ok(crn_store_lock_name(&st, "heat", "me", &fd, ei));
+    assert_int_equal(fd, -1);
+    lock_answer = -EIO;
+    assert_int_equal(crn_store_lock_name(&st, "heat", "me", &fd, ei), CAIRN_EIO);
+    assert_non_null(strstr(ei->msg, "heat/.writer"));
+    crn_store_close(&st);
+}
+
 static void a_dead_writer_is_no_writer(void **state)
 {
     struct env *e = *state;
@@ -507,6 +536,7 @@ int main(void)
         TEST(retention_plans),
         TEST(retention_removes),
         TEST(only_one_writer),
+        TEST(only_where_there_are_no_locks_it_goes_without),
         TEST(a_dead_writer_is_no_writer),
         TEST(a_sweep_removes_debris_only),
         TEST(a_newer_commit_makes_whole_files_debris),

@@ -68,6 +68,11 @@ class Job(jobs.Job):
         return cluster.mpirun(self.cluster.hosts[0], self.places, *self.options, "-n", ranks, WORKER,
                               steps, self.log, self.words, *self.more)
 
+    def command_of_another(self):
+        """A job of the same name, with a log of its own."""
+        return cluster.mpirun(self.cluster.hosts[0], self.places, "-n", 6, WORKER, 100000,
+                              self.dir / "another", self.words)
+
     def start(self, ranks, steps=jobs.STEPS):
         return subprocess.Popen(self.command(ranks, steps), env=self.env, stdin=subprocess.DEVNULL,
                                 stdout=self.output, stderr=self.output, start_new_session=True)
@@ -286,6 +291,11 @@ def storage_lost(service):
             for server in cl.servers:
                 bring_back(server)
         job.wait_for("persistent", newest(job, "captured") + 2, p)
+    other = job.command_of_another()
+    r = subprocess.run(other, env=job.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, check=False)
+    require(r.returncode == 3 and "'work' in '/mnt/files/p' is being written by" in r.stdout,
+            f"a second job of the name: {r.returncode}\n{r.stdout}")
     reasons = job.lines_in("told")
     require(any("Transport endpoint is not connected" in r for r in reasons) and
             not any("not there yet" in r for r in reasons), f"reasons: {reasons}")
