@@ -22,7 +22,8 @@ int crn_late_again(const struct crn_fs *fs, int dfd, uint64_t changed_ns)
     uint64_t now_ns = crn_late_now();
     uint64_t apart_ns = now_ns > changed_ns ? now_ns - changed_ns : changed_ns - now_ns;
 
-    if (apart_ns >= fs->type(fs, dfd)->late_s * SECOND) /* clocks differ: never long behind it */
+    /* Hosts have clocks of their own: a time that lies far ahead would be waited for long. */
+    if (apart_ns >= fs->type(fs, dfd)->late_s * SECOND)
         return 0;
     (void)nanosleep(&moment, NULL);
     return 1;

@@ -255,7 +255,7 @@ static cairn_err check_index(const struct crn_version *v, uint32_t file_no,
     return CAIRN_OK;
 }
 
-/* Its end may have been written by another host a moment ago: until it is seen, if that may take long. */
+/* Another host may have written its end a moment ago: what is read before that is seen would look damaged. */
 static void await_file(const struct crn_version *v, uint32_t file_no)
 {
     const struct crn_manifest_file *f = &v->m.files[file_no];
