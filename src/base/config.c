@@ -430,7 +430,7 @@ static void default_job(struct crn_config *cfg)
     }
 }
 
-static cairn_err check_together(const struct crn_config *cfg, struct crn_errinfo *ei)
+cairn_err crn_config_check(const struct crn_config *cfg, struct crn_errinfo *ei)
 {
     int signals[16];
     size_t n;
@@ -477,7 +477,7 @@ static cairn_err load(struct crn_config *cfg, const char *file, const char *cons
     if (rc == CAIRN_OK)
         rc = make_absolute(cfg->shm_dir, "shm_dir", ei);
     if (rc == CAIRN_OK)
-        rc = check_together(cfg, ei);
+        rc = crn_config_check(cfg, ei);
     return rc;
 }
 

@@ -134,8 +134,10 @@ CAIRN_CHECKED cairn_err crn_config_set(struct crn_config *cfg, const char *key, 
  * CAIRN_PREFIX), and the CAIRN_FAULT_* and CAIRN_TEST_* ones of the tests. */
 CAIRN_CHECKED cairn_err crn_config_env(struct crn_config *cfg, char *const *environment,
                                        struct crn_errinfo *ei);
-/* What a session does: defaults, file (or $CAIRN_CONFIG), environment, settings, then checks that
- * need several keys. settings may be NULL. On failure cfg needs no fini. */
+/* The checks that need several keys. */
+CAIRN_CHECKED cairn_err crn_config_check(const struct crn_config *cfg, struct crn_errinfo *ei);
+/* What a session does: defaults, file (or $CAIRN_CONFIG), environment, settings, then
+ * crn_config_check. settings may be NULL. On failure cfg needs no fini. */
 CAIRN_CHECKED cairn_err crn_config_load(struct crn_config *cfg, const char *file,
                                         const char *const *settings, struct crn_errinfo *ei);
 

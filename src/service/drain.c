@@ -16,10 +16,10 @@
 #include "base/clock.h"
 #include "service/drain_local.h"
 #include "service/rundir.h"
+#include "service/runfile.h"
 #include "service/source.h"
 
-#define RUN_FILE_MAX 65536
-#define BIRTH_S      60
+#define BIRTH_S 60
 
 const char *crn_drain_what_name(enum crn_drain_what what)
 {
@@ -303,24 +303,21 @@ static cairn_err drain_run(struct dead_run *run, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Reads run.ini: the place in the job from its first line, then the configuration. */
+/* Reads run.ini: the place in the job and the configuration. */
 static cairn_err load_run(struct dead_run *run, struct crn_errinfo *ei)
 {
+    struct crn_run_place place;
     cairn_err rc;
-    size_t len;
-    void *text;
 
-    rc = crn_fs_read_file(crn_fs_posix(), run->dir.dfd, "run.ini", RUN_FILE_MAX, &text, &len, ei);
+    rc = crn_runfile_read(run->dir.dfd, &place, &run->cfg, ei);
+    if (rc == CAIRN_OK && place.node != run->node)
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "it is that of node %u", place.node);
     if (rc != CAIRN_OK)
-        return rc;
-    if (sscanf(text, "# ranks %u node %u nodes %u local %u", &run->ranks, &run->node, &run->nodes,
-               &run->nlocal) != 4 ||
-        run->nlocal == 0 || run->nlocal > CRN_MAX_RANKS || run->nodes > CRN_MAX_FILES)
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s/run.ini' is damaged", run->dir.path);
-    else
-        rc = crn_config_text(&run->cfg, text, "run.ini", ei);
-    free(text);
-    return rc;
+        return crn_err_context(ei, rc, "'%s/run.ini'", run->dir.path);
+    run->ranks = place.ranks;
+    run->nodes = place.nodes;
+    run->nlocal = place.nlocal;
+    return CAIRN_OK;
 }
 
 static void close_run(struct dead_run *run)

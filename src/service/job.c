@@ -16,31 +16,9 @@
 #include "aggregate/elect.h"
 #include "base/clock.h"
 #include "service/flow.h"
+#include "service/runfile.h"
 
 #define QUEUE_ROOM (8 * CRN_ARENA_SLOTS) /* more than can be in progress: a push never waits */
-
-/* What a drain needs to know of a dead run: its configuration and its place in the job. */
-static cairn_err write_run_file(const struct crn_job *job, struct crn_errinfo *ei)
-{
-    const struct crn_fs *fs = crn_fs_posix();
-    char *text = NULL;
-    size_t len = 0;
-    FILE *f = open_memstream(&text, &len);
-    cairn_err rc;
-
-    if (f == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the description of a run");
-    (void)fprintf(f, "# ranks %u node %u nodes %u local %u\n", job->ranks, job->node, job->nodes,
-                  job->nlocal);
-    (void)crn_config_dump(&job->cfg, f, 0);
-    if (fclose(f) != 0) {
-        free(text);
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the description of a run");
-    }
-    rc = crn_file_replace(fs, job->dir.dfd, "run.ini", text, len, ei);
-    free(text);
-    return rc;
-}
 
 /* Called while a checkpoint of all ranks is flushed: the arenas are there and stay. */
 static int is_application_busy(void *arg)
@@ -94,6 +72,7 @@ static cairn_err allocate(struct crn_job *job, const struct crn_hello *h, struct
 cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struct crn_job **ret,
                        struct crn_errinfo *ei)
 {
+    const struct crn_run_place place = {h->ranks, h->node, h->nodes, h->nlocal};
     struct crn_job *job = calloc(1, sizeof(*job));
     char hex[CRN_RUN_HEX];
     cairn_err rc;
@@ -123,7 +102,7 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     if (rc == CAIRN_OK)
         rc = crn_rundir_lock(job->dir.dfd, 1, &job->lock_fd, ei);
     if (rc == CAIRN_OK)
-        rc = write_run_file(job, ei);
+        rc = crn_runfile_write(job->dir.dfd, &place, &job->cfg, ei);
     if (rc == CAIRN_OK)
         rc = start_workers(job, ei);
     if (rc != CAIRN_OK) {

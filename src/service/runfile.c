@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decides what run.ini holds. The reader takes every byte as hostile: a drain deletes a run that it
+ * believes to be finished, so a place that cannot be right must never be acted on. */
+#include "service/runfile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "format/format.h"
+
+#define NAME     "run.ini"
+#define FILE_MAX ((size_t)4 << 20) /* a configuration of 1 MiB, written out with every default */
+
+static cairn_err format(const struct crn_run_place *place, const struct crn_config *cfg,
+                        char **ret_text, size_t *ret_len, struct crn_errinfo *ei)
+{
+    FILE *f = open_memstream(ret_text, ret_len);
+
+    if (f != NULL) {
+        (void)fprintf(f, "# ranks %u node %u nodes %u local %u\n", place->ranks, place->node,
+                      place->nodes, place->nlocal);
+        (void)crn_config_dump(cfg, f, 0);
+        if (fclose(f) == 0)
+            return CAIRN_OK;
+        free(*ret_text);
+    }
+    return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the description of a run");
+}
+
+cairn_err crn_runfile_write(int dfd, const struct crn_run_place *place,
+                            const struct crn_config *cfg, struct crn_errinfo *ei)
+{
+    char *text = NULL;
+    size_t len = 0;
+    cairn_err rc;
+
+    rc = format(place, cfg, &text, &len, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_file_replace(crn_fs_posix(), dfd, NAME, text, len, ei);
+    free(text);
+    return rc;
+}
+
+/* " word NUMBER": 1 and past it, or 0. */
+static int take_number(const char **at, const char *word, uint32_t *ret)
+{
+    size_t n = strlen(word);
+    unsigned long long x;
+    char *end;
+
+    if (strncmp(*at, word, n) != 0 || !isdigit((unsigned char)(*at)[n]))
+        return 0;
+    errno = 0;
+    x = strtoull(*at + n, &end, 10);
+    if (errno != 0 || x > UINT32_MAX)
+        return 0;
+    *ret = (uint32_t)x;
+    *at = end;
+    return 1;
+}
+
+static int parse_place(const char *text, struct crn_run_place *p)
+{
+    return take_number(&text, "# ranks ", &p->ranks) && take_number(&text, " node ", &p->node) &&
+           take_number(&text, " nodes ", &p->nodes) && take_number(&text, " local ", &p->nlocal) &&
+           *text == '\n' && p->ranks <= CRN_MAX_RANKS && p->nodes <= CRN_MAX_FILES &&
+           p->node < p->nodes && p->nlocal > 0 && p->nlocal <= p->ranks;
+}
+
+cairn_err crn_runfile_parse(const char *text, size_t len, struct crn_run_place *ret,
+                            struct crn_config *cfg, struct crn_errinfo *ei)
+{
+    struct crn_run_place place;
+    cairn_err rc;
+
+    if (memchr(text, '\0', len) != NULL || !parse_place(text, &place))
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, NAME " does not begin with the place of a node");
+    rc = crn_config_text(cfg, text, NAME, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_config_check(cfg, ei);
+    if (rc == CAIRN_OK)
+        *ret = place;
+    return rc;
+}
+
+cairn_err crn_runfile_read(int dfd, struct crn_run_place *ret, struct crn_config *cfg,
+                           struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    void *text;
+    size_t len;
+
+    rc = crn_fs_read_file(crn_fs_posix(), dfd, NAME, FILE_MAX, &text, &len, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_runfile_parse(text, len, ret, cfg, ei);
+    free(text);
+    return rc;
+}
