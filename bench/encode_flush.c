@@ -247,7 +247,6 @@ static void run_set(const char *name, const char *dir, int is_quick)
         struct slow_fs fs = {.fs = *crn_fs_posix(), .bandwidth = bandwidth[i].bytes};
 
         fs.fs.pwrite = slow_pwrite;
-        fs.fs.map_write = NULL;
         (void)pthread_mutex_init(&fs.mu, NULL);
         run_case(set, sources, &fs, dir, bandwidth[i].name, is_quick ? 3 : 7);
         (void)pthread_mutex_destroy(&fs.mu);

@@ -69,7 +69,7 @@ if(cairn_have_MPI AND NOT CAIRN_WITH_PHDF5 STREQUAL "OFF")
 endif()
 # The broker: libevent for cairn-broker itself. Logins by key and by MUNGE need a header here; the
 # libraries are loaded when they are used.
-foreach(opt BROKER SODIUM MUNGE URING)
+foreach(opt BROKER SODIUM MUNGE)
     set(cairn_have_${opt} OFF)
 endforeach()
 function(cairn_find_optional opt module)
@@ -122,18 +122,9 @@ cairn_codec(ZLIB zlib zlib.h z)
 cairn_codec(FPZIP fpzip fpzip.h fpzip)
 cairn_codec(ZFP zfp zfp.h zfp)
 
-# io_uring: a way to write that the tuner tries.
-cairn_find_optional(URING liburing)
-if(cairn_have_URING)
-    target_link_libraries(cairn_deps INTERFACE PkgConfig::URING)
-    target_compile_definitions(cairn_deps INTERFACE CRN_WITH_URING)
-    set(cairn_pc_requires "${cairn_pc_requires} liburing")
-endif()
-
 if(CAIRN_TESTS)
     pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 endif()
 message(STATUS "Cairn: MPI ${cairn_have_MPI}, Fortran ${cairn_have_FORTRAN}, "
     "HDF5 ${cairn_have_HDF5}, broker ${cairn_have_BROKER} "
-    "(login by key ${cairn_have_SODIUM}, by MUNGE ${cairn_have_MUNGE}), codecs${cairn_codecs}, "
-    "io_uring ${cairn_have_URING}")
+    "(login by key ${cairn_have_SODIUM}, by MUNGE ${cairn_have_MUNGE}), codecs${cairn_codecs}")

@@ -51,7 +51,6 @@ static int strike(struct world *w, const struct crn_store *st, unsigned ops, lon
     cairn_err rc;
 
     crn_fs_faulty_init(&faulty, crn_fs_posix());
-    faulty.fs.map_write = NULL; /* where that fails pwrite does it */
     faulty.ops = ops;
     faulty.at = at;
     faulty.sys_errno = EIO;

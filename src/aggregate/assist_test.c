@@ -72,7 +72,6 @@ static void assistants_may_never_come(void **state)
 
     (void)state;
     slow.pwrite = slow_pwrite;
-    slow.map_write = NULL;
     set_up(&w);
     open_store(&w, &st);
     st.fs = &slow;
@@ -259,7 +258,6 @@ static void what_is_overtaken_waits_for_its_turn(void **state)
     (void)state;
     assert_int_equal(sem_init(&go, 0, 0), 0);
     gated.pwrite = gated_pwrite;
-    gated.map_write = NULL;
     set_up(&w);
     open_store(&w, &st);
     st.fs = &gated;

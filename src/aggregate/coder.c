@@ -37,7 +37,6 @@ struct noted {
 struct job {
     struct crn_coder *coder;
     struct crn_pieces *all;
-    struct crn_ring *ring;
     unsigned char *block;
     uint64_t in;  /* bytes of the write that have been encoded */
     uint64_t out; /* bytes of the block that are encoded */
@@ -466,11 +465,9 @@ static cairn_err write_out(struct job *j, const struct crn_write *w, struct crn_
     place_streams(j, w, place);
     if (j->out == 0) /* all of it was there */
         return CAIRN_OK;
-    rc = crn_outfile_write(j->all->out, j->ring, j->block, j->out, place, ei);
+    rc = crn_outfile_write(j->all->out, j->block, j->out, place, ei);
     if (rc == CAIRN_OK)
-        rc = crn_outfile_pad(j->all->out, j->ring, j->out, place, ei);
-    if (j->ring != NULL)
-        rc = crn_ring_settle(j->ring, rc, ei);
+        rc = crn_outfile_pad(j->all->out, j->out, place, ei);
     seconds = (double)(clock->mono_ns(clock) - start) * 1e-9 + 1e-9;
     j->coder->bandwidth = j->coder->bandwidth > 0 ? (1 - BANDWIDTH_WORTH) * j->coder->bandwidth +
                                                         BANDWIDTH_WORTH * (double)j->out / seconds
@@ -479,10 +476,10 @@ static cairn_err write_out(struct job *j, const struct crn_write *w, struct crn_
     return rc;
 }
 
-cairn_err crn_coder_write(struct crn_coder **coder, struct crn_pieces *all, struct crn_ring *ring,
+cairn_err crn_coder_write(struct crn_coder **coder, struct crn_pieces *all,
                           const struct crn_piece *p, struct crn_errinfo *ei)
 {
-    struct job j = {.all = all, .ring = ring, .block = p->block};
+    struct job j = {.all = all, .block = p->block};
     cairn_err rc = CAIRN_OK;
     uint32_t i;
 

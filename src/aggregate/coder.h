@@ -13,7 +13,6 @@ void crn_coder_close(struct crn_coder *c); /* NULL is fine */
  * they lie, those of other nodes from their places in the block: what is encoded is never longer, so
  * that it can be put over what is done already. The coder is made if it is not there yet. */
 CAIRN_CHECKED cairn_err crn_coder_write(struct crn_coder **coder, struct crn_pieces *all,
-                                        struct crn_ring *ring, const struct crn_piece *p,
-                                        struct crn_errinfo *ei);
+                                        const struct crn_piece *p, struct crn_errinfo *ei);
 
 #endif

@@ -13,7 +13,6 @@
 #include "aggregate/task.h"
 
 #define AUTO_WRITERS  2 /* one has a core while the other waits for the disk */
-#define AUTO_COPIERS  4 /* into files in memory; more wait for each other in the kernel */
 #define AUTO_ENCODERS 8 /* each takes scratch memory */
 
 /* What to do next. --------------------------------------------------------------------------------- */
@@ -63,20 +62,12 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
     crn_cond_broadcast(&e->changed);
 }
 
-/* Of plain data. Into memory one write at a time gets, but through mappings. */
-static int most_writers(const struct crn_outfile *o)
-{
-    if (!o->is_memory)
-        return AUTO_WRITERS;
-    return o->maps ? AUTO_COPIERS : 1;
-}
-
 /* Reads a file of the kernel: between two pieces it is asked without the lock, which the others want. */
-static int may_join(const struct crn_engine *e, const struct crn_task *t, int number)
+static int may_join(const struct crn_engine *e, int number)
 {
     if (number == 0 || e->opt.may_join == NULL)
         return 1;
-    if (e->encoding == NULL && number >= most_writers(&t->out))
+    if (e->encoding == NULL && number >= AUTO_WRITERS)
         return 0;
     return e->opt.may_join();
 }
@@ -85,7 +76,7 @@ static int may_join(const struct crn_engine *e, const struct crn_task *t, int nu
 static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number)
 {
     struct crn_writer_stats *me = &t->stats->writer[number];
-    int is_in = may_join(e, t, number);
+    int is_in = may_join(e, number);
 
     while (!t->is_failed && !is_done_locked(t)) {
         struct crn_errinfo ei = {0};
@@ -96,7 +87,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
 
         if (!is_in || !take_locked(e, t, &p)) {
             crn_cond_wait(&e->changed, &e->mu);
-            is_in = may_join(e, t, number);
+            is_in = may_join(e, number);
             me->idle_ns += crn_stats_now(t->stats) - start;
             continue;
         }
@@ -107,7 +98,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
                               : crn_piece_write(&t->pieces, &p, &ei);
         crn_track_add(p.has_arrived ? &me->received : &me->local, start, crn_stats_now(t->stats),
                       bytes);
-        is_in = may_join(e, t, number);
+        is_in = may_join(e, number);
         crn_lock(&e->mu);
         if (p.errand != NULL) {
             t->unfinished--;
@@ -204,9 +195,8 @@ cairn_err crn_engine_open(const struct crn_engine_options *opt, struct crn_engin
     e->opt = *opt;
     crn_mutex_init(&e->mu, CRN_RANK_ENGINE);
     crn_cond_init(&e->changed);
-    rc = crn_outlet_open(&e->outlet, &opt->outlet, opt->writers, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_pool_init(&e->pool, opt->blocks, opt->block_bytes, ei);
+    crn_outlet_init(&e->outlet, &opt->outlet);
+    rc = crn_pool_init(&e->pool, opt->blocks, opt->block_bytes, ei);
     for (i = 0; rc == CAIRN_OK && i < opt->writers && i < CRN_MAX_WRITERS; i++) {
         rc = crn_thread_start(&e->thread[i], "cairn-write", writer, e, ei);
         e->started += rc == CAIRN_OK;
@@ -235,7 +225,6 @@ void crn_engine_close(struct crn_engine *e)
         crn_coder_close(e->coder[i]);
     crn_encoding_close(e->encoding);
     crn_pool_fini(&e->pool);
-    crn_outlet_close(&e->outlet);
     crn_cond_fini(&e->changed);
     crn_mutex_fini(&e->mu);
     free(e);
@@ -278,10 +267,11 @@ static uint64_t threads_wanted(const struct crn_config *cfg)
 
 static int auto_threads(const struct crn_config *cfg)
 {
-    int most = is_encoding(cfg) ? AUTO_ENCODERS : AUTO_COPIERS;
     int cores = crn_host_cores();
 
-    return cores < AUTO_WRITERS ? AUTO_WRITERS : cores < most ? cores : most;
+    if (!is_encoding(cfg) || cores < AUTO_WRITERS)
+        return AUTO_WRITERS;
+    return cores < AUTO_ENCODERS ? cores : AUTO_ENCODERS;
 }
 
 struct crn_engine_options crn_engine_configured(const struct crn_config *cfg)

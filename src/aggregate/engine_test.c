@@ -163,13 +163,6 @@ static int always(void)
     return 1;
 }
 
-static const struct crn_fs_type *memory(const struct crn_fs *fs, int fd)
-{
-    (void)fs;
-    (void)fd;
-    return crn_fs_type_find(0x01021994);
-}
-
 /* Two at most, unless there is something to encode. */
 static void a_third_writer_encodes(void **state)
 {
@@ -194,37 +187,6 @@ static void a_third_writer_encodes(void **state)
             break;
     }
     assert_true(third > 0 || !f.is_encoded);
-    crn_engine_close(e);
-    tear_down(&f);
-}
-
-/* Nor does a second one help where one write at a time gets into the file and the other cores have files of
- * their own, unless it has to encode. */
-static void one_writer_in_memory(void **state)
-{
-    struct crn_errinfo info = {0}, *ei = &info;
-    struct crn_manifest_file mf;
-    struct crn_flush_stats stats;
-    struct crn_engine *e;
-    struct crn_fs fs = *crn_fs_posix();
-    struct fixture f;
-    int i, round;
-
-    (void)state;
-    fs.type = memory;
-    set_up(&f, settings);
-    f.st.fs = &fs;
-    f.head.files = (uint32_t)crn_host_cores();
-    e = open_engine(&f, always);
-    for (round = 0; round < 8; round++) {
-        assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
-        compare(&f, mf.name);
-        assert_true(f.is_encoded || stats.writer[0].local.sum.bytes > 0);
-        for (i = 1; i < 3 && !f.is_encoded; i++)
-            assert_int_equal(stats.writer[i].local.sum.bytes, 0);
-        crn_manifest_file_free(&mf);
-        crn_flush_stats_free(&stats);
-    }
     crn_engine_close(e);
     tear_down(&f);
 }
@@ -374,7 +336,6 @@ int main(void)
         cmocka_unit_test(sums_of_the_capture_are_kept),
         cmocka_unit_test(one_writer_is_enough),
         cmocka_unit_test(a_third_writer_encodes),
-        cmocka_unit_test(one_writer_in_memory),
         cmocka_unit_test(a_failure_leaves_nothing),
         cmocka_unit_test(data_of_other_nodes_stays_within_the_pool),
     };

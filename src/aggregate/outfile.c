@@ -78,17 +78,15 @@ static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct 
     o->align_bytes = align_bytes;
     o->direct_fd = -1;
     o->lacks_room = 0;
-    o->is_behind = o->is_memory = o->maps = o->has_bytes = 0;
+    o->is_behind = o->has_bytes = 0;
     crn_behind_init(&o->behind);
-    atomic_init(&o->is_taken, 0);
     atomic_init(&o->is_given_up, 0);
     atomic_init(&o->is_refused, 0);
     atomic_init(&o->end, 0);
 }
 
-/* What the file system of the open file asks for. A mapping costs more than a write, so it is for cores that
- * would wait: all files of the version in memory are written on this host. */
-static void look(struct crn_outfile *o, const struct crn_index *head)
+/* Decides how to write the open file: what it holds already, and which file system it is on. */
+static void look(struct crn_outfile *o)
 {
     const struct crn_fs *fs = o->st->fs;
     const struct crn_fs_type *type = fs->type(fs, o->fd);
@@ -96,9 +94,6 @@ static void look(struct crn_outfile *o, const struct crn_index *head)
 
     o->has_bytes = fs->fstat(fs, o->fd, &sb) < 0 || sb.st_blocks > 0;
     o->is_behind = crn_outlet_is_behind(o->outlet, type);
-    o->is_memory = type->is_memory;
-    o->maps = o->is_memory && !o->is_behind && fs->map_write != NULL &&
-              head->files < (uint32_t)crn_host_cores();
 }
 
 cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
@@ -114,10 +109,8 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
         crn_behind_fini(&o->behind);
         return rc;
     }
-    look(o, head);
+    look(o);
     open_direct(o, head, 1);
-    if (o->maps) /* mappings end where the file does */
-        o->maps = st->fs->ftruncate(st->fs, o->fd, (off_t)expected) == 0;
     rc = preallocate(o, expected, ei);
     if (rc != CAIRN_OK) {
         crn_outfile_abandon(o);
@@ -148,9 +141,8 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
         crn_behind_fini(&o->behind);
         return rc;
     }
-    look(o, head);
+    look(o);
     open_direct(o, head, 0);
-    atomic_store(&o->is_taken, 1);
     return CAIRN_OK;
 }
 
@@ -166,43 +158,16 @@ int crn_outfile_takes(const struct crn_outfile *o, const void *p)
     return o->direct_fd < 0 || (uintptr_t)p % o->page_bytes == 0;
 }
 
-/* In memory one write gets into a file at a time, and a mapping needs no turn. */
-static cairn_err put_memory(struct crn_outfile *o, const unsigned char *p, uint64_t bytes,
-                            uint64_t offset, struct crn_errinfo *ei)
-{
-    const struct crn_fs *fs = o->st->fs;
-    int is_taken = atomic_exchange(&o->is_taken, 1);
-    cairn_err rc;
-
-    if (is_taken && fs->map_write(fs, o->fd, p, bytes, (off_t)offset) == (ssize_t)bytes)
-        return CAIRN_OK;
-    rc = crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
-    if (!is_taken)
-        atomic_store(&o->is_taken, 0);
-    return rc;
-}
-
 /* All of it through the page cache, or all of it past it. */
-static cairn_err put(struct crn_outfile *o, struct crn_ring *ring, int is_direct,
-                     const unsigned char *p, uint64_t bytes, uint64_t offset,
-                     struct crn_errinfo *ei)
+static cairn_err put(struct crn_outfile *o, int is_direct, const unsigned char *p, uint64_t bytes,
+                     uint64_t offset, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = o->st->fs;
-    struct crn_ring_write w = {.fd = is_direct ? o->direct_fd : o->fd,
-                               .fd_if_refused = is_direct ? o->fd : -1,
-                               .data = p,
-                               .bytes = bytes,
-                               .offset = offset,
-                               .what = o->name};
     struct crn_errinfo refused = {0};
     cairn_err rc;
 
     if (bytes == 0)
         return CAIRN_OK;
-    if (ring != NULL && fs->ring != NULL)
-        return crn_ring_write(ring, fs, &w, ei);
-    if (!is_direct && o->maps)
-        return put_memory(o, p, bytes, offset, ei);
     if (!is_direct) {
         rc = crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
         if (rc == CAIRN_OK && o->is_behind)
@@ -221,29 +186,29 @@ static cairn_err put(struct crn_outfile *o, struct crn_ring *ring, int is_direct
 }
 
 /* Whole pages past the page cache, where they lie so; the rest through it. */
-static cairn_err put_parts(struct crn_outfile *o, struct crn_ring *ring, const unsigned char *p,
-                           uint64_t bytes, uint64_t offset, struct crn_errinfo *ei)
+static cairn_err put_parts(struct crn_outfile *o, const unsigned char *p, uint64_t bytes,
+                           uint64_t offset, struct crn_errinfo *ei)
 {
     uint64_t page = o->page_bytes;
     uint64_t head, whole;
     cairn_err rc;
 
     if (o->direct_fd < 0 || atomic_load(&o->is_refused))
-        return put(o, ring, 0, p, bytes, offset, ei);
+        return put(o, 0, p, bytes, offset, ei);
     head = (page - offset % page) % page;
     whole = bytes > head ? (bytes - head) / page * page : 0;
     if (whole == 0 || ((uintptr_t)p + head) % page != 0)
-        return put(o, ring, 0, p, bytes, offset, ei);
-    rc = put(o, ring, 0, p, head, offset, ei);
+        return put(o, 0, p, bytes, offset, ei);
+    rc = put(o, 0, p, head, offset, ei);
     if (rc == CAIRN_OK)
-        rc = put(o, ring, 1, p + head, whole, offset + head, ei);
+        rc = put(o, 1, p + head, whole, offset + head, ei);
     if (rc == CAIRN_OK)
-        rc = put(o, ring, 0, p + head + whole, bytes - head - whole, offset + head + whole, ei);
+        rc = put(o, 0, p + head + whole, bytes - head - whole, offset + head + whole, ei);
     return rc;
 }
 
-cairn_err crn_outfile_write(struct crn_outfile *o, struct crn_ring *ring, const void *p,
-                            uint64_t bytes, uint64_t offset, struct crn_errinfo *ei)
+cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, uint64_t bytes, uint64_t offset,
+                            struct crn_errinfo *ei)
 {
     struct crn_gate *gate = o->outlet->opt.gate;
     uint64_t step = gate != NULL ? crn_gate_step(gate) : UINT64_MAX;
@@ -256,15 +221,15 @@ cairn_err crn_outfile_write(struct crn_outfile *o, struct crn_ring *ring, const 
             crn_gate_pass(gate, n);
         if (atomic_load(&o->is_given_up))
             return crn_fail(ei, CAIRN_ECANCELED, 0, "write '%s': given up", o->name);
-        rc = put_parts(o, ring, (const unsigned char *)p + at, n, offset + at, ei);
+        rc = put_parts(o, (const unsigned char *)p + at, n, offset + at, ei);
         if (rc == CAIRN_OK && o->written != NULL)
             (void)atomic_fetch_add(o->written, n);
     }
     return rc;
 }
 
-cairn_err crn_outfile_pad(struct crn_outfile *o, struct crn_ring *ring, uint64_t bytes,
-                          uint64_t offset, struct crn_errinfo *ei)
+cairn_err crn_outfile_pad(struct crn_outfile *o, uint64_t bytes, uint64_t offset,
+                          struct crn_errinfo *ei)
 {
     static const unsigned char zeros[1 << 16];
     uint64_t at = offset + bytes;
@@ -274,7 +239,7 @@ cairn_err crn_outfile_pad(struct crn_outfile *o, struct crn_ring *ring, uint64_t
 
     for (; o->has_bytes && rc == CAIRN_OK && at < end; at += n) {
         n = end - at < sizeof(zeros) ? end - at : sizeof(zeros);
-        rc = put(o, ring, 0, zeros, n, at, ei);
+        rc = put(o, 0, zeros, n, at, ei);
     }
     return rc;
 }

@@ -20,10 +20,7 @@ struct crn_outfile {
     atomic_int is_refused;  /* the file system took it and then refused to write */
     int lacks_room;         /* room was asked for beforehand and there is none */
     int is_behind;
-    int has_bytes;       /* from before, which mean nothing: gaps are written, too */
-    int is_memory;       /* see fs_type.h */
-    int maps;            /* in memory: who finds another write in the file goes through a mapping */
-    atomic_int is_taken; /* a write is in it; of another node's file: always */
+    int has_bytes; /* stale bytes of an earlier version: gaps are overwritten with zeros */
     struct crn_behind behind;
     uint64_t align_bytes;
     uint64_t page_bytes;
@@ -46,15 +43,12 @@ CAIRN_CHECKED cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outle
 uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes);
 /* Whether bytes at p go past the page cache, if that was asked for; p begins an aligned piece. */
 int crn_outfile_takes(const struct crn_outfile *o, const void *p);
-/* With a ring (NULL: without) it may return before the bytes are written, which crn_ring_settle waits
- * for; they are not to be touched until then. */
-CAIRN_CHECKED cairn_err crn_outfile_write(struct crn_outfile *o, struct crn_ring *ring,
-                                          const void *p, uint64_t bytes, uint64_t offset,
-                                          struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, uint64_t bytes,
+                                          uint64_t offset, struct crn_errinfo *ei);
 /* Gaps read as 0, also where the file had other bytes: what lies between the end of a piece at offset and the
  * next one. */
-CAIRN_CHECKED cairn_err crn_outfile_pad(struct crn_outfile *o, struct crn_ring *ring,
-                                        uint64_t bytes, uint64_t offset, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_outfile_pad(struct crn_outfile *o, uint64_t bytes, uint64_t offset,
+                                        struct crn_errinfo *ei);
 /* Appends index and trailer, makes the file durable and closes it, failed or not. */
 CAIRN_CHECKED cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,
                                            struct crn_manifest_file *ret, struct crn_errinfo *ei);

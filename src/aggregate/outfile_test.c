@@ -16,7 +16,7 @@ struct counting {
     struct crn_fs fs; /* first */
     int refuse_open, refuse_write;
     int fallocate_error;
-    atomic_int direct, rings, allocations, behind, mapped;
+    atomic_int direct, allocations, behind;
     atomic_int meets; /* writes of data wait until so many are under way, or one has in vain */
     atomic_int inside, most;
 };
@@ -65,24 +65,6 @@ static ssize_t c_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t
     return r;
 }
 
-static ssize_t c_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
-{
-    ssize_t r;
-
-    meet(self(fs));
-    r = crn_fs_posix()->map_write(crn_fs_posix(), fd, buf, n, off);
-    (void)atomic_fetch_sub(&self(fs)->inside, 1);
-    if (r == (ssize_t)n)
-        (void)atomic_fetch_add(&self(fs)->mapped, 1);
-    return r;
-}
-
-static ssize_t c_ring(const struct crn_fs *fs, size_t n)
-{
-    (void)atomic_fetch_add(&self(fs)->rings, 1);
-    return (ssize_t)n;
-}
-
 static int c_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
 {
     (void)atomic_fetch_add(&self(fs)->allocations, 1);
@@ -103,8 +85,6 @@ static void counting_init(struct counting *c)
     c->fs = *crn_fs_posix();
     c->fs.openat = c_openat;
     c->fs.pwrite = c_pwrite;
-    c->fs.map_write = c_map_write;
-    c->fs.ring = c_ring;
     c->fs.fallocate = c_fallocate;
     c->fs.behind = c_behind;
 }
@@ -224,16 +204,6 @@ static int has_direct(const struct fixture *f)
     return fd >= 0;
 }
 
-static int has_ring(void)
-{
-    struct crn_ring *r;
-
-    if (crn_ring_open(2, NULL, NULL, &r, NULL) != CAIRN_OK)
-        return 0;
-    crn_ring_close(r);
-    return 1;
-}
-
 /* On a disk, as a rule, and in memory. */
 static const char *place_of(int is_memory)
 {
@@ -257,18 +227,15 @@ static void every_method_writes_the_same_bytes(void **state)
             for (odd = 0; odd < 2; odd++) {
                 struct crn_engine *e =
                     open_engine((enum crn_io)io, CRN_PREALLOCATE_AUTO, odd ? 5000 : CHUNK);
-                int is_direct = io == CRN_IO_DIRECT || io == CRN_IO_URING_DIRECT;
-                int is_ring = (io == CRN_IO_URING || io == CRN_IO_URING_DIRECT) && has_ring();
+                int is_direct = io == CRN_IO_DIRECT;
                 int is_behind = io == CRN_IO_BEHIND ||
                                 (io == CRN_IO_AUTO && f.st.fs->type(f.st.fs, f.st.dfd)->is_disk);
 
                 counting_init(&c);
                 assert_ok(write_with(&f, e, &c.fs, &mf, ei));
                 compare_and_remove(&f, &mf);
-                assert_int_equal(atomic_load(&c.rings) > 0, is_ring);
                 assert_int_equal(atomic_load(&c.behind) > 0, is_behind);
-                assert_int_equal(atomic_load(&c.direct) > 0,
-                                 is_direct && !is_ring && has_direct(&f));
+                assert_int_equal(atomic_load(&c.direct) > 0, is_direct && has_direct(&f));
                 assert_int_equal(atomic_load(&c.allocations), is_direct && has_direct(&f));
                 crn_engine_close(e);
             }
@@ -314,8 +281,8 @@ static void every_call_may_fail_or_be_short(void **state)
     (void)state;
     for (place = 0; place < 2; place++) {
         set_up(&f, place_of(place));
-        for (io = CRN_IO_BUFFERED; io <= CRN_IO_URING_DIRECT; io++) {
-            if (place == 0 && (io == CRN_IO_BUFFERED || io == CRN_IO_URING))
+        for (io = CRN_IO_BUFFERED; io <= CRN_IO_DIRECT; io++) {
+            if (place == 0 && io == CRN_IO_BUFFERED)
                 continue; /* nothing new, and slow */
             fails_at_every_call(&f, (enum crn_io)io, CRN_FAULT_FAIL);
             fails_at_every_call(&f, (enum crn_io)io, CRN_FAULT_SHORT);
@@ -381,38 +348,12 @@ static void room_beforehand(void **state)
     tear_down(&f);
 }
 
-/* Where cores would wait for each other, which is where there are more of them than files. */
-static void a_file_in_memory_has_several_writers(void **state)
-{
-    uint32_t cores = (uint32_t)crn_host_cores();
-    struct crn_errinfo info = {0}, *ei = &info;
-    struct crn_manifest_file mf;
-    struct crn_engine *e;
-    struct counting c;
-    struct fixture f;
-    uint32_t files;
-
-    (void)state;
-    set_up(&f, place_of(1));
-    e = open_engine(CRN_IO_AUTO, CRN_PREALLOCATE_AUTO, CHUNK);
-    for (files = 1; files < 2 * cores; files += cores) {
-        counting_init(&c);
-        atomic_store(&c.meets, files < cores ? 2 : 0);
-        f.head.files = files;
-        assert_ok(write_with(&f, e, &c.fs, &mf, ei));
-        compare_and_remove(&f, &mf);
-        assert_int_equal(atomic_load(&c.mapped) > 0, files < cores);
-    }
-    crn_engine_close(e);
-    tear_down(&f);
-}
-
 static int always(void)
 {
     return 1;
 }
 
-static void as_many_writers_as_the_place_is_good_for(void **state)
+static void auto_means_two_writers_at_most(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
@@ -425,15 +366,12 @@ static void as_many_writers_as_the_place_is_good_for(void **state)
     e = open_with((struct crn_engine_options){
         .chunk_bytes = CHUNK, .writers = 6, .may_join = always, .outlet = {.io = CRN_IO_AUTO}});
     for (place = 0; place < 2; place++) {
-        int writers;
-
         set_up(&f, place_of(place));
-        writers = !f.st.fs->type(f.st.fs, f.st.dfd)->is_memory ? 2 : crn_host_cores() > 1 ? 4 : 1;
         counting_init(&c);
-        atomic_store(&c.meets, writers);
+        atomic_store(&c.meets, 2);
         assert_ok(write_with(&f, e, &c.fs, &mf, ei));
         compare_and_remove(&f, &mf);
-        assert_int_equal(atomic_load(&c.most), writers);
+        assert_int_equal(atomic_load(&c.most), 2);
         tear_down(&f);
     }
     crn_engine_close(e);
@@ -541,10 +479,8 @@ static void a_file_may_be_written_again(void **state)
             inode = leave_spare(&f);
             assert_ok(write_with(&f, e, &c.fs, &mf, ei));
             expect_gaps_of_zeros(&f, mf.name, inode);
-            assert_int_equal(
-                atomic_load(&c.direct) > 0,
-                (io == CRN_IO_DIRECT || is_auto || (io == CRN_IO_URING_DIRECT && !has_ring())) &&
-                    has_direct(&f));
+            assert_int_equal(atomic_load(&c.direct) > 0,
+                             (io == CRN_IO_DIRECT || is_auto) && has_direct(&f));
             compare_and_remove(&f, &mf);
             crn_engine_close(e);
         }
@@ -589,8 +525,7 @@ int main(void)
         cmocka_unit_test(every_method_writes_the_same_bytes),
         cmocka_unit_test(every_call_may_fail_or_be_short),
         cmocka_unit_test(a_refused_way_is_done_without),
-        cmocka_unit_test(a_file_in_memory_has_several_writers),
-        cmocka_unit_test(as_many_writers_as_the_place_is_good_for),
+        cmocka_unit_test(auto_means_two_writers_at_most),
         cmocka_unit_test(room_beforehand),
         cmocka_unit_test(a_file_may_be_written_again),
         cmocka_unit_test(stripes_are_asked_for_and_never_needed),

@@ -40,7 +40,7 @@ static uint64_t hash_of(const struct crn_pieces *all, const struct crn_extent *x
 }
 
 /* Checksum and write chunk by chunk: the second touch of each byte comes from the cache. */
-static cairn_err write_in_place(struct crn_pieces *all, struct crn_ring *ring, struct crn_extent *x,
+static cairn_err write_in_place(struct crn_pieces *all, struct crn_extent *x,
                                 const unsigned char *p, struct crn_errinfo *ei)
 {
     uint64_t step = all->chunk_bytes;
@@ -53,9 +53,9 @@ static cairn_err write_in_place(struct crn_pieces *all, struct crn_ring *ring, s
         uint64_t n = x->bytes - at < step ? x->bytes - at : step;
 
         all->hashes[i++] = hash_of(all, x, at, p + at, n);
-        rc = crn_outfile_write(all->out, ring, p + at, n, x->file_offset + at, ei);
+        rc = crn_outfile_write(all->out, p + at, n, x->file_offset + at, ei);
     }
-    return rc != CAIRN_OK ? rc : crn_outfile_pad(all->out, ring, x->bytes, x->file_offset, ei);
+    return rc != CAIRN_OK ? rc : crn_outfile_pad(all->out, x->bytes, x->file_offset, ei);
 }
 
 static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, const unsigned char *p)
@@ -69,9 +69,8 @@ static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, cons
 }
 
 /* Checksums the segments of a block, notes where they lie, and writes it. */
-static cairn_err write_block(struct crn_pieces *all, struct crn_ring *ring,
-                             const struct crn_write *w, const unsigned char *block,
-                             struct crn_errinfo *ei)
+static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
+                             const unsigned char *block, struct crn_errinfo *ei)
 {
     uint64_t off = place_of(all, w->bytes);
     uint64_t at = 0;
@@ -85,8 +84,8 @@ static cairn_err write_block(struct crn_pieces *all, struct crn_ring *ring,
         x->file_offset = off + at;
         at += x->bytes;
     }
-    rc = crn_outfile_write(all->out, ring, block, w->bytes, off, ei);
-    return rc != CAIRN_OK ? rc : crn_outfile_pad(all->out, ring, w->bytes, off, ei);
+    rc = crn_outfile_write(all->out, block, w->bytes, off, ei);
+    return rc != CAIRN_OK ? rc : crn_outfile_pad(all->out, w->bytes, off, ei);
 }
 
 static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsigned char *block,
@@ -107,19 +106,15 @@ static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsig
 
 cairn_err crn_piece_write(struct crn_pieces *all, const struct crn_piece *p, struct crn_errinfo *ei)
 {
-    struct crn_ring *ring = crn_outlet_get(all->out->outlet);
     cairn_err rc = CAIRN_OK;
 
     if (all->encoding != NULL)
-        rc = crn_coder_write(p->coder, all, ring, p, ei);
+        rc = crn_coder_write(p->coder, all, p, ei);
     else if (p->block != NULL && !p->has_arrived)
         rc = gather(all, p->w, p->block, ei);
     if (rc == CAIRN_OK && all->encoding == NULL && p->block == NULL)
-        rc = write_in_place(all, ring, segment(all, p->w, 0), in_place(all, p->w), ei);
+        rc = write_in_place(all, segment(all, p->w, 0), in_place(all, p->w), ei);
     else if (rc == CAIRN_OK && all->encoding == NULL)
-        rc = write_block(all, ring, p->w, p->block, ei);
-    if (ring != NULL)
-        rc = crn_ring_settle(ring, rc, ei);
-    crn_outlet_put(all->out->outlet, ring);
+        rc = write_block(all, p->w, p->block, ei);
     return rc;
 }

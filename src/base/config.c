@@ -71,6 +71,28 @@ static const struct crn_key *find_key(const char *name)
     return NULL;
 }
 
+/* Replaces a retired value by its successor, and notes a warning. Returns 0 if the whole setting is to
+ * be ignored. */
+static int renew(struct crn_config *cfg, const char *key, const char *what, const char **value)
+{
+    const struct crn_retired *r;
+
+    for (r = crn_config_retired(); r->key != NULL; r++) {
+        if (strcasecmp(r->key, key) != 0 || (r->value != NULL && strcasecmp(r->value, *value) != 0))
+            continue;
+        if (cfg->retired[0] == '\0' && r->value != NULL)
+            (void)snprintf(cfg->retired, sizeof(cfg->retired),
+                           "%s: %s = %s is retired and means %s; change it", what, key, *value,
+                           r->now);
+        else if (cfg->retired[0] == '\0')
+            (void)snprintf(cfg->retired, sizeof(cfg->retired),
+                           "%s: the key '%s' is retired and ignored; remove it", what, key);
+        *value = r->now;
+        return r->value != NULL;
+    }
+    return 1;
+}
+
 static cairn_err unknown(const char *key, const char *what, struct crn_errinfo *ei)
 {
     const char *near = nearest(key);
@@ -286,6 +308,8 @@ cairn_err crn_config_set_for(struct crn_config *cfg, const char *name, const cha
     struct crn_name_config *o = find_override(cfg, name);
     cairn_err rc = CAIRN_OK;
 
+    if (!renew(cfg, key_name, what, &value))
+        return CAIRN_OK;
     if (key == NULL)
         return unknown(key_name, what, ei);
     if (!key->per_name)
@@ -310,6 +334,8 @@ cairn_err crn_config_set(struct crn_config *cfg, const char *key_name, const cha
     const struct crn_key *key = find_key(key_name);
     cairn_err rc;
 
+    if (!renew(cfg, key_name, what, &value))
+        return CAIRN_OK;
     if (key == NULL)
         return unknown(key_name, what, ei);
     rc = crn_key_set(key, key->per_name ? (void *)&cfg->names : cfg, value, ei);

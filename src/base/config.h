@@ -14,14 +14,7 @@
 
 enum crn_arena_full { CRN_FULL_WAIT, CRN_FULL_SPILL, CRN_FULL_SUPERSEDE };
 enum crn_on_failure { CRN_FAIL_STRICT, CRN_FAIL_RETRY, CRN_FAIL_CONTINUE };
-enum crn_io {
-    CRN_IO_BUFFERED,
-    CRN_IO_BEHIND,
-    CRN_IO_DIRECT,
-    CRN_IO_URING,
-    CRN_IO_URING_DIRECT,
-    CRN_IO_AUTO
-};
+enum crn_io { CRN_IO_BUFFERED, CRN_IO_BEHIND, CRN_IO_DIRECT, CRN_IO_AUTO };
 enum crn_background_cores { CRN_CORES_ALL, CRN_CORES_OWN };
 enum crn_preallocate { CRN_PREALLOCATE_AUTO, CRN_PREALLOCATE_ON, CRN_PREALLOCATE_OFF };
 enum crn_reuse { CRN_REUSE_AUTO, CRN_REUSE_OFF };
@@ -116,6 +109,7 @@ struct crn_config {
     struct crn_name_config names;      /* defaults for every name */
     struct crn_name_config *overrides; /* owned */
     size_t noverrides;
+    char retired[160]; /* first retired setting that a source named, as a warning; empty: none */
 };
 
 void crn_config_defaults(struct crn_config *cfg);
@@ -162,6 +156,15 @@ struct crn_key {
     int per_name;
 };
 const struct crn_key *crn_config_keys(size_t *ret_n);
+/* Settings of older releases. They load with a warning (crn_config.retired), so that no job fails over
+ * one. value NULL: the key itself is gone, and any value of it is ignored. */
+struct crn_retired {
+    const char *key;
+    const char *value;
+    const char *now; /* the value it means today; NULL with a key that is gone */
+};
+/* Ends with a row whose key is NULL. */
+const struct crn_retired *crn_config_retired(void);
 /* The value of a key as the parser would read it again. */
 void crn_config_format(const struct crn_config *cfg, const struct crn_key *key, char *buf,
                        size_t size);

@@ -7,8 +7,7 @@ static const char *const service_values[] = {"embedded", "daemon", NULL};
 static const char *const switch_values[] = {"off", "on", NULL};
 static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
-static const char *const io_values[] = {"buffered",     "behind", "direct", "uring",
-                                        "uring-direct", "auto",   NULL};
+static const char *const io_values[] = {"buffered", "behind", "direct", "auto", NULL};
 static const char *const background_cores_values[] = {"all", "own", NULL};
 static const char *const reuse_values[] = {"auto", "off", NULL};
 static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
@@ -117,16 +116,14 @@ static const struct crn_key keys[] = {
      "files.",
      AT(reroute)},
     {"writers", CRN_KEY_U64, "auto", 0, 64, NULL,
-     "Writer threads of each node. auto: one, and a second while there is a core for it; in tmpfs "
-     "up to four, each while there is a core for it and the version has fewer files than the host "
-     "has cores.",
-     AT(writers)},
+     "Writer threads of each node. auto: one, and a second while a core is idle.", AT(writers)},
     {"io", CRN_KEY_ENUM, "auto", 0, 0, io_values,
-     "How data files are written. buffered: through the page cache. behind: so, and on to the disk "
-     "at once, then dropped from the cache. direct: past the page cache (O_DIRECT). uring, "
-     "uring-direct: through io_uring. What the system refuses is done without. auto: on a "
-     "local disk (ext4, XFS) behind, and direct into files that are written again (reuse_files); "
-     "buffered elsewhere. `cairn tune` measures which is best.",
+     "How data files are written. buffered: through the page cache. behind: the same, with "
+     "writeback "
+     "started at once and the pages dropped afterwards. direct: O_DIRECT. Where the file system "
+     "refuses a method, buffered is used. auto: on a local disk (ext4, XFS) behind, and direct "
+     "into "
+     "reused files (reuse_files); buffered elsewhere. `cairn tune` measures which is best.",
      AT(io)},
     {"preallocate", CRN_KEY_ENUM, "auto", 0, 0, preallocate_values,
      "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "
@@ -294,4 +291,12 @@ const struct crn_key *crn_config_keys(size_t *ret_n)
 {
     *ret_n = sizeof(keys) / sizeof(keys[0]);
     return keys;
+}
+
+const struct crn_retired *crn_config_retired(void)
+{
+    static const struct crn_retired rows[] = {
+        {"io", "uring", "auto"}, {"io", "uring-direct", "auto"}, {NULL, NULL, NULL}};
+
+    return rows;
 }

@@ -304,6 +304,27 @@ static void sizes_and_times(void **state)
     assert_string_equal(text, "350 ms");
 }
 
+static void retired_settings_load_with_a_warning(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_config cfg;
+    const struct crn_retired *r;
+
+    (void)state;
+    for (r = crn_config_retired(); r->key != NULL; r++) {
+        crn_config_defaults(&cfg);
+        assert_ok(crn_config_set(&cfg, r->key, r->value != NULL ? r->value : "7", "site.ini", ei));
+        assert_non_null(strstr(cfg.retired, "site.ini"));
+        assert_non_null(strstr(cfg.retired, r->key));
+        crn_config_fini(&cfg);
+    }
+    crn_config_defaults(&cfg);
+    assert_string_equal(cfg.retired, "");
+    assert_ok(crn_config_set(&cfg, "io", "uring-direct", "site.ini", ei));
+    assert_int_equal(cfg.io, CRN_IO_AUTO);
+    crn_config_fini(&cfg);
+}
+
 static void the_reference_is_up_to_date(void **state)
 {
     char *made, *stored;
@@ -339,6 +360,7 @@ int main(void)
         cmocka_unit_test(load_refuses_what_does_not_fit_together),
         cmocka_unit_test(signals_are_parsed),
         cmocka_unit_test(sizes_and_times),
+        cmocka_unit_test(retired_settings_load_with_a_warning),
         cmocka_unit_test(the_reference_is_up_to_date),
     };
 

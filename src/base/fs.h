@@ -25,12 +25,6 @@ struct crn_fs {
     int (*close)(const struct crn_fs *fs, int fd);
     ssize_t (*pread)(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off);
     ssize_t (*pwrite)(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off);
-    /* As pwrite, for room that a file in memory has already, through a mapping: waits for no other write. Not
-     * all of it: pwrite does it, or tells why not. NULL: pwrite does all. */
-    ssize_t (*map_write)(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off);
-    /* Asked before each write that goes through io_uring: how many of the n bytes may be handed to the
-     * kernel. NULL: none does, pwrite is called instead. */
-    ssize_t (*ring)(const struct crn_fs *fs, size_t n);
     int (*fsync)(const struct crn_fs *fs, int fd);
     int (*ftruncate)(const struct crn_fs *fs, int fd, off_t size);
     int (*fallocate)(const struct crn_fs *fs, int fd, off_t off, off_t bytes);

@@ -97,42 +97,19 @@ static ssize_t f_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off
     return r;
 }
 
-/* A write by one of the calls that do: all of it, half of it, or half of it and no more. */
-static ssize_t put(struct crn_fs_faulty *f,
-                   ssize_t (*call)(const struct crn_fs *, int, const void *, size_t, off_t), int fd,
-                   const void *buf, size_t n, off_t off)
+/* Writes all of it, or half of it; a torn write then kills the process. */
+static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
+    struct crn_fs_faulty *f = self(fs);
     int h = hit(f, CRN_OP_WRITE);
     ssize_t r;
 
     if (h < 0)
         return h;
-    r = call(f->under, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
+    r = f->under->pwrite(f->under, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
     if (h > 0 && f->action == CRN_FAULT_TEAR)
         die();
     return r;
-}
-
-static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
-{
-    return put(self(fs), self(fs)->under->pwrite, fd, buf, n, off);
-}
-
-static ssize_t f_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
-{
-    return put(self(fs), self(fs)->under->map_write, fd, buf, n, off);
-}
-
-/* Half of a write that is torn has not reached the file when the process dies. */
-static ssize_t f_ring(const struct crn_fs *fs, size_t n)
-{
-    int h = hit(self(fs), CRN_OP_WRITE);
-
-    if (h < 0)
-        return h;
-    if (h > 0 && self(fs)->action == CRN_FAULT_TEAR)
-        die();
-    return (ssize_t)(h > 0 && n > 1 ? n / 2 : n);
 }
 
 /* A failing fsync has lost the dirty pages: the caller must not trust a second one. */
@@ -245,8 +222,6 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .close = f_close,
                             .pread = f_pread,
                             .pwrite = f_pwrite,
-                            .map_write = under->map_write != NULL ? f_map_write : NULL,
-                            .ring = under->ring != NULL ? f_ring : NULL,
                             .fsync = f_fsync,
                             .ftruncate = f_ftruncate,
                             .fallocate = f_fallocate,

@@ -52,46 +52,6 @@ static ssize_t px_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_
     return r < 0 ? -errno : r;
 }
 
-/* A mount of tmpfs may have large ones: they cost less to make than small ones to fill. */
-static int has_small_pages(int fd, size_t page)
-{
-    struct stat st;
-
-    return fstat(fd, &st) == 0 && (size_t)st.st_blksize <= page;
-}
-
-static ssize_t px_map_write(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t lead = (size_t)off % page;
-    size_t at = 0;
-    unsigned char *map;
-
-    UNUSED(fs);
-    map = mmap(NULL, lead + n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, off - (off_t)lead);
-    if (map == MAP_FAILED)
-        return -errno;
-    /* New pages for what needs whole ones; the rest, and old ones, below. */
-    if (lead == 0 && has_small_pages(fd, page))
-        at = crn_fill(map, buf, n / page * page);
-    while (at < n) {
-        size_t step = n - at < MAP_STEP ? n - at : MAP_STEP;
-
-        if (crn_populate(map + lead + at, step) != 0)
-            break; /* to touch a page that cannot be had would be a signal */
-        memcpy(map + lead + at, (const unsigned char *)buf + at, step);
-        at += step;
-    }
-    (void)munmap(map, lead + n);
-    return (ssize_t)at;
-}
-
-static ssize_t px_ring(const struct crn_fs *fs, size_t n)
-{
-    UNUSED(fs);
-    return (ssize_t)n;
-}
-
 static int px_fsync(const struct crn_fs *fs, int fd)
 {
     UNUSED(fs);
@@ -246,8 +206,6 @@ static const struct crn_fs posix_table = {
     .close = px_close,
     .pread = px_pread,
     .pwrite = px_pwrite,
-    .map_write = px_map_write,
-    .ring = px_ring,
     .fsync = px_fsync,
     .ftruncate = px_ftruncate,
     .fallocate = px_fallocate,

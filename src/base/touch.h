@@ -10,9 +10,5 @@ void crn_touch(void *start, size_t bytes, int threads);
 /* Makes the pages of memory that may be in use: what it holds stays. 0, or -1 where the kernel cannot or has
  * no room for them. */
 int crn_populate(void *start, size_t bytes);
-/* Fills pages of a shared mapping of a file in memory that are not there yet, which need not be cleared then. start and
- * bytes are multiples of a page. Returns how many bytes are filled, from start on: up to the first page that is there
- * or cannot be had; 0 where the kernel does not let us. Nobody else may touch the range meanwhile. */
-size_t crn_fill(void *start, const void *from, size_t bytes);
 
 #endif

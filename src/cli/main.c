@@ -170,6 +170,8 @@ static int run(struct cli *cli, int argc, char **argv)
     rc = crn_config_load(&cli->cfg, cli->config_file, cli->settings, cli->ei);
     if (rc != CAIRN_OK)
         return crn_cli_fail(cli);
+    if (cli->cfg.retired[0] != '\0')
+        (void)fprintf(stderr, "cairn: warning: %s\n", cli->cfg.retired);
     if (cli->command->needs_store)
         rc = crn_store_open(crn_fs_default(), cli->cfg.persistent, 0, &cli->store, cli->ei);
     if (rc != CAIRN_OK) {

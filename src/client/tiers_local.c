@@ -121,7 +121,7 @@ cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret, struct crn
     if (l == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
     crn_area_name(s->rank, name);
-    options.is_direct = s->cfg.io == CRN_IO_DIRECT || s->cfg.io == CRN_IO_URING_DIRECT;
+    options.is_direct = s->cfg.io == CRN_IO_DIRECT;
     rc = crn_area_create(s->fs, s->dir.spool_dfd, &options, &l->area, ei);
     if (rc != CAIRN_OK) {
         free(l);

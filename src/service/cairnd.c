@@ -143,6 +143,8 @@ int main(int argc, char **argv)
     (void)sigprocmask(SIG_BLOCK, &ends, NULL);
     if (crn_config_load(&cfg, file, NULL, &ei) != CAIRN_OK)
         return fail(&ei);
+    if (cfg.retired[0] != '\0')
+        (void)fprintf(stderr, "cairnd: warning: %s\n", cfg.retired);
     status = world(&comm, &ei) == CAIRN_OK ? serve(&cfg, comm, &ends) : fail(&ei);
 #ifdef CRN_HAVE_MPI
     (void)MPI_Finalize();

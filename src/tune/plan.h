@@ -8,7 +8,7 @@
 /* Each stage varies something and keeps what the stages before found best. */
 enum crn_stage {
     CRN_STAGE_THREADS,  /* writers x layout x files: the paper's figures 1 to 3 */
-    CRN_STAGE_METHODS,  /* buffered, direct, io_uring, with writers around the best */
+    CRN_STAGE_METHODS,  /* buffered, behind, direct, with writers around the best */
     CRN_STAGE_BLOCKS,   /* size of a block */
     CRN_STAGE_RECEIVED, /* share of the bytes that was received; nothing is chosen by it */
     CRN_STAGES

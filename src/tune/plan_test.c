@@ -147,14 +147,14 @@ static void test_choose(void **state)
     (void)state;
     m[0] = of(100, 16, 4, CRN_BUFFERED);
     m[1] = of(97, 8, 4, CRN_BUFFERED);
-    m[2] = of(96, 8, 1, CRN_URING);
-    m[3] = of(96, 8, 1, CRN_DIRECT);
+    m[2] = of(96, 8, 1, CRN_DIRECT);
+    m[3] = of(96, 8, 1, CRN_BEHIND);
     m[4] = of(94, 1, 1, CRN_BUFFERED);
     m[5] = of(0, 1, 1, CRN_BUFFERED); /* not measured */
     assert_ptr_equal(crn_tune_choose(m, 6), &m[3]);
     m[4] = of(95.5, 1, 1, CRN_BUFFERED); /* near enough and cheapest */
     assert_ptr_equal(crn_tune_choose(m, 6), &m[4]);
-    m[0] = of(1000, 16, 8, CRN_URING_DIRECT); /* far ahead */
+    m[0] = of(1000, 16, 8, CRN_DIRECT); /* far ahead */
     assert_ptr_equal(crn_tune_choose(m, 6), &m[0]);
     m[1] = m[0];
     m[0].probe.layout = CRN_CONTIGUOUS;

@@ -44,8 +44,7 @@ const char *crn_layout_name(enum crn_layout layout)
 
 const char *crn_method_name(enum crn_method method)
 {
-    static const char *const names[CRN_METHODS] = {"buffered", "behind", "direct", "uring",
-                                                   "uring-direct"};
+    static const char *const names[CRN_METHODS] = {"buffered", "behind", "direct"};
 
     return names[method];
 }
@@ -193,10 +192,7 @@ static void *writer_main(void *arg)
     struct crn_errinfo ei = {0};
     cairn_err rc;
 
-    if (w->run->p->method == CRN_URING || w->run->p->method == CRN_URING_DIRECT)
-        rc = crn_uring_write(w, w->run->env->fs, &ei);
-    else
-        rc = write_pieces(w, &ei);
+    rc = write_pieces(w, &ei);
     if (rc != CAIRN_OK) {
         struct crn_piece piece;
 
@@ -289,7 +285,7 @@ static void file_name(uint32_t i, char *buf, size_t size)
 
 static int is_direct(const struct crn_probe *p)
 {
-    return p->method == CRN_DIRECT || p->method == CRN_URING_DIRECT;
+    return p->method == CRN_DIRECT;
 }
 
 static cairn_err open_files(struct run *run, struct crn_errinfo *ei)
@@ -363,8 +359,6 @@ static cairn_err check_probe(const struct crn_probe_env *env, const struct crn_p
         return crn_fail(ei, CAIRN_EINVAL, 0, "blocks and bytes do not fit together");
     if (p->received > 100 || (p->received > 0 && p->layout != CRN_INTERLEAVED))
         return crn_fail(ei, CAIRN_EINVAL, 0, "only interleaved writes are received");
-    if (p->method == CRN_URING || p->method == CRN_URING_DIRECT)
-        return crn_uring_check(ei);
     return CAIRN_OK;
 }
 

@@ -17,8 +17,6 @@ enum crn_method {
     CRN_BUFFERED,
     CRN_BEHIND, /* on to the disk at once */
     CRN_DIRECT, /* O_DIRECT */
-    CRN_URING,  /* io_uring, several writes of each thread on the way */
-    CRN_URING_DIRECT,
     CRN_METHODS
 };
 const char *crn_layout_name(enum crn_layout layout);
@@ -63,7 +61,7 @@ struct crn_span crn_probe_region(const struct crn_probe *p, uint32_t r);
 CAIRN_CHECKED cairn_err crn_probe_run(const struct crn_probe_env *env, const struct crn_probe *p,
                                       double *ret_seconds, struct crn_errinfo *ei);
 
-/* Of the writers; used by probe.c and uring.c. -------------------------------------------------- */
+/* Of the writers. -------------------------------------------------- */
 
 struct crn_piece {
     int fd;
@@ -77,10 +75,5 @@ struct crn_probe_writer; /* opaque */
 /* The next piece of this writer; 0 if there is none (now, if may_wait is 0). */
 int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_piece *ret);
 void crn_probe_done(struct crn_probe_writer *w, void *block); /* of a piece; NULL is fine */
-/* Writes all pieces of a writer through a ring of its own. */
-CAIRN_CHECKED cairn_err crn_uring_write(struct crn_probe_writer *w, const struct crn_fs *fs,
-                                        struct crn_errinfo *ei);
-/* CAIRN_OK if this build and this kernel can. */
-CAIRN_CHECKED cairn_err crn_uring_check(struct crn_errinfo *ei);
 
 #endif

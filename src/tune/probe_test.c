@@ -156,11 +156,6 @@ static void test_direct(void **state)
     all_shapes(state, CRN_DIRECT);
 }
 
-static void test_uring(void **state)
-{
-    all_shapes(state, CRN_URING);
-}
-
 /* Regions cover every block of every file once, without holes. */
 static void test_regions(void **state)
 {
@@ -238,9 +233,7 @@ static void test_stopped(void **state)
     for (received = 0; received <= 100; received += 50) {
         p.received = (uint32_t)received;
         assert_int_equal(crn_probe_run(&env, &p, &seconds, NULL), CAIRN_ECANCELED);
-        p.method = p.method == CRN_BUFFERED ? CRN_URING : CRN_BUFFERED;
-        if (crn_uring_check(NULL) != CAIRN_OK)
-            p.method = CRN_BUFFERED;
+        p.method = p.method == CRN_BUFFERED ? CRN_BEHIND : CRN_BUFFERED;
     }
     assert_int_equal(entries(f), 0);
 }
@@ -278,7 +271,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_buffered, setup, teardown),
         cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_direct, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_uring, setup, teardown),
         cmocka_unit_test(test_regions),
         cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Drives the stages. Repetitions are the outer loop of a stage, so that what others do to the file
- * system meanwhile hits all probes alike. A probe that the file system cannot do (O_DIRECT, io_uring) is
+ * system meanwhile hits all probes alike. A probe that the file system cannot do (O_DIRECT) is
  * noted and left out; every other error ends the tuning. */
 #include "tune/tuner.h"
 
