@@ -133,7 +133,8 @@ struct crn_client {
 struct crn_held_lock {
     struct crn_held_lock *next;
     char name[CAIRN_MAX_NAME];
-    int fd; /* -1 where the file system has no locks */
+    int fd;         /* -1 where the file system has no locks */
+    int is_durable; /* for struct crn_retention */
 };
 
 struct crn_job {

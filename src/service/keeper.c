@@ -15,6 +15,15 @@
 
 #define SECOND 1000000000LL
 
+static struct crn_held_lock *lock_of(const struct crn_job *job, const char *name)
+{
+    struct crn_held_lock *lock = job->locks;
+
+    while (lock != NULL && strcmp(lock->name, name) != 0)
+        lock = lock->next;
+    return lock;
+}
+
 /* Is the name ours? A file system whose server was started again may have forgotten it: then it is taken anew,
  * unless somebody else has it by now. 1 if it was ours before, -1 if it is not any more. */
 static int holds(struct crn_job *job, const char *name)
@@ -90,6 +99,7 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_clock *clock = crn_clock_real();
     struct crn_item *item = w->item;
+    struct crn_held_lock *lock = lock_of(job, item->name);
     struct crn_manifest m = {0};
     struct crn_store st;
     cairn_err rc;
@@ -110,6 +120,8 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
     m.nfiles = job->files;
     m.files = item->files;
     rc = crn_store_publish(&st, &m, &w->error);
+    if (rc != CAIRN_OK && lock != NULL)
+        lock->is_durable = 0; /* the manifest may be seen all the same */
     crn_store_close(&st);
     return crn_err_context(&w->error, rc, "commit of %s@%" PRId64, item->name, item->version);
 }
@@ -119,6 +131,7 @@ static void retain(struct crn_job *job, const struct crn_work *w)
 {
     const char *name = w->item->name;
     const struct crn_name_config *nc = crn_config_name(&job->cfg, name);
+    struct crn_held_lock *lock = lock_of(job, name);
     struct crn_retention policy = {.keep_last = nc->keep_last,
                                    .keep_every = nc->keep_every,
                                    .reuse = job->cfg.reuse_files == CRN_REUSE_AUTO,
@@ -131,6 +144,8 @@ static void retain(struct crn_job *job, const struct crn_work *w)
 
     if (nc->keep_last == 0)
         return;
+    if (lock != NULL && lock->fd >= 0) /* without a lock others may commit */
+        policy.is_durable = &lock->is_durable;
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &ei);
     if (rc == CAIRN_OK) {
         rc = crn_store_retain(&st, name, &policy, &removed, &ei);

@@ -71,10 +71,13 @@ int crn_named_has(const struct crn_named *n, int64_t version, const char *file);
 /* Who is known to name it; NULL: nobody. */
 const struct crn_named_file *crn_named_find(const struct crn_named *n, int64_t version,
                                             const char *file);
-/* Makes durable what is seen of a name: manifests that are there, and that others are not. Before files
- * go because nobody names them: after a power loss somebody might. */
+/* Makes durable that nobody but `named` names a data file of the name, before files go because nobody
+ * does: after a power loss an older manifest might. */
 CAIRN_CHECKED cairn_err crn_store_settle(const struct crn_store *st, const char *name,
-                                         struct crn_errinfo *ei);
+                                         const struct crn_named *named, struct crn_errinfo *ei);
+/* Makes durable what is seen of a version: its publisher may have died before the last fsync. */
+CAIRN_CHECKED cairn_err crn_store_sync_version(const struct crn_store *st, const char *name,
+                                               int64_t version, struct crn_errinfo *ei);
 /* Removes the files of a manifest from its directory, except those that are named. */
 CAIRN_CHECKED cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd,
                                                const struct crn_manifest *m,

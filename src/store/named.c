@@ -128,34 +128,76 @@ int crn_named_has(const struct crn_named *n, int64_t version, const char *file)
     return n->is_unknown || crn_named_find(n, version, file) != NULL;
 }
 
-cairn_err crn_store_settle(const struct crn_store *st, const char *name, struct crn_errinfo *ei)
+cairn_err crn_store_sync_version(const struct crn_store *st, const char *name, int64_t version,
+                                 struct crn_errinfo *ei)
 {
-    struct crn_errinfo gone = {0};
+    struct crn_errinfo why = {0};
+    cairn_err rc;
+    int dfd;
+
+    rc = crn_store_version_dir(st, name, version, &dfd, &why);
+    if (rc == CAIRN_ENOENT)
+        return CAIRN_OK; /* removed meanwhile */
+    if (rc != CAIRN_OK) {
+        crn_err_keep(ei, &why);
+        return rc;
+    }
+    rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
+                      crn_where(st, name, version, NULL).text);
+    (void)st->fs->close(st->fs, dfd);
+    return rc;
+}
+
+/* fsyncs the directory of a version if it holds a data file that nobody names. */
+static cairn_err settle_version(const struct crn_store *st, const char *name, int64_t version,
+                                const struct crn_named *named, struct crn_errinfo *ei)
+{
+    const char *where = crn_where(st, name, version, NULL).text;
+    struct crn_errinfo why = {0};
+    struct crn_names files = {0};
+    uint32_t file_no, attempt;
+    int is_left = 0;
+    cairn_err rc;
+    size_t i;
+    int dfd;
+
+    rc = crn_store_version_dir(st, name, version, &dfd, &why);
+    if (rc == CAIRN_ENOENT)
+        return CAIRN_OK; /* removed meanwhile */
+    if (rc != CAIRN_OK) {
+        crn_err_keep(ei, &why);
+        return rc;
+    }
+    rc = crn_fs_names(st->fs, dfd, where, &files, ei);
+    for (i = 0; rc == CAIRN_OK && i < files.n; i++)
+        is_left |= crn_data_name_parse(files.name[i], &file_no, &attempt) == 0 &&
+                   !crn_named_has(named, version, files.name[i]);
+    if (rc == CAIRN_OK && is_left)
+        rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'", where);
+    crn_names_free(&files);
+    (void)st->fs->close(st->fs, dfd);
+    return rc;
+}
+
+/* A manifest that was replaced or removed comes back after a power loss if its directory was not
+ * fsynced since. Its data files are still there then, because they go only after that fsync, and no
+ * manifest that is seen names them: otherwise that one names their chains, too. So the directories
+ * with such a file are all that can hide a manifest. */
+cairn_err crn_store_settle(const struct crn_store *st, const char *name,
+                           const struct crn_named *named, struct crn_errinfo *ei)
+{
     int64_t *versions = NULL;
     size_t n = 0;
     cairn_err rc;
     size_t i;
-    int name_dfd, dfd;
+    int name_dfd;
 
     rc = crn_store_name_dir(st, name, &name_dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_store_versions(st, name_dfd, name, &versions, &n, ei);
-    for (i = 0; rc == CAIRN_OK && i < n; i++) {
-        crn_err_clear(&gone);
-        rc = crn_store_version_dir(st, name, versions[i], &dfd, &gone);
-        if (rc == CAIRN_OK) {
-            rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
-                              crn_where(st, name, versions[i], NULL).text);
-            (void)st->fs->close(st->fs, dfd);
-        } else if (rc == CAIRN_ENOENT) {
-            rc = CAIRN_OK; /* removed meanwhile */
-        } else {
-            crn_err_keep(ei, &gone);
-        }
-    }
-    if (rc == CAIRN_OK)
-        rc = crn_fs_check(st->fs->fsync(st->fs, name_dfd), ei, "fsync '%s/%s'", st->path, name);
+    for (i = 0; rc == CAIRN_OK && i < n; i++)
+        rc = settle_version(st, name, versions[i], named, ei);
     free(versions);
     (void)st->fs->close(st->fs, name_dfd);
     return rc;

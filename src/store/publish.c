@@ -248,8 +248,8 @@ static void drop_old(const struct crn_store *st, int dfd, const struct crn_manif
     struct crn_errinfo ignored = {0};
     struct crn_named named = {0};
 
-    if (old->nfiles > 0 && crn_store_settle(st, m->name, &ignored) == CAIRN_OK &&
-        crn_named_load(st, m->name, -1, &named, &ignored) == CAIRN_OK &&
+    if (old->nfiles > 0 && crn_named_load(st, m->name, -1, &named, &ignored) == CAIRN_OK &&
+        crn_store_settle(st, m->name, &named, &ignored) == CAIRN_OK &&
         crn_store_unlink_files(st, dfd, old, &named, &ignored) != CAIRN_OK)
         crn_err_clear(&ignored);
     crn_named_free(&named);

@@ -4,6 +4,7 @@
 #include "store/layout.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,8 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
 
     if (m != NULL) {
         rc = crn_named_load(st, name, version, &named, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_store_settle(st, name, &named, ei);
         if (rc == CAIRN_OK && reuse)
             crn_spare_keep(st, dfd, m, &named);
         if (rc == CAIRN_OK)
@@ -154,8 +157,8 @@ static cairn_err refuse_needed(const struct crn_store *st, const struct crn_mani
     return rc;
 }
 
-/* What is seen of the name is durable. */
-static cairn_err remove_settled(const struct crn_store *st, const char *name, int64_t version,
+/* The versions that are a reason to remove this one are durable. */
+static cairn_err remove_durably(const struct crn_store *st, const char *name, int64_t version,
                                 int reuse, struct crn_errinfo *ei)
 {
     struct crn_errinfo ignored = {0};
@@ -178,12 +181,39 @@ static cairn_err remove_settled(const struct crn_store *st, const char *name, in
     return rc;
 }
 
+/* Makes the newest version durable that stays when `version` goes: a restart will take it. */
+static cairn_err sync_newest(const struct crn_store *st, const char *name, int64_t version,
+                             struct crn_errinfo *ei)
+{
+    char path[CRN_VERSION_TEXT + sizeof(CRN_MANIFEST) + 1];
+    int64_t *versions = NULL;
+    struct stat sb;
+    size_t n = 0;
+    cairn_err rc;
+    int dfd;
+
+    rc = crn_store_name_dir(st, name, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_versions(st, dfd, name, &versions, &n, ei);
+    for (; n > 0; n--) {
+        (void)snprintf(path, sizeof(path), "%lld/%s", (long long)versions[n - 1], CRN_MANIFEST);
+        if (versions[n - 1] != version && st->fs->fstatat(st->fs, dfd, path, &sb) == 0)
+            break;
+    }
+    (void)st->fs->close(st->fs, dfd);
+    if (rc == CAIRN_OK && n > 0)
+        rc = crn_store_sync_version(st, name, versions[n - 1], ei);
+    free(versions);
+    return rc;
+}
+
 cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t version,
                            struct crn_errinfo *ei)
 {
-    cairn_err rc = crn_store_settle(st, name, ei);
+    cairn_err rc = sync_newest(st, name, version, ei);
 
-    return rc != CAIRN_OK ? rc : remove_settled(st, name, version, 0, ei);
+    return rc != CAIRN_OK ? rc : remove_durably(st, name, version, 0, ei);
 }
 
 /* Removes what is marked and not needed by others; says how many went. */
@@ -200,7 +230,7 @@ static cairn_err remove_marked(const struct crn_store *st, const char *name,
         if (!retire[i])
             continue;
         crn_err_clear(&why);
-        rc = remove_settled(st, name, c->v[i].version, reuse, &why);
+        rc = remove_durably(st, name, c->v[i].version, reuse, &why);
         if (rc == CAIRN_EBUSY)
             continue; /* until who needs it is gone; or for ever, if that came meanwhile */
         if (rc != CAIRN_OK) {
@@ -211,6 +241,28 @@ static cairn_err remove_marked(const struct crn_store *st, const char *name,
         ++*ret;
     }
     return CAIRN_OK;
+}
+
+/* Makes durable the versions that are the reason to retire others: the newest keep_last. A caller who
+ * remembers it has all made durable that stay, since any of them may be a reason later. */
+static cairn_err sync_reasons(const struct crn_store *st, const char *name,
+                              const struct crn_catalog *c, const unsigned char *retire,
+                              const struct crn_retention *policy, struct crn_errinfo *ei)
+{
+    uint64_t left = policy->is_durable != NULL ? c->n : policy->keep_last;
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+
+    if (policy->is_durable != NULL && *policy->is_durable)
+        return CAIRN_OK;
+    for (i = c->n; rc == CAIRN_OK && left > 0 && i-- > 0;)
+        if (c->v[i].state == CRN_VERSION_OK && !retire[i]) {
+            rc = crn_store_sync_version(st, name, c->v[i].version, ei);
+            left--;
+        }
+    if (rc == CAIRN_OK && policy->is_durable != NULL)
+        *policy->is_durable = 1;
+    return rc;
 }
 
 cairn_err crn_store_retain(const struct crn_store *st, const char *name,
@@ -232,10 +284,8 @@ cairn_err crn_store_retain(const struct crn_store *st, const char *name,
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "retention of '%s'", name);
     }
     crn_retention_plan(&c, policy, retire);
-    /* The versions that stay may be seen but not yet be durable, where their publisher died before
-     * the last fsync. Nothing may go before they are. */
     if (memchr(retire, 1, c.n) != NULL)
-        rc = crn_store_settle(st, name, ei);
+        rc = sync_reasons(st, name, &c, retire, policy, ei);
     do {
         if (rc == CAIRN_OK && memchr(retire, 1, c.n) != NULL)
             rc = remove_marked(st, name, &c, policy->reuse, retire, &now, ei);

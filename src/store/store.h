@@ -169,6 +169,10 @@ struct crn_retention {
     int reuse;             /* data files of what goes are left for new ones, where that is safe */
     const int64_t *spared; /* versions that one on its way may need; not counted */
     size_t nspared;
+    /* All versions of the name are known to be durable. A retention that removes something makes them so
+     * and sets it. The caller clears it when a commit of his fails, and keeps it only as long as he has the
+     * writer's lock. NULL: nothing is known. */
+    int *is_durable;
 };
 /* Which versions a policy lets go. Pure. Marks retire[i]; never the newest OK one, nor the one
  * that was committed last, never pinned or spared ones; only OK versions count towards keep_last (0:

@@ -9,9 +9,9 @@
  *     marks without a manifest       their names and place
  *     spare                          its name and place; what it was is gone
  *
- * Everything else stays, also where the manifest cannot be read or a read fails. The directories are
- * fsynced before a data file goes: the manifests that we see, or their absence, may not be durable yet,
- * and after a power loss those before them must still find their files. */
+ * Everything else stays, also where the manifest cannot be read or a read fails. Before a data file
+ * goes, what says that it is useless is made durable: the newest version, and that no manifest which is
+ * not seen any more comes back after a power loss (crn_store_settle). */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -77,7 +77,9 @@ static cairn_err settle_once(struct sweep *s, struct crn_errinfo *ei)
 
     if (s->is_settled)
         return CAIRN_OK;
-    rc = crn_store_settle(s->st, s->name, ei);
+    rc = crn_store_settle(s->st, s->name, &s->named, ei);
+    if (rc == CAIRN_OK && s->newest_ok >= 0)
+        rc = crn_store_sync_version(s->st, s->name, s->newest_ok, ei);
     s->is_settled = rc == CAIRN_OK;
     return rc;
 }
