@@ -29,7 +29,7 @@ __attribute__((constructor)) static void ask_for_threads(void)
 
 /* Calls and their ends. --------------------------------------------------------------------------- */
 
-static const struct crn_log no_client_log = {CRN_WARN, "veloc"};
+static const struct crn_log no_client_log = {.level = CRN_WARN, .who = "veloc"};
 
 struct crn_vlc_client *crn_vlc_get(const char *function)
 {
@@ -82,23 +82,29 @@ static void tell_config(const struct crn_vlc_client *c)
                 c->cfg.persistent);
 }
 
+/* Level, file and job as the session will have them; what is wrong with them its open says. */
+static void open_log(struct crn_vlc_client *c, int64_t no)
+{
+    struct crn_config cfg;
+
+    if (crn_config_load(&cfg, NULL, NULL, NULL) != CAIRN_OK)
+        crn_config_defaults(&cfg);
+    crn_log_init(&c->log, &cfg, NULL, "veloc", no);
+    memcpy(c->log_file, cfg.log_file, sizeof(c->log_file));
+    c->log.file = c->log_file;
+    crn_config_fini(&cfg);
+}
+
 static struct crn_vlc_client *new_client(int64_t id, int rank, struct crn_errinfo *ei)
 {
-    const char *level = getenv("CAIRN_LOG_LEVEL");
     struct crn_vlc_client *c = calloc(1, sizeof(*c));
-    int i;
 
     if (c == NULL) {
         (void)!crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a client");
         return NULL;
     }
     c->id = id;
-    c->log.level = CRN_WARN;
-    for (i = CRN_ERROR; level != NULL && i <= CRN_TRACE; i++)
-        if (strcmp(level, crn_log_level_name((enum crn_log_level)i)) == 0)
-            c->log.level = (enum crn_log_level)i;
-    (void)snprintf(c->log.tag, sizeof(c->log.tag), "veloc %lld",
-                   id >= 0 ? (long long)id : (long long)rank);
+    open_log(c, id >= 0 ? id : rank);
     return c;
 }
 

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 
+#include "base/config.h"
 #include "base/log.h"
 #include "cairn/cairn.h"
 #include "config.h"
@@ -65,7 +66,8 @@ struct crn_vlc_client {
     cairn_session *session;
     struct crn_vlc_config cfg;
     struct crn_log log;
-    int64_t id; /* of VELOC_Init_single; -1 with MPI */
+    char log_file[CRN_PATH_MAX]; /* of log */
+    int64_t id;                  /* of VELOC_Init_single; -1 with MPI */
     struct crn_vlc_regions regions;
     struct crn_vlc_phase phase;
     struct crn_vlc_restart restart;

@@ -503,6 +503,8 @@ static cairn_err load(struct crn_config *cfg, const char *file, const char *cons
     if (rc == CAIRN_OK)
         rc = make_absolute(cfg->shm_dir, "shm_dir", ei);
     if (rc == CAIRN_OK)
+        rc = make_absolute(cfg->log_file, "log_file", ei);
+    if (rc == CAIRN_OK)
         rc = crn_config_check(cfg, ei);
     return rc;
 }

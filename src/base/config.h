@@ -106,6 +106,7 @@ struct crn_config {
     uint64_t broker_give_up_ns;        /* no answer for so long: flush as if there were none */
     uint64_t broker_max_wait_ns;       /* longest wait for a turn; 0: no limit */
     uint64_t log_level;                /* enum crn_log_level */
+    char log_file[CRN_PATH_MAX];       /* with %j, %r, %h; empty: stderr */
     struct crn_name_config names;      /* defaults for every name */
     struct crn_name_config *overrides; /* owned */
     size_t noverrides;

@@ -239,8 +239,16 @@ static const struct crn_key keys[] = {
      "Longest wait for a turn; then the flush or restart read starts without it. 0: no limit.",
      AT(broker_max_wait_ns)},
 
-    {"log_level", CRN_KEY_ENUM, "warn", 0, 0, log_values, "What is told on standard error.",
+    {"log_level", CRN_KEY_ENUM, "warn", 0, 0, log_values,
+     "The least important lines that are logged. info adds a line for each version and a summary "
+     "when the session closes.",
      AT(log_level)},
+    {"log_file", CRN_KEY_TEXT, "", 0, SIZE(log_file), NULL,
+     "File that log lines are appended to. `%j` is the job (or run), `%r` the writer of the line "
+     "(`rank12`, or `node3` for a node service), `%h` the host, `%%` a percent sign. A file that "
+     "cannot be written is named once on standard error, and the lines go there. Empty: standard "
+     "error.",
+     AT(log_file)},
 
     /* May differ by checkpoint name. */
     {"on_failure", CRN_KEY_ENUM, "strict", 0, 0, failure_values,

@@ -39,7 +39,7 @@ static int new_key(const char *user)
 
 static int serve(const struct crn_broker_conf *conf)
 {
-    struct crn_log log = {.level = (enum crn_log_level)conf->log_level, .tag = "broker"};
+    struct crn_log log = {.level = (enum crn_log_level)conf->log_level, .who = "broker"};
     struct crn_errinfo ei = {0};
     struct crn_server *server = NULL;
     cairn_err rc;

@@ -34,10 +34,7 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const 
                           struct cli_ingest *ret, struct crn_errinfo *ei)
 {
     struct crn_engine_options opt = crn_engine_configured(cfg);
-    struct cli_ingest g = {.cfg = cfg,
-                           .fs = crn_fs_default(),
-                           .hdf5 = hdf5,
-                           .log = {.level = (enum crn_log_level)cfg->log_level, .tag = "ingest"}};
+    struct cli_ingest g = {.cfg = cfg, .fs = crn_fs_default(), .hdf5 = hdf5};
     cairn_err rc;
 
     opt.nice = (int)cfg->nice;
@@ -47,6 +44,7 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const 
     memcpy(g.name, name, strlen(name) + 1);
     g.is_encoding = crn_config_name(cfg, name)->encode != CRN_ENCODE_NONE;
     crn_random_bytes(g.id.run, sizeof(g.id.run));
+    crn_log_init(&g.log, cfg, g.id.run, "ingest", -1);
     (void)signal(SIGIO, SIG_IGN); /* of a lease that is asked back while it is tried */
     raise_file_limit();
     rc = crn_store_open(g.fs, cfg->persistent, 1, &g.store, ei);

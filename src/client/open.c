@@ -98,8 +98,7 @@ static cairn_err share_config(cairn_session *s, const struct cairn_options *opt,
     if (rc == CAIRN_OK && s->rank != 0)
         rc = crn_config_text(&s->cfg, text, "the configuration of rank 0", ei);
     free(text);
-    s->log.level = (enum crn_log_level)s->cfg.log_level;
-    (void)snprintf(s->log.tag, sizeof(s->log.tag), "rank %u", s->rank);
+    crn_log_init(&s->log, &s->cfg, s->run, "rank", s->rank);
     if (s->cfg.retired[0] != '\0') /* the text from rank 0 holds no retired setting */
         crn_log(&s->log, CRN_WARN, "%s", s->cfg.retired);
     return crn_agree(s, rc, "sharing the configuration", ei);

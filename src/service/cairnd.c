@@ -81,15 +81,16 @@ static void log_drain(void *arg, const struct crn_drain_event *ev)
 
 static int serve(const struct crn_config *cfg, struct crn_comm *comm, const sigset_t *ends)
 {
-    struct crn_log log = {.level = (enum crn_log_level)cfg->log_level, .tag = "cairnd"};
     struct crn_errinfo ei = {0};
     struct crn_errinfo drain_error = {0};
     struct crn_service *svc;
+    struct crn_log log;
     char path[100];
     cairn_err rc;
     int is_first;
     int sig;
 
+    crn_log_init(&log, cfg, NULL, "cairnd", -1);
     rc = claim_socket(cfg, comm, path, sizeof(path), &is_first, &ei);
     if (rc != CAIRN_OK) {
         comm->ops->free(comm);

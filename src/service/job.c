@@ -74,7 +74,6 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
 {
     const struct crn_run_place place = {h->ranks, h->node, h->nodes, h->nlocal};
     struct crn_job *job = calloc(1, sizeof(*job));
-    char hex[CRN_RUN_HEX];
     cairn_err rc;
 
     if (job == NULL)
@@ -90,6 +89,7 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     job->nlocal = h->nlocal;
     crn_config_defaults(&job->cfg);
     rc = crn_config_text(&job->cfg, h->config, "the configuration of a rank", ei);
+    crn_log_init(&job->log, &job->cfg, job->run, "node", job->node);
     crn_pace_begin(job, crn_clock_real()->mono_ns(crn_clock_real()));
     crn_gate_init(&job->gate, job->cfg.bandwidth, (int64_t)job->cfg.phase_patience_ns,
                   job->cfg.phases == CRN_PHASES_YIELD ? is_application_busy : NULL, job);
@@ -109,11 +109,6 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
         crn_job_close(job);
         return rc;
     }
-    crn_run_hex(job->run, hex);
-    job->log = svc->log;
-    job->log.level = (enum crn_log_level)job->cfg.log_level;
-    (void)snprintf(job->log.tag, sizeof(job->log.tag), "%s %.8s node %u",
-                   job->cfg.job[0] != '\0' ? "job" : "run", hex, job->node);
     if (job->node == 0 && job->cfg.leaders_per_file > 1 && job->cfg.names.encode != CRN_ENCODE_NONE)
         crn_log(&job->log, CRN_WARN,
                 "leaders_per_file is for data that is not encoded; one node writes each file, "

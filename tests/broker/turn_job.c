@@ -170,7 +170,7 @@ int main(int argc, char **argv)
     struct crn_broker_options opt = {.nodes = (uint32_t)NUMBER("nodes", "1"),
                                      .give_up_ns = NUMBER("give_up_ms", "2000") * 1000000,
                                      .max_wait_ns = NUMBER("max_wait_ms", "0") * 1000000};
-    struct crn_log log = {.level = CRN_INFO, .tag = "job"};
+    struct crn_log log = {.level = CRN_INFO, .who = "job"};
     static struct job job;
     struct crn_errinfo ei = {0};
     long long round, rounds = NUMBER("rounds", "1");
