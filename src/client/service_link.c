@@ -56,6 +56,10 @@ cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type, struct crn_n
     if (rc == CAIRN_OK && ret->type != type)
         rc = crn_fail(ei, CAIRN_EFORMAT, 0, "the node service answered with message %d",
                       (int)ret->type);
+    if (rc == CAIRN_OK && ret->error.code != CAIRN_OK) {
+        crn_err_keep(ei, &ret->error);
+        rc = ret->error.code;
+    }
     return rc;
 }
 
@@ -105,10 +109,6 @@ cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_err
     crn_buf_free(&buf);
     if (rc == CAIRN_OK)
         rc = crn_node_expect(s, CRN_MSG_READY, &ready, ei);
-    if (rc == CAIRN_OK && ready.error.code != CAIRN_OK) {
-        crn_err_keep(ei, &ready.error);
-        rc = ready.error.code;
-    }
     return rc;
 }
 

@@ -118,7 +118,7 @@ CAIRN_CHECKED cairn_err crn_node_open(cairn_session *s, const char *socket_path,
                                       struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers,
                                        struct crn_errinfo *ei);
-/* Waits for one message of this type, at most 30 s. */
+/* Waits for one message of this type, at most 30 s; the error that it carries is returned. */
 CAIRN_CHECKED cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type,
                                         struct crn_note *ret, struct crn_errinfo *ei);
 /* Takes the state changes that have arrived; waits for the first at most timeout_ns (0: not at

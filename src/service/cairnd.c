@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifdef CRN_HAVE_MPI
@@ -79,6 +80,17 @@ static void log_drain(void *arg, const struct crn_drain_event *ev)
                 crn_drain_what_name(ev->what), ev->text);
 }
 
+/* Every rank costs two descriptors, its socket and its arena: the usual soft limit of 1024 is soon too few. */
+static void raise_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused: ranks that do not fit are told */
+}
+
 static int serve(const struct crn_config *cfg, struct crn_comm *comm, const sigset_t *ends)
 {
     struct crn_errinfo ei = {0};
@@ -137,6 +149,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "cairnd: '%s' is not expected\n%s", argv[optind], usage);
         return 2;
     }
+    raise_limit();
     /* Before any thread starts: all of them leave these signals to sigwait. */
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGTERM);

@@ -196,6 +196,9 @@ struct crn_service {
     struct crn_comm *comm;
     char socket_path[128];
     int listen_fd;
+    int spare_fd;          /* to turn ranks away on when there is no other descriptor; -1: none */
+    int is_short;          /* of descriptors or memory for another rank, which the log says once */
+    int64_t accept_ns;     /* no rank is accepted before */
     int wake_fd;           /* eventfd: results, stop */
     struct crn_queue done; /* of struct crn_work, from the workers */
     struct crn_client *clients;
@@ -314,8 +317,15 @@ int crn_work_pause(struct crn_job *job, struct crn_item *item, int64_t ns);
 void crn_work_note(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind,
                    const char *text);
 
+/* ranks.c: connections of the ranks. */
+void crn_ranks_reserve(struct crn_service *svc); /* the spare descriptor */
+void crn_ranks_accept(struct crn_service *svc, int64_t now_ns);
+void crn_rank_read(struct crn_service *svc, struct crn_client *c);
+void crn_ranks_free_gone(struct crn_service *svc);
+
 /* service.c: for the workers and the jobs. */
-void crn_service_result(struct crn_service *svc, struct crn_work *w); /* any thread */
+struct crn_job *crn_service_job(struct crn_service *svc, const uint8_t run[16]); /* or NULL */
+void crn_service_result(struct crn_service *svc, struct crn_work *w);            /* any thread */
 void crn_service_tell(struct crn_service *svc, uint32_t address, const struct crn_note *n);
 
 #endif

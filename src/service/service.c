@@ -3,7 +3,7 @@
  * of its ranks, takes results from the workers, and asks the communicator for messages. MPI cannot
  * wake a poll(), so the communicator is asked at intervals that grow from 0.2 ms after news to
  * 50 ms when idle, 1 s without a job: a few system calls a second. While a checkpoint is on its way they begin at 50 us,
- * or at 1 ms while workers of this node are at it, and grow slower. */
+ * or at 1 ms while workers of this node are at it, and grow slower. ranks.c has the connections. */
 #include "service/service.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ void crn_service_tell(struct crn_service *svc, uint32_t address, const struct cr
     crn_buf_free(&buf);
 }
 
-static struct crn_job *find_job(struct crn_service *svc, const uint8_t run[16])
+struct crn_job *crn_service_job(struct crn_service *svc, const uint8_t run[16])
 {
     struct crn_job *job = svc->jobs;
 
@@ -125,7 +125,7 @@ static void deliver(struct crn_service *svc, int from, const void *data, size_t 
         crn_log(&svc->log, CRN_WARN, "from service %d, continuing: %s", from, ei.msg);
         return;
     }
-    job = find_job(svc, n.run);
+    job = crn_service_job(svc, n.run);
     if (job != NULL && n.type >= CRN_MSG_NODE_CAPTURED) {
         crn_alive_heard(job, n.node, now_ns());
         crn_job_note(job, NULL, &n, -1);
@@ -168,137 +168,6 @@ static int poll_services(struct crn_service *svc)
         deliver(svc, from, buf, len);
         free(buf);
         any = 1;
-    }
-}
-
-/* Ranks. ------------------------------------------------------------------------------------------------ */
-
-static void accept_rank(struct crn_service *svc)
-{
-    struct crn_note welcome = {.type = CRN_MSG_WELCOME, .rank = (uint32_t)svc->comm->rank};
-    struct crn_errinfo ei = {0};
-    struct crn_client *c;
-    int fd;
-
-    if (crn_sock_accept(svc->listen_fd, &fd, &ei) != CAIRN_OK) {
-        crn_log(&svc->log, CRN_WARN, "a connection was refused, continuing: %s", ei.msg);
-        return;
-    }
-    c = calloc(1, sizeof(*c));
-    if (c == NULL || crn_sock_send_note(fd, &welcome, -1, &ei) != CAIRN_OK) {
-        free(c);
-        (void)close(fd);
-        return;
-    }
-    c->fd = fd;
-    c->next = svc->clients;
-    svc->clients = c;
-}
-
-static cairn_err join_job(struct crn_service *svc, struct crn_client *c, const struct crn_hello *h,
-                          struct crn_errinfo *ei)
-{
-    struct crn_job *job = find_job(svc, h->run);
-    cairn_err rc;
-
-    if (job == NULL) {
-        if (atomic_load(&svc->is_closed))
-            return crn_fail(ei, CAIRN_ESERVICE, 0, "the node service is stopping");
-        rc = crn_job_open(svc, h, &job, ei);
-        if (rc != CAIRN_OK)
-            return rc;
-        job->next = svc->jobs;
-        svc->jobs = job;
-    }
-    if (job->nlocal != h->nlocal || job->node != h->node || job->clients[h->local] != NULL)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "rank %u does not fit its job on this node", h->rank);
-    c->job = job;
-    c->rank = h->rank;
-    c->local = h->local;
-    job->clients[h->local] = c;
-    job->rank_of[h->local] = h->rank;
-    return CAIRN_OK;
-}
-
-static void on_hello(struct crn_service *svc, struct crn_client *c, const void *data, size_t len)
-{
-    struct crn_note ready = {.type = CRN_MSG_READY};
-    struct crn_errinfo ignored = {0};
-    struct crn_hello h = {0};
-    cairn_err rc;
-
-    rc = crn_hello_decode(data, len, &h, &ready.error);
-    if (rc == CAIRN_OK)
-        rc = join_job(svc, c, &h, &ready.error);
-    if (rc != CAIRN_OK)
-        crn_log(&svc->log, CRN_WARN, "a rank was refused, continuing: %s", ready.error.msg);
-    if (crn_sock_send_note(c->fd, &ready, -1, &ignored) != CAIRN_OK)
-        crn_log(&svc->log, CRN_DEBUG, "rank %u: %s", c->rank, ignored.msg);
-    crn_hello_free(&h);
-}
-
-static void rank_gone(struct crn_client *c, int is_dead)
-{
-    if (c->is_gone)
-        return;
-    c->is_gone = 1;
-    if (c->job != NULL)
-        crn_job_rank_left(c->job, c, is_dead);
-}
-
-static void on_packet(struct crn_service *svc, struct crn_client *c, const void *data, size_t len,
-                      int fd)
-{
-    struct crn_errinfo ei = {0};
-    struct crn_note n;
-
-    if (crn_msg_type(data, len) == CRN_MSG_HELLO && c->job == NULL) {
-        on_hello(svc, c, data, len);
-    } else if (crn_note_decode(data, len, &n, &ei) != CAIRN_OK || c->job == NULL ||
-               n.type >= CRN_MSG_NODE_CAPTURED) {
-        crn_log(&svc->log, CRN_WARN, "a connection talks garbage, closing it: %s", ei.msg);
-        rank_gone(c, 1);
-    } else if (n.type == CRN_MSG_BYE) {
-        rank_gone(c, 0);
-    } else {
-        crn_job_note(c->job, c, &n, fd);
-        return; /* the descriptor changed hands */
-    }
-    if (fd >= 0)
-        (void)close(fd);
-}
-
-static void read_rank(struct crn_service *svc, struct crn_client *c)
-{
-    struct crn_errinfo ei = {0};
-    size_t len;
-    int fd;
-
-    while (!c->is_gone) {
-        if (crn_sock_recv(c->fd, svc->packet, CRN_PROTO_MAX, &len, &fd, &ei) != CAIRN_OK) {
-            rank_gone(c, 1);
-            return;
-        }
-        if (len == 0)
-            return;
-        on_packet(svc, c, svc->packet, len, fd);
-    }
-}
-
-static void free_gone(struct crn_service *svc)
-{
-    struct crn_client **link = &svc->clients;
-
-    while (*link != NULL) {
-        struct crn_client *c = *link;
-
-        if (!c->is_gone) {
-            link = &c->next;
-            continue;
-        }
-        *link = c->next;
-        (void)close(c->fd);
-        free(c);
     }
 }
 
@@ -378,7 +247,7 @@ static int64_t interval(const struct crn_service *svc, int64_t now)
 }
 
 /* What the loop waits for: results, new ranks, ranks, brokers, in this order. */
-static struct pollfd *poll_set(struct crn_service *svc, nfds_t *ret_n)
+static struct pollfd *poll_set(struct crn_service *svc, int64_t now, nfds_t *ret_n)
 {
     struct crn_client *c;
     struct crn_job *job;
@@ -394,7 +263,7 @@ static struct pollfd *poll_set(struct crn_service *svc, nfds_t *ret_n)
         return NULL;
     *ret_n = n;
     pfd[0] = (struct pollfd){.fd = svc->wake_fd, .events = POLLIN};
-    pfd[1] = (struct pollfd){.fd = svc->listen_fd, .events = POLLIN};
+    pfd[1] = (struct pollfd){.fd = svc->accept_ns <= now ? svc->listen_fd : -1, .events = POLLIN};
     for (n = 2, c = svc->clients; c != NULL; c = c->next, n++)
         pfd[n] = (struct pollfd){.fd = c->fd, .events = POLLIN};
     for (job = svc->jobs; job != NULL; job = job->next, n++)
@@ -416,21 +285,22 @@ static void read_ready(struct crn_service *svc, const struct pollfd *pfd)
             crn_job_turns(job);
     for (n = 2, c = svc->clients; c != NULL; c = c->next, n++)
         if (pfd[n].revents != 0)
-            read_rank(svc, c);
+            crn_rank_read(svc, c);
     if (pfd[1].revents != 0)
-        accept_rank(svc);
+        crn_ranks_accept(svc, now_ns());
 }
 
 /* Waits for sockets and results; reads what there is. 1 if there was something. */
 static int wait_and_read(struct crn_service *svc)
 {
-    int64_t sleep_ns = interval(svc, now_ns());
+    int64_t now = now_ns();
+    int64_t sleep_ns = interval(svc, now);
     struct timespec ts = {.tv_sec = sleep_ns / 1000000000, .tv_nsec = sleep_ns % 1000000000};
     struct pollfd *pfd;
     nfds_t n = 0;
     int ready;
 
-    pfd = poll_set(svc, &n);
+    pfd = poll_set(svc, now, &n);
     if (pfd == NULL) {
         take_results(svc);
         return 0;
@@ -454,7 +324,7 @@ static void *loop(void *arg)
 
         news |= poll_services(svc);
         news |= crn_flows_poll(svc);
-        free_gone(svc);
+        crn_ranks_free_gone(svc);
         for (job = svc->jobs; job != NULL; job = job->next)
             crn_pace(job, now_ns());
         if (news)
@@ -499,6 +369,7 @@ static cairn_err set_up(struct crn_service *svc, const char *socket_path, struct
     rc = crn_sock_listen(svc->socket_path, &svc->listen_fd, ei);
     if (rc != CAIRN_OK)
         svc->socket_path[0] = '\0';
+    crn_ranks_reserve(svc);
     return rc;
 }
 
@@ -515,7 +386,7 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
     }
     svc->comm = comm;
     svc->log = *log;
-    svc->listen_fd = svc->wake_fd = -1;
+    svc->listen_fd = svc->spare_fd = svc->wake_fd = -1;
     svc->inbox_end = &svc->inbox;
     svc->last_news_ns = now_ns();
     crn_mutex_init(&svc->mu, CRN_RANK_SERVICE);
@@ -573,7 +444,7 @@ void crn_service_fini(struct crn_service *svc)
     }
     for (c = svc->clients; c != NULL; c = c->next)
         c->is_gone = 1;
-    free_gone(svc);
+    crn_ranks_free_gone(svc);
     while (svc->inbox != NULL) {
         struct inbox_note *in = svc->inbox;
 
@@ -589,6 +460,8 @@ void crn_service_fini(struct crn_service *svc)
     }
     if (svc->listen_fd >= 0)
         (void)close(svc->listen_fd);
+    if (svc->spare_fd >= 0)
+        (void)close(svc->spare_fd);
     if (svc->socket_path[0] != '\0')
         (void)unlink(svc->socket_path);
     if (svc->wake_fd >= 0)

@@ -5,6 +5,7 @@
 usage: daemon_test.py SCENARIO    (see the functions named after them)"""
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -172,5 +173,48 @@ def removal():
     print("removal: all well")
 
 
+def limit(pid, number):
+    """From now on the process gets no descriptor from this number on; those that it has stay."""
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (number, resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]))
+
+
+def descriptors():
+    """cairnd raises its limit of descriptors. At the limit it turns ranks away with the reason, or lets them wait;
+    its log has one line about that, and it serves again when there are descriptors."""
+    job = Job(service="daemon", log_level="warn")
+    (job.dir / "run").mkdir(mode=0o700)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(64, hard), hard))
+    daemons = Daemons(job, 1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    pid = daemons.pids()[0]
+    now = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    require(now == (hard, hard), f"cairnd has not raised its limit: {now}")
+    # The spare one alone is left: ranks are told why they cannot stay.
+    taken = {int(f.name) for f in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+    limit(pid, next(n for n in range(len(taken) + 1) if n not in taken))
+    for _ in range(3):
+        r = job.run(1)
+        require(r.returncode == 3 and "cannot take another rank" in r.stdout and
+                "Too many open files" in r.stdout, f"exit {r.returncode}: {r.stdout}")
+    require(len(daemons.lines("cannot take another rank")) == 1, daemons.log.read_text())
+    limit(pid, hard)
+    r = job.run(1)
+    require(r.returncode == 0, f"exit {r.returncode}: {r.stdout}")
+    # None is left: a rank waits, and cairnd does not spin.
+    wait_for_idle(job)
+    limit(pid, 3)
+    p = job.start(1)
+    wait_until("cairnd does not say why", lambda: len(daemons.lines("cannot take another rank")) > 1)
+    limit(pid, hard)
+    require(p.wait() == 0, f"the rank ends with {p.returncode} when there are descriptors again")
+    require(len(daemons.lines("cannot take another rank")) == 2, daemons.log.read_text())
+    wait_for_idle(job)
+    daemons.stop()
+    job.check_clean("descriptors")
+    job.remove()
+    print("descriptors: all well")
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, reported_late, removal))
+    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, reported_late, removal, descriptors))

@@ -208,9 +208,11 @@ class Daemons:
     def __init__(self, job, nodes, **env):
         self.job = job
         self.nodes = nodes
-        self.process = subprocess.Popen(MPIEXEC + ["-n", str(nodes), str(CAIRND)],
-                                        env=dict(job.env, **env), stdin=subprocess.DEVNULL,
-                                        start_new_session=True)
+        self.log = job.dir / "cairnd.log"
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(MPIEXEC + ["-n", str(nodes), str(CAIRND)],
+                                            env=dict(job.env, **env), stdin=subprocess.DEVNULL,
+                                            stderr=log, start_new_session=True)
         deadline = time.monotonic() + PATIENCE
         while not all(answers(job.dir / f"run/cairnd-{i}.sock") for i in range(nodes)):
             require(time.monotonic() < deadline and self.process.poll() is None,
@@ -223,7 +225,12 @@ class Daemons:
     def stop(self):
         for pid in self.pids():
             os.kill(pid, signal.SIGTERM)
-        require(self.process.wait() == 0, "cairnd does not end well")
+        status = self.process.wait()
+        require(status == 0, f"cairnd ends with {status}:\n{self.log.read_text()}")
+
+    def lines(self, *words):
+        """Lines of the daemons' log with all these words."""
+        return [line for line in self.log.read_text().splitlines() if all(w in line for w in words)]
 
     def kill(self):
         for pid in self.pids():
