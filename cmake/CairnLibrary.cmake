@@ -1,5 +1,7 @@
-# The libraries: libcairn (shared and static) from the folders' objects, libcairn_mpi on top.
+# The libraries: libcairn (shared and static) from the folders' objects, libcairn_mpi on top; cairn_lab,
+# which is not installed, for the programs and the tests.
 get_property(objects GLOBAL PROPERTY cairn_objects)
+get_property(lab_objects GLOBAL PROPERTY lab_objects)
 
 # What a consumer sees of a library: the public headers, and nothing of how it is built.
 function(cairn_public_headers)
@@ -28,7 +30,9 @@ add_library(cairn::cairn ALIAS cairn)
 add_library(cairn_static STATIC ${objects})
 target_link_libraries(cairn_static INTERFACE cairn_flags cairn_deps)
 set_target_properties(cairn_static PROPERTIES OUTPUT_NAME cairn)
-add_library(cairn_testing ALIAS cairn_static) # unit tests see the internals
+add_library(cairn_lab STATIC ${lab_objects})
+target_link_libraries(cairn_lab PUBLIC cairn_static)
+add_library(cairn_testing ALIAS cairn_lab) # unit tests see the internals
 cairn_public_headers(cairn cairn_static)
 
 if(cairn_have_MPI)

@@ -19,15 +19,25 @@ if(CAIRN_SANITIZE)
 endif()
 
 # cairn_sources(FOLDER files...): the folder's objects, part of libcairn.
-set_property(GLOBAL PROPERTY cairn_objects "")
+# cairn_lab_sources(FOLDER files...): the same for cairn_lab, which applications never load: simulators,
+# tuner, policies and the broker's queue. The programs and the tests link it.
+foreach(library cairn lab)
+    set_property(GLOBAL PROPERTY ${library}_objects "")
+endforeach()
+function(cairn_objects library target)
+    add_library(${target} OBJECT ${ARGN})
+    target_link_libraries(${target} PRIVATE cairn_flags cairn_deps)
+    set_property(GLOBAL APPEND PROPERTY ${library}_objects $<TARGET_OBJECTS:${target}>)
+endfunction()
 function(cairn_sources folder)
-    add_library(cairn_${folder} OBJECT ${ARGN})
-    target_link_libraries(cairn_${folder} PRIVATE cairn_flags cairn_deps)
-    set_property(GLOBAL APPEND PROPERTY cairn_objects $<TARGET_OBJECTS:cairn_${folder}>)
+    cairn_objects(cairn cairn_${folder} ${ARGN})
+endfunction()
+function(cairn_lab_sources folder)
+    cairn_objects(lab cairn_lab_${folder} ${ARGN})
 endfunction()
 
 # cairn_program(NAME files...): an installed program over the static library. One that needs MPI
-# links cairn_mpi_static too.
+# links cairn_mpi_static too, one that simulates or decides turns cairn_lab.
 function(cairn_program name)
     add_executable(${name} ${ARGN})
     target_link_libraries(${name} PRIVATE cairn_static cairn_flags cairn_deps)
