@@ -3,6 +3,7 @@
  * says "durable"; catalog.c reads what is there; retention.c and sweep.c remove.
  *
  *     <root>/<name>/.writer                 who writes this name now (locked while he lives)
+ *     <root>/<name>/.journal                what happened to versions, for people: journal.h
  *     <root>/<name>/.spare-0000             left by a removed version for data-0000 of the next
  *     <root>/<name>/<version>/data-0000     first attempt; data-0000.1 when the version is taken again
  *     <root>/<name>/<version>/manifest      the version exists if and only if this is there, whole

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The journal of a name: what failed, paused, was passed over or was repaired, for the person who asks the
+ * next morning. A bounded text beside the versions (docs/format.md, section 11). Nothing depends on it: a
+ * record that cannot be written or read is left out, and no operation fails for it.
+ *
+ * Any number of processes may add records at once, on any host. */
+#ifndef CRN_STORE_JOURNAL_H
+#define CRN_STORE_JOURNAL_H
+
+#include "store/store.h"
+
+struct crn_log;
+
+/* Kinds of records: docs/format.md. Readers show kinds that they do not know. */
+#define CRN_EVENT_FAILED      "failed"
+#define CRN_EVENT_CANCELED    "canceled"
+#define CRN_EVENT_PAUSED      "paused"
+#define CRN_EVENT_PASSED_OVER "passed-over"
+#define CRN_EVENT_REFUSED     "refused"
+#define CRN_EVENT_REPAIRED    "repaired"
+#define CRN_EVENT_UNSAVED     "unsaved"
+#define CRN_EVENT_INCOMPLETE  "incomplete"
+
+struct crn_event {
+    uint64_t time_ns; /* since 1970; 0: now, when it is added */
+    int64_t version;
+    char kind[24];
+    char run[CRN_RUN_HEX]; /* of the run that wrote the record; "" if it is none */
+    char job[CAIRN_MAX_NAME];
+    char text[CRN_ERR_TEXT];
+};
+
+struct crn_journal {
+    struct crn_event *v; /* oldest first */
+    size_t n;
+};
+
+/* Appends a record and makes it durable. Makes the name's directory if it is not there. Control characters in
+ * texts become blanks. */
+CAIRN_CHECKED cairn_err crn_journal_add(const struct crn_store *st, const char *name,
+                                        const struct crn_event *event, struct crn_errinfo *ei);
+/* The records that are whole. A name without a journal has none; CAIRN_ENOENT if the name is not known. */
+CAIRN_CHECKED cairn_err crn_journal_read(const struct crn_store *st, const char *name,
+                                         struct crn_journal *ret, struct crn_errinfo *ei);
+void crn_journal_free(struct crn_journal *j);
+/* The names that have a journal. */
+CAIRN_CHECKED cairn_err crn_journal_names(const struct crn_store *st, struct crn_names *ret,
+                                          struct crn_errinfo *ei);
+
+/* Who adds records: where the store is, and which run. */
+struct crn_reporter {
+    const struct crn_fs *fs;
+    const struct crn_log *log;
+    const char *root;   /* path of the store */
+    const char *job;    /* may be "" */
+    const uint8_t *run; /* NULL: none */
+};
+/* Adds a record to the store at r->root, best effort: a failure is a debug line. */
+void crn_report(const struct crn_reporter *r, const char *name, int64_t version, const char *kind,
+                const char *text);
+
+#endif
