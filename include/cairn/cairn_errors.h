@@ -13,6 +13,8 @@
     X(CAIRN_ESTATE, -3, "not allowed in this state")                                               \
     X(CAIRN_ENOTSUP, -4, "not supported here")                                                     \
     X(CAIRN_EMISMATCH, -5, "stored data does not fit the request")                                 \
+    X(CAIRN_EEXIST, -6, "versions of another run are there")                                       \
+    X(CAIRN_EPINNED, -7, "the version is pinned")                                                  \
     X(CAIRN_EBUSY, -20, "in use by someone else")                                                  \
     X(CAIRN_ETIMEDOUT, -21, "timed out")                                                           \
     X(CAIRN_ECANCELED, -22, "canceled or superseded")                                              \

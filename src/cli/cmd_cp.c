@@ -192,6 +192,9 @@ static cairn_err check_target(const struct copy *c, int force, int *ret_is_there
     cairn_err rc;
 
     *ret_is_there = 0;
+    rc = crn_store_check_pin(c->to, c->m->name, c->m->version, force ? NULL : &c->m->id, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     rc = crn_store_manifest(c->to, c->m->name, c->m->version, &there, NULL);
     if (rc != CAIRN_OK) /* none, or not one that anybody could use */
         return CAIRN_OK;

@@ -127,7 +127,7 @@ const struct cli_command crn_cmd_rm = {
 const struct cli_command crn_cmd_pin = {
     .name = "pin",
     .args = "NAME@VERSION...",
-    .help = "Protects versions from retention and rm",
+    .help = "Protects versions from being removed or replaced",
     .needs_store = 1,
     .run = run_pin,
 };

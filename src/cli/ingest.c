@@ -205,6 +205,7 @@ static cairn_err take(struct cli_ingest *g, struct cli_set *set, int64_t version
                       struct cli_ingested *ret, struct crn_errinfo *ei)
 {
     enum cli_there there = crn_ingest_look(g, version, l, compare);
+    cairn_err rc;
 
     ret->bytes = l->bytes;
     ret->was_there = there == THERE_SAME;
@@ -215,7 +216,8 @@ static cairn_err take(struct cli_ingest *g, struct cli_set *set, int64_t version
                         "there is a version of this number that was not made from files");
     if (there == THERE_OTHER && replace == CLI_REPLACE_NEVER)
         return crn_fail(ei, CAIRN_EBUSY, 0, "there is a version of this number with other files");
-    return write_in_turn(g, set, version, l, ret, ei);
+    rc = crn_store_check_pin(&g->store, g->name, version, NULL, ei);
+    return rc == CAIRN_OK ? write_in_turn(g, set, version, l, ret, ei) : rc;
 }
 
 cairn_err crn_ingest_set(struct cli_ingest *g, struct cli_set *set, int64_t version,

@@ -201,6 +201,8 @@ static cairn_err drain_capture(struct dead_run *run, const struct crn_slot_info 
     }
     rc = crn_drain_lock(&st, info->name, (int64_t)run->cfg.commit_timeout_ns, &lock_fd, ei);
     if (rc == CAIRN_OK)
+        rc = crn_store_check_pin(&st, info->name, info->version, &info->id, ei);
+    if (rc == CAIRN_OK)
         rc = flush_capture(run, &st, info, slots, ei);
     is_damaged = rc == CAIRN_EDAMAGED;
     if (rc == CAIRN_OK)
@@ -283,9 +285,23 @@ static cairn_err map_arenas(struct dead_run *run, struct crn_errinfo *ei)
     return rc;
 }
 
+/* A capture of a pinned version is kept until that is unpinned; the others do not wait for it. */
+static cairn_err drain_unless_pinned(struct dead_run *run, const struct crn_slot_info *info,
+                                     struct crn_errinfo *pinned, struct crn_errinfo *ei)
+{
+    cairn_err rc = drain_capture(run, info, ei);
+
+    if (rc != CAIRN_EPINNED)
+        return rc;
+    crn_err_keep(pinned, ei);
+    crn_err_clear(ei);
+    return CAIRN_OK;
+}
+
 static cairn_err drain_run(struct dead_run *run, struct crn_errinfo *ei)
 {
     size_t room = (size_t)CRN_ARENA_SLOTS * 4;
+    struct crn_errinfo pinned = {0};
     struct crn_slot_info *list;
     cairn_err rc;
     size_t n, i;
@@ -298,8 +314,12 @@ static cairn_err drain_run(struct dead_run *run, struct crn_errinfo *ei)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain");
     n = list_captures(run, list, room);
     for (i = 0; rc == CAIRN_OK && i < n; i++)
-        rc = drain_capture(run, &list[i], ei);
+        rc = drain_unless_pinned(run, &list[i], &pinned, ei);
     free(list);
+    if (rc == CAIRN_OK && pinned.code != CAIRN_OK) {
+        crn_err_keep(ei, &pinned);
+        rc = pinned.code;
+    }
     return rc;
 }
 

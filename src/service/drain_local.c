@@ -165,13 +165,16 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const char 
     struct crn_data_file data = {.fs = d->fs, .dfd = dfd, .index = x, .what = path};
     cairn_err rc;
     int lock_fd = -1;
-    int fd;
+    int fd = -1;
 
     rc = crn_drain_lock(&d->pfs, x->name, (int64_t)d->cfg->commit_timeout_ns, &lock_fd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    fd = d->fs->openat(d->fs, dfd, file, O_RDONLY | O_NOFOLLOW, 0);
-    rc = crn_fs_check(fd, ei, "open the local copy '%s'", path);
+    rc = crn_store_check_pin(&d->pfs, x->name, x->version, &x->id, ei);
+    if (rc == CAIRN_OK) {
+        fd = d->fs->openat(d->fs, dfd, file, O_RDONLY | O_NOFOLLOW, 0);
+        rc = crn_fs_check(fd, ei, "open the local copy '%s'", path);
+    }
     if (rc == CAIRN_OK) {
         data.fd = fd;
         rc = crn_data_verify(&data, NULL, NULL, ei);

@@ -45,52 +45,64 @@ static int holds(struct crn_job *job, const char *name)
     return -1;
 }
 
-static cairn_err start(struct crn_job *job, struct crn_work *w)
+/* Takes the writer's lock of a name, once. */
+static cairn_err lock_name(struct crn_job *job, const struct crn_store *st, const char *name,
+                           struct crn_errinfo *ei)
 {
-    const char *name = w->item->name;
     struct crn_sweep_result swept;
     struct crn_errinfo sweep_error = {0};
     struct crn_held_lock *lock;
     char who[300], host[65] = "";
-    struct crn_store st;
     int before = holds(job, name);
     cairn_err rc;
 
     if (before > 0)
         return CAIRN_OK;
-    rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
-    if (rc != CAIRN_OK)
-        return rc;
     lock = calloc(1, sizeof(*lock));
-    if (lock == NULL) {
-        rc = crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "the lock of '%s'", name);
-        goto out;
-    }
-    memcpy(lock->name, name, sizeof(lock->name));
+    if (lock == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the lock of '%s'", name);
+    memcpy(lock->name, name, strlen(name) + 1);
     if (job->fs_type == NULL)
-        job->fs_type = st.fs->type(st.fs, st.dfd);
+        job->fs_type = st->fs->type(st->fs, st->dfd);
     (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(who, sizeof(who), "job '%s', host %s, process %d", job->cfg.job, host,
                    (int)getpid());
-    rc = crn_store_lock_name(&st, name, who, &lock->fd, &w->error);
+    rc = crn_store_lock_name(st, name, who, &lock->fd, ei);
     if (rc != CAIRN_OK) {
         free(lock);
-        goto out;
+        return rc;
     }
     lock->next = job->locks;
     job->locks = lock;
     if (before < 0) { /* no debris: flushes of ours may be on their way */
         crn_log(&job->log, CRN_WARN, "'%s': the file system had lost our lock, continuing", name);
-        goto out;
+        return CAIRN_OK;
     }
     /* The name is ours now: what an earlier run left half-written goes. */
-    if (crn_store_sweep(&st, name, lock->fd, 24 * 3600 * SECOND, 0, 0, crn_clock_real(), &swept,
+    if (crn_store_sweep(st, name, lock->fd, 24 * 3600 * SECOND, 0, 0, crn_clock_real(), &swept,
                         &sweep_error) != CAIRN_OK)
         crn_log(&job->log, CRN_WARN, "sweep of '%s', continuing: %s", name, sweep_error.msg);
     else if (swept.files > 0)
         crn_log(&job->log, CRN_INFO, "'%s': removed %u files that no version owns", name,
                 swept.files);
-out:
+    return CAIRN_OK;
+}
+
+/* Before a flush: nothing is written for a version that could not be committed. */
+static cairn_err start(struct crn_job *job, struct crn_work *w)
+{
+    const struct crn_item *item = w->item;
+    struct crn_capture_id id = {.seq = item->seq};
+    struct crn_store st;
+    cairn_err rc;
+
+    memcpy(id.run, job->run, sizeof(id.run));
+    rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = lock_name(job, &st, item->name, &w->error);
+    if (rc == CAIRN_OK)
+        rc = crn_store_check_pin(&st, item->name, item->version, &id, &w->error);
     crn_store_close(&st);
     return rc;
 }

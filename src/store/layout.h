@@ -48,6 +48,11 @@ CAIRN_CHECKED cairn_err crn_store_read_manifest(const struct crn_store *st, int 
 CAIRN_CHECKED cairn_err crn_store_is_bad(const struct crn_store *st, int dfd,
                                          const struct crn_capture_id *id, int *ret_is_bad,
                                          char *why, size_t why_size, struct crn_errinfo *ei);
+/* crn_store_check_pin in the directory of the version. */
+CAIRN_CHECKED cairn_err crn_store_refuse_pinned(const struct crn_store *st, int dfd,
+                                                const char *name, int64_t version,
+                                                const struct crn_capture_id *id,
+                                                struct crn_errinfo *ei);
 /* The versions of a name, ascending; malloc'ed. */
 CAIRN_CHECKED cairn_err crn_store_versions(const struct crn_store *st, int name_dfd,
                                            const char *name, int64_t **ret, size_t *ret_n,

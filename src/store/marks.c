@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Marks beside a manifest: pin (retention passes by) and bad (restart passes by). */
+/* Marks beside a manifest: pin (nobody removes or replaces the version) and bad (a restart passes it
+ * over). */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -34,6 +35,52 @@ cairn_err crn_store_pin(const struct crn_store *st, const char *name, int64_t ve
         else
             rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'", where.text);
     }
+    (void)st->fs->close(st->fs, dfd);
+    return rc;
+}
+
+cairn_err crn_store_refuse_pinned(const struct crn_store *st, int dfd, const char *name,
+                                  int64_t version, const struct crn_capture_id *id,
+                                  struct crn_errinfo *ei)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_manifest m = {0};
+    struct stat sb;
+    cairn_err rc;
+    int is_same;
+    int r;
+
+    r = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb);
+    if (r == -ENOENT)
+        return CAIRN_OK;
+    if (r < 0)
+        return crn_fail_errno(ei, -r, "stat '%s'", crn_where(st, name, version, CRN_PIN).text);
+    rc = crn_store_read_manifest(st, dfd, name, version, &m, &ignored);
+    is_same = rc == CAIRN_OK && id != NULL && crn_capture_id_equal(&m.id, id);
+    crn_manifest_free(&m);
+    if (rc == CAIRN_ENOENT || is_same) /* a mark without a version is debris */
+        return CAIRN_OK;
+    return crn_fail(ei, CAIRN_EPINNED, 0,
+                    "%s@%lld in '%s' is pinned and stays as it is; 'cairn unpin %s@%lld' allows to "
+                    "replace or remove it",
+                    name, (long long)version, st->path, name, (long long)version);
+}
+
+cairn_err crn_store_check_pin(const struct crn_store *st, const char *name, int64_t version,
+                              const struct crn_capture_id *id, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    cairn_err rc;
+    int dfd;
+
+    rc = crn_store_version_dir(st, name, version, &dfd, &why);
+    if (rc == CAIRN_ENOENT)
+        return CAIRN_OK;
+    if (rc != CAIRN_OK) {
+        crn_err_keep(ei, &why);
+        return rc;
+    }
+    rc = crn_store_refuse_pinned(st, dfd, name, version, id, ei);
     (void)st->fs->close(st->fs, dfd);
     return rc;
 }

@@ -273,6 +273,8 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
                       "%s@%lld was taken again and is committed with later data", m->name,
                       (long long)m->version);
     if (rc == CAIRN_OK)
+        rc = crn_store_refuse_pinned(st, dfd, m->name, m->version, &m->id, ei);
+    if (rc == CAIRN_OK)
         rc = commit(st, m, dfd, ei);
     if (rc == CAIRN_OK)
         rc = keep_bases(st, dfd, m, &old, ei);

@@ -117,6 +117,74 @@ static void taking_again_syncs_one_version(void **state)
     crn_store_close(&c.st);
 }
 
+/* A pinned version stays byte for byte, whoever publishes over it, drains, retires, removes or sweeps. */
+static void a_pinned_version_is_never_replaced_or_removed(void **state)
+{
+    struct crn_retention policy = {.keep_last = 1};
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_manifest_file mf;
+    struct crn_sweep_result res;
+    struct crn_capture_id id;
+    char file[CRN_FILE_NAME];
+    uint32_t missing, removed, f;
+    struct tv again;
+
+    take(e, 0, 0, -1);
+    take(e, 1, 1, -1);
+    assert_ok(crn_store_pin(&e->st, "heat", 0, 1, ei));
+    again = e->t[0];
+    again.seq = 9;
+    again.seed = 77;
+    id = tv_id(&again);
+    assert_int_equal(tv_write(&e->st, &again, ei), CAIRN_EPINNED);
+    assert_non_null(strstr(ei->msg, "cairn unpin heat@0"));
+    crn_err_clear(ei);
+    assert_int_equal(crn_store_check_pin(&e->st, "heat", 0, &id, ei), CAIRN_EPINNED);
+    crn_err_clear(ei);
+    for (f = 0; f < FILES; f++) {
+        assert_ok(tv_write_file(&e->st, &again, f, file, &mf, ei));
+        crn_manifest_file_free(&mf);
+    }
+    assert_int_equal(crn_store_try_publish(&e->st, "heat", 0, &id, FILES, "", &missing, ei),
+                     CAIRN_EPINNED);
+    crn_err_clear(ei);
+    assert_int_equal(crn_store_remove(&e->st, "heat", 0, ei), CAIRN_EPINNED);
+    crn_err_clear(ei);
+    assert_ok(crn_store_retain(&e->st, "heat", &policy, &removed, ei));
+    assert_int_equal(removed, 0);
+    assert_ok(crn_store_sweep(&e->st, "heat", -1, 0, 1, 0, crn_clock_real(), &res, ei));
+    expect(e, "0:ok+pin 1:ok");
+    expect_whole(e, 0);
+    /* The same capture again is no other version. */
+    id = tv_id(&e->t[0]);
+    assert_ok(crn_store_check_pin(&e->st, "heat", 0, &id, ei));
+    assert_int_equal(crn_store_check_pin(&e->st, "heat", 0, NULL, ei), CAIRN_EPINNED);
+    crn_err_clear(ei);
+    assert_ok(crn_store_try_publish(&e->st, "heat", 0, &id, FILES, "", &missing, ei));
+    assert_ok(crn_store_pin(&e->st, "heat", 0, 0, ei));
+    assert_ok(tv_write(&e->st, &again, ei));
+    e->t[0] = again;
+    expect_whole(e, 0);
+}
+
+/* A pinned version whose manifest is damaged may be repaired by hand: it stays, too. */
+static void a_pinned_version_that_is_damaged_stays(void **state)
+{
+    struct env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    char path[400];
+
+    take(e, 0, 0, -1);
+    assert_ok(crn_store_pin(&e->st, "heat", 0, 1, ei));
+    (void)snprintf(path, sizeof(path), "%s/heat/0/manifest", e->dir);
+    assert_int_equal(truncate(path, 50), 0);
+    e->t[0].seq++;
+    assert_int_equal(tv_write(&e->st, &e->t[0], ei), CAIRN_EPINNED);
+    crn_err_clear(ei);
+    assert_int_equal(crn_store_remove(&e->st, "heat", 0, ei), CAIRN_EPINNED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +192,8 @@ int main(void)
         TEST(retention_syncs_what_it_relies_on),
         TEST(a_writer_syncs_what_stays_once),
         TEST(taking_again_syncs_one_version),
+        TEST(a_pinned_version_is_never_replaced_or_removed),
+        TEST(a_pinned_version_that_is_damaged_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

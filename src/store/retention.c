@@ -118,14 +118,11 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
 static cairn_err unlink_manifest(const struct crn_store *st, int dfd, const char *name,
                                  int64_t version, struct crn_errinfo *ei)
 {
-    struct stat sb;
+    cairn_err rc = crn_store_refuse_pinned(st, dfd, name, version, NULL, ei);
     int r;
 
-    r = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb);
-    if (r == 0)
-        return crn_fail(ei, CAIRN_EBUSY, 0, "%s@%lld is pinned", name, (long long)version);
-    if (r != -ENOENT)
-        return crn_fail_errno(ei, -r, "stat '%s'", crn_where(st, name, version, CRN_PIN).text);
+    if (rc != CAIRN_OK)
+        return rc;
     r = st->fs->unlinkat(st->fs, dfd, CRN_MANIFEST, 0);
     if (r < 0)
         return crn_fail_errno(ei, -r, "remove '%s'",
@@ -231,7 +228,7 @@ static cairn_err remove_marked(const struct crn_store *st, const char *name,
             continue;
         crn_err_clear(&why);
         rc = remove_durably(st, name, c->v[i].version, reuse, &why);
-        if (rc == CAIRN_EBUSY)
+        if (rc == CAIRN_EBUSY || rc == CAIRN_EPINNED)
             continue; /* until who needs it is gone; or for ever, if that came meanwhile */
         if (rc != CAIRN_OK) {
             crn_err_keep(ei, &why);

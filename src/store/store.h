@@ -65,7 +65,8 @@ CAIRN_CHECKED cairn_err crn_store_read_stats(const struct crn_store *st, const c
 /* The commit: fsync of the directories, manifest by write-new + fsync + rename + fsync. CAIRN_OK
  * means durable and visible. Idempotent: after a failure the version is the old one or the new one,
  * and publishing again is right. What only the replaced manifest named is removed then, best effort.
- * CAIRN_ECANCELED if the version already holds a later capture of the same run. CAIRN_ESTATE if a version
+ * CAIRN_ECANCELED if the version already holds a later capture of the same run. CAIRN_EPINNED if it is pinned
+ * and holds another capture. CAIRN_ESTATE if a version
  * that it was encoded against was removed at the same time: then it is as it was before. */
 CAIRN_CHECKED cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifest *m,
                                           struct crn_errinfo *ei);
@@ -152,6 +153,11 @@ CAIRN_CHECKED cairn_err crn_store_late_dir(const struct crn_store *st, const cha
 
 CAIRN_CHECKED cairn_err crn_store_pin(const struct crn_store *st, const char *name, int64_t version,
                                       int pin, struct crn_errinfo *ei);
+/* CAIRN_EPINNED if the version is pinned and holds another capture than this (NULL: any capture): it must
+ * not be replaced. */
+CAIRN_CHECKED cairn_err crn_store_check_pin(const struct crn_store *st, const char *name,
+                                            int64_t version, const struct crn_capture_id *id,
+                                            struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_store_reject(const struct crn_store *st, const char *name,
                                          int64_t version, const char *reason,
                                          struct crn_errinfo *ei);
@@ -159,8 +165,8 @@ CAIRN_CHECKED cairn_err crn_store_reject(const struct crn_store *st, const char 
 /* Removing. ----------------------------------------------------------------------------------------- */
 
 /* Crash-safe: the manifest goes first, durably; the rest is debris from then on. A pinned version is
- * CAIRN_EBUSY, as is one that another needs, which is named; one without a manifest CAIRN_ENOENT (a
- * sweep removes it). Data files that the manifest does not name, or all where it cannot be read, are
+ * CAIRN_EPINNED, one that another needs, which is named, CAIRN_EBUSY, one without a manifest CAIRN_ENOENT
+ * (a sweep removes it). Data files that the manifest does not name, or all where it cannot be read, are
  * left to a sweep. */
 CAIRN_CHECKED cairn_err crn_store_remove(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_errinfo *ei);

@@ -172,7 +172,7 @@ static void marks(void **state)
     assert_ok(crn_store_catalog(&e->st, "heat", &c, ei));
     assert_string_equal(c.v[1].why, "diverged at step 9");
     crn_catalog_free(&c);
-    assert_int_equal(crn_store_remove(&e->st, "heat", 1, ei), CAIRN_EBUSY);
+    assert_int_equal(crn_store_remove(&e->st, "heat", 1, ei), CAIRN_EPINNED);
     assert_ok(crn_store_pin(&e->st, "heat", 1, 0, ei));
     assert_ok(crn_store_pin(&e->st, "heat", 1, 0, ei));
     expect(e, "1:ok 2:rejected");

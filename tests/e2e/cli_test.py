@@ -319,6 +319,26 @@ class Changing(Case):
         self.cairn("pin", "heat@9", expect=1)
         self.assertEqual(self.versions(), [3])
 
+    def test_nothing_replaces_a_pinned_version(self):
+        copy = self.tmp / "copy"
+        self.cairn("cp", "heat@2", copy)
+        self.cairn("pin", "--dir", copy, "heat@2")
+        before = {f.name: f.read_bytes() for f in (copy / "heat" / "2").iterdir()}
+        self.assertFalse(self.json("cp", "heat@2", copy)["copied"])  # the same capture: fine
+        self.cairn("cp", "-f", "heat@2", copy, expect=1)
+        self.make("heat", 2, seed=7)
+        for words in (["cp", "heat@2", copy], ["cp", "-f", "heat@2", copy]):
+            _, err = self.cairn(*words, expect=1)
+            self.assertIn("cairn unpin heat@2", err)
+        file = self.tmp / "file"
+        file.write_bytes(b"new")
+        _, err = self.cairn("ingest", "--dir", copy, "-f", "--as", "heat@2", file, expect=1)
+        self.assertIn("cairn unpin heat@2", err)
+        self.cairn("sweep", "-f", "--dir", copy)
+        self.assertEqual({f.name: f.read_bytes() for f in (copy / "heat" / "2").iterdir()}, before)
+        self.cairn("unpin", "--dir", copy, "heat@2")
+        self.cairn("cp", "-f", "heat@2", copy)
+
     def test_sweep(self):
         self.make("heat", 9, partial=1)
         foreign = self.dir / "heat" / "notes.txt"
