@@ -23,6 +23,7 @@ static void report(struct cli *cli, const char *name, const struct crn_sweep_res
         crn_json_u64(j, "directories", r->dirs);
         crn_json_u64(j, "bytes", r->bytes);
         crn_json_u64(j, "kept", r->kept);
+        crn_json_u64(j, "complete", r->complete);
         crn_json_end_object(j);
         return;
     }
@@ -38,6 +39,10 @@ static void report(struct cli *cli, const char *name, const struct crn_sweep_res
         (void)printf("%s: kept %" PRIu32 " whole data files that a drain may still complete; "
                      "--force removes them\n",
                      name, r->kept);
+    if (r->complete > 0)
+        (void)printf("%s: %" PRIu32 " of its checkpoints are complete but not published: "
+                     "'cairn drain' publishes them\n",
+                     name, r->complete);
 }
 
 static int sweep_name(struct cli *cli, const char *name, const struct options *o)

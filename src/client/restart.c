@@ -12,6 +12,7 @@
 #include "client/session.h"
 #include "client/together.h"
 #include "restart/scatter.h"
+#include "service/drain_store.h"
 
 /* Versions. ------------------------------------------------------------------------------------------------ */
 
@@ -98,6 +99,26 @@ static cairn_err lacking(const char *name, int64_t version, cairn_err rc, struct
                            name, version);
 }
 
+static void log_published(void *arg, const struct crn_drain_event *ev)
+{
+    const cairn_session *s = arg;
+
+    crn_log(&s->log, ev->what == CRN_DRAIN_COMMITTED ? CRN_INFO : CRN_WARN,
+            "%s@%" PRId64 " of an earlier run, complete in the store without a manifest: %s%s%s",
+            ev->name, ev->version, crn_drain_what_name(ev->what), ev->text[0] != '\0' ? ": " : "",
+            ev->text);
+}
+
+/* Publishes what an earlier run wrote completely. Another host that does the same is as good. */
+static void publish_left(cairn_session *s, const struct crn_store *st, const char *name)
+{
+    struct crn_errinfo why = {0};
+    cairn_err rc = crn_drain_store_name(st, name, -1, log_published, s, &why);
+
+    if (rc != CAIRN_OK && rc != CAIRN_ENOENT)
+        crn_log(&s->log, CRN_WARN, "unpublished data of '%s', continuing: %s", name, why.msg);
+}
+
 static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
                               struct candidates *ret, struct crn_errinfo *ei)
 {
@@ -111,6 +132,7 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
         return CAIRN_OK; /* no directory: no versions */
     if (rc != CAIRN_OK)
         return rc;
+    publish_left(s, &st, name);
     rc = crn_store_catalog(&st, name, &catalog, ei);
     crn_store_close(&st);
     if (rc == CAIRN_ENOENT)

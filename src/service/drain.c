@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "service/drain_local.h"
+#include "service/drain_store.h"
 #include "service/rundir.h"
 #include "service/runfile.h"
 #include "service/source.h"
@@ -465,6 +466,9 @@ cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, 
     crn_names_free(&names);
     if (rc == CAIRN_OK && cfg->local[0] != '\0')
         rc = crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);
+    /* A start looks at the names that the application asks for alone (client/restart.c). */
+    if (rc == CAIRN_OK && !same_target)
+        crn_drain_store(fs, cfg->persistent, hear, &h, &first);
     if (rc == CAIRN_OK && first.code != CAIRN_OK) {
         crn_err_keep(ei, &first);
         rc = first.code;

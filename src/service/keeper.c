@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "service/drain_store.h"
 #include "service/job.h"
 #include "service/source.h"
 
@@ -45,6 +46,18 @@ static int holds(struct crn_job *job, const char *name)
     return -1;
 }
 
+static void log_published(void *arg, const struct crn_drain_event *ev)
+{
+    const struct crn_job *job = arg;
+
+    if (ev->what == CRN_DRAIN_COMMITTED)
+        crn_log(&job->log, CRN_INFO, "published %s@%" PRId64 ", which an earlier run had written",
+                ev->name, ev->version);
+    else
+        crn_log(&job->log, CRN_WARN, "%s@%" PRId64 " of an earlier run is not published: %s",
+                ev->name, ev->version, ev->text);
+}
+
 /* Takes the writer's lock of a name, once. */
 static cairn_err lock_name(struct crn_job *job, const struct crn_store *st, const char *name,
                            struct crn_errinfo *ei)
@@ -78,7 +91,10 @@ static cairn_err lock_name(struct crn_job *job, const struct crn_store *st, cons
         crn_log(&job->log, CRN_WARN, "'%s': the file system had lost our lock, continuing", name);
         return CAIRN_OK;
     }
-    /* The name is ours now: what an earlier run left half-written goes. */
+    /* The name is ours now: what an earlier run left without a manifest is published, the rest goes. */
+    if (crn_drain_store_name(st, name, lock->fd, log_published, job, &sweep_error) != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "drain of '%s', continuing: %s", name, sweep_error.msg);
+    crn_err_clear(&sweep_error);
     if (crn_store_sweep(st, name, lock->fd, 24 * 3600 * SECOND, 0, 0, crn_clock_real(), &swept,
                         &sweep_error) != CAIRN_OK)
         crn_log(&job->log, CRN_WARN, "sweep of '%s', continuing: %s", name, sweep_error.msg);

@@ -105,16 +105,17 @@ cairn_err crn_store_names(const struct crn_store *st, struct crn_names *ret, str
     return CAIRN_OK;
 }
 
-static cairn_err read_manifest(const struct crn_store *st, int dfd, const char *name,
-                               int64_t version, struct crn_manifest *ret, struct crn_errinfo *ei)
+cairn_err crn_store_read_head(const struct crn_store *st, int dfd, const char *file,
+                              const char *name, int64_t version, struct crn_manifest *ret,
+                              struct crn_errinfo *ei)
 {
-    struct crn_where where = crn_where(st, name, version, CRN_MANIFEST);
+    struct crn_where where = crn_where(st, name, version, file);
     struct crn_manifest m;
     cairn_err rc;
     void *buf;
     size_t len;
 
-    rc = crn_fs_read_file(st->fs, dfd, CRN_MANIFEST, CRN_MANIFEST_MAX, &buf, &len, ei);
+    rc = crn_fs_read_file(st->fs, dfd, file, CRN_MANIFEST_MAX, &buf, &len, ei);
     if (rc != CAIRN_OK)
         return crn_err_context(ei, rc, "%s", crn_where(st, name, version, NULL).text);
     rc = crn_manifest_decode(buf, len, where.text, &m, ei);
@@ -139,7 +140,7 @@ cairn_err crn_store_read_manifest(const struct crn_store *st, int dfd, const cha
 
     do { /* it may be seen as it was before it got its bytes, and its name */
         crn_err_clear(&info);
-        rc = read_manifest(st, dfd, name, version, ret, &info);
+        rc = crn_store_read_head(st, dfd, CRN_MANIFEST, name, version, ret, &info);
     } while (rc == CAIRN_EDAMAGED &&
              crn_late_again(st->fs, dfd, crn_late_changed(st->fs, dfd, CRN_MANIFEST)));
     if (rc != CAIRN_OK)

@@ -8,7 +8,9 @@
 #define CRN_MANIFEST "manifest"
 #define CRN_PIN      "pin"
 #define CRN_BAD      "bad"
-#define CRN_WRITER   ".writer"
+#define CRN_REMOVED                                                                                \
+    "removed" /* the manifest of a version that was removed, until its files are gone */
+#define CRN_WRITER ".writer"
 
 /* Text that names a place in messages: "<root>/<name>/<version>/<file>"; file may be NULL. */
 struct crn_where {
@@ -43,6 +45,10 @@ CAIRN_CHECKED cairn_err crn_store_make_name(const struct crn_store *st, const ch
 CAIRN_CHECKED cairn_err crn_store_read_manifest(const struct crn_store *st, int dfd,
                                                 const char *name, int64_t version,
                                                 struct crn_manifest *ret, struct crn_errinfo *ei);
+/* The same of another file that holds a manifest (CRN_REMOVED), with one look. */
+CAIRN_CHECKED cairn_err crn_store_read_head(const struct crn_store *st, int dfd, const char *file,
+                                            const char *name, int64_t version,
+                                            struct crn_manifest *ret, struct crn_errinfo *ei);
 /* Is the version marked as bad? The reason goes to why. A mark that cannot be parsed counts: better
  * an older version than a bad one. */
 CAIRN_CHECKED cairn_err crn_store_is_bad(const struct crn_store *st, int dfd,

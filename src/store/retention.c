@@ -90,6 +90,28 @@ void crn_retention_plan(const struct crn_catalog *c, const struct crn_retention 
     close_over_needs(c, retire);
 }
 
+/* The mark of the removal goes with the last data file: until then it tells what they are. */
+static cairn_err drop_mark(const struct crn_store *st, int dfd, const char *name, int64_t version,
+                           struct crn_errinfo *ei)
+{
+    struct crn_where where = crn_where(st, name, version, CRN_REMOVED);
+    struct crn_names names = {0};
+    uint32_t file_no, attempt;
+    int has_data = 0;
+    cairn_err rc;
+    size_t i;
+    int r;
+
+    rc = crn_fs_names(st->fs, dfd, where.text, &names, ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++)
+        has_data |= crn_data_name_parse(names.name[i], &file_no, &attempt) == 0;
+    crn_names_free(&names);
+    if (rc != CAIRN_OK || has_data)
+        return rc;
+    r = st->fs->unlinkat(st->fs, dfd, CRN_REMOVED, 0);
+    return r == -ENOENT ? CAIRN_OK : crn_fs_check(r, ei, "remove '%s'", where.text);
+}
+
 /* What is left of a version after its manifest is durably gone. */
 static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct crn_manifest *m,
                              const char *name, int64_t version, int reuse, struct crn_errinfo *ei)
@@ -112,10 +134,14 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
     r = fs->unlinkat(fs, dfd, CRN_BAD, 0);
     if (rc == CAIRN_OK && r < 0 && r != -ENOENT)
         rc = crn_fail_errno(ei, -r, "remove '%s'", crn_where(st, name, version, CRN_BAD).text);
+    if (rc == CAIRN_OK)
+        rc = drop_mark(st, dfd, name, version, ei);
     return rc == CAIRN_OK ? crn_store_remove_empty(st, name, version, ei) : rc;
 }
 
-static cairn_err unlink_manifest(const struct crn_store *st, int dfd, const char *name,
+/* The version is gone when this returns. Its manifest keeps another name as long as data files are left,
+ * so that a drain does not take them for a capture that was never published. */
+static cairn_err unname_manifest(const struct crn_store *st, int dfd, const char *name,
                                  int64_t version, struct crn_errinfo *ei)
 {
     cairn_err rc = crn_store_refuse_pinned(st, dfd, name, version, NULL, ei);
@@ -123,7 +149,7 @@ static cairn_err unlink_manifest(const struct crn_store *st, int dfd, const char
 
     if (rc != CAIRN_OK)
         return rc;
-    r = st->fs->unlinkat(st->fs, dfd, CRN_MANIFEST, 0);
+    r = st->fs->renameat(st->fs, dfd, CRN_MANIFEST, dfd, CRN_REMOVED);
     if (r < 0)
         return crn_fail_errno(ei, -r, "remove '%s'",
                               crn_where(st, name, version, CRN_MANIFEST).text);
@@ -170,7 +196,7 @@ static cairn_err remove_durably(const struct crn_store *st, const char *name, in
     is_readable = crn_store_read_manifest(st, dfd, name, version, &m, &ignored) == CAIRN_OK;
     rc = is_readable ? refuse_needed(st, &m, ei) : CAIRN_OK;
     if (rc == CAIRN_OK)
-        rc = unlink_manifest(st, dfd, name, version, ei);
+        rc = unname_manifest(st, dfd, name, version, ei);
     if (rc == CAIRN_OK)
         rc = remove_rest(st, dfd, is_readable ? &m : NULL, name, version, reuse, ei);
     crn_manifest_free(&m);

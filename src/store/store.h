@@ -78,6 +78,32 @@ CAIRN_CHECKED cairn_err crn_store_try_publish(const struct crn_store *st, const 
                                               int64_t version, const struct crn_capture_id *id,
                                               uint32_t files, const char *job,
                                               uint32_t *ret_missing, struct crn_errinfo *ei);
+/* Data files that are whole and that no manifest of the name names, by capture. */
+struct crn_left {
+    int64_t version;
+    struct crn_capture_id id;
+    uint64_t created_ns;
+    uint32_t files;    /* of the capture; a flush and a drain of one capture may differ in it */
+    uint32_t have;     /* of these, how many are there */
+    int is_superseded; /* the version was removed, or holds the same or a later capture: debris */
+    uint32_t last;     /* private */
+};
+struct crn_lefts {
+    struct crn_left *v; /* owned; ascending by version */
+    size_t n;
+};
+CAIRN_CHECKED cairn_err crn_store_left(const struct crn_store *st, const char *name,
+                                       struct crn_lefts *ret, struct crn_errinfo *ei);
+void crn_lefts_free(struct crn_lefts *l);
+/* All its files are there, and nothing supersedes it: a drain publishes it. */
+int crn_left_is_complete(const struct crn_left *l);
+/* NULL: there is none. */
+const struct crn_left *crn_left_find(const struct crn_lefts *l, int64_t version,
+                                     const struct crn_capture_id *id, uint32_t files);
+/* Was a taken after b? The one place that orders captures. */
+int crn_capture_is_later(const struct crn_capture_id *a, uint64_t a_created_ns,
+                         const struct crn_capture_id *b, uint64_t b_created_ns);
+
 /* Describes a whole data file from its trailer and index, as the manifest would. */
 CAIRN_CHECKED cairn_err crn_store_describe_data(const struct crn_store *st, const char *name,
                                                 int64_t version, const char *file,
@@ -199,13 +225,15 @@ CAIRN_CHECKED cairn_err crn_store_drop_spares(const struct crn_store *st, const 
 /* Debris: temporary files, data files that no manifest of the name names, directories without a manifest. A name
  * whose writer lives is left alone (busy), as is anything that is not provably Cairn's. A whole data
  * file of an uncommitted capture may still be completed by a drain: it goes only when a newer version
- * is committed, or it is older than min_age_ns, or force. held_fd: the writer's lock of this name
+ * is committed, or it is older than min_age_ns, or force. A capture whose files are all there stays until
+ * a drain publishes it, or force. held_fd: the writer's lock of this name
  * that the caller has, or -1. Where the file system has no locks, age alone decides. */
 struct crn_sweep_result {
     uint32_t files, dirs;
     uint64_t bytes;
     int busy;
-    uint32_t kept; /* whole data files left for a drain */
+    uint32_t kept;     /* whole data files left for a drain */
+    uint32_t complete; /* captures among them that lack nothing but a manifest */
 };
 CAIRN_CHECKED cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held_fd,
                                         int64_t min_age_ns, int force, int dry_run,

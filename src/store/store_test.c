@@ -397,8 +397,13 @@ static void a_sweep_removes_debris_only(void **state)
     assert_true(has(e, "heat/3/data-0000"));
     expect(e, "1:ok 2:damaged 3:partial");
 
-    res = sweep(e, 1000 + 3 + 2000000, 0, 0); /* older than the minimal age */
-    assert_int_equal(res.files, 2);
+    res = sweep(e, 1000 + 3 + 2000000, 0, 0); /* older than the minimal age, but complete */
+    assert_int_equal(res.files, 0);
+    assert_int_equal(res.complete, 1);
+    (void)snprintf(path, sizeof(path), "%s/heat/3/data-0001", e->dir);
+    assert_int_equal(unlink(path), 0);
+    res = sweep(e, 1000 + 3 + 2000000, 0, 0);
+    assert_int_equal(res.files, 1);
     assert_int_equal(res.dirs, 1);
     assert_int_equal(res.kept, 0);
     assert_false(has(e, "heat/3"));

@@ -4,7 +4,9 @@
  *     temporary file                 its name is one that crn_file_replace gives
  *     data file, not whole           its name and place, below a directory with a .writer file
  *     data file, whole, not named    its index says that it belongs here; it stays while a drain may
- *                                    still complete its capture
+ *                                    still complete its capture, and always if the capture is complete:
+ *                                    that is acknowledged data which a drain publishes
+ *     mark of a removal              with the last data file, or when the version is there again
  *     statistics                     with their data file, or where it is not there
  *     marks without a manifest       their names and place
  *     spare                          its name and place; what it was is gone
@@ -30,6 +32,8 @@ struct sweep {
     int force;
     int dry_run;
     struct crn_named named; /* by all manifests of the name */
+    struct crn_lefts left;  /* captures that no manifest names; when has_left */
+    int has_left;
     int is_settled;
     struct crn_sweep_result res;
 
@@ -39,6 +43,7 @@ struct sweep {
     int has_manifest; /* there, whole or not */
     int is_readable;
     struct crn_manifest m; /* if is_readable */
+    uint32_t ndata;        /* data files that stay */
 };
 
 static int is_old(const struct sweep *s, int64_t since_ns)
@@ -62,13 +67,32 @@ static int may_be_late(const struct sweep *s, const struct stat *sb)
 }
 
 /* A whole data file that no manifest names: is it of no use to a drain? */
-static int is_useless(const struct sweep *s, const struct crn_index *x)
+static cairn_err is_useless(struct sweep *s, const struct crn_index *x, int *ret,
+                            struct crn_errinfo *ei)
 {
-    if (s->force || s->newest_ok > s->version)
-        return 1;
-    if (s->is_readable && x->created_ns < s->m.created_ns) /* replaced by a later capture */
-        return 1;
-    return is_old(s, x->created_ns > INT64_MAX ? INT64_MAX : (int64_t)x->created_ns);
+    const struct crn_left *left;
+    cairn_err rc;
+
+    *ret = 1;
+    if (s->force)
+        return CAIRN_OK;
+    if (!s->has_left) {
+        rc = crn_store_left(s->st, s->name, &s->left, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+        s->has_left = 1;
+    }
+    left = crn_left_find(&s->left, s->version, &x->id, x->files);
+    if (left != NULL && left->is_superseded)
+        return CAIRN_OK;
+    if (left != NULL && crn_left_is_complete(left)) {
+        *ret = 0;
+        s->res.complete += x->file_no == 0;
+        return CAIRN_OK;
+    }
+    *ret = s->newest_ok > s->version ||
+           is_old(s, x->created_ns > INT64_MAX ? INT64_MAX : (int64_t)x->created_ns);
+    return CAIRN_OK;
 }
 
 static cairn_err settle_once(struct sweep *s, struct crn_errinfo *ei)
@@ -113,11 +137,11 @@ static cairn_err judge_data(struct sweep *s, const char *file, const struct stat
         return CAIRN_OK; /* a damaged manifest may name it */
     rc = crn_store_describe_data(s->st, s->name, s->version, file, &mf, &x, &info);
     if (rc == CAIRN_OK) {
-        *ret = is_useless(s, &x);
-        s->res.kept += !*ret;
+        rc = is_useless(s, &x, ret, ei);
+        s->res.kept += rc == CAIRN_OK && !*ret;
         crn_manifest_file_free(&mf);
         crn_index_free(&x);
-        return CAIRN_OK;
+        return rc;
     }
     if (rc == CAIRN_EFORMAT || rc == CAIRN_ENOENT)
         return CAIRN_OK; /* of a newer Cairn, or just gone */
@@ -168,8 +192,11 @@ static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinf
         is_debris = s->has_lock || s->force || is_old(s, changed_ns(&sb));
     } else if (strcmp(file, CRN_PIN) == 0 || strcmp(file, CRN_BAD) == 0) {
         is_debris = s->has_writer && !s->has_manifest;
+    } else if (strcmp(file, CRN_REMOVED) == 0) { /* comes behind the data files: names are sorted */
+        is_debris = s->has_writer && (s->ndata == 0 || s->is_readable);
     } else if (crn_data_name_parse(file, &file_no, &attempt) == 0) {
         rc = judge_data(s, file, &sb, &is_debris, ei);
+        s->ndata += !is_debris;
         if (rc == CAIRN_OK && is_debris && !s->dry_run)
             rc = settle_once(s, ei);
         if (rc == CAIRN_OK && is_debris)
@@ -224,6 +251,7 @@ static cairn_err sweep_version(struct sweep *s, int name_dfd, int64_t version,
     size_t i;
 
     s->version = version;
+    s->ndata = 0;
     rc = crn_store_version_dir(s->st, s->name, version, &s->dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -318,6 +346,7 @@ cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held
         rc = crn_spares_remove(st, name, name_dfd, dry_run, &s.res, ei);
     free(versions);
     crn_named_free(&s.named);
+    crn_lefts_free(&s.left);
     if (lock_fd >= 0)
         (void)st->fs->close(st->fs, lock_fd);
     (void)st->fs->close(st->fs, name_dfd);
