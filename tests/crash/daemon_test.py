@@ -40,7 +40,7 @@ def daemon():
         if round_no:
             shutil.rmtree(job.dir / "p")
             job.log.unlink()
-        p = job.start(4, 200)
+        p = job.start(4, 100000)
         while newest(job, "captured") < 3 and p.poll() is None:
             time.sleep(0.002)
         for pid in workers_of(p.pid):

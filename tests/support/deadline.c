@@ -7,8 +7,8 @@
  * any earlier, because how long things take says nothing.
  *
  * Everything that it leaves in $TMPDIR and $CAIRN_TEST_MEMORY, directories that are made for it on a disk and
- * in memory, is removed, however it ended. 125, too, if there is a directory at its end, and was not before, where
- * jobs have theirs when they are told no other: a test has its own.
+ * in memory, is removed, however it ended. $CAIRN_SHM_DIR and $CAIRN_RUN_DIR point into the latter, so that a test
+ * that sets neither shares nothing with other jobs of the user.
  *
  * Launchers put ranks into process groups of their own, daemons leave the session; so the tree is
  * kept together as a subreaper: what loses its parent becomes our child. */
@@ -268,26 +268,15 @@ static void remove_places(const struct places *p)
         (void)nftw(p->memory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* The directories that jobs have by default: a bit for each that is there. Names those of `missing`. */
-static unsigned default_places(unsigned missing)
+/* Where a job of the test keeps its arenas and sockets unless the test says otherwise. */
+static void set_default(const char *variable, const char *place, const char *folder)
 {
-    static const char *const parents[] = {"/dev/shm", "/tmp"};
-    unsigned found = 0;
-    char path[64];
-    unsigned i;
+    char path[300];
 
-    for (i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof(path), "%s/cairn-%u", parents[i], (unsigned)geteuid());
-        if (access(path, F_OK) != 0)
-            continue;
-        found |= 1U << i;
-        if ((missing >> i & 1) != 0)
-            (void)fprintf(stderr,
-                          "deadline: left behind: '%s', by this test or one beside it: "
-                          "CAIRN_SHM_DIR or CAIRN_RUN_DIR is not set\n",
-                          path);
-    }
-    return found;
+    if (place[0] == '\0')
+        return;
+    (void)snprintf(path, sizeof(path), "%s/%s", place, folder);
+    (void)setenv(variable, path, 1);
 }
 
 static int run(char **argv, double seconds)
@@ -332,7 +321,6 @@ int main(int argc, char **argv)
     const char *memory =
         getenv("CAIRN_TEST_MEMORY"); /* of a deadline around this one, which may kill it */
     struct places places = {0};
-    unsigned before = default_places(0);
     int status;
 
     if (seconds <= 0) {
@@ -344,9 +332,9 @@ int main(int argc, char **argv)
     if (memory == NULL)
         memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     make_place(memory, "CAIRN_TEST_MEMORY", places.memory);
+    set_default("CAIRN_SHM_DIR", places.memory, "shm");
+    set_default("CAIRN_RUN_DIR", places.memory, "run");
     status = run(argv + 2, seconds);
     remove_places(&places);
-    if ((default_places(~before) & ~before) != 0 && status == 0)
-        status = 125;
     return status;
 }
