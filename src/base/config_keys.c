@@ -187,11 +187,13 @@ static const struct crn_key keys[] = {
      AT(hdf5_reader)},
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
      "Left free on the persistent directory and of its quotas: a flush that would go below waits "
-     "for "
-     "room.",
+     "for room, and says so.",
      AT(free_reserve_bytes)},
-    {"space_wait", CRN_KEY_TIME, "366d", 0, 366 * DAY, NULL,
-     "How long a flush waits for room on the persistent directory before it fails.",
+    {"space_wait", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,
+     "How long a flush waits for room on the persistent directory before it fails with "
+     "CAIRN_ENOSPC. The default is that of wait_timeout: long enough for a person or a purge to "
+     "make room, and short enough that a job reports a full disk instead of waiting out its "
+     "allocation. The checkpoint stays in memory for a later drain.",
      AT(space_wait_ns)},
 
     /* Deadlines. */

@@ -30,6 +30,8 @@ static void defaults_are_valid_and_round_trip(void **state)
     assert_int_equal(cfg.arena_bytes, 0);
     assert_int_equal(cfg.wait_timeout_ns, 3600 * INT64_C(1000000000));
     assert_int_equal(cfg.log_level, 1);
+    assert_int_equal(cfg.space_wait_ns,
+                     UINT64_C(3600000000000)); /* a full disk is told the same hour */
     assert_int_equal(cfg.names.keep_local, 1);
     assert_string_equal(cfg.shm_dir, "/dev/shm");
     crn_config_fini(&cfg);

@@ -314,6 +314,21 @@ void crn_item_settle(struct crn_job *job, struct crn_item *item)
     crn_loan_give_back(job, item);
 }
 
+/* The first node speaks for all, or each by itself if they cannot hear each other. */
+static void log_end(const struct crn_job *job, const struct crn_item *item)
+{
+    enum crn_log_level level =
+        item->error.code == CAIRN_OK || item->error.code == CAIRN_ECANCELED ? CRN_INFO : CRN_ERROR;
+
+    if (job->node != CRN_ROOT && !item->is_cut_off)
+        level = CRN_DEBUG;
+    if (item->error.code == CAIRN_OK)
+        crn_log(&job->log, level, "%s@%" PRId64 " is persistent", item->name, item->version);
+    else
+        crn_log(&job->log, level, "%s@%" PRId64 "%s: %s", item->name, item->version,
+                item->error.code == CAIRN_ECANCELED ? "" : " is lost", item->error.msg);
+}
+
 void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
 {
     if (item->state == CRN_ITEM_ENDED)
@@ -322,13 +337,7 @@ void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_n
     atomic_store(&item->is_over, 1);
     item->error = n->error;
     item->level = n->error.code == CAIRN_OK ? CAIRN_PERSISTENT : item->level;
-    if (n->error.code == CAIRN_OK)
-        crn_log(&job->log, CRN_INFO, "%s@%" PRId64 " is persistent", item->name, item->version);
-    else if (n->error.code == CAIRN_ECANCELED)
-        crn_log(&job->log, CRN_INFO, "%s@%" PRId64 ": %s", item->name, item->version, n->error.msg);
-    else
-        crn_log(&job->log, CRN_ERROR, "%s@%" PRId64 " is lost: %s", item->name, item->version,
-                n->error.msg);
+    log_end(job, item);
     crn_assist_end(job, item, &n->error);
     crn_item_settle(job, item);
     crn_item_tell_ranks(job, item, n->bytes);

@@ -73,11 +73,12 @@ struct crn_item {
     uint32_t count[4];               /* nodes that reached at least this progress */
     struct crn_manifest_file *files; /* per file */
     uint64_t bytes;
-    int is_held;     /* captured, and nobody wants it flushed yet */
-    int is_started;  /* GO was sent, or the lock or a turn is being waited for */
-    int wants_turn;  /* GO is sent when the broker lets it */
-    uint32_t ticket; /* at the broker; 0: none */
-    int is_decided;  /* END was sent */
+    int is_held;        /* captured, and nobody wants it flushed yet */
+    int is_started;     /* GO was sent, or the lock or a turn is being waited for */
+    int wants_turn;     /* GO is sent when the broker lets it */
+    uint32_t ticket;    /* at the broker; 0: none */
+    int is_decided;     /* END was sent */
+    uint32_t paused_by; /* node + 1: it tells why its flush waits, for all; 0: none waits */
 };
 
 enum crn_work_kind {
@@ -88,7 +89,8 @@ enum crn_work_kind {
     CRN_WORK_SERVE,        /* sender, follower: opens the sources, describes them for the leader */
     CRN_WORK_SEND,         /* sender, follower: gathers extents not in one piece in memory */
     CRN_WORK_COMMIT,       /* keeper, root: manifest */
-    CRN_WORK_RETIRE,       /* keeper: spool, debris, local retention; root: retention */
+    CRN_WORK_RETIRE,       /* keeper: spool, debris, local retention; root: retention, journal */
+    CRN_WORK_REPORT,       /* keeper, root: a pause goes into the journal */
     CRN_WORK_FETCH,        /* result only: the flusher wants a block of another node */
     CRN_WORK_NOTE_OPENED,  /* result only, leader: the file is there */
     CRN_WORK_NOTE_ASK,     /* result only, assistant: a block is free */
@@ -128,6 +130,16 @@ struct crn_client {
     uint32_t rank;
     uint32_t local;
     int is_gone; /* to be freed at the end of the round */
+};
+
+/* report.c: a record that the journal of its name does not have yet. */
+#define CRN_UNSAID 8
+struct crn_unsaid {
+    char name[CAIRN_MAX_NAME];
+    int64_t version;
+    uint64_t time_ns;
+    const char *kind;
+    char text[CRN_ERR_TEXT];
 };
 
 struct crn_held_lock {
@@ -171,15 +183,17 @@ struct crn_job {
     pthread_t flusher, keeper, sender;
     int has_flusher, has_keeper, has_sender;
     struct crn_mutex mu;
-    struct crn_cond wake;              /* for pauses of the workers */
-    int stopping;                      /* mu */
-    uint64_t ngathered;                /* mu: blocks that were gathered and are not sent yet */
-    struct crn_engine *engine;         /* flusher */
-    struct crn_gate gate;              /* what the engine writes and the loop sends */
-    atomic_uint_fast64_t written;      /* bytes written by the engine since it was opened */
-    atomic_uint_fast64_t writing_seq;  /* seq + 1 of the persistent file in hand; 0: none */
-    atomic_uint_fast64_t writing_at;   /* of written, when that file was begun */
-    struct crn_held_lock *locks;       /* keeper */
+    struct crn_cond wake;                 /* for pauses of the workers */
+    int stopping;                         /* mu */
+    uint64_t ngathered;                   /* mu: blocks that were gathered and are not sent yet */
+    struct crn_engine *engine;            /* flusher */
+    struct crn_gate gate;                 /* what the engine writes and the loop sends */
+    atomic_uint_fast64_t written;         /* bytes written by the engine since it was opened */
+    atomic_uint_fast64_t writing_seq;     /* seq + 1 of the persistent file in hand; 0: none */
+    atomic_uint_fast64_t writing_at;      /* of written, when that file was begun */
+    struct crn_held_lock *locks;          /* keeper */
+    struct crn_unsaid unsaid[CRN_UNSAID]; /* keeper, first node */
+    uint32_t nunsaid;
     const struct crn_fs_type *fs_type; /* first node: of persistent; NULL until the first START */
     struct crn_broker *broker;         /* first node; NULL: no turns are taken */
     int64_t safe_ns; /* when the last checkpoint was committed, or the job began */
@@ -310,6 +324,11 @@ void *crn_sender_main(void *job);
 void crn_work_post(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind);
 /* The same for work that is filled already; taken over. */
 void crn_work_send(struct crn_work *w);
+
+/* report.c: a record in the journal of a name; first node, keeper. And those that could not be written before. */
+void crn_job_report(struct crn_job *job, const struct crn_item *item, const char *kind,
+                    const char *text);
+void crn_job_report_rest(struct crn_job *job);
 
 /* For the workers: sleeps, or less if the job is stopped: 1 then, or if the checkpoint failed elsewhere. */
 int crn_work_pause(struct crn_job *job, struct crn_item *item, int64_t ns);

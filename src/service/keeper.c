@@ -13,6 +13,7 @@
 #include "service/drain_store.h"
 #include "service/job.h"
 #include "service/source.h"
+#include "store/journal.h"
 
 #define SECOND 1000000000LL
 
@@ -235,6 +236,17 @@ static void retire_local(struct crn_job *job, const struct crn_item *item)
     (void)close(dfd);
 }
 
+/* What the user configured to be given up is no news. */
+static void report_end(struct crn_job *job, const struct crn_item *item)
+{
+    int is_canceled = item->error.code == CAIRN_ECANCELED;
+
+    if (item->error.code == CAIRN_OK ||
+        (is_canceled && (job->cfg.arena_full == CRN_FULL_SUPERSEDE || job->cfg.discard_consumed)))
+        return;
+    crn_job_report(job, item, is_canceled ? CRN_EVENT_CANCELED : CRN_EVENT_FAILED, item->error.msg);
+}
+
 static cairn_err retire(struct crn_job *job, struct crn_work *w)
 {
     struct crn_item *item = w->item;
@@ -243,6 +255,10 @@ static cairn_err retire(struct crn_job *job, struct crn_work *w)
 
     for (i = 0; i < job->nlocal; i++)
         crn_spool_remove(job->dir.spool_dfd, job->rank_of[i], item->seq);
+    if (job->node == CRN_ROOT) {
+        report_end(job, item);
+        crn_job_report_rest(job); /* there may be room now */
+    }
     if (item->error.code == CAIRN_OK) {
         if (job->cfg.local[0] != '\0')
             retire_local(job, item);
@@ -287,10 +303,13 @@ void *crn_keeper_main(void *arg)
             w->error.code = start(job, w);
         else if (w->kind == CRN_WORK_COMMIT)
             w->error.code = commit(job, w);
+        else if (w->kind == CRN_WORK_REPORT)
+            crn_job_report(job, w->item, CRN_EVENT_PAUSED, w->error.msg);
         else
             w->error.code = retire(job, w);
         crn_service_result(job->svc, w);
     }
     drop_spares(job);
+    crn_job_report_rest(job);
     return NULL;
 }

@@ -189,6 +189,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_NODE_WROTE:
     case CRN_MSG_NODE_DATA:
     case CRN_MSG_NODE_IDLE:
+    case CRN_MSG_NODE_PAUSED:
         if (job->node == CRN_ROOT)
             crn_root_note(job, n);
         return;
@@ -263,7 +264,7 @@ void crn_job_result(struct crn_work *w)
         crn_item_tell_root(job, item, CRN_MSG_NODE_LOCAL, NULL);
         return;
     case CRN_WORK_NOTE_PAUSED:
-        crn_log(&job->log, CRN_WARN, "%s", w->error.msg);
+        crn_item_tell_root(job, item, CRN_MSG_NODE_PAUSED, &w->error); /* which logs it, once */
         crn_item_note(job, item, CRN_MSG_STATE, &n);
         n.error = w->error; /* code OK: a remark */
         for (uint32_t i = 0; i < job->nlocal; i++)
@@ -309,6 +310,7 @@ void crn_job_result(struct crn_work *w)
         break;
     case CRN_WORK_LOCAL:
     case CRN_WORK_RETIRE:
+    case CRN_WORK_REPORT:
         item->working--;
         break;
     }

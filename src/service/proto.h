@@ -6,7 +6,7 @@
  *   service -> rank   WELCOME (address of the service), READY, STATE
  *   rank -> service   HELLO, ARENA (+ descriptor), CAPTURED, CAPTURE_FAILED, DROPPED, WANTED, BYE
  *   node -> root      NODE_CAPTURED, NODE_LOCAL, NODE_WROTE (bytes so far), NODE_DATA, NODE_FAILED,
- *                     NODE_WANTED
+ *                     NODE_WANTED, NODE_PAUSED (why the flush waits)
  *   root -> nodes     GO (sizes of the group's nodes, the version before), LEVEL, END, HURRY
  *   WANTED, NODE_WANTED, HURRY: somebody waits for the checkpoints up to this number, see pace.c; a lazy
  *   job flushes no others
@@ -21,7 +21,7 @@
 
 #include "format/format.h"
 
-#define CRN_PROTO_VERSION 6
+#define CRN_PROTO_VERSION 7
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 enum crn_msg_type {
@@ -58,6 +58,7 @@ enum crn_msg_type {
     CRN_MSG_FETCH_OLDER,
     CRN_MSG_HURRY,
     CRN_MSG_NOT_SENT,
+    CRN_MSG_NODE_PAUSED,
 };
 
 /* What a rank says of itself and its job. */

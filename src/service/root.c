@@ -95,6 +95,27 @@ static void tell_hurry(struct crn_job *job)
             crn_service_tell(job->svc, job->peers[i], &n);
 }
 
+/* Several leaders may wait for room on one file system: the first to say so speaks for all. */
+static void on_paused(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+{
+    struct crn_work *w;
+
+    crn_log(&job->log,
+            item->paused_by == 0 || item->paused_by == n->node + 1 ? CRN_WARN : CRN_DEBUG, "%s",
+            n->error.msg);
+    if (item->paused_by != 0)
+        return;
+    item->paused_by = n->node + 1;
+    w = calloc(1, sizeof(*w));
+    if (w == NULL)
+        return; /* it was logged */
+    w->kind = CRN_WORK_REPORT;
+    w->job = job;
+    w->item = item;
+    w->error = n->error;
+    crn_work_send(w);
+}
+
 static void progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
 {
     uint32_t file;
@@ -142,6 +163,9 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
         break;
     case CRN_MSG_NODE_IDLE:
         on_idle(job, item, n);
+        return;
+    case CRN_MSG_NODE_PAUSED:
+        on_paused(job, item, n);
         return;
     default:
         return;

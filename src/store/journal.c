@@ -133,10 +133,10 @@ cairn_err crn_journal_add(const struct crn_store *st, const char *name,
     return rc;
 }
 
-void crn_report(const struct crn_reporter *r, const char *name, int64_t version, const char *kind,
-                const char *text)
+cairn_err crn_report(const struct crn_reporter *r, const char *name, int64_t version,
+                     uint64_t time_ns, const char *kind, const char *text)
 {
-    struct crn_event e = {.version = version};
+    struct crn_event e = {.time_ns = time_ns, .version = version};
     struct crn_errinfo ei = {0};
     struct crn_store st;
     cairn_err rc;
@@ -154,6 +154,7 @@ void crn_report(const struct crn_reporter *r, const char *name, int64_t version,
     if (rc != CAIRN_OK)
         crn_log(r->log, CRN_DEBUG, "%s@%" PRId64 ": no record in the journal, continuing: %s", name,
                 version, ei.msg);
+    return rc;
 }
 
 /* Reading. ----------------------------------------------------------------------------------------- */

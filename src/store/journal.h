@@ -55,8 +55,9 @@ struct crn_reporter {
     const char *job;    /* may be "" */
     const uint8_t *run; /* NULL: none */
 };
-/* Adds a record to the store at r->root, best effort: a failure is a debug line. */
-void crn_report(const struct crn_reporter *r, const char *name, int64_t version, const char *kind,
-                const char *text);
+/* Adds a record to the store at r->root; time_ns 0: now. The caller may ignore the error, which is a debug line
+ * too. */
+cairn_err crn_report(const struct crn_reporter *r, const char *name, int64_t version,
+                     uint64_t time_ns, const char *kind, const char *text);
 
 #endif

@@ -312,7 +312,7 @@ static void it_outlives_the_versions(void **state)
     assert_string_equal(all(e), "2:repaired:x");
 }
 
-static void a_report_never_fails(void **state)
+static void a_report_opens_the_store_itself(void **state)
 {
     struct env *e = *state;
     static const uint8_t run[16] = {1, 2, 3};
@@ -322,13 +322,16 @@ static void a_report_never_fails(void **state)
     struct crn_journal j;
     struct crn_errinfo *ei = &e->info;
 
-    crn_report(&r, "heat", 1, CRN_EVENT_FAILED, "nowhere to say it");
+    assert_int_not_equal(CAIRN_OK,
+                         crn_report(&r, "heat", 1, 0, CRN_EVENT_FAILED, "nowhere to say it"));
     r.root = e->dir;
-    crn_report(&r, "..", 1, CRN_EVENT_FAILED, "no name");
-    crn_report(&r, "heat", 1, CRN_EVENT_FAILED, "said");
+    assert_int_not_equal(CAIRN_OK, crn_report(&r, "..", 1, 0, CRN_EVENT_FAILED, "no name"));
+    assert_ok(crn_report(&r, "heat", 1, 7, CRN_EVENT_FAILED, "said"));
+
     assert_ok(crn_journal_read(&e->st, "heat", &j, ei));
     assert_int_equal(j.n, 1);
     assert_string_equal(j.v[0].text, "said");
+    assert_int_equal(j.v[0].time_ns, 7);
     assert_string_equal(j.v[0].run, "01020300000000000000000000000000");
     crn_journal_free(&j);
 }
@@ -344,7 +347,7 @@ int main(void)
         TEST(every_failing_call_costs_one_record_at_most),
         TEST(what_lies_in_its_place_is_left_alone),
         TEST(it_outlives_the_versions),
-        TEST(a_report_never_fails),
+        TEST(a_report_opens_the_store_itself),
     };
 
     test_dir_in_memory();

@@ -30,6 +30,22 @@ static int fill_disk(const char *path)
     return close(fd);
 }
 
+/* Does the journal of the name hold a record of this kind and version, whose text has these words? */
+static int is_recorded(const char *disk, const char *record, const char *words)
+{
+    char path[300], line[2000];
+    int found = 0;
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/p/full/.journal", disk);
+    f = fopen(path, "re");
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        found |= strstr(line, record) != NULL && strstr(line, words) != NULL;
+    if (f != NULL)
+        (void)fclose(f);
+    return found;
+}
+
 static int pauses_and_goes_on(const char *disk, const char *shm)
 {
     char persistent[300], shm_dir[300], filler[300];
@@ -55,12 +71,15 @@ static int pauses_and_goes_on(const char *disk, const char *shm)
         REQUIRE(cairn_wait(s, "full", 2, CAIRN_PERSISTENT, 100) == CAIRN_ETIMEDOUT);
     while (strstr(cairn_last_error(), "pauses") == NULL);
     REQUIRE(strstr(cairn_last_error(), disk) != NULL);
+    REQUIRE(strstr(cairn_last_error(), "a reserve of 64.0 KiB (free_reserve_bytes)") != NULL);
+    REQUIRE(strstr(cairn_last_error(), "fails after 1h (space_wait)") != NULL);
     REQUIRE(unlink(filler) == 0);
     REQUIRE(cairn_wait(s, "full", 2, CAIRN_PERSISTENT, 60000) == CAIRN_OK);
     memset(a, 0, DATA);
     REQUIRE(cairn_restart(s, "full", NULL, &v) == CAIRN_OK);
     REQUIRE(v == 2 && a[0] == 2 && a[DATA - 1] == 2);
     REQUIRE(cairn_close(s) == CAIRN_OK);
+    REQUIRE(is_recorded(disk, " paused 2 ", "free_reserve_bytes"));
     return 0;
 }
 
@@ -96,6 +115,7 @@ static int fails_at_once(const char *disk, const char *shm)
     REQUIRE(cairn_restart(s, "full", NULL, &v) == CAIRN_OK);
     REQUIRE(v == 2 && a[0] == 2 && a[DATA - 1] == 2);
     REQUIRE(cairn_close(s) == CAIRN_OK);
+    REQUIRE(is_recorded(disk, " failed 3 ", "waited 0 (space_wait)"));
 
     /* Room for persistent files alone: elsewhere. */
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", shm);
