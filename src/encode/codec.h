@@ -28,7 +28,7 @@ struct crn_data {
     cairn_type type;
     uint32_t nruns;             /* they cover the elements in order; 0: one run of one dimension */
     const struct crn_run *runs; /* borrowed */
-    const void *previous;       /* the same bytes in an older version, or NULL; borrowed */
+    const void *previous;       /* older version, as many bytes as the chunk, or NULL; borrowed */
     double tolerance;           /* for lossy stages; 0 otherwise */
 };
 

@@ -112,17 +112,20 @@ int crn_pipe_is_lossy(const struct crn_pipe *p)
     return 0;
 }
 
+static int stage_needs_previous(const struct crn_codec *c, uint8_t arg)
+{
+    if (c == &crn_filter_lorenzo)
+        return (arg & CRN_LORENZO_PREVIOUS) != 0;
+    return (c == &crn_filter_delta || c == &crn_filter_xor) && arg == 1;
+}
+
 int crn_pipe_needs_previous(const struct crn_pipe *p)
 {
     unsigned i;
 
-    for (i = 0; i < p->n; i++) {
-        const struct crn_codec *c = codec_of(p, i);
-
-        if ((c == &crn_filter_lorenzo && (p->stage[i].arg & CRN_LORENZO_PREVIOUS) != 0) ||
-            ((c == &crn_filter_delta || c == &crn_filter_xor) && p->stage[i].arg == 1))
+    for (i = 0; i < p->n; i++)
+        if (stage_needs_previous(codec_of(p, i), p->stage[i].arg))
             return 1;
-    }
     return 0;
 }
 
@@ -225,6 +228,9 @@ cairn_err crn_pipe_encode(const struct crn_pipe *p, struct crn_work *w, const st
             return crn_fail(ei, CAIRN_ENOTSUP, 0, "stage %s needs a library that this build lacks",
                             c->name);
         t.arg = p->stage[i].arg;
+        if (stage_needs_previous(c, t.arg) && t.src_n > n)
+            return crn_fail(ei, CAIRN_ENOTSUP, 0, "stage %s has more bytes than the older version",
+                            c->name);
         t.dst_n = c->bound(t.src_n);
         rc = crn_work_scratch(w, slot_of(i), t.dst_n, &t.dst, ei);
         if (rc != CAIRN_OK)
@@ -239,10 +245,12 @@ cairn_err crn_pipe_encode(const struct crn_pipe *p, struct crn_work *w, const st
     return CAIRN_OK;
 }
 
-/* Whether each size can come from the one before it. */
+/* Whether each size can come from the one before it. The older version has as many bytes as the chunk
+ * holds, and a codec may have made more of them: a filter behind it must not read on. */
 static cairn_err check_sizes(const struct crn_pipe *p, const size_t sizes[CRN_PIPE_STAGES],
-                             size_t n, struct crn_errinfo *ei)
+                             size_t chunk_n, struct crn_errinfo *ei)
 {
+    size_t n = chunk_n;
     unsigned i;
 
     for (i = 0; i < p->n; i++) {
@@ -253,6 +261,9 @@ static cairn_err check_sizes(const struct crn_pipe *p, const size_t sizes[CRN_PI
                             c->name);
         if (c->kind == CRN_STAGE_FILTER ? sizes[i] != n : sizes[i] > c->bound(n))
             return CRN_DAMAGED(ei, "stage %s cannot give %zu bytes for %zu", c->name, sizes[i], n);
+        if (stage_needs_previous(c, p->stage[i].arg) && sizes[i] > chunk_n)
+            return CRN_DAMAGED(ei, "stage %s needs %zu bytes of an older version of %zu", c->name,
+                               sizes[i], chunk_n);
         n = sizes[i];
     }
     return CAIRN_OK;
