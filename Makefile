@@ -7,7 +7,7 @@ CTEST   = ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-all demo bench asan tsan tidy format check-fast install-test \
+.PHONY: help deps build test test-all demo bench asan tsan fuzz tidy format check-fast install-test \
         install docs clean
 
 help: ## this list
@@ -40,6 +40,9 @@ asan: ## the tests under address and undefined-behaviour sanitizers
 
 tsan: ## the tests without MPI under the thread sanitizer
 	@$(MAKE) test PRESET=tsan
+
+fuzz: ## every parser and decoder under libFuzzer (FUZZ_SECONDS=120 each)
+	@.ci/run fuzz
 
 tidy: build ## clang-tidy on all sources (FILES= for some)
 	@tools/tidy $(BUILD) $(FILES)

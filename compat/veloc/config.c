@@ -71,7 +71,7 @@ static cairn_err on_pair(void *arg, const char *section, const char *key, const 
     struct values *v = arg;
     size_t i;
 
-    if (section[0] != '\0')
+    if (section[0] != '\0' || key == NULL)
         return CAIRN_OK; /* VELOC does not read sections */
     for (i = 0; i < NKEYS; i++) {
         if (strcasecmp(keys[i], key) != 0)
@@ -161,7 +161,9 @@ static cairn_err understand(const struct values *v, struct crn_vlc_config *cfg,
     return rc;
 }
 
-cairn_err crn_vlc_config_load(const char *file, struct crn_vlc_config *ret, struct crn_errinfo *ei)
+/* From a file, or from text; NULL: not from there. */
+static cairn_err load(const char *file, const char *text, struct crn_vlc_config *ret,
+                      struct crn_errinfo *ei)
 {
     struct values *v = calloc(1, sizeof(*v));
     cairn_err rc = CAIRN_OK;
@@ -171,8 +173,10 @@ cairn_err crn_vlc_config_load(const char *file, struct crn_vlc_config *ret, stru
         return crn_fail(ei, CAIRN_ENOMEM, 0, "the configuration");
     memset(ret, 0, sizeof(*ret));
     v->cfg = ret;
-    if (file != NULL && file[0] != '\0')
+    if (file != NULL)
         rc = crn_ini_file(file, on_pair, v, ei);
+    else if (text != NULL)
+        rc = crn_ini_text(text, "veloc.cfg", on_pair, v, ei);
     if (rc == CAIRN_OK)
         rc = from_environment(v, ei);
     for (i = FIRST_IGNORED; i < NKEYS; i++)
@@ -182,6 +186,16 @@ cairn_err crn_vlc_config_load(const char *file, struct crn_vlc_config *ret, stru
         rc = understand(v, ret, ei);
     free(v);
     return rc;
+}
+
+cairn_err crn_vlc_config_load(const char *file, struct crn_vlc_config *ret, struct crn_errinfo *ei)
+{
+    return load(file != NULL && file[0] != '\0' ? file : NULL, NULL, ret, ei);
+}
+
+cairn_err crn_vlc_config_parse(const char *text, struct crn_vlc_config *ret, struct crn_errinfo *ei)
+{
+    return load(NULL, text, ret, ei);
 }
 
 void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_vlc_settings *ret)

@@ -22,6 +22,10 @@ struct crn_vlc_config {
 CAIRN_CHECKED cairn_err crn_vlc_config_load(const char *file, struct crn_vlc_config *ret,
                                             struct crn_errinfo *ei);
 
+/* The same from the text of a file. */
+CAIRN_CHECKED cairn_err crn_vlc_config_parse(const char *text, struct crn_vlc_config *ret,
+                                             struct crn_errinfo *ei);
+
 /* The settings of a Cairn session that behaves as this configuration says: "key=value" texts, NULL at
  * the end. A key that is also set as CAIRN_<KEY> is left to that variable. */
 #define CRN_VLC_SETTINGS 10

@@ -173,6 +173,12 @@ static void note_arrival_locked(struct crn_task *t, const struct crn_write *w, s
     }
 }
 
+/* What another node claims to have taken, at most as long as this flush. */
+static int64_t within(int64_t ns, int64_t most)
+{
+    return ns < 0 ? 0 : ns < most ? ns : most;
+}
+
 void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint32_t owner,
                      uint64_t bytes, int64_t gather_ns, int64_t send_ns)
 {
@@ -185,6 +191,8 @@ void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint
         struct crn_peer_stats *p = &s->peer[owner - 1];
 
         now = crn_stats_now(s);
+        send_ns = within(send_ns, now);
+        gather_ns = within(gather_ns, now);
         crn_track_add(&s->send, now - send_ns, now, bytes);
         p->sent++;
         p->sent_bytes += bytes;

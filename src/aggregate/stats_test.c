@@ -148,6 +148,11 @@ static void hostile_numbers_are_refused(void **state)
         "counts 1 1\npeer 1 1 1 1 1 1 1 1\n",
         "counts 1 0\ncounts 1 0\n",
         "counts 1 0\nlocal 0 x\n",
+        "counts 1 0\nlocal 0 1 9223372036854775807 1 1\n", /* sums of such would wrap */
+        "counts 1 0\nlocal 0 1 9223372036854775808 1 1\n",
+        "counts 1 0\nlocal 0 1 -1 1 1\n",
+        "counts 1 0\ncapture 00",
+        "counts 1 0\ncapture 00 7\n",
         "\n",
     };
     struct crn_errinfo info = {0}, *ei = &info;

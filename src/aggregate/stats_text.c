@@ -13,6 +13,7 @@
 #define MAX_WRITERS 64
 #define MAX_PEERS   (1 << 20)
 #define MAX_NUMBERS 8
+#define MAX_NUMBER  (INT64_C(1) << 56) /* bytes, or two years: sums of those of all writers fit */
 
 /* To text. ------------------------------------------------------------------------------------------ */
 
@@ -160,32 +161,53 @@ struct line {
 
 static int take_line(const char *text, struct line *ret)
 {
-    int at = 0;
-    int n;
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz-");
+    int64_t limit;
+    char *end;
 
     memset(ret, 0, sizeof(*ret));
-    if (sscanf(text, "%23[a-z-]%n", ret->word, &at) != 1)
+    if (n == 0 || n >= sizeof(ret->word))
         return -1;
-    while (ret->n < MAX_NUMBERS && sscanf(text + at, " %" SCNd64 "%n", &ret->v[ret->n], &n) == 1) {
-        at += n;
-        ret->n++;
+    memcpy(ret->word, text, n);
+    limit = strcmp(ret->word, "leader") == 0 ? INT64_MAX : MAX_NUMBER; /* it has a date */
+    for (text += n; ret->n < MAX_NUMBERS && *text != '\0'; text = end) {
+        int64_t v;
+
+        errno = 0;
+        v = strtoll(text, &end, 10);
+        if (end == text || errno != 0 || v > limit || v < -limit)
+            return -1;
+        ret->v[ret->n++] = v;
     }
-    return text[at] == '\0' ? 0 : -1;
+    return *text == '\0' ? 0 : -1;
+}
+
+/* Only the times of a span may lie before the begin of the flush. */
+static int has_negative(const struct line *l)
+{
+    int is_span = strncmp(l->word, "span-", 5) == 0;
+    int i;
+
+    for (i = 0; i < l->n; i++)
+        if (l->v[i] < 0 && !(is_span && (i == 1 || i == 2)))
+            return 1;
+    return 0;
 }
 
 static int take_capture(const char *text, struct crn_flush_stats *s)
 {
+    char hex[CRN_RUN_HEX];
     unsigned byte;
     int at = 0;
     int i;
 
+    if (sscanf(text, "capture %32[0-9a-f] %" SCNu64 "%n", hex, &s->id.seq, &at) != 2 ||
+        text[at] != '\0' || strlen(hex) != 32)
+        return -1;
     for (i = 0; i < 16; i++)
-        if (sscanf(text + 8 + 2 * i, "%2x", &byte) == 1)
+        if (sscanf(hex + 2 * (size_t)i, "%2x", &byte) == 1)
             s->id.run[i] = (uint8_t)byte;
-    return sscanf(text, "capture %*32[0-9a-f] %" SCNu64 "%n", &s->id.seq, &at) == 1 &&
-                   text[at] == '\0'
-               ? 0
-               : -1;
+    return 0;
 }
 
 static void take_sums(const struct line *l, struct crn_track *t)
@@ -275,7 +297,7 @@ static int take(const char *text, struct crn_flush_stats *s)
 
     if (strncmp(text, "capture ", 8) == 0)
         return take_capture(text, s);
-    if (take_line(text, &l) != 0)
+    if (take_line(text, &l) != 0 || has_negative(&l))
         return -1;
     if (is_writers(l.word))
         return l.v[0] >= 0 && l.v[0] < s->nwriters ? take_writer(&l, &s->writer[l.v[0]]) : -1;

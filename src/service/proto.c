@@ -75,7 +75,8 @@ cairn_err crn_hello_decode(const void *data, size_t len, struct crn_hello *ret,
     h.nlocal = crn_view_u32(&v);
     n = crn_view_u32(&v);
     p = n <= MAX_CONFIG ? crn_view_take(&v, n) : NULL;
-    if (p == NULL || !hello_plausible(&h) || crn_view_left(&v) != (size_t)h.nodes * 4)
+    if (p == NULL || memchr(p, '\0', n) != NULL || !hello_plausible(&h) ||
+        crn_view_left(&v) != (size_t)h.nodes * 4)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "a rank introduced itself with garbage");
     h.config = strndup(p, n);
     h.peers = calloc(h.nodes, sizeof(*h.peers));

@@ -2,22 +2,23 @@
 /* Numbers with units, as people write them in platform and machine files and on the command line. */
 #include "sim/quantity.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define MOST 1e30 /* of any number: products of several stay finite */
 
 struct unit {
     const char *name;
     double factor;
 };
 
-/* The number and, behind spaces, its unit. NULL if there is no finite number >= 0. */
+/* The number and, behind spaces, its unit. NULL if there is no number from 0 to MOST. */
 static const char *number(const char *text, double *ret)
 {
     char *end;
 
     *ret = strtod(text, &end);
-    if (end == text || !isfinite(*ret) || *ret < 0)
+    if (end == text || !(*ret >= 0 && *ret <= MOST))
         return NULL;
     return end + strspn(end, " \t");
 }
@@ -70,7 +71,7 @@ cairn_err crn_quantity_number(const char *text, double *ret, struct crn_errinfo 
     char *end;
 
     *ret = strtod(text, &end);
-    if (end == text || *end != '\0' || !(*ret > 0) || !isfinite(*ret))
+    if (end == text || *end != '\0' || !(*ret > 0 && *ret <= MOST))
         return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no number above 0", text);
     return CAIRN_OK;
 }
@@ -80,8 +81,7 @@ cairn_err crn_quantity_percent(const char *text, double *ret, struct crn_errinfo
     char *end;
 
     *ret = strtod(text, &end) / 100;
-    if (end == text || strcmp(end + strspn(end, " \t"), "%") != 0 || !(*ret >= 0) ||
-        !isfinite(*ret))
+    if (end == text || strcmp(end + strspn(end, " \t"), "%") != 0 || !(*ret >= 0 && *ret <= MOST))
         return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no percentage", text);
     return CAIRN_OK;
 }

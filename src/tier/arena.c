@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/touch.h"
 #include "tier/arena_rest.h"
 #include "tier/window.h"
@@ -297,7 +298,9 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
     }
     if (info.offset > a->data_bytes || info.bytes > a->data_bytes - info.offset ||
         info.descriptor_bytes > info.image_bytes ||
-        (!info.is_spilled && info.image_bytes > info.bytes))
+        (!info.is_spilled && info.image_bytes > info.bytes) ||
+        info.offset % sizeof(uint64_t) != 0 || info.version < 0 ||
+        crn_check_name("name", info.name, NULL) != CAIRN_OK)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u is damaged", slot,
                         a->rank);
     *ret = info;

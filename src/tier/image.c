@@ -62,7 +62,8 @@ uint64_t crn_image_hash_words(const struct crn_shard *shard, uint64_t chunk_byte
     uint32_t i;
 
     for (i = 0; i < shard->nregions; i++)
-        n += words_of(&shard->regions[i], chunk_bytes);
+        if (__builtin_add_overflow(n, words_of(&shard->regions[i], chunk_bytes), &n))
+            return UINT64_MAX;
     return n;
 }
 

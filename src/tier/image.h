@@ -20,7 +20,8 @@ CAIRN_CHECKED cairn_err crn_image_layout(const struct crn_shard *shard, uint64_t
 void crn_image_free(struct crn_image *image);
 
 /* Checksums that were taken with a capture lie behind its image: for each memory region a word that is 1
- * if it has some, else 0, and one for each of its chunks. How many words: */
+ * if it has some, else 0, and one for each of its chunks. How many words, at most UINT64_MAX: the shard
+ * may be another process's claim. */
 uint64_t crn_image_hash_words(const struct crn_shard *shard, uint64_t chunk_bytes);
 /* Finds those of each region among the words; NULL for a region that has none. */
 void crn_image_hashes(const struct crn_shard *shard, uint64_t chunk_bytes, const uint64_t *words,

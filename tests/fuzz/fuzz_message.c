@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages of the node service: HELLO, notes, and the shards in the payload of a note. What is accepted
+ * encodes again to the same bytes. */
+#include "fuzz.h"
+
+#include "service/proto.h"
+#include "service/shards.h"
+
+static void hello(const uint8_t *data, size_t size)
+{
+    struct crn_buf again = {0};
+    struct crn_hello h;
+
+    if (crn_hello_decode(data, size, &h, NULL) != CAIRN_OK)
+        return;
+    if (crn_hello_encode(&h, &again, NULL) != CAIRN_OK || again.len != size ||
+        memcmp(again.data, data, size) != 0)
+        abort();
+    crn_buf_free(&again);
+    crn_hello_free(&h);
+}
+
+/* Every checksum that a shard claims is there. */
+static void read_hashes(const struct crn_source *s)
+{
+    uint64_t sum = 0;
+    uint64_t at;
+    uint32_t i;
+
+    for (i = 0; s->hash_chunk_bytes != 0 && i < s->shard.nregions; i++)
+        for (at = 0; s->hashes[i] != NULL && at < s->shard.regions[i].bytes;
+             at += s->hash_chunk_bytes)
+            sum += s->hashes[i][at / s->hash_chunk_bytes];
+    __asm__ volatile("" : : "r"(sum)); /* so that the reads are made */
+}
+
+/* Makes the descriptor of the first shard valid, so that what follows it is reached. */
+static void seal_first(struct crn_note *n)
+{
+    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    uint32_t len;
+
+    (void)crn_view_u32(&v);
+    len = crn_view_u32(&v);
+    if (!v.failed && len <= crn_view_left(&v))
+        fuzz_seal(n->payload + v.at, len);
+}
+
+static void shards(const struct crn_note *n)
+{
+    struct crn_remote r = {0};
+    struct crn_buf again = {0};
+    uint32_t i;
+
+    if (crn_shards_decode(n->payload, n->payload_bytes, n->node, 1, &r, NULL) == CAIRN_OK) {
+        for (i = 0; i < r.n; i++)
+            read_hashes(&r.sources[i]);
+        if (crn_shards_encode(r.sources, r.n, &again, NULL) != CAIRN_OK)
+            abort();
+    }
+    crn_buf_free(&again);
+    crn_remote_free(&r);
+}
+
+static void note(const uint8_t *data, size_t size)
+{
+    struct crn_buf again = {0};
+    struct crn_note n;
+
+    if (crn_note_decode(data, size, &n, NULL) != CAIRN_OK)
+        return;
+    if (crn_note_encode(&n, &again, NULL) != CAIRN_OK || again.len != size ||
+        memcmp(again.data, data, size) != 0)
+        abort();
+    (void)cairn_error_name(n.error.code);
+    if (n.type == CRN_MSG_SHARDS) {
+        shards(&n);
+        seal_first(&n);
+        shards(&n);
+    }
+    crn_buf_free(&again);
+    crn_note_free(&n);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint8_t *exact = malloc(size > 0 ? size : 1);
+
+    if (exact == NULL)
+        return 0;
+    if (size > 0)
+        memcpy(exact, data, size);
+    if (crn_msg_type(exact, size) == CRN_MSG_HELLO)
+        hello(exact, size);
+    else
+        note(exact, size);
+    free(exact);
+    return 0;
+}
