@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn explain: which version a restart would take now, and why not a newer one. Asks the same
- * questions as a restart does: committed, whole, not rejected, every checksum right. */
-#include "cli/cli.h"
+/* cairn explain: which version a restart would take now, and why not a newer one; or why one version would
+ * be taken or not. Asks the same questions as a restart does: committed, whole, not rejected, every
+ * checksum right. Then tells what the journal of the name has recorded. */
+#include "cli/events.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -94,14 +95,90 @@ static void report(struct cli *cli, const char *name, const struct crn_version_e
     (void)printf(": %s%s%s\n", text[verdict], why[0] != '\0' ? ": " : "", why);
 }
 
+#define SHOWN 20 /* records, where people read */
+
+static void show_events(struct cli *cli, const char *name, const struct crn_journal *j)
+{
+    char date[64];
+    size_t i;
+
+    if (cli->is_json) {
+        crn_events_json(cli, "events", name, j);
+        crn_json_u64(&cli->json, "repairs", crn_events_count(j, CRN_EVENT_REPAIRED));
+        return;
+    }
+    if (j->n > SHOWN)
+        (void)printf("Recorded, the last %d of %zu (see `cairn ls --failed %s`):\n", SHOWN, j->n,
+                     name);
+    else if (j->n > 0)
+        (void)printf("Recorded:\n");
+    for (i = j->n > SHOWN ? j->n - SHOWN : 0; i < j->n; i++) {
+        const struct crn_event *e = &j->v[i];
+
+        crn_date_text(e->time_ns, date, sizeof(date));
+        (void)printf("  %s %s@%" PRId64 " %s%s%s%s%s\n", date, name, e->version, e->kind,
+                     e->job[0] != '\0' ? ", job " : "", e->job, e->text[0] != '\0' ? ": " : "",
+                     e->text);
+    }
+}
+
+/* One version: would a restart that asks for it get it, and what is recorded of it? */
+static int explain_one(struct cli *cli, const struct cli_target *t, int is_quick)
+{
+    struct crn_journal j;
+    struct crn_catalog c;
+    enum verdict verdict = PASSED_OVER;
+    int is_known = 0;
+    size_t i;
+
+    if (crn_events_read(cli, t->name, t->version, &j) != CAIRN_OK)
+        return crn_cli_fail(cli);
+    if (crn_store_catalog(&cli->store, t->name, &c, cli->ei) != CAIRN_OK) {
+        crn_journal_free(&j);
+        return crn_cli_fail(cli);
+    }
+    for (i = 0; i < c.n && c.v[i].version != t->version; i++)
+        ;
+    is_known = i < c.n;
+    if (cli->is_json && (is_known || j.n > 0))
+        crn_json_array(crn_cli_json(cli), "versions");
+    if (is_known) {
+        char why[CRN_ERR_TEXT + 40] = "";
+
+        verdict = judge(cli, t->name, &c.v[i], is_quick, why, sizeof(why));
+        report(cli, t->name, &c.v[i], verdict, why);
+    } else if (j.n > 0 && !cli->is_json) {
+        (void)printf("%s@%" PRId64 ": there is no such version\n", t->name, t->version);
+    }
+    crn_catalog_free(&c);
+    if (!is_known && j.n == 0) {
+        crn_journal_free(&j);
+        return crn_cli_problem(cli, CAIRN_ENOENT,
+                               "'%s' has no version %" PRId64 ", and nothing is recorded of one",
+                               t->name, t->version);
+    }
+    if (cli->is_json)
+        crn_json_end_array(&cli->json);
+    show_events(cli, t->name, &j);
+    crn_journal_free(&j);
+    if (cli->is_json)
+        return crn_cli_json_end(cli, verdict == TAKEN ? CLI_OK : CLI_PROBLEM);
+    return crn_cli_end(cli, verdict == TAKEN ? CLI_OK : CLI_PROBLEM);
+}
+
 static int explain(struct cli *cli, const char *name, int64_t bound, int is_quick)
 {
+    struct crn_journal j;
     struct crn_catalog c;
     int64_t taken = -1;
     size_t i;
 
     if (crn_store_catalog(&cli->store, name, &c, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
+    if (crn_events_read(cli, name, -1, &j) != CAIRN_OK) {
+        crn_catalog_free(&c);
+        return crn_cli_fail(cli);
+    }
     if (cli->is_json)
         crn_json_array(crn_cli_json(cli), "versions");
     for (i = c.n; i-- > 0;) {
@@ -124,10 +201,14 @@ static int explain(struct cli *cli, const char *name, int64_t bound, int is_quic
             crn_json_i64(&cli->json, "taken", taken);
         else
             crn_json_str(&cli->json, "taken", NULL);
+        show_events(cli, name, &j);
+        crn_journal_free(&j);
         return crn_cli_json_end(cli, taken >= 0 ? CLI_OK : CLI_PROBLEM);
     }
     if (taken < 0)
         (void)printf("No version can be restored: a restart begins from the start.\n");
+    show_events(cli, name, &j);
+    crn_journal_free(&j);
     return crn_cli_end(cli, taken >= 0 ? CLI_OK : CLI_PROBLEM);
 }
 
@@ -135,6 +216,7 @@ static int run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {
         {"not-newer-than", required_argument, NULL, 'n'}, {"quick", no_argument, NULL, 'q'}, {0}};
+    struct cli_target t;
     int64_t bound = -1;
     int is_quick = 0;
     int c;
@@ -147,15 +229,16 @@ static int run(struct cli *cli, int argc, char **argv)
     }
     if (argc - optind != 1)
         return crn_cli_usage(cli, "one name is explained at a time");
-    if (crn_check_name("checkpoint name", argv[optind], cli->ei) != CAIRN_OK)
+    if (crn_cli_target(argv[optind], &t, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
-    return explain(cli, argv[optind], bound, is_quick);
+    return t.version >= 0 ? explain_one(cli, &t, is_quick) : explain(cli, t.name, bound, is_quick);
 }
 
 const struct cli_command crn_cmd_explain = {
     .name = "explain",
-    .args = "[-q] [--not-newer-than VERSION] NAME",
-    .help = "Tells which version a restart would take now, and why not a newer one",
+    .args = "[-q] [--not-newer-than VERSION] NAME[@VERSION]",
+    .help =
+        "Tells which version a restart would take now, why not a newer one, and what has failed",
     .needs_store = 1,
     .run = run,
     .options = "  --not-newer-than V  as if the program asked for nothing newer\n"

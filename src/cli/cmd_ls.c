@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cairn ls: what is there, and in which state. Reads manifests and sizes, no data. */
-#include "cli/cli.h"
+#include "cli/events.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -102,16 +102,23 @@ static void begin_table(struct list *l)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option longs[] = {{"long", no_argument, NULL, 'l'}, {0}};
+    static const struct option longs[] = {
+        {"long", no_argument, NULL, 'l'}, {"failed", no_argument, NULL, 'F'}, {0}};
     struct list l = {0};
+    int is_failed = 0;
     int status;
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "l", longs)) != -1) {
         if (c == '?')
             return CLI_USAGE;
-        l.is_long = 1;
+        if (c == 'F')
+            is_failed = 1;
+        else
+            l.is_long = 1;
     }
+    if (is_failed)
+        return crn_events_list(cli, argc - optind, argv + optind);
     if (cli->is_json) {
         (void)crn_cli_json(cli);
         crn_json_str(&cli->json, "directory", cli->cfg.persistent);
@@ -132,9 +139,10 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_ls = {
     .name = "ls",
-    .args = "[-l] [NAME[@VERSION]...]",
+    .args = "[-l | --failed] [NAME[@VERSION]...]",
     .help = "Lists names and versions with age, ranks, files, size and state",
     .needs_store = 1,
     .run = run,
-    .options = "  -l, --long        also size on disk, time and job\n",
+    .options = "  -l, --long        also size on disk, time and job\n"
+               "  --failed          instead, what failed, paused, was passed over or repaired\n",
 };

@@ -8,11 +8,15 @@ import pathlib
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
 BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
 SOURCE = pathlib.Path(os.environ["CAIRN_TEST_SOURCE"])
+sys.dont_write_bytecode = True
+sys.path.append(str(SOURCE / "tests" / "golden"))
+from xxh3 import xxh3_64
 CAIRN = BUILD / "src" / "cli" / "cairn"
 MAKE_VERSION = BUILD / "tests" / "make_version"
 HAS_FAULTS = "CAIRN_FAULTS:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text()
@@ -461,6 +465,91 @@ class Configuration(Case):
         out, _ = self.cairn("doctor", "--set", f"run_dir={run}", "--set", "persistent=/dev/null/x",
                             expect=1)
         self.assertIn("FAIL  persistent", out)
+
+
+class Journal(Case):
+    """Records as docs/format.md describes them, written by hand."""
+
+    def record(self, name, version, kind, text, time_ns=1_700_000_000_000_000_000, job="4711", run="ab" * 16):
+        (self.dir / name).mkdir(parents=True, exist_ok=True)
+        body = f"{time_ns} {kind} {version} {run} {job} {text}"
+        with (self.dir / name / ".journal").open("a") as f:
+            f.write(f"{xxh3_64(body.encode()):016x} {body}\n")
+
+    def test_what_failed_is_listed(self):
+        self.make("heat", 1)
+        out, err = self.cairn("ls", "--failed")
+        self.assertEqual((out, err), ("", f"nothing is recorded in '{self.dir}'\n"))
+        self.record("heat", 2, "failed", "rank 7 died before it captured its part")
+        self.record("heat", 1, "repaired", "data-0000: a chunk is damaged", job="-", run="-")
+        self.record("cold", 9, "paused", "it needs 3.0 GiB")  # a name without versions
+        out, _ = self.cairn("ls", "--failed")
+        lines = [line.split(maxsplit=6) for line in out.splitlines()]
+        self.assertEqual(lines[0], ["TIME", "NAME", "VERSION", "JOB", "WHAT", "WHY"])
+        self.assertEqual([line[2:] for line in lines[1:]],
+                         [["cold", "9", "4711", "paused", "it needs 3.0 GiB"],
+                          ["heat", "2", "4711", "failed", "rank 7 died before it captured its part"],
+                          ["heat", "1", "-", "repaired", "data-0000: a chunk is damaged"]])
+        self.assertEqual(self.cairn("ls", "--failed", "cold", "heat@2")[0].count("\n"), 3)
+        events = self.json("ls", "--failed", "heat")["events"]
+        self.assertEqual(events[0], {"name": "heat", "version": 2, "kind": "failed", "job": "4711",
+                                     "time_ns": 1_700_000_000_000_000_000, "run": "ab" * 16,
+                                     "text": "rank 7 died before it captured its part"})
+        self.assertEqual([(e["version"], e["job"], e["run"]) for e in events], [(2, "4711", "ab" * 16), (1, "", "")])
+        self.cairn("ls", "--failed", "none", expect=1)
+        # The versions are listed as before.
+        self.assertEqual([v["version"] for v in self.json("ls")["versions"]], [1])
+
+    def test_explain_tells_of_a_version(self):
+        self.make("heat", 1)
+        self.record("heat", 2, "failed", "rank 7 died")
+        self.record("heat", 1, "repaired", "a chunk is damaged")
+        out, _ = self.cairn("explain", "heat")
+        self.assertIn("heat@1 (", out)
+        self.assertIn("heat@2 failed, job 4711: rank 7 died\n", out)
+        self.assertIn("heat@1 repaired, job 4711: a chunk is damaged\n", out)
+        got = self.json("explain", "heat")
+        self.assertEqual((got["taken"], got["repairs"], len(got["events"])), (1, 1, 2))
+        out, _ = self.cairn("explain", "heat@1")
+        self.assertIn("would be taken", out)
+        self.assertIn("repaired", out)
+        self.assertNotIn("rank 7", out)
+        out, _ = self.cairn("explain", "heat@2", expect=1)
+        self.assertIn("heat@2: there is no such version\n", out)
+        self.assertIn("rank 7 died", out)
+        got = self.json("explain", "heat@2", expect=1)
+        self.assertEqual((got["versions"], got["repairs"], got["events"][0]["text"]), ([], 0, "rank 7 died"))
+        _, err = self.cairn("explain", "heat@3", expect=1)
+        self.assertIn("'heat' has no version 3", err)
+        self.assertIn("error", self.json("explain", "heat@3", expect=1))
+        # A name of which nothing was ever committed.
+        self.record("cold", 1, "failed", "no room")
+        out, _ = self.cairn("explain", "cold", expect=1)
+        self.assertIn("cold@1 failed, job 4711: no room\n", out)
+
+    def test_damage_and_other_commands(self):
+        self.make("heat", 1)
+        for i in range(30):
+            self.record("heat", 100 + i, "failed", f"text {i}")
+        journal = self.dir / "heat" / ".journal"
+        self.flip(journal, 5)
+        with journal.open("ab") as f:
+            f.write(b"\0\xff torn")
+        events = self.json("ls", "--failed")["events"]
+        self.assertEqual([e["version"] for e in events], list(range(101, 130)))
+        out, _ = self.cairn("explain", "heat")
+        self.assertIn("the last 20 of 29", out)
+        self.assertNotIn("text 9\n", out)
+        self.assertIn("text 10\n", out)
+        # No other command minds it, takes it along or removes it.
+        self.cairn("verify")
+        self.cairn("sweep", "-f", "--min-age", "0")
+        self.cairn("cp", "heat@1", self.tmp / "copy")
+        self.assertEqual(sorted(p.name for p in (self.tmp / "copy" / "heat").iterdir()), [".writer", "1"])
+        self.cairn("rm", "heat@1")
+        self.assertEqual(len(self.json("ls", "--failed")["events"]), 29)
+        journal.write_bytes(b"\xff" * (2 << 20))  # larger than any journal
+        self.assertEqual(self.json("ls", "--failed")["events"], [])
 
 
 if __name__ == "__main__":
