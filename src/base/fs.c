@@ -259,6 +259,8 @@ static cairn_err remove_level(const struct crn_fs *fs, int dfd, const char *name
     if ((r != -EISDIR && r != -EPERM) || depth == 0)
         return crn_fs_check(r, ei, "remove '%s'", name);
     fd = fs->openat(fs, dfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (fd == -ENOENT)
+        return CAIRN_OK;
     if (fd < 0)
         return crn_fs_check(fd, ei, "open '%s'", name);
     rc = crn_fs_names(fs, fd, name, &names, ei);
@@ -266,9 +268,10 @@ static cairn_err remove_level(const struct crn_fs *fs, int dfd, const char *name
         rc = remove_level(fs, fd, names.name[i], depth - 1, ei);
     crn_names_free(&names);
     (void)fs->close(fs, fd);
-    if (rc == CAIRN_OK)
-        rc = crn_fs_check(fs->unlinkat(fs, dfd, name, AT_REMOVEDIR), ei, "remove '%s'", name);
-    return rc;
+    if (rc != CAIRN_OK)
+        return rc;
+    r = fs->unlinkat(fs, dfd, name, AT_REMOVEDIR);
+    return r == -ENOENT ? CAIRN_OK : crn_fs_check(r, ei, "remove '%s'", name);
 }
 
 cairn_err crn_fs_remove_tree(const struct crn_fs *fs, int dfd, const char *name,

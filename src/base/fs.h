@@ -51,6 +51,8 @@ struct crn_fs {
     /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held
      * elsewhere, -ENOTSUP where the file system has no locks. Again by who has it: 0, or why it was lost. */
     int (*lock)(const struct crn_fs *fs, int fd);
+    /* Shared mapping of the first bytes of a file; munmap(2) ends it. */
+    int (*map)(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret);
 };
 
 /* The table of this process: POSIX; in builds with fault injection wrapped as $CAIRN_FAULT_FS says

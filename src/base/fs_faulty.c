@@ -212,7 +212,16 @@ static const struct crn_fs_type *f_type(const struct crn_fs *fs, int fd)
 
 static int f_lock(const struct crn_fs *fs, int fd)
 {
-    return UNDER(self(fs), lock, fd);
+    int h = hit(self(fs), CRN_OP_LOCK);
+
+    return h < 0 ? h : UNDER(self(fs), lock, fd);
+}
+
+static int f_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
+{
+    int h = hit(self(fs), CRN_OP_MAP);
+
+    return h < 0 ? h : UNDER(self(fs), map, fd, bytes, prot, ret);
 }
 
 void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
@@ -236,7 +245,8 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .stripe = f_stripe,
                             .is_sole = f_is_sole,
                             .type = f_type,
-                            .lock = f_lock};
+                            .lock = f_lock,
+                            .map = f_map};
     f->under = under;
     f->sys_errno = EIO;
     f->ops = CRN_OP_ALL;
@@ -260,8 +270,8 @@ static void write_count(void)
 
 static unsigned parse_ops(const char *text)
 {
-    static const char *const names[] = {"open",   "close",  "read",  "write", "sync",
-                                        "rename", "unlink", "mkdir", "size",  "stat"};
+    static const char *const names[] = {"open",   "close", "read", "write", "sync", "rename",
+                                        "unlink", "mkdir", "size", "stat",  "lock", "map"};
     unsigned ops = 0;
     size_t i;
 

@@ -26,7 +26,9 @@ enum crn_fault_op {
     CRN_OP_MKDIR = 1 << 7,
     CRN_OP_SIZE = 1 << 8, /* ftruncate, fallocate, stripe */
     CRN_OP_STAT = 1 << 9, /* fstat, fstatat, list, space */
-    CRN_OP_ALL = (1 << 10) - 1,
+    CRN_OP_LOCK = 1 << 10,
+    CRN_OP_MAP = 1 << 11,
+    CRN_OP_ALL = (1 << 12) - 1,
 };
 
 struct crn_fs_faulty {

@@ -264,6 +264,12 @@ static int j_lock(const struct crn_fs *fs, int fd)
     return self(fs)->under->lock(self(fs)->under, fd);
 }
 
+/* To read from: what a process writes there is not recorded. */
+static int j_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
+{
+    return self(fs)->under->map(self(fs)->under, fd, bytes, prot, ret);
+}
+
 static const struct crn_fs table = {.openat = j_openat,
                                     .close = j_close,
                                     .pread = j_pread,
@@ -282,7 +288,8 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .stripe = j_stripe,
                                     .is_sole = j_is_sole,
                                     .type = j_type,
-                                    .lock = j_lock};
+                                    .lock = j_lock,
+                                    .map = j_map};
 
 /* The tree at the start, as operations. ------------------------------------------------------------ */
 

@@ -201,6 +201,18 @@ static int px_lock(const struct crn_fs *fs, int fd)
                                                                                         : -errno;
 }
 
+static int px_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
+{
+    void *p;
+
+    UNUSED(fs);
+    p = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return -errno;
+    *ret = p;
+    return 0;
+}
+
 static const struct crn_fs posix_table = {
     .openat = px_openat,
     .close = px_close,
@@ -221,6 +233,7 @@ static const struct crn_fs posix_table = {
     .is_sole = px_is_sole,
     .type = px_type,
     .lock = px_lock,
+    .map = px_map,
 };
 
 const struct crn_fs *crn_fs_posix(void)

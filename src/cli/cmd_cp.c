@@ -188,6 +188,7 @@ static cairn_err copy_files(struct copy *c, struct crn_errinfo *ei)
 static cairn_err check_target(const struct copy *c, int force, int *ret_is_there,
                               struct crn_errinfo *ei)
 {
+    struct crn_errinfo why = {0};
     struct crn_manifest there;
     cairn_err rc;
 
@@ -195,9 +196,13 @@ static cairn_err check_target(const struct copy *c, int force, int *ret_is_there
     rc = crn_store_check_pin(c->to, c->m->name, c->m->version, force ? NULL : &c->m->id, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_store_manifest(c->to, c->m->name, c->m->version, &there, NULL);
-    if (rc != CAIRN_OK) /* none, or not one that anybody could use */
-        return CAIRN_OK;
+    rc = crn_store_manifest(c->to, c->m->name, c->m->version, &there, &why);
+    if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED || (rc == CAIRN_EFORMAT && force))
+        return CAIRN_OK; /* none, or not one that anybody could use */
+    if (rc != CAIRN_OK) {
+        crn_err_keep(ei, &why);
+        return rc;
+    }
     if (!force) {
         *ret_is_there = crn_capture_id_equal(&there.id, &c->m->id);
         if (!*ret_is_there)

@@ -30,8 +30,10 @@ static void on_event(void *arg, const struct crn_drain_event *ev)
         return;
     }
     crn_table_add(&r->table, "%.8s", ev->run[0] != '\0' ? ev->run : "-");
-    if (ev->name[0] != '\0')
+    if (ev->name[0] != '\0' && ev->version >= 0)
         crn_table_add(&r->table, "%s@%" PRId64, ev->name, ev->version);
+    else if (ev->name[0] != '\0')
+        crn_table_add(&r->table, "%s", ev->name);
     else
         crn_table_add(&r->table, "-");
     crn_table_add(&r->table, "%s", crn_drain_what_name(ev->what));

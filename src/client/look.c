@@ -127,7 +127,7 @@ cairn_err cairn_drop_local(cairn_session *s, const char *name)
         return crn_api_end(&ei, rc);
     crn_version_close(s->open_version); /* it may read from there */
     s->open_version = NULL;
-    rc = crn_local_root(&s->cfg, root, sizeof(root), &ei);
+    rc = crn_local_root(crn_fs_posix(), &s->cfg, root, sizeof(root), &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     dfd = s->fs->openat(s->fs, AT_FDCWD, root, O_RDONLY | O_DIRECTORY, 0);

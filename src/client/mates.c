@@ -23,7 +23,7 @@ static cairn_err map_arena(const cairn_session *s, uint32_t rank, struct crn_are
     fd = openat(s->dir.dfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return crn_fail_errno(ei, errno, "open '%s' in '%s'", name, s->dir.path);
-    return crn_arena_map(fd, name, ret, ei);
+    return crn_arena_map(crn_fs_posix(), fd, name, ret, ei);
 }
 
 /* Is it the slot that the rank reads this version into? */

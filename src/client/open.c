@@ -149,9 +149,13 @@ static void log_drain(void *arg, const struct crn_drain_event *ev)
     if (ev->what == CRN_DRAIN_COMMITTED || ev->what == CRN_DRAIN_WAITING)
         crn_log(&s->log, CRN_INFO, "an earlier run left %s@%lld in memory: %s", ev->name,
                 (long long)ev->version, crn_drain_what_name(ev->what));
-    else if (ev->what == CRN_DRAIN_FAILED)
+    else if (ev->what == CRN_DRAIN_FAILED && ev->name[0] != '\0')
         crn_log(&s->log, CRN_WARN, "%s@%lld of an earlier run is not saved yet, continuing: %s",
                 ev->name, (long long)ev->version, ev->text);
+    else if (ev->what == CRN_DRAIN_FAILED)
+        crn_log(&s->log, CRN_WARN,
+                "what run %.8s left in memory is not saved yet and stays there, continuing: %s",
+                ev->run, ev->text);
 }
 
 /* First rank of a node: finishes what dead runs left here, then starts the service. A failed drain
@@ -178,7 +182,7 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
                         "MPI_THREAD_MULTIPLE: call MPI_Init_thread with it, or start cairnd on "
                         "every node and set service=daemon");
     /* In the run's own directory: it goes with it, however the run ends. */
-    rc = crn_rundir_open(&s->cfg, s->run, s->node, 1, &rd, ei);
+    rc = crn_rundir_open(crn_fs_posix(), &s->cfg, s->run, s->node, 1, &rd, ei);
     if (rc != CAIRN_OK)
         return rc;
     crn_rundir_close(&rd);
@@ -244,7 +248,7 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
         rc = crn_node_hello(s, peers, ei);
     free(peers);
     if (rc == CAIRN_OK)
-        rc = crn_rundir_open(&s->cfg, s->run, s->node, 0, &s->dir, ei);
+        rc = crn_rundir_open(crn_fs_posix(), &s->cfg, s->run, s->node, 0, &s->dir, ei);
     return crn_agree(s, rc, "joining the node service", ei);
 }
 

@@ -26,7 +26,8 @@ void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const c
     size_t i;
     int dfd;
 
-    if (s->cfg.local[0] == '\0' || crn_local_root(&s->cfg, root, sizeof(root), &ei) != CAIRN_OK ||
+    if (s->cfg.local[0] == '\0' ||
+        crn_local_root(crn_fs_posix(), &s->cfg, root, sizeof(root), &ei) != CAIRN_OK ||
         crn_store_open(s->fs, root, 0, &local, &ei) != CAIRN_OK)
         return;
     if (crn_store_version_dir(&local, name, version, &dfd, &ei) == CAIRN_OK) {

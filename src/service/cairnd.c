@@ -78,6 +78,8 @@ static void log_drain(void *arg, const struct crn_drain_event *ev)
         crn_log(arg, ev->what == CRN_DRAIN_FAILED ? CRN_WARN : CRN_INFO,
                 "%s@%lld of a dead run: %s %s", ev->name, (long long)ev->version,
                 crn_drain_what_name(ev->what), ev->text);
+    else if (ev->what == CRN_DRAIN_FAILED)
+        crn_log(arg, CRN_WARN, "the dead run %.8s is not drained and stays: %s", ev->run, ev->text);
 }
 
 /* Every rank costs two descriptors, its socket and its arena: the usual soft limit of 1024 is soon too few. */

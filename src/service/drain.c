@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Drain of dead runs. The proof of death is the lock in the run's directory, which its service held.
  * Nothing is removed before the data of this node is durable on the PFS; a crash at any point leaves
- * a state from which the next drain goes on. */
+ * a state from which the next drain goes on. An error proves nothing: whatever fails, the run stays where
+ * it is, the failure is told and returned, and a later drain tries again. */
 #include "service/drain.h"
 
 #include <errno.h>
@@ -41,15 +42,19 @@ struct dead_run {
     struct crn_engine *engine;
     struct crn_gate gate; /* of the engine */
     const struct crn_fs *fs;
+    int has_told;            /* of a failure */
+    int is_lost;             /* the capture in hand: damaged in memory */
+    struct crn_errinfo lost; /* the first such capture */
     crn_drain_fn fn;
     void *arg;
 };
 
-static void tell(const struct dead_run *run, enum crn_drain_what what, const char *name,
-                 int64_t version, uint32_t missing, const char *text)
+static void tell(struct dead_run *run, enum crn_drain_what what, const char *name, int64_t version,
+                 uint32_t missing, const char *text)
 {
     struct crn_drain_event ev = {what, run->hex, name, version, missing, text};
 
+    run->has_told |= what == CRN_DRAIN_FAILED;
     if (run->fn != NULL)
         run->fn(run->arg, &ev);
 }
@@ -73,38 +78,43 @@ cairn_err crn_drain_lock(const struct crn_store *st, const char *name, int64_t t
     }
 }
 
-int crn_drain_is_known(const struct crn_store *st, const char *name, int64_t version,
-                       const struct crn_capture_id *id, uint64_t created_ns)
+cairn_err crn_drain_is_known(const struct crn_store *st, const struct crn_drain_capture *c,
+                             int *ret, struct crn_errinfo *ei)
 {
-    struct crn_errinfo ignored = {0};
+    struct crn_errinfo why = {0};
     struct crn_manifest m;
-    int known;
+    cairn_err rc;
 
-    if (crn_store_manifest(st, name, version, &m, &ignored) != CAIRN_OK)
-        return 0;
-    known = crn_capture_id_equal(&m.id, id) || m.created_ns >= created_ns;
+    rc = crn_store_manifest(st, c->name, c->version, &m, &why);
+    if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED) { /* nothing that a restart could use */
+        *ret = 0;
+        return CAIRN_OK;
+    }
+    if (rc != CAIRN_OK) { /* it may be newer: never replaced unseen */
+        crn_err_keep(ei, &why);
+        return rc;
+    }
+    *ret = crn_capture_id_equal(&m.id, c->id) || m.created_ns >= c->created_ns;
     crn_manifest_free(&m);
-    return known;
+    return CAIRN_OK;
 }
 
 /* One capture. ------------------------------------------------------------------------------------- */
 
-/* Finds the slot of a capture in every arena of the node: 1 if all have it whole. */
+/* Finds the slot of a capture in every arena of the node: 1 if all ranks have captured it. The words of the
+ * slots tell; what they describe may be damaged, which is another matter. */
 static int find_slots(const struct dead_run *run, uint64_t seq, uint32_t *slots)
 {
-    struct crn_errinfo ignored = {0};
-    struct crn_slot_info info;
     uint32_t i, s;
 
     if (run->narenas != run->nlocal)
         return 0;
     for (i = 0; i < run->narenas; i++) {
         for (s = 0; s < CRN_ARENA_SLOTS; s++) {
-            enum crn_slot_state state = crn_slot_state(run->arenas[i], s);
+            enum crn_slot_state state = crn_slot_state_of(run->arenas[i], s, seq);
 
-            if ((state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING ||
-                 crn_slot_is_flushed(state) || crn_slot_has_failed(state)) &&
-                crn_slot_info(run->arenas[i], s, &info, &ignored) == CAIRN_OK && info.id.seq == seq)
+            if (state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING ||
+                crn_slot_is_flushed(state) || crn_slot_has_failed(state))
                 break;
         }
         if (s == CRN_ARENA_SLOTS)
@@ -129,7 +139,7 @@ static cairn_err open_engine(struct dead_run *run, struct crn_errinfo *ei)
 
 static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
                                const struct crn_slot_info *info, const uint32_t *slots,
-                               struct crn_errinfo *ei)
+                               char ret_file[CRN_FILE_NAME], struct crn_errinfo *ei)
 {
     struct crn_source *sources = calloc(run->nlocal, sizeof(*sources));
     struct crn_held *held = calloc(run->nlocal, sizeof(*held));
@@ -153,8 +163,7 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
     if (rc == CAIRN_OK)
         rc = crn_engine_encode(run->engine, &run->cfg, info->name, ei);
     if (rc == CAIRN_OK)
-        rc = crn_sources_open(run->arenas, slots, run->nlocal, run->dir.spool_dfd, held, sources,
-                              ei);
+        rc = crn_sources_open(run->arenas, slots, run->nlocal, &run->dir, held, sources, ei);
     if (rc == CAIRN_OK) {
         rc = crn_sources_look_inside(&run->cfg, info->name, sources, run->nlocal, ei);
         if (rc == CAIRN_OK)
@@ -168,9 +177,59 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
         }
         crn_sources_close(held, sources, run->nlocal);
     }
+    memcpy(ret_file, file.name, sizeof(file.name));
     crn_manifest_file_free(&file);
     free(held);
     free(sources);
+    return rc;
+}
+
+/* Flushes a capture that is whole on this node and publishes it if all nodes have. */
+static cairn_err save_capture(struct dead_run *run, const struct crn_store *st,
+                              const struct crn_slot_info *info, const uint32_t *slots,
+                              uint32_t *ret_missing, struct crn_errinfo *ei)
+{
+    char file[CRN_FILE_NAME];
+    struct crn_unpublished u = {info->name, info->version, &info->id,
+                                run->nodes, run->cfg.job,  file};
+    int lock_fd = -1;
+    cairn_err rc;
+
+    rc = crn_drain_lock(st, info->name, (int64_t)run->cfg.commit_timeout_ns, &lock_fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_check_pin(st, info->name, info->version, &info->id, ei);
+    if (rc == CAIRN_OK)
+        rc = flush_capture(run, st, info, slots, file, ei);
+    run->is_lost = rc == CAIRN_EDAMAGED; /* its bytes are not those that were captured */
+    if (rc == CAIRN_OK)
+        rc = crn_store_try_publish(st, &u, ret_missing, ei);
+    if (lock_fd >= 0)
+        (void)st->fs->close(st->fs, lock_fd);
+    return rc;
+}
+
+static cairn_err drain_whole(struct dead_run *run, const struct crn_slot_info *info,
+                             const uint32_t *slots, struct crn_errinfo *ei)
+{
+    struct crn_drain_capture c = {info->name, info->version, &info->id, info->created_ns};
+    enum crn_drain_what what = CRN_DRAIN_KNOWN;
+    uint32_t missing = 0;
+    struct crn_store st;
+    int is_known = 0;
+    cairn_err rc;
+
+    rc = crn_store_open(run->fs, run->cfg.persistent, 1, &st, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_drain_is_known(&st, &c, &is_known, ei);
+    if (rc == CAIRN_OK && !is_known) {
+        rc = save_capture(run, &st, info, slots, &missing, ei);
+        what = missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING;
+    }
+    if (rc == CAIRN_OK)
+        tell(run, what, info->name, info->version, missing, "");
+    crn_store_close(&st);
     return rc;
 }
 
@@ -178,84 +237,99 @@ static cairn_err drain_capture(struct dead_run *run, const struct crn_slot_info 
                                struct crn_errinfo *ei)
 {
     uint32_t *slots = calloc(run->nlocal, sizeof(*slots));
-    struct crn_store st;
-    uint32_t missing = 0;
-    int is_damaged;
-    cairn_err rc;
-    int lock_fd = -1;
+    cairn_err rc = CAIRN_OK;
 
+    run->is_lost = 0;
     if (slots == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %u shards", run->nlocal);
-    if (!find_slots(run, info->id.seq, slots)) {
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %u shards", run->nlocal);
+    else if (!find_slots(run, info->id.seq, slots))
         tell(run, CRN_DRAIN_INCOMPLETE, info->name, info->version, 0, "");
-        free(slots);
-        return CAIRN_OK;
-    }
-    rc = crn_store_open(run->fs, run->cfg.persistent, 1, &st, ei);
-    if (rc != CAIRN_OK) {
-        free(slots);
-        return rc;
-    }
-    if (crn_drain_is_known(&st, info->name, info->version, &info->id, info->created_ns)) {
-        tell(run, CRN_DRAIN_KNOWN, info->name, info->version, 0, "");
-        goto out;
-    }
-    rc = crn_drain_lock(&st, info->name, (int64_t)run->cfg.commit_timeout_ns, &lock_fd, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_store_check_pin(&st, info->name, info->version, &info->id, ei);
-    if (rc == CAIRN_OK)
-        rc = flush_capture(run, &st, info, slots, ei);
-    is_damaged = rc == CAIRN_EDAMAGED;
-    if (rc == CAIRN_OK)
-        rc = crn_store_try_publish(&st, info->name, info->version, &info->id, run->nodes,
-                                   run->cfg.job, &missing, ei);
-    if (rc == CAIRN_OK)
-        tell(run, missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING, info->name, info->version,
-             missing, "");
     else
+        rc = drain_whole(run, info, slots, ei);
+    if (rc != CAIRN_OK)
         tell(run, CRN_DRAIN_FAILED, info->name, info->version, 0, ei->msg);
-    if (is_damaged) { /* it never gets better, and others shall not wait for it */
-        crn_err_clear(ei);
-        rc = CAIRN_OK;
-    }
-    if (lock_fd >= 0)
-        (void)close(lock_fd);
-out:
-    crn_store_close(&st);
     free(slots);
-    return rc;
+    if (!run->is_lost)
+        return rc;
+    crn_err_keep(&run->lost, ei); /* it never gets better, and others shall not wait for it */
+    crn_err_clear(ei);
+    return CAIRN_OK;
 }
 
 /* One run. ------------------------------------------------------------------------------------------- */
 
-/* The captures that were not flushed, ascending by seq, each once: from all arenas, since a rank may
- * have died before its capture. */
-static size_t list_captures(const struct dead_run *run, struct crn_slot_info *list, size_t room)
+struct captures {
+    struct crn_slot_info *v; /* ascending by seq, each once; owned */
+    size_t n, room;
+};
+
+static cairn_err add_capture(struct captures *c, const struct crn_slot_info *info,
+                             struct crn_errinfo *ei)
 {
-    struct crn_errinfo ignored = {0};
-    struct crn_slot_info info;
-    size_t n = 0;
+    struct crn_slot_info *grown;
     size_t k;
+
+    for (k = 0; k < c->n; k++)
+        if (c->v[k].id.seq == info->id.seq)
+            return CAIRN_OK;
+    if (c->n == c->room) {
+        c->room = c->room > 0 ? 2 * c->room : 64;
+        grown = realloc(c->v, c->room * sizeof(*grown));
+        if (grown == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %zu captures", c->n);
+        c->v = grown;
+    }
+    for (k = c->n++; k > 0 && c->v[k - 1].id.seq > info->id.seq; k--)
+        c->v[k] = c->v[k - 1];
+    c->v[k] = *info;
+    return CAIRN_OK;
+}
+
+/* The captures that were not flushed: from all arenas, since a rank may have died before its capture. */
+static cairn_err list_captures(const struct dead_run *run, struct captures *ret,
+                               struct crn_errinfo *ei)
+{
+    struct crn_slot_info info;
+    cairn_err rc = CAIRN_OK;
     uint32_t i, s;
 
-    for (i = 0; i < run->narenas; i++) {
-        for (s = 0; s < CRN_ARENA_SLOTS; s++) {
+    for (i = 0; i < run->narenas; i++)
+        for (s = 0; rc == CAIRN_OK && s < CRN_ARENA_SLOTS; s++) {
             enum crn_slot_state state = crn_slot_state(run->arenas[i], s);
 
-            if ((state != CRN_SLOT_WRITTEN && state != CRN_SLOT_FLUSHING &&
-                 state != CRN_SLOT_KEPT) ||
-                crn_slot_info(run->arenas[i], s, &info, &ignored) != CAIRN_OK)
+            if (state != CRN_SLOT_WRITTEN && state != CRN_SLOT_FLUSHING && state != CRN_SLOT_KEPT)
                 continue;
-            for (k = 0; k < n && list[k].id.seq != info.id.seq; k++)
-                ;
-            if (k < n || n == room)
-                continue;
-            for (k = n++; k > 0 && list[k - 1].id.seq > info.id.seq; k--)
-                list[k] = list[k - 1];
-            list[k] = info;
+            rc = crn_slot_info(run->arenas[i], s, &info, ei);
+            if (rc == CAIRN_OK)
+                rc = add_capture(ret, &info, ei);
         }
-    }
-    return n;
+    return rc;
+}
+
+static int is_arena(const char *name)
+{
+    return strncmp(name, "arena-", 6) == 0;
+}
+
+static cairn_err map_arena(struct dead_run *run, const char *name, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    char what[CRN_PATH_MAX + 128];
+    cairn_err rc;
+    int fd;
+
+    (void)snprintf(what, sizeof(what), "'%s/%s'", run->dir.path, name);
+    fd = run->fs->openat(run->fs, run->dir.dfd, name, O_RDWR | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open %s", what);
+    rc = crn_arena_map(run->fs, fd, what, &run->arenas[run->narenas], &why);
+    if (rc == CAIRN_ENOENT) /* never finished: its rank has captured nothing */
+        return CAIRN_OK;
+    if (rc == CAIRN_OK)
+        run->narenas++;
+    else
+        crn_err_keep(ei, &why);
+    return rc;
 }
 
 static cairn_err map_arenas(struct dead_run *run, struct crn_errinfo *ei)
@@ -264,24 +338,15 @@ static cairn_err map_arenas(struct dead_run *run, struct crn_errinfo *ei)
     cairn_err rc;
     size_t i;
 
-    rc = crn_fs_names(crn_fs_posix(), run->dir.dfd, run->dir.path, &names, ei);
+    rc = crn_fs_names(run->fs, run->dir.dfd, run->dir.path, &names, ei);
     if (rc != CAIRN_OK)
         return rc;
     run->arenas = calloc(run->nlocal, sizeof(*run->arenas));
     if (run->arenas == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u arenas", run->nlocal);
-    for (i = 0; rc == CAIRN_OK && i < names.n && run->narenas < run->nlocal; i++) {
-        struct crn_errinfo ignored = {0};
-        int fd;
-
-        if (strncmp(names.name[i], "arena-", 6) != 0)
-            continue;
-        fd = openat(run->dir.dfd, names.name[i], O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        /* An arena that was never finished holds nothing. */
-        if (fd >= 0 &&
-            crn_arena_map(fd, names.name[i], &run->arenas[run->narenas], &ignored) == CAIRN_OK)
-            run->narenas++;
-    }
+    for (i = 0; rc == CAIRN_OK && i < names.n && run->narenas < run->nlocal; i++)
+        if (is_arena(names.name[i]))
+            rc = map_arena(run, names.name[i], ei);
     crn_names_free(&names);
     return rc;
 }
@@ -301,22 +366,17 @@ static cairn_err drain_unless_pinned(struct dead_run *run, const struct crn_slot
 
 static cairn_err drain_run(struct dead_run *run, struct crn_errinfo *ei)
 {
-    size_t room = (size_t)CRN_ARENA_SLOTS * 4;
     struct crn_errinfo pinned = {0};
-    struct crn_slot_info *list;
+    struct captures list = {0};
     cairn_err rc;
-    size_t n, i;
+    size_t i;
 
     rc = map_arenas(run, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    list = calloc(room, sizeof(*list));
-    if (list == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain");
-    n = list_captures(run, list, room);
-    for (i = 0; rc == CAIRN_OK && i < n; i++)
-        rc = drain_unless_pinned(run, &list[i], &pinned, ei);
-    free(list);
+    if (rc == CAIRN_OK)
+        rc = list_captures(run, &list, ei);
+    for (i = 0; rc == CAIRN_OK && i < list.n; i++)
+        rc = drain_unless_pinned(run, &list.v[i], &pinned, ei);
+    free(list.v);
     if (rc == CAIRN_OK && pinned.code != CAIRN_OK) {
         crn_err_keep(ei, &pinned);
         rc = pinned.code;
@@ -330,7 +390,7 @@ static cairn_err load_run(struct dead_run *run, struct crn_errinfo *ei)
     struct crn_run_place place;
     cairn_err rc;
 
-    rc = crn_runfile_read(run->dir.dfd, &place, &run->cfg, ei);
+    rc = crn_runfile_read(run->fs, run->dir.dfd, &place, &run->cfg, ei);
     if (rc == CAIRN_OK && place.node != run->node)
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "it is that of node %u", place.node);
     if (rc != CAIRN_OK)
@@ -356,75 +416,181 @@ static void close_run(struct dead_run *run)
     crn_config_fini(&run->cfg);
 }
 
-static int parse_run_name(const char *name, uint8_t id[16], uint32_t *node)
+/* The directory of a run, or of one that is being removed (is_gone). */
+static int parse_run_name(const char *name, uint8_t id[16], uint32_t *node, int *is_gone)
 {
     unsigned byte;
     int end = 0;
     int i;
 
+    if (strlen(name) < 35)
+        return 0;
     for (i = 0; i < 16; i++) {
         if (sscanf(name + 2 * (size_t)i, "%2x", &byte) != 1)
             return 0;
         id[i] = (uint8_t)byte;
     }
-    return sscanf(name + 32, "-n%u%n", node, &end) == 1 && name[32 + end] == '\0';
+    if (sscanf(name + 32, "-n%u%n", node, &end) != 1)
+        return 0;
+    *is_gone = strcmp(name + 32 + end, CRN_RUNDIR_GONE) == 0;
+    return *is_gone || name[32 + end] == '\0';
 }
 
-/* No lock: its service has not come that far, or died before. The time tells. */
-static int is_stillborn(const struct dead_run *run)
+/* What a service makes before the first arena. */
+static int is_of_birth(const char *name)
+{
+    static const char *const names[] = {"lock", "sock", "run.ini"};
+    size_t i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return strncmp(name, ".run.ini.", 9) == 0;
+}
+
+/* Has nothing ever been captured here? It is our own directory and holds no more than what a service makes at
+ * its start. */
+static cairn_err is_stillborn(const struct dead_run *run, const struct stat *st, int *ret,
+                              struct crn_errinfo *ei)
+{
+    struct crn_names names = {0};
+    cairn_err rc;
+    size_t i;
+
+    rc = crn_fs_names(run->fs, run->dir.dfd, run->dir.path, &names, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    *ret = st->st_uid == geteuid();
+    for (i = 0; i < names.n; i++)
+        *ret &= is_of_birth(names.name[i]);
+    crn_names_free(&names);
+    return CAIRN_OK;
+}
+
+/* There is no lock, or no run.ini: the service has not come that far yet, or died before. Without the lock the
+ * time tells; why says what is missing. */
+static cairn_err drain_stillborn(struct dead_run *run, int has_lock, const struct crn_errinfo *why,
+                                 struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
+    const struct crn_fs *fs = run->fs;
     struct stat st;
+    int is_empty = 0;
+    cairn_err rc;
 
-    return fstat(run->dir.dfd, &st) == 0 &&
-           clock->wall_ns(clock) / 1000000000 - st.st_mtime > BIRTH_S;
+    rc = crn_fs_check(fs->fstat(fs, run->dir.dfd, &st), ei, "stat '%s'", run->dir.path);
+    if (rc == CAIRN_OK && !has_lock && clock->wall_ns(clock) / 1000000000 - st.st_mtime <= BIRTH_S)
+        return CAIRN_OK;
+    if (rc == CAIRN_OK)
+        rc = is_stillborn(run, &st, &is_empty, ei);
+    if (rc == CAIRN_OK && !is_empty) {
+        crn_err_keep(ei, why);
+        rc = why->code;
+    }
+    return rc == CAIRN_OK ? crn_rundir_remove(&run->dir, ei) : rc;
 }
 
-/* One entry of the shared-memory directory. */
-static cairn_err drain_entry(const struct crn_fs *fs, const struct crn_config *cfg,
-                             const char *name, int same_target, crn_drain_fn fn, void *arg,
-                             struct crn_errinfo *ei)
+/* The run is dead, its lock is ours. */
+static cairn_err drain_dead(struct dead_run *run, const struct crn_config *cfg,
+                            const uint8_t id[16], int same_target, struct crn_errinfo *ei)
 {
-    struct dead_run run = {.fs = fs, .fn = fn, .arg = arg};
     struct crn_errinfo why = {0};
+    cairn_err rc;
+
+    rc = load_run(run, &why);
+    if (rc == CAIRN_ENOENT)
+        return drain_stillborn(run, 1, &why, ei);
+    crn_err_keep(ei, &why);
+    if (rc != CAIRN_OK || (same_target && strcmp(run->cfg.persistent, cfg->persistent) != 0))
+        return rc;
+    /* Now that the configuration is known, with the right spool. */
+    crn_rundir_close(&run->dir);
+    rc = crn_rundir_open(run->fs, &run->cfg, id, run->node, 1, &run->dir, ei);
+    if (rc == CAIRN_OK)
+        rc = drain_run(run, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_remove(&run->dir, ei);
+    if (rc == CAIRN_OK && run->lost.code != CAIRN_OK) {
+        crn_err_keep(ei, &run->lost);
+        rc = run->lost.code;
+    }
+    return rc;
+}
+
+static cairn_err drain_dir(struct dead_run *run, const struct crn_config *cfg, const uint8_t id[16],
+                           int same_target, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    int lock_fd = -1;
+    cairn_err rc;
+
+    rc = crn_rundir_open(run->fs, &run->cfg, id, run->node, 0, &run->dir, &why);
+    if (rc == CAIRN_ENOENT)
+        return CAIRN_OK; /* gone meanwhile */
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_lock(&run->dir, 0, &lock_fd, &why);
+    if (rc == CAIRN_OK) {
+        rc = drain_dead(run, cfg, id, same_target, ei);
+        (void)run->fs->close(run->fs, lock_fd);
+    } else if (rc == CAIRN_EBUSY) {
+        tell(run, CRN_DRAIN_ALIVE, "", 0, 0, "");
+        rc = CAIRN_OK;
+    } else if (rc == CAIRN_ENOENT) {
+        rc = drain_stillborn(run, 0, &why, ei);
+    } else {
+        crn_err_keep(ei, &why);
+    }
+    return rc;
+}
+
+/* Ends a removal that was cut short. Without its run.ini the spool is gone already. */
+static cairn_err drain_gone(struct dead_run *run, int dfd, const char *name, const uint8_t id[16],
+                            struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    struct crn_run_place place;
+    cairn_err rc;
+    int fd;
+
+    fd = run->fs->openat(run->fs, dfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (fd == -ENOENT)
+        return CAIRN_OK;
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open '%s'", name);
+    rc = crn_runfile_read(run->fs, fd, &place, &run->cfg, &why);
+    (void)run->fs->close(run->fs, fd);
+    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) {
+        crn_err_keep(ei, &why);
+        return rc;
+    }
+    rc = crn_rundir_paths(run->fs, &run->cfg, id, run->node, &run->dir, ei);
+    return rc == CAIRN_OK ? crn_rundir_finish(&run->dir, ei) : rc;
+}
+
+/* One entry of the shared-memory directory dfd. The first failure of all is kept in first. */
+static void drain_entry(struct dead_run *run, const struct crn_config *cfg, int dfd,
+                        const char *name, int same_target, struct crn_errinfo *first)
+{
+    struct crn_errinfo why = {0};
+    int is_gone = 0;
     uint8_t id[16];
     cairn_err rc;
-    int lock_fd = -1;
 
-    if (strlen(name) < 35 || !parse_run_name(name, id, &run.node))
-        return CAIRN_OK; /* not a run's */
-    crn_run_hex(id, run.hex);
-    crn_config_defaults(&run.cfg);
-    memcpy(run.cfg.shm_dir, cfg->shm_dir, sizeof(run.cfg.shm_dir));
-    if (crn_rundir_open(&run.cfg, id, run.node, 0, &run.dir, &why) != CAIRN_OK)
-        goto out; /* gone meanwhile */
-    if (crn_rundir_lock(run.dir.dfd, 0, &lock_fd, &why) != CAIRN_OK) {
-        if (why.code == CAIRN_EBUSY)
-            tell(&run, CRN_DRAIN_ALIVE, "", 0, 0, "");
-        else if (is_stillborn(&run))
-            crn_rundir_remove(&run.dir);
-        goto out;
-    }
-    if (load_run(&run, &why) != CAIRN_OK) {
-        tell(&run, CRN_DRAIN_FAILED, "", 0, 0, why.msg);
-        goto out;
-    }
-    if (same_target && strcmp(run.cfg.persistent, cfg->persistent) != 0)
-        goto out;
-    /* Now that the configuration is known, with the right spool. */
-    crn_rundir_close(&run.dir);
-    rc = crn_rundir_open(&run.cfg, id, run.node, 1, &run.dir, &why);
-    if (rc == CAIRN_OK)
-        rc = drain_run(&run, &why);
-    if (rc == CAIRN_OK)
-        crn_rundir_remove(&run.dir);
+    if (!parse_run_name(name, id, &run->node, &is_gone))
+        return; /* not a run's */
+    crn_run_hex(id, run->hex);
+    run->dir.dfd = run->dir.spool_dfd = -1;
+    crn_config_defaults(&run->cfg);
+    memcpy(run->cfg.shm_dir, cfg->shm_dir, sizeof(run->cfg.shm_dir));
+    if (is_gone)
+        rc = drain_gone(run, dfd, name, id, &why);
     else
-        crn_err_keep(ei, &why);
-out:
-    if (lock_fd >= 0)
-        (void)close(lock_fd);
-    close_run(&run);
-    return CAIRN_OK;
+        rc = drain_dir(run, cfg, id, same_target, &why);
+    if (rc != CAIRN_OK && !run->has_told)
+        tell(run, CRN_DRAIN_FAILED, "", 0, 0, why.msg);
+    if (rc != CAIRN_OK)
+        crn_err_keep(first, &why);
+    close_run(run);
 }
 
 struct hearer {
@@ -453,16 +619,19 @@ cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, 
     size_t i;
     int dfd;
 
-    rc = crn_shm_root(cfg, root, sizeof(root), ei);
+    rc = crn_shm_root(fs, cfg, root, sizeof(root), ei);
     if (rc != CAIRN_OK)
         return rc;
-    dfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dfd = fs->openat(fs, AT_FDCWD, root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (dfd < 0)
-        return crn_fail_errno(ei, errno, "open '%s'", root);
-    rc = crn_fs_names(crn_fs_posix(), dfd, root, &names, ei);
-    (void)close(dfd);
-    for (i = 0; rc == CAIRN_OK && i < names.n; i++)
-        rc = drain_entry(fs, cfg, names.name[i], same_target, hear, &h, &first);
+        return crn_fail_errno(ei, -dfd, "open '%s'", root);
+    rc = crn_fs_names(fs, dfd, root, &names, ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
+        struct dead_run run = {.fs = fs, .fn = hear, .arg = &h};
+
+        drain_entry(&run, cfg, dfd, names.name[i], same_target, &first);
+    }
+    (void)fs->close(fs, dfd);
     crn_names_free(&names);
     if (rc == CAIRN_OK && cfg->local[0] != '\0')
         rc = crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);

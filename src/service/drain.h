@@ -23,7 +23,7 @@ struct crn_drain_event {
     enum crn_drain_what what;
     const char *run;  /* hex; "": of a local file that cannot be read */
     const char *name; /* "" for ALIVE, and for a run that cannot be read */
-    int64_t version;
+    int64_t version;  /* -1: of a name whose versions cannot be listed */
     uint32_t missing; /* WAITING: files */
     const char *text; /* FAILED, INCOMPLETE: why, or ""; WAITING: why in vain, or "" */
 };

@@ -53,6 +53,12 @@ static void say(struct local_drain *d, enum crn_drain_what what, const char *run
     d->nsaid++;
 }
 
+static void fail(struct local_drain *d, const char *run, const struct crn_errinfo *why)
+{
+    say(d, CRN_DRAIN_FAILED, run, 0, why->msg);
+    crn_err_keep(d->first, why);
+}
+
 static int is_bad(const struct said *s)
 {
     return s->what == CRN_DRAIN_FAILED || s->what == CRN_DRAIN_INCOMPLETE;
@@ -84,21 +90,30 @@ static void tell_version(struct local_drain *d, const char *name, int64_t versio
 
 /* One file. ----------------------------------------------------------------------------------------- */
 
-/* A run whose service lives flushes its files itself. */
-static int is_alive(const struct crn_config *cfg, const struct crn_index *x)
+/* A run whose service lives flushes its files itself. An error if that cannot be told. */
+static cairn_err look_for_run(const struct local_drain *d, const struct crn_index *x,
+                              int *ret_is_alive, struct crn_errinfo *ei)
 {
+    struct crn_config plain = *d->cfg;
     struct crn_errinfo why = {0};
     struct crn_rundir rd;
-    struct crn_config plain = *cfg;
     int fd = -1;
+    cairn_err rc;
 
+    *ret_is_alive = 0;
     plain.local[0] = '\0'; /* the run's own directory is enough */
-    if (crn_rundir_open(&plain, x->id.run, x->file_no, 0, &rd, &why) != CAIRN_OK)
-        return 0;
-    if (crn_rundir_lock(rd.dfd, 0, &fd, &why) == CAIRN_OK)
-        (void)close(fd);
-    crn_rundir_close(&rd);
-    return why.code == CAIRN_EBUSY;
+    rc = crn_rundir_open(d->fs, &plain, x->id.run, x->file_no, 0, &rd, &why);
+    if (rc == CAIRN_OK) {
+        rc = crn_rundir_lock(&rd, 0, &fd, &why);
+        if (rc == CAIRN_OK)
+            (void)d->fs->close(d->fs, fd);
+        crn_rundir_close(&rd);
+    }
+    *ret_is_alive = rc == CAIRN_EBUSY;
+    if (rc == CAIRN_OK || rc == CAIRN_EBUSY || rc == CAIRN_ENOENT)
+        return CAIRN_OK;
+    crn_err_keep(ei, &why);
+    return rc;
 }
 
 static cairn_err copy(const struct crn_fs *fs, int from, int to, uint64_t bytes, const char *file,
@@ -121,12 +136,11 @@ static cairn_err copy(const struct crn_fs *fs, int from, int to, uint64_t bytes,
     return rc;
 }
 
-/* Copies a verified local file; it is durable when this returns. */
+/* Copies a verified local file, to the new file; it is durable when this returns. */
 static cairn_err raise_file(struct local_drain *d, int from, const struct crn_index *x,
-                            uint64_t data_end, struct crn_errinfo *ei)
+                            uint64_t data_end, char file[CRN_FILE_NAME], struct crn_errinfo *ei)
 {
     struct crn_manifest_file made = {0};
-    char file[CRN_FILE_NAME];
     cairn_err rc;
     int to;
 
@@ -163,6 +177,8 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const char 
                             uint32_t *ret_missing, struct crn_errinfo *ei)
 {
     struct crn_data_file data = {.fs = d->fs, .dfd = dfd, .index = x, .what = path};
+    char made[CRN_FILE_NAME];
+    struct crn_unpublished u = {x->name, x->version, &x->id, x->files, d->cfg->job, made};
     cairn_err rc;
     int lock_fd = -1;
     int fd = -1;
@@ -181,14 +197,13 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const char 
         if (rc == CAIRN_EDAMAGED)
             rc = lost(path, "damaged", rc, ei);
         if (rc == CAIRN_OK)
-            rc = raise_file(d, fd, x, mf->trailer.index_offset, ei);
+            rc = raise_file(d, fd, x, mf->trailer.index_offset, made, ei);
         (void)d->fs->close(d->fs, fd);
     }
     if (rc == CAIRN_OK)
-        rc = crn_store_try_publish(&d->pfs, x->name, x->version, &x->id, x->files, d->cfg->job,
-                                   ret_missing, ei);
+        rc = crn_store_try_publish(&d->pfs, &u, ret_missing, ei);
     if (lock_fd >= 0)
-        (void)close(lock_fd);
+        (void)d->fs->close(d->fs, lock_fd);
     return rc;
 }
 
@@ -204,6 +219,10 @@ static void drain_unknown(struct local_drain *d, const char *name, int64_t versi
     int has_end = 0;
     int fd;
 
+    if (why->code != CAIRN_EDAMAGED && why->code != CAIRN_EFORMAT) {
+        fail(d, "", why); /* not to be read now: that is no answer */
+        return;
+    }
     if (crn_store_manifest(&d->pfs, name, version, &m, &ignored) == CAIRN_OK) {
         crn_manifest_free(&m);
         return; /* nobody needs it */
@@ -215,25 +234,43 @@ static void drain_unknown(struct local_drain *d, const char *name, int64_t versi
     }
     if (!has_end && d->others_live)
         return;
-    if (why->code == CAIRN_EDAMAGED || why->code == CAIRN_EFORMAT)
-        why->code =
-            lost(path, has_end ? "damaged" : "damaged, or was never finished", why->code, why);
-    else
-        has_end = 1; /* not to be read now: that is no answer */
-    say(d, has_end ? CRN_DRAIN_FAILED : CRN_DRAIN_INCOMPLETE, "", 0, why->msg);
+    why->code = lost(path, has_end ? "damaged" : "damaged, or was never finished", why->code, why);
     if (has_end)
-        crn_err_keep(d->first, why);
+        fail(d, "", why);
+    else
+        say(d, CRN_DRAIN_INCOMPLETE, "", 0, why->msg);
 }
 
-static void drain_version(struct local_drain *d, const char *name, int64_t version,
-                          const char *file, int dfd)
+static cairn_err drain_readable(struct local_drain *d, const char *file, const char *path,
+                                const struct crn_index *x, const struct crn_manifest_file *mf,
+                                int dfd, struct crn_errinfo *ei)
+{
+    struct crn_drain_capture c = {x->name, x->version, &x->id, x->created_ns};
+    char hex[CRN_RUN_HEX] = "";
+    uint32_t missing = 0;
+    int is_done = 0;
+    cairn_err rc;
+
+    rc = look_for_run(d, x, &is_done, ei);
+    if (rc == CAIRN_OK && !is_done)
+        rc = crn_drain_is_known(&d->pfs, &c, &is_done, ei);
+    if (rc != CAIRN_OK || is_done)
+        return rc;
+    rc = drain_file(d, file, path, x, mf, dfd, &missing, ei);
+    crn_run_hex(x->id.run, hex);
+    if (rc == CAIRN_OK)
+        say(d, missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING, hex, missing, "");
+    return rc;
+}
+
+static void drain_data(struct local_drain *d, const char *name, int64_t version, const char *file,
+                       int dfd)
 {
     struct crn_manifest_file mf = {0};
     struct crn_errinfo ei = {0};
     struct crn_index x = {0};
     char hex[CRN_RUN_HEX] = "";
     char path[CRN_PATH_MAX];
-    uint32_t missing = 0;
 
     (void)snprintf(path, sizeof(path), "%.*s/%s/%" PRId64 "/%s", CRN_PATH_MAX / 2, d->local.path,
                    name, version, file);
@@ -242,39 +279,49 @@ static void drain_version(struct local_drain *d, const char *name, int64_t versi
         return;
     }
     crn_run_hex(x.id.run, hex);
-    if (is_alive(d->cfg, &x) || crn_drain_is_known(&d->pfs, name, version, &x.id, x.created_ns))
-        goto out;
-    if (drain_file(d, file, path, &x, &mf, dfd, &missing, &ei) == CAIRN_OK) {
-        say(d, missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING, hex, missing, "");
-    } else {
-        say(d, CRN_DRAIN_FAILED, hex, 0, ei.msg);
-        crn_err_keep(d->first, &ei);
-    }
-out:
+    if (drain_readable(d, file, path, &x, &mf, dfd, &ei) != CAIRN_OK)
+        fail(d, hex, &ei);
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
+}
+
+static cairn_err drain_version(struct local_drain *d, const char *name, int64_t version,
+                               struct crn_errinfo *ei)
+{
+    struct crn_names files = {0};
+    cairn_err rc;
+    size_t i;
+    int dfd;
+
+    rc = crn_store_version_dir(&d->local, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_fs_names(d->fs, dfd, name, &files, ei);
+    for (i = 0; rc == CAIRN_OK && i < files.n; i++)
+        if (strncmp(files.name[i], "data-", 5) == 0)
+            drain_data(d, name, version, files.name[i], dfd);
+    crn_names_free(&files);
+    (void)d->fs->close(d->fs, dfd);
+    return rc;
 }
 
 static void drain_name(struct local_drain *d, const char *name)
 {
     struct crn_catalog catalog = {0};
     struct crn_errinfo ei = {0};
-    size_t i, k;
+    cairn_err rc;
+    size_t i;
 
-    if (crn_store_catalog(&d->local, name, &catalog, &ei) != CAIRN_OK)
-        return;
+    rc = crn_store_catalog(&d->local, name, &catalog, &ei);
+    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) { /* ENOENT: removed meanwhile */
+        fail(d, "", &ei);
+        tell_version(d, name, -1);
+    }
     for (i = 0; i < catalog.n; i++) {
-        struct crn_names files = {0};
-        int dfd;
-
-        if (crn_store_version_dir(&d->local, name, catalog.v[i].version, &dfd, &ei) != CAIRN_OK)
-            continue;
-        if (crn_fs_names(d->fs, dfd, name, &files, &ei) == CAIRN_OK)
-            for (k = 0; k < files.n; k++)
-                if (strncmp(files.name[k], "data-", 5) == 0)
-                    drain_version(d, name, catalog.v[i].version, files.name[k], dfd);
-        crn_names_free(&files);
-        (void)d->fs->close(d->fs, dfd);
+        crn_err_clear(&ei);
+        rc = drain_version(d, name, catalog.v[i].version, &ei);
+        if (rc != CAIRN_OK && rc != CAIRN_ENOENT)
+            fail(d, "", &ei);
         tell_version(d, name, catalog.v[i].version);
     }
     crn_catalog_free(&catalog);
@@ -290,7 +337,7 @@ cairn_err crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg,
     cairn_err rc;
     size_t i;
 
-    rc = crn_local_root(cfg, root, sizeof(root), first);
+    rc = crn_local_root(fs, cfg, root, sizeof(root), first);
     if (rc == CAIRN_OK)
         rc = crn_store_open(fs, root, 0, &d.local, first);
     if (rc != CAIRN_OK)

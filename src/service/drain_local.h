@@ -15,7 +15,15 @@ CAIRN_CHECKED cairn_err crn_drain_local(const struct crn_fs *fs, const struct cr
 /* drain.c */
 CAIRN_CHECKED cairn_err crn_drain_lock(const struct crn_store *st, const char *name,
                                        int64_t timeout_ns, int *ret_fd, struct crn_errinfo *ei);
-int crn_drain_is_known(const struct crn_store *st, const char *name, int64_t version,
-                       const struct crn_capture_id *id, uint64_t created_ns);
+struct crn_drain_capture {
+    const char *name;
+    int64_t version;
+    const struct crn_capture_id *id;
+    uint64_t created_ns;
+};
+/* Is the capture committed, or has a newer one replaced it? An error if that cannot be told. */
+CAIRN_CHECKED cairn_err crn_drain_is_known(const struct crn_store *st,
+                                           const struct crn_drain_capture *c, int *ret,
+                                           struct crn_errinfo *ei);
 
 #endif

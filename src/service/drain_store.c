@@ -53,13 +53,14 @@ static cairn_err publish_complete(const struct crn_store *st, const char *name,
 
     for (i = 0; i < left->n; i++) {
         const struct crn_left *l = &left->v[i];
+        struct crn_unpublished u = {name, l->version, &l->id, l->files, NULL, NULL};
         struct crn_errinfo why = {0};
         uint32_t missing = 0;
         cairn_err rc;
 
         if (!crn_left_is_complete(l))
             continue;
-        rc = crn_store_try_publish(st, name, l->version, &l->id, l->files, NULL, &missing, &why);
+        rc = crn_store_try_publish(st, &u, &missing, &why);
         if (rc == CAIRN_OK && missing == 0) {
             tell(fn, arg, name, l, CRN_DRAIN_COMMITTED, 0, "");
         } else if (rc == CAIRN_OK) {

@@ -139,8 +139,8 @@ cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
     else
         rc = crn_item_claim(job, w->item, &slots, &w->error);
     if (rc == CAIRN_OK)
-        rc = crn_sources_open(job->arenas, slots, job->nlocal, job->dir.spool_dfd, p->held,
-                              p->sources, &w->error);
+        rc = crn_sources_open(job->arenas, slots, job->nlocal, &job->dir, p->held, p->sources,
+                              &w->error);
     free(slots);
     if (rc != CAIRN_OK)
         return rc;

@@ -98,9 +98,9 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     if (rc == CAIRN_OK)
         rc = allocate(job, h, ei);
     if (rc == CAIRN_OK)
-        rc = crn_rundir_open(&job->cfg, job->run, job->node, 1, &job->dir, ei);
+        rc = crn_rundir_open(crn_fs_posix(), &job->cfg, job->run, job->node, 1, &job->dir, ei);
     if (rc == CAIRN_OK)
-        rc = crn_rundir_lock(job->dir.dfd, 1, &job->lock_fd, ei);
+        rc = crn_rundir_lock(&job->dir, 1, &job->lock_fd, ei);
     if (rc == CAIRN_OK)
         rc = crn_runfile_write(job->dir.dfd, &place, &job->cfg, ei);
     if (rc == CAIRN_OK)
@@ -186,6 +186,7 @@ static void free_items(struct crn_job *job)
 void crn_job_close(struct crn_job *job)
 {
     int is_idle = job->items == NULL && !(job->has_dead && job->has_kept); /* else: for a drain */
+    struct crn_errinfo ei = {0};
     uint32_t i;
 
     stop_workers(job);
@@ -202,8 +203,9 @@ void crn_job_close(struct crn_job *job)
     free_items(job);
     for (i = 0; job->arenas != NULL && i < job->nlocal; i++)
         crn_arena_close(job->arenas[i]);
-    if (is_idle && job->lock_fd >= 0)
-        crn_rundir_remove(&job->dir);
+    if (is_idle && job->lock_fd >= 0 && crn_rundir_remove(&job->dir, &ei) != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "the run's directory stays for a drain, continuing: %s",
+                ei.msg);
     if (job->lock_fd >= 0)
         (void)close(job->lock_fd);
     crn_rundir_close(&job->dir);

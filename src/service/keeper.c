@@ -223,7 +223,7 @@ static void retire_local(struct crn_job *job, const struct crn_item *item)
     struct crn_errinfo ei = {0};
     int dfd;
 
-    if (crn_local_root(&job->cfg, root, sizeof(root), &ei) != CAIRN_OK)
+    if (crn_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) != CAIRN_OK)
         return;
     (void)snprintf(path, sizeof(path), "%s/%s", root, item->name);
     dfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

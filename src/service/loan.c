@@ -166,7 +166,7 @@ int crn_loan_open(struct crn_job *job, struct crn_loan *loan, const struct crn_s
     loan->sources = calloc(job->nlocal, sizeof(*loan->sources));
     if (loan->held == NULL || loan->sources == NULL)
         return 0;
-    if (crn_sources_open(job->arenas, loan->slots, job->nlocal, job->dir.spool_dfd, loan->held,
+    if (crn_sources_open(job->arenas, loan->slots, job->nlocal, &job->dir, loan->held,
                          loan->sources, &why) != CAIRN_OK) {
         crn_log(&job->log, CRN_DEBUG, "the version before is not used: %s", why.msg);
         return 0;

@@ -124,7 +124,7 @@ static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
         return;
     }
     (void)snprintf(what, sizeof(what), "the arena of rank %u", c->rank);
-    if (crn_arena_map(fd, what, &job->arenas[c->local], &ei) != CAIRN_OK)
+    if (crn_arena_map(crn_fs_posix(), fd, what, &job->arenas[c->local], &ei) != CAIRN_OK)
         crn_log(&job->log, CRN_ERROR, "%s", ei.msg);
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides the names of everything that a run leaves on its node, and makes the directories private.
- * Plain POSIX calls: nothing here needs to survive a power loss. */
+/* Decides the names of everything that a run leaves on its node, makes the directories private and removes
+ * them. Nothing here needs to survive a power loss.
+ *
+ * A removal takes many calls and may be cut short. It therefore begins with a rename that says that nothing
+ * in the directory is needed any more; a drain finishes the removal of what it finds under that name. */
 #include "service/rundir.h"
 
 #include <errno.h>
@@ -11,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static cairn_err user_root(const char *base, char *path, size_t size, struct crn_errinfo *ei)
+static cairn_err user_root(const struct crn_fs *fs, const char *base, char *path, size_t size,
+                           struct crn_errinfo *ei)
 {
-    const struct crn_fs *fs = crn_fs_posix();
     cairn_err rc;
     int fd;
 
@@ -22,24 +25,24 @@ static cairn_err user_root(const char *base, char *path, size_t size, struct crn
     rc = crn_fs_make_dirs(fs, AT_FDCWD, base, 0777, &fd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    (void)close(fd);
+    (void)fs->close(fs, fd);
     rc = crn_fs_private_dir(fs, path, &fd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    (void)close(fd);
+    (void)fs->close(fs, fd);
     return CAIRN_OK;
 }
 
-cairn_err crn_shm_root(const struct crn_config *cfg, char *path, size_t size,
-                       struct crn_errinfo *ei)
+cairn_err crn_shm_root(const struct crn_fs *fs, const struct crn_config *cfg, char *path,
+                       size_t size, struct crn_errinfo *ei)
 {
-    return user_root(cfg->shm_dir, path, size, ei);
+    return user_root(fs, cfg->shm_dir, path, size, ei);
 }
 
-cairn_err crn_local_root(const struct crn_config *cfg, char *path, size_t size,
-                         struct crn_errinfo *ei)
+cairn_err crn_local_root(const struct crn_fs *fs, const struct crn_config *cfg, char *path,
+                         size_t size, struct crn_errinfo *ei)
 {
-    return user_root(cfg->local, path, size, ei);
+    return user_root(fs, cfg->local, path, size, ei);
 }
 
 cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
@@ -65,17 +68,19 @@ cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
     return CAIRN_OK;
 }
 
-cairn_err crn_rundir_paths(const struct crn_config *cfg, const uint8_t run[16], uint32_t node,
-                           struct crn_rundir *ret, struct crn_errinfo *ei)
+cairn_err crn_rundir_paths(const struct crn_fs *fs, const struct crn_config *cfg,
+                           const uint8_t run[16], uint32_t node, struct crn_rundir *ret,
+                           struct crn_errinfo *ei)
 {
     char root[CRN_PATH_MAX];
     char hex[CRN_RUN_HEX];
     cairn_err rc;
 
     memset(ret, 0, sizeof(*ret));
+    ret->fs = fs;
     ret->dfd = ret->spool_dfd = -1;
     crn_run_hex(run, hex);
-    rc = crn_shm_root(cfg, root, sizeof(root), ei);
+    rc = crn_shm_root(fs, cfg, root, sizeof(root), ei);
     if (rc != CAIRN_OK)
         return rc;
     (void)snprintf(ret->path, sizeof(ret->path), "%s/%s-n%u", root, hex, node);
@@ -83,40 +88,42 @@ cairn_err crn_rundir_paths(const struct crn_config *cfg, const uint8_t run[16], 
         memcpy(ret->spool, ret->path, sizeof(ret->spool));
         return CAIRN_OK;
     }
-    rc = crn_local_root(cfg, root, sizeof(root), ei);
+    rc = crn_local_root(fs, cfg, root, sizeof(root), ei);
     if (rc == CAIRN_OK)
         (void)snprintf(ret->spool, sizeof(ret->spool), "%s/spool-%s-n%u", root, hex, node);
     return rc;
 }
 
-static cairn_err open_dir(const char *path, int create, int *ret_fd, struct crn_errinfo *ei)
+static cairn_err open_dir(const struct crn_fs *fs, const char *path, int create, int *ret_fd,
+                          struct crn_errinfo *ei)
 {
     int fd;
 
     if (create)
-        return crn_fs_private_dir(crn_fs_posix(), path, ret_fd, ei);
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return crn_fs_private_dir(fs, path, ret_fd, ei);
+    fd = fs->openat(fs, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (fd < 0)
-        return crn_fail_errno(ei, errno, "open '%s'", path);
+        return crn_fail_errno(ei, -fd, "open '%s'", path);
     *ret_fd = fd;
     return CAIRN_OK;
 }
 
-cairn_err crn_rundir_open(const struct crn_config *cfg, const uint8_t run[16], uint32_t node,
-                          int create, struct crn_rundir *ret, struct crn_errinfo *ei)
+cairn_err crn_rundir_open(const struct crn_fs *fs, const struct crn_config *cfg,
+                          const uint8_t run[16], uint32_t node, int create, struct crn_rundir *ret,
+                          struct crn_errinfo *ei)
 {
     cairn_err rc;
 
-    rc = crn_rundir_paths(cfg, run, node, ret, ei);
+    rc = crn_rundir_paths(fs, cfg, run, node, ret, ei);
     if (rc == CAIRN_OK)
-        rc = open_dir(ret->path, create, &ret->dfd, ei);
+        rc = open_dir(fs, ret->path, create, &ret->dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (strcmp(ret->path, ret->spool) == 0) {
         ret->spool_dfd = ret->dfd;
         return CAIRN_OK;
     }
-    rc = open_dir(ret->spool, create, &ret->spool_dfd, ei);
+    rc = open_dir(fs, ret->spool, create, &ret->spool_dfd, ei);
     if (rc != CAIRN_OK)
         crn_rundir_close(ret);
     return rc;
@@ -125,21 +132,41 @@ cairn_err crn_rundir_open(const struct crn_config *cfg, const uint8_t run[16], u
 void crn_rundir_close(struct crn_rundir *rd)
 {
     if (rd->spool_dfd >= 0 && rd->spool_dfd != rd->dfd)
-        (void)close(rd->spool_dfd);
+        (void)rd->fs->close(rd->fs, rd->spool_dfd);
     if (rd->dfd >= 0)
-        (void)close(rd->dfd);
+        (void)rd->fs->close(rd->fs, rd->dfd);
     rd->dfd = rd->spool_dfd = -1;
 }
 
-void crn_rundir_remove(struct crn_rundir *rd)
-{
-    struct crn_errinfo ignored = {0};
+#define GONE_PATH (CRN_PATH_MAX + 64 + sizeof(CRN_RUNDIR_GONE))
 
-    if (strcmp(rd->spool, rd->path) != 0 &&
-        crn_fs_remove_tree(crn_fs_posix(), AT_FDCWD, rd->spool, &ignored) != CAIRN_OK)
-        crn_err_clear(&ignored); /* `cairn sweep` tries again */
-    if (crn_fs_remove_tree(crn_fs_posix(), AT_FDCWD, rd->path, &ignored) != CAIRN_OK)
-        crn_err_clear(&ignored);
+static void gone_path(const struct crn_rundir *rd, char ret[GONE_PATH])
+{
+    (void)snprintf(ret, GONE_PATH, "%s" CRN_RUNDIR_GONE, rd->path);
+}
+
+cairn_err crn_rundir_remove(const struct crn_rundir *rd, struct crn_errinfo *ei)
+{
+    char gone[GONE_PATH];
+    int r;
+
+    gone_path(rd, gone);
+    r = rd->fs->renameat(rd->fs, AT_FDCWD, rd->path, AT_FDCWD, gone);
+    if (r < 0 && r != -ENOENT)
+        return crn_fail_errno(ei, -r, "rename '%s' to remove it", rd->path);
+    return crn_rundir_finish(rd, ei);
+}
+
+cairn_err crn_rundir_finish(const struct crn_rundir *rd, struct crn_errinfo *ei)
+{
+    char gone[GONE_PATH];
+    cairn_err rc = CAIRN_OK;
+
+    gone_path(rd, gone);
+    /* The spool first: only run.ini in the directory tells where it is. */
+    if (strcmp(rd->spool, rd->path) != 0)
+        rc = crn_fs_remove_tree(rd->fs, AT_FDCWD, rd->spool, ei);
+    return rc == CAIRN_OK ? crn_fs_remove_tree(rd->fs, AT_FDCWD, gone, ei) : rc;
 }
 
 void crn_rundir_tidy(const struct crn_rundir *rd)
@@ -149,19 +176,22 @@ void crn_rundir_tidy(const struct crn_rundir *rd)
     (void)rmdir(rd->path);
 }
 
-cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct crn_errinfo *ei)
+cairn_err crn_rundir_lock(const struct crn_rundir *rd, int create, int *ret_fd,
+                          struct crn_errinfo *ei)
 {
-    const struct crn_fs *fs = crn_fs_posix();
+    const struct crn_fs *fs = rd->fs;
     int fd;
     int r;
 
-    fd = openat(dfd, "lock", O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
+    fd = fs->openat(fs, rd->dfd, "lock", O_RDWR | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
     if (fd < 0)
-        return crn_fail_errno(ei, errno, "open the lock of a run");
+        return crn_fail_errno(ei, -fd, "open '%s/lock'", rd->path);
     r = fs->lock(fs, fd);
     if (r < 0) {
-        (void)close(fd);
-        return crn_fail(ei, CAIRN_EBUSY, 0, "the service of the run is alive");
+        (void)fs->close(fs, fd);
+        if (r == -EAGAIN)
+            return crn_fail(ei, CAIRN_EBUSY, 0, "the service of the run is alive");
+        return crn_fail_errno(ei, -r, "lock '%s/lock'", rd->path);
     }
     *ret_fd = fd;
     return CAIRN_OK;

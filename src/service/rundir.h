@@ -19,6 +19,7 @@
 #include "format/format.h"
 
 struct crn_rundir {
+    const struct crn_fs *fs; /* of everything below */
     char path[CRN_PATH_MAX + 64];
     char spool[CRN_PATH_MAX + 64];
     int dfd;
@@ -26,31 +27,37 @@ struct crn_rundir {
 };
 
 /* Paths of a run on a node; opens nothing. */
-CAIRN_CHECKED cairn_err crn_rundir_paths(const struct crn_config *cfg, const uint8_t run[16],
-                                         uint32_t node, struct crn_rundir *ret,
-                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_rundir_paths(const struct crn_fs *fs, const struct crn_config *cfg,
+                                         const uint8_t run[16], uint32_t node,
+                                         struct crn_rundir *ret, struct crn_errinfo *ei);
 /* Makes (create) or opens both directories. */
-CAIRN_CHECKED cairn_err crn_rundir_open(const struct crn_config *cfg, const uint8_t run[16],
-                                        uint32_t node, int create, struct crn_rundir *ret,
-                                        struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_rundir_open(const struct crn_fs *fs, const struct crn_config *cfg,
+                                        const uint8_t run[16], uint32_t node, int create,
+                                        struct crn_rundir *ret, struct crn_errinfo *ei);
 void crn_rundir_close(struct crn_rundir *rd);
-/* Removes both with everything in them; best effort. */
-void crn_rundir_remove(struct crn_rundir *rd);
+/* Removes both with everything in them. After a crash or an error either all of it is there, or the rest lies
+ * in <path>.gone, which holds nothing that anybody needs. */
+#define CRN_RUNDIR_GONE ".gone"
+CAIRN_CHECKED cairn_err crn_rundir_remove(const struct crn_rundir *rd, struct crn_errinfo *ei);
+/* Ends such a removal; the paths are enough. */
+CAIRN_CHECKED cairn_err crn_rundir_finish(const struct crn_rundir *rd, struct crn_errinfo *ei);
 /* Removes what is empty of them. */
 void crn_rundir_tidy(const struct crn_rundir *rd);
 
-/* Takes the lock file of a run's directory: CAIRN_EBUSY while its service lives. */
-CAIRN_CHECKED cairn_err crn_rundir_lock(int dfd, int create, int *ret_fd, struct crn_errinfo *ei);
+/* Takes the lock file of a run's directory: CAIRN_EBUSY while its service lives. CAIRN_ENOENT: there is none,
+ * and create is not set. No other error tells whether the service lives. */
+CAIRN_CHECKED cairn_err crn_rundir_lock(const struct crn_rundir *rd, int create, int *ret_fd,
+                                        struct crn_errinfo *ei);
 
 /* The directory for the daemons' sockets, private, created if needed. */
 CAIRN_CHECKED cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
                                        struct crn_errinfo *ei);
 /* <local>/cairn-<uid>, created if needed. */
-CAIRN_CHECKED cairn_err crn_local_root(const struct crn_config *cfg, char *path, size_t size,
-                                       struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_local_root(const struct crn_fs *fs, const struct crn_config *cfg,
+                                       char *path, size_t size, struct crn_errinfo *ei);
 /* <shm_dir>/cairn-<uid>, created if needed. */
-CAIRN_CHECKED cairn_err crn_shm_root(const struct crn_config *cfg, char *path, size_t size,
-                                     struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_shm_root(const struct crn_fs *fs, const struct crn_config *cfg,
+                                     char *path, size_t size, struct crn_errinfo *ei);
 
 #define CRN_SPOOL_NAME 64
 void crn_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME]);

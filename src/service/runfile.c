@@ -88,14 +88,14 @@ cairn_err crn_runfile_parse(const char *text, size_t len, struct crn_run_place *
     return rc;
 }
 
-cairn_err crn_runfile_read(int dfd, struct crn_run_place *ret, struct crn_config *cfg,
-                           struct crn_errinfo *ei)
+cairn_err crn_runfile_read(const struct crn_fs *fs, int dfd, struct crn_run_place *ret,
+                           struct crn_config *cfg, struct crn_errinfo *ei)
 {
     cairn_err rc;
     void *text;
     size_t len;
 
-    rc = crn_fs_read_file(crn_fs_posix(), dfd, NAME, FILE_MAX, &text, &len, ei);
+    rc = crn_fs_read_file(fs, dfd, NAME, FILE_MAX, &text, &len, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_runfile_parse(text, len, ret, cfg, ei);

@@ -5,6 +5,7 @@
 #define CRN_SERVICE_RUNFILE_H
 
 #include "base/config.h"
+#include "base/fs.h"
 
 struct crn_run_place {
     uint32_t ranks;  /* of the job */
@@ -18,7 +19,8 @@ CAIRN_CHECKED cairn_err crn_runfile_write(int dfd, const struct crn_run_place *p
                                           const struct crn_config *cfg, struct crn_errinfo *ei);
 /* Reads run.ini over the configuration in cfg. CAIRN_EDAMAGED: the place is not one that a service can
  * have written; other errors are those of the configuration. */
-CAIRN_CHECKED cairn_err crn_runfile_read(int dfd, struct crn_run_place *ret, struct crn_config *cfg,
+CAIRN_CHECKED cairn_err crn_runfile_read(const struct crn_fs *fs, int dfd,
+                                         struct crn_run_place *ret, struct crn_config *cfg,
                                          struct crn_errinfo *ei);
 /* The same from memory: len bytes, with a NUL behind them that is not counted. */
 CAIRN_CHECKED cairn_err crn_runfile_parse(const char *text, size_t len, struct crn_run_place *ret,

@@ -42,7 +42,7 @@ static void what_is_written_reads_back(void **state)
         assert_ok(crn_config_text(&cfg, text, "test", ei));
     }
     assert_ok(crn_runfile_write(dfd, &place, &cfg, ei));
-    assert_ok(crn_runfile_read(dfd, &back, &cfg_back, ei));
+    assert_ok(crn_runfile_read(crn_fs_posix(), dfd, &back, &cfg_back, ei));
     assert_memory_equal(&back, &place, sizeof(back));
     assert_string_equal(cfg_back.persistent, "/pfs/a b");
     assert_int_equal(cfg_back.noverrides, 4000);

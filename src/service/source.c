@@ -16,31 +16,35 @@
 #define MAX_DESCRIPTOR ((uint64_t)1 << 30)
 
 /* The image is a file, or lies in the rank's area. */
-static cairn_err open_spilled(int spool_dfd, uint32_t rank, const struct crn_held *h,
+static cairn_err open_spilled(const struct crn_rundir *rd, uint32_t rank, const struct crn_held *h,
                               char name[CRN_SPOOL_NAME], struct crn_source *s,
                               struct crn_errinfo *ei)
 {
+    const struct crn_fs *fs = rd->fs;
+    int fd;
+
     if (h->info.is_out) {
         crn_area_name(rank, name);
         s->area_at = h->info.area_at;
         s->area_bytes = h->info.area_bytes;
-        return crn_area_open(crn_fs_posix(), spool_dfd, name, &s->area, ei);
+        return crn_area_open(fs, rd->spool_dfd, name, &s->area, ei);
     }
     crn_spill_name(rank, h->info.id.seq, name);
-    s->image_fd = openat(spool_dfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (s->image_fd < 0)
-        return crn_fail_errno(ei, errno, "open the spilled image '%s'", name);
+    fd = fs->openat(fs, rd->spool_dfd, name, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open the spilled image '%s'", name);
+    s->image_fd = fd;
     return CAIRN_OK;
 }
 
-static cairn_err decode_spilled(int spool_dfd, uint32_t rank, struct crn_held *h,
+static cairn_err decode_spilled(const struct crn_rundir *rd, uint32_t rank, struct crn_held *h,
                                 struct crn_source *s, struct crn_errinfo *ei)
 {
     char name[CRN_SPOOL_NAME];
     cairn_err rc;
     void *buf;
 
-    rc = open_spilled(spool_dfd, rank, h, name, s, ei);
+    rc = open_spilled(rd, rank, h, name, s, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (h->info.descriptor_bytes > MAX_DESCRIPTOR)
@@ -52,20 +56,21 @@ static cairn_err decode_spilled(int spool_dfd, uint32_t rank, struct crn_held *h
         rc =
             crn_area_read(s->area, s->area_at, s->area_bytes, 0, buf, h->info.descriptor_bytes, ei);
     else
-        rc = crn_fs_read_all(crn_fs_posix(), s->image_fd, buf, h->info.descriptor_bytes, 0, name,
-                             ei);
+        rc = crn_fs_read_all(rd->fs, s->image_fd, buf, h->info.descriptor_bytes, 0, name, ei);
     if (rc == CAIRN_OK)
         rc = crn_shard_decode(buf, h->info.descriptor_bytes, name, &s->shard, ei);
     free(buf);
     return rc;
 }
 
-static cairn_err open_files(int spool_dfd, struct crn_held *h, struct crn_source *s,
+static cairn_err open_files(const struct crn_rundir *rd, struct crn_held *h, struct crn_source *s,
                             struct crn_errinfo *ei)
 {
+    const struct crn_fs *fs = rd->fs;
     char name[CRN_SPOOL_NAME];
     struct stat st;
     uint32_t i;
+    int r;
 
     h->region_fd = malloc((s->shard.nregions + (size_t)1) * sizeof(int));
     if (h->region_fd == NULL)
@@ -77,11 +82,15 @@ static cairn_err open_files(int spool_dfd, struct crn_held *h, struct crn_source
         if (s->shard.regions[i].kind != CRN_REGION_FILE)
             continue;
         crn_spool_file_name(s->shard.rank, h->info.id.seq, i, name);
-        h->region_fd[i] = openat(spool_dfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        if (h->region_fd[i] < 0)
-            return crn_fail_errno(ei, errno, "open the handed-over file '%s' of rank %u",
+        r = fs->openat(fs, rd->spool_dfd, name, O_RDONLY | O_NOFOLLOW, 0);
+        if (r >= 0) {
+            h->region_fd[i] = r;
+            r = fs->fstat(fs, h->region_fd[i], &st);
+        }
+        if (r < 0)
+            return crn_fail_errno(ei, -r, "open the handed-over file '%s' of rank %u",
                                   s->shard.regions[i].name, s->shard.rank);
-        if (fstat(h->region_fd[i], &st) < 0 || (uint64_t)st.st_size != s->shard.regions[i].bytes)
+        if ((uint64_t)st.st_size != s->shard.regions[i].bytes)
             return crn_fail(ei, CAIRN_EDAMAGED, 0,
                             "the handed-over file '%s' of rank %u changed its size",
                             s->shard.regions[i].name, s->shard.rank);
@@ -110,7 +119,7 @@ static cairn_err find_hashes(struct crn_held *h, struct crn_source *s, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err open_one(const struct crn_arena *a, uint32_t slot, int spool_dfd,
+static cairn_err open_one(const struct crn_arena *a, uint32_t slot, const struct crn_rundir *rd,
                           struct crn_held *h, struct crn_source *s, struct crn_errinfo *ei)
 {
     cairn_err rc;
@@ -119,7 +128,7 @@ static cairn_err open_one(const struct crn_arena *a, uint32_t slot, int spool_df
     if (rc != CAIRN_OK)
         return rc;
     if (h->info.is_spilled) {
-        rc = decode_spilled(spool_dfd, crn_arena_rank(a), h, s, ei);
+        rc = decode_spilled(rd, crn_arena_rank(a), h, s, ei);
     } else {
         s->memory = crn_slot_memory(a, &h->info);
         rc = crn_shard_decode(s->memory, h->info.descriptor_bytes, "a captured shard", &s->shard,
@@ -136,12 +145,12 @@ static cairn_err open_one(const struct crn_arena *a, uint32_t slot, int spool_df
     s->at = h->image.at;
     if (rc == CAIRN_OK)
         rc = find_hashes(h, s, ei);
-    return rc == CAIRN_OK ? open_files(spool_dfd, h, s, ei) : rc;
+    return rc == CAIRN_OK ? open_files(rd, h, s, ei) : rc;
 }
 
 cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slots, uint32_t nparts,
-                           int spool_dfd, struct crn_held *held, struct crn_source *sources,
-                           struct crn_errinfo *ei)
+                           const struct crn_rundir *rd, struct crn_held *held,
+                           struct crn_source *sources, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint32_t i;
@@ -151,7 +160,7 @@ cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slot
     for (i = 0; i < nparts; i++)
         sources[i].image_fd = -1;
     for (i = 0; rc == CAIRN_OK && i < nparts; i++)
-        rc = open_one(arenas[i], slots[i], spool_dfd, &held[i], &sources[i], ei);
+        rc = open_one(arenas[i], slots[i], rd, &held[i], &sources[i], ei);
     if (rc != CAIRN_OK)
         crn_sources_close(held, sources, nparts);
     return rc;

@@ -5,6 +5,7 @@
 #define CRN_SERVICE_SOURCE_H
 
 #include "aggregate/engine.h"
+#include "service/rundir.h"
 #include "tier/arena.h"
 #include "tier/image.h"
 
@@ -18,8 +19,9 @@ struct crn_held {
 /* Opens the slots of nparts arenas as sources[0..nparts-1], with held[] for what must be closed
  * afterwards. All of them or none. */
 CAIRN_CHECKED cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slots,
-                                         uint32_t nparts, int spool_dfd, struct crn_held *held,
-                                         struct crn_source *sources, struct crn_errinfo *ei);
+                                         uint32_t nparts, const struct crn_rundir *rd,
+                                         struct crn_held *held, struct crn_source *sources,
+                                         struct crn_errinfo *ei);
 /* Looks for the variables inside their files where the configuration has them encoded. */
 CAIRN_CHECKED cairn_err crn_sources_look_inside(const struct crn_config *cfg, const char *name,
                                                 struct crn_source *sources, uint32_t n,

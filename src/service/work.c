@@ -219,7 +219,7 @@ static void write_local(struct crn_job *job, struct crn_work *w, struct crn_sour
     struct crn_errinfo ei = {0};
     char root[CRN_PATH_MAX];
 
-    if (crn_local_root(&job->cfg, root, sizeof(root), &ei) == CAIRN_OK &&
+    if (crn_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) == CAIRN_OK &&
         write_to(job, w, root, 1, &load, &file, &ei) == CAIRN_OK)
         crn_work_note(job, w->item, CRN_WORK_NOTE_LOCAL, "");
     else
@@ -276,8 +276,7 @@ static cairn_err open_local(struct crn_job *job, struct crn_item *item, struct l
     rc = crn_item_claim(job, item, &slots, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_sources_open(job->arenas, slots, job->nlocal, job->dir.spool_dfd, load->held,
-                          load->local, ei);
+    rc = crn_sources_open(job->arenas, slots, job->nlocal, &job->dir, load->held, load->local, ei);
     free(slots);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/late.h"
 
@@ -72,35 +73,62 @@ cairn_err crn_store_versions(const struct crn_store *st, int name_dfd, const cha
     return CAIRN_OK;
 }
 
+/* Is it the directory of another user, who lets nobody in? */
+static int is_foreign(const struct crn_store *st, const char *name)
+{
+    struct stat sb;
+
+    return st->fs->fstatat(st->fs, st->dfd, name, &sb) == 0 && sb.st_uid != geteuid();
+}
+
+/* How many versions a name has; 0 if it is no name, or not ours to enter. */
+static cairn_err count_versions(const struct crn_store *st, const char *name, size_t *ret,
+                                struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    int64_t *v = NULL;
+    cairn_err rc;
+    int dfd;
+
+    *ret = 0;
+    if (!crn_name_is_valid(name))
+        return CAIRN_OK;
+    rc = crn_store_name_dir(st, name, &dfd, &why);
+    if (rc == CAIRN_OK) {
+        rc = crn_store_versions(st, dfd, name, &v, ret, &why);
+        (void)st->fs->close(st->fs, dfd);
+        free(v);
+    }
+    if (rc == CAIRN_OK || rc == CAIRN_ENOENT || (rc == CAIRN_EPERM && is_foreign(st, name)))
+        return CAIRN_OK;
+    crn_err_keep(ei, &why);
+    return rc;
+}
+
 cairn_err crn_store_names(const struct crn_store *st, struct crn_names *ret, struct crn_errinfo *ei)
 {
     struct crn_names names;
     cairn_err rc;
     size_t kept = 0;
-    size_t i;
+    size_t i, n;
 
     rc = crn_fs_names(st->fs, st->dfd, st->path, &names, ei);
     if (rc != CAIRN_OK)
         return rc;
     for (i = 0; i < names.n; i++) {
-        struct crn_errinfo ignored = {0}; /* what cannot be entered is not ours to list */
-        int64_t *v = NULL;
-        size_t n = 0;
-        int dfd;
-
-        if (crn_name_is_valid(names.name[i]) &&
-            crn_store_name_dir(st, names.name[i], &dfd, &ignored) == CAIRN_OK) {
-            if (crn_store_versions(st, dfd, names.name[i], &v, &n, &ignored) != CAIRN_OK)
-                n = 0;
-            (void)st->fs->close(st->fs, dfd);
-            free(v);
-        }
+        n = 0;
+        if (rc == CAIRN_OK)
+            rc = count_versions(st, names.name[i], &n, ei);
         if (n > 0)
             names.name[kept++] = names.name[i];
         else
             free(names.name[i]);
     }
     names.n = kept;
+    if (rc != CAIRN_OK) {
+        crn_names_free(&names);
+        return rc;
+    }
     *ret = names;
     return CAIRN_OK;
 }

@@ -165,6 +165,7 @@ static void a_drain_sees_what_others_have_finished(void **state)
     struct crn_errinfo *ei = &e->info;
     struct tv t = young(4);
     struct crn_capture_id id = tv_id(&t);
+    struct crn_unpublished u = {"heat", 4, &id, 2, "drain", NULL};
     struct crn_manifest_file mf;
     char file[CRN_FILE_NAME];
     struct crn_store st;
@@ -177,7 +178,7 @@ static void a_drain_sees_what_others_have_finished(void **state)
     }
     st = store_on(e, &l, 20);
     late_hide(&l, "data-0001", 300, LOOKS);
-    assert_ok(crn_store_try_publish(&st, "heat", 4, &id, 2, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&st, &u, &missing, ei));
     assert_int_equal(missing, 0);
     assert_int_equal(atomic_load(&l.seen), LOOKS);
     crn_store_close(&st);

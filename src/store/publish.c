@@ -255,10 +255,27 @@ static void drop_old(const struct crn_store *st, int dfd, const struct crn_manif
     crn_named_free(&named);
 }
 
+/* The manifest that is there; without files where there is none, or none that anybody can read. An error to
+ * read it is an error: it may name a later capture. */
+static cairn_err read_replaced(const struct crn_store *st, int dfd, const char *name,
+                               int64_t version, struct crn_manifest *ret, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    cairn_err rc;
+
+    rc = crn_store_read_manifest(st, dfd, name, version, ret, &why);
+    if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT) {
+        memset(ret, 0, sizeof(*ret));
+        return CAIRN_OK;
+    }
+    if (rc != CAIRN_OK)
+        crn_err_keep(ei, &why);
+    return rc;
+}
+
 cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifest *m,
                             struct crn_errinfo *ei)
 {
-    struct crn_errinfo ignored = {0};
     struct crn_manifest old = {0};
     cairn_err rc;
     int dfd;
@@ -266,9 +283,9 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
     rc = crn_store_late_dir(st, m->name, m->version, m->committed_ns, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    /* If it cannot be read there is nothing to remove after it; a sweep will see to the rest. */
-    if (crn_store_read_manifest(st, dfd, m->name, m->version, &old, &ignored) == CAIRN_OK &&
-        memcmp(old.id.run, m->id.run, sizeof(m->id.run)) == 0 && old.id.seq > m->id.seq)
+    rc = read_replaced(st, dfd, m->name, m->version, &old, ei);
+    if (rc == CAIRN_OK && old.nfiles > 0 && memcmp(old.id.run, m->id.run, sizeof(m->id.run)) == 0 &&
+        old.id.seq > m->id.seq)
         rc = crn_fail(ei, CAIRN_ECANCELED, 0,
                       "%s@%lld was taken again and is committed with later data", m->name,
                       (long long)m->version);
@@ -288,9 +305,12 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
 /* Composing a manifest from the data files that are there. ---------------------------------------- */
 
 struct found {
+    const struct crn_store *st;
+    const struct crn_unpublished *u;
+    int dfd;               /* the version's directory */
     struct crn_manifest m; /* its head is that of the first index found */
-    uint32_t files;        /* of the version that is looked for */
     uint32_t missing;
+    int has_own;       /* the caller's file, or another attempt at it, is among them */
     uint64_t began_ns; /* wall clock */
 };
 
@@ -344,106 +364,130 @@ static uint64_t region_bytes(const struct crn_index *x)
 
 /* After a moment: another host may have finished it before we looked, though it is not seen. Who is still at it
  * looks himself when he has. */
-static int may_be_finished(const struct crn_store *st, int dfd, const char *file,
-                           const struct found *f)
+static int may_be_finished(const struct found *f, const char *file)
 {
-    uint64_t changed_ns = crn_late_changed(st->fs, dfd, file);
+    uint64_t changed_ns = crn_late_changed(f->st->fs, f->dfd, file);
 
-    return crn_late_again(st->fs, dfd, changed_ns < f->began_ns ? changed_ns : f->began_ns);
+    return crn_late_again(f->st->fs, f->dfd, changed_ns < f->began_ns ? changed_ns : f->began_ns);
 }
 
-/* Takes a data file into the manifest if it is a whole one of this capture. Failure to read one is
- * "missing", which is what it is for this purpose; the first reason is kept in why. */
-static cairn_err consider(const struct crn_store *st, int dfd, const char *name, int64_t version,
-                          const char *file, const struct crn_capture_id *id, const char *job,
-                          struct found *f, struct crn_errinfo *why)
+static cairn_err describe(const struct found *f, const char *file, struct crn_manifest_file *ret,
+                          struct crn_index *ret_index, struct crn_errinfo *ei)
 {
-    struct crn_where where = crn_where(st, name, version, file);
+    cairn_err rc;
+
+    do {
+        crn_err_clear(ei);
+        rc = crn_store_describe_data(f->st, f->u->name, f->u->version, file, ret, ret_index, ei);
+    } while (rc == CAIRN_EDAMAGED && may_be_finished(f, file));
+    return rc;
+}
+
+/* Takes a data file into the manifest if it is a whole one of this capture. CAIRN_EDAMAGED, CAIRN_EFORMAT or
+ * CAIRN_ENOENT: it is not whole. Any other error says nothing about the file. */
+static cairn_err consider(struct found *f, const char *file, struct crn_errinfo *ei)
+{
+    const struct crn_unpublished *u = f->u;
+    struct crn_where where = crn_where(f->st, u->name, u->version, file);
     struct crn_manifest_file mf = {0};
     struct crn_index x = {0};
     cairn_err rc;
 
-    do {
-        struct crn_errinfo info = {0};
-
-        rc = crn_store_describe_data(st, name, version, file, &mf, &x, &info);
-        crn_err_keep(why, &info);
-    } while (rc == CAIRN_EDAMAGED && may_be_finished(st, dfd, file, f));
-    if (rc != CAIRN_OK || !crn_capture_id_equal(&x.id, id) || x.files != f->files)
+    rc = describe(f, file, &mf, &x, ei);
+    if (rc != CAIRN_OK || !crn_capture_id_equal(&x.id, u->id) || x.files != u->files)
         goto out;
     if (f->m.files == NULL) {
         f->m.files = calloc(x.files, sizeof(*f->m.files));
         if (f->m.files == NULL) {
-            rc = crn_fail(why, CAIRN_ENOMEM, ENOMEM, "compose a manifest of %u files",
+            rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "compose a manifest of %u files",
                           (unsigned)x.files);
             goto out;
         }
-        take_head(&f->m, &x, job);
+        take_head(&f->m, &x, u->job);
     }
-    if (x.ranks != f->m.ranks || f->m.files[x.file_no].name[0] != '\0')
+    if (x.ranks != f->m.ranks)
         goto out;
-    rc = prove_durable(st, dfd, file, &x, where.text, why);
-    if (rc != CAIRN_OK)
-        goto out;
-    f->m.files[x.file_no] = mf;
-    memset(&mf, 0, sizeof(mf));
-    f->m.data_bytes += region_bytes(&x);
-    f->missing--;
+    if (f->m.files[x.file_no].name[0] == '\0') {
+        rc = prove_durable(f->st, f->dfd, file, &x, where.text, ei);
+        if (rc != CAIRN_OK)
+            goto out;
+        f->m.files[x.file_no] = mf;
+        memset(&mf, 0, sizeof(mf));
+        f->m.data_bytes += region_bytes(&x);
+        f->missing--;
+    }
+    f->has_own |= u->own != NULL && strcmp(file, u->own) == 0;
 out:
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
-    return rc == CAIRN_ENOMEM ? rc : CAIRN_OK;
+    return rc;
 }
 
-static int is_published(const struct crn_store *st, int dfd, const char *name, int64_t version,
-                        const struct crn_capture_id *id)
+/* Looks at all data files of the version. What others have not finished is missing. */
+static cairn_err consider_all(struct found *f, struct crn_errinfo *ei)
 {
-    struct crn_errinfo ignored = {0};
-    struct crn_manifest m;
-    int same;
-
-    if (crn_store_read_manifest(st, dfd, name, version, &m, &ignored) != CAIRN_OK)
-        return 0;
-    same = crn_capture_id_equal(&m.id, id);
-    crn_manifest_free(&m);
-    return same;
-}
-
-cairn_err crn_store_try_publish(const struct crn_store *st, const char *name, int64_t version,
-                                const struct crn_capture_id *id, uint32_t files, const char *job,
-                                uint32_t *ret_missing, struct crn_errinfo *ei)
-{
-    struct found f = {.files = files, .missing = files, .began_ns = crn_late_now()};
-    struct crn_errinfo why = {0};
+    const struct crn_unpublished *u = f->u;
+    const char *where = crn_where(f->st, u->name, u->version, NULL).text;
     struct crn_names names = {0};
+    struct crn_errinfo why = {0};
     uint32_t file_no, attempt;
     cairn_err rc;
     size_t i;
-    int dfd;
 
-    rc = crn_store_version_dir(st, name, version, &dfd, ei);
+    rc = crn_fs_names(f->st->fs, f->dfd, where, &names, ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
+        if (crn_data_name_parse(names.name[i], &file_no, &attempt) != 0)
+            continue;
+        crn_err_clear(&why);
+        rc = consider(f, names.name[i], &why);
+        if ((rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT || rc == CAIRN_ENOENT) &&
+            (u->own == NULL || strcmp(names.name[i], u->own) != 0))
+            rc = CAIRN_OK;
+        if (rc != CAIRN_OK)
+            crn_err_keep(ei, &why);
+    }
+    crn_names_free(&names);
+    if (rc == CAIRN_OK && u->own != NULL && !f->has_own)
+        rc = crn_fail(ei, CAIRN_EIO, 0, "'%s/%s' was written, and is not there now", where, u->own);
+    return rc;
+}
+
+static cairn_err is_published(const struct found *f, int *ret, struct crn_errinfo *ei)
+{
+    struct crn_manifest m = {0};
+    cairn_err rc;
+
+    rc = read_replaced(f->st, f->dfd, f->u->name, f->u->version, &m, ei);
+    *ret = rc == CAIRN_OK && m.nfiles > 0 && crn_capture_id_equal(&m.id, f->u->id);
+    crn_manifest_free(&m);
+    return rc;
+}
+
+cairn_err crn_store_try_publish(const struct crn_store *st, const struct crn_unpublished *u,
+                                uint32_t *ret_missing, struct crn_errinfo *ei)
+{
+    struct found f = {.st = st, .u = u, .missing = u->files, .began_ns = crn_late_now()};
+    int is_there = 0;
+    cairn_err rc;
+
+    rc = crn_store_version_dir(st, u->name, u->version, &f.dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (is_published(st, dfd, name, version, id)) {
+    rc = is_published(&f, &is_there, ei);
+    if (rc == CAIRN_OK && is_there) {
         /* Seen, but perhaps not durable yet: its publisher may have died before the last fsync. */
-        rc = crn_fs_check(st->fs->fsync(st->fs, dfd), ei, "fsync '%s'",
-                          crn_where(st, name, version, NULL).text);
+        rc = crn_fs_check(st->fs->fsync(st->fs, f.dfd), ei, "fsync '%s'",
+                          crn_where(st, u->name, u->version, NULL).text);
         f.missing = 0;
-    } else {
-        rc = crn_fs_names(st->fs, dfd, crn_where(st, name, version, NULL).text, &names, ei);
-        for (i = 0; rc == CAIRN_OK && i < names.n; i++)
-            if (crn_data_name_parse(names.name[i], &file_no, &attempt) == 0)
-                rc = consider(st, dfd, name, version, names.name[i], id, job, &f, &why);
-        if (rc == CAIRN_ENOMEM)
-            crn_err_keep(ei, &why);
+    } else if (rc == CAIRN_OK) {
+        rc = consider_all(&f, ei);
         if (rc == CAIRN_OK && f.missing == 0) {
             f.m.committed_ns = (uint64_t)crn_clock_real()->wall_ns(crn_clock_real());
             rc = crn_store_publish(st, &f.m, ei);
         }
     }
-    crn_names_free(&names);
     crn_manifest_free(&f.m);
-    (void)st->fs->close(st->fs, dfd);
+    (void)st->fs->close(st->fs, f.dfd);
     if (rc == CAIRN_OK)
         *ret_missing = f.missing;
     return rc;

@@ -126,6 +126,7 @@ static void a_pinned_version_is_never_replaced_or_removed(void **state)
     struct crn_manifest_file mf;
     struct crn_sweep_result res;
     struct crn_capture_id id;
+    struct crn_unpublished u = {"heat", 0, &id, FILES, "", NULL};
     char file[CRN_FILE_NAME];
     uint32_t missing, removed, f;
     struct tv again;
@@ -146,8 +147,7 @@ static void a_pinned_version_is_never_replaced_or_removed(void **state)
         assert_ok(tv_write_file(&e->st, &again, f, file, &mf, ei));
         crn_manifest_file_free(&mf);
     }
-    assert_int_equal(crn_store_try_publish(&e->st, "heat", 0, &id, FILES, "", &missing, ei),
-                     CAIRN_EPINNED);
+    assert_int_equal(crn_store_try_publish(&e->st, &u, &missing, ei), CAIRN_EPINNED);
     crn_err_clear(ei);
     assert_int_equal(crn_store_remove(&e->st, "heat", 0, ei), CAIRN_EPINNED);
     crn_err_clear(ei);
@@ -161,7 +161,7 @@ static void a_pinned_version_is_never_replaced_or_removed(void **state)
     assert_ok(crn_store_check_pin(&e->st, "heat", 0, &id, ei));
     assert_int_equal(crn_store_check_pin(&e->st, "heat", 0, NULL, ei), CAIRN_EPINNED);
     crn_err_clear(ei);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 0, &id, FILES, "", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, &u, &missing, ei));
     assert_ok(crn_store_pin(&e->st, "heat", 0, 0, ei));
     assert_ok(tv_write(&e->st, &again, ei));
     e->t[0] = again;

@@ -184,7 +184,7 @@ static cairn_err refuse_needed(const struct crn_store *st, const struct crn_mani
 static cairn_err remove_durably(const struct crn_store *st, const char *name, int64_t version,
                                 int reuse, struct crn_errinfo *ei)
 {
-    struct crn_errinfo ignored = {0};
+    struct crn_errinfo why = {0};
     struct crn_manifest m = {0};
     int is_readable;
     cairn_err rc;
@@ -193,8 +193,14 @@ static cairn_err remove_durably(const struct crn_store *st, const char *name, in
     rc = crn_store_version_dir(st, name, version, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    is_readable = crn_store_read_manifest(st, dfd, name, version, &m, &ignored) == CAIRN_OK;
-    rc = is_readable ? refuse_needed(st, &m, ei) : CAIRN_OK;
+    rc = crn_store_read_manifest(st, dfd, name, version, &m, &why);
+    is_readable = rc == CAIRN_OK;
+    if (is_readable)
+        rc = refuse_needed(st, &m, ei);
+    else if (rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT)
+        rc = CAIRN_OK; /* its data files stay: others may have been encoded against them */
+    else
+        crn_err_keep(ei, &why);
     if (rc == CAIRN_OK)
         rc = unname_manifest(st, dfd, name, version, ei);
     if (rc == CAIRN_OK)

@@ -70,13 +70,20 @@ CAIRN_CHECKED cairn_err crn_store_read_stats(const struct crn_store *st, const c
  * that it was encoded against was removed at the same time: then it is as it was before. */
 CAIRN_CHECKED cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifest *m,
                                           struct crn_errinfo *ei);
+struct crn_unpublished {
+    const char *name;
+    int64_t version;
+    const struct crn_capture_id *id;
+    uint32_t files; /* of the version; a flush that shared files among nodes may have left others */
+    const char *job;
+    const char *own; /* the data file that the caller has just written; NULL: none */
+};
 /* For drain: if the directory holds a whole data file of every file number of this capture, reads
  * and verifies them all (their writer may have died before the fsync), composes the manifest and
- * publishes it. Only files of a version of `files` files count: a flush that shared files among nodes
- * may have left some of its own. *ret_missing: how many files are still missing (0: published). */
-CAIRN_CHECKED cairn_err crn_store_try_publish(const struct crn_store *st, const char *name,
-                                              int64_t version, const struct crn_capture_id *id,
-                                              uint32_t files, const char *job,
+ * publishes it. *ret_missing: how many files are still missing (0: published). A file is missing only if it
+ * is not there, or not whole; an error to look at one is an error, as is an own file that is not whole. */
+CAIRN_CHECKED cairn_err crn_store_try_publish(const struct crn_store *st,
+                                              const struct crn_unpublished *u,
                                               uint32_t *ret_missing, struct crn_errinfo *ei);
 /* Data files that are whole and that no manifest of the name names, by capture. */
 struct crn_left {

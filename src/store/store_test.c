@@ -482,6 +482,7 @@ static void a_drain_publishes_what_is_complete(void **state)
     struct tv other = heat(4, 3);
     struct tv shared = heat(4, 4);
     struct crn_capture_id id = tv_id(&t);
+    struct crn_unpublished u = {"heat", 4, &id, 2, "drain", NULL};
     struct crn_manifest_file mf;
     struct crn_manifest m;
     char file[CRN_FILE_NAME], path[400];
@@ -495,7 +496,7 @@ static void a_drain_publishes_what_is_complete(void **state)
     crn_manifest_file_free(&mf);
     assert_ok(tv_write_file(&e->st, &other, 1, file, &mf, ei)); /* of another capture */
     crn_manifest_file_free(&mf);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, &u, &missing, ei));
     assert_int_equal(missing, 1);
     expect(e, "4:partial");
     assert_ok(tv_write_file(&e->st, &t, 1, file, &mf, ei));
@@ -508,20 +509,27 @@ static void a_drain_publishes_what_is_complete(void **state)
     assert_non_null(f);
     assert_int_equal(fputc(0xee, f), 0xee);
     assert_int_equal(fclose(f), 0);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, &u, &missing, ei));
     assert_int_equal(missing, 1);
     expect(e, "4:partial");
+    u.own = file; /* who has written it does not wait for others then */
+    assert_int_equal(crn_store_try_publish(&e->st, &u, &missing, ei), CAIRN_EDAMAGED);
+    crn_err_clear(ei);
+    u.own = "data-0001.9";
+    assert_int_equal(crn_store_try_publish(&e->st, &u, &missing, ei), CAIRN_EIO);
+    crn_err_clear(ei);
+    u.own = NULL;
 
     assert_ok(tv_write_file(&e->st, &t, 1, file, &mf, ei));
     crn_manifest_file_free(&mf);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, &u, &missing, ei));
     assert_int_equal(missing, 0);
     expect(e, "4:ok");
     assert_ok(crn_store_manifest(&e->st, "heat", 4, &m, ei));
     assert_int_equal(m.data_bytes, 3 * (24 + 25) + 40 + 41 + 42);
     assert_string_equal(m.files[1].name, "data-0001.2");
     crn_manifest_free(&m);
-    assert_ok(crn_store_try_publish(&e->st, "heat", 4, &id, 2, "drain", &missing, ei));
+    assert_ok(crn_store_try_publish(&e->st, &u, &missing, ei));
     assert_int_equal(missing, 0);
     /* The files that nobody names are older, not whole, or of no version: a sweep decides. */
     assert_int_equal(sweep(e, 1, 1, 0).files, 3);

@@ -311,7 +311,9 @@ static cairn_err look_at_writer(struct sweep *s, int name_dfd, int held_fd, int 
     }
     s->res.busy = r == -EAGAIN;
     (void)fs->close(fs, fd);
-    return CAIRN_OK;
+    if (r == -EAGAIN || r == -ENOTSUP)
+        return CAIRN_OK;
+    return crn_fail_errno(ei, -r, "lock '%s/%s/%s'", s->st->path, s->name, CRN_WRITER);
 }
 
 cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held_fd,

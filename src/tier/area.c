@@ -128,10 +128,11 @@ void crn_area_remove(const struct crn_fs *fs, int dfd, const char *name)
 
 static cairn_err map(struct crn_area *a, uint64_t bytes, int prot, struct crn_errinfo *ei)
 {
-    void *p = mmap(NULL, head_bytes(bytes), prot, MAP_SHARED, a->fd[0], 0);
+    void *p = NULL;
+    int r = a->fs->map(a->fs, a->fd[0], head_bytes(bytes), prot, &p);
 
-    if (p == MAP_FAILED)
-        return crn_fail(ei, CAIRN_ENOMEM, errno, "map the checksums of '%s'", a->name);
+    if (r < 0)
+        return crn_fail_errno(ei, -r, "map the checksums of '%s'", a->name);
     a->head = p;
     a->bytes = bytes;
     a->data_at = head_bytes(bytes);

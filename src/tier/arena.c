@@ -70,17 +70,21 @@ static size_t header_bytes(void)
 
 /* Life. ------------------------------------------------------------------------------------------ */
 
-static cairn_err map_file(int fd, size_t bytes, struct crn_arena **ret, struct crn_errinfo *ei)
+static cairn_err map_file(const struct crn_fs *fs, int fd, size_t bytes, struct crn_arena **ret,
+                          struct crn_errinfo *ei)
 {
     struct crn_arena *a = calloc(1, sizeof(*a));
+    void *head = NULL;
+    int r;
 
     if (a == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an arena");
-    a->head = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (a->head == MAP_FAILED) {
+    r = fs->map(fs, fd, bytes, PROT_READ | PROT_WRITE, &head);
+    if (r < 0) {
         free(a);
-        return crn_fail(ei, CAIRN_ENOMEM, errno, "map an arena of %zu bytes", bytes);
+        return crn_fail_errno(ei, -r, "map an arena of %zu bytes", bytes);
     }
+    a->head = head;
     (void)madvise(a->head, bytes, MADV_HUGEPAGE); /* where tmpfs has huge pages */
     a->map_bytes = bytes;
     a->fd = fd;
@@ -125,7 +129,7 @@ cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uin
     rc = create_file(dfd, file, header_bytes() + bytes, header_bytes() + first, &fd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = map_file(fd, header_bytes() + bytes, &a, ei);
+    rc = map_file(crn_fs_posix(), fd, header_bytes() + bytes, &a, ei);
     if (rc == CAIRN_OK && (a->search = malloc(sizeof(*a->search))) == NULL) {
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an arena");
         (void)munmap(a->head, header_bytes() + bytes);
@@ -174,19 +178,40 @@ static void finish(struct crn_arena *a)
     a->made = a->data_bytes = a->made + a->rest.done;
 }
 
-cairn_err crn_arena_map(int fd, const char *what, struct crn_arena **ret, struct crn_errinfo *ei)
+/* Is there an arena in the file? Read, not mapped: a page that a full tmpfs cannot provide is SIGBUS. */
+static cairn_err look_at_file(const struct crn_fs *fs, int fd, const char *what, size_t *ret_bytes,
+                              struct crn_errinfo *ei)
 {
-    struct crn_arena *a;
+    uint64_t magic = 0;
     struct stat st;
     cairn_err rc;
 
-    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < header_bytes()) {
-        (void)close(fd);
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s is no arena", what);
-    }
-    rc = map_file(fd, (size_t)st.st_size, &a, ei);
+    rc = crn_fs_check(fs->fstat(fs, fd, &st), ei, "stat %s", what);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (st.st_size > 0 && (uint64_t)st.st_size < header_bytes())
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s is cut short, to %lld bytes", what,
+                        (long long)st.st_size);
+    if (st.st_size > 0)
+        rc = crn_fs_read_all(fs, fd, &magic, sizeof(magic), 0, what, ei);
+    if (rc == CAIRN_OK && magic == 0)
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "%s was never finished", what);
+    *ret_bytes = (size_t)st.st_size;
+    return rc;
+}
+
+cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what, struct crn_arena **ret,
+                        struct crn_errinfo *ei)
+{
+    struct crn_arena *a;
+    size_t bytes = 0;
+    cairn_err rc;
+
+    rc = look_at_file(fs, fd, what, &bytes, ei);
+    if (rc == CAIRN_OK)
+        rc = map_file(fs, fd, bytes, &a, ei);
     if (rc != CAIRN_OK) {
-        (void)close(fd);
+        (void)fs->close(fs, fd);
         return rc;
     }
     a->data = (unsigned char *)a->head + header_bytes();

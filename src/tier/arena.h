@@ -87,9 +87,11 @@ CAIRN_CHECKED cairn_err crn_arena_create(int dfd, const char *file, const uint8_
                                          struct crn_arena **ret, struct crn_errinfo *ei);
 /* Makes the rest beside the application, at low priority. NULL is fine. */
 void crn_arena_go_on(struct crn_arena *a);
-/* Maps an arena that another process made; checks its header. Takes fd over. */
-CAIRN_CHECKED cairn_err crn_arena_map(int fd, const char *what, struct crn_arena **ret,
-                                      struct crn_errinfo *ei);
+/* Maps an arena that another process made; checks its header. Takes fd over. CAIRN_ENOENT: its process died
+ * before it had made the arena, so that nothing was ever captured there. CAIRN_EDAMAGED, CAIRN_EFORMAT: the
+ * file is not what this Cairn makes. Any other error says nothing about the arena. */
+CAIRN_CHECKED cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what,
+                                      struct crn_arena **ret, struct crn_errinfo *ei);
 void crn_arena_close(struct crn_arena *a); /* unmaps; the file stays. NULL is fine */
 
 int crn_arena_fd(const struct crn_arena *a);

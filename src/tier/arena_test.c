@@ -58,7 +58,7 @@ static void slots_never_overlap(void **state)
     (void)state;
     test_dir_make(dir, sizeof(dir));
     a = make(dir, PAGES * PAGE);
-    assert_ok(crn_arena_map(dup(crn_arena_fd(a)), "the arena", &other, ei));
+    assert_ok(crn_arena_map(crn_fs_posix(), dup(crn_arena_fd(a)), "the arena", &other, ei));
     assert_int_equal(crn_arena_rank(other), 3);
     crn_rng_seed(&rng, 42);
     for (seq = 1; seq <= ROUNDS; seq++) {
@@ -300,12 +300,19 @@ static void a_damaged_arena_is_refused(void **state)
     (void)snprintf(path, sizeof(path), "%s/arena-3", dir);
     fd = open(path, O_RDWR);
     assert_int_equal(ftruncate(fd, 100), 0);
-    assert_int_equal(crn_arena_map(fd, "x", &b, ei), CAIRN_EDAMAGED);
+    assert_int_equal(crn_arena_map(crn_fs_posix(), fd, "x", &b, ei), CAIRN_EDAMAGED);
     fd = open(path, O_RDWR);
-    assert_int_equal(ftruncate(fd, 1 << 20), 0); /* no magic: never finished */
+    assert_int_equal(ftruncate(fd, 1 << 20), 0);
     assert_int_equal(pwrite(fd, "\0", 1, 0), 1);
     crn_err_clear(ei);
-    assert_int_equal(crn_arena_map(fd, "x", &b, ei), CAIRN_EFORMAT);
+    assert_int_equal(crn_arena_map(crn_fs_posix(), fd, "x", &b, ei), CAIRN_EFORMAT);
+    fd = open(path, O_RDWR); /* no magic: never finished */
+    assert_int_equal(pwrite(fd, "\0\0\0\0\0\0\0", 8, 0), 8);
+    crn_err_clear(ei);
+    assert_int_equal(crn_arena_map(crn_fs_posix(), fd, "x", &b, ei), CAIRN_ENOENT);
+    fd = open(path, O_RDWR | O_TRUNC); /* created, and not yet given a size */
+    crn_err_clear(ei);
+    assert_int_equal(crn_arena_map(crn_fs_posix(), fd, "x", &b, ei), CAIRN_ENOENT);
     test_dir_remove(dir);
 }
 

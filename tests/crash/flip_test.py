@@ -50,10 +50,12 @@ def die_with_version_2(job, ranks, at):
 
 
 def drain(job):
-    """Whether version 2 is there afterwards."""
+    """Whether version 2 is there afterwards. The loss of a version is told and is a failure."""
     r = cairn(job, "drain")
-    require(r.returncode == 0 and "work@2" in r.stdout, f"drain exits with {r.returncode}: {r.stdout}")
-    return (job.dir / "p/work/2/manifest").exists()
+    is_there = (job.dir / "p/work/2/manifest").exists()
+    require((r.returncode == 0) == is_there and "work@2" in r.stdout,
+            f"drain exits with {r.returncode}: {r.stdout}")
+    return is_there
 
 
 def flipped_bit(ranks=1, **keys):

@@ -262,10 +262,11 @@ static void drain(struct run *r)
     struct crn_errinfo info = {0}, *ei = &info;
     struct tv t = version_of(3, 3);
     struct crn_capture_id id = tv_id(&t);
+    struct crn_unpublished u = {"heat", 3, &id, t.files, "drain", NULL};
     uint32_t missing = 1;
     cairn_err rc;
 
-    rc = crn_store_try_publish(&r->st, "heat", 3, &id, t.files, "drain", &missing, ei);
+    rc = crn_store_try_publish(&r->st, &u, &missing, ei);
     if (rc != CAIRN_ENOENT) /* killed before the directory was made */
         assert_int_equal(rc, CAIRN_OK);
     if (missing == 0 && r->to[WRITE3] == SIZE_MAX)

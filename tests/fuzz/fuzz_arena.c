@@ -169,6 +169,7 @@ static void look_at(struct crn_arena *a, uint32_t slot)
 {
     uint64_t bytes;
     const unsigned char *data = crn_arena_memory(a, &bytes);
+    struct crn_rundir nowhere = {.fs = crn_fs_posix(), .dfd = -1, .spool_dfd = -1};
     struct crn_source source;
     struct crn_slot_info info;
     struct crn_held held;
@@ -179,7 +180,7 @@ static void look_at(struct crn_arena *a, uint32_t slot)
     need(slot < CRN_ARENA_SLOTS && info.offset <= bytes && info.bytes <= bytes - info.offset &&
          crn_check_name("name", info.name, NULL) == CAIRN_OK && info.version >= 0);
     (void)crn_arena_find(a, &info.id);
-    if (crn_sources_open(&a, &slot, 1, -1, &held, &source, NULL) == CAIRN_OK) {
+    if (crn_sources_open(&a, &slot, 1, &nowhere, &held, &source, NULL) == CAIRN_OK) {
         read_source(&source, data, bytes);
         crn_sources_close(&held, &source, 1);
     }
@@ -215,7 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (t.map == NULL)
         setup();
     change(data, size, NULL);
-    if (crn_arena_map(dup(t.fd), "fuzz", &a, NULL) == CAIRN_OK) {
+    if (crn_arena_map(crn_fs_posix(), dup(t.fd), "fuzz", &a, NULL) == CAIRN_OK) {
         for (i = 0; i < sizeof(slots) / sizeof(slots[0]); i++)
             look_at(a, slots[i]);
         (void)crn_arena_area_is_free(a, 0, UINT64_MAX);
