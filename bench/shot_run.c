@@ -185,6 +185,9 @@ static int64_t deadline(void)
     return crn_clock_real()->mono_ns(crn_clock_real()) + FOR_EVER;
 }
 
+/* Kernels run on the legacy stream of device 0. */
+static void *const shot_streams[CRN_GPUS] = {CRN_STREAM_LEGACY};
+
 static void hint(struct cairn_run *r, uint32_t key)
 {
     struct crn_errinfo ei = {0};
@@ -204,8 +207,9 @@ static void forward(struct cairn_run *r, const struct shot_case *c)
         shot_fill(r->env, c, i);
         shot_compute(r->env, c);
         start = bench_now();
-        shot_check(crn_cache_write(r->cache, i, c->bytes[i], &piece, 1, NULL, deadline(), &ei), &ei,
-                   "checkpoint");
+        shot_check(
+            crn_cache_write(r->cache, i, c->bytes[i], &piece, 1, shot_streams, deadline(), &ei),
+            &ei, "checkpoint");
         r->ret->write_s += bench_now() - start;
     }
 }
@@ -223,7 +227,8 @@ static void backward(struct cairn_run *r, const struct shot_case *c, const char 
         if (c->hints == SHOT_ONE && i + 1 < c->n)
             hint(r, c->order[i + 1]); /* for the next iteration, at the start of this one */
         start = bench_now();
-        shot_check(crn_cache_read(r->cache, key, &piece, 1, NULL, deadline(), &ei), &ei, "restore");
+        shot_check(crn_cache_read(r->cache, key, &piece, 1, shot_streams, deadline(), &ei), &ei,
+                   "restore");
         r->ret->read_s += bench_now() - start;
         shot_compare(r->env, c, key, method);
         shot_compute(r->env, c);

@@ -41,6 +41,7 @@ static cairn_session *open_session(const struct shot_env *env, const struct shot
         settings[6] = text[6];
     }
     must(cairn_open(&opt, &s), "open");
+    (void)!cairn_gpu_stream(s, CRN_STREAM_LEGACY); /* kernels run there; without a GPU it fails */
     return s;
 }
 

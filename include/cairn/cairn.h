@@ -127,10 +127,27 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_protect_array(cairn_session *session, co
                                                       void *ptr, const struct cairn_array *array);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_unprotect(cairn_session *session, const char *region);
 
-/* Memory of a GPU (CUDA or HIP) is recognised by its pointer: protect, checkpoint and restore it like
- * any other. It is read and written after all that was given to one stream before the call: this one
- * (CUstream, cudaStream_t or hipStream_t), or, with NULL and by default, the legacy default stream.
- * CAIRN_ENOTSUP if the application has loaded no GPU driver. */
+/* Local. Memory of a GPU (CUDA or HIP) is recognised by its pointer: protect, checkpoint and restore it
+ * like any other. Cairn copies it on streams of its own. By default such a copy comes after all work that
+ * the process gave to the GPU before the call, on whatever stream, non-blocking ones included; the call
+ * waits for that work and for Cairn's own background copies on the GPU.
+ *
+ * cairn_gpu_stream is the fast way: it names the stream (CUstream, cudaStream_t or hipStream_t) that
+ * computes the data on its GPU. From then on copies of that GPU's memory come after what was given to
+ * this stream before the call, and the call waits for nothing else. Work on other streams is then the
+ * application's to order. One stream for each GPU: naming one leaves those of other GPUs as they are. (void *)1
+ * names the legacy default stream (CU_STREAM_LEGACY, cudaStreamLegacy) and (void *)2 the per-thread one of the
+ * thread that takes the checkpoint, both of the calling thread's current GPU. NULL returns all GPUs to the
+ * default. A stream must belong to the GPU's primary context, as all streams of the CUDA runtime do, and
+ * outlive the session or be replaced.
+ *
+ * Graphs: any thread may capture one, in any mode, at any time; no call of Cairn and no background copy
+ * invalidates the capture. While a graph is captured from the named stream itself (or, where it is the
+ * legacy one, from any blocking stream), cairn_checkpoint, cairn_capture and cairn_restore return
+ * CAIRN_EBUSY; call again when the capture has ended.
+ *
+ * CAIRN_ENOTSUP if the application has loaded no GPU driver, CAIRN_EINVAL if the stream belongs to no
+ * GPU. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_gpu_stream(cairn_session *session, void *stream);
 
 /* Checkpoint. ------------------------------------------------------------------------------------ */

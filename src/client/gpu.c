@@ -10,18 +10,17 @@
 
 #include "client/session.h"
 
-#define GPUS    16
 #define STAGING ((uint64_t)8 << 20)
 
 struct crn_gpu {
     struct crn_driver *driver;
-    struct crn_device *dev[GPUS]; /* NULL: not met yet */
-    int is_given[GPUS][2];        /* work on the lanes that nobody has waited for: write, read */
+    struct crn_device *dev[CRN_GPUS]; /* NULL: not met yet */
+    int is_given[CRN_GPUS][2];    /* work on the lanes that nobody has waited for: write, read */
     struct crn_device *pinned_by; /* the arena; NULL: it is not pinned */
     int has_tried_pin;
     unsigned char *staging; /* pinned where possible */
     struct crn_device *staging_by;
-    void *stream;
+    void *stream[CRN_GPUS]; /* that the application named; NULL: none */
 };
 
 static cairn_err open_driver(cairn_session *s, struct crn_errinfo *ei)
@@ -57,9 +56,9 @@ cairn_err crn_gpu_owner(cairn_session *s, const void *ptr, struct crn_device **r
     i = s->gpu->driver->ops->owner(s->gpu->driver, ptr);
     if (i < 0)
         return CAIRN_OK;
-    if (i >= GPUS)
+    if (i >= CRN_GPUS)
         return crn_fail(ei, CAIRN_ELIMIT, 0, "memory of GPU %d: a session knows GPUs 0 to %d", i,
-                        GPUS - 1);
+                        CRN_GPUS - 1);
     if (s->gpu->dev[i] == NULL)
         rc = s->gpu->driver->ops->device_open(s->gpu->driver, i, &s->gpu->dev[i], ei);
     *ret = s->gpu->dev[i];
@@ -96,7 +95,7 @@ static cairn_err give(cairn_session *s, struct crn_device *dev, enum crn_lane la
         return CAIRN_OK;
     pin_arena(s, dev);
     if (!*is_given)
-        rc = ops->after(dev, lane, s->gpu->stream, ei);
+        rc = ops->after(dev, lane, s->gpu->stream[dev->ordinal], ei);
     if (rc == CAIRN_OK) {
         *is_given = 1;
         rc = ops->copy(dev, lane, dst, src, bytes, ei);
@@ -122,7 +121,7 @@ cairn_err crn_gpu_wait(cairn_session *s, struct crn_errinfo *ei)
     int i;
     int lane;
 
-    for (i = 0; s->gpu != NULL && i < GPUS; i++) {
+    for (i = 0; s->gpu != NULL && i < CRN_GPUS; i++) {
         for (lane = CRN_LANE_WRITE; lane <= CRN_LANE_READ; lane++) {
             cairn_err r = CAIRN_OK;
 
@@ -133,6 +132,18 @@ cairn_err crn_gpu_wait(cairn_session *s, struct crn_errinfo *ei)
         }
     }
     return rc;
+}
+
+/* One copy. The lane has drained when it returns, whatever the error. */
+static cairn_err give_and_wait(cairn_session *s, struct crn_device *dev, enum crn_lane lane,
+                               void *dst, const void *src, uint64_t bytes, struct crn_errinfo *ei)
+{
+    struct crn_errinfo late = {0};
+    cairn_err rc = give(s, dev, lane, dst, src, bytes, ei);
+    cairn_err waited = crn_gpu_wait(s, &late);
+
+    crn_err_keep(ei, &late);
+    return rc != CAIRN_OK ? rc : waited;
 }
 
 /* Through the staging buffer. ------------------------------------------------------------------------- */
@@ -161,10 +172,8 @@ cairn_err crn_gpu_write(cairn_session *s, const struct crn_place *from, uint64_t
     for (done = 0; rc == CAIRN_OK && done < bytes; done += STAGING) {
         uint64_t n = bytes - done < STAGING ? bytes - done : STAGING;
 
-        rc = give(s, from->device, CRN_LANE_WRITE, s->gpu->staging,
-                  (unsigned char *)from->ptr + done, n, ei);
-        if (rc == CAIRN_OK)
-            rc = crn_gpu_wait(s, ei);
+        rc = give_and_wait(s, from->device, CRN_LANE_WRITE, s->gpu->staging,
+                           (unsigned char *)from->ptr + done, n, ei);
         if (rc == CAIRN_OK)
             rc = crn_fs_write_all(s->fs, fd, s->gpu->staging, n, at + done, file, ei);
     }
@@ -182,10 +191,8 @@ cairn_err crn_gpu_read(cairn_session *s, const struct crn_place *to, struct crn_
 
         rc = crn_version_read(v, rank, region, done, n, s->gpu->staging, ei);
         if (rc == CAIRN_OK)
-            rc = give(s, to->device, CRN_LANE_READ, (unsigned char *)to->ptr + done,
-                      s->gpu->staging, n, ei);
-        if (rc == CAIRN_OK)
-            rc = crn_gpu_wait(s, ei);
+            rc = give_and_wait(s, to->device, CRN_LANE_READ, (unsigned char *)to->ptr + done,
+                               s->gpu->staging, n, ei);
     }
     return rc;
 }
@@ -200,16 +207,14 @@ cairn_err crn_gpu_read_block(cairn_session *s, const struct crn_place *to, struc
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "region '%s' on its way to a GPU", want->name);
     rc = crn_version_read_block(v, want, block, ei);
     if (rc == CAIRN_OK)
-        rc = give(s, to->device, CRN_LANE_READ, to->ptr, block, want->bytes, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_gpu_wait(s, ei);
+        rc = give_and_wait(s, to->device, CRN_LANE_READ, to->ptr, block, want->bytes, ei);
     free(block);
     return rc;
 }
 
 struct crn_device *crn_gpu_main(const cairn_session *s)
 {
-    uint64_t bytes[GPUS] = {0};
+    uint64_t bytes[CRN_GPUS] = {0};
     uint64_t host = 0;
     int most = 0;
     uint32_t i;
@@ -233,9 +238,41 @@ int crn_gpu_claim_pin(cairn_session *s)
     return 1;
 }
 
-void *crn_gpu_stream(const cairn_session *s)
+void *const *crn_gpu_streams(const cairn_session *s)
 {
     return s->gpu != NULL ? s->gpu->stream : NULL;
+}
+
+cairn_err crn_gpu_check(cairn_session *s, struct crn_errinfo *ei)
+{
+    int i;
+
+    for (i = 0; s->gpu != NULL && i < CRN_GPUS; i++)
+        if (s->gpu->dev[i] != NULL && s->gpu->stream[i] != NULL &&
+            s->gpu->driver->ops->is_capturing(s->gpu->dev[i], s->gpu->stream[i]))
+            return crn_fail(ei, CAIRN_EBUSY, 0,
+                            "a graph is being captured from the stream that cairn_gpu_stream named "
+                            "for GPU %d; call again when the capture has ended",
+                            i);
+    return CAIRN_OK;
+}
+
+static cairn_err name_stream(struct crn_gpu *g, void *stream, struct crn_errinfo *ei)
+{
+    int i;
+
+    if (stream == NULL) {
+        memset(g->stream, 0, sizeof(g->stream));
+        return CAIRN_OK;
+    }
+    i = g->driver->ops->stream_device(g->driver, stream);
+    if (i < 0 || i >= CRN_GPUS)
+        return crn_fail(
+            ei, CAIRN_EINVAL, 0,
+            "the stream belongs to no GPU's primary context; a default stream needs its "
+            "GPU to be current in the calling thread");
+    g->stream[i] = stream;
+    return CAIRN_OK;
 }
 
 cairn_err cairn_gpu_stream(cairn_session *s, void *stream)
@@ -246,7 +283,7 @@ cairn_err cairn_gpu_stream(cairn_session *s, void *stream)
     if (rc == CAIRN_OK && s->gpu == NULL)
         rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "the application has loaded no GPU driver");
     if (rc == CAIRN_OK)
-        s->gpu->stream = stream;
+        rc = name_stream(s->gpu, stream, &ei);
     return crn_api_end(&ei, rc);
 }
 
@@ -263,7 +300,7 @@ void crn_gpu_close(cairn_session *s)
     if (g->staging_by != NULL)
         g->driver->ops->unpin(g->staging_by, g->staging);
     free(g->staging);
-    for (i = 0; i < GPUS; i++)
+    for (i = 0; i < CRN_GPUS; i++)
         if (g->dev[i] != NULL)
             g->driver->ops->device_close(g->dev[i]);
     g->driver->ops->close(g->driver);

@@ -19,8 +19,8 @@ struct crn_gpu; /* opaque; of a session that has met device memory */
 /* The device that owns ptr; NULL for host memory. */
 CAIRN_CHECKED cairn_err crn_gpu_owner(cairn_session *s, const void *ptr, struct crn_device **ret,
                                       struct crn_errinfo *ei);
-/* Device memory into the arena and out of it: given to a lane, after what the application has given to
- * its stream; crn_gpu_wait waits for all of them. */
+/* Device memory into the arena and out of it: given to a lane, after the application's work (crn_driver_ops,
+ * after). crn_gpu_wait waits for all of them, and is called also after an error. */
 CAIRN_CHECKED cairn_err crn_gpu_capture(cairn_session *s, const struct crn_place *from, void *to,
                                         uint64_t bytes, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_gpu_restore(cairn_session *s, const struct crn_place *to,
@@ -40,8 +40,10 @@ CAIRN_CHECKED cairn_err crn_gpu_read_block(cairn_session *s, const struct crn_pl
 struct crn_device *crn_gpu_main(const cairn_session *s);
 /* 1: the caller pins the arena now, nobody has before. */
 int crn_gpu_claim_pin(cairn_session *s);
-/* The application's stream; NULL: the legacy default one. */
-void *crn_gpu_stream(const cairn_session *s);
+/* The streams that the application named, by device; NULL: it named none. */
+void *const *crn_gpu_streams(const cairn_session *s);
+/* CAIRN_EBUSY if a named stream is being captured: nothing can be ordered behind it now. */
+CAIRN_CHECKED cairn_err crn_gpu_check(cairn_session *s, struct crn_errinfo *ei);
 void crn_gpu_close(cairn_session *s); /* before the arena is unmapped */
 
 #endif

@@ -365,7 +365,9 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
     cairn_err rc;
     uint32_t i;
 
-    rc = describe(s, name, version, regions, &c, ei);
+    rc = crn_gpu_check(s, ei);
+    if (rc == CAIRN_OK)
+        rc = describe(s, name, version, regions, &c, ei);
     if (rc == CAIRN_OK && !crn_tiers_are_open(s))
         rc = crn_capture_complete(s, &c, ei);
     if (rc == CAIRN_OK) {

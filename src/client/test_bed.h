@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "tier/device.h"
+#include "tier/test_fake.h"
 
 #define N ((size_t)300000) /* of u64 */
 
@@ -25,17 +26,6 @@ struct bed {
     uint64_t *gpu;  /* the application's, on the device */
     uint64_t *host; /* and in the host */
 };
-
-static inline int is_real(void)
-{
-    return getenv("CAIRN_TEST_GPU") != NULL;
-}
-
-static inline void fail_at(const char *what)
-{
-    assert_int_equal(what != NULL ? setenv("FAKE_GPU_FAIL", what, 1) : unsetenv("FAKE_GPU_FAIL"),
-                     0);
-}
 
 static inline void bed_open(struct bed *b)
 {

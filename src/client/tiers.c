@@ -211,7 +211,7 @@ static cairn_err copy(struct crn_tiers *x, struct crn_capture *c, struct crn_hel
     x->capture = c;
     crn_err_clear(&x->late);
     rc = crn_cache_write(x->cache, crn_held_key(h), c->image.bytes, pieces, c->nmemory,
-                         crn_gpu_stream(s), s->clock->mono_ns(s->clock) + wait_ns, ei);
+                         crn_gpu_streams(s), s->clock->mono_ns(s->clock) + wait_ns, ei);
     x->capture = NULL;
     free(pieces);
     return rc;
@@ -431,7 +431,7 @@ cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *held,
     int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.wait_timeout_ns;
     cairn_err rc;
 
-    rc = crn_cache_read(x->cache, crn_held_key(h), pieces, n, crn_gpu_stream(s), until, ei);
+    rc = crn_cache_read(x->cache, crn_held_key(h), pieces, n, crn_gpu_streams(s), until, ei);
     if ((rc == CAIRN_OK || rc == CAIRN_ENOENT) && h->nhints > 0)
         h->nhints--;
     if (rc == CAIRN_OK && is_all && s->cfg.discard_consumed && h->nhints == 0)

@@ -154,13 +154,13 @@ static cairn_err run(struct crn_cache *c, struct crn_cache_op *op, const struct 
 }
 
 cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
-                          const struct crn_piece *pieces, size_t n, void *stream,
+                          const struct crn_piece *pieces, size_t n, void *const *streams,
                           int64_t deadline_ns, struct crn_errinfo *ei)
 {
     struct crn_cache_op op = {.kind = CRN_CACHE_WRITE, .key = key, .bytes = bytes};
     struct crn_ends app = {.pieces = pieces,
                            .n = n,
-                           .stream = stream,
+                           .streams = streams,
                            .bounce = c->bounce[0],
                            .meanwhile = c->opt.meanwhile,
                            .arg = c->opt.arg};
@@ -169,10 +169,11 @@ cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
 }
 
 cairn_err crn_cache_read(struct crn_cache *c, uint64_t key, const struct crn_piece *pieces,
-                         size_t n, void *stream, int64_t deadline_ns, struct crn_errinfo *ei)
+                         size_t n, void *const *streams, int64_t deadline_ns,
+                         struct crn_errinfo *ei)
 {
     struct crn_cache_op op = {.kind = CRN_CACHE_READ, .key = key};
-    struct crn_ends app = {.pieces = pieces, .n = n, .stream = stream, .bounce = c->bounce[1]};
+    struct crn_ends app = {.pieces = pieces, .n = n, .streams = streams, .bounce = c->bounce[1]};
 
     return run(c, &op, &app, deadline_ns, ei);
 }

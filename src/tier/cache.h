@@ -82,16 +82,18 @@ void crn_cache_close(struct crn_cache *c); /* NULL is fine */
 
 /* Captures pieces as a checkpoint of so many bytes; returns when they may change. Waits for room
  * until the deadline (monotonic): CAIRN_ETIMEDOUT. A tier that fails is passed over. Pieces that lie
- * in the host for the most part do not go to a device. CAIRN_EBUSY: the back end of the tier has no
- * place for it now. */
+ * in the host for the most part do not go to a device. streams: as crn_ends. CAIRN_EBUSY: the back end
+ * of the tier has no place for it now, or a stream is being captured. */
 CAIRN_CHECKED cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
-                                        const struct crn_piece *pieces, size_t n, void *stream,
-                                        int64_t deadline_ns, struct crn_errinfo *ei);
+                                        const struct crn_piece *pieces, size_t n,
+                                        void *const *streams, int64_t deadline_ns,
+                                        struct crn_errinfo *ei);
 /* Fills the pieces, which may be parts of the checkpoint. A damaged copy is replaced by a slower
  * tier's. CAIRN_ENOENT, CAIRN_EDAMAGED as crn_chain_read. */
 CAIRN_CHECKED cairn_err crn_cache_read(struct crn_cache *c, uint64_t key,
-                                       const struct crn_piece *pieces, size_t n, void *stream,
-                                       int64_t deadline_ns, struct crn_errinfo *ei);
+                                       const struct crn_piece *pieces, size_t n,
+                                       void *const *streams, int64_t deadline_ns,
+                                       struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *ei);
 void crn_cache_start(struct crn_cache *c);
 /* As crn_chain_skip, _adopt, _import and _flushed. */

@@ -118,11 +118,12 @@ static void run_kernel(void *arg)
 static void test_after_stream(void **state)
 {
     struct bed b = {0};
+    void *streams[CRN_GPUS] = {NULL};
     struct crn_sim_stream *stream;
     struct crn_piece piece;
     struct kernel k;
     struct kernel seen;
-    int named;
+    uint64_t i;
 
     (void)state;
     if (is_real())
@@ -130,18 +131,20 @@ static void test_after_stream(void **state)
     bed_open(&b, CRN_EVICT_SCORE, 0);
     assert_ok(crn_sim_stream_open(b.dev, &stream, ei));
     piece = (struct crn_piece){b.gpu, 0, MAXB, b.dev};
-    for (named = 0; named < 2; named++) {
-        k = (struct kernel){b.gpu, (uint64_t)named, MAXB, 0, 0};
-        b.bytes[named] = MAXB;
-        crn_sim_launch(b.dev, named ? stream : NULL, run_kernel, &k);
-        assert_ok(crn_cache_write(b.cache, (uint64_t)named, MAXB, &piece, 1, named ? stream : NULL,
-                                  in(LONG), ei));
+    for (i = 0; i < 4; i++) { /* on the legacy stream or another, which is named or not */
+        k = (struct kernel){b.gpu, i, MAXB, 0, 0};
+        b.bytes[i] = MAXB;
+        streams[0] = i < 2 ? NULL : i == 2 ? (void *)stream : CRN_STREAM_LEGACY;
+        crn_sim_launch(b.dev, i % 3 == 0 ? NULL : stream, run_kernel, &k);
+        assert_ok(crn_cache_write(b.cache, i, MAXB, &piece, 1, streams, in(LONG), ei));
     }
     /* A restore waits for a kernel that still reads the buffer. */
-    assert_int_equal(get(&b, 0, 1), CAIRN_OK);
-    seen = (struct kernel){b.gpu, 0, MAXB, 1, 0};
+    for (i = 0; i < 4; i++)
+        assert_int_equal(get(&b, i, 1), CAIRN_OK);
+    seen = (struct kernel){b.gpu, 3, MAXB, 1, 0};
+    streams[0] = stream;
     crn_sim_launch(b.dev, stream, run_kernel, &seen);
-    assert_ok(crn_cache_read(b.cache, 1, &piece, 1, stream, in(LONG), ei));
+    assert_ok(crn_cache_read(b.cache, 1, &piece, 1, streams, in(LONG), ei));
     assert_true(is_filled(b.gpu, 1, MAXB));
     crn_sim_stream_close(stream);
     assert_true(seen.is_good);

@@ -7,7 +7,10 @@
  * thread at a time. Lanes overlap: copies down, up and inside the device have engines of their own.
  *
  * Errors: CAIRN_ENOTSUP no driver or no device; CAIRN_ENOMEM out of device memory; CAIRN_EDEVICE the
- * device is lost or in a state that no later call mends; CAIRN_EIO anything else. */
+ * device is lost or in a state that no later call mends; CAIRN_EIO anything else.
+ *
+ * Captures: the application may capture a graph in any thread, in any mode. No call here invalidates
+ * that capture, whichever thread makes it. */
 #ifndef CRN_TIER_DEVICE_H
 #define CRN_TIER_DEVICE_H
 
@@ -23,6 +26,12 @@ enum crn_lane {
     CRN_LANE_UP_2,
     CRN_LANES,
 };
+
+#define CRN_GPUS 16 /* of a session, and of a checkpoint: ordinals are less */
+
+/* The application's streams by name. Any other value is a CUstream or a hipStream_t. */
+#define CRN_STREAM_LEGACY     ((void *)(uintptr_t)1) // NOLINT(performance-no-int-to-ptr)
+#define CRN_STREAM_PER_THREAD ((void *)(uintptr_t)2) // NOLINT(performance-no-int-to-ptr)
 
 struct crn_driver;
 
@@ -56,15 +65,23 @@ struct crn_driver_ops {
     cairn_err (*pin)(struct crn_device *dev, void *host, uint64_t bytes, struct crn_errinfo *ei);
     void (*unpin)(struct crn_device *dev, void *host);
 
-    /* What the lane does from now on comes after all that the application has given to its stream
-     * so far. NULL is the legacy default stream. Does not block. */
+    /* The device whose context the stream belongs to, and for CRN_STREAM_LEGACY and _PER_THREAD the
+     * calling thread's current device, or the only one in use; -1: none. */
+    int (*stream_device)(struct crn_driver *d, void *stream);
+    /* 1: a graph is being captured from the stream. Harms no capture. */
+    int (*is_capturing)(struct crn_device *dev, void *stream);
+    /* What the lane does from now on comes after all that the application has given to the stream so
+     * far; does not block. NULL: after all work on all streams of the device's context, non-blocking
+     * streams and other lanes included, which the call waits for. CAIRN_EBUSY: the stream is
+     * capturing. */
     cairn_err (*after)(struct crn_device *dev, enum crn_lane lane, void *stream,
                        struct crn_errinfo *ei);
     /* Gives the lane a copy between any two of host and device memory. Does not block, except for
      * host memory that is not pinned. */
     cairn_err (*copy)(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,
                       uint64_t bytes, struct crn_errinfo *ei);
-    /* Waits for all that the lane was given; its first error. */
+    /* Waits for all that the lane was given; the first error. Whatever that is, the lane has drained or
+     * its context is dead: no copy given before can touch memory after the return. */
     cairn_err (*wait)(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei);
 };
 

@@ -8,7 +8,6 @@
 
 #define INVALID_CONTEXT 201
 #define MEMORY_DEVICE   2
-#define STREAM_LEGACY   ((void *)(uintptr_t)1) // NOLINT(performance-no-int-to-ptr)
 
 enum own {
     ERROR_TEXT,
@@ -19,6 +18,7 @@ enum own {
     CTX_CURRENT,
     CTX_PUSH,
     CTX_POP,
+    STREAM_CTX,
     COPY
 };
 
@@ -144,6 +144,37 @@ static int owner(struct crn_driver *driver, const void *ptr)
     return r == 0 ? device : -1;
 }
 
+/* Contexts that are no device's primary one are none of Cairn's: its events cannot be recorded there. A
+ * default stream is the current device's, or that of the only device in use. */
+static int stream_device(struct crn_driver *driver, void *stream)
+{
+    const struct crn_vendor_driver *d = (struct crn_vendor_driver *)driver;
+    int is_named = stream == CRN_STREAM_LEGACY || stream == CRN_STREAM_PER_THREAD;
+    int (*ctx_current)(void **ctx);
+    int (*stream_ctx)(void *stream, void **ctx);
+    void *ctx = NULL;
+    int nactive = 0;
+    int only = -1;
+    int i;
+
+    CRN_VENDOR_CALL(d, CTX_CURRENT, ctx_current);
+    CRN_VENDOR_CALL(d, STREAM_CTX, stream_ctx);
+    if ((is_named ? ctx_current(&ctx) : stream_ctx(stream, &ctx)) != 0)
+        return -1;
+    for (i = 0; i < driver->ndevices; i++) {
+        void *primary;
+
+        if (retain_context(d, i, 1, &primary) != 0)
+            continue;
+        release_context(d, i);
+        if (ctx != NULL && primary == ctx)
+            return i;
+        nactive++;
+        only = i;
+    }
+    return ctx == NULL && nactive == 1 ? only : -1;
+}
+
 static int copy(const struct crn_vendor_driver *d, void *dst, const void *src, size_t bytes,
                 void *stream)
 {
@@ -189,11 +220,14 @@ static const struct crn_vendor cuda = {
                 .stream_create = "cuStreamCreate",
                 .stream_destroy = "cuStreamDestroy_v2",
                 .stream_wait = "cuStreamWaitEvent",
+                .stream_sync = "cuStreamSynchronize",
                 .event_create = "cuEventCreate",
                 .event_destroy = "cuEventDestroy_v2",
                 .event_record = "cuEventRecord",
                 .event_wait = "cuEventSynchronize",
                 .event_query = "cuEventQuery",
+                .capture_mode = "cuThreadExchangeStreamCaptureMode",
+                .is_capturing = "cuStreamIsCapturing",
                 .own = {[ERROR_TEXT] = "cuGetErrorString",
                         [DEVICE_GET] = "cuDeviceGet",
                         [CTX_RETAIN] = "cuDevicePrimaryCtxRetain",
@@ -202,12 +236,14 @@ static const struct crn_vendor cuda = {
                         [CTX_CURRENT] = "cuCtxGetCurrent",
                         [CTX_PUSH] = "cuCtxPushCurrent_v2",
                         [CTX_POP] = "cuCtxPopCurrent_v2",
+                        [STREAM_CTX] = "cuStreamGetCtx",
                         [COPY] = "cuMemcpyAsync"}},
     .lost = lost,
-    .default_stream = STREAM_LEGACY,
+    .legacy_stream = CRN_STREAM_LEGACY,
     .start = start,
     .text = text,
     .owner = owner,
+    .stream_device = stream_device,
     .retain = retain,
     .release = release,
     .enter = enter,

@@ -14,8 +14,13 @@
 enum {
     SUCCESS = 0,
     OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
     NO_DEVICE = 100,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
     NOT_READY = 600,
+    CAPTURE_IMPLICIT = 906, /* the legacy stream waits for one that is being captured */
+    CAPTURE_MODE_RELAXED = 2,
     STREAM_NON_BLOCKING = 1,
     EVENT_DISABLE_TIMING = 2,
     HOST_REGISTER_PORTABLE = 1,
@@ -24,8 +29,10 @@ enum {
     POINTER_DEVICE_ORDINAL = 9,
 };
 
-#define STEP_MIN INT64_C(20000) /* of who waits for a copy of the background */
-#define STEP_MAX INT64_C(10000000)
+#define STEP_MIN    INT64_C(20000) /* of who waits for a copy of the background */
+#define STEP_MAX    INT64_C(10000000)
+#define DRAIN_STEP  1000000 /* between two tries */
+#define TOKEN_BYTES 4096
 
 static struct crn_vendor_device *device_of(struct crn_device *dev)
 {
@@ -62,15 +69,38 @@ static cairn_err check(const struct crn_device *dev, int r, const char *what,
                     what, text != NULL ? text : "unknown error", d->vendor->title, r);
 }
 
-static cairn_err enter(struct crn_device *dev, int *ret_before, struct crn_errinfo *ei)
+/* What a call of Cairn changes of its thread, to be put back. */
+struct entered {
+    int before; /* of the vendor */
+    int mode;   /* of stream captures */
+};
+
+/* While any thread captures a graph, a thread in another mode than relaxed may neither wait for nor ask
+ * about anything: the call fails, and the application's capture with it. */
+static int enter_raw(struct crn_device *dev, struct entered *ret)
 {
-    return check(dev, driver_of(dev)->vendor->enter(device_of(dev), ret_before), "make it current",
-                 ei);
+    const struct crn_vendor_driver *d = driver_of(dev);
+    int r = d->vendor->enter(device_of(dev), &ret->before);
+
+    ret->mode = CAPTURE_MODE_RELAXED;
+    if (r == SUCCESS && d->capture_mode != NULL)
+        (void)d->capture_mode(&ret->mode);
+    return r;
 }
 
-static void leave(struct crn_device *dev, int before)
+static cairn_err enter(struct crn_device *dev, struct entered *ret, struct crn_errinfo *ei)
 {
-    driver_of(dev)->vendor->leave(device_of(dev), before);
+    return check(dev, enter_raw(dev, ret), "make it current", ei);
+}
+
+static void leave(struct crn_device *dev, const struct entered *e)
+{
+    const struct crn_vendor_driver *d = driver_of(dev);
+    int mode = e->mode;
+
+    if (d->capture_mode != NULL)
+        (void)d->capture_mode(&mode);
+    d->vendor->leave(device_of(dev), e->before);
 }
 
 /* Memory. -------------------------------------------------------------------------------------------- */
@@ -98,13 +128,13 @@ static cairn_err memory(struct crn_device *dev, uint64_t *ret_free, uint64_t *re
 {
     size_t left = 0;
     size_t total = 0;
-    int before;
-    cairn_err rc = enter(dev, &before, ei);
+    struct entered e;
+    cairn_err rc = enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
     rc = check(dev, driver_of(dev)->mem_info(&left, &total), "free memory", ei);
-    leave(dev, before);
+    leave(dev, &e);
     *ret_free = left;
     *ret_total = total;
     return rc;
@@ -113,13 +143,13 @@ static cairn_err memory(struct crn_device *dev, uint64_t *ret_free, uint64_t *re
 static cairn_err alloc(struct crn_device *dev, uint64_t bytes, void **ret, struct crn_errinfo *ei)
 {
     void *p = NULL;
-    int before;
-    cairn_err rc = enter(dev, &before, ei);
+    struct entered e;
+    cairn_err rc = enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
     rc = check(dev, driver_of(dev)->mem_alloc(&p, bytes), "allocate device memory", ei);
-    leave(dev, before);
+    leave(dev, &e);
     if (rc == CAIRN_OK)
         *ret = p;
     return rc;
@@ -128,56 +158,110 @@ static cairn_err alloc(struct crn_device *dev, uint64_t bytes, void **ret, struc
 static void free_memory(struct crn_device *dev, void *ptr)
 {
     struct crn_errinfo ignored = {0}; /* a lost device has no memory to give back */
-    int before;
+    struct entered e;
 
-    if (ptr == NULL || enter(dev, &before, &ignored) != CAIRN_OK)
+    if (ptr == NULL || enter(dev, &e, &ignored) != CAIRN_OK)
         return;
     (void)driver_of(dev)->mem_free(ptr);
-    leave(dev, before);
+    leave(dev, &e);
 }
 
 static cairn_err pin(struct crn_device *dev, void *host, uint64_t bytes, struct crn_errinfo *ei)
 {
-    int before;
-    cairn_err rc = enter(dev, &before, ei);
+    struct entered e;
+    cairn_err rc = enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
     rc = check(dev, driver_of(dev)->host_register(host, bytes, HOST_REGISTER_PORTABLE),
                "pin host memory", ei);
-    leave(dev, before);
+    leave(dev, &e);
     return rc;
 }
 
 static void unpin(struct crn_device *dev, void *host)
 {
     struct crn_errinfo ignored = {0};
-    int before;
+    struct entered e;
 
-    if (enter(dev, &before, &ignored) != CAIRN_OK)
+    if (enter(dev, &e, &ignored) != CAIRN_OK)
         return;
     (void)driver_of(dev)->host_unregister(host);
-    leave(dev, before);
+    leave(dev, &e);
 }
 
 /* Lanes. --------------------------------------------------------------------------------------------- */
 
-static cairn_err after(struct crn_device *dev, enum crn_lane lane, void *stream,
-                       struct crn_errinfo *ei)
+/* Waits for all work of the context, on whatever stream it is. Freeing device memory does that, by the
+ * documentation of CUDA and of HIP, and is the one way that a graph being captured does not forbid:
+ * synchronising the context, or recording an event on it, fails then and invalidates the capture. The
+ * memory is taken again at once, so that a full device does not matter the next time. */
+static int settle(const struct crn_vendor_driver *d, void **token)
 {
-    struct crn_vendor_driver *d = driver_of(dev);
-    void *mark = device_of(dev)->mark[lane];
-    int before;
-    cairn_err rc = enter(dev, &before, ei);
+    int r = *token != NULL ? SUCCESS : d->mem_alloc(token, TOKEN_BYTES);
 
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = check(dev, d->event_record(mark, stream != NULL ? stream : d->vendor->default_stream),
+    if (r != SUCCESS)
+        return r;
+    r = d->mem_free(*token);
+    if (r == SUCCESS && d->mem_alloc(token, TOKEN_BYTES) != SUCCESS)
+        *token = NULL;
+    return r;
+}
+
+static void *stream_of(const struct crn_vendor_driver *d, void *stream)
+{
+    return stream == CRN_STREAM_LEGACY ? d->vendor->legacy_stream : stream;
+}
+
+static int is_capturing(struct crn_device *dev, void *stream)
+{
+    const struct crn_vendor_driver *d = driver_of(dev);
+    struct entered e;
+    int state = 0;
+    int r;
+
+    if (d->is_capturing == NULL || enter_raw(dev, &e) != SUCCESS)
+        return 0;
+    r = d->is_capturing(stream_of(d, stream), &state);
+    leave(dev, &e);
+    return r == CAPTURE_IMPLICIT || (r == SUCCESS && state != 0);
+}
+
+static cairn_err after_stream(struct crn_device *dev, enum crn_lane lane, void *stream,
+                              struct crn_errinfo *ei)
+{
+    const struct crn_vendor_driver *d = driver_of(dev);
+    void *mark = device_of(dev)->mark[lane];
+    cairn_err rc;
+
+    rc = check(dev, d->event_record(mark, stream_of(d, stream)),
                "record an event on the application's stream", ei);
     if (rc == CAIRN_OK)
         rc = check(dev, d->stream_wait(device_of(dev)->lane[lane], mark, 0),
                    "wait for the application's stream", ei);
-    leave(dev, before);
+    return rc;
+}
+
+static cairn_err after(struct crn_device *dev, enum crn_lane lane, void *stream,
+                       struct crn_errinfo *ei)
+{
+    struct entered e;
+    cairn_err rc;
+
+    if (stream != NULL && is_capturing(dev, stream))
+        return crn_fail(ei, CAIRN_EBUSY, 0,
+                        "GPU %d: a graph is being captured from the stream that cairn_gpu_stream "
+                        "named; call again when the capture has ended",
+                        dev->ordinal);
+    rc = enter(dev, &e, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (stream != NULL)
+        rc = after_stream(dev, lane, stream, ei);
+    else
+        rc = check(dev, settle(driver_of(dev), &device_of(dev)->token[lane]),
+                   "wait for all work of the context", ei);
+    leave(dev, &e);
     return rc;
 }
 
@@ -208,15 +292,15 @@ static cairn_err copy(struct crn_device *dev, enum crn_lane lane, void *dst, con
                       uint64_t bytes, struct crn_errinfo *ei)
 {
     const struct crn_vendor_driver *d = driver_of(dev);
-    int before;
-    cairn_err rc = enter(dev, &before, ei);
+    struct entered e;
+    cairn_err rc = enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
     rc = check(dev, d->vendor->copy(d, dst, src, bytes, device_of(dev)->lane[lane]), "copy", ei);
     if (rc == CAIRN_OK && lane >= CRN_LANE_DOWN)
         pace_begin(&device_of(dev)->pace[lane], bytes);
-    leave(dev, before);
+    leave(dev, &e);
     return rc;
 }
 
@@ -242,24 +326,61 @@ static int doze(const struct crn_vendor_driver *d, void *event, struct crn_pace 
     return r;
 }
 
-static cairn_err wait(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei)
+/* Can a context that answers so still run anything? */
+static int is_dead(const struct crn_vendor *v, int r)
+{
+    return code_of(v, r) == CAIRN_EDEVICE || r == NOT_INITIALIZED || r == INVALID_CONTEXT ||
+           r == INVALID_HANDLE;
+}
+
+static int has_drained(struct crn_device *dev, enum crn_lane lane)
+{
+    const struct crn_vendor_driver *d = driver_of(dev);
+    struct entered e;
+    int r = enter_raw(dev, &e);
+
+    if (r == SUCCESS) {
+        r = d->stream_sync(device_of(dev)->lane[lane]);
+        leave(dev, &e);
+    }
+    return r == SUCCESS || is_dead(d->vendor, r);
+}
+
+/* After an error: the caller gives the memory of the copies to others when the wait has returned. */
+static void drain(struct crn_device *dev, enum crn_lane lane)
+{
+    const struct timespec pause = {.tv_nsec = DRAIN_STEP};
+
+    device_of(dev)->pace[lane].bytes = 0;
+    while (!has_drained(dev, lane))
+        (void)nanosleep(&pause, NULL);
+}
+
+static cairn_err wait_done(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei)
 {
     const struct crn_vendor_driver *d = driver_of(dev);
     void *done = device_of(dev)->done[lane];
-    int before;
-    cairn_err rc = enter(dev, &before, ei);
+    struct entered e;
+    cairn_err rc = enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
     rc = check(dev, d->event_record(done, device_of(dev)->lane[lane]), "record an event", ei);
-    if (rc != CAIRN_OK)
-        device_of(dev)->pace[lane].bytes = 0;
     if (rc == CAIRN_OK)
         rc = check(dev,
                    lane >= CRN_LANE_DOWN ? doze(d, done, &device_of(dev)->pace[lane])
                                          : d->event_wait(done),
                    "wait for a copy", ei);
-    leave(dev, before);
+    leave(dev, &e);
+    return rc;
+}
+
+static cairn_err wait(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei)
+{
+    cairn_err rc = wait_done(dev, lane, ei);
+
+    if (rc != CAIRN_OK)
+        drain(dev, lane);
     return rc;
 }
 
@@ -270,13 +391,13 @@ static void device_close(struct crn_device *dev)
     struct crn_vendor_device *v = device_of(dev);
     struct crn_errinfo ignored = {0};
     struct crn_vendor_driver *d;
-    int before;
+    struct entered e;
     int i;
 
     if (dev == NULL)
         return;
     d = driver_of(dev);
-    if (v->lane[0] != NULL && enter(dev, &before, &ignored) == CAIRN_OK) {
+    if (v->lane[0] != NULL && enter(dev, &e, &ignored) == CAIRN_OK) {
         for (i = 0; i < CRN_LANES; i++) {
             if (v->lane[i] != NULL)
                 (void)d->stream_destroy(v->lane[i]);
@@ -284,8 +405,10 @@ static void device_close(struct crn_device *dev)
                 (void)d->event_destroy(v->done[i]);
             if (v->mark[i] != NULL)
                 (void)d->event_destroy(v->mark[i]);
+            if (v->token[i] != NULL)
+                (void)d->mem_free(v->token[i]);
         }
-        leave(dev, before);
+        leave(dev, &e);
     }
     d->vendor->release(v);
     free(v);
@@ -312,7 +435,7 @@ static cairn_err device_open(struct crn_driver *driver, int ordinal, struct crn_
     const struct crn_vendor_driver *d = (struct crn_vendor_driver *)driver;
     struct crn_vendor_device *v;
     cairn_err rc;
-    int before;
+    struct entered e;
 
     if (ordinal < 0 || ordinal >= driver->ndevices)
         return crn_fail(ei, CAIRN_ENOTSUP, 0, "there is no GPU %d; %s shows %d", ordinal,
@@ -324,10 +447,10 @@ static cairn_err device_open(struct crn_driver *driver, int ordinal, struct crn_
     v->dev.ordinal = ordinal;
     rc = check(&v->dev, d->vendor->retain(v), "open", ei);
     if (rc == CAIRN_OK)
-        rc = enter(&v->dev, &before, ei);
+        rc = enter(&v->dev, &e, ei);
     if (rc == CAIRN_OK) {
         rc = check(&v->dev, make_lanes(v, d), "make streams and events", ei);
-        leave(&v->dev, before);
+        leave(&v->dev, &e);
     }
     if (rc != CAIRN_OK) {
         device_close(&v->dev);
@@ -356,6 +479,7 @@ static const struct crn_driver_ops ops = {
     .free = free_memory,
     .pin = pin,
     .unpin = unpin,
+    .is_capturing = is_capturing,
     .after = after,
     .copy = copy,
     .wait = wait,
@@ -397,7 +521,10 @@ static cairn_err find_symbols(struct crn_vendor_driver *d, struct crn_errinfo *e
     FIND(event_record)
     FIND(event_wait)
     FIND(event_query)
+    FIND(stream_sync)
 #undef FIND
+    *(void **)&d->capture_mode = dlsym(d->library, s->capture_mode);
+    *(void **)&d->is_capturing = dlsym(d->library, s->is_capturing);
     for (i = 0; i < CRN_VENDOR_OWN && s->own[i] != NULL; i++) {
         d->own[i] = dlsym(d->library, s->own[i]);
         if (d->own[i] == NULL)
@@ -462,6 +589,7 @@ cairn_err crn_vendor_open(const struct crn_vendor *vendor, int is_loaded, struct
     d->ops = ops;
     d->ops.name = vendor->name;
     d->ops.owner = vendor->owner;
+    d->ops.stream_device = vendor->stream_device;
     d->driver.ops = &d->ops;
     rc = start(d, ei);
     if (rc != CAIRN_OK) {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include "tier/device.h"
 
-#define CRN_VENDOR_OWN 9 /* symbols of one vendor alone, at most */
+#define CRN_VENDOR_OWN 10 /* symbols of one vendor alone, at most */
 
 struct crn_vendor_driver;
 struct crn_vendor_device;
@@ -18,9 +18,10 @@ struct crn_vendor_device;
 struct crn_vendor_symbols {
     const char *init, *device_count, *mem_info, *mem_alloc, *mem_free;
     const char *host_register, *host_unregister, *pointer;
-    const char *stream_create, *stream_destroy, *stream_wait;
+    const char *stream_create, *stream_destroy, *stream_wait, *stream_sync;
     const char *event_create, *event_destroy, *event_record, *event_wait, *event_query;
-    const char *own[CRN_VENDOR_OWN]; /* found in the same order in crn_vendor_driver.own */
+    const char *capture_mode, *is_capturing; /* absent where the library has no graphs */
+    const char *own[CRN_VENDOR_OWN];         /* found in the same order in crn_vendor_driver.own */
 };
 
 struct crn_vendor {
@@ -29,12 +30,13 @@ struct crn_vendor {
     const char *const *libraries; /* tried in turn, up to a NULL; messages name the last */
     struct crn_vendor_symbols symbols;
     const int *lost; /* codes after which no call succeeds any more, up to a 0 */
-    void *default_stream;
+    void *legacy_stream;
 
     /* What is left to do after the library's own start. */
     int (*start)(struct crn_vendor_driver *d);
     const char *(*text)(const struct crn_vendor_driver *d, int r); /* NULL: nobody knows */
     int (*owner)(struct crn_driver *d, const void *ptr);           /* as crn_driver_ops */
+    int (*stream_device)(struct crn_driver *d, void *stream);      /* the same */
     /* Takes hold of a device before it is entered first. release: also of one that was not retained. */
     int (*retain)(struct crn_vendor_device *dev);
     void (*release)(struct crn_vendor_device *dev);
@@ -61,11 +63,14 @@ struct crn_vendor_driver {
     int (*stream_create)(void **s, unsigned flags);
     int (*stream_destroy)(void *s);
     int (*stream_wait)(void *s, void *e, unsigned flags);
+    int (*stream_sync)(void *s);
     int (*event_create)(void **e, unsigned flags);
     int (*event_destroy)(void *e);
     int (*event_record)(void *e, void *s);
     int (*event_wait)(void *e);
     int (*event_query)(void *e);
+    int (*capture_mode)(int *mode);               /* exchanges the thread's; may be NULL */
+    int (*is_capturing)(void *s, int *ret_state); /* may be NULL */
     void *own[CRN_VENDOR_OWN];
     unsigned memory_device; /* what this release calls device memory */
 };
@@ -84,6 +89,7 @@ struct crn_vendor_device {
     void *done[CRN_LANES];           /* end of what the lane was given */
     void *mark[CRN_LANES];           /* the application's work that the lane waits for */
     struct crn_pace pace[CRN_LANES]; /* of who uses the lane */
+    void *token[CRN_LANES];          /* device memory: settle() */
 };
 
 static inline struct crn_vendor_driver *crn_vendor_of(const struct crn_vendor_device *dev)

@@ -1,85 +1,144 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stand-in for libcuda.so.1 and libamdhip64.so in tests: two devices of host memory, work done at
- * once. It is strict where the real libraries are: a context must be current, handles must be alive,
- * and what was made must be given back. $FAKE_GPU_FAIL="symbol code" makes one function fail;
- * $FAKE_GPU_SLOW is how often an event is asked for before its work is done. */
+/* One lock around everything and one condition for every change: a test has few streams. Streams outlive
+ * their handles until the library is unloaded, since others may still be ordered behind them. */
+#include "tier/device_fake.h"
+
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
-#define DEVICES   2
-#define THINGS    256
-#define MEMORY    ((size_t)64 << 20)
-#define API       __attribute__((visibility("default")))
-#define INVALID   1
-#define NO_MEM    2
-#define NO_CTX    201
-#define BAD_HAND  400
-#define NOT_READY 600
+#define THINGS   1024
+#define SPECS    8
+#define COPY_NS  20000   /* a copy takes at least so long, */
+#define SET_NS   3000000 /* and a kernel: long enough to be overtaken by who does not wait for it */
+#define GLOBAL   0
+#define RELAXED  2
+#define BLOCKING 0 /* flags of a stream: 1 is non-blocking */
 
-enum kind { NOTHING, MEMORY_OF, HOST, STREAM, EVENT };
+enum op_kind { OP_AFTER, OP_COPY, OP_SET };
 
-struct thing {
-    enum kind kind;
-    int device;
-    char *start;
+struct op {
+    struct op *next;
+    enum op_kind kind;
+    int hold; /* FAKE_HOLD_... */
+    char *dst;
+    const char *src;
+    void *staged; /* owned: a copy of pageable host memory */
     size_t bytes;
-    void *recorded_on; /* events */
-    int left;          /* events: not ready so many times more */
+    unsigned word;
+    struct stream *other; /* OP_AFTER: until it has done so many */
+    uint64_t position;
 };
 
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static struct thing things[THINGS]; /* lock */
-static int retained[DEVICES];       /* lock */
-static int contexts[DEVICES];       /* their addresses are the contexts */
-static _Thread_local int stack[16]; /* of devices */
-static _Thread_local int depth;
-static _Thread_local int hip_device;
-static int uses_hip; /* the current device counts, not the stack */
+struct capture {
+    int is_on, is_invalid, has_strays, mode;
+    pthread_t by;
+};
 
-/* For the tests: what is alive. */
-API int fake_gpu_live(void);
-API int fake_gpu_depth(void);
+struct stream {
+    struct stream *next;
+    int device;
+    unsigned flags;
+    int is_open; /* has a thread */
+    int is_closing;
+    pthread_t thread;
+    struct op *head, **tail;
+    uint64_t given, done;
+    struct capture capture;
+    struct stream *captured_with; /* joined that one's capture by waiting for an event of it */
+};
 
-static int fails(const char *symbol)
-{
-    const char *spec = getenv("FAKE_GPU_FAIL");
-    char name[64];
+struct thing {
+    enum fake_kind kind;
+    int device;
+    char *start; /* as the application sees it: of device memory, unreadable */
+    char *own;   /* the same memory, for the streams */
+    size_t bytes;
+    struct stream *stream; /* streams: itself; events: where it was recorded, NULL: nowhere */
+    uint64_t position;
+    struct stream *captured; /* events: in this stream's capture */
+};
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* all below */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct thing things[THINGS];
+static int retained[FAKE_DEVICES];
+static struct stream *streams;
+static struct stream *legacy[FAKE_DEVICES], *per_thread[FAKE_DEVICES];
+static int held;
+static long counts[FAKE_COUNTS];
+static struct spec {
+    char symbol[64];
     int code;
+    long from, count, calls;
+} specs[SPECS];
+static int nspecs;
 
-    if (spec == NULL || sscanf(spec, "%63s %d", name, &code) != 2 || strcmp(name, symbol) != 0)
-        return 0;
+static _Thread_local int mode; /* of captures */
+struct fake_names fake_names;
+
+/* Failures on demand. --------------------------------------------------------------------------------- */
+
+void fake_gpu_fail(const char *text)
+{
+    (void)pthread_mutex_lock(&mu);
+    nspecs = 0;
+    while (text != NULL && *text != '\0' && nspecs < SPECS) {
+        struct spec *s = &specs[nspecs];
+        const char *end = strchr(text, ';');
+
+        *s = (struct spec){.from = 1};
+        if (sscanf(text, " %63[^ ;] %d %ld %ld", s->symbol, &s->code, &s->from, &s->count) >= 2)
+            nspecs++;
+        text = end != NULL ? end + 1 : NULL;
+    }
+    (void)pthread_mutex_unlock(&mu);
+}
+
+int fake_fails(const char *symbol)
+{
+    int code = 0;
+    int i;
+
+    (void)pthread_mutex_lock(&mu);
+    for (i = 0; i < nspecs; i++) {
+        struct spec *s = &specs[i];
+
+        if (strcmp(s->symbol, symbol) != 0)
+            continue;
+        s->calls++;
+        if (s->calls >= s->from && (s->count == 0 || s->calls < s->from + s->count))
+            code = s->code;
+    }
+    (void)pthread_mutex_unlock(&mu);
     return code;
 }
 
-#define MAY_FAIL()                                                                                 \
-    do {                                                                                           \
-        int fail_code = fails(__func__);                                                           \
-        if (fail_code != 0)                                                                        \
-            return fail_code;                                                                      \
-    } while (0)
-
-static int current(void)
+__attribute__((constructor)) static void load(void)
 {
-    return uses_hip ? hip_device : depth > 0 ? stack[depth - 1] : -1;
+    fake_gpu_fail(getenv("FAKE_GPU_FAIL"));
 }
 
-static struct thing *make(enum kind kind, char *start, size_t bytes)
+/* Things. ----------------------------------------------------------------------------------------------- */
+
+static struct thing *make_thing(enum fake_kind kind)
 {
     int i;
 
     for (i = 0; i < THINGS; i++) {
-        if (things[i].kind != NOTHING)
+        if (things[i].kind != FAKE_NOTHING)
             continue;
-        things[i] = (struct thing){kind, current(), start, bytes, NULL, 0};
+        things[i] = (struct thing){.kind = kind, .device = fake_current()};
         return &things[i];
     }
-    return NULL;
+    __builtin_trap();
 }
 
-static struct thing *containing(enum kind kind, const void *p)
+static struct thing *containing(enum fake_kind kind, const void *p)
 {
     int i;
 
@@ -90,11 +149,11 @@ static struct thing *containing(enum kind kind, const void *p)
     return NULL;
 }
 
-static int is_alive(const void *handle, enum kind kind)
+static struct thing *alive(void *handle, enum fake_kind kind)
 {
-    const struct thing *t = handle;
+    struct thing *t = handle;
 
-    return t >= things && t < things + THINGS && t->kind == kind;
+    return t >= things && t < things + THINGS && t->kind == kind ? t : NULL;
 }
 
 int fake_gpu_live(void)
@@ -104,491 +163,708 @@ int fake_gpu_live(void)
 
     (void)pthread_mutex_lock(&mu);
     for (i = 0; i < THINGS; i++)
-        n += things[i].kind != NOTHING;
-    for (i = 0; i < DEVICES; i++)
+        n += things[i].kind != FAKE_NOTHING;
+    for (i = 0; i < FAKE_DEVICES; i++)
         n += retained[i];
     (void)pthread_mutex_unlock(&mu);
     return n;
 }
 
-int fake_gpu_depth(void)
+int fake_retain(int device, int by)
 {
-    return depth + hip_device;
+    (void)pthread_mutex_lock(&mu);
+    retained[device] += by;
+    (void)pthread_mutex_unlock(&mu);
+    return 0;
 }
 
-/* What both APIs do. ---------------------------------------------------------------------------------- */
+int fake_is_retained(int device)
+{
+    int is_retained;
 
-static int do_alloc(void **ret, size_t bytes)
+    (void)pthread_mutex_lock(&mu);
+    is_retained = retained[device] > 0;
+    (void)pthread_mutex_unlock(&mu);
+    return is_retained;
+}
+
+void fake_gpu_hold(int kinds)
+{
+    (void)pthread_mutex_lock(&mu);
+    held = kinds;
+    (void)pthread_cond_broadcast(&changed);
+    (void)pthread_mutex_unlock(&mu);
+}
+
+long fake_gpu_count(int what)
+{
+    long n;
+
+    (void)pthread_mutex_lock(&mu);
+    n = counts[what];
+    (void)pthread_mutex_unlock(&mu);
+    return n;
+}
+
+/* Streams. ---------------------------------------------------------------------------------------------- */
+
+static void take_time(long ns)
+{
+    struct timespec ts = {.tv_nsec = ns};
+
+    (void)nanosleep(&ts, NULL);
+}
+
+static void run(const struct op *op)
+{
+    size_t i;
+
+    if (op->kind == OP_COPY)
+        memmove(op->dst, op->src, op->bytes);
+    for (i = 0; op->kind == OP_SET && i < op->bytes / sizeof(unsigned); i++)
+        ((unsigned *)(void *)op->dst)[i] = op->word;
+}
+
+static void *stream_main(void *arg)
+{
+    struct stream *s = arg;
+
+    (void)pthread_mutex_lock(&mu);
+    for (;;) {
+        struct op *op = s->head;
+
+        if (op == NULL && s->is_closing)
+            break;
+        if (op == NULL || (op->kind == OP_AFTER && op->other->done < op->position) ||
+            (held & op->hold) != 0) {
+            (void)pthread_cond_wait(&changed, &mu);
+            continue;
+        }
+        if (op->kind != OP_AFTER) {
+            (void)pthread_mutex_unlock(&mu);
+            take_time(op->kind == OP_COPY ? COPY_NS : SET_NS);
+            run(op);
+            (void)pthread_mutex_lock(&mu);
+        }
+        s->head = op->next;
+        s->tail = s->head != NULL ? s->tail : &s->head;
+        s->done++;
+        free(op->staged);
+        free(op);
+        (void)pthread_cond_broadcast(&changed);
+    }
+    (void)pthread_mutex_unlock(&mu);
+    return NULL;
+}
+
+static struct stream *open_stream(int device, unsigned flags)
+{
+    struct stream *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        __builtin_trap();
+    s->device = device;
+    s->flags = flags;
+    s->tail = &s->head;
+    s->is_open = pthread_create(&s->thread, NULL, stream_main, s) == 0;
+    s->next = streams;
+    streams = s;
+    return s;
+}
+
+/* What it was given ends first. Unlocks for that. */
+static void close_stream(struct stream *s)
+{
+    if (!s->is_open)
+        return;
+    s->is_open = 0;
+    s->is_closing = 1;
+    (void)pthread_cond_broadcast(&changed);
+    (void)pthread_mutex_unlock(&mu);
+    (void)pthread_join(s->thread, NULL);
+    (void)pthread_mutex_lock(&mu);
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+    (void)pthread_mutex_lock(&mu);
+    held = 0;
+    while (streams != NULL) {
+        struct stream *s = streams;
+
+        close_stream(s);
+        streams = s->next;
+        free(s);
+    }
+    (void)pthread_mutex_unlock(&mu);
+}
+
+static struct stream *find_stream(void *handle)
+{
+    struct thing *t = alive(handle, FAKE_STREAM);
+    struct stream **named = handle == fake_names.legacy       ? legacy
+                            : handle == fake_names.per_thread ? per_thread
+                                                              : NULL;
+    int device = fake_current();
+
+    if (named == NULL)
+        return t != NULL ? t->stream : NULL;
+    if (device < 0)
+        return NULL;
+    if (named[device] == NULL)
+        named[device] = open_stream(device, BLOCKING);
+    return named[device];
+}
+
+static struct op *push_op(struct stream *s, enum op_kind kind)
+{
+    struct op *op = calloc(1, sizeof(*op));
+
+    if (op == NULL)
+        __builtin_trap();
+    op->kind = kind;
+    *s->tail = op;
+    s->tail = &op->next;
+    s->given++;
+    (void)pthread_cond_broadcast(&changed);
+    return op;
+}
+
+static void order_behind(struct stream *s, struct stream *other, uint64_t position)
+{
+    struct op *op;
+
+    if (s == other || other->done >= position)
+        return;
+    op = push_op(s, OP_AFTER);
+    op->other = other;
+    op->position = position;
+}
+
+/* The legacy stream and blocking streams wait for each other. */
+static void order(struct stream *s)
+{
+    struct stream *l = legacy[s->device];
+    struct stream *other;
+
+    if (s->flags != BLOCKING || l == NULL)
+        return;
+    if (s != l) {
+        order_behind(s, l, l->given);
+        return;
+    }
+    for (other = streams; other != NULL; other = other->next)
+        if (other->device == s->device && other->flags == BLOCKING)
+            order_behind(s, other, other->given);
+}
+
+/* Waits until a stream has done so much. */
+static void wait_for(const struct stream *s, uint64_t position)
+{
+    counts[FAKE_COUNT_WAITING]++;
+    while (s->done < position)
+        (void)pthread_cond_wait(&changed, &mu);
+    counts[FAKE_COUNT_WAITING]--;
+}
+
+static void wait_for_device(int device)
+{
+    struct stream *s;
+
+    for (s = streams; s != NULL; s = s->next)
+        if (s->device == device)
+            wait_for(s, s->given);
+}
+
+/* Captures. ---------------------------------------------------------------------------------------------- */
+
+/* May this thread make a call that could wait for a stream? The captures that forbid it are invalid then. */
+static int is_prohibited(void)
+{
+    struct stream *s;
+    int is = 0;
+
+    for (s = streams; mode != RELAXED && s != NULL; s = s->next) {
+        int is_mine = pthread_equal(s->capture.by, pthread_self());
+
+        if (s->capture.is_on && ((is_mine && s->capture.mode != RELAXED) ||
+                                 (mode == GLOBAL && s->capture.mode == GLOBAL)))
+            s->capture.is_invalid = is = 1;
+    }
+    return is;
+}
+
+/* Is a stream of the device captured? Those are invalid then, if is_fatal. */
+static int has_captures(int device, int only_blocking, int is_fatal)
+{
+    struct stream *s;
+    int has = 0;
+
+    for (s = streams; s != NULL; s = s->next) {
+        if (s->device != device || !s->capture.is_on || (only_blocking && s->flags != BLOCKING))
+            continue;
+        has = 1;
+        s->capture.is_invalid |= is_fatal;
+    }
+    return has;
+}
+
+/* The capture that work on the stream becomes part of; NULL: it is run. */
+static struct stream *capturing(struct stream *s)
+{
+    struct stream *c = s->captured_with != NULL ? s->captured_with : s;
+
+    return c->capture.is_on ? c : NULL;
+}
+
+static int use(void *handle, struct stream **ret)
+{
+    struct stream *s = find_stream(handle);
+
+    if (s == NULL)
+        return fake_current() < 0 ? FAKE_NO_CONTEXT : FAKE_BAD_HANDLE;
+    if (s == legacy[s->device] && has_captures(s->device, 1, 1))
+        return FAKE_CAPTURE_IMPLICIT;
+    *ret = s;
+    return 0;
+}
+
+int fake_mode_exchange(int *ret)
+{
+    int before = mode;
+
+    mode = *ret;
+    *ret = before;
+    return 0;
+}
+
+int fake_capture_begin(void *stream, int capture_mode)
+{
+    struct stream *s = NULL;
+    int r;
+
+    (void)pthread_mutex_lock(&mu);
+    r = use(stream, &s);
+    if (r == 0 && (s == legacy[s->device] || capturing(s) != NULL))
+        r = FAKE_CAPTURE_UNSUPPORTED;
+    if (r == 0)
+        s->capture = (struct capture){.is_on = 1, .mode = capture_mode, .by = pthread_self()};
+    (void)pthread_mutex_unlock(&mu);
+    return r;
+}
+
+int fake_capture_end(void *stream)
+{
+    struct stream *other;
+    struct stream *s;
+    int r = FAKE_INVALID;
+
+    (void)pthread_mutex_lock(&mu);
+    s = find_stream(stream);
+    if (s != NULL && s->capture.is_on) {
+        r = s->capture.is_invalid   ? FAKE_CAPTURE_INVALIDATED
+            : s->capture.has_strays ? FAKE_CAPTURE_UNJOINED
+                                    : 0;
+        s->capture.is_on = 0;
+        for (other = streams; other != NULL; other = other->next)
+            if (other->captured_with == s)
+                other->captured_with = NULL;
+    }
+    (void)pthread_mutex_unlock(&mu);
+    return r;
+}
+
+int fake_capture_state(void *stream, int *ret)
+{
+    struct stream *s;
+    int r = 0;
+
+    (void)pthread_mutex_lock(&mu);
+    s = find_stream(stream);
+    if (s == NULL)
+        r = FAKE_BAD_HANDLE;
+    else if (s == legacy[s->device] && has_captures(s->device, 1, 0))
+        r = FAKE_CAPTURE_IMPLICIT;
+    else
+        *ret = capturing(s) != NULL;
+    (void)pthread_mutex_unlock(&mu);
+    return r;
+}
+
+/* Memory. ------------------------------------------------------------------------------------------------- */
+
+static int map_twice(struct thing *t)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    size_t bytes = (t->bytes + (size_t)page - 1) / (size_t)page * (size_t)page;
+    int fd = memfd_create("fake-gpu", MFD_CLOEXEC);
+    void *start = MAP_FAILED;
+    void *own = MAP_FAILED;
+
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0) {
+        start = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
+        own = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    t->start = start;
+    t->own = own;
+    return start != MAP_FAILED && own != MAP_FAILED;
+}
+
+int fake_alloc(void **ret, size_t bytes)
 {
     size_t used = bytes;
-    int r = 0;
+    struct thing *t;
+    int r = fake_current() < 0 ? FAKE_NO_CONTEXT : 0;
     int i;
 
-    if (current() < 0)
-        return NO_CTX;
     (void)pthread_mutex_lock(&mu);
+    if (r == 0 && is_prohibited())
+        r = FAKE_CAPTURE_UNSUPPORTED;
     for (i = 0; i < THINGS; i++)
-        if (things[i].kind == MEMORY_OF && things[i].device == current())
+        if (things[i].kind == FAKE_DEVICE_MEMORY && things[i].device == fake_current())
             used += things[i].bytes;
-    if (used > MEMORY) {
-        r = NO_MEM;
-    } else {
-        *ret = malloc(bytes);
-        (void)make(MEMORY_OF, *ret, bytes);
+    if (r == 0 && used > FAKE_MEMORY)
+        r = FAKE_NO_MEMORY;
+    if (r == 0) {
+        t = make_thing(FAKE_DEVICE_MEMORY);
+        t->bytes = bytes;
+        if (!map_twice(t))
+            __builtin_trap();
+        *ret = t->start;
     }
     (void)pthread_mutex_unlock(&mu);
     return r;
 }
 
-static int do_free(void *p, enum kind kind)
+int fake_free(void *p)
 {
     struct thing *t;
-    int r = INVALID;
+    int r = 0;
 
     (void)pthread_mutex_lock(&mu);
-    t = containing(kind, p);
-    if (t != NULL && t->start == p) {
-        t->kind = NOTHING;
-        r = 0;
+    t = containing(FAKE_DEVICE_MEMORY, p);
+    if (t == NULL || t->start != p)
+        r = FAKE_INVALID;
+    else if (is_prohibited())
+        r = FAKE_CAPTURE_UNSUPPORTED;
+    if (r == 0) {
+        wait_for_device(t->device);
+        (void)munmap(t->start, t->bytes);
+        (void)munmap(t->own, t->bytes);
+        t->kind = FAKE_NOTHING;
     }
     (void)pthread_mutex_unlock(&mu);
-    if (r == 0 && kind == MEMORY_OF)
-        free(p);
     return r;
 }
 
-static int do_register(void *p, size_t bytes)
+int fake_register(void *p, size_t bytes)
 {
-    if (current() < 0)
-        return NO_CTX;
+    struct thing *t;
+    int r = fake_current() < 0 ? FAKE_NO_CONTEXT : 0;
+
     (void)pthread_mutex_lock(&mu);
-    (void)make(HOST, p, bytes);
+    if (r == 0 && is_prohibited())
+        r = FAKE_CAPTURE_UNSUPPORTED;
+    if (r == 0) {
+        t = make_thing(FAKE_HOST_MEMORY);
+        t->start = t->own = p;
+        t->bytes = bytes;
+    }
     (void)pthread_mutex_unlock(&mu);
-    return 0;
+    return r;
 }
 
-static int do_make(void **ret, enum kind kind)
+int fake_unregister(void *p)
 {
-    if (current() < 0)
-        return NO_CTX;
+    struct thing *t;
+    int r = FAKE_INVALID;
+
     (void)pthread_mutex_lock(&mu);
-    *ret = make(kind, NULL, 0);
+    t = containing(FAKE_HOST_MEMORY, p);
+    if (t != NULL && t->start == p) {
+        r = is_prohibited() ? FAKE_CAPTURE_UNSUPPORTED : 0;
+        t->kind = r == 0 ? FAKE_NOTHING : t->kind;
+    }
     (void)pthread_mutex_unlock(&mu);
-    return 0;
+    return r;
 }
 
-static int do_destroy(void *handle, enum kind kind)
-{
-    if (!is_alive(handle, kind))
-        return BAD_HAND;
-    ((struct thing *)handle)->kind = NOTHING;
-    return 0;
-}
-
-static int do_record(void *event, void *stream, const void *legacy)
-{
-    const char *slow = getenv("FAKE_GPU_SLOW");
-
-    if (current() < 0)
-        return NO_CTX;
-    if (!is_alive(event, EVENT) || (stream != legacy && !is_alive(stream, STREAM)))
-        return BAD_HAND;
-    ((struct thing *)event)->recorded_on = stream != NULL ? stream : event;
-    ((struct thing *)event)->left = slow != NULL ? atoi(slow) : 0;
-    return 0;
-}
-
-static int do_wait(const void *event)
-{
-    return is_alive(event, EVENT) && ((const struct thing *)event)->recorded_on != NULL ? 0
-                                                                                        : BAD_HAND;
-}
-
-static int do_query(void *event)
-{
-    int r = do_wait(event);
-
-    return r == 0 && ((struct thing *)event)->left-- > 0 ? NOT_READY : r;
-}
-
-static int do_copy(void *dst, const void *src, size_t bytes, const void *stream)
-{
-    if (current() < 0)
-        return NO_CTX;
-    if (!is_alive(stream, STREAM))
-        return BAD_HAND;
-    memcpy(dst, src, bytes);
-    return 0;
-}
-
-static int do_pointer(void *data, int attribute, const void *p, unsigned device_type,
-                      unsigned host_type)
+int fake_pointer(void *data, int attribute, const void *p, unsigned device_type, unsigned host_type)
 {
     const struct thing *t;
     const struct thing *host;
+    int device = -1;
 
-    if (current() < 0)
-        return NO_CTX;
+    if (fake_current() < 0)
+        return FAKE_NO_CONTEXT;
     (void)pthread_mutex_lock(&mu);
-    t = containing(MEMORY_OF, p);
-    host = containing(HOST, p);
+    t = containing(FAKE_DEVICE_MEMORY, p);
+    host = containing(FAKE_HOST_MEMORY, p);
+    device = t != NULL ? t->device : host != NULL ? host->device : -1;
     (void)pthread_mutex_unlock(&mu);
-    if (t == NULL && host == NULL)
-        return INVALID;
+    if (device < 0)
+        return FAKE_INVALID;
     if (attribute == 2)
         *(unsigned *)data = t != NULL ? device_type : host_type;
     else if (attribute == 8)
         *(char *)data = 0;
     else if (attribute == 9)
-        *(int *)data = (t != NULL ? t : host)->device;
+        *(int *)data = device;
     else
-        return INVALID;
+        return FAKE_INVALID;
     return 0;
 }
 
-/* CUDA. ----------------------------------------------------------------------------------------------- */
+/* Work. --------------------------------------------------------------------------------------------------- */
 
-typedef unsigned long long ptr;
-
-API int cuInit(unsigned flags);
-API int cuGetErrorString(int r, const char **text);
-API int cuDeviceGetCount(int *n);
-API int cuDeviceGet(int *dev, int ordinal);
-API int cuDevicePrimaryCtxRetain(void **ctx, int dev);
-API int cuDevicePrimaryCtxRelease_v2(int dev);
-API int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active);
-API int cuCtxGetCurrent(void **ctx);
-API int cuCtxPushCurrent_v2(void *ctx);
-API int cuCtxPopCurrent_v2(void **ctx);
-API int cuMemGetInfo_v2(size_t *left, size_t *total);
-API int cuMemAlloc_v2(ptr *p, size_t bytes);
-API int cuMemFree_v2(ptr p);
-API int cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags);
-API int cuMemHostUnregister(void *p);
-API int cuPointerGetAttribute(void *data, int attribute, ptr p);
-API int cuStreamCreate(void **s, unsigned flags);
-API int cuStreamDestroy_v2(void *s);
-API int cuStreamWaitEvent(void *s, void *e, unsigned flags);
-API int cuEventCreate(void **e, unsigned flags);
-API int cuEventDestroy_v2(void *e);
-API int cuEventRecord(void *e, void *s);
-API int cuEventSynchronize(void *e);
-API int cuEventQuery(void *e);
-API int cuMemcpyAsync(ptr dst, ptr src, size_t bytes, void *s);
-
-int cuInit(unsigned flags)
+/* Where the streams see the memory, and what it is; NULL: part of it is not the device's. */
+static char *seen(const void *p, size_t bytes, enum fake_kind *ret)
 {
-    MAY_FAIL();
-    uses_hip = 0;
-    return flags != 0 ? INVALID : 0;
+    const struct thing *t = containing(FAKE_DEVICE_MEMORY, p);
+    size_t at;
+
+    *ret = t != NULL                                 ? FAKE_DEVICE_MEMORY
+           : containing(FAKE_HOST_MEMORY, p) != NULL ? FAKE_HOST_MEMORY
+                                                     : FAKE_NOTHING;
+    if (t == NULL)
+        return (char *)(uintptr_t)p;
+    at = (size_t)((const char *)p - t->start);
+    return bytes <= t->bytes - at ? t->own + at : NULL;
 }
 
-int cuGetErrorString(int r, const char **text)
+static int hold_of(enum fake_kind to, enum fake_kind from)
 {
-    *text = r == NO_MEM ? "out of memory" : "fake error";
-    return 0;
+    if (to == FAKE_DEVICE_MEMORY)
+        return from == FAKE_DEVICE_MEMORY ? FAKE_HOLD_INSIDE : FAKE_HOLD_UP;
+    return FAKE_HOLD_DOWN;
 }
 
-int cuDeviceGetCount(int *n)
+/* Pageable memory is staged on its way up, and its way down is waited for. */
+static void push_copy(struct stream *s, char *dst, const char *src, size_t bytes,
+                      const enum fake_kind kind[2])
 {
-    MAY_FAIL();
-    *n = DEVICES;
-    return 0;
+    struct op *op;
+
+    order(s);
+    op = push_op(s, OP_COPY);
+    op->dst = dst;
+    op->src = src;
+    op->bytes = bytes;
+    op->hold = hold_of(kind[0], kind[1]);
+    if (kind[1] == FAKE_NOTHING) {
+        op->staged = malloc(bytes + 1);
+        if (op->staged == NULL)
+            __builtin_trap();
+        memcpy(op->staged, src, bytes);
+        op->src = op->staged;
+    }
+    if (kind[0] == FAKE_NOTHING)
+        wait_for(s, s->given);
 }
 
-int cuDeviceGet(int *dev, int ordinal)
+int fake_copy(void *dst, const void *src, size_t bytes, void *stream)
 {
-    MAY_FAIL();
-    *dev = ordinal + 10; /* a handle is not an ordinal */
-    return 0;
-}
-
-int cuDevicePrimaryCtxRetain(void **ctx, int dev)
-{
-    MAY_FAIL();
-    (void)pthread_mutex_lock(&mu);
-    retained[dev - 10]++;
-    (void)pthread_mutex_unlock(&mu);
-    *ctx = &contexts[dev - 10];
-    return 0;
-}
-
-int cuDevicePrimaryCtxRelease_v2(int dev)
-{
-    (void)pthread_mutex_lock(&mu);
-    retained[dev - 10]--;
-    (void)pthread_mutex_unlock(&mu);
-    return 0;
-}
-
-int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active)
-{
-    *flags = 0;
-    (void)pthread_mutex_lock(&mu);
-    *active = retained[dev - 10] > 0;
-    (void)pthread_mutex_unlock(&mu);
-    return 0;
-}
-
-int cuCtxGetCurrent(void **ctx)
-{
-    *ctx = depth > 0 ? &contexts[stack[depth - 1]] : NULL;
-    return 0;
-}
-
-int cuCtxPushCurrent_v2(void *ctx)
-{
-    MAY_FAIL();
-    stack[depth++] = (int)((int *)ctx - contexts);
-    return 0;
-}
-
-int cuCtxPopCurrent_v2(void **ctx)
-{
-    if (depth == 0)
-        return NO_CTX;
-    *ctx = &contexts[stack[--depth]];
-    return 0;
-}
-
-int cuMemGetInfo_v2(size_t *left, size_t *total)
-{
-    MAY_FAIL();
-    *left = *total = MEMORY;
-    return current() < 0 ? NO_CTX : 0;
-}
-
-int cuMemAlloc_v2(ptr *p, size_t bytes)
-{
-    void *mem = NULL;
+    enum fake_kind kind[2];
+    struct stream *s = NULL;
+    const char *from;
+    char *to;
     int r;
 
-    MAY_FAIL();
-    r = do_alloc(&mem, bytes);
-    *p = (ptr)(uintptr_t)mem;
+    if (fake_current() < 0)
+        return FAKE_NO_CONTEXT;
+    (void)pthread_mutex_lock(&mu);
+    r = use(stream, &s);
+    to = seen(dst, bytes, &kind[0]);
+    from = seen(src, bytes, &kind[1]);
+    if (r == 0 && (to == NULL || from == NULL))
+        r = FAKE_INVALID;
+    counts[FAKE_COUNT_COPIES] += r == 0;
+    if (r == 0 && capturing(s) == NULL)
+        push_copy(s, to, from, bytes, kind);
+    (void)pthread_mutex_unlock(&mu);
     return r;
 }
 
-int cuMemFree_v2(ptr p)
+int fake_set(void *dst, unsigned word, size_t words, void *stream)
 {
-    return current() < 0 ? NO_CTX : do_free((void *)(uintptr_t)p, MEMORY_OF);
+    enum fake_kind kind;
+    struct stream *s = NULL;
+    struct op *op;
+    char *to;
+    int r;
+
+    (void)pthread_mutex_lock(&mu);
+    r = use(stream, &s);
+    to = seen(dst, words * sizeof(word), &kind);
+    if (r == 0 && (to == NULL || kind != FAKE_DEVICE_MEMORY))
+        r = FAKE_INVALID;
+    if (r == 0 && capturing(s) == NULL) {
+        order(s);
+        op = push_op(s, OP_SET);
+        op->dst = to;
+        op->bytes = words * sizeof(word);
+        op->word = word;
+        op->hold = FAKE_HOLD_SET;
+    }
+    (void)pthread_mutex_unlock(&mu);
+    return r;
 }
 
-int cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags)
+/* Handles. ------------------------------------------------------------------------------------------------ */
+
+int fake_stream_create(void **ret, unsigned flags)
 {
-    MAY_FAIL();
-    return flags == 1 ? do_register(p, bytes) : INVALID;
-}
+    struct thing *t;
 
-int cuMemHostUnregister(void *p)
-{
-    return do_free(p, HOST);
-}
-
-int cuPointerGetAttribute(void *data, int attribute, ptr p)
-{
-    MAY_FAIL();
-    return do_pointer(data, attribute, (void *)(uintptr_t)p, 2, 1);
-}
-
-int cuStreamCreate(void **s, unsigned flags)
-{
-    MAY_FAIL();
-    return flags == 1 ? do_make(s, STREAM) : INVALID;
-}
-
-int cuStreamDestroy_v2(void *s)
-{
-    return do_destroy(s, STREAM);
-}
-
-int cuStreamWaitEvent(void *s, void *e, unsigned flags)
-{
-    MAY_FAIL();
-    return flags == 0 && is_alive(s, STREAM) ? do_wait(e) : BAD_HAND;
-}
-
-int cuEventCreate(void **e, unsigned flags)
-{
-    MAY_FAIL();
-    return (flags & 2) != 0 ? do_make(e, EVENT) : INVALID;
-}
-
-int cuEventDestroy_v2(void *e)
-{
-    return do_destroy(e, EVENT);
-}
-
-int cuEventRecord(void *e, void *s)
-{
-    MAY_FAIL();
-    return do_record(e, s, (void *)(uintptr_t)1);
-}
-
-int cuEventSynchronize(void *e)
-{
-    MAY_FAIL();
-    return do_wait(e);
-}
-
-int cuEventQuery(void *e)
-{
-    MAY_FAIL();
-    return do_query(e);
-}
-
-int cuMemcpyAsync(ptr dst, ptr src, size_t bytes, void *s)
-{
-    MAY_FAIL();
-    return do_copy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes, s);
-}
-
-/* HIP. ------------------------------------------------------------------------------------------------- */
-
-API int hipInit(unsigned flags);
-API const char *hipGetErrorString(int r);
-API int hipRuntimeGetVersion(int *version);
-API int hipGetDeviceCount(int *n);
-API int hipGetDevice(int *ordinal);
-API int hipSetDevice(int ordinal);
-API int hipMemGetInfo(size_t *left, size_t *total);
-API int hipMalloc(void **p, size_t bytes);
-API int hipFree(void *p);
-API int hipHostRegister(void *p, size_t bytes, unsigned flags);
-API int hipHostUnregister(void *p);
-API int hipPointerGetAttribute(void *data, int attribute, void *p);
-API int hipStreamCreateWithFlags(void **s, unsigned flags);
-API int hipStreamDestroy(void *s);
-API int hipStreamWaitEvent(void *s, void *e, unsigned flags);
-API int hipEventCreateWithFlags(void **e, unsigned flags);
-API int hipEventDestroy(void *e);
-API int hipEventRecord(void *e, void *s);
-API int hipEventSynchronize(void *e);
-API int hipEventQuery(void *e);
-API int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *s);
-
-int hipInit(unsigned flags)
-{
-    MAY_FAIL();
-    uses_hip = 1;
-    return flags != 0 ? INVALID : 0;
-}
-
-const char *hipGetErrorString(int r)
-{
-    return r == NO_MEM ? "out of memory" : "fake error";
-}
-
-int hipRuntimeGetVersion(int *version)
-{
-    *version = getenv("FAKE_GPU_OLD") != NULL ? 50631062 : 60032830;
+    if (fake_current() < 0)
+        return FAKE_NO_CONTEXT;
+    if (flags > 1)
+        return FAKE_INVALID;
+    (void)pthread_mutex_lock(&mu);
+    t = make_thing(FAKE_STREAM);
+    t->stream = open_stream(t->device, flags);
+    *ret = t;
+    (void)pthread_mutex_unlock(&mu);
     return 0;
 }
 
-int hipGetDeviceCount(int *n)
+int fake_event_create(void **ret)
 {
-    MAY_FAIL();
-    *n = DEVICES;
+    if (fake_current() < 0)
+        return FAKE_NO_CONTEXT;
+    (void)pthread_mutex_lock(&mu);
+    *ret = make_thing(FAKE_EVENT);
+    (void)pthread_mutex_unlock(&mu);
     return 0;
 }
 
-int hipGetDevice(int *ordinal)
+int fake_destroy(void *handle, enum fake_kind kind)
 {
-    *ordinal = hip_device;
-    return 0;
+    struct thing *t;
+
+    (void)pthread_mutex_lock(&mu);
+    t = alive(handle, kind);
+    if (t != NULL && kind == FAKE_STREAM)
+        close_stream(t->stream);
+    if (t != NULL)
+        t->kind = FAKE_NOTHING;
+    (void)pthread_mutex_unlock(&mu);
+    return t != NULL ? 0 : FAKE_BAD_HANDLE;
 }
 
-int hipSetDevice(int ordinal)
+int fake_stream_device(void *stream)
 {
-    MAY_FAIL();
-    hip_device = ordinal;
-    return 0;
+    struct stream *s;
+    int device;
+
+    (void)pthread_mutex_lock(&mu);
+    s = find_stream(stream);
+    device = s != NULL ? s->device : -1;
+    (void)pthread_mutex_unlock(&mu);
+    return device;
 }
 
-int hipMemGetInfo(size_t *left, size_t *total)
+int fake_record(void *event, void *stream)
 {
-    MAY_FAIL();
-    *left = *total = MEMORY;
-    return 0;
+    struct thing *e;
+    struct stream *s = NULL;
+    int r;
+
+    (void)pthread_mutex_lock(&mu);
+    r = fake_current() < 0 ? FAKE_NO_CONTEXT : use(stream, &s);
+    e = alive(event, FAKE_EVENT);
+    if (r == 0 && (e == NULL || e->device != s->device))
+        r = FAKE_BAD_HANDLE;
+    if (r == 0) {
+        e->captured = capturing(s);
+        if (e->captured == NULL)
+            order(s);
+        e->stream = s;
+        e->position = s->given;
+    }
+    (void)pthread_mutex_unlock(&mu);
+    return r;
 }
 
-int hipMalloc(void **p, size_t bytes)
+int fake_stream_wait(void *stream, void *event)
 {
-    MAY_FAIL();
-    return do_alloc(p, bytes);
+    struct thing *e;
+    struct stream *s = NULL;
+    int r;
+
+    (void)pthread_mutex_lock(&mu);
+    r = use(stream, &s);
+    e = alive(event, FAKE_EVENT);
+    if (r == 0 && (e == NULL || e->stream == NULL))
+        r = FAKE_BAD_HANDLE;
+    if (r == 0 && e->captured != NULL && e->captured->capture.is_on) {
+        e->captured->capture.has_strays = 1; /* the stream is drawn into the capture */
+        s->captured_with = e->captured;
+    } else if (r == 0) {
+        order_behind(s, e->stream, e->position);
+    }
+    (void)pthread_mutex_unlock(&mu);
+    return r;
 }
 
-int hipFree(void *p)
+static int ask_event(void *event, int is_waiting)
 {
-    return do_free(p, MEMORY_OF);
+    const struct thing *e;
+    int r = 0;
+
+    (void)pthread_mutex_lock(&mu);
+    counts[FAKE_COUNT_QUERIES] += !is_waiting;
+    e = alive(event, FAKE_EVENT);
+    if (is_prohibited())
+        r = FAKE_CAPTURE_UNSUPPORTED;
+    else if (e == NULL || e->stream == NULL)
+        r = FAKE_BAD_HANDLE;
+    else if (is_waiting)
+        wait_for(e->stream, e->position);
+    else if (e->stream->done < e->position)
+        r = FAKE_NOT_READY;
+    (void)pthread_mutex_unlock(&mu);
+    return r;
 }
 
-int hipHostRegister(void *p, size_t bytes, unsigned flags)
+int fake_event_query(void *event)
 {
-    MAY_FAIL();
-    return flags == 1 ? do_register(p, bytes) : INVALID;
+    return ask_event(event, 0);
 }
 
-int hipHostUnregister(void *p)
+int fake_event_wait(void *event)
 {
-    return do_free(p, HOST);
+    return ask_event(event, 1);
 }
 
-int hipPointerGetAttribute(void *data, int attribute, void *p)
+int fake_stream_sync(void *stream)
 {
-    MAY_FAIL();
-    return getenv("FAKE_GPU_OLD") != NULL ? do_pointer(data, attribute, p, 1, 0)
-                                          : do_pointer(data, attribute, p, 2, 1);
+    struct stream *s = NULL;
+    int r;
+
+    (void)pthread_mutex_lock(&mu);
+    r = use(stream, &s);
+    if (r == 0 && (is_prohibited() || capturing(s) != NULL))
+        r = FAKE_CAPTURE_UNSUPPORTED;
+    if (r == 0)
+        wait_for(s, s->given);
+    (void)pthread_mutex_unlock(&mu);
+    return r;
 }
 
-int hipStreamCreateWithFlags(void **s, unsigned flags)
+int fake_context_sync(void)
 {
-    MAY_FAIL();
-    return flags == 1 ? do_make(s, STREAM) : INVALID;
-}
+    int r = 0;
 
-int hipStreamDestroy(void *s)
-{
-    return do_destroy(s, STREAM);
-}
-
-int hipStreamWaitEvent(void *s, void *e, unsigned flags)
-{
-    MAY_FAIL();
-    return flags == 0 && is_alive(s, STREAM) ? do_wait(e) : BAD_HAND;
-}
-
-int hipEventCreateWithFlags(void **e, unsigned flags)
-{
-    MAY_FAIL();
-    return (flags & 2) != 0 ? do_make(e, EVENT) : INVALID;
-}
-
-int hipEventDestroy(void *e)
-{
-    return do_destroy(e, EVENT);
-}
-
-int hipEventRecord(void *e, void *s)
-{
-    MAY_FAIL();
-    return do_record(e, s, NULL);
-}
-
-int hipEventSynchronize(void *e)
-{
-    MAY_FAIL();
-    return do_wait(e);
-}
-
-int hipEventQuery(void *e)
-{
-    MAY_FAIL();
-    return do_query(e);
-}
-
-int hipMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *s)
-{
-    MAY_FAIL();
-    return kind == 4 ? do_copy(dst, src, bytes, s) : INVALID;
+    if (fake_current() < 0)
+        return FAKE_NO_CONTEXT;
+    (void)pthread_mutex_lock(&mu);
+    if (has_captures(fake_current(), 0, 1))
+        r = FAKE_CAPTURE_UNSUPPORTED;
+    else
+        wait_for_device(fake_current());
+    (void)pthread_mutex_unlock(&mu);
+    return r;
 }

@@ -3,6 +3,8 @@
  * put back after each call. */
 #include "tier/device_driver.h"
 
+#include <dlfcn.h>
+
 #define MEMCPY_DEFAULT  4
 #define MEMORY_DEVICE_5 1 /* the enumeration changed with release 6 */
 #define MEMORY_DEVICE_6 2
@@ -35,6 +37,22 @@ static int owner(struct crn_driver *driver, const void *ptr)
     int device;
 
     return crn_vendor_ask((struct crn_vendor_driver *)driver, ptr, &device) == 0 ? device : -1;
+}
+
+/* The call is missing in old releases; there every stream is taken for one of the current device. */
+static int stream_device(struct crn_driver *driver, void *stream)
+{
+    const struct crn_vendor_driver *d = (struct crn_vendor_driver *)driver;
+    int is_named = stream == CRN_STREAM_LEGACY || stream == CRN_STREAM_PER_THREAD;
+    int (*of_stream)(void *stream, int *ordinal) = NULL;
+    int (*get_device)(int *ordinal);
+    int ordinal = -1;
+    int r;
+
+    CRN_VENDOR_CALL(d, GET_DEVICE, get_device);
+    *(void **)&of_stream = dlsym(d->library, "hipStreamGetDevice");
+    r = is_named || of_stream == NULL ? get_device(&ordinal) : of_stream(stream, &ordinal);
+    return r == 0 ? ordinal : -1;
 }
 
 static int retain(struct crn_vendor_device *dev)
@@ -102,11 +120,14 @@ static const struct crn_vendor hip = {
                 .stream_create = "hipStreamCreateWithFlags",
                 .stream_destroy = "hipStreamDestroy",
                 .stream_wait = "hipStreamWaitEvent",
+                .stream_sync = "hipStreamSynchronize",
                 .event_create = "hipEventCreateWithFlags",
                 .event_destroy = "hipEventDestroy",
                 .event_record = "hipEventRecord",
                 .event_wait = "hipEventSynchronize",
                 .event_query = "hipEventQuery",
+                .capture_mode = "hipThreadExchangeStreamCaptureMode",
+                .is_capturing = "hipStreamIsCapturing",
                 .own = {[ERROR_TEXT] = "hipGetErrorString",
                         [VERSION] = "hipRuntimeGetVersion",
                         [GET_DEVICE] = "hipGetDevice",
@@ -116,6 +137,7 @@ static const struct crn_vendor hip = {
     .start = start,
     .text = text,
     .owner = owner,
+    .stream_device = stream_device,
     .retain = retain,
     .release = release,
     .enter = enter,

@@ -43,6 +43,8 @@ struct crn_sim_stream {
     cairn_err rc;         /* lock: first error since the last wait */
     int is_closing;       /* lock */
     pthread_t thread;
+    struct crn_sim_stream **list; /* of the application's streams that it is in; NULL: none */
+    struct crn_sim_stream *next;  /* there */
 };
 
 /* Memory that the simulation knows: of a device, or pinned. */
@@ -66,6 +68,7 @@ struct sim_device {
     struct crn_device dev;
     struct crn_sim_stream *lane[CRN_LANES];
     struct crn_sim_stream *legacy;
+    struct crn_sim_stream *streams; /* the application's; its thread only */
 };
 
 static struct sim_driver *driver_of(struct crn_device *dev)
@@ -148,13 +151,11 @@ static void give(struct crn_sim_stream *s, const struct op *op)
     crn_unlock(&s->mu);
 }
 
-cairn_err crn_sim_stream_open(struct crn_device *dev, struct crn_sim_stream **ret,
-                              struct crn_errinfo *ei)
+static cairn_err open_stream(struct crn_sim_stream **ret, struct crn_errinfo *ei)
 {
     struct crn_sim_stream *s = calloc(1, sizeof(*s));
     cairn_err rc;
 
-    (void)dev;
     if (s == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a simulated stream");
     crn_mutex_init(&s->mu, CRN_RANK_LEAF);
@@ -170,10 +171,30 @@ cairn_err crn_sim_stream_open(struct crn_device *dev, struct crn_sim_stream **re
     return CAIRN_OK;
 }
 
+cairn_err crn_sim_stream_open(struct crn_device *dev, struct crn_sim_stream **ret,
+                              struct crn_errinfo *ei)
+{
+    struct crn_sim_stream **list = &((struct sim_device *)dev)->streams;
+    cairn_err rc = open_stream(ret, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    (*ret)->list = list;
+    (*ret)->next = *list;
+    *list = *ret;
+    return CAIRN_OK;
+}
+
 void crn_sim_stream_close(struct crn_sim_stream *s)
 {
+    struct crn_sim_stream **link = s != NULL ? s->list : NULL;
+
     if (s == NULL)
         return;
+    while (link != NULL && *link != s)
+        link = &(*link)->next;
+    if (link != NULL)
+        *link = s->next;
     crn_lock(&s->mu);
     s->is_closing = 1;
     crn_cond_broadcast(&s->changed);
@@ -371,18 +392,45 @@ static cairn_err sim_copy(struct crn_device *dev, enum crn_lane lane, void *dst,
     return CAIRN_OK;
 }
 
+static void give_after(struct crn_sim_stream *s, struct crn_sim_stream *other)
+{
+    struct op op = {.kind = OP_AFTER, .other = other};
+
+    crn_lock(&other->mu);
+    op.position = other->given;
+    crn_unlock(&other->mu);
+    give(s, &op);
+}
+
 static cairn_err sim_after(struct crn_device *dev, enum crn_lane lane, void *stream,
                            struct crn_errinfo *ei)
 {
     struct sim_device *s = (struct sim_device *)dev;
-    struct op op = {.kind = OP_AFTER, .other = stream != NULL ? stream : s->legacy};
+    struct crn_sim_stream *other;
 
     (void)ei;
-    crn_lock(&op.other->mu);
-    op.position = op.other->given;
-    crn_unlock(&op.other->mu);
-    give(s->lane[lane], &op);
+    if (stream != NULL) {
+        give_after(s->lane[lane], stream == CRN_STREAM_LEGACY ? s->legacy : stream);
+        return CAIRN_OK;
+    }
+    give_after(s->lane[lane], s->legacy);
+    for (other = s->streams; other != NULL; other = other->next)
+        give_after(s->lane[lane], other);
     return CAIRN_OK;
+}
+
+static int sim_stream_device(struct crn_driver *d, void *stream)
+{
+    (void)d;
+    (void)stream;
+    return 0;
+}
+
+static int sim_is_capturing(struct crn_device *dev, void *stream)
+{
+    (void)dev;
+    (void)stream;
+    return 0;
 }
 
 static cairn_err sim_wait(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei)
@@ -435,9 +483,9 @@ static cairn_err device_open(struct crn_driver *d, int ordinal, struct crn_devic
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a simulated device");
     s->dev.driver = d;
     s->dev.ordinal = ordinal;
-    rc = crn_sim_stream_open(&s->dev, &s->legacy, ei);
+    rc = open_stream(&s->legacy, ei);
     for (i = 0; rc == CAIRN_OK && i < CRN_LANES; i++)
-        rc = crn_sim_stream_open(&s->dev, &s->lane[i], ei);
+        rc = open_stream(&s->lane[i], ei);
     if (rc != CAIRN_OK) {
         device_close(&s->dev);
         return rc;
@@ -465,6 +513,8 @@ static const struct crn_driver_ops sim_ops = {
     .free = sim_free,
     .pin = sim_pin,
     .unpin = sim_unpin,
+    .stream_device = sim_stream_device,
+    .is_capturing = sim_is_capturing,
     .after = sim_after,
     .copy = sim_copy,
     .wait = sim_wait,

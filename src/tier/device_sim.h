@@ -25,7 +25,7 @@ CAIRN_CHECKED cairn_err crn_driver_sim(const struct crn_sim_options *options,
                                        struct crn_driver **ret, struct crn_errinfo *ei);
 
 /* The application's side. Gives work to a stream (NULL: the legacy one); it runs there after what was
- * given before. */
+ * given before. Streams are opened, used and closed by one thread, the one that captures. */
 struct crn_sim_stream;
 CAIRN_CHECKED cairn_err crn_sim_stream_open(struct crn_device *dev, struct crn_sim_stream **ret,
                                             struct crn_errinfo *ei);

@@ -3,9 +3,8 @@
  * test; on a machine with a GPU, with $CAIRN_TEST_GPU set, the same against the real driver. */
 #include "base/test.h"
 
-#include <dlfcn.h>
-
 #include "tier/device.h"
+#include "tier/test_fake.h"
 
 #define BYTES ((size_t)1 << 20)
 
@@ -17,64 +16,25 @@ struct kind {
     cairn_err (*open)(int is_loaded, struct crn_driver **ret, struct crn_errinfo *ei);
     const char *library;
     const char *first; /* functions of the library whose failure is tried, by code */
-    const char *makers[13];
+    const char *makers[14];
 };
 
-static const struct kind cuda = {"cuda",
-                                 crn_driver_cuda,
-                                 "libcuda.so.1",
-                                 "cuInit",
-                                 {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",
-                                  "cuStreamCreate", "cuEventCreate", "cuMemAlloc_v2",
-                                  "cuMemHostRegister_v2", "cuEventRecord", "cuStreamWaitEvent",
-                                  "cuMemcpyAsync", "cuEventSynchronize", "cuEventQuery", NULL}};
-static const struct kind hip = {"hip",
-                                crn_driver_hip,
-                                "libamdhip64.so.6",
-                                "hipInit",
-                                {"hipSetDevice", "hipStreamCreateWithFlags",
-                                 "hipEventCreateWithFlags", "hipMalloc", "hipHostRegister",
-                                 "hipEventRecord", "hipStreamWaitEvent", "hipMemcpyAsync",
-                                 "hipEventSynchronize", "hipEventQuery", NULL}};
-
-static int is_real(void)
-{
-    return getenv("CAIRN_TEST_GPU") != NULL;
-}
-
-static void fail_at(const char *symbol, int code)
-{
-    char text[128];
-
-    if (symbol == NULL) {
-        assert_int_equal(unsetenv("FAKE_GPU_FAIL"), 0);
-        return;
-    }
-    (void)snprintf(text, sizeof(text), "%s %d", symbol, code);
-    assert_int_equal(setenv("FAKE_GPU_FAIL", text, 1), 0);
-}
-
-/* Work is found to be under way some times before it has ended. */
-static void be_slow(int is_slow)
-{
-    assert_int_equal(is_slow ? setenv("FAKE_GPU_SLOW", "5", 1) : unsetenv("FAKE_GPU_SLOW"), 0);
-}
-
-/* What the pretended library still holds; nothing, with a real one. */
-static int count(const struct kind *k, const char *what)
-{
-    void *lib = dlopen(k->library, RTLD_NOW | RTLD_NOLOAD);
-    int (*fn)(void) = NULL;
-    int n = 0;
-
-    if (lib == NULL)
-        return 0;
-    *(void **)&fn = dlsym(lib, what);
-    if (fn != NULL)
-        n = fn();
-    (void)dlclose(lib);
-    return n;
-}
+static const struct kind cuda_kind = {
+    "cuda",
+    crn_driver_cuda,
+    "libcuda.so.1",
+    "cuInit",
+    {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuStreamCreate",
+     "cuEventCreate", "cuMemAlloc_v2", "cuMemHostRegister_v2", "cuEventRecord", "cuStreamWaitEvent",
+     "cuMemcpyAsync", "cuEventSynchronize", "cuEventQuery", "cuMemFree_v2", NULL}};
+static const struct kind hip_kind = {"hip",
+                                     crn_driver_hip,
+                                     "libamdhip64.so.6",
+                                     "hipInit",
+                                     {"hipSetDevice", "hipStreamCreateWithFlags",
+                                      "hipEventCreateWithFlags", "hipMalloc", "hipHostRegister",
+                                      "hipEventRecord", "hipStreamWaitEvent", "hipMemcpyAsync",
+                                      "hipEventSynchronize", "hipEventQuery", "hipFree", NULL}};
 
 /* Copies on all lanes, between all kinds of memory. */
 static void roundtrip(struct crn_driver *driver, int ordinal)
@@ -129,7 +89,7 @@ static void check_kind(const struct kind *k)
     assert_string_equal(driver->ops->name, k->name);
     assert_true(driver->ndevices >= 1);
     roundtrip(driver, 0);
-    assert_int_equal(count(k, "fake_gpu_depth"), 0);
+    assert_int_equal(fake_ask(k->library, "fake_gpu_depth"), 0);
     if (driver->ndevices > 1)
         roundtrip(driver, 1);
     assert_int_equal(driver->ops->device_open(driver, 99, &dev, &why), CAIRN_ENOTSUP);
@@ -139,18 +99,15 @@ static void check_kind(const struct kind *k)
     assert_non_null(strstr(why.msg, "GPU 0: allocate device memory"));
     assert_null(p);
     driver->ops->device_close(dev);
-    assert_int_equal(count(k, "fake_gpu_live"), 0);
-    assert_int_equal(count(k, "fake_gpu_depth"), 0);
+    assert_int_equal(fake_ask(k->library, "fake_gpu_live"), 0);
+    assert_int_equal(fake_ask(k->library, "fake_gpu_depth"), 0);
     driver->ops->close(driver);
 }
 
 static void test_cuda(void **state)
 {
     (void)state;
-    check_kind(&cuda);
-    be_slow(1);
-    check_kind(&cuda);
-    be_slow(0);
+    check_kind(&cuda_kind);
 }
 
 static void test_hip(void **state)
@@ -158,9 +115,9 @@ static void test_hip(void **state)
     (void)state;
     if (is_real())
         skip();
-    check_kind(&hip);
+    check_kind(&hip_kind);
     assert_int_equal(setenv("FAKE_GPU_OLD", "1", 1), 0); /* other numbers before release 6 */
-    check_kind(&hip);
+    check_kind(&hip_kind);
     assert_int_equal(unsetenv("FAKE_GPU_OLD"), 0);
 }
 
@@ -183,16 +140,16 @@ static cairn_err whole_life(struct crn_driver *driver, struct crn_errinfo *why)
         size_t i;
 
         for (i = 0; rc == CAIRN_OK && i < 2; i++) {
-            rc = ops->after(dev, lanes[i], NULL, why);
+            rc = ops->after(dev, lanes[i], i == 0 ? CRN_STREAM_LEGACY : NULL, why);
             if (rc == CAIRN_OK)
                 rc = ops->copy(dev, lanes[i], p, host, sizeof(host), why);
             if (rc == CAIRN_OK)
                 rc = ops->wait(dev, lanes[i], why);
         }
-        fail_at(NULL, 0); /* the way out works again */
+        fail_at(NULL); /* the way out works again */
         ops->unpin(dev, host);
     }
-    fail_at(NULL, 0);
+    fail_at(NULL);
     ops->free(dev, p);
     ops->device_close(dev);
     return rc;
@@ -212,14 +169,16 @@ static void check_failures(const struct kind *k)
 
         for (c = 0; c < sizeof(codes) / sizeof(codes[0]); c++) {
             struct crn_errinfo why = {0};
+            char spec[128];
 
             assert_ok(k->open(0, &driver, ei));
-            fail_at(k->makers[i], codes[c].code);
+            (void)snprintf(spec, sizeof(spec), "%s %d", k->makers[i], codes[c].code);
+            fail_at(spec);
             assert_int_equal(whole_life(driver, &why), codes[c].rc);
             assert_non_null(strstr(why.msg, "GPU 1: "));
-            fail_at(NULL, 0);
-            assert_int_equal(count(k, "fake_gpu_live"), 0);
-            assert_int_equal(count(k, "fake_gpu_depth"), 0);
+            fail_at(NULL);
+            assert_int_equal(fake_ask(k->library, "fake_gpu_live"), 0);
+            assert_int_equal(fake_ask(k->library, "fake_gpu_depth"), 0);
             driver->ops->close(driver);
         }
     }
@@ -230,10 +189,8 @@ static void test_failures(void **state)
     (void)state;
     if (is_real())
         skip();
-    be_slow(1);
-    check_failures(&cuda);
-    check_failures(&hip);
-    be_slow(0);
+    check_failures(&cuda_kind);
+    check_failures(&hip_kind);
 }
 
 static void test_no_driver(void **state)
@@ -248,20 +205,20 @@ static void test_no_driver(void **state)
     assert_int_equal(crn_driver_any(1, &driver, &why), CAIRN_ENOTSUP);
     assert_non_null(strstr(why.msg, "libcuda.so.1 is not loaded"));
     memset(&why, 0, sizeof(why));
-    fail_at("cuInit", 100);
+    fail_at("cuInit 100");
     assert_int_equal(crn_driver_cuda(0, &driver, &why), CAIRN_ENOTSUP);
     assert_string_equal(why.msg, "CUDA shows no GPU");
     assert_ok(crn_driver_any(0, &driver, ei)); /* the other one is there */
     assert_string_equal(driver->ops->name, "hip");
     driver->ops->close(driver);
     memset(&why, 0, sizeof(why));
-    fail_at("cuInit", 803);
+    fail_at("cuInit 803");
     assert_int_equal(crn_driver_cuda(0, &driver, &why), CAIRN_ENOTSUP);
     assert_non_null(strstr(why.msg, "error 803"));
-    fail_at("hipGetDeviceCount", 100);
+    fail_at("cuInit 803; hipGetDeviceCount 100");
     memset(&why, 0, sizeof(why));
     assert_int_equal(crn_driver_hip(0, &driver, &why), CAIRN_ENOTSUP);
-    fail_at(NULL, 0);
+    fail_at(NULL);
 }
 
 /* A thread without a context asks for the owner of a pointer. */
@@ -274,7 +231,7 @@ static void test_owner_without_context(void **state)
     (void)state;
     assert_ok(crn_driver_cuda(0, &driver, ei));
     assert_int_equal(driver->ops->owner(driver, &info), -1); /* no device is opened for that */
-    assert_int_equal(count(&cuda, "fake_gpu_live"), 0);
+    assert_int_equal(fake_ask(FAKE_CUDA, "fake_gpu_live"), 0);
     assert_ok(driver->ops->device_open(driver, 0, &dev, ei));
     assert_ok(driver->ops->alloc(dev, 100, &p, ei));
     assert_int_equal(driver->ops->owner(driver, p), 0);

@@ -91,7 +91,9 @@ CAIRN_CHECKED cairn_err crn_transfer_between(struct crn_tier *from, struct crn_t
 struct crn_ends {
     const struct crn_piece *pieces;
     size_t n;
-    void *stream; /* device memory is read and written after what was given to it */
+    /* Device memory is read and written after what was given to these, by device; NULL, and NULL for a
+     * device: after all work of its context. */
+    void *const *streams;
     void *bounce; /* CRN_TIER_BLOCK bytes */
     /* Called once while a device copies, by the thread that waits for it: what need not be done before
      * or after. NULL: nothing. */

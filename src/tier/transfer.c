@@ -6,19 +6,21 @@
 
 #include "tier/tier.h"
 
-#define DEVICES 16
-
 static int is_memory(const struct crn_tier *t)
 {
     return t->ops->address != NULL;
 }
 
+/* Waits after an error too: what a lane was given must not run on into memory that is given away. */
 static cairn_err device_copy(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,
                              uint64_t bytes, struct crn_errinfo *ei)
 {
+    struct crn_errinfo late = {0};
     cairn_err rc = dev->driver->ops->copy(dev, lane, dst, src, bytes, ei);
+    cairn_err waited = dev->driver->ops->wait(dev, lane, &late);
 
-    return rc == CAIRN_OK ? dev->driver->ops->wait(dev, lane, ei) : rc;
+    crn_err_keep(ei, &late);
+    return rc != CAIRN_OK ? rc : waited;
 }
 
 /* Tier to tier. --------------------------------------------------------------------------------------- */
@@ -142,7 +144,7 @@ cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
 
 /* The devices that take part, each to be ordered and waited for once. */
 struct devices {
-    struct crn_device *dev[DEVICES];
+    struct crn_device *dev[CRN_GPUS];
     int n;
 };
 
@@ -159,22 +161,24 @@ static cairn_err devices_of(const struct crn_ends *app, struct crn_device *tier,
             ;
         if (dev == NULL || k < ret->n)
             continue;
-        if (ret->n == DEVICES)
-            return crn_fail(ei, CAIRN_ELIMIT, 0, "a checkpoint spans at most %d GPUs", DEVICES);
+        if (ret->n == CRN_GPUS)
+            return crn_fail(ei, CAIRN_ELIMIT, 0, "a checkpoint spans at most %d GPUs", CRN_GPUS);
         ret->dev[ret->n++] = dev;
     }
     return CAIRN_OK;
 }
 
-/* Also after an error: what a lane was given must not run on into memory that is given away. */
+/* Also after an error, as device_copy. */
 static cairn_err wait_all(const struct devices *d, enum crn_lane lane, cairn_err rc,
                           struct crn_errinfo *ei)
 {
     int i;
 
     for (i = 0; i < d->n; i++) {
-        cairn_err r = d->dev[i]->driver->ops->wait(d->dev[i], lane, ei);
+        struct crn_errinfo late = {0};
+        cairn_err r = d->dev[i]->driver->ops->wait(d->dev[i], lane, &late);
 
+        crn_err_keep(ei, &late);
         if (rc == CAIRN_OK)
             rc = r;
     }
@@ -275,7 +279,9 @@ static cairn_err move(struct crn_tier *tier, const struct crn_spot *spot, uint64
 
     rc = devices_of(app, is_memory(tier) ? tier->device : NULL, &devices, ei);
     for (i = 0; rc == CAIRN_OK && i < devices.n; i++)
-        rc = devices.dev[i]->driver->ops->after(devices.dev[i], lane, app->stream, ei);
+        rc = devices.dev[i]->driver->ops->after(
+            devices.dev[i], lane,
+            app->streams != NULL ? app->streams[devices.dev[i]->ordinal] : NULL, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (is_memory(tier))

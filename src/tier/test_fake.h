@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tests tell the pretended GPU libraries (device_fake.h), and how they call them as an application
+ * would. */
+#ifndef CRN_TIER_TEST_FAKE_H
+#define CRN_TIER_TEST_FAKE_H
+
+#include "base/test.h"
+
+#include <dlfcn.h>
+
+#include "tier/device_fake.h"
+
+#define FAKE_CUDA "libcuda.so.1"
+#define FAKE_HIP  "libamdhip64.so.6"
+
+/* With $CAIRN_TEST_GPU the tests run over the real driver, which cannot be told anything. */
+static inline int is_real(void)
+{
+    return getenv("CAIRN_TEST_GPU") != NULL;
+}
+
+/* A function of a library that is loaded, into a pointer to such a function; 0 if there is none. */
+static inline int fake_find(const char *library, const char *name, void *ret_fn)
+{
+    void *lib = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    void *fn = lib != NULL ? dlsym(lib, name) : NULL;
+
+    if (lib != NULL)
+        (void)dlclose(lib);
+    *(void **)ret_fn = fn;
+    return fn != NULL;
+}
+
+/* What the library still holds, and so on: 0 with a real one. */
+static inline int fake_ask(const char *library, const char *what)
+{
+    int (*fn)(void);
+
+    return fake_find(library, what, &fn) ? fn() : 0;
+}
+
+/* Which calls fail, in libraries that are loaded and those to come; NULL: none. */
+static inline void fail_at(const char *spec)
+{
+    static const char *const libraries[] = {FAKE_CUDA, FAKE_HIP};
+    void (*set_spec)(const char *text);
+    size_t i;
+
+    assert_int_equal(spec != NULL ? setenv("FAKE_GPU_FAIL", spec, 1) : unsetenv("FAKE_GPU_FAIL"),
+                     0);
+    for (i = 0; i < 2; i++)
+        if (fake_find(libraries[i], "fake_gpu_fail", &set_spec))
+            set_spec(spec);
+}
+
+static inline void hold(int kinds)
+{
+    void (*fn)(int kinds);
+
+    if (fake_find(FAKE_CUDA, "fake_gpu_hold", &fn))
+        fn(kinds);
+}
+
+static inline long count_of(int what)
+{
+    long (*fn)(int what);
+
+    return fake_find(FAKE_CUDA, "fake_gpu_count", &fn) ? fn(what) : 0;
+}
+
+/* The application's own use of CUDA. */
+struct cuda {
+    int (*push)(void *ctx);
+    int (*pop)(void **ctx);
+    int (*retain)(void **ctx, int dev);
+    int (*release)(int dev);
+    int (*device)(int *dev, int ordinal);
+    int (*stream_create)(void **s, unsigned flags);
+    int (*stream_destroy)(void *s);
+    int (*stream_sync)(void *s);
+    int (*ctx_sync)(void);
+    int (*begin)(void *s, int mode);
+    int (*end)(void *s, void **graph);
+    int (*set)(unsigned long long p, unsigned word, size_t n, void *s);
+    int (*copy)(unsigned long long dst, unsigned long long src, size_t bytes, void *s);
+};
+
+static inline void cuda_find(struct cuda *c)
+{
+    assert_true(fake_find(FAKE_CUDA, "cuCtxPushCurrent_v2", &c->push));
+    assert_true(fake_find(FAKE_CUDA, "cuCtxPopCurrent_v2", &c->pop));
+    assert_true(fake_find(FAKE_CUDA, "cuDevicePrimaryCtxRetain", &c->retain));
+    assert_true(fake_find(FAKE_CUDA, "cuDevicePrimaryCtxRelease_v2", &c->release));
+    assert_true(fake_find(FAKE_CUDA, "cuDeviceGet", &c->device));
+    assert_true(fake_find(FAKE_CUDA, "cuStreamCreate", &c->stream_create));
+    assert_true(fake_find(FAKE_CUDA, "cuStreamDestroy_v2", &c->stream_destroy));
+    assert_true(fake_find(FAKE_CUDA, "cuStreamSynchronize", &c->stream_sync));
+    assert_true(fake_find(FAKE_CUDA, "cuCtxSynchronize", &c->ctx_sync));
+    assert_true(fake_find(FAKE_CUDA, "cuStreamBeginCapture_v2", &c->begin));
+    assert_true(fake_find(FAKE_CUDA, "cuStreamEndCapture", &c->end));
+    assert_true(fake_find(FAKE_CUDA, "cuMemsetD32Async", &c->set));
+    assert_true(fake_find(FAKE_CUDA, "cuMemcpyAsync", &c->copy));
+}
+
+/* Makes a device current in the calling thread; leaves it again. */
+static inline void cuda_enter(const struct cuda *c, int ordinal)
+{
+    void *ctx;
+    int dev;
+
+    assert_int_equal(c->device(&dev, ordinal), 0);
+    assert_int_equal(c->retain(&ctx, dev), 0);
+    assert_int_equal(c->push(ctx), 0);
+}
+
+static inline void cuda_leave(const struct cuda *c, int ordinal)
+{
+    void *ctx;
+    int dev;
+
+    assert_int_equal(c->pop(&ctx), 0);
+    assert_int_equal(c->device(&dev, ordinal), 0);
+    assert_int_equal(c->release(dev), 0);
+}
+
+#endif
