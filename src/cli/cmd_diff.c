@@ -204,7 +204,7 @@ static void report(struct cli *cli, struct job *job, const struct finding *f)
 
 /* The command. ------------------------------------------------------------------------------------ */
 
-/* Region names are sorted on both sides: one merge. */
+/* Items are sorted alike on both sides: one merge. */
 static cairn_err compare_names(struct cli *cli, struct job *job, struct crn_errinfo *ei)
 {
     const struct cli_items *x = &job->a.items, *y = &job->b.items;
@@ -215,9 +215,7 @@ static cairn_err compare_names(struct cli *cli, struct job *job, struct crn_erri
         struct finding f = {0};
         size_t ni = i < x->n ? crn_items_group(x, i) : 0;
         size_t nk = k < y->n ? crn_items_group(y, k) : 0;
-        int c = ni == 0   ? 1
-                : nk == 0 ? -1
-                          : strcmp(x->item[i].region->name, y->item[k].region->name);
+        int c = ni == 0 ? 1 : nk == 0 ? -1 : crn_items_compare(&x->item[i], &y->item[k]);
 
         f.name = c <= 0 ? x->item[i].region->name : y->item[k].region->name;
         if (c != 0)

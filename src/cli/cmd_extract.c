@@ -22,40 +22,83 @@ static const struct cli_sink_ops *const sinks[] = {
 };
 #define NSINKS (sizeof(sinks) / sizeof(sinks[0]))
 
+enum which { EITHER, REGION, STORED_FILE };
+
 struct options {
     const char *region;
+    enum which which;
     int64_t rank;       /* -1: not given */
     const char *output; /* "-": standard output */
-    const char *format; /* NULL: by the name of the output */
+    const char *format; /* NULL: by the name of the output; a stored file is raw */
 };
 
-static const struct cli_sink_ops *find_sink(const struct options *o)
+static const struct cli_sink_ops *sink_by_format(const char *format)
 {
-    size_t n = strlen(o->output);
+    size_t i;
+
+    for (i = 0; i < NSINKS; i++)
+        if (strcmp(format, sinks[i]->name) == 0)
+            return sinks[i];
+    return NULL;
+}
+
+static const struct cli_sink_ops *sink_by_suffix(const char *output)
+{
+    size_t n = strlen(output);
     size_t i;
 
     for (i = 0; i < NSINKS; i++) {
         const char *suffix = sinks[i]->suffix;
 
-        if (o->format != NULL && strcmp(o->format, sinks[i]->name) == 0)
-            return sinks[i];
-        if (o->format == NULL && suffix != NULL && n > strlen(suffix) &&
-            strcmp(o->output + n - strlen(suffix), suffix) == 0)
+        if (suffix != NULL && n > strlen(suffix) &&
+            strcmp(output + n - strlen(suffix), suffix) == 0)
             return sinks[i];
     }
-    return o->format == NULL ? &crn_sink_raw : NULL;
+    return &crn_sink_raw;
+}
+
+/* A file comes out as it was stored, whatever it is called, unless a format is asked for. */
+static const struct cli_sink_ops *find_sink(const struct options *o, const struct cli_array *a)
+{
+    if (o->format != NULL)
+        return sink_by_format(o->format);
+    return a->region.kind == CRN_REGION_FILE ? &crn_sink_raw : sink_by_suffix(o->output);
+}
+
+/* The first item of the region or file that is meant. */
+static cairn_err find_item(const struct cli_items *items, const struct options *o, size_t *ret,
+                           struct crn_errinfo *ei)
+{
+    size_t region = crn_items_find(items, o->region, 0);
+    size_t file = crn_items_find(items, o->region, 1);
+
+    if (o->which == EITHER && region < items->n && file < items->n)
+        return crn_fail(ei, CAIRN_EINVAL, 0,
+                        "there are a region and a file '%s': choose with --region or --file",
+                        o->region);
+    if (o->which == STORED_FILE || (o->which == EITHER && file < items->n))
+        region = file;
+    *ret = region;
+    if (region == items->n)
+        return crn_fail(ei, CAIRN_ENOENT, 0, "there is no %s '%s'; see `cairn show`",
+                        o->which == EITHER   ? "region or file"
+                        : o->which == REGION ? "region"
+                                             : "file",
+                        o->region);
+    return CAIRN_OK;
 }
 
 /* Which array is meant. */
 static cairn_err choose(struct crn_version *v, const struct cli_items *items,
                         const struct options *o, struct cli_array *a, struct crn_errinfo *ei)
 {
-    size_t first = crn_items_find(items, o->region);
+    size_t first = 0;
     size_t n, i;
+    cairn_err rc;
 
-    if (first == items->n)
-        return crn_fail(ei, CAIRN_ENOENT, 0, "there is no region or file '%s'; see `cairn show`",
-                        o->region);
+    rc = find_item(items, o, &first, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     n = crn_items_group(items, first);
     if (o->rank < 0 && items->item[first].region->is_global)
         return crn_array_whole(a, v, &items->item[first], ei);
@@ -171,7 +214,7 @@ static int report(struct cli *cli, const struct cli_array *a, const struct optio
 
 static int extract(struct cli *cli, const char *checkpoint, const struct options *o)
 {
-    const struct cli_sink_ops *ops = find_sink(o);
+    const struct cli_sink_ops *ops = NULL;
     struct crn_version *v = NULL;
     struct cli_items items = {0};
     struct cli_target t;
@@ -179,9 +222,9 @@ static int extract(struct cli *cli, const char *checkpoint, const struct options
     cairn_err rc;
     int status;
 
-    if (ops == NULL)
+    if (o->format != NULL && (ops = sink_by_format(o->format)) == NULL)
         return crn_cli_usage(cli, "format '%s' is not known or not built in", o->format);
-    if (strcmp(o->output, "-") == 0 && !ops->can_stream)
+    if (ops != NULL && strcmp(o->output, "-") == 0 && !ops->can_stream)
         return crn_cli_usage(cli, "%s cannot go to standard output", ops->name);
     rc = crn_cli_pick(&cli->store, checkpoint, &t, cli->ei);
     if (rc == CAIRN_OK)
@@ -190,8 +233,10 @@ static int extract(struct cli *cli, const char *checkpoint, const struct options
         rc = crn_items_load(v, &items, cli->ei);
     if (rc == CAIRN_OK)
         rc = choose(v, &items, o, &a, cli->ei);
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK) {
+        ops = find_sink(o, &a);
         rc = extract_to(&a, ops, o->output, cli->ei);
+    }
     status = rc != CAIRN_OK ? crn_cli_fail(cli) : report(cli, &a, o, ops->name);
     crn_items_free(&items);
     crn_version_close(v);
@@ -200,10 +245,10 @@ static int extract(struct cli *cli, const char *checkpoint, const struct options
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option longs[] = {{"rank", required_argument, NULL, 'r'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"format", required_argument, NULL, 'f'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"rank", required_argument, NULL, 'r'},   {"output", required_argument, NULL, 'o'},
+        {"format", required_argument, NULL, 'f'}, {"file", no_argument, NULL, 'F'},
+        {"region", no_argument, NULL, 'R'},       {0}};
     struct options o = {.rank = -1};
     int c;
 
@@ -212,6 +257,10 @@ static int run(struct cli *cli, int argc, char **argv)
             o.output = optarg;
         else if (c == 'f')
             o.format = optarg;
+        else if (c == 'F')
+            o.which = STORED_FILE;
+        else if (c == 'R')
+            o.which = REGION;
         else if (c == '?' || crn_cli_number(cli, "rank", optarg, &o.rank) != 0)
             return CLI_USAGE;
     }
@@ -225,12 +274,14 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_extract = {
     .name = "extract",
-    .args = "[-r RANK] [-f FORMAT] -o FILE NAME[@VERSION] REGION",
+    .args = "[-r RANK] [-f FORMAT] [--file | --region] -o FILE NAME[@VERSION] REGION",
     .help = "Writes a region or file of a rank, or a whole global array, to a file",
     .needs_store = 1,
     .run = run,
     .options =
         "  -o, --output FILE where to; - is standard output\n"
         "  -r, --rank RANK   the region of this rank; else a global array as a whole\n"
-        "  -f, --format F    raw, npy or hdf5; default by the suffix .npy or .h5, else raw\n",
+        "  -f, --format F    raw, npy or hdf5; default by the suffix .npy or .h5, else raw;\n"
+        "                    a stored file is raw, whatever it is called\n"
+        "  --file, --region  where a region and a file have the same name\n",
 };

@@ -5,10 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+int crn_items_compare(const struct cli_item *a, const struct cli_item *b)
+{
+    int c = strcmp(a->region->name, b->region->name);
+
+    return c != 0 ? c : (int)a->region->kind - (int)b->region->kind;
+}
+
 static int by_name_and_rank(const void *a, const void *b)
 {
     const struct cli_item *x = a, *y = b;
-    int c = strcmp(x->region->name, y->region->name);
+    int c = crn_items_compare(x, y);
 
     return c != 0 ? c : (x->rank > y->rank) - (x->rank < y->rank);
 }
@@ -94,18 +101,18 @@ size_t crn_items_group(const struct cli_items *items, size_t first)
 {
     size_t i = first;
 
-    while (i < items->n &&
-           strcmp(items->item[i].region->name, items->item[first].region->name) == 0)
+    while (i < items->n && crn_items_compare(&items->item[i], &items->item[first]) == 0)
         i++;
     return i - first;
 }
 
-size_t crn_items_find(const struct cli_items *items, const char *name)
+size_t crn_items_find(const struct cli_items *items, const char *name, int is_file)
 {
     size_t i;
 
     for (i = 0; i < items->n; i += crn_items_group(items, i))
-        if (strcmp(items->item[i].region->name, name) == 0)
+        if (strcmp(items->item[i].region->name, name) == 0 &&
+            is_file == (items->item[i].region->kind == CRN_REGION_FILE))
             return i;
     return items->n;
 }

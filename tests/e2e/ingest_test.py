@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Files into versions and back: ingest, restore. Real files, compared byte by byte."""
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -29,6 +30,46 @@ class Ingest(Case):
             self.assertEqual((a.st_mode, a.st_mtime_ns), (b.st_mode, b.st_mtime_ns), p)
         self.cairn("verify")
         self.assertEqual(self.left(), sorted(want))
+
+    def test_extract_byte_for_byte(self):
+        """A stored file comes out as it went in, whatever it and the output are called."""
+        names = ["a.h5", "a.npy", "x.tar.gz", "b c", " ", "..h5", ".npy", "field", "-", "-o", "tab.h5 ",
+                 "cairn.files", "step@1", "ä.h5", "e.h5"]
+        for encode in ("none", "adaptive"):
+            want = {n: self.write(n, 0 if n == "e.h5" else 70_000 + 11 * i)
+                    for i, n in enumerate(names)}
+            self.cairn("--set", f"encode={encode}", "ingest", "--as", encode, *(self.out / n for n in names))
+            for i, name in enumerate(names):
+                for output in (("x.h5", "x.npy")[i % 2], name if name != "-" else "./-"):
+                    to = self.tmp / "got"
+                    to.mkdir()
+                    done = subprocess.run(self.command("extract", "--file", "-r", i, "-o", output, encode,
+                                                       "--", name), cwd=to, env=self.env,
+                                          capture_output=True)
+                    self.assertEqual(done.returncode, 0, (name, output, done.stderr))
+                    self.assertEqual([p.name for p in to.iterdir()], [os.path.basename(output)])
+                    self.assertEqual(next(to.iterdir()).read_bytes(), want[name], (name, output))
+                    shutil.rmtree(to)
+            done = subprocess.run(self.command("extract", "-r", 0, "-o", "-", encode, "a.h5"), env=self.env,
+                                  stdout=subprocess.PIPE, check=True)
+            self.assertEqual(done.stdout, want["a.h5"])
+
+    def test_extract_file_and_region_of_one_name(self):
+        want = self.write("cairn.files")
+        to = self.tmp / "got"
+        self.cairn("ingest", "--as", "heat@1", self.out / "cairn.files")
+        _, err = self.cairn("extract", "-o", to, "heat", "cairn.files", expect=1)
+        self.assertIn("--file", err)
+        self.assertFalse(to.exists())
+        self.cairn("extract", "--file", "-o", to, "heat", "cairn.files")
+        self.assertEqual(to.read_bytes(), want)
+        self.cairn("extract", "--region", "-o", to, "heat", "cairn.files")
+        self.assertIn(b"cairn.files", to.read_bytes())
+        _, err = self.cairn("extract", "--region", "-o", to, "heat", "a.h5", expect=1)
+        self.assertIn("no region 'a.h5'", err)
+        self.assertEqual(self.restore("heat@1"), {"cairn.files": want})
+        kinds = [r["type"] for r in self.json("show", "heat@1")["regions"]]
+        self.assertEqual(len(kinds), 2)
 
     def test_versions_by_default(self):
         self.write("a")
