@@ -80,7 +80,7 @@ static int take_set(struct cli *cli, struct cli_ingest *g, const struct options 
     if (rc == CAIRN_OK) {
         report(cli, g, set, version, &done);
         if (o->is_removing)
-            rc = crn_ingest_remove(g, set, cli->ei);
+            rc = crn_ingest_remove(g, set, version, cli->ei);
     }
     return rc != CAIRN_OK ? crn_cli_fail(cli) : CLI_OK;
 }

@@ -130,12 +130,14 @@ static uint64_t print_of(const struct cli_set *set)
 
     for (i = 0; i < set->n; i++) {
         const struct cli_file *f = &set->file[i];
-        uint64_t words[6] = {print,
+        uint64_t words[8] = {print,
                              crn_hash(f->name, strlen(f->name)),
                              (uint64_t)f->st.st_ino,
                              (uint64_t)f->st.st_size,
                              (uint64_t)f->st.st_mtim.tv_sec,
-                             (uint64_t)f->st.st_mtim.tv_nsec};
+                             (uint64_t)f->st.st_mtim.tv_nsec,
+                             (uint64_t)f->st.st_ctim.tv_sec,
+                             (uint64_t)f->st.st_ctim.tv_nsec};
 
         print = crn_hash(words, sizeof(words));
     }
@@ -227,8 +229,11 @@ static void take_complete(struct state *s, struct cli_set *set, struct outcome *
     if (rc == CAIRN_OK) {
         tell(s, done.was_there ? "was there already" : "committed", set->step, set, &done, NULL);
         s->newest = set->step > s->newest ? set->step : s->newest;
-        if (s->o->is_removing)
-            rc = crn_ingest_remove(&s->g, set, s->cli->ei);
+        if (s->o->is_removing) {
+            if (!s->o->is_once && crn_watch_was_touched(&s->w, set))
+                return; /* its writer is at it again: once more when that has settled */
+            rc = crn_ingest_remove(&s->g, set, set->step, s->cli->ei);
+        }
     }
     if (rc != CAIRN_OK)
         failed(s, set, o);
@@ -400,7 +405,7 @@ const struct cli_command crn_cmd_watch = {
         "  -n, --ranks N     a set is complete when so many ranks have their file of each pattern\n"
         "  --remove          remove the files of a set after its commit\n"
         "  --once            take what is there now, then end\n"
-        "  --settle TIME     a file that was not seen to be closed is finished after so long\n"
-        "                    without change (5s)\n"
+        "  --settle TIME     a file is finished when it was neither changed nor closed for so\n"
+        "                    long (5s), or when it was renamed to its name\n"
         "  --poll TIME       look so often where no events come (10s)\n",
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From files to a version: opens them, writes them with the flush engine, checks that none has changed
- * meanwhile, commits. What is in the store is never older than what is removed: files go only after the
- * commit, and only if they are still what was read. */
+ * meanwhile, commits. */
 #include "cli/ingest_impl.h"
 
 #include <errno.h>
@@ -186,8 +185,8 @@ static cairn_err lock_name(const struct cli_ingest *g, int *ret_fd, struct crn_e
     return rc;
 }
 
-/* A version that is seen may not be durable yet: its writer may have died right after the rename. */
-static cairn_err make_durable(const struct cli_ingest *g, int64_t version, struct crn_errinfo *ei)
+cairn_err crn_ingest_make_durable(const struct cli_ingest *g, int64_t version,
+                                  struct crn_errinfo *ei)
 {
     cairn_err rc;
     int dfd;
@@ -210,7 +209,7 @@ static cairn_err take(struct cli_ingest *g, struct cli_set *set, int64_t version
     ret->bytes = l->bytes;
     ret->was_there = there == THERE_SAME;
     if (ret->was_there)
-        return make_durable(g, version, ei);
+        return crn_ingest_make_durable(g, version, ei);
     if (there == THERE_FOREIGN && replace != CLI_REPLACE_ANY)
         return crn_fail(ei, CAIRN_EBUSY, 0,
                         "there is a version of this number that was not made from files");
@@ -241,49 +240,4 @@ cairn_err crn_ingest_set(struct cli_ingest *g, struct cli_set *set, int64_t vers
     if (rc == CAIRN_OK)
         *ret = result;
     return crn_err_context(ei, rc, "%s@%" PRId64, g->name, version);
-}
-
-/* Removing. ----------------------------------------------------------------------------------------- */
-
-static cairn_err remove_file(const struct cli_ingest *g, const struct cli_file *f,
-                             struct crn_errinfo *ei)
-{
-    return crn_fs_check(g->fs->unlinkat(g->fs, AT_FDCWD, f->path, 0), ei, "remove '%s'", f->path);
-}
-
-cairn_err crn_ingest_remove(struct cli_ingest *g, const struct cli_set *set, struct crn_errinfo *ei)
-{
-    cairn_err rc = CAIRN_OK;
-    size_t i;
-
-    for (i = 0; rc == CAIRN_OK && i < set->n; i++)
-        rc = crn_load_check_file(g, &set->file[i], ei);
-    for (i = 0; rc == CAIRN_OK && i < set->n; i++)
-        rc = remove_file(g, &set->file[i], ei);
-    return rc;
-}
-
-cairn_err crn_ingest_remove_rest(struct cli_ingest *g, struct cli_set *set, int64_t version,
-                                 size_t *ret_n, struct crn_errinfo *ei)
-{
-    struct crn_version *v;
-    cairn_err rc;
-    int is_held;
-    size_t i;
-
-    *ret_n = 0;
-    rc = crn_version_open(&g->store, g->name, version, &v, NULL);
-    if (rc != CAIRN_OK) /* not committed: nothing to remove */
-        return CAIRN_OK;
-    rc = make_durable(g, version, ei);
-    for (i = 0; rc == CAIRN_OK && i < set->n; i++) {
-        rc = crn_ingest_holds(g, v, &set->file[i], &is_held, ei);
-        if (rc == CAIRN_OK && is_held)
-            rc = crn_load_check_file(g, &set->file[i], ei);
-        if (rc == CAIRN_OK && is_held)
-            rc = remove_file(g, &set->file[i], ei);
-        *ret_n += rc == CAIRN_OK && is_held;
-    }
-    crn_version_close(v);
-    return rc;
 }

@@ -52,9 +52,10 @@ void crn_ingest_close(struct cli_ingest *g);
 CAIRN_CHECKED cairn_err crn_ingest_set(struct cli_ingest *g, struct cli_set *set, int64_t version,
                                        enum cli_replace replace, int compare,
                                        struct cli_ingested *ret, struct crn_errinfo *ei);
-/* Removes the files of a set that was committed; none of them if one is no longer what was read. */
+/* Removes the files of a set that was committed, after comparing all with the version byte by byte; none of
+ * them if one is no longer what was read. */
 CAIRN_CHECKED cairn_err crn_ingest_remove(struct cli_ingest *g, const struct cli_set *set,
-                                          struct crn_errinfo *ei);
+                                          int64_t version, struct crn_errinfo *ei);
 /* For a set of which some files are gone: removes those that the version holds, byte by byte, as after
  * a death during crn_ingest_remove. *ret_n: how many. */
 CAIRN_CHECKED cairn_err crn_ingest_remove_rest(struct cli_ingest *g, struct cli_set *set,

@@ -14,6 +14,10 @@ struct cli_load {
     uint64_t newest_ns; /* modification time of the file written last */
 };
 
+/* ingest.c. A version that is seen may not be durable yet: its writer may have died right after the rename. */
+CAIRN_CHECKED cairn_err crn_ingest_make_durable(const struct cli_ingest *g, int64_t version,
+                                                struct crn_errinfo *ei);
+
 /* ingest_load.c. A load that failed to open is closed, too. */
 CAIRN_CHECKED cairn_err crn_load_open(const struct cli_ingest *g, struct cli_set *set,
                                       struct cli_load *l, struct crn_errinfo *ei);
@@ -24,6 +28,8 @@ CAIRN_CHECKED cairn_err crn_load_variables(const struct cli_ingest *g, struct cl
 /* Whether all files are still what was opened, and nobody is writing them. */
 CAIRN_CHECKED cairn_err crn_load_check(const struct cli_ingest *g, const struct cli_set *set,
                                        const struct cli_load *l, struct crn_errinfo *ei);
+/* Whether these are of one file that has not changed in between. */
+int crn_load_is_same(const struct stat *a, const struct stat *b);
 /* Whether the path still leads to the file as it was read. */
 CAIRN_CHECKED cairn_err crn_load_check_file(const struct cli_ingest *g, const struct cli_file *f,
                                             struct crn_errinfo *ei);
@@ -38,7 +44,7 @@ enum cli_there { THERE_NOT, THERE_SAME, THERE_OTHER, THERE_FOREIGN };
 /* What the store has under this number. A version that cannot be read is as good as none. */
 enum cli_there crn_ingest_look(const struct cli_ingest *g, int64_t version,
                                const struct cli_load *l, int bytes_too);
-/* Whether the version holds this file of its rank, byte by byte. */
+/* Whether the version holds this file of its rank, byte by byte. Fills in what the file was (f->st). */
 CAIRN_CHECKED cairn_err crn_ingest_holds(const struct cli_ingest *g, struct crn_version *v,
                                          struct cli_file *f, int *ret, struct crn_errinfo *ei);
 

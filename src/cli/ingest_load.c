@@ -169,13 +169,17 @@ cairn_err crn_load_open(const struct cli_ingest *g, struct cli_set *set, struct 
     return rc;
 }
 
-static int is_same_file(const struct stat *a, const struct stat *b)
+static int is_same_time(const struct timespec *a, const struct timespec *b)
 {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* Whether the path still leads to the file as it was read. */
+int crn_load_is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           is_same_time(&a->st_mtim, &b->st_mtim) && is_same_time(&a->st_ctim, &b->st_ctim);
+}
+
 cairn_err crn_load_check_file(const struct cli_ingest *g, const struct cli_file *f,
                               struct crn_errinfo *ei)
 {
@@ -183,7 +187,7 @@ cairn_err crn_load_check_file(const struct cli_ingest *g, const struct cli_file 
     cairn_err rc =
         crn_fs_check(g->fs->fstatat(g->fs, AT_FDCWD, f->path, &st), ei, "'%s' is gone", f->path);
 
-    if (rc == CAIRN_OK && !is_same_file(&st, &f->st))
+    if (rc == CAIRN_OK && !crn_load_is_same(&st, &f->st))
         rc = crn_fail(ei, CAIRN_EBUSY, 0, "'%s' has changed since it was read", f->path);
     return rc;
 }

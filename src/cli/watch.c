@@ -44,29 +44,101 @@ static void free_files(struct watch_file *f, size_t n)
     free(f);
 }
 
-static void forget_closed(struct watch *w)
+static void forget_events(struct watch *w)
 {
-    while (w->nclosed > 0)
-        free(w->closed[--w->nclosed]);
+    while (w->nevents > 0)
+        free(w->event[--w->nevents].name);
+    w->has_lost_events = 0;
 }
 
 void crn_watch_close(struct watch *w)
 {
     free_files(w->file, w->n);
-    forget_closed(w);
-    free(w->closed);
+    forget_events(w);
+    free(w->event);
     free(w->dir);
     if (w->fd >= 0)
         (void)close(w->fd);
     (void)w->fs->close(w->fs, w->dfd);
 }
 
-/* Looking. ------------------------------------------------------------------------------------------ */
+/* Events. ------------------------------------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b)
+static void note_event(struct watch *w, const char *name, int is_renamed)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    if (w->nevents == w->room) {
+        size_t room = 2 * w->room + 64;
+        struct watch_event *grown = realloc(w->event, room * sizeof(*grown));
+
+        if (grown != NULL) {
+            w->event = grown;
+            w->room = room;
+        }
+    }
+    if (w->nevents < w->room && (w->event[w->nevents].name = strdup(name)) != NULL) {
+        w->event[w->nevents].number = w->nevents;
+        w->event[w->nevents++].is_renamed = is_renamed;
+    } else {
+        w->has_lost_events = 1;
+    }
 }
+
+static void take_events(struct watch *w)
+{
+    char buf[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
+    ssize_t got, at;
+
+    while (w->fd >= 0 && (got = read(w->fd, buf, sizeof(buf))) > 0)
+        for (at = 0; at < got;) {
+            const struct inotify_event *e = (const void *)(buf + at);
+
+            if (e->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
+                w->is_gone = 1;
+            else if (e->mask & IN_Q_OVERFLOW)
+                w->has_lost_events = 1;
+            else if (e->len > 0 && (e->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0)
+                note_event(w, e->name, (e->mask & IN_MOVED_TO) != 0);
+            at += (ssize_t)(sizeof(*e) + e->len);
+        }
+}
+
+static int by_name_and_number(const void *a, const void *b)
+{
+    const struct watch_event *x = a, *y = b;
+    int c = strcmp(x->name, y->name);
+
+    return c != 0 ? c : (x->number > y->number) - (x->number < y->number);
+}
+
+/* The last event of a file, or NULL; events are sorted. */
+static const struct watch_event *last_event(const struct watch *w, const char *name)
+{
+    size_t low = 0, high = w->nevents; /* the last with a name <= this one lies below high */
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (strcmp(w->event[middle].name, name) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && strcmp(w->event[low - 1].name, name) == 0 ? &w->event[low - 1] : NULL;
+}
+
+int crn_watch_was_touched(struct watch *w, const struct cli_set *s)
+{
+    size_t i, k;
+
+    take_events(w);
+    for (i = 0; i < w->nevents; i++)
+        for (k = 0; k < s->n; k++)
+            if (strcmp(w->event[i].name, s->file[k].name) == 0)
+                return 1;
+    return w->has_lost_events;
+}
+
+/* Looking. ------------------------------------------------------------------------------------------ */
 
 static int by_name(const void *a, const void *b)
 {
@@ -83,7 +155,8 @@ static struct watch_file *find(const struct watch *w, const char *name)
 static int is_as_before(const struct stat *a, const struct stat *b)
 {
     return a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
 static int fits(const struct watch *w, const char *name)
@@ -102,19 +175,18 @@ static int fits(const struct watch *w, const char *name)
 static int look_at(const struct watch *w, const char *name, int64_t now, struct watch_file *f)
 {
     const struct watch_file *old = find(w, name);
-    int was_closed = w->nclosed > 0 &&
-                     bsearch(&name, w->closed, w->nclosed, sizeof(*w->closed), by_text) != NULL;
+    const struct watch_event *e = last_event(w, name);
 
     memset(f, 0, sizeof(*f));
     if (!fits(w, name) || w->fs->fstatat(w->fs, w->dfd, name, &f->st) < 0 ||
         !S_ISREG(f->st.st_mode))
         return 0;
-    if (old != NULL && is_as_before(&old->st, &f->st)) {
+    if (old != NULL && e == NULL && !w->has_lost_events && is_as_before(&old->st, &f->st)) {
         f->since_ns = old->since_ns;
-        f->is_closed = old->is_closed || was_closed;
+        f->is_renamed = old->is_renamed;
     } else {
         f->since_ns = now;
-        f->is_closed = was_closed;
+        f->is_renamed = e != NULL && e->is_renamed;
     }
     return 1;
 }
@@ -129,8 +201,8 @@ static cairn_err look(struct watch *w, const struct crn_names *names, struct crn
 
     if (file == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a list of %zu files", names->n);
-    if (w->nclosed > 0)
-        qsort(w->closed, w->nclosed, sizeof(*w->closed), by_text);
+    if (w->nevents > 0)
+        qsort(w->event, w->nevents, sizeof(*w->event), by_name_and_number);
     for (i = 0; i < names->n; i++) {
         if (!look_at(w, names->name[i], now, &file[n]))
             continue;
@@ -141,7 +213,7 @@ static cairn_err look(struct watch *w, const struct crn_names *names, struct crn
         }
         n++;
     }
-    forget_closed(w);
+    forget_events(w);
     free_files(w->file, w->n);
     w->file = file;
     w->n = n;
@@ -181,6 +253,7 @@ cairn_err crn_watch_look(struct watch *w, struct cli_sets *ret, struct crn_errin
     struct stat st;
     cairn_err rc;
 
+    take_events(w); /* what was closed before this look must rest */
     /* Our descriptor keeps a removed directory alive: nobody tells. */
     if (w->is_gone || (w->fs->fstat(w->fs, w->dfd, &st) == 0 && st.st_nlink == 0))
         return crn_fail(ei, CAIRN_ENOENT, ENOENT, "the directory '%s' is gone", w->dir);
@@ -201,7 +274,7 @@ int64_t crn_watch_unfinished_ns(const struct watch *w, const struct cli_set *s)
 
     for (i = 0; i < s->n; i++) {
         const struct watch_file *f = find(w, s->file[i].name);
-        int64_t left = f == NULL || f->is_closed ? 0 : f->since_ns + w->settle_ns - now;
+        int64_t left = f == NULL || f->is_renamed ? 0 : f->since_ns + w->settle_ns - now;
 
         most = left > most ? left : most;
     }
@@ -210,48 +283,14 @@ int64_t crn_watch_unfinished_ns(const struct watch *w, const struct cli_set *s)
 
 /* Waiting. ------------------------------------------------------------------------------------------ */
 
-static void note_closed(struct watch *w, const char *name)
-{
-    if (w->nclosed == w->room) {
-        size_t room = 2 * w->room + 64;
-        char **grown = realloc(w->closed, room * sizeof(*grown));
-
-        if (grown == NULL)
-            return; /* it is finished when it has rested */
-        w->closed = grown;
-        w->room = room;
-    }
-    w->closed[w->nclosed] = strdup(name);
-    if (w->closed[w->nclosed] != NULL)
-        w->nclosed++;
-}
-
-static void take_events(struct watch *w)
-{
-    char buf[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
-    ssize_t got, at;
-
-    while ((got = read(w->fd, buf, sizeof(buf))) > 0)
-        for (at = 0; at < got;) {
-            const struct inotify_event *e = (const void *)(buf + at);
-
-            if (e->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
-                w->is_gone = 1;
-            else if (e->len > 0 && (e->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0)
-                note_closed(w, e->name);
-            at += (ssize_t)(sizeof(*e) + e->len);
-        }
-}
-
 int crn_watch_wait(struct watch *w, int64_t ns, const sigset_t *mask)
 {
-    struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    int64_t wait_ns = w->nevents > 0 || w->has_lost_events ? 0 : ns;
+    struct timespec t = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
     struct pollfd p = {.fd = w->fd, .events = POLLIN};
     int n = ppoll(&p, w->fd >= 0 ? 1 : 0, &t, mask);
 
     if (n < 0 && errno == EINTR)
         return -1;
-    if (n > 0)
-        take_events(w);
-    return 0;
+    return 0; /* the look takes the events */
 }

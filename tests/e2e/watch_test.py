@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """cairn watch: files become versions while a program writes them. Real deaths at every file operation; the
 originals are never gone before the version is there."""
+import fcntl
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -59,6 +61,138 @@ class Watching(Case):
         for step, files in want.items():
             self.assertEqual(self.restore(f"heat@{step}"), files)
         self.assertEqual((self.tmp / "log").read_text().count("committed"), 3)
+
+    def start_seeing(self, *words):
+        """Starts a watcher and waits until the kernel tells it what is closed and renamed."""
+        p = self.start(*words)
+
+        def sees():
+            for info in pathlib.Path(f"/proc/{p.pid}/fdinfo").iterdir():
+                try:
+                    if "inotify wd:" in info.read_text():
+                        return True
+                except FileNotFoundError:
+                    pass  # closed since
+            return False
+        self.until(sees, p)
+        return p
+
+    def rename_set(self, step, ranks=3):
+        """A set that is finished at once: each file is renamed to its name."""
+        want = {}
+        for r in range(ranks):
+            name = f"out.{step}.{r}.dat"
+            want[name] = self.write("unfinished")
+            (self.out / "unfinished").rename(self.out / name)
+        return want
+
+    def test_closed_and_reopened(self):
+        """Steps whose files are closed and opened again to write more. The settle time is endless: what is
+        closed is never taken, what is renamed is. A renamed set that is committed shows that the watcher
+        has seen what was closed before."""
+        steps = range(1, 13)
+        want = {s: {f"out.{s}.{r}.dat": b"" for r in range(3)} for s in steps}
+        p = self.start_seeing("--remove", "--settle", "30d")
+        for part in range(3):
+            for files in want.values():
+                for name in files:
+                    files[name] += self.random.randbytes(3000 + part)
+                    with open(self.out / name, "ab") as f:
+                        f.write(files[name][-3000 - part:])
+            self.rename_set(100 + part)
+            self.until(lambda: 100 + part in self.versions(), p)
+            self.assertFalse(set(steps) & set(self.versions()))
+            for files in want.values():
+                for name, data in files.items():
+                    self.assertEqual((self.out / name).read_bytes(), data)
+        for files in want.values():
+            for name in files:
+                (self.out / name).rename(self.out / "aside")
+                (self.out / "aside").rename(self.out / name)
+        self.until(lambda: self.left() == [], p)
+        self.stop(p)
+        for step, files in want.items():
+            self.assertEqual(self.restore(f"heat@{step}"), files)
+
+    def test_renamed_then_reopened(self):
+        """A file that was renamed, then opened and closed again, must rest as any other."""
+        p = self.start_seeing("--remove", "--settle", "30d")
+        want = self.rename_set(1, ranks=2)
+        p.send_signal(signal.SIGSTOP)  # the two events come at once
+        want["out.1.2.dat"] = self.write("unfinished")
+        (self.out / "unfinished").rename(self.out / "out.1.2.dat")
+        with open(self.out / "out.1.2.dat", "ab") as f:
+            f.write(b"more")
+        p.send_signal(signal.SIGCONT)
+        self.rename_set(100)
+        self.until(lambda: 100 in self.versions(), p)
+        self.assertEqual(self.versions(), [100])
+        self.assertEqual((self.out / "out.1.2.dat").read_bytes(), want["out.1.2.dat"] + b"more")
+        self.stop(p)
+
+    def remove_while(self, change):
+        """Runs a watcher that commits a set and is held back, by a full pipe, before it removes the files;
+        calls change then. Returns what the watcher ended with."""
+        reading, writing = os.pipe()
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(writing, bytes(4096))
+        p = subprocess.Popen(self.command(*self.watch_words("--once", "--remove")), env=self.env,
+                             stdout=writing)
+        os.close(writing)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        (self.tmp / "log").touch()
+        self.until(lambda: self.versions() == [1], p)
+        undo = change()
+        with open(reading, "rb") as f:
+            out = f.read()[4096:].decode()
+        status = p.wait()
+        if undo is not None:
+            undo()
+        return status, out
+
+    def check_kept(self, change):
+        shutil.rmtree(self.dir, ignore_errors=True)
+        want = self.write_set(1)
+        status, out = self.remove_while(change)
+        self.assertEqual(status, 1, out)
+        self.assertIn("will be tried again", out)
+        self.assertEqual(self.left(), sorted(want))
+        want["out.1.1.dat"] = (self.out / "out.1.1.dat").read_bytes()
+        self.cairn(*self.watch_words("--once", "--remove"))
+        self.assertEqual((self.restore("heat@1"), self.left()), (want, []))
+
+    def test_changed_before_removal(self):
+        """What changes between the commit and the removal is read again, and only then removed."""
+        path = self.out / "out.1.1.dat"
+
+        def append():
+            with open(path, "ab") as f:
+                f.write(b"more")
+
+        def overwrite_with_time_restored():
+            times = path.stat()
+            with open(path, "r+b") as f:
+                f.write(b"other")
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+        def open_again():
+            f = open(path, "ab")
+
+            def write_more():
+                with f:
+                    f.write(b"more")
+            return write_more
+
+        def replace():
+            times = path.stat()
+            (self.out / "new").write_bytes(bytes(times.st_size))
+            os.utime(self.out / "new", ns=(times.st_atime_ns, times.st_mtime_ns))
+            (self.out / "new").rename(path)
+
+        for change in (append, overwrite_with_time_restored, open_again, replace):
+            with self.subTest(change=change.__name__):
+                self.check_kept(change)
 
     def test_growing_file_waits(self):
         p = self.start("--remove")
