@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/lustre.h"
 #include "base/quota.h"
 #include "base/touch.h"
@@ -31,6 +32,7 @@ static int px_openat(const struct crn_fs *fs, int dfd, const char *path, int fla
 static int px_close(const struct crn_fs *fs, int fd)
 {
     UNUSED(fs);
+    crn_fork_disown(fd);
     return close(fd) < 0 ? -errno : 0;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/rng.h"
 #include "broker/address.h"
 
@@ -164,10 +165,10 @@ static cairn_err begin_connect(struct crn_broker_link *link, const struct sockad
     int on = 1;
 
     if (link->fd >= 0)
-        (void)close(link->fd);
-    link->fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        crn_fork_close(link->fd);
+    link->fd = crn_fork_socket(to->sa_family, SOCK_STREAM);
     if (link->fd < 0)
-        return crn_fail_errno(ei, errno, "socket for the broker");
+        return crn_fail_errno(ei, -link->fd, "socket for the broker");
     if (to->sa_family != AF_UNIX) {
         (void)setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         (void)setsockopt(link->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
@@ -394,7 +395,7 @@ void crn_broker_link_close(struct crn_broker_link *link)
         return;
     end_lookup(link);
     if (link->fd >= 0)
-        (void)close(link->fd);
+        crn_fork_close(link->fd);
     crn_buf_free(&link->in);
     crn_buf_free(&link->out);
     free(link);

@@ -12,6 +12,7 @@
 
 #include "aggregate/elect.h"
 #include "aggregate/encoding.h"
+#include "base/fork.h"
 #include "base/rng.h"
 #include "client/session.h"
 #include "service/drain.h"
@@ -292,7 +293,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
         if (crn_node_send(s, &bye, -1, &ignored) != CAIRN_OK)
             crn_err_clear(&ignored); /* gone already */
         if (s->sock >= 0)
-            (void)close(s->sock);
+            crn_fork_close(s->sock);
         s->sock = -1;
     }
     crn_tiers_close(s);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "client/session.h"
 
 #define HANDSHAKE_NS (30 * 1000000000LL)
@@ -16,7 +17,7 @@
 static cairn_err gone(cairn_session *s, const char *why, struct crn_errinfo *ei)
 {
     if (s->sock >= 0)
-        (void)close(s->sock);
+        crn_fork_close(s->sock);
     s->sock = -1;
     return crn_fail(ei, CAIRN_ESERVICE, 0,
                     "the node service is gone (%s); what it had not flushed is kept for "

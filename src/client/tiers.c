@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "client/tiers_impl.h"
 #include "client/together.h"
 
@@ -173,7 +174,7 @@ void crn_tiers_close(cairn_session *s)
         crn_held_free(h);
     }
     if (x->sock >= 0)
-        (void)close(x->sock);
+        crn_fork_close(x->sock);
     free(x->hints);
     crn_mutex_fini(&x->mu);
     free(x);

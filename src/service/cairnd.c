@@ -15,6 +15,7 @@
 #include "comm/comm_mpi.h"
 #endif
 #include "base/config.h"
+#include "base/fork.h"
 #include "service/drain.h"
 #include "service/proto.h"
 #include "service/rundir.h"
@@ -66,7 +67,7 @@ static cairn_err claim_socket(const struct crn_config *cfg, struct crn_comm *com
     (void)snprintf(path, size, "%.*s/cairnd-%d.sock", (int)size - 32, dir, host->rank);
     host->ops->free(host);
     if (rc == CAIRN_OK && crn_sock_connect(path, &fd, &refused) == CAIRN_OK) {
-        (void)close(fd);
+        crn_fork_close(fd);
         rc = crn_fail(ei, CAIRN_EBUSY, 0, "a cairnd serves '%s' already", path);
     }
     return rc;

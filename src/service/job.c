@@ -15,6 +15,7 @@
 
 #include "aggregate/elect.h"
 #include "base/clock.h"
+#include "base/fork.h"
 #include "service/flow.h"
 #include "service/runfile.h"
 
@@ -197,7 +198,7 @@ void crn_job_close(struct crn_job *job)
 
         job->locks = lock->next;
         if (lock->fd >= 0)
-            (void)close(lock->fd);
+            crn_fork_close(lock->fd);
         free(lock);
     }
     free_items(job);
@@ -207,7 +208,7 @@ void crn_job_close(struct crn_job *job)
         crn_log(&job->log, CRN_WARN, "the run's directory stays for a drain, continuing: %s",
                 ei.msg);
     if (job->lock_fd >= 0)
-        (void)close(job->lock_fd);
+        crn_fork_close(job->lock_fd);
     crn_rundir_close(&job->dir);
     free(job->clients);
     free(job->rank_of);

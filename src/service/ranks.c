@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "service/job.h"
 
 #define PAUSE_NS 1000000000LL /* of a listener that can neither accept nor turn away */
@@ -33,7 +34,7 @@ static int turn_away(struct crn_service *svc, const struct crn_errinfo *why)
     while (crn_sock_accept(svc->listen_fd, &fd, &ei) == CAIRN_OK) {
         if (crn_sock_send_note(fd, &no, -1, &ei) != CAIRN_OK)
             crn_err_clear(&ei); /* the rank is gone */
-        (void)close(fd);
+        crn_fork_close(fd);
         n++;
     }
     crn_ranks_reserve(svc);
@@ -70,7 +71,7 @@ void crn_ranks_accept(struct crn_service *svc, int64_t now_ns)
     c = calloc(1, sizeof(*c));
     if (c == NULL || crn_sock_send_note(fd, &welcome, -1, &ei) != CAIRN_OK) {
         free(c);
-        (void)close(fd);
+        crn_fork_close(fd);
         return;
     }
     c->fd = fd;
@@ -180,7 +181,7 @@ void crn_ranks_free_gone(struct crn_service *svc)
             continue;
         }
         *link = c->next;
-        (void)close(c->fd);
+        crn_fork_close(c->fd);
         free(c);
     }
 }

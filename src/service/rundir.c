@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
+
 static cairn_err user_root(const struct crn_fs *fs, const char *base, char *path, size_t size,
                            struct crn_errinfo *ei)
 {
@@ -183,7 +185,7 @@ cairn_err crn_rundir_lock(const struct crn_rundir *rd, int create, int *ret_fd,
     int fd;
     int r;
 
-    fd = fs->openat(fs, rd->dfd, "lock", O_RDWR | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
+    fd = crn_fork_openat(fs, rd->dfd, "lock", O_RDWR | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open '%s/lock'", rd->path);
     r = fs->lock(fs, fd);

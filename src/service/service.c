@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "service/job.h"
 #include "service/flow.h"
 #include "service/turn.h"
@@ -459,7 +460,7 @@ void crn_service_fini(struct crn_service *svc)
         crn_queue_fini(&svc->done);
     }
     if (svc->listen_fd >= 0)
-        (void)close(svc->listen_fd);
+        crn_fork_close(svc->listen_fd);
     if (svc->spare_fd >= 0)
         (void)close(svc->spare_fd);
     if (svc->socket_path[0] != '\0')

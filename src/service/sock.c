@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "service/proto.h"
 
 static cairn_err address(const char *path, struct sockaddr_un *ret, struct crn_errinfo *ei)
@@ -24,11 +25,11 @@ static cairn_err address(const char *path, struct sockaddr_un *ret, struct crn_e
 
 static cairn_err make_socket(int *ret, struct crn_errinfo *ei)
 {
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = crn_fork_socket(AF_UNIX, SOCK_SEQPACKET);
     int room = (int)CRN_PROTO_MAX;
 
     if (fd < 0)
-        return crn_fail_errno(ei, errno, "make a socket");
+        return crn_fail_errno(ei, -fd, "make a socket");
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     *ret = fd;
     return CAIRN_OK;
@@ -49,7 +50,7 @@ cairn_err crn_sock_listen(const char *path, int *ret_fd, struct crn_errinfo *ei)
     if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || chmod(path, 0600) < 0 ||
         listen(fd, 256) < 0) {
         rc = crn_fail_errno(ei, errno, "listen at '%s'", path);
-        (void)close(fd);
+        crn_fork_close(fd);
         return rc;
     }
     *ret_fd = fd;
@@ -74,7 +75,7 @@ cairn_err crn_sock_connect(const char *path, int *ret_fd, struct crn_errinfo *ei
     else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
         rc = crn_fail(ei, CAIRN_EPERM, 0, "the service at '%s' is another user's", path);
     if (rc != CAIRN_OK) {
-        (void)close(fd);
+        crn_fork_close(fd);
         return rc;
     }
     *ret_fd = fd;
@@ -88,11 +89,11 @@ cairn_err crn_sock_accept(int listen_fd, int *ret_fd, struct crn_errinfo *ei)
     int room = (int)CRN_PROTO_MAX;
     int fd;
 
-    fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    fd = crn_fork_accept(listen_fd);
     if (fd < 0)
-        return crn_fail_errno(ei, errno, "accept a connection");
+        return crn_fail_errno(ei, -fd, "accept a connection");
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid()) {
-        (void)close(fd);
+        crn_fork_close(fd);
         return crn_fail(ei, CAIRN_EPERM, 0, "user %u may not use this service", peer.uid);
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/fork.h"
 #include "base/late.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
@@ -124,7 +125,7 @@ cairn_err crn_store_make_name(const struct crn_store *st, const char *name, int 
     if (rc != CAIRN_OK)
         return crn_err_context(ei, rc, "'%s'", st->path);
     if (fs->fstatat(fs, dfd, CRN_WRITER, &sb) < 0) {
-        fd = fs->openat(fs, dfd, CRN_WRITER, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
+        fd = crn_fork_openat(fs, dfd, CRN_WRITER, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
         if (fd < 0) {
             (void)fs->close(fs, dfd);
             return crn_fail_errno(ei, -fd, "create '%s/%s/%s'", st->path, name, CRN_WRITER);
@@ -219,7 +220,7 @@ cairn_err crn_store_lock_name(const struct crn_store *st, const char *name, cons
     rc = crn_store_make_name(st, name, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    fd = fs->openat(fs, dfd, CRN_WRITER, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    fd = crn_fork_openat(fs, dfd, CRN_WRITER, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     (void)fs->close(fs, dfd);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open '%s/%s/%s'", st->path, name, CRN_WRITER);

@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
+
 struct sweep {
     const struct crn_store *st;
     const char *name;
@@ -296,7 +298,7 @@ static cairn_err look_at_writer(struct sweep *s, int name_dfd, int held_fd, int 
     int r;
 
     *ret_fd = -1;
-    fd = fs->openat(fs, name_dfd, CRN_WRITER, O_RDWR | O_NOFOLLOW, 0);
+    fd = crn_fork_openat(fs, name_dfd, CRN_WRITER, O_RDWR | O_NOFOLLOW, 0);
     s->has_writer = fd >= 0;
     s->has_lock = held_fd >= 0;
     if (fd == -ENOENT || fd == -ELOOP)

@@ -86,6 +86,7 @@ static cairn_err map_file(const struct crn_fs *fs, int fd, size_t bytes, struct 
     }
     a->head = head;
     (void)madvise(a->head, bytes, MADV_HUGEPAGE); /* where tmpfs has huge pages */
+    (void)madvise(a->head, bytes, MADV_DONTFORK); /* a child has no business in it */
     a->map_bytes = bytes;
     a->fd = fd;
     *ret = a;
