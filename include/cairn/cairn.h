@@ -16,7 +16,14 @@
  * Threads: one session is used by one thread at a time; different sessions are independent.
  * "Collective" functions are called by all ranks of the session, in the same order; all others are
  * local. No function exits, aborts or prints on standard output. Every function that can fail
- * returns a code; cairn_last_error() then tells what, where and what to do. */
+ * returns a code; cairn_last_error() then tells what, where and what to do.
+ *
+ * Arguments: pointers must not be NULL unless this file allows it. A NULL session or another wrong
+ * argument gives CAIRN_EINVAL (-1 from functions that return int) and changes nothing.
+ *
+ * fork(): a session belongs to the process that opened it. In a forked child every call on it returns
+ * CAIRN_ESTATE (-1) and touches nothing; the parent's session is not affected by the child, its exit
+ * or how long it lives. A child may open a session of its own. */
 #ifndef CAIRN_H
 #define CAIRN_H
 
@@ -94,13 +101,17 @@ struct cairn_options {
 };
 
 /* Opens a session of a single process, without MPI. Starts the node service as a thread, or
- * connects to cairnd (configuration key service). */
+ * connects to cairnd (configuration key service). options may be NULL. The directory named by the
+ * configuration key persistent is made where it is missing. If checkpoints cannot be written there,
+ * that is an error here and not at the first flush; there is no session for a read-only store. On
+ * failure *ret_session is NULL, and the error is logged, by one rank. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_open(const struct cairn_options *options,
                                              cairn_session **ret_session);
 /* Collective. Waits until every checkpoint is persistent or has failed (at most wait_timeout),
  * stops the service and frees the session, also when it returns an error. NULL is allowed. */
 CAIRN_API cairn_err cairn_close(cairn_session *session);
 
+/* -1 for a NULL session. */
 CAIRN_API int cairn_rank(const cairn_session *session);
 CAIRN_API int cairn_ranks(const cairn_session *session);
 
@@ -118,7 +129,7 @@ struct cairn_array {
     uint64_t offset[CAIRN_MAX_DIMS];
 };
 
-/* Registers count elements at ptr under a name. Protecting a known name replaces it (after a
+/* Registers count elements at ptr under a name; ptr may be NULL if count is 0. Protecting a known name replaces it (after a
  * realloc, say). The memory stays the application's; it is read inside cairn_checkpoint and written
  * inside cairn_restore and cairn_restart only. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_protect(cairn_session *session, const char *region,
@@ -166,7 +177,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_checkpoint(cairn_session *session, const
  * collective. cairn_capture copies the memory, which may change then; for the same name and version
  * again it replaces the copy. cairn_submit hands the copy over, with the files that were routed
  * before the capture, as they are now. cairn_abandon gives the checkpoint up instead, also without a
- * capture, and its files: it fails on all ranks. One checkpoint at a time (CAIRN_ESTATE). */
+ * capture, and its files: it fails on all ranks. reason may be NULL. One checkpoint at a time
+ * (CAIRN_ESTATE). */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_capture(cairn_session *session, const char *name,
                                                 int64_t version, const char *const *regions);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_submit(cairn_session *session);
@@ -209,7 +221,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_stats(cairn_session *session, const char
 /* Collective. The newest version not newer than the bound that every rank can restore: present,
  * whole, its checksums verified, not rejected. The same on all ranks. Brings what this rank will
  * restore into memory, reading every byte of the version once: so protect regions first, at least
- * where the number of ranks is another than that of the version. CAIRN_ENOENT if there is none;
+ * where the number of ranks is another than that of the version. CAIRN_ENOENT if there is none, as
+ * with a negative bound;
  * versions that were passed over, and why, are in the log and in `cairn explain`. CAIRN_ENOMEM and
  * CAIRN_ELIMIT (descriptors, threads): a version that may be whole could not be looked at; no older one is
  * taken for it. CAIRN_EPEER: a rank hangs, and was not heard for commit_timeout while the ranks list the versions or read together; the
@@ -220,7 +233,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_find(cairn_session *session, const char 
  * memory is there, also before it is committed. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_find_version(cairn_session *session, const char *name,
                                                      int64_t version);
-/* Local. Marks a version as bad, for this and all later runs (until it is taken again). */
+/* Local. Marks a version as bad, for this and all later runs (until it is taken again). reason may be
+ * NULL. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_reject(cairn_session *session, const char *name,
                                                int64_t version, const char *reason);
 

@@ -12,7 +12,8 @@ extern "C" {
 
 /* Collective over comm, which is duplicated and not used afterwards. Between MPI_Init_thread and
  * MPI_Finalize. With the embedded service on more than one node the MPI library must provide
- * MPI_THREAD_MULTIPLE; otherwise CAIRN_ENOTSUP and a text that says what to do. */
+ * MPI_THREAD_MULTIPLE; otherwise CAIRN_ENOTSUP and a text that says what to do. An error on one rank
+ * is the same error on all, as for cairn_open; rank 0 logs it. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_open_mpi(MPI_Comm comm, const struct cairn_options *options,
                                                  cairn_session **ret_session);
 /* The same with a Fortran handle of the communicator, for bindings. */

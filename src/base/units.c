@@ -146,8 +146,10 @@ cairn_err crn_check_name(const char *what, const char *name, struct crn_errinfo 
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                   "_.-";
-    size_t n = strlen(name);
+    size_t n = name != NULL ? strlen(name) : 0;
 
+    if (name == NULL)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "the %s is NULL", what);
     if (n == 0)
         return crn_fail(ei, CAIRN_EINVAL, 0, "the %s is empty", what);
     if (n >= CAIRN_MAX_NAME)

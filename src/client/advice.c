@@ -135,12 +135,18 @@ static double period_of(const cairn_session *s, const struct crn_name_config *nc
 
 cairn_err cairn_should_checkpoint(cairn_session *s, const char *name, int *ret_yes)
 {
-    const struct crn_name_config *nc = crn_config_name(&s->cfg, name);
+    const struct crn_name_config *nc;
     int64_t value[NVALUES];
     struct crn_errinfo ei = {0};
     struct crn_errinfo ignored = {0};
     cairn_err rc;
 
+    rc = crn_arg_checkpoint(s, name, 0, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_pointer("ret_yes", ret_yes, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    nc = crn_config_name(&s->cfg, name);
     if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* cairn_checkpoint reports it */
     rc = gather(s, value, &ei);
@@ -163,7 +169,11 @@ cairn_err cairn_should_stop(cairn_session *s, int *ret_yes)
     struct crn_errinfo ei = {0};
     cairn_err rc;
 
-    rc = gather(s, value, &ei);
+    rc = crn_arg_session(s, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_pointer("ret_yes", ret_yes, &ei);
+    if (rc == CAIRN_OK)
+        rc = gather(s, value, &ei);
     if (rc == CAIRN_OK)
         *ret_yes = value[STOP] != 0;
     return crn_api_end(&ei, rc);

@@ -70,10 +70,7 @@ static cairn_err begin(cairn_session *s, const char *name, int64_t version, stru
 {
     cairn_err rc;
 
-    rc = crn_check_name("checkpoint", name, ei);
-    if (rc == CAIRN_OK && version < 0)
-        rc =
-            crn_fail(ei, CAIRN_EINVAL, 0, "version %" PRId64 " of '%s' is negative", version, name);
+    rc = crn_arg_checkpoint(s, name, version, ei);
     s->seq++;
     s->has_heard = 0;
     if (rc != CAIRN_OK) {
@@ -98,8 +95,10 @@ static cairn_err fail(cairn_session *s, struct crn_track *t, struct crn_errinfo 
 
 static cairn_err nothing_held(const cairn_session *s, struct crn_errinfo *ei)
 {
-    if (!s->held.has_slot)
-        return CAIRN_OK;
+    cairn_err rc = crn_arg_session(s, ei);
+
+    if (rc != CAIRN_OK || !s->held.has_slot)
+        return rc;
     return crn_fail(ei, CAIRN_ESTATE, 0,
                     "%s@%" PRId64 " is captured but neither submitted nor abandoned",
                     s->held.info.name, s->held.info.version);
@@ -146,12 +145,14 @@ static cairn_err begin_again(cairn_session *s, const char *name, int64_t version
 {
     cairn_err rc;
 
-    if (is_held(s, name, version)) {
+    rc = crn_arg_session(s, ei);
+    if (rc == CAIRN_OK && is_held(s, name, version)) {
         *ret = crn_track_seq(s, s->held.info.id.seq);
         crn_capture_drop(s, &s->held);
         return CAIRN_OK;
     }
-    rc = nothing_held(s, ei);
+    if (rc == CAIRN_OK)
+        rc = nothing_held(s, ei);
     return rc == CAIRN_OK ? begin(s, name, version, ret, ei) : rc;
 }
 
@@ -173,9 +174,12 @@ cairn_err cairn_capture(cairn_session *s, const char *name, int64_t version,
 cairn_err cairn_submit(cairn_session *s)
 {
     struct crn_errinfo ei = {0};
+    cairn_err rc = crn_arg_session(s, &ei);
 
-    if (!s->held.has_slot)
-        return crn_api_end(&ei, crn_fail(&ei, CAIRN_ESTATE, 0, "there is no capture to submit"));
+    if (rc == CAIRN_OK && !s->held.has_slot)
+        rc = crn_fail(&ei, CAIRN_ESTATE, 0, "there is no capture to submit");
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
     return submit(s, &s->held, crn_track_seq(s, s->held.info.id.seq));
 }
 
@@ -183,7 +187,7 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
 {
     struct crn_errinfo ei = {0};
     struct crn_errinfo why = {0};
-    int was_held = is_held(s, name, version);
+    int was_held = s != NULL && is_held(s, name, version);
     struct crn_track *t;
     cairn_err rc;
 

@@ -46,9 +46,11 @@ cairn_err cairn_file_route(cairn_session *s, const char *name, int64_t version, 
     struct crn_routed *r;
     cairn_err rc;
 
-    rc = crn_check_name("checkpoint", name, &ei);
+    rc = crn_arg_checkpoint(s, name, version, &ei);
     if (rc == CAIRN_OK)
         rc = crn_check_name("file", file, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_text("path", path, path_size, &ei);
     if (rc == CAIRN_OK && s->held.has_slot && s->held.info.version == version &&
         strcmp(s->held.info.name, name) == 0)
         rc = crn_fail(&ei, CAIRN_ESTATE, 0,
@@ -242,15 +244,18 @@ cairn_err cairn_file_restore(cairn_session *s, const char *name, int64_t version
                              const char *file, char *path, size_t path_size)
 {
     char dir[CAIRN_MAX_NAME + 64], to[2 * CAIRN_MAX_NAME + 64];
-    uint32_t rank = old_rank == CAIRN_OWN_RANK ? s->rank : (uint32_t)old_rank;
     struct crn_errinfo ei = {0};
+    uint32_t rank;
     cairn_err rc;
 
-    rc = crn_check_name("checkpoint", name, &ei);
+    rc = crn_arg_shard(s, name, version, old_rank, &ei);
     if (rc == CAIRN_OK)
         rc = crn_check_name("file", file, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_text("path", path, path_size, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
+    rank = old_rank == CAIRN_OWN_RANK ? s->rank : (uint32_t)old_rank;
     (void)snprintf(dir, sizeof(dir), "b-%u-%s-%" PRId64 "-%u", s->rank, name, version, rank);
     (void)snprintf(to, sizeof(to), "%s/%s", dir, file);
     rc = make_dir(s, dir, &ei);

@@ -278,8 +278,10 @@ static cairn_err name_stream(struct crn_gpu *g, void *stream, struct crn_errinfo
 cairn_err cairn_gpu_stream(cairn_session *s, void *stream)
 {
     struct crn_errinfo ei = {0};
-    cairn_err rc = s->cfg.gpu ? open_driver(s, &ei) : CAIRN_OK;
+    cairn_err rc = crn_arg_session(s, &ei);
 
+    if (rc == CAIRN_OK && s->cfg.gpu)
+        rc = open_driver(s, &ei);
     if (rc == CAIRN_OK && s->gpu == NULL)
         rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "the application has loaded no GPU driver");
     if (rc == CAIRN_OK)

@@ -9,16 +9,17 @@
 #include "client/session.h"
 
 cairn_err cairn_version_info(cairn_session *s, const char *name, int64_t version,
-                             struct cairn_version_info *ret)
+                             struct cairn_version_info *ret_info)
 {
+    struct cairn_version_info *ret = ret_info;
     struct crn_errinfo ei = {0};
     const struct crn_manifest *m;
     struct crn_version *v;
     cairn_err rc;
 
-    rc = crn_check_name("checkpoint", name, &ei);
-    if (rc == CAIRN_OK && ret->size != sizeof(*ret))
-        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_version_info.size must be its sizeof");
+    rc = crn_arg_checkpoint(s, name, version, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_struct("ret_info", ret, "cairn_version_info", sizeof(*ret), &ei);
     if (rc == CAIRN_OK)
         rc = crn_session_version(s, name, version, &v, &ei);
     if (rc != CAIRN_OK)
@@ -36,15 +37,16 @@ static cairn_err open_shard(cairn_session *s, const char *name, int64_t version,
                             const struct cairn_array *ret, const struct crn_shard **ret_shard,
                             struct crn_errinfo *ei)
 {
-    uint32_t rank = old_rank == CAIRN_OWN_RANK ? s->rank : (uint32_t)old_rank;
     struct crn_version *v;
+    uint32_t rank;
     cairn_err rc;
 
-    rc = crn_check_name("checkpoint", name, ei);
-    if (rc == CAIRN_OK && ret->size != sizeof(*ret))
-        rc = crn_fail(ei, CAIRN_EINVAL, 0, "cairn_array.size must be sizeof(struct cairn_array)");
+    rc = crn_arg_shard(s, name, version, old_rank, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_struct("ret_array", ret, "cairn_array", sizeof(*ret), ei);
     if (rc != CAIRN_OK)
         return rc;
+    rank = old_rank == CAIRN_OWN_RANK ? s->rank : (uint32_t)old_rank;
     *ret_shard = rank == s->rank ? crn_own_shard(s, name, version) : NULL;
     if (*ret_shard != NULL)
         return CAIRN_OK;
@@ -66,14 +68,16 @@ static void describe(const struct crn_region *r, struct cairn_array *ret)
 }
 
 cairn_err cairn_region_info(cairn_session *s, const char *name, int64_t version, int old_rank,
-                            const char *region, struct cairn_array *ret)
+                            const char *region, struct cairn_array *ret_array)
 {
     struct crn_errinfo ei = {0};
     const struct crn_shard *shard;
     cairn_err rc;
     int64_t i;
 
-    rc = open_shard(s, name, version, old_rank, ret, &shard, &ei);
+    rc = crn_arg_pointer("region", region, &ei);
+    if (rc == CAIRN_OK)
+        rc = open_shard(s, name, version, old_rank, ret_array, &shard, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     i = crn_shard_find(shard, CRN_REGION_MEMORY, region);
@@ -81,19 +85,22 @@ cairn_err cairn_region_info(cairn_session *s, const char *name, int64_t version,
         return crn_api_end(&ei, crn_fail(&ei, CAIRN_ENOENT, 0,
                                          "rank %u of %s@%" PRId64 " has no region '%s'",
                                          shard->rank, name, version, region));
-    describe(&shard->regions[i], ret);
+    describe(&shard->regions[i], ret_array);
     return CAIRN_OK;
 }
 
 cairn_err cairn_region_at(cairn_session *s, const char *name, int64_t version, int old_rank,
-                          uint32_t index, char *region, size_t region_size, struct cairn_array *ret)
+                          uint32_t index, char *region, size_t region_size,
+                          struct cairn_array *ret_array)
 {
     struct crn_errinfo ei = {0};
     const struct crn_shard *shard;
     cairn_err rc;
     uint32_t i;
 
-    rc = open_shard(s, name, version, old_rank, ret, &shard, &ei);
+    rc = crn_arg_text("region", region, region_size, &ei);
+    if (rc == CAIRN_OK)
+        rc = open_shard(s, name, version, old_rank, ret_array, &shard, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     for (i = 0; i < shard->nregions; i++) {
@@ -105,7 +112,7 @@ cairn_err cairn_region_at(cairn_session *s, const char *name, int64_t version, i
             return crn_api_end(&ei, crn_fail(&ei, CAIRN_EINVAL, 0,
                                              "the name of region '%s' needs %zu bytes", r->name,
                                              strlen(r->name) + 1));
-        describe(r, ret);
+        describe(r, ret_array);
         return CAIRN_OK;
     }
     return crn_api_end(&ei, crn_fail(&ei, CAIRN_ENOENT, 0,
@@ -122,7 +129,7 @@ cairn_err cairn_drop_local(cairn_session *s, const char *name)
     cairn_err rc;
     int dfd;
 
-    rc = crn_check_name("checkpoint", name, &ei);
+    rc = crn_arg_checkpoint(s, name, 0, &ei);
     if (rc != CAIRN_OK || s->cfg.local[0] == '\0')
         return crn_api_end(&ei, rc);
     crn_version_close(s->open_version); /* it may read from there */

@@ -35,16 +35,23 @@ void cairn_private_publish(const struct crn_errinfo *ei)
 cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what, struct crn_errinfo *ei)
 {
     int64_t worst[2] = {rc, rc == CAIRN_OK ? INT64_MAX : (int64_t)s->rank};
+    struct crn_errinfo first = {0}; /* of the first rank that failed */
     struct crn_errinfo mpi = {0};
 
+    if (rc != CAIRN_OK && ei != NULL)
+        first = *ei;
     if (s->all->ops->allreduce(s->all, worst, 2, CRN_COMM_MIN, &mpi) != CAIRN_OK) {
         crn_err_keep(ei, &mpi);
         return mpi.code;
     }
-    if (worst[0] == CAIRN_OK || rc != CAIRN_OK)
+    if (worst[0] == CAIRN_OK)
+        return CAIRN_OK;
+    if (s->all->ops->bcast(s->all, first.msg, sizeof(first.msg), (int)worst[1], &mpi) != CAIRN_OK)
+        first.msg[0] = '\0';
+    if (rc != CAIRN_OK)
         return rc;
-    return crn_fail(ei, (cairn_err)worst[0], 0, "%s failed on rank %lld", what,
-                    (long long)worst[1]);
+    return crn_fail(ei, (cairn_err)worst[0], 0, "%s failed on rank %lld: %.*s", what,
+                    (long long)worst[1], CRN_ERR_TEXT / 2, first.msg);
 }
 
 /* Configuration and run id of rank 0, for all. --------------------------------------------------- */
@@ -103,6 +110,16 @@ static cairn_err share_config(cairn_session *s, const struct cairn_options *opt,
     if (s->cfg.retired[0] != '\0') /* the text from rank 0 holds no retired setting */
         crn_log(&s->log, CRN_WARN, "%s", s->cfg.retired);
     return crn_agree(s, rc, "sharing the configuration", ei);
+}
+
+/* One rank asks the file system, for all. */
+static cairn_err check_persistent(cairn_session *s, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+
+    if (s->rank == 0)
+        rc = crn_store_check(s->fs, s->cfg.persistent, ei);
+    return crn_agree(s, rc, "opening the persistent directory", ei);
 }
 
 /* Nodes: by host, or so many ranks each. ------------------------------------------------------------ */
@@ -333,31 +350,23 @@ static void free_session(cairn_session *s)
     free(s);
 }
 
-cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *options,
-                             cairn_session **ret_session)
+/* What needs no other rank. */
+static cairn_err new_session(struct crn_comm *comm, cairn_session **ret, struct crn_errinfo *ei)
 {
-    struct crn_errinfo ei = {0};
-    struct place place = {0};
-    cairn_session *s = NULL;
-    cairn_err rc = CAIRN_OK;
+    cairn_session *s = calloc(1, sizeof(*s));
+    cairn_err rc;
 
-    if (comm->ops->abi != CRN_COMM_ABI)
-        rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "libcairn and libcairn_mpi are of different releases");
-    else if (options != NULL && options->size != sizeof(*options))
-        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_options.size must be sizeof(cairn_options)");
-    else if ((s = calloc(1, sizeof(*s))) == NULL)
-        rc = crn_fail(&ei, CAIRN_ENOMEM, ENOMEM, "a session");
+    if (s == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a session");
+    rc = crn_mail_open(comm, &s->mail, ei);
     if (rc == CAIRN_OK)
-        rc = crn_mail_open(comm, &s->mail, &ei);
-    if (rc == CAIRN_OK)
-        rc = crn_mail_part(s->mail, 0, NULL, comm->size, &s->all, &ei);
+        rc = crn_mail_part(s->mail, 0, NULL, comm->size, &s->all, ei);
     if (rc != CAIRN_OK) {
-        if (s != NULL)
-            crn_mail_close(s->mail);
+        crn_mail_close(s->mail);
         free(s);
-        comm->ops->free(comm);
-        return crn_api_end(&ei, rc);
+        return rc;
     }
+    s->process = crn_fork_process();
     s->comm = comm;
     s->rank = (uint32_t)comm->rank;
     s->ranks = (uint32_t)comm->size;
@@ -365,7 +374,58 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
     s->clock = crn_clock_real();
     s->sock = s->dir.dfd = s->dir.spool_dfd = -1;
     s->advice.opened_ns = s->advice.last_ns = s->clock->mono_ns(s->clock);
-    rc = share_config(s, options, &ei);
+    (void)snprintf(s->log.who, sizeof(s->log.who), "rank %u", s->rank);
+    *ret = s;
+    return CAIRN_OK;
+}
+
+static cairn_err check_arguments(const struct cairn_options *options, cairn_session **ret_session,
+                                 struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_arg_pointer("ret_session", ret_session, ei);
+
+    if (rc == CAIRN_OK && options != NULL)
+        rc = crn_arg_struct("options", options, "cairn_options", sizeof(*options), ei);
+    return rc;
+}
+
+/* All ranks return the same code. The first one logs the error: it knows the reason of any other. */
+static cairn_err open_failed(cairn_session *s, cairn_err rc, struct crn_errinfo *ei)
+{
+    struct crn_errinfo ignored = {0};
+    int64_t worst = rc;
+
+    if (crn_mail_failure(s->mail) == NULL && rc != CAIRN_EMPI &&
+        s->all->ops->allreduce(s->all, &worst, 1, CRN_COMM_MIN, &ignored) == CAIRN_OK)
+        ei->code = (cairn_err)worst;
+    if (s->rank == 0)
+        crn_log(&s->log, CRN_ERROR, "no session is opened: %s", ei->msg);
+    return crn_api_end(ei, ei->code);
+}
+
+cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *options,
+                             cairn_session **ret_session)
+{
+    struct crn_errinfo ei = {0};
+    struct place place = {0};
+    cairn_session *s = NULL;
+    cairn_err rc;
+
+    if (ret_session != NULL)
+        *ret_session = NULL;
+    if (comm->ops->abi != CRN_COMM_ABI)
+        rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "libcairn and libcairn_mpi are of different releases");
+    else
+        rc = new_session(comm, &s, &ei);
+    if (rc != CAIRN_OK) {
+        comm->ops->free(comm);
+        return crn_api_end(&ei, rc);
+    }
+    rc = crn_agree(s, check_arguments(options, ret_session, &ei), "checking the arguments", &ei);
+    if (rc == CAIRN_OK)
+        rc = share_config(s, options, &ei);
+    if (rc == CAIRN_OK)
+        rc = check_persistent(s, &ei);
     if (rc == CAIRN_OK)
         rc = crn_agree(s, find_place(s, &place, &ei), "finding the nodes", &ei);
     if (rc == CAIRN_OK)
@@ -375,8 +435,9 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
     if (rc == CAIRN_OK)
         rc = prepare_capture(s, &ei);
     if (rc != CAIRN_OK) {
+        rc = open_failed(s, rc, &ei);
         free_session(s);
-        return crn_api_end(&ei, rc);
+        return rc;
     }
     *ret_session = s;
     return CAIRN_OK;
@@ -388,6 +449,8 @@ cairn_err cairn_open(const struct cairn_options *options, cairn_session **ret_se
     struct crn_comm *comm;
     cairn_err rc;
 
+    if (ret_session != NULL)
+        *ret_session = NULL;
     rc = crn_comm_self(&comm, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
@@ -400,6 +463,9 @@ cairn_err crn_session_close(cairn_session *s, int is_alone)
     struct crn_errinfo barrier = {0};
     cairn_err rc;
 
+    rc = crn_arg_session(s, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
     s->phase = CAIRN_PHASE_COMPUTE;
     crn_phase_show(s, s->phase);
     if (s->held.has_slot &&
@@ -431,10 +497,14 @@ cairn_err cairn_close(cairn_session *s)
 
 int cairn_rank(const cairn_session *s)
 {
-    return (int)s->rank;
+    struct crn_errinfo ei = {0};
+
+    return crn_api_end(&ei, crn_arg_session(s, &ei)) == CAIRN_OK ? (int)s->rank : -1;
 }
 
 int cairn_ranks(const cairn_session *s)
 {
-    return (int)s->ranks;
+    struct crn_errinfo ei = {0};
+
+    return crn_api_end(&ei, crn_arg_session(s, &ei)) == CAIRN_OK ? (int)s->ranks : -1;
 }

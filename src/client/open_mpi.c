@@ -11,6 +11,8 @@ CAIRN_API cairn_err cairn_open_mpi(MPI_Comm comm, const struct cairn_options *op
     struct crn_comm *c;
     cairn_err rc;
 
+    if (ret_session != NULL)
+        *ret_session = NULL;
     rc = crn_comm_mpi(comm, &c, &ei);
     if (rc != CAIRN_OK) {
         cairn_private_publish(&ei);

@@ -6,9 +6,12 @@
 cairn_err cairn_phase(cairn_session *s, cairn_phase_kind phase)
 {
     struct crn_errinfo ei = {0};
+    cairn_err rc = crn_arg_session(s, &ei);
 
-    if (phase < CAIRN_PHASE_COMPUTE || phase > CAIRN_PHASE_IO)
-        return crn_api_end(&ei, crn_fail(&ei, CAIRN_EINVAL, 0, "phase %d: 0 to 2", (int)phase));
+    if (rc == CAIRN_OK)
+        rc = crn_arg_range("phase", phase, CAIRN_PHASE_COMPUTE, CAIRN_PHASE_IO, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
     s->phase = (uint32_t)phase;
     crn_phase_show(s, s->phase);
     return CAIRN_OK;

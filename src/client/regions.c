@@ -28,7 +28,8 @@ static cairn_err protect(cairn_session *s, const struct crn_region *wanted, void
     if (rc != CAIRN_OK)
         return rc;
     if (ptr == NULL && r.bytes > 0)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "region '%s' has no memory", r.name);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "region '%s' has %llu bytes, but ptr is NULL", r.name,
+                        (unsigned long long)r.bytes);
     rc = crn_gpu_owner(s, ptr, &place.device, ei);
     if (rc != CAIRN_OK)
         return crn_err_context(ei, rc, "region '%s'", r.name);
@@ -45,10 +46,17 @@ static cairn_err protect(cairn_session *s, const struct crn_region *wanted, void
     return CAIRN_OK;
 }
 
-static cairn_err set_name(struct crn_region *r, const char *region, struct crn_errinfo *ei)
+static cairn_err set_name(const cairn_session *s, struct crn_region *r, const char *region,
+                          struct crn_errinfo *ei)
 {
-    if (region == NULL || region[0] == '\0' || strlen(region) >= sizeof(r->name))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "a region's name has 1 to %zu bytes",
+    cairn_err rc = crn_arg_session(s, ei);
+
+    if (rc == CAIRN_OK)
+        rc = crn_arg_pointer("region", region, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (region[0] == '\0' || strlen(region) >= sizeof(r->name))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "the name of a region has 1 to %zu bytes",
                         sizeof(r->name) - 1);
     memcpy(r->name, region, strlen(region) + 1);
     return CAIRN_OK;
@@ -61,25 +69,29 @@ cairn_err cairn_protect(cairn_session *s, const char *region, void *ptr, cairn_t
     struct crn_errinfo ei = {0};
     cairn_err rc;
 
-    rc = set_name(&r, region, &ei);
+    rc = set_name(s, &r, region, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_range("type", type, CAIRN_BYTES, CAIRN_C128, &ei);
     if (rc == CAIRN_OK)
         rc = protect(s, &r, ptr, &ei);
     return crn_api_end(&ei, rc);
 }
 
 cairn_err cairn_protect_array(cairn_session *s, const char *region, void *ptr,
-                              const struct cairn_array *a)
+                              const struct cairn_array *array)
 {
     struct crn_errinfo ei = {0};
     struct crn_region r = {0};
+    const struct cairn_array *a = array;
     cairn_err rc;
 
-    rc = set_name(&r, region, &ei);
-    if (rc == CAIRN_OK && (a == NULL || a->size != sizeof(*a)))
-        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_array.size must be sizeof(struct cairn_array)");
-    if (rc == CAIRN_OK && (a->ndims < 1 || a->ndims > CAIRN_MAX_DIMS))
-        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "region '%s' has %d dimensions; 1 to %d are possible",
-                      region, (int)a->ndims, CAIRN_MAX_DIMS);
+    rc = set_name(s, &r, region, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_struct("array", a, "cairn_array", sizeof(*a), &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_range("array->ndims", a->ndims, 1, CAIRN_MAX_DIMS, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_range("array->type", a->type, CAIRN_BYTES, CAIRN_C128, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     r.type = (uint8_t)a->type;
@@ -96,9 +108,16 @@ cairn_err cairn_protect_array(cairn_session *s, const char *region, void *ptr,
 cairn_err cairn_unprotect(cairn_session *s, const char *region)
 {
     struct crn_errinfo ei = {0};
-    struct crn_protected *p = find(s, region);
+    struct crn_protected *p;
     size_t after;
+    cairn_err rc;
 
+    rc = crn_arg_session(s, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_pointer("region", region, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    p = find(s, region);
     if (p == NULL)
         return crn_api_end(&ei,
                            crn_fail(&ei, CAIRN_ENOENT, 0, "region '%s' is not protected", region));

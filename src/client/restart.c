@@ -239,6 +239,20 @@ static cairn_err ends_search(cairn_session *s, const char *name, int64_t version
     return crn_err_is_shortage(rc) ? lacking(name, version, rc, ei) : rc;
 }
 
+/* Collective: a wrong argument on one rank is an error on all; nobody waits for that rank. */
+static cairn_err check_arguments(cairn_session *s, const char *name, int64_t version,
+                                 const int64_t *ret_version, struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_arg_session(s, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_arg_checkpoint(s, name, version, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_pointer("ret_version", ret_version, ei);
+    return crn_agree(s, rc, "checking the arguments", ei);
+}
+
 static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
                              cairn_err (*accept)(cairn_session *, const char *, int64_t, void *,
                                                  struct crn_errinfo *),
@@ -249,11 +263,10 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
     cairn_err rc;
     int64_t i;
 
-    rc = crn_check_name("checkpoint", name, ei);
-    if (rc == CAIRN_OK)
-        rc = list_candidates(s, name, bound, &c, ei);
-    else
+    rc = check_arguments(s, name, 0, ret_version, ei);
+    if (rc != CAIRN_OK)
         return rc;
+    rc = list_candidates(s, name, bound, &c, ei);
     if (rc == CAIRN_OK && c.n > 0)
         rc = crn_reading_begin(s, c.bytes, &turn, ei);
     for (i = 0; rc == CAIRN_OK && i < c.n; i++) {
@@ -299,11 +312,12 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
     struct candidates c = {0};
     cairn_err rc;
 
-    rc = crn_check_name("checkpoint", name, &ei);
-    if (rc == CAIRN_OK && all_hold(s, name, version))
+    rc = check_arguments(s, name, version, &version, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    if (all_hold(s, name, version))
         return CAIRN_OK;
-    if (rc == CAIRN_OK)
-        rc = list_candidates(s, name, version, &c, &ei);
+    rc = list_candidates(s, name, version, &c, &ei);
     if (rc == CAIRN_OK && (c.n == 0 || c.version[0] != version))
         rc = crn_fail(&ei, CAIRN_ENOENT, 0,
                       "%s@%" PRId64 " is not there, not whole or rejected; see 'cairn explain %s'",
@@ -335,7 +349,7 @@ cairn_err cairn_reject(cairn_session *s, const char *name, int64_t version, cons
     struct crn_store st;
     cairn_err rc;
 
-    rc = crn_check_name("checkpoint", name, &ei);
+    rc = crn_arg_checkpoint(s, name, version, &ei);
     if (rc == CAIRN_OK)
         rc = crn_store_open(s->fs, s->cfg.persistent, 0, &st, &ei);
     if (rc == CAIRN_OK) {

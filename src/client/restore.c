@@ -278,12 +278,12 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
     int is_done = 0;
     cairn_err rc;
 
-    t.old_rank = is_named ? (uint32_t)old_rank : s->rank;
-    rc = crn_check_name("checkpoint", name, ei);
+    rc = crn_arg_shard(s, name, version, old_rank, ei);
     if (rc == CAIRN_OK)
         rc = crn_select(s, regions, &t.want, &t.places, ei);
     if (rc != CAIRN_OK)
         return rc;
+    t.old_rank = is_named ? (uint32_t)old_rank : s->rank;
     t.from = calloc(t.want.nregions + (size_t)1, sizeof(*t.from));
     if (t.from == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", t.want.nregions);

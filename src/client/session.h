@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "capture/copier.h"
+#include "client/args.h"
 #include "client/gpu.h"
 #include "client/open.h"
 #include "client/tiers.h"
@@ -72,6 +73,7 @@ struct crn_advice {
 };
 
 struct cairn_session {
+    unsigned process; /* crn_fork_process() of the one that opened it */
     struct crn_config cfg;
     const struct crn_fs *fs;
     const struct crn_clock *clock;

@@ -102,10 +102,7 @@ cairn_err cairn_prefetch_enqueue(cairn_session *s, const char *name, int64_t ver
     struct crn_errinfo ei = {0};
     cairn_err rc;
 
-    rc = crn_check_name("checkpoint", name, &ei);
-    if (rc == CAIRN_OK && version < 0)
-        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "version %" PRId64 " of '%s' is negative", version,
-                      name);
+    rc = crn_arg_checkpoint(s, name, version, &ei);
     if (rc == CAIRN_OK)
         rc = crn_tiers_make(s, &ei);
     if (rc == CAIRN_OK && crn_tiers_are_open(s))
@@ -119,8 +116,10 @@ cairn_err cairn_prefetch_start(cairn_session *s)
 {
     struct crn_errinfo ei = {0};
     struct crn_held *h;
-    cairn_err rc = crn_tiers_make(s, &ei);
+    cairn_err rc = crn_arg_session(s, &ei);
 
+    if (rc == CAIRN_OK)
+        rc = crn_tiers_make(s, &ei);
     if (rc != CAIRN_OK || s->tiers->is_started)
         return crn_api_end(&ei, rc);
     s->tiers->is_started = 1;

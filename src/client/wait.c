@@ -10,13 +10,27 @@
 static cairn_err find(cairn_session *s, const char *name, int64_t version, struct crn_track **ret,
                       struct crn_errinfo *ei)
 {
-    struct crn_track *t = name != NULL ? crn_track_find(s, name, version) : NULL;
+    cairn_err rc = crn_arg_checkpoint(s, name, version, ei);
+    struct crn_track *t;
 
+    if (rc != CAIRN_OK)
+        return rc;
+    t = crn_track_find(s, name, version);
     if (t == NULL)
-        return crn_fail(ei, CAIRN_ENOENT, 0, "this session took no checkpoint %s@%" PRId64,
-                        name != NULL ? name : "(null)", version);
+        return crn_fail(ei, CAIRN_ENOENT, 0, "this session took no checkpoint %s@%" PRId64, name,
+                        version);
     *ret = t;
     return CAIRN_OK;
+}
+
+static cairn_err check_level(cairn_level level, struct crn_errinfo *ei)
+{
+    return crn_arg_range("level", level, CAIRN_LEVEL_NONE, CAIRN_PERSISTENT, ei);
+}
+
+static cairn_err check_timeout(int64_t timeout_ms, struct crn_errinfo *ei)
+{
+    return crn_arg_range("timeout_ms", timeout_ms, CAIRN_WAIT_CONFIG, INT64_MAX, ei);
 }
 
 static cairn_err failure(struct crn_track *t, struct crn_errinfo *ei)
@@ -38,7 +52,9 @@ static int reached(const struct crn_track *t, cairn_level level)
 static int64_t deadline(const cairn_session *s, int64_t timeout_ms)
 {
     int64_t now = s->clock->mono_ns(s->clock);
-    int64_t ns = timeout_ms < 0 ? (int64_t)s->cfg.wait_timeout_ns : timeout_ms * 1000000;
+    int64_t ns = timeout_ms < 0                     ? (int64_t)s->cfg.wait_timeout_ns
+                 : timeout_ms < INT64_MAX / 1000000 ? timeout_ms * 1000000
+                                                    : INT64_MAX;
 
     return ns > INT64_MAX - now ? INT64_MAX : now + ns;
 }
@@ -105,7 +121,11 @@ cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_
     struct crn_track *t = NULL;
     cairn_err rc;
 
-    rc = find(s, name, version, &t, &ei);
+    rc = check_level(level, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_pointer("ret_reached", ret_reached, &ei);
+    if (rc == CAIRN_OK)
+        rc = find(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     rc = wait_one(s, t, level, 0, &ei);
@@ -123,7 +143,11 @@ cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_
     struct crn_track *t = NULL;
     cairn_err rc;
 
-    rc = find(s, name, version, &t, &ei);
+    rc = check_level(level, &ei);
+    if (rc == CAIRN_OK)
+        rc = check_timeout(timeout_ms, &ei);
+    if (rc == CAIRN_OK)
+        rc = find(s, name, version, &t, &ei);
     if (rc == CAIRN_OK)
         rc = wait_one(s, t, level, deadline(s, timeout_ms), &ei);
     return crn_api_end(&ei, rc);
@@ -131,11 +155,21 @@ cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_
 
 cairn_err cairn_wait_all(cairn_session *s, cairn_level level, int64_t timeout_ms)
 {
-    int64_t until = deadline(s, timeout_ms);
-    uint32_t n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
     struct crn_errinfo first = {0};
+    int64_t until;
+    cairn_err rc;
+    uint32_t n;
     uint32_t i;
 
+    rc = crn_arg_session(s, &first);
+    if (rc == CAIRN_OK)
+        rc = check_level(level, &first);
+    if (rc == CAIRN_OK)
+        rc = check_timeout(timeout_ms, &first);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&first, rc);
+    until = deadline(s, timeout_ms);
+    n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
     for (i = 0; i < n; i++) {
         struct crn_track *t = &s->track[(s->ntracked - n + i) % CRN_TRACKED];
         struct crn_errinfo ei = {0};
@@ -150,7 +184,9 @@ cairn_err cairn_wait_all(cairn_session *s, cairn_level level, int64_t timeout_ms
 
 int cairn_event_fd(cairn_session *s)
 {
-    return s->sock;
+    struct crn_errinfo ei = {0};
+
+    return crn_api_end(&ei, crn_arg_session(s, &ei)) == CAIRN_OK ? s->sock : -1;
 }
 
 cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
@@ -161,9 +197,9 @@ cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
     struct crn_track *t = NULL;
     cairn_err rc;
 
-    rc = find(s, name, version, &t, &ei);
-    if (rc == CAIRN_OK && ret_stats->size != sizeof(*ret_stats))
-        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "cairn_stats.size must be sizeof(struct cairn_stats)");
+    rc = crn_arg_struct("ret_stats", ret_stats, "cairn_stats", sizeof(*ret_stats), &ei);
+    if (rc == CAIRN_OK)
+        rc = find(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK)

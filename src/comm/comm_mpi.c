@@ -378,11 +378,16 @@ cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo 
 {
     MPI_Comm own;
     cairn_err rc;
+    int has_ended = 0;
     int ready = 0;
 
     (void)MPI_Initialized(&ready);
-    if (!ready)
-        return crn_fail(ei, CAIRN_ESTATE, 0, "call MPI_Init_thread before cairn_open_mpi");
+    (void)MPI_Finalized(&has_ended);
+    if (!ready || has_ended)
+        return crn_fail(ei, CAIRN_ESTATE, 0,
+                        "call cairn_open_mpi after MPI_Init_thread and before MPI_Finalize");
+    if (comm == MPI_COMM_NULL)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "comm is MPI_COMM_NULL");
     make_files_safe();
     rc = check(MPI_Comm_dup(comm, &own), ei, "MPI_Comm_dup");
     return rc != CAIRN_OK ? rc : wrap(own, ret, ei);

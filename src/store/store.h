@@ -28,6 +28,10 @@ struct crn_store {
 CAIRN_CHECKED cairn_err crn_store_open(const struct crn_fs *fs, const char *path, int create,
                                        struct crn_store *ret, struct crn_errinfo *ei);
 void crn_store_close(struct crn_store *st);
+/* Makes the directory where it is missing, and checks that this process can make others in it. The text
+ * names the directory, the reason and what to do. A full file system passes. */
+CAIRN_CHECKED cairn_err crn_store_check(const struct crn_fs *fs, const char *path,
+                                        struct crn_errinfo *ei);
 
 /* Takes the writer's lock of a name for this run until the descriptor is closed (with fs->close).
  * CAIRN_EBUSY names who has it. Where the file system has no locks it succeeds and *ret_fd is -1. */
