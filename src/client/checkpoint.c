@@ -14,12 +14,13 @@
 static void tell_failure(cairn_session *s, const char *name, int64_t version,
                          const struct crn_errinfo *why)
 {
-    struct crn_note note = {
-        .type = CRN_MSG_CAPTURE_FAILED, .seq = s->seq, .version = version, .error = *why};
+    struct crn_msg m = {.type = CRN_MSG_CAPTURE_FAILED,
+                        .seq = s->seq,
+                        .failed = {.ckpt.version = version, .error = *why}};
     struct crn_errinfo ignored = {0};
 
-    memcpy(note.name, name, strlen(name) + 1);
-    if (s->sock >= 0 && crn_node_send(s, &note, -1, &ignored) != CAIRN_OK)
+    memcpy(m.ckpt.name, name, strlen(name) + 1);
+    if (s->sock >= 0 && crn_node_send(s, &m, -1, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
 

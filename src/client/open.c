@@ -246,7 +246,7 @@ static cairn_err gather_peers(cairn_session *s, uint32_t address, uint32_t **ret
 static cairn_err join_service(cairn_session *s, struct place *p, struct crn_errinfo *ei)
 {
     char path[108] = "";
-    struct crn_note welcome = {0};
+    struct crn_msg welcome = {0};
     uint32_t *peers = NULL;
     cairn_err rc = CAIRN_OK;
 
@@ -261,7 +261,7 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
         rc = crn_node_expect(s, CRN_MSG_WELCOME, &welcome, ei);
     rc = crn_agree(s, rc, "connecting to the node service", ei);
     if (rc == CAIRN_OK)
-        rc = gather_peers(s, welcome.rank, &peers, ei);
+        rc = gather_peers(s, welcome.welcome.address, &peers, ei);
     if (rc == CAIRN_OK)
         rc = crn_node_hello(s, peers, ei);
     free(peers);
@@ -302,7 +302,7 @@ static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
 /* Says goodbye and, in the rank that has the service, waits until all ranks of the node have. */
 static void leave_service(cairn_session *s, int64_t timeout_ns)
 {
-    struct crn_note bye = {.type = CRN_MSG_BYE};
+    struct crn_msg bye = {.type = CRN_MSG_BYE};
     struct crn_errinfo ignored = {0};
 
     crn_capture_drop(s, &s->held);

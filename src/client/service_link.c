@@ -34,10 +34,11 @@ static int readable(cairn_session *s, int64_t timeout_ns)
     return ppoll(&p, 1, &ts, NULL) > 0;
 }
 
-cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type, struct crn_note *ret,
+cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type, struct crn_msg *ret,
                           struct crn_errinfo *ei)
 {
     int64_t until = s->clock->mono_ns(s->clock) + HANDSHAKE_NS;
+    const struct crn_errinfo *refusal;
     size_t len = 0;
     cairn_err rc;
 
@@ -53,15 +54,16 @@ cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type, struct crn_n
         if (rc != CAIRN_OK)
             return rc;
     }
-    rc = crn_note_decode(s->packet, len, ret, ei);
-    if (rc == CAIRN_OK && ret->type != type)
-        rc = crn_fail(ei, CAIRN_EFORMAT, 0, "the node service answered with message %d",
-                      (int)ret->type);
-    if (rc == CAIRN_OK && ret->error.code != CAIRN_OK) {
-        crn_err_keep(ei, &ret->error);
-        rc = ret->error.code;
-    }
-    return rc;
+    rc = crn_msg_decode(s->packet, len, ret, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (ret->type != type)
+        return crn_fail(ei, CAIRN_EFORMAT, 0, "the node service answered with %s",
+                        crn_msg_name(ret->type));
+    refusal = type == CRN_MSG_WELCOME ? &ret->welcome.error : &ret->ready.error;
+    if (refusal->code != CAIRN_OK)
+        crn_err_keep(ei, refusal);
+    return refusal->code;
 }
 
 cairn_err crn_node_open(cairn_session *s, const char *socket_path, struct crn_errinfo *ei)
@@ -88,7 +90,7 @@ cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_err
                           .local = s->local,
                           .nlocal = s->nlocal};
     struct crn_buf buf = {0};
-    struct crn_note ready;
+    struct crn_msg ready;
     size_t len = 0;
     cairn_err rc;
     FILE *f;
@@ -113,24 +115,25 @@ cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_err
     return rc;
 }
 
-static void take_state(cairn_session *s, const struct crn_note *n)
+static void take_state(cairn_session *s, const struct crn_msg *n)
 {
+    const struct crn_msg_state *st = &n->state;
     struct crn_track *t = crn_track_seq(s, n->seq);
 
     if (t == NULL)
         return;
-    if (n->error.code != CAIRN_OK) {
+    if (st->error.code != CAIRN_OK) {
         if (t->error.code == CAIRN_OK)
-            t->error = n->error;
+            t->error = st->error;
         s->may_have_failures = 1;
-        crn_tiers_failed(s, n->seq, n->error.code);
+        crn_tiers_failed(s, n->seq, st->error.code);
         return;
     }
-    memcpy(t->remark, n->error.msg, sizeof(t->remark));
-    if ((cairn_level)n->level > t->level)
-        t->level = (cairn_level)n->level;
+    memcpy(t->remark, st->error.msg, sizeof(t->remark));
+    if ((cairn_level)st->level > t->level)
+        t->level = (cairn_level)st->level;
     if (t->level == CAIRN_PERSISTENT) {
-        t->committed_ns = n->bytes;
+        t->committed_ns = st->committed_ns;
         if (t->committed_ns > t->captured_ns)
             s->advice.flush_ns = (int64_t)(t->committed_ns - t->captured_ns);
     }
@@ -147,28 +150,28 @@ cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo
     if (timeout_ns > 0)
         (void)readable(s, timeout_ns);
     for (;;) {
-        struct crn_note n;
+        struct crn_msg n;
 
         if (crn_sock_recv(s->sock, s->packet, CRN_PROTO_MAX, &len, NULL, &why) != CAIRN_OK)
             return gone(s, why.msg, ei);
         if (len == 0)
             return CAIRN_OK;
-        if (crn_note_decode(s->packet, len, &n, &why) != CAIRN_OK)
+        if (crn_msg_decode(s->packet, len, &n, &why) != CAIRN_OK)
             return gone(s, why.msg, ei);
         if (n.type == CRN_MSG_STATE)
             take_state(s, &n);
-        crn_note_free(&n);
+        crn_msg_free(&n);
     }
 }
 
-cairn_err crn_node_send(cairn_session *s, const struct crn_note *n, int pass_fd,
+cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n, int pass_fd,
                         struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
 
     if (s->sock < 0)
         return gone(s, "its connection was lost", ei);
-    if (crn_sock_send_note(s->sock, n, pass_fd, &why) != CAIRN_OK)
+    if (crn_sock_send_msg(s->sock, n, pass_fd, &why) != CAIRN_OK)
         return gone(s, why.msg, ei);
     return CAIRN_OK;
 }

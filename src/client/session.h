@@ -122,11 +122,11 @@ CAIRN_CHECKED cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers,
                                        struct crn_errinfo *ei);
 /* Waits for one message of this type, at most 30 s; the error that it carries is returned. */
 CAIRN_CHECKED cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type,
-                                        struct crn_note *ret, struct crn_errinfo *ei);
+                                        struct crn_msg *ret, struct crn_errinfo *ei);
 /* Takes the state changes that have arrived; waits for the first at most timeout_ns (0: not at
  * all). CAIRN_ESERVICE when the service is gone. */
 CAIRN_CHECKED cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_note *n, int pass_fd,
+CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n, int pass_fd,
                                       struct crn_errinfo *ei);
 
 /* wait.c: somebody waits for the checkpoints up to this number: the service flushes them as fast as it can. */

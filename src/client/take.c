@@ -49,7 +49,7 @@ static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
 
 static cairn_err make_arena(cairn_session *s, struct crn_arena_size *size, struct crn_errinfo *ei)
 {
-    struct crn_note note = {.type = CRN_MSG_ARENA};
+    struct crn_msg note = {.type = CRN_MSG_ARENA};
     char name[CRN_SPOOL_NAME];
     cairn_err rc;
 
@@ -173,7 +173,7 @@ static void drop_hashes(struct crn_capture *c)
 /* Drops the oldest capture that is not being flushed; the service hears of it. */
 static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *ei)
 {
-    struct crn_note note = {.type = CRN_MSG_DROPPED};
+    struct crn_msg note = {.type = CRN_MSG_DROPPED};
     struct crn_slot_info old;
     struct crn_track *t;
 
@@ -439,15 +439,15 @@ static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_
 cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn_track *t,
                              struct crn_errinfo *ei)
 {
-    struct crn_note note = {.type = CRN_MSG_CAPTURED,
-                            .seq = c->info.id.seq,
-                            .version = c->info.version,
-                            .created_ns = c->info.created_ns,
-                            .slot = c->slot};
+    struct crn_msg note = {
+        .type = CRN_MSG_CAPTURED,
+        .seq = c->info.id.seq,
+        .captured = {.ckpt = {.version = c->info.version, .created_ns = c->info.created_ns},
+                     .slot = c->slot}};
     cairn_err rc = CAIRN_OK;
 
     if (c->info.nfiles == 0 && !c->info.is_spilled)
-        note.copy_ns = (uint64_t)(t->copy_seconds * 1e9);
+        note.captured.copy_ns = (uint64_t)(t->copy_seconds * 1e9);
     if (c->info.nfiles > 0)
         rc = take_files(s, c, t, ei);
     if (rc != CAIRN_OK) {
@@ -461,8 +461,8 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
         return rc;
     }
     memcpy(note.run, s->run, 16);
-    memcpy(note.name, c->info.name, sizeof(note.name));
-    note.bytes = t->bytes;
+    memcpy(note.ckpt.name, c->info.name, sizeof(note.ckpt.name));
+    note.captured.bytes = t->bytes;
     (void)crn_slot_move(s->arena, c->slot, note.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
     free_parts(c);
     memset(c, 0, sizeof(*c));

@@ -29,19 +29,20 @@ static struct crn_tiers *tiers_of(struct crn_tier *t)
 void crn_tiers_send(struct crn_tiers *x, const struct crn_held *h, enum crn_msg_type type,
                     cairn_err code, const char *why)
 {
-    struct crn_note note = {.type = type,
-                            .seq = h->info.id.seq,
-                            .version = h->info.version,
-                            .created_ns = h->info.created_ns,
-                            .bytes = h->bytes,
-                            .slot = h->slot};
+    struct crn_ckpt ckpt = {.version = h->info.version, .created_ns = h->info.created_ns};
+    struct crn_msg note = {.type = type, .seq = h->info.id.seq};
     struct crn_errinfo ei = {0};
 
     memcpy(note.run, h->info.id.run, sizeof(note.run));
-    memcpy(note.name, h->info.name, sizeof(note.name));
+    memcpy(ckpt.name, h->info.name, sizeof(ckpt.name));
+    if (type == CRN_MSG_CAPTURED)
+        note.captured = (struct crn_msg_captured){ckpt, h->slot, h->bytes, 0};
+    else if (type == CRN_MSG_CAPTURE_FAILED)
+        note.failed.ckpt = ckpt;
     if (code != CAIRN_OK)
-        (void)!crn_fail(&note.error, code, 0, "%s", why);
-    while (crn_sock_send_note(x->sock, &note, -1, &ei) != CAIRN_OK && ei.sys_errno == EAGAIN) {
+        (void)!crn_fail(type == CRN_MSG_DROPPED ? &note.dropped.error : &note.failed.error, code, 0,
+                        "%s", why);
+    while (crn_sock_send_msg(x->sock, &note, -1, &ei) != CAIRN_OK && ei.sys_errno == EAGAIN) {
         struct pollfd p = {.fd = x->sock, .events = POLLOUT};
 
         crn_err_clear(&ei);

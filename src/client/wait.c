@@ -61,7 +61,7 @@ static int64_t deadline(const cairn_session *s, int64_t timeout_ms)
 
 void crn_want(cairn_session *s, uint64_t seq)
 {
-    struct crn_note note = {.type = CRN_MSG_WANTED, .seq = seq};
+    struct crn_msg note = {.type = CRN_MSG_WANTED, .seq = seq};
     struct crn_errinfo ignored = {0};
 
     if (seq <= s->wanted || s->sock < 0)

@@ -37,7 +37,7 @@ static int is_waiting(const struct crn_job *job)
 
 static void say_alive(struct crn_job *job)
 {
-    struct crn_note n = {.type = CRN_MSG_ALIVE, .node = job->node};
+    struct crn_msg n = {.type = CRN_MSG_ALIVE, .node = job->node};
     uint32_t i;
 
     memcpy(n.run, job->run, 16);
@@ -70,21 +70,21 @@ static void check_nodes(struct crn_job *job, struct crn_item *item, int64_t now_
 /* A node misses the first one, which ends what it has begun. */
 static void check_root(struct crn_job *job, struct crn_item *item, int64_t now_ns)
 {
-    struct crn_note end;
+    struct crn_msg end;
     int64_t since =
         item->since_ns > job->heard_ns[CRN_ROOT] ? item->since_ns : job->heard_ns[CRN_ROOT];
 
     if (item->state == CRN_ITEM_ENDED || now_ns - since <= patience(job) ||
         (item->state == CRN_ITEM_CAPTURING && item->deadline_ns != INT64_MAX))
         return;
-    crn_item_note(job, item, CRN_MSG_END, &end);
+    crn_item_msg(job, item, CRN_MSG_END, &end);
     (void)!crn_fail(
-        &end.error, CAIRN_EPEER, 0,
+        &end.end.error, CAIRN_EPEER, 0,
         "node 0 has not been heard for commit_timeout: its host or network, or ours, is "
         "down; whether it was committed is not known here");
     item->is_cut_off = 1;
     job->decided[job->ndecided++ % 64] = item->seq + 1; /* its own word on it may come late */
-    crn_job_note(job, NULL, &end, -1);
+    crn_job_message(job, NULL, &end, -1);
 }
 
 void crn_alive_tick(struct crn_job *job, int64_t now_ns)

@@ -59,15 +59,16 @@ static struct crn_helper *helper_of(const struct crn_item *item, uint32_t node)
 
 static void tell_file(struct crn_job *job, const struct crn_item *item, uint32_t node)
 {
-    struct crn_buf b = {0};
+    struct crn_msg m;
 
-    crn_buf_u64(&b, item->aid->generation);
-    crn_buf_str(&b,
-                crn_engine_wants_help(job->engine, item->aid->generation) ? item->aid->file : "");
-    crn_item_tell(job, item, node, CRN_MSG_FILE, &b, NULL);
+    crn_item_msg(job, item, CRN_MSG_FILE, &m);
+    m.file.generation = item->aid->generation;
+    if (crn_engine_wants_help(job->engine, item->aid->generation))
+        memcpy(m.file.name, item->aid->file, sizeof(m.file.name));
+    crn_item_tell(job, node, &m);
 }
 
-static void offered(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void offered(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     struct crn_aid *aid = aid_of(item);
     uint32_t group = crn_group_of(job->node, job->nodes, job->files);
@@ -109,55 +110,51 @@ static void opened(struct crn_job *job, struct crn_item *item, struct crn_work *
         tell_file(job, item, h->node);
 }
 
-static void asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-    uint64_t generation = crn_view_u64(&v);
+    uint64_t generation = n->ask.generation;
     struct crn_helper *h = helper_of(item, n->node);
     enum crn_handing given = CRN_HAND_NONE;
     struct crn_handout out = {0};
     struct crn_buf ask = {0};
-    struct crn_buf b = {0};
+    struct crn_msg m;
 
-    if (h == NULL || v.failed || item->aid->file[0] == '\0')
+    if (h == NULL || item->aid->file[0] == '\0')
         return;
-    crn_buf_u32(&ask, 0); /* tag: the assistant's to choose */
     if (item->state != CRN_ITEM_ENDED)
         given = crn_engine_hand_out(job->engine, generation, &h->engine, &out, &ask);
     if (given == CRN_HANDED)
         h->deadline_ns = deadline(job);
     else
         out.id = given == CRN_HAND_LATER ? LATER : NOTHING;
-    crn_buf_u64(&b, generation);
-    crn_buf_u64(&b, out.id);
-    crn_buf_u64(&b, out.offset);
-    crn_buf_u32(&b, given == CRN_HANDED ? crn_flow_group_first(job) + out.owner - 1 : 0);
-    crn_buf_put(&b, ask.data, ask.len);
-    b.failed |= ask.failed;
+    crn_item_msg(job, item, CRN_MSG_PIECE, &m);
+    m.piece =
+        (struct crn_msg_piece){generation, out.id, out.offset, 0, {ask.data, (uint32_t)ask.len}};
+    if (given == CRN_HANDED)
+        m.piece.owner = crn_flow_group_first(job) + out.owner - 1;
+    if (!ask.failed) /* else the deadline of the assistant fails the file */
+        crn_item_tell(job, n->node, &m);
     crn_buf_free(&ask);
-    crn_item_tell(job, item, n->node, CRN_MSG_PIECE, &b, NULL);
 }
 
-static void done(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void done(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-    uint64_t generation = crn_view_u64(&v);
-    uint64_t id = crn_view_u64(&v);
+    const struct crn_msg_done *d = &n->done;
+    struct crn_view v = crn_view_of(d->news.data, d->news.bytes);
     struct crn_helper *h = helper_of(item, n->node);
-    size_t left = crn_view_left(&v);
-    struct crn_errinfo e = n->error;
+    struct crn_errinfo e = d->error;
 
-    if (h == NULL || v.failed || h->has_left || item->aid->file[0] == '\0')
+    if (h == NULL || h->has_left || item->aid->file[0] == '\0')
         return;
     h->deadline_ns = deadline(job);
-    if (id != NOTHING) {
-        crn_engine_handed_back(job->engine, generation, &h->engine, id, crn_view_take(&v, left),
-                               left);
+    if (d->id != NOTHING) {
+        crn_engine_handed_back(job->engine, d->generation, &h->engine, d->id, d->news.data,
+                               d->news.bytes);
         return;
     }
     h->has_left = 1;
     (void)!crn_err_context(&e, e.code, "node %u, which assists", h->node);
-    crn_engine_assistant_left(job->engine, generation, &h->engine, &v, &e);
+    crn_engine_assistant_left(job->engine, d->generation, &h->engine, &v, &e);
 }
 
 /* Assistant. ------------------------------------------------------------------------------------------ */
@@ -165,46 +162,46 @@ static void done(struct crn_job *job, struct crn_item *item, const struct crn_no
 void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leader)
 {
     struct crn_aid *aid = aid_of(item);
-    struct crn_buf none = {0};
+    struct crn_msg m;
 
     if (aid == NULL || aid->is_busy)
         return;
     aid->leader = leader;
-    crn_item_tell(job, item, leader, CRN_MSG_HELP, &none, NULL);
+    crn_item_msg(job, item, CRN_MSG_HELP, &m);
+    crn_item_tell(job, leader, &m);
 }
 
 /* A leader that was sent to help is idle again. */
 static void tell_idle(struct crn_job *job, struct crn_item *item)
 {
-    struct crn_buf b = {0};
+    struct crn_msg m;
 
     if (item->flow == NULL || item->flow->leader != job->node || item->state == CRN_ITEM_ENDED)
         return;
-    crn_buf_u32(&b, item->aid->leader);
-    crn_item_tell(job, item, 0, CRN_MSG_NODE_IDLE, &b, NULL);
+    crn_item_msg(job, item, CRN_MSG_NODE_IDLE, &m);
+    m.leader.node = item->aid->leader;
+    crn_item_tell(job, CRN_ROOT, &m);
 }
 
-static void rerouted(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void rerouted(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-    uint32_t leader = crn_view_u32(&v);
+    uint32_t leader = n->leader.node;
 
-    if (!v.failed && leader < job->nodes && item->state == CRN_ITEM_FLUSHED)
+    if (leader < job->nodes && item->state == CRN_ITEM_FLUSHED)
         crn_assist_offer(job, item, leader);
 }
 
-static void told_file(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void told_file(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
     struct crn_aid *aid = item->aid;
 
     if (aid == NULL || aid->is_busy || n->node != aid->leader || item->state == CRN_ITEM_ENDED)
         return;
-    aid->of_generation = crn_view_u64(&v);
-    crn_view_str(&v, aid->of_file, sizeof(aid->of_file));
+    aid->of_generation = n->file.generation;
+    memcpy(aid->of_file, n->file.name, sizeof(aid->of_file));
     if (aid->asked == NULL)
         aid->asked = calloc(job->cfg.blocks, sizeof(*aid->asked));
-    if (v.failed || aid->asked == NULL)
+    if (aid->asked == NULL)
         return; /* it is done without */
     if (aid->of_file[0] == '\0') {
         tell_idle(job, item);
@@ -250,8 +247,6 @@ static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errin
     struct crn_buf b = {0};
     uint64_t i;
 
-    crn_buf_u64(&b, assist->item->aid->of_generation); /* constant while it runs */
-    crn_buf_u64(&b, x->id);
     for (i = 0; i < x->plan.nhashes; i++)
         crn_buf_u64(&b, x->hashes[i]);
     if (w == NULL || b.failed) {
@@ -259,6 +254,7 @@ static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errin
         crn_buf_free(&b);
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "news for another node");
     }
+    w->bytes = x->id;
     w->payload = b.data;
     w->payload_bytes = (uint32_t)b.len;
     crn_service_result(assist->job->svc, w);
@@ -310,7 +306,7 @@ static void ask_leader(struct crn_job *job, struct crn_item *item, struct crn_wo
 {
     struct crn_errinfo over = {.code = CAIRN_ECANCELED, .msg = "the version has failed elsewhere"};
     struct crn_aid *aid = item->aid;
-    struct crn_buf b = {0};
+    struct crn_msg m;
 
     if (item->state == CRN_ITEM_ENDED) {
         crn_engine_no_errand(job->engine, w->block, &over);
@@ -318,8 +314,9 @@ static void ask_leader(struct crn_job *job, struct crn_item *item, struct crn_wo
     }
     aid->asked[aid->nasked++] = w->block;
     aid->deadline_ns = deadline(job);
-    crn_buf_u64(&b, aid->of_generation);
-    crn_item_tell(job, item, aid->leader, CRN_MSG_ASK, &b, NULL);
+    crn_item_msg(job, item, CRN_MSG_ASK, &m);
+    m.ask.generation = aid->of_generation;
+    crn_item_tell(job, aid->leader, &m);
 }
 
 /* Takes a write out of a message, checked: the other side may be broken. */
@@ -331,7 +328,6 @@ static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, s
     uint32_t count, local, i;
     cairn_err rc;
 
-    (void)crn_view_u32(v); /* tag */
     count = crn_view_u32(v);
     if (v->failed || count == 0 || count > crn_view_left(v) / CRN_ASK_BYTES)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u got garbage to write", job->node);
@@ -362,29 +358,26 @@ static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, s
     return CAIRN_OK;
 }
 
-static void got_piece(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void got_piece(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-    struct crn_work get = {.kind = CRN_WORK_FETCH, .job = job, .item = item};
+    const struct crn_msg_piece *p = &n->piece;
+    struct crn_view v = crn_view_of(p->extents.data, p->extents.bytes);
+    struct crn_work get = {.kind = CRN_WORK_FETCH, .job = job, .item = item, .node = p->owner};
     struct crn_aid *aid = item->aid;
     struct crn_errinfo e = {0};
-    uint64_t id, offset;
     cairn_err rc;
 
     if (aid == NULL || aid->nasked == 0 || n->node != aid->leader ||
-        crn_view_u64(&v) != aid->of_generation)
+        p->generation != aid->of_generation)
         return;
-    id = crn_view_u64(&v);
-    offset = crn_view_u64(&v);
-    get.node = crn_view_u32(&v);
-    get.payload_bytes = (uint32_t)crn_view_left(&v);
-    get.payload = n->payload + (n->payload_bytes - get.payload_bytes);
+    get.payload = p->extents.data;
+    get.payload_bytes = p->extents.bytes;
     get.block = aid->asked[--aid->nasked];
-    if (id == NOTHING) {
+    if (p->id == NOTHING) {
         crn_engine_no_errand(job->engine, get.block, NULL);
         return;
     }
-    if (id == LATER) {
+    if (p->id == LATER) {
         crn_engine_errand_later(job->engine, get.block);
         return;
     }
@@ -396,8 +389,8 @@ static void got_piece(struct crn_job *job, struct crn_item *item, const struct c
         crn_engine_no_errand(job->engine, get.block, &e);
         return;
     }
-    get.errand->id = id;
-    get.errand->all.place = offset;
+    get.errand->id = p->id;
+    get.errand->all.place = p->offset;
     get.bytes = get.errand->plan.bytes;
     if (get.node == job->node)
         crn_engine_errand(job->engine, get.errand, item->flow->sources, get.block, 0, NULL);
@@ -407,16 +400,19 @@ static void got_piece(struct crn_job *job, struct crn_item *item, const struct c
 
 static void tell_written(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
-    struct crn_buf b = {.data = w->payload, .len = w->payload_bytes};
+    struct crn_msg m;
 
-    w->payload = NULL;
-    crn_item_tell(job, item, item->aid->leader, CRN_MSG_DONE, &b, NULL);
+    crn_item_msg(job, item, CRN_MSG_DONE, &m);
+    m.done.generation = item->aid->of_generation; /* constant while the assistant writes */
+    m.done.id = w->bytes;
+    m.done.news = (struct crn_blob){w->payload, w->payload_bytes};
+    crn_item_tell(job, item->aid->leader, &m);
 }
 
 static void finished(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_aid *aid = item->aid;
-    struct crn_buf b = {0};
+    struct crn_msg m;
 
     if (w->error.code == CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 ": %" PRIu64 " bytes of '%s' for node %u",
@@ -424,17 +420,19 @@ static void finished(struct crn_job *job, struct crn_item *item, struct crn_work
     else if (item->state != CRN_ITEM_ENDED)
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no help for node %u: %s", item->name,
                 item->version, aid->leader, w->error.msg);
-    crn_buf_u64(&b, aid->of_generation);
-    crn_buf_u64(&b, NOTHING);
-    crn_buf_put(&b, w->payload, w->payload_bytes);
-    crn_item_tell(job, item, aid->leader, CRN_MSG_DONE, &b, &w->error);
+    crn_item_msg(job, item, CRN_MSG_DONE, &m);
+    m.done.generation = aid->of_generation;
+    m.done.id = NOTHING;
+    m.done.news = (struct crn_blob){w->payload, w->payload_bytes};
+    m.done.error = w->error;
+    crn_item_tell(job, aid->leader, &m);
     aid->is_busy = 0;
     tell_idle(job, item);
 }
 
 /* What happens. ---------------------------------------------------------------------------------------- */
 
-void crn_assist_note(struct crn_job *job, const struct crn_note *n)
+void crn_assist_message(struct crn_job *job, const struct crn_msg *n)
 {
     struct crn_item *item = crn_item_find(job, n->seq);
 

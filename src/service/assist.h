@@ -45,7 +45,7 @@ struct crn_aid {
 /* Offers help to the leader of a group. */
 void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leader);
 /* REROUTE, HELP, FILE, ASK, PIECE or DONE has come. */
-void crn_assist_note(struct crn_job *job, const struct crn_note *n);
+void crn_assist_message(struct crn_job *job, const struct crn_msg *n);
 /* A worker has news: NOTE_OPENED, NOTE_ASK, NOTE_WRITTEN, or that ASSIST is over. */
 void crn_assist_result(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 /* The flusher's part: opens the file and writes what it gets. */

@@ -115,14 +115,11 @@ static void give_up(struct crn_flow *f)
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_service *svc = job->svc;
-    struct crn_note n = {.type = w->is_older ? CRN_MSG_FETCH_OLDER : CRN_MSG_FETCH,
-                         .seq = item->seq,
-                         .version = item->version};
+    struct crn_msg n;
     struct crn_errinfo e = {0};
     struct crn_flow *f = flow_new(job, item, w->node);
     uint32_t tag = next_tag(svc);
     cairn_err rc;
-    int i;
 
     if (f == NULL)
         rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block of node %u", w->node);
@@ -140,13 +137,9 @@ void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work 
     f->block = w->block;
     f->tag = tag;
     flow_link(f);
-    for (i = 0; i < 4; i++) /* the tag stands in front of the extents */
-        w->payload[i] = (unsigned char)(tag >> (8 * i));
-    memcpy(n.run, job->run, 16);
-    memcpy(n.name, item->name, sizeof(n.name));
-    n.node = job->node;
-    n.payload = w->payload;
-    n.payload_bytes = w->payload_bytes;
+    crn_item_msg(job, item, w->is_older ? CRN_MSG_FETCH_OLDER : CRN_MSG_FETCH, &n);
+    n.fetch.tag = tag;
+    n.fetch.extents = (struct crn_blob){w->payload, w->payload_bytes};
     crn_service_tell(svc, job->peers[w->node], &n);
 }
 
@@ -194,11 +187,12 @@ static cairn_err flow_start(struct crn_flow *f, int64_t now_ns, struct crn_errin
 static void tell_not_sent(struct crn_job *job, uint64_t seq, uint32_t to, uint32_t tag,
                           const struct crn_errinfo *why)
 {
-    struct crn_note n = {.type = CRN_MSG_NOT_SENT, .seq = seq, .slot = tag, .node = job->node};
+    struct crn_msg n = {
+        .type = CRN_MSG_NOT_SENT, .seq = seq, .node = job->node, .not_sent.tag = tag};
 
     memcpy(n.run, job->run, 16);
     if (why != NULL)
-        n.error = *why;
+        n.not_sent.error = *why;
     crn_service_tell(job->svc, job->peers[to], &n);
 }
 
@@ -242,34 +236,24 @@ static void send_soon(struct crn_job *job, struct crn_item *item, uint32_t to, u
 static void tell_sent(const struct crn_flow *f)
 {
     const struct crn_clock *clock = crn_clock_real();
-    struct crn_buf times = {0};
-    struct crn_note n;
+    struct crn_msg n;
 
-    crn_buf_u64(&times, (uint64_t)f->gather_ns);
-    crn_buf_u64(&times, (uint64_t)(clock->mono_ns(clock) - f->start_ns));
-    if (!times.failed) {
-        crn_item_note(f->job, f->item, CRN_MSG_SENT, &n);
-        n.node = f->job->node;
-        n.bytes = f->bytes;
-        n.payload = times.data;
-        n.payload_bytes = (uint32_t)times.len;
-        crn_service_tell(f->job->svc, f->job->peers[f->node], &n);
-    }
-    crn_buf_free(&times);
+    crn_item_msg(f->job, f->item, CRN_MSG_SENT, &n);
+    n.sent.bytes = f->bytes;
+    n.sent.gather_ns = (uint64_t)f->gather_ns;
+    n.sent.send_ns = (uint64_t)(clock->mono_ns(clock) - f->start_ns);
+    crn_service_tell(f->job->svc, f->job->peers[f->node], &n);
 }
 
 /* Leader. */
-void crn_flow_sent(struct crn_job *job, const struct crn_note *n)
+void crn_flow_sent(struct crn_job *job, const struct crn_msg *n)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-    int64_t gather_ns = (int64_t)crn_view_u64(&v);
-    int64_t send_ns = (int64_t)crn_view_u64(&v);
     struct crn_capture_id id = {.seq = n->seq};
 
     memcpy(id.run, n->run, 16);
-    if (!v.failed && job->engine != NULL && n->node >= crn_flow_group_first(job))
-        crn_engine_sent(job->engine, &id, n->node - crn_flow_group_first(job) + 1, n->bytes,
-                        gather_ns, send_ns);
+    if (job->engine != NULL && n->node >= crn_flow_group_first(job))
+        crn_engine_sent(job->engine, &id, n->node - crn_flow_group_first(job) + 1, n->sent.bytes,
+                        (int64_t)n->sent.gather_ns, (int64_t)n->sent.send_ns);
 }
 
 /* What a follower may be asked for; NULL: nothing. */
@@ -282,10 +266,11 @@ static const struct crn_source *asked_sources(const struct crn_item *item, int i
 
 /* Follower: the leader asks, or who assists it. One extent in memory goes out as it lies; the rest is
  * gathered first. */
-void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-    uint32_t tag = crn_view_u32(&v);
+    const struct crn_blob *ask = &n->fetch.extents;
+    struct crn_view v = crn_view_of(ask->data, ask->bytes);
+    uint32_t tag = n->fetch.tag;
     uint32_t count = crn_view_u32(&v);
     int is_older = n->type == CRN_MSG_FETCH_OLDER;
     const struct crn_source *sources;
@@ -314,7 +299,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     }
     w = calloc(1, sizeof(*w));
     if (w != NULL)
-        w->payload = malloc(n->payload_bytes);
+        w->payload = malloc(ask->bytes);
     if (w == NULL || w->payload == NULL) {
         free(w);
         (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", job->node);
@@ -327,8 +312,9 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     w->item = item;
     w->node = n->node;
     w->is_older = is_older;
-    memcpy(w->payload, n->payload, n->payload_bytes);
-    w->payload_bytes = n->payload_bytes;
+    w->tag = tag;
+    memcpy(w->payload, ask->data, ask->bytes);
+    w->payload_bytes = ask->bytes;
     crn_work_send(w);
 }
 
@@ -342,7 +328,6 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
     uint32_t count, local, i;
     uint64_t at = 0;
 
-    (void)crn_view_u32(&v);
     count = crn_view_u32(&v);
     w->block = gather_block(job);
     if (w->block == NULL)
@@ -362,17 +347,15 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
 
 void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
-    struct crn_view v = crn_view_of(w->payload, w->payload_bytes);
-    uint32_t tag = crn_view_u32(&v);
     void *block = w->block;
 
     w->block = NULL;
     if (w->error.code != CAIRN_OK) {
         gather_free(job, block);
-        fail_to_send(job, item, w->node, tag, &w->error);
+        fail_to_send(job, item, w->node, w->tag, &w->error);
         return;
     }
-    send_soon(job, item, w->node, tag, block, w->bytes, block, w->asked_ns);
+    send_soon(job, item, w->node, w->tag, block, w->bytes, block, w->asked_ns);
 }
 
 /* Ends a flow that was taken off the list. */
@@ -395,14 +378,14 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
 }
 
 /* Leader, or who assists it. Nothing is on its way: MPI gives the receive back. */
-void crn_flow_not_sent(struct crn_job *job, const struct crn_note *n)
+void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n)
 {
     struct crn_flow **link = &job->svc->flows;
-    struct crn_errinfo e = n->error;
+    struct crn_errinfo e = n->not_sent.error;
     struct crn_flow *f;
 
     while (*link != NULL && !((*link)->is_receive && (*link)->job == job &&
-                              (*link)->item->seq == n->seq && (*link)->tag == n->slot))
+                              (*link)->item->seq == n->seq && (*link)->tag == n->not_sent.tag))
         link = &(*link)->next;
     f = *link;
     if (f == NULL)

@@ -48,19 +48,19 @@ struct crn_flow {
 /* group.c: before the data. */
 uint32_t crn_flow_group_first(const struct crn_job *job); /* node */
 uint32_t crn_flow_group_size(const struct crn_job *job);
-void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go);
+void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_msg *go);
 /* Whether the sources of this node can be read. */
 int crn_flow_is_serving(const struct crn_item *item);
-void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
+void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
 void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 void crn_flow_free(struct crn_job *job, struct crn_item *item);
 
 /* flow.c: the data. */
 /* How long to wait for another node: commit_timeout, and what its gate may hold back. */
 int64_t crn_flow_patience(const struct crn_job *job);
-void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
-void crn_flow_sent(struct crn_job *job, const struct crn_note *n);
-void crn_flow_not_sent(struct crn_job *job, const struct crn_note *n);
+void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
+void crn_flow_sent(struct crn_job *job, const struct crn_msg *n);
+void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n);
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 /* Moves what is on its way on. 1 if something arrived or left. */

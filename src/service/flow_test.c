@@ -6,7 +6,7 @@
 
 enum { ASKER = 2, TAG = 41, SEQ = 7 };
 
-static struct crn_note answer; /* the last that was posted */
+static struct crn_msg answer; /* the last that was posted */
 static int answers, to;
 
 static cairn_err post(struct crn_comm *c, int address, const void *data, size_t len,
@@ -15,7 +15,7 @@ static cairn_err post(struct crn_comm *c, int address, const void *data, size_t 
     (void)c;
     answers++;
     to = address;
-    return crn_note_decode(data, len, &answer, ei);
+    return crn_msg_decode(data, len, &answer, ei);
 }
 
 static void what_is_not_there_is_refused(void **state)
@@ -26,12 +26,11 @@ static void what_is_not_there_is_refused(void **state)
     uint32_t peers[] = {0, 1, 5}; /* addresses of services are not the numbers of nodes */
     struct crn_job job = {.svc = &svc, .run = "this run", .nodes = 3, .peers = peers};
     struct crn_item item = {.seq = SEQ}; /* not served yet, or not any more */
-    unsigned char payload[8] = {TAG, 0, 0, 0, 1};
-    struct crn_note ask = {.type = CRN_MSG_FETCH,
-                           .seq = SEQ,
-                           .node = ASKER,
-                           .payload = payload,
-                           .payload_bytes = sizeof(payload)};
+    unsigned char extents[4] = {1};
+    struct crn_msg ask = {.type = CRN_MSG_FETCH,
+                          .seq = SEQ,
+                          .node = ASKER,
+                          .fetch = {.tag = TAG, .extents = {extents, sizeof(extents)}}};
     int i;
 
     (void)state;
@@ -41,7 +40,7 @@ static void what_is_not_there_is_refused(void **state)
         assert_int_equal(answers, i + 1);
         assert_int_equal(to, 5);
         assert_int_equal(answer.type, CRN_MSG_NOT_SENT);
-        assert_int_equal(answer.slot, TAG);
+        assert_int_equal(answer.not_sent.tag, TAG);
         assert_int_equal(answer.seq, SEQ);
         assert_memory_equal(answer.run, job.run, sizeof(job.run));
     }
@@ -55,7 +54,7 @@ static void a_refusal_of_nothing_is_passed_over(void **state)
 {
     struct crn_service svc = {0};
     struct crn_job job = {.svc = &svc};
-    struct crn_note n = {.type = CRN_MSG_NOT_SENT, .seq = SEQ, .slot = TAG};
+    struct crn_msg n = {.type = CRN_MSG_NOT_SENT, .seq = SEQ, .not_sent.tag = TAG};
 
     (void)state;
     crn_flow_not_sent(&job, &n);

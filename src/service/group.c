@@ -65,19 +65,16 @@ void crn_flow_free(struct crn_job *job, struct crn_item *item)
     item->flow = NULL;
 }
 
-void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_note *go)
+void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_msg *go)
 {
-    struct crn_view v = crn_view_of(go->payload, go->payload_bytes);
+    struct crn_view v = crn_view_of(go->go.sizes.data, go->go.sizes.bytes);
     struct crn_flow_part *p = part_of(job, item);
     uint32_t n = crn_flow_group_size(job);
     uint64_t *bytes = calloc(n, sizeof(*bytes));
-    uint32_t i, leaders;
-    uint64_t base;
+    uint32_t i;
 
     for (i = 0; bytes != NULL && i < n; i++)
         bytes[i] = crn_view_u64(&v);
-    base = crn_view_u64(&v);
-    leaders = crn_view_u32(&v);
     if (p == NULL || bytes == NULL || v.failed) {
         free(bytes);
         crn_item_out_of_memory(job, item);
@@ -85,9 +82,9 @@ void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn
     }
     p->leader = crn_flow_group_first(job) + crn_elect(bytes, n);
     for (i = 0; i < n && crn_item_takes_help(job, item); i++)
-        p->assists[i + 1] = (unsigned char)crn_elect_is_among(bytes, n, i, leaders);
+        p->assists[i + 1] = (unsigned char)crn_elect_is_among(bytes, n, i, go->go.leaders);
     free(bytes);
-    crn_loan_take(job, item, base);
+    crn_loan_take(job, item, go->go.base);
     if (p->leader != job->node)
         crn_work_post(job, item, CRN_WORK_SERVE);
     else if (p->nmissing == 0)
@@ -101,7 +98,7 @@ int crn_flow_is_serving(const struct crn_item *item)
     return item->flow != NULL && item->flow->is_serving;
 }
 
-void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     struct crn_flow_part *p = part_of(job, item);
     uint32_t member = n->node - crn_flow_group_first(job);
@@ -116,9 +113,9 @@ void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct cr
         return;
     p->has_come[member] = 1;
     p->nmissing--;
-    p->nlent += n->bytes != 0;
-    if (crn_shards_decode(n->payload, n->payload_bytes, n->node, member + 1, &p->remote, &e) !=
-        CAIRN_OK)
+    p->nlent += n->shards.is_lent != 0;
+    if (crn_shards_decode(n->shards.shards.data, n->shards.shards.bytes, n->node, member + 1,
+                          &p->remote, &e) != CAIRN_OK)
         crn_item_fail(job, item, &e);
     else if (p->leader == job->node && p->nmissing == 0)
         crn_work_post(job, item, CRN_WORK_FLUSH);
@@ -156,18 +153,14 @@ cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
 
 void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
-    struct crn_note n = {.type = CRN_MSG_SHARDS, .seq = item->seq, .version = item->version};
+    struct crn_msg n;
 
     if (w->error.code != CAIRN_OK) {
         crn_item_fail(job, item, &w->error);
         return;
     }
-    memcpy(n.run, job->run, 16);
-    memcpy(n.name, item->name, sizeof(n.name));
-    n.created_ns = item->created_ns;
-    n.node = job->node;
-    n.bytes = w->bytes;
-    n.payload = w->payload;
-    n.payload_bytes = w->payload_bytes;
+    crn_item_msg(job, item, CRN_MSG_SHARDS, &n);
+    n.shards.is_lent = w->bytes != 0;
+    n.shards.shards = (struct crn_blob){w->payload, w->payload_bytes};
     crn_service_tell(job->svc, job->peers[item->flow->leader], &n);
 }

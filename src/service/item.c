@@ -42,7 +42,7 @@ void crn_item_free(struct crn_job *job, struct crn_item *item)
     atomic_fetch_sub(&job->svc->busy, 1);
 }
 
-struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
+struct crn_item *crn_item_get(struct crn_job *job, const struct crn_msg *n)
 {
     const struct crn_clock *clock = crn_clock_real();
     struct crn_item **link = &job->items;
@@ -55,9 +55,9 @@ struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
         return NULL;
     atomic_fetch_add(&job->svc->busy, 1);
     item->seq = n->seq;
-    memcpy(item->name, n->name, sizeof(item->name));
-    item->version = n->version;
-    item->created_ns = n->created_ns;
+    memcpy(item->name, n->ckpt.name, sizeof(item->name));
+    item->version = n->ckpt.version;
+    item->created_ns = n->ckpt.created_ns;
     item->base_version = -1;
     item->since_ns = clock->mono_ns(clock);
     item->deadline_ns = item->since_ns + (int64_t)job->cfg.commit_timeout_ns;
@@ -83,18 +83,19 @@ struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n)
     return item;
 }
 
-void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
-                   struct crn_note *ret)
+void crn_item_msg(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                  struct crn_msg *ret)
 {
     memset(ret, 0, sizeof(*ret));
     ret->type = type;
     memcpy(ret->run, job->run, 16);
     ret->seq = item->seq;
-    memcpy(ret->name, item->name, sizeof(ret->name));
-    ret->version = item->version;
-    ret->created_ns = item->created_ns;
     ret->node = job->node;
-    ret->level = (uint32_t)item->level;
+    if (!crn_msg_has_ckpt(type))
+        return;
+    memcpy(ret->ckpt.name, item->name, sizeof(ret->ckpt.name));
+    ret->ckpt.version = item->version;
+    ret->ckpt.created_ns = item->created_ns;
 }
 
 int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item)
@@ -102,33 +103,24 @@ int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item)
     return crn_config_name(&job->cfg, item->name)->encode == CRN_ENCODE_NONE;
 }
 
-void crn_item_tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
-                   enum crn_msg_type type, struct crn_buf *payload, const struct crn_errinfo *error)
+void crn_item_tell(struct crn_job *job, uint32_t node, const struct crn_msg *m)
 {
-    struct crn_note n;
-
-    crn_item_note(job, item, type, &n);
-    if (error != NULL)
-        n.error = *error;
-    n.payload = payload->data;
-    n.payload_bytes = (uint32_t)payload->len;
-    if (!payload->failed)
-        crn_service_tell(job->svc, job->peers[node], &n);
-    crn_buf_free(payload);
+    crn_service_tell(job->svc, job->peers[node], m);
 }
 
 void crn_item_tell_root(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
                         const struct crn_errinfo *error)
 {
-    struct crn_note n;
+    struct crn_msg m;
 
-    crn_item_note(job, item, type, &n);
-    n.bytes = item->local_bytes;
-    if (error != NULL)
-        n.error = *error;
-    if (type == CRN_MSG_NODE_DATA)
-        n.file = item->file;
-    crn_service_tell(job->svc, job->peers[CRN_ROOT], &n);
+    crn_item_msg(job, item, type, &m);
+    if (type == CRN_MSG_NODE_FAILED || type == CRN_MSG_NODE_PAUSED)
+        m.failed.error = *error;
+    else if (type == CRN_MSG_NODE_CAPTURED)
+        m.node_captured.bytes = item->local_bytes;
+    else if (type == CRN_MSG_NODE_DATA)
+        m.node_data.data = item->file;
+    crn_item_tell(job, CRN_ROOT, &m);
 }
 
 void crn_item_fail(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *e)
@@ -146,26 +138,25 @@ void crn_item_out_of_memory(struct crn_job *job, struct crn_item *item)
 }
 
 /* A rank that cannot be told is gone; its hang-up is handled by the loop. */
-void crn_job_tell_rank(struct crn_job *job, uint32_t local, const struct crn_note *n)
+void crn_job_tell_rank(struct crn_job *job, uint32_t local, const struct crn_msg *n)
 {
     struct crn_errinfo ignored = {0};
-    struct crn_note state = *n;
 
     if (job->clients[local] == NULL)
         return;
-    state.type = CRN_MSG_STATE;
-    if (crn_sock_send_note(job->clients[local]->fd, &state, -1, &ignored) != CAIRN_OK)
+    if (crn_sock_send_msg(job->clients[local]->fd, n, -1, &ignored) != CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "rank %u: %s", job->rank_of[local], ignored.msg);
 }
 
 void crn_item_tell_ranks(struct crn_job *job, const struct crn_item *item, uint64_t committed_ns)
 {
-    struct crn_note n;
+    struct crn_msg n;
     uint32_t i;
 
-    crn_item_note(job, item, CRN_MSG_STATE, &n);
-    n.error = item->error;
-    n.bytes = committed_ns;
+    crn_item_msg(job, item, CRN_MSG_STATE, &n);
+    n.state.level = (uint32_t)item->level;
+    n.state.error = item->error;
+    n.state.committed_ns = committed_ns;
     for (i = 0; i < job->nlocal; i++)
         if (item->part[i].is_captured)
             crn_job_tell_rank(job, i, &n);
@@ -329,27 +320,28 @@ static void log_end(const struct crn_job *job, const struct crn_item *item)
                 item->error.code == CAIRN_ECANCELED ? "" : " is lost", item->error.msg);
 }
 
-void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     if (item->state == CRN_ITEM_ENDED)
         return;
     item->state = CRN_ITEM_ENDED;
     atomic_store(&item->is_over, 1);
-    item->error = n->error;
-    item->level = n->error.code == CAIRN_OK ? CAIRN_PERSISTENT : item->level;
+    item->error = n->end.error;
+    item->level = item->error.code == CAIRN_OK ? CAIRN_PERSISTENT : item->level;
     log_end(job, item);
-    crn_assist_end(job, item, &n->error);
+    crn_assist_end(job, item, &item->error);
     crn_item_settle(job, item);
-    crn_item_tell_ranks(job, item, n->bytes);
+    crn_item_tell_ranks(job, item, n->end.committed_ns);
     crn_item_reap(job, item);
 }
 
 void crn_item_too_late(struct crn_job *job, struct crn_item *item, uint32_t local)
 {
-    struct crn_note n;
+    struct crn_msg n;
 
-    crn_item_note(job, item, CRN_MSG_STATE, &n);
-    n.error = item->error;
+    crn_item_msg(job, item, CRN_MSG_STATE, &n);
+    n.state.level = (uint32_t)item->level;
+    n.state.error = item->error;
     if (item->working == 0) {
         release_slot(job, item, local);
         item->part[local].is_settled = 1;

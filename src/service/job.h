@@ -117,9 +117,11 @@ struct crn_work {
         *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: news; RETIRE:
                      versions that must stay */
     uint32_t payload_bytes;
-    uint32_t node;    /* FETCH: from whom; SEND: to whom */
-    int is_older;     /* FETCH, SEND: of the version before */
-    uint64_t bytes;   /* FETCH, SEND, ASSIST; NOTE_OPENED: generation; SERVE: 1 if all is lent */
+    uint32_t node;  /* FETCH: from whom; SEND: to whom */
+    uint32_t tag;   /* SEND */
+    int is_older;   /* FETCH, SEND: of the version before */
+    uint64_t bytes; /* FETCH, SEND, ASSIST; NOTE_OPENED: generation; NOTE_WRITTEN: id of the write;
+                         SERVE: 1 if all is lent */
     int64_t asked_ns; /* SEND: when it was asked for */
 };
 
@@ -247,8 +249,8 @@ void crn_alive_heard(struct crn_job *job, uint32_t node, int64_t now_ns);
 void crn_alive_tick(struct crn_job *job, int64_t now_ns);
 
 /* progress.c: what a message, a result, a death or the clock does to a job's checkpoints. */
-void crn_job_note(struct crn_job *job, struct crn_client *client, struct crn_note *n,
-                  int passed_fd);
+void crn_job_message(struct crn_job *job, struct crn_client *client, struct crn_msg *n,
+                     int passed_fd);
 void crn_job_result(struct crn_work *w);
 void crn_job_rank_left(struct crn_job *job, struct crn_client *client, int is_dead);
 void crn_job_tick(struct crn_job *job, int64_t now_ns);
@@ -267,7 +269,7 @@ void crn_pace(struct crn_job *job, int64_t now_ns);
 /* item.c: a checkpoint in progress. */
 struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq);
 /* The item of a note, made if it is the first news of it; NULL when out of memory. */
-struct crn_item *crn_item_get(struct crn_job *job, const struct crn_note *n);
+struct crn_item *crn_item_get(struct crn_job *job, const struct crn_msg *n);
 void crn_item_free(struct crn_job *job, struct crn_item *item);
 /* A worker takes the slots over from the ranks, when it begins to read them: all, in malloc'ed memory, or
  * CAIRN_ECANCELED where a rank has given its part up. The loop ends them, or the worker gives them back. */
@@ -276,7 +278,7 @@ CAIRN_CHECKED cairn_err crn_item_claim(struct crn_job *job, struct crn_item *ite
 /* The local copy is made. Until the flush begins, a newer checkpoint may take the place of this one. */
 void crn_item_unclaim(struct crn_job *job, struct crn_item *item);
 /* It has ended, everywhere. */
-void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n);
+void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
 /* A rank whose part came after the end learns of it at once. */
 void crn_item_too_late(struct crn_job *job, struct crn_item *item, uint32_t local);
 /* Gives back the slots of one that has ended, unless they are still being read. */
@@ -291,22 +293,19 @@ void crn_item_out_of_memory(struct crn_job *job, struct crn_item *item);
 /* Whether several nodes may write one file of it: not where data is encoded, since only the leader, who
  * encodes, learns where the bytes go. */
 int crn_item_takes_help(const struct crn_job *job, const struct crn_item *item);
-/* Tells another node about an item; the payload is freed. Without memory for it the other side's
- * deadline tells. */
-void crn_item_tell(struct crn_job *job, const struct crn_item *item, uint32_t node,
-                   enum crn_msg_type type, struct crn_buf *payload,
-                   const struct crn_errinfo *error);
+void crn_item_tell(struct crn_job *job, uint32_t node, const struct crn_msg *m);
+/* NODE_CAPTURED, NODE_LOCAL, NODE_DATA; NODE_FAILED and NODE_PAUSED with the reason. */
 void crn_item_tell_root(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
                         const struct crn_errinfo *error);
 void crn_item_tell_ranks(struct crn_job *job, const struct crn_item *item, uint64_t committed_ns);
-void crn_job_tell_rank(struct crn_job *job, uint32_t local, const struct crn_note *n);
-/* A note about an item. */
-void crn_item_note(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
-                   struct crn_note *ret);
+void crn_job_tell_rank(struct crn_job *job, uint32_t local, const struct crn_msg *n);
+/* Begins a message about an item: everything but the fields of its type. */
+void crn_item_msg(const struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
+                  struct crn_msg *ret);
 
 /* root.c: the first node's service decides for all. */
 int crn_was_decided(const struct crn_job *job, uint64_t seq);
-void crn_root_note(struct crn_job *job, struct crn_note *n);
+void crn_root_message(struct crn_job *job, struct crn_msg *n);
 /* Somebody waits for the checkpoints up to this number: the nodes hurry, and a lazy job flushes them. */
 void crn_root_want(struct crn_job *job, uint64_t seq);
 /* The name is locked: the nodes flush when the broker lets them. */
@@ -345,6 +344,6 @@ void crn_ranks_free_gone(struct crn_service *svc);
 /* service.c: for the workers and the jobs. */
 struct crn_job *crn_service_job(struct crn_service *svc, const uint8_t run[16]); /* or NULL */
 void crn_service_result(struct crn_service *svc, struct crn_work *w);            /* any thread */
-void crn_service_tell(struct crn_service *svc, uint32_t address, const struct crn_note *n);
+void crn_service_tell(struct crn_service *svc, uint32_t address, const struct crn_msg *n);
 
 #endif

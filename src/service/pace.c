@@ -37,7 +37,7 @@ void crn_pace_captured(struct crn_job *job, struct crn_item *item, int64_t now_n
 
 void crn_pace_want(struct crn_job *job, uint64_t seq)
 {
-    struct crn_note n = {.type = CRN_MSG_NODE_WANTED, .seq = seq, .node = job->node};
+    struct crn_msg n = {.type = CRN_MSG_NODE_WANTED, .seq = seq, .node = job->node};
 
     if (seq <= job->told_wanted)
         return;

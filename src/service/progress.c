@@ -41,38 +41,39 @@ static void fail_if_left(struct crn_job *job, struct crn_item *item)
     }
 }
 
-static void on_captured(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
+static void on_captured(struct crn_job *job, struct crn_client *c, const struct crn_msg *n)
 {
     struct crn_item *item = crn_item_get(job, n);
     struct crn_part *p;
 
     if (item == NULL) {
-        crn_log(&job->log, CRN_ERROR, "%s@%" PRId64 " is lost: out of memory", n->name, n->version);
+        crn_log(&job->log, CRN_ERROR, "%s@%" PRId64 " is lost: out of memory", n->ckpt.name,
+                n->ckpt.version);
         return;
     }
     p = &item->part[c->local];
-    if (p->is_captured || n->slot >= CRN_ARENA_SLOTS || job->arenas[c->local] == NULL)
+    if (p->is_captured || n->captured.slot >= CRN_ARENA_SLOTS || job->arenas[c->local] == NULL)
         return;
-    p->slot = n->slot;
+    p->slot = n->captured.slot;
     p->is_captured = 1;
     item->ncaptured++;
-    crn_pace_part(item, n->bytes, n->copy_ns);
+    crn_pace_part(item, n->captured.bytes, n->captured.copy_ns);
     if (item->state == CRN_ITEM_ENDED) {
         crn_item_too_late(job, item, c->local);
         return;
     }
-    if (strcmp(item->name, n->name) != 0 || item->version != n->version) {
+    if (strcmp(item->name, n->ckpt.name) != 0 || item->version != n->ckpt.version) {
         struct crn_errinfo e = {0};
 
         (void)!crn_fail(&e, CAIRN_EINVAL, 0,
                         "the ranks disagree: checkpoint number %" PRIu64 " is %s@%" PRId64
                         " on one rank and %s@%" PRId64 " on rank %u",
-                        n->seq, item->name, item->version, n->name, n->version, c->rank);
+                        n->seq, item->name, item->version, n->ckpt.name, n->ckpt.version, c->rank);
         crn_item_fail(job, item, &e);
         return;
     }
-    if (n->created_ns > item->created_ns)
-        item->created_ns = n->created_ns;
+    if (n->ckpt.created_ns > item->created_ns)
+        item->created_ns = n->ckpt.created_ns;
     if (item->ncaptured == job->nlocal) {
         item->state = CRN_ITEM_CAPTURED;
         item->since_ns = crn_clock_real()->mono_ns(crn_clock_real());
@@ -82,10 +83,10 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
     fail_if_left(job, item); /* the others may have died before this part was read */
 }
 
-static void on_capture_failed(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
+static void on_capture_failed(struct crn_job *job, struct crn_client *c, const struct crn_msg *n)
 {
     struct crn_item *item = crn_item_get(job, n);
-    struct crn_errinfo e = n->error;
+    struct crn_errinfo e = n->failed.error;
 
     if (item == NULL)
         return;
@@ -95,7 +96,7 @@ static void on_capture_failed(struct crn_job *job, struct crn_client *c, const s
     crn_item_reap(job, item);
 }
 
-static void on_dropped(struct crn_job *job, struct crn_client *c, const struct crn_note *n)
+static void on_dropped(struct crn_job *job, struct crn_client *c, const struct crn_msg *n)
 {
     struct crn_item *item = crn_item_find(job, n->seq);
     struct crn_errinfo e = {0};
@@ -103,8 +104,8 @@ static void on_dropped(struct crn_job *job, struct crn_client *c, const struct c
     if (item == NULL)
         return;
     item->part[c->local].is_settled = 1;
-    if (n->error.code != CAIRN_OK) {
-        e = n->error;
+    if (n->dropped.error.code != CAIRN_OK) {
+        e = n->dropped.error;
         (void)!crn_err_context(&e, e.code, "rank %u", c->rank);
     } else {
         (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint on rank %u",
@@ -140,7 +141,7 @@ static void on_level(struct crn_job *job, struct crn_item *item, cairn_level lev
         crn_work_post(job, item, CRN_WORK_LOCAL);
 }
 
-static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     crn_item_end(job, item, n);
     if (job->node == CRN_ROOT)
@@ -148,7 +149,7 @@ static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_
 }
 
 /* GO: the leader of the group flushes, the others serve it. */
-static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     if (item->state != CRN_ITEM_CAPTURED)
         return;
@@ -157,7 +158,7 @@ static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_n
     crn_flow_begin(job, item, n);
 }
 
-void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n, int passed_fd)
+void crn_job_message(struct crn_job *job, struct crn_client *c, struct crn_msg *n, int passed_fd)
 {
     struct crn_item *item;
 
@@ -191,7 +192,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_NODE_IDLE:
     case CRN_MSG_NODE_PAUSED:
         if (job->node == CRN_ROOT)
-            crn_root_note(job, n);
+            crn_root_message(job, n);
         return;
     case CRN_MSG_SHARDS:
         item = crn_item_find(job, n->seq); /* GO came after its capture: none means it has ended */
@@ -214,7 +215,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
     case CRN_MSG_ASK:
     case CRN_MSG_PIECE:
     case CRN_MSG_DONE:
-        crn_assist_note(job, n);
+        crn_assist_message(job, n);
         return;
     case CRN_MSG_GO:
     case CRN_MSG_LEVEL:
@@ -228,7 +229,7 @@ void crn_job_note(struct crn_job *job, struct crn_client *c, struct crn_note *n,
         else if (n->type == CRN_MSG_END)
             on_end(job, item, n);
         else
-            on_level(job, item, (cairn_level)n->level);
+            on_level(job, item, (cairn_level)n->level.level);
         return;
     default:
         return; /* not for a job */
@@ -257,7 +258,7 @@ void crn_job_result(struct crn_work *w)
 {
     struct crn_job *job = w->job;
     struct crn_item *item = w->item;
-    struct crn_note n;
+    struct crn_msg n;
 
     switch (w->kind) {
     case CRN_WORK_NOTE_LOCAL:
@@ -265,8 +266,9 @@ void crn_job_result(struct crn_work *w)
         return;
     case CRN_WORK_NOTE_PAUSED:
         crn_item_tell_root(job, item, CRN_MSG_NODE_PAUSED, &w->error); /* which logs it, once */
-        crn_item_note(job, item, CRN_MSG_STATE, &n);
-        n.error = w->error; /* code OK: a remark */
+        crn_item_msg(job, item, CRN_MSG_STATE, &n);
+        n.state.level = (uint32_t)item->level;
+        n.state.error = w->error; /* code OK: a remark */
         for (uint32_t i = 0; i < job->nlocal; i++)
             crn_job_tell_rank(job, i, &n);
         return;
@@ -365,13 +367,12 @@ static void tell_progress(struct crn_job *job)
 {
     uint64_t seq = atomic_load(&job->writing_seq);
     struct crn_item *item = seq != 0 ? crn_item_find(job, seq - 1) : NULL;
-    struct crn_note n;
+    struct crn_msg n;
 
     if (item == NULL || job->cfg.broker[0] == '\0')
         return;
-    crn_item_note(job, item, CRN_MSG_NODE_WROTE, &n);
-    n.node = job->node;
-    n.bytes = atomic_load(&job->written) - atomic_load(&job->writing_at);
+    crn_item_msg(job, item, CRN_MSG_NODE_WROTE, &n);
+    n.node_wrote.bytes = atomic_load(&job->written) - atomic_load(&job->writing_at);
     crn_service_tell(job->svc, job->peers[CRN_ROOT], &n);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Encoding of the service's messages. Every decoder treats its input as hostile: a broken peer
- * costs its connection, never the service. */
+/* Encoding of HELLO. The decoder treats its input as hostile: a broken peer costs its connection, never
+ * the service. */
 #include "service/proto.h"
 
 #include <errno.h>
@@ -95,83 +95,4 @@ void crn_hello_free(struct crn_hello *h)
     free(h->config);
     free(h->peers);
     memset(h, 0, sizeof(*h));
-}
-
-cairn_err crn_note_encode(const struct crn_note *n, struct crn_buf *buf, struct crn_errinfo *ei)
-{
-    crn_buf_u8(buf, (uint8_t)n->type);
-    crn_buf_put(buf, n->run, 16);
-    crn_buf_u64(buf, n->seq);
-    crn_buf_str(buf, n->name);
-    crn_buf_u64(buf, (uint64_t)n->version);
-    crn_buf_u64(buf, n->created_ns);
-    crn_buf_u64(buf, n->bytes);
-    crn_buf_u64(buf, n->copy_ns);
-    crn_buf_u32(buf, n->rank);
-    crn_buf_u32(buf, n->node);
-    crn_buf_u32(buf, n->slot);
-    crn_buf_u32(buf, n->level);
-    crn_buf_u32(buf, (uint32_t)n->error.code);
-    crn_buf_u32(buf, (uint32_t)n->error.sys_errno);
-    crn_buf_str(buf, n->error.msg);
-    crn_buf_u32(buf, n->payload_bytes);
-    crn_buf_put(buf, n->payload, n->payload_bytes);
-    if (n->type == CRN_MSG_NODE_DATA)
-        crn_manifest_file_put(&n->file, buf);
-    return encoded(buf, ei);
-}
-
-cairn_err crn_note_decode(const void *data, size_t len, struct crn_note *ret,
-                          struct crn_errinfo *ei)
-{
-    struct crn_view v = crn_view_of(data, len);
-    struct crn_note n = {0};
-    cairn_err rc = CAIRN_OK;
-    const void *p;
-
-    n.type = (enum crn_msg_type)crn_view_u8(&v);
-    p = crn_view_take(&v, 16);
-    if (p != NULL)
-        memcpy(n.run, p, 16);
-    n.seq = crn_view_u64(&v);
-    crn_view_str(&v, n.name, sizeof(n.name));
-    n.version = (int64_t)crn_view_u64(&v);
-    n.created_ns = crn_view_u64(&v);
-    n.bytes = crn_view_u64(&v);
-    n.copy_ns = crn_view_u64(&v);
-    n.rank = crn_view_u32(&v);
-    n.node = crn_view_u32(&v);
-    n.slot = crn_view_u32(&v);
-    n.level = crn_view_u32(&v);
-    n.error.code = (cairn_err)(int32_t)crn_view_u32(&v);
-    n.error.sys_errno = (int32_t)crn_view_u32(&v);
-    crn_view_str(&v, n.error.msg, sizeof(n.error.msg));
-    n.payload_bytes = crn_view_u32(&v);
-    p = crn_view_take(&v, n.payload_bytes);
-    if (p == NULL) {
-        n.payload_bytes = 0;
-    } else if (n.payload_bytes > 0) {
-        n.payload = malloc(n.payload_bytes);
-        if (n.payload == NULL)
-            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message of %zu bytes", len);
-        memcpy(n.payload, p, n.payload_bytes);
-    }
-    if (n.type == CRN_MSG_NODE_DATA)
-        rc = crn_manifest_file_take(&v, "a message", &n.file, ei);
-    if (rc == CAIRN_OK && (v.failed || crn_view_left(&v) != 0))
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "a message of %zu bytes is garbage", len);
-    if (rc != CAIRN_OK) {
-        crn_note_free(&n);
-        return rc;
-    }
-    *ret = n;
-    return CAIRN_OK;
-}
-
-void crn_note_free(struct crn_note *n)
-{
-    crn_manifest_file_free(&n->file);
-    free(n->payload);
-    n->payload = NULL;
-    n->payload_bytes = 0;
 }

@@ -5,48 +5,6 @@
 #include "base/test.h"
 #include "service/proto.h"
 
-static void notes_round_trip_and_survive_damage(void **state)
-{
-    struct crn_errinfo info = {0}, *ei = &info;
-    struct crn_rank_range ranges[2] = {{0, 4}, {9, 1}};
-    struct crn_note n = {
-        .type = CRN_MSG_NODE_DATA,
-        .run = {1, 2, 3},
-        .seq = 77,
-        .name = "heat",
-        .version = 12,
-        .node = 3,
-        .level = CAIRN_LOCAL,
-        .bytes = 5,
-        .copy_ns = 6,
-        .error = {.code = CAIRN_ENOSPC, .sys_errno = 28, .msg = "full"},
-        .file = {.name = "data-0003", .bytes = 99, .nranges = 2, .ranges = ranges}};
-    struct crn_note back;
-    struct crn_buf buf = {0};
-    size_t i;
-
-    (void)state;
-    assert_ok(crn_note_encode(&n, &buf, ei));
-    assert_ok(crn_note_decode(buf.data, buf.len, &back, ei));
-    assert_int_equal(back.seq, 77);
-    assert_int_equal(back.bytes, 5);
-    assert_int_equal(back.copy_ns, 6);
-    assert_int_equal(back.error.code, CAIRN_ENOSPC);
-    assert_string_equal(back.error.msg, "full");
-    assert_int_equal(back.file.ranges[1].first, 9);
-    crn_note_free(&back);
-    for (i = 0; i < buf.len; i++) { /* every truncation, every flipped byte */
-        crn_err_clear(ei);
-        assert_int_equal(crn_note_decode(buf.data, i, &back, ei), CAIRN_EDAMAGED);
-        buf.data[i] ^= 0xff;
-        crn_err_clear(ei);
-        if (crn_note_decode(buf.data, buf.len, &back, ei) == CAIRN_OK)
-            crn_note_free(&back);
-        buf.data[i] ^= 0xff;
-    }
-    crn_buf_free(&buf);
-}
-
 static void hellos_round_trip_and_survive_damage(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -121,7 +79,6 @@ static void sockets_pass_packets_and_descriptors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(notes_round_trip_and_survive_damage),
         cmocka_unit_test(hellos_round_trip_and_survive_damage),
         cmocka_unit_test(sockets_pass_packets_and_descriptors),
     };

@@ -22,7 +22,7 @@ void crn_ranks_reserve(struct crn_service *svc)
  * spare descriptor. */
 static int turn_away(struct crn_service *svc, const struct crn_errinfo *why)
 {
-    struct crn_note no = {.type = CRN_MSG_WELCOME, .error = *why};
+    struct crn_msg no = {.type = CRN_MSG_WELCOME, .welcome.error = *why};
     struct crn_errinfo ei = {0};
     int n = 0;
     int fd;
@@ -32,7 +32,7 @@ static int turn_away(struct crn_service *svc, const struct crn_errinfo *why)
     (void)close(svc->spare_fd);
     svc->spare_fd = -1;
     while (crn_sock_accept(svc->listen_fd, &fd, &ei) == CAIRN_OK) {
-        if (crn_sock_send_note(fd, &no, -1, &ei) != CAIRN_OK)
+        if (crn_sock_send_msg(fd, &no, -1, &ei) != CAIRN_OK)
             crn_err_clear(&ei); /* the rank is gone */
         crn_fork_close(fd);
         n++;
@@ -54,7 +54,8 @@ static void run_short(struct crn_service *svc, struct crn_errinfo *why, int64_t 
 
 void crn_ranks_accept(struct crn_service *svc, int64_t now_ns)
 {
-    struct crn_note welcome = {.type = CRN_MSG_WELCOME, .rank = (uint32_t)svc->comm->rank};
+    struct crn_msg welcome = {.type = CRN_MSG_WELCOME,
+                              .welcome.address = (uint32_t)svc->comm->rank};
     struct crn_errinfo ei = {0};
     struct crn_client *c;
     int fd;
@@ -69,7 +70,7 @@ void crn_ranks_accept(struct crn_service *svc, int64_t now_ns)
     svc->is_short = 0;
     crn_ranks_reserve(svc);
     c = calloc(1, sizeof(*c));
-    if (c == NULL || crn_sock_send_note(fd, &welcome, -1, &ei) != CAIRN_OK) {
+    if (c == NULL || crn_sock_send_msg(fd, &welcome, -1, &ei) != CAIRN_OK) {
         free(c);
         crn_fork_close(fd);
         return;
@@ -106,17 +107,17 @@ static cairn_err join_job(struct crn_service *svc, struct crn_client *c, const s
 
 static void on_hello(struct crn_service *svc, struct crn_client *c, const void *data, size_t len)
 {
-    struct crn_note ready = {.type = CRN_MSG_READY};
+    struct crn_msg ready = {.type = CRN_MSG_READY};
     struct crn_errinfo ignored = {0};
     struct crn_hello h = {0};
     cairn_err rc;
 
-    rc = crn_hello_decode(data, len, &h, &ready.error);
+    rc = crn_hello_decode(data, len, &h, &ready.ready.error);
     if (rc == CAIRN_OK)
-        rc = join_job(svc, c, &h, &ready.error);
+        rc = join_job(svc, c, &h, &ready.ready.error);
     if (rc != CAIRN_OK)
-        crn_log(&svc->log, CRN_WARN, "a rank was refused, continuing: %s", ready.error.msg);
-    if (crn_sock_send_note(c->fd, &ready, -1, &ignored) != CAIRN_OK)
+        crn_log(&svc->log, CRN_WARN, "a rank was refused, continuing: %s", ready.ready.error.msg);
+    if (crn_sock_send_msg(c->fd, &ready, -1, &ignored) != CAIRN_OK)
         crn_log(&svc->log, CRN_DEBUG, "rank %u: %s", c->rank, ignored.msg);
     crn_hello_free(&h);
 }
@@ -134,18 +135,21 @@ static void on_packet(struct crn_service *svc, struct crn_client *c, const void 
                       int fd)
 {
     struct crn_errinfo ei = {0};
-    struct crn_note n;
+    struct crn_msg n;
 
     if (crn_msg_type(data, len) == CRN_MSG_HELLO && c->job == NULL) {
         on_hello(svc, c, data, len);
-    } else if (crn_note_decode(data, len, &n, &ei) != CAIRN_OK || c->job == NULL ||
-               n.type >= CRN_MSG_NODE_CAPTURED) {
-        crn_log(&svc->log, CRN_WARN, "a connection talks garbage, closing it: %s", ei.msg);
+    } else if (crn_msg_decode(data, len, &n, &ei) != CAIRN_OK) {
+        crn_log(&svc->log, CRN_WARN, "closing a connection: %s", ei.msg);
+        rank_gone(c, 1);
+    } else if (c->job == NULL || !crn_msg_is_of_rank(n.type)) {
+        crn_log(&svc->log, CRN_WARN, "closing a connection: unexpected %s", crn_msg_name(n.type));
+        crn_msg_free(&n);
         rank_gone(c, 1);
     } else if (n.type == CRN_MSG_BYE) {
         rank_gone(c, 0);
     } else {
-        crn_job_note(c->job, c, &n, fd);
+        crn_job_message(c->job, c, &n, fd);
         return; /* the descriptor changed hands */
     }
     if (fd >= 0)

@@ -10,32 +10,38 @@
 #include "service/loan.h"
 #include "service/turn.h"
 
-static void tell_nodes(struct crn_job *job, const struct crn_item *item, enum crn_msg_type type,
-                       cairn_level level, const struct crn_errinfo *error, uint64_t committed_ns)
+static void tell_nodes(struct crn_job *job, const struct crn_msg *m)
 {
-    struct crn_note n;
     uint32_t i;
 
-    crn_item_note(job, item, type, &n);
-    n.level = (uint32_t)level;
-    n.bytes = committed_ns;
-    if (error != NULL)
-        n.error = *error;
     for (i = 0; i < job->nodes; i++)
-        crn_service_tell(job->svc, job->peers[i], &n);
+        crn_item_tell(job, i, m);
+}
+
+static void tell_level(struct crn_job *job, const struct crn_item *item, cairn_level level)
+{
+    struct crn_msg m;
+
+    crn_item_msg(job, item, CRN_MSG_LEVEL, &m);
+    m.level.level = (uint32_t)level;
+    tell_nodes(job, &m);
 }
 
 void crn_root_decide(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *error,
                      uint64_t committed_ns)
 {
+    struct crn_msg end;
+
     if (item->is_decided)
         return;
     item->is_decided = 1;
     item->wants_turn = 0;
     crn_turn_end(job, item);
     job->decided[job->ndecided++ % 64] = item->seq + 1;
-    tell_nodes(job, item, CRN_MSG_END,
-               error->code == CAIRN_OK ? CAIRN_PERSISTENT : CAIRN_LEVEL_NONE, error, committed_ns);
+    crn_item_msg(job, item, CRN_MSG_END, &end);
+    end.end.error = *error;
+    end.end.committed_ns = committed_ns;
+    tell_nodes(job, &end);
 }
 
 static void advance(struct crn_item *item, uint32_t node, enum crn_node_progress to)
@@ -60,21 +66,21 @@ static void reroute(struct crn_job *job, struct crn_item *item, uint32_t idle)
 {
     uint32_t group = crn_elect_behind(item->groups, job->files);
     uint32_t first = crn_group_first(group, job->nodes, job->files);
-    struct crn_buf b = {0};
+    struct crn_msg m;
 
     if (job->cfg.reroute == 0 || group == job->files || !crn_item_takes_help(job, item))
         return;
     item->groups[group].helpers++;
-    crn_buf_u32(&b, first + crn_elect(&item->node_bytes[first], item->groups[group].members));
-    crn_item_tell(job, item, idle, CRN_MSG_REROUTE, &b, NULL);
+    crn_item_msg(job, item, CRN_MSG_REROUTE, &m);
+    m.leader.node = first + crn_elect(&item->node_bytes[first], item->groups[group].members);
+    crn_item_tell(job, idle, &m);
 }
 
-static void on_idle(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void on_idle(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-    uint32_t leader = crn_view_u32(&v);
+    uint32_t leader = n->leader.node;
 
-    if (v.failed || leader >= job->nodes)
+    if (leader >= job->nodes)
         return;
     item->groups[crn_group_of(leader, job->nodes, job->files)].needs_no_help = 1;
     reroute(job, item, n->node);
@@ -83,7 +89,7 @@ static void on_idle(struct crn_job *job, struct crn_item *item, const struct crn
 /* Somebody waits. Nodes hear of it only while something is undecided: their services may be on their way out. */
 static void tell_hurry(struct crn_job *job)
 {
-    struct crn_note n = {.type = CRN_MSG_HURRY, .seq = job->wanted, .node = job->node};
+    struct crn_msg n = {.type = CRN_MSG_HURRY, .seq = job->wanted, .node = job->node};
     const struct crn_item *item = job->items;
     uint32_t i;
 
@@ -96,13 +102,13 @@ static void tell_hurry(struct crn_job *job)
 }
 
 /* Several leaders may wait for room on one file system: the first to say so speaks for all. */
-static void on_paused(struct crn_job *job, struct crn_item *item, const struct crn_note *n)
+static void on_paused(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     struct crn_work *w;
 
     crn_log(&job->log,
             item->paused_by == 0 || item->paused_by == n->node + 1 ? CRN_WARN : CRN_DEBUG, "%s",
-            n->error.msg);
+            n->failed.error.msg);
     if (item->paused_by != 0)
         return;
     item->paused_by = n->node + 1;
@@ -112,49 +118,51 @@ static void on_paused(struct crn_job *job, struct crn_item *item, const struct c
     w->kind = CRN_WORK_REPORT;
     w->job = job;
     w->item = item;
-    w->error = n->error;
+    w->error = n->failed.error;
     crn_work_send(w);
 }
 
-static void progress(struct crn_job *job, struct crn_item *item, struct crn_note *n)
+static void progress(struct crn_job *job, struct crn_item *item, struct crn_msg *n)
 {
     uint32_t file;
 
     if (item->is_decided || n->node >= job->nodes)
         return;
-    if (strcmp(item->name, n->name) != 0 || item->version != n->version) {
+    if (crn_msg_has_ckpt(n->type) &&
+        (strcmp(item->name, n->ckpt.name) != 0 || item->version != n->ckpt.version)) {
         struct crn_errinfo e = {0};
 
         (void)!crn_fail(&e, CAIRN_EINVAL, 0,
                         "the ranks disagree: checkpoint number %" PRIu64 " is %s@%" PRId64
                         " on one node and %s@%" PRId64 " on node %u",
-                        item->seq, item->name, item->version, n->name, n->version, n->node);
+                        item->seq, item->name, item->version, n->ckpt.name, n->ckpt.version,
+                        n->node);
         crn_root_decide(job, item, &e, 0);
         return;
     }
     switch (n->type) {
     case CRN_MSG_NODE_CAPTURED:
-        if (n->created_ns > item->created_ns)
-            item->created_ns = n->created_ns;
-        item->bytes += n->bytes;
-        item->node_bytes[n->node] = n->bytes;
+        if (n->ckpt.created_ns > item->created_ns)
+            item->created_ns = n->ckpt.created_ns;
+        item->bytes += n->node_captured.bytes;
+        item->node_bytes[n->node] = n->node_captured.bytes;
         advance(item, n->node, CRN_NODE_CAPTURED);
         break;
     case CRN_MSG_NODE_LOCAL:
         if (item->progress[n->node] == CRN_NODE_CAPTURED)
             advance(item, n->node, CRN_NODE_LOCAL);
         if (item->count[CRN_NODE_LOCAL] == job->nodes && item->level < CAIRN_LOCAL)
-            tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_LOCAL, NULL, 0);
+            tell_level(job, item, CAIRN_LOCAL);
         return;
     case CRN_MSG_NODE_WROTE:
-        item->node_wrote[n->node] = n->bytes;
+        item->node_wrote[n->node] = n->node_wrote.bytes;
         crn_turn_progress(job, item);
         return;
     case CRN_MSG_NODE_DATA:
         file = crn_group_of(n->node, job->nodes, job->files);
         crn_manifest_file_free(&item->files[file]);
-        item->files[file] = n->file;
-        memset(&n->file, 0, sizeof(n->file)); /* taken over */
+        item->files[file] = n->node_data.data;
+        memset(&n->node_data.data, 0, sizeof(n->node_data.data)); /* taken over */
         item->node_wrote[n->node] = group_bytes(job, item, file);
         crn_turn_progress(job, item);
         advance(item, n->node, CRN_NODE_DATA);
@@ -172,7 +180,7 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_note
     }
     if (item->count[CRN_NODE_CAPTURED] == job->nodes && !item->is_started) {
         item->is_started = 1;
-        tell_nodes(job, item, CRN_MSG_LEVEL, CAIRN_CAPTURED, NULL, 0);
+        tell_level(job, item, CAIRN_CAPTURED);
         if (item->seq <= job->wanted) /* a rank waited before this node knew of the checkpoint */
             tell_hurry(job);
         item->is_held = crn_config_is_lazy(&job->cfg) && item->seq > job->wanted;
@@ -224,26 +232,26 @@ int crn_was_decided(const struct crn_job *job, uint64_t seq)
     return 0;
 }
 
-static void failed(struct crn_job *job, const struct crn_note *n)
+static void failed(struct crn_job *job, const struct crn_msg *n)
 {
     struct crn_item *item = n->seq != UINT64_MAX ? crn_item_find(job, n->seq) : NULL;
 
     if (n->seq == UINT64_MAX) {
-        crn_err_keep(&job->broken, &n->error);
+        crn_err_keep(&job->broken, &n->failed.error);
         fail_incomplete(job);
         return;
     }
     if (item == NULL && !crn_was_decided(job, n->seq))
         item = crn_item_get(job, n);
     if (item != NULL)
-        crn_root_decide(job, item, &n->error, 0);
+        crn_root_decide(job, item, &n->failed.error, 0);
 }
 
 /* Each node hears the sizes of its group, from which all elect the same leader and its assistants. */
 static void tell_go(struct crn_job *job, struct crn_item *item)
 {
     uint64_t base = crn_loan_choose(job, item);
-    struct crn_note n;
+    struct crn_msg n;
     uint32_t g, i;
 
     for (g = 0; g < job->files; g++) {
@@ -255,11 +263,10 @@ static void tell_go(struct crn_job *job, struct crn_item *item)
             crn_buf_u64(&sizes, item->node_bytes[i]);
         item->groups[g] =
             (struct crn_group_state){.bytes = group_bytes(job, item, g), .members = end - first};
-        crn_buf_u64(&sizes, base);
-        crn_buf_u32(&sizes, crn_leaders_count(&job->cfg, job->fs_type, item->groups[g].bytes));
-        crn_item_note(job, item, CRN_MSG_GO, &n);
-        n.payload = sizes.data;
-        n.payload_bytes = (uint32_t)sizes.len;
+        crn_item_msg(job, item, CRN_MSG_GO, &n);
+        n.go.base = base;
+        n.go.leaders = crn_leaders_count(&job->cfg, job->fs_type, item->groups[g].bytes);
+        n.go.sizes = (struct crn_blob){sizes.data, sizes.failed ? 0 : (uint32_t)sizes.len};
         for (i = first; i < end; i++)
             crn_service_tell(job->svc, job->peers[i], &n);
         crn_buf_free(&sizes); /* out of memory: the nodes fail the checkpoint */
@@ -298,7 +305,7 @@ void crn_job_turns(struct crn_job *job)
             crn_root_start(job, item);
 }
 
-void crn_root_note(struct crn_job *job, struct crn_note *n)
+void crn_root_message(struct crn_job *job, struct crn_msg *n)
 {
     struct crn_item *item;
 

@@ -55,13 +55,13 @@ void crn_service_result(struct crn_service *svc, struct crn_work *w)
 
 /* Messages to services. ------------------------------------------------------------------------------ */
 
-void crn_service_tell(struct crn_service *svc, uint32_t address, const struct crn_note *n)
+void crn_service_tell(struct crn_service *svc, uint32_t address, const struct crn_msg *n)
 {
     struct crn_errinfo ei = {0};
     struct crn_buf buf = {0};
     cairn_err rc;
 
-    rc = crn_note_encode(n, &buf, &ei);
+    rc = crn_msg_encode(n, &buf, &ei);
     if (rc == CAIRN_OK && (int)address == svc->comm->rank) {
         struct inbox_note *in = malloc(sizeof(*in) + buf.len);
 
@@ -78,7 +78,7 @@ void crn_service_tell(struct crn_service *svc, uint32_t address, const struct cr
         rc = svc->comm->ops->post(svc->comm, (int)address, buf.data, buf.len, &ei);
     }
     if (rc != CAIRN_OK)
-        crn_log(&svc->log, CRN_ERROR, "message %d to service %u: %s", (int)n->type, address,
+        crn_log(&svc->log, CRN_ERROR, "%s to service %u: %s", crn_msg_name(n->type), address,
                 ei.msg);
     crn_buf_free(&buf);
 }
@@ -93,13 +93,12 @@ struct crn_job *crn_service_job(struct crn_service *svc, const uint8_t run[16])
 }
 
 /* A node reports on a job that has ended here: it must not wait for an answer. */
-static void refuse_unknown(struct crn_service *svc, int from, const struct crn_note *n)
+static void refuse_unknown(struct crn_service *svc, int from, const struct crn_msg *n)
 {
-    struct crn_note end = *n;
+    struct crn_msg end = {.type = CRN_MSG_END, .seq = n->seq, .node = n->node};
 
     if (n->type == CRN_MSG_FETCH || n->type == CRN_MSG_FETCH_OLDER) {
-        struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
-        struct crn_note no = {.type = CRN_MSG_NOT_SENT, .seq = n->seq, .slot = crn_view_u32(&v)};
+        struct crn_msg no = {.type = CRN_MSG_NOT_SENT, .seq = n->seq, .not_sent.tag = n->fetch.tag};
 
         memcpy(no.run, n->run, 16);
         crn_service_tell(svc, (uint32_t)from, &no);
@@ -107,34 +106,31 @@ static void refuse_unknown(struct crn_service *svc, int from, const struct crn_n
     }
     if (n->type < CRN_MSG_NODE_CAPTURED || n->type > CRN_MSG_NODE_FAILED || n->seq == UINT64_MAX)
         return;
-    end.type = CRN_MSG_END;
-    crn_err_clear(&end.error);
-    (void)!crn_fail(&end.error, CAIRN_EPEER, 0, "the job has ended on its first node");
-    memset(&end.file, 0, sizeof(end.file));
-    end.payload = NULL;
-    end.payload_bytes = 0;
+    memcpy(end.run, n->run, sizeof(end.run));
+    end.ckpt = n->ckpt;
+    (void)!crn_fail(&end.end.error, CAIRN_EPEER, 0, "the job has ended on its first node");
     crn_service_tell(svc, (uint32_t)from, &end);
 }
 
 static void deliver(struct crn_service *svc, int from, const void *data, size_t len)
 {
     struct crn_errinfo ei = {0};
-    struct crn_note n;
+    struct crn_msg n;
     struct crn_job *job;
 
-    if (crn_note_decode(data, len, &n, &ei) != CAIRN_OK) {
+    if (crn_msg_decode(data, len, &n, &ei) != CAIRN_OK) {
         crn_log(&svc->log, CRN_WARN, "from service %d, continuing: %s", from, ei.msg);
         return;
     }
     job = crn_service_job(svc, n.run);
-    if (job != NULL && n.type >= CRN_MSG_NODE_CAPTURED) {
+    if (job != NULL && crn_msg_is_of_node(n.type)) {
         crn_alive_heard(job, n.node, now_ns());
-        crn_job_note(job, NULL, &n, -1);
-        crn_note_free(&n);
+        crn_job_message(job, NULL, &n, -1);
+        crn_msg_free(&n);
         return;
     }
     refuse_unknown(svc, from, &n);
-    crn_note_free(&n);
+    crn_msg_free(&n);
 }
 
 /* 1 if there was a message. */

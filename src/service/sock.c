@@ -128,12 +128,12 @@ cairn_err crn_sock_send(int fd, const void *buf, size_t len, int pass_fd, struct
     return CAIRN_OK;
 }
 
-cairn_err crn_sock_send_note(int fd, const struct crn_note *n, int pass_fd, struct crn_errinfo *ei)
+cairn_err crn_sock_send_msg(int fd, const struct crn_msg *n, int pass_fd, struct crn_errinfo *ei)
 {
     struct crn_buf buf = {0};
     cairn_err rc;
 
-    rc = crn_note_encode(n, &buf, ei);
+    rc = crn_msg_encode(n, &buf, ei);
     if (rc == CAIRN_OK)
         rc = crn_sock_send(fd, buf.data, buf.len, pass_fd, ei);
     crn_buf_free(&buf);

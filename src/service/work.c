@@ -107,7 +107,6 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
     struct crn_errinfo e = {0};
     struct crn_buf ask = {0};
 
-    crn_buf_u32(&ask, 0); /* tag */
     crn_ask_encode(wr, extents, order, from->sources, &ask);
     if (w == NULL || ask.failed) {
         free(w);

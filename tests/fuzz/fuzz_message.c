@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of the node service: HELLO, notes, and the shards in the payload of a note. What is accepted
+/* Messages of the node service: HELLO, all others, and the descriptors inside SHARDS. What is accepted
  * encodes again to the same bytes. */
 #include "fuzz.h"
 
@@ -35,24 +35,24 @@ static void read_hashes(const struct crn_source *s)
 }
 
 /* Makes the descriptor of the first shard valid, so that what follows it is reached. */
-static void seal_first(struct crn_note *n)
+static void seal_first(struct crn_blob *b)
 {
-    struct crn_view v = crn_view_of(n->payload, n->payload_bytes);
+    struct crn_view v = crn_view_of(b->data, b->bytes);
     uint32_t len;
 
     (void)crn_view_u32(&v);
     len = crn_view_u32(&v);
     if (!v.failed && len <= crn_view_left(&v))
-        fuzz_seal(n->payload + v.at, len);
+        fuzz_seal(b->data + v.at, len);
 }
 
-static void shards(const struct crn_note *n)
+static void shards(const struct crn_blob *b)
 {
     struct crn_remote r = {0};
     struct crn_buf again = {0};
     uint32_t i;
 
-    if (crn_shards_decode(n->payload, n->payload_bytes, n->node, 1, &r, NULL) == CAIRN_OK) {
+    if (crn_shards_decode(b->data, b->bytes, 3, 1, &r, NULL) == CAIRN_OK) {
         for (i = 0; i < r.n; i++)
             read_hashes(&r.sources[i]);
         if (crn_shards_encode(r.sources, r.n, &again, NULL) != CAIRN_OK)
@@ -62,24 +62,23 @@ static void shards(const struct crn_note *n)
     crn_remote_free(&r);
 }
 
-static void note(const uint8_t *data, size_t size)
+static void message(const uint8_t *data, size_t size)
 {
     struct crn_buf again = {0};
-    struct crn_note n;
+    struct crn_msg m;
 
-    if (crn_note_decode(data, size, &n, NULL) != CAIRN_OK)
+    if (crn_msg_decode(data, size, &m, NULL) != CAIRN_OK)
         return;
-    if (crn_note_encode(&n, &again, NULL) != CAIRN_OK || again.len != size ||
+    if (crn_msg_encode(&m, &again, NULL) != CAIRN_OK || again.len != size ||
         memcmp(again.data, data, size) != 0)
         abort();
-    (void)cairn_error_name(n.error.code);
-    if (n.type == CRN_MSG_SHARDS) {
-        shards(&n);
-        seal_first(&n);
-        shards(&n);
+    if (m.type == CRN_MSG_SHARDS) {
+        shards(&m.shards.shards);
+        seal_first(&m.shards.shards);
+        shards(&m.shards.shards);
     }
     crn_buf_free(&again);
-    crn_note_free(&n);
+    crn_msg_free(&m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -93,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (crn_msg_type(exact, size) == CRN_MSG_HELLO)
         hello(exact, size);
     else
-        note(exact, size);
+        message(exact, size);
     free(exact);
     return 0;
 }
