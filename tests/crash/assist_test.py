@@ -13,7 +13,7 @@ from jobs import STEPS, Job, every_call, newest, require, run_one
 def assisted(output):
     """Bytes that nodes wrote for others, by (writer, leader)."""
     found = {}
-    for m in re.finditer(r"node (\d+)\] \S+: (\d+) bytes of 'data-\S+' for node (\d+)", output):
+    for m in re.finditer(r"node (\d+): \S+: (\d+) bytes of 'data-\S+' for node (\d+)", output):
         key = int(m[1]), int(m[3])
         found[key] = found.get(key, 0) + int(m[2])
     return found
