@@ -561,7 +561,7 @@ static cairn_err drain_gone(struct dead_run *run, int dfd, const char *name, con
     (void)run->fs->close(run->fs, fd);
     if (rc != CAIRN_OK && rc != CAIRN_ENOENT) {
         crn_err_keep(ei, &why);
-        return rc;
+        return crn_err_context(ei, rc, "'%s/%s'", run->cfg.shm_dir, name);
     }
     rc = crn_rundir_paths(run->fs, &run->cfg, id, run->node, &run->dir, ei);
     return rc == CAIRN_OK ? crn_rundir_finish(&run->dir, ei) : rc;
@@ -634,7 +634,7 @@ cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, 
     (void)fs->close(fs, dfd);
     crn_names_free(&names);
     if (rc == CAIRN_OK && cfg->local[0] != '\0')
-        rc = crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);
+        crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);
     /* A start looks at the names that the application asks for alone (client/restart.c). */
     if (rc == CAIRN_OK && !same_target)
         crn_drain_store(fs, cfg->persistent, hear, &h, &first);

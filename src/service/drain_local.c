@@ -327,29 +327,31 @@ static void drain_name(struct local_drain *d, const char *name)
     crn_catalog_free(&catalog);
 }
 
-cairn_err crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, int others_live,
-                          crn_drain_fn fn, void *arg, struct crn_errinfo *first)
+void crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, int others_live,
+                     crn_drain_fn fn, void *arg, struct crn_errinfo *first)
 {
     struct local_drain d = {
         .fs = fs, .cfg = cfg, .fn = fn, .arg = arg, .first = first, .others_live = others_live};
     struct crn_names names = {0};
+    struct crn_errinfo why = {0};
     char root[CRN_PATH_MAX];
     cairn_err rc;
     size_t i;
 
-    rc = crn_local_root(fs, cfg, root, sizeof(root), first);
+    rc = crn_local_root(fs, cfg, root, sizeof(root), &why);
     if (rc == CAIRN_OK)
-        rc = crn_store_open(fs, root, 0, &d.local, first);
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = crn_store_open(fs, cfg->persistent, 1, &d.pfs, first);
+        rc = crn_store_open(fs, root, 0, &d.local, &why);
     if (rc == CAIRN_OK) {
-        rc = crn_store_names(&d.local, &names, first);
-        for (i = 0; rc == CAIRN_OK && i < names.n; i++)
-            drain_name(&d, names.name[i]);
-        crn_names_free(&names);
-        crn_store_close(&d.pfs);
+        rc = crn_store_open(fs, cfg->persistent, 1, &d.pfs, &why);
+        if (rc == CAIRN_OK) {
+            rc = crn_store_names(&d.local, &names, &why);
+            for (i = 0; rc == CAIRN_OK && i < names.n; i++)
+                drain_name(&d, names.name[i]);
+            crn_names_free(&names);
+            crn_store_close(&d.pfs);
+        }
+        crn_store_close(&d.local);
     }
-    crn_store_close(&d.local);
-    return rc;
+    if (rc != CAIRN_OK)
+        crn_err_keep(first, &why);
 }

@@ -6,11 +6,9 @@
 #include "store/store.h"
 
 /* Copies the whole data files of the local tier that no manifest knows to cfg->persistent. others_live: runs on
- * this host are alive, and half files may be theirs. The first failure is kept in first; an error is returned only
- * when nothing could be looked at. */
-CAIRN_CHECKED cairn_err crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg,
-                                        int others_live, crn_drain_fn fn, void *arg,
-                                        struct crn_errinfo *first);
+ * this host are alive, and half files may be theirs. The first failure is kept in first; the rest is done. */
+void crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, int others_live,
+                     crn_drain_fn fn, void *arg, struct crn_errinfo *first);
 
 /* drain.c */
 CAIRN_CHECKED cairn_err crn_drain_lock(const struct crn_store *st, const char *name,

@@ -6,6 +6,8 @@ usage: kill_test.py SCENARIO    (see the functions named after them)"""
 import json
 import os
 import random
+import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -103,6 +105,38 @@ def kill_recovery():
     job.remove()
 
 
+def limited_drain():
+    """A drain without enough memory or descriptors, by hand or at the start of an application, keeps what it
+    cannot save and says so; a later one saves it."""
+    job = Job(log_level="warn")
+    promised = die_with_a_capture(job)
+    arenas = [str(p.relative_to(job.dir)) for p in job.dir.glob("shm/cairn-*/*/arena-*")]
+    require(arenas, "the run has left no arena")
+    shutil.copytree(job.dir, str(job.dir) + ".then", ignore=shutil.ignore_patterns("sock"))
+    limits = [(resource.RLIMIT_AS, n << 20) for n in (40, 48, 64)]
+    limits += [(resource.RLIMIT_NOFILE, n) for n in range(4, 24)]
+    kept = 0
+    for limit, value in limits:
+        for command in ([str(CAIRN), "drain"], job.command(1, 0)):
+            what = f"{command[0]} with limit {limit} of {value}"
+            shutil.rmtree(job.dir)
+            shutil.copytree(str(job.dir) + ".then", job.dir)
+            r = subprocess.run(command, env=job.env, check=False, text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT,
+                               preexec_fn=lambda: resource.setrlimit(limit, (value, value)))
+            is_saved = (job.dir / f"p/work/{promised}/manifest").exists()
+            if not is_saved:
+                kept += 1
+                require(all((job.dir / a).exists() for a in arenas), f"{what}: the arena is gone\n{r.stdout}")
+                require(r.returncode != 0 or (command[0] != str(CAIRN) and "not saved" in r.stdout),
+                        f"{what}: exit {r.returncode} without a word\n{r.stdout}")
+            job.check_restart(1, promised, what)
+    require(0 < kept < 2 * len(limits), f"{kept} of {2 * len(limits)} drains kept the run")
+    print(f"{2 * len(limits)} drains, {kept} kept the run")
+    shutil.rmtree(str(job.dir) + ".then")
+    job.remove()
+
+
 def kill_ranks():
     """Several nodes: a rank dies in a file operation of its service, or any time by the clock."""
     rng = random.Random(int(os.environ.get("CAIRN_TEST_SEED", "1")))
@@ -134,4 +168,4 @@ def kill_ranks():
 
 if __name__ == "__main__":
     sys.exit(run_one(__doc__, kill_every_call, kill_every_call_reused, kill_every_call_local,
-                     kill_every_call_chained, fail_every_call, kill_recovery, kill_ranks))
+                     kill_every_call_chained, fail_every_call, kill_recovery, limited_drain, kill_ranks))
