@@ -212,31 +212,45 @@ static int parse_record(char *line, size_t n, struct crn_event *ret)
     return 0;
 }
 
-static cairn_err add_event(struct crn_journal *j, size_t *cap, const struct crn_event *e,
-                           struct crn_errinfo *ei)
+static cairn_err add_event(struct crn_journal *j, const struct crn_event *e, struct crn_errinfo *ei)
 {
-    if (j->n == *cap) {
-        size_t more = *cap > 0 ? 2 * *cap : 64;
+    if (j->n == j->cap) {
+        size_t more = j->cap > 0 ? 2 * j->cap : 64;
         struct crn_event *grown = realloc(j->v, more * sizeof(*grown));
 
         if (grown == NULL)
             return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu records of a journal", more);
         j->v = grown;
-        *cap = more;
+        j->cap = more;
     }
     j->v[j->n++] = *e;
     return CAIRN_OK;
 }
 
-static cairn_err read_file(const struct crn_store *st, int dfd, const char *file,
-                           struct crn_journal *j, size_t *cap, struct crn_errinfo *ei)
+cairn_err crn_journal_parse(char *text, size_t len, struct crn_journal *j, struct crn_errinfo *ei)
 {
-    struct crn_errinfo why = {0};
+    cairn_err rc = CAIRN_OK;
     struct crn_event e;
-    void *text;
-    size_t len;
     char *line;
     char *end;
+
+    for (line = text; rc == CAIRN_OK && line < text + len; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(text + len - line));
+        if (end == NULL)
+            break; /* torn */
+        *end = '\0';
+        if (parse_record(line, (size_t)(end - line), &e) == 0)
+            rc = add_event(j, &e, ei);
+    }
+    return rc;
+}
+
+static cairn_err read_file(const struct crn_store *st, int dfd, const char *file,
+                           struct crn_journal *j, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    void *text;
+    size_t len;
     cairn_err rc;
 
     rc = crn_fs_read_file(st->fs, dfd, file, READ_MAX, &text, &len, &why);
@@ -246,14 +260,7 @@ static cairn_err read_file(const struct crn_store *st, int dfd, const char *file
         crn_err_keep(ei, &why);
         return rc;
     }
-    for (line = text; rc == CAIRN_OK && line < (char *)text + len; line = end + 1) {
-        end = memchr(line, '\n', (size_t)((char *)text + len - line));
-        if (end == NULL)
-            break; /* torn */
-        *end = '\0';
-        if (parse_record(line, (size_t)(end - line), &e) == 0)
-            rc = add_event(j, cap, &e, ei);
-    }
+    rc = crn_journal_parse(text, len, j, ei);
     free(text);
     return rc;
 }
@@ -262,16 +269,15 @@ cairn_err crn_journal_read(const struct crn_store *st, const char *name, struct 
                            struct crn_errinfo *ei)
 {
     struct crn_journal j = {0};
-    size_t cap = 0;
     cairn_err rc;
     int dfd;
 
     rc = crn_store_name_dir(st, name, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = read_file(st, dfd, OLD, &j, &cap, ei);
+    rc = read_file(st, dfd, OLD, &j, ei);
     if (rc == CAIRN_OK)
-        rc = read_file(st, dfd, JOURNAL, &j, &cap, ei);
+        rc = read_file(st, dfd, JOURNAL, &j, ei);
     (void)st->fs->close(st->fs, dfd);
     if (rc != CAIRN_OK)
         crn_journal_free(&j);

@@ -32,7 +32,7 @@ struct crn_event {
 
 struct crn_journal {
     struct crn_event *v; /* oldest first */
-    size_t n;
+    size_t n, cap;
 };
 
 /* Appends a record and makes it durable. Makes the name's directory if it is not there. Control characters in
@@ -42,6 +42,9 @@ CAIRN_CHECKED cairn_err crn_journal_add(const struct crn_store *st, const char *
 /* The records that are whole. A name without a journal has none; CAIRN_ENOENT if the name is not known. */
 CAIRN_CHECKED cairn_err crn_journal_read(const struct crn_store *st, const char *name,
                                          struct crn_journal *ret, struct crn_errinfo *ei);
+/* Appends the whole records of a text, which is changed, to what j has. */
+CAIRN_CHECKED cairn_err crn_journal_parse(char *text, size_t len, struct crn_journal *j,
+                                          struct crn_errinfo *ei);
 void crn_journal_free(struct crn_journal *j);
 /* The names that have a journal. */
 CAIRN_CHECKED cairn_err crn_journal_names(const struct crn_store *st, struct crn_names *ret,

@@ -243,6 +243,20 @@ class Extracting(Case):
         out, _ = self.cairn("extract", "heat", "log.txt", "-r", 1, "-o", "-")
         self.assertEqual(out, "the log of rank 0001")
 
+    def test_a_file_of_any_name(self):
+        for name in ("a/b.h5", "../x.npy", "/abs/olute.h5", "field", "with space.npy", "."):
+            self.make("any", 1, file=name)
+            for suffix in (".h5", ".npy"):
+                path = self.tmp / f"got{suffix}"
+                self.cairn("extract", "any", name, "--file", "-r", 1, "-o", path)
+                self.assertEqual(path.read_text(), "the log of rank 0001", name)
+        self.make("any", 1, file="field")
+        _, err = self.cairn("extract", "any", "field", "-r", 1, "-o", self.out, expect=1)
+        self.assertIn("--region or --file", err)
+        self.cairn("extract", "any", "field", "--region", "-r", 1, "-o", self.out)
+        self.assertEqual(list(struct.unpack("<48d", self.out.read_bytes())), field()[48:96])
+        self.cairn("diff", "any@1", "any@1")
+
     def test_hdf5(self):
         path = self.tmp / "field.h5"
         if "hdf5_FOUND:INTERNAL=1" not in (BUILD / "CMakeCache.txt").read_text():

@@ -122,7 +122,8 @@ static size_t place(unsigned where, size_t offset, size_t *ret_room)
 {
     size_t slot_bytes = sizeof(((struct header *)0)->slot[0]);
     size_t first = offsetof(struct header, slot);
-    size_t at = first, size = slot_bytes;
+    size_t size = slot_bytes;
+    size_t at;
 
     where %= SLOTS + 2;
     if (where == 0) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* make_version DIR NAME VERSION [KEY=VALUE...]: writes a version with known contents through the store,
- * as a flush would. Keys: ranks=4 files=2 seed=1 chunk=4096 rows=8 cols=6 partial=0.
+ * as a flush would. Keys: ranks=4 files=2 seed=1 chunk=4096 rows=8 cols=6 partial=0
+ * file=log.txt.
  *
  * Regions of rank r, with g the global row: "field" f64, rows x cols, element seed + g*cols + c, a
  * block of the global array (ranks*rows) x cols; "step" i64, VERSION; "count" i32, r+1 elements, r*100+i;
- * "wave" c64, 3 elements; "log.txt" a file. partial=1 leaves the manifest out. */
+ * "wave" c64, 3 elements; a file. partial=1 leaves the manifest out. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,13 +20,14 @@ struct spec {
     const char *name;
     int64_t version;
     long ranks, files, seed, chunk, rows, cols, partial;
+    const char *file; /* name of the file */
 };
 
 #define REGIONS 5
 
 static struct crn_region describe(const struct spec *s, uint32_t rank, uint32_t region)
 {
-    static const char *const names[REGIONS] = {"field", "step", "count", "wave", "log.txt"};
+    const char *const names[REGIONS] = {"field", "step", "count", "wave", s->file};
     static const uint8_t types[REGIONS] = {CAIRN_F64, CAIRN_I64, CAIRN_I32, CAIRN_C64, CAIRN_BYTES};
     const uint64_t counts[REGIONS] = {0, 1, rank + 1, 3, 20};
     struct crn_region r = {.ndims = 1};
@@ -63,7 +65,9 @@ static void *content(const struct spec *s, uint32_t rank, const struct crn_regio
 
     if (buf == NULL)
         exit(3);
-    if (strcmp(r->name, "field") == 0)
+    if (r->kind == CRN_REGION_FILE)
+        (void)snprintf(buf, r->bytes + 1, "the log of rank %04" PRIu32, rank);
+    else if (strcmp(r->name, "field") == 0)
         fill_field(s, rank, buf);
     else if (strcmp(r->name, "step") == 0)
         memcpy(buf, &s->version, sizeof(s->version));
@@ -73,8 +77,6 @@ static void *content(const struct spec *s, uint32_t rank, const struct crn_regio
     else if (strcmp(r->name, "wave") == 0)
         for (i = 0; i < 6; i++)
             ((float *)buf)[i] = (float)i + 0.5F * (float)rank;
-    else
-        (void)snprintf(buf, r->bytes + 1, "the log of rank %04" PRIu32, rank);
     return buf;
 }
 
@@ -185,15 +187,19 @@ static void parse(struct spec *s, char **argv)
                 {"partial=", &s->partial}};
     size_t i;
 
-    for (; *argv != NULL; argv++)
+    for (; *argv != NULL; argv++) {
+        if (strncmp(*argv, "file=", 5) == 0)
+            s->file = *argv + 5;
         for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
             if (strncmp(*argv, keys[i].key, strlen(keys[i].key)) == 0)
                 *keys[i].value = strtol(*argv + strlen(keys[i].key), NULL, 10);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    struct spec s = {.ranks = 4, .files = 2, .seed = 1, .chunk = 4096, .rows = 8, .cols = 6};
+    struct spec s = {
+        .ranks = 4, .files = 2, .seed = 1, .chunk = 4096, .rows = 8, .cols = 6, .file = "log.txt"};
     const struct crn_clock *clock = crn_clock_real();
     struct crn_manifest m = {0};
     struct writer w = {.s = &s};
