@@ -120,6 +120,14 @@ static void publish_left(cairn_session *s, const struct crn_store *st, const cha
         crn_log(&s->log, CRN_WARN, "unpublished data of '%s', continuing: %s", name, why.msg);
 }
 
+/* A version with a damaged or missing data file may be whole in the copies on the nodes' disks. */
+static int may_be_whole(const cairn_session *s, const struct crn_version_entry *e)
+{
+    return e->state == CRN_VERSION_OK ||
+           (e->state == CRN_VERSION_DAMAGED && e->code == CAIRN_EDAMAGED && e->files > 0 &&
+            s->cfg.local[0] != '\0');
+}
+
 static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
                               struct candidates *ret, struct crn_errinfo *ei)
 {
@@ -148,9 +156,9 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
 
         if (e->version > bound)
             continue;
-        if (e->state == CRN_VERSION_OK && ret->n == 0)
+        if (may_be_whole(s, e) && ret->n == 0)
             ret->bytes = e->data_bytes;
-        if (e->state == CRN_VERSION_OK)
+        if (may_be_whole(s, e))
             ret->version[ret->n++] = e->version;
         else if (crn_err_is_shortage(e->code))
             rc = lacking(name, e->version, crn_fail(ei, e->code, 0, "%s", e->why), ei);

@@ -109,6 +109,7 @@ struct crn_index {
     uint32_t files;
     uint32_t ranks; /* of the whole checkpoint */
     uint32_t nodes;
+    int is_unpromised; /* written by a drain that cannot tell whether all nodes had captured it */
     uint64_t created_ns;
     uint64_t chunk_bytes;
     uint32_t nshards;

@@ -10,6 +10,7 @@
 
 #define SHARD_MIN    8  /* bytes of an encoded shard without regions */
 #define EXTENT_BYTES 40 /* of every encoded extent */
+#define UNPROMISED   1U /* compatible flag */
 #define HAS_STREAMS  1U /* incompatible flags */
 #define HAS_BASES    2U
 
@@ -151,6 +152,7 @@ cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struc
     for (i = 0; i < x->nhashes; i++)
         crn_buf_u64(buf, x->hashes[i]);
     crn_object_set_flags(buf, at, flags_of(x));
+    crn_object_set_compat(buf, at, x->is_unpromised ? UNPROMISED : 0);
     if (x->nstreams > 0)
         crn_streams_put(x, buf);
     if (x->nbases > 0)
@@ -237,6 +239,7 @@ cairn_err crn_index_decode(const void *data, size_t len, const char *what, struc
         crn_index_free(&x);
         return rc;
     }
+    x.is_unpromised = (crn_object_compat(data) & UNPROMISED) != 0;
     *ret = x;
     return CAIRN_OK;
 }

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define MAGIC_BYTES 8
-#define AT_FLAGS    16 /* in the header: the incompatible ones */
+#define AT_COMPAT   12 /* in the header: the compatible flags */
+#define AT_FLAGS    16 /* and the incompatible ones */
 #define AT_LENGTH   24 /* of the object, in its header */
 
 _Static_assert(CRN_TRAILER_SIZE == CRN_OBJECT_HEADER + 3 * 8 + CRN_OBJECT_CHECKSUM,
@@ -32,12 +33,28 @@ void crn_object_set_flags(struct crn_buf *buf, size_t at, uint32_t flags)
         crn_buf_set_u32(buf, at + AT_FLAGS, flags);
 }
 
-uint32_t crn_object_flags(const void *data)
+void crn_object_set_compat(struct crn_buf *buf, size_t at, uint32_t flags)
+{
+    if (!buf->failed)
+        crn_buf_set_u32(buf, at + AT_COMPAT, flags);
+}
+
+static uint32_t u32_at(const void *data, size_t at)
 {
     struct crn_view v = crn_view_of(data, CRN_OBJECT_HEADER);
 
-    (void)crn_view_take(&v, AT_FLAGS);
+    (void)crn_view_take(&v, at);
     return crn_view_u32(&v);
+}
+
+uint32_t crn_object_flags(const void *data)
+{
+    return u32_at(data, AT_FLAGS);
+}
+
+uint32_t crn_object_compat(const void *data)
+{
+    return u32_at(data, AT_COMPAT);
 }
 
 cairn_err crn_object_end(const struct crn_object_kind *kind, size_t at, struct crn_buf *buf,

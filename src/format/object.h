@@ -19,6 +19,7 @@ struct crn_object_kind {
  * is what was appended in between. */
 size_t crn_object_begin(const struct crn_object_kind *kind, struct crn_buf *buf);
 void crn_object_set_flags(struct crn_buf *buf, size_t at, uint32_t flags);
+void crn_object_set_compat(struct crn_buf *buf, size_t at, uint32_t flags);
 CAIRN_CHECKED cairn_err crn_object_end(const struct crn_object_kind *kind, size_t at,
                                        struct crn_buf *buf, struct crn_errinfo *ei);
 
@@ -27,8 +28,9 @@ CAIRN_CHECKED cairn_err crn_object_end(const struct crn_object_kind *kind, size_
 CAIRN_CHECKED cairn_err crn_object_open(const struct crn_object_kind *kind, const void *data,
                                         size_t len, const char *what, struct crn_view *body,
                                         struct crn_errinfo *ei);
-/* The incompatible flags of an object that was opened. */
+/* The incompatible flags of an object that was opened; the compatible ones, known or not. */
 uint32_t crn_object_flags(const void *data);
+uint32_t crn_object_compat(const void *data);
 /* After the last field: all was there, and nothing is left over (unless a newer minor version wrote
  * it, whose further fields are passed over). */
 CAIRN_CHECKED cairn_err crn_object_close(const struct crn_object_kind *kind, const void *data,

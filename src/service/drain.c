@@ -86,15 +86,13 @@ cairn_err crn_drain_is_known(const struct crn_store *st, const struct crn_drain_
     cairn_err rc;
 
     rc = crn_store_manifest(st, c->name, c->version, &m, &why);
-    if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED) { /* nothing that a restart could use */
-        *ret = 0;
-        return CAIRN_OK;
-    }
+    if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED) /* nothing that a restart could use */
+        return crn_store_was_removed(st, c->name, c->version, c->id, ret, ei);
     if (rc != CAIRN_OK) { /* it may be newer: never replaced unseen */
         crn_err_keep(ei, &why);
         return rc;
     }
-    *ret = crn_capture_id_equal(&m.id, c->id) || m.created_ns >= c->created_ns;
+    *ret = !crn_capture_is_later(c->id, c->created_ns, &m.id, m.created_ns);
     crn_manifest_free(&m);
     return CAIRN_OK;
 }
@@ -137,6 +135,20 @@ static cairn_err open_engine(struct dead_run *run, struct crn_errinfo *ei)
     return rc;
 }
 
+/* Had all nodes captured it, as far as the service of this one knew? */
+static int is_promised(const struct dead_run *run, const uint32_t *slots)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_slot_info info;
+    uint32_t i;
+
+    for (i = 0; i < run->narenas; i++)
+        if (crn_slot_info(run->arenas[i], slots[i], &info, &ignored) == CAIRN_OK &&
+            info.is_promised)
+            return 1;
+    return run->nodes == 1;
+}
+
 static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
                                const struct crn_slot_info *info, const uint32_t *slots,
                                char ret_file[CRN_FILE_NAME], struct crn_errinfo *ei)
@@ -149,6 +161,7 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
                              .files = run->nodes,
                              .ranks = run->ranks,
                              .nodes = run->nodes,
+                             .is_unpromised = !is_promised(run, slots),
                              .created_ns = info->created_ns};
     struct crn_manifest_file file = {0};
     struct crn_flush_stats stats;

@@ -305,19 +305,43 @@ void crn_item_settle(struct crn_job *job, struct crn_item *item)
     crn_loan_give_back(job, item);
 }
 
+/* Where a drain will find it; NULL: nowhere. A local copy that is being made may still be finished. */
+static const char *kept_where(const struct crn_job *job, const struct crn_item *item)
+{
+    int is_copied = job->cfg.local[0] != '\0' && item->level >= CAIRN_CAPTURED && item->working > 0;
+    uint32_t i;
+
+    if (item->level >= CAIRN_LOCAL || is_copied)
+        return is_copied ? "perhaps on their disks: a later" : "on their disks: a later";
+    for (i = 0; i < job->nlocal; i++)
+        if (!item->part[i].is_captured || job->arenas[i] == NULL ||
+            state_of_end(job, item, i) != CRN_SLOT_KEPT)
+            return NULL;
+    return "in memory: should this run die, a";
+}
+
 /* The first node speaks for all, or each by itself if they cannot hear each other. */
 static void log_end(const struct crn_job *job, const struct crn_item *item)
 {
     enum crn_log_level level =
         item->error.code == CAIRN_OK || item->error.code == CAIRN_ECANCELED ? CRN_INFO : CRN_ERROR;
+    const char *where = kept_where(job, item);
 
     if (job->node != CRN_ROOT && !item->is_cut_off)
         level = CRN_DEBUG;
     if (item->error.code == CAIRN_OK)
         crn_log(&job->log, level, "%s@%" PRId64 " is persistent", item->name, item->version);
+    else if (item->error.code == CAIRN_ECANCELED)
+        crn_log(&job->log, level, "%s@%" PRId64 ": %s", item->name, item->version, item->error.msg);
+    else if (where != NULL)
+        crn_log(&job->log, level,
+                "%s@%" PRId64
+                " is not saved: %s; its nodes keep it %s start there or 'cairn drain' "
+                "saves it",
+                item->name, item->version, item->error.msg, where);
     else
-        crn_log(&job->log, level, "%s@%" PRId64 "%s: %s", item->name, item->version,
-                item->error.code == CAIRN_ECANCELED ? "" : " is lost", item->error.msg);
+        crn_log(&job->log, level, "%s@%" PRId64 " is lost: %s", item->name, item->version,
+                item->error.msg);
 }
 
 void crn_item_end(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)

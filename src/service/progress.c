@@ -132,9 +132,14 @@ static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
 /* All ranks have captured: the local copy is made now, whenever the flush may begin. */
 static void on_level(struct crn_job *job, struct crn_item *item, cairn_level level)
 {
+    uint32_t i;
+
     if (level <= item->level || item->state == CRN_ITEM_ENDED)
         return;
     item->level = level;
+    for (i = 0; level == CAIRN_CAPTURED && i < job->nlocal; i++)
+        if (item->part[i].is_captured && !item->part[i].is_settled)
+            crn_slot_promise(job->arenas[i], item->part[i].slot, item->seq);
     crn_item_tell_ranks(job, item, 0);
     if (level == CAIRN_CAPTURED && item->state == CRN_ITEM_CAPTURED && job->cfg.local[0] != '\0' &&
         !crn_config_is_lazy(&job->cfg))

@@ -82,6 +82,10 @@ int crn_named_has(const struct crn_named *n, int64_t version, const char *file);
 /* Who is known to name it; NULL: nobody. */
 const struct crn_named_file *crn_named_find(const struct crn_named *n, int64_t version,
                                             const char *file);
+/* For crn_store_was_removed; before the manifest goes. */
+CAIRN_CHECKED cairn_err crn_store_note_removed(const struct crn_store *st, const char *name,
+                                               int64_t version, const struct crn_capture_id *id,
+                                               struct crn_errinfo *ei);
 /* Makes durable that nobody but `named` names a data file of the name, before files go because nobody
  * does: after a power loss an older manifest might. */
 CAIRN_CHECKED cairn_err crn_store_settle(const struct crn_store *st, const char *name,

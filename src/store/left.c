@@ -70,17 +70,23 @@ static cairn_err read_head(const struct look *k, const char *file, struct crn_ma
     return rc;
 }
 
-static int is_gone(const struct look *k, const struct crn_index *x)
+/* Was it removed, or replaced by a later capture? */
+static cairn_err is_superseded(const struct look *k, const struct crn_index *x, int *ret,
+                               struct crn_errinfo *ei)
 {
-    return k->is_removed_unreadable ||
+    *ret = k->is_removed_unreadable ||
            (k->removed.nfiles > 0 &&
-            !crn_capture_is_later(&x->id, x->created_ns, &k->removed.id, k->removed.created_ns));
+            !crn_capture_is_later(&x->id, x->created_ns, &k->removed.id, k->removed.created_ns)) ||
+           (k->m.nfiles > 0 &&
+            !crn_capture_is_later(&x->id, x->created_ns, &k->m.id, k->m.created_ns));
+    return *ret ? CAIRN_OK : crn_store_was_removed(k->st, k->name, k->version, &x->id, ret, ei);
 }
 
 static cairn_err add(struct look *k, const struct crn_index *x, struct crn_errinfo *ei)
 {
     struct crn_lefts *out = k->out;
     struct crn_left *l = NULL;
+    cairn_err rc;
     size_t i;
 
     for (i = 0; i < out->n; i++)
@@ -99,13 +105,14 @@ static cairn_err add(struct look *k, const struct crn_index *x, struct crn_errin
                                .created_ns = x->created_ns,
                                .files = x->files,
                                .last = UINT32_MAX};
-        l->is_superseded =
-            is_gone(k, x) || (k->m.nfiles > 0 && !crn_capture_is_later(&x->id, x->created_ns,
-                                                                       &k->m.id, k->m.created_ns));
+        rc = is_superseded(k, x, &l->is_superseded, ei);
+        if (rc != CAIRN_OK)
+            return rc;
         out->n++;
     }
     l->have += l->last != x->file_no; /* several attempts of one number are neighbours */
     l->last = x->file_no;
+    l->is_promised |= !x->is_unpromised;
     return CAIRN_OK;
 }
 

@@ -180,9 +180,12 @@ static cairn_err refuse_needed(const struct crn_store *st, const struct crn_mani
     return rc;
 }
 
+/* RETIRED_REUSED: data files are left for new ones. FOR_GOOD: no drain brings the version back. */
+enum removal { RETIRED, RETIRED_REUSED, FOR_GOOD };
+
 /* The versions that are a reason to remove this one are durable. */
 static cairn_err remove_durably(const struct crn_store *st, const char *name, int64_t version,
-                                int reuse, struct crn_errinfo *ei)
+                                enum removal kind, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     struct crn_manifest m = {0};
@@ -201,10 +204,15 @@ static cairn_err remove_durably(const struct crn_store *st, const char *name, in
         rc = CAIRN_OK; /* its data files stay: others may have been encoded against them */
     else
         crn_err_keep(ei, &why);
+    if (rc == CAIRN_OK && is_readable && kind == FOR_GOOD)
+        rc = crn_store_refuse_pinned(st, dfd, name, version, NULL, ei);
+    if (rc == CAIRN_OK && is_readable && kind == FOR_GOOD)
+        rc = crn_store_note_removed(st, name, version, &m.id, ei);
     if (rc == CAIRN_OK)
         rc = unname_manifest(st, dfd, name, version, ei);
     if (rc == CAIRN_OK)
-        rc = remove_rest(st, dfd, is_readable ? &m : NULL, name, version, reuse, ei);
+        rc = remove_rest(st, dfd, is_readable ? &m : NULL, name, version, kind == RETIRED_REUSED,
+                         ei);
     crn_manifest_free(&m);
     (void)st->fs->close(st->fs, dfd);
     return rc;
@@ -242,7 +250,7 @@ cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t
 {
     cairn_err rc = sync_newest(st, name, version, ei);
 
-    return rc != CAIRN_OK ? rc : remove_durably(st, name, version, 0, ei);
+    return rc != CAIRN_OK ? rc : remove_durably(st, name, version, FOR_GOOD, ei);
 }
 
 /* Removes what is marked and not needed by others; says how many went. */
@@ -259,7 +267,7 @@ static cairn_err remove_marked(const struct crn_store *st, const char *name,
         if (!retire[i])
             continue;
         crn_err_clear(&why);
-        rc = remove_durably(st, name, c->v[i].version, reuse, &why);
+        rc = remove_durably(st, name, c->v[i].version, reuse ? RETIRED_REUSED : RETIRED, &why);
         if (rc == CAIRN_EBUSY || rc == CAIRN_EPINNED)
             continue; /* until who needs it is gone; or for ever, if that came meanwhile */
         if (rc != CAIRN_OK) {

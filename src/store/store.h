@@ -96,6 +96,7 @@ struct crn_left {
     uint64_t created_ns;
     uint32_t files;    /* of the capture; a flush and a drain of one capture may differ in it */
     uint32_t have;     /* of these, how many are there */
+    int is_promised;   /* all nodes had captured it: the files that are missing exist, or did */
     int is_superseded; /* the version was removed, or holds the same or a later capture: debris */
     uint32_t last;     /* private */
 };
@@ -201,6 +202,11 @@ CAIRN_CHECKED cairn_err crn_store_reject(const struct crn_store *st, const char 
 
 /* Removing. ----------------------------------------------------------------------------------------- */
 
+/* Was this capture removed with crn_store_remove? Then a copy of it that is found elsewhere is not brought
+ * back. A version that was taken again since is another capture. */
+CAIRN_CHECKED cairn_err crn_store_was_removed(const struct crn_store *st, const char *name,
+                                              int64_t version, const struct crn_capture_id *id,
+                                              int *ret, struct crn_errinfo *ei);
 /* Crash-safe: the manifest goes first, durably; the rest is debris from then on. A pinned version is
  * CAIRN_EPINNED, one that another needs, which is named, CAIRN_EBUSY, one without a manifest CAIRN_ENOENT
  * (a sweep removes it). Data files that the manifest does not name, or all where it cannot be read, are

@@ -16,13 +16,15 @@
 #include "tier/arena_rest.h"
 #include "tier/window.h"
 
-#define ARENA_MAGIC 0x34414e4541524e43U /* "CNRAENA4" */
+#define ARENA_MAGIC 0x35414e4541524e43U /* "CNRAENA5" */
 #define PAGE        4096U
 #define OUT         0x80U /* in a slot's word */
 
 /* State and capture in one word, so that a move compares both. */
 struct slot {
     _Atomic uint64_t word; /* seq << 8 | OUT | enum crn_slot_state; see the owners in arena.h */
+    _Atomic uint64_t
+        promised; /* seq + 1 of the capture that crn_slot_promise named; the service's */
     struct crn_slot_info info;
 };
 
@@ -317,6 +319,8 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
     info = a->head->slot[slot].info;
     info.name[sizeof(info.name) - 1] = '\0';
     info.is_out = (word_in(a, slot) & OUT) != 0;
+    info.is_promised = atomic_load_explicit(&a->head->slot[slot].promised, memory_order_acquire) ==
+                       info.id.seq + 1;
     if (info.is_out) {
         info.is_spilled = 1;
         info.area_bytes = info.bytes;
@@ -331,6 +335,11 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
                         a->rank);
     *ret = info;
     return CAIRN_OK;
+}
+
+void crn_slot_promise(struct crn_arena *a, uint32_t slot, uint64_t seq)
+{
+    atomic_store_explicit(&a->head->slot[slot].promised, seq + 1, memory_order_release);
 }
 
 int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slot_state from,

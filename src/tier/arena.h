@@ -68,6 +68,7 @@ struct crn_slot_info {
     uint64_t area_bytes;  /* its bytes there, if is_out */
     uint32_t is_spilled;  /* the image is in the spool: the file s-<rank>-<seq>, or is_out */
     uint32_t is_out;      /* in the area; set by crn_slot_info, the slot's word has it */
+    uint32_t is_promised; /* all nodes have it; set by crn_slot_info */
     uint32_t nfiles;      /* file regions: f-<rank>-<seq>-<region> of the spool */
 };
 
@@ -115,6 +116,9 @@ CAIRN_CHECKED cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot,
  * seen by who finds the new state. */
 int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slot_state from,
                   enum crn_slot_state to);
+/* The service, before it tells a rank that the checkpoint is captured: all nodes have captured it. A drain
+ * tells by this what other nodes must have from what they may never have captured. */
+void crn_slot_promise(struct crn_arena *a, uint32_t slot, uint64_t seq);
 /* The image of a WRITTEN slot lies in the area now, too: it leaves the memory. 0: the slot is WRITTEN no
  * more. One atomic step, so that a crash leaves the one or the other. */
 int crn_slot_put_out(struct crn_arena *a, uint32_t slot, uint64_t seq, uint64_t area_at);

@@ -63,5 +63,64 @@ def unpublished_nodes():
     job.remove()
 
 
+def local_job(**keys):
+    """A job that keeps its copies on the node's disk, as the VELOC drop-in does."""
+    job = Job(keep_local=1000, **keys)
+    job.env["CAIRN_LOCAL"] = str(job.dir / "local")
+    return job
+
+
+def restart_of(job, ranks=1, steps=4):
+    """The version that the next run restarts from."""
+    r = job.run(ranks, steps)
+    require(r.returncode == 0, r.stdout)
+    return job.said("restarted")[-1]
+
+
+def truncated():
+    """A data file in the store is cut short: the copy on the node's disk is as good."""
+    job = local_job()
+    require(job.run(1, 4).returncode == 0, "the first run fails")
+    path = job.dir / "p/work/3/data-0000"
+    path.write_bytes(path.read_bytes()[:1000])
+    require(restart_of(job) == 3, "the copy on the node's disk was not used")
+    path.unlink()
+    require(restart_of(job) == 3, "the copy on the node's disk was not used for a missing file")
+    # Without a copy an older version is taken.
+    shutil.rmtree(job.dir / "local")
+    require(restart_of(job) == 2, "a damaged version was taken")
+    job.remove()
+
+
+def removed():
+    """What `cairn rm` removed does not come back from a node's disk or memory."""
+    job = local_job()
+    require(job.run(1, 4).returncode == 0, "the first run fails")
+    r = cairn(job, "rm", "work@3")
+    require(r.returncode == 0, r.stdout)
+    r = cairn(job, "drain")
+    require(r.returncode == 0 and 3 not in versions(job), f"a drain brought it back\n{r.stdout}")
+    require(restart_of(job) == 2, "a start brought it back")
+    require(restart_of(job) == 3, "taken again it is not there")  # another capture
+    job.remove()
+
+
+def not_lost():
+    """A version that fails and that the next start saves is not said to be lost."""
+    job = local_job(on_failure="continue")
+    job.words = ["20000", "go-on"]
+    (job.dir / "p/work").mkdir(parents=True)
+    for version in "01":
+        (job.dir / "p/work" / version).touch()  # in the way of the version's directory
+    r = job.run(1, 2)
+    require(r.returncode == 3 and "work@1 is not saved" in r.stdout and " is lost" not in r.stdout,
+            r.stdout)
+    job.words = []
+    for version in "01":
+        (job.dir / "p/work" / version).unlink()
+    require(restart_of(job) == 1, "the next start does not save it")
+    job.remove()
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, unpublished, unpublished_nodes))
+    sys.exit(run_one(__doc__, unpublished, unpublished_nodes, truncated, removed, not_lost))
