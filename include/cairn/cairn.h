@@ -108,7 +108,8 @@ struct cairn_options {
 CAIRN_API CAIRN_CHECKED cairn_err cairn_open(const struct cairn_options *options,
                                              cairn_session **ret_session);
 /* Collective. Waits until every checkpoint is persistent or has failed (at most wait_timeout),
- * stops the service and frees the session, also when it returns an error. NULL is allowed. */
+ * stops the service and frees the session, also when it returns an error. What is not persistent
+ * then (CAIRN_ETIMEDOUT) stays in memory for the next start or `cairn drain`. NULL is allowed. */
 CAIRN_API cairn_err cairn_close(cairn_session *session);
 
 /* -1 for a NULL session. */

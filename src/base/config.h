@@ -92,6 +92,7 @@ struct crn_config {
     uint64_t free_reserve_bytes;    /* kept free on the PFS */
     uint64_t space_wait_ns;         /* a flush waits so long for room */
     uint64_t wait_timeout_ns;
+    uint64_t service_timeout_ns;
     uint64_t commit_timeout_ns; /* a rank that is later than this fails the version */
     uint64_t mtbf_ns;
     uint64_t max_overhead_percent;

@@ -138,7 +138,6 @@ cairn_err cairn_should_checkpoint(cairn_session *s, const char *name, int *ret_y
     const struct crn_name_config *nc;
     int64_t value[NVALUES];
     struct crn_errinfo ei = {0};
-    struct crn_errinfo ignored = {0};
     cairn_err rc;
 
     rc = crn_arg_checkpoint(s, name, 0, &ei);
@@ -147,8 +146,7 @@ cairn_err cairn_should_checkpoint(cairn_session *s, const char *name, int *ret_y
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     nc = crn_config_name(&s->cfg, name);
-    if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK)
-        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* cairn_checkpoint reports it */
+    crn_node_listen(s);
     rc = gather(s, value, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);

@@ -20,7 +20,7 @@ static void tell_failure(cairn_session *s, const char *name, int64_t version,
     struct crn_errinfo ignored = {0};
 
     memcpy(m.ckpt.name, name, strlen(name) + 1);
-    if (s->sock >= 0 && crn_node_send(s, &m, -1, &ignored) != CAIRN_OK)
+    if (crn_node_send(s, &m, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
 
@@ -54,6 +54,10 @@ cairn_err crn_hear(cairn_session *s, const char *name, struct crn_errinfo *ei)
         return CAIRN_OK;
     s->has_heard = 1;
     rc = crn_node_pump(s, 0, ei);
+    if (rc == CAIRN_OK && crn_link_is_full(&s->link))
+        rc = crn_fail(ei, CAIRN_ETIMEDOUT, 0,
+                      "the node service has not read its last %d messages; is cairnd stopped?",
+                      CRN_LINK_OUTBOX);
     return rc == CAIRN_OK ? earlier_failure(s, name, ei) : rc;
 }
 

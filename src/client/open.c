@@ -246,8 +246,8 @@ static cairn_err gather_peers(cairn_session *s, uint32_t address, uint32_t **ret
 static cairn_err join_service(cairn_session *s, struct place *p, struct crn_errinfo *ei)
 {
     char path[108] = "";
-    struct crn_msg welcome = {0};
     uint32_t *peers = NULL;
+    uint32_t address = 0;
     cairn_err rc = CAIRN_OK;
 
     if (s->local == 0)
@@ -256,12 +256,10 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
     if (rc == CAIRN_OK)
         rc = s->node_comm->ops->bcast(s->node_comm, path, sizeof(path), 0, ei);
     if (rc == CAIRN_OK)
-        rc = crn_node_open(s, path, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_node_expect(s, CRN_MSG_WELCOME, &welcome, ei);
+        rc = crn_node_open(s, path, &address, ei);
     rc = crn_agree(s, rc, "connecting to the node service", ei);
     if (rc == CAIRN_OK)
-        rc = gather_peers(s, welcome.welcome.address, &peers, ei);
+        rc = gather_peers(s, address, &peers, ei);
     if (rc == CAIRN_OK)
         rc = crn_node_hello(s, peers, ei);
     free(peers);
@@ -299,6 +297,16 @@ static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
     return crn_agree(s, rc, "preparing the arena", ei);
 }
 
+/* How long the end of the service may take: to hear the other ranks' goodbye, to remove old versions. */
+static int64_t stop_ns(const cairn_session *s, int64_t until, cairn_err waited)
+{
+    int64_t left = until - s->clock->mono_ns(s->clock);
+
+    if (waited == CAIRN_ETIMEDOUT)
+        return 0; /* what is not flushed is left to a drain */
+    return left < SECOND ? SECOND : left > 10 * SECOND ? 10 * SECOND : left;
+}
+
 /* Says goodbye and, in the rank that has the service, waits until all ranks of the node have. */
 static void leave_service(cairn_session *s, int64_t timeout_ns)
 {
@@ -306,14 +314,10 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
     struct crn_errinfo ignored = {0};
 
     crn_capture_drop(s, &s->held);
-    if (s->sock >= 0) {
-        if (crn_node_send(s, &bye, -1, &ignored) != CAIRN_OK)
-            crn_err_clear(&ignored); /* gone already */
-        if (s->sock >= 0)
-            crn_fork_close(s->sock);
-        s->sock = -1;
-    }
     crn_tiers_close(s);
+    if (s->link.fd >= 0 && crn_node_send(s, &bye, &ignored) != CAIRN_OK)
+        crn_err_clear(&ignored); /* the service hears that the socket is closed */
+    crn_link_close(&s->link);
     crn_copier_close(s->copier);
     crn_gpu_close(s);
     if (crn_mail_failure(s->mail) == NULL)
@@ -339,6 +343,7 @@ static void free_session(cairn_session *s)
     crn_files_free(s);
     free(s->regions);
     free(s->packet);
+    crn_link_fini(&s->link);
     if (s->node_comm != NULL)
         s->node_comm->ops->free(s->node_comm);
     if (s->all != NULL)
@@ -372,7 +377,8 @@ static cairn_err new_session(struct crn_comm *comm, cairn_session **ret, struct 
     s->ranks = (uint32_t)comm->size;
     s->fs = crn_fs_default();
     s->clock = crn_clock_real();
-    s->sock = s->dir.dfd = s->dir.spool_dfd = -1;
+    crn_link_init(&s->link);
+    s->dir.dfd = s->dir.spool_dfd = -1;
     s->advice.opened_ns = s->advice.last_ns = s->clock->mono_ns(s->clock);
     (void)snprintf(s->log.who, sizeof(s->log.who), "rank %u", s->rank);
     *ret = s;
@@ -461,11 +467,13 @@ cairn_err crn_session_close(cairn_session *s, int is_alone)
 {
     struct crn_errinfo ei = {0};
     struct crn_errinfo barrier = {0};
+    int64_t until;
     cairn_err rc;
 
     rc = crn_arg_session(s, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
+    until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.wait_timeout_ns;
     s->phase = CAIRN_PHASE_COMPUTE;
     crn_phase_show(s, s->phase);
     if (s->held.has_slot &&
@@ -477,13 +485,13 @@ cairn_err crn_session_close(cairn_session *s, int is_alone)
         return rc;
     }
     if (is_alone)
-        leave_service(s, rc == CAIRN_OK ? (int64_t)s->cfg.wait_timeout_ns : 10 * SECOND);
+        leave_service(s, rc == CAIRN_OK ? (int64_t)s->cfg.wait_timeout_ns : stop_ns(s, until, rc));
     /* Nobody takes the service away from a rank that still waits. */
     if (s->comm->ops->barrier(s->comm, &barrier) != CAIRN_OK && rc == CAIRN_OK) {
         crn_err_keep(&ei, &barrier);
         rc = crn_api_end(&ei, barrier.code);
     }
-    leave_service(s, 10 * SECOND);
+    leave_service(s, stop_ns(s, until, rc));
     if (s->service != NULL && barrier.code == CAIRN_OK)
         crn_service_settle(s->service);
     free_session(s);

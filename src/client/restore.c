@@ -124,13 +124,11 @@ static int fits(const struct crn_shard *have, struct target *t)
 /* The capture of a checkpoint that this session took and that has not failed, in the arena. */
 static void find_own(cairn_session *s, const struct target *t, struct crn_cached *ret)
 {
-    struct crn_errinfo ignored = {0};
     struct crn_capture_id id = {0};
     const struct crn_track *mine;
 
     memset(ret, 0, sizeof(*ret));
-    if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK) /* has it failed meanwhile? */
-        crn_err_clear(&ignored);
+    crn_node_listen(s); /* has it failed meanwhile? */
     mine = crn_track_find(s, t->name, t->version);
     if (mine == NULL || mine->error.code != CAIRN_OK || mine->is_rejected)
         return;
@@ -175,8 +173,7 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
     const struct crn_held *h;
     cairn_err rc;
 
-    if (s->sock >= 0 && crn_node_pump(s, 0, &why) != CAIRN_OK)
-        crn_err_clear(&why);
+    crn_node_listen(s);
     h = crn_tiers_find(s, t->name, t->version);
     if (h == NULL || !fits(crn_held_shard(h), t))
         return CAIRN_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rank's end of the socket to its node service: handshake, state changes, and what happens when
- * the service dies (nothing to the application: calls report it). */
+/* What a rank says to its node service and hears from it: handshake, arena, state changes. No call waits for the
+ * service longer than service_timeout, or than the caller says. A service that dies costs the application nothing
+ * but the calls that need it. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -9,48 +10,52 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fork.h"
 #include "client/session.h"
 
-#define HANDSHAKE_NS (30 * 1000000000LL)
+static int64_t now_ns(const cairn_session *s)
+{
+    return s->clock->mono_ns(s->clock);
+}
+
+/* Now and then `ns`, or never. */
+static int64_t after(const cairn_session *s, uint64_t ns)
+{
+    int64_t now = now_ns(s);
+
+    return ns > (uint64_t)(INT64_MAX - now) ? INT64_MAX : now + (int64_t)ns;
+}
 
 static cairn_err gone(cairn_session *s, const char *why, struct crn_errinfo *ei)
 {
-    if (s->sock >= 0)
-        crn_fork_close(s->sock);
-    s->sock = -1;
+    crn_link_lose(&s->link);
     return crn_fail(ei, CAIRN_ESERVICE, 0,
                     "the node service is gone (%s); what it had not flushed is kept for "
                     "'cairn drain' or the next start",
                     why);
 }
 
-/* Waits until the socket can be read: 1, or 0 on the deadline. */
-static int readable(cairn_session *s, int64_t timeout_ns)
-{
-    struct pollfd p = {.fd = s->sock, .events = POLLIN};
-    struct timespec ts = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+/* Handshake. ------------------------------------------------------------------------------------------- */
 
-    return ppoll(&p, 1, &ts, NULL) > 0;
-}
-
-cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type, struct crn_msg *ret,
-                          struct crn_errinfo *ei)
+/* Waits for one message of this type; the error that it carries is returned. */
+static cairn_err expect(cairn_session *s, int fd, enum crn_msg_type type, int64_t until,
+                        struct crn_msg *ret, struct crn_errinfo *ei)
 {
-    int64_t until = s->clock->mono_ns(s->clock) + HANDSHAKE_NS;
     const struct crn_errinfo *refusal;
     size_t len = 0;
     cairn_err rc;
 
     while (len == 0) {
-        int64_t left = until - s->clock->mono_ns(s->clock);
+        int64_t left = until - now_ns(s);
+        struct timespec ts = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+        struct pollfd p = {.fd = fd, .events = POLLIN};
 
         if (left <= 0)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
-                            "the node service does not answer; is cairnd hanging?");
-        if (!readable(s, left))
+                            "the node service does not answer within service_timeout; is cairnd "
+                            "stopped or hanging?");
+        if (ppoll(&p, 1, &ts, NULL) <= 0)
             continue;
-        rc = crn_sock_recv(s->sock, s->packet, CRN_PROTO_MAX, &len, NULL, ei);
+        rc = crn_sock_recv(fd, s->packet, CRN_PROTO_MAX, &len, NULL, ei);
         if (rc != CAIRN_OK)
             return rc;
     }
@@ -66,18 +71,27 @@ cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type, struct crn_m
     return refusal->code;
 }
 
-cairn_err crn_node_open(cairn_session *s, const char *socket_path, struct crn_errinfo *ei)
+cairn_err crn_node_open(cairn_session *s, const char *socket_path, uint32_t *ret_address,
+                        struct crn_errinfo *ei)
 {
+    struct crn_msg welcome = {0};
     cairn_err rc;
+    int fd = -1;
 
     s->packet = malloc(CRN_PROTO_MAX);
     if (s->packet == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the connection to the node service");
-    rc = crn_sock_connect(socket_path, &s->sock, ei);
+    rc = crn_sock_connect(socket_path, &fd, ei);
     if (rc == CAIRN_ESERVICE && s->cfg.service == CRN_SERVICE_DAEMON)
         return crn_err_context(ei, rc,
                                "is cairnd running on this node? Start one per node (mpirun cairnd) "
                                "or set service=embedded");
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_link_connected(&s->link, fd);
+    rc = expect(s, fd, CRN_MSG_WELCOME, after(s, s->cfg.service_timeout_ns), &welcome, ei);
+    if (rc == CAIRN_OK)
+        *ret_address = welcome.welcome.address;
     return rc;
 }
 
@@ -108,12 +122,63 @@ cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_err
     rc = crn_hello_encode(&h, &buf, ei);
     free(h.config);
     if (rc == CAIRN_OK)
-        rc = crn_sock_send(s->sock, buf.data, buf.len, -1, ei);
+        rc = crn_sock_send(s->link.fd, buf.data, buf.len, -1, ei);
     crn_buf_free(&buf);
     if (rc == CAIRN_OK)
-        rc = crn_node_expect(s, CRN_MSG_READY, &ready, ei);
+        rc = expect(s, s->link.fd, CRN_MSG_READY, after(s, s->cfg.service_timeout_ns), &ready, ei);
     return rc;
 }
+
+/* The arena. ------------------------------------------------------------------------------------------ */
+
+static cairn_err send_arena(cairn_session *s, int64_t until, struct crn_errinfo *ei)
+{
+    struct crn_msg note = {.type = CRN_MSG_ARENA};
+    struct crn_errinfo why = {0};
+
+    while (crn_sock_send_msg(s->link.fd, &note, crn_arena_fd(s->arena), &why) != CAIRN_OK) {
+        struct pollfd p = {.fd = s->link.fd, .events = POLLOUT};
+
+        if (why.sys_errno != EAGAIN)
+            return gone(s, why.msg, ei);
+        if (now_ns(s) >= until)
+            return CAIRN_OK; /* the caller says that there is no answer */
+        crn_err_clear(&why);
+        (void)poll(&p, 1, 10);
+    }
+    s->arena_share = CRN_SHARE_ASKED;
+    return CAIRN_OK;
+}
+
+cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei)
+{
+    int64_t until = after(s, s->cfg.service_timeout_ns);
+    cairn_err rc = CAIRN_OK;
+
+    if (s->arena_share == CRN_SHARE_NONE)
+        rc = send_arena(s, until, ei);
+    while (rc == CAIRN_OK && s->arena_share == CRN_SHARE_ASKED) {
+        int64_t left = until - now_ns(s);
+
+        if (left <= 0)
+            break;
+        rc = crn_node_pump(s, left, ei);
+    }
+    if (rc != CAIRN_OK || s->arena_share == CRN_SHARE_DONE)
+        return rc;
+    if (s->arena_share == CRN_SHARE_REFUSED) {
+        s->arena_share = CRN_SHARE_NONE;
+        *ei = s->arena_error;
+        return crn_err_context(ei, ei->code, "the node service cannot map the arena of rank %u",
+                               s->rank);
+    }
+    return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
+                    "the node service has not mapped the arena of rank %u within service_timeout; "
+                    "is cairnd stopped or hanging?",
+                    s->rank);
+}
+
+/* Messages. ------------------------------------------------------------------------------------------- */
 
 static void take_state(cairn_session *s, const struct crn_msg *n)
 {
@@ -139,39 +204,52 @@ static void take_state(cairn_session *s, const struct crn_msg *n)
     }
 }
 
+static void take_note(cairn_session *s, const struct crn_msg *n)
+{
+    if (n->type == CRN_MSG_STATE) {
+        take_state(s, n);
+    } else if (n->type == CRN_MSG_READY && s->arena_share == CRN_SHARE_ASKED) {
+        s->arena_share = n->ready.error.code == CAIRN_OK ? CRN_SHARE_DONE : CRN_SHARE_REFUSED;
+        s->arena_error = n->ready.error;
+    }
+}
+
 cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     size_t len;
 
     crn_tiers_news(s);
-    if (s->sock < 0)
+    if (s->link.fd < 0 || crn_link_is_lost(&s->link))
         return gone(s, "its connection was lost", ei);
-    if (timeout_ns > 0)
-        (void)readable(s, timeout_ns);
+    crn_link_push(&s->link);
+    if (timeout_ns > 0) {
+        crn_link_wait(&s->link, timeout_ns);
+        crn_link_push(&s->link);
+    }
     for (;;) {
         struct crn_msg n;
 
-        if (crn_sock_recv(s->sock, s->packet, CRN_PROTO_MAX, &len, NULL, &why) != CAIRN_OK)
+        if (crn_sock_recv(s->link.fd, s->packet, CRN_PROTO_MAX, &len, NULL, &why) != CAIRN_OK)
             return gone(s, why.msg, ei);
         if (len == 0)
             return CAIRN_OK;
         if (crn_msg_decode(s->packet, len, &n, &why) != CAIRN_OK)
             return gone(s, why.msg, ei);
-        if (n.type == CRN_MSG_STATE)
-            take_state(s, &n);
+        take_note(s, &n);
         crn_msg_free(&n);
     }
 }
 
-cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n, int pass_fd,
-                        struct crn_errinfo *ei)
+void crn_node_listen(cairn_session *s)
 {
-    struct crn_errinfo why = {0};
+    struct crn_errinfo ignored = {0};
 
-    if (s->sock < 0)
-        return gone(s, "its connection was lost", ei);
-    if (crn_sock_send_msg(s->sock, n, pass_fd, &why) != CAIRN_OK)
-        return gone(s, why.msg, ei);
-    return CAIRN_OK;
+    if (crn_node_pump(s, 0, &ignored) != CAIRN_OK)
+        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
+}
+
+cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n, struct crn_errinfo *ei)
+{
+    return crn_link_post(&s->link, n, ei);
 }

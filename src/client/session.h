@@ -10,6 +10,7 @@
 #include "capture/copier.h"
 #include "client/args.h"
 #include "client/gpu.h"
+#include "client/link.h"
 #include "client/open.h"
 #include "client/tiers.h"
 #include "comm/mail.h"
@@ -64,6 +65,9 @@ struct crn_capture {
     int is_complete;       /* crn_capture_complete */
 };
 
+/* Does the node service map the arena? */
+enum crn_share { CRN_SHARE_NONE, CRN_SHARE_ASKED, CRN_SHARE_DONE, CRN_SHARE_REFUSED };
+
 struct crn_advice {
     int64_t opened_ns, last_ns; /* monotonic: session, last checkpoint */
     int64_t cost_ns;            /* what the last checkpoint cost the application */
@@ -87,12 +91,14 @@ struct cairn_session {
     uint32_t teams;              /* that have read together so far; the same on all ranks */
     uint32_t *node_of;           /* by rank */
     struct crn_service *service; /* embedded, in the first rank of the node; else NULL */
-    int sock;                    /* to the node service; -1: gone */
+    struct crn_link link;        /* to the node service */
     unsigned char *packet;       /* CRN_PROTO_MAX bytes */
     struct crn_rundir dir;
     struct crn_rundir made;  /* paths, of the rank whose service is its own */
     struct crn_arena *arena; /* NULL until its size is known */
-    uint32_t phase;          /* cairn_phase_kind, as the application told */
+    enum crn_share arena_share;
+    struct crn_errinfo arena_error; /* why it was refused */
+    uint32_t phase;                 /* cairn_phase_kind, as the application told */
     struct crn_copier *copier;
     struct crn_gpu *gpu;     /* NULL: no device memory was protected */
     struct crn_tiers *tiers; /* NULL: nobody asked for them */
@@ -116,17 +122,21 @@ struct cairn_session {
 cairn_err crn_api_end(const struct crn_errinfo *ei, cairn_err rc);
 
 /* service_link.c: the connection. */
+/* Connects; the address is that of the service among those of all nodes. */
 CAIRN_CHECKED cairn_err crn_node_open(cairn_session *s, const char *socket_path,
-                                      struct crn_errinfo *ei);
+                                      uint32_t *ret_address, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers,
                                        struct crn_errinfo *ei);
-/* Waits for one message of this type, at most 30 s; the error that it carries is returned. */
-CAIRN_CHECKED cairn_err crn_node_expect(cairn_session *s, enum crn_msg_type type,
-                                        struct crn_msg *ret, struct crn_errinfo *ei);
+/* Has the service map the arena, unless it does already. CAIRN_ETIMEDOUT: it has not answered yet; any other error:
+ * it cannot. */
+CAIRN_CHECKED cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei);
 /* Takes the state changes that have arrived; waits for the first at most timeout_ns (0: not at
  * all). CAIRN_ESERVICE when the service is gone. */
 CAIRN_CHECKED cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n, int pass_fd,
+/* The same without waiting, for callers that make do with what was told before. */
+void crn_node_listen(cairn_session *s);
+/* Never waits; see link.h. */
+CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n,
                                       struct crn_errinfo *ei);
 
 /* wait.c: somebody waits for the checkpoints up to this number: the service flushes them as fast as it can. */

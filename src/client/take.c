@@ -49,17 +49,30 @@ static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
 
 static cairn_err make_arena(cairn_session *s, struct crn_arena_size *size, struct crn_errinfo *ei)
 {
-    struct crn_msg note = {.type = CRN_MSG_ARENA};
     char name[CRN_SPOOL_NAME];
     cairn_err rc;
 
     size->threads = crn_cores() / (int)s->nlocal;
     crn_arena_name(s->rank, name);
     rc = crn_arena_create(s->dir.dfd, name, s->run, s->rank, size, &s->arena, ei);
-    if (rc == CAIRN_OK) {
+    if (rc == CAIRN_OK)
         crn_phase_show(s, s->phase);
-        rc = crn_node_send(s, &note, crn_arena_fd(s->arena), ei);
-    }
+    return rc;
+}
+
+/* An arena that the service refuses to map is given up: the next call makes another one. */
+static cairn_err share_arena(cairn_session *s, struct crn_errinfo *ei)
+{
+    char name[CRN_SPOOL_NAME];
+    cairn_err rc;
+
+    rc = crn_node_share_arena(s, ei);
+    if (rc == CAIRN_OK || s->arena_share != CRN_SHARE_NONE)
+        return rc;
+    crn_arena_close(s->arena);
+    s->arena = NULL;
+    crn_arena_name(s->rank, name);
+    (void)unlinkat(s->dir.dfd, name, 0);
     return rc;
 }
 
@@ -71,21 +84,29 @@ static uint64_t arena_bytes(const cairn_session *s, uint64_t image_bytes)
 cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
 {
     struct crn_arena_size size = {0};
+    cairn_err rc = CAIRN_OK;
 
-    if (s->arena != NULL)
+    if (s->arena_share == CRN_SHARE_DONE)
         return CAIRN_OK;
-    size.bytes = arena_bytes(s, image_bytes);
-    return make_arena(s, &size, ei);
+    if (s->arena == NULL) {
+        size.bytes = arena_bytes(s, image_bytes);
+        rc = make_arena(s, &size, ei);
+    }
+    return rc == CAIRN_OK ? share_arena(s, ei) : rc;
 }
 
 cairn_err crn_arena_ensure_read(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
 {
     struct crn_arena_size size = {.first = image_bytes};
+    cairn_err rc = CAIRN_OK;
 
-    if (s->arena != NULL)
+    if (s->arena_share == CRN_SHARE_DONE)
         return CAIRN_OK;
-    size.bytes = arena_bytes(s, image_bytes);
-    return make_arena(s, &size, ei);
+    if (s->arena == NULL) {
+        size.bytes = arena_bytes(s, image_bytes);
+        rc = make_arena(s, &size, ei);
+    }
+    return rc == CAIRN_OK ? share_arena(s, ei) : rc;
 }
 
 /* What a capture is made of. --------------------------------------------------------------------------- */
@@ -187,7 +208,7 @@ static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *
         (void)snprintf(t->error.msg, sizeof(t->error.msg), "superseded by a newer checkpoint");
     }
     note.seq = old.id.seq;
-    return crn_node_send(s, &note, -1, ei);
+    return crn_node_send(s, &note, ei);
 }
 
 /* One try. The tiers copy at once; the arena and the spool only get a slot. */
@@ -466,5 +487,5 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
     (void)crn_slot_move(s->arena, c->slot, note.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
     free_parts(c);
     memset(c, 0, sizeof(*c));
-    return crn_node_send(s, &note, -1, ei);
+    return crn_node_send(s, &note, ei);
 }

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fork.h"
 #include "client/tiers_impl.h"
 #include "client/together.h"
 
@@ -31,7 +30,6 @@ cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the tiers of a session");
     crn_mutex_init(&s->tiers->mu, CRN_RANK_SESSION);
     s->tiers->s = s;
-    s->tiers->sock = -1;
     s->tiers->prune_at = HELD_PRUNE_AT;
     return CAIRN_OK;
 }
@@ -146,8 +144,7 @@ void crn_tiers_open(cairn_session *s)
     if (crn_tiers_make(s, &why) != CAIRN_OK || s->tiers->has_failed)
         return;
     x = s->tiers;
-    x->sock = s->sock >= 0 ? dup(s->sock) : -1;
-    if (x->sock < 0 || open_cache(x, &why) != CAIRN_OK) {
+    if (open_cache(x, &why) != CAIRN_OK) {
         crn_log(&s->log, CRN_WARN, "checkpoints are kept in the arena alone, continuing: %s",
                 why.msg);
         x->has_failed = 1;
@@ -173,8 +170,6 @@ void crn_tiers_close(cairn_session *s)
         x->all = h->next;
         crn_held_free(h);
     }
-    if (x->sock >= 0)
-        crn_fork_close(x->sock);
     free(x->hints);
     crn_mutex_fini(&x->mu);
     free(x);

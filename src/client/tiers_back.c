@@ -4,7 +4,6 @@
  * on the cache's threads. */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +24,7 @@ static struct crn_tiers *tiers_of(struct crn_tier *t)
 
 /* The service. -------------------------------------------------------------------------------------- */
 
-/* A service that is gone is found out by the application's thread. */
+/* The application's thread finds out that the service is gone. */
 void crn_tiers_send(struct crn_tiers *x, const struct crn_held *h, enum crn_msg_type type,
                     cairn_err code, const char *why)
 {
@@ -42,12 +41,8 @@ void crn_tiers_send(struct crn_tiers *x, const struct crn_held *h, enum crn_msg_
     if (code != CAIRN_OK)
         (void)!crn_fail(type == CRN_MSG_DROPPED ? &note.dropped.error : &note.failed.error, code, 0,
                         "%s", why);
-    while (crn_sock_send_msg(x->sock, &note, -1, &ei) != CAIRN_OK && ei.sys_errno == EAGAIN) {
-        struct pollfd p = {.fd = x->sock, .events = POLLOUT};
-
-        crn_err_clear(&ei);
-        (void)poll(&p, 1, 100);
-    }
+    if (crn_link_post(&x->s->link, &note, &ei) != CAIRN_OK)
+        crn_log(&x->s->log, CRN_WARN, "%s@%" PRId64 ": %s", ckpt.name, ckpt.version, ei.msg);
 }
 
 void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_held *h)
@@ -72,6 +67,7 @@ int crn_tiers_look(void *arg)
     struct crn_held *h;
     int is_busy = 0;
 
+    crn_link_push(&x->s->link);
     crn_lock(&x->mu);
     for (h = x->all; h != NULL; h = h->next) {
         enum crn_slot_state state;

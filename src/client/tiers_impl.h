@@ -53,7 +53,6 @@ struct crn_tiers {
     struct crn_held *index[HELD_INDEX]; /* application's thread: by name and version */
     size_t nheld, prune_at;
     int has_news;                /* lock: something is lost, and the tracks do not know */
-    int sock;                    /* of the background, to the node service */
     struct crn_device *device;   /* NULL: no memory of a device is protected */
     struct crn_cache_op op;      /* of the last call of the cache */
     struct crn_capture *capture; /* application's thread: what it writes now; else NULL */

@@ -64,10 +64,10 @@ void crn_want(cairn_session *s, uint64_t seq)
     struct crn_msg note = {.type = CRN_MSG_WANTED, .seq = seq};
     struct crn_errinfo ignored = {0};
 
-    if (seq <= s->wanted || s->sock < 0)
+    if (seq <= s->wanted)
         return;
     s->wanted = seq;
-    if (crn_node_send(s, &note, -1, &ignored) != CAIRN_OK)
+    if (crn_node_send(s, &note, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* whoever waits finds it out */
 }
 
@@ -186,14 +186,13 @@ int cairn_event_fd(cairn_session *s)
 {
     struct crn_errinfo ei = {0};
 
-    return crn_api_end(&ei, crn_arg_session(s, &ei)) == CAIRN_OK ? s->sock : -1;
+    return crn_api_end(&ei, crn_arg_session(s, &ei)) == CAIRN_OK ? s->link.fd : -1;
 }
 
 cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
                       struct cairn_stats *ret_stats)
 {
     struct crn_errinfo ei = {0};
-    struct crn_errinfo ignored = {0};
     struct crn_track *t = NULL;
     cairn_err rc;
 
@@ -202,8 +201,7 @@ cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
         rc = find(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    if (s->sock >= 0 && crn_node_pump(s, 0, &ignored) != CAIRN_OK)
-        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* what was told before still holds */
+    crn_node_listen(s);
     ret_stats->level = t->level;
     ret_stats->error = t->error.code;
     ret_stats->bytes = t->bytes;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "aggregate/assist.h"
 #include "aggregate/elect.h"
 #include "base/clock.h"
 #include "base/fork.h"
@@ -128,6 +129,7 @@ int crn_job_is_done(const struct crn_job *job)
  * bring. */
 static void join_flusher(struct crn_job *job)
 {
+    struct crn_errinfo cut = {.code = CAIRN_ECANCELED, .msg = "the service stops"};
     struct timespec until;
 
     if (job->items == NULL) { /* nothing is on its way, and the results of other jobs are theirs */
@@ -136,6 +138,8 @@ static void join_flusher(struct crn_job *job)
     }
     do {
         crn_flows_refuse(job);
+        if (job->engine != NULL)
+            crn_engine_cancel(job->engine, 0, &cut);
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 10 * 1000000;
         if (until.tv_nsec >= 1000000000) {

@@ -19,7 +19,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
 #define CRN_MESSAGES(X)                                                                            \
     X(WELCOME, 1, welcome, SERVICE, RANK) /* first word on a connection */                         \
     X(HELLO, 2, none, RANK, SERVICE)                                                               \
-    X(READY, 3, ready, SERVICE, RANK)           /* answer to HELLO */                              \
+    X(READY, 3, ready, SERVICE, RANK)           /* answer to HELLO and ARENA */                    \
     X(ARENA, 4, none, RANK, SERVICE)            /* its descriptor comes along */                   \
     X(CAPTURED, 5, captured, RANK, SERVICE)     /* its part is in a slot */                        \
     X(CAPTURE_FAILED, 6, failed, RANK, SERVICE) /* its part will never come */                     \

@@ -114,19 +114,33 @@ static void on_dropped(struct crn_job *job, struct crn_client *c, const struct c
     crn_item_fail(job, item, &e);
 }
 
-static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
+static cairn_err map_arena(struct crn_job *job, const struct crn_client *c, int fd,
+                           struct crn_errinfo *ei)
 {
-    struct crn_errinfo ei = {0};
     char what[48];
 
-    if (job->arenas[c->local] != NULL || fd < 0) {
-        if (fd >= 0)
-            (void)close(fd);
-        return;
-    }
     (void)snprintf(what, sizeof(what), "the arena of rank %u", c->rank);
-    if (crn_arena_map(crn_fs_posix(), fd, what, &job->arenas[c->local], &ei) != CAIRN_OK)
-        crn_log(&job->log, CRN_ERROR, "%s", ei.msg);
+    if (fd < 0)
+        return crn_fail(ei, CAIRN_ELIMIT, 0,
+                        "%s: its descriptor did not arrive; the service has too many open files",
+                        what);
+    if (job->arenas[c->local] != NULL) {
+        (void)close(fd);
+        return crn_fail(ei, CAIRN_ESTATE, 0, "%s: the service has one already", what);
+    }
+    return crn_arena_map(crn_fs_posix(), fd, what, &job->arenas[c->local], ei);
+}
+
+/* The rank waits for the answer: without its arena none of its checkpoints could be flushed. */
+static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
+{
+    struct crn_msg ready = {.type = CRN_MSG_READY};
+    struct crn_errinfo ignored = {0};
+
+    if (map_arena(job, c, fd, &ready.ready.error) != CAIRN_OK)
+        crn_log(&job->log, CRN_ERROR, "%s", ready.ready.error.msg);
+    if (crn_sock_send_msg(c->fd, &ready, -1, &ignored) != CAIRN_OK)
+        crn_log(&job->log, CRN_DEBUG, "rank %u: %s", c->rank, ignored.msg);
 }
 
 /* All ranks have captured: the local copy is made now, whenever the flush may begin. */
@@ -167,6 +181,8 @@ void crn_job_message(struct crn_job *job, struct crn_client *c, struct crn_msg *
 {
     struct crn_item *item;
 
+    if (passed_fd >= 0 && n->type != CRN_MSG_ARENA)
+        (void)close(passed_fd);
     switch (n->type) {
     case CRN_MSG_ARENA:
         on_arena(job, c, passed_fd);

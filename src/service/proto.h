@@ -6,7 +6,7 @@
 
 #include "service/message.h"
 
-#define CRN_PROTO_VERSION 8
+#define CRN_PROTO_VERSION 9
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 /* What a rank says of itself and its job. */

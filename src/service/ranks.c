@@ -150,6 +150,7 @@ static void on_packet(struct crn_service *svc, struct crn_client *c, const void 
         rank_gone(c, 0);
     } else {
         crn_job_message(c->job, c, &n, fd);
+        crn_msg_free(&n);
         return; /* the descriptor changed hands */
     }
     if (fd >= 0)

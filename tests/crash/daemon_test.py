@@ -209,6 +209,17 @@ def descriptors():
     limit(pid, hard)
     require(p.wait() == 0, f"the rank ends with {p.returncode} when there are descriptors again")
     require(len(daemons.lines("cannot take another rank")) == 2, daemons.log.read_text())
+    # A rank that is there already, but whose arena cairnd cannot map: its first checkpoint fails with the reason.
+    shutil.rmtree(job.dir / "p")
+    p = subprocess.Popen(job.command(1, 2), env=dict(job.env, CAIRN_TEST_STOP_AT="0"), text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    wait_until("the rank does not stop before version 0", lambda: is_stopped(p.pid))
+    limit(pid, 3)
+    os.kill(p.pid, signal.SIGCONT)
+    said = p.communicate()[0]
+    told = (job.dir / "log.told").read_text()
+    require(p.returncode == 3 and "cannot map the arena" in told, f"exit {p.returncode}: {said}\n{told}")
+    limit(pid, hard)
     wait_for_idle(job)
     daemons.stop()
     job.check_clean("descriptors")
