@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Recovery deletes only what it can prove to be worthless. Every file operation of the commands that remove or
  * replace something fails in turn, with each of the usual errors, or is the last of its process: `cairn drain`
- * (runs in memory, local files, the store), the drain at the start of an application, sweep, rm and cp.
+ * (runs in memory, local files, the store), the drain at the start of an application, sweep, rm, retention, cp.
  * Whatever happens, what was captured or committed before is there after a later drain without errors, byte
- * for byte; a command that failed says why; and nothing else is gone. Retention: store_crash_test.c.
+ * for byte; a command that failed says why; and nothing else is gone. More of retention: store_crash_test.c.
  *
  * usage: recovery_test [all | TEST]    all: every error at every operation; otherwise EIO at all, others at some */
 #include <errno.h>
@@ -618,6 +618,55 @@ static void a_removal_removes_what_was_named(void **state)
     strike_all(&scene);
 }
 
+/* What the keeper of a job does after a commit. */
+static int run_retention(void)
+{
+    const struct crn_retention policy = {.keep_last = 1, .reuse = 1};
+    struct crn_errinfo info = {0};
+    uint32_t removed = 0;
+    struct crn_store st;
+    cairn_err rc;
+
+    rc = crn_store_open(crn_fs_default(), cfg.persistent, 0, &st, &info);
+    if (rc == CAIRN_OK) {
+        rc = crn_store_retain(&st, "heat", &policy, &removed, &info);
+        crn_store_close(&st);
+    }
+    (void)fprintf(stderr, "%s\n", info.msg);
+    return rc == CAIRN_OK ? 0 : 1;
+}
+
+static void check_retention(const struct fault *fault, const struct outcome *o, const char *when)
+{
+    const struct tv one = heat(1, 1), four = heat(4, 4);
+    struct crn_errinfo info = {0}, *ei = &info;
+    int left;
+
+    (void)fault;
+    must_hold(&four, when);
+    /* Each is whole or gone, and what another needs goes after it. What cannot be read now stays. */
+    left = holds(cfg.persistent, &one, when) + holds(cfg.persistent, &three, when);
+    left += holds(cfg.persistent, &two, when);
+    if (o->status == 0 && left > 2)
+        fail_msg("%s: %d versions stay", when, left);
+    assert_ok(crn_drain_host(crn_fs_posix(), &cfg, 0, NULL, NULL, ei));
+    must_hold(&four, when);
+    must_hold(&five, when);
+    if (holds(cfg.persistent, &one, when) + holds(cfg.persistent, &two, when) +
+            holds(cfg.persistent, &three, when) !=
+        left)
+        fail_msg("%s: a drain brings back what was removed", when);
+}
+
+static void retention_keeps_what_it_shall(void **state)
+{
+    static const struct scene scene = {
+        "retention", make_store_world, run_retention, check_retention, 0, 1, 0};
+
+    (void)state;
+    strike_all(&scene);
+}
+
 /* Into a directory that has none, and into one that has another version of this number. */
 static int run_cp(void)
 {
@@ -799,6 +848,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_drain_of_a_start_deletes_only_what_it_can_prove),
         cmocka_unit_test(a_sweep_deletes_only_what_it_can_prove),
         cmocka_unit_test(a_removal_removes_what_was_named),
+        cmocka_unit_test(retention_keeps_what_it_shall),
         cmocka_unit_test(a_copy_is_whole_and_replaces_nothing),
     };
 
