@@ -1,56 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Drain of dead runs. The proof of death is the lock in the run's directory, which its service held.
- * Nothing is removed before the data of this node is durable on the PFS; a crash at any point leaves
- * a state from which the next drain goes on. An error proves nothing: whatever fails, the run stays where
- * it is, the failure is told and returned, and a later drain tries again. */
-#include "service/drain.h"
+/* Drain of one dead run: its captures go from the arenas and the spool to the PFS. Nothing is told to be saved
+ * before the data of this node is durable there; a crash at any point leaves a state from which the next
+ * drain goes on. Who decides that the run is dead, and removes it: drain_host.c. */
+#include "service/drain_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "service/drain_local.h"
-#include "service/drain_store.h"
-#include "service/rundir.h"
-#include "service/runfile.h"
 #include "service/source.h"
 
-#define BIRTH_S 60
-
-const char *crn_drain_what_name(enum crn_drain_what what)
-{
-    static const char *const names[] = {"committed",  "waiting", "known",
-                                        "incomplete", "failed",  "alive"};
-
-    return names[what];
-}
-
-/* A dead run of one node. */
-struct dead_run {
-    char hex[CRN_RUN_HEX];
-    struct crn_config cfg;
-    uint32_t ranks, node, nodes, nlocal;
-    struct crn_rundir dir;
-    struct crn_arena **arenas; /* those found; at most nlocal */
-    uint32_t narenas;
-    struct crn_engine *engine;
-    struct crn_gate gate; /* of the engine */
-    const struct crn_fs *fs;
-    int has_told;            /* of a failure */
-    int is_lost;             /* the capture in hand: damaged in memory */
-    struct crn_errinfo lost; /* the first such capture */
-    crn_drain_fn fn;
-    void *arg;
-};
-
-static void tell(struct dead_run *run, enum crn_drain_what what, const char *name, int64_t version,
-                 uint32_t missing, const char *text)
+void crn_dead_run_tell(struct crn_dead_run *run, enum crn_drain_what what, const char *name,
+                       int64_t version, uint32_t missing, const char *text)
 {
     struct crn_drain_event ev = {what, run->hex, name, version, missing, text};
 
@@ -101,7 +67,7 @@ cairn_err crn_drain_is_known(const struct crn_store *st, const struct crn_drain_
 
 /* Finds the slot of a capture in every arena of the node: 1 if all ranks have captured it. The words of the
  * slots tell; what they describe may be damaged, which is another matter. */
-static int find_slots(const struct dead_run *run, uint64_t seq, uint32_t *slots)
+static int find_slots(const struct crn_dead_run *run, uint64_t seq, uint32_t *slots)
 {
     uint32_t i, s;
 
@@ -122,7 +88,7 @@ static int find_slots(const struct dead_run *run, uint64_t seq, uint32_t *slots)
     return 1;
 }
 
-static cairn_err open_engine(struct dead_run *run, struct crn_errinfo *ei)
+static cairn_err open_engine(struct crn_dead_run *run, struct crn_errinfo *ei)
 {
     struct crn_engine_options opt = crn_engine_configured(&run->cfg);
     cairn_err rc;
@@ -136,7 +102,7 @@ static cairn_err open_engine(struct dead_run *run, struct crn_errinfo *ei)
 }
 
 /* Had all nodes captured it, as far as the service of this one knew? */
-static int is_promised(const struct dead_run *run, const uint32_t *slots)
+static int is_promised(const struct crn_dead_run *run, const uint32_t *slots)
 {
     struct crn_errinfo ignored = {0};
     struct crn_slot_info info;
@@ -149,7 +115,7 @@ static int is_promised(const struct dead_run *run, const uint32_t *slots)
     return run->nodes == 1;
 }
 
-static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
+static cairn_err flush_capture(struct crn_dead_run *run, const struct crn_store *st,
                                const struct crn_slot_info *info, const uint32_t *slots,
                                char ret_file[CRN_FILE_NAME], struct crn_errinfo *ei)
 {
@@ -198,7 +164,7 @@ static cairn_err flush_capture(struct dead_run *run, const struct crn_store *st,
 }
 
 /* Flushes a capture that is whole on this node and publishes it if all nodes have. */
-static cairn_err save_capture(struct dead_run *run, const struct crn_store *st,
+static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *st,
                               const struct crn_slot_info *info, const uint32_t *slots,
                               uint32_t *ret_missing, struct crn_errinfo *ei)
 {
@@ -222,7 +188,7 @@ static cairn_err save_capture(struct dead_run *run, const struct crn_store *st,
     return rc;
 }
 
-static cairn_err drain_whole(struct dead_run *run, const struct crn_slot_info *info,
+static cairn_err drain_whole(struct crn_dead_run *run, const struct crn_slot_info *info,
                              const uint32_t *slots, struct crn_errinfo *ei)
 {
     struct crn_drain_capture c = {info->name, info->version, &info->id, info->created_ns};
@@ -241,12 +207,12 @@ static cairn_err drain_whole(struct dead_run *run, const struct crn_slot_info *i
         what = missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING;
     }
     if (rc == CAIRN_OK)
-        tell(run, what, info->name, info->version, missing, "");
+        crn_dead_run_tell(run, what, info->name, info->version, missing, "");
     crn_store_close(&st);
     return rc;
 }
 
-static cairn_err drain_capture(struct dead_run *run, const struct crn_slot_info *info,
+static cairn_err drain_capture(struct crn_dead_run *run, const struct crn_slot_info *info,
                                struct crn_errinfo *ei)
 {
     uint32_t *slots = calloc(run->nlocal, sizeof(*slots));
@@ -256,11 +222,11 @@ static cairn_err drain_capture(struct dead_run *run, const struct crn_slot_info 
     if (slots == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %u shards", run->nlocal);
     else if (!find_slots(run, info->id.seq, slots))
-        tell(run, CRN_DRAIN_INCOMPLETE, info->name, info->version, 0, "");
+        crn_dead_run_tell(run, CRN_DRAIN_INCOMPLETE, info->name, info->version, 0, "");
     else
         rc = drain_whole(run, info, slots, ei);
     if (rc != CAIRN_OK)
-        tell(run, CRN_DRAIN_FAILED, info->name, info->version, 0, ei->msg);
+        crn_dead_run_tell(run, CRN_DRAIN_FAILED, info->name, info->version, 0, ei->msg);
     free(slots);
     if (!run->is_lost)
         return rc;
@@ -299,7 +265,7 @@ static cairn_err add_capture(struct captures *c, const struct crn_slot_info *inf
 }
 
 /* The captures that were not flushed: from all arenas, since a rank may have died before its capture. */
-static cairn_err list_captures(const struct dead_run *run, struct captures *ret,
+static cairn_err list_captures(const struct crn_dead_run *run, struct captures *ret,
                                struct crn_errinfo *ei)
 {
     struct crn_slot_info info;
@@ -324,7 +290,7 @@ static int is_arena(const char *name)
     return strncmp(name, "arena-", 6) == 0;
 }
 
-static cairn_err map_arena(struct dead_run *run, const char *name, struct crn_errinfo *ei)
+static cairn_err map_arena(struct crn_dead_run *run, const char *name, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     char what[CRN_PATH_MAX + 128];
@@ -345,7 +311,7 @@ static cairn_err map_arena(struct dead_run *run, const char *name, struct crn_er
     return rc;
 }
 
-static cairn_err map_arenas(struct dead_run *run, struct crn_errinfo *ei)
+static cairn_err map_arenas(struct crn_dead_run *run, struct crn_errinfo *ei)
 {
     struct crn_names names = {0};
     cairn_err rc;
@@ -365,7 +331,7 @@ static cairn_err map_arenas(struct dead_run *run, struct crn_errinfo *ei)
 }
 
 /* A capture of a pinned version is kept until that is unpinned; the others do not wait for it. */
-static cairn_err drain_unless_pinned(struct dead_run *run, const struct crn_slot_info *info,
+static cairn_err drain_unless_pinned(struct crn_dead_run *run, const struct crn_slot_info *info,
                                      struct crn_errinfo *pinned, struct crn_errinfo *ei)
 {
     cairn_err rc = drain_capture(run, info, ei);
@@ -377,7 +343,7 @@ static cairn_err drain_unless_pinned(struct dead_run *run, const struct crn_slot
     return CAIRN_OK;
 }
 
-static cairn_err drain_run(struct dead_run *run, struct crn_errinfo *ei)
+cairn_err crn_dead_run_drain(struct crn_dead_run *run, struct crn_errinfo *ei)
 {
     struct crn_errinfo pinned = {0};
     struct captures list = {0};
@@ -397,24 +363,7 @@ static cairn_err drain_run(struct dead_run *run, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Reads run.ini: the place in the job and the configuration. */
-static cairn_err load_run(struct dead_run *run, struct crn_errinfo *ei)
-{
-    struct crn_run_place place;
-    cairn_err rc;
-
-    rc = crn_runfile_read(run->fs, run->dir.dfd, &place, &run->cfg, ei);
-    if (rc == CAIRN_OK && place.node != run->node)
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "it is that of node %u", place.node);
-    if (rc != CAIRN_OK)
-        return crn_err_context(ei, rc, "'%s/run.ini'", run->dir.path);
-    run->ranks = place.ranks;
-    run->nodes = place.nodes;
-    run->nlocal = place.nlocal;
-    return CAIRN_OK;
-}
-
-static void close_run(struct dead_run *run)
+void crn_dead_run_close(struct crn_dead_run *run)
 {
     uint32_t i;
 
@@ -427,233 +376,4 @@ static void close_run(struct dead_run *run)
     }
     crn_rundir_close(&run->dir);
     crn_config_fini(&run->cfg);
-}
-
-/* The directory of a run, or of one that is being removed (is_gone). */
-static int parse_run_name(const char *name, uint8_t id[16], uint32_t *node, int *is_gone)
-{
-    unsigned byte;
-    int end = 0;
-    int i;
-
-    if (strlen(name) < 35)
-        return 0;
-    for (i = 0; i < 16; i++) {
-        if (sscanf(name + 2 * (size_t)i, "%2x", &byte) != 1)
-            return 0;
-        id[i] = (uint8_t)byte;
-    }
-    if (sscanf(name + 32, "-n%u%n", node, &end) != 1)
-        return 0;
-    *is_gone = strcmp(name + 32 + end, CRN_RUNDIR_GONE) == 0;
-    return *is_gone || name[32 + end] == '\0';
-}
-
-/* What a service makes before the first arena. */
-static int is_of_birth(const char *name)
-{
-    static const char *const names[] = {"lock", "sock", "run.ini"};
-    size_t i;
-
-    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(name, names[i]) == 0)
-            return 1;
-    return strncmp(name, ".run.ini.", 9) == 0;
-}
-
-/* Has nothing ever been captured here? It is our own directory and holds no more than what a service makes at
- * its start. */
-static cairn_err is_stillborn(const struct dead_run *run, const struct stat *st, int *ret,
-                              struct crn_errinfo *ei)
-{
-    struct crn_names names = {0};
-    cairn_err rc;
-    size_t i;
-
-    rc = crn_fs_names(run->fs, run->dir.dfd, run->dir.path, &names, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    *ret = st->st_uid == geteuid();
-    for (i = 0; i < names.n; i++)
-        *ret &= is_of_birth(names.name[i]);
-    crn_names_free(&names);
-    return CAIRN_OK;
-}
-
-/* There is no lock, or no run.ini: the service has not come that far yet, or died before. Without the lock the
- * time tells; why says what is missing. */
-static cairn_err drain_stillborn(struct dead_run *run, int has_lock, const struct crn_errinfo *why,
-                                 struct crn_errinfo *ei)
-{
-    const struct crn_clock *clock = crn_clock_real();
-    const struct crn_fs *fs = run->fs;
-    struct stat st;
-    int is_empty = 0;
-    cairn_err rc;
-
-    rc = crn_fs_check(fs->fstat(fs, run->dir.dfd, &st), ei, "stat '%s'", run->dir.path);
-    if (rc == CAIRN_OK && !has_lock && clock->wall_ns(clock) / 1000000000 - st.st_mtime <= BIRTH_S)
-        return CAIRN_OK;
-    if (rc == CAIRN_OK)
-        rc = is_stillborn(run, &st, &is_empty, ei);
-    if (rc == CAIRN_OK && !is_empty) {
-        crn_err_keep(ei, why);
-        rc = why->code;
-    }
-    return rc == CAIRN_OK ? crn_rundir_remove(&run->dir, ei) : rc;
-}
-
-/* The run is dead, its lock is ours. */
-static cairn_err drain_dead(struct dead_run *run, const struct crn_config *cfg,
-                            const uint8_t id[16], int same_target, struct crn_errinfo *ei)
-{
-    struct crn_errinfo why = {0};
-    cairn_err rc;
-
-    rc = load_run(run, &why);
-    if (rc == CAIRN_ENOENT)
-        return drain_stillborn(run, 1, &why, ei);
-    crn_err_keep(ei, &why);
-    if (rc != CAIRN_OK || (same_target && strcmp(run->cfg.persistent, cfg->persistent) != 0))
-        return rc;
-    /* Now that the configuration is known, with the right spool. */
-    crn_rundir_close(&run->dir);
-    rc = crn_rundir_open(run->fs, &run->cfg, id, run->node, 1, &run->dir, ei);
-    if (rc == CAIRN_OK)
-        rc = drain_run(run, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_rundir_remove(&run->dir, ei);
-    if (rc == CAIRN_OK && run->lost.code != CAIRN_OK) {
-        crn_err_keep(ei, &run->lost);
-        rc = run->lost.code;
-    }
-    return rc;
-}
-
-static cairn_err drain_dir(struct dead_run *run, const struct crn_config *cfg, const uint8_t id[16],
-                           int same_target, struct crn_errinfo *ei)
-{
-    struct crn_errinfo why = {0};
-    int lock_fd = -1;
-    cairn_err rc;
-
-    rc = crn_rundir_open(run->fs, &run->cfg, id, run->node, 0, &run->dir, &why);
-    if (rc == CAIRN_ENOENT)
-        return CAIRN_OK; /* gone meanwhile */
-    if (rc == CAIRN_OK)
-        rc = crn_rundir_lock(&run->dir, 0, &lock_fd, &why);
-    if (rc == CAIRN_OK) {
-        rc = drain_dead(run, cfg, id, same_target, ei);
-        (void)run->fs->close(run->fs, lock_fd);
-    } else if (rc == CAIRN_EBUSY) {
-        tell(run, CRN_DRAIN_ALIVE, "", 0, 0, "");
-        rc = CAIRN_OK;
-    } else if (rc == CAIRN_ENOENT) {
-        rc = drain_stillborn(run, 0, &why, ei);
-    } else {
-        crn_err_keep(ei, &why);
-    }
-    return rc;
-}
-
-/* Ends a removal that was cut short. Without its run.ini the spool is gone already. */
-static cairn_err drain_gone(struct dead_run *run, int dfd, const char *name, const uint8_t id[16],
-                            struct crn_errinfo *ei)
-{
-    struct crn_errinfo why = {0};
-    struct crn_run_place place;
-    cairn_err rc;
-    int fd;
-
-    fd = run->fs->openat(run->fs, dfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    if (fd == -ENOENT)
-        return CAIRN_OK;
-    if (fd < 0)
-        return crn_fail_errno(ei, -fd, "open '%s'", name);
-    rc = crn_runfile_read(run->fs, fd, &place, &run->cfg, &why);
-    (void)run->fs->close(run->fs, fd);
-    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) {
-        crn_err_keep(ei, &why);
-        return crn_err_context(ei, rc, "'%s/%s'", run->cfg.shm_dir, name);
-    }
-    rc = crn_rundir_paths(run->fs, &run->cfg, id, run->node, &run->dir, ei);
-    return rc == CAIRN_OK ? crn_rundir_finish(&run->dir, ei) : rc;
-}
-
-/* One entry of the shared-memory directory dfd. The first failure of all is kept in first. */
-static void drain_entry(struct dead_run *run, const struct crn_config *cfg, int dfd,
-                        const char *name, int same_target, struct crn_errinfo *first)
-{
-    struct crn_errinfo why = {0};
-    int is_gone = 0;
-    uint8_t id[16];
-    cairn_err rc;
-
-    if (!parse_run_name(name, id, &run->node, &is_gone))
-        return; /* not a run's */
-    crn_run_hex(id, run->hex);
-    run->dir.dfd = run->dir.spool_dfd = -1;
-    crn_config_defaults(&run->cfg);
-    memcpy(run->cfg.shm_dir, cfg->shm_dir, sizeof(run->cfg.shm_dir));
-    if (is_gone)
-        rc = drain_gone(run, dfd, name, id, &why);
-    else
-        rc = drain_dir(run, cfg, id, same_target, &why);
-    if (rc != CAIRN_OK && !run->has_told)
-        tell(run, CRN_DRAIN_FAILED, "", 0, 0, why.msg);
-    if (rc != CAIRN_OK)
-        crn_err_keep(first, &why);
-    close_run(run);
-}
-
-struct hearer {
-    crn_drain_fn fn;
-    void *arg;
-    int has_live; /* runs whose service is alive */
-};
-
-static void hear(void *arg, const struct crn_drain_event *ev)
-{
-    struct hearer *h = arg;
-
-    h->has_live |= ev->what == CRN_DRAIN_ALIVE;
-    if (h->fn != NULL)
-        h->fn(h->arg, ev);
-}
-
-cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, int same_target,
-                         crn_drain_fn fn, void *arg, struct crn_errinfo *ei)
-{
-    struct hearer h = {.fn = fn, .arg = arg};
-    struct crn_names names = {0};
-    struct crn_errinfo first = {0};
-    char root[CRN_PATH_MAX];
-    cairn_err rc;
-    size_t i;
-    int dfd;
-
-    rc = crn_shm_root(fs, cfg, root, sizeof(root), ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    dfd = fs->openat(fs, AT_FDCWD, root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    if (dfd < 0)
-        return crn_fail_errno(ei, -dfd, "open '%s'", root);
-    rc = crn_fs_names(fs, dfd, root, &names, ei);
-    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
-        struct dead_run run = {.fs = fs, .fn = hear, .arg = &h};
-
-        drain_entry(&run, cfg, dfd, names.name[i], same_target, &first);
-    }
-    (void)fs->close(fs, dfd);
-    crn_names_free(&names);
-    if (rc == CAIRN_OK && cfg->local[0] != '\0')
-        crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);
-    /* A start looks at the names that the application asks for alone (client/restart.c). */
-    if (rc == CAIRN_OK && !same_target)
-        crn_drain_store(fs, cfg->persistent, hear, &h, &first);
-    if (rc == CAIRN_OK && first.code != CAIRN_OK) {
-        crn_err_keep(ei, &first);
-        rc = first.code;
-    }
-    return rc;
 }

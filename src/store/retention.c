@@ -228,15 +228,19 @@ static cairn_err sync_newest(const struct crn_store *st, const char *name, int64
     size_t n = 0;
     cairn_err rc;
     int dfd;
+    int r;
 
     rc = crn_store_name_dir(st, name, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_store_versions(st, dfd, name, &versions, &n, ei);
-    for (; n > 0; n--) {
+    for (; rc == CAIRN_OK && n > 0; n--) {
         (void)snprintf(path, sizeof(path), "%lld/%s", (long long)versions[n - 1], CRN_MANIFEST);
-        if (versions[n - 1] != version && st->fs->fstatat(st->fs, dfd, path, &sb) == 0)
+        r = versions[n - 1] != version ? st->fs->fstatat(st->fs, dfd, path, &sb) : -ENOENT;
+        if (r == 0)
             break;
+        if (r != -ENOENT)
+            rc = crn_fail_errno(ei, -r, "stat '%s/%s/%s'", st->path, name, path);
     }
     (void)st->fs->close(st->fs, dfd);
     if (rc == CAIRN_OK && n > 0)

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds the dead runs of this host, has them drained and removes them. The proof of death is the lock in the
+ * run's directory, which its service held. An error proves nothing: whatever fails, the run stays where it
+ * is, the failure is told and returned, and a later drain tries again. */
+#include "service/drain.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "service/drain_local.h"
+#include "service/drain_run.h"
+#include "service/drain_store.h"
+#include "service/runfile.h"
+
+#define BIRTH_S 60
+
+const char *crn_drain_what_name(enum crn_drain_what what)
+{
+    static const char *const names[] = {"committed",  "waiting", "known",
+                                        "incomplete", "failed",  "alive"};
+
+    return names[what];
+}
+
+/* Reads run.ini: the place in the job and the configuration. */
+static cairn_err load_run(struct crn_dead_run *run, struct crn_errinfo *ei)
+{
+    struct crn_run_place place;
+    cairn_err rc;
+
+    rc = crn_runfile_read(run->fs, run->dir.dfd, &place, &run->cfg, ei);
+    if (rc == CAIRN_OK && place.node != run->node)
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "it is that of node %u", place.node);
+    if (rc != CAIRN_OK)
+        return crn_err_context(ei, rc, "'%s/run.ini'", run->dir.path);
+    run->ranks = place.ranks;
+    run->nodes = place.nodes;
+    run->nlocal = place.nlocal;
+    return CAIRN_OK;
+}
+
+/* The directory of a run, or of one that is being removed (is_gone). */
+static int parse_run_name(const char *name, uint8_t id[16], uint32_t *node, int *is_gone)
+{
+    unsigned byte;
+    int end = 0;
+    int i;
+
+    if (strlen(name) < 35)
+        return 0;
+    for (i = 0; i < 16; i++) {
+        if (sscanf(name + 2 * (size_t)i, "%2x", &byte) != 1)
+            return 0;
+        id[i] = (uint8_t)byte;
+    }
+    if (sscanf(name + 32, "-n%u%n", node, &end) != 1)
+        return 0;
+    *is_gone = strcmp(name + 32 + end, CRN_RUNDIR_GONE) == 0;
+    return *is_gone || name[32 + end] == '\0';
+}
+
+/* What a service makes before the first arena. */
+static int is_of_birth(const char *name)
+{
+    static const char *const names[] = {"lock", "sock", "run.ini"};
+    size_t i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return strncmp(name, ".run.ini.", 9) == 0;
+}
+
+/* Has nothing ever been captured here? It is our own directory and holds no more than what a service makes at
+ * its start. */
+static cairn_err is_stillborn(const struct crn_dead_run *run, const struct stat *st, int *ret,
+                              struct crn_errinfo *ei)
+{
+    struct crn_names names = {0};
+    cairn_err rc;
+    size_t i;
+
+    rc = crn_fs_names(run->fs, run->dir.dfd, run->dir.path, &names, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    *ret = st->st_uid == geteuid();
+    for (i = 0; i < names.n; i++)
+        *ret &= is_of_birth(names.name[i]);
+    crn_names_free(&names);
+    return CAIRN_OK;
+}
+
+/* There is no lock, or no run.ini: the service has not come that far yet, or died before. Without the lock the
+ * time tells; why says what is missing. */
+static cairn_err drain_stillborn(struct crn_dead_run *run, int has_lock,
+                                 const struct crn_errinfo *why, struct crn_errinfo *ei)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    const struct crn_fs *fs = run->fs;
+    struct stat st;
+    int is_empty = 0;
+    cairn_err rc;
+
+    rc = crn_fs_check(fs->fstat(fs, run->dir.dfd, &st), ei, "stat '%s'", run->dir.path);
+    if (rc == CAIRN_OK && !has_lock && clock->wall_ns(clock) / 1000000000 - st.st_mtime <= BIRTH_S)
+        return CAIRN_OK;
+    if (rc == CAIRN_OK)
+        rc = is_stillborn(run, &st, &is_empty, ei);
+    if (rc == CAIRN_OK && !is_empty) {
+        crn_err_keep(ei, why);
+        rc = why->code;
+    }
+    return rc == CAIRN_OK ? crn_rundir_remove(&run->dir, ei) : rc;
+}
+
+/* The run is dead, its lock is ours. */
+static cairn_err drain_dead(struct crn_dead_run *run, const struct crn_config *cfg,
+                            const uint8_t id[16], int same_target, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    cairn_err rc;
+
+    rc = load_run(run, &why);
+    if (rc == CAIRN_ENOENT)
+        return drain_stillborn(run, 1, &why, ei);
+    crn_err_keep(ei, &why);
+    if (rc != CAIRN_OK || (same_target && strcmp(run->cfg.persistent, cfg->persistent) != 0))
+        return rc;
+    /* Now that the configuration is known, with the right spool. */
+    crn_rundir_close(&run->dir);
+    rc = crn_rundir_open(run->fs, &run->cfg, id, run->node, 1, &run->dir, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_dead_run_drain(run, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_remove(&run->dir, ei);
+    if (rc == CAIRN_OK && run->lost.code != CAIRN_OK) {
+        crn_err_keep(ei, &run->lost);
+        rc = run->lost.code;
+    }
+    return rc;
+}
+
+static cairn_err drain_dir(struct crn_dead_run *run, const struct crn_config *cfg,
+                           const uint8_t id[16], int same_target, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    int lock_fd = -1;
+    cairn_err rc;
+
+    rc = crn_rundir_open(run->fs, &run->cfg, id, run->node, 0, &run->dir, &why);
+    if (rc == CAIRN_ENOENT)
+        return CAIRN_OK; /* gone meanwhile */
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_lock(&run->dir, 0, &lock_fd, &why);
+    if (rc == CAIRN_OK) {
+        rc = drain_dead(run, cfg, id, same_target, ei);
+        (void)run->fs->close(run->fs, lock_fd);
+    } else if (rc == CAIRN_EBUSY) {
+        crn_dead_run_tell(run, CRN_DRAIN_ALIVE, "", 0, 0, "");
+        rc = CAIRN_OK;
+    } else if (rc == CAIRN_ENOENT) {
+        rc = drain_stillborn(run, 0, &why, ei);
+    } else {
+        crn_err_keep(ei, &why);
+    }
+    return rc;
+}
+
+/* Ends a removal that was cut short. Without its run.ini the spool is gone already. */
+static cairn_err drain_gone(struct crn_dead_run *run, int dfd, const char *name,
+                            const uint8_t id[16], struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    struct crn_run_place place;
+    cairn_err rc;
+    int fd;
+
+    fd = run->fs->openat(run->fs, dfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (fd == -ENOENT)
+        return CAIRN_OK;
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "open '%s'", name);
+    rc = crn_runfile_read(run->fs, fd, &place, &run->cfg, &why);
+    (void)run->fs->close(run->fs, fd);
+    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) {
+        crn_err_keep(ei, &why);
+        return crn_err_context(ei, rc, "'%s/%s'", run->cfg.shm_dir, name);
+    }
+    rc = crn_rundir_paths(run->fs, &run->cfg, id, run->node, &run->dir, ei);
+    return rc == CAIRN_OK ? crn_rundir_finish(&run->dir, ei) : rc;
+}
+
+/* One entry of the shared-memory directory dfd. The first failure of all is kept in first. */
+static void drain_entry(struct crn_dead_run *run, const struct crn_config *cfg, int dfd,
+                        const char *name, int same_target, struct crn_errinfo *first)
+{
+    struct crn_errinfo why = {0};
+    int is_gone = 0;
+    uint8_t id[16];
+    cairn_err rc;
+
+    if (!parse_run_name(name, id, &run->node, &is_gone))
+        return; /* not a run's */
+    crn_run_hex(id, run->hex);
+    run->dir.dfd = run->dir.spool_dfd = -1;
+    crn_config_defaults(&run->cfg);
+    memcpy(run->cfg.shm_dir, cfg->shm_dir, sizeof(run->cfg.shm_dir));
+    if (is_gone)
+        rc = drain_gone(run, dfd, name, id, &why);
+    else
+        rc = drain_dir(run, cfg, id, same_target, &why);
+    if (rc != CAIRN_OK && !run->has_told)
+        crn_dead_run_tell(run, CRN_DRAIN_FAILED, "", 0, 0, why.msg);
+    if (rc != CAIRN_OK)
+        crn_err_keep(first, &why);
+    crn_dead_run_close(run);
+}
+
+struct hearer {
+    crn_drain_fn fn;
+    void *arg;
+    int has_live; /* runs whose service is alive */
+};
+
+static void hear(void *arg, const struct crn_drain_event *ev)
+{
+    struct hearer *h = arg;
+
+    h->has_live |= ev->what == CRN_DRAIN_ALIVE;
+    if (h->fn != NULL)
+        h->fn(h->arg, ev);
+}
+
+cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, int same_target,
+                         crn_drain_fn fn, void *arg, struct crn_errinfo *ei)
+{
+    struct hearer h = {.fn = fn, .arg = arg};
+    struct crn_names names = {0};
+    struct crn_errinfo first = {0};
+    char root[CRN_PATH_MAX];
+    cairn_err rc;
+    size_t i;
+    int dfd;
+
+    rc = crn_shm_root(fs, cfg, root, sizeof(root), ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    dfd = fs->openat(fs, AT_FDCWD, root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (dfd < 0)
+        return crn_fail_errno(ei, -dfd, "open '%s'", root);
+    rc = crn_fs_names(fs, dfd, root, &names, ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
+        struct crn_dead_run run = {.fs = fs, .fn = hear, .arg = &h};
+
+        drain_entry(&run, cfg, dfd, names.name[i], same_target, &first);
+    }
+    (void)fs->close(fs, dfd);
+    crn_names_free(&names);
+    if (rc == CAIRN_OK && cfg->local[0] != '\0')
+        crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);
+    /* A start looks at the names that the application asks for alone (client/restart.c). */
+    if (rc == CAIRN_OK && !same_target)
+        crn_drain_store(fs, cfg->persistent, hear, &h, &first);
+    if (rc == CAIRN_OK && first.code != CAIRN_OK) {
+        crn_err_keep(ei, &first);
+        rc = first.code;
+    }
+    return rc;
+}
