@@ -65,7 +65,8 @@ module cairn
         cairn_protect_array, cairn_unprotect, cairn_checkpoint, cairn_test, cairn_wait, &
         cairn_wait_all, cairn_stats, cairn_find, cairn_find_version, cairn_reject, cairn_restore, &
         cairn_restart, cairn_version_info, cairn_region_info, cairn_file_route, &
-        cairn_file_restore, cairn_should_checkpoint, cairn_should_stop, cairn_phase
+        cairn_file_restore, cairn_gpu_stream, cairn_prefetch_enqueue, cairn_prefetch_start, &
+        cairn_prefetch_cancel, cairn_prefetch_clear, cairn_should_checkpoint, cairn_should_stop, cairn_phase
 
     interface
         function c_open(options, session) bind(C, name="cairn_open") result(rc)
@@ -195,6 +196,37 @@ module cairn
             type(c_ptr), value :: session, regions
             character(kind=c_char), intent(in) :: name(*)
             integer(c_int64_t), intent(out) :: version
+            integer(c_int) :: rc
+        end function
+        function c_gpu_stream(session, stream) bind(C, name="cairn_gpu_stream") result(rc)
+            import
+            type(c_ptr), value :: session, stream
+            integer(c_int) :: rc
+        end function
+        function c_prefetch_enqueue(session, name, version) &
+            bind(C, name="cairn_prefetch_enqueue") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_prefetch_start(session) bind(C, name="cairn_prefetch_start") result(rc)
+            import
+            type(c_ptr), value :: session
+            integer(c_int) :: rc
+        end function
+        function c_prefetch_cancel(session, name, version) &
+            bind(C, name="cairn_prefetch_cancel") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_prefetch_clear(session) bind(C, name="cairn_prefetch_clear") result(rc)
+            import
+            type(c_ptr), value :: session
             integer(c_int) :: rc
         end function
         function c_version_info(session, name, version, info) &
@@ -416,6 +448,42 @@ contains
         integer(c_int64_t), intent(in) :: timeout_ms
         integer(c_int) :: rc
         rc = c_wait_all(session%ptr, level, timeout_ms)
+    end function
+
+    ! stream: of CUDA or HIP; c_null_ptr returns to the default.
+    function cairn_gpu_stream(session, stream) result(rc)
+        type(cairn_session), intent(in) :: session
+        type(c_ptr), intent(in) :: stream
+        integer(c_int) :: rc
+        rc = c_gpu_stream(session%ptr, stream)
+    end function
+
+    function cairn_prefetch_enqueue(session, name, version) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        integer(c_int) :: rc
+        rc = c_prefetch_enqueue(session%ptr, c_text(name), version)
+    end function
+
+    function cairn_prefetch_start(session) result(rc)
+        type(cairn_session), intent(in) :: session
+        integer(c_int) :: rc
+        rc = c_prefetch_start(session%ptr)
+    end function
+
+    function cairn_prefetch_cancel(session, name, version) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        integer(c_int) :: rc
+        rc = c_prefetch_cancel(session%ptr, c_text(name), version)
+    end function
+
+    function cairn_prefetch_clear(session) result(rc)
+        type(cairn_session), intent(in) :: session
+        integer(c_int) :: rc
+        rc = c_prefetch_clear(session%ptr)
     end function
 
     function cairn_stats(session, name, version, stats) result(rc)

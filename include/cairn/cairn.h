@@ -266,6 +266,13 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_restart(cairn_session *session, const ch
 CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_enqueue(cairn_session *session, const char *name,
                                                          int64_t version);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_start(cairn_session *session);
+/* Local. Take hints back: all that were given for one version, or all there are. What is on its way or was
+ * brought close stays a candidate for later reads, but makes room for others. Hints that will not come true
+ * keep memory from those that will: take them back. No hint to take back is no error. Prefetching goes on for
+ * the others and for hints to come. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_cancel(cairn_session *session, const char *name,
+                                                        int64_t version);
+CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_clear(cairn_session *session);
 
 struct cairn_version_info {
     size_t size; /* sizeof(struct cairn_version_info), set by the caller */

@@ -98,7 +98,8 @@ void crn_held_prune(struct crn_tiers *x)
         int is_done;
 
         crn_lock(&x->mu);
-        is_done = h->is_flushed || h->is_dropped || h->is_lost;
+        is_done = h->is_flushed || h->is_dropped || h->is_lost ||
+                  (!h->is_known && h->info.id.seq == 0); /* only ever announced */
         crn_unlock(&x->mu);
         if (is_done && h->is_replaced)
             crn_cache_forget(x->cache, crn_held_key(h));

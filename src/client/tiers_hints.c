@@ -100,9 +100,8 @@ static void make_arena(struct crn_tiers *x)
 cairn_err cairn_prefetch_enqueue(cairn_session *s, const char *name, int64_t version)
 {
     struct crn_errinfo ei = {0};
-    cairn_err rc;
+    cairn_err rc = crn_arg_checkpoint(s, name, version, &ei);
 
-    rc = crn_arg_checkpoint(s, name, version, &ei);
     if (rc == CAIRN_OK)
         rc = crn_tiers_make(s, &ei);
     if (rc == CAIRN_OK && crn_tiers_are_open(s))
@@ -133,6 +132,45 @@ cairn_err cairn_prefetch_start(cairn_session *s)
             adopt(s->tiers, h);
     crn_cache_start(s->tiers->cache);
     return CAIRN_OK;
+}
+
+/* Takes back the hints of a version, or of all (name NULL). */
+static void unhint(struct crn_tiers *x, const char *name, int64_t version)
+{
+    struct crn_held *h;
+    size_t kept = 0;
+    size_t i;
+
+    for (i = 0; i < x->nhints; i++)
+        if (name != NULL && (x->hints[i].version != version || strcmp(x->hints[i].name, name) != 0))
+            x->hints[kept++] = x->hints[i];
+    x->nhints = kept;
+    h = x->cache == NULL ? NULL : name == NULL ? x->all : crn_held_find(x, name, version);
+    for (; h != NULL; h = name == NULL ? h->next : NULL) {
+        if (h->nhints > 0)
+            crn_cache_unhint(x->cache, crn_held_key(h));
+        h->nhints = 0;
+    }
+}
+
+cairn_err cairn_prefetch_cancel(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_errinfo ei = {0};
+    cairn_err rc = crn_arg_checkpoint(s, name, version, &ei);
+
+    if (rc == CAIRN_OK && s->tiers != NULL)
+        unhint(s->tiers, name, version);
+    return crn_api_end(&ei, rc);
+}
+
+cairn_err cairn_prefetch_clear(cairn_session *s)
+{
+    struct crn_errinfo ei = {0};
+    cairn_err rc = crn_arg_session(s, &ei);
+
+    if (rc == CAIRN_OK && s->tiers != NULL)
+        unhint(s->tiers, NULL, 0);
+    return crn_api_end(&ei, rc);
 }
 
 void crn_tiers_passed(cairn_session *s, const char *name, int64_t version)

@@ -156,12 +156,82 @@ static void test_deviating(void **state)
     world_close(&w);
 }
 
+static int is_held(const cairn_session *s, int64_t version)
+{
+    struct crn_held *h = crn_held_find(s->tiers, "t", version);
+
+    return h != NULL && crn_cache_state(s->tiers->cache, crn_held_key(h), s->tiers->arena_tier) ==
+                            CRN_LIFE_READ_COMPLETE;
+}
+
+/* Hints that fill the memory are taken back, one by one or all at once, before the tiers are open or after:
+ * what is announced then gets the room. */
+static void cancel(int is_clear, int is_early)
+{
+    struct timespec ms = {.tv_nsec = 1000000};
+    struct world w;
+    cairn_session *s;
+    int64_t v;
+
+    world_open(&w, 0);
+    s = bed_session(&w.b, "arena_bytes=11M", NULL); /* four images */
+    world_protect(&w, s);
+    must(cairn_prefetch_cancel(s, "t", 1)); /* nothing is nothing */
+    must(cairn_prefetch_clear(s));
+    if (!is_early)
+        must(cairn_prefetch_start(s));
+    for (v = 1; v <= VERSIONS; v++) {
+        world_set(&w, v);
+        if (!is_early)
+            must(cairn_checkpoint(s, "t", v, NULL));
+    }
+    for (v = 5; v <= VERSIONS; v++)
+        must(cairn_prefetch_enqueue(s, "t", v));
+    must(cairn_prefetch_enqueue(s, "t", 5)); /* twice */
+    for (v = 5; !is_clear && v <= VERSIONS; v++)
+        must(cairn_prefetch_cancel(s, "t", v));
+    if (is_clear)
+        must(cairn_prefetch_clear(s));
+    for (v = 1; is_early && v <= VERSIONS; v++) {
+        world_set(&w, v);
+        must(cairn_checkpoint(s, "t", v, NULL));
+    }
+    must(cairn_wait_all(s, CAIRN_PERSISTENT, 60000));
+    for (v = 1; v <= 4; v++)
+        must(cairn_prefetch_enqueue(s, "t", v));
+    must(cairn_prefetch_start(s));
+    for (v = 1; v <= 4; v++)
+        while (!is_held(s, v)) /* for ever, if the others keep the room */
+            (void)nanosleep(&ms, NULL);
+    for (v = 5; v <= VERSIONS; v++)
+        assert_false(is_held(s, v));
+    for (v = 1; v <= VERSIONS; v++) {
+        must(cairn_restore(s, "t", v, NULL));
+        assert_true(world_is_set(&w, v));
+    }
+    assert_int_equal(cairn_prefetch_cancel(s, NULL, 1), CAIRN_EINVAL);
+    assert_int_equal(cairn_prefetch_cancel(s, "t", -1), CAIRN_EINVAL);
+    assert_int_equal(cairn_prefetch_cancel(NULL, "t", 1), CAIRN_EINVAL);
+    assert_int_equal(cairn_prefetch_clear(NULL), CAIRN_EINVAL);
+    must(cairn_close(s));
+    world_close(&w);
+}
+
+static void test_canceled(void **state)
+{
+    int i;
+
+    (void)state;
+    for (i = 0; i < 4; i++)
+        cancel(i / 2, i % 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_commit), cmocka_unit_test(test_rejected),
         cmocka_unit_test(test_hints),         cmocka_unit_test(test_hints_gpu),
-        cmocka_unit_test(test_deviating),
+        cmocka_unit_test(test_deviating),     cmocka_unit_test(test_canceled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

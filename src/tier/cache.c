@@ -197,6 +197,14 @@ void crn_cache_start(struct crn_cache *c)
     crn_cache_unlock(c);
 }
 
+void crn_cache_unhint(struct crn_cache *c, uint64_t key)
+{
+    crn_lock(&c->mu);
+    trace_locked(c, CRN_REQUEST_UNHINT, key, 0, crn_cache_now());
+    crn_chain_unhint(c->chain, key);
+    crn_cache_unlock(c);
+}
+
 void crn_cache_skip(struct crn_cache *c, uint64_t key)
 {
     crn_lock(&c->mu);

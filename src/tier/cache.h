@@ -96,7 +96,8 @@ CAIRN_CHECKED cairn_err crn_cache_read(struct crn_cache *c, uint64_t key,
                                        struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *ei);
 void crn_cache_start(struct crn_cache *c);
-/* As crn_chain_skip, _adopt, _import and _flushed. */
+/* As crn_chain_unhint, _skip, _adopt, _import and _flushed. */
+void crn_cache_unhint(struct crn_cache *c, uint64_t key);
 void crn_cache_skip(struct crn_cache *c, uint64_t key);
 CAIRN_CHECKED cairn_err crn_cache_adopt(struct crn_cache *c, uint64_t key, uint64_t bytes,
                                         int first, struct crn_errinfo *ei);

@@ -28,10 +28,12 @@ static void settle(struct crn_chain *c, struct object *o)
     if (o->is_discarded)
         crn_object_drop(c, o);
     crn_object_requeue(c, o);
+    crn_hint_touch(c, o);
     if (!o->is_discarded && o->bytes > 0 && !o->is_lost && !crn_object_is_here(c, o)) {
         o->is_lost = 1;
         o->is_lost_told = 0;
         c->nlost++;
+        c->lost_at = 0;
     }
     crn_object_forget_if_empty(c, o);
 }
@@ -172,16 +174,15 @@ static void end_target(struct crn_chain *c, struct object *o, const struct crn_t
 
 static void note_failure(struct crn_chain *c, struct object *o, cairn_err rc, int64_t now_ns)
 {
-    c->nfailed -= o->retry_ns != 0;
-    c->nfailed += rc != CAIRN_OK;
     if (rc == CAIRN_OK) {
-        o->pause_ns = o->retry_ns = 0;
+        o->pause_ns = 0;
+        crn_object_note_retry(c, o, 0);
         return;
     }
     o->pause_ns = o->pause_ns == 0 || rc == CAIRN_EBUSY ? RETRY_NS : 2 * o->pause_ns;
     if (o->pause_ns > RETRY_MAX)
         o->pause_ns = RETRY_MAX;
-    o->retry_ns = now_ns + o->pause_ns;
+    crn_object_note_retry(c, o, now_ns + o->pause_ns);
 }
 
 cairn_err crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc,
@@ -212,42 +213,51 @@ int64_t crn_chain_retry_ns(const struct crn_chain *c, int64_t now_ns)
 {
     int64_t first = INT64_MAX;
     const struct object *o;
-    size_t i;
 
-    for (i = 0; c->nfailed > 0 && i < c->nhash; i++)
-        for (o = c->hash[i]; o != NULL; o = o->hash_next)
-            if (o->retry_ns > now_ns && o->retry_ns < first)
-                first = o->retry_ns;
+    for (o = c->failed; o != NULL; o = o->failed_next)
+        if (o->retry_ns > now_ns && o->retry_ns < first)
+            first = o->retry_ns;
     return first;
 }
 
 /* Flushes. ------------------------------------------------------------------------------------------ */
 
-/* The first that is due; a wish if nothing is. */
-static struct object *next_flush(const struct crn_chain *c, int tier, int64_t now_ns)
+static struct object *first_in(struct crn_chain *c, int tier, enum queue_kind kind, int64_t now_ns)
 {
-    struct object *wished = NULL;
-    struct object *o;
+    struct object *o = c->tier[tier].queue_head[kind];
 
-    for (o = c->tier[tier].queue_head; o != NULL; o = o->at[tier].next) {
-        /* What is about to be read and dropped needs no flush, unless someone waits for all. */
-        int is_spared = c->opt.discard_consumed && !c->is_draining &&
-                        o->at[tier].state == CRN_LIFE_READ_COMPLETE;
-
-        if (o->retry_ns > now_ns || is_spared || o->at[tier].is_moving)
-            continue;
-        if (!crn_object_is_wished(c, o, tier))
-            return o;
-        wished = wished != NULL ? wished : o;
+    while (o != NULL && (o->retry_ns > now_ns || o->at[tier].is_moving)) {
+        c->work++;
+        o = o->at[tier].next;
     }
-    return wished;
+    return o;
+}
+
+/* The first that is due; a wish if nothing is. */
+static struct object *next_flush(struct crn_chain *c, int tier, int64_t now_ns)
+{
+    struct object *o = first_in(c, tier, QUEUE_DUE, now_ns);
+
+    if (o == NULL && c->is_draining)
+        o = first_in(c, tier, QUEUE_SPARED, now_ns);
+    return o != NULL ? o : first_in(c, tier, QUEUE_WISH, now_ns);
+}
+
+static int has_queue(const struct crn_chain *c, int tier)
+{
+    int k;
+
+    for (k = 0; k < QUEUE_KINDS; k++)
+        if (c->tier[tier].queue_head[k] != NULL)
+            return 1;
+    return 0;
 }
 
 int crn_chain_wants_down(const struct crn_chain *c, int tier)
 {
     const struct tier *from = &c->tier[tier];
 
-    return from->queue_head != NULL && from->down.busy < from->opt.depth && !from->is_lost;
+    return has_queue(c, tier) && from->down.busy < from->opt.depth && !from->is_lost;
 }
 
 int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
@@ -308,14 +318,23 @@ void crn_chain_skip(struct crn_chain *c, uint64_t key)
     settle(c, o);
 }
 
+void crn_chain_unhint(struct crn_chain *c, uint64_t key)
+{
+    struct object *o = crn_object_find(c, key);
+
+    if (o == NULL)
+        return;
+    crn_hint_drop_all(c, o);
+    settle(c, o);
+}
+
 void crn_chain_forget(struct crn_chain *c, uint64_t key)
 {
     struct object *o = crn_object_find(c, key);
 
     if (o == NULL)
         return;
-    while (o->nhints > 0)
-        crn_hint_take(c, o);
+    crn_hint_drop_all(c, o);
     o->is_discarded = 1;
     crn_object_unlose(c, o);
     settle(c, o);
@@ -381,7 +400,8 @@ int crn_chain_next_lost(struct crn_chain *c, uint64_t *ret_key)
     struct object *o;
     size_t i;
 
-    for (i = 0; c->nlost > 0 && i < c->nhash; i++) {
+    for (i = c->lost_at; c->nlost > 0 && i < c->nhash; c->lost_at = ++i) {
+        c->work++;
         for (o = c->hash[i]; o != NULL; o = o->hash_next) {
             if (!o->is_lost || o->is_lost_told)
                 continue;
@@ -396,12 +416,13 @@ int crn_chain_next_lost(struct crn_chain *c, uint64_t *ret_key)
 
 void crn_chain_drain(struct crn_chain *c, int is_on)
 {
-    c->is_draining = is_on;
+    c->is_draining = is_on; /* those spared are due */
 }
 
 void crn_chain_ready(struct crn_chain *c, int tier, int is_ready)
 {
     c->tier[tier].is_ready = is_ready;
+    crn_hint_touch_all(c);
 }
 
 void crn_chain_lost(struct crn_chain *c, int tier)
@@ -420,6 +441,12 @@ void crn_chain_lost(struct crn_chain *c, int tier)
             o = next;
         }
     }
+    crn_hint_touch_all(c);
+}
+
+uint64_t crn_chain_work(const struct crn_chain *c)
+{
+    return c->work;
 }
 
 enum crn_life crn_chain_state(const struct crn_chain *c, uint64_t key, int tier)
@@ -439,7 +466,7 @@ int crn_chain_is_idle(const struct crn_chain *c)
     int t;
 
     for (t = 0; t <= c->last; t++)
-        if (c->tier[t].queue_head != NULL)
+        if (has_queue(c, t))
             return 0;
     return 1;
 }
@@ -505,9 +532,16 @@ void crn_chain_close(struct crn_chain *c)
             free(o);
         }
     }
-    for (i = 0; i < CRN_TIERS_MAX; i++)
+    for (i = 0; i < CRN_TIERS_MAX; i++) {
         crn_space_fini(&c->tier[i].space);
+        free(c->tier[i].todo);
+    }
     free(c->hash);
-    free(c->hints);
+    while (c->hint_head != NULL) {
+        struct hint *h = c->hint_head;
+
+        c->hint_head = h->next;
+        free(h);
+    }
     free(c);
 }

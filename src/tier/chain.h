@@ -55,7 +55,8 @@ struct crn_transfer {
     int from, to; /* tiers, or CRN_APP */
     struct crn_spot src, dst;
     int64_t start_ns;
-    uint32_t distance; /* reads: how many of the next hints were ready on the fastest tier */
+    uint32_t
+        distance; /* reads: how many of the next hints, up to 64, were ready on the fastest tier */
 };
 
 struct crn_chain; /* opaque */
@@ -97,6 +98,8 @@ CAIRN_CHECKED cairn_err crn_chain_hint(struct crn_chain *c, uint64_t key, struct
 void crn_chain_start(struct crn_chain *c);
 /* The read that a hint announced was made elsewhere, or will not be made. */
 void crn_chain_skip(struct crn_chain *c, uint64_t key);
+/* All hints of it are taken back; it stays where it is. */
+void crn_chain_unhint(struct crn_chain *c, uint64_t key);
 /* The checkpoint will not be read again: it is dropped everywhere, its pending flushes too. */
 void crn_chain_forget(struct crn_chain *c, uint64_t key);
 /* A checkpoint that an earlier run left on the last tier; first as of crn_chain_write. */
@@ -126,5 +129,6 @@ int crn_chain_is_flushed(const struct crn_chain *c, uint64_t key); /* whole on t
 int crn_chain_is_idle(const struct crn_chain *c);                  /* no flush is pending */
 int crn_chain_is_stuck(const struct crn_chain *c, int tier); /* the last flush found no room */
 const struct crn_space *crn_chain_space(const struct crn_chain *c, int tier);
+uint64_t crn_chain_work(const struct crn_chain *c); /* things looked at so far, for tests */
 
 #endif

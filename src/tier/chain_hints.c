@@ -5,50 +5,148 @@
  * that prefetching evicts is read later. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tier/chain_impl.h"
 
-#define FIRST_CAP 256
+#define FIRST_CAP    256
+#define DISTANCE_MAX 64 /* further ahead nobody counts */
 
-/* The queue. -------------------------------------------------------------------------------------- */
+/* What is to be done. ------------------------------------------------------------------------------- */
 
-static cairn_err make_place(struct crn_chain *c, struct crn_errinfo *ei)
+static void place(struct tier *t, int tier, size_t i, struct hint *h)
 {
-    size_t cap = c->hints_cap != 0 ? 2 * c->hints_cap : FIRST_CAP;
-    struct object **h;
+    t->todo[i] = h;
+    h->at[tier] = i + 1;
+}
 
-    if (c->nhints < c->hints_cap)
-        return CAIRN_OK;
-    if (c->hint_first > c->nhints / 2) {
-        memmove(c->hints, c->hints + c->hint_first,
-                (c->nhints - c->hint_first) * sizeof(struct object *));
-        c->hint_base += c->hint_first;
-        c->nhints -= c->hint_first;
-        c->hint_first = 0;
-        return CAIRN_OK;
+static void sift_up(struct tier *t, int tier, size_t i)
+{
+    struct hint *h = t->todo[i];
+
+    for (; i > 0 && t->todo[(i - 1) / 2]->seq > h->seq; i = (i - 1) / 2)
+        place(t, tier, i, t->todo[(i - 1) / 2]);
+    place(t, tier, i, h);
+}
+
+static void sift_down(struct tier *t, int tier, size_t i)
+{
+    struct hint *h = t->todo[i];
+    size_t k;
+
+    while ((k = 2 * i + 1) < t->ntodo) {
+        k += k + 1 < t->ntodo && t->todo[k + 1]->seq < t->todo[k]->seq;
+        if (t->todo[k]->seq >= h->seq)
+            break;
+        place(t, tier, i, t->todo[k]);
+        i = k;
     }
-    h = realloc(c->hints, cap * sizeof(struct object *));
-    if (h == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu prefetch hints", cap);
-    c->hints = h;
-    c->hints_cap = cap;
+    place(t, tier, i, h);
+}
+
+static void add_todo(struct crn_chain *c, int tier, struct hint *h)
+{
+    struct tier *t = &c->tier[tier];
+
+    if (h->at[tier] != 0)
+        return;
+    place(t, tier, t->ntodo++, h);
+    sift_up(t, tier, t->ntodo - 1);
+}
+
+static void remove_todo(struct crn_chain *c, int tier, struct hint *h)
+{
+    struct tier *t = &c->tier[tier];
+    size_t i = h->at[tier] - 1;
+    struct hint *last;
+
+    if (h->at[tier] == 0)
+        return;
+    last = t->todo[--t->ntodo];
+    h->at[tier] = 0;
+    if (last == h)
+        return;
+    place(t, tier, i, last);
+    sift_up(t, tier, i);
+    sift_down(t, tier, last->at[tier] - 1);
+}
+
+/* Room for one hint more, so that nothing else can run out of memory. */
+static cairn_err reserve_todo(struct crn_chain *c, struct crn_errinfo *ei)
+{
+    int i;
+
+    for (i = 0; i <= c->last; i++) {
+        struct tier *t = &c->tier[i];
+        size_t cap = t->todo_cap != 0 ? 2 * t->todo_cap : FIRST_CAP;
+        struct hint **p;
+
+        if (c->nhints < t->todo_cap)
+            continue;
+        p = realloc(t->todo, cap * sizeof(struct hint *));
+        if (p == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu prefetch hints", cap);
+        t->todo = p;
+        t->todo_cap = cap;
+    }
     return CAIRN_OK;
 }
+
+void crn_hint_touch(struct crn_chain *c, const struct object *o)
+{
+    int t;
+
+    for (t = 0; o->hint != NULL && t <= c->last; t++)
+        add_todo(c, t, o->hint);
+}
+
+void crn_hint_note_held(struct crn_chain *c, const struct object *o)
+{
+    int t;
+
+    for (t = 0; o->hint != NULL && t <= c->last; t++)
+        if (o->at[t].state == CRN_LIFE_READ_COMPLETE &&
+            (c->held_last == NULL || c->held_last->seq < o->hint->seq))
+            c->held_last = o->hint;
+}
+
+void crn_hint_touch_all(struct crn_chain *c)
+{
+    struct hint *h;
+
+    for (h = c->hint_head; h != NULL; h = h->next)
+        crn_hint_touch(c, h->o);
+}
+
+/* The queue. -------------------------------------------------------------------------------------- */
 
 cairn_err crn_chain_hint(struct crn_chain *c, uint64_t key, struct crn_errinfo *ei)
 {
     struct object *o;
+    struct hint *h;
     cairn_err rc;
 
-    rc = make_place(c, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_object_make(c, key, &o, ei);
+    rc = reserve_todo(c, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (o->nhints++ == 0)
-        o->first_hint = c->hint_base + c->nhints;
-    c->hints[c->nhints++] = o;
+    h = calloc(1, sizeof(*h));
+    if (h == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a prefetch hint");
+    rc = crn_object_make(c, key, &o, ei);
+    if (rc != CAIRN_OK) {
+        free(h);
+        return rc;
+    }
+    h->o = o;
+    h->seq = c->hint_seq++;
+    h->prev = c->hint_tail;
+    *(c->hint_tail != NULL ? &c->hint_tail->next : &c->hint_head) = h;
+    c->hint_tail = h;
+    c->nhints++;
+    *(o->last != NULL ? &o->last->same_next : &o->hint) = h;
+    o->last = h;
+    c->nmissing += o->nhints++ == 0 && !crn_object_is_here(c, o);
+    crn_hint_touch(c, o);
+    crn_hint_note_held(c, o);
     crn_object_requeue(c, o);
     return CAIRN_OK;
 }
@@ -58,39 +156,63 @@ void crn_chain_start(struct crn_chain *c)
     c->is_started = 1;
 }
 
+/* Takes the first hint of an object out of the queues. */
 static void take(struct crn_chain *c, struct object *o)
 {
-    size_t i = (size_t)(o->first_hint - c->hint_base);
+    struct hint *h = o->hint;
+    int t;
 
-    c->hints[i] = NULL;
-    o->first_hint = NO_HINT;
-    if (--o->nhints == 0)
-        return;
-    while (c->hints[i] != o)
-        i++;
-    o->first_hint = c->hint_base + i;
+    for (t = 0; t <= c->last; t++)
+        remove_todo(c, t, h);
+    c->nhints--;
+    if (c->held_last == h)
+        c->held_last = h->prev;
+    *(h->prev != NULL ? &h->prev->next : &c->hint_head) = h->next;
+    *(h->next != NULL ? &h->next->prev : &c->hint_tail) = h->prev;
+    o->hint = h->same_next;
+    o->last = o->hint != NULL ? o->last : NULL;
+    o->nhints--;
+    free(h);
+    crn_hint_touch(c, o); /* the next one counts now */
+    crn_hint_note_held(c, o);
+}
+
+/* Whoever reads an object has passed the hints before it: those of checkpoints that were never written would
+ * stop prefetching for ever. */
+static void drop_missing(struct crn_chain *c, uint64_t before)
+{
+    struct hint *h = c->nmissing > 0 ? c->hint_head : NULL;
+
+    while (h != NULL && h->seq < before) {
+        struct hint *next = h->next;
+        struct object *missing = h->o;
+
+        c->work++;
+        if (h == missing->hint && !crn_object_is_here(c, missing)) {
+            c->nmissing -= missing->nhints == 1;
+            take(c, missing);
+            crn_object_forget_if_empty(c, missing);
+        }
+        h = next;
+    }
 }
 
 void crn_hint_take(struct crn_chain *c, struct object *o)
 {
-    size_t i;
-
     if (o->nhints == 0)
         return;
-    /* Whoever reads o has passed the hints before it: those of checkpoints that were never written
-     * would stop prefetching for ever. */
-    for (i = c->hint_first; c->hints[i] != o; i++) {
-        struct object *missing = c->hints[i];
-
-        if (missing != NULL && !crn_object_is_here(c, missing)) {
-            take(c, missing);
-            crn_object_forget_if_empty(c, missing);
-        }
-    }
+    drop_missing(c, o->hint->seq);
+    c->nmissing -= o->nhints == 1 && !crn_object_is_here(c, o);
     take(c, o);
     crn_object_requeue(c, o); /* it is not wished for any more */
-    while (c->hint_first < c->nhints && c->hints[c->hint_first] == NULL)
-        c->hint_first++;
+}
+
+void crn_hint_drop_all(struct crn_chain *c, struct object *o)
+{
+    c->nmissing -= o->nhints > 0 && !crn_object_is_here(c, o);
+    while (o->nhints > 0)
+        take(c, o);
+    crn_object_requeue(c, o);
 }
 
 /* What hints mean. --------------------------------------------------------------------------------- */
@@ -105,21 +227,19 @@ uint64_t crn_hint_near(const struct crn_chain *c, const struct object *o, int ti
             return 0; /* a faster tier holds it for the read */
     if (o->nhints == 0)
         return o->at[tier].state == CRN_LIFE_CONSUMED ? 0 : 1;
-    left = c->hint_base + c->nhints - o->first_hint; /* hints from it to the end, itself included */
+    left = c->hint_seq - o->hint->seq; /* hints given since, itself included */
     return left < CRN_NEAR_MAX ? left + 1 : CRN_NEAR_MAX;
 }
 
 uint32_t crn_hint_distance(const struct crn_chain *c, const struct object *reading)
 {
+    const struct hint *h;
     uint32_t n = 0;
-    size_t i;
 
-    for (i = c->hint_first; i < c->nhints; i++) {
-        const struct object *o = c->hints[i];
-
-        if (o == NULL || o == reading)
+    for (h = c->hint_head; h != NULL && n < DISTANCE_MAX; h = h->next) {
+        if (h->o == reading)
             continue;
-        if (o->at[o->first].state != CRN_LIFE_READ_COMPLETE)
+        if (h->o->at[h->o->first].state != CRN_LIFE_READ_COMPLETE)
             break;
         n++;
     }
@@ -155,6 +275,7 @@ static enum step step(struct crn_chain *c, struct object *o, int tier, int64_t n
             return STEP_ON;
     if (crn_life_is_whole(o->at[tier].state)) {
         crn_stay_move(o, tier, CRN_LIFE_HOLD);
+        crn_hint_note_held(c, o);
         crn_object_unhold(c, o); /* slower tiers need not hold it any more */
         crn_object_requeue(c, o);
         return STEP_ON;
@@ -174,43 +295,57 @@ int crn_chain_wants_up(const struct crn_chain *c, int tier)
 {
     const struct tier *to = &c->tier[tier];
 
-    return c->is_started && c->hint_first < c->nhints && to->up.busy < to->opt.depth &&
-           !to->is_lost && to->is_ready;
+    return c->is_started && (to->ntodo > 0 || (c->failed != NULL && c->hint_head != NULL)) &&
+           to->up.busy < to->opt.depth && !to->is_lost && to->is_ready;
+}
+
+/* The first hint that the tier has something to do for. Those that need nothing are off the list until
+ * crn_hint_touch; a failed copy is due again after some time, which nobody tells. */
+static struct object *next_up(struct crn_chain *c, int tier, int64_t now_ns)
+{
+    struct tier *to = &c->tier[tier];
+    struct object *o;
+
+    for (o = c->failed; o != NULL; o = o->failed_next)
+        if (o->retry_ns <= now_ns)
+            crn_hint_touch(c, o);
+    while (to->ntodo > 0) {
+        struct hint *h = to->todo[0];
+        enum step s = STEP_ON;
+
+        o = h->o;
+        c->work++;
+        if (!o->is_discarded && !o->is_lost && o->hint == h) {
+            if (!crn_object_is_here(c, o))
+                return NULL; /* not written yet: its turn comes before all behind it */
+            s = step(c, o, tier, now_ns);
+        }
+        if (s != STEP_ON)
+            return s == STEP_COPY ? o : NULL;
+        remove_todo(c, tier, h);
+    }
+    return NULL;
 }
 
 int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
 {
     struct tier *to = &c->tier[tier];
-    size_t i;
+    struct object *o;
+    int source;
 
     to->claim[WHO_UP].is_set = 0;
-    if (!crn_chain_wants_up(c, tier))
+    o = crn_chain_wants_up(c, tier) ? next_up(c, tier, now_ns) : NULL;
+    if (o == NULL)
         return 0;
-    for (i = c->hint_first; i < c->nhints; i++) {
-        struct object *o = c->hints[i];
-        enum step s;
-        int source;
-
-        if (o == NULL || o->is_discarded || o->is_lost || o->first_hint != c->hint_base + i)
-            continue;
-        if (!crn_object_is_here(c, o))
-            return 0; /* not written yet: its turn comes before all behind it */
-        s = step(c, o, tier, now_ns);
-        if (s == STEP_STOP)
-            return 0;
-        if (s == STEP_ON)
-            continue;
-        source = source_of(c, o, tier);
-        crn_stay_take(c, o, source);
-        *ret = (struct crn_transfer){.key = o->key,
-                                     .bytes = o->bytes,
-                                     .from = source,
-                                     .to = tier,
-                                     .src = {o->at[source].id, o->at[source].offset, o->key},
-                                     .dst = {o->at[tier].id, o->at[tier].offset, o->key},
-                                     .start_ns = now_ns};
-        crn_link_begin(&to->up, ret);
-        return 1;
-    }
-    return 0;
+    source = source_of(c, o, tier);
+    crn_stay_take(c, o, source);
+    *ret = (struct crn_transfer){.key = o->key,
+                                 .bytes = o->bytes,
+                                 .from = source,
+                                 .to = tier,
+                                 .src = {o->at[source].id, o->at[source].offset, o->key},
+                                 .dst = {o->at[tier].id, o->at[tier].offset, o->key},
+                                 .start_ns = now_ns};
+    crn_link_begin(&to->up, ret);
+    return 1;
 }

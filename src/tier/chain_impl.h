@@ -6,7 +6,6 @@
 
 #include "tier/chain.h"
 
-#define NO_HINT   UINT64_MAX
 #define RETRY_NS  INT64_C(50000000) /* pause after the first failure of a background copy */
 #define RETRY_MAX INT64_C(30000000000)
 
@@ -18,25 +17,40 @@ struct stay {
     uint64_t born, used;        /* ticks */
     uint32_t readers;           /* copies under way that read it */
     uint32_t takers;            /* of these, towards the application */
-    int is_queued;              /* waits for its flush */
+    int is_queued;              /* waits for its flush, in queue kind */
+    int kind;                   /* enum queue_kind */
     int is_moving;              /* and that is under way */
     int is_declined;            /* no room below for a copy that is only a wish */
     struct object *prev, *next; /* in that queue */
     uint64_t eta_ns;            /* scratch of a search: until its flush ends */
 };
 
+/* Why a checkpoint waits for a flush: it must be, it is only wished for, or it is about to be read and dropped,
+ * which makes the flush needless unless someone waits for all. */
+enum queue_kind { QUEUE_DUE = 0, QUEUE_WISH, QUEUE_SPARED, QUEUE_KINDS };
+
+/* A read to come: in the queue of all, and in that of its checkpoint. */
+struct hint {
+    struct hint *prev, *next;
+    struct hint *same_next;
+    struct object *o;
+    uint64_t seq;
+    size_t at[CRN_TIERS_MAX]; /* 1 + its place in the tier's todo; 0: it is not there */
+};
+
 struct object {
     struct object *hash_next;
     uint64_t key;
-    uint64_t bytes;      /* 0: only hinted yet */
-    uint64_t first_hint; /* the sequence number; NO_HINT */
+    uint64_t bytes;           /* 0: only hinted yet */
+    struct hint *hint, *last; /* its hints, the first and the last; NULL: none */
     uint32_t nhints;
     int is_discarded;
-    int is_lost;      /* it was here, and no tier has it any more */
-    int is_lost_told; /* and crn_chain_next_lost has said so */
-    int first;        /* the fastest tier that it goes to */
-    int64_t pause_ns; /* of the last failure; 0: none */
-    int64_t retry_ns; /* not before */
+    int is_lost;                              /* it was here, and no tier has it any more */
+    int is_lost_told;                         /* and crn_chain_next_lost has said so */
+    int first;                                /* the fastest tier that it goes to */
+    int64_t pause_ns;                         /* of the last failure; 0: none */
+    int64_t retry_ns;                         /* not before */
+    struct object *failed_prev, *failed_next; /* of those with a retry_ns */
     struct stay at[CRN_TIERS_MAX];
 };
 
@@ -61,8 +75,13 @@ struct tier {
     struct crn_chain_tier opt;
     struct crn_space space;
     int is_ready, is_lost;
-    int is_stuck;                           /* the last flush from it found no room */
-    struct object *queue_head, *queue_tail; /* whole here, on no slower tier; and wishes */
+    int is_stuck; /* the last flush from it found no room */
+    /* By enum queue_kind: whole here, on no slower tier; and wishes. */
+    struct object *queue_head[QUEUE_KINDS], *queue_tail[QUEUE_KINDS];
+    /* A heap: the hints that prefetching may have to do something for, the earliest at its top. It has room for
+     * all hints. */
+    struct hint **todo; /* owned */
+    size_t ntodo, todo_cap;
     struct claim claim[WHO_COUNT];
     struct link down, up;
 };
@@ -73,14 +92,17 @@ struct crn_chain {
     struct tier tier[CRN_TIERS_MAX];
     struct object **hash; /* owned; nhash is a power of two */
     size_t nhash, nobjects;
-    size_t nfailed; /* objects whose last background copy failed */
-    size_t nlost;   /* objects that are lost and not told */
+    struct object *failed; /* their last background copy failed */
+    size_t nlost;          /* objects that are lost and not told */
+    size_t lost_at;        /* no bucket of the hash before this has one */
     uint64_t tick, next_id;
-    /* Live hints are hints[hint_first .. nhints-1]; hints[i] has sequence number hint_base + i. */
-    struct object **hints; /* owned; NULL: taken */
-    size_t hint_first, nhints, hints_cap;
-    uint64_t hint_base;
+    struct hint *hint_head, *hint_tail; /* owned */
+    struct hint *held_last;             /* no hint behind it is of a checkpoint that is held */
+    uint64_t hint_seq;                  /* of the next hint */
+    size_t nhints;
+    size_t nmissing; /* hinted objects that may be on no tier: an upper bound */
     int is_started, is_draining;
+    uint64_t work; /* things looked at in all loops, for tests */
 };
 
 /* chain_object.c */
@@ -90,6 +112,8 @@ CAIRN_CHECKED cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struc
 void crn_object_forget_if_empty(struct crn_chain *c, struct object *o);
 void crn_object_unlose(struct crn_chain *c, struct object *o); /* it is lost no more, or given up */
 int crn_object_is_here(const struct crn_chain *c, const struct object *o); /* on some tier */
+/* Its last background copy failed, and the next comes not before; 0: it did not. */
+void crn_object_note_retry(struct crn_chain *c, struct object *o, int64_t retry_ns);
 /* The next slower tier that is not lost; -1. */
 int crn_below(const struct crn_chain *c, int tier);
 int crn_has_copy_below(const struct crn_chain *c, const struct object *o, int tier);
@@ -131,7 +155,12 @@ void crn_link_begin(struct link *l, const struct crn_transfer *t);
 void crn_link_end(struct link *l, const struct crn_transfer *t, cairn_err rc, int64_t now_ns);
 
 /* chain_hints.c */
-void crn_hint_take(struct crn_chain *c, struct object *o); /* it was read */
+/* Something has changed that prefetching may have to act on: it looks at the object's hint again. */
+void crn_hint_touch(struct crn_chain *c, const struct object *o);
+void crn_hint_touch_all(struct crn_chain *c);                         /* of all objects */
+void crn_hint_note_held(struct crn_chain *c, const struct object *o); /* if it is: for held_last */
+void crn_hint_drop_all(struct crn_chain *c, struct object *o);        /* its hints are taken back */
+void crn_hint_take(struct crn_chain *c, struct object *o);            /* it was read */
 uint64_t crn_hint_near(const struct crn_chain *c, const struct object *o, int tier);
 uint32_t crn_hint_distance(const struct crn_chain *c, const struct object *reading);
 

@@ -34,6 +34,8 @@ static void random_step(struct world *w)
         read_any(w, key);
     } else if (what == 5) {
         assert_ok(crn_chain_hint(w->c, key, ei));
+        if (key % 5 == 0)
+            crn_chain_unhint(w->c, key);
     } else if (what == 6 && crn_rng_below(&w->rng, 8) == 0) {
         crn_chain_start(w->c);
     } else if (what == 7 && crn_rng_below(&w->rng, 4) == 0 && w->bytes[key] != 0) {

@@ -44,6 +44,7 @@ static void grow_hash(struct crn_chain *c)
     free(c->hash);
     c->hash = hash;
     c->nhash = n;
+    c->lost_at = 0;
 }
 
 cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struct object **ret,
@@ -57,7 +58,6 @@ cairn_err crn_object_make(struct crn_chain *c, uint64_t key, struct object **ret
         if (o == NULL)
             return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a checkpoint in the tier cache");
         o->key = key;
-        o->first_hint = NO_HINT;
         if (c->nobjects >= c->nhash)
             grow_hash(c);
         slot = &c->hash[slot_of(key, c->nhash)];
@@ -89,7 +89,7 @@ void crn_object_forget_if_empty(struct crn_chain *c, struct object *o)
         p = &(*p)->hash_next;
     *p = o->hash_next;
     c->nobjects--;
-    c->nfailed -= o->retry_ns != 0;
+    crn_object_note_retry(c, o, 0);
     free(o);
 }
 
@@ -97,6 +97,23 @@ void crn_object_unlose(struct crn_chain *c, struct object *o)
 {
     c->nlost -= o->is_lost && !o->is_lost_told;
     o->is_lost = 0;
+}
+
+void crn_object_note_retry(struct crn_chain *c, struct object *o, int64_t retry_ns)
+{
+    if (o->retry_ns == 0 && retry_ns != 0) {
+        o->failed_next = c->failed;
+        o->failed_prev = NULL;
+        if (c->failed != NULL)
+            c->failed->failed_prev = o;
+        c->failed = o;
+    } else if (o->retry_ns != 0 && retry_ns == 0) {
+        *(o->failed_prev != NULL ? &o->failed_prev->failed_next : &c->failed) = o->failed_next;
+        if (o->failed_next != NULL)
+            o->failed_next->failed_prev = o->failed_prev;
+        crn_hint_touch(c, o);
+    }
+    o->retry_ns = retry_ns;
 }
 
 int crn_below(const struct crn_chain *c, int tier)
@@ -143,7 +160,11 @@ void crn_stay_begin(struct crn_chain *c, struct object *o, int tier, enum crn_li
 {
     struct stay *s = &o->at[tier];
 
-    crn_space_put(&c->tier[tier].space, offset, bytes, o);
+    c->nmissing -= o->nhints > 0 && !crn_object_is_here(c, o);
+    if (c->tier[tier].opt.is_external)
+        c->tier[tier].space.used += bytes; /* places there are none of ours */
+    else
+        crn_space_put(&c->tier[tier].space, offset, bytes, o);
     memset(s, 0, sizeof(*s));
     s->id = ++c->next_id;
     s->offset = offset;
@@ -159,8 +180,10 @@ void crn_object_unhold(struct crn_chain *c, struct object *o)
     for (t = 0; t <= c->last; t++) {
         if (o->at[t].state != CRN_LIFE_READ_COMPLETE)
             continue;
-        if (o->at[t].takers == 0 && !is_wanted)
+        if (o->at[t].takers == 0 && !is_wanted) {
             crn_stay_move(o, t, CRN_LIFE_CONSUME);
+            crn_hint_touch(c, o);
+        }
         is_wanted = 0;
     }
 }
@@ -170,6 +193,7 @@ void crn_stay_take(struct crn_chain *c, struct object *o, int tier)
     crn_stay_move(o, tier, CRN_LIFE_HOLD);
     o->at[tier].readers++;
     o->at[tier].takers++;
+    crn_hint_note_held(c, o);
     crn_object_unhold(c, o);
     crn_object_requeue(c, o);
 }
@@ -181,25 +205,26 @@ static void dequeue(struct tier *t, struct object *o, int tier)
     if (s->prev != NULL)
         s->prev->at[tier].next = s->next;
     else
-        t->queue_head = s->next;
+        t->queue_head[s->kind] = s->next;
     if (s->next != NULL)
         s->next->at[tier].prev = s->prev;
     else
-        t->queue_tail = s->prev;
+        t->queue_tail[s->kind] = s->prev;
     s->prev = s->next = NULL;
     s->is_queued = 0;
 }
 
-static void enqueue(struct tier *t, struct object *o, int tier)
+static void enqueue(struct tier *t, struct object *o, int tier, enum queue_kind kind)
 {
     struct stay *s = &o->at[tier];
 
-    s->prev = t->queue_tail;
-    if (t->queue_tail != NULL)
-        t->queue_tail->at[tier].next = o;
+    s->prev = t->queue_tail[kind];
+    if (t->queue_tail[kind] != NULL)
+        t->queue_tail[kind]->at[tier].next = o;
     else
-        t->queue_head = o;
-    t->queue_tail = o;
+        t->queue_head[kind] = o;
+    t->queue_tail[kind] = o;
+    s->kind = kind;
     s->is_queued = 1;
 }
 
@@ -212,6 +237,14 @@ int crn_object_is_wished(const struct crn_chain *c, const struct object *o, int 
            !crn_life_is_whole(o->at[below].state);
 }
 
+static enum queue_kind kind_of(const struct crn_chain *c, const struct object *o, int tier)
+{
+    if (crn_object_is_wished(c, o, tier))
+        return QUEUE_WISH;
+    return c->opt.discard_consumed && o->at[tier].state == CRN_LIFE_READ_COMPLETE ? QUEUE_SPARED
+                                                                                  : QUEUE_DUE;
+}
+
 void crn_object_requeue(struct crn_chain *c, struct object *o)
 {
     int t;
@@ -219,6 +252,7 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
     for (t = 0; t <= c->last; t++) {
         struct stay *s = &o->at[t];
         int has_copy = crn_has_copy_below(c, o, t);
+        enum queue_kind kind;
         int is_due;
 
         if (has_copy && s->state == CRN_LIFE_WRITE_COMPLETE)
@@ -227,10 +261,11 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
             crn_stay_move(o, t, CRN_LIFE_COPY_LOST);
         is_due = crn_life_is_whole(s->state) && !o->is_discarded && crn_below(c, t) >= 0 &&
                  (!has_copy || crn_object_is_wished(c, o, t));
-        if (s->is_queued && !is_due)
+        kind = kind_of(c, o, t);
+        if (s->is_queued && (!is_due || s->kind != (int)kind))
             dequeue(&c->tier[t], o, t);
-        else if (!s->is_queued && is_due)
-            enqueue(&c->tier[t], o, t);
+        if (!s->is_queued && is_due)
+            enqueue(&c->tier[t], o, t, kind);
     }
 }
 
@@ -242,7 +277,12 @@ void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life
     crn_stay_move(o, tier, event);
     if (s->is_queued)
         dequeue(&c->tier[tier], o, tier);
-    crn_space_drop(&c->tier[tier].space, s->offset);
+    if (c->tier[tier].opt.is_external)
+        c->tier[tier].space.used -= crn_rounded(c, tier, o->bytes);
+    else
+        crn_space_drop(&c->tier[tier].space, s->offset);
+    c->nmissing += o->nhints > 0 && !crn_object_is_here(c, o);
+    crn_hint_touch(c, o);
 }
 
 void crn_object_drop(struct crn_chain *c, struct object *o)

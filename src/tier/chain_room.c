@@ -45,21 +45,30 @@ static uint64_t left_ns(const struct link *l, int64_t now_ns)
 
 /* Scores. ---------------------------------------------------------------------------------------- */
 
+static void set_eta(struct tier *t, int tier, struct object *o, int64_t now_ns, uint64_t *eta)
+{
+    if (o->at[tier].is_moving) {
+        o->at[tier].eta_ns = left_ns(&t->down, now_ns);
+    } else if (o->retry_ns > now_ns) {
+        o->at[tier].eta_ns = CRN_PINNED; /* it failed; nobody builds on it */
+    } else {
+        *eta += cost_ns(&t->down, o->bytes);
+        o->at[tier].eta_ns = *eta;
+    }
+}
+
 /* When will the pending flushes of a tier end? Returns the end of the last one. */
 static uint64_t set_etas(struct crn_chain *c, int tier, int64_t now_ns)
 {
     struct tier *t = &c->tier[tier];
     uint64_t eta = left_ns(&t->down, now_ns);
     struct object *o;
+    int k;
 
-    for (o = t->queue_head; o != NULL; o = o->at[tier].next) {
-        if (o->at[tier].is_moving) {
-            o->at[tier].eta_ns = left_ns(&t->down, now_ns);
-        } else if (o->retry_ns > now_ns) {
-            o->at[tier].eta_ns = CRN_PINNED; /* it failed; nobody builds on it */
-        } else {
-            eta += cost_ns(&t->down, o->bytes);
-            o->at[tier].eta_ns = eta;
+    for (k = 0; k < QUEUE_KINDS; k++) {
+        for (o = t->queue_head[k]; o != NULL; o = o->at[tier].next) {
+            c->work++;
+            set_eta(t, tier, o, now_ns, &eta);
         }
     }
     return eta;
@@ -102,6 +111,7 @@ static void set_scores(struct crn_chain *c, int tier, enum who who, int64_t now_
     uint64_t all_flushed_ns = set_etas(c, tier, now_ns);
     size_t i;
 
+    c->work += t->space.n;
     for (i = 0; i < t->space.n; i++) {
         struct crn_fragment *f = &t->space.f[i];
         const struct object *o = f->owner;
@@ -137,6 +147,25 @@ static void evict(struct crn_chain *c, int tier, const struct crn_window *w)
     }
 }
 
+/* A place that nobody has to leave: the first gap is what a search among all fragments would find. An external
+ * tier knows no places. */
+static int find_place(struct crn_chain *c, int tier, enum who who, uint64_t bytes, uint64_t *ret)
+{
+    struct tier *t = &c->tier[tier];
+    size_t i;
+
+    *ret = 0;
+    if (t->opt.is_external)
+        return 1;
+    i = crn_space_gap(&t->space, bytes);
+    c->work++;
+    if (i == t->space.n || is_claimed(t, &t->space.f[i], who) ||
+        crn_space_reserve(&t->space, NULL) != CAIRN_OK)
+        return 0;
+    *ret = t->space.f[i].offset;
+    return 1;
+}
+
 enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum who who,
                         enum crn_life_event event, int64_t now_ns)
 {
@@ -144,12 +173,17 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
     struct claim *claim = &t->claim[who];
     uint64_t bytes = crn_rounded(c, tier, o->bytes);
     struct crn_window w;
+    uint64_t at;
 
     claim->is_set = 0;
     if (t->is_lost || bytes > t->space.capacity)
         return ROOM_NONE;
     if (!t->is_ready)
         return ROOM_WAIT;
+    if (find_place(c, tier, who, bytes, &at)) {
+        crn_stay_begin(c, o, tier, event, at, bytes);
+        return ROOM_MADE;
+    }
     set_scores(c, tier, who, now_ns);
     if (crn_space_reserve(&t->space, NULL) != CAIRN_OK ||
         !crn_window_find(&t->space, c->opt.policy, bytes, &w))
@@ -200,6 +234,7 @@ static int unhold_from(struct crn_chain *c, struct object *o, int first, uint64_
             !crn_has_copy_below(c, o, t))
             continue;
         crn_stay_move(o, t, CRN_LIFE_CONSUME);
+        crn_hint_touch(c, o);
         is_free = 1;
     }
     return is_free;
@@ -209,10 +244,15 @@ enum room crn_need_room(struct crn_chain *c, struct object *o, int first, enum w
                         int64_t now_ns, int *ret_to)
 {
     enum room r = crn_find_room(c, o, first, who, now_ns, ret_to);
-    size_t i = c->nhints;
+    struct hint *h = c->held_last;
 
-    while (r == ROOM_NONE && i-- > c->hint_first)
-        if (c->hints[i] != NULL && unhold_from(c, c->hints[i], first, o->bytes))
+    while (r == ROOM_NONE && h != NULL) {
+        int is_free = unhold_from(c, h->o, first, o->bytes);
+
+        c->work++;
+        h = h->prev;
+        if (is_free)
             r = crn_find_room(c, o, first, who, now_ns, ret_to);
+    }
     return r;
 }

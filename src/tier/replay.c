@@ -13,8 +13,8 @@
 
 /* Traces. -------------------------------------------------------------------------------------------- */
 
-static const char *const names[CRN_REQUEST_KINDS] = {"write", "read",   "hint",
-                                                     "start", "forget", "flush"};
+static const char *const names[CRN_REQUEST_KINDS] = {"write",  "read",  "hint",  "start",
+                                                     "forget", "flush", "unhint"};
 
 const char *crn_request_name(enum crn_request_kind kind)
 {
@@ -271,6 +271,9 @@ static cairn_err run_request(struct world *w, const struct crn_request *r, struc
         return CAIRN_OK;
     case CRN_REQUEST_FORGET:
         crn_chain_forget(w->chain, r->key);
+        return CAIRN_OK;
+    case CRN_REQUEST_UNHINT:
+        crn_chain_unhint(w->chain, r->key);
         return CAIRN_OK;
     case CRN_REQUEST_FLUSH:
         return run_flush(w, ei);

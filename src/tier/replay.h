@@ -19,6 +19,7 @@ enum crn_request_kind {
     CRN_REQUEST_START,
     CRN_REQUEST_FORGET,
     CRN_REQUEST_FLUSH, /* waits until all is on the last tier */
+    CRN_REQUEST_UNHINT,
     CRN_REQUEST_KINDS,
 };
 const char *crn_request_name(enum crn_request_kind kind);

@@ -93,6 +93,8 @@ void crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, void *o
     assert(owner != NULL && bytes > 0 && s->f[i].owner == NULL);
     assert(s->f[i].bytes - before >= bytes && s->n + 2 <= s->cap);
     after = s->f[i].bytes - before - bytes;
+    if (before == 0 && offset == s->low)
+        s->low = offset + bytes;
     if (before > 0) {
         s->f[i].bytes = before;
         insert(s, ++i, (struct crn_fragment){0});
@@ -117,7 +119,18 @@ void crn_space_drop(struct crn_space *s, uint64_t offset)
     if (i > 0 && s->f[i - 1].owner == NULL) {
         s->f[i - 1].bytes += s->f[i].bytes;
         erase(s, i);
+        i--;
     }
+    s->low = s->f[i].offset < s->low ? s->f[i].offset : s->low;
+}
+
+size_t crn_space_gap(const struct crn_space *s, uint64_t bytes)
+{
+    size_t i = s->n > 0 ? crn_space_at(s, s->low) : 0;
+
+    while (i < s->n && (s->f[i].owner != NULL || s->f[i].bytes < bytes))
+        i++;
+    return i;
 }
 
 uint64_t crn_space_largest_gap(const struct crn_space *s)

@@ -25,6 +25,7 @@ struct crn_space {
     size_t *scratch;        /* owned; 2 * cap, for searches */
     size_t n, cap;
     uint64_t capacity;
+    uint64_t low;  /* no gap begins before it */
     uint64_t used; /* bytes of owners */
 };
 
@@ -39,6 +40,8 @@ void crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, void *o
 void crn_space_drop(struct crn_space *s, uint64_t offset);
 /* The fragment that contains the offset. */
 size_t crn_space_at(const struct crn_space *s, uint64_t offset);
+/* The first gap of so many bytes or more; n: there is none. */
+size_t crn_space_gap(const struct crn_space *s, uint64_t bytes);
 /* The largest gap, for measures of fragmentation. */
 uint64_t crn_space_largest_gap(const struct crn_space *s);
 

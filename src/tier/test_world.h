@@ -59,12 +59,58 @@ static inline void check_object(const struct crn_chain *c, const struct object *
             assert_false(has_copy);
         assert_int_equal(s->is_queued, is_whole && !o->is_discarded && crn_below(c, t) >= 0 &&
                                            (!has_copy || crn_object_is_wished(c, o, t)));
-        if (s->state != CRN_LIFE_INIT)
+        if (s->state != CRN_LIFE_INIT && !c->tier[t].opt.is_external)
             assert_ptr_equal(c->tier[t].space.f[crn_space_at(&c->tier[t].space, s->offset)].owner,
                              o);
         if (s->readers > 0)
             assert_true(is_whole);
     }
+}
+
+/* Prefetching into a tier has nothing to do for the hints that are not on its list. */
+static inline void check_passed(const struct crn_chain *c, int tier)
+{
+    const struct hint *h;
+
+    for (h = c->hint_head; h != NULL; h = h->next) {
+        const struct object *o = h->o;
+        int is_held = 0;
+        int is_near = 0;
+        int t;
+
+        if (h->at[tier] != 0) {
+            assert_ptr_equal(c->tier[tier].todo[h->at[tier] - 1], h);
+            continue;
+        }
+        if (o->is_discarded || o->is_lost || o->hint != h || o->retry_ns != 0 || tier < o->first ||
+            c->tier[tier].is_lost)
+            continue;
+        for (t = 0; t <= tier; t++) {
+            is_held |= o->at[t].state == CRN_LIFE_READ_COMPLETE ||
+                       o->at[t].state == CRN_LIFE_READ_IN_PROGRESS;
+            is_near |= o->at[t].state != CRN_LIFE_INIT;
+        }
+        if (is_held || crn_rounded(c, tier, o->bytes) > c->tier[tier].space.capacity)
+            continue;
+        assert_false(crn_life_is_whole(o->at[tier].state)); /* else it would be held now */
+        t = crn_below(c, tier);
+        assert_true(is_near || (t >= 0 && crn_rounded(c, t, o->bytes) > c->tier[t].space.capacity));
+    }
+}
+
+static inline void check_hints(const struct crn_chain *c)
+{
+    const struct hint *h;
+    size_t missing = 0;
+
+    for (h = c->hint_head; h != NULL; h = h->next) {
+        assert_true(h->next == NULL || (h->next->prev == h && h->next->seq > h->seq));
+        missing += h->o->hint == h && !crn_object_is_here(c, h->o);
+        if (c->held_last == NULL || h->seq > c->held_last->seq) /* held only for a copy under way */
+            assert_true(h->o->hint != h || h->o->at[0].state != CRN_LIFE_READ_COMPLETE ||
+                        h->o->at[0].readers > 0);
+    }
+    assert_int_equal(missing, c->nmissing);
 }
 
 static inline void check_chain(const struct crn_chain *c)
@@ -85,12 +131,15 @@ static inline void check_chain(const struct crn_chain *c)
             }
         }
     }
+    check_hints(c);
     for (t = 0; t <= c->last; t++) {
         const struct tier *tier = &c->tier[t];
         const struct object *o;
         uint64_t at = 0;
 
         assert_true(tier->space.used <= tier->space.capacity);
+        if (tier->opt.is_external)
+            stays[t] = 0; /* it has no places */
         for (i = 0; i < tier->space.n; i++) {
             const struct crn_fragment *f = &tier->space.f[i];
 
@@ -105,9 +154,11 @@ static inline void check_chain(const struct crn_chain *c)
         }
         assert_int_equal(at, tier->space.capacity);
         assert_int_equal(stays[t], 0); /* as many stays as fragments */
-        for (o = tier->queue_head; o != NULL; o = o->at[t].next)
-            assert_true(queued[t]-- > 0);
+        for (i = 0; i < QUEUE_KINDS; i++)
+            for (o = tier->queue_head[i]; o != NULL; o = o->at[t].next)
+                assert_true(queued[t]-- > 0 && o->at[t].kind == (int)i);
         assert_int_equal(queued[t], 0);
+        check_passed(c, t);
     }
 }
 
@@ -142,6 +193,12 @@ static inline void check_holds(struct world *w)
 
 /* Copies. ------------------------------------------------------------------------------------------- */
 
+/* An external tier has a place for each key. */
+static inline unsigned char *memory_of(struct world *w, int tier, const struct crn_spot *spot)
+{
+    return w->mem[tier] + (w->c->tier[tier].opt.is_external ? spot->key * MAXB : spot->offset);
+}
+
 static inline void begin(struct world *w, const struct crn_transfer *t)
 {
     uint64_t half = t->bytes / 2;
@@ -154,9 +211,9 @@ static inline void begin(struct world *w, const struct crn_transfer *t)
         for (i = 0; i < t->bytes; i++)
             buf[i] = pattern(t->key, i);
     else
-        memcpy(buf, w->mem[t->from] + t->src.offset, half);
+        memcpy(buf, memory_of(w, t->from, &t->src), half);
     if (t->to != CRN_APP)
-        memcpy(w->mem[t->to] + t->dst.offset, buf, half);
+        memcpy(memory_of(w, t->to, &t->dst), buf, half);
     w->move[w->nmoves] = *t;
     w->half[w->nmoves++] = buf;
 }
@@ -169,9 +226,9 @@ static inline void finish(struct world *w, int m, cairn_err rc)
     uint64_t i;
 
     if (t.from != CRN_APP)
-        memcpy(buf + half, w->mem[t.from] + t.src.offset + half, t.bytes - half);
+        memcpy(buf + half, memory_of(w, t.from, &t.src) + half, t.bytes - half);
     if (t.to != CRN_APP && rc == CAIRN_OK)
-        memcpy(w->mem[t.to] + t.dst.offset + half, buf + half, t.bytes - half);
+        memcpy(memory_of(w, t.to, &t.dst) + half, buf + half, t.bytes - half);
     if (t.to == CRN_APP)
         for (i = 0; i < t.bytes; i++)
             assert_int_equal(buf[i], pattern(t.key, i));
@@ -263,7 +320,7 @@ static inline int flush_external(struct world *w)
         crn_chain_flushed(w->c, key);
         assert_true(crn_chain_is_flushed(w->c, key));
         for (i = 0; i < o->bytes; i++)
-            w->mem[last][o->at[last].offset + i] = pattern(key, i);
+            w->mem[last][key * MAXB + i] = pattern(key, i);
         check_chain(w->c);
         return 1;
     }
