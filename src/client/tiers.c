@@ -48,8 +48,11 @@ static void import(struct crn_tiers *x, uint32_t slot)
         info.is_spilled || crn_held_add(x, &info, &h, &why) != CAIRN_OK)
         return;
     h->slot = slot;
-    h->is_told = state != CRN_SLOT_READ;
     h->is_flushed = state == CRN_SLOT_READ;
+    crn_lock(&x->mu);
+    if (!h->is_flushed)
+        crn_held_told_locked(x, h);
+    crn_unlock(&x->mu);
     h->is_failed = crn_slot_has_failed(state);
     if (crn_shard_decode(crn_slot_memory(a, &info), info.descriptor_bytes, info.name, &shard,
                          &why) == CAIRN_OK) {
@@ -171,6 +174,8 @@ void crn_tiers_close(cairn_session *s)
         crn_held_free(h);
     }
     free(x->hints);
+    free(x->index);
+    free(x->by_seq);
     crn_mutex_fini(&x->mu);
     free(x);
     s->tiers = NULL;
@@ -218,9 +223,11 @@ static void unwrite(struct crn_tiers *x, const struct crn_held *h)
 {
     struct crn_held **link = &x->all;
 
-    while (*link != NULL && *link != h)
+    if (h->nhints > 0)
+        return;
+    while (*link != NULL && *link != h) /* as a rule it is the first */
         link = &(*link)->next;
-    if (*link != NULL && h->nhints == 0)
+    if (*link != NULL)
         (void)crn_held_free_if_gone(x, link);
 }
 
@@ -241,7 +248,7 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
         rc = crn_held_add(x, &c->info, &h, ei);
     if (rc != CAIRN_OK)
         return rc;
-    h->info = c->info; /* no copy of it has begun */
+    crn_held_capture(x, h, &c->info); /* no copy of it has begun */
     rc = copy(x, c, h, wait_ns, ei);
     if (rc != CAIRN_OK) {
         unwrite(x, h);

@@ -9,7 +9,10 @@
 
 #include "client/tiers_impl.h"
 
-#define SLOTS_USED 96 /* at most, by the tiers: some are left for spilled captures */
+#define SLOTS_USED  96 /* at most, by the tiers: some are left for spilled captures */
+
+#define LOOK_OLDEST 32
+#define LOOK_IN_ALL 64
 
 struct back {
     struct crn_tier tier;
@@ -57,34 +60,51 @@ void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_held *h)
         return;
     memcpy(crn_slot_memory(a, &h->info), h->descriptor.data, h->descriptor.len);
     (void)crn_slot_move(a, h->slot, h->info.id.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
-    h->is_told = 1;
+    crn_held_told_locked(x, h);
     crn_tiers_send(x, h, CRN_MSG_CAPTURED, CAIRN_OK, NULL);
 }
 
+/* Is the service done with it? The cache hears of it then. */
+static int look_at_locked(struct crn_tiers *x, struct crn_held *h)
+{
+    enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
+
+    x->looked_at++;
+    /* One that failed is not kept for the application's sake, unless reading it once is all that
+     * it was made for: then another rank has just been faster. */
+    h->is_flushed = crn_slot_is_flushed(state) || state == CRN_SLOT_FREE ||
+                    (crn_slot_has_failed(state) && !x->s->cfg.discard_consumed);
+    if (h->is_flushed && h->is_out)
+        (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, state, CRN_SLOT_FREE);
+    if (h->is_flushed) {
+        crn_held_untold_locked(x, h);
+        crn_cache_flushed(x->cache, crn_held_key(h));
+    }
+    return state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING;
+}
+
+/* The service takes the oldest first, as a rule: it is enough to look at some of those, and at all others in
+ * turn. So a look costs the same however many there are. */
 int crn_tiers_look(void *arg)
 {
     struct crn_tiers *x = arg;
     struct crn_held *h;
+    struct crn_held *next;
     int is_busy = 0;
+    int n = 0;
 
-    crn_link_push(&x->s->link);
     crn_lock(&x->mu);
-    for (h = x->all; h != NULL; h = h->next) {
-        enum crn_slot_state state;
-
-        if (!h->is_told || h->is_flushed)
-            continue;
-        state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
-        /* One that failed is not kept for the application's sake, unless reading it once is all that
-         * it was made for: then another rank has just been faster. */
-        h->is_flushed = crn_slot_is_flushed(state) || state == CRN_SLOT_FREE ||
-                        (crn_slot_has_failed(state) && !x->s->cfg.discard_consumed);
-        if (h->is_flushed && h->is_out)
-            (void)crn_slot_move(x->s->arena, h->slot, h->info.id.seq, state, CRN_SLOT_FREE);
-        if (h->is_flushed)
-            crn_cache_flushed(x->cache, crn_held_key(h));
-        is_busy |= state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING;
+    x->looks++;
+    for (h = x->told; h != NULL && n < LOOK_OLDEST; h = next, n++) {
+        next = h->told_next;
+        is_busy |= look_at_locked(x, h);
     }
+    for (h = x->told_at != NULL ? x->told_at : h; h != NULL && n < LOOK_IN_ALL; h = next, n++) {
+        next = h->told_next;
+        is_busy |= look_at_locked(x, h);
+    }
+    is_busy |= h != NULL;
+    x->told_at = h;
     crn_unlock(&x->mu);
     return is_busy;
 }

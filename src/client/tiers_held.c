@@ -13,12 +13,12 @@ static struct crn_held **bucket(struct crn_tiers *x, const char *name, int64_t v
 
     for (; *name != '\0'; name++)
         hash = hash * 31 + (unsigned char)*name;
-    return &x->index[hash % HELD_INDEX];
+    return &x->index[hash & (x->nindex - 1)];
 }
 
 struct crn_held *crn_held_find(struct crn_tiers *x, const char *name, int64_t version)
 {
-    struct crn_held *h = *bucket(x, name, version);
+    struct crn_held *h = x->nindex > 0 ? *bucket(x, name, version) : NULL;
 
     while (h != NULL && (h->info.version != version || strcmp(h->info.name, name) != 0))
         h = h->index_next;
@@ -43,15 +43,82 @@ void crn_held_unindex(struct crn_tiers *x, struct crn_held *h)
         *link = h->index_next;
 }
 
+static struct crn_held **seq_bucket(struct crn_tiers *x, uint64_t seq)
+{
+    return &x->by_seq[seq & (x->nindex - 1)];
+}
+
+static void index_seq(struct crn_tiers *x, struct crn_held *h)
+{
+    struct crn_held **first = seq_bucket(x, h->info.id.seq);
+
+    h->seq_key = h->info.id.seq;
+    h->seq_next = *first;
+    *first = h;
+}
+
+static void unindex_seq(struct crn_tiers *x, struct crn_held *h)
+{
+    struct crn_held **link = seq_bucket(x, h->seq_key);
+
+    while (*link != NULL && *link != h)
+        link = &(*link)->seq_next;
+    if (*link != NULL)
+        *link = h->seq_next;
+}
+
+/* Twice the buckets. Within one, the newest of a name and version stays first. */
+static cairn_err grow_index(struct crn_tiers *x, struct crn_errinfo *ei)
+{
+    size_t n = x->nindex != 0 ? 2 * x->nindex : HELD_INDEX;
+    struct crn_held **index = calloc(n, sizeof(struct crn_held *));
+    struct crn_held **by_seq = calloc(n, sizeof(struct crn_held *));
+    struct crn_held **old = x->index;
+    size_t nold = x->nindex;
+    struct crn_held *h;
+    size_t i;
+
+    if (index == NULL || by_seq == NULL) {
+        free(index);
+        free(by_seq);
+        return x->nindex != 0 ? CAIRN_OK : crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the tiers");
+    }
+    free(x->by_seq);
+    x->index = index;
+    x->by_seq = by_seq;
+    x->nindex = n;
+    for (i = 0; i < nold; i++) {
+        struct crn_held *reversed = NULL;
+
+        while ((h = old[i]) != NULL) {
+            old[i] = h->index_next;
+            h->index_next = reversed;
+            reversed = h;
+        }
+        while ((h = reversed) != NULL) {
+            reversed = h->index_next;
+            crn_held_index(x, h);
+        }
+    }
+    for (h = x->all; h != NULL; h = h->next)
+        index_seq(x, h);
+    free(old);
+    return CAIRN_OK;
+}
+
 cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info, struct crn_held **ret,
                        struct crn_errinfo *ei)
 {
-    struct crn_held *h = calloc(1, sizeof(*h));
+    cairn_err rc = x->nheld >= x->nindex ? grow_index(x, ei) : CAIRN_OK;
+    struct crn_held *h = rc == CAIRN_OK ? calloc(1, sizeof(*h)) : NULL;
 
+    if (rc != CAIRN_OK)
+        return rc;
     if (h == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a checkpoint in the tiers");
     h->info = *info;
     crn_held_index(x, h);
+    index_seq(x, h);
     crn_lock(&x->mu);
     h->next = x->all;
     x->all = h;
@@ -59,6 +126,33 @@ cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info, st
     x->nheld++;
     *ret = h;
     return CAIRN_OK;
+}
+
+void crn_held_capture(struct crn_tiers *x, struct crn_held *h, const struct crn_slot_info *info)
+{
+    unindex_seq(x, h);
+    h->info = *info;
+    index_seq(x, h);
+}
+
+void crn_held_told_locked(struct crn_tiers *x, struct crn_held *h)
+{
+    h->is_told = h->is_in_told = 1;
+    h->told_prev = x->told_last;
+    h->told_next = NULL;
+    *(x->told_last != NULL ? &x->told_last->told_next : &x->told) = h;
+    x->told_last = h;
+}
+
+void crn_held_untold_locked(struct crn_tiers *x, struct crn_held *h)
+{
+    if (!h->is_in_told)
+        return;
+    h->is_in_told = 0;
+    if (x->told_at == h)
+        x->told_at = h->told_next;
+    *(h->told_prev != NULL ? &h->told_prev->told_next : &x->told) = h->told_next;
+    *(h->told_next != NULL ? &h->told_next->told_prev : &x->told_last) = h->told_prev;
 }
 
 void crn_held_free(struct crn_held *h)
@@ -79,7 +173,9 @@ int crn_held_free_if_gone(struct crn_tiers *x, struct crn_held **link)
             return 0;
     crn_cache_forget(x->cache, crn_held_key(h));
     crn_held_unindex(x, h);
+    unindex_seq(x, h);
     crn_lock(&x->mu);
+    crn_held_untold_locked(x, h);
     *link = h->next;
     crn_unlock(&x->mu);
     x->nheld--;
@@ -109,13 +205,13 @@ void crn_held_prune(struct crn_tiers *x)
     x->prune_at = 2 * x->nheld > HELD_PRUNE_AT ? 2 * x->nheld : HELD_PRUNE_AT;
 }
 
-struct crn_held *crn_held_find_seq(const struct crn_tiers *x, uint64_t seq)
+struct crn_held *crn_held_find_seq(struct crn_tiers *x, uint64_t seq)
 {
-    struct crn_held *h = x->all;
+    struct crn_held *h = x->nindex > 0 ? *seq_bucket(x, seq) : NULL;
 
     while (h != NULL &&
            (h->info.id.seq != seq || memcmp(h->info.id.run, x->s->run, sizeof(x->s->run)) != 0))
-        h = h->next;
+        h = h->seq_next;
     return h;
 }
 

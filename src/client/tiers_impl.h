@@ -7,14 +7,18 @@
 #include "client/session.h"
 #include "client/tiers.h"
 
-#define HELD_INDEX    256
+#define HELD_INDEX    256 /* buckets at first */
 #define HELD_PRUNE_AT 256 /* how many there are when it is first looked for some to free */
 
 /* Its address is its key in the cache. Made and freed by the application's thread, freed only when
  * no copy of it is under way and the cache has forgotten it. */
 struct crn_held {
     struct crn_held *next; /* lock for changes */
-    struct crn_held *index_next;
+    struct crn_held *index_next, *seq_next;
+    struct crn_held *told_prev,
+        *told_next; /* lock: of those that the service has, while is_in_told */
+    int is_in_told;
+    uint64_t seq_key;          /* what it is found by in by_seq */
     struct crn_slot_info info; /* name, version, capture; constant once a copy has begun */
     struct crn_shard shard;    /* these three hold if is_known; then constant */
     struct crn_image image;    /* of the shard */
@@ -49,9 +53,16 @@ struct crn_tiers {
     struct crn_hint *hints;  /* owned; given before the opening */
     size_t nhints;
     struct crn_mutex mu;
-    struct crn_held *all;               /* lock for changes */
-    struct crn_held *index[HELD_INDEX]; /* application's thread: by name and version */
+    struct crn_held *all; /* lock for changes */
+    /* Application's thread: by name and version, and by the number of the capture. Owned; nindex is a power of
+     * two. */
+    struct crn_held **index, **by_seq;
+    size_t nindex;
     size_t nheld, prune_at;
+    struct crn_held *told,
+        *told_last;              /* lock: the service has them, as far as is known; oldest first */
+    struct crn_held *told_at;    /* lock: where the next look goes on; NULL: at the first */
+    uint64_t looks, looked_at;   /* lock: calls of crn_tiers_look, and what they looked at */
     int has_news;                /* lock: something is lost, and the tracks do not know */
     struct crn_device *device;   /* NULL: no memory of a device is protected */
     struct crn_cache_op op;      /* of the last call of the cache */
@@ -74,9 +85,14 @@ CAIRN_CHECKED cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei)
 
 /* tiers_held.c */
 struct crn_held *crn_held_find(struct crn_tiers *x, const char *name, int64_t version);
-struct crn_held *crn_held_find_seq(const struct crn_tiers *x, uint64_t seq); /* of this run */
+struct crn_held *crn_held_find_seq(struct crn_tiers *x, uint64_t seq); /* of this run */
 CAIRN_CHECKED cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info,
                                      struct crn_held **ret, struct crn_errinfo *ei);
+/* The capture of a checkpoint that was only announced before. */
+void crn_held_capture(struct crn_tiers *x, struct crn_held *h, const struct crn_slot_info *info);
+/* The service has it now; and is done with it. */
+void crn_held_told_locked(struct crn_tiers *x, struct crn_held *h) CRN_REQUIRES(x->mu);
+void crn_held_untold_locked(struct crn_tiers *x, struct crn_held *h) CRN_REQUIRES(x->mu);
 /* The newest of a name and version is found first; one that is not in the index is found no more. */
 void crn_held_index(struct crn_tiers *x, struct crn_held *h);
 void crn_held_unindex(struct crn_tiers *x, struct crn_held *h);
