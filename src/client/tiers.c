@@ -111,13 +111,12 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
 
     opt.threads = crn_copy_threads(s, &opt.sharers);
     x->device = crn_gpu_main(s);
-    if (x->device != NULL && s->cfg.device_cache > 0 &&
-        crn_tier_device(x->device, s->cfg.device_cache, &opt.tier[0], &why) == CAIRN_OK)
-        opt.ntiers = 1;
-    if (why.code != CAIRN_OK)
-        crn_log(&s->log, CRN_WARN, "checkpoints are not kept on the GPU, continuing: %s", why.msg);
+    if (s->cfg.device_cache > 0 &&
+        s->cfg.gpu) /* its memory comes below, or when it is first needed */
+        opt.ntiers = crn_tier_device_later(&opt.tier[0], &why) == CAIRN_OK;
     x->arena_tier = (int)opt.ntiers;
     rc = crn_tiers_arena(x, x->device != NULL && crn_gpu_claim_pin(s), &opt.tier[opt.ntiers], ei);
+    x->arena = opt.tier[opt.ntiers];
     opt.ntiers += rc == CAIRN_OK;
     if (rc == CAIRN_OK)
         add_local(x, &opt);
@@ -134,12 +133,33 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
     return rc;
 }
 
+/* Memory of the GPU for checkpoints, as soon as its memory is protected. Without it the arena has to do. */
+static void bind_device(struct crn_tiers *x)
+{
+    cairn_session *s = x->s;
+    struct crn_errinfo why = {0};
+    struct crn_device *dev = x->has_tried_device ? NULL : crn_gpu_main(s);
+
+    if (dev == NULL || x->arena_tier == 0)
+        return;
+    x->has_tried_device = 1;
+    if (x->device == NULL) {
+        x->device = dev;
+        if (crn_gpu_claim_pin(s))
+            crn_tiers_pin(x);
+    }
+    if (crn_cache_bind(x->cache, 0, dev, s->cfg.device_cache, &why) != CAIRN_OK)
+        crn_log(&s->log, CRN_WARN, "checkpoints are not kept on the GPU, continuing: %s", why.msg);
+}
+
 void crn_tiers_open(cairn_session *s)
 {
     struct crn_errinfo why = {0};
     struct crn_tiers *x;
     uint32_t i;
 
+    if (crn_tiers_are_open(s))
+        bind_device(s->tiers);
     if (s->arena == NULL || crn_tiers_are_open(s) ||
         (s->tiers == NULL && s->cfg.local_cache == 0 &&
          (s->cfg.device_cache == 0 || crn_gpu_main(s) == NULL)))
@@ -155,6 +175,7 @@ void crn_tiers_open(cairn_session *s)
     }
     for (i = 0; i < CRN_ARENA_SLOTS; i++)
         import(x, i);
+    bind_device(x);
     crn_tiers_give_hints(x);
     if (x->is_started)
         crn_cache_start(x->cache);

@@ -189,6 +189,58 @@ static void test_two_devices(void **state)
     world_close(&w);
 }
 
+/* The tiers are opened by a checkpoint of host memory, with a hint or a local cache; memory of the GPU is
+ * protected later: from then on checkpoints are kept there. */
+static void late_device(const char *local)
+{
+    struct world w;
+    cairn_session *s;
+    int64_t v;
+
+    world_open(&w, 1);
+    s = bed_session(&w.b, "arena_bytes=11M", "device_cache=8M", local,
+                    local != NULL ? "local_cache=20M" : NULL, NULL);
+    if (local == NULL)
+        must(cairn_prefetch_start(s));
+    must(cairn_protect(s, "host", data, CAIRN_U64, N));
+    set(1);
+    must(cairn_checkpoint(s, "t", 1, NULL));
+    assert_true(crn_tiers_are_open(s));
+    assert_int_equal(s->tiers->op.tier, s->tiers->arena_tier);
+    must(cairn_unprotect(s, "host"));
+    world_protect(&w, s);
+    for (v = 2; v <= 6; v++) {
+        world_set(&w, v);
+        must(cairn_checkpoint(s, "t", v, NULL));
+        assert_int_equal(s->tiers->op.tier, 0);
+        world_set(&w, 99);
+    }
+    for (v = 6; v >= 2; v--) {
+        must(cairn_restore(s, "t", v, NULL));
+        assert_true(world_is_set(&w, v));
+    }
+    must(cairn_unprotect(s, "data"));
+    must(cairn_protect(s, "host", data, CAIRN_U64, N));
+    set(99);
+    must(cairn_restore(s, "t", 1, NULL));
+    assert_true(is_set(1));
+    must(cairn_close(s));
+    world_close(&w);
+}
+
+static void test_late_device(void **state)
+{
+    char local[256];
+    char setting[300];
+
+    (void)state;
+    late_device(NULL);
+    test_dir_make(local, sizeof(local));
+    (void)snprintf(setting, sizeof(setting), "local=%s", local);
+    late_device(setting);
+    test_dir_remove(local);
+}
+
 /* In two steps, with a file, given up and taken again. */
 static void test_steps(void **state)
 {
@@ -394,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_killed),          cmocka_unit_test(test_through),
         cmocka_unit_test(test_two_devices),     cmocka_unit_test(test_steps),
         cmocka_unit_test(test_again),           cmocka_unit_test(test_superseded),
+        cmocka_unit_test(test_late_device),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

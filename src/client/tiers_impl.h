@@ -64,7 +64,9 @@ struct crn_tiers {
     struct crn_held *told_at;    /* lock: where the next look goes on; NULL: at the first */
     uint64_t looks, looked_at;   /* lock: calls of crn_tiers_look, and what they looked at */
     int has_news;                /* lock: something is lost, and the tracks do not know */
-    struct crn_device *device;   /* NULL: no memory of a device is protected */
+    struct crn_device *device;   /* NULL: no memory of a device is protected yet */
+    struct crn_tier *arena;      /* of the cache */
+    int has_tried_device;        /* to give it memory for checkpoints */
     struct crn_cache_op op;      /* of the last call of the cache */
     struct crn_capture *capture; /* application's thread: what it writes now; else NULL */
     struct crn_errinfo late;     /* and what went wrong while the device copied */
@@ -111,6 +113,7 @@ void crn_tiers_give_hints(struct crn_tiers *x); /* those that came before the op
 /* The arena as a tier, pinned for the device if is_pinning. */
 CAIRN_CHECKED cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier **ret,
                                         struct crn_errinfo *ei);
+void crn_tiers_pin(struct crn_tiers *x); /* the arena, for x->device */
 /* Memory of the node's disk: tiers_local.c. */
 CAIRN_CHECKED cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret,
                                         struct crn_errinfo *ei);

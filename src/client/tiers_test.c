@@ -217,6 +217,37 @@ static void cancel(int is_clear, int is_early)
     world_close(&w);
 }
 
+/* Learning what the service has flushed costs the same however long the history is: it is counted. */
+static void test_looks(void **state)
+{
+    uint64_t small[512] = {0};
+    struct bed b = {0};
+    cairn_session *s;
+    int64_t v;
+
+    (void)state;
+    test_dir_make(b.dir, sizeof(b.dir));
+    s = bed_session(&b, "arena_bytes=64M", NULL);
+    must(cairn_protect(s, "small", small, CAIRN_U64, 512));
+    for (v = 0; v < 400; v++)
+        must(cairn_prefetch_enqueue(s, "t", v)); /* so that all are remembered */
+    for (v = 0; v < 400; v++) {
+        small[0] = (uint64_t)v;
+        must(cairn_checkpoint(s, "t", v, NULL));
+    }
+    must(cairn_wait_all(s, CAIRN_PERSISTENT, 60000));
+    must(cairn_prefetch_start(s));
+    for (v = 0; v < 400; v++) {
+        must(cairn_restore(s, "t", v, NULL));
+        assert_int_equal(small[0], v);
+    }
+    crn_lock(&s->tiers->mu);
+    assert_true(s->tiers->looks > 0 && s->tiers->looked_at <= 64 * s->tiers->looks);
+    crn_unlock(&s->tiers->mu);
+    must(cairn_close(s));
+    test_dir_remove(b.dir);
+}
+
 static void test_canceled(void **state)
 {
     int i;
@@ -232,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_before_commit), cmocka_unit_test(test_rejected),
         cmocka_unit_test(test_hints),         cmocka_unit_test(test_hints_gpu),
         cmocka_unit_test(test_deviating),     cmocka_unit_test(test_canceled),
+        cmocka_unit_test(test_looks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

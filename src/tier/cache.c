@@ -31,7 +31,7 @@ static int first_tier(const struct crn_cache *c, const struct crn_piece *pieces,
 
     for (i = 0; i < n; i++)
         bytes[pieces[i].device != NULL] += pieces[i].bytes;
-    while (bytes[0] > bytes[1] && t + 1 < (int)c->opt.ntiers && c->opt.tier[t]->device != NULL)
+    while (bytes[0] > bytes[1] && t + 1 < (int)c->opt.ntiers && c->opt.tier[t]->is_for_device)
         t++;
     return t;
 }
@@ -247,6 +247,19 @@ void crn_cache_forget(struct crn_cache *c, uint64_t key)
     trace_locked(c, CRN_REQUEST_FORGET, key, 0, crn_cache_now());
     crn_chain_forget(c->chain, key);
     crn_cache_unlock(c);
+}
+
+cairn_err crn_cache_bind(struct crn_cache *c, int tier, struct crn_device *dev, uint64_t bytes,
+                         struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    crn_lock(&c->mu); /* no copy knows the tier before */
+    rc = crn_tier_device_bind(c->opt.tier[tier], dev, bytes, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_chain_grow(c->chain, tier, bytes, ei);
+    crn_cache_unlock(c);
+    return rc;
 }
 
 cairn_err crn_cache_flush(struct crn_cache *c, int64_t deadline_ns, struct crn_errinfo *ei)

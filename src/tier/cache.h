@@ -105,6 +105,9 @@ CAIRN_CHECKED cairn_err crn_cache_import(struct crn_cache *c, uint64_t key, uint
                                          int tier, uint64_t offset, struct crn_errinfo *ei);
 void crn_cache_flushed(struct crn_cache *c, uint64_t key);
 void crn_cache_forget(struct crn_cache *c, uint64_t key);
+/* Gives the tier of crn_tier_device_later its memory. */
+CAIRN_CHECKED cairn_err crn_cache_bind(struct crn_cache *c, int tier, struct crn_device *dev,
+                                       uint64_t bytes, struct crn_errinfo *ei);
 /* Waits until every checkpoint is on the last tier. CAIRN_ETIMEDOUT says the last failure, too. */
 CAIRN_CHECKED cairn_err crn_cache_flush(struct crn_cache *c, int64_t deadline_ns,
                                         struct crn_errinfo *ei);

@@ -419,6 +419,23 @@ void crn_chain_drain(struct crn_chain *c, int is_on)
     c->is_draining = is_on; /* those spared are due */
 }
 
+cairn_err crn_chain_grow(struct crn_chain *c, int tier, uint64_t capacity, struct crn_errinfo *ei)
+{
+    struct tier *t = &c->tier[tier];
+    struct crn_space space;
+    cairn_err rc;
+
+    assert(t->space.capacity == 0);
+    rc = crn_space_init(&space, capacity / t->opt.align * t->opt.align, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_space_fini(&t->space);
+    t->space = space;
+    t->opt.capacity = capacity;
+    crn_hint_touch_all(c);
+    return CAIRN_OK;
+}
+
 void crn_chain_ready(struct crn_chain *c, int tier, int is_ready)
 {
     c->tier[tier].is_ready = is_ready;

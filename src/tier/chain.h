@@ -113,6 +113,9 @@ void crn_chain_flushed(struct crn_chain *c, uint64_t key);
 
 /* With discard_consumed what is held for a read is not flushed, unless someone waits for all. */
 void crn_chain_drain(struct crn_chain *c, int is_on);
+/* A tier that had no room until now gets some. */
+CAIRN_CHECKED cairn_err crn_chain_grow(struct crn_chain *c, int tier, uint64_t capacity,
+                                       struct crn_errinfo *ei);
 /* A tier that is being prepared holds nothing yet; flushes to it wait. All are ready at first. */
 void crn_chain_ready(struct crn_chain *c, int tier, int is_ready);
 /* A tier is gone with all that it held. What no other tier has is lost and will be said so. Copies

@@ -50,11 +50,16 @@ struct crn_tier {
     const struct crn_tier_ops *ops;
     struct crn_chain_tier chain; /* capacity and first guesses of the bandwidths */
     struct crn_device *device;   /* memory tiers: who owns the memory; NULL: the host */
+    int is_for_device; /* for checkpoints that lie mostly on a device, also while it has none */
 };
 
 /* bytes of the device's memory. CAIRN_ENOMEM when it has less; the device stays the caller's. */
 CAIRN_CHECKED cairn_err crn_tier_device(struct crn_device *dev, uint64_t bytes,
                                         struct crn_tier **ret, struct crn_errinfo *ei);
+/* The same of a device that is not known yet: it has no room until crn_cache_bind. */
+CAIRN_CHECKED cairn_err crn_tier_device_later(struct crn_tier **ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_tier_device_bind(struct crn_tier *t, struct crn_device *dev,
+                                             uint64_t bytes, struct crn_errinfo *ei);
 /* Host memory, touched by some threads and pinned for the device (NULL: not pinned). What cannot be
  * pinned is used all the same, slower; pin_error then tells why. */
 CAIRN_CHECKED cairn_err crn_tier_host(struct crn_device *pin_for, uint64_t bytes, int threads,

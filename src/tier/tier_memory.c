@@ -33,7 +33,8 @@ static void close_device(struct crn_tier *t)
 {
     struct memory_tier *m = (struct memory_tier *)t;
 
-    t->device->driver->ops->free(t->device, m->base);
+    if (t->device != NULL)
+        t->device->driver->ops->free(t->device, m->base);
     free(m);
 }
 
@@ -43,26 +44,49 @@ static const struct crn_tier_ops device_ops = {
     .close = close_device,
 };
 
-cairn_err crn_tier_device(struct crn_device *dev, uint64_t bytes, struct crn_tier **ret,
-                          struct crn_errinfo *ei)
+cairn_err crn_tier_device_later(struct crn_tier **ret, struct crn_errinfo *ei)
 {
     struct memory_tier *m = calloc(1, sizeof(*m));
-    void *base;
-    cairn_err rc;
 
     if (m == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a device tier");
-    rc = dev->driver->ops->alloc(dev, bytes, &base, ei);
-    if (rc != CAIRN_OK) {
-        free(m);
-        return crn_err_context(ei, rc, "device tier of %llu bytes", (unsigned long long)bytes);
-    }
-    m->tier = (struct crn_tier){.ops = &device_ops, .device = dev};
+    m->tier = (struct crn_tier){.ops = &device_ops, .is_for_device = 1};
     m->tier.chain = (struct crn_chain_tier){
-        .capacity = bytes, .align = 4096, .down_bps = PCIE_BPS, .up_bps = PCIE_BPS, .depth = 2};
+        .align = 4096, .down_bps = PCIE_BPS, .up_bps = PCIE_BPS, .depth = 2};
+    *ret = &m->tier;
+    return CAIRN_OK;
+}
+
+cairn_err crn_tier_device_bind(struct crn_tier *t, struct crn_device *dev, uint64_t bytes,
+                               struct crn_errinfo *ei)
+{
+    struct memory_tier *m = (struct memory_tier *)t;
+    void *base;
+    cairn_err rc = dev->driver->ops->alloc(dev, bytes, &base, ei);
+
+    if (rc != CAIRN_OK)
+        return crn_err_context(ei, rc, "device tier of %llu bytes", (unsigned long long)bytes);
     m->base = base;
     m->bytes = bytes;
-    *ret = &m->tier;
+    t->device = dev;
+    t->chain.capacity = bytes;
+    return CAIRN_OK;
+}
+
+cairn_err crn_tier_device(struct crn_device *dev, uint64_t bytes, struct crn_tier **ret,
+                          struct crn_errinfo *ei)
+{
+    struct crn_tier *t;
+    cairn_err rc = crn_tier_device_later(&t, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_tier_device_bind(t, dev, bytes, ei);
+    if (rc != CAIRN_OK) {
+        close_device(t);
+        return rc;
+    }
+    *ret = t;
     return CAIRN_OK;
 }
 
