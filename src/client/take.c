@@ -13,6 +13,7 @@
 #include "client/session.h"
 
 #define ARENA_MIN    ((uint64_t)1 << 20)
+#define SLOT_BYTES   ((uint64_t)64 << 10)
 #define PUMP_STEP_NS 100000000LL
 
 /* The arena. ------------------------------------------------------------------------------------------ */
@@ -47,12 +48,21 @@ static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
     return n * image_bytes + ARENA_MIN;
 }
 
+/* As many as images of a reasonable size fit the arena and the node's disk. */
+static uint32_t slots_wanted(const cairn_session *s, uint64_t bytes)
+{
+    uint64_t n = bytes / SLOT_BYTES + s->cfg.local_cache / SLOT_BYTES;
+
+    return n < CRN_ARENA_SLOTS_MAX ? (uint32_t)n : CRN_ARENA_SLOTS_MAX;
+}
+
 static cairn_err make_arena(cairn_session *s, struct crn_arena_size *size, struct crn_errinfo *ei)
 {
     char name[CRN_SPOOL_NAME];
     cairn_err rc;
 
     size->threads = crn_cores() / (int)s->nlocal;
+    size->slots = slots_wanted(s, size->bytes);
     crn_arena_name(s->rank, name);
     rc = crn_arena_create(s->dir.dfd, name, s->run, s->rank, size, &s->arena, ei);
     if (rc == CAIRN_OK)

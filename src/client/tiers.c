@@ -173,7 +173,7 @@ void crn_tiers_open(cairn_session *s)
         x->has_failed = 1;
         return;
     }
-    for (i = 0; i < CRN_ARENA_SLOTS; i++)
+    for (i = 0; i < crn_arena_slots(s->arena); i++)
         import(x, i);
     bind_device(x);
     crn_tiers_give_hints(x);

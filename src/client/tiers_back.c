@@ -9,8 +9,6 @@
 
 #include "client/tiers_impl.h"
 
-#define SLOTS_USED  96 /* at most, by the tiers: some are left for spilled captures */
-
 #define LOOK_OLDEST 32
 #define LOOK_IN_ALL 64
 
@@ -243,8 +241,10 @@ cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier *
                           struct crn_errinfo *ei)
 {
     uint64_t bytes = crn_arena_bytes(x->s->arena);
+    /* Those on the disk have slots too, and some are left for spilled captures. */
+    uint32_t slots = crn_arena_slots(x->s->arena) / 8 * (x->s->cfg.local_cache > 0 ? 1 : 7);
     struct crn_chain_tier chain = {.capacity = bytes,
-                                   .least = bytes / SLOTS_USED,
+                                   .least = bytes / slots,
                                    .depth =
                                        x->s->cfg.local_cache > 0 ? 2 : 1}; /* disks like that */
     struct back *b = calloc(1, sizeof(*b));

@@ -11,8 +11,6 @@
 #include "client/tiers_impl.h"
 #include "tier/area.h"
 
-#define SLOTS_USED 800 /* at most: beside those of the arena */
-
 struct local {
     struct crn_tier tier;
     struct crn_tiers *x;
@@ -116,6 +114,7 @@ cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret, struct crn
     struct local *l = calloc(1, sizeof(*l));
     char name[CRN_SPOOL_NAME];
     struct crn_area_options options = {.name = name, .bytes = s->cfg.local_cache};
+    uint32_t slots = crn_arena_slots(s->arena) / 4 * 3; /* beside those of the arena */
     cairn_err rc;
 
     if (l == NULL)
@@ -131,7 +130,7 @@ cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret, struct crn
     l->tier.ops = &local_ops;
     l->tier.chain = (struct crn_chain_tier){.capacity = crn_area_bytes(l->area),
                                             .align = CRN_AREA_GRANULE,
-                                            .least = crn_area_bytes(l->area) / SLOTS_USED,
+                                            .least = crn_area_bytes(l->area) / slots,
                                             .is_behind = 1};
     *ret = &l->tier;
     return CAIRN_OK;

@@ -217,6 +217,31 @@ static void cancel(int is_clear, int is_early)
     world_close(&w);
 }
 
+/* As many checkpoints as there is memory for: no flush ends, and all of them are kept and read. */
+static void many(struct bed *dir)
+{
+    uint64_t small[512] = {0};
+    cairn_session *s = bed_session(dir, NEVER, "arena_bytes=128M", "wait_timeout=10s", NULL);
+    int64_t v;
+
+    must(cairn_protect(s, "small", small, CAIRN_U64, 512));
+    must(cairn_prefetch_start(s));
+    for (v = 0; v < 1500; v++) {
+        small[0] = small[511] = (uint64_t)v;
+        must(cairn_checkpoint(s, "t", v, NULL));
+    }
+    for (v = 0; v < 1500; v++) {
+        must(cairn_restore(s, "t", v, NULL));
+        assert_true(small[0] == (uint64_t)v && small[511] == (uint64_t)v);
+    }
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    in_child(many);
+}
+
 /* Learning what the service has flushed costs the same however long the history is: it is counted. */
 static void test_looks(void **state)
 {
@@ -260,10 +285,10 @@ static void test_canceled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_before_commit), cmocka_unit_test(test_rejected),
-        cmocka_unit_test(test_hints),         cmocka_unit_test(test_hints_gpu),
-        cmocka_unit_test(test_deviating),     cmocka_unit_test(test_canceled),
-        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_before_commit), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_rejected),      cmocka_unit_test(test_hints),
+        cmocka_unit_test(test_hints_gpu),     cmocka_unit_test(test_deviating),
+        cmocka_unit_test(test_canceled),      cmocka_unit_test(test_looks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

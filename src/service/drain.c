@@ -74,14 +74,14 @@ static int find_slots(const struct crn_dead_run *run, uint64_t seq, uint32_t *sl
     if (run->narenas != run->nlocal)
         return 0;
     for (i = 0; i < run->narenas; i++) {
-        for (s = 0; s < CRN_ARENA_SLOTS; s++) {
+        for (s = 0; s < crn_arena_slots(run->arenas[i]); s++) {
             enum crn_slot_state state = crn_slot_state_of(run->arenas[i], s, seq);
 
             if (state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING ||
                 crn_slot_is_flushed(state) || crn_slot_has_failed(state))
                 break;
         }
-        if (s == CRN_ARENA_SLOTS)
+        if (s == crn_arena_slots(run->arenas[i]))
             return 0;
         slots[i] = s;
     }
@@ -273,7 +273,7 @@ static cairn_err list_captures(const struct crn_dead_run *run, struct captures *
     uint32_t i, s;
 
     for (i = 0; i < run->narenas; i++)
-        for (s = 0; rc == CAIRN_OK && s < CRN_ARENA_SLOTS; s++) {
+        for (s = 0; rc == CAIRN_OK && s < crn_arena_slots(run->arenas[i]); s++) {
             enum crn_slot_state state = crn_slot_state(run->arenas[i], s);
 
             if (state != CRN_SLOT_WRITTEN && state != CRN_SLOT_FLUSHING && state != CRN_SLOT_KEPT)

@@ -20,7 +20,7 @@
 #include "service/flow.h"
 #include "service/runfile.h"
 
-#define QUEUE_ROOM (8 * CRN_ARENA_SLOTS) /* more than can be in progress: a push never waits */
+#define QUEUE_ROOM (8 * CRN_ARENA_SLOTS_MAX) /* more than can be in progress: a push never waits */
 
 /* Called while a checkpoint of all ranks is flushed: the arenas are there and stay. */
 static int is_application_busy(void *arg)

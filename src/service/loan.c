@@ -64,7 +64,7 @@ uint64_t crn_loan_choose(struct crn_job *job, struct crn_item *item)
     item->base_version = -1;
     if (full_every(job, item->name) <= 1)
         return 0;
-    for (i = 0; i < CRN_ARENA_SLOTS; i++)
+    for (i = 0; i < crn_arena_slots(job->arenas[0]); i++)
         if (crn_slot_state(job->arenas[0], i) == CRN_SLOT_FLUSHED &&
             crn_slot_info(job->arenas[0], i, &info, &ignored) == CAIRN_OK &&
             is_candidate(job, item, &info) && info.id.seq >= best) {

@@ -52,7 +52,8 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
         return;
     }
     p = &item->part[c->local];
-    if (p->is_captured || n->captured.slot >= CRN_ARENA_SLOTS || job->arenas[c->local] == NULL)
+    if (p->is_captured || job->arenas[c->local] == NULL ||
+        n->captured.slot >= crn_arena_slots(job->arenas[c->local]))
         return;
     p->slot = n->captured.slot;
     p->is_captured = 1;

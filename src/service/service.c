@@ -357,7 +357,7 @@ static cairn_err set_up(struct crn_service *svc, const char *socket_path, struct
     svc->packet = malloc(CRN_PROTO_MAX);
     if (svc->packet == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the node service");
-    rc = crn_queue_init(&svc->done, 64 * CRN_ARENA_SLOTS, ei);
+    rc = crn_queue_init(&svc->done, 64 * CRN_ARENA_SLOTS_MAX, ei);
     if (rc != CAIRN_OK)
         return rc;
     svc->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

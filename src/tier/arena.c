@@ -41,14 +41,21 @@ struct header {
     uint32_t rank;
     uint32_t nslots;
     _Atomic uint32_t phase; /* of the application, which alone writes it while it lives */
-    struct slot slot[CRN_ARENA_SLOTS];
+    struct slot slot[];     /* nslots */
 };
 
-/* Scratch of a search for room. */
+/* Where an image lies, or lay before its slot was freed. */
+struct span {
+    uint64_t offset, bytes;
+};
+
+/* What the process needs that takes slots. By slot, but for the scratch of a search for room. */
 struct search {
-    struct crn_fragment taken[CRN_ARENA_SLOTS];
-    struct crn_fragment f[2 * CRN_ARENA_SLOTS + 1];
-    size_t scratch[2 * (2 * CRN_ARENA_SLOTS + 1)];
+    struct span *span;
+    struct crn_fragment *taken;
+    struct crn_fragment *f;      /* for each slot, and the gaps around it */
+    size_t *scratch;             /* two for each of these */
+    _Atomic uint32_t first_free; /* no slot before it is free */
 };
 
 struct crn_arena {
@@ -60,14 +67,15 @@ struct crn_arena {
     struct crn_rest rest; /* while made < data_bytes */
     uint32_t rank;
     int fd;
-    uint32_t pins[CRN_ARENA_SLOTS]; /* of this process: not to be evicted */
-    uint32_t nused;                 /* no slot behind was ever taken */
-    struct search *search;          /* owned; of who takes slots, NULL otherwise */
+    uint32_t nslots;
+    uint32_t *pins;        /* owned; of this process: not to be evicted */
+    uint32_t nused;        /* no slot behind was ever taken */
+    struct search *search; /* owned; of who takes slots, NULL otherwise */
 };
 
-static size_t header_bytes(void)
+static size_t header_bytes(uint32_t nslots)
 {
-    return (sizeof(struct header) + PAGE - 1) / PAGE * PAGE;
+    return (sizeof(struct header) + nslots * sizeof(struct slot) + PAGE - 1) / PAGE * PAGE;
 }
 
 /* Life. ------------------------------------------------------------------------------------------ */
@@ -95,6 +103,47 @@ static cairn_err map_file(const struct crn_fs *fs, int fd, size_t bytes, struct 
     return CAIRN_OK;
 }
 
+static void free_search(struct search *s)
+{
+    if (s == NULL)
+        return;
+    free(s->span);
+    free(s->taken);
+    free(s->f);
+    free(s->scratch);
+    free(s);
+}
+
+static void free_arena(struct crn_arena *a)
+{
+    (void)munmap(a->head, a->map_bytes);
+    free(a->pins);
+    free_search(a->search);
+    free(a);
+}
+
+/* What is needed for each slot; memory that is never touched costs nothing. */
+static cairn_err make_slots(struct crn_arena *a, uint32_t nslots, int is_taker,
+                            struct crn_errinfo *ei)
+{
+    size_t nf = 2 * (size_t)nslots + 1;
+    struct search *s = is_taker ? calloc(1, sizeof(*s)) : NULL;
+
+    a->nslots = nslots;
+    a->search = s;
+    a->pins = calloc(nslots, sizeof(*a->pins));
+    if (s != NULL) {
+        s->span = calloc(nslots, sizeof(*s->span));
+        s->taken = calloc(nslots, sizeof(*s->taken));
+        s->f = calloc(nf, sizeof(*s->f));
+        s->scratch = calloc(2 * nf, sizeof(*s->scratch));
+    }
+    if (a->pins == NULL || (is_taker && (s == NULL || s->span == NULL || s->taken == NULL ||
+                                         s->f == NULL || s->scratch == NULL)))
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an arena of %u slots", nslots);
+    return CAIRN_OK;
+}
+
 /* A new file, its first bytes reserved. */
 static cairn_err create_file(int dfd, const char *file, size_t total, size_t first, int *ret,
                              struct crn_errinfo *ei)
@@ -117,26 +166,35 @@ static cairn_err create_file(int dfd, const char *file, size_t total, size_t fir
                     first, file);
 }
 
+static uint32_t slots_of(const struct crn_arena_size *size)
+{
+    return size->slots < CRN_ARENA_SLOTS       ? CRN_ARENA_SLOTS
+           : size->slots > CRN_ARENA_SLOTS_MAX ? CRN_ARENA_SLOTS_MAX
+                                               : size->slots;
+}
+
 cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uint32_t rank,
                            const struct crn_arena_size *size, struct crn_arena **ret,
                            struct crn_errinfo *ei)
 {
     size_t bytes = (size_t)(size->bytes + PAGE - 1) / PAGE * PAGE;
     size_t first = (size_t)(size->first + PAGE - 1) / PAGE * PAGE;
+    uint32_t nslots = slots_of(size);
+    size_t head = header_bytes(nslots);
     struct crn_arena *a = NULL;
     cairn_err rc;
     int fd = -1;
 
     if (first == 0 || first > bytes)
         first = bytes;
-    rc = create_file(dfd, file, header_bytes() + bytes, header_bytes() + first, &fd, ei);
+    rc = create_file(dfd, file, head + bytes, head + first, &fd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = map_file(crn_fs_posix(), fd, header_bytes() + bytes, &a, ei);
-    if (rc == CAIRN_OK && (a->search = malloc(sizeof(*a->search))) == NULL) {
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an arena");
-        (void)munmap(a->head, header_bytes() + bytes);
-        free(a);
+    rc = map_file(crn_fs_posix(), fd, head + bytes, &a, ei);
+    if (rc == CAIRN_OK) {
+        rc = make_slots(a, nslots, 1, ei);
+        if (rc != CAIRN_OK)
+            free_arena(a);
     }
     if (rc != CAIRN_OK) {
         (void)close(fd);
@@ -145,22 +203,20 @@ cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uin
     }
     if (size->first == 0)
         crn_touch(a->head, a->map_bytes, size->threads);
-    a->head->header_bytes = header_bytes();
+    a->head->header_bytes = head;
     a->head->data_bytes = bytes;
     memcpy(a->head->run, run, 16);
     a->head->rank = rank;
-    a->head->nslots = CRN_ARENA_SLOTS;
-    a->data = (unsigned char *)a->head + header_bytes();
+    a->head->nslots = nslots;
+    a->data = (unsigned char *)a->head + head;
     a->data_bytes = bytes;
     a->made = first;
     a->rank = rank;
     atomic_thread_fence(memory_order_release);
     a->head->magic = ARENA_MAGIC; /* last: an arena without it was never finished */
     if (a->made < bytes) {
-        a->rest = (struct crn_rest){.fd = fd,
-                                    .at = header_bytes() + first,
-                                    .start = a->data + first,
-                                    .bytes = bytes - first};
+        a->rest = (struct crn_rest){
+            .fd = fd, .at = head + first, .start = a->data + first, .bytes = bytes - first};
     }
     *ret = a;
     return CAIRN_OK;
@@ -192,7 +248,7 @@ static cairn_err look_at_file(const struct crn_fs *fs, int fd, const char *what,
     rc = crn_fs_check(fs->fstat(fs, fd, &st), ei, "stat %s", what);
     if (rc != CAIRN_OK)
         return rc;
-    if (st.st_size > 0 && (uint64_t)st.st_size < header_bytes())
+    if (st.st_size > 0 && (uint64_t)st.st_size < header_bytes(CRN_ARENA_SLOTS))
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s is cut short, to %lld bytes", what,
                         (long long)st.st_size);
     if (st.st_size > 0)
@@ -203,10 +259,18 @@ static cairn_err look_at_file(const struct crn_fs *fs, int fd, const char *what,
     return rc;
 }
 
+/* The header of another process's arena, against the size of its file. */
+static int is_sound(const struct header *h, uint32_t nslots, size_t map_bytes)
+{
+    return h->magic == ARENA_MAGIC && nslots >= CRN_ARENA_SLOTS && nslots <= CRN_ARENA_SLOTS_MAX &&
+           h->header_bytes == header_bytes(nslots) && header_bytes(nslots) <= map_bytes;
+}
+
 cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what, struct crn_arena **ret,
                         struct crn_errinfo *ei)
 {
     struct crn_arena *a;
+    uint32_t nslots;
     size_t bytes = 0;
     cairn_err rc;
 
@@ -217,15 +281,20 @@ cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what, struc
         (void)fs->close(fs, fd);
         return rc;
     }
-    a->data = (unsigned char *)a->head + header_bytes();
+    nslots = a->head->nslots;
     a->data_bytes = a->made = a->head->data_bytes;
-    a->rank = a->head->rank;
-    a->nused = CRN_ARENA_SLOTS;
-    if (a->head->magic != ARENA_MAGIC || a->head->header_bytes != header_bytes() ||
-        a->head->nslots != CRN_ARENA_SLOTS || a->data_bytes > a->map_bytes - header_bytes()) {
+    if (!is_sound(a->head, nslots, a->map_bytes) ||
+        a->data_bytes > a->map_bytes - header_bytes(nslots))
+        rc = crn_fail(ei, CAIRN_EFORMAT, 0, "%s is no arena of this version of Cairn", what);
+    if (rc == CAIRN_OK)
+        rc = make_slots(a, nslots, 0, ei);
+    if (rc != CAIRN_OK) {
         crn_arena_close(a);
-        return crn_fail(ei, CAIRN_EFORMAT, 0, "%s is no arena of this version of Cairn", what);
+        return rc;
     }
+    a->data = (unsigned char *)a->head + header_bytes(nslots);
+    a->rank = a->head->rank;
+    a->nused = nslots;
     *ret = a;
     return CAIRN_OK;
 }
@@ -236,10 +305,13 @@ void crn_arena_close(struct crn_arena *a)
         return;
     if (a->made < a->data_bytes)
         crn_rest_end(&a->rest, 1);
-    (void)munmap(a->head, a->map_bytes);
     (void)close(a->fd);
-    free(a->search);
-    free(a);
+    free_arena(a);
+}
+
+uint32_t crn_arena_slots(const struct crn_arena *a)
+{
+    return a->nslots;
 }
 
 int crn_arena_fd(const struct crn_arena *a)
@@ -313,7 +385,7 @@ cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slo
 {
     struct crn_slot_info info;
 
-    if (slot >= CRN_ARENA_SLOTS)
+    if (slot >= a->nslots)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u does not exist",
                         slot, a->rank);
     info = a->head->slot[slot].info;
@@ -342,6 +414,15 @@ void crn_slot_promise(struct crn_arena *a, uint32_t slot, uint64_t seq)
     atomic_store_explicit(&a->head->slot[slot].promised, seq + 1, memory_order_release);
 }
 
+/* Any thread of the process that takes slots. */
+static void note_free(struct crn_arena *a, uint32_t slot)
+{
+    uint32_t first = a->search != NULL ? atomic_load(&a->search->first_free) : 0;
+
+    while (slot < first && !atomic_compare_exchange_weak(&a->search->first_free, &first, slot))
+        ;
+}
+
 int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slot_state from,
                   enum crn_slot_state to)
 {
@@ -351,8 +432,11 @@ int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slo
            word_of(seq, from)) /* again only if it has gone out meanwhile */
         if (atomic_compare_exchange_weak_explicit(&a->head->slot[slot].word, &word,
                                                   word_of(seq, to) | (word & OUT),
-                                                  memory_order_acq_rel, memory_order_acquire))
+                                                  memory_order_acq_rel, memory_order_acquire)) {
+            if (to == CRN_SLOT_FREE)
+                note_free(a, slot);
             return 1;
+        }
     return 0;
 }
 
@@ -465,7 +549,7 @@ static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
     struct crn_space space = {.f = f,
                               .scratch = a->search->scratch,
                               .n = fragments(a),
-                              .cap = 2 * CRN_ARENA_SLOTS + 1,
+                              .cap = 2 * (size_t)a->nslots + 1,
                               .capacity = a->made};
     struct crn_window w;
     size_t i;
@@ -497,27 +581,37 @@ static int evict_oldest(struct crn_arena *a, int is_lean)
     return oldest != UINT64_MAX && evict(a, victim);
 }
 
-static int find_free(const struct crn_arena *a)
+/* The first free slot before limit; -1. */
+static int find_free(struct crn_arena *a, uint32_t limit)
 {
-    uint32_t i;
+    uint32_t from = atomic_load(&a->search->first_free);
+    uint32_t i = from;
 
-    for (i = 0; i < a->nused; i++)
-        if (crn_slot_state(a, i) == CRN_SLOT_FREE)
-            return (int)i;
-    return i < CRN_ARENA_SLOTS ? (int)i : -1;
+    while (i < a->nused && crn_slot_state(a, i) != CRN_SLOT_FREE)
+        i++;
+    /* Unless one before it was freed meanwhile. */
+    (void)atomic_compare_exchange_strong(&a->search->first_free, &from, i);
+    return i < limit ? (int)i : -1;
 }
 
-static int free_slot(struct crn_arena *a, int is_lean)
+static int free_slot(struct crn_arena *a, int is_lean, uint32_t limit)
 {
-    int slot = find_free(a);
+    int slot = find_free(a, limit);
 
-    return slot < 0 && evict_oldest(a, is_lean) ? find_free(a) : slot;
+    return slot < 0 && evict_oldest(a, is_lean) ? find_free(a, limit) : slot;
+}
+
+/* Without a tier cache every search for room sorts all images, so there are no more than that is good for. */
+static uint32_t limit_of(const struct crn_arena *a, const struct crn_slot_info *info)
+{
+    return info->bytes == 0 || a->nused > CRN_ARENA_SLOTS ? a->nslots : CRN_ARENA_SLOTS;
 }
 
 static void describe(struct crn_arena *a, uint32_t slot, enum crn_slot_state state,
                      const struct crn_slot_info *info)
 {
     a->head->slot[slot].info = *info;
+    a->search->span[slot] = (struct span){info->offset, info->bytes};
     a->nused = slot < a->nused ? a->nused : slot + 1;
     atomic_store_explicit(&a->head->slot[slot].word, word_of(info->id.seq, state),
                           memory_order_release);
@@ -537,7 +631,7 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
             "the checkpoint needs %llu bytes, the arena has %llu: raise arena_bytes, or "
             "set local and arena_full=spill",
             (unsigned long long)info->bytes, (unsigned long long)a->data_bytes);
-    slot = free_slot(a, 0);
+    slot = free_slot(a, 0, limit_of(a, info));
     at = slot >= 0 && !info->is_spilled ? make_room(a, info->bytes) : 0;
     if (at == UINT64_MAX && a->made < a->data_bytes) {
         finish(a);
@@ -564,15 +658,15 @@ cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
     if (info->offset > a->data_bytes || info->bytes > a->data_bytes - info->offset)
         return crn_fail(ei, CAIRN_EBUG, 0, "an image behind the end of the arena");
     for (i = 0; i < a->nused; i++) {
-        const struct crn_slot_info *there = &a->head->slot[i].info;
+        const struct span *there = &a->search->span[i];
 
-        if (!in_memory(a, i) || there->offset >= end ||
-            info->offset >= there->offset + there->bytes)
+        if (there->offset >= end || info->offset >= there->offset + there->bytes ||
+            !in_memory(a, i))
             continue;
         if (!is_evictable(a, i) || !evict(a, i))
             return crn_fail(ei, CAIRN_EBUSY, 0, "the place in the arena is not free yet");
     }
-    slot = free_slot(a, 1);
+    slot = free_slot(a, 1, a->nslots);
     if (slot < 0)
         return crn_fail(ei, CAIRN_EBUSY, 0, "all slots of the arena are taken");
     describe(a, (uint32_t)slot, state, info);

@@ -27,7 +27,8 @@
 #include "base/fs.h"
 #include "format/format.h"
 
-#define CRN_ARENA_SLOTS 1024
+#define CRN_ARENA_SLOTS     1024  /* of an arena, at least, */
+#define CRN_ARENA_SLOTS_MAX 16384 /* and at most */
 
 enum crn_slot_state {
     CRN_SLOT_FREE = 0,
@@ -81,6 +82,7 @@ struct crn_arena_size {
      * of it is made now, pages touched by this number of threads. */
     uint64_t first;
     int threads;
+    uint32_t slots; /* in these bounds; 0: as few as possible */
 };
 /* Creates dfd/file. What images lie in is reserved: a full tmpfs is CAIRN_ENOSPC now, not a SIGBUS later. */
 CAIRN_CHECKED cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16],
@@ -96,6 +98,7 @@ CAIRN_CHECKED cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const cha
 void crn_arena_close(struct crn_arena *a); /* unmaps; the file stays. NULL is fine */
 
 int crn_arena_fd(const struct crn_arena *a);
+uint32_t crn_arena_slots(const struct crn_arena *a);
 /* These wait until all of the arena is made. */
 uint64_t crn_arena_bytes(struct crn_arena *a);
 /* The data area, for who pins it. */

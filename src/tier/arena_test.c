@@ -40,6 +40,53 @@ static struct crn_slot_info capture(uint64_t seq, uint64_t bytes)
     return i;
 }
 
+/* More slots than the fewest: each is taken, found again by another process, freed and taken again; a header that
+ * tells another number is refused. */
+static void many_slots(void **state)
+{
+    enum { SLOTS = 5000 };
+    struct crn_arena_size size = {.bytes = (uint64_t)SLOTS * PAGE, .threads = 1, .slots = SLOTS};
+    struct crn_errinfo info = {0}, *ei = &info;
+    const uint32_t bad[] = {0, CRN_ARENA_SLOTS, SLOTS + 100, UINT32_MAX};
+    struct crn_arena *a, *other;
+    char dir[256];
+    uint32_t slot, i;
+
+    (void)state;
+    test_dir_make(dir, sizeof(dir));
+    a = make_size(dir, size);
+    assert_int_equal(crn_arena_slots(a), SLOTS);
+    for (i = 0; i < SLOTS; i++) {
+        struct crn_slot_info c = capture(i + 1, PAGE);
+
+        c.offset = (uint64_t)i * PAGE;
+        assert_ok(crn_arena_take_at(a, CRN_SLOT_WRITING, &c, &slot, ei));
+        assert_int_equal(slot, i);
+        assert_true(crn_slot_move(a, slot, i + 1, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
+    }
+    assert_ok(crn_arena_map(crn_fs_posix(), dup(crn_arena_fd(a)), "the arena", &other, ei));
+    assert_int_equal(crn_arena_slots(other), SLOTS);
+    assert_int_equal(crn_slot_state_of(other, SLOTS - 1, SLOTS), CRN_SLOT_WRITTEN);
+    crn_arena_close(other);
+    for (i = 7; i < SLOTS; i += 1000)
+        assert_true(crn_slot_move(a, i, i + 1, CRN_SLOT_WRITTEN, CRN_SLOT_FREE));
+    for (i = 7; i < SLOTS; i += 1000) {
+        struct crn_slot_info c = capture(i + 1, PAGE);
+
+        c.offset = (uint64_t)i * PAGE;
+        assert_ok(crn_arena_take_at(a, CRN_SLOT_WRITING, &c, &slot, ei));
+        assert_int_equal(slot, i);
+    }
+    for (i = 0; i < 4; i++) {
+        assert_int_equal(pwrite(crn_arena_fd(a), &bad[i], 4, 44), 4);
+        crn_err_clear(ei);
+        assert_int_equal(crn_arena_map(crn_fs_posix(), dup(crn_arena_fd(a)), "it", &other, ei),
+                         CAIRN_EFORMAT);
+    }
+    crn_arena_close(a);
+    test_dir_remove(dir);
+}
+
 /* Random takes, flushes and evictions against a model: what is taken never overlaps, never leaves
  * the arena, and its bytes stay until it is given up. */
 static void slots_never_overlap(void **state)
@@ -390,6 +437,7 @@ static void images_align_large_regions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_slots),
         cmocka_unit_test(slots_never_overlap),
         cmocka_unit_test(a_reused_slot_does_not_move_for_its_past),
         cmocka_unit_test(eviction_spares_the_pinned),
