@@ -91,8 +91,9 @@ static int open_file(const struct crn_log *log)
 /* Lines. ------------------------------------------------------------------------------------------- */
 
 /* "2026-11-18T03:12:44.123Z cairn warn job 4711 rank 12: text\n"; a text that is too long is cut. */
-static size_t format_line(const struct crn_log *log, enum crn_log_level level, char *line,
-                          size_t size, const char *fmt, va_list ap)
+static size_t __attribute__((format(printf, 5, 0)))
+format_line(const struct crn_log *log, enum crn_log_level level, char *line, size_t size,
+            const char *fmt, va_list ap)
 {
     int64_t now = crn_clock_real()->wall_ns(crn_clock_real());
     time_t seconds = (time_t)(now / 1000000000);
