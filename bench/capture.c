@@ -188,7 +188,7 @@ static void begin(struct bench *b)
 {
     const char *where = b->to_disk ? b->disk : b->shm;
     char persistent[600], arena[64], shm[600], run[600];
-    const char *settings[] = {persistent, arena, shm, run, "keep_last=1", NULL};
+    const char *settings[] = {persistent, arena, shm, run, "keep_last=1", "fresh=on", NULL};
     struct cairn_options options = {.size = sizeof(options), .settings = settings};
 
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/persistent-%d", where, b->ranks);

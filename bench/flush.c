@@ -169,8 +169,8 @@ static cairn_session *open_session(struct bench *b, struct cairn_way *w)
     struct flush_case *c = &b->c;
     char persistent[600], arena[64], shm[600], run[600], nodes[64], files[64], writers[64];
     char leaders[64];
-    const char *settings[] = {persistent, arena,   shm,           run, nodes,
-                              files,      writers, "keep_last=1", NULL};
+    const char *settings[] = {persistent, arena,   shm,           run,        nodes,
+                              files,      writers, "keep_last=1", "fresh=on", NULL};
     struct cairn_options options = {.size = sizeof(options), .settings = settings};
     uint64_t arena_bytes = b->mib * MIB * (100 + b->percent) / 100 + MIB; /* the largest image */
     cairn_session *s;

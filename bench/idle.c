@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     double with[ROUNDS], without[ROUNDS];
     char dir[] = "/tmp/cairn-idle-XXXXXX";
     char persistent[64], cmd[64];
-    const char *settings[] = {persistent, "ranks_per_node=1", NULL};
+    const char *settings[] = {persistent, "ranks_per_node=1", "fresh=on", NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
     int level, rank, i, x = 0;

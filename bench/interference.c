@@ -251,6 +251,7 @@ static void begin(struct bench *b, const char *where, size_t i)
                               shm,
                               run,
                               "keep_last=1",
+                              "fresh=on",
                               "phase_patience=1h",
                               i == FULL ? "calm_bandwidth=1P" : NULL,
                               NULL};

@@ -106,7 +106,7 @@ static double cache(struct bed *b, double *seconds)
 static double session(struct bed *b, double *seconds)
 {
     char text[4][400];
-    const char *settings[] = {text[0], text[1], text[2], text[3], NULL};
+    const char *settings[] = {text[0], text[1], text[2], text[3], "fresh=on", NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     struct crn_errinfo ei = {0};
     cairn_session *s;

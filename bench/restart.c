@@ -92,7 +92,7 @@ static void rank_path(const struct bench *b, char *path, size_t size)
 static cairn_session *open_session(const struct bench *b)
 {
     char persistent[600], shm[600], run[600], nodes[64], files[64], threads[64];
-    const char *settings[] = {persistent, shm, run, nodes, files, threads, NULL};
+    const char *settings[] = {persistent, shm, run, nodes, files, threads, "fresh=on", NULL};
     struct cairn_options options = {.size = sizeof(options), .settings = settings};
     cairn_session *s;
 

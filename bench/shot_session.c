@@ -23,7 +23,8 @@ static cairn_session *open_session(const struct shot_env *env, const struct shot
                                    int has_local)
 {
     char text[7][400];
-    const char *settings[] = {text[0], text[1], text[2], text[3], text[4], NULL, NULL, NULL};
+    const char *settings[] = {text[0],    text[1], text[2], text[3], text[4],
+                              "fresh=on", NULL,    NULL,    NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     unsigned long long local = c->total + (uint64_t)2 * c->n * CRN_AREA_GRANULE;
     cairn_session *s;
@@ -37,8 +38,8 @@ static cairn_session *open_session(const struct shot_env *env, const struct shot
     (void)snprintf(text[5], sizeof(text[5]), "local=%s/local", env->dir);
     (void)snprintf(text[6], sizeof(text[6]), "local_cache=%llu", local);
     if (has_local) {
-        settings[5] = text[5];
-        settings[6] = text[6];
+        settings[6] = text[5];
+        settings[7] = text[6];
     }
     must(cairn_open(&opt, &s), "open");
     (void)!cairn_gpu_stream(s, CRN_STREAM_LEGACY); /* kernels run there; without a GPU it fails */

@@ -27,6 +27,8 @@ static cairn_err test(struct crn_vlc_client *c, const char *name, int version, i
         cairn_find(c->session, cairn_name, version == 0 ? INT_MAX : version, &found), ei);
     if (rc == CAIRN_OK)
         *ret = (int)found;
+    if (rc == CAIRN_ENOENT) /* the program will start from the beginning */
+        crn_session_succeeds(c->session, cairn_name);
     return rc;
 }
 

@@ -169,6 +169,12 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_gpu_stream(cairn_session *session, void 
  * is made; everything else happens in the background and needs no further call. Versions are >= 0;
  * taking one again replaces it, atomically. Names are [A-Za-z0-9_.-]+ and do not begin with '.'.
  *
+ * The first checkpoint of a name looks at what is stored, once, and fails on all ranks alike before anything
+ * is captured: CAIRN_EEXIST where versions of another run are there and this run has restored none of
+ * them (cairn_restart and cairn_restore make it their successor; `fresh = on` lets it replace and retire
+ * them), CAIRN_EBUSY where another run is writing the name, CAIRN_EPINNED for a pinned version. Later
+ * checkpoints look at nothing; a pinned version fails their flush.
+ *
  * A failure of an earlier checkpoint of this name that was not reported yet is returned here when
  * the name's policy is strict (CAIRN_E...; nothing is captured then). */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_checkpoint(cairn_session *session, const char *name,

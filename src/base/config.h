@@ -35,6 +35,7 @@ struct crn_name_config {
     uint64_t on_failure;        /* enum crn_on_failure */
     uint64_t retries;           /* with retry: how often a flush is tried again */
     uint64_t retry_delay_ns;    /* before the first retry; doubles each time */
+    uint64_t fresh;             /* versions of other runs may be written over */
     uint64_t keep_last;         /* versions kept on the PFS; 0: all */
     uint64_t keep_every;        /* and every m-th version for ever; 0: none */
     uint64_t keep_local;        /* versions kept on the node-local disk after the flush */

@@ -266,6 +266,10 @@ static const struct crn_key keys[] = {
      "With on_failure = retry: how often a flush is tried again.", AT_NAME(retries)},
     {"retry_delay", CRN_KEY_TIME, "1s", 0, 1 * DAY, NULL,
      "Wait before the first retry; doubles each time.", AT_NAME(retry_delay_ns)},
+    {"fresh", CRN_KEY_ENUM, "off", 0, 0, switch_values,
+     "on: a run that has restored no version of the name may replace and retire those of other "
+     "runs. off: its first checkpoint fails with CAIRN_EEXIST where there are some.",
+     AT_NAME(fresh)},
     {"keep_last", CRN_KEY_U64, "0", 0, UINT64_C(1) << 40, NULL,
      "Versions kept on the file system. 0: all.", AT_NAME(keep_last)},
     {"keep_every", CRN_KEY_U64, "0", 0, UINT64_C(1) << 40, NULL,

@@ -42,7 +42,7 @@ static void count_threads(int *ret_all, int *ret_bound)
 static void take_one(const char *dir, const char *setting, int is_bound)
 {
     char persistent[300], shm[300], run[300], data[1000] = "data";
-    const char *settings[] = {persistent, shm, run, "log_level=error", setting, NULL};
+    const char *settings[] = {persistent, shm, run, "log_level=error", "fresh=on", setting, NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
     int all, bound;

@@ -263,5 +263,7 @@ cairn_err cairn_file_restore(cairn_session *s, const char *name, int64_t version
         rc = give_path(s, dir, file, path, path_size, &ei);
     if (rc == CAIRN_OK)
         rc = bring_back(s, name, version, rank, file, to, &ei);
+    if (rc == CAIRN_OK)
+        crn_session_succeeds(s, name);
     return crn_api_end(&ei, rc);
 }

@@ -341,6 +341,7 @@ static void free_session(cairn_session *s)
     if (s->made.path[0] != '\0') /* there still if the run never began, or is for a drain */
         crn_rundir_tidy(&s->made);
     crn_files_free(s);
+    crn_names_forget(s);
     free(s->regions);
     free(s->packet);
     crn_link_fini(&s->link);

@@ -15,6 +15,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_private_open(struct crn_comm *comm,
 cairn_err crn_session_close(cairn_session *session, int is_alone);
 /* Does this session have a checkpoint that it took in memory? */
 int crn_session_holds(cairn_session *session, const char *name, int64_t version);
+/* This run is the successor of what is stored of the name: it restored a version, or decided to start. */
+void crn_session_succeeds(cairn_session *session, const char *name);
 /* Makes ei the thread's last error. */
 CAIRN_API void cairn_private_publish(const struct crn_errinfo *ei);
 

@@ -292,6 +292,8 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
         if (!t.is_asked)
             crn_tiers_passed(s, name, version);
     }
+    if (rc == CAIRN_OK)
+        crn_session_succeeds(s, name);
     crn_shard_free(&t.want);
     free(t.places);
     free(t.from);

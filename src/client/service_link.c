@@ -208,6 +208,8 @@ static void take_note(cairn_session *s, const struct crn_msg *n)
 {
     if (n->type == CRN_MSG_STATE) {
         take_state(s, n);
+    } else if (n->type == CRN_MSG_CLAIMED) {
+        crn_claim_heard(s, n);
     } else if (n->type == CRN_MSG_READY && s->arena_share == CRN_SHARE_ASKED) {
         s->arena_share = n->ready.error.code == CAIRN_OK ? CRN_SHARE_DONE : CRN_SHARE_REFUSED;
         s->arena_error = n->ready.error;

@@ -36,6 +36,16 @@ struct crn_routed {
     char file[CAIRN_MAX_NAME];
 };
 
+/* A name of checkpoints, from the first restore or checkpoint on (claim.c). */
+struct crn_name_state {
+    struct crn_name_state *next;
+    char name[CAIRN_MAX_NAME];
+    int is_successor;         /* a version was restored, or the program has decided to start */
+    uint64_t generation;      /* of this run; 0: not granted yet */
+    int is_answered;          /* the last claim was, */
+    struct crn_errinfo error; /* with this */
+};
+
 /* A checkpoint that this session took. */
 struct crn_track {
     uint64_t seq;
@@ -105,6 +115,7 @@ struct cairn_session {
     struct crn_protected *regions;
     uint32_t nregions;
     struct crn_routed *routed;
+    struct crn_name_state *names;
     struct crn_capture held; /* captured and not submitted yet, if it has a slot */
     uint64_t seq;            /* of the last checkpoint call */
     int has_heard;           /* what the service has said, since that call began: crn_hear */
@@ -138,6 +149,13 @@ void crn_node_listen(cairn_session *s);
 /* Never waits; see link.h. */
 CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n,
                                       struct crn_errinfo *ei);
+
+/* claim.c: asks the node services for the name before its first capture: CAIRN_EEXIST, CAIRN_EPINNED or
+ * CAIRN_EBUSY, alike on all ranks. Later calls cost nothing. */
+CAIRN_CHECKED cairn_err crn_claim(cairn_session *s, const char *name, int64_t version,
+                                  uint64_t *ret_generation, struct crn_errinfo *ei);
+void crn_claim_heard(cairn_session *s, const struct crn_msg *m);
+void crn_names_forget(cairn_session *s);
 
 /* wait.c: somebody waits for the checkpoints up to this number: the service flushes them as fast as it can. */
 void crn_want(cairn_session *s, uint64_t seq);

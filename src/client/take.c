@@ -392,11 +392,14 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
 {
     struct crn_capture c = {0};
     int64_t start = s->clock->mono_ns(s->clock);
+    uint64_t generation = 0;
     int64_t copy_start;
     cairn_err rc;
     uint32_t i;
 
     rc = crn_gpu_check(s, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_claim(s, name, version, &generation, ei);
     if (rc == CAIRN_OK)
         rc = describe(s, name, version, regions, &c, ei);
     if (rc == CAIRN_OK && !crn_tiers_are_open(s))

@@ -50,18 +50,18 @@ static inline void bed_close(struct bed *b)
     test_dir_remove(b->dir);
 }
 
-/* More settings follow, up to a NULL. */
+/* More settings follow, up to a NULL. Sessions write over the versions of those before. */
 static inline cairn_session *bed_session(struct bed *b, ...)
 {
     char persistent[300];
     char shm[300];
     char run[300];
-    const char *settings[16] = {persistent,       shm,       run, "log_level=error",
-                                "block_bytes=1M", "blocks=2"};
+    const char *settings[16] = {persistent,       shm,        run,       "log_level=error",
+                                "block_bytes=1M", "blocks=2", "fresh=on"};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
     va_list more;
-    int n = 6;
+    int n = 7;
 
     va_start(more, b);
     while (n < 15 && (settings[n] = va_arg(more, const char *)) != NULL)

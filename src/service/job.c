@@ -122,7 +122,7 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
 
 int crn_job_is_done(const struct crn_job *job)
 {
-    return job->nleft == job->nlocal && job->items == NULL;
+    return job->nleft == job->nlocal && job->items == NULL && job->nlooks == 0;
 }
 
 /* A job that is cut short: its flusher may wait for blocks that the loop, which has ended, will never
@@ -206,6 +206,7 @@ void crn_job_close(struct crn_job *job)
         free(lock);
     }
     free_items(job);
+    crn_claims_free(job);
     for (i = 0; job->arenas != NULL && i < job->nlocal; i++)
         crn_arena_close(job->arenas[i]);
     if (is_idle && job->lock_fd >= 0 && crn_rundir_remove(&job->dir, &ei) != CAIRN_OK)

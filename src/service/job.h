@@ -82,6 +82,7 @@ struct crn_item {
 };
 
 enum crn_work_kind {
+    CRN_WORK_CLAIM,        /* keeper, root: is the name ours to write? */
     CRN_WORK_START,        /* keeper, root: writer's lock, first sweep, the file system */
     CRN_WORK_LOCAL,        /* flusher: local copy of this node's shards */
     CRN_WORK_FLUSH,        /* flusher, leader: the persistent file of the group */
@@ -106,7 +107,8 @@ struct crn_job;
 struct crn_work {
     enum crn_work_kind kind;
     struct crn_job *job;
-    struct crn_item *item;
+    struct crn_item *item;   /* of all but CLAIM */
+    struct crn_claim *claim; /* CLAIM */
     struct crn_errinfo error;
     struct crn_manifest_file file; /* FLUSH: the result; NOTE_OPENED: its name */
     uint64_t committed_ns;         /* COMMIT */
@@ -117,10 +119,11 @@ struct crn_work {
         *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: news; RETIRE:
                      versions that must stay */
     uint32_t payload_bytes;
-    uint32_t node;  /* FETCH: from whom; SEND: to whom */
-    uint32_t tag;   /* SEND */
-    int is_older;   /* FETCH, SEND: of the version before */
-    uint64_t bytes; /* FETCH, SEND, ASSIST; NOTE_OPENED: generation; NOTE_WRITTEN: id of the write;
+    uint32_t node; /* FETCH: from whom; SEND: to whom */
+    uint32_t tag;  /* SEND */
+    int is_older;  /* FETCH, SEND: of the version before */
+    uint64_t
+        bytes; /* FETCH, SEND, ASSIST; NOTE_OPENED, CLAIM: generation; NOTE_WRITTEN: id of the write;
                          SERVE: 1 if all is lent */
     int64_t asked_ns; /* SEND: when it was asked for */
 };
@@ -149,6 +152,22 @@ struct crn_held_lock {
     char name[CAIRN_MAX_NAME];
     int fd;         /* -1 where the file system has no locks */
     int is_durable; /* for struct crn_retention */
+};
+
+/* What this node knows of a name that ranks have claimed; see claim.c. */
+struct crn_claim {
+    struct crn_claim *next;
+    char name[CAIRN_MAX_NAME];
+    uint64_t generation;      /* of the run; 0: not granted */
+    uint64_t answered;        /* number of the checkpoint that was answered last; 0: none */
+    struct crn_errinfo error; /* of that answer */
+    int is_asked;             /* the first node was, and has not answered */
+    /* First node only; constant for the keeper while is_looking. */
+    int is_looking;
+    uint64_t seq; /* of the checkpoint that claims it */
+    int64_t version;
+    int is_successor;      /* rank 0 has restored a version, or decided to start */
+    unsigned char waits[]; /* by local index: the rank waits for the answer */
 };
 
 struct crn_job {
@@ -196,6 +215,8 @@ struct crn_job {
     struct crn_held_lock *locks;          /* keeper */
     struct crn_unsaid unsaid[CRN_UNSAID]; /* keeper, first node */
     uint32_t nunsaid;
+    struct crn_claim *claims;          /* names that ranks have claimed */
+    uint32_t nlooks;                   /* of them: in the keeper's hands */
     const struct crn_fs_type *fs_type; /* first node: of persistent; NULL until the first START */
     struct crn_broker *broker;         /* first node; NULL: no turns are taken */
     int64_t safe_ns; /* when the last checkpoint was committed, or the job began */
@@ -265,6 +286,17 @@ void crn_pace_want(struct crn_job *job, uint64_t seq);
 void crn_pace_hurry(struct crn_job *job, uint64_t seq);
 /* Whatever has changed: calm or not, from now on. */
 void crn_pace(struct crn_job *job, int64_t now_ns);
+
+/* claim.c: the first checkpoint of a name. A rank asks; the first node hears of it; its answer arrives. */
+void crn_claim_ask(struct crn_job *job, struct crn_client *client, const struct crn_msg *n);
+void crn_claim_node(struct crn_job *job, const struct crn_msg *n);
+void crn_claim_decided(struct crn_job *job, const struct crn_msg *n);
+/* First node: the keeper has looked; a capture failed before it was claimed; a rank has left. */
+void crn_claim_result(struct crn_job *job, const struct crn_work *w);
+void crn_claim_failed(struct crn_job *job, const struct crn_client *client,
+                      const struct crn_msg *n);
+void crn_claims_left(struct crn_job *job);
+void crn_claims_free(struct crn_job *job);
 
 /* item.c: a checkpoint in progress. */
 struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq);

@@ -59,25 +59,17 @@ static void log_published(void *arg, const struct crn_drain_event *ev)
                 ev->name, ev->version, ev->text);
 }
 
-/* Takes the writer's lock of a name, once. */
-static cairn_err lock_name(struct crn_job *job, const struct crn_store *st, const char *name,
+/* Takes the writer's lock of a name. */
+static cairn_err take_lock(struct crn_job *job, const struct crn_store *st, const char *name,
                            struct crn_errinfo *ei)
 {
-    struct crn_sweep_result swept;
-    struct crn_errinfo sweep_error = {0};
-    struct crn_held_lock *lock;
+    struct crn_held_lock *lock = calloc(1, sizeof(*lock));
     char who[300], host[65] = "";
-    int before = holds(job, name);
     cairn_err rc;
 
-    if (before > 0)
-        return CAIRN_OK;
-    lock = calloc(1, sizeof(*lock));
     if (lock == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the lock of '%s'", name);
     memcpy(lock->name, name, strlen(name) + 1);
-    if (job->fs_type == NULL)
-        job->fs_type = st->fs->type(st->fs, st->dfd);
     (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(who, sizeof(who), "job '%s', host %s, process %d", job->cfg.job, host,
                    (int)getpid());
@@ -88,21 +80,116 @@ static cairn_err lock_name(struct crn_job *job, const struct crn_store *st, cons
     }
     lock->next = job->locks;
     job->locks = lock;
-    if (before < 0) { /* no debris: flushes of ours may be on their way */
-        crn_log(&job->log, CRN_WARN, "'%s': the file system had lost our lock, continuing", name);
-        return CAIRN_OK;
-    }
-    /* The name is ours now: what an earlier run left without a manifest is published, the rest goes. */
-    if (crn_drain_store_name(st, name, lock->fd, log_published, job, &sweep_error) != CAIRN_OK)
-        crn_log(&job->log, CRN_WARN, "drain of '%s', continuing: %s", name, sweep_error.msg);
-    crn_err_clear(&sweep_error);
+    return CAIRN_OK;
+}
+
+/* The last one that was taken. */
+static void drop_lock(struct crn_job *job)
+{
+    struct crn_held_lock *lock = job->locks;
+
+    job->locks = lock->next;
+    if (lock->fd >= 0)
+        (void)close(lock->fd);
+    free(lock);
+}
+
+/* The name is ours now: what an earlier run left without a manifest is published. */
+static void publish_left(struct crn_job *job, const struct crn_store *st, const char *name)
+{
+    struct crn_errinfo ei = {0};
+
+    if (crn_drain_store_name(st, name, lock_of(job, name)->fd, log_published, job, &ei) != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "drain of '%s', continuing: %s", name, ei.msg);
+}
+
+/* What an earlier run left half-written goes. */
+static void sweep(struct crn_job *job, const struct crn_store *st, const char *name)
+{
+    const struct crn_held_lock *lock = lock_of(job, name);
+    struct crn_sweep_result swept;
+    struct crn_errinfo ei = {0};
+
     if (crn_store_sweep(st, name, lock->fd, 24 * 3600 * SECOND, 0, 0, crn_clock_real(), &swept,
-                        &sweep_error) != CAIRN_OK)
-        crn_log(&job->log, CRN_WARN, "sweep of '%s', continuing: %s", name, sweep_error.msg);
+                        &ei) != CAIRN_OK)
+        crn_log(&job->log, CRN_WARN, "sweep of '%s', continuing: %s", name, ei.msg);
     else if (swept.files > 0)
         crn_log(&job->log, CRN_INFO, "'%s': removed %u files that no version owns", name,
                 swept.files);
-    return CAIRN_OK;
+}
+
+/* CAIRN_EEXIST if versions of another run are there. Those that are marked as bad count for nothing. */
+static cairn_err refuse_others(const struct crn_job *job, const struct crn_store *st,
+                               const char *name, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    struct crn_catalog c;
+    cairn_err rc;
+    size_t i;
+
+    rc = crn_store_catalog(st, name, &c, &why);
+    if (rc == CAIRN_ENOENT)
+        return CAIRN_OK;
+    if (rc != CAIRN_OK) {
+        crn_err_keep(ei, &why);
+        return rc;
+    }
+    for (i = c.n; rc == CAIRN_OK && i-- > 0;)
+        if ((c.v[i].state == CRN_VERSION_OK || c.v[i].state == CRN_VERSION_DAMAGED) &&
+            memcmp(c.v[i].id.run, job->run, sizeof(job->run)) != 0)
+            rc = crn_fail(ei, CAIRN_EEXIST, 0,
+                          "'%s' holds versions of '%s' of another run, up to %" PRId64
+                          ", and this run has not restored one: restart from them, take another "
+                          "name or directory, remove them with 'cairn rm', or write over them with "
+                          "fresh = on",
+                          st->path, name, c.v[i].version);
+    crn_catalog_free(&c);
+    return rc;
+}
+
+/* The first checkpoint of a name: nothing is captured yet. */
+static cairn_err claim(struct crn_job *job, struct crn_work *w)
+{
+    const struct crn_claim *c = w->claim;
+    int is_told = crn_config_name(&job->cfg, c->name)->fresh != 0;
+    struct crn_store st;
+    cairn_err rc;
+
+    rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = take_lock(job, &st, c->name, &w->error);
+    if (rc == CAIRN_OK) {
+        publish_left(job, &st, c->name);
+        if (!is_told && !c->is_successor)
+            rc = refuse_others(job, &st, c->name, &w->error);
+        if (rc == CAIRN_OK)
+            rc = crn_store_check_pin(&st, c->name, c->version, NULL, &w->error);
+        if (rc == CAIRN_OK)
+            sweep(job, &st, c->name);
+        else
+            drop_lock(job);
+    }
+    w->bytes = 1;
+    crn_store_close(&st);
+    return rc;
+}
+
+/* Is the name still ours? Else it is taken anew: its lock was lost, or another service had it. */
+static cairn_err hold_name(struct crn_job *job, const struct crn_store *st, const char *name,
+                           struct crn_errinfo *ei)
+{
+    int before = holds(job, name);
+    cairn_err rc;
+
+    if (job->fs_type == NULL)
+        job->fs_type = st->fs->type(st->fs, st->dfd);
+    if (before > 0)
+        return CAIRN_OK;
+    rc = take_lock(job, st, name, ei);
+    if (rc == CAIRN_OK && before < 0) /* no sweep: flushes of ours may be on their way */
+        crn_log(&job->log, CRN_WARN, "'%s': the file system had lost our lock, continuing", name);
+    return rc;
 }
 
 /* Before a flush: nothing is written for a version that could not be committed. */
@@ -117,7 +204,7 @@ static cairn_err start(struct crn_job *job, struct crn_work *w)
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
     if (rc != CAIRN_OK)
         return rc;
-    rc = lock_name(job, &st, item->name, &w->error);
+    rc = hold_name(job, &st, item->name, &w->error);
     if (rc == CAIRN_OK)
         rc = crn_store_check_pin(&st, item->name, item->version, &id, &w->error);
     crn_store_close(&st);
@@ -299,7 +386,9 @@ void *crn_keeper_main(void *arg)
     struct crn_work *w;
 
     while ((w = crn_queue_pop(&job->keep_queue)) != NULL) {
-        if (w->kind == CRN_WORK_START)
+        if (w->kind == CRN_WORK_CLAIM)
+            w->error.code = claim(job, w);
+        else if (w->kind == CRN_WORK_START)
             w->error.code = start(job, w);
         else if (w->kind == CRN_WORK_COMMIT)
             w->error.code = commit(job, w);

@@ -26,7 +26,9 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(DROPPED, 7, dropped, RANK, SERVICE)       /* it takes its part back */                       \
     X(BYE, 8, none, RANK, SERVICE)                                                                 \
     X(STATE, 9, state, SERVICE, RANK)                                                              \
-    X(WANTED, 10, none, RANK, SERVICE) /* it waits for all up to seq */                            \
+    X(WANTED, 10, none, RANK, SERVICE)     /* it waits for all up to seq */                        \
+    X(CLAIM, 11, claim, RANK, SERVICE)     /* before the first capture of a name: see claim.c */   \
+    X(CLAIMED, 12, claimed, SERVICE, RANK) /* the answer */                                        \
     X(NODE_CAPTURED, 32, node_captured, NODE, FIRST_NODE)                                          \
     X(NODE_LOCAL, 33, subject, NODE, FIRST_NODE)    /* its local copy is durable */                \
     X(NODE_WROTE, 34, node_wrote, NODE, FIRST_NODE) /* bytes of its file so far, for the broker */ \
@@ -50,7 +52,9 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(FETCH_OLDER, 52, fetch, LEADER, NODE)      /* as FETCH, of the version before (loan.h) */    \
     X(HURRY, 53, none, FIRST_NODE, NODE)         /* somebody waits for all up to seq */            \
     X(NOT_SENT, 54, not_sent, NODE, LEADER)      /* what FETCH asked for does not come */          \
-    X(NODE_PAUSED, 55, failed, NODE, FIRST_NODE) /* why its flush waits; no failure */
+    X(NODE_PAUSED, 55, failed, NODE, FIRST_NODE) /* why its flush waits; no failure */             \
+    X(NODE_CLAIM, 56, node_claim, NODE, FIRST_NODE)                                                \
+    X(CLAIM_DECIDED, 57, claimed, FIRST_NODE, NODE)
 
 /* F(payload, kind, field): the payload of each message, in the order on the wire. */
 #define CRN_FIELDS_none(F, P)
@@ -75,11 +79,14 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     F(P, U64, generation) F(P, U64, id) F(P, U64, offset) F(P, U32, owner) F(P, BLOB, extents)
 #define CRN_FIELDS_done(F, P)                                                                      \
     F(P, U64, generation) F(P, U64, id) F(P, BLOB, news) F(P, ERROR, error)
-#define CRN_FIELDS_sent(F, P)     F(P, U64, bytes) F(P, U64, gather_ns) F(P, U64, send_ns)
-#define CRN_FIELDS_go(F, P)       F(P, U64, base) F(P, U32, leaders) F(P, BLOB, sizes)
-#define CRN_FIELDS_level(F, P)    F(P, U32, level)
-#define CRN_FIELDS_end(F, P)      F(P, CKPT, ckpt) F(P, U64, committed_ns) F(P, ERROR, error)
-#define CRN_FIELDS_not_sent(F, P) F(P, U32, tag) F(P, ERROR, error)
+#define CRN_FIELDS_sent(F, P)       F(P, U64, bytes) F(P, U64, gather_ns) F(P, U64, send_ns)
+#define CRN_FIELDS_go(F, P)         F(P, U64, base) F(P, U32, leaders) F(P, BLOB, sizes)
+#define CRN_FIELDS_level(F, P)      F(P, U32, level)
+#define CRN_FIELDS_end(F, P)        F(P, CKPT, ckpt) F(P, U64, committed_ns) F(P, ERROR, error)
+#define CRN_FIELDS_claim(F, P)      F(P, CKPT, ckpt) F(P, U32, is_successor)
+#define CRN_FIELDS_node_claim(F, P) F(P, CKPT, ckpt) F(P, U32, is_successor) F(P, U32, rank)
+#define CRN_FIELDS_claimed(F, P)    F(P, CKPT, ckpt) F(P, U64, generation) F(P, ERROR, error)
+#define CRN_FIELDS_not_sent(F, P)   F(P, U32, tag) F(P, ERROR, error)
 
 /* The payloads that have fields. */
 #define CRN_PAYLOADS(P)                                                                            \
@@ -104,6 +111,9 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     P(go)                                                                                          \
     P(level)                                                                                       \
     P(end)                                                                                         \
+    P(claim)                                                                                       \
+    P(node_claim)                                                                                  \
+    P(claimed)                                                                                     \
     P(not_sent)
 
 enum crn_msg_type {
@@ -111,7 +121,7 @@ enum crn_msg_type {
     CRN_MESSAGES(CRN_MSG_ENUM)
 #undef CRN_MSG_ENUM
 };
-#define CRN_MSG_MAX 55
+#define CRN_MSG_MAX 57
 
 /* Which checkpoint. First in the payload of each message that may be the first news of one. */
 struct crn_ckpt {

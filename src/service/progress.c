@@ -89,6 +89,8 @@ static void on_capture_failed(struct crn_job *job, struct crn_client *c, const s
     struct crn_item *item = crn_item_get(job, n);
     struct crn_errinfo e = n->failed.error;
 
+    if (job->node == CRN_ROOT)
+        crn_claim_failed(job, c, n);
     if (item == NULL)
         return;
     item->part[c->local].is_settled = 1; /* the rank knows */
@@ -197,6 +199,16 @@ void crn_job_message(struct crn_job *job, struct crn_client *c, struct crn_msg *
     case CRN_MSG_DROPPED:
         on_dropped(job, c, n);
         return;
+    case CRN_MSG_CLAIM:
+        crn_claim_ask(job, c, n);
+        return;
+    case CRN_MSG_NODE_CLAIM:
+        if (job->node == CRN_ROOT)
+            crn_claim_node(job, n);
+        return;
+    case CRN_MSG_CLAIM_DECIDED:
+        crn_claim_decided(job, n);
+        return;
     case CRN_MSG_WANTED:
         crn_pace_want(job, n->seq);
         return;
@@ -283,6 +295,9 @@ void crn_job_result(struct crn_work *w)
     struct crn_msg n;
 
     switch (w->kind) {
+    case CRN_WORK_CLAIM:
+        crn_claim_result(job, w);
+        return;
     case CRN_WORK_NOTE_LOCAL:
         crn_item_tell_root(job, item, CRN_MSG_NODE_LOCAL, NULL);
         return;
@@ -424,6 +439,7 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
     job->has_left[c->local] = 1;
     job->nleft++;
     job->clients[c->local] = NULL;
+    crn_claims_left(job);
     if (job->arenas[c->local] != NULL) /* it wants nothing any more */
         crn_arena_set_phase(job->arenas[c->local], CAIRN_PHASE_COMPUTE);
     job->has_dead |= is_dead;

@@ -104,6 +104,15 @@ static void refuse_unknown(struct crn_service *svc, int from, const struct crn_m
         crn_service_tell(svc, (uint32_t)from, &no);
         return;
     }
+    if (n->type == CRN_MSG_NODE_CLAIM) {
+        struct crn_msg no = {.type = CRN_MSG_CLAIM_DECIDED, .seq = n->seq};
+
+        memcpy(no.run, n->run, 16);
+        no.ckpt = n->ckpt;
+        (void)!crn_fail(&no.claimed.error, CAIRN_EPEER, 0, "the job has ended on its first node");
+        crn_service_tell(svc, (uint32_t)from, &no);
+        return;
+    }
     if (n->type < CRN_MSG_NODE_CAPTURED || n->type > CRN_MSG_NODE_FAILED || n->seq == UINT64_MAX)
         return;
     memcpy(end.run, n->run, sizeof(end.run));

@@ -96,6 +96,7 @@ static int fails_at_once(const char *disk, const char *shm)
                               "block_bytes=1M",
                               "free_reserve_bytes=64K",
                               "on_failure=continue",
+                              "fresh=on",
                               NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;

@@ -98,15 +98,16 @@ static inline const char *host_dir(const char *shared)
     return getenv("CAIRN_TEST_CLUSTER") != NULL ? "/dev/shm" : shared;
 }
 
-/* A session whose files, arenas and sockets lie below dir. Both lists end with NULL, the second may be NULL. */
+/* A session whose files, arenas and sockets lie below dir. Those of a test write over each other's versions. Both
+ * lists end with NULL, the second may be NULL. */
 static inline cairn_session *open_below(MPI_Comm comm, const char *dir, const char *const *settings,
                                         const char *const *more)
 {
     char persistent[300], shm[300], run[300];
-    const char *all[24] = {persistent, shm, run};
+    const char *all[24] = {persistent, shm, run, "fresh=on"};
     struct cairn_options opt = {.size = sizeof(opt), .settings = all};
     cairn_session *s;
-    int n = 3;
+    int n = 4;
 
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", dir);
     (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));

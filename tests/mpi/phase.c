@@ -18,8 +18,8 @@ static cairn_session *open_session(const char *first, const char *second)
 {
     char persistent[300] = "log_level=error", shm[300] = "log_level=error",
          run[300] = "log_level=error";
-    const char *settings[] = {persistent, shm,   run,    "block_bytes=1M",
-                              "blocks=2", first, second, NULL};
+    const char *settings[] = {persistent, shm,    run, "block_bytes=1M", "blocks=2", "fresh=on",
+                              first,      second, NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
 

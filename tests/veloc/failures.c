@@ -261,10 +261,14 @@ static void other_numbers_of_ranks(void)
     }
     init("mode = async");
     REQUIRE(VELOC_Restart_test("few", 0) == 2);
-    if (ranks > 1)
+    if (ranks > 1) {
         FAILS(VELOC_Restart_begin("few", 2));
-    else
+        FAILS(VELOC_Checkpoint("few", 3)); /* it was found, and not restored */
+        FAILS(VELOC_Checkpoint_wait());
+        FAILS(VELOC_Restart_test("few", 1)); /* nothing was found: the program starts */
+    } else {
         REQUIRE(restores("few", 2));
+    }
     take("few", 3);
     REQUIRE(restores("few", 3));
     OK(VELOC_Finalize(1));

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a session knows of the names that it writes: whether it is the successor of what is stored, and
+ * whether the node services have granted it the name. That is asked once, before the first capture. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/session.h"
+
+#define STEP_NS (200 * 1000000LL)
+
+static struct crn_name_state *find(const cairn_session *s, const char *name)
+{
+    struct crn_name_state *n = s->names;
+
+    while (n != NULL && strcmp(n->name, name) != 0)
+        n = n->next;
+    return n;
+}
+
+static struct crn_name_state *get(cairn_session *s, const char *name)
+{
+    struct crn_name_state *n = find(s, name);
+
+    if (n != NULL)
+        return n;
+    n = calloc(1, sizeof(*n));
+    if (n == NULL)
+        return NULL;
+    memcpy(n->name, name, strlen(name) + 1);
+    n->next = s->names;
+    s->names = n;
+    return n;
+}
+
+void crn_names_forget(cairn_session *s)
+{
+    while (s->names != NULL) {
+        struct crn_name_state *n = s->names;
+
+        s->names = n->next;
+        free(n);
+    }
+}
+
+void crn_session_succeeds(cairn_session *s, const char *name)
+{
+    struct crn_name_state *n = get(s, name);
+
+    if (n != NULL) /* without memory the claim is refused, which can be tried again */
+        n->is_successor = 1;
+}
+
+void crn_claim_heard(cairn_session *s, const struct crn_msg *m)
+{
+    struct crn_name_state *n = find(s, m->ckpt.name);
+
+    if (n == NULL)
+        return;
+    n->generation = m->claimed.generation;
+    n->error = m->claimed.error;
+    n->is_answered = 1;
+}
+
+/* Until the first node has answered. */
+static cairn_err wait_answer(cairn_session *s, const struct crn_name_state *n,
+                             struct crn_errinfo *ei)
+{
+    int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.commit_timeout_ns;
+    cairn_err rc = CAIRN_OK;
+
+    while (rc == CAIRN_OK && !n->is_answered) {
+        int64_t left = until - s->clock->mono_ns(s->clock);
+
+        if (left <= 0)
+            return crn_fail(
+                ei, CAIRN_ETIMEDOUT, 0,
+                "the first checkpoint of '%s': the service of the first node did not "
+                "answer within commit_timeout, because it or rank 0 hangs, or '%s' does",
+                n->name, s->cfg.persistent);
+        rc = crn_node_pump(s, left < STEP_NS ? left : STEP_NS, ei);
+    }
+    return rc;
+}
+
+cairn_err crn_claim(cairn_session *s, const char *name, int64_t version, uint64_t *ret_generation,
+                    struct crn_errinfo *ei)
+{
+    struct crn_name_state *n = get(s, name);
+    struct crn_msg ask = {.type = CRN_MSG_CLAIM, .seq = s->seq};
+    cairn_err rc = CAIRN_OK;
+
+    if (n == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the first checkpoint of '%s'", name);
+    if (n->generation == 0) {
+        n->is_answered = 0;
+        ask.claim.ckpt.version = version;
+        memcpy(ask.claim.ckpt.name, name, strlen(name) + 1);
+        ask.claim.is_successor = (uint32_t)n->is_successor;
+        rc = crn_node_send(s, &ask, ei);
+        if (rc == CAIRN_OK)
+            rc = wait_answer(s, n, ei);
+        if (rc == CAIRN_OK && n->error.code != CAIRN_OK) {
+            crn_err_keep(ei, &n->error);
+            rc = n->error.code;
+        }
+    }
+    if (rc == CAIRN_OK)
+        *ret_generation = n->generation;
+    return rc;
+}
