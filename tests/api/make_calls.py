@@ -171,9 +171,9 @@ def main():
                          f'{int(result == "int")}}},')
         print(f"/* {len(names)} functions of {path.rsplit('/', 1)[-1]}. */")
     print("\n".join(body))
-    print("static const struct wrong_call wrong_calls[] = {\n" + "\n".join(wrong) + "\n};\n")
+    print("static const struct wrong_call wrong_calls[] __attribute__((unused)) = {\n" + "\n".join(wrong) + "\n};\n")
     print("static const struct right_call right_calls[] = {\n" + "\n".join(calls) + "\n};\n")
-    print("static void check_texts(void)\n{\n" + "\n".join(f"    {t};" for t in texts) + "\n}")
+    print("static inline void check_texts(void)\n{\n" + "\n".join(f"    {t};" for t in texts) + "\n}")
 
 
 main()
