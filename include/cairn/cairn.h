@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cairn: checkpoints at memory speed.
  *
- *     cairn_session *s;
- *     cairn_open_mpi(MPI_COMM_WORLD, NULL, &s);              // cairn_mpi.h; or cairn_open()
- *     cairn_protect(s, "temperature", t, CAIRN_F64, n);
- *     if (cairn_restart(s, "heat", NULL, &step) != CAIRN_OK) // newest good version, or none
- *         step = 0;
+ *     check(cairn_open_mpi(MPI_COMM_WORLD, NULL, &s));       // cairn_mpi.h; or cairn_open()
+ *     check(cairn_protect_array(s, "temperature", t, &part)); // this rank's part of a global array
+ *     rc = cairn_restart(s, "heat", NULL, &step);            // newest good version
+ *     if (rc == CAIRN_ENOENT)
+ *         step = 0;                                          // there is none: start
+ *     else
+ *         check(rc);                                         // anything else: stop, do not start over
  *     while (step < last) {
  *         compute(t);
  *         if (++step % 10 == 0)
- *             cairn_checkpoint(s, "heat", step, NULL);       // returns after one memcpy
+ *             check(cairn_checkpoint(s, "heat", step, NULL)); // returns after one memcpy
  *     }
- *     cairn_close(s);                                        // waits until all is on the PFS
+ *     check(cairn_close(s));                                 // waits until all is on the PFS
+ *
+ * check() prints cairn_last_error() and ends the program; README.md has the whole of it.
  *
  * Threads: one session is used by one thread at a time; different sessions are independent.
  * "Collective" functions are called by all ranks of the session, in the same order; all others are
@@ -258,7 +262,9 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_restore_from(cairn_session *session, con
                                                      int64_t version, int old_rank,
                                                      const char *const *regions);
 /* Collective. cairn_find and cairn_restore in one: falls back to the next older version, on all
- * ranks alike, until one has been restored everywhere. CAIRN_ENOENT: start from the beginning. */
+ * ranks alike, until one has been restored everywhere. CAIRN_ENOENT alone means that there is nothing to
+ * restore: start from the beginning. After any other error stop, and show cairn_last_error(): a program
+ * that started over would replace versions that another try may still restore. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_restart(cairn_session *session, const char *name,
                                                 const char *const *regions, int64_t *ret_version);
 

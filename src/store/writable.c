@@ -23,9 +23,10 @@ static int try_directory(const struct crn_store *st)
         if (r < 0 && r != -ENOENT)
             return r;
     }
-    if (r == 0)
-        r = fs->unlinkat(fs, st->dfd, PROBE, AT_REMOVEDIR);
-    return r == -ENOENT || r == -EEXIST ? 0 : r;
+    if (r < 0)
+        return r == -EEXIST ? 0 : r;
+    r = fs->unlinkat(fs, st->dfd, PROBE, AT_REMOVEDIR);
+    return r == -ENOENT ? 0 : r;
 }
 
 cairn_err crn_store_check(const struct crn_fs *fs, const char *path, struct crn_errinfo *ei)
