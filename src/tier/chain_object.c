@@ -224,7 +224,7 @@ static void enqueue(struct tier *t, struct object *o, int tier, enum queue_kind 
     else
         t->queue_head[kind] = o;
     t->queue_tail[kind] = o;
-    s->kind = kind;
+    s->kind = (int)kind;
     s->is_queued = 1;
 }
 

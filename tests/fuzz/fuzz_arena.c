@@ -5,6 +5,7 @@
  * that has left for the area, slot 3 is free. What is accepted lies inside the arena. */
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fuzz.h"
@@ -13,20 +14,10 @@
 #define UNIT  4096U
 #define SLOTS 4U
 
-/* As in src/tier/arena.c; check_layout compares. */
-struct header {
-    uint64_t magic, header_bytes, data_bytes;
-    uint8_t run[16];
-    uint32_t rank, nslots, phase;
-    struct {
-        uint64_t word;
-        struct crn_slot_info info;
-    } slot[CRN_ARENA_SLOTS];
-};
-
 static struct {
     int fd;
     size_t bytes, head_bytes;
+    size_t first, stride;    /* of the slots: 8 bytes before their descriptions */
     unsigned char *map;      /* of the file */
     unsigned char *pristine; /* a copy of it */
     char dir[64];
@@ -74,13 +65,22 @@ static void take(struct crn_arena *a, struct crn_slot_info *info, uint32_t expec
     need(crn_slot_move(a, slot, info->id.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
 }
 
-static void check_layout(void)
+/* Where the description of a capture begins in the header. */
+static size_t find_info(uint64_t seq)
 {
-    const struct header *h = (const struct header *)(const void *)t.map;
+    struct crn_slot_info info = {.id = {.seq = seq}, .name = "x"};
+    const unsigned char *p = memmem(t.map, t.head_bytes, &info,
+                                    offsetof(struct crn_slot_info, name) + sizeof(info.name));
 
-    need(h->nslots == CRN_ARENA_SLOTS && h->rank == 3 && h->data_bytes == t.bytes - t.head_bytes);
-    need(h->slot[0].word == (1U << 8 | CRN_SLOT_WRITTEN) && h->slot[1].info.id.seq == 2);
-    need(h->slot[2].info.area_at == 4096 && h->slot[3].word == 0);
+    need(p != NULL);
+    return (size_t)(p - t.map);
+}
+
+static void find_slots(void)
+{
+    t.first = find_info(1) - sizeof(uint64_t);
+    t.stride = find_info(2) - find_info(1);
+    need(find_info(3) == find_info(2) + t.stride && t.stride > sizeof(struct crn_slot_info));
 }
 
 static void setup(void)
@@ -89,6 +89,7 @@ static void setup(void)
     const struct crn_arena_size size = {.bytes = (uint64_t)8 * UNIT, .threads = 1};
     struct crn_slot_info info = {.id = {.seq = 1}, .name = "x", .version = 1, .created_ns = 1};
     struct crn_arena *a = NULL;
+    struct stat st;
     int dfd;
 
     (void)snprintf(t.dir, sizeof(t.dir), "/tmp/cairn-fuzz-XXXXXX");
@@ -105,14 +106,15 @@ static void setup(void)
     take(a, &info, 2);
     need(crn_slot_put_out(a, 2, info.id.seq, 4096));
     t.fd = dup(crn_arena_fd(a));
-    t.head_bytes = (sizeof(struct header) + UNIT - 1) / UNIT * UNIT;
-    t.bytes = t.head_bytes + (size_t)crn_arena_bytes(a);
+    need(fstat(t.fd, &st) == 0);
+    t.bytes = (size_t)st.st_size;
+    t.head_bytes = t.bytes - (size_t)crn_arena_bytes(a);
     crn_arena_close(a);
     t.map = mmap(NULL, t.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t.fd, 0);
     t.pristine = malloc(t.bytes);
     need(t.map != MAP_FAILED && t.pristine != NULL);
     memcpy(t.pristine, t.map, t.bytes);
-    check_layout();
+    find_slots();
     need(unlinkat(dfd, "arena", 0) == 0 && rmdir(t.dir) == 0);
     (void)close(dfd);
 }
@@ -120,17 +122,15 @@ static void setup(void)
 /* Where the bytes of a change go, and how many fit there. */
 static size_t place(unsigned where, size_t offset, size_t *ret_room)
 {
-    size_t slot_bytes = sizeof(((struct header *)0)->slot[0]);
-    size_t first = offsetof(struct header, slot);
-    size_t size = slot_bytes;
+    size_t size = t.stride;
     size_t at;
 
     where %= SLOTS + 2;
     if (where == 0) {
         at = 0;
-        size = first;
+        size = t.first;
     } else if (where <= SLOTS) {
-        at = first + (where - 1) * slot_bytes;
+        at = t.first + (where - 1) * t.stride;
     } else {
         at = t.head_bytes;
         size = t.bytes - t.head_bytes;
@@ -178,7 +178,7 @@ static void look_at(struct crn_arena *a, uint32_t slot)
     need(bytes <= t.bytes - t.head_bytes);
     if (crn_slot_info(a, slot, &info, NULL) != CAIRN_OK)
         return;
-    need(slot < CRN_ARENA_SLOTS && info.offset <= bytes && info.bytes <= bytes - info.offset &&
+    need(slot < crn_arena_slots(a) && info.offset <= bytes && info.bytes <= bytes - info.offset &&
          crn_check_name("name", info.name, NULL) == CAIRN_OK && info.version >= 0);
     (void)crn_arena_find(a, &info.id);
     if (crn_sources_open(&a, &slot, 1, &nowhere, &held, &source, NULL) == CAIRN_OK) {
@@ -210,7 +210,8 @@ static void change(const uint8_t *data, size_t size, const unsigned char *pristi
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const uint32_t slots[] = {0, 1, 2, 3, 4, CRN_ARENA_SLOTS, UINT32_MAX};
+    static const uint32_t slots[] = {0,         1, 2, 3, 4, CRN_ARENA_SLOTS, CRN_ARENA_SLOTS_MAX,
+                                     UINT32_MAX};
     struct crn_arena *a = NULL;
     size_t i;
 
