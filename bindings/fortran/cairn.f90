@@ -66,7 +66,8 @@ module cairn
         cairn_wait_all, cairn_stats, cairn_find, cairn_find_version, cairn_reject, cairn_restore, &
         cairn_restart, cairn_version_info, cairn_region_info, cairn_file_route, &
         cairn_file_restore, cairn_gpu_stream, cairn_prefetch_enqueue, cairn_prefetch_start, &
-        cairn_prefetch_cancel, cairn_prefetch_clear, cairn_should_checkpoint, cairn_should_stop, cairn_phase
+        cairn_prefetch_cancel, cairn_prefetch_clear, cairn_should_checkpoint, cairn_should_stop, cairn_phase, &
+        cairn_repairs
 
     interface
         function c_open(options, session) bind(C, name="cairn_open") result(rc)
@@ -288,6 +289,11 @@ module cairn
             type(c_ptr), value :: session
             integer(c_int), value :: phase
             integer(c_int) :: rc
+        end function
+        function c_repairs(session) bind(C, name="cairn_repairs") result(n)
+            import
+            type(c_ptr), value :: session
+            integer(c_int) :: n
         end function
         function c_strlen(text) bind(C, name="strlen") result(n)
             import
@@ -628,6 +634,13 @@ contains
         answer = 0
         rc = c_should_stop(session%ptr, answer)
         yes = answer /= 0
+    end function
+
+    ! Versions that were restored although a copy of them was damaged; -1: no session.
+    function cairn_repairs(session) result(n)
+        type(cairn_session), intent(in) :: session
+        integer(c_int) :: n
+        n = c_repairs(session%ptr)
     end function
 
     ! Phases: hints for the background. -----------------------------------------------------------

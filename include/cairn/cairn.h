@@ -286,6 +286,12 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_cancel(cairn_session *session, 
                                                         int64_t version);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_clear(cairn_session *session);
 
+/* Local. How many versions this session restored although a copy of them was damaged, since another copy was good
+ * (a file of the node's local directory and the file on the parallel file system, either way round). Each is also a
+ * warning in the log and a record that `cairn explain` shows. Only bytes that are read are checked: where all
+ * ranks have good local copies, damage of the data on the parallel file system is found by `cairn verify`. */
+CAIRN_API int cairn_repairs(const cairn_session *session);
+
 struct cairn_version_info {
     size_t size; /* sizeof(struct cairn_version_info), set by the caller */
     int64_t version;

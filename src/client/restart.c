@@ -47,6 +47,7 @@ void crn_session_keep(cairn_session *s, struct crn_version *v)
     const struct crn_manifest *m = crn_version_manifest(v);
 
     s->open_version = v;
+    s->is_repair_told = 0;
     crn_add_local_copies(s, v, m->name, m->version);
 }
 
@@ -87,8 +88,31 @@ cairn_err crn_session_version(cairn_session *s, const char *name, int64_t versio
 struct candidates {
     int64_t *version; /* newest first */
     int64_t n;
-    uint64_t bytes; /* of the newest; first rank only */
+    /* First rank only. */
+    uint64_t bytes;             /* of the newest */
+    struct crn_catalog catalog; /* what there is; those from ntold on were not looked at yet */
+    size_t ntold;               /* counted from the newest */
 };
+
+static void free_candidates(struct candidates *c)
+{
+    crn_catalog_free(&c->catalog);
+    free(c->version);
+}
+
+/* First rank: tells of the versions newer than this one that are not whole, each once. */
+static void tell_passed_over(const cairn_session *s, const char *name, struct candidates *c,
+                             int64_t bound, int64_t version)
+{
+    for (; c->ntold < c->catalog.n; c->ntold++) {
+        const struct crn_version_entry *e = &c->catalog.v[c->catalog.n - 1 - c->ntold];
+
+        if (e->version <= version)
+            return;
+        if (e->version <= bound && e->state != CRN_VERSION_OK && e->state != CRN_VERSION_PARTIAL)
+            crn_told_passed_over(s, name, e->version, e->why);
+    }
+}
 
 /* What a rank lacks says nothing about a version: an older one would be the wrong choice. */
 static cairn_err lacking(const char *name, int64_t version, cairn_err rc, struct crn_errinfo *ei)
@@ -131,7 +155,7 @@ static int may_be_whole(const cairn_session *s, const struct crn_version_entry *
 static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
                               struct candidates *ret, struct crn_errinfo *ei)
 {
-    struct crn_catalog catalog = {0};
+    struct crn_catalog *catalog = &ret->catalog;
     struct crn_store st;
     cairn_err rc;
     size_t i;
@@ -142,17 +166,17 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
     if (rc != CAIRN_OK)
         return rc;
     publish_left(s, &st, name);
-    rc = crn_store_catalog(&st, name, &catalog, ei);
+    rc = crn_store_catalog(&st, name, catalog, ei);
     crn_store_close(&st);
     if (rc == CAIRN_ENOENT)
         return CAIRN_OK;
     if (rc != CAIRN_OK)
         return rc;
-    ret->version = calloc(catalog.n + 1, sizeof(*ret->version));
+    ret->version = calloc(catalog->n + 1, sizeof(*ret->version));
     if (ret->version == NULL)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu versions", catalog.n);
-    for (i = catalog.n; rc == CAIRN_OK && i > 0; i--) {
-        const struct crn_version_entry *e = &catalog.v[i - 1];
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu versions", catalog->n);
+    for (i = catalog->n; rc == CAIRN_OK && i > 0; i--) {
+        const struct crn_version_entry *e = &catalog->v[i - 1];
 
         if (e->version > bound)
             continue;
@@ -162,11 +186,7 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
             ret->version[ret->n++] = e->version;
         else if (crn_err_is_shortage(e->code))
             rc = lacking(name, e->version, crn_fail(ei, e->code, 0, "%s", e->why), ei);
-        else if (e->state != CRN_VERSION_PARTIAL)
-            crn_log(&s->log, CRN_WARN, "%s@%" PRId64 " is passed over, continuing: %s", name,
-                    e->version, e->why);
     }
-    crn_catalog_free(&catalog);
     return rc;
 }
 
@@ -174,7 +194,7 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
 static void settle(cairn_session *s)
 {
     if (cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) != CAIRN_OK)
-        crn_log(&s->log, CRN_WARN, "before a restart, continuing: %s", cairn_last_error());
+        crn_log(&s->log, crn_told_level(s), "before a restart, continuing: %s", cairn_last_error());
 }
 
 static cairn_err list_candidates(cairn_session *s, const char *name, int64_t bound,
@@ -215,8 +235,8 @@ static cairn_err check_version(cairn_session *s, const char *name, int64_t versi
 
     rc = crn_read_together(s, name, version, &why);
     if (rc != CAIRN_OK) {
-        crn_log(&s->log, CRN_WARN, "%s@%" PRId64 " cannot be restored, continuing: %s", name,
-                version, why.msg);
+        crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " cannot be restored: %s", name, version,
+                why.msg);
         crn_err_keep(ei, &why);
     }
     return rc;
@@ -280,19 +300,26 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
     for (i = 0; rc == CAIRN_OK && i < c.n; i++) {
         struct crn_errinfo why = {0};
 
+        tell_passed_over(s, name, &c, bound, c.version[i]);
         if (check_version(s, name, c.version[i], &why) == CAIRN_OK &&
             (accept == NULL || accept(s, name, c.version[i], arg, &why) == CAIRN_OK)) {
             *ret_version = c.version[i];
             break;
         }
         rc = ends_search(s, name, c.version[i], &why, ei);
+        if (rc == CAIRN_OK)
+            crn_told_passed_over(s, name, c.version[i], why.msg);
+        else
+            crn_told_refused(s, name, c.version[i], why.msg);
     }
-    if (rc == CAIRN_OK && i == c.n)
+    if (rc == CAIRN_OK && i == c.n) {
+        tell_passed_over(s, name, &c, bound, -1);
         rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no version of '%s' that can be restored%s",
                       s->cfg.persistent, name, c.n > 0 ? "; see 'cairn explain'" : "");
+    }
     crn_kept_turn_end(turn);
     crn_arena_go_on(s->arena);
-    free(c.version);
+    free_candidates(&c);
     return rc;
 }
 
@@ -336,7 +363,7 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
         rc = check_version(s, name, version, &ei);
     crn_kept_turn_end(turn);
     crn_arena_go_on(s->arena);
-    free(c.version);
+    free_candidates(&c);
     return crn_api_end(&ei, rc);
 }
 
@@ -378,8 +405,7 @@ static cairn_err restore_everywhere(cairn_session *s, const char *name, int64_t 
     cairn_err rc = crn_restore(s, name, version, CAIRN_OWN_RANK, *regions, ei);
 
     if (rc != CAIRN_OK)
-        crn_log(&s->log, CRN_WARN, "%s@%" PRId64 " was not restored, continuing: %s", name, version,
-                ei->msg);
+        crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " was not restored: %s", name, version, ei->msg);
     return crn_agree(s, rc, "restoring", ei);
 }
 

@@ -289,6 +289,8 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
                                    : from_memory(s, &t, &is_done, ei);
     if (rc == CAIRN_OK && !is_done) {
         rc = from_version(s, &t, is_named, ei);
+        if (rc == CAIRN_OK)
+            crn_told_repaired_here(s, name, version);
         if (!t.is_asked)
             crn_tiers_passed(s, name, version);
     }

@@ -124,6 +124,8 @@ struct cairn_session {
     uint32_t ntracked;                /* ever; the ring index is modulo CRN_TRACKED */
     int may_have_failures;            /* 0: no track has a failure that nobody was told of */
     struct crn_version *open_version; /* the one read last */
+    int is_repair_told;               /* that a copy of it was damaged */
+    uint32_t repairs;                 /* versions of which that was so */
     struct crn_shard own_shard;       /* of crn_own_shard */
     struct crn_advice advice;
     int has_signals;
@@ -131,6 +133,22 @@ struct cairn_session {
 
 /* Ends a public call: publishes the error, if any, and returns its code. */
 cairn_err crn_api_end(const struct crn_errinfo *ei, cairn_err rc);
+
+/* told.c: what people hear, once for all ranks. */
+/* The level of a warning that all ranks have: only the first rank warns. */
+enum crn_log_level crn_told_level(const cairn_session *s);
+/* A warning that several ranks may have, each for itself: the first rank of the node that has it warns. */
+void crn_warn_once(const cairn_session *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A restart takes an older version, or ends with an error at this one. On all ranks; the first one writes the
+ * journal. */
+void crn_told_passed_over(const cairn_session *s, const char *name, int64_t version,
+                          const char *why);
+void crn_told_refused(const cairn_session *s, const char *name, int64_t version, const char *why);
+/* Collective, after the open version was read on all ranks: was a damaged copy made good? */
+void crn_told_repaired(cairn_session *s, const char *name, int64_t version);
+/* The same on one rank. */
+void crn_told_repaired_here(cairn_session *s, const char *name, int64_t version);
 
 /* service_link.c: the connection. */
 /* Connects; the address is that of the service among those of all nodes. */

@@ -434,6 +434,8 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
     rc = crn_agree(s, rc, "opening the version", ei);
     if (rc == CAIRN_OK)
         rc = read_all(s, v, &r.team, ei);
+    if (rc == CAIRN_OK)
+        crn_told_repaired(s, name, version);
     crn_watch_ranks(s, 0);
     leave(&r);
     return rc;

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What people hear of a job the next morning: each thing once, in the log and in the journal of the name.
+
+usage: told_test.py SCENARIO    (see the functions named after them)"""
+import json
+import re
+import sys
+
+sys.dont_write_bytecode = True
+from jobs import STEPS, Job, cairn, require, run_one
+
+RANKS = 4
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z cairn (\w+) job 4711 (rank|node) (\d+): (.*)")
+
+
+def new_job(**keys):
+    """Two nodes of two ranks, of job 4711, whose log lines go to one file."""
+    job = Job(ranks_per_node=2, job="4711", log_level="info", chunk_bytes="64K", **keys)
+    job.env["CAIRN_LOG_FILE"] = str(job.dir / "said-%j")
+    job.words = ["40000"]
+    return job
+
+
+def lines(job):
+    """What was logged since the last call: level, who, text."""
+    path = job.dir / "said-4711"
+    text = path.read_text() if path.exists() else ""
+    path.unlink(missing_ok=True)
+    found = []
+    for line in text.splitlines():
+        m = LINE.fullmatch(line)
+        require(m is not None, f"not a log line: {line}")
+        found.append((m[1], f"{m[2]} {m[3]}", m[4]))
+    return found
+
+
+def said(job, *words):
+    """Warnings and errors since the last call; each has the words of its place."""
+    got = [line for line in lines(job) if line[0] in ("warn", "error")]
+    require(len(got) == len(words) and all(w in line[2] for line, w in zip(got, words)),
+            f"expected {words}, logged: {got}")
+    return got
+
+
+def events(job):
+    r = cairn(job, "ls", "--failed", "--json")
+    return [(e["kind"], e["version"], e["job"], e["text"]) for e in json.loads(r.stdout)["events"]]
+
+
+def restart(job, version, what):
+    before = len(job.said("restarted"))
+    r = job.run(RANKS, 0)
+    require(r.returncode == 0 and job.said("restarted")[before:] == [version],
+            f"{what}: exit {r.returncode}, restarted from {job.said('restarted')[before:]}\n{r.stdout}")
+    require("cairn " not in r.stdout, f"{what}: not in the log file: {r.stdout}")
+
+
+def flip(path, at):
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1
+    path.write_bytes(raw)
+
+
+def passed_over():
+    """Damaged versions: one warning of the first rank, with the reason, whichever rank has found it."""
+    job = new_job()
+    r = job.run(RANKS)
+    require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
+    said(job)
+    last = STEPS - 1
+    flip(job.dir / f"p/work/{last}/data-0001", 5000)  # of the second node
+    restart(job, last - 1, "a byte of data")
+    got = said(job, f"work@{last} is passed over")
+    require(got[0][1] == "rank 0" and "data-0001" in got[0][2], f"who, and where: {got}")
+    (kind, version, of_job, text), = events(job)
+    require((kind, version, of_job) == ("passed-over", last, "4711") and "data-0001" in text, f"{kind} {version} {text}")
+    flip(job.dir / f"p/work/{last - 1}/manifest", 50)
+    restart(job, last - 2, "a byte of a manifest")
+    said(job, f"work@{last} is passed over", f"work@{last - 1} is passed over")
+    require([e[:2] for e in events(job)[1:]] == [("passed-over", last), ("passed-over", last - 1)], f"{events(job)}")
+    # What is older than the version that is taken was not passed over.
+    flip(job.dir / f"p/work/{last - 3}/manifest", 50)
+    flip(job.dir / f"p/work/{last}/data-0001", 5000)
+    flip(job.dir / f"p/work/{last - 1}/manifest", 50)
+    restart(job, last, "all good again")
+    said(job)
+    r = cairn(job, "explain", f"work@{last}")
+    require(r.returncode == 0 and r.stdout.count("passed-over, job 4711") == 2, r.stdout)
+    job.remove()
+    print("passed over: all well")
+
+
+def repaired():
+    """A damaged copy that another one makes good is told, whichever of the two it is."""
+    job = new_job(keep_local=2)
+    job.env["CAIRN_LOCAL"] = str(job.dir / "local")
+    r = job.run(RANKS)
+    require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
+    said(job)
+    last = STEPS - 1
+    store = sorted((job.dir / f"p/work/{last}").glob("data-*"))
+    local = sorted((job.dir / "local").glob(f"**/work/{last}/data-*"))
+    require(len(store) == 2 and len(local) == 2, f"{store} {local}")
+    restart(job, last, "nothing is damaged")
+    said(job)
+    repairs = 0
+    for path, at, ranks, what in ((store[0], -100, 2, "the index on the file system"),
+                                  (store[1], -10, 2, "the trailer on the file system"),
+                                  (local[1], 5000, 1, "data of a local file"),
+                                  (local[0], 5000, 1, "data of a local file")):
+        flip(path, at)
+        restart(job, last, what)
+        got = said(job, f"work@{last} is damaged and was repaired")
+        require(got[0][1] == "rank 0" and path.name in got[0][2] and f"{ranks} of 4 ranks" in got[0][2], f"{what}: {got}")
+        repairs += 1
+        r = cairn(job, "explain", "work", "--json")
+        require(json.loads(r.stdout)["repairs"] == repairs, f"{what}: {r.stdout}")
+        flip(path, at)
+    restart(job, last, "nothing is damaged any more")
+    said(job)
+    # No good copy: the version is passed over, and nothing is called repaired.
+    flip(store[1], 5000)
+    flip(local[1], 5000)
+    restart(job, last - 1, "both copies")
+    said(job, f"work@{last} is passed over")
+    job.remove()
+    print(f"{repairs} repairs, each told once: all well")
+
+
+if __name__ == "__main__":
+    sys.exit(run_one(__doc__, passed_over, repaired))
