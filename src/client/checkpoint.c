@@ -66,6 +66,7 @@ static void note_cost(cairn_session *s, const struct crn_track *t)
     s->advice.last_ns = s->clock->mono_ns(s->clock);
     s->advice.cost_ns = (int64_t)((t->copy_seconds + t->blocked_seconds) * 1e9);
     s->advice.has_cost = 1;
+    s->waited_ns += (int64_t)(t->blocked_seconds * 1e9);
 }
 
 /* The next checkpoint of the session: its number, and the track of it. On failure the number is used

@@ -310,7 +310,7 @@ static int64_t stop_ns(const cairn_session *s, int64_t until, cairn_err waited)
 /* Says goodbye and, in the rank that has the service, waits until all ranks of the node have. */
 static void leave_service(cairn_session *s, int64_t timeout_ns)
 {
-    struct crn_msg bye = {.type = CRN_MSG_BYE};
+    struct crn_msg bye = {.type = CRN_MSG_BYE, .bye = {.waited_ns = (uint64_t)s->waited_ns}};
     struct crn_errinfo ignored = {0};
 
     crn_capture_drop(s, &s->held);

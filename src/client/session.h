@@ -126,6 +126,7 @@ struct cairn_session {
     struct crn_version *open_version; /* the one read last */
     int is_repair_told;               /* that a copy of it was damaged */
     uint32_t repairs;                 /* versions of which that was so */
+    int64_t waited_ns;                /* the application, for flushes and for room in the arena */
     struct crn_shard own_shard;       /* of crn_own_shard */
     struct crn_advice advice;
     int has_signals;

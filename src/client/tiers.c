@@ -92,7 +92,7 @@ static void add_local(struct crn_tiers *x, struct crn_cache_options *opt)
     if (crn_tiers_local(x, &opt->tier[opt->ntiers], &why) == CAIRN_OK)
         opt->ntiers++;
     else
-        crn_log(&x->s->log, CRN_WARN, "captures stay in the arena, continuing: %s", why.msg);
+        crn_warn_once(x->s, "captures stay in the arena, continuing: %s", why.msg);
 }
 
 static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
@@ -149,7 +149,7 @@ static void bind_device(struct crn_tiers *x)
             crn_tiers_pin(x);
     }
     if (crn_cache_bind(x->cache, 0, dev, s->cfg.device_cache, &why) != CAIRN_OK)
-        crn_log(&s->log, CRN_WARN, "checkpoints are not kept on the GPU, continuing: %s", why.msg);
+        crn_warn_once(s, "checkpoints are not kept on the GPU, continuing: %s", why.msg);
 }
 
 void crn_tiers_open(cairn_session *s)
@@ -168,8 +168,7 @@ void crn_tiers_open(cairn_session *s)
         return;
     x = s->tiers;
     if (open_cache(x, &why) != CAIRN_OK) {
-        crn_log(&s->log, CRN_WARN, "checkpoints are kept in the arena alone, continuing: %s",
-                why.msg);
+        crn_warn_once(s, "checkpoints are kept in the arena alone, continuing: %s", why.msg);
         x->has_failed = 1;
         return;
     }

@@ -69,7 +69,7 @@ void crn_tiers_give_hints(struct crn_tiers *x)
         if (crn_tiers_hint(x, x->hints[i].name, x->hints[i].version, &why) != CAIRN_OK)
             break;
     if (why.code != CAIRN_OK)
-        crn_log(&x->s->log, CRN_WARN, "hints are ignored, continuing: %s", why.msg);
+        crn_warn_once(x->s, "hints are ignored, continuing: %s", why.msg);
     free(x->hints);
     x->hints = NULL;
     x->nhints = 0;
@@ -90,7 +90,7 @@ static void make_arena(struct crn_tiers *x)
         if (crn_tiers_learn(x, &h, &why) != CAIRN_OK)
             crn_err_clear(&why); /* it is to be taken yet */
         else if (crn_arena_ensure(x->s, h.image.bytes, &why) != CAIRN_OK)
-            crn_log(&x->s->log, CRN_WARN, "nothing is prefetched, continuing: %s", why.msg);
+            crn_warn_once(x->s, "nothing is prefetched, continuing: %s", why.msg);
         crn_image_free(&h.image);
         crn_buf_free(&h.descriptor);
         crn_shard_free(&h.shard);

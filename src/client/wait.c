@@ -105,11 +105,13 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
 static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
                           struct crn_errinfo *ei)
 {
+    int64_t begin = s->clock->mono_ns(s->clock);
     cairn_err rc;
 
-    if (until > s->clock->mono_ns(s->clock))
+    if (until > begin)
         crn_phase_show(s, CAIRN_PHASE_COMPUTE);
     rc = wait_until(s, t, level, until, ei);
+    s->waited_ns += s->clock->mono_ns(s->clock) - begin;
     crn_phase_show(s, s->phase);
     return rc;
 }

@@ -14,6 +14,18 @@
 #include "base/clock.h"
 #include "service/drain_local.h"
 #include "service/source.h"
+#include "store/journal.h"
+
+void crn_drain_report(const struct crn_fs *fs, const struct crn_config *cfg,
+                      const struct crn_drain_event *ev)
+{
+    struct crn_reporter r = {.fs = fs, .root = cfg->persistent, .job = cfg->job};
+    int is_failed = ev->what == CRN_DRAIN_FAILED;
+
+    if (ev->name[0] != '\0' && (is_failed || ev->what == CRN_DRAIN_INCOMPLETE))
+        (void)crn_report(&r, ev->name, ev->version, 0,
+                         is_failed ? CRN_EVENT_UNSAVED : CRN_EVENT_INCOMPLETE, ev->text);
+}
 
 void crn_dead_run_tell(struct crn_dead_run *run, enum crn_drain_what what, const char *name,
                        int64_t version, uint32_t missing, const char *text)
@@ -21,6 +33,7 @@ void crn_dead_run_tell(struct crn_dead_run *run, enum crn_drain_what what, const
     struct crn_drain_event ev = {what, run->hex, name, version, missing, text};
 
     run->has_told |= what == CRN_DRAIN_FAILED;
+    crn_drain_report(run->fs, &run->cfg, &ev);
     if (run->fn != NULL)
         run->fn(run->arg, &ev);
 }

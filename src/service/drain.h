@@ -36,4 +36,9 @@ CAIRN_CHECKED cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn
                                        int same_target, crn_drain_fn fn, void *arg,
                                        struct crn_errinfo *ei);
 
+/* Records an event in the journal of its name, in the store of the configuration, if it is one that people ask
+ * for. */
+void crn_drain_report(const struct crn_fs *fs, const struct crn_config *cfg,
+                      const struct crn_drain_event *ev);
+
 #endif

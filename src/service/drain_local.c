@@ -80,6 +80,7 @@ static void tell_version(struct local_drain *d, const char *name, int64_t versio
             has_bad |= pass;
             if (s->what == CRN_DRAIN_WAITING && has_bad)
                 ev.text = "not whole on this node, see above: this version cannot be saved";
+            crn_drain_report(d->fs, d->cfg, &ev);
             if (d->fn != NULL)
                 d->fn(d->arg, &ev);
         }

@@ -205,6 +205,8 @@ void crn_job_close(struct crn_job *job)
             crn_fork_close(lock->fd);
         free(lock);
     }
+    if (job->node == CRN_ROOT)
+        crn_job_summary(job);
     free_items(job);
     crn_claims_free(job);
     for (i = 0; job->arenas != NULL && i < job->nlocal; i++)

@@ -147,6 +147,16 @@ struct crn_unsaid {
     char text[CRN_ERR_TEXT];
 };
 
+/* report.c: what became of the checkpoints of a job, for the line at its end. First node, loop. */
+struct crn_totals {
+    uint64_t persistent, failed, canceled;
+    uint64_t bytes;      /* of those that are persistent */
+    uint64_t slowest_ns; /* from a capture to its commit, */
+    char slowest[CAIRN_MAX_NAME];
+    int64_t slowest_version;
+    uint64_t waited_ns; /* the application of rank 0; 0 if it died */
+};
+
 struct crn_held_lock {
     struct crn_held_lock *next;
     char name[CAIRN_MAX_NAME];
@@ -215,6 +225,7 @@ struct crn_job {
     struct crn_held_lock *locks;          /* keeper */
     struct crn_unsaid unsaid[CRN_UNSAID]; /* keeper, first node */
     uint32_t nunsaid;
+    struct crn_totals totals;          /* loop, first node */
     struct crn_claim *claims;          /* names that ranks have claimed */
     uint32_t nlooks;                   /* of them: in the keeper's hands */
     const struct crn_fs_type *fs_type; /* first node: of persistent; NULL until the first START */
@@ -360,6 +371,10 @@ void crn_work_send(struct crn_work *w);
 void crn_job_report(struct crn_job *job, const struct crn_item *item, const char *kind,
                     const char *text);
 void crn_job_report_rest(struct crn_job *job);
+/* A checkpoint has ended, and the job. The loop's thread, first node. */
+void crn_job_count(struct crn_job *job, const struct crn_item *item, cairn_err code,
+                   uint64_t committed_ns);
+void crn_job_summary(const struct crn_job *job);
 
 /* For the workers: sleeps, or less if the job is stopped: 1 then, or if the checkpoint failed elsewhere. */
 int crn_work_pause(struct crn_job *job, struct crn_item *item, int64_t ns);

@@ -24,7 +24,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(CAPTURED, 5, captured, RANK, SERVICE)     /* its part is in a slot */                        \
     X(CAPTURE_FAILED, 6, failed, RANK, SERVICE) /* its part will never come */                     \
     X(DROPPED, 7, dropped, RANK, SERVICE)       /* it takes its part back */                       \
-    X(BYE, 8, none, RANK, SERVICE)                                                                 \
+    X(BYE, 8, bye, RANK, SERVICE)                                                                  \
     X(STATE, 9, state, SERVICE, RANK)                                                              \
     X(WANTED, 10, none, RANK, SERVICE)     /* it waits for all up to seq */                        \
     X(CLAIM, 11, claim, RANK, SERVICE)     /* before the first capture of a name: see claim.c */   \
@@ -65,6 +65,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     F(P, CKPT, ckpt) F(P, U32, slot) F(P, U64, bytes) F(P, U64, copy_ns)
 #define CRN_FIELDS_failed(F, P)  F(P, CKPT, ckpt) F(P, ERROR, error)
 #define CRN_FIELDS_dropped(F, P) F(P, ERROR, error)
+#define CRN_FIELDS_bye(F, P)     F(P, U64, waited_ns) /* the application, for Cairn, in all */
 #define CRN_FIELDS_state(F, P)                                                                     \
     F(P, CKPT, ckpt) F(P, U32, level) F(P, U64, committed_ns) F(P, ERROR, error)
 #define CRN_FIELDS_node_captured(F, P) F(P, CKPT, ckpt) F(P, U64, bytes)
@@ -96,6 +97,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     P(captured)                                                                                    \
     P(failed)                                                                                      \
     P(dropped)                                                                                     \
+    P(bye)                                                                                         \
     P(state)                                                                                       \
     P(node_captured)                                                                               \
     P(node_wrote)                                                                                  \

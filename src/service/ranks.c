@@ -147,6 +147,8 @@ static void on_packet(struct crn_service *svc, struct crn_client *c, const void 
         crn_msg_free(&n);
         rank_gone(c, 1);
     } else if (n.type == CRN_MSG_BYE) {
+        if (c->rank == 0)
+            c->job->totals.waited_ns = n.bye.waited_ns;
         rank_gone(c, 0);
     } else {
         crn_job_message(c->job, c, &n, fd);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the first node of a job writes into the journals of its names. A record that cannot be written now, since
- * the disk is full, say, is tried again with the next one and when the job ends. The keeper's thread. */
+ * the disk is full, say, is tried again with the next one and when the job ends. The keeper's thread. And what it
+ * logs at the end of the job; the loop's thread. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,4 +51,47 @@ void crn_job_report(struct crn_job *job, const struct crn_item *item, const char
     u->kind = kind;
     (void)snprintf(u->text, sizeof(u->text), "%s", text);
     crn_job_report_rest(job);
+}
+
+void crn_job_count(struct crn_job *job, const struct crn_item *item, cairn_err code,
+                   uint64_t committed_ns)
+{
+    struct crn_totals *t = &job->totals;
+    uint64_t ns = committed_ns > item->created_ns ? committed_ns - item->created_ns : 0;
+
+    t->canceled += code == CAIRN_ECANCELED;
+    t->failed += code != CAIRN_OK && code != CAIRN_ECANCELED;
+    if (code != CAIRN_OK)
+        return;
+    t->persistent++;
+    t->bytes += item->bytes;
+    if (ns >= t->slowest_ns) {
+        t->slowest_ns = ns;
+        memcpy(t->slowest, item->name, sizeof(t->slowest));
+        t->slowest_version = item->version;
+    }
+}
+
+void crn_job_summary(const struct crn_job *job)
+{
+    const struct crn_totals *t = &job->totals;
+    const struct crn_item *item;
+    char bytes[32], waited[32], took[32], slowest[CAIRN_MAX_NAME + 80] = "";
+    uint64_t unfinished = 0;
+
+    for (item = job->items; item != NULL; item = item->next)
+        unfinished += !item->is_decided;
+    if (t->persistent + t->failed + t->canceled + unfinished == 0)
+        return;
+    crn_human_bytes(t->bytes, bytes, sizeof(bytes));
+    crn_human_time((double)t->waited_ns * 1e-9, waited, sizeof(waited));
+    crn_human_time((double)t->slowest_ns * 1e-9, took, sizeof(took));
+    if (t->persistent > 0)
+        (void)snprintf(slowest, sizeof(slowest), ", the slowest %s@%" PRId64 " after %s",
+                       t->slowest, t->slowest_version, took);
+    crn_log(&job->log, t->failed + unfinished > 0 ? CRN_WARN : CRN_INFO,
+            "the run has ended: %" PRIu64 " versions persistent, %s%s; rank 0 waited %s; %" PRIu64
+            " failed, %" PRIu64 " canceled, %" PRIu64 " unfinished%s",
+            t->persistent, bytes, slowest, waited, t->failed, t->canceled, unfinished,
+            t->failed > 0 ? "; see 'cairn ls --failed'" : "");
 }

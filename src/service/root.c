@@ -38,6 +38,7 @@ void crn_root_decide(struct crn_job *job, struct crn_item *item, const struct cr
     item->wants_turn = 0;
     crn_turn_end(job, item);
     job->decided[job->ndecided++ % 64] = item->seq + 1;
+    crn_job_count(job, item, error->code, committed_ns);
     crn_item_msg(job, item, CRN_MSG_END, &end);
     end.end.error = *error;
     end.end.committed_ns = committed_ns;

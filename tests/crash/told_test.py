@@ -128,5 +128,37 @@ def repaired():
     print(f"{repairs} repairs, each told once: all well")
 
 
+def ended(job):
+    """The line at the end of a run: its level and text; there is one, of the first node."""
+    got = [line for line in lines(job) if "the run has ended" in line[2]]
+    require(len(got) == 1 and got[0][1] == "node 0", f"the end of the run: {got}")
+    return got[0][0], got[0][2]
+
+
+def summary():
+    """A run ends with a line that tells what became of its versions; what failed is logged once, and recorded."""
+    job = new_job(on_failure="continue")
+    r = job.run(RANKS)
+    require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
+    level, text = ended(job)
+    require(level == "info" and re.search(rf"{STEPS} versions persistent, 7\.3 MiB, the slowest work@\d after .*; "
+                                          r"rank 0 waited .*; 0 failed, 0 canceled, 0 unfinished$", text), text)
+    require(events(job) == [], f"{events(job)}")
+    # A write of the second node fails: on each node the version is lost, for one reason.
+    job.reset()
+    r = job.run(RANKS, 3, "at=1,action=fail,errno=5,ops=write", 2)
+    require(r.returncode == 3, f"a write fails: exit {r.returncode}\n{r.stdout}")
+    got = lines(job)
+    lost = [line for line in got if re.search("is (lost|not saved):", line[2])]
+    require(len(lost) == 1 and lost[0][:2] == ("error", "node 0"), f"lost: {lost}")
+    end = [line for line in got if "the run has ended" in line[2]]
+    require(len(end) == 1 and end[0][0] == "warn" and " 1 failed" in end[0][2], f"{end}")
+    version = int(re.search(r"work@(\d+) is", lost[0][2])[1])
+    (kind, at, of_job, why), = events(job)
+    require((kind, at, of_job) == ("failed", version, "4711") and why and why in lost[0][2], f"{kind} {at} {why}")
+    job.remove()
+    print("summary: all well")
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, passed_over, repaired))
+    sys.exit(run_one(__doc__, passed_over, repaired, summary))
