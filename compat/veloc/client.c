@@ -9,12 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/fs.h"
 #include "cairn/cairn_mpi.h"
 #include "client/open.h"
 #include "veloc.h"
 
 static struct crn_vlc_client *client; /* VELOC has no handle: one for the process */
+static unsigned client_process;       /* crn_fork_process() of the one that began it */
 static int finalize_key = MPI_KEYVAL_INVALID;
 static int is_ended_by_mpi; /* a VELOC_Finalize that comes too late has nothing left to do */
 
@@ -31,11 +33,28 @@ __attribute__((constructor)) static void ask_for_threads(void)
 
 static const struct crn_log no_client_log = {.level = CRN_WARN, .who = "veloc"};
 
+/* Is there one, and is it this process's? A forked child inherits the pointer alone. */
+static int has_client(void)
+{
+    return client != NULL && client_process == crn_fork_process();
+}
+
+static void set_client(struct crn_vlc_client *c)
+{
+    client = c;
+    client_process = crn_fork_process();
+}
+
 struct crn_vlc_client *crn_vlc_get(const char *function)
 {
     if (client == NULL)
         crn_log(&no_client_log, CRN_ERROR, "%s: call VELOC_Init first", function);
-    return client;
+    else if (!has_client())
+        crn_log(&no_client_log, CRN_ERROR,
+                "%s: VELOC_Init was called in the parent of this forked process; take checkpoints "
+                "in the parent alone",
+                function);
+    return has_client() ? client : NULL;
 }
 
 int crn_vlc_end(const struct crn_vlc_client *c, const char *function, cairn_err rc,
@@ -142,7 +161,7 @@ static int at_mpi_finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void)key;
     (void)value;
     (void)extra;
-    if (client != NULL) {
+    if (has_client()) {
         (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, 1, &ei), &ei);
         is_ended_by_mpi = 1;
     }
@@ -200,7 +219,7 @@ static cairn_err init_mpi(MPI_Comm comm, const char *file, struct crn_errinfo *e
         free(c);
         return rc;
     }
-    client = c;
+    set_client(c);
     watch_mpi();
     return CAIRN_OK;
 }
@@ -218,7 +237,7 @@ static cairn_err init_single(unsigned int id, const char *file, struct crn_errin
         rc = open_session(c, MPI_COMM_NULL, ei);
     }
     if (rc == CAIRN_OK)
-        client = c;
+        set_client(c);
     else
         free(c);
     return rc;
@@ -228,7 +247,7 @@ VELOC_API int VELOC_Init(MPI_Comm comm, const char *cfg_file)
 {
     struct crn_errinfo ei = {0};
 
-    if (client != NULL)
+    if (has_client())
         return VELOC_SUCCESS; /* as VELOC: the first one holds */
     return crn_vlc_end(NULL, __func__, init_mpi(comm, cfg_file, &ei), &ei);
 }
@@ -237,7 +256,7 @@ VELOC_API int VELOC_Init_single(unsigned int id, const char *cfg_file)
 {
     struct crn_errinfo ei = {0};
 
-    if (client != NULL)
+    if (has_client())
         return VELOC_SUCCESS;
     return crn_vlc_end(NULL, __func__, init_single(id, cfg_file, &ei), &ei);
 }
@@ -364,7 +383,9 @@ VELOC_API int VELOC_Route_file(const char *original, char *routed)
 
     if (c == NULL)
         return VELOC_FAILURE;
-    if (c->phase.is_open)
+    if (routed == NULL)
+        rc = crn_fail(&ei, CAIRN_EINVAL, 0, "routed is NULL");
+    else if (c->phase.is_open)
         rc = crn_vlc_route_new(c, original != NULL ? original : "", &ei);
     else if (c->restart.is_open)
         rc = crn_vlc_route_old(c, &ei);
