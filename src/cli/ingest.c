@@ -169,7 +169,7 @@ static cairn_err write_in_turn(struct cli_ingest *g, struct cli_set *set, int64_
     return rc;
 }
 
-static cairn_err lock_name(const struct cli_ingest *g, int *ret_fd, struct crn_errinfo *ei)
+static cairn_err lock_name(struct cli_ingest *g, int *ret_fd, struct crn_errinfo *ei)
 {
     struct crn_sweep_result swept;
     char who[128], host[65] = "";
@@ -178,6 +178,11 @@ static cairn_err lock_name(const struct cli_ingest *g, int *ret_fd, struct crn_e
     (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(who, sizeof(who), "cairn ingest, host %s, process %d", host, (int)getpid());
     rc = crn_store_lock_name(&g->store, g->name, who, ret_fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = crn_store_raise_generation(&g->store, g->name, &g->id.generation, ei);
+    if (rc != CAIRN_OK && *ret_fd >= 0)
+        (void)g->fs->close(g->fs, *ret_fd);
     /* The name is ours now: what a killed run left half-written goes; what cannot go now stays. */
     if (rc == CAIRN_OK && crn_store_sweep(&g->store, g->name, *ret_fd, SWEEP_AGE_NS, 0, 0,
                                           crn_clock_real(), &swept, NULL) != CAIRN_OK)

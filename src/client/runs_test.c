@@ -2,14 +2,28 @@
 /* Runs one after another on one directory: what a run that restored nothing may do to the versions of
  * another, and in which order the captures of runs count. Each run is a session with an id of its
  * own; those that die are processes. */
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/test.h"
 #include "cairn/cairn.h"
 
 #define WORDS 1000
+
+static time_t shift_s; /* how far the wall clock of this process is wrong */
+
+/* Instead of the C library's. */
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int rc = (int)syscall(SYS_clock_gettime, id, ts);
+
+    if (id == CLOCK_REALTIME)
+        ts->tv_sec += shift_s;
+    return rc;
+}
 
 struct bed {
     char dir[256];
@@ -222,6 +236,81 @@ static void a_pinned_version_is_refused_at_the_call_or_by_the_flush(void **state
     expect_data(b, "heat", 3, 3);
 }
 
+/* The order of runs. -------------------------------------------------------------------------------- */
+
+/* A run, in a process of its own, that restores a version, takes it again and dies before the flush. */
+static void retake_and_die(struct bed *b, const char *name, int64_t version, uint64_t seed)
+{
+    pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        cairn_session *s = open_run(b, "phase_patience=1h");
+
+        if (cairn_restore(s, name, version, NULL) != CAIRN_OK ||
+            cairn_phase(s, CAIRN_PHASE_IO) != CAIRN_OK)
+            _exit(1);
+        fill(b, seed);
+        if (cairn_checkpoint(s, name, version, NULL) != CAIRN_OK)
+            _exit(2);
+        (void)kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* The clock of the second run is a day behind that of the first. */
+static void a_retaken_version_survives_a_drain_though_the_clock_was_set_back(void **state)
+{
+    struct bed *b = *state;
+
+    one_version(b, "heat", 5, 1);
+    shift_s = -86400;
+    retake_and_die(b, "heat", 5, 2);
+    expect_data(b, "heat", 5, 2); /* drained when this run was opened */
+    shift_s = -2 * 86400;
+    retake_and_die(b, "heat", 5, 3);
+    shift_s = 0;
+    expect_data(b, "heat", 5, 3);
+}
+
+/* And the other way round: an older capture does not replace a newer version. */
+static void an_older_capture_is_not_drained_over_a_newer_version(void **state)
+{
+    char away[300], back[300];
+    struct bed *b = *state;
+
+    one_version(b, "heat", 5, 1);
+    shift_s = 86400;
+    retake_and_die(b, "heat", 5, 2);
+    shift_s = 0;
+    /* Its memory is out of sight while the next run takes the version again. */
+    (void)snprintf(back, sizeof(back), "%s/cairn-%u", b->dir, (unsigned)getuid());
+    (void)snprintf(away, sizeof(away), "%s/away", b->dir);
+    assert_int_equal(rename(back, away), 0);
+    one_version(b, "heat", 5, 3);
+    test_dir_remove(back);
+    assert_int_equal(rename(away, back), 0);
+    expect_data(b, "heat", 5, 3);
+}
+
+static void retention_keeps_what_was_taken_last_though_the_clock_was_set_back(void **state)
+{
+    struct bed *b = *state;
+    cairn_session *s;
+    int64_t v;
+
+    one_version(b, "heat", 10, 10);
+    shift_s = -86400;
+    s = open_run(b, "keep_last=1");
+    must(cairn_restart(s, "heat", NULL, &v));
+    must(take(b, s, "heat", 3, 3));
+    close_run(s);
+    shift_s = 0;
+    expect_data(b, "heat", 3, 3);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -233,6 +322,9 @@ int main(void)
         TEST(an_empty_store_is_free),
         TEST(a_damaged_version_is_protected_too),
         TEST(a_pinned_version_is_refused_at_the_call_or_by_the_flush),
+        TEST(a_retaken_version_survives_a_drain_though_the_clock_was_set_back),
+        TEST(an_older_capture_is_not_drained_over_a_newer_version),
+        TEST(retention_keeps_what_was_taken_last_though_the_clock_was_set_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -402,6 +402,7 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
         rc = crn_claim(s, name, version, &generation, ei);
     if (rc == CAIRN_OK)
         rc = describe(s, name, version, regions, &c, ei);
+    c.info.id.generation = generation;
     if (rc == CAIRN_OK && !crn_tiers_are_open(s))
         rc = crn_capture_complete(s, &c, ei);
     if (rc == CAIRN_OK) {

@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 #define CRN_FORMAT_MAJOR 1
-#define CRN_FORMAT_MINOR 0
+#define CRN_FORMAT_MINOR 1
 
 /* Limits that the readers enforce. */
 #define CRN_MAX_RANKS    (1U << 24)
@@ -30,6 +30,7 @@
 struct crn_capture_id {
     uint8_t run[16];
     uint64_t seq;
+    uint64_t generation; /* orders the runs of a name; 0: not known. No part of the identity */
 };
 int crn_capture_id_equal(const struct crn_capture_id *a, const struct crn_capture_id *b);
 #define CRN_RUN_HEX 33

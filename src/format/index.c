@@ -157,6 +157,7 @@ cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struc
         crn_streams_put(x, buf);
     if (x->nbases > 0)
         crn_bases_put(x->bases, x->nbases, buf);
+    crn_object_put_generation(buf, at, x->id.generation);
     return crn_object_end(&index_kind, at, buf, ei);
 }
 
@@ -229,6 +230,8 @@ cairn_err crn_index_decode(const void *data, size_t len, const char *what, struc
         rc = crn_streams_take(&body, what, &x, ei);
     if (rc == CAIRN_OK && (crn_object_flags(data) & HAS_BASES) != 0)
         rc = crn_bases_take(&body, what, &x.bases, &x.nbases, ei);
+    if (rc == CAIRN_OK)
+        x.id.generation = crn_object_take_generation(data, &body);
     if (rc == CAIRN_OK)
         rc = crn_object_close(&index_kind, data, &body, what, ei);
     if (rc == CAIRN_OK)

@@ -172,6 +172,7 @@ cairn_err crn_manifest_encode(const struct crn_manifest *m, struct crn_buf *buf,
             put_file(&m->files[i], buf);
         else
             crn_manifest_file_put(&m->files[i], buf);
+    crn_object_put_generation(buf, at, m->id.generation);
     rc = crn_object_end(&manifest_kind, at, buf, ei);
     if (rc == CAIRN_OK && buf->len - at > CRN_MANIFEST_MAX)
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "encode a manifest: %zu bytes are too many",
@@ -249,6 +250,8 @@ cairn_err crn_manifest_decode(const void *data, size_t len, const char *what,
         rc = (crn_object_flags(data) & HAS_BASES) != 0
                  ? crn_manifest_file_take(&body, what, &m.files[i], ei)
                  : take_file(&body, what, &m.files[i], ei);
+    if (rc == CAIRN_OK)
+        m.id.generation = crn_object_take_generation(data, &body);
     if (rc == CAIRN_OK)
         rc = crn_object_close(&manifest_kind, data, &body, what, ei);
     if (rc == CAIRN_OK)

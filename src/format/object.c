@@ -7,6 +7,7 @@
 
 #define MAGIC_BYTES 8
 #define AT_COMPAT   12 /* in the header: the compatible flags */
+#define AT_MINOR    10
 #define AT_FLAGS    16 /* and the incompatible ones */
 #define AT_LENGTH   24 /* of the object, in its header */
 
@@ -19,7 +20,7 @@ size_t crn_object_begin(const struct crn_object_kind *kind, struct crn_buf *buf)
 
     crn_buf_put(buf, kind->magic, MAGIC_BYTES);
     crn_buf_u16(buf, CRN_FORMAT_MAJOR);
-    crn_buf_u16(buf, CRN_FORMAT_MINOR);
+    crn_buf_u16(buf, 0); /* minor version: may be set later */
     crn_buf_u32(buf, 0); /* compatible flags */
     crn_buf_u32(buf, 0); /* incompatible flags: may be set later */
     crn_buf_u32(buf, 0); /* reserved */
@@ -55,6 +56,28 @@ uint32_t crn_object_flags(const void *data)
 uint32_t crn_object_compat(const void *data)
 {
     return u32_at(data, AT_COMPAT);
+}
+
+void crn_object_put_generation(struct crn_buf *buf, size_t at, uint64_t generation)
+{
+    if (generation == 0)
+        return;
+    crn_buf_u64(buf, generation);
+    if (!buf->failed)
+        buf->data[at + AT_MINOR] = 1;
+}
+
+uint64_t crn_object_take_generation(const void *data, struct crn_view *body)
+{
+    struct crn_view v = crn_view_of(data, CRN_OBJECT_HEADER);
+    uint64_t generation;
+
+    (void)crn_view_take(&v, AT_MINOR);
+    if (crn_view_u16(&v) == 0)
+        return 0;
+    generation = crn_view_u64(body);
+    body->failed |= generation == 0;
+    return generation;
 }
 
 cairn_err crn_object_end(const struct crn_object_kind *kind, size_t at, struct crn_buf *buf,

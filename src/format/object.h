@@ -20,6 +20,9 @@ struct crn_object_kind {
 size_t crn_object_begin(const struct crn_object_kind *kind, struct crn_buf *buf);
 void crn_object_set_flags(struct crn_buf *buf, size_t at, uint32_t flags);
 void crn_object_set_compat(struct crn_buf *buf, size_t at, uint32_t flags);
+/* The last field of an index or manifest; with 0 there is none, and the minor version is 0. */
+void crn_object_put_generation(struct crn_buf *buf, size_t at, uint64_t generation);
+uint64_t crn_object_take_generation(const void *data, struct crn_view *body);
 CAIRN_CHECKED cairn_err crn_object_end(const struct crn_object_kind *kind, size_t at,
                                        struct crn_buf *buf, struct crn_errinfo *ei);
 

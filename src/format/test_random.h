@@ -92,6 +92,7 @@ static inline void random_index(struct crn_rng *rng, struct crn_index *x)
     memset(x, 0, sizeof(*x));
     memset(x->id.run, (int)crn_rng_below(rng, 256), sizeof(x->id.run));
     x->id.seq = crn_rng_u64(rng);
+    x->id.generation = 1 + crn_rng_below(rng, 1000);
     random_text(rng, x->name, "heat.", 7);
     x->version = (int64_t)(crn_rng_u64(rng) >> 1);
     x->files = 1 + (uint32_t)crn_rng_below(rng, 5);
@@ -184,6 +185,7 @@ static inline void random_manifest(struct crn_rng *rng, struct crn_manifest *m)
 
     memset(m, 0, sizeof(*m));
     m->id.seq = crn_rng_u64(rng);
+    m->id.generation = 1 + crn_rng_below(rng, 1000);
     random_text(rng, m->name, "heat.", 7);
     if (crn_rng_below(rng, 2) != 0)
         random_text(rng, m->job, "job ", 8);

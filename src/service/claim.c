@@ -31,6 +31,15 @@ static struct crn_claim *get(struct crn_job *job, const char *name)
     return c;
 }
 
+uint64_t crn_claim_generation(const struct crn_job *job, const char *name)
+{
+    const struct crn_claim *c = job->claims;
+
+    while (c != NULL && strcmp(c->name, name) != 0)
+        c = c->next;
+    return c != NULL ? c->generation : 0;
+}
+
 void crn_claims_free(struct crn_job *job)
 {
     while (job->claims != NULL) {

@@ -56,6 +56,7 @@ struct crn_item *crn_item_get(struct crn_job *job, const struct crn_msg *n)
     atomic_fetch_add(&job->svc->busy, 1);
     item->seq = n->seq;
     memcpy(item->name, n->ckpt.name, sizeof(item->name));
+    item->generation = crn_claim_generation(job, item->name);
     item->version = n->ckpt.version;
     item->created_ns = n->ckpt.created_ns;
     item->base_version = -1;

@@ -49,6 +49,7 @@ struct crn_item {
     cairn_level level;
     struct crn_errinfo error; /* of the end */
     struct crn_part *part;    /* nlocal entries */
+    uint64_t generation;      /* of the run for its name */
     uint32_t ncaptured;
     uint64_t local_bytes;          /* captured on this node */
     uint64_t copied_bytes;         /* of them by a plain copy, */
@@ -162,6 +163,7 @@ struct crn_held_lock {
     char name[CAIRN_MAX_NAME];
     int fd;         /* -1 where the file system has no locks */
     int is_durable; /* for struct crn_retention */
+    uint64_t generation;
 };
 
 /* What this node knows of a name that ranks have claimed; see claim.c. */
@@ -307,6 +309,8 @@ void crn_claim_result(struct crn_job *job, const struct crn_work *w);
 void crn_claim_failed(struct crn_job *job, const struct crn_client *client,
                       const struct crn_msg *n);
 void crn_claims_left(struct crn_job *job);
+/* Of this run; 0 if this service has not heard of it. */
+uint64_t crn_claim_generation(const struct crn_job *job, const char *name);
 void crn_claims_free(struct crn_job *job);
 
 /* item.c: a checkpoint in progress. */

@@ -59,7 +59,7 @@ static void log_published(void *arg, const struct crn_drain_event *ev)
                 ev->name, ev->version, ev->text);
 }
 
-/* Takes the writer's lock of a name. */
+/* Takes the writer's lock of a name, and a generation of it. */
 static cairn_err take_lock(struct crn_job *job, const struct crn_store *st, const char *name,
                            struct crn_errinfo *ei)
 {
@@ -75,6 +75,13 @@ static cairn_err take_lock(struct crn_job *job, const struct crn_store *st, cons
                    (int)getpid());
     rc = crn_store_lock_name(st, name, who, &lock->fd, ei);
     if (rc != CAIRN_OK) {
+        free(lock);
+        return rc;
+    }
+    rc = crn_store_raise_generation(st, name, &lock->generation, ei);
+    if (rc != CAIRN_OK) {
+        if (lock->fd >= 0)
+            (void)st->fs->close(st->fs, lock->fd);
         free(lock);
         return rc;
     }
@@ -170,7 +177,8 @@ static cairn_err claim(struct crn_job *job, struct crn_work *w)
         else
             drop_lock(job);
     }
-    w->bytes = 1;
+    if (rc == CAIRN_OK)
+        w->bytes = lock_of(job, c->name)->generation;
     crn_store_close(&st);
     return rc;
 }
@@ -225,6 +233,7 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
         return rc;
     memcpy(m.id.run, job->run, 16);
     m.id.seq = item->seq;
+    m.id.generation = item->generation;
     memcpy(m.name, item->name, sizeof(m.name));
     memcpy(m.job, job->cfg.job, sizeof(m.job));
     m.version = item->version;

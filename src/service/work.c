@@ -83,6 +83,7 @@ static void describe(const struct crn_job *job, const struct crn_item *item, int
     memset(head, 0, sizeof(*head));
     memcpy(head->id.run, job->run, 16);
     head->id.seq = item->seq;
+    head->id.generation = item->generation;
     memcpy(head->name, item->name, sizeof(head->name));
     head->version = item->version;
     head->files = is_local ? job->nodes : job->files;

@@ -11,6 +11,7 @@
 #define CRN_REMOVED                                                                                \
     "removed" /* the manifest of a version that was removed, until its files are gone */
 #define CRN_WRITER ".writer"
+#define CRN_NUMBER ".generation"
 
 /* Text that names a place in messages: "<root>/<name>/<version>/<file>"; file may be NULL. */
 struct crn_where {

@@ -17,6 +17,8 @@ int crn_capture_is_later(const struct crn_capture_id *a, uint64_t a_created_ns,
 {
     if (memcmp(a->run, b->run, sizeof(a->run)) == 0)
         return a->seq > b->seq;
+    if (a->generation != 0 && b->generation != 0 && a->generation != b->generation)
+        return a->generation > b->generation;
     return a_created_ns > b_created_ns;
 }
 

@@ -17,7 +17,8 @@ static size_t last_committed(const struct crn_catalog *c)
 
     for (i = 0; i < c->n; i++)
         if (c->v[i].state == CRN_VERSION_OK &&
-            (last == c->n || c->v[i].committed_ns >= c->v[last].committed_ns))
+            (last == c->n || !crn_capture_is_later(&c->v[last].id, c->v[last].committed_ns,
+                                                   &c->v[i].id, c->v[i].committed_ns)))
             last = i;
     return last;
 }

@@ -38,6 +38,10 @@ CAIRN_CHECKED cairn_err crn_store_check(const struct crn_fs *fs, const char *pat
 CAIRN_CHECKED cairn_err crn_store_lock_name(const struct crn_store *st, const char *name,
                                             const char *who, int *ret_fd, struct crn_errinfo *ei);
 
+/* A new generation of the name for a run that has its lock: higher than that of any run before, durably. */
+CAIRN_CHECKED cairn_err crn_store_raise_generation(const struct crn_store *st, const char *name,
+                                                   uint64_t *ret, struct crn_errinfo *ei);
+
 /* Writing a version. ------------------------------------------------------------------------------ */
 
 /* Makes <name>/<version> and creates a new data file in it, never an existing one: data-0003, else

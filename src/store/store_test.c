@@ -224,7 +224,8 @@ static void plan(const char *states, uint64_t last, uint64_t every, const char *
         v[i].is_pinned = states[i] == 'P';
         if (states[i] == 's')
             spared[policy.nspared++] = v[i].version;
-        v[i].committed_ns = states[i] == 'l' ? 2 : 1;
+        v[i].id.seq = states[i] == 'l' ? 100 : i;
+        v[i].committed_ns = states[i] == 'l' ? 1 : 2; /* the clock was set back */
         v[i].state = states[i] == 'd' || states[i] == 'n' ? CRN_VERSION_DAMAGED
                      : states[i] == 'r'                   ? CRN_VERSION_REJECTED
                      : states[i] == 'p'                   ? CRN_VERSION_PARTIAL

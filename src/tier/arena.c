@@ -16,7 +16,7 @@
 #include "tier/arena_rest.h"
 #include "tier/window.h"
 
-#define ARENA_MAGIC 0x35414e4541524e43U /* "CNRAENA5" */
+#define ARENA_MAGIC 0x36414e4541524e43U /* "CNRAENA6" */
 #define PAGE        4096U
 #define OUT         0x80U /* in a slot's word */
 

@@ -44,7 +44,7 @@ class Body:
         self.flags = number(16, 4)
         need(number(8, 2) == 1 and self.flags & ~flags == 0, "unknown format")
         self.minor = number(10, 2)
-        need(self.minor > 0 or number(20, 4) == 0, "reserved bytes")
+        need(self.minor > 1 or number(20, 4) == 0, "reserved bytes")
         self.data, self.at = data[HEADER:-CHECKSUM], 0
 
     def take(self, n):
@@ -71,8 +71,13 @@ class Body:
         need(all(c >= 0x20 and c != 0x7F for c in raw), "control character")
         return raw.decode()
 
+    def generation(self):
+        n = self.u64()
+        need(n > 0, "generation")
+        return n
+
     def end(self):
-        need(self.minor > 0 or self.at == len(self.data), "bytes left over")
+        need(self.minor > 1 or self.at == len(self.data), "bytes left over")
 
 
 def product(numbers):
@@ -257,6 +262,8 @@ def read_index(data):
     x["hashes"] = [b.u64() for _ in range(nhashes)]
     x["streams"] = [read_stream(b) for _ in range(b.u32())] if b.flags & 1 else None
     x["bases"] = read_chain(b, x["file_no"], 1) if b.flags & 2 else []
+    if b.minor > 0:
+        x["generation"] = b.generation()
     b.end()
     return x
 
@@ -294,6 +301,8 @@ def read_manifest(data):
         if b.flags & 2:
             f["bases"] = read_chain(b, number, 0)
         m["files"].append(f)
+    if b.minor > 0:
+        m["generation"] = b.generation()
     b.end()
     need(bool(b.flags & 2) == any(f.get("bases") for f in m["files"]), "flag of chains")
     need(sorted(seen) == list(range(m["ranks"])), "every rank in one file")
