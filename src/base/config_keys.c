@@ -200,10 +200,7 @@ static const struct crn_key keys[] = {
     {"wait_timeout", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,
      "How long waits without a timeout of their own last.", AT(wait_timeout_ns)},
     {"service_timeout", CRN_KEY_TIME, "30s", 10 * MS, 366 * DAY, NULL,
-     "How long a call waits for an answer of the node service, or for a cairnd that has died to "
-     "come "
-     "back.",
-     AT(service_timeout_ns)},
+     "How long a call waits for an answer of the node service.", AT(service_timeout_ns)},
     {"commit_timeout", CRN_KEY_TIME, "10m", 10 * MS, 366 * DAY, NULL,
      "A version fails when ranks capture it later than this after the first, or when one of its "
      "nodes cannot be heard for longer; a restart, when one of its ranks cannot.",

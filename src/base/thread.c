@@ -96,6 +96,11 @@ static cairn_err start(const pthread_attr_t *attr, pthread_t *ret, const char *n
     int r;
 
     (void)sigfillset(&all);
+    /* A thread that raises one of these while it is blocked ends the process past every handler. */
+    (void)sigdelset(&all, SIGBUS);
+    (void)sigdelset(&all, SIGFPE);
+    (void)sigdelset(&all, SIGILL);
+    (void)sigdelset(&all, SIGSEGV);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     r = pthread_create(ret, attr, fn, arg);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -53,7 +53,7 @@ void crn_cond_wait(struct crn_cond *c, struct crn_mutex *m) CRN_REQUIRES(*m);
 int crn_cond_wait_until(struct crn_cond *c, struct crn_mutex *m, int64_t deadline_ns)
     CRN_REQUIRES(*m);
 
-/* A thread with all signals blocked, so that handlers run on the application's threads. */
+/* A thread with all signals blocked but those of its own faults, so that handlers run on the application's threads. */
 CAIRN_CHECKED cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *),
                                          void *arg, struct crn_errinfo *ei);
 /* The same on whatever core of the host the process may use, also if the caller is bound to one. */

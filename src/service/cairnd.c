@@ -15,6 +15,7 @@
 #include "comm/comm_mpi.h"
 #endif
 #include "base/config.h"
+#include "base/guard.h"
 #include "base/fork.h"
 #include "service/drain.h"
 #include "service/proto.h"
@@ -111,6 +112,7 @@ static int serve(const struct crn_config *cfg, struct crn_comm *comm, const sigs
         comm->ops->free(comm);
         return fail(&ei);
     }
+    crn_guard_install();
     if (is_first &&
         crn_drain_host(crn_fs_default(), cfg, 0, log_drain, &log, &drain_error) != CAIRN_OK)
         crn_log(&log, CRN_WARN, "drain of dead runs, continuing: %s", drain_error.msg);

@@ -342,7 +342,7 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
         at += rc == CAIRN_OK ? x.bytes : 0;
     }
     w->bytes = at;
-    return rc;
+    return rc == CAIRN_OK ? crn_job_check_arenas(job, &w->error) : rc;
 }
 
 void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w)

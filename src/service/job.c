@@ -120,6 +120,17 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     return CAIRN_OK;
 }
 
+cairn_err crn_job_check_arenas(const struct crn_job *job, struct crn_errinfo *ei)
+{
+    uint32_t i;
+
+    for (i = 0; i < job->nlocal; i++)
+        if (job->arenas[i] != NULL && crn_arena_is_torn(job->arenas[i]))
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "the arena of rank %u was truncated",
+                            job->rank_of[i]);
+    return CAIRN_OK;
+}
+
 int crn_job_is_done(const struct crn_job *job)
 {
     return job->nleft == job->nlocal && job->items == NULL && job->nlooks == 0;

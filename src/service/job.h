@@ -277,6 +277,8 @@ CAIRN_CHECKED cairn_err crn_job_open(struct crn_service *svc, const struct crn_h
 void crn_job_close(
     struct crn_job *job); /* stops the workers; removes the run's directory if idle */
 int crn_job_is_done(const struct crn_job *job);
+/* CAIRN_EDAMAGED if an arena was truncated: what was read from it may be wrong. Any thread. */
+CAIRN_CHECKED cairn_err crn_job_check_arenas(const struct crn_job *job, struct crn_errinfo *ei);
 
 /* alive.c: other nodes that are out of reach. */
 void crn_alive_heard(struct crn_job *job, uint32_t node, int64_t now_ns);

@@ -415,13 +415,17 @@ static void tell_progress(struct crn_job *job)
 
 void crn_job_tick(struct crn_job *job, int64_t now_ns)
 {
+    struct crn_errinfo torn = {0};
     struct crn_item *item;
     struct crn_item *next;
+    int is_torn = crn_job_check_arenas(job, &torn) != CAIRN_OK;
 
     tell_progress(job);
     crn_alive_tick(job, now_ns);
     for (item = job->items; item != NULL; item = next) {
         next = item->next;
+        if (is_torn) /* its bytes may be on their way to another node */
+            crn_item_fail(job, item, &torn);
         crn_assist_tick(job, item, now_ns);
         check_deadline(job, item, now_ns);
     }

@@ -158,6 +158,25 @@ static void keep_stats(struct crn_job *job, const struct crn_store *st,
         crn_log(&job->log, CRN_DEBUG, "no statistics, continuing: %s", ei.msg);
 }
 
+/* An arena was truncated: what was written of it may be zeros, and an error of the write (EFAULT) has that reason. */
+static cairn_err drop_torn(struct crn_job *job, const struct crn_work *w,
+                           const struct crn_store *st, const struct crn_manifest_file *written,
+                           struct crn_flush_stats *stats, const struct crn_errinfo *torn,
+                           struct crn_errinfo *ei)
+{
+    struct crn_errinfo ignored = {0};
+
+    if (written != NULL) {
+        crn_flush_stats_free(stats);
+        if (crn_store_discard_data(st, w->item->name, w->item->version, written->name, &ignored) !=
+            CAIRN_OK)
+            crn_log(&job->log, CRN_WARN, "a file of a failed version stays, continuing: %s",
+                    ignored.msg);
+    }
+    *ei = *torn;
+    return torn->code;
+}
+
 static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *path, int is_local,
                           const struct load *load, struct crn_manifest_file *ret,
                           struct crn_errinfo *ei)
@@ -169,6 +188,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
         .job = job, .item = w->item, .until_ns = clock->mono_ns(clock) + wait_ns};
     struct fetch_from from = {w, load->sources};
     struct crn_fetcher fetcher = {.fetch = fetch, .arg = &from};
+    struct crn_errinfo torn = {0};
     struct crn_flush_stats stats;
     struct crn_store st;
     struct crn_index head;
@@ -197,6 +217,8 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
                               &stats, ei);
     } while (rc == CAIRN_ENOSPC && crn_engine_lacks_room(job->engine) &&
              crn_flush_room_retry(&room, ei));
+    if (crn_job_check_arenas(job, &torn) != CAIRN_OK)
+        rc = drop_torn(job, w, &st, rc == CAIRN_OK ? ret : NULL, &stats, &torn, ei);
     if (rc == CAIRN_OK) {
         crn_log(&job->log, CRN_DEBUG,
                 "%s@%" PRId64 ": %s/%s, %" PRIu64 " bytes, %" PRIu64 " of other nodes, %" PRIu64
@@ -273,7 +295,9 @@ static cairn_err open_local(struct crn_job *job, struct crn_item *item, struct l
     load->local = calloc(job->nlocal, sizeof(*load->local));
     if (load->held == NULL || load->local == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", job->nlocal);
-    rc = crn_item_claim(job, item, &slots, ei);
+    rc = crn_job_check_arenas(job, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_item_claim(job, item, &slots, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_sources_open(job->arenas, slots, job->nlocal, &job->dir, load->held, load->local, ei);

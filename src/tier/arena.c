@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/guard.h"
 #include "base/touch.h"
 #include "tier/arena_rest.h"
 #include "tier/window.h"
@@ -68,9 +69,10 @@ struct crn_arena {
     uint32_t rank;
     int fd;
     uint32_t nslots;
-    uint32_t *pins;        /* owned; of this process: not to be evicted */
-    uint32_t nused;        /* no slot behind was ever taken */
-    struct search *search; /* owned; of who takes slots, NULL otherwise */
+    uint32_t *pins;          /* owned; of this process: not to be evicted */
+    uint32_t nused;          /* no slot behind was ever taken */
+    struct search *search;   /* owned; of who takes slots, NULL otherwise */
+    struct crn_guard *guard; /* of an arena that another process made; NULL: none is installed */
 };
 
 static size_t header_bytes(uint32_t nslots)
@@ -281,6 +283,7 @@ cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what, struc
         (void)fs->close(fs, fd);
         return rc;
     }
+    a->guard = crn_guard_add(a->head, a->map_bytes);
     nslots = a->head->nslots;
     a->data_bytes = a->made = a->head->data_bytes;
     if (!is_sound(a->head, nslots, a->map_bytes) ||
@@ -305,6 +308,7 @@ void crn_arena_close(struct crn_arena *a)
         return;
     if (a->made < a->data_bytes)
         crn_rest_end(&a->rest, 1);
+    crn_guard_remove(a->guard);
     (void)close(a->fd);
     free_arena(a);
 }
@@ -312,6 +316,14 @@ void crn_arena_close(struct crn_arena *a)
 uint32_t crn_arena_slots(const struct crn_arena *a)
 {
     return a->nslots;
+}
+
+int crn_arena_is_torn(const struct crn_arena *a)
+{
+    struct stat st;
+
+    return crn_guard_was_hit(a->guard) || fstat(a->fd, &st) < 0 ||
+           (uint64_t)st.st_size < a->map_bytes;
 }
 
 int crn_arena_fd(const struct crn_arena *a)

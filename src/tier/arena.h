@@ -97,6 +97,8 @@ CAIRN_CHECKED cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const cha
                                       struct crn_arena **ret, struct crn_errinfo *ei);
 void crn_arena_close(struct crn_arena *a); /* unmaps; the file stays. NULL is fine */
 
+/* The file was truncated under its mapping: what was read from it since may be zeros (base/guard.h). */
+int crn_arena_is_torn(const struct crn_arena *a);
 int crn_arena_fd(const struct crn_arena *a);
 uint32_t crn_arena_slots(const struct crn_arena *a);
 /* These wait until all of the arena is made. */

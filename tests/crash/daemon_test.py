@@ -210,15 +210,18 @@ def descriptors():
     require(len(daemons.lines("cannot take another rank")) == 2, daemons.log.read_text())
     # A rank that is there already, but whose arena cairnd cannot map: its first checkpoint fails with the reason.
     shutil.rmtree(job.dir / "p")
+    job.words = ["4000000"]
     p = subprocess.Popen(job.command(1, 2), env=dict(job.env, CAIRN_TEST_STOP_AT="0"), text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     wait_until("the rank does not stop before version 0", lambda: is_stopped(p.pid))
-    limit(pid, 3)
+    pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[0])
+    before = resource.prlimit(pid, resource.RLIMIT_AS)
+    resource.prlimit(pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + (8 << 20), before[1]))
     os.kill(p.pid, signal.SIGCONT)
     said = p.communicate()[0]
     told = (job.dir / "log.told").read_text()
     require(p.returncode == 3 and "cannot map the arena" in told, f"exit {p.returncode}: {said}\n{told}")
-    limit(pid, hard)
+    resource.prlimit(pid, resource.RLIMIT_AS, before)
     wait_for_idle(job)
     daemons.stop()
     job.check_clean("descriptors")
@@ -226,5 +229,31 @@ def descriptors():
     print("descriptors: all well")
 
 
+def torn_arena():
+    """The arena of a rank is truncated while cairnd has it mapped, to nothing or in the middle: what it held is lost and not
+    committed, and cairnd serves on."""
+    for size in (0, 2 << 20):
+        job = Job(service="daemon", test_stop_at=1, calm_bandwidth=1, log_level="warn")
+        job.words = ["1000000"]
+        (job.dir / "run").mkdir(mode=0o700)
+        daemons = Daemons(job, 1)
+        p = job.start(1)
+        wait_until("the rank does not stop before version 1", lambda: is_stopped(p.pid))
+        for arena in (job.dir / "shm").glob("cairn-*/*/arena-0"):
+            os.truncate(arena, size)
+        kill(p.pid)  # cairnd flushes what the rank left as fast as it can
+        p.wait()
+        wait_until("cairnd does not give the checkpoint up", lambda: daemons.lines("work@0", "was truncated"))
+        require(len(daemons.pids()) == 1, f"cairnd is gone:\n{daemons.log.read_text()}")
+        require(not list((job.dir / "p").glob("work/0/manifest")), "a checkpoint that was lost is committed")
+        other = Job(service="daemon", shm_dir=job.dir / "shm", run_dir=job.dir / "run")
+        r = other.run(1)
+        require(r.returncode == 0, f"cairnd serves no more: {r.stdout}")
+        other.remove()
+        daemons.stop()
+        job.remove()
+    print("torn arena: all well")
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, reported_late, removal, descriptors))
+    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, reported_late, removal, descriptors, torn_arena))
