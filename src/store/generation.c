@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The generation of a name: which of its runs came later, whatever the clocks say. The number lies in
  * <name>/.generation as text and is raised under the writer's lock. Manifests count, too: the file may be
- * missing or damaged, and versions may be copied from another store. */
+ * missing or damaged, and versions may be copied from another store. A full disk does not stop a run here,
+ * since its flush may wait for room: what the run commits carries the number. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -48,6 +49,7 @@ static cairn_err read_number(const struct crn_store *st, int dfd, uint64_t *ret,
 cairn_err crn_store_raise_generation(const struct crn_store *st, const char *name, uint64_t *ret,
                                      struct crn_errinfo *ei)
 {
+    struct crn_errinfo why = {0};
     struct crn_catalog c = {0};
     char text[NUMBER_MAX];
     uint64_t number = 0;
@@ -65,9 +67,14 @@ cairn_err crn_store_raise_generation(const struct crn_store *st, const char *nam
         if (c.v[i].id.generation > number)
             number = c.v[i].id.generation;
     crn_catalog_free(&c);
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK) {
         rc = crn_file_replace(st->fs, dfd, CRN_NUMBER, text,
-                              (size_t)compose(number + 1, text, sizeof(text)), ei);
+                              (size_t)compose(number + 1, text, sizeof(text)), &why);
+        if (rc == CAIRN_ENOSPC)
+            rc = CAIRN_OK;
+        else if (rc != CAIRN_OK)
+            crn_err_keep(ei, &why);
+    }
     (void)st->fs->close(st->fs, dfd);
     if (rc == CAIRN_OK)
         *ret = number + 1;
