@@ -147,6 +147,8 @@ def damaged_local():
             require(f"the local file '{files[victim]}' is damaged" in r.stdout, said)
             require("drain there too" not in r.stdout and "not whole on this node" in r.stdout, said)
             require(not (job.dir / f"p/work/{version}/manifest").exists(), said)
+            told = cairn(job, "ls", "--failed", f"work@{version}").stdout
+            require("unsaved" in told or "incomplete" in told, f"not in the journal: {said}\n{told}")
             files[victim].unlink()
             r = cairn(job, "drain")
             require(r.returncode == 0 and "is damaged" not in r.stdout, f"removed: {said}\n{r.stdout}")
