@@ -150,6 +150,18 @@ static cairn_err run_phase(struct one *o)
     return cairn_phase(o->s, CAIRN_PHASE_IO);
 }
 
+static cairn_err run_prefetch_cancel(struct one *o)
+{
+    cairn_err rc = cairn_prefetch_enqueue(o->s, o->name, 1);
+
+    return rc == CAIRN_OK ? cairn_prefetch_cancel(o->s, o->name, 1) : rc;
+}
+
+static cairn_err run_prefetch_clear(struct one *o)
+{
+    return cairn_prefetch_clear(o->s);
+}
+
 static cairn_err run_prefetch_enqueue(struct one *o)
 {
     return cairn_prefetch_enqueue(o->s, o->name, 1);
@@ -202,6 +214,11 @@ static cairn_err run_region_info(struct one *o)
 static cairn_err run_reject(struct one *o)
 {
     return cairn_reject(o->s, o->name, 1, "a test");
+}
+
+static cairn_err run_repairs(struct one *o)
+{
+    return cairn_repairs(o->s) == 0 ? CAIRN_OK : CAIRN_EBUG;
 }
 
 static cairn_err run_restart(struct one *o)
@@ -315,6 +332,8 @@ static const struct call calls[] = {
     {"cairn_last_error", run_last_error, NULL, 0},
     {"cairn_open", run_open, NULL, 1},
     {"cairn_phase", run_phase, NULL, 0},
+    {"cairn_prefetch_cancel", run_prefetch_cancel, NULL, 0},
+    {"cairn_prefetch_clear", run_prefetch_clear, NULL, 0},
     {"cairn_prefetch_enqueue", run_prefetch_enqueue, NULL, 0},
     {"cairn_prefetch_start", run_prefetch_start, NULL, 0},
     {"cairn_protect", run_protect, NULL, 0},
@@ -324,6 +343,7 @@ static const struct call calls[] = {
     {"cairn_region_at", run_region_at, NULL, 0},
     {"cairn_region_info", run_region_info, NULL, 0},
     {"cairn_reject", run_reject, NULL, 0},
+    {"cairn_repairs", run_repairs, NULL, 0},
     {"cairn_restart", run_restart, NULL, 0},
     {"cairn_restore", run_restore, NULL, 0},
     {"cairn_restore_from", run_restore_from, NULL, 0},
