@@ -57,6 +57,21 @@ cairn_err crn_drain_lock(const struct crn_store *st, const char *name, int64_t t
     }
 }
 
+/* No manifest holds it: was it removed, or would it be, once it is committed? */
+static cairn_err is_unwanted(const struct crn_store *st, const struct crn_drain_capture *c,
+                             int *ret, struct crn_errinfo *ei)
+{
+    struct crn_retention policy = {0};
+    cairn_err rc;
+
+    rc = crn_store_was_removed(st, c->name, c->version, c->id, ret, ei);
+    if (rc != CAIRN_OK || *ret || c->names == NULL)
+        return rc;
+    policy.keep_last = c->names->keep_last;
+    policy.keep_every = c->names->keep_every;
+    return crn_store_would_retire(st, c->name, &policy, c->version, c->id, c->created_ns, ret, ei);
+}
+
 cairn_err crn_drain_is_known(const struct crn_store *st, const struct crn_drain_capture *c,
                              int *ret, struct crn_errinfo *ei)
 {
@@ -66,7 +81,7 @@ cairn_err crn_drain_is_known(const struct crn_store *st, const struct crn_drain_
 
     rc = crn_store_manifest(st, c->name, c->version, &m, &why);
     if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED) /* nothing that a restart could use */
-        return crn_store_was_removed(st, c->name, c->version, c->id, ret, ei);
+        return is_unwanted(st, c, ret, ei);
     if (rc != CAIRN_OK) { /* it may be newer: never replaced unseen */
         crn_err_keep(ei, &why);
         return rc;
@@ -204,7 +219,8 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
 static cairn_err drain_whole(struct crn_dead_run *run, const struct crn_slot_info *info,
                              const uint32_t *slots, struct crn_errinfo *ei)
 {
-    struct crn_drain_capture c = {info->name, info->version, &info->id, info->created_ns};
+    struct crn_drain_capture c = {info->name, info->version, &info->id, info->created_ns,
+                                  crn_config_name(&run->cfg, info->name)};
     enum crn_drain_what what = CRN_DRAIN_KNOWN;
     uint32_t missing = 0;
     struct crn_store st;
@@ -366,8 +382,9 @@ cairn_err crn_dead_run_drain(struct crn_dead_run *run, struct crn_errinfo *ei)
     rc = map_arenas(run, ei);
     if (rc == CAIRN_OK)
         rc = list_captures(run, &list, ei);
-    for (i = 0; rc == CAIRN_OK && i < list.n; i++)
-        rc = drain_unless_pinned(run, &list.v[i], &pinned, ei);
+    /* The newest first: it is what a restart wants, and older ones may be superseded by it. */
+    for (i = list.n; rc == CAIRN_OK && i > 0; i--)
+        rc = drain_unless_pinned(run, &list.v[i - 1], &pinned, ei);
     free(list.v);
     if (rc == CAIRN_OK && pinned.code != CAIRN_OK) {
         crn_err_keep(ei, &pinned);

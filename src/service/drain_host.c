@@ -43,26 +43,6 @@ static cairn_err load_run(struct crn_dead_run *run, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* The directory of a run, or of one that is being removed (is_gone). */
-static int parse_run_name(const char *name, uint8_t id[16], uint32_t *node, int *is_gone)
-{
-    unsigned byte;
-    int end = 0;
-    int i;
-
-    if (strlen(name) < 35)
-        return 0;
-    for (i = 0; i < 16; i++) {
-        if (sscanf(name + 2 * (size_t)i, "%2x", &byte) != 1)
-            return 0;
-        id[i] = (uint8_t)byte;
-    }
-    if (sscanf(name + 32, "-n%u%n", node, &end) != 1)
-        return 0;
-    *is_gone = strcmp(name + 32 + end, CRN_RUNDIR_GONE) == 0;
-    return *is_gone || name[32 + end] == '\0';
-}
-
 /* What a service makes before the first arena. */
 static int is_of_birth(const char *name)
 {
@@ -203,7 +183,7 @@ static void drain_entry(struct crn_dead_run *run, const struct crn_config *cfg, 
     uint8_t id[16];
     cairn_err rc;
 
-    if (!parse_run_name(name, id, &run->node, &is_gone))
+    if (!crn_rundir_parse(name, id, &run->node, &is_gone))
         return; /* not a run's */
     crn_run_hex(id, run->hex);
     run->dir.dfd = run->dir.spool_dfd = -1;

@@ -246,7 +246,8 @@ static cairn_err drain_readable(struct local_drain *d, const char *file, const c
                                 const struct crn_index *x, const struct crn_manifest_file *mf,
                                 int dfd, struct crn_errinfo *ei)
 {
-    struct crn_drain_capture c = {x->name, x->version, &x->id, x->created_ns};
+    struct crn_drain_capture c = {x->name, x->version, &x->id, x->created_ns,
+                                  crn_config_name(d->cfg, x->name)};
     char hex[CRN_RUN_HEX] = "";
     uint32_t missing = 0;
     int is_done = 0;
@@ -318,7 +319,7 @@ static void drain_name(struct local_drain *d, const char *name)
         fail(d, "", &ei);
         tell_version(d, name, -1);
     }
-    for (i = 0; i < catalog.n; i++) {
+    for (i = catalog.n; i-- > 0;) { /* the newest first, as in drain.c */
         crn_err_clear(&ei);
         rc = drain_version(d, name, catalog.v[i].version, &ei);
         if (rc != CAIRN_OK && rc != CAIRN_ENOENT)

@@ -18,8 +18,9 @@ struct crn_drain_capture {
     int64_t version;
     const struct crn_capture_id *id;
     uint64_t created_ns;
+    const struct crn_name_config *names; /* retention of the name; NULL: keep all */
 };
-/* Is the capture committed, or has a newer one replaced it? An error if that cannot be told. */
+/* Is the capture committed, replaced by a newer one, removed, or one that retention would remove at once? An error if that cannot be told. */
 CAIRN_CHECKED cairn_err crn_drain_is_known(const struct crn_store *st,
                                            const struct crn_drain_capture *c, int *ret,
                                            struct crn_errinfo *ei);

@@ -218,3 +218,22 @@ void crn_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region, char name
 {
     (void)snprintf(name, CRN_SPOOL_NAME, "f-%u-%" PRIu64 "-%u", rank, seq, region);
 }
+
+int crn_rundir_parse(const char *name, uint8_t id[16], uint32_t *node, int *is_gone)
+{
+    unsigned byte;
+    int end = 0;
+    int i;
+
+    if (strlen(name) < 35)
+        return 0;
+    for (i = 0; i < 16; i++) {
+        if (sscanf(name + 2 * (size_t)i, "%2x", &byte) != 1)
+            return 0;
+        id[i] = (uint8_t)byte;
+    }
+    if (sscanf(name + 32, "-n%u%n", node, &end) != 1)
+        return 0;
+    *is_gone = strcmp(name + 32 + end, CRN_RUNDIR_GONE) == 0;
+    return *is_gone || name[32 + end] == '\0';
+}

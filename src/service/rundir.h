@@ -44,6 +44,9 @@ CAIRN_CHECKED cairn_err crn_rundir_finish(const struct crn_rundir *rd, struct cr
 /* Removes what is empty of them. */
 void crn_rundir_tidy(const struct crn_rundir *rd);
 
+/* Is this the name of a run's directory, or of one that is being removed (is_gone)? */
+int crn_rundir_parse(const char *name, uint8_t id[16], uint32_t *node, int *is_gone);
+
 /* Takes the lock file of a run's directory: CAIRN_EBUSY while its service lives. CAIRN_ENOENT: there is none,
  * and create is not set. No other error tells whether the service lives. */
 CAIRN_CHECKED cairn_err crn_rundir_lock(const struct crn_rundir *rd, int create, int *ret_fd,

@@ -341,3 +341,37 @@ cairn_err crn_store_retain(const struct crn_store *st, const char *name,
         *ret_removed = removed;
     return rc;
 }
+
+cairn_err crn_store_would_retire(const struct crn_store *st, const char *name,
+                                 const struct crn_retention *policy, int64_t version,
+                                 const struct crn_capture_id *id, uint64_t created_ns, int *ret,
+                                 struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    struct crn_catalog c = {0};
+    uint64_t newer = 0;
+    cairn_err rc;
+    size_t i;
+
+    *ret = 0;
+    if (policy->keep_last == 0 ||
+        (policy->keep_every > 0 && (uint64_t)version % policy->keep_every == 0))
+        return CAIRN_OK;
+    rc = crn_store_catalog(st, name, &c, &why);
+    if (rc == CAIRN_ENOENT)
+        return CAIRN_OK;
+    if (rc != CAIRN_OK)
+        crn_err_keep(ei, &why);
+    for (i = c.n; rc == CAIRN_OK && i > 0 && newer < policy->keep_last; i--) {
+        const struct crn_version_entry *e = &c.v[i - 1];
+
+        if (e->state != CRN_VERSION_OK || e->version <= version ||
+            !crn_capture_is_later(&e->id, e->created_ns, id, created_ns))
+            continue;
+        rc = crn_store_sync_version(st, name, e->version, ei); /* it may not be durable yet */
+        newer++;
+    }
+    crn_catalog_free(&c);
+    *ret = rc == CAIRN_OK && newer >= policy->keep_last;
+    return rc;
+}

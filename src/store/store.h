@@ -234,6 +234,12 @@ struct crn_retention {
  * wrote or could not be read now stays. What a version that stays needs stays, too. */
 void crn_retention_plan(const struct crn_catalog *c, const struct crn_retention *policy,
                         unsigned char *retire);
+/* Would this capture, once committed, be removed by the policy at the next chance? Only if keep_last whole
+ * versions are there that are newer and were taken later; they are durable when *ret is 1. */
+CAIRN_CHECKED cairn_err crn_store_would_retire(const struct crn_store *st, const char *name,
+                                               const struct crn_retention *policy, int64_t version,
+                                               const struct crn_capture_id *id, uint64_t created_ns,
+                                               int *ret, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_store_retain(const struct crn_store *st, const char *name,
                                          const struct crn_retention *policy, uint32_t *ret_removed,
                                          struct crn_errinfo *ei);
