@@ -212,7 +212,10 @@ void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_vlc_se
                 {"arena_full", "CAIRN_ARENA_FULL", "spill"},
                 {"space_wait", "CAIRN_SPACE_WAIT", "0"},
                 {"free_reserve_bytes", "CAIRN_FREE_RESERVE_BYTES", "0"},
-                {"on_failure", "CAIRN_ON_FAILURE", "continue"}};
+                {"on_failure", "CAIRN_ON_FAILURE", "continue"},
+                /* VELOC_Restart_test cannot tell "not saved yet" from "none": programs would start
+                 * from the beginning. The log tells. */
+                {"restart_unsaved", "CAIRN_RESTART_UNSAVED", "older"}};
     size_t n = 0;
     size_t i;
 

@@ -110,7 +110,8 @@ static void settings(void **state)
     assert_string_equal(s.list[2], "keep_last=4");
     assert_string_equal(s.list[3], "keep_local=2");
     assert_string_equal(s.list[7], "on_failure=continue");
-    assert_null(s.list[8]);
+    assert_string_equal(s.list[8], "restart_unsaved=older");
+    assert_null(s.list[9]);
     (void)setenv("CAIRN_PERSISTENT", "/elsewhere", 1);
     crn_vlc_config_settings(&cfg, &s);
     assert_string_equal(s.list[0], "local=/s");

@@ -236,7 +236,8 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_stats(cairn_session *session, const char
  * with a negative bound;
  * versions that were passed over, and why, are in the log and in `cairn explain`. CAIRN_ENOMEM and
  * CAIRN_ELIMIT (descriptors, threads): a version that may be whole could not be looked at; no older one is
- * taken for it. CAIRN_EPEER: a rank hangs, and was not heard for commit_timeout while the ranks list the versions or read together; the
+ * taken for it. CAIRN_EUNSAVED: newer checkpoints are known that are not saved; the message says which and
+ * where, and configuration key restart_unsaved = older goes on without them. CAIRN_EPEER: a rank hangs, and was not heard for commit_timeout while the ranks list the versions or read together; the
  * session can only be closed. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_find(cairn_session *session, const char *name,
                                              int64_t not_newer_than, int64_t *ret_version);

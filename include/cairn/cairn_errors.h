@@ -20,6 +20,7 @@
     X(CAIRN_ECANCELED, -22, "canceled or superseded")                                              \
     X(CAIRN_ESERVICE, -23, "the node service is gone")                                             \
     X(CAIRN_EPEER, -24, "a peer failed")                                                           \
+    X(CAIRN_EUNSAVED, -25, "newer checkpoints are not saved yet")                                  \
     X(CAIRN_ENOENT, -40, "not found")                                                              \
     X(CAIRN_EDAMAGED, -41, "data damaged")                                                         \
     X(CAIRN_EFORMAT, -42, "unknown format or version")                                             \

@@ -13,6 +13,7 @@
 #define CRN_PATH_MAX 1024
 
 enum crn_arena_full { CRN_FULL_WAIT, CRN_FULL_SPILL, CRN_FULL_SUPERSEDE };
+enum crn_restart_unsaved { CRN_UNSAVED_FAIL, CRN_UNSAVED_OLDER };
 enum crn_on_failure { CRN_FAIL_STRICT, CRN_FAIL_RETRY, CRN_FAIL_CONTINUE };
 enum crn_io { CRN_IO_BUFFERED, CRN_IO_BEHIND, CRN_IO_DIRECT, CRN_IO_AUTO };
 enum crn_background_cores { CRN_CORES_ALL, CRN_CORES_OWN };
@@ -92,6 +93,7 @@ struct crn_config {
     uint64_t encode_share;          /* percent of a core that each of them may take */
     uint64_t free_reserve_bytes;    /* kept free on the PFS */
     uint64_t space_wait_ns;         /* a flush waits so long for room */
+    uint64_t restart_unsaved;       /* enum crn_restart_unsaved */
     uint64_t wait_timeout_ns;
     uint64_t service_timeout_ns;
     uint64_t commit_timeout_ns; /* a rank that is later than this fails the version */

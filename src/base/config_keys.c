@@ -10,6 +10,7 @@ static const char *const failure_values[] = {"strict", "retry", "continue", NULL
 static const char *const io_values[] = {"buffered", "behind", "direct", "auto", NULL};
 static const char *const background_cores_values[] = {"all", "own", NULL};
 static const char *const reuse_values[] = {"auto", "off", NULL};
+static const char *const unsaved_values[] = {"fail", "older", NULL};
 static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
 static const char *const phases_values[] = {"ignore", "yield", NULL};
 static const char *const encode_values[] = {"none",  "adaptive",    "agnostic", "agnostic-block",
@@ -197,6 +198,13 @@ static const struct crn_key keys[] = {
      AT(space_wait_ns)},
 
     /* Deadlines. */
+    {"restart_unsaved", CRN_KEY_ENUM, "fail", 0, 0, unsaved_values,
+     "What a restart does that knows of newer checkpoints it cannot read: they are in the memory "
+     "of a dead run whose drain failed, on a node that is missing, or held by a living process. "
+     "Those of a living process are waited for, at most wait_timeout. Then fail: the restart "
+     "returns CAIRN_EUNSAVED and says which and where. older: it logs that and takes an older "
+     "version.",
+     AT(restart_unsaved)},
     {"wait_timeout", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,
      "How long waits without a timeout of their own last.", AT(wait_timeout_ns)},
     {"service_timeout", CRN_KEY_TIME, "30s", 10 * MS, 366 * DAY, NULL,

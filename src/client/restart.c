@@ -11,6 +11,7 @@
 #include "client/reading.h"
 #include "client/session.h"
 #include "client/together.h"
+#include "client/unsaved.h"
 #include "restart/scatter.h"
 #include "service/drain_store.h"
 
@@ -86,8 +87,9 @@ cairn_err crn_session_version(cairn_session *s, const char *name, int64_t versio
 /* Finding. ------------------------------------------------------------------------------------------------------ */
 
 struct candidates {
-    int64_t *version; /* newest first */
+    struct crn_candidate *v; /* newest first; owned */
     int64_t n;
+    struct crn_blocked blocked;
     /* First rank only. */
     uint64_t bytes;             /* of the newest */
     struct crn_catalog catalog; /* what there is; those from ntold on were not looked at yet */
@@ -97,7 +99,7 @@ struct candidates {
 static void free_candidates(struct candidates *c)
 {
     crn_catalog_free(&c->catalog);
-    free(c->version);
+    free(c->v);
 }
 
 /* First rank: tells of the versions newer than this one that are not whole, each once. */
@@ -172,8 +174,8 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
         return CAIRN_OK;
     if (rc != CAIRN_OK)
         return rc;
-    ret->version = calloc(catalog->n + 1, sizeof(*ret->version));
-    if (ret->version == NULL)
+    ret->v = calloc(catalog->n + 1, sizeof(*ret->v));
+    if (ret->v == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu versions", catalog->n);
     for (i = catalog->n; rc == CAIRN_OK && i > 0; i--) {
         const struct crn_version_entry *e = &catalog->v[i - 1];
@@ -183,7 +185,7 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
         if (may_be_whole(s, e) && ret->n == 0)
             ret->bytes = e->data_bytes;
         if (may_be_whole(s, e))
-            ret->version[ret->n++] = e->version;
+            ret->v[ret->n++] = (struct crn_candidate){e->version, e->id, e->created_ns};
         else if (crn_err_is_shortage(e->code))
             rc = lacking(name, e->version, crn_fail(ei, e->code, 0, "%s", e->why), ei);
     }
@@ -197,32 +199,39 @@ static void settle(cairn_session *s)
         crn_log(&s->log, crn_told_level(s), "before a restart, continuing: %s", cairn_last_error());
 }
 
-static cairn_err list_candidates(cairn_session *s, const char *name, int64_t bound,
+/* The versions from first to last that may be restored, and what is known of others that are not saved. */
+static cairn_err list_candidates(cairn_session *s, const char *name, int64_t first, int64_t last,
                                  struct candidates *ret, struct crn_errinfo *ei)
 {
     int is_root = s->rank == 0;
+    struct crn_unsaveds unsaved = {0};
     struct crn_buf buf = {0};
-    cairn_err rc = CAIRN_OK;
+    cairn_err rc, looked;
 
     memset(ret, 0, sizeof(*ret));
     settle(s);
+    looked = crn_unsaved_look(s, name, first, last, &unsaved, ei);
     rc = s->all->ops->barrier(s->all, ei); /* nobody's flush is open any more */
     if (rc != CAIRN_OK)
-        return rc;
+        goto out;
     crn_watch_ranks(s, 1);
     if (is_root) {
-        rc = list_on_root(s, name, bound, ret, ei);
-        crn_buf_put(&buf, ret->version, (size_t)ret->n * sizeof(*ret->version));
+        rc = list_on_root(s, name, last, ret, ei);
+        crn_buf_put(&buf, ret->v, (size_t)ret->n * sizeof(*ret->v));
     }
     rc = crn_tell_all(s->all, 0, rc, &buf, ei);
     if (rc == CAIRN_OK && !is_root) {
-        ret->n = (int64_t)(buf.len / sizeof(*ret->version));
-        ret->version = (int64_t *)(void *)buf.data; /* taken over */
+        ret->n = (int64_t)(buf.len / sizeof(*ret->v));
+        ret->v = (struct crn_candidate *)(void *)buf.data; /* taken over */
         buf = (struct crn_buf){0};
     }
     crn_buf_free(&buf);
-    rc = crn_agree(s, rc, "listing the versions", ei);
+    rc = crn_agree(s, rc != CAIRN_OK ? rc : looked, "listing the versions", ei);
+    if (rc == CAIRN_OK)
+        rc = crn_unsaved_agree(s, name, &unsaved, ret->v, ret->n, &ret->blocked, ei);
     crn_watch_ranks(s, 0);
+out:
+    crn_unsaveds_free(&unsaved);
     return rc;
 }
 
@@ -294,24 +303,29 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
     rc = check_arguments(s, name, 0, ret_version, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = list_candidates(s, name, bound, &c, ei);
+    rc = list_candidates(s, name, 0, bound, &c, ei);
     if (rc == CAIRN_OK && c.n > 0)
         rc = crn_reading_begin(s, c.bytes, &turn, ei);
     for (i = 0; rc == CAIRN_OK && i < c.n; i++) {
         struct crn_errinfo why = {0};
 
-        tell_passed_over(s, name, &c, bound, c.version[i]);
-        if (check_version(s, name, c.version[i], &why) == CAIRN_OK &&
-            (accept == NULL || accept(s, name, c.version[i], arg, &why) == CAIRN_OK)) {
-            *ret_version = c.version[i];
+        tell_passed_over(s, name, &c, bound, c.v[i].version);
+        rc = crn_unsaved_check(s, &c.blocked, i, ei);
+        if (rc != CAIRN_OK)
+            break;
+        if (check_version(s, name, c.v[i].version, &why) == CAIRN_OK &&
+            (accept == NULL || accept(s, name, c.v[i].version, arg, &why) == CAIRN_OK)) {
+            *ret_version = c.v[i].version;
             break;
         }
-        rc = ends_search(s, name, c.version[i], &why, ei);
+        rc = ends_search(s, name, c.v[i].version, &why, ei);
         if (rc == CAIRN_OK)
-            crn_told_passed_over(s, name, c.version[i], why.msg);
+            crn_told_passed_over(s, name, c.v[i].version, why.msg);
         else
-            crn_told_refused(s, name, c.version[i], why.msg);
+            crn_told_refused(s, name, c.v[i].version, why.msg);
     }
+    if (rc == CAIRN_OK && i == c.n)
+        rc = crn_unsaved_check(s, &c.blocked, i, ei);
     if (rc == CAIRN_OK && i == c.n) {
         tell_passed_over(s, name, &c, bound, -1);
         rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no version of '%s' that can be restored%s",
@@ -352,8 +366,10 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
         return crn_api_end(&ei, rc);
     if (all_hold(s, name, version))
         return CAIRN_OK;
-    rc = list_candidates(s, name, version, &c, &ei);
-    if (rc == CAIRN_OK && (c.n == 0 || c.version[0] != version))
+    rc = list_candidates(s, name, version, version, &c, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_unsaved_check(s, &c.blocked, 0, &ei);
+    if (rc == CAIRN_OK && (c.n == 0 || c.v[0].version != version))
         rc = crn_fail(&ei, CAIRN_ENOENT, 0,
                       "%s@%" PRId64 " is not there, not whole or rejected; see 'cairn explain %s'",
                       name, version, name);

@@ -136,7 +136,7 @@ cairn_err crn_store_was_removed(const struct crn_store *st, const char *name, in
     if (rc != CAIRN_OK)
         return rc;
     put_record(id, version, record);
-    for (at = 0; at + RECORD <= len && !*ret; at += RECORD)
+    for (at = 0; data != NULL && at + RECORD <= len && !*ret; at += RECORD)
         *ret = memcmp(data + at, record, RECORD) == 0;
     free(data);
     return CAIRN_OK;

@@ -241,7 +241,7 @@ def slow(service, quick=""):
 def killed(service, quick=""):
     """A rank, all processes of a host, a host with its memory; in the middle of a flush."""
     cl = Cluster(3)
-    job = Job(cl, service, files=2, leaders_per_file=1)
+    job = Job(cl, service, files=2, leaders_per_file=1, restart_unsaved="older")  # hosts are lost for good
     job.words = MEGABYTE // 2
     for host in cl.hosts[1:2] if quick else (cl.hosts[1], cl.hosts[0]):
         for what in ("a rank", "processes") if quick else ("a rank", "processes", "host"):

@@ -7,9 +7,11 @@ usage: unsaved_test.py SCENARIO    (see the functions named after them)"""
 import json
 import shutil
 import sys
+import time
 
 sys.dont_write_bytecode = True
-from jobs import Job, cairn, require, run_one
+from jobs import (PATIENCE, SINGLE, WORKER, Job, cairn, kill, newest, require, run_one,
+                  workers_of)
 
 
 def versions(job):
@@ -122,5 +124,94 @@ def not_lost():
     job.remove()
 
 
+def drained(job):
+    """Versions that a drain commits, in its order."""
+    r = cairn(job, "drain", "--json")
+    require(r.returncode == 0, r.stdout)
+    return [e["version"] for e in json.loads(r.stdout)["drained"] if e["what"] == "committed"]
+
+
+def newest_first():
+    """A drain saves the newest versions first, and none that keep_last would remove at once."""
+    job = local_job(keep_last=3, keep_every=4)
+    require(job.run(1, 12).returncode == 0, "the first run fails")
+    kept = sorted(versions(job))
+    require(kept == [0, 4, 8, 9, 10, 11], f"retention kept {kept}")
+    require(drained(job) == [], "a drain brings back what retention removed")
+    shutil.rmtree(job.dir / "p")
+    require(drained(job) == [11, 10, 9, 8, 4, 0], "not the newest first, or more than is kept")
+    require(cairn(job, "verify").returncode == 0, "what was drained is not whole")
+    job.remove()
+
+
+def slow_flush(job, ranks):
+    """Starts a run whose flushes take for ever, and returns it when it has captured a version."""
+    before = job.env
+    job.env = dict(before, CAIRN_FREE_RESERVE_BYTES="1000T")  # it waits for room
+    p = job.start(ranks, 1)
+    job.env = before
+    deadline = time.monotonic() + PATIENCE
+    while newest(job, "captured") < 0 and time.monotonic() < deadline:
+        require(p.poll() is None, "the run has ended")
+        time.sleep(0.01)
+    return p
+
+
+def kill_run(p, program):
+    for pid in workers_of(p.pid, program) or [p.pid]:
+        kill(pid)
+    p.wait()
+
+
+def refused(job, ranks, what, **env):
+    """A start that knows of a newer version and does not go on without it."""
+    r = job.run(ranks, 4, **env)
+    require(r.returncode == 3 and "CAIRN_EUNSAVED" in r.stdout and "work@0" in r.stdout,
+            f"{what}: exit {r.returncode}\n{r.stdout}")
+    require(job.said("restarted")[-1] == -1 and newest_ok(job) == -1, f"{what}: it went on")
+
+
+def unsaved_memory():
+    """A drain fails at the start: the captured version is neither lost nor passed over in silence."""
+    job = Job()
+    kill_run(slow_flush(job, 1), SINGLE)
+    shutil.rmtree(job.dir / "p", ignore_errors=True)
+    (job.dir / "p/work").mkdir(parents=True)
+    (job.dir / "p/work/0").touch()  # in the way of the version's directory
+    refused(job, 1, "failed drain")
+    (job.dir / "p/work/0").unlink()
+    job.check_restart(1, 0, "after the obstacle is gone")
+    job.check_clean("after the obstacle is gone")
+    job.remove()
+
+
+def unsaved_alive():
+    """A living process holds a newer version: a start waits for it, and then fails."""
+    job = Job()
+    p = slow_flush(job, 1)
+    refused(job, 1, "living process", CAIRN_WAIT_TIMEOUT="100ms")
+    kill_run(p, SINGLE)
+    job.check_restart(1, 0, "after its death")
+    job.remove()
+
+
+def unsaved_nodes():
+    """A node is lost with its part of a version that all had captured: all ranks fail alike, or go on."""
+    for older in (False, True):
+        job = Job(ranks_per_node=2)
+        kill_run(slow_flush(job, 4), WORKER)
+        for path in (job.dir / "shm").glob("cairn-*/*-n1"):
+            shutil.rmtree(path)
+        if older:
+            r = job.run(4, 4, CAIRN_RESTART_UNSAVED="older", CAIRN_LOG_LEVEL="warn")
+            require(r.returncode == 0 and job.said("restarted")[-1] == -1 and
+                    r.stdout.count("an older version is restarted from") == 1, r.stdout)
+        else:
+            refused(job, 4, "lost node")
+            refused(job, 4, "lost node, once more")
+        job.remove()
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, unpublished, unpublished_nodes, truncated, removed, not_lost))
+    sys.exit(run_one(__doc__, unpublished, unpublished_nodes, truncated, removed, not_lost,
+                     newest_first, unsaved_memory, unsaved_alive, unsaved_nodes))
