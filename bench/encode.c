@@ -178,7 +178,7 @@ struct job {
     const struct method *method;
     struct crn_merge *plan;
     struct crn_chooser *chooser;
-    struct crn_work *work;
+    struct crn_encode_work *work;
     struct kept *kept; /* for each stream */
 };
 
@@ -289,8 +289,8 @@ static uint64_t kept_bytes(const struct kept *k)
     return n;
 }
 
-static void run_method(const struct bench_set *set, const struct method *m, struct crn_work *work,
-                       struct result *res)
+static void run_method(const struct bench_set *set, const struct method *m,
+                       struct crn_encode_work *work, struct result *res)
 {
     struct crn_choose_options choose = {.aim = m->aim, .bandwidth = m->bandwidth};
     struct crn_merge_options merge = {.scheme = m->scheme};
@@ -414,7 +414,7 @@ static void run_set(const char *name, int is_quick, const char *wanted)
     struct result results[NMETHODS];
     double limit, baseline = 1;
     struct crn_errinfo ei = {0};
-    struct crn_work *work; /* one thread's, kept from stream to stream */
+    struct crn_encode_work *work; /* one thread's, kept from stream to stream */
     unsigned round;
     size_t i;
 

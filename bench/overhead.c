@@ -80,7 +80,7 @@ static double copy(struct bed *b, double *seconds)
 static double cache(struct bed *b, double *seconds)
 {
     struct crn_cache_options opt = {.ntiers = 3};
-    struct crn_piece piece = {b->buffer, 0, b->bytes, b->dev};
+    struct crn_tier_piece piece = {b->buffer, 0, b->bytes, b->dev};
     struct crn_errinfo ei = {0};
     struct crn_cache *c;
     size_t i;

@@ -201,7 +201,7 @@ static void forward(struct cairn_run *r, const struct shot_case *c)
     uint32_t i;
 
     for (i = 0; i < c->n; i++) {
-        struct crn_piece piece = {r->env->buffer, 0, c->bytes[i], r->env->dev};
+        struct crn_tier_piece piece = {r->env->buffer, 0, c->bytes[i], r->env->dev};
         double start;
 
         shot_fill(r->env, c, i);
@@ -221,7 +221,7 @@ static void backward(struct cairn_run *r, const struct shot_case *c, const char 
 
     for (i = 0; i < c->n; i++) {
         uint32_t key = c->order[i];
-        struct crn_piece piece = {r->env->buffer, 0, c->bytes[key], r->env->dev};
+        struct crn_tier_piece piece = {r->env->buffer, 0, c->bytes[key], r->env->dev};
         double start;
 
         if (c->hints == SHOT_ONE && i + 1 < c->n)

@@ -25,7 +25,7 @@ static void note_failure(struct crn_vlc_client *c, const char *name, int version
 }
 
 /* Waits for one and frees it. */
-static void settle(struct crn_vlc_client *c, struct crn_vlc_pending *p)
+static void checkpoint_settle(struct crn_vlc_client *c, struct crn_vlc_pending *p)
 {
     struct crn_errinfo ei = {0};
 
@@ -59,7 +59,7 @@ static void settle_some(struct crn_vlc_client *c, const char *name, int version)
 
         if ((p->version == version && strcmp(p->name, name) == 0) || is_over(c, p)) {
             *link = p->next;
-            settle(c, p);
+            checkpoint_settle(c, p);
         } else {
             link = &p->next;
         }
@@ -74,7 +74,7 @@ cairn_err crn_vlc_wait(struct crn_vlc_client *c, struct crn_errinfo *ei)
         struct crn_vlc_pending *p = c->pending;
 
         c->pending = p->next;
-        settle(c, p);
+        checkpoint_settle(c, p);
     }
     rc = c->failure.code;
     crn_err_keep(ei, &c->failure);
@@ -100,8 +100,8 @@ void crn_vlc_phase_close(struct crn_vlc_phase *ph)
     memset(ph, 0, sizeof(*ph));
 }
 
-static cairn_err begin(struct crn_vlc_client *c, const char *name, int version,
-                       struct crn_errinfo *ei)
+static cairn_err checkpoint_begin(struct crn_vlc_client *c, const char *name, int version,
+                                  struct crn_errinfo *ei)
 {
     struct crn_vlc_phase *ph = &c->phase;
     char cairn_name[CAIRN_MAX_NAME];
@@ -248,7 +248,7 @@ static cairn_err start_copy(struct crn_vlc_client *c, int fd, struct crn_vlc_cop
 
 /* End. -------------------------------------------------------------------------------------------- */
 
-static void remember(struct crn_vlc_client *c, int fd)
+static void checkpoint_remember(struct crn_vlc_client *c, int fd)
 {
     const struct crn_vlc_phase *ph = &c->phase;
     struct crn_vlc_pending **link = &c->pending;
@@ -290,7 +290,7 @@ static cairn_err hand_over(struct crn_vlc_client *c, int success, struct crn_err
     return crn_vlc_from_cairn(cairn_checkpoint(c->session, ph->name, ph->version, nothing), ei);
 }
 
-static cairn_err end(struct crn_vlc_client *c, int success, struct crn_errinfo *ei)
+static cairn_err checkpoint_end(struct crn_vlc_client *c, int success, struct crn_errinfo *ei)
 {
     struct crn_vlc_phase *ph = &c->phase;
     struct crn_errinfo why = {0};
@@ -300,7 +300,7 @@ static cairn_err end(struct crn_vlc_client *c, int success, struct crn_errinfo *
         return crn_fail(ei, CAIRN_ESTATE, 0, "call VELOC_Checkpoint_begin first");
     fd = open_routed(ph);
     if (hand_over(c, success, &why) == CAIRN_OK) {
-        remember(c, fd);
+        checkpoint_remember(c, fd);
     } else {
         note_failure(c, ph->name, ph->version, why.msg);
         if (fd >= 0)
@@ -317,7 +317,8 @@ VELOC_API int VELOC_Checkpoint_begin(const char *name, int version)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, begin(c, name, version, &ei), &ei);
+    return c == NULL ? VELOC_FAILURE
+                     : crn_vlc_end(c, __func__, checkpoint_begin(c, name, version, &ei), &ei);
 }
 
 VELOC_API int VELOC_Checkpoint_selective(int mode, int *ids, int id_count)
@@ -343,7 +344,8 @@ VELOC_API int VELOC_Checkpoint_end(int success)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, end(c, success, &ei), &ei);
+    return c == NULL ? VELOC_FAILURE
+                     : crn_vlc_end(c, __func__, checkpoint_end(c, success, &ei), &ei);
 }
 
 VELOC_API int VELOC_Checkpoint_wait(void)
@@ -383,10 +385,10 @@ VELOC_API int VELOC_Checkpoint(const char *name, int version)
     else
         rc = crn_vlc_wait(c, &ei);
     if (rc == CAIRN_OK)
-        rc = begin(c, name, version, &ei);
+        rc = checkpoint_begin(c, name, version, &ei);
     if (rc == CAIRN_OK) {
         rc = capture(c, VELOC_CKPT_ALL, NULL, 0, &ei);
-        if (end(c, rc == CAIRN_OK, &ended) != CAIRN_OK && rc == CAIRN_OK) {
+        if (checkpoint_end(c, rc == CAIRN_OK, &ended) != CAIRN_OK && rc == CAIRN_OK) {
             ei = ended;
             rc = ended.code;
         }

@@ -128,7 +128,7 @@ static struct crn_vlc_client *new_client(int64_t id, int rank, struct crn_errinf
 }
 
 /* Root only: the configuration, and the directory that all share. */
-static cairn_err load(struct crn_vlc_client *c, const char *file, struct crn_errinfo *ei)
+static cairn_err client_load(struct crn_vlc_client *c, const char *file, struct crn_errinfo *ei)
 {
     cairn_err rc = crn_vlc_config_load(file, &c->cfg, ei);
 
@@ -200,7 +200,7 @@ static cairn_err init_mpi(MPI_Comm comm, const char *file, struct crn_errinfo *e
     if (comm == MPI_COMM_NULL || MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
         return crn_fail(ei, CAIRN_EINVAL, 0, "the communicator is not valid");
     c = new_client(-1, rank, ei);
-    rc = c == NULL ? CAIRN_ENOMEM : rank == 0 ? load(c, file, ei) : CAIRN_OK;
+    rc = c == NULL ? CAIRN_ENOMEM : rank == 0 ? client_load(c, file, ei) : CAIRN_OK;
     status = rc;
     if (MPI_Allreduce(MPI_IN_PLACE, &status, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
         status = CAIRN_EMPI;
@@ -231,7 +231,7 @@ static cairn_err init_single(unsigned int id, const char *file, struct crn_errin
 
     if (c == NULL)
         return CAIRN_ENOMEM;
-    rc = load(c, file, ei);
+    rc = client_load(c, file, ei);
     if (rc == CAIRN_OK) {
         tell_config(c);
         rc = open_session(c, MPI_COMM_NULL, ei);
@@ -298,8 +298,8 @@ VELOC_API int VELOC_Finalize(int drain)
 
 /* Memory. ----------------------------------------------------------------------------------------- */
 
-static cairn_err protect(struct crn_vlc_client *c, const struct crn_vlc_region *wanted,
-                         size_t base_size, const char *group, struct crn_errinfo *ei)
+static cairn_err client_protect(struct crn_vlc_client *c, const struct crn_vlc_region *wanted,
+                                size_t base_size, const char *group, struct crn_errinfo *ei)
 {
     struct crn_vlc_region r = *wanted;
 
@@ -328,7 +328,7 @@ VELOC_API int VELOC_Region_protect(int id, void *ptr, size_t count, size_t base_
     struct crn_errinfo ei = {0};
 
     return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__, protect(c, &r, base_size, name, &ei), &ei);
+                     : crn_vlc_end(c, __func__, client_protect(c, &r, base_size, name, &ei), &ei);
 }
 
 VELOC_API int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size)
@@ -338,7 +338,7 @@ VELOC_API int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_siz
     struct crn_errinfo ei = {0};
 
     return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__, protect(c, &r, base_size, "", &ei), &ei);
+                     : crn_vlc_end(c, __func__, client_protect(c, &r, base_size, "", &ei), &ei);
 }
 
 VELOC_API int VELOC_Region_unprotect(int id, const char *name)

@@ -102,7 +102,8 @@ static cairn_err from_environment(struct values *v, struct crn_errinfo *ei)
 }
 
 /* Versions to keep; what is not positive means all. */
-static cairn_err number(const struct values *v, enum key key, uint64_t *ret, struct crn_errinfo *ei)
+static cairn_err config_number(const struct values *v, enum key key, uint64_t *ret,
+                               struct crn_errinfo *ei)
 {
     const char *text = v->value[key];
     char *end;
@@ -134,8 +135,8 @@ static cairn_err path(const char *text, const char *more, char ret[CRN_PATH_MAX]
     return CAIRN_OK;
 }
 
-static cairn_err understand(const struct values *v, struct crn_vlc_config *cfg,
-                            struct crn_errinfo *ei)
+static cairn_err config_understand(const struct values *v, struct crn_vlc_config *cfg,
+                                   struct crn_errinfo *ei)
 {
     const char *mode = v->value[MODE];
     cairn_err rc;
@@ -153,17 +154,17 @@ static cairn_err understand(const struct values *v, struct crn_vlc_config *cfg,
     else if (rc == CAIRN_OK)
         rc = path(v->value[SCRATCH], "/persistent", cfg->persistent, ei);
     if (rc == CAIRN_OK)
-        rc = number(v, MAX_VERSIONS, &cfg->max_versions, ei);
+        rc = config_number(v, MAX_VERSIONS, &cfg->max_versions, ei);
     if (rc == CAIRN_OK)
-        rc = number(v, SCRATCH_VERSIONS, &cfg->scratch_versions, ei);
+        rc = config_number(v, SCRATCH_VERSIONS, &cfg->scratch_versions, ei);
     if (cfg->scratch_versions == 0)
         cfg->scratch_versions = CRN_VLC_KEEP_ALL;
     return rc;
 }
 
 /* From a file, or from text; NULL: not from there. */
-static cairn_err load(const char *file, const char *text, struct crn_vlc_config *ret,
-                      struct crn_errinfo *ei)
+static cairn_err config_load(const char *file, const char *text, struct crn_vlc_config *ret,
+                             struct crn_errinfo *ei)
 {
     struct values *v = calloc(1, sizeof(*v));
     cairn_err rc = CAIRN_OK;
@@ -183,19 +184,19 @@ static cairn_err load(const char *file, const char *text, struct crn_vlc_config 
         if (v->value[i][0] != '\0')
             ignore(ret, keys[i]);
     if (rc == CAIRN_OK)
-        rc = understand(v, ret, ei);
+        rc = config_understand(v, ret, ei);
     free(v);
     return rc;
 }
 
 cairn_err crn_vlc_config_load(const char *file, struct crn_vlc_config *ret, struct crn_errinfo *ei)
 {
-    return load(file != NULL && file[0] != '\0' ? file : NULL, NULL, ret, ei);
+    return config_load(file != NULL && file[0] != '\0' ? file : NULL, NULL, ret, ei);
 }
 
 cairn_err crn_vlc_config_parse(const char *text, struct crn_vlc_config *ret, struct crn_errinfo *ei)
 {
-    return load(NULL, text, ret, ei);
+    return config_load(NULL, text, ret, ei);
 }
 
 void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_vlc_settings *ret)

@@ -26,7 +26,7 @@ void crn_vlc_hints_name(struct crn_vlc_client *c, const char *cairn_name)
     h->n = 0;
 }
 
-static cairn_err enqueue(struct crn_vlc_client *c, int version, struct crn_errinfo *ei)
+static cairn_err prefetch_enqueue(struct crn_vlc_client *c, int version, struct crn_errinfo *ei)
 {
     struct crn_vlc_hints *h = &c->hints;
     int *grown;
@@ -48,7 +48,8 @@ VELOC_API int VELOC_Prefetch_enqueue(int version)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, enqueue(c, version, &ei), &ei);
+    return c == NULL ? VELOC_FAILURE
+                     : crn_vlc_end(c, __func__, prefetch_enqueue(c, version, &ei), &ei);
 }
 
 VELOC_API int VELOC_Prefetch_start(void)

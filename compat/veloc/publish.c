@@ -72,8 +72,8 @@ static cairn_err put_in_place(const struct crn_fs *fs, int dfd, int to, const ch
     return rc;
 }
 
-static cairn_err publish(const struct crn_vlc_publisher *p, const struct crn_vlc_copy *c,
-                         struct crn_errinfo *ei)
+static cairn_err publish_publish(const struct crn_vlc_publisher *p, const struct crn_vlc_copy *c,
+                                 struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = p->fs;
     const char *base = strrchr(c->path, '/') + 1; /* the path is absolute */
@@ -102,7 +102,7 @@ static cairn_err publish(const struct crn_vlc_publisher *p, const struct crn_vlc
     return rc;
 }
 
-static void *run(void *arg)
+static void *publish_run(void *arg)
 {
     struct crn_vlc_publisher *p = arg;
     struct crn_vlc_copy *c;
@@ -111,7 +111,7 @@ static void *run(void *arg)
     while ((c = crn_queue_pop(&p->todo)) != NULL) {
         struct crn_errinfo ei = {0};
 
-        ei.code = publish(p, c, &ei);
+        ei.code = publish_publish(p, c, &ei);
         (void)p->fs->close(p->fs, c->fd);
         crn_lock(&p->mu);
         c->error = ei;
@@ -139,7 +139,7 @@ cairn_err crn_vlc_publisher_open(const struct crn_fs *fs, const char *tag,
     }
     crn_mutex_init(&p->mu, CRN_RANK_LEAF);
     crn_cond_init(&p->done);
-    rc = crn_thread_start(&p->thread, "veloc-publish", run, p, ei);
+    rc = crn_thread_start(&p->thread, "veloc-publish", publish_run, p, ei);
     if (rc != CAIRN_OK) {
         crn_cond_fini(&p->done);
         crn_mutex_fini(&p->mu);

@@ -38,7 +38,7 @@ static struct crn_vlc_group *add_group(struct crn_vlc_regions *all, const char *
 }
 
 /* Where the id is, or would be. */
-static size_t place(const struct crn_vlc_group *g, int id)
+static size_t regions_place(const struct crn_vlc_group *g, int id)
 {
     size_t low = 0;
     size_t high = g->n;
@@ -65,7 +65,7 @@ cairn_err crn_vlc_protect(struct crn_vlc_regions *all, const char *group,
         g = add_group(all, group);
     if (g == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "protected region %d", region->id);
-    at = place(g, region->id);
+    at = regions_place(g, region->id);
     grown = g->region;
     if (grown == NULL || at == g->n || grown[at].id != region->id) {
         grown = realloc(g->region, (g->n + 1) * sizeof(*grown));
@@ -86,7 +86,7 @@ int crn_vlc_unprotect(struct crn_vlc_regions *all, const char *group, int id)
 
     if (g == NULL)
         return -1;
-    at = place(g, id);
+    at = regions_place(g, id);
     if (at == g->n || g->region[at].id != id)
         return -1;
     g->n--;
@@ -127,7 +127,7 @@ const struct crn_vlc_region *crn_vlc_find(const struct crn_vlc_group *g, int id)
 
     if (g == NULL)
         return NULL;
-    at = place(g, id);
+    at = regions_place(g, id);
     return at < g->n && g->region[at].id == id ? &g->region[at] : NULL;
 }
 

@@ -38,8 +38,8 @@ void crn_vlc_restart_close(struct crn_vlc_restart *r)
     memset(r, 0, sizeof(*r));
 }
 
-static cairn_err begin(struct crn_vlc_client *c, const char *name, int version,
-                       struct crn_errinfo *ei)
+static cairn_err restart_begin(struct crn_vlc_client *c, const char *name, int version,
+                               struct crn_errinfo *ei)
 {
     struct cairn_version_info info = {.size = sizeof(info)};
     struct crn_vlc_restart *r = &c->restart;
@@ -95,7 +95,7 @@ static void wanted_free(struct wanted *w)
     free(w->list);
 }
 
-static cairn_err add(struct wanted *w, const char *name, struct crn_errinfo *ei)
+static cairn_err restart_add(struct wanted *w, const char *name, struct crn_errinfo *ei)
 {
     void *grown = realloc(w->name, (w->n + 1) * sizeof(*w->name));
 
@@ -107,8 +107,8 @@ static cairn_err add(struct wanted *w, const char *name, struct crn_errinfo *ei)
 }
 
 /* One stored region: is it wanted, and is there memory for it? */
-static cairn_err match(struct crn_vlc_client *c, const char *name, uint64_t bytes, struct wanted *w,
-                       struct crn_errinfo *ei)
+static cairn_err restart_match(struct crn_vlc_client *c, const char *name, uint64_t bytes,
+                               struct wanted *w, struct crn_errinfo *ei)
 {
     const struct crn_vlc_group *g = crn_vlc_group_of(&c->regions, c->restart.group);
     const struct crn_vlc_region *r = crn_vlc_find(g, atoi(name));
@@ -123,7 +123,7 @@ static cairn_err match(struct crn_vlc_client *c, const char *name, uint64_t byte
                         c->restart.group, c->restart.version, (unsigned long long)bytes,
                         (unsigned long long)r->bytes);
     rc = crn_vlc_from_cairn(cairn_protect(c->session, name, r->ptr, CAIRN_BYTES, bytes), ei);
-    return rc != CAIRN_OK ? rc : add(w, name, ei);
+    return rc != CAIRN_OK ? rc : restart_add(w, name, ei);
 }
 
 static cairn_err match_all(struct crn_vlc_client *c, int mode, const int *ids, int id_count,
@@ -141,7 +141,7 @@ static cairn_err match_all(struct crn_vlc_client *c, int mode, const int *ids, i
             break;
         rc = crn_vlc_from_cairn(rc, ei);
         if (rc == CAIRN_OK && crn_vlc_takes(mode, ids, id_count, atoi(name)))
-            rc = match(c, name, a.dims[0], w, ei);
+            rc = restart_match(c, name, a.dims[0], w, ei);
     }
     return rc == CAIRN_ENOENT ? CAIRN_OK : rc;
 }
@@ -232,7 +232,8 @@ VELOC_API int VELOC_Restart_begin(const char *name, int version)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, begin(c, name, version, &ei), &ei);
+    return c == NULL ? VELOC_FAILURE
+                     : crn_vlc_end(c, __func__, restart_begin(c, name, version, &ei), &ei);
 }
 
 VELOC_API int VELOC_Recover_selective(int mode, int *ids, int id_count)
@@ -285,7 +286,7 @@ VELOC_API int VELOC_Restart(const char *name, int version)
 
     if (c == NULL)
         return VELOC_FAILURE;
-    rc = begin(c, name, version, &ei);
+    rc = restart_begin(c, name, version, &ei);
     if (rc == CAIRN_OK)
         rc = recover(c, VELOC_RECOVER_ALL, NULL, 0, &ei);
     return crn_vlc_end(c, __func__, rc, &ei);

@@ -17,7 +17,7 @@ static void late_words_do_nothing(void **state)
     struct crn_assistant a = {.owner = 1};
     struct crn_buf b = {0};
     struct crn_store st;
-    struct world w;
+    struct assist_world w;
 
     (void)state;
     set_up(&w);
@@ -42,7 +42,8 @@ static void late_words_do_nothing(void **state)
 
 /* Writes a file whose first assistant fails at a call: the file fails with the reason, or the assistant had no part
  * in it; nothing is left. 1 if there was no such call any more. */
-static int strike(struct world *w, const struct crn_store *st, unsigned ops, long at, int *failed)
+static int strike(struct assist_world *w, const struct crn_store *st, unsigned ops, long at,
+                  int *failed)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_flush_stats stats;
@@ -73,7 +74,7 @@ static int strike(struct world *w, const struct crn_store *st, unsigned ops, lon
 static void a_failing_assistant_fails_the_file(void **state)
 {
     struct crn_store st;
-    struct world w;
+    struct assist_world w;
     int failed = 0;
     int is_over = 0;
     long k;
@@ -98,7 +99,7 @@ static void a_failing_assistant_fails_the_file(void **state)
 static void a_limited_assistant_fails_at_once(void **state)
 {
     struct crn_store st;
-    struct world w;
+    struct assist_world w;
     int failed = 0;
     long k;
 

@@ -12,7 +12,7 @@ static void they_write_one_file(void **state)
     struct crn_flush_stats stats;
     struct crn_manifest_file mf;
     struct crn_store st;
-    struct world w;
+    struct assist_world w;
     int round, i;
 
     (void)state;
@@ -67,7 +67,7 @@ static void assistants_may_never_come(void **state)
     struct crn_manifest_file mf;
     struct crn_fs slow = *crn_fs_posix();
     struct crn_store st;
-    struct world w;
+    struct assist_world w;
     int round;
 
     (void)state;
@@ -90,7 +90,7 @@ static void assistants_may_never_come(void **state)
 }
 
 /* Hands a write to an assistant that never writes it: whose it is, or 0, and which way that went. */
-static uint32_t take(struct world *w, struct crn_assistant *a, enum crn_handing *ret,
+static uint32_t take(struct assist_world *w, struct crn_assistant *a, enum crn_handing *ret,
                      uint64_t *ret_id, uint64_t *ret_hashes)
 {
     struct crn_handout out = {0};
@@ -117,7 +117,7 @@ static void hand_out_by_turns(void *arg, const char *file, uint64_t generation)
 {
     static const unsigned char hashes[8 * 64];
     struct crn_assistant one = {.owner = 1}, three = {.owner = 3};
-    struct world *w = arg;
+    struct assist_world *w = arg;
     uint64_t ids[64], n[64];
     enum crn_handing given = CRN_HANDED;
     uint32_t owner = 1, last = 1, count = 0;
@@ -157,7 +157,7 @@ static void assistants_write_their_own(void **state)
     struct crn_flush_stats stats;
     struct crn_manifest_file mf;
     struct crn_store st;
-    struct world w;
+    struct assist_world w;
 
     (void)state;
     set_up(&w);
@@ -193,7 +193,7 @@ static ssize_t gated_pwrite(const struct crn_fs *fs, int fd, const void *buf, si
 static void *overtake(void *arg)
 {
     struct crn_assistant other = {.owner = 0};
-    struct world *w = arg;
+    struct assist_world *w = arg;
     enum crn_handing given = CRN_HANDED;
     uint64_t id, n;
     int i;
@@ -211,7 +211,7 @@ static void *overtake(void *arg)
 static void hold_then_look(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
                            const uint64_t *order, int is_older, void *block)
 {
-    struct world *w = arg;
+    struct assist_world *w = arg;
 
     (void)is_older;
     if (w->nheld < BLOCKS) {
@@ -234,7 +234,7 @@ static void hold_then_look(void *arg, const struct crn_write *wr, const struct c
 /* Writes of what nobody assists with, less those that are held. */
 static void count_free(void *arg, const char *file, uint64_t generation)
 {
-    struct world *w = arg;
+    struct assist_world *w = arg;
     const struct crn_plan *plan = w->engine->task->plan;
     uint64_t i;
 
@@ -253,7 +253,7 @@ static void what_is_overtaken_waits_for_its_turn(void **state)
     struct crn_flush_stats stats;
     struct crn_manifest_file mf;
     struct crn_store st;
-    struct world w;
+    struct assist_world w;
 
     (void)state;
     assert_int_equal(sem_init(&go, 0, 0), 0);

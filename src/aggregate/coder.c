@@ -21,7 +21,7 @@
 #define BANDWIDTH_WORTH 0.25                 /* of the last write in the average */
 
 struct crn_coder {
-    struct crn_work *work;
+    struct crn_encode_work *work;
     struct crn_chooser *chooser;
     double bandwidth; /* of this thread's writes */
 };
@@ -34,7 +34,7 @@ struct noted {
 };
 
 /* The piece in hand. */
-struct job {
+struct coder_job {
     struct crn_coder *coder;
     struct crn_pieces *all;
     unsigned char *block;
@@ -56,7 +56,8 @@ void crn_coder_close(struct crn_coder *c)
     free(c);
 }
 
-static cairn_err make(const struct crn_encoding *x, struct crn_coder **ret, struct crn_errinfo *ei)
+static cairn_err coder_make(const struct crn_encoding *x, struct crn_coder **ret,
+                            struct crn_errinfo *ei)
 {
     struct crn_choose_options options = {.aim = x->aim, .bandwidth = FIRST_BANDWIDTH};
     struct crn_coder *c = calloc(1, sizeof(*c));
@@ -77,7 +78,7 @@ static cairn_err make(const struct crn_encoding *x, struct crn_coder **ret, stru
 
 /* Keeps to the share of a core that encoding may take: a rest after each chunk, as long as it was more.
  * Nobody waits for this thread but for its result. */
-static void rest(struct job *j)
+static void rest(struct coder_job *j)
 {
     double share = j->all->encoding->cpu_share;
     int64_t now = crn_chooser_cpu_ns(j->coder->chooser);
@@ -89,10 +90,10 @@ static void rest(struct job *j)
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
-static cairn_err emit(void *ctx, const struct crn_chunk_record *record, const void *encoded,
-                      struct crn_errinfo *ei)
+static cairn_err coder_emit(void *ctx, const struct crn_chunk_record *record, const void *encoded,
+                            struct crn_errinfo *ei)
 {
-    struct job *j = ctx;
+    struct coder_job *j = ctx;
     struct crn_stream_chunk *c = &j->stream->chunks[j->stream->nchunks++];
     int k;
 
@@ -148,8 +149,8 @@ static struct crn_merge_piece piece_of(const struct crn_source *source, const st
 }
 
 /* Where an extent lies: in memory, or in its place in the block, into which files are read. */
-static cairn_err bring(struct job *j, const struct crn_extent *x, const unsigned char **ret,
-                       struct crn_errinfo *ei)
+static cairn_err coder_bring(struct coder_job *j, const struct crn_extent *x,
+                             const unsigned char **ret, struct crn_errinfo *ei)
 {
     const struct crn_source *source = &j->all->sources[x->shard];
     unsigned char *place = j->block + j->in;
@@ -161,7 +162,7 @@ static cairn_err bring(struct job *j, const struct crn_extent *x, const unsigned
 }
 
 /* Where the older version of an extent lies: as the new one, in memory or in the block. */
-static const unsigned char *older_of(const struct job *j, const struct crn_extent *x)
+static const unsigned char *older_of(const struct coder_job *j, const struct crn_extent *x)
 {
     const struct crn_source *older = &j->all->older[x->shard];
 
@@ -169,7 +170,7 @@ static const unsigned char *older_of(const struct job *j, const struct crn_exten
 }
 
 /* Hands an extent to the encoder, in steps that stay in the cache between hash and encoding. */
-static cairn_err put_extent(struct job *j, struct crn_encoder *e,
+static cairn_err put_extent(struct coder_job *j, struct crn_encoder *e,
                             const struct crn_plan_stream *stream, struct crn_extent *x,
                             struct crn_errinfo *ei)
 {
@@ -181,7 +182,7 @@ static cairn_err put_extent(struct job *j, struct crn_encoder *e,
     uint64_t at;
     cairn_err rc;
 
-    rc = bring(j, x, &p, ei);
+    rc = coder_bring(j, x, &p, ei);
     for (at = 0; rc == CAIRN_OK && at < x->bytes; at += step) {
         uint64_t n = x->bytes - at < step ? x->bytes - at : step;
         struct crn_merge_piece piece = piece_of(source, x, at, n);
@@ -197,9 +198,9 @@ static cairn_err put_extent(struct job *j, struct crn_encoder *e,
 
 /* What a lossy stream has become. ------------------------------------------------------------------- */
 
-static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
+static cairn_err coder_fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
 {
-    const struct job *j = ctx;
+    const struct coder_job *j = ctx;
     const struct crn_stream *s = j->stream;
     uint64_t at = s->file_offset;
     size_t i;
@@ -211,12 +212,12 @@ static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *e
     return CAIRN_OK;
 }
 
-static cairn_err hash_decoded(struct job *j, const struct crn_plan_stream *s,
+static cairn_err hash_decoded(struct coder_job *j, const struct crn_plan_stream *s,
                               struct crn_errinfo *ei)
 {
     struct crn_chunk_record *records = calloc(j->stream->nchunks, sizeof(*records));
     struct crn_reader_options options = {
-        .records = records, .n = j->stream->nchunks, .fetch = fetch, .ctx = j};
+        .records = records, .n = j->stream->nchunks, .fetch = coder_fetch, .ctx = j};
     unsigned char *bytes = malloc(s->bytes);
     struct crn_reader *reader = NULL;
     cairn_err rc = CAIRN_OK;
@@ -251,7 +252,7 @@ static cairn_err hash_decoded(struct job *j, const struct crn_plan_stream *s,
 
 /* Streams. ------------------------------------------------------------------------------------------- */
 
-static void set_options(struct job *j, const struct crn_plan_stream *s,
+static void set_options(struct coder_job *j, const struct crn_plan_stream *s,
                         struct crn_stream_options *ret)
 {
     const struct crn_encoding *x = j->all->encoding;
@@ -290,8 +291,8 @@ static cairn_err keep_map(struct crn_stream *stream, struct crn_map *map, struct
     return CAIRN_OK;
 }
 
-static cairn_err prepare(struct job *j, const struct crn_plan_stream *s,
-                         const struct crn_stream_options *options, struct crn_errinfo *ei)
+static cairn_err coder_prepare(struct coder_job *j, const struct crn_plan_stream *s,
+                               const struct crn_stream_options *options, struct crn_errinfo *ei)
 {
     struct crn_stream *stream = &j->all->streams[s - j->all->plan->streams];
 
@@ -309,7 +310,7 @@ static cairn_err prepare(struct job *j, const struct crn_plan_stream *s,
 }
 
 /* Copies what is told of an equal stream; its bytes are where they are. */
-static cairn_err repeat(struct job *j, const struct crn_stream *same, struct crn_errinfo *ei)
+static cairn_err repeat(struct coder_job *j, const struct crn_stream *same, struct crn_errinfo *ei)
 {
     struct crn_stream *s = j->stream;
 
@@ -326,7 +327,7 @@ static cairn_err repeat(struct job *j, const struct crn_stream *same, struct crn
 }
 
 /* Makes the print of a stream. */
-static cairn_err print_stream(struct job *j, const struct crn_plan_stream *s,
+static cairn_err print_stream(struct coder_job *j, const struct crn_plan_stream *s,
                               struct crn_print *print, struct crn_errinfo *ei)
 {
     uint64_t in = j->in;
@@ -339,7 +340,7 @@ static cairn_err print_stream(struct job *j, const struct crn_plan_stream *s,
         const struct crn_extent *x = extent_of(j->all, s->first + i);
         const unsigned char *p;
 
-        rc = bring(j, x, &p, ei);
+        rc = coder_bring(j, x, &p, ei);
         if (rc == CAIRN_OK)
             crn_print_add(print, p, x->bytes);
         if (s->has_older)
@@ -352,7 +353,7 @@ static cairn_err print_stream(struct job *j, const struct crn_plan_stream *s,
 }
 
 /* Takes an equal stream for this one, if there is one; otherwise notes it for those to come. */
-static cairn_err try_repeat(struct job *j, const struct crn_plan_stream *s, int *ret_is_done,
+static cairn_err try_repeat(struct coder_job *j, const struct crn_plan_stream *s, int *ret_is_done,
                             struct crn_errinfo *ei)
 {
     const struct crn_stream *same;
@@ -378,7 +379,7 @@ static cairn_err try_repeat(struct job *j, const struct crn_plan_stream *s, int 
         const struct crn_extent *x = extent_of(j->all, s->first + i);
         const unsigned char *p;
 
-        rc = bring(j, x, &p, ei);
+        rc = coder_bring(j, x, &p, ei);
         if (rc == CAIRN_OK)
             hash_chunks(j->all, &j->all->sources[x->shard], x, 0, p, x->bytes);
         j->in += x->bytes;
@@ -387,7 +388,7 @@ static cairn_err try_repeat(struct job *j, const struct crn_plan_stream *s, int 
 }
 
 /* Extents get their places in the stream. */
-static void place_extents(struct job *j, const struct crn_plan_stream *s)
+static void place_extents(struct coder_job *j, const struct crn_plan_stream *s)
 {
     uint64_t at = s->start;
     uint32_t i;
@@ -400,7 +401,7 @@ static void place_extents(struct job *j, const struct crn_plan_stream *s)
     }
 }
 
-static cairn_err encode_anew(struct job *j, const struct crn_plan_stream *s,
+static cairn_err encode_anew(struct coder_job *j, const struct crn_plan_stream *s,
                              const struct crn_stream_options *options, struct crn_errinfo *ei)
 {
     struct crn_encoder *e = NULL;
@@ -408,7 +409,7 @@ static cairn_err encode_anew(struct job *j, const struct crn_plan_stream *s,
     cairn_err rc;
     uint32_t i;
 
-    rc = crn_encoder_open(options, j->coder->work, emit, j, &e, ei);
+    rc = crn_encoder_open(options, j->coder->work, coder_emit, j, &e, ei);
     for (i = 0; rc == CAIRN_OK && i < s->nsegments; i++)
         rc = put_extent(j, e, s, extent_of(j->all, s->first + i), ei);
     if (rc == CAIRN_OK)
@@ -421,7 +422,7 @@ static cairn_err encode_anew(struct job *j, const struct crn_plan_stream *s,
     return rc;
 }
 
-static cairn_err encode_stream(struct job *j, const struct crn_plan_stream *s,
+static cairn_err encode_stream(struct coder_job *j, const struct crn_plan_stream *s,
                                struct crn_errinfo *ei)
 {
     struct crn_stream_options options;
@@ -431,14 +432,14 @@ static cairn_err encode_stream(struct job *j, const struct crn_plan_stream *s,
     set_options(j, s, &options);
     place_extents(j, s);
     j->has_read = 0;
-    rc = prepare(j, s, &options, ei);
+    rc = coder_prepare(j, s, &options, ei);
     if (rc == CAIRN_OK)
         rc = try_repeat(j, s, &is_done, ei);
     return rc == CAIRN_OK && !is_done ? encode_anew(j, s, &options, ei) : rc;
 }
 
 /* The streams of a write get their place in the file; those that repeat others have it. */
-static void place_streams(struct job *j, const struct crn_write *w, uint64_t place)
+static void place_streams(struct coder_job *j, const struct crn_write *w, uint64_t place)
 {
     uint32_t k = 0;
     uint32_t i;
@@ -454,7 +455,7 @@ static void place_streams(struct job *j, const struct crn_write *w, uint64_t pla
     }
 }
 
-static cairn_err write_out(struct job *j, const struct crn_write *w, struct crn_errinfo *ei)
+static cairn_err write_out(struct coder_job *j, const struct crn_write *w, struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
     uint64_t place = crn_outfile_reserve(j->all->out, j->out);
@@ -479,12 +480,12 @@ static cairn_err write_out(struct job *j, const struct crn_write *w, struct crn_
 cairn_err crn_coder_write(struct crn_coder **coder, struct crn_pieces *all,
                           const struct crn_piece *p, struct crn_errinfo *ei)
 {
-    struct job j = {.all = all, .block = p->block};
+    struct coder_job j = {.all = all, .block = p->block};
     cairn_err rc = CAIRN_OK;
     uint32_t i;
 
     if (*coder == NULL)
-        rc = make(all->encoding, coder, ei);
+        rc = coder_make(all->encoding, coder, ei);
     if (rc != CAIRN_OK)
         return rc;
     j.coder = *coder;

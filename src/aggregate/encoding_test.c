@@ -21,7 +21,7 @@ static void check_bound(const double *got, const unsigned char *want, size_t n)
     }
 }
 
-static void check_extent(const struct fixture *f, const struct crn_data_file *data,
+static void check_extent(const struct engine_fixture *f, const struct crn_data_file *data,
                          const struct crn_extent *x)
 {
     const unsigned char *want = test_bytes(f->shard, x);
@@ -54,7 +54,7 @@ static void what_may_be_lost_is_bounded(void **state)
     struct crn_engine *e;
     struct crn_pipe pipe;
     struct crn_index x;
-    struct fixture f;
+    struct engine_fixture f;
     char path[400];
     uint64_t i;
 

@@ -12,7 +12,7 @@
 static const char *const *settings;
 
 /* Where variables are told apart, the one in the file is. */
-static void check_variable(const struct fixture *f, const struct crn_index *x)
+static void check_variable(const struct engine_fixture *f, const struct crn_index *x)
 {
     uint64_t bytes = 0;
     uint32_t i;
@@ -24,7 +24,7 @@ static void check_variable(const struct fixture *f, const struct crn_index *x)
         assert_int_equal(bytes, 4800);
 }
 
-static void compare(struct fixture *f, const char *file)
+static void compare(struct engine_fixture *f, const char *file)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
@@ -77,7 +77,7 @@ static void writes_what_it_was_given(void **state)
     struct crn_manifest_file mf;
     struct crn_flush_stats stats;
     struct crn_engine *e;
-    struct fixture f;
+    struct engine_fixture f;
     int round;
 
     (void)state;
@@ -103,7 +103,7 @@ static void sums_of_the_capture_are_kept(void **state)
     struct crn_flush_stats stats;
     struct crn_engine *e;
     struct crn_index x;
-    struct fixture f;
+    struct engine_fixture f;
     uint64_t i;
     int found = 0;
 
@@ -141,7 +141,7 @@ static void one_writer_is_enough(void **state)
     struct crn_manifest_file mf;
     struct crn_flush_stats stats;
     struct crn_engine *e;
-    struct fixture f;
+    struct engine_fixture f;
     int i, busy = 0;
 
     (void)state;
@@ -170,7 +170,7 @@ static void a_third_writer_encodes(void **state)
     struct crn_manifest_file mf;
     struct crn_flush_stats stats;
     struct crn_engine *e;
-    struct fixture f;
+    struct engine_fixture f;
     uint64_t third = 0;
     int round;
 
@@ -199,7 +199,7 @@ static void a_failure_leaves_nothing(void **state)
     struct crn_flush_stats stats;
     struct crn_fs_faulty faulty;
     struct crn_engine *e;
-    struct fixture f;
+    struct engine_fixture f;
     long k;
 
     (void)state;
@@ -234,15 +234,15 @@ static void a_failure_leaves_nothing(void **state)
 }
 
 /* Other nodes: blocks come later, from another thread, in another order; or fail. */
-struct far_away {
-    struct fixture *f;
+struct engine_test_far_away {
+    struct engine_fixture *f;
     struct crn_engine *e;
     struct crn_queue asked;
     long fail_at; /* the k-th request; 0: none */
     long n;
 };
 
-struct request {
+struct engine_test_request {
     const struct crn_write *w;
     const struct crn_extent *extents;
     const uint64_t *order;
@@ -252,18 +252,18 @@ struct request {
 static void ask(void *arg, const struct crn_write *w, const struct crn_extent *extents,
                 const uint64_t *order, int is_older, void *block)
 {
-    struct far_away *far = arg;
-    struct request *r = malloc(sizeof(*r));
+    struct engine_test_far_away *far = arg;
+    struct engine_test_request *r = malloc(sizeof(*r));
 
     assert_false(is_older);
-    *r = (struct request){w, extents, order, block};
+    *r = (struct engine_test_request){w, extents, order, block};
     (void)crn_queue_push(&far->asked, r);
 }
 
 static void *answer(void *arg)
 {
-    struct far_away *far = arg;
-    struct request *r;
+    struct engine_test_far_away *far = arg;
+    struct engine_test_request *r;
 
     while ((r = crn_queue_pop(&far->asked)) != NULL) {
         struct crn_errinfo gone = {.code = CAIRN_EPEER, .msg = "node 2 is gone"};
@@ -280,11 +280,11 @@ static void *answer(void *arg)
 static void data_of_other_nodes_stays_within_the_pool(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    struct far_away far = {0};
+    struct engine_test_far_away far = {0};
     struct crn_fetcher fetcher = {.fetch = ask, .arg = &far};
     struct crn_flush_stats stats;
     struct crn_manifest_file mf;
-    struct fixture f;
+    struct engine_fixture f;
     pthread_t thread;
     cairn_err rc;
 

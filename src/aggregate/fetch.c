@@ -174,7 +174,7 @@ static void note_arrival_locked(struct crn_task *t, const struct crn_write *w, s
 }
 
 /* What another node claims to have taken, at most as long as this flush. */
-static int64_t within(int64_t ns, int64_t most)
+static int64_t fetch_within(int64_t ns, int64_t most)
 {
     return ns < 0 ? 0 : ns < most ? ns : most;
 }
@@ -191,8 +191,8 @@ void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint
         struct crn_peer_stats *p = &s->peer[owner - 1];
 
         now = crn_stats_now(s);
-        send_ns = within(send_ns, now);
-        gather_ns = within(gather_ns, now);
+        send_ns = fetch_within(send_ns, now);
+        gather_ns = fetch_within(gather_ns, now);
         crn_track_add(&s->send, now - send_ns, now, bytes);
         p->sent++;
         p->sent_bytes += bytes;

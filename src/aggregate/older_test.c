@@ -14,7 +14,7 @@
 enum { SHARDS = 6, REGIONS = 5, BLOCK = 256 * 1024, BLOCKS = 3, FULL_EVERY = 3 };
 
 /* One capture of all shards. */
-struct capture {
+struct older_test_capture {
     struct crn_region regions[SHARDS][REGIONS];
     uint64_t at[SHARDS][REGIONS];
     unsigned char *image[SHARDS];
@@ -22,7 +22,7 @@ struct capture {
     struct crn_source sources[SHARDS];
 };
 
-struct world {
+struct older_test_world {
     char dir[256];
     struct crn_config cfg;
     struct crn_rng rng;
@@ -30,7 +30,7 @@ struct world {
     struct crn_store st;
     struct crn_index head;
     uint32_t nshards;
-    struct capture before, now;
+    struct older_test_capture before, now;
     struct crn_manifest_file file;
     struct crn_index index; /* of the file that was written last */
     uint64_t nolder;        /* extents of the older version that were asked for */
@@ -38,7 +38,7 @@ struct world {
 
 /* Shapes. ------------------------------------------------------------------------------------------- */
 
-static void make_region(struct world *w, struct crn_region *r, uint32_t number)
+static void make_region(struct older_test_world *w, struct crn_region *r, uint32_t number)
 {
     static const uint8_t types[] = {CAIRN_F64, CAIRN_F32, CAIRN_BYTES, CAIRN_I32, CAIRN_U16};
     static const uint64_t most[] = {10, 3000, 200000, 40000, 5000};
@@ -53,7 +53,7 @@ static void make_region(struct world *w, struct crn_region *r, uint32_t number)
     assert_ok(crn_region_check(r, ei));
 }
 
-static void lay_out(struct capture *c, uint32_t s, uint32_t nregions)
+static void lay_out(struct older_test_capture *c, uint32_t s, uint32_t nregions)
 {
     uint32_t r;
 
@@ -66,7 +66,7 @@ static void lay_out(struct capture *c, uint32_t s, uint32_t nregions)
     assert_non_null(c->image[s]);
 }
 
-static void describe(struct capture *c, uint32_t s, uint32_t nregions, uint32_t owner)
+static void describe(struct older_test_capture *c, uint32_t s, uint32_t nregions, uint32_t owner)
 {
     c->sources[s] = (struct crn_source){
         .shard = {.rank = 7 + 2 * s, .nregions = nregions, .regions = c->regions[s]},
@@ -91,7 +91,7 @@ static void fill_region(const struct crn_region *r, unsigned char *p, uint32_t s
     }
 }
 
-static void fill(struct world *w, struct capture *c, double time)
+static void fill(struct older_test_world *w, struct older_test_capture *c, double time)
 {
     uint32_t s, r;
 
@@ -100,7 +100,7 @@ static void fill(struct world *w, struct capture *c, double time)
             fill_region(&c->regions[s][r], c->image[s] + c->at[s][r], s, time);
 }
 
-static void make_captures(struct world *w)
+static void make_captures(struct older_test_world *w)
 {
     uint32_t s, r;
 
@@ -121,7 +121,7 @@ static void make_captures(struct world *w)
     fill(w, &w->now, 0.001);
 }
 
-static void free_captures(struct world *w)
+static void free_captures(struct older_test_world *w)
 {
     uint32_t s;
 
@@ -133,7 +133,7 @@ static void free_captures(struct world *w)
     memset(&w->now, 0, sizeof(w->now));
 }
 
-static void set_up(struct world *w, const char *encode, const char *pipe, uint64_t seed)
+static void set_up(struct older_test_world *w, const char *encode, const char *pipe, uint64_t seed)
 {
     struct crn_engine_options opt = {.blocks = BLOCKS,
                                      .block_bytes = BLOCK,
@@ -158,7 +158,7 @@ static void set_up(struct world *w, const char *encode, const char *pipe, uint64
     (void)strcpy(w->head.name, "old");
 }
 
-static void tear_down(struct world *w)
+static void tear_down(struct older_test_world *w)
 {
     crn_engine_close(w->engine);
     crn_store_close(&w->st);
@@ -168,16 +168,16 @@ static void tear_down(struct world *w)
 
 /* Writing. ------------------------------------------------------------------------------------------ */
 
-struct far_away {
-    struct world *w;
-    const struct capture *now;
+struct older_test_far_away {
+    struct older_test_world *w;
+    const struct older_test_capture *now;
 };
 
 static void answer(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
                    const uint64_t *order, int is_older, void *block)
 {
-    struct far_away *far = arg;
-    const struct capture *c = is_older ? &far->w->before : far->now;
+    struct older_test_far_away *far = arg;
+    const struct older_test_capture *c = is_older ? &far->w->before : far->now;
     unsigned char *dst = block;
     uint32_t i;
 
@@ -192,10 +192,10 @@ static void answer(void *arg, const struct crn_write *wr, const struct crn_exten
 }
 
 /* Writes a capture as version `version`; what was written is in w->file and w->index then. */
-static void write_capture(struct world *w, const struct capture *c, int64_t version,
-                          const struct crn_older *older)
+static void write_capture(struct older_test_world *w, const struct older_test_capture *c,
+                          int64_t version, const struct crn_older *older)
 {
-    struct far_away far = {.w = w, .now = c};
+    struct older_test_far_away far = {.w = w, .now = c};
     struct crn_fetcher fetcher = {.fetch = answer, .arg = &far};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file described;
@@ -221,7 +221,8 @@ static void write_capture(struct world *w, const struct capture *c, int64_t vers
 /* Reading. ------------------------------------------------------------------------------------------ */
 
 /* A capture as the streams of an index have it. */
-static unsigned char *in_streams(const struct world *w, const struct capture *c)
+static unsigned char *in_streams(const struct older_test_world *w,
+                                 const struct older_test_capture *c)
 {
     uint64_t bytes = 0;
     unsigned char *space;
@@ -266,7 +267,8 @@ static cairn_err fetch_older(void *ctx, uint64_t offset, size_t n, void *buf,
     return CAIRN_OK;
 }
 
-static void check_stream(struct stored *stored, struct crn_work *work, const unsigned char *want)
+static void check_stream(struct stored *stored, struct crn_encode_work *work,
+                         const unsigned char *want)
 {
     const struct crn_stream *s = stored->stream;
     struct crn_chunk_record *records = calloc(s->nchunks + (size_t)1, sizeof(*records));
@@ -298,12 +300,12 @@ static void check_stream(struct stored *stored, struct crn_work *work, const uns
 }
 
 /* The file that was written last decodes to a capture, against the version before if it has a chain. */
-static void check_file(const struct world *w, const struct capture *c)
+static void check_file(const struct older_test_world *w, const struct older_test_capture *c)
 {
     unsigned char *want = in_streams(w, c);
     unsigned char *older = in_streams(w, &w->before);
     struct crn_errinfo info = {0}, *ei = &info;
-    struct crn_work *work;
+    struct crn_encode_work *work;
     struct stored s;
     char path[400];
     uint32_t i;
@@ -327,7 +329,7 @@ static void check_file(const struct world *w, const struct capture *c)
 /* Tests. -------------------------------------------------------------------------------------------- */
 
 /* The version before as the caller knows it when it is on the file system. */
-static void take_base(struct world *w, struct crn_base *base, struct crn_index *index,
+static void take_base(struct older_test_world *w, struct crn_base *base, struct crn_index *index,
                       struct crn_older *ret)
 {
     *base = (struct crn_base){.version = w->index.version,
@@ -341,7 +343,7 @@ static void take_base(struct world *w, struct crn_base *base, struct crn_index *
         .sources = w->before.sources, .index = index, .bases = base, .nbases = 1};
 }
 
-static int has_data(const struct world *w)
+static int has_data(const struct older_test_world *w)
 {
     uint32_t s;
 
@@ -356,7 +358,7 @@ static void shapes_of_all_kinds(const char *encode, const char *pipe, uint64_t s
     struct crn_base base;
     struct crn_index index;
     struct crn_older older;
-    struct world w;
+    struct older_test_world w;
     int round;
 
     set_up(&w, encode, pipe, seed);
@@ -401,7 +403,7 @@ static void equal_now_but_not_before(void **state)
     struct crn_base base;
     struct crn_index index;
     struct crn_older older;
-    struct world w;
+    struct older_test_world w;
     uint32_t s;
     uint64_t i;
 
@@ -449,7 +451,7 @@ enum odd {
     ODDS
 };
 
-static void make_odd(struct world *w, enum odd odd, struct capture *gone)
+static void make_odd(struct older_test_world *w, enum odd odd, struct older_test_capture *gone)
 {
     struct crn_errinfo info = {0}, *ei = &info;
 
@@ -489,7 +491,7 @@ static int needs_older(struct crn_stream *s)
     return crn_older_is_needed(&one);
 }
 
-static void check_odd(struct world *w, enum odd odd)
+static void check_odd(struct older_test_world *w, enum odd odd)
 {
     uint32_t i;
 
@@ -518,8 +520,8 @@ static void what_is_not_alike_is_full(void **state)
         struct crn_base base;
         struct crn_index index;
         struct crn_older older;
-        struct capture gone;
-        struct world w;
+        struct older_test_capture gone;
+        struct older_test_world w;
 
         set_up(&w, "adaptive", "auto", 77);
         if (odd == ODD_LOSSY && crn_codec_zfp.encode != NULL)

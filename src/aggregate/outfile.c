@@ -70,8 +70,8 @@ static void stripe(const struct crn_outfile *o, const struct crn_index *head)
         crn_outlet_no_stripes(o->outlet, ei.msg);
 }
 
-static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct crn_store *st,
-                 uint64_t align_bytes)
+static void outfile_init(struct crn_outfile *o, struct crn_outlet *outlet,
+                         const struct crn_store *st, uint64_t align_bytes)
 {
     o->st = st;
     o->outlet = outlet;
@@ -86,7 +86,7 @@ static void init(struct crn_outfile *o, struct crn_outlet *outlet, const struct 
 }
 
 /* Decides how to write the open file: what it holds already, and which file system it is on. */
-static void look(struct crn_outfile *o)
+static void outfile_look(struct crn_outfile *o)
 {
     const struct crn_fs *fs = o->st->fs;
     const struct crn_fs_type *type = fs->type(fs, o->fd);
@@ -102,14 +102,14 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
 {
     cairn_err rc;
 
-    init(o, outlet, st, align_bytes);
+    outfile_init(o, outlet, st, align_bytes);
     stripe(o, head);
     rc = crn_store_create_data(st, head->name, head->version, head->file_no, o->name, &o->fd, ei);
     if (rc != CAIRN_OK) {
         crn_behind_fini(&o->behind);
         return rc;
     }
-    look(o);
+    outfile_look(o);
     open_direct(o, head, 1);
     rc = preallocate(o, expected, ei);
     if (rc != CAIRN_OK) {
@@ -127,7 +127,7 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
     cairn_err rc;
     int dfd;
 
-    init(o, outlet, st, align_bytes);
+    outfile_init(o, outlet, st, align_bytes);
     (void)snprintf(o->name, sizeof(o->name), "%s", file);
     rc = crn_store_late_dir(st, head->name, head->version, began_ns, &dfd, ei);
     if (rc == CAIRN_OK) {
@@ -141,7 +141,7 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
         crn_behind_fini(&o->behind);
         return rc;
     }
-    look(o);
+    outfile_look(o);
     open_direct(o, head, 0);
     return CAIRN_OK;
 }
@@ -159,8 +159,8 @@ int crn_outfile_takes(const struct crn_outfile *o, const void *p)
 }
 
 /* All of it through the page cache, or all of it past it. */
-static cairn_err put(struct crn_outfile *o, int is_direct, const unsigned char *p, uint64_t bytes,
-                     uint64_t offset, struct crn_errinfo *ei)
+static cairn_err outfile_put(struct crn_outfile *o, int is_direct, const unsigned char *p,
+                             uint64_t bytes, uint64_t offset, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = o->st->fs;
     struct crn_errinfo refused = {0};
@@ -194,16 +194,16 @@ static cairn_err put_parts(struct crn_outfile *o, const unsigned char *p, uint64
     cairn_err rc;
 
     if (o->direct_fd < 0 || atomic_load(&o->is_refused))
-        return put(o, 0, p, bytes, offset, ei);
+        return outfile_put(o, 0, p, bytes, offset, ei);
     head = (page - offset % page) % page;
     whole = bytes > head ? (bytes - head) / page * page : 0;
     if (whole == 0 || ((uintptr_t)p + head) % page != 0)
-        return put(o, 0, p, bytes, offset, ei);
-    rc = put(o, 0, p, head, offset, ei);
+        return outfile_put(o, 0, p, bytes, offset, ei);
+    rc = outfile_put(o, 0, p, head, offset, ei);
     if (rc == CAIRN_OK)
-        rc = put(o, 1, p + head, whole, offset + head, ei);
+        rc = outfile_put(o, 1, p + head, whole, offset + head, ei);
     if (rc == CAIRN_OK)
-        rc = put(o, 0, p + head + whole, bytes - head - whole, offset + head + whole, ei);
+        rc = outfile_put(o, 0, p + head + whole, bytes - head - whole, offset + head + whole, ei);
     return rc;
 }
 
@@ -239,7 +239,7 @@ cairn_err crn_outfile_pad(struct crn_outfile *o, uint64_t bytes, uint64_t offset
 
     for (; o->has_bytes && rc == CAIRN_OK && at < end; at += n) {
         n = end - at < sizeof(zeros) ? end - at : sizeof(zeros);
-        rc = put(o, 0, zeros, n, at, ei);
+        rc = outfile_put(o, 0, zeros, n, at, ei);
     }
     return rc;
 }

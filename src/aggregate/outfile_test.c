@@ -89,7 +89,7 @@ static void counting_init(struct counting *c)
     c->fs.behind = c_behind;
 }
 
-struct fixture {
+struct outfile_test_fixture {
     char dir[256];
     struct test_shard shard[SHARDS];
     unsigned char *memory[SHARDS]; /* owned; the images lie in it */
@@ -99,7 +99,7 @@ struct fixture {
 };
 
 /* Shard 0 in aligned memory, 1 in unaligned memory, 2 in a file. */
-static void set_up(struct fixture *f, const char *parent)
+static void set_up(struct outfile_test_fixture *f, const char *parent)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_rng rng;
@@ -132,7 +132,7 @@ static void set_up(struct fixture *f, const char *parent)
     assert_ok(crn_store_open(crn_fs_posix(), path, 1, &f->st, ei));
 }
 
-static void tear_down(struct fixture *f)
+static void tear_down(struct outfile_test_fixture *f)
 {
     int s;
 
@@ -163,7 +163,7 @@ static struct crn_engine *open_engine(enum crn_io io, enum crn_preallocate preal
         .chunk_bytes = chunk, .writers = 3, .outlet = {.io = io, .preallocate = preallocate}});
 }
 
-static void compare_and_remove(struct fixture *f, struct crn_manifest_file *mf)
+static void compare_and_remove(struct outfile_test_fixture *f, struct crn_manifest_file *mf)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file found;
@@ -180,8 +180,9 @@ static void compare_and_remove(struct fixture *f, struct crn_manifest_file *mf)
     crn_manifest_file_free(mf);
 }
 
-static cairn_err write_with(struct fixture *f, struct crn_engine *e, const struct crn_fs *fs,
-                            struct crn_manifest_file *mf, struct crn_errinfo *ei)
+static cairn_err write_with(struct outfile_test_fixture *f, struct crn_engine *e,
+                            const struct crn_fs *fs, struct crn_manifest_file *mf,
+                            struct crn_errinfo *ei)
 {
     struct crn_flush_stats stats;
     cairn_err rc;
@@ -194,7 +195,7 @@ static cairn_err write_with(struct fixture *f, struct crn_engine *e, const struc
     return rc;
 }
 
-static int has_direct(const struct fixture *f)
+static int has_direct(const struct outfile_test_fixture *f)
 {
     int fd = openat(f->st.dfd, "probe", O_WRONLY | O_CREAT | O_DIRECT, 0600);
 
@@ -217,7 +218,7 @@ static void every_method_writes_the_same_bytes(void **state)
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
     struct counting c;
-    struct fixture f;
+    struct outfile_test_fixture f;
     int place, io, odd;
 
     (void)state;
@@ -244,7 +245,8 @@ static void every_method_writes_the_same_bytes(void **state)
 }
 
 /* An error with a reason, no file left, and the engine works again; or all bytes. */
-static void fails_at_every_call(struct fixture *f, enum crn_io io, enum crn_fault_action action)
+static void fails_at_every_call(struct outfile_test_fixture *f, enum crn_io io,
+                                enum crn_fault_action action)
 {
     struct crn_engine *e = open_engine(io, CRN_PREALLOCATE_ON, CHUNK);
     struct crn_errinfo info = {0}, *ei = &info;
@@ -275,7 +277,7 @@ static void fails_at_every_call(struct fixture *f, enum crn_io io, enum crn_faul
 
 static void every_call_may_fail_or_be_short(void **state)
 {
-    struct fixture f;
+    struct outfile_test_fixture f;
     int place, io;
 
     (void)state;
@@ -297,7 +299,7 @@ static void a_refused_way_is_done_without(void **state)
     struct crn_manifest_file mf;
     struct crn_engine *e;
     struct counting c;
-    struct fixture f;
+    struct outfile_test_fixture f;
     int late;
 
     (void)state;
@@ -321,7 +323,7 @@ static void room_beforehand(void **state)
     struct crn_manifest_file mf;
     struct crn_engine *e;
     struct counting c;
-    struct fixture f;
+    struct outfile_test_fixture f;
 
     (void)state;
     set_up(&f, place_of(0));
@@ -359,7 +361,7 @@ static void auto_means_two_writers_at_most(void **state)
     struct crn_manifest_file mf;
     struct crn_engine *e;
     struct counting c;
-    struct fixture f;
+    struct outfile_test_fixture f;
     int place;
 
     (void)state;
@@ -398,7 +400,7 @@ static int c_is_sole(const struct crn_fs *fs, int fd)
 }
 
 /* What a removed version left, full of other bytes and longer than what comes. */
-static ino_t leave_spare(const struct fixture *f)
+static ino_t leave_spare(const struct outfile_test_fixture *f)
 {
     enum { SPARE = 4 << 20 };
     unsigned char *junk = malloc(SPARE);
@@ -418,7 +420,8 @@ static ino_t leave_spare(const struct fixture *f)
 }
 
 /* Bytes of no extent, before the index. */
-static void expect_gaps_of_zeros(const struct fixture *f, const char *file, ino_t inode)
+static void expect_gaps_of_zeros(const struct outfile_test_fixture *f, const char *file,
+                                 ino_t inode)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
@@ -459,7 +462,7 @@ static void a_file_may_be_written_again(void **state)
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
     struct counting c;
-    struct fixture f;
+    struct outfile_test_fixture f;
     ino_t inode;
     int place, io;
 
@@ -494,7 +497,7 @@ static void stripes_are_asked_for_and_never_needed(void **state)
     struct crn_manifest_file mf;
     struct crn_engine *e;
     struct counting c;
-    struct fixture f;
+    struct outfile_test_fixture f;
     static const int answers[] = {0, -ENOTSUP, -ELIBACC, -EIO};
     size_t i;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "aggregate/outlet.h"
 
-static void tell(const struct crn_outlet *o, const char *text, const char *why)
+static void outlet_tell(const struct crn_outlet *o, const char *text, const char *why)
 {
     if (o->opt.log != NULL)
         crn_log(o->opt.log, CRN_WARN, "%s (%s), continuing without it", text, why);
@@ -27,11 +27,11 @@ void crn_outlet_init(struct crn_outlet *o, const struct crn_outlet_options *opt)
 void crn_outlet_no_direct(struct crn_outlet *o, const char *why)
 {
     if (o->opt.io != CRN_IO_AUTO && atomic_exchange(&o->is_told, 1) == 0)
-        tell(o, "io = direct is not available here", why);
+        outlet_tell(o, "io = direct is not available here", why);
 }
 
 void crn_outlet_no_stripes(struct crn_outlet *o, const char *why)
 {
     if (atomic_exchange(&o->is_told_stripes, 1) == 0)
-        tell(o, "no stripe_count and stripe_bytes", why);
+        outlet_tell(o, "no stripe_count and stripe_bytes", why);
 }

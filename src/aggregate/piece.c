@@ -88,8 +88,8 @@ static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
     return rc != CAIRN_OK ? rc : crn_outfile_pad(all->out, w->bytes, off, ei);
 }
 
-static cairn_err gather(struct crn_pieces *all, const struct crn_write *w, unsigned char *block,
-                        struct crn_errinfo *ei)
+static cairn_err piece_gather(struct crn_pieces *all, const struct crn_write *w,
+                              unsigned char *block, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint64_t at = 0;
@@ -111,7 +111,7 @@ cairn_err crn_piece_write(struct crn_pieces *all, const struct crn_piece *p, str
     if (all->encoding != NULL)
         rc = crn_coder_write(p->coder, all, p, ei);
     else if (p->block != NULL && !p->has_arrived)
-        rc = gather(all, p->w, p->block, ei);
+        rc = piece_gather(all, p->w, p->block, ei);
     if (rc == CAIRN_OK && all->encoding == NULL && p->block == NULL)
         rc = write_in_place(all, segment(all, p->w, 0), in_place(all, p->w), ei);
     else if (rc == CAIRN_OK && all->encoding == NULL)

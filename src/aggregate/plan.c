@@ -15,7 +15,7 @@ static uint64_t pieces(uint64_t bytes, uint64_t unit)
     return bytes / unit + (bytes % unit != 0);
 }
 
-static cairn_err allocate(struct crn_plan *p, struct crn_errinfo *ei)
+static cairn_err plan_allocate(struct crn_plan *p, struct crn_errinfo *ei)
 {
     size_t n = p->nextents != 0 ? p->nextents : 1;
 
@@ -60,8 +60,8 @@ static uint32_t owner_of(const uint32_t *owner, const struct crn_extent *e)
 
 /* Large pieces first, each a write; the packed ones behind them, so that a file ends with its small
  * change and large writes stay aligned to blocks. */
-static void group(struct crn_plan *p, const uint32_t *owner, uint64_t block_bytes,
-                  uint64_t pack_bytes)
+static void plan_group(struct crn_plan *p, const uint32_t *owner, uint64_t block_bytes,
+                       uint64_t pack_bytes)
 {
     struct crn_write *w = NULL;
     uint64_t n = 0;
@@ -103,13 +103,13 @@ cairn_err crn_plan_build(const struct crn_shard *const *shards, const uint32_t *
     for (s = 0; s < nshards; s++)
         for (r = 0; r < shards[s]->nregions; r++)
             p.nextents += pieces(shards[s]->regions[r].bytes, block_bytes);
-    rc = allocate(&p, ei);
+    rc = plan_allocate(&p, ei);
     if (rc != CAIRN_OK) {
         crn_plan_free(&p);
         return rc;
     }
     cut(&p, shards, nshards, block_bytes, chunk_bytes);
-    group(&p, owner, block_bytes, pack_bytes);
+    plan_group(&p, owner, block_bytes, pack_bytes);
     *ret = p;
     return CAIRN_OK;
 }

@@ -20,7 +20,7 @@ struct builder {
 };
 
 /* Room for one entry more in *array; 0 without memory. */
-static int grow(void **array, uint64_t n, size_t *room, size_t size)
+static int plan_merged_grow(void **array, uint64_t n, size_t *room, size_t size)
 {
     size_t want = *room > 0 ? 2 * *room : 64;
     void *grown;
@@ -39,15 +39,17 @@ static int make_room(struct builder *b)
 {
     struct crn_plan *p = &b->p;
 
-    return grow((void **)&p->extents, p->nextents, &b->extents_room, sizeof(*p->extents)) &&
-           grow((void **)&p->writes, p->nwrites, &b->writes_room, sizeof(*p->writes)) &&
-           grow((void **)&p->streams, p->nstreams, &b->streams_room, sizeof(*p->streams)) &&
-           grow((void **)&p->parts, p->nparts, &b->parts_room, sizeof(*p->parts));
+    return plan_merged_grow((void **)&p->extents, p->nextents, &b->extents_room,
+                            sizeof(*p->extents)) &&
+           plan_merged_grow((void **)&p->writes, p->nwrites, &b->writes_room, sizeof(*p->writes)) &&
+           plan_merged_grow((void **)&p->streams, p->nstreams, &b->streams_room,
+                            sizeof(*p->streams)) &&
+           plan_merged_grow((void **)&p->parts, p->nparts, &b->parts_room, sizeof(*p->parts));
 }
 
 /* Appends an extent to the write, stream and part in hand, or begins new ones. */
-static void add(struct builder *b, uint32_t merged, cairn_type type, const struct crn_extent *x,
-                int lossy)
+static void plan_merged_add(struct builder *b, uint32_t merged, cairn_type type,
+                            const struct crn_extent *x, int lossy)
 {
     struct crn_write *w = &b->p.writes[b->p.nwrites - 1];
     struct crn_plan_stream *s = w->nstreams > 0 ? &b->p.streams[b->p.nstreams - 1] : NULL;
@@ -72,7 +74,8 @@ static void add(struct builder *b, uint32_t merged, cairn_type type, const struc
         w->owner = w->owner == 0 ? owner : w->owner;
     }
     b->p.extents[b->p.nextents] = *x;
-    b->p.extents[b->p.nextents].file_offset = b->p.nextents; /* its place in order, for sort() */
+    b->p.extents[b->p.nextents].file_offset =
+        b->p.nextents; /* its place in order, for plan_merged_sort() */
     b->p.nextents++;
     w->nsegments++;
     part->w.nsegments++;
@@ -142,7 +145,7 @@ static cairn_err add_stream(struct builder *b, uint32_t merged, struct crn_errin
         x.region = piece.region;
         x.offset = piece.offset;
         x.bytes = piece.bytes;
-        add(b, merged, lossy >= 0 ? (cairn_type)r->type : s->type, &x, lossy);
+        plan_merged_add(b, merged, lossy >= 0 ? (cairn_type)r->type : s->type, &x, lossy);
     }
 }
 
@@ -159,7 +162,7 @@ static int by_region(const void *a, const void *b)
 }
 
 /* Extents as the index has them, and the order of the writes. */
-static cairn_err sort(struct crn_plan *p, uint64_t chunk_bytes, struct crn_errinfo *ei)
+static cairn_err plan_merged_sort(struct crn_plan *p, uint64_t chunk_bytes, struct crn_errinfo *ei)
 {
     uint64_t i;
 
@@ -216,7 +219,7 @@ cairn_err crn_plan_merged(const struct crn_shard *const *shards, const uint32_t 
     for (i = 0; rc == CAIRN_OK && i < crn_merge_streams(b.p.merge); i++)
         rc = add_stream(&b, i, ei);
     if (rc == CAIRN_OK)
-        rc = sort(&b.p, chunk_bytes, ei);
+        rc = plan_merged_sort(&b.p, chunk_bytes, ei);
     if (rc != CAIRN_OK) {
         crn_plan_free(&b.p);
         return rc;

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "base/thread.h"
 
-struct entry {
+struct repeats_entry {
     struct crn_print print;
     const struct crn_stream *stream; /* NULL: none */
 };
@@ -17,8 +17,8 @@ struct entry {
 struct crn_repeats {
     uint64_t seed;
     struct crn_mutex mu;
-    struct entry *table; /* mu; open addressing, at most half full */
-    size_t size;         /* a power of two, or 0 */
+    struct repeats_entry *table; /* mu; open addressing, at most half full */
+    size_t size;                 /* a power of two, or 0 */
     size_t used;
 };
 
@@ -66,7 +66,8 @@ static int is_equal(const struct crn_print *a, const struct crn_print *b)
 }
 
 /* Where a print is, or would be. */
-static struct entry *find_in(struct entry *table, size_t size, const struct crn_print *print)
+static struct repeats_entry *find_in(struct repeats_entry *table, size_t size,
+                                     const struct crn_print *print)
 {
     size_t i = print->hash[0] & (size - 1);
 
@@ -78,7 +79,7 @@ static struct entry *find_in(struct entry *table, size_t size, const struct crn_
 static int grow_locked(struct crn_repeats *r)
 {
     size_t size = r->size > 0 ? 2 * r->size : 64;
-    struct entry *table = calloc(size, sizeof(*table));
+    struct repeats_entry *table = calloc(size, sizeof(*table));
     size_t i;
 
     if (table == NULL)
@@ -105,14 +106,14 @@ const struct crn_stream *crn_repeats_find(struct crn_repeats *r, const struct cr
 void crn_repeats_enter(struct crn_repeats *r, const struct crn_print *print,
                        const struct crn_stream *s)
 {
-    struct entry *at;
+    struct repeats_entry *at;
 
     crn_lock(&r->mu);
     if (2 * (r->used + 1) <= r->size || grow_locked(r) == 0) {
         at = find_in(r->table, r->size, print);
         r->used += at->stream == NULL;
         if (at->stream == NULL)
-            *at = (struct entry){*print, s};
+            *at = (struct repeats_entry){*print, s};
     }
     crn_unlock(&r->mu);
 }

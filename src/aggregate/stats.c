@@ -26,7 +26,7 @@ static void widen(struct crn_span *s, const struct crn_span *by)
 }
 
 /* Makes room: each span and its neighbour become one. */
-static void halve(struct crn_track *t)
+static void halve(struct crn_timeline *t)
 {
     uint32_t i;
 
@@ -38,7 +38,7 @@ static void halve(struct crn_track *t)
     t->join = 2 * (t->join != 0 ? t->join : 1);
 }
 
-void crn_track_add(struct crn_track *t, int64_t start_ns, int64_t end_ns, uint64_t bytes)
+void crn_track_add(struct crn_timeline *t, int64_t start_ns, int64_t end_ns, uint64_t bytes)
 {
     struct crn_span s = {start_ns, end_ns, bytes};
 

@@ -27,7 +27,7 @@ struct crn_sums {
 
 /* Things of one kind, one after another or side by side: sums of all, and a timeline that stays
  * bounded: when it is full, neighbours are joined, and from then on twice as many make a span. */
-struct crn_track {
+struct crn_timeline {
     struct crn_sums sum;
     uint64_t join; /* so many make a span; 0 as 1 */
     uint64_t in_last;
@@ -36,8 +36,8 @@ struct crn_track {
 };
 
 struct crn_writer_stats {
-    struct crn_track local, received; /* checksum and write of a piece */
-    int64_t idle_ns;                  /* nothing to write yet */
+    struct crn_timeline local, received; /* checksum and write of a piece */
+    int64_t idle_ns;                     /* nothing to write yet */
 };
 
 /* A node whose data was received. */
@@ -69,7 +69,7 @@ struct crn_flush_stats {
     int64_t pool_ns;
     uint64_t queue_waits; /* of received blocks, for a writer */
     int64_t queue_ns;
-    struct crn_track receive, send;
+    struct crn_timeline receive, send;
     uint32_t nwriters;
     struct crn_writer_stats *writer; /* owned */
     uint32_t npeers;
@@ -77,7 +77,7 @@ struct crn_flush_stats {
     struct crn_buf helpers;      /* text of the assistants' own; owned */
 };
 
-void crn_track_add(struct crn_track *t, int64_t start_ns, int64_t end_ns, uint64_t bytes);
+void crn_track_add(struct crn_timeline *t, int64_t start_ns, int64_t end_ns, uint64_t bytes);
 /* Over the writers. */
 struct crn_sums crn_stats_local(const struct crn_flush_stats *s);
 struct crn_sums crn_stats_received(const struct crn_flush_stats *s);

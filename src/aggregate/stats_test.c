@@ -11,7 +11,7 @@ static void a_track_is_bounded(void **state)
 
     (void)state;
     for (c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
-        struct crn_track t = {0};
+        struct crn_timeline t = {0};
         uint64_t bytes = 0;
         int64_t last = 0;
         uint64_t i;
@@ -72,7 +72,7 @@ static void fill(struct crn_flush_stats *s)
     s->peer[4] = (struct crn_peer_stats){11, 12, 13, 14, 15, 16, 17};
 }
 
-static void assert_same_track(const struct crn_track *a, const struct crn_track *b)
+static void assert_same_track(const struct crn_timeline *a, const struct crn_timeline *b)
 {
     assert_memory_equal(&a->sum, &b->sum, sizeof(a->sum));
     assert_int_equal(a->nspans, b->nspans);

@@ -17,7 +17,7 @@
 
 /* To text. ------------------------------------------------------------------------------------------ */
 
-static void put_spans(FILE *out, const char *what, uint32_t writer, const struct crn_track *t)
+static void put_spans(FILE *out, const char *what, uint32_t writer, const struct crn_timeline *t)
 {
     uint32_t i;
 
@@ -26,7 +26,7 @@ static void put_spans(FILE *out, const char *what, uint32_t writer, const struct
                       t->span[i].start_ns, t->span[i].end_ns, t->span[i].bytes);
 }
 
-static void put_track(FILE *out, const char *what, uint32_t writer, const struct crn_track *t)
+static void put_track(FILE *out, const char *what, uint32_t writer, const struct crn_timeline *t)
 {
     (void)fprintf(out, "%s %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 "\n", what,
                   writer, t->sum.n, t->sum.bytes, t->sum.ns, t->sum.max_ns);
@@ -210,12 +210,12 @@ static int take_capture(const char *text, struct crn_flush_stats *s)
     return 0;
 }
 
-static void take_sums(const struct line *l, struct crn_track *t)
+static void take_sums(const struct line *l, struct crn_timeline *t)
 {
     t->sum = (struct crn_sums){(uint64_t)l->v[1], (uint64_t)l->v[2], l->v[3], l->v[4]};
 }
 
-static int take_span(const struct line *l, struct crn_track *t)
+static int take_span(const struct line *l, struct crn_timeline *t)
 {
     if (t->nspans == CRN_SPANS)
         return -1;
@@ -291,7 +291,7 @@ static int is_writers(const char *word)
     return 0;
 }
 
-static int take(const char *text, struct crn_flush_stats *s)
+static int stats_text_take(const char *text, struct crn_flush_stats *s)
 {
     struct line l;
 
@@ -343,7 +343,7 @@ cairn_err crn_flush_stats_decode(const char *text, size_t len, struct crn_flush_
 
     for (line = copy != NULL ? strtok_r(copy, "\n", &save) : NULL; !failed && line != NULL;
          line = strtok_r(NULL, "\n", &save))
-        failed = take(line, &s) != 0;
+        failed = stats_text_take(line, &s) != 0;
     free(copy);
     if (failed || s.writer == NULL) {
         crn_flush_stats_free(&s);

@@ -19,11 +19,11 @@ enum {
     AIDE_BLOCKS = 5
 };
 
-struct world;
+struct assist_world;
 
 /* A node that assists. */
 struct aide {
-    struct world *w;
+    struct assist_world *w;
     uint32_t owner; /* 0: of another group, it has none of the data */
     struct crn_assistant of_leader;
     struct crn_engine *engine;
@@ -33,7 +33,7 @@ struct aide {
     cairn_err rc;
 };
 
-struct world {
+struct assist_world {
     char dir[256];
     struct test_shard shard[SHARDS];
     struct crn_source everywhere[SHARDS]; /* as their owners see them */
@@ -58,7 +58,7 @@ struct world {
 };
 
 /* Shards of very different sizes, two for each node; node 0 leads. */
-static inline void set_up(struct world *w)
+static inline void set_up(struct assist_world *w)
 {
     static const uint64_t sizes[REGIONS] = {0, 77, 2 * BLOCK + 1234};
     struct crn_rng rng;
@@ -85,7 +85,7 @@ static inline void set_up(struct world *w)
     (void)strcpy(w->head.name, "many");
 }
 
-static inline void tear_down(struct world *w)
+static inline void tear_down(struct assist_world *w)
 {
     int s;
 
@@ -208,7 +208,7 @@ static inline void *assist(void *arg)
 
 /* Leader. ------------------------------------------------------------------------------------------ */
 
-static inline void start_aides(struct world *w)
+static inline void start_aides(struct assist_world *w)
 {
     int i;
 
@@ -218,7 +218,7 @@ static inline void start_aides(struct world *w)
 
 static inline void opened(void *arg, const char *file, uint64_t generation)
 {
-    struct world *w = arg;
+    struct assist_world *w = arg;
 
     (void)snprintf(w->file, sizeof(w->file), "%s", file);
     w->generation = generation;
@@ -226,7 +226,7 @@ static inline void opened(void *arg, const char *file, uint64_t generation)
         start_aides(w);
 }
 
-static inline void deliver(struct world *w, const struct crn_write *wr,
+static inline void deliver(struct assist_world *w, const struct crn_write *wr,
                            const struct crn_extent *extents, const uint64_t *order,
                            unsigned char *block)
 {
@@ -248,7 +248,7 @@ static inline void assert_nothing_else_to_do(struct crn_engine *e)
 static inline void fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
                          const uint64_t *order, int is_older, void *block)
 {
-    struct world *w = arg;
+    struct assist_world *w = arg;
     int i;
 
     assert_false(is_older); /* nobody assists where data is encoded */
@@ -273,7 +273,7 @@ static inline void fetch(void *arg, const struct crn_write *wr, const struct crn
     w->is_slow = 0;
 }
 
-static inline void aide_open(struct world *w, uint32_t owner)
+static inline void aide_open(struct assist_world *w, uint32_t owner)
 {
     struct aide *a = &w->aide[w->naides++];
 
@@ -302,7 +302,7 @@ static inline uint64_t sum_told(const struct crn_buf *texts)
     return sum;
 }
 
-static inline cairn_err write_together(struct world *w, const struct crn_store *st,
+static inline cairn_err write_together(struct assist_world *w, const struct crn_store *st,
                                        struct crn_manifest_file *mf, struct crn_flush_stats *stats,
                                        struct crn_errinfo *ei)
 {
@@ -334,7 +334,8 @@ static inline cairn_err write_together(struct world *w, const struct crn_store *
     return rc;
 }
 
-static inline void compare(const struct world *w, const struct crn_store *st, const char *file)
+static inline void compare(const struct assist_world *w, const struct crn_store *st,
+                           const char *file)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_manifest_file mf;
@@ -348,7 +349,7 @@ static inline void compare(const struct world *w, const struct crn_store *st, co
     crn_index_free(&x);
 }
 
-static inline void open_store(const struct world *w, struct crn_store *st)
+static inline void open_store(const struct assist_world *w, struct crn_store *st)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     char path[300];
@@ -357,7 +358,7 @@ static inline void open_store(const struct world *w, struct crn_store *st)
     assert_ok(crn_store_open(crn_fs_posix(), path, 1, st, ei));
 }
 
-static inline void close_engines(struct world *w)
+static inline void close_engines(struct assist_world *w)
 {
     int i;
 

@@ -12,7 +12,7 @@
 
 enum { SHARDS = 5, REGIONS = 4, BLOCK = 64 * 1024, UNIT = 5000 };
 
-struct fixture {
+struct engine_fixture {
     char dir[256];
     struct crn_config cfg;
     int is_encoded;
@@ -40,7 +40,7 @@ static inline int temp_file(const char *dir, const void *data, uint64_t n)
     return fd;
 }
 
-static inline void set_encoding(struct fixture *f, const char *const *settings)
+static inline void set_encoding(struct engine_fixture *f, const char *const *settings)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     const char *const *s;
@@ -53,7 +53,7 @@ static inline void set_encoding(struct fixture *f, const char *const *settings)
 }
 
 /* What can be made smaller: a wave of its own on every shard, and a table that all have. */
-static inline void fill_smooth(struct fixture *f, uint32_t s)
+static inline void fill_smooth(struct engine_fixture *f, uint32_t s)
 {
     uint64_t n = f->shard[s].regions[2].bytes / sizeof(double);
     unsigned char *p = f->shard[s].image + f->shard[s].at[2];
@@ -69,7 +69,7 @@ static inline void fill_smooth(struct fixture *f, uint32_t s)
 }
 
 /* A variable in the middle of the file of shard 4. */
-static inline void find_variable(struct fixture *f)
+static inline void find_variable(struct engine_fixture *f)
 {
     static const uint64_t shape[] = {30, 40};
     struct crn_file_extents files[REGIONS] = {0};
@@ -85,7 +85,7 @@ static inline void find_variable(struct fixture *f)
 
 /* As if they had been taken with the capture, of the first region that is large. A block is no multiple of
  * their unit: some cover chunks of the file, others do not. */
-static inline void sum_up(struct fixture *f, uint32_t s)
+static inline void sum_up(struct engine_fixture *f, uint32_t s)
 {
     const unsigned char *p = f->shard[s].image + f->shard[s].at[2];
     uint64_t bytes = f->shard[s].regions[2].bytes;
@@ -98,7 +98,7 @@ static inline void sum_up(struct fixture *f, uint32_t s)
     f->sources[s].hash_chunk_bytes = UNIT;
 }
 
-static inline void make_shard(struct fixture *f, uint32_t s, struct crn_rng *rng)
+static inline void make_shard(struct engine_fixture *f, uint32_t s, struct crn_rng *rng)
 {
     struct test_shard *shard = &f->shard[s];
     uint32_t r;
@@ -116,7 +116,7 @@ static inline void make_shard(struct fixture *f, uint32_t s, struct crn_rng *rng
 
 /* Shard s: 0 to 2 in memory, with checksums, 3 spilled; the last region of shard 4 is a file. settings:
  * keys and values, then NULL. */
-static inline void set_up(struct fixture *f, const char *const *settings)
+static inline void set_up(struct engine_fixture *f, const char *const *settings)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_rng rng;
@@ -146,7 +146,7 @@ static inline void set_up(struct fixture *f, const char *const *settings)
     assert_ok(crn_store_open(crn_fs_posix(), path, 1, &f->st, ei));
 }
 
-static inline void tear_down(struct fixture *f)
+static inline void tear_down(struct engine_fixture *f)
 {
     int s;
 
@@ -161,7 +161,7 @@ static inline void tear_down(struct fixture *f)
 }
 
 /* may_join: NULL, or whether a writer but the first may take part. */
-static inline struct crn_engine *open_engine(const struct fixture *f, int (*may_join)(void))
+static inline struct crn_engine *open_engine(const struct engine_fixture *f, int (*may_join)(void))
 {
     struct crn_engine_options opt = {.blocks = 2,
                                      .block_bytes = BLOCK,
@@ -177,14 +177,15 @@ static inline struct crn_engine *open_engine(const struct fixture *f, int (*may_
     return e;
 }
 
-static inline cairn_err write_all(struct fixture *f, struct crn_engine *e,
+static inline cairn_err write_all(struct engine_fixture *f, struct crn_engine *e,
                                   const struct crn_fetcher *fetcher, struct crn_manifest_file *mf,
                                   struct crn_flush_stats *stats, struct crn_errinfo *ei)
 {
     return crn_engine_write(e, &f->st, &f->head, f->sources, SHARDS, fetcher, mf, stats, ei);
 }
 
-static inline void path_of(const struct fixture *f, const char *file, char *path, size_t size)
+static inline void path_of(const struct engine_fixture *f, const char *file, char *path,
+                           size_t size)
 {
     (void)snprintf(path, size, "%s/p/eng/7/%s", f->dir, file);
 }

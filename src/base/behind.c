@@ -52,7 +52,7 @@ static int take_run(struct crn_behind *b, uint64_t offset, uint64_t bytes, struc
 }
 
 /* On its way now. One that finds no room is left to the fsync. */
-static void add(struct crn_behind *b, struct crn_range range)
+static void behind_add(struct crn_behind *b, struct crn_range range)
 {
     crn_lock(&b->mu);
     if (b->n < CRN_BEHIND_PIECES) {
@@ -89,7 +89,7 @@ cairn_err crn_behind_wrote(struct crn_behind *b, const struct crn_fs *fs, int fd
         return CAIRN_OK;
     rc = call(b, fs, fd, range, 0, what, ei);
     if (rc == CAIRN_OK)
-        add(b, range);
+        behind_add(b, range);
     while (rc == CAIRN_OK && take_oldest(b, &range))
         rc = call(b, fs, fd, range, 1, what, ei);
     return rc;

@@ -73,7 +73,8 @@ static const struct crn_key *find_key(const char *name)
 
 /* Replaces a retired value by its successor, and notes a warning. Returns 0 if the whole setting is to
  * be ignored. */
-static int renew(struct crn_config *cfg, const char *key, const char *what, const char **value)
+static int config_renew(struct crn_config *cfg, const char *key, const char *what,
+                        const char **value)
 {
     const struct crn_retired *r;
 
@@ -308,7 +309,7 @@ cairn_err crn_config_set_for(struct crn_config *cfg, const char *name, const cha
     struct crn_name_config *o = find_override(cfg, name);
     cairn_err rc = CAIRN_OK;
 
-    if (!renew(cfg, key_name, what, &value))
+    if (!config_renew(cfg, key_name, what, &value))
         return CAIRN_OK;
     if (key == NULL)
         return unknown(key_name, what, ei);
@@ -334,7 +335,7 @@ cairn_err crn_config_set(struct crn_config *cfg, const char *key_name, const cha
     const struct crn_key *key = find_key(key_name);
     cairn_err rc;
 
-    if (!renew(cfg, key_name, what, &value))
+    if (!config_renew(cfg, key_name, what, &value))
         return CAIRN_OK;
     if (key == NULL)
         return unknown(key_name, what, ei);
@@ -481,8 +482,8 @@ cairn_err crn_config_check(const struct crn_config *cfg, struct crn_errinfo *ei)
                              ei);
 }
 
-static cairn_err load(struct crn_config *cfg, const char *file, const char *const *settings,
-                      struct crn_errinfo *ei)
+static cairn_err config_load(struct crn_config *cfg, const char *file, const char *const *settings,
+                             struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
 
@@ -515,7 +516,7 @@ cairn_err crn_config_load(struct crn_config *cfg, const char *file, const char *
     cairn_err rc;
 
     crn_config_defaults(cfg);
-    rc = load(cfg, file, settings, ei);
+    rc = config_load(cfg, file, settings, ei);
     if (rc != CAIRN_OK) {
         crn_config_fini(cfg);
         return rc;

@@ -32,7 +32,7 @@ struct parse {
     struct crn_errinfo *ei;
 };
 
-static void fail(struct parse *p, int line, const char *text)
+static void config_text_fail(struct parse *p, int line, const char *text)
 {
     if (p->rc == CAIRN_OK)
         p->rc = crn_fail(p->ei, CAIRN_ECONFIG, 0, "%s:%d: %s", p->what, line, text);
@@ -72,7 +72,7 @@ static int on_pair(void *user, const char *section, const char *name, const char
     used = strlen(p->value);
     if ((size_t)snprintf(p->value + used, sizeof(p->value) - used, "%s", value) >=
         sizeof(p->value) - used)
-        fail(p, p->line, "the value is too long");
+        config_text_fail(p, p->line, "the value is too long");
     return 1;
 }
 
@@ -82,7 +82,7 @@ static void enter_section(struct parse *p, const char *line, size_t len)
 
     apply(p);
     if (end == NULL || (size_t)(end - line) > sizeof(p->section)) {
-        fail(p, p->line, "the section is not [NAME], or too long");
+        config_text_fail(p, p->line, "the section is not [NAME], or too long");
         return;
     }
     memcpy(p->section, line + 1, (size_t)(end - line) - 1);
@@ -125,7 +125,7 @@ static void next_line(struct parse *p)
     if (len > 0 && *line == '[')
         enter_section(p, line, len);
     else if (len > 0 && memchr(line, '=', len) == NULL && memchr(line, ':', len) == NULL)
-        fail(p, p->line, "expected key = value");
+        config_text_fail(p, p->line, "expected key = value");
     p->piece = line;
     p->piece_len = len;
 }
@@ -167,7 +167,7 @@ cairn_err crn_ini_text(const char *text, const char *what, crn_ini_fn fn, void *
     bad = ini_parse_stream(read_line, &p, on_pair, &p);
     apply(&p);
     if (bad != 0)
-        fail(&p, p.line, "not an INI file");
+        config_text_fail(&p, p.line, "not an INI file");
     return p.rc;
 }
 

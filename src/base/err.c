@@ -10,7 +10,7 @@
 
 static _Thread_local char last_error[CRN_ERR_TEXT + 64] = "no error";
 
-static void append(struct crn_errinfo *ei, const char *text)
+static void err_append(struct crn_errinfo *ei, const char *text)
 {
     size_t used = strlen(ei->msg);
 
@@ -28,8 +28,8 @@ record(struct crn_errinfo *ei, cairn_err code, int sys_errno, const char *fmt, v
     ei->sys_errno = sys_errno;
     (void)vsnprintf(ei->msg, sizeof(ei->msg), fmt, ap);
     if (sys_errno != 0) {
-        append(ei, ": ");
-        append(ei, strerror_r(sys_errno, reason, sizeof(reason)));
+        err_append(ei, ": ");
+        err_append(ei, strerror_r(sys_errno, reason, sizeof(reason)));
     }
     return code;
 }
@@ -66,8 +66,8 @@ cairn_err crn_err_context(struct crn_errinfo *ei, cairn_err code, const char *fm
     va_start(ap, fmt);
     (void)vsnprintf(ei->msg, sizeof(ei->msg), fmt, ap);
     va_end(ap);
-    append(ei, ": ");
-    append(ei, old);
+    err_append(ei, ": ");
+    err_append(ei, old);
     return code;
 }
 

@@ -55,7 +55,7 @@ static void install(void)
     (void)pthread_atfork(before_fork, after_fork, in_child); /* fails for want of memory alone */
 }
 
-/* Delays fork() in all threads until release(); returns how often this process has forked. */
+/* Delays fork() in all threads until fork_release(); returns how often this process has forked. */
 static uint64_t hold(void)
 {
     (void)pthread_once(&once, install);
@@ -63,7 +63,7 @@ static uint64_t hold(void)
     return nforks;
 }
 
-static void release(void)
+static void fork_release(void)
 {
     (void)pthread_mutex_unlock(&mutex);
 }
@@ -102,7 +102,7 @@ void crn_fork_disown(int fd)
 {
     (void)hold();
     forget_locked(fd);
-    release();
+    fork_release();
 }
 
 void crn_fork_close(int fd)
@@ -121,14 +121,14 @@ int crn_fork_openat(const struct crn_fs *fs, int dfd, const char *name, int flag
         int r = 0;
         int fd;
 
-        release();
+        fork_release();
         fd = fs->openat(fs, dfd, name, flags, mode);
         if (fd < 0)
             return fd;
         is_ours = hold() == before;
         if (is_ours)
             r = own_locked(fd);
-        release();
+        fork_release();
         if (is_ours && r == 0)
             return fd;
         (void)fs->close(fs, fd);
@@ -157,7 +157,7 @@ int crn_fork_socket(int family, int type)
 
     (void)hold();
     fd = own_result_locked(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    release();
+    fork_release();
     return fd;
 }
 
@@ -167,7 +167,7 @@ int crn_fork_accept(int listen_fd)
 
     (void)hold();
     fd = own_result_locked(accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    release();
+    fork_release();
     return fd;
 }
 

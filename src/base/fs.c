@@ -154,8 +154,8 @@ out:
 }
 
 /* One step of crn_fs_make_dirs: opens or creates name below *dfd and moves *dfd there. */
-static cairn_err enter(const struct crn_fs *fs, int *dfd, const char *name, mode_t mode,
-                       struct crn_errinfo *ei)
+static cairn_err fs_enter(const struct crn_fs *fs, int *dfd, const char *name, mode_t mode,
+                          struct crn_errinfo *ei)
 {
     uint64_t began_ns = crn_late_now();
     cairn_err rc;
@@ -206,7 +206,7 @@ cairn_err crn_fs_make_dirs(const struct crn_fs *fs, int dfd, const char *path, m
     }
     for (part = strtok_r(copy, "/", &save); part != NULL && rc == CAIRN_OK;
          part = strtok_r(NULL, "/", &save))
-        rc = enter(fs, &cur, part, mode, ei);
+        rc = fs_enter(fs, &cur, part, mode, ei);
     free(copy);
     if (rc != CAIRN_OK) {
         (void)fs->close(fs, cur);
@@ -280,7 +280,7 @@ cairn_err crn_fs_remove_tree(const struct crn_fs *fs, int dfd, const char *name,
     return remove_level(fs, dfd, name, 3, ei);
 }
 
-static int collect(void *arg, const char *name)
+static int fs_collect(void *arg, const char *name)
 {
     struct crn_names *names = arg;
     char **grown;
@@ -309,7 +309,7 @@ cairn_err crn_fs_names(const struct crn_fs *fs, int dfd, const char *what, struc
     struct crn_names names = {0};
     int r;
 
-    r = fs->list(fs, dfd, collect, &names);
+    r = fs->list(fs, dfd, fs_collect, &names);
     if (r < 0) {
         crn_names_free(&names);
         return crn_fail_errno(ei, -r, "list the directory '%s'", what);

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct crn_fs_faulty *self(const struct crn_fs *fs)
+static struct crn_fs_faulty *fs_faulty_self(const struct crn_fs *fs)
 {
     return (struct crn_fs_faulty *)(uintptr_t)fs;
 }
@@ -58,16 +58,16 @@ static int hit(struct crn_fs_faulty *f, enum crn_fault_op op)
 
 static int f_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
 {
-    int h = hit(self(fs), CRN_OP_OPEN);
+    int h = hit(fs_faulty_self(fs), CRN_OP_OPEN);
 
-    return h < 0 ? h : UNDER(self(fs), openat, dfd, path, flags, mode);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), openat, dfd, path, flags, mode);
 }
 
 /* As on Linux, a failing close has released the descriptor all the same. */
 static int f_close(const struct crn_fs *fs, int fd)
 {
-    int h = hit(self(fs), CRN_OP_CLOSE);
-    int r = UNDER(self(fs), close, fd);
+    int h = hit(fs_faulty_self(fs), CRN_OP_CLOSE);
+    int r = UNDER(fs_faulty_self(fs), close, fd);
 
     return h < 0 ? h : r;
 }
@@ -86,21 +86,21 @@ static void tell_read(int to, int fd, off_t off, ssize_t n)
 
 static ssize_t f_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
 {
-    int h = hit(self(fs), CRN_OP_READ);
+    int h = hit(fs_faulty_self(fs), CRN_OP_READ);
     ssize_t r;
 
     if (h < 0)
         return h;
-    r = UNDER(self(fs), pread, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
-    if (r > 0 && self(fs)->reads_fd >= 0)
-        tell_read(self(fs)->reads_fd, fd, off, r);
+    r = UNDER(fs_faulty_self(fs), pread, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
+    if (r > 0 && fs_faulty_self(fs)->reads_fd >= 0)
+        tell_read(fs_faulty_self(fs)->reads_fd, fd, off, r);
     return r;
 }
 
 /* Writes all of it, or half of it; a torn write then kills the process. */
 static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
-    struct crn_fs_faulty *f = self(fs);
+    struct crn_fs_faulty *f = fs_faulty_self(fs);
     int h = hit(f, CRN_OP_WRITE);
     ssize_t r;
 
@@ -115,113 +115,113 @@ static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t
 /* A failing fsync has lost the dirty pages: the caller must not trust a second one. */
 static int f_fsync(const struct crn_fs *fs, int fd)
 {
-    int h = hit(self(fs), CRN_OP_SYNC);
+    int h = hit(fs_faulty_self(fs), CRN_OP_SYNC);
 
-    return h < 0 ? h : UNDER(self(fs), fsync, fd);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), fsync, fd);
 }
 
 static int f_ftruncate(const struct crn_fs *fs, int fd, off_t size)
 {
-    int h = hit(self(fs), CRN_OP_SIZE);
+    int h = hit(fs_faulty_self(fs), CRN_OP_SIZE);
 
-    return h < 0 ? h : UNDER(self(fs), ftruncate, fd, size);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), ftruncate, fd, size);
 }
 
 static int f_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
 {
-    int h = hit(self(fs), CRN_OP_SIZE);
+    int h = hit(fs_faulty_self(fs), CRN_OP_SIZE);
 
-    return h < 0 ? h : UNDER(self(fs), fallocate, fd, off, bytes);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), fallocate, fd, off, bytes);
 }
 
 static int f_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end)
 {
-    int h = hit(self(fs), CRN_OP_SYNC);
+    int h = hit(fs_faulty_self(fs), CRN_OP_SYNC);
 
-    return h < 0 ? h : UNDER(self(fs), behind, fd, off, bytes, is_end);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), behind, fd, off, bytes, is_end);
 }
 
 static int f_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
                       const char *to)
 {
-    int h = hit(self(fs), CRN_OP_RENAME);
+    int h = hit(fs_faulty_self(fs), CRN_OP_RENAME);
 
-    return h < 0 ? h : UNDER(self(fs), renameat, olddfd, from, newdfd, to);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), renameat, olddfd, from, newdfd, to);
 }
 
 static int f_unlinkat(const struct crn_fs *fs, int dfd, const char *name, int flags)
 {
-    int h = hit(self(fs), CRN_OP_UNLINK);
+    int h = hit(fs_faulty_self(fs), CRN_OP_UNLINK);
 
-    return h < 0 ? h : UNDER(self(fs), unlinkat, dfd, name, flags);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), unlinkat, dfd, name, flags);
 }
 
 static int f_mkdirat(const struct crn_fs *fs, int dfd, const char *name, mode_t mode)
 {
-    int h = hit(self(fs), CRN_OP_MKDIR);
+    int h = hit(fs_faulty_self(fs), CRN_OP_MKDIR);
 
-    return h < 0 ? h : UNDER(self(fs), mkdirat, dfd, name, mode);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), mkdirat, dfd, name, mode);
 }
 
 static int f_fstat(const struct crn_fs *fs, int fd, struct stat *st)
 {
-    int h = hit(self(fs), CRN_OP_STAT);
+    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
 
-    return h < 0 ? h : UNDER(self(fs), fstat, fd, st);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), fstat, fd, st);
 }
 
 static int f_fstatat(const struct crn_fs *fs, int dfd, const char *name, struct stat *st)
 {
-    int h = hit(self(fs), CRN_OP_STAT);
+    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
 
-    return h < 0 ? h : UNDER(self(fs), fstatat, dfd, name, st);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), fstatat, dfd, name, st);
 }
 
 static int f_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg)
 {
-    int h = hit(self(fs), CRN_OP_STAT);
+    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
 
-    return h < 0 ? h : UNDER(self(fs), list, dfd, fn, arg);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), list, dfd, fn, arg);
 }
 
 static int f_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
 {
-    int h = hit(self(fs), CRN_OP_STAT);
+    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
 
-    return h < 0 ? h : UNDER(self(fs), space, fd, ret);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), space, fd, ret);
 }
 
 static int f_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes)
 {
-    int h = hit(self(fs), CRN_OP_SIZE);
+    int h = hit(fs_faulty_self(fs), CRN_OP_SIZE);
 
-    return h < 0 ? h : UNDER(self(fs), stripe, dfd, count, bytes);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), stripe, dfd, count, bytes);
 }
 
 static int f_is_sole(const struct crn_fs *fs, int fd)
 {
-    int h = hit(self(fs), CRN_OP_STAT);
+    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
 
-    return h < 0 ? 0 : UNDER(self(fs), is_sole, fd);
+    return h < 0 ? 0 : UNDER(fs_faulty_self(fs), is_sole, fd);
 }
 
 static const struct crn_fs_type *f_type(const struct crn_fs *fs, int fd)
 {
-    return UNDER(self(fs), type, fd);
+    return UNDER(fs_faulty_self(fs), type, fd);
 }
 
 static int f_lock(const struct crn_fs *fs, int fd)
 {
-    int h = hit(self(fs), CRN_OP_LOCK);
+    int h = hit(fs_faulty_self(fs), CRN_OP_LOCK);
 
-    return h < 0 ? h : UNDER(self(fs), lock, fd);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), lock, fd);
 }
 
 static int f_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
 {
-    int h = hit(self(fs), CRN_OP_MAP);
+    int h = hit(fs_faulty_self(fs), CRN_OP_MAP);
 
-    return h < 0 ? h : UNDER(self(fs), map, fd, bytes, prot, ret);
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), map, fd, bytes, prot, ret);
 }
 
 void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)

@@ -13,12 +13,12 @@
 
 #include "base/buf.h"
 
-static struct crn_fs_journal *self(const struct crn_fs *fs)
+static struct crn_fs_journal *fs_journal_self(const struct crn_fs *fs)
 {
     return (struct crn_fs_journal *)(uintptr_t)fs;
 }
 
-static struct op *record(struct crn_fs_journal *j, enum kind kind, int inode)
+static struct fs_journal_op *record(struct crn_fs_journal *j, enum kind kind, int inode)
 {
     if (j->nops == j->cap) {
         j->cap = j->cap > 0 ? 2 * j->cap : 64;
@@ -33,7 +33,7 @@ static struct op *record(struct crn_fs_journal *j, enum kind kind, int inode)
 static void record_entry(struct crn_fs_journal *j, enum kind kind, int inode, int dir,
                          const char *name, const char *to)
 {
-    struct op *op = record(j, kind, inode);
+    struct fs_journal_op *op = record(j, kind, inode);
 
     op->dir = dir;
     set_name(op->name, name);
@@ -43,7 +43,7 @@ static void record_entry(struct crn_fs_journal *j, enum kind kind, int inode, in
 static void record_write(struct crn_fs_journal *j, int inode, const void *data, size_t len,
                          uint64_t off)
 {
-    struct op *op = record(j, WRITE, inode);
+    struct fs_journal_op *op = record(j, WRITE, inode);
 
     op->off = off;
     op->len = len;
@@ -86,7 +86,7 @@ static int entry(const struct crn_fs_journal *j, int dfd, const char *name)
 
 static int j_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
 {
-    struct crn_fs_journal *j = self(fs);
+    struct crn_fs_journal *j = fs_journal_self(fs);
     int dir = inode_of(j, dfd);
     struct stat sb;
     int is_new;
@@ -112,19 +112,19 @@ static int j_openat(const struct crn_fs *fs, int dfd, const char *path, int flag
 static int j_close(const struct crn_fs *fs, int fd)
 {
     if (fd >= 0 && fd < MAX_FDS)
-        self(fs)->fds[fd] = -1;
-    return self(fs)->under->close(self(fs)->under, fd);
+        fs_journal_self(fs)->fds[fd] = -1;
+    return fs_journal_self(fs)->under->close(fs_journal_self(fs)->under, fd);
 }
 
 static ssize_t j_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
 {
-    return self(fs)->under->pread(self(fs)->under, fd, buf, n, off);
+    return fs_journal_self(fs)->under->pread(fs_journal_self(fs)->under, fd, buf, n, off);
 }
 
 /* In two halves: a power loss may leave one of them. */
 static ssize_t j_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
-    struct crn_fs_journal *j = self(fs);
+    struct crn_fs_journal *j = fs_journal_self(fs);
     ssize_t r = j->under->pwrite(j->under, fd, buf, n, off);
     int inode = inode_of(j, fd);
     size_t half;
@@ -140,7 +140,7 @@ static ssize_t j_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t
 
 static int j_fsync(const struct crn_fs *fs, int fd)
 {
-    struct crn_fs_journal *j = self(fs);
+    struct crn_fs_journal *j = fs_journal_self(fs);
     int inode = inode_of(j, fd);
 
     /* The disk below is not what is tested: no need to wait for it. */
@@ -151,7 +151,7 @@ static int j_fsync(const struct crn_fs *fs, int fd)
 
 static int j_ftruncate(const struct crn_fs *fs, int fd, off_t size)
 {
-    struct crn_fs_journal *j = self(fs);
+    struct crn_fs_journal *j = fs_journal_self(fs);
     int r = j->under->ftruncate(j->under, fd, size);
     int inode = inode_of(j, fd);
 
@@ -182,7 +182,7 @@ static int j_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int
 static int j_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
                       const char *to)
 {
-    struct crn_fs_journal *j = self(fs);
+    struct crn_fs_journal *j = fs_journal_self(fs);
     int dir = inode_of(j, olddfd);
     int to_dir = inode_of(j, newdfd);
     int inode = entry(j, olddfd, from);
@@ -204,7 +204,7 @@ static int j_renameat(const struct crn_fs *fs, int olddfd, const char *from, int
 
 static int j_unlinkat(const struct crn_fs *fs, int dfd, const char *name, int flags)
 {
-    struct crn_fs_journal *j = self(fs);
+    struct crn_fs_journal *j = fs_journal_self(fs);
     int inode = entry(j, dfd, name);
     int r = j->under->unlinkat(j->under, dfd, name, flags);
 
@@ -215,7 +215,7 @@ static int j_unlinkat(const struct crn_fs *fs, int dfd, const char *name, int fl
 
 static int j_mkdirat(const struct crn_fs *fs, int dfd, const char *name, mode_t mode)
 {
-    struct crn_fs_journal *j = self(fs);
+    struct crn_fs_journal *j = fs_journal_self(fs);
     int r = j->under->mkdirat(j->under, dfd, name, mode);
     struct stat sb;
 
@@ -226,48 +226,48 @@ static int j_mkdirat(const struct crn_fs *fs, int dfd, const char *name, mode_t 
 
 static int j_fstat(const struct crn_fs *fs, int fd, struct stat *st)
 {
-    return self(fs)->under->fstat(self(fs)->under, fd, st);
+    return fs_journal_self(fs)->under->fstat(fs_journal_self(fs)->under, fd, st);
 }
 
 static int j_fstatat(const struct crn_fs *fs, int dfd, const char *name, struct stat *st)
 {
-    return self(fs)->under->fstatat(self(fs)->under, dfd, name, st);
+    return fs_journal_self(fs)->under->fstatat(fs_journal_self(fs)->under, dfd, name, st);
 }
 
 static int j_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg)
 {
-    return self(fs)->under->list(self(fs)->under, dfd, fn, arg);
+    return fs_journal_self(fs)->under->list(fs_journal_self(fs)->under, dfd, fn, arg);
 }
 
 static int j_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
 {
-    return self(fs)->under->space(self(fs)->under, fd, ret);
+    return fs_journal_self(fs)->under->space(fs_journal_self(fs)->under, fd, ret);
 }
 
 static int j_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes)
 {
-    return self(fs)->under->stripe(self(fs)->under, dfd, count, bytes);
+    return fs_journal_self(fs)->under->stripe(fs_journal_self(fs)->under, dfd, count, bytes);
 }
 
 static int j_is_sole(const struct crn_fs *fs, int fd)
 {
-    return self(fs)->under->is_sole(self(fs)->under, fd);
+    return fs_journal_self(fs)->under->is_sole(fs_journal_self(fs)->under, fd);
 }
 
 static const struct crn_fs_type *j_type(const struct crn_fs *fs, int fd)
 {
-    return self(fs)->under->type(self(fs)->under, fd);
+    return fs_journal_self(fs)->under->type(fs_journal_self(fs)->under, fd);
 }
 
 static int j_lock(const struct crn_fs *fs, int fd)
 {
-    return self(fs)->under->lock(self(fs)->under, fd);
+    return fs_journal_self(fs)->under->lock(fs_journal_self(fs)->under, fd);
 }
 
 /* To read from: what a process writes there is not recorded. */
 static int j_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
 {
-    return self(fs)->under->map(self(fs)->under, fd, bytes, prot, ret);
+    return fs_journal_self(fs)->under->map(fs_journal_self(fs)->under, fd, bytes, prot, ret);
 }
 
 static const struct crn_fs table = {.openat = j_openat,

@@ -12,7 +12,7 @@
 
 enum kind { WRITE, TRUNCATE, LINK, UNLINK, RENAME, SYNC };
 
-struct op {
+struct fs_journal_op {
     enum kind kind;
     int inode;            /* what is written, synced, linked or moved */
     int dir;              /* LINK, UNLINK, RENAME: the directory */
@@ -33,7 +33,7 @@ struct crn_fs_journal {
     struct crn_fs fs; /* first: the table handed out */
     const struct crn_fs *under;
     char *root;
-    struct op *ops;
+    struct fs_journal_op *ops;
     size_t nops, cap;
     size_t nbase;         /* operations that make the tree as it was at the start: always durable */
     struct inode *inodes; /* number 0 is the root */

@@ -13,7 +13,7 @@
 
 static int is_durable(const struct crn_fs_journal *j, size_t i, size_t n)
 {
-    const struct op *op = &j->ops[i];
+    const struct fs_journal_op *op = &j->ops[i];
     int inode = op->kind == WRITE || op->kind == TRUNCATE ? op->inode : op->dir;
     size_t s;
 
@@ -93,7 +93,7 @@ static void drop_entry(struct node *dir, const char *name, int inode)
         }
 }
 
-static void apply_op(struct node *nodes, const struct op *op)
+static void apply_op(struct node *nodes, const struct fs_journal_op *op)
 {
     struct node *f = &nodes[op->inode];
 
@@ -221,7 +221,7 @@ int crn_fs_journal_build(const struct crn_fs_journal *j, size_t n, const unsigne
 void crn_fs_journal_describe(const struct crn_fs_journal *j, size_t op, char *buf, size_t size)
 {
     static const char *const names[] = {"write", "truncate", "create", "unlink", "rename", "fsync"};
-    const struct op *o = &j->ops[op];
+    const struct fs_journal_op *o = &j->ops[op];
 
     (void)snprintf(buf, size, "%zu: %s inode %d %s%s%s", op, names[o->kind], o->inode, o->name,
                    o->kind == RENAME ? " -> " : "", o->to);

@@ -9,11 +9,11 @@
 #define OLD   "the old content"
 #define FRESH "and this is the new one"
 
-struct seen {
+struct fs_journal_test_seen {
     int old, fresh, torn, missing;
 };
 
-static void look(const char *dir, struct seen *seen)
+static void look(const char *dir, struct fs_journal_test_seen *seen)
 {
     struct crn_errinfo info = {0};
     size_t len;
@@ -35,9 +35,9 @@ static void look(const char *dir, struct seen *seen)
 }
 
 /* All states at all points. */
-static struct seen enumerate(const struct crn_fs_journal *j, size_t from)
+static struct fs_journal_test_seen enumerate(const struct crn_fs_journal *j, size_t from)
 {
-    struct seen seen = {0};
+    struct fs_journal_test_seen seen = {0};
     size_t n;
 
     for (n = from; n <= crn_fs_journal_now(j); n++) {
@@ -93,7 +93,7 @@ static void replacing_leaves_old_or_new(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_fs_journal *j;
-    struct seen seen;
+    struct fs_journal_test_seen seen;
     char dir[256];
     size_t from;
     int dfd;
@@ -160,7 +160,7 @@ static void a_rename_into_another_directory_is_two_changes(void **state)
     struct crn_fs_journal *j;
     const struct crn_fs *fs;
     char dir[256];
-    struct seen seen;
+    struct fs_journal_test_seen seen;
     size_t from, count;
     size_t *list;
     int dfd, sub, fd;

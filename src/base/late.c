@@ -34,7 +34,7 @@ static int is_as_before(int r, const struct stat *sb, uint64_t bytes)
     return r == -ENOENT || r == -ESTALE || (r == 0 && (uint64_t)sb->st_size != bytes);
 }
 
-static int look(const struct crn_fs *fs, int dfd, const char *path, struct stat *ret)
+static int late_look(const struct crn_fs *fs, int dfd, const char *path, struct stat *ret)
 {
     int fd = fs->openat(fs, dfd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     int r;
@@ -52,7 +52,7 @@ int crn_late_stat(const struct crn_fs *fs, int dfd, const char *path, uint64_t b
     int r = fs->fstatat(fs, dfd, path, ret);
 
     while (is_as_before(r, ret, bytes) && crn_late_again(fs, dfd, changed_ns))
-        r = look(fs, dfd, path, ret);
+        r = late_look(fs, dfd, path, ret);
     return r;
 }
 

@@ -33,7 +33,7 @@ static uint64_t left(const struct dqblk *q)
     return q->dqb_curspace < hard ? hard - q->dqb_curspace : 0;
 }
 
-static void bound(int fd, int type, const char *whose, unsigned id, struct crn_room *space)
+static void quota_bound(int fd, int type, const char *whose, unsigned id, struct crn_room *space)
 {
     struct dqblk q = {0};
 
@@ -51,8 +51,8 @@ void crn_quota_bound(int fd, struct crn_room *space)
 
     if (geteuid() == 0 || fstat(fd, &st) < 0)
         return; /* quotas do not bind root */
-    bound(fd, USRQUOTA, "user", geteuid(), space);
-    bound(fd, GRPQUOTA, "group", (st.st_mode & S_ISGID) != 0 ? st.st_gid : getegid(), space);
+    quota_bound(fd, USRQUOTA, "user", geteuid(), space);
+    quota_bound(fd, GRPQUOTA, "group", (st.st_mode & S_ISGID) != 0 ? st.st_gid : getegid(), space);
     if (ioctl(fd, FS_IOC_FSGETXATTR, &attr) == 0 && attr.fsx_projid != 0)
-        bound(fd, PRJQUOTA, "project", attr.fsx_projid, space);
+        quota_bound(fd, PRJQUOTA, "project", attr.fsx_projid, space);
 }

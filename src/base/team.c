@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /* Work in hand, on the stack of who brought it. */
-struct job {
-    struct job *next; /* lock, as what follows; n, part and arg are constant */
+struct team_job {
+    struct team_job *next; /* lock, as what follows; n, part and arg are constant */
     uint64_t n, taken;
     int active;   /* threads inside */
     int may_join; /* so many helpers more */
@@ -22,18 +22,18 @@ struct crn_team {
     struct crn_mutex mu;
     struct crn_cond brought; /* work, or the end */
     struct crn_cond left;    /* the last thread a job */
-    struct job *jobs;        /* lock */
+    struct team_job *jobs;   /* lock */
     int closing;             /* lock */
     int helpers;             /* that were started */
     pthread_t thread[];
 };
 
-static int is_over_locked(const struct job *j)
+static int is_over_locked(const struct team_job *j)
 {
     return j->taken == j->n || j->error.code != CAIRN_OK;
 }
 
-static void work_locked(struct crn_team *t, struct job *j, int is_helper)
+static void work_locked(struct crn_team *t, struct team_job *j, int is_helper)
 {
     int may_stay = 1;
 
@@ -55,9 +55,9 @@ static void work_locked(struct crn_team *t, struct job *j, int is_helper)
         crn_cond_broadcast(&t->left);
 }
 
-static struct job *find_locked(const struct crn_team *t)
+static struct team_job *find_locked(const struct crn_team *t)
 {
-    struct job *j = t->jobs;
+    struct team_job *j = t->jobs;
 
     while (j != NULL && (j->may_join == 0 || is_over_locked(j)))
         j = j->next;
@@ -71,7 +71,7 @@ static void *help(void *arg)
     crn_thread_background(t->opt.nice);
     crn_lock(&t->mu);
     while (!t->closing) {
-        struct job *j = find_locked(t);
+        struct team_job *j = find_locked(t);
 
         if (j != NULL) {
             j->may_join--;
@@ -96,8 +96,8 @@ cairn_err crn_team_run(struct crn_team *t, uint64_t n,
                        cairn_err (*part)(void *arg, uint64_t i, struct crn_errinfo *ei), void *arg,
                        struct crn_errinfo *ei)
 {
-    struct job job = {.n = n, .part = part, .arg = arg};
-    struct job **link;
+    struct team_job job = {.n = n, .part = part, .arg = arg};
+    struct team_job **link;
     int i;
 
     job.may_join = n > 1 ? helpers_now(t, n - 1) : 0;

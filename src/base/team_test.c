@@ -11,7 +11,7 @@
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
 
-struct work {
+struct team_test_work {
     struct crn_team *team;
     atomic_int done[PARTS];
     atomic_int count;
@@ -22,7 +22,7 @@ struct work {
 
 static cairn_err part(void *arg, uint64_t i, struct crn_errinfo *why)
 {
-    struct work *w = arg;
+    struct team_test_work *w = arg;
 
     atomic_fetch_add(&w->done[i], 1);
     atomic_fetch_add(&w->count, 1);
@@ -33,7 +33,7 @@ static cairn_err part(void *arg, uint64_t i, struct crn_errinfo *why)
 
 static void *bring(void *arg)
 {
-    struct work *w = arg;
+    struct team_test_work *w = arg;
 
     w->rc = crn_team_run(w->team, PARTS, part, w, &w->error);
     return NULL;
@@ -48,7 +48,7 @@ static struct crn_team *team(int helpers, int sharers)
     return t;
 }
 
-static void check_all(const struct work *w)
+static void check_all(const struct team_test_work *w)
 {
     int i;
 
@@ -64,7 +64,7 @@ static void every_part_once(void **state)
 
     (void)state;
     for (k = 0; k < 6; k++) {
-        struct work w = {.team = team(helpers[k % 3], k / 3), .bad = PARTS};
+        struct team_test_work w = {.team = team(helpers[k % 3], k / 3), .bad = PARTS};
 
         bring(&w);
         check_all(&w);
@@ -78,7 +78,7 @@ static void every_part_once(void **state)
 
 static void a_failure_ends_it(void **state)
 {
-    struct work w = {.team = team(0, 0), .bad = 7};
+    struct team_test_work w = {.team = team(0, 0), .bad = 7};
 
     (void)state;
     bring(&w);
@@ -91,7 +91,7 @@ static void a_failure_ends_it(void **state)
 static void several_at_once(void **state)
 {
     struct crn_team *t = team(3, 0);
-    struct work w[4] = {{.bad = PARTS}, {.bad = 7}, {.bad = PARTS}, {.bad = PARTS - 1}};
+    struct team_test_work w[4] = {{.bad = PARTS}, {.bad = 7}, {.bad = PARTS}, {.bad = PARTS - 1}};
     pthread_t thread[4];
     int i;
 
@@ -112,7 +112,7 @@ static void several_at_once(void **state)
 }
 
 /* Parts 0 and 1 wait for each other: a helper takes one of them. */
-struct pair {
+struct team_test_pair {
     struct crn_mutex mu;
     struct crn_cond met;
     int here;
@@ -120,7 +120,7 @@ struct pair {
 
 static cairn_err meet(void *arg, uint64_t i, struct crn_errinfo *why)
 {
-    struct pair *p = arg;
+    struct team_test_pair *p = arg;
 
     (void)i;
     (void)why;
@@ -136,7 +136,7 @@ static cairn_err meet(void *arg, uint64_t i, struct crn_errinfo *why)
 static void helpers_help(void **state)
 {
     struct crn_team *t = team(1, 0);
-    struct pair p = {.here = 0};
+    struct team_test_pair p = {.here = 0};
 
     (void)state;
     crn_mutex_init(&p.mu, CRN_RANK_QUEUE);

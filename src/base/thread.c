@@ -88,8 +88,8 @@ int crn_cond_wait_until(struct crn_cond *c, struct crn_mutex *m, int64_t deadlin
     return pthread_cond_timedwait(&c->c, &m->m, &ts) == ETIMEDOUT;
 }
 
-static cairn_err start(const pthread_attr_t *attr, pthread_t *ret, const char *name,
-                       void *(*fn)(void *), void *arg, struct crn_errinfo *ei)
+static cairn_err thread_start(const pthread_attr_t *attr, pthread_t *ret, const char *name,
+                              void *(*fn)(void *), void *arg, struct crn_errinfo *ei)
 {
     sigset_t all;
     sigset_t old;
@@ -113,7 +113,7 @@ static cairn_err start(const pthread_attr_t *attr, pthread_t *ret, const char *n
 cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg,
                            struct crn_errinfo *ei)
 {
-    return start(NULL, ret, name, fn, arg, ei);
+    return thread_start(NULL, ret, name, fn, arg, ei);
 }
 
 /* The kernel takes those cores out that the process may not use. Where it wants none of this: where the caller runs. */
@@ -126,10 +126,10 @@ static cairn_err start_on(const cpu_set_t *cores, pthread_t *ret, const char *na
 
     if (pthread_attr_init(&attr) == 0) {
         if (pthread_attr_setaffinity_np(&attr, sizeof(*cores), cores) == 0)
-            rc = start(&attr, ret, name, fn, arg, &refused);
+            rc = thread_start(&attr, ret, name, fn, arg, &refused);
         (void)pthread_attr_destroy(&attr);
     }
-    return rc == CAIRN_OK ? rc : start(NULL, ret, name, fn, arg, ei);
+    return rc == CAIRN_OK ? rc : thread_start(NULL, ret, name, fn, arg, ei);
 }
 
 cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *name, void *(*fn)(void *),
@@ -170,7 +170,7 @@ cairn_err crn_thread_start_near(pthread_t *ret, const char *name, void *(*fn)(vo
     cpu_set_t cores;
 
     if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || getcpu(&core, &node) != 0)
-        return start(NULL, ret, name, fn, arg, ei);
+        return thread_start(NULL, ret, name, fn, arg, ei);
     add_node(node, &cores);
     return start_on(&cores, ret, name, fn, arg, ei);
 }

@@ -14,7 +14,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-struct part {
+struct touch_part {
     unsigned char *start;
     size_t bytes;
     pthread_t thread;
@@ -31,7 +31,7 @@ int crn_populate(void *start, size_t bytes)
 
 static void *touch(void *arg)
 {
-    struct part *p = arg;
+    struct touch_part *p = arg;
     size_t i;
 
     if (crn_populate(p->start, p->bytes) == 0)
@@ -43,7 +43,7 @@ static void *touch(void *arg)
 
 void crn_touch(void *start, size_t bytes, int threads)
 {
-    struct part part[THREADS] = {0};
+    struct touch_part part[THREADS] = {0};
     struct crn_errinfo ei = {0};
     int n = threads < 1 ? 1 : threads > THREADS ? THREADS : threads;
     size_t step = (bytes / (size_t)n + PAGE) / PAGE * PAGE;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-struct unit {
+struct units_unit {
     const char *name;
     uint64_t factor;
 };
@@ -19,14 +19,14 @@ struct unit {
 #define PIB ((uint64_t)1 << 50)
 
 /* Sizes are powers of two, however they are spelled. The first spelling of a factor is written. */
-static const struct unit byte_units[] = {
+static const struct units_unit byte_units[] = {
     {"P", PIB},   {"T", TIB},   {"G", GIB},   {"M", MIB},   {"K", KIB},   {"", 1},
     {"PiB", PIB}, {"TiB", TIB}, {"GiB", GIB}, {"MiB", MIB}, {"KiB", KIB}, {"B", 1},
     {"PB", PIB},  {"TB", TIB},  {"GB", GIB},  {"MB", MIB},  {"KB", KIB},  {NULL, 0},
 };
 
 #define SECOND UINT64_C(1000000000)
-static const struct unit time_units[] = {
+static const struct units_unit time_units[] = {
     {"d", 86400 * SECOND},
     {"h", 3600 * SECOND},
     {"m", 60 * SECOND},
@@ -39,7 +39,7 @@ static const struct unit time_units[] = {
     {NULL, 0},
 };
 
-static const struct unit *find_unit(const struct unit *units, const char *name)
+static const struct units_unit *find_unit(const struct units_unit *units, const char *name)
 {
     for (; units->name != NULL; units++)
         if (strcasecmp(units->name, name) == 0)
@@ -48,9 +48,9 @@ static const struct unit *find_unit(const struct unit *units, const char *name)
 }
 
 /* "12", "12M", "1.5 G": digits, fraction, unit. 0 or -1. */
-static int parse_scaled(const char *text, const struct unit *units, uint64_t *ret)
+static int parse_scaled(const char *text, const struct units_unit *units, uint64_t *ret)
 {
-    const struct unit *u;
+    const struct units_unit *u;
     unsigned __int128 value = 0, fraction = 0, scale = 1;
     const char *p = text;
 
@@ -95,7 +95,7 @@ cairn_err crn_parse_time(const char *text, uint64_t *ret_ns, struct crn_errinfo 
 }
 
 /* With the largest unit that leaves no remainder. */
-static void format_exact(uint64_t value, const struct unit *units, char *buf, size_t size)
+static void format_exact(uint64_t value, const struct units_unit *units, char *buf, size_t size)
 {
     while (value != 0 && value % units->factor != 0)
         units++;

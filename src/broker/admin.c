@@ -13,32 +13,32 @@ struct crn_admin {
     int64_t timeout_ns;
 };
 
-static int64_t now(void)
+static int64_t admin_now(void)
 {
     return crn_clock_real()->mono_ns(crn_clock_real());
 }
 
 /* Moves the link on; waits for it if it has nothing to do. */
-static cairn_err step(struct crn_admin *a, int64_t deadline_ns, struct crn_errinfo *ei)
+static cairn_err admin_step(struct crn_admin *a, int64_t deadline_ns, struct crn_errinfo *ei)
 {
     struct pollfd pfd = {.fd = crn_broker_link_fd(a->link), .events = POLLIN};
-    int64_t wait = crn_broker_link_deadline(a->link, now());
+    int64_t wait = crn_broker_link_deadline(a->link, admin_now());
     cairn_err rc;
 
-    if (now() >= deadline_ns)
+    if (admin_now() >= deadline_ns)
         return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "the broker does not answer");
-    wait = (wait < deadline_ns ? wait : deadline_ns) - now();
+    wait = (wait < deadline_ns ? wait : deadline_ns) - admin_now();
     if (crn_broker_link_wants_write(a->link))
         pfd.events |= POLLOUT;
     if (poll(&pfd, 1, wait > 0 ? (int)(wait / 1000000) + 1 : 0) < 0 && errno != EINTR)
         return crn_fail_errno(ei, errno, "poll");
-    rc = crn_broker_link_step(a->link, now(), ei);
+    rc = crn_broker_link_step(a->link, admin_now(), ei);
     return rc;
 }
 
 static cairn_err receive(struct crn_admin *a, struct crn_bp_msg *msg, struct crn_errinfo *ei)
 {
-    int64_t deadline = now() + a->timeout_ns;
+    int64_t deadline = admin_now() + a->timeout_ns;
     cairn_err rc = CAIRN_OK;
     int is_there = 0;
 
@@ -46,7 +46,7 @@ static cairn_err receive(struct crn_admin *a, struct crn_bp_msg *msg, struct crn
         rc = crn_broker_link_receive(a->link, msg, &is_there, ei);
         if (rc != CAIRN_OK || is_there)
             return rc;
-        rc = step(a, deadline, ei);
+        rc = admin_step(a, deadline, ei);
     }
     return rc;
 }
@@ -55,15 +55,15 @@ cairn_err crn_admin_open(const struct crn_broker_link_config *cfg, struct crn_ad
                          struct crn_errinfo *ei)
 {
     struct crn_admin *a = calloc(1, sizeof(*a));
-    int64_t deadline = now() + cfg->timeout_ns;
+    int64_t deadline = admin_now() + cfg->timeout_ns;
     cairn_err rc;
 
     if (a == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for a connection");
     a->timeout_ns = cfg->timeout_ns;
-    rc = crn_broker_link_open(cfg, now(), &a->link, ei);
+    rc = crn_broker_link_open(cfg, admin_now(), &a->link, ei);
     while (rc == CAIRN_OK && crn_broker_link_welcome(a->link) == NULL)
-        rc = step(a, deadline, ei);
+        rc = admin_step(a, deadline, ei);
     if (rc == CAIRN_OK)
         *ret = a;
     else

@@ -18,7 +18,7 @@ void crn_agent_init(struct crn_agent *a, const struct crn_agent_config *cfg, int
     a->report_ns = FIRST_REPORT_NS;
 }
 
-static struct crn_agent_request *find(const struct crn_agent *a, uint32_t seq)
+static struct crn_agent_request *agent_find(const struct crn_agent *a, uint32_t seq)
 {
     size_t i;
 
@@ -80,7 +80,7 @@ static void learn_rate(struct crn_agent *a, const struct crn_agent_request *r, i
 
 void crn_agent_return(struct crn_agent *a, int64_t now_ns, uint32_t ticket)
 {
-    struct crn_agent_request *r = find(a, ticket);
+    struct crn_agent_request *r = agent_find(a, ticket);
 
     if (r == NULL)
         return;
@@ -91,7 +91,7 @@ void crn_agent_return(struct crn_agent *a, int64_t now_ns, uint32_t ticket)
 
 void crn_agent_progress(struct crn_agent *a, uint32_t ticket, uint64_t bytes_done)
 {
-    struct crn_agent_request *r = find(a, ticket);
+    struct crn_agent_request *r = agent_find(a, ticket);
 
     if (r != NULL && bytes_done > r->done)
         r->done = bytes_done;
@@ -108,7 +108,7 @@ static enum crn_turn_state shown_state(const struct crn_agent_request *r)
 
 struct crn_turn crn_agent_look(const struct crn_agent *a, int64_t now_ns, uint32_t ticket)
 {
-    const struct crn_agent_request *r = find(a, ticket);
+    const struct crn_agent_request *r = agent_find(a, ticket);
     struct crn_turn turn = {.state = CRN_TURN_CANCELED, .start_ns = -1, .why = "not open"};
 
     if (r == NULL)
@@ -189,7 +189,7 @@ void crn_agent_status(struct crn_agent *a, int64_t now_ns, const struct crn_bp_s
         a->asking_ns = a->answered >= a->number ? -1 : now_ns;
     }
     for (i = 0; i < status->n; i++) {
-        struct crn_agent_request *r = find(a, status->verdict[i].seq);
+        struct crn_agent_request *r = agent_find(a, status->verdict[i].seq);
 
         if (r != NULL)
             read_verdict(a, now_ns, r, &status->verdict[i]);
@@ -245,7 +245,7 @@ static int64_t report_due(const struct crn_agent *a)
     return INT64_MAX;
 }
 
-static uint64_t age(int64_t since_ns, int64_t now_ns)
+static uint64_t agent_age(int64_t since_ns, int64_t now_ns)
 {
     return now_ns > since_ns ? (uint64_t)(now_ns - since_ns) : 0;
 }
@@ -258,8 +258,8 @@ static void fill_ask(const struct crn_agent_request *r, int64_t now_ns, struct c
     ask->kind = (uint8_t)r->ask.kind;
     ask->state = r->state;
     ask->epoch = r->epoch;
-    ask->age_ns = age(r->asked_ns, now_ns);
-    ask->held_ns = r->state == CRN_BP_WAITING ? 0 : age(r->begun_ns, now_ns);
+    ask->age_ns = agent_age(r->asked_ns, now_ns);
+    ask->held_ns = r->state == CRN_BP_WAITING ? 0 : agent_age(r->begun_ns, now_ns);
     ask->bytes = r->ask.bytes;
     ask->done = r->ask.is_quiet ? CRN_BP_UNKNOWN : r->done;
     ask->duration_ns = (uint64_t)r->ask.duration_ns;

@@ -61,7 +61,8 @@ void crn_auth_user_name(uid_t uid, char *user)
     free(buf);
 }
 
-static cairn_err introduce(const struct crn_auth_config *cfg, char *user, struct crn_errinfo *ei)
+static cairn_err auth_introduce(const struct crn_auth_config *cfg, char *user,
+                                struct crn_errinfo *ei)
 {
     (void)cfg;
     (void)ei;
@@ -69,8 +70,8 @@ static cairn_err introduce(const struct crn_auth_config *cfg, char *user, struct
     return CAIRN_OK;
 }
 
-static cairn_err prove(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                       struct crn_bp_proof *ret, struct crn_errinfo *ei)
+static cairn_err auth_prove(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
+                            struct crn_bp_proof *ret, struct crn_errinfo *ei)
 {
     (void)cfg;
     (void)talk;
@@ -79,9 +80,9 @@ static cairn_err prove(const struct crn_auth_config *cfg, const struct crn_auth_
     return CAIRN_OK;
 }
 
-static cairn_err verify(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                        const struct crn_bp_proof *proof, char *ret_user,
-                        struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
+static cairn_err auth_verify(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
+                             const struct crn_bp_proof *proof, char *ret_user,
+                             struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
 {
     (void)cfg;
     (void)proof;
@@ -93,8 +94,8 @@ static cairn_err verify(const struct crn_auth_config *cfg, const struct crn_auth
 }
 
 /* The socket lies where only the site can have put it. */
-static cairn_err confirm(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                         const struct crn_bp_proof *back, struct crn_errinfo *ei)
+static cairn_err auth_confirm(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
+                              const struct crn_bp_proof *back, struct crn_errinfo *ei)
 {
     (void)cfg;
     (void)talk;
@@ -106,8 +107,8 @@ static cairn_err confirm(const struct crn_auth_config *cfg, const struct crn_aut
 const struct crn_auth_ops crn_auth_peer = {
     .method = CRN_AUTH_PEER,
     .name = "peer",
-    .introduce = introduce,
-    .prove = prove,
-    .verify = verify,
-    .confirm = confirm,
+    .introduce = auth_introduce,
+    .prove = auth_prove,
+    .verify = auth_verify,
+    .confirm = auth_confirm,
 };

@@ -118,7 +118,8 @@ static cairn_err find_key(const char *path, char *user, uint8_t *key, struct crn
     return rc;
 }
 
-static cairn_err introduce(const struct crn_auth_config *cfg, char *user, struct crn_errinfo *ei)
+static cairn_err auth_key_introduce(const struct crn_auth_config *cfg, char *user,
+                                    struct crn_errinfo *ei)
 {
     uint8_t key[KEY_BYTES];
     cairn_err rc;
@@ -139,7 +140,7 @@ struct sodium {
 };
 
 /* Never unloaded; a second thread that comes first loads the same. */
-static cairn_err load(struct sodium *ret, struct crn_errinfo *ei)
+static cairn_err auth_key_load(struct sodium *ret, struct crn_errinfo *ei)
 {
     void *lib = dlopen("libsodium.so.23", RTLD_NOW | RTLD_LOCAL);
 
@@ -160,7 +161,7 @@ static cairn_err make_mac(const struct crn_auth_talk *talk, const char *who, con
     struct sodium sodium;
     cairn_err rc;
 
-    rc = load(&sodium, ei);
+    rc = auth_key_load(&sodium, ei);
     if (rc != CAIRN_OK)
         return rc;
     crn_auth_transcript(talk, who, &b);
@@ -178,7 +179,7 @@ static cairn_err check_mac(const struct crn_auth_talk *talk, const char *who, co
     struct sodium sodium;
     cairn_err rc;
 
-    rc = load(&sodium, ei);
+    rc = auth_key_load(&sodium, ei);
     if (rc != CAIRN_OK)
         return rc;
     crn_auth_transcript(talk, who, &b);
@@ -204,8 +205,8 @@ static cairn_err check_mac(const struct crn_auth_talk *talk, const char *who, co
 }
 #endif
 
-static cairn_err prove(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                       struct crn_bp_proof *ret, struct crn_errinfo *ei)
+static cairn_err auth_key_prove(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
+                                struct crn_bp_proof *ret, struct crn_errinfo *ei)
 {
     char user[CRN_BP_NAME];
     uint8_t key[KEY_BYTES];
@@ -219,9 +220,10 @@ static cairn_err prove(const struct crn_auth_config *cfg, const struct crn_auth_
     return rc;
 }
 
-static cairn_err verify(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                        const struct crn_bp_proof *proof, char *ret_user,
-                        struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
+static cairn_err auth_key_verify(const struct crn_auth_config *cfg,
+                                 const struct crn_auth_talk *talk, const struct crn_bp_proof *proof,
+                                 char *ret_user, struct crn_bp_proof *ret_back,
+                                 struct crn_errinfo *ei)
 {
     struct crn_errinfo ignored = {0};
     uint8_t key[KEY_BYTES];
@@ -242,8 +244,9 @@ static cairn_err verify(const struct crn_auth_config *cfg, const struct crn_auth
     return rc;
 }
 
-static cairn_err confirm(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                         const struct crn_bp_proof *back, struct crn_errinfo *ei)
+static cairn_err auth_key_confirm(const struct crn_auth_config *cfg,
+                                  const struct crn_auth_talk *talk, const struct crn_bp_proof *back,
+                                  struct crn_errinfo *ei)
 {
     char user[CRN_BP_NAME];
     uint8_t key[KEY_BYTES];
@@ -274,8 +277,8 @@ void crn_auth_new_key(const char *user, char *line, size_t size)
 const struct crn_auth_ops crn_auth_key = {
     .method = CRN_AUTH_KEY,
     .name = "key",
-    .introduce = introduce,
-    .prove = prove,
-    .verify = verify,
-    .confirm = confirm,
+    .introduce = auth_key_introduce,
+    .prove = auth_key_prove,
+    .verify = auth_key_verify,
+    .confirm = auth_key_confirm,
 };

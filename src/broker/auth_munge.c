@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static cairn_err introduce(const struct crn_auth_config *cfg, char *user, struct crn_errinfo *ei)
+static cairn_err auth_munge_introduce(const struct crn_auth_config *cfg, char *user,
+                                      struct crn_errinfo *ei)
 {
     (void)cfg;
     (void)ei;
@@ -21,8 +22,9 @@ static cairn_err introduce(const struct crn_auth_config *cfg, char *user, struct
     return CAIRN_OK;
 }
 
-static cairn_err confirm(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                         const struct crn_bp_proof *back, struct crn_errinfo *ei)
+static cairn_err auth_munge_confirm(const struct crn_auth_config *cfg,
+                                    const struct crn_auth_talk *talk,
+                                    const struct crn_bp_proof *back, struct crn_errinfo *ei)
 {
     (void)cfg;
     (void)talk;
@@ -49,7 +51,7 @@ struct munge {
 };
 
 /* Never unloaded; a second thread that comes first loads the same. */
-static cairn_err load(struct munge *m, struct crn_errinfo *ei)
+static cairn_err auth_munge_load(struct munge *m, struct crn_errinfo *ei)
 {
     void *lib = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
 
@@ -93,7 +95,7 @@ static cairn_err open_munge(const struct crn_auth_config *cfg, struct munge *m, 
     munge_ctx_t ctx;
     cairn_err rc;
 
-    rc = load(m, ei);
+    rc = auth_munge_load(m, ei);
     if (rc != CAIRN_OK)
         return rc;
     ctx = m->ctx_create();
@@ -113,8 +115,9 @@ static cairn_err open_munge(const struct crn_auth_config *cfg, struct munge *m, 
     return rc;
 }
 
-static cairn_err prove(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                       struct crn_bp_proof *ret, struct crn_errinfo *ei)
+static cairn_err auth_munge_prove(const struct crn_auth_config *cfg,
+                                  const struct crn_auth_talk *talk, struct crn_bp_proof *ret,
+                                  struct crn_errinfo *ei)
 {
     struct crn_buf b = {0};
     char *credential = NULL;
@@ -142,9 +145,10 @@ static cairn_err prove(const struct crn_auth_config *cfg, const struct crn_auth_
     return rc;
 }
 
-static cairn_err verify(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                        const struct crn_bp_proof *proof, char *ret_user,
-                        struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
+static cairn_err auth_munge_verify(const struct crn_auth_config *cfg,
+                                   const struct crn_auth_talk *talk,
+                                   const struct crn_bp_proof *proof, char *ret_user,
+                                   struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
 {
     char credential[CRN_BP_PROOF + 1];
     struct crn_buf b = {0};
@@ -177,16 +181,18 @@ static cairn_err verify(const struct crn_auth_config *cfg, const struct crn_auth
     return rc;
 }
 #else
-static cairn_err prove(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                       struct crn_bp_proof *ret, struct crn_errinfo *ei)
+static cairn_err auth_munge_prove(const struct crn_auth_config *cfg,
+                                  const struct crn_auth_talk *talk, struct crn_bp_proof *ret,
+                                  struct crn_errinfo *ei)
 {
     (void)cfg, (void)talk, (void)ret;
     return crn_fail(ei, CAIRN_ENOTSUP, 0, "login by MUNGE is not built in");
 }
 
-static cairn_err verify(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
-                        const struct crn_bp_proof *proof, char *ret_user,
-                        struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
+static cairn_err auth_munge_verify(const struct crn_auth_config *cfg,
+                                   const struct crn_auth_talk *talk,
+                                   const struct crn_bp_proof *proof, char *ret_user,
+                                   struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
 {
     (void)cfg, (void)talk, (void)proof, (void)ret_user, (void)ret_back;
     return crn_fail(ei, CAIRN_ENOTSUP, 0, "login by MUNGE is not built in");
@@ -196,8 +202,8 @@ static cairn_err verify(const struct crn_auth_config *cfg, const struct crn_auth
 const struct crn_auth_ops crn_auth_munge = {
     .method = CRN_AUTH_MUNGE,
     .name = "munge",
-    .introduce = introduce,
-    .prove = prove,
-    .verify = verify,
-    .confirm = confirm,
+    .introduce = auth_munge_introduce,
+    .prove = auth_munge_prove,
+    .verify = auth_munge_verify,
+    .confirm = auth_munge_confirm,
 };

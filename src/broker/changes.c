@@ -37,7 +37,8 @@ static void put_changes(struct crn_buf *buf, const struct crn_token_conf *conf,
 }
 
 /* Beside the old one, fsync, rename: an interrupted save leaves the old file. */
-static cairn_err replace(const char *path, const struct crn_buf *buf, struct crn_errinfo *ei)
+static cairn_err changes_replace(const char *path, const struct crn_buf *buf,
+                                 struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = crn_fs_default();
     char tmp[4096];
@@ -77,7 +78,7 @@ cairn_err crn_changes_save(const char *path, const struct crn_broker_conf *conf,
     if (buf.failed)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "what administrators changed");
     else
-        rc = replace(path, &buf, ei);
+        rc = changes_replace(path, &buf, ei);
     crn_buf_free(&buf);
     return rc;
 }

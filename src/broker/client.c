@@ -34,7 +34,7 @@ struct crn_broker {
     int watched_fd; /* the link's socket in epoll; -1: none */
 };
 
-static int64_t now(const struct crn_broker *b)
+static int64_t client_now(const struct crn_broker *b)
 {
     return b->clock->mono_ns(b->clock);
 }
@@ -53,10 +53,10 @@ static void drop_link(struct crn_broker *b, const char *why)
     unwatch(b);
     crn_broker_link_close(b->link);
     b->link = NULL;
-    crn_agent_offline(&b->agent, now(b));
+    crn_agent_offline(&b->agent, client_now(b));
     /* Half of the wait is random, so that the jobs of a site do not come back all at once. */
     b->retry_at_ns =
-        now(b) + b->retry_ns / 2 + (int64_t)(crn_random_u64() % (uint64_t)(b->retry_ns / 2));
+        client_now(b) + b->retry_ns / 2 + (int64_t)(crn_random_u64() % (uint64_t)(b->retry_ns / 2));
     b->retry_ns = b->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : b->retry_ns * 2;
     if (!b->was_told)
         crn_log(b->opt.log, CRN_WARN, "no broker: %s; continuing without it", why);
@@ -67,7 +67,7 @@ static void begin_link(struct crn_broker *b)
 {
     struct crn_errinfo ei = {0};
 
-    if (crn_broker_link_open(&b->opt.link, now(b), &b->link, &ei) != CAIRN_OK)
+    if (crn_broker_link_open(&b->opt.link, client_now(b), &b->link, &ei) != CAIRN_OK)
         drop_link(b, ei.msg);
 }
 
@@ -93,7 +93,7 @@ static cairn_err read_statuses(struct crn_broker *b, struct crn_errinfo *ei)
     while (rc == CAIRN_OK && is_there) {
         rc = crn_broker_link_receive(b->link, &msg, &is_there, ei);
         if (rc == CAIRN_OK && is_there && msg.type == CRN_BP_STATUS)
-            crn_agent_status(&b->agent, now(b), &msg.u.status);
+            crn_agent_status(&b->agent, client_now(b), &msg.u.status);
     }
     return rc;
 }
@@ -102,7 +102,7 @@ static cairn_err send_report(struct crn_broker *b, struct crn_errinfo *ei)
 {
     struct crn_bp_msg msg = {.type = CRN_BP_REPORT};
 
-    if (!crn_agent_report(&b->agent, now(b), &msg.u.report))
+    if (!crn_agent_report(&b->agent, client_now(b), &msg.u.report))
         return CAIRN_OK;
     return crn_broker_link_send(b->link, &msg, ei);
 }
@@ -111,18 +111,18 @@ static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
-    rc = crn_broker_link_step(b->link, now(b), ei);
+    rc = crn_broker_link_step(b->link, client_now(b), ei);
     if (rc != CAIRN_OK || crn_broker_link_welcome(b->link) == NULL)
         return rc;
     note_online(b);
     rc = read_statuses(b, ei);
-    crn_agent_tick(&b->agent, now(b));
-    if (rc == CAIRN_OK && crn_agent_is_stuck(&b->agent, now(b)))
+    crn_agent_tick(&b->agent, client_now(b));
+    if (rc == CAIRN_OK && crn_agent_is_stuck(&b->agent, client_now(b)))
         rc = crn_fail(ei, CAIRN_ETIMEDOUT, 0, "the broker no longer answers");
     if (rc == CAIRN_OK)
         rc = send_report(b, ei);
     if (rc == CAIRN_OK && crn_broker_link_wants_write(b->link))
-        rc = crn_broker_link_step(b->link, now(b), ei);
+        rc = crn_broker_link_step(b->link, client_now(b), ei);
     return rc;
 }
 
@@ -130,7 +130,7 @@ static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)
 
 /* Said anew each time: a new socket may have the number of the old one, which left epoll when it was
  * closed. */
-static void watch(struct crn_broker *b)
+static void client_watch(struct crn_broker *b)
 {
     int fd = b->link != NULL ? crn_broker_link_fd(b->link) : -1;
     struct epoll_event ev = {.events = EPOLLIN};
@@ -150,7 +150,8 @@ static void watch(struct crn_broker *b)
 int64_t crn_broker_deadline(const struct crn_broker *b)
 {
     int64_t at = crn_agent_deadline(&b->agent);
-    int64_t link = b->link != NULL ? crn_broker_link_deadline(b->link, now(b)) : b->retry_at_ns;
+    int64_t link =
+        b->link != NULL ? crn_broker_link_deadline(b->link, client_now(b)) : b->retry_at_ns;
 
     return link < at ? link : at;
 }
@@ -161,7 +162,7 @@ static void set_timer(struct crn_broker *b)
     struct itimerspec spec = {{0, 0}, {0, 0}};
 
     if (wait != INT64_MAX) {
-        wait = wait > now(b) ? wait - now(b) : 1;
+        wait = wait > client_now(b) ? wait - client_now(b) : 1;
         spec.it_value.tv_sec = wait / 1000000000;
         spec.it_value.tv_nsec = wait % 1000000000;
     }
@@ -172,12 +173,12 @@ void crn_broker_tick(struct crn_broker *b)
 {
     struct crn_errinfo ei = {0};
 
-    if (b->link == NULL && now(b) >= b->retry_at_ns)
+    if (b->link == NULL && client_now(b) >= b->retry_at_ns)
         begin_link(b);
     if (b->link != NULL && run_link(b, &ei) != CAIRN_OK)
         drop_link(b, ei.msg);
-    crn_agent_tick(&b->agent, now(b));
-    watch(b);
+    crn_agent_tick(&b->agent, client_now(b));
+    client_watch(b);
     set_timer(b);
 }
 
@@ -232,8 +233,8 @@ cairn_err crn_broker_open(const struct crn_broker_options *options, struct crn_b
     agent.give_up_ns = options->give_up_ns > 0 ? options->give_up_ns : DEFAULT_GIVE_UP_NS;
     memcpy(agent.name, options->job, sizeof(agent.name));
     crn_random_bytes(agent.job, sizeof(agent.job));
-    crn_agent_init(&b->agent, &agent, now(b));
-    b->retry_at_ns = now(b);
+    crn_agent_init(&b->agent, &agent, client_now(b));
+    b->retry_at_ns = client_now(b);
     rc = open_descriptors(b, ei);
     if (rc != CAIRN_OK) {
         crn_broker_close(b);
@@ -253,7 +254,7 @@ void crn_broker_close(struct crn_broker *b)
         return;
     for (i = 0; i < CRN_BP_MAX_ASKS; i++)
         if (b->agent.req[i].is_open)
-            crn_agent_return(&b->agent, now(b), b->agent.req[i].seq);
+            crn_agent_return(&b->agent, client_now(b), b->agent.req[i].seq);
     if (b->link != NULL && run_link(b, &ei) != CAIRN_OK)
         crn_log(b->opt.log, CRN_DEBUG, "broker: %s", ei.msg); /* it sees the connection end */
     unwatch(b);
@@ -278,7 +279,7 @@ int crn_broker_is_online(const struct crn_broker *b)
 cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask, uint32_t *ret_ticket,
                          struct crn_errinfo *ei)
 {
-    cairn_err rc = crn_agent_ask(&b->agent, now(b), ask, ret_ticket, ei);
+    cairn_err rc = crn_agent_ask(&b->agent, client_now(b), ask, ret_ticket, ei);
 
     if (rc == CAIRN_OK)
         crn_broker_tick(b);
@@ -287,7 +288,7 @@ cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask, u
 
 struct crn_turn crn_broker_look(const struct crn_broker *b, uint32_t ticket)
 {
-    return crn_agent_look(&b->agent, now(b), ticket);
+    return crn_agent_look(&b->agent, client_now(b), ticket);
 }
 
 void crn_broker_progress(struct crn_broker *b, uint32_t ticket, uint64_t bytes_done)
@@ -297,6 +298,6 @@ void crn_broker_progress(struct crn_broker *b, uint32_t ticket, uint64_t bytes_d
 
 void crn_broker_return(struct crn_broker *b, uint32_t ticket)
 {
-    crn_agent_return(&b->agent, now(b), ticket);
+    crn_agent_return(&b->agent, client_now(b), ticket);
     crn_broker_tick(b);
 }

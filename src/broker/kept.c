@@ -33,7 +33,7 @@ static void let_go(struct crn_kept_turn *t, int is_canceled)
     crn_unlock(&t->mu);
 }
 
-static void *run(void *arg)
+static void *kept_run(void *arg)
 {
     struct crn_kept_turn *t = arg;
     struct pollfd pfd[2] = {{.fd = crn_broker_fd(t->broker), .events = POLLIN},
@@ -71,8 +71,8 @@ static void free_turn(struct crn_kept_turn *t)
     free(t);
 }
 
-static cairn_err start(const struct crn_kept_options *o, struct crn_kept_turn *t,
-                       struct crn_errinfo *ei)
+static cairn_err kept_start(const struct crn_kept_options *o, struct crn_kept_turn *t,
+                            struct crn_errinfo *ei)
 {
     struct crn_broker_options opt;
     cairn_err rc;
@@ -85,7 +85,7 @@ static cairn_err start(const struct crn_kept_options *o, struct crn_kept_turn *t
     crn_broker_options_init(&opt, o->cfg, o->job, o->nodes, o->log);
     rc = crn_broker_open(&opt, &t->broker, ei);
     if (rc == CAIRN_OK)
-        rc = crn_thread_start(&t->thread, "cairn-turn", run, t, ei);
+        rc = crn_thread_start(&t->thread, "cairn-turn", kept_run, t, ei);
     return rc;
 }
 
@@ -122,7 +122,7 @@ cairn_err crn_kept_turn_begin(const struct crn_kept_options *options, struct crn
     t->end_fd = -1;
     crn_mutex_init(&t->mu, CRN_RANK_LEAF);
     crn_cond_init(&t->changed);
-    if (start(options, t, &why) != CAIRN_OK) {
+    if (kept_start(options, t, &why) != CAIRN_OK) {
         crn_log(options->log, CRN_WARN, "going on without a turn: %s", why.msg);
         free_turn(t);
         return CAIRN_OK;

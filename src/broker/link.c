@@ -291,7 +291,8 @@ static int finish_connect(struct crn_broker_link *link, cairn_err *rc, struct cr
     return 0;
 }
 
-static cairn_err expect(const struct crn_bp_msg *msg, enum crn_bp_type type, struct crn_errinfo *ei)
+static cairn_err link_expect(const struct crn_bp_msg *msg, enum crn_bp_type type,
+                             struct crn_errinfo *ei)
 {
     if (msg->type == type)
         return CAIRN_OK;
@@ -305,7 +306,7 @@ static int answer_challenge(struct crn_broker_link *link, cairn_err *rc, struct 
 
     if (!next_message(link, &msg, rc, ei))
         return NO_PROGRESS;
-    *rc = expect(&msg, CRN_BP_CHALLENGE, ei);
+    *rc = link_expect(&msg, CRN_BP_CHALLENGE, ei);
     if (*rc != CAIRN_OK)
         return NO_PROGRESS;
     link->talk.challenge = msg.u.challenge;
@@ -323,7 +324,7 @@ static int be_welcomed(struct crn_broker_link *link, cairn_err *rc, struct crn_e
 
     if (!next_message(link, &msg, rc, ei))
         return NO_PROGRESS;
-    *rc = expect(&msg, CRN_BP_WELCOME, ei);
+    *rc = link_expect(&msg, CRN_BP_WELCOME, ei);
     if (*rc == CAIRN_OK)
         *rc = link->auth->confirm(&link->cfg.auth, &link->talk, &msg.u.welcome.proof, ei);
     if (*rc != CAIRN_OK)

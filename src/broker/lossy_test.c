@@ -30,7 +30,7 @@ struct weather {
     unsigned kill_broker; /* per 100,000 steps */
 };
 
-struct message {
+struct lossy_test_message {
     int64_t at_ns;
     uint32_t conn;
     int to_broker;
@@ -44,7 +44,7 @@ struct connection {
     int64_t broker_hears_ns; /* of its end; 0: not ended */
 };
 
-struct job {
+struct lossy_test_job {
     struct crn_agent agent;
     int is_dead;
     int64_t hangs_until_ns;
@@ -59,47 +59,48 @@ struct job {
     int64_t waited_ns; /* longest */
 };
 
-struct world {
+struct lossy_test_world {
     struct crn_rng rng;
     struct weather weather;
     int64_t now;
     struct crn_turns *turns; /* NULL: the broker is down */
     int64_t start_broker_ns;
     uint64_t epoch;
-    struct job job[JOBS];
+    struct lossy_test_job job[JOBS];
     struct connection conn[CONNS];
-    struct message flight[FLIGHT];
+    struct lossy_test_message flight[FLIGHT];
     size_t nflight;
     int is_closing; /* no new requests */
     unsigned restarts, overlaps;
     uint64_t trace; /* of everything that was delivered */
 };
 
-static unsigned chance(struct world *w, unsigned of_100000)
+static unsigned chance(struct lossy_test_world *w, unsigned of_100000)
 {
     return crn_rng_below(&w->rng, 100000) < of_100000;
 }
 
-static int64_t between(struct world *w, int64_t low, int64_t high)
+static int64_t between(struct lossy_test_world *w, int64_t low, int64_t high)
 {
     return low + (int64_t)crn_rng_below(&w->rng, (uint64_t)(high - low) + 1);
 }
 
 /* Network. -------------------------------------------------------------------------------------- */
 
-static void put_in_flight(struct world *w, uint32_t conn, int to_broker,
+static void put_in_flight(struct lossy_test_world *w, uint32_t conn, int to_broker,
                           const struct crn_bp_msg *msg)
 {
-    struct message *m;
+    struct lossy_test_message *m;
 
     assert_true(w->nflight < FLIGHT);
     m = &w->flight[w->nflight++];
-    *m = (struct message){.conn = conn, .to_broker = to_broker};
+    *m = (struct lossy_test_message){.conn = conn, .to_broker = to_broker};
     m->at_ns = w->now + between(w, MS, w->weather.late_ns);
     crn_bp_encode(msg, &m->frame);
 }
 
-static void send(struct world *w, uint32_t conn, int to_broker, const struct crn_bp_msg *msg)
+static void send(struct lossy_test_world *w, uint32_t conn, int to_broker,
+                 const struct crn_bp_msg *msg)
 {
     if (crn_rng_below(&w->rng, 1000) < w->weather.lose)
         return;
@@ -108,7 +109,7 @@ static void send(struct world *w, uint32_t conn, int to_broker, const struct crn
         put_in_flight(w, conn, to_broker, msg);
 }
 
-static void forget_flights(struct world *w, uint32_t conn)
+static void forget_flights(struct lossy_test_world *w, uint32_t conn)
 {
     size_t i = 0;
 
@@ -123,10 +124,10 @@ static void forget_flights(struct world *w, uint32_t conn)
 }
 
 /* The job's end breaks; the broker hears of it later, or only by the lease. */
-static void break_connection(struct world *w, uint32_t c)
+static void break_connection(struct lossy_test_world *w, uint32_t c)
 {
     struct connection *conn = &w->conn[c];
-    struct job *job = &w->job[conn->job];
+    struct lossy_test_job *job = &w->job[conn->job];
 
     conn->is_up = 0;
     conn->broker_hears_ns = w->now + (chance(w, 50000) ? between(w, 0, S) : 60 * S);
@@ -135,10 +136,10 @@ static void break_connection(struct world *w, uint32_t c)
     job->connect_ns = w->now + between(w, 10 * MS, 3 * S);
 }
 
-static void connect_job(struct world *w, uint32_t j)
+static void connect_job(struct lossy_test_world *w, uint32_t j)
 {
     struct crn_bp_welcome welcome = {.epoch = w->epoch, .report_ns = (uint64_t)(2 * S)};
-    struct job *job = &w->job[j];
+    struct lossy_test_job *job = &w->job[j];
     uint32_t c;
 
     job->connect_ns = w->now + between(w, 100 * MS, 2 * S);
@@ -154,7 +155,7 @@ static void connect_job(struct world *w, uint32_t j)
     crn_agent_online(&job->agent, &welcome);
 }
 
-static void deliver(struct world *w, const struct message *m)
+static void deliver(struct lossy_test_world *w, const struct lossy_test_message *m)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct connection *conn = &w->conn[m->conn];
@@ -166,7 +167,7 @@ static void deliver(struct world *w, const struct message *m)
         if (w->turns != NULL && conn->at_broker)
             assert_ok(crn_turns_report(w->turns, w->now, m->conn, &msg.u.report, ei));
     } else if (conn->is_up && !w->job[conn->job].is_dead) {
-        struct job *job = &w->job[conn->job];
+        struct lossy_test_job *job = &w->job[conn->job];
 
         if (w->now < job->hangs_until_ns)
             return; /* still in its socket when it wakes up would be kinder */
@@ -175,12 +176,12 @@ static void deliver(struct world *w, const struct message *m)
     }
 }
 
-static void deliver_due(struct world *w)
+static void deliver_due(struct lossy_test_world *w)
 {
     size_t i = 0;
 
     while (i < w->nflight) {
-        struct message m = w->flight[i];
+        struct lossy_test_message m = w->flight[i];
 
         if (m.at_ns > w->now) {
             i++;
@@ -194,7 +195,7 @@ static void deliver_due(struct world *w)
 
 /* Broker. --------------------------------------------------------------------------------------- */
 
-static void start_broker(struct world *w)
+static void start_broker(struct lossy_test_world *w)
 {
     static const struct crn_turns_token token = {
         .name = "t", .slots = SLOTS, .policy = &crn_policy_least_waste, .node_mtbf_s = 1e7};
@@ -215,7 +216,7 @@ static void start_broker(struct world *w)
     assert_ok(crn_turns_new(&cfg, w->now, &w->turns, ei));
 }
 
-static void kill_broker(struct world *w)
+static void kill_broker(struct lossy_test_world *w)
 {
     uint32_t c;
 
@@ -231,7 +232,7 @@ static void kill_broker(struct world *w)
     }
 }
 
-static void run_broker(struct world *w)
+static void run_broker(struct lossy_test_world *w)
 {
     struct crn_bp_msg msg = {.type = CRN_BP_STATUS};
     uint32_t c;
@@ -255,10 +256,10 @@ static void run_broker(struct world *w)
 
 /* Jobs. ----------------------------------------------------------------------------------------- */
 
-static void start_job(struct world *w, uint32_t j)
+static void start_job(struct lossy_test_world *w, uint32_t j)
 {
     struct crn_agent_config cfg = {.nodes = 1 + j * 10, .give_up_ns = 5 * S};
-    struct job *job = &w->job[j];
+    struct lossy_test_job *job = &w->job[j];
     unsigned served = job->served;
     uint64_t id;
 
@@ -273,7 +274,7 @@ static void start_job(struct world *w, uint32_t j)
     job->until_ns = w->now + between(w, 0, 20 * S);
 }
 
-static void begin_request(struct world *w, struct job *job)
+static void begin_request(struct lossy_test_world *w, struct lossy_test_job *job)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_turn_ask ask = {.kind = (enum crn_io_kind)between(w, 0, CRN_IO_KINDS - 1),
@@ -287,7 +288,7 @@ static void begin_request(struct world *w, struct job *job)
     job->asked++;
 }
 
-static void end_request(struct world *w, struct job *job)
+static void end_request(struct lossy_test_world *w, struct lossy_test_job *job)
 {
     crn_agent_return(&job->agent, w->now, job->ticket);
     job->ticket = 0;
@@ -295,7 +296,7 @@ static void end_request(struct world *w, struct job *job)
     job->until_ns = w->now + between(w, 0, 15 * S);
 }
 
-static void look_at_turn(struct world *w, struct job *job)
+static void look_at_turn(struct lossy_test_world *w, struct lossy_test_job *job)
 {
     struct crn_turn turn = crn_agent_look(&job->agent, w->now, job->ticket);
 
@@ -314,10 +315,10 @@ static void look_at_turn(struct world *w, struct job *job)
     }
 }
 
-static void run_job(struct world *w, uint32_t j)
+static void run_job(struct lossy_test_world *w, uint32_t j)
 {
     struct crn_bp_msg msg = {.type = CRN_BP_REPORT};
-    struct job *job = &w->job[j];
+    struct lossy_test_job *job = &w->job[j];
 
     if (job->is_dead || w->now < job->hangs_until_ns)
         return;
@@ -334,9 +335,9 @@ static void run_job(struct world *w, uint32_t j)
         send(w, job->conn, 1, &msg);
 }
 
-static void storm(struct world *w, uint32_t j)
+static void storm(struct lossy_test_world *w, uint32_t j)
 {
-    struct job *job = &w->job[j];
+    struct lossy_test_job *job = &w->job[j];
 
     if (job->is_dead) {
         if (chance(w, 100))
@@ -355,14 +356,14 @@ static void storm(struct world *w, uint32_t j)
 }
 
 /* Jobs that go by the word of this broker and have heard of it lately. */
-static void check_overlap(struct world *w)
+static void check_overlap(struct lossy_test_world *w)
 {
     unsigned going = 0;
     uint32_t j;
     size_t i;
 
     for (j = 0; j < JOBS; j++) {
-        struct job *job = &w->job[j];
+        struct lossy_test_job *job = &w->job[j];
 
         if (job->is_dead || w->now - job->heard_ns > GRACE - 2 * MAX_LATE - S)
             continue;
@@ -374,7 +375,7 @@ static void check_overlap(struct world *w)
     w->overlaps += going > 1;
 }
 
-static void run(struct world *w, int64_t ns)
+static void run(struct lossy_test_world *w, int64_t ns)
 {
     int64_t end = w->now + ns;
     uint32_t j;
@@ -393,7 +394,7 @@ static void run(struct world *w, int64_t ns)
 }
 
 /* After the storm: everybody is served in bounded time, then nothing is left. */
-static void clear_up(struct world *w)
+static void clear_up(struct lossy_test_world *w)
 {
     struct crn_turns_totals totals;
     uint32_t j;
@@ -421,7 +422,7 @@ static void clear_up(struct world *w)
     assert_null(crn_turns_check(w->turns));
 }
 
-static void live(struct world *w, uint64_t seed, const struct weather *weather)
+static void live(struct lossy_test_world *w, uint64_t seed, const struct weather *weather)
 {
     uint32_t j;
 
@@ -439,7 +440,7 @@ static void live(struct world *w, uint64_t seed, const struct weather *weather)
         crn_buf_free(&w->flight[w->nflight - 1].frame);
 }
 
-static struct world world; /* large */
+static struct lossy_test_world world; /* large */
 
 static void live_seeds(const struct weather *weather, uint64_t first, uint64_t n)
 {

@@ -37,7 +37,7 @@ static int new_key(const char *user)
     return 0;
 }
 
-static int serve(const struct crn_broker_conf *conf)
+static int main_serve(const struct crn_broker_conf *conf)
 {
     struct crn_log log = {.level = (enum crn_log_level)conf->log_level, .who = "broker"};
     struct crn_errinfo ei = {0};
@@ -96,5 +96,5 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "cairn-broker: %s\n", ei.msg);
         return 2;
     }
-    return is_dump ? crn_broker_conf_dump(&conf, stdout, 1) != 0 : serve(&conf);
+    return is_dump ? crn_broker_conf_dump(&conf, stdout, 1) != 0 : main_serve(&conf);
 }

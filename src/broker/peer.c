@@ -196,7 +196,7 @@ static void on_proof(struct peer *p, const struct crn_bp_proof *proof)
         crn_peer_bye(p, CAIRN_EBUSY, "too many logins at once");
 }
 
-static void welcome(struct peer *p, const struct crn_login *login)
+static void peer_welcome(struct peer *p, const struct crn_login *login)
 {
     struct crn_server *s = p->server;
     const struct timeval limit = {.tv_sec = WRITE_S};
@@ -226,7 +226,7 @@ void crn_peer_login(struct crn_server *s, const struct crn_login *login)
     if (p->state != PEER_VERIFYING || p->serial != login->serial)
         return; /* it did not wait for the result */
     if (login->rc == CAIRN_OK) {
-        welcome(p, login);
+        peer_welcome(p, login);
         return;
     }
     s->counts.rejected++;
@@ -298,7 +298,7 @@ static void on_report(struct peer *p, const struct crn_bp_report *report)
 }
 
 /* 0, or -1: this peer does not speak our protocol. It may be gone after that either way. */
-static int handle(struct peer *p, const struct crn_bp_msg *msg)
+static int peer_handle(struct peer *p, const struct crn_bp_msg *msg)
 {
     p->server->counts.messages++;
     if (p->state == PEER_SILENT && msg->type == CRN_BP_HELLO)
@@ -391,7 +391,7 @@ static void on_read(struct bufferevent *bev, void *arg)
             return;
         }
         (void)evbuffer_drain(in, size);
-        if (handle(p, &msg) != 0) {
+        if (peer_handle(p, &msg) != 0) {
             drop_garbage(p);
             return;
         }

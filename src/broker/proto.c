@@ -59,7 +59,7 @@ static void raw(struct io *io, void *p, size_t n)
 }
 
 /* Control characters would reach terminals and logs of others: refused. */
-static void text(struct io *io, char *s, size_t size)
+static void proto_text(struct io *io, char *s, size_t size)
 {
     size_t i;
 
@@ -80,7 +80,7 @@ static void choice(struct io *io, uint8_t *v, unsigned first, unsigned last)
         io->bad = 1;
 }
 
-static void count(struct io *io, uint16_t *n, uint16_t max)
+static void proto_count(struct io *io, uint16_t *n, uint16_t max)
 {
     u16(io, n);
     if (io->in != NULL && *n > max) {
@@ -104,7 +104,7 @@ static void hello(struct io *io, struct crn_bp_hello *m)
     u16(io, &m->major);
     u16(io, &m->minor);
     u8(io, &m->method);
-    text(io, m->user, sizeof(m->user));
+    proto_text(io, m->user, sizeof(m->user));
     raw(io, m->nonce, sizeof(m->nonce));
 }
 
@@ -118,24 +118,24 @@ static void challenge(struct io *io, struct crn_bp_challenge *m)
 
 static void proof(struct io *io, struct crn_bp_proof *m)
 {
-    count(io, &m->len, CRN_BP_PROOF);
+    proto_count(io, &m->len, CRN_BP_PROOF);
     raw(io, m->data, m->len);
 }
 
-static void welcome(struct io *io, struct crn_bp_welcome *m)
+static void proto_welcome(struct io *io, struct crn_bp_welcome *m)
 {
     u64(io, &m->epoch);
     u64(io, &m->lease_ns);
     u64(io, &m->report_ns);
     choice(io, &m->is_admin, 0, 1);
-    text(io, m->user, sizeof(m->user));
+    proto_text(io, m->user, sizeof(m->user));
     proof(io, &m->proof);
 }
 
-static void ask(struct io *io, struct crn_bp_ask *m)
+static void proto_ask(struct io *io, struct crn_bp_ask *m)
 {
     u32(io, &m->seq);
-    text(io, m->token, sizeof(m->token));
+    proto_text(io, m->token, sizeof(m->token));
     choice(io, &m->kind, 0, CRN_IO_KINDS - 1);
     choice(io, &m->state, CRN_BP_WAITING, CRN_BP_LOST);
     u64(io, &m->epoch);
@@ -149,17 +149,17 @@ static void ask(struct io *io, struct crn_bp_ask *m)
     u64(io, &m->period_ns);
 }
 
-static void report(struct io *io, struct crn_bp_report *m)
+static void proto_report(struct io *io, struct crn_bp_report *m)
 {
     uint16_t i;
 
     raw(io, m->job, sizeof(m->job));
     u64(io, &m->number);
     u32(io, &m->nodes);
-    text(io, m->name, sizeof(m->name));
-    count(io, &m->n, CRN_BP_MAX_ASKS);
+    proto_text(io, m->name, sizeof(m->name));
+    proto_count(io, &m->n, CRN_BP_MAX_ASKS);
     for (i = 0; i < m->n; i++)
-        ask(io, &m->ask[i]);
+        proto_ask(io, &m->ask[i]);
 }
 
 static void verdict(struct io *io, struct crn_bp_verdict *m)
@@ -177,7 +177,7 @@ static void status(struct io *io, struct crn_bp_status *m)
 
     u64(io, &m->number);
     u64(io, &m->report);
-    count(io, &m->n, CRN_BP_MAX_ASKS);
+    proto_count(io, &m->n, CRN_BP_MAX_ASKS);
     for (i = 0; i < m->n; i++)
         verdict(io, &m->verdict[i]);
 }
@@ -185,13 +185,13 @@ static void status(struct io *io, struct crn_bp_status *m)
 static void query(struct io *io, struct crn_bp_query *m)
 {
     u32(io, &m->max_requests);
-    text(io, m->token, sizeof(m->token));
+    proto_text(io, m->token, sizeof(m->token));
 }
 
 static void token_row(struct io *io, struct crn_bp_token_row *m)
 {
-    text(io, m->token, sizeof(m->token));
-    text(io, m->policy, sizeof(m->policy));
+    proto_text(io, m->token, sizeof(m->token));
+    proto_text(io, m->policy, sizeof(m->policy));
     u32(io, &m->slots);
     u32(io, &m->holders);
     u32(io, &m->waiting);
@@ -207,9 +207,9 @@ static void token_row(struct io *io, struct crn_bp_token_row *m)
 static void request_row(struct io *io, struct crn_bp_request_row *m)
 {
     u64(io, &m->id);
-    text(io, m->token, sizeof(m->token));
-    text(io, m->user, sizeof(m->user));
-    text(io, m->job, sizeof(m->job));
+    proto_text(io, m->token, sizeof(m->token));
+    proto_text(io, m->user, sizeof(m->user));
+    proto_text(io, m->job, sizeof(m->job));
     u32(io, &m->nodes);
     choice(io, &m->kind, 0, CRN_IO_KINDS - 1);
     choice(io, &m->state, CRN_BP_WAITING, CRN_BP_LOST);
@@ -223,25 +223,25 @@ static void request_row(struct io *io, struct crn_bp_request_row *m)
     u64(io, &m->duration_ns);
 }
 
-static void control(struct io *io, struct crn_bp_control *m)
+static void proto_control(struct io *io, struct crn_bp_control *m)
 {
     choice(io, &m->op, CRN_BP_OP_DRAIN, CRN_BP_OP_CANCEL);
     u64(io, &m->id);
-    text(io, m->token, sizeof(m->token));
-    text(io, m->argument, sizeof(m->argument));
+    proto_text(io, m->token, sizeof(m->token));
+    proto_text(io, m->argument, sizeof(m->argument));
 }
 
-static void done(struct io *io, struct crn_bp_done *m)
+static void proto_done(struct io *io, struct crn_bp_done *m)
 {
     uint32_t code = (uint32_t)m->code;
 
     u32(io, &code);
     if (io->in != NULL)
         m->code = (int32_t)code;
-    text(io, m->text, sizeof(m->text));
+    proto_text(io, m->text, sizeof(m->text));
 }
 
-static void visit(struct io *io, struct crn_bp_msg *msg)
+static void proto_visit(struct io *io, struct crn_bp_msg *msg)
 {
     switch (msg->type) {
     case CRN_BP_HELLO:
@@ -254,10 +254,10 @@ static void visit(struct io *io, struct crn_bp_msg *msg)
         proof(io, &msg->u.proof);
         return;
     case CRN_BP_WELCOME:
-        welcome(io, &msg->u.welcome);
+        proto_welcome(io, &msg->u.welcome);
         return;
     case CRN_BP_REPORT:
-        report(io, &msg->u.report);
+        proto_report(io, &msg->u.report);
         return;
     case CRN_BP_STATUS:
         status(io, &msg->u.status);
@@ -272,11 +272,11 @@ static void visit(struct io *io, struct crn_bp_msg *msg)
         request_row(io, &msg->u.request_row);
         return;
     case CRN_BP_CONTROL:
-        control(io, &msg->u.control);
+        proto_control(io, &msg->u.control);
         return;
     case CRN_BP_DONE:
     case CRN_BP_BYE:
-        done(io, &msg->u.done);
+        proto_done(io, &msg->u.done);
         return;
     }
     io->bad = 1;
@@ -289,7 +289,7 @@ void crn_bp_encode(const struct crn_bp_msg *msg, struct crn_buf *b)
 
     crn_buf_u32(b, 0);
     crn_buf_u16(b, (uint16_t)msg->type);
-    visit(&io, (struct crn_bp_msg *)msg); /* read only while out is set */
+    proto_visit(&io, (struct crn_bp_msg *)msg); /* read only while out is set */
     crn_buf_set_u32(b, start, (uint32_t)(b->len - start - 4));
 }
 
@@ -320,7 +320,7 @@ cairn_err crn_bp_decode(const void *frame, size_t size, struct crn_bp_msg *ret,
     if (v.failed || len != size - 4 || type < CRN_BP_HELLO || type > CRN_BP_BYE)
         return crn_fail(ei, CAIRN_EFORMAT, 0, "not a message of the broker protocol");
     ret->type = (enum crn_bp_type)type;
-    visit(&io, ret);
+    proto_visit(&io, ret);
     if (v.failed || io.bad)
         return crn_fail(ei, CAIRN_EFORMAT, 0, "broker message of type %u is damaged", type);
     return CAIRN_OK;

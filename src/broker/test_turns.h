@@ -12,14 +12,15 @@
 #define EPOCH 77
 #define CONNS 16
 
-struct world {
+struct turns_world {
     struct crn_turns *turns;
     int64_t now;
     uint64_t number;
     struct crn_bp_status last[CONNS]; /* newest status of each connection */
 };
 
-static inline void open_world(struct world *w, const struct crn_turns_token *token, size_t ntokens)
+static inline void open_world(struct turns_world *w, const struct crn_turns_token *token,
+                              size_t ntokens)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_turns_config cfg = {
@@ -48,7 +49,7 @@ static inline void open_world(struct world *w, const struct crn_turns_token *tok
 static const struct crn_turns_token one = {
     .name = "scratch", .slots = 1, .bandwidth = 1000, .policy = &crn_policy_ordered_nb};
 
-static inline void pump(struct world *w)
+static inline void pump(struct turns_world *w)
 {
     struct crn_bp_status status;
     uint32_t conn;
@@ -58,13 +59,13 @@ static inline void pump(struct world *w)
     assert_null(crn_turns_check(w->turns));
 }
 
-static inline void close_world(struct world *w)
+static inline void close_world(struct turns_world *w)
 {
     pump(w);
     crn_turns_free(w->turns);
 }
 
-static inline void pass(struct world *w, int64_t ns)
+static inline void pass(struct turns_world *w, int64_t ns)
 {
     int64_t end = w->now + ns;
 
@@ -88,7 +89,7 @@ static inline struct crn_bp_ask in_state(uint32_t seq, enum crn_bp_state state, 
 }
 
 /* Connection c speaks for job c. */
-static inline void say(struct world *w, uint32_t c, const struct crn_bp_ask *ask, uint16_t n)
+static inline void say(struct turns_world *w, uint32_t c, const struct crn_bp_ask *ask, uint16_t n)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_bp_report report = {.number = ++w->number, .nodes = 1, .n = n};
@@ -102,14 +103,14 @@ static inline void say(struct world *w, uint32_t c, const struct crn_bp_ask *ask
     pump(w);
 }
 
-static inline void ask_one(struct world *w, uint32_t c, uint32_t seq)
+static inline void ask_one(struct turns_world *w, uint32_t c, uint32_t seq)
 {
     struct crn_bp_ask ask = waiting(seq, 1000);
 
     say(w, c, &ask, 1);
 }
 
-static inline void keep(struct world *w, uint32_t c, uint32_t seq, uint64_t done)
+static inline void keep(struct turns_world *w, uint32_t c, uint32_t seq, uint64_t done)
 {
     struct crn_bp_ask ask = in_state(seq, CRN_BP_HOLDING, EPOCH);
 

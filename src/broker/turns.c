@@ -25,7 +25,7 @@ static uint32_t rid_of(uint32_t j, uint32_t i)
 
 void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why)
 {
-    struct request *r = request_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
 
     if (r->state == RQ_WAITING)
         crn_turns_dequeue(t, rid);
@@ -37,7 +37,7 @@ void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t co
 }
 
 /* The token is taken back; the job hears of it if it can. */
-static void take(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t why)
+static void turns_take(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t why)
 {
     t->token[request_of(t, rid)->token].taken++;
     crn_turns_end(t, rid, now_ns, CRN_BP_TAKEN, why);
@@ -47,7 +47,7 @@ static void take(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t why)
 /* The job no longer lists it. */
 static void close_request(struct crn_turns *t, uint32_t rid, int64_t now_ns)
 {
-    struct request *r = request_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
 
     if (r->state == RQ_WAITING)
         t->token[r->token].canceled++;
@@ -57,7 +57,7 @@ static void close_request(struct crn_turns *t, uint32_t rid, int64_t now_ns)
     r->state = RQ_FREE;
 }
 
-static int has_requests(const struct job *job)
+static int has_requests(const struct turns_job *job)
 {
     uint32_t i;
 
@@ -70,12 +70,12 @@ static int has_requests(const struct job *job)
 /* Dead, hung or cut off for too long: all that it has goes to others. */
 static void drop_job(struct crn_turns *t, uint32_t j, int64_t now_ns)
 {
-    struct job *job = &t->job[j];
+    struct turns_job *job = &t->job[j];
     uint32_t i;
 
     for (i = 0; i < CRN_BP_MAX_ASKS; i++) {
         if (job->req[i].state == RQ_HELD)
-            take(t, rid_of(j, i), now_ns, CRN_BP_WHY_LEASE);
+            turns_take(t, rid_of(j, i), now_ns, CRN_BP_WHY_LEASE);
         if (job->req[i].state != RQ_FREE)
             close_request(t, rid_of(j, i), now_ns);
     }
@@ -97,7 +97,7 @@ void crn_turns_opened(struct crn_turns *t, uint32_t conn, const char *user, int 
 /* The job leaves its connection: what waits keeps its place for a while, but cannot be chosen. */
 static void cut_job(struct crn_turns *t, uint32_t j, int64_t now_ns)
 {
-    struct job *job = &t->job[j];
+    struct turns_job *job = &t->job[j];
     uint32_t i;
 
     t->conn[job->conn].job = NONE;
@@ -127,7 +127,7 @@ void crn_turns_closed(struct crn_turns *t, int64_t now_ns, uint32_t conn)
 
 static void bind_job(struct crn_turns *t, uint32_t j, uint32_t conn)
 {
-    struct job *job = &t->job[j];
+    struct turns_job *job = &t->job[j];
     uint32_t i;
 
     if (job->conn == conn)
@@ -155,7 +155,7 @@ static uint32_t find_token(const struct crn_turns *t, const char *name)
     return NONE;
 }
 
-static int64_t within(uint64_t ns, int64_t max)
+static int64_t turns_within(uint64_t ns, int64_t max)
 {
     return ns > (uint64_t)max ? max : (int64_t)ns;
 }
@@ -166,15 +166,15 @@ static int64_t duration_of(const struct token *k, const struct crn_bp_ask *ask)
     double ns;
 
     if (ask->duration_ns > 0)
-        return within(ask->duration_ns, MAX_TIME_NS);
+        return turns_within(ask->duration_ns, MAX_TIME_NS);
     if (ask->bytes == 0 || k->cfg.bandwidth == 0)
         return guess;
     ns = (double)ask->bytes / (double)k->cfg.bandwidth * (double)NS_PER_S;
     return ns < 1 ? 1 : ns > (double)MAX_TIME_NS ? MAX_TIME_NS : (int64_t)ns;
 }
 
-static void describe(struct crn_turns *t, struct request *r, const struct crn_bp_ask *ask,
-                     int64_t now_ns)
+static void turns_describe(struct crn_turns *t, struct turns_request *r,
+                           const struct crn_bp_ask *ask, int64_t now_ns)
 {
     memset(r, 0, sizeof(*r));
     r->seq = ask->seq;
@@ -183,29 +183,30 @@ static void describe(struct crn_turns *t, struct request *r, const struct crn_bp
     r->id = t->next_id++;
     r->at = NONE;
     r->is_listed = 1;
-    r->since_ns = now_ns - within(ask->age_ns, MAX_AGE_NS);
-    r->at_risk_ns = now_ns - within(ask->at_risk_ns, MAX_AGE_NS);
-    r->period_ns = within(ask->period_ns, MAX_AGE_NS);
+    r->since_ns = now_ns - turns_within(ask->age_ns, MAX_AGE_NS);
+    r->at_risk_ns = now_ns - turns_within(ask->at_risk_ns, MAX_AGE_NS);
+    r->period_ns = turns_within(ask->period_ns, MAX_AGE_NS);
     r->bytes = ask->bytes;
     r->done = ask->done;
     if (r->token == NONE)
         return;
     r->duration_ns = duration_of(&t->token[r->token], ask);
-    r->recovery_ns = ask->recovery_ns > 0 ? within(ask->recovery_ns, MAX_TIME_NS) : r->duration_ns;
+    r->recovery_ns =
+        ask->recovery_ns > 0 ? turns_within(ask->recovery_ns, MAX_TIME_NS) : r->duration_ns;
 }
 
 /* The job uses the file system without this broker having let it. */
 static void learn(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask, int64_t now_ns)
 {
     t->token[request_of(t, rid)->token].learned++;
-    crn_turns_hold(t, rid, now_ns - within(ask->held_ns, MAX_AGE_NS), now_ns);
+    crn_turns_hold(t, rid, now_ns - turns_within(ask->held_ns, MAX_AGE_NS), now_ns);
 }
 
 static void admit(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask, int64_t now_ns)
 {
-    struct request *r = request_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
 
-    describe(t, r, ask, now_ns);
+    turns_describe(t, r, ask, now_ns);
     r->state = RQ_ENDED;
     if (r->token == NONE) {
         r->token = 0;
@@ -237,10 +238,10 @@ static void update_waiting(struct crn_turns *t, uint32_t rid, const struct crn_b
 static void update_held(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask,
                         int64_t now_ns)
 {
-    struct request *r = request_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
 
     if (ask->state == CRN_BP_LOST) {
-        take(t, rid, now_ns, CRN_BP_WHY_LEASE);
+        turns_take(t, rid, now_ns, CRN_BP_WHY_LEASE);
         return;
     }
     if (ask->done > r->done && ask->done != CRN_BP_UNKNOWN) {
@@ -249,7 +250,7 @@ static void update_held(struct crn_turns *t, uint32_t rid, const struct crn_bp_a
     }
 }
 
-static uint32_t find_request(const struct job *job, uint32_t seq)
+static uint32_t find_request(const struct turns_job *job, uint32_t seq)
 {
     uint32_t i;
 
@@ -262,7 +263,7 @@ static uint32_t find_request(const struct job *job, uint32_t seq)
 static void close_unlisted(struct crn_turns *t, uint32_t j, const struct crn_bp_report *report,
                            int64_t now_ns)
 {
-    struct job *job = &t->job[j];
+    struct turns_job *job = &t->job[j];
     uint32_t i, at;
 
     for (i = 0; i < CRN_BP_MAX_ASKS; i++)
@@ -279,7 +280,7 @@ static void close_unlisted(struct crn_turns *t, uint32_t j, const struct crn_bp_
 
 static void read_ask(struct crn_turns *t, uint32_t j, const struct crn_bp_ask *ask, int64_t now_ns)
 {
-    struct job *job = &t->job[j];
+    struct turns_job *job = &t->job[j];
     uint32_t i = find_request(job, ask->seq);
 
     if (i == NONE) {
@@ -295,8 +296,9 @@ static void read_ask(struct crn_turns *t, uint32_t j, const struct crn_bp_ask *a
 }
 
 /* The job that reports, known or new, tied to this connection; NONE: the report is an old one. */
-static cairn_err reporter(struct crn_turns *t, uint32_t conn, const struct crn_bp_report *report,
-                          uint32_t *ret, struct crn_errinfo *ei)
+static cairn_err turns_reporter(struct crn_turns *t, uint32_t conn,
+                                const struct crn_bp_report *report, uint32_t *ret,
+                                struct crn_errinfo *ei)
 {
     struct conn *c = &t->conn[conn];
     uint32_t j = crn_turns_find_job(t, c->user, report->job);
@@ -318,11 +320,11 @@ static cairn_err reporter(struct crn_turns *t, uint32_t conn, const struct crn_b
 cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,
                            const struct crn_bp_report *report, struct crn_errinfo *ei)
 {
-    struct job *job;
+    struct turns_job *job;
     uint32_t j, i;
     cairn_err rc;
 
-    rc = reporter(t, conn, report, &j, ei);
+    rc = turns_reporter(t, conn, report, &j, ei);
     if (rc != CAIRN_OK || j == NONE)
         return rc;
     job = &t->job[j];
@@ -345,7 +347,7 @@ cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,
 
 /* Time. ----------------------------------------------------------------------------------------- */
 
-static void drop_old(struct crn_turns *t, struct list *list, int64_t limit_ns, int64_t now_ns)
+static void drop_old(struct crn_turns *t, struct turns_list *list, int64_t limit_ns, int64_t now_ns)
 {
     while (list->head != NONE && now_ns - t->job[list->head].heard_ns > limit_ns)
         drop_job(t, list->head, now_ns);
@@ -356,14 +358,14 @@ static void check_holders(struct crn_turns *t, struct token *k, int64_t now_ns)
     uint32_t rid, next;
 
     for (rid = k->first_holder; rid != NONE; rid = next) {
-        struct request *r = request_of(t, rid);
+        struct turns_request *r = request_of(t, rid);
 
         next = r->next;
         if (t->cfg.stall_ns > 0 && r->bytes > 0 && r->done != CRN_BP_UNKNOWN &&
             now_ns - r->moved_ns > t->cfg.stall_ns)
-            take(t, rid, now_ns, CRN_BP_WHY_STALL);
+            turns_take(t, rid, now_ns, CRN_BP_WHY_STALL);
         else if (t->cfg.hold_ns > 0 && now_ns - r->held_ns > t->cfg.hold_ns)
-            take(t, rid, now_ns, CRN_BP_WHY_LIMIT);
+            turns_take(t, rid, now_ns, CRN_BP_WHY_LIMIT);
     }
 }
 
@@ -383,8 +385,8 @@ void crn_turns_tick(struct crn_turns *t, int64_t now_ns)
 
 /* Statuses. ------------------------------------------------------------------------------------- */
 
-static void waiting_verdict(const struct crn_turns *t, const struct request *r, int64_t now_ns,
-                            struct crn_bp_verdict *v)
+static void waiting_verdict(const struct crn_turns *t, const struct turns_request *r,
+                            int64_t now_ns, struct crn_bp_verdict *v)
 {
     const struct token *k = &t->token[r->token];
     int64_t start = r->start_ns;
@@ -401,7 +403,7 @@ static void waiting_verdict(const struct crn_turns *t, const struct request *r, 
         v->start_ns = start > now_ns ? (uint64_t)(start - now_ns) : 0;
 }
 
-static void verdict_of(const struct crn_turns *t, const struct request *r, int64_t now_ns,
+static void verdict_of(const struct crn_turns *t, const struct turns_request *r, int64_t now_ns,
                        struct crn_bp_verdict *v)
 {
     *v = (struct crn_bp_verdict){.seq = r->seq, .start_ns = CRN_BP_UNKNOWN};
@@ -422,7 +424,7 @@ int crn_turns_next(struct crn_turns *t, int64_t now_ns, uint32_t *ret_conn,
     uint32_t j, i;
 
     while ((j = t->dirty.head) != NONE) {
-        struct job *job = &t->job[j];
+        struct turns_job *job = &t->job[j];
 
         crn_turns_list_remove(t, j, LINK_DIRTY);
         if (job->conn == NONE)

@@ -2,14 +2,14 @@
 /* The core and people: what each may see and change, and how many jobs each may bring. */
 #include "broker/test_turns.h"
 
-struct seen {
+struct turns_people_test_seen {
     size_t tokens, requests;
     struct crn_bp_request_row row[32];
 };
 
 static void see(void *arg, const struct crn_bp_msg *msg)
 {
-    struct seen *seen = arg;
+    struct turns_people_test_seen *seen = arg;
 
     if (msg->type == CRN_BP_TOKEN_ROW)
         seen->tokens++;
@@ -21,8 +21,8 @@ static void people_see_their_own(void **state)
 {
     struct crn_bp_query query = {.max_requests = 32};
     struct crn_bp_control cancel = {.op = CRN_BP_OP_CANCEL};
-    struct seen root = {0}, alice = {0};
-    struct world w;
+    struct turns_people_test_seen root = {0}, alice = {0};
+    struct turns_world w;
     uint32_t i;
 
     (void)state;
@@ -58,7 +58,7 @@ static void administrators_drain_and_choose(void **state)
 {
     struct crn_bp_control drain = {.op = CRN_BP_OP_DRAIN};
     struct crn_bp_control policy = {.op = CRN_BP_OP_POLICY, .argument = "least-waste"};
-    struct world w;
+    struct turns_world w;
 
     (void)state;
     open_world(&w, &one, 1);
@@ -84,7 +84,7 @@ static void administrators_drain_and_choose(void **state)
 static void nobody_speaks_for_anothers_job(void **state)
 {
     struct crn_bp_report report = {.job = {1}, .number = 1000};
-    struct world w;
+    struct turns_world w;
 
     (void)state;
     open_world(&w, &one, 1);
@@ -102,7 +102,7 @@ static void jobs_are_limited(void **state)
 {
     struct crn_bp_report report = {.number = 1};
     struct crn_errinfo info = {0};
-    struct world w;
+    struct turns_world w;
     uint32_t i;
 
     (void)state;

@@ -18,7 +18,7 @@ enum rq_state {
     RQ_ENDED     /* kept to repeat the verdict until the job no longer lists it */
 };
 
-struct request {
+struct turns_request {
     enum rq_state state;
     uint32_t seq;
     uint32_t token;
@@ -38,16 +38,16 @@ struct request {
     uint32_t prev, next; /* RQ_HELD: the token's holders */
 };
 
-struct link {
+struct turns_link {
     uint32_t prev, next;
-    struct list *in; /* NULL: in no list */
+    struct turns_list *in; /* NULL: in no list */
 };
-struct list {
+struct turns_list {
     uint32_t head, tail;
 };
 enum link_kind { LINK_AGE, LINK_DIRTY, LINKS };
 
-struct job {
+struct turns_job {
     uint8_t is_used;
     uint8_t id[16];
     uint32_t user;
@@ -57,8 +57,8 @@ struct job {
     uint64_t report;    /* newest number seen */
     int64_t heard_ns;   /* or, when cut off, since when */
     char name[CRN_BP_NAME];
-    struct link link[LINKS]; /* AGE: heard or cut; DIRTY: a status is due */
-    struct request req[CRN_BP_MAX_ASKS];
+    struct turns_link link[LINKS]; /* AGE: heard or cut; DIRTY: a status is due */
+    struct turns_request req[CRN_BP_MAX_ASKS];
 };
 
 struct user {
@@ -93,16 +93,16 @@ struct crn_turns {
     struct crn_turns_config cfg;
     int64_t settled_ns; /* grants begin */
     struct token *token;
-    struct job *job;
+    struct turns_job *job;
     struct conn *conn;
     struct user *user; /* max_conns + max_jobs: each may be another's */
     uint32_t *job_bucket, *user_bucket;
     uint32_t nbuckets; /* of each; a power of two */
     uint32_t free_job, free_user;
     uint32_t njobs;
-    struct list heard; /* connected jobs with open requests, longest silent first */
-    struct list cut;   /* jobs whose connection broke, longest first */
-    struct list dirty;
+    struct turns_list heard; /* connected jobs with open requests, longest silent first */
+    struct turns_list cut;   /* jobs whose connection broke, longest first */
+    struct turns_list dirty;
     uint64_t next_id;
     uint64_t next_status;
     double *score; /* scratch of decisions and forecasts */
@@ -111,11 +111,11 @@ struct crn_turns {
 };
 
 /* A request is named by the place of its job and its own place in there. */
-static inline struct request *request_of(const struct crn_turns *t, uint32_t rid)
+static inline struct turns_request *request_of(const struct crn_turns *t, uint32_t rid)
 {
     return &t->job[rid / CRN_BP_MAX_ASKS].req[rid % CRN_BP_MAX_ASKS];
 }
-static inline struct job *job_of(const struct crn_turns *t, uint32_t rid)
+static inline struct turns_job *job_of(const struct crn_turns *t, uint32_t rid)
 {
     return &t->job[rid / CRN_BP_MAX_ASKS];
 }
@@ -126,7 +126,8 @@ static inline int is_settling(const struct crn_turns *t, int64_t now_ns)
 
 /* turns_table.c */
 void crn_turns_list_remove(struct crn_turns *t, uint32_t j, enum link_kind kind);
-void crn_turns_list_move(struct crn_turns *t, struct list *list, uint32_t j, enum link_kind kind);
+void crn_turns_list_move(struct crn_turns *t, struct turns_list *list, uint32_t j,
+                         enum link_kind kind);
 uint32_t crn_turns_find_job(const struct crn_turns *t, uint32_t user, const uint8_t *id);
 uint32_t crn_turns_add_job(struct crn_turns *t, uint32_t user, const uint8_t *id); /* or NONE */
 void crn_turns_remove_job(struct crn_turns *t, uint32_t j);
@@ -141,7 +142,7 @@ void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns);
 /* Gives free slots of all tokens to whom the policies choose. */
 void crn_turns_decide(struct crn_turns *t, int64_t now_ns);
 void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns);
-int64_t crn_turns_remaining(const struct request *r, int64_t now_ns);
+int64_t crn_turns_remaining(const struct turns_request *r, int64_t now_ns);
 
 /* turns.c: takes a request out of queue or holders and leaves its verdict. */
 void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why);

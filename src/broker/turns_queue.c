@@ -4,25 +4,25 @@
  * plays the slots forward; it is made now and then, not with every decision. */
 #include "broker/turns_priv.h"
 
-static double seconds(int64_t ns)
+static double turns_queue_seconds(int64_t ns)
 {
     return (double)ns / (double)NS_PER_S;
 }
 
 void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
 {
-    struct request *r = request_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
     struct token *k = &t->token[r->token];
 
     k->queue[k->n] = (struct crn_io_request){
         .kind = (enum crn_io_kind)r->kind,
         .nodes = job_of(t, rid)->nodes,
-        .duration_s = seconds(r->duration_ns),
-        .since_s = seconds(r->since_ns),
-        .last_checkpoint_s = seconds(r->at_risk_ns),
-        .recovery_s = seconds(r->recovery_ns),
+        .duration_s = turns_queue_seconds(r->duration_ns),
+        .since_s = turns_queue_seconds(r->since_ns),
+        .last_checkpoint_s = turns_queue_seconds(r->at_risk_ns),
+        .recovery_s = turns_queue_seconds(r->recovery_ns),
         .node_mtbf_s = k->cfg.node_mtbf_s,
-        .period_s = seconds(r->period_ns),
+        .period_s = turns_queue_seconds(r->period_ns),
         .ticket = r->id,
     };
     k->queue_rid[k->n] = rid;
@@ -34,7 +34,7 @@ void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
 
 void crn_turns_dequeue(struct crn_turns *t, uint32_t rid)
 {
-    struct request *r = request_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
     struct token *k = &t->token[r->token];
     uint32_t last;
 
@@ -51,7 +51,7 @@ void crn_turns_dequeue(struct crn_turns *t, uint32_t rid)
 
 void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t now_ns)
 {
-    struct request *r = request_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
     struct token *k = &t->token[r->token];
 
     crn_turns_dequeue(t, rid);
@@ -69,7 +69,7 @@ void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t 
 
 void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns)
 {
-    struct request *r = request_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
     struct token *k = &t->token[r->token];
 
     if (r->prev == NONE)
@@ -79,14 +79,14 @@ void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns)
     if (r->next != NONE)
         request_of(t, r->next)->prev = r->prev;
     k->holders--;
-    k->held_s += seconds(now_ns - r->held_ns);
+    k->held_s += turns_queue_seconds(now_ns - r->held_ns);
     k->is_stale = 1;
 }
 
 /* The one that has waited for longest, if that is too long. */
 static uint32_t starving(const struct crn_turns *t, const struct token *k, int64_t now_ns)
 {
-    double limit_s = seconds(now_ns - t->cfg.starve_ns);
+    double limit_s = turns_queue_seconds(now_ns - t->cfg.starve_ns);
     uint32_t oldest = 0;
     uint32_t i;
 
@@ -100,16 +100,16 @@ static uint32_t starving(const struct crn_turns *t, const struct token *k, int64
     return k->queue[oldest].since_s < limit_s ? oldest : NONE;
 }
 
-static void give(struct crn_turns *t, struct token *k, int64_t now_ns)
+static void turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
-    struct crn_io_queue q = {.now_s = seconds(now_ns), .req = k->queue, .n = k->n};
+    struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
     uint32_t i = starving(t, k, now_ns);
     uint32_t rid;
 
     if (i == NONE)
         i = (uint32_t)crn_policy_pick(k->cfg.policy, &q, t->score);
     rid = k->queue_rid[i];
-    k->wait_s += seconds(now_ns - request_of(t, rid)->since_ns);
+    k->wait_s += turns_queue_seconds(now_ns - request_of(t, rid)->since_ns);
     k->granted++;
     crn_turns_hold(t, rid, now_ns, now_ns);
     crn_turns_list_move(t, &t->dirty, rid / CRN_BP_MAX_ASKS, LINK_DIRTY);
@@ -126,11 +126,11 @@ void crn_turns_decide(struct crn_turns *t, int64_t now_ns)
 
         while (k->n > 0 && !k->is_draining &&
                (k->holders < k->cfg.slots || !k->cfg.policy->is_exclusive))
-            give(t, k, now_ns);
+            turns_queue_give(t, k, now_ns);
     }
 }
 
-int64_t crn_turns_remaining(const struct request *r, int64_t now_ns)
+int64_t crn_turns_remaining(const struct turns_request *r, int64_t now_ns)
 {
     int64_t left = r->duration_ns - (now_ns - r->held_ns);
 
@@ -179,13 +179,13 @@ static void fill_slots(struct crn_turns *t, struct token *k, int64_t now_ns)
 
 void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
-    struct crn_io_queue q = {.now_s = seconds(now_ns), .req = k->queue, .n = k->n};
+    struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
     uint32_t i;
 
     crn_policy_order(k->cfg.policy, &q, t->score, t->order);
     fill_slots(t, k, now_ns);
     for (i = 0; i < k->n; i++) {
-        struct request *r = request_of(t, k->queue_rid[t->order[i]]);
+        struct turns_request *r = request_of(t, k->queue_rid[t->order[i]]);
 
         r->place = i + 1;
         r->start_ns = t->slot_free[0];

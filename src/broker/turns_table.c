@@ -76,7 +76,7 @@ static void link_tables(struct crn_turns *t)
         t->user[i].hash_next = i + 1 < nusers ? i + 1 : NONE;
     t->free_job = 0;
     t->free_user = 0;
-    t->heard = t->cut = t->dirty = (struct list){NONE, NONE};
+    t->heard = t->cut = t->dirty = (struct turns_list){NONE, NONE};
 }
 
 cairn_err crn_turns_new(const struct crn_turns_config *cfg, int64_t now_ns, struct crn_turns **ret,
@@ -132,7 +132,7 @@ void crn_turns_free(struct crn_turns *t)
 
 void crn_turns_list_remove(struct crn_turns *t, uint32_t j, enum link_kind kind)
 {
-    struct link *l = &t->job[j].link[kind];
+    struct turns_link *l = &t->job[j].link[kind];
 
     if (l->in == NULL)
         return;
@@ -147,9 +147,10 @@ void crn_turns_list_remove(struct crn_turns *t, uint32_t j, enum link_kind kind)
     l->in = NULL;
 }
 
-void crn_turns_list_move(struct crn_turns *t, struct list *list, uint32_t j, enum link_kind kind)
+void crn_turns_list_move(struct crn_turns *t, struct turns_list *list, uint32_t j,
+                         enum link_kind kind)
 {
-    struct link *l = &t->job[j].link[kind];
+    struct turns_link *l = &t->job[j].link[kind];
 
     crn_turns_list_remove(t, j, kind);
     l->in = list;
@@ -184,7 +185,7 @@ uint32_t crn_turns_add_job(struct crn_turns *t, uint32_t user, const uint8_t *id
 {
     uint32_t *chain = job_chain(t, user, id);
     uint32_t j = t->free_job;
-    struct job *job;
+    struct turns_job *job;
 
     if (j == NONE || t->user[user].njobs >= t->cfg.max_user_jobs)
         return NONE;
@@ -205,7 +206,7 @@ uint32_t crn_turns_add_job(struct crn_turns *t, uint32_t user, const uint8_t *id
 
 void crn_turns_remove_job(struct crn_turns *t, uint32_t j)
 {
-    struct job *job = &t->job[j];
+    struct turns_job *job = &t->job[j];
     uint32_t *at = job_chain(t, job->user, job->id);
 
     crn_turns_list_remove(t, j, LINK_AGE);

@@ -6,7 +6,7 @@
 
 static void one_after_the_other(void **state)
 {
-    struct world w;
+    struct turns_world w;
 
     (void)state;
     open_world(&w, &one, 1);
@@ -28,7 +28,7 @@ static void one_after_the_other(void **state)
 static void as_many_as_there_are_slots(void **state)
 {
     struct crn_turns_token token = one;
-    struct world w;
+    struct turns_world w;
     uint32_t i, gone = 0;
 
     (void)state;
@@ -45,7 +45,7 @@ static void as_many_as_there_are_slots(void **state)
 static void oblivious_gives_to_all(void **state)
 {
     struct crn_turns_token token = one;
-    struct world w;
+    struct turns_world w;
     uint32_t i;
 
     (void)state;
@@ -62,7 +62,7 @@ static void tokens_are_independent(void **state)
 {
     struct crn_turns_token token[2] = {one, one};
     struct crn_bp_ask ask = waiting(1, 10);
-    struct world w;
+    struct turns_world w;
 
     (void)state;
     (void)snprintf(token[1].name, sizeof(token[1].name), "home");
@@ -81,7 +81,7 @@ static void tokens_are_independent(void **state)
 
 static void the_silent_lose_their_token(void **state)
 {
-    struct world w;
+    struct turns_world w;
     int64_t s;
 
     (void)state;
@@ -103,7 +103,7 @@ static void the_silent_lose_their_token(void **state)
 
 static void the_cut_off_have_a_grace(void **state)
 {
-    struct world w;
+    struct turns_world w;
 
     (void)state;
     open_world(&w, &one, 1);
@@ -123,7 +123,7 @@ static void the_cut_off_have_a_grace(void **state)
 
 static void who_waits_keeps_its_place_for_a_while(void **state)
 {
-    struct world w;
+    struct turns_world w;
 
     (void)state;
     open_world(&w, &one, 1);
@@ -146,7 +146,7 @@ static void who_waits_keeps_its_place_for_a_while(void **state)
 
 static void a_holder_must_move(void **state)
 {
-    struct world w;
+    struct turns_world w;
     int i;
 
     (void)state;
@@ -169,7 +169,7 @@ static void a_holder_must_move(void **state)
 static void a_quiet_holder_is_no_stall(void **state)
 {
     struct crn_bp_ask ask = waiting(1, 1000);
-    struct world w;
+    struct turns_world w;
     int i;
 
     (void)state;
@@ -186,7 +186,7 @@ static void a_quiet_holder_is_no_stall(void **state)
 
 static void nobody_holds_for_ever(void **state)
 {
-    struct world w;
+    struct turns_world w;
     int i;
 
     (void)state;
@@ -207,7 +207,7 @@ static void a_new_broker_learns_who_holds(void **state)
     struct crn_bp_ask alone = in_state(9, CRN_BP_ALONE, 0);
     struct crn_bp_ask wait = waiting(3, 1000);
     struct crn_turns_totals totals;
-    struct world w;
+    struct turns_world w;
 
     (void)state;
     open_world(&w, &one, 1);
@@ -239,7 +239,7 @@ static void settling_gives_nothing(void **state)
                                    .max_conns = 4,
                                    .max_jobs = 4,
                                    .max_user_jobs = 4};
-    struct world w = {.now = 5 * S};
+    struct turns_world w = {.now = 5 * S};
 
     (void)state;
     assert_ok(crn_turns_new(&cfg, w.now, &w.turns, ei));
@@ -256,7 +256,7 @@ static void settling_gives_nothing(void **state)
 
 static void old_and_repeated_reports_change_nothing(void **state)
 {
-    struct world w;
+    struct turns_world w;
     uint64_t newest;
 
     (void)state;
@@ -276,7 +276,7 @@ static void old_and_repeated_reports_change_nothing(void **state)
 static void going_alone_counts(void **state)
 {
     struct crn_bp_ask alone = in_state(1, CRN_BP_ALONE, 0);
-    struct world w;
+    struct turns_world w;
 
     (void)state;
     open_world(&w, &one, 1);
@@ -306,7 +306,7 @@ static void even_an_unfair_policy_starves_nobody(void **state)
     static const struct crn_policy unfair = {
         .name = "unfair", .is_exclusive = 1, .score = last_come};
     struct crn_turns_token token = one;
-    struct world w;
+    struct turns_world w;
     uint32_t seq;
     int64_t begin;
 
@@ -338,7 +338,7 @@ static void random_events_keep_the_books(void **state)
     struct crn_turns_token token[2] = {one, one};
     unsigned char is_open[CONNS];
     struct crn_rng rng;
-    struct world w;
+    struct turns_world w;
     unsigned round;
 
     (void)state;

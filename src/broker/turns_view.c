@@ -29,11 +29,11 @@ static uint32_t find_id(const struct crn_turns *t, uint64_t id)
     return NONE;
 }
 
-static cairn_err cancel(struct crn_turns *t, int64_t now_ns, const struct conn *c, uint64_t id,
-                        struct crn_errinfo *ei)
+static cairn_err turns_view_cancel(struct crn_turns *t, int64_t now_ns, const struct conn *c,
+                                   uint64_t id, struct crn_errinfo *ei)
 {
     uint32_t rid = find_id(t, id);
-    struct request *r;
+    struct turns_request *r;
 
     if (rid == NONE || !may_see(t, c, rid))
         return crn_fail(ei, CAIRN_ENOENT, 0, "no request %llu", (unsigned long long)id);
@@ -89,7 +89,7 @@ cairn_err crn_turns_control(struct crn_turns *t, int64_t now_ns, uint32_t conn,
     cairn_err rc;
 
     if (control->op == CRN_BP_OP_CANCEL)
-        rc = cancel(t, now_ns, c, control->id, ei);
+        rc = turns_view_cancel(t, now_ns, c, control->id, ei);
     else if (!c->is_admin)
         rc = crn_fail(ei, CAIRN_EPERM, 0, "only administrators of the broker may do this");
     else
@@ -101,7 +101,7 @@ cairn_err crn_turns_control(struct crn_turns *t, int64_t now_ns, uint32_t conn,
 
 /* Rows. ----------------------------------------------------------------------------------------- */
 
-static uint64_t age(int64_t since_ns, int64_t now_ns)
+static uint64_t turns_view_age(int64_t since_ns, int64_t now_ns)
 {
     return now_ns > since_ns ? (uint64_t)(now_ns - since_ns) : 0;
 }
@@ -133,8 +133,8 @@ static void token_row(const struct crn_turns *t, const struct token *k, int64_t 
 static void request_row(const struct crn_turns *t, uint32_t rid, int64_t now_ns,
                         struct crn_bp_request_row *row)
 {
-    const struct request *r = request_of(t, rid);
-    const struct job *job = job_of(t, rid);
+    const struct turns_request *r = request_of(t, rid);
+    const struct turns_job *job = job_of(t, rid);
 
     memset(row, 0, sizeof(*row));
     row->id = r->id;
@@ -145,14 +145,14 @@ static void request_row(const struct crn_turns *t, uint32_t rid, int64_t now_ns,
     row->kind = r->kind;
     row->state = r->state == RQ_WAITING ? CRN_BP_WAITING : CRN_BP_HOLDING;
     row->start_ns = CRN_BP_UNKNOWN;
-    row->age_ns = age(r->since_ns, now_ns);
+    row->age_ns = turns_view_age(r->since_ns, now_ns);
     row->bytes = r->bytes;
     row->done = r->done;
     row->duration_ns = (uint64_t)r->duration_ns;
     if (job->conn == NONE)
         row->why = CRN_BP_WHY_AWAY;
     if (r->state == RQ_HELD) {
-        row->held_ns = age(r->held_ns, now_ns);
+        row->held_ns = turns_view_age(r->held_ns, now_ns);
     } else {
         row->place = r->place;
         row->why = t->token[r->token].is_draining ? CRN_BP_WHY_DRAIN
@@ -169,8 +169,8 @@ struct rows {
     size_t n, max;
 };
 
-static void emit(struct rows *rows, const struct crn_turns *t, const struct conn *c, uint32_t rid,
-                 int64_t now_ns)
+static void turns_view_emit(struct rows *rows, const struct crn_turns *t, const struct conn *c,
+                            uint32_t rid, int64_t now_ns)
 {
     struct crn_bp_msg msg = {.type = CRN_BP_REQUEST_ROW};
 
@@ -188,9 +188,9 @@ static void emit_token(struct rows *rows, struct crn_turns *t, struct token *k,
 
     crn_turns_forecast(t, k, now_ns); /* leaves the order in t->order */
     for (rid = k->first_holder; rid != NONE; rid = request_of(t, rid)->next)
-        emit(rows, t, c, rid, now_ns);
+        turns_view_emit(rows, t, c, rid, now_ns);
     for (i = 0; i < k->n && rows->n < rows->max; i++)
-        emit(rows, t, c, k->queue_rid[t->order[i]], now_ns);
+        turns_view_emit(rows, t, c, k->queue_rid[t->order[i]], now_ns);
 }
 
 size_t crn_turns_query(struct crn_turns *t, int64_t now_ns, uint32_t conn,
@@ -237,8 +237,8 @@ uint32_t crn_turns_jobs(const struct crn_turns *t)
 
 static const char *check_request(const struct crn_turns *t, uint32_t rid)
 {
-    const struct request *r = request_of(t, rid);
-    const struct job *job = job_of(t, rid);
+    const struct turns_request *r = request_of(t, rid);
+    const struct turns_job *job = job_of(t, rid);
     int is_queued = r->state == RQ_WAITING && r->at != NONE;
 
     if (r->state == RQ_FREE)

@@ -19,7 +19,7 @@ struct crn_verifier {
     size_t under_way; /* the loop's */
 };
 
-static void *run(void *arg)
+static void *verifier_run(void *arg)
 {
     struct crn_verifier *v = arg;
     struct crn_login *login;
@@ -38,7 +38,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static cairn_err init(struct crn_verifier *v, struct crn_errinfo *ei)
+static cairn_err verifier_init(struct crn_verifier *v, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -50,7 +50,7 @@ static cairn_err init(struct crn_verifier *v, struct crn_errinfo *ei)
         return rc;
     rc = crn_queue_init(&v->done, v->max, ei);
     if (rc == CAIRN_OK) {
-        rc = crn_thread_start(&v->thread, "login", run, v, ei);
+        rc = crn_thread_start(&v->thread, "login", verifier_run, v, ei);
         if (rc == CAIRN_OK)
             return CAIRN_OK;
         crn_queue_fini(&v->done);
@@ -69,7 +69,7 @@ cairn_err crn_verifier_start(const struct crn_auth_config *cfg, size_t max,
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for logins");
     v->cfg = *cfg;
     v->max = max;
-    rc = init(v, ei);
+    rc = verifier_init(v, ei);
     if (rc == CAIRN_OK) {
         *ret = v;
         return CAIRN_OK;

@@ -25,7 +25,7 @@ struct crn_copier {
 };
 
 /* One list of copies; constant while it is in hand. */
-struct work {
+struct copier_work {
     const struct crn_copier *c;
     const struct crn_copy *copies;
     uint32_t n;
@@ -37,7 +37,7 @@ struct work {
 
 /* The copy that piece k belongs to: the last that does not begin behind it. Empty ones have no pieces,
  * and begin where the next one does. */
-static uint32_t copy_of(const struct work *w, uint64_t k)
+static uint32_t copy_of(const struct copier_work *w, uint64_t k)
 {
     uint32_t lo = 0;
     uint32_t hi = w->n;
@@ -53,7 +53,7 @@ static uint32_t copy_of(const struct work *w, uint64_t k)
     return lo;
 }
 
-static struct crn_lane piece(const struct work *w, uint64_t k)
+static struct crn_lane piece(const struct copier_work *w, uint64_t k)
 {
     const struct crn_copy *copy = &w->copies[copy_of(w, k)];
     uint64_t done = (k - copy->first) * w->piece_bytes;
@@ -68,7 +68,7 @@ static struct crn_lane piece(const struct work *w, uint64_t k)
 /* Part i of the work. */
 static cairn_err copy_part(void *arg, uint64_t i, struct crn_errinfo *ei)
 {
-    const struct work *w = arg;
+    const struct copier_work *w = arg;
     struct crn_lane lanes[CRN_LANES];
     uint64_t k = i * w->take;
     int n = 0;
@@ -133,12 +133,12 @@ static void copy_cached(const struct crn_copy *copies, uint32_t n)
 void crn_copier_run(const struct crn_copier *c, struct crn_copy *copies, uint32_t n)
 {
     int has_hashes = n > 0 && copies[0].hashes != NULL;
-    struct work w = {.c = c,
-                     .copies = copies,
-                     .n = n,
-                     .has_hashes = has_hashes,
-                     .piece_bytes = has_hashes ? c->chunk_bytes : PIECE,
-                     .take = has_hashes ? CRN_LANES : 1};
+    struct copier_work w = {.c = c,
+                            .copies = copies,
+                            .n = n,
+                            .has_hashes = has_hashes,
+                            .piece_bytes = has_hashes ? c->chunk_bytes : PIECE,
+                            .take = has_hashes ? CRN_LANES : 1};
     struct crn_errinfo none = {0};
     uint64_t bytes = 0;
     uint64_t parts;

@@ -39,7 +39,7 @@ static void copy_then_sum(const struct crn_lane *lanes, int n)
 #define AHEAD     1024 /* measured */
 
 /* A lane on its way. */
-struct lane {
+struct hashed_lane {
     unsigned char *dst;
     const unsigned char *src;
     void *acc;
@@ -168,8 +168,8 @@ WIDE static inline struct stripe_avx512 scramble_avx512(struct stripe_avx512 acc
 
 /* Loops over whole blocks. */
 struct loops {
-    void (*copy_lanes)(const struct lane *l, uint64_t bytes, const unsigned char *secret);
-    void (*copy_lane)(const struct lane *l, uint64_t bytes, const unsigned char *secret);
+    void (*copy_lanes)(const struct hashed_lane *l, uint64_t bytes, const unsigned char *secret);
+    void (*copy_lane)(const struct hashed_lane *l, uint64_t bytes, const unsigned char *secret);
 };
 
 static const struct loops avx512 = {copy_lanes_avx512, copy_lane_avx512};
@@ -198,13 +198,13 @@ static void end_sum(const struct crn_lane *c, uint64_t done, XXH3_state_t *state
 static void copy_by(const struct loops *loops, const struct crn_lane *c, int n)
 {
     XXH3_state_t state[CRN_LANES];
-    struct lane lane[CRN_LANES];
+    struct hashed_lane lane[CRN_LANES];
     uint64_t common = n == CRN_LANES ? UINT64_MAX : 0; /* done side by side */
     int i;
 
     for (i = 0; i < n; i++) {
         (void)XXH3_64bits_reset(&state[i]);
-        lane[i] = (struct lane){c[i].dst, c[i].src, state[i].acc};
+        lane[i] = (struct hashed_lane){c[i].dst, c[i].src, state[i].acc};
         if (whole_blocks(&c[i]) < common)
             common = whole_blocks(&c[i]);
     }
@@ -249,7 +249,7 @@ static int is_right(const struct loops *loops)
 
 static int is_here[CRN_HASHED_WAYS];
 
-static void look(void)
+static void hashed_look(void)
 {
     is_here[CRN_HASHED_AVX512] = __builtin_cpu_supports("avx512f") && is_right(&avx512);
     is_here[CRN_HASHED_AVX2] = __builtin_cpu_supports("avx2") && is_right(&avx2);
@@ -260,7 +260,7 @@ int crn_hashed_has(enum crn_hashed_way way)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    (void)pthread_once(&once, look);
+    (void)pthread_once(&once, hashed_look);
     return is_here[way];
 }
 

@@ -3,7 +3,8 @@
  * target), NAME(x), and on a struct NAME(stripe) of 64 bytes: load, stream, add (a stripe and a key to the
  * accumulators) and scramble. */
 
-WIDE static void NAME(copy_lanes)(const struct lane *l, uint64_t bytes, const unsigned char *secret)
+WIDE static void NAME(copy_lanes)(const struct hashed_lane *l, uint64_t bytes,
+                                  const unsigned char *secret)
 {
     struct NAME(stripe) a0 = NAME(load)(l[0].acc), a1 = NAME(load)(l[1].acc);
     struct NAME(stripe) a2 = NAME(load)(l[2].acc), a3 = NAME(load)(l[3].acc);
@@ -43,7 +44,8 @@ WIDE static void NAME(copy_lanes)(const struct lane *l, uint64_t bytes, const un
     _mm_sfence(); /* these stores are not ordered by a later release */
 }
 
-WIDE static void NAME(copy_lane)(const struct lane *l, uint64_t bytes, const unsigned char *secret)
+WIDE static void NAME(copy_lane)(const struct hashed_lane *l, uint64_t bytes,
+                                 const unsigned char *secret)
 {
     struct NAME(stripe) a = NAME(load)(l->acc);
     uint64_t at;

@@ -90,7 +90,7 @@ static cairn_err keep(void *ctx, const struct crn_chunk_record *record, const vo
     return CAIRN_OK;
 }
 
-static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
+static cairn_err advise_run_fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
 {
     const struct kept *k = ctx;
 
@@ -113,18 +113,18 @@ static cairn_err kept_init(struct kept *k, uint64_t bytes, struct crn_errinfo *e
     return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the encoded sample");
 }
 
-struct trial {
+struct advise_run_trial {
     const struct advise_sample *sample;
     const struct advise_method *method;
     struct crn_merge *plan;
     struct crn_chooser *chooser; /* NULL: not adaptive */
-    struct crn_work *work;
+    struct crn_encode_work *work;
     double encode_s, decode_s;
     uint64_t encoded;
 };
 
 /* Streams for which the stages are not made (bytes, small ones) get zstd alone, or nothing. */
-static cairn_err pipe_of(const struct trial *t, const struct crn_merge_stream *s,
+static cairn_err pipe_of(const struct advise_run_trial *t, const struct crn_merge_stream *s,
                          struct crn_pipe *ret, struct crn_errinfo *ei)
 {
     int is_paper = strcmp(t->method->pipe, "paper") == 0;
@@ -138,13 +138,14 @@ static cairn_err pipe_of(const struct trial *t, const struct crn_merge_stream *s
     return rc;
 }
 
-static const unsigned char *bytes_of(const struct trial *t, const struct crn_merge_piece *p)
+static const unsigned char *bytes_of(const struct advise_run_trial *t,
+                                     const struct crn_merge_piece *p)
 {
     return t->sample->bytes[p->shard][p->region] + p->offset;
 }
 
-static cairn_err encode(struct trial *t, uint32_t stream, struct kept *k, struct crn_map *map,
-                        struct crn_errinfo *ei)
+static cairn_err advise_run_encode(struct advise_run_trial *t, uint32_t stream, struct kept *k,
+                                   struct crn_map *map, struct crn_errinfo *ei)
 {
     const struct crn_merge_stream *s = crn_merge_stream(t->plan, stream);
     struct crn_stream_options o = {.type = s->type,
@@ -175,12 +176,13 @@ static cairn_err encode(struct trial *t, uint32_t stream, struct kept *k, struct
 }
 
 /* Decodes the whole stream and compares it piece by piece. */
-static cairn_err decode(struct trial *t, uint32_t stream, struct kept *k, const struct crn_map *map,
-                        unsigned char *dst, struct crn_errinfo *ei)
+static cairn_err advise_run_decode(struct advise_run_trial *t, uint32_t stream, struct kept *k,
+                                   const struct crn_map *map, unsigned char *dst,
+                                   struct crn_errinfo *ei)
 {
     const struct crn_merge_stream *s = crn_merge_stream(t->plan, stream);
     struct crn_reader_options o = {
-        .records = k->records, .n = k->nrecords, .map = map, .fetch = fetch, .ctx = k};
+        .records = k->records, .n = k->nrecords, .map = map, .fetch = advise_run_fetch, .ctx = k};
     double begin = cpu_s();
     struct crn_reader *r = NULL;
     struct crn_merge_cursor c;
@@ -201,7 +203,7 @@ static cairn_err decode(struct trial *t, uint32_t stream, struct kept *k, const 
     return rc;
 }
 
-static cairn_err try_stream(struct trial *t, uint32_t stream, struct crn_errinfo *ei)
+static cairn_err try_stream(struct advise_run_trial *t, uint32_t stream, struct crn_errinfo *ei)
 {
     uint64_t bytes = crn_merge_stream(t->plan, stream)->bytes;
     unsigned char *dst = malloc(bytes + 1);
@@ -215,10 +217,10 @@ static cairn_err try_stream(struct trial *t, uint32_t stream, struct crn_errinfo
                      : kept_init(&k, bytes, ei);
     begin = cpu_s();
     if (rc == CAIRN_OK)
-        rc = encode(t, stream, &k, &map, ei);
+        rc = advise_run_encode(t, stream, &k, &map, ei);
     t->encode_s += cpu_s() - begin;
     if (rc == CAIRN_OK)
-        rc = decode(t, stream, &k, &map, dst, ei);
+        rc = advise_run_decode(t, stream, &k, &map, dst, ei);
     crn_map_encode(&map, &encoded_map);
     t->encoded += k.n + RECORD_BYTES * k.nrecords + encoded_map.len;
     crn_buf_free(&encoded_map);
@@ -233,7 +235,7 @@ cairn_err crn_advise_try(const struct advise_sample *s, const struct advise_meth
 {
     struct crn_choose_options choose = {.aim = CRN_AIM_RATIO};
     struct crn_merge_options merge = {.scheme = method->scheme};
-    struct trial t = {.sample = s, .method = method};
+    struct advise_run_trial t = {.sample = s, .method = method};
     cairn_err rc;
     uint32_t i;
 

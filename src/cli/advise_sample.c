@@ -102,8 +102,8 @@ static cairn_err read_part(const struct rank *r, struct crn_version *v, uint32_t
 }
 
 /* Adds a rank's slabs to the sample. */
-static cairn_err take(struct advise_sample *s, const struct rank *r, struct crn_version *v,
-                      double share, struct crn_errinfo *ei)
+static cairn_err advise_sample_take(struct advise_sample *s, const struct rank *r,
+                                    struct crn_version *v, double share, struct crn_errinfo *ei)
 {
     uint32_t n = r->parts.shard.nregions;
     struct crn_shard *to = &s->shards[s->n];
@@ -152,7 +152,7 @@ static cairn_err take_all(struct advise_sample *s, struct rank *ranks, uint32_t 
         }
     }
     for (i = 0; rc == CAIRN_OK && i < n; i++)
-        rc = take(s, &ranks[i], v, (double)limit / ((double)s->looked_at + 1), ei);
+        rc = advise_sample_take(s, &ranks[i], v, (double)limit / ((double)s->looked_at + 1), ei);
     if (rc == CAIRN_OK && s->sampled == 0)
         rc = crn_fail(ei, CAIRN_ENOENT, 0, "there is nothing in it to try");
     return rc;
@@ -226,8 +226,8 @@ cairn_err crn_advise_files(char *const *path, size_t n, uint64_t limit, const ch
 /* Versions. ----------------------------------------------------------------------------------------- */
 
 /* Brings a file region to a temporary file, for the readers of its format. */
-static cairn_err bring(struct crn_version *v, uint32_t rank, uint32_t region, uint64_t bytes,
-                       int fd, struct crn_errinfo *ei)
+static cairn_err advise_sample_bring(struct crn_version *v, uint32_t rank, uint32_t region,
+                                     uint64_t bytes, int fd, struct crn_errinfo *ei)
 {
     unsigned char *block = malloc(BLOCK);
     cairn_err rc = CAIRN_OK;
@@ -261,7 +261,7 @@ static cairn_err look_inside(struct crn_version *v, struct rank *r, const char *
         r->fd[i] = mkostemp(path, O_CLOEXEC);
         if (r->fd[i] < 0)
             return crn_fail_errno(ei, errno, "create '%s'", path);
-        rc = bring(v, r->shard.rank, i, r->shard.regions[i].bytes, r->fd[i], ei);
+        rc = advise_sample_bring(v, r->shard.rank, i, r->shard.regions[i].bytes, r->fd[i], ei);
         if (rc == CAIRN_OK)
             crn_extents_read(crn_fs_default(), r->fd[i], hdf5, &r->files[i]);
         (void)unlink(path);

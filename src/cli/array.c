@@ -49,7 +49,7 @@ static struct cut find_cut(const struct cli_array *a, uint64_t max_bytes)
 }
 
 /* Moves start to the next piece; 0 at the end of the array. */
-static int advance(const struct cli_array *a, const struct cut *c, struct cli_piece *p)
+static int array_advance(const struct cli_array *a, const struct cut *c, struct cli_piece *p)
 {
     unsigned d = c->along;
 
@@ -76,7 +76,7 @@ int crn_array_piece(const struct cli_array *a, uint64_t max_bytes, int is_first,
     c = find_cut(a, max_bytes);
     if (is_first)
         memset(piece, 0, sizeof(*piece));
-    else if (!advance(a, &c, piece))
+    else if (!array_advance(a, &c, piece))
         return 0;
     for (d = 0; d < a->region.ndims; d++)
         piece->count[d] = d < c.along ? 1 : a->region.dims[d];

@@ -12,7 +12,7 @@
 
 #define METHODS_MAX 64
 
-struct options {
+struct advise_options {
     uint64_t sample;
     uint64_t bandwidth; /* bytes a second for each encoding core; 0: the best ratio */
     const char *plot;
@@ -20,7 +20,7 @@ struct options {
 
 struct advice {
     struct cli *cli;
-    const struct options *o;
+    const struct advise_options *o;
     struct advise_sample sample;
     struct advise_result result[METHODS_MAX];
     size_t n;
@@ -77,7 +77,7 @@ static cairn_err try_all(struct advice *a)
 }
 
 /* Seconds that 10^6 bytes take until they are on the file system: encoding and writing overlap. */
-static double seconds(const struct advise_result *r, uint64_t bandwidth)
+static double advise_seconds(const struct advise_result *r, uint64_t bandwidth)
 {
     double encode = 1 / r->encode_mbps;
     double write = 1e6 / r->ratio / (double)bandwidth;
@@ -86,7 +86,7 @@ static double seconds(const struct advise_result *r, uint64_t bandwidth)
 }
 
 /* The least time at the given bandwidth; otherwise the best ratio, of those within 2 % the fastest. */
-static size_t choose(const struct advice *a)
+static size_t advise_choose(const struct advice *a)
 {
     double most = 0;
     size_t best = 0;
@@ -95,8 +95,8 @@ static size_t choose(const struct advice *a)
     for (i = 0; i < a->n; i++)
         most = a->result[i].ratio > most ? a->result[i].ratio : most;
     for (i = 0; i < a->n; i++)
-        if (a->o->bandwidth > 0 ? seconds(&a->result[i], a->o->bandwidth) <
-                                      seconds(&a->result[best], a->o->bandwidth)
+        if (a->o->bandwidth > 0 ? advise_seconds(&a->result[i], a->o->bandwidth) <
+                                      advise_seconds(&a->result[best], a->o->bandwidth)
                                 : a->result[i].ratio >= 0.98 * most &&
                                       (a->result[best].ratio < 0.98 * most ||
                                        a->result[i].encode_mbps > a->result[best].encode_mbps))
@@ -202,7 +202,7 @@ static int is_labelled(const struct advice *a, size_t i)
 }
 
 /* Ratio against speed, a colour for each scheme, the recommended one circled. */
-static int draw(const struct advice *a)
+static int advise_draw(const struct advice *a)
 {
     static const char *const colors[CRN_SCHEMES] = {"#999999", "#E69F00", "#0072B2", "#D55E00"};
     struct plot p = {.cli = a->cli,
@@ -247,7 +247,7 @@ static int draw(const struct advice *a)
     return crn_plot_end(&p);
 }
 
-static int advise(struct cli *cli, const struct options *o, char **args, size_t n)
+static int advise(struct cli *cli, const struct advise_options *o, char **args, size_t n)
 {
     struct advice a = {.cli = cli, .o = o};
     char path[CRN_PATH_MAX];
@@ -262,13 +262,13 @@ static int advise(struct cli *cli, const struct options *o, char **args, size_t 
     if (rc == CAIRN_OK)
         rc = try_all(&a);
     if (rc == CAIRN_OK) {
-        a.best = choose(&a);
+        a.best = advise_choose(&a);
         if (cli->is_json)
             print_json(&a);
         else
             print(&a);
         if (o->plot != NULL)
-            status = draw(&a);
+            status = advise_draw(&a);
         status = cli->is_json ? crn_cli_json_end(cli, status) : crn_cli_end(cli, status);
     } else {
         status = crn_cli_fail(cli);
@@ -277,13 +277,13 @@ static int advise(struct cli *cli, const struct options *o, char **args, size_t 
     return status;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int advise_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"sample", required_argument, NULL, 's'},
                                           {"bandwidth", required_argument, NULL, 'b'},
                                           {"plot", required_argument, NULL, 'p'},
                                           {0}};
-    struct options o = {.sample = (uint64_t)32 << 20};
+    struct advise_options o = {.sample = (uint64_t)32 << 20};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "s:b:p:", longs)) != -1) {
@@ -305,7 +305,7 @@ const struct cli_command crn_cmd_advise = {
     .name = "advise",
     .args = "[--sample SIZE] [--bandwidth SIZE] [--plot DIR] NAME[@VERSION] | FILE...",
     .help = "Tries merging schemes and compression on a sample and recommends one",
-    .run = run,
+    .run = advise_run,
     .options =
         "  -s, --sample SIZE about so many bytes are tried (32M)\n"
         "  -b, --bandwidth S bytes a second to the file system for each encoding core: the\n"

@@ -14,7 +14,7 @@
 #define TIMEOUT_NS 10000000000LL
 #define MAX_ROWS   10000
 
-struct options {
+struct broker_options {
     struct crn_bp_query query;
     unsigned watch_s; /* 0: once */
 };
@@ -181,7 +181,7 @@ static void on_json_row(void *arg, const struct crn_bp_msg *row)
     json_request(j, &row->u.request_row);
 }
 
-static int show_json(struct cli *cli, struct crn_admin *admin, const struct options *opt)
+static int show_json(struct cli *cli, struct crn_admin *admin, const struct broker_options *opt)
 {
     const struct crn_bp_welcome *welcome = crn_admin_welcome(admin);
     struct view v = {.cli = cli};
@@ -204,7 +204,7 @@ static int show_json(struct cli *cli, struct crn_admin *admin, const struct opti
     return status;
 }
 
-static int show_text(struct cli *cli, struct crn_admin *admin, const struct options *opt)
+static int show_text(struct cli *cli, struct crn_admin *admin, const struct broker_options *opt)
 {
     struct view v = {.cli = cli};
     cairn_err rc;
@@ -227,7 +227,7 @@ static int show_text(struct cli *cli, struct crn_admin *admin, const struct opti
     return rc == CAIRN_OK ? crn_cli_end(cli, CLI_OK) : crn_cli_fail(cli);
 }
 
-static int show_once(struct cli *cli, const struct options *opt)
+static int show_once(struct cli *cli, const struct broker_options *opt)
 {
     struct crn_admin *admin = NULL;
     int status;
@@ -240,7 +240,7 @@ static int show_once(struct cli *cli, const struct options *opt)
 }
 
 /* --watch goes on when the broker is away: that is worth seeing too. */
-static int show(struct cli *cli, const struct options *opt)
+static int broker_show(struct cli *cli, const struct broker_options *opt)
 {
     int status = show_once(cli, opt);
 
@@ -254,7 +254,7 @@ static int show(struct cli *cli, const struct options *opt)
 
 /* Changes. -------------------------------------------------------------------------------------- */
 
-static int control(struct cli *cli, const struct crn_bp_control *c, const char *done)
+static int broker_control(struct cli *cli, const struct crn_bp_control *c, const char *done)
 {
     struct crn_admin *admin = NULL;
     cairn_err rc;
@@ -281,7 +281,7 @@ static int copy_name(struct cli *cli, const char *from, char *to)
     return CLI_OK;
 }
 
-static int do_drain(struct cli *cli, int argc, char **argv, const struct options *opt)
+static int do_drain(struct cli *cli, int argc, char **argv, const struct broker_options *opt)
 {
     struct crn_bp_control c = {.op = CRN_BP_OP_DRAIN};
     int is_resume = strcmp(argv[0], "resume") == 0;
@@ -293,24 +293,25 @@ static int do_drain(struct cli *cli, int argc, char **argv, const struct options
         return crn_cli_usage(cli, "'%s' is too much", argv[2]);
     if (argc == 2 && copy_name(cli, argv[1], c.token) != CLI_OK)
         return CLI_USAGE;
-    return control(cli, &c, is_resume ? "resumed" : "drained: holders end, nobody else starts");
+    return broker_control(cli, &c,
+                          is_resume ? "resumed" : "drained: holders end, nobody else starts");
 }
 
-static int do_policy(struct cli *cli, int argc, char **argv, const struct options *opt)
+static int do_policy(struct cli *cli, int argc, char **argv, const struct broker_options *opt)
 {
     struct crn_bp_control c = {.op = CRN_BP_OP_POLICY};
 
     if (argc == 1)
-        return show(cli, opt);
+        return broker_show(cli, opt);
     if (argc > 3)
         return crn_cli_usage(cli, "'%s' is too much", argv[3]);
     if (copy_name(cli, argv[argc - 1], c.argument) != CLI_OK ||
         (argc == 3 && copy_name(cli, argv[1], c.token) != CLI_OK))
         return CLI_USAGE;
-    return control(cli, &c, "policy changed, until the broker starts anew");
+    return broker_control(cli, &c, "policy changed, until the broker starts anew");
 }
 
-static int do_cancel(struct cli *cli, int argc, char **argv, const struct options *opt)
+static int do_cancel(struct cli *cli, int argc, char **argv, const struct broker_options *opt)
 {
     struct crn_bp_control c = {.op = CRN_BP_OP_CANCEL};
     int64_t id;
@@ -321,29 +322,29 @@ static int do_cancel(struct cli *cli, int argc, char **argv, const struct option
     if (crn_cli_number(cli, "ID", argv[1], &id) != 0)
         return CLI_USAGE;
     c.id = (uint64_t)id;
-    return control(cli, &c, "canceled");
+    return broker_control(cli, &c, "canceled");
 }
 
-static int do_status(struct cli *cli, int argc, char **argv, const struct options *opt)
+static int do_status(struct cli *cli, int argc, char **argv, const struct broker_options *opt)
 {
-    struct options one = *opt;
+    struct broker_options one = *opt;
 
     if (argc > 2)
         return crn_cli_usage(cli, "'%s' is too much", argv[2]);
     if (argc == 2 && copy_name(cli, argv[1], one.query.token) != CLI_OK)
         return CLI_USAGE;
-    return show(cli, &one);
+    return broker_show(cli, &one);
 }
 
 static const struct action {
     const char *name;
-    int (*run)(struct cli *cli, int argc, char **argv, const struct options *opt);
+    int (*run)(struct cli *cli, int argc, char **argv, const struct broker_options *opt);
 } actions[] = {
     {"status", do_status}, {"drain", do_drain},   {"resume", do_drain},
     {"policy", do_policy}, {"cancel", do_cancel},
 };
 
-static int read_options(struct cli *cli, int argc, char **argv, struct options *opt)
+static int read_options(struct cli *cli, int argc, char **argv, struct broker_options *opt)
 {
     static const struct option longs[] = {
         {"watch", optional_argument, NULL, 'w'}, {"at", required_argument, NULL, 'a'}, {0}};
@@ -364,9 +365,9 @@ static int read_options(struct cli *cli, int argc, char **argv, struct options *
     return CLI_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int broker_run(struct cli *cli, int argc, char **argv)
 {
-    struct options opt = {.query = {.max_requests = MAX_ROWS}};
+    struct broker_options opt = {.query = {.max_requests = MAX_ROWS}};
     int status = read_options(cli, argc, argv, &opt);
     size_t i;
 
@@ -385,7 +386,7 @@ const struct cli_command crn_cmd_broker = {
     .name = "broker",
     .args = "status [TOKEN] | drain [TOKEN] | resume [TOKEN] | policy [TOKEN] [NAME] | cancel ID",
     .help = "Shows who holds and who waits for the file system, and changes it",
-    .run = run,
+    .run = broker_run,
     .options = "  --at ADDRESS      the broker (key broker): host:port or unix:/path\n"
                "  --watch[=SECONDS] again and again\n",
 };

@@ -23,7 +23,7 @@ static int print_json(struct cli *cli)
     return crn_cli_json_end(cli, CLI_OK);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int config_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {
         {"doc", no_argument, NULL, 'd'}, {"help-keys", no_argument, NULL, 'k'}, {0}};
@@ -52,7 +52,7 @@ const struct cli_command crn_cmd_config = {
     .name = "config",
     .args = "[--help-keys | --doc]",
     .help = "Prints the configuration in effect, as an INI file",
-    .run = run,
+    .run = config_run,
     .options = "  --help-keys       with what each key means\n"
                "  --doc             the reference of all keys, as in docs/config.md\n",
 };

@@ -69,8 +69,8 @@ static cairn_err fill_bytes(struct copy *c, uint32_t file_no, const struct crn_d
 }
 
 /* Fills the new data file and finishes it; closes fd. */
-static cairn_err fill(struct copy *c, uint32_t file_no, const struct crn_data_file *in, int fd,
-                      const char *file, struct crn_errinfo *ei)
+static cairn_err cp_fill(struct copy *c, uint32_t file_no, const struct crn_data_file *in, int fd,
+                         const char *file, struct crn_errinfo *ei)
 {
     struct crn_index x = {0};
     struct crn_data_file data = {.fs = c->fs, .fd = fd, .index = &x, .what = file};
@@ -108,7 +108,7 @@ static void copy_stats(struct copy *c, uint32_t file_no, const char *file)
 
 /* The source, its index and its chain. */
 static cairn_err open_source(struct copy *c, int dfd, uint32_t file_no, struct crn_data_file *ret,
-                             struct crn_chain **ret_chain, struct crn_errinfo *ei)
+                             struct crn_base_chain **ret_chain, struct crn_errinfo *ei)
 {
     const char *file = c->m->files[file_no].name;
     cairn_err rc;
@@ -129,7 +129,7 @@ static cairn_err open_source(struct copy *c, int dfd, uint32_t file_no, struct c
 
 static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn_errinfo *ei)
 {
-    struct crn_chain *chain = NULL;
+    struct crn_base_chain *chain = NULL;
     char file[CRN_FILE_NAME];
     struct crn_data_file in;
     cairn_err rc;
@@ -140,7 +140,7 @@ static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn
         return rc;
     rc = crn_store_create_data(c->to, c->m->name, c->m->version, file_no, file, &fd, ei);
     if (rc == CAIRN_OK) {
-        rc = fill(c, file_no, &in, fd, file, ei);
+        rc = cp_fill(c, file_no, &in, fd, file, ei);
         if (rc == CAIRN_OK) {
             c->out.nfiles = file_no + 1;
             copy_stats(c, file_no, file);
@@ -155,7 +155,7 @@ static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn
 }
 
 /* After a failure: what was copied goes; where that fails too, a sweep removes it. */
-static void discard(struct copy *c)
+static void cp_discard(struct copy *c)
 {
     uint32_t f;
 
@@ -180,7 +180,7 @@ static cairn_err copy_files(struct copy *c, struct crn_errinfo *ei)
     if (rc == CAIRN_OK)
         rc = crn_store_publish(c->to, &c->out, ei);
     if (rc != CAIRN_OK)
-        discard(c);
+        cp_discard(c);
     return rc;
 }
 
@@ -260,8 +260,8 @@ static void free_copy(struct copy *c)
     free(c->buf);
 }
 
-static int report(struct cli *cli, const struct cli_target *t, const char *dir, uint64_t bytes,
-                  int is_there)
+static int cp_report(struct cli *cli, const struct cli_target *t, const char *dir, uint64_t bytes,
+                     int is_there)
 {
     char size[32];
 
@@ -301,10 +301,10 @@ static int copy_to(struct cli *cli, const char *text, const char *dir, int force
         bytes = c.m->data_bytes;
     free_copy(&c);
     crn_store_close(&to);
-    return rc != CAIRN_OK ? crn_cli_fail(cli) : report(cli, &t, dir, bytes, is_there);
+    return rc != CAIRN_OK ? crn_cli_fail(cli) : cp_report(cli, &t, dir, bytes, is_there);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cp_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"force", no_argument, NULL, 'f'}, {0}};
     int force = 0;
@@ -325,6 +325,6 @@ const struct cli_command crn_cmd_cp = {
     .args = "[-f] NAME[@VERSION] DIRECTORY",
     .help = "Copies a version to another checkpoints' directory, verified and atomic",
     .needs_store = 1,
-    .run = run,
+    .run = cp_run,
     .options = "  -f, --force       replace another version of this number there\n",
 };

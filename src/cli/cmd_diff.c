@@ -21,7 +21,7 @@ struct side {
     struct cli_items items;
 };
 
-struct job {
+struct diff_job {
     struct side a, b;
     struct cli_tolerance tolerance;
     void *buf[2];
@@ -31,7 +31,7 @@ struct job {
 };
 
 /* What is found out about one region name. */
-struct finding {
+struct diff_finding {
     const char *name;
     struct cli_difference d; /* all ranks together; first counts in first_array */
     char first[160];         /* where the first difference is */
@@ -39,9 +39,10 @@ struct finding {
     uint64_t problems;       /* how many of those */
 };
 
-static void note(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void note(struct diff_finding *f, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void note(struct finding *f, const char *fmt, ...)
+static void note(struct diff_finding *f, const char *fmt, ...)
 {
     va_list ap;
 
@@ -52,7 +53,7 @@ static void note(struct finding *f, const char *fmt, ...)
     va_end(ap);
 }
 
-static cairn_err make_room(struct job *job, uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err make_room(struct diff_job *job, uint64_t bytes, struct crn_errinfo *ei)
 {
     int i;
 
@@ -74,7 +75,8 @@ static int same_shape(const struct cli_array *a, const struct cli_array *b)
            memcmp(a->region.dims, b->region.dims, sizeof(a->region.dims)) == 0;
 }
 
-static void note_shapes(struct finding *f, const struct cli_array *a, const struct cli_array *b)
+static void note_shapes(struct diff_finding *f, const struct cli_array *a,
+                        const struct cli_array *b)
 {
     char x[80], y[80];
 
@@ -85,8 +87,8 @@ static void note_shapes(struct finding *f, const struct cli_array *a, const stru
 }
 
 /* Compares two arrays and adds to the finding. */
-static cairn_err compare_arrays(struct job *job, const struct cli_array *a,
-                                const struct cli_array *b, struct finding *f,
+static cairn_err compare_arrays(struct diff_job *job, const struct cli_array *a,
+                                const struct cli_array *b, struct diff_finding *f,
                                 struct crn_errinfo *ei)
 {
     size_t size = cairn_type_size((cairn_type)a->region.type);
@@ -123,8 +125,8 @@ static cairn_err compare_arrays(struct job *job, const struct cli_array *a,
 }
 
 /* Merges the ranks of both sides, which are ascending. */
-static cairn_err compare_ranks(struct job *job, size_t ia, size_t na, size_t ib, size_t nb,
-                               struct finding *f, struct crn_errinfo *ei)
+static cairn_err compare_ranks(struct diff_job *job, size_t ia, size_t na, size_t ib, size_t nb,
+                               struct diff_finding *f, struct crn_errinfo *ei)
 {
     const struct cli_item *x = &job->a.items.item[ia], *y = &job->b.items.item[ib];
     const struct cli_item *xend = x + na, *yend = y + nb;
@@ -145,7 +147,7 @@ static cairn_err compare_ranks(struct job *job, size_t ia, size_t na, size_t ib,
     return rc;
 }
 
-static cairn_err compare_whole(struct job *job, size_t ia, size_t ib, struct finding *f,
+static cairn_err compare_whole(struct diff_job *job, size_t ia, size_t ib, struct diff_finding *f,
                                struct crn_errinfo *ei)
 {
     struct cli_array a, b;
@@ -159,7 +161,7 @@ static cairn_err compare_whole(struct job *job, size_t ia, size_t ib, struct fin
 
 /* Output. ----------------------------------------------------------------------------------------- */
 
-static void report_json(struct crn_json *j, const struct finding *f)
+static void report_json(struct crn_json *j, const struct diff_finding *f)
 {
     crn_json_object(j, NULL);
     crn_json_str(j, "region", f->name);
@@ -176,7 +178,7 @@ static void report_json(struct crn_json *j, const struct finding *f)
     crn_json_end_object(j);
 }
 
-static void report(struct cli *cli, struct job *job, const struct finding *f)
+static void diff_report(struct cli *cli, struct diff_job *job, const struct diff_finding *f)
 {
     struct cli_table *t = &job->table;
     int same = f->d.differing == 0 && f->problems == 0;
@@ -205,14 +207,14 @@ static void report(struct cli *cli, struct job *job, const struct finding *f)
 /* The command. ------------------------------------------------------------------------------------ */
 
 /* Items are sorted alike on both sides: one merge. */
-static cairn_err compare_names(struct cli *cli, struct job *job, struct crn_errinfo *ei)
+static cairn_err compare_names(struct cli *cli, struct diff_job *job, struct crn_errinfo *ei)
 {
     const struct cli_items *x = &job->a.items, *y = &job->b.items;
     cairn_err rc = CAIRN_OK;
     size_t i = 0, k = 0;
 
     while (rc == CAIRN_OK && (i < x->n || k < y->n)) {
-        struct finding f = {0};
+        struct diff_finding f = {0};
         size_t ni = i < x->n ? crn_items_group(x, i) : 0;
         size_t nk = k < y->n ? crn_items_group(y, k) : 0;
         int c = ni == 0 ? 1 : nk == 0 ? -1 : crn_items_compare(&x->item[i], &y->item[k]);
@@ -227,7 +229,7 @@ static cairn_err compare_names(struct cli *cli, struct job *job, struct crn_erri
         i += c <= 0 ? ni : 0;
         k += c >= 0 ? nk : 0;
         if (rc == CAIRN_OK)
-            report(cli, job, &f);
+            diff_report(cli, job, &f);
     }
     return rc;
 }
@@ -253,7 +255,7 @@ static void close_side(struct side *s)
         crn_store_close(&s->store);
 }
 
-static cairn_err open_both(struct cli *cli, struct job *job, char **argv, const char *other)
+static cairn_err open_both(struct cli *cli, struct diff_job *job, char **argv, const char *other)
 {
     cairn_err rc;
 
@@ -267,7 +269,7 @@ static cairn_err open_both(struct cli *cli, struct job *job, char **argv, const 
     return rc;
 }
 
-static int finish(struct cli *cli, struct job *job, cairn_err rc)
+static int diff_finish(struct cli *cli, struct diff_job *job, cairn_err rc)
 {
     int status = job->differing > 0 ? CLI_PROBLEM : CLI_OK;
 
@@ -285,7 +287,7 @@ static int finish(struct cli *cli, struct job *job, cairn_err rc)
     return crn_cli_end(cli, status);
 }
 
-static int compare(struct cli *cli, struct job *job)
+static int compare(struct cli *cli, struct diff_job *job)
 {
     static const char *const head[] = {"REGION", "DIFFERING", "FIRST", "MAX ABS", "MAX REL", ""};
     size_t i;
@@ -297,7 +299,7 @@ static int compare(struct cli *cli, struct job *job)
         for (i = 0; i < sizeof(head) / sizeof(head[0]); i++)
             crn_table_add(&job->table, "%s", head[i]);
     }
-    return finish(cli, job, compare_names(cli, job, cli->ei));
+    return diff_finish(cli, job, compare_names(cli, job, cli->ei));
 }
 
 static int parse_tolerance(struct cli *cli, double *ret)
@@ -310,13 +312,13 @@ static int parse_tolerance(struct cli *cli, double *ret)
     return CLI_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int diff_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"absolute", required_argument, NULL, 'a'},
                                           {"relative", required_argument, NULL, 'r'},
                                           {"other", required_argument, NULL, 'o'},
                                           {0}};
-    struct job job = {0};
+    struct diff_job job = {0};
     const char *other = NULL;
     int status;
     int c;
@@ -346,7 +348,7 @@ const struct cli_command crn_cmd_diff = {
     .args = "[--absolute X] [--relative X] [--other DIR] NAME[@VERSION] NAME[@VERSION]",
     .help = "Compares two versions: which regions differ, where first, by how much",
     .needs_store = 1,
-    .run = run,
+    .run = diff_run,
     .options = "  --absolute X      differences up to X are none\n"
                "  --relative X      nor up to X times the larger magnitude; both add up\n"
                "  --other DIR       the second checkpoint lies there\n",

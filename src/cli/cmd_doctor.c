@@ -25,10 +25,10 @@ struct doctor {
 };
 
 /* One line of the report. */
-static void say(struct doctor *d, enum verdict v, const char *what, const char *fmt, ...)
+static void doctor_say(struct doctor *d, enum verdict v, const char *what, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-static void say(struct doctor *d, enum verdict v, const char *what, const char *fmt, ...)
+static void doctor_say(struct doctor *d, enum verdict v, const char *what, const char *fmt, ...)
 {
     static const char *const names[] = {"ok", "warn", "FAIL"};
     static const char *const ids[] = {"ok", "warning", "failure"};
@@ -90,7 +90,7 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
     const char *more = "";
 
     if (try_writing(d, dfd, &ei) != CAIRN_OK) {
-        say(d, FAIL, key, "'%s': %s. Choose another directory for %s", path, ei.msg, key);
+        doctor_say(d, FAIL, key, "'%s': %s. Choose another directory for %s", path, ei.msg, key);
         return;
     }
     (void)d->fs->space(d->fs, dfd, &space);
@@ -105,8 +105,8 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
         v = WARN;
         more = "; no file locks: two jobs that write one name at once are not noticed";
     }
-    say(d, v, key, "'%s' (%s): %s %s, fsync and rename work%s", path, crn_fs_type_of(dfd)->name,
-        text, space.text, more);
+    doctor_say(d, v, key, "'%s' (%s): %s %s, fsync and rename work%s", path,
+               crn_fs_type_of(dfd)->name, text, space.text, more);
 }
 
 /* A directory that is not there yet: can the part that is there take it? */
@@ -127,10 +127,10 @@ static void check_missing_dir(struct doctor *d, const char *key, const char *pat
     if (fd >= 0)
         (void)d->fs->close(d->fs, fd);
     if (fd < 0 || access(parent, W_OK | X_OK) != 0)
-        say(d, FAIL, key, "'%s' is not there and cannot be created in '%s'. Set %s", path, parent,
-            key);
+        doctor_say(d, FAIL, key, "'%s' is not there and cannot be created in '%s'. Set %s", path,
+                   parent, key);
     else
-        say(d, FINE, key, "'%s' is not there yet; it will be created", path);
+        doctor_say(d, FINE, key, "'%s' is not there yet; it will be created", path);
 }
 
 static void check_dir(struct doctor *d, const char *key, const char *path, uint64_t reserve)
@@ -140,7 +140,7 @@ static void check_dir(struct doctor *d, const char *key, const char *path, uint6
     if (dfd == -ENOENT) {
         check_missing_dir(d, key, path);
     } else if (dfd < 0) {
-        say(d, FAIL, key, "'%s': %s. Set %s", path, strerror(-dfd), key);
+        doctor_say(d, FAIL, key, "'%s': %s. Set %s", path, strerror(-dfd), key);
     } else {
         check_open_dir(d, key, path, dfd, reserve);
         (void)d->fs->close(d->fs, dfd);
@@ -155,7 +155,8 @@ static void check_dirs(struct doctor *d)
     if (cfg->local[0] != '\0')
         check_dir(d, "local", cfg->local, 0);
     else
-        say(d, FINE, "local", "not set: checkpoints go from memory straight to the file system");
+        doctor_say(d, FINE, "local",
+                   "not set: checkpoints go from memory straight to the file system");
     check_dir(d, "shm_dir", cfg->shm_dir, cfg->arena_bytes);
 }
 
@@ -176,13 +177,13 @@ static void check_run_dir(struct doctor *d)
         (void)snprintf(path, sizeof(path), "/tmp/cairn-%u", (unsigned)geteuid());
     was_there = d->fs->fstatat(d->fs, AT_FDCWD, path, &st) >= 0;
     if (crn_fs_private_dir(d->fs, path, &fd, &ei) != CAIRN_OK) {
-        say(d, FAIL, "run_dir", "%s", ei.msg);
+        doctor_say(d, FAIL, "run_dir", "%s", ei.msg);
         return;
     }
     (void)d->fs->close(d->fs, fd);
     if (!was_there)
         (void)d->fs->unlinkat(d->fs, AT_FDCWD, path, AT_REMOVEDIR);
-    say(d, FINE, "run_dir", "'%s' is private", path);
+    doctor_say(d, FINE, "run_dir", "'%s' is private", path);
 }
 
 /* The machine. ------------------------------------------------------------------------------------ */
@@ -194,14 +195,14 @@ static void check_limits(struct doctor *d)
     (void)getrlimit(RLIMIT_NOFILE, &files);
     (void)getrlimit(RLIMIT_FSIZE, &size);
     if (files.rlim_cur < 256)
-        say(d, WARN, "limits", "only %llu open files are allowed: ulimit -n 1024",
-            (unsigned long long)files.rlim_cur);
+        doctor_say(d, WARN, "limits", "only %llu open files are allowed: ulimit -n 1024",
+                   (unsigned long long)files.rlim_cur);
     else if (size.rlim_cur != RLIM_INFINITY)
-        say(d, WARN, "limits", "files may have %llu bytes only: ulimit -f unlimited",
-            (unsigned long long)size.rlim_cur);
+        doctor_say(d, WARN, "limits", "files may have %llu bytes only: ulimit -f unlimited",
+                   (unsigned long long)size.rlim_cur);
     else
-        say(d, FINE, "limits", "%llu open files, any file size",
-            (unsigned long long)files.rlim_cur);
+        doctor_say(d, FINE, "limits", "%llu open files, any file size",
+                   (unsigned long long)files.rlim_cur);
 }
 
 static uint64_t available_memory(void)
@@ -228,13 +229,13 @@ static void check_memory(struct doctor *d)
     crn_human_bytes(cfg->arena_bytes + pool, need, sizeof(need));
     crn_human_bytes(have, there, sizeof(there));
     if (have != 0 && cfg->arena_bytes + pool > have)
-        say(d, FAIL, "memory",
-            "%s for one arena and the block pool, but %s are available: lower "
-            "arena_bytes, blocks or block_bytes",
-            need, there);
+        doctor_say(d, FAIL, "memory",
+                   "%s for one arena and the block pool, but %s are available: lower "
+                   "arena_bytes, blocks or block_bytes",
+                   need, there);
     else
-        say(d, FINE, "memory", "%s available, %s for the block pool%s, %d cores", there, need,
-            cfg->arena_bytes != 0 ? " and one arena" : "", crn_cores());
+        doctor_say(d, FINE, "memory", "%s available, %s for the block pool%s, %d cores", there,
+                   need, cfg->arena_bytes != 0 ? " and one arena" : "", crn_cores());
 }
 
 /* MPI. -------------------------------------------------------------------------------------------- */
@@ -275,16 +276,17 @@ static void check_mpi(struct doctor *d)
     char text[300];
 
     if (run_probe(text, sizeof(text)) != 0)
-        say(d, WARN, "MPI",
-            "no answer: built without MPI, or MPI does not start here. Try "
-            "`mpirun -n 2 cairn-mpi-probe`");
+        doctor_say(d, WARN, "MPI",
+                   "no answer: built without MPI, or MPI does not start here. Try "
+                   "`mpirun -n 2 cairn-mpi-probe`");
     else if (strstr(text, "MPI_THREAD_MULTIPLE") == NULL)
-        say(d, WARN, "MPI", "%s. On several nodes use service = daemon and start cairnd", text);
+        doctor_say(d, WARN, "MPI", "%s. On several nodes use service = daemon and start cairnd",
+                   text);
     else
-        say(d, FINE, "MPI", "%s", text);
+        doctor_say(d, FINE, "MPI", "%s", text);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int doctor_run(struct cli *cli, int argc, char **argv)
 {
     struct doctor d = {.cli = cli, .fs = crn_fs_default()};
     int status;
@@ -312,5 +314,5 @@ const struct cli_command crn_cmd_doctor = {
     .name = "doctor",
     .args = "",
     .help = "Checks this machine: directories, space, memory, limits, MPI; says what to do",
-    .run = run,
+    .run = doctor_run,
 };

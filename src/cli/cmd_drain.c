@@ -46,7 +46,7 @@ static void on_event(void *arg, const struct crn_drain_event *ev)
         crn_table_add(&r->table, "%s", ev->text);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int drain_run(struct cli *cli, int argc, char **argv)
 {
     struct report r = {.cli = cli};
     cairn_err rc;
@@ -87,6 +87,6 @@ const struct cli_command crn_cmd_drain = {
     .name = "drain",
     .args = "",
     .help = "Saves what dead jobs left in this node's memory and local disk",
-    .run = run,
+    .run = drain_run,
     .options = "",
 };

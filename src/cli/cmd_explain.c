@@ -73,8 +73,8 @@ static enum verdict judge(struct cli *cli, const char *name, const struct crn_ve
     return TAKEN;
 }
 
-static void report(struct cli *cli, const char *name, const struct crn_version_entry *e,
-                   enum verdict verdict, const char *why)
+static void explain_report(struct cli *cli, const char *name, const struct crn_version_entry *e,
+                           enum verdict verdict, const char *why)
 {
     static const char *const text[] = {"would be taken", "passed over", "older", "too new"};
     static const char *const id[] = {"taken", "passed_over", "older", "too_new"};
@@ -146,7 +146,7 @@ static int explain_one(struct cli *cli, const struct cli_target *t, int is_quick
         char why[CRN_ERR_TEXT + 40] = "";
 
         verdict = judge(cli, t->name, &c.v[i], is_quick, why, sizeof(why));
-        report(cli, t->name, &c.v[i], verdict, why);
+        explain_report(cli, t->name, &c.v[i], verdict, why);
     } else if (j.n > 0 && !cli->is_json) {
         (void)printf("%s@%" PRId64 ": there is no such version\n", t->name, t->version);
     }
@@ -192,7 +192,7 @@ static int explain(struct cli *cli, const char *name, int64_t bound, int is_quic
             verdict = judge(cli, name, e, is_quick, why, sizeof(why));
         if (verdict == TAKEN)
             taken = e->version;
-        report(cli, name, e, verdict, why);
+        explain_report(cli, name, e, verdict, why);
     }
     crn_catalog_free(&c);
     if (cli->is_json) {
@@ -212,7 +212,7 @@ static int explain(struct cli *cli, const char *name, int64_t bound, int is_quic
     return crn_cli_end(cli, taken >= 0 ? CLI_OK : CLI_PROBLEM);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int explain_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {
         {"not-newer-than", required_argument, NULL, 'n'}, {"quick", no_argument, NULL, 'q'}, {0}};
@@ -240,7 +240,7 @@ const struct cli_command crn_cmd_explain = {
     .help =
         "Tells which version a restart would take now, why not a newer one, and what has failed",
     .needs_store = 1,
-    .run = run,
+    .run = explain_run,
     .options = "  --not-newer-than V  as if the program asked for nothing newer\n"
                "  -q, --quick         trust the checksums\n",
 };

@@ -24,7 +24,7 @@ static const struct cli_sink_ops *const sinks[] = {
 
 enum which { EITHER, REGION, STORED_FILE };
 
-struct options {
+struct extract_options {
     const char *region;
     enum which which;
     int64_t rank;       /* -1: not given */
@@ -58,7 +58,8 @@ static const struct cli_sink_ops *sink_by_suffix(const char *output)
 }
 
 /* A file comes out as it was stored, whatever it is called, unless a format is asked for. */
-static const struct cli_sink_ops *find_sink(const struct options *o, const struct cli_array *a)
+static const struct cli_sink_ops *find_sink(const struct extract_options *o,
+                                            const struct cli_array *a)
 {
     if (o->format != NULL)
         return sink_by_format(o->format);
@@ -66,8 +67,8 @@ static const struct cli_sink_ops *find_sink(const struct options *o, const struc
 }
 
 /* The first item of the region or file that is meant. */
-static cairn_err find_item(const struct cli_items *items, const struct options *o, size_t *ret,
-                           struct crn_errinfo *ei)
+static cairn_err find_item(const struct cli_items *items, const struct extract_options *o,
+                           size_t *ret, struct crn_errinfo *ei)
 {
     size_t region = crn_items_find(items, o->region, 0);
     size_t file = crn_items_find(items, o->region, 1);
@@ -89,8 +90,9 @@ static cairn_err find_item(const struct cli_items *items, const struct options *
 }
 
 /* Which array is meant. */
-static cairn_err choose(struct crn_version *v, const struct cli_items *items,
-                        const struct options *o, struct cli_array *a, struct crn_errinfo *ei)
+static cairn_err extract_choose(struct crn_version *v, const struct cli_items *items,
+                                const struct extract_options *o, struct cli_array *a,
+                                struct crn_errinfo *ei)
 {
     size_t first = 0;
     size_t n, i;
@@ -182,8 +184,8 @@ static cairn_err extract_to(const struct cli_array *a, const struct cli_sink_ops
     return rc;
 }
 
-static int report(struct cli *cli, const struct cli_array *a, const struct options *o,
-                  const char *format)
+static int extract_report(struct cli *cli, const struct cli_array *a,
+                          const struct extract_options *o, const char *format)
 {
     char shape[200], size[32];
     struct crn_json *j;
@@ -212,7 +214,7 @@ static int report(struct cli *cli, const struct cli_array *a, const struct optio
     return crn_cli_json_end(cli, CLI_OK);
 }
 
-static int extract(struct cli *cli, const char *checkpoint, const struct options *o)
+static int extract(struct cli *cli, const char *checkpoint, const struct extract_options *o)
 {
     const struct cli_sink_ops *ops = NULL;
     struct crn_version *v = NULL;
@@ -232,24 +234,24 @@ static int extract(struct cli *cli, const char *checkpoint, const struct options
     if (rc == CAIRN_OK)
         rc = crn_items_load(v, &items, cli->ei);
     if (rc == CAIRN_OK)
-        rc = choose(v, &items, o, &a, cli->ei);
+        rc = extract_choose(v, &items, o, &a, cli->ei);
     if (rc == CAIRN_OK) {
         ops = find_sink(o, &a);
         rc = extract_to(&a, ops, o->output, cli->ei);
     }
-    status = rc != CAIRN_OK ? crn_cli_fail(cli) : report(cli, &a, o, ops->name);
+    status = rc != CAIRN_OK ? crn_cli_fail(cli) : extract_report(cli, &a, o, ops->name);
     crn_items_free(&items);
     crn_version_close(v);
     return status;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int extract_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {
         {"rank", required_argument, NULL, 'r'},   {"output", required_argument, NULL, 'o'},
         {"format", required_argument, NULL, 'f'}, {"file", no_argument, NULL, 'F'},
         {"region", no_argument, NULL, 'R'},       {0}};
-    struct options o = {.rank = -1};
+    struct extract_options o = {.rank = -1};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "r:o:f:", longs)) != -1) {
@@ -277,7 +279,7 @@ const struct cli_command crn_cmd_extract = {
     .args = "[-r RANK] [-f FORMAT] [--file | --region] -o FILE NAME[@VERSION] REGION",
     .help = "Writes a region or file of a rank, or a whole global array, to a file",
     .needs_store = 1,
-    .run = run,
+    .run = extract_run,
     .options =
         "  -o, --output FILE where to; - is standard output\n"
         "  -r, --rank RANK   the region of this rank; else a global array as a whole\n"

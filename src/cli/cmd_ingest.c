@@ -7,7 +7,7 @@
 
 #include "cli/ingest.h"
 
-struct options {
+struct ingest_options {
     struct cli_target as;
     struct cli_patterns patterns;
     int64_t ranks; /* 0: as many as there are files for */
@@ -15,7 +15,7 @@ struct options {
 };
 
 /* The version of a set: its step, what was asked for, or one more than the newest. */
-static cairn_err version_of(const struct cli_ingest *g, const struct options *o,
+static cairn_err version_of(const struct cli_ingest *g, const struct ingest_options *o,
                             const struct cli_set *set, int64_t *ret, struct crn_errinfo *ei)
 {
     struct crn_catalog c;
@@ -36,8 +36,8 @@ static cairn_err version_of(const struct cli_ingest *g, const struct options *o,
     return CAIRN_OK;
 }
 
-static void report(struct cli *cli, const struct cli_ingest *g, const struct cli_set *set,
-                   int64_t version, const struct cli_ingested *done)
+static void ingest_report(struct cli *cli, const struct cli_ingest *g, const struct cli_set *set,
+                          int64_t version, const struct cli_ingested *done)
 {
     char size[32], stored[32];
 
@@ -63,7 +63,7 @@ static void report(struct cli *cli, const struct cli_ingest *g, const struct cli
                      version, set->n, set->ranks, size, stored);
 }
 
-static int take_set(struct cli *cli, struct cli_ingest *g, const struct options *o,
+static int take_set(struct cli *cli, struct cli_ingest *g, const struct ingest_options *o,
                     struct cli_set *set)
 {
     struct cli_ingested done;
@@ -78,15 +78,15 @@ static int take_set(struct cli *cli, struct cli_ingest *g, const struct options 
         rc = crn_ingest_set(g, set, version, o->is_forced ? CLI_REPLACE_ANY : CLI_REPLACE_NEVER,
                             o->is_removing, &done, cli->ei);
     if (rc == CAIRN_OK) {
-        report(cli, g, set, version, &done);
+        ingest_report(cli, g, set, version, &done);
         if (o->is_removing)
             rc = crn_ingest_remove(g, set, version, cli->ei);
     }
     return rc != CAIRN_OK ? crn_cli_fail(cli) : CLI_OK;
 }
 
-static cairn_err sort_files(const struct options *o, char **files, size_t n, struct cli_sets *ret,
-                            struct crn_errinfo *ei)
+static cairn_err sort_files(const struct ingest_options *o, char **files, size_t n,
+                            struct cli_sets *ret, struct crn_errinfo *ei)
 {
     size_t i, k;
 
@@ -106,7 +106,7 @@ static cairn_err sort_files(const struct options *o, char **files, size_t n, str
                              : crn_sets_list(files, n, ret, ei);
 }
 
-static int ingest(struct cli *cli, const struct options *o, char **files, size_t n)
+static int ingest(struct cli *cli, const struct ingest_options *o, char **files, size_t n)
 {
     struct cli_sets sets = {0};
     struct cli_ingest g;
@@ -137,7 +137,7 @@ static int ingest(struct cli *cli, const struct options *o, char **files, size_t
 }
 
 /* 0, or -1 after the error was said. */
-static int take_option(struct cli *cli, struct options *o, int c)
+static int take_option(struct cli *cli, struct ingest_options *o, int c)
 {
     cairn_err rc = CAIRN_OK;
 
@@ -165,13 +165,13 @@ static int take_option(struct cli *cli, struct options *o, int c)
     return -1;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int ingest_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {
         {"as", required_argument, NULL, 'a'},    {"pattern", required_argument, NULL, 'p'},
         {"ranks", required_argument, NULL, 'n'}, {"force", no_argument, NULL, 'f'},
         {"remove", no_argument, NULL, 'R'},      {0}};
-    struct options o = {.as = {.version = -1}};
+    struct ingest_options o = {.as = {.version = -1}};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "a:p:n:f", longs)) != -1)
@@ -193,7 +193,7 @@ const struct cli_command crn_cmd_ingest = {
     .name = "ingest",
     .args = "--as NAME[@VERSION] [--pattern P]... [--ranks N] [-f] [--remove] FILE...",
     .help = "Makes versions of files that a program has written",
-    .run = run,
+    .run = ingest_run,
     .options =
         "  -a, --as NAME     what the checkpoint is called; NAME@VERSION: and its version\n"
         "  -p, --pattern P   names of the files, as 'out.{step}.{rank}.h5': the step is the\n"

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct list {
+struct ls_list {
     struct cli_table table;
     int is_long;
     size_t rows;
@@ -22,7 +22,7 @@ static void add_state(struct cli_table *t, const struct crn_version_entry *e)
                   e->state != CRN_VERSION_OK ? ": " : "", e->state != CRN_VERSION_OK ? e->why : "");
 }
 
-static void add_row(struct list *l, const char *name, const struct crn_version_entry *e)
+static void add_row(struct ls_list *l, const char *name, const struct crn_version_entry *e)
 {
     struct cli_table *t = &l->table;
     char text[64];
@@ -86,7 +86,7 @@ static int on_version(struct cli *cli, const char *name, const struct crn_versio
     return CLI_OK;
 }
 
-static void begin_table(struct list *l)
+static void begin_table(struct ls_list *l)
 {
     static const char *const head[] = {"NAME", "VERSION", "AGE", "RANKS", "FILES", "SIZE"};
     static const char *const head_long[] = {"ON DISK", "TAKEN", "JOB"};
@@ -100,11 +100,11 @@ static void begin_table(struct list *l)
     crn_table_add(&l->table, "STATE");
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int ls_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {
         {"long", no_argument, NULL, 'l'}, {"failed", no_argument, NULL, 'F'}, {0}};
-    struct list l = {0};
+    struct ls_list l = {0};
     int is_failed = 0;
     int status;
     int c;
@@ -142,7 +142,7 @@ const struct cli_command crn_cmd_ls = {
     .args = "[-l | --failed] [NAME[@VERSION]...]",
     .help = "Lists names and versions with age, ranks, files, size and state",
     .needs_store = 1,
-    .run = run,
+    .run = ls_run,
     .options = "  -l, --long        also size on disk, time and job\n"
                "  --failed          instead, what failed, paused, was passed over or repaired\n",
 };

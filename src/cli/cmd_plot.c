@@ -37,7 +37,7 @@ static int take_option(struct plot *p, int c)
     }
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int plot_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"out", required_argument, NULL, 'o'},
                                           {"png", no_argument, NULL, 'p'},
@@ -64,7 +64,7 @@ const struct cli_command crn_cmd_plot = {
     .name = "plot",
     .args = "KIND [OPTION...]",
     .help = "Draws a picture with gnuplot and leaves its data and script beside it",
-    .run = run,
+    .run = plot_run,
     .options = "  slowdown          how much interference slows checkpoints down\n"
                "  bandwidth         waste of the strategies against the bandwidth\n"
                "  mtbf              waste of the strategies against the MTBF\n"

@@ -58,7 +58,7 @@ static cairn_err parse_tiers(const char *text, struct crn_replay_options *ret,
     return rc;
 }
 
-static cairn_err load(const char *path, struct crn_trace *ret, struct crn_errinfo *ei)
+static cairn_err replay_load(const char *path, struct crn_trace *ret, struct crn_errinfo *ei)
 {
     FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     cairn_err rc;
@@ -183,7 +183,7 @@ static int replay(struct cli *cli, struct crn_replay_options *opt, const struct 
     return crn_cli_end(cli, rc == CAIRN_OK ? CLI_OK : crn_cli_fail(cli));
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int replay_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"tiers", required_argument, NULL, 't'},
                                           {"policy", required_argument, NULL, 'p'},
@@ -211,7 +211,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (optind + 1 != argc)
         return crn_cli_usage(cli, "which trace?");
     if (parse_tiers(tiers, &opt, cli->ei) != CAIRN_OK ||
-        load(argv[optind], &trace, cli->ei) != CAIRN_OK)
+        replay_load(argv[optind], &trace, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
     status = replay(cli, &opt, &trace, only);
     crn_trace_free(&trace);
@@ -222,7 +222,7 @@ const struct cli_command crn_cmd_replay = {
     .name = "replay",
     .args = "[--tiers SIZE@SPEED,...] [--policy P] [--discard] TRACE",
     .help = "Runs a trace of requests through the tiers, for each eviction policy",
-    .run = run,
+    .run = replay_run,
     .options = "  -t, --tiers LIST  tiers, fastest first; default " DEFAULT_TIERS "\n"
                "  -p, --policy P    score, lru or fifo alone\n"
                "  -d, --discard     what was read need not be kept\n",

@@ -17,7 +17,7 @@
 
 #define BLOCK ((size_t)4 << 20)
 
-struct options {
+struct restore_options {
     const char *to;
     int64_t rank; /* -1: all */
     int is_forced;
@@ -26,7 +26,7 @@ struct options {
 struct restore {
     const struct crn_fs *fs;
     struct crn_version *v;
-    const struct options *o;
+    const struct restore_options *o;
     int dfd;     /* of the directory */
     int by_rank; /* ranks have files of the same name: each gets a directory */
     unsigned char *block;
@@ -66,8 +66,8 @@ static void find_line(const char *text, const char *name, struct known *ret)
     }
 }
 
-static cairn_err describe(struct restore *r, const struct cli_item *item, struct known *ret,
-                          struct crn_errinfo *ei)
+static cairn_err restore_describe(struct restore *r, const struct cli_item *item, struct known *ret,
+                                  struct crn_errinfo *ei)
 {
     const struct crn_shard *shard;
     uint64_t bytes;
@@ -119,7 +119,7 @@ static cairn_err write_file(struct restore *r, const struct cli_item *item, int 
     cairn_err rc, closed;
     int fd;
 
-    rc = describe(r, item, &known, ei);
+    rc = restore_describe(r, item, &known, ei);
     if (rc != CAIRN_OK)
         return rc;
     fd = r->fs->openat(r->fs, dfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -193,7 +193,7 @@ static cairn_err restore_file(struct restore *r, const struct cli_item *item, in
     return rc;
 }
 
-static int is_wanted(const struct options *o, const struct cli_item *item)
+static int is_wanted(const struct restore_options *o, const struct cli_item *item)
 {
     return item->region->kind == CRN_REGION_FILE &&
            (o->rank < 0 || item->rank == (uint32_t)o->rank);
@@ -230,7 +230,7 @@ static cairn_err restore_all(struct restore *r, const struct cli_items *items,
     return rc;
 }
 
-static int report(struct cli *cli, const struct cli_target *t, const struct restore *r)
+static int restore_report(struct cli *cli, const struct cli_target *t, const struct restore *r)
 {
     char size[32];
 
@@ -251,7 +251,7 @@ static int report(struct cli *cli, const struct cli_target *t, const struct rest
     return crn_cli_end(cli, CLI_OK);
 }
 
-static int restore(struct cli *cli, const char *text, const struct options *o)
+static int restore(struct cli *cli, const char *text, const struct restore_options *o)
 {
     struct restore r = {.fs = crn_fs_default(), .o = o, .dfd = -1, .block = malloc(BLOCK)};
     struct cli_items items = {0};
@@ -270,7 +270,7 @@ static int restore(struct cli *cli, const char *text, const struct options *o)
     if (rc == CAIRN_OK)
         rc = restore_all(&r, &items, cli->ei);
     rc = crn_err_context(cli->ei, rc, "restore of '%s'", text);
-    status = rc != CAIRN_OK ? crn_cli_fail(cli) : report(cli, &t, &r);
+    status = rc != CAIRN_OK ? crn_cli_fail(cli) : restore_report(cli, &t, &r);
     if (r.dfd >= 0)
         (void)r.fs->close(r.fs, r.dfd);
     crn_items_free(&items);
@@ -279,13 +279,13 @@ static int restore(struct cli *cli, const char *text, const struct options *o)
     return status;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int restore_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"to", required_argument, NULL, 't'},
                                           {"rank", required_argument, NULL, 'r'},
                                           {"force", no_argument, NULL, 'f'},
                                           {0}};
-    struct options o = {.rank = -1};
+    struct restore_options o = {.rank = -1};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "t:r:f", longs)) != -1) {
@@ -308,7 +308,7 @@ const struct cli_command crn_cmd_restore = {
     .args = "--to DIR [-r RANK] [-f] NAME[@VERSION]",
     .help = "Puts the files of a version back, byte by byte, with mode and time",
     .needs_store = 1,
-    .run = run,
+    .run = restore_run,
     .options = "  -t, --to DIR      where to; made if it is not there\n"
                "  -r, --rank RANK   the files of this rank only\n"
                "  -f, --force       replace files that are there\n",

@@ -10,19 +10,19 @@ struct change {
                        struct crn_errinfo *ei);
 };
 
-static cairn_err pin(const struct crn_store *st, const char *name, int64_t version,
-                     struct crn_errinfo *ei)
+static cairn_err rm_pin(const struct crn_store *st, const char *name, int64_t version,
+                        struct crn_errinfo *ei)
 {
     return crn_store_pin(st, name, version, 1, ei);
 }
 
-static cairn_err unpin(const struct crn_store *st, const char *name, int64_t version,
-                       struct crn_errinfo *ei)
+static cairn_err rm_unpin(const struct crn_store *st, const char *name, int64_t version,
+                          struct crn_errinfo *ei)
 {
     return crn_store_pin(st, name, version, 0, ei);
 }
 
-static void report(struct cli *cli, const struct cli_target *t, const struct change *change)
+static void rm_report(struct cli *cli, const struct cli_target *t, const struct change *change)
 {
     if (cli->is_json) {
         crn_json_object(&cli->json, NULL);
@@ -46,7 +46,7 @@ static cairn_err change_one(struct cli *cli, const char *text, const struct chan
     if (rc == CAIRN_OK)
         rc = change->apply(&cli->store, t.name, t.version, ei);
     if (rc == CAIRN_OK)
-        report(cli, &t, change);
+        rm_report(cli, &t, change);
     return rc;
 }
 
@@ -105,14 +105,14 @@ static int run_rm(struct cli *cli, int argc, char **argv)
 
 static int run_pin(struct cli *cli, int argc, char **argv)
 {
-    static const struct change change = {"pinned", pin};
+    static const struct change change = {"pinned", rm_pin};
 
     return change_all(cli, argc, argv, &change);
 }
 
 static int run_unpin(struct cli *cli, int argc, char **argv)
 {
-    static const struct change change = {"unpinned", unpin};
+    static const struct change change = {"unpinned", rm_unpin};
 
     return change_all(cli, argc, argv, &change);
 }

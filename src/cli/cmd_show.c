@@ -316,7 +316,7 @@ static int show_stats(struct cli *cli, const struct cli_target *t)
 
 /* The command. ------------------------------------------------------------------------------------ */
 
-static int show(struct cli *cli, const struct cli_target *t, int ranks, int64_t only)
+static int show_show(struct cli *cli, const struct cli_target *t, int ranks, int64_t only)
 {
     struct crn_version *v = NULL;
     struct cli_variables variables = {0};
@@ -356,7 +356,7 @@ static int show(struct cli *cli, const struct cli_target *t, int ranks, int64_t 
     return status;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int show_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"ranks", no_argument, NULL, 'a'},
                                           {"rank", required_argument, NULL, 'r'},
@@ -379,7 +379,7 @@ static int run(struct cli *cli, int argc, char **argv)
         return crn_cli_usage(cli, "one checkpoint is shown at a time");
     if (crn_cli_pick(&cli->store, argv[optind], &t, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
-    return stats ? show_stats(cli, &t) : show(cli, &t, ranks, only);
+    return stats ? show_stats(cli, &t) : show_show(cli, &t, ranks, only);
 }
 
 const struct cli_command crn_cmd_show = {
@@ -387,7 +387,7 @@ const struct cli_command crn_cmd_show = {
     .args = "[--ranks | -r RANK | --stats] NAME[@VERSION]",
     .help = "Shows the regions of a version: type, shape, sizes, where they lie and how encoded",
     .needs_store = 1,
-    .run = run,
+    .run = show_run,
     .options = "  --ranks           each rank's regions, with file and offset\n"
                "  -r, --rank RANK   those of one rank\n"
                "  --stats           how it was flushed: leaders, writer threads, followers\n",

@@ -12,7 +12,7 @@ struct values {
     size_t n;
 };
 
-struct args {
+struct sim_args {
     struct crn_platform platform;
     struct values bandwidth, node_mtbf;
     struct crn_strategy strategy[MAX_VALUES];
@@ -36,7 +36,7 @@ static cairn_err add_value(struct values *to, double value, const char *what,
 
 static cairn_err take_bandwidth(void *arg, const char *word, struct crn_errinfo *ei)
 {
-    struct args *a = arg;
+    struct sim_args *a = arg;
     double value;
     cairn_err rc = crn_quantity_bytes(word, &value, ei);
 
@@ -45,7 +45,7 @@ static cairn_err take_bandwidth(void *arg, const char *word, struct crn_errinfo 
 
 static cairn_err take_node_mtbf(void *arg, const char *word, struct crn_errinfo *ei)
 {
-    struct args *a = arg;
+    struct sim_args *a = arg;
     double value;
     cairn_err rc = crn_quantity_time(word, &value, ei);
 
@@ -54,7 +54,7 @@ static cairn_err take_node_mtbf(void *arg, const char *word, struct crn_errinfo 
 
 static cairn_err take_system_mtbf(void *arg, const char *word, struct crn_errinfo *ei)
 {
-    struct args *a = arg;
+    struct sim_args *a = arg;
     double value;
     cairn_err rc = crn_quantity_time(word, &value, ei);
 
@@ -63,7 +63,7 @@ static cairn_err take_system_mtbf(void *arg, const char *word, struct crn_errinf
 
 static cairn_err take_strategy(void *arg, const char *word, struct crn_errinfo *ei)
 {
-    struct args *a = arg;
+    struct sim_args *a = arg;
     const char *const *name;
     cairn_err rc = CAIRN_OK;
 
@@ -84,7 +84,8 @@ static void on_progress(void *arg, uint64_t runs)
     crn_progress_add(arg, runs);
 }
 
-static void put_bounds(struct args *a, const struct crn_platform *p, const struct sim_row *where)
+static void put_bounds(struct sim_args *a, const struct crn_platform *p,
+                       const struct sim_row *where)
 {
     struct crn_job_class storage[CRN_PLATFORM_CLASSES];
     struct crn_steady steady;
@@ -103,7 +104,8 @@ static void put_bounds(struct args *a, const struct crn_platform *p, const struc
 }
 
 /* One bandwidth and MTBF: all strategies, then the bounds. */
-static cairn_err run_point(struct cli *cli, struct args *a, double bandwidth, double node_mtbf_s)
+static cairn_err run_point(struct cli *cli, struct sim_args *a, double bandwidth,
+                           double node_mtbf_s)
 {
     struct crn_platform p = a->platform;
     struct sim_row r = {
@@ -126,7 +128,7 @@ static cairn_err run_point(struct cli *cli, struct args *a, double bandwidth, do
     return CAIRN_OK;
 }
 
-static int run_all(struct cli *cli, struct args *a)
+static int run_all(struct cli *cli, struct sim_args *a)
 {
     struct cli_progress progress;
     cairn_err rc = CAIRN_OK;
@@ -148,7 +150,7 @@ static int run_all(struct cli *cli, struct args *a)
     return crn_sim_report_end(&a->report, rc == CAIRN_OK ? CLI_OK : crn_cli_fail(cli));
 }
 
-static int list(struct cli *cli)
+static int sim_list(struct cli *cli)
 {
     const struct crn_text *t;
     const char *const *name;
@@ -210,14 +212,14 @@ static const struct option longs[] = {
     {0},
 };
 
-struct words {
+struct sim_words {
     const char *text[NTEXTS];
     int64_t number[NNUMBERS];
     int is_list;
 };
 
 /* 0, or -1 after the mistake was said. */
-static int take_option(struct cli *cli, int c, struct words *w, struct args *a)
+static int take_option(struct cli *cli, int c, struct sim_words *w, struct sim_args *a)
 {
     if (c == '?')
         return -1;
@@ -234,7 +236,8 @@ static int take_option(struct cli *cli, int c, struct words *w, struct args *a)
     return 0;
 }
 
-static cairn_err understand(const struct words *w, struct args *a, struct crn_errinfo *ei)
+static cairn_err sim_understand(const struct sim_words *w, struct sim_args *a,
+                                struct crn_errinfo *ei)
 {
     cairn_err rc = crn_platform_load(w->text[PLATFORM], &a->platform, ei);
 
@@ -263,9 +266,9 @@ static cairn_err understand(const struct words *w, struct args *a, struct crn_er
 
 static int run_platform(struct cli *cli, int argc, char **argv)
 {
-    struct args a = {.mc = {.model = crn_model_defaults}, .report = {.cli = cli}};
-    struct words w = {.text = {[PLATFORM] = "cielo-paper", [STRATEGY] = "all"},
-                      .number = {[RUNS] = 200, [SEED] = 1, [DAYS] = 60}};
+    struct sim_args a = {.mc = {.model = crn_model_defaults}, .report = {.cli = cli}};
+    struct sim_words w = {.text = {[PLATFORM] = "cielo-paper", [STRATEGY] = "all"},
+                          .number = {[RUNS] = 200, [SEED] = 1, [DAYS] = 60}};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "", longs)) != -1)
@@ -274,12 +277,12 @@ static int run_platform(struct cli *cli, int argc, char **argv)
     if (optind < argc)
         return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
     if (w.is_list)
-        return list(cli);
+        return sim_list(cli);
     if (w.text[SHOW] != NULL)
         return crn_sim_show(cli, crn_platform_texts, "platform", w.text[SHOW]);
     if (w.number[RUNS] < 1 || w.number[DAYS] < 1)
         return crn_cli_usage(cli, "--runs and --days must be above 0");
-    if (understand(&w, &a, cli->ei) != CAIRN_OK)
+    if (sim_understand(&w, &a, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
     return run_all(cli, &a);
 }
@@ -293,7 +296,7 @@ static const struct {
     {"flush", crn_sim_flush},
 };
 
-static int run(struct cli *cli, int argc, char **argv)
+static int sim_run(struct cli *cli, int argc, char **argv)
 {
     size_t i;
 
@@ -309,7 +312,7 @@ const struct cli_command crn_cmd_sim = {
     .name = "sim",
     .args = "platform | flush [OPTION...]",
     .help = "Simulates jobs that share a file system, or the flush of one at scale",
-    .run = run,
+    .run = sim_run,
     .options = "cairn sim platform: jobs under policies for the token of their file system\n"
                "  --platform P      shipped platform or file (cielo-paper)\n"
                "  --bandwidth LIST  instead of the platform's: 40GB/s,80GB/s\n"

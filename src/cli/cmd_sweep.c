@@ -4,12 +4,13 @@
 
 #include <inttypes.h>
 
-struct options {
+struct sweep_options {
     uint64_t min_age_ns;
     int force, dry_run;
 };
 
-static void report(struct cli *cli, const char *name, const struct crn_sweep_result *r, int dry_run)
+static void sweep_report(struct cli *cli, const char *name, const struct crn_sweep_result *r,
+                         int dry_run)
 {
     char size[32];
 
@@ -45,7 +46,7 @@ static void report(struct cli *cli, const char *name, const struct crn_sweep_res
                      name, r->complete);
 }
 
-static int sweep_name(struct cli *cli, const char *name, const struct options *o)
+static int sweep_name(struct cli *cli, const char *name, const struct sweep_options *o)
 {
     struct crn_sweep_result r = {0};
     cairn_err rc;
@@ -56,11 +57,11 @@ static int sweep_name(struct cli *cli, const char *name, const struct options *o
                              crn_clock_real(), &r, cli->ei);
     if (rc != CAIRN_OK)
         return crn_cli_fail(cli);
-    report(cli, name, &r, o->dry_run);
+    sweep_report(cli, name, &r, o->dry_run);
     return CLI_OK;
 }
 
-static int sweep_names(struct cli *cli, int argc, char **argv, const struct options *o)
+static int sweep_names(struct cli *cli, int argc, char **argv, const struct sweep_options *o)
 {
     struct crn_names names = {0};
     int status = CLI_OK;
@@ -77,13 +78,13 @@ static int sweep_names(struct cli *cli, int argc, char **argv, const struct opti
     return status;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int sweep_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"force", no_argument, NULL, 'f'},
                                           {"dry-run", no_argument, NULL, 'n'},
                                           {"min-age", required_argument, NULL, 'a'},
                                           {0}};
-    struct options o = {.min_age_ns = UINT64_C(86400000000000)};
+    struct sweep_options o = {.min_age_ns = UINT64_C(86400000000000)};
     int status;
     int c;
 
@@ -113,7 +114,7 @@ const struct cli_command crn_cmd_sweep = {
     .args = "[-n] [-f] [--min-age TIME] [NAME...]",
     .help = "Removes what crashed jobs left behind",
     .needs_store = 1,
-    .run = run,
+    .run = sweep_run,
     .options = "  -n, --dry-run     only say what would go\n"
                "  --min-age TIME    whole data files of uncommitted versions go after this time "
                "(1d)\n"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/fs.h"
 
-struct args {
+struct tune_args {
     const char *dir, *out, *figures;
     int is_png;
     struct crn_tuner tuner;
@@ -76,7 +76,7 @@ static void json_measure(struct crn_json *j, const struct crn_measure *m)
     crn_json_end_object(j);
 }
 
-static void put_json(struct cli *cli, const struct args *a)
+static void put_json(struct cli *cli, const struct tune_args *a)
 {
     const struct crn_tuning *t = a->result;
     struct crn_json *j = crn_cli_json(cli);
@@ -120,7 +120,7 @@ static void table_row(struct cli_table *t, const struct crn_measure *m)
     crn_table_add(t, "%.3f .. %.3f", m->min / 0x1p30, m->max / 0x1p30);
 }
 
-static void put_table(const struct args *a)
+static void put_table(const struct tune_args *a)
 {
     static const char *const head[] = {"STAGE", "WRITERS",  "FILES", "LAYOUT",    "METHOD",
                                        "BLOCK", "RECEIVED", "GIB/S", "MIN .. MAX"};
@@ -163,7 +163,7 @@ static cairn_err write_config(const char *path, const char *text, size_t n, stru
 }
 
 /* The configuration: to the file that was named, and with tables on standard output too. */
-static cairn_err put_config(struct cli *cli, const struct args *a)
+static cairn_err put_config(struct cli *cli, const struct tune_args *a)
 {
     char *text = NULL;
     size_t n = 0;
@@ -183,7 +183,7 @@ static cairn_err put_config(struct cli *cli, const struct args *a)
     return rc;
 }
 
-static int put_all(struct cli *cli, struct args *a)
+static int put_all(struct cli *cli, struct tune_args *a)
 {
     struct plot p = {.cli = cli,
                      .dir = a->figures,
@@ -222,13 +222,13 @@ static const struct option longs[] = {
 };
 
 /* Texts of the options; understood once it is known whether it is a full run. */
-struct words {
+struct tune_words {
     const char *time, *space, *bytes;
     int64_t repeats; /* 0: not given */
     int is_full;
 };
 
-static int take_option(struct cli *cli, int c, struct words *w, struct args *a)
+static int take_option(struct cli *cli, int c, struct tune_words *w, struct tune_args *a)
 {
     switch (c) {
     case FULL:
@@ -260,7 +260,7 @@ static int take_option(struct cli *cli, int c, struct words *w, struct args *a)
     }
 }
 
-static cairn_err understand(struct cli *cli, const struct words *w, struct args *a)
+static cairn_err tune_understand(struct cli *cli, const struct tune_words *w, struct tune_args *a)
 {
     struct crn_tune_options *opt = &a->tuner.opt;
     uint64_t ns = 0;
@@ -281,7 +281,7 @@ static cairn_err understand(struct cli *cli, const struct words *w, struct args 
     return rc;
 }
 
-static int tune(struct cli *cli, struct args *a)
+static int tune(struct cli *cli, struct tune_args *a)
 {
     struct crn_tuner *t = &a->tuner;
     int status;
@@ -309,10 +309,10 @@ static int tune(struct cli *cli, struct args *a)
     return status;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int tune_run(struct cli *cli, int argc, char **argv)
 {
-    struct args a = {0};
-    struct words w = {0};
+    struct tune_args a = {0};
+    struct tune_words w = {0};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "o:", longs)) != -1)
@@ -321,7 +321,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (optind + 1 != argc)
         return crn_cli_usage(cli, "name one directory");
     a.dir = argv[optind];
-    if (understand(cli, &w, &a) != CAIRN_OK)
+    if (tune_understand(cli, &w, &a) != CAIRN_OK)
         return crn_cli_fail(cli);
     return tune(cli, &a);
 }
@@ -330,7 +330,7 @@ const struct cli_command crn_cmd_tune = {
     .name = "tune",
     .args = "DIR [OPTION...]",
     .help = "Measures how fast a directory takes a flush and tells what to configure",
-    .run = run,
+    .run = tune_run,
     .options = "  --quick           under a minute; so it is if nothing is said\n"
                "  --full            15 minutes instead, more settings and repetitions\n"
                "  --repeats N       of each measurement (3; full: 5)\n"

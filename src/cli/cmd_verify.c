@@ -37,7 +37,7 @@ struct totals {
 };
 
 /* A worker's view of the file in hand. */
-struct worker {
+struct verify_worker {
     struct check *check;
     uint64_t seen; /* of this file, for the progress */
     int has_bad;
@@ -68,7 +68,7 @@ static void add_bad(struct check *c, uint32_t rank, const char *region, const ch
 
 static void on_bad(void *arg, uint32_t rank, const char *region, const char *text)
 {
-    struct worker *w = arg;
+    struct verify_worker *w = arg;
 
     w->has_bad = 1;
     add_bad(w->check, rank, region, text);
@@ -76,19 +76,19 @@ static void on_bad(void *arg, uint32_t rank, const char *region, const char *tex
 
 static void on_progress(void *arg, uint64_t bytes)
 {
-    struct worker *w = arg;
+    struct verify_worker *w = arg;
 
     crn_progress_add(w->check->progress, bytes - w->seen);
     w->seen = bytes;
 }
 
-static void *work(void *arg)
+static void *verify_work(void *arg)
 {
     struct check *c = arg;
     uint32_t f;
 
     while ((f = atomic_fetch_add(&c->next_file, 1)) < c->nfiles) {
-        struct worker w = {.check = c};
+        struct verify_worker w = {.check = c};
         struct crn_check_events ev = {.bad = on_bad, .progress = on_progress, .arg = &w};
         struct crn_errinfo ei = {0};
 
@@ -104,9 +104,9 @@ static void run_workers(struct check *c, int threads)
     int n = 0;
 
     while (n + 1 < threads && n < (int)c->nfiles - 1 &&
-           crn_thread_start(&thread[n], "cairn-verify", work, c, NULL) == CAIRN_OK)
+           crn_thread_start(&thread[n], "cairn-verify", verify_work, c, NULL) == CAIRN_OK)
         n++;
-    (void)work(c);
+    (void)verify_work(c);
     while (n > 0)
         (void)pthread_join(thread[--n], NULL);
 }
@@ -134,8 +134,8 @@ static void check_version(struct check *c, int threads)
     free(c->skip);
 }
 
-static void report(struct cli *cli, const char *name, const struct crn_version_entry *e,
-                   const struct check *c)
+static void verify_report(struct cli *cli, const char *name, const struct crn_version_entry *e,
+                          const struct check *c)
 {
     struct crn_json *j = &cli->json;
     char size[32];
@@ -191,7 +191,7 @@ static int on_version(struct cli *cli, const char *name, const struct crn_versio
         crn_err_clear(cli->ei);
     }
     crn_progress_end(&progress);
-    report(cli, name, e, &c);
+    verify_report(cli, name, e, &c);
     failed = c.failed;
     totals->versions++;
     totals->damaged += (uint64_t)failed;
@@ -202,7 +202,7 @@ static int on_version(struct cli *cli, const char *name, const struct crn_versio
     return failed ? CLI_PROBLEM : CLI_OK;
 }
 
-static int verify(struct cli *cli, int argc, char **argv, int threads)
+static int verify_verify(struct cli *cli, int argc, char **argv, int threads)
 {
     struct totals totals = {.threads = threads};
     int status;
@@ -219,7 +219,7 @@ static int verify(struct cli *cli, int argc, char **argv, int threads)
     return crn_cli_end(cli, status);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int verify_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"jobs", required_argument, NULL, 'j'}, {0}};
     int64_t threads = crn_cores();
@@ -230,7 +230,7 @@ static int run(struct cli *cli, int argc, char **argv)
             return CLI_USAGE;
     if (threads < 1 || threads > MAX_THREADS)
         threads = threads < 1 ? 1 : MAX_THREADS;
-    return verify(cli, argc - optind, argv + optind, (int)threads);
+    return verify_verify(cli, argc - optind, argv + optind, (int)threads);
 }
 
 const struct cli_command crn_cmd_verify = {
@@ -238,6 +238,6 @@ const struct cli_command crn_cmd_verify = {
     .args = "[-j THREADS] [NAME[@VERSION]...]",
     .help = "Reads everything and checks every checksum",
     .needs_store = 1,
-    .run = run,
+    .run = verify_run,
     .options = "  -j, --jobs N      threads; default: one a core\n",
 };

@@ -17,7 +17,7 @@
 #define SECOND        1000000000LL
 #define LONGEST_DELAY (60 * SECOND)
 
-struct options {
+struct watch_options {
     const char *dir;
     const char *name;
     struct cli_patterns patterns;
@@ -37,7 +37,7 @@ struct outcome {
 
 struct state {
     struct cli *cli;
-    const struct options *o;
+    const struct watch_options *o;
     struct cli_ingest g;
     struct watch w;
     struct outcome *outcome; /* owned */
@@ -86,8 +86,8 @@ static void catch_signals(sigset_t *ret_mask)
 /* Telling. ------------------------------------------------------------------------------------------ */
 
 /* A line, or an object on a line of its own. done may be NULL. */
-static void tell(struct state *s, const char *event, int64_t step, const struct cli_set *set,
-                 const struct cli_ingested *done, const char *text)
+static void watch_tell(struct state *s, const char *event, int64_t step, const struct cli_set *set,
+                       const struct cli_ingested *done, const char *text)
 {
     const struct crn_clock *clock = crn_clock_real();
     char date[64], size[32];
@@ -145,7 +145,7 @@ static uint64_t print_of(const struct cli_set *set)
 }
 
 /* What is remembered of a set; NULL for want of memory. */
-static struct outcome *remember(struct state *s, const struct cli_set *set)
+static struct outcome *watch_remember(struct state *s, const struct cli_set *set)
 {
     uint64_t print = print_of(set);
     struct outcome *o;
@@ -175,12 +175,12 @@ static void due_in(struct state *s, int64_t ns)
         s->wait_ns = ns;
 }
 
-static void failed(struct state *s, const struct cli_set *set, struct outcome *o)
+static void watch_failed(struct state *s, const struct cli_set *set, struct outcome *o)
 {
     const struct crn_clock *clock = crn_clock_real();
     const struct crn_name_config *nc = crn_config_name(&s->cli->cfg, s->o->name);
 
-    tell(s, "failed, will be tried again", set->step, set, NULL, s->cli->info.msg);
+    watch_tell(s, "failed, will be tried again", set->step, set, NULL, s->cli->info.msg);
     crn_err_clear(s->cli->ei);
     o->delay_ns = o->delay_ns == 0 ? (int64_t)nc->retry_delay_ns : 2 * o->delay_ns;
     o->delay_ns = o->delay_ns > LONGEST_DELAY ? LONGEST_DELAY : o->delay_ns;
@@ -220,14 +220,15 @@ static void take_complete(struct state *s, struct cli_set *set, struct outcome *
     cairn_err rc = CAIRN_OK;
 
     if (is_retired(s, set)) {
-        tell(s, "older than what is kept", set->step, set, NULL, NULL);
+        watch_tell(s, "older than what is kept", set->step, set, NULL, NULL);
         o->is_done = 1;
         return;
     }
     rc = crn_ingest_set(&s->g, set, set->step, CLI_REPLACE_INGESTED, s->o->is_removing, &done,
                         s->cli->ei);
     if (rc == CAIRN_OK) {
-        tell(s, done.was_there ? "was there already" : "committed", set->step, set, &done, NULL);
+        watch_tell(s, done.was_there ? "was there already" : "committed", set->step, set, &done,
+                   NULL);
         s->newest = set->step > s->newest ? set->step : s->newest;
         if (s->o->is_removing) {
             if (!s->o->is_once && crn_watch_was_touched(&s->w, set))
@@ -236,7 +237,7 @@ static void take_complete(struct state *s, struct cli_set *set, struct outcome *
         }
     }
     if (rc != CAIRN_OK)
-        failed(s, set, o);
+        watch_failed(s, set, o);
     else
         o->is_done = 1;
 }
@@ -248,15 +249,15 @@ static void take_part(struct state *s, struct cli_set *set, struct outcome *o, c
 
     if (s->o->is_removing && !o->is_done) {
         if (crn_ingest_remove_rest(&s->g, set, set->step, &n, s->cli->ei) != CAIRN_OK) {
-            failed(s, set, o);
+            watch_failed(s, set, o);
             return;
         }
         if (n > 0)
-            tell(s, "files that were left are removed", set->step, set, NULL, NULL);
+            watch_tell(s, "files that were left are removed", set->step, set, NULL, NULL);
         o->is_done = 1;
     }
     if (n < set->n && !o->is_told && (s->o->is_once || set->step < s->newest)) {
-        tell(s, "waits", set->step, set, NULL, why);
+        watch_tell(s, "waits", set->step, set, NULL, why);
         o->is_told = 1;
     }
 }
@@ -264,7 +265,7 @@ static void take_part(struct state *s, struct cli_set *set, struct outcome *o, c
 static void take_set(struct state *s, struct cli_set *set)
 {
     const struct crn_clock *clock = crn_clock_real();
-    struct outcome *o = remember(s, set);
+    struct outcome *o = watch_remember(s, set);
     int64_t unfinished = s->o->is_once ? 0 : crn_watch_unfinished_ns(&s->w, set);
     char why[CRN_ERR_TEXT];
     int is_complete = crn_set_is_complete(set, &s->o->patterns, why, sizeof(why));
@@ -281,7 +282,7 @@ static void take_set(struct state *s, struct cli_set *set)
         take_part(s, set, o, why);
 }
 
-static int watch(struct state *s)
+static int watch_watch(struct state *s)
 {
     struct cli_sets sets;
     sigset_t mask;
@@ -306,7 +307,7 @@ static int watch(struct state *s)
     }
 }
 
-static int open_and_watch(struct cli *cli, const struct options *o)
+static int open_and_watch(struct cli *cli, const struct watch_options *o)
 {
     struct state s = {.cli = cli, .o = o, .newest = -1};
     char path[CRN_PATH_MAX];
@@ -326,7 +327,7 @@ static int open_and_watch(struct cli *cli, const struct options *o)
         return crn_cli_fail(cli);
     }
     s.g.is_over = is_ending;
-    status = watch(&s);
+    status = watch_watch(&s);
     crn_ingest_close(&s.g);
     crn_watch_close(&s.w);
     free(s.outcome);
@@ -334,7 +335,7 @@ static int open_and_watch(struct cli *cli, const struct options *o)
 }
 
 /* 0, or -1 after the error was said. */
-static int take_option(struct cli *cli, struct options *o, int c)
+static int take_option(struct cli *cli, struct watch_options *o, int c)
 {
     cairn_err rc = CAIRN_OK;
 
@@ -368,14 +369,14 @@ static int take_option(struct cli *cli, struct options *o, int c)
     return -1;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int watch_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {
         {"as", required_argument, NULL, 'a'},    {"pattern", required_argument, NULL, 'p'},
         {"ranks", required_argument, NULL, 'n'}, {"settle", required_argument, NULL, 's'},
         {"poll", required_argument, NULL, 'l'},  {"once", no_argument, NULL, '1'},
         {"remove", no_argument, NULL, 'R'},      {0}};
-    struct options o = {.settle_ns = 5 * SECOND, .poll_ns = 10 * SECOND};
+    struct watch_options o = {.settle_ns = 5 * SECOND, .poll_ns = 10 * SECOND};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "a:p:n:", longs)) != -1)
@@ -397,7 +398,7 @@ const struct cli_command crn_cmd_watch = {
     .name = "watch",
     .args = "--as NAME --pattern P... --ranks N [--remove] [--once] DIRECTORY",
     .help = "Makes a version of every complete set of files that appears in a directory",
-    .run = run,
+    .run = watch_run,
     .options =
         "  -a, --as NAME     what the checkpoints are called\n"
         "  -p, --pattern P   names of the files, as 'out.{step}.{rank}.h5': the step is the "

@@ -78,7 +78,7 @@ static struct distance distance(uint8_t type, const void *a, const void *b)
     }
 }
 
-static void add(struct cli_difference *d, uint64_t index, const struct distance *x)
+static void compare_add(struct cli_difference *d, uint64_t index, const struct distance *x)
 {
     double relative = x->magnitude > 0 ? x->difference / x->magnitude : 0;
 
@@ -109,6 +109,6 @@ void crn_compare(uint8_t type, const void *a, const void *b, uint64_t n, uint64_
         x = distance(type, p, q);
         if (bitwise || isinf(x.difference) ||
             x.difference > tolerance->absolute + tolerance->relative * x.magnitude)
-            add(d, base + i, &x);
+            compare_add(d, base + i, &x);
     }
 }

@@ -9,8 +9,8 @@
 /* Loading. ----------------------------------------------------------------------------------------- */
 
 /* Adds one text of the statistics of a file; 0, or -1 if it is not of this capture. */
-static int add(struct cli_flush *f, const struct crn_manifest *m, const char *file,
-               const char *text, size_t len, struct crn_errinfo *ei)
+static int flush_stats_add(struct cli_flush *f, const struct crn_manifest *m, const char *file,
+                           const char *text, size_t len, struct crn_errinfo *ei)
 {
     struct cli_leader *l;
 
@@ -47,7 +47,7 @@ static int load_file(const struct crn_store *st, const struct crn_manifest *m, c
         return -1;
     do {
         n = crn_flush_stats_text_len((const char *)text + at, len - at);
-        if (add(f, m, file, (const char *)text + at, n, ei) != 0)
+        if (flush_stats_add(f, m, file, (const char *)text + at, n, ei) != 0)
             break;
         f->leader[f->n - 1].is_assistant = f->n - 1 > first;
         at += n;
@@ -244,7 +244,7 @@ static void json_time(struct crn_json *j, const char *key, int64_t ns)
     crn_json_f64(j, key, (double)ns * 1e-9);
 }
 
-static void json_track(struct crn_json *j, const char *key, const struct crn_track *t)
+static void json_track(struct crn_json *j, const char *key, const struct crn_timeline *t)
 {
     uint32_t i;
 

@@ -29,7 +29,7 @@ typedef H5O_info_t object_info;
 #endif
 
 /* What the visit collects. */
-struct found {
+struct hdf5_extents_found {
     struct crn_file_extents x;
     hsize_t user_block; /* bytes before the HDF5 file proper */
 };
@@ -119,8 +119,8 @@ static int type_of(hid_t t, struct dataset *d)
 
 /* Places. ------------------------------------------------------------------------------------------- */
 
-static void add(struct crn_file_extents *x, const struct dataset *d, haddr_t at,
-                const hsize_t *dims)
+static void hdf5_extents_add(struct crn_file_extents *x, const struct dataset *d, haddr_t at,
+                             const hsize_t *dims)
 {
     uint64_t shape[H5S_MAX_RANK];
     int i;
@@ -150,7 +150,7 @@ static void add_chunks(struct crn_file_extents *x, const struct dataset *d, hid_
             H5Dget_chunk_info_by_coord(data, at, &mask, &place, &bytes) < 0)
             return;
         if (place != HADDR_UNDEF && bytes > 0)
-            add(x, d, place, chunk);
+            hdf5_extents_add(x, d, place, chunk);
         for (i = d->ndims - 1; i >= 0 && (at[i] += chunk[i]) >= d->dims[i]; i--)
             at[i] = 0;
         if (i < 0)
@@ -158,7 +158,7 @@ static void add_chunks(struct crn_file_extents *x, const struct dataset *d, hid_
     }
 }
 
-static void add_dataset(struct found *f, struct dataset *d, hid_t data, hid_t plist)
+static void add_dataset(struct hdf5_extents_found *f, struct dataset *d, hid_t data, hid_t plist)
 {
     haddr_t at;
 
@@ -168,7 +168,7 @@ static void add_dataset(struct found *f, struct dataset *d, hid_t data, hid_t pl
     case H5D_CONTIGUOUS:
         at = H5Pget_external_count(plist) == 0 ? H5Dget_offset(data) : HADDR_UNDEF;
         if (at != HADDR_UNDEF)
-            add(&f->x, d, at, d->dims);
+            hdf5_extents_add(&f->x, d, at, d->dims);
         return;
     case H5D_CHUNKED:
         if (f->user_block == 0) /* releases differ in whether they count it here */
@@ -179,9 +179,9 @@ static void add_dataset(struct found *f, struct dataset *d, hid_t data, hid_t pl
     }
 }
 
-static herr_t visit(hid_t file, const char *name, const object_info *info, void *arg)
+static herr_t hdf5_extents_visit(hid_t file, const char *name, const object_info *info, void *arg)
 {
-    struct found *f = arg;
+    struct hdf5_extents_found *f = arg;
     struct dataset d = {0};
     hid_t data, type, space, plist;
 
@@ -209,7 +209,7 @@ static herr_t visit(hid_t file, const char *name, const object_info *info, void 
     return 0;
 }
 
-static void limit(void)
+static void hdf5_extents_limit(void)
 {
     const struct rlimit cpu = {SECONDS_CPU, SECONDS_CPU};
     const struct rlimit no_core = {0, 0};
@@ -239,12 +239,13 @@ static int write_all(const struct crn_buf *b)
 }
 
 /* 0, or -1 where the file as a whole is not understood. */
-static int look(hid_t file, struct found *f)
+static int hdf5_extents_look(hid_t file, struct hdf5_extents_found *f)
 {
     hid_t plist = H5Fget_create_plist(file);
     int rc = -1;
 
-    if (plist >= 0 && H5Pget_userblock(plist, &f->user_block) >= 0 && VISIT(file, visit, f) >= 0)
+    if (plist >= 0 && H5Pget_userblock(plist, &f->user_block) >= 0 &&
+        VISIT(file, hdf5_extents_visit, f) >= 0)
         rc = f->x.failed ? -1 : 0;
     if (plist >= 0)
         (void)H5Pclose(plist);
@@ -253,19 +254,19 @@ static int look(hid_t file, struct found *f)
 
 int main(int argc, char **argv)
 {
-    struct found found = {0};
+    struct hdf5_extents_found found = {0};
     struct crn_buf answer = {0};
     hid_t file;
     int status = 1;
 
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return printf("cairn-hdf5-extents %s\n", CAIRN_VERSION) < 0;
-    limit();
+    hdf5_extents_limit();
     (void)setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); /* the writer's business is not ours */
     (void)H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     (void)H5PLset_loading_state(0);
     file = H5Fopen("/proc/self/fd/0", H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (file >= 0 && look(file, &found) == 0) {
+    if (file >= 0 && hdf5_extents_look(file, &found) == 0) {
         crn_extents_encode(&found.x, &answer);
         status = write_all(&answer) == 0 ? 0 : 1;
     }

@@ -85,9 +85,9 @@ static cairn_err check_room(const struct cli_ingest *g, const struct cli_load *l
                     g->store.path, have, room.text);
 }
 
-static cairn_err publish(struct cli_ingest *g, const struct crn_index *head,
-                         const struct cli_load *l, struct crn_manifest_file *file,
-                         struct cli_ingested *ret, struct crn_errinfo *ei)
+static cairn_err ingest_publish(struct cli_ingest *g, const struct crn_index *head,
+                                const struct cli_load *l, struct crn_manifest_file *file,
+                                struct cli_ingested *ret, struct crn_errinfo *ei)
 {
     const struct crn_name_config *nc = crn_config_name(g->cfg, g->name);
     const struct crn_clock *clock = crn_clock_real();
@@ -136,7 +136,7 @@ static cairn_err write_version(struct cli_ingest *g, struct cli_set *set, int64_
         return rc;
     rc = crn_load_check(g, set, l, ei);
     if (rc == CAIRN_OK)
-        rc = publish(g, &head, l, &file, ret, ei);
+        rc = ingest_publish(g, &head, l, &file, ret, ei);
     if (rc != CAIRN_OK &&
         crn_store_discard_data(&g->store, g->name, version, file.name, NULL) != CAIRN_OK)
         rc = crn_err_context(ei, rc, "'%s' is left over, a sweep removes it", file.name);
@@ -204,9 +204,9 @@ cairn_err crn_ingest_make_durable(const struct cli_ingest *g, int64_t version,
     return rc;
 }
 
-static cairn_err take(struct cli_ingest *g, struct cli_set *set, int64_t version,
-                      enum cli_replace replace, int compare, struct cli_load *l,
-                      struct cli_ingested *ret, struct crn_errinfo *ei)
+static cairn_err ingest_take(struct cli_ingest *g, struct cli_set *set, int64_t version,
+                             enum cli_replace replace, int compare, struct cli_load *l,
+                             struct cli_ingested *ret, struct crn_errinfo *ei)
 {
     enum cli_there there = crn_ingest_look(g, version, l, compare);
     cairn_err rc;
@@ -237,7 +237,7 @@ cairn_err crn_ingest_set(struct cli_ingest *g, struct cli_set *set, int64_t vers
     if (rc == CAIRN_OK)
         rc = lock_name(g, &lock, ei);
     if (rc == CAIRN_OK) {
-        rc = take(g, set, version, replace, compare, &l, &result, ei);
+        rc = ingest_take(g, set, version, replace, compare, &l, &result, ei);
         if (lock >= 0)
             (void)g->fs->close(g->fs, lock);
     }

@@ -56,8 +56,8 @@ static uint64_t mtime_ns(const struct cli_file *f)
 }
 
 /* The text of the region that describes n files. */
-static cairn_err describe(const struct cli_file *f, size_t n, char **ret, size_t *ret_bytes,
-                          struct crn_errinfo *ei)
+static cairn_err ingest_load_describe(const struct cli_file *f, size_t n, char **ret,
+                                      size_t *ret_bytes, struct crn_errinfo *ei)
 {
     FILE *out = open_memstream(ret, ret_bytes);
     size_t i;
@@ -110,7 +110,7 @@ cairn_err crn_load_open_rank(const struct cli_ingest *g, struct cli_file *f, siz
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         rc = open_file(g, &f[i], &regions[i], &fds[i], ei);
     if (rc == CAIRN_OK)
-        rc = describe(f, n, &text, &bytes, ei);
+        rc = ingest_load_describe(f, n, &text, &bytes, ei);
     if (rc != CAIRN_OK)
         return rc;
     s->memory = (const unsigned char *)text;

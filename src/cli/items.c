@@ -43,7 +43,7 @@ static void add_index(struct cli_items *items, const struct crn_index *x)
         }
 }
 
-static cairn_err count(struct crn_version *v, size_t *ret, struct crn_errinfo *ei)
+static cairn_err items_count(struct crn_version *v, size_t *ret, struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(v);
     const struct crn_index *x;
@@ -71,7 +71,7 @@ cairn_err crn_items_load(struct crn_version *v, struct cli_items *ret, struct cr
     uint32_t f;
     size_t n;
 
-    rc = count(v, &n, ei);
+    rc = items_count(v, &n, ei);
     if (rc != CAIRN_OK)
         return rc;
     items.item = calloc(n > 0 ? n : 1, sizeof(*items.item));

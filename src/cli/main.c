@@ -162,7 +162,7 @@ static int strip_shared(struct cli *cli, int *argc, char **argv, struct flags *f
     return CLI_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int main_run(struct cli *cli, int argc, char **argv)
 {
     cairn_err rc;
     int status;
@@ -217,7 +217,7 @@ static int dispatch(struct cli *cli, int argc, char **argv)
         print_command_help(cli->command);
         return crn_cli_end(cli, CLI_OK);
     }
-    return run(cli, argc - 1, argv + 1);
+    return main_run(cli, argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)

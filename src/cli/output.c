@@ -177,7 +177,7 @@ static void amount_text(const struct cli_progress *p, uint64_t amount, char *buf
         crn_human_bytes(amount, buf, size);
 }
 
-static void draw(const struct cli_progress *p)
+static void output_draw(const struct cli_progress *p)
 {
     static const char full[BAR + 1] = "##############################";
     char done[32], total[32];
@@ -201,7 +201,7 @@ void crn_progress_add(struct cli_progress *p, uint64_t bytes)
     now = clock->mono_ns(clock);
     if (now >= p->next_ns) {
         p->next_ns = now + DRAW_NS;
-        draw(p);
+        output_draw(p);
     }
     crn_unlock(p->mu);
 }

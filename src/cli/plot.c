@@ -123,7 +123,7 @@ static int run_gnuplot(const struct plot *p)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
-static int tell(struct plot *p, int rc)
+static int plot_tell(struct plot *p, int rc)
 {
     struct cli *cli = p->cli;
 
@@ -150,7 +150,7 @@ static int tell(struct plot *p, int rc)
 int crn_plot_end(struct plot *p)
 {
     cairn_err rc = write_files(p, p->cli->ei);
-    int status = rc == CAIRN_OK ? tell(p, run_gnuplot(p)) : crn_cli_fail(p->cli);
+    int status = rc == CAIRN_OK ? plot_tell(p, run_gnuplot(p)) : crn_cli_fail(p->cli);
 
     crn_plot_drop(p);
     return status;

@@ -51,7 +51,7 @@ static void put_writers(FILE *out, const struct crn_flush_stats *s, const char *
     (void)fprintf(out, "\n\n");
 }
 
-static void put_spans(FILE *out, const struct crn_track *t, uint32_t lane)
+static void put_spans(FILE *out, const struct crn_timeline *t, uint32_t lane)
 {
     uint32_t i;
 
@@ -153,7 +153,7 @@ static void put_timeline_script(FILE *out, const struct crn_flush_stats *s)
 }
 
 /* Leaders sorted, the fastest first. */
-static void draw(struct plot *p, const struct cli_flush *f)
+static void plot_flush_draw(struct plot *p, const struct cli_flush *f)
 {
     const struct crn_flush_stats *fast = &f->leader[0].s;
     const struct crn_flush_stats *slow = &f->leader[f->n - 1].s;
@@ -192,7 +192,7 @@ int crn_plot_flush(struct plot *p, int argc, char **argv)
         rc = crn_plot_begin(p, "flush", cli->ei);
     if (rc == CAIRN_OK) {
         qsort(f.leader, f.n, sizeof(*f.leader), by_time);
-        draw(p, &f);
+        plot_flush_draw(p, &f);
     }
     crn_cli_flush_free(&f);
     return rc == CAIRN_OK ? crn_plot_end(p) : crn_cli_fail(cli);

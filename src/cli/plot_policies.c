@@ -26,7 +26,7 @@ static const struct style styles[] = {
 };
 #define NSTYLES (sizeof(styles) / sizeof(styles[0]))
 
-struct figure {
+struct plot_policies_figure {
     struct plot *plot;
     struct crn_platform platform;
     struct crn_montecarlo mc;
@@ -39,7 +39,7 @@ static void on_progress(void *arg, uint64_t runs)
 }
 
 /* points: how many summaries will be asked for. */
-static cairn_err figure_begin(struct figure *f, struct plot *p, const char *name,
+static cairn_err figure_begin(struct plot_policies_figure *f, struct plot *p, const char *name,
                               const char *platform, uint64_t runs, uint64_t points)
 {
     cairn_err rc = crn_platform_load(platform, &f->platform, p->cli->ei);
@@ -57,7 +57,7 @@ static cairn_err figure_begin(struct figure *f, struct plot *p, const char *name
     return rc;
 }
 
-static int figure_end(struct figure *f, cairn_err rc)
+static int figure_end(struct plot_policies_figure *f, cairn_err rc)
 {
     crn_progress_end(&f->progress);
     if (rc == CAIRN_OK)
@@ -66,7 +66,8 @@ static int figure_end(struct figure *f, cairn_err rc)
     return crn_cli_fail(f->plot->cli);
 }
 
-static cairn_err summary(struct figure *f, const char *strategy, struct crn_summary *ret)
+static cairn_err summary(struct plot_policies_figure *f, const char *strategy,
+                         struct crn_summary *ret)
 {
     struct crn_errinfo *ei = f->plot->cli->ei;
     struct crn_strategy s;
@@ -88,8 +89,8 @@ static void line_styles(FILE *out)
 
 /* Waste: a curve through the means, boxes for the quartiles and whiskers for the deciles. ----------- */
 
-static cairn_err waste_block(struct figure *f, const struct style *style, const double *x, size_t n,
-                             void (*set)(struct crn_platform *, double))
+static cairn_err waste_block(struct plot_policies_figure *f, const struct style *style,
+                             const double *x, size_t n, void (*set)(struct crn_platform *, double))
 {
     size_t i;
 
@@ -109,7 +110,7 @@ static cairn_err waste_block(struct figure *f, const struct style *style, const 
     return CAIRN_OK;
 }
 
-static void bound_blocks(struct figure *f, double low, double high,
+static void bound_blocks(struct plot_policies_figure *f, double low, double high,
                          void (*set)(struct crn_platform *, double))
 {
     const int steps = 60;
@@ -131,7 +132,7 @@ static void bound_blocks(struct figure *f, double low, double high,
 }
 
 /* Neighbours are moved apart by a factor, so that their boxes do not hide each other. */
-static void waste_script(struct figure *f, const char *name)
+static void waste_script(struct plot_policies_figure *f, const char *name)
 {
     FILE *out = f->plot->script;
     size_t i;
@@ -168,7 +169,7 @@ static void waste_script(struct figure *f, const char *name)
 static int waste_figure(struct plot *p, const char *name, const double *x, size_t n,
                         void (*set)(struct crn_platform *, double), const char *axes)
 {
-    struct figure f;
+    struct plot_policies_figure f;
     cairn_err rc = figure_begin(&f, p, name, "cielo-paper", 200, n * NSTYLES);
     size_t i;
 
@@ -232,7 +233,8 @@ static const double slowdown_bandwidths[] = {160, 80, 40};
 #define NYEARS      (sizeof(slowdown_years) / sizeof(slowdown_years[0]))
 #define NBANDWIDTHS (sizeof(slowdown_bandwidths) / sizeof(slowdown_bandwidths[0]))
 
-static cairn_err slowdown_block(struct figure *f, const struct style *style, double bandwidth)
+static cairn_err slowdown_block(struct plot_policies_figure *f, const struct style *style,
+                                double bandwidth)
 {
     size_t i;
 
@@ -300,7 +302,7 @@ static void slowdown_script(FILE *out)
 
 int crn_plot_slowdown(struct plot *p, int argc, char **argv)
 {
-    struct figure f;
+    struct plot_policies_figure f;
     cairn_err rc;
     size_t b, i;
 
@@ -323,7 +325,7 @@ static const double least_years[] = {5, 7, 10, 15, 20, 30, 50};
 #define NLEAST (sizeof(least_years) / sizeof(least_years[0]))
 
 /* Starts each search from the last result, which is near. */
-static cairn_err least_block(struct figure *f, const char *strategy)
+static cairn_err least_block(struct plot_policies_figure *f, const char *strategy)
 {
     struct crn_errinfo *ei = f->plot->cli->ei;
     struct crn_strategy s;
@@ -345,7 +347,7 @@ static cairn_err least_block(struct figure *f, const char *strategy)
     return rc;
 }
 
-static void least_bounds(struct figure *f)
+static void least_bounds(struct plot_policies_figure *f)
 {
     size_t i;
 
@@ -386,7 +388,7 @@ static void least_script(FILE *out)
 
 int crn_plot_least_bandwidth(struct plot *p, int argc, char **argv)
 {
-    struct figure f;
+    struct plot_policies_figure f;
     cairn_err rc = figure_begin(&f, p, "least-bandwidth", "prospective", 50, NSTYLES * NLEAST * 8);
     size_t i;
 

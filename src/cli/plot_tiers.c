@@ -28,7 +28,7 @@ static cairn_err add_op(struct history *h, const struct crn_cache_op *op, struct
     return CAIRN_OK;
 }
 
-static cairn_err load(const char *path, struct history *h, struct crn_errinfo *ei)
+static cairn_err plot_tiers_load(const char *path, struct history *h, struct crn_errinfo *ei)
 {
     FILE *in = fopen(path, "re");
     cairn_err rc = CAIRN_OK;
@@ -122,7 +122,7 @@ int crn_plot_tiers(struct plot *p, int argc, char **argv)
     if (argc != 2)
         return crn_cli_usage(p->cli, "plot tiers needs the log of operations of a tier cache");
     p->height = 900;
-    rc = load(argv[1], &h, p->cli->ei);
+    rc = plot_tiers_load(argv[1], &h, p->cli->ei);
     if (rc == CAIRN_OK)
         rc = crn_plot_begin(p, "tiers", p->cli->ei);
     if (rc == CAIRN_OK) {

@@ -7,7 +7,7 @@ static const char *const colors[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
 #define NCOLORS (sizeof(colors) / sizeof(colors[0]))
 
 /* Which measurements are one curve, what their x is, and how the curve is called. */
-struct figure {
+struct plot_tune_figure {
     enum crn_stage stage;
     const char *name, *title, *xlabel, *more; /* more: lines of the script */
     int (*same)(const struct crn_probe *a, const struct crn_probe *b);
@@ -64,7 +64,7 @@ static void setting_label(const struct crn_probe *p, char *buf, size_t size)
                    p->files > 1 ? "s" : "", crn_method_name(p->method));
 }
 
-static const struct figure figures[] = {
+static const struct plot_tune_figure figures[] = {
     {CRN_STAGE_THREADS, "tune-threads", "Writer threads, files and layout", "writer threads",
      "set logscale x 2\nset xrange [0.9:18]\n", same_files_layout, writers, files_label},
     {CRN_STAGE_METHODS, "tune-methods", "Ways to write", "writer threads",
@@ -77,13 +77,13 @@ static const struct figure figures[] = {
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 
-static int is_in(const struct figure *f, const struct crn_measure *m)
+static int is_in(const struct plot_tune_figure *f, const struct crn_measure *m)
 {
     return m->stage == f->stage && m->n > 0;
 }
 
 /* The block of m's curve; 0 if an earlier measurement has begun it already. */
-static int begins_curve(const struct figure *f, const struct crn_tuning *t, size_t i)
+static int begins_curve(const struct plot_tune_figure *f, const struct crn_tuning *t, size_t i)
 {
     size_t k;
 
@@ -93,7 +93,8 @@ static int begins_curve(const struct figure *f, const struct crn_tuning *t, size
     return is_in(f, &t->m[i]);
 }
 
-static void put_curve(struct plot *p, const struct figure *f, const struct crn_tuning *t, size_t i)
+static void put_curve(struct plot *p, const struct plot_tune_figure *f, const struct crn_tuning *t,
+                      size_t i)
 {
     size_t k;
 
@@ -108,7 +109,8 @@ static void put_curve(struct plot *p, const struct figure *f, const struct crn_t
     (void)fprintf(p->data, "\n\n");
 }
 
-static int draw(struct plot *p, const struct figure *f, const struct crn_tuning *t)
+static int plot_tune_draw(struct plot *p, const struct plot_tune_figure *f,
+                          const struct crn_tuning *t)
 {
     unsigned curves = 0;
     size_t i;
@@ -148,6 +150,6 @@ int crn_plot_tuning(struct plot *p, const struct crn_tuning *t)
     size_t i;
 
     for (i = 0; i < NFIGURES && status == CLI_OK; i++)
-        status = draw(p, &figures[i], t);
+        status = plot_tune_draw(p, &figures[i], t);
     return status;
 }

@@ -55,7 +55,7 @@ cairn_err crn_patterns_add(struct cli_patterns *p, const char *text, struct crn_
 }
 
 /* The digits at *name; -1 if there are none or they are too many. */
-static int64_t number(const char **name)
+static int64_t sets_number(const char **name)
 {
     int64_t v = 0;
 
@@ -80,7 +80,7 @@ int crn_pattern_match(const char *pattern, const char *name, int64_t *ret_step, 
             return 0;
         if (n == 0)
             continue;
-        *(is_rank ? &rank : &step) = number(&name);
+        *(is_rank ? &rank : &step) = sets_number(&name);
         if ((is_rank ? rank : step) < 0 || rank >= CRN_MAX_RANKS)
             return 0;
         pattern += n;
@@ -101,14 +101,14 @@ static const char *last_part(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-struct found {
+struct sets_found {
     int64_t step;
     struct cli_file file;
 };
 
 static int by_step_and_rank(const void *a, const void *b)
 {
-    const struct found *x = a, *y = b;
+    const struct sets_found *x = a, *y = b;
 
     if (x->step != y->step)
         return x->step < y->step ? -1 : 1;
@@ -117,7 +117,7 @@ static int by_step_and_rank(const void *a, const void *b)
     return strcmp(x->file.name, y->file.name);
 }
 
-static int fits(const struct cli_patterns *p, const char *path, struct found *f)
+static int sets_fits(const struct cli_patterns *p, const char *path, struct sets_found *f)
 {
     for (f->file.pattern = 0; f->file.pattern < p->n; f->file.pattern++)
         if (crn_pattern_match(p->text[f->file.pattern], last_part(path), &f->step, &f->file.rank))
@@ -126,8 +126,8 @@ static int fits(const struct cli_patterns *p, const char *path, struct found *f)
 }
 
 /* Moves n sorted files into sets; on failure they are freed. */
-static cairn_err group(struct found *found, size_t n, uint32_t ranks, struct cli_sets *ret,
-                       struct crn_errinfo *ei)
+static cairn_err sets_group(struct sets_found *found, size_t n, uint32_t ranks,
+                            struct cli_sets *ret, struct crn_errinfo *ei)
 {
     struct cli_sets sets = {.set = calloc(n + 1, sizeof(*sets.set))};
     size_t i, k;
@@ -156,20 +156,20 @@ static cairn_err group(struct found *found, size_t n, uint32_t ranks, struct cli
     return CAIRN_OK;
 }
 
-static cairn_err sort(const struct cli_patterns *p, char *const *path, size_t n, uint32_t ranks,
-                      struct cli_sets *ret, struct crn_errinfo *ei)
+static cairn_err sets_sort(const struct cli_patterns *p, char *const *path, size_t n,
+                           uint32_t ranks, struct cli_sets *ret, struct crn_errinfo *ei)
 {
-    struct found *found = calloc(n + 1, sizeof(*found));
+    struct sets_found *found = calloc(n + 1, sizeof(*found));
     size_t used = 0;
     cairn_err rc;
     size_t i;
 
     for (i = 0; found != NULL && i < n; i++) {
-        struct found *f = &found[used];
+        struct sets_found *f = &found[used];
 
         f->step = -1;
         f->file.rank = (uint32_t)i;
-        if (p != NULL && !fits(p, path[i], f))
+        if (p != NULL && !sets_fits(p, path[i], f))
             continue;
         f->file.path = strdup(path[i]);
         if (f->file.path == NULL)
@@ -184,7 +184,7 @@ static cairn_err sort(const struct cli_patterns *p, char *const *path, size_t n,
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a list of %zu files", n);
     }
     qsort(found, used, sizeof(*found), by_step_and_rank);
-    rc = group(found, used, ranks, ret, ei);
+    rc = sets_group(found, used, ranks, ret, ei);
     free(found);
     return rc;
 }
@@ -192,12 +192,12 @@ static cairn_err sort(const struct cli_patterns *p, char *const *path, size_t n,
 cairn_err crn_sets_sort(const struct cli_patterns *p, char *const *path, size_t n, uint32_t ranks,
                         struct cli_sets *ret, struct crn_errinfo *ei)
 {
-    return sort(p, path, n, ranks, ret, ei);
+    return sets_sort(p, path, n, ranks, ret, ei);
 }
 
 cairn_err crn_sets_list(char *const *path, size_t n, struct cli_sets *ret, struct crn_errinfo *ei)
 {
-    return sort(NULL, path, n, (uint32_t)n, ret, ei);
+    return sets_sort(NULL, path, n, (uint32_t)n, ret, ei);
 }
 
 void crn_sets_free(struct cli_sets *s)

@@ -15,7 +15,7 @@ struct files {
     int is_ratio;
 };
 
-struct args {
+struct sim_flush_args {
     struct cli *cli;
     struct crn_machine machine;
     struct crn_flush base;
@@ -49,7 +49,7 @@ static cairn_err whole(const char *word, double *ret, struct crn_errinfo *ei)
 
 static cairn_err take_nodes(void *arg, const char *word, struct crn_errinfo *ei)
 {
-    struct args *a = arg;
+    struct sim_flush_args *a = arg;
     double value;
     cairn_err rc = whole(word, &value, ei);
 
@@ -58,7 +58,7 @@ static cairn_err take_nodes(void *arg, const char *word, struct crn_errinfo *ei)
 
 static cairn_err take_leaders(void *arg, const char *word, struct crn_errinfo *ei)
 {
-    struct args *a = arg;
+    struct sim_flush_args *a = arg;
     double value;
     cairn_err rc = whole(word, &value, ei);
 
@@ -67,7 +67,7 @@ static cairn_err take_leaders(void *arg, const char *word, struct crn_errinfo *e
 
 static cairn_err take_imbalance(void *arg, const char *word, struct crn_errinfo *ei)
 {
-    struct args *a = arg;
+    struct sim_flush_args *a = arg;
     double value;
     cairn_err rc = crn_quantity_percent(word, &value, ei);
 
@@ -76,7 +76,7 @@ static cairn_err take_imbalance(void *arg, const char *word, struct crn_errinfo 
 
 static cairn_err take_files(void *arg, const char *word, struct crn_errinfo *ei)
 {
-    struct args *a = arg;
+    struct sim_flush_args *a = arg;
     struct files *f = &a->files[a->nfiles];
     cairn_err rc;
 
@@ -141,7 +141,7 @@ static void table_row(struct cli_table *t, const struct crn_flush *f,
     crn_table_add(t, "%s", crn_flush_limit_name(r->limit));
 }
 
-static void begin(struct args *a)
+static void sim_flush_begin(struct sim_flush_args *a)
 {
     static const char *const head[] = {"NODES",      "FILES",   "LEADERS", "SIZES +-", "TIME",
                                        "THROUGHPUT", "OF PEAK", "SLOWEST", "RECEIVED", "LIMIT"};
@@ -162,7 +162,7 @@ static void begin(struct args *a)
     }
 }
 
-static cairn_err put(struct args *a, const struct crn_flush *f)
+static cairn_err sim_flush_put(struct sim_flush_args *a, const struct crn_flush *f)
 {
     struct crn_flush_result r;
     cairn_err rc = crn_flush_predict(&a->machine, f, &r, a->cli->ei);
@@ -178,7 +178,7 @@ static cairn_err put(struct args *a, const struct crn_flush *f)
     return CAIRN_OK;
 }
 
-static cairn_err put_all(struct args *a)
+static cairn_err put_all(struct sim_flush_args *a)
 {
     size_t n, k, l, i;
     cairn_err rc = CAIRN_OK;
@@ -193,13 +193,13 @@ static cairn_err put_all(struct args *a)
                     f.files = files_of(&a->files[k], a->nodes[n]);
                     f.leaders_per_file = (uint32_t)a->leaders[l];
                     f.imbalance = a->imbalance[i];
-                    rc = put(a, &f);
+                    rc = sim_flush_put(a, &f);
                 }
     return rc;
 }
 
 /* For the last of the nodes and imbalances; as lines of a configuration file. */
-static cairn_err put_recommended(struct args *a)
+static cairn_err put_recommended(struct sim_flush_args *a)
 {
     struct crn_flush f = a->base;
     struct crn_flush_result r;
@@ -221,12 +221,12 @@ static cairn_err put_recommended(struct args *a)
     return CAIRN_OK;
 }
 
-static int run_all(struct args *a)
+static int run_all(struct sim_flush_args *a)
 {
     struct cli *cli = a->cli;
     cairn_err rc;
 
-    begin(a);
+    sim_flush_begin(a);
     rc = put_all(a);
     if (cli->is_json)
         crn_json_end_array(&cli->json);
@@ -267,14 +267,14 @@ static const struct option longs[] = {
     {0},
 };
 
-struct words {
+struct sim_flush_words {
     const char *text[NTEXTS];
     int64_t number[NNUMBERS]; /* 0: not given */
     int is_list, own_tails;
 };
 
 /* 0, or -1 after the mistake was said. */
-static int take_option(struct args *a, int c, struct words *w)
+static int take_option(struct sim_flush_args *a, int c, struct sim_flush_words *w)
 {
     if (c == '?')
         return -1;
@@ -300,7 +300,8 @@ static uint32_t limited(int64_t number, uint32_t otherwise)
     return number < CRN_MACHINE_MAX_NODES ? (uint32_t)number : CRN_MACHINE_MAX_NODES;
 }
 
-static cairn_err understand(const struct words *w, struct args *a, struct crn_errinfo *ei)
+static cairn_err sim_flush_understand(const struct sim_flush_words *w, struct sim_flush_args *a,
+                                      struct crn_errinfo *ei)
 {
     cairn_err rc = crn_machine_load(w->text[MACHINE], &a->machine, ei);
     struct crn_flush *f = &a->base;
@@ -333,7 +334,7 @@ static cairn_err understand(const struct words *w, struct args *a, struct crn_er
     return rc;
 }
 
-static int list(struct cli *cli)
+static int sim_flush_list(struct cli *cli)
 {
     const struct crn_text *t;
 
@@ -350,12 +351,12 @@ static int list(struct cli *cli)
 
 int crn_sim_flush(struct cli *cli, int argc, char **argv)
 {
-    struct args a = {.cli = cli};
-    struct words w = {.text = {[MACHINE] = "frontier-paper",
-                               [FILES] = "1:1,1:2,1:4,1:8",
-                               [LEADERS] = "1",
-                               [IMBALANCE] = "0%"},
-                      .number = {[SEED] = 1}};
+    struct sim_flush_args a = {.cli = cli};
+    struct sim_flush_words w = {.text = {[MACHINE] = "frontier-paper",
+                                         [FILES] = "1:1,1:2,1:4,1:8",
+                                         [LEADERS] = "1",
+                                         [IMBALANCE] = "0%"},
+                                .number = {[SEED] = 1}};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "", longs)) != -1)
@@ -364,10 +365,10 @@ int crn_sim_flush(struct cli *cli, int argc, char **argv)
     if (optind < argc)
         return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
     if (w.is_list)
-        return list(cli);
+        return sim_flush_list(cli);
     if (w.text[SHOW] != NULL)
         return crn_sim_show(cli, crn_machine_texts, "machine", w.text[SHOW]);
-    if (understand(&w, &a, cli->ei) != CAIRN_OK)
+    if (sim_flush_understand(&w, &a, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
     return run_all(&a);
 }

@@ -11,12 +11,13 @@
 
 #include "base/fs.h"
 
-struct stream {
+struct sink_raw_stream {
     int fd;
     const char *path;
 };
 
-static cairn_err put(const struct stream *s, const void *buf, size_t n, struct crn_errinfo *ei)
+static cairn_err sink_raw_put(const struct sink_raw_stream *s, const void *buf, size_t n,
+                              struct crn_errinfo *ei)
 {
     const char *p = buf;
 
@@ -36,7 +37,7 @@ static cairn_err put(const struct stream *s, const void *buf, size_t n, struct c
 static cairn_err raw_open(void *ctx, const char *path, const struct cli_array *a,
                           struct crn_errinfo *ei)
 {
-    struct stream *s = ctx;
+    struct sink_raw_stream *s = ctx;
 
     (void)a;
     s->path = path != NULL ? path : "standard output";
@@ -50,12 +51,12 @@ static cairn_err raw_open(void *ctx, const char *path, const struct cli_array *a
 static cairn_err raw_write(void *ctx, const struct cli_piece *p, const void *buf,
                            struct crn_errinfo *ei)
 {
-    return put(ctx, buf, p->bytes, ei);
+    return sink_raw_put(ctx, buf, p->bytes, ei);
 }
 
 static cairn_err raw_finish(void *ctx, int ok, struct crn_errinfo *ei)
 {
-    struct stream *s = ctx;
+    struct sink_raw_stream *s = ctx;
 
     (void)ok;
     if (s->fd >= 0 && s->fd != STDOUT_FILENO && close(s->fd) != 0)
@@ -66,7 +67,7 @@ static cairn_err raw_finish(void *ctx, int ok, struct crn_errinfo *ei)
 const struct cli_sink_ops crn_sink_raw = {
     .name = "raw",
     .can_stream = 1,
-    .ctx_size = sizeof(struct stream),
+    .ctx_size = sizeof(struct sink_raw_stream),
     .open = raw_open,
     .write = raw_write,
     .finish = raw_finish,
@@ -98,14 +99,14 @@ static cairn_err npy_open(void *ctx, const char *path, const struct cli_array *a
     head[8] = (char)((total - 10) & 0xff);
     head[9] = (char)((total - 10) >> 8);
     rc = raw_open(ctx, path, a, ei);
-    return rc != CAIRN_OK ? rc : put(ctx, head, total, ei);
+    return rc != CAIRN_OK ? rc : sink_raw_put(ctx, head, total, ei);
 }
 
 const struct cli_sink_ops crn_sink_npy = {
     .name = "npy",
     .suffix = ".npy",
     .can_stream = 1,
-    .ctx_size = sizeof(struct stream),
+    .ctx_size = sizeof(struct sink_raw_stream),
     .open = npy_open,
     .write = raw_write,
     .finish = raw_finish,

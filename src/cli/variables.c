@@ -10,7 +10,7 @@
 
 #define MAX_PIPES 16
 
-struct found {
+struct variables_found {
     const struct crn_stream *s;
     uint32_t file;
 };
@@ -18,8 +18,8 @@ struct found {
 /* By variable; streams that are the same bytes of one file stand together. */
 static int by_key(const void *a, const void *b)
 {
-    const struct found *x = a;
-    const struct found *y = b;
+    const struct variables_found *x = a;
+    const struct variables_found *y = b;
     int order = strcmp(x->s->key, y->s->key);
 
     if (order != 0)
@@ -30,18 +30,18 @@ static int by_key(const void *a, const void *b)
 }
 
 /* All streams of all files, by key. */
-static cairn_err collect(struct crn_version *v, struct found **ret, size_t *ret_n,
-                         struct crn_errinfo *ei)
+static cairn_err variables_collect(struct crn_version *v, struct variables_found **ret,
+                                   size_t *ret_n, struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(v);
     const struct crn_index *x;
-    struct found *all = NULL;
+    struct variables_found *all = NULL;
     cairn_err rc = CAIRN_OK;
     size_t n = 0;
     uint32_t f, s;
 
     for (f = 0; rc == CAIRN_OK && f < m->nfiles; f++) {
-        struct found *grown;
+        struct variables_found *grown;
 
         rc = crn_version_index(v, f, &x, ei);
         if (rc != CAIRN_OK)
@@ -53,7 +53,7 @@ static cairn_err collect(struct crn_version *v, struct found **ret, size_t *ret_
         }
         all = grown;
         for (s = 0; s < x->nstreams; s++)
-            all[n++] = (struct found){&x->streams[s], f};
+            all[n++] = (struct variables_found){&x->streams[s], f};
     }
     if (rc != CAIRN_OK) {
         free(all);
@@ -94,12 +94,12 @@ static void count_chunk(struct tally *t, const struct crn_stream_chunk *c)
 }
 
 /* Whether it is another name for the bytes of the one before it. */
-static int is_repeat(const struct found *x)
+static int is_repeat(const struct variables_found *x)
 {
     return x[-1].file == x->file && x[-1].s->file_offset == x->s->file_offset;
 }
 
-static struct cli_variable sum_up(const struct found *x, size_t n)
+static struct cli_variable sum_up(const struct variables_found *x, size_t n)
 {
     struct cli_variable v = {.key = x[0].s->key, .type = x[0].s->type};
     struct tally t = {.n = 0};
@@ -131,12 +131,12 @@ static struct cli_variable sum_up(const struct found *x, size_t n)
 cairn_err crn_variables_load(struct crn_version *v, struct cli_variables *ret,
                              struct crn_errinfo *ei)
 {
-    struct found *all;
+    struct variables_found *all;
     struct cli_variables x = {0};
     size_t n, i, k;
     cairn_err rc;
 
-    rc = collect(v, &all, &n, ei);
+    rc = variables_collect(v, &all, &n, ei);
     if (rc != CAIRN_OK)
         return rc;
     x.v = calloc(n + 1, sizeof(*x.v));

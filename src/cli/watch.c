@@ -145,7 +145,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct watch_file *)a)->name, ((const struct watch_file *)b)->name);
 }
 
-static struct watch_file *find(const struct watch *w, const char *name)
+static struct watch_file *watch_find(const struct watch *w, const char *name)
 {
     struct watch_file key = {.name = (char *)name};
 
@@ -159,7 +159,7 @@ static int is_as_before(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static int fits(const struct watch *w, const char *name)
+static int watch_fits(const struct watch *w, const char *name)
 {
     uint32_t rank;
     int64_t step;
@@ -174,11 +174,11 @@ static int fits(const struct watch *w, const char *name)
 /* What is known of a file now; 0 if it is none for us. */
 static int look_at(const struct watch *w, const char *name, int64_t now, struct watch_file *f)
 {
-    const struct watch_file *old = find(w, name);
+    const struct watch_file *old = watch_find(w, name);
     const struct watch_event *e = last_event(w, name);
 
     memset(f, 0, sizeof(*f));
-    if (!fits(w, name) || w->fs->fstatat(w->fs, w->dfd, name, &f->st) < 0 ||
+    if (!watch_fits(w, name) || w->fs->fstatat(w->fs, w->dfd, name, &f->st) < 0 ||
         !S_ISREG(f->st.st_mode))
         return 0;
     if (old != NULL && e == NULL && !w->has_lost_events && is_as_before(&old->st, &f->st)) {
@@ -191,7 +191,7 @@ static int look_at(const struct watch *w, const char *name, int64_t now, struct 
     return 1;
 }
 
-static cairn_err look(struct watch *w, const struct crn_names *names, struct crn_errinfo *ei)
+static cairn_err watch_look(struct watch *w, const struct crn_names *names, struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
     struct watch_file *file = calloc(names->n + 1, sizeof(*file));
@@ -221,7 +221,7 @@ static cairn_err look(struct watch *w, const struct crn_names *names, struct crn
 }
 
 /* The sets of what is known. */
-static cairn_err sort(const struct watch *w, struct cli_sets *ret, struct crn_errinfo *ei)
+static cairn_err watch_sort(const struct watch *w, struct cli_sets *ret, struct crn_errinfo *ei)
 {
     char **path = calloc(w->n + 1, sizeof(*path));
     cairn_err rc = CAIRN_OK;
@@ -236,7 +236,7 @@ static cairn_err sort(const struct watch *w, struct cli_sets *ret, struct crn_er
         rc = crn_sets_sort(w->patterns, path, w->n, w->ranks, ret, ei);
     for (i = 0; rc == CAIRN_OK && i < ret->n; i++)
         for (k = 0; k < ret->set[i].n; k++) {
-            const struct watch_file *f = find(w, ret->set[i].file[k].name);
+            const struct watch_file *f = watch_find(w, ret->set[i].file[k].name);
 
             if (f != NULL)
                 ret->set[i].file[k].st = f->st;
@@ -260,9 +260,9 @@ cairn_err crn_watch_look(struct watch *w, struct cli_sets *ret, struct crn_errin
     rc = crn_fs_names(w->fs, w->dfd, w->dir, &names, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = look(w, &names, ei);
+    rc = watch_look(w, &names, ei);
     crn_names_free(&names);
-    return rc == CAIRN_OK ? sort(w, ret, ei) : rc;
+    return rc == CAIRN_OK ? watch_sort(w, ret, ei) : rc;
 }
 
 int64_t crn_watch_unfinished_ns(const struct watch *w, const struct cli_set *s)
@@ -273,7 +273,7 @@ int64_t crn_watch_unfinished_ns(const struct watch *w, const struct cli_set *s)
     size_t i;
 
     for (i = 0; i < s->n; i++) {
-        const struct watch_file *f = find(w, s->file[i].name);
+        const struct watch_file *f = watch_find(w, s->file[i].name);
         int64_t left = f == NULL || f->is_renamed ? 0 : f->since_ns + w->settle_ns - now;
 
         most = left > most ? left : most;

@@ -16,7 +16,7 @@ struct whole {
     const struct crn_data_file *from;
     struct crn_decoder *decoder;
     struct crn_chooser *chooser;
-    struct crn_work *work;
+    struct crn_encode_work *work;
     unsigned char *buf;
     int fd; /* of the new file */
     const char *file;
@@ -26,8 +26,8 @@ struct whole {
     struct cli_progress *progress;
 };
 
-static cairn_err emit(void *ctx, const struct crn_chunk_record *r, const void *encoded,
-                      struct crn_errinfo *ei)
+static cairn_err whole_emit(void *ctx, const struct crn_chunk_record *r, const void *encoded,
+                            struct crn_errinfo *ei)
 {
     struct whole *w = ctx;
     struct crn_stream_chunk *c;
@@ -86,7 +86,7 @@ static cairn_err encode_again(struct whole *w, const struct crn_stream *s, struc
     w->s->map_bytes = 0;
     w->s->map = NULL;
     w->room = 0;
-    rc = crn_encoder_open(&o, w->work, emit, w, &e, ei);
+    rc = crn_encoder_open(&o, w->work, whole_emit, w, &e, ei);
     if (rc == CAIRN_OK)
         rc = pump(w, s, e, ei);
     if (rc == CAIRN_OK)

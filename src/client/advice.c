@@ -100,7 +100,7 @@ void crn_signals_remove(cairn_session *s)
 /* What the ranks agree on: the maximum of each. */
 enum { STOP, ELAPSED, COST, FLUSH, HAS_COST, NVALUES };
 
-static cairn_err gather(cairn_session *s, int64_t value[NVALUES], struct crn_errinfo *ei)
+static cairn_err advice_gather(cairn_session *s, int64_t value[NVALUES], struct crn_errinfo *ei)
 {
     int64_t now = s->clock->mono_ns(s->clock);
     int64_t left = (int64_t)s->cfg.wall_limit_ns - (now - s->advice.opened_ns);
@@ -147,7 +147,7 @@ cairn_err cairn_should_checkpoint(cairn_session *s, const char *name, int *ret_y
         return crn_api_end(&ei, rc);
     nc = crn_config_name(&s->cfg, name);
     crn_node_listen(s);
-    rc = gather(s, value, &ei);
+    rc = advice_gather(s, value, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     if (value[STOP]) {
@@ -171,7 +171,7 @@ cairn_err cairn_should_stop(cairn_session *s, int *ret_yes)
     if (rc == CAIRN_OK)
         rc = crn_arg_pointer("ret_yes", ret_yes, &ei);
     if (rc == CAIRN_OK)
-        rc = gather(s, value, &ei);
+        rc = advice_gather(s, value, &ei);
     if (rc == CAIRN_OK)
         *ret_yes = value[STOP] != 0;
     return crn_api_end(&ei, rc);

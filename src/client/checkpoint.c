@@ -71,8 +71,8 @@ static void note_cost(cairn_session *s, const struct crn_track *t)
 
 /* The next checkpoint of the session: its number, and the track of it. On failure the number is used
  * up all the same, as it is on the other ranks, which are told. */
-static cairn_err begin(cairn_session *s, const char *name, int64_t version, struct crn_track **ret,
-                       struct crn_errinfo *ei)
+static cairn_err checkpoint_begin(cairn_session *s, const char *name, int64_t version,
+                                  struct crn_track **ret, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -91,7 +91,7 @@ static cairn_err begin(cairn_session *s, const char *name, int64_t version, stru
 }
 
 /* Ends a checkpoint that failed on this rank; the caller hears of it now. */
-static cairn_err fail(cairn_session *s, struct crn_track *t, struct crn_errinfo *ei)
+static cairn_err checkpoint_fail(cairn_session *s, struct crn_track *t, struct crn_errinfo *ei)
 {
     t->error = *ei;
     t->is_reported = 1;
@@ -115,7 +115,7 @@ static cairn_err submit(cairn_session *s, struct crn_capture *c, struct crn_trac
     struct crn_errinfo ei = {0};
 
     if (crn_capture_submit(s, c, t, &ei) != CAIRN_OK)
-        return fail(s, t, &ei);
+        return checkpoint_fail(s, t, &ei);
     note_cost(s, t);
     return CAIRN_OK;
 }
@@ -130,11 +130,11 @@ cairn_err cairn_checkpoint(cairn_session *s, const char *name, int64_t version,
 
     rc = nothing_held(s, &ei);
     if (rc == CAIRN_OK)
-        rc = begin(s, name, version, &t, &ei);
+        rc = checkpoint_begin(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     if (crn_capture_take(s, name, version, regions, t, &c, &ei) != CAIRN_OK)
-        return fail(s, t, &ei);
+        return checkpoint_fail(s, t, &ei);
     return submit(s, &c, t);
 }
 
@@ -159,7 +159,7 @@ static cairn_err begin_again(cairn_session *s, const char *name, int64_t version
     }
     if (rc == CAIRN_OK)
         rc = nothing_held(s, ei);
-    return rc == CAIRN_OK ? begin(s, name, version, ret, ei) : rc;
+    return rc == CAIRN_OK ? checkpoint_begin(s, name, version, ret, ei) : rc;
 }
 
 cairn_err cairn_capture(cairn_session *s, const char *name, int64_t version,
@@ -173,7 +173,7 @@ cairn_err cairn_capture(cairn_session *s, const char *name, int64_t version,
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     if (crn_capture_take(s, name, version, regions, t, &s->held, &ei) != CAIRN_OK)
-        return fail(s, t, &ei);
+        return checkpoint_fail(s, t, &ei);
     return CAIRN_OK;
 }
 
@@ -201,7 +201,7 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     if (!was_held && crn_node_pump(s, 0, &ei) != CAIRN_OK)
-        return fail(s, t, &ei);
+        return checkpoint_fail(s, t, &ei);
     crn_files_abandon(s, name, version);
     (void)!crn_fail(&why, CAIRN_EPEER, 0, "the application gave it up: %s",
                     reason != NULL ? reason : "no reason given");

@@ -9,7 +9,7 @@
 
 #define STEP_NS (200 * 1000000LL)
 
-static struct crn_name_state *find(const cairn_session *s, const char *name)
+static struct crn_name_state *claim_find(const cairn_session *s, const char *name)
 {
     struct crn_name_state *n = s->names;
 
@@ -18,9 +18,9 @@ static struct crn_name_state *find(const cairn_session *s, const char *name)
     return n;
 }
 
-static struct crn_name_state *get(cairn_session *s, const char *name)
+static struct crn_name_state *claim_get(cairn_session *s, const char *name)
 {
-    struct crn_name_state *n = find(s, name);
+    struct crn_name_state *n = claim_find(s, name);
 
     if (n != NULL)
         return n;
@@ -45,7 +45,7 @@ void crn_names_forget(cairn_session *s)
 
 void crn_session_succeeds(cairn_session *s, const char *name)
 {
-    struct crn_name_state *n = get(s, name);
+    struct crn_name_state *n = claim_get(s, name);
 
     if (n != NULL) /* without memory the claim is refused, which can be tried again */
         n->is_successor = 1;
@@ -53,7 +53,7 @@ void crn_session_succeeds(cairn_session *s, const char *name)
 
 void crn_claim_heard(cairn_session *s, const struct crn_msg *m)
 {
-    struct crn_name_state *n = find(s, m->ckpt.name);
+    struct crn_name_state *n = claim_find(s, m->ckpt.name);
 
     if (n == NULL)
         return;
@@ -86,7 +86,7 @@ static cairn_err wait_answer(cairn_session *s, const struct crn_name_state *n,
 cairn_err crn_claim(cairn_session *s, const char *name, int64_t version, uint64_t *ret_generation,
                     struct crn_errinfo *ei)
 {
-    struct crn_name_state *n = get(s, name);
+    struct crn_name_state *n = claim_get(s, name);
     struct crn_msg ask = {.type = CRN_MSG_CLAIM, .seq = s->seq};
     cairn_err rc = CAIRN_OK;
 

@@ -107,7 +107,7 @@ cairn_err crn_files_announce(cairn_session *s, const char *name, int64_t version
 }
 
 /* Forgets one routed file of a checkpoint, or all of them (file NULL). */
-static void forget(cairn_session *s, const char *name, int64_t version, const char *file)
+static void files_forget(cairn_session *s, const char *name, int64_t version, const char *file)
 {
     struct crn_routed **link = &s->routed;
 
@@ -129,7 +129,7 @@ void crn_files_abandon(cairn_session *s, const char *name, int64_t version)
     struct crn_errinfo ignored = {0};
     char dir[CAIRN_MAX_NAME + 48];
 
-    forget(s, name, version, NULL);
+    files_forget(s, name, version, NULL);
     routed_dir(s, name, version, dir, sizeof(dir));
     if (crn_fs_remove_tree(s->fs, s->dir.spool_dfd, dir, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* goes with the run's directory */
@@ -171,7 +171,7 @@ cairn_err crn_files_take(cairn_session *s, const char *name, int64_t version, ui
         crn_spool_file_name(s->rank, seq, i, to);
         rc = take_one(s, name, version, to, &shard->regions[i], ei);
         if (rc == CAIRN_OK)
-            forget(s, name, version, shard->regions[i].name);
+            files_forget(s, name, version, shard->regions[i].name);
     }
     routed_dir(s, name, version, dir, sizeof(dir));
     (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, dir, AT_REMOVEDIR); /* if empty */

@@ -84,8 +84,8 @@ static void pin_arena(cairn_session *s, struct crn_device *dev)
         crn_warn_once(s, "copies from the GPU are slow, continuing: %s", why.msg);
 }
 
-static cairn_err give(cairn_session *s, struct crn_device *dev, enum crn_lane lane, void *dst,
-                      const void *src, uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err gpu_give(cairn_session *s, struct crn_device *dev, enum crn_lane lane, void *dst,
+                          const void *src, uint64_t bytes, struct crn_errinfo *ei)
 {
     const struct crn_driver_ops *ops = dev->driver->ops;
     int *is_given = &s->gpu->is_given[dev->ordinal][lane];
@@ -106,13 +106,13 @@ static cairn_err give(cairn_session *s, struct crn_device *dev, enum crn_lane la
 cairn_err crn_gpu_capture(cairn_session *s, const struct crn_place *from, void *to, uint64_t bytes,
                           struct crn_errinfo *ei)
 {
-    return give(s, from->device, CRN_LANE_WRITE, to, from->ptr, bytes, ei);
+    return gpu_give(s, from->device, CRN_LANE_WRITE, to, from->ptr, bytes, ei);
 }
 
 cairn_err crn_gpu_restore(cairn_session *s, const struct crn_place *to, const void *from,
                           uint64_t bytes, struct crn_errinfo *ei)
 {
-    return give(s, to->device, CRN_LANE_READ, to->ptr, from, bytes, ei);
+    return gpu_give(s, to->device, CRN_LANE_READ, to->ptr, from, bytes, ei);
 }
 
 cairn_err crn_gpu_wait(cairn_session *s, struct crn_errinfo *ei)
@@ -139,7 +139,7 @@ static cairn_err give_and_wait(cairn_session *s, struct crn_device *dev, enum cr
                                void *dst, const void *src, uint64_t bytes, struct crn_errinfo *ei)
 {
     struct crn_errinfo late = {0};
-    cairn_err rc = give(s, dev, lane, dst, src, bytes, ei);
+    cairn_err rc = gpu_give(s, dev, lane, dst, src, bytes, ei);
     cairn_err waited = crn_gpu_wait(s, &late);
 
     crn_err_keep(ei, &late);

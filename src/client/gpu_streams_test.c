@@ -11,7 +11,7 @@
 static const char *const caches[] = {"device_cache=0", "device_cache=12M"};
 
 /* All words of the device's buffer. */
-static int all_are(struct bed *b, uint32_t word)
+static int all_are(struct bed_bed *b, uint32_t word)
 {
     const uint32_t *p = (const uint32_t *)(void *)b->host;
     size_t i;
@@ -24,7 +24,7 @@ static int all_are(struct bed *b, uint32_t word)
     return 1;
 }
 
-static void kernel(const struct cuda *c, const struct bed *b, uint32_t word, void *stream)
+static void kernel(const struct cuda *c, const struct bed_bed *b, uint32_t word, void *stream)
 {
     assert_int_equal(c->set((unsigned long long)(uintptr_t)b->gpu, word, WORDS, stream), 0);
 }
@@ -32,7 +32,7 @@ static void kernel(const struct cuda *c, const struct bed *b, uint32_t word, voi
 /* Order. --------------------------------------------------------------------------------------------------- */
 
 /* Kernels on a stream, a checkpoint without waiting for them, and more kernels after it. */
-static void check_order(struct bed *b, const struct cuda *c, const char *cache, void *stream,
+static void check_order(struct bed_bed *b, const struct cuda *c, const char *cache, void *stream,
                         void *named)
 {
     cairn_session *s = bed_session(b, cache, "arena_bytes=16M", NULL);
@@ -59,7 +59,7 @@ static void test_order(void **state)
 {
     void *stream[2]; /* blocking, non-blocking */
     struct cuda c;
-    struct bed b;
+    struct bed_bed b;
     size_t i;
     size_t k;
 
@@ -87,9 +87,9 @@ static void test_order(void **state)
 static void test_two_devices(void **state)
 {
     struct crn_device *second;
-    struct bed other;
+    struct bed_bed other;
     struct cuda c;
-    struct bed b;
+    struct bed_bed b;
     void *stream[2];
     size_t i;
     void *p;
@@ -143,7 +143,7 @@ static void test_no_stream(void **state)
     struct crn_device *second;
     uint64_t not_a_stream = 0;
     cairn_session *s;
-    struct bed b;
+    struct bed_bed b;
 
     (void)state;
     if (is_real())
@@ -164,7 +164,7 @@ static void test_no_stream(void **state)
 
 /* Graphs are captured while the background brings checkpoints down and up again, and while checkpoints are
  * taken and restored. */
-static void capture_meanwhile(struct bed *b, const struct cuda *c, void *stream, void *other,
+static void capture_meanwhile(struct bed_bed *b, const struct cuda *c, void *stream, void *other,
                               int mode)
 {
     cairn_session *s = bed_session(b, "device_cache=12M", "arena_bytes=16M", NULL);
@@ -213,7 +213,7 @@ static void capture_meanwhile(struct bed *b, const struct cuda *c, void *stream,
 static void test_captures(void **state)
 {
     struct cuda c;
-    struct bed b;
+    struct bed_bed b;
     unsigned flags;
     int mode;
 
@@ -241,7 +241,7 @@ static void test_captures(void **state)
 static void test_captured_stream(void **state)
 {
     struct cuda c;
-    struct bed b;
+    struct bed_bed b;
     size_t i;
 
     (void)state;

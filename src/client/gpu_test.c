@@ -8,7 +8,7 @@
 static void round_trip(const char *more, const char *more2)
 {
     cairn_session *s;
-    struct bed b;
+    struct bed_bed b;
     uint64_t small[100];
     int64_t v;
 
@@ -66,7 +66,7 @@ static void test_global_array(void **state)
 {
     struct cairn_array a = {.size = sizeof(a), .type = CAIRN_U64, .ndims = 2};
     cairn_session *s;
-    struct bed b;
+    struct bed_bed b;
     size_t i;
 
     (void)state;
@@ -93,7 +93,7 @@ static void test_global_array(void **state)
 static void test_failures(void **state)
 {
     cairn_session *s;
-    struct bed b;
+    struct bed_bed b;
 
     (void)state;
     if (is_real())
@@ -135,7 +135,7 @@ static void test_no_gpu(void **state)
 {
     uint64_t a[10] = {1, 2, 3};
     cairn_session *s;
-    struct bed b = {0};
+    struct bed_bed b = {0};
 
     (void)state;
     if (is_real() && dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != NULL)

@@ -56,7 +56,7 @@ static cairn_err open_shard(cairn_session *s, const char *name, int64_t version,
     return rc;
 }
 
-static void describe(const struct crn_region *r, struct cairn_array *ret)
+static void look_describe(const struct crn_region *r, struct cairn_array *ret)
 {
     memset(ret, 0, sizeof(*ret));
     ret->size = sizeof(*ret);
@@ -85,7 +85,7 @@ cairn_err cairn_region_info(cairn_session *s, const char *name, int64_t version,
         return crn_api_end(&ei, crn_fail(&ei, CAIRN_ENOENT, 0,
                                          "rank %u of %s@%" PRId64 " has no region '%s'",
                                          shard->rank, name, version, region));
-    describe(&shard->regions[i], ret_array);
+    look_describe(&shard->regions[i], ret_array);
     return CAIRN_OK;
 }
 
@@ -112,7 +112,7 @@ cairn_err cairn_region_at(cairn_session *s, const char *name, int64_t version, i
             return crn_api_end(&ei, crn_fail(&ei, CAIRN_EINVAL, 0,
                                              "the name of region '%s' needs %zu bytes", r->name,
                                              strlen(r->name) + 1));
-        describe(r, ret_array);
+        look_describe(r, ret_array);
         return CAIRN_OK;
     }
     return crn_api_end(&ei, crn_fail(&ei, CAIRN_ENOENT, 0,

@@ -6,7 +6,7 @@
 
 #include "client/session.h"
 
-static struct crn_protected *find(const cairn_session *s, const char *region)
+static struct crn_protected *regions_find(const cairn_session *s, const char *region)
 {
     uint32_t i;
 
@@ -16,8 +16,8 @@ static struct crn_protected *find(const cairn_session *s, const char *region)
     return NULL;
 }
 
-static cairn_err protect(cairn_session *s, const struct crn_region *wanted, void *ptr,
-                         struct crn_errinfo *ei)
+static cairn_err regions_protect(cairn_session *s, const struct crn_region *wanted, void *ptr,
+                                 struct crn_errinfo *ei)
 {
     struct crn_region r = *wanted;
     struct crn_place place = {.ptr = ptr};
@@ -33,7 +33,7 @@ static cairn_err protect(cairn_session *s, const struct crn_region *wanted, void
     rc = crn_gpu_owner(s, ptr, &place.device, ei);
     if (rc != CAIRN_OK)
         return crn_err_context(ei, rc, "region '%s'", r.name);
-    p = find(s, r.name);
+    p = regions_find(s, r.name);
     if (p == NULL) {
         p = realloc(s->regions, (s->nregions + (size_t)1) * sizeof(*p));
         if (p == NULL)
@@ -73,7 +73,7 @@ cairn_err cairn_protect(cairn_session *s, const char *region, void *ptr, cairn_t
     if (rc == CAIRN_OK)
         rc = crn_arg_range("type", type, CAIRN_BYTES, CAIRN_C128, &ei);
     if (rc == CAIRN_OK)
-        rc = protect(s, &r, ptr, &ei);
+        rc = regions_protect(s, &r, ptr, &ei);
     return crn_api_end(&ei, rc);
 }
 
@@ -102,7 +102,7 @@ cairn_err cairn_protect_array(cairn_session *s, const char *region, void *ptr,
         memcpy(r.global_dims, a->global_dims, (size_t)a->ndims * sizeof(r.dims[0]));
         memcpy(r.offset, a->offset, (size_t)a->ndims * sizeof(r.dims[0]));
     }
-    return crn_api_end(&ei, protect(s, &r, ptr, &ei));
+    return crn_api_end(&ei, regions_protect(s, &r, ptr, &ei));
 }
 
 cairn_err cairn_unprotect(cairn_session *s, const char *region)
@@ -117,7 +117,7 @@ cairn_err cairn_unprotect(cairn_session *s, const char *region)
         rc = crn_arg_pointer("region", region, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    p = find(s, region);
+    p = regions_find(s, region);
     if (p == NULL)
         return crn_api_end(&ei,
                            crn_fail(&ei, CAIRN_ENOENT, 0, "region '%s' is not protected", region));
@@ -148,7 +148,7 @@ cairn_err crn_select(const cairn_session *s, const char *const *names, struct cr
     }
     for (; shard.nregions < n; shard.nregions++) {
         uint32_t i = shard.nregions;
-        const struct crn_protected *p = names == NULL ? &s->regions[i] : find(s, names[i]);
+        const struct crn_protected *p = names == NULL ? &s->regions[i] : regions_find(s, names[i]);
 
         if (p == NULL) {
             crn_shard_free(&shard);

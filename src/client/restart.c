@@ -193,7 +193,7 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
 }
 
 /* What is still on its way is part of the choice: wait for it. */
-static void settle(cairn_session *s)
+static void restart_settle(cairn_session *s)
 {
     if (cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) != CAIRN_OK)
         crn_log(&s->log, crn_told_level(s), "before a restart, continuing: %s", cairn_last_error());
@@ -209,7 +209,7 @@ static cairn_err list_candidates(cairn_session *s, const char *name, int64_t fir
     cairn_err rc, looked;
 
     memset(ret, 0, sizeof(*ret));
-    settle(s);
+    restart_settle(s);
     looked = crn_unsaved_look(s, name, first, last, &unsaved, ei);
     rc = s->all->ops->barrier(s->all, ei); /* nobody's flush is open any more */
     if (rc != CAIRN_OK)

@@ -21,8 +21,8 @@ struct target {
 };
 
 /* Decides where each region comes from, and refuses before anything is written. */
-static cairn_err match(const cairn_session *s, struct target *t, int is_named,
-                       struct crn_errinfo *ei)
+static cairn_err restore_match(const cairn_session *s, struct target *t, int is_named,
+                               struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(t->v);
     uint32_t i;
@@ -87,8 +87,8 @@ static cairn_err fill_device(cairn_session *s, const struct target *t, uint32_t 
 }
 
 /* What is not cached is read. */
-static cairn_err fill(cairn_session *s, const struct target *t, const struct crn_cached *cached,
-                      struct crn_errinfo *ei)
+static cairn_err restore_fill(cairn_session *s, const struct target *t,
+                              const struct crn_cached *cached, struct crn_errinfo *ei)
 {
     struct crn_errinfo late = {0};
     cairn_err rc = CAIRN_OK;
@@ -109,7 +109,7 @@ static cairn_err fill(cairn_session *s, const struct target *t, const struct crn
 /* From memory. ------------------------------------------------------------------------------------- */
 
 /* Can every region be taken as it is from a shard that this rank captured? */
-static int fits(const struct crn_shard *have, struct target *t)
+static int restore_fits(const struct crn_shard *have, struct target *t)
 {
     uint32_t i;
 
@@ -148,18 +148,18 @@ static int is_all(const struct crn_shard *have, const struct target *t)
     return t->want.nregions == n && n == have->nregions;
 }
 
-static cairn_err read_tiers(cairn_session *s, const struct crn_held *h, const struct target *t,
+static cairn_err read_tiers(cairn_session *s, const struct crn_tiered *h, const struct target *t,
                             struct crn_errinfo *ei)
 {
-    struct crn_piece *p = calloc(t->want.nregions + (size_t)1, sizeof(*p));
+    struct crn_tier_piece *p = calloc(t->want.nregions + (size_t)1, sizeof(*p));
     uint32_t i;
     cairn_err rc;
 
     if (p == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", t->want.nregions);
     for (i = 0; i < t->want.nregions; i++)
-        p[i] = (struct crn_piece){t->places[i].ptr, crn_held_image(h)->at[t->from[i]],
-                                  t->want.regions[i].bytes, t->places[i].device};
+        p[i] = (struct crn_tier_piece){t->places[i].ptr, crn_held_image(h)->at[t->from[i]],
+                                       t->want.regions[i].bytes, t->places[i].device};
     rc = crn_tiers_read(s, h, p, t->want.nregions, is_all(crn_held_shard(h), t), ei);
     free(p);
     return rc;
@@ -170,12 +170,12 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
                             struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
-    const struct crn_held *h;
+    const struct crn_tiered *h;
     cairn_err rc;
 
     crn_node_listen(s);
     h = crn_tiers_find(s, t->name, t->version);
-    if (h == NULL || !fits(crn_held_shard(h), t))
+    if (h == NULL || !restore_fits(crn_held_shard(h), t))
         return CAIRN_OK;
     t->is_asked = 1;
     rc = read_tiers(s, h, t, &why);
@@ -192,7 +192,7 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
 const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_t version)
 {
     struct target t = {.name = name, .version = version};
-    const struct crn_held *h;
+    const struct crn_tiered *h;
     struct crn_cached own;
 
     crn_shard_free(&s->own_shard);
@@ -231,7 +231,7 @@ static cairn_err from_memory(cairn_session *s, const struct target *t, int *ret_
     for (i = 0; *ret_done && i < t->want.nregions; i++)
         *ret_done = crn_cached_region(&own, &t->want.regions[i]) != NULL;
     if (*ret_done)
-        rc = fill(s, t, &own, ei);
+        rc = restore_fill(s, t, &own, ei);
     crn_cached_close(&own);
     return rc;
 }
@@ -255,14 +255,14 @@ static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
     if (t->old_rank < m->ranks)
         rc = crn_version_shard(t->v, t->old_rank, &t->have, ei);
     if (rc == CAIRN_OK)
-        rc = match(s, t, is_named, ei);
+        rc = restore_match(s, t, is_named, ei);
     if (rc != CAIRN_OK)
         return rc;
     /* The arena has this rank's shard, or the blocks that were put together for this rank. Tiers would
      * have given it, and may evict it at any time. */
     if (!crn_tiers_are_open(s) && (!is_named || (t->old_rank == s->rank && m->ranks == s->ranks)))
         crn_cached_open(s, &m->id, &cached);
-    rc = fill(s, t, &cached, ei);
+    rc = restore_fill(s, t, &cached, ei);
     crn_cached_close(&cached);
     return rc;
 }

@@ -25,14 +25,14 @@ int clock_gettime(clockid_t id, struct timespec *ts)
     return rc;
 }
 
-struct bed {
+struct runs_test_bed {
     char dir[256];
     uint64_t data[WORDS];
 };
 
 static int setup(void **state)
 {
-    struct bed *b = calloc(1, sizeof(*b));
+    struct runs_test_bed *b = calloc(1, sizeof(*b));
 
     test_dir_make(b->dir, sizeof(b->dir));
     *state = b;
@@ -41,7 +41,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
 
     test_dir_remove(b->dir);
     free(b);
@@ -49,7 +49,7 @@ static int teardown(void **state)
 }
 
 /* A run; setting may be NULL. */
-static cairn_session *open_run(struct bed *b, const char *setting)
+static cairn_session *open_run(struct runs_test_bed *b, const char *setting)
 {
     char persistent[300], shm[300], run[300];
     const char *settings[] = {persistent, shm, run, "log_level=error", setting, NULL};
@@ -71,7 +71,7 @@ static void close_run(cairn_session *s)
         fail_msg("%s", cairn_last_error());
 }
 
-static void fill(struct bed *b, uint64_t seed)
+static void fill(struct runs_test_bed *b, uint64_t seed)
 {
     uint64_t i;
 
@@ -79,7 +79,7 @@ static void fill(struct bed *b, uint64_t seed)
         b->data[i] = seed * 1000003 + i;
 }
 
-static cairn_err take(struct bed *b, cairn_session *s, const char *name, int64_t version,
+static cairn_err take(struct runs_test_bed *b, cairn_session *s, const char *name, int64_t version,
                       uint64_t seed)
 {
     cairn_err rc;
@@ -96,7 +96,7 @@ static void must(cairn_err rc)
 }
 
 /* A run that takes one version and ends. */
-static void one_version(struct bed *b, const char *name, int64_t version, uint64_t seed)
+static void one_version(struct runs_test_bed *b, const char *name, int64_t version, uint64_t seed)
 {
     cairn_session *s = open_run(b, "fresh=on");
 
@@ -104,7 +104,7 @@ static void one_version(struct bed *b, const char *name, int64_t version, uint64
     close_run(s);
 }
 
-static void expect_data(struct bed *b, const char *name, int64_t version, uint64_t seed)
+static void expect_data(struct runs_test_bed *b, const char *name, int64_t version, uint64_t seed)
 {
     cairn_session *s = open_run(b, NULL);
     uint64_t i;
@@ -120,7 +120,7 @@ static void expect_data(struct bed *b, const char *name, int64_t version, uint64
 
 static void a_run_that_restored_nothing_replaces_nothing(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
     cairn_session *s;
     int64_t v = -1;
 
@@ -142,7 +142,7 @@ static void a_run_that_restored_nothing_replaces_nothing(void **state)
 
 static void what_the_refused_run_leaves_is_whole(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
     cairn_session *s;
 
     one_version(b, "heat", 3, 3);
@@ -156,7 +156,7 @@ static void what_the_refused_run_leaves_is_whole(void **state)
 
 static void fresh_says_so(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
     cairn_session *s;
 
     one_version(b, "heat", 3, 3);
@@ -169,7 +169,7 @@ static void fresh_says_so(void **state)
 
 static void an_empty_store_is_free(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
     cairn_session *s = open_run(b, NULL);
     int64_t v;
 
@@ -189,7 +189,7 @@ static void an_empty_store_is_free(void **state)
 
 static void a_damaged_version_is_protected_too(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
     cairn_session *s;
     char path[400];
 
@@ -203,7 +203,7 @@ static void a_damaged_version_is_protected_too(void **state)
 
 /* Pins. --------------------------------------------------------------------------------------------- */
 
-static void pin(struct bed *b, const char *name, int64_t version, int is_pinned)
+static void pin(struct runs_test_bed *b, const char *name, int64_t version, int is_pinned)
 {
     char path[400];
     FILE *f;
@@ -220,7 +220,7 @@ static void pin(struct bed *b, const char *name, int64_t version, int is_pinned)
 
 static void a_pinned_version_is_refused_at_the_call_or_by_the_flush(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
     cairn_session *s;
 
     one_version(b, "heat", 3, 3);
@@ -239,7 +239,8 @@ static void a_pinned_version_is_refused_at_the_call_or_by_the_flush(void **state
 /* The order of runs. -------------------------------------------------------------------------------- */
 
 /* A run, in a process of its own, that restores a version, takes it again and dies before the flush. */
-static void retake_and_die(struct bed *b, const char *name, int64_t version, uint64_t seed)
+static void retake_and_die(struct runs_test_bed *b, const char *name, int64_t version,
+                           uint64_t seed)
 {
     pid_t child = fork();
     int status;
@@ -263,7 +264,7 @@ static void retake_and_die(struct bed *b, const char *name, int64_t version, uin
 /* The clock of the second run is a day behind that of the first. */
 static void a_retaken_version_survives_a_drain_though_the_clock_was_set_back(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
 
     one_version(b, "heat", 5, 1);
     shift_s = -86400;
@@ -279,7 +280,7 @@ static void a_retaken_version_survives_a_drain_though_the_clock_was_set_back(voi
 static void an_older_capture_is_not_drained_over_a_newer_version(void **state)
 {
     char away[300], back[300];
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
 
     one_version(b, "heat", 5, 1);
     shift_s = 86400;
@@ -297,7 +298,7 @@ static void an_older_capture_is_not_drained_over_a_newer_version(void **state)
 
 static void retention_keeps_what_was_taken_last_though_the_clock_was_set_back(void **state)
 {
-    struct bed *b = *state;
+    struct runs_test_bed *b = *state;
     cairn_session *s;
     int64_t v;
 

@@ -18,7 +18,7 @@ static int64_t now_ns(const cairn_session *s)
 }
 
 /* Now and then `ns`, or never. */
-static int64_t after(const cairn_session *s, uint64_t ns)
+static int64_t service_link_after(const cairn_session *s, uint64_t ns)
 {
     int64_t now = now_ns(s);
 
@@ -37,8 +37,8 @@ static cairn_err gone(cairn_session *s, const char *why, struct crn_errinfo *ei)
 /* Handshake. ------------------------------------------------------------------------------------------- */
 
 /* Waits for one message of this type; the error that it carries is returned. */
-static cairn_err expect(cairn_session *s, int fd, enum crn_msg_type type, int64_t until,
-                        struct crn_msg *ret, struct crn_errinfo *ei)
+static cairn_err service_link_expect(cairn_session *s, int fd, enum crn_msg_type type,
+                                     int64_t until, struct crn_msg *ret, struct crn_errinfo *ei)
 {
     const struct crn_errinfo *refusal;
     size_t len = 0;
@@ -89,7 +89,8 @@ cairn_err crn_node_open(cairn_session *s, const char *socket_path, uint32_t *ret
     if (rc != CAIRN_OK)
         return rc;
     crn_link_connected(&s->link, fd);
-    rc = expect(s, fd, CRN_MSG_WELCOME, after(s, s->cfg.service_timeout_ns), &welcome, ei);
+    rc = service_link_expect(s, fd, CRN_MSG_WELCOME,
+                             service_link_after(s, s->cfg.service_timeout_ns), &welcome, ei);
     if (rc == CAIRN_OK)
         *ret_address = welcome.welcome.address;
     return rc;
@@ -125,7 +126,8 @@ cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_err
         rc = crn_sock_send(s->link.fd, buf.data, buf.len, -1, ei);
     crn_buf_free(&buf);
     if (rc == CAIRN_OK)
-        rc = expect(s, s->link.fd, CRN_MSG_READY, after(s, s->cfg.service_timeout_ns), &ready, ei);
+        rc = service_link_expect(s, s->link.fd, CRN_MSG_READY,
+                                 service_link_after(s, s->cfg.service_timeout_ns), &ready, ei);
     return rc;
 }
 
@@ -152,7 +154,7 @@ static cairn_err send_arena(cairn_session *s, int64_t until, struct crn_errinfo 
 
 cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei)
 {
-    int64_t until = after(s, s->cfg.service_timeout_ns);
+    int64_t until = service_link_after(s, s->cfg.service_timeout_ns);
     cairn_err rc = CAIRN_OK;
 
     if (s->arena_share == CRN_SHARE_NONE)

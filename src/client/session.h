@@ -70,9 +70,9 @@ struct crn_capture {
     struct crn_image image;
     struct crn_slot_info info;
     uint32_t slot;
-    struct crn_held *held; /* in the session's tiers; NULL: in the slot, or spilled */
-    int has_slot;          /* it was taken: the slot is ours, WRITING, or held is */
-    int is_complete;       /* crn_capture_complete */
+    struct crn_tiered *held; /* in the session's tiers; NULL: in the slot, or spilled */
+    int has_slot;            /* it was taken: the slot is ours, WRITING, or held is */
+    int is_complete;         /* crn_capture_complete */
 };
 
 /* Does the node service map the arena? */

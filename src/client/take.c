@@ -132,8 +132,9 @@ static void free_parts(struct crn_capture *c)
 
 /* Files are named now and taken when the capture is handed over. The descriptor is written later; how
  * long it will be tells where the regions lie behind it. */
-static cairn_err describe(cairn_session *s, const char *name, int64_t version,
-                          const char *const *regions, struct crn_capture *c, struct crn_errinfo *ei)
+static cairn_err take_describe(cairn_session *s, const char *name, int64_t version,
+                               const char *const *regions, struct crn_capture *c,
+                               struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -401,7 +402,7 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
     if (rc == CAIRN_OK)
         rc = crn_claim(s, name, version, &generation, ei);
     if (rc == CAIRN_OK)
-        rc = describe(s, name, version, regions, &c, ei);
+        rc = take_describe(s, name, version, regions, &c, ei);
     c.info.id.generation = generation;
     if (rc == CAIRN_OK && !crn_tiers_are_open(s))
         rc = crn_capture_complete(s, &c, ei);

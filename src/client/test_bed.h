@@ -19,7 +19,7 @@
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
 
-struct bed {
+struct bed_bed {
     char dir[256];
     struct crn_driver *driver;
     struct crn_device *dev;
@@ -27,7 +27,7 @@ struct bed {
     uint64_t *host; /* and in the host */
 };
 
-static inline void bed_open(struct bed *b)
+static inline void bed_open(struct bed_bed *b)
 {
     void *p;
 
@@ -41,7 +41,7 @@ static inline void bed_open(struct bed *b)
     assert_non_null(b->host);
 }
 
-static inline void bed_close(struct bed *b)
+static inline void bed_close(struct bed_bed *b)
 {
     b->driver->ops->free(b->dev, b->gpu);
     b->driver->ops->device_close(b->dev);
@@ -51,7 +51,7 @@ static inline void bed_close(struct bed *b)
 }
 
 /* More settings follow, up to a NULL. Sessions write over the versions of those before. */
-static inline cairn_session *bed_session(struct bed *b, ...)
+static inline cairn_session *bed_session(struct bed_bed *b, ...)
 {
     char persistent[300];
     char shm[300];
@@ -86,13 +86,13 @@ static inline uint64_t value(uint64_t version, uint64_t i)
     return version * 1000003 + i * 7;
 }
 
-static inline void copy(struct bed *b, void *dst, const void *src, size_t n)
+static inline void copy(struct bed_bed *b, void *dst, const void *src, size_t n)
 {
     assert_ok(b->driver->ops->copy(b->dev, CRN_LANE_WRITE, dst, src, n * sizeof(uint64_t), ei));
     assert_ok(b->driver->ops->wait(b->dev, CRN_LANE_WRITE, ei));
 }
 
-static inline void fill(struct bed *b, uint64_t version)
+static inline void fill(struct bed_bed *b, uint64_t version)
 {
     size_t i;
 
@@ -102,7 +102,7 @@ static inline void fill(struct bed *b, uint64_t version)
 }
 
 /* The device's buffer, through the host's. */
-static inline int holds(struct bed *b, uint64_t version)
+static inline int holds(struct bed_bed *b, uint64_t version)
 {
     size_t i;
 
@@ -114,7 +114,7 @@ static inline int holds(struct bed *b, uint64_t version)
     return 1;
 }
 
-static inline void spoil(struct bed *b)
+static inline void spoil(struct bed_bed *b)
 {
     memset(b->host, 0xee, N * sizeof(uint64_t));
     copy(b, b->gpu, b->host, N);

@@ -45,7 +45,7 @@ static inline int is_persistent(cairn_session *s, int64_t version)
 }
 
 /* A session whose flushes never end is left by the death of its process. */
-static inline void killed_child(struct bed *b, void (*body)(struct bed *b))
+static inline void killed_child(struct bed_bed *b, void (*body)(struct bed_bed *b))
 {
     int status;
     pid_t pid = fork();
@@ -59,9 +59,9 @@ static inline void killed_child(struct bed *b, void (*body)(struct bed *b))
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static inline void in_child(void (*body)(struct bed *b))
+static inline void in_child(void (*body)(struct bed_bed *b))
 {
-    struct bed b = {0};
+    struct bed_bed b = {0};
 
     test_dir_make(b.dir, sizeof(b.dir));
     killed_child(&b, body);
@@ -90,12 +90,12 @@ static inline void make_order(enum order order, int64_t *ret)
 }
 
 /* Where is the application's data: in the host or on the device of the bed? */
-struct world {
-    struct bed b;
+struct tiers_world {
+    struct bed_bed b;
     int is_gpu;
 };
 
-static inline void world_open(struct world *w, int is_gpu)
+static inline void world_open(struct tiers_world *w, int is_gpu)
 {
     memset(w, 0, sizeof(*w));
     w->is_gpu = is_gpu;
@@ -105,7 +105,7 @@ static inline void world_open(struct world *w, int is_gpu)
         test_dir_make(w->b.dir, sizeof(w->b.dir));
 }
 
-static inline void world_close(struct world *w)
+static inline void world_close(struct tiers_world *w)
 {
     if (w->is_gpu)
         bed_close(&w->b);
@@ -113,12 +113,12 @@ static inline void world_close(struct world *w)
         test_dir_remove(w->b.dir);
 }
 
-static inline void world_protect(struct world *w, cairn_session *s)
+static inline void world_protect(struct tiers_world *w, cairn_session *s)
 {
     must(cairn_protect(s, "data", w->is_gpu ? w->b.gpu : data, CAIRN_U64, N));
 }
 
-static inline void world_set(struct world *w, int64_t version)
+static inline void world_set(struct tiers_world *w, int64_t version)
 {
     if (w->is_gpu)
         fill(&w->b, (uint64_t)version);
@@ -126,12 +126,12 @@ static inline void world_set(struct world *w, int64_t version)
         set((uint64_t)version);
 }
 
-static inline int world_is_set(struct world *w, int64_t version)
+static inline int world_is_set(struct tiers_world *w, int64_t version)
 {
     return w->is_gpu ? holds(&w->b, (uint64_t)version) : is_set((uint64_t)version);
 }
 
-static inline void take_all(struct world *w, cairn_session *s)
+static inline void take_all(struct tiers_world *w, cairn_session *s)
 {
     int64_t v;
 
@@ -142,7 +142,7 @@ static inline void take_all(struct world *w, cairn_session *s)
     }
 }
 
-static inline void read_all(struct world *w, cairn_session *s, const int64_t *order)
+static inline void read_all(struct tiers_world *w, cairn_session *s, const int64_t *order)
 {
     int i;
 

@@ -42,7 +42,7 @@ static void import(struct crn_tiers *x, uint32_t slot)
     struct crn_errinfo why = {0};
     struct crn_slot_info info;
     struct crn_shard shard;
-    struct crn_held *h;
+    struct crn_tiered *h;
 
     if (state == CRN_SLOT_FREE || crn_slot_info(a, slot, &info, &why) != CAIRN_OK ||
         info.is_spilled || crn_held_add(x, &info, &h, &why) != CAIRN_OK)
@@ -74,7 +74,7 @@ static void keep_op(void *arg, const struct crn_cache_op *op)
     ((struct crn_tiers *)arg)->op = *op;
 }
 
-static void meanwhile(void *arg)
+static void tiers_meanwhile(void *arg)
 {
     struct crn_tiers *x = arg;
 
@@ -102,7 +102,7 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
                                     .nice = (int)s->cfg.nice,
                                     .cores = (enum crn_background_cores)s->cfg.background_cores,
                                     .on_op = keep_op,
-                                    .meanwhile = meanwhile,
+                                    .meanwhile = tiers_meanwhile,
                                     .arg = x,
                                     .look = crn_tiers_look,
                                     .on_lost = crn_tiers_lost};
@@ -188,7 +188,7 @@ void crn_tiers_close(cairn_session *s)
         return;
     crn_cache_close(x->cache);
     while (x->all != NULL) {
-        struct crn_held *h = x->all;
+        struct crn_tiered *h = x->all;
 
         x->all = h->next;
         crn_held_free(h);
@@ -203,27 +203,27 @@ void crn_tiers_close(cairn_session *s)
 
 /* Captures. -------------------------------------------------------------------------------------------- */
 
-static cairn_err pieces_of(const struct crn_capture *c, struct crn_piece **ret,
+static cairn_err pieces_of(const struct crn_capture *c, struct crn_tier_piece **ret,
                            struct crn_errinfo *ei)
 {
-    struct crn_piece *p = malloc((c->nmemory + (size_t)1) * sizeof(*p));
+    struct crn_tier_piece *p = malloc((c->nmemory + (size_t)1) * sizeof(*p));
     uint32_t i;
 
     if (p == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a copy of %u regions", c->nmemory);
     for (i = 0; i < c->nmemory; i++)
-        p[i] = (struct crn_piece){c->places[i].ptr, c->image.at[i], c->shard.regions[i].bytes,
-                                  c->places[i].device};
+        p[i] = (struct crn_tier_piece){c->places[i].ptr, c->image.at[i], c->shard.regions[i].bytes,
+                                       c->places[i].device};
     *ret = p;
     return CAIRN_OK;
 }
 
 /* The copy, and beside it what crn_capture_complete does. */
-static cairn_err copy(struct crn_tiers *x, struct crn_capture *c, struct crn_held *h,
-                      int64_t wait_ns, struct crn_errinfo *ei)
+static cairn_err tiers_copy(struct crn_tiers *x, struct crn_capture *c, struct crn_tiered *h,
+                            int64_t wait_ns, struct crn_errinfo *ei)
 {
     cairn_session *s = x->s;
-    struct crn_piece *pieces = NULL;
+    struct crn_tier_piece *pieces = NULL;
     cairn_err rc;
 
     rc = pieces_of(c, &pieces, ei);
@@ -239,9 +239,9 @@ static cairn_err copy(struct crn_tiers *x, struct crn_capture *c, struct crn_hel
 }
 
 /* Forgets a checkpoint that was never written; its hints stay if it has any. */
-static void unwrite(struct crn_tiers *x, const struct crn_held *h)
+static void unwrite(struct crn_tiers *x, const struct crn_tiered *h)
 {
-    struct crn_held **link = &x->all;
+    struct crn_tiered **link = &x->all;
 
     if (h->nhints > 0)
         return;
@@ -255,7 +255,7 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
                           int64_t wait_ns, struct crn_errinfo *ei)
 {
     struct crn_tiers *x = s->tiers;
-    struct crn_held *h = crn_held_find(x, c->info.name, c->info.version);
+    struct crn_tiered *h = crn_held_find(x, c->info.name, c->info.version);
     cairn_err rc = CAIRN_OK;
 
     if (c->image.bytes > crn_arena_bytes(s->arena)) /* it could not leave the device */
@@ -269,7 +269,7 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
     if (rc != CAIRN_OK)
         return rc;
     crn_held_capture(x, h, &c->info); /* no copy of it has begun */
-    rc = copy(x, c, h, wait_ns, ei);
+    rc = tiers_copy(x, c, h, wait_ns, ei);
     if (rc != CAIRN_OK) {
         unwrite(x, h);
         return rc == CAIRN_ETIMEDOUT ? CAIRN_EBUSY : rc;
@@ -301,13 +301,13 @@ cairn_err crn_tiers_slot(cairn_session *s, struct crn_slot_info *info, uint32_t 
     return rc;
 }
 
-static enum crn_slot_state slot_state_locked(const struct crn_tiers *x, const struct crn_held *h)
+static enum crn_slot_state slot_state_locked(const struct crn_tiers *x, const struct crn_tiered *h)
 {
     return crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
 }
 
 /* The service is done with it. */
-static int is_over_locked(const struct crn_tiers *x, const struct crn_held *h)
+static int is_over_locked(const struct crn_tiers *x, const struct crn_tiered *h)
 {
     enum crn_slot_state state = slot_state_locked(x, h);
 
@@ -315,7 +315,7 @@ static int is_over_locked(const struct crn_tiers *x, const struct crn_held *h)
 }
 
 /* It is needed no more, and its slot belongs to nobody else. */
-static void give_up(struct crn_tiers *x, struct crn_held *h)
+static void give_up(struct crn_tiers *x, struct crn_tiered *h)
 {
     crn_lock(&x->mu);
     h->is_dropped = 1;
@@ -331,7 +331,7 @@ static void give_up(struct crn_tiers *x, struct crn_held *h)
 
 int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret)
 {
-    struct crn_held *h;
+    struct crn_tiered *h;
     int is_done;
 
     crn_lock(&s->tiers->mu);
@@ -344,10 +344,10 @@ int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret)
 }
 
 /* An older capture of the same name and version is not asked for any more; its hints are the newer's. */
-static void replace(struct crn_tiers *x, struct crn_held *h)
+static void tiers_replace(struct crn_tiers *x, struct crn_tiered *h)
 {
     struct crn_errinfo why = {0};
-    struct crn_held *old;
+    struct crn_tiered *old;
 
     crn_held_unindex(x, h);
     while ((old = crn_held_find(x, h->info.name, h->info.version)) != NULL) {
@@ -366,7 +366,7 @@ cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t byt
                            struct crn_errinfo *ei)
 {
     struct crn_tiers *x = s->tiers;
-    struct crn_held *h = c->held;
+    struct crn_tiered *h = c->held;
     int is_lost;
 
     crn_lock(&x->mu);
@@ -383,11 +383,11 @@ cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t byt
     memset(&c->descriptor, 0, sizeof(c->descriptor));
     if (is_lost)
         return crn_fail(ei, CAIRN_EDEVICE, 0, "the GPU was lost with the capture");
-    replace(x, h);
+    tiers_replace(x, h);
     return CAIRN_OK;
 }
 
-void crn_tiers_drop(cairn_session *s, struct crn_held *h)
+void crn_tiers_drop(cairn_session *s, struct crn_tiered *h)
 {
     struct crn_tiers *x = s->tiers;
 
@@ -401,14 +401,14 @@ void crn_tiers_drop(cairn_session *s, struct crn_held *h)
 
 /* Restoring. -------------------------------------------------------------------------------------------- */
 
-const struct crn_held *crn_tiers_find(cairn_session *s, const char *name, int64_t version)
+const struct crn_tiered *crn_tiers_find(cairn_session *s, const char *name, int64_t version)
 {
-    const struct crn_held *h = crn_held_find(s->tiers, name, version);
+    const struct crn_tiered *h = crn_held_find(s->tiers, name, version);
 
     return h != NULL && h->is_known && !h->is_failed ? h : NULL;
 }
 
-int crn_tiers_hold(cairn_session *s, const struct crn_held *h)
+int crn_tiers_hold(cairn_session *s, const struct crn_tiered *h)
 {
     int t;
 
@@ -419,7 +419,7 @@ int crn_tiers_hold(cairn_session *s, const struct crn_held *h)
 }
 
 /* It was read and is needed no more: its flush is canceled where it has not begun. */
-static void discard(struct crn_tiers *x, struct crn_held *h)
+static void tiers_discard(struct crn_tiers *x, struct crn_tiered *h)
 {
     struct crn_track *t = crn_track_seq(x->s, h->info.id.seq);
     int is_ours = memcmp(h->info.id.run, x->s->run, sizeof(x->s->run)) == 0;
@@ -445,12 +445,12 @@ static void discard(struct crn_tiers *x, struct crn_held *h)
         give_up(x, h); /* else it is being flushed, and goes its way */
 }
 
-cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *held,
-                         const struct crn_piece *pieces, size_t n, int is_all,
+cairn_err crn_tiers_read(cairn_session *s, const struct crn_tiered *held,
+                         const struct crn_tier_piece *pieces, size_t n, int is_all,
                          struct crn_errinfo *ei)
 {
     struct crn_tiers *x = s->tiers;
-    struct crn_held *h = crn_held_find(x, held->info.name, held->info.version);
+    struct crn_tiered *h = crn_held_find(x, held->info.name, held->info.version);
     int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.wait_timeout_ns;
     cairn_err rc;
 
@@ -458,7 +458,7 @@ cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *held,
     if ((rc == CAIRN_OK || rc == CAIRN_ENOENT) && h->nhints > 0)
         h->nhints--;
     if (rc == CAIRN_OK && is_all && s->cfg.discard_consumed && h->nhints == 0)
-        discard(x, h);
+        tiers_discard(x, h);
     return rc;
 }
 
@@ -466,7 +466,7 @@ cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *held,
 
 void crn_tiers_failed(cairn_session *s, uint64_t seq, cairn_err why)
 {
-    struct crn_held *h = crn_tiers_are_open(s) ? crn_held_find_seq(s->tiers, seq) : NULL;
+    struct crn_tiered *h = crn_tiers_are_open(s) ? crn_held_find_seq(s->tiers, seq) : NULL;
 
     /* With discard_consumed another rank may have been the first to read it. */
     if (h != NULL && (why != CAIRN_ECANCELED || !s->cfg.discard_consumed))
@@ -476,7 +476,7 @@ void crn_tiers_failed(cairn_session *s, uint64_t seq, cairn_err why)
 void crn_tiers_news(cairn_session *s)
 {
     struct crn_tiers *x = s->tiers;
-    struct crn_held *h;
+    struct crn_tiered *h;
 
     if (!crn_tiers_are_open(s))
         return;

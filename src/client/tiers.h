@@ -14,8 +14,8 @@
 
 struct crn_capture;
 struct crn_track;
-struct crn_tiers; /* opaque; of a session that was given a hint or has device_cache */
-struct crn_held;  /* opaque: a checkpoint that the tiers know */
+struct crn_tiers;  /* opaque; of a session that was given a hint or has device_cache */
+struct crn_tiered; /* opaque: a checkpoint that the tiers know */
 
 /* Opens them if they are wanted now and the arena is there. Never a reason to fail: says why in the
  * log and goes on without. */
@@ -37,18 +37,18 @@ int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret);
 /* The capture shall count: the service hears of it when it lies in the arena. */
 CAIRN_CHECKED cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t bytes,
                                          struct crn_errinfo *ei);
-void crn_tiers_drop(cairn_session *s, struct crn_held *h); /* or it shall not */
+void crn_tiers_drop(cairn_session *s, struct crn_tiered *h); /* or it shall not */
 
 /* A checkpoint whose parts are known and that has not failed; NULL if there is none. */
-const struct crn_held *crn_tiers_find(cairn_session *s, const char *name, int64_t version);
+const struct crn_tiered *crn_tiers_find(cairn_session *s, const char *name, int64_t version);
 /* Does some memory have it now, or is it on its way there? */
-int crn_tiers_hold(cairn_session *s, const struct crn_held *h);
-const struct crn_shard *crn_held_shard(const struct crn_held *h);
-const struct crn_image *crn_held_image(const struct crn_held *h);
+int crn_tiers_hold(cairn_session *s, const struct crn_tiered *h);
+const struct crn_shard *crn_held_shard(const struct crn_tiered *h);
+const struct crn_image *crn_held_image(const struct crn_tiered *h);
 /* Reads pieces of it. CAIRN_ENOENT: it is in no memory, the files have to do. is_all: the application
  * has got all of it, and it may be discarded if so configured. */
-CAIRN_CHECKED cairn_err crn_tiers_read(cairn_session *s, const struct crn_held *h,
-                                       const struct crn_piece *pieces, size_t n, int is_all,
+CAIRN_CHECKED cairn_err crn_tiers_read(cairn_session *s, const struct crn_tiered *h,
+                                       const struct crn_tier_piece *pieces, size_t n, int is_all,
                                        struct crn_errinfo *ei);
 /* A read was made elsewhere: a hint of it is passed. */
 void crn_tiers_passed(cairn_session *s, const char *name, int64_t version);

@@ -26,7 +26,7 @@ static struct crn_tiers *tiers_of(struct crn_tier *t)
 /* The service. -------------------------------------------------------------------------------------- */
 
 /* The application's thread finds out that the service is gone. */
-void crn_tiers_send(struct crn_tiers *x, const struct crn_held *h, enum crn_msg_type type,
+void crn_tiers_send(struct crn_tiers *x, const struct crn_tiered *h, enum crn_msg_type type,
                     cairn_err code, const char *why)
 {
     struct crn_ckpt ckpt = {.version = h->info.version, .created_ns = h->info.created_ns};
@@ -46,7 +46,7 @@ void crn_tiers_send(struct crn_tiers *x, const struct crn_held *h, enum crn_msg_
         crn_log(&x->s->log, CRN_WARN, "%s@%" PRId64 ": %s", ckpt.name, ckpt.version, ei.msg);
 }
 
-void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_held *h)
+void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_tiered *h)
 {
     struct crn_arena *a = x->s->arena;
 
@@ -63,7 +63,7 @@ void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_held *h)
 }
 
 /* Is the service done with it? The cache hears of it then. */
-static int look_at_locked(struct crn_tiers *x, struct crn_held *h)
+static int look_at_locked(struct crn_tiers *x, struct crn_tiered *h)
 {
     enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
 
@@ -86,8 +86,8 @@ static int look_at_locked(struct crn_tiers *x, struct crn_held *h)
 int crn_tiers_look(void *arg)
 {
     struct crn_tiers *x = arg;
-    struct crn_held *h;
-    struct crn_held *next;
+    struct crn_tiered *h;
+    struct crn_tiered *next;
     int is_busy = 0;
     int n = 0;
 
@@ -111,7 +111,7 @@ void crn_tiers_lost(void *arg, uint64_t key)
 {
     struct crn_tiers *x = arg;
     struct crn_spot spot = {.key = key};
-    struct crn_held *h = crn_held_of(&spot);
+    struct crn_tiered *h = crn_held_of(&spot);
 
     crn_lock(&x->mu);
     if (!h->is_told && !h->is_dropped && !h->is_flushed) {
@@ -156,7 +156,7 @@ static void *arena_address(struct crn_tier *t, uint64_t offset)
 }
 
 /* The service has it already, wherever, or never gets it. */
-static int is_for_reading(const struct crn_held *h)
+static int is_for_reading(const struct crn_tiered *h)
 {
     return h->is_told || h->is_flushed;
 }
@@ -165,7 +165,7 @@ static cairn_err arena_begin(struct crn_tier *t, const struct crn_spot *spot, in
                              struct crn_errinfo *ei)
 {
     struct crn_tiers *x = tiers_of(t);
-    struct crn_held *h = crn_held_of(spot);
+    struct crn_tiered *h = crn_held_of(spot);
     cairn_err rc;
 
     (void)is_up;
@@ -183,7 +183,7 @@ static cairn_err arena_end(struct crn_tier *t, const struct crn_spot *spot, int 
                            struct crn_errinfo *ei)
 {
     struct crn_tiers *x = tiers_of(t);
-    struct crn_held *h = crn_held_of(spot);
+    struct crn_tiered *h = crn_held_of(spot);
 
     (void)is_up;
     (void)ei;

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 /* Of a process that is killed: nothing of it may be left in a directory. */
-static struct world doomed;
+static struct tiers_world doomed;
 
 static void open_doomed(void)
 {
@@ -23,7 +23,7 @@ static int is_captured(cairn_session *s, int64_t version)
 }
 
 /* The arena has room for one image, the device for four, and no flush ends: all five can be read. */
-static void on_the_device(struct bed *dir)
+static void on_the_device(struct bed_bed *dir)
 {
     cairn_session *s;
     int64_t v;
@@ -64,7 +64,7 @@ static void test_on_the_device(void **state)
     in_child(on_the_device);
 }
 
-static void to_be_killed(struct bed *dir)
+static void to_be_killed(struct bed_bed *dir)
 {
     cairn_session *s;
     int64_t v;
@@ -82,7 +82,7 @@ static void to_be_killed(struct bed *dir)
 /* What has left the GPU survives the process. */
 static void test_killed(void **state)
 {
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s;
     int64_t v;
 
@@ -102,7 +102,7 @@ static void test_killed(void **state)
 static void through(const char *arena, const char *device, const char *third, const char *fourth)
 {
     int64_t reads[VERSIONS];
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
     int64_t v;
 
@@ -146,9 +146,9 @@ static void test_two_devices(void **state)
 {
     struct crn_device *second;
     uint64_t small[64] = {0};
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
-    struct bed other;
+    struct bed_bed other;
     int64_t v;
     void *p;
 
@@ -193,7 +193,7 @@ static void test_two_devices(void **state)
  * protected later: from then on checkpoints are kept there. */
 static void late_device(const char *local)
 {
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
     int64_t v;
 
@@ -245,7 +245,7 @@ static void test_late_device(void **state)
 static void test_steps(void **state)
 {
     char path[600];
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
     FILE *f;
     int64_t v;
@@ -291,7 +291,7 @@ static void test_steps(void **state)
 /* A version that is taken again while the older one is on its way, hinted or not. */
 static void test_again(void **state)
 {
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
     int64_t v;
 
@@ -319,7 +319,7 @@ static void test_again(void **state)
 /* With arena_full=supersede older captures make room; what is told of them is the truth. */
 static void test_superseded(void **state)
 {
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
     int64_t v;
 
@@ -343,7 +343,7 @@ static void test_superseded(void **state)
 }
 
 /* Restored once and needed no more: not flushed, and room is made; twelve pass where six have room. */
-static void discarding(struct bed *dir)
+static void discarding(struct bed_bed *dir)
 {
     cairn_session *s;
     int64_t v;
@@ -377,7 +377,7 @@ static void test_discarding(void **state)
 
 /* The service dies: it is noticed while the GPU copies, and the copy does not count. What was captured
  * before is still there. */
-static void without_service(struct bed *dir)
+static void without_service(struct bed_bed *dir)
 {
     cairn_session *s;
 
@@ -406,7 +406,7 @@ static void test_without_service(void **state)
 
 /* A failure that nobody heard of yet is told by the next capture, which does not count; the one after
  * that does. */
-static void told(struct bed *dir)
+static void told(struct bed_bed *dir)
 {
     cairn_session *s;
     struct crn_track *t;

@@ -7,7 +7,7 @@
 
 #include "client/tiers_impl.h"
 
-static struct crn_held **bucket(struct crn_tiers *x, const char *name, int64_t version)
+static struct crn_tiered **bucket(struct crn_tiers *x, const char *name, int64_t version)
 {
     uint64_t hash = (uint64_t)version;
 
@@ -16,26 +16,26 @@ static struct crn_held **bucket(struct crn_tiers *x, const char *name, int64_t v
     return &x->index[hash & (x->nindex - 1)];
 }
 
-struct crn_held *crn_held_find(struct crn_tiers *x, const char *name, int64_t version)
+struct crn_tiered *crn_held_find(struct crn_tiers *x, const char *name, int64_t version)
 {
-    struct crn_held *h = x->nindex > 0 ? *bucket(x, name, version) : NULL;
+    struct crn_tiered *h = x->nindex > 0 ? *bucket(x, name, version) : NULL;
 
     while (h != NULL && (h->info.version != version || strcmp(h->info.name, name) != 0))
         h = h->index_next;
     return h;
 }
 
-void crn_held_index(struct crn_tiers *x, struct crn_held *h)
+void crn_held_index(struct crn_tiers *x, struct crn_tiered *h)
 {
-    struct crn_held **first = bucket(x, h->info.name, h->info.version);
+    struct crn_tiered **first = bucket(x, h->info.name, h->info.version);
 
     h->index_next = *first;
     *first = h;
 }
 
-void crn_held_unindex(struct crn_tiers *x, struct crn_held *h)
+void crn_held_unindex(struct crn_tiers *x, struct crn_tiered *h)
 {
-    struct crn_held **link = bucket(x, h->info.name, h->info.version);
+    struct crn_tiered **link = bucket(x, h->info.name, h->info.version);
 
     while (*link != NULL && *link != h)
         link = &(*link)->index_next;
@@ -43,23 +43,23 @@ void crn_held_unindex(struct crn_tiers *x, struct crn_held *h)
         *link = h->index_next;
 }
 
-static struct crn_held **seq_bucket(struct crn_tiers *x, uint64_t seq)
+static struct crn_tiered **seq_bucket(struct crn_tiers *x, uint64_t seq)
 {
     return &x->by_seq[seq & (x->nindex - 1)];
 }
 
-static void index_seq(struct crn_tiers *x, struct crn_held *h)
+static void index_seq(struct crn_tiers *x, struct crn_tiered *h)
 {
-    struct crn_held **first = seq_bucket(x, h->info.id.seq);
+    struct crn_tiered **first = seq_bucket(x, h->info.id.seq);
 
     h->seq_key = h->info.id.seq;
     h->seq_next = *first;
     *first = h;
 }
 
-static void unindex_seq(struct crn_tiers *x, struct crn_held *h)
+static void unindex_seq(struct crn_tiers *x, struct crn_tiered *h)
 {
-    struct crn_held **link = seq_bucket(x, h->seq_key);
+    struct crn_tiered **link = seq_bucket(x, h->seq_key);
 
     while (*link != NULL && *link != h)
         link = &(*link)->seq_next;
@@ -71,11 +71,11 @@ static void unindex_seq(struct crn_tiers *x, struct crn_held *h)
 static cairn_err grow_index(struct crn_tiers *x, struct crn_errinfo *ei)
 {
     size_t n = x->nindex != 0 ? 2 * x->nindex : HELD_INDEX;
-    struct crn_held **index = calloc(n, sizeof(struct crn_held *));
-    struct crn_held **by_seq = calloc(n, sizeof(struct crn_held *));
-    struct crn_held **old = x->index;
+    struct crn_tiered **index = calloc(n, sizeof(struct crn_tiered *));
+    struct crn_tiered **by_seq = calloc(n, sizeof(struct crn_tiered *));
+    struct crn_tiered **old = x->index;
     size_t nold = x->nindex;
-    struct crn_held *h;
+    struct crn_tiered *h;
     size_t i;
 
     if (index == NULL || by_seq == NULL) {
@@ -88,7 +88,7 @@ static cairn_err grow_index(struct crn_tiers *x, struct crn_errinfo *ei)
     x->by_seq = by_seq;
     x->nindex = n;
     for (i = 0; i < nold; i++) {
-        struct crn_held *reversed = NULL;
+        struct crn_tiered *reversed = NULL;
 
         while ((h = old[i]) != NULL) {
             old[i] = h->index_next;
@@ -106,11 +106,11 @@ static cairn_err grow_index(struct crn_tiers *x, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info, struct crn_held **ret,
-                       struct crn_errinfo *ei)
+cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info,
+                       struct crn_tiered **ret, struct crn_errinfo *ei)
 {
     cairn_err rc = x->nheld >= x->nindex ? grow_index(x, ei) : CAIRN_OK;
-    struct crn_held *h = rc == CAIRN_OK ? calloc(1, sizeof(*h)) : NULL;
+    struct crn_tiered *h = rc == CAIRN_OK ? calloc(1, sizeof(*h)) : NULL;
 
     if (rc != CAIRN_OK)
         return rc;
@@ -128,14 +128,14 @@ cairn_err crn_held_add(struct crn_tiers *x, const struct crn_slot_info *info, st
     return CAIRN_OK;
 }
 
-void crn_held_capture(struct crn_tiers *x, struct crn_held *h, const struct crn_slot_info *info)
+void crn_held_capture(struct crn_tiers *x, struct crn_tiered *h, const struct crn_slot_info *info)
 {
     unindex_seq(x, h);
     h->info = *info;
     index_seq(x, h);
 }
 
-void crn_held_told_locked(struct crn_tiers *x, struct crn_held *h)
+void crn_held_told_locked(struct crn_tiers *x, struct crn_tiered *h)
 {
     h->is_told = h->is_in_told = 1;
     h->told_prev = x->told_last;
@@ -144,7 +144,7 @@ void crn_held_told_locked(struct crn_tiers *x, struct crn_held *h)
     x->told_last = h;
 }
 
-void crn_held_untold_locked(struct crn_tiers *x, struct crn_held *h)
+void crn_held_untold_locked(struct crn_tiers *x, struct crn_tiered *h)
 {
     if (!h->is_in_told)
         return;
@@ -155,7 +155,7 @@ void crn_held_untold_locked(struct crn_tiers *x, struct crn_held *h)
     *(h->told_next != NULL ? &h->told_next->told_prev : &x->told_last) = h->told_prev;
 }
 
-void crn_held_free(struct crn_held *h)
+void crn_held_free(struct crn_tiered *h)
 {
     crn_image_free(&h->image);
     crn_buf_free(&h->descriptor);
@@ -163,9 +163,9 @@ void crn_held_free(struct crn_held *h)
     free(h);
 }
 
-int crn_held_free_if_gone(struct crn_tiers *x, struct crn_held **link)
+int crn_held_free_if_gone(struct crn_tiers *x, struct crn_tiered **link)
 {
-    struct crn_held *h = *link;
+    struct crn_tiered *h = *link;
     int t;
 
     for (t = 0; t + 1 < x->ntiers; t++)
@@ -185,12 +185,12 @@ int crn_held_free_if_gone(struct crn_tiers *x, struct crn_held **link)
 
 void crn_held_prune(struct crn_tiers *x)
 {
-    struct crn_held **link = &x->all;
+    struct crn_tiered **link = &x->all;
 
     if (x->nheld < x->prune_at)
         return;
     while (*link != NULL) {
-        struct crn_held *h = *link;
+        struct crn_tiered *h = *link;
         int is_done;
 
         crn_lock(&x->mu);
@@ -205,9 +205,9 @@ void crn_held_prune(struct crn_tiers *x)
     x->prune_at = 2 * x->nheld > HELD_PRUNE_AT ? 2 * x->nheld : HELD_PRUNE_AT;
 }
 
-struct crn_held *crn_held_find_seq(struct crn_tiers *x, uint64_t seq)
+struct crn_tiered *crn_held_find_seq(struct crn_tiers *x, uint64_t seq)
 {
-    struct crn_held *h = x->nindex > 0 ? *seq_bucket(x, seq) : NULL;
+    struct crn_tiered *h = x->nindex > 0 ? *seq_bucket(x, seq) : NULL;
 
     while (h != NULL &&
            (h->info.id.seq != seq || memcmp(h->info.id.run, x->s->run, sizeof(x->s->run)) != 0))
@@ -215,12 +215,12 @@ struct crn_held *crn_held_find_seq(struct crn_tiers *x, uint64_t seq)
     return h;
 }
 
-const struct crn_shard *crn_held_shard(const struct crn_held *h)
+const struct crn_shard *crn_held_shard(const struct crn_tiered *h)
 {
     return &h->shard;
 }
 
-const struct crn_image *crn_held_image(const struct crn_held *h)
+const struct crn_image *crn_held_image(const struct crn_tiered *h)
 {
     return &h->image;
 }

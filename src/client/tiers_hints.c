@@ -15,7 +15,7 @@ static int first_tier(const struct crn_tiers *x)
 }
 
 /* Is it committed? Then it can be prefetched; if it is still to be taken, later. */
-static void adopt(struct crn_tiers *x, struct crn_held *h)
+static void adopt(struct crn_tiers *x, struct crn_tiered *h)
 {
     struct crn_errinfo why = {0};
 
@@ -30,7 +30,7 @@ cairn_err crn_tiers_hint(struct crn_tiers *x, const char *name, int64_t version,
                          struct crn_errinfo *ei)
 {
     struct crn_slot_info info = {.version = version};
-    struct crn_held *h = crn_held_find(x, name, version);
+    struct crn_tiered *h = crn_held_find(x, name, version);
     cairn_err rc = CAIRN_OK;
 
     if (h == NULL) {
@@ -84,7 +84,7 @@ static void make_arena(struct crn_tiers *x)
     size_t i;
 
     for (i = 0; x->s->arena == NULL && i < x->nhints; i++) {
-        struct crn_held h = {.info = {.version = x->hints[i].version}};
+        struct crn_tiered h = {.info = {.version = x->hints[i].version}};
 
         memcpy(h.info.name, x->hints[i].name, sizeof(h.info.name));
         if (crn_tiers_learn(x, &h, &why) != CAIRN_OK)
@@ -114,7 +114,7 @@ cairn_err cairn_prefetch_enqueue(cairn_session *s, const char *name, int64_t ver
 cairn_err cairn_prefetch_start(cairn_session *s)
 {
     struct crn_errinfo ei = {0};
-    struct crn_held *h;
+    struct crn_tiered *h;
     cairn_err rc = crn_arg_session(s, &ei);
 
     if (rc == CAIRN_OK)
@@ -137,7 +137,7 @@ cairn_err cairn_prefetch_start(cairn_session *s)
 /* Takes back the hints of a version, or of all (name NULL). */
 static void unhint(struct crn_tiers *x, const char *name, int64_t version)
 {
-    struct crn_held *h;
+    struct crn_tiered *h;
     size_t kept = 0;
     size_t i;
 
@@ -175,7 +175,7 @@ cairn_err cairn_prefetch_clear(cairn_session *s)
 
 void crn_tiers_passed(cairn_session *s, const char *name, int64_t version)
 {
-    struct crn_held *h = crn_tiers_are_open(s) ? crn_held_find(s->tiers, name, version) : NULL;
+    struct crn_tiered *h = crn_tiers_are_open(s) ? crn_held_find(s->tiers, name, version) : NULL;
     int is_needed;
 
     if (h == NULL || h->nhints == 0)

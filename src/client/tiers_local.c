@@ -19,18 +19,18 @@ struct local {
 
 /* Only what the service has been told of lies whole in its slot. What it is done with is copied to be read
  * again. */
-static int may_leave(const struct crn_tiers *x, const struct crn_held *h)
+static int may_leave(const struct crn_tiers *x, const struct crn_tiered *h)
 {
     enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
 
     return h->is_told && (h->is_flushed || state == CRN_SLOT_WRITTEN || crn_slot_has_failed(state));
 }
 
-static cairn_err begin(struct crn_tier *t, const struct crn_spot *spot, int is_up,
-                       struct crn_errinfo *ei)
+static cairn_err tiers_local_begin(struct crn_tier *t, const struct crn_spot *spot, int is_up,
+                                   struct crn_errinfo *ei)
 {
     struct crn_tiers *x = ((struct local *)t)->x;
-    const struct crn_held *h = crn_held_of(spot);
+    const struct crn_tiered *h = crn_held_of(spot);
     int is_free;
 
     (void)is_up;
@@ -41,11 +41,11 @@ static cairn_err begin(struct crn_tier *t, const struct crn_spot *spot, int is_u
 }
 
 /* A flush that has begun meanwhile reads the arena: then this copy does not count. */
-static cairn_err end(struct crn_tier *t, const struct crn_spot *spot, int is_up, cairn_err rc,
-                     struct crn_errinfo *ei)
+static cairn_err tiers_local_end(struct crn_tier *t, const struct crn_spot *spot, int is_up,
+                                 cairn_err rc, struct crn_errinfo *ei)
 {
     struct crn_tiers *x = ((struct local *)t)->x;
-    struct crn_held *h = crn_held_of(spot);
+    struct crn_tiered *h = crn_held_of(spot);
 
     (void)is_up;
     if (rc != CAIRN_OK)
@@ -59,14 +59,14 @@ static cairn_err end(struct crn_tier *t, const struct crn_spot *spot, int is_up,
     return rc;
 }
 
-static cairn_err put(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, const void *src,
-                     uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err tiers_local_put(struct crn_tier *t, const struct crn_spot *spot, uint64_t at,
+                                 const void *src, uint64_t bytes, struct crn_errinfo *ei)
 {
     return crn_area_write(((struct local *)t)->area, spot->offset, at, src, bytes, ei);
 }
 
-static cairn_err get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
-                     uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err tiers_local_get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at,
+                                 void *dst, uint64_t bytes, struct crn_errinfo *ei)
 {
     return crn_area_read(((struct local *)t)->area, spot->offset, crn_held_of(spot)->info.bytes, at,
                          dst, bytes, ei);
@@ -75,7 +75,7 @@ static cairn_err get(struct crn_tier *t, const struct crn_spot *spot, uint64_t a
 /* Is something in the file still to be flushed? The threads have ended. */
 static int is_owed(const struct crn_tiers *x)
 {
-    const struct crn_held *h;
+    const struct crn_tiered *h;
 
     for (h = x->all; h != NULL; h = h->next) {
         enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
@@ -101,10 +101,10 @@ static void close_local(struct crn_tier *t)
 
 static const struct crn_tier_ops local_ops = {
     .kind = "local",
-    .begin = begin,
-    .end = end,
-    .put = put,
-    .get = get,
+    .begin = tiers_local_begin,
+    .end = tiers_local_end,
+    .put = tiers_local_put,
+    .get = tiers_local_get,
     .close = close_local,
 };
 

@@ -8,16 +8,16 @@
 #include <fcntl.h>
 
 static char local[300];
-static struct world w;
+static struct tiers_world w;
 
-static const char *local_of(const struct bed *b)
+static const char *local_of(const struct bed_bed *b)
 {
     (void)snprintf(local, sizeof(local), "local=%s/local", b->dir);
     return local;
 }
 
 /* The directory of the spool, if there is one with an area. */
-static int find_area(const struct bed *b, char *ret, size_t size)
+static int find_area(const struct bed_bed *b, char *ret, size_t size)
 {
     char root[400];
     struct dirent *e;
@@ -35,7 +35,7 @@ static int find_area(const struct bed *b, char *ret, size_t size)
 }
 
 /* Versions that were committed. */
-static int persistent_versions(const struct bed *b)
+static int persistent_versions(const struct bed_bed *b)
 {
     char cmd[400];
     char line[64] = "";
@@ -51,7 +51,7 @@ static int persistent_versions(const struct bed *b)
 
 static int noutside(const cairn_session *s)
 {
-    const struct crn_held *h;
+    const struct crn_tiered *h;
     int n = 0;
 
     crn_lock(&s->tiers->mu);
@@ -62,7 +62,7 @@ static int noutside(const cairn_session *s)
 }
 
 /* No flush ends, and the arena has room for two of twelve. */
-static cairn_session *history(struct bed *b, int is_gpu, const char *more)
+static cairn_session *history(struct bed_bed *b, int is_gpu, const char *more)
 {
     cairn_session *s;
 
@@ -76,7 +76,7 @@ static cairn_session *history(struct bed *b, int is_gpu, const char *more)
 }
 
 /* Announced or not, in every order, again and again. */
-static void any_order(struct bed *b, int is_gpu, const char *more)
+static void any_order(struct bed_bed *b, int is_gpu, const char *more)
 {
     cairn_session *s = history(b, is_gpu, more);
     int64_t reads[VERSIONS];
@@ -97,12 +97,12 @@ static void any_order(struct bed *b, int is_gpu, const char *more)
         assert_false(is_persistent(s, i));
 }
 
-static void of_host_memory(struct bed *b)
+static void of_host_memory(struct bed_bed *b)
 {
     any_order(b, 0, NULL);
 }
 
-static void of_a_gpu(struct bed *b)
+static void of_a_gpu(struct bed_bed *b)
 {
     any_order(b, 1, "device_cache=6M");
 }
@@ -115,7 +115,7 @@ static void test_any_order(void **state)
 }
 
 /* The process dies: what it had captured is committed by the next one, from the file. */
-static void to_be_killed(struct bed *b)
+static void to_be_killed(struct bed_bed *b)
 {
     (void)history(b, 0, NULL);
     test_dir_remove(w.b.dir);
@@ -124,7 +124,7 @@ static void to_be_killed(struct bed *b)
 static void test_killed(void **state)
 {
     char path[1000];
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s;
     int64_t v;
 
@@ -145,7 +145,7 @@ static void test_killed(void **state)
 }
 
 /* Some of the images there: stripes of the first file. */
-static void spoil_area(const struct bed *b)
+static void spoil_area(const struct bed_bed *b)
 {
     char path[1000];
     char junk[8192];
@@ -180,7 +180,7 @@ static void expect_damage(cairn_session *s, int most)
     assert_true(bad > 0 && bad < VERSIONS);
 }
 
-static void damaged(struct bed *b)
+static void damaged(struct bed_bed *b)
 {
     cairn_session *s = history(b, 0, "wait_timeout=5s");
 
@@ -192,7 +192,7 @@ static void damaged(struct bed *b)
 /* Neither a restore nor the flush of a dead run takes damaged bytes. */
 static void test_damaged(void **state)
 {
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s;
 
     (void)state;
@@ -310,7 +310,7 @@ static void test_no_room(void **state)
 /* Waits until the node's disk has it. */
 static void await_local(cairn_session *s, int64_t version)
 {
-    const struct crn_held *h = crn_tiers_find(s, "t", version);
+    const struct crn_tiered *h = crn_tiers_find(s, "t", version);
     int tier = s->tiers->arena_tier + 1;
     struct timespec ms = {.tv_nsec = 1000000};
     int i;
@@ -331,7 +331,7 @@ static void test_flushed_and_announced(void **state)
     char away[400];
     char at[400];
     int64_t order[VERSIONS];
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s;
     int64_t v;
 

@@ -11,12 +11,12 @@
 #include "client/tiers_impl.h"
 #include "client/together.h"
 
-struct store {
+struct tiers_store_store {
     struct crn_tier tier;
     struct crn_tiers *x;
 };
 
-static cairn_err open_version(const struct crn_tiers *x, const struct crn_held *h,
+static cairn_err open_version(const struct crn_tiers *x, const struct crn_tiered *h,
                               struct crn_version **ret, struct crn_errinfo *ei)
 {
     struct crn_store st;
@@ -54,7 +54,7 @@ static cairn_err read_region(struct crn_version *v, const struct crn_shard *own,
 }
 
 /* The whole image; between the regions lies nothing that counts. */
-static cairn_err read_image(const struct crn_tiers *x, const struct crn_held *h,
+static cairn_err read_image(const struct crn_tiers *x, const struct crn_tiered *h,
                             struct crn_version *v, unsigned char *dst, struct crn_errinfo *ei)
 {
     const struct crn_shard *own;
@@ -74,8 +74,8 @@ static cairn_err read_image(const struct crn_tiers *x, const struct crn_held *h,
 static cairn_err store_get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
                            uint64_t bytes, struct crn_errinfo *ei)
 {
-    const struct crn_tiers *x = ((struct store *)t)->x;
-    const struct crn_held *h = crn_held_of(spot);
+    const struct crn_tiers *x = ((struct tiers_store_store *)t)->x;
+    const struct crn_tiered *h = crn_held_of(spot);
     struct crn_version *v = NULL;
     cairn_err rc;
 
@@ -102,7 +102,7 @@ static const struct crn_tier_ops store_ops = {
 
 cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret, struct crn_errinfo *ei)
 {
-    struct store *t = calloc(1, sizeof(*t));
+    struct tiers_store_store *t = calloc(1, sizeof(*t));
 
     if (t == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
@@ -164,7 +164,7 @@ static void choose_regions(const cairn_session *s, const struct crn_shard *own,
 }
 
 /* A copy of the shard, by way of its descriptor. */
-static cairn_err take_shard(struct crn_held *h, const struct crn_shard *shard,
+static cairn_err take_shard(struct crn_tiered *h, const struct crn_shard *shard,
                             struct crn_errinfo *ei)
 {
     cairn_err rc = crn_shard_encode(shard, &h->descriptor, ei);
@@ -180,7 +180,7 @@ static cairn_err take_shard(struct crn_held *h, const struct crn_shard *shard,
     return rc;
 }
 
-static cairn_err learn_from(const cairn_session *s, struct crn_held *h, struct crn_version *v,
+static cairn_err learn_from(const cairn_session *s, struct crn_tiered *h, struct crn_version *v,
                             struct crn_errinfo *ei)
 {
     uint32_t ranks = crn_version_manifest(v)->ranks;
@@ -206,7 +206,7 @@ static cairn_err learn_from(const cairn_session *s, struct crn_held *h, struct c
     return rc;
 }
 
-cairn_err crn_tiers_learn(struct crn_tiers *x, struct crn_held *h, struct crn_errinfo *ei)
+cairn_err crn_tiers_learn(struct crn_tiers *x, struct crn_tiered *h, struct crn_errinfo *ei)
 {
     struct crn_version *v = NULL;
     cairn_err rc;

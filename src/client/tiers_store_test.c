@@ -23,7 +23,7 @@ static void protect(cairn_session *s, uint64_t offset, uint64_t n)
 }
 
 /* A file travels with each version if is_filed. */
-static void take_versions(struct bed *b, int is_filed)
+static void take_versions(struct bed_bed *b, int is_filed)
 {
     cairn_session *s = bed_session(b, NULL);
     char path[300];
@@ -46,7 +46,7 @@ static void take_versions(struct bed *b, int is_filed)
 }
 
 /* A session that will read what another one took. */
-static cairn_session *reader(struct bed *b, int is_filed, const char *more)
+static cairn_session *reader(struct bed_bed *b, int is_filed, const char *more)
 {
     int64_t order[VERSIONS];
     cairn_session *s;
@@ -59,7 +59,7 @@ static cairn_session *reader(struct bed *b, int is_filed, const char *more)
     return s;
 }
 
-static void done(const struct bed *b, cairn_session *s)
+static void done(const struct bed_bed *b, cairn_session *s)
 {
     must(cairn_close(s));
     test_dir_remove(b->dir);
@@ -106,7 +106,7 @@ static void await(const cairn_session *s, uint64_t bytes)
 static void other_blocks(void **state)
 {
     struct cairn_array a = {.size = sizeof(a)};
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s = reader(&b, 0, NULL);
     int64_t v;
 
@@ -126,7 +126,7 @@ static void other_blocks(void **state)
 /* Memory is prefetched, files stay where they are, and can be had. */
 static void with_files(void **state)
 {
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s = reader(&b, 1, NULL);
     char path[300];
     int64_t v;
@@ -152,7 +152,7 @@ static void with_files(void **state)
 /* What was prefetched for other blocks than are asked for is let go, and makes room for the next. */
 static void asked_for_otherwise(void **state)
 {
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s = reader(&b, 0, NULL);
     uint64_t full;
     int64_t v;
@@ -178,7 +178,7 @@ static void asked_for_otherwise(void **state)
 /* A checkpoint does not wait for reads to come: what is read last gives up its place. */
 static void a_capture_goes_first(void **state)
 {
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s = reader(&b, 0, "wait_timeout=3s");
     int64_t v;
 
@@ -199,7 +199,7 @@ static void a_capture_goes_first(void **state)
 /* Nothing of the version fits what is protected: it is read as ever, and says what is wrong. */
 static void nothing_fits(void **state)
 {
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s = reader(&b, 0, NULL);
 
     (void)state;

@@ -3,7 +3,7 @@
  * they are afterwards, announced or not, in every order. */
 #include "client/test_tiers.h"
 
-static void before_commit(struct bed *b)
+static void before_commit(struct bed_bed *b)
 {
     cairn_session *s = bed_session(b, NEVER, "arena_bytes=16M", "wait_timeout=100ms", NULL);
     int64_t v;
@@ -40,7 +40,7 @@ static void test_before_commit(void **state)
 static void test_rejected(void **state)
 {
     cairn_session *s;
-    struct bed b = {0};
+    struct bed_bed b = {0};
     int is_hinted;
 
     (void)state;
@@ -78,7 +78,7 @@ static void await_prefetch(const cairn_session *s)
 static void shot(int is_gpu, const char *device_cache, enum order order)
 {
     int64_t reads[VERSIONS];
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
 
     world_open(&w, is_gpu);
@@ -129,7 +129,7 @@ static void test_deviating(void **state)
 {
     int64_t reads[VERSIONS];
     int64_t other[VERSIONS];
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
     int i;
 
@@ -158,7 +158,7 @@ static void test_deviating(void **state)
 
 static int is_held(const cairn_session *s, int64_t version)
 {
-    struct crn_held *h = crn_held_find(s->tiers, "t", version);
+    struct crn_tiered *h = crn_held_find(s->tiers, "t", version);
 
     return h != NULL && crn_cache_state(s->tiers->cache, crn_held_key(h), s->tiers->arena_tier) ==
                             CRN_LIFE_READ_COMPLETE;
@@ -169,7 +169,7 @@ static int is_held(const cairn_session *s, int64_t version)
 static void cancel(int is_clear, int is_early)
 {
     struct timespec ms = {.tv_nsec = 1000000};
-    struct world w;
+    struct tiers_world w;
     cairn_session *s;
     int64_t v;
 
@@ -218,7 +218,7 @@ static void cancel(int is_clear, int is_early)
 }
 
 /* As many checkpoints as there is memory for: no flush ends, and all of them are kept and read. */
-static void many(struct bed *dir)
+static void many(struct bed_bed *dir)
 {
     uint64_t small[512] = {0};
     cairn_session *s = bed_session(dir, NEVER, "arena_bytes=128M", "wait_timeout=10s", NULL);
@@ -246,7 +246,7 @@ static void test_many(void **state)
 static void test_looks(void **state)
 {
     uint64_t small[512] = {0};
-    struct bed b = {0};
+    struct bed_bed b = {0};
     cairn_session *s;
     int64_t v;
 

@@ -23,7 +23,7 @@ struct room {
     int *readers;
 };
 
-static void leave(struct room *r)
+static void together_leave(struct room *r)
 {
     if (r->team.comm != NULL)
         r->team.comm->ops->free(r->team.comm);
@@ -119,7 +119,7 @@ static int is_cut_off(cairn_err rc)
 }
 
 /* Then the slot stays READING: a reader of the node may still write there. */
-static void forget(cairn_session *s, struct wanted *w, cairn_err rc, int is_good)
+static void together_forget(cairn_session *s, struct wanted *w, cairn_err rc, int is_good)
 {
     if (w->has_slot && !is_cut_off(rc))
         (void)crn_slot_move(s->arena, w->slot, w->info.id.seq, CRN_SLOT_READING,
@@ -299,8 +299,8 @@ static cairn_err help_oneself(cairn_session *s, struct crn_version *v, struct wa
     return rc;
 }
 
-static cairn_err want(cairn_session *s, struct crn_version *v, struct wanted *w,
-                      struct crn_errinfo *ei)
+static cairn_err together_want(cairn_session *s, struct crn_version *v, struct wanted *w,
+                               struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(v);
     int slot = s->arena != NULL ? crn_arena_find(s->arena, &m->id) : -1;
@@ -386,7 +386,7 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
     int is_whole = 0;
 
     loaded = crn_version_load_together(v, team, &index);
-    rc = want(s, v, &w, &own);
+    rc = together_want(s, v, &w, &own);
     if (rc == CAIRN_OK && !w.has_it && loaded != CAIRN_OK) {
         rc = loaded;
         crn_err_keep(&own, &index);
@@ -401,7 +401,7 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
     }
     if (!is_cut_off(rc)) /* nobody writes into another's arena any more behind this */
         rc = crn_agree(s, rc, "verifying the version", &own);
-    forget(s, &w, rc, is_whole || w.has_it);
+    together_forget(s, &w, rc, is_whole || w.has_it);
     if (rc != CAIRN_OK && !is_cut_off(rc) && crn_version_manifest(v)->ranks != s->ranks)
         rc = try_copies(s, v, rc, &own);
     if (rc != CAIRN_OK)
@@ -437,6 +437,6 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
     if (rc == CAIRN_OK)
         crn_told_repaired(s, name, version);
     crn_watch_ranks(s, 0);
-    leave(&r);
+    together_leave(&r);
     return rc;
 }

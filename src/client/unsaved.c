@@ -12,8 +12,8 @@
 
 #include "restart/scatter.h"
 
-static cairn_err look(cairn_session *s, const char *name, int64_t first, int64_t last,
-                      struct crn_unsaveds *ret, struct crn_errinfo *ei)
+static cairn_err unsaved_look(cairn_session *s, const char *name, int64_t first, int64_t last,
+                              struct crn_unsaveds *ret, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     struct crn_unsaveds out = {0};
@@ -73,9 +73,9 @@ cairn_err crn_unsaved_look(cairn_session *s, const char *name, int64_t first, in
     memset(ret, 0, sizeof(*ret));
     if (s->local != 0)
         return CAIRN_OK;
-    rc = look(s, name, first, last, &before, ei);
+    rc = unsaved_look(s, name, first, last, &before, ei);
     if (rc == CAIRN_OK)
-        rc = look(s, name, first, last, &now, ei);
+        rc = unsaved_look(s, name, first, last, &now, ei);
     while (rc == CAIRN_OK && (alive = find_alive(&now, &before)) != NULL &&
            s->clock->mono_ns(s->clock) < until) {
         if (!has_said)
@@ -84,7 +84,7 @@ cairn_err crn_unsaved_look(cairn_session *s, const char *name, int64_t first, in
         has_said = 1;
         (void)nanosleep(&pause, NULL);
         crn_unsaveds_free(&now);
-        rc = look(s, name, first, last, &now, ei);
+        rc = unsaved_look(s, name, first, last, &now, ei);
     }
     crn_unsaveds_free(&before);
     if (rc != CAIRN_OK) {
@@ -118,7 +118,7 @@ static int64_t first_blocked(const struct crn_unsaveds *mine, const struct crn_c
     return *ret != NULL ? n : INT64_MAX;
 }
 
-static void compose(const char *name, const struct crn_unsaved *u, char *text, size_t size)
+static void unsaved_compose(const char *name, const struct crn_unsaved *u, char *text, size_t size)
 {
     char what[CAIRN_MAX_NAME + 32];
 
@@ -150,7 +150,7 @@ cairn_err crn_unsaved_agree(cairn_session *s, const char *name, const struct crn
     if (rc != CAIRN_OK)
         return rc;
     if (who == (int64_t)s->rank) {
-        compose(name, u, ret->text, sizeof(ret->text));
+        unsaved_compose(name, u, ret->text, sizeof(ret->text));
         crn_buf_put(&buf, ret->text, strlen(ret->text) + 1);
     }
     rc = crn_tell_all(s->all, (int)who, CAIRN_OK, &buf, ei);

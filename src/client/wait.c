@@ -7,8 +7,8 @@
 
 #define STEP_NS 200000000LL
 
-static cairn_err find(cairn_session *s, const char *name, int64_t version, struct crn_track **ret,
-                      struct crn_errinfo *ei)
+static cairn_err wait_find(cairn_session *s, const char *name, int64_t version,
+                           struct crn_track **ret, struct crn_errinfo *ei)
 {
     cairn_err rc = crn_arg_checkpoint(s, name, version, ei);
     struct crn_track *t;
@@ -49,7 +49,7 @@ static int reached(const struct crn_track *t, cairn_level level)
     return t->level >= level;
 }
 
-static int64_t deadline(const cairn_session *s, int64_t timeout_ms)
+static int64_t wait_deadline(const cairn_session *s, int64_t timeout_ms)
 {
     int64_t now = s->clock->mono_ns(s->clock);
     int64_t ns = timeout_ms < 0                     ? (int64_t)s->cfg.wait_timeout_ns
@@ -127,7 +127,7 @@ cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_
     if (rc == CAIRN_OK)
         rc = crn_arg_pointer("ret_reached", ret_reached, &ei);
     if (rc == CAIRN_OK)
-        rc = find(s, name, version, &t, &ei);
+        rc = wait_find(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     rc = wait_one(s, t, level, 0, &ei);
@@ -149,9 +149,9 @@ cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_
     if (rc == CAIRN_OK)
         rc = check_timeout(timeout_ms, &ei);
     if (rc == CAIRN_OK)
-        rc = find(s, name, version, &t, &ei);
+        rc = wait_find(s, name, version, &t, &ei);
     if (rc == CAIRN_OK)
-        rc = wait_one(s, t, level, deadline(s, timeout_ms), &ei);
+        rc = wait_one(s, t, level, wait_deadline(s, timeout_ms), &ei);
     return crn_api_end(&ei, rc);
 }
 
@@ -170,7 +170,7 @@ cairn_err cairn_wait_all(cairn_session *s, cairn_level level, int64_t timeout_ms
         rc = check_timeout(timeout_ms, &first);
     if (rc != CAIRN_OK)
         return crn_api_end(&first, rc);
-    until = deadline(s, timeout_ms);
+    until = wait_deadline(s, timeout_ms);
     n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
     for (i = 0; i < n; i++) {
         struct crn_track *t = &s->track[(s->ntracked - n + i) % CRN_TRACKED];
@@ -200,7 +200,7 @@ cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
 
     rc = crn_arg_struct("ret_stats", ret_stats, "cairn_stats", sizeof(*ret_stats), &ei);
     if (rc == CAIRN_OK)
-        rc = find(s, name, version, &t, &ei);
+        rc = wait_find(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     crn_node_listen(s);

@@ -29,7 +29,7 @@ struct mpi_comm {
     int is_unsettled;  /* something may still arrive: its id must not be used again */
 };
 
-static cairn_err check(int r, struct crn_errinfo *ei, const char *what)
+static cairn_err comm_mpi_check(int r, struct crn_errinfo *ei, const char *what)
 {
     char text[MPI_MAX_ERROR_STRING + 1] = "";
     int len = 0;
@@ -40,7 +40,7 @@ static cairn_err check(int r, struct crn_errinfo *ei, const char *what)
     return crn_fail(ei, CAIRN_EMPI, 0, "%s: %.300s", what, text);
 }
 
-static MPI_Comm handle(const struct crn_comm *c)
+static MPI_Comm comm_mpi_handle(const struct crn_comm *c)
 {
     return ((const struct mpi_comm *)c)->comm;
 }
@@ -53,8 +53,9 @@ static cairn_err mpi_split(struct crn_comm *c, int color, int key, struct crn_co
     MPI_Comm part;
     cairn_err rc;
 
-    rc = check(MPI_Comm_split(handle(c), color < 0 ? MPI_UNDEFINED : color, key, &part), ei,
-               "MPI_Comm_split");
+    rc = comm_mpi_check(
+        MPI_Comm_split(comm_mpi_handle(c), color < 0 ? MPI_UNDEFINED : color, key, &part), ei,
+        "MPI_Comm_split");
     if (rc != CAIRN_OK)
         return rc;
     if (part == MPI_COMM_NULL) {
@@ -69,14 +70,15 @@ static cairn_err mpi_split_host(struct crn_comm *c, struct crn_comm **ret, struc
     MPI_Comm part;
     cairn_err rc;
 
-    rc = check(MPI_Comm_split_type(handle(c), MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &part),
-               ei, "MPI_Comm_split_type");
+    rc = comm_mpi_check(MPI_Comm_split_type(comm_mpi_handle(c), MPI_COMM_TYPE_SHARED, c->rank,
+                                            MPI_INFO_NULL, &part),
+                        ei, "MPI_Comm_split_type");
     return rc != CAIRN_OK ? rc : wrap(part, ret, ei);
 }
 
 static cairn_err mpi_barrier(struct crn_comm *c, struct crn_errinfo *ei)
 {
-    return check(MPI_Barrier(handle(c)), ei, "MPI_Barrier");
+    return comm_mpi_check(MPI_Barrier(comm_mpi_handle(c)), ei, "MPI_Barrier");
 }
 
 static cairn_err mpi_bcast(struct crn_comm *c, void *buf, size_t bytes, int root,
@@ -84,7 +86,8 @@ static cairn_err mpi_bcast(struct crn_comm *c, void *buf, size_t bytes, int root
 {
     if (bytes > INT_MAX)
         return crn_fail(ei, CAIRN_EINVAL, 0, "a broadcast of %zu bytes", bytes);
-    return check(MPI_Bcast(buf, (int)bytes, MPI_BYTE, root, handle(c)), ei, "MPI_Bcast");
+    return comm_mpi_check(MPI_Bcast(buf, (int)bytes, MPI_BYTE, root, comm_mpi_handle(c)), ei,
+                          "MPI_Bcast");
 }
 
 static cairn_err mpi_allgather(struct crn_comm *c, const void *in, size_t bytes, void *out,
@@ -92,8 +95,9 @@ static cairn_err mpi_allgather(struct crn_comm *c, const void *in, size_t bytes,
 {
     if (bytes > INT_MAX)
         return crn_fail(ei, CAIRN_EINVAL, 0, "a gather of %zu bytes a rank", bytes);
-    return check(MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, handle(c)), ei,
-                 "MPI_Allgather");
+    return comm_mpi_check(
+        MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, comm_mpi_handle(c)), ei,
+        "MPI_Allgather");
 }
 
 static cairn_err mpi_allreduce(struct crn_comm *c, int64_t *values, int n, enum crn_comm_op op,
@@ -101,8 +105,9 @@ static cairn_err mpi_allreduce(struct crn_comm *c, int64_t *values, int n, enum 
 {
     MPI_Op what = op == CRN_COMM_MIN ? MPI_MIN : op == CRN_COMM_MAX ? MPI_MAX : MPI_SUM;
 
-    return check(MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_INT64_T, what, handle(c)), ei,
-                 "MPI_Allreduce");
+    return comm_mpi_check(
+        MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_INT64_T, what, comm_mpi_handle(c)), ei,
+        "MPI_Allreduce");
 }
 
 static cairn_err mpi_post(struct crn_comm *c, int to, const void *buf, size_t bytes,
@@ -118,8 +123,8 @@ static cairn_err mpi_post(struct crn_comm *c, int to, const void *buf, size_t by
     if (p == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message of %zu bytes", bytes);
     memcpy(p->data, buf, bytes);
-    rc = check(MPI_Isend(p->data, (int)bytes, MPI_BYTE, to, TAG, m->comm, &p->request), ei,
-               "MPI_Isend");
+    rc = comm_mpi_check(MPI_Isend(p->data, (int)bytes, MPI_BYTE, to, TAG, m->comm, &p->request), ei,
+                        "MPI_Isend");
     if (rc != CAIRN_OK) {
         free(p);
         return rc;
@@ -139,7 +144,7 @@ static cairn_err retire_posted(struct mpi_comm *m, struct crn_errinfo *ei)
         struct posted *p = *link;
         int done = 0;
 
-        rc = check(MPI_Test(&p->request, &done, MPI_STATUS_IGNORE), ei, "MPI_Test");
+        rc = comm_mpi_check(MPI_Test(&p->request, &done, MPI_STATUS_IGNORE), ei, "MPI_Test");
         if (done) {
             *link = p->next;
             free(p);
@@ -163,17 +168,19 @@ static cairn_err mpi_poll(struct crn_comm *c, int *ret_from, void **ret_buf, siz
     *ret_buf = NULL;
     rc = retire_posted(m, ei);
     if (rc == CAIRN_OK)
-        rc = check(MPI_Iprobe(MPI_ANY_SOURCE, TAG, m->comm, &there, &status), ei, "MPI_Iprobe");
+        rc = comm_mpi_check(MPI_Iprobe(MPI_ANY_SOURCE, TAG, m->comm, &there, &status), ei,
+                            "MPI_Iprobe");
     if (rc != CAIRN_OK || !there)
         return rc;
-    rc = check(MPI_Get_count(&status, MPI_BYTE, &bytes), ei, "MPI_Get_count");
+    rc = comm_mpi_check(MPI_Get_count(&status, MPI_BYTE, &bytes), ei, "MPI_Get_count");
     if (rc != CAIRN_OK)
         return rc;
     buf = malloc(bytes > 0 ? (size_t)bytes : 1);
     if (buf == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message of %d bytes", bytes);
-    rc = check(MPI_Recv(buf, bytes, MPI_BYTE, status.MPI_SOURCE, TAG, m->comm, MPI_STATUS_IGNORE),
-               ei, "MPI_Recv");
+    rc = comm_mpi_check(
+        MPI_Recv(buf, bytes, MPI_BYTE, status.MPI_SOURCE, TAG, m->comm, MPI_STATUS_IGNORE), ei,
+        "MPI_Recv");
     if (rc != CAIRN_OK) {
         free(buf);
         return rc;
@@ -189,10 +196,11 @@ struct crn_transfer {
     MPI_Request request;
 };
 
-static cairn_err started(struct crn_comm *c, int r, struct crn_transfer *t,
-                         struct crn_transfer **ret, const char *what, struct crn_errinfo *ei)
+static cairn_err comm_mpi_started(struct crn_comm *c, int r, struct crn_transfer *t,
+                                  struct crn_transfer **ret, const char *what,
+                                  struct crn_errinfo *ei)
 {
-    cairn_err rc = check(r, ei, what);
+    cairn_err rc = comm_mpi_check(r, ei, what);
 
     if (rc != CAIRN_OK) {
         free(t);
@@ -210,9 +218,10 @@ static cairn_err mpi_send_start(struct crn_comm *c, int to, int tag, const void 
 
     if (t == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a transfer of %zu bytes", bytes);
-    return started(c,
-                   MPI_Isend(buf, (int)bytes, MPI_BYTE, to, TAG_DATA + tag, handle(c), &t->request),
-                   t, ret, "MPI_Isend", ei);
+    return comm_mpi_started(
+        c,
+        MPI_Isend(buf, (int)bytes, MPI_BYTE, to, TAG_DATA + tag, comm_mpi_handle(c), &t->request),
+        t, ret, "MPI_Isend", ei);
 }
 
 static cairn_err mpi_recv_start(struct crn_comm *c, int from, int tag, void *buf, size_t bytes,
@@ -222,9 +231,10 @@ static cairn_err mpi_recv_start(struct crn_comm *c, int from, int tag, void *buf
 
     if (t == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a transfer of %zu bytes", bytes);
-    return started(
-        c, MPI_Irecv(buf, (int)bytes, MPI_BYTE, from, TAG_DATA + tag, handle(c), &t->request), t,
-        ret, "MPI_Irecv", ei);
+    return comm_mpi_started(
+        c,
+        MPI_Irecv(buf, (int)bytes, MPI_BYTE, from, TAG_DATA + tag, comm_mpi_handle(c), &t->request),
+        t, ret, "MPI_Irecv", ei);
 }
 
 static cairn_err mpi_transfer_test(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
@@ -233,7 +243,7 @@ static cairn_err mpi_transfer_test(struct crn_comm *c, struct crn_transfer *t, i
     cairn_err rc;
 
     *ret_done = 0;
-    rc = check(MPI_Test(&t->request, ret_done, MPI_STATUS_IGNORE), ei, "MPI_Test");
+    rc = comm_mpi_check(MPI_Test(&t->request, ret_done, MPI_STATUS_IGNORE), ei, "MPI_Test");
     if (rc != CAIRN_OK)
         *ret_done = 1;
     if (*ret_done) {
@@ -389,6 +399,6 @@ cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo 
     if (comm == MPI_COMM_NULL)
         return crn_fail(ei, CAIRN_EINVAL, 0, "comm is MPI_COMM_NULL");
     make_files_safe();
-    rc = check(MPI_Comm_dup(comm, &own), ei, "MPI_Comm_dup");
+    rc = comm_mpi_check(MPI_Comm_dup(comm, &own), ei, "MPI_Comm_dup");
     return rc != CAIRN_OK ? rc : wrap(own, ret, ei);
 }

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct message {
-    struct message *next;
+struct comm_self_message {
+    struct comm_self_message *next;
     size_t bytes;
     unsigned char data[];
 };
 
 struct self_comm {
     struct crn_comm c;
-    struct message *first; /* oldest; service thread only */
-    struct message **last;
+    struct comm_self_message *first; /* oldest; service thread only */
+    struct comm_self_message **last;
 };
 
 static cairn_err self_split(struct crn_comm *c, int color, int key, struct crn_comm **ret,
@@ -77,7 +77,7 @@ static cairn_err self_post(struct crn_comm *c, int to, const void *buf, size_t b
                            struct crn_errinfo *ei)
 {
     struct self_comm *s = (struct self_comm *)c;
-    struct message *m;
+    struct comm_self_message *m;
 
     (void)to;
     m = malloc(sizeof(*m) + bytes);
@@ -95,7 +95,7 @@ static cairn_err self_poll(struct crn_comm *c, int *ret_from, void **ret_buf, si
                            struct crn_errinfo *ei)
 {
     struct self_comm *s = (struct self_comm *)c;
-    struct message *m = s->first;
+    struct comm_self_message *m = s->first;
     void *copy;
 
     *ret_buf = NULL;
@@ -164,7 +164,7 @@ static void self_free(struct crn_comm *c)
     struct self_comm *s = (struct self_comm *)c;
 
     while (s->first != NULL) {
-        struct message *m = s->first;
+        struct comm_self_message *m = s->first;
 
         s->first = m->next;
         free(m);

@@ -28,7 +28,7 @@ struct crn_mail {
     struct crn_watch watch;
 };
 
-struct part {
+struct mail_part {
     struct crn_comm c;
     struct crn_mail *mail;
     int *ranks; /* owned; NULL: all */
@@ -52,12 +52,12 @@ void crn_comm_nap(unsigned tries)
 
 /* Letters. ----------------------------------------------------------------------------------------- */
 
-static int whole_rank(const struct part *p, int rank)
+static int whole_rank(const struct mail_part *p, int rank)
 {
     return p->ranks != NULL ? p->ranks[rank] : rank;
 }
 
-static int part_rank(const struct part *p, int rank)
+static int part_rank(const struct mail_part *p, int rank)
 {
     int lo = 0;
     int hi = p->c.size - 1;
@@ -75,7 +75,7 @@ static int part_rank(const struct part *p, int rank)
     return lo;
 }
 
-static cairn_err send(struct part *p, int to, uint32_t round, const void *data, size_t bytes,
+static cairn_err send(struct mail_part *p, int to, uint32_t round, const void *data, size_t bytes,
                       struct crn_errinfo *ei)
 {
     struct crn_mail_head h = {.part = p->id, .round = round};
@@ -93,19 +93,19 @@ static cairn_err send(struct part *p, int to, uint32_t round, const void *data, 
     return rc;
 }
 
-static const void *text(const struct letter *l)
+static const void *mail_text(const struct letter *l)
 {
     return l->raw + sizeof(l->head);
 }
 
-static void drop(struct letter *l)
+static void mail_drop(struct letter *l)
 {
     free(l->raw);
     free(l);
 }
 
 /* Takes a kept letter of this part and round. NULL: there is none. */
-static struct letter *take_kept(const struct part *p, uint32_t round)
+static struct letter *take_kept(const struct mail_part *p, uint32_t round)
 {
     struct crn_mail *m = p->mail;
     struct letter **link = &m->kept;
@@ -131,7 +131,7 @@ static cairn_err failure_of(const struct crn_mail *m, struct crn_errinfo *ei)
 }
 
 /* Keeps what has arrived; *ret_any: something has. If nothing has, looks who is there. */
-static cairn_err fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo *ei)
+static cairn_err mail_fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo *ei)
 {
     struct letter *l;
     void *buf = NULL;
@@ -159,8 +159,8 @@ static cairn_err fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo *ei)
     l->bytes = bytes - sizeof(l->head);
     *ret_any = 1;
     if (l->head.part == CRN_MAIL_WATCH) {
-        crn_watch_take(&m->watch, l->head.round, text(l), l->bytes);
-        drop(l);
+        crn_watch_take(&m->watch, l->head.round, mail_text(l), l->bytes);
+        mail_drop(l);
         return failure_of(m, ei);
     }
     *m->kept_end = l;
@@ -169,14 +169,14 @@ static cairn_err fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo *ei)
 }
 
 /* The next letter of a collective. */
-static cairn_err wait_letter(struct part *p, struct letter **ret, struct crn_errinfo *ei)
+static cairn_err wait_letter(struct mail_part *p, struct letter **ret, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     unsigned tries = 0;
     int any;
 
     while ((*ret = take_kept(p, p->round)) == NULL && rc == CAIRN_OK) {
-        rc = fetch(p->mail, &any, ei);
+        rc = mail_fetch(p->mail, &any, ei);
         if (rc == CAIRN_OK && !any)
             crn_comm_nap(tries++);
     }
@@ -191,7 +191,7 @@ static int first_child(int rank)
     return rank * WIDTH + 1;
 }
 
-static int children(const struct part *p, int rank)
+static int children(const struct mail_part *p, int rank)
 {
     int left = p->c.size - first_child(rank);
 
@@ -204,7 +204,8 @@ static int parent(int rank)
 }
 
 /* What the root has of it goes to all others. */
-static cairn_err down(struct part *p, void *buf, size_t bytes, int root, struct crn_errinfo *ei)
+static cairn_err down(struct mail_part *p, void *buf, size_t bytes, int root,
+                      struct crn_errinfo *ei)
 {
     int size = p->c.size;
     int me = (p->c.rank - root + size) % size;
@@ -219,8 +220,8 @@ static cairn_err down(struct part *p, void *buf, size_t bytes, int root, struct 
             if (l->bytes != bytes)
                 rc = crn_fail(ei, CAIRN_EBUG, 0, "%zu bytes instead of %zu", l->bytes, bytes);
             else if (bytes > 0)
-                memcpy(buf, text(l), bytes);
-            drop(l);
+                memcpy(buf, mail_text(l), bytes);
+            mail_drop(l);
         }
     }
     for (i = 0; rc == CAIRN_OK && i < n; i++)
@@ -231,7 +232,7 @@ static cairn_err down(struct part *p, void *buf, size_t bytes, int root, struct 
 static cairn_err part_bcast(struct crn_comm *c, void *buf, size_t bytes, int root,
                             struct crn_errinfo *ei)
 {
-    struct part *p = (struct part *)c;
+    struct mail_part *p = (struct mail_part *)c;
 
     p->round++;
     return down(p, buf, bytes, root, ei);
@@ -243,7 +244,7 @@ static void fold(int64_t *values, const struct letter *l, int n, enum crn_comm_o
     int i;
 
     for (i = 0; i < n; i++) {
-        memcpy(&other, (const char *)text(l) + (size_t)i * sizeof(other), sizeof(other));
+        memcpy(&other, (const char *)mail_text(l) + (size_t)i * sizeof(other), sizeof(other));
         if (op == CRN_COMM_SUM)
             values[i] += other;
         else if (op == CRN_COMM_MIN ? other < values[i] : other > values[i])
@@ -254,7 +255,7 @@ static void fold(int64_t *values, const struct letter *l, int n, enum crn_comm_o
 static cairn_err part_allreduce(struct crn_comm *c, int64_t *values, int n, enum crn_comm_op op,
                                 struct crn_errinfo *ei)
 {
-    struct part *p = (struct part *)c;
+    struct mail_part *p = (struct mail_part *)c;
     size_t bytes = (size_t)n * sizeof(*values);
     int left = children(p, c->rank);
     cairn_err rc = CAIRN_OK;
@@ -269,7 +270,7 @@ static cairn_err part_allreduce(struct crn_comm *c, int64_t *values, int n, enum
             fold(values, l, n, op);
         else
             rc = crn_fail(ei, CAIRN_EBUG, 0, "%zu bytes instead of %zu", l->bytes, bytes);
-        drop(l);
+        mail_drop(l);
     }
     if (rc == CAIRN_OK && c->rank > 0)
         rc = send(p, parent(c->rank), p->round, values, bytes, ei);
@@ -287,7 +288,7 @@ static cairn_err part_barrier(struct crn_comm *c, struct crn_errinfo *ei)
 static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes, void *out,
                                 struct crn_errinfo *ei)
 {
-    struct part *p = (struct part *)c;
+    struct mail_part *p = (struct mail_part *)c;
     size_t entry = sizeof(uint32_t) + bytes;
     unsigned char *all = malloc(entry * (size_t)c->size); /* of the ranks below, and this one */
     uint32_t rank = (uint32_t)c->rank;
@@ -307,12 +308,12 @@ static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes
         if (rc != CAIRN_OK)
             break;
         if (l->bytes % entry == 0 && l->bytes / entry <= (size_t)c->size - n) {
-            memcpy(all + n * entry, text(l), l->bytes);
+            memcpy(all + n * entry, mail_text(l), l->bytes);
             n += l->bytes / entry;
         } else {
             rc = crn_fail(ei, CAIRN_EBUG, 0, "%zu bytes in a gather", l->bytes);
         }
-        drop(l);
+        mail_drop(l);
     }
     if (rc == CAIRN_OK && c->rank > 0)
         rc = send(p, parent(c->rank), p->round, all, n * entry, ei);
@@ -329,27 +330,27 @@ static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes
 static cairn_err part_post(struct crn_comm *c, int to, const void *buf, size_t bytes,
                            struct crn_errinfo *ei)
 {
-    return send((struct part *)c, to, 0, buf, bytes, ei);
+    return send((struct mail_part *)c, to, 0, buf, bytes, ei);
 }
 
 static cairn_err part_poll(struct crn_comm *c, int *ret_from, void **ret_buf, size_t *ret_bytes,
                            struct crn_errinfo *ei)
 {
-    struct part *p = (struct part *)c;
+    struct mail_part *p = (struct mail_part *)c;
     struct letter *l = take_kept(p, 0);
     cairn_err rc;
     int any;
 
     *ret_buf = NULL;
     if (l == NULL) {
-        rc = fetch(p->mail, &any, ei);
+        rc = mail_fetch(p->mail, &any, ei);
         l = rc == CAIRN_OK && any ? take_kept(p, 0) : NULL;
         if (l == NULL)
             return rc;
     }
     *ret_from = part_rank(p, l->from);
     *ret_bytes = l->bytes;
-    memmove(l->raw, text(l), l->bytes);
+    memmove(l->raw, mail_text(l), l->bytes);
     *ret_buf = l->raw;
     free(l);
     return CAIRN_OK;
@@ -358,7 +359,7 @@ static cairn_err part_poll(struct crn_comm *c, int *ret_from, void **ret_buf, si
 static cairn_err part_send_start(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
                                  struct crn_transfer **ret, struct crn_errinfo *ei)
 {
-    struct part *p = (struct part *)c;
+    struct mail_part *p = (struct mail_part *)c;
     struct crn_comm *whole = p->mail->whole;
 
     return whole->ops->send_start(whole, whole_rank(p, to), tag, buf, bytes, ret, ei);
@@ -367,7 +368,7 @@ static cairn_err part_send_start(struct crn_comm *c, int to, int tag, const void
 static cairn_err part_recv_start(struct crn_comm *c, int from, int tag, void *buf, size_t bytes,
                                  struct crn_transfer **ret, struct crn_errinfo *ei)
 {
-    struct part *p = (struct part *)c;
+    struct mail_part *p = (struct mail_part *)c;
     struct crn_comm *whole = p->mail->whole;
 
     return whole->ops->recv_start(whole, whole_rank(p, from), tag, buf, bytes, ret, ei);
@@ -376,14 +377,14 @@ static cairn_err part_recv_start(struct crn_comm *c, int from, int tag, void *bu
 static cairn_err part_transfer_test(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
                                     struct crn_errinfo *ei)
 {
-    struct crn_comm *whole = ((struct part *)c)->mail->whole;
+    struct crn_comm *whole = ((struct mail_part *)c)->mail->whole;
 
     return whole->ops->transfer_test(whole, t, ret_done, ei);
 }
 
 static int part_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
 {
-    struct crn_comm *whole = ((struct part *)c)->mail->whole;
+    struct crn_comm *whole = ((struct mail_part *)c)->mail->whole;
 
     return whole->ops->transfer_cancel(whole, t);
 }
@@ -410,14 +411,14 @@ static void part_settle(struct crn_comm *c)
 
 static int part_threads_ok(const struct crn_comm *c)
 {
-    const struct crn_comm *whole = ((const struct part *)c)->mail->whole;
+    const struct crn_comm *whole = ((const struct mail_part *)c)->mail->whole;
 
     return whole->ops->threads_ok(whole);
 }
 
 static void part_free(struct crn_comm *c)
 {
-    free(((struct part *)c)->ranks);
+    free(((struct mail_part *)c)->ranks);
     free(c);
 }
 
@@ -444,7 +445,7 @@ static const struct crn_comm_ops part_ops = {
 cairn_err crn_mail_part(struct crn_mail *m, uint32_t id, const int *ranks, int n,
                         struct crn_comm **ret, struct crn_errinfo *ei)
 {
-    struct part *p = calloc(1, sizeof(*p));
+    struct mail_part *p = calloc(1, sizeof(*p));
 
     if (p == NULL || (ranks != NULL && (p->ranks = calloc((size_t)n, sizeof(*ranks))) == NULL)) {
         free(p);
@@ -495,7 +496,7 @@ void crn_mail_close(struct crn_mail *m)
         struct letter *l = m->kept;
 
         m->kept = l->next;
-        drop(l);
+        mail_drop(l);
     }
     free(m);
 }

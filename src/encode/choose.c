@@ -30,7 +30,7 @@
 #define USUAL_NS      2.0 /* encoding a byte, for the budget */
 #define CONTENDERS    4
 
-struct entry {
+struct choose_entry {
     uint64_t key; /* hash; 0: empty */
     struct crn_pipe pipe;
     double share;
@@ -49,7 +49,7 @@ struct crn_chooser {
     double ns[FAMILIES][4]; /* CPU time for a byte */
     size_t used;
     size_t size; /* a power of two */
-    struct entry *table;
+    struct choose_entry *table;
 };
 
 static double *speed_of(struct crn_chooser *c, const struct crn_pipe *p, unsigned width)
@@ -140,7 +140,7 @@ static uint64_t hash_of(const char *key, const struct crn_data *data)
 }
 
 /* The entry of a key, or the empty one where it belongs. */
-static struct entry *find(struct entry *table, size_t size, uint64_t key)
+static struct choose_entry *choose_find(struct choose_entry *table, size_t size, uint64_t key)
 {
     size_t i = (size_t)key & (size - 1);
 
@@ -149,16 +149,16 @@ static struct entry *find(struct entry *table, size_t size, uint64_t key)
     return &table[i];
 }
 
-static cairn_err grow(struct crn_chooser *c, struct crn_errinfo *ei)
+static cairn_err choose_grow(struct crn_chooser *c, struct crn_errinfo *ei)
 {
-    struct entry *larger = calloc(2 * c->size, sizeof(*larger));
+    struct choose_entry *larger = calloc(2 * c->size, sizeof(*larger));
     size_t i;
 
     if (larger == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "memory of choices");
     for (i = 0; i < c->size; i++)
         if (c->table[i].key != 0)
-            *find(larger, 2 * c->size, c->table[i].key) = c->table[i];
+            *choose_find(larger, 2 * c->size, c->table[i].key) = c->table[i];
     free(c->table);
     c->table = larger;
     c->size *= 2;
@@ -191,7 +191,7 @@ static double cost_of(const struct crn_chooser *c, double share, double ns)
 }
 
 /* The best first. Few: by insertion. */
-static void sort(struct contender *x, size_t n)
+static void choose_sort(struct contender *x, size_t n)
 {
     size_t i;
     size_t k;
@@ -208,7 +208,7 @@ static void sort(struct contender *x, size_t n)
 /* What a chunk is and what is known of it. */
 struct question {
     struct crn_chooser *c;
-    struct crn_work *work;
+    struct crn_encode_work *work;
     const struct crn_data *data;
     const unsigned char *src;
     size_t n;
@@ -234,13 +234,13 @@ static cairn_err estimate(const struct question *q, struct contender *x, size_t 
         x[i].ns = *speed_of(q->c, &t[i].pipe, width);
         x[i].cost = cost_of(q->c, x[i].share, x[i].ns);
     }
-    sort(x, *ret_n);
+    choose_sort(x, *ret_n);
     return CAIRN_OK;
 }
 
 /* Encodes the whole chunk, which is truer than a sample. */
-static cairn_err measure(const struct question *q, enum crn_slot slot, struct contender *x,
-                         struct crn_choice *ret, struct crn_errinfo *ei)
+static cairn_err choose_measure(const struct question *q, enum crn_slot slot, struct contender *x,
+                                struct crn_choice *ret, struct crn_errinfo *ei)
 {
     unsigned char *room;
     int64_t before = q->c->options.cpu_ns();
@@ -262,8 +262,8 @@ static cairn_err measure(const struct question *q, enum crn_slot slot, struct co
 }
 
 /* Sorted contenders: those that are close to the first encode the chunk, until the budget is used up. */
-static cairn_err settle(const struct question *q, struct contender *x, size_t n,
-                        struct crn_choice *ret, struct crn_errinfo *ei)
+static cairn_err choose_settle(const struct question *q, struct contender *x, size_t n,
+                               struct crn_choice *ret, struct crn_errinfo *ei)
 {
     static const enum crn_slot slots[2] = {CRN_SLOT_RESULT_A, CRN_SLOT_RESULT_B};
     double budget = q->c->options.cpu_share * USUAL_NS * (double)q->ahead;
@@ -282,7 +282,7 @@ static cairn_err settle(const struct question *q, struct contender *x, size_t n,
         if (next >= n || x[next].pipe.n == 0 || x[next].cost > limit ||
             x[next].ns * (double)q->n > budget)
             break;
-        rc = measure(q, slots[slot], &x[i], &now, ei);
+        rc = choose_measure(q, slots[slot], &x[i], &now, ei);
         if (rc != CAIRN_OK)
             return rc;
         budget -= i > 0 ? (double)now.encoded_ns : 0;
@@ -296,7 +296,8 @@ static cairn_err settle(const struct question *q, struct contender *x, size_t n,
     return CAIRN_OK;
 }
 
-static cairn_err decide(const struct question *q, struct crn_choice *ret, struct crn_errinfo *ei)
+static cairn_err choose_decide(const struct question *q, struct crn_choice *ret,
+                               struct crn_errinfo *ei)
 {
     struct contender x[CRN_TRIALS_MAX] = {{.cost = 0}};
     int is_hopeless = 0;
@@ -311,7 +312,7 @@ static cairn_err decide(const struct question *q, struct crn_choice *ret, struct
         return rc;
     rc = estimate(q, x, &n, ei);
     if (rc == CAIRN_OK)
-        rc = settle(q, x, n, ret, ei);
+        rc = choose_settle(q, x, n, ret, ei);
     if (rc == CAIRN_OK && ret->share > NOT_WORTH) {
         memset(ret, 0, sizeof(*ret));
         ret->share = 1;
@@ -325,12 +326,12 @@ static int within_budget(const struct crn_chooser *c)
     return (double)c->stats.trial_ns <= c->options.cpu_share * (double)c->stats.encode_ns;
 }
 
-static cairn_err make_choice(const struct question *q, struct entry *e, struct crn_choice *ret,
-                             struct crn_errinfo *ei)
+static cairn_err make_choice(const struct question *q, struct choose_entry *e,
+                             struct crn_choice *ret, struct crn_errinfo *ei)
 {
     struct crn_chooser *c = q->c;
     int64_t before = c->options.cpu_ns();
-    cairn_err rc = decide(q, ret, ei);
+    cairn_err rc = choose_decide(q, ret, ei);
 
     if (rc != CAIRN_OK)
         return rc;
@@ -345,21 +346,21 @@ static cairn_err make_choice(const struct question *q, struct entry *e, struct c
     return CAIRN_OK;
 }
 
-cairn_err crn_choose(struct crn_chooser *c, struct crn_work *w, const char *key,
+cairn_err crn_choose(struct crn_chooser *c, struct crn_encode_work *w, const char *key,
                      const struct crn_data *data, const void *src, size_t n, uint64_t ahead,
                      struct crn_choice *ret, struct crn_errinfo *ei)
 {
     struct question q = {
         .c = c, .work = w, .data = data, .src = src, .n = n, .ahead = ahead > n ? ahead : n};
     uint64_t hash = hash_of(key, data);
-    struct entry *e;
+    struct choose_entry *e;
     cairn_err rc = CAIRN_OK;
 
     if (2 * (c->used + 1) > c->size)
-        rc = grow(c, ei);
+        rc = choose_grow(c, ei);
     if (rc != CAIRN_OK)
         return rc;
-    e = find(c->table, c->size, hash);
+    e = choose_find(c->table, c->size, hash);
     /* A chunk that the remembered pipeline cannot take needs another. */
     if (e->key == 0 || (e->is_stale && within_budget(c)) || !crn_pipe_fits(&e->pipe, data)) {
         rc = make_choice(&q, e, ret, ei);
@@ -375,7 +376,8 @@ cairn_err crn_choose(struct crn_chooser *c, struct crn_work *w, const char *key,
     return CAIRN_OK;
 }
 
-static void learn_speed(struct crn_chooser *c, const struct entry *e, size_t n, int64_t cpu_ns)
+static void learn_speed(struct crn_chooser *c, const struct choose_entry *e, size_t n,
+                        int64_t cpu_ns)
 {
     double *ns = speed_of(c, &e->pipe, e->width);
     double seen = (double)cpu_ns / (double)n;
@@ -387,7 +389,7 @@ static void learn_speed(struct crn_chooser *c, const struct entry *e, size_t n, 
 void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_data *data, size_t n,
                       size_t encoded, int64_t cpu_ns)
 {
-    struct entry *e = find(c->table, c->size, hash_of(key, data));
+    struct choose_entry *e = choose_find(c->table, c->size, hash_of(key, data));
     double share;
 
     c->stats.encode_ns += cpu_ns;

@@ -40,9 +40,10 @@ void crn_chooser_close(struct crn_chooser *c); /* NULL is allowed */
 
 /* The pipeline for a chunk of the variable with this key. ahead: how many bytes of the variable are to
  * come, these n included, as far as is known: more of them allow for more trials. */
-CAIRN_CHECKED cairn_err crn_choose(struct crn_chooser *c, struct crn_work *w, const char *key,
-                                   const struct crn_data *data, const void *src, size_t n,
-                                   uint64_t ahead, struct crn_choice *ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_choose(struct crn_chooser *c, struct crn_encode_work *w,
+                                   const char *key, const struct crn_data *data, const void *src,
+                                   size_t n, uint64_t ahead, struct crn_choice *ret,
+                                   struct crn_errinfo *ei);
 /* What became of it: n bytes took cpu_ns and came out as `encoded` bytes. */
 void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_data *data, size_t n,
                       size_t encoded, int64_t cpu_ns);

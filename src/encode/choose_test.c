@@ -21,8 +21,8 @@ static int64_t fake_cpu_ns(void)
     return now_ns;
 }
 
-struct fixture {
-    struct crn_work *work;
+struct choose_test_fixture {
+    struct crn_encode_work *work;
     struct crn_rng rng;
     struct crn_errinfo info;
     unsigned char *src;
@@ -30,7 +30,7 @@ struct fixture {
 
 static int setup(void **state)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
+    struct choose_test_fixture *f = calloc(1, sizeof(*f));
 
     assert_non_null(f);
     f->src = malloc(N);
@@ -45,7 +45,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
 
     crn_work_free(f->work);
     free(f->src);
@@ -53,7 +53,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct crn_chooser *chooser_for(struct fixture *f, enum crn_aim aim, double bandwidth)
+static struct crn_chooser *chooser_for(struct choose_test_fixture *f, enum crn_aim aim,
+                                       double bandwidth)
 {
     struct crn_choose_options o = {.aim = aim, .bandwidth = bandwidth, .cpu_ns = fake_cpu_ns};
     struct crn_errinfo *ei = &f->info;
@@ -63,8 +64,8 @@ static struct crn_chooser *chooser_for(struct fixture *f, enum crn_aim aim, doub
     return c;
 }
 
-static struct crn_choice choose(struct fixture *f, struct crn_chooser *c, const char *key,
-                                const struct crn_data *data)
+static struct crn_choice choose(struct choose_test_fixture *f, struct crn_chooser *c,
+                                const char *key, const struct crn_data *data)
 {
     struct crn_errinfo *ei = &f->info;
     struct crn_choice choice;
@@ -74,7 +75,7 @@ static struct crn_choice choose(struct fixture *f, struct crn_chooser *c, const 
 }
 
 /* A smooth field in two dimensions with noise in its last bits. */
-static void fill_field(struct fixture *f, size_t columns)
+static void fill_field(struct choose_test_fixture *f, size_t columns)
 {
     double *p = (double *)(void *)f->src;
     size_t i;
@@ -87,7 +88,7 @@ static void fill_field(struct fixture *f, size_t columns)
 
 static void smooth_field_gets_a_predictor(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
     struct crn_run run = {.elements = N / 8, .stride = {1, 256, 0}};
     struct crn_data data = {.type = CAIRN_F64, .nruns = 1, .runs = &run};
@@ -106,7 +107,7 @@ static void smooth_field_gets_a_predictor(void **state)
 /* What was encoded to decide is what encoding gives. */
 static void result_of_the_trial_is_kept(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
     struct crn_data data = {.type = CAIRN_F32};
     struct crn_errinfo *ei = &f->info;
@@ -126,7 +127,7 @@ static void result_of_the_trial_is_kept(void **state)
 
 static void noise_goes_raw_and_is_looked_at_again(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
     struct crn_data data = {.type = CAIRN_F64};
     struct crn_chooser_stats stats;
@@ -148,7 +149,7 @@ static void noise_goes_raw_and_is_looked_at_again(void **state)
 
 static void choices_are_remembered_until_they_drift(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
     struct crn_data data = {.type = CAIRN_F64};
     struct crn_chooser_stats stats;
@@ -185,7 +186,7 @@ static void choices_are_remembered_until_they_drift(void **state)
 /* A variable that jumps from chunk to chunk may not cost more than the share. */
 static void trials_stay_within_their_share(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
     struct crn_data data = {.type = CAIRN_F64};
     struct crn_chooser_stats stats;
@@ -208,7 +209,7 @@ static void trials_stay_within_their_share(void **state)
 /* Where the file system is fast, time is better spent copying. */
 static void aims_differ(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_data data = {.type = CAIRN_F64};
     struct crn_chooser *c;
     struct crn_choose_options bad = {.aim = CRN_AIM_TIME};
@@ -226,7 +227,7 @@ static void aims_differ(void **state)
 /* A pipeline that leans on the older version is not used where there is none. */
 static void lost_version_needs_another_choice(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
     struct crn_data data = {.type = CAIRN_F64};
     struct crn_choice choice;
@@ -245,7 +246,7 @@ static void lost_version_needs_another_choice(void **state)
 /* Versions with an older one and without take turns: each has a choice of its own, made once. */
 static void older_versions_are_another_question(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_chooser *c = chooser_for(f, CRN_AIM_RATIO, 0);
     struct crn_data data = {.type = CAIRN_F64};
     struct crn_chooser_stats stats;
@@ -268,7 +269,7 @@ static void older_versions_are_another_question(void **state)
 /* Residuals of a sample are those of the filter on the whole chunk. */
 static void sample_is_a_true_one(void **state)
 {
-    struct fixture *f = *state;
+    struct choose_test_fixture *f = *state;
     struct crn_run runs[2] = {{.elements = 20000, .stride = {1, 100, 2000}},
                               {.elements = 10000, .stride = {1, 77, 0}}};
     struct crn_data data = {.type = CAIRN_F64, .nruns = 2, .runs = runs};

@@ -72,9 +72,9 @@ static struct crn_pipe simple_pipe(const struct crn_data *data)
     return p;
 }
 
-static cairn_err put_chunk(struct crn_work *w, const struct crn_pipe *p, struct crn_data data,
-                           const void *src, size_t n, void *dst, size_t *ret_n,
-                           struct crn_errinfo *ei)
+static cairn_err put_chunk(struct crn_encode_work *w, const struct crn_pipe *p,
+                           struct crn_data data, const void *src, size_t n, void *dst,
+                           size_t *ret_n, struct crn_errinfo *ei)
 {
     size_t sizes[CRN_PIPE_STAGES] = {0};
     const unsigned char *body;
@@ -101,7 +101,7 @@ static cairn_err put_chunk(struct crn_work *w, const struct crn_pipe *p, struct 
     return CAIRN_OK;
 }
 
-cairn_err crn_chunk_encode(struct crn_work *w, const struct crn_pipe *pipe,
+cairn_err crn_chunk_encode(struct crn_encode_work *w, const struct crn_pipe *pipe,
                            const struct crn_data *data, const void *src, size_t n, void *dst,
                            size_t *ret_n, struct crn_pipe *ret_pipe, struct crn_errinfo *ei)
 {
@@ -135,12 +135,12 @@ cairn_err crn_chunk_encode(struct crn_work *w, const struct crn_pipe *pipe,
     return CAIRN_OK;
 }
 
-struct head {
+struct chunk_head {
     struct crn_chunk_info info;
     size_t sizes[CRN_PIPE_STAGES];
 };
 
-static cairn_err get_runs(struct crn_view *v, const struct head *h, struct crn_run *runs,
+static cairn_err get_runs(struct crn_view *v, const struct chunk_head *h, struct crn_run *runs,
                           struct crn_errinfo *ei)
 {
     size_t most = h->info.bytes / cairn_type_size(h->info.type);
@@ -168,7 +168,7 @@ static cairn_err get_runs(struct crn_view *v, const struct head *h, struct crn_r
 }
 
 /* Everything up to the runs. */
-static cairn_err get_head(struct crn_view *v, struct head *h, struct crn_errinfo *ei)
+static cairn_err get_head(struct crn_view *v, struct chunk_head *h, struct crn_errinfo *ei)
 {
     uint8_t version = crn_view_u8(v);
     uint8_t type = crn_view_u8(v);
@@ -202,7 +202,7 @@ cairn_err crn_chunk_inspect(const void *src, size_t src_n, struct crn_chunk_info
                             struct crn_errinfo *ei)
 {
     struct crn_view v = crn_view_of(src, src_n);
-    struct head h = {0};
+    struct chunk_head h = {0};
     cairn_err rc = get_head(&v, &h, ei);
 
     if (rc == CAIRN_OK)
@@ -210,11 +210,11 @@ cairn_err crn_chunk_inspect(const void *src, size_t src_n, struct crn_chunk_info
     return rc;
 }
 
-cairn_err crn_chunk_decode(struct crn_work *w, const void *src, size_t src_n, const void *previous,
-                           void *dst, size_t dst_n, struct crn_errinfo *ei)
+cairn_err crn_chunk_decode(struct crn_encode_work *w, const void *src, size_t src_n,
+                           const void *previous, void *dst, size_t dst_n, struct crn_errinfo *ei)
 {
     struct crn_view v = crn_view_of(src, src_n);
-    struct head h = {0};
+    struct chunk_head h = {0};
     struct crn_data data = {.previous = previous};
     struct crn_run *runs = NULL;
     unsigned char *room;

@@ -20,7 +20,7 @@ struct crn_chunk_info {
 /* Encodes n <= CRN_CHUNK_MAX_BYTES bytes; dst has n bytes. What the pipeline cannot
  * keep, or does not make smaller, is kept by a simple one, or raw (ret_n is n then); ret_pipe (NULL
  * allowed) says which it was. Fails for want of memory only. */
-CAIRN_CHECKED cairn_err crn_chunk_encode(struct crn_work *w, const struct crn_pipe *pipe,
+CAIRN_CHECKED cairn_err crn_chunk_encode(struct crn_encode_work *w, const struct crn_pipe *pipe,
                                          const struct crn_data *data, const void *src, size_t n,
                                          void *dst, size_t *ret_n, struct crn_pipe *ret_pipe,
                                          struct crn_errinfo *ei);
@@ -29,7 +29,7 @@ CAIRN_CHECKED cairn_err crn_chunk_inspect(const void *src, size_t src_n, struct 
                                           struct crn_errinfo *ei);
 /* Decodes a chunk that must hold exactly dst_n bytes. previous: the same bytes in the older version if
  * the chunk was encoded against one (CAIRN_ESTATE if it is missing). */
-CAIRN_CHECKED cairn_err crn_chunk_decode(struct crn_work *w, const void *src, size_t src_n,
+CAIRN_CHECKED cairn_err crn_chunk_decode(struct crn_encode_work *w, const void *src, size_t src_n,
                                          const void *previous, void *dst, size_t dst_n,
                                          struct crn_errinfo *ei);
 

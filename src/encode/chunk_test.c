@@ -82,7 +82,7 @@ static void *exact(const void *src, size_t n)
     return p;
 }
 
-static void check_identity(struct fixture *f, const struct crn_pipe *pipe,
+static void check_identity(struct fixture_fixture *f, const struct crn_pipe *pipe,
                            const struct crn_data *data, const unsigned char *src, size_t n)
 {
     struct crn_errinfo *ei = &f->info;
@@ -110,8 +110,8 @@ static void check_identity(struct fixture *f, const struct crn_pipe *pipe,
     free(encoded);
 }
 
-static void try_all(struct fixture *f, const char *const *texts, size_t ntexts, cairn_type type,
-                    size_t n)
+static void try_all(struct fixture_fixture *f, const char *const *texts, size_t ntexts,
+                    cairn_type type, size_t n)
 {
     unsigned char *src = malloc(n + 1);
     unsigned char *older = malloc(n + 1);
@@ -149,7 +149,7 @@ static void try_all(struct fixture *f, const char *const *texts, size_t ntexts, 
 static void identity_for_all(void **state)
 {
     static const size_t elements[] = {0, 1, 2, 7, 65, 500, 2111};
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     size_t i;
     int t;
 
@@ -167,7 +167,7 @@ static void identity_for_all(void **state)
 /* More than one block of every coder, and beyond the sampled pieces of a plane. */
 static void identity_for_large(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
 
     try_all(f, pipes, COUNT(pipes), CAIRN_F64, (1 << 20) + 8);
     try_all(f, pipes, COUNT(pipes), CAIRN_F32, (1 << 20) + 4);
@@ -177,7 +177,7 @@ static void identity_for_large(void **state)
 
 static void largest_chunk_within_memory(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     size_t n = CRN_CHUNK_MAX_BYTES;
     unsigned char *src = malloc(n);
     struct crn_run run = {.elements = n / 8, .stride = {1, 512, 8192}};
@@ -198,7 +198,7 @@ static void largest_chunk_within_memory(void **state)
 /* A pipeline that does not pay, or cannot keep the bytes, gives way. */
 static void incompressible_goes_raw(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_data data = {.type = CAIRN_F64};
     struct crn_errinfo *ei = &f->info;
     unsigned char src[4096];
@@ -216,7 +216,7 @@ static void incompressible_goes_raw(void **state)
 
 static void smooth_data_shrinks(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     size_t n = 1 << 18;
     unsigned char *src = malloc(n);
     unsigned char *dst = malloc(n);
@@ -244,7 +244,7 @@ static void smooth_data_shrinks(void **state)
 
 static void wrong_size_and_missing_version(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_errinfo *ei = &f->info;
     unsigned char src[800];
     unsigned char dst[1200];
@@ -271,7 +271,7 @@ static void wrong_size_and_missing_version(void **state)
 /* Every cut is refused, and no change of one byte crashes. */
 static void damage_is_noticed(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_run run = {.elements = 300, .stride = {1, 20, 100}};
     struct crn_data data = {.type = CAIRN_F32, .nruns = 1, .runs = &run};
     struct crn_errinfo *ei = &f->info;
@@ -306,7 +306,7 @@ static void damage_is_noticed(void **state)
 
 static void pipes_in_text(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_errinfo *ei = &f->info;
     char text[CRN_PIPE_TEXT];
     struct crn_pipe p;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include "base/err.h"
 
-struct crn_work;
+struct crn_encode_work;
 
 #define CRN_CHUNK_MIN_BYTES ((size_t)64 << 10)
 #define CRN_CHUNK_MAX_BYTES ((size_t)4 << 20)
@@ -35,7 +35,7 @@ struct crn_data {
 /* One stage's work. On encoding dst_n is the room, at least bound(src_n); on decoding it is the exact
  * number of bytes that must come out. src and dst do not overlap. */
 struct crn_stage_task {
-    struct crn_work *work; /* scratch memory and library contexts of one thread */
+    struct crn_encode_work *work; /* scratch memory and library contexts of one thread */
     const struct crn_data *data;
     uint8_t arg;
     const unsigned char *src;

@@ -25,12 +25,12 @@ struct tables {
     uint64_t *dfcm;
 };
 
-static int fits(const struct crn_data *data)
+static int codec_fpc_fits(const struct crn_data *data)
 {
     return data->type == CAIRN_F64 || data->type == CAIRN_C128;
 }
 
-static size_t bound(size_t n)
+static size_t codec_fpc_bound(size_t n)
 {
     return n + n / 16 + 16;
 }
@@ -140,7 +140,8 @@ CRN_WIDE static void decode_values(struct tables *h, const unsigned char *nibble
     }
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err codec_fpc_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                  struct crn_errinfo *ei)
 {
     size_t values = t->src_n / 8;
     size_t tail = t->src_n % 8;
@@ -156,7 +157,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err codec_fpc_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     size_t values = t->dst_n / 8;
     size_t tail = t->dst_n % 8;
@@ -182,8 +183,8 @@ const struct crn_codec crn_codec_fpc = {
     .arg_min = 1,
     .arg_max = 20,
     .arg_default = 2,
-    .fits = fits,
-    .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .fits = codec_fpc_fits,
+    .bound = codec_fpc_bound,
+    .encode = codec_fpc_encode,
+    .decode = codec_fpc_decode,
 };

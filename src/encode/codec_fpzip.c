@@ -6,12 +6,12 @@
 
 #include "encode/fpzip.h"
 
-static int fits(const struct crn_data *data)
+static int codec_fpzip_fits(const struct crn_data *data)
 {
     return crn_word_of(data->type).is_float;
 }
 
-static size_t bound(size_t n)
+static size_t codec_fpzip_bound(size_t n)
 {
     return n + n / 4 + 1024;
 }
@@ -20,7 +20,8 @@ static size_t bound(size_t n)
 #include <fpzip.h>
 #include <string.h>
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err codec_fpzip_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                    struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -43,12 +44,12 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     *ret_n = size + tail;
     return CAIRN_OK;
 }
-#define ENCODE encode
+#define ENCODE codec_fpzip_encode
 #else
 #define ENCODE NULL
 #endif
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err codec_fpzip_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t tail = t->dst_n % (width < 4 ? 4 : width);
@@ -65,8 +66,8 @@ const struct crn_codec crn_codec_fpzip = {
     .id = 5,
     .name = "fpzip",
     .kind = CRN_STAGE_CODEC,
-    .fits = fits,
-    .bound = bound,
+    .fits = codec_fpzip_fits,
+    .bound = codec_fpzip_bound,
     .encode = ENCODE,
-    .decode = decode,
+    .decode = codec_fpzip_decode,
 };

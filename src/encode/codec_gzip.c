@@ -3,7 +3,7 @@
  * the level, 1 to 9. */
 #include "encode/work.h"
 
-static size_t bound(size_t n)
+static size_t codec_gzip_bound(size_t n)
 {
     return n + n / 1000 + 64; /* above zlib's own bound: stored blocks and the gzip header */
 }
@@ -13,7 +13,8 @@ static size_t bound(size_t n)
 
 #define GZIP_WINDOW (15 + 16) /* the largest window, with gzip's header and checksum */
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err codec_gzip_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                   struct crn_errinfo *ei)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)t->src, .next_out = t->dst};
     int r;
@@ -32,7 +33,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err codec_gzip_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)t->src, .next_out = t->dst};
     unsigned char nothing;
@@ -55,8 +56,8 @@ static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-#define ENCODE encode
-#define DECODE decode
+#define ENCODE codec_gzip_encode
+#define DECODE codec_gzip_decode
 #else
 #define ENCODE NULL
 #define DECODE NULL
@@ -69,7 +70,7 @@ const struct crn_codec crn_codec_gzip = {
     .arg_min = 1,
     .arg_max = 9,
     .arg_default = 6,
-    .bound = bound,
+    .bound = codec_gzip_bound,
     .encode = ENCODE,
     .decode = DECODE,
 };

@@ -2,7 +2,7 @@
 /* lz4 blocks. Argument: 0 for the fast compressor, 3 to 12 for the levels of the thorough one. */
 #include "encode/work.h"
 
-static size_t bound(size_t n)
+static size_t codec_lz4_bound(size_t n)
 {
     return n + n / 255 + 16; /* what lz4 promises */
 }
@@ -11,7 +11,8 @@ static size_t bound(size_t n)
 #include <lz4.h>
 #include <lz4hc.h>
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err codec_lz4_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                  struct crn_errinfo *ei)
 {
     const char *src = (const char *)t->src;
     char *dst = (char *)t->dst;
@@ -27,7 +28,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err codec_lz4_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     int r = -1;
 
@@ -38,8 +39,8 @@ static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-#define ENCODE encode
-#define DECODE decode
+#define ENCODE codec_lz4_encode
+#define DECODE codec_lz4_decode
 #else
 #define ENCODE NULL
 #define DECODE NULL
@@ -50,7 +51,7 @@ const struct crn_codec crn_codec_lz4 = {
     .name = "lz4",
     .kind = CRN_STAGE_CODEC,
     .arg_max = 12,
-    .bound = bound,
+    .bound = codec_lz4_bound,
     .encode = ENCODE,
     .decode = DECODE,
 };

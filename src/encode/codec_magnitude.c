@@ -20,12 +20,12 @@
 #define HEAD  4
 #define SLACK 16 /* stores of 8 bytes end beyond the last bit */
 
-static int fits(const struct crn_data *data)
+static int codec_magnitude_fits(const struct crn_data *data)
 {
     return crn_word_of(data->type).width > 1;
 }
 
-static size_t bound(size_t n)
+static size_t codec_magnitude_bound(size_t n)
 {
     return HEAD + n + SLACK + crn_plane_bound(n / 2) + 8;
 }
@@ -122,7 +122,8 @@ static size_t pack_all(const unsigned char *src, size_t words, unsigned width, u
     return pack_8(src, words, dst, magnitudes);
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err codec_magnitude_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                        struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -271,7 +272,7 @@ CRN_WIDE static size_t count_bits(const unsigned char *magnitudes, size_t words,
     return bits;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err codec_magnitude_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->dst_n / width;
@@ -305,8 +306,8 @@ const struct crn_codec crn_codec_magnitude = {
     .kind = CRN_STAGE_CODEC,
     .arg_max = 19,
     .arg_default = 1,
-    .fits = fits,
-    .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .fits = codec_magnitude_fits,
+    .bound = codec_magnitude_bound,
+    .encode = codec_magnitude_encode,
+    .decode = codec_magnitude_decode,
 };

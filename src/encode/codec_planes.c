@@ -8,13 +8,14 @@
 #include "encode/transpose.h"
 #include "encode/work.h"
 
-static size_t bound(size_t n)
+static size_t codec_planes_bound(size_t n)
 {
     /* Eight planes with their headers; a plane is never kept larger than raw by more than that. */
     return crn_plane_bound(n) + 8 * 16;
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err codec_planes_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                     struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -39,7 +40,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err codec_planes_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->dst_n / width;
@@ -73,7 +74,7 @@ const struct crn_codec crn_codec_planes = {
     .kind = CRN_STAGE_CODEC,
     .arg_max = 19,
     .arg_default = 1,
-    .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .bound = codec_planes_bound,
+    .encode = codec_planes_encode,
+    .decode = codec_planes_decode,
 };

@@ -17,7 +17,7 @@ static int setup(void **state)
 }
 
 /* Encodes with exactly the room that the codec asks for. ret is freed by the caller. */
-static unsigned char *encode(struct fixture *f, const struct crn_codec *c, unsigned arg,
+static unsigned char *encode(struct fixture_fixture *f, const struct crn_codec *c, unsigned arg,
                              const struct crn_data *data, const unsigned char *src, size_t n,
                              size_t *ret_n)
 {
@@ -36,7 +36,7 @@ static unsigned char *encode(struct fixture *f, const struct crn_codec *c, unsig
     return t.dst;
 }
 
-static void decode(struct fixture *f, const struct crn_codec *c, unsigned arg,
+static void decode(struct fixture_fixture *f, const struct crn_codec *c, unsigned arg,
                    const struct crn_data *data, const unsigned char *src, size_t src_n,
                    unsigned char *dst, size_t n)
 {
@@ -52,7 +52,7 @@ static void decode(struct fixture *f, const struct crn_codec *c, unsigned arg,
     assert_ok(c->decode(&t, ei));
 }
 
-static void check_codec(struct fixture *f, const struct crn_codec *c, unsigned arg,
+static void check_codec(struct fixture_fixture *f, const struct crn_codec *c, unsigned arg,
                         const struct crn_data *data, const unsigned char *src, size_t n)
 {
     unsigned char *back = malloc(n);
@@ -70,7 +70,7 @@ static void check_codec(struct fixture *f, const struct crn_codec *c, unsigned a
 static void every_codec_keeps_every_content(void **state)
 {
     static const size_t sizes[] = {16, 48, 1600, 70000};
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     size_t ncodecs, i, k;
     const struct crn_codec *const *table = crn_codec_table(&ncodecs);
     unsigned char *src = malloc(70000);
@@ -94,7 +94,7 @@ static void every_codec_keeps_every_content(void **state)
 
 static void huffman_codes_of_all_shapes(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     size_t n = 3 * CRN_HUFFMAN_BLOCK + 77;
     unsigned char *src = malloc(n);
     unsigned char *dst = malloc(crn_huffman_bound(n));
@@ -130,7 +130,7 @@ static void huffman_codes_of_all_shapes(void **state)
 /* The first value is not predicted; the second and third are, by difference and by value. */
 static void fpc_as_described(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_data data = {.type = CAIRN_F64};
     double values[4] = {1.5, 1.5, 1.5, -0.0};
     unsigned char *encoded;
@@ -150,7 +150,7 @@ static void fpc_as_described(void **state)
 static void gzip_is_read_by_zlib(void **state)
 {
 #ifdef CRN_WITH_ZLIB
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_data data = {.type = CAIRN_BYTES};
     unsigned char src[5000];
     unsigned char back[5001];
@@ -179,7 +179,8 @@ static void gzip_is_read_by_zlib(void **state)
 }
 
 /* A field with a step, values of many sizes. */
-static void fill_lossy(struct fixture *f, unsigned char *p, size_t n, unsigned width, double scale)
+static void fill_lossy(struct fixture_fixture *f, unsigned char *p, size_t n, unsigned width,
+                       double scale)
 {
     size_t i;
 
@@ -206,7 +207,7 @@ static double value(const unsigned char *p, size_t i, unsigned width)
 
 static void zfp_keeps_its_bound(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     static const double tolerances[] = {1e-1, 1e-3, 1e-6, 1e-9};
     size_t n = 80000;
     unsigned char *src = calloc(1, n);
@@ -259,7 +260,7 @@ static void zfp_keeps_its_bound(void **state)
 /* NaN, infinities, and a tolerance below what the numbers can show: not taken. */
 static void zfp_refuses_what_it_cannot_keep(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_data data = {.type = CAIRN_F64, .tolerance = 1e-3};
     double values[64];
     unsigned char dst[8192];

@@ -15,12 +15,12 @@
 
 #define HEAD 20
 
-static int fits(const struct crn_data *data)
+static int codec_zfp_fits(const struct crn_data *data)
 {
     return crn_word_of(data->type).is_float && data->tolerance > 0;
 }
 
-static size_t bound(size_t n)
+static size_t codec_zfp_bound(size_t n)
 {
     return n + n / 2 + 4096;
 }
@@ -138,7 +138,7 @@ static double absolute_tolerance(const struct crn_stage_task *t, size_t words, u
     return t->arg == RELATIVE ? t->data->tolerance * (most - least) : t->data->tolerance;
 }
 
-static cairn_err decompress(const struct grid *g, double tolerance, struct crn_work *work,
+static cairn_err decompress(const struct grid *g, double tolerance, struct crn_encode_work *work,
                             const unsigned char *src, size_t n, unsigned char *dst,
                             struct crn_errinfo *ei)
 {
@@ -193,8 +193,8 @@ static cairn_err compress(const struct crn_stage_task *t, const struct grid *g, 
     return rc;
 }
 
-static int within(const struct crn_stage_task *t, const unsigned char *back, size_t words,
-                  unsigned width, double tolerance)
+static int codec_zfp_within(const struct crn_stage_task *t, const unsigned char *back, size_t words,
+                            unsigned width, double tolerance)
 {
     size_t i;
 
@@ -204,7 +204,8 @@ static int within(const struct crn_stage_task *t, const unsigned char *back, siz
     return 1;
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err codec_zfp_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                  struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -228,7 +229,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     rc = decompress(&g, tolerance, t->work, t->dst + HEAD, size, back, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (!within(t, back, words, width, tolerance))
+    if (!codec_zfp_within(t, back, words, width, tolerance))
         return crn_fail(ei, CAIRN_ENOTSUP, 0, "zfp does not keep the tolerance %g", tolerance);
     for (i = 0; i < 3; i++)
         n[i] = (uint32_t)g.n[i];
@@ -239,7 +240,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err codec_zfp_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->dst_n / width;
@@ -267,8 +268,8 @@ static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
     return rc;
 }
 
-#define ENCODE encode
-#define DECODE decode
+#define ENCODE codec_zfp_encode
+#define DECODE codec_zfp_decode
 #else
 #define ENCODE NULL
 #define DECODE NULL
@@ -280,8 +281,8 @@ const struct crn_codec crn_codec_zfp = {
     .kind = CRN_STAGE_CODEC,
     .is_lossy = 1,
     .arg_max = 1,
-    .fits = fits,
-    .bound = bound,
+    .fits = codec_zfp_fits,
+    .bound = codec_zfp_bound,
     .encode = ENCODE,
     .decode = DECODE,
 };

@@ -27,7 +27,7 @@ size_t crn_zstd_bound(size_t n)
     return ZSTD_compressBound(n);
 }
 
-size_t crn_zstd_compress(struct crn_work *w, int level, const void *src, size_t n, void *dst,
+size_t crn_zstd_compress(struct crn_encode_work *w, int level, const void *src, size_t n, void *dst,
                          size_t dst_n)
 {
     void **context = crn_work_context(w, CRN_CONTEXT_ZSTD_C, destroy_c);
@@ -41,7 +41,8 @@ size_t crn_zstd_compress(struct crn_work *w, int level, const void *src, size_t 
     return ZSTD_isError(r) ? 0 : r;
 }
 
-int crn_zstd_decompress(struct crn_work *w, const void *src, size_t src_n, void *dst, size_t n)
+int crn_zstd_decompress(struct crn_encode_work *w, const void *src, size_t src_n, void *dst,
+                        size_t n)
 {
     void **context = crn_work_context(w, CRN_CONTEXT_ZSTD_D, destroy_d);
     size_t r;
@@ -54,7 +55,8 @@ int crn_zstd_decompress(struct crn_work *w, const void *src, size_t src_n, void 
     return !ZSTD_isError(r) && r == n ? 0 : -1;
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err codec_zstd_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                   struct crn_errinfo *ei)
 {
     size_t r = crn_zstd_compress(t->work, t->arg, t->src, t->src_n, t->dst, t->dst_n);
 
@@ -64,15 +66,15 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err codec_zstd_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     if (crn_zstd_decompress(t->work, t->src, t->src_n, t->dst, t->dst_n) != 0)
         return CRN_DAMAGED(ei, "zstd data of %zu bytes is damaged", t->src_n);
     return CAIRN_OK;
 }
 
-#define ENCODE encode
-#define DECODE decode
+#define ENCODE codec_zstd_encode
+#define DECODE codec_zstd_decode
 #else
 
 int crn_zstd_is_there(void)
@@ -85,14 +87,15 @@ size_t crn_zstd_bound(size_t n)
     return n + n / 128 + 64;
 }
 
-size_t crn_zstd_compress(struct crn_work *w, int level, const void *src, size_t n, void *dst,
+size_t crn_zstd_compress(struct crn_encode_work *w, int level, const void *src, size_t n, void *dst,
                          size_t dst_n)
 {
     (void)w, (void)level, (void)src, (void)n, (void)dst, (void)dst_n;
     return 0;
 }
 
-int crn_zstd_decompress(struct crn_work *w, const void *src, size_t src_n, void *dst, size_t n)
+int crn_zstd_decompress(struct crn_encode_work *w, const void *src, size_t src_n, void *dst,
+                        size_t n)
 {
     (void)w, (void)src, (void)src_n, (void)dst, (void)n;
     return -1;

@@ -14,7 +14,7 @@
 #define CUT_BITS   9  /* of 8-byte words: 4 KiB beyond the least, on average */
 #define TABLE_BITS 12 /* at first */
 
-struct block {
+struct dedup_block {
     uint64_t hash[2];
     uint64_t source;
     uint32_t bytes; /* 0: empty */
@@ -27,7 +27,7 @@ struct crn_dedup {
     uint64_t new_bytes;
     size_t used;
     size_t size; /* a power of two */
-    struct block *table;
+    struct dedup_block *table;
 };
 
 cairn_err crn_dedup_open(unsigned width, struct crn_dedup **ret, struct crn_errinfo *ei)
@@ -98,7 +98,8 @@ static size_t block_bytes(const struct crn_dedup *d, const unsigned char *p, siz
     return cut_1(p, n);
 }
 
-static struct block *find(struct block *table, size_t size, const struct block *b)
+static struct dedup_block *dedup_find(struct dedup_block *table, size_t size,
+                                      const struct dedup_block *b)
 {
     size_t i = (size_t)b->hash[0] & (size - 1);
 
@@ -108,16 +109,16 @@ static struct block *find(struct block *table, size_t size, const struct block *
     return &table[i];
 }
 
-static cairn_err grow(struct crn_dedup *d, struct crn_errinfo *ei)
+static cairn_err dedup_grow(struct crn_dedup *d, struct crn_errinfo *ei)
 {
-    struct block *larger = calloc(2 * d->size, sizeof(*larger));
+    struct dedup_block *larger = calloc(2 * d->size, sizeof(*larger));
     size_t i;
 
     if (larger == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "table of repeated blocks");
     for (i = 0; i < d->size; i++)
         if (d->table[i].bytes != 0)
-            *find(larger, 2 * d->size, &d->table[i]) = d->table[i];
+            *dedup_find(larger, 2 * d->size, &d->table[i]) = d->table[i];
     free(d->table);
     d->table = larger;
     d->size *= 2;
@@ -128,19 +129,19 @@ static cairn_err grow(struct crn_dedup *d, struct crn_errinfo *ei)
 static cairn_err look_up(struct crn_dedup *d, const unsigned char *p, size_t n, uint64_t *ret_seen,
                          struct crn_errinfo *ei)
 {
-    struct block b = {.bytes = (uint32_t)n, .source = d->new_bytes};
-    struct block *at;
+    struct dedup_block b = {.bytes = (uint32_t)n, .source = d->new_bytes};
+    struct dedup_block *at;
     cairn_err rc = CAIRN_OK;
 
     *ret_seen = CRN_BLOCK_NEW;
     if (n < BLOCK_MIN || memcmp(p, p + 8, n - 8) == 0)
         return CAIRN_OK; /* too short, or of one value */
     if (2 * (d->used + 1) > d->size)
-        rc = grow(d, ei);
+        rc = dedup_grow(d, ei);
     if (rc != CAIRN_OK)
         return rc;
     crn_hash128(p, n, d->seed, b.hash);
-    at = find(d->table, d->size, &b);
+    at = dedup_find(d->table, d->size, &b);
     if (at->bytes != 0) {
         *ret_seen = at->source;
         return CAIRN_OK;

@@ -14,7 +14,7 @@
 
 struct crn_encoder {
     struct crn_stream_options options;
-    struct crn_work *work; /* borrowed */
+    struct crn_encode_work *work; /* borrowed */
     crn_emit *emit;
     void *ctx;
     uint64_t offset; /* of the next chunk */
@@ -37,7 +37,7 @@ struct source {
     const unsigned char *previous;
 };
 
-cairn_err crn_encoder_open(const struct crn_stream_options *options, struct crn_work *work,
+cairn_err crn_encoder_open(const struct crn_stream_options *options, struct crn_encode_work *work,
                            crn_emit *emit, void *ctx, struct crn_encoder **ret,
                            struct crn_errinfo *ei)
 {
@@ -202,8 +202,8 @@ static cairn_err put_new(struct crn_encoder *e, const unsigned char *p,
     return rc;
 }
 
-static cairn_err sink(void *ctx, const unsigned char *bytes, size_t n, uint64_t seen,
-                      struct crn_errinfo *ei)
+static cairn_err encoder_sink(void *ctx, const unsigned char *bytes, size_t n, uint64_t seen,
+                              struct crn_errinfo *ei)
 {
     const struct source *s = ctx;
     cairn_err rc = crn_map_add(&s->e->map, n, seen, ei);
@@ -232,8 +232,8 @@ cairn_err crn_encoder_put(struct crn_encoder *e, const void *bytes, size_t n,
         e->dedup = NULL;
     }
     if (e->dedup == NULL)
-        return sink(&s, bytes, n, CRN_BLOCK_NEW, ei);
-    rc = crn_dedup_put(e->dedup, bytes, n, sink, &s, ei);
+        return encoder_sink(&s, bytes, n, CRN_BLOCK_NEW, ei);
+    rc = crn_dedup_put(e->dedup, bytes, n, encoder_sink, &s, ei);
     crn_dedup_stats(e->dedup, &all, &fresh);
     if (all >= SEARCH_BYTES && (double)(all - fresh) < SEARCH_WORTH * (double)all) {
         crn_dedup_close(e->dedup);

@@ -21,7 +21,7 @@ void crn_extents_free(struct crn_file_extents *x)
 }
 
 /* Makes room for one more of size bytes; 0, or -1. */
-static int grow(struct crn_file_extents *x, void **p, size_t n, size_t *room, size_t size)
+static int extents_grow(struct crn_file_extents *x, void **p, size_t n, size_t *room, size_t size)
 {
     size_t more = 2 * *room + 64;
     void *grown;
@@ -52,7 +52,7 @@ const char *crn_extents_key(struct crn_file_extents *x, const char *name, size_t
                        (unsigned long long)crn_hash(name, n));
     if (x->nkeys > 0 && strcmp(x->key[x->nkeys - 1], text) == 0)
         return x->key[x->nkeys - 1];
-    if (grow(x, (void **)&x->key, x->nkeys, &x->keys_room, sizeof(*x->key)) != 0)
+    if (extents_grow(x, (void **)&x->key, x->nkeys, &x->keys_room, sizeof(*x->key)) != 0)
         return NULL;
     x->key[x->nkeys] = strdup(text);
     if (x->key[x->nkeys] == NULL) {
@@ -99,7 +99,7 @@ void crn_extents_add(struct crn_file_extents *x, const char *key, cairn_type typ
         e.dims[to] = to == 0 ? e.dims[0] * dims[i] : dims[i];
     }
     if (key == NULL || width == 0 || e.bytes < CRN_EXTENT_MIN || x->n >= CRN_EXTENTS_MAX ||
-        grow(x, (void **)&x->v, x->n, &x->room, sizeof(*x->v)) != 0)
+        extents_grow(x, (void **)&x->v, x->n, &x->room, sizeof(*x->v)) != 0)
         return;
     x->v[x->n++] = e;
 }

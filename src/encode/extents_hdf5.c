@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-static pid_t start(const char *program, int fd, int out)
+static pid_t extents_hdf5_start(const char *program, int fd, int out)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -68,7 +68,7 @@ void crn_extents_hdf5(const char *program, int fd, struct crn_file_extents *ret)
 
     if (pipe2(ends, O_CLOEXEC) != 0)
         return;
-    pid = start(program, fd, ends[1]);
+    pid = extents_hdf5_start(program, fd, ends[1]);
     (void)close(ends[1]);
     if (pid > 0) {
         is_read = read_answer(ends[0], &answer) == 0; /* it ends itself in time */

@@ -32,7 +32,7 @@ struct variable {
     int is_record;
 };
 
-static const unsigned char *take(struct nc *f, uint64_t n)
+static const unsigned char *extents_netcdf_take(struct nc *f, uint64_t n)
 {
     const unsigned char *p = f->data + f->at;
 
@@ -44,9 +44,9 @@ static const unsigned char *take(struct nc *f, uint64_t n)
     return p;
 }
 
-static uint64_t number(struct nc *f, unsigned width)
+static uint64_t extents_netcdf_number(struct nc *f, unsigned width)
 {
-    const unsigned char *p = take(f, width);
+    const unsigned char *p = extents_netcdf_take(f, width);
     uint64_t v = 0;
 
     while (p != NULL && width-- > 0)
@@ -54,9 +54,9 @@ static uint64_t number(struct nc *f, unsigned width)
     return v;
 }
 
-static uint64_t count(struct nc *f)
+static uint64_t extents_netcdf_count(struct nc *f)
 {
-    uint64_t v = number(f, f->is_64 ? 8 : 4);
+    uint64_t v = extents_netcdf_number(f, f->is_64 ? 8 : 4);
 
     if (v > INT64_MAX)
         f->is_wrong = 1;
@@ -69,10 +69,10 @@ static uint64_t padded(uint64_t n)
 }
 
 /* A list's tag and length; 0 where there is none. */
-static uint64_t list(struct nc *f, uint32_t tag)
+static uint64_t extents_netcdf_list(struct nc *f, uint32_t tag)
 {
-    uint64_t found = number(f, 4);
-    uint64_t n = count(f);
+    uint64_t found = extents_netcdf_number(f, 4);
+    uint64_t n = extents_netcdf_count(f);
 
     if ((found != tag && found != 0) || (found == 0 && n != 0))
         f->is_wrong = 1;
@@ -81,8 +81,8 @@ static uint64_t list(struct nc *f, uint32_t tag)
 
 static const char *name(struct nc *f, uint64_t *ret_n)
 {
-    *ret_n = count(f);
-    return (const char *)take(f, padded(*ret_n));
+    *ret_n = extents_netcdf_count(f);
+    return (const char *)extents_netcdf_take(f, padded(*ret_n));
 }
 
 static cairn_type type_of(struct nc *f)
@@ -90,7 +90,7 @@ static cairn_type type_of(struct nc *f)
     static const cairn_type types[] = {CAIRN_BYTES, CAIRN_I8,  CAIRN_U8,  CAIRN_I16,
                                        CAIRN_I32,   CAIRN_F32, CAIRN_F64, CAIRN_U8,
                                        CAIRN_U16,   CAIRN_U32, CAIRN_I64, CAIRN_U64};
-    uint64_t t = number(f, 4);
+    uint64_t t = extents_netcdf_number(f, 4);
 
     if (t < 1 || t >= sizeof(types) / sizeof(types[0])) {
         f->is_wrong = !f->is_short;
@@ -101,7 +101,7 @@ static cairn_type type_of(struct nc *f)
 
 static void skip_attributes(struct nc *f)
 {
-    uint64_t n = list(f, TAG_ATTRIBUTE);
+    uint64_t n = extents_netcdf_list(f, TAG_ATTRIBUTE);
     uint64_t len, values;
 
     while (n-- > 0 && !f->is_short && !f->is_wrong) {
@@ -109,18 +109,18 @@ static void skip_attributes(struct nc *f)
 
         (void)name(f, &len);
         type = type_of(f);
-        values = count(f);
+        values = extents_netcdf_count(f);
         if (values > INT64_MAX / 8)
             f->is_wrong = 1;
         else
-            (void)take(f, padded(values * cairn_type_size(type)));
+            (void)extents_netcdf_take(f, padded(values * cairn_type_size(type)));
     }
 }
 
 /* Lengths of the dimensions; 0 is that of records. NULL if there are none or too many. */
 static uint64_t *dimensions(struct nc *f, uint64_t *ret_n)
 {
-    uint64_t n = list(f, TAG_DIMENSION);
+    uint64_t n = extents_netcdf_list(f, TAG_DIMENSION);
     uint64_t i, len;
     uint64_t *d;
 
@@ -132,7 +132,7 @@ static uint64_t *dimensions(struct nc *f, uint64_t *ret_n)
     d = calloc((size_t)n, sizeof(*d));
     for (i = 0; d != NULL && i < n; i++) {
         (void)name(f, &len);
-        d[i] = count(f);
+        d[i] = extents_netcdf_count(f);
     }
     *ret_n = d != NULL ? n : 0;
     return d;
@@ -147,11 +147,11 @@ static void variable(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t 
     memset(v, 0, sizeof(*v));
     v->name = name(f, &len);
     v->name_n = (size_t)len;
-    n = count(f);
+    n = extents_netcdf_count(f);
     if (n > RANK_MAX)
         f->is_wrong = 1;
     for (i = 0; i < n && !f->is_short && !f->is_wrong; i++) {
-        uint64_t id = count(f);
+        uint64_t id = extents_netcdf_count(f);
 
         if (f->is_short || id >= ndim || (dim[id] == 0 && i > 0)) {
             f->is_wrong = !f->is_short; /* records are the outermost dimension */
@@ -165,8 +165,9 @@ static void variable(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t 
     v->dims = dims;
     skip_attributes(f);
     v->type = type_of(f);
-    (void)count(f); /* its size: too small a field for large ones, follows from the shape */
-    v->begin = number(f, f->offset_64 ? 8 : 4);
+    (void)extents_netcdf_count(
+        f); /* its size: too small a field for large ones, follows from the shape */
+    v->begin = extents_netcdf_number(f, f->offset_64 ? 8 : 4);
     v->bytes = cairn_type_size(v->type);
     for (i = 0; i < v->ndims; i++)
         if (__builtin_mul_overflow(v->bytes, dims[i], &v->bytes) || v->bytes > INT64_MAX)
@@ -179,8 +180,8 @@ struct records {
     int is_known;
 };
 
-static void add(struct crn_file_extents *x, const struct variable *v, const struct records *r,
-                uint64_t file_bytes)
+static void extents_netcdf_add(struct crn_file_extents *x, const struct variable *v,
+                               const struct records *r, uint64_t file_bytes)
 {
     const char *key = crn_extents_key(x, v->name, v->name_n);
     uint64_t shape[RANK_MAX + 1];
@@ -208,7 +209,7 @@ static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t
 {
     uint64_t dims[RANK_MAX];
     uint64_t first = UINT64_MAX;
-    uint64_t n = list(f, TAG_VARIABLE);
+    uint64_t n = extents_netcdf_list(f, TAG_VARIABLE);
     struct variable v;
     uint64_t only = 0;
 
@@ -217,7 +218,7 @@ static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t
         if (f->is_short || f->is_wrong)
             return;
         if (r->is_known) {
-            add(x, &v, r, file_bytes);
+            extents_netcdf_add(x, &v, r, file_bytes);
         } else if (v.is_record) {
             only = v.bytes;
             r->nvars++;
@@ -237,10 +238,10 @@ static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t
         r->n = (file_bytes - first + 3) / r->bytes;
 }
 
-static void parse(struct nc *f, uint64_t file_bytes, struct crn_file_extents *x)
+static void extents_netcdf_parse(struct nc *f, uint64_t file_bytes, struct crn_file_extents *x)
 {
     struct records r = {0};
-    const unsigned char *magic = take(f, 4);
+    const unsigned char *magic = extents_netcdf_take(f, 4);
     uint64_t *dim;
     uint64_t ndim;
     size_t at;
@@ -253,7 +254,7 @@ static void parse(struct nc *f, uint64_t file_bytes, struct crn_file_extents *x)
     }
     f->is_64 = magic[3] == 5;
     f->offset_64 = magic[3] != 1;
-    r.n = number(f, f->is_64 ? 8 : 4); /* all bits set: as many as there are */
+    r.n = extents_netcdf_number(f, f->is_64 ? 8 : 4); /* all bits set: as many as there are */
     dim = dimensions(f, &ndim);
     skip_attributes(f);
     at = f->at;
@@ -272,7 +273,7 @@ int crn_extents_netcdf(const void *header, size_t n, uint64_t file_bytes,
 
     memset(ret, 0, sizeof(*ret));
     if (header != NULL)
-        parse(&f, file_bytes, ret);
+        extents_netcdf_parse(&f, file_bytes, ret);
     if (f.is_short || f.is_wrong)
         crn_extents_free(ret);
     return f.is_short && !f.is_wrong ? -1 : 0;

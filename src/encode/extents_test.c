@@ -217,30 +217,31 @@ static void parts_are_the_shard(void **state)
 
 /* netCDF classic. ----------------------------------------------------------------------------------- */
 
-struct header {
+struct extents_test_header {
     struct crn_buf b;
     int version;
 };
 
-static void put(struct header *h, uint64_t v, int width)
+static void put(struct extents_test_header *h, uint64_t v, int width)
 {
     while (width-- > 0)
         crn_buf_u8(&h->b, (uint8_t)(v >> (8 * width)));
 }
 
-static void put_count(struct header *h, uint64_t v)
+static void put_count(struct extents_test_header *h, uint64_t v)
 {
     put(h, v, h->version == 5 ? 8 : 4);
 }
 
-static void put_name(struct header *h, const char *s)
+static void put_name(struct extents_test_header *h, const char *s)
 {
     put_count(h, strlen(s));
     crn_buf_put(&h->b, s, strlen(s));
     crn_buf_zero(&h->b, -strlen(s) & 3);
 }
 
-static void put_attribute(struct header *h, const char *name, uint32_t type, uint64_t n, size_t pad)
+static void put_attribute(struct extents_test_header *h, const char *name, uint32_t type,
+                          uint64_t n, size_t pad)
 {
     put_name(h, name);
     put(h, type, 4);
@@ -248,8 +249,8 @@ static void put_attribute(struct header *h, const char *name, uint32_t type, uin
     crn_buf_zero(&h->b, pad);
 }
 
-static void put_variable(struct header *h, const char *name, const uint32_t *ids, size_t n,
-                         uint32_t type, uint64_t begin)
+static void put_variable(struct extents_test_header *h, const char *name, const uint32_t *ids,
+                         size_t n, uint32_t type, uint64_t begin)
 {
     size_t i;
 
@@ -266,10 +267,10 @@ static void put_variable(struct header *h, const char *name, const uint32_t *ids
 }
 
 /* Dimensions time (records), y = 20, x = 30; nrec record variables. */
-static struct header make(int version, uint64_t numrecs, int nrec)
+static struct extents_test_header make(int version, uint64_t numrecs, int nrec)
 {
     static const uint32_t yx[] = {1, 2}, tyx[] = {0, 1, 2}, tx[] = {0, 2}, t[] = {0};
-    struct header h = {.version = version};
+    struct extents_test_header h = {.version = version};
 
     crn_buf_put(&h.b, "CDF", 3);
     crn_buf_u8(&h.b, (uint8_t)version);
@@ -306,7 +307,7 @@ static void all_versions_are_read(void **state)
 
     (void)state;
     for (v = 0; v < 3; v++) {
-        struct header h = make(versions[v], 4, 3);
+        struct extents_test_header h = make(versions[v], 4, 3);
         uint64_t record = 2400 + 60 + 8;
         uint64_t bytes = 10000 + 4 * record;
 
@@ -332,7 +333,7 @@ static void all_versions_are_read(void **state)
 
 static void records_are_counted_in_the_file(void **state)
 {
-    struct header h = make(1, UINT32_MAX, 1); /* as many as there are */
+    struct extents_test_header h = make(1, UINT32_MAX, 1); /* as many as there are */
     struct crn_file_extents x;
 
     (void)state;
@@ -358,7 +359,7 @@ static void cut_headers_want_more(void **state)
 
     (void)state;
     for (version = 1; version <= 5; version += version == 1 ? 1 : 3) {
-        struct header h = make(version, 4, 3);
+        struct extents_test_header h = make(version, 4, 3);
 
         for (i = 0; i < h.b.len; i++) {
             unsigned char *cut = malloc(i + 1); /* a reader beyond it is found by the sanitizer */
@@ -382,7 +383,10 @@ static void any_change_is_survived(void **state)
     (void)state;
     crn_rng_seed(&rng, 5);
     for (k = 0; k < 20000; k++) {
-        struct header h = make(k % 3 == 0 ? 1 : k % 3 == 1 ? 2 : 5, crn_rng_below(&rng, 9), k % 4);
+        struct extents_test_header h = make(k % 3 == 0   ? 1
+                                            : k % 3 == 1 ? 2
+                                                         : 5,
+                                            crn_rng_below(&rng, 9), k % 4);
         uint64_t bytes = crn_rng_below(&rng, 40000);
         int n = (int)crn_rng_below(&rng, 4);
 

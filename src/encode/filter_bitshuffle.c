@@ -7,12 +7,13 @@
 #include "encode/transpose.h"
 #include "encode/work.h"
 
-static size_t bound(size_t n)
+static size_t filter_bitshuffle_bound(size_t n)
 {
     return n;
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err filter_bitshuffle_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                          struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width / 8 * 8;
@@ -30,7 +31,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err filter_bitshuffle_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width / 8 * 8;
@@ -51,7 +52,7 @@ const struct crn_codec crn_filter_bitshuffle = {
     .id = 33,
     .name = "bitshuffle",
     .kind = CRN_STAGE_FILTER,
-    .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .bound = filter_bitshuffle_bound,
+    .encode = filter_bitshuffle_encode,
+    .decode = filter_bitshuffle_decode,
 };

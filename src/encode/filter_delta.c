@@ -9,7 +9,7 @@
 
 #define PREVIOUS_VERSION 1
 
-static size_t bound(size_t n)
+static size_t filter_delta_bound(size_t n)
 {
     return n;
 }
@@ -123,7 +123,7 @@ const struct crn_codec crn_filter_delta = {
     .name = "delta",
     .kind = CRN_STAGE_FILTER,
     .arg_max = PREVIOUS_VERSION,
-    .bound = bound,
+    .bound = filter_delta_bound,
     .encode = delta_encode,
     .decode = delta_decode,
 };
@@ -133,7 +133,7 @@ const struct crn_codec crn_filter_xor = {
     .name = "xor",
     .kind = CRN_STAGE_FILTER,
     .arg_max = PREVIOUS_VERSION,
-    .bound = bound,
+    .bound = filter_delta_bound,
     .encode = xor_encode,
     .decode = xor_decode,
 };

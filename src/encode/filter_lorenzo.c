@@ -14,7 +14,7 @@
 #include "encode/work.h"
 
 /* One run in words. */
-struct run {
+struct filter_lorenzo_run {
     unsigned width;
     int is_float;
     size_t words;
@@ -23,7 +23,8 @@ struct run {
 };
 
 /* What the numbers are before differences are taken: their order, minus that of the older version. */
-static void take(const struct run *r, void *dst, const void *src, const void *previous, void *tmp)
+static void filter_lorenzo_take(const struct filter_lorenzo_run *r, void *dst, const void *src,
+                                const void *previous, void *tmp)
 {
     if (!r->is_float) {
         memcpy(dst, src, r->words * r->width);
@@ -39,14 +40,14 @@ static void take(const struct run *r, void *dst, const void *src, const void *pr
 }
 
 /* Goes back and forth between dst and tmp so that the last step ends in dst. */
-static void forward(const struct run *r, void *dst, const void *src, const void *previous,
-                    void *tmp)
+static void forward(const struct filter_lorenzo_run *r, void *dst, const void *src,
+                    const void *previous, void *tmp)
 {
     void *from = r->nstrides == 2 ? dst : tmp;
     void *to = from == dst ? tmp : dst;
     unsigned k;
 
-    take(r, from, src, previous, to);
+    filter_lorenzo_take(r, from, src, previous, to);
     for (k = 0; k + 1 < r->nstrides; k++) {
         void *swap = from;
 
@@ -58,8 +59,8 @@ static void forward(const struct run *r, void *dst, const void *src, const void 
 }
 
 /* The sums may be taken in any order: the first while unfolding, the last while putting in order. */
-static void inverse(const struct run *r, void *dst, const void *src, const void *previous,
-                    void *tmp)
+static void inverse(const struct filter_lorenzo_run *r, void *dst, const void *src,
+                    const void *previous, void *tmp)
 {
     size_t last = r->nstrides > 1 ? r->stride[r->nstrides - 1] : r->words;
     unsigned k;
@@ -84,12 +85,14 @@ static void inverse(const struct run *r, void *dst, const void *src, const void 
 
 /* The i-th run; what the runs do not cover is one more, of one dimension. Strides that reach beyond the
  * run have nothing to say. */
-static struct run nth_run(const struct crn_stage_task *t, size_t i, size_t words_left)
+static struct filter_lorenzo_run nth_run(const struct crn_stage_task *t, size_t i,
+                                         size_t words_left)
 {
     static const struct crn_run rest = {.stride = {1, 0, 0}};
     struct crn_word word = crn_word_of(t->data->type);
     const struct crn_run *in = i < t->data->nruns ? &t->data->runs[i] : &rest;
-    struct run r = {.width = word.width, .is_float = word.is_float, .words = words_left};
+    struct filter_lorenzo_run r = {
+        .width = word.width, .is_float = word.is_float, .words = words_left};
     int k;
 
     if (i < t->data->nruns && in->elements < words_left / word.count)
@@ -103,8 +106,8 @@ static struct run nth_run(const struct crn_stage_task *t, size_t i, size_t words
     return r;
 }
 
-typedef void direction(const struct run *r, void *dst, const void *src, const void *previous,
-                       void *tmp);
+typedef void direction(const struct filter_lorenzo_run *r, void *dst, const void *src,
+                       const void *previous, void *tmp);
 
 static cairn_err each_run(const struct crn_stage_task *t, direction *go, struct crn_errinfo *ei)
 {
@@ -123,7 +126,7 @@ static cairn_err each_run(const struct crn_stage_task *t, direction *go, struct 
     else if (previous == NULL)
         return crn_fail(ei, CAIRN_ESTATE, 0, "a chunk needs the version it was encoded against");
     for (i = 0; at < words; i++) {
-        struct run r = nth_run(t, i, words - at);
+        struct filter_lorenzo_run r = nth_run(t, i, words - at);
 
         go(&r, t->dst + at * width, t->src + at * width,
            previous != NULL ? previous + at * width : NULL, tmp);
@@ -133,18 +136,19 @@ static cairn_err each_run(const struct crn_stage_task *t, direction *go, struct 
     return CAIRN_OK;
 }
 
-static size_t bound(size_t n)
+static size_t filter_lorenzo_bound(size_t n)
 {
     return n;
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err filter_lorenzo_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                       struct crn_errinfo *ei)
 {
     *ret_n = t->src_n;
     return each_run(t, forward, ei);
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err filter_lorenzo_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     return each_run(t, inverse, ei);
 }
@@ -155,7 +159,7 @@ const struct crn_codec crn_filter_lorenzo = {
     .kind = CRN_STAGE_FILTER,
     .arg_max = 15,
     .arg_default = CRN_LORENZO_ROW,
-    .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .bound = filter_lorenzo_bound,
+    .encode = filter_lorenzo_encode,
+    .decode = filter_lorenzo_decode,
 };

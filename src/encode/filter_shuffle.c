@@ -6,17 +6,18 @@
 #include <string.h>
 #include "encode/transpose.h"
 
-static int fits(const struct crn_data *data)
+static int filter_shuffle_fits(const struct crn_data *data)
 {
     return crn_word_of(data->type).width > 1;
 }
 
-static size_t bound(size_t n)
+static size_t filter_shuffle_bound(size_t n)
 {
     return n;
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err filter_shuffle_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                       struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -28,7 +29,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err filter_shuffle_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t words = t->src_n / width;
@@ -43,8 +44,8 @@ const struct crn_codec crn_filter_shuffle = {
     .id = 32,
     .name = "shuffle",
     .kind = CRN_STAGE_FILTER,
-    .fits = fits,
-    .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .fits = filter_shuffle_fits,
+    .bound = filter_shuffle_bound,
+    .encode = filter_shuffle_encode,
+    .decode = filter_shuffle_decode,
 };

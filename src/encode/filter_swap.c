@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-static int fits(const struct crn_data *data)
+static int filter_swap_fits(const struct crn_data *data)
 {
     return crn_word_of(data->type).width > 1;
 }
 
-static size_t bound(size_t n)
+static size_t filter_swap_bound(size_t n)
 {
     return n;
 }
@@ -55,7 +55,8 @@ static void swap(const struct crn_stage_task *t)
     memcpy(t->dst + whole, t->src + whole, t->src_n - whole);
 }
 
-static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err filter_swap_encode(const struct crn_stage_task *t, size_t *ret_n,
+                                    struct crn_errinfo *ei)
 {
     (void)ei;
     swap(t);
@@ -63,7 +64,7 @@ static cairn_err encode(const struct crn_stage_task *t, size_t *ret_n, struct cr
     return CAIRN_OK;
 }
 
-static cairn_err decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
+static cairn_err filter_swap_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     (void)ei;
     swap(t);
@@ -74,8 +75,8 @@ const struct crn_codec crn_filter_swap = {
     .id = 37,
     .name = "swap",
     .kind = CRN_STAGE_FILTER,
-    .fits = fits,
-    .bound = bound,
-    .encode = encode,
-    .decode = decode,
+    .fits = filter_swap_fits,
+    .bound = filter_swap_bound,
+    .encode = filter_swap_encode,
+    .decode = filter_swap_decode,
 };

@@ -18,7 +18,7 @@
 #define PERIOD         1024U /* symbols between two adaptions, in the end */
 #define SYMBOLS_MAX    129   /* a sign and 64 lengths each, and zero */
 
-struct range {
+struct fpzip_decode_range {
     const unsigned char *at;
     const unsigned char *end;
     uint32_t low, size, code;
@@ -27,7 +27,7 @@ struct range {
 
 /* Frequencies are counted while a frozen copy of them is in use; from time to time the counts are
  * halved and become the copy. What is lost by halving is handed out in equal steps until then. */
-struct model {
+struct fpzip_decode_model {
     unsigned symbols;
     uint32_t count[SYMBOLS_MAX];
     uint32_t below[SYMBOLS_MAX + 1]; /* the frozen copy, summed up */
@@ -37,7 +37,7 @@ struct model {
     uint32_t period;
 };
 
-static void take_bytes(struct range *r, int n)
+static void take_bytes(struct fpzip_decode_range *r, int n)
 {
     for (; n > 0; n--) {
         r->is_bad |= r->at == r->end;
@@ -46,7 +46,7 @@ static void take_bytes(struct range *r, int n)
     }
 }
 
-static void renew(struct range *r)
+static void fpzip_decode_renew(struct fpzip_decode_range *r)
 {
     while ((r->low ^ (r->low + r->size)) >> 24 == 0 && !r->is_bad) {
         take_bytes(r, 1);
@@ -59,7 +59,7 @@ static void renew(struct range *r)
 }
 
 /* Which of 2^bits equal parts of the range the code lies in; the range becomes such a part. */
-static uint32_t part(struct range *r, unsigned bits)
+static uint32_t part(struct fpzip_decode_range *r, unsigned bits)
 {
     uint32_t n;
 
@@ -76,7 +76,7 @@ static uint32_t part(struct range *r, unsigned bits)
     return n;
 }
 
-static uint64_t take_bits(struct range *r, unsigned n)
+static uint64_t take_bits(struct fpzip_decode_range *r, unsigned n)
 {
     uint64_t x = 0;
     unsigned at = 0;
@@ -86,7 +86,7 @@ static uint64_t take_bits(struct range *r, unsigned n)
         uint32_t v = part(r, m);
 
         r->low += r->size * v;
-        renew(r);
+        fpzip_decode_renew(r);
         x |= (uint64_t)v << at;
         at += m;
         if (at == n)
@@ -94,7 +94,7 @@ static uint64_t take_bits(struct range *r, unsigned n)
     }
 }
 
-static void freeze(struct model *m)
+static void freeze(struct fpzip_decode_model *m)
 {
     uint32_t sum = TOTAL;
     uint32_t lost = TOTAL;
@@ -118,7 +118,7 @@ static void freeze(struct model *m)
     m->steps_left = m->period - m->larger_steps;
 }
 
-static void model_init(struct model *m, unsigned symbols)
+static void model_init(struct fpzip_decode_model *m, unsigned symbols)
 {
     unsigned i;
 
@@ -131,7 +131,7 @@ static void model_init(struct model *m, unsigned symbols)
     freeze(m);
 }
 
-static unsigned take_symbol(struct range *r, struct model *m)
+static unsigned take_symbol(struct fpzip_decode_range *r, struct fpzip_decode_model *m)
 {
     uint32_t n = part(r, FREQUENCY_BITS);
     unsigned s = 0;
@@ -151,7 +151,7 @@ static unsigned take_symbol(struct range *r, struct model *m)
         freeze(m);
     m->steps_left--;
     m->count[s] += m->step;
-    renew(r);
+    fpzip_decode_renew(r);
     return s;
 }
 
@@ -183,12 +183,12 @@ static uint64_t from_order(uint64_t order, uint64_t sign, uint64_t all)
 int crn_fpzip_decode(const unsigned char *src, size_t src_n, unsigned char *dst, size_t n,
                      unsigned width)
 {
-    struct range r = {.at = src, .end = src + src_n, .size = UINT32_MAX};
+    struct fpzip_decode_range r = {.at = src, .end = src + src_n, .size = UINT32_MAX};
     unsigned bits = 8 * width;
     uint64_t sign = (uint64_t)1 << (bits - 1);
     uint64_t all = sign | (sign - 1);
     uint64_t value = 0;
-    struct model m;
+    struct fpzip_decode_model m;
     size_t i;
 
     if (n == 0 || (width != 4 && width != 8))

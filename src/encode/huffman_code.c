@@ -29,7 +29,7 @@ static void sort_pass(struct leaf *dst, const struct leaf *src, int n, unsigned 
         dst[at[src[i].count >> shift & (DIGITS - 1)]++] = src[i];
 }
 
-static int collect(const uint32_t count[256], struct leaf leaves[256])
+static int huffman_code_collect(const uint32_t count[256], struct leaf leaves[256])
 {
     struct leaf other[256];
     uint32_t most = 0;
@@ -81,7 +81,7 @@ static void depths(const struct leaf *leaves, int n, uint8_t depth[256])
 }
 
 /* Makes the sum of 2^(BITS-length) equal 2^BITS, from the rarest value up. */
-static void limit(int n, uint8_t depth[256])
+static void huffman_code_limit(int n, uint8_t depth[256])
 {
     uint32_t sum = 0;
     int i;
@@ -107,14 +107,14 @@ void crn_code_lengths(const uint32_t count[256], uint8_t length[256])
 {
     struct leaf leaves[256];
     uint8_t depth[256] = {0};
-    int n = collect(count, leaves);
+    int n = huffman_code_collect(count, leaves);
     int i;
 
     memset(length, 0, 256);
     if (n < 2 || n > 256)
         return; /* not asked for: there is no tree */
     depths(leaves, n, depth);
-    limit(n, depth);
+    huffman_code_limit(n, depth);
     for (i = 0; i < n; i++)
         length[leaves[i].value] = depth[i];
 }

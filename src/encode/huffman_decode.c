@@ -10,7 +10,7 @@
 
 #define CODED_MIN ((size_t)64)
 
-struct stream {
+struct huffman_decode_stream {
     const unsigned char *at; /* next byte to load */
     const unsigned char *end;
     uint64_t bits;
@@ -20,7 +20,7 @@ struct stream {
 };
 
 /* To at least 56 bits, with 8 bytes to read at s->at. */
-CRN_INLINE void refill(struct stream *s)
+CRN_INLINE void refill(struct huffman_decode_stream *s)
 {
     s->bits |= crn_load64(s->at) << s->have;
     s->at += (63 - s->have) >> 3;
@@ -32,7 +32,7 @@ CRN_INLINE void refill(struct stream *s)
 #define ENTRY_BITS(e)          ((e) >> 16 & 0xff)
 #define ENTRY_VALUES(e)        ((e) >> 24)
 
-CRN_INLINE void step(struct stream *s, const uint32_t *table)
+CRN_INLINE void step(struct huffman_decode_stream *s, const uint32_t *table)
 {
     uint32_t entry = table[s->bits & (CRN_CODE_SIZE - 1)];
 
@@ -42,19 +42,19 @@ CRN_INLINE void step(struct stream *s, const uint32_t *table)
     s->have -= ENTRY_BITS(entry);
 }
 
-CRN_INLINE int is_fast(const struct stream *s, const unsigned char *limit)
+CRN_INLINE int is_fast(const struct huffman_decode_stream *s, const unsigned char *limit)
 {
     return s->at <= limit && s->dst_end - s->dst >= 10;
 }
 
 /* As long as each stream has room for 5 pairs and 8 bytes to load. */
-CRN_WIDE static void decode_fast(struct stream s[4], const unsigned char *limit,
+CRN_WIDE static void decode_fast(struct huffman_decode_stream s[4], const unsigned char *limit,
                                  const uint32_t *table)
 {
-    struct stream a = s[0];
-    struct stream b = s[1];
-    struct stream c = s[2];
-    struct stream d = s[3];
+    struct huffman_decode_stream a = s[0];
+    struct huffman_decode_stream b = s[1];
+    struct huffman_decode_stream c = s[2];
+    struct huffman_decode_stream d = s[3];
     int k;
 
     while (is_fast(&a, limit) && is_fast(&b, limit) && is_fast(&c, limit) && is_fast(&d, limit)) {
@@ -76,7 +76,7 @@ CRN_WIDE static void decode_fast(struct stream s[4], const unsigned char *limit,
 }
 
 /* The rest of a stream, and whether it was as long as it said. */
-static int decode_rest(struct stream *s, const uint32_t *table)
+static int decode_rest(struct huffman_decode_stream *s, const uint32_t *table)
 {
     const unsigned char *next = s->at - s->have / 8; /* the first byte that is not used at all */
     unsigned used = (8 - s->have % 8) % 8;           /* bits of the byte before that are */
@@ -149,7 +149,7 @@ static int get_coded(struct crn_view *v, unsigned char *dst, size_t n)
 {
     uint32_t single[CRN_CODE_SIZE];
     uint32_t pairs[CRN_CODE_SIZE];
-    struct stream s[4] = {{0}};
+    struct huffman_decode_stream s[4] = {{0}};
     size_t quarter = (n + 3) / 4;
     uint16_t size[4];
     int i;

@@ -13,7 +13,7 @@
 #define DEFAULT_MIN   ((uint64_t)100)
 #define NO_STREAM     UINT32_MAX
 
-struct lane {
+struct merge_lane {
     uint32_t shard;
     uint32_t first; /* region */
     uint32_t n;
@@ -23,7 +23,7 @@ struct lane {
         starts; /* in the plan's starts: where its regions begin; lanes of one region have none */
 };
 
-struct stream {
+struct merge_stream {
     struct crn_merge_stream pub;
     char *key;
     size_t first_lane;
@@ -33,11 +33,11 @@ struct crn_merge {
     const struct crn_shard *shards; /* borrowed */
     uint64_t block;
     size_t nlanes;
-    struct lane *lanes; /* by stream, then by rank */
-    uint64_t *starts;   /* agnostic schemes: of every region, in the checkpoint of its rank */
+    struct merge_lane *lanes; /* by stream, then by rank */
+    uint64_t *starts;         /* agnostic schemes: of every region, in the checkpoint of its rank */
     uint32_t nstreams;
     uint32_t streams_room;
-    struct stream *streams;
+    struct merge_stream *streams;
     uint32_t
         *table; /* streams by hash of the key; table_size is a power of two above their number */
     size_t table_size;
@@ -101,11 +101,11 @@ static cairn_err table_grow(struct crn_merge *m, struct crn_errinfo *ei)
 static cairn_err add_stream(struct crn_merge *m, const char *key, cairn_type type,
                             struct crn_errinfo *ei)
 {
-    struct stream *s;
+    struct merge_stream *s;
 
     if (m->nstreams == m->streams_room) {
         uint32_t room = m->streams_room > 0 ? 2 * m->streams_room : 16;
-        struct stream *grown = realloc(m->streams, room * sizeof(*grown));
+        struct merge_stream *grown = realloc(m->streams, room * sizeof(*grown));
 
         if (grown == NULL)
             return no_memory(ei);
@@ -145,7 +145,7 @@ static cairn_err find_stream(struct crn_merge *m, const char *key, cairn_type ty
     return CAIRN_OK;
 }
 
-static void add_lane(struct crn_merge *m, struct lane lane)
+static void add_lane(struct crn_merge *m, struct merge_lane lane)
 {
     m->lanes[m->nlanes++] = lane;
     m->streams[lane.stream].pub.bytes += lane.bytes;
@@ -166,7 +166,7 @@ static cairn_err plan_agnostic(struct crn_merge *m, uint32_t nshards, struct crn
         rc = no_memory(ei);
     regions = 0;
     for (i = 0; rc == CAIRN_OK && i < nshards; i++) {
-        struct lane lane = {.shard = i, .n = m->shards[i].nregions, .starts = regions};
+        struct merge_lane lane = {.shard = i, .n = m->shards[i].nregions, .starts = regions};
 
         for (k = 0; k < lane.n; k++) {
             m->starts[regions++] = lane.bytes;
@@ -190,7 +190,7 @@ static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
     for (i = 0; i < nshards; i++)
         for (k = 0; k < m->shards[i].nregions; k++) {
             const struct crn_region *r = &m->shards[i].regions[k];
-            struct lane lane = {.shard = i, .first = k, .n = 1, .bytes = r->bytes};
+            struct merge_lane lane = {.shard = i, .first = k, .n = 1, .bytes = r->bytes};
             int is_small = r->bytes < min_bytes;
             cairn_err rc;
 
@@ -212,7 +212,7 @@ static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
 /* Brings the lanes of each stream together; stable, so that ranks stay in order. */
 static cairn_err sort_lanes(struct crn_merge *m, struct crn_errinfo *ei)
 {
-    struct lane *sorted = malloc((m->nlanes + 1) * sizeof(*sorted));
+    struct merge_lane *sorted = malloc((m->nlanes + 1) * sizeof(*sorted));
     size_t at = 0;
     size_t i;
 
@@ -286,7 +286,8 @@ void crn_merge_start(const struct crn_merge *m, uint32_t stream, struct crn_merg
 
 /* The region of a lane in which a byte of it lies, the last of those that begin there (empty ones do
  * too); offset becomes the one in the region. */
-static uint32_t region_at(const struct crn_merge *m, const struct lane *lane, uint64_t *offset)
+static uint32_t region_at(const struct crn_merge *m, const struct merge_lane *lane,
+                          uint64_t *offset)
 {
     const uint64_t *starts = m->starts + lane->starts;
     uint32_t low = 0;
@@ -312,7 +313,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /* To the next lane that has bytes in this round or a later one; 0 if there is none. */
-static int next_block(struct crn_merge_cursor *c, const struct lane *lanes, uint32_t n)
+static int next_block(struct crn_merge_cursor *c, const struct merge_lane *lanes, uint32_t n)
 {
     const uint64_t block = c->m->block;
     uint32_t seen;
@@ -335,9 +336,9 @@ static int next_block(struct crn_merge_cursor *c, const struct lane *lanes, uint
 
 int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_merge_piece *ret)
 {
-    const struct stream *s = &c->m->streams[c->stream];
-    const struct lane *lanes = c->m->lanes + s->first_lane;
-    const struct lane *lane;
+    const struct merge_stream *s = &c->m->streams[c->stream];
+    const struct merge_lane *lanes = c->m->lanes + s->first_lane;
+    const struct merge_lane *lane;
     const struct crn_region *region;
     uint64_t start;
     uint64_t in_block;

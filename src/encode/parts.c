@@ -12,7 +12,7 @@ void crn_parts_free(struct crn_parts *p)
     p->part = NULL;
 }
 
-static struct crn_region *add(struct crn_parts *p, uint32_t region, uint64_t offset)
+static struct crn_region *parts_add(struct crn_parts *p, uint32_t region, uint64_t offset)
 {
     struct crn_region *r = &p->shard.regions[p->shard.nregions];
 
@@ -27,7 +27,7 @@ static void add_plain(struct crn_parts *p, uint32_t region, uint64_t offset, uin
 
     if (bytes == 0)
         return;
-    r = add(p, region, offset);
+    r = parts_add(p, region, offset);
     memcpy(r->name, CRN_PLAIN_KEY, sizeof(CRN_PLAIN_KEY));
     r->kind = CRN_REGION_FILE;
     r->type = CAIRN_BYTES;
@@ -47,7 +47,7 @@ static void add_file(struct crn_parts *p, uint32_t region, uint64_t bytes,
         struct crn_region *r;
 
         add_plain(p, region, at, e->offset - at);
-        r = add(p, region, e->offset);
+        r = parts_add(p, region, e->offset);
         memcpy(r->name, e->key, strlen(e->key) + 1);
         r->kind = CRN_REGION_FILE;
         r->type = (uint8_t)e->type;
@@ -79,15 +79,15 @@ cairn_err crn_parts_make(const struct crn_shard *s, const struct crn_file_extent
         if (s->regions[i].kind == CRN_REGION_FILE)
             add_file(&p, i, s->regions[i].bytes, files != NULL ? &files[i] : &none);
         else
-            *add(&p, i, 0) = s->regions[i];
+            *parts_add(&p, i, 0) = s->regions[i];
     }
     *ret = p;
     return CAIRN_OK;
 }
 
 /* What was found in each region; freed here. */
-static cairn_err make(const struct crn_shard *s, struct crn_file_extents *files,
-                      struct crn_parts **ret, struct crn_errinfo *ei)
+static cairn_err parts_make(const struct crn_shard *s, struct crn_file_extents *files,
+                            struct crn_parts **ret, struct crn_errinfo *ei)
 {
     struct crn_parts *p = calloc(1, sizeof(*p));
     cairn_err rc;
@@ -120,7 +120,7 @@ cairn_err crn_parts_open(const struct crn_fs *fs, const struct crn_shard *s, con
         crn_extents_read(fs, fds[i], hdf5, &files[i]);
         crn_extents_finish(&files[i], s->regions[i].bytes); /* it may have grown */
     }
-    return make(s, files, ret, ei);
+    return parts_make(s, files, ret, ei);
 }
 
 void crn_parts_close(struct crn_parts *p)
@@ -215,5 +215,5 @@ cairn_err crn_parts_decode(const void *data, size_t n, const struct crn_shard *s
             crn_extents_free(&files[i]);
         crn_extents_finish(&files[i], s->regions[i].bytes);
     }
-    return make(s, files, ret, ei);
+    return parts_make(s, files, ret, ei);
 }

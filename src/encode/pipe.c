@@ -213,9 +213,10 @@ static enum crn_slot slot_of(unsigned i)
     return i % 2 == 0 ? CRN_SLOT_PIPE_A : CRN_SLOT_PIPE_B;
 }
 
-cairn_err crn_pipe_encode(const struct crn_pipe *p, struct crn_work *w, const struct crn_data *data,
-                          const void *src, size_t n, const unsigned char **ret,
-                          size_t sizes[CRN_PIPE_STAGES], struct crn_errinfo *ei)
+cairn_err crn_pipe_encode(const struct crn_pipe *p, struct crn_encode_work *w,
+                          const struct crn_data *data, const void *src, size_t n,
+                          const unsigned char **ret, size_t sizes[CRN_PIPE_STAGES],
+                          struct crn_errinfo *ei)
 {
     struct crn_stage_task t = {.work = w, .data = data, .src = src, .src_n = n};
     unsigned i;
@@ -269,9 +270,10 @@ static cairn_err check_sizes(const struct crn_pipe *p, const size_t sizes[CRN_PI
     return CAIRN_OK;
 }
 
-cairn_err crn_pipe_decode(const struct crn_pipe *p, struct crn_work *w, const struct crn_data *data,
-                          const void *src, const size_t sizes[CRN_PIPE_STAGES], void *dst,
-                          size_t dst_n, struct crn_errinfo *ei)
+cairn_err crn_pipe_decode(const struct crn_pipe *p, struct crn_encode_work *w,
+                          const struct crn_data *data, const void *src,
+                          const size_t sizes[CRN_PIPE_STAGES], void *dst, size_t dst_n,
+                          struct crn_errinfo *ei)
 {
     struct crn_stage_task t = {.work = w, .data = data, .src = src};
     cairn_err rc = check_sizes(p, sizes, dst_n, ei);

@@ -46,13 +46,13 @@ CAIRN_CHECKED cairn_err crn_pipe_get(struct crn_view *v, struct crn_pipe *ret,
 
 /* Runs the stages. The result lies in scratch memory of w (CRN_SLOT_PIPE_A or B), or is src itself.
  * sizes[i] is how many bytes stage i gave. n is at most CRN_CHUNK_MAX_BYTES and not 0. */
-CAIRN_CHECKED cairn_err crn_pipe_encode(const struct crn_pipe *p, struct crn_work *w,
+CAIRN_CHECKED cairn_err crn_pipe_encode(const struct crn_pipe *p, struct crn_encode_work *w,
                                         const struct crn_data *data, const void *src, size_t n,
                                         const unsigned char **ret, size_t sizes[CRN_PIPE_STAGES],
                                         struct crn_errinfo *ei);
 /* Undoes them: dst gets exactly dst_n bytes. sizes[i] is what stage i had given; the last one is the
  * size of src. They are checked before memory is taken. */
-CAIRN_CHECKED cairn_err crn_pipe_decode(const struct crn_pipe *p, struct crn_work *w,
+CAIRN_CHECKED cairn_err crn_pipe_decode(const struct crn_pipe *p, struct crn_encode_work *w,
                                         const struct crn_data *data, const void *src,
                                         const size_t sizes[CRN_PIPE_STAGES], void *dst,
                                         size_t dst_n, struct crn_errinfo *ei);

@@ -25,9 +25,9 @@ static void *exact(const void *src, size_t n)
 }
 
 /* One stage by itself. The result is the caller's. */
-static unsigned char *stage_encode(struct fixture *f, const struct crn_codec *c, uint8_t arg,
-                                   const struct crn_data *data, const unsigned char *src, size_t n,
-                                   size_t *ret_n)
+static unsigned char *stage_encode(struct fixture_fixture *f, const struct crn_codec *c,
+                                   uint8_t arg, const struct crn_data *data,
+                                   const unsigned char *src, size_t n, size_t *ret_n)
 {
     struct crn_errinfo *ei = &f->info;
     struct crn_stage_task t = {
@@ -42,7 +42,7 @@ static unsigned char *stage_encode(struct fixture *f, const struct crn_codec *c,
     return tight;
 }
 
-struct pair {
+struct pipe_test_pair {
     const struct crn_codec *codec, *filter;
     uint8_t arg; /* of the filter */
     int needs_previous;
@@ -50,14 +50,15 @@ struct pair {
 };
 
 /* Calls fn for every codec that can encode, every filter with every argument, and every type. */
-static void each_pair(struct fixture *f, void (*fn)(struct fixture *, const struct pair *))
+static void each_pair(struct fixture_fixture *f,
+                      void (*fn)(struct fixture_fixture *, const struct pipe_test_pair *))
 {
     size_t n, i, k;
     const struct crn_codec *const *table = crn_codec_table(&n);
 
     for (i = 0; i < n; i++)
         for (k = 0; k < n; k++) {
-            struct pair p = {.codec = table[i], .filter = table[k]};
+            struct pipe_test_pair p = {.codec = table[i], .filter = table[k]};
             unsigned arg;
 
             if (p.codec->kind != CRN_STAGE_CODEC || p.codec->encode == NULL || p.codec->is_lossy ||
@@ -79,7 +80,7 @@ static void each_pair(struct fixture *f, void (*fn)(struct fixture *, const stru
 /* Codec, then filter: the codec makes more of random bytes than there were. What the filter made of that
  * is right in every byte, and decodes where no older version is needed. Where one is, it has too few
  * bytes: the pipeline is refused, in both directions. */
-static void check_grown(struct fixture *f, const struct pair *p)
+static void check_grown(struct fixture_fixture *f, const struct pipe_test_pair *p)
 {
     const struct crn_pipe pipe = {
         .n = 2, .stage = {{p->codec->id, p->codec->arg_default}, {p->filter->id, p->arg}}};
@@ -130,7 +131,7 @@ static int knows_length(const struct crn_codec *c)
 }
 
 /* Filter, then codec: the codec holds BYTES, the head claims n. */
-static void check_length(struct fixture *f, const struct pair *p)
+static void check_length(struct fixture_fixture *f, const struct pipe_test_pair *p)
 {
     static const int off[] = {-BYTES, -BYTES + 1, -16, -1, 0, 1, 16, BYTES};
     const struct crn_pipe pipe = {
@@ -171,7 +172,7 @@ static void a_codec_of_another_length(void **state)
 }
 
 /* The length that a stage in the middle claims: any at all. */
-static void check_claims(struct fixture *f, const struct pair *p)
+static void check_claims(struct fixture_fixture *f, const struct pipe_test_pair *p)
 {
     static const size_t claims[] = {0, 1, BYTES - 1, BYTES, BYTES + 1, 2 * BYTES, 0};
     const struct crn_pipe pipe = {.n = 3,

@@ -43,17 +43,17 @@ static int is_one_value(const unsigned char *src, size_t n)
 }
 
 /* Shares that the two ways leave. */
-struct trial {
+struct plane_trial {
     double coded;
     double zstd;
 };
 
-static struct trial try_pieces(struct crn_work *w, int level, const unsigned char *src, size_t n,
-                               unsigned char *room, size_t room_n)
+static struct plane_trial try_pieces(struct crn_encode_work *w, int level, const unsigned char *src,
+                                     size_t n, unsigned char *room, size_t room_n)
 {
     unsigned char pieces[SAMPLE_BYTES];
     const unsigned char *sample = src;
-    struct trial t = {1, 1};
+    struct plane_trial t = {1, 1};
     uint32_t count[256];
     size_t piece = n / SAMPLE_PART / PIECES;
     size_t size;
@@ -76,8 +76,9 @@ static struct trial try_pieces(struct crn_work *w, int level, const unsigned cha
 }
 
 /* Encodes into room and, if it is the smaller one, keeps it in dst. */
-static void run(struct crn_work *w, int mode, int level, const unsigned char *src, size_t n,
-                unsigned char *room, size_t room_n, unsigned char *dst, size_t *ret_n)
+static void plane_run(struct crn_encode_work *w, int mode, int level, const unsigned char *src,
+                      size_t n, unsigned char *room, size_t room_n, unsigned char *dst,
+                      size_t *ret_n)
 {
     size_t size = mode == CODED ? crn_huffman_encode(src, n, room)
                                 : crn_zstd_compress(w, level, src, n, room, room_n);
@@ -92,14 +93,14 @@ static void run(struct crn_work *w, int mode, int level, const unsigned char *sr
     *ret_n = head + size;
 }
 
-cairn_err crn_plane_encode(struct crn_work *w, int level, const unsigned char *src, size_t n,
+cairn_err crn_plane_encode(struct crn_encode_work *w, int level, const unsigned char *src, size_t n,
                            unsigned char *dst, size_t *ret_n, struct crn_errinfo *ei)
 {
     size_t room_n = crn_plane_bound(n > SAMPLE_BYTES ? n : SAMPLE_BYTES);
     unsigned char *room;
     cairn_err rc = crn_work_scratch(w, CRN_SLOT_PLANE, room_n, &room, ei);
     size_t best = SIZE_MAX;
-    struct trial t;
+    struct plane_trial t;
 
     if (rc != CAIRN_OK)
         return rc;
@@ -111,9 +112,9 @@ cairn_err crn_plane_encode(struct crn_work *w, int level, const unsigned char *s
     }
     t = try_pieces(w, level, src, n, room, room_n);
     if (t.coded < WORTH && CLEARLY * t.coded < t.zstd)
-        run(w, CODED, level, src, n, room, room_n, dst, &best);
+        plane_run(w, CODED, level, src, n, room, room_n, dst, &best);
     if (t.zstd < WORTH && t.zstd < t.coded)
-        run(w, ZSTD, level, src, n, room, room_n, dst, &best);
+        plane_run(w, ZSTD, level, src, n, room, room_n, dst, &best);
     if (best == SIZE_MAX) {
         dst[0] = RAW;
         best = 1 + crn_varint_put(dst + 1, n);
@@ -126,14 +127,14 @@ cairn_err crn_plane_encode(struct crn_work *w, int level, const unsigned char *s
 
 #define ZSTD_HEAD 12 /* of a frame, about */
 
-cairn_err crn_plane_estimate(struct crn_work *w, int level, const unsigned char *src, size_t n,
-                             double *ret_bytes, struct crn_errinfo *ei)
+cairn_err crn_plane_estimate(struct crn_encode_work *w, int level, const unsigned char *src,
+                             size_t n, double *ret_bytes, struct crn_errinfo *ei)
 {
     size_t room_n = crn_plane_bound(SAMPLE_BYTES);
     unsigned char *room;
     cairn_err rc = crn_work_scratch(w, CRN_SLOT_PLANE, room_n, &room, ei);
     double head = (double)ZSTD_HEAD / (double)(n < PIECES * PIECE_MIN ? n + 1 : PIECES * PIECE_MIN);
-    struct trial t;
+    struct plane_trial t;
 
     if (rc != CAIRN_OK)
         return rc;
@@ -148,7 +149,7 @@ cairn_err crn_plane_estimate(struct crn_work *w, int level, const unsigned char 
     return CAIRN_OK;
 }
 
-cairn_err crn_plane_decode(struct crn_work *w, const unsigned char *src, size_t src_n,
+cairn_err crn_plane_decode(struct crn_encode_work *w, const unsigned char *src, size_t src_n,
                            unsigned char *dst, size_t n, size_t *ret_used, struct crn_errinfo *ei)
 {
     struct crn_view v = crn_view_of(src, src_n);

@@ -9,7 +9,7 @@
 #include "encode/work.h"
 
 /* Bytes of new data and where they go. */
-struct part {
+struct reader_part {
     uint64_t source;
     uint64_t bytes;
     uint64_t dst;
@@ -17,7 +17,7 @@ struct part {
 
 struct crn_reader {
     struct crn_reader_options options;
-    struct crn_work *work; /* borrowed */
+    struct crn_encode_work *work; /* borrowed */
     uint64_t new_bytes;
     uint64_t bytes;
     uint64_t *starts;    /* of the items of the map in the stream */
@@ -74,7 +74,7 @@ static cairn_err check_map(struct crn_reader *r, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-cairn_err crn_reader_open(const struct crn_reader_options *options, struct crn_work *work,
+cairn_err crn_reader_open(const struct crn_reader_options *options, struct crn_encode_work *work,
                           struct crn_reader **ret, struct crn_errinfo *ei)
 {
     struct crn_reader *r = calloc(1, sizeof(*r));
@@ -164,8 +164,8 @@ static size_t chunk_at(const struct crn_reader *r, uint64_t offset)
 }
 
 /* One part, chunk by chunk. A whole chunk that nobody else may want is decoded in place. */
-static cairn_err give(struct crn_reader *r, const struct part *p, int is_alone, unsigned char *dst,
-                      struct crn_errinfo *ei)
+static cairn_err reader_give(struct crn_reader *r, const struct reader_part *p, int is_alone,
+                             unsigned char *dst, struct crn_errinfo *ei)
 {
     uint64_t source = p->source;
     uint64_t left = p->bytes;
@@ -201,8 +201,8 @@ static cairn_err give(struct crn_reader *r, const struct part *p, int is_alone, 
 
 static int by_source(const void *a, const void *b)
 {
-    const struct part *x = a;
-    const struct part *y = b;
+    const struct reader_part *x = a;
+    const struct reader_part *y = b;
 
     return x->source < y->source ? -1 : x->source > y->source;
 }
@@ -225,10 +225,10 @@ static size_t item_at(const struct crn_reader *r, uint64_t offset)
 
 /* The items in a range, by their sources. Overlapping ones are read chunk by chunk, so that a chunk
  * serves all parts before the next one is decoded: cut at chunk boundaries. */
-static cairn_err collect(const struct crn_reader *r, uint64_t offset, uint64_t n, struct part **ret,
-                         size_t *ret_n, struct crn_errinfo *ei)
+static cairn_err reader_collect(const struct crn_reader *r, uint64_t offset, uint64_t n,
+                                struct reader_part **ret, size_t *ret_n, struct crn_errinfo *ei)
 {
-    struct part *parts = NULL;
+    struct reader_part *parts = NULL;
     size_t count = 0;
     size_t room = 0;
     uint64_t done = 0;
@@ -246,7 +246,7 @@ static cairn_err collect(const struct crn_reader *r, uint64_t offset, uint64_t n
             uint64_t k = m < in_chunk ? m : in_chunk;
 
             if (count == room) {
-                struct part *grown;
+                struct reader_part *grown;
 
                 room = room > 0 ? 2 * room : 64;
                 grown = realloc(parts, room * sizeof(*parts));
@@ -256,7 +256,7 @@ static cairn_err collect(const struct crn_reader *r, uint64_t offset, uint64_t n
                 }
                 parts = grown;
             }
-            parts[count++] = (struct part){.source = source, .bytes = k, .dst = done};
+            parts[count++] = (struct reader_part){.source = source, .bytes = k, .dst = done};
             done += k;
             skip += k;
             m -= k;
@@ -272,8 +272,8 @@ static cairn_err collect(const struct crn_reader *r, uint64_t offset, uint64_t n
 cairn_err crn_reader_read(struct crn_reader *r, uint64_t offset, void *dst, uint64_t n,
                           struct crn_errinfo *ei)
 {
-    struct part whole = {.source = offset, .bytes = n};
-    struct part *parts = NULL;
+    struct reader_part whole = {.source = offset, .bytes = n};
+    struct reader_part *parts = NULL;
     size_t count = 0;
     size_t i;
     cairn_err rc;
@@ -283,12 +283,12 @@ cairn_err crn_reader_read(struct crn_reader *r, uint64_t offset, void *dst, uint
     if (n == 0)
         return CAIRN_OK;
     if (r->options.map == NULL)
-        return give(r, &whole, 1, dst, ei);
-    rc = collect(r, offset, n, &parts, &count, ei);
+        return reader_give(r, &whole, 1, dst, ei);
+    rc = reader_collect(r, offset, n, &parts, &count, ei);
     if (rc != CAIRN_OK)
         return rc;
     for (i = 0; i < count && rc == CAIRN_OK; i++)
-        rc = give(r, &parts[i], 0, dst, ei);
+        rc = reader_give(r, &parts[i], 0, dst, ei);
     free(parts);
     return rc;
 }

@@ -39,7 +39,7 @@ typedef cairn_err crn_emit(void *ctx, const struct crn_chunk_record *record, con
 struct crn_encoder;
 
 CAIRN_CHECKED cairn_err crn_encoder_open(const struct crn_stream_options *options,
-                                         struct crn_work *work, crn_emit *emit, void *ctx,
+                                         struct crn_encode_work *work, crn_emit *emit, void *ctx,
                                          struct crn_encoder **ret, struct crn_errinfo *ei);
 void crn_encoder_close(struct crn_encoder *e); /* at any time; NULL is allowed */
 /* Appends bytes that lie in one array as the run says (NULL: in one dimension). previous: the same
@@ -70,7 +70,7 @@ struct crn_reader;
 /* Checks that the records follow each other and have sizes that chunks can have. All of the options
  * must outlive the reader. */
 CAIRN_CHECKED cairn_err crn_reader_open(const struct crn_reader_options *options,
-                                        struct crn_work *work, struct crn_reader **ret,
+                                        struct crn_encode_work *work, struct crn_reader **ret,
                                         struct crn_errinfo *ei);
 void crn_reader_close(struct crn_reader *r); /* NULL is allowed */
 /* Bytes [offset, offset + n) of the stream. Each chunk is fetched and decoded once at most in a call,

@@ -9,7 +9,7 @@
 #include "encode/work.h"
 
 /* Encoded chunks in memory. */
-struct store {
+struct stream_test_store {
     unsigned char *bytes[256];
     struct crn_chunk_record records[256];
     size_t n;
@@ -22,7 +22,7 @@ struct store {
 static cairn_err emit(void *ctx, const struct crn_chunk_record *record, const void *encoded,
                       struct crn_errinfo *ei)
 {
-    struct store *s = ctx;
+    struct stream_test_store *s = ctx;
 
     if (s->n + 1 == s->fail_at)
         return crn_fail(ei, CAIRN_ENOSPC, 0, "full");
@@ -37,7 +37,7 @@ static cairn_err emit(void *ctx, const struct crn_chunk_record *record, const vo
 
 static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
 {
-    struct store *s = ctx;
+    struct stream_test_store *s = ctx;
 
     (void)ei;
     s->fetched[chunk]++;
@@ -48,14 +48,14 @@ static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *e
 static cairn_err fetch_older(void *ctx, uint64_t offset, size_t n, void *buf,
                              struct crn_errinfo *ei)
 {
-    const struct store *s = ctx;
+    const struct stream_test_store *s = ctx;
 
     (void)ei;
     memcpy(buf, s->older + offset, n);
     return CAIRN_OK;
 }
 
-static void store_free(struct store *s)
+static void store_free(struct stream_test_store *s)
 {
     size_t i;
 
@@ -65,7 +65,7 @@ static void store_free(struct store *s)
     memset(s, 0, sizeof(*s));
 }
 
-static struct crn_reader_options reading(struct store *s)
+static struct crn_reader_options reading(struct stream_test_store *s)
 {
     struct crn_reader_options o = {.records = s->records,
                                    .n = s->n,
@@ -83,9 +83,9 @@ static int setup(void **state)
 }
 
 /* In pieces of random size, each a whole number of elements. */
-static void encode_all(struct fixture *f, const struct crn_stream_options *o,
+static void encode_all(struct fixture_fixture *f, const struct crn_stream_options *o,
                        const unsigned char *src, const unsigned char *older, size_t n,
-                       struct store *s)
+                       struct stream_test_store *s)
 {
     struct crn_errinfo *ei = &f->info;
     size_t step = cairn_type_size(o->type);
@@ -108,7 +108,8 @@ static void encode_all(struct fixture *f, const struct crn_stream_options *o,
     crn_encoder_close(e);
 }
 
-static void check_reads(struct fixture *f, struct store *s, const unsigned char *src, size_t n)
+static void check_reads(struct fixture_fixture *f, struct stream_test_store *s,
+                        const unsigned char *src, size_t n)
 {
     struct crn_reader_options o = reading(s);
     struct crn_errinfo *ei = &f->info;
@@ -140,12 +141,12 @@ static void pieces_come_back(void **state)
 {
     static const cairn_type types[] = {CAIRN_F64, CAIRN_F32, CAIRN_I32, CAIRN_BYTES, CAIRN_C128};
     static const size_t sizes[] = {0, 16, 65536, 65552, 700000, 2100000};
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_choose_options choose = {.aim = CRN_AIM_RATIO};
     struct crn_errinfo *ei = &f->info;
     unsigned char *src = malloc(2100000);
     unsigned char *older = malloc(2100000);
-    struct store s;
+    struct stream_test_store s;
     size_t t, i;
 
     assert_non_null(src);
@@ -176,7 +177,7 @@ static void pieces_come_back(void **state)
 /* A table that occurs again and again, at odd places, is kept once. */
 static void repeated_blocks_are_kept_once(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_errinfo *ei = &f->info;
     struct crn_stream_options o = {.type = CAIRN_F64, .dedup = 1};
     size_t table = 400000;
@@ -185,7 +186,7 @@ static void repeated_blocks_are_kept_once(void **state)
     struct crn_buf map = {0};
     struct crn_map decoded;
     struct crn_view v;
-    struct store s;
+    struct stream_test_store s;
     size_t i;
 
     assert_non_null(src);
@@ -218,7 +219,7 @@ static void repeated_blocks_are_kept_once(void **state)
 
 static void damage_is_refused(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_errinfo *ei = &f->info;
     struct crn_stream_options o = {.type = CAIRN_F32, .chunk_bytes = CRN_CHUNK_MIN_BYTES};
     size_t n = 300000;
@@ -228,7 +229,7 @@ static void damage_is_refused(void **state)
     struct crn_map_item item = {.bytes = 300000, .source = 1};
     struct crn_map map = {.n = 1, .items = &item};
     struct crn_reader *r;
-    struct store s;
+    struct stream_test_store s;
 
     assert_non_null(src);
     assert_non_null(back);
@@ -260,7 +261,7 @@ static void damage_is_refused(void **state)
 /* The emitter's error comes out, from put and from finish, and nothing leaks. */
 static void failing_emitter(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_stream_options o = {
         .type = CAIRN_F64, .chunk_bytes = CRN_CHUNK_MIN_BYTES, .dedup = 1};
     size_t n = 4 * CRN_CHUNK_MIN_BYTES + 800;
@@ -270,7 +271,7 @@ static void failing_emitter(void **state)
     assert_non_null(src);
     test_fill(&f->rng, CONTENT_SMOOTH, CAIRN_F64, src, n);
     for (k = 1; k <= 5; k++) {
-        struct store s = {.fail_at = k};
+        struct stream_test_store s = {.fail_at = k};
         struct crn_encoder *e;
         struct crn_map map;
         cairn_err rc;
@@ -296,14 +297,14 @@ static void failing_emitter(void **state)
 
 static void memory_is_bounded(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
     struct crn_choose_options choose = {.aim = CRN_AIM_RATIO, .cpu_share = 10};
     struct crn_stream_options o = {
         .type = CAIRN_F64, .chunk_bytes = CRN_CHUNK_MAX_BYTES, .key = "k"};
     struct crn_errinfo *ei = &f->info;
     size_t n = 2 * CRN_CHUNK_MAX_BYTES;
     unsigned char *src = malloc(n);
-    struct store s;
+    struct stream_test_store s;
 
     assert_non_null(src);
     o.bytes = 100 * n; /* all trials are made */

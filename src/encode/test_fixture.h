@@ -8,15 +8,15 @@
 #include "encode/work.h"
 
 /* Scratch memory, and numbers from the seed of its file. */
-struct fixture {
-    struct crn_work *work;
+struct fixture_fixture {
+    struct crn_encode_work *work;
     struct crn_rng rng;
     struct crn_errinfo info;
 };
 
 static inline int test_setup(void **state, uint64_t seed)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
+    struct fixture_fixture *f = calloc(1, sizeof(*f));
 
     assert_non_null(f);
     assert_int_equal(crn_work_new(&f->work, &f->info), CAIRN_OK);
@@ -27,7 +27,7 @@ static inline int test_setup(void **state, uint64_t seed)
 
 static inline int teardown(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture_fixture *f = *state;
 
     crn_work_free(f->work);
     free(f);

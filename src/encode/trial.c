@@ -20,7 +20,7 @@
 
 /* A sample and room for what is made of it, in one slot. */
 struct bench {
-    struct crn_work *work;
+    struct crn_encode_work *work;
     struct crn_sample sample;
     unsigned char *words;
     unsigned char *residuals;
@@ -29,7 +29,7 @@ struct bench {
     size_t bytes;
 };
 
-static cairn_err bench_init(struct bench *b, struct crn_work *w, const struct crn_data *data,
+static cairn_err bench_init(struct bench *b, struct crn_encode_work *w, const struct crn_data *data,
                             const void *src, size_t n, size_t want, struct crn_errinfo *ei)
 {
     cairn_err rc;
@@ -142,35 +142,35 @@ static cairn_err estimate_magnitude(struct bench *b, double *ret, struct crn_err
 }
 
 /* What is being filled. */
-struct list {
+struct trial_list {
     struct crn_trial *t;
     size_t n;
     int is_swapped; /* what is added now is tried on swapped words */
 };
 
-static void push(struct crn_pipe *p, const struct crn_codec *c, unsigned arg)
+static void trial_push(struct crn_pipe *p, const struct crn_codec *c, unsigned arg)
 {
     p->stage[p->n].id = c->id;
     p->stage[p->n++].arg = (uint8_t)arg;
 }
 
 /* predictor: 0 for none. */
-static void add(struct list *l, unsigned predictor, const struct crn_codec *c, unsigned arg,
-                double share)
+static void trial_add(struct trial_list *l, unsigned predictor, const struct crn_codec *c,
+                      unsigned arg, double share)
 {
     struct crn_trial *t = &l->t[l->n++];
 
     memset(t, 0, sizeof(*t));
     if (l->is_swapped)
-        push(&t->pipe, &crn_filter_swap, 0);
+        trial_push(&t->pipe, &crn_filter_swap, 0);
     if (predictor != 0)
-        push(&t->pipe, &crn_filter_lorenzo, predictor);
-    push(&t->pipe, c, arg);
+        trial_push(&t->pipe, &crn_filter_lorenzo, predictor);
+    trial_push(&t->pipe, c, arg);
     t->share = share;
 }
 
 /* Codecs behind the best predictor, and planes without one. */
-static cairn_err try_numbers(struct bench *b, struct list *l, struct crn_errinfo *ei)
+static cairn_err try_numbers(struct bench *b, struct trial_list *l, struct crn_errinfo *ei)
 {
     double bytes;
     unsigned arg = best_predictor(b, SIZE_MAX, &bytes);
@@ -180,21 +180,21 @@ static cairn_err try_numbers(struct bench *b, struct list *l, struct crn_errinfo
         rc = estimate_magnitude(b, &bytes, ei);
         if (rc != CAIRN_OK)
             return rc;
-        add(l, arg, &crn_codec_magnitude, LEVEL, bytes / (double)b->bytes);
+        trial_add(l, arg, &crn_codec_magnitude, LEVEL, bytes / (double)b->bytes);
     }
     rc = estimate_planes(b, b->residuals, &bytes, ei);
     if (rc != CAIRN_OK)
         return rc;
-    add(l, arg, &crn_codec_planes, LEVEL, bytes / (double)b->bytes);
+    trial_add(l, arg, &crn_codec_planes, LEVEL, bytes / (double)b->bytes);
     if (l->is_swapped)
         return CAIRN_OK; /* the same planes in another order */
     rc = estimate_planes(b, b->words, &bytes, ei);
     if (rc == CAIRN_OK)
-        add(l, 0, &crn_codec_planes, LEVEL, bytes / (double)b->bytes);
+        trial_add(l, 0, &crn_codec_planes, LEVEL, bytes / (double)b->bytes);
     return rc;
 }
 
-static cairn_err try_bytes(struct crn_work *w, const struct crn_data *data,
+static cairn_err try_bytes(struct crn_encode_work *w, const struct crn_data *data,
                            const unsigned char *src, size_t n, const struct crn_codec *c,
                            double *ret, struct crn_errinfo *ei)
 {
@@ -215,8 +215,9 @@ static cairn_err try_bytes(struct crn_work *w, const struct crn_data *data,
 }
 
 /* Unsigned integers may be numbers of a big-endian file: they are tried in the other byte order, too. */
-static cairn_err try_swapped(struct crn_work *w, const struct crn_data *data, const void *src,
-                             size_t n, size_t bytes, struct list *l, struct crn_errinfo *ei)
+static cairn_err try_swapped(struct crn_encode_work *w, const struct crn_data *data,
+                             const void *src, size_t n, size_t bytes, struct trial_list *l,
+                             struct crn_errinfo *ei)
 {
     unsigned width = crn_word_of(data->type).width;
     struct crn_data other = *data;
@@ -238,18 +239,18 @@ static cairn_err try_swapped(struct crn_work *w, const struct crn_data *data, co
     return rc;
 }
 
-cairn_err crn_trials(struct crn_work *w, const struct crn_data *data, const void *src, size_t n,
-                     size_t bytes, struct crn_trial ret[CRN_TRIALS_MAX], size_t *ret_n,
+cairn_err crn_trials(struct crn_encode_work *w, const struct crn_data *data, const void *src,
+                     size_t n, size_t bytes, struct crn_trial ret[CRN_TRIALS_MAX], size_t *ret_n,
                      struct crn_errinfo *ei)
 {
     static const struct crn_codec *const codecs[] = {&crn_codec_zstd, &crn_codec_lz4};
-    struct list l = {.t = ret};
+    struct trial_list l = {.t = ret};
     struct bench b;
     double share;
     size_t i;
     cairn_err rc = bench_init(&b, w, data, src, n, bytes, ei);
 
-    add(&l, 0, &crn_codec_raw, 0, 1);
+    trial_add(&l, 0, &crn_codec_raw, 0, 1);
     l.t[0].pipe.n = 0;
     if (rc == CAIRN_OK && b.sample.words > 1)
         rc = try_numbers(&b, &l, ei);
@@ -258,7 +259,7 @@ cairn_err crn_trials(struct crn_work *w, const struct crn_data *data, const void
             continue;
         rc = try_bytes(w, data, b.words, b.bytes, codecs[i], &share, ei);
         if (rc == CAIRN_OK)
-            add(&l, 0, codecs[i], codecs[i]->arg_default, share);
+            trial_add(&l, 0, codecs[i], codecs[i]->arg_default, share);
     }
     if (rc == CAIRN_OK)
         rc = try_swapped(w, data, src, n, bytes, &l, ei);
@@ -283,7 +284,7 @@ static double plane_entropy(struct bench *b)
     return bits / (8.0 * (double)b->bytes);
 }
 
-cairn_err crn_trial_glance(struct crn_work *w, const struct crn_data *data, const void *src,
+cairn_err crn_trial_glance(struct crn_encode_work *w, const struct crn_data *data, const void *src,
                            size_t n, int *ret_is_hopeless, struct crn_errinfo *ei)
 {
     size_t piece = n < 2 * GLANCE_BYTES ? n : 2 * GLANCE_BYTES;

@@ -13,11 +13,12 @@ struct crn_trial {
 };
 
 /* Estimates what may suit such data from about `bytes` of it; at least raw comes back, as the first. */
-CAIRN_CHECKED cairn_err crn_trials(struct crn_work *w, const struct crn_data *data, const void *src,
-                                   size_t n, size_t bytes, struct crn_trial ret[CRN_TRIALS_MAX],
-                                   size_t *ret_n, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_trials(struct crn_encode_work *w, const struct crn_data *data,
+                                   const void *src, size_t n, size_t bytes,
+                                   struct crn_trial ret[CRN_TRIALS_MAX], size_t *ret_n,
+                                   struct crn_errinfo *ei);
 /* A quick look: whether there is no use in trying. */
-CAIRN_CHECKED cairn_err crn_trial_glance(struct crn_work *w, const struct crn_data *data,
+CAIRN_CHECKED cairn_err crn_trial_glance(struct crn_encode_work *w, const struct crn_data *data,
                                          const void *src, size_t n, int *ret_is_hopeless,
                                          struct crn_errinfo *ei);
 

@@ -7,7 +7,7 @@
 /* The largest thing a slot holds: a chunk that the worst codec has blown up (FPC: by 1/16). */
 #define SLOT_MAX (2 * CRN_CHUNK_MAX_BYTES)
 
-struct crn_work {
+struct crn_encode_work {
     struct {
         unsigned char *p;
         size_t n;
@@ -18,9 +18,9 @@ struct crn_work {
     } context[CRN_CONTEXT_COUNT];
 };
 
-cairn_err crn_work_new(struct crn_work **ret, struct crn_errinfo *ei)
+cairn_err crn_work_new(struct crn_encode_work **ret, struct crn_errinfo *ei)
 {
-    struct crn_work *w = calloc(1, sizeof(*w));
+    struct crn_encode_work *w = calloc(1, sizeof(*w));
 
     if (w == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for an encoder");
@@ -28,7 +28,7 @@ cairn_err crn_work_new(struct crn_work **ret, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-void crn_work_free(struct crn_work *w)
+void crn_work_free(struct crn_encode_work *w)
 {
     int i;
 
@@ -42,8 +42,8 @@ void crn_work_free(struct crn_work *w)
     free(w);
 }
 
-cairn_err crn_work_scratch(struct crn_work *w, enum crn_slot slot, size_t n, unsigned char **ret,
-                           struct crn_errinfo *ei)
+cairn_err crn_work_scratch(struct crn_encode_work *w, enum crn_slot slot, size_t n,
+                           unsigned char **ret, struct crn_errinfo *ei)
 {
     size_t rounded = (n + 4096) & ~(size_t)4095;
 
@@ -61,7 +61,7 @@ cairn_err crn_work_scratch(struct crn_work *w, enum crn_slot slot, size_t n, uns
     return CAIRN_OK;
 }
 
-size_t crn_work_bytes(const struct crn_work *w)
+size_t crn_work_bytes(const struct crn_encode_work *w)
 {
     size_t sum = 0;
     int i;
@@ -71,7 +71,7 @@ size_t crn_work_bytes(const struct crn_work *w)
     return sum;
 }
 
-void **crn_work_context(struct crn_work *w, enum crn_context which, void (*destroy)(void *))
+void **crn_work_context(struct crn_encode_work *w, enum crn_context which, void (*destroy)(void *))
 {
     w->context[which].destroy = destroy;
     return &w->context[which].p;

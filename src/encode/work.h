@@ -30,17 +30,17 @@ enum crn_slot {
     CRN_SLOT_COUNT
 };
 
-CAIRN_CHECKED cairn_err crn_work_new(struct crn_work **ret, struct crn_errinfo *ei);
-void crn_work_free(struct crn_work *w); /* NULL is allowed */
+CAIRN_CHECKED cairn_err crn_work_new(struct crn_encode_work **ret, struct crn_errinfo *ei);
+void crn_work_free(struct crn_encode_work *w); /* NULL is allowed */
 
 /* Room for n bytes, aligned to 64; the contents are anything. CAIRN_ENOMEM; CAIRN_EDAMAGED where n is
  * beyond what any chunk can need. Valid until the slot is asked for again. */
-CAIRN_CHECKED cairn_err crn_work_scratch(struct crn_work *w, enum crn_slot slot, size_t n,
+CAIRN_CHECKED cairn_err crn_work_scratch(struct crn_encode_work *w, enum crn_slot slot, size_t n,
                                          unsigned char **ret, struct crn_errinfo *ei);
-size_t crn_work_bytes(const struct crn_work *w); /* scratch that is allocated now */
+size_t crn_work_bytes(const struct crn_encode_work *w); /* scratch that is allocated now */
 
 /* Contexts of libzstd, as void so that only codec_zstd.c needs its header. */
 enum crn_context { CRN_CONTEXT_ZSTD_C, CRN_CONTEXT_ZSTD_D, CRN_CONTEXT_COUNT };
-void **crn_work_context(struct crn_work *w, enum crn_context which, void (*destroy)(void *));
+void **crn_work_context(struct crn_encode_work *w, enum crn_context which, void (*destroy)(void *));
 
 #endif

@@ -8,9 +8,10 @@
 int crn_zstd_is_there(void);
 size_t crn_zstd_bound(size_t n);
 /* Returns 0 if it does not fit or fails (then it is not worth it). */
-size_t crn_zstd_compress(struct crn_work *w, int level, const void *src, size_t n, void *dst,
+size_t crn_zstd_compress(struct crn_encode_work *w, int level, const void *src, size_t n, void *dst,
                          size_t dst_n);
 /* 0, or -1 if src is not an encoding of exactly n bytes. */
-int crn_zstd_decompress(struct crn_work *w, const void *src, size_t src_n, void *dst, size_t n);
+int crn_zstd_decompress(struct crn_encode_work *w, const void *src, size_t src_n, void *dst,
+                        size_t n);
 
 #endif

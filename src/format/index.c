@@ -87,8 +87,8 @@ static const char *extents_fault(const struct crn_index *x)
     return NULL;
 }
 
-static cairn_err check(const struct crn_index *x, const char *what, cairn_err code,
-                       struct crn_errinfo *ei)
+static cairn_err index_check(const struct crn_index *x, const char *what, cairn_err code,
+                             struct crn_errinfo *ei)
 {
     const char *fault = head_fault(x);
 
@@ -120,7 +120,7 @@ cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struc
     for (i = 0; i < x->nshards && rc == CAIRN_OK; i++)
         rc = crn_shard_check(&x->shards[i], what, CAIRN_EINVAL, ei);
     if (rc == CAIRN_OK)
-        rc = check(x, what, CAIRN_EINVAL, ei);
+        rc = index_check(x, what, CAIRN_EINVAL, ei);
     if (rc != CAIRN_OK)
         return rc;
 
@@ -235,7 +235,7 @@ cairn_err crn_index_decode(const void *data, size_t len, const char *what, struc
     if (rc == CAIRN_OK)
         rc = crn_object_close(&index_kind, data, &body, what, ei);
     if (rc == CAIRN_OK)
-        rc = check(&x, what, CAIRN_EDAMAGED, ei);
+        rc = index_check(&x, what, CAIRN_EDAMAGED, ei);
     if (rc == CAIRN_OK && crn_object_flags(data) != flags_of(&x))
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the chain of older versions is empty", what);
     if (rc != CAIRN_OK) {

@@ -93,8 +93,8 @@ static const char *manifest_fault(const struct crn_manifest *m)
     return fault;
 }
 
-static cairn_err check(const struct crn_manifest *m, const char *what, cairn_err code,
-                       struct crn_errinfo *ei)
+static cairn_err manifest_check(const struct crn_manifest *m, const char *what, cairn_err code,
+                                struct crn_errinfo *ei)
 {
     const char *fault = manifest_fault(m);
     unsigned char *seen;
@@ -152,7 +152,7 @@ cairn_err crn_manifest_encode(const struct crn_manifest *m, struct crn_buf *buf,
     size_t at;
     uint32_t i;
 
-    rc = check(m, "encode a manifest", CAIRN_EINVAL, ei);
+    rc = manifest_check(m, "encode a manifest", CAIRN_EINVAL, ei);
     if (rc != CAIRN_OK)
         return rc;
     at = crn_object_begin(&manifest_kind, buf);
@@ -255,7 +255,7 @@ cairn_err crn_manifest_decode(const void *data, size_t len, const char *what,
     if (rc == CAIRN_OK)
         rc = crn_object_close(&manifest_kind, data, &body, what, ei);
     if (rc == CAIRN_OK)
-        rc = check(&m, what, CAIRN_EDAMAGED, ei);
+        rc = manifest_check(&m, what, CAIRN_EDAMAGED, ei);
     if (rc == CAIRN_OK && crn_object_flags(data) != flags_of(&m))
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: no file has a chain of older versions", what);
     if (rc != CAIRN_OK) {

@@ -112,7 +112,7 @@ static double best_work(const struct crn_steady *s, size_t i, double lambda)
     return exp((low + high) / 2);
 }
 
-static struct choice choose(const struct crn_steady *s, size_t i, double lambda)
+static struct choice bound_choose(const struct crn_steady *s, size_t i, double lambda)
 {
     const struct crn_job_class *c = &s->cls[i];
     struct choice idle = {0, 1, 0};
@@ -132,7 +132,7 @@ static double exact_use_at(const struct crn_steady *s, double lambda)
     size_t i;
 
     for (i = 0; i < s->n; i++)
-        use += s->cls[i].jobs * choose(s, i, lambda).use;
+        use += s->cls[i].jobs * bound_choose(s, i, lambda).use;
     return use;
 }
 
@@ -147,7 +147,7 @@ void crn_bound_exact(const struct crn_steady *s, double *ret_work, struct crn_bo
     ret->device_use = exact_use_at(s, ret->lambda);
     ret->waste = ret->lambda * (ret->device_use - s->device_share);
     for (i = 0; i < s->n; i++) {
-        struct choice c = choose(s, i, ret->lambda);
+        struct choice c = bound_choose(s, i, ret->lambda);
 
         ret->waste += s->cls[i].jobs * s->cls[i].nodes / s->nodes * c.waste;
         if (ret_work != NULL)

@@ -13,7 +13,7 @@
 #include <math.h>
 #include "policy/policy.h"
 
-static void score(const struct crn_io_queue *q, double *ret_score)
+static void delay_cost_score(const struct crn_io_queue *q, double *ret_score)
 {
     size_t i;
 
@@ -33,5 +33,5 @@ const struct crn_policy crn_policy_delay_cost = {
     .summary = "the request whose delay costs most per second of its service",
     .is_exclusive = 1,
     .is_blocking = 0,
-    .score = score,
+    .score = delay_cost_score,
 };

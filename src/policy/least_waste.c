@@ -32,7 +32,7 @@ static struct terms terms_of(const struct crn_io_request *r, double now_s)
     return t;
 }
 
-static void score(const struct crn_io_queue *q, double *ret_score)
+static void least_waste_score(const struct crn_io_queue *q, double *ret_score)
 {
     struct terms sum = {0, 0, 0};
     size_t i;
@@ -58,5 +58,5 @@ const struct crn_policy crn_policy_least_waste = {
     .summary = "the request whose service costs the others the least expected node-time",
     .is_exclusive = 1,
     .is_blocking = 0,
-    .score = score,
+    .score = least_waste_score,
 };

@@ -3,7 +3,7 @@
  * bandwidth. There is no token; the scores only keep the order of arrival. */
 #include "policy/policy.h"
 
-static void score(const struct crn_io_queue *q, double *ret_score)
+static void oblivious_score(const struct crn_io_queue *q, double *ret_score)
 {
     size_t i;
 
@@ -16,5 +16,5 @@ const struct crn_policy crn_policy_oblivious = {
     .summary = "no token: everyone at once, bandwidth shared by nodes",
     .is_exclusive = 0,
     .is_blocking = 1,
-    .score = score,
+    .score = oblivious_score,
 };

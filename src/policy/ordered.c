@@ -2,7 +2,7 @@
 /* First come, first served; everybody stands still until it is his turn. */
 #include "policy/policy.h"
 
-static void score(const struct crn_io_queue *q, double *ret_score)
+static void ordered_score(const struct crn_io_queue *q, double *ret_score)
 {
     size_t i;
 
@@ -15,5 +15,5 @@ const struct crn_policy crn_policy_ordered = {
     .summary = "first come, first served; jobs stand still while they wait",
     .is_exclusive = 1,
     .is_blocking = 1,
-    .score = score,
+    .score = ordered_score,
 };

@@ -2,7 +2,7 @@
 /* First come, first served; who waits to checkpoint computes on. */
 #include "policy/policy.h"
 
-static void score(const struct crn_io_queue *q, double *ret_score)
+static void ordered_nb_score(const struct crn_io_queue *q, double *ret_score)
 {
     size_t i;
 
@@ -15,5 +15,5 @@ const struct crn_policy crn_policy_ordered_nb = {
     .summary = "first come, first served; jobs compute on while they wait to checkpoint",
     .is_exclusive = 1,
     .is_blocking = 0,
-    .score = score,
+    .score = ordered_nb_score,
 };

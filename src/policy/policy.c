@@ -32,7 +32,7 @@ const struct crn_policy *crn_policy_find(const char *name)
     return NULL;
 }
 
-static int before(const struct crn_io_queue *q, const double *score, size_t a, size_t b)
+static int policy_before(const struct crn_io_queue *q, const double *score, size_t a, size_t b)
 {
     if (score[a] < score[b])
         return 1;
@@ -49,7 +49,7 @@ size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queu
         return CRN_PICK_NONE;
     policy->score(q, scratch);
     for (i = 1; i < q->n; i++)
-        if (before(q, scratch, i, best))
+        if (policy_before(q, scratch, i, best))
             best = i;
     return best;
 }
@@ -63,9 +63,9 @@ static void sift(const struct crn_io_queue *q, const double *score, size_t *orde
     while ((child = 2 * root + 1) < n) {
         size_t swap;
 
-        if (child + 1 < n && before(q, score, order[child], order[child + 1]))
+        if (child + 1 < n && policy_before(q, score, order[child], order[child + 1]))
             child++;
-        if (!before(q, score, order[root], order[child]))
+        if (!policy_before(q, score, order[root], order[child]))
             return;
         swap = order[root];
         order[root] = order[child];

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-static void tell(const struct crn_check_events *ev, uint32_t rank, const char *region,
-                 const char *text)
+static void check_tell(const struct crn_check_events *ev, uint32_t rank, const char *region,
+                       const char *text)
 {
     if (ev != NULL && ev->bad != NULL)
         ev->bad(ev->arg, rank, region, text);
@@ -22,13 +22,13 @@ static cairn_err file_lost(const struct crn_version *v, uint32_t file_no,
 
     for (i = 0; i < f->nranges; i++)
         for (k = 0; k < f->ranges[i].count; k++)
-            tell(ev, f->ranges[i].first + k, "", failure->msg);
+            check_tell(ev, f->ranges[i].first + k, "", failure->msg);
     crn_err_keep(ei, failure);
     return failure->code;
 }
 
 /* What the check of a file has found so far. */
-struct finding {
+struct check_finding {
     const struct crn_index *x;
     const struct crn_check_events *ev;
     uint64_t checked;
@@ -37,11 +37,11 @@ struct finding {
 static void found(void *arg, const struct crn_extent *e, uint64_t chunk,
                   const struct crn_errinfo *why)
 {
-    struct finding *f = arg;
+    struct check_finding *f = arg;
     const struct crn_shard *shard = &f->x->shards[e->shard];
 
     if (why != NULL)
-        tell(f->ev, shard->rank, shard->regions[e->region].name, why->msg);
+        check_tell(f->ev, shard->rank, shard->regions[e->region].name, why->msg);
     f->checked += crn_data_chunk_bytes(f->x, e, chunk);
     if (f->ev != NULL && f->ev->progress != NULL)
         f->ev->progress(f->ev->arg, f->checked);
@@ -52,9 +52,9 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
 {
     struct crn_errinfo ignored = {0};
     struct crn_errinfo bad = {0};
-    struct finding f = {.ev = ev};
+    struct check_finding f = {.ev = ev};
     struct crn_data_file data;
-    struct crn_source *s;
+    struct crn_version_file *s;
     cairn_err rc;
     int fd;
 
@@ -91,7 +91,7 @@ cairn_err crn_version_check_rank(struct crn_version *v, uint32_t rank,
 
     rc = crn_version_shard(v, rank, &shard, ei);
     if (rc == CAIRN_EDAMAGED)
-        tell(ev, rank, "", ei != NULL ? ei->msg : "the index is damaged");
+        check_tell(ev, rank, "", ei != NULL ? ei->msg : "the index is damaged");
     if (rc != CAIRN_OK)
         return rc;
     for (r = 0; r < shard->nregions; r++) {
@@ -105,7 +105,7 @@ cairn_err crn_version_check_rank(struct crn_version *v, uint32_t rank,
         checked = w.checked;
         if (rc == CAIRN_OK)
             continue;
-        tell(ev, rank, shard->regions[r].name, info.msg);
+        check_tell(ev, rank, shard->regions[r].name, info.msg);
         crn_err_keep(ei, &info);
         if (result == CAIRN_OK)
             result = rc;

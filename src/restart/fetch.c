@@ -31,7 +31,8 @@ static const struct crn_extent *extent_at(const struct crn_index *x, uint32_t sh
 }
 
 /* At most one file of the store is open at a time. */
-static cairn_err open_source(struct crn_version *v, struct crn_source *s, struct crn_errinfo *ei)
+static cairn_err open_source(struct crn_version *v, struct crn_version_file *s,
+                             struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -52,8 +53,8 @@ static cairn_err open_source(struct crn_version *v, struct crn_source *s, struct
 }
 
 /* A chunk of which a part is wanted, in v->chunk. */
-static cairn_err keep_chunk(struct crn_version *v, struct crn_source *s, const struct crn_extent *e,
-                            uint64_t no, struct crn_errinfo *ei)
+static cairn_err keep_chunk(struct crn_version *v, struct crn_version_file *s,
+                            const struct crn_extent *e, uint64_t no, struct crn_errinfo *ei)
 {
     struct crn_data_file data = crn_source_data(v, s, s->fd);
     size_t n = crn_data_chunk_bytes(&s->index, e, no);
@@ -79,7 +80,7 @@ static cairn_err keep_chunk(struct crn_version *v, struct crn_source *s, const s
 }
 
 /* Verifies one chunk and moves w->pos behind it. */
-static cairn_err fetch_chunk(struct crn_version *v, struct crn_source *s,
+static cairn_err fetch_chunk(struct crn_version *v, struct crn_version_file *s,
                              const struct crn_extent *e, struct crn_want *w, struct crn_errinfo *ei)
 {
     struct crn_data_file data = crn_source_data(v, s, s->fd);
@@ -109,7 +110,7 @@ static cairn_err fetch_chunk(struct crn_version *v, struct crn_source *s,
 }
 
 /* As far as this source goes. */
-static cairn_err fetch_from(struct crn_version *v, struct crn_source *s,
+static cairn_err fetch_from(struct crn_version *v, struct crn_version_file *s,
                             const struct crn_region *expect, struct crn_want *w,
                             struct crn_errinfo *ei)
 {

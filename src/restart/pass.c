@@ -59,7 +59,7 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
                             const struct crn_pass_block *b, unsigned char *data,
                             struct crn_errinfo *ei)
 {
-    const struct crn_source *s = &p->o.v->files[b->file];
+    const struct crn_version_file *s = &p->o.v->files[b->file];
     const struct crn_index *x = &s->index;
     struct crn_data_file f;
     size_t there = 0; /* read, from the beginning of the block */
@@ -103,7 +103,7 @@ static void do_block(struct crn_pass *p, struct hand *h, struct crn_pass_block *
     (void)crn_queue_push(&p->ready, b); /* has room for all */
 }
 
-static void *run(void *arg)
+static void *pass_run(void *arg)
 {
     struct crn_pass *p = arg;
     struct hand h = {.fd = -1};
@@ -227,7 +227,7 @@ static cairn_err make_pool(struct crn_pass *p, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err start(struct crn_pass *p, struct crn_errinfo *ei)
+static cairn_err pass_start(struct crn_pass *p, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     cairn_err rc;
@@ -246,7 +246,7 @@ static cairn_err start(struct crn_pass *p, struct crn_errinfo *ei)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u threads", p->o.threads);
     while (p->nthreads < p->o.threads &&
            (p->o.cores == CRN_CORES_ALL ? crn_thread_start_near : crn_thread_start)(
-               &p->threads[p->nthreads], "cairn-read", run, p, &why) == CAIRN_OK)
+               &p->threads[p->nthreads], "cairn-read", pass_run, p, &why) == CAIRN_OK)
         p->nthreads++;
     if (p->nthreads > 0)
         return CAIRN_OK; /* fewer will do */
@@ -265,7 +265,7 @@ cairn_err crn_pass_open(const struct crn_pass_options *options, struct crn_pass 
     p->o = *options;
     rc = crn_pass_plan(p, ei);
     if (rc == CAIRN_OK && p->nblocks > 0)
-        rc = start(p, ei);
+        rc = pass_start(p, ei);
     if (rc != CAIRN_OK) {
         crn_pass_close(p);
         return rc;

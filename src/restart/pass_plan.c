@@ -12,7 +12,7 @@
 #define GAP_BYTES ((uint64_t)64 << 10)
 
 /* One element more in *array; NULL without memory. */
-static void *grow(void **array, size_t n, size_t *cap, size_t size)
+static void *pass_plan_grow(void **array, size_t n, size_t *cap, size_t size)
 {
     void *grown;
     size_t more;
@@ -38,8 +38,8 @@ struct chunk {
 };
 
 /* Can the chunk go to the end of this block? */
-static int fits(const struct crn_pass *p, const struct crn_pass_block *b, uint32_t file,
-                const struct chunk *c)
+static int pass_plan_fits(const struct crn_pass *p, const struct crn_pass_block *b, uint32_t file,
+                          const struct chunk *c)
 {
     const struct crn_pass_part *last = &p->pieces[b->piece + b->npieces - 1];
 
@@ -57,8 +57,8 @@ static cairn_err add_chunk(struct crn_pass *p, uint32_t file, const struct chunk
     struct crn_pass_block *b = p->nblocks > 0 ? &p->blocks[p->nblocks - 1] : NULL;
     struct crn_pass_part *last;
 
-    if (b == NULL || p->is_cut || !fits(p, b, file, c)) {
-        b = grow((void **)&p->blocks, p->nblocks, &p->blocks_cap, sizeof(*b));
+    if (b == NULL || p->is_cut || !pass_plan_fits(p, b, file, c)) {
+        b = pass_plan_grow((void **)&p->blocks, p->nblocks, &p->blocks_cap, sizeof(*b));
         if (b == NULL)
             return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %zu reads", p->nblocks);
         p->nblocks++;
@@ -69,7 +69,7 @@ static cairn_err add_chunk(struct crn_pass *p, uint32_t file, const struct chunk
     }
     last = b->npieces > 0 ? &p->pieces[p->npieces - 1] : NULL;
     if (last == NULL || last->e != c->e || c->at != b->end) {
-        last = grow((void **)&p->pieces, p->npieces, &p->pieces_cap, sizeof(*last));
+        last = pass_plan_grow((void **)&p->pieces, p->npieces, &p->pieces_cap, sizeof(*last));
         if (last == NULL)
             return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a plan of %zu pieces", p->npieces);
         p->npieces++;

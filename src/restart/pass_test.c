@@ -13,7 +13,7 @@
 #define RANKS 7
 #define FILES 3
 
-struct env {
+struct pass_test_env {
     char dir[256];
     struct crn_fs_faulty fs;
     struct crn_store st;
@@ -28,7 +28,7 @@ struct env {
 static int make(void **state, const char *pipe, int chain)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    struct env *e = calloc(1, sizeof(*e));
+    struct pass_test_env *e = calloc(1, sizeof(*e));
 
     test_dir_make(e->dir, sizeof(e->dir));
     crn_fs_faulty_init(&e->fs, crn_fs_posix());
@@ -73,7 +73,7 @@ static int setup_chained(void **state)
 
 static int teardown(void **state)
 {
-    struct env *e = *state;
+    struct pass_test_env *e = *state;
 
     crn_store_close(&e->st);
     test_dir_remove(e->dir);
@@ -81,7 +81,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void take(struct env *e, const struct crn_pass_piece *q)
+static void take(struct pass_test_env *e, const struct crn_pass_piece *q)
 {
     uint64_t i;
 
@@ -94,7 +94,7 @@ static void take(struct env *e, const struct crn_pass_piece *q)
 }
 
 /* One share; the failure it had. */
-static cairn_err one_share(struct env *e, const struct crn_pass_options *o, char *text)
+static cairn_err one_share(struct pass_test_env *e, const struct crn_pass_options *o, char *text)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     const struct crn_errinfo *failure;
@@ -120,7 +120,7 @@ static cairn_err one_share(struct env *e, const struct crn_pass_options *o, char
 }
 
 /* All shares; the first failure. */
-static cairn_err all_shares(struct env *e, struct crn_pass_options o, char *text)
+static cairn_err all_shares(struct pass_test_env *e, struct crn_pass_options o, char *text)
 {
     static const uint32_t files[FILES] = {0, 1, 2};
     struct crn_errinfo info = {0}, *ei = &info;
@@ -143,7 +143,7 @@ static cairn_err all_shares(struct env *e, struct crn_pass_options o, char *text
 }
 
 /* Every byte of the ranks that are not skipped came once, and is right. */
-static void check(const struct env *e, const uint8_t *skip)
+static void check(const struct pass_test_env *e, const uint8_t *skip)
 {
     unsigned char expect[256];
     uint32_t rank, r;
@@ -163,7 +163,7 @@ static void check(const struct env *e, const uint8_t *skip)
 
 /* What is told of the reads since the last call: no byte of a data file was read twice, neither of the
  * version nor of what it was encoded against. */
-static void check_reads(const struct env *e, FILE *reads)
+static void check_reads(const struct pass_test_env *e, FILE *reads)
 {
     static unsigned char times[5][FILES][4096];
     long long off, n, i;
@@ -189,7 +189,7 @@ static void check_reads(const struct env *e, FILE *reads)
 
 static void every_byte_comes_once(void **state)
 {
-    struct env *e = *state;
+    struct pass_test_env *e = *state;
     char text[CRN_ERR_TEXT], path[300];
     uint8_t skip[RANKS];
     int reader[RANKS];
@@ -227,7 +227,7 @@ static void every_byte_comes_once(void **state)
 static void reads_are_large(void **state)
 {
     struct crn_pass_options o = {.shares = 1, .threads = 2, .block_bytes = 1 << 20};
-    struct env *e = *state;
+    struct pass_test_env *e = *state;
     char text[CRN_ERR_TEXT];
     long before = atomic_load(&e->fs.calls);
 
@@ -239,7 +239,7 @@ static void reads_are_large(void **state)
 static void damage_is_named(void **state)
 {
     struct crn_pass_options o = {.shares = 2, .threads = 3, .block_bytes = 64};
-    struct env *e = *state;
+    struct pass_test_env *e = *state;
     char path[400], text[CRN_ERR_TEXT];
     unsigned char c;
     int fd;
@@ -259,7 +259,7 @@ static void damage_is_named(void **state)
 static void any_read_may_fail(void **state)
 {
     struct crn_pass_options o = {.shares = 2, .threads = 2, .block_bytes = 64};
-    struct env *e = *state;
+    struct pass_test_env *e = *state;
     char text[CRN_ERR_TEXT];
     long before = atomic_load(&e->fs.calls);
     long indexes = FILES * (e->t.older != NULL ? 3 : 1);
@@ -293,7 +293,7 @@ static ssize_t read_noting(const struct crn_fs *fs, int fd, void *buf, size_t n,
 static void readers_are_not_bound(void **state)
 {
     struct crn_pass_options o = {.shares = 1, .threads = 2, .block_bytes = 64};
-    struct env *e = *state;
+    struct pass_test_env *e = *state;
     char text[CRN_ERR_TEXT];
     cpu_set_t before;
 

@@ -60,8 +60,8 @@ static cairn_err take_message(struct crn_scatter_run *r, int from, const void *b
 }
 
 /* 1 if it is begun now or was before. */
-static int begin(struct crn_scatter_run *r, struct crn_coming *c, cairn_err *rc,
-                 struct crn_errinfo *ei)
+static int receive_begin(struct crn_scatter_run *r, struct crn_coming *c, cairn_err *rc,
+                         struct crn_errinfo *ei)
 {
     const struct crn_slice *p = &r->c->parts[c->head.part];
     struct crn_comm *comm = r->team->comm;
@@ -84,7 +84,7 @@ static int begin(struct crn_scatter_run *r, struct crn_coming *c, cairn_err *rc,
     return *rc == CAIRN_OK;
 }
 
-static void finish(struct crn_scatter_run *r, struct crn_coming *c)
+static void receive_finish(struct crn_scatter_run *r, struct crn_coming *c)
 {
     const struct crn_head *h = &c->head;
 
@@ -103,7 +103,7 @@ static cairn_err move_on(struct crn_scatter_run *r, int *busy, struct crn_errinf
     struct crn_coming **link = &r->coming;
     cairn_err rc = CAIRN_OK;
 
-    while (rc == CAIRN_OK && *link != NULL && begin(r, *link, &rc, ei)) {
+    while (rc == CAIRN_OK && *link != NULL && receive_begin(r, *link, &rc, ei)) {
         struct crn_coming *c = *link;
         int done;
 
@@ -118,7 +118,7 @@ static cairn_err move_on(struct crn_scatter_run *r, int *busy, struct crn_errinf
         *link = c->next;
         if (r->coming_end == &c->next)
             r->coming_end = link;
-        finish(r, c);
+        receive_finish(r, c);
     }
     return rc;
 }

@@ -22,7 +22,7 @@ struct boxes {
     size_t cap;
 };
 
-static cairn_err add(struct boxes *list, const struct box *b, struct crn_errinfo *ei)
+static cairn_err redistribute_add(struct boxes *list, const struct box *b, struct crn_errinfo *ei)
 {
     struct box *grown;
     size_t cap;
@@ -68,12 +68,12 @@ static cairn_err add_rest(struct boxes *list, struct box a, const struct box *cu
 
         if (a.lo[d] < cut->lo[d]) {
             slab.hi[d] = cut->lo[d];
-            rc = add(list, &slab, ei);
+            rc = redistribute_add(list, &slab, ei);
             slab.hi[d] = a.hi[d];
         }
         if (rc == CAIRN_OK && cut->hi[d] < a.hi[d]) {
             slab.lo[d] = cut->hi[d];
-            rc = add(list, &slab, ei);
+            rc = redistribute_add(list, &slab, ei);
         }
         a.lo[d] = cut->lo[d];
         a.hi[d] = cut->hi[d];
@@ -81,7 +81,7 @@ static cairn_err add_rest(struct boxes *list, struct box a, const struct box *cu
     return rc;
 }
 
-struct job {
+struct redistribute_job {
     struct crn_version *v;
     const struct crn_region *want;
     crn_slice_fn fn;
@@ -91,7 +91,7 @@ struct job {
 };
 
 /* Bytes from the start of a block to the element at pos of the global array. */
-static uint64_t place(const struct crn_region *r, const uint64_t *pos, size_t element)
+static uint64_t redistribute_place(const struct crn_region *r, const uint64_t *pos, size_t element)
 {
     uint64_t at = 0;
     unsigned d;
@@ -123,7 +123,7 @@ static uint64_t stride(const struct crn_region *r, unsigned d, size_t element)
 }
 
 /* Runs in the order of the stored block: its chunks are read once each. */
-static cairn_err tell_part(const struct job *j, uint32_t rank, uint32_t region,
+static cairn_err tell_part(const struct redistribute_job *j, uint32_t rank, uint32_t region,
                            const struct crn_region *stored, const struct box *box,
                            struct crn_errinfo *ei)
 {
@@ -138,12 +138,12 @@ static cairn_err tell_part(const struct job *j, uint32_t rank, uint32_t region,
         p.from_step[d] = stride(stored, d, j->element);
         p.to_step[d] = stride(j->want, d, j->element);
     }
-    p.from = place(stored, box->lo, j->element);
-    p.to = place(j->want, box->lo, j->element);
+    p.from = redistribute_place(stored, box->lo, j->element);
+    p.to = redistribute_place(j->want, box->lo, j->element);
     return j->fn(j->arg, &p, ei);
 }
 
-static cairn_err fill_from(struct job *j, uint32_t rank, uint32_t region,
+static cairn_err fill_from(struct redistribute_job *j, uint32_t rank, uint32_t region,
                            const struct crn_region *stored, struct crn_errinfo *ei)
 {
     struct boxes rest = {0};
@@ -159,7 +159,7 @@ static cairn_err fill_from(struct job *j, uint32_t rank, uint32_t region,
     }
     for (i = 0; i < j->missing.n && rc == CAIRN_OK; i++) {
         if (!intersect(&j->missing.box[i], &block, stored->ndims, &part)) {
-            rc = add(&rest, &j->missing.box[i], ei);
+            rc = redistribute_add(&rest, &j->missing.box[i], ei);
             continue;
         }
         rc = tell_part(j, rank, region, stored, &part, ei);
@@ -190,7 +190,8 @@ static cairn_err check_shape(const struct crn_version *v, const struct crn_regio
     return CAIRN_OK;
 }
 
-static cairn_err start(struct job *j, const struct crn_region *want, struct crn_errinfo *ei)
+static cairn_err redistribute_start(struct redistribute_job *j, const struct crn_region *want,
+                                    struct crn_errinfo *ei)
 {
     struct crn_region checked = *want;
     struct box all = {0};
@@ -206,13 +207,13 @@ static cairn_err start(struct job *j, const struct crn_region *want, struct crn_
         all.lo[d] = want->offset[d];
         all.hi[d] = want->offset[d] + want->dims[d];
     }
-    return add(&j->missing, &all, ei);
+    return redistribute_add(&j->missing, &all, ei);
 }
 
 cairn_err crn_version_plan_block(struct crn_version *v, const struct crn_region *want,
                                  crn_slice_fn fn, void *arg, struct crn_errinfo *ei)
 {
-    struct job j = {.v = v, .want = want, .fn = fn, .arg = arg};
+    struct redistribute_job j = {.v = v, .want = want, .fn = fn, .arg = arg};
     const struct crn_shard *shard;
     int is_known = 0;
     cairn_err rc;
@@ -220,7 +221,7 @@ cairn_err crn_version_plan_block(struct crn_version *v, const struct crn_region 
     int64_t at;
 
     j.element = cairn_type_size((cairn_type)want->type);
-    rc = start(&j, want, ei);
+    rc = redistribute_start(&j, want, ei);
     /* At least one stored block is looked at: an empty wish must fit too. */
     for (rank = 0; rc == CAIRN_OK && (j.missing.n > 0 || !is_known) && rank < v->m.ranks; rank++) {
         rc = crn_version_shard(v, rank, &shard, ei);
@@ -241,7 +242,7 @@ cairn_err crn_version_plan_block(struct crn_version *v, const struct crn_region 
     return rc;
 }
 
-struct block {
+struct redistribute_block {
     struct crn_version *v;
     unsigned char *dst;
 };
@@ -249,7 +250,7 @@ struct block {
 static cairn_err read_part(void *arg, const struct crn_slice *p, struct crn_errinfo *ei)
 {
     struct crn_slice_at at = crn_slice_seek(p, 0, UINT64_MAX);
-    const struct block *b = arg;
+    const struct redistribute_block *b = arg;
     cairn_err rc = CAIRN_OK;
     struct crn_slice_run r;
 
@@ -261,7 +262,7 @@ static cairn_err read_part(void *arg, const struct crn_slice *p, struct crn_erri
 cairn_err crn_version_read_block(struct crn_version *v, const struct crn_region *want, void *dst,
                                  struct crn_errinfo *ei)
 {
-    struct block b = {.v = v, .dst = dst};
+    struct redistribute_block b = {.v = v, .dst = dst};
 
     return crn_version_plan_block(v, want, read_part, &b, ei);
 }

@@ -52,7 +52,7 @@ static cairn_err agree(struct crn_comm *comm, cairn_err rc, struct crn_errinfo *
 /* Before. ------------------------------------------------------------------------------------------ */
 
 /* Members, and the parts of all of them that are not whole shards. */
-static cairn_err gather(struct crn_scatter_run *r, struct crn_errinfo *ei)
+static cairn_err scatter_gather(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     const struct crn_scatter *c = r->c;
     struct crn_comm *comm = r->team->comm;
@@ -175,7 +175,7 @@ static cairn_err reach_mates(struct crn_scatter_run *r, struct crn_errinfo *ei)
 }
 
 /* Regions of shards that this node wants are read to where they belong, unless others want them too. */
-static unsigned char *place(void *arg, uint32_t rank, uint32_t region)
+static unsigned char *scatter_place(void *arg, uint32_t rank, uint32_t region)
 {
     const struct crn_scatter_run *r = arg;
     int who = r->nwishes == 0 ? r->whole_of[rank] : -1;
@@ -208,7 +208,7 @@ static cairn_err open_pass(struct crn_scatter_run *r, int no, struct crn_errinfo
                                  .cores = r->c->cores,
                                  .block_bytes = r->c->block_bytes,
                                  .direct_bytes = DIRECT_BYTES,
-                                 .place = place,
+                                 .place = scatter_place,
                                  .arg = r};
     uint32_t ranks = r->c->v->m.ranks;
     uint8_t *skip = calloc(ranks, 1);
@@ -263,7 +263,7 @@ static uint64_t buffer_bytes(const struct crn_scatter_run *r, const struct crn_s
     return most < r->message_bytes ? most : r->message_bytes;
 }
 
-static cairn_err prepare(struct crn_scatter_run *r, struct crn_errinfo *ei)
+static cairn_err scatter_prepare(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     int no = reader_no(r->team);
     cairn_err rc;
@@ -315,7 +315,7 @@ static int is_done(const struct crn_scatter_run *r)
            (r->pass == NULL || (crn_pass_is_over(r->pass) && r->has_told_end));
 }
 
-static cairn_err move(struct crn_scatter_run *r, struct crn_errinfo *ei)
+static cairn_err scatter_move(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     unsigned tries = 0;
@@ -337,7 +337,7 @@ static cairn_err move(struct crn_scatter_run *r, struct crn_errinfo *ei)
 }
 
 /* is_cut_off: a rank hangs, and transfers with it will not end. */
-static void finish(struct crn_scatter_run *r, int is_cut_off)
+static void scatter_finish(struct crn_scatter_run *r, int is_cut_off)
 {
     struct crn_errinfo ignored = {0};
     int busy = 0;
@@ -373,11 +373,11 @@ cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_readers 
 
     r.coming_end = &r.coming;
     *ret_whole = 0;
-    rc = gather(&r, ei);
+    rc = scatter_gather(&r, ei);
     if (rc == CAIRN_OK)
-        rc = agree(team->comm, prepare(&r, ei), ei);
+        rc = agree(team->comm, scatter_prepare(&r, ei), ei);
     if (rc == CAIRN_OK)
-        rc = move(&r, ei);
+        rc = scatter_move(&r, ei);
     if (rc == CAIRN_OK) {
         *ret_whole = r.missed == 0;
         failure = r.pass != NULL ? crn_pass_failure(r.pass) : NULL;
@@ -386,6 +386,6 @@ cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_readers 
             rc = failure->code;
         }
     }
-    finish(&r, rc == CAIRN_EPEER);
+    scatter_finish(&r, rc == CAIRN_EPEER);
     return rc;
 }

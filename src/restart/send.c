@@ -104,7 +104,8 @@ struct gift {
     struct holder *block;
 };
 
-static cairn_err start(struct crn_scatter_run *r, const struct gift *g, struct crn_errinfo *ei)
+static cairn_err send_do_start(struct crn_scatter_run *r, const struct gift *g,
+                               struct crn_errinfo *ei)
 {
     struct crn_slice_at at = crn_slice_seek(g->p, g->head.begin, g->head.end);
     struct crn_comm *comm = r->team->comm;
@@ -142,7 +143,7 @@ static cairn_err start(struct crn_scatter_run *r, const struct gift *g, struct c
     return CAIRN_OK;
 }
 
-static cairn_err give(struct crn_scatter_run *r, struct gift *g, struct crn_errinfo *ei)
+static cairn_err send_give(struct crn_scatter_run *r, struct gift *g, struct crn_errinfo *ei)
 {
     unsigned char small[sizeof(g->head) + CRN_SCATTER_INLINE];
     struct crn_comm *comm = r->team->comm;
@@ -162,7 +163,7 @@ static cairn_err give(struct crn_scatter_run *r, struct gift *g, struct crn_erri
     }
     g->head.kind = g->head.bytes <= CRN_SCATTER_INLINE ? CRN_HEAD_INLINE : CRN_HEAD_FOLLOWS;
     if (g->head.kind == CRN_HEAD_FOLLOWS)
-        return start(r, g, ei);
+        return send_do_start(r, g, ei);
     memcpy(small, &g->head, sizeof(g->head));
     crn_slice_pack(g->p, g->head.begin, g->head.end, g->data, small + sizeof(g->head));
     return comm->ops->post(comm, g->who, small, sizeof(g->head) + g->head.bytes, ei);
@@ -201,7 +202,7 @@ static cairn_err send_piece(struct crn_scatter_run *r, struct holder *h,
     if (q->is_placed && q->data != NULL)
         r->brought[owner] += q->end - q->begin;
     else if (owner >= 0)
-        rc = give(r, &g, ei);
+        rc = send_give(r, &g, ei);
     for (i = first_wish(r, q->rank, q->region); rc == CAIRN_OK && i < r->nwishes; i++) {
         const struct crn_wish *w = &r->wishes[i];
         uint64_t end = crn_slice_end(w->p);
@@ -215,7 +216,7 @@ static cairn_err send_piece(struct crn_scatter_run *r, struct holder *h,
         g.head.begin = w->p->from > q->begin ? w->p->from : q->begin;
         g.head.end = end < q->end ? end : q->end;
         g.data = q->data != NULL ? q->data + (g.head.begin - q->begin) : NULL;
-        rc = give(r, &g, ei);
+        rc = send_give(r, &g, ei);
     }
     return rc;
 }

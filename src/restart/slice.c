@@ -26,7 +26,7 @@ uint64_t crn_slice_end(const struct crn_slice *p)
 }
 
 /* To the next run, like an odometer. */
-static void step(struct crn_slice_at *at)
+static void slice_step(struct crn_slice_at *at)
 {
     const struct crn_slice *p = at->p;
     uint32_t d;
@@ -63,7 +63,7 @@ struct crn_slice_at crn_slice_seek(const struct crn_slice *p, uint64_t begin, ui
         at.to += skip * p->to_step[d];
     }
     while (!at.is_over && at.from + p->run <= begin)
-        step(&at);
+        slice_step(&at);
     return at;
 }
 
@@ -80,7 +80,7 @@ int crn_slice_next(struct crn_slice_at *at, struct crn_slice_run *ret)
     ret->from = at->from + cut;
     ret->to = at->to + cut;
     ret->bytes = stop - ret->from;
-    step(at);
+    slice_step(at);
     return 1;
 }
 

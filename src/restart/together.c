@@ -99,7 +99,8 @@ cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *
 }
 
 /* The size of the index, the index, the chain. */
-static cairn_err pack_index(const struct crn_source *s, struct crn_buf *buf, struct crn_errinfo *ei)
+static cairn_err pack_index(const struct crn_version_file *s, struct crn_buf *buf,
+                            struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -117,7 +118,7 @@ static cairn_err unpack_index(struct crn_version *v, uint32_t file, const struct
     const char *what = v->files[file].what;
     size_t n = (size_t)crn_view_u64(&view);
     const void *p = crn_view_take(&view, n);
-    struct crn_chain *chain;
+    struct crn_base_chain *chain;
     struct crn_index x;
     cairn_err rc;
 

@@ -11,7 +11,7 @@
 
 #include "base/late.h"
 
-static void source_fini(const struct crn_fs *fs, struct crn_source *s)
+static void source_fini(const struct crn_fs *fs, struct crn_version_file *s)
 {
     if (s->fd >= 0)
         (void)fs->close(fs, s->fd); /* only read from */
@@ -43,7 +43,7 @@ void crn_version_close(struct crn_version *v)
     free(v);
 }
 
-static cairn_err prepare(struct crn_version *v, struct crn_errinfo *ei)
+static cairn_err version_prepare(struct crn_version *v, struct crn_errinfo *ei)
 {
     uint32_t i, j, k;
 
@@ -70,7 +70,7 @@ static cairn_err prepare(struct crn_version *v, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-static struct crn_version *make(const struct crn_fs *fs, const char *root)
+static struct crn_version *version_make(const struct crn_fs *fs, const char *root)
 {
     struct crn_version *v = calloc(1, sizeof(*v));
 
@@ -89,7 +89,7 @@ static struct crn_version *make(const struct crn_fs *fs, const char *root)
 cairn_err crn_version_open(const struct crn_store *st, const char *name, int64_t version,
                            struct crn_version **ret, struct crn_errinfo *ei)
 {
-    struct crn_version *v = make(st->fs, st->path);
+    struct crn_version *v = version_make(st->fs, st->path);
     cairn_err rc;
 
     if (v == NULL)
@@ -98,7 +98,7 @@ cairn_err crn_version_open(const struct crn_store *st, const char *name, int64_t
     if (rc == CAIRN_OK)
         rc = crn_store_manifest(st, name, version, &v->m, ei);
     if (rc == CAIRN_OK)
-        rc = prepare(v, ei);
+        rc = version_prepare(v, ei);
     if (rc != CAIRN_OK) {
         crn_version_close(v);
         return rc;
@@ -110,7 +110,7 @@ cairn_err crn_version_open(const struct crn_store *st, const char *name, int64_t
 cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root, struct crn_manifest *m,
                             struct crn_version **ret, struct crn_errinfo *ei)
 {
-    struct crn_version *v = make(fs, root);
+    struct crn_version *v = version_make(fs, root);
     cairn_err rc;
 
     if (v == NULL) {
@@ -120,7 +120,7 @@ cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root, struct cr
     }
     v->m = *m;
     memset(m, 0, sizeof(*m));
-    rc = prepare(v, ei);
+    rc = version_prepare(v, ei);
     if (rc != CAIRN_OK) {
         crn_version_close(v);
         return rc;
@@ -130,7 +130,7 @@ cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root, struct cr
 }
 
 /* Takes index and chain over. */
-static void set_index(struct crn_source *s, struct crn_index *x, struct crn_chain *chain)
+static void set_index(struct crn_version_file *s, struct crn_index *x, struct crn_base_chain *chain)
 {
     s->index = *x;
     s->chain = chain;
@@ -139,9 +139,9 @@ static void set_index(struct crn_source *s, struct crn_index *x, struct crn_chai
 }
 
 void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index *x,
-                      struct crn_chain *chain)
+                      struct crn_base_chain *chain)
 {
-    struct crn_source *s = &v->files[file_no];
+    struct crn_version_file *s = &v->files[file_no];
 
     if (s->is_loaded) {
         crn_chain_free(chain);
@@ -155,7 +155,7 @@ void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index 
 void crn_version_tell_failure(struct crn_version *v, uint32_t file_no,
                               const struct crn_errinfo *failure)
 {
-    struct crn_source *s = &v->files[file_no];
+    struct crn_version_file *s = &v->files[file_no];
 
     if (s->is_loaded)
         return;
@@ -163,7 +163,7 @@ void crn_version_tell_failure(struct crn_version *v, uint32_t file_no,
     s->failure = *failure;
 }
 
-struct crn_data_file crn_source_data(const struct crn_version *v, const struct crn_source *s,
+struct crn_data_file crn_source_data(const struct crn_version *v, const struct crn_version_file *s,
                                      int fd)
 {
     return (struct crn_data_file){.fs = v->fs,
@@ -280,11 +280,11 @@ cairn_err crn_version_open_file(const struct crn_version *v, uint32_t file_no, i
     return CAIRN_OK;
 }
 
-static cairn_err load(struct crn_version *v, uint32_t file_no, struct crn_errinfo *ei)
+static cairn_err version_load(struct crn_version *v, uint32_t file_no, struct crn_errinfo *ei)
 {
     const struct crn_manifest_file *f = &v->m.files[file_no];
-    struct crn_source *s = &v->files[file_no];
-    struct crn_chain *chain = NULL;
+    struct crn_version_file *s = &v->files[file_no];
+    struct crn_base_chain *chain = NULL;
     struct crn_trailer t;
     struct crn_index x = {0};
     uint64_t bytes;
@@ -317,7 +317,7 @@ static cairn_err load(struct crn_version *v, uint32_t file_no, struct crn_errinf
 
 cairn_err crn_version_load(struct crn_version *v, uint32_t file_no, struct crn_errinfo *ei)
 {
-    struct crn_source *s = &v->files[file_no];
+    struct crn_version_file *s = &v->files[file_no];
     cairn_err rc;
 
     if (s->is_loaded)
@@ -327,7 +327,7 @@ cairn_err crn_version_load(struct crn_version *v, uint32_t file_no, struct crn_e
         return s->failure.code;
     }
     crn_err_clear(&s->failure);
-    rc = load(v, file_no, &s->failure);
+    rc = version_load(v, file_no, &s->failure);
     if (rc == CAIRN_ENOENT) /* the manifest is there: a file that is not is damage */
         s->failure.code = rc = CAIRN_EDAMAGED;
     if (rc != CAIRN_OK)
@@ -366,8 +366,8 @@ cairn_err crn_version_index(struct crn_version *v, uint32_t file_no, const struc
 cairn_err crn_version_add_copy(struct crn_version *v, int dfd, const char *file,
                                struct crn_errinfo *ei)
 {
-    struct crn_source s = {.fd = -1};
-    struct crn_source *grown;
+    struct crn_version_file s = {.fd = -1};
+    struct crn_version_file *grown;
     struct crn_trailer t;
     uint64_t bytes;
     cairn_err rc;
@@ -399,7 +399,7 @@ cairn_err crn_version_add_copy(struct crn_version *v, int dfd, const char *file,
     return CAIRN_OK;
 }
 
-int64_t crn_source_shard(const struct crn_source *s, uint32_t rank)
+int64_t crn_source_shard(const struct crn_version_file *s, uint32_t rank)
 {
     uint32_t lo = 0;
     uint32_t hi = s->is_loaded ? s->index.nshards : 0;
@@ -421,7 +421,7 @@ cairn_err crn_version_shard(struct crn_version *v, uint32_t rank, const struct c
                             struct crn_errinfo *ei)
 {
     struct crn_errinfo info = {0};
-    struct crn_source *file;
+    struct crn_version_file *file;
     cairn_err rc;
     int64_t at;
     uint32_t i;

@@ -9,8 +9,8 @@
 #include "restart/slice.h"
 #include "store/store.h"
 
-struct crn_chain;   /* store/data.h */
-struct crn_version; /* opaque */
+struct crn_base_chain; /* store/data.h */
+struct crn_version;    /* opaque */
 
 CAIRN_CHECKED cairn_err crn_version_open(const struct crn_store *st, const char *name,
                                          int64_t version, struct crn_version **ret,
@@ -21,7 +21,7 @@ CAIRN_CHECKED cairn_err crn_version_adopt(const struct crn_fs *fs, const char *r
                                           struct crn_manifest *m, struct crn_version **ret,
                                           struct crn_errinfo *ei);
 void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index *x,
-                      struct crn_chain *chain);
+                      struct crn_base_chain *chain);
 void crn_version_tell_failure(struct crn_version *v, uint32_t file_no,
                               const struct crn_errinfo *failure);
 void crn_version_close(struct crn_version *v); /* NULL is fine */

@@ -7,13 +7,13 @@
 #include "store/data.h"
 
 /* Where bytes come from: a data file of the store, or a node-local copy of some shards. */
-struct crn_source {
+struct crn_version_file {
     char *what; /* owned; path for messages */
     int fd;     /* -1: opened when needed (store), always open (copy) */
     int is_loaded;
-    int is_told;                /* by who has tried: a failure is not tried again */
-    struct crn_index index;     /* if is_loaded */
-    struct crn_chain *chain;    /* the same; NULL: the file is full */
+    int is_told;                  /* by who has tried: a failure is not tried again */
+    struct crn_index index;       /* if is_loaded */
+    struct crn_base_chain *chain; /* the same; NULL: the file is full */
     struct crn_errinfo failure; /* of loading; code is CAIRN_OK if it was not tried or went well */
 };
 
@@ -22,11 +22,11 @@ struct crn_version {
     char *root; /* owned; of the store */
     int dfd;    /* -1: opened when needed */
     struct crn_manifest m;
-    struct crn_source *files;  /* m.nfiles */
-    uint32_t *file_of_rank;    /* m.ranks */
-    struct crn_source *copies; /* ncopies, in the order in which they were added */
+    struct crn_version_file *files;  /* m.nfiles */
+    uint32_t *file_of_rank;          /* m.ranks */
+    struct crn_version_file *copies; /* ncopies, in the order in which they were added */
     uint32_t ncopies;
-    struct crn_source *open; /* the one file of the store whose fd is open, or NULL */
+    struct crn_version_file *open; /* the one file of the store whose fd is open, or NULL */
     struct crn_errinfo repaired;
     struct crn_decoder *decoder; /* for encoded files */
 
@@ -51,9 +51,9 @@ struct crn_want {
 CAIRN_CHECKED cairn_err crn_version_fetch(struct crn_version *v, struct crn_want *w,
                                           struct crn_errinfo *ei);
 /* Index into the source's shards; -1 if it does not have the rank. */
-int64_t crn_source_shard(const struct crn_source *s, uint32_t rank);
+int64_t crn_source_shard(const struct crn_version_file *s, uint32_t rank);
 /* What reading an open source needs; dfd is there once the directory is. */
-struct crn_data_file crn_source_data(const struct crn_version *v, const struct crn_source *s,
+struct crn_data_file crn_source_data(const struct crn_version *v, const struct crn_version_file *s,
                                      int fd);
 /* Opens the version's directory if it is not open. */
 CAIRN_CHECKED cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei);

@@ -12,7 +12,7 @@
 static const char *pipe_text; /* NULL: not encoded */
 static int is_chained;        /* against versions 3 and 2 */
 
-struct env {
+struct version_test_env {
     char dir[256];
     struct crn_store st;
     struct crn_errinfo info;
@@ -22,7 +22,7 @@ struct env {
 
 static int setup(void **state)
 {
-    struct env *e = calloc(1, sizeof(*e));
+    struct version_test_env *e = calloc(1, sizeof(*e));
     int i;
 
     test_dir_make(e->dir, sizeof(e->dir));
@@ -50,7 +50,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct env *e = *state;
+    struct version_test_env *e = *state;
 
     crn_store_close(&e->st);
     test_dir_remove(e->dir);
@@ -58,7 +58,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct crn_version *reader(struct env *e)
+static struct crn_version *reader(struct version_test_env *e)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_version *v;
@@ -68,7 +68,7 @@ static struct crn_version *reader(struct env *e)
     return v;
 }
 
-static char *path_of(const struct env *e, const char *file)
+static char *path_of(const struct version_test_env *e, const char *file)
 {
     static char path[400];
 
@@ -89,7 +89,7 @@ static void flip(const char *path, off_t at)
 }
 
 /* How many regions do not come back; those that do are right. */
-static int count_bad(struct env *e, struct crn_version *v)
+static int count_bad(struct version_test_env *e, struct crn_version *v)
 {
     unsigned char expect[256], got[256];
     uint32_t rank, r;
@@ -112,7 +112,7 @@ static int count_bad(struct env *e, struct crn_version *v)
 
 static void every_range_comes_back(void **state)
 {
-    struct env *e = *state;
+    struct version_test_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_version *v = reader(e);
     const struct crn_shard *shard;
@@ -148,7 +148,7 @@ static void every_range_comes_back(void **state)
     assert_int_equal(crn_version_open(&e->st, "heat", 5, &v, ei), CAIRN_ENOENT);
 }
 
-struct seen {
+struct version_test_seen {
     int bad;
     uint32_t rank;
     char region[CAIRN_MAX_NAME];
@@ -157,7 +157,7 @@ struct seen {
 
 static void note_bad(void *arg, uint32_t rank, const char *region, const char *text)
 {
-    struct seen *s = arg;
+    struct version_test_seen *s = arg;
 
     if (s->bad++ > 0)
         return;
@@ -169,14 +169,14 @@ static void note_bad(void *arg, uint32_t rank, const char *region, const char *t
 
 static void note_progress(void *arg, uint64_t bytes)
 {
-    ((struct seen *)arg)->bytes = bytes;
+    ((struct version_test_seen *)arg)->bytes = bytes;
 }
 
 /* Flips every byte of a data file in turn: one region is bad and named, or the byte was padding, or
  * the index is damaged and all ranks of the file are. */
 static void every_flipped_byte_is_found(void **state)
 {
-    struct env *e = *state;
+    struct version_test_env *e = *state;
     char path[400];
     struct stat sb;
     off_t at;
@@ -184,7 +184,7 @@ static void every_flipped_byte_is_found(void **state)
     (void)snprintf(path, sizeof(path), "%s", path_of(e, "data-0000"));
     assert_int_equal(stat(path, &sb), 0);
     for (at = 0; at < sb.st_size; at++) {
-        struct seen seen = {0};
+        struct version_test_seen seen = {0};
         struct crn_check_events ev = {note_bad, note_progress, &seen};
         struct crn_version *v;
         struct crn_errinfo info = {0};
@@ -217,7 +217,7 @@ static void every_flipped_byte_is_found(void **state)
 
 static void missing_swapped_and_foreign_files(void **state)
 {
-    struct env *e = *state;
+    struct version_test_env *e = *state;
     struct tv other = e->t;
     char a[400], b[400], c[400];
     struct crn_version *v;
@@ -263,7 +263,7 @@ static void missing_swapped_and_foreign_files(void **state)
 /* A copy of file 0 in another directory; both are damaged in different chunks. */
 static void copies_make_damage_good(void **state)
 {
-    struct env *e = *state;
+    struct version_test_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     char cmd[900], copy[400];
     struct crn_version *v;
@@ -304,7 +304,7 @@ static void copies_make_damage_good(void **state)
 
 static void a_copy_of_another_capture_is_refused(void **state)
 {
-    struct env *e = *state;
+    struct version_test_env *e = *state;
     struct tv other = e->t;
     struct crn_version *v;
     int dfd;
@@ -322,17 +322,17 @@ static void a_copy_of_another_capture_is_refused(void **state)
     assert_int_equal(close(dfd), 0);
 }
 
-struct worker {
+struct version_test_worker {
     pthread_t thread;
     struct crn_version *v;
     uint32_t file_no;
-    struct seen seen;
+    struct version_test_seen seen;
     cairn_err rc;
 };
 
 static void *check_one(void *arg)
 {
-    struct worker *w = arg;
+    struct version_test_worker *w = arg;
     struct crn_check_events ev = {note_bad, note_progress, &w->seen};
     struct crn_errinfo info = {0};
 
@@ -342,8 +342,8 @@ static void *check_one(void *arg)
 
 static void files_are_checked_in_parallel(void **state)
 {
-    struct env *e = *state;
-    struct worker w[4] = {0};
+    struct version_test_env *e = *state;
+    struct version_test_worker w[4] = {0};
     struct crn_version *v;
     uint32_t i;
 
@@ -368,7 +368,8 @@ static void files_are_checked_in_parallel(void **state)
 }
 
 /* A file and a manifest that are consistent in themselves, with an index that was changed. */
-static void forge(struct env *e, void (*change)(struct crn_index *x, uint64_t data_end))
+static void forge(struct version_test_env *e,
+                  void (*change)(struct crn_index *x, uint64_t data_end))
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_manifest_file mf;
@@ -395,7 +396,7 @@ static void forge(struct env *e, void (*change)(struct crn_index *x, uint64_t da
     crn_manifest_file_free(&mf);
 }
 
-static void is_outside(struct env *e)
+static void is_outside(struct version_test_env *e)
 {
     struct crn_version *v = reader(e);
     unsigned char got[256];
@@ -431,7 +432,7 @@ static void streams_outside_the_data_are_refused(void **state)
 static void what_is_seen_late_is_not_damaged(void **state)
 {
     enum { LOOKS = 5 };
-    struct env *e = *state;
+    struct version_test_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     const struct crn_shard *shard;
     struct crn_version *v;

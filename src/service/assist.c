@@ -17,7 +17,7 @@
 #define NOTHING UINT64_MAX /* in place of the id of a write */
 #define LATER   (UINT64_MAX - 1)
 
-static int64_t deadline(const struct crn_job *job)
+static int64_t assist_deadline(const struct crn_job *job)
 {
     const struct crn_clock *clock = crn_clock_real();
 
@@ -91,7 +91,7 @@ static void offered(struct crn_job *job, struct crn_item *item, const struct crn
 
 /* The flusher has begun a file. Assistants hear of the first only: if that fails, it may be by one of
  * them. */
-static void opened(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+static void assist_opened(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_errinfo over = {.code = CAIRN_ECANCELED, .msg = "the version has failed elsewhere"};
     struct crn_aid *aid = aid_of(item);
@@ -124,7 +124,7 @@ static void asked(struct crn_job *job, struct crn_item *item, const struct crn_m
     if (item->state != CRN_ITEM_ENDED)
         given = crn_engine_hand_out(job->engine, generation, &h->engine, &out, &ask);
     if (given == CRN_HANDED)
-        h->deadline_ns = deadline(job);
+        h->deadline_ns = assist_deadline(job);
     else
         out.id = given == CRN_HAND_LATER ? LATER : NOTHING;
     crn_item_msg(job, item, CRN_MSG_PIECE, &m);
@@ -137,7 +137,7 @@ static void asked(struct crn_job *job, struct crn_item *item, const struct crn_m
     crn_buf_free(&ask);
 }
 
-static void done(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
+static void assist_done(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     const struct crn_msg_done *d = &n->done;
     struct crn_view v = crn_view_of(d->news.data, d->news.bytes);
@@ -146,7 +146,7 @@ static void done(struct crn_job *job, struct crn_item *item, const struct crn_ms
 
     if (h == NULL || h->has_left || item->aid->file[0] == '\0')
         return;
-    h->deadline_ns = deadline(job);
+    h->deadline_ns = assist_deadline(job);
     if (d->id != NOTHING) {
         crn_engine_handed_back(job->engine, d->generation, &h->engine, d->id, d->news.data,
                                d->news.bytes);
@@ -224,7 +224,7 @@ static struct crn_work *work_new(struct crn_work *for_, enum crn_work_kind kind)
 }
 
 /* Flusher. */
-static void want(void *arg, void *block)
+static void assist_want(void *arg, void *block)
 {
     struct crn_work *assist = arg;
     struct crn_work *w = work_new(assist, CRN_WORK_NOTE_ASK);
@@ -262,7 +262,8 @@ static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errin
 }
 
 /* What the assistant measured, for the leader to keep; without memory it is done without. */
-static void describe(const struct crn_job *job, struct crn_flush_stats *s, struct crn_work *w)
+static void assist_describe(const struct crn_job *job, struct crn_flush_stats *s,
+                            struct crn_work *w)
 {
     struct crn_errinfo ignored = {0};
     struct crn_buf text = {0};
@@ -281,7 +282,7 @@ static void describe(const struct crn_job *job, struct crn_flush_stats *s, struc
 
 cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
 {
-    struct crn_assist assist = {want, written, w};
+    struct crn_assist assist = {assist_want, written, w};
     const struct crn_item *item = w->item;
     struct crn_index head = {.version = item->version, .id.seq = item->seq, .files = job->files};
     struct crn_flush_stats stats;
@@ -298,7 +299,7 @@ cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
     rc = crn_engine_assist(job->engine, &st, &head, item->aid->of_file, &assist, &stats, &w->error);
     crn_store_close(&st);
     if (rc == CAIRN_OK)
-        describe(job, &stats, w);
+        assist_describe(job, &stats, w);
     return rc;
 }
 
@@ -313,7 +314,7 @@ static void ask_leader(struct crn_job *job, struct crn_item *item, struct crn_wo
         return;
     }
     aid->asked[aid->nasked++] = w->block;
-    aid->deadline_ns = deadline(job);
+    aid->deadline_ns = assist_deadline(job);
     crn_item_msg(job, item, CRN_MSG_ASK, &m);
     m.ask.generation = aid->of_generation;
     crn_item_tell(job, aid->leader, &m);
@@ -449,13 +450,13 @@ void crn_assist_message(struct crn_job *job, const struct crn_msg *n)
     else if (n->type == CRN_MSG_PIECE)
         got_piece(job, item, n);
     else
-        done(job, item, n);
+        assist_done(job, item, n);
 }
 
 void crn_assist_result(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     if (w->kind == CRN_WORK_NOTE_OPENED)
-        opened(job, item, w);
+        assist_opened(job, item, w);
     else if (w->kind == CRN_WORK_NOTE_ASK)
         ask_leader(job, item, w);
     else if (w->kind == CRN_WORK_NOTE_WRITTEN)

@@ -29,7 +29,7 @@ static const char usage[] =
     "and set service=daemon (CAIRN_SERVICE=daemon) for the applications.\n"
     "  -C FILE   configuration; CAIRN_* variables win over it\n";
 
-static int fail(const struct crn_errinfo *ei)
+static int cairnd_fail(const struct crn_errinfo *ei)
 {
     (void)fprintf(stderr, "cairnd: %s: %s\n", cairn_error_name(ei->code), ei->msg);
     return 1;
@@ -95,7 +95,7 @@ static void raise_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused: ranks that do not fit are told */
 }
 
-static int serve(const struct crn_config *cfg, struct crn_comm *comm, const sigset_t *ends)
+static int cairnd_serve(const struct crn_config *cfg, struct crn_comm *comm, const sigset_t *ends)
 {
     struct crn_errinfo ei = {0};
     struct crn_errinfo drain_error = {0};
@@ -110,7 +110,7 @@ static int serve(const struct crn_config *cfg, struct crn_comm *comm, const sigs
     rc = claim_socket(cfg, comm, path, sizeof(path), &is_first, &ei);
     if (rc != CAIRN_OK) {
         comm->ops->free(comm);
-        return fail(&ei);
+        return cairnd_fail(&ei);
     }
     crn_guard_install();
     if (is_first &&
@@ -119,7 +119,7 @@ static int serve(const struct crn_config *cfg, struct crn_comm *comm, const sigs
     rc = crn_service_open(path, comm, &log, (enum crn_background_cores)cfg->background_cores, &svc,
                           &ei);
     if (rc != CAIRN_OK)
-        return fail(&ei);
+        return cairnd_fail(&ei);
     crn_log(&log, CRN_INFO, "ready at %s", path);
     (void)sigwait(ends, &sig);
     crn_service_stop(svc, (int64_t)cfg->wait_timeout_ns);
@@ -161,10 +161,10 @@ int main(int argc, char **argv)
     (void)sigaddset(&ends, SIGINT);
     (void)sigprocmask(SIG_BLOCK, &ends, NULL);
     if (crn_config_load(&cfg, file, NULL, &ei) != CAIRN_OK)
-        return fail(&ei);
+        return cairnd_fail(&ei);
     if (cfg.retired[0] != '\0')
         (void)fprintf(stderr, "cairnd: warning: %s\n", cfg.retired);
-    status = world(&comm, &ei) == CAIRN_OK ? serve(&cfg, comm, &ends) : fail(&ei);
+    status = world(&comm, &ei) == CAIRN_OK ? cairnd_serve(&cfg, comm, &ends) : cairnd_fail(&ei);
 #ifdef CRN_HAVE_MPI
     (void)MPI_Finalize();
 #endif

@@ -14,7 +14,7 @@
 #include "service/job.h"
 
 /* The claim of a name, made if it is the first; NULL when out of memory. */
-static struct crn_claim *get(struct crn_job *job, const char *name)
+static struct crn_claim *claim_get(struct crn_job *job, const char *name)
 {
     struct crn_claim *c = job->claims;
 
@@ -74,7 +74,7 @@ static void refuse(struct crn_job *job, struct crn_client *client, const struct 
 void crn_claim_ask(struct crn_job *job, struct crn_client *client, const struct crn_msg *n)
 {
     struct crn_msg ask = {.type = CRN_MSG_NODE_CLAIM, .seq = n->seq, .node = job->node};
-    struct crn_claim *c = get(job, n->ckpt.name);
+    struct crn_claim *c = claim_get(job, n->ckpt.name);
 
     if (c == NULL) {
         refuse(job, client, n);
@@ -100,7 +100,7 @@ void crn_claim_ask(struct crn_job *job, struct crn_client *client, const struct 
 
 void crn_claim_decided(struct crn_job *job, const struct crn_msg *n)
 {
-    struct crn_claim *c = get(job, n->ckpt.name);
+    struct crn_claim *c = claim_get(job, n->ckpt.name);
     struct crn_msg told;
     uint32_t i;
 
@@ -122,8 +122,8 @@ void crn_claim_decided(struct crn_job *job, const struct crn_msg *n)
 
 /* The first node. ------------------------------------------------------------------------------------ */
 
-static void decide(struct crn_job *job, struct crn_claim *c, uint64_t seq, uint64_t generation,
-                   const struct crn_errinfo *error)
+static void claim_decide(struct crn_job *job, struct crn_claim *c, uint64_t seq,
+                         uint64_t generation, const struct crn_errinfo *error)
 {
     struct crn_msg n;
     uint32_t i;
@@ -152,17 +152,17 @@ static void end_without_first(struct crn_job *job, struct crn_claim *c, uint64_t
     struct crn_errinfo e = {0};
 
     (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank 0 left before the first checkpoint of '%s'", c->name);
-    decide(job, c, seq, 0, &e);
+    claim_decide(job, c, seq, 0, &e);
 }
 
-static void look(struct crn_job *job, struct crn_claim *c, const struct crn_msg *n)
+static void claim_look(struct crn_job *job, struct crn_claim *c, const struct crn_msg *n)
 {
     struct crn_work *w = calloc(1, sizeof(*w));
     struct crn_errinfo e = {0};
 
     if (w == NULL) {
         (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", job->node);
-        decide(job, c, n->seq, 0, &e);
+        claim_decide(job, c, n->seq, 0, &e);
         return;
     }
     w->kind = CRN_WORK_CLAIM;
@@ -182,7 +182,7 @@ static void look(struct crn_job *job, struct crn_claim *c, const struct crn_msg 
 
 void crn_claim_node(struct crn_job *job, const struct crn_msg *n)
 {
-    struct crn_claim *c = get(job, n->ckpt.name);
+    struct crn_claim *c = claim_get(job, n->ckpt.name);
     struct crn_msg known;
 
     if (c == NULL || n->node >= job->nodes)
@@ -193,7 +193,7 @@ void crn_claim_node(struct crn_job *job, const struct crn_msg *n)
     } else if (c->is_looking) {
         return;
     } else if (n->node_claim.rank == 0) {
-        look(job, c, n);
+        claim_look(job, c, n);
     } else if (has_no_first(job)) {
         end_without_first(job, c, n->seq);
     } else {
@@ -207,18 +207,18 @@ void crn_claim_result(struct crn_job *job, const struct crn_work *w)
 
     c->is_looking = 0;
     job->nlooks--;
-    decide(job, c, c->seq, w->error.code == CAIRN_OK ? w->bytes : 0, &w->error);
+    claim_decide(job, c, c->seq, w->error.code == CAIRN_OK ? w->bytes : 0, &w->error);
 }
 
 void crn_claim_failed(struct crn_job *job, const struct crn_client *client, const struct crn_msg *n)
 {
-    struct crn_claim *c = client->rank == 0 ? get(job, n->ckpt.name) : NULL;
+    struct crn_claim *c = client->rank == 0 ? claim_get(job, n->ckpt.name) : NULL;
     struct crn_errinfo e = n->failed.error;
 
     if (c == NULL || c->generation != 0 || c->is_looking || c->answered == n->seq)
         return;
     (void)!crn_err_context(&e, e.code, "capture on rank 0");
-    decide(job, c, n->seq, 0, &e);
+    claim_decide(job, c, n->seq, 0, &e);
 }
 
 void crn_claims_left(struct crn_job *job)

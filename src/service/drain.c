@@ -148,7 +148,7 @@ static cairn_err flush_capture(struct crn_dead_run *run, const struct crn_store 
                                char ret_file[CRN_FILE_NAME], struct crn_errinfo *ei)
 {
     struct crn_source *sources = calloc(run->nlocal, sizeof(*sources));
-    struct crn_held *held = calloc(run->nlocal, sizeof(*held));
+    struct crn_open_shard *held = calloc(run->nlocal, sizeof(*held));
     struct crn_index head = {.id = info->id,
                              .version = info->version,
                              .file_no = run->node,

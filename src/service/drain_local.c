@@ -39,8 +39,8 @@ struct local_drain {
 
 /* What is told. ------------------------------------------------------------------------------------- */
 
-static void say(struct local_drain *d, enum crn_drain_what what, const char *run, uint32_t missing,
-                const char *text)
+static void drain_local_say(struct local_drain *d, enum crn_drain_what what, const char *run,
+                            uint32_t missing, const char *text)
 {
     struct said *grown = realloc(d->said, (d->nsaid + 1) * sizeof(*grown));
 
@@ -53,9 +53,9 @@ static void say(struct local_drain *d, enum crn_drain_what what, const char *run
     d->nsaid++;
 }
 
-static void fail(struct local_drain *d, const char *run, const struct crn_errinfo *why)
+static void drain_local_fail(struct local_drain *d, const char *run, const struct crn_errinfo *why)
 {
-    say(d, CRN_DRAIN_FAILED, run, 0, why->msg);
+    drain_local_say(d, CRN_DRAIN_FAILED, run, 0, why->msg);
     crn_err_keep(d->first, why);
 }
 
@@ -117,8 +117,8 @@ static cairn_err look_for_run(const struct local_drain *d, const struct crn_inde
     return rc;
 }
 
-static cairn_err copy(const struct crn_fs *fs, int from, int to, uint64_t bytes, const char *file,
-                      struct crn_errinfo *ei)
+static cairn_err drain_local_copy(const struct crn_fs *fs, int from, int to, uint64_t bytes,
+                                  const char *file, struct crn_errinfo *ei)
 {
     unsigned char *block = malloc(COPY_BLOCK);
     cairn_err rc = CAIRN_OK;
@@ -148,7 +148,7 @@ static cairn_err raise_file(struct local_drain *d, int from, const struct crn_in
     rc = crn_store_create_data(&d->pfs, x->name, x->version, x->file_no, file, &to, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = copy(d->fs, from, to, data_end, file, ei);
+    rc = drain_local_copy(d->fs, from, to, data_end, file, ei);
     if (rc == CAIRN_OK)
         rc = crn_store_finish_data(&d->pfs, to, file, data_end, x, &made, ei);
     else
@@ -221,7 +221,7 @@ static void drain_unknown(struct local_drain *d, const char *name, int64_t versi
     int fd;
 
     if (why->code != CAIRN_EDAMAGED && why->code != CAIRN_EFORMAT) {
-        fail(d, "", why); /* not to be read now: that is no answer */
+        drain_local_fail(d, "", why); /* not to be read now: that is no answer */
         return;
     }
     if (crn_store_manifest(&d->pfs, name, version, &m, &ignored) == CAIRN_OK) {
@@ -237,9 +237,9 @@ static void drain_unknown(struct local_drain *d, const char *name, int64_t versi
         return;
     why->code = lost(path, has_end ? "damaged" : "damaged, or was never finished", why->code, why);
     if (has_end)
-        fail(d, "", why);
+        drain_local_fail(d, "", why);
     else
-        say(d, CRN_DRAIN_INCOMPLETE, "", 0, why->msg);
+        drain_local_say(d, CRN_DRAIN_INCOMPLETE, "", 0, why->msg);
 }
 
 static cairn_err drain_readable(struct local_drain *d, const char *file, const char *path,
@@ -261,7 +261,8 @@ static cairn_err drain_readable(struct local_drain *d, const char *file, const c
     rc = drain_file(d, file, path, x, mf, dfd, &missing, ei);
     crn_run_hex(x->id.run, hex);
     if (rc == CAIRN_OK)
-        say(d, missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING, hex, missing, "");
+        drain_local_say(d, missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING, hex, missing,
+                        "");
     return rc;
 }
 
@@ -282,7 +283,7 @@ static void drain_data(struct local_drain *d, const char *name, int64_t version,
     }
     crn_run_hex(x.id.run, hex);
     if (drain_readable(d, file, path, &x, &mf, dfd, &ei) != CAIRN_OK)
-        fail(d, hex, &ei);
+        drain_local_fail(d, hex, &ei);
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
 }
@@ -316,14 +317,14 @@ static void drain_name(struct local_drain *d, const char *name)
 
     rc = crn_store_catalog(&d->local, name, &catalog, &ei);
     if (rc != CAIRN_OK && rc != CAIRN_ENOENT) { /* ENOENT: removed meanwhile */
-        fail(d, "", &ei);
+        drain_local_fail(d, "", &ei);
         tell_version(d, name, -1);
     }
     for (i = catalog.n; i-- > 0;) { /* the newest first, as in drain.c */
         crn_err_clear(&ei);
         rc = drain_version(d, name, catalog.v[i].version, &ei);
         if (rc != CAIRN_OK && rc != CAIRN_ENOENT)
-            fail(d, "", &ei);
+            drain_local_fail(d, "", &ei);
         tell_version(d, name, catalog.v[i].version);
     }
     crn_catalog_free(&catalog);

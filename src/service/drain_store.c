@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-static void tell(crn_drain_fn fn, void *arg, const char *name, const struct crn_left *l,
-                 enum crn_drain_what what, uint32_t missing, const char *text)
+static void drain_store_tell(crn_drain_fn fn, void *arg, const char *name, const struct crn_left *l,
+                             enum crn_drain_what what, uint32_t missing, const char *text)
 {
     char hex[CRN_RUN_HEX];
     struct crn_drain_event ev = {what, hex, name, l->version, missing, text};
@@ -62,12 +62,12 @@ static cairn_err publish_complete(const struct crn_store *st, const char *name,
             continue;
         rc = crn_store_try_publish(st, &u, &missing, &why);
         if (rc == CAIRN_OK && missing == 0) {
-            tell(fn, arg, name, l, CRN_DRAIN_COMMITTED, 0, "");
+            drain_store_tell(fn, arg, name, l, CRN_DRAIN_COMMITTED, 0, "");
         } else if (rc == CAIRN_OK) {
-            tell(fn, arg, name, l, CRN_DRAIN_INCOMPLETE, missing,
-                 "a data file in the store is damaged: see 'cairn sweep'");
+            drain_store_tell(fn, arg, name, l, CRN_DRAIN_INCOMPLETE, missing,
+                             "a data file in the store is damaged: see 'cairn sweep'");
         } else {
-            tell(fn, arg, name, l, CRN_DRAIN_FAILED, 0, why.msg);
+            drain_store_tell(fn, arg, name, l, CRN_DRAIN_FAILED, 0, why.msg);
             crn_err_keep(ei, &why);
             first = first == CAIRN_OK ? rc : first;
         }

@@ -7,7 +7,7 @@
 #include "service/drain_store.h"
 #include "store/test_store.h"
 
-static void write_files(struct env *e, const struct tv *t, uint32_t n)
+static void write_files(struct store_env *e, const struct tv *t, uint32_t n)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_manifest_file mf;
@@ -29,7 +29,7 @@ static void count(void *arg, const struct crn_drain_event *ev)
 
 static void complete_captures_are_published(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv early = {.name = "heat", .version = 4, .seq = 1, .seed = 1, .ranks = 3, .files = 2};
     struct tv late = {.name = "heat", .version = 4, .seq = 2, .seed = 2, .ranks = 3, .files = 2};
@@ -61,7 +61,7 @@ static void complete_captures_are_published(void **state)
 
 static void a_name_that_is_written_is_left_alone(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = {.name = "heat", .version = 4, .seq = 1, .seed = 1, .ranks = 3, .files = 2};
     int fd;
@@ -78,7 +78,7 @@ static void a_name_that_is_written_is_left_alone(void **state)
 /* Every call fails once: the capture stays and is published by the next drain. */
 static void an_error_loses_nothing(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = {.name = "heat", .seed = 1, .ranks = 3, .files = 2};
     struct crn_fs_faulty f;

@@ -96,7 +96,7 @@ static uint32_t next_tag(struct crn_service *svc)
 }
 
 /* Where half of a receive has arrived MPI keeps the block; another takes its place. */
-static void cancel(struct crn_flow *f)
+static void flow_cancel(struct crn_flow *f)
 {
     struct crn_comm *comm = f->job->svc->comm;
 
@@ -108,7 +108,7 @@ static void cancel(struct crn_flow *f)
 static void give_up(struct crn_flow *f)
 {
     burn_tag(f->job->svc, f->tag);
-    cancel(f);
+    flow_cancel(f);
 }
 
 /* The flusher of a leader wants a block, or an assistant got one to write. */
@@ -391,7 +391,7 @@ void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n)
     if (f == NULL)
         return; /* it was given up already */
     *link = f->next;
-    cancel(f);
+    flow_cancel(f);
     if (e.code == CAIRN_OK)
         (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "it has ended on node %u", f->node);
     flow_end(f, &e);

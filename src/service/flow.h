@@ -20,7 +20,7 @@ struct crn_flow_part {
     unsigned char *assists;   /* by owner: elected to assist */
     uint32_t nlent;           /* followers that have lent the version before */
     /* Follower: its own sources, opened by the sender before the leader hears of them. */
-    struct crn_held *held;
+    struct crn_open_shard *held;
     struct crn_source *sources; /* nlocal entries */
     int is_serving;
 };

@@ -56,7 +56,8 @@ static cairn_err start_workers(struct crn_job *job, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err allocate(struct crn_job *job, const struct crn_hello *h, struct crn_errinfo *ei)
+static cairn_err job_allocate(struct crn_job *job, const struct crn_hello *h,
+                              struct crn_errinfo *ei)
 {
     job->clients = calloc(h->nlocal, sizeof(*job->clients));
     job->rank_of = calloc(h->nlocal, sizeof(*job->rank_of));
@@ -98,7 +99,7 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     if (rc == CAIRN_OK)
         rc = crn_files_count(job->cfg.files, job->nodes, &job->files, ei);
     if (rc == CAIRN_OK)
-        rc = allocate(job, h, ei);
+        rc = job_allocate(job, h, ei);
     if (rc == CAIRN_OK)
         rc = crn_rundir_open(crn_fs_posix(), &job->cfg, job->run, job->node, 1, &job->dir, ei);
     if (rc == CAIRN_OK)

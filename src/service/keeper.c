@@ -111,7 +111,7 @@ static void publish_left(struct crn_job *job, const struct crn_store *st, const 
 }
 
 /* What an earlier run left half-written goes. */
-static void sweep(struct crn_job *job, const struct crn_store *st, const char *name)
+static void keeper_sweep(struct crn_job *job, const struct crn_store *st, const char *name)
 {
     const struct crn_held_lock *lock = lock_of(job, name);
     struct crn_sweep_result swept;
@@ -173,7 +173,7 @@ static cairn_err claim(struct crn_job *job, struct crn_work *w)
         if (rc == CAIRN_OK)
             rc = crn_store_check_pin(&st, c->name, c->version, NULL, &w->error);
         if (rc == CAIRN_OK)
-            sweep(job, &st, c->name);
+            keeper_sweep(job, &st, c->name);
         else
             drop_lock(job);
     }
@@ -201,7 +201,7 @@ static cairn_err hold_name(struct crn_job *job, const struct crn_store *st, cons
 }
 
 /* Before a flush: nothing is written for a version that could not be committed. */
-static cairn_err start(struct crn_job *job, struct crn_work *w)
+static cairn_err keeper_start(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_item *item = w->item;
     struct crn_capture_id id = {.seq = item->seq};
@@ -219,7 +219,7 @@ static cairn_err start(struct crn_job *job, struct crn_work *w)
     return rc;
 }
 
-static cairn_err commit(struct crn_job *job, struct crn_work *w)
+static cairn_err keeper_commit(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_clock *clock = crn_clock_real();
     struct crn_item *item = w->item;
@@ -252,7 +252,7 @@ static cairn_err commit(struct crn_job *job, struct crn_work *w)
 }
 
 /* Root: removes what the new version lets go. */
-static void retain(struct crn_job *job, const struct crn_work *w)
+static void keeper_retain(struct crn_job *job, const struct crn_work *w)
 {
     const char *name = w->item->name;
     const struct crn_name_config *nc = crn_config_name(&job->cfg, name);
@@ -359,7 +359,7 @@ static cairn_err retire(struct crn_job *job, struct crn_work *w)
         if (job->cfg.local[0] != '\0')
             retire_local(job, item);
         if (job->node == CRN_ROOT)
-            retain(job, w);
+            keeper_retain(job, w);
         return CAIRN_OK;
     }
     if (item->file.name[0] != '\0' &&
@@ -398,9 +398,9 @@ void *crn_keeper_main(void *arg)
         if (w->kind == CRN_WORK_CLAIM)
             w->error.code = claim(job, w);
         else if (w->kind == CRN_WORK_START)
-            w->error.code = start(job, w);
+            w->error.code = keeper_start(job, w);
         else if (w->kind == CRN_WORK_COMMIT)
-            w->error.code = commit(job, w);
+            w->error.code = keeper_commit(job, w);
         else if (w->kind == CRN_WORK_REPORT)
             crn_job_report(job, w->item, CRN_EVENT_PAUSED, w->error.msg);
         else

@@ -22,7 +22,7 @@ struct crn_loan {
     uint32_t *slots; /* LENT */
     /* By the thread that opened them, until the item ends. */
     int is_open;
-    struct crn_held *held;
+    struct crn_open_shard *held;
     struct crn_source *sources;
 };
 

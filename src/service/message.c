@@ -46,35 +46,35 @@ static const struct description descriptions[CRN_MSG_MAX + 1] = {
 #undef ROW
 };
 
-static const struct description *describe(unsigned type)
+static const struct description *message_describe(unsigned type)
 {
     return type <= CRN_MSG_MAX && descriptions[type].name != NULL ? &descriptions[type] : NULL;
 }
 
 const char *crn_msg_name(enum crn_msg_type type)
 {
-    const struct description *d = describe(type);
+    const struct description *d = message_describe(type);
 
     return d != NULL ? d->name : "unknown";
 }
 
 int crn_msg_has_ckpt(enum crn_msg_type type)
 {
-    const struct description *d = describe(type);
+    const struct description *d = message_describe(type);
 
     return d != NULL && d->fields[0].kind == FIELD_CKPT;
 }
 
 int crn_msg_is_of_rank(enum crn_msg_type type)
 {
-    const struct description *d = describe(type);
+    const struct description *d = message_describe(type);
 
     return d != NULL && d->from == CRN_RANK;
 }
 
 int crn_msg_is_of_node(enum crn_msg_type type)
 {
-    const struct description *d = describe(type);
+    const struct description *d = message_describe(type);
 
     return d != NULL && d->from != CRN_RANK && d->to != CRN_RANK;
 }
@@ -119,7 +119,7 @@ static void put_field(const struct field *f, const void *at, struct crn_buf *buf
 
 cairn_err crn_msg_encode(const struct crn_msg *m, struct crn_buf *buf, struct crn_errinfo *ei)
 {
-    const struct description *d = describe(m->type);
+    const struct description *d = message_describe(m->type);
     const struct field *f;
 
     if (d == NULL)
@@ -188,7 +188,7 @@ cairn_err crn_msg_decode(const void *data, size_t len, struct crn_msg *ret, stru
 {
     struct crn_view v = crn_view_of(data, len);
     unsigned type = crn_view_u8(&v);
-    const struct description *d = describe(type);
+    const struct description *d = message_describe(type);
     const void *run = crn_view_take(&v, sizeof(ret->run));
     struct crn_msg m = {.type = (enum crn_msg_type)type};
     const struct field *f;
@@ -213,7 +213,7 @@ cairn_err crn_msg_decode(const void *data, size_t len, struct crn_msg *ret, stru
 
 void crn_msg_free(struct crn_msg *m)
 {
-    const struct description *d = describe(m->type);
+    const struct description *d = message_describe(m->type);
     const struct field *f;
 
     for (f = d != NULL ? d->fields : fields_none; f->kind != FIELD_END; f++) {

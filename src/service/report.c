@@ -10,7 +10,7 @@
 #include "service/job.h"
 #include "store/journal.h"
 
-static struct crn_reporter reporter(const struct crn_job *job)
+static struct crn_reporter report_reporter(const struct crn_job *job)
 {
     return (struct crn_reporter){.fs = crn_fs_default(),
                                  .log = &job->log,
@@ -21,7 +21,7 @@ static struct crn_reporter reporter(const struct crn_job *job)
 
 void crn_job_report_rest(struct crn_job *job)
 {
-    struct crn_reporter r = reporter(job);
+    struct crn_reporter r = report_reporter(job);
     uint32_t done;
 
     for (done = 0; done < job->nunsaid; done++) {

@@ -45,7 +45,7 @@ void crn_root_decide(struct crn_job *job, struct crn_item *item, const struct cr
     tell_nodes(job, &end);
 }
 
-static void advance(struct crn_item *item, uint32_t node, enum crn_node_progress to)
+static void root_advance(struct crn_item *item, uint32_t node, enum crn_node_progress to)
 {
     while (item->progress[node] < to)
         item->count[++item->progress[node]]++;
@@ -147,11 +147,11 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_msg 
             item->created_ns = n->ckpt.created_ns;
         item->bytes += n->node_captured.bytes;
         item->node_bytes[n->node] = n->node_captured.bytes;
-        advance(item, n->node, CRN_NODE_CAPTURED);
+        root_advance(item, n->node, CRN_NODE_CAPTURED);
         break;
     case CRN_MSG_NODE_LOCAL:
         if (item->progress[n->node] == CRN_NODE_CAPTURED)
-            advance(item, n->node, CRN_NODE_LOCAL);
+            root_advance(item, n->node, CRN_NODE_LOCAL);
         if (item->count[CRN_NODE_LOCAL] == job->nodes && item->level < CAIRN_LOCAL)
             tell_level(job, item, CAIRN_LOCAL);
         return;
@@ -166,7 +166,7 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_msg 
         memset(&n->node_data.data, 0, sizeof(n->node_data.data)); /* taken over */
         item->node_wrote[n->node] = group_bytes(job, item, file);
         crn_turn_progress(job, item);
-        advance(item, n->node, CRN_NODE_DATA);
+        root_advance(item, n->node, CRN_NODE_DATA);
         item->groups[file].needs_no_help = 1;
         reroute(job, item, n->node);
         break;
@@ -233,7 +233,7 @@ int crn_was_decided(const struct crn_job *job, uint64_t seq)
     return 0;
 }
 
-static void failed(struct crn_job *job, const struct crn_msg *n)
+static void root_failed(struct crn_job *job, const struct crn_msg *n)
 {
     struct crn_item *item = n->seq != UINT64_MAX ? crn_item_find(job, n->seq) : NULL;
 
@@ -311,7 +311,7 @@ void crn_root_message(struct crn_job *job, struct crn_msg *n)
     struct crn_item *item;
 
     if (n->type == CRN_MSG_NODE_FAILED) {
-        failed(job, n);
+        root_failed(job, n);
         return;
     }
     if (n->type == CRN_MSG_NODE_IDLE)

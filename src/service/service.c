@@ -36,7 +36,7 @@ static int64_t now_ns(void)
     return clock->mono_ns(clock);
 }
 
-static void wake(struct crn_service *svc)
+static void service_wake(struct crn_service *svc)
 {
     uint64_t one = 1;
 
@@ -50,7 +50,7 @@ void crn_service_result(struct crn_service *svc, struct crn_work *w)
         crn_manifest_file_free(&w->file);
         free(w);
     }
-    wake(svc);
+    service_wake(svc);
 }
 
 /* Messages to services. ------------------------------------------------------------------------------ */
@@ -215,7 +215,7 @@ static void close_done_jobs(struct crn_service *svc)
     }
 }
 
-static int64_t within(int64_t ns, int64_t least, int64_t most)
+static int64_t service_within(int64_t ns, int64_t least, int64_t most)
 {
     return ns < least ? least : ns > most ? most : ns;
 }
@@ -247,9 +247,9 @@ static int64_t interval(const struct crn_service *svc, int64_t now)
     /* What others wait for may come any time: it shall not cost more than a little of the time that it
      * took anyway. */
     if (atomic_load(&svc->busy) > 0)
-        return within(quiet / 64, is_working(svc) ? WRITING_NS : FLOWING_NS, SLOWEST_NS);
+        return service_within(quiet / 64, is_working(svc) ? WRITING_NS : FLOWING_NS, SLOWEST_NS);
     /* Without a job, too: a node may report on one that has ended here. */
-    return within(quiet / 4, FASTEST_NS, svc->jobs != NULL ? SLOWEST_NS : TICK_NS);
+    return service_within(quiet / 4, FASTEST_NS, svc->jobs != NULL ? SLOWEST_NS : TICK_NS);
 }
 
 /* What the loop waits for: results, new ranks, ranks, brokers, in this order. */
@@ -414,7 +414,7 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
 void crn_service_close(struct crn_service *svc)
 {
     atomic_store(&svc->is_closed, 1);
-    wake(svc);
+    service_wake(svc);
 }
 
 void crn_service_stop(struct crn_service *svc, int64_t timeout_ns)
@@ -427,7 +427,7 @@ void crn_service_stop(struct crn_service *svc, int64_t timeout_ns)
         ;
     crn_unlock(&svc->mu);
     atomic_store(&svc->is_cut, 1);
-    wake(svc);
+    service_wake(svc);
     if (svc->is_started)
         (void)pthread_join(svc->thread, NULL);
     svc->is_started = 0;

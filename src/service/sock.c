@@ -10,7 +10,7 @@
 #include "base/fork.h"
 #include "service/proto.h"
 
-static cairn_err address(const char *path, struct sockaddr_un *ret, struct crn_errinfo *ei)
+static cairn_err sock_address(const char *path, struct sockaddr_un *ret, struct crn_errinfo *ei)
 {
     memset(ret, 0, sizeof(*ret));
     ret->sun_family = AF_UNIX;
@@ -41,7 +41,7 @@ cairn_err crn_sock_listen(const char *path, int *ret_fd, struct crn_errinfo *ei)
     cairn_err rc;
     int fd = -1;
 
-    rc = address(path, &sa, ei);
+    rc = sock_address(path, &sa, ei);
     if (rc == CAIRN_OK)
         rc = make_socket(&fd, ei);
     if (rc != CAIRN_OK)
@@ -65,7 +65,7 @@ cairn_err crn_sock_connect(const char *path, int *ret_fd, struct crn_errinfo *ei
     cairn_err rc;
     int fd = -1;
 
-    rc = address(path, &sa, ei);
+    rc = sock_address(path, &sa, ei);
     if (rc == CAIRN_OK)
         rc = make_socket(&fd, ei);
     if (rc != CAIRN_OK)

@@ -16,9 +16,9 @@
 #define MAX_DESCRIPTOR ((uint64_t)1 << 30)
 
 /* The image is a file, or lies in the rank's area. */
-static cairn_err open_spilled(const struct crn_rundir *rd, uint32_t rank, const struct crn_held *h,
-                              char name[CRN_SPOOL_NAME], struct crn_source *s,
-                              struct crn_errinfo *ei)
+static cairn_err open_spilled(const struct crn_rundir *rd, uint32_t rank,
+                              const struct crn_open_shard *h, char name[CRN_SPOOL_NAME],
+                              struct crn_source *s, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = rd->fs;
     int fd;
@@ -37,8 +37,9 @@ static cairn_err open_spilled(const struct crn_rundir *rd, uint32_t rank, const 
     return CAIRN_OK;
 }
 
-static cairn_err decode_spilled(const struct crn_rundir *rd, uint32_t rank, struct crn_held *h,
-                                struct crn_source *s, struct crn_errinfo *ei)
+static cairn_err decode_spilled(const struct crn_rundir *rd, uint32_t rank,
+                                struct crn_open_shard *h, struct crn_source *s,
+                                struct crn_errinfo *ei)
 {
     char name[CRN_SPOOL_NAME];
     cairn_err rc;
@@ -63,8 +64,8 @@ static cairn_err decode_spilled(const struct crn_rundir *rd, uint32_t rank, stru
     return rc;
 }
 
-static cairn_err open_files(const struct crn_rundir *rd, struct crn_held *h, struct crn_source *s,
-                            struct crn_errinfo *ei)
+static cairn_err open_files(const struct crn_rundir *rd, struct crn_open_shard *h,
+                            struct crn_source *s, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = rd->fs;
     char name[CRN_SPOOL_NAME];
@@ -99,7 +100,7 @@ static cairn_err open_files(const struct crn_rundir *rd, struct crn_held *h, str
 }
 
 /* The checksums behind the image, if it has some. */
-static cairn_err find_hashes(struct crn_held *h, struct crn_source *s, struct crn_errinfo *ei)
+static cairn_err find_hashes(struct crn_open_shard *h, struct crn_source *s, struct crn_errinfo *ei)
 {
     const struct crn_slot_info *info = &h->info;
 
@@ -120,7 +121,7 @@ static cairn_err find_hashes(struct crn_held *h, struct crn_source *s, struct cr
 }
 
 static cairn_err open_one(const struct crn_arena *a, uint32_t slot, const struct crn_rundir *rd,
-                          struct crn_held *h, struct crn_source *s, struct crn_errinfo *ei)
+                          struct crn_open_shard *h, struct crn_source *s, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -149,7 +150,7 @@ static cairn_err open_one(const struct crn_arena *a, uint32_t slot, const struct
 }
 
 cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slots, uint32_t nparts,
-                           const struct crn_rundir *rd, struct crn_held *held,
+                           const struct crn_rundir *rd, struct crn_open_shard *held,
                            struct crn_source *sources, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
@@ -196,7 +197,7 @@ cairn_err crn_sources_look_inside(const struct crn_config *cfg, const char *name
     return rc;
 }
 
-void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32_t nparts)
+void crn_sources_close(struct crn_open_shard *held, struct crn_source *sources, uint32_t nparts)
 {
     uint32_t i, r;
 

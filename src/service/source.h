@@ -9,7 +9,7 @@
 #include "tier/arena.h"
 #include "tier/image.h"
 
-struct crn_held {
+struct crn_open_shard {
     struct crn_slot_info info;
     struct crn_image image;
     int *region_fd;          /* owned; per region */
@@ -20,13 +20,13 @@ struct crn_held {
  * afterwards. All of them or none. */
 CAIRN_CHECKED cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slots,
                                          uint32_t nparts, const struct crn_rundir *rd,
-                                         struct crn_held *held, struct crn_source *sources,
+                                         struct crn_open_shard *held, struct crn_source *sources,
                                          struct crn_errinfo *ei);
 /* Looks for the variables inside their files where the configuration has them encoded. */
 CAIRN_CHECKED cairn_err crn_sources_look_inside(const struct crn_config *cfg, const char *name,
                                                 struct crn_source *sources, uint32_t n,
                                                 struct crn_errinfo *ei);
-void crn_sources_close(struct crn_held *held, struct crn_source *sources, uint32_t nparts);
+void crn_sources_close(struct crn_open_shard *held, struct crn_source *sources, uint32_t nparts);
 /* Removes the spill file and the handed-over files of a slot. */
 void crn_spool_remove(int spool_dfd, uint32_t rank, uint64_t seq);
 

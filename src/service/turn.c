@@ -40,7 +40,7 @@ void crn_turn_close(struct crn_job *job)
 }
 
 /* 0, or -1: too many requests are open; the next look asks again. */
-static int ask(struct crn_job *job, struct crn_item *item)
+static int turn_ask(struct crn_job *job, struct crn_item *item)
 {
     struct crn_turn_ask what = {.kind = CRN_IO_CHECKPOINT,
                                 .bytes = item->bytes,
@@ -59,7 +59,7 @@ enum crn_turn_verdict crn_turn_check(struct crn_job *job, struct crn_item *item,
 
     if (job->broker == NULL)
         return CRN_TURN_GO;
-    if (item->ticket == 0 && ask(job, item) != 0)
+    if (item->ticket == 0 && turn_ask(job, item) != 0)
         return CRN_TURN_NOT_YET;
     turn = crn_broker_look(job->broker, item->ticket);
     if (turn.state == CRN_TURN_WAITING)

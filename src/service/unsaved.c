@@ -30,7 +30,8 @@ struct other_run {
     char hex[CRN_RUN_HEX];
 };
 
-static cairn_err add(struct crn_unsaveds *out, const struct crn_unsaved *u, struct crn_errinfo *ei)
+static cairn_err unsaved_add(struct crn_unsaveds *out, const struct crn_unsaved *u,
+                             struct crn_errinfo *ei)
 {
     struct crn_unsaved *grown = realloc(out->v, (out->n + 1) * sizeof(*grown));
 
@@ -59,7 +60,7 @@ static cairn_err add_unknown(const struct other_run *r, const struct crn_errinfo
     }
     (void)snprintf(u.where, sizeof(u.where), "run %.8s in '%.100s' cannot be looked at: %.120s",
                    r->hex, r->dir.path, why->msg);
-    return add(r->out, &u, ei);
+    return unsaved_add(r->out, &u, ei);
 }
 
 /* One run. ------------------------------------------------------------------------------------------- */
@@ -159,7 +160,7 @@ static cairn_err look_at_slot(struct other_run *r, const struct crn_slot_info *i
         return rc;
     (void)snprintf(u.where, sizeof(u.where), "it is in the memory of %s run %.8s ('%.150s')",
                    r->is_alive ? "the living" : "the dead", r->hex, r->dir.path);
-    return add(r->out, &u, ei);
+    return unsaved_add(r->out, &u, ei);
 }
 
 static cairn_err look_at_arenas(struct other_run *r, struct crn_errinfo *ei)
@@ -297,7 +298,7 @@ cairn_err crn_unsaved_store(const struct crn_unsaved_query *q, struct crn_unsave
                            "%u of its %u data files are in '%.150s', the others on nodes that run "
                            "%.8s used",
                            l->have, l->files, q->st->path, hex);
-        rc = add(ret, &u, ei);
+        rc = unsaved_add(ret, &u, ei);
     }
     crn_lefts_free(&left);
     return rc;

@@ -70,15 +70,15 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
 
 /* What a flush writes: this node's shards, and for the persistent file those of its group. */
 struct load {
-    struct crn_held *held;      /* of this node's sources */
-    struct crn_source *local;   /* nlocal entries */
-    struct crn_source *sources; /* the group's, by rank: copies of local, and the followers' */
+    struct crn_open_shard *held; /* of this node's sources */
+    struct crn_source *local;    /* nlocal entries */
+    struct crn_source *sources;  /* the group's, by rank: copies of local, and the followers' */
     uint32_t nsources;
     const struct crn_older *older; /* the version before; NULL: it is encoded by itself */
 };
 
-static void describe(const struct crn_job *job, const struct crn_item *item, int is_local,
-                     struct crn_index *head)
+static void work_describe(const struct crn_job *job, const struct crn_item *item, int is_local,
+                          struct crn_index *head)
 {
     memset(head, 0, sizeof(*head));
     memcpy(head->id.run, job->run, 16);
@@ -99,8 +99,8 @@ struct fetch_from {
 };
 
 /* The engine wants a block of a follower: the loop asks for it. */
-static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
-                  const uint64_t *order, int is_older, void *block)
+static void work_fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
+                       const uint64_t *order, int is_older, void *block)
 {
     struct fetch_from *from = arg;
     struct crn_job *job = from->work->job;
@@ -130,7 +130,7 @@ static void fetch(void *arg, const struct crn_write *wr, const struct crn_extent
 }
 
 /* The file is there: other nodes may assist. */
-static void opened(void *arg, const char *file, uint64_t generation)
+static void work_opened(void *arg, const char *file, uint64_t generation)
 {
     struct fetch_from *from = arg;
     struct crn_work *w = calloc(1, sizeof(*w));
@@ -187,7 +187,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     struct crn_flush_room room = {
         .job = job, .item = w->item, .until_ns = clock->mono_ns(clock) + wait_ns};
     struct fetch_from from = {w, load->sources};
-    struct crn_fetcher fetcher = {.fetch = fetch, .arg = &from};
+    struct crn_fetcher fetcher = {.fetch = work_fetch, .arg = &from};
     struct crn_errinfo torn = {0};
     struct crn_flush_stats stats;
     struct crn_store st;
@@ -202,10 +202,10 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
         return rc;
     crn_engine_against(job->engine, load->older);
     if (!is_local) {
-        fetcher.opened = opened;
+        fetcher.opened = work_opened;
         fetcher.assists = w->item->flow->assists;
     }
-    describe(job, w->item, is_local, &head);
+    work_describe(job, w->item, is_local, &head);
     room.st = &st;
     room.file_no = head.file_no;
     room.need = crn_engine_estimate(job->engine, load->sources, load->nsources);
@@ -323,7 +323,7 @@ static cairn_err add_group(struct crn_job *job, const struct crn_item *item, str
 }
 
 /* The node's own copy. It needs no turn on the file system: local disks are not shared. */
-static cairn_err copy(struct crn_job *job, struct crn_work *w)
+static cairn_err work_copy(struct crn_job *job, struct crn_work *w)
 {
     struct load load = {0};
     cairn_err rc;
@@ -401,7 +401,7 @@ void *crn_flusher_main(void *arg)
         else if (w->kind == CRN_WORK_ASSIST)
             w->error.code = assist(job, w);
         else
-            w->error.code = copy(job, w);
+            w->error.code = work_copy(job, w);
         crn_service_result(job->svc, w);
     }
     return NULL;

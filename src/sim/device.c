@@ -7,11 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-int crn_device_init(struct crn_device *d, const struct crn_policy *policy, uint32_t capacity)
+int crn_device_init(struct crn_sim_device *d, const struct crn_policy *policy, uint32_t capacity)
 {
     uint32_t i;
 
-    *d = (struct crn_device){.policy = policy};
+    *d = (struct crn_sim_device){.policy = policy};
     d->req = calloc(capacity, sizeof(*d->req));
     d->item = calloc(capacity, sizeof(*d->item));
     d->place = calloc(capacity, sizeof(*d->place));
@@ -27,7 +27,7 @@ int crn_device_init(struct crn_device *d, const struct crn_policy *policy, uint3
     return 0;
 }
 
-void crn_device_fini(struct crn_device *d)
+void crn_device_fini(struct crn_sim_device *d)
 {
     free(d->req);
     free(d->item);
@@ -35,27 +35,27 @@ void crn_device_fini(struct crn_device *d)
     free(d->scratch);
     free(d->nodes);
     crn_heap_fini(&d->active);
-    *d = (struct crn_device){0};
+    *d = (struct crn_sim_device){0};
 }
 
-static int is_shared(const struct crn_device *d)
+static int is_shared(const struct crn_sim_device *d)
 {
     return d->policy != NULL && !d->policy->is_exclusive;
 }
 
-static double rate(const struct crn_device *d)
+static double rate(const struct crn_sim_device *d)
 {
     return is_shared(d) && d->active_nodes > 0 ? 1 / d->active_nodes : 1;
 }
 
-static void advance(struct crn_device *d, double now_s)
+static void device_advance(struct crn_sim_device *d, double now_s)
 {
     /* From zero whenever nothing is served, so that virtual time keeps its precision. */
     d->virtual_s = d->active.n > 0 ? d->virtual_s + (now_s - d->at_s) * rate(d) : 0;
     d->at_s = now_s;
 }
 
-void crn_device_ask(struct crn_device *d, uint32_t item, const struct crn_io_request *req)
+void crn_device_ask(struct crn_sim_device *d, uint32_t item, const struct crn_io_request *req)
 {
     d->req[d->nwaiting] = *req;
     d->req[d->nwaiting].ticket = d->tickets++;
@@ -63,7 +63,7 @@ void crn_device_ask(struct crn_device *d, uint32_t item, const struct crn_io_req
     d->place[item] = d->nwaiting++;
 }
 
-static void leave_queue(struct crn_device *d, uint32_t place)
+static void leave_queue(struct crn_sim_device *d, uint32_t place)
 {
     uint32_t last = --d->nwaiting;
 
@@ -75,7 +75,7 @@ static void leave_queue(struct crn_device *d, uint32_t place)
     d->place[d->item[place]] = place;
 }
 
-uint32_t crn_device_start(struct crn_device *d, double now_s)
+uint32_t crn_device_start(struct crn_sim_device *d, double now_s)
 {
     int is_exclusive = d->policy != NULL && d->policy->is_exclusive;
     uint32_t place, item;
@@ -91,7 +91,7 @@ uint32_t crn_device_start(struct crn_device *d, double now_s)
     }
     item = d->item[place];
     duration_s = d->req[place].duration_s;
-    advance(d, now_s);
+    device_advance(d, now_s);
     d->nodes[item] = d->req[place].nodes;
     d->active_nodes += d->nodes[item];
     crn_heap_set(&d->active, item,
@@ -100,7 +100,7 @@ uint32_t crn_device_start(struct crn_device *d, double now_s)
     return item;
 }
 
-double crn_device_next_s(const struct crn_device *d)
+double crn_device_next_s(const struct crn_sim_device *d)
 {
     uint32_t item = crn_heap_top(&d->active);
 
@@ -109,14 +109,14 @@ double crn_device_next_s(const struct crn_device *d)
     return d->at_s + fmax(0, d->active.key[item] - d->virtual_s) / rate(d);
 }
 
-static void leave_device(struct crn_device *d, uint32_t item, double now_s)
+static void leave_device(struct crn_sim_device *d, uint32_t item, double now_s)
 {
-    advance(d, now_s);
+    device_advance(d, now_s);
     crn_heap_remove(&d->active, item);
     d->active_nodes = d->active.n > 0 ? d->active_nodes - d->nodes[item] : 0;
 }
 
-uint32_t crn_device_finish(struct crn_device *d, double now_s)
+uint32_t crn_device_finish(struct crn_sim_device *d, double now_s)
 {
     uint32_t item = crn_heap_top(&d->active);
 
@@ -124,7 +124,7 @@ uint32_t crn_device_finish(struct crn_device *d, double now_s)
     return item;
 }
 
-void crn_device_cancel(struct crn_device *d, uint32_t item, double now_s)
+void crn_device_cancel(struct crn_sim_device *d, uint32_t item, double now_s)
 {
     if (d->place[item] != CRN_HEAP_OUT)
         leave_queue(d, d->place[item]);

@@ -8,7 +8,7 @@
 #include "policy/policy.h"
 #include "sim/heap.h"
 
-struct crn_device {
+struct crn_sim_device {
     const struct crn_policy *policy; /* NULL: no interference */
     /* Who waits; req and item side by side, in no order. */
     struct crn_io_request *req;
@@ -24,18 +24,18 @@ struct crn_device {
     double virtual_s, at_s; /* virtual time at real time at_s */
 };
 
-int crn_device_init(struct crn_device *d, const struct crn_policy *policy, uint32_t capacity);
-void crn_device_fini(struct crn_device *d);
+int crn_device_init(struct crn_sim_device *d, const struct crn_policy *policy, uint32_t capacity);
+void crn_device_fini(struct crn_sim_device *d);
 /* Queues a request; its ticket is filled in. */
-void crn_device_ask(struct crn_device *d, uint32_t item, const struct crn_io_request *req);
+void crn_device_ask(struct crn_sim_device *d, uint32_t item, const struct crn_io_request *req);
 /* Starts the next request that may start now and returns its item; CRN_HEAP_OUT: none. Called until
  * then after every other call. */
-uint32_t crn_device_start(struct crn_device *d, double now_s);
+uint32_t crn_device_start(struct crn_sim_device *d, double now_s);
 /* When the next one ends if nothing changes; infinite if none is served. */
-double crn_device_next_s(const struct crn_device *d);
+double crn_device_next_s(const struct crn_sim_device *d);
 /* Ends the one that ends now and returns it. */
-uint32_t crn_device_finish(struct crn_device *d, double now_s);
+uint32_t crn_device_finish(struct crn_sim_device *d, double now_s);
 /* Forgets a request, waiting or served. */
-void crn_device_cancel(struct crn_device *d, uint32_t item, double now_s);
+void crn_device_cancel(struct crn_sim_device *d, uint32_t item, double now_s);
 
 #endif

@@ -5,7 +5,8 @@
 #include <math.h>
 #include "sim/device.h"
 
-static void ask(struct crn_device *d, uint32_t item, double nodes, double duration_s, double now_s)
+static void ask(struct crn_sim_device *d, uint32_t item, double nodes, double duration_s,
+                double now_s)
 {
     struct crn_io_request r = {.kind = CRN_IO_CHECKPOINT,
                                .nodes = nodes,
@@ -19,7 +20,7 @@ static void ask(struct crn_device *d, uint32_t item, double nodes, double durati
 }
 
 /* Waits for the next end and says who and when. */
-static void ends(struct crn_device *d, uint32_t item, double at_s)
+static void ends(struct crn_sim_device *d, uint32_t item, double at_s)
 {
     double next_s = crn_device_next_s(d);
 
@@ -32,7 +33,7 @@ static void ends(struct crn_device *d, uint32_t item, double at_s)
 
 static void test_oblivious(void **state)
 {
-    struct crn_device d;
+    struct crn_sim_device d;
 
     (void)state;
     assert_int_equal(crn_device_init(&d, &crn_policy_oblivious, 4), 0);
@@ -56,7 +57,7 @@ static void test_oblivious(void **state)
 
 static void test_ordered(void **state)
 {
-    struct crn_device d;
+    struct crn_sim_device d;
 
     (void)state;
     assert_int_equal(crn_device_init(&d, &crn_policy_ordered, 4), 0);
@@ -76,7 +77,7 @@ static void test_ordered(void **state)
 
 static void test_no_interference(void **state)
 {
-    struct crn_device d;
+    struct crn_sim_device d;
 
     (void)state;
     assert_int_equal(crn_device_init(&d, NULL, 2), 0);

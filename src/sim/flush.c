@@ -26,7 +26,7 @@ struct leader {
     double end_s;
 };
 
-struct model {
+struct flush_model {
     const struct crn_machine *m;
     const struct crn_flush *f;
     struct crn_rng rng;
@@ -58,7 +58,7 @@ struct crn_flush crn_flush_defaults(const struct crn_machine *m)
                               .seed = 1};
 }
 
-static cairn_err check(const struct crn_flush *f, struct crn_errinfo *ei)
+static cairn_err flush_check(const struct crn_flush *f, struct crn_errinfo *ei)
 {
     if (f->nodes < 1 || f->nodes > CRN_MACHINE_MAX_NODES)
         return crn_fail(ei, CAIRN_EINVAL, 0, "%u nodes: 1 to %d are modelled", f->nodes,
@@ -77,7 +77,7 @@ static cairn_err check(const struct crn_flush *f, struct crn_errinfo *ei)
 
 /* Nodes. ------------------------------------------------------------------------------------------ */
 
-static void draw_nodes(struct model *w)
+static void draw_nodes(struct flush_model *w)
 {
     const struct crn_flush *f = w->f;
     uint32_t ranks = (uint32_t)w->m->ranks_per_node;
@@ -97,7 +97,7 @@ static void draw_nodes(struct model *w)
 }
 
 /* Near enough to normal, without its endless tails: the sum of twelve. */
-static double draw_speed(struct model *w)
+static double draw_speed(struct flush_model *w)
 {
     double sum = -6;
     int i;
@@ -110,7 +110,7 @@ static double draw_speed(struct model *w)
 /* Leaders. ---------------------------------------------------------------------------------------- */
 
 /* One part of a group: nodes first .. last - 1. */
-static void add_leader(struct model *w, uint32_t file, uint32_t first, uint32_t last)
+static void add_leader(struct flush_model *w, uint32_t file, uint32_t first, uint32_t last)
 {
     const struct crn_machine *m = w->m;
     const struct crn_flush *f = w->f;
@@ -146,7 +146,7 @@ static void add_leader(struct model *w, uint32_t file, uint32_t first, uint32_t 
     l->left = l->bytes;
 }
 
-static void make_leaders(struct model *w)
+static void make_leaders(struct flush_model *w)
 {
     const struct crn_flush *f = w->f;
     uint64_t k, p;
@@ -164,14 +164,14 @@ static void make_leaders(struct model *w)
 
 /* The file system. -------------------------------------------------------------------------------- */
 
-static uint32_t ost_of(const struct model *w, const struct leader *l, uint32_t stripe)
+static uint32_t ost_of(const struct flush_model *w, const struct leader *l, uint32_t stripe)
 {
     return (uint32_t)(((uint64_t)l->file * w->stripes + stripe) % (uint64_t)w->m->osts);
 }
 
 /* What each leader gets of its file's OSTs, at most its own cap; returns the sum. An OST gives all that
  * write to it the same. */
-static double share_osts(struct model *w)
+static double share_osts(struct flush_model *w)
 {
     double sum = 0;
     uint32_t i, s;
@@ -197,7 +197,7 @@ static double share_osts(struct model *w)
 
 /* The whole takes no more than its bandwidth: the fastest give way, all to the same level, which
  * rises as the slower ones leave more than their share. */
-static void share_whole(struct model *w)
+static void share_whole(struct flush_model *w)
 {
     double level = 0, last = -1;
     uint32_t i;
@@ -223,7 +223,7 @@ static void share_whole(struct model *w)
 }
 
 /* Moves to the next end of a leader, or a little further; 0 when all have ended. */
-static int step(struct model *w, double *now_s)
+static int flush_step(struct flush_model *w, double *now_s)
 {
     double dt = INFINITY;
     uint32_t i;
@@ -254,7 +254,7 @@ static int step(struct model *w, double *now_s)
 
 /* All. -------------------------------------------------------------------------------------------- */
 
-static void sum_up(const struct model *w, struct crn_flush_result *ret)
+static void sum_up(const struct flush_model *w, struct crn_flush_result *ret)
 {
     const struct crn_flush *f = w->f;
     double caps = 0, ends = 0;
@@ -285,9 +285,9 @@ static void sum_up(const struct model *w, struct crn_flush_result *ret)
 cairn_err crn_flush_predict(const struct crn_machine *m, const struct crn_flush *f,
                             struct crn_flush_result *ret, struct crn_errinfo *ei)
 {
-    struct model w = {.m = m, .f = f};
+    struct flush_model w = {.m = m, .f = f};
     double now_s = 0;
-    cairn_err rc = check(f, ei);
+    cairn_err rc = flush_check(f, ei);
 
     if (rc != CAIRN_OK)
         return rc;
@@ -304,7 +304,7 @@ cairn_err crn_flush_predict(const struct crn_machine *m, const struct crn_flush 
     } else {
         draw_nodes(&w);
         make_leaders(&w);
-        while (step(&w, &now_s))
+        while (flush_step(&w, &now_s))
             ;
         sum_up(&w, ret);
     }

@@ -28,12 +28,12 @@ void crn_heap_fini(struct crn_heap *h)
     *h = (struct crn_heap){0};
 }
 
-static int before(const struct crn_heap *h, uint32_t a, uint32_t b)
+static int heap_before(const struct crn_heap *h, uint32_t a, uint32_t b)
 {
     return h->key[a] < h->key[b] || (h->key[a] <= h->key[b] && a < b);
 }
 
-static void put(struct crn_heap *h, uint32_t place, uint32_t item)
+static void heap_put(struct crn_heap *h, uint32_t place, uint32_t item)
 {
     h->at[place] = item;
     h->where[item] = place;
@@ -41,26 +41,26 @@ static void put(struct crn_heap *h, uint32_t place, uint32_t item)
 
 static void rise(struct crn_heap *h, uint32_t place, uint32_t item)
 {
-    while (place > 0 && before(h, item, h->at[(place - 1) / 2])) {
-        put(h, place, h->at[(place - 1) / 2]);
+    while (place > 0 && heap_before(h, item, h->at[(place - 1) / 2])) {
+        heap_put(h, place, h->at[(place - 1) / 2]);
         place = (place - 1) / 2;
     }
-    put(h, place, item);
+    heap_put(h, place, item);
 }
 
-static void sink(struct crn_heap *h, uint32_t place, uint32_t item)
+static void heap_sink(struct crn_heap *h, uint32_t place, uint32_t item)
 {
     for (;;) {
         uint32_t child = 2 * place + 1;
 
-        if (child + 1 < h->n && before(h, h->at[child + 1], h->at[child]))
+        if (child + 1 < h->n && heap_before(h, h->at[child + 1], h->at[child]))
             child++;
-        if (child >= h->n || !before(h, h->at[child], item))
+        if (child >= h->n || !heap_before(h, h->at[child], item))
             break;
-        put(h, place, h->at[child]);
+        heap_put(h, place, h->at[child]);
         place = child;
     }
-    put(h, place, item);
+    heap_put(h, place, item);
 }
 
 void crn_heap_set(struct crn_heap *h, uint32_t item, double key)
@@ -74,7 +74,7 @@ void crn_heap_set(struct crn_heap *h, uint32_t item, double key)
     if (up)
         rise(h, place, item);
     else
-        sink(h, place, item);
+        heap_sink(h, place, item);
 }
 
 void crn_heap_remove(struct crn_heap *h, uint32_t item)
@@ -88,8 +88,8 @@ void crn_heap_remove(struct crn_heap *h, uint32_t item)
     last = h->at[--h->n];
     if (last == item)
         return;
-    if (place > 0 && before(h, last, h->at[(place - 1) / 2]))
+    if (place > 0 && heap_before(h, last, h->at[(place - 1) / 2]))
         rise(h, place, last);
     else
-        sink(h, place, last);
+        heap_sink(h, place, last);
 }

@@ -35,7 +35,7 @@ static const struct key {
 };
 #define NKEYS (sizeof(keys) / sizeof(keys[0]))
 
-struct parser {
+struct machine_parser {
     struct crn_machine m;
     int is_set[NKEYS];
     struct crn_errinfo *ei;
@@ -53,7 +53,7 @@ static cairn_err take_text(char *dst, size_t size, const char *value, struct crn
     return CAIRN_OK;
 }
 
-static cairn_err take_key(struct parser *ps, const char *name, const char *value)
+static cairn_err take_key(struct machine_parser *ps, const char *name, const char *value)
 {
     size_t i;
 
@@ -72,7 +72,7 @@ static cairn_err take_key(struct parser *ps, const char *name, const char *value
 /* inih: 1 to go on, 0 for an error; the reason is in ps->ei. */
 static int on_key(void *user, const char *section, const char *key, const char *value)
 {
-    struct parser *ps = user;
+    struct machine_parser *ps = user;
 
     if (ps->ei->code != CAIRN_OK)
         return 0;
@@ -81,9 +81,9 @@ static int on_key(void *user, const char *section, const char *key, const char *
     return take_key(ps, key, value) == CAIRN_OK;
 }
 
-static cairn_err finish(void *state)
+static cairn_err machine_finish(void *state)
 {
-    struct parser *ps = state;
+    struct machine_parser *ps = state;
     struct crn_machine *m = &ps->m;
     size_t i;
 
@@ -111,11 +111,12 @@ static cairn_err finish(void *state)
     return CAIRN_OK;
 }
 
-static cairn_err parse(const char *text, const char *what, void *ret, struct crn_errinfo *ei)
+static cairn_err machine_parse(const char *text, const char *what, void *ret,
+                               struct crn_errinfo *ei)
 {
     struct crn_errinfo own = {0};
-    struct parser ps = {.m = {.best_writers = 8, .crowding = 1}, .ei = &own};
-    const struct crn_text_parser parser = {on_key, finish, &ps, &own};
+    struct machine_parser ps = {.m = {.best_writers = 8, .crowding = 1}, .ei = &own};
+    const struct crn_text_parser parser = {on_key, machine_finish, &ps, &own};
     cairn_err rc = crn_text_parse(text, what, &parser, ei);
 
     if (rc == CAIRN_OK)
@@ -126,11 +127,11 @@ static cairn_err parse(const char *text, const char *what, void *ret, struct crn
 cairn_err crn_machine_parse(const char *text, const char *what, struct crn_machine *ret,
                             struct crn_errinfo *ei)
 {
-    return parse(text, what, ret, ei);
+    return machine_parse(text, what, ret, ei);
 }
 
 cairn_err crn_machine_load(const char *name_or_path, struct crn_machine *ret,
                            struct crn_errinfo *ei)
 {
-    return crn_text_load(crn_machine_texts, "machine", name_or_path, parse, ret, ei);
+    return crn_text_load(crn_machine_texts, "machine", name_or_path, machine_parse, ret, ei);
 }

@@ -13,15 +13,15 @@
 #define BLOCK       16
 #define MAX_THREADS 256
 
-struct block {
+struct montecarlo_block {
     struct crn_sim_result sum;
 };
 
-struct work {
+struct montecarlo_work {
     const struct crn_montecarlo *mc;
     struct crn_model model, baseline;
     double *waste, *waste_io, *slowdown; /* by run; each written by the thread that has the block */
-    struct block *blocks;
+    struct montecarlo_block *blocks;
     uint64_t nblocks;
     struct crn_mutex mu;
     uint64_t next;         /* block that nobody has yet; CRN_GUARDED_BY(mu) */
@@ -66,7 +66,7 @@ static struct crn_sim_class_result total(const struct crn_sim_result *r, size_t 
     return sum;
 }
 
-static cairn_err one_run(struct work *w, uint64_t run, struct crn_sim_result *sum,
+static cairn_err one_run(struct montecarlo_work *w, uint64_t run, struct crn_sim_result *sum,
                          struct crn_errinfo *ei)
 {
     uint64_t seed = w->mc->first_seed + run;
@@ -93,7 +93,7 @@ static cairn_err one_run(struct work *w, uint64_t run, struct crn_sim_result *su
 
 static void *worker(void *arg)
 {
-    struct work *w = arg;
+    struct montecarlo_work *w = arg;
     struct crn_errinfo ei = {0};
 
     for (;;) {
@@ -113,7 +113,7 @@ static void *worker(void *arg)
 }
 
 /* The calling thread works too; a thread that cannot be started is done without. */
-static void run_threads(struct work *w)
+static void run_threads(struct montecarlo_work *w)
 {
     pthread_t threads[MAX_THREADS];
     int want = w->mc->threads > 0 ? w->mc->threads : crn_cores();
@@ -141,7 +141,7 @@ static void summarize_class(const struct crn_sim_class_result *c, double occupie
     ret->checkpoints = c->checkpoints / (double)runs;
 }
 
-static void summarize(struct work *w, struct crn_summary *ret, double *ret_waste)
+static void summarize(struct montecarlo_work *w, struct crn_summary *ret, double *ret_waste)
 {
     const struct crn_model *m = &w->model;
     uint64_t runs = w->mc->runs;
@@ -174,7 +174,7 @@ static void summarize(struct work *w, struct crn_summary *ret, double *ret_waste
     crn_stats_of(w->slowdown, runs, &ret->slowdown);
 }
 
-static cairn_err run_all(struct work *w, struct crn_summary *ret, double *ret_waste,
+static cairn_err run_all(struct montecarlo_work *w, struct crn_summary *ret, double *ret_waste,
                          struct crn_errinfo *ei)
 {
     uint64_t runs = w->mc->runs;
@@ -202,7 +202,7 @@ cairn_err crn_montecarlo(const struct crn_platform *p, const struct crn_strategy
     const struct crn_clock *clock = crn_clock_real();
     int64_t begin_ns = clock->mono_ns(clock);
     const struct crn_strategy none = {.name = "baseline"};
-    struct work w = {.mc = mc};
+    struct montecarlo_work w = {.mc = mc};
     cairn_err rc;
 
     if (mc->runs == 0)
@@ -224,19 +224,20 @@ cairn_err crn_montecarlo(const struct crn_platform *p, const struct crn_strategy
 /* Least bandwidth. -------------------------------------------------------------------------------- */
 
 /* A search between a bandwidth that is too little and one that is enough. */
-struct search {
+struct montecarlo_search {
     double low, high;
     double try_next;
     double first;
 };
 
-static struct search search_begin(double first)
+static struct montecarlo_search search_begin(double first)
 {
-    return (struct search){.low = 0, .high = INFINITY, .try_next = first, .first = first};
+    return (struct montecarlo_search){
+        .low = 0, .high = INFINITY, .try_next = first, .first = first};
 }
 
 /* 0 when it has ended. */
-static int search_next(struct search *s, int is_enough)
+static int search_next(struct montecarlo_search *s, int is_enough)
 {
     if (is_enough)
         s->high = s->try_next;
@@ -253,7 +254,7 @@ cairn_err crn_least_bandwidth(const struct crn_platform *p, const struct crn_str
                               double waste, const struct crn_montecarlo *mc, double *ret,
                               struct crn_errinfo *ei)
 {
-    struct search s = search_begin(p->bandwidth);
+    struct montecarlo_search s = search_begin(p->bandwidth);
     struct crn_platform at = *p;
     struct crn_summary sum;
 
@@ -271,7 +272,7 @@ cairn_err crn_least_bandwidth(const struct crn_platform *p, const struct crn_str
 
 double crn_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound, double waste)
 {
-    struct search s = search_begin(p->bandwidth);
+    struct montecarlo_search s = search_begin(p->bandwidth);
     struct crn_platform at = *p;
     struct crn_job_class storage[CRN_PLATFORM_CLASSES];
     struct crn_steady steady;

@@ -21,7 +21,7 @@ struct class_text {
     struct size input, output, checkpoint;
 };
 
-struct parser {
+struct platform_parser {
     struct crn_platform p;
     double cores_per_node, memory_per_node, system_mtbf_s;
     struct class_text cls[CRN_PLATFORM_CLASSES];
@@ -39,7 +39,7 @@ static cairn_err parse_size(const char *text, struct size *ret, struct crn_errin
                            : crn_quantity_bytes(text, &ret->value, ei);
 }
 
-static cairn_err platform_key(struct parser *ps, const char *key, const char *value)
+static cairn_err platform_key(struct platform_parser *ps, const char *key, const char *value)
 {
     struct crn_errinfo *ei = ps->ei;
 
@@ -88,7 +88,8 @@ static cairn_err class_key(struct class_text *c, const char *key, const char *va
     return crn_fail(ei, CAIRN_EINVAL, 0, "unknown key '%s' in [class %s]", key, c->name);
 }
 
-static cairn_err class_section(struct parser *ps, const char *name, struct class_text **ret)
+static cairn_err class_section(struct platform_parser *ps, const char *name,
+                               struct class_text **ret)
 {
     size_t i;
 
@@ -108,7 +109,7 @@ static cairn_err class_section(struct parser *ps, const char *name, struct class
 /* inih: 1 to go on, 0 for an error; the reason is in ps->ei. */
 static int on_key(void *user, const char *section, const char *key, const char *value)
 {
-    struct parser *ps = user;
+    struct platform_parser *ps = user;
     struct class_text *c = NULL;
 
     if (ps->ei->code != CAIRN_OK)
@@ -126,7 +127,7 @@ static double job_bytes(const struct size *s, double memory_bytes)
     return s->is_percent ? s->value * memory_bytes : s->value;
 }
 
-static cairn_err finish_class(const struct parser *ps, const struct class_text *c,
+static cairn_err finish_class(const struct platform_parser *ps, const struct class_text *c,
                               struct crn_platform_class *ret)
 {
     double memory;
@@ -152,9 +153,9 @@ static cairn_err finish_class(const struct parser *ps, const struct class_text *
     return CAIRN_OK;
 }
 
-static cairn_err finish(void *state)
+static cairn_err platform_finish(void *state)
 {
-    struct parser *ps = state;
+    struct platform_parser *ps = state;
     struct crn_platform *p = &ps->p;
     double shares = 0;
     size_t i;
@@ -185,11 +186,12 @@ static cairn_err finish(void *state)
     return CAIRN_OK;
 }
 
-static cairn_err parse(const char *text, const char *what, void *ret, struct crn_errinfo *ei)
+static cairn_err platform_parse(const char *text, const char *what, void *ret,
+                                struct crn_errinfo *ei)
 {
     struct crn_errinfo own = {0};
-    struct parser ps = {.p = {.spread = 0.2}, .ei = &own};
-    const struct crn_text_parser parser = {on_key, finish, &ps, &own};
+    struct platform_parser ps = {.p = {.spread = 0.2}, .ei = &own};
+    const struct crn_text_parser parser = {on_key, platform_finish, &ps, &own};
     cairn_err rc = crn_text_parse(text, what, &parser, ei);
 
     if (rc == CAIRN_OK)
@@ -200,11 +202,11 @@ static cairn_err parse(const char *text, const char *what, void *ret, struct crn
 cairn_err crn_platform_parse(const char *text, const char *what, struct crn_platform *ret,
                              struct crn_errinfo *ei)
 {
-    return parse(text, what, ret, ei);
+    return platform_parse(text, what, ret, ei);
 }
 
 cairn_err crn_platform_load(const char *name_or_path, struct crn_platform *ret,
                             struct crn_errinfo *ei)
 {
-    return crn_text_load(crn_platform_texts, "platform", name_or_path, parse, ret, ei);
+    return crn_text_load(crn_platform_texts, "platform", name_or_path, platform_parse, ret, ei);
 }

@@ -7,13 +7,13 @@
 
 #define MOST 1e30 /* of any number: products of several stay finite */
 
-struct unit {
+struct quantity_unit {
     const char *name;
     double factor;
 };
 
 /* The number and, behind spaces, its unit. NULL if there is no number from 0 to MOST. */
-static const char *number(const char *text, double *ret)
+static const char *quantity_number(const char *text, double *ret)
 {
     char *end;
 
@@ -23,7 +23,7 @@ static const char *number(const char *text, double *ret)
     return end + strspn(end, " \t");
 }
 
-static int find_unit(const struct unit *units, const char *name, size_t len, double *ret)
+static int find_unit(const struct quantity_unit *units, const char *name, size_t len, double *ret)
 {
     for (; units->name != NULL; units++)
         if (strlen(units->name) == len && strncmp(units->name, name, len) == 0) {
@@ -35,13 +35,13 @@ static int find_unit(const struct unit *units, const char *name, size_t len, dou
 
 cairn_err crn_quantity_bytes(const char *text, double *ret, struct crn_errinfo *ei)
 {
-    static const struct unit units[] = {
+    static const struct quantity_unit units[] = {
         {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
         {"TB", 1e12},    {"PB", 1e15},    {"KiB", 0x1p10}, {"MiB", 0x1p20},
         {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"PiB", 0x1p50}, {NULL, 0},
     };
     double value, factor;
-    const char *unit = number(text, &value);
+    const char *unit = quantity_number(text, &value);
     size_t len = unit != NULL ? strcspn(unit, "/ \t") : 0;
 
     if (unit == NULL || !find_unit(units, unit, len, &factor) ||
@@ -53,11 +53,11 @@ cairn_err crn_quantity_bytes(const char *text, double *ret, struct crn_errinfo *
 
 cairn_err crn_quantity_time(const char *text, double *ret_s, struct crn_errinfo *ei)
 {
-    static const struct unit units[] = {
+    static const struct quantity_unit units[] = {
         {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {"y", 365.25 * 86400}, {NULL, 0},
     };
     double value, factor;
-    const char *unit = number(text, &value);
+    const char *unit = quantity_number(text, &value);
 
     if (unit == NULL || !find_unit(units, unit, strlen(unit), &factor))
         return crn_fail(ei, CAIRN_EINVAL, 0,

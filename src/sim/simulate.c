@@ -13,7 +13,7 @@
 #include "sim/device.h"
 #include "sim/workload.h"
 
-struct job {
+struct simulate_job {
     uint32_t cls;
     int is_alive;
     int has_saved; /* there is a committed checkpoint */
@@ -40,19 +40,19 @@ struct sim {
     double now_s, next_failure_s;
     double free_nodes, free_since_s;
     double busy_since_s; /* of the file system; < 0: it is idle */
-    struct job *job;
+    struct simulate_job *job;
     uint32_t capacity, high; /* slots; those below high have been used */
     uint32_t *spare, nspare; /* dead slots below high */
     struct crn_heap timers;
-    struct crn_device device;
+    struct crn_sim_device device;
 };
 
-static const struct crn_model_class *class_of(const struct sim *s, const struct job *j)
+static const struct crn_model_class *class_of(const struct sim *s, const struct simulate_job *j)
 {
     return &s->m->cls[j->cls];
 }
 
-static struct crn_sim_class_result *result_of(struct sim *s, const struct job *j)
+static struct crn_sim_class_result *result_of(struct sim *s, const struct simulate_job *j)
 {
     return &s->out->cls[j->cls];
 }
@@ -68,14 +68,14 @@ static double measured(const struct sim *s, double since_s)
     return fmax(0, s->now_s - fmax(since_s, s->m->start_s));
 }
 
-static void set_use(struct sim *s, struct job *j, enum crn_sim_use use)
+static void set_use(struct sim *s, struct simulate_job *j, enum crn_sim_use use)
 {
     result_of(s, j)->use[j->use] += class_of(s, j)->nodes * measured(s, j->use_since_s);
     j->use = use;
     j->use_since_s = s->now_s;
 }
 
-static double progress_now(const struct sim *s, const struct job *j)
+static double progress_now(const struct sim *s, const struct simulate_job *j)
 {
     return j->use == CRN_USE_COMPUTE ? j->progress_s + (s->now_s - j->run_since_s) : j->progress_s;
 }
@@ -83,7 +83,7 @@ static double progress_now(const struct sim *s, const struct job *j)
 /* The work is done, or a checkpoint is due that has not been asked for. */
 static void set_timer(struct sim *s, uint32_t slot)
 {
-    const struct job *j = &s->job[slot];
+    const struct simulate_job *j = &s->job[slot];
     double at = j->run_since_s + (j->work_s - j->progress_s);
 
     if (!j->is_asking)
@@ -93,7 +93,7 @@ static void set_timer(struct sim *s, uint32_t slot)
 
 static void compute(struct sim *s, uint32_t slot)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
 
     set_use(s, j, CRN_USE_COMPUTE);
     j->run_since_s = s->now_s;
@@ -102,14 +102,14 @@ static void compute(struct sim *s, uint32_t slot)
 
 static void stop_computing(struct sim *s, uint32_t slot, enum crn_sim_use use)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
 
     j->progress_s = progress_now(s, j);
     set_use(s, j, use);
     crn_heap_remove(&s->timers, slot);
 }
 
-static double duration_of(const struct sim *s, const struct job *j)
+static double duration_of(const struct sim *s, const struct simulate_job *j)
 {
     const struct crn_model_class *c = class_of(s, j);
 
@@ -118,9 +118,9 @@ static double duration_of(const struct sim *s, const struct job *j)
     return j->kind == CRN_IO_OUTPUT ? c->output_s : c->checkpoint_s;
 }
 
-static void ask(struct sim *s, uint32_t slot, enum crn_io_kind kind)
+static void simulate_ask(struct sim *s, uint32_t slot, enum crn_io_kind kind)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
     const struct crn_model_class *c = class_of(s, j);
     struct crn_io_request r;
 
@@ -141,17 +141,17 @@ static void ask(struct sim *s, uint32_t slot, enum crn_io_kind kind)
 }
 
 /* Reads the checkpoint or the input; at the start and after a failure. */
-static void begin(struct sim *s, uint32_t slot)
+static void simulate_begin(struct sim *s, uint32_t slot)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
 
     j->progress_s = j->saved_s;
     j->has_read = 0;
     set_use(s, j, j->has_saved ? CRN_USE_WAIT_RECOVERY : CRN_USE_WAIT_INPUT);
-    ask(s, slot, j->has_saved ? CRN_IO_RECOVERY : CRN_IO_INPUT);
+    simulate_ask(s, slot, j->has_saved ? CRN_IO_RECOVERY : CRN_IO_INPUT);
 }
 
-static void account_wait(struct sim *s, const struct job *j)
+static void account_wait(struct sim *s, const struct simulate_job *j)
 {
     struct crn_sim_class_result *r = result_of(s, j);
     double wait_s = s->now_s - j->asked_s;
@@ -163,11 +163,11 @@ static void account_wait(struct sim *s, const struct job *j)
     r->longest_wait_s = fmax(r->longest_wait_s, wait_s);
 }
 
-static void started(struct sim *s, uint32_t slot)
+static void simulate_started(struct sim *s, uint32_t slot)
 {
     static const enum crn_sim_use uses[CRN_IO_KINDS] = {CRN_USE_INPUT, CRN_USE_OUTPUT,
                                                         CRN_USE_RECOVERY, CRN_USE_CHECKPOINT};
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
 
     account_wait(s, j);
     j->started_s = s->now_s;
@@ -179,7 +179,7 @@ static void started(struct sim *s, uint32_t slot)
 
 static void committed(struct sim *s, uint32_t slot)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
     const struct crn_model_class *c = class_of(s, j);
     struct crn_sim_class_result *r = result_of(s, j);
     int is_async = s->m->strategy.is_async;
@@ -211,21 +211,21 @@ static void start_jobs(struct sim *s)
 
     while (crn_workload_take(&s->workload, s->now_s, s->free_nodes, &next)) {
         uint32_t slot = s->nspare > 0 ? s->spare[--s->nspare] : s->high++;
-        struct job *j = &s->job[slot];
+        struct simulate_job *j = &s->job[slot];
 
-        *j = (struct job){.cls = next.cls,
-                          .is_alive = 1,
-                          .use = CRN_USE_WAIT_INPUT,
-                          .use_since_s = s->now_s,
-                          .work_s = next.work_s};
+        *j = (struct simulate_job){.cls = next.cls,
+                                   .is_alive = 1,
+                                   .use = CRN_USE_WAIT_INPUT,
+                                   .use_since_s = s->now_s,
+                                   .work_s = next.work_s};
         free_nodes(s, -class_of(s, j)->nodes);
-        begin(s, slot);
+        simulate_begin(s, slot);
     }
 }
 
 static void end_job(struct sim *s, uint32_t slot)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
 
     set_use(s, j, CRN_USE_OUTPUT);
     if (is_measured(s))
@@ -240,7 +240,7 @@ static void end_job(struct sim *s, uint32_t slot)
 /* A request has been served. */
 static void served(struct sim *s, uint32_t slot)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
 
     j->is_asking = 0;
     if ((j->kind == CRN_IO_INPUT || j->kind == CRN_IO_OUTPUT) && is_measured(s))
@@ -260,7 +260,7 @@ static void served(struct sim *s, uint32_t slot)
 
 static void on_timer(struct sim *s, uint32_t slot)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
 
     if (j->use == CRN_USE_CHECKPOINT) { /* the local capture is done, the write goes on */
         compute(s, slot);
@@ -268,9 +268,9 @@ static void on_timer(struct sim *s, uint32_t slot)
         crn_device_cancel(&s->device, slot, s->now_s); /* a checkpoint that nobody needs any more */
         stop_computing(s, slot, CRN_USE_WAIT_OUTPUT);
         j->progress_s = j->work_s;
-        ask(s, slot, CRN_IO_OUTPUT);
+        simulate_ask(s, slot, CRN_IO_OUTPUT);
     } else {
-        ask(s, slot, CRN_IO_CHECKPOINT);
+        simulate_ask(s, slot, CRN_IO_CHECKPOINT);
         if (s->m->strategy.policy->is_blocking)
             stop_computing(s, slot, CRN_USE_WAIT_CHECKPOINT);
         else
@@ -278,9 +278,9 @@ static void on_timer(struct sim *s, uint32_t slot)
     }
 }
 
-static void fail(struct sim *s, uint32_t slot)
+static void simulate_fail(struct sim *s, uint32_t slot)
 {
-    struct job *j = &s->job[slot];
+    struct simulate_job *j = &s->job[slot];
     struct crn_sim_class_result *r = result_of(s, j);
 
     if (is_measured(s)) {
@@ -291,7 +291,7 @@ static void fail(struct sim *s, uint32_t slot)
     }
     crn_device_cancel(&s->device, slot, s->now_s);
     crn_heap_remove(&s->timers, slot);
-    begin(s, slot);
+    simulate_begin(s, slot);
 }
 
 /* One of all nodes, with or without a job, all alike. */
@@ -305,7 +305,7 @@ static void on_failure(struct sim *s)
         if (!s->job[slot].is_alive)
             continue;
         if (node < class_of(s, &s->job[slot])->nodes) {
-            fail(s, slot);
+            simulate_fail(s, slot);
             return;
         }
         node -= class_of(s, &s->job[slot])->nodes;
@@ -317,7 +317,7 @@ static void start_requests(struct sim *s)
     uint32_t slot;
 
     while ((slot = crn_device_start(&s->device, s->now_s)) != CRN_HEAP_OUT)
-        started(s, slot);
+        simulate_started(s, slot);
     if (s->busy_since_s >= 0) {
         s->out->device_busy += measured(s, s->busy_since_s);
         s->busy_since_s = -1;
@@ -327,7 +327,7 @@ static void start_requests(struct sim *s)
 }
 
 /* One event; 0 when the measured days are over. */
-static int step(struct sim *s)
+static int simulate_step(struct sim *s)
 {
     uint32_t slot = crn_heap_top(&s->timers);
     double timer_s = slot != CRN_HEAP_OUT ? s->timers.key[slot] : INFINITY;
@@ -401,7 +401,7 @@ cairn_err crn_simulate(const struct crn_model *m, uint64_t seed, struct crn_sim_
     if (rc == CAIRN_OK) {
         start_jobs(&s);
         start_requests(&s);
-        while (step(&s))
+        while (simulate_step(&s))
             ;
         close_books(&s);
     }

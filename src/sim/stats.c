@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int ascending(const void *a, const void *b)
+static int stats_ascending(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -27,7 +27,7 @@ void crn_stats_of(double *values, size_t n, struct crn_stats *ret)
     double sum = 0, squares = 0;
     size_t i;
 
-    qsort(values, n, sizeof(*values), ascending);
+    qsort(values, n, sizeof(*values), stats_ascending);
     for (i = 0; i < n; i++)
         sum += values[i];
     ret->mean = sum / (double)n;

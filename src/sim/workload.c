@@ -5,7 +5,7 @@
  * one by one, to small ones. */
 #include "sim/workload.h"
 
-static void advance(struct crn_workload *w, double now_s)
+static void workload_advance(struct crn_workload *w, double now_s)
 {
     const struct crn_model *m = w->m;
     size_t i;
@@ -42,7 +42,7 @@ static double jobs_short(const struct crn_workload *w, size_t i)
 }
 
 /* nclasses: none. */
-static size_t choose(const struct crn_workload *w, double free_nodes)
+static size_t workload_choose(const struct crn_workload *w, double free_nodes)
 {
     const struct crn_model *m = w->m;
     size_t best = m->nclasses;
@@ -65,8 +65,8 @@ int crn_workload_take(struct crn_workload *w, double now_s, double free_nodes,
     const struct crn_model *m = w->m;
     size_t i;
 
-    advance(w, now_s);
-    i = choose(w, free_nodes);
+    workload_advance(w, now_s);
+    i = workload_choose(w, free_nodes);
     if (i == m->nclasses)
         return 0;
     ret->cls = (uint32_t)i;
@@ -78,7 +78,7 @@ int crn_workload_take(struct crn_workload *w, double now_s, double free_nodes,
 
 void crn_workload_end(struct crn_workload *w, double now_s, uint32_t cls)
 {
-    advance(w, now_s);
+    workload_advance(w, now_s);
     w->running[cls] -= w->m->cls[cls].nodes;
     w->busy -= w->m->cls[cls].nodes;
 }

@@ -218,7 +218,7 @@ static cairn_err check_files(const struct crn_store *st, int dfd, const struct c
     return CAIRN_OK;
 }
 
-static void fill(struct crn_version_entry *e, const struct crn_manifest *m)
+static void catalog_fill(struct crn_version_entry *e, const struct crn_manifest *m)
 {
     uint32_t i;
 
@@ -272,7 +272,8 @@ static cairn_err list_needs(struct crn_version_entry *e, const struct crn_manife
 }
 
 /* The state of a version from its directory; a failure to find out is a state too. */
-static void look(const struct crn_store *st, int dfd, const char *name, struct crn_version_entry *e)
+static void catalog_look(const struct crn_store *st, int dfd, const char *name,
+                         struct crn_version_entry *e)
 {
     struct crn_errinfo info = {0};
     struct crn_manifest m;
@@ -284,7 +285,7 @@ static void look(const struct crn_store *st, int dfd, const char *name, struct c
     e->is_pinned = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) != -ENOENT;
     rc = crn_store_read_manifest(st, dfd, name, e->version, &m, &info);
     if (rc == CAIRN_OK) {
-        fill(e, &m);
+        catalog_fill(e, &m);
         rc = list_needs(e, &m, &info);
         if (rc == CAIRN_OK)
             rc = check_files(st, dfd, &m, &info);
@@ -356,7 +357,7 @@ cairn_err crn_store_catalog(const struct crn_store *st, const char *name, struct
             continue; /* removed meanwhile */
         c.n++;
         if (rc == CAIRN_OK) {
-            look(st, dfd, name, e);
+            catalog_look(st, dfd, name, e);
             (void)st->fs->close(st->fs, dfd);
         } else {
             e->state = CRN_VERSION_DAMAGED;

@@ -41,7 +41,7 @@ int crn_chunk_needs_older(const struct crn_stream_chunk *c)
     return crn_pipe_needs_previous(&pipe);
 }
 
-void crn_chain_free(struct crn_chain *c)
+void crn_chain_free(struct crn_base_chain *c)
 {
     uint32_t i;
 
@@ -53,9 +53,10 @@ void crn_chain_free(struct crn_chain *c)
     free(c);
 }
 
-static cairn_err make(const struct crn_index *x, struct crn_chain **ret, struct crn_errinfo *ei)
+static cairn_err chain_make(const struct crn_index *x, struct crn_base_chain **ret,
+                            struct crn_errinfo *ei)
 {
-    struct crn_chain *c = calloc(1, sizeof(*c) + x->nbases * sizeof(c->links[0]));
+    struct crn_base_chain *c = calloc(1, sizeof(*c) + x->nbases * sizeof(c->links[0]));
 
     if (c == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a chain of %u", (unsigned)x->nbases);
@@ -84,7 +85,7 @@ static void strip(struct crn_index *x)
 }
 
 /* Where each chunk of a base lies in its file. */
-static cairn_err place_chunks(struct crn_link *l, struct crn_errinfo *ei)
+static cairn_err place_chunks(struct crn_chain_link *l, struct crn_errinfo *ei)
 {
     const struct crn_index *x = &l->index;
     size_t n = 0;
@@ -164,8 +165,8 @@ static cairn_err check_base(const struct crn_index *x, uint32_t i, const struct 
 
 /* Reads base i behind newer, its user. */
 static cairn_err load_link(const struct crn_fs *fs, int dfd, const struct crn_index *x, uint32_t i,
-                           const struct crn_index *newer, const char *where, struct crn_link *l,
-                           struct crn_errinfo *ei)
+                           const struct crn_index *newer, const char *where,
+                           struct crn_chain_link *l, struct crn_errinfo *ei)
 {
     char path[CRN_BASE_PATH];
     struct crn_trailer t;
@@ -191,22 +192,22 @@ static cairn_err load_link(const struct crn_fs *fs, int dfd, const struct crn_in
 }
 
 cairn_err crn_chain_load(const struct crn_fs *fs, int dfd, const struct crn_index *x,
-                         const char *what, struct crn_chain **ret, struct crn_errinfo *ei)
+                         const char *what, struct crn_base_chain **ret, struct crn_errinfo *ei)
 {
     const struct crn_index *newer = x;
     struct crn_errinfo why = {0};
-    struct crn_chain *c = NULL;
+    struct crn_base_chain *c = NULL;
     cairn_err rc;
 
     *ret = NULL;
     if (x->nbases == 0)
         return CAIRN_OK;
-    rc = make(x, &c, ei);
+    rc = chain_make(x, &c, ei);
     if (rc != CAIRN_OK)
         return rc;
     while (rc == CAIRN_OK && c->n < x->nbases) {
         struct crn_base_where where = crn_base_where(what, &x->bases[c->n]);
-        struct crn_link *l = &c->links[c->n++];
+        struct crn_chain_link *l = &c->links[c->n++];
 
         rc = load_link(fs, dfd, x, c->n - 1, newer, where.text, l, &why);
         if (rc == CAIRN_ENOENT)
@@ -225,7 +226,8 @@ cairn_err crn_chain_load(const struct crn_fs *fs, int dfd, const struct crn_inde
     return CAIRN_OK;
 }
 
-cairn_err crn_chain_encode(const struct crn_chain *c, struct crn_buf *buf, struct crn_errinfo *ei)
+cairn_err crn_chain_encode(const struct crn_base_chain *c, struct crn_buf *buf,
+                           struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint32_t i;
@@ -242,22 +244,22 @@ cairn_err crn_chain_encode(const struct crn_chain *c, struct crn_buf *buf, struc
 }
 
 cairn_err crn_chain_decode(struct crn_view *v, const struct crn_index *x, const char *what,
-                           struct crn_chain **ret, struct crn_errinfo *ei)
+                           struct crn_base_chain **ret, struct crn_errinfo *ei)
 {
-    struct crn_chain *c = NULL;
+    struct crn_base_chain *c = NULL;
     cairn_err rc;
 
     *ret = NULL;
     if (x->nbases == 0)
         return CAIRN_OK;
-    rc = make(x, &c, ei);
+    rc = chain_make(x, &c, ei);
     if (rc != CAIRN_OK)
         return rc;
     while (rc == CAIRN_OK && c->n < x->nbases) {
         uint64_t n = crn_view_u64(v);
         const void *p = n <= crn_view_left(v) ? crn_view_take(v, (size_t)n) : NULL;
         const struct crn_index *newer = c->n > 0 ? &c->links[c->n - 1].index : x;
-        struct crn_link *l = &c->links[c->n++];
+        struct crn_chain_link *l = &c->links[c->n++];
 
         rc = p == NULL ? crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: its chain is cut off", what)
                        : crn_index_decode(p, (size_t)n, what, &l->index, ei);

@@ -6,15 +6,15 @@
 #include "store/data.h"
 
 /* Constant once loaded: any number of threads decode through it. */
-struct crn_link {
+struct crn_chain_link {
     struct crn_index index; /* its streams; no shards, extents, hashes */
     size_t *first;          /* of each stream: where its chunks begin in */
     uint64_t *places;       /* of all chunks, in the base's file */
 };
-struct crn_chain {
+struct crn_base_chain {
     const struct crn_base *bases; /* of the index, which outlives the chain */
     uint32_t n;
-    struct crn_link links[];
+    struct crn_chain_link links[];
 };
 
 /* From the directory of a version to a base: "../8/data-0000". */

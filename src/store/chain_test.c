@@ -6,7 +6,7 @@
 #include "store/test_chain.h"
 
 /* How many chunks of a file of a version were encoded against the older one. */
-static unsigned needy_chunks(struct env *e, int64_t version, const char *file)
+static unsigned needy_chunks(struct store_env *e, int64_t version, const char *file)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_manifest_file mf;
@@ -25,7 +25,7 @@ static unsigned needy_chunks(struct env *e, int64_t version, const char *file)
 
 static void every_byte_comes_back(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_manifest m;
     int i, before;
@@ -49,7 +49,7 @@ static void every_byte_comes_back(void **state)
 /* Longer than the descriptors that stay open. */
 static void a_long_chain(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     int i, before;
 
     for (i = 0; i < LONG; i++)
@@ -61,13 +61,13 @@ static void a_long_chain(void **state)
 }
 
 /* The text of the failure to read a file of number 3. */
-static const char *failure(struct env *e, const char *file)
+static const char *failure(struct store_env *e, const char *file)
 {
     assert_int_equal(compare_file(e, 3, file), CAIRN_EDAMAGED);
     return e->info.msg;
 }
 
-static void swap_names(const struct env *e, const char *a, const char *b)
+static void swap_names(const struct store_env *e, const char *a, const char *b)
 {
     char x[400], y[400], z[400];
 
@@ -81,7 +81,7 @@ static void swap_names(const struct env *e, const char *a, const char *b)
 
 static void a_missing_or_foreign_base_is_named(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     char path[400], away[400];
     int i;
 
@@ -107,7 +107,7 @@ static void a_missing_or_foreign_base_is_named(void **state)
 /* The chain is right, and what it names was cut otherwise: nothing is decoded through it. */
 static void a_base_of_another_shape_is_refused(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
 
     take(e, 0, 10, -1);
@@ -127,9 +127,9 @@ static void a_base_of_another_shape_is_refused(void **state)
 /* A head that needs the older version where the index says nothing of it: damage, not a wrong byte. */
 static void stages_are_those_of_the_head(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
-    struct crn_chain *chain = NULL;
+    struct crn_base_chain *chain = NULL;
     struct crn_data_file f = {.fs = e->st.fs, .what = "data-0000"};
     struct crn_manifest_file mf;
     unsigned char got[TV_CHUNK];
@@ -165,7 +165,7 @@ static void stages_are_those_of_the_head(void **state)
 /* Every byte of a base flipped: told with its version, or of no use to who needs it. */
 static void a_damaged_base_is_named(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     unsigned named = 0;
     unsigned char c;
     char path[400];
@@ -200,9 +200,9 @@ static void a_damaged_base_is_named(void **state)
 /* A chain as bytes, as one rank tells it to others. */
 static void a_chain_travels(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
-    struct crn_chain *chain, *again = NULL;
+    struct crn_base_chain *chain, *again = NULL;
     struct crn_manifest_file mf;
     struct crn_buf a = {0}, b = {0};
     struct crn_index x;

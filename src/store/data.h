@@ -14,8 +14,8 @@ struct crn_decoder;
 void crn_decoder_free(struct crn_decoder *d); /* NULL is fine */
 
 /* The older data files that one was encoded against: what is needed of their indexes. */
-struct crn_chain;
-void crn_chain_free(struct crn_chain *c); /* NULL is fine */
+struct crn_base_chain;
+void crn_chain_free(struct crn_base_chain *c); /* NULL is fine */
 
 /* A data file that is being read. All of it is borrowed. */
 struct crn_data_file {
@@ -23,8 +23,8 @@ struct crn_data_file {
     int fd;
     int dfd; /* its directory: bases are found from there; -1 will do without a chain */
     const struct crn_index *index;
-    const struct crn_chain *chain; /* NULL: the index has no bases */
-    const char *what;              /* in messages */
+    const struct crn_base_chain *chain; /* NULL: the index has no bases */
+    const char *what;                   /* in messages */
 };
 
 /* Opens dfd/file for reading and decodes its trailer. what names the file in messages.
@@ -39,13 +39,13 @@ CAIRN_CHECKED cairn_err crn_data_index(const struct crn_fs *fs, int fd, const st
 /* Reads the indexes of the bases of x, a file in dfd; x must outlive the chain. NULL if there are none.
  * CAIRN_EDAMAGED, naming version and file, for a base that is missing, damaged or another one. */
 CAIRN_CHECKED cairn_err crn_chain_load(const struct crn_fs *fs, int dfd, const struct crn_index *x,
-                                       const char *what, struct crn_chain **ret,
+                                       const char *what, struct crn_base_chain **ret,
                                        struct crn_errinfo *ei);
 /* The same as bytes, for processes that have x and need not read the bases' indexes again. */
-CAIRN_CHECKED cairn_err crn_chain_encode(const struct crn_chain *c, struct crn_buf *buf,
+CAIRN_CHECKED cairn_err crn_chain_encode(const struct crn_base_chain *c, struct crn_buf *buf,
                                          struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_chain_decode(struct crn_view *v, const struct crn_index *x,
-                                         const char *what, struct crn_chain **ret,
+                                         const char *what, struct crn_base_chain **ret,
                                          struct crn_errinfo *ei);
 
 /* The bytes of a chunk of an extent: at most chunk_bytes. */

@@ -126,8 +126,9 @@ static cairn_err fill_lists(const struct crn_index *index, struct crn_manifest_f
 }
 
 /* Index and trailer as bytes, and the file's entry in the manifest. */
-static cairn_err compose(const char *file, uint64_t data_end, const struct crn_index *index,
-                         struct crn_buf *buf, struct crn_manifest_file *ret, struct crn_errinfo *ei)
+static cairn_err data_write_compose(const char *file, uint64_t data_end,
+                                    const struct crn_index *index, struct crn_buf *buf,
+                                    struct crn_manifest_file *ret, struct crn_errinfo *ei)
 {
     cairn_err rc;
     uint64_t i;
@@ -164,7 +165,7 @@ cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *
     cairn_err rc;
     int r;
 
-    rc = compose(file, data_end, index, &buf, &mf, ei);
+    rc = data_write_compose(file, data_end, index, &buf, &mf, ei);
     if (rc == CAIRN_OK)
         rc = crn_fs_write_all(fs, fd, buf.data, buf.len, data_end, file, ei);
     /* Room that was allocated beforehand, or a padded last block, may reach further. */

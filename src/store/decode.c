@@ -20,7 +20,7 @@
 #define BASE_FDS 16 /* that stay open; bases of longer chains take turns */
 
 struct crn_decoder {
-    struct crn_work *work;
+    struct crn_encode_work *work;
     /* The open stream; NULL: none. */
     const struct crn_stream *stream;
     struct crn_chunk_record *records;
@@ -29,7 +29,7 @@ struct crn_decoder {
     struct crn_reader *reader;
     /* Base i of a chain is open in bases[i % BASE_FDS]. */
     struct {
-        const struct crn_chain *chain; /* NULL: nothing is open here */
+        const struct crn_base_chain *chain; /* NULL: nothing is open here */
         uint32_t link;
         int fd;
     } bases[BASE_FDS];
@@ -69,7 +69,7 @@ void crn_decoder_free(struct crn_decoder *d)
     free(d);
 }
 
-static cairn_err make(struct crn_decoder **ret, struct crn_errinfo *ei)
+static cairn_err decode_make(struct crn_decoder **ret, struct crn_errinfo *ei)
 {
     struct crn_decoder *d = calloc(1, sizeof(*d));
     cairn_err rc;
@@ -85,7 +85,7 @@ static cairn_err make(struct crn_decoder **ret, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
+static cairn_err decode_fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
 {
     struct crn_decoder *d = ctx;
 
@@ -96,7 +96,7 @@ static cairn_err fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *e
 static cairn_err open_base(struct crn_decoder *d, uint32_t link, const char *where, int *ret,
                            struct crn_errinfo *ei)
 {
-    const struct crn_chain *c = d->file->chain;
+    const struct crn_base_chain *c = d->file->chain;
     uint32_t i = link % BASE_FDS;
     char path[CRN_BASE_PATH];
     int fd;
@@ -121,7 +121,7 @@ static cairn_err open_base(struct crn_decoder *d, uint32_t link, const char *whe
 static cairn_err decode_base(struct crn_decoder *d, uint32_t link, uint32_t chunk,
                              const void *previous, void *dst, struct crn_errinfo *ei)
 {
-    const struct crn_link *l = &d->file->chain->links[link];
+    const struct crn_chain_link *l = &d->file->chain->links[link];
     size_t stream = (size_t)(d->stream - d->file->index->streams);
     const struct crn_stream_chunk *c = &l->index.streams[stream].chunks[chunk];
     const struct crn_base *b = &d->file->chain->bases[link];
@@ -169,7 +169,7 @@ static cairn_err fetch_previous(void *ctx, uint64_t offset, size_t n, void *buf,
                                 struct crn_errinfo *ei)
 {
     struct crn_decoder *d = ctx;
-    const struct crn_chain *c = d->file->chain;
+    const struct crn_base_chain *c = d->file->chain;
     size_t stream = (size_t)(d->stream - d->file->index->streams);
     uint32_t chunk = chunk_at(d, offset);
     const void *previous = NULL;
@@ -234,7 +234,7 @@ static cairn_err take_map(struct crn_decoder *d, const struct crn_stream *s, str
 static cairn_err open_stream(struct crn_decoder *d, const struct crn_stream *s,
                              struct crn_errinfo *ei)
 {
-    struct crn_reader_options options = {.n = s->nchunks, .fetch = fetch, .ctx = d};
+    struct crn_reader_options options = {.n = s->nchunks, .fetch = decode_fetch, .ctx = d};
     cairn_err rc;
 
     close_stream(d);
@@ -264,7 +264,7 @@ cairn_err crn_data_decoded(const struct crn_data_file *f, uint64_t at, void *dst
     struct crn_decoder *d;
 
     if (*decoder == NULL)
-        rc = make(decoder, ei);
+        rc = decode_make(decoder, ei);
     if (rc != CAIRN_OK)
         return rc;
     d = *decoder;

@@ -13,7 +13,7 @@
 
 #define NUMBER_MAX 64
 
-static int compose(uint64_t number, char *buf, size_t size)
+static int generation_compose(uint64_t number, char *buf, size_t size)
 {
     int n = snprintf(buf, size, "%" PRIu64 "\n", number);
 
@@ -40,7 +40,8 @@ static cairn_err read_number(const struct crn_store *st, int dfd, uint64_t *ret,
         return rc;
     }
     *ret = strtoull(text, NULL, 10);
-    if ((size_t)compose(*ret, again, sizeof(again)) != len || memcmp(again, text, len) != 0)
+    if ((size_t)generation_compose(*ret, again, sizeof(again)) != len ||
+        memcmp(again, text, len) != 0)
         *ret = 0;
     free(text);
     return CAIRN_OK;
@@ -69,7 +70,7 @@ cairn_err crn_store_raise_generation(const struct crn_store *st, const char *nam
     crn_catalog_free(&c);
     if (rc == CAIRN_OK) {
         rc = crn_file_replace(st->fs, dfd, CRN_NUMBER, text,
-                              (size_t)compose(number + 1, text, sizeof(text)), &why);
+                              (size_t)generation_compose(number + 1, text, sizeof(text)), &why);
         if (rc == CAIRN_ENOSPC)
             rc = CAIRN_OK;
         else if (rc != CAIRN_OK)

@@ -22,7 +22,7 @@ static struct crn_event event(int64_t version, const char *kind, const char *tex
     return e;
 }
 
-static void add(struct env *e, int64_t version, const char *kind, const char *text)
+static void add(struct store_env *e, int64_t version, const char *kind, const char *text)
 {
     struct crn_event ev = event(version, kind, text);
     struct crn_errinfo *ei = &e->info;
@@ -31,7 +31,7 @@ static void add(struct env *e, int64_t version, const char *kind, const char *te
 }
 
 /* The records as text: "3:failed:why|4:...". */
-static const char *all(struct env *e)
+static const char *all(struct store_env *e)
 {
     static char text[4000];
     struct crn_errinfo *ei = &e->info;
@@ -47,12 +47,12 @@ static const char *all(struct env *e)
     return text;
 }
 
-static void path_of(const struct env *e, const char *file, char *path, size_t size)
+static void path_of(const struct store_env *e, const char *file, char *path, size_t size)
 {
     (void)snprintf(path, size, "%s/heat/%s", e->dir, file);
 }
 
-static void append(const struct env *e, const void *bytes, size_t n)
+static void append(const struct store_env *e, const void *bytes, size_t n)
 {
     char path[600];
     int fd;
@@ -66,7 +66,7 @@ static void append(const struct env *e, const void *bytes, size_t n)
 
 static void records_come_back(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_event bare = {.version = INT64_MAX, .kind = "new kind", .text = ""};
     struct crn_names names;
@@ -109,7 +109,7 @@ static void records_come_back(void **state)
 
 static void a_long_text_is_cut_and_reads_back(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_event ev = event(INT64_MAX, "twenty-three-characters", "");
     struct crn_errinfo *ei = &e->info;
     struct crn_journal j;
@@ -127,7 +127,7 @@ static void a_long_text_is_cut_and_reads_back(void **state)
 
 static void what_is_damaged_costs_itself_alone(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     char good[600], path[600], byte;
     off_t size, at;
     int fd;
@@ -169,7 +169,7 @@ static void what_is_damaged_costs_itself_alone(void **state)
 
 static void it_is_bounded_and_keeps_the_newest(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_journal j;
     struct stat now, old;
@@ -194,7 +194,7 @@ static void it_is_bounded_and_keeps_the_newest(void **state)
 static void many_processes_write_at_once(void **state)
 {
     enum { PROCESSES = 6, RECORDS = 60 };
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_journal j;
     int seen[PROCESSES] = {0};
@@ -226,7 +226,7 @@ static void many_processes_write_at_once(void **state)
 
 static void every_failing_call_costs_one_record_at_most(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_fs_faulty f;
     struct crn_store st;
     int failed = 0;
@@ -264,7 +264,7 @@ static void every_failing_call_costs_one_record_at_most(void **state)
 
 static void what_lies_in_its_place_is_left_alone(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_event ev = event(1, "failed", "x");
     char path[600], target[600];
@@ -290,7 +290,7 @@ static void what_lies_in_its_place_is_left_alone(void **state)
 /* Removal, retention and a sweep by force leave it. */
 static void it_outlives_the_versions(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_clock_virtual clock;
     struct crn_retention policy = {.keep_last = 1};
@@ -314,7 +314,7 @@ static void it_outlives_the_versions(void **state)
 
 static void a_report_opens_the_store_itself(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     static const uint8_t run[16] = {1, 2, 3};
     struct crn_log log = {.level = CRN_INFO};
     struct crn_reporter r = {

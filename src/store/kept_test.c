@@ -3,7 +3,7 @@
  * nobody needs it any more. */
 #include "store/test_chain.h"
 
-static uint32_t sweep(struct env *e)
+static uint32_t sweep(struct store_env *e)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_sweep_result res;
@@ -16,7 +16,7 @@ static uint32_t sweep(struct env *e)
 /* Version 1 is taken again while 2 is based on its first capture; 1 again is based on 2. */
 static void a_version_taken_again_leaves_what_others_need(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
 
     take(e, 0, 0, -1);
@@ -52,7 +52,7 @@ static void a_version_taken_again_leaves_what_others_need(void **state)
 
 static void what_others_need_is_not_removed(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     int i;
 
@@ -76,7 +76,7 @@ static void retention_keeps_what_is_needed(void **state)
     static const char *const after[] = {
         "0:ok",      "0:ok 1:ok", "0:ok 1:ok 2:ok", "0:ok 1:ok 2:ok 3:ok",
         "3:ok 4:ok", "4:ok 5:ok", "4:ok 5:ok 6:ok"};
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     uint32_t removed;
     int i;
@@ -94,7 +94,7 @@ static void retention_keeps_what_is_needed(void **state)
 /* A manifest that is damaged needs nothing; its data files stay for who looks at it. */
 static void a_damaged_manifest_needs_nothing(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     char path[400];
 
@@ -109,7 +109,7 @@ static void a_damaged_manifest_needs_nothing(void **state)
 
 static void a_version_without_its_bases_is_damaged(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_catalog c;
     char path[400];
@@ -150,7 +150,7 @@ static int remove_and_rename(const struct crn_fs *fs, int a, const char *from, i
 
 static void a_base_that_goes_during_the_commit(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_fs fs = *e->st.fs;
     struct crn_store st = e->st;

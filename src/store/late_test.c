@@ -20,7 +20,7 @@ static struct tv young(int64_t version)
 }
 
 /* A store of which others' work is seen so late. */
-static struct crn_store store_on(struct env *e, struct late *l, unsigned late_s)
+static struct crn_store store_on(struct store_env *e, struct late *l, unsigned late_s)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_store st;
@@ -31,7 +31,7 @@ static struct crn_store store_on(struct env *e, struct late *l, unsigned late_s)
     return st;
 }
 
-static cairn_err publish(struct env *e, const struct crn_store *st, const struct tv *t)
+static cairn_err publish(struct store_env *e, const struct crn_store *st, const struct tv *t)
 {
     struct crn_errinfo *ei = &e->info;
     char file[CRN_FILE_NAME];
@@ -50,7 +50,7 @@ static cairn_err publish(struct env *e, const struct crn_store *st, const struct
 static void a_commit_waits_until_the_files_are_seen(void **state)
 {
     static const int64_t old_sizes[] = {0, 10, -1};
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_store st;
     struct late l;
@@ -80,7 +80,7 @@ static void a_commit_waits_until_the_files_are_seen(void **state)
 /* The waiting ends. */
 static void what_is_never_seen_is_damage(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct tv t = young(1);
     struct crn_store st;
     struct late l;
@@ -95,7 +95,7 @@ static void what_is_never_seen_is_damage(void **state)
 /* Another host has made the directory: who makes it, too, and who opens it, sees it in the end. */
 static void a_directory_is_seen_late(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = young(7);
     struct crn_manifest_file mf;
@@ -116,7 +116,8 @@ static void a_directory_is_seen_late(void **state)
     crn_store_close(&st);
 }
 
-static enum crn_version_state state_of(struct env *e, const struct crn_store *st, int64_t version)
+static enum crn_version_state state_of(struct store_env *e, const struct crn_store *st,
+                                       int64_t version)
 {
     struct crn_errinfo *ei = &e->info;
     enum crn_version_state found = CRN_VERSION_PARTIAL;
@@ -134,7 +135,7 @@ static enum crn_version_state state_of(struct env *e, const struct crn_store *st
 
 static void a_young_version_is_looked_at_again(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv old = young(1);
     struct crn_store st;
@@ -161,7 +162,7 @@ static void a_young_version_is_looked_at_again(void **state)
 
 static void a_drain_sees_what_others_have_finished(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = young(4);
     struct crn_capture_id id = tv_id(&t);
@@ -189,7 +190,7 @@ static void a_drain_sees_what_others_have_finished(void **state)
 static void a_sweep_leaves_what_was_just_written(void **state)
 {
     struct timespec hour_ago[2] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = time(NULL) - 3600}};
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = young(4), newer = young(5);
     struct crn_sweep_result res;

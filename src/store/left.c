@@ -84,7 +84,7 @@ static cairn_err is_superseded(const struct look *k, const struct crn_index *x, 
     return *ret ? CAIRN_OK : crn_store_was_removed(k->st, k->name, k->version, &x->id, ret, ei);
 }
 
-static cairn_err add(struct look *k, const struct crn_index *x, struct crn_errinfo *ei)
+static cairn_err left_add(struct look *k, const struct crn_index *x, struct crn_errinfo *ei)
 {
     struct crn_lefts *out = k->out;
     struct crn_left *l = NULL;
@@ -147,7 +147,7 @@ static cairn_err look_at_file(struct look *k, const char *file, struct crn_errin
         crn_err_keep(ei, &why);
         return rc;
     }
-    rc = add(k, &x, ei);
+    rc = left_add(k, &x, ei);
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
     return rc;

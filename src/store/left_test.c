@@ -16,7 +16,7 @@ static struct tv heat(int64_t version, uint64_t seq, uint32_t files)
                        .files = files};
 }
 
-static void write_file(struct env *e, const struct tv *t, uint32_t file_no)
+static void write_file(struct store_env *e, const struct tv *t, uint32_t file_no)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_manifest_file mf;
@@ -28,7 +28,7 @@ static void write_file(struct env *e, const struct tv *t, uint32_t file_no)
 
 /* What is left, as text: "4/1:2/2! 5/2:1/2" is capture 1 of version 4, complete, and one file of two of
  * capture 2 of version 5; '-': superseded. */
-static const char *left(struct env *e)
+static const char *left(struct store_env *e)
 {
     static char text[300];
     struct crn_errinfo *ei = &e->info;
@@ -48,7 +48,7 @@ static const char *left(struct env *e)
     return text;
 }
 
-static struct crn_sweep_result sweep(struct env *e, int force)
+static struct crn_sweep_result sweep(struct store_env *e, int force)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_sweep_result res;
@@ -59,7 +59,7 @@ static struct crn_sweep_result sweep(struct env *e, int force)
 
 static void files_are_grouped_by_capture(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv one = heat(4, 1, 2);
     struct tv two = heat(4, 2, 2);
@@ -80,7 +80,7 @@ static void files_are_grouped_by_capture(void **state)
 
 static void a_complete_capture_survives_every_sweep_but_a_forced_one(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv whole = heat(4, 4, 2);
     struct tv half = heat(3, 3, 2);
@@ -102,7 +102,7 @@ static void a_complete_capture_survives_every_sweep_but_a_forced_one(void **stat
 
 static void an_earlier_capture_of_a_version_is_superseded(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv old = heat(4, 1, 2);
     struct tv now = heat(4, 2, 2);
@@ -124,7 +124,7 @@ static void an_earlier_capture_of_a_version_is_superseded(void **state)
  * capture that a drain would publish. */
 static void a_removal_that_dies_is_not_undone(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = heat(4, 4, 2);
     struct crn_store st = e->st;
@@ -159,7 +159,7 @@ static void a_removal_that_dies_is_not_undone(void **state)
 
 static void an_error_is_no_absence(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct tv t = heat(4, 4, 2);
     struct crn_store st = e->st;
     struct crn_fs_faulty f;

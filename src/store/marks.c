@@ -93,7 +93,8 @@ static void clean(char *text)
 }
 
 /* The whole text of a mark: capture, reason, and a hash of both lines. */
-static size_t compose(const struct crn_capture_id *id, const char *reason, char *buf, size_t size)
+static size_t marks_compose(const struct crn_capture_id *id, const char *reason, char *buf,
+                            size_t size)
 {
     char run[CRN_RUN_HEX];
     char line[400];
@@ -122,7 +123,7 @@ cairn_err crn_store_reject(const struct crn_store *st, const char *name, int64_t
         return rc;
     rc = crn_store_read_manifest(st, dfd, name, version, &m, ei);
     if (rc == CAIRN_OK) {
-        n = compose(&m.id, reason, text, sizeof(text));
+        n = marks_compose(&m.id, reason, text, sizeof(text));
         rc = crn_file_replace(st->fs, dfd, CRN_BAD, text, n, ei);
         crn_manifest_free(&m);
     }
@@ -131,7 +132,7 @@ cairn_err crn_store_reject(const struct crn_store *st, const char *name, int64_t
 }
 
 /* The reason inside a mark, or NULL if it is not whole. Its first line ends with 0 then. */
-static char *parse(char *text, size_t len)
+static char *marks_parse(char *text, size_t len)
 {
     char sum[24];
     char *reason;
@@ -173,7 +174,7 @@ cairn_err crn_store_is_bad(const struct crn_store *st, int dfd, const struct crn
         return rc;
     }
     if (rc == CAIRN_OK)
-        reason = parse(buf, len);
+        reason = marks_parse(buf, len);
     crn_run_hex(id->run, run);
     (void)snprintf(expect, sizeof(expect), "%s %llu", run, (unsigned long long)id->seq);
     *ret_is_bad = reason == NULL || strcmp(buf, expect) == 0;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cairn_err add(struct crn_named *n, int64_t by, int64_t version, const char *file,
-                     struct crn_errinfo *ei)
+static cairn_err named_add(struct crn_named *n, int64_t by, int64_t version, const char *file,
+                           struct crn_errinfo *ei)
 {
     struct crn_named_file *grown;
 
@@ -36,9 +36,9 @@ static cairn_err add_manifest(struct crn_named *n, const struct crn_manifest *m,
     for (i = 0; rc == CAIRN_OK && i < m->nfiles; i++) {
         const struct crn_manifest_file *f = &m->files[i];
 
-        rc = add(n, m->version, m->version, f->name, ei);
+        rc = named_add(n, m->version, m->version, f->name, ei);
         for (k = 0; rc == CAIRN_OK && k < f->nbases; k++)
-            rc = add(n, m->version, f->bases[k].version, f->bases[k].file, ei);
+            rc = named_add(n, m->version, f->bases[k].version, f->bases[k].file, ei);
     }
     return rc;
 }
@@ -53,8 +53,8 @@ static int by_file(const void *a, const void *b)
     return strcmp(x->file, y->file);
 }
 
-static cairn_err look(const struct crn_store *st, const char *name, int64_t version,
-                      struct crn_named *n, struct crn_errinfo *ei)
+static cairn_err named_look(const struct crn_store *st, const char *name, int64_t version,
+                            struct crn_named *n, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
     struct crn_manifest m = {0};
@@ -93,7 +93,7 @@ cairn_err crn_named_load(const struct crn_store *st, const char *name, int64_t e
     (void)st->fs->close(st->fs, dfd);
     for (i = 0; rc == CAIRN_OK && i < count; i++)
         if (versions[i] != except)
-            rc = look(st, name, versions[i], &n, ei);
+            rc = named_look(st, name, versions[i], &n, ei);
     free(versions);
     if (rc != CAIRN_OK) {
         crn_named_free(&n);

@@ -153,8 +153,8 @@ cairn_err crn_store_check_bases(const struct crn_store *st, int dfd, const struc
     return CAIRN_OK;
 }
 
-static cairn_err commit(const struct crn_store *st, const struct crn_manifest *m, int dfd,
-                        struct crn_errinfo *ei)
+static cairn_err publish_commit(const struct crn_store *st, const struct crn_manifest *m, int dfd,
+                                struct crn_errinfo *ei)
 {
     struct crn_buf buf = {0};
     cairn_err rc;
@@ -292,7 +292,7 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
     if (rc == CAIRN_OK)
         rc = crn_store_refuse_pinned(st, dfd, m->name, m->version, &m->id, ei);
     if (rc == CAIRN_OK)
-        rc = commit(st, m, dfd, ei);
+        rc = publish_commit(st, m, dfd, ei);
     if (rc == CAIRN_OK)
         rc = keep_bases(st, dfd, m, &old, ei);
     if (rc == CAIRN_OK)
@@ -304,7 +304,7 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
 
 /* Composing a manifest from the data files that are there. ---------------------------------------- */
 
-struct found {
+struct publish_found {
     const struct crn_store *st;
     const struct crn_unpublished *u;
     int dfd;               /* the version's directory */
@@ -320,7 +320,7 @@ static cairn_err prove_durable(const struct crn_store *st, int dfd, const char *
 {
     struct crn_data_file data = {.fs = st->fs, .dfd = dfd, .index = x, .what = what};
     const struct crn_fs *fs = st->fs;
-    struct crn_chain *chain = NULL;
+    struct crn_base_chain *chain = NULL;
     cairn_err rc;
     int fd;
 
@@ -364,15 +364,16 @@ static uint64_t region_bytes(const struct crn_index *x)
 
 /* After a moment: another host may have finished it before we looked, though it is not seen. Who is still at it
  * looks himself when he has. */
-static int may_be_finished(const struct found *f, const char *file)
+static int may_be_finished(const struct publish_found *f, const char *file)
 {
     uint64_t changed_ns = crn_late_changed(f->st->fs, f->dfd, file);
 
     return crn_late_again(f->st->fs, f->dfd, changed_ns < f->began_ns ? changed_ns : f->began_ns);
 }
 
-static cairn_err describe(const struct found *f, const char *file, struct crn_manifest_file *ret,
-                          struct crn_index *ret_index, struct crn_errinfo *ei)
+static cairn_err publish_describe(const struct publish_found *f, const char *file,
+                                  struct crn_manifest_file *ret, struct crn_index *ret_index,
+                                  struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -385,7 +386,7 @@ static cairn_err describe(const struct found *f, const char *file, struct crn_ma
 
 /* Takes a data file into the manifest if it is a whole one of this capture. CAIRN_EDAMAGED, CAIRN_EFORMAT or
  * CAIRN_ENOENT: it is not whole. Any other error says nothing about the file. */
-static cairn_err consider(struct found *f, const char *file, struct crn_errinfo *ei)
+static cairn_err consider(struct publish_found *f, const char *file, struct crn_errinfo *ei)
 {
     const struct crn_unpublished *u = f->u;
     struct crn_where where = crn_where(f->st, u->name, u->version, file);
@@ -393,7 +394,7 @@ static cairn_err consider(struct found *f, const char *file, struct crn_errinfo 
     struct crn_index x = {0};
     cairn_err rc;
 
-    rc = describe(f, file, &mf, &x, ei);
+    rc = publish_describe(f, file, &mf, &x, ei);
     if (rc != CAIRN_OK || !crn_capture_id_equal(&x.id, u->id) || x.files != u->files)
         goto out;
     if (f->m.files == NULL) {
@@ -424,7 +425,7 @@ out:
 }
 
 /* Looks at all data files of the version. What others have not finished is missing. */
-static cairn_err consider_all(struct found *f, struct crn_errinfo *ei)
+static cairn_err consider_all(struct publish_found *f, struct crn_errinfo *ei)
 {
     const struct crn_unpublished *u = f->u;
     const char *where = crn_where(f->st, u->name, u->version, NULL).text;
@@ -452,7 +453,7 @@ static cairn_err consider_all(struct found *f, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err is_published(const struct found *f, int *ret, struct crn_errinfo *ei)
+static cairn_err is_published(const struct publish_found *f, int *ret, struct crn_errinfo *ei)
 {
     struct crn_manifest m = {0};
     cairn_err rc;
@@ -466,7 +467,7 @@ static cairn_err is_published(const struct found *f, int *ret, struct crn_errinf
 cairn_err crn_store_try_publish(const struct crn_store *st, const struct crn_unpublished *u,
                                 uint32_t *ret_missing, struct crn_errinfo *ei)
 {
-    struct found f = {.st = st, .u = u, .missing = u->files, .began_ns = crn_late_now()};
+    struct publish_found f = {.st = st, .u = u, .missing = u->files, .began_ns = crn_late_now()};
     int is_there = 0;
     cairn_err rc;
 

@@ -11,7 +11,7 @@ struct counted {
     struct crn_store st;
 };
 
-static void count(struct env *e, struct counted *c)
+static void count(struct store_env *e, struct counted *c)
 {
     struct crn_errinfo *ei = &e->info;
 
@@ -25,7 +25,7 @@ static long counted(struct counted *c)
     return atomic_exchange(&c->fs.calls, 0);
 }
 
-static void many(struct env *e)
+static void many(struct store_env *e)
 {
     int i;
 
@@ -36,7 +36,7 @@ static void many(struct env *e)
 /* However many versions stay: the newest of them, the version itself, the list of what was removed. */
 static void rm_syncs_what_it_relies_on(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct counted c;
 
@@ -53,7 +53,7 @@ static void rm_syncs_what_it_relies_on(void **state)
 static void retention_syncs_what_it_relies_on(void **state)
 {
     struct crn_retention policy = {.keep_last = 2};
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     uint32_t removed;
     struct counted c;
@@ -72,7 +72,7 @@ static void a_writer_syncs_what_stays_once(void **state)
 {
     int is_durable = 0;
     struct crn_retention policy = {.keep_last = MANY - 1, .is_durable = &is_durable};
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     uint32_t removed;
     struct counted c;
@@ -97,7 +97,7 @@ static void a_writer_syncs_what_stays_once(void **state)
 /* The files of the replaced capture go. */
 static void taking_again_syncs_one_version(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct counted c;
     struct tv again;
@@ -121,7 +121,7 @@ static void taking_again_syncs_one_version(void **state)
 static void a_pinned_version_is_never_replaced_or_removed(void **state)
 {
     struct crn_retention policy = {.keep_last = 1};
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_manifest_file mf;
     struct crn_sweep_result res;
@@ -171,7 +171,7 @@ static void a_pinned_version_is_never_replaced_or_removed(void **state)
 /* A pinned version whose manifest is damaged may be repaired by hand: it stays, too. */
 static void a_pinned_version_that_is_damaged_stays(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     char path[400];
 

@@ -68,8 +68,8 @@ static cairn_err shrink(const struct crn_store *st, int dfd, const char *name,
     return rc;
 }
 
-static cairn_err append(const struct crn_store *st, int dfd, const char *name,
-                        const unsigned char record[RECORD], struct crn_errinfo *ei)
+static cairn_err removed_append(const struct crn_store *st, int dfd, const char *name,
+                                const unsigned char record[RECORD], struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = st->fs;
     unsigned char line[2 * RECORD] = {0};
@@ -108,7 +108,7 @@ cairn_err crn_store_note_removed(const struct crn_store *st, const char *name, i
     if (rc != CAIRN_OK)
         return rc;
     put_record(id, version, record);
-    rc = append(st, dfd, name, record, ei);
+    rc = removed_append(st, dfd, name, record, ei);
     (void)st->fs->close(st->fs, dfd);
     return rc;
 }

@@ -4,12 +4,12 @@
 
 #include <sys/stat.h>
 
-static void path_of(const struct env *e, const char *rel, char *path, size_t size)
+static void path_of(const struct store_env *e, const char *rel, char *path, size_t size)
 {
     (void)snprintf(path, size, "%s/heat/%s", e->dir, rel);
 }
 
-static ino_t inode(const struct env *e, const char *rel)
+static ino_t inode(const struct store_env *e, const char *rel)
 {
     struct stat sb;
     char path[600];
@@ -18,7 +18,7 @@ static ino_t inode(const struct env *e, const char *rel)
     return stat(path, &sb) == 0 ? sb.st_ino : 0;
 }
 
-static void let_go(struct env *e, uint64_t keep, int reuse)
+static void let_go(struct store_env *e, uint64_t keep, int reuse)
 {
     struct crn_retention policy = {.keep_last = keep, .reuse = reuse};
     struct crn_errinfo *ei = &e->info;
@@ -38,7 +38,7 @@ static int setup_spares(void **state)
 }
 
 /* Is it known here who has a file open? Not where /dev/shm is no tmpfs, for example. */
-static void require_leases(const struct env *e)
+static void require_leases(const struct store_env *e)
 {
     char path[600];
     int is_sole;
@@ -54,7 +54,7 @@ static void require_leases(const struct env *e)
 
 static void the_next_version_is_written_to_old_files(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     ino_t first, second;
 
     require_leases(e);
@@ -80,7 +80,7 @@ static void the_next_version_is_written_to_old_files(void **state)
 /* As many times as a run lasts: two sets of files take turns. */
 static void files_take_turns(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     ino_t first;
     int i;
 
@@ -97,7 +97,7 @@ static void files_take_turns(void **state)
 
 static void without_reuse_nothing_is_left(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
 
     let_go(e, 1, 0);
     assert_false(has(e, "heat/.spare-0000") || has(e, "heat/0"));
@@ -106,7 +106,7 @@ static void without_reuse_nothing_is_left(void **state)
 static void a_file_with_another_name_is_not_touched(void **state)
 {
     unsigned char before[4096], after[4096];
-    struct env *e = *state;
+    struct store_env *e = *state;
     char path[600], copy[600];
     ssize_t n;
     int fd;
@@ -130,7 +130,7 @@ static void a_file_with_another_name_is_not_touched(void **state)
 }
 
 /* A reader goes on reading what he opened, while the version was there or after. */
-static void expect_undisturbed(struct env *e, const char *opened)
+static void expect_undisturbed(struct store_env *e, const char *opened)
 {
     unsigned char before[4096], after[4096];
     char path[600];
@@ -165,7 +165,7 @@ static void who_reads_what_is_left_is_not_disturbed(void **state)
 /* Until it is finished it must not pass for whole: for the version that it was, nor for another. */
 static void a_file_in_hand_is_not_whole(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_manifest_file mf;
     struct crn_sweep_result res;
@@ -188,7 +188,7 @@ static void a_file_in_hand_is_not_whole(void **state)
 
 static void what_is_no_file_of_ours_is_not_used(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     char path[600], target[600];
     struct stat sb;
 
@@ -206,7 +206,7 @@ static void what_is_no_file_of_ours_is_not_used(void **state)
 
 static void what_others_need_is_not_left(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
 
     take(e, 2, 2, 1);
     let_go(e, 1, 1);
@@ -218,7 +218,7 @@ static void what_others_need_is_not_left(void **state)
 
 static void spares_end_with_the_run(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
 
     require_leases(e);

@@ -17,7 +17,7 @@ static struct tv heat(int64_t version, uint64_t seq)
                        .files = 2};
 }
 
-static void take(struct env *e, int64_t version, uint64_t seq)
+static void take(struct store_env *e, int64_t version, uint64_t seq)
 {
     struct crn_errinfo *ei = &e->info;
     struct tv t = heat(version, seq);
@@ -26,7 +26,7 @@ static void take(struct env *e, int64_t version, uint64_t seq)
     assert_ok(tv_write(&e->st, &t, ei));
 }
 
-static void put(const struct env *e, const char *rel, const char *text)
+static void put(const struct store_env *e, const char *rel, const char *text)
 {
     char path[600];
     FILE *f;
@@ -38,7 +38,7 @@ static void put(const struct env *e, const char *rel, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-static struct crn_sweep_result sweep(struct env *e, int64_t now_ns, int force, int dry_run)
+static struct crn_sweep_result sweep(struct store_env *e, int64_t now_ns, int force, int dry_run)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_sweep_result res;
@@ -51,7 +51,7 @@ static struct crn_sweep_result sweep(struct env *e, int64_t now_ns, int force, i
 
 static void a_version_appears_whole(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_names names;
     struct crn_manifest m;
@@ -89,7 +89,7 @@ static void a_version_appears_whole(void **state)
 
 static void taking_it_again_replaces_it(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv older = heat(7, 1);
     struct crn_manifest m;
@@ -111,7 +111,7 @@ static void taking_it_again_replaces_it(void **state)
 
 static void a_committed_file_is_not_discarded(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
 
     take(e, 7, 1);
     assert_int_equal(crn_store_discard_data(&e->st, "heat", 7, "data-0000", &e->info),
@@ -121,7 +121,7 @@ static void a_committed_file_is_not_discarded(void **state)
 
 static void damage_is_seen(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     char path[400];
 
     take(e, 1, 1);
@@ -144,7 +144,7 @@ static void damage_is_seen(void **state)
 /* The manifest of another version, whole as it is, is refused. */
 static void a_swapped_manifest_is_refused(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     char from[400], to[400];
 
     take(e, 1, 1);
@@ -157,7 +157,7 @@ static void a_swapped_manifest_is_refused(void **state)
 
 static void marks(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_catalog c;
     FILE *f;
@@ -192,7 +192,7 @@ static void marks(void **state)
 
 static void removal_leaves_nothing_but_foreign_files(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
 
     take(e, 1, 1);
@@ -259,7 +259,7 @@ static void retention_plans(void **state)
 
 static void retention_removes(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     uint32_t removed;
     int64_t v;
@@ -275,7 +275,7 @@ static void retention_removes(void **state)
 
 static void only_one_writer(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_sweep_result res;
     int fd, fd2;
@@ -308,7 +308,7 @@ static int answer_lock(const struct crn_fs *fs, int fd)
 
 static void only_where_there_are_no_locks_it_goes_without(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct crn_fs fs = *crn_fs_posix();
     struct crn_store st;
@@ -327,7 +327,7 @@ static void only_where_there_are_no_locks_it_goes_without(void **state)
 
 static void a_dead_writer_is_no_writer(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     int pipefd[2];
     int status;
     pid_t pid;
@@ -361,7 +361,7 @@ static void a_dead_writer_is_no_writer(void **state)
 
 static void a_sweep_removes_debris_only(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_sweep_result res;
     char path[400];
 
@@ -412,7 +412,7 @@ static void a_sweep_removes_debris_only(void **state)
 
 static void a_newer_commit_makes_whole_files_debris(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = heat(4, 4);
     struct crn_manifest_file mf;
@@ -431,7 +431,7 @@ static void a_newer_commit_makes_whole_files_debris(void **state)
 /* They come and go with the data file that they speak of. */
 static void statistics_go_with_their_file(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = heat(4, 4);
     struct crn_manifest_file mf;
@@ -464,7 +464,7 @@ static void statistics_go_with_their_file(void **state)
 
 static void without_a_writer_file_nothing_is_proven(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     char path[400];
 
     take(e, 1, 1);
@@ -477,7 +477,7 @@ static void without_a_writer_file_nothing_is_proven(void **state)
 
 static void a_drain_publishes_what_is_complete(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
     struct crn_errinfo *ei = &e->info;
     struct tv t = heat(4, 4);
     struct tv other = heat(4, 3);

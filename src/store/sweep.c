@@ -110,7 +110,8 @@ static cairn_err settle_once(struct sweep *s, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err drop(struct sweep *s, const char *file, uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err sweep_drop(struct sweep *s, const char *file, uint64_t bytes,
+                            struct crn_errinfo *ei)
 {
     int r = 0;
 
@@ -165,7 +166,7 @@ static cairn_err drop_stats_of(struct sweep *s, const char *data_file, struct cr
     crn_stats_name(data_file, stats);
     if (s->st->fs->fstatat(s->st->fs, s->dfd, stats, &sb) < 0 || !S_ISREG(sb.st_mode))
         return CAIRN_OK; /* most have none; what cannot be seen now stays for another sweep */
-    return drop(s, stats, (uint64_t)sb.st_size, ei);
+    return sweep_drop(s, stats, (uint64_t)sb.st_size, ei);
 }
 
 static int is_missing(const struct sweep *s, const char *file)
@@ -207,7 +208,7 @@ static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinf
         is_debris = s->has_writer && is_missing(s, data_file);
     }
     if (rc == CAIRN_OK && is_debris)
-        rc = drop(s, file, (uint64_t)sb.st_size, ei);
+        rc = sweep_drop(s, file, (uint64_t)sb.st_size, ei);
     return rc;
 }
 

@@ -12,7 +12,7 @@
 enum { RANKS = 4, FILES = 2 };
 
 /* Takes number i as a version; older: number of what it is encoded against, -1: full. */
-static inline void take(struct env *e, int i, int64_t version, int older)
+static inline void take(struct store_env *e, int i, int64_t version, int older)
 {
     struct crn_errinfo *ei = &e->info;
 
@@ -29,13 +29,13 @@ static inline void take(struct env *e, int i, int64_t version, int older)
 }
 
 /* Compares all that a data file of number i holds with what was taken. */
-static inline cairn_err compare_file(struct env *e, int i, const char *file)
+static inline cairn_err compare_file(struct store_env *e, int i, const char *file)
 {
     struct crn_data_file f = {.fs = e->st.fs, .what = file};
     struct crn_errinfo *ei = &e->info;
     struct crn_decoder *decoder = NULL;
     struct crn_manifest_file mf = {0};
-    struct crn_chain *chain = NULL;
+    struct crn_base_chain *chain = NULL;
     unsigned char want[256], got[TV_CHUNK];
     struct crn_index x = {0};
     char what[400];
@@ -71,7 +71,7 @@ static inline cairn_err compare_file(struct env *e, int i, const char *file)
     return rc;
 }
 
-static inline void expect_whole(struct env *e, int i)
+static inline void expect_whole(struct store_env *e, int i)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_manifest m;

@@ -10,7 +10,7 @@
 
 enum { LONG = 40 };
 
-struct env {
+struct store_env {
     char dir[256];
     struct crn_store st;
     struct crn_errinfo info;
@@ -19,7 +19,7 @@ struct env {
 
 static inline int setup(void **state)
 {
-    struct env *e = calloc(1, sizeof(*e));
+    struct store_env *e = calloc(1, sizeof(*e));
 
     test_dir_make(e->dir, sizeof(e->dir));
     assert_int_equal(crn_store_open(crn_fs_posix(), e->dir, 1, &e->st, &e->info), CAIRN_OK);
@@ -29,7 +29,7 @@ static inline int setup(void **state)
 
 static inline int teardown(void **state)
 {
-    struct env *e = *state;
+    struct store_env *e = *state;
 
     crn_store_close(&e->st);
     test_dir_remove(e->dir);
@@ -37,7 +37,7 @@ static inline int teardown(void **state)
     return 0;
 }
 
-static inline int has(const struct env *e, const char *rel)
+static inline int has(const struct store_env *e, const char *rel)
 {
     char path[600];
 
@@ -46,7 +46,7 @@ static inline int has(const struct env *e, const char *rel)
 }
 
 /* States of all versions as text: "1:ok 2:damaged". */
-static inline void expect(struct env *e, const char *states)
+static inline void expect(struct store_env *e, const char *states)
 {
     struct crn_errinfo *ei = &e->info;
     struct crn_catalog c;

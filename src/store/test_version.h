@@ -171,8 +171,9 @@ static inline cairn_err tv_append(const struct tv *t, struct crn_index *x, uint3
 
 /* Encodes what was appended, chunk by chunk, and writes it. */
 static inline cairn_err tv_encode(const struct crn_store *st, const struct tv *t, int fd,
-                                  const char *file, struct crn_work *work, struct tv_stream *from,
-                                  struct crn_stream *s, uint64_t *end, struct crn_errinfo *ei)
+                                  const char *file, struct crn_encode_work *work,
+                                  struct tv_stream *from, struct crn_stream *s, uint64_t *end,
+                                  struct crn_errinfo *ei)
 {
     struct crn_data data = {.type = CAIRN_BYTES};
     struct crn_pipe pipe, plain, used;
@@ -238,7 +239,7 @@ static inline cairn_err tv_fill_streams(const struct crn_store *st, const struct
                                         const char *file, struct crn_index *x, uint64_t *end,
                                         struct crn_errinfo *ei)
 {
-    struct crn_work *work = NULL;
+    struct crn_encode_work *work = NULL;
     cairn_err rc = crn_work_new(&work, ei);
     uint64_t start = 0;
     uint32_t s, r;

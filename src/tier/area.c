@@ -28,7 +28,7 @@
 #define STEP       ((uint64_t)512 << 10)
 #define NAME       64
 
-struct head {
+struct area_head {
     uint64_t magic;
     uint64_t bytes; /* of data */
     uint64_t sums[];
@@ -38,10 +38,10 @@ struct crn_area {
     const struct crn_fs *fs;
     char name[NAME];
     uint32_t files;
-    int fd[FILES];     /* the first one begins with the header */
-    int direct[FILES]; /* past the page cache; -1: refused */
-    struct head *head; /* mapped */
-    uint64_t bytes;    /* own copy: the header is shared with others */
+    int fd[FILES];          /* the first one begins with the header */
+    int direct[FILES];      /* past the page cache; -1: refused */
+    struct area_head *head; /* mapped */
+    uint64_t bytes;         /* own copy: the header is shared with others */
     uint64_t data_at;
 };
 
@@ -52,7 +52,7 @@ static uint64_t round_up(uint64_t x, uint64_t unit)
 
 static uint64_t head_bytes(uint64_t bytes)
 {
-    return round_up(sizeof(struct head) + bytes / GRANULE * sizeof(uint64_t), GRANULE);
+    return round_up(sizeof(struct area_head) + bytes / GRANULE * sizeof(uint64_t), GRANULE);
 }
 
 static uint32_t files_of(uint64_t bytes)
@@ -79,8 +79,8 @@ static void file_name(const char *name, uint32_t i, char ret[NAME + 4])
 
 /* Life. ------------------------------------------------------------------------------------------ */
 
-static cairn_err make(const struct crn_fs *fs, const char *name, struct crn_area **ret,
-                      struct crn_errinfo *ei)
+static cairn_err area_make(const struct crn_fs *fs, const char *name, struct crn_area **ret,
+                           struct crn_errinfo *ei)
 {
     struct crn_area *a = calloc(1, sizeof(*a));
     uint32_t i;
@@ -185,7 +185,7 @@ cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const struct crn_are
     cairn_err rc;
     uint32_t i;
 
-    rc = make(fs, options->name, &a, ei);
+    rc = area_make(fs, options->name, &a, ei);
     if (rc != CAIRN_OK)
         return rc;
     for (i = 0; rc == CAIRN_OK && i < files_of(bytes); i++)
@@ -219,7 +219,7 @@ static cairn_err check_size(const struct crn_area *a, uint32_t i, uint64_t bytes
 
 static cairn_err check_head(const struct crn_area *a, uint64_t *ret_bytes, struct crn_errinfo *ei)
 {
-    struct head head;
+    struct area_head head;
     cairn_err rc;
 
     rc = crn_fs_read_all(a->fs, a->fd[0], &head, sizeof(head), 0, a->name, ei);
@@ -248,7 +248,7 @@ cairn_err crn_area_open(const struct crn_fs *fs, int dfd, const char *name, stru
     cairn_err rc;
     uint32_t i;
 
-    rc = make(fs, name, &a, ei);
+    rc = area_make(fs, name, &a, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = open_file(a, dfd, 0, ei);
@@ -277,7 +277,7 @@ uint64_t crn_area_bytes(const struct crn_area *a)
 /* Bytes. ----------------------------------------------------------------------------------------- */
 
 /* Bytes of the data that are written or read in one call. */
-struct part {
+struct area_part {
     uint32_t file;
     uint64_t off; /* in it */
     uint64_t n;
@@ -287,13 +287,13 @@ struct part {
 
 /* What can be moved from byte x of the data on, of n bytes at p: past the page cache if all is in whole
  * pages. x is the start of a granule. */
-static struct part part_at(const struct crn_area *a, uint64_t x, const void *p, uint64_t n)
+static struct area_part part_at(const struct crn_area *a, uint64_t x, const void *p, uint64_t n)
 {
     uint64_t stripe = x / STRIPE;
     uint64_t left = STRIPE - x % STRIPE;
-    struct part part = {.file = (uint32_t)(stripe % a->files),
-                        .n = n < left ? n : left,
-                        .sums = &a->head->sums[x / GRANULE]};
+    struct area_part part = {.file = (uint32_t)(stripe % a->files),
+                             .n = n < left ? n : left,
+                             .sums = &a->head->sums[x / GRANULE]};
 
     part.off = stripe / a->files * STRIPE + x % STRIPE + (part.file == 0 ? a->data_at : 0);
     part.fd = a->direct[part.file];
@@ -317,8 +317,8 @@ static cairn_err in_bounds(const struct crn_area *a, uint64_t image, uint64_t en
     return crn_fail(ei, CAIRN_EDAMAGED, 0, "an image behind the end of '%s'", a->name);
 }
 
-static cairn_err write_part(struct crn_area *a, const struct part *part, const unsigned char *src,
-                            struct crn_errinfo *ei)
+static cairn_err write_part(struct crn_area *a, const struct area_part *part,
+                            const unsigned char *src, struct crn_errinfo *ei)
 {
     uint64_t at;
     cairn_err rc;
@@ -341,7 +341,7 @@ cairn_err crn_area_write(struct crn_area *a, uint64_t image, uint64_t at, const 
 
     rc = in_bounds(a, image, at + n, ei);
     while (rc == CAIRN_OK && n > 0) {
-        struct part part = part_at(a, image + at, from, n);
+        struct area_part part = part_at(a, image + at, from, n);
 
         rc = write_part(a, &part, from, ei);
         at += part.n;
@@ -351,7 +351,7 @@ cairn_err crn_area_write(struct crn_area *a, uint64_t image, uint64_t at, const 
     return rc;
 }
 
-static cairn_err read_part(struct crn_area *a, const struct part *part, unsigned char *dst,
+static cairn_err read_part(struct crn_area *a, const struct area_part *part, unsigned char *dst,
                            struct crn_errinfo *ei)
 {
     uint64_t at;
@@ -377,7 +377,7 @@ static cairn_err read_whole(struct crn_area *a, uint64_t image, uint64_t at, uns
     cairn_err rc = CAIRN_OK;
 
     while (rc == CAIRN_OK && n > 0) {
-        struct part part = part_at(a, image + at, dst, n);
+        struct area_part part = part_at(a, image + at, dst, n);
 
         rc = read_part(a, &part, dst, ei);
         at += part.n;

@@ -23,7 +23,7 @@ static uint64_t round_down(uint64_t x, uint64_t unit)
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
 
-struct bed {
+struct area_test_bed {
     char dir[256];
     int dfd;
     struct crn_area *a;
@@ -41,7 +41,7 @@ static void fill(unsigned char *p, uint64_t seed)
         p[i] = (unsigned char)crn_rng_below(&rng, 256);
 }
 
-static void put(struct bed *b, uint64_t at)
+static void put(struct area_test_bed *b, uint64_t at)
 {
     uint64_t done;
 
@@ -50,7 +50,8 @@ static void put(struct bed *b, uint64_t at)
                                  BYTES - done < BLOCK ? BYTES - done : BLOCK, ei));
 }
 
-static void bed_open(struct bed *b, const struct crn_fs *fs, const char *name, int is_direct)
+static void bed_open(struct area_test_bed *b, const struct crn_fs *fs, const char *name,
+                     int is_direct)
 {
     struct crn_area_options options = {.name = name, .bytes = 20 * GRANULE, .is_direct = is_direct};
 
@@ -63,7 +64,7 @@ static void bed_open(struct bed *b, const struct crn_fs *fs, const char *name, i
     assert_true(b->image != NULL && b->back != NULL);
 }
 
-static void bed_close(struct bed *b)
+static void bed_close(struct area_test_bed *b)
 {
     crn_area_close(b->a);
     free(b->image);
@@ -73,7 +74,7 @@ static void bed_close(struct bed *b)
 }
 
 /* Random parts, aligned and not, against what was written. */
-static void compare(struct bed *b, struct crn_area *a, uint64_t at)
+static void compare(struct area_test_bed *b, struct crn_area *a, uint64_t at)
 {
     struct crn_rng rng;
     int i;
@@ -95,7 +96,7 @@ static void compare(struct bed *b, struct crn_area *a, uint64_t at)
 
 static void parts(const struct crn_fs *fs, int is_direct)
 {
-    struct bed b;
+    struct area_test_bed b;
     struct crn_area *other;
 
     bed_open(&b, fs, "tier-0", is_direct);
@@ -159,7 +160,7 @@ static void test_without_direct(void **state)
     parts(&fs, 1);
 }
 
-static void damage(struct bed *b, uint64_t at)
+static void damage(struct area_test_bed *b, uint64_t at)
 {
     int fd = openat(b->dfd, "tier-0", O_RDWR);
     off_t data = lseek(fd, 0, SEEK_END) - (off_t)(20 * GRANULE);
@@ -177,7 +178,7 @@ static void damage(struct bed *b, uint64_t at)
 static void test_damage(void **state)
 {
     uint64_t bad = 3 * GRANULE + 777;
-    struct bed b;
+    struct area_test_bed b;
 
     (void)state;
     bed_open(&b, crn_fs_posix(), "tier-0", 0);
@@ -202,7 +203,7 @@ static void test_files(void **state)
 {
     struct crn_area_options huge = {.name = "tier-1", .bytes = UINT64_C(1) << 50};
     struct crn_area *other;
-    struct bed b;
+    struct area_test_bed b;
     int fd;
 
     (void)state;

@@ -34,9 +34,9 @@ static uint64_t word_of(uint64_t seq, enum crn_slot_state state)
     return seq << 8 | (uint64_t)state;
 }
 
-struct header {
+struct arena_header {
     uint64_t magic;
-    uint64_t header_bytes; /* sizeof(struct header) rounded up: where the data begins */
+    uint64_t header_bytes; /* sizeof(struct arena_header) rounded up: where the data begins */
     uint64_t data_bytes;
     uint8_t run[16];
     uint32_t rank;
@@ -51,7 +51,7 @@ struct span {
 };
 
 /* What the process needs that takes slots. By slot, but for the scratch of a search for room. */
-struct search {
+struct arena_search {
     struct span *span;
     struct crn_fragment *taken;
     struct crn_fragment *f;      /* for each slot, and the gaps around it */
@@ -60,7 +60,7 @@ struct search {
 };
 
 struct crn_arena {
-    struct header *head;
+    struct arena_header *head;
     unsigned char *data;
     size_t map_bytes;
     uint64_t data_bytes;  /* own copies: the header is shared with another process */
@@ -69,15 +69,15 @@ struct crn_arena {
     uint32_t rank;
     int fd;
     uint32_t nslots;
-    uint32_t *pins;          /* owned; of this process: not to be evicted */
-    uint32_t nused;          /* no slot behind was ever taken */
-    struct search *search;   /* owned; of who takes slots, NULL otherwise */
+    uint32_t *pins;              /* owned; of this process: not to be evicted */
+    uint32_t nused;              /* no slot behind was ever taken */
+    struct arena_search *search; /* owned; of who takes slots, NULL otherwise */
     struct crn_guard *guard; /* of an arena that another process made; NULL: none is installed */
 };
 
 static size_t header_bytes(uint32_t nslots)
 {
-    return (sizeof(struct header) + nslots * sizeof(struct slot) + PAGE - 1) / PAGE * PAGE;
+    return (sizeof(struct arena_header) + nslots * sizeof(struct slot) + PAGE - 1) / PAGE * PAGE;
 }
 
 /* Life. ------------------------------------------------------------------------------------------ */
@@ -105,7 +105,7 @@ static cairn_err map_file(const struct crn_fs *fs, int fd, size_t bytes, struct 
     return CAIRN_OK;
 }
 
-static void free_search(struct search *s)
+static void free_search(struct arena_search *s)
 {
     if (s == NULL)
         return;
@@ -129,7 +129,7 @@ static cairn_err make_slots(struct crn_arena *a, uint32_t nslots, int is_taker,
                             struct crn_errinfo *ei)
 {
     size_t nf = 2 * (size_t)nslots + 1;
-    struct search *s = is_taker ? calloc(1, sizeof(*s)) : NULL;
+    struct arena_search *s = is_taker ? calloc(1, sizeof(*s)) : NULL;
 
     a->nslots = nslots;
     a->search = s;
@@ -231,7 +231,7 @@ void crn_arena_go_on(struct crn_arena *a)
 }
 
 /* Waits for the rest of the arena. Where it cannot be had the arena is what there is. */
-static void finish(struct crn_arena *a)
+static void arena_finish(struct crn_arena *a)
 {
     if (a->made == a->data_bytes)
         return;
@@ -262,7 +262,7 @@ static cairn_err look_at_file(const struct crn_fs *fs, int fd, const char *what,
 }
 
 /* The header of another process's arena, against the size of its file. */
-static int is_sound(const struct header *h, uint32_t nslots, size_t map_bytes)
+static int is_sound(const struct arena_header *h, uint32_t nslots, size_t map_bytes)
 {
     return h->magic == ARENA_MAGIC && nslots >= CRN_ARENA_SLOTS && nslots <= CRN_ARENA_SLOTS_MAX &&
            h->header_bytes == header_bytes(nslots) && header_bytes(nslots) <= map_bytes;
@@ -333,13 +333,13 @@ int crn_arena_fd(const struct crn_arena *a)
 
 uint64_t crn_arena_bytes(struct crn_arena *a)
 {
-    finish(a);
+    arena_finish(a);
     return a->data_bytes;
 }
 
 void *crn_arena_memory(struct crn_arena *a, uint64_t *ret_bytes)
 {
-    finish(a);
+    arena_finish(a);
     *ret_bytes = a->data_bytes;
     return a->data;
 }
@@ -513,7 +513,7 @@ static int is_evictable(const struct crn_arena *a, uint32_t slot)
 }
 
 /* 1, or 0 if the service has borrowed it since it was looked at. */
-static int evict(struct crn_arena *a, uint32_t slot)
+static int arena_evict(struct crn_arena *a, uint32_t slot)
 {
     enum crn_slot_state s = crn_slot_state(a, slot);
 
@@ -571,7 +571,8 @@ static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
     if (!crn_window_find(&space, CRN_EVICT_SCORE, bytes, &w))
         return UINT64_MAX;
     for (i = w.first; i < w.first + w.count; i++)
-        if (f[i].owner != NULL && !evict(a, (uint32_t)((struct slot *)f[i].owner - a->head->slot)))
+        if (f[i].owner != NULL &&
+            !arena_evict(a, (uint32_t)((struct slot *)f[i].owner - a->head->slot)))
             return UINT64_MAX;
     return w.offset;
 }
@@ -590,7 +591,7 @@ static int evict_oldest(struct crn_arena *a, int is_lean)
             victim = i;
         }
     }
-    return oldest != UINT64_MAX && evict(a, victim);
+    return oldest != UINT64_MAX && arena_evict(a, victim);
 }
 
 /* The first free slot before limit; -1. */
@@ -619,8 +620,8 @@ static uint32_t limit_of(const struct crn_arena *a, const struct crn_slot_info *
     return info->bytes == 0 || a->nused > CRN_ARENA_SLOTS ? a->nslots : CRN_ARENA_SLOTS;
 }
 
-static void describe(struct crn_arena *a, uint32_t slot, enum crn_slot_state state,
-                     const struct crn_slot_info *info)
+static void arena_describe(struct crn_arena *a, uint32_t slot, enum crn_slot_state state,
+                           const struct crn_slot_info *info)
 {
     a->head->slot[slot].info = *info;
     a->search->span[slot] = (struct span){info->offset, info->bytes};
@@ -636,7 +637,7 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
     int slot;
 
     if (a->made < a->data_bytes && (info->bytes > a->made || crn_rest_is_over(&a->rest)))
-        finish(a);
+        arena_finish(a);
     if (!info->is_spilled && info->bytes > a->data_bytes)
         return crn_fail(
             ei, CAIRN_ENOSPC, 0,
@@ -646,13 +647,13 @@ cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state state, struct 
     slot = free_slot(a, 0, limit_of(a, info));
     at = slot >= 0 && !info->is_spilled ? make_room(a, info->bytes) : 0;
     if (at == UINT64_MAX && a->made < a->data_bytes) {
-        finish(a);
+        arena_finish(a);
         at = make_room(a, info->bytes);
     }
     if (slot < 0 || at == UINT64_MAX)
         return crn_fail(ei, CAIRN_EBUSY, 0, "the arena is full of checkpoints not flushed yet");
     info->offset = at;
-    describe(a, (uint32_t)slot, state, info);
+    arena_describe(a, (uint32_t)slot, state, info);
     *ret_slot = (uint32_t)slot;
     return CAIRN_OK;
 }
@@ -666,7 +667,7 @@ cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
     int slot;
 
     if (end > a->made)
-        finish(a);
+        arena_finish(a);
     if (info->offset > a->data_bytes || info->bytes > a->data_bytes - info->offset)
         return crn_fail(ei, CAIRN_EBUG, 0, "an image behind the end of the arena");
     for (i = 0; i < a->nused; i++) {
@@ -675,13 +676,13 @@ cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
         if (there->offset >= end || info->offset >= there->offset + there->bytes ||
             !in_memory(a, i))
             continue;
-        if (!is_evictable(a, i) || !evict(a, i))
+        if (!is_evictable(a, i) || !arena_evict(a, i))
             return crn_fail(ei, CAIRN_EBUSY, 0, "the place in the arena is not free yet");
     }
     slot = free_slot(a, 1, a->nslots);
     if (slot < 0)
         return crn_fail(ei, CAIRN_EBUSY, 0, "all slots of the arena are taken");
-    describe(a, (uint32_t)slot, state, info);
+    arena_describe(a, (uint32_t)slot, state, info);
     *ret_slot = (uint32_t)slot;
     return CAIRN_OK;
 }

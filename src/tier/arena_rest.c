@@ -22,7 +22,7 @@ int crn_reserve(int fd, uint64_t at, uint64_t bytes)
     return r;
 }
 
-static void make(struct crn_rest *r)
+static void arena_rest_make(struct crn_rest *r)
 {
     while (r->done < r->bytes && r->failure == 0 && !atomic_load(&r->is_stopped)) {
         uint64_t n = r->bytes - r->done < PIECE ? r->bytes - r->done : PIECE;
@@ -35,12 +35,12 @@ static void make(struct crn_rest *r)
     }
 }
 
-static void *run(void *arg)
+static void *arena_rest_run(void *arg)
 {
     struct crn_rest *r = arg;
 
     crn_thread_background(NICE);
-    make(r);
+    arena_rest_make(r);
     atomic_store(&r->is_over, 1);
     return NULL;
 }
@@ -51,7 +51,8 @@ void crn_rest_start(struct crn_rest *r)
 
     if (r->has_thread || crn_rest_is_over(r))
         return;
-    r->has_thread = crn_thread_start(&r->thread, "cairn-touch", run, r, &ignored) == CAIRN_OK;
+    r->has_thread =
+        crn_thread_start(&r->thread, "cairn-touch", arena_rest_run, r, &ignored) == CAIRN_OK;
 }
 
 int crn_rest_is_over(struct crn_rest *r)
@@ -68,5 +69,5 @@ void crn_rest_end(struct crn_rest *r, int is_given_up)
         atomic_store(&r->is_stopped, 0);
     }
     if (!is_given_up)
-        make(r);
+        arena_rest_make(r);
 }

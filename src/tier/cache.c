@@ -23,7 +23,7 @@ static void trace_locked(struct crn_cache *c, enum crn_request_kind kind, uint64
 }
 
 /* The fastest tier that is worth it: memory of the host goes to a device only beside more of that. */
-static int first_tier(const struct crn_cache *c, const struct crn_piece *pieces, size_t n)
+static int first_tier(const struct crn_cache *c, const struct crn_tier_piece *pieces, size_t n)
 {
     uint64_t bytes[2] = {0, 0};
     int t = 0;
@@ -38,7 +38,8 @@ static int first_tier(const struct crn_cache *c, const struct crn_piece *pieces,
 
 /* Asks the chain until it has a move. */
 static cairn_err begin_locked(struct crn_cache *c, struct crn_cache_op *op, int first,
-                              int64_t deadline_ns, struct crn_transfer *t, struct crn_errinfo *ei)
+                              int64_t deadline_ns, struct crn_tier_transfer *t,
+                              struct crn_errinfo *ei)
 {
     for (;;) {
         struct crn_errinfo why = {0};
@@ -87,7 +88,7 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op, const st
 {
     int is_write = op->kind == CRN_CACHE_WRITE;
     int64_t start = crn_cache_now();
-    struct crn_transfer t = {0};
+    struct crn_tier_transfer t = {0};
     struct crn_errinfo why = {0};
     cairn_err rc;
     int64_t begun;
@@ -122,8 +123,8 @@ static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op, const st
     return rc;
 }
 
-static cairn_err run(struct crn_cache *c, struct crn_cache_op *op, const struct crn_ends *app,
-                     int64_t deadline_ns, struct crn_errinfo *ei)
+static cairn_err cache_run(struct crn_cache *c, struct crn_cache_op *op, const struct crn_ends *app,
+                           int64_t deadline_ns, struct crn_errinfo *ei)
 {
     uint32_t tries;
     int again = 1;
@@ -154,7 +155,7 @@ static cairn_err run(struct crn_cache *c, struct crn_cache_op *op, const struct 
 }
 
 cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
-                          const struct crn_piece *pieces, size_t n, void *const *streams,
+                          const struct crn_tier_piece *pieces, size_t n, void *const *streams,
                           int64_t deadline_ns, struct crn_errinfo *ei)
 {
     struct crn_cache_op op = {.kind = CRN_CACHE_WRITE, .key = key, .bytes = bytes};
@@ -165,17 +166,17 @@ cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
                            .meanwhile = c->opt.meanwhile,
                            .arg = c->opt.arg};
 
-    return run(c, &op, &app, deadline_ns, ei);
+    return cache_run(c, &op, &app, deadline_ns, ei);
 }
 
-cairn_err crn_cache_read(struct crn_cache *c, uint64_t key, const struct crn_piece *pieces,
+cairn_err crn_cache_read(struct crn_cache *c, uint64_t key, const struct crn_tier_piece *pieces,
                          size_t n, void *const *streams, int64_t deadline_ns,
                          struct crn_errinfo *ei)
 {
     struct crn_cache_op op = {.kind = CRN_CACHE_READ, .key = key};
     struct crn_ends app = {.pieces = pieces, .n = n, .streams = streams, .bounce = c->bounce[1]};
 
-    return run(c, &op, &app, deadline_ns, ei);
+    return cache_run(c, &op, &app, deadline_ns, ei);
 }
 
 cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *ei)

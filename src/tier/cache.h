@@ -85,13 +85,13 @@ void crn_cache_close(struct crn_cache *c); /* NULL is fine */
  * in the host for the most part do not go to a device. streams: as crn_ends. CAIRN_EBUSY: the back end
  * of the tier has no place for it now, or a stream is being captured. */
 CAIRN_CHECKED cairn_err crn_cache_write(struct crn_cache *c, uint64_t key, uint64_t bytes,
-                                        const struct crn_piece *pieces, size_t n,
+                                        const struct crn_tier_piece *pieces, size_t n,
                                         void *const *streams, int64_t deadline_ns,
                                         struct crn_errinfo *ei);
 /* Fills the pieces, which may be parts of the checkpoint. A damaged copy is replaced by a slower
  * tier's. CAIRN_ENOENT, CAIRN_EDAMAGED as crn_chain_read. */
 CAIRN_CHECKED cairn_err crn_cache_read(struct crn_cache *c, uint64_t key,
-                                       const struct crn_piece *pieces, size_t n,
+                                       const struct crn_tier_piece *pieces, size_t n,
                                        void *const *streams, int64_t deadline_ns,
                                        struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_cache_hint(struct crn_cache *c, uint64_t key, struct crn_errinfo *ei);

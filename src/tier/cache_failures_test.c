@@ -17,7 +17,7 @@ static void test_device_copies_fail(void **state)
     if (is_real())
         skip();
     for (k = 1; k < 24; k += 2) {
-        struct bed b = {.sim = {.fail_at = k, .fail_every = 11}};
+        struct cache_bed b = {.sim = {.fail_at = k, .fail_every = 11}};
 
         bed_open(&b, CRN_EVICT_SCORE, 0);
         for (i = 0; i < KEYS / 2; i++) {
@@ -48,7 +48,7 @@ static void test_device_lost(void **state)
     if (is_real())
         skip();
     for (k = 1; k < 30; k += 3) {
-        struct bed b = {.sim = {.lose_at = k}};
+        struct cache_bed b = {.sim = {.lose_at = k}};
         int written[KEYS] = {0};
         uint64_t lost = 0;
 
@@ -95,7 +95,7 @@ static void test_no_device_memory(void **state)
 
 static void test_pinning_fails(void **state)
 {
-    struct bed b = {.sim = {.pin_fails = 1}};
+    struct cache_bed b = {.sim = {.pin_fails = 1}};
 
     (void)state;
     if (is_real())
@@ -112,10 +112,10 @@ static void test_pinning_fails(void **state)
  * is room again everything is flushed. */
 static void test_disk_full(void **state)
 {
-    struct bed b = {0};
+    struct cache_bed b = {0};
     struct crn_errinfo why = {0};
     struct crn_errinfo last = {0};
-    struct crn_piece piece;
+    struct crn_tier_piece piece;
     uint64_t i;
 
     (void)state;
@@ -128,7 +128,7 @@ static void test_disk_full(void **state)
     crn_cache_last_error(b.cache, &last);
     assert_int_equal(last.code, CAIRN_ENOSPC);
     /* No memory is left: this one goes to the disk itself and says why that fails. */
-    piece = (struct crn_piece){b.gpu, 0, MAXB, b.dev};
+    piece = (struct crn_tier_piece){b.gpu, 0, MAXB, b.dev};
     memset(&why, 0, sizeof(why));
     assert_int_not_equal(crn_cache_write(b.cache, 9, MAXB, &piece, 1, NULL, in(LONG / 60), &why),
                          CAIRN_OK);
@@ -142,7 +142,7 @@ static void test_disk_full(void **state)
 
 static void test_damaged_files(void **state)
 {
-    struct bed b = {0};
+    struct cache_bed b = {0};
     uint64_t i;
     unsigned damaged = 0;
 
@@ -165,7 +165,7 @@ static void test_damaged_files(void **state)
 /* A process that is killed leaves no file. */
 static void test_killed(void **state)
 {
-    struct bed b = {0};
+    struct cache_bed b = {0};
     int status;
     pid_t pid;
 

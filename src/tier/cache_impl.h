@@ -8,7 +8,7 @@
 
 #define BOUNCES 2 /* of the application: one writes, one reads */
 
-struct worker {
+struct cache_worker {
     struct crn_cache *cache;
     int tier;
     int is_up; /* prefetches into the tier; else flushes from it */
@@ -43,7 +43,7 @@ struct crn_cache {
     int draining;                      /* lock: callers of flush */
     int is_stopping;                   /* lock */
     void *bounce[BOUNCES];
-    struct worker worker[4 * CRN_TIERS_MAX];
+    struct cache_worker worker[4 * CRN_TIERS_MAX];
     int nworkers;
     struct crn_team *team; /* of the workers; NULL: each works alone */
     struct starter starter[CRN_TIERS_MAX];
@@ -62,7 +62,8 @@ void crn_cache_unlock(struct crn_cache *c);
 /* Until the next change; 1 at the deadline. */
 int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns);
 /* Ends a move. A device that is lost takes its tier along. Returns what counts. The caller wakes. */
-cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc);
+cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_tier_transfer *t,
+                                cairn_err rc);
 CAIRN_CHECKED cairn_err crn_cache_start_threads(struct crn_cache *c, struct crn_errinfo *ei);
 void crn_cache_stop_threads(struct crn_cache *c); /* of those that were started */
 CAIRN_CHECKED cairn_err crn_cache_bounce(void **ret, struct crn_errinfo *ei);

@@ -14,7 +14,7 @@ static uint64_t nth(enum order order, uint64_t i)
 
 static void shot(enum crn_evict policy, int discard, enum order order, int hints, int wait)
 {
-    struct bed b = {.sim = {.down_bps = 200e6, .up_bps = 200e6, .latency_ns = 20000}};
+    struct cache_bed b = {.sim = {.down_bps = 200e6, .up_bps = 200e6, .latency_ns = 20000}};
     struct crn_cache_stats stats;
     struct crn_rng rng;
     uint64_t total = 0;
@@ -70,7 +70,7 @@ static void test_shots(void **state)
 /* With all hints, time and room for all: every read is a hit on the first tier. */
 static void test_hints_make_hits(void **state)
 {
-    struct bed b = {0};
+    struct cache_bed b = {0};
     struct crn_cache_stats stats;
     uint64_t i;
 
@@ -117,10 +117,10 @@ static void run_kernel(void *arg)
 
 static void test_after_stream(void **state)
 {
-    struct bed b = {0};
+    struct cache_bed b = {0};
     void *streams[CRN_GPUS] = {NULL};
     struct crn_sim_stream *stream;
-    struct crn_piece piece;
+    struct crn_tier_piece piece;
     struct kernel k;
     struct kernel seen;
     uint64_t i;
@@ -130,7 +130,7 @@ static void test_after_stream(void **state)
         skip();
     bed_open(&b, CRN_EVICT_SCORE, 0);
     assert_ok(crn_sim_stream_open(b.dev, &stream, ei));
-    piece = (struct crn_piece){b.gpu, 0, MAXB, b.dev};
+    piece = (struct crn_tier_piece){b.gpu, 0, MAXB, b.dev};
     for (i = 0; i < 4; i++) { /* on the legacy stream or another, which is named or not */
         k = (struct kernel){b.gpu, i, MAXB, 0, 0};
         b.bytes[i] = MAXB;
@@ -155,8 +155,8 @@ static void test_after_stream(void **state)
 
 static void test_two_devices(void **state)
 {
-    struct bed b = {.sim = {.devices = 2}};
-    struct crn_piece piece[3];
+    struct cache_bed b = {.sim = {.devices = 2}};
+    struct crn_tier_piece piece[3];
     void *other;
 
     (void)state;
@@ -171,9 +171,9 @@ static void test_two_devices(void **state)
     fill(b.gpu, 1, 1000);
     fill(other, 2, 1000);
     fill(b.host, 3, 1000);
-    piece[0] = (struct crn_piece){b.gpu, 0, 1000, b.dev};
-    piece[1] = (struct crn_piece){other, 4096, 1000, b.dev2};
-    piece[2] = (struct crn_piece){b.host, 8192, 1000, NULL};
+    piece[0] = (struct crn_tier_piece){b.gpu, 0, 1000, b.dev};
+    piece[1] = (struct crn_tier_piece){other, 4096, 1000, b.dev2};
+    piece[2] = (struct crn_tier_piece){b.host, 8192, 1000, NULL};
     assert_ok(crn_cache_write(b.cache, 1, 3 * 4096, piece, 3, NULL, in(LONG), ei));
     memset(b.gpu, 0, 1000);
     memset(other, 0, 1000);
@@ -189,7 +189,7 @@ static void test_two_devices(void **state)
 
 /* One thread writes, one reads what was written, one hints and forgets: for the thread sanitizer. */
 struct party {
-    struct bed *b;
+    struct cache_bed *b;
     _Atomic uint64_t written;
     int failures;
 };
@@ -201,7 +201,7 @@ static void *read_behind(void *arg)
     uint64_t key = 0;
 
     while (key < KEYS) {
-        struct crn_piece piece = {mine, 0, MAXB, NULL};
+        struct crn_tier_piece piece = {mine, 0, MAXB, NULL};
         struct crn_errinfo why = {0};
 
         if (atomic_load(&p->written) <= key) {
@@ -237,7 +237,7 @@ static void *hint_ahead(void *arg)
 
 static void test_threads(void **state)
 {
-    struct bed b = {0};
+    struct cache_bed b = {0};
     struct party reader = {.b = &b};
     struct party hinter = {.b = &b};
     pthread_t thread[2];
@@ -260,7 +260,7 @@ static void test_threads(void **state)
 
 static void test_close_while_busy(void **state)
 {
-    struct bed b = {.sim = {.down_bps = 2e6}};
+    struct cache_bed b = {.sim = {.down_bps = 2e6}};
     uint64_t i;
 
     (void)state;
@@ -277,7 +277,7 @@ static void test_close_while_busy(void **state)
 
 static void put_large(struct crn_cache *cache, unsigned char *p, uint64_t key)
 {
-    struct crn_piece piece = {p, 0, LARGE, NULL};
+    struct crn_tier_piece piece = {p, 0, LARGE, NULL};
 
     fill(p, key, LARGE);
     assert_ok(crn_cache_write(cache, key, LARGE, &piece, 1, NULL, in(LONG), ei));
@@ -285,7 +285,7 @@ static void put_large(struct crn_cache *cache, unsigned char *p, uint64_t key)
 
 static void get_large(struct crn_cache *cache, unsigned char *p, uint64_t key)
 {
-    struct crn_piece piece = {p, 0, LARGE, NULL};
+    struct crn_tier_piece piece = {p, 0, LARGE, NULL};
 
     memset(p, 0, LARGE);
     assert_ok(crn_cache_read(cache, key, &piece, 1, NULL, in(LONG), ei));

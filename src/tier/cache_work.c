@@ -14,7 +14,7 @@
 #define POLL_NS  INT64_C(1000000)
 #define HELPERS  4 /* at most: beside two that flush, the files take no more at once */
 
-static int is_wanted_locked(const struct worker *w)
+static int is_wanted_locked(const struct cache_worker *w)
 {
     const struct crn_chain *chain = w->cache->chain;
 
@@ -31,7 +31,7 @@ static uint32_t find_sleepers_locked(struct crn_cache *c)
     int i;
 
     for (i = 0; i < c->nworkers; i++) {
-        struct worker *w = &c->worker[i];
+        struct cache_worker *w = &c->worker[i];
         unsigned link = 1U << (2 * w->tier + w->is_up);
 
         if (!w->is_asleep || (!c->is_stopping && ((woken & link) != 0 || !is_wanted_locked(w))) ||
@@ -44,7 +44,7 @@ static uint32_t find_sleepers_locked(struct crn_cache *c)
     return found;
 }
 
-static void wake(struct crn_cache *c, uint32_t sleepers, int has_waiters)
+static void cache_work_wake(struct crn_cache *c, uint32_t sleepers, int has_waiters)
 {
     int i;
 
@@ -57,7 +57,7 @@ static void wake(struct crn_cache *c, uint32_t sleepers, int has_waiters)
 
 void crn_cache_wake_locked(struct crn_cache *c)
 {
-    wake(c, find_sleepers_locked(c), c->waiters > 0);
+    cache_work_wake(c, find_sleepers_locked(c), c->waiters > 0);
 }
 
 void crn_cache_unlock(struct crn_cache *c)
@@ -66,7 +66,7 @@ void crn_cache_unlock(struct crn_cache *c)
     int has_waiters = c->waiters > 0;
 
     crn_unlock(&c->mu);
-    wake(c, sleepers, has_waiters);
+    cache_work_wake(c, sleepers, has_waiters);
 }
 
 /* What has an external tier done meanwhile? 1: it has more to do, and nobody will say when it has. */
@@ -95,7 +95,8 @@ int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns)
     return is_late && crn_cache_now() >= deadline_ns;
 }
 
-cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc)
+cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_tier_transfer *t,
+                                cairn_err rc)
 {
     int end[2] = {t->from, t->to};
     int i;
@@ -108,7 +109,7 @@ cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_transfer *
 
 /* The background. ---------------------------------------------------------------------------------- */
 
-static void count_locked(struct crn_cache *c, const struct crn_transfer *t, cairn_err rc)
+static void count_locked(struct crn_cache *c, const struct crn_tier_transfer *t, cairn_err rc)
 {
     int is_up = t->from > t->to;
     int tier = is_up ? t->to : t->from;
@@ -139,7 +140,7 @@ static void tell_lost_locked(struct crn_cache *c)
     }
 }
 
-static int next_locked(struct worker *w, struct crn_transfer *ret)
+static int next_locked(struct cache_worker *w, struct crn_tier_transfer *ret)
 {
     struct crn_chain *chain = w->cache->chain;
 
@@ -148,7 +149,7 @@ static int next_locked(struct worker *w, struct crn_transfer *ret)
 }
 
 /* is_busy: an external tier is at work, and may make room. */
-static void sleep_locked(struct worker *w, int is_busy)
+static void sleep_locked(struct cache_worker *w, int is_busy)
 {
     struct crn_cache *c = w->cache;
     int64_t retry = crn_chain_retry_ns(c->chain, crn_cache_now());
@@ -169,11 +170,11 @@ static void sleep_locked(struct worker *w, int is_busy)
     w->is_asleep = 0;
 }
 
-static void *work(void *arg)
+static void *cache_work_work(void *arg)
 {
-    struct worker *w = arg;
+    struct cache_worker *w = arg;
     struct crn_cache *c = w->cache;
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
 
     crn_thread_background(c->opt.nice);
     crn_thread_precise();
@@ -203,7 +204,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void *prepare(void *arg)
+static void *cache_work_prepare(void *arg)
 {
     struct starter *s = arg;
     struct crn_cache *c = s->cache;
@@ -234,12 +235,12 @@ cairn_err crn_cache_bounce(void **ret, struct crn_errinfo *ei)
 static cairn_err start_worker(struct crn_cache *c, int tier, enum crn_lane lane,
                               struct crn_errinfo *ei)
 {
-    struct worker *w = &c->worker[c->nworkers];
+    struct cache_worker *w = &c->worker[c->nworkers];
     int is_up = lane >= CRN_LANE_UP;
     cairn_err rc;
 
     crn_lock(&c->mu); /* those that run already look at the list */
-    *w = (struct worker){
+    *w = (struct cache_worker){
         .cache = c, .tier = tier, .is_up = is_up, .mover = {.lane = lane, .team = c->team}};
     crn_cond_init(&w->wake);
     c->nworkers++;
@@ -247,7 +248,7 @@ static cairn_err start_worker(struct crn_cache *c, int tier, enum crn_lane lane,
     rc = crn_cache_bounce(&w->mover.bounce, ei);
     if (rc == CAIRN_OK)
         rc = (c->opt.cores == CRN_CORES_ALL ? crn_thread_start_anywhere : crn_thread_start)(
-            &w->thread, is_up ? "cairn-prefetch" : "cairn-flush", work, w, ei);
+            &w->thread, is_up ? "cairn-prefetch" : "cairn-flush", cache_work_work, w, ei);
     w->is_started = rc == CAIRN_OK;
     return rc;
 }
@@ -264,7 +265,7 @@ static cairn_err start_preparing(struct crn_cache *c, int tier, struct crn_errin
     crn_chain_ready(c->chain, tier, 0);
     c->preparing++;
     crn_unlock(&c->mu);
-    rc = crn_thread_start(&s->thread, "cairn-prepare", prepare, s, ei);
+    rc = crn_thread_start(&s->thread, "cairn-prepare", cache_work_prepare, s, ei);
     s->is_started = rc == CAIRN_OK;
     return rc;
 }

@@ -17,7 +17,7 @@
 #define ALIGN       4096
 
 /* After every change: what is held, what is flushed where, and is anything left? May free o. */
-static void settle(struct crn_chain *c, struct object *o)
+static void chain_settle(struct crn_chain *c, struct object *o)
 {
     int t;
 
@@ -40,10 +40,10 @@ static void settle(struct crn_chain *c, struct object *o)
 
 /* Captures and reads. ---------------------------------------------------------------------------- */
 
-static void describe(struct crn_transfer *ret, const struct object *o, int from, int to,
-                     int64_t now_ns)
+static void chain_describe(struct crn_tier_transfer *ret, const struct object *o, int from, int to,
+                           int64_t now_ns)
 {
-    *ret = (struct crn_transfer){
+    *ret = (struct crn_tier_transfer){
         .key = o->key, .bytes = o->bytes, .from = from, .to = to, .start_ns = now_ns};
     if (from != CRN_APP)
         ret->src = (struct crn_spot){o->at[from].id, o->at[from].offset, o->key};
@@ -69,7 +69,7 @@ static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_e
 }
 
 cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int first,
-                          int64_t now_ns, struct crn_transfer *ret, struct crn_errinfo *ei)
+                          int64_t now_ns, struct crn_tier_transfer *ret, struct crn_errinfo *ei)
 {
     struct object *o;
     enum room r;
@@ -89,7 +89,7 @@ cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     if (r == ROOM_MADE) {
         crn_object_unlose(c, o);
         o->is_discarded = 0;
-        describe(ret, o, CRN_APP, t, now_ns);
+        chain_describe(ret, o, CRN_APP, t, now_ns);
         ret->bytes = bytes;
         return CAIRN_OK;
     }
@@ -109,7 +109,7 @@ void crn_chain_give_up(struct crn_chain *c)
 }
 
 cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
-                         struct crn_transfer *ret, struct crn_errinfo *ei)
+                         struct crn_tier_transfer *ret, struct crn_errinfo *ei)
 {
     struct object *o = crn_object_find(c, key);
     int t;
@@ -128,7 +128,7 @@ cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
             crn_chain_skip(c, key);
             return crn_fail(ei, CAIRN_ENOENT, 0, "checkpoint %" PRIu64 " is in no memory", key);
         }
-        describe(ret, o, t, CRN_APP, now_ns);
+        chain_describe(ret, o, t, CRN_APP, now_ns);
         ret->distance = crn_hint_distance(c, o);
         crn_hint_take(c, o); /* its turn has come; nobody need bring it closer now */
         crn_stay_take(c, o, t);
@@ -144,7 +144,7 @@ cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
 /* The end of a copy. ------------------------------------------------------------------------------ */
 
 /* The source was read; a bad one is dropped, and a copy elsewhere takes its place. */
-static void end_source(struct crn_chain *c, struct object *o, const struct crn_transfer *t,
+static void end_source(struct crn_chain *c, struct object *o, const struct crn_tier_transfer *t,
                        cairn_err rc)
 {
     struct stay *s = &o->at[t->from];
@@ -157,7 +157,7 @@ static void end_source(struct crn_chain *c, struct object *o, const struct crn_t
         crn_stay_end(c, o, t->from, CRN_LIFE_LOST);
 }
 
-static void end_target(struct crn_chain *c, struct object *o, const struct crn_transfer *t,
+static void end_target(struct crn_chain *c, struct object *o, const struct crn_tier_transfer *t,
                        cairn_err rc)
 {
     struct stay *s = &o->at[t->to];
@@ -185,7 +185,7 @@ static void note_failure(struct crn_chain *c, struct object *o, cairn_err rc, in
     crn_object_note_retry(c, o, now_ns + o->pause_ns);
 }
 
-cairn_err crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc,
+cairn_err crn_chain_done(struct crn_chain *c, const struct crn_tier_transfer *t, cairn_err rc,
                          int64_t now_ns)
 {
     struct object *o = crn_object_find(c, t->key);
@@ -205,7 +205,7 @@ cairn_err crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cair
         o->is_discarded = 1;
     if (t->from == CRN_APP && !crn_object_is_here(c, o))
         o->bytes = 0; /* never written: it may be tried again */
-    settle(c, o);
+    chain_settle(c, o);
     return rc;
 }
 
@@ -260,7 +260,7 @@ int crn_chain_wants_down(const struct crn_chain *c, int tier)
     return has_queue(c, tier) && from->down.busy < from->opt.depth && !from->is_lost;
 }
 
-int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
+int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tier_transfer *ret)
 {
     struct tier *from = &c->tier[tier];
     enum room r = ROOM_NONE;
@@ -287,7 +287,7 @@ int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tra
         return 0;
     o->at[tier].readers++;
     o->at[tier].is_moving = 1;
-    describe(ret, o, tier, t, now_ns);
+    chain_describe(ret, o, tier, t, now_ns);
     crn_link_begin(&from->down, ret);
     return 1;
 }
@@ -301,7 +301,7 @@ void crn_chain_flushed(struct crn_chain *c, uint64_t key)
         return;
     if (crn_make_room(c, o, c->last, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns) == ROOM_MADE)
         crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
-    settle(c, o);
+    chain_settle(c, o);
 }
 
 /* The rest. ---------------------------------------------------------------------------------------- */
@@ -315,7 +315,7 @@ void crn_chain_skip(struct crn_chain *c, uint64_t key)
     crn_hint_take(c, o);
     if (c->opt.discard_consumed && o->nhints == 0 && o->bytes > 0)
         o->is_discarded = 1;
-    settle(c, o);
+    chain_settle(c, o);
 }
 
 void crn_chain_unhint(struct crn_chain *c, uint64_t key)
@@ -325,7 +325,7 @@ void crn_chain_unhint(struct crn_chain *c, uint64_t key)
     if (o == NULL)
         return;
     crn_hint_drop_all(c, o);
-    settle(c, o);
+    chain_settle(c, o);
 }
 
 void crn_chain_forget(struct crn_chain *c, uint64_t key)
@@ -337,7 +337,7 @@ void crn_chain_forget(struct crn_chain *c, uint64_t key)
     crn_hint_drop_all(c, o);
     o->is_discarded = 1;
     crn_object_unlose(c, o);
-    settle(c, o);
+    chain_settle(c, o);
 }
 
 cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, int first,
@@ -357,7 +357,7 @@ cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, int
         return crn_fail(ei, CAIRN_ENOSPC, 0, "the last tier has no room");
     }
     crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
-    settle(c, o);
+    chain_settle(c, o);
     return CAIRN_OK;
 }
 
@@ -386,7 +386,7 @@ cairn_err crn_chain_import(struct crn_chain *c, uint64_t key, uint64_t bytes, in
     o->first = tier;
     crn_stay_begin(c, o, tier, CRN_LIFE_WRITE_BEGIN, offset, size);
     crn_stay_move(o, tier, CRN_LIFE_WRITE_END);
-    settle(c, o);
+    chain_settle(c, o);
     return CAIRN_OK;
 }
 
@@ -454,7 +454,7 @@ void crn_chain_lost(struct crn_chain *c, int tier)
             struct object *next = o->hash_next;
 
             if (o->bytes > 0)
-                settle(c, o);
+                chain_settle(c, o);
             o = next;
         }
     }

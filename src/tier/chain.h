@@ -49,7 +49,7 @@ struct crn_spot {
     uint64_t key;
 };
 
-struct crn_transfer {
+struct crn_tier_transfer {
     uint64_t key;
     uint64_t bytes;
     int from, to; /* tiers, or CRN_APP */
@@ -69,17 +69,17 @@ void crn_chain_close(struct crn_chain *c); /* NULL is fine */
  * again after the next change, or crn_chain_give_up. CAIRN_ENOSPC: larger than every tier.
  * CAIRN_EINVAL: the key is taken. */
 CAIRN_CHECKED cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes,
-                                        int first, int64_t now_ns, struct crn_transfer *ret,
+                                        int first, int64_t now_ns, struct crn_tier_transfer *ret,
                                         struct crn_errinfo *ei);
 void crn_chain_give_up(struct crn_chain *c);
 /* CAIRN_EBUSY: it is on its way to a faster tier, ask again after the next change. CAIRN_ENOENT:
  * unknown, discarded, or on an external tier alone: the read is made there, and its hint is taken.
  * CAIRN_EDAMAGED: lost with the tiers that had it. */
 CAIRN_CHECKED cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
-                                       struct crn_transfer *ret, struct crn_errinfo *ei);
+                                       struct crn_tier_transfer *ret, struct crn_errinfo *ei);
 /* The next flush from a tier, or prefetch into it: 1, or 0 if there is nothing to do now. */
-int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret);
-int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret);
+int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tier_transfer *ret);
+int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tier_transfer *ret);
 /* 0: there is certainly nothing to do now. Cheap. */
 int crn_chain_wants_down(const struct crn_chain *c, int tier);
 int crn_chain_wants_up(const struct crn_chain *c, int tier);
@@ -87,7 +87,7 @@ int crn_chain_wants_up(const struct crn_chain *c, int tier);
  * and may be tried again: a background one is, after a pause that doubles (with CAIRN_EBUSY, the
  * target being full, it does not). Returns what counts: rc,
  * or CAIRN_EDEVICE where the target was lost while the copy was made. */
-cairn_err crn_chain_done(struct crn_chain *c, const struct crn_transfer *t, cairn_err rc,
+cairn_err crn_chain_done(struct crn_chain *c, const struct crn_tier_transfer *t, cairn_err rc,
                          int64_t now_ns);
 /* When, after now, a failed background copy may be tried again; INT64_MAX: none waits. */
 int64_t crn_chain_retry_ns(const struct crn_chain *c, int64_t now_ns);

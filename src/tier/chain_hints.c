@@ -13,7 +13,7 @@
 
 /* What is to be done. ------------------------------------------------------------------------------- */
 
-static void place(struct tier *t, int tier, size_t i, struct hint *h)
+static void chain_hints_place(struct tier *t, int tier, size_t i, struct hint *h)
 {
     t->todo[i] = h;
     h->at[tier] = i + 1;
@@ -24,8 +24,8 @@ static void sift_up(struct tier *t, int tier, size_t i)
     struct hint *h = t->todo[i];
 
     for (; i > 0 && t->todo[(i - 1) / 2]->seq > h->seq; i = (i - 1) / 2)
-        place(t, tier, i, t->todo[(i - 1) / 2]);
-    place(t, tier, i, h);
+        chain_hints_place(t, tier, i, t->todo[(i - 1) / 2]);
+    chain_hints_place(t, tier, i, h);
 }
 
 static void sift_down(struct tier *t, int tier, size_t i)
@@ -37,10 +37,10 @@ static void sift_down(struct tier *t, int tier, size_t i)
         k += k + 1 < t->ntodo && t->todo[k + 1]->seq < t->todo[k]->seq;
         if (t->todo[k]->seq >= h->seq)
             break;
-        place(t, tier, i, t->todo[k]);
+        chain_hints_place(t, tier, i, t->todo[k]);
         i = k;
     }
-    place(t, tier, i, h);
+    chain_hints_place(t, tier, i, h);
 }
 
 static void add_todo(struct crn_chain *c, int tier, struct hint *h)
@@ -49,7 +49,7 @@ static void add_todo(struct crn_chain *c, int tier, struct hint *h)
 
     if (h->at[tier] != 0)
         return;
-    place(t, tier, t->ntodo++, h);
+    chain_hints_place(t, tier, t->ntodo++, h);
     sift_up(t, tier, t->ntodo - 1);
 }
 
@@ -65,7 +65,7 @@ static void remove_todo(struct crn_chain *c, int tier, struct hint *h)
     h->at[tier] = 0;
     if (last == h)
         return;
-    place(t, tier, i, last);
+    chain_hints_place(t, tier, i, last);
     sift_up(t, tier, i);
     sift_down(t, tier, last->at[tier] - 1);
 }
@@ -157,7 +157,7 @@ void crn_chain_start(struct crn_chain *c)
 }
 
 /* Takes the first hint of an object out of the queues. */
-static void take(struct crn_chain *c, struct object *o)
+static void chain_hints_take(struct crn_chain *c, struct object *o)
 {
     struct hint *h = o->hint;
     int t;
@@ -190,7 +190,7 @@ static void drop_missing(struct crn_chain *c, uint64_t before)
         c->work++;
         if (h == missing->hint && !crn_object_is_here(c, missing)) {
             c->nmissing -= missing->nhints == 1;
-            take(c, missing);
+            chain_hints_take(c, missing);
             crn_object_forget_if_empty(c, missing);
         }
         h = next;
@@ -203,7 +203,7 @@ void crn_hint_take(struct crn_chain *c, struct object *o)
         return;
     drop_missing(c, o->hint->seq);
     c->nmissing -= o->nhints == 1 && !crn_object_is_here(c, o);
-    take(c, o);
+    chain_hints_take(c, o);
     crn_object_requeue(c, o); /* it is not wished for any more */
 }
 
@@ -211,7 +211,7 @@ void crn_hint_drop_all(struct crn_chain *c, struct object *o)
 {
     c->nmissing -= o->nhints > 0 && !crn_object_is_here(c, o);
     while (o->nhints > 0)
-        take(c, o);
+        chain_hints_take(c, o);
     crn_object_requeue(c, o);
 }
 
@@ -262,7 +262,7 @@ static int source_of(const struct crn_chain *c, const struct object *o, int tier
 enum step { STEP_ON, STEP_STOP, STEP_COPY };
 
 /* One hinted checkpoint, as seen from a tier that would like to have it. */
-static enum step step(struct crn_chain *c, struct object *o, int tier, int64_t now_ns)
+static enum step chain_hints_step(struct crn_chain *c, struct object *o, int tier, int64_t now_ns)
 {
     int source = source_of(c, o, tier);
     int t;
@@ -318,7 +318,7 @@ static struct object *next_up(struct crn_chain *c, int tier, int64_t now_ns)
         if (!o->is_discarded && !o->is_lost && o->hint == h) {
             if (!crn_object_is_here(c, o))
                 return NULL; /* not written yet: its turn comes before all behind it */
-            s = step(c, o, tier, now_ns);
+            s = chain_hints_step(c, o, tier, now_ns);
         }
         if (s != STEP_ON)
             return s == STEP_COPY ? o : NULL;
@@ -327,7 +327,7 @@ static struct object *next_up(struct crn_chain *c, int tier, int64_t now_ns)
     return NULL;
 }
 
-int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_transfer *ret)
+int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tier_transfer *ret)
 {
     struct tier *to = &c->tier[tier];
     struct object *o;
@@ -339,13 +339,13 @@ int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_trans
         return 0;
     source = source_of(c, o, tier);
     crn_stay_take(c, o, source);
-    *ret = (struct crn_transfer){.key = o->key,
-                                 .bytes = o->bytes,
-                                 .from = source,
-                                 .to = tier,
-                                 .src = {o->at[source].id, o->at[source].offset, o->key},
-                                 .dst = {o->at[tier].id, o->at[tier].offset, o->key},
-                                 .start_ns = now_ns};
+    *ret = (struct crn_tier_transfer){.key = o->key,
+                                      .bytes = o->bytes,
+                                      .from = source,
+                                      .to = tier,
+                                      .src = {o->at[source].id, o->at[source].offset, o->key},
+                                      .dst = {o->at[tier].id, o->at[tier].offset, o->key},
+                                      .start_ns = now_ns};
     crn_link_begin(&to->up, ret);
     return 1;
 }

@@ -64,7 +64,7 @@ struct claim {
 };
 
 /* Copies from or to a tier in one direction. */
-struct link {
+struct chain_link {
     uint32_t busy;   /* copies under way */
     uint64_t bytes;  /* of these */
     int64_t last_ns; /* when one ended, or the first began */
@@ -83,7 +83,7 @@ struct tier {
     struct hint **todo; /* owned */
     size_t ntodo, todo_cap;
     struct claim claim[WHO_COUNT];
-    struct link down, up;
+    struct chain_link down, up;
 };
 
 struct crn_chain {
@@ -151,8 +151,9 @@ enum room crn_find_room(struct crn_chain *c, struct object *o, int first, enum w
  * one. What is new must get out of harm's way, and an application that waits for that does not read. */
 enum room crn_need_room(struct crn_chain *c, struct object *o, int first, enum who who,
                         int64_t now_ns, int *ret_to);
-void crn_link_begin(struct link *l, const struct crn_transfer *t);
-void crn_link_end(struct link *l, const struct crn_transfer *t, cairn_err rc, int64_t now_ns);
+void crn_link_begin(struct chain_link *l, const struct crn_tier_transfer *t);
+void crn_link_end(struct chain_link *l, const struct crn_tier_transfer *t, cairn_err rc,
+                  int64_t now_ns);
 
 /* chain_hints.c */
 /* Something has changed that prefetching may have to act on: it looks at the object's hint again. */

@@ -5,7 +5,7 @@
 /* Random lives. -------------------------------------------------------------------------------------- */
 
 /* What an external tier alone has is read there, and passed. */
-static void read_any(struct world *w, uint64_t key)
+static void read_any(struct world_world *w, uint64_t key)
 {
     int is_outside = w->ntiers == 4 && crn_chain_is_flushed(w->c, key);
     int is_gone = w->is_gone[key];
@@ -22,7 +22,7 @@ static void read_any(struct world *w, uint64_t key)
     w->is_gone[key] = o == NULL || o->is_discarded;
 }
 
-static void random_step(struct world *w)
+static void random_step(struct world_world *w)
 {
     uint64_t key = crn_rng_below(&w->rng, KEYS);
     uint64_t what = crn_rng_below(&w->rng, 10);
@@ -60,7 +60,7 @@ static void random_step(struct world *w)
 
 static void random_life(int ntiers, uint64_t seed, int discard, unsigned fail_in_16)
 {
-    struct world w;
+    struct world_world w;
     uint64_t key;
     int i;
 
@@ -113,7 +113,7 @@ static void test_random_failures(void **state)
 
 static void lose(int tier, uint64_t seed)
 {
-    struct world w;
+    struct world_world w;
     uint64_t key;
     int i;
 

@@ -214,7 +214,7 @@ static void dequeue(struct tier *t, struct object *o, int tier)
     s->is_queued = 0;
 }
 
-static void enqueue(struct tier *t, struct object *o, int tier, enum queue_kind kind)
+static void chain_object_enqueue(struct tier *t, struct object *o, int tier, enum queue_kind kind)
 {
     struct stay *s = &o->at[tier];
 
@@ -265,7 +265,7 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
         if (s->is_queued && (!is_due || s->kind != (int)kind))
             dequeue(&c->tier[t], o, t);
         if (!s->is_queued && is_due)
-            enqueue(&c->tier[t], o, t, kind);
+            chain_object_enqueue(&c->tier[t], o, t, kind);
     }
 }
 

@@ -8,14 +8,15 @@
 
 /* Bandwidths. ------------------------------------------------------------------------------------ */
 
-void crn_link_begin(struct link *l, const struct crn_transfer *t)
+void crn_link_begin(struct chain_link *l, const struct crn_tier_transfer *t)
 {
     if (l->busy++ == 0)
         l->last_ns = t->start_ns;
     l->bytes += t->bytes;
 }
 
-void crn_link_end(struct link *l, const struct crn_transfer *t, cairn_err rc, int64_t now_ns)
+void crn_link_end(struct chain_link *l, const struct crn_tier_transfer *t, cairn_err rc,
+                  int64_t now_ns)
 {
     /* Copies share the link: each had it to itself from the end of the one before. */
     int64_t took = now_ns - (t->start_ns > l->last_ns ? t->start_ns : l->last_ns);
@@ -27,14 +28,14 @@ void crn_link_end(struct link *l, const struct crn_transfer *t, cairn_err rc, in
         l->bps = (1 - WEIGHT) * l->bps + WEIGHT * ((double)t->bytes * 1e9 / (double)took);
 }
 
-static uint64_t cost_ns(const struct link *l, uint64_t bytes)
+static uint64_t cost_ns(const struct chain_link *l, uint64_t bytes)
 {
     double ns = (double)bytes * 1e9 / l->bps;
 
     return ns < 1e18 ? (uint64_t)ns + 1 : (uint64_t)1e18; /* pending is never free */
 }
 
-static uint64_t left_ns(const struct link *l, int64_t now_ns)
+static uint64_t left_ns(const struct chain_link *l, int64_t now_ns)
 {
     uint64_t end = (uint64_t)l->last_ns + cost_ns(l, l->bytes);
 
@@ -129,7 +130,7 @@ static void set_scores(struct crn_chain *c, int tier, enum who who, int64_t now_
 
 /* Eviction. -------------------------------------------------------------------------------------- */
 
-static void evict(struct crn_chain *c, int tier, const struct crn_window *w)
+static void chain_room_evict(struct crn_chain *c, int tier, const struct crn_window *w)
 {
     struct crn_space *s = &c->tier[tier].space;
     uint64_t end = w->offset + w->bytes;
@@ -195,7 +196,7 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
         *claim = (struct claim){1, w.offset, w.bytes};
         return ROOM_WAIT;
     }
-    evict(c, tier, &w);
+    chain_room_evict(c, tier, &w);
     crn_stay_begin(c, o, tier, event, w.offset, bytes);
     return ROOM_MADE;
 }

@@ -7,8 +7,8 @@
 
 static void test_conditions(void **state)
 {
-    struct world w;
-    struct crn_transfer flush;
+    struct world_world w;
+    struct crn_tier_transfer flush;
     int tier;
 
     (void)state;
@@ -35,7 +35,7 @@ static void test_conditions(void **state)
 
 /* Fills tiers with flushed checkpoints 0 .. n-1, 10 pages each: two fit the first tier, six the
  * second. */
-static void fill(struct world *w, uint64_t n)
+static void fill(struct world_world *w, uint64_t n)
 {
     uint64_t k;
 
@@ -46,7 +46,7 @@ static void fill(struct world *w, uint64_t n)
 
 static void test_prefetch_in_order(void **state)
 {
-    struct world w;
+    struct world_world w;
     uint64_t k;
     int tier;
 
@@ -74,7 +74,7 @@ static void test_prefetch_in_order(void **state)
 
 static void test_reads_may_deviate(void **state)
 {
-    struct world w;
+    struct world_world w;
     uint64_t k;
     int tier;
 
@@ -96,7 +96,7 @@ static void test_reads_may_deviate(void **state)
 
 static void test_all_pinned_is_passed_over(void **state)
 {
-    struct world w;
+    struct world_world w;
     uint64_t k;
 
     (void)state;
@@ -127,8 +127,8 @@ static void test_all_pinned_is_passed_over(void **state)
 
 static void test_claims_keep_order(void **state)
 {
-    struct world w;
-    struct crn_transfer t;
+    struct world_world w;
+    struct crn_tier_transfer t;
     struct crn_errinfo why = {0};
     uint64_t k;
 
@@ -160,8 +160,8 @@ static void test_claims_keep_order(void **state)
 
 static void test_damaged_source(void **state)
 {
-    struct crn_transfer t;
-    struct world w;
+    struct crn_tier_transfer t;
+    struct world_world w;
     int tier = -1;
 
     (void)state;
@@ -181,8 +181,8 @@ static void test_damaged_source(void **state)
 static void test_edges(void **state)
 {
     struct crn_errinfo why = {0};
-    struct crn_transfer t;
-    struct world w;
+    struct crn_tier_transfer t;
+    struct world_world w;
 
     (void)state;
     open_world(&w, 1, CRN_EVICT_SCORE, 0);
@@ -217,7 +217,7 @@ static void test_external_tier(void **state)
     struct crn_chain_options opt = {.ntiers = 2,
                                     .tier = {{.capacity = 4096}, {.capacity = UINT64_MAX}}};
     struct crn_errinfo why = {0};
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     struct crn_chain *c;
 
     (void)state;
@@ -252,7 +252,7 @@ static struct crn_chain *open_behind(uint64_t memory, uint64_t behind)
 static void test_tier_behind(void **state)
 {
     struct crn_errinfo why = {0};
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     struct crn_chain *c = open_behind(4096, 2 * 4096);
     uint64_t key;
 
@@ -292,7 +292,7 @@ static void test_tier_behind(void **state)
  * and not in the place of what is read sooner. */
 static void test_wish(void **state)
 {
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     struct crn_chain *c = open_behind(4 * 4096, 2 * 4096);
     uint64_t key;
 
@@ -341,7 +341,7 @@ static void test_first_import_lost(void **state)
                                              {.capacity = 8 * 4096, .least = 2 * 4096},
                                              {.capacity = UINT64_MAX}}};
     struct crn_errinfo why = {0};
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     struct crn_chain *c;
     uint64_t key;
 

@@ -49,7 +49,7 @@ static struct crn_chain *open_chain(const struct scene *s, uint64_t n)
 /* All that the background has to do now. */
 static void run_background(struct crn_chain *c, const struct scene *s, int64_t *now, long *copies)
 {
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     int is_busy = 1;
 
     while (is_busy) {
@@ -68,7 +68,7 @@ static void run_background(struct crn_chain *c, const struct scene *s, int64_t *
 static void write_one(struct crn_chain *c, const struct scene *s, uint64_t key, int64_t *now,
                       long *copies)
 {
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
 
     crn_err_clear(ei);
     while (crn_chain_write(c, key, PAGE, 0, *now, &t, ei) == CAIRN_EBUSY) {
@@ -84,7 +84,7 @@ static void write_one(struct crn_chain *c, const struct scene *s, uint64_t key, 
 static void read_one(struct crn_chain *c, const struct scene *s, uint64_t key, int64_t *now,
                      long *copies)
 {
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     cairn_err rc;
 
     crn_err_clear(ei);

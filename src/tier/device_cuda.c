@@ -22,13 +22,13 @@ enum own {
     COPY
 };
 
-static int start(struct crn_vendor_driver *d)
+static int device_cuda_start(struct crn_vendor_driver *d)
 {
     d->memory_device = MEMORY_DEVICE;
     return 0;
 }
 
-static const char *text(const struct crn_vendor_driver *d, int r)
+static const char *device_cuda_text(const struct crn_vendor_driver *d, int r)
 {
     int (*error_text)(int r, const char **ret);
     const char *ret = NULL;
@@ -39,7 +39,7 @@ static const char *text(const struct crn_vendor_driver *d, int r)
 
 /* Contexts. ------------------------------------------------------------------------------------------ */
 
-static int push(const struct crn_vendor_driver *d, void *ctx)
+static int device_cuda_push(const struct crn_vendor_driver *d, void *ctx)
 {
     int (*ctx_push)(void *ctx);
 
@@ -91,12 +91,12 @@ static void release_context(const struct crn_vendor_driver *d, int ordinal)
         (void)ctx_release(id);
 }
 
-static int retain(struct crn_vendor_device *dev)
+static int device_cuda_retain(struct crn_vendor_device *dev)
 {
     return retain_context(crn_vendor_of(dev), dev->dev.ordinal, 0, &dev->ctx);
 }
 
-static void release(struct crn_vendor_device *dev)
+static void device_cuda_release(struct crn_vendor_device *dev)
 {
     if (dev->ctx != NULL)
         release_context(crn_vendor_of(dev), dev->dev.ordinal);
@@ -104,17 +104,17 @@ static void release(struct crn_vendor_device *dev)
 
 /* before: was it current already? As a rule, in a thread of the application; that is quicker to see than
  * to change. */
-static int enter(struct crn_vendor_device *dev, int *ret_before)
+static int device_cuda_enter(struct crn_vendor_device *dev, int *ret_before)
 {
     int (*ctx_current)(void **ctx);
     void *ctx = NULL;
 
     CRN_VENDOR_CALL(crn_vendor_of(dev), CTX_CURRENT, ctx_current);
     *ret_before = ctx_current(&ctx) == 0 && ctx == dev->ctx;
-    return *ret_before ? 0 : push(crn_vendor_of(dev), dev->ctx);
+    return *ret_before ? 0 : device_cuda_push(crn_vendor_of(dev), dev->ctx);
 }
 
-static void leave(struct crn_vendor_device *dev, int before)
+static void device_cuda_leave(struct crn_vendor_device *dev, int before)
 {
     if (!before)
         pop(crn_vendor_of(dev));
@@ -122,7 +122,7 @@ static void leave(struct crn_vendor_device *dev, int before)
 
 /* Memory. -------------------------------------------------------------------------------------------- */
 
-static int owner(struct crn_driver *driver, const void *ptr)
+static int device_cuda_owner(struct crn_driver *driver, const void *ptr)
 {
     const struct crn_vendor_driver *d = (struct crn_vendor_driver *)driver;
     int device;
@@ -135,7 +135,7 @@ static int owner(struct crn_driver *driver, const void *ptr)
 
         if (retain_context(d, i, 1, &ctx) != 0)
             continue;
-        if (push(d, ctx) == 0) {
+        if (device_cuda_push(d, ctx) == 0) {
             r = crn_vendor_ask(d, ptr, &device);
             pop(d);
         }
@@ -175,8 +175,8 @@ static int stream_device(struct crn_driver *driver, void *stream)
     return ctx == NULL && nactive == 1 ? only : -1;
 }
 
-static int copy(const struct crn_vendor_driver *d, void *dst, const void *src, size_t bytes,
-                void *stream)
+static int device_cuda_copy(const struct crn_vendor_driver *d, void *dst, const void *src,
+                            size_t bytes, void *stream)
 {
     int (*copy_async)(void *dst, const void *src, size_t bytes, void *stream);
 
@@ -240,15 +240,15 @@ static const struct crn_vendor cuda = {
                         [COPY] = "cuMemcpyAsync"}},
     .lost = lost,
     .legacy_stream = CRN_STREAM_LEGACY,
-    .start = start,
-    .text = text,
-    .owner = owner,
+    .start = device_cuda_start,
+    .text = device_cuda_text,
+    .owner = device_cuda_owner,
     .stream_device = stream_device,
-    .retain = retain,
-    .release = release,
-    .enter = enter,
-    .leave = leave,
-    .copy = copy,
+    .retain = device_cuda_retain,
+    .release = device_cuda_release,
+    .enter = device_cuda_enter,
+    .leave = device_cuda_leave,
+    .copy = device_cuda_copy,
 };
 
 cairn_err crn_driver_cuda(int is_loaded, struct crn_driver **ret, struct crn_errinfo *ei)

@@ -56,8 +56,8 @@ static cairn_err code_of(const struct crn_vendor *v, int r)
     return r == OUT_OF_MEMORY ? CAIRN_ENOMEM : CAIRN_EIO;
 }
 
-static cairn_err check(const struct crn_device *dev, int r, const char *what,
-                       struct crn_errinfo *ei)
+static cairn_err device_driver_check(const struct crn_device *dev, int r, const char *what,
+                                     struct crn_errinfo *ei)
 {
     const struct crn_vendor_driver *d = driver_of(dev);
     const char *text;
@@ -88,12 +88,13 @@ static int enter_raw(struct crn_device *dev, struct entered *ret)
     return r;
 }
 
-static cairn_err enter(struct crn_device *dev, struct entered *ret, struct crn_errinfo *ei)
+static cairn_err device_driver_enter(struct crn_device *dev, struct entered *ret,
+                                     struct crn_errinfo *ei)
 {
-    return check(dev, enter_raw(dev, ret), "make it current", ei);
+    return device_driver_check(dev, enter_raw(dev, ret), "make it current", ei);
 }
 
-static void leave(struct crn_device *dev, const struct entered *e)
+static void device_driver_leave(struct crn_device *dev, const struct entered *e)
 {
     const struct crn_vendor_driver *d = driver_of(dev);
     int mode = e->mode;
@@ -129,12 +130,12 @@ static cairn_err memory(struct crn_device *dev, uint64_t *ret_free, uint64_t *re
     size_t left = 0;
     size_t total = 0;
     struct entered e;
-    cairn_err rc = enter(dev, &e, ei);
+    cairn_err rc = device_driver_enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
-    rc = check(dev, driver_of(dev)->mem_info(&left, &total), "free memory", ei);
-    leave(dev, &e);
+    rc = device_driver_check(dev, driver_of(dev)->mem_info(&left, &total), "free memory", ei);
+    device_driver_leave(dev, &e);
     *ret_free = left;
     *ret_total = total;
     return rc;
@@ -144,12 +145,13 @@ static cairn_err alloc(struct crn_device *dev, uint64_t bytes, void **ret, struc
 {
     void *p = NULL;
     struct entered e;
-    cairn_err rc = enter(dev, &e, ei);
+    cairn_err rc = device_driver_enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
-    rc = check(dev, driver_of(dev)->mem_alloc(&p, bytes), "allocate device memory", ei);
-    leave(dev, &e);
+    rc = device_driver_check(dev, driver_of(dev)->mem_alloc(&p, bytes), "allocate device memory",
+                             ei);
+    device_driver_leave(dev, &e);
     if (rc == CAIRN_OK)
         *ret = p;
     return rc;
@@ -160,34 +162,36 @@ static void free_memory(struct crn_device *dev, void *ptr)
     struct crn_errinfo ignored = {0}; /* a lost device has no memory to give back */
     struct entered e;
 
-    if (ptr == NULL || enter(dev, &e, &ignored) != CAIRN_OK)
+    if (ptr == NULL || device_driver_enter(dev, &e, &ignored) != CAIRN_OK)
         return;
     (void)driver_of(dev)->mem_free(ptr);
-    leave(dev, &e);
+    device_driver_leave(dev, &e);
 }
 
-static cairn_err pin(struct crn_device *dev, void *host, uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err device_driver_pin(struct crn_device *dev, void *host, uint64_t bytes,
+                                   struct crn_errinfo *ei)
 {
     struct entered e;
-    cairn_err rc = enter(dev, &e, ei);
+    cairn_err rc = device_driver_enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
-    rc = check(dev, driver_of(dev)->host_register(host, bytes, HOST_REGISTER_PORTABLE),
-               "pin host memory", ei);
-    leave(dev, &e);
+    rc =
+        device_driver_check(dev, driver_of(dev)->host_register(host, bytes, HOST_REGISTER_PORTABLE),
+                            "pin host memory", ei);
+    device_driver_leave(dev, &e);
     return rc;
 }
 
-static void unpin(struct crn_device *dev, void *host)
+static void device_driver_unpin(struct crn_device *dev, void *host)
 {
     struct crn_errinfo ignored = {0};
     struct entered e;
 
-    if (enter(dev, &e, &ignored) != CAIRN_OK)
+    if (device_driver_enter(dev, &e, &ignored) != CAIRN_OK)
         return;
     (void)driver_of(dev)->host_unregister(host);
-    leave(dev, &e);
+    device_driver_leave(dev, &e);
 }
 
 /* Lanes. --------------------------------------------------------------------------------------------- */
@@ -196,7 +200,7 @@ static void unpin(struct crn_device *dev, void *host)
  * documentation of CUDA and of HIP, and is the one way that a graph being captured does not forbid:
  * synchronising the context, or recording an event on it, fails then and invalidates the capture. The
  * memory is taken again at once, so that a full device does not matter the next time. */
-static int settle(const struct crn_vendor_driver *d, void **token)
+static int device_driver_settle(const struct crn_vendor_driver *d, void **token)
 {
     int r = *token != NULL ? SUCCESS : d->mem_alloc(token, TOKEN_BYTES);
 
@@ -223,7 +227,7 @@ static int is_capturing(struct crn_device *dev, void *stream)
     if (d->is_capturing == NULL || enter_raw(dev, &e) != SUCCESS)
         return 0;
     r = d->is_capturing(stream_of(d, stream), &state);
-    leave(dev, &e);
+    device_driver_leave(dev, &e);
     return r == CAPTURE_IMPLICIT || (r == SUCCESS && state != 0);
 }
 
@@ -234,16 +238,16 @@ static cairn_err after_stream(struct crn_device *dev, enum crn_lane lane, void *
     void *mark = device_of(dev)->mark[lane];
     cairn_err rc;
 
-    rc = check(dev, d->event_record(mark, stream_of(d, stream)),
-               "record an event on the application's stream", ei);
+    rc = device_driver_check(dev, d->event_record(mark, stream_of(d, stream)),
+                             "record an event on the application's stream", ei);
     if (rc == CAIRN_OK)
-        rc = check(dev, d->stream_wait(device_of(dev)->lane[lane], mark, 0),
-                   "wait for the application's stream", ei);
+        rc = device_driver_check(dev, d->stream_wait(device_of(dev)->lane[lane], mark, 0),
+                                 "wait for the application's stream", ei);
     return rc;
 }
 
-static cairn_err after(struct crn_device *dev, enum crn_lane lane, void *stream,
-                       struct crn_errinfo *ei)
+static cairn_err device_driver_after(struct crn_device *dev, enum crn_lane lane, void *stream,
+                                     struct crn_errinfo *ei)
 {
     struct entered e;
     cairn_err rc;
@@ -253,15 +257,16 @@ static cairn_err after(struct crn_device *dev, enum crn_lane lane, void *stream,
                         "GPU %d: a graph is being captured from the stream that cairn_gpu_stream "
                         "named; call again when the capture has ended",
                         dev->ordinal);
-    rc = enter(dev, &e, ei);
+    rc = device_driver_enter(dev, &e, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (stream != NULL)
         rc = after_stream(dev, lane, stream, ei);
     else
-        rc = check(dev, settle(driver_of(dev), &device_of(dev)->token[lane]),
-                   "wait for all work of the context", ei);
-    leave(dev, &e);
+        rc = device_driver_check(dev,
+                                 device_driver_settle(driver_of(dev), &device_of(dev)->token[lane]),
+                                 "wait for all work of the context", ei);
+    device_driver_leave(dev, &e);
     return rc;
 }
 
@@ -288,19 +293,20 @@ static void pace_end(struct crn_pace *p, int64_t end_ns)
     p->bytes = 0;
 }
 
-static cairn_err copy(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,
-                      uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err device_driver_copy(struct crn_device *dev, enum crn_lane lane, void *dst,
+                                    const void *src, uint64_t bytes, struct crn_errinfo *ei)
 {
     const struct crn_vendor_driver *d = driver_of(dev);
     struct entered e;
-    cairn_err rc = enter(dev, &e, ei);
+    cairn_err rc = device_driver_enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
-    rc = check(dev, d->vendor->copy(d, dst, src, bytes, device_of(dev)->lane[lane]), "copy", ei);
+    rc = device_driver_check(dev, d->vendor->copy(d, dst, src, bytes, device_of(dev)->lane[lane]),
+                             "copy", ei);
     if (rc == CAIRN_OK && lane >= CRN_LANE_DOWN)
         pace_begin(&device_of(dev)->pace[lane], bytes);
-    leave(dev, &e);
+    device_driver_leave(dev, &e);
     return rc;
 }
 
@@ -341,7 +347,7 @@ static int has_drained(struct crn_device *dev, enum crn_lane lane)
 
     if (r == SUCCESS) {
         r = d->stream_sync(device_of(dev)->lane[lane]);
-        leave(dev, &e);
+        device_driver_leave(dev, &e);
     }
     return r == SUCCESS || is_dead(d->vendor, r);
 }
@@ -361,17 +367,18 @@ static cairn_err wait_done(struct crn_device *dev, enum crn_lane lane, struct cr
     const struct crn_vendor_driver *d = driver_of(dev);
     void *done = device_of(dev)->done[lane];
     struct entered e;
-    cairn_err rc = enter(dev, &e, ei);
+    cairn_err rc = device_driver_enter(dev, &e, ei);
 
     if (rc != CAIRN_OK)
         return rc;
-    rc = check(dev, d->event_record(done, device_of(dev)->lane[lane]), "record an event", ei);
+    rc = device_driver_check(dev, d->event_record(done, device_of(dev)->lane[lane]),
+                             "record an event", ei);
     if (rc == CAIRN_OK)
-        rc = check(dev,
-                   lane >= CRN_LANE_DOWN ? doze(d, done, &device_of(dev)->pace[lane])
-                                         : d->event_wait(done),
-                   "wait for a copy", ei);
-    leave(dev, &e);
+        rc = device_driver_check(dev,
+                                 lane >= CRN_LANE_DOWN ? doze(d, done, &device_of(dev)->pace[lane])
+                                                       : d->event_wait(done),
+                                 "wait for a copy", ei);
+    device_driver_leave(dev, &e);
     return rc;
 }
 
@@ -397,7 +404,7 @@ static void device_close(struct crn_device *dev)
     if (dev == NULL)
         return;
     d = driver_of(dev);
-    if (v->lane[0] != NULL && enter(dev, &e, &ignored) == CAIRN_OK) {
+    if (v->lane[0] != NULL && device_driver_enter(dev, &e, &ignored) == CAIRN_OK) {
         for (i = 0; i < CRN_LANES; i++) {
             if (v->lane[i] != NULL)
                 (void)d->stream_destroy(v->lane[i]);
@@ -408,7 +415,7 @@ static void device_close(struct crn_device *dev)
             if (v->token[i] != NULL)
                 (void)d->mem_free(v->token[i]);
         }
-        leave(dev, &e);
+        device_driver_leave(dev, &e);
     }
     d->vendor->release(v);
     free(v);
@@ -445,12 +452,12 @@ static cairn_err device_open(struct crn_driver *driver, int ordinal, struct crn_
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "GPU %d", ordinal);
     v->dev.driver = driver;
     v->dev.ordinal = ordinal;
-    rc = check(&v->dev, d->vendor->retain(v), "open", ei);
+    rc = device_driver_check(&v->dev, d->vendor->retain(v), "open", ei);
     if (rc == CAIRN_OK)
-        rc = enter(&v->dev, &e, ei);
+        rc = device_driver_enter(&v->dev, &e, ei);
     if (rc == CAIRN_OK) {
-        rc = check(&v->dev, make_lanes(v, d), "make streams and events", ei);
-        leave(&v->dev, &e);
+        rc = device_driver_check(&v->dev, make_lanes(v, d), "make streams and events", ei);
+        device_driver_leave(&v->dev, &e);
     }
     if (rc != CAIRN_OK) {
         device_close(&v->dev);
@@ -477,11 +484,11 @@ static const struct crn_driver_ops ops = {
     .memory = memory,
     .alloc = alloc,
     .free = free_memory,
-    .pin = pin,
-    .unpin = unpin,
+    .pin = device_driver_pin,
+    .unpin = device_driver_unpin,
     .is_capturing = is_capturing,
-    .after = after,
-    .copy = copy,
+    .after = device_driver_after,
+    .copy = device_driver_copy,
     .wait = wait,
 };
 
@@ -536,7 +543,7 @@ static cairn_err find_symbols(struct crn_vendor_driver *d, struct crn_errinfo *e
     return CAIRN_OK;
 }
 
-static cairn_err start(struct crn_vendor_driver *d, struct crn_errinfo *ei)
+static cairn_err device_driver_start(struct crn_vendor_driver *d, struct crn_errinfo *ei)
 {
     const struct crn_vendor *v = d->vendor;
     int r;
@@ -557,7 +564,7 @@ static cairn_err start(struct crn_vendor_driver *d, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-static void *load(const struct crn_vendor *v, int is_loaded)
+static void *device_driver_load(const struct crn_vendor *v, int is_loaded)
 {
     void *library = NULL;
     size_t i;
@@ -570,7 +577,7 @@ static void *load(const struct crn_vendor *v, int is_loaded)
 cairn_err crn_vendor_open(const struct crn_vendor *vendor, int is_loaded, struct crn_driver **ret,
                           struct crn_errinfo *ei)
 {
-    void *library = load(vendor, is_loaded);
+    void *library = device_driver_load(vendor, is_loaded);
     struct crn_vendor_driver *d;
     cairn_err rc;
 
@@ -591,7 +598,7 @@ cairn_err crn_vendor_open(const struct crn_vendor *vendor, int is_loaded, struct
     d->ops.owner = vendor->owner;
     d->ops.stream_device = vendor->stream_device;
     d->driver.ops = &d->ops;
-    rc = start(d, ei);
+    rc = device_driver_start(d, ei);
     if (rc != CAIRN_OK) {
         close_driver(&d->driver);
         return rc;

@@ -21,8 +21,8 @@
 
 enum op_kind { OP_AFTER, OP_COPY, OP_SET };
 
-struct op {
-    struct op *next;
+struct device_fake_op {
+    struct device_fake_op *next;
     enum op_kind kind;
     int hold; /* FAKE_HOLD_... */
     char *dst;
@@ -30,26 +30,27 @@ struct op {
     void *staged; /* owned: a copy of pageable host memory */
     size_t bytes;
     unsigned word;
-    struct stream *other; /* OP_AFTER: until it has done so many */
+    struct device_fake_stream *other; /* OP_AFTER: until it has done so many */
     uint64_t position;
 };
 
-struct capture {
+struct device_fake_capture {
     int is_on, is_invalid, has_strays, mode;
     pthread_t by;
 };
 
-struct stream {
-    struct stream *next;
+struct device_fake_stream {
+    struct device_fake_stream *next;
     int device;
     unsigned flags;
     int is_open; /* has a thread */
     int is_closing;
     pthread_t thread;
-    struct op *head, **tail;
+    struct device_fake_op *head, **tail;
     uint64_t given, done;
-    struct capture capture;
-    struct stream *captured_with; /* joined that one's capture by waiting for an event of it */
+    struct device_fake_capture capture;
+    struct device_fake_stream
+        *captured_with; /* joined that one's capture by waiting for an event of it */
 };
 
 struct thing {
@@ -58,17 +59,18 @@ struct thing {
     char *start; /* as the application sees it: of device memory, unreadable */
     char *own;   /* the same memory, for the streams */
     size_t bytes;
-    struct stream *stream; /* streams: itself; events: where it was recorded, NULL: nowhere */
+    struct device_fake_stream
+        *stream; /* streams: itself; events: where it was recorded, NULL: nowhere */
     uint64_t position;
-    struct stream *captured; /* events: in this stream's capture */
+    struct device_fake_stream *captured; /* events: in this stream's capture */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* all below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct thing things[THINGS];
 static int retained[FAKE_DEVICES];
-static struct stream *streams;
-static struct stream *legacy[FAKE_DEVICES], *per_thread[FAKE_DEVICES];
+static struct device_fake_stream *streams;
+static struct device_fake_stream *legacy[FAKE_DEVICES], *per_thread[FAKE_DEVICES];
 static int held;
 static long counts[FAKE_COUNTS];
 static struct spec {
@@ -215,7 +217,7 @@ static void take_time(long ns)
     (void)nanosleep(&ts, NULL);
 }
 
-static void run(const struct op *op)
+static void device_fake_run(const struct device_fake_op *op)
 {
     size_t i;
 
@@ -227,11 +229,11 @@ static void run(const struct op *op)
 
 static void *stream_main(void *arg)
 {
-    struct stream *s = arg;
+    struct device_fake_stream *s = arg;
 
     (void)pthread_mutex_lock(&mu);
     for (;;) {
-        struct op *op = s->head;
+        struct device_fake_op *op = s->head;
 
         if (op == NULL && s->is_closing)
             break;
@@ -243,7 +245,7 @@ static void *stream_main(void *arg)
         if (op->kind != OP_AFTER) {
             (void)pthread_mutex_unlock(&mu);
             take_time(op->kind == OP_COPY ? COPY_NS : SET_NS);
-            run(op);
+            device_fake_run(op);
             (void)pthread_mutex_lock(&mu);
         }
         s->head = op->next;
@@ -257,9 +259,9 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-static struct stream *open_stream(int device, unsigned flags)
+static struct device_fake_stream *open_stream(int device, unsigned flags)
 {
-    struct stream *s = calloc(1, sizeof(*s));
+    struct device_fake_stream *s = calloc(1, sizeof(*s));
 
     if (s == NULL)
         __builtin_trap();
@@ -273,7 +275,7 @@ static struct stream *open_stream(int device, unsigned flags)
 }
 
 /* What it was given ends first. Unlocks for that. */
-static void close_stream(struct stream *s)
+static void close_stream(struct device_fake_stream *s)
 {
     if (!s->is_open)
         return;
@@ -290,7 +292,7 @@ __attribute__((destructor)) static void unload(void)
     (void)pthread_mutex_lock(&mu);
     held = 0;
     while (streams != NULL) {
-        struct stream *s = streams;
+        struct device_fake_stream *s = streams;
 
         close_stream(s);
         streams = s->next;
@@ -299,12 +301,12 @@ __attribute__((destructor)) static void unload(void)
     (void)pthread_mutex_unlock(&mu);
 }
 
-static struct stream *find_stream(void *handle)
+static struct device_fake_stream *find_stream(void *handle)
 {
     struct thing *t = alive(handle, FAKE_STREAM);
-    struct stream **named = handle == fake_names.legacy       ? legacy
-                            : handle == fake_names.per_thread ? per_thread
-                                                              : NULL;
+    struct device_fake_stream **named = handle == fake_names.legacy       ? legacy
+                                        : handle == fake_names.per_thread ? per_thread
+                                                                          : NULL;
     int device = fake_current();
 
     if (named == NULL)
@@ -316,9 +318,9 @@ static struct stream *find_stream(void *handle)
     return named[device];
 }
 
-static struct op *push_op(struct stream *s, enum op_kind kind)
+static struct device_fake_op *push_op(struct device_fake_stream *s, enum op_kind kind)
 {
-    struct op *op = calloc(1, sizeof(*op));
+    struct device_fake_op *op = calloc(1, sizeof(*op));
 
     if (op == NULL)
         __builtin_trap();
@@ -330,9 +332,10 @@ static struct op *push_op(struct stream *s, enum op_kind kind)
     return op;
 }
 
-static void order_behind(struct stream *s, struct stream *other, uint64_t position)
+static void order_behind(struct device_fake_stream *s, struct device_fake_stream *other,
+                         uint64_t position)
 {
-    struct op *op;
+    struct device_fake_op *op;
 
     if (s == other || other->done >= position)
         return;
@@ -342,10 +345,10 @@ static void order_behind(struct stream *s, struct stream *other, uint64_t positi
 }
 
 /* The legacy stream and blocking streams wait for each other. */
-static void order(struct stream *s)
+static void order(struct device_fake_stream *s)
 {
-    struct stream *l = legacy[s->device];
-    struct stream *other;
+    struct device_fake_stream *l = legacy[s->device];
+    struct device_fake_stream *other;
 
     if (s->flags != BLOCKING || l == NULL)
         return;
@@ -359,7 +362,7 @@ static void order(struct stream *s)
 }
 
 /* Waits until a stream has done so much. */
-static void wait_for(const struct stream *s, uint64_t position)
+static void wait_for(const struct device_fake_stream *s, uint64_t position)
 {
     counts[FAKE_COUNT_WAITING]++;
     while (s->done < position)
@@ -369,7 +372,7 @@ static void wait_for(const struct stream *s, uint64_t position)
 
 static void wait_for_device(int device)
 {
-    struct stream *s;
+    struct device_fake_stream *s;
 
     for (s = streams; s != NULL; s = s->next)
         if (s->device == device)
@@ -381,7 +384,7 @@ static void wait_for_device(int device)
 /* May this thread make a call that could wait for a stream? The captures that forbid it are invalid then. */
 static int is_prohibited(void)
 {
-    struct stream *s;
+    struct device_fake_stream *s;
     int is = 0;
 
     for (s = streams; mode != RELAXED && s != NULL; s = s->next) {
@@ -397,7 +400,7 @@ static int is_prohibited(void)
 /* Is a stream of the device captured? Those are invalid then, if is_fatal. */
 static int has_captures(int device, int only_blocking, int is_fatal)
 {
-    struct stream *s;
+    struct device_fake_stream *s;
     int has = 0;
 
     for (s = streams; s != NULL; s = s->next) {
@@ -410,16 +413,16 @@ static int has_captures(int device, int only_blocking, int is_fatal)
 }
 
 /* The capture that work on the stream becomes part of; NULL: it is run. */
-static struct stream *capturing(struct stream *s)
+static struct device_fake_stream *capturing(struct device_fake_stream *s)
 {
-    struct stream *c = s->captured_with != NULL ? s->captured_with : s;
+    struct device_fake_stream *c = s->captured_with != NULL ? s->captured_with : s;
 
     return c->capture.is_on ? c : NULL;
 }
 
-static int use(void *handle, struct stream **ret)
+static int use(void *handle, struct device_fake_stream **ret)
 {
-    struct stream *s = find_stream(handle);
+    struct device_fake_stream *s = find_stream(handle);
 
     if (s == NULL)
         return fake_current() < 0 ? FAKE_NO_CONTEXT : FAKE_BAD_HANDLE;
@@ -440,7 +443,7 @@ int fake_mode_exchange(int *ret)
 
 int fake_capture_begin(void *stream, int capture_mode)
 {
-    struct stream *s = NULL;
+    struct device_fake_stream *s = NULL;
     int r;
 
     (void)pthread_mutex_lock(&mu);
@@ -448,15 +451,16 @@ int fake_capture_begin(void *stream, int capture_mode)
     if (r == 0 && (s == legacy[s->device] || capturing(s) != NULL))
         r = FAKE_CAPTURE_UNSUPPORTED;
     if (r == 0)
-        s->capture = (struct capture){.is_on = 1, .mode = capture_mode, .by = pthread_self()};
+        s->capture =
+            (struct device_fake_capture){.is_on = 1, .mode = capture_mode, .by = pthread_self()};
     (void)pthread_mutex_unlock(&mu);
     return r;
 }
 
 int fake_capture_end(void *stream)
 {
-    struct stream *other;
-    struct stream *s;
+    struct device_fake_stream *other;
+    struct device_fake_stream *s;
     int r = FAKE_INVALID;
 
     (void)pthread_mutex_lock(&mu);
@@ -476,7 +480,7 @@ int fake_capture_end(void *stream)
 
 int fake_capture_state(void *stream, int *ret)
 {
-    struct stream *s;
+    struct device_fake_stream *s;
     int r = 0;
 
     (void)pthread_mutex_lock(&mu);
@@ -642,10 +646,10 @@ static int hold_of(enum fake_kind to, enum fake_kind from)
 }
 
 /* Pageable memory is staged on its way up, and its way down is waited for. */
-static void push_copy(struct stream *s, char *dst, const char *src, size_t bytes,
+static void push_copy(struct device_fake_stream *s, char *dst, const char *src, size_t bytes,
                       const enum fake_kind kind[2])
 {
-    struct op *op;
+    struct device_fake_op *op;
 
     order(s);
     op = push_op(s, OP_COPY);
@@ -667,7 +671,7 @@ static void push_copy(struct stream *s, char *dst, const char *src, size_t bytes
 int fake_copy(void *dst, const void *src, size_t bytes, void *stream)
 {
     enum fake_kind kind[2];
-    struct stream *s = NULL;
+    struct device_fake_stream *s = NULL;
     const char *from;
     char *to;
     int r;
@@ -690,8 +694,8 @@ int fake_copy(void *dst, const void *src, size_t bytes, void *stream)
 int fake_set(void *dst, unsigned word, size_t words, void *stream)
 {
     enum fake_kind kind;
-    struct stream *s = NULL;
-    struct op *op;
+    struct device_fake_stream *s = NULL;
+    struct device_fake_op *op;
     char *to;
     int r;
 
@@ -756,7 +760,7 @@ int fake_destroy(void *handle, enum fake_kind kind)
 
 int fake_stream_device(void *stream)
 {
-    struct stream *s;
+    struct device_fake_stream *s;
     int device;
 
     (void)pthread_mutex_lock(&mu);
@@ -769,7 +773,7 @@ int fake_stream_device(void *stream)
 int fake_record(void *event, void *stream)
 {
     struct thing *e;
-    struct stream *s = NULL;
+    struct device_fake_stream *s = NULL;
     int r;
 
     (void)pthread_mutex_lock(&mu);
@@ -791,7 +795,7 @@ int fake_record(void *event, void *stream)
 int fake_stream_wait(void *stream, void *event)
 {
     struct thing *e;
-    struct stream *s = NULL;
+    struct device_fake_stream *s = NULL;
     int r;
 
     (void)pthread_mutex_lock(&mu);
@@ -841,7 +845,7 @@ int fake_event_wait(void *event)
 
 int fake_stream_sync(void *stream)
 {
-    struct stream *s = NULL;
+    struct device_fake_stream *s = NULL;
     int r;
 
     (void)pthread_mutex_lock(&mu);

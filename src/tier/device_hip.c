@@ -12,7 +12,7 @@
 
 enum own { ERROR_TEXT, VERSION, GET_DEVICE, SET_DEVICE, COPY };
 
-static int start(struct crn_vendor_driver *d)
+static int device_hip_start(struct crn_vendor_driver *d)
 {
     int (*get_version)(int *version);
     int version = 0;
@@ -24,7 +24,7 @@ static int start(struct crn_vendor_driver *d)
     return r;
 }
 
-static const char *text(const struct crn_vendor_driver *d, int r)
+static const char *device_hip_text(const struct crn_vendor_driver *d, int r)
 {
     const char *(*error_text)(int r);
 
@@ -32,7 +32,7 @@ static const char *text(const struct crn_vendor_driver *d, int r)
     return error_text(r);
 }
 
-static int owner(struct crn_driver *driver, const void *ptr)
+static int device_hip_owner(struct crn_driver *driver, const void *ptr)
 {
     int device;
 
@@ -55,18 +55,18 @@ static int stream_device(struct crn_driver *driver, void *stream)
     return r == 0 ? ordinal : -1;
 }
 
-static int retain(struct crn_vendor_device *dev)
+static int device_hip_retain(struct crn_vendor_device *dev)
 {
     (void)dev;
     return 0;
 }
 
-static void release(struct crn_vendor_device *dev)
+static void device_hip_release(struct crn_vendor_device *dev)
 {
     (void)dev;
 }
 
-static int enter(struct crn_vendor_device *dev, int *ret_before)
+static int device_hip_enter(struct crn_vendor_device *dev, int *ret_before)
 {
     int (*get_device)(int *ordinal);
     int (*set_device)(int ordinal);
@@ -78,7 +78,7 @@ static int enter(struct crn_vendor_device *dev, int *ret_before)
     return r == 0 && *ret_before != dev->dev.ordinal ? set_device(dev->dev.ordinal) : r;
 }
 
-static void leave(struct crn_vendor_device *dev, int before)
+static void device_hip_leave(struct crn_vendor_device *dev, int before)
 {
     int (*set_device)(int ordinal);
 
@@ -87,8 +87,8 @@ static void leave(struct crn_vendor_device *dev, int before)
         (void)set_device(before);
 }
 
-static int copy(const struct crn_vendor_driver *d, void *dst, const void *src, size_t bytes,
-                void *stream)
+static int device_hip_copy(const struct crn_vendor_driver *d, void *dst, const void *src,
+                           size_t bytes, void *stream)
 {
     int (*copy_async)(void *dst, const void *src, size_t bytes, int kind, void *stream);
 
@@ -134,15 +134,15 @@ static const struct crn_vendor hip = {
                         [SET_DEVICE] = "hipSetDevice",
                         [COPY] = "hipMemcpyAsync"}},
     .lost = lost,
-    .start = start,
-    .text = text,
-    .owner = owner,
+    .start = device_hip_start,
+    .text = device_hip_text,
+    .owner = device_hip_owner,
     .stream_device = stream_device,
-    .retain = retain,
-    .release = release,
-    .enter = enter,
-    .leave = leave,
-    .copy = copy,
+    .retain = device_hip_retain,
+    .release = device_hip_release,
+    .enter = device_hip_enter,
+    .leave = device_hip_leave,
+    .copy = device_hip_copy,
 };
 
 cairn_err crn_driver_hip(int is_loaded, struct crn_driver **ret, struct crn_errinfo *ei)

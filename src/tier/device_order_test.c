@@ -17,7 +17,7 @@
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
 
-struct bed {
+struct device_order_test_bed {
     struct cuda cuda;
     struct crn_driver *driver;
     const struct crn_driver_ops *ops;
@@ -26,7 +26,7 @@ struct bed {
     unsigned char *host; /* pinned, two parts */
 };
 
-static void bed_open(struct bed *b)
+static void bed_open(struct device_order_test_bed *b)
 {
     memset(b, 0, sizeof(*b));
     assert_ok(crn_driver_cuda(0, &b->driver, ei));
@@ -41,7 +41,7 @@ static void bed_open(struct bed *b)
     assert_ok(b->ops->pin(b->dev, b->host, 2 * BYTES, ei));
 }
 
-static void bed_close(struct bed *b)
+static void bed_close(struct device_order_test_bed *b)
 {
     b->ops->unpin(b->dev, b->host);
     free(b->host);
@@ -62,7 +62,8 @@ static unsigned long long address(void *p)
 
 /* A kernel of the application on a stream, then a copy of Cairn's after the stream that is named. Returns
  * the last word of the copy. */
-static uint32_t launch_and_copy(struct bed *b, uint32_t word, void *stream, void *named)
+static uint32_t launch_and_copy(struct device_order_test_bed *b, uint32_t word, void *stream,
+                                void *named)
 {
     uint32_t last = 0;
     int i;
@@ -78,7 +79,7 @@ static uint32_t launch_and_copy(struct bed *b, uint32_t word, void *stream, void
 
 static void test_after(void **state)
 {
-    struct bed b;
+    struct device_order_test_bed b;
     void *stream[2]; /* blocking, non-blocking */
     uint32_t word = 0;
     int i;
@@ -110,7 +111,7 @@ static void test_after(void **state)
 /* Captures. -------------------------------------------------------------------------------------------------- */
 
 struct round {
-    struct bed *b;
+    struct device_order_test_bed *b;
     void *named;
     struct crn_errinfo why;
     cairn_err rc;
@@ -118,7 +119,8 @@ struct round {
 };
 
 /* All that Cairn's threads do, in a thread of the default capture mode. */
-static cairn_err all_calls(struct bed *b, enum crn_lane lane, void *named, struct crn_errinfo *why)
+static cairn_err all_calls(struct device_order_test_bed *b, enum crn_lane lane, void *named,
+                           struct crn_errinfo *why)
 {
     static unsigned char page[4096];
     uint64_t left;
@@ -167,7 +169,8 @@ static void in_a_thread(void *(*fn)(void *arg), void *arg)
 
 /* The application captures in each mode, on each kind of stream, while Cairn works in another thread or in
  * this one: the capture ends well and so does the work. */
-static void capture_meanwhile(struct bed *b, unsigned flags, int mode, void *other)
+static void capture_meanwhile(struct device_order_test_bed *b, unsigned flags, int mode,
+                              void *other)
 {
     void *graph;
     void *stream;
@@ -193,7 +196,7 @@ static void capture_meanwhile(struct bed *b, unsigned flags, int mode, void *oth
 
 static void test_captures(void **state)
 {
-    struct bed b;
+    struct device_order_test_bed b;
     void *other;
     unsigned flags;
     int mode;
@@ -211,7 +214,7 @@ static void test_captures(void **state)
 /* Nothing can be ordered behind a stream that is being captured, and trying harms no capture. */
 static void test_captured_stream(void **state)
 {
-    struct bed b;
+    struct device_order_test_bed b;
     unsigned flags;
 
     (void)state;
@@ -244,7 +247,7 @@ static void test_captured_stream(void **state)
 /* Lanes that fail. -------------------------------------------------------------------------------------------- */
 
 struct waiter {
-    struct bed *b;
+    struct device_order_test_bed *b;
     enum crn_lane lane;
     cairn_err rc;
     atomic_int has_returned;
@@ -262,7 +265,8 @@ static void *wait_for_lane(void *arg)
 
 /* A copy is under way when the calls that look for its end fail: the wait does not return before it has
  * ended, since its target is given to others then. */
-static void wait_with_errors(struct bed *b, enum crn_lane lane, const char *spec, cairn_err rc)
+static void wait_with_errors(struct device_order_test_bed *b, enum crn_lane lane, const char *spec,
+                             cairn_err rc)
 {
     struct waiter w = {.b = b, .lane = lane};
     const struct timespec a_moment = {.tv_nsec = 1000000};
@@ -292,7 +296,7 @@ static void test_drained(void **state)
         int code;
         cairn_err rc;
     } codes[] = {{900, CAIRN_EIO}, {801, CAIRN_EIO}, {2, CAIRN_ENOMEM}, {719, CAIRN_EDEVICE}};
-    struct bed b;
+    struct device_order_test_bed b;
     size_t i;
     size_t c;
 
@@ -317,7 +321,7 @@ static void test_drained(void **state)
 static void test_dead(void **state)
 {
     static const int codes[] = {719, 700, 999, 201, 400, 3};
-    struct bed b;
+    struct device_order_test_bed b;
     size_t c;
 
     (void)state;

@@ -22,7 +22,7 @@ enum op_kind { OP_COPY, OP_AFTER, OP_CALL };
 
 struct crn_sim_stream;
 
-struct op {
+struct device_sim_op {
     enum op_kind kind;
     void *dst;
     const void *src;
@@ -38,7 +38,7 @@ struct op {
 struct crn_sim_stream {
     struct crn_mutex mu;
     struct crn_cond changed;
-    struct op ring[RING];
+    struct device_sim_op ring[RING];
     uint64_t given, done; /* lock: operations ever */
     cairn_err rc;         /* lock: first error since the last wait */
     int is_closing;       /* lock */
@@ -48,7 +48,7 @@ struct crn_sim_stream {
 };
 
 /* Memory that the simulation knows: of a device, or pinned. */
-struct range {
+struct device_sim_range {
     const unsigned char *start;
     uint64_t bytes;
     int device; /* -1: pinned host memory */
@@ -58,9 +58,9 @@ struct sim_driver {
     struct crn_driver driver;
     struct crn_sim_options opt;
     struct crn_mutex mu;
-    struct range range[RANGES]; /* lock */
-    int nranges;                /* lock */
-    uint64_t used[16];          /* lock: by device */
+    struct device_sim_range range[RANGES]; /* lock */
+    int nranges;                           /* lock */
+    uint64_t used[16];                     /* lock: by device */
     atomic_long copies;
 };
 
@@ -94,7 +94,7 @@ static void wait_position(struct crn_sim_stream *s, uint64_t position)
     crn_unlock(&s->mu);
 }
 
-static cairn_err run_op(struct crn_sim_stream *s, const struct op *op)
+static cairn_err run_op(struct crn_sim_stream *s, const struct device_sim_op *op)
 {
     int64_t start = crn_clock_real()->mono_ns(crn_clock_real());
 
@@ -121,7 +121,7 @@ static void *stream_main(void *arg)
 
     crn_lock(&s->mu);
     for (;;) {
-        struct op op;
+        struct device_sim_op op;
         cairn_err rc;
 
         while (s->done == s->given && !s->is_closing)
@@ -141,7 +141,7 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-static void give(struct crn_sim_stream *s, const struct op *op)
+static void device_sim_give(struct crn_sim_stream *s, const struct device_sim_op *op)
 {
     crn_lock(&s->mu);
     while (s->given - s->done == RING)
@@ -208,14 +208,14 @@ void crn_sim_stream_close(struct crn_sim_stream *s)
 void crn_sim_launch(struct crn_device *dev, struct crn_sim_stream *s, void (*fn)(void *arg),
                     void *arg)
 {
-    struct op op = {.kind = OP_CALL, .fn = fn, .arg = arg};
+    struct device_sim_op op = {.kind = OP_CALL, .fn = fn, .arg = arg};
 
-    give(s != NULL ? s : ((struct sim_device *)dev)->legacy, &op);
+    device_sim_give(s != NULL ? s : ((struct sim_device *)dev)->legacy, &op);
 }
 
 /* Memory. ------------------------------------------------------------------------------------------- */
 
-static const struct range *find_range(const struct sim_driver *d, const void *ptr)
+static const struct device_sim_range *find_range(const struct sim_driver *d, const void *ptr)
 {
     const unsigned char *p = ptr;
     int i;
@@ -230,7 +230,7 @@ enum place { PLACE_PAGEABLE, PLACE_PINNED, PLACE_DEVICE };
 
 static enum place place_of(struct sim_driver *d, const void *ptr)
 {
-    const struct range *r;
+    const struct device_sim_range *r;
     enum place place = PLACE_PAGEABLE;
 
     crn_lock(&d->mu);
@@ -241,10 +241,10 @@ static enum place place_of(struct sim_driver *d, const void *ptr)
     return place;
 }
 
-static int owner(struct crn_driver *driver, const void *ptr)
+static int device_sim_owner(struct crn_driver *driver, const void *ptr)
 {
     struct sim_driver *d = (struct sim_driver *)driver;
-    const struct range *r;
+    const struct device_sim_range *r;
     int device;
 
     crn_lock(&d->mu);
@@ -267,7 +267,7 @@ static cairn_err add_range(struct sim_driver *d, const void *start, uint64_t byt
                       device, (unsigned long long)(d->opt.bytes - d->used[device]),
                       (unsigned long long)bytes);
     else
-        d->range[d->nranges++] = (struct range){start, bytes, device};
+        d->range[d->nranges++] = (struct device_sim_range){start, bytes, device};
     if (rc == CAIRN_OK && device >= 0)
         d->used[device] += bytes;
     crn_unlock(&d->mu);
@@ -382,24 +382,24 @@ static cairn_err sim_copy(struct crn_device *dev, enum crn_lane lane, void *dst,
 {
     struct sim_driver *d = driver_of(dev);
     long n = atomic_fetch_add(&d->copies, 1) + 1;
-    struct op op = {.kind = OP_COPY, .dst = dst, .src = src, .bytes = bytes};
+    struct device_sim_op op = {.kind = OP_COPY, .dst = dst, .src = src, .bytes = bytes};
 
     op.rc = fate(d, n);
     if (op.rc == CAIRN_EDEVICE)
         return crn_fail(ei, op.rc, 0, "simulated device %d is lost", dev->ordinal);
     op.took_ns = time_of(d, dst, src, bytes);
-    give(((struct sim_device *)dev)->lane[lane], &op);
+    device_sim_give(((struct sim_device *)dev)->lane[lane], &op);
     return CAIRN_OK;
 }
 
 static void give_after(struct crn_sim_stream *s, struct crn_sim_stream *other)
 {
-    struct op op = {.kind = OP_AFTER, .other = other};
+    struct device_sim_op op = {.kind = OP_AFTER, .other = other};
 
     crn_lock(&other->mu);
     op.position = other->given;
     crn_unlock(&other->mu);
-    give(s, &op);
+    device_sim_give(s, &op);
 }
 
 static cairn_err sim_after(struct crn_device *dev, enum crn_lane lane, void *stream,
@@ -505,7 +505,7 @@ static void driver_close(struct crn_driver *driver)
 static const struct crn_driver_ops sim_ops = {
     .name = "sim",
     .close = driver_close,
-    .owner = owner,
+    .owner = device_sim_owner,
     .device_open = device_open,
     .device_close = device_close,
     .memory = sim_memory,

@@ -97,11 +97,11 @@ cairn_err crn_trace_read(FILE *in, const char *what, struct crn_trace *ret, stru
 /* Events. -------------------------------------------------------------------------------------------- */
 
 struct event {
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     int64_t end_ns;
 };
 
-struct world {
+struct replay_world {
     const struct crn_replay_options *opt;
     struct crn_chain *chain;
     struct crn_replay_result *ret;
@@ -111,14 +111,14 @@ struct world {
     uint64_t samples;
 };
 
-static int64_t took_ns(const struct world *w, int tier, uint64_t bytes)
+static int64_t took_ns(const struct replay_world *w, int tier, uint64_t bytes)
 {
     const struct crn_replay_tier *t = &w->opt->tier[tier];
 
     return t->latency_ns + (int64_t)((double)bytes * 1e9 / t->bps) + 1;
 }
 
-static void begin(struct world *w, const struct crn_transfer *t)
+static void replay_begin(struct replay_world *w, const struct crn_tier_transfer *t)
 {
     int slower = t->from > t->to ? t->from : t->to;
 
@@ -126,25 +126,25 @@ static void begin(struct world *w, const struct crn_transfer *t)
 }
 
 /* All copies that can begin now. */
-static void poll_links(struct world *w)
+static void poll_links(struct replay_world *w)
 {
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     int i;
 
     for (i = 0; i < (int)w->opt->ntiers - 1; i++) {
         if (crn_chain_down(w->chain, i, w->now_ns, &t)) {
             w->ret->flushed_bytes[i] += t.bytes;
-            begin(w, &t);
+            replay_begin(w, &t);
         }
         if (crn_chain_up(w->chain, i, w->now_ns, &t)) {
             w->ret->prefetched_bytes[i] += t.bytes;
-            begin(w, &t);
+            replay_begin(w, &t);
         }
     }
 }
 
 /* Goes on to the end of the next copy, not beyond until: 1 if there was one. */
-static int step(struct world *w, int64_t until_ns)
+static int replay_step(struct replay_world *w, int64_t until_ns)
 {
     struct event e;
     int first = -1;
@@ -163,17 +163,17 @@ static int step(struct world *w, int64_t until_ns)
     return 1;
 }
 
-static void advance(struct world *w, int64_t until_ns)
+static void replay_advance(struct replay_world *w, int64_t until_ns)
 {
     poll_links(w);
-    while (step(w, until_ns))
+    while (replay_step(w, until_ns))
         ;
     w->now_ns = until_ns;
 }
 
 /* Requests. -------------------------------------------------------------------------------------------- */
 
-static void sample(struct world *w)
+static void sample(struct replay_world *w)
 {
     uint32_t i;
 
@@ -188,8 +188,8 @@ static void sample(struct world *w)
 }
 
 /* Waits until the chain gives a move for a write or read. */
-static cairn_err ask(struct world *w, const struct crn_request *r, struct crn_transfer *ret,
-                     struct crn_errinfo *ei)
+static cairn_err replay_ask(struct replay_world *w, const struct crn_request *r,
+                            struct crn_tier_transfer *ret, struct crn_errinfo *ei)
 {
     int has_waited = 0;
 
@@ -206,19 +206,20 @@ static cairn_err ask(struct world *w, const struct crn_request *r, struct crn_tr
         w->ret->waits += !has_waited;
         has_waited = 1;
         poll_links(w);
-        if (!step(w, INT64_MAX))
+        if (!replay_step(w, INT64_MAX))
             return crn_fail(ei, CAIRN_EINVAL, 0, "%s of %" PRIu64 " waits for ever: %.200s",
                             crn_request_name(r->kind), r->key, why.msg);
     }
 }
 
-static cairn_err run_copy(struct world *w, const struct crn_request *r, struct crn_errinfo *ei)
+static cairn_err run_copy(struct replay_world *w, const struct crn_request *r,
+                          struct crn_errinfo *ei)
 {
     struct crn_replay_result *ret = w->ret;
     int64_t start = w->now_ns;
     struct crn_errinfo why = {0};
-    struct crn_transfer t;
-    cairn_err rc = ask(w, r, &t, &why);
+    struct crn_tier_transfer t;
+    cairn_err rc = replay_ask(w, r, &t, &why);
     int64_t begun = w->now_ns;
     int is_write = r->kind == CRN_REQUEST_WRITE;
 
@@ -230,7 +231,7 @@ static cairn_err run_copy(struct world *w, const struct crn_request *r, struct c
         ret->failed++; /* a key that is gone, or one written twice */
         return CAIRN_OK;
     }
-    advance(w, begun + took_ns(w, is_write ? t.to : t.from, t.bytes));
+    replay_advance(w, begun + took_ns(w, is_write ? t.to : t.from, t.bytes));
     (void)crn_chain_done(w->chain, &t, CAIRN_OK, w->now_ns);
     poll_links(w);
     sample(w);
@@ -244,21 +245,22 @@ static cairn_err run_copy(struct world *w, const struct crn_request *r, struct c
     return CAIRN_OK;
 }
 
-static cairn_err run_flush(struct world *w, struct crn_errinfo *ei)
+static cairn_err run_flush(struct replay_world *w, struct crn_errinfo *ei)
 {
     int64_t start = w->now_ns;
 
     crn_chain_drain(w->chain, 1);
     poll_links(w);
     while (!crn_chain_is_idle(w->chain))
-        if (!step(w, INT64_MAX))
+        if (!replay_step(w, INT64_MAX))
             return crn_fail(ei, CAIRN_EINVAL, 0, "a flush waits for ever");
     crn_chain_drain(w->chain, 0);
     w->ret->flush_ns += w->now_ns - start;
     return CAIRN_OK;
 }
 
-static cairn_err run_request(struct world *w, const struct crn_request *r, struct crn_errinfo *ei)
+static cairn_err run_request(struct replay_world *w, const struct crn_request *r,
+                             struct crn_errinfo *ei)
 {
     switch (r->kind) {
     case CRN_REQUEST_WRITE:
@@ -283,7 +285,8 @@ static cairn_err run_request(struct world *w, const struct crn_request *r, struc
     return crn_fail(ei, CAIRN_EBUG, 0, "request of kind %d", (int)r->kind);
 }
 
-static cairn_err run_all(struct world *w, const struct crn_trace *trace, struct crn_errinfo *ei)
+static cairn_err run_all(struct replay_world *w, const struct crn_trace *trace,
+                         struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     int64_t before = 0;
@@ -293,7 +296,7 @@ static cairn_err run_all(struct world *w, const struct crn_trace *trace, struct 
         const struct crn_request *r = &trace->r[i];
 
         if (i > 0 && r->start_ns > before)
-            advance(w, w->now_ns + (r->start_ns - before));
+            replay_advance(w, w->now_ns + (r->start_ns - before));
         before = r->end_ns;
         rc = run_request(w, r, ei);
     }
@@ -306,7 +309,7 @@ cairn_err crn_replay(const struct crn_replay_options *options, const struct crn_
     struct crn_chain_options opt = {.policy = options->policy,
                                     .discard_consumed = options->discard_consumed,
                                     .ntiers = options->ntiers};
-    struct world w = {.opt = options, .ret = ret};
+    struct replay_world w = {.opt = options, .ret = ret};
     cairn_err rc;
     uint32_t i;
 

@@ -10,7 +10,7 @@
 
 #define FIRST_CAP 64
 
-static cairn_err grow(struct crn_space *s, struct crn_errinfo *ei)
+static cairn_err space_grow(struct crn_space *s, struct crn_errinfo *ei)
 {
     size_t cap = s->cap != 0 ? 2 * s->cap : FIRST_CAP;
     struct crn_fragment *f = realloc(s->f, cap * sizeof(*f));
@@ -32,7 +32,7 @@ cairn_err crn_space_init(struct crn_space *s, uint64_t capacity, struct crn_erri
     cairn_err rc;
 
     memset(s, 0, sizeof(*s));
-    rc = grow(s, ei);
+    rc = space_grow(s, ei);
     if (rc != CAIRN_OK) {
         crn_space_fini(s);
         return rc;
@@ -81,7 +81,7 @@ static void erase(struct crn_space *s, size_t i)
 
 cairn_err crn_space_reserve(struct crn_space *s, struct crn_errinfo *ei)
 {
-    return s->n + 2 > s->cap ? grow(s, ei) : CAIRN_OK; /* a put adds two at most */
+    return s->n + 2 > s->cap ? space_grow(s, ei) : CAIRN_OK; /* a put adds two at most */
 }
 
 void crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, void *owner)

@@ -55,7 +55,7 @@ static inline ssize_t pwrite_full(const struct crn_fs *fs, int fd, const void *b
     return crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
 }
 
-struct bed {
+struct cache_bed {
     char dir[256];
     struct crn_sim_options sim;
     struct crn_driver *driver;
@@ -73,7 +73,7 @@ struct bed {
 
 static inline void on_op(void *arg, const struct crn_cache_op *op)
 {
-    struct bed *b = arg;
+    struct cache_bed *b = arg;
 
     (void)op;
     atomic_fetch_add(&b->ops, 1);
@@ -81,7 +81,7 @@ static inline void on_op(void *arg, const struct crn_cache_op *op)
 
 static inline void meanwhile(void *arg)
 {
-    struct bed *b = arg;
+    struct cache_bed *b = arg;
 
     b->meanwhiles++;
     b->early += b->copies >= 0 && crn_sim_copies(b->dev) == b->copies;
@@ -110,7 +110,7 @@ static inline int is_real(void)
     return getenv("CAIRN_TEST_GPU") != NULL;
 }
 
-static inline void open_driver(struct bed *b)
+static inline void open_driver(struct cache_bed *b)
 {
     if (is_real()) {
         assert_ok(crn_driver_cuda(0, &b->driver, ei));
@@ -121,7 +121,7 @@ static inline void open_driver(struct bed *b)
     assert_ok(crn_driver_sim(&b->sim, &b->driver, ei));
 }
 
-static inline void bed_open(struct bed *b, enum crn_evict policy, int discard)
+static inline void bed_open(struct cache_bed *b, enum crn_evict policy, int discard)
 {
     struct crn_cache_options opt = {.policy = policy,
                                     .discard_consumed = discard,
@@ -147,7 +147,7 @@ static inline void bed_open(struct bed *b, enum crn_evict policy, int discard)
     assert_ok(crn_cache_open(&opt, &b->cache, ei));
 }
 
-static inline void bed_close(struct bed *b)
+static inline void bed_close(struct cache_bed *b)
 {
     crn_cache_close(b->cache);
     free(b->host);
@@ -160,7 +160,7 @@ static inline void bed_close(struct bed *b)
 }
 
 /* Between the application's two buffers; a simulated device is host memory. */
-static inline void move(struct bed *b, void *dst, const void *src, uint64_t bytes)
+static inline void move(struct cache_bed *b, void *dst, const void *src, uint64_t bytes)
 {
     if (!is_real()) {
         memcpy(dst, src, bytes);
@@ -170,11 +170,11 @@ static inline void move(struct bed *b, void *dst, const void *src, uint64_t byte
     assert_ok(b->driver->ops->wait(b->dev, CRN_LANE_WRITE, ei));
 }
 
-static inline cairn_err put(struct bed *b, uint64_t key, uint64_t bytes, int from_gpu)
+static inline cairn_err put(struct cache_bed *b, uint64_t key, uint64_t bytes, int from_gpu)
 {
     unsigned char *p = from_gpu ? b->gpu : b->host;
     /* Three pieces; the middle one of odd size. */
-    struct crn_piece piece[3] = {
+    struct crn_tier_piece piece[3] = {
         {p, 0, bytes / 3, from_gpu ? b->dev : NULL},
         {p + bytes / 3, bytes / 3, bytes / 2 - bytes / 3, from_gpu ? b->dev : NULL},
         {p + bytes / 2, bytes / 2, bytes - bytes / 2, from_gpu ? b->dev : NULL},
@@ -196,11 +196,11 @@ static inline cairn_err put(struct bed *b, uint64_t key, uint64_t bytes, int fro
     return rc;
 }
 
-static inline cairn_err get(struct bed *b, uint64_t key, int to_gpu)
+static inline cairn_err get(struct cache_bed *b, uint64_t key, int to_gpu)
 {
     uint64_t bytes = b->bytes[key];
     unsigned char *p = to_gpu ? b->gpu : b->host;
-    struct crn_piece piece[2] = {
+    struct crn_tier_piece piece[2] = {
         {p, 0, bytes / 5, to_gpu ? b->dev : NULL},
         {p + bytes / 5, bytes / 5, bytes - bytes / 5, to_gpu ? b->dev : NULL},
     };

@@ -20,7 +20,7 @@
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
 
-struct world {
+struct world_world {
     struct crn_chain *c;
     struct crn_rng rng;
     int64_t now;
@@ -28,7 +28,7 @@ struct world {
     unsigned char *mem[NTIERS];
     uint64_t bytes[KEYS]; /* 0: not written */
     int is_gone[KEYS];    /* read with discard, or forgotten */
-    struct crn_transfer move[MOVES];
+    struct crn_tier_transfer move[MOVES];
     unsigned char *half[MOVES]; /* what was read at the beginning */
     int nmoves;
     enum crn_life seen[KEYS][NTIERS];
@@ -163,7 +163,7 @@ static inline void check_chain(const struct crn_chain *c)
 }
 
 /* From now on, not before: what is new may take the place of what is held, where nothing else takes it. */
-static inline void note_states(struct world *w)
+static inline void note_states(struct world_world *w)
 {
     int k;
     int t;
@@ -174,7 +174,7 @@ static inline void note_states(struct world *w)
 }
 
 /* Held for a read: stays until it was consumed, whatever happens. */
-static inline void check_holds(struct world *w)
+static inline void check_holds(struct world_world *w)
 {
     int k;
     int t;
@@ -194,12 +194,12 @@ static inline void check_holds(struct world *w)
 /* Copies. ------------------------------------------------------------------------------------------- */
 
 /* An external tier has a place for each key. */
-static inline unsigned char *memory_of(struct world *w, int tier, const struct crn_spot *spot)
+static inline unsigned char *memory_of(struct world_world *w, int tier, const struct crn_spot *spot)
 {
     return w->mem[tier] + (w->c->tier[tier].opt.is_external ? spot->key * MAXB : spot->offset);
 }
 
-static inline void begin(struct world *w, const struct crn_transfer *t)
+static inline void begin(struct world_world *w, const struct crn_tier_transfer *t)
 {
     uint64_t half = t->bytes / 2;
     unsigned char *buf = malloc(t->bytes + 1);
@@ -218,9 +218,9 @@ static inline void begin(struct world *w, const struct crn_transfer *t)
     w->half[w->nmoves++] = buf;
 }
 
-static inline void finish(struct world *w, int m, cairn_err rc)
+static inline void finish(struct world_world *w, int m, cairn_err rc)
 {
-    struct crn_transfer t = w->move[m];
+    struct crn_tier_transfer t = w->move[m];
     unsigned char *buf = w->half[m];
     uint64_t half = t.bytes / 2;
     uint64_t i;
@@ -246,10 +246,10 @@ static inline void finish(struct world *w, int m, cairn_err rc)
     check_holds(w);
 }
 
-static inline void finish_random(struct world *w)
+static inline void finish_random(struct world_world *w)
 {
     int m = (int)crn_rng_below(&w->rng, (uint64_t)w->nmoves);
-    const struct crn_transfer *t = &w->move[m];
+    const struct crn_tier_transfer *t = &w->move[m];
     int is_background = t->from != CRN_APP && t->to != CRN_APP;
     int fails = is_background && crn_rng_below(&w->rng, 16) < w->fail_in_16;
 
@@ -257,9 +257,9 @@ static inline void finish_random(struct world *w)
 }
 
 /* Starts what the links can do now. */
-static inline int poll_links(struct world *w)
+static inline int poll_links(struct world_world *w)
 {
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     int any = 0;
     int i;
 
@@ -281,7 +281,7 @@ static inline int poll_links(struct world *w)
     return any;
 }
 
-static inline void run_dry(struct world *w)
+static inline void run_dry(struct world_world *w)
 {
     int64_t again;
 
@@ -303,7 +303,7 @@ static inline void run_dry(struct world *w)
 }
 
 /* A service flushes one that has arrived in host memory, or lies behind it; 0 if there is none. */
-static inline int flush_external(struct world *w)
+static inline int flush_external(struct world_world *w)
 {
     uint64_t first = crn_rng_below(&w->rng, KEYS);
     int last = w->ntiers - 1;
@@ -329,8 +329,8 @@ static inline int flush_external(struct world *w)
 
 /* ntiers: 3, the last has room for all; or 4 as a session has them, with one behind the memory and one that
  * a service fills (flush_external). */
-static inline void open_tiers(struct world *w, int ntiers, uint64_t seed, enum crn_evict policy,
-                              int discard)
+static inline void open_tiers(struct world_world *w, int ntiers, uint64_t seed,
+                              enum crn_evict policy, int discard)
 {
     struct crn_chain_options opt = {
         .policy = policy, .discard_consumed = discard, .ntiers = (uint32_t)ntiers};
@@ -353,12 +353,13 @@ static inline void open_tiers(struct world *w, int ntiers, uint64_t seed, enum c
     assert_ok(crn_chain_open(&opt, &w->c, ei));
 }
 
-static inline void open_world(struct world *w, uint64_t seed, enum crn_evict policy, int discard)
+static inline void open_world(struct world_world *w, uint64_t seed, enum crn_evict policy,
+                              int discard)
 {
     open_tiers(w, 3, seed, policy, discard);
 }
 
-static inline void close_world(struct world *w)
+static inline void close_world(struct world_world *w)
 {
     int t;
 
@@ -369,10 +370,10 @@ static inline void close_world(struct world *w)
         free(w->mem[t]);
 }
 
-static inline cairn_err start_write(struct world *w, uint64_t key, uint64_t bytes)
+static inline cairn_err start_write(struct world_world *w, uint64_t key, uint64_t bytes)
 {
     struct crn_errinfo why = {0};
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     cairn_err rc = crn_chain_write(w->c, key, bytes, 0, w->now, &t, &why);
 
     if (rc != CAIRN_OK)
@@ -385,7 +386,7 @@ static inline cairn_err start_write(struct world *w, uint64_t key, uint64_t byte
 }
 
 /* Blocks as an application does: other copies go on until there is room. */
-static inline void write_now(struct world *w, uint64_t key, uint64_t bytes)
+static inline void write_now(struct world_world *w, uint64_t key, uint64_t bytes)
 {
     int rounds = 0;
 
@@ -404,9 +405,9 @@ static inline void write_now(struct world *w, uint64_t key, uint64_t bytes)
     finish(w, w->nmoves - 1, CAIRN_OK);
 }
 
-static inline cairn_err read_now(struct world *w, uint64_t key, int *ret_tier)
+static inline cairn_err read_now(struct world_world *w, uint64_t key, int *ret_tier)
 {
-    struct crn_transfer t;
+    struct crn_tier_transfer t;
     cairn_err rc;
 
     for (;;) {

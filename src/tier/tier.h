@@ -73,7 +73,7 @@ CAIRN_CHECKED cairn_err crn_tier_file(const struct crn_fs *fs, const char *path,
 /* Moving bytes. ----------------------------------------------------------------------------------- */
 
 /* A part of a checkpoint in the application's memory. */
-struct crn_piece {
+struct crn_tier_piece {
     void *ptr;
     uint64_t at; /* in the checkpoint; pieces are in order and do not overlap */
     uint64_t bytes;
@@ -89,12 +89,12 @@ struct crn_mover {
 
 /* A move from tier to tier, by a background thread. */
 CAIRN_CHECKED cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
-                                             const struct crn_transfer *t,
+                                             const struct crn_tier_transfer *t,
                                              const struct crn_mover *by, struct crn_errinfo *ei);
 
 /* The application's end of a copy. */
 struct crn_ends {
-    const struct crn_piece *pieces;
+    const struct crn_tier_piece *pieces;
     size_t n;
     /* Device memory is read and written after what was given to these, by device; NULL, and NULL for a
      * device: after all work of its context. */
@@ -108,9 +108,9 @@ struct crn_ends {
 
 /* A capture into a tier, on CRN_LANE_WRITE, or a restore out of one, on CRN_LANE_READ, by the
  * application's thread. */
-CAIRN_CHECKED cairn_err crn_transfer_in(struct crn_tier *to, const struct crn_transfer *t,
+CAIRN_CHECKED cairn_err crn_transfer_in(struct crn_tier *to, const struct crn_tier_transfer *t,
                                         const struct crn_ends *app, struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_transfer_out(struct crn_tier *from, const struct crn_transfer *t,
+CAIRN_CHECKED cairn_err crn_transfer_out(struct crn_tier *from, const struct crn_tier_transfer *t,
                                          const struct crn_ends *app, struct crn_errinfo *ei);
 
 #endif

@@ -12,14 +12,14 @@ struct file_tier {
     struct crn_area *area;
 };
 
-static cairn_err put(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, const void *src,
-                     uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err tier_file_put(struct crn_tier *t, const struct crn_spot *spot, uint64_t at,
+                               const void *src, uint64_t bytes, struct crn_errinfo *ei)
 {
     return crn_area_write(((struct file_tier *)t)->area, spot->offset, at, src, bytes, ei);
 }
 
-static cairn_err get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at, void *dst,
-                     uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err tier_file_get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at,
+                               void *dst, uint64_t bytes, struct crn_errinfo *ei)
 {
     /* Blocks end at a granule, or with the checkpoint. */
     return crn_area_read(((struct file_tier *)t)->area, spot->offset, at + bytes, at, dst, bytes,
@@ -34,8 +34,8 @@ static void close_file(struct crn_tier *t)
 
 static const struct crn_tier_ops file_ops = {
     .kind = "file",
-    .put = put,
-    .get = get,
+    .put = tier_file_put,
+    .get = tier_file_get,
     .close = close_file,
 };
 

@@ -24,7 +24,7 @@ struct memory_tier {
     struct crn_errinfo pin_error;
 };
 
-static void *address(struct crn_tier *t, uint64_t offset)
+static void *tier_memory_address(struct crn_tier *t, uint64_t offset)
 {
     return ((struct memory_tier *)t)->base + offset;
 }
@@ -40,7 +40,7 @@ static void close_device(struct crn_tier *t)
 
 static const struct crn_tier_ops device_ops = {
     .kind = "device",
-    .address = address,
+    .address = tier_memory_address,
     .close = close_device,
 };
 
@@ -115,7 +115,7 @@ static void close_host(struct crn_tier *t)
 static const struct crn_tier_ops host_ops = {
     .kind = "host",
     .prepare = prepare_host,
-    .address = address,
+    .address = tier_memory_address,
     .close = close_host,
 };
 

@@ -56,13 +56,14 @@ static cairn_err write_block(struct crn_tier *to, const struct crn_spot *spot, u
     return CAIRN_OK;
 }
 
-static cairn_err begin(struct crn_tier *to, const struct crn_transfer *t, struct crn_errinfo *ei)
+static cairn_err transfer_begin(struct crn_tier *to, const struct crn_tier_transfer *t,
+                                struct crn_errinfo *ei)
 {
     return to->ops->begin != NULL ? to->ops->begin(to, &t->dst, t->from > t->to, ei) : CAIRN_OK;
 }
 
-static cairn_err end(struct crn_tier *to, const struct crn_transfer *t, cairn_err rc,
-                     struct crn_errinfo *ei)
+static cairn_err transfer_end(struct crn_tier *to, const struct crn_tier_transfer *t, cairn_err rc,
+                              struct crn_errinfo *ei)
 {
     return to->ops->end != NULL ? to->ops->end(to, &t->dst, t->from > t->to, rc, ei) : rc;
 }
@@ -70,7 +71,7 @@ static cairn_err end(struct crn_tier *to, const struct crn_transfer *t, cairn_er
 /* A move with files at one end or both. */
 struct blocks {
     struct crn_tier *from, *to;
-    const struct crn_transfer *t;
+    const struct crn_tier_transfer *t;
     const struct crn_mover *by;
     uint64_t bytes; /* of a block */
 };
@@ -110,7 +111,7 @@ static cairn_err copy_blocks(struct blocks *b, struct crn_errinfo *ei)
 }
 
 static cairn_err copy_memory(struct crn_tier *from, struct crn_tier *to,
-                             const struct crn_transfer *t, enum crn_lane lane,
+                             const struct crn_tier_transfer *t, enum crn_lane lane,
                              struct crn_errinfo *ei)
 {
     struct crn_device *dev = from->device != NULL ? from->device : to->device;
@@ -124,12 +125,12 @@ static cairn_err copy_memory(struct crn_tier *from, struct crn_tier *to,
 }
 
 cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
-                               const struct crn_transfer *t, const struct crn_mover *by,
+                               const struct crn_tier_transfer *t, const struct crn_mover *by,
                                struct crn_errinfo *ei)
 {
     int is_whole = is_host(to) && from->chain.is_external; /* got all at once */
     struct blocks blocks = {from, to, t, by, is_whole ? t->bytes : CRN_TIER_BLOCK};
-    cairn_err rc = begin(to, t, ei);
+    cairn_err rc = transfer_begin(to, t, ei);
 
     if (rc != CAIRN_OK)
         return rc;
@@ -137,7 +138,7 @@ cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
         rc = copy_memory(from, to, t, by->lane, ei);
     else
         rc = copy_blocks(&blocks, ei);
-    return end(to, t, rc, ei);
+    return transfer_end(to, t, rc, ei);
 }
 
 /* The application's pieces. ---------------------------------------------------------------------------- */
@@ -185,14 +186,14 @@ static cairn_err wait_all(const struct devices *d, enum crn_lane lane, cairn_err
     return rc;
 }
 
-static void meanwhile(const struct crn_ends *app)
+static void transfer_meanwhile(const struct crn_ends *app)
 {
     if (app->meanwhile != NULL)
         app->meanwhile(app->arg);
 }
 
 /* Between a piece, from byte skip on, and memory of the tier or the bounce buffer. */
-static cairn_err move_piece(const struct crn_piece *p, uint64_t skip, uint64_t n, void *other,
+static cairn_err move_piece(const struct crn_tier_piece *p, uint64_t skip, uint64_t n, void *other,
                             struct crn_tier *tier, enum crn_lane lane, struct crn_errinfo *ei)
 {
     struct crn_device *dev = p->device != NULL ? p->device : is_memory(tier) ? tier->device : NULL;
@@ -213,7 +214,7 @@ static cairn_err move_memory(struct crn_tier *tier, uint64_t offset, const struc
                              const struct devices *devices, enum crn_lane lane,
                              struct crn_errinfo *ei)
 {
-    const struct crn_piece *p = app->pieces;
+    const struct crn_tier_piece *p = app->pieces;
     cairn_err rc = CAIRN_OK;
     size_t i;
 
@@ -221,7 +222,7 @@ static cairn_err move_memory(struct crn_tier *tier, uint64_t offset, const struc
         if (p[i].bytes > 0)
             rc = move_piece(&p[i], 0, p[i].bytes, tier->ops->address(tier, offset + p[i].at), tier,
                             lane, ei);
-    meanwhile(app);
+    transfer_meanwhile(app);
     return wait_all(devices, lane, rc, ei);
 }
 
@@ -235,7 +236,7 @@ static cairn_err move_overlaps(struct crn_tier *tier, const struct crn_ends *app
     size_t i;
 
     for (i = 0; rc == CAIRN_OK && i < app->n; i++) {
-        const struct crn_piece *p = &app->pieces[i];
+        const struct crn_tier_piece *p = &app->pieces[i];
         uint64_t low = p->at > at ? p->at : at;
         uint64_t high = p->at + p->bytes < at + bytes ? p->at + p->bytes : at + bytes;
 
@@ -266,12 +267,13 @@ static cairn_err move_blocks(struct crn_tier *tier, const struct crn_spot *spot,
                 rc = move_overlaps(tier, app, at, size, devices, lane, ei);
         }
     }
-    meanwhile(app);
+    transfer_meanwhile(app);
     return rc;
 }
 
-static cairn_err move(struct crn_tier *tier, const struct crn_spot *spot, uint64_t bytes,
-                      const struct crn_ends *app, enum crn_lane lane, struct crn_errinfo *ei)
+static cairn_err transfer_move(struct crn_tier *tier, const struct crn_spot *spot, uint64_t bytes,
+                               const struct crn_ends *app, enum crn_lane lane,
+                               struct crn_errinfo *ei)
 {
     struct devices devices = {{NULL}, 0};
     cairn_err rc;
@@ -289,19 +291,19 @@ static cairn_err move(struct crn_tier *tier, const struct crn_spot *spot, uint64
     return move_blocks(tier, spot, bytes, app, &devices, lane, ei);
 }
 
-cairn_err crn_transfer_in(struct crn_tier *to, const struct crn_transfer *t,
+cairn_err crn_transfer_in(struct crn_tier *to, const struct crn_tier_transfer *t,
                           const struct crn_ends *app, struct crn_errinfo *ei)
 {
-    cairn_err rc = begin(to, t, ei);
+    cairn_err rc = transfer_begin(to, t, ei);
 
     if (rc != CAIRN_OK)
         return rc;
-    rc = move(to, &t->dst, t->bytes, app, CRN_LANE_WRITE, ei);
-    return end(to, t, rc, ei);
+    rc = transfer_move(to, &t->dst, t->bytes, app, CRN_LANE_WRITE, ei);
+    return transfer_end(to, t, rc, ei);
 }
 
-cairn_err crn_transfer_out(struct crn_tier *from, const struct crn_transfer *t,
+cairn_err crn_transfer_out(struct crn_tier *from, const struct crn_tier_transfer *t,
                            const struct crn_ends *app, struct crn_errinfo *ei)
 {
-    return move(from, &t->src, t->bytes, app, CRN_LANE_READ, ei);
+    return transfer_move(from, &t->src, t->bytes, app, CRN_LANE_READ, ei);
 }

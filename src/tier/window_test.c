@@ -13,7 +13,7 @@ static struct crn_errinfo *const ei = &info;
 
 /* A space beside a map of bytes, each with its owner's number. -------------------------------------- */
 
-struct model {
+struct window_test_model {
     struct crn_space space;
     unsigned char map[CAPACITY]; /* 0: gap */
     int owner[OWNERS + 1];       /* addresses serve as owners */
@@ -21,7 +21,7 @@ struct model {
     uint64_t bytes[OWNERS + 1]; /* 0: absent */
 };
 
-static void model_check(const struct model *m)
+static void model_check(const struct window_test_model *m)
 {
     uint64_t at = 0;
     uint64_t used = 0;
@@ -45,7 +45,7 @@ static void model_check(const struct model *m)
     assert_int_equal(used, m->space.used);
 }
 
-static void model_put(struct model *m, int number, uint64_t offset, uint64_t bytes)
+static void model_put(struct window_test_model *m, int number, uint64_t offset, uint64_t bytes)
 {
     assert_ok(crn_space_reserve(&m->space, ei));
     crn_space_put(&m->space, offset, bytes, &m->owner[number]);
@@ -54,7 +54,7 @@ static void model_put(struct model *m, int number, uint64_t offset, uint64_t byt
     m->bytes[number] = bytes;
 }
 
-static void model_drop(struct model *m, int number)
+static void model_drop(struct window_test_model *m, int number)
 {
     crn_space_drop(&m->space, m->offset[number]);
     memset(m->map + m->offset[number], 0, m->bytes[number]);
@@ -62,7 +62,7 @@ static void model_drop(struct model *m, int number)
 }
 
 /* Random scores; ties are frequent on purpose. */
-static void model_score(struct model *m, struct crn_rng *rng)
+static void model_score(struct window_test_model *m, struct crn_rng *rng)
 {
     size_t i;
 
@@ -108,7 +108,7 @@ static int best_of_all(const struct crn_space *s, enum crn_evict policy, uint64_
     return found;
 }
 
-static void check_window(const struct model *m, enum crn_evict policy, uint64_t bytes)
+static void check_window(const struct window_test_model *m, enum crn_evict policy, uint64_t bytes)
 {
     struct crn_window w;
     struct crn_window best;
@@ -129,7 +129,7 @@ static void check_window(const struct model *m, enum crn_evict policy, uint64_t 
 /* Puts and drops for ever, through windows, in every policy. */
 static void test_random(void **state)
 {
-    struct model m = {0};
+    struct window_test_model m = {0};
     struct crn_rng rng;
     struct crn_window w;
     int step;

@@ -5,7 +5,7 @@
 
 #include "base/config.h"
 
-static void put(struct crn_config *cfg, FILE *out, const char *key, const char *value)
+static void advice_put(struct crn_config *cfg, FILE *out, const char *key, const char *value)
 {
     int is_known = crn_config_set(cfg, key, value, "tune", NULL) == CAIRN_OK;
 
@@ -17,7 +17,7 @@ static void put_bytes(struct crn_config *cfg, FILE *out, const char *key, uint64
     char text[32];
 
     crn_format_bytes(bytes, text, sizeof(text));
-    put(cfg, out, key, text);
+    advice_put(cfg, out, key, text);
 }
 
 static void put_number(struct crn_config *cfg, FILE *out, const char *key, uint64_t n)
@@ -25,7 +25,7 @@ static void put_number(struct crn_config *cfg, FILE *out, const char *key, uint6
     char text[32];
 
     (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
-    put(cfg, out, key, text);
+    advice_put(cfg, out, key, text);
 }
 
 int crn_tune_config(const struct crn_tuning *t, const char *dir, FILE *out)
@@ -41,7 +41,7 @@ int crn_tune_config(const struct crn_tuning *t, const char *dir, FILE *out)
     put_number(&cfg, out, "blocks", 2 * (uint64_t)b->writers);
     if (cfg.chunk_bytes > b->block_bytes)
         put_bytes(&cfg, out, "chunk_bytes", b->block_bytes);
-    put(&cfg, out, "io", crn_method_name(b->method));
+    advice_put(&cfg, out, "io", crn_method_name(b->method));
     if (b->files > 1)
         (void)fprintf(out,
                       "; %u files of one leader were faster than one: stripe its file over as many "

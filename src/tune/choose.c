@@ -9,7 +9,7 @@
 #define LEAST_NOISE 0.05
 #define MOST_NOISE  0.20
 
-static int ascending(const void *a, const void *b)
+static int choose_ascending(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -25,7 +25,7 @@ void crn_measure_add(struct crn_measure *m, double rate)
         return;
     m->rate[m->n++] = rate;
     memcpy(sorted, m->rate, m->n * sizeof(*sorted));
-    qsort(sorted, m->n, sizeof(*sorted), ascending);
+    qsort(sorted, m->n, sizeof(*sorted), choose_ascending);
     m->min = sorted[0];
     m->max = sorted[m->n - 1];
     m->median = (sorted[(m->n - 1) / 2] + sorted[m->n / 2]) / 2;

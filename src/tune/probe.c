@@ -13,7 +13,7 @@
 #include "base/queue.h"
 #include "base/touch.h"
 
-struct run {
+struct probe_run {
     const struct crn_probe_env *env;
     const struct crn_probe *p;
     int fd[CRN_PROBE_MAX_FILES]; /* -1: not open */
@@ -31,7 +31,7 @@ struct run {
 };
 
 struct crn_probe_writer {
-    struct run *run;
+    struct probe_run *run;
     uint32_t no;
     uint32_t region; /* contiguous: where it is */
     uint64_t at;     /* blocks of that region that were taken */
@@ -61,9 +61,9 @@ static uint64_t region_start(const struct crn_probe *p, uint32_t r)
     return p->bytes / p->block_bytes * r / crn_probe_regions(p);
 }
 
-struct crn_span crn_probe_region(const struct crn_probe *p, uint32_t r)
+struct crn_probe_span crn_probe_region(const struct crn_probe *p, uint32_t r)
 {
-    struct crn_span ret = {.file = r % p->files};
+    struct crn_probe_span ret = {.file = r % p->files};
     uint32_t before;
 
     for (before = ret.file; before < r; before += p->files)
@@ -72,12 +72,13 @@ struct crn_span crn_probe_region(const struct crn_probe *p, uint32_t r)
     return ret;
 }
 
-static int is_stopped(struct run *run)
+static int is_stopped(struct probe_run *run)
 {
     return atomic_load(&run->failed) || (run->env->stop != NULL && atomic_load(run->env->stop));
 }
 
-static void place(struct run *run, uint32_t file, uint64_t block, struct crn_piece *ret)
+static void probe_place(struct probe_run *run, uint32_t file, uint64_t block,
+                        struct crn_probe_piece *ret)
 {
     uint64_t size = run->p->block_bytes;
 
@@ -88,22 +89,22 @@ static void place(struct run *run, uint32_t file, uint64_t block, struct crn_pie
 }
 
 /* Where the arena holds the n-th block; it is shorter than the files and used again. */
-static const void *arena_block(const struct run *run, uint64_t n)
+static const void *arena_block(const struct probe_run *run, uint64_t n)
 {
     uint64_t slots = run->env->arena_bytes / run->p->block_bytes;
 
     return run->env->arena + n % slots * run->p->block_bytes;
 }
 
-static int next_contiguous(struct crn_probe_writer *w, struct crn_piece *ret)
+static int next_contiguous(struct crn_probe_writer *w, struct crn_probe_piece *ret)
 {
-    struct run *run = w->run;
+    struct probe_run *run = w->run;
 
     for (; w->region < crn_probe_regions(run->p); w->region += run->p->writers, w->at = 0) {
-        struct crn_span r = crn_probe_region(run->p, w->region);
+        struct crn_probe_span r = crn_probe_region(run->p, w->region);
 
         if (w->at < r.blocks) {
-            place(run, r.file, r.first + w->at, ret);
+            probe_place(run, r.file, r.first + w->at, ret);
             ret->data = arena_block(run, region_start(run->p, w->region) + w->at);
             ret->block = NULL;
             w->at++;
@@ -114,23 +115,23 @@ static int next_contiguous(struct crn_probe_writer *w, struct crn_piece *ret)
 }
 
 /* Offsets are handed out in order of arrival. */
-static void append(struct run *run, struct crn_piece *ret)
+static void probe_append(struct probe_run *run, struct crn_probe_piece *ret)
 {
     uint64_t n = atomic_fetch_add(&run->next, 1);
 
-    place(run, (uint32_t)(n % run->p->files), n / run->p->files, ret);
+    probe_place(run, (uint32_t)(n % run->p->files), n / run->p->files, ret);
 }
 
-static int next_interleaved(struct crn_probe_writer *w, int may_wait, struct crn_piece *ret)
+static int next_interleaved(struct crn_probe_writer *w, int may_wait, struct crn_probe_piece *ret)
 {
-    struct run *run = w->run;
+    struct probe_run *run = w->run;
     uint64_t n;
 
     ret->block = run->nreceived > 0 ? crn_queue_try_pop(&run->ready) : NULL;
     if (ret->block == NULL && !is_stopped(run)) {
         n = atomic_fetch_add(&run->local, 1);
         if (n < run->nlocal) {
-            append(run, ret);
+            probe_append(run, ret);
             ret->data = arena_block(run, n);
             return 1;
         }
@@ -139,12 +140,12 @@ static int next_interleaved(struct crn_probe_writer *w, int may_wait, struct crn
         ret->block = crn_queue_pop(&run->ready);
     if (ret->block == NULL)
         return 0;
-    append(run, ret);
+    probe_append(run, ret);
     ret->data = ret->block;
     return 1;
 }
 
-int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_piece *ret)
+int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_probe_piece *ret)
 {
     if (w->run->p->layout == CRN_INTERLEAVED)
         return next_interleaved(w, may_wait, ret);
@@ -159,7 +160,7 @@ void crn_probe_done(struct crn_probe_writer *w, void *block)
 
 /* Threads. ---------------------------------------------------------------------------------------- */
 
-static void fail(struct run *run, const struct crn_errinfo *ei)
+static void probe_fail(struct probe_run *run, const struct crn_errinfo *ei)
 {
     crn_lock(&run->mu);
     crn_err_keep(&run->first, ei);
@@ -170,7 +171,7 @@ static void fail(struct run *run, const struct crn_errinfo *ei)
 static cairn_err write_pieces(struct crn_probe_writer *w, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = w->run->env->fs;
-    struct crn_piece piece;
+    struct crn_probe_piece piece;
     cairn_err rc = CAIRN_OK;
 
     while (crn_probe_next(w, 1, &piece)) {
@@ -181,7 +182,7 @@ static cairn_err write_pieces(struct crn_probe_writer *w, struct crn_errinfo *ei
                                   ei);
         crn_probe_done(w, piece.block);
         if (rc != CAIRN_OK)
-            fail(w->run, ei);
+            probe_fail(w->run, ei);
     }
     return rc;
 }
@@ -194,9 +195,9 @@ static void *writer_main(void *arg)
 
     rc = write_pieces(w, &ei);
     if (rc != CAIRN_OK) {
-        struct crn_piece piece;
+        struct crn_probe_piece piece;
 
-        fail(w->run, &ei);
+        probe_fail(w->run, &ei);
         while (crn_probe_next(w, 1, &piece)) /* the receiver must not wait for our blocks */
             crn_probe_done(w, piece.block);
     }
@@ -205,7 +206,7 @@ static void *writer_main(void *arg)
 
 static void *receiver_main(void *arg)
 {
-    struct run *run = arg;
+    struct probe_run *run = arg;
     uint64_t i;
 
     for (i = 0; i < run->nreceived && !is_stopped(run); i++) {
@@ -229,12 +230,12 @@ static void *sync_main(void *arg)
     for (i = w->no; i < w->run->p->files; i += w->run->p->writers)
         if (crn_fs_check(fs->fsync(fs, w->run->fd[i]), &ei, "fsync of probe file %u", i) !=
             CAIRN_OK)
-            fail(w->run, &ei);
+            probe_fail(w->run, &ei);
     return NULL;
 }
 
 /* Runs fn in a thread of each writer; those that started are always waited for. */
-static void in_threads(struct run *run, void *(*fn)(void *), struct crn_probe_writer *writers)
+static void in_threads(struct probe_run *run, void *(*fn)(void *), struct crn_probe_writer *writers)
 {
     pthread_t thread[CRN_PROBE_MAX_WRITERS];
     struct crn_errinfo ei = {0};
@@ -242,7 +243,7 @@ static void in_threads(struct run *run, void *(*fn)(void *), struct crn_probe_wr
 
     for (n = 0; n < run->p->writers; n++)
         if (crn_thread_start(&thread[n], "tune-writer", fn, &writers[n], &ei) != CAIRN_OK) {
-            fail(run, &ei);
+            probe_fail(run, &ei);
             break;
         }
     if (n == 0 && fn == writer_main)
@@ -251,7 +252,7 @@ static void in_threads(struct run *run, void *(*fn)(void *), struct crn_probe_wr
         (void)pthread_join(thread[i], NULL);
 }
 
-static void write_all(struct run *run)
+static void write_all(struct probe_run *run)
 {
     struct crn_probe_writer writers[CRN_PROBE_MAX_WRITERS];
     struct crn_errinfo ei = {0};
@@ -265,7 +266,7 @@ static void write_all(struct run *run)
         has_receiver =
             crn_thread_start(&receiver, "tune-receive", receiver_main, run, &ei) == CAIRN_OK;
         if (!has_receiver) {
-            fail(run, &ei);
+            probe_fail(run, &ei);
             crn_queue_close(&run->ready);
         }
     }
@@ -288,7 +289,7 @@ static int is_direct(const struct crn_probe *p)
     return p->method == CRN_DIRECT;
 }
 
-static cairn_err open_files(struct run *run, struct crn_errinfo *ei)
+static cairn_err open_files(struct probe_run *run, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = run->env->fs;
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | (is_direct(run->p) ? O_DIRECT : 0);
@@ -308,7 +309,7 @@ static cairn_err open_files(struct run *run, struct crn_errinfo *ei)
 }
 
 /* All bytes are there? A method that lies must not win. */
-static cairn_err check_sizes(struct run *run, struct crn_errinfo *ei)
+static cairn_err check_sizes(struct probe_run *run, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = run->env->fs;
     uint64_t sum = 0;
@@ -328,7 +329,7 @@ static cairn_err check_sizes(struct run *run, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-static void close_files(struct run *run)
+static void close_files(struct probe_run *run)
 {
     const struct crn_fs *fs = run->env->fs;
     uint32_t i;
@@ -362,7 +363,7 @@ static cairn_err check_probe(const struct crn_probe_env *env, const struct crn_p
     return CAIRN_OK;
 }
 
-static cairn_err prepare(struct run *run, struct crn_errinfo *ei)
+static cairn_err probe_prepare(struct probe_run *run, struct crn_errinfo *ei)
 {
     const struct crn_probe *p = run->p;
     size_t blocks = 2 * (size_t)p->writers;
@@ -383,7 +384,7 @@ static cairn_err prepare(struct run *run, struct crn_errinfo *ei)
     return rc;
 }
 
-static void fini(struct run *run)
+static void fini(struct probe_run *run)
 {
     int i;
 
@@ -397,7 +398,7 @@ static void fini(struct run *run)
     crn_mutex_fini(&run->mu);
 }
 
-static cairn_err run_open(struct run *run, double *ret_seconds, struct crn_errinfo *ei)
+static cairn_err run_open(struct probe_run *run, double *ret_seconds, struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
     int64_t since = clock->mono_ns(clock);
@@ -416,7 +417,7 @@ static cairn_err run_open(struct run *run, double *ret_seconds, struct crn_errin
 cairn_err crn_probe_run(const struct crn_probe_env *env, const struct crn_probe *p,
                         double *ret_seconds, struct crn_errinfo *ei)
 {
-    struct run run = {.env = env, .p = p};
+    struct probe_run run = {.env = env, .p = p};
     double seconds = 0;
     cairn_err rc = check_probe(env, p, ei);
     uint32_t i;
@@ -430,7 +431,7 @@ cairn_err crn_probe_run(const struct crn_probe_env *env, const struct crn_probe 
     crn_mutex_init(&run.mu, CRN_RANK_LEAF);
     rc = open_files(&run, ei);
     if (rc == CAIRN_OK)
-        rc = prepare(&run, ei);
+        rc = probe_prepare(&run, ei);
     if (rc == CAIRN_OK)
         rc = run_open(&run, &seconds, ei);
     fini(&run);

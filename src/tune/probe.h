@@ -46,7 +46,7 @@ struct crn_probe_env {
 };
 
 /* Which blocks of which file a region holds: pieces of a contiguous layout, in order. */
-struct crn_span {
+struct crn_probe_span {
     uint32_t file;
     uint64_t first; /* block in the file */
     uint64_t blocks;
@@ -54,7 +54,7 @@ struct crn_span {
 /* Regions of a contiguous probe: as many as writers or files, whichever are more; region r belongs to
  * writer r % writers and lies in file r % files. Pure. */
 uint32_t crn_probe_regions(const struct crn_probe *p);
-struct crn_span crn_probe_region(const struct crn_probe *p, uint32_t r);
+struct crn_probe_span crn_probe_region(const struct crn_probe *p, uint32_t r);
 
 /* Seconds from the first write until all is durable. CAIRN_ENOTSUP if the directory or the build cannot
  * do the method. Leaves no files, whatever happens. */
@@ -63,7 +63,7 @@ CAIRN_CHECKED cairn_err crn_probe_run(const struct crn_probe_env *env, const str
 
 /* Of the writers. -------------------------------------------------- */
 
-struct crn_piece {
+struct crn_probe_piece {
     int fd;
     uint64_t offset;
     uint64_t bytes;
@@ -73,7 +73,7 @@ struct crn_piece {
 };
 struct crn_probe_writer; /* opaque */
 /* The next piece of this writer; 0 if there is none (now, if may_wait is 0). */
-int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_piece *ret);
+int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_probe_piece *ret);
 void crn_probe_done(struct crn_probe_writer *w, void *block); /* of a piece; NULL is fine */
 
 #endif

@@ -11,7 +11,7 @@
 #define BLOCK 4096
 #define SLOTS 64
 
-struct fixture {
+struct probe_test_fixture {
     char dir[256];
     int dfd;
     struct crn_pool pool;
@@ -20,7 +20,7 @@ struct fixture {
 
 static int setup(void **state)
 {
-    static struct fixture f;
+    static struct probe_test_fixture f;
     size_t i;
 
     test_dir_in_memory();
@@ -37,7 +37,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct fixture *f = *state;
+    struct probe_test_fixture *f = *state;
 
     crn_pool_put(&f->pool, f->arena);
     crn_pool_fini(&f->pool);
@@ -46,13 +46,13 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct crn_probe_env env_of(const struct fixture *f)
+static struct crn_probe_env env_of(const struct probe_test_fixture *f)
 {
     return (struct crn_probe_env){
         .fs = crn_fs_posix(), .dfd = f->dfd, .arena = f->arena, .arena_bytes = SLOTS * BLOCK};
 }
 
-static size_t entries(const struct fixture *f)
+static size_t entries(const struct probe_test_fixture *f)
 {
     struct crn_names names;
     size_t n;
@@ -65,7 +65,7 @@ static size_t entries(const struct fixture *f)
 
 /* Reads and removes the files: each block of the arena must be there as often as it was planned, whole
  * and at its place in the raster. */
-static void check_files(const struct fixture *f, const struct crn_probe *p)
+static void check_files(const struct probe_test_fixture *f, const struct crn_probe *p)
 {
     const struct crn_fs *fs = crn_fs_posix();
     unsigned seen[SLOTS] = {0};
@@ -97,7 +97,7 @@ static void check_files(const struct fixture *f, const struct crn_probe *p)
     }
 }
 
-static void run_kept(const struct fixture *f, struct crn_probe p)
+static void run_kept(const struct probe_test_fixture *f, struct crn_probe p)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_probe_env env = env_of(f);
@@ -119,7 +119,7 @@ static void run_kept(const struct fixture *f, struct crn_probe p)
 static void all_shapes(void **state, enum crn_method method)
 {
     static const uint32_t writers[] = {1, 3, 16}, files[] = {1, 4, 8}, blocks[] = {1, 7, 100};
-    const struct fixture *f = *state;
+    const struct probe_test_fixture *f = *state;
     struct crn_probe p = {.method = method, .block_bytes = BLOCK};
     int w, k, b;
 
@@ -171,7 +171,7 @@ static void test_regions(void **state)
 
                 p.bytes = (uint64_t)n * BLOCK;
                 for (r = 0; r < crn_probe_regions(&p); r++) {
-                    struct crn_span g = crn_probe_region(&p, r);
+                    struct crn_probe_span g = crn_probe_region(&p, r);
 
                     assert_int_equal(g.file, r % p.files);
                     assert_int_equal(g.first, end[g.file]);
@@ -185,7 +185,7 @@ static void test_regions(void **state)
 /* Every k-th call fails in turn: the error is told and no file is left. */
 static void test_faults(void **state)
 {
-    const struct fixture *f = *state;
+    const struct probe_test_fixture *f = *state;
     struct crn_probe_env env = env_of(f);
     struct crn_probe p = {.writers = 3,
                           .files = 2,
@@ -220,7 +220,7 @@ static void test_faults(void **state)
 
 static void test_stopped(void **state)
 {
-    const struct fixture *f = *state;
+    const struct probe_test_fixture *f = *state;
     struct crn_probe_env env = env_of(f);
     atomic_int stop = 1;
     struct crn_probe p = {.writers = 4, .files = 1, .block_bytes = BLOCK, .bytes = 100 * BLOCK};
@@ -240,7 +240,7 @@ static void test_stopped(void **state)
 
 static void test_refused(void **state)
 {
-    const struct fixture *f = *state;
+    const struct probe_test_fixture *f = *state;
     struct crn_probe_env env = env_of(f);
     const struct crn_probe good = {
         .writers = 1, .files = 1, .block_bytes = BLOCK, .bytes = 8 * BLOCK};

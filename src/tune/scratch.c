@@ -26,7 +26,8 @@ static void remove_stale(const struct crn_fs *fs, int parent, const char *name)
         (void)fs->close(fs, dfd);
 }
 
-static cairn_err sweep(const struct crn_fs *fs, int parent, const char *dir, struct crn_errinfo *ei)
+static cairn_err scratch_sweep(const struct crn_fs *fs, int parent, const char *dir,
+                               struct crn_errinfo *ei)
 {
     struct crn_names names;
     size_t i;
@@ -61,7 +62,7 @@ static cairn_err take_lock(struct crn_scratch *s, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err make(struct crn_scratch *s, const char *dir, struct crn_errinfo *ei)
+static cairn_err scratch_make(struct crn_scratch *s, const char *dir, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = s->fs;
     cairn_err rc;
@@ -88,9 +89,9 @@ cairn_err crn_scratch_open(const struct crn_fs *fs, const char *dir, struct crn_
     s.parent = fs->openat(fs, AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
     rc = crn_fs_check(s.parent, ei, "open directory '%s'", dir);
     if (rc == CAIRN_OK)
-        rc = sweep(fs, s.parent, dir, ei);
+        rc = scratch_sweep(fs, s.parent, dir, ei);
     if (rc == CAIRN_OK)
-        rc = make(&s, dir, ei);
+        rc = scratch_make(&s, dir, ei);
     if (rc != CAIRN_OK) {
         cairn_err gone = crn_scratch_close(&s, NULL);
 

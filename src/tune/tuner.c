@@ -14,14 +14,14 @@
 #define ARENA     ((uint64_t)256 << 20)
 #define FIRST_TRY ((uint64_t)8 << 20)
 
-struct work {
+struct tuner_work {
     const struct crn_tuner *t;
     struct crn_tuning *ret;
     struct crn_probe_env env;
     int64_t since_ns;
 };
 
-static double elapsed_s(const struct work *w)
+static double elapsed_s(const struct tuner_work *w)
 {
     const struct crn_clock *clock = crn_clock_real();
 
@@ -29,7 +29,7 @@ static double elapsed_s(const struct work *w)
 }
 
 /* May a probe of so many bytes start? Each stage leaves the later ones their part of the time. */
-static int may_start(struct work *w, enum crn_stage stage, uint64_t bytes)
+static int may_start(struct tuner_work *w, enum crn_stage stage, uint64_t bytes)
 {
     static const double until[CRN_STAGES] = {0.55, 0.75, 0.90, 1};
 
@@ -44,7 +44,7 @@ static int may_start(struct work *w, enum crn_stage stage, uint64_t bytes)
     return 1;
 }
 
-static cairn_err measure(struct work *w, struct crn_measure *m, struct crn_errinfo *ei)
+static cairn_err tuner_measure(struct tuner_work *w, struct crn_measure *m, struct crn_errinfo *ei)
 {
     struct crn_errinfo own = {0};
     double seconds;
@@ -67,7 +67,7 @@ static cairn_err measure(struct work *w, struct crn_measure *m, struct crn_errin
     return CAIRN_OK;
 }
 
-static cairn_err run_stage(struct work *w, enum crn_stage stage, struct crn_errinfo *ei)
+static cairn_err run_stage(struct tuner_work *w, enum crn_stage stage, struct crn_errinfo *ei)
 {
     struct crn_probe probes[CRN_STAGE_MAX];
     struct crn_tuning *ret = w->ret;
@@ -86,7 +86,7 @@ static cairn_err run_stage(struct work *w, enum crn_stage stage, struct crn_erri
 
             if (!may_start(w, stage, first[i].probe.bytes))
                 break;
-            rc = measure(w, &first[i], ei);
+            rc = tuner_measure(w, &first[i], ei);
             if (rc != CAIRN_OK)
                 return rc;
         }
@@ -102,7 +102,7 @@ static cairn_err run_stage(struct work *w, enum crn_stage stage, struct crn_erri
 }
 
 /* How fast is it about? A small probe, so that the real ones fit in the time. */
-static cairn_err set_sizes(struct work *w, struct crn_errinfo *ei)
+static cairn_err set_sizes(struct tuner_work *w, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = w->env.fs;
     struct crn_probe p = {.writers = 4,
@@ -138,7 +138,7 @@ static double rate_of_one(const struct crn_tuning *t)
     return 0;
 }
 
-static cairn_err run_stages(struct work *w, struct crn_errinfo *ei)
+static cairn_err run_stages(struct tuner_work *w, struct crn_errinfo *ei)
 {
     cairn_err rc = set_sizes(w, ei);
     int stage;
@@ -153,7 +153,7 @@ static cairn_err run_stages(struct work *w, struct crn_errinfo *ei)
 }
 
 /* Bytes that no file system can shrink. */
-static void fill(unsigned char *p, uint64_t n)
+static void tuner_fill(unsigned char *p, uint64_t n)
 {
     struct crn_rng rng;
     uint64_t i;
@@ -170,7 +170,7 @@ cairn_err crn_tune_run(const struct crn_tuner *t, const char *dir, struct crn_tu
                        struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
-    struct work w = {.t = t, .ret = ret, .since_ns = clock->mono_ns(clock)};
+    struct tuner_work w = {.t = t, .ret = ret, .since_ns = clock->mono_ns(clock)};
     struct crn_scratch scratch;
     struct crn_pool arena;
     cairn_err rc, gone;
@@ -185,7 +185,7 @@ cairn_err crn_tune_run(const struct crn_tuner *t, const char *dir, struct crn_tu
     if (rc == CAIRN_OK) {
         void *memory = crn_pool_get(&arena);
 
-        fill(memory, ARENA);
+        tuner_fill(memory, ARENA);
         w.env = (struct crn_probe_env){.fs = t->fs,
                                        .dfd = scratch.dfd,
                                        .arena = memory,

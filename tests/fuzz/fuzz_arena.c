@@ -173,7 +173,7 @@ static void look_at(struct crn_arena *a, uint32_t slot)
     struct crn_rundir nowhere = {.fs = crn_fs_posix(), .dfd = -1, .spool_dfd = -1};
     struct crn_source source;
     struct crn_slot_info info;
-    struct crn_held held;
+    struct crn_open_shard held;
 
     need(bytes <= t.bytes - t.head_bytes);
     if (crn_slot_info(a, slot, &info, NULL) != CAIRN_OK)

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct crn_work *work;
+    static struct crn_encode_work *work;
     struct crn_view v = crn_view_of(data, size);
     size_t n = crn_view_u32(&v) % (1U << 18);
     size_t chunk_n = crn_view_left(&v);

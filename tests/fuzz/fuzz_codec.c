@@ -73,7 +73,7 @@ static void there_and_back(struct crn_stage_task t, const uint8_t *src, size_t n
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct crn_work *work; /* kept: its buffers are part of what is tested */
+    static struct crn_encode_work *work; /* kept: its buffers are part of what is tested */
     struct crn_view v = crn_view_of(data, size);
     cairn_type type = crn_view_u8(&v) % (CAIRN_C128 + 1);
     unsigned arg = crn_view_u8(&v);
