@@ -189,7 +189,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     struct fetch_from from = {w, load->sources};
     struct crn_fetcher fetcher = {.fetch = work_fetch, .arg = &from};
     struct crn_errinfo torn = {0};
-    struct crn_flush_stats stats;
+    struct crn_flush_stats stats = {0};
     struct crn_store st;
     struct crn_index head;
     cairn_err rc;
