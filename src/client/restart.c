@@ -204,6 +204,7 @@ static cairn_err list_candidates(cairn_session *s, const char *name, int64_t fir
                                  struct candidates *ret, struct crn_errinfo *ei)
 {
     int is_root = s->rank == 0;
+    struct crn_blocked blocked = {.at = INT64_MAX};
     struct crn_unsaveds unsaved = {0};
     struct crn_buf buf = {0};
     cairn_err rc, looked;
@@ -228,7 +229,8 @@ static cairn_err list_candidates(cairn_session *s, const char *name, int64_t fir
     crn_buf_free(&buf);
     rc = crn_agree(s, rc != CAIRN_OK ? rc : looked, "listing the versions", ei);
     if (rc == CAIRN_OK)
-        rc = crn_unsaved_agree(s, name, &unsaved, ret->v, ret->n, &ret->blocked, ei);
+        rc = crn_unsaved_agree(s, name, &unsaved, ret->v, ret->n, &blocked, ei);
+    ret->blocked = blocked;
     crn_watch_ranks(s, 0);
 out:
     crn_unsaveds_free(&unsaved);

@@ -149,7 +149,7 @@ cairn_err crn_unsaved_agree(cairn_session *s, const char *name, const struct crn
     rc = s->all->ops->allreduce(s->all, &who, 1, CRN_COMM_MIN, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (who == (int64_t)s->rank) {
+    if (who == (int64_t)s->rank && u != NULL) {
         unsaved_compose(name, u, ret->text, sizeof(ret->text));
         crn_buf_put(&buf, ret->text, strlen(ret->text) + 1);
     }
