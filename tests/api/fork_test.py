@@ -70,6 +70,9 @@ class Bed:
 
 
 def calls(bed):
+    # What threads of the parent own looks like a leak in a child, which does not have them.
+    options = os.environ.get("ASAN_OPTIONS")
+    bed.env["ASAN_OPTIONS"] = (options + ":" if options else "") + "detect_leaks=0"
     r = bed.run(PROGRAM, "calls", bed.dir)
     require(r.returncode == 0, r.stdout)
     r = bed.run(CAIRN, "verify", "heat")
