@@ -193,10 +193,14 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
 {
     struct crn_errinfo ei = {0};
     struct crn_errinfo why = {0};
-    int was_held = s != NULL && is_held(s, name, version);
     struct crn_track *t;
+    int was_held;
     cairn_err rc;
 
+    rc = crn_arg_session(s, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    was_held = is_held(s, name, version);
     rc = begin_again(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);

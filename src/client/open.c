@@ -441,7 +441,7 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
         place.leaders->ops->free(place.leaders);
     if (rc == CAIRN_OK)
         rc = prepare_capture(s, &ei);
-    if (rc != CAIRN_OK) {
+    if (rc != CAIRN_OK || ret_session == NULL) { /* NULL is an error already: for the analyzer */
         rc = open_failed(s, rc, &ei);
         free_session(s);
         return rc;
