@@ -191,6 +191,51 @@ static cairn_err flush_capture(struct crn_dead_run *run, const struct crn_store 
     return rc;
 }
 
+/* Do the bytes of a shard in memory differ from the checksums that its capture took? */
+static int is_source_damaged(const struct crn_source *s)
+{
+    uint64_t unit = s->hash_chunk_bytes;
+    uint64_t at;
+    uint32_t r;
+
+    for (r = 0; unit != 0 && s->memory != NULL && r < s->shard.nregions; r++) {
+        const struct crn_region *region = &s->shard.regions[r];
+        const unsigned char *p = s->memory + s->at[r];
+
+        if (region->kind == CRN_REGION_FILE || s->hashes[r] == NULL)
+            continue;
+        for (at = 0; at < region->bytes; at += unit) {
+            uint64_t n = region->bytes - at < unit ? region->bytes - at : unit;
+
+            if (crn_hash(p + at, n) != s->hashes[r][at / unit])
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* A data file that fails its checksums right after it was written: if the capture in memory does too, the
+ * capture is lost and no later drain can save it. Otherwise the disk is to blame, and the capture stays. */
+static int is_capture_damaged(const struct crn_dead_run *run, const uint32_t *slots)
+{
+    struct crn_source *sources = calloc(run->nlocal, sizeof(*sources));
+    struct crn_open_shard *held = calloc(run->nlocal, sizeof(*held));
+    struct crn_errinfo ignored = {0};
+    int is_damaged = 0;
+    uint32_t i;
+
+    if (sources != NULL && held != NULL &&
+        crn_sources_open(run->arenas, slots, run->nlocal, &run->dir, held, sources, &ignored) ==
+            CAIRN_OK) {
+        for (i = 0; i < run->nlocal; i++)
+            is_damaged |= is_source_damaged(&sources[i]);
+        crn_sources_close(held, sources, run->nlocal);
+    }
+    free(held);
+    free(sources);
+    return is_damaged;
+}
+
 /* Flushes a capture that is whole on this node and publishes it if all nodes have. */
 static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *st,
                               const struct crn_slot_info *info, const uint32_t *slots,
@@ -199,6 +244,7 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
     char file[CRN_FILE_NAME];
     struct crn_unpublished u = {info->name, info->version, &info->id,
                                 run->nodes, run->cfg.job,  file};
+    struct crn_errinfo ignored = {0};
     int lock_fd = -1;
     cairn_err rc;
 
@@ -211,6 +257,11 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
     run->is_lost = rc == CAIRN_EDAMAGED; /* its bytes are not those that were captured */
     if (rc == CAIRN_OK)
         rc = crn_store_try_publish(st, &u, ret_missing, ei);
+    if (rc == CAIRN_EDAMAGED && !run->is_lost && is_capture_damaged(run, slots)) {
+        run->is_lost = 1;
+        if (crn_store_discard_data(st, info->name, info->version, file, &ignored) != CAIRN_OK)
+            crn_err_clear(&ignored); /* a sweep removes it */
+    }
     if (lock_fd >= 0)
         (void)st->fs->close(st->fs, lock_fd);
     return rc;
