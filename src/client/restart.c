@@ -292,6 +292,31 @@ static cairn_err check_arguments(cairn_session *s, const char *name, int64_t ver
     return crn_agree(s, rc, "checking the arguments", ei);
 }
 
+/* Collective: no version can be restored. Where there are some, that is damage, never CAIRN_ENOENT: a
+ * program takes that for "start from the beginning". Rejected versions do not count: the application has
+ * decided against them. */
+static cairn_err none_found(cairn_session *s, const char *name, const struct candidates *c,
+                            int64_t bound, struct crn_errinfo *ei)
+{
+    int64_t lost = c->n;
+    cairn_err rc;
+    size_t i;
+
+    for (i = 0; i < c->catalog.n; i++) /* empty but on the first rank */
+        lost += c->catalog.v[i].version <= bound && c->catalog.v[i].state == CRN_VERSION_DAMAGED;
+    rc = s->all->ops->allreduce(s->all, &lost, 1, CRN_COMM_MAX, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (lost == 0)
+        return crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no version of '%s'", s->cfg.persistent,
+                        name);
+    return crn_fail(
+        ei, CAIRN_EDAMAGED, 0,
+        "'%s' holds versions of '%s', and none can be restored: see 'cairn explain %s'; to "
+        "start from the beginning, remove them (cairn rm)",
+        s->cfg.persistent, name, name);
+}
+
 static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
                              cairn_err (*accept)(cairn_session *, const char *, int64_t, void *,
                                                  struct crn_errinfo *),
@@ -330,8 +355,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
         rc = crn_unsaved_check(s, &c.blocked, i, ei);
     if (rc == CAIRN_OK && i == c.n) {
         tell_passed_over(s, name, &c, bound, -1);
-        rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no version of '%s' that can be restored%s",
-                      s->cfg.persistent, name, c.n > 0 ? "; see 'cairn explain'" : "");
+        rc = none_found(s, name, &c, bound, ei);
     }
     crn_kept_turn_end(turn);
     crn_arena_go_on(s->arena);
