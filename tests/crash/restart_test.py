@@ -73,24 +73,35 @@ def killed():
     print("restart, killed: all well")
 
 
+def lack_at(job, ranks, victim, fault, k):
+    """Strikes the k-th such call of one rank: the newest version or none, and which it is is said. Whether a
+    restart was refused for it, and how many such calls the rank made."""
+    what = f"rank {victim} of {ranks}, {fault} at call {k}"
+    count = job.dir / "count"
+    before = len(job.said("restarted"))
+    r = job.run(ranks, 0, f"at={k},action=fail,{fault}", victim, CAIRN_FAULT_COUNT=str(count))
+    found = job.said("restarted")[before:]
+    require(found in ([STEPS - 1], [-1], []) and r.returncode == (0 if found == [STEPS - 1] else 3),
+            f"{what}: exit {r.returncode}, found {found}\n{r.stdout}")
+    job.check_clean(what)
+    refused = f"work@{STEPS - 1} may be whole, and no older version is taken" in r.stdout
+    return refused, int(count.read_text())
+
+
 def lack(job, ranks, victim, fault):
-    """Strikes the 1st, 2nd, ... such call of one rank: the newest version or none, and which it is is said."""
-    k = refused = 0
-    while True:
-        k += 1
-        what = f"rank {victim} of {ranks}, {fault} at call {k}"
-        count = job.dir / "count"
-        before = len(job.said("restarted"))
-        r = job.run(ranks, 0, f"at={k},action=fail,{fault}", victim, CAIRN_FAULT_COUNT=str(count))
-        found = job.said("restarted")[before:]
-        require(found in ([STEPS - 1], [-1], []) and r.returncode == (0 if found == [STEPS - 1] else 3),
-                f"{what}: exit {r.returncode}, found {found}\n{r.stdout}")
-        refused += f"work@{STEPS - 1} may be whole, and no older version is taken" in r.stdout
-        job.check_clean(what)
-        if r.returncode == 0 and int(count.read_text()) < k:
-            break
-    require(refused > 0, f"{fault}: struck {k} calls of rank {victim}, but no restart")
-    print(f"{ranks} ranks, {fault}: {k} calls, {refused} restarts refused")
+    """Strikes the 1st, 2nd, ... such call of one rank, until some restart was refused for it. Ranks of one host
+    look at its directories side by side, so that no two runs make the same calls before the restart."""
+    refused = struck = 0
+    while refused == 0:
+        k = 1
+        most = 1
+        while k <= most:
+            is_refused, calls = lack_at(job, ranks, victim, fault, k)
+            refused += is_refused
+            most = max(most, calls)
+            k += 1
+        struck += k - 1
+    print(f"{ranks} ranks, {fault}: {struck} calls, {refused} restarts refused")
 
 
 def lacking():
