@@ -228,7 +228,10 @@ class Daemons:
         for pid in self.pids():
             os.kill(pid, signal.SIGTERM)
         status = self.process.wait()
-        require(status == 0, f"cairnd ends with {status}:\n{self.log.read_text()}")
+        require(status == 0, f"cairnd ends with {status}:\n{self.said()}")
+
+    def said(self):
+        return self.log.read_text()
 
     def lines(self, *words):
         """Lines of the daemons' log with all these words."""
