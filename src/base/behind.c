@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define LEAST ((uint64_t)64 << 10) /* in a row; less is left to the fsync */
-#define MOST  ((uint64_t)64 << 20) /* on its way */
+#define LEAST ((uint64_t)64 << 10) /* shortest run to submit; fsync writes the rest */
+#define MOST  ((uint64_t)64 << 20) /* limit of the bytes in flight */
 
 void crn_behind_init(struct crn_behind *b)
 {
@@ -33,7 +33,8 @@ static cairn_err call(struct crn_behind *b, const struct crn_fs *fs, int fd, str
     return crn_fs_check(r, ei, "write '%s' to disk", what);
 }
 
-/* Adds to the row that was written last; takes it when it is long enough. */
+/* Appends to the current run if the range continues it, else starts a new run. Takes the run once
+ * it is long enough. */
 static int take_run(struct crn_behind *b, uint64_t offset, uint64_t bytes, struct crn_range *ret)
 {
     int is_there;
@@ -51,7 +52,8 @@ static int take_run(struct crn_behind *b, uint64_t offset, uint64_t bytes, struc
     return is_there;
 }
 
-/* On its way now. One that finds no room is left to the fsync. */
+/* Records a range whose writeback has started. If the table is full, the fsync waits for the range
+ * instead. */
 static void behind_add(struct crn_behind *b, struct crn_range range)
 {
     crn_lock(&b->mu);
@@ -62,7 +64,7 @@ static void behind_add(struct crn_behind *b, struct crn_range range)
     crn_unlock(&b->mu);
 }
 
-/* Takes the oldest, if there are too many. */
+/* Takes the oldest range in flight if too many bytes or ranges are in flight. */
 static int take_oldest(struct crn_behind *b, struct crn_range *ret)
 {
     int is_there;

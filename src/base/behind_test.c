@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is written goes on to the disk once and in order, little of it is on its way at a time, and
- * what the disk says is heard. */
+/* Every range is submitted for writeback once and in order, the bytes in flight stay bounded, and
+ * writeback errors are reported. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
 
-/* Notes the calls instead of making them. */
+/* Records the calls instead of making them. */
 struct noting {
     struct crn_fs fs; /* first */
     uint64_t begun, ended;
@@ -27,7 +27,7 @@ static int n_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int
     if (++n->calls == n->fail_at)
         return -n->fail_with;
     if (is_end) {
-        assert_int_equal(off, n->ended); /* one after the other */
+        assert_int_equal(off, n->ended); /* in order, without gaps */
         n->ended += (uint64_t)bytes;
         assert_true(n->ended <= n->begun);
     } else {
@@ -67,7 +67,7 @@ static void little_is_on_its_way(void **state)
     }
 }
 
-/* Small ones here and there are no reason to bother the disk. */
+/* Small, scattered writes are not worth a writeback call each. */
 static void scattered_bytes_are_left_to_fsync(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -157,7 +157,7 @@ static void a_real_file_leaves_the_page_cache(void **state)
         assert_ok(crn_fs_write_all(fs, fd, data, step, at, "file", ei));
         assert_ok(crn_behind_wrote(&b, fs, fd, at, step, "file", ei));
     }
-    if (fs->type(fs, fd)->is_disk) /* memory file systems keep it */
+    if (fs->type(fs, fd)->is_disk) /* a memory file system keeps its pages */
         assert_true(bytes_in_cache(fd, all) <= 128 * MIB);
     assert_int_equal(fs->fsync(fs, fd), 0);
     for (at = 0; at < all; at += step) {

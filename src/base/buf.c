@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #ifdef CRN_XXH_DISPATCH
-#include <xxh_x86dispatch.h> /* the same names, by the widest vectors that the processor has */
+#include <xxh_x86dispatch.h> /* same names, dispatched to the widest vectors of the CPU */
 #else
 #include <xxhash.h>
 #endif

@@ -11,7 +11,7 @@ struct crn_buf {
     unsigned char *data;
     size_t len;
     size_t cap;
-    int failed; /* out of memory: everything after is dropped */
+    int failed; /* out of memory: all later writes are dropped */
 };
 
 void crn_buf_put(struct crn_buf *b, const void *p, size_t n);
@@ -21,7 +21,7 @@ void crn_buf_u32(struct crn_buf *b, uint32_t v);
 void crn_buf_u64(struct crn_buf *b, uint64_t v);
 void crn_buf_str(struct crn_buf *b, const char *s); /* u16 length, bytes without the final 0 */
 void crn_buf_zero(struct crn_buf *b, size_t n);
-void crn_buf_set_u32(struct crn_buf *b, size_t at, uint32_t v); /* overwrite inside what is there */
+void crn_buf_set_u32(struct crn_buf *b, size_t at, uint32_t v); /* overwrites existing bytes */
 void crn_buf_set_u64(struct crn_buf *b, size_t at, uint64_t v);
 void crn_buf_free(struct crn_buf *b);
 
@@ -29,7 +29,7 @@ struct crn_view {
     const unsigned char *data;
     size_t len;
     size_t at;
-    int failed; /* read past the end, or a string too long: all later reads give 0 */
+    int failed; /* read past the end, or string too long: all later reads return 0 */
 };
 
 struct crn_view crn_view_of(const void *data, size_t len);
@@ -38,12 +38,13 @@ uint8_t crn_view_u8(struct crn_view *v);
 uint16_t crn_view_u16(struct crn_view *v);
 uint32_t crn_view_u32(struct crn_view *v);
 uint64_t crn_view_u64(struct crn_view *v);
-/* Copies a string of at most size-1 bytes, none of them 0, and ends it with 0. */
+/* Copies a string of at most size-1 bytes and terminates it. A string that contains a 0 byte
+ * fails. */
 void crn_view_str(struct crn_view *v, char *dst, size_t size);
 size_t crn_view_left(const struct crn_view *v);
 
 uint64_t crn_hash(const void *data, size_t n); /* XXH3, 64 bits */
-/* XXH3, 128 bits; with a secret seed nobody can make two that collide. */
+/* XXH3, 128 bits. With a secret seed nobody can construct a collision. */
 void crn_hash128(const void *data, size_t n, uint64_t seed, uint64_t ret[2]);
 
 #endif

@@ -38,16 +38,16 @@ static void hostile_input_fails_once_and_for_all(void **state)
     char s[16];
 
     (void)state;
-    crn_view_str(&v, s, sizeof(s)); /* a 0 inside */
+    crn_view_str(&v, s, sizeof(s)); /* contains a 0 byte */
     assert_true(v.failed);
     assert_int_equal(crn_view_u8(&v), 0);
 
     v = crn_view_of(raw, sizeof(raw));
-    crn_view_str(&v, s, 5); /* too long for its place */
+    crn_view_str(&v, s, 5); /* too long for the destination */
     assert_true(v.failed);
 
     v = crn_view_of(raw, 3);
-    crn_view_str(&v, s, sizeof(s)); /* ends early */
+    crn_view_str(&v, s, sizeof(s)); /* truncated */
     assert_true(v.failed);
     assert_null(crn_view_take(&v, 1));
 }

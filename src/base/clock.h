@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Time as a seam: the real clock, or a virtual one that tests and simulations move by hand. */
+/* Time as a test seam: the real clock, or a virtual one that tests and simulations advance. */
 #ifndef CRN_CLOCK_H
 #define CRN_CLOCK_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what a configuration is: how values are checked, which source wins, what must fit
- * together. Knows keys through their table only. */
+/* How values are checked, which source wins, and which keys must be consistent with each other.
+ * Knows the keys only through their table. */
 #include "base/config.h"
 
 #include <ctype.h>
@@ -14,9 +14,9 @@
 
 #include "base/config_impl.h"
 
-#define FAR 4 /* a name that needs more edits than this is no suggestion */
+#define FAR 4 /* a name that needs more edits is not suggested */
 
-/* Edits (insert, delete, replace a letter) from a to b; cap + 1 if more than cap. */
+/* Edit distance (insert, delete or replace one letter) from a to b; cap + 1 if it exceeds cap. */
 static size_t edits(const char *a, const char *b, size_t cap)
 {
     size_t row[64];
@@ -71,8 +71,8 @@ static const struct crn_key *find_key(const char *name)
     return NULL;
 }
 
-/* Replaces a retired value by its successor, and notes a warning. Returns 0 if the whole setting is to
- * be ignored. */
+/* Replaces a retired value by its successor and records a warning. Returns 0 if the whole setting
+ * must be ignored. */
 static int config_renew(struct crn_config *cfg, const char *key, const char *what,
                         const char **value)
 {
@@ -105,7 +105,7 @@ static cairn_err unknown(const char *key, const char *what, struct crn_errinfo *
                     what, key);
 }
 
-/* Values. ----------------------------------------------------------------------------------------- */
+/* Values. -------------------------------------------------------------------------------------- */
 
 static cairn_err parse_number(const struct crn_key *key, const char *text, uint64_t *ret,
                               struct crn_errinfo *ei)
@@ -177,7 +177,7 @@ static cairn_err set_enum(const struct crn_key *key, const char *text, uint64_t 
     return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is none of: %s", text, all);
 }
 
-/* What an INI line can carry, so that a dump can always be read back. */
+/* Accepts only what an INI line can carry, so that every dump can be read back. */
 static cairn_err set_text(const struct crn_key *key, const char *text, char *field,
                           struct crn_errinfo *ei)
 {
@@ -237,7 +237,7 @@ void crn_config_format(const struct crn_config *cfg, const struct crn_key *key, 
     crn_key_format(key, key->per_name ? (const void *)&cfg->names : cfg, buf, size);
 }
 
-/* Names. ------------------------------------------------------------------------------------------ */
+/* Names. --------------------------------------------------------------------------------------- */
 
 uint64_t crn_key_bit(const struct crn_key *key)
 {
@@ -250,7 +250,7 @@ uint64_t crn_key_bit(const struct crn_key *key)
     return bit;
 }
 
-/* Overrides that do not set the key follow the default. */
+/* Updates the overrides that do not set the key to its new default. */
 static void follow_default(struct crn_config *cfg, const struct crn_key *key)
 {
     size_t i;
@@ -327,7 +327,7 @@ cairn_err crn_config_set_for(struct crn_config *cfg, const char *name, const cha
     return CAIRN_OK;
 }
 
-/* Sources. ---------------------------------------------------------------------------------------- */
+/* Sources. ------------------------------------------------------------------------------------- */
 
 cairn_err crn_config_set(struct crn_config *cfg, const char *key_name, const char *value,
                          const char *what, struct crn_errinfo *ei)
@@ -355,7 +355,7 @@ void crn_config_defaults(struct crn_config *cfg)
     memset(cfg, 0, sizeof(*cfg));
     for (i = 0; i < n; i++)
         if (crn_config_set(cfg, keys[i].name, keys[i].def, "default", NULL) != CAIRN_OK)
-            cfg->log_level = UINT64_MAX; /* a bug in the table; the unit test sees it */
+            cfg->log_level = UINT64_MAX; /* a bug in the table; a unit test checks for it */
 }
 
 void crn_config_fini(struct crn_config *cfg)
@@ -425,9 +425,9 @@ static cairn_err apply_settings(struct crn_config *cfg, const char *const *setti
     return CAIRN_OK;
 }
 
-/* Loading. ---------------------------------------------------------------------------------------- */
+/* Loading. ------------------------------------------------------------------------------------- */
 
-/* So that a path means the same after a chdir and in the service. */
+/* Makes a path absolute, so that it means the same after a chdir and in the service. */
 static cairn_err make_absolute(char *path, const char *key, struct crn_errinfo *ei)
 {
     char cwd[CRN_PATH_MAX];
@@ -453,7 +453,7 @@ static void default_job(struct crn_config *cfg)
         const char *value = getenv(variables[i]);
 
         if (value != NULL && crn_config_set(cfg, "job", value, variables[i], NULL) != CAIRN_OK)
-            continue; /* no reason to fail: it is shown to people only */
+            continue; /* not an error: the job name is only displayed */
     }
 }
 

@@ -30,25 +30,25 @@ enum crn_encode {
 };
 enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
 
-/* What may differ by checkpoint name: section [checkpoint NAME] of the file. */
+/* Keys that may differ by checkpoint name: section [checkpoint NAME] of the file. */
 struct crn_name_config {
     char name[CAIRN_MAX_NAME];
     uint64_t on_failure;        /* enum crn_on_failure */
-    uint64_t retries;           /* with retry: how often a flush is tried again */
+    uint64_t retries;           /* with retry: how often a failed flush is retried */
     uint64_t retry_delay_ns;    /* before the first retry; doubles each time */
-    uint64_t fresh;             /* versions of other runs may be written over */
+    uint64_t fresh;             /* versions of other runs may be overwritten */
     uint64_t keep_last;         /* versions kept on the PFS; 0: all */
-    uint64_t keep_every;        /* and every m-th version for ever; 0: none */
+    uint64_t keep_every;        /* and every m-th version, never removed; 0: none */
     uint64_t keep_local;        /* versions kept on the node-local disk after the flush */
-    uint64_t period_ns;         /* advice: fixed period; 0: Young/Daly */
+    uint64_t period_ns;         /* advised interval between checkpoints; 0: Young/Daly */
     uint64_t encode;            /* enum crn_encode */
-    uint64_t encode_block;      /* bytes of each rank in turn, for the block schemes */
+    uint64_t encode_block;      /* block schemes: bytes taken from each rank in turn */
     uint64_t encode_min;        /* smaller variables are encoded together */
-    uint64_t encode_full_every; /* versions: the others may need the one before */
+    uint64_t encode_full_every; /* every n-th version is full; others may need the previous one */
     char encode_pipe[96];       /* auto, adaptive, paper or stages */
-    char encode_match[256];     /* regular expressions: which names are one variable */
-    char encode_lossy[256];     /* regions that may lose something, with their tolerance */
-    uint64_t is_set; /* overrides: bit i if the i-th of these keys was given for this name */
+    char encode_match[256];     /* regular expressions: which names form one variable */
+    char encode_lossy[256];     /* regions that may be encoded lossily, with their tolerance */
+    uint64_t is_set;            /* overrides: bit i if this name sets the i-th of these keys */
 };
 
 struct crn_config {
@@ -56,15 +56,15 @@ struct crn_config {
     char local[CRN_PATH_MAX];      /* node-local directory; empty: none */
     char run_dir[CRN_PATH_MAX];    /* sockets; empty: $XDG_RUNTIME_DIR/cairn or /tmp/cairn-UID */
     char shm_dir[CRN_PATH_MAX];    /* arenas; a tmpfs */
-    char job[CAIRN_MAX_NAME];      /* shown to people; default from the batch system */
+    char job[CAIRN_MAX_NAME];      /* for display; default: the batch system's job id */
     uint64_t service;              /* enum crn_service_kind */
     uint64_t ranks_per_node;       /* 0: by host */
     uint64_t arena_bytes;          /* 0: auto, from the first checkpoint */
     uint64_t arena_full;           /* enum crn_arena_full */
-    uint64_t gpu;                  /* regions in GPU memory are recognised */
+    uint64_t gpu;                  /* recognise regions in GPU memory */
     uint64_t device_cache;         /* bytes of GPU memory for checkpoints */
     uint64_t local_cache;          /* bytes of the local directory for captures */
-    uint64_t discard_consumed;     /* what was restored is not flushed any more */
+    uint64_t discard_consumed;     /* a version that was restored is no longer flushed */
     uint64_t copy_threads;         /* 0: auto */
     uint64_t copy_split_bytes;     /* regions from this size on are copied by several threads */
     uint64_t block_bytes;
@@ -82,21 +82,21 @@ struct crn_config {
     uint64_t read_threads;
     uint64_t nice;
     uint64_t background_cores; /* enum crn_background_cores */
-    uint64_t bandwidth;        /* of the background of a node, bytes a second; 0: no cap */
-    uint64_t calm_bandwidth;   /* the same while nobody waits; 0: auto */
+    uint64_t bandwidth;        /* cap of a node's background I/O, bytes/s; 0: none */
+    uint64_t calm_bandwidth;   /* cap while nobody waits for a flush; 0: auto */
     uint64_t phases;           /* enum crn_phases */
     uint64_t phase_patience_ns;
     char hdf5_reader[CRN_PATH_MAX]; /* program; empty: none */
     uint64_t encode_aim;            /* enum crn_aim of src/encode: ratio, speed, time */
-    uint64_t encode_chunk;          /* bytes that are encoded by themselves */
-    uint64_t encode_threads;        /* writer threads where data is encoded; 0: writers */
-    uint64_t encode_share;          /* percent of a core that each of them may take */
-    uint64_t free_reserve_bytes;    /* kept free on the PFS */
-    uint64_t space_wait_ns;         /* a flush waits so long for room */
+    uint64_t encode_chunk;          /* bytes that are encoded independently */
+    uint64_t encode_threads;        /* writer threads for encoded data; 0: same as writers */
+    uint64_t encode_share;          /* percent of a core that each of them may use */
+    uint64_t free_reserve_bytes;    /* space that stays free on the PFS */
+    uint64_t space_wait_ns;         /* how long a flush waits for free space */
     uint64_t restart_unsaved;       /* enum crn_restart_unsaved */
     uint64_t wait_timeout_ns;
     uint64_t service_timeout_ns;
-    uint64_t commit_timeout_ns; /* a rank that is later than this fails the version */
+    uint64_t commit_timeout_ns; /* a rank later than this fails the version */
     uint64_t mtbf_ns;
     uint64_t max_overhead_percent;
     uint64_t wall_limit_ns; /* of the allocation, from session open; 0: none */
@@ -107,78 +107,82 @@ struct crn_config {
     char broker_auth[16];              /* auto, munge, key or peer */
     char broker_key[CRN_PATH_MAX];     /* key file, for login by key */
     char broker_munge[CRN_PATH_MAX];   /* socket of munged; empty: MUNGE's default */
-    uint64_t broker_give_up_ns;        /* no answer for so long: flush as if there were none */
+    uint64_t broker_give_up_ns;        /* after this time without an answer, flush without it */
     uint64_t broker_max_wait_ns;       /* longest wait for a turn; 0: no limit */
     uint64_t log_level;                /* enum crn_log_level */
     char log_file[CRN_PATH_MAX];       /* with %j, %r, %h; empty: stderr */
     struct crn_name_config names;      /* defaults for every name */
     struct crn_name_config *overrides; /* owned */
     size_t noverrides;
-    char retired[160]; /* first retired setting that a source named, as a warning; empty: none */
+    char retired[160]; /* warning about the first retired setting; empty: none */
 };
 
 void crn_config_defaults(struct crn_config *cfg);
 void crn_config_fini(struct crn_config *cfg);
-/* Reads an INI file over what is there. Unknown keys fail and name the nearest known one. */
+/* Reads an INI file over the present settings. An unknown key fails; the message names the nearest
+ * known key. */
 CAIRN_CHECKED cairn_err crn_config_file(struct crn_config *cfg, const char *path,
                                         struct crn_errinfo *ei);
-/* The same from memory; what names the source in messages. */
+/* Same, from memory. what names the source in messages. */
 CAIRN_CHECKED cairn_err crn_config_text(struct crn_config *cfg, const char *text, const char *what,
                                         struct crn_errinfo *ei);
-/* One "key" and "value", as a setting or variable gives it. */
+/* Sets one key, for a setting of the call or an environment variable. */
 CAIRN_CHECKED cairn_err crn_config_set(struct crn_config *cfg, const char *key, const char *value,
                                        const char *what, struct crn_errinfo *ei);
-/* Every CAIRN_<KEY> in the environment. A CAIRN_ variable that is no key fails (with the nearest
- * name), except CAIRN_CONFIG, what build and module systems set (CAIRN_ROOT, CAIRN_DIR, CAIRN_HOME,
- * CAIRN_PREFIX), and the CAIRN_FAULT_* and CAIRN_TEST_* ones of the tests. */
+/* Reads every CAIRN_<KEY> of the environment. Any other CAIRN_ variable fails, with the nearest
+ * key in the message. Exceptions: CAIRN_CONFIG; the variables that build and module systems set
+ * (CAIRN_ROOT, CAIRN_DIR, CAIRN_HOME, CAIRN_PREFIX); CAIRN_FAULT_* and CAIRN_TEST_* of the
+ * tests. */
 CAIRN_CHECKED cairn_err crn_config_env(struct crn_config *cfg, char *const *environment,
                                        struct crn_errinfo *ei);
-/* The checks that need several keys. */
+/* Checks that involve several keys. */
 CAIRN_CHECKED cairn_err crn_config_check(const struct crn_config *cfg, struct crn_errinfo *ei);
-/* What a session does: defaults, file (or $CAIRN_CONFIG), environment, settings, then
- * crn_config_check. settings may be NULL. On failure cfg needs no fini. */
+/* Loads the configuration of a session: defaults, file (or $CAIRN_CONFIG), environment, settings,
+ * then crn_config_check. settings may be NULL. On failure cfg needs no fini. */
 CAIRN_CHECKED cairn_err crn_config_load(struct crn_config *cfg, const char *file,
                                         const char *const *settings, struct crn_errinfo *ei);
 
-/* The settings of a checkpoint name: its override or the defaults. What an override does not set
- * follows the defaults; what it sets wins over CAIRN_ variables, which speak of every name. */
+/* The settings of a checkpoint name: its override, or the defaults. A key that the override does
+ * not set follows the defaults. A key that it sets wins over CAIRN_ variables, because those apply
+ * to every name. */
 const struct crn_name_config *crn_config_name(const struct crn_config *cfg, const char *name);
 
-/* A history on the node's disk that is read once need not be flushed: only what somebody waits for, what
- * room is needed for, and what is left at the end. */
+/* True if a version on the node-local disk is flushed only when needed: somebody waits for it, its
+ * space is needed, or the run ends. Applies to histories that the application reads back once. */
 int crn_config_is_lazy(const struct crn_config *cfg);
 
-/* For `cairn config`, docs and tests: the keys in order. */
+/* The keys in order, for `cairn config`, docs and tests. */
 enum crn_key_type { CRN_KEY_U64, CRN_KEY_BYTES, CRN_KEY_TIME, CRN_KEY_ENUM, CRN_KEY_TEXT };
 struct crn_key {
     const char *name;
     enum crn_key_type type;
     const char *def;           /* as text */
-    uint64_t min, max;         /* numbers; for text max is the size of the field */
+    uint64_t min, max;         /* range of a number; for text, max is the field size */
     const char *const *values; /* enum: spellings, NULL at the end */
     const char *help;
     size_t offset; /* in crn_config, or in crn_name_config if per_name */
     int per_name;
 };
 const struct crn_key *crn_config_keys(size_t *ret_n);
-/* Settings of older releases. They load with a warning (crn_config.retired), so that no job fails over
- * one. value NULL: the key itself is gone, and any value of it is ignored. */
+/* Settings of older releases. They load with a warning (crn_config.retired), so that no job fails
+ * because of one. value NULL: the key no longer exists, and its value is ignored. */
 struct crn_retired {
     const char *key;
     const char *value;
-    const char *now; /* the value it means today; NULL with a key that is gone */
+    const char *now; /* the value it means today; NULL if the key no longer exists */
 };
-/* Ends with a row whose key is NULL. */
+/* The last row has a NULL key. */
 const struct crn_retired *crn_config_retired(void);
-/* The value of a key as the parser would read it again. */
+/* The value of a key, in the form that the parser reads. */
 void crn_config_format(const struct crn_config *cfg, const struct crn_key *key, char *buf,
                        size_t size);
-/* The whole configuration as an INI text that crn_config_text reads back; how the client tells the
- * service and a dead job its drain. Writes to out; 0, or -1 if the stream fails. */
+/* Writes the whole configuration as INI text that crn_config_text reads back. The client sends
+ * it to the service, and a job leaves it for the drain after its death. 0, or -1 if the stream
+ * fails. */
 int crn_config_dump(const struct crn_config *cfg, FILE *out, int with_help);
-/* docs/config.md. */
+/* Writes docs/config.md. */
 int crn_config_doc(FILE *out);
-/* The signals of stop_signals; at most max, CAIRN_ECONFIG for an unknown name. */
+/* Parses stop_signals into at most max signals; CAIRN_ECONFIG for an unknown name. */
 CAIRN_CHECKED cairn_err crn_parse_signals(const char *text, int *ret, size_t max, size_t *ret_n,
                                           struct crn_errinfo *ei);
 
@@ -189,7 +193,7 @@ void crn_format_bytes(uint64_t bytes, char *buf, size_t size); /* exact: "64M", 
 void crn_format_time(uint64_t ns, char *buf, size_t size);     /* exact: "15m", "250ms" */
 void crn_human_bytes(uint64_t bytes, char *buf, size_t size);  /* for people: "1.5 GiB" */
 void crn_human_time(double seconds, char *buf, size_t size);   /* for people: "350 ms" */
-/* Valid checkpoint name: [A-Za-z0-9_.-]+, not beginning with '.', shorter than CAIRN_MAX_NAME. */
+/* Checks a checkpoint name: [A-Za-z0-9_.-]+, no leading '.', shorter than CAIRN_MAX_NAME. */
 CAIRN_CHECKED cairn_err crn_check_name(const char *what, const char *name, struct crn_errinfo *ei);
 
 #endif

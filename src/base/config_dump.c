@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration as text: an INI file that is read back, and the reference for people. Also the
+/* The configuration as text: an INI file that can be read back, and the reference manual. Also the
  * names of signals, the one value with a grammar of its own. */
 #include "base/config.h"
 

@@ -9,7 +9,7 @@
 #define CRN_SOURCE_DIR "."
 #endif
 
-/* Every row of the table has a default that its own checks accept, and reads back as written. */
+/* Every key has a default that its own checks accept, and that reads back as written. */
 static void defaults_are_valid_and_round_trip(void **state)
 {
     struct crn_config cfg;
@@ -31,7 +31,7 @@ static void defaults_are_valid_and_round_trip(void **state)
     assert_int_equal(cfg.wait_timeout_ns, 3600 * INT64_C(1000000000));
     assert_int_equal(cfg.log_level, 1);
     assert_int_equal(cfg.space_wait_ns,
-                     UINT64_C(3600000000000)); /* a full disk is told the same hour */
+                     UINT64_C(3600000000000)); /* a full disk is reported within the hour */
     assert_int_equal(cfg.names.keep_local, 1);
     assert_string_equal(cfg.shm_dir, "/dev/shm");
     crn_config_fini(&cfg);
@@ -103,7 +103,7 @@ static void errors_name_the_place_and_the_way_out(void **state)
                  "and not begin with '.'");
 }
 
-/* libinih cuts lines at 200 bytes and sections at 50: nobody must notice. */
+/* libinih truncates lines at 200 bytes and sections at 50; crn_config_text must not. */
 static void long_lines_and_names_survive(void **state)
 {
     char path[CRN_PATH_MAX], text[3 * CRN_PATH_MAX], name[CAIRN_MAX_NAME];

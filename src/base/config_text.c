@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads INI text through libinih, and keeps its corners away from users: it cuts lines at 200 bytes
- * and section names at 50, takes an indented line for a continuation, and goes on after an error.
- * The reader below hands it clean lines, long values as continuations, and remembers the place. */
+/* Reads INI text through libinih and hides its limits. libinih truncates lines at 200 bytes and
+ * section names at 50, treats an indented line as a continuation, and carries on after an error.
+ * read_line hands it clean lines, splits long values into continuation lines, and keeps track of
+ * the position. */
 #include "base/config.h"
 
 #include <fcntl.h>
@@ -20,14 +21,14 @@ struct parse {
     void *arg;
     const char *what;
     const char *next;  /* unread text */
-    const char *piece; /* rest of a line that is handed out in pieces; NULL: none */
+    const char *piece; /* unread rest of a line that is split; NULL: none */
     size_t piece_len;
-    int line;         /* of the line in hand */
-    int is_continued; /* the piece in libinih's hands continues the value */
+    int line;         /* number of the current line */
+    int is_continued; /* the line given to libinih continues a value */
     char section[CAIRN_MAX_NAME + 32];
     char key[64];
     char value[2 * CRN_PATH_MAX];
-    int key_line; /* where key began; 0: none */
+    int key_line; /* line on which key began; 0: none */
     cairn_err rc;
     struct crn_errinfo *ei;
 };
@@ -48,7 +49,7 @@ static void hand_over(struct parse *p, const char *key, const char *value, int l
     p->rc = p->fn(p->arg, p->section, key, value, where, p->ei);
 }
 
-/* The key in hand is complete. */
+/* Hands over the current key, whose value is complete. */
 static void apply(struct parse *p)
 {
     if (p->key_line != 0)
@@ -56,13 +57,14 @@ static void apply(struct parse *p)
     p->key_line = 0;
 }
 
-/* libinih's handler: a pair, or the next piece of its value. Non-zero means success to libinih. */
+/* Handler for libinih: a pair, or the continuation of its value. libinih takes non-zero for
+ * success. */
 static int on_pair(void *user, const char *section, const char *name, const char *value)
 {
     struct parse *p = user;
     size_t used;
 
-    (void)section; /* cut at 50 bytes; p->section is whole */
+    (void)section; /* truncated at 50 bytes; p->section is complete */
     if (!p->is_continued) {
         apply(p);
         (void)snprintf(p->key, sizeof(p->key), "%s", name);
@@ -90,7 +92,8 @@ static void enter_section(struct parse *p, const char *line, size_t len)
     hand_over(p, NULL, NULL, p->line);
 }
 
-/* Takes a piece of at most room bytes; cut where libinih would neither trim nor see a comment. */
+/* Length of the next continuation line, at most room bytes. Splits where libinih neither trims
+ * blanks nor sees a comment. */
 static size_t take_piece(struct parse *p, size_t room)
 {
     static const char avoid[] = BLANKS ";#";
@@ -103,7 +106,7 @@ static size_t take_piece(struct parse *p, size_t room)
     return n;
 }
 
-/* Looks at the next line: trims it, drops its comment, notes sections. */
+/* Reads the next line: trims it, strips its comment, enters a section. */
 static void next_line(struct parse *p)
 {
     const char *line = p->next;
@@ -130,7 +133,7 @@ static void next_line(struct parse *p)
     p->piece_len = len;
 }
 
-/* libinih's fgets. */
+/* Replaces fgets for libinih. */
 static char *read_line(char *str, int num, void *stream)
 {
     struct parse *p = stream;
@@ -191,7 +194,7 @@ cairn_err crn_ini_file(const char *path, crn_ini_fn fn, void *arg, struct crn_er
     return rc;
 }
 
-/* The section decides whom a key is for. */
+/* Sets a key for all checkpoints or for one name, depending on the section. */
 static cairn_err set_in_section(void *arg, const char *section, const char *key, const char *value,
                                 const char *where, struct crn_errinfo *ei)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides how errors are recorded: one record per request, first writer wins, texts carry the
- * system's reason. Relies on nothing. */
+/* How errors are recorded: one record per request, the first writer wins, and texts carry the
+ * system's reason. Depends on no other module. */
 #define CRN_ERR_C
 #include "base/err.h"
 

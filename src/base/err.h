@@ -14,31 +14,32 @@ struct crn_errinfo {
     char msg[CRN_ERR_TEXT];
 };
 
-/* Records an error and returns its code. The first writer wins, so that the root cause stays; ei
- * may be NULL. The text names what and where and, if it helps, what to do. */
+/* Records an error and returns its code. The first writer wins, so that the root cause stays. ei
+ * may be NULL. The text says what failed, where and, if it helps, what to do. */
 CAIRN_CHECKED cairn_err crn_fail(struct crn_errinfo *ei, cairn_err code, int sys_errno,
                                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* The code that fits an errno. */
+/* Maps an errno to a code. */
 cairn_err crn_errno_code(int sys_errno);
-/* Want of memory, descriptors or threads: it says nothing about what was being read or written. */
+/* True if memory, descriptors or threads ran out: says nothing about the data being read or
+ * written. */
 int crn_err_is_shortage(cairn_err code);
-/* As crn_fail with the code that fits sys_errno. */
+/* crn_fail with the code for sys_errno. */
 CAIRN_CHECKED cairn_err crn_fail_errno(struct crn_errinfo *ei, int sys_errno, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Puts context in front of a text that is already there: "flush of heat@3: ...". Returns code. */
+/* Prepends context to the recorded text: "flush of heat@3: ...". Returns code. */
 CAIRN_CHECKED cairn_err crn_err_context(struct crn_errinfo *ei, cairn_err code, const char *fmt,
                                         ...) __attribute__((format(printf, 3, 4)));
 #if defined(__clang_analyzer__) && !defined(CRN_ERR_C)
-/* It sees one file at a time: tell it that a failure is never CAIRN_OK. */
+/* The analyzer sees one file at a time: tell it that a failure is never CAIRN_OK. */
 #define crn_fail(ei, code, ...)        ((void)crn_fail((ei), (code), __VA_ARGS__), (code))
 #define crn_fail_errno(ei, ...)        ((void)crn_fail_errno((ei), __VA_ARGS__), CAIRN_EIO)
 #define crn_err_context(ei, code, ...) ((void)crn_err_context((ei), (code), __VA_ARGS__), (code))
 #endif
 void crn_err_clear(struct crn_errinfo *ei);
-/* Copies src over dst where dst holds no error yet; dst may be NULL. */
+/* Copies src to dst unless dst already holds an error; dst may be NULL. */
 void crn_err_keep(struct crn_errinfo *dst, const struct crn_errinfo *src);
 
-/* The thread's last error, which cairn_last_error() returns; only the public API sets it. */
+/* Sets the thread's last error, which cairn_last_error() returns. Only the public API calls it. */
 void crn_err_publish(const struct crn_errinfo *ei);
 
 #endif

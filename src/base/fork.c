@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The registry behind fork.h. One mutex guards it; the handlers hold it across fork(), so that a
- * child finds it whole although the other threads of its parent are gone. The child's handler calls
- * fstat and close only, which are async-signal-safe. */
+/* The registry of fork.h. One mutex guards it. The fork handlers keep it locked across fork(), so
+ * that the child finds the registry consistent although the parent's other threads are gone. The
+ * child's handler calls only fstat and close, which are async-signal-safe. */
 #include "base/fork.h"
 
 #include <errno.h>
@@ -19,11 +19,11 @@ struct owned {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below but process */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below except process */
 static struct owned *table;
 static size_t nowned, nroom;
 static uint64_t nforks;
-static atomic_uint process; /* written by a child's only thread */
+static atomic_uint process; /* written only by the child's single thread */
 
 static void before_fork(void)
 {
@@ -36,7 +36,8 @@ static void after_fork(void)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-/* A number that was closed elsewhere may be another file's by now: that one stays. */
+/* A registered number may have been closed elsewhere and reused for another file. That file stays
+ * open. */
 static void in_child(void)
 {
     struct stat st;
@@ -52,10 +53,10 @@ static void in_child(void)
 
 static void install(void)
 {
-    (void)pthread_atfork(before_fork, after_fork, in_child); /* fails for want of memory alone */
+    (void)pthread_atfork(before_fork, after_fork, in_child); /* fails only if out of memory */
 }
 
-/* Delays fork() in all threads until fork_release(); returns how often this process has forked. */
+/* Blocks fork() in all threads until fork_release(). Returns how often this process has forked. */
 static uint64_t hold(void)
 {
     (void)pthread_once(&once, install);
@@ -77,7 +78,8 @@ static void forget_locked(int fd)
             table[i--] = table[--nowned];
 }
 
-/* fork() must be held back since before fd was made. 0 or a negative errno; fd stays open. */
+/* Registers fd. The caller has blocked fork() since before fd was created. Returns 0 or a negative
+ * errno; fd stays open. */
 static int own_locked(int fd)
 {
     struct stat st;
@@ -111,8 +113,8 @@ void crn_fork_close(int fd)
     (void)close(fd);
 }
 
-/* An open may take long, so it does not delay fork(): if one happens meanwhile, the child has this
- * descriptor, and the file is opened again. */
+/* An open may take long, so it must not block fork(). If another thread forks meanwhile, the child
+ * has inherited this descriptor, so the file is opened again. */
 int crn_fork_openat(const struct crn_fs *fs, int dfd, const char *name, int flags, mode_t mode)
 {
     for (;;) {
@@ -137,7 +139,7 @@ int crn_fork_openat(const struct crn_fs *fs, int dfd, const char *name, int flag
     }
 }
 
-/* Takes what socket() or accept4() returned. */
+/* Registers the descriptor that socket() or accept4() returned. */
 static int own_result_locked(int fd)
 {
     int r;

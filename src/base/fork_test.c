@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Locks and sockets do not outlive their process in a forked child, whenever it is forked. */
+/* A forked child keeps none of its parent's locks and sockets, at whatever moment it is forked. */
 #include "base/test.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 
 #include "base/fork.h"
 
-/* A child that exits with what check returns, or with check NULL lives until it is killed. It has left
- * fork() when this returns. */
+/* Forks a child that exits with the result of check, or lives until killed if check is NULL. The
+ * child has left fork() when this returns. */
 static pid_t child(int (*check)(int fd), int fd)
 {
     int up[2];
@@ -85,16 +85,16 @@ static void a_child_drops_locks(void **state)
     assert_int_equal(status_of(child(is_closed, fd)), 1);
     assert_int_equal(status_of(child(child_of_child_has_closed, fd)), 1);
     other = fs->openat(fs, AT_FDCWD, path, O_RDWR, 0);
-    assert_int_equal(fs->lock(fs, other), -EAGAIN); /* no child took it away */
+    assert_int_equal(fs->lock(fs, other), -EAGAIN); /* the children did not release it */
     sleeper = child(NULL, -1);
     assert_int_equal(fs->close(fs, fd), 0);
-    assert_int_equal(fs->lock(fs, other), 0); /* nor keeps it */
+    assert_int_equal(fs->lock(fs, other), 0); /* nor do they keep it */
     end(sleeper);
     assert_int_equal(fs->close(fs, other), 0);
     test_dir_remove(dir);
 }
 
-/* A number that was registered once, and is another file's now, is none of a child's business. */
+/* A registered number that has been closed and reused for another file stays open in the child. */
 static void a_child_keeps_the_rest(void **state)
 {
     int fd, again;
@@ -108,7 +108,7 @@ static void a_child_keeps_the_rest(void **state)
     assert_int_equal(status_of(child(is_closed, fd)), 0);
     (void)close(again);
     fd = crn_fork_socket(AF_UNIX, SOCK_STREAM);
-    assert_int_equal(close(fd), 0); /* past the registry */
+    assert_int_equal(close(fd), 0); /* bypasses the registry */
     again = open("/dev/null", O_RDWR | O_CLOEXEC);
     assert_int_equal(again, fd);
     assert_int_equal(status_of(child(is_closed, fd)), 0);
@@ -140,13 +140,13 @@ static void a_child_drops_sockets(void **state)
     crn_fork_close(b);
     p.fd = a;
     assert_int_equal(poll(&p, 1, -1), 1);
-    assert_int_equal(read(a, &c, 1), 0); /* the connection has ended, although the child lives */
+    assert_int_equal(read(a, &c, 1), 0); /* end of the connection, although the child lives */
     end(sleeper);
     crn_fork_close(a);
     crn_fork_close(listener);
 }
 
-/* Children that are forked while another thread opens and locks. ---------------------------------- */
+/* Children that are forked while another thread opens and locks. ------------------------------- */
 
 #define ROUNDS 200
 
@@ -200,7 +200,7 @@ static void no_moment_is_wrong(void **state)
         if (l.fd >= 0)
             (void)fs->close(fs, l.fd);
         fd = fs->openat(fs, AT_FDCWD, l.path, O_RDWR, 0);
-        failed += fs->lock(fs, fd) != 0; /* the child has it */
+        failed += fs->lock(fs, fd) != 0; /* the child keeps the lock */
         (void)fs->close(fs, fd);
         end(pid);
     }

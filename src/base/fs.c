@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is built from the table of file operations: whole reads and writes, durable replacement,
- * durable directories. This is the place that decides how a short write or EINTR is continued. */
+/* Whole reads and writes, durable replacement and durable directories, built from the table of file
+ * operations. Only this file decides how a short write or EINTR is continued. */
 #include "base/fs.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ cairn_err crn_fs_read_file(const struct crn_fs *fs, int dfd, const char *name, s
     cairn_err rc;
     int fd;
 
-    /* Anything may lie there instead: a link is not followed, a fifo must not hang the open. */
+    /* Any kind of file may have this name: do not follow a link, and do not hang on a fifo. */
     fd = fs->openat(fs, dfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd == -ELOOP)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is a symbolic link", name);
@@ -102,8 +102,8 @@ cairn_err crn_fs_read_file(const struct crn_fs *fs, int dfd, const char *name, s
         return crn_fail_errno(ei, -fd, "open '%s'", name);
     rc = crn_fs_check(fs->fstat(fs, fd, &st), ei, "stat '%s'", name);
     if (rc == CAIRN_OK && (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > max))
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is no regular file of at most %zu bytes", name,
-                      max);
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not a regular file of at most %zu bytes",
+                      name, max);
     if (rc == CAIRN_OK) {
         buf = malloc((size_t)st.st_size + 1);
         if (buf == NULL)
@@ -111,7 +111,7 @@ cairn_err crn_fs_read_file(const struct crn_fs *fs, int dfd, const char *name, s
     }
     if (rc == CAIRN_OK)
         rc = crn_fs_read_all(fs, fd, buf, (size_t)st.st_size, 0, name, ei);
-    (void)fs->close(fs, fd); /* read only: nothing to lose */
+    (void)fs->close(fs, fd); /* opened for reading: an error loses nothing */
     if (rc != CAIRN_OK) {
         free(buf);
         return rc;
@@ -162,11 +162,11 @@ static cairn_err fs_enter(const struct crn_fs *fs, int *dfd, const char *name, m
     int fd;
     int made;
 
-    do { /* another host may be making it */
+    do { /* another host may be creating it */
         made = fs->mkdirat(fs, *dfd, name, mode);
         fd = fs->openat(fs, *dfd, name, O_RDONLY | O_DIRECTORY, 0);
     } while (made == -EEXIST && fd == -ENOENT && crn_late_again(fs, *dfd, began_ns));
-    if (fd < 0 && made < 0 && made != -EEXIST) /* tells more, except on read-only mounts */
+    if (fd < 0 && made < 0 && made != -EEXIST) /* the better reason, except on read-only mounts */
         return crn_fail_errno(ei, -made, "create the directory '%s'", name);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open the directory '%s'", name);
@@ -192,7 +192,7 @@ cairn_err crn_fs_make_dirs(const struct crn_fs *fs, int dfd, const char *path, m
     int cur;
 
     cur = fs->openat(fs, dfd, path, O_RDONLY | O_DIRECTORY, 0);
-    if (cur >= 0) { /* the rule: a file system far away is asked once */
+    if (cur >= 0) { /* the usual case: one request to a remote file system */
         *ret_fd = cur;
         return CAIRN_OK;
     }

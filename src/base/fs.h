@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one table of file operations under everything that Cairn keeps on disk: POSIX, or in tests a
- * table that fails, tears or dies at the k-th call, or records what a power loss would leave. */
+/* The one table of file operations below everything that Cairn keeps on disk. It is POSIX; tests
+ * use a table that fails, tears a write or kills the process at the k-th call, or one that records
+ * what a power loss would leave. */
 #ifndef CRN_FS_H
 #define CRN_FS_H
 
@@ -10,13 +11,14 @@
 #include "base/err.h"
 #include "base/fs_type.h"
 
-/* Called for each entry except "." and ".."; a non-zero return stops the listing and is returned. */
+/* Called for each entry except "." and "..". A non-zero result stops the listing and is
+ * returned. */
 typedef int (*crn_fs_entry_fn)(void *arg, const char *name);
 
-/* What can still be written, and what bounds it. */
+/* How much can still be written, and which limit applies. */
 struct crn_room {
     uint64_t bytes;
-    char text[56]; /* "free", or "left of the quota of user 1000": the bytes are ... */
+    char text[56]; /* what the bytes are: "free", or "left of the quota of user 1000" */
 };
 
 /* All return a value >= 0, or -errno. None retries; crn_fs_*_all below do. Any thread. */
@@ -28,8 +30,9 @@ struct crn_fs {
     int (*fsync)(const struct crn_fs *fs, int fd);
     int (*ftruncate)(const struct crn_fs *fs, int fd, off_t size);
     int (*fallocate)(const struct crn_fs *fs, int fd, off_t off, off_t bytes);
-    /* Begins to write a range from the page cache to disk; is_end: waits until it is there, and drops it
-     * from the page cache. An error then is not told again by fsync. Nothing is durable before fsync. */
+    /* Starts writeback of a range. With is_end it waits until the range is on disk and evicts it
+     * from the page cache; an error reported then is not reported again by fsync. Nothing is
+     * durable before fsync. */
     int (*behind)(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end);
     int (*renameat)(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
                     const char *to);
@@ -38,53 +41,58 @@ struct crn_fs {
     int (*fstat)(const struct crn_fs *fs, int fd, struct stat *st);
     int (*fstatat)(const struct crn_fs *fs, int dfd, const char *name, struct stat *st);
     int (*list)(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg);
-    /* What this user can still write below fd, quota included where the system tells. */
+    /* How much this user can still write below fd, within the quotas that the kernel reports. */
     int (*space)(const struct crn_fs *fs, int fd, struct crn_room *ret);
-    /* Stripes files made later in the directory (count 0, bytes 0: as before). -ENOTSUP where the file
-     * system has no stripes. */
+    /* Sets the striping of files that are created in the directory later. 0 leaves count or bytes
+     * unchanged. -ENOTSUP if the file system has no stripes. */
     int (*stripe)(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes);
-    /* 1 if nobody but this descriptor can read or write the file: it has one name, and nobody else has it
-     * open. 0 also where that cannot be known, as on file systems that other hosts see. */
+    /* 1 if the file has one name and no other open descriptor, so nobody else can read or write it.
+     * 0 if not, or if that cannot be determined, as on network file systems. */
     int (*is_sole)(const struct crn_fs *fs, int fd);
-    /* Of the file system; never NULL. */
+    /* The type of the file system; never NULL. */
     const struct crn_fs_type *(*type)(const struct crn_fs *fs, int fd);
-    /* Exclusive lock of the open file, gone with its last descriptor or process; -EAGAIN if held
-     * elsewhere, -ENOTSUP where the file system has no locks. Again by who has it: 0, or why it was lost. */
+    /* Takes an exclusive lock on the open file, which ends with its last descriptor or process.
+     * -EAGAIN if it is locked elsewhere; -ENOTSUP if the file system has no locks. Re-acquiring a
+     * held lock returns 0, or the error that shows it was lost. */
     int (*lock)(const struct crn_fs *fs, int fd);
-    /* Shared mapping of the first bytes of a file; munmap(2) ends it. */
+    /* Maps the first bytes of a file, shared; unmap with munmap(2). */
     int (*map)(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret);
 };
 
-/* The table of this process: POSIX; in builds with fault injection wrapped as $CAIRN_FAULT_FS says
+/* The table of this process: POSIX. A build with fault injection wraps it as $CAIRN_FAULT_FS says
  * (see fs_faulty.h). */
 const struct crn_fs *crn_fs_default(void);
 const struct crn_fs *crn_fs_posix(void);
 
-/* Records the error of a call, or passes a value >= 0 as CAIRN_OK. */
+/* Returns CAIRN_OK if ret >= 0; else records the error. */
 CAIRN_CHECKED cairn_err crn_fs_check(int ret, struct crn_errinfo *ei, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* All bytes or an error; short counts and EINTR are continued. what names the file. */
+/* Writes all bytes or fails; continues after short counts and EINTR. what names the file. */
 CAIRN_CHECKED cairn_err crn_fs_write_all(const struct crn_fs *fs, int fd, const void *buf, size_t n,
                                          uint64_t off, const char *what, struct crn_errinfo *ei);
-/* CAIRN_EDAMAGED if the file ends before. */
+/* Reads all bytes; CAIRN_EDAMAGED if the file ends early. */
 CAIRN_CHECKED cairn_err crn_fs_read_all(const struct crn_fs *fs, int fd, void *buf, size_t n,
                                         uint64_t off, const char *what, struct crn_errinfo *ei);
-/* A whole small file into malloc'ed memory (one 0 byte is added behind); larger than max is
+/* Reads a whole small file into malloc'ed memory and appends one 0 byte. A file larger than max is
  * CAIRN_EDAMAGED. */
 CAIRN_CHECKED cairn_err crn_fs_read_file(const struct crn_fs *fs, int dfd, const char *name,
                                          size_t max, void **ret_buf, size_t *ret_len,
                                          struct crn_errinfo *ei);
 /* Publishes buf as dfd/name. After a crash the file holds the old bytes or the new ones, never a
- * mix. CAIRN_OK means durable. An error after the rename means "unknown": be idempotent. */
+ * mix. CAIRN_OK means durable. After an error either content may be in place, so callers must be
+ * idempotent. */
 CAIRN_CHECKED cairn_err crn_file_replace(const struct crn_fs *fs, int dfd, const char *name,
                                          const void *buf, size_t len, struct crn_errinfo *ei);
-/* mkdir -p below dfd (AT_FDCWD for a path), each new entry made durable; returns a descriptor. */
+/* mkdir -p below dfd (AT_FDCWD for a path). Makes each new entry durable and returns a
+ * descriptor. */
 CAIRN_CHECKED cairn_err crn_fs_make_dirs(const struct crn_fs *fs, int dfd, const char *path,
                                          mode_t mode, int *ret_fd, struct crn_errinfo *ei);
-/* A directory that only this user can enter: created 0700, or found so and owned by us. */
+/* Opens a directory that only this user can enter. Creates it with mode 0700; refuses an existing
+ * one with another owner or mode. */
 CAIRN_CHECKED cairn_err crn_fs_private_dir(const struct crn_fs *fs, const char *path, int *ret_fd,
                                            struct crn_errinfo *ei);
-/* Removes a directory with its files (two levels deep at most); best effort, says the first error. */
+/* Removes a file, or a directory with up to two levels of directories below it. Stops at the first
+ * error and returns it. */
 CAIRN_CHECKED cairn_err crn_fs_remove_tree(const struct crn_fs *fs, int dfd, const char *name,
                                            struct crn_errinfo *ei);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fault injection under every file operation. Relies on the table below it for the real work;
- * decides only which call is hit and how. */
+/* Fault injection below every file operation. Decides only which call is hit and how; the table
+ * below does the I/O. */
 #include "base/fs_faulty.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static void die(void)
         (void)pause();
 }
 
-/* 0: go on with the call; 1: do half of it (reads and writes); negative: fail with this. */
+/* 0: make the call; 1: do half of it (reads and writes); negative: fail with this. */
 static int hit(struct crn_fs_faulty *f, enum crn_fault_op op)
 {
     long call;
@@ -63,7 +63,7 @@ static int f_openat(const struct crn_fs *fs, int dfd, const char *path, int flag
     return h < 0 ? h : UNDER(fs_faulty_self(fs), openat, dfd, path, flags, mode);
 }
 
-/* As on Linux, a failing close has released the descriptor all the same. */
+/* As on Linux, a failing close releases the descriptor nevertheless. */
 static int f_close(const struct crn_fs *fs, int fd)
 {
     int h = hit(fs_faulty_self(fs), CRN_OP_CLOSE);
@@ -72,7 +72,7 @@ static int f_close(const struct crn_fs *fs, int fd)
     return h < 0 ? h : r;
 }
 
-/* One line a read; small appends do not mix. */
+/* One line a read, in one append, so that lines of several threads do not mix. */
 static void tell_read(int to, int fd, off_t off, ssize_t n)
 {
     char link[40], path[400];
@@ -97,7 +97,7 @@ static ssize_t f_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off
     return r;
 }
 
-/* Writes all of it, or half of it; a torn write then kills the process. */
+/* Writes all bytes or half of them. A torn write then kills the process. */
 static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
     struct crn_fs_faulty *f = fs_faulty_self(fs);
@@ -112,7 +112,7 @@ static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t
     return r;
 }
 
-/* A failing fsync has lost the dirty pages: the caller must not trust a second one. */
+/* A failed fsync has lost the dirty pages: the caller must not trust a second one. */
 static int f_fsync(const struct crn_fs *fs, int fd)
 {
     int h = hit(fs_faulty_self(fs), CRN_OP_SYNC);
@@ -253,7 +253,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
     f->reads_fd = -1;
 }
 
-/* The environment's table: one a process by nature, as the environment is. */
+/* One table a process, because there is one environment a process. */
 static struct crn_fs_faulty env_table;
 static int env_set;
 

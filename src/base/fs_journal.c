@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records operations by inode, so that a state can be rebuilt from any subset of them: a rename that
- * reached the disk shows its file under the new name even where its creation did not. */
+/* Records operations by inode, so that a state can be rebuilt from any subset of them. If a
+ * rename reached the disk but the creation of the file did not, the file still appears under its
+ * new name. */
 #include "base/fs_journal_impl.h"
 
 #include <assert.h>
@@ -51,7 +52,7 @@ static void record_write(struct crn_fs_journal *j, int inode, const void *data, 
     memcpy(op->data, data, len);
 }
 
-/* Inode numbers are used again after an unlink: the latest owner counts. */
+/* Inode numbers are reused after an unlink: the latest owner counts. */
 static int find_inode(const struct crn_fs_journal *j, const struct stat *sb)
 {
     size_t i;
@@ -74,7 +75,7 @@ static int inode_of(const struct crn_fs_journal *j, int fd)
     return fd >= 0 && fd < MAX_FDS ? j->fds[fd] : -1;
 }
 
-/* The inode of an entry, or -1. */
+/* The inode of a directory entry, or -1. */
 static int entry(const struct crn_fs_journal *j, int dfd, const char *name)
 {
     struct stat sb;
@@ -82,7 +83,7 @@ static int entry(const struct crn_fs_journal *j, int dfd, const char *name)
     return j->under->fstatat(j->under, dfd, name, &sb) == 0 ? find_inode(j, &sb) : -1;
 }
 
-/* The table. --------------------------------------------------------------------------------------- */
+/* The table. ----------------------------------------------------------------------------------- */
 
 static int j_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
 {
@@ -121,7 +122,7 @@ static ssize_t j_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off
     return fs_journal_self(fs)->under->pread(fs_journal_self(fs)->under, fd, buf, n, off);
 }
 
-/* In two halves: a power loss may leave one of them. */
+/* Recorded as two halves: a power loss may leave one of them. */
 static ssize_t j_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
     struct crn_fs_journal *j = fs_journal_self(fs);
@@ -143,7 +144,7 @@ static int j_fsync(const struct crn_fs *fs, int fd)
     struct crn_fs_journal *j = fs_journal_self(fs);
     int inode = inode_of(j, fd);
 
-    /* The disk below is not what is tested: no need to wait for it. */
+    /* The test is not about the real disk, so do not wait for it. */
     if (inode >= 0)
         (void)record(j, SYNC, inode);
     return 0;
@@ -166,7 +167,7 @@ static int j_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
     (void)fd;
     (void)off;
     (void)bytes;
-    return -EOPNOTSUPP; /* a hint that callers must be able to do without */
+    return -EOPNOTSUPP; /* only a hint: callers must work without it */
 }
 
 static int j_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end)
@@ -176,7 +177,7 @@ static int j_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int
     (void)off;
     (void)bytes;
     (void)is_end;
-    return 0; /* nothing is durable by it */
+    return 0; /* makes nothing durable */
 }
 
 static int j_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
@@ -194,7 +195,7 @@ static int j_renameat(const struct crn_fs *fs, int olddfd, const char *from, int
         record_entry(j, RENAME, inode, dir, from, to);
         return r;
     }
-    /* From one directory to another: either may be durable without the other. */
+    /* Between directories: either change may be durable without the other. */
     if (to_dir >= 0)
         record_entry(j, LINK, inode, to_dir, to, "");
     if (dir >= 0)
@@ -264,7 +265,7 @@ static int j_lock(const struct crn_fs *fs, int fd)
     return fs_journal_self(fs)->under->lock(fs_journal_self(fs)->under, fd);
 }
 
-/* To read from: what a process writes there is not recorded. */
+/* For reading: writes through the mapping are not recorded. */
 static int j_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
 {
     return fs_journal_self(fs)->under->map(fs_journal_self(fs)->under, fd, bytes, prot, ret);
@@ -291,7 +292,8 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .lock = j_lock,
                                     .map = j_map};
 
-/* The tree at the start, as operations. ------------------------------------------------------------ */
+/* The initial tree, as operations.
+ * ------------------------------------------------------------------ */
 
 static int scan(struct crn_fs_journal *j, int dfd, int dir)
 {

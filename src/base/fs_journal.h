@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests: a table of file operations that records every change below a directory and can rebuild,
- * elsewhere, what a power loss might leave. The model is as strict as POSIX allows:
+/* For tests: a table of file operations that records every change below a directory and can rebuild
+ * elsewhere what a power loss might leave. The model is as strict as POSIX allows:
  *
- *     bytes of a file are durable only after an fsync of the file that follows them;
- *     an entry of a directory (create, mkdir, rename, unlink) only after one of the directory;
- *     of everything else any subset may have reached the disk, in any order, writes by halves;
- *     a rename within a directory is atomic; one into another is two changes.
+ *     bytes of a file are durable only after a later fsync of the file;
+ *     a directory entry (create, mkdir, rename, unlink) only after a later fsync of the directory;
+ *     of all other changes any subset may be on disk, in any order, and half of any write;
+ *     a rename within a directory is atomic; one into another directory is two changes.
  *
- * One thread. Not built without tests. */
+ * For one thread. Built with the tests only. */
 #ifndef CRN_FS_JOURNAL_H
 #define CRN_FS_JOURNAL_H
 
@@ -15,19 +15,20 @@
 
 struct crn_fs_journal; /* opaque */
 
-/* Records changes below root, a directory of regular files and directories; what is there now is
- * durable. Only descriptors opened through the table are known to it. NULL: out of memory, or root
- * cannot be read. */
+/* Records changes below root, a directory of regular files and directories. Its present content
+ * counts as durable. The journal knows only descriptors opened through its table. NULL: out of
+ * memory, or root cannot be read. */
 struct crn_fs_journal *crn_fs_journal_open(const struct crn_fs *under, const char *root);
 void crn_fs_journal_close(struct crn_fs_journal *j);
 const struct crn_fs *crn_fs_journal_fs(struct crn_fs_journal *j);
 
 /* Operations recorded so far. A power loss at n happens before operation n. */
 size_t crn_fs_journal_now(const struct crn_fs_journal *j);
-/* The operations before n that are not durable at n, ascending; malloc'ed, NULL if there are none. */
+/* The operations before n that are not durable at n, ascending. malloc'ed; NULL if there are
+ * none. */
 size_t *crn_fs_journal_unsynced(const struct crn_fs_journal *j, size_t n, size_t *ret_count);
 
-/* A state: what is durable at n plus the operations for which apply[] (indexed by operation) is
+/* A state: everything durable at n, plus the operations for which apply[] (indexed by operation) is
  * set. Equal states have equal hashes. */
 uint64_t crn_fs_journal_hash(const struct crn_fs_journal *j, size_t n, const unsigned char *apply);
 /* Writes the state into dir, which exists and is empty. 0, or -1. */

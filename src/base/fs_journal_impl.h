@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is recorded, for the files that make up the journal. */
+/* The recorded operations, shared by the files of the journal. */
 #ifndef CRN_FS_JOURNAL_IMPL_H
 #define CRN_FS_JOURNAL_IMPL_H
 
@@ -14,11 +14,11 @@ enum kind { WRITE, TRUNCATE, LINK, UNLINK, RENAME, SYNC };
 
 struct fs_journal_op {
     enum kind kind;
-    int inode;            /* what is written, synced, linked or moved */
+    int inode;            /* the file or directory that the operation concerns */
     int dir;              /* LINK, UNLINK, RENAME: the directory */
-    char name[NAME_SIZE]; /* LINK, UNLINK: the entry; RENAME: the old one */
-    char to[NAME_SIZE];   /* RENAME */
-    uint64_t off;         /* WRITE; TRUNCATE: the size */
+    char name[NAME_SIZE]; /* LINK, UNLINK: the entry; RENAME: the old name */
+    char to[NAME_SIZE];   /* RENAME: the new name */
+    uint64_t off;         /* WRITE: offset; TRUNCATE: new size */
     unsigned char *data;  /* WRITE; owned */
     size_t len;
 };
@@ -35,8 +35,8 @@ struct crn_fs_journal {
     char *root;
     struct fs_journal_op *ops;
     size_t nops, cap;
-    size_t nbase;         /* operations that make the tree as it was at the start: always durable */
-    struct inode *inodes; /* number 0 is the root */
+    size_t nbase;         /* operations that create the initial tree: always durable */
+    struct inode *inodes; /* inode 0 is the root */
     size_t ninodes;
     int fds[MAX_FDS]; /* inode of each open descriptor; -1: not below the root */
 };

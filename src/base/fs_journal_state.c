@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The states that a crash may leave: which operations may be missing, and the tree that the others make. */
+/* The states that a crash may leave: which operations may be missing, and the tree that results
+ * from the others. */
 #include "base/fs_journal_impl.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ struct dirent_of {
 struct node {
     unsigned char *data;
     size_t len;
-    struct dirent_of *entries; /* in the order of names */
+    struct dirent_of *entries; /* sorted by name */
     size_t nentries;
 };
 
@@ -79,7 +80,7 @@ static void set_entry(struct node *dir, const char *name, int inode)
     dir->entries[i].inode = inode;
 }
 
-/* Only if it is still this inode: an earlier operation may not have reached the disk. */
+/* Only if the name still refers to this inode: an earlier operation may be missing on disk. */
 static void drop_entry(struct node *dir, const char *name, int inode)
 {
     size_t i;
@@ -144,7 +145,7 @@ static void free_state(const struct crn_fs_journal *j, struct node *nodes)
     free(nodes);
 }
 
-/* The tree as bytes: directories by name, files by content. */
+/* Serialises the tree: directories by name, files by content. */
 static void flatten(const struct crn_fs_journal *j, const struct node *nodes, int inode,
                     struct crn_buf *buf)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model must tell a safe way of writing from the usual unsafe ones; else it proves nothing. */
+/* The model must tell a safe way to replace a file from the usual unsafe ones; otherwise it proves
+ * nothing. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ static void look(const char *dir, struct fs_journal_test_seen *seen)
     assert_int_equal(close(dfd), 0);
 }
 
-/* All states at all points. */
+/* Looks at all possible states after a power loss at each operation. */
 static struct fs_journal_test_seen enumerate(const struct crn_fs_journal *j, size_t from)
 {
     struct fs_journal_test_seen seen = {0};
@@ -105,7 +106,7 @@ static void replacing_leaves_old_or_new(void **state)
     seen = enumerate(j, from);
     assert_true(seen.old > 0 && seen.fresh > 0);
     assert_int_equal(seen.torn + seen.missing, 0);
-    seen = enumerate(j, crn_fs_journal_now(j)); /* at the end it is durable */
+    seen = enumerate(j, crn_fs_journal_now(j)); /* durable at the end */
     assert_int_equal(seen.fresh, 1);
     assert_int_equal(seen.old, 0);
     finish(j, dir, dfd);
@@ -153,7 +154,7 @@ static void a_rename_without_fsync_tears(void **state)
     finish(j, dir, dfd);
 }
 
-/* Each of the two directories may have changed without the other. */
+/* Either directory may have changed without the other. */
 static void a_rename_into_another_directory_is_two_changes(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file operations of a real system. Decides nothing; each entry is one call and -errno. */
+/* The file operations of the real system. No policy here: each entry is one call and returns
+ * -errno. */
 #include "base/fs.h"
 
 #include <dirent.h>
@@ -18,7 +19,7 @@
 #include "base/touch.h"
 
 #define UNUSED(x) ((void)(x))
-#define MAP_STEP  ((size_t)128 << 10) /* new pages are still in the cache when they are filled */
+#define MAP_STEP  ((size_t)128 << 10) /* new pages are still cached when filled */
 
 static int px_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
 {
@@ -124,7 +125,7 @@ static int px_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *a
     DIR *dir;
 
     UNUSED(fs);
-    /* A descriptor of its own: the stream moves the offset and closes it. */
+    /* Needs its own descriptor: the stream moves the offset, and closedir closes it. */
     fd = openat(dfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
@@ -170,8 +171,9 @@ static int px_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
     return 0;
 }
 
-/* A lease to write is given to the only one who has a file open. Who opens it before the lease is back is told
- * about by a signal: one that nobody sees who has not asked for it. */
+/* The kernel grants a write lease only to the sole opener of a file. If another process opens the
+ * file before the lease is dropped, the kernel signals us. We ask for SIGURG, which is ignored by
+ * default. */
 static int px_is_sole(const struct crn_fs *fs, int fd)
 {
     const struct crn_fs_type *type = crn_fs_type_of(fd);

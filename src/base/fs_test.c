@@ -25,8 +25,8 @@ static size_t count_names(int dfd)
     return n;
 }
 
-/* Fails the 1st, 2nd, ... call: the content is the old or the new one each time, and nothing is
- * left behind. */
+/* Fails the 1st, 2nd, ... call. Each time the file has the old or the new content, and no other
+ * file is left. */
 static void replace_survives_a_failure_at_every_call(void **state)
 {
     char dir[256];
@@ -92,7 +92,7 @@ static void short_writes_are_continued(void **state)
     test_dir_remove(dir);
 }
 
-/* One name, and nobody else has it open. Where /dev/shm is no tmpfs it is never known. */
+/* One name, and no other open descriptor. If /dev/shm is not a tmpfs, is_sole always returns 0. */
 static void a_file_may_be_ours_alone(void **state)
 {
     const struct crn_fs *fs = crn_fs_posix();

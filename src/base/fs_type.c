@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CephFS takes the caches away from all writers of a file that has several; NFS, SMB and FUSE promise
- * nothing about two clients in one file. NFS and SMB keep what they know of a file for up to a minute by default,
- * clients in FUSE for a second (GlusterFS) to 20 (sshfs), BeeGFS for a second. */
+/* CephFS revokes the caches of all writers of a file with several writers. NFS, SMB and FUSE
+ * guarantee nothing about two clients that write one file. Attribute caches last up to 60 s on NFS
+ * and SMB by default, 1 s (GlusterFS) to 20 s (sshfs) on FUSE, and 1 s on BeeGFS. */
 #include "base/fs_type.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What Cairn knows of file systems. Pure but for the one that asks. */
+/* What Cairn knows about file systems. Pure, except for crn_fs_type_of. */
 #ifndef CRN_FS_TYPE_H
 #define CRN_FS_TYPE_H
 
@@ -8,19 +8,21 @@
 #define CRN_FS_LUSTRE 0x0BD00BD0u
 
 struct crn_fs_type {
-    uint32_t magic; /* as statfs tells; 0: none of those that are known */
+    uint32_t magic; /* f_type of statfs; 0: unknown */
     const char *name;
-    /* On a disk of this machine, where writing behind pays: the kernel's cache is all there is between. */
+    /* On a local disk, where write-behind pays: only the page cache lies in between. */
     int is_disk;
-    int is_memory; /* of this machine: one write at a time gets into a file, and copying is all it does */
-    /* Several nodes may write aligned parts of one file side by side without taking locks, caches or whole
-     * pages from each other. Lustre: as far as the file has stripes for them. */
+    /* In local memory: a write is only a copy, and the kernel serialises the writes to one file. */
+    int is_memory;
+    /* Several nodes may write aligned parts of one file concurrently without contending for locks,
+     * caches or pages. On Lustre this holds up to the number of stripes. */
     int is_shared;
-    /* For so long a host may see names and sizes as they were before another changed them. 0: never. */
+    /* How long a host may see stale names and sizes after another host changed them. 0: never
+     * stale. */
     unsigned late_s;
 };
 
-/* Never NULL: what is not known has the name "unknown file system" and nothing else. */
+/* Never NULL: an unknown type has the name "unknown file system" and late_s 60. */
 const struct crn_fs_type *crn_fs_type_find(uint32_t magic);
 const struct crn_fs_type *crn_fs_type_of(int fd);
 

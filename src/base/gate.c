@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bucket is a time: when what was let through is paid for. Whoever comes before waits; whoever comes
- * later pays from then on, or from a little earlier, so that a late wake-up costs no bandwidth. */
+/* The token bucket is one time, next_ns: when the bytes admitted so far are paid for at the current
+ * rate. A thread that asks earlier waits. A thread that asks later is charged from now, or from at
+ * most CATCH_UP_NS earlier, so that a late wake-up costs no bandwidth. */
 #include "base/gate.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 
-#define CATCH_UP_NS 20000000LL /* what a late wake-up may make up for */
-#define LOOK_NS     2000000LL  /* how often a held thread looks at the application's phase */
+#define CATCH_UP_NS 20000000LL /* how much of a late wake-up is made up for */
+#define LOOK_NS     2000000LL  /* how often a paused thread checks the application's phase */
 #define STEP_MIN    ((uint64_t)64 << 10)
 #define STEP_MAX    ((uint64_t)1 << 20)
 
@@ -38,7 +39,7 @@ void crn_gate_begin(struct crn_gate *g)
     crn_unlock(&g->mu);
 }
 
-/* Held back while the application is busy, as long as there is patience left. All who ask share one
+/* Pauses while the application is busy, until patience_ns is used up. All threads share one
  * account: time counts once, however many wait. */
 static int is_held_locked(struct crn_gate *g, int64_t now_ns)
 {
@@ -52,7 +53,7 @@ static int is_held_locked(struct crn_gate *g, int64_t now_ns)
     return g->held_ns < g->patience_ns;
 }
 
-/* The lower of cap and calm rate; 0: there is neither. */
+/* The lower of the cap and the calm rate; 0: neither is set. */
 static uint64_t rate_locked(const struct crn_gate *g)
 {
     if (g->rate == 0 || g->calm_rate == 0)
@@ -91,7 +92,7 @@ static int64_t ask_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
     return wait_ns;
 }
 
-/* What has passed already is paid for at the new rate. */
+/* Rescales the outstanding wait: bytes already admitted are paid for at the new rate. */
 void crn_gate_calm(struct crn_gate *g, uint64_t rate, int64_t now_ns)
 {
     double before, after;

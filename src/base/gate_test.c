@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The gate, with a clock that is moved by hand: never more than the cap over any second, nothing lost to
- * late wake-ups, less while it is calm, held while the application is busy, and never longer than the
- * patience of a flush. */
+/* The gate on a clock that the test advances: never more than the cap over any second, nothing lost
+ * to late wake-ups, less while calm, paused while the application is busy, but never longer than
+ * the patience of a flush. */
 #include "base/gate.h"
 #include "base/clock.h"
 #include "base/rng.h"
@@ -15,7 +15,7 @@ static int flag(void *arg)
     return *(int *)arg;
 }
 
-/* Asks again as told; returns when it was let through. */
+/* Asks again after the time the gate names. Returns the time of admission. */
 static int64_t pass_at(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
 {
     int64_t wait_ns;
@@ -39,7 +39,7 @@ static void the_cap_holds(void **state)
         sent += 65536;
     }
     assert_in_range(sent, 99900000, 100500000); /* 10 s at 10 MB/s */
-    now += 100 * SECOND;                        /* nothing is saved up */
+    now += 100 * SECOND;                        /* unused bandwidth is not saved up */
     start = now;
     for (sent = 0; now < start + SECOND; sent += 65536)
         now = pass_at(&g, 65536, now);
@@ -47,7 +47,7 @@ static void the_cap_holds(void **state)
     crn_gate_fini(&g);
 }
 
-/* Several that wake up late by up to 15 ms still get the bandwidth, and no more. */
+/* Threads that wake up to 15 ms late still get the whole bandwidth, and no more. */
 static void late_wake_ups_cost_nothing(void **state)
 {
     struct crn_rng rng;
@@ -80,11 +80,11 @@ static void the_application_goes_first(void **state)
     assert_true(crn_gate_ask(&g, 1, 110 * MS) > 0);
     busy = 0;
     assert_int_equal(crn_gate_ask(&g, 1, 111 * MS), 0);
-    busy = 1; /* 100 of 500 ms are gone; time between does not count */
+    busy = 1; /* 100 of 500 ms are used up; the time since does not count */
     assert_true(crn_gate_ask(&g, 1, 1000 * MS) > 0);
     assert_true(crn_gate_ask(&g, 1, 1200 * MS) > 0);
     assert_true(crn_gate_ask(&g, 1, 1399 * MS) > 0);
-    assert_int_equal(crn_gate_ask(&g, 1, 1400 * MS), 0); /* for the rest of the flush */
+    assert_int_equal(crn_gate_ask(&g, 1, 1400 * MS), 0); /* open for the rest of the flush */
     assert_int_equal(crn_gate_ask(&g, 1, 1401 * MS), 0);
     crn_gate_begin(&g);
     assert_true(crn_gate_ask(&g, 1, 1500 * MS) > 0);
@@ -93,7 +93,8 @@ static void the_application_goes_first(void **state)
     crn_gate_fini(&g);
 }
 
-/* A forgotten phase, many threads: patience in all, not for each. */
+/* The application never ends its phase: all threads together wait for the patience once, not each
+ * of them. */
 static void patience_is_shared(void **state)
 {
     struct crn_gate g;
@@ -111,7 +112,7 @@ static void patience_is_shared(void **state)
     crn_gate_fini(&g);
 }
 
-/* Bytes that pass in a second from *now on; the gate never asks to be asked for longer than that. */
+/* Bytes that pass within a second from *now on. The gate never asks for a longer wait than that. */
 static uint64_t in_a_second(struct crn_gate *g, int64_t *now)
 {
     int64_t until = *now + SECOND;
@@ -138,14 +139,14 @@ static void calm_is_less_than_the_cap(void **state)
     assert_int_equal(crn_gate_step(&g), 1 << 20);
     crn_gate_calm(&g, 400000, now);
     assert_int_equal(crn_gate_step(&g), 65536);
-    crn_gate_calm(&g, 1000000000, now); /* the cap holds all the same */
+    crn_gate_calm(&g, 1000000000, now); /* the cap still applies */
     assert_in_range(in_a_second(&g, &now), 99000000, 103000000);
     crn_gate_calm(&g, 0, now);
     assert_in_range(in_a_second(&g, &now), 99000000, 103000000);
     crn_gate_fini(&g);
 }
 
-/* However often the background is calm and then in a hurry: the cap is the cap. */
+/* The cap holds however often the rate changes between calm and full. */
 static void changes_do_not_lift_the_cap(void **state)
 {
     struct crn_gate g;
@@ -163,16 +164,17 @@ static void changes_do_not_lift_the_cap(void **state)
         now += wait_ns;
     }
     assert_in_range(sent, 99000000, 101000000);
-    /* Calm for a while at a tenth: what it owes is less, once there is a hurry, and the cap's all the same. */
+    /* After a calm period at a tenth of the rate, the outstanding wait shrinks to what the cap
+     * requires. */
     crn_gate_calm(&g, 1000000, now);
-    assert_int_equal(crn_gate_ask(&g, 1000000, now),
-                     0); /* for a second, less what may be made up for */
+    assert_int_equal(crn_gate_ask(&g, 1000000, now), 0); /* a second's worth, less the catch-up */
     crn_gate_calm(&g, 0, now);
     assert_in_range(crn_gate_ask(&g, 1, now), 95 * MS, 100 * MS);
     crn_gate_fini(&g);
 }
 
-/* What passed calmly is forgotten as soon as there is a hurry, and the time it took is known. */
+/* When the calm rate is lifted, its outstanding wait is dropped. The time spent waiting is still
+ * counted. */
 static void a_hurry_begins_at_once(void **state)
 {
     struct crn_gate g;
@@ -205,7 +207,7 @@ static void waiting_threads(void **state)
     int busy = 1;
 
     (void)state;
-    crn_gate_init(&g, 1, 3600 * SECOND, flag, &busy); /* would take for ever */
+    crn_gate_init(&g, 1, 3600 * SECOND, flag, &busy); /* would wait forever */
     assert_int_equal(crn_gate_step(&g), 65536);
     assert_int_equal(pthread_create(&thread, NULL, waiter, &g), 0);
     crn_gate_open(&g);
@@ -214,9 +216,8 @@ static void waiting_threads(void **state)
     crn_gate_init(&g, 0, 0, NULL, NULL);
     assert_true(crn_gate_step(&g) == UINT64_MAX);
     crn_gate_pass(&g, UINT64_MAX);
-    crn_gate_calm(&g, 1,
-                  crn_clock_real()->mono_ns(
-                      crn_clock_real())); /* one that is calm for ever, until there is a hurry */
+    /* Calm forever, until the rate is lifted. */
+    crn_gate_calm(&g, 1, crn_clock_real()->mono_ns(crn_clock_real()));
     crn_gate_pass(&g, 1 << 20);
     assert_int_equal(pthread_create(&thread, NULL, waiter, &g), 0);
     crn_gate_calm(&g, 0, crn_clock_real()->mono_ns(crn_clock_real()));

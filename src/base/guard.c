@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The handler may run in any thread, between any two instructions: it walks a list whose nodes are never freed, and
- * changes nothing but a flag and the mapping. A node is free for the next mapping while its end is 0. */
+/* The handler may run in any thread, between any two instructions. So it walks a list whose nodes
+ * are never freed, and changes only a flag and the mapping. A node with end 0 is free for reuse. */
 #include "base/guard.h"
 
 #include <signal.h>
@@ -25,7 +25,8 @@ static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int is_installed;
 static struct sigaction before;
 
-/* Zeros from the faulting page to the end of the mapping: one fault for a truncation, not one for each page. */
+/* Maps zeros from the faulting page to the end of the mapping: one fault a truncation, not one a
+ * page. */
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     uintptr_t at = (uintptr_t)info->si_addr;
@@ -45,7 +46,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
             return;
     }
     (void)sigaction(number, &before,
-                    NULL); /* not ours: the access is made again, and ends as it did */
+                    NULL); /* not ours: restore the old handler, and let the access fault again */
 }
 
 void crn_guard_install(void)

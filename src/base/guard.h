@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mappings of files that another process may truncate. An access behind the new end raises SIGBUS, which would end a
- * daemon that serves many jobs. With the guard installed the access reads zeros instead, and the owner of the mapping
- * learns that its content is lost. For daemons only: a library does not take a signal of its application. */
+/* Protects mappings of files that another process may truncate. An access beyond the new end raises
+ * SIGBUS, which would kill a daemon that serves many jobs. With the guard installed the access
+ * reads zeros instead, and the owner of the mapping learns that its content is lost. For daemons
+ * only: a library must not take over a signal of its application. */
 #ifndef CRN_BASE_GUARD_H
 #define CRN_BASE_GUARD_H
 
@@ -9,13 +10,13 @@
 
 struct crn_guard; /* opaque: one mapping */
 
-/* Once, at the start of a program, after other libraries have installed their handlers. */
+/* Call once at program start, after other libraries have installed their handlers. */
 void crn_guard_install(void);
-/* NULL if no guard is installed, or memory is short. */
+/* Registers a mapping. NULL if the guard is not installed, or out of memory. */
 struct crn_guard *crn_guard_add(void *start, size_t bytes);
-/* Before the mapping goes. NULL is fine. */
+/* Call before the mapping is unmapped. g may be NULL. */
 void crn_guard_remove(struct crn_guard *g);
-/* Has an access met the end of the file? NULL is fine. */
+/* True if an access went beyond the end of the file. g may be NULL. */
 int crn_guard_was_hit(const struct crn_guard *g);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file that is truncated under its mapping, read and written by a thread of the library. */
+/* A file is truncated while it is mapped, and a thread of the library reads and writes the
+ * mapping. */
 #include "base/test.h"
 
 #include <fcntl.h>
@@ -64,7 +65,7 @@ static void truncated(void **state)
     assert_true(crn_guard_was_hit(g[0]));
     assert_false(crn_guard_was_hit(g[1]));
     crn_guard_remove(g[0]);
-    assert_ptr_equal(crn_guard_add(p[0], PAGE), g[0]); /* used again */
+    assert_ptr_equal(crn_guard_add(p[0], PAGE), g[0]); /* the node is reused */
     assert_false(crn_guard_was_hit(g[0]));
     for (i = 0; i < 2; i++) {
         crn_guard_remove(g[i]);

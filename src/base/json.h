@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes JSON to a stream. Commas and quoting are taken care of; keys are NULL inside arrays. */
+/* Writes JSON to a stream, with commas and quoting. Keys are NULL inside arrays. */
 #ifndef CRN_JSON_H
 #define CRN_JSON_H
 

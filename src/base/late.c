@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who opens a file is told its state by NFS, whatever it has in mind; others forget it in time. So it is opened
- * each time it is looked at again. */
+/* NFS revalidates attributes on open, so reopen the file before each retry. Other file systems let
+ * cached attributes expire. */
 #include "base/late.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@ int crn_late_again(const struct crn_fs *fs, int dfd, uint64_t changed_ns)
     uint64_t now_ns = crn_late_now();
     uint64_t apart_ns = now_ns > changed_ns ? now_ns - changed_ns : changed_ns - now_ns;
 
-    /* Hosts have clocks of their own: a time that lies far ahead would be waited for long. */
+    /* Clocks of hosts differ: without the absolute value, a timestamp far ahead would mean a long
+     * wait. */
     if (apart_ns >= fs->type(fs, dfd)->late_s * SECOND)
         return 0;
     (void)nanosleep(&moment, NULL);

@@ -38,9 +38,9 @@ void crn_log_init(struct crn_log *log, const struct crn_config *cfg, const uint8
         (void)snprintf(log->who, sizeof(log->who), "%s", who);
 }
 
-/* Files. ------------------------------------------------------------------------------------------- */
+/* Files. --------------------------------------------------------------------------------------- */
 
-/* Appends text without the characters that a file name cannot hold or that do not help in one. */
+/* Appends text as a word of a file name: drops blanks, replaces '/'. */
 static size_t add_word(char *ret, size_t size, size_t n, const char *text)
 {
     for (; *text != '\0' && n < size; text++)
@@ -88,9 +88,10 @@ static int open_file(const struct crn_log *log)
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 }
 
-/* Lines. ------------------------------------------------------------------------------------------- */
+/* Lines. --------------------------------------------------------------------------------------- */
 
-/* "2026-11-18T03:12:44.123Z cairn warn job 4711 rank 12: text\n"; a text that is too long is cut. */
+/* "2026-11-18T03:12:44.123Z cairn warn job 4711 rank 12: text\n"; a text that is too long is
+ * truncated. */
 static size_t __attribute__((format(printf, 5, 0)))
 format_line(const struct crn_log *log, enum crn_log_level level, char *line, size_t size,
             const char *fmt, va_list ap)
@@ -117,10 +118,10 @@ format_line(const struct crn_log *log, enum crn_log_level level, char *line, siz
 static void write_stderr(const char *line, size_t n)
 {
     if (write(STDERR_FILENO, line, n) < 0)
-        return; /* nowhere left to say it */
+        return; /* nowhere left to report it */
 }
 
-/* The process says once that its log goes to stderr instead. */
+/* Reports, once a process, that its log goes to stderr instead. */
 static void say_no_file(const struct crn_log *log, int why)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;

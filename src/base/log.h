@@ -15,24 +15,25 @@ struct crn_config;
 
 /* A log belongs to a session, service or program; copies are cheap. */
 struct crn_log {
-    enum crn_log_level level; /* lines above it are dropped */
-    const char *file;         /* as log_file of the configuration; NULL or "": stderr. Not owned */
-    char job[136];            /* "job 4711", "run 1a2b3c4d"; empty for a program without one */
+    enum crn_log_level level; /* lines of a higher level are dropped */
+    const char *file;         /* log_file of the configuration; NULL or "": stderr. Not owned */
+    char job[136];            /* "job 4711" or "run 1a2b3c4d"; empty if there is neither */
     char who[24];             /* "rank 3", "node 0", "cairnd" */
 };
 
-/* The log of a part of a run; no < 0: who has no number. cfg->log_file must outlive the log and its copies.
- * run may be NULL. */
+/* The log of one component of a run: who is "rank", "node" or the like, no its number (< 0: none).
+ * cfg->log_file must outlive the log and its copies. run may be NULL. */
 void crn_log_init(struct crn_log *log, const struct crn_config *cfg, const uint8_t run[16],
                   const char *who, int64_t no);
-/* Writes one line, with one write() so that lines of many processes do not mix. A log file is opened for each
- * line: nothing is held across a fork, and a file that was moved away is made anew. */
+/* Writes one line with one write(), so that lines of many processes do not mix. Opens the log file
+ * for each line, so that no descriptor crosses a fork and a file that was rotated away is created
+ * again. */
 void crn_log(const struct crn_log *log, enum crn_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 const char *crn_log_level_name(enum crn_log_level level);
 
-/* The file of a log: log_file with %j (job or run), %r (rank12, node3, cairnd), %h (host) and %% expanded.
- * Returns 0, or -1 if it does not fit. */
+/* Expands log_file: %j (job or run), %r (rank12, node3, cairnd), %h (host), %%. Returns 0, or -1 if
+ * the result does not fit. */
 int crn_log_path(const struct crn_log *log, char *ret, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The form of a log line, and where it goes. */
+/* The format of a log line, and where it goes. */
 #include "base/log.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 static const uint8_t run[16] = {0x1a, 0x2b, 0x3c, 0x4d};
 
-/* What is in a file now, or "" if there is none. */
+/* The content of a file, or "" if it does not exist. */
 static char *text_of(const char *path)
 {
     static char text[200000];
@@ -86,7 +86,7 @@ static void a_log_file_is_named_after_job_writer_and_host(void **state)
     assert_int_equal(crn_log_path(&log, path, strlen(expect) + 1), 0);
 }
 
-/* stderr of a child; what it says to a file that cannot be opened. */
+/* Logs two lines in a child whose stderr is fd. */
 static void child_logs(const char *file, int fd)
 {
     struct crn_log log = {.level = CRN_INFO, .file = file, .job = "job 1", .who = "rank 0"};
@@ -120,7 +120,7 @@ static void what_cannot_be_written_goes_to_stderr(void **state)
     assert_matches(text_of(path), "^(" TIME " cairn info job 1 rank 0: (first|second)\n){4}$");
     assert_int_equal(ftruncate(fd, 0), 0);
 
-    /* Named once; no line is lost. */
+    /* The error is reported once; no line is lost. */
     child_logs("/nowhere/log", fd);
     assert_matches(text_of(path),
                    "^" TIME " cairn error job 1 rank 0: log_file '/nowhere/log' cannot be "
@@ -131,7 +131,7 @@ static void what_cannot_be_written_goes_to_stderr(void **state)
     assert_matches(text_of(path), "No space left on device\n.*first\n.*second\n$");
     assert_int_equal(ftruncate(fd, 0), 0);
 
-    /* Appended, for the owner alone; stderr stays quiet. */
+    /* Appended, readable by the owner only; nothing goes to stderr. */
     (void)snprintf(file, sizeof(file), "%.200s/log-%%j", dir);
     child_logs(file, fd);
     child_logs(file, fd);

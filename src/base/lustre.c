@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A default layout for the directory rather than a layout for each file: files are created by the one
- * table of file operations and inherit it. Setting it again changes nothing. */
+/* Sets a default layout on the directory instead of one on each file: files are created through the
+ * one table of file operations and inherit the layout. Setting it twice is harmless. */
 #include "base/lustre.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@ static const char *const real_libraries[] = {"liblustreapi.so.1", "liblustreapi.
 
 const struct crn_lustre crn_lustre_real = {crn_fs_type_of, real_libraries};
 
-/* The library takes a file or a directory by its path. Returns 0 or -errno. */
+/* Takes the path of a file or a directory. Returns 0 or -errno. */
 typedef int (*create_fn)(const char *path, unsigned long long stripe_bytes, int first_target,
                          int count, int pattern);
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stripes of files on Lustre, set through liblustreapi, which is loaded at run time if it is there. */
+/* Striping of files on Lustre, through liblustreapi, which is loaded at run time if installed. */
 #ifndef CRN_LUSTRE_H
 #define CRN_LUSTRE_H
 
 #include <stdint.h>
 #include "base/fs_type.h"
 
-/* Where the file system is asked; tests pretend. */
+/* How the file system is queried; tests substitute a fake. */
 struct crn_lustre {
-    const struct crn_fs_type *(*type)(int fd); /* of the file system */
+    const struct crn_fs_type *(*type)(int fd); /* type of the file system of fd */
     const char *const *libraries;              /* names for dlopen, NULL at the end */
 };
 extern const struct crn_lustre crn_lustre_real;
 
-/* Files made later in the directory are striped over count targets (0: as before) by so many bytes
- * (0: as before). 0, -ENOTSUP on other file systems, -ELIBACC without the library, or what it says. */
+/* Stripes files that are created in the directory later over count targets, in units of bytes. 0
+ * leaves count or bytes unchanged. Returns 0, -ENOTSUP on other file systems, -ELIBACC without the
+ * library, or the library's error. */
 int crn_lustre_stripe(const struct crn_lustre *l, int dfd, uint64_t count, uint64_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pretended liblustreapi for the tests: writes what it was told into the directory, and refuses as the
- * real one does. */
+/* A fake liblustreapi for the tests: writes its arguments to the file "layout", and refuses invalid
+ * ones as the real library does. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stripes on a pretended Lustre, through a pretended liblustreapi. */
+/* Striping on a fake Lustre, through a fake liblustreapi. */
 #include <errno.h>
 #include <fcntl.h>
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define LOST MAP_FAILED /* in other: nothing could take the place of a block */
+#define LOST MAP_FAILED /* in other: no memory for a replacement block */
 
 cairn_err crn_pool_init(struct crn_pool *p, size_t blocks, size_t block_bytes,
                         struct crn_errinfo *ei)
@@ -149,7 +149,7 @@ void *crn_pool_replace(struct crn_pool *p, void *block)
     void *other =
         mmap(NULL, p->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    crn_lock(&p->mu); /* the block is leaked on purpose */
+    crn_lock(&p->mu); /* the old block is leaked on purpose */
     p->other[number_locked(p, block)] = other;
     p->nreplaced++;
     crn_unlock(&p->mu);

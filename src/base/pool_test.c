@@ -62,12 +62,12 @@ static void unused_blocks_take_no_memory(void **state)
     (void)state;
     assert_ok(crn_pool_init(&p, 4, bytes, ei));
     assert_int_equal(pages_there(&p), 0);
-    for (i = 0; i < 3; i++) { /* the same each time */
+    for (i = 0; i < 3; i++) { /* gets the same block each time */
         block = crn_pool_get(&p);
         memset(block, i, bytes);
         crn_pool_put(&p, block);
     }
-    assert_in_range(pages_there(&p), bytes / 4096, 2 * bytes / 4096); /* huge ones stand over */
+    assert_in_range(pages_there(&p), bytes / 4096, 2 * bytes / 4096); /* huge pages overlap */
     crn_pool_fini(&p);
 }
 
@@ -83,10 +83,10 @@ static void a_block_is_replaced(void **state)
     lost = crn_pool_get(&p);
     number = crn_pool_number(&p, lost);
     assert_ptr_equal(crn_pool_block(&p, number), lost);
-    a = crn_pool_replace(&p, lost + 100); /* any address inside will do */
+    a = crn_pool_replace(&p, lost + 100); /* any address inside the block */
     assert_ptr_equal(crn_pool_block(&p, number), a);
     assert_int_equal(crn_pool_number(&p, a + 4095), number);
-    b = crn_pool_replace(&p, lost + 200); /* two were writing to it */
+    b = crn_pool_replace(&p, lost + 200); /* a second writer of the lost block */
     assert_ptr_equal(crn_pool_block(&p, number), b);
     crn_pool_put(&p, b);
     a = crn_pool_get(&p);
@@ -99,12 +99,12 @@ static void a_block_is_replaced(void **state)
     memset(a, 1, 4096);
     memset(b, 2, 4096);
     crn_pool_put(&p, a);
-    crn_pool_put(&p, NULL); /* there was no memory for another one */
+    crn_pool_put(&p, NULL); /* no memory for a replacement */
     assert_ptr_equal(crn_pool_get(&p), a);
     assert_null(crn_pool_try_get(&p));
     crn_pool_put(&p, a);
     crn_pool_fini(&p);
-    memset(lost, 3, 4096); /* its memory is still there */
+    memset(lost, 3, 4096); /* still mapped */
 }
 
 static void a_closed_queue_hands_out_what_it_holds(void **state)

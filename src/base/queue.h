@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A bounded queue of pointers between threads. A full one makes the producer wait; a closed one
- * takes nothing more and hands out what it still holds. */
+/* A bounded queue of pointers between threads. A full queue blocks the producer. A closed queue
+ * takes no more items and hands out those it still has. */
 #ifndef CRN_QUEUE_H
 #define CRN_QUEUE_H
 
@@ -17,12 +17,12 @@ struct crn_queue {
 };
 
 CAIRN_CHECKED cairn_err crn_queue_init(struct crn_queue *q, size_t cap, struct crn_errinfo *ei);
-void crn_queue_fini(struct crn_queue *q); /* the items left are the caller's business */
+void crn_queue_fini(struct crn_queue *q); /* remaining items stay the caller's */
 /* 0, or -1 if the queue is closed. */
 int crn_queue_push(struct crn_queue *q, void *item);
-/* The oldest item; NULL when closed and empty. */
+/* Removes the oldest item; NULL if the queue is closed and empty. */
 void *crn_queue_pop(struct crn_queue *q);
-void *crn_queue_try_pop(struct crn_queue *q); /* NULL when there is none now */
+void *crn_queue_try_pop(struct crn_queue *q); /* NULL if the queue is empty */
 void crn_queue_close(struct crn_queue *q);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Quotas as the kernel tells them (quotactl_fd, Linux 5.14). Any error means that no quota is known: an
- * older kernel, a file system without quotas or with quotas of its own (Lustre, NFS, btrfs), no limit.
- * The file system has the last word anyway, with EDQUOT. */
+/* Quotas as the kernel reports them (quotactl_fd, Linux 5.14). Any error counts as "no quota
+ * known": an older kernel, a file system without quotas or with its own quota interface (Lustre,
+ * NFS, btrfs), or no limit. The file system enforces its limits anyway, with EDQUOT. */
 #include "base/quota.h"
 
 #include <linux/fs.h>
@@ -19,7 +19,7 @@
 #define PRJQUOTA 2
 #endif
 
-/* Bytes that a limit leaves. A soft limit holds once its grace has run out. */
+/* Bytes left below the limits. A soft limit applies once its grace period has ended. */
 static uint64_t left(const struct dqblk *q)
 {
     uint64_t hard = (uint64_t)q->dqb_bhardlimit * 1024;
@@ -50,7 +50,7 @@ void crn_quota_bound(int fd, struct crn_room *space)
     struct stat st;
 
     if (geteuid() == 0 || fstat(fd, &st) < 0)
-        return; /* quotas do not bind root */
+        return; /* quotas do not limit root */
     quota_bound(fd, USRQUOTA, "user", geteuid(), space);
     quota_bound(fd, GRPQUOTA, "group", (st.st_mode & S_ISGID) != 0 ? st.st_gid : getegid(), space);
     if (ioctl(fd, FS_IOC_FSGETXATTR, &attr) == 0 && attr.fsx_projid != 0)

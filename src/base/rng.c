@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Seeded generator: xoshiro256** by Blackman and Vigna, seeded through splitmix64, as published. */
+/* Seeded generator: xoshiro256** by Blackman and Vigna, seeded with splitmix64, as published. */
 #include "base/rng.h"
 
 #include <sys/random.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random numbers: unpredictable ones from the kernel for names and ids, seeded ones for tests and
- * simulations. */
+/* Random numbers: unpredictable ones from the kernel for names and ids, and reproducible ones from
+ * a seed for tests and simulations. */
 #ifndef CRN_RNG_H
 #define CRN_RNG_H
 

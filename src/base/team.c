@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lock is taken for each part: parts are large, a fraction of a millisecond at least. Who brings work
- * does parts of it as well, so it ends also if no helper ever comes. */
+/* The lock is taken once a part: a part takes at least a fraction of a millisecond. The thread that
+ * submits a job works on it too, so the job finishes even if no helper ever joins. */
 #include "base/team.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Work in hand, on the stack of who brought it. */
+/* A job in progress, on the stack of the thread that submitted it. */
 struct team_job {
-    struct team_job *next; /* lock, as what follows; n, part and arg are constant */
+    struct team_job *next; /* lock, as all below except the constant n, part and arg */
     uint64_t n, taken;
-    int active;   /* threads inside */
-    int may_join; /* so many helpers more */
+    int active;   /* threads working on it */
+    int may_join; /* how many more helpers may join */
     cairn_err (*part)(void *arg, uint64_t i, struct crn_errinfo *ei);
     void *arg;
-    struct crn_errinfo error; /* the first */
+    struct crn_errinfo error; /* first failure */
 };
 
 struct crn_team {
     struct crn_team_options opt;
     struct crn_mutex mu;
-    struct crn_cond brought; /* work, or the end */
-    struct crn_cond left;    /* the last thread a job */
+    struct crn_cond brought; /* a job was submitted, or the team closes */
+    struct crn_cond left;    /* the last thread left a job */
     struct team_job *jobs;   /* lock */
     int closing;             /* lock */
-    int helpers;             /* that were started */
+    int helpers;             /* number of threads started */
     pthread_t thread[];
 };
 

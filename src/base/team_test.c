@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The team: every part once, whoever does it; the first failure ends it; several at once. */
+/* Every part runs exactly once, on whichever thread; the first failure ends the job; several jobs
+ * run at once. */
 #include "base/team.h"
 
 #include <stdatomic.h>
@@ -15,7 +16,7 @@ struct team_test_work {
     struct crn_team *team;
     atomic_int done[PARTS];
     atomic_int count;
-    uint64_t bad; /* fails; PARTS: none */
+    uint64_t bad; /* index of the part that fails; PARTS: none */
     cairn_err rc;
     struct crn_errinfo error;
 };
@@ -111,7 +112,7 @@ static void several_at_once(void **state)
     crn_team_close(t);
 }
 
-/* Parts 0 and 1 wait for each other: a helper takes one of them. */
+/* Parts 0 and 1 wait for each other, so a helper must take one of them. */
 struct team_test_pair {
     struct crn_mutex mu;
     struct crn_cond met;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every unit test includes: cmocka with its required headers, and a scratch directory. */
+/* Included by every unit test: cmocka with the headers it needs, and a scratch directory. */
 #ifndef CRN_TEST_H
 #define CRN_TEST_H
 
@@ -23,11 +23,12 @@
         if (assert_rc != CAIRN_OK) {                                                               \
             fail_msg("%s: %s: %s", #call, cairn_error_name(assert_rc),                             \
                      assert_ei != NULL ? assert_ei->msg : "");                                     \
-            __builtin_unreachable(); /* it leaves the test by longjmp */                           \
+            __builtin_unreachable(); /* fail_msg leaves by longjmp */                              \
         }                                                                                          \
     } while (0)
 
-/* For tests that make thousands of small trees: scratch directories in memory, where possible. */
+/* For tests that create thousands of small trees: puts scratch directories into memory, if
+ * possible. */
 static inline void test_dir_in_memory(void)
 {
     const char *memory = getenv("CAIRN_TEST_MEMORY"); /* emptied by tests/support/deadline.c */
@@ -55,7 +56,7 @@ static inline void test_dir_remove(const char *path)
     assert_int_equal(system(cmd), 0);
 }
 
-/* How many files this process has open: nothing is leaked while it stays the same. */
+/* Number of open descriptors of this process: if it grows, something leaks. */
 static inline int test_open_files(void)
 {
     DIR *d = opendir("/proc/self/fd");
@@ -68,8 +69,8 @@ static inline int test_open_files(void)
     return n;
 }
 
-/* Binds the calling thread to one core, as MPI launchers bind ranks; ret_before is for sched_setaffinity in the end. A
- * test that may use one core only is skipped. */
+/* Binds the calling thread to one core, as MPI launchers bind ranks. Restore ret_before with
+ * sched_setaffinity at the end. Skips the test if the process has only one core. */
 static inline void test_bind(cpu_set_t *ret_before)
 {
     cpu_set_t one;

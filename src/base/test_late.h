@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests: a file system on which another host's work is seen late. One file has its old size, or is not there,
- * for a number of looks. */
+/* For tests: a file system that shows changes by another host late. One file has its old size, or
+ * does not exist, for a number of lookups. */
 #ifndef CRN_BASE_TEST_LATE_H
 #define CRN_BASE_TEST_LATE_H
 
@@ -13,10 +13,10 @@
 struct late {
     struct crn_fs fs; /* first */
     struct crn_fs_type type;
-    char file[64];    /* the last part of its path */
-    int64_t old_size; /* -1: it is not there */
-    atomic_int looks; /* that still see it so; -1: all */
-    atomic_int seen;  /* how many did */
+    char file[64];    /* last component of its path */
+    int64_t old_size; /* -1: the file does not exist yet */
+    atomic_int looks; /* lookups that still see the old state; -1: all */
+    atomic_int seen;  /* lookups that saw the old state */
     ino_t inode;
 };
 
@@ -32,7 +32,7 @@ static inline int late_is_it(const struct late *l, const char *path)
     return l->file[0] != '\0' && strcmp(last != NULL ? last + 1 : path, l->file) == 0;
 }
 
-/* Takes one look. */
+/* Counts one lookup; true if it sees the old state. */
 static inline int late_sees_old(struct late *l)
 {
     if (atomic_load(&l->looks) == 0)

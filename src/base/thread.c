@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thin layer over pthreads. The rank check keeps, per thread, the ranks held, as a bit set. */
+/* Thin layer over pthreads. For the rank check each thread counts the mutexes it has locked, by
+ * rank. */
 #include "base/thread.h"
 
 #include <assert.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 #ifndef NDEBUG
-static _Thread_local unsigned held[16]; /* by rank / 10, a count */
+static _Thread_local unsigned held[16]; /* indexed by rank / 10 */
 #endif
 
 void crn_mutex_init(struct crn_mutex *m, enum crn_rank rank)
@@ -96,7 +97,8 @@ static cairn_err thread_start(const pthread_attr_t *attr, pthread_t *ret, const 
     int r;
 
     (void)sigfillset(&all);
-    /* A thread that raises one of these while it is blocked ends the process past every handler. */
+    /* If a thread faults while the signal is blocked, the kernel kills the process without calling
+     * a handler. */
     (void)sigdelset(&all, SIGBUS);
     (void)sigdelset(&all, SIGFPE);
     (void)sigdelset(&all, SIGILL);
@@ -116,7 +118,8 @@ cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *)
     return thread_start(NULL, ret, name, fn, arg, ei);
 }
 
-/* The kernel takes those cores out that the process may not use. Where it wants none of this: where the caller runs. */
+/* The kernel ignores cores that the process may not use. If the affinity is refused, the thread
+ * inherits that of the caller. */
 static cairn_err start_on(const cpu_set_t *cores, pthread_t *ret, const char *name,
                           void *(*fn)(void *), void *arg, struct crn_errinfo *ei)
 {
@@ -141,7 +144,7 @@ cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *name, void *(*fn
     return start_on(&all, ret, name, fn, arg, ei);
 }
 
-/* Adds the cores of a memory node, from a list such as "0-15,32-47". */
+/* Adds the cores of a NUMA node, from a list such as "0-15,32-47". */
 static void add_node(unsigned node, cpu_set_t *cores)
 {
     unsigned first, last;
@@ -200,8 +203,8 @@ int crn_cores(void)
     return (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* The fourth field of /proc/loadavg is "runnable/all": tasks that have a core or want one, the
- * caller included. */
+/* The fourth field of /proc/loadavg is "runnable/all": tasks that run or wait for a core, including
+ * the caller. */
 static int runnable_tasks(void)
 {
     int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
@@ -221,7 +224,7 @@ static int runnable_tasks(void)
     return runnable;
 }
 
-/* Asked once: the C library reads a file to tell. */
+/* Cached, because the C library reads a file for it. */
 int crn_host_cores(void)
 {
     static atomic_int cores;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mutexes with ranks (taken upwards only, asserted in debug builds), conditions with monotonic
- * deadlines, named threads. */
+/* Mutexes with ranks (locked in ascending order only; asserted in debug builds), conditions with
+ * monotonic deadlines, and named threads. */
 #ifndef CRN_THREAD_H
 #define CRN_THREAD_H
 
@@ -49,32 +49,34 @@ void crn_cond_fini(struct crn_cond *c);
 void crn_cond_signal(struct crn_cond *c);
 void crn_cond_broadcast(struct crn_cond *c);
 void crn_cond_wait(struct crn_cond *c, struct crn_mutex *m) CRN_REQUIRES(*m);
-/* Until the monotonic clock shows deadline_ns; 0 if it was signalled before, 1 on the deadline. */
+/* Waits until deadline_ns on the monotonic clock. 0 if woken before, 1 at the deadline. */
 int crn_cond_wait_until(struct crn_cond *c, struct crn_mutex *m, int64_t deadline_ns)
     CRN_REQUIRES(*m);
 
-/* A thread with all signals blocked but those of its own faults, so that handlers run on the application's threads. */
+/* Starts a thread with all signals blocked, except those of its own faults, so that signal handlers
+ * run on the application's threads. */
 CAIRN_CHECKED cairn_err crn_thread_start(pthread_t *ret, const char *name, void *(*fn)(void *),
                                          void *arg, struct crn_errinfo *ei);
-/* The same on whatever core of the host the process may use, also if the caller is bound to one. */
+/* Same, but on any core of the host that the process may use, even if the caller is bound to
+ * one. */
 CAIRN_CHECKED cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *name,
                                                   void *(*fn)(void *), void *arg,
                                                   struct crn_errinfo *ei);
-/* The same where the caller may run and on every core that is as near to memory as the one it runs on: what the
- * thread touches first lies where the caller's memory does. */
+/* Same, but on the caller's cores and all others of its NUMA node, so that memory which the thread
+ * touches first lies near the caller's. */
 CAIRN_CHECKED cairn_err crn_thread_start_near(pthread_t *ret, const char *name, void *(*fn)(void *),
                                               void *arg, struct crn_errinfo *ei);
-/* Low CPU and I/O priority for the calling thread; nice 0 leaves the CPU one alone. Best effort. */
+/* Sets low CPU and I/O priority for the calling thread; nice 0 changes neither. Best effort. */
 void crn_thread_background(int nice);
-/* Short sleeps of the calling thread end when they should, not up to 50 us later. Best effort. */
+/* Reduces the timer slack of the calling thread from 50 us to 1 us. Best effort. */
 void crn_thread_precise(void);
-/* Cores that this process may run on. */
+/* Cores that this process may use. */
 int crn_cores(void);
 /* Cores of the host. */
 int crn_host_cores(void);
-/* Cores of the host that nobody runs on at this moment; -1 if the kernel does not tell. */
+/* Cores of the host that are idle at this moment; -1 if unknown. */
 int crn_idle_cores(void);
-/* Whether everybody who wants to run now has a core, the caller too. */
+/* True if there is a core for every runnable task of the host, including the caller. */
 int crn_has_own_core(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel clears a page in the thread that touches it first, so several threads are several times as
- * fast as one. If a thread cannot be started, the caller touches its part. */
+/* The kernel clears a page in the thread that touches it first, so several threads are several
+ * times as fast as one. If a thread cannot be started, the caller touches its share. */
 #include "base/touch.h"
 
 #include <stdint.h>
@@ -21,7 +21,7 @@ struct touch_part {
     int is_started;
 };
 
-/* All pages at once, without an exception for each. */
+/* Faults in all pages with one call, not one exception each. */
 int crn_populate(void *start, size_t bytes)
 {
     uintptr_t first = (uintptr_t)start / PAGE * PAGE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides how sizes and times are spelled, for machines (exact, read back) and for people. Parses
- * digits itself: strtod would follow the application's locale. */
+/* How sizes and times are written: exactly, to be read back, and rounded, for people. Parses digits
+ * itself, because strtod follows the application's locale. */
 #include "base/config.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct units_unit {
 #define TIB ((uint64_t)1 << 40)
 #define PIB ((uint64_t)1 << 50)
 
-/* Sizes are powers of two, however they are spelled. The first spelling of a factor is written. */
+/* Sizes are powers of two in every spelling. Output uses the first spelling of a factor. */
 static const struct units_unit byte_units[] = {
     {"P", PIB},   {"T", TIB},   {"G", GIB},   {"M", MIB},   {"K", KIB},   {"", 1},
     {"PiB", PIB}, {"TiB", TIB}, {"GiB", GIB}, {"MiB", MIB}, {"KiB", KIB}, {"B", 1},
@@ -47,7 +47,7 @@ static const struct units_unit *find_unit(const struct units_unit *units, const 
     return NULL;
 }
 
-/* "12", "12M", "1.5 G": digits, fraction, unit. 0 or -1. */
+/* Parses "12", "12M", "1.5 G": digits, fraction, unit. 0 or -1. */
 static int parse_scaled(const char *text, const struct units_unit *units, uint64_t *ret)
 {
     const struct units_unit *u;
@@ -94,7 +94,7 @@ cairn_err crn_parse_time(const char *text, uint64_t *ret_ns, struct crn_errinfo 
     return CAIRN_OK;
 }
 
-/* With the largest unit that leaves no remainder. */
+/* Uses the largest unit that leaves no remainder. */
 static void format_exact(uint64_t value, const struct units_unit *units, char *buf, size_t size)
 {
     while (value != 0 && value % units->factor != 0)
