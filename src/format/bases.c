@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The chain of a data file: the older data files that its chunks were encoded against, nearest first.
- * Decides what a consistent one is; whether those files are what it says is their reader's to find
- * out. docs/format.md, section 4. */
+/* The chain of a data file: the older data files that its chunks were encoded against, nearest
+ * first. Checks only that the chain is consistent; the reader of those files checks that they match
+ * it. docs/format.md, section 4. */
 #include "format/object.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define BASE_MIN 50 /* bytes of an encoded base without the name of its file */
+#define BASE_MIN 50 /* bytes of an encoded base without its file name */
 
 void crn_bases_put(const struct crn_base *bases, uint32_t n, struct crn_buf *buf)
 {

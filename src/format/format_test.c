@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Properties of the formats: what is encoded comes back; what is damaged is refused, also when the
- * damage has a valid checksum; nothing is read beyond the input (the asan build proves it). */
+/* Properties of the formats. Encoded structures decode to the same. Damage is refused, even with a
+ * valid checksum. Nothing is read beyond the input, which the asan build verifies. */
 #include "format/test_random.h"
 static void random_structures_come_back(void **state)
 {
@@ -24,7 +24,7 @@ static void random_structures_come_back(void **state)
         }
 }
 
-/* Writes length and checksum again, so that only the fields themselves can give damage away. */
+/* Recomputes length and checksum, so that only the fields can reveal the damage. */
 static void reseal(unsigned char *data, size_t len)
 {
     struct crn_buf b = {.data = data, .len = len, .cap = len};
@@ -35,7 +35,7 @@ static void reseal(unsigned char *data, size_t len)
     crn_buf_set_u64(&b, len - 8, crn_hash(data, len - 8));
 }
 
-/* A copy with exactly len bytes, so that the sanitizer sees the first byte read beyond. */
+/* A copy of exactly len bytes, so that the sanitizer detects the first read beyond. */
 static unsigned char *exact(const void *data, size_t len)
 {
     unsigned char *copy = malloc(len + 1);
@@ -57,7 +57,8 @@ static void refused(const struct codec *c, const unsigned char *data, size_t len
     crn_buf_free(&out);
 }
 
-/* Damage with a valid checksum: refused, or it is another valid object and encodes to itself. */
+/* Damage with a valid checksum is refused, or gives another valid object that encodes to the same
+ * bytes. */
 static void refused_or_exact(const struct codec *c, const unsigned char *data, size_t len)
 {
     struct crn_errinfo info = {0};
@@ -95,7 +96,7 @@ static void every_flipped_byte_is_refused(void **state)
                     data[i] ^= masks[m];
                     refused(&codecs[c], data, a.len);
                     if (i >= 8 && i < 24)
-                        continue; /* versions and flags: below */
+                        continue; /* versions and flags are tested below */
                     reseal(data, a.len);
                     refused_or_exact(&codecs[c], data, a.len);
                 }
@@ -123,7 +124,7 @@ static void every_truncation_is_refused(void **state)
             refused_or_exact(&codecs[c], data, len);
             free(data);
         }
-        crn_buf_u8(&a, 0); /* and one byte too many */
+        crn_buf_u8(&a, 0); /* one byte too many */
         refused(&codecs[c], a.data, a.len);
         reseal(a.data, a.len);
         refused(&codecs[c], a.data, a.len);
@@ -131,7 +132,7 @@ static void every_truncation_is_refused(void **state)
     }
 }
 
-/* Random garbage behind a valid header: counts ask for more than there is. */
+/* Random garbage after a valid header: its counts ask for more than the input holds. */
 static void garbage_is_refused(void **state)
 {
     struct crn_rng rng;
@@ -179,7 +180,7 @@ static void versions_and_flags_are_obeyed(void **state)
         reseal(a.data, a.len);
         assert_int_equal(codecs[c].again(a.data, a.len, &out, ei), CAIRN_EFORMAT);
         a.data[16] = flags;
-        a.data[12] = 4; /* a compatible one */
+        a.data[12] = 4; /* a compatible flag */
         a.data[10] = CRN_FORMAT_MINOR + 1;
         reseal(a.data, a.len);
         crn_err_clear(ei);

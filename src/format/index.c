@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The index of a data file: which range of which region lies where, and its checksums. Decides what
- * a consistent index is, for writers and readers alike: the extents cover every region exactly
- * once. Where they lie in the file is checked by the reader, who knows the file.
- * docs/format.md, section 4. */
+/* The index of a data file: which range of which region lies where, and its checksums. Writers and
+ * readers apply the same checks: the extents cover every region exactly once. Only the reader can
+ * check their positions, because it knows the file. docs/format.md, section 4. */
 #include "format/object.h"
 
 #include <stdlib.h>
@@ -50,7 +49,7 @@ static const char *head_fault(const struct crn_index *x)
     return NULL;
 }
 
-/* Walks shards, regions and extents side by side. */
+/* Walks shards, regions and extents in step. */
 static const char *extents_fault(const struct crn_index *x)
 {
     const struct crn_extent *e = x->extents;
@@ -161,7 +160,7 @@ cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struc
     return crn_object_end(&index_kind, at, buf, ei);
 }
 
-/* All counts together must fit into what is left, before anything is allocated for them. */
+/* Checks all counts against the bytes left, before anything is allocated for them. */
 static int counts_fit(const struct crn_index *x, size_t left)
 {
     if (x->nshards > left / SHARD_MIN)

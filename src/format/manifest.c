@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The manifest: a version is there if and only if its manifest is. Decides what a consistent one
- * is: every rank's shard lies in exactly one of the files it names. docs/format.md, section 6. */
+/* The manifest: a version exists if and only if its manifest does. A consistent manifest places
+ * every rank's shard in exactly one of its files. docs/format.md, section 6. */
 #include "format/object.h"
 
 #include <stdlib.h>
@@ -46,7 +46,8 @@ static const char *file_fault(const struct crn_manifest_file *f, uint32_t file_n
     return crn_bases_fault(f->bases, f->nbases, file_no);
 }
 
-/* seen has one byte a rank; time is bounded by the number of ranks, as none is marked twice. */
+/* seen has one byte a rank. No rank is marked twice, so the time is bounded by the number of
+ * ranks. */
 static const char *ranges_fault(const struct crn_manifest *m, unsigned char *seen)
 {
     uint32_t total = 0;

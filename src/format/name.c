@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names that are part of the format: checkpoints, data files, captures. What comes from a manifest
- * or a directory is used as a file name only after it passed here. */
+/* Names that are part of the format: checkpoints, data files, captures. A name from a manifest or a
+ * directory must pass these checks before it is used as a file name. */
 #include "format/format.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 int crn_name_is_valid(const char *name)
 {
-    /* Encoders hand over fields that may lack their final 0. */
+    /* A field that is to be encoded may lack its final 0. */
     return strnlen(name, CAIRN_MAX_NAME) < CAIRN_MAX_NAME &&
            crn_check_name("name", name, NULL) == CAIRN_OK;
 }
@@ -38,7 +38,8 @@ int crn_data_name_parse(const char *name, uint32_t *ret_file_no, uint32_t *ret_a
         attempt = strtoul(end + 1, &end, 10);
     if (file_no >= CRN_MAX_FILES || attempt > UINT32_MAX)
         return -1;
-    /* Signs, spaces and leading zeros that strtoul takes do not come out again. */
+    /* strtoul accepts signs, blanks and leading zeros; reject a name that does not print the
+     * same. */
     crn_data_name((uint32_t)file_no, (uint32_t)attempt, again);
     if (strcmp(name, again) != 0)
         return -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what every encoded object has in common. Header and checksum have the same place in all
- * versions for ever, so that a damaged object is told apart from a newer one. */
+/* What every encoded object has in common. Header and checksum never move between versions, so that
+ * a damaged object can be told from a newer one. */
 #include "format/object.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 #define MAGIC_BYTES 8
 #define AT_COMPAT   12 /* in the header: the compatible flags */
 #define AT_MINOR    10
-#define AT_FLAGS    16 /* and the incompatible ones */
-#define AT_LENGTH   24 /* of the object, in its header */
+#define AT_FLAGS    16 /* in the header: the incompatible flags */
+#define AT_LENGTH   24 /* in the header: length of the object */
 
 _Static_assert(CRN_TRAILER_SIZE == CRN_OBJECT_HEADER + 3 * 8 + CRN_OBJECT_CHECKSUM,
                "a trailer is an object of fixed size");
@@ -104,7 +104,7 @@ cairn_err crn_object_open(const struct crn_object_kind *kind, const void *data, 
     uint32_t reserved;
     uint64_t length;
 
-    (void)crn_view_u32(&v); /* compatible flags: whatever they say, we can read on */
+    (void)crn_view_u32(&v); /* compatible flags: unknown ones do no harm */
     incompat = crn_view_u32(&v);
     reserved = crn_view_u32(&v);
     length = crn_view_u64(&v);

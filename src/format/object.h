@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all encoded objects share: a header of 32 bytes, a body, and a checksum over both at the end
- * (docs/format.md, section 2). Inside src/format only. */
+/* What all encoded objects have in common: a header of 32 bytes, a body, and a checksum over both
+ * at the end (docs/format.md, section 2). For src/format only. */
 #ifndef CRN_FORMAT_OBJECT_H
 #define CRN_FORMAT_OBJECT_H
 
@@ -11,59 +11,60 @@
 
 struct crn_object_kind {
     const char *magic; /* 8 bytes */
-    const char *noun;  /* in messages */
-    uint32_t flags;    /* incompatible ones that may be set */
+    const char *noun;  /* name in messages */
+    uint32_t flags;    /* known incompatible flags */
 };
 
-/* Begins an object at the end of buf and returns where; end completes length and checksum. The body
- * is what was appended in between. */
+/* Begins an object at the end of buf and returns its position. The body is everything appended
+ * until crn_object_end, which completes length and checksum. */
 size_t crn_object_begin(const struct crn_object_kind *kind, struct crn_buf *buf);
 void crn_object_set_flags(struct crn_buf *buf, size_t at, uint32_t flags);
 void crn_object_set_compat(struct crn_buf *buf, size_t at, uint32_t flags);
-/* The last field of an index or manifest; with 0 there is none, and the minor version is 0. */
+/* The last field of an index or manifest. 0 is not stored, and the minor version stays 0. */
 void crn_object_put_generation(struct crn_buf *buf, size_t at, uint64_t generation);
 uint64_t crn_object_take_generation(const void *data, struct crn_view *body);
 CAIRN_CHECKED cairn_err crn_object_end(const struct crn_object_kind *kind, size_t at,
                                        struct crn_buf *buf, struct crn_errinfo *ei);
 
-/* Checks header and checksum; body is then what lies between them. data holds the object and no
- * more. */
+/* Checks header and checksum, and sets body to the bytes between them. data must contain exactly
+ * one object. */
 CAIRN_CHECKED cairn_err crn_object_open(const struct crn_object_kind *kind, const void *data,
                                         size_t len, const char *what, struct crn_view *body,
                                         struct crn_errinfo *ei);
-/* The incompatible flags of an object that was opened; the compatible ones, known or not. */
+/* The incompatible and the compatible flags of an opened object; the latter may be unknown ones. */
 uint32_t crn_object_flags(const void *data);
 uint32_t crn_object_compat(const void *data);
-/* After the last field: all was there, and nothing is left over (unless a newer minor version wrote
- * it, whose further fields are passed over). */
+/* Call after the last field: checks that no field was truncated and that no bytes are left. Bytes
+ * left by a newer minor version are skipped. */
 CAIRN_CHECKED cairn_err crn_object_close(const struct crn_object_kind *kind, const void *data,
                                          const struct crn_view *body, const char *what,
                                          struct crn_errinfo *ei);
 
-/* The fields of a shard, without an object around them: the index holds many. Reading checks the
- * count against what is left before it allocates; on failure nothing needs to be freed. */
+/* The fields of a shard without header and checksum: an index contains many. Decoding checks the
+ * count against the bytes left before it allocates. On failure nothing needs to be freed. */
 void crn_shard_put(const struct crn_shard *s, struct crn_buf *buf);
 CAIRN_CHECKED cairn_err crn_shard_take(struct crn_view *v, const char *what, struct crn_shard *ret,
                                        struct crn_errinfo *ei);
-/* Regions valid and names unique. code is what the caller blames: CAIRN_EINVAL for a writer,
+/* Checks that regions are valid and names unique. Fails with code: CAIRN_EINVAL for a writer,
  * CAIRN_EDAMAGED for a reader. */
 CAIRN_CHECKED cairn_err crn_shard_check(const struct crn_shard *s, const char *what, cairn_err code,
                                         struct crn_errinfo *ei);
 
-/* The streams of an index, the same way. fault: what is wrong with them, or NULL; fills start. */
+/* The streams of an index, likewise. crn_streams_fault computes start, and returns what is wrong or
+ * NULL. */
 void crn_streams_put(const struct crn_index *x, struct crn_buf *buf);
 CAIRN_CHECKED cairn_err crn_streams_take(struct crn_view *v, const char *what,
                                          struct crn_index *ret, struct crn_errinfo *ei);
 const char *crn_streams_fault(const struct crn_index *x);
 
-/* A chain, the same way: nothing is taken for an empty one. fault: what is wrong with that of a file
- * with this number. */
+/* A chain, likewise. Decoding an empty chain leaves *ret and *ret_n unchanged. crn_bases_fault
+ * returns what is wrong with the chain of data file file_no, or NULL. */
 void crn_bases_put(const struct crn_base *bases, uint32_t n, struct crn_buf *buf);
 CAIRN_CHECKED cairn_err crn_bases_take(struct crn_view *v, const char *what, struct crn_base **ret,
                                        uint32_t *ret_n, struct crn_errinfo *ei);
 const char *crn_bases_fault(const struct crn_base *bases, uint32_t n, uint32_t file_no);
 
-/* Text that may be shown: no control characters. */
+/* True if the text can be displayed: no control characters. */
 int crn_text_is_clean(const char *text);
 void crn_capture_id_put(const struct crn_capture_id *id, struct crn_buf *buf);
 void crn_capture_id_take(struct crn_view *v, struct crn_capture_id *ret);

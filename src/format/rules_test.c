@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules that one structure alone tells: what writers are refused, extents that cover, chains, names, sizes. */
+/* Rules for single structures: checks of writers, coverage by extents, chains, names, sizes. */
 #include "format/test_random.h"
 
 static void writers_are_checked_too(void **state)
@@ -15,7 +15,7 @@ static void writers_are_checked_too(void **state)
     r.dims[1] = 4;
     crn_err_clear(ei);
     assert_ok(crn_region_check(&r, ei));
-    assert_int_equal(r.bytes, (uint64_t)1 << 36); /* beyond 4 GiB is normal */
+    assert_int_equal(r.bytes, (uint64_t)1 << 36); /* more than 4 GiB is valid */
     r.is_global = 1;
     assert_int_equal(crn_region_check(&r, ei), CAIRN_EINVAL); /* no global dims */
     r.global_dims[0] = UINT64_MAX;
@@ -40,7 +40,8 @@ static void writers_are_checked_too(void **state)
     crn_buf_free(&out);
 }
 
-/* Where regions lie in an image is known before its descriptor is written. */
+/* The size of a shard's descriptor is known before it is written, and so are the offsets of regions
+ * in an image. */
 static void the_length_of_a_shard_is_known(void **state)
 {
     struct crn_rng rng;
@@ -61,7 +62,7 @@ static void the_length_of_a_shard_is_known(void **state)
     }
 }
 
-/* A gap, an overlap and a surplus in the extents. */
+/* A gap, an overlap and an excess extent. */
 static void extents_cover_every_region_once(void **state)
 {
     struct crn_region region = {.name = "t", .type = CAIRN_U8, .ndims = 1, .dims = {100}};
@@ -89,7 +90,7 @@ static void extents_cover_every_region_once(void **state)
     x.nhashes = 9;
     assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL);
     x.nextents = 2;
-    assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL); /* a hash of nobody */
+    assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL); /* a hash that no extent uses */
     x.nhashes = 8;
     extents[1].offset = 49;
     assert_int_equal(crn_index_encode(&x, &out, ei), CAIRN_EINVAL);
@@ -102,7 +103,8 @@ static void extents_cover_every_region_once(void **state)
     crn_buf_free(&out);
 }
 
-/* A chain names data files of the same number that can exist; only encoded files have one. */
+/* A chain names only possible data files with the same file number. Only encoded files have a
+ * chain. */
 static void chains_are_checked(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -148,7 +150,8 @@ static void chains_are_checked(void **state)
     crn_buf_free(&out);
 }
 
-/* One file of a manifest travels alone, with its chain; what is equal, and a copy, say so. */
+/* A single file of a manifest is encoded and decoded with its chain. Also tests comparing and
+ * copying chains. */
 static void a_file_of_a_manifest_alone(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -216,8 +219,8 @@ static void data_file_names(void **state)
     assert_false(crn_name_is_valid(""));
 }
 
-/* 100,000 ranks with 4 regions in one file, and as a manifest of 1000 files. No clock is asserted;
- * the test's deadline would tell if something were quadratic. */
+/* 100,000 ranks with 4 regions in one file, and as a manifest of 1000 files. No time is asserted; a
+ * quadratic algorithm would exceed the test's deadline. */
 static void a_hundred_thousand_ranks(void **state)
 {
     enum { RANKS = 100000, REGIONS = 4, FILES = 1000 };
@@ -261,7 +264,7 @@ static void a_hundred_thousand_ranks(void **state)
 
         crn_data_name(i, 0, f->name);
         f->bytes = CRN_TRAILER_SIZE;
-        f->nranges = RANKS / FILES; /* the worst case: every rank a range of its own */
+        f->nranges = RANKS / FILES; /* the worst case: each rank is a range of its own */
         f->ranges = calloc(f->nranges, sizeof(*f->ranges));
         for (r = 0; r < f->nranges; r++)
             f->ranges[r] = (struct crn_rank_range){.first = i + r * FILES, .count = 1};

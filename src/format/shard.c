@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions and shards: what one rank contributes. Decides which shapes are valid; sizes follow from
- * type and dims and are never stored twice. docs/format.md, section 3. */
+/* Regions and shards, the data of one rank. Defines which shapes are valid. Sizes are computed from
+ * type and dims, never stored. docs/format.md, section 3. */
 #include "format/object.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define REGION_MIN 14 /* bytes of the shortest encoded region: name of 0 bytes, one dimension */
+#define REGION_MIN 14 /* bytes of the shortest encoded region: empty name, one dimension */
 
 static const struct crn_object_kind shard_kind = {"CRNSHARD", "shard descriptor", 0};
 
-/* *ret = product of dims and the element size; -1 if it does not fit into 63 bits, which keeps
- * offsets of files and regions within off_t. */
+/* *ret = product of dims and the element size. -1 if it exceeds 63 bits: offsets in files and
+ * regions must fit into off_t. */
 static int volume(const uint64_t *dims, unsigned ndims, size_t element, uint64_t *ret)
 {
     uint64_t bytes = element;
@@ -167,7 +167,7 @@ void crn_shard_put(const struct crn_shard *s, struct crn_buf *buf)
     }
 }
 
-/* As crn_shard_encode writes it. */
+/* Must match crn_shard_encode. */
 uint64_t crn_shard_bytes(const struct crn_shard *s)
 {
     uint64_t bytes = CRN_OBJECT_HEADER + 4 + 4 + CRN_OBJECT_CHECKSUM;
@@ -198,7 +198,7 @@ static void take_region(struct crn_view *v, struct crn_region *r)
     r->type = crn_view_u8(v);
     r->ndims = crn_view_u8(v);
     r->is_global = crn_view_u8(v);
-    ndims = r->ndims <= CAIRN_MAX_DIMS ? r->ndims : 0; /* the check refuses it */
+    ndims = r->ndims <= CAIRN_MAX_DIMS ? r->ndims : 0; /* the check refuses it later */
     take_dims(v, r->dims, ndims);
     if (r->is_global) {
         take_dims(v, r->global_dims, ndims);
@@ -226,7 +226,7 @@ cairn_err crn_shard_take(struct crn_view *v, const char *what, struct crn_shard 
     }
     for (i = 0; i < s.nregions && !v->failed; i++) {
         take_region(v, &s.regions[i]);
-        (void)region_fault(&s.regions[i]); /* fills bytes; faults are told by the check */
+        (void)region_fault(&s.regions[i]); /* computes bytes; the check reports faults */
     }
     if (v->failed)
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the shard of rank %u is cut off", what,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The streams of an encoded data file, as its index has them (docs/format.md, section 4). Decides what
- * consistent streams are; what is inside their chunks is src/encode's. */
+/* The streams of an encoded data file, as stored in its index (docs/format.md, section 4). Checks
+ * that they are consistent; src/encode interprets the content of their chunks. */
 #include "format/object.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ const struct crn_stream *crn_index_stream(const struct crn_index *x, uint64_t at
     uint32_t lo = 0;
     uint32_t hi = x->nstreams;
 
-    while (hi - lo > 1) { /* the last one that does not begin behind it */
+    while (hi - lo > 1) { /* finds the last stream that starts at or before it */
         uint32_t mid = lo + (hi - lo) / 2;
 
         if (x->streams[mid].start > at)
@@ -147,7 +147,7 @@ cairn_err crn_streams_take(struct crn_view *v, const char *what, struct crn_inde
     return rc;
 }
 
-/* Sums cannot overflow: 2^32 chunks of 4 MiB are below 2^63. */
+/* The sums cannot overflow: 2^32 chunks of 4 MiB are less than 2^63 bytes. */
 static const char *stream_fault(const struct crn_stream *s)
 {
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random structures of every kind that the formats know. */
+/* Random structures of every kind that can be encoded. */
 #ifndef CRN_FORMAT_TEST_RANDOM_H
 #define CRN_FORMAT_TEST_RANDOM_H
 
@@ -47,8 +47,8 @@ static inline void random_shard(struct crn_rng *rng, struct crn_shard *s, uint32
         random_region(rng, &s->regions[i], i);
 }
 
-/* Extents of random lengths over all regions, scattered in the file. Each has a quarter of its region, but
- * for the last: no region, however small, has more than MOST of them. */
+/* Extents of random lengths over all regions, scattered in the file. Each covers at least a quarter
+ * of its region, except the last, so that even a small region has at most MOST of them. */
 static inline void random_extents(struct crn_rng *rng, struct crn_index *x)
 {
     enum { MOST = 7 };
@@ -110,7 +110,7 @@ static inline void random_index(struct crn_rng *rng, struct crn_index *x)
     random_extents(rng, x);
 }
 
-/* Streams over the space of the extents, which are moved into them. */
+/* Adds random streams, and moves the extents into them. */
 static inline void random_encoded(struct crn_rng *rng, struct crn_index *x)
 {
     uint64_t start = 0;
@@ -124,7 +124,7 @@ static inline void random_encoded(struct crn_rng *rng, struct crn_index *x)
     } while (x->nextents == 0);
     start = 0;
     x->streams = calloc(x->nextents, sizeof(*x->streams));
-    for (i = 0; i < x->nextents; i++) { /* one for each extent; some hold more than it */
+    for (i = 0; i < x->nextents; i++) { /* one stream an extent; some are longer */
         struct crn_stream *s = &x->streams[x->nstreams++];
         uint64_t left = x->extents[i].bytes + crn_rng_below(rng, 3);
 
@@ -145,7 +145,7 @@ static inline void random_encoded(struct crn_rng *rng, struct crn_index *x)
                 c->stages[k] = (uint8_t)crn_rng_u64(rng);
             left -= c->bytes;
         }
-        if (crn_rng_below(rng, 2) == 0) { /* a map: what it says is not the format's business */
+        if (crn_rng_below(rng, 2) == 0) { /* its content is opaque to the format */
             s->bytes += 5;
             s->map_bytes = 3;
             s->map = calloc(1, 3);
@@ -170,7 +170,7 @@ static inline struct crn_base *random_bases(struct crn_rng *rng, uint32_t n, uin
     return bases;
 }
 
-/* An encoded index with older versions behind it. */
+/* An encoded index with a chain of older versions. */
 static inline void random_chained(struct crn_rng *rng, struct crn_index *x)
 {
     random_encoded(rng, x);
@@ -215,7 +215,7 @@ static inline void random_manifest(struct crn_rng *rng, struct crn_manifest *m)
     m->nodes = m->nfiles;
 }
 
-/* A manifest of which at least the last file has older versions behind it. */
+/* A manifest in which at least the last file has a chain of older versions. */
 static inline void random_needy(struct crn_rng *rng, struct crn_manifest *m)
 {
     uint32_t i;
@@ -227,7 +227,7 @@ static inline void random_needy(struct crn_rng *rng, struct crn_manifest *m)
     }
 }
 
-/* One codec as the tests see it: a random structure as bytes, and bytes -> structure -> bytes. */
+/* A codec under test: a random structure as bytes, and bytes -> structure -> bytes. */
 struct codec {
     const char *name;
     void (*make)(struct crn_rng *rng, struct crn_buf *out);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The trailer: the last bytes of a data file, through which its index is found.
- * docs/format.md, section 5. */
+/* The trailer: the last bytes of a data file, which locate its index. docs/format.md, section 5. */
 #include "format/object.h"
 
 static const struct crn_object_kind trailer_kind = {"CRNTRAIL", "trailer", 0};
