@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The communicator that the core sees. comm_self.c is a world of one; comm_mpi.c is MPI, and the
- * only place that includes mpi.h. Collectives are for the application's thread inside collective
- * API calls; post and poll are for one service thread and never block. */
+/* The communicator interface of the core. comm_self.c implements it for one process; comm_mpi.c
+ * implements it with MPI, and is the only file that includes mpi.h. Collectives are for the
+ * application's thread inside collective API calls. post and poll are for one service thread, and
+ * never block. */
 #ifndef CRN_COMM_H
 #define CRN_COMM_H
 
@@ -13,17 +14,17 @@
 #define CRN_COMM_TAGS 16384 /* tags of transfers: 0 .. CRN_COMM_TAGS-1 */
 
 struct crn_comm;
-struct crn_transfer; /* opaque: bytes on their way */
+struct crn_transfer; /* opaque: a send or receive in flight */
 enum crn_comm_op { CRN_COMM_MIN, CRN_COMM_MAX, CRN_COMM_SUM };
 
 struct crn_comm_ops {
-    uint32_t abi; /* CRN_COMM_ABI; all others are refused */
+    uint32_t abi; /* CRN_COMM_ABI; any other value is refused */
     const char *name;
-    /* Collective: a new communicator of those with the same color, ordered by key. color < 0: none,
-     * *ret is NULL. */
+    /* Collective: makes a communicator of the ranks with the same color, ordered by key. With color
+     * < 0 the caller joins none, and *ret is NULL. */
     cairn_err (*split)(struct crn_comm *c, int color, int key, struct crn_comm **ret,
                        struct crn_errinfo *ei);
-    /* Collective: those that share memory with the caller. */
+    /* Collective: makes a communicator of the ranks that share memory with the caller. */
     cairn_err (*split_host)(struct crn_comm *c, struct crn_comm **ret, struct crn_errinfo *ei);
     cairn_err (*barrier)(struct crn_comm *c, struct crn_errinfo *ei);
     cairn_err (*bcast)(struct crn_comm *c, void *buf, size_t bytes, int root,
@@ -35,29 +36,31 @@ struct crn_comm_ops {
     /* Sends a copy of buf; returns at once. */
     cairn_err (*post)(struct crn_comm *c, int to, const void *buf, size_t bytes,
                       struct crn_errinfo *ei);
-    /* A message that has arrived, as malloc'ed memory; *ret_buf is NULL if there is none. Also
-     * retires what was posted. */
+    /* Returns a message that has arrived, in malloc'ed memory; *ret_buf is NULL if there is none.
+     * Also frees the copies of posted messages that have been sent. */
     cairn_err (*poll)(struct crn_comm *c, int *ret_from, void **ret_buf, size_t *ret_bytes,
                       struct crn_errinfo *ei);
-    /* Bulk data between two services, at most 1 GiB: the sender and the receiver name each other and
-     * the same tag. The memory is the transfer's until it is done or given up. Service thread only. */
+    /* Bulk data between two services, at most 1 GiB. Sender and receiver name each other and use
+     * the same tag. The memory belongs to the transfer until it is done or cancelled. Service
+     * thread only. */
     cairn_err (*send_start)(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
                             struct crn_transfer **ret, struct crn_errinfo *ei);
     cairn_err (*recv_start)(struct crn_comm *c, int from, int tag, void *buf, size_t bytes,
                             struct crn_transfer **ret, struct crn_errinfo *ei);
-    /* Done: the transfer is freed, also when it failed. */
+    /* When *ret_done is set, the transfer has been freed, even if it failed. */
     cairn_err (*transfer_test)(struct crn_comm *c, struct crn_transfer *t, int *ret_done,
                                struct crn_errinfo *ei);
-    /* Gives a receive up, at once: 1 if its memory is free now; 0 if it began to arrive: its memory may
-     * be written to until the end of the communicator. A send cannot be given up. */
+    /* Cancels a receive, without waiting. 1: its memory is free now. 0: data has begun to arrive,
+     * and may be written to its memory until the communicator ends. A send cannot be cancelled. */
     int (*transfer_cancel)(struct crn_comm *c, struct crn_transfer *t);
-    /* Collective, once nobody posts any more and before free: what was posted and never polled arrives and is
-     * dropped. A message that arrives when its communicator is gone would meet the next one of that
-     * id, and stop it: MPI counts messages. */
+    /* Collective. Call before free, once no rank posts any more: receives and drops the messages
+     * that were posted but never polled. MPI reuses the ids of freed communicators and counts
+     * messages, so a late message would reach the next communicator with the same id and block
+     * it. */
     void (*settle)(struct crn_comm *c);
     /* True if another thread may use this communicator while the application uses MPI. */
     int (*threads_ok)(const struct crn_comm *c);
-    void (*free)(struct crn_comm *c); /* local; waits for what was posted at most a moment */
+    void (*free)(struct crn_comm *c); /* local; cancels unfinished posts, does not wait */
 };
 
 /* Embedded as the first member of an implementation. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI behind comm.h. Every communicator here is a duplicate or
- * a split of one: traffic never meets the application's. MPI errors come back as codes. */
+/* Implements comm.h with MPI. Every communicator here is a duplicate or a split of one, so its
+ * traffic never mixes with the application's. MPI errors come back as codes. */
 #include "comm/comm_mpi.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include <time.h>
 
 #define TAG          1
-#define TAG_DATA     16     /* and on, for transfers */
-#define SETTLE_TRIES 200000 /* of 50 us at least */
+#define TAG_DATA     16     /* first tag of transfers */
+#define SETTLE_TRIES 200000 /* each at least 50 us */
 
 struct posted {
     struct posted *next;
@@ -22,11 +22,11 @@ struct posted {
 struct mpi_comm {
     struct crn_comm c;
     MPI_Comm comm;
-    struct posted *posted; /* service thread only, as what follows */
+    struct posted *posted; /* service thread only, as all below */
     int64_t *sent;         /* messages posted to each rank; NULL: none yet */
     int64_t received;
-    int64_t transfers; /* on their way */
-    int is_unsettled;  /* something may still arrive: its id must not be used again */
+    int64_t transfers; /* in flight */
+    int is_unsettled;  /* a message may still arrive: never free comm, its id would be reused */
 };
 
 static cairn_err comm_mpi_check(int r, struct crn_errinfo *ei, const char *what)
@@ -257,13 +257,13 @@ static int mpi_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
 {
     int done = 0;
 
-    /* No MPI_Wait: half a message waits for a sender that may be out of reach. */
+    /* No MPI_Wait: a partly received message waits for its sender, which may be unreachable. */
     if (MPI_Cancel(&t->request) != MPI_SUCCESS ||
         MPI_Test(&t->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done)
         return 0; /* leaked on purpose */
     ((struct mpi_comm *)c)->transfers--;
     free(t);
-    return 1; /* cancelled, or arrived after all */
+    return 1; /* cancelled, or completed before */
 }
 
 static int mpi_threads_ok(const struct crn_comm *c)
@@ -274,7 +274,7 @@ static int mpi_threads_ok(const struct crn_comm *c)
     return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
 }
 
-/* How many messages all ranks have posted to this one. */
+/* Counts the messages that all ranks have posted to this one. */
 static int count_posted(struct mpi_comm *m, int64_t *ret)
 {
     int64_t *none = m->sent == NULL ? calloc((size_t)m->c.size, sizeof(*none)) : NULL;
@@ -327,7 +327,7 @@ static void mpi_free(struct crn_comm *c)
                 (void)MPI_Request_free(&p->request);
         }
         if (done)
-            free(p); /* an unfinished one may still be read by MPI: leaked on purpose */
+            free(p); /* MPI may still read an unfinished one: leaked on purpose */
     }
     if (!finalized && !m->is_unsettled)
         (void)MPI_Comm_free(&m->comm);
@@ -355,7 +355,7 @@ static const struct crn_comm_ops mpi_ops = {
     .free = mpi_free,
 };
 
-/* Takes comm over. */
+/* Takes ownership of comm. */
 static cairn_err wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei)
 {
     struct mpi_comm *m = calloc(1, sizeof(*m));
@@ -373,10 +373,10 @@ static cairn_err wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *
     return CAIRN_OK;
 }
 
-/* Open MPI's MPI-IO writes collectively in the background, and forgets the lock when a thread of ours
- * makes progress meanwhile: the application crashes in mca_common_ompio_progress (4.1.4, and without
- * Cairn too). Synchronous writes are safe, and faster. It asks when the first file is opened; who has
- * chosen keeps the choice. */
+/* Open MPI's collective MPI-IO writes in the background, and misses a lock when one of our threads
+ * makes progress meanwhile: the application crashes in mca_common_ompio_progress (4.1.4; it happens
+ * without Cairn too). Synchronous writes are safe, and faster. Open MPI reads the variable when the
+ * first file is opened; a value set by the user stays. */
 static void make_files_safe(void)
 {
 #ifdef OPEN_MPI

@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include "comm/comm.h"
 
-/* Collective: a duplicate of comm behind the core's interface. */
+/* Collective: duplicates comm, and wraps the duplicate in the core's interface. */
 CAIRN_CHECKED cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A world of one process: collectives are copies, messages to oneself are queued. */
+/* A communicator of one process: collectives are copies, and messages to itself are queued. */
 #include "comm/comm.h"
 
 #include <errno.h>
@@ -115,7 +115,7 @@ static cairn_err self_poll(struct crn_comm *c, int *ret_from, void **ret_buf, si
     return CAIRN_OK;
 }
 
-/* A node never fetches from itself. */
+/* Never called: a node does not fetch from itself. */
 static cairn_err self_send_start(struct crn_comm *c, int to, int tag, const void *buf, size_t bytes,
                                  struct crn_transfer **ret, struct crn_errinfo *ei)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every message says which part it is of and, in a collective, which one of that part: ranks that are ahead
- * do not disturb those behind. Trees are wide, because a level costs a sleep. */
+/* Every message carries the id of its part and the number of its collective, so that ranks that are
+ * ahead do not disturb slower ones. Trees are wide, because each level costs a sleep. */
 #include "comm/mail_impl.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 struct letter {
     struct letter *next;
     struct crn_mail_head head;
-    int from; /* of the whole communicator */
+    int from; /* rank in the whole communicator */
     size_t bytes;
-    unsigned char *raw; /* the message, head and all; owned */
+    unsigned char *raw; /* the message with its header; owned */
 };
 
 struct crn_mail {
@@ -33,7 +33,7 @@ struct mail_part {
     struct crn_mail *mail;
     int *ranks; /* owned; NULL: all */
     uint32_t id;
-    uint32_t round; /* of the last collective */
+    uint32_t round; /* number of the last collective */
 };
 
 void crn_comm_nap(unsigned tries)
@@ -50,7 +50,7 @@ void crn_comm_nap(unsigned tries)
     (void)nanosleep(&t, NULL);
 }
 
-/* Letters. ----------------------------------------------------------------------------------------- */
+/* Letters. ------------------------------------------------------------------------------------- */
 
 static int whole_rank(const struct mail_part *p, int rank)
 {
@@ -104,7 +104,7 @@ static void mail_drop(struct letter *l)
     free(l);
 }
 
-/* Takes a kept letter of this part and round. NULL: there is none. */
+/* Removes and returns a kept letter of this part and round, or NULL. */
 static struct letter *take_kept(const struct mail_part *p, uint32_t round)
 {
     struct crn_mail *m = p->mail;
@@ -130,7 +130,8 @@ static cairn_err failure_of(const struct crn_mail *m, struct crn_errinfo *ei)
     return m->watch.failure.code;
 }
 
-/* Keeps what has arrived; *ret_any: something has. If nothing has, looks who is there. */
+/* Polls once, and keeps the letter that arrived; *ret_any tells whether one did. If none did,
+ * checks for silent ranks. */
 static cairn_err mail_fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo *ei)
 {
     struct letter *l;
@@ -168,7 +169,7 @@ static cairn_err mail_fetch(struct crn_mail *m, int *ret_any, struct crn_errinfo
     return CAIRN_OK;
 }
 
-/* The next letter of a collective. */
+/* Waits for the next letter of the current collective. */
 static cairn_err wait_letter(struct mail_part *p, struct letter **ret, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
@@ -183,9 +184,10 @@ static cairn_err wait_letter(struct mail_part *p, struct letter **ret, struct cr
     return *ret != NULL ? CAIRN_OK : rc;
 }
 
-/* Trees. ------------------------------------------------------------------------------------------- */
+/* Trees. --------------------------------------------------------------------------------------- */
 
-/* The first child in a tree whose root is rank 0; there are WIDTH, as far as there are ranks. */
+/* The first child in a tree with root 0. A rank has WIDTH children, or fewer if the ranks run
+ * out. */
 static int first_child(int rank)
 {
     return rank * WIDTH + 1;
@@ -203,7 +205,7 @@ static int parent(int rank)
     return (rank - 1) / WIDTH;
 }
 
-/* What the root has of it goes to all others. */
+/* Sends the root's buf to all other ranks. */
 static cairn_err down(struct mail_part *p, void *buf, size_t bytes, int root,
                       struct crn_errinfo *ei)
 {
@@ -284,13 +286,13 @@ static cairn_err part_barrier(struct crn_comm *c, struct crn_errinfo *ei)
     return part_allreduce(c, &nothing, 0, CRN_COMM_MIN, ei);
 }
 
-/* Letters of a gather: ranks, each with its bytes. */
+/* A letter of a gather is a list of ranks, each with its bytes. */
 static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes, void *out,
                                 struct crn_errinfo *ei)
 {
     struct mail_part *p = (struct mail_part *)c;
     size_t entry = sizeof(uint32_t) + bytes;
-    unsigned char *all = malloc(entry * (size_t)c->size); /* of the ranks below, and this one */
+    unsigned char *all = malloc(entry * (size_t)c->size); /* this rank's subtree */
     uint32_t rank = (uint32_t)c->rank;
     int left = children(p, c->rank);
     cairn_err rc = CAIRN_OK;
@@ -311,7 +313,7 @@ static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes
             memcpy(all + n * entry, mail_text(l), l->bytes);
             n += l->bytes / entry;
         } else {
-            rc = crn_fail(ei, CAIRN_EBUG, 0, "%zu bytes in a gather", l->bytes);
+            rc = crn_fail(ei, CAIRN_EBUG, 0, "a gather received a message of %zu bytes", l->bytes);
         }
         mail_drop(l);
     }
@@ -325,7 +327,7 @@ static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes
     return rc != CAIRN_OK ? rc : down(p, out, bytes * (size_t)c->size, 0, ei);
 }
 
-/* Messages and transfers. -------------------------------------------------------------------------- */
+/* Messages and transfers. ---------------------------------------------------------------------- */
 
 static cairn_err part_post(struct crn_comm *c, int to, const void *buf, size_t bytes,
                            struct crn_errinfo *ei)
@@ -389,7 +391,7 @@ static int part_transfer_cancel(struct crn_comm *c, struct crn_transfer *t)
     return whole->ops->transfer_cancel(whole, t);
 }
 
-/* Life. -------------------------------------------------------------------------------------------- */
+/* Life. ---------------------------------------------------------------------------------------- */
 
 static cairn_err part_split(struct crn_comm *c, int color, int key, struct crn_comm **ret,
                             struct crn_errinfo *ei)
@@ -406,7 +408,7 @@ static cairn_err part_split_host(struct crn_comm *c, struct crn_comm **ret, stru
 
 static void part_settle(struct crn_comm *c)
 {
-    (void)c; /* the whole is settled */
+    (void)c; /* the whole communicator is settled instead */
 }
 
 static int part_threads_ok(const struct crn_comm *c)

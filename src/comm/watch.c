@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that are alive and do not move: a stopped process, a host that hangs. MPI waits for them for ever. While
- * a watch is on, everybody who waits tells his neighbours in the tree of all ranks that he is there; who misses
- * one for too long cries out to all, and all fail with what he says. Neighbours only, so that it costs nothing
- * with many ranks; everybody has one who waits for him, because a watch is on for collective calls alone. */
+/* Finds ranks that exist but make no progress: a stopped process, a hanging host. MPI would wait
+ * for them forever. During a watch every waiting rank sends heartbeats to its neighbours in the
+ * tree of all ranks. A rank whose neighbour stays silent too long broadcasts a failure, and all
+ * ranks fail with its text. Only neighbours exchange heartbeats, so the cost does not grow with the
+ * number of ranks. Every rank has a neighbour that waits for it, because a watch covers only
+ * collective calls. */
 #include <string.h>
 
 #include "base/clock.h"
 #include "comm/mail_impl.h"
 
 #define SECOND     1000000000LL
-#define PER_PERIOD 8 /* times that a rank is heard within the silence that is allowed */
+#define PER_PERIOD 8 /* heartbeats within the allowed silence */
 
 enum { BEAT = 1, CRY = 2 };
 
@@ -71,7 +73,7 @@ static void post(struct crn_comm *whole, int to, uint32_t kind, const char *text
     memcpy(raw, &h, sizeof(h));
     memcpy(raw + sizeof(h), text, len);
     if (whole->ops->post(whole, to, raw, sizeof(h) + len, &ignored) != CAIRN_OK)
-        crn_err_clear(&ignored); /* then it will be missed */
+        crn_err_clear(&ignored); /* a lost heartbeat shows as silence */
 }
 
 void crn_watch_tell(struct crn_watch *w, struct crn_comm *whole)
@@ -101,7 +103,7 @@ cairn_err crn_watch_look(struct crn_watch *w, struct crn_comm *whole, struct crn
         return CAIRN_OK;
     (void)!crn_fail(&w->failure, CAIRN_EPEER, 0,
                     "rank %d has not been heard for %.1f s (commit_timeout) while all ranks "
-                    "restart together: it hangs, or its host or network is down. End the job, and "
+                    "restart together: it hangs, or its host or network is down; end the job and "
                     "start it again without that host",
                     w->who[i], (double)(now - w->heard_ns[i]) / (double)SECOND);
     for (k = 0; k < whole->size; k++)
