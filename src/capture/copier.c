@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The copies are cut into pieces; caller and helpers take the next few, so a slow helper costs at most
- * these. But a helper without a core of its own may hold its piece for as long as the scheduler likes,
- * so no more of them take part than cores are idle. A capture below split_bytes never wakes one. */
+/* The copies are divided into pieces. The caller and the helpers take the next few, so a slow
+ * helper delays the end by these at most. A helper without a core may be descheduled in the middle
+ * of a piece, so no more helpers take part than cores are idle. A capture below split_bytes wakes
+ * none. */
 #include "capture/copier.h"
 
 #include <errno.h>
@@ -12,9 +13,9 @@
 #include "capture/stream.h"
 
 #define PIECE       ((uint64_t)1 << 20)
-#define CHUNK_MIN   ((uint64_t)64 << 10) /* of chunks that are worth summing side by side */
+#define CHUNK_MIN   ((uint64_t)64 << 10) /* smaller chunks do not pay for parallel lanes */
 #define CHUNK_MAX   ((uint64_t)4 << 20)
-#define STREAM_MIN  ((uint64_t)2 << 20) /* less is copied through the caches */
+#define STREAM_MIN  ((uint64_t)2 << 20) /* smaller lists are copied through the caches */
 #define MAX_HELPERS 31
 
 struct crn_copier {
@@ -24,19 +25,19 @@ struct crn_copier {
     struct crn_team *team; /* owned */
 };
 
-/* One list of copies; constant while it is in hand. */
+/* One list of copies; constant while the copier runs. */
 struct copier_work {
     const struct crn_copier *c;
     const struct crn_copy *copies;
     uint32_t n;
-    int has_hashes; /* all of them, or none */
+    int has_hashes; /* all copies have hashes, or none has */
     uint64_t piece_bytes;
     uint64_t pieces;
-    uint64_t take; /* so many pieces are a part */
+    uint64_t take; /* pieces in a part of the team's job */
 };
 
-/* The copy that piece k belongs to: the last that does not begin behind it. Empty ones have no pieces,
- * and begin where the next one does. */
+/* The copy that piece k belongs to: the last one whose first piece is not after k. Empty copies
+ * have no pieces; their first is that of the next copy. */
 static uint32_t copy_of(const struct copier_work *w, uint64_t k)
 {
     uint32_t lo = 0;
@@ -65,7 +66,7 @@ static struct crn_lane piece(const struct copier_work *w, uint64_t k)
                              .hash = w->has_hashes ? &copy->hashes[k - copy->first] : NULL};
 }
 
-/* Part i of the work. */
+/* Part i of the team's job. */
 static cairn_err copy_part(void *arg, uint64_t i, struct crn_errinfo *ei)
 {
     const struct copier_work *w = arg;
@@ -126,7 +127,7 @@ static void copy_cached(const struct crn_copy *copies, uint32_t n)
     uint32_t i;
 
     for (i = 0; i < n; i++)
-        if (copies[i].bytes > 0) /* or its pointers may be NULL */
+        if (copies[i].bytes > 0) /* the pointers of an empty copy may be NULL */
             memcpy(copies[i].dst, copies[i].src, copies[i].bytes);
 }
 

@@ -11,7 +11,7 @@ static uint64_t chunks(uint64_t bytes)
     return (bytes + CHUNK - 1) / CHUNK;
 }
 
-/* The checksums of a copy are those of the chunks of what has arrived; no other is touched. */
+/* There is one checksum for each chunk of the copied bytes; no further entry is written. */
 static void check_hashes(const struct crn_copy *copy)
 {
     const unsigned char *p = copy->dst;
@@ -23,8 +23,8 @@ static void check_hashes(const struct crn_copy *copy)
     assert_int_equal(copy->hashes[chunks(copy->bytes)], 77);
 }
 
-/* Random lists of copies, also empty ones, with and without helpers, with and without checksums: each
- * byte arrives, no byte beside is touched. */
+/* Random lists of copies, some of them empty, with and without helpers, with and without checksums.
+ * Every byte is copied, and no byte beyond is written. */
 static void copies_all_and_nothing_else(void **state)
 {
     enum { ROOM = 12 << 20, MOST = 7 };
@@ -43,8 +43,8 @@ static void copies_all_and_nothing_else(void **state)
     for (at = 0; at < ROOM; at++)
         src[at] = (unsigned char)(crn_rng_u64(&rng) | 1);
     for (threads = 1; threads <= 4; threads++) {
-        assert_ok(
-            crn_copier_open(threads, 1 << 20, threads % 2, CHUNK, &c, ei)); /* 0: always all */
+        assert_ok(crn_copier_open(threads, 1 << 20, threads % 2, CHUNK, &c,
+                                  ei)); /* 0: helpers always take part */
         for (round = 0; round < 20; round++) {
             memset(dst, 0, ROOM);
             n = (uint32_t)crn_rng_below(&rng, MOST + 1);
@@ -54,7 +54,7 @@ static void copies_all_and_nothing_else(void **state)
                 copies[i] = (struct crn_copy){.dst = dst + at, .src = src + at, .bytes = bytes};
                 copies[i].hashes = round % 2 == 0 ? hashes[i] : NULL;
                 hashes[i][chunks(bytes)] = 77;
-                at += bytes + (at + bytes < ROOM - 8 ? 8 : 0); /* a gap behind each */
+                at += bytes + (at + bytes < ROOM - 8 ? 8 : 0); /* a gap after each */
             }
             crn_copier_run(c, copies, n);
             for (i = 0; i < n; i++) {
@@ -72,7 +72,7 @@ static void copies_all_and_nothing_else(void **state)
     free(dst);
 }
 
-/* The call must not return while a helper still reads: the application changes its data then. */
+/* The call must not return while a helper still reads: the application may change its data then. */
 static void reads_nothing_after_return(void **state)
 {
     enum { ROOM = 8 << 20 };

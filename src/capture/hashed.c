@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sums are those of the XXH3 library, whose long inputs go in stripes of 64 bytes, 16 to a block, into
- * eight accumulators. The loops here take whole blocks; the library begins and ends each sum, through
- * its state. Since that state is its own affair, it is tried once whether all this gives its sums; if not,
- * or without wide vectors, bytes are copied first and summed then. */
+/* The checksums equal those of the XXH3 library. XXH3 consumes long inputs in stripes of 64 bytes,
+ * 16 to a block, into eight accumulators. The loops here process whole blocks; the library starts
+ * and finishes each sum through its state struct. That struct is internal to the library, so a
+ * self-test compares the results once a process. If they differ, or without wide vectors, bytes are
+ * copied first and hashed afterwards. */
 #include "capture/hashed.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 
 #include "base/buf.h"
 
-/* Summed where it has arrived: the source may have changed since. */
+/* Hashes the destination: the source may have changed since. */
 static void copy_then_sum(const struct crn_lane *lanes, int n)
 {
     int i;
@@ -31,21 +32,21 @@ static void copy_then_sum(const struct crn_lane *lanes, int n)
 #endif
 
 #define STRIPE    64U
-#define STRIPES   16U /* of a block; each has its place in the secret */
+#define STRIPES   16U /* in a block; each has its own key in the secret */
 #define BLOCK     (STRIPE * STRIPES)
 #define KEY_STEP  8U
 #define LAST_KEY  (STRIPES * KEY_STEP)
 #define PRIME32_1 0x9E3779B1U
-#define AHEAD     1024 /* measured */
+#define AHEAD     1024 /* bytes to prefetch ahead; measured */
 
-/* A lane on its way. */
+/* A lane in progress. */
 struct hashed_lane {
     unsigned char *dst;
     const unsigned char *src;
     void *acc;
 };
 
-/* 64 bytes in two vectors. --------------------------------------------------------------------------- */
+/* 64 bytes in two vectors. --------------------------------------------------------------------- */
 
 #define WIDE    __attribute__((target("avx2")))
 #define NAME(x) x##_avx2
@@ -73,7 +74,8 @@ WIDE static inline void stream_avx2(unsigned char *p, struct stripe_avx2 s)
     _mm256_stream_si256((__m256i *)(void *)p + 1, s.v[1]);
 }
 
-/* To each accumulator: its neighbour's word, and the product of the halves of its own, mixed with the key. */
+/* Adds to each accumulator the neighbour's word, and the product of the two halves of its own word
+ * XOR key. */
 WIDE static inline __m256i add_half(__m256i acc, __m256i x, __m256i key)
 {
     __m256i mixed = _mm256_xor_si256(x, key);
@@ -113,7 +115,7 @@ WIDE static inline struct stripe_avx2 scramble_avx2(struct stripe_avx2 acc,
 #undef WIDE
 #undef NAME
 
-/* 64 bytes in one. ------------------------------------------------------------------------------------ */
+/* 64 bytes in one vector. ---------------------------------------------------------------------- */
 
 #define WIDE    __attribute__((target("avx512f")))
 #define NAME(x) x##_avx512
@@ -164,7 +166,7 @@ WIDE static inline struct stripe_avx512 scramble_avx512(struct stripe_avx512 acc
 #undef WIDE
 #undef NAME
 
-/* Chunks. --------------------------------------------------------------------------------------------- */
+/* Chunks. -------------------------------------------------------------------------------------- */
 
 /* Loops over whole blocks. */
 struct loops {
@@ -175,8 +177,8 @@ struct loops {
 static const struct loops avx512 = {copy_lanes_avx512, copy_lane_avx512};
 static const struct loops avx2 = {copy_lanes_avx2, copy_lane_avx2};
 
-/* What the loops may take: the last block is the library's, and one before it, since its state needs the
- * last 64 bytes before its end. */
+/* Bytes that the loops may process. The last two blocks are left to the library: it must finish the
+ * sum itself, and its state needs the 64 bytes before the end. */
 static uint64_t whole_blocks(const struct crn_lane *c)
 {
     if (c->bytes <= 2 * (uint64_t)BLOCK || (uintptr_t)c->dst % STRIPE != 0)
@@ -184,14 +186,15 @@ static uint64_t whole_blocks(const struct crn_lane *c)
     return (c->bytes - 1) / BLOCK * BLOCK - BLOCK;
 }
 
-/* The sum so far goes on in the library; behind whole blocks there is nothing else to it. */
+/* Hands the sum over to the library. After whole blocks the accumulators and the length are its
+ * whole state. */
 static void end_sum(const struct crn_lane *c, uint64_t done, XXH3_state_t *state)
 {
     unsigned char *dst = (unsigned char *)c->dst + done;
 
     memcpy(dst, (const unsigned char *)c->src + done, c->bytes - done);
     state->totalLen = done;
-    (void)XXH3_64bits_update(state, dst, c->bytes - done); /* fails for NULL alone */
+    (void)XXH3_64bits_update(state, dst, c->bytes - done); /* fails only for NULL */
     *c->hash = XXH3_64bits_digest(state);
 }
 
@@ -199,7 +202,7 @@ static void copy_by(const struct loops *loops, const struct crn_lane *c, int n)
 {
     XXH3_state_t state[CRN_LANES];
     struct hashed_lane lane[CRN_LANES];
-    uint64_t common = n == CRN_LANES ? UINT64_MAX : 0; /* done side by side */
+    uint64_t common = n == CRN_LANES ? UINT64_MAX : 0; /* bytes done in parallel lanes */
     int i;
 
     for (i = 0; i < n; i++) {
@@ -221,7 +224,7 @@ static void copy_by(const struct loops *loops, const struct crn_lane *c, int n)
     }
 }
 
-/* Whether the loops and this build of the library agree. */
+/* Self-test: do the loops and this build of the library agree? */
 static int is_right(const struct loops *loops)
 {
     enum { EACH = 5 * BLOCK };

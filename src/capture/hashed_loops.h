@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loops of hashed.c for one width of vectors, included once for each. The includer defines WIDE (the
- * target), NAME(x), and on a struct NAME(stripe) of 64 bytes: load, stream, add (a stripe and a key to the
- * accumulators) and scramble. */
+/* The loops of hashed.c for one vector width; included once for each. The includer defines WIDE
+ * (the target attribute), NAME(x), and struct NAME(stripe) of 64 bytes with the functions load,
+ * keep, stream, add (adds a stripe, mixed with a key, to the accumulators) and scramble. */
 
 WIDE static void NAME(copy_lanes)(const struct hashed_lane *l, uint64_t bytes,
                                   const unsigned char *secret)
@@ -21,7 +21,7 @@ WIDE static void NAME(copy_lanes)(const struct hashed_lane *l, uint64_t bytes,
         x1 = NAME(load)(l[1].src + at);
         x2 = NAME(load)(l[2].src + at);
         x3 = NAME(load)(l[3].src + at);
-        __asm__ volatile("" ::: "memory"); /* what is stored is what is summed: no second load */
+        __asm__ volatile("" ::: "memory"); /* no second load: what is stored is what is hashed */
         NAME(stream)(l[0].dst + at, x0);
         NAME(stream)(l[1].dst + at, x1);
         NAME(stream)(l[2].dst + at, x2);
@@ -41,7 +41,7 @@ WIDE static void NAME(copy_lanes)(const struct hashed_lane *l, uint64_t bytes,
     NAME(keep)(l[1].acc, a1);
     NAME(keep)(l[2].acc, a2);
     NAME(keep)(l[3].acc, a3);
-    _mm_sfence(); /* these stores are not ordered by a later release */
+    _mm_sfence(); /* streaming stores are not ordered by a later release */
 }
 
 WIDE static void NAME(copy_lane)(const struct hashed_lane *l, uint64_t bytes,

@@ -7,7 +7,7 @@
 #include "base/test.h"
 #include "capture/hashed.h"
 
-#define EACH ((size_t)72 << 10) /* room of a lane */
+#define EACH ((size_t)72 << 10) /* bytes reserved for each lane */
 
 static unsigned char *to, *from;
 
@@ -33,8 +33,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Copies n lanes, lane i from and to its own part of the room, and checks bytes, sums and what lies
- * beside. */
+/* Copies n lanes, each within its own area. Checks the bytes, the checksums and the bytes
+ * around. */
 static void check(enum crn_hashed_way way, int n, const size_t *bytes, size_t skew, size_t at)
 {
     struct crn_lane lanes[CRN_LANES] = {0};
@@ -56,7 +56,7 @@ static void check(enum crn_hashed_way way, int n, const size_t *bytes, size_t sk
     }
 }
 
-/* Every size up to some blocks of the sum, at lines and beside them. */
+/* Every size up to several blocks, aligned to cache lines and not. */
 static void sums_every_size(void **state)
 {
     enum crn_hashed_way way;
@@ -72,7 +72,7 @@ static void sums_every_size(void **state)
         }
 }
 
-/* Lanes of different lengths, some of them or all. */
+/* Lanes of different lengths; all of the lanes or fewer. */
 static void sums_any_mixture(void **state)
 {
     enum crn_hashed_way way;
@@ -91,7 +91,7 @@ static void sums_any_mixture(void **state)
         }
 }
 
-#if !defined(__SANITIZE_THREAD__) /* it is a race, the application's */
+#if !defined(__SANITIZE_THREAD__) /* a data race by design, as in the application */
 static atomic_int is_over;
 
 static void *scribble(void *arg)
@@ -106,7 +106,8 @@ static void *scribble(void *arg)
     return NULL;
 }
 
-/* An application that changes its data meanwhile gets some of both, but with the sum of what it got. */
+/* If the source changes during the copy, the result may mix old and new bytes, but its checksum
+ * matches. */
 static void sums_what_it_stores(void **state)
 {
     struct crn_lane lanes[CRN_LANES];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* On x86-64, stores that bypass the caches. Four pages are copied side by side, a strip of each in
- * turn, all loads before the stores: more banks of the memory are open at once, and the stores leave
- * in whole lines. Elsewhere memcpy: other processors recognize streams by themselves. */
+/* On x86-64, uses streaming stores, which bypass the caches. Copies four pages in parallel, a strip
+ * of each in turn, with all loads before the stores: this keeps more memory banks open, and the
+ * stores leave as whole lines. Elsewhere it is memcpy: other processors detect streams by
+ * themselves. */
 #include "capture/stream.h"
 
 #include <stdint.h>
@@ -43,8 +44,8 @@ AVX static inline void prefetch(const unsigned char *p)
     _mm_prefetch((const char *)p + 64, _MM_HINT_T0);
 }
 
-/* Four pages; dst is aligned to a vector. The prefetch runs a strip ahead, past the end too: it
- * never faults. */
+/* Copies four pages; dst is aligned to a vector. The prefetch runs one strip ahead, also past the
+ * end: it never faults. */
 AVX static void copy_group(unsigned char *dst, const unsigned char *src)
 {
     size_t at, step = sizeof(struct strip);
@@ -60,7 +61,7 @@ AVX static void copy_group(unsigned char *dst, const unsigned char *src)
         s1 = load(src + at + PAGE);
         s2 = load(src + at + 2 * (size_t)PAGE);
         s3 = load(src + at + 3 * (size_t)PAGE);
-        __asm__ volatile("" ::: "memory"); /* the compiler keeps loads and stores apart */
+        __asm__ volatile("" ::: "memory"); /* keeps the compiler from mixing loads and stores */
         store(dst + at, s0);
         store(dst + at + PAGE, s1);
         store(dst + at + 2 * (size_t)PAGE, s2);
@@ -74,7 +75,7 @@ AVX static void copy_groups(unsigned char *dst, const unsigned char *src, size_t
 
     for (at = 0; at < bytes; at += GROUP)
         copy_group(dst + at, src + at);
-    _mm_sfence(); /* these stores are not ordered by a later release */
+    _mm_sfence(); /* streaming stores are not ordered by a later release */
 }
 
 void crn_stream_copy(void *dst, const void *src, size_t bytes)

@@ -4,8 +4,8 @@
 
 #define ROOM ((size_t)64 << 10)
 
-/* Sizes around a line, a page and a group of pages, at all sorts of addresses: each byte arrives, no
- * byte beside is touched. */
+/* Sizes around a line, a page and a group of pages, at various addresses. Every byte is copied, and
+ * no byte beyond is written. */
 static void copies_all_and_nothing_else(void **state)
 {
     static const size_t sizes[] = {0,     1,     63,    64,    4095,      4096,          16383,
