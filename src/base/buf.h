@@ -38,8 +38,7 @@ uint8_t crn_view_u8(struct crn_view *v);
 uint16_t crn_view_u16(struct crn_view *v);
 uint32_t crn_view_u32(struct crn_view *v);
 uint64_t crn_view_u64(struct crn_view *v);
-/* Copies a string of at most size-1 bytes and terminates it. A string that contains a 0 byte
- * fails. */
+/* Copies a string and terminates it. A string of size bytes or more, or with a 0 byte, fails. */
 void crn_view_str(struct crn_view *v, char *dst, size_t size);
 size_t crn_view_left(const struct crn_view *v);
 

@@ -250,7 +250,7 @@ uint64_t crn_key_bit(const struct crn_key *key)
     return bit;
 }
 
-/* Updates the overrides that do not set the key to its new default. */
+/* Copies the new default of the key to all overrides that do not set it. */
 static void follow_default(struct crn_config *cfg, const struct crn_key *key)
 {
     size_t i;

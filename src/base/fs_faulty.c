@@ -72,7 +72,7 @@ static int f_close(const struct crn_fs *fs, int fd)
     return h < 0 ? h : r;
 }
 
-/* One line a read, in one append, so that lines of several threads do not mix. */
+/* One line per read, in one append, so that lines of several threads do not mix. */
 static void tell_read(int to, int fd, off_t off, ssize_t n)
 {
     char link[40], path[400];
@@ -253,7 +253,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
     f->reads_fd = -1;
 }
 
-/* One table a process, because there is one environment a process. */
+/* One table per process, because there is one environment per process. */
 static struct crn_fs_faulty env_table;
 static int env_set;
 

@@ -48,7 +48,7 @@ struct crn_fs_faulty {
 void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under);
 
 /* The table described by $CAIRN_FAULT_FS =
- * "at=17,action=fail|short|tear|kill|delay,errno=28,ms=5,ops=write+sync,sticky=1", parsed once a
+ * "at=17,action=fail|short|tear|kill|delay,errno=28,ms=5,ops=write+sync,sticky=1", parsed once per
  * process; NULL if unset. With action=kill and at=0 nothing is hit, and the number of calls is
  * written to the file $CAIRN_FAULT_COUNT at exit. All reads of the process are logged in the file
  * $CAIRN_FAULT_READS. */

@@ -292,8 +292,7 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .lock = j_lock,
                                     .map = j_map};
 
-/* The initial tree, as operations.
- * ------------------------------------------------------------------ */
+/* The initial tree, as operations. ------------------------------------------------------------- */
 
 static int scan(struct crn_fs_journal *j, int dfd, int dir)
 {

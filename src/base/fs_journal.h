@@ -7,7 +7,7 @@
  *     of all other changes any subset may be on disk, in any order, and half of any write;
  *     a rename within a directory is atomic; one into another directory is two changes.
  *
- * For one thread. Built with the tests only. */
+ * For one thread. Not part of libcairn. */
 #ifndef CRN_FS_JOURNAL_H
 #define CRN_FS_JOURNAL_H
 

@@ -25,7 +25,7 @@ static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int is_installed;
 static struct sigaction before;
 
-/* Maps zeros from the faulting page to the end of the mapping: one fault a truncation, not one a
+/* Maps zeros from the faulting page to the end of the mapping: one fault per truncation, not per
  * page. */
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {

@@ -121,7 +121,7 @@ static void write_stderr(const char *line, size_t n)
         return; /* nowhere left to report it */
 }
 
-/* Reports, once a process, that its log goes to stderr instead. */
+/* Reports, once per process, that its log goes to stderr instead. */
 static void say_no_file(const struct crn_log *log, int why)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;

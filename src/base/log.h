@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines, by volume: error (the checkpoint is lost), warn (degraded, going on), info (one line a
- * checkpoint), debug (one a file), trace (one a message). Every line has one form:
+/* Log lines, by volume: error (the checkpoint is lost), warn (degraded, but continuing), info
+ * (one line per checkpoint), debug (one per file), trace (one per message). Every line has the form
  *
  *     2026-11-18T03:12:44.123Z cairn warn job 4711 rank 12: text */
 #ifndef CRN_LOG_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lock is taken once a part: a part takes at least a fraction of a millisecond. The thread that
- * submits a job works on it too, so the job finishes even if no helper ever joins. */
+/* The lock is taken once per part: a part takes at least a fraction of a millisecond. The thread
+ * that submits a job works on it too, so the job finishes even if no helper ever joins. */
 #include "base/team.h"
 
 #include <errno.h>

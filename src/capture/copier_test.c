@@ -43,8 +43,8 @@ static void copies_all_and_nothing_else(void **state)
     for (at = 0; at < ROOM; at++)
         src[at] = (unsigned char)(crn_rng_u64(&rng) | 1);
     for (threads = 1; threads <= 4; threads++) {
-        assert_ok(crn_copier_open(threads, 1 << 20, threads % 2, CHUNK, &c,
-                                  ei)); /* 0: helpers always take part */
+        /* sharers is 0 or 1; with 0, helpers always take part. */
+        assert_ok(crn_copier_open(threads, 1 << 20, threads % 2, CHUNK, &c, ei));
         for (round = 0; round < 20; round++) {
             memset(dst, 0, ROOM);
             n = (uint32_t)crn_rng_below(&rng, MOST + 1);

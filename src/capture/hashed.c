@@ -2,8 +2,8 @@
 /* The checksums equal those of the XXH3 library. XXH3 consumes long inputs in stripes of 64 bytes,
  * 16 to a block, into eight accumulators. The loops here process whole blocks; the library starts
  * and finishes each sum through its state struct. That struct is internal to the library, so a
- * self-test compares the results once a process. If they differ, or without wide vectors, bytes are
- * copied first and hashed afterwards. */
+ * self-test compares the results once per process. If they differ, or without wide vectors, bytes
+ * are copied first and hashed afterwards. */
 #include "capture/hashed.h"
 
 #include <pthread.h>

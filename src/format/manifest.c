@@ -46,7 +46,7 @@ static const char *file_fault(const struct crn_manifest_file *f, uint32_t file_n
     return crn_bases_fault(f->bases, f->nbases, file_no);
 }
 
-/* seen has one byte a rank. No rank is marked twice, so the time is bounded by the number of
+/* seen has one byte per rank. No rank is marked twice, so the time is bounded by the number of
  * ranks. */
 static const char *ranges_fault(const struct crn_manifest *m, unsigned char *seen)
 {
