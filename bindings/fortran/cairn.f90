@@ -2,10 +2,10 @@
 ! Cairn for Fortran: the functions of cairn.h under their own names. Compile this file with your
 ! program's compiler and link libcairn; for cairn_open_mpi add cairn_mpi.f90 and libcairn_mpi.
 !
-! What differs from C: names are plain strings; memory is given by c_loc(array), so arrays have the
-! target attribute; the extents of an array are in Fortran's order, the fastest first, and its
+! Differences from C: names are plain strings; memory is passed as c_loc(array), so arrays need the
+! target attribute; the extents of an array are in Fortran order, the fastest first, and its
 ! offset in a global array counts from 0. Every function returns a code, CAIRN_OK or negative;
-! cairn_last_error() then tells what happened. See cairn.h for what each function promises.
+! cairn_last_error() then says what failed. cairn.h documents the contract of each function.
 module cairn
     use, intrinsic :: iso_c_binding
     implicit none
@@ -33,7 +33,7 @@ module cairn
     integer, parameter :: PATH_SIZE = 4096
 
     type, public :: cairn_session
-        type(c_ptr) :: ptr = c_null_ptr ! for cairn_mpi alone
+        type(c_ptr) :: ptr = c_null_ptr ! only cairn_mpi uses it
     end type
 
     type, bind(C), public :: cairn_options_t
@@ -319,7 +319,7 @@ contains
         text = c(:len(text))
     end function
 
-    ! The names as C wants them, kept as long as texts and list are; a null pointer for none.
+    ! Builds the C list of names. It points into texts and list, which must outlive it; null for none.
     function c_names(names, texts, list) result(ptr)
         character(*), intent(in), optional :: names(:)
         character(CAIRN_MAX_NAME, kind=c_char), allocatable, target, intent(out) :: texts(:)
@@ -388,7 +388,7 @@ contains
         rc = c_protect(session%ptr, c_text(region), ptr, type, count)
     end function
 
-    ! A block of extents dims; with global_dims and offset, its place in an array that all share.
+    ! A block of extents dims; global_dims and offset place it in an array that all ranks share.
     function cairn_protect_array(session, region, ptr, type, dims, global_dims, offset) result(rc)
         type(cairn_session), intent(in) :: session
         character(*), intent(in) :: region
@@ -457,7 +457,7 @@ contains
         rc = c_wait_all(session%ptr, level, timeout_ms)
     end function
 
-    ! stream: of CUDA or HIP; c_null_ptr returns to the default.
+    ! stream is a CUDA or HIP stream; c_null_ptr returns to the default.
     function cairn_gpu_stream(session, stream) result(rc)
         type(cairn_session), intent(in) :: session
         type(c_ptr), intent(in) :: stream
@@ -530,7 +530,7 @@ contains
         rc = c_reject(session%ptr, c_text(name), version, c_text(reason))
     end function
 
-    ! From the shard of this rank, or of old_rank.
+    ! Restores from the shard of old_rank if present, else of this rank.
     function cairn_restore(session, name, version, regions, old_rank) result(rc)
         type(cairn_session), intent(in) :: session
         character(*), intent(in) :: name
@@ -570,7 +570,7 @@ contains
         rc = c_version_info(session%ptr, c_text(name), version, info)
     end function
 
-    ! Type and extents of a stored region, to allocate before protecting.
+    ! Type and extents of a stored region, for allocating memory before protecting it.
     function cairn_region_info(session, name, version, old_rank, region, type, dims) result(rc)
         type(cairn_session), intent(in) :: session
         character(*), intent(in) :: name, region
@@ -637,7 +637,7 @@ contains
         yes = answer /= 0
     end function
 
-    ! Versions that were restored although a copy of them was damaged; -1: no session.
+    ! How many versions were restored although one copy was damaged; -1: no session.
     function cairn_repairs(session) result(n)
         type(cairn_session), intent(in) :: session
         integer(c_int) :: n

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Error codes of Cairn. The numbers are part of the ABI and never change; the ranges say what a
- * caller should do: misuse (-1..), try again (-20..), data damaged or missing (-40..),
- * system (-60..), bug in Cairn (-90). */
+/* Error codes of Cairn. The numbers belong to the ABI and never change. The range says what a
+ * caller should do: misuse (-1..), try again (-20..), data damaged or missing (-40..), system
+ * (-60..), bug in Cairn (-90). */
 #ifndef CAIRN_ERRORS_H
 #define CAIRN_ERRORS_H
 
