@@ -319,7 +319,7 @@ contains
         text = c(:len(text))
     end function
 
-    ! Builds the C list of names. It points into texts and list, which must outlive it; null for none.
+    ! Builds the C list of names, which points into texts and list: they must outlive it. Null if none.
     function c_names(names, texts, list) result(ptr)
         character(*), intent(in), optional :: names(:)
         character(CAIRN_MAX_NAME, kind=c_char), allocatable, target, intent(out) :: texts(:)

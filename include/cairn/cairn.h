@@ -122,7 +122,7 @@ CAIRN_API cairn_err cairn_close(cairn_session *session);
 CAIRN_API int cairn_rank(const cairn_session *session);
 CAIRN_API int cairn_ranks(const cairn_session *session);
 
-/* Regions: what a checkpoint contains. ----------------------------------------------------------- */
+/* Regions: what a checkpoint contains. --------------------------------------------------------- */
 
 /* A local block of dims[0] x .. x dims[ndims-1] elements, row-major (C order). If global_dims[0] is
  * not 0, the block lies at offset[] inside a global array that all ranks share, and Cairn can

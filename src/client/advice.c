@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* "Should I checkpoint now?", "should I stop?": the same answer on all ranks, from the slowest rank's
- * figures. The stop signal's flag is the process's, as signals are. */
+/* "Should I checkpoint now?", "should I stop?": all ranks get the same answer, from the slowest
+ * rank's figures. The stop flag belongs to the process, as signals do. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -12,7 +12,8 @@
 
 static volatile sig_atomic_t stop_seen;
 
-/* Handlers are installed once a process, counted by sessions; the first one's signals hold. */
+/* Handlers are installed once per process and counted by sessions; the first session chooses the
+ * signals. */
 static pthread_mutex_t signal_lock = PTHREAD_MUTEX_INITIALIZER;
 static int signal_users;
 static struct {
@@ -97,7 +98,7 @@ void crn_signals_remove(cairn_session *s)
     s->has_signals = 0;
 }
 
-/* What the ranks agree on: the maximum of each. */
+/* The values that the ranks reduce to their maximum. */
 enum { STOP, ELAPSED, COST, FLUSH, HAS_COST, NVALUES };
 
 static cairn_err advice_gather(cairn_session *s, int64_t value[NVALUES], struct crn_errinfo *ei)
@@ -114,7 +115,8 @@ static cairn_err advice_gather(cairn_session *s, int64_t value[NVALUES], struct 
     return s->comm->ops->allreduce(s->comm, value, NVALUES, CRN_COMM_MAX, ei);
 }
 
-/* Young's period sqrt(2 C mu), not shorter than a flush takes nor than the overhead cap allows. */
+/* Young's period sqrt(2 C mu), but not shorter than a flush takes, nor than the overhead cap
+ * allows. */
 static double period_of(const cairn_session *s, const struct crn_name_config *nc,
                         const int64_t value[NVALUES])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arguments of public functions. */
+/* Checks of the arguments of public functions. */
 #include "client/args.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arena as a cache of what a restart needs. An image says itself what it holds: the shard as it
- * was stored, or the blocks that were put together for this rank. */
+/* The arena as a cache for a restart. An image describes its own contents: the shard as stored, or
+ * the blocks that were assembled for this rank. */
 #include <string.h>
 
 #include "client/together.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls that take a checkpoint, in one step or two. Ranks do not talk to each other here: every
- * call has a number, the same on all ranks, under which the node services bring the parts together.
- * A part that fails is told under its number, so that nobody waits for it. */
+ * call has a number, the same on all ranks, under which the node services match the shards. A rank
+ * reports a failed capture under its number, so that no other rank waits for it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void tell_failure(cairn_session *s, const char *name, int64_t version,
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
 
-/* A failure that nobody heard of yet, of a name whose policy is strict. */
+/* Returns an unreported failure of this name, if its policy is strict. */
 static cairn_err earlier_failure(cairn_session *s, const char *name, struct crn_errinfo *ei)
 {
     uint32_t n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
@@ -37,7 +37,7 @@ static cairn_err earlier_failure(cairn_session *s, const char *name, struct crn_
 
         if (t->error.code == CAIRN_OK || t->error.code == CAIRN_ECANCELED || t->is_reported ||
             strcmp(t->name, name) != 0)
-            continue; /* a superseded one was given up on purpose */
+            continue; /* a superseded one was dropped on purpose */
         t->is_reported = 1;
         *ei = t->error;
         return crn_err_context(ei, ei->code, "an earlier checkpoint, %s@%" PRId64 ", failed",
@@ -69,8 +69,8 @@ static void note_cost(cairn_session *s, const struct crn_track *t)
     s->waited_ns += (int64_t)(t->blocked_seconds * 1e9);
 }
 
-/* The next checkpoint of the session: its number, and the track of it. On failure the number is used
- * up all the same, as it is on the other ranks, which are told. */
+/* Starts the next checkpoint of the session: its number and its track. A failure uses up the number
+ * too, because the other ranks use it; they are told. */
 static cairn_err checkpoint_begin(cairn_session *s, const char *name, int64_t version,
                                   struct crn_track **ret, struct crn_errinfo *ei)
 {
@@ -84,13 +84,13 @@ static cairn_err checkpoint_begin(cairn_session *s, const char *name, int64_t ve
             tell_failure(s, name, version, ei);
         return rc;
     }
-    crn_version_close(s->open_version); /* it may be the version that is replaced */
+    crn_version_close(s->open_version); /* this checkpoint may replace it */
     s->open_version = NULL;
     *ret = crn_track_new(s, name, version);
     return CAIRN_OK;
 }
 
-/* Ends a checkpoint that failed on this rank; the caller hears of it now. */
+/* Ends a checkpoint that failed on this rank; the caller gets the error now. */
 static cairn_err checkpoint_fail(cairn_session *s, struct crn_track *t, struct crn_errinfo *ei)
 {
     t->error = *ei;
@@ -144,7 +144,7 @@ static int is_held(const cairn_session *s, const char *name, int64_t version)
            strcmp(s->held.info.name, name) == 0;
 }
 
-/* The track of a version that is captured or given up now: that of the held capture, which is dropped, or a new
+/* The track for a capture or an abandon: that of the pending capture, which is dropped, or a new
  * one. */
 static cairn_err begin_again(cairn_session *s, const char *name, int64_t version,
                              struct crn_track **ret, struct crn_errinfo *ei)

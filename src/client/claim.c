@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session knows of the names that it writes: whether it is the successor of what is stored, and
- * whether the node services have granted it the name. That is asked once, before the first capture. */
+/* The names that a session writes: is it the successor of the stored versions, and have the node
+ * services granted the name? It asks once per name, before the first capture. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ void crn_session_succeeds(cairn_session *s, const char *name)
 {
     struct crn_name_state *n = claim_get(s, name);
 
-    if (n != NULL) /* without memory the claim is refused, which can be tried again */
+    if (n != NULL) /* without memory the claim is refused; the caller may retry */
         n->is_successor = 1;
 }
 
@@ -62,7 +62,7 @@ void crn_claim_heard(cairn_session *s, const struct crn_msg *m)
     n->is_answered = 1;
 }
 
-/* Until the first node has answered. */
+/* Waits until the first node has answered. */
 static cairn_err wait_answer(cairn_session *s, const struct crn_name_state *n,
                              struct crn_errinfo *ei)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn_close keeps to wait_timeout, whatever keeps the flush: what is not flushed stays for a drain. No time is measured:
- * there are so many closings that the test would run into its deadline (tests/support/deadline.c) if each took 10 s. */
+/* cairn_close returns within wait_timeout, whatever delays the flush; unflushed captures are left
+ * for a drain. The test measures no time: it closes so many sessions that it would exceed its
+ * deadline (tests/support/deadline.c) if each close took 10 s. */
 #include "base/test.h"
 #include "cairn/cairn.h"
 
 #define CLOSINGS 24
-#define SLOW     2 /* of them with a flush that is writing */
+#define SLOW     2 /* of them while a flush is writing */
 #define WORDS    ((size_t)4 << 20)
 
 static void close_one(const char *dir, int i, const char *setting, uint64_t words)
@@ -20,7 +21,7 @@ static void close_one(const char *dir, int i, const char *setting, uint64_t word
     assert_non_null(data);
     (void)snprintf(name, sizeof(name), "n%d", i);
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p%d", dir,
-                   i); /* no drain before */
+                   i); /* no drain at the start */
     (void)snprintf(shm, sizeof(shm), "shm_dir=%s", dir);
     (void)snprintf(run, sizeof(run), "run_dir=%s", dir);
     assert_int_equal(cairn_open(&opt, &s), CAIRN_OK);
@@ -30,7 +31,7 @@ static void close_one(const char *dir, int i, const char *setting, uint64_t word
     free(data);
 }
 
-/* A flush that waits for room. */
+/* The flush waits for free space. */
 static void paused(void **state)
 {
     char dir[256];
@@ -43,7 +44,7 @@ static void paused(void **state)
     test_dir_remove(dir);
 }
 
-/* A flush that is writing, to a slow disk: it ends at the next write. */
+/* The flush is writing to a slow disk: it stops at the next write. */
 static void writing(void **state)
 {
     char dir[256];
@@ -66,7 +67,8 @@ int main(int argc, char **argv)
         return cmocka_run_group_tests(slow, NULL, NULL);
     if (cmocka_run_group_tests(quick, NULL, NULL) != 0)
         return 1;
-    /* A process of its own: the delay is read once. A file of 32 blocks takes more than a minute. */
+    /* In a process of its own, because the delay is read only once. A file of 32 blocks takes more
+     * than a minute. */
     (void)setenv("CAIRN_FAULT_FS", "at=1,action=delay,ms=2000,ops=write,sticky=1", 1);
     (void)execl(argv[0], argv[0], "slow", (char *)NULL);
     return 1;

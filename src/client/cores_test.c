@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session of a thread that is bound to a core, as MPI launchers bind ranks: its background threads run
- * everywhere, or where the thread may, as configured. */
+/* A session of a thread that is bound to a core, as MPI launchers bind ranks. Its background
+ * threads run on all cores, or where the thread may run, as configured. */
 #include <dirent.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "cairn/cairn.h"
 
-/* Of the threads named cairn-*: how many there are, and how many are bound to one core. */
+/* Counts the threads named cairn-*, and those of them that are bound to one core. */
 static void count_threads(int *ret_all, int *ret_bound)
 {
     DIR *d = opendir("/proc/self/task");
@@ -26,7 +26,7 @@ static void count_threads(int *ret_all, int *ret_bound)
         (void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
         f = fopen(path, "r");
         if (f == NULL)
-            continue; /* "..", or it has ended */
+            continue; /* "..", or the thread has ended */
         if (fscanf(f, "%31s", name) != 1)
             name[0] = '\0';
         (void)fclose(f);
@@ -58,7 +58,7 @@ static void take_one(const char *dir, const char *setting, int is_bound)
     count_threads(&all, &bound);
     assert_true(all >= 4); /* node, flush, keep, writers */
     assert_int_equal(bound, is_bound ? all : 0);
-    assert_int_equal(crn_cores(), 1); /* the application's thread stays where it was */
+    assert_int_equal(crn_cores(), 1); /* the application's thread stays bound */
     assert_int_equal(cairn_close(s), CAIRN_OK);
 }
 

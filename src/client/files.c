@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* File mode: the application writes a file at a path of the spool and hands it over; at the
- * checkpoint it is renamed, so that later writes to the path cannot reach it, and flushed from where
- * it lies: no copy. */
+/* File mode: the application writes a file at a path in the spool and hands it over. The checkpoint
+ * renames it, so that later writes to the path cannot reach it, and flushes it in place, without a
+ * copy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -132,10 +132,10 @@ void crn_files_abandon(cairn_session *s, const char *name, int64_t version)
     files_forget(s, name, version, NULL);
     routed_dir(s, name, version, dir, sizeof(dir));
     if (crn_fs_remove_tree(s->fs, s->dir.spool_dfd, dir, &ignored) != CAIRN_OK)
-        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* goes with the run's directory */
+        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* removed with the run's directory */
 }
 
-/* Moves one file into the spool; its region gets the size. */
+/* Moves one file into the spool and sets the size of its region. */
 static cairn_err take_one(cairn_session *s, const char *name, int64_t version, const char *to,
                           struct crn_region *region, struct crn_errinfo *ei)
 {
@@ -188,7 +188,7 @@ void crn_files_free(cairn_session *s)
     }
 }
 
-/* Restore. ------------------------------------------------------------------------------------------------ */
+/* Restore. ------------------------------------------------------------------------------------- */
 
 static cairn_err write_out(cairn_session *s, struct crn_version *v, uint32_t rank, uint32_t region,
                            uint64_t bytes, int fd, const char *file, struct crn_errinfo *ei)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Captures read device memory on Cairn's own streams, ordered after the application's; the arena is
- * pinned when the first one needs it, so that copies run at the speed of the link. What cannot be
- * pinned is copied all the same. Files are reached through a staging buffer. */
+/* Captures read device memory on Cairn's own streams, ordered after the application's. The first
+ * capture or restore pins the arena, so that copies run at link speed. Memory that cannot be pinned
+ * is copied anyway, more slowly. File I/O goes through a staging buffer. */
 #include "client/gpu.h"
 
 #include <errno.h>
@@ -14,13 +14,13 @@
 
 struct crn_gpu {
     struct crn_driver *driver;
-    struct crn_device *dev[CRN_GPUS]; /* NULL: not met yet */
-    int is_given[CRN_GPUS][2];    /* work on the lanes that nobody has waited for: write, read */
-    struct crn_device *pinned_by; /* the arena; NULL: it is not pinned */
+    struct crn_device *dev[CRN_GPUS]; /* NULL: not seen yet */
+    int is_given[CRN_GPUS][2];        /* lanes with unawaited copies: write, read */
+    struct crn_device *pinned_by;     /* pinned the arena; NULL: not pinned */
     int has_tried_pin;
     unsigned char *staging; /* pinned where possible */
     struct crn_device *staging_by;
-    void *stream[CRN_GPUS]; /* that the application named; NULL: none */
+    void *stream[CRN_GPUS]; /* named by the application; NULL: none */
 };
 
 static cairn_err open_driver(cairn_session *s, struct crn_errinfo *ei)
@@ -65,9 +65,9 @@ cairn_err crn_gpu_owner(cairn_session *s, const void *ptr, struct crn_device **r
     return rc;
 }
 
-/* Copies. -------------------------------------------------------------------------------------------- */
+/* Copies. -------------------------------------------------------------------------------------- */
 
-/* Once, when the first capture or restore needs it; takes a tenth of a second a gigabyte. */
+/* Runs once, when the first capture or restore needs it; takes a tenth of a second per gigabyte. */
 static void pin_arena(cairn_session *s, struct crn_device *dev)
 {
     struct crn_errinfo why = {0};
@@ -134,7 +134,7 @@ cairn_err crn_gpu_wait(cairn_session *s, struct crn_errinfo *ei)
     return rc;
 }
 
-/* One copy. The lane has drained when it returns, whatever the error. */
+/* Makes one copy and waits. The lane is drained on return, even after an error. */
 static cairn_err give_and_wait(cairn_session *s, struct crn_device *dev, enum crn_lane lane,
                                void *dst, const void *src, uint64_t bytes, struct crn_errinfo *ei)
 {
@@ -146,7 +146,7 @@ static cairn_err give_and_wait(cairn_session *s, struct crn_device *dev, enum cr
     return rc != CAIRN_OK ? rc : waited;
 }
 
-/* Through the staging buffer. ------------------------------------------------------------------------- */
+/* Through the staging buffer. ------------------------------------------------------------------ */
 
 static cairn_err need_staging(cairn_session *s, struct crn_device *dev, struct crn_errinfo *ei)
 {

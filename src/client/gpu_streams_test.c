@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checkpoints of an application that uses streams and captures graphs: the bytes are those that its work
- * before the call has made, on whatever stream, and its captures end well. Over the pretended CUDA library;
- * with $CAIRN_TEST_GPU set, over the real one where that is possible. */
+/* Checkpoints of an application that uses streams and captures graphs. A checkpoint must have the
+ * bytes that kernels submitted before the call produced, on any stream, and graph captures must
+ * succeed. Runs over the fake CUDA library; with $CAIRN_TEST_GPU set, over the real one where
+ * possible. */
 #include "client/test_bed.h"
 
 #include <time.h>
@@ -10,7 +11,7 @@
 
 static const char *const caches[] = {"device_cache=0", "device_cache=12M"};
 
-/* All words of the device's buffer. */
+/* Do all words of the device buffer have this value? */
 static int all_are(struct bed_bed *b, uint32_t word)
 {
     const uint32_t *p = (const uint32_t *)(void *)b->host;
@@ -29,9 +30,10 @@ static void kernel(const struct cuda *c, const struct bed_bed *b, uint32_t word,
     assert_int_equal(c->set((unsigned long long)(uintptr_t)b->gpu, word, WORDS, stream), 0);
 }
 
-/* Order. --------------------------------------------------------------------------------------------------- */
+/* Order. --------------------------------------------------------------------------------------- */
 
-/* Kernels on a stream, a checkpoint without waiting for them, and more kernels after it. */
+/* Runs kernels on a stream, takes a checkpoint without waiting for them, and runs more kernels
+ * after it. */
 static void check_order(struct bed_bed *b, const struct cuda *c, const char *cache, void *stream,
                         void *named)
 {
@@ -48,7 +50,7 @@ static void check_order(struct bed_bed *b, const struct cuda *c, const char *cac
     }
     must(cairn_wait(s, "g", 4, CAIRN_PERSISTENT, 60000));
     for (v = 1; v <= 4; v++) {
-        kernel(c, b, 3000, stream); /* a restore comes after it */
+        kernel(c, b, 3000, stream); /* a restore must be ordered after it */
         must(cairn_restore(s, "g", v, NULL));
         assert_true(all_are(b, (uint32_t)v));
     }
@@ -83,7 +85,7 @@ static void test_order(void **state)
     bed_close(&b);
 }
 
-/* A stream is named for its own device; NULL takes all names back. */
+/* A stream is named for its own device; NULL clears all names. */
 static void test_two_devices(void **state)
 {
     struct crn_device *second;
@@ -109,7 +111,7 @@ static void test_two_devices(void **state)
         assert_int_equal(c.stream_create(&stream[i], 1), 0);
         cuda_leave(&c, (int)i);
     }
-    for (i = 0; i < 6; i++) { /* both named, one of them, or none any more */
+    for (i = 0; i < 6; i++) { /* both named, one of them, or none */
         cairn_session *s = bed_session(&b, caches[i % 2], "arena_bytes=16M", NULL);
 
         must(cairn_protect(s, "field", b.gpu, CAIRN_U64, N));
@@ -136,8 +138,8 @@ static void test_two_devices(void **state)
     bed_close(&b);
 }
 
-/* What is no stream of a device cannot be named; nor a default stream without a current device, where there
- * are two. */
+/* A value that is no stream of a device cannot be named; nor can a default stream without a current
+ * device, if there are two devices. */
 static void test_no_stream(void **state)
 {
     struct crn_device *second;
@@ -160,10 +162,10 @@ static void test_no_stream(void **state)
     bed_close(&b);
 }
 
-/* Captures. ---------------------------------------------------------------------------------------------------- */
+/* Captures. ------------------------------------------------------------------------------------ */
 
-/* Graphs are captured while the background brings checkpoints down and up again, and while checkpoints are
- * taken and restored. */
+/* Captures graphs while background threads flush and prefetch checkpoints, and while checkpoints
+ * are taken and restored. */
 static void capture_meanwhile(struct bed_bed *b, const struct cuda *c, void *stream, void *other,
                               int mode)
 {
@@ -177,12 +179,12 @@ static void capture_meanwhile(struct bed_bed *b, const struct cuda *c, void *str
         long queries;
 
         fill(b, (uint64_t)v);
-        must(cairn_gpu_stream(s, other)); /* captures do not wait for the copy that is held */
+        must(cairn_gpu_stream(s, other)); /* captures do not wait for the suspended copy */
         hold(FAKE_HOLD_DOWN);
         must(cairn_checkpoint(s, "g", v, NULL));
         assert_int_equal(c->begin(stream, mode), 0);
         kernel(c, b, 7, stream);
-        for (queries = count_of(FAKE_COUNT_QUERIES); /* the background looks at its copy */
+        for (queries = count_of(FAKE_COUNT_QUERIES); /* wait until the background polls its copy */
              !is_real() && count_of(FAKE_COUNT_QUERIES) < queries + 3;)
             (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         must(cairn_checkpoint(s, "g", v + 100, NULL));
@@ -197,7 +199,7 @@ static void capture_meanwhile(struct bed_bed *b, const struct cuda *c, void *str
     }
     must(cairn_wait_all(s, CAIRN_PERSISTENT, 60000));
     must(cairn_close(s));
-    s = bed_session(b, "arena_bytes=16M", NULL); /* what is in the files */
+    s = bed_session(b, "arena_bytes=16M", NULL); /* reads the files */
     must(cairn_protect(s, "field", b->gpu, CAIRN_U64, N));
     for (v = 1; v <= 6; v++) {
         must(cairn_restore(s, "g", v, NULL));
@@ -237,7 +239,8 @@ static void test_captures(void **state)
     }
 }
 
-/* The stream that is named is being captured: the call says so, harms nothing, and works again later. */
+/* The named stream is being captured: the call returns an error, harms nothing, and succeeds
+ * later. */
 static void test_captured_stream(void **state)
 {
     struct cuda c;
@@ -263,7 +266,7 @@ static void test_captured_stream(void **state)
         assert_int_equal(cairn_checkpoint(s, "g", 2, NULL), CAIRN_EBUSY);
         assert_non_null(strstr(cairn_last_error(), "graph"));
         assert_int_equal(cairn_restore(s, "g", 1, NULL), CAIRN_EBUSY);
-        must(cairn_gpu_stream(s, NULL)); /* in the midst of the capture */
+        must(cairn_gpu_stream(s, NULL)); /* during the capture */
         must(cairn_checkpoint(s, "g", 3, NULL));
         kernel(&c, &b, 7, stream);
         assert_int_equal(c.end(stream, &graph), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GPU regions through the public functions, over the pretended CUDA library of tier/device_fake.c; with
+/* GPU regions through the public functions, over the fake CUDA library of tier/device_fake.c; with
  * $CAIRN_TEST_GPU set, over the real one. */
 #include "client/test_bed.h"
 
@@ -114,7 +114,7 @@ static void test_failures(void **state)
     must(cairn_restore(s, "gpu", 1, NULL));
     assert_true(holds(&b, 1));
     must(cairn_close(s));
-    /* The arena cannot be pinned: slower, not wrong. */
+    /* The arena cannot be pinned: copies are slower, but correct. */
     fail_at("cuMemHostRegister_v2 2");
     s = bed_session(&b, "gpu=on", NULL);
     must(cairn_protect(s, "field", b.gpu, CAIRN_U64, N));
@@ -129,8 +129,8 @@ static void test_failures(void **state)
     bed_close(&b);
 }
 
-/* Without a driver in the process everything is host memory. Runs first; compute-sanitizer has loaded one
- * before. */
+/* Without a driver in the process all memory is host memory. This test runs first;
+ * compute-sanitizer loads a driver even before that. */
 static void test_no_gpu(void **state)
 {
     uint64_t a[10] = {1, 2, 3};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The outbox keeps the order of messages: nothing is sent past a message that waits. */
+/* The outbox keeps the order of messages: no message overtakes one that waits. */
 #include "client/link.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ void crn_link_fini(struct crn_link *l)
     crn_mutex_fini(&l->mu);
 }
 
-/* 1: sent. 0: not now. A connection that is gone is lost. */
+/* 1: sent. 0: not now. Marks a broken connection as lost. */
 static int try_send_locked(struct crn_link *l, const void *data, size_t len)
 {
     struct crn_errinfo why = {0};
@@ -124,7 +124,7 @@ void crn_link_connected(struct crn_link *l, int fd)
     if (l->fd < 0) {
         l->fd = fd;
     } else if (dup3(fd, l->fd, O_CLOEXEC) >=
-               0) { /* whoever polls the old number polls the new socket */
+               0) { /* pollers of the old number now poll the new socket */
         crn_fork_close(fd);
     } else {
         crn_fork_close(l->fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a stored version holds, told before anything is restored; and letting go of local copies. */
+/* Describes a stored version before a restore; and drops local copies. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -132,7 +132,7 @@ cairn_err cairn_drop_local(cairn_session *s, const char *name)
     rc = crn_arg_checkpoint(s, name, 0, &ei);
     if (rc != CAIRN_OK || s->cfg.local[0] == '\0')
         return crn_api_end(&ei, rc);
-    crn_version_close(s->open_version); /* it may read from there */
+    crn_version_close(s->open_version); /* it may read those copies */
     s->open_version = NULL;
     rc = crn_local_root(crn_fs_posix(), &s->cfg, root, sizeof(root), &ei);
     if (rc != CAIRN_OK)
@@ -141,7 +141,8 @@ cairn_err cairn_drop_local(cairn_session *s, const char *name)
     rc = crn_fs_check(dfd, &ei, "open '%s'", root);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    /* The other ranks of the node do the same, and a flush may put a new copy there. */
+    /* The other ranks of the node remove it too, and a flush may add a new copy meanwhile:
+     * retry. */
     do {
         crn_err_clear(&why);
         rc = crn_fs_remove_tree(s->fs, dfd, name, &why);

@@ -10,7 +10,7 @@
 struct crn_lent {
     struct crn_lent *next;
     struct crn_arena *arena;
-    struct crn_image image; /* of a whole shard; at is NULL otherwise */
+    struct crn_image image; /* of a whole shard; otherwise at is NULL */
 };
 
 static cairn_err map_arena(const cairn_session *s, uint32_t rank, struct crn_arena **ret,
@@ -26,7 +26,7 @@ static cairn_err map_arena(const cairn_session *s, uint32_t rank, struct crn_are
     return crn_arena_map(crn_fs_posix(), fd, name, ret, ei);
 }
 
-/* Is it the slot that the rank reads this version into? */
+/* Is this the slot into which the rank reads this version? */
 static cairn_err check_slot(const struct crn_mates *m, const struct crn_arena *a, uint32_t slot,
                             struct crn_slot_info *ret, struct crn_errinfo *ei)
 {
@@ -40,7 +40,7 @@ static cairn_err check_slot(const struct crn_mates *m, const struct crn_arena *a
     return rc;
 }
 
-/* Where the regions of a whole shard lie; none where blocks are put together. */
+/* Lays out the regions of a whole shard; leaves ret empty for an image assembled from blocks. */
 static cairn_err lay_out(const struct crn_mates *m, uint32_t rank, const struct crn_slot_info *info,
                          struct crn_image *ret, struct crn_errinfo *ei)
 {

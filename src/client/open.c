@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening and closing a session. Every step is taken by all ranks and agreed on, so that a failure
- * on one rank is an error on all of them and nobody waits for ever. Rank 0's configuration holds for
- * all. */
+/* Opening and closing a session. All ranks take every step and agree on its result, so that a
+ * failure on one rank is an error on all, and no rank waits for ever. All ranks use rank 0's
+ * configuration. */
 #include "client/open.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what, struct crn
                     (long long)worst[1], CRN_ERR_TEXT / 2, first.msg);
 }
 
-/* Configuration and run id of rank 0, for all. --------------------------------------------------- */
+/* Configuration and run id of rank 0, for all. ------------------------------------------------- */
 
 static cairn_err load_on_root(cairn_session *s, const struct cairn_options *opt, char *text,
                               struct crn_errinfo *ei)
@@ -68,7 +68,7 @@ static cairn_err load_on_root(cairn_session *s, const struct cairn_options *opt,
     if (rc == CAIRN_OK) {
         rc = crn_files_count(s->cfg.files, 1, &files, ei);
         if (rc == CAIRN_OK)
-            rc = crn_encoding_check(&s->cfg, ei); /* now, and not at the first flush */
+            rc = crn_encoding_check(&s->cfg, ei); /* fail now rather than at the first flush */
         if (rc != CAIRN_OK)
             crn_config_fini(&s->cfg);
     }
@@ -107,12 +107,12 @@ static cairn_err share_config(cairn_session *s, const struct cairn_options *opt,
         rc = crn_config_text(&s->cfg, text, "the configuration of rank 0", ei);
     free(text);
     crn_log_init(&s->log, &s->cfg, s->run, "rank", s->rank);
-    if (s->cfg.retired[0] != '\0') /* the text from rank 0 holds no retired setting */
+    if (s->cfg.retired[0] != '\0') /* the text from rank 0 contains no retired setting */
         crn_log(&s->log, CRN_WARN, "%s", s->cfg.retired);
     return crn_agree(s, rc, "sharing the configuration", ei);
 }
 
-/* One rank asks the file system, for all. */
+/* One rank checks the file system for all. */
 static cairn_err check_persistent(cairn_session *s, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
@@ -122,7 +122,8 @@ static cairn_err check_persistent(cairn_session *s, struct crn_errinfo *ei)
     return crn_agree(s, rc, "opening the persistent directory", ei);
 }
 
-/* Nodes: by host, or so many ranks each. ------------------------------------------------------------ */
+/* Nodes: by host, or a fixed number of ranks each.
+ * ---------------------------------------------- */
 
 struct place {
     struct crn_comm *leaders; /* first ranks of the nodes; NULL elsewhere */
@@ -158,7 +159,7 @@ static cairn_err find_place(cairn_session *s, struct place *p, struct crn_errinf
     return rc;
 }
 
-/* The service. ------------------------------------------------------------------------------------------ */
+/* The service. --------------------------------------------------------------------------------- */
 
 static void log_drain(void *arg, const struct crn_drain_event *ev)
 {
@@ -176,8 +177,8 @@ static void log_drain(void *arg, const struct crn_drain_event *ev)
                 ev->run, ev->text);
 }
 
-/* First rank of a node: finishes what dead runs left here, then starts the service. A failed drain
- * costs old checkpoints at worst, so it is not the end of the new run. */
+/* First rank of a node: drains what dead runs left here, then starts the service. A failed drain
+ * costs old checkpoints at worst, so the new run continues. */
 static cairn_err start_service(cairn_session *s, struct place *p, char *path, size_t size,
                                struct crn_errinfo *ei)
 {
@@ -199,7 +200,7 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
                         "the embedded service of a job on several nodes needs "
                         "MPI_THREAD_MULTIPLE: call MPI_Init_thread with it, or start cairnd on "
                         "every node and set service=daemon");
-    /* In the run's own directory: it goes with it, however the run ends. */
+    /* In the run's own directory, so that it is removed with it however the run ends. */
     rc = crn_rundir_open(crn_fs_posix(), &s->cfg, s->run, s->node, 1, &rd, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -215,7 +216,7 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
                             &s->service, ei);
 }
 
-/* Address of every node's service, from the first ranks of the nodes. */
+/* Collects the address of every node's service from the first ranks of the nodes. */
 static cairn_err gather_peers(cairn_session *s, uint32_t address, uint32_t **ret,
                               struct crn_errinfo *ei)
 {
@@ -268,7 +269,7 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
     return crn_agree(s, rc, "joining the node service", ei);
 }
 
-/* Ranks that are bound to cores have them for themselves; otherwise they share all. */
+/* Ranks that are bound to cores do not share them; unbound ranks share all cores. */
 int crn_copy_threads(const cairn_session *s, int *ret_sharers)
 {
     int threads = crn_cores();
@@ -297,17 +298,18 @@ static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
     return crn_agree(s, rc, "preparing the arena", ei);
 }
 
-/* How long the end of the service may take: to hear the other ranks' goodbye, to remove old versions. */
+/* How long stopping the service may take: it waits for the other ranks' goodbye and removes old
+ * versions. */
 static int64_t stop_ns(const cairn_session *s, int64_t until, cairn_err waited)
 {
     int64_t left = until - s->clock->mono_ns(s->clock);
 
     if (waited == CAIRN_ETIMEDOUT)
-        return 0; /* what is not flushed is left to a drain */
+        return 0; /* a drain flushes the rest */
     return left < SECOND ? SECOND : left > 10 * SECOND ? 10 * SECOND : left;
 }
 
-/* Says goodbye and, in the rank that has the service, waits until all ranks of the node have. */
+/* Says goodbye. The rank that runs the service waits until all ranks of the node have done so. */
 static void leave_service(cairn_session *s, int64_t timeout_ns)
 {
     struct crn_msg bye = {.type = CRN_MSG_BYE, .bye = {.waited_ns = (uint64_t)s->waited_ns}};
@@ -316,12 +318,12 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
     crn_capture_drop(s, &s->held);
     crn_tiers_close(s);
     if (s->link.fd >= 0 && crn_node_send(s, &bye, &ignored) != CAIRN_OK)
-        crn_err_clear(&ignored); /* the service hears that the socket is closed */
+        crn_err_clear(&ignored); /* the service notices the closed socket */
     crn_link_close(&s->link);
     crn_copier_close(s->copier);
     crn_gpu_close(s);
     if (crn_mail_failure(s->mail) == NULL)
-        crn_arena_close(s->arena); /* else it may be written to yet: left on purpose */
+        crn_arena_close(s->arena); /* otherwise another process may still write to it: leak it */
     s->copier = NULL;
     s->arena = NULL;
     if (s->service != NULL)
@@ -333,12 +335,12 @@ static void free_session(cairn_session *s)
     crn_signals_remove(s);
     crn_version_close(s->open_version);
     crn_shard_free(&s->own_shard);
-    /* Who hangs will not leave. */
+    /* A rank that hangs never says goodbye: do not wait long. */
     leave_service(s, crn_mail_failure(s->mail) != NULL ? SECOND : 10 * SECOND);
     if (s->service != NULL)
         crn_service_fini(s->service);
     crn_rundir_close(&s->dir);
-    if (s->made.path[0] != '\0') /* there still if the run never began, or is for a drain */
+    if (s->made.path[0] != '\0') /* still exists if the run never began, or is left for a drain */
         crn_rundir_tidy(&s->made);
     crn_files_free(s);
     crn_names_forget(s);
@@ -356,7 +358,7 @@ static void free_session(cairn_session *s)
     free(s);
 }
 
-/* What needs no other rank. */
+/* The steps that need no other rank. */
 static cairn_err new_session(struct crn_comm *comm, cairn_session **ret, struct crn_errinfo *ei)
 {
     cairn_session *s = calloc(1, sizeof(*s));
@@ -396,7 +398,8 @@ static cairn_err check_arguments(const struct cairn_options *options, cairn_sess
     return rc;
 }
 
-/* All ranks return the same code. The first one logs the error: it knows the reason of any other. */
+/* All ranks return the same code. The first rank logs the error: it knows the reason of any other
+ * rank. */
 static cairn_err open_failed(cairn_session *s, cairn_err rc, struct crn_errinfo *ei)
 {
     struct crn_errinfo ignored = {0};
@@ -481,13 +484,13 @@ cairn_err crn_session_close(cairn_session *s, int is_alone)
         cairn_abandon(s, s->held.info.name, s->held.info.version, "the session closes") != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", cairn_last_error());
     rc = cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG);
-    if (crn_mail_failure(s->mail) != NULL) { /* a rank hangs: nobody waits for it again */
+    if (crn_mail_failure(s->mail) != NULL) { /* a rank hangs: do not wait for it again */
         free_session(s);
         return rc;
     }
     if (is_alone)
         leave_service(s, rc == CAIRN_OK ? (int64_t)s->cfg.wait_timeout_ns : stop_ns(s, until, rc));
-    /* Nobody takes the service away from a rank that still waits. */
+    /* Do not stop the service while another rank still waits for it. */
     if (s->comm->ops->barrier(s->comm, &barrier) != CAIRN_OK && rc == CAIRN_OK) {
         crn_err_keep(&ei, &barrier);
         rc = crn_api_end(&ei, barrier.code);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions that cannot be opened: what is wrong is told, and nothing of them stays behind. */
+/* Sessions that cannot be opened: the error is reported, and no files are left. */
 #include <dirent.h>
 #include <sys/stat.h>
 
 #include "base/test.h"
 #include "cairn/cairn.h"
 
-/* Entries of a directory, the way to it being there or not. */
+/* Counts the entries of a directory; 0 if it does not exist. */
 static int entries(const char *path)
 {
     DIR *d = opendir(path);
@@ -38,7 +38,8 @@ static cairn_err open_with(const char *dir, const char *folder, const char *sett
     return cairn_open(&opt, ret);
 }
 
-/* What the runs left below the folder: in memory and, beside the checkpoints, on the local disk. */
+/* Counts what the runs left below the folder: in memory and, besides the checkpoints, on the local
+ * disk. */
 static int left(const char *dir, const char *folder)
 {
     char path[700];
@@ -59,11 +60,12 @@ static void nothing_stays(void **state)
     assert_int_equal(open_with(dir, "near", "files=0", &s), CAIRN_ECONFIG);
     assert_non_null(strstr(cairn_last_error(), "files: '0'"));
     assert_int_equal(left(dir, "near"), 0);
-    assert_int_equal(open_with(dir, far, "files=1", &s), CAIRN_EINVAL); /* after the directories */
+    assert_int_equal(open_with(dir, far, "files=1", &s),
+                     CAIRN_EINVAL); /* fails after the directories */
     assert_non_null(strstr(cairn_last_error(), "shm_dir"));
     assert_int_equal(left(dir, far), 0);
     assert_int_equal(open_with(dir, "near", "files=1", &s), CAIRN_OK);
-    assert_true(left(dir, "near") > 0); /* so it is the right place */
+    assert_true(left(dir, "near") > 0); /* so left() looks in the right place */
     assert_int_equal(cairn_close(s), CAIRN_OK);
     assert_int_equal(left(dir, "near"), 0);
     test_dir_remove(dir);

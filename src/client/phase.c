@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the application is at. The hint is a word in the arena, which the node service maps: telling it
+/* The application's phase. The hint is a word in the arena, which the node service maps: setting it
  * costs one store. */
 #include "client/session.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Restart: which version, agreed by all ranks and verified. A rank that finds its own shard keeps the
- * verified bytes in its arena, so that restoring (restore.c) is a copy and the PFS is read once. */
+/* Restart: all ranks agree on a version and verify it. A rank keeps the verified bytes of its own
+ * shard in its arena, so that a restore (restore.c) is a copy and the PFS is read once. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "restart/scatter.h"
 #include "service/drain_store.h"
 
-/* Versions. ------------------------------------------------------------------------------------------------ */
+/* Versions. ------------------------------------------------------------------------------------ */
 
 void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const char *name,
                           int64_t version)
@@ -36,7 +36,7 @@ void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const c
             for (i = 0; i < files.n; i++)
                 if (strncmp(files.name[i], "data-", 5) == 0 &&
                     crn_version_add_copy(v, dfd, files.name[i], &ei) != CAIRN_OK)
-                    crn_err_clear(&ei); /* of another capture, or half a file */
+                    crn_err_clear(&ei); /* of another capture, or incomplete */
         crn_names_free(&files);
         (void)s->fs->close(s->fs, dfd);
     }
@@ -59,7 +59,7 @@ cairn_err crn_session_version(cairn_session *s, const char *name, int64_t versio
     struct crn_store st;
     cairn_err rc;
 
-    /* Taken by this session and still on its way: it is there in a moment. */
+    /* This session took it and its flush is in flight: wait for it. */
     if (mine != NULL && mine->level < CAIRN_PERSISTENT && mine->error.code == CAIRN_OK &&
         cairn_wait(s, name, version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) != CAIRN_OK)
         crn_log(&s->log, CRN_WARN, "%s, continuing", cairn_last_error());
@@ -84,7 +84,7 @@ cairn_err crn_session_version(cairn_session *s, const char *name, int64_t versio
     return rc;
 }
 
-/* Finding. ------------------------------------------------------------------------------------------------------ */
+/* Finding. ------------------------------------------------------------------------------------- */
 
 struct candidates {
     struct crn_candidate *v; /* newest first; owned */
@@ -92,7 +92,7 @@ struct candidates {
     struct crn_blocked blocked;
     /* First rank only. */
     uint64_t bytes;             /* of the newest */
-    struct crn_catalog catalog; /* what there is; those from ntold on were not looked at yet */
+    struct crn_catalog catalog; /* all versions in the store, ntold of them examined */
     size_t ntold;               /* counted from the newest */
 };
 
@@ -102,7 +102,7 @@ static void free_candidates(struct candidates *c)
     free(c->v);
 }
 
-/* First rank: tells of the versions newer than this one that are not whole, each once. */
+/* First rank: reports each version newer than this one that is incomplete or damaged, once. */
 static void tell_passed_over(const cairn_session *s, const char *name, struct candidates *c,
                              int64_t bound, int64_t version)
 {
@@ -116,7 +116,8 @@ static void tell_passed_over(const cairn_session *s, const char *name, struct ca
     }
 }
 
-/* What a rank lacks says nothing about a version: an older one would be the wrong choice. */
+/* A shortage of memory or descriptors says nothing about the version, so falling back to an older
+ * one would be wrong. */
 static cairn_err lacking(const char *name, int64_t version, cairn_err rc, struct crn_errinfo *ei)
 {
     return crn_err_context(ei, rc,
@@ -136,7 +137,8 @@ static void log_published(void *arg, const struct crn_drain_event *ev)
             ev->text);
 }
 
-/* Publishes what an earlier run wrote completely. Another host that does the same is as good. */
+/* Publishes versions that an earlier run wrote completely. If another host publishes them first,
+ * that is as good. */
 static void publish_left(cairn_session *s, const struct crn_store *st, const char *name)
 {
     struct crn_errinfo why = {0};
@@ -146,7 +148,8 @@ static void publish_left(cairn_session *s, const struct crn_store *st, const cha
         crn_log(&s->log, CRN_WARN, "unpublished data of '%s', continuing: %s", name, why.msg);
 }
 
-/* A version with a damaged or missing data file may be whole in the copies on the nodes' disks. */
+/* A version with a damaged or missing data file may be complete in the copies on the nodes'
+ * disks. */
 static int may_be_whole(const cairn_session *s, const struct crn_version_entry *e)
 {
     return e->state == CRN_VERSION_OK ||
@@ -192,14 +195,15 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
     return rc;
 }
 
-/* What is still on its way is part of the choice: wait for it. */
+/* Flushes in flight add to the candidates: wait for them. */
 static void restart_settle(cairn_session *s)
 {
     if (cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) != CAIRN_OK)
         crn_log(&s->log, crn_told_level(s), "before a restart, continuing: %s", cairn_last_error());
 }
 
-/* The versions from first to last that may be restored, and what is known of others that are not saved. */
+/* Lists the versions from first to last that may be restored, and finds newer ones that are not
+ * saved. */
 static cairn_err list_candidates(cairn_session *s, const char *name, int64_t first, int64_t last,
                                  struct candidates *ret, struct crn_errinfo *ei)
 {
@@ -212,7 +216,7 @@ static cairn_err list_candidates(cairn_session *s, const char *name, int64_t fir
     memset(ret, 0, sizeof(*ret));
     restart_settle(s);
     looked = crn_unsaved_look(s, name, first, last, &unsaved, ei);
-    rc = s->all->ops->barrier(s->all, ei); /* nobody's flush is open any more */
+    rc = s->all->ops->barrier(s->all, ei); /* no rank has a flush in flight any more */
     if (rc != CAIRN_OK)
         goto out;
     crn_watch_ranks(s, 1);
@@ -253,12 +257,13 @@ static cairn_err check_version(cairn_session *s, const char *name, int64_t versi
     return rc;
 }
 
-/* Collective, after a version that could not be restored: on all ranks alike, whether that ends the search. */
+/* Collective, after a version could not be restored: does that end the search? All ranks get the
+ * same answer. */
 static cairn_err ends_search(cairn_session *s, const char *name, int64_t version,
                              const struct crn_errinfo *why, struct crn_errinfo *ei)
 {
     int is_cut_off = why->code == CAIRN_EMPI || why->code == CAIRN_EPEER;
-    int is_final = why->code == CAIRN_EMISMATCH || /* as older ones */
+    int is_final = why->code == CAIRN_EMISMATCH || /* older versions would mismatch too */
                    is_cut_off || crn_err_is_shortage(why->code);
     int64_t code = is_final ? why->code : CAIRN_OK;
     cairn_err rc;
@@ -278,7 +283,8 @@ static cairn_err ends_search(cairn_session *s, const char *name, int64_t version
     return crn_err_is_shortage(rc) ? lacking(name, version, rc, ei) : rc;
 }
 
-/* Collective: a wrong argument on one rank is an error on all; nobody waits for that rank. */
+/* Collective: an invalid argument on one rank is an error on all, so that no rank waits for that
+ * one. */
 static cairn_err check_arguments(cairn_session *s, const char *name, int64_t version,
                                  const int64_t *ret_version, struct crn_errinfo *ei)
 {
@@ -409,7 +415,7 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
     return crn_api_end(&ei, rc);
 }
 
-/* What is in memory of it counts no more either. */
+/* A copy of it in memory must not be restored either. */
 static void forget_own(cairn_session *s, const char *name, int64_t version)
 {
     struct crn_track *mine = crn_track_find(s, name, version);
@@ -438,7 +444,7 @@ cairn_err cairn_reject(cairn_session *s, const char *name, int64_t version, cons
     return crn_api_end(&ei, rc);
 }
 
-/* Both in one. -------------------------------------------------------------------------------------- */
+/* Both in one. --------------------------------------------------------------------------------- */
 
 static cairn_err restore_everywhere(cairn_session *s, const char *name, int64_t version, void *arg,
                                     struct crn_errinfo *ei)

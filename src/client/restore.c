@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Restoring: a checkpoint's bytes into the application's memory. What this session took and memory still
- * holds comes from there, committed or not; all else from the files of the version. */
+/* Restores a checkpoint's bytes into the application's memory. A version that this session took and
+ * that is still in memory comes from there, committed or not; any other from its files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@ struct target {
     const char *name;
     int64_t version;
     struct crn_version *v; /* NULL: not opened */
-    struct crn_shard want; /* what the application protects */
+    struct crn_shard want; /* the regions that the application protects */
     struct crn_place *places;
     const struct crn_shard *have; /* the old rank's; NULL if there is none */
     uint32_t old_rank;
     int64_t *from; /* per wanted region: index in have; -1: redistribute */
-    int is_asked;  /* the tiers were: they know that its turn has passed */
+    int is_asked;  /* the tiers were asked, so they have consumed its hint */
 };
 
 /* Decides where each region comes from, and refuses before anything is written. */
@@ -35,7 +35,7 @@ static cairn_err restore_match(const cairn_session *s, struct target *t, int is_
         t->from[i] = k;
         if (w->is_global && !is_named &&
             (h == NULL || !crn_same_block(w, h) || h->type != w->type)) {
-            t->from[i] = -1; /* crn_version_read_block checks and says what does not fit */
+            t->from[i] = -1; /* crn_version_read_block checks it and reports a mismatch */
             continue;
         }
         if (!is_named && m->ranks != s->ranks && !w->is_global)
@@ -57,7 +57,8 @@ static cairn_err restore_match(const cairn_session *s, struct target *t, int is_
     return CAIRN_OK;
 }
 
-/* One region: from the arena (source), from this shard of the version, or put together from all. */
+/* Fills one region: from the arena (source), from this shard of the version, or assembled from all
+ * shards. */
 static cairn_err fill_host(cairn_session *s, const struct target *t, uint32_t i,
                            const unsigned char *source, struct crn_errinfo *ei)
 {
@@ -86,7 +87,7 @@ static cairn_err fill_device(cairn_session *s, const struct target *t, uint32_t 
     return crn_gpu_read(s, &t->places[i], t->v, t->old_rank, (uint32_t)t->from[i], w->bytes, ei);
 }
 
-/* What is not cached is read. */
+/* Reads the regions that are not cached. */
 static cairn_err restore_fill(cairn_session *s, const struct target *t,
                               const struct crn_cached *cached, struct crn_errinfo *ei)
 {
@@ -106,7 +107,7 @@ static cairn_err restore_fill(cairn_session *s, const struct target *t,
     return rc != CAIRN_OK ? rc : waited;
 }
 
-/* From memory. ------------------------------------------------------------------------------------- */
+/* From memory. --------------------------------------------------------------------------------- */
 
 /* Can every region be taken as it is from a shard that this rank captured? */
 static int restore_fits(const struct crn_shard *have, struct target *t)
@@ -128,7 +129,7 @@ static void find_own(cairn_session *s, const struct target *t, struct crn_cached
     const struct crn_track *mine;
 
     memset(ret, 0, sizeof(*ret));
-    crn_node_listen(s); /* has it failed meanwhile? */
+    crn_node_listen(s); /* it may have failed meanwhile */
     mine = crn_track_find(s, t->name, t->version);
     if (mine == NULL || mine->error.code != CAIRN_OK || mine->is_rejected)
         return;
@@ -165,7 +166,8 @@ static cairn_err read_tiers(cairn_session *s, const struct crn_tiered *h, const 
     return rc;
 }
 
-/* As from_memory, where the session has tiers. What they have lost or let go the files may have. */
+/* Like from_memory, for a session with tiers. What the tiers lost or evicted may still be in the
+ * files. */
 static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
                             struct crn_errinfo *ei)
 {
@@ -201,7 +203,7 @@ const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_
         h = crn_tiers_find(s, name, version);
         return h != NULL && crn_tiers_hold(s, h) && crn_held_shard(h)->rank == s->rank
                    ? crn_held_shard(h)
-                   : NULL; /* what was put together is no shard */
+                   : NULL; /* assembled blocks are no shard */
     }
     find_own(s, &t, &own);
     if (own.memory == NULL) {
@@ -218,7 +220,8 @@ int crn_session_holds(cairn_session *s, const char *name, int64_t version)
     return crn_own_shard(s, name, version) != NULL;
 }
 
-/* *ret_done: it was tried, and the return value says how it went; else the files have to do. */
+/* If *ret_done, the restore was tried and the return value is its result; otherwise the caller
+ * reads the files. */
 static cairn_err from_memory(cairn_session *s, const struct target *t, int *ret_done,
                              struct crn_errinfo *ei)
 {
@@ -236,7 +239,7 @@ static cairn_err from_memory(cairn_session *s, const struct target *t, int *ret_
     return rc;
 }
 
-/* From files. --------------------------------------------------------------------------------------- */
+/* From files. ---------------------------------------------------------------------------------- */
 
 static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
                               struct crn_errinfo *ei)
@@ -258,8 +261,8 @@ static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
         rc = restore_match(s, t, is_named, ei);
     if (rc != CAIRN_OK)
         return rc;
-    /* The arena has this rank's shard, or the blocks that were put together for this rank. Tiers would
-     * have given it, and may evict it at any time. */
+    /* The arena has this rank's shard, or the blocks assembled for this rank. Open tiers would have
+     * returned it already, and may evict it at any time. */
     if (!crn_tiers_are_open(s) && (!is_named || (t->old_rank == s->rank && m->ranks == s->ranks)))
         crn_cached_open(s, &m->id, &cached);
     rc = restore_fill(s, t, &cached, ei);

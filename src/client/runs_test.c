@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs one after another on one directory: what a run that restored nothing may do to the versions of
- * another, and in which order the captures of runs count. Each run is a session with an id of its
- * own; those that die are processes. */
+/* Runs one after another on one directory: what a run that restored nothing may do to the versions
+ * of another, and in which order the captures of different runs count. Each run is a session with
+ * its own id; runs that die are processes. */
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <signal.h>
@@ -13,9 +13,9 @@
 
 #define WORDS 1000
 
-static time_t shift_s; /* how far the wall clock of this process is wrong */
+static time_t shift_s; /* offset of this process's wall clock */
 
-/* Instead of the C library's. */
+/* Replaces the C library's. */
 int clock_gettime(clockid_t id, struct timespec *ts)
 {
     int rc = (int)syscall(SYS_clock_gettime, id, ts);
@@ -116,7 +116,7 @@ static void expect_data(struct runs_test_bed *b, const char *name, int64_t versi
     close_run(s);
 }
 
-/* The guard. ---------------------------------------------------------------------------------------- */
+/* The guard. ----------------------------------------------------------------------------------- */
 
 static void a_run_that_restored_nothing_replaces_nothing(void **state)
 {
@@ -129,9 +129,9 @@ static void a_run_that_restored_nothing_replaces_nothing(void **state)
     assert_int_equal(take(b, s, "heat", 3, 7), CAIRN_EEXIST);
     assert_non_null(strstr(cairn_last_error(), "fresh = on"));
     assert_int_equal(take(b, s, "heat", 4, 7), CAIRN_EEXIST); /* it would retire 3 */
-    must(take(b, s, "cold", 0, 5));                           /* another name is its own */
+    must(take(b, s, "cold", 0, 5));                           /* another name is unaffected */
     must(take(b, s, "cold", 1, 6));
-    must(cairn_find(s, "heat", CAIRN_NEWEST, &v)); /* to find is not to restore */
+    must(cairn_find(s, "heat", CAIRN_NEWEST, &v)); /* finding is not restoring */
     assert_int_equal(take(b, s, "heat", 4, 7), CAIRN_EEXIST);
     must(cairn_restart(s, "heat", NULL, &v)); /* now it is the successor */
     assert_int_equal(v, 3);
@@ -150,7 +150,7 @@ static void what_the_refused_run_leaves_is_whole(void **state)
     assert_int_equal(take(b, s, "heat", 3, 7), CAIRN_EEXIST);
     close_run(s); /* nothing was captured: nothing is drained */
     expect_data(b, "heat", 3, 3);
-    one_version(b, "heat", 2, 2); /* the refused run left no lock behind */
+    one_version(b, "heat", 2, 2); /* the refused run left no lock */
     expect_data(b, "heat", 3, 3);
 }
 
@@ -175,12 +175,12 @@ static void an_empty_store_is_free(void **state)
 
     assert_int_equal(cairn_restart(s, "heat", NULL, &v), CAIRN_ENOENT);
     must(take(b, s, "heat", 0, 1));
-    must(take(b, s, "heat", 1, 2)); /* its own versions are no other run's */
+    must(take(b, s, "heat", 1, 2)); /* its own versions do not count as another run's */
     must(take(b, s, "heat", 0, 3));
     close_run(s);
     expect_data(b, "heat", 0, 3);
     s = open_run(b, NULL);
-    must(cairn_reject(s, "heat", 0, "diverged")); /* what is bad protects nothing */
+    must(cairn_reject(s, "heat", 0, "diverged")); /* a rejected version blocks nothing */
     must(cairn_reject(s, "heat", 1, "diverged"));
     assert_int_equal(cairn_restart(s, "heat", NULL, &v), CAIRN_ENOENT);
     must(take(b, s, "heat", 0, 4));
@@ -201,7 +201,7 @@ static void a_damaged_version_is_protected_too(void **state)
     close_run(s);
 }
 
-/* Pins. --------------------------------------------------------------------------------------------- */
+/* Pins. ---------------------------------------------------------------------------------------- */
 
 static void pin(struct runs_test_bed *b, const char *name, int64_t version, int is_pinned)
 {
@@ -228,7 +228,7 @@ static void a_pinned_version_is_refused_at_the_call_or_by_the_flush(void **state
     s = open_run(b, "fresh=on");
     fill(b, 8);
     assert_int_equal(cairn_checkpoint(s, "heat", 3, NULL),
-                     CAIRN_EPINNED); /* the first of the name */
+                     CAIRN_EPINNED); /* the first checkpoint of the name */
     must(take(b, s, "heat", 4, 4));
     assert_int_equal(take(b, s, "heat", 3, 9), CAIRN_EPINNED); /* found by the flush */
     must(take(b, s, "heat", 5, 5));
@@ -236,9 +236,9 @@ static void a_pinned_version_is_refused_at_the_call_or_by_the_flush(void **state
     expect_data(b, "heat", 3, 3);
 }
 
-/* The order of runs. -------------------------------------------------------------------------------- */
+/* The order of runs. --------------------------------------------------------------------------- */
 
-/* A run, in a process of its own, that restores a version, takes it again and dies before the flush. */
+/* Runs a process that restores a version, takes it again and dies before the flush. */
 static void retake_and_die(struct runs_test_bed *b, const char *name, int64_t version,
                            uint64_t seed)
 {
@@ -261,7 +261,7 @@ static void retake_and_die(struct runs_test_bed *b, const char *name, int64_t ve
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* The clock of the second run is a day behind that of the first. */
+/* The clock of the second run lags that of the first by a day. */
 static void a_retaken_version_survives_a_drain_though_the_clock_was_set_back(void **state)
 {
     struct runs_test_bed *b = *state;
@@ -276,7 +276,7 @@ static void a_retaken_version_survives_a_drain_though_the_clock_was_set_back(voi
     expect_data(b, "heat", 5, 3);
 }
 
-/* And the other way round: an older capture does not replace a newer version. */
+/* The reverse: an older capture does not replace a newer version. */
 static void an_older_capture_is_not_drained_over_a_newer_version(void **state)
 {
     char away[300], back[300];
@@ -286,7 +286,7 @@ static void an_older_capture_is_not_drained_over_a_newer_version(void **state)
     shift_s = 86400;
     retake_and_die(b, "heat", 5, 2);
     shift_s = 0;
-    /* Its memory is out of sight while the next run takes the version again. */
+    /* Hide its memory while the next run takes the version again. */
     (void)snprintf(back, sizeof(back), "%s/cairn-%u", b->dir, (unsigned)getuid());
     (void)snprintf(away, sizeof(away), "%s/away", b->dir);
     assert_int_equal(rename(back, away), 0);

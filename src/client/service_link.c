@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank says to its node service and hears from it: handshake, arena, state changes. No call waits for the
- * service longer than service_timeout, or than the caller says. A service that dies costs the application nothing
- * but the calls that need it. */
+/* The dialogue of a rank with its node service: handshake, arena, state changes. No call waits for
+ * the service longer than service_timeout, or than its own deadline. If the service dies, only the
+ * calls that need it fail. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static int64_t now_ns(const cairn_session *s)
     return s->clock->mono_ns(s->clock);
 }
 
-/* Now and then `ns`, or never. */
+/* The time ns from now; INT64_MAX (never) if that overflows. */
 static int64_t service_link_after(const cairn_session *s, uint64_t ns)
 {
     int64_t now = now_ns(s);
@@ -34,9 +34,9 @@ static cairn_err gone(cairn_session *s, const char *why, struct crn_errinfo *ei)
                     why);
 }
 
-/* Handshake. ------------------------------------------------------------------------------------------- */
+/* Handshake. ----------------------------------------------------------------------------------- */
 
-/* Waits for one message of this type; the error that it carries is returned. */
+/* Waits for one message of this type and returns the error that it carries. */
 static cairn_err service_link_expect(cairn_session *s, int fd, enum crn_msg_type type,
                                      int64_t until, struct crn_msg *ret, struct crn_errinfo *ei)
 {
@@ -131,7 +131,7 @@ cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_err
     return rc;
 }
 
-/* The arena. ------------------------------------------------------------------------------------------ */
+/* The arena. ----------------------------------------------------------------------------------- */
 
 static cairn_err send_arena(cairn_session *s, int64_t until, struct crn_errinfo *ei)
 {
@@ -144,7 +144,7 @@ static cairn_err send_arena(cairn_session *s, int64_t until, struct crn_errinfo 
         if (why.sys_errno != EAGAIN)
             return gone(s, why.msg, ei);
         if (now_ns(s) >= until)
-            return CAIRN_OK; /* the caller says that there is no answer */
+            return CAIRN_OK; /* the caller reports the missing answer */
         crn_err_clear(&why);
         (void)poll(&p, 1, 10);
     }
@@ -180,7 +180,7 @@ cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei)
                     s->rank);
 }
 
-/* Messages. ------------------------------------------------------------------------------------------- */
+/* Messages. ------------------------------------------------------------------------------------ */
 
 static void take_state(cairn_session *s, const struct crn_msg *n)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One capture of this rank: described, given room, copied, handed over. The application waits for
- * room in the arena (rarely), then for one copy at memory speed; the node service hears of it in one
- * small message. Room: wait, spill to the node's disk, or supersede an older capture, as configured. */
+/* One capture of this rank: describe it, find space, copy it, hand it over. The application waits
+ * for free space in the arena (rarely), then for one copy at memory speed; the node service learns
+ * of it in one small message. When the arena is full the capture waits, spills to the node's disk,
+ * or supersedes an older capture, as configured. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,14 +17,15 @@
 #define SLOT_BYTES   ((uint64_t)64 << 10)
 #define PUMP_STEP_NS 100000000LL
 
-/* The arena. ------------------------------------------------------------------------------------------ */
+/* The arena. ----------------------------------------------------------------------------------- */
 
 static int is_temporal(const struct crn_name_config *nc)
 {
     return nc->encode != CRN_ENCODE_NONE && nc->encode_full_every > 1;
 }
 
-/* One image being flushed, one being written, and the one before where versions are encoded against it. */
+/* One image being flushed, one being written and, if versions are encoded against the previous one,
+ * that one too. */
 static uint64_t images_wanted(const struct crn_config *cfg)
 {
     int temporal = is_temporal(&cfg->names);
@@ -34,7 +36,7 @@ static uint64_t images_wanted(const struct crn_config *cfg)
     return temporal ? 3 : 2;
 }
 
-/* Less where shared memory is short. */
+/* The arena's size for arena_bytes = auto; less if shared memory is short. */
 static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
 {
     uint64_t n = images_wanted(&s->cfg);
@@ -48,7 +50,7 @@ static uint64_t auto_size(const cairn_session *s, uint64_t image_bytes)
     return n * image_bytes + ARENA_MIN;
 }
 
-/* As many as images of a reasonable size fit the arena and the node's disk. */
+/* Enough slots for images of a reasonable size in the arena and on the node's disk. */
 static uint32_t slots_wanted(const cairn_session *s, uint64_t bytes)
 {
     uint64_t n = bytes / SLOT_BYTES + s->cfg.local_cache / SLOT_BYTES;
@@ -70,7 +72,7 @@ static cairn_err make_arena(cairn_session *s, struct crn_arena_size *size, struc
     return rc;
 }
 
-/* An arena that the service refuses to map is given up: the next call makes another one. */
+/* Gives up an arena that the service refuses to map: the next call creates another one. */
 static cairn_err share_arena(cairn_session *s, struct crn_errinfo *ei)
 {
     char name[CRN_SPOOL_NAME];
@@ -119,7 +121,7 @@ cairn_err crn_arena_ensure_read(cairn_session *s, uint64_t image_bytes, struct c
     return rc == CAIRN_OK ? share_arena(s, ei) : rc;
 }
 
-/* What a capture is made of. --------------------------------------------------------------------------- */
+/* What a capture is made of. ------------------------------------------------------------------- */
 
 static void free_parts(struct crn_capture *c)
 {
@@ -130,8 +132,8 @@ static void free_parts(struct crn_capture *c)
     c->places = NULL;
 }
 
-/* Files are named now and taken when the capture is handed over. The descriptor is written later; how
- * long it will be tells where the regions lie behind it. */
+/* Names the files now; the hand-over takes them. The descriptor is written later, but its length is
+ * needed now: the regions follow it in the image. */
 static cairn_err take_describe(cairn_session *s, const char *name, int64_t version,
                                const char *const *regions, struct crn_capture *c,
                                struct crn_errinfo *ei)
@@ -179,8 +181,8 @@ cairn_err crn_capture_complete(cairn_session *s, struct crn_capture *c, struct c
     return rc == CAIRN_OK ? write_descriptor(c, ei) : rc;
 }
 
-/* Room for checksums behind the image, where the copy takes them on its way and there is as much; what
- * goes to a file or through the session's tiers has none. */
+/* Reserves space for checksums after the image, if the copy computes them and the arena has the
+ * space. Captures that are spilled or go through the session's tiers have none. */
 static void add_hashes(const cairn_session *s, struct crn_capture *c)
 {
     uint64_t chunk_bytes = s->cfg.chunk_bytes;
@@ -200,9 +202,9 @@ static void drop_hashes(struct crn_capture *c)
     c->info.bytes = c->image.bytes;
 }
 
-/* Room. --------------------------------------------------------------------------------------------------- */
+/* Room. ---------------------------------------------------------------------------------------- */
 
-/* Drops the oldest capture that is not being flushed; the service hears of it. */
+/* Drops the oldest capture whose flush has not begun, and tells the service. */
 static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *ei)
 {
     struct crn_msg note = {.type = CRN_MSG_DROPPED};
@@ -222,7 +224,7 @@ static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *
     return crn_node_send(s, &note, ei);
 }
 
-/* One try. The tiers copy at once; the arena and the spool only get a slot. */
+/* One attempt. The tiers copy at once; the arena and the spool only get a slot. */
 static cairn_err take_room(cairn_session *s, struct crn_capture *c, struct crn_track *t,
                            struct crn_errinfo *ei)
 {
@@ -233,7 +235,7 @@ static cairn_err take_room(cairn_session *s, struct crn_capture *c, struct crn_t
     return crn_tiers_write(s, c, t, s->cfg.arena_full == CRN_FULL_WAIT ? PUMP_STEP_NS : 0, ei);
 }
 
-/* A slot for the image, in the arena or, if it has to be, spilled to the node's disk. */
+/* Finds a slot for the image in the arena or, if necessary, one for a spill to the node's disk. */
 static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_track *t,
                            struct crn_errinfo *ei)
 {
@@ -249,7 +251,7 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
         if (rc == CAIRN_OK)
             return rc;
         if (can_spill && (rc == CAIRN_ENOSPC || s->cfg.arena_full == CRN_FULL_SPILL)) {
-            can_spill = 0; /* from now on only a slot is needed */
+            can_spill = 0; /* from now on it needs only a slot */
             drop_hashes(c);
             c->info.is_spilled = 1;
             c->info.bytes = 0;
@@ -269,8 +271,7 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
         if (!crn_config_is_lazy(&s->cfg))
             crn_want(s, s->seq - 1);
         else if (crn_tiers_are_full(s))
-            crn_want(s,
-                     s->wanted + (s->seq - s->wanted + 1) / 2); /* the older half of those left */
+            crn_want(s, s->wanted + (s->seq - s->wanted + 1) / 2); /* the older half of the rest */
         if (s->clock->mono_ns(s->clock) > until)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
                             "no room in the arena within wait_timeout: the flush of older "
@@ -281,7 +282,8 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
     }
 }
 
-/* The image as a file of the spool: slow, but it works for checkpoints larger than the arena. */
+/* Writes the image as a file of the spool: slow, but it works for checkpoints larger than the
+ * arena. */
 static cairn_err spill(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
 {
     char name[CRN_SPOOL_NAME];
@@ -315,7 +317,7 @@ static cairn_err spill(cairn_session *s, struct crn_capture *c, struct crn_errin
     return rc;
 }
 
-/* What the copier does: all host memory, with its checksums where there is room for them. */
+/* Lists the copies for the copier: all host memory, with checksums if there is space for them. */
 static uint32_t list_copies(const struct crn_capture *c, unsigned char *dst,
                             struct crn_copy *copies)
 {
@@ -357,7 +359,7 @@ static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_
         if (c->places[i].device != NULL)
             rc = crn_gpu_capture(s, &c->places[i], dst + c->image.at[i], c->shard.regions[i].bytes,
                                  ei);
-    if (rc == CAIRN_OK) /* while the GPU copies its part */
+    if (rc == CAIRN_OK) /* while the GPU copies its regions */
         crn_copier_run(s->copier, copies, list_copies(c, dst, copies));
     waited = crn_gpu_wait(s, &late);
     free(copies);
@@ -365,7 +367,7 @@ static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_
     return rc != CAIRN_OK ? rc : waited;
 }
 
-/* Life of a capture. --------------------------------------------------------------------------------------- */
+/* Life of a capture. --------------------------------------------------------------------------- */
 
 void crn_capture_drop(cairn_session *s, struct crn_capture *c)
 {
@@ -418,7 +420,7 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
     }
     c.has_slot = rc == CAIRN_OK;
     if (rc == CAIRN_OK)
-        rc = crn_capture_complete(s, &c, ei); /* where it was spilled */
+        rc = crn_capture_complete(s, &c, ei); /* a spilled capture is not complete yet */
     copy_start = s->clock->mono_ns(s->clock);
     if (rc == CAIRN_OK && c.held == NULL)
         rc = c.info.is_spilled ? spill(s, &c, ei) : copy_image(s, &c, ei);
@@ -437,7 +439,7 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
     return CAIRN_OK;
 }
 
-/* Puts the sizes of the files into the descriptor, which keeps its length. */
+/* Puts the sizes of the files into the descriptor, whose length does not change. */
 static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_track *t,
                             struct crn_errinfo *ei)
 {
@@ -455,7 +457,7 @@ static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_
     if (rc != CAIRN_OK)
         return rc;
     if (c->held != NULL)
-        return CAIRN_OK; /* it is written when the image lies in the arena */
+        return CAIRN_OK; /* the descriptor is written when the image reaches the arena */
     if (!c->info.is_spilled) {
         memcpy(crn_slot_memory(s->arena, &c->info), c->descriptor.data, c->descriptor.len);
         return CAIRN_OK;

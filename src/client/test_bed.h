@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of GPU regions share: a driver, memory on a device, and sessions in a directory of their
- * own. Over the pretended CUDA library of tier/device_fake.c; with $CAIRN_TEST_GPU set, over the real
- * one. */
+/* Fixture for tests of GPU regions: a driver, memory on a device, and sessions in a directory of
+ * their own. Runs over the fake CUDA library of tier/device_fake.c; with $CAIRN_TEST_GPU set, over
+ * the real one. */
 #ifndef CRN_CLIENT_TEST_BED_H
 #define CRN_CLIENT_TEST_BED_H
 
@@ -23,8 +23,8 @@ struct bed_bed {
     char dir[256];
     struct crn_driver *driver;
     struct crn_device *dev;
-    uint64_t *gpu;  /* the application's, on the device */
-    uint64_t *host; /* and in the host */
+    uint64_t *gpu;  /* the application's buffer on the device */
+    uint64_t *host; /* and on the host */
 };
 
 static inline void bed_open(struct bed_bed *b)
@@ -50,7 +50,7 @@ static inline void bed_close(struct bed_bed *b)
     test_dir_remove(b->dir);
 }
 
-/* More settings follow, up to a NULL. Sessions write over the versions of those before. */
+/* More settings follow, up to a NULL. A session overwrites the versions of earlier sessions. */
 static inline cairn_session *bed_session(struct bed_bed *b, ...)
 {
     char persistent[300];
@@ -101,7 +101,7 @@ static inline void fill(struct bed_bed *b, uint64_t version)
     copy(b, b->gpu, b->host, N);
 }
 
-/* The device's buffer, through the host's. */
+/* Does the device buffer hold this version? Copies it to the host buffer to check. */
 static inline int holds(struct bed_bed *b, uint64_t version)
 {
     size_t i;

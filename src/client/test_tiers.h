@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of a session's tiers share: data in the host or on a device, twelve versions, orders, and
- * sessions whose flushes never end. */
+/* Fixture for tests of a session's tiers: data on the host or on a device, twelve versions, read
+ * orders, and sessions whose flushes never end. */
 #ifndef CRN_CLIENT_TEST_TIERS_H
 #define CRN_CLIENT_TEST_TIERS_H
 
@@ -44,7 +44,7 @@ static inline int is_persistent(cairn_session *s, int64_t version)
     return reached;
 }
 
-/* A session whose flushes never end is left by the death of its process. */
+/* Runs body in a child and kills it: the only way to leave a session whose flushes never end. */
 static inline void killed_child(struct bed_bed *b, void (*body)(struct bed_bed *b))
 {
     int status;
@@ -52,7 +52,7 @@ static inline void killed_child(struct bed_bed *b, void (*body)(struct bed_bed *
 
     assert_true(pid >= 0);
     if (pid == 0) {
-        body(b); /* a failed assertion goes on with the other tests and ends in an error */
+        body(b); /* a failed assertion continues with the other tests and ends in an error */
         (void)kill(getpid(), SIGKILL);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -89,7 +89,7 @@ static inline void make_order(enum order order, int64_t *ret)
     }
 }
 
-/* Where is the application's data: in the host or on the device of the bed? */
+/* Is the application's data on the host or on the device of the bed? */
 struct tiers_world {
     struct bed_bed b;
     int is_gpu;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls around the cache: opened with what lies in the arena, captures written, restored, given up.
- * tiers_held.c knows the checkpoints; what the cache is told and what the node service is told is kept in step
- * in tiers_back.c. */
+/* The session's calls into the cache: open it with what lies in the arena; write, restore and drop
+ * captures. tiers_held.c keeps the list of checkpoints; tiers_back.c keeps the cache and the node
+ * service consistent. */
 #include "client/tiers.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ int crn_tiers_are_open(const cairn_session *s)
     return s->tiers != NULL && s->tiers->cache != NULL;
 }
 
-/* Opening. -------------------------------------------------------------------------------------------- */
+/* Opening. ------------------------------------------------------------------------------------- */
 
 cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei)
 {
@@ -34,7 +34,7 @@ cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* One that lies in the arena since before the opening. */
+/* Imports a checkpoint that was in the arena before the tiers were opened. */
 static void import(struct crn_tiers *x, uint32_t slot)
 {
     struct crn_arena *a = x->s->arena;
@@ -82,7 +82,7 @@ static void tiers_meanwhile(void *arg)
         (void)!crn_capture_complete(x->s, x->capture, &x->late);
 }
 
-/* Without room on the disk the arena has to do. */
+/* If the disk has no space, the arena is used alone. */
 static void add_local(struct crn_tiers *x, struct crn_cache_options *opt)
 {
     struct crn_errinfo why = {0};
@@ -111,8 +111,7 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
 
     opt.threads = crn_copy_threads(s, &opt.sharers);
     x->device = crn_gpu_main(s);
-    if (s->cfg.device_cache > 0 &&
-        s->cfg.gpu) /* its memory comes below, or when it is first needed */
+    if (s->cfg.device_cache > 0 && s->cfg.gpu) /* bind_device gives it memory */
         opt.ntiers = crn_tier_device_later(&opt.tier[0], &why) == CAIRN_OK;
     x->arena_tier = (int)opt.ntiers;
     rc = crn_tiers_arena(x, x->device != NULL && crn_gpu_claim_pin(s), &opt.tier[opt.ntiers], ei);
@@ -133,7 +132,8 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Memory of the GPU for checkpoints, as soon as its memory is protected. Without it the arena has to do. */
+/* Reserves GPU memory for checkpoints as soon as the application protects GPU memory. If that
+ * fails, the arena is used alone. */
 static void bind_device(struct crn_tiers *x)
 {
     cairn_session *s = x->s;
@@ -201,7 +201,7 @@ void crn_tiers_close(cairn_session *s)
     s->tiers = NULL;
 }
 
-/* Captures. -------------------------------------------------------------------------------------------- */
+/* Captures. ------------------------------------------------------------------------------------ */
 
 static cairn_err pieces_of(const struct crn_capture *c, struct crn_tier_piece **ret,
                            struct crn_errinfo *ei)
@@ -218,7 +218,7 @@ static cairn_err pieces_of(const struct crn_capture *c, struct crn_tier_piece **
     return CAIRN_OK;
 }
 
-/* The copy, and beside it what crn_capture_complete does. */
+/* Copies, and runs crn_capture_complete meanwhile. */
 static cairn_err tiers_copy(struct crn_tiers *x, struct crn_capture *c, struct crn_tiered *h,
                             int64_t wait_ns, struct crn_errinfo *ei)
 {
@@ -238,14 +238,14 @@ static cairn_err tiers_copy(struct crn_tiers *x, struct crn_capture *c, struct c
     return rc;
 }
 
-/* Forgets a checkpoint that was never written; its hints stay if it has any. */
+/* Forgets a checkpoint that was never written, unless it has hints. */
 static void unwrite(struct crn_tiers *x, const struct crn_tiered *h)
 {
     struct crn_tiered **link = &x->all;
 
     if (h->nhints > 0)
         return;
-    while (*link != NULL && *link != h) /* as a rule it is the first */
+    while (*link != NULL && *link != h) /* usually the first */
         link = &(*link)->next;
     if (*link != NULL)
         (void)crn_held_free_if_gone(x, link);
@@ -258,7 +258,7 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
     struct crn_tiered *h = crn_held_find(x, c->info.name, c->info.version);
     cairn_err rc = CAIRN_OK;
 
-    if (c->image.bytes > crn_arena_bytes(s->arena)) /* it could not leave the device */
+    if (c->image.bytes > crn_arena_bytes(s->arena)) /* it could never leave the device */
         return crn_fail(ei, CAIRN_ENOSPC, 0,
                         "the checkpoint needs %" PRIu64 " bytes, the arena has %" PRIu64
                         ": raise arena_bytes, or set local",
@@ -268,7 +268,7 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
         rc = crn_held_add(x, &c->info, &h, ei);
     if (rc != CAIRN_OK)
         return rc;
-    crn_held_capture(x, h, &c->info); /* no copy of it has begun */
+    crn_held_capture(x, h, &c->info); /* no copy of it has started yet */
     rc = tiers_copy(x, c, h, wait_ns, ei);
     if (rc != CAIRN_OK) {
         unwrite(x, h);
@@ -306,7 +306,7 @@ static enum crn_slot_state slot_state_locked(const struct crn_tiers *x, const st
     return crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
 }
 
-/* The service is done with it. */
+/* Is the service done with it? */
 static int is_over_locked(const struct crn_tiers *x, const struct crn_tiered *h)
 {
     enum crn_slot_state state = slot_state_locked(x, h);
@@ -314,7 +314,7 @@ static int is_over_locked(const struct crn_tiers *x, const struct crn_tiered *h)
     return h->is_flushed || crn_slot_is_flushed(state) || crn_slot_has_failed(state);
 }
 
-/* It is needed no more, and its slot belongs to nobody else. */
+/* Gives up a checkpoint that is no longer needed; frees its slot if no one else owns it. */
 static void give_up(struct crn_tiers *x, struct crn_tiered *h)
 {
     crn_lock(&x->mu);
@@ -343,7 +343,7 @@ int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret)
     return is_done;
 }
 
-/* An older capture of the same name and version is not asked for any more; its hints are the newer's. */
+/* Replaces an older capture of the same name and version; the newer one inherits its hints. */
 static void tiers_replace(struct crn_tiers *x, struct crn_tiered *h)
 {
     struct crn_errinfo why = {0};
@@ -399,7 +399,7 @@ void crn_tiers_drop(cairn_session *s, struct crn_tiered *h)
     give_up(x, h);
 }
 
-/* Restoring. -------------------------------------------------------------------------------------------- */
+/* Restoring. ----------------------------------------------------------------------------------- */
 
 const struct crn_tiered *crn_tiers_find(cairn_session *s, const char *name, int64_t version)
 {
@@ -418,7 +418,7 @@ int crn_tiers_hold(cairn_session *s, const struct crn_tiered *h)
     return 0;
 }
 
-/* It was read and is needed no more: its flush is canceled where it has not begun. */
+/* It was read and is no longer needed: cancels its flush if that has not begun. */
 static void tiers_discard(struct crn_tiers *x, struct crn_tiered *h)
 {
     struct crn_track *t = crn_track_seq(x->s, h->info.id.seq);
@@ -442,7 +442,7 @@ static void tiers_discard(struct crn_tiers *x, struct crn_tiered *h)
         (void)snprintf(t->error.msg, sizeof(t->error.msg), "restored, and needed no more");
     }
     if (is_canceled || is_over)
-        give_up(x, h); /* else it is being flushed, and goes its way */
+        give_up(x, h); /* otherwise its flush continues */
 }
 
 cairn_err crn_tiers_read(cairn_session *s, const struct crn_tiered *held,
@@ -462,13 +462,13 @@ cairn_err crn_tiers_read(cairn_session *s, const struct crn_tiered *held,
     return rc;
 }
 
-/* News. ------------------------------------------------------------------------------------------------- */
+/* News. ---------------------------------------------------------------------------------------- */
 
 void crn_tiers_failed(cairn_session *s, uint64_t seq, cairn_err why)
 {
     struct crn_tiered *h = crn_tiers_are_open(s) ? crn_held_find_seq(s->tiers, seq) : NULL;
 
-    /* With discard_consumed another rank may have been the first to read it. */
+    /* With discard_consumed another rank may have read it first: that is no failure. */
     if (h != NULL && (why != CAIRN_ECANCELED || !s->cfg.discard_consumed))
         h->is_failed = 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arena as a tier of a session: each stay is a slot, taken where the cache says and only if the slots
- * agree, so that a mistake costs a retry and never a byte. And what the node service is told of it. Runs
- * on the cache's threads. */
+/* The arena as a tier of a session. Each stay is a slot at the offset that the cache chose, taken
+ * only if the slot states allow it: a wrong choice costs a retry, never data. Also tells the node
+ * service about images. Runs on the cache's threads. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ static struct crn_tiers *tiers_of(struct crn_tier *t)
     return ((struct back *)t)->x;
 }
 
-/* The service. -------------------------------------------------------------------------------------- */
+/* The service. --------------------------------------------------------------------------------- */
 
-/* The application's thread finds out that the service is gone. */
+/* Only logs an error: the application's thread will notice that the service is gone. */
 void crn_tiers_send(struct crn_tiers *x, const struct crn_tiered *h, enum crn_msg_type type,
                     cairn_err code, const char *why)
 {
@@ -62,14 +62,15 @@ void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_tiered *h)
     crn_tiers_send(x, h, CRN_MSG_CAPTURED, CAIRN_OK, NULL);
 }
 
-/* Is the service done with it? The cache hears of it then. */
+/* Tells the cache if the service is done with it. Returns 1 if its flush is pending or in
+ * flight. */
 static int look_at_locked(struct crn_tiers *x, struct crn_tiered *h)
 {
     enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
 
     x->looked_at++;
-    /* One that failed is not kept for the application's sake, unless reading it once is all that
-     * it was made for: then another rank has just been faster. */
+    /* A failed capture is not kept for the application. With discard_consumed it is: another rank
+     * may have read it first, which cancels the flush, and this rank still needs to read it. */
     h->is_flushed = crn_slot_is_flushed(state) || state == CRN_SLOT_FREE ||
                     (crn_slot_has_failed(state) && !x->s->cfg.discard_consumed);
     if (h->is_flushed && h->is_out)
@@ -81,8 +82,8 @@ static int look_at_locked(struct crn_tiers *x, struct crn_tiered *h)
     return state == CRN_SLOT_WRITTEN || state == CRN_SLOT_FLUSHING;
 }
 
-/* The service takes the oldest first, as a rule: it is enough to look at some of those, and at all others in
- * turn. So a look costs the same however many there are. */
+/* The service usually flushes the oldest first. So each look checks some of the oldest, and the
+ * others in turn: its cost does not depend on the length of the list. */
 int crn_tiers_look(void *arg)
 {
     struct crn_tiers *x = arg;
@@ -124,7 +125,7 @@ void crn_tiers_lost(void *arg, uint64_t key)
     crn_unlock(&x->mu);
 }
 
-/* The arena. ----------------------------------------------------------------------------------------- */
+/* The arena. ----------------------------------------------------------------------------------- */
 
 static cairn_err arena_prepare(struct crn_tier *t, struct crn_errinfo *ei)
 {
@@ -155,7 +156,8 @@ static void *arena_address(struct crn_tier *t, uint64_t offset)
     return (unsigned char *)crn_arena_memory(tiers_of(t)->s->arena, &bytes) + offset;
 }
 
-/* The service has it already, wherever, or never gets it. */
+/* True if the service already has it or will never get it: then a copy in the arena is only for
+ * reading. */
 static int is_for_reading(const struct crn_tiered *h)
 {
     return h->is_told || h->is_flushed;
@@ -241,12 +243,12 @@ cairn_err crn_tiers_arena(struct crn_tiers *x, int is_pinning, struct crn_tier *
                           struct crn_errinfo *ei)
 {
     uint64_t bytes = crn_arena_bytes(x->s->arena);
-    /* Those on the disk have slots too, and some are left for spilled captures. */
+    /* Images on the disk need slots too, and some slots are left for spilled captures. */
     uint32_t slots = crn_arena_slots(x->s->arena) / 8 * (x->s->cfg.local_cache > 0 ? 1 : 7);
-    struct crn_chain_tier chain = {.capacity = bytes,
-                                   .least = bytes / slots,
-                                   .depth =
-                                       x->s->cfg.local_cache > 0 ? 2 : 1}; /* disks like that */
+    struct crn_chain_tier chain = {
+        .capacity = bytes,
+        .least = bytes / slots,
+        .depth = x->s->cfg.local_cache > 0 ? 2 : 1}; /* disks are faster with two */
     struct back *b = calloc(1, sizeof(*b));
 
     if (b == NULL)

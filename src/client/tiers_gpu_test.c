@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checkpoints kept in the memory of a GPU: while no flush ends, when the device is lost, too small or not
- * alone, when the process is killed; taken in steps, taken again, superseded, read once. */
+/* Checkpoints kept in GPU memory: while no flush ends, when the device is lost, too small or not
+ * the only one, when the process is killed; taken in steps, taken again, superseded, read once. */
 #include "client/test_tiers.h"
 
 #include <sys/socket.h>
 
-/* Of a process that is killed: nothing of it may be left in a directory. */
+/* For a process that will be killed: it must leave nothing in any directory. */
 static struct tiers_world doomed;
 
 static void open_doomed(void)
@@ -22,7 +22,8 @@ static int is_captured(cairn_session *s, int64_t version)
     return reached;
 }
 
-/* The arena has room for one image, the device for four, and no flush ends: all five can be read. */
+/* The arena has space for one image, the device for four, and no flush ends: all five can be
+ * read. */
 static void on_the_device(struct bed_bed *dir)
 {
     cairn_session *s;
@@ -39,7 +40,7 @@ static void on_the_device(struct bed_bed *dir)
             must(cairn_wait(s, "t", 1, CAIRN_CAPTURED, 60000));
     }
     for (v = 2; v <= 5; v++)
-        assert_false(is_captured(s, v)); /* in the memory of the GPU alone */
+        assert_false(is_captured(s, v)); /* only in GPU memory */
     assert_int_equal(cairn_checkpoint(s, "t", 6, NULL), CAIRN_ETIMEDOUT);
     for (v = 5; v >= 1; v--) {
         must(cairn_restore(s, "t", v, NULL));
@@ -48,12 +49,12 @@ static void on_the_device(struct bed_bed *dir)
     }
     if (is_real())
         return;
-    fail_at("cuMemcpyAsync 719"); /* the device is lost, with what it alone had */
+    fail_at("cuMemcpyAsync 719"); /* the device is lost, with the checkpoints only it had */
     assert_int_not_equal(cairn_restore(s, "t", 3, NULL), CAIRN_OK);
     for (v = 2; v <= 5; v++)
         assert_int_equal(cairn_wait(s, "t", v, CAIRN_CAPTURED, 60000), CAIRN_EDEVICE);
     fail_at(NULL);
-    must(cairn_restore(s, "t", 1, NULL)); /* the arena's */
+    must(cairn_restore(s, "t", 1, NULL)); /* from the arena */
     assert_true(world_is_set(&doomed, 1));
     assert_int_not_equal(cairn_restore(s, "t", 3, NULL), CAIRN_OK);
 }
@@ -79,7 +80,7 @@ static void to_be_killed(struct bed_bed *dir)
     must(cairn_wait(s, "t", 3, CAIRN_CAPTURED, 60000));
 }
 
-/* What has left the GPU survives the process. */
+/* A checkpoint that has left the GPU survives the process. */
 static void test_killed(void **state)
 {
     struct bed_bed b = {0};
@@ -89,7 +90,7 @@ static void test_killed(void **state)
     (void)state;
     test_dir_make(b.dir, sizeof(b.dir));
     killed_child(&b, to_be_killed);
-    s = bed_session(&b, "arena_bytes=11M", NULL); /* drains what the dead run left */
+    s = bed_session(&b, "arena_bytes=11M", NULL); /* opening drains the dead run */
     must(cairn_protect(s, "data", data, CAIRN_U64, N));
     must(cairn_restart(s, "t", NULL, &v));
     assert_int_equal(v, 3);
@@ -98,7 +99,8 @@ static void test_killed(void **state)
     test_dir_remove(b.dir);
 }
 
-/* More than the tiers hold at once goes through them to the files; what is not there falls back. */
+/* More checkpoints than fit the tiers pass through them to the files; a read of an evicted one
+ * falls back to the files. */
 static void through(const char *arena, const char *device, const char *third, const char *fourth)
 {
     int64_t reads[VERSIONS];
@@ -110,7 +112,7 @@ static void through(const char *arena, const char *device, const char *third, co
     s = bed_session(&w.b, arena, device, third, fourth, NULL);
     world_protect(&w, s);
     take_all(&w, s);
-    must(cairn_close(s)); /* waits for all of it */
+    must(cairn_close(s)); /* waits for all flushes */
     s = bed_session(&w.b, arena, device, third, fourth, NULL);
     world_protect(&w, s);
     make_order(IRREGULAR, reads);
@@ -189,8 +191,8 @@ static void test_two_devices(void **state)
     world_close(&w);
 }
 
-/* The tiers are opened by a checkpoint of host memory, with a hint or a local cache; memory of the GPU is
- * protected later: from then on checkpoints are kept there. */
+/* A checkpoint of host memory opens the tiers, with a hint or a local cache. The application
+ * protects GPU memory later: from then on its checkpoints are kept there. */
 static void late_device(const char *local)
 {
     struct tiers_world w;
@@ -241,7 +243,7 @@ static void test_late_device(void **state)
     test_dir_remove(local);
 }
 
-/* In two steps, with a file, given up and taken again. */
+/* In two steps, with a file, abandoned and taken again. */
 static void test_steps(void **state)
 {
     char path[600];
@@ -288,7 +290,8 @@ static void test_steps(void **state)
     world_close(&w);
 }
 
-/* A version that is taken again while the older one is on its way, hinted or not. */
+/* A version is taken again while the flush of the older capture is in flight, with and without a
+ * hint. */
 static void test_again(void **state)
 {
     struct tiers_world w;
@@ -316,7 +319,8 @@ static void test_again(void **state)
     world_close(&w);
 }
 
-/* With arena_full=supersede older captures make room; what is told of them is the truth. */
+/* With arena_full=supersede older captures are dropped for new ones, and their reported states are
+ * correct. */
 static void test_superseded(void **state)
 {
     struct tiers_world w;
@@ -342,7 +346,8 @@ static void test_superseded(void **state)
     world_close(&w);
 }
 
-/* Restored once and needed no more: not flushed, and room is made; twelve pass where six have room. */
+/* A version that was restored once is not flushed and frees its space; twelve pass through space
+ * for six. */
 static void discarding(struct bed_bed *dir)
 {
     cairn_session *s;
@@ -363,7 +368,7 @@ static void discarding(struct bed_bed *dir)
         must(cairn_restore(s, "t", v, NULL));
         assert_true(world_is_set(&doomed, v));
         if (cairn_test(s, "t", v, CAIRN_PERSISTENT, &reached) == CAIRN_OK)
-            assert_false(reached); /* its flush had begun */
+            assert_false(reached); /* unless its flush had begun */
     }
     must(cairn_restore(s, "t", 1, NULL));
     assert_true(world_is_set(&doomed, 1));
@@ -375,8 +380,8 @@ static void test_discarding(void **state)
     in_child(discarding);
 }
 
-/* The service dies: it is noticed while the GPU copies, and the copy does not count. What was captured
- * before is still there. */
+/* The service dies while the GPU copies: the capture fails. Captures taken before are still
+ * readable. */
 static void without_service(struct bed_bed *dir)
 {
     cairn_session *s;
@@ -404,8 +409,8 @@ static void test_without_service(void **state)
     in_child(without_service);
 }
 
-/* A failure that nobody heard of yet is told by the next capture, which does not count; the one after
- * that does. */
+/* The next capture returns an unreported failure and does not count; the capture after that
+ * counts. */
 static void told(struct bed_bed *dir)
 {
     cairn_session *s;
@@ -440,7 +445,7 @@ static void test_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* In children, so before this process has met a GPU. */
+        /* These fork, so they must run before this process uses a GPU. */
         cmocka_unit_test(test_on_the_device),   cmocka_unit_test(test_discarding),
         cmocka_unit_test(test_without_service), cmocka_unit_test(test_told),
         cmocka_unit_test(test_killed),          cmocka_unit_test(test_through),

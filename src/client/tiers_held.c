@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which checkpoints a session's tiers know, from the capture or the first hint until no memory has them
- * and nobody asks for them: a list of all, and an index by name and version. */
+/* The checkpoints that a session's tiers know: a list of all, an index by name and version, and one
+ * by capture number. An entry lives from the capture or the first hint until no memory has it and
+ * no hint asks for it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static void unindex_seq(struct crn_tiers *x, struct crn_tiered *h)
         *link = h->seq_next;
 }
 
-/* Twice the buckets. Within one, the newest of a name and version stays first. */
+/* Doubles the buckets. Within a bucket the newest of a name and version stays first. */
 static cairn_err grow_index(struct crn_tiers *x, struct crn_errinfo *ei)
 {
     size_t n = x->nindex != 0 ? 2 * x->nindex : HELD_INDEX;
@@ -195,7 +196,7 @@ void crn_held_prune(struct crn_tiers *x)
 
         crn_lock(&x->mu);
         is_done = h->is_flushed || h->is_dropped || h->is_lost ||
-                  (!h->is_known && h->info.id.seq == 0); /* only ever announced */
+                  (!h->is_known && h->info.id.seq == 0); /* only hinted */
         crn_unlock(&x->mu);
         if (is_done && h->is_replaced)
             crn_cache_forget(x->cache, crn_held_key(h));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the application says it will read: told to the cache once there is one, and looked for in the
- * store when prefetching begins. */
+/* The application's hints: passed to the cache once it exists, and looked up in the store when
+ * prefetching starts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,13 +8,14 @@
 
 #include "client/tiers_impl.h"
 
-/* Where a checkpoint of the present regions belongs. */
+/* The fastest tier for a checkpoint of the currently protected regions. */
 static int first_tier(const struct crn_tiers *x)
 {
     return crn_gpu_main(x->s) != NULL ? 0 : x->arena_tier;
 }
 
-/* Is it committed? Then it can be prefetched; if it is still to be taken, later. */
+/* Makes a committed version known to the cache, for prefetching. A version that is not taken yet
+ * follows later. */
 static void adopt(struct crn_tiers *x, struct crn_tiered *h)
 {
     struct crn_errinfo why = {0};
@@ -75,9 +76,9 @@ void crn_tiers_give_hints(struct crn_tiers *x)
     x->nhints = 0;
 }
 
-/* The public calls. -------------------------------------------------------------------------------------- */
+/* The public calls. ---------------------------------------------------------------------------- */
 
-/* Before anything was captured the arena gets the size of what is to come back. */
+/* If nothing was captured yet, creates the arena with the size of the version to be read. */
 static void make_arena(struct crn_tiers *x)
 {
     struct crn_errinfo why = {0};
@@ -88,7 +89,7 @@ static void make_arena(struct crn_tiers *x)
 
         memcpy(h.info.name, x->hints[i].name, sizeof(h.info.name));
         if (crn_tiers_learn(x, &h, &why) != CAIRN_OK)
-            crn_err_clear(&why); /* it is to be taken yet */
+            crn_err_clear(&why); /* not taken yet */
         else if (crn_arena_ensure(x->s, h.image.bytes, &why) != CAIRN_OK)
             crn_warn_once(x->s, "nothing is prefetched, continuing: %s", why.msg);
         crn_image_free(&h.image);
@@ -124,7 +125,7 @@ cairn_err cairn_prefetch_start(cairn_session *s)
     s->tiers->is_started = 1;
     make_arena(s->tiers);
     if (!crn_tiers_are_open(s)) {
-        crn_tiers_open(s); /* gives the hints and starts */
+        crn_tiers_open(s); /* passes the hints on and starts */
         return CAIRN_OK;
     }
     for (h = s->tiers->all; h != NULL; h = h->next)
@@ -134,7 +135,7 @@ cairn_err cairn_prefetch_start(cairn_session *s)
     return CAIRN_OK;
 }
 
-/* Takes back the hints of a version, or of all (name NULL). */
+/* Withdraws the hints of a version, or all hints (name NULL). */
 static void unhint(struct crn_tiers *x, const char *name, int64_t version)
 {
     struct crn_tiered *h;
@@ -181,7 +182,7 @@ void crn_tiers_passed(cairn_session *s, const char *name, int64_t version)
     if (h == NULL || h->nhints == 0)
         return;
     crn_lock(&s->tiers->mu);
-    is_needed = h->is_known && !h->is_failed && !h->is_flushed; /* files do not have it yet */
+    is_needed = h->is_known && !h->is_failed && !h->is_flushed; /* the files do not have it yet */
     crn_unlock(&s->tiers->mu);
     if (is_needed)
         return;

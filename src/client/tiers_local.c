@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The node's disk as a tier of a session, behind the arena: an area of local_cache bytes in the spool.
- * What the service has not begun to flush is copied there in the background; then its slot is out, and
- * the service, or a drain, reads it from the file. What it is flushing stays where it is; when it is done with
- * that, what will be read again is copied, too. The file goes
- * with the session, or with the run's directory where something in it is still to be flushed. Runs on
- * the cache's threads; reads of the application come here too. */
+/* The node's disk as a tier below the arena: an area of local_cache bytes in the spool.
+ *
+ * Background threads copy captures there that the service has not begun to flush. The slot is then
+ * "out", and the service, or a drain, reads the image from the file. An image being flushed stays
+ * in the arena; after the flush it is copied too if it will be read again. The file is removed with
+ * the session or, if it contains an image that still needs a flush, with the run's directory. Runs
+ * on the cache's threads; the application's reads come here too. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,8 +18,8 @@ struct local {
     struct crn_area *area;
 };
 
-/* Only what the service has been told of lies whole in its slot. What it is done with is copied to be read
- * again. */
+/* An image is complete in its slot only once the service was told of it. A flushed one is copied to
+ * be read again. */
 static int may_leave(const struct crn_tiers *x, const struct crn_tiered *h)
 {
     enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
@@ -40,7 +41,7 @@ static cairn_err tiers_local_begin(struct crn_tier *t, const struct crn_spot *sp
     return is_free ? CAIRN_OK : crn_fail(ei, CAIRN_EBUSY, 0, "the checkpoint is being flushed");
 }
 
-/* A flush that has begun meanwhile reads the arena: then this copy does not count. */
+/* If a flush began meanwhile it reads the arena, so this copy does not count. */
 static cairn_err tiers_local_end(struct crn_tier *t, const struct crn_spot *spot, int is_up,
                                  cairn_err rc, struct crn_errinfo *ei)
 {
@@ -72,7 +73,7 @@ static cairn_err tiers_local_get(struct crn_tier *t, const struct crn_spot *spot
                          dst, bytes, ei);
 }
 
-/* Is something in the file still to be flushed? The threads have ended. */
+/* Does the file contain an image that still needs a flush? Call it after the threads have ended. */
 static int is_owed(const struct crn_tiers *x)
 {
     const struct crn_tiered *h;
@@ -95,7 +96,7 @@ static void close_local(struct crn_tier *t)
     crn_area_close(l->area);
     crn_area_name(s->rank, name);
     if (!is_owed(l->x))
-        crn_area_remove(s->fs, s->dir.spool_dfd, name); /* else with the directory */
+        crn_area_remove(s->fs, s->dir.spool_dfd, name); /* otherwise removed with the directory */
     free(l);
 }
 
@@ -114,7 +115,7 @@ cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret, struct crn
     struct local *l = calloc(1, sizeof(*l));
     char name[CRN_SPOOL_NAME];
     struct crn_area_options options = {.name = name, .bytes = s->cfg.local_cache};
-    uint32_t slots = crn_arena_slots(s->arena) / 4 * 3; /* beside those of the arena */
+    uint32_t slots = crn_arena_slots(s->arena) / 4 * 3; /* the arena uses the others */
     cairn_err rc;
 
     if (l == NULL)

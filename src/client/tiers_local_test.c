@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Histories larger than memory: what leaves the arena lies on the node's disk, is restored and flushed
- * from there, survives the process and leaves no file behind; what is damaged there is never taken for
- * good. */
+/* Histories larger than memory: images that leave the arena lie on the node's disk. They are
+ * restored and flushed from there, survive the process, and no file is left in the end. Damaged
+ * images are always detected. */
 #include "client/test_tiers.h"
 
 #include <dirent.h>
@@ -61,7 +61,7 @@ static int noutside(const cairn_session *s)
     return n;
 }
 
-/* No flush ends, and the arena has room for two of twelve. */
+/* No flush ends, and the arena has space for two of twelve images. */
 static cairn_session *history(struct bed_bed *b, int is_gpu, const char *more)
 {
     cairn_session *s;
@@ -75,7 +75,7 @@ static cairn_session *history(struct bed_bed *b, int is_gpu, const char *more)
     return s;
 }
 
-/* Announced or not, in every order, again and again. */
+/* Reads with and without hints, in every order, repeatedly. */
 static void any_order(struct bed_bed *b, int is_gpu, const char *more)
 {
     cairn_session *s = history(b, is_gpu, more);
@@ -114,7 +114,7 @@ static void test_any_order(void **state)
     in_child(of_a_gpu);
 }
 
-/* The process dies: what it had captured is committed by the next one, from the file. */
+/* The process dies: the next one commits its captures from the file. */
 static void to_be_killed(struct bed_bed *b)
 {
     (void)history(b, 0, NULL);
@@ -140,11 +140,11 @@ static void test_killed(void **state)
         assert_true(is_set((uint64_t)v));
     }
     must(cairn_close(s));
-    assert_false(find_area(&b, path, sizeof(path))); /* nothing is left behind */
+    assert_false(find_area(&b, path, sizeof(path))); /* nothing is left */
     test_dir_remove(b.dir);
 }
 
-/* Some of the images there: stripes of the first file. */
+/* Damages some of the images: stripes of the first file. */
 static void spoil_area(const struct bed_bed *b)
 {
     char path[1000];
@@ -161,7 +161,7 @@ static void spoil_area(const struct bed_bed *b)
     (void)close(fd);
 }
 
-/* Good ones are equal, damaged ones are refused; a living session waits for their flush before. */
+/* Good images are equal, damaged ones are refused; a living session first waits for their flush. */
 static void expect_damage(cairn_session *s, int most)
 {
     int bad = 0;
@@ -189,7 +189,7 @@ static void damaged(struct bed_bed *b)
     expect_damage(s, 1);
 }
 
-/* Neither a restore nor the flush of a dead run takes damaged bytes. */
+/* Neither a restore nor the flush of a dead run accepts damaged bytes. */
 static void test_damaged(void **state)
 {
     struct bed_bed b = {0};
@@ -205,7 +205,8 @@ static void test_damaged(void **state)
     test_dir_remove(b.dir);
 }
 
-/* Everything gets to the file system, through the disk or past it, and the file goes with the session. */
+/* Every version reaches the file system, through the disk or directly, and the file is removed with
+ * the session. */
 static void flushed(const char *more, const char *and_more)
 {
     int64_t reads[VERSIONS];
@@ -236,7 +237,7 @@ static void test_flushed(void **state)
     flushed("keep_local=0", NULL);
 }
 
-/* With discard_consumed nothing is flushed but what is waited for, and what is left at the end. */
+/* With discard_consumed a version is flushed only if a caller waits for it, or at the end. */
 static void test_lazy(void **state)
 {
     int64_t reads[VERSIONS];
@@ -265,7 +266,7 @@ static void test_lazy(void **state)
     world_close(&w);
 }
 
-/* Where the disk is full as well the oldest are flushed; all of them come back. */
+/* If the disk is full too, the oldest versions are flushed; all can be restored. */
 static void lazy_and_full(const char *local_cache)
 {
     int64_t reads[VERSIONS];
@@ -287,10 +288,10 @@ static void test_lazy_and_full(void **state)
 {
     (void)state;
     lazy_and_full("local_cache=10M");
-    lazy_and_full("local_cache=900T"); /* more than there is: without it */
+    lazy_and_full("local_cache=900T"); /* more than the disk has: no local cache */
 }
 
-/* No room on the disk: the arena has to do. */
+/* No space on the disk: the session uses the arena alone. */
 static void test_no_room(void **state)
 {
     int64_t reads[VERSIONS];
@@ -307,7 +308,7 @@ static void test_no_room(void **state)
     world_close(&w);
 }
 
-/* Waits until the node's disk has it. */
+/* Waits until the version is on the node's disk. */
 static void await_local(cairn_session *s, int64_t version)
 {
     const struct crn_tiered *h = crn_tiers_find(s, "t", version);
@@ -324,8 +325,8 @@ static void await_local(cairn_session *s, int64_t version)
     fail_msg("version %d did not get to the node's disk", (int)version);
 }
 
-/* Committed before it would have had to leave the arena: if it was announced it gets to the disk all the same,
- * and comes back from there, not from the file system. */
+/* A version is committed before it must leave the arena. If it is hinted it is still copied to the
+ * disk, and read from there, not from the file system. */
 static void test_flushed_and_announced(void **state)
 {
     char away[400];

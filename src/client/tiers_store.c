@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The slowest tier of a session: what is committed, read and verified through restart/. An image holds
- * this rank's shard as it was stored; or, where that is of no use here (another number of ranks took it,
- * or blocks of global arrays have moved since), the blocks that the application protects, put together. Files in
- * the shard stay where they are. get runs on the cache's threads, all else on the application's. */
+/* The slowest tier of a session: committed versions, read and verified through restart/. An image
+ * has this rank's shard as stored. If that shard is of no use (a different number of ranks took the
+ * version, or blocks of global arrays have moved since), the image has the blocks that the
+ * application protects, assembled from all shards. Files in the shard are not copied. get runs on
+ * the cache's threads, everything else on the application's. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static cairn_err open_version(const struct crn_tiers *x, const struct crn_tiered
     return rc;
 }
 
-/* What this rank stored, if as many ranks took the version; else NULL. */
+/* This rank's shard, if the same number of ranks took the version; else NULL. */
 static cairn_err own_shard(const cairn_session *s, struct crn_version *v,
                            const struct crn_shard **ret, struct crn_errinfo *ei)
 {
@@ -41,7 +42,7 @@ static cairn_err own_shard(const cairn_session *s, struct crn_version *v,
                                                       : CAIRN_OK;
 }
 
-/* Reading. ------------------------------------------------------------------------------------------ */
+/* Reading. ------------------------------------------------------------------------------------- */
 
 static cairn_err read_region(struct crn_version *v, const struct crn_shard *own,
                              const struct crn_region *r, unsigned char *dst, struct crn_errinfo *ei)
@@ -53,7 +54,7 @@ static cairn_err read_region(struct crn_version *v, const struct crn_shard *own,
     return crn_version_read(v, own->rank, (uint32_t)same, 0, r->bytes, dst, ei);
 }
 
-/* The whole image; between the regions lies nothing that counts. */
+/* Reads the whole image; the bytes between the regions do not matter. */
 static cairn_err read_image(const struct crn_tiers *x, const struct crn_tiered *h,
                             struct crn_version *v, unsigned char *dst, struct crn_errinfo *ei)
 {
@@ -85,7 +86,7 @@ static cairn_err store_get(struct crn_tier *t, const struct crn_spot *spot, uint
     if (rc == CAIRN_OK)
         rc = read_image(x, h, v, dst, ei);
     crn_version_close(v);
-    /* Removed meanwhile, or not to be put together: trying again does not help. */
+    /* Removed meanwhile, or cannot be assembled: a retry does not help. */
     return rc == CAIRN_ENOENT || rc == CAIRN_EMISMATCH ? CAIRN_EDAMAGED : rc;
 }
 
@@ -113,9 +114,10 @@ cairn_err crn_tiers_store(struct crn_tiers *x, struct crn_tier **ret, struct crn
     return CAIRN_OK;
 }
 
-/* What an image shall hold. --------------------------------------------------------------------------- */
+/* Contents of an image.
+ * ------------------------------------------------------------------------- */
 
-/* Does the application still protect the blocks that its rank stored? */
+/* Does the application still protect the blocks that this rank stored? */
 static int is_as_stored(const cairn_session *s, const struct crn_shard *own)
 {
     uint32_t i;
@@ -130,7 +132,7 @@ static int is_as_stored(const cairn_session *s, const struct crn_shard *own)
     return own != NULL;
 }
 
-/* Is it a block of an array that the version has, as far as one of its shards tells? */
+/* Is it a block of an array in the version, judging by one of its shards? */
 static int may_have_block(const struct crn_shard *some, const struct crn_region *r)
 {
     int64_t k = crn_shard_find(some, CRN_REGION_MEMORY, r->name);
@@ -141,7 +143,7 @@ static int may_have_block(const struct crn_shard *some, const struct crn_region 
            memcmp(h->global_dims, r->global_dims, r->ndims * sizeof(r->dims[0])) == 0;
 }
 
-/* Fills ret->regions, which has room for all. */
+/* Fills ret->regions, which is large enough for all. */
 static void choose_regions(const cairn_session *s, const struct crn_shard *own,
                            const struct crn_shard *some, struct crn_shard *ret)
 {
@@ -163,7 +165,7 @@ static void choose_regions(const cairn_session *s, const struct crn_shard *own,
     }
 }
 
-/* A copy of the shard, by way of its descriptor. */
+/* Copies the shard by encoding and decoding its descriptor. */
 static cairn_err take_shard(struct crn_tiered *h, const struct crn_shard *shard,
                             struct crn_errinfo *ei)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hints of versions that the session did not take: as they were stored, as other blocks than were stored,
- * with files beside the memory, and of other shapes than are asked for in the end. */
+/* Hints for versions that the session did not take: as stored, as other blocks than stored, with
+ * files besides the memory, and of other shapes than are read in the end. */
 #include "client/test_tiers.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static void protect(cairn_session *s, uint64_t offset, uint64_t n)
     must(cairn_protect(s, "step", &step, CAIRN_U64, 1));
 }
 
-/* A file travels with each version if is_filed. */
+/* Each version includes a file if is_filed. */
 static void take_versions(struct bed_bed *b, int is_filed)
 {
     cairn_session *s = bed_session(b, NULL);
@@ -45,7 +45,7 @@ static void take_versions(struct bed_bed *b, int is_filed)
     must(cairn_close(s));
 }
 
-/* A session that will read what another one took. */
+/* Opens a session that reads what another one took. */
 static cairn_session *reader(struct bed_bed *b, int is_filed, const char *more)
 {
     int64_t order[VERSIONS];
@@ -65,7 +65,7 @@ static void done(const struct bed_bed *b, cairn_session *s)
     test_dir_remove(b->dir);
 }
 
-/* Restores what lies in data from offset on, n elements, and nothing else. */
+/* Restores n elements of data from offset on, and nothing else. */
 static void restore(cairn_session *s, int64_t v, uint64_t offset, uint64_t n)
 {
     size_t i;
@@ -91,7 +91,7 @@ static uint64_t hits(const cairn_session *s)
     return sum;
 }
 
-/* Waits until so many bytes have come up. */
+/* Waits until so many bytes were prefetched. */
 static void await(const cairn_session *s, uint64_t bytes)
 {
     struct timespec ms = {.tv_nsec = 1000000};
@@ -102,7 +102,7 @@ static void await(const cairn_session *s, uint64_t bytes)
     assert_true(prefetched(s) >= bytes);
 }
 
-/* The upper half of what one rank stored as a whole, as if there were more ranks now. */
+/* Reads the upper half of an array that one rank stored whole, as if there were more ranks now. */
 static void other_blocks(void **state)
 {
     struct cairn_array a = {.size = sizeof(a)};
@@ -116,14 +116,14 @@ static void other_blocks(void **state)
     for (v = 1; v <= VERSIONS; v++) {
         await(s, (uint64_t)v * (N - HALF) * sizeof(uint64_t));
         must(cairn_region_info(s, "t", v, CAIRN_OWN_RANK, "data", &a));
-        assert_int_equal(a.dims[0], N); /* as it was stored, whatever memory has */
+        assert_int_equal(a.dims[0], N); /* as stored, whatever is in memory */
         restore(s, v, HALF, N - HALF);
     }
     assert_int_equal(hits(s), VERSIONS);
     done(&b, s);
 }
 
-/* Memory is prefetched, files stay where they are, and can be had. */
+/* Memory regions are prefetched; files are not, and can still be restored. */
 static void with_files(void **state)
 {
     struct bed_bed b = {0};
@@ -149,7 +149,7 @@ static void with_files(void **state)
     done(&b, s);
 }
 
-/* What was prefetched for other blocks than are asked for is let go, and makes room for the next. */
+/* Data prefetched for other blocks than are read is evicted for the next version. */
 static void asked_for_otherwise(void **state)
 {
     struct bed_bed b = {0};
@@ -160,7 +160,7 @@ static void asked_for_otherwise(void **state)
     (void)state;
     protect(s, 0, N);
     must(cairn_prefetch_start(s));
-    full = 3 * N * sizeof(uint64_t); /* as many as the arena holds */
+    full = 3 * N * sizeof(uint64_t); /* as many as fit in the arena */
     await(s, full);
     protect(s, 0, HALF);
     for (v = 1; v <= 4; v++) {
@@ -175,7 +175,7 @@ static void asked_for_otherwise(void **state)
     done(&b, s);
 }
 
-/* A checkpoint does not wait for reads to come: what is read last gives up its place. */
+/* A checkpoint does not wait for hinted reads: the version to be read last is evicted. */
 static void a_capture_goes_first(void **state)
 {
     struct bed_bed b = {0};
@@ -185,7 +185,7 @@ static void a_capture_goes_first(void **state)
     (void)state;
     protect(s, 0, N);
     must(cairn_prefetch_start(s));
-    await(s, 3 * N * sizeof(uint64_t)); /* the arena is full of them */
+    await(s, 3 * N * sizeof(uint64_t)); /* they fill the arena */
     set(77);
     step = 77;
     must(cairn_checkpoint(s, "t", 77, NULL));
@@ -196,7 +196,8 @@ static void a_capture_goes_first(void **state)
     done(&b, s);
 }
 
-/* Nothing of the version fits what is protected: it is read as ever, and says what is wrong. */
+/* No region of the version matches a protected one: the read works as without a hint and reports
+ * the mismatch. */
 static void nothing_fits(void **state)
 {
     struct bed_bed b = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checkpoints that a living session reads back: from memory while they are on their way, from wherever
- * they are afterwards, announced or not, in every order. */
+/* Checkpoints that a living session reads back: from memory while their flush is in flight, later
+ * from wherever they are, with and without hints, in every order. */
 #include "client/test_tiers.h"
 
 static void before_commit(struct bed_bed *b)
@@ -19,24 +19,24 @@ static void before_commit(struct bed_bed *b)
         assert_true(is_set((uint64_t)v));
         assert_false(is_persistent(s, v));
     }
-    set(7); /* taken again: the newer one counts */
+    set(7); /* taken again: the newer capture counts */
     must(cairn_checkpoint(s, "t", 2, NULL));
     set(99);
     must(cairn_restore(s, "t", 2, NULL));
     assert_true(is_set(7));
-    must(cairn_protect(s, "data", data, CAIRN_U64, N - 1)); /* does not fit: nothing is written */
+    must(cairn_protect(s, "data", data, CAIRN_U64, N - 1)); /* size mismatch: nothing is written */
     assert_int_not_equal(cairn_restore(s, "t", 3, NULL), CAIRN_OK);
     assert_true(is_set(7));
 }
 
-/* What this session took is there at once, whatever the flush does. */
+/* What this session took can be read at once, whatever the flush does. */
 static void test_before_commit(void **state)
 {
     (void)state;
     in_child(before_commit);
 }
 
-/* A version that was rejected is there no more, in memory neither. */
+/* A rejected version cannot be restored, not even from memory. */
 static void test_rejected(void **state)
 {
     cairn_session *s;
@@ -56,14 +56,14 @@ static void test_rejected(void **state)
         must(cairn_wait_all(s, CAIRN_PERSISTENT, 60000));
         must(cairn_reject(s, "t", 1, "it is wrong"));
         assert_int_equal(cairn_find_version(s, "t", 1), CAIRN_ENOENT);
-        must(cairn_checkpoint(s, "t", 1, NULL)); /* taken again it counts */
+        must(cairn_checkpoint(s, "t", 1, NULL)); /* taken again, it counts */
         must(cairn_find_version(s, "t", 1));
         must(cairn_close(s));
         test_dir_remove(b.dir);
     }
 }
 
-/* The background has its turn before the application reads. */
+/* Waits for the prefetches before the application reads. */
 static void await_prefetch(const cairn_session *s)
 {
     struct timespec ms = {.tv_nsec = 1000000};
@@ -74,7 +74,8 @@ static void await_prefetch(const cairn_session *s)
     assert_true(prefetched(s) > 0);
 }
 
-/* A shot as in the paper: hints, a forward pass, then a backward pass. */
+/* A shot as in the paper (Maurya et al., HPDC 2023): hints, a forward pass, then a backward
+ * pass. */
 static void shot(int is_gpu, const char *device_cache, enum order order)
 {
     int64_t reads[VERSIONS];
@@ -92,9 +93,9 @@ static void shot(int is_gpu, const char *device_cache, enum order order)
     if (order == SEQUENTIAL)
         await_prefetch(s);
     read_all(&w, s, reads);
-    read_all(&w, s, reads); /* no hint is left */
+    read_all(&w, s, reads); /* no hints are left */
     must(cairn_close(s));
-    s = bed_session(&w.b, "arena_bytes=auto", device_cache, NULL); /* what another run left */
+    s = bed_session(&w.b, "arena_bytes=auto", device_cache, NULL); /* reads what another run left */
     world_protect(&w, s);
     enqueue_all(s, reads);
     must(cairn_prefetch_start(s));
@@ -124,7 +125,8 @@ static void test_hints_gpu(void **state)
     }
 }
 
-/* Reads come in another order than announced, twice, never, and of what was never taken. */
+/* Reads deviate from the hints: another order, twice, never, and of a version that was never
+ * taken. */
 static void test_deviating(void **state)
 {
     int64_t reads[VERSIONS];
@@ -164,8 +166,8 @@ static int is_held(const cairn_session *s, int64_t version)
                             CRN_LIFE_READ_COMPLETE;
 }
 
-/* Hints that fill the memory are taken back, one by one or all at once, before the tiers are open or after:
- * what is announced then gets the room. */
+/* Hints that fill the memory are withdrawn, one by one or all at once, before or after the tiers
+ * are open: the next hints get the space. */
 static void cancel(int is_clear, int is_early)
 {
     struct timespec ms = {.tv_nsec = 1000000};
@@ -176,7 +178,7 @@ static void cancel(int is_clear, int is_early)
     world_open(&w, 0);
     s = bed_session(&w.b, "arena_bytes=11M", NULL); /* four images */
     world_protect(&w, s);
-    must(cairn_prefetch_cancel(s, "t", 1)); /* nothing is nothing */
+    must(cairn_prefetch_cancel(s, "t", 1)); /* no hint: no error */
     must(cairn_prefetch_clear(s));
     if (!is_early)
         must(cairn_prefetch_start(s));
@@ -201,7 +203,7 @@ static void cancel(int is_clear, int is_early)
         must(cairn_prefetch_enqueue(s, "t", v));
     must(cairn_prefetch_start(s));
     for (v = 1; v <= 4; v++)
-        while (!is_held(s, v)) /* for ever, if the others keep the room */
+        while (!is_held(s, v)) /* for ever, if the others keep the space */
             (void)nanosleep(&ms, NULL);
     for (v = 5; v <= VERSIONS; v++)
         assert_false(is_held(s, v));
@@ -217,7 +219,7 @@ static void cancel(int is_clear, int is_early)
     world_close(&w);
 }
 
-/* As many checkpoints as there is memory for: no flush ends, and all of them are kept and read. */
+/* As many checkpoints as fit in memory: no flush ends, and all of them are kept and read. */
 static void many(struct bed_bed *dir)
 {
     uint64_t small[512] = {0};
@@ -242,7 +244,8 @@ static void test_many(void **state)
     in_child(many);
 }
 
-/* Learning what the service has flushed costs the same however long the history is: it is counted. */
+/* Finding out what the service has flushed costs the same however long the history is: the test
+ * counts the looks. */
 static void test_looks(void **state)
 {
     uint64_t small[512] = {0};
@@ -255,7 +258,7 @@ static void test_looks(void **state)
     s = bed_session(&b, "arena_bytes=64M", NULL);
     must(cairn_protect(s, "small", small, CAIRN_U64, 512));
     for (v = 0; v < 400; v++)
-        must(cairn_prefetch_enqueue(s, "t", v)); /* so that all are remembered */
+        must(cairn_prefetch_enqueue(s, "t", v)); /* so that none is forgotten */
     for (v = 0; v < 400; v++) {
         small[0] = (uint64_t)v;
         must(cairn_checkpoint(s, "t", v, NULL));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who reads what: ranks whose shards lie in one file are a team that reads this file; with another
- * number of ranks all are one team for all files. The first rank of each node in a team reads for it.
- * A rank whose shard is in its arena or in a file of the node's disk helps itself. Everything that can
- * fail on one rank alone is kept until the end: the others are not left waiting. */
+/* How the ranks share the reading. Ranks whose shards lie in one file form a team that reads this
+ * file; if the number of ranks differs, all ranks form one team for all files. The first rank of
+ * each node in a team reads for it. A rank whose shard is in its arena or in a file on the node's
+ * disk reads it alone. An error of a single rank is reported only at the end, so that the other
+ * ranks are not left waiting. */
 #include "client/together.h"
 
 #include <errno.h>
@@ -12,10 +13,10 @@
 #include "client/mates.h"
 
 #define READ_BLOCK ((uint64_t)16 << 20)
-#define READ_ALONE ((uint64_t)256 << 20) /* between two signs of life */
+#define READ_ALONE ((uint64_t)256 << 20) /* between two heartbeats */
 #define SECOND     1000000000LL
 
-/* Teams. ------------------------------------------------------------------------------------------- */
+/* Teams. --------------------------------------------------------------------------------------- */
 
 struct room {
     struct crn_readers team;
@@ -72,7 +73,7 @@ static cairn_err choose_readers(const cairn_session *s, struct room *r, const in
     return CAIRN_OK;
 }
 
-/* Local: the manifest says who is in which team. */
+/* Local: the manifest determines the teams. */
 static cairn_err join(const cairn_session *s, const struct crn_version *v, struct room *r,
                       struct crn_errinfo *ei)
 {
@@ -100,25 +101,26 @@ static cairn_err join(const cairn_session *s, const struct crn_version *v, struc
     return rc;
 }
 
-/* What this rank wants. ---------------------------------------------------------------------------- */
+/* What this rank wants. ------------------------------------------------------------------------ */
 
 struct wanted {
-    struct crn_shard shard; /* what the image will hold; regions owned */
+    struct crn_shard shard; /* contents of the image; regions owned */
     struct crn_slice *parts;
     uint32_t nparts, cap;
     struct crn_slot_info info;
     uint32_t slot;
     int has_slot; /* ours, READING */
-    int has_it;   /* without reading together */
+    int has_it;   /* no need to read it together */
 };
 
-/* After an error of MPI, or when a rank hangs: others may be anywhere, and there is no talking to them. */
+/* After an MPI error, or if a rank hangs, the state of the other ranks is unknown and they cannot
+ * be reached. */
 static int is_cut_off(cairn_err rc)
 {
     return rc == CAIRN_EMPI || rc == CAIRN_EPEER;
 }
 
-/* Then the slot stays READING: a reader of the node may still write there. */
+/* If cut off, leaves the slot READING: a reader of the node may still write there. */
 static void together_forget(cairn_session *s, struct wanted *w, cairn_err rc, int is_good)
 {
     if (w->has_slot && !is_cut_off(rc))
@@ -146,8 +148,8 @@ static cairn_err add_part(void *arg, const struct crn_slice *p, struct crn_errin
     return CAIRN_OK;
 }
 
-/* A slot for the image of w->shard, with its descriptor. No arena and no room are no failure: then the shard is
- * only verified, and read again by who restores it. */
+/* Takes a slot for the image of w->shard and writes its descriptor. Without an arena or free space
+ * it is no failure: the shard is then only verified, and the restore reads it again. */
 static void lend_slot(cairn_session *s, const struct crn_manifest *m, struct wanted *w,
                       const struct crn_image *image, const struct crn_buf *descriptor)
 {
@@ -176,7 +178,7 @@ static cairn_err take_slot(cairn_session *s, const struct crn_manifest *m, struc
     struct crn_buf descriptor = {0};
     cairn_err rc;
 
-    if (crn_tiers_are_open(s)) /* the arena is theirs */
+    if (crn_tiers_are_open(s)) /* the tiers manage the arena */
         return CAIRN_OK;
     rc = crn_shard_encode(&w->shard, &descriptor, ei);
     if (rc == CAIRN_OK)
@@ -202,7 +204,7 @@ static cairn_err copy_shard(const struct crn_shard *from, struct crn_shard *ret,
     return CAIRN_OK;
 }
 
-/* All of this rank's shard: parts are its regions. */
+/* Wants all of this rank's shard, one slice per region. */
 static cairn_err want_shard(cairn_session *s, struct crn_version *v, struct wanted *w,
                             struct crn_errinfo *ei)
 {
@@ -228,7 +230,7 @@ static cairn_err want_shard(cairn_session *s, struct crn_version *v, struct want
     return rc;
 }
 
-/* The blocks of global arrays that are protected now, as far as the version has them. */
+/* Wants the blocks of global arrays that are protected now, as far as the version has them. */
 static cairn_err want_blocks(cairn_session *s, struct crn_version *v, struct wanted *w,
                              struct crn_errinfo *ei)
 {
@@ -252,7 +254,7 @@ static cairn_err want_blocks(cairn_session *s, struct crn_version *v, struct wan
             first[w->shard.nregions] = before;
             w->shard.regions[w->shard.nregions++] = *r;
         } else {
-            w->nparts = before; /* cairn_restore says what does not fit */
+            w->nparts = before; /* cairn_restore reports the mismatch */
         }
     }
     if (rc == CAIRN_OK && w->shard.nregions > 0)
@@ -283,7 +285,7 @@ static cairn_err read_alone(cairn_session *s, struct crn_version *v, uint32_t re
     return rc;
 }
 
-/* From the node's own disk, and from the store where that fails. */
+/* Reads from the node's own disk, or from the store if that fails. */
 static cairn_err help_oneself(cairn_session *s, struct crn_version *v, struct wanted *w,
                               struct crn_errinfo *ei)
 {
@@ -306,11 +308,11 @@ static cairn_err together_want(cairn_session *s, struct crn_version *v, struct w
     int slot = s->arena != NULL ? crn_arena_find(s->arena, &m->id) : -1;
 
     if (m->ranks != s->ranks) {
-        if (slot >= 0 && !crn_tiers_are_open(s)) /* of other blocks, perhaps */
+        if (slot >= 0 && !crn_tiers_are_open(s)) /* it may have other blocks */
             (void)crn_slot_move(s->arena, (uint32_t)slot, m->id.seq, CRN_SLOT_READ, CRN_SLOT_FREE);
         return want_blocks(s, v, w, ei);
     }
-    if (slot >= 0) { /* still in memory, never written to since */
+    if (slot >= 0) { /* still in memory and unchanged */
         w->has_it = 1;
         return CAIRN_OK;
     }
@@ -319,7 +321,7 @@ static cairn_err together_want(cairn_session *s, struct crn_version *v, struct w
     return want_shard(s, v, w, ei);
 }
 
-/* Reading. ----------------------------------------------------------------------------------------- */
+/* Reading. ------------------------------------------------------------------------------------- */
 
 static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct crn_readers *team,
                          const struct wanted *w, int *ret_whole, struct crn_errinfo *ei)
@@ -351,8 +353,8 @@ static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct c
     return rc;
 }
 
-/* Where the store is damaged and nodes have copies: each rank verifies its part of the old ranks from
- * wherever it can. Collective, after all have agreed that the version could not be read. */
+/* If the store is damaged and nodes have copies, each rank verifies its share of the old ranks from
+ * any copy. Collective, after all ranks have agreed that the version could not be read. */
 static cairn_err try_copies(cairn_session *s, struct crn_version *v, cairn_err rc,
                             struct crn_errinfo *ei)
 {
@@ -399,7 +401,7 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
         if (rc == CAIRN_OK)
             rc = read;
     }
-    if (!is_cut_off(rc)) /* nobody writes into another's arena any more behind this */
+    if (!is_cut_off(rc)) /* after this, no rank writes into another's arena */
         rc = crn_agree(s, rc, "verifying the version", &own);
     together_forget(s, &w, rc, is_whole || w.has_it);
     if (rc != CAIRN_OK && !is_cut_off(rc) && crn_version_manifest(v)->ranks != s->ranks)
@@ -409,7 +411,7 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
     return rc;
 }
 
-/* As long as a node may be silent in a flush. */
+/* The timeout is the one for a silent node in a flush. */
 void crn_watch_ranks(cairn_session *s, int is_on)
 {
     crn_mail_watch(s->mail, is_on ? (int64_t)s->cfg.commit_timeout_ns / 4 * 5 + 3 * SECOND : 0);
@@ -424,7 +426,7 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
 
     s->teams++;
     crn_watch_ranks(s, 1);
-    crn_version_close(s->open_version); /* read it anew: it may have been replaced or repaired */
+    crn_version_close(s->open_version); /* reopen: it may have been replaced or repaired */
     s->open_version = NULL;
     rc = crn_version_open_together(s->all, s->fs, s->cfg.persistent, name, version, &v, ei);
     if (rc == CAIRN_OK) {

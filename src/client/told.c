@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session tells people: once, however many ranks know it. The first rank speaks for all about what
- * the ranks have agreed on, in the log and in the journal of the name. What may differ by rank is told by the
- * first rank of each node that has it to tell. */
+/* Messages for users: once, no matter how many ranks have them. The first rank reports what the
+ * ranks have agreed on, in the log and in the journal of the name. A message that may differ
+ * between ranks comes from the first rank of each node that has it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -55,7 +55,7 @@ void crn_told_repaired(cairn_session *s, const char *name, int64_t version)
 
     if (mine != NULL)
         damage = *mine;
-    /* What fails here has failed for the restart too, or will at its next step. */
+    /* If this fails, the restart has failed too, or will at its next step. */
     if (s->all->ops->allreduce(s->all, &ranks, 1, CRN_COMM_SUM, &ignored) != CAIRN_OK ||
         ranks == 0 ||
         s->all->ops->allreduce(s->all, &first, 1, CRN_COMM_MIN, &ignored) != CAIRN_OK ||
@@ -95,7 +95,8 @@ int cairn_repairs(const cairn_session *s)
     return crn_api_end(&ei, crn_arg_session(s, &ei)) == CAIRN_OK ? (int)s->repairs : -1;
 }
 
-/* The first rank of the node that makes the file in the run's directory, which goes with the run. */
+/* Is this the first rank of the node to create the file in the run's directory? The file is removed
+ * with the run. */
 static int is_first_of_node(const cairn_session *s, const char *fmt)
 {
     char name[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who speaks for whom. Restarts of several ranks: tests/crash/told_test.py. */
+/* Which rank reports a message. For restarts with several ranks see tests/crash/told_test.py. */
 #include "client/session.h"
 
 #include <fcntl.h>
@@ -35,11 +35,11 @@ static void ranks_of_a_node_warn_once(void **state)
     test_dir_make(dir, sizeof(dir));
     (void)snprintf(path, sizeof(path), "%.200s/log", dir);
     s->log = (struct crn_log){.level = CRN_WARN, .file = path, .who = "rank"};
-    s->dir.dfd = -1; /* not there yet: everybody warns */
+    s->dir.dfd = -1; /* no directory yet: every rank warns */
     crn_warn_once(s, "early %d", 1);
     crn_warn_once(s, "early %d", 1);
     assert_int_equal(count(path, "early 1"), 2);
-    for (rank = 0; rank < 8; rank++) { /* two nodes: run directories of their own */
+    for (rank = 0; rank < 8; rank++) { /* two nodes, each with its own run directory */
         char name[256];
 
         (void)snprintf(name, sizeof(name), "%.200s/n%u", dir, rank / 4);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the session remembers of the checkpoints it took: a ring, newest wins. */
+/* The checkpoints that the session remembers: a ring that overwrites the oldest. */
 #include <string.h>
 
 #include "client/session.h"
 
-/* Each member by itself: it is called while the application waits, the texts are long and in no cache. */
+/* Sets each member by itself: the application waits, and clearing the long texts would miss the
+ * cache. */
 struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t version)
 {
     struct crn_track *t = &s->track[s->ntracked++ % CRN_TRACKED];
@@ -24,7 +25,7 @@ struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t vers
     return t;
 }
 
-/* From newest to oldest. */
+/* The back-th track, counted from the newest. */
 static struct crn_track *at(cairn_session *s, uint32_t back)
 {
     if (back >= s->ntracked || back >= CRN_TRACKED)
@@ -48,7 +49,7 @@ struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq)
     struct crn_track *t = at(s, 0);
     uint32_t i;
 
-    /* Nearly every number has a track, so it is that far back. */
+    /* Nearly every number has a track, so try that distance first. */
     if (t != NULL && t->seq >= seq && t->seq - seq < CRN_TRACKED) {
         t = at(s, (uint32_t)(t->seq - seq));
         if (t != NULL && t->seq == seq)

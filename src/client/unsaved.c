@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A restart does not silently take an older version than one that was acknowledged. The first rank of each
- * node looks into the memory of its host, the first rank of all into the store; what blocks a candidate is
- * decided from all of that, alike on all ranks. */
+/* A restart never silently takes a version older than one that was acknowledged. The first rank of
+ * each node looks into the memory of its host, rank 0 also into the store. From all findings the
+ * ranks decide together which candidates are blocked. */
 #include "client/unsaved.h"
 
 #include <inttypes.h>
@@ -58,7 +58,7 @@ static const struct crn_unsaved *find_alive(const struct crn_unsaveds *now,
     return NULL;
 }
 
-/* A living process may take new checkpoints for ever: only those of the first look are waited for. */
+/* A living process may take new checkpoints for ever: wait only for those of the first look. */
 cairn_err crn_unsaved_look(cairn_session *s, const char *name, int64_t first, int64_t last,
                            struct crn_unsaveds *ret, struct crn_errinfo *ei)
 {
@@ -101,7 +101,8 @@ static int blocks(const struct crn_unsaved *u, const struct crn_candidate *c)
                              crn_capture_is_later(&u->id, u->created_ns, &c->id, c->created_ns));
 }
 
-/* The first candidate that one of mine blocks; n: none of them, but they are all there is. */
+/* The first candidate that an unsaved version of mine blocks. n (= 0) if there are unsaved versions
+ * but no candidates; INT64_MAX if nothing is blocked. */
 static int64_t first_blocked(const struct crn_unsaveds *mine, const struct crn_candidate *c,
                              int64_t n, const struct crn_unsaved **ret)
 {

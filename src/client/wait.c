@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How far a checkpoint is. The service tells; these calls read what it told, and wait. */
+/* The progress of a checkpoint. The service reports it; these calls read the reports and wait for
+ * them. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static cairn_err failure(struct crn_track *t, struct crn_errinfo *ei)
     return crn_err_context(ei, ei->code, "%s@%" PRId64, t->name, t->version);
 }
 
-/* A level that this session does not have is as good as the next one: without a node-local directory
+/* A level that this session lacks is reached with the next one: without a node-local directory
  * "local" is reached with "persistent". */
 static int reached(const struct crn_track *t, cairn_level level)
 {
@@ -68,16 +69,17 @@ void crn_want(cairn_session *s, uint64_t seq)
         return;
     s->wanted = seq;
     if (crn_node_send(s, &note, &ignored) != CAIRN_OK)
-        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* whoever waits finds it out */
+        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* a caller that waits will notice */
 }
 
-/* A lost service is an error only for what it had not told before. Who only asks does not wait: the flush
- * goes on as calmly as it did. */
+/* A lost service is an error only for a level that it had not reported before. A poll (no time
+ * left) leaves the flush throttled; only a lazy session asks for the flush even then, because
+ * otherwise it never starts. */
 static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
                             struct crn_errinfo *ei)
 {
     uint64_t seq = t->seq;
-    int64_t step = 0; /* first what has arrived already */
+    int64_t step = 0; /* first take what has already arrived */
     cairn_err lost = CAIRN_OK;
 
     for (;; step = STEP_NS) {
@@ -101,7 +103,8 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
     }
 }
 
-/* The flush that is waited for shall not wait for the application. Who only asks waits for nothing. */
+/* A flush that a caller waits for must not wait for the application's phase. A poll waits for
+ * nothing. */
 static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
                           struct crn_errinfo *ei)
 {

@@ -77,7 +77,7 @@ static void file_name(const char *name, uint32_t i, char ret[NAME + 4])
     (void)snprintf(ret, NAME + 4, i == 0 ? "%s" : "%s.%u", name, i);
 }
 
-/* Life. ------------------------------------------------------------------------------------------ */
+/* Life. ---------------------------------------------------------------------------------------- */
 
 static cairn_err area_make(const struct crn_fs *fs, const char *name, struct crn_area **ret,
                            struct crn_errinfo *ei)
@@ -274,7 +274,7 @@ uint64_t crn_area_bytes(const struct crn_area *a)
     return a->bytes;
 }
 
-/* Bytes. ----------------------------------------------------------------------------------------- */
+/* Bytes. --------------------------------------------------------------------------------------- */
 
 /* Bytes of the data that are written or read in one call. */
 struct area_part {

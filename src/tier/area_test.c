@@ -226,7 +226,7 @@ static void test_files(void **state)
     bed_close(&b);
 }
 
-/* Several files. ------------------------------------------------------------------------------------ */
+/* Several files. ------------------------------------------------------------------------------- */
 
 #define STRIPE     CRN_AREA_STRIPE
 #define WIDE       (5 * STRIPE + 3 * GRANULE) /* an area over all files, the last stripe cut */

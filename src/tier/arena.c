@@ -80,7 +80,7 @@ static size_t header_bytes(uint32_t nslots)
     return (sizeof(struct arena_header) + nslots * sizeof(struct slot) + PAGE - 1) / PAGE * PAGE;
 }
 
-/* Life. ------------------------------------------------------------------------------------------ */
+/* Life. ---------------------------------------------------------------------------------------- */
 
 static cairn_err map_file(const struct crn_fs *fs, int fd, size_t bytes, struct crn_arena **ret,
                           struct crn_errinfo *ei)
@@ -359,7 +359,7 @@ uint32_t crn_arena_phase(const struct crn_arena *a)
     return atomic_load_explicit(&a->head->phase, memory_order_relaxed);
 }
 
-/* Slots. ----------------------------------------------------------------------------------------- */
+/* Slots. --------------------------------------------------------------------------------------- */
 
 static uint64_t word_in(const struct crn_arena *a, uint32_t slot)
 {
@@ -490,7 +490,7 @@ unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_
     return a->data + info->offset;
 }
 
-/* Room. ------------------------------------------------------------------------------------------ */
+/* Room. ---------------------------------------------------------------------------------------- */
 
 static int by_offset(const void *x, const void *y)
 {

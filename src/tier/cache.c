@@ -10,7 +10,7 @@
 #include "tier/cache_impl.h"
 #include "tier/replay.h"
 
-/* The application. ---------------------------------------------------------------------------------- */
+/* The application. ----------------------------------------------------------------------------- */
 
 static void trace_locked(struct crn_cache *c, enum crn_request_kind kind, uint64_t key,
                          uint64_t bytes, int64_t start_ns)
@@ -333,7 +333,7 @@ enum crn_life crn_cache_state(struct crn_cache *c, uint64_t key, int tier)
     return state;
 }
 
-/* Life. ------------------------------------------------------------------------------------------------ */
+/* Life. ---------------------------------------------------------------------------------------- */
 
 static cairn_err open_chain(struct crn_cache *c, struct crn_errinfo *ei)
 {

@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-/* Failures. ------------------------------------------------------------------------------------------- */
+/* Failures. ------------------------------------------------------------------------------------ */
 
 /* Every k-th copy of the device fails: a failed capture or restore is said and can be tried again,
  * background copies are, and all bytes are right. */

@@ -3,7 +3,7 @@
  * several callers. Run it under tsan. */
 #include "tier/test_cache.h"
 
-/* A shot: all are written, then read back in some order. --------------------------------------------- */
+/* A shot: all are written, then read back in some order. --------------------------------------- */
 
 enum order { SEQUENTIAL, REVERSE, IRREGULAR, ORDERS };
 
@@ -94,7 +94,7 @@ static void test_hints_make_hits(void **state)
     bed_close(&b);
 }
 
-/* The application's stream. --------------------------------------------------------------------------- */
+/* The application's stream. -------------------------------------------------------------------- */
 
 struct kernel {
     unsigned char *p;
@@ -151,7 +151,7 @@ static void test_after_stream(void **state)
     bed_close(&b);
 }
 
-/* More. ----------------------------------------------------------------------------------------------- */
+/* More. ---------------------------------------------------------------------------------------- */
 
 static void test_two_devices(void **state)
 {
@@ -270,7 +270,7 @@ static void test_close_while_busy(void **state)
     bed_close(&b);
 }
 
-/* Copies of several blocks that threads share. --------------------------------------------------------- */
+/* Copies of several blocks that threads share. ------------------------------------------------- */
 
 #define LARGE  (2 * CRN_TIER_BLOCK + 12345)
 #define LARGES 4

@@ -107,7 +107,7 @@ cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_tier_trans
     return crn_chain_done(c->chain, t, rc, crn_cache_now());
 }
 
-/* The background. ---------------------------------------------------------------------------------- */
+/* The background. ------------------------------------------------------------------------------ */
 
 static void count_locked(struct crn_cache *c, const struct crn_tier_transfer *t, cairn_err rc)
 {
@@ -223,7 +223,7 @@ static void *cache_work_prepare(void *arg)
     return NULL;
 }
 
-/* Starting and stopping. -------------------------------------------------------------------------------- */
+/* Starting and stopping. ----------------------------------------------------------------------- */
 
 cairn_err crn_cache_bounce(void **ret, struct crn_errinfo *ei)
 {

@@ -38,7 +38,7 @@ static void chain_settle(struct crn_chain *c, struct object *o)
     crn_object_forget_if_empty(c, o);
 }
 
-/* Captures and reads. ---------------------------------------------------------------------------- */
+/* Captures and reads. -------------------------------------------------------------------------- */
 
 static void chain_describe(struct crn_tier_transfer *ret, const struct object *o, int from, int to,
                            int64_t now_ns)
@@ -141,7 +141,7 @@ cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
                     "checkpoint %" PRIu64 " was lost with the tier that held it", key);
 }
 
-/* The end of a copy. ------------------------------------------------------------------------------ */
+/* The end of a copy. --------------------------------------------------------------------------- */
 
 /* The source was read; a bad one is dropped, and a copy elsewhere takes its place. */
 static void end_source(struct crn_chain *c, struct object *o, const struct crn_tier_transfer *t,
@@ -220,7 +220,7 @@ int64_t crn_chain_retry_ns(const struct crn_chain *c, int64_t now_ns)
     return first;
 }
 
-/* Flushes. ------------------------------------------------------------------------------------------ */
+/* Flushes. ------------------------------------------------------------------------------------- */
 
 static struct object *first_in(struct crn_chain *c, int tier, enum queue_kind kind, int64_t now_ns)
 {
@@ -304,7 +304,7 @@ void crn_chain_flushed(struct crn_chain *c, uint64_t key)
     chain_settle(c, o);
 }
 
-/* The rest. ---------------------------------------------------------------------------------------- */
+/* The rest. ------------------------------------------------------------------------------------ */
 
 void crn_chain_skip(struct crn_chain *c, uint64_t key)
 {
@@ -498,7 +498,7 @@ const struct crn_space *crn_chain_space(const struct crn_chain *c, int tier)
     return &c->tier[tier].space;
 }
 
-/* Life of the chain. ------------------------------------------------------------------------------ */
+/* Life of the chain. --------------------------------------------------------------------------- */
 
 cairn_err crn_chain_open(const struct crn_chain_options *options, struct crn_chain **ret,
                          struct crn_errinfo *ei)

@@ -11,7 +11,7 @@
 #define FIRST_CAP    256
 #define DISTANCE_MAX 64 /* further ahead nobody counts */
 
-/* What is to be done. ------------------------------------------------------------------------------- */
+/* What is to be done. -------------------------------------------------------------------------- */
 
 static void chain_hints_place(struct tier *t, int tier, size_t i, struct hint *h)
 {
@@ -117,7 +117,7 @@ void crn_hint_touch_all(struct crn_chain *c)
         crn_hint_touch(c, h->o);
 }
 
-/* The queue. -------------------------------------------------------------------------------------- */
+/* The queue. ----------------------------------------------------------------------------------- */
 
 cairn_err crn_chain_hint(struct crn_chain *c, uint64_t key, struct crn_errinfo *ei)
 {
@@ -215,7 +215,7 @@ void crn_hint_drop_all(struct crn_chain *c, struct object *o)
     crn_object_requeue(c, o);
 }
 
-/* What hints mean. --------------------------------------------------------------------------------- */
+/* What hints mean. ----------------------------------------------------------------------------- */
 
 uint64_t crn_hint_near(const struct crn_chain *c, const struct object *o, int tier)
 {
@@ -246,7 +246,7 @@ uint32_t crn_hint_distance(const struct crn_chain *c, const struct object *readi
     return n;
 }
 
-/* Prefetching. ------------------------------------------------------------------------------------- */
+/* Prefetching. --------------------------------------------------------------------------------- */
 
 /* From where it would come up to a tier: the next slower one, but what a tier behind does not have comes
  * from the one below that. -1: from nowhere. */

@@ -2,7 +2,7 @@
 /* Random lives of the chain, byte for byte: moves that fail, tiers that die with copies under way. */
 #include "tier/test_world.h"
 
-/* Random lives. -------------------------------------------------------------------------------------- */
+/* Random lives. -------------------------------------------------------------------------------- */
 
 /* What an external tier alone has is read there, and passed. */
 static void read_any(struct world_world *w, uint64_t key)
@@ -109,7 +109,7 @@ static void test_random_failures(void **state)
         random_life(3, seed, seed % 2 == 0, 5);
 }
 
-/* A tier dies, with copies under way. ------------------------------------------------------------------ */
+/* A tier dies, with copies under way. ---------------------------------------------------------- */
 
 static void lose(int tier, uint64_t seed)
 {

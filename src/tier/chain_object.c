@@ -8,7 +8,7 @@
 
 #include "tier/chain_impl.h"
 
-/* Objects. --------------------------------------------------------------------------------------- */
+/* Objects. ------------------------------------------------------------------------------------- */
 
 static size_t slot_of(uint64_t key, size_t nhash)
 {
@@ -145,7 +145,7 @@ uint64_t crn_rounded(const struct crn_chain *c, int tier, uint64_t bytes)
     return (bytes / align + (bytes % align != 0 || bytes == 0)) * align;
 }
 
-/* Stays. ----------------------------------------------------------------------------------------- */
+/* Stays. --------------------------------------------------------------------------------------- */
 
 void crn_stay_move(struct object *o, int tier, enum crn_life_event event)
 {

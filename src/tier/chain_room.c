@@ -6,7 +6,7 @@
 
 #define WEIGHT 0.25 /* of the newest measurement in a link's bandwidth */
 
-/* Bandwidths. ------------------------------------------------------------------------------------ */
+/* Bandwidths. ---------------------------------------------------------------------------------- */
 
 void crn_link_begin(struct chain_link *l, const struct crn_tier_transfer *t)
 {
@@ -44,7 +44,7 @@ static uint64_t left_ns(const struct chain_link *l, int64_t now_ns)
     return end > (uint64_t)now_ns ? end - (uint64_t)now_ns : 1;
 }
 
-/* Scores. ---------------------------------------------------------------------------------------- */
+/* Scores. -------------------------------------------------------------------------------------- */
 
 static void set_eta(struct tier *t, int tier, struct object *o, int64_t now_ns, uint64_t *eta)
 {
@@ -128,7 +128,7 @@ static void set_scores(struct crn_chain *c, int tier, enum who who, int64_t now_
     }
 }
 
-/* Eviction. -------------------------------------------------------------------------------------- */
+/* Eviction. ------------------------------------------------------------------------------------ */
 
 static void chain_room_evict(struct crn_chain *c, int tier, const struct crn_window *w)
 {
@@ -201,7 +201,7 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
     return ROOM_MADE;
 }
 
-/* Who takes it. ----------------------------------------------------------------------------------- */
+/* Who takes it. -------------------------------------------------------------------------------- */
 
 int crn_takes_captures(const struct tier *t)
 {

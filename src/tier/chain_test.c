@@ -3,7 +3,7 @@
  * Random lives are in chain_lives_test.c. */
 #include "tier/test_world.h"
 
-/* The conditions of section 2 of the paper. ---------------------------------------------------------- */
+/* The conditions of section 2 of the paper. ---------------------------------------------------- */
 
 static void test_conditions(void **state)
 {

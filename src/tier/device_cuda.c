@@ -37,7 +37,7 @@ static const char *device_cuda_text(const struct crn_vendor_driver *d, int r)
     return error_text(r, &ret) == 0 ? ret : NULL;
 }
 
-/* Contexts. ------------------------------------------------------------------------------------------ */
+/* Contexts. ------------------------------------------------------------------------------------ */
 
 static int device_cuda_push(const struct crn_vendor_driver *d, void *ctx)
 {
@@ -120,7 +120,7 @@ static void device_cuda_leave(struct crn_vendor_device *dev, int before)
         pop(crn_vendor_of(dev));
 }
 
-/* Memory. -------------------------------------------------------------------------------------------- */
+/* Memory. -------------------------------------------------------------------------------------- */
 
 static int device_cuda_owner(struct crn_driver *driver, const void *ptr)
 {

@@ -44,7 +44,7 @@ static struct crn_vendor_driver *driver_of(const struct crn_device *dev)
     return (struct crn_vendor_driver *)dev->driver;
 }
 
-/* Errors. -------------------------------------------------------------------------------------------- */
+/* Errors. -------------------------------------------------------------------------------------- */
 
 static cairn_err code_of(const struct crn_vendor *v, int r)
 {
@@ -104,7 +104,7 @@ static void device_driver_leave(struct crn_device *dev, const struct entered *e)
     d->vendor->leave(device_of(dev), e->before);
 }
 
-/* Memory. -------------------------------------------------------------------------------------------- */
+/* Memory. -------------------------------------------------------------------------------------- */
 
 int crn_vendor_ask(const struct crn_vendor_driver *d, const void *ptr, int *ret)
 {
@@ -194,7 +194,7 @@ static void device_driver_unpin(struct crn_device *dev, void *host)
     device_driver_leave(dev, &e);
 }
 
-/* Lanes. --------------------------------------------------------------------------------------------- */
+/* Lanes. --------------------------------------------------------------------------------------- */
 
 /* Waits for all work of the context, on whatever stream it is. Freeing device memory does that, by the
  * documentation of CUDA and of HIP, and is the one way that a graph being captured does not forbid:
@@ -391,7 +391,7 @@ static cairn_err wait(struct crn_device *dev, enum crn_lane lane, struct crn_err
     return rc;
 }
 
-/* Devices. ------------------------------------------------------------------------------------------- */
+/* Devices. ------------------------------------------------------------------------------------- */
 
 static void device_close(struct crn_device *dev)
 {
@@ -467,7 +467,7 @@ static cairn_err device_open(struct crn_driver *driver, int ordinal, struct crn_
     return CAIRN_OK;
 }
 
-/* The library. --------------------------------------------------------------------------------------- */
+/* The library. --------------------------------------------------------------------------------- */
 
 static void close_driver(struct crn_driver *driver)
 {

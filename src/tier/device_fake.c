@@ -83,7 +83,7 @@ static int nspecs;
 static _Thread_local int mode; /* of captures */
 struct fake_names fake_names;
 
-/* Failures on demand. --------------------------------------------------------------------------------- */
+/* Failures on demand. -------------------------------------------------------------------------- */
 
 void fake_gpu_fail(const char *text)
 {
@@ -125,7 +125,7 @@ __attribute__((constructor)) static void load(void)
     fake_gpu_fail(getenv("FAKE_GPU_FAIL"));
 }
 
-/* Things. ----------------------------------------------------------------------------------------------- */
+/* Things. -------------------------------------------------------------------------------------- */
 
 static struct thing *make_thing(enum fake_kind kind)
 {
@@ -208,7 +208,7 @@ long fake_gpu_count(int what)
     return n;
 }
 
-/* Streams. ---------------------------------------------------------------------------------------------- */
+/* Streams. ------------------------------------------------------------------------------------- */
 
 static void take_time(long ns)
 {
@@ -379,7 +379,7 @@ static void wait_for_device(int device)
             wait_for(s, s->given);
 }
 
-/* Captures. ---------------------------------------------------------------------------------------------- */
+/* Captures. ------------------------------------------------------------------------------------ */
 
 /* May this thread make a call that could wait for a stream? The captures that forbid it are invalid then. */
 static int is_prohibited(void)
@@ -495,7 +495,7 @@ int fake_capture_state(void *stream, int *ret)
     return r;
 }
 
-/* Memory. ------------------------------------------------------------------------------------------------- */
+/* Memory. -------------------------------------------------------------------------------------- */
 
 static int map_twice(struct thing *t)
 {
@@ -621,7 +621,7 @@ int fake_pointer(void *data, int attribute, const void *p, unsigned device_type,
     return 0;
 }
 
-/* Work. --------------------------------------------------------------------------------------------------- */
+/* Work. ---------------------------------------------------------------------------------------- */
 
 /* Where the streams see the memory, and what it is; NULL: part of it is not the device's. */
 static char *seen(const void *p, size_t bytes, enum fake_kind *ret)
@@ -716,7 +716,7 @@ int fake_set(void *dst, unsigned word, size_t words, void *stream)
     return r;
 }
 
-/* Handles. ------------------------------------------------------------------------------------------------ */
+/* Handles. ------------------------------------------------------------------------------------- */
 
 int fake_stream_create(void **ret, unsigned flags)
 {

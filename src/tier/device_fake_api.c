@@ -29,7 +29,7 @@ int fake_gpu_depth(void)
     return depth + hip_device;
 }
 
-/* CUDA. ----------------------------------------------------------------------------------------------- */
+/* CUDA. ---------------------------------------------------------------------------------------- */
 
 typedef unsigned long long ptr;
 
@@ -288,7 +288,7 @@ int cuMemsetD32Async(ptr dst, unsigned word, size_t n, void *s)
     return fake_set(pointer_of(dst), word, n, s);
 }
 
-/* HIP. ------------------------------------------------------------------------------------------------- */
+/* HIP. ----------------------------------------------------------------------------------------- */
 
 FAKE_API int hipInit(unsigned flags);
 FAKE_API const char *hipGetErrorString(int r);

@@ -58,7 +58,7 @@ static unsigned long long address(void *p)
     return (unsigned long long)(uintptr_t)p;
 }
 
-/* The order behind streams. ------------------------------------------------------------------------------- */
+/* The order behind streams. -------------------------------------------------------------------- */
 
 /* A kernel of the application on a stream, then a copy of Cairn's after the stream that is named. Returns
  * the last word of the copy. */
@@ -108,7 +108,7 @@ static void test_after(void **state)
     bed_close(&b);
 }
 
-/* Captures. -------------------------------------------------------------------------------------------------- */
+/* Captures. ------------------------------------------------------------------------------------ */
 
 struct round {
     struct device_order_test_bed *b;
@@ -244,7 +244,7 @@ static void test_captured_stream(void **state)
     bed_close(&b);
 }
 
-/* Lanes that fail. -------------------------------------------------------------------------------------------- */
+/* Lanes that fail. ----------------------------------------------------------------------------- */
 
 struct waiter {
     struct device_order_test_bed *b;

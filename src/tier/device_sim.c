@@ -76,7 +76,7 @@ static struct sim_driver *driver_of(struct crn_device *dev)
     return (struct sim_driver *)dev->driver;
 }
 
-/* Streams. ----------------------------------------------------------------------------------------- */
+/* Streams. ------------------------------------------------------------------------------------- */
 
 static void sleep_until(struct crn_sim_stream *s, int64_t until_ns)
 {
@@ -213,7 +213,7 @@ void crn_sim_launch(struct crn_device *dev, struct crn_sim_stream *s, void (*fn)
     device_sim_give(s != NULL ? s : ((struct sim_device *)dev)->legacy, &op);
 }
 
-/* Memory. ------------------------------------------------------------------------------------------- */
+/* Memory. -------------------------------------------------------------------------------------- */
 
 static const struct device_sim_range *find_range(const struct sim_driver *d, const void *ptr)
 {
@@ -348,7 +348,7 @@ static void sim_unpin(struct crn_device *dev, void *host)
     (void)remove_range(driver_of(dev), host);
 }
 
-/* Copies. -------------------------------------------------------------------------------------------- */
+/* Copies. -------------------------------------------------------------------------------------- */
 
 static cairn_err fate(struct sim_driver *d, long n)
 {
@@ -454,7 +454,7 @@ long crn_sim_copies(struct crn_device *dev)
     return atomic_load(&driver_of(dev)->copies);
 }
 
-/* Life. ----------------------------------------------------------------------------------------------- */
+/* Life. ---------------------------------------------------------------------------------------- */
 
 static void device_close(struct crn_device *dev)
 {

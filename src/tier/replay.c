@@ -11,7 +11,7 @@
 
 #define MOVES (2 * CRN_TIERS_MAX)
 
-/* Traces. -------------------------------------------------------------------------------------------- */
+/* Traces. -------------------------------------------------------------------------------------- */
 
 static const char *const names[CRN_REQUEST_KINDS] = {"write",  "read",  "hint",  "start",
                                                      "forget", "flush", "unhint"};
@@ -94,7 +94,7 @@ cairn_err crn_trace_read(FILE *in, const char *what, struct crn_trace *ret, stru
     return CAIRN_OK;
 }
 
-/* Events. -------------------------------------------------------------------------------------------- */
+/* Events. -------------------------------------------------------------------------------------- */
 
 struct event {
     struct crn_tier_transfer t;
@@ -171,7 +171,7 @@ static void replay_advance(struct replay_world *w, int64_t until_ns)
     w->now_ns = until_ns;
 }
 
-/* Requests. -------------------------------------------------------------------------------------------- */
+/* Requests. ------------------------------------------------------------------------------------ */
 
 static void sample(struct replay_world *w)
 {

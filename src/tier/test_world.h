@@ -42,7 +42,7 @@ static inline unsigned char pattern(uint64_t key, uint64_t i)
     return (unsigned char)(key * 31 + i * 7 + (i >> 6));
 }
 
-/* What must hold at every moment. ------------------------------------------------------------------- */
+/* What must hold at every moment. -------------------------------------------------------------- */
 
 static inline void check_object(const struct crn_chain *c, const struct object *o)
 {
@@ -191,7 +191,7 @@ static inline void check_holds(struct world_world *w)
     note_states(w);
 }
 
-/* Copies. ------------------------------------------------------------------------------------------- */
+/* Copies. -------------------------------------------------------------------------------------- */
 
 /* An external tier has a place for each key. */
 static inline unsigned char *memory_of(struct world_world *w, int tier, const struct crn_spot *spot)

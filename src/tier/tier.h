@@ -70,7 +70,7 @@ const struct crn_errinfo *crn_tier_host_pin_error(const struct crn_tier *t); /* 
 CAIRN_CHECKED cairn_err crn_tier_file(const struct crn_fs *fs, const char *path, uint64_t capacity,
                                       struct crn_tier **ret, struct crn_errinfo *ei);
 
-/* Moving bytes. ----------------------------------------------------------------------------------- */
+/* Moving bytes. -------------------------------------------------------------------------------- */
 
 /* A part of a checkpoint in the application's memory. */
 struct crn_tier_piece {

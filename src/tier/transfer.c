@@ -23,7 +23,7 @@ static cairn_err device_copy(struct crn_device *dev, enum crn_lane lane, void *d
     return rc != CAIRN_OK ? rc : waited;
 }
 
-/* Tier to tier. --------------------------------------------------------------------------------------- */
+/* Tier to tier. -------------------------------------------------------------------------------- */
 
 /* Bytes of a tier as host memory: where they lie, or read into buf. */
 static cairn_err read_block(struct crn_tier *from, const struct crn_spot *spot, uint64_t at,
@@ -141,7 +141,7 @@ cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
     return transfer_end(to, t, rc, ei);
 }
 
-/* The application's pieces. ---------------------------------------------------------------------------- */
+/* The application's pieces. -------------------------------------------------------------------- */
 
 /* The devices that take part, each to be ordered and waited for once. */
 struct devices {

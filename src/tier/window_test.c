@@ -11,7 +11,7 @@
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
 
-/* A space beside a map of bytes, each with its owner's number. -------------------------------------- */
+/* A space beside a map of bytes, each with its owner's number. --------------------------------- */
 
 struct window_test_model {
     struct crn_space space;
@@ -162,7 +162,7 @@ static void test_random(void **state)
     crn_space_fini(&m.space);
 }
 
-/* Cases worked by hand. ------------------------------------------------------------------------------ */
+/* Cases worked by hand. ------------------------------------------------------------------------ */
 
 static struct crn_space by_hand(struct crn_fragment *f, size_t n)
 {
