@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The part of an arena that nobody needs yet, made beside the application: reserved and touched by a thread of
- * low priority, or by who waits for it. Inside src/tier only. */
+/* The memory of an arena that is not needed yet. A low-priority thread reserves and touches it in
+ * the background, or a caller that needs it does so at once. Inside src/tier only. */
 #ifndef CRN_TIER_ARENA_REST_H
 #define CRN_TIER_ARENA_REST_H
 
@@ -11,22 +11,24 @@
 struct crn_rest {
     int fd;
     uint64_t at;          /* in the file */
-    unsigned char *start; /* of the same in memory */
+    unsigned char *start; /* its address in memory */
     uint64_t bytes;
-    /* The thread's, if there is one, until is_over; then the arena's. */
+    /* Owned by the thread, if there is one, until is_over; then by the arena. */
     uint64_t done;
-    int failure; /* errno: no more than done can be had */
+    int failure; /* errno: only `done` bytes are available */
     atomic_int is_over;
-    atomic_int is_stopped; /* by the arena: leave the rest to me */
+    atomic_int is_stopped; /* set by the arena, which does the rest itself */
     pthread_t thread;
     int has_thread;
 };
 
-/* fd, at, start and bytes are set. A thread that cannot be started costs the time of who waits. */
+/* The caller has set fd, at, start and bytes. If the thread cannot be started, the caller that
+ * needs the memory waits longer. */
 void crn_rest_start(struct crn_rest *r);
-/* Has all been done, or failed? Does not wait. */
+/* Is everything done, or has it failed? Does not wait. */
 int crn_rest_is_over(struct crn_rest *r);
-/* Ends the thread and, unless it is given up, does what it has not done. r->done bytes are there then. */
+/* Stops the thread and, unless is_given_up, does the rest itself. Afterwards r->done bytes are
+ * usable. */
 void crn_rest_end(struct crn_rest *r, int is_given_up);
 
 /* Reserves bytes of a file: 0 or errno. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the tier cache. "lock" below is mu. */
+/* Internals of the tier cache. "lock" below means mu. */
 #ifndef CRN_TIER_CACHE_IMPL_H
 #define CRN_TIER_CACHE_IMPL_H
 
 #include "base/clock.h"
 #include "tier/cache.h"
 
-#define BOUNCES 2 /* of the application: one writes, one reads */
+#define BOUNCES 2 /* of the application: one to write, one to read */
 
 struct cache_worker {
     struct crn_cache *cache;
@@ -14,8 +14,8 @@ struct cache_worker {
     int is_up; /* prefetches into the tier; else flushes from it */
     struct crn_mover mover;
     int is_asleep;        /* lock */
-    int is_polling;       /* lock: and looks by itself soon; it need not be woken */
-    struct crn_cond wake; /* there may be work, or the end has come */
+    int is_polling;       /* lock: asleep, but polls soon; needs no wakeup */
+    struct crn_cond wake; /* there may be a copy to make, or the cache closes */
     pthread_t thread;
     int is_started;
 };
@@ -31,7 +31,7 @@ struct starter {
 struct crn_cache {
     struct crn_cache_options opt;
     struct crn_mutex mu;
-    struct crn_cond changed;           /* of the chain, or stopping */
+    struct crn_cond changed;           /* the chain changed, or is_stopping */
     struct crn_chain *chain;           /* lock */
     struct crn_cache_stats stats;      /* lock */
     struct crn_errinfo error;          /* lock: last failure of the background */
@@ -45,7 +45,7 @@ struct crn_cache {
     void *bounce[BOUNCES];
     struct cache_worker worker[4 * CRN_TIERS_MAX];
     int nworkers;
-    struct crn_team *team; /* of the workers; NULL: each works alone */
+    struct crn_team *team; /* helps the workers; NULL: no helpers */
     struct starter starter[CRN_TIERS_MAX];
 };
 
@@ -55,17 +55,18 @@ static inline int64_t crn_cache_now(void)
 }
 
 /* cache_work.c */
-/* After every change of the chain. Wakes nobody in vain: the application pays for each. */
+/* Call after every change of the chain. Avoids needless wakeups: the application pays for each. */
 void crn_cache_wake_locked(struct crn_cache *c);
-/* The same, and unlocks before it wakes: who is woken wants the lock. */
+/* The same, but unlocks before it wakes threads: they need the lock. */
 void crn_cache_unlock(struct crn_cache *c);
-/* Until the next change; 1 at the deadline. */
+/* Waits for the next change; returns 1 at the deadline. */
 int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns);
-/* Ends a move. A device that is lost takes its tier along. Returns what counts. The caller wakes. */
+/* Ends a move; a lost device loses its tier. Returns the effective result. The caller then wakes
+ * the threads. */
 cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_tier_transfer *t,
                                 cairn_err rc);
 CAIRN_CHECKED cairn_err crn_cache_start_threads(struct crn_cache *c, struct crn_errinfo *ei);
-void crn_cache_stop_threads(struct crn_cache *c); /* of those that were started */
+void crn_cache_stop_threads(struct crn_cache *c); /* only those that were started */
 CAIRN_CHECKED cairn_err crn_cache_bounce(void **ret, struct crn_errinfo *ei);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GPUs behind one table: CUDA and HIP through the driver libraries, loaded at run time, and a
- * simulated device for tests. The same build runs on machines with and without a GPU.
+/* GPUs through one table of operations: CUDA and HIP through the driver libraries, loaded at run
+ * time, and a simulated device for tests. The same build runs on machines with and without a GPU.
  *
- * A lane is a stream of Cairn's own on a device, which never waits for the application's streams
- * unless told to. Different lanes are used by different threads at the same time; one lane by one
- * thread at a time. Lanes overlap: copies down, up and inside the device have engines of their own.
+ * A lane is one of Cairn's own streams on a device. It never waits for the application's streams
+ * unless told to. Different threads may use different lanes at the same time; only one thread at a
+ * time uses a lane. Lanes overlap: copies down, up and inside the device run on separate engines.
  *
- * Errors: CAIRN_ENOTSUP no driver or no device; CAIRN_ENOMEM out of device memory; CAIRN_EDEVICE the
- * device is lost or in a state that no later call mends; CAIRN_EIO anything else.
+ * Errors: CAIRN_ENOTSUP no driver or no device; CAIRN_ENOMEM out of device memory; CAIRN_EDEVICE
+ * the device is lost or in a state that no later call repairs; CAIRN_EIO anything else.
  *
- * Captures: the application may capture a graph in any thread, in any mode. No call here invalidates
- * that capture, whichever thread makes it. */
+ * Captures: the application may capture a graph in any thread, in any mode. No call here, in any
+ * thread, invalidates that capture. */
 #ifndef CRN_TIER_DEVICE_H
 #define CRN_TIER_DEVICE_H
 
@@ -20,22 +20,22 @@
 enum crn_lane {
     CRN_LANE_WRITE = 0, /* captures; the application waits */
     CRN_LANE_READ,      /* restores; the application waits */
-    CRN_LANE_DOWN,      /* flushes, in the background: two, so that the link is never idle */
+    CRN_LANE_DOWN,      /* background flushes; two lanes, so that the link is never idle */
     CRN_LANE_DOWN_2,
-    CRN_LANE_UP, /* prefetches, in the background */
+    CRN_LANE_UP, /* background prefetches */
     CRN_LANE_UP_2,
     CRN_LANES,
 };
 
-#define CRN_GPUS 16 /* of a session, and of a checkpoint: ordinals are less */
+#define CRN_GPUS 16 /* per session and per checkpoint: ordinals are below it */
 
-/* The application's streams by name. Any other value is a CUstream or a hipStream_t. */
+/* Special stream handles of the application. Any other value is a CUstream or a hipStream_t. */
 #define CRN_STREAM_LEGACY     ((void *)(uintptr_t)1) // NOLINT(performance-no-int-to-ptr)
 #define CRN_STREAM_PER_THREAD ((void *)(uintptr_t)2) // NOLINT(performance-no-int-to-ptr)
 
 struct crn_driver;
 
-/* The back ends embed these two at the start of their own. */
+/* Back ends embed these two at the start of their own structs. */
 struct crn_device {
     struct crn_driver *driver;
     int ordinal;
@@ -52,8 +52,8 @@ struct crn_driver_ops {
     /* The device that owns the memory at ptr; -1: host memory, pinned or not. Any thread. */
     int (*owner)(struct crn_driver *d, const void *ptr);
 
-    /* Opening takes a reference to the context that the application's runtime uses too, and makes
-     * the lanes. Before closing, every lane has been waited for. */
+    /* Opening takes a reference to the context that the application's runtime also uses, and
+     * creates the lanes. Wait for every lane before closing. */
     cairn_err (*device_open)(struct crn_driver *d, int ordinal, struct crn_device **ret,
                              struct crn_errinfo *ei);
     void (*device_close)(struct crn_device *dev);
@@ -61,32 +61,33 @@ struct crn_driver_ops {
                         struct crn_errinfo *ei);
     cairn_err (*alloc)(struct crn_device *dev, uint64_t bytes, void **ret, struct crn_errinfo *ei);
     void (*free)(struct crn_device *dev, void *ptr);
-    /* Makes host memory fit for copies at full speed. Slow: gigabytes take tenths of a second. */
+    /* Pins host memory, for copies at full speed. Slow: a gigabyte takes tenths of a second. */
     cairn_err (*pin)(struct crn_device *dev, void *host, uint64_t bytes, struct crn_errinfo *ei);
     void (*unpin)(struct crn_device *dev, void *host);
 
-    /* The device whose context the stream belongs to, and for CRN_STREAM_LEGACY and _PER_THREAD the
-     * calling thread's current device, or the only one in use; -1: none. */
+    /* The device whose context owns the stream; -1: none. For CRN_STREAM_LEGACY and _PER_THREAD it
+     * is the calling thread's current device, or the only one in use. */
     int (*stream_device)(struct crn_driver *d, void *stream);
-    /* 1: a graph is being captured from the stream. Harms no capture. */
+    /* Returns 1 if a graph is being captured from the stream. Never harms a capture. */
     int (*is_capturing)(struct crn_device *dev, void *stream);
-    /* What the lane does from now on comes after all that the application has given to the stream so
-     * far; does not block. NULL: after all work on all streams of the device's context, non-blocking
-     * streams and other lanes included, which the call waits for. CAIRN_EBUSY: the stream is
-     * capturing. */
+    /* Orders the lane's later operations after everything that the application submitted to the
+     * stream so far; does not block. If stream is NULL, waits for all operations on all streams of
+     * the device's context, non-blocking streams and other lanes included. CAIRN_EBUSY: the stream
+     * is being captured. */
     cairn_err (*after)(struct crn_device *dev, enum crn_lane lane, void *stream,
                        struct crn_errinfo *ei);
-    /* Gives the lane a copy between any two of host and device memory. Does not block, except for
-     * host memory that is not pinned. */
+    /* Submits a copy to the lane, between any two of host and device memory. Does not block, except
+     * for host memory that is not pinned. */
     cairn_err (*copy)(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,
                       uint64_t bytes, struct crn_errinfo *ei);
-    /* Waits for all that the lane was given; the first error. Whatever that is, the lane has drained or
-     * its context is dead: no copy given before can touch memory after the return. */
+    /* Waits for all submitted operations of the lane; returns the first error. Even after an error
+     * the lane has drained or its context is dead: no earlier copy can touch memory after the
+     * return. */
     cairn_err (*wait)(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei);
 };
 
-/* is_loaded: only if the library is in the process already, as it is when the application uses the
- * GPU; costs nothing otherwise. CAIRN_ENOTSUP says what is missing. */
+/* is_loaded: succeed only if the process has already loaded the library, as an application that
+ * uses the GPU has; costs nothing otherwise. CAIRN_ENOTSUP says what is missing. */
 CAIRN_CHECKED cairn_err crn_driver_cuda(int is_loaded, struct crn_driver **ret,
                                         struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_driver_hip(int is_loaded, struct crn_driver **ret,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The core of the libraries that stand in for libcuda.so.1 and libamdhip64.so in tests. It works as a GPU
- * does: a stream is a thread, a copy takes time and moves its bytes when it ends, device memory cannot be
- * touched by the host, and a graph that is being captured forbids what the real driver forbids (as
- * measured on an H200 with driver 580, CUDA 13.0).
+/* The core of the fake libcuda.so.1 and libamdhip64.so for tests. It behaves like a GPU: a stream
+ * is a thread, a copy takes time and moves its bytes when it ends, and the host cannot touch device
+ * memory. A graph that is being captured forbids what the real driver forbids (as measured on an
+ * H200 with driver 580, CUDA 13.0).
  *
  * Results are those of the two APIs; both use the same numbers. */
 #ifndef CRN_TIER_DEVICE_FAKE_H
@@ -30,25 +30,25 @@ enum {
 /* Memory of a device, registered host memory, or a handle. */
 enum fake_kind { FAKE_NOTHING, FAKE_DEVICE_MEMORY, FAKE_HOST_MEMORY, FAKE_STREAM, FAKE_EVENT };
 
-/* What the tests call; found by name in the loaded library. */
-FAKE_API int fake_gpu_live(void);  /* things and contexts that were not given back */
+/* Called by the tests, which find them by name in the loaded library. */
+FAKE_API int fake_gpu_live(void);  /* objects and contexts not released yet */
 FAKE_API int fake_gpu_depth(void); /* the calling thread's context stack */
-/* "symbol code [from [count]]; ...": calls of a function, counted from 1, fail. NULL: none does. Before the
- * library is loaded $FAKE_GPU_FAIL says the same. */
+/* "symbol code [from [count]]; ...": these calls of a function, counted from 1, fail. NULL: none
+ * fails. Before the library is loaded, $FAKE_GPU_FAIL does the same. */
 FAKE_API void fake_gpu_fail(const char *spec);
-/* Work of these kinds does not end while it is held. */
+/* Operations of these kinds do not finish while they are suspended. */
 enum { FAKE_HOLD_DOWN = 1, FAKE_HOLD_UP = 2, FAKE_HOLD_INSIDE = 4, FAKE_HOLD_SET = 8 };
 FAKE_API void fake_gpu_hold(int kinds);
-/* Counts: calls that asked for the state of an event, threads that wait inside the library now, copies that
- * were given. */
+/* Counters: queries of the state of an event, threads that wait inside the library now, and copies
+ * submitted. */
 enum { FAKE_COUNT_QUERIES, FAKE_COUNT_WAITING, FAKE_COUNT_COPIES, FAKE_COUNTS };
 FAKE_API long fake_gpu_count(int what);
 
-/* The current device of the calling thread; -1: none. Supplied by the API. */
+/* The current device of the calling thread; -1: none. The API layer supplies it. */
 int fake_current(void);
 int fake_fails(const char *symbol); /* the code, or 0 */
 
-/* Memory. Freeing waits for all work of the device. */
+/* Memory. Freeing waits for all operations of the device. */
 int fake_alloc(void **ret, size_t bytes);
 int fake_free(void *p);
 int fake_register(void *p, size_t bytes);
@@ -56,7 +56,8 @@ int fake_unregister(void *p);
 int fake_pointer(void *data, int attribute, const void *p, unsigned device_type,
                  unsigned host_type);
 
-/* Streams and events. A stream is a handle, or legacy or per_thread of the current device. */
+/* Streams and events. A stream is a handle, or the legacy or per-thread stream of the current
+ * device. */
 struct fake_names {
     void *legacy, *per_thread;
 };
@@ -80,7 +81,7 @@ int fake_capture_begin(void *stream, int mode);
 int fake_capture_end(void *stream);
 int fake_capture_state(void *stream, int *ret);
 
-/* Contexts that someone holds. */
+/* Retained contexts. */
 int fake_retain(int device, int by);
 int fake_is_retained(int device);
 

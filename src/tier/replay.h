@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a recorded trace of requests through the chain in virtual time: the same code that decides in
- * a run decides here, so policies and sizes can be compared without a machine that has them. Pure,
- * except that a trace is read from a stream.
+/* Runs a recorded trace of requests through the chain in virtual time. It uses the same code that
+ * decides in a real run, so policies and sizes can be compared without the machine. Pure, except
+ * that it reads a trace from a stream.
  *
- * A trace has one request a line, "start end what key bytes": times in ns on one clock; what is
- * write, read, hint, start, forget or flush. Between the end of a request and the start of the next
- * the application computes for so long; how long a request takes is decided anew. */
+ * A trace has one request per line, "start end what key bytes". Times are in ns on one clock; what
+ * is write, read, hint, start, forget, flush or unhint. The time between the end of a request and
+ * the start of the next is the application's compute time; the replay computes the duration of
+ * requests itself. */
 #ifndef CRN_TIER_REPLAY_H
 #define CRN_TIER_REPLAY_H
 
@@ -18,7 +19,7 @@ enum crn_request_kind {
     CRN_REQUEST_HINT,
     CRN_REQUEST_START,
     CRN_REQUEST_FORGET,
-    CRN_REQUEST_FLUSH, /* waits until all is on the last tier */
+    CRN_REQUEST_FLUSH, /* waits until everything is on the last tier */
     CRN_REQUEST_UNHINT,
     CRN_REQUEST_KINDS,
 };
@@ -36,7 +37,7 @@ struct crn_trace {
     size_t n, cap;
 };
 
-/* One line, as crn_trace_read reads it. */
+/* Prints one line in the format of crn_trace_read. */
 void crn_trace_print(FILE *out, const struct crn_request *r);
 CAIRN_CHECKED cairn_err crn_trace_read(FILE *in, const char *what, struct crn_trace *ret,
                                        struct crn_errinfo *ei);
@@ -61,7 +62,7 @@ struct crn_replay_result {
     uint64_t writes, reads, failed;
     uint64_t written_bytes, read_bytes;
     uint64_t hits[CRN_TIERS_MAX]; /* reads by tier */
-    uint64_t waits;               /* requests that could not begin at once */
+    uint64_t waits;               /* requests that had to wait */
     int64_t write_wait_ns, read_wait_ns;
     int64_t write_ns, read_ns; /* blocked, waits included */
     int64_t flush_ns;          /* of the flush requests */
@@ -73,7 +74,7 @@ struct crn_replay_result {
     double fragmentation[CRN_TIERS_MAX];
 };
 
-/* CAIRN_EINVAL for a trace that cannot be: a request that never ends. */
+/* CAIRN_EINVAL for an impossible trace: a request that never ends. */
 CAIRN_CHECKED cairn_err crn_replay(const struct crn_replay_options *options,
                                    const struct crn_trace *trace, struct crn_replay_result *ret,
                                    struct crn_errinfo *ei);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of the tier cache share: a cache over the simulated device, or the real one with
- * $CAIRN_TEST_GPU, small enough that everything is evicted, and checkpoints that can be told apart. */
+/* Fixture for tests of the tier cache: a cache over the simulated device, or over the real one with
+ * $CAIRN_TEST_GPU, so small that everything is evicted; and checkpoints with distinct contents. */
 #ifndef CRN_TIER_TEST_CACHE_H
 #define CRN_TIER_TEST_CACHE_H
 
@@ -32,7 +32,7 @@ static inline int64_t in(int64_t ns)
     return crn_clock_real()->mono_ns(crn_clock_real()) + ns;
 }
 
-/* A disk that is full, or gives back other bytes, while the switch is on. */
+/* A disk that is full, or returns corrupt bytes, while the switch is on. */
 struct full_disk {
     struct crn_fs fs;
     atomic_int is_full, is_rotten;
@@ -63,12 +63,12 @@ struct cache_bed {
     struct full_disk disk;
     struct crn_cache *cache;
     unsigned char *gpu;  /* the application's buffer on the device */
-    unsigned char *host; /* and in the host */
+    unsigned char *host; /* and on the host */
     uint64_t bytes[KEYS];
     _Atomic uint64_t ops;
-    uint64_t meanwhiles; /* calls in the course of writes */
-    long early;          /* of these, before the device was given anything new */
-    long copies;         /* of the simulated device, before the write */
+    uint64_t meanwhiles; /* calls during writes */
+    long early;          /* of these, before the device got new copies */
+    long copies;         /* copies of the simulated device before the write */
 };
 
 static inline void on_op(void *arg, const struct crn_cache_op *op)
@@ -156,10 +156,10 @@ static inline void bed_close(struct cache_bed *b)
     if (b->dev2 != NULL)
         b->driver->ops->device_close(b->dev2);
     b->driver->ops->close(b->driver);
-    assert_int_equal(rmdir(b->dir), 0); /* nothing was left behind */
+    assert_int_equal(rmdir(b->dir), 0); /* no files are left */
 }
 
-/* Between the application's two buffers; a simulated device is host memory. */
+/* Copies between the application's two buffers; a simulated device is host memory. */
 static inline void move(struct cache_bed *b, void *dst, const void *src, uint64_t bytes)
 {
     if (!is_real()) {
@@ -188,7 +188,7 @@ static inline cairn_err put(struct cache_bed *b, uint64_t key, uint64_t bytes, i
     b->bytes[key] = bytes;
     b->copies = from_gpu && !is_real() ? crn_sim_copies(b->dev) : -1;
     rc = crn_cache_write(b->cache, key, bytes, piece, 3, NULL, in(LONG), &why);
-    memset(b->host, 0xa5, bytes); /* the copy is made: the application goes on */
+    memset(b->host, 0xa5, bytes); /* the copy is complete: the application changes its memory */
     if (from_gpu)
         move(b, b->gpu, b->host, bytes);
     if (rc != CAIRN_OK)

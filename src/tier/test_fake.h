@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests tell the pretended GPU libraries (device_fake.h), and how they call them as an application
+/* How tests control the fake GPU libraries (device_fake.h), and call them as an application
  * would. */
 #ifndef CRN_TIER_TEST_FAKE_H
 #define CRN_TIER_TEST_FAKE_H
@@ -13,13 +13,13 @@
 #define FAKE_CUDA "libcuda.so.1"
 #define FAKE_HIP  "libamdhip64.so.6"
 
-/* With $CAIRN_TEST_GPU the tests run over the real driver, which cannot be told anything. */
+/* With $CAIRN_TEST_GPU the tests run over the real driver, which they cannot control. */
 static inline int is_real(void)
 {
     return getenv("CAIRN_TEST_GPU") != NULL;
 }
 
-/* A function of a library that is loaded, into a pointer to such a function; 0 if there is none. */
+/* Finds a function of a loaded library and stores its pointer; 0 if there is none. */
 static inline int fake_find(const char *library, const char *name, void *ret_fn)
 {
     void *lib = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
@@ -31,7 +31,7 @@ static inline int fake_find(const char *library, const char *name, void *ret_fn)
     return fn != NULL;
 }
 
-/* What the library still holds, and so on: 0 with a real one. */
+/* Calls a query of the fake library, such as fake_gpu_live; 0 with a real one. */
 static inline int fake_ask(const char *library, const char *what)
 {
     int (*fn)(void);
@@ -39,7 +39,7 @@ static inline int fake_ask(const char *library, const char *what)
     return fake_find(library, what, &fn) ? fn() : 0;
 }
 
-/* Which calls fail, in libraries that are loaded and those to come; NULL: none. */
+/* Sets which calls fail, in libraries loaded now or later; NULL: none. */
 static inline void fail_at(const char *spec)
 {
     static const char *const libraries[] = {FAKE_CUDA, FAKE_HIP};
@@ -102,7 +102,7 @@ static inline void cuda_find(struct cuda *c)
     assert_true(fake_find(FAKE_CUDA, "cuMemcpyAsync", &c->copy));
 }
 
-/* Makes a device current in the calling thread; leaves it again. */
+/* Makes a device current in the calling thread; cuda_leave undoes it. */
 static inline void cuda_enter(const struct cuda *c, int ordinal)
 {
     void *ctx;

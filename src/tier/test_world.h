@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A world for tests of the chain, without threads: tiers are byte arrays, a copy moves its first half when
- * it begins and its second half when it ends, so whatever is evicted or overwritten too early is seen in
- * the bytes of the next read. And what must hold at every moment. */
+/* A world for tests of the chain, without threads. Tiers are byte arrays. A copy moves its first
+ * half when it begins and its second half when it ends, so anything evicted or overwritten too
+ * early shows in the bytes of the next read. Also checks the invariants at every moment. */
 #ifndef CRN_TIER_TEST_WORLD_H
 #define CRN_TIER_TEST_WORLD_H
 
@@ -29,12 +29,12 @@ struct world_world {
     uint64_t bytes[KEYS]; /* 0: not written */
     int is_gone[KEYS];    /* read with discard, or forgotten */
     struct crn_tier_transfer move[MOVES];
-    unsigned char *half[MOVES]; /* what was read at the beginning */
+    unsigned char *half[MOVES]; /* the first half, read at the beginning */
     int nmoves;
     enum crn_life seen[KEYS][NTIERS];
-    unsigned fail_in_16; /* of the background copies */
+    unsigned fail_in_16; /* so many of 16 background copies fail */
     int lost;            /* tier that died; -1 */
-    int may_lose;        /* checkpoints that had one copy may be gone */
+    int may_lose;        /* checkpoints with a single copy may be gone */
 };
 
 static inline unsigned char pattern(uint64_t key, uint64_t i)
@@ -42,7 +42,7 @@ static inline unsigned char pattern(uint64_t key, uint64_t i)
     return (unsigned char)(key * 31 + i * 7 + (i >> 6));
 }
 
-/* What must hold at every moment. -------------------------------------------------------------- */
+/* Invariants. ---------------------------------------------------------------------------------- */
 
 static inline void check_object(const struct crn_chain *c, const struct object *o)
 {
@@ -67,7 +67,7 @@ static inline void check_object(const struct crn_chain *c, const struct object *
     }
 }
 
-/* Prefetching into a tier has nothing to do for the hints that are not on its list. */
+/* Prefetching into a tier has nothing to do for hints that are not on its list. */
 static inline void check_passed(const struct crn_chain *c, int tier)
 {
     const struct hint *h;
@@ -106,7 +106,7 @@ static inline void check_hints(const struct crn_chain *c)
     for (h = c->hint_head; h != NULL; h = h->next) {
         assert_true(h->next == NULL || (h->next->prev == h && h->next->seq > h->seq));
         missing += h->o->hint == h && !crn_object_is_here(c, h->o);
-        if (c->held_last == NULL || h->seq > c->held_last->seq) /* held only for a copy under way */
+        if (c->held_last == NULL || h->seq > c->held_last->seq) /* held only for a copy in flight */
             assert_true(h->o->hint != h || h->o->at[0].state != CRN_LIFE_READ_COMPLETE ||
                         h->o->at[0].readers > 0);
     }
@@ -139,7 +139,7 @@ static inline void check_chain(const struct crn_chain *c)
 
         assert_true(tier->space.used <= tier->space.capacity);
         if (tier->opt.is_external)
-            stays[t] = 0; /* it has no places */
+            stays[t] = 0; /* it has no fragments */
         for (i = 0; i < tier->space.n; i++) {
             const struct crn_fragment *f = &tier->space.f[i];
 
@@ -162,7 +162,8 @@ static inline void check_chain(const struct crn_chain *c)
     }
 }
 
-/* From now on, not before: what is new may take the place of what is held, where nothing else takes it. */
+/* Records which checkpoints are held now. Called after the move, because a new checkpoint may take
+ * the place of a held one if nothing else can be evicted. */
 static inline void note_states(struct world_world *w)
 {
     int k;
@@ -173,7 +174,7 @@ static inline void note_states(struct world_world *w)
             w->seen[k][t] = crn_chain_state(w->c, (uint64_t)k, t);
 }
 
-/* Held for a read: stays until it was consumed, whatever happens. */
+/* A checkpoint held for a read stays until it is consumed, whatever happens. */
 static inline void check_holds(struct world_world *w)
 {
     int k;
@@ -256,7 +257,7 @@ static inline void finish_random(struct world_world *w)
     finish(w, m, fails || t->from == w->lost || t->to == w->lost ? CAIRN_EIO : CAIRN_OK);
 }
 
-/* Starts what the links can do now. */
+/* Starts all copies that the links can start now. */
 static inline int poll_links(struct world_world *w)
 {
     struct crn_tier_transfer t;
@@ -302,7 +303,8 @@ static inline void run_dry(struct world_world *w)
     crn_chain_drain(w->c, 0);
 }
 
-/* A service flushes one that has arrived in host memory, or lies behind it; 0 if there is none. */
+/* Acts as the service: flushes one checkpoint from host memory or the tier below it; 0 if there is
+ * none. */
 static inline int flush_external(struct world_world *w)
 {
     uint64_t first = crn_rng_below(&w->rng, KEYS);
@@ -327,8 +329,8 @@ static inline int flush_external(struct world_world *w)
     return 0;
 }
 
-/* ntiers: 3, the last has room for all; or 4 as a session has them, with one behind the memory and one that
- * a service fills (flush_external). */
+/* ntiers: 3, the last has space for all; or 4 as in a session, with an is_behind tier below memory
+ * and one that a service fills (flush_external). */
 static inline void open_tiers(struct world_world *w, int ntiers, uint64_t seed,
                               enum crn_evict policy, int discard)
 {
@@ -385,13 +387,13 @@ static inline cairn_err start_write(struct world_world *w, uint64_t key, uint64_
     return CAIRN_OK;
 }
 
-/* Blocks as an application does: other copies go on until there is room. */
+/* Blocks as an application does: other copies continue until there is space. */
 static inline void write_now(struct world_world *w, uint64_t key, uint64_t bytes)
 {
     int rounds = 0;
 
     while (start_write(w, key, bytes) != CAIRN_OK) {
-        assert_true(++rounds < 10000); /* no way to be stuck: the last tier has room for all */
+        assert_true(++rounds < 10000); /* cannot get stuck: the last tier has space for all */
         w->now += TICK_NS;
         if (poll_links(w))
             continue;
@@ -416,7 +418,7 @@ static inline cairn_err read_now(struct world_world *w, uint64_t key, int *ret_t
         rc = crn_chain_read(w->c, key, w->now, &t, &why);
         if (rc != CAIRN_EBUSY)
             break;
-        assert_true(w->nmoves > 0); /* someone is bringing it */
+        assert_true(w->nmoves > 0); /* a copy in flight brings it */
         finish_random(w);
     }
     if (rc != CAIRN_OK)

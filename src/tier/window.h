@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which neighbours have to go so that something of a given size fits: a window of consecutive
- * fragments, gaps included, slides over an arena and the best one is kept. O(n) in fragments. Pure.
+/* Which neighbouring fragments to evict so that an object of a given size fits. A window of
+ * consecutive fragments, gaps included, slides over an arena, and the best one wins. O(n) in
+ * fragments. Pure.
  *
  * The score of a window, in this order:
- *   p  how long until all of it may be evicted: the longest wait of its fragments (a wait contains
- *      the queue before it, so the last one to be flushed is the whole wait);
- *   s  how soon the evicted bytes would be read again: nearness x pages, summed, less is better.
- *      (The paper maximises the sum of prefetch distances. Nearness is the same turned round; it
+ *   p  how long until all of it may be evicted: the longest wait of its fragments (a wait includes
+ *      the queue before it, so the last flush to end is the whole wait);
+ *   s  how soon the evicted bytes would be read again: the sum of nearness x pages, less is better.
+ *      (The paper maximises the sum of prefetch distances. Nearness is the inverse of distance; it
  *      does not reward a window for evicting more.)
- *   then the one whose youngest fragment is oldest, then the fewest bytes evicted. */
+ *   then the window whose youngest fragment is oldest, then the fewest bytes evicted. */
 #ifndef CRN_TIER_WINDOW_H
 #define CRN_TIER_WINDOW_H
 
@@ -38,10 +39,11 @@ struct crn_window {
     uint64_t evicted;    /* bytes of owners */
 };
 
-/* 1, or 0 if no window without a pinned fragment is large enough. The space's scratch is used. */
+/* Returns 1, or 0 if no window without a pinned fragment is large enough. Uses the scratch of the
+ * space. */
 int crn_window_find(const struct crn_space *s, enum crn_evict policy, uint64_t bytes,
                     struct crn_window *ret);
-/* Negative if a is better than b under the policy, 0 if they are equal to it. */
+/* Negative if a is better than b under the policy, 0 if they are equal. */
 int crn_window_compare(enum crn_evict policy, const struct crn_window *a,
                        const struct crn_window *b);
 
