@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checksums are mapped by all who have the area open; an image is handed from one to another by
- * something that orders memory (a slot's state, a lock), so they need no order of their own. Whole pages
- * go past the page cache where the file system lets them: what is read once would only push out what is
- * read often, and dirty pages would be written when it suits nobody.
+/* Every process that opens the area maps the checksums. A process hands an image to another through
+ * something that orders memory (a slot's state, a lock), so the checksums need no ordering of their
+ * own. Whole pages bypass the page cache if the file system allows it: data read once would only
+ * evict data read often, and the kernel would write dirty pages at inconvenient times.
  *
- * A file takes one write at a time (the kernel locks it), so the data lies in several, a stripe in each in
- * turn: as many threads write at once. Through the page cache it goes in steps that the core's cache has
- * room for: the checksum brings the bytes there, and the copy finds them. The kernel also finds pages for
- * such a step faster than for megabytes in one. */
+ * The kernel locks a file during a write. So the data is striped over several files, and as many
+ * threads can write at once. I/O through the page cache goes in steps that fit the core's cache:
+ * the checksum brings the bytes there, and the copy finds them. The kernel also allocates pages for
+ * such a step faster than for megabytes at once. */
 #include "tier/area.h"
 
 #include <errno.h>
@@ -38,10 +38,10 @@ struct crn_area {
     const struct crn_fs *fs;
     char name[NAME];
     uint32_t files;
-    int fd[FILES];          /* the first one begins with the header */
-    int direct[FILES];      /* past the page cache; -1: refused */
+    int fd[FILES];          /* the first file begins with the header */
+    int direct[FILES];      /* bypass the page cache; -1: refused */
     struct area_head *head; /* mapped */
-    uint64_t bytes;         /* own copy: the header is shared with others */
+    uint64_t bytes;         /* own copy: other processes share the header */
     uint64_t data_at;
 };
 
@@ -62,7 +62,7 @@ static uint32_t files_of(uint64_t bytes)
     return stripes < 1 ? 1 : stripes > FILES ? FILES : (uint32_t)stripes;
 }
 
-/* Of the file i of an area of so many bytes, with the header. */
+/* The size of file i of an area of this size, with the header. */
 static uint64_t file_bytes(uint64_t bytes, uint32_t i)
 {
     uint64_t n = files_of(bytes);
@@ -165,7 +165,7 @@ static cairn_err create_file(struct crn_area *a, int dfd, uint32_t i, uint64_t b
     return rc == CAIRN_OK ? reserve(a, a->fd[i], file_bytes(bytes, i), ei) : rc;
 }
 
-/* Those that were made. */
+/* Removes the files that were created. */
 static void remove_files(const struct crn_area *a, int dfd)
 {
     char name[NAME + 4];
@@ -204,7 +204,7 @@ cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const struct crn_are
     return CAIRN_OK;
 }
 
-/* File i has the size that it should have. */
+/* Does file i have the right size? */
 static cairn_err check_size(const struct crn_area *a, uint32_t i, uint64_t bytes,
                             struct crn_errinfo *ei)
 {
@@ -276,7 +276,7 @@ uint64_t crn_area_bytes(const struct crn_area *a)
 
 /* Bytes. --------------------------------------------------------------------------------------- */
 
-/* Bytes of the data that are written or read in one call. */
+/* The data that one call writes or reads. */
 struct area_part {
     uint32_t file;
     uint64_t off; /* in it */
@@ -285,8 +285,8 @@ struct area_part {
     uint64_t *sums;
 };
 
-/* What can be moved from byte x of the data on, of n bytes at p: past the page cache if all is in whole
- * pages. x is the start of a granule. */
+/* The largest extent that one call can move from byte x of the data on, of n bytes at p. It
+ * bypasses the page cache if it consists of whole pages. x is the start of a granule. */
 static struct area_part part_at(const struct crn_area *a, uint64_t x, const void *p, uint64_t n)
 {
     uint64_t stripe = x / STRIPE;
@@ -327,7 +327,7 @@ static cairn_err write_part(struct crn_area *a, const struct area_part *part,
         part->sums[at / GRANULE] = sum_of(src, at, part->n);
     rc = crn_fs_write_all(a->fs, part->fd, src, part->n, part->off, a->name, ei);
     if (rc != CAIRN_OK && part->fd != a->fd[part->file] && ei->sys_errno == EINVAL) {
-        crn_err_clear(ei); /* it was opened so, but does not work so */
+        crn_err_clear(ei); /* O_DIRECT was accepted at open, but fails here */
         rc = crn_fs_write_all(a->fs, a->fd[part->file], src, part->n, part->off, a->name, ei);
     }
     return rc;
@@ -370,7 +370,7 @@ static cairn_err read_part(struct crn_area *a, const struct area_part *part, uns
     return rc;
 }
 
-/* Bytes that begin at a granule and end at one, or at the image's end. */
+/* Reads bytes that start at a granule and end at one, or at the end of the image. */
 static cairn_err read_whole(struct crn_area *a, uint64_t image, uint64_t at, unsigned char *dst,
                             uint64_t n, struct crn_errinfo *ei)
 {
@@ -387,7 +387,7 @@ static cairn_err read_whole(struct crn_area *a, uint64_t image, uint64_t at, uns
     return rc;
 }
 
-/* Bytes of one granule. */
+/* Reads bytes within one granule. */
 static cairn_err read_granule(struct crn_area *a, uint64_t image, uint64_t image_bytes, uint64_t at,
                               unsigned char *dst, uint64_t n, struct crn_errinfo *ei)
 {
@@ -416,7 +416,7 @@ cairn_err crn_area_read(struct crn_area *a, uint64_t image, uint64_t image_bytes
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "bytes behind the end of an image in '%s'", a->name);
     while (rc == CAIRN_OK && n > 0) {
         uint64_t skip = at % GRANULE;
-        uint64_t left = at + n == image_bytes ? n : n / GRANULE * GRANULE; /* whole, from here */
+        uint64_t left = at + n == image_bytes ? n : n / GRANULE * GRANULE; /* whole granules */
         uint64_t take = GRANULE - skip < n ? GRANULE - skip : n;
 
         if (skip == 0 && left > 0) {

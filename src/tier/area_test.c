@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The area: any part of an image comes back as it was written, in this process and in another, or not at
- * all; where O_DIRECT is refused, at opening or later, it does without. */
+/* The area: any range of an image reads back as written, in this process and in another, or fails.
+ * If O_DIRECT is refused, at open or later, the area works without it. */
 #include "base/test.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct area_test_bed {
     char dir[256];
     int dfd;
     struct crn_area *a;
-    unsigned char *image; /* aligned, as an arena is */
+    unsigned char *image; /* aligned like an arena */
     unsigned char *back;
 };
 
@@ -73,7 +73,7 @@ static void bed_close(struct area_test_bed *b)
     test_dir_remove(b->dir);
 }
 
-/* Random parts, aligned and not, against what was written. */
+/* Compares random ranges, aligned and not, with what was written. */
 static void compare(struct area_test_bed *b, struct crn_area *a, uint64_t at)
 {
     struct crn_rng rng;
@@ -174,7 +174,7 @@ static void damage(struct area_test_bed *b, uint64_t at)
     (void)close(fd);
 }
 
-/* Each damaged byte is found, whatever part is read; the rest is fine. */
+/* Each damaged byte is found, whatever range is read; the other bytes are fine. */
 static void test_damage(void **state)
 {
     uint64_t bad = 3 * GRANULE + 777;
@@ -198,7 +198,7 @@ static void test_damage(void **state)
     bed_close(&b);
 }
 
-/* A file that is none is refused; one without a name is seen by nobody. */
+/* A file that is no area is refused; an unnamed one is invisible. */
 static void test_files(void **state)
 {
     struct crn_area_options huge = {.name = "tier-1", .bytes = UINT64_C(1) << 50};
@@ -229,11 +229,11 @@ static void test_files(void **state)
 /* Several files. ------------------------------------------------------------------------------- */
 
 #define STRIPE     CRN_AREA_STRIPE
-#define WIDE       (5 * STRIPE + 3 * GRANULE) /* an area over all files, the last stripe cut */
+#define WIDE       (5 * STRIPE + 3 * GRANULE) /* over all files, the last stripe incomplete */
 #define WIDE_IMAGE (4 * STRIPE + GRANULE + 100)
 #define WIDE_AT    (STRIPE - GRANULE)
 
-/* Its blocks in any order: here the last first. */
+/* Writes the blocks last to first, to show that the order does not matter. */
 static void put_wide(struct crn_area *a, const unsigned char *image)
 {
     uint64_t at = round_down(WIDE_IMAGE, STRIPE);
@@ -302,7 +302,7 @@ static void test_wide(void **state)
     wide(1);
 }
 
-/* Without one of its files, or with one that is too short, it is none. */
+/* An area with a missing or short file is refused. */
 static void test_wide_files(void **state)
 {
     struct crn_area_options options = {.name = "tier-0", .bytes = WIDE};
@@ -314,7 +314,7 @@ static void test_wide_files(void **state)
     (void)state;
     test_dir_make(dir, sizeof(dir));
     dfd = open(dir, O_RDONLY | O_DIRECTORY);
-    fd = openat(dfd, "tier-0.2", O_RDWR | O_CREAT, 0600); /* somebody else's */
+    fd = openat(dfd, "tier-0.2", O_RDWR | O_CREAT, 0600); /* a foreign file */
     assert_true(dfd >= 0 && fd >= 0);
     assert_int_not_equal(crn_area_create(crn_fs_posix(), dfd, &options, &a, ei), CAIRN_OK);
     crn_err_clear(ei);

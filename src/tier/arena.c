@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides where captures lie in a process's shared memory and who owns a slot. The header is native
- * (both sides run on one host); its magic and sizes are checked all the same, since the file may be
- * left by another build. */
+/* Decides where captures lie in a process's shared memory and who owns a slot. The header has
+ * native byte order (both processes run on one host). Its magic and sizes are checked nevertheless,
+ * because another build may have left the file. */
 #include "tier/arena.h"
 
 #include <errno.h>
@@ -23,9 +23,8 @@
 
 /* State and capture in one word, so that a move compares both. */
 struct slot {
-    _Atomic uint64_t word; /* seq << 8 | OUT | enum crn_slot_state; see the owners in arena.h */
-    _Atomic uint64_t
-        promised; /* seq + 1 of the capture that crn_slot_promise named; the service's */
+    _Atomic uint64_t word;     /* seq << 8 | OUT | enum crn_slot_state; see the owners in arena.h */
+    _Atomic uint64_t promised; /* seq + 1 of the capture given to crn_slot_promise; the service's */
     struct crn_slot_info info;
 };
 
@@ -41,21 +40,22 @@ struct arena_header {
     uint8_t run[16];
     uint32_t rank;
     uint32_t nslots;
-    _Atomic uint32_t phase; /* of the application, which alone writes it while it lives */
+    _Atomic uint32_t phase; /* only the application writes it */
     struct slot slot[];     /* nslots */
 };
 
-/* Where an image lies, or lay before its slot was freed. */
+/* Where an image lies, or where it lay before its slot was freed. */
 struct span {
     uint64_t offset, bytes;
 };
 
-/* What the process needs that takes slots. By slot, but for the scratch of a search for room. */
+/* State of the process that takes slots. Indexed by slot, except for the scratch of a search for
+ * space. */
 struct arena_search {
     struct span *span;
     struct crn_fragment *taken;
-    struct crn_fragment *f;      /* for each slot, and the gaps around it */
-    size_t *scratch;             /* two for each of these */
+    struct crn_fragment *f;      /* one for each slot, and for the gaps around it */
+    size_t *scratch;             /* two for each fragment */
     _Atomic uint32_t first_free; /* no slot before it is free */
 };
 
@@ -63,16 +63,16 @@ struct crn_arena {
     struct arena_header *head;
     unsigned char *data;
     size_t map_bytes;
-    uint64_t data_bytes;  /* own copies: the header is shared with another process */
-    uint64_t made;        /* of data_bytes: reserved */
+    uint64_t data_bytes;  /* own copy: another process shares the header */
+    uint64_t made;        /* reserved so far, of data_bytes */
     struct crn_rest rest; /* while made < data_bytes */
     uint32_t rank;
     int fd;
     uint32_t nslots;
-    uint32_t *pins;              /* owned; of this process: not to be evicted */
-    uint32_t nused;              /* no slot behind was ever taken */
-    struct arena_search *search; /* owned; of who takes slots, NULL otherwise */
-    struct crn_guard *guard; /* of an arena that another process made; NULL: none is installed */
+    uint32_t *pins;              /* owned; this process's pins: do not evict */
+    uint32_t nused;              /* no slot from here on was ever taken */
+    struct arena_search *search; /* owned; NULL in a process that takes no slots */
+    struct crn_guard *guard;     /* of another process's arena; NULL: not installed */
 };
 
 static size_t header_bytes(uint32_t nslots)
@@ -97,8 +97,8 @@ static cairn_err map_file(const struct crn_fs *fs, int fd, size_t bytes, struct 
         return crn_fail_errno(ei, -r, "map an arena of %zu bytes", bytes);
     }
     a->head = head;
-    (void)madvise(a->head, bytes, MADV_HUGEPAGE); /* where tmpfs has huge pages */
-    (void)madvise(a->head, bytes, MADV_DONTFORK); /* a child has no business in it */
+    (void)madvise(a->head, bytes, MADV_HUGEPAGE); /* if tmpfs has huge pages */
+    (void)madvise(a->head, bytes, MADV_DONTFORK); /* a child must not use it */
     a->map_bytes = bytes;
     a->fd = fd;
     *ret = a;
@@ -124,7 +124,7 @@ static void free_arena(struct crn_arena *a)
     free(a);
 }
 
-/* What is needed for each slot; memory that is never touched costs nothing. */
+/* Allocates the per-slot state; memory that is never touched costs nothing. */
 static cairn_err make_slots(struct crn_arena *a, uint32_t nslots, int is_taker,
                             struct crn_errinfo *ei)
 {
@@ -146,7 +146,7 @@ static cairn_err make_slots(struct crn_arena *a, uint32_t nslots, int is_taker,
     return CAIRN_OK;
 }
 
-/* A new file, its first bytes reserved. */
+/* Creates a file and reserves its first bytes. */
 static cairn_err create_file(int dfd, const char *file, size_t total, size_t first, int *ret,
                              struct crn_errinfo *ei)
 {
@@ -230,7 +230,7 @@ void crn_arena_go_on(struct crn_arena *a)
         crn_rest_start(&a->rest);
 }
 
-/* Waits for the rest of the arena. Where it cannot be had the arena is what there is. */
+/* Waits for the rest of the arena. If memory runs out, the arena stays smaller. */
 static void arena_finish(struct crn_arena *a)
 {
     if (a->made == a->data_bytes)
@@ -239,7 +239,8 @@ static void arena_finish(struct crn_arena *a)
     a->made = a->data_bytes = a->made + a->rest.done;
 }
 
-/* Is there an arena in the file? Read, not mapped: a page that a full tmpfs cannot provide is SIGBUS. */
+/* Is there an arena in the file? Reads instead of mapping: a page that a full tmpfs cannot provide
+ * would raise SIGBUS. */
 static cairn_err look_at_file(const struct crn_fs *fs, int fd, const char *what, size_t *ret_bytes,
                               struct crn_errinfo *ei)
 {
@@ -261,7 +262,7 @@ static cairn_err look_at_file(const struct crn_fs *fs, int fd, const char *what,
     return rc;
 }
 
-/* The header of another process's arena, against the size of its file. */
+/* Checks the header of another process's arena against the size of its file. */
 static int is_sound(const struct arena_header *h, uint32_t nslots, size_t map_bytes)
 {
     return h->magic == ARENA_MAGIC && nslots >= CRN_ARENA_SLOTS && nslots <= CRN_ARENA_SLOTS_MAX &&
@@ -371,7 +372,7 @@ static enum crn_slot_state state_in(uint64_t word)
     return (enum crn_slot_state)(word & (OUT - 1));
 }
 
-/* Does it take room in the arena? */
+/* Does it take space in the arena? */
 static int in_memory(const struct crn_arena *a, uint32_t slot)
 {
     uint64_t word = word_in(a, slot);
@@ -426,7 +427,7 @@ void crn_slot_promise(struct crn_arena *a, uint32_t slot, uint64_t seq)
     atomic_store_explicit(&a->head->slot[slot].promised, seq + 1, memory_order_release);
 }
 
-/* Any thread of the process that takes slots. */
+/* Any thread of the process that takes slots may call it. */
 static void note_free(struct crn_arena *a, uint32_t slot)
 {
     uint32_t first = a->search != NULL ? atomic_load(&a->search->first_free) : 0;
@@ -440,8 +441,7 @@ int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slo
 {
     uint64_t word = word_in(a, slot);
 
-    while ((word & ~(uint64_t)OUT) ==
-           word_of(seq, from)) /* again only if it has gone out meanwhile */
+    while ((word & ~(uint64_t)OUT) == word_of(seq, from)) /* retry only if it went out meanwhile */
         if (atomic_compare_exchange_weak_explicit(&a->head->slot[slot].word, &word,
                                                   word_of(seq, to) | (word & OUT),
                                                   memory_order_acq_rel, memory_order_acquire)) {
@@ -458,7 +458,7 @@ int crn_slot_put_out(struct crn_arena *a, uint32_t slot, uint64_t seq, uint64_t 
 
     if (word_in(a, slot) != expected)
         return 0;
-    a->head->slot[slot].info.area_at = area_at; /* nobody looks at it before */
+    a->head->slot[slot].info.area_at = area_at; /* not read before the slot is out */
     return atomic_compare_exchange_strong_explicit(&a->head->slot[slot].word, &expected,
                                                    expected | OUT, memory_order_acq_rel,
                                                    memory_order_acquire);
@@ -490,7 +490,7 @@ unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_
     return a->data + info->offset;
 }
 
-/* Room. ---------------------------------------------------------------------------------------- */
+/* Free space. ---------------------------------------------------------------------------------- */
 
 static int by_offset(const void *x, const void *y)
 {
@@ -500,7 +500,7 @@ static int by_offset(const void *x, const void *y)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* Whether a slot in this state is the application's, to be evicted. */
+/* May the application evict a slot in this state? */
 static int may_go(const struct crn_arena *a, uint32_t slot, enum crn_slot_state s)
 {
     return (s == CRN_SLOT_FLUSHED || crn_slot_has_failed(s) || s == CRN_SLOT_READ) &&
@@ -512,7 +512,7 @@ static int is_evictable(const struct crn_arena *a, uint32_t slot)
     return may_go(a, slot, crn_slot_state(a, slot));
 }
 
-/* 1, or 0 if the service has borrowed it since it was looked at. */
+/* Returns 1, or 0 if the service has borrowed it since the check. */
 static int arena_evict(struct crn_arena *a, uint32_t slot)
 {
     enum crn_slot_state s = crn_slot_state(a, slot);
@@ -521,7 +521,7 @@ static int arena_evict(struct crn_arena *a, uint32_t slot)
            crn_slot_move(a, slot, a->head->slot[slot].info.id.seq, s, CRN_SLOT_FREE);
 }
 
-/* The arena as fragments, with gaps between the slots. */
+/* Lists the arena as fragments, with gaps between the slots. */
 static size_t fragments(struct crn_arena *a)
 {
     struct crn_fragment *taken = a->search->taken;
@@ -554,7 +554,8 @@ static size_t fragments(struct crn_arena *a)
     return n;
 }
 
-/* Evicts the best window of flushed and read slots; the offset, or UINT64_MAX: there is none now. */
+/* Evicts the best window of evictable slots. Returns its offset, or UINT64_MAX if there is none
+ * now. */
 static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
 {
     struct crn_fragment *f = a->search->f;
@@ -577,7 +578,8 @@ static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
     return w.offset;
 }
 
-/* Frees the oldest slot that may go, or, with is_lean, that takes no memory. 1 if there was one. */
+/* Frees the oldest evictable slot or, with is_lean, the oldest that takes no memory. 1 if there was
+ * one. */
 static int evict_oldest(struct crn_arena *a, int is_lean)
 {
     uint64_t oldest = UINT64_MAX;
@@ -602,7 +604,7 @@ static int find_free(struct crn_arena *a, uint32_t limit)
 
     while (i < a->nused && crn_slot_state(a, i) != CRN_SLOT_FREE)
         i++;
-    /* Unless one before it was freed meanwhile. */
+    /* Fails if an earlier slot was freed meanwhile, which is fine. */
     (void)atomic_compare_exchange_strong(&a->search->first_free, &from, i);
     return i < limit ? (int)i : -1;
 }
@@ -614,7 +616,7 @@ static int free_slot(struct crn_arena *a, int is_lean, uint32_t limit)
     return slot < 0 && evict_oldest(a, is_lean) ? find_free(a, limit) : slot;
 }
 
-/* Without a tier cache every search for room sorts all images, so there are no more than that is good for. */
+/* Without a tier cache every search for space sorts all images, so their number is limited. */
 static uint32_t limit_of(const struct crn_arena *a, const struct crn_slot_info *info)
 {
     return info->bytes == 0 || a->nused > CRN_ARENA_SLOTS ? a->nslots : CRN_ARENA_SLOTS;

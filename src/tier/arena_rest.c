@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In pieces, so that who needs the rest now takes over after a moment instead of waiting for a thread that
- * yields to everybody. */
+/* Prepares the memory in small steps, so that a caller that needs it now can take over at once
+ * instead of waiting for a thread of the lowest priority. */
 #include "tier/arena_rest.h"
 
 #include <errno.h>

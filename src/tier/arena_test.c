@@ -40,8 +40,8 @@ static struct crn_slot_info capture(uint64_t seq, uint64_t bytes)
     return i;
 }
 
-/* More slots than the fewest: each is taken, found again by another process, freed and taken again; a header that
- * tells another number is refused. */
+/* More slots than the minimum: each is taken, found by another process, freed and taken again. A
+ * header with a different number is refused. */
 static void many_slots(void **state)
 {
     enum { SLOTS = 5000 };
@@ -87,8 +87,8 @@ static void many_slots(void **state)
     test_dir_remove(dir);
 }
 
-/* Random takes, flushes and evictions against a model: what is taken never overlaps, never leaves
- * the arena, and its bytes stay until it is given up. */
+/* Random takes, flushes and evictions against a model: taken images never overlap, never leave the
+ * arena, and keep their bytes until they are given up. */
 static void slots_never_overlap(void **state)
 {
     enum { PAGES = 64, ROUNDS = 4000 };
@@ -122,7 +122,7 @@ static void slots_never_overlap(void **state)
         } else {
             assert_int_equal(rc, CAIRN_EBUSY);
         }
-        /* The other side flushes one, well or not, or drops none. */
+        /* The other process flushes one, successfully or not, or none. */
         i = (uint32_t)crn_rng_below(&rng, PAGES); /* no more are in use */
         if (live_seq[i] != 0 && crn_slot_state(other, i) == CRN_SLOT_WRITTEN) {
             assert_true(crn_slot_move(other, i, live_seq[i], CRN_SLOT_WRITTEN, CRN_SLOT_FLUSHING));
@@ -174,7 +174,8 @@ static void a_reused_slot_does_not_move_for_its_past(void **state)
     test_dir_remove(dir);
 }
 
-/* Flushed slots go when room is needed, only those that must, and never one that is being read. */
+/* Flushed slots are evicted when space is needed: only those that must be, and never one that is
+ * being read. */
 static void eviction_spares_the_pinned(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -193,14 +194,14 @@ static void eviction_spares_the_pinned(void **state)
         assert_true(crn_slot_move(a, slot[seq - 1], seq, CRN_SLOT_WRITING, CRN_SLOT_FLUSHED));
     }
     crn_slot_pin(a, slot[0], 1);
-    c = capture(5, 3 * PAGE); /* needs two neighbours: 2 and 3 are the oldest that may go */
+    c = capture(5, 3 * PAGE); /* needs two neighbours: 2 and 3 are the oldest evictable */
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
     assert_int_equal(c.offset, 2 * PAGE);
     assert_int_equal(crn_slot_state(a, slot[0]), CRN_SLOT_FLUSHED);
     assert_int_equal(crn_slot_state(a, slot[3]), CRN_SLOT_FLUSHED);
     c = capture(6, 2 * PAGE);
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
-    assert_int_equal(c.offset, 5 * PAGE); /* the gap in front of 4, and 4 */
+    assert_int_equal(c.offset, 5 * PAGE); /* the gap before 4, and 4 */
     c = capture(7, 2 * PAGE);
     assert_int_equal(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei), CAIRN_EBUSY);
     crn_slot_pin(a, slot[0], -1);
@@ -211,7 +212,8 @@ static void eviction_spares_the_pinned(void **state)
     test_dir_remove(dir);
 }
 
-/* What the service has on loan is there, for a restore too, and is not evicted until it is given back. */
+/* A slot lent to the service can still be read, also for a restore, and is not evicted until it is
+ * returned. */
 static void what_is_lent_stays(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -227,7 +229,7 @@ static void what_is_lent_stays(void **state)
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
     assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_WRITING, CRN_SLOT_FLUSHED));
     assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_FLUSHED, CRN_SLOT_LENT));
-    assert_false(crn_slot_move(a, slot, 1, CRN_SLOT_FLUSHED, CRN_SLOT_LENT)); /* once */
+    assert_false(crn_slot_move(a, slot, 1, CRN_SLOT_FLUSHED, CRN_SLOT_LENT)); /* only once */
     assert_int_equal(crn_arena_find(a, &id), (int)slot);
     c = capture(2, 3 * PAGE);
     assert_int_equal(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei), CAIRN_EBUSY);
@@ -238,7 +240,8 @@ static void what_is_lent_stays(void **state)
     test_dir_remove(dir);
 }
 
-/* A borrower beside the application that evicts: what it got is still its own when it gives it back. */
+/* A borrower runs while the application evicts: a borrowed slot is still unchanged when it is
+ * returned. */
 struct borrower {
     struct crn_arena *a;
     atomic_uint_fast64_t newest; /* seq << 16 | slot of a capture that was flushed */
@@ -276,7 +279,7 @@ static void what_is_lent_meanwhile_stays(void **state)
     b.a = make(dir, 4 * PAGE);
     assert_int_equal(pthread_create(&thread, NULL, borrow, &b), 0);
     for (seq = 1; seq < 300000; seq++) {
-        struct crn_slot_info c = capture(seq, 3 * PAGE); /* there is room for one */
+        struct crn_slot_info c = capture(seq, 3 * PAGE); /* there is space for one */
         uint32_t slot;
 
         if (crn_arena_take(b.a, CRN_SLOT_WRITING, &c, &slot, ei) != CAIRN_OK) {
@@ -293,7 +296,8 @@ static void what_is_lent_meanwhile_stays(void **state)
     test_dir_remove(dir);
 }
 
-/* An image that is out takes no room, is found by who claims it, and stays out to its end. */
+/* An image that is out takes no space, is found by the process that claims it, and stays out to its
+ * end. */
 static void images_leave_the_memory(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -307,7 +311,7 @@ static void images_leave_the_memory(void **state)
     test_dir_make(dir, sizeof(dir));
     a = make(dir, 4 * PAGE);
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
-    assert_false(crn_slot_put_out(a, slot, 1, 0)); /* it is not whole yet */
+    assert_false(crn_slot_put_out(a, slot, 1, 0)); /* not complete yet */
     assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
     assert_false(crn_slot_put_out(a, slot, 2, 0)); /* another capture */
     assert_true(crn_arena_area_is_free(a, 0, 100 * PAGE));
@@ -357,14 +361,14 @@ static void a_damaged_arena_is_refused(void **state)
     assert_int_equal(pwrite(fd, "\0\0\0\0\0\0\0", 8, 0), 8);
     crn_err_clear(ei);
     assert_int_equal(crn_arena_map(crn_fs_posix(), fd, "x", &b, ei), CAIRN_ENOENT);
-    fd = open(path, O_RDWR | O_TRUNC); /* created, and not yet given a size */
+    fd = open(path, O_RDWR | O_TRUNC); /* created, but without a size yet */
     crn_err_clear(ei);
     assert_int_equal(crn_arena_map(crn_fs_posix(), fd, "x", &b, ei), CAIRN_ENOENT);
     test_dir_remove(dir);
 }
 
-/* The first image lies in the part that is there at once; whoever needs more gets it, and what is being written
- * meanwhile stays as it is. */
+/* The first image lies in the memory that is ready at once. A caller that needs more gets it, and
+ * data being written meanwhile does not change. */
 static void the_rest_is_made_beside(void **state)
 {
     enum { MIB = 1 << 20, REST = 64 * MIB };
@@ -396,11 +400,11 @@ static void the_rest_is_made_beside(void **state)
     test_dir_make(dir, sizeof(dir));
     a = make_size(dir, size);
     crn_arena_go_on(a);
-    crn_arena_close(a); /* while it is being made */
+    crn_arena_close(a); /* during the preparation */
     test_dir_remove(dir);
 }
 
-/* As in a tmpfs that is full by then. */
+/* As in a tmpfs that has become full. */
 static void a_rest_that_cannot_be_had_is_left(void **state)
 {
     struct crn_rest r = {.fd = open("/dev/null", O_RDONLY), .bytes = 1 << 20};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the application calls: it waits for room or for a copy under way, copies on its own thread, and
- * leaves the rest to the threads of cache_work.c. */
+/* The calls of the application. A call waits for space or for a copy in flight, copies on its own
+ * thread, and leaves the rest to the threads of cache_work.c. */
 #include "tier/cache.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static void trace_locked(struct crn_cache *c, enum crn_request_kind kind, uint64
         crn_trace_print(c->opt.trace, &r);
 }
 
-/* The fastest tier that is worth it: memory of the host goes to a device only beside more of that. */
+/* The fastest suitable tier: host memory goes to a device only together with more device memory. */
 static int first_tier(const struct crn_cache *c, const struct crn_tier_piece *pieces, size_t n)
 {
     uint64_t bytes[2] = {0, 0};
@@ -62,7 +62,7 @@ static cairn_err begin_locked(struct crn_cache *c, struct crn_cache_op *op, int 
     }
 }
 
-/* The numbers of a call that has ended. */
+/* Records the statistics of a call that has ended. */
 static void note_locked(struct crn_cache *c, struct crn_cache_op *op, cairn_err rc)
 {
     uint32_t i;
@@ -82,7 +82,7 @@ static void note_locked(struct crn_cache *c, struct crn_cache_op *op, cairn_err 
     }
 }
 
-/* One try; *ret_again: another tier may do. */
+/* One attempt; *ret_again: try another tier. */
 static cairn_err try_once(struct crn_cache *c, struct crn_cache_op *op, const struct crn_ends *app,
                           int64_t deadline_ns, int *ret_again, struct crn_errinfo *ei)
 {
@@ -138,7 +138,7 @@ static cairn_err cache_run(struct crn_cache *c, struct crn_cache_op *op, const s
         if (op->rc == CAIRN_OK)
             break;
         if (tries > 0 && (op->rc == CAIRN_EDAMAGED || op->rc == CAIRN_ENOENT)) {
-            ei->code = op->rc; /* no other copy: the text of the first error tells more */
+            ei->code = op->rc; /* no other copy: keep the more useful text of the first error */
             break;
         }
         crn_err_clear(ei);
@@ -255,7 +255,7 @@ cairn_err crn_cache_bind(struct crn_cache *c, int tier, struct crn_device *dev, 
 {
     cairn_err rc;
 
-    crn_lock(&c->mu); /* no copy knows the tier before */
+    crn_lock(&c->mu); /* no copy uses the tier before */
     rc = crn_tier_device_bind(c->opt.tier[tier], dev, bytes, ei);
     if (rc == CAIRN_OK)
         rc = crn_chain_grow(c->chain, tier, bytes, ei);
@@ -378,7 +378,7 @@ cairn_err crn_cache_open(const struct crn_cache_options *options, struct crn_cac
         rc = crn_cache_start_threads(c, ei);
     if (rc != CAIRN_OK) {
         crn_cache_stop_threads(c);
-        free_cache(c); /* the tiers stay the caller's */
+        free_cache(c); /* the caller keeps the tiers */
         return rc;
     }
     *ret = c;

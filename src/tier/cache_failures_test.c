@@ -6,8 +6,8 @@
 
 /* Failures. ------------------------------------------------------------------------------------ */
 
-/* Every k-th copy of the device fails: a failed capture or restore is said and can be tried again,
- * background copies are, and all bytes are right. */
+/* Every k-th copy of the device fails: a failed capture or restore returns an error and can be
+ * retried, background copies are retried, and all bytes are correct. */
 static void test_device_copies_fail(void **state)
 {
     long k;
@@ -37,8 +37,8 @@ static void test_device_copies_fail(void **state)
     }
 }
 
-/* The device is lost at its k-th copy. What was flushed is read from the host; the rest is said to be
- * lost; host memory is captured as before. */
+/* The device is lost at its k-th copy. Flushed checkpoints are read from the host; the others are
+ * reported lost; host memory is captured as before. */
 static void test_device_lost(void **state)
 {
     long k;
@@ -62,7 +62,7 @@ static void test_device_lost(void **state)
                 fail_msg("k %ld, checkpoint %d: %s", k, (int)i, cairn_error_name(rc));
             lost += rc == CAIRN_EDAMAGED;
         }
-        assert_true(lost <= 5); /* no more fit on the device */
+        assert_true(lost <= 5); /* not more than fit on the device */
         for (i = KEYS / 2; k < 24 && i < KEYS; i++) {
             assert_int_equal(put(&b, i, MAXB, 0), CAIRN_OK);
             assert_int_equal(crn_cache_state(b.cache, i, 0), CRN_LIFE_INIT);
@@ -108,8 +108,8 @@ static void test_pinning_fails(void **state)
     bed_close(&b);
 }
 
-/* The disk is full for a while: nothing is lost, captures go on while there is memory, and when there
- * is room again everything is flushed. */
+/* The disk is full for a while: nothing is lost, captures continue while there is memory, and
+ * everything is flushed when there is space again. */
 static void test_disk_full(void **state)
 {
     struct cache_bed b = {0};
@@ -127,7 +127,7 @@ static void test_disk_full(void **state)
     assert_non_null(strstr(why.msg, "last failure"));
     crn_cache_last_error(b.cache, &last);
     assert_int_equal(last.code, CAIRN_ENOSPC);
-    /* No memory is left: this one goes to the disk itself and says why that fails. */
+    /* No memory is left: this capture goes directly to the disk and reports why that fails. */
     piece = (struct crn_tier_piece){b.gpu, 0, MAXB, b.dev};
     memset(&why, 0, sizeof(why));
     assert_int_not_equal(crn_cache_write(b.cache, 9, MAXB, &piece, 1, NULL, in(LONG / 60), &why),
@@ -162,7 +162,7 @@ static void test_damaged_files(void **state)
     bed_close(&b);
 }
 
-/* A process that is killed leaves no file. */
+/* A killed process leaves no file. */
 static void test_killed(void **state)
 {
     struct cache_bed b = {0};
@@ -171,7 +171,7 @@ static void test_killed(void **state)
 
     (void)state;
     if (is_real())
-        skip(); /* a GPU's driver and fork() do not go together */
+        skip(); /* GPU drivers do not support fork() */
     test_dir_make(b.dir, sizeof(b.dir));
     pid = fork();
     if (pid == 0) {

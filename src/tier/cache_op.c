@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The log of operations: a line each, columns by blanks, so that gnuplot and awk read it too. */
+/* The log of operations: one line each with columns separated by blanks, so that gnuplot and awk
+ * can read it. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * several callers. Run it under tsan. */
 #include "tier/test_cache.h"
 
-/* A shot: all are written, then read back in some order. --------------------------------------- */
+/* A shot: write all, then read all back in some order. ----------------------------------------- */
 
 enum order { SEQUENTIAL, REVERSE, IRREGULAR, ORDERS };
 
@@ -67,7 +67,7 @@ static void test_shots(void **state)
     }
 }
 
-/* With all hints, time and room for all: every read is a hit on the first tier. */
+/* With all hints, and time and space for all, every read is a hit on the first tier. */
 static void test_hints_make_hits(void **state)
 {
     struct cache_bed b = {0};
@@ -106,7 +106,7 @@ static void run_kernel(void *arg)
 {
     struct kernel *k = arg;
     struct timespec slow = {.tv_nsec =
-                                20000000}; /* so that a copy that does not wait is too early */
+                                20000000}; /* so that a copy that does not wait comes too early */
 
     (void)nanosleep(&slow, NULL);
     if (k->is_check)
@@ -187,7 +187,8 @@ static void test_two_devices(void **state)
     bed_close(&b);
 }
 
-/* One thread writes, one reads what was written, one hints and forgets: for the thread sanitizer. */
+/* One thread writes, one reads what was written, one hints and forgets; for the thread
+ * sanitizer. */
 struct party {
     struct cache_bed *b;
     _Atomic uint64_t written;
@@ -292,7 +293,8 @@ static void get_large(struct crn_cache *cache, unsigned char *p, uint64_t key)
     assert_true(is_filled(p, key, LARGE));
 }
 
-/* The host has room for two. Full for a while, the disk stops the copy in all threads; it is tried again. */
+/* The host has space for two. A temporarily full disk stops the copy in all threads; it is
+ * retried. */
 static void test_shared_copies(void **state)
 {
     struct full_disk disk = {.fs = *crn_fs_posix()};

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The threads of the tier cache. All of them do the same: ask the chain for a move under the lock, make
- * the copy without it, say how it went, wake those who have work now. */
+/* The threads of the tier cache. Each asks the chain for a move under the lock, makes the copy
+ * without it, reports the result, and wakes the threads that now have something to do. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "tier/cache_impl.h"
 
 #define LOOK_NS                                                                                    \
-    INT64_C(2000000) /* how often an external tier is looked at while someone needs room */
-/* Waking a thread costs the application several microseconds, most on virtual machines. While captures
- * come often, those that flush them look for themselves. */
+    INT64_C(2000000) /* interval of looks at an external tier while a caller needs space */
+/* Waking a thread costs the application several microseconds, more on virtual machines. While
+ * captures come often, the flush threads poll instead. */
 #define OFTEN_NS INT64_C(100000000)
 #define POLL_NS  INT64_C(1000000)
-#define HELPERS  4 /* at most: beside two that flush, the files take no more at once */
+#define HELPERS  4 /* at most: with two flush threads, the files take no more at once */
 
 static int is_wanted_locked(const struct cache_worker *w)
 {
@@ -23,7 +23,8 @@ static int is_wanted_locked(const struct cache_worker *w)
     return w->is_up ? crn_chain_wants_up(chain, w->tier) : crn_chain_wants_down(chain, w->tier);
 }
 
-/* Who has work now: one for each link, which wakes the next one if there is more to do. */
+/* Finds a sleeping thread for each link with copies to make; it wakes the next one if there are
+ * more. */
 static uint32_t find_sleepers_locked(struct crn_cache *c)
 {
     uint32_t found = 0;
@@ -69,7 +70,8 @@ void crn_cache_unlock(struct crn_cache *c)
     cache_work_wake(c, sleepers, has_waiters);
 }
 
-/* What has an external tier done meanwhile? 1: it has more to do, and nobody will say when it has. */
+/* Asks what the external tier has flushed. 1: flushes are pending there, and no event will report
+ * their end. */
 static int look_locked(struct crn_cache *c)
 {
     int is_busy;
@@ -88,7 +90,7 @@ int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns)
     int is_late;
 
     c->waiters++;
-    crn_cache_wake_locked(c); /* those too that poll */
+    crn_cache_wake_locked(c); /* including those that poll */
     is_late = crn_cond_wait_until(&c->changed, &c->mu, soon < deadline_ns ? soon : deadline_ns);
     c->waiters--;
     (void)look_locked(c);
@@ -119,7 +121,7 @@ static void count_locked(struct crn_cache *c, const struct crn_tier_transfer *t,
 
     *last = now;
     if (rc != CAIRN_OK) {
-        c->stats.failures += rc != CAIRN_EBUSY; /* a full tier is none */
+        c->stats.failures += rc != CAIRN_EBUSY; /* a full tier is no failure */
     } else if (is_up) {
         c->stats.prefetched_bytes[tier] += t->bytes;
         c->stats.prefetch_ns[tier] += took;
@@ -148,7 +150,7 @@ static int next_locked(struct cache_worker *w, struct crn_tier_transfer *ret)
                     : crn_chain_down(chain, w->tier, crn_cache_now(), ret);
 }
 
-/* is_busy: an external tier is at work, and may make room. */
+/* is_busy: flushes on an external tier are pending and may free space. */
 static void sleep_locked(struct cache_worker *w, int is_busy)
 {
     struct crn_cache *c = w->cache;
@@ -239,7 +241,7 @@ static cairn_err start_worker(struct crn_cache *c, int tier, enum crn_lane lane,
     int is_up = lane >= CRN_LANE_UP;
     cairn_err rc;
 
-    crn_lock(&c->mu); /* those that run already look at the list */
+    crn_lock(&c->mu); /* running threads read the list */
     *w = (struct cache_worker){
         .cache = c, .tier = tier, .is_up = is_up, .mover = {.lane = lane, .team = c->team}};
     crn_cond_init(&w->wake);
@@ -270,13 +272,13 @@ static cairn_err start_preparing(struct crn_cache *c, int tier, struct crn_errin
     return rc;
 }
 
-/* Two threads each way where the tier has two copies under way at once. */
+/* Starts two threads each way if the tier allows two copies in flight. */
 static cairn_err start_workers(struct crn_cache *c, int tier, struct crn_errinfo *ei)
 {
     static const enum crn_lane lanes[] = {CRN_LANE_DOWN, CRN_LANE_UP, CRN_LANE_DOWN_2,
                                           CRN_LANE_UP_2};
     size_t n = c->opt.tier[tier]->chain.depth > 1 ? 4 : 2;
-    int has_down = !c->opt.tier[tier + 1]->chain.is_external; /* else someone else flushes it */
+    int has_down = !c->opt.tier[tier + 1]->chain.is_external; /* else another flushes */
     int has_up = !c->opt.tier[tier]->chain.is_behind;
     cairn_err rc = CAIRN_OK;
     size_t i;
@@ -327,7 +329,7 @@ void crn_cache_stop_threads(struct crn_cache *c)
     for (i = 0; i < c->nworkers; i++)
         if (c->worker[i].is_started)
             (void)pthread_join(c->worker[i].thread, NULL);
-    for (i = 0; i < c->nworkers; i++) { /* none may be waking another any more */
+    for (i = 0; i < c->nworkers; i++) { /* after this no thread wakes another */
         crn_cond_fini(&c->worker[i].wake);
         free(c->worker[i].mover.bounce);
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How captures, reads and flushes begin, how every copy ends, and what follows from losing,
- * discarding and forgetting. Where there is room, and which hint comes next, is decided in
- * chain_room.c and chain_hints.c. */
+/* How captures, reads and flushes begin, how every copy ends, and the consequences of losing,
+ * discarding and forgetting. chain_room.c finds space, and chain_hints.c chooses the next hint. */
 #include "tier/chain.h"
 
 #include <assert.h>
@@ -16,7 +15,8 @@
 #define DEFAULT_BPS 1e9
 #define ALIGN       4096
 
-/* After every change: what is held, what is flushed where, and is anything left? May free o. */
+/* Call after every change: updates holds and flush queues, and forgets an empty object. May free
+ * o. */
 static void chain_settle(struct crn_chain *c, struct object *o)
 {
     int t;
@@ -130,7 +130,7 @@ cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
         }
         chain_describe(ret, o, t, CRN_APP, now_ns);
         ret->distance = crn_hint_distance(c, o);
-        crn_hint_take(c, o); /* its turn has come; nobody need bring it closer now */
+        crn_hint_take(c, o); /* the hint is consumed; no prefetch is needed */
         crn_stay_take(c, o, t);
         s->used = ++c->tick;
         return CAIRN_OK;
@@ -143,7 +143,7 @@ cairn_err crn_chain_read(struct crn_chain *c, uint64_t key, int64_t now_ns,
 
 /* The end of a copy. --------------------------------------------------------------------------- */
 
-/* The source was read; a bad one is dropped, and a copy elsewhere takes its place. */
+/* Ends the use of the source. A bad source is dropped, and another copy takes its place. */
 static void end_source(struct crn_chain *c, struct object *o, const struct crn_tier_transfer *t,
                        cairn_err rc)
 {
@@ -152,7 +152,7 @@ static void end_source(struct crn_chain *c, struct object *o, const struct crn_t
     assert(s->readers > 0 && s->id == t->src.id);
     s->readers--;
     s->takers -= t->to < t->from;
-    s->is_moving = s->is_moving && t->to < t->from; /* a flush ends, a read does not end one */
+    s->is_moving = s->is_moving && t->to < t->from; /* only the end of a flush clears it */
     if (rc == CAIRN_EDAMAGED && s->readers == 0)
         crn_stay_end(c, o, t->from, CRN_LIFE_LOST);
 }
@@ -204,7 +204,7 @@ cairn_err crn_chain_done(struct crn_chain *c, const struct crn_tier_transfer *t,
     if (t->to == CRN_APP && rc == CAIRN_OK && c->opt.discard_consumed && o->nhints == 0)
         o->is_discarded = 1;
     if (t->from == CRN_APP && !crn_object_is_here(c, o))
-        o->bytes = 0; /* never written: it may be tried again */
+        o->bytes = 0; /* never written: the caller may retry */
     chain_settle(c, o);
     return rc;
 }
@@ -233,7 +233,7 @@ static struct object *first_in(struct crn_chain *c, int tier, enum queue_kind ki
     return o;
 }
 
-/* The first that is due; a wish if nothing is. */
+/* The first flush that is due; a wish if none is. */
 static struct object *next_flush(struct crn_chain *c, int tier, int64_t now_ns)
 {
     struct object *o = first_in(c, tier, QUEUE_DUE, now_ns);
@@ -381,7 +381,7 @@ cairn_err crn_chain_import(struct crn_chain *c, uint64_t key, uint64_t bytes, in
         return crn_fail(ei, CAIRN_EINVAL, 0, "checkpoint %" PRIu64 " does not lie there", key);
     }
     if (size > gap->offset + gap->bytes - offset)
-        size = gap->offset + gap->bytes - offset; /* its end may lie behind the last whole unit */
+        size = gap->offset + gap->bytes - offset; /* its end may lie past the last whole unit */
     o->bytes = bytes;
     o->first = tier;
     crn_stay_begin(c, o, tier, CRN_LIFE_WRITE_BEGIN, offset, size);
@@ -416,7 +416,7 @@ int crn_chain_next_lost(struct crn_chain *c, uint64_t *ret_key)
 
 void crn_chain_drain(struct crn_chain *c, int is_on)
 {
-    c->is_draining = is_on; /* those spared are due */
+    c->is_draining = is_on; /* spared flushes are due now */
 }
 
 cairn_err crn_chain_grow(struct crn_chain *c, int tier, uint64_t capacity, struct crn_errinfo *ei)

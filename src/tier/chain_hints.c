@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The order in which the application says it will read, and what prefetching makes of it. The queue
- * is walked from its head: what is there is held, the first that is missing is brought, and behind
- * the first that finds no room nothing is touched. So what is held is what is read next, and all
- * that prefetching evicts is read later. */
+/* The order of reads that the application announced, and what prefetching does with it. Prefetching
+ * walks the queue from its head: it holds what is present, brings the first that is missing, and
+ * stops at the first that finds no space. So it holds exactly what is read next, and evicts only
+ * what is read later. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "tier/chain_impl.h"
 
 #define FIRST_CAP    256
-#define DISTANCE_MAX 64 /* further ahead nobody counts */
+#define DISTANCE_MAX 64 /* do not count further ahead */
 
-/* What is to be done. -------------------------------------------------------------------------- */
+/* The todo heaps. ------------------------------------------------------------------------------ */
 
 static void chain_hints_place(struct tier *t, int tier, size_t i, struct hint *h)
 {
@@ -70,7 +70,7 @@ static void remove_todo(struct crn_chain *c, int tier, struct hint *h)
     sift_down(t, tier, last->at[tier] - 1);
 }
 
-/* Room for one hint more, so that nothing else can run out of memory. */
+/* Reserves space for one more hint, so that no other function can run out of memory. */
 static cairn_err reserve_todo(struct crn_chain *c, struct crn_errinfo *ei)
 {
     int i;
@@ -156,7 +156,7 @@ void crn_chain_start(struct crn_chain *c)
     c->is_started = 1;
 }
 
-/* Takes the first hint of an object out of the queues. */
+/* Removes the first hint of an object from the queues. */
 static void chain_hints_take(struct crn_chain *c, struct object *o)
 {
     struct hint *h = o->hint;
@@ -173,12 +173,12 @@ static void chain_hints_take(struct crn_chain *c, struct object *o)
     o->last = o->hint != NULL ? o->last : NULL;
     o->nhints--;
     free(h);
-    crn_hint_touch(c, o); /* the next one counts now */
+    crn_hint_touch(c, o); /* its next hint counts now */
     crn_hint_note_held(c, o);
 }
 
-/* Whoever reads an object has passed the hints before it: those of checkpoints that were never written would
- * stop prefetching for ever. */
+/* A read of an object passes the hints before it. Drops those of checkpoints that were never
+ * written: they would block prefetching for ever. */
 static void drop_missing(struct crn_chain *c, uint64_t before)
 {
     struct hint *h = c->nmissing > 0 ? c->hint_head : NULL;
@@ -204,7 +204,7 @@ void crn_hint_take(struct crn_chain *c, struct object *o)
     drop_missing(c, o->hint->seq);
     c->nmissing -= o->nhints == 1 && !crn_object_is_here(c, o);
     chain_hints_take(c, o);
-    crn_object_requeue(c, o); /* it is not wished for any more */
+    crn_object_requeue(c, o); /* its optional copy is no longer useful */
 }
 
 void crn_hint_drop_all(struct crn_chain *c, struct object *o)
@@ -227,7 +227,7 @@ uint64_t crn_hint_near(const struct crn_chain *c, const struct object *o, int ti
             return 0; /* a faster tier holds it for the read */
     if (o->nhints == 0)
         return o->at[tier].state == CRN_LIFE_CONSUMED ? 0 : 1;
-    left = c->hint_seq - o->hint->seq; /* hints given since, itself included */
+    left = c->hint_seq - o->hint->seq; /* hints given since, including itself */
     return left < CRN_NEAR_MAX ? left + 1 : CRN_NEAR_MAX;
 }
 
@@ -248,8 +248,8 @@ uint32_t crn_hint_distance(const struct crn_chain *c, const struct object *readi
 
 /* Prefetching. --------------------------------------------------------------------------------- */
 
-/* From where it would come up to a tier: the next slower one, but what a tier behind does not have comes
- * from the one below that. -1: from nowhere. */
+/* The tier from which it is prefetched: the next slower one. If that is an is_behind tier without
+ * it, the one below. -1: none. */
 static int source_of(const struct crn_chain *c, const struct object *o, int tier)
 {
     int t = crn_below(c, tier);
@@ -261,7 +261,7 @@ static int source_of(const struct crn_chain *c, const struct object *o, int tier
 
 enum step { STEP_ON, STEP_STOP, STEP_COPY };
 
-/* One hinted checkpoint, as seen from a tier that would like to have it. */
+/* Handles one hinted checkpoint for one tier. */
 static enum step chain_hints_step(struct crn_chain *c, struct object *o, int tier, int64_t now_ns)
 {
     int source = source_of(c, o, tier);
@@ -269,14 +269,14 @@ static enum step chain_hints_step(struct crn_chain *c, struct object *o, int tie
 
     if (tier < o->first || crn_rounded(c, tier, o->bytes) > c->tier[tier].space.capacity ||
         (source >= 0 && crn_rounded(c, source, o->bytes) > c->tier[source].space.capacity))
-        return STEP_ON; /* it does not go there, or cannot come from where it would have to */
+        return STEP_ON; /* it may not go there, or cannot come from the source */
     for (t = 0; t <= tier; t++)
         if (o->at[t].state == CRN_LIFE_READ_COMPLETE || o->at[t].state == CRN_LIFE_READ_IN_PROGRESS)
             return STEP_ON;
     if (crn_life_is_whole(o->at[tier].state)) {
         crn_stay_move(o, tier, CRN_LIFE_HOLD);
         crn_hint_note_held(c, o);
-        crn_object_unhold(c, o); /* slower tiers need not hold it any more */
+        crn_object_unhold(c, o); /* slower tiers no longer need to hold it */
         crn_object_requeue(c, o);
         return STEP_ON;
     }
@@ -286,7 +286,7 @@ static enum step chain_hints_step(struct crn_chain *c, struct object *o, int tie
     if (o->retry_ns > now_ns)
         return STEP_ON;
     if (source < 0 || !crn_life_is_whole(o->at[source].state))
-        return STEP_STOP; /* a slower link has to bring it closer first */
+        return STEP_STOP; /* a slower link must bring it closer first */
     return crn_make_room(c, o, tier, WHO_UP, CRN_LIFE_READ_BEGIN, now_ns) == ROOM_MADE ? STEP_COPY
                                                                                        : STEP_STOP;
 }
@@ -299,8 +299,9 @@ int crn_chain_wants_up(const struct crn_chain *c, int tier)
            to->up.busy < to->opt.depth && !to->is_lost && to->is_ready;
 }
 
-/* The first hint that the tier has something to do for. Those that need nothing are off the list until
- * crn_hint_touch; a failed copy is due again after some time, which nobody tells. */
+/* The first hint that the tier must act on. Hints that need nothing leave the list until
+ * crn_hint_touch. A failed copy becomes due again with time, so this function checks those
+ * itself. */
 static struct object *next_up(struct crn_chain *c, int tier, int64_t now_ns)
 {
     struct tier *to = &c->tier[tier];
@@ -317,7 +318,7 @@ static struct object *next_up(struct crn_chain *c, int tier, int64_t now_ns)
         c->work++;
         if (!o->is_discarded && !o->is_lost && o->hint == h) {
             if (!crn_object_is_here(c, o))
-                return NULL; /* not written yet: its turn comes before all behind it */
+                return NULL; /* not written yet: later hints must wait for it */
             s = chain_hints_step(c, o, tier, now_ns);
         }
         if (s != STEP_ON)

@@ -98,7 +98,7 @@ struct crn_chain {
     size_t lost_at;        /* no hash bucket before this one has any */
     uint64_t tick, next_id;
     struct hint *hint_head, *hint_tail; /* owned */
-    struct hint *held_last;             /* no checkpoint with a first hint after this one is held */
+    struct hint *held_last;             /* no hint after it is of a held checkpoint */
     uint64_t hint_seq;                  /* of the next hint */
     size_t nhints;
     size_t nmissing; /* upper bound on hinted objects that are on no tier */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random lives of the chain, byte for byte: moves that fail, tiers that die with copies under way. */
+/* Random lives of the chain, compared byte for byte: moves that fail, tiers that die with copies in
+ * flight. */
 #include "tier/test_world.h"
 
 /* Random lives. -------------------------------------------------------------------------------- */
 
-/* What an external tier alone has is read there, and passed. */
+/* A checkpoint that only an external tier has is read there, and its hint is consumed. */
 static void read_any(struct world_world *w, uint64_t key)
 {
     int is_outside = w->ntiers == 4 && crn_chain_is_flushed(w->c, key);
@@ -49,7 +50,7 @@ static void random_step(struct world_world *w)
         poll_links(w);
     }
     check_holds(w);
-    /* A key may come again once it is gone everywhere. */
+    /* A key may be reused once it is gone everywhere. */
     if (w->is_gone[key] && !crn_life_is_whole(crn_chain_state(w->c, key, w->ntiers - 1))) {
         const struct object *o = crn_object_find(w->c, key);
 
@@ -109,7 +110,7 @@ static void test_random_failures(void **state)
         random_life(3, seed, seed % 2 == 0, 5);
 }
 
-/* A tier dies, with copies under way. ---------------------------------------------------------- */
+/* A tier dies with copies in flight. ----------------------------------------------------------- */
 
 static void lose(int tier, uint64_t seed)
 {
@@ -123,7 +124,7 @@ static void lose(int tier, uint64_t seed)
     w.lost = tier;
     w.may_lose = 1;
     crn_chain_lost(w.c, tier);
-    memset(w.mem[tier], 0xee, tier == 2 ? LASTB : 20 * PAGE); /* nobody may look there again */
+    memset(w.mem[tier], 0xee, tier == 2 ? LASTB : 20 * PAGE); /* no one may read it again */
     check_chain(w.c);
     while (w.nmoves > 0)
         finish_random(&w);
@@ -135,7 +136,7 @@ static void lose(int tier, uint64_t seed)
             continue;
         rc = read_now(&w, key, NULL); /* compares the bytes of what is left */
         assert_true(rc == CAIRN_OK || rc == CAIRN_EDAMAGED);
-        if (rc == CAIRN_EDAMAGED) /* said so, and free to be written again */
+        if (rc == CAIRN_EDAMAGED) /* reported, and the key may be written again */
             write_now(&w, key, w.bytes[key]);
     }
     for (i = 0; i < 300; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects and their stays: found by key, moved by the table of life.h, put in the queue of pending
- * flushes exactly while no slower tier has them. */
+/* Objects and their stays: found by key, moved by the table of life.h, and queued for a flush
+ * exactly while no slower tier has them. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void grow_hash(struct crn_chain *c)
     size_t i;
 
     if (hash == NULL)
-        return; /* longer chains, nothing worse */
+        return; /* only makes the hash chains longer */
     for (i = 0; i < c->nhash; i++) {
         while (c->hash[i] != NULL) {
             struct object *o = c->hash[i];
@@ -162,7 +162,7 @@ void crn_stay_begin(struct crn_chain *c, struct object *o, int tier, enum crn_li
 
     c->nmissing -= o->nhints > 0 && !crn_object_is_here(c, o);
     if (c->tier[tier].opt.is_external)
-        c->tier[tier].space.used += bytes; /* places there are none of ours */
+        c->tier[tier].space.used += bytes; /* an external tier has no fragments */
     else
         crn_space_put(&c->tier[tier].space, offset, bytes, o);
     memset(s, 0, sizeof(*s));

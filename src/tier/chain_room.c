@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Room on a tier: what each fragment costs (how long until it may go, how soon it is read again), the
- * best window, and its eviction. Someone who has to wait for a window claims it; who comes after him
- * (captures first, then flushes, then prefetches) looks elsewhere. */
+/* Space on a tier: the cost of each fragment (how long until it may be evicted, how soon it is read
+ * again), the best window, and its eviction. A requester that must wait for a window claims it;
+ * requesters of lower priority (captures first, then flushes, then prefetches) look elsewhere. */
 #include "tier/chain_impl.h"
 
 #define WEIGHT 0.25 /* of the newest measurement in a link's bandwidth */
@@ -18,7 +18,7 @@ void crn_link_begin(struct chain_link *l, const struct crn_tier_transfer *t)
 void crn_link_end(struct chain_link *l, const struct crn_tier_transfer *t, cairn_err rc,
                   int64_t now_ns)
 {
-    /* Copies share the link: each had it to itself from the end of the one before. */
+    /* Copies share the link: count each from the end of the previous one. */
     int64_t took = now_ns - (t->start_ns > l->last_ns ? t->start_ns : l->last_ns);
 
     l->busy--;
@@ -32,7 +32,7 @@ static uint64_t cost_ns(const struct chain_link *l, uint64_t bytes)
 {
     double ns = (double)bytes * 1e9 / l->bps;
 
-    return ns < 1e18 ? (uint64_t)ns + 1 : (uint64_t)1e18; /* pending is never free */
+    return ns < 1e18 ? (uint64_t)ns + 1 : (uint64_t)1e18; /* a pending flush never costs 0 */
 }
 
 static uint64_t left_ns(const struct chain_link *l, int64_t now_ns)
@@ -51,14 +51,14 @@ static void set_eta(struct tier *t, int tier, struct object *o, int64_t now_ns, 
     if (o->at[tier].is_moving) {
         o->at[tier].eta_ns = left_ns(&t->down, now_ns);
     } else if (o->retry_ns > now_ns) {
-        o->at[tier].eta_ns = CRN_PINNED; /* it failed; nobody builds on it */
+        o->at[tier].eta_ns = CRN_PINNED; /* it failed: do not rely on it */
     } else {
         *eta += cost_ns(&t->down, o->bytes);
         o->at[tier].eta_ns = *eta;
     }
 }
 
-/* When will the pending flushes of a tier end? Returns the end of the last one. */
+/* Estimates when each pending flush of a tier ends. Returns the end of the last one. */
 static uint64_t set_etas(struct crn_chain *c, int tier, int64_t now_ns)
 {
     struct tier *t = &c->tier[tier];
@@ -89,7 +89,7 @@ static uint64_t wait_of(const struct crn_chain *c, const struct object *o, int t
         return s->eta_ns;
     if (s->state == CRN_LIFE_WRITE_IN_PROGRESS && crn_below(c, tier) >= 0)
         return all_flushed_ns + cost_ns(&c->tier[tier].down, o->bytes);
-    return CRN_PINNED; /* the only copy, or someone reads it */
+    return CRN_PINNED; /* the only copy, or being read */
 }
 
 static int is_claimed(const struct tier *t, const struct crn_fragment *f, enum who who)
@@ -148,8 +148,8 @@ static void chain_room_evict(struct crn_chain *c, int tier, const struct crn_win
     }
 }
 
-/* A place that nobody has to leave: the first gap is what a search among all fragments would find. An external
- * tier knows no places. */
+/* Finds a place without eviction. The first gap is what a search over all fragments would find. An
+ * external tier has no places. */
 static int find_place(struct crn_chain *c, int tier, enum who who, uint64_t bytes, uint64_t *ret)
 {
     struct tier *t = &c->tier[tier];
@@ -201,7 +201,7 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
     return ROOM_MADE;
 }
 
-/* Who takes it. -------------------------------------------------------------------------------- */
+/* Choosing a tier. ----------------------------------------------------------------------------- */
 
 int crn_takes_captures(const struct tier *t)
 {
@@ -221,8 +221,8 @@ enum room crn_find_room(struct crn_chain *c, struct object *o, int first, enum w
     return r;
 }
 
-/* Ends the holds on a checkpoint, which may come up again later, where so many bytes could go. 1 if there were
- * any. */
+/* Ends the holds on a checkpoint on all tiers that could take an object of this size; it may be
+ * prefetched again later. 1 if there were any. */
 static int unhold_from(struct crn_chain *c, struct object *o, int first, uint64_t bytes)
 {
     int is_free = 0;

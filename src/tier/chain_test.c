@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The chain, scene by scene: the paper's conditions, the order of prefetches, who waits for whom, edges.
- * Random lives are in chain_lives_test.c. */
+/* The chain, scene by scene: the paper's conditions, the order of prefetches, priorities of
+ * waiters, edge cases. Random lives are in chain_lives_test.c. */
 #include "tier/test_world.h"
 
 /* The conditions of section 2 of the paper. ---------------------------------------------------- */
@@ -13,13 +13,13 @@ static void test_conditions(void **state)
 
     (void)state;
     open_world(&w, 1, CRN_EVICT_SCORE, 1);
-    /* (1) a capture needs the fastest tier alone; (2) it is readable while its flush is pending */
+    /* (1) a capture needs only the fastest tier; (2) it can be read while its flush is pending */
     write_now(&w, 1, 10 * PAGE);
     assert_int_equal(crn_chain_state(w.c, 1, 0), CRN_LIFE_WRITE_COMPLETE);
     assert_true(crn_chain_down(w.c, 0, w.now, &flush));
     begin(&w, &flush);
     assert_int_equal(crn_chain_state(w.c, 1, 1), CRN_LIFE_WRITE_IN_PROGRESS);
-    /* (5) read and discarded: the flush under way is ended, the next one is never begun */
+    /* (5) read and discarded: the flush in flight ends, the next one never begins */
     assert_int_equal(read_now(&w, 1, &tier), CAIRN_OK);
     assert_int_equal(tier, 0);
     assert_int_equal(crn_chain_state(w.c, 1, 0), CRN_LIFE_CONSUMED); /* the copy still reads it */
@@ -59,7 +59,7 @@ static void test_prefetch_in_order(void **state)
     assert_int_equal(crn_chain_state(w.c, 0, 0), CRN_LIFE_INIT); /* not before the start */
     crn_chain_start(w.c);
     run_dry(&w);
-    /* (3), (4): the next two on the first tier, the six behind them on the second, all held. */
+    /* (3), (4): the next two on the first tier, the six after them on the second, all held. */
     for (k = 0; k < 12; k++) {
         assert_int_equal(crn_chain_state(w.c, k, 0) == CRN_LIFE_READ_COMPLETE, k < 2);
         assert_int_equal(crn_chain_state(w.c, k, 1) == CRN_LIFE_READ_COMPLETE, k >= 2 && k < 8);
@@ -85,7 +85,7 @@ static void test_reads_may_deviate(void **state)
         assert_ok(crn_chain_hint(w.c, k, ei));
     crn_chain_start(w.c);
     run_dry(&w);
-    /* The other way round: nothing that was prefetched is wanted, and yet all is served. */
+    /* In reverse order: nothing that was prefetched is wanted, and yet every read succeeds. */
     for (k = 12; k-- > 0;) {
         assert_int_equal(read_now(&w, k, &tier), CAIRN_OK);
         assert_int_equal(tier, k < 2 ? 0 : k < 8 ? 1 : 2);
@@ -106,12 +106,12 @@ static void test_all_pinned_is_passed_over(void **state)
         assert_ok(crn_chain_hint(w.c, k, ei));
     crn_chain_start(w.c);
     run_dry(&w);
-    write_now(&w, 20, 10 * PAGE); /* both arenas hold what must stay */
+    write_now(&w, 20, 10 * PAGE); /* both arenas are full of held checkpoints */
     assert_int_equal(crn_chain_state(w.c, 20, 0), CRN_LIFE_INIT);
     assert_int_equal(crn_chain_state(w.c, 20, 1), CRN_LIFE_INIT);
     assert_int_equal(crn_chain_state(w.c, 20, 2), CRN_LIFE_WRITE_COMPLETE);
     assert_int_equal(read_now(&w, 20, NULL), CAIRN_OK);
-    /* A hint for what was never written does not stop the others for ever. */
+    /* A hint for a checkpoint that was never written does not block the others for ever. */
     assert_ok(crn_chain_hint(w.c, 33, ei));
     assert_ok(crn_chain_hint(w.c, 9, ei));
     assert_ok(crn_chain_hint(w.c, 10, ei));
@@ -136,7 +136,7 @@ static void test_claims_keep_order(void **state)
     open_world(&w, 1, CRN_EVICT_SCORE, 0);
     for (k = 0; k < 2; k++)
         write_now(&w, k, 10 * PAGE);
-    /* The capture waits for a window; a flush ends and frees it; prefetching may not take it. */
+    /* The capture waits for a window; a flush ends and frees it; prefetching must not take it. */
     assert_int_equal(crn_chain_write(w.c, 5, 10 * PAGE, 0, w.now, &t, &why), CAIRN_EBUSY);
     write_now(&w, 6, 10 * PAGE); /* drives the flushes, and takes the window itself */
     run_dry(&w);
@@ -201,7 +201,7 @@ static void test_edges(void **state)
     crn_chain_forget(w.c, 3);
     crn_chain_forget(w.c, 99);
     assert_int_equal(crn_chain_state(w.c, 3, 2), CRN_LIFE_INIT);
-    /* A tier that is not ready yet: nothing goes there, nothing is lost. */
+    /* A tier that is not ready: nothing goes there, nothing is lost. */
     crn_chain_ready(w.c, 1, 0);
     write_now(&w, 5, 10 * PAGE);
     assert_false(crn_chain_down(w.c, 0, w.now, &t));
@@ -211,7 +211,7 @@ static void test_edges(void **state)
     close_world(&w);
 }
 
-/* Someone else flushes the last tier. */
+/* Another program fills the last tier. */
 static void test_external_tier(void **state)
 {
     struct crn_chain_options opt = {.ntiers = 2,
@@ -235,7 +235,7 @@ static void test_external_tier(void **state)
     crn_chain_close(c);
 }
 
-/* Memory, a tier behind it, and an external one. */
+/* Memory, an is_behind tier below it, and an external one. */
 static struct crn_chain *open_behind(uint64_t memory, uint64_t behind)
 {
     struct crn_chain_options opt = {
@@ -247,8 +247,8 @@ static struct crn_chain *open_behind(uint64_t memory, uint64_t behind)
     return c;
 }
 
-/* A tier behind the memory gets what leaves that, and nothing else; what it does not have comes up from
- * the one below. */
+/* An is_behind tier gets only what leaves memory. What it does not have is prefetched from the tier
+ * below it. */
 static void test_tier_behind(void **state)
 {
     struct crn_errinfo why = {0};
@@ -267,8 +267,7 @@ static void test_tier_behind(void **state)
         assert_int_equal(t.to, 1);
         (void)crn_chain_done(c, &t, CAIRN_OK, 5);
     }
-    assert_ok(
-        crn_chain_write(c, 3, 100, 0, 6, &t, ei)); /* memory makes room, the tier behind cannot */
+    assert_ok(crn_chain_write(c, 3, 100, 0, 6, &t, ei)); /* only memory can evict */
     (void)crn_chain_done(c, &t, CAIRN_OK, 7);
     assert_false(crn_chain_down(c, 0, 8, &t));
     assert_int_equal(crn_chain_write(c, 5, 100, 0, 9, &t, &why), CAIRN_EBUSY);
@@ -282,14 +281,14 @@ static void test_tier_behind(void **state)
     (void)crn_chain_done(c, &t, CAIRN_OK, 11);
     assert_ok(crn_chain_read(c, 9, 12, &t, ei));
     (void)crn_chain_done(c, &t, CAIRN_OK, 13);
-    assert_true(crn_chain_up(c, 0, 14, &t)); /* 1, from behind */
+    assert_true(crn_chain_up(c, 0, 14, &t)); /* 1, from the is_behind tier */
     assert_true(t.key == 1 && t.from == 1 && t.to == 0);
     (void)crn_chain_done(c, &t, CAIRN_OK, 15);
     crn_chain_close(c);
 }
 
-/* What the external tier has already and will be read again goes behind the memory too: after all that must,
- * and not in the place of what is read sooner. */
+/* A checkpoint that the external tier already has and that will be read again is copied to the
+ * is_behind tier too: after all due flushes, and not in place of one that is read sooner. */
 static void test_wish(void **state)
 {
     struct crn_tier_transfer t;
@@ -323,7 +322,7 @@ static void test_wish(void **state)
     assert_false(crn_chain_down(c, 0, 10, &t)); /* 1 and 3 are read sooner */
     assert_true(crn_chain_is_idle(c) && !crn_chain_is_stuck(c, 0));
     crn_chain_start(c);
-    assert_ok(crn_chain_write(c, 5, 4 * 4096, 0, 11, &t, ei)); /* memory has nothing of them now */
+    assert_ok(crn_chain_write(c, 5, 4 * 4096, 0, 11, &t, ei)); /* memory has none of them now */
     (void)crn_chain_done(c, &t, CAIRN_OK, 12);
     crn_chain_flushed(c, 5);
     crn_chain_forget(c, 5);
@@ -333,7 +332,7 @@ static void test_wish(void **state)
     crn_chain_close(c);
 }
 
-/* Where a checkpoint may go, where it lies already, and that its loss is told once. */
+/* Restricting the first tier, importing, and reporting a loss once. */
 static void test_first_import_lost(void **state)
 {
     struct crn_chain_options opt = {.ntiers = 3,
@@ -354,7 +353,7 @@ static void test_first_import_lost(void **state)
     assert_ok(crn_chain_write(c, 3, 4096, 1, 1, &t, ei)); /* not to the fastest tier */
     assert_int_equal(t.to, 1);
     (void)crn_chain_done(c, &t, CAIRN_OK, 2);
-    assert_int_equal(crn_chain_space(c, 1)->used, 3 * 4096); /* one takes two pages at least */
+    assert_int_equal(crn_chain_space(c, 1)->used, 3 * 4096); /* each takes at least two pages */
     assert_ok(crn_chain_adopt(c, 4, 4096, 1, ei));
     assert_ok(crn_chain_hint(c, 3, ei));
     assert_ok(crn_chain_hint(c, 4, ei));
@@ -362,7 +361,7 @@ static void test_first_import_lost(void **state)
     assert_false(crn_chain_up(c, 0, 3, &t)); /* neither goes to the fastest tier */
     assert_true(crn_chain_up(c, 1, 4, &t));
     assert_int_equal(t.key, 4);
-    (void)crn_chain_done(c, &t, CAIRN_EDAMAGED, 5); /* it was there no more */
+    (void)crn_chain_done(c, &t, CAIRN_EDAMAGED, 5); /* it was gone */
     assert_true(crn_chain_next_lost(c, &key));
     assert_int_equal(key, 4);
     assert_false(crn_chain_next_lost(c, &key));

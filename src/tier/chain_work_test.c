@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The work of the chain is proportional to the history: twice the checkpoints, about twice the things looked
- * at. It is counted, not timed. */
+/* The chain's cost is proportional to the history: twice the checkpoints, about twice the items
+ * examined. The test counts them instead of measuring time. */
 #include "base/test.h"
 
 #include "tier/chain_impl.h"
@@ -12,13 +12,13 @@ static struct crn_errinfo *const ei = &info;
 
 struct scene {
     const char *name;
-    uint64_t host; /* checkpoints that the middle tier has room for; 0: all of them */
+    uint64_t host; /* checkpoints that fit in the middle tier; 0: all of them */
     int reverse;   /* order of the reads */
     int stale;     /* hints that never come true, before all others */
-    int failing;   /* every so many background copies fail; 0: none does */
+    int failing;   /* every so many-th background copy fails; 0: none */
     int discard;
-    int twice;         /* the hints of each checkpoint */
-    int external_only; /* all of it was left by an earlier run */
+    int twice;         /* two hints for each checkpoint */
+    int external_only; /* an earlier run left all checkpoints */
 };
 
 static const struct scene scenes[] = {
@@ -46,7 +46,7 @@ static struct crn_chain *open_chain(const struct scene *s, uint64_t n)
     return c;
 }
 
-/* All that the background has to do now. */
+/* Runs all background copies that are due now. */
 static void run_background(struct crn_chain *c, const struct scene *s, int64_t *now, long *copies)
 {
     struct crn_tier_transfer t;
@@ -73,7 +73,7 @@ static void write_one(struct crn_chain *c, const struct scene *s, uint64_t key, 
     crn_err_clear(ei);
     while (crn_chain_write(c, key, PAGE, 0, *now, &t, ei) == CAIRN_EBUSY) {
         crn_err_clear(ei);
-        *now += RETRY_MAX; /* failed copies are tried again */
+        *now += RETRY_MAX; /* failed copies are retried */
         run_background(c, s, now, copies);
     }
     assert_int_equal(ei->code, CAIRN_OK);
@@ -89,7 +89,7 @@ static void read_one(struct crn_chain *c, const struct scene *s, uint64_t key, i
 
     crn_err_clear(ei);
     rc = crn_chain_read(c, key, *now, &t, ei);
-    assert_true(rc == CAIRN_OK || rc == CAIRN_ENOENT); /* on the external tier alone */
+    assert_true(rc == CAIRN_OK || rc == CAIRN_ENOENT); /* only on the external tier */
     if (rc == CAIRN_OK)
         assert_int_equal(crn_chain_done(c, &t, CAIRN_OK, *now += 1000), CAIRN_OK);
     run_background(c, s, now, copies);
@@ -148,7 +148,7 @@ static void test_proportional(void **state)
     }
 }
 
-/* A tier that lost its device tells of each checkpoint once, and looks at each once. */
+/* A tier that lost its device reports each checkpoint once, and examines each once. */
 static void test_lost(void **state)
 {
     uint64_t work[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which driver there is. */
+/* Chooses the driver. */
 #include "tier/device.h"
 
 cairn_err crn_driver_any(int is_loaded, struct crn_driver **ret, struct crn_errinfo *ei)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CUDA through libcuda.so.1.
  *
- * Contexts: each device's primary context, the one that the CUDA runtime of the application uses;
- * retained while the device is open and pushed around each call, so that the thread's own context is
- * the same before and after. */
+ * Contexts: uses each device's primary context, as the application's CUDA runtime does. It is
+ * retained while the device is open and pushed around each call, so that the thread's own context
+ * is the same before and after. */
 #include "tier/device_driver.h"
 
 #define INVALID_CONTEXT 201
@@ -56,7 +56,7 @@ static void pop(const struct crn_vendor_driver *d)
     (void)ctx_pop(&ctx);
 }
 
-/* The primary context of a device; only_active: not if nobody uses it yet. */
+/* The primary context of a device; with only_active, fails if it is not in use yet. */
 static int retain_context(const struct crn_vendor_driver *d, int ordinal, int only_active,
                           void **ret)
 {
@@ -102,8 +102,8 @@ static void device_cuda_release(struct crn_vendor_device *dev)
         release_context(crn_vendor_of(dev), dev->dev.ordinal);
 }
 
-/* before: was it current already? As a rule, in a thread of the application; that is quicker to see than
- * to change. */
+/* before: was it current already? In a thread of the application it usually is, and checking is
+ * cheaper than switching. */
 static int device_cuda_enter(struct crn_vendor_device *dev, int *ret_before)
 {
     int (*ctx_current)(void **ctx);
@@ -129,7 +129,7 @@ static int device_cuda_owner(struct crn_driver *driver, const void *ptr)
     int r = crn_vendor_ask(d, ptr, &device);
     int i;
 
-    /* No context in this thread: any that the application has made will do, but none is made. */
+    /* No context in this thread: use any that the application has created, but create none. */
     for (i = 0; r == INVALID_CONTEXT && i < driver->ndevices; i++) {
         void *ctx;
 
@@ -144,8 +144,8 @@ static int device_cuda_owner(struct crn_driver *driver, const void *ptr)
     return r == 0 ? device : -1;
 }
 
-/* Contexts that are no device's primary one are none of Cairn's: its events cannot be recorded there. A
- * default stream is the current device's, or that of the only device in use. */
+/* Rejects contexts that are not a device's primary one: Cairn's events cannot be recorded there. A
+ * default stream belongs to the current device, or to the only device in use. */
 static int stream_device(struct crn_driver *driver, void *stream)
 {
     const struct crn_vendor_driver *d = (struct crn_vendor_driver *)driver;

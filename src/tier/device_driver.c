@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is the same for all vendors: finding the library and its symbols, errors, memory, lanes. */
+/* Common to all vendors: finding the library and its symbols, errors, memory, lanes. */
 #include "tier/device_driver.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ enum {
     INVALID_CONTEXT = 201,
     INVALID_HANDLE = 400,
     NOT_READY = 600,
-    CAPTURE_IMPLICIT = 906, /* the legacy stream waits for one that is being captured */
+    CAPTURE_IMPLICIT = 906, /* legacy stream would wait for a captured one */
     CAPTURE_MODE_RELAXED = 2,
     STREAM_NON_BLOCKING = 1,
     EVENT_DISABLE_TIMING = 2,
@@ -29,9 +29,9 @@ enum {
     POINTER_DEVICE_ORDINAL = 9,
 };
 
-#define STEP_MIN    INT64_C(20000) /* of who waits for a copy of the background */
+#define STEP_MIN    INT64_C(20000) /* polling interval of a background copy */
 #define STEP_MAX    INT64_C(10000000)
-#define DRAIN_STEP  1000000 /* between two tries */
+#define DRAIN_STEP  1000000 /* between two attempts */
 #define TOKEN_BYTES 4096
 
 static struct crn_vendor_device *device_of(struct crn_device *dev)
@@ -69,14 +69,14 @@ static cairn_err device_driver_check(const struct crn_device *dev, int r, const 
                     what, text != NULL ? text : "unknown error", d->vendor->title, r);
 }
 
-/* What a call of Cairn changes of its thread, to be put back. */
+/* Thread state that a call of Cairn changes and must restore. */
 struct entered {
-    int before; /* of the vendor */
-    int mode;   /* of stream captures */
+    int before; /* vendor-specific */
+    int mode;   /* stream capture mode */
 };
 
-/* While any thread captures a graph, a thread in another mode than relaxed may neither wait for nor ask
- * about anything: the call fails, and the application's capture with it. */
+/* While any thread captures a graph, a thread whose mode is not relaxed may neither wait for nor
+ * query anything: the call would fail and invalidate the application's capture. */
 static int enter_raw(struct crn_device *dev, struct entered *ret)
 {
     const struct crn_vendor_driver *d = driver_of(dev);
@@ -159,7 +159,7 @@ static cairn_err alloc(struct crn_device *dev, uint64_t bytes, void **ret, struc
 
 static void free_memory(struct crn_device *dev, void *ptr)
 {
-    struct crn_errinfo ignored = {0}; /* a lost device has no memory to give back */
+    struct crn_errinfo ignored = {0}; /* a lost device has no memory to free */
     struct entered e;
 
     if (ptr == NULL || device_driver_enter(dev, &e, &ignored) != CAIRN_OK)
@@ -196,10 +196,11 @@ static void device_driver_unpin(struct crn_device *dev, void *host)
 
 /* Lanes. --------------------------------------------------------------------------------------- */
 
-/* Waits for all work of the context, on whatever stream it is. Freeing device memory does that, by the
- * documentation of CUDA and of HIP, and is the one way that a graph being captured does not forbid:
- * synchronising the context, or recording an event on it, fails then and invalidates the capture. The
- * memory is taken again at once, so that a full device does not matter the next time. */
+/* Waits for all operations of the context, on any stream. Freeing device memory does that,
+ * according to the documentation of CUDA and HIP, and is the only way that a graph being captured
+ * does not forbid: synchronising the context, or recording an event on it, would fail and
+ * invalidate the capture. The memory is allocated again at once, so that a device that is full next
+ * time does not matter. */
 static int device_driver_settle(const struct crn_vendor_driver *d, void **token)
 {
     int r = *token != NULL ? SUCCESS : d->mem_alloc(token, TOKEN_BYTES);
@@ -282,7 +283,7 @@ static void pace_begin(struct crn_pace *p, uint64_t bytes)
     p->bytes += bytes;
 }
 
-/* Quick to believe that the link is faster, slow that it is slower: waking up early costs little. */
+/* Adapts quickly to a faster link and slowly to a slower one: waking up early costs little. */
 static void pace_end(struct crn_pace *p, int64_t end_ns)
 {
     double bps = p->bps;
@@ -310,8 +311,8 @@ static cairn_err device_driver_copy(struct crn_device *dev, enum crn_lane lane, 
     return rc;
 }
 
-/* The background sleeps until the copy should be nearly done, then looks for its end in small steps. (An
- * event that sleeps in the driver until an interrupt comes is 0.1 ms late, sometimes several.) */
+/* A background thread sleeps until the copy should be nearly done, then polls for its end. (An
+ * event that sleeps in the driver until an interrupt is 0.1 ms late, sometimes several.) */
 static int doze(const struct crn_vendor_driver *d, void *event, struct crn_pace *p)
 {
     int64_t now = now_ns();
@@ -332,7 +333,7 @@ static int doze(const struct crn_vendor_driver *d, void *event, struct crn_pace 
     return r;
 }
 
-/* Can a context that answers so still run anything? */
+/* Does this result mean that the context can run nothing any more? */
 static int is_dead(const struct crn_vendor *v, int r)
 {
     return code_of(v, r) == CAIRN_EDEVICE || r == NOT_INITIALIZED || r == INVALID_CONTEXT ||
@@ -352,7 +353,8 @@ static int has_drained(struct crn_device *dev, enum crn_lane lane)
     return r == SUCCESS || is_dead(d->vendor, r);
 }
 
-/* After an error: the caller gives the memory of the copies to others when the wait has returned. */
+/* After an error the caller reuses the memory of the copies as soon as the wait returns, so drain
+ * the lane first. */
 static void drain(struct crn_device *dev, enum crn_lane lane)
 {
     const struct timespec pause = {.tv_nsec = DRAIN_STEP};
@@ -507,7 +509,7 @@ static cairn_err find_symbols(struct crn_vendor_driver *d, struct crn_errinfo *e
     const char *missing = NULL;
     size_t i;
 
-/* A data pointer becomes a function pointer the way POSIX shows it. */
+/* Converts a data pointer to a function pointer in the way that POSIX recommends. */
 #define FIND(field)                                                                                \
     *(void **)&d->field = dlsym(d->library, s->field);                                             \
     if (d->field == NULL)                                                                          \

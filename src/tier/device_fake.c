@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One lock around everything and one condition for every change: a test has few streams. Streams outlive
- * their handles until the library is unloaded, since others may still be ordered behind them. */
+/* One lock for everything and one condition for every change: a test has few streams. Streams
+ * outlive their handles until the library is unloaded, because others may still be ordered after
+ * them. */
 #include "tier/device_fake.h"
 
 #include <pthread.h>
@@ -13,8 +14,8 @@
 
 #define THINGS   1024
 #define SPECS    8
-#define COPY_NS  20000   /* a copy takes at least so long, */
-#define SET_NS   3000000 /* and a kernel: long enough to be overtaken by who does not wait for it */
+#define COPY_NS  20000   /* minimum duration of a copy */
+#define SET_NS   3000000 /* of a kernel: long enough to expose a missing wait */
 #define GLOBAL   0
 #define RELAXED  2
 #define BLOCKING 0 /* flags of a stream: 1 is non-blocking */
@@ -30,7 +31,7 @@ struct device_fake_op {
     void *staged; /* owned: a copy of pageable host memory */
     size_t bytes;
     unsigned word;
-    struct device_fake_stream *other; /* OP_AFTER: until it has done so many */
+    struct device_fake_stream *other; /* OP_AFTER: wait until it has done so many */
     uint64_t position;
 };
 
@@ -50,22 +51,21 @@ struct device_fake_stream {
     uint64_t given, done;
     struct device_fake_capture capture;
     struct device_fake_stream
-        *captured_with; /* joined that one's capture by waiting for an event of it */
+        *captured_with; /* joined this stream's capture by waiting for an event of it */
 };
 
 struct thing {
     enum fake_kind kind;
     int device;
-    char *start; /* as the application sees it: of device memory, unreadable */
-    char *own;   /* the same memory, for the streams */
+    char *start; /* the application's address; unreadable for device memory */
+    char *own;   /* address of the same memory for the streams */
     size_t bytes;
-    struct device_fake_stream
-        *stream; /* streams: itself; events: where it was recorded, NULL: nowhere */
+    struct device_fake_stream *stream; /* streams: itself; events: where recorded, NULL: nowhere */
     uint64_t position;
-    struct device_fake_stream *captured; /* events: in this stream's capture */
+    struct device_fake_stream *captured; /* events: recorded in this stream's capture */
 };
 
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* all below */
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct thing things[THINGS];
 static int retained[FAKE_DEVICES];
@@ -125,7 +125,7 @@ __attribute__((constructor)) static void load(void)
     fake_gpu_fail(getenv("FAKE_GPU_FAIL"));
 }
 
-/* Things. -------------------------------------------------------------------------------------- */
+/* Objects. ------------------------------------------------------------------------------------- */
 
 static struct thing *make_thing(enum fake_kind kind)
 {
@@ -274,7 +274,7 @@ static struct device_fake_stream *open_stream(int device, unsigned flags)
     return s;
 }
 
-/* What it was given ends first. Unlocks for that. */
+/* Waits for its submitted operations. Unlocks meanwhile. */
 static void close_stream(struct device_fake_stream *s)
 {
     if (!s->is_open)
@@ -361,7 +361,7 @@ static void order(struct device_fake_stream *s)
             order_behind(s, other, other->given);
 }
 
-/* Waits until a stream has done so much. */
+/* Waits until a stream has reached this position. */
 static void wait_for(const struct device_fake_stream *s, uint64_t position)
 {
     counts[FAKE_COUNT_WAITING]++;
@@ -381,7 +381,8 @@ static void wait_for_device(int device)
 
 /* Captures. ------------------------------------------------------------------------------------ */
 
-/* May this thread make a call that could wait for a stream? The captures that forbid it are invalid then. */
+/* May this thread make a call that could wait for a stream? If not, invalidates the captures that
+ * forbid it. */
 static int is_prohibited(void)
 {
     struct device_fake_stream *s;
@@ -397,7 +398,7 @@ static int is_prohibited(void)
     return is;
 }
 
-/* Is a stream of the device captured? Those are invalid then, if is_fatal. */
+/* Is a stream of the device being captured? With is_fatal, invalidates those captures. */
 static int has_captures(int device, int only_blocking, int is_fatal)
 {
     struct device_fake_stream *s;
@@ -412,7 +413,7 @@ static int has_captures(int device, int only_blocking, int is_fatal)
     return has;
 }
 
-/* The capture that work on the stream becomes part of; NULL: it is run. */
+/* The capture that records operations on this stream; NULL: they run. */
 static struct device_fake_stream *capturing(struct device_fake_stream *s)
 {
     struct device_fake_stream *c = s->captured_with != NULL ? s->captured_with : s;
@@ -621,9 +622,9 @@ int fake_pointer(void *data, int attribute, const void *p, unsigned device_type,
     return 0;
 }
 
-/* Work. ---------------------------------------------------------------------------------------- */
+/* Operations. ---------------------------------------------------------------------------------- */
 
-/* Where the streams see the memory, and what it is; NULL: part of it is not the device's. */
+/* The streams' address of the memory, and its kind; NULL: the range is not all device memory. */
 static char *seen(const void *p, size_t bytes, enum fake_kind *ret)
 {
     const struct thing *t = containing(FAKE_DEVICE_MEMORY, p);
@@ -645,7 +646,7 @@ static int hold_of(enum fake_kind to, enum fake_kind from)
     return FAKE_HOLD_DOWN;
 }
 
-/* Pageable memory is staged on its way up, and its way down is waited for. */
+/* Stages pageable memory on its way up, and waits for copies down to it. */
 static void push_copy(struct device_fake_stream *s, char *dst, const char *src, size_t bytes,
                       const enum fake_kind kind[2])
 {
@@ -804,7 +805,7 @@ int fake_stream_wait(void *stream, void *event)
     if (r == 0 && (e == NULL || e->stream == NULL))
         r = FAKE_BAD_HANDLE;
     if (r == 0 && e->captured != NULL && e->captured->capture.is_on) {
-        e->captured->capture.has_strays = 1; /* the stream is drawn into the capture */
+        e->captured->capture.has_strays = 1; /* the stream joins the capture */
         s->captured_with = e->captured;
     } else if (r == 0) {
         order_behind(s, e->stream, e->position);

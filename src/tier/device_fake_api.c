@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of the CUDA driver and of HIP that Cairn and its tests call, over the core of device_fake.c.
- * They are as strict as the real ones: a context must be current, handles must be alive and of the same
- * context, flags must be known. */
+/* The functions of the CUDA driver and of HIP that Cairn and its tests call, implemented over
+ * device_fake.c. They are as strict as the real ones: a context must be current, handles must be
+ * alive and of the same context, flags must be known. */
 #include "tier/device_fake.h"
 
 #include <stdlib.h>

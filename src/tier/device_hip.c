@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HIP through libamdhip64.so. It has a current device in each thread instead of a stack of contexts; it is
- * put back after each call. */
+/* HIP through libamdhip64.so. HIP has a current device per thread instead of a stack of contexts;
+ * each call restores it. */
 #include "tier/device_driver.h"
 
 #include <dlfcn.h>
@@ -39,7 +39,7 @@ static int device_hip_owner(struct crn_driver *driver, const void *ptr)
     return crn_vendor_ask((struct crn_vendor_driver *)driver, ptr, &device) == 0 ? device : -1;
 }
 
-/* The call is missing in old releases; there every stream is taken for one of the current device. */
+/* Old releases lack the call; there every stream counts as one of the current device. */
 static int stream_device(struct crn_driver *driver, void *stream)
 {
     const struct crn_vendor_driver *d = (struct crn_vendor_driver *)driver;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Order on a device: Cairn's lanes behind the application's streams, graphs that the application captures
- * meanwhile, and lanes that are waited for in spite of errors. Over the pretended CUDA library; with
- * $CAIRN_TEST_GPU set, over the real one where that is possible. */
+/* Order on a device: Cairn's lanes after the application's streams, graphs that the application
+ * captures meanwhile, and waits for lanes after errors. Runs over the fake CUDA library; with
+ * $CAIRN_TEST_GPU set, over the real one where possible. */
 #include "base/test.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ struct device_order_test_bed {
     const struct crn_driver_ops *ops;
     struct crn_device *dev;
     void *gpu, *gpu2;
-    unsigned char *host; /* pinned, two parts */
+    unsigned char *host; /* pinned, two halves */
 };
 
 static void bed_open(struct device_order_test_bed *b)
@@ -58,10 +58,10 @@ static unsigned long long address(void *p)
     return (unsigned long long)(uintptr_t)p;
 }
 
-/* The order behind streams. -------------------------------------------------------------------- */
+/* The order after streams. --------------------------------------------------------------------- */
 
-/* A kernel of the application on a stream, then a copy of Cairn's after the stream that is named. Returns
- * the last word of the copy. */
+/* Runs a kernel of the application on a stream, then a copy of Cairn's after the named stream.
+ * Returns the last word of the copy. */
 static uint32_t launch_and_copy(struct device_order_test_bed *b, uint32_t word, void *stream,
                                 void *named)
 {
@@ -93,12 +93,12 @@ static void test_after(void **state)
         size_t k;
 
         for (k = 0; k < 4; k++) {
-            word++; /* no stream is named: after all of them, */
+            word++; /* no named stream: after all of them */
             assert_int_equal(launch_and_copy(&b, word, used[k], NULL), word);
-            word++; /* or this one is, */
+            word++; /* this stream is named */
             assert_int_equal(launch_and_copy(&b, word, used[k], used[k]), word);
         }
-        word++; /* or the legacy one, which waits for those that block */
+        word++; /* the legacy stream, which waits for blocking ones */
         assert_int_equal(launch_and_copy(&b, word, stream[0], CRN_STREAM_LEGACY), word);
     }
     assert_int_equal(b.ops->stream_device(b.driver, stream[1]), 0);
@@ -118,7 +118,7 @@ struct round {
     int is_good;
 };
 
-/* All that Cairn's threads do, in a thread of the default capture mode. */
+/* All calls that Cairn's threads make, in a thread of the default capture mode. */
 static cairn_err all_calls(struct device_order_test_bed *b, enum crn_lane lane, void *named,
                            struct crn_errinfo *why)
 {
@@ -167,8 +167,8 @@ static void in_a_thread(void *(*fn)(void *arg), void *arg)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* The application captures in each mode, on each kind of stream, while Cairn works in another thread or in
- * this one: the capture ends well and so does the work. */
+/* The application captures in each mode, on each kind of stream, while Cairn makes its calls in
+ * another thread or in this one: both the capture and the calls succeed. */
 static void capture_meanwhile(struct device_order_test_bed *b, unsigned flags, int mode,
                               void *other)
 {
@@ -211,7 +211,7 @@ static void test_captures(void **state)
     bed_close(&b);
 }
 
-/* Nothing can be ordered behind a stream that is being captured, and trying harms no capture. */
+/* Nothing can be ordered after a stream that is being captured, and trying harms no capture. */
 static void test_captured_stream(void **state)
 {
     struct device_order_test_bed b;
@@ -263,8 +263,8 @@ static void *wait_for_lane(void *arg)
     return NULL;
 }
 
-/* A copy is under way when the calls that look for its end fail: the wait does not return before it has
- * ended, since its target is given to others then. */
+/* The calls that wait for a copy fail while it is in flight: the wait must not return before the
+ * copy has ended, because its target is then reused. */
 static void wait_with_errors(struct device_order_test_bed *b, enum crn_lane lane, const char *spec,
                              cairn_err rc)
 {
@@ -310,14 +310,14 @@ static void test_drained(void **state)
             char spec[128];
 
             (void)snprintf(spec, sizeof(spec), "%s %d; cuStreamSynchronize 900 1 3", calls[i],
-                           codes[c].code); /* the drain is tried again, too */
+                           codes[c].code); /* the drain is retried too */
             wait_with_errors(&b, lane, spec, codes[c].rc);
         }
     }
     bed_close(&b);
 }
 
-/* The context is dead: nobody waits for what can never end. */
+/* The context is dead: no wait for copies that can never end. */
 static void test_dead(void **state)
 {
     static const int codes[] = {719, 700, 999, 201, 400, 3};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stream is a thread with a bounded ring of operations; giving to a full one waits. An event is a
- * position in another stream, so ordering after the application's work needs no object of its own.
- * A copy is made at once and then takes the time that its bandwidth asks for, so whoever reads the
- * target too early finds new bytes, and whoever changes the source too early is found out by
- * comparing: the bytes are taken when the copy runs, not when it is given. */
+/* A stream is a thread with a bounded ring of operations; submitting to a full ring waits. An event
+ * is a position in another stream, so ordering after the application's operations needs no extra
+ * object. A copy moves its bytes at once and then takes the time that its bandwidth implies. It
+ * reads the bytes when it runs, not when it is submitted, so a source that changes too early shows
+ * up in a comparison. A target that is read too early already has the new bytes. */
 #include "tier/device_sim.h"
 
 #include <errno.h>
@@ -27,9 +27,9 @@ struct device_sim_op {
     void *dst;
     const void *src;
     uint64_t bytes;
-    int64_t took_ns;              /* at least */
-    cairn_err rc;                 /* what a copy ends with */
-    struct crn_sim_stream *other; /* OP_AFTER: until it has done this many */
+    int64_t took_ns;              /* minimum duration */
+    cairn_err rc;                 /* result of a copy */
+    struct crn_sim_stream *other; /* OP_AFTER: wait until it has done so many */
     uint64_t position;
     void (*fn)(void *arg);
     void *arg;
@@ -39,15 +39,15 @@ struct crn_sim_stream {
     struct crn_mutex mu;
     struct crn_cond changed;
     struct device_sim_op ring[RING];
-    uint64_t given, done; /* lock: operations ever */
+    uint64_t given, done; /* lock: operations so far */
     cairn_err rc;         /* lock: first error since the last wait */
     int is_closing;       /* lock */
     pthread_t thread;
-    struct crn_sim_stream **list; /* of the application's streams that it is in; NULL: none */
-    struct crn_sim_stream *next;  /* there */
+    struct crn_sim_stream **list; /* list of application streams that it is in; NULL: none */
+    struct crn_sim_stream *next;  /* in list */
 };
 
-/* Memory that the simulation knows: of a device, or pinned. */
+/* Memory known to the simulation: of a device, or pinned. */
 struct device_sim_range {
     const unsigned char *start;
     uint64_t bytes;
@@ -68,7 +68,7 @@ struct sim_device {
     struct crn_device dev;
     struct crn_sim_stream *lane[CRN_LANES];
     struct crn_sim_stream *legacy;
-    struct crn_sim_stream *streams; /* the application's; its thread only */
+    struct crn_sim_stream *streams; /* the application's streams; its thread only */
 };
 
 static struct sim_driver *driver_of(struct crn_device *dev)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CUDA and HIP back ends against libraries that only pretend (device_fake.c), found beside the
- * test; on a machine with a GPU, with $CAIRN_TEST_GPU set, the same against the real driver. */
+/* The CUDA and HIP back ends against fake libraries (device_fake.c), found beside the test. On a
+ * machine with a GPU and $CAIRN_TEST_GPU set, the same against the real driver. */
 #include "base/test.h"
 
 #include "tier/device.h"
@@ -15,7 +15,7 @@ struct kind {
     const char *name;
     cairn_err (*open)(int is_loaded, struct crn_driver **ret, struct crn_errinfo *ei);
     const char *library;
-    const char *first; /* functions of the library whose failure is tried, by code */
+    const char *first; /* functions of the library that are made to fail, by code */
     const char *makers[14];
 };
 
@@ -121,7 +121,7 @@ static void test_hip(void **state)
     assert_int_equal(unsetenv("FAKE_GPU_OLD"), 0);
 }
 
-/* Every function fails in turn: an error comes out, nothing stays behind. */
+/* Every function fails in turn: the error is returned, and no resource leaks. */
 static cairn_err whole_life(struct crn_driver *driver, struct crn_errinfo *why)
 {
     static unsigned char host[4096];
@@ -146,7 +146,7 @@ static cairn_err whole_life(struct crn_driver *driver, struct crn_errinfo *why)
             if (rc == CAIRN_OK)
                 rc = ops->wait(dev, lanes[i], why);
         }
-        fail_at(NULL); /* the way out works again */
+        fail_at(NULL); /* cleanup succeeds again */
         ops->unpin(dev, host);
     }
     fail_at(NULL);
@@ -201,14 +201,14 @@ static void test_no_driver(void **state)
     (void)state;
     if (is_real())
         skip();
-    /* Not loaded by the application: not touched. */
+    /* Not loaded by the application, so not used. */
     assert_int_equal(crn_driver_any(1, &driver, &why), CAIRN_ENOTSUP);
     assert_non_null(strstr(why.msg, "libcuda.so.1 is not loaded"));
     memset(&why, 0, sizeof(why));
     fail_at("cuInit 100");
     assert_int_equal(crn_driver_cuda(0, &driver, &why), CAIRN_ENOTSUP);
     assert_string_equal(why.msg, "CUDA shows no GPU");
-    assert_ok(crn_driver_any(0, &driver, ei)); /* the other one is there */
+    assert_ok(crn_driver_any(0, &driver, ei)); /* the other one exists */
     assert_string_equal(driver->ops->name, "hip");
     driver->ops->close(driver);
     memset(&why, 0, sizeof(why));
@@ -230,7 +230,7 @@ static void test_owner_without_context(void **state)
 
     (void)state;
     assert_ok(crn_driver_cuda(0, &driver, ei));
-    assert_int_equal(driver->ops->owner(driver, &info), -1); /* no device is opened for that */
+    assert_int_equal(driver->ops->owner(driver, &info), -1); /* opens no device */
     assert_int_equal(fake_ask(FAKE_CUDA, "fake_gpu_live"), 0);
     assert_ok(driver->ops->device_open(driver, 0, &dev, ei));
     assert_ok(driver->ops->alloc(dev, 100, &p, ei));
@@ -240,8 +240,8 @@ static void test_owner_without_context(void **state)
     driver->ops->close(driver);
 }
 
-/* A lane waits for what the application has given to its stream: here eight fills of much memory on
- * the legacy stream, of which the copy must see the last. */
+/* A lane waits for operations submitted to the application's stream: here eight large fills on the
+ * legacy stream, of which the copy must see the last. */
 static void test_real_order(void **state)
 {
     enum { FILLS = 8 };

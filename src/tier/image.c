@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same function runs where an image is written and where it is read, so the offsets need not be
- * stored. Relies on region sizes that crn_region_check has passed. */
+/* The writer and the reader of an image run the same function, so the offsets need not be stored.
+ * Requires region sizes that crn_region_check has accepted. */
 #include "tier/image.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ void crn_image_free(struct crn_image *image)
     memset(image, 0, sizeof(*image));
 }
 
-/* Of one region: its mark and its chunks. */
+/* The words of one region: its mark and its chunks. */
 static uint64_t words_of(const struct crn_region *r, uint64_t chunk_bytes)
 {
     return r->kind == CRN_REGION_FILE ? 0

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one place that knows which moves exist. A row is a state, a column an event; what is not
+/* The only place that defines the moves. A row is a state, a column an event. An entry that is not
  * written is illegal, so a forgotten case stops instead of losing a checkpoint. */
 #include "tier/life.h"
 
-#define TO(state) ((state) + 1) /* 0, what C puts where nothing is written, means illegal */
+#define TO(state) ((state) + 1) /* 0, the default of C for missing entries, means illegal */
 
 static const signed char table[CRN_LIFE_STATES][CRN_LIFE_EVENTS] = {
     [CRN_LIFE_INIT] =

@@ -18,7 +18,7 @@ struct move {
 #define RC CRN_LIFE_READ_COMPLETE
 #define CO CRN_LIFE_CONSUMED
 
-/* All moves that exist, as figure 1 and section 2 of the paper tell them, with what failures add. */
+/* All moves of figure 1 and section 2 of the paper, and those that failures add. */
 static const struct move legal[] = {
     /* checkpointing path */
     {I, CRN_LIFE_WRITE_BEGIN, WP},
@@ -28,7 +28,7 @@ static const struct move legal[] = {
     {I, CRN_LIFE_READ_BEGIN, RP},
     {RP, CRN_LIFE_READ_END, RC},
     {RC, CRN_LIFE_CONSUME, CO},
-    /* wanted while it is still here; again and again */
+    /* read again while it is still here, any number of times */
     {WC, CRN_LIFE_HOLD, RC},
     {FL, CRN_LIFE_HOLD, RC},
     {CO, CRN_LIFE_HOLD, RC},
@@ -39,7 +39,7 @@ static const struct move legal[] = {
     /* eviction */
     {FL, CRN_LIFE_EVICT, I},
     {CO, CRN_LIFE_EVICT, I},
-    /* not needed any more */
+    /* no longer needed */
     {WC, CRN_LIFE_DISCARD, I},
     {FL, CRN_LIFE_DISCARD, I},
     {RC, CRN_LIFE_DISCARD, I},
@@ -88,7 +88,7 @@ static void test_all_moves(void **state)
     }
 }
 
-/* Which states can be reached from INIT without one event? */
+/* The states that can be reached from INIT without one event. */
 static unsigned reachable_without(enum crn_life_event left_out)
 {
     unsigned seen = 1U << CRN_LIFE_INIT;
@@ -111,7 +111,8 @@ static void test_no_way_around(void **state)
 {
     (void)state;
     assert_int_equal(reachable_without(CRN_LIFE_EVENTS), (1U << CRN_LIFE_STATES) - 1);
-    /* only a consumed read makes CONSUMED, only a finished flush FLUSHED, only an end a whole one */
+    /* only a consumed read leads to CONSUMED, only a finished flush to FLUSHED, only an end to a
+     * complete one */
     assert_false(reachable_without(CRN_LIFE_CONSUME) & (1U << CO));
     assert_false(reachable_without(CRN_LIFE_FLUSH_END) & (1U << FL));
     assert_false(reachable_without(CRN_LIFE_WRITE_END) & (1U << WC));

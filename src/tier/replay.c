@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Discrete events around the chain: at most one copy under way for each tier and direction, each with
- * the time at which it ends. The application's requests come one after another and wait as they would
- * in a run. */
+/* Discrete-event simulation around the chain: at most one copy in flight for each tier and
+ * direction, each with its end time. The application's requests come one after another and wait as
+ * they would in a run. */
 #include "tier/replay.h"
 
 #include <errno.h>
@@ -125,7 +125,7 @@ static void replay_begin(struct replay_world *w, const struct crn_tier_transfer 
     w->event[w->n++] = (struct event){*t, w->now_ns + took_ns(w, slower, t->bytes)};
 }
 
-/* All copies that can begin now. */
+/* Starts all copies that can begin now. */
 static void poll_links(struct replay_world *w)
 {
     struct crn_tier_transfer t;
@@ -143,7 +143,7 @@ static void poll_links(struct replay_world *w)
     }
 }
 
-/* Goes on to the end of the next copy, not beyond until: 1 if there was one. */
+/* Advances to the end of the next copy, but not beyond until_ns. 1 if there was one. */
 static int replay_step(struct replay_world *w, int64_t until_ns)
 {
     struct event e;
@@ -228,7 +228,7 @@ static cairn_err run_copy(struct replay_world *w, const struct crn_request *r,
         return rc;
     }
     if (rc != CAIRN_OK) {
-        ret->failed++; /* a key that is gone, or one written twice */
+        ret->failed++; /* a key that is gone or was written twice */
         return CAIRN_OK;
     }
     replay_advance(w, begun + took_ns(w, is_write ? t.to : t.from, t.bytes));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Replays whose result can be worked out by hand, and policies compared on random traces. */
+/* Replays whose results can be computed by hand, and policies compared on random traces. */
 #include "base/test.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static void add(struct crn_trace *t, int64_t at, enum crn_request_kind kind, uin
 
 enum order { SEQUENTIAL, REVERSE, IRREGULAR };
 
-/* n checkpoints written, then read; steps of gap_ns. */
+/* Writes n checkpoints, then reads them, with gap_ns between requests. */
 static void make_shot(struct crn_trace *t, uint64_t n, enum order order, int64_t gap_ns, int hints,
                       struct crn_rng *rng)
 {
@@ -74,7 +74,7 @@ static void test_by_hand(void **state)
     assert_int_equal(r.read_ns, 4 * (MS + 1));
     assert_int_equal(r.distance, 3 + 2 + 1);
     crn_trace_free(&t);
-    /* Six without time to compute: the fifth waits for the flush of the first, 10 ms after its
+    /* Six with no compute time: the fifth waits for the flush of the first, 10 ms after its
      * capture, and so on. */
     make_shot(&t, 6, REVERSE, 0, 0, NULL);
     assert_ok(crn_replay(&three, &t, &r, ei));
@@ -85,7 +85,8 @@ static void test_by_hand(void **state)
     crn_trace_free(&t);
 }
 
-/* Time to prefetch and all hints: the host's checkpoints are hits of the first tier, too. */
+/* With all hints and time to prefetch, checkpoints on the host become hits of the first tier
+ * too. */
 static void test_hints_help(void **state)
 {
     struct crn_replay_result with;
@@ -107,8 +108,8 @@ static void test_hints_help(void **state)
     }
 }
 
-/* Sizes of all kinds, little time, every policy: all is read, and where hints are given the score
- * makes reads shorter than LRU does, over the seeds together. */
+/* All sizes, little time, every policy: everything is read. With hints, the score policy makes
+ * reads shorter than LRU, summed over the seeds. */
 static void test_policies(void **state)
 {
     struct crn_replay_options opt = three;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sorted array: searches read it from end to end, and the few hundred fragments of an arena move
- * in a microsecond. */
+/* A sorted array: searches scan it from end to end, and moving the few hundred fragments of an
+ * arena takes a microsecond. */
 #include "tier/space.h"
 
 #include <assert.h>
@@ -81,7 +81,7 @@ static void erase(struct crn_space *s, size_t i)
 
 cairn_err crn_space_reserve(struct crn_space *s, struct crn_errinfo *ei)
 {
-    return s->n + 2 > s->cap ? space_grow(s, ei) : CAIRN_OK; /* a put adds two at most */
+    return s->n + 2 > s->cap ? space_grow(s, ei) : CAIRN_OK; /* a put adds at most two */
 }
 
 void crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, void *owner)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file tier: an area (area.h) on the node's disk that nobody else sees. */
+/* The file tier: an unnamed area (area.h) on the node's disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static cairn_err tier_file_put(struct crn_tier *t, const struct crn_spot *spot, 
 static cairn_err tier_file_get(struct crn_tier *t, const struct crn_spot *spot, uint64_t at,
                                void *dst, uint64_t bytes, struct crn_errinfo *ei)
 {
-    /* Blocks end at a granule, or with the checkpoint. */
+    /* A block ends at a granule or at the end of the checkpoint. */
     return crn_area_read(((struct file_tier *)t)->area, spot->offset, at + bytes, at, dst, bytes,
                          ei);
 }

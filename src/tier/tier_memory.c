@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two memory tiers: one contiguous buffer each, taken once. Device memory is there at once; host
- * memory is touched by several threads and then pinned, which takes tenths of a second a gigabyte and
- * happens in the background. */
+/* The two memory tiers: one contiguous buffer each, allocated once. Device memory is usable at
+ * once. Several threads touch host memory, then it is pinned; this takes tenths of a second per
+ * gigabyte and happens in the background. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/touch.h"
 #include "tier/tier.h"
 
-/* First guesses, replaced by measurements after a few copies. */
+/* Initial estimates, replaced by measurements after a few copies. */
 #define PCIE_BPS  25e9
 #define LOCAL_BPS 2e9
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moving the bytes of one checkpoint between two tiers, or between a tier and the application. Memory
- * to memory is one copy; with files it goes block by block, through a bounce buffer where a device is
- * at the other end or the application's pieces have to be put together. */
+/* Moves the bytes of one checkpoint between two tiers, or between a tier and the application.
+ * Memory to memory is one copy. Files are copied block by block, through a bounce buffer if the
+ * other end is a device or consists of several pieces of the application's memory. */
 #include <string.h>
 
 #include "tier/tier.h"
@@ -11,7 +11,7 @@ static int is_memory(const struct crn_tier *t)
     return t->ops->address != NULL;
 }
 
-/* Waits after an error too: what a lane was given must not run on into memory that is given away. */
+/* Waits even after an error: no submitted copy may still run when its memory is reused. */
 static cairn_err device_copy(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,
                              uint64_t bytes, struct crn_errinfo *ei)
 {
@@ -25,7 +25,7 @@ static cairn_err device_copy(struct crn_device *dev, enum crn_lane lane, void *d
 
 /* Tier to tier. -------------------------------------------------------------------------------- */
 
-/* Bytes of a tier as host memory: where they lie, or read into buf. */
+/* Gets bytes of a tier as host memory: their address, or read into buf. */
 static cairn_err read_block(struct crn_tier *from, const struct crn_spot *spot, uint64_t at,
                             uint64_t n, enum crn_lane lane, void *buf, const void **ret,
                             struct crn_errinfo *ei)
@@ -96,7 +96,7 @@ static cairn_err copy_block(void *arg, uint64_t i, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Where host memory is at one end no block needs the bounce buffer, and others may help. */
+/* If one end is host memory, no block needs the bounce buffer, and helpers may share the blocks. */
 static cairn_err copy_blocks(struct blocks *b, struct crn_errinfo *ei)
 {
     uint64_t n = (b->t->bytes + b->bytes - 1) / b->bytes;
@@ -128,7 +128,7 @@ cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
                                const struct crn_tier_transfer *t, const struct crn_mover *by,
                                struct crn_errinfo *ei)
 {
-    int is_whole = is_host(to) && from->chain.is_external; /* got all at once */
+    int is_whole = is_host(to) && from->chain.is_external; /* got in one call */
     struct blocks blocks = {from, to, t, by, is_whole ? t->bytes : CRN_TIER_BLOCK};
     cairn_err rc = transfer_begin(to, t, ei);
 
@@ -143,7 +143,7 @@ cairn_err crn_transfer_between(struct crn_tier *from, struct crn_tier *to,
 
 /* The application's pieces. -------------------------------------------------------------------- */
 
-/* The devices that take part, each to be ordered and waited for once. */
+/* The devices involved, each to be ordered and waited for once. */
 struct devices {
     struct crn_device *dev[CRN_GPUS];
     int n;
@@ -169,7 +169,7 @@ static cairn_err devices_of(const struct crn_ends *app, struct crn_device *tier,
     return CAIRN_OK;
 }
 
-/* Also after an error, as device_copy. */
+/* Waits even after an error, like device_copy. */
 static cairn_err wait_all(const struct devices *d, enum crn_lane lane, cairn_err rc,
                           struct crn_errinfo *ei)
 {
@@ -192,7 +192,7 @@ static void transfer_meanwhile(const struct crn_ends *app)
         app->meanwhile(app->arg);
 }
 
-/* Between a piece, from byte skip on, and memory of the tier or the bounce buffer. */
+/* Copies between a piece, from byte skip on, and memory of the tier or the bounce buffer. */
 static cairn_err move_piece(const struct crn_tier_piece *p, uint64_t skip, uint64_t n, void *other,
                             struct crn_tier *tier, enum crn_lane lane, struct crn_errinfo *ei)
 {
@@ -226,7 +226,7 @@ static cairn_err move_memory(struct crn_tier *tier, uint64_t offset, const struc
     return wait_all(devices, lane, rc, ei);
 }
 
-/* The parts of the pieces that lie in one block. */
+/* Copies the overlap of the pieces with one block. */
 static cairn_err move_overlaps(struct crn_tier *tier, const struct crn_ends *app, uint64_t at,
                                uint64_t bytes, const struct devices *devices, enum crn_lane lane,
                                struct crn_errinfo *ei)
@@ -257,7 +257,7 @@ static cairn_err move_blocks(struct crn_tier *tier, const struct crn_spot *spot,
         uint64_t size = bytes - at < CRN_TIER_BLOCK ? bytes - at : CRN_TIER_BLOCK;
 
         if (lane == CRN_LANE_WRITE) {
-            memset(app->bounce, 0, size); /* what lies between the pieces */
+            memset(app->bounce, 0, size); /* the gaps between the pieces */
             rc = move_overlaps(tier, app, at, size, devices, lane, ei);
             if (rc == CAIRN_OK)
                 rc = tier->ops->put(tier, spot, at, app->bounce, size, ei);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All parts of a score only grow when a window does, so for each first fragment the shortest window
- * that is large enough is the best, and two indices that never go back find them all. Sums are kept
- * by adding and subtracting; the two maxima (wait, age) by queues of falling values. */
+/* All components of a score only grow with the window. So for each first fragment the shortest
+ * window that is large enough is the best, and two indices that only advance find them all. Sums
+ * are updated by adding and subtracting, the two maxima (wait, age) with monotonic queues. */
 #include "tier/window.h"
 
 #include <string.h>
 
-/* Indices of fragments whose values fall from front to back: the front is the window's maximum. */
+/* A monotonic queue: indices of fragments with falling values, so that the front is the window's
+ * maximum. */
 struct maximum {
     size_t *index;
     size_t front, back;
@@ -59,7 +60,7 @@ int crn_window_find(const struct crn_space *s, enum crn_evict policy, uint64_t b
     const struct crn_fragment *f = s->f;
     struct crn_window w = {0};
     int found = 0;
-    size_t end = 0; /* first fragment behind the window */
+    size_t end = 0; /* first fragment after the window */
 
     for (w.first = 0; w.first < s->n; w.first++) {
         while (end < s->n && w.bytes < bytes) {

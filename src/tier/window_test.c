@@ -126,7 +126,7 @@ static void check_window(const struct window_test_model *m, enum crn_evict polic
         assert_true(m->space.f[i].wait_ns != CRN_PINNED);
 }
 
-/* Puts and drops for ever, through windows, in every policy. */
+/* Random puts and drops, through windows, under every policy. */
 static void test_random(void **state)
 {
     struct window_test_model m = {0};
@@ -181,8 +181,8 @@ static struct crn_space by_hand(struct crn_fragment *f, size_t n)
 static void test_small_between_gaps(void **state)
 {
     int o;
-    /* Of two flushed checkpoints the small one goes, though it is read sooner: the gaps beside it
-     * do the rest and fewer near bytes leave. */
+    /* Of two flushed checkpoints the small one is evicted, although it is read sooner: with the
+     * gaps around it there is enough space, and fewer near bytes are evicted. */
     struct crn_fragment f[] = {
         {.bytes = 1 << 20, .owner = &o, .near = 2, .age = 1}, {.bytes = 1 << 19},
         {.bytes = 1 << 12, .owner = &o, .near = 9, .age = 2}, {.bytes = 1 << 19},
@@ -196,7 +196,7 @@ static void test_small_between_gaps(void **state)
     assert_int_equal(w.first, 1);
     assert_int_equal(w.count, 3);
     assert_int_equal(w.evicted, 1 << 12);
-    /* LRU does not see that. */
+    /* LRU ignores that. */
     assert_true(crn_window_find(&s, CRN_EVICT_LRU, 1 << 20, &w));
     assert_int_equal(w.first, 0);
     crn_space_fini(&s);
@@ -217,14 +217,14 @@ static void test_order_of_scores(void **state)
 
     (void)state;
     assert_true(crn_window_find(&s, CRN_EVICT_SCORE, 4096, &w));
-    assert_int_equal(w.first, 3); /* no wait, far, older than its equal */
+    assert_int_equal(w.first, 3); /* no wait, far away, older than its equal */
     assert_true(crn_window_find(&s, CRN_EVICT_SCORE, 8192, &w));
     assert_int_equal(w.first, 2);
     assert_true(crn_window_find(&s, CRN_EVICT_FIFO, 4096, &w));
     assert_int_equal(w.first, 1);
     assert_int_equal(w.wait_ns, 10);
     assert_false(
-        crn_window_find(&s, CRN_EVICT_SCORE, 5 * 4096, &w)); /* would need the pinned one */
+        crn_window_find(&s, CRN_EVICT_SCORE, 5 * 4096, &w)); /* would need the pinned fragment */
     s.f[4].owner = NULL;
     s.f[4].wait_ns = 0;
     assert_true(crn_window_find(&s, CRN_EVICT_SCORE, 4096, &w));
