@@ -4,11 +4,11 @@
  * statistics.
  *
  * Threads: each pair of neighbouring tiers has one thread that flushes and one that prefetches (two
- * each below a device, so that its link is never idle). Helpers share large copies between host
- * memory and files. Each tier that needs preparation has a thread that ends when the tier is ready.
- * One lock (CRN_RANK_TIER) guards the chain; no thread copies or touches a file while it owns the
- * lock. The application may run one write and one read at a time, and the other calls at any time
- * from any thread. */
+ * each if the upper tier allows two copies in flight, so that a device's link is never idle).
+ * Helpers share large copies between host memory and files. Each tier that needs preparation has a
+ * thread that ends when the tier is ready. One lock (CRN_RANK_TIER) guards the chain; no thread
+ * copies or touches a file while it owns the lock. The application may run one write and one read
+ * at a time, and the other calls at any time from any thread. */
 #ifndef CRN_TIER_CACHE_H
 #define CRN_TIER_CACHE_H
 

@@ -76,7 +76,7 @@ struct tier {
     struct crn_chain_tier opt;
     struct crn_space space;
     int is_ready, is_lost;
-    int is_stuck; /* the last flush from it found no room */
+    int is_stuck; /* the last flush from it found no space */
     /* By enum queue_kind: checkpoints that are complete here and on no slower tier; and wishes. */
     struct object *queue_head[QUEUE_KINDS], *queue_tail[QUEUE_KINDS];
     /* A heap of the hints that prefetching may have to act on, the earliest on top. It has space

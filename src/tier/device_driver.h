@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CUDA's driver library and HIP's runtime library behind one interface: the calls that both have
- * under different names, and the few that differ. The libraries are loaded at run time. This file
+/* One interface to CUDA's driver library and HIP's runtime library: the calls that both have under
+ * different names, and the few that differ. The libraries are loaded at run time. This file
  * declares their ABI itself, so that the build needs none of their headers. Results are int, 0 is
  * success; streams, events and device memory are pointers. */
 #ifndef CRN_TIER_DEVICE_DRIVER_H
