@@ -16,7 +16,7 @@ cairn_err crn_arg_session(const cairn_session *s, struct crn_errinfo *ei)
     if (s->process != crn_fork_process())
         return crn_fail(ei, CAIRN_ESTATE, 0,
                         "the session belongs to the process that opened it, not to this forked "
-                        "child: open one here, or call Cairn in the parent alone");
+                        "child: open one here, or call Cairn only in the parent");
     return CAIRN_OK;
 }
 
@@ -56,8 +56,8 @@ cairn_err crn_arg_range(const char *arg, int64_t value, int64_t least, int64_t m
     if (value >= least && value <= most)
         return CAIRN_OK;
     if (most >= INT_MAX)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "%s is %" PRId64 "; the least is %" PRId64, arg, value,
-                        least);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "%s is %" PRId64 "; the minimum is %" PRId64, arg,
+                        value, least);
     return crn_fail(ei, CAIRN_EINVAL, 0, "%s is %" PRId64 ", not one of %" PRId64 " to %" PRId64,
                     arg, value, least, most);
 }

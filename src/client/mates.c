@@ -54,7 +54,7 @@ static cairn_err lay_out(const struct crn_mates *m, uint32_t rank, const struct 
     if (rc == CAIRN_OK)
         rc = crn_image_layout(shard, info->descriptor_bytes, ret, ei);
     if (rc == CAIRN_OK && ret->bytes != info->image_bytes)
-        rc = crn_fail(ei, CAIRN_EBUG, 0, "rank %u has made room for another image", rank);
+        rc = crn_fail(ei, CAIRN_EBUG, 0, "rank %u lends a slot of another image", rank);
     for (i = 0; rc == CAIRN_OK && i < shard->nregions; i++)
         if (shard->regions[i].kind != CRN_REGION_MEMORY)
             ret->at[i] = UINT64_MAX;
@@ -84,7 +84,7 @@ int crn_mates_reach(void *arg, uint32_t rank, uint32_t where, struct crn_mate *r
     if (rc == CAIRN_OK)
         rc = lay_out(m, rank, &info, &l->image, &why);
     if (rc != CAIRN_OK) {
-        crn_log(&m->s->log, CRN_DEBUG, "rank %u gets messages: %s", rank, why.msg);
+        crn_log(&m->s->log, CRN_DEBUG, "rank %u gets its data in messages: %s", rank, why.msg);
         give_back(l);
         return 0;
     }

@@ -16,6 +16,6 @@ cairn_err crn_reading_begin(cairn_session *s, uint64_t bytes, struct crn_kept_tu
     if (s->cfg.broker[0] == '\0')
         return CAIRN_OK;
     if (s->rank == 0 && crn_kept_turn_begin(&options, ret, &canceled) != CAIRN_OK)
-        crn_log(&s->log, CRN_WARN, "reading all the same: %s", canceled.msg);
+        crn_log(&s->log, CRN_WARN, "reading anyway: %s", canceled.msg);
     return s->all->ops->barrier(s->all, ei);
 }

@@ -145,7 +145,8 @@ static void publish_left(cairn_session *s, const struct crn_store *st, const cha
     cairn_err rc = crn_drain_store_name(st, name, -1, log_published, s, &why);
 
     if (rc != CAIRN_OK && rc != CAIRN_ENOENT)
-        crn_log(&s->log, CRN_WARN, "unpublished data of '%s', continuing: %s", name, why.msg);
+        crn_log(&s->log, CRN_WARN, "cannot publish '%s' of an earlier run, continuing: %s", name,
+                why.msg);
 }
 
 /* A version with a damaged or missing data file may be complete in the copies on the nodes'
@@ -199,7 +200,8 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
 static void restart_settle(cairn_session *s)
 {
     if (cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) != CAIRN_OK)
-        crn_log(&s->log, crn_told_level(s), "before a restart, continuing: %s", cairn_last_error());
+        crn_log(&s->log, crn_told_level(s), "waiting for flushes before a restart, continuing: %s",
+                cairn_last_error());
 }
 
 /* Lists the versions from first to last that may be restored, and finds newer ones that are not
@@ -403,7 +405,7 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
         rc = crn_unsaved_check(s, &c.blocked, 0, &ei);
     if (rc == CAIRN_OK && (c.n == 0 || c.v[0].version != version))
         rc = crn_fail(&ei, CAIRN_ENOENT, 0,
-                      "%s@%" PRId64 " is not there, not whole or rejected; see 'cairn explain %s'",
+                      "%s@%" PRId64 " is missing, incomplete or rejected; see 'cairn explain %s'",
                       name, version, name);
     if (rc == CAIRN_OK)
         rc = crn_reading_begin(s, c.bytes, &turn, &ei);

@@ -168,7 +168,7 @@ void crn_tiers_open(cairn_session *s)
         return;
     x = s->tiers;
     if (open_cache(x, &why) != CAIRN_OK) {
-        crn_warn_once(s, "checkpoints are kept in the arena alone, continuing: %s", why.msg);
+        crn_warn_once(s, "checkpoints are kept only in the arena, continuing: %s", why.msg);
         x->has_failed = 1;
         return;
     }

@@ -81,7 +81,7 @@ static cairn_err store_get(struct crn_tier *t, const struct crn_spot *spot, uint
     cairn_err rc;
 
     if (at != 0 || bytes != h->image.bytes)
-        return crn_fail(ei, CAIRN_EBUG, 0, "a part of a stored image was asked for");
+        return crn_fail(ei, CAIRN_EBUG, 0, "a read of less than a whole stored image");
     rc = open_version(x, h, &v, ei);
     if (rc == CAIRN_OK)
         rc = read_image(x, h, v, dst, ei);
@@ -201,7 +201,7 @@ static cairn_err learn_from(const cairn_session *s, struct crn_tiered *h, struct
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u regions", some->nregions + s->nregions);
     choose_regions(s, own, some, &shard);
     if (shard.nregions == 0)
-        rc = crn_fail(ei, CAIRN_ENOENT, 0, "it has nothing that is protected now");
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "none of its regions is protected now");
     else
         rc = take_shard(h, &shard, ei);
     free(shard.regions);

@@ -126,7 +126,7 @@ static void unsaved_compose(const char *name, const struct crn_unsaved *u, char 
     (void)snprintf(what, sizeof(what), "%s@%" PRId64, name, u->version);
     (void)snprintf(text, size,
                    "%s%s%s: %.200s. Run 'cairn drain' where it is, or set restart_unsaved = older "
-                   "to go on without it",
+                   "to continue without it",
                    u->is_unknown ? "newer checkpoints may not be saved" : what,
                    u->is_unknown ? "" : " is newer and not saved", u->is_alive ? " yet" : "",
                    u->where);

@@ -314,7 +314,7 @@ static cairn_err in_bounds(const struct crn_area *a, uint64_t image, uint64_t en
 {
     if (image % GRANULE == 0 && image <= a->bytes && end <= a->bytes - image)
         return CAIRN_OK;
-    return crn_fail(ei, CAIRN_EDAMAGED, 0, "an image behind the end of '%s'", a->name);
+    return crn_fail(ei, CAIRN_EDAMAGED, 0, "an image beyond the end of '%s'", a->name);
 }
 
 static cairn_err write_part(struct crn_area *a, const struct area_part *part,
@@ -413,7 +413,7 @@ cairn_err crn_area_read(struct crn_area *a, uint64_t image, uint64_t image_bytes
 
     rc = in_bounds(a, image, image_bytes, ei);
     if (rc == CAIRN_OK && (at > image_bytes || n > image_bytes - at))
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "bytes behind the end of an image in '%s'", a->name);
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "bytes beyond the end of an image in '%s'", a->name);
     while (rc == CAIRN_OK && n > 0) {
         uint64_t skip = at % GRANULE;
         uint64_t left = at + n == image_bytes ? n : n / GRANULE * GRANULE; /* whole granules */

@@ -671,7 +671,7 @@ cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
     if (end > a->made)
         arena_finish(a);
     if (info->offset > a->data_bytes || info->bytes > a->data_bytes - info->offset)
-        return crn_fail(ei, CAIRN_EBUG, 0, "an image behind the end of the arena");
+        return crn_fail(ei, CAIRN_EBUG, 0, "an image beyond the end of the arena");
     for (i = 0; i < a->nused; i++) {
         const struct span *there = &a->search->span[i];
 

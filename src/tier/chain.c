@@ -96,7 +96,7 @@ cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     o->bytes = 0;
     crn_object_forget_if_empty(c, o);
     if (r == ROOM_WAIT)
-        return crn_fail(ei, CAIRN_EBUSY, 0, "no room on the tiers until a flush ends");
+        return crn_fail(ei, CAIRN_EBUSY, 0, "no space on the tiers until a flush ends");
     return no_room(c, bytes, ei);
 }
 
@@ -354,7 +354,7 @@ cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     if (crn_make_room(c, o, c->last, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, 0) != ROOM_MADE) {
         o->bytes = 0;
         crn_object_forget_if_empty(c, o);
-        return crn_fail(ei, CAIRN_ENOSPC, 0, "the last tier has no room");
+        return crn_fail(ei, CAIRN_ENOSPC, 0, "the last tier has no space");
     }
     crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
     chain_settle(c, o);

@@ -253,7 +253,7 @@ static cairn_err run_flush(struct replay_world *w, struct crn_errinfo *ei)
     poll_links(w);
     while (!crn_chain_is_idle(w->chain))
         if (!replay_step(w, INT64_MAX))
-            return crn_fail(ei, CAIRN_EINVAL, 0, "a flush waits for ever");
+            return crn_fail(ei, CAIRN_EINVAL, 0, "a flush never ends");
     crn_chain_drain(w->chain, 0);
     w->ret->flush_ns += w->now_ns - start;
     return CAIRN_OK;
