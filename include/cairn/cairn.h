@@ -107,9 +107,9 @@ struct cairn_options {
 
 /* Opens a session for a single process, without MPI. Starts the node service as a thread, or
  * connects to cairnd (configuration key service). options may be NULL. Creates the directory named
- * by the configuration key persistent if it is missing. A directory that cannot be written fails
- * here, not at the first flush, so a read-only store cannot be opened. On failure *ret_session is
- * NULL, and one rank logs the error. */
+ * by the configuration key persistent if it is missing. If checkpoints cannot be written there, the
+ * open fails, not the first flush; so a read-only store cannot be opened. On failure *ret_session
+ * is NULL, and one rank logs the error. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_open(const struct cairn_options *options,
                                              cairn_session **ret_session);
 /* Collective. Waits until every checkpoint is persistent or has failed (at most wait_timeout),
@@ -208,13 +208,13 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_abandon(cairn_session *session, const ch
                                                 int64_t version, const char *reason);
 
 /* Has the checkpoint reached the level? Never blocks. An error means that it never will. Polling
- * does not speed up a flush: it stays throttled (calm_bandwidth) until a caller waits, to disturb
- * the application little. */
+ * does not speed up a flush: a flush that nothing waits for is throttled (calm_bandwidth), to
+ * disturb the application little. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_test(cairn_session *session, const char *name,
                                              int64_t version, cairn_level level, int *ret_reached);
-/* Waits for the level, at most timeout_ms (0: only test; or CAIRN_WAIT_CONFIG). From this call on,
- * all nodes flush this checkpoint and those before it at full speed. CAIRN_ETIMEDOUT leaves the
- * checkpoint as it is; its flush continues in the background. */
+/* Waits for the level, at most timeout_ms (0: only test; or CAIRN_WAIT_CONFIG). Unless the call
+ * only tests, all nodes flush this checkpoint and those before it at full speed from now on.
+ * CAIRN_ETIMEDOUT leaves the checkpoint as it is; its flush continues in the background. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_wait(cairn_session *session, const char *name,
                                              int64_t version, cairn_level level,
                                              int64_t timeout_ms);
@@ -288,7 +288,7 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_restart(cairn_session *session, const ch
  * reads, at any time, even before the version is taken. Before cairn_prefetch_start, hints only
  * influence what the caches keep. After it, Cairn prefetches the versions in the background as
  * space allows: from the file system to memory and, with device_cache, on to the GPU. A prefetched
- * version stays there until it is restored.
+ * version stays there until it is restored, unless a new checkpoint needs its space.
  *
  * Reads may come in any other order, and a read needs no hint. If a different number of ranks took
  * the version, Cairn prefetches the blocks that are protected when cairn_prefetch_start is called,
