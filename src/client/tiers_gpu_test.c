@@ -368,7 +368,7 @@ static void discarding(struct bed_bed *dir)
         must(cairn_restore(s, "t", v, NULL));
         assert_true(world_is_set(&doomed, v));
         if (cairn_test(s, "t", v, CAIRN_PERSISTENT, &reached) == CAIRN_OK)
-            assert_false(reached); /* unless its flush had begun */
+            assert_false(reached); /* no error: its flush had begun, and never ends */
     }
     must(cairn_restore(s, "t", 1, NULL));
     assert_true(world_is_set(&doomed, 1));
