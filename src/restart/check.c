@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Verification: every chunk of a file or of a rank's shard is read and compared with its checksum.
- * Goes on after a bad place, so that all of them are told. */
+/* Verification: reads every chunk of a file or of a rank's shard and compares it with its checksum.
+ * Continues after a bad chunk, so that the caller learns of all of them. */
 #include "restart/version_impl.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static void check_tell(const struct crn_check_events *ev, uint32_t rank, const c
         ev->bad(ev->arg, rank, region, text);
 }
 
-/* A file whose index cannot be had: all its ranks are lost. */
+/* Reports a file whose index cannot be read: all its ranks are lost. */
 static cairn_err file_lost(const struct crn_version *v, uint32_t file_no,
                            const struct crn_check_events *ev, struct crn_errinfo *ei)
 {
@@ -62,11 +62,11 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
         return crn_fail(ei, CAIRN_EINVAL, 0, "%s@%lld has no data file %u", v->m.name,
                         (long long)v->m.version, (unsigned)file_no);
     s = &v->files[file_no];
-    /* After load_all there is an index or a failure, and nothing here changes the version. */
+    /* After load_all each file has an index or a failure, so nothing below changes the version. */
     if (!s->is_loaded &&
         (s->failure.code != CAIRN_OK || crn_version_load(v, file_no, &ignored) != CAIRN_OK))
         return file_lost(v, file_no, ev, ei);
-    /* With a descriptor and a decoder of its own: any number of threads may be here. */
+    /* The descriptor and the decoder are private to this call: any number of threads may run it. */
     rc = crn_version_open_file(v, file_no, &fd, ei);
     if (rc != CAIRN_OK)
         return rc;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Verified bytes of a region, from the first source that can give them. A chunk that is wanted whole
- * is read into its place and verified there; of others one chunk is kept, for rows that share it. */
+/* Reads verified bytes of a region from the first source that can deliver them. A chunk that is
+ * wanted whole is read into its destination and verified there. Of chunks wanted in part, the last
+ * one stays cached, because rows of a block share chunks. */
 #include "restart/version_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The extent of a source that holds a byte of a region. The index covers every region, so it is
- * there. */
+/* Finds the extent of a source that contains a byte of a region. It exists, because the index
+ * covers every region. */
 static const struct crn_extent *extent_at(const struct crn_index *x, uint32_t shard,
                                           uint32_t region, uint64_t pos)
 {
     uint64_t lo = 0;
     uint64_t hi = x->nextents;
 
-    while (hi - lo > 1) { /* the last one that does not begin behind pos */
+    while (hi - lo > 1) { /* find the last extent that does not start after pos */
         uint64_t mid = lo + (hi - lo) / 2;
         const struct crn_extent *e = &x->extents[mid];
         int is_behind = e->shard != shard     ? e->shard > shard
@@ -30,7 +31,7 @@ static const struct crn_extent *extent_at(const struct crn_index *x, uint32_t sh
     return &x->extents[lo];
 }
 
-/* At most one file of the store is open at a time. */
+/* Keeps at most one file of the store open at a time. */
 static cairn_err open_source(struct crn_version *v, struct crn_version_file *s,
                              struct crn_errinfo *ei)
 {
@@ -46,13 +47,14 @@ static cairn_err open_source(struct crn_version *v, struct crn_version_file *s,
         v->open->fd = -1;
         v->open = NULL;
     }
-    rc = crn_version_open_file(v, (uint32_t)(s - v->files), &s->fd, ei); /* a copy is open */
+    /* copies are always open */
+    rc = crn_version_open_file(v, (uint32_t)(s - v->files), &s->fd, ei);
     if (rc == CAIRN_OK)
         v->open = s;
     return rc;
 }
 
-/* A chunk of which a part is wanted, in v->chunk. */
+/* Reads a chunk of which only some bytes are wanted into v->chunk. */
 static cairn_err keep_chunk(struct crn_version *v, struct crn_version_file *s,
                             const struct crn_extent *e, uint64_t no, struct crn_errinfo *ei)
 {
@@ -79,13 +81,13 @@ static cairn_err keep_chunk(struct crn_version *v, struct crn_version_file *s,
     return rc;
 }
 
-/* Verifies one chunk and moves w->pos behind it. */
+/* Verifies one chunk and moves w->pos past it. */
 static cairn_err fetch_chunk(struct crn_version *v, struct crn_version_file *s,
                              const struct crn_extent *e, struct crn_want *w, struct crn_errinfo *ei)
 {
     struct crn_data_file data = crn_source_data(v, s, s->fd);
     uint64_t no = (w->pos - e->offset) / s->index.chunk_bytes;
-    uint64_t begin = e->offset + no * s->index.chunk_bytes; /* of the chunk, in the region */
+    uint64_t begin = e->offset + no * s->index.chunk_bytes; /* start of the chunk, in the region */
     uint64_t end = begin + crn_data_chunk_bytes(&s->index, e, no);
     uint64_t stop = end < w->end ? end : w->end;
     size_t n = (size_t)(stop - w->pos);
@@ -109,7 +111,7 @@ static cairn_err fetch_chunk(struct crn_version *v, struct crn_version_file *s,
     return CAIRN_OK;
 }
 
-/* As far as this source goes. */
+/* Reads from this source until the range is complete or the source fails. */
 static cairn_err fetch_from(struct crn_version *v, struct crn_version_file *s,
                             const struct crn_region *expect, struct crn_want *w,
                             struct crn_errinfo *ei)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that read what was planned (pass_plan.c) and verify it, and the one that takes it from them. The plan
- * is constant once the threads run; they share only the number of the next lane of blocks. */
+/* Threads that read and verify what pass_plan.c planned, and the queue from which the owner takes
+ * the blocks. The plan is constant once the threads run; they share only the index of the next lane
+ * (a group of blocks that one thread must read). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +9,16 @@
 #include "base/touch.h"
 #include "restart/pass_impl.h"
 
-/* Of one read, if no chunk is larger: verified while it is in the cache. */
+/* Size of one read, unless a chunk is larger: small enough to verify while still in the CPU
+ * cache. */
 #define STEP_BYTES ((size_t)1 << 20)
 
-/* Reading. ---------------------------------------------------------------------------------------- */
+/* Reading. ------------------------------------------------------------------------------------- */
 
-/* A thread's own. */
+/* State of one reading thread. */
 struct hand {
     int fd;
-    uint32_t file; /* of fd */
+    uint32_t file; /* the file that fd refers to */
     struct crn_decoder *decoder;
 };
 
@@ -34,7 +36,7 @@ static cairn_err open_file(const struct crn_pass *p, struct hand *h, uint32_t fi
     return crn_version_open_file(v, file, &h->fd, ei);
 }
 
-/* Reads on until need bytes of the block are there. */
+/* Reads until the first `need` bytes of the block are in memory. */
 static cairn_err read_up_to(const struct crn_pass *p, const struct hand *h,
                             const struct crn_pass_block *b, unsigned char *data, size_t need,
                             size_t *done, struct crn_errinfo *ei)
@@ -62,7 +64,7 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
     const struct crn_version_file *s = &p->o.v->files[b->file];
     const struct crn_index *x = &s->index;
     struct crn_data_file f;
-    size_t there = 0; /* read, from the beginning of the block */
+    size_t there = 0; /* bytes read so far, from the start of the block */
     cairn_err rc;
     size_t i;
 
@@ -89,7 +91,8 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
     return rc;
 }
 
-/* buf is the block of the pool to read to; it is the block's then, or free again. */
+/* buf is a buffer of the pool. On success a block without a place of its own keeps it; otherwise it
+ * returns to the pool. */
 static void do_block(struct crn_pass *p, struct hand *h, struct crn_pass_block *b, void *buf)
 {
     unsigned char *data = b->into != NULL ? b->into : buf;
@@ -100,7 +103,7 @@ static void do_block(struct crn_pass *p, struct hand *h, struct crn_pass_block *
         atomic_store(&p->has_failed, 1);
     if (b->data != buf)
         crn_pool_put(&p->pool, buf);
-    (void)crn_queue_push(&p->ready, b); /* has room for all */
+    (void)crn_queue_push(&p->ready, b); /* has capacity for all blocks */
 }
 
 static void *pass_run(void *arg)
@@ -109,7 +112,8 @@ static void *pass_run(void *arg)
     struct hand h = {.fd = -1};
 
     for (;;) {
-        void *buf = crn_pool_get(&p->pool); /* first: who has a lane can begin it */
+        void *buf = crn_pool_get(&p->pool); /* before the lane: a thread that owns a lane can always
+                                             * start it */
         size_t lane = atomic_fetch_add(&p->next, 1);
         size_t i;
 
@@ -129,7 +133,7 @@ static void *pass_run(void *arg)
     return NULL;
 }
 
-/* For the owner. ---------------------------------------------------------------------------------- */
+/* For the owner. ------------------------------------------------------------------------------- */
 
 struct crn_pass_block *crn_pass_next(struct crn_pass *p, int wait)
 {
@@ -211,7 +215,8 @@ void crn_pass_close(struct crn_pass *p)
     free(p);
 }
 
-/* No chunk is cut; no more blocks than there are reads. */
+/* Makes each buffer as large as the largest read, so that no chunk is split, and no more buffers
+ * than there are reads. */
 static cairn_err make_pool(struct crn_pass *p, struct crn_errinfo *ei)
 {
     size_t blocks = 2 * (size_t)p->o.threads;
@@ -249,7 +254,7 @@ static cairn_err pass_start(struct crn_pass *p, struct crn_errinfo *ei)
                &p->threads[p->nthreads], "cairn-read", pass_run, p, &why) == CAIRN_OK)
         p->nthreads++;
     if (p->nthreads > 0)
-        return CAIRN_OK; /* fewer will do */
+        return CAIRN_OK; /* the threads that did start suffice */
     crn_err_keep(ei, &why);
     return why.code;
 }

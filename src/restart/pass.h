@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One pass over data files: large reads in the order of the file, by several threads, every chunk
- * verified. The files, one behind the other, are cut into equal shares, one for each process that
- * reads, so that together they read every byte once. What was read is handed out block by block, in
- * any order, to the one thread that owns the pass. Memory: the blocks of the pool. */
+/* One pass over data files: large sequential reads by several threads, every chunk verified. The
+ * files, laid end to end, are divided into equal shares, one for each reading process, so that
+ * together the processes read every byte once. The thread that owns the pass receives the data
+ * block by block, in any order. Memory use: the blocks of the pool. */
 #ifndef CRN_RESTART_PASS_H
 #define CRN_RESTART_PASS_H
 
@@ -12,27 +12,29 @@
 struct crn_pass; /* opaque */
 
 struct crn_pass_options {
-    struct crn_version *v; /* indexes of the files are loaded; not used otherwise meanwhile */
+    struct crn_version *v; /* the files' indexes are loaded; the pass alone uses it while it runs */
     const uint32_t *files;
     uint32_t nfiles;
     uint32_t share; /* 0 .. shares-1 */
     uint32_t shares;
     const uint8_t *skip;   /* by rank of the version: 1 if nobody needs its shard; NULL: read all */
-    uint64_t direct_bytes; /* extents that are at least as large have a reader and a place */
-    /* By rank of the version: the share that reads its shard, because it is wanted there; -1: whoever's
-     * share it lies in. The same for all shares. NULL, and encoded files: by place alone. */
+    uint64_t direct_bytes; /* extents of at least this size honour reader and place */
+    /* By rank of the version: the share that reads its shard, because the data is wanted there; -1:
+     * the share in which the bytes lie. Must be the same for all shares. NULL, and always for
+     * encoded files: the position alone decides. */
     const int *reader;
     unsigned threads;
     enum crn_background_cores
-        cores;          /* where they run: near the caller's memory, or where the caller does */
-    size_t block_bytes; /* of a read, if no chunk is larger */
-    /* Where a region is wanted whole, and lies in memory of this process: it is read straight to
-     * there. NULL, also for the function: it is not. Called by crn_pass_open only. */
+        cores;          /* where threads run: near the caller's memory, or on the caller's cores */
+    size_t block_bytes; /* size of a read, unless a chunk is larger */
+    /* Returns the memory of this process where a region is wanted whole; the pass reads straight
+     * into it. Returns NULL if there is none; the function itself may be NULL. Only crn_pass_open
+     * calls it. */
     unsigned char *(*place)(void *arg, uint32_t rank, uint32_t region);
     void *arg;
 };
 
-/* Bytes of one region, one behind the other. */
+/* Consecutive bytes of one region. */
 struct crn_pass_piece {
     uint32_t rank;
     uint32_t region;
@@ -45,18 +47,20 @@ struct crn_pass_block; /* opaque */
 
 CAIRN_CHECKED cairn_err crn_pass_open(const struct crn_pass_options *options, struct crn_pass **ret,
                                       struct crn_errinfo *ei);
-/* A block that has been read or has failed; NULL: none now. wait: until there is one, and NULL is the
- * end. After a failure the blocks that were not begun fail unread. */
+/* Returns a block that was read or has failed. Returns NULL if none is ready; with wait it blocks,
+ * and NULL means the end. After a failure, blocks not yet started fail unread. */
 struct crn_pass_block *crn_pass_next(struct crn_pass *p, int wait);
 int crn_pass_is_over(const struct crn_pass *p); /* all blocks have been handed out */
-/* The pieces of a block, from 0 on; 0: there is no such piece. */
+/* Gets piece i of a block, counting from 0. Returns 0 if there is no such piece. */
 int crn_pass_piece(const struct crn_pass *p, const struct crn_pass_block *b, size_t i,
                    struct crn_pass_piece *ret);
-void crn_pass_put(struct crn_pass *p, struct crn_pass_block *b); /* its memory is free again */
-/* The first failure, of a file or of memory; NULL: none so far that was handed out. */
+void crn_pass_put(struct crn_pass *p, struct crn_pass_block *b); /* frees its memory */
+/* The first failure, of a file or of memory, among the blocks handed out; NULL: none so far. */
 const struct crn_errinfo *crn_pass_failure(const struct crn_pass *p);
-/* The memory of its blocks stays for ever, and nothing is read to it any more. */
+/* Leaks the memory of the blocks on purpose, because MPI may still use it. Nothing is read into it
+ * any more. */
 void crn_pass_abandon(struct crn_pass *p);
-void crn_pass_close(struct crn_pass *p); /* all blocks are put back, or never taken; NULL is fine */
+void crn_pass_close(struct crn_pass *p); /* all blocks were put back or never taken; p may be
+                                          * NULL */
 
 #endif

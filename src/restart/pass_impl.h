@@ -11,21 +11,21 @@
 #include "restart/pass.h"
 #include "restart/version_impl.h"
 
-/* Chunks of an extent, one behind the other, in a block. */
+/* Consecutive chunks of one extent within a block. */
 struct crn_pass_part {
     const struct crn_extent *e;
     uint64_t chunk;  /* the first */
-    uint64_t bytes;  /* of all of its chunks in the block */
+    uint64_t bytes;  /* of all its chunks in the block */
     uint64_t offset; /* in the block */
 };
 
 struct crn_pass_block {
     uint32_t file;
-    int goes_on;         /* the thread that has read the block before reads this one */
+    int goes_on;         /* the thread that reads the previous block must read this one too */
     uint64_t begin, end; /* in the file, or in its streams */
     size_t piece, npieces;
-    unsigned char *into; /* NULL: a block of the pool */
-    /* Written by the thread that reads it, before it is queued. */
+    unsigned char *into; /* NULL: read into a buffer of the pool */
+    /* Written by the reading thread before it queues the block. */
     unsigned char *data; /* NULL: failed */
     struct crn_errinfo failure;
 };
@@ -36,21 +36,22 @@ struct crn_pass {
     size_t npieces, pieces_cap;
     struct crn_pass_block *blocks;
     size_t nblocks, blocks_cap;
-    int is_cut; /* of the plan: another share's chunk follows the last block, and is not read over */
-    size_t *lanes; /* first blocks; nlanes */
+    int is_cut; /* planning only: a chunk of another share follows the last block, so the next chunk
+                 * starts a new block */
+    size_t *lanes; /* index of the first block of each; nlanes */
     size_t nlanes;
     struct crn_pool pool;
     int has_pool;
     struct crn_queue ready;
     pthread_t *threads;
     unsigned nthreads;
-    atomic_size_t next; /* lane that no thread has taken yet */
+    atomic_size_t next; /* the next lane that no thread has taken */
     atomic_int has_failed;
-    size_t handed; /* owner's: blocks that came out of ready */
+    size_t handed; /* used by the owner only: blocks taken from ready */
     struct crn_errinfo failure;
 };
 
-/* What this share reads, in which order: pieces, blocks and lanes. */
+/* Plans what this share reads and in which order: pieces, blocks and lanes. */
 CAIRN_CHECKED cairn_err crn_pass_plan(struct crn_pass *p, struct crn_errinfo *ei);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan: the extents in the order of the file, packed into blocks of whole chunks. A gap that is
- * shorter than a seek is worth is read over. Large extents that are wanted here as they are become
- * blocks of their own, which are read into their place. In encoded files the order is that of the
- * streams; blocks that share a chunk of a stream are a lane, which one thread reads. */
+/* The plan: extents in file order, packed into blocks of whole chunks. A gap cheaper to read than
+ * to seek over is read and ignored. Large extents that are wanted whole in this process become
+ * blocks of their own, read straight to their destination. In encoded files the order is that of
+ * the streams. Blocks that share a chunk of a stream form a lane, which one thread reads. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define GAP_BYTES ((uint64_t)64 << 10)
 
-/* One element more in *array; NULL without memory. */
+/* Makes space for one more, zeroed element in *array. Returns NULL if out of memory. */
 static void *pass_plan_grow(void **array, size_t n, size_t *cap, size_t size)
 {
     void *grown;
@@ -34,10 +34,10 @@ struct chunk {
     uint64_t bytes;
     uint64_t at; /* in the file, or in its streams */
     unsigned char *into;
-    int goes_on; /* needs what the chunk before needs */
+    int goes_on; /* needs the same chunk of a stream as the chunk before it */
 };
 
-/* Can the chunk go to the end of this block? */
+/* Can the chunk be appended to this block? */
 static int pass_plan_fits(const struct crn_pass *p, const struct crn_pass_block *b, uint32_t file,
                           const struct chunk *c)
 {
@@ -89,15 +89,16 @@ static int by_place(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The place in an index up to which the plan has come. */
+/* The position in an index that the plan has reached. */
 struct cursor {
     const struct crn_index *x;
     uint32_t stream, chunk;
     uint64_t at; /* where that chunk of the stream begins */
 };
 
-/* Where reading has to begin for the byte at `at`: there or, in an encoded file, with its chunk of the
- * stream; a stream that is mapped is read as a whole. Asked in ascending order. */
+/* Where reading must begin to get the byte at `at`. In an unencoded file that is `at` itself. In an
+ * encoded file it is the start of its stream chunk; a mapped stream is read as a whole. Callers ask
+ * in ascending order. */
 static uint64_t read_from(struct cursor *c, uint64_t at)
 {
     if (c->x->nstreams == 0)
@@ -119,7 +120,7 @@ static uint64_t read_from(struct cursor *c, uint64_t at)
     }
 }
 
-/* What the extents of a file lie in. */
+/* The size of the address space in which the extents of a file lie. */
 static uint64_t space_bytes(const struct crn_version *v, uint32_t file)
 {
     const struct crn_index *x = &v->files[file].index;
@@ -128,7 +129,7 @@ static uint64_t space_bytes(const struct crn_version *v, uint32_t file)
     return last != NULL ? last->start + last->bytes : v->m.files[file].trailer.index_offset;
 }
 
-/* Extents of one file, in order. */
+/* Lists the extents of one file in file order, without the skipped ranks. */
 static cairn_err order_extents(const struct crn_pass *p, const struct crn_index *x,
                                const struct crn_extent ***ret, uint64_t *ret_n,
                                struct crn_errinfo *ei)
@@ -150,16 +151,16 @@ static cairn_err order_extents(const struct crn_pass *p, const struct crn_index 
     return CAIRN_OK;
 }
 
-/* The chunks of one file that are this share's: those that were given to it, and of the others those whose
- * reading begins in [from, to) of the file. */
+/* Adds the chunks of one file that this share reads: those assigned to it, and of the unassigned
+ * ones those whose reading begins in [from, to) of the file. */
 static cairn_err plan_file(struct crn_pass *p, uint32_t file, uint64_t from, uint64_t to,
                            struct crn_errinfo *ei)
 {
     const struct crn_index *x = &p->o.v->files[file].index;
     const struct crn_extent **order = NULL;
     struct cursor cursor = {.x = x};
-    uint64_t lane = 0; /* where the reading of the chunks in hand begins */
-    uint64_t end = 0;  /* of the chunk before */
+    uint64_t lane = 0; /* where reading of the current run of chunks begins */
+    uint64_t end = 0;  /* of the previous chunk */
     uint64_t n = 0;
     uint64_t i, no;
     cairn_err rc;

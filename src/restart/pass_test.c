@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass hands out every byte of every region once, whatever the shares, threads and blocks; what is
- * damaged or cannot be read is told, and nobody waits for it. */
+/* A pass hands out every byte of every region once, for any number of shares, threads and blocks.
+ * Damaged or unreadable data is reported, and nobody waits for it. */
 #include <fcntl.h>
 
 #include "base/fs_faulty.h"
@@ -18,8 +18,8 @@ struct pass_test_env {
     struct crn_fs_faulty fs;
     struct crn_store st;
     struct tv t;
-    struct tv older[2]; /* what it was encoded against, if anything */
-    /* What came: how often each byte. */
+    struct tv older[2]; /* the versions it is encoded against, if any */
+    /* The bytes received, and how often each one was. */
     unsigned char got[RANKS][TV_REGIONS][256];
     unsigned times[RANKS][TV_REGIONS][256];
     uint64_t bytes;
@@ -93,7 +93,7 @@ static void take(struct pass_test_env *e, const struct crn_pass_piece *q)
     assert_int_equal(q->is_file, q->region == 3);
 }
 
-/* One share; the failure it had. */
+/* Runs one share and returns its failure. */
 static cairn_err one_share(struct pass_test_env *e, const struct crn_pass_options *o, char *text)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -119,7 +119,7 @@ static cairn_err one_share(struct pass_test_env *e, const struct crn_pass_option
     return rc;
 }
 
-/* All shares; the first failure. */
+/* Runs all shares and returns the first failure. */
 static cairn_err all_shares(struct pass_test_env *e, struct crn_pass_options o, char *text)
 {
     static const uint32_t files[FILES] = {0, 1, 2};
@@ -142,7 +142,7 @@ static cairn_err all_shares(struct pass_test_env *e, struct crn_pass_options o, 
     return first;
 }
 
-/* Every byte of the ranks that are not skipped came once, and is right. */
+/* Every byte of the ranks that are not skipped came once, and is correct. */
 static void check(const struct pass_test_env *e, const uint8_t *skip)
 {
     unsigned char expect[256];
@@ -161,8 +161,8 @@ static void check(const struct pass_test_env *e, const uint8_t *skip)
         }
 }
 
-/* What is told of the reads since the last call: no byte of a data file was read twice, neither of the
- * version nor of what it was encoded against. */
+/* Looks at the reads logged since the last call: no byte of a data file was read twice, neither of
+ * the version nor of its bases. */
 static void check_reads(const struct pass_test_env *e, FILE *reads)
 {
     static unsigned char times[5][FILES][4096];
@@ -170,7 +170,7 @@ static void check_reads(const struct pass_test_env *e, FILE *reads)
     char path[400];
     uint32_t files = 0;
 
-    clearerr(reads); /* its end has moved */
+    clearerr(reads); /* the file has grown since */
     memset(times, 0, sizeof(times));
     while (fscanf(reads, "%lld %lld %399s", &off, &n, path) == 3) {
         const char *name = strstr(path, "/data-000");
@@ -232,7 +232,7 @@ static void reads_are_large(void **state)
     long before = atomic_load(&e->fs.calls);
 
     assert_int_equal(all_shares(e, o, text), CAIRN_OK);
-    /* Of each file trailer, index and data; of the manifest the file and its end. */
+    /* Each file: trailer, index and data. The manifest: its content and its end. */
     assert_in_range(atomic_load(&e->fs.calls) - before, 3 * FILES, 3 * FILES + 2);
 }
 
@@ -255,7 +255,8 @@ static void damage_is_named(void **state)
     assert_int_equal(e->times[1][0][2], 0); /* never handed out */
 }
 
-/* Each read fails once: told, no block is forgotten, and what came is right. */
+/* Each read fails once: the failure is reported, no block is lost, and every byte that came is
+ * correct. */
 static void any_read_may_fail(void **state)
 {
     struct crn_pass_options o = {.shares = 2, .threads = 2, .block_bytes = 64};
@@ -267,7 +268,7 @@ static void any_read_may_fail(void **state)
 
     assert_int_equal(all_shares(e, o, text), CAIRN_OK);
     last = atomic_load(&e->fs.calls) - before;
-    first = 2 + 2 * indexes + 1; /* behind manifest and indexes */
+    first = 2 + 2 * indexes + 1; /* after manifest and indexes */
     assert_true(last - first > 10);
     for (at = first; at <= last; at++) {
         e->fs.at = atomic_load(&e->fs.calls) + at;
@@ -278,7 +279,7 @@ static void any_read_may_fail(void **state)
 }
 
 static ssize_t (*read_below)(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off);
-static atomic_int most_cores; /* that a thread which read might run on */
+static atomic_int most_cores; /* the most cores that a reading thread was allowed to run on */
 
 static ssize_t read_noting(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
 {
@@ -306,7 +307,7 @@ static void readers_are_not_bound(void **state)
     o.cores = CRN_CORES_ALL;
     assert_int_equal(all_shares(e, o, text), CAIRN_OK);
     assert_in_range(atomic_load(&most_cores), 2, crn_host_cores());
-    assert_int_equal(crn_cores(), 1); /* who called stays where it was */
+    assert_int_equal(crn_cores(), 1); /* the caller's own affinity is unchanged */
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
     check(e, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The receiving side: a head says which range of which part comes. One run goes straight to its
- * place, several through a buffer. Transfers of one sender match their heads by order, so that they
- * are begun in the order in which the heads came. */
+/* The receiving side: a head announces which range of which part follows. A single run is received
+ * straight into its destination, several runs through a buffer. MPI matches the transfers of one
+ * sender to their heads by order, so receives start in the order in which the heads arrived. */
 #include "restart/scatter_impl.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@ struct crn_coming {
     struct crn_head head;
     int from;
     struct crn_transfer *t; /* NULL: not begun */
-    struct crn_buffer *via; /* NULL: straight to its place */
+    struct crn_buffer *via; /* NULL: straight to its destination */
 };
 
-/* Is it a range of a part of this rank? */
+/* Is this a range that this rank asked for? */
 static int is_asked_for(const struct crn_scatter_run *r, const struct crn_head *h)
 {
     const struct crn_slice *p = h->part < r->c->nparts ? &r->c->parts[h->part] : NULL;
@@ -59,7 +59,7 @@ static cairn_err take_message(struct crn_scatter_run *r, int from, const void *b
     return CAIRN_OK;
 }
 
-/* 1 if it is begun now or was before. */
+/* Returns 1 if the transfer is in flight. */
 static int receive_begin(struct crn_scatter_run *r, struct crn_coming *c, cairn_err *rc,
                          struct crn_errinfo *ei)
 {
@@ -96,7 +96,7 @@ static void receive_finish(struct crn_scatter_run *r, struct crn_coming *c)
     free(c);
 }
 
-/* Begins transfers in order, as far as there are buffers, and ends those that have arrived. */
+/* Starts transfers in order, as long as buffers are free, and finishes those that have arrived. */
 static cairn_err move_on(struct crn_scatter_run *r, int *busy, struct crn_errinfo *ei)
 {
     struct crn_comm *comm = r->team->comm;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts a block of a global array together from the blocks that other ranks stored. What is still
- * missing is a list of boxes; each stored block fills what it meets and is cut out of them, so that
- * every element comes once, however the blocks overlap, and what no rank stored is left over at the end.
- * Ranks are asked in ascending order: where blocks overlap, the lowest rank wins. */
+/* Assembles a block of a global array from the blocks that other ranks stored. The missing area is
+ * a list of boxes. Each stored block fills its intersection with them, which is then cut out of the
+ * list. So every element is read once even if stored blocks overlap, and the boxes left at the end
+ * were stored by no rank. Ranks are visited in ascending order: where blocks overlap, the lowest
+ * rank wins. */
 #include "restart/version_impl.h"
 
 #include <errno.h>
@@ -42,7 +43,7 @@ static cairn_err redistribute_add(struct boxes *list, const struct box *b, struc
     return CAIRN_OK;
 }
 
-/* 0 if they do not meet. */
+/* Returns 0 if they are disjoint. */
 static int intersect(const struct box *a, const struct box *b, unsigned ndims, struct box *ret)
 {
     unsigned d;
@@ -56,7 +57,7 @@ static int intersect(const struct box *a, const struct box *b, unsigned ndims, s
     return 1;
 }
 
-/* Adds what is left of a without its part cut: at most two slabs in each dimension. */
+/* Adds box a minus cut, which lies inside it: at most two slabs in each dimension. */
 static cairn_err add_rest(struct boxes *list, struct box a, const struct box *cut, unsigned ndims,
                           struct crn_errinfo *ei)
 {
@@ -101,7 +102,7 @@ static uint64_t redistribute_place(const struct crn_region *r, const uint64_t *p
     return at * element;
 }
 
-/* The outermost dimension from which on the part is one run of bytes in both blocks. */
+/* The outermost dimension from which inward the box is contiguous in both blocks. */
 static unsigned run_from(const struct crn_region *a, const struct crn_region *b,
                          const struct box *part)
 {
@@ -122,7 +123,7 @@ static uint64_t stride(const struct crn_region *r, unsigned d, size_t element)
     return bytes;
 }
 
-/* Runs in the order of the stored block: its chunks are read once each. */
+/* Emits runs in the order of the stored block, so that each of its chunks is read once. */
 static cairn_err tell_part(const struct redistribute_job *j, uint32_t rank, uint32_t region,
                            const struct crn_region *stored, const struct box *box,
                            struct crn_errinfo *ei)
@@ -222,7 +223,7 @@ cairn_err crn_version_plan_block(struct crn_version *v, const struct crn_region 
 
     j.element = cairn_type_size((cairn_type)want->type);
     rc = redistribute_start(&j, want, ei);
-    /* At least one stored block is looked at: an empty wish must fit too. */
+    /* Look at one stored block at least: the shape must match even if the wanted block is empty. */
     for (rank = 0; rc == CAIRN_OK && (j.missing.n > 0 || !is_known) && rank < v->m.ranks; rank++) {
         rc = crn_version_shard(v, rank, &shard, ei);
         at = rc == CAIRN_OK ? crn_shard_find(shard, CRN_REGION_MEMORY, want->name) : -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A global array, cut into random blocks that may overlap, is read back as other random blocks. */
+/* Stores a global array as random, possibly overlapping blocks and reads it back as other random
+ * blocks. */
 #include "base/rng.h"
 #include "base/test.h"
 #include "restart/version.h"
@@ -20,7 +21,7 @@ static unsigned char element_byte(uint64_t linear, size_t b)
     return (unsigned char)((linear * 2654435761U) >> (8 * (b % 4)));
 }
 
-/* The contents of a block: each element follows from its place in the global array. */
+/* The contents of a block: the position in the global array determines each element. */
 static void fill(const struct array *a, const struct crn_region *r, unsigned char *buf)
 {
     size_t element = cairn_type_size(a->type);
@@ -58,7 +59,7 @@ static void finish_block(const struct array *a, struct crn_region *r)
     assert_true(r->bytes <= MAX_BYTES);
 }
 
-/* Cuts a block in two at a random place of a random dimension, again and again. */
+/* Repeatedly cuts a block in two at a random position of a random dimension. */
 static void random_array(struct crn_rng *rng, struct array *a)
 {
     static const cairn_type types[] = {CAIRN_U8, CAIRN_I32, CAIRN_F64, CAIRN_C128};
@@ -76,7 +77,7 @@ static void random_array(struct crn_rng *rng, struct array *a)
         uint64_t cut;
 
         d = (unsigned)crn_rng_below(rng, a->ndims);
-        cut = crn_rng_below(rng, r->dims[d] + 1); /* an empty half is fine */
+        cut = crn_rng_below(rng, r->dims[d] + 1); /* one half may be empty */
         a->block[a->ranks] = *r;
         a->block[a->ranks].offset[d] += cut;
         a->block[a->ranks++].dims[d] -= cut;
@@ -113,7 +114,7 @@ static void add_extent(struct crn_index *x, uint32_t shard, const unsigned char 
             crn_hash(data + at + c, bytes - c < x->chunk_bytes ? bytes - c : x->chunk_bytes);
 }
 
-/* Writes the array as version: one file, ranks in order, extents of random lengths. */
+/* Writes the array as a version: one file, ranks in order, extents of random lengths. */
 static void write_array(struct crn_rng *rng, const struct crn_store *st, const struct array *a,
                         int64_t version)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One run: who wants what is told to all, then readers read and send while everybody receives, until
- * each rank has all that it asked for or has heard that it will not come. Whatever can fail for want
- * of memory is done before and agreed on, so that afterwards nobody leaves alone. */
+/* One collective read. First all ranks learn what each rank wants. Then readers read and send while
+ * every rank receives, until it has all that it asked for or has heard that the rest will not come.
+ * All steps that can run out of memory come first and end in an agreement, so that afterwards no
+ * rank leaves the call alone. */
 #include "restart/scatter_impl.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ struct crn_buffer *crn_buffer_take(struct crn_buffer *buffers)
     return NULL;
 }
 
-/* Who is a reader: his number; -1 if this rank is none. */
+/* The reader number of this rank; -1 if it is not a reader. */
 static int reader_no(const struct crn_readers *team)
 {
     uint32_t i;
@@ -49,9 +50,9 @@ static cairn_err agree(struct crn_comm *comm, cairn_err rc, struct crn_errinfo *
     return crn_fail(ei, (cairn_err)worst, 0, "another rank could not prepare the read");
 }
 
-/* Before. ------------------------------------------------------------------------------------------ */
+/* Preparation. --------------------------------------------------------------------------------- */
 
-/* Members, and the parts of all of them that are not whole shards. */
+/* Gathers the members and the parts of every member that does not want a whole shard. */
 static cairn_err scatter_gather(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     const struct crn_scatter *c = r->c;
@@ -136,7 +137,7 @@ static cairn_err list_wishes(struct crn_scatter_run *r, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* This rank's own memory, as that of the others. */
+/* Describes this rank's own memory in the same form as that of the other ranks. */
 static cairn_err reach_own(struct crn_scatter_run *r, struct crn_errinfo *ei)
 {
     const struct crn_scatter *c = r->c;
@@ -174,7 +175,8 @@ static cairn_err reach_mates(struct crn_scatter_run *r, struct crn_errinfo *ei)
     return reach_own(r, ei);
 }
 
-/* Regions of shards that this node wants are read to where they belong, unless others want them too. */
+/* Regions of shards that a rank of this node wants whole are read straight into its memory, unless
+ * some rank wants parts. */
 static unsigned char *scatter_place(void *arg, uint32_t rank, uint32_t region)
 {
     const struct crn_scatter_run *r = arg;
@@ -186,7 +188,7 @@ static unsigned char *scatter_place(void *arg, uint32_t rank, uint32_t region)
     return m->memory + m->at[region];
 }
 
-/* The number of the reader on the node of a member. */
+/* The number of the reader on a member's node; -1 if the node has none. */
 static int reader_of(const struct crn_scatter_run *r, int who)
 {
     uint32_t i;
@@ -233,7 +235,7 @@ static cairn_err open_pass(struct crn_scatter_run *r, int no, struct crn_errinfo
     o.reader = reader;
     rc = crn_pass_open(&o, &r->pass, ei);
 out:
-    free(skip); /* of use for the plan only */
+    free(skip); /* only the plan needs them */
     free(reader);
     return rc;
 }
@@ -251,7 +253,7 @@ static cairn_err make_buffers(struct crn_buffer *b, uint64_t bytes, struct crn_e
     return CAIRN_OK;
 }
 
-/* The most that comes of a part in one message, where its runs need a buffer. */
+/* The most bytes of a part in one message, over the parts whose runs need a buffer. */
 static uint64_t buffer_bytes(const struct crn_scatter_run *r, const struct crn_slice *p, size_t n)
 {
     uint64_t most = 0;
@@ -291,7 +293,7 @@ static cairn_err scatter_prepare(struct crn_scatter_run *r, struct crn_errinfo *
     return rc;
 }
 
-/* Then. -------------------------------------------------------------------------------------------- */
+/* Transfer. ------------------------------------------------------------------------------------ */
 
 static cairn_err read_on(struct crn_scatter_run *r, int *busy, struct crn_errinfo *ei)
 {
@@ -336,21 +338,23 @@ static cairn_err scatter_move(struct crn_scatter_run *r, struct crn_errinfo *ei)
     return rc;
 }
 
-/* is_cut_off: a rank hangs, and transfers with it will not end. */
+/* is_cut_off: a rank hangs, so transfers with it never complete. */
 static void scatter_finish(struct crn_scatter_run *r, int is_cut_off)
 {
     struct crn_errinfo ignored = {0};
     int busy = 0;
     int i;
 
-    while (!is_cut_off && r->sending != NULL) /* after an error: MPI may still read its memory */
+    while (!is_cut_off && r->sending != NULL) /* after an error MPI may still read from this
+                                               * memory */
         if (crn_send_progress(r, &busy, &ignored) != CAIRN_OK)
             crn_err_clear(&ignored);
     if (is_cut_off)
         crn_send_abandon(r);
     crn_receive_fini(r);
     crn_pass_close(r->pass);
-    for (i = 0; i < CRN_SCATTER_BUFFERS && !is_cut_off; i++) { /* else MPI may use them for ever */
+    for (i = 0; i < CRN_SCATTER_BUFFERS && !is_cut_off; i++) { /* otherwise MPI may use them at any
+                                                                * time */
         free(r->pack[i].data);
         free(r->scratch[i].data);
     }

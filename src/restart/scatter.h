@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading together: ranks that want data of the same files read each of them once. Some of them, the
- * readers, make a pass over the files and send to everybody what he wants. All calls are collective
- * over the team and for the application's thread. */
+/* Reading together: ranks that want data of the same files read each file once. Some ranks, the
+ * readers, make a pass over the files and send every rank the data it wants. All calls are
+ * collective over the team and made by the application's thread. */
 #ifndef CRN_RESTART_SCATTER_H
 #define CRN_RESTART_SCATTER_H
 
@@ -18,56 +18,59 @@ struct crn_readers {
     uint32_t nfiles;
 };
 
-/* Gives all ranks what root has in buf, or its failure (rc, ei). A rank may fail alone, for want of memory: the
- * caller agrees. */
+/* Broadcasts buf of root to all ranks, or root's failure (rc, ei). A single rank may fail for lack
+ * of memory, so the caller must agree on the result. */
 CAIRN_CHECKED cairn_err crn_tell_all(struct crn_comm *comm, int root, cairn_err rc,
                                      struct crn_buf *buf, struct crn_errinfo *ei);
-/* The first rank of comm reads the manifest; the version is open on all of them then. */
+/* The first rank of comm reads the manifest; afterwards the version is open on all ranks. */
 CAIRN_CHECKED cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *fs,
                                                   const char *root, const char *name,
                                                   int64_t version, struct crn_version **ret,
                                                   struct crn_errinfo *ei);
-/* Every index of the team's files is read by one reader; all have it then, or know why not. Fails if
- * one is missing, on all alike. */
+/* One reader reads each index of the team's files; afterwards all ranks have it, or know why not.
+ * If an index is missing, the call fails on all ranks alike. */
 CAIRN_CHECKED cairn_err crn_version_load_together(struct crn_version *v,
                                                   const struct crn_readers *team,
                                                   struct crn_errinfo *ei);
 
-/* Memory of another rank of the node, where its parts count from. */
+/* Memory of another rank of the node; offsets of its parts count from here. */
 struct crn_mate {
     unsigned char *memory;
-    const uint64_t *at; /* if it wants a whole shard: place of each region; UINT64_MAX: a file's */
+    const uint64_t *at; /* if it wants a whole shard: offset of each region; UINT64_MAX: the region
+                         * is a file */
 };
 #define CRN_NOWHERE UINT32_MAX
 
 /* What this rank contributes and wants. */
 struct crn_scatter {
     struct crn_version *v; /* indexes of the team's files are loaded */
-    /* parts[i] is the whole of region i of the shard of this rank; files have none. Otherwise parts
-     * are any, and are told to the readers. */
+    /* 1: parts[i] is the whole of region i of this rank's shard; file regions have an empty part.
+     * 0: arbitrary parts, which the readers are told. */
     int is_whole;
-    uint32_t rank; /* in the version too, if is_whole or has_it */
-    int has_it;    /* the shard of rank need not be read: this rank has it already */
+    uint32_t rank; /* also its rank in the version, if is_whole or has_it */
+    int has_it;    /* the shard of this rank need not be read: the rank has it already */
     const struct crn_slice *parts;
     uint32_t nparts;
-    unsigned char *memory; /* parts count from here */
-    /* Readers of the same node bring what it wants straight to its memory. Nobody else touches that until
-     * crn_scatter_run has returned on all ranks of the team: where that is not known, after an error of
-     * MPI, never again. */
+    unsigned char *memory; /* offsets of parts count from here */
+    /* Readers of the same node write wanted data straight into this memory. The caller must not
+     * touch it until crn_scatter_run has returned on all ranks of the team. After an MPI error
+     * nobody knows when that is, so the caller never touches it again. */
     uint32_t node;
-    uint32_t where; /* of memory, for reach; CRN_NOWHERE: others cannot reach it */
-    /* Finds the memory that a rank of this node told of; lives as long as the run. 0: it cannot be
-     * reached, bytes go there in messages. Called by readers, before they read. NULL: never. */
+    uint32_t where; /* where memory is, for reach; CRN_NOWHERE: other ranks cannot reach it */
+    /* Finds the memory that a rank of this node announced; it stays valid for the whole run.
+     * Returns 0 if it cannot be reached; the bytes then travel in messages. Readers call it before
+     * they read. NULL: never reachable. */
     int (*reach)(void *arg, uint32_t rank, uint32_t where, struct crn_mate *ret);
     void *arg;
     unsigned threads;                /* of a reader */
     enum crn_background_cores cores; /* where they run, see pass.h */
-    size_t block_bytes;              /* of its reads, and the most that travels at once */
+    size_t block_bytes;              /* size of a reader's reads and of the largest message */
 };
 
-/* Reads, verifies and hands out everything of the team's files but what a rank has already. Returns
- * when this rank has done its part: the communicator is freed, or used again, after a barrier. Fails on
- * the reader that found the failure; the others learn by *ret_whole that not all has come. */
+/* Reads, verifies and distributes all data of the team's files except shards that a rank has
+ * already. Returns when this rank is finished: use or free the communicator only after a barrier.
+ * Fails on the reader that met the failure; *ret_whole tells the others that their data is
+ * incomplete. */
 CAIRN_CHECKED cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_readers *team,
                                         int *ret_whole, struct crn_errinfo *ei);
 

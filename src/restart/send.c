@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sending side: every piece of a block to all who want some of it. One run is sent straight out
- * of the block, several through a buffer, a few bytes with their head. */
+/* The sending side: sends every piece of a block to all ranks that want some of it. A single run is
+ * sent straight from the block, several runs through a buffer, and a few bytes with their head. */
 #include "restart/scatter_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A block while some of it is on its way. */
+/* Reference count of a block with transfers in flight. */
 struct holder {
     struct crn_pass_block *b;
     size_t users;
@@ -16,8 +16,8 @@ struct holder {
 struct crn_sending {
     struct crn_sending *next;
     struct crn_transfer *t;
-    struct holder *from;    /* straight out of its block; NULL: */
-    struct crn_buffer *via; /* out of this */
+    struct holder *from;    /* the block it is sent from; NULL: sent from via */
+    struct crn_buffer *via; /* the buffer it is sent from */
 };
 
 static void let_go(struct crn_scatter_run *r, struct holder *h)
@@ -68,12 +68,12 @@ void crn_send_abandon(struct crn_scatter_run *r)
 
         r->sending = s->next;
         if (s->from != NULL)
-            let_go(r, s->from); /* for a reader that waits for a block; it reads no more */
+            let_go(r, s->from); /* a reader thread may wait for this block; it reads nothing more */
         free(s);
     }
 }
 
-/* A buffer for runs; takes part in everything else until one is free. */
+/* Gets a buffer for packed runs. Keeps receiving and sending until one is free. */
 static cairn_err wait_buffer(struct crn_scatter_run *r, struct crn_buffer **ret,
                              struct crn_errinfo *ei)
 {
@@ -100,7 +100,7 @@ struct gift {
     int who;
     const struct crn_slice *p;
     struct crn_head head;
-    const unsigned char *data; /* of head.begin */
+    const unsigned char *data; /* the byte at head.begin */
     struct holder *block;
 };
 
@@ -169,7 +169,7 @@ static cairn_err send_give(struct crn_scatter_run *r, struct gift *g, struct crn
     return comm->ops->post(comm, g->who, small, sizeof(g->head) + g->head.bytes, ei);
 }
 
-/* The first wish for a region or behind it. */
+/* The first wish for this region, or the first one sorted after it. */
 static size_t first_wish(const struct crn_scatter_run *r, uint32_t rank, uint32_t region)
 {
     size_t lo = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Both sides of a transfer walk the same runs, so that only the range travels with the bytes. Relies
- * on runs that do not overlap and ascend in the stored region. */
+/* Both sides of a transfer walk the same runs, so only the range travels with the bytes. The runs
+ * must not overlap and must ascend in the stored region. */
 #include "restart/slice.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ uint64_t crn_slice_end(const struct crn_slice *p)
     return last + p->run;
 }
 
-/* To the next run, like an odometer. */
+/* Advances to the next run, like an odometer. */
 static void slice_step(struct crn_slice_at *at)
 {
     const struct crn_slice *p = at->p;
@@ -51,8 +51,8 @@ struct crn_slice_at crn_slice_seek(const struct crn_slice *p, uint64_t begin, ui
     uint32_t d;
 
     at.is_over = p->run == 0 || begin >= crn_slice_end(p);
-    /* In each dimension the last place that begins at or before begin: it may reach into the range,
-     * those before it do not. */
+    /* In each dimension skip to the last step that starts at or before begin. It may reach into the
+     * range; earlier steps do not. */
     for (d = 0; d < p->ndims && !at.is_over; d++) {
         uint64_t skip = begin > at.from ? (begin - at.from) / p->from_step[d] : 0;
 

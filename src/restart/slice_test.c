@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of random parts, cut at random places, against a list of every byte. */
+/* Compares the runs of random slices, clipped at random positions, with a list of every byte. */
 #include "base/rng.h"
 #include "base/test.h"
 #include "restart/slice.h"
 
 #define MOST 4096
 
-/* A part with gaps between its runs on both sides. */
+/* A slice with gaps between its runs on both sides. */
 static void random_part(struct crn_rng *rng, struct crn_slice *p)
 {
     uint64_t from, to;
@@ -26,7 +26,8 @@ static void random_part(struct crn_rng *rng, struct crn_slice *p)
     }
 }
 
-/* target[i]: where byte i of the region goes; -1: nowhere. Returns how many go somewhere. */
+/* target[i] is where byte i of the region goes; -1: nowhere. Returns how many bytes go
+ * somewhere. */
 static uint64_t every_byte(const struct crn_slice *p, long *target)
 {
     uint64_t runs = 1;
@@ -88,7 +89,7 @@ static void ranges_of_parts(void **state)
             }
         assert_int_equal(crn_slice_count(&p, begin, end), n);
         for (i = 0; i < MOST; i++)
-            assert_int_equal(copied[i], 0); /* and nothing else was written */
+            assert_int_equal(copied[i], 0); /* nothing else was written */
     }
 }
 

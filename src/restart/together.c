@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Manifest, indexes and chains, read by one rank and told to the others. They travel as they are encoded on
- * disk; a failure travels as its text, so that all ranks can say what is wrong. */
+/* One rank reads manifest, indexes and chains and broadcasts them. They travel in their on-disk
+ * encoding. A failure travels as its text, so that every rank can report it. */
 #include "restart/scatter.h"
 
 #include <errno.h>
@@ -9,16 +9,16 @@
 
 #include "restart/version_impl.h"
 
-#define PIECE ((size_t)1 << 28) /* of a broadcast */
+#define PIECE ((size_t)1 << 28) /* of one broadcast call */
 #define FIRST 8192
 
 struct told {
     struct crn_errinfo failure;
     uint64_t bytes;
-    unsigned char first[FIRST]; /* most texts are no longer: one message is all */
+    unsigned char first[FIRST]; /* most payloads fit, so one message suffices */
 };
 
-/* The rest of a long text; without memory on one rank, on none. */
+/* Broadcasts a payload longer than FIRST. If one rank has no memory for it, all ranks fail. */
 static cairn_err tell_rest(struct crn_comm *comm, int root, struct crn_buf *buf, size_t bytes,
                            struct crn_errinfo *ei)
 {
@@ -98,7 +98,7 @@ cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *
     return CAIRN_OK;
 }
 
-/* The size of the index, the index, the chain. */
+/* Encodes the size of the index, the index and the chain. */
 static cairn_err pack_index(const struct crn_version_file *s, struct crn_buf *buf,
                             struct crn_errinfo *ei)
 {
@@ -164,7 +164,7 @@ cairn_err crn_version_load_together(struct crn_version *v, const struct crn_read
     cairn_err rc;
     uint32_t i;
 
-    for (i = 0; i < team->nfiles; i++) { /* all readers at the same time */
+    for (i = 0; i < team->nfiles; i++) { /* all readers read in parallel */
         struct crn_errinfo why = {0};
 
         if (team->comm->rank == team->readers[i % team->nreaders] &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens a version: manifest, indexes, copies. Decides what belongs together: an index counts only
- * if it is the one that the manifest names and describes the same capture and the same ranks. */
+/* Opens a version: manifest, indexes, copies. Decides which files belong together: an index is
+ * valid only if the manifest names it and both describe the same capture and the same ranks. */
 #include "restart/version_impl.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 static void source_fini(const struct crn_fs *fs, struct crn_version_file *s)
 {
     if (s->fd >= 0)
-        (void)fs->close(fs, s->fd); /* only read from */
+        (void)fs->close(fs, s->fd); /* was only read */
     crn_chain_free(s->chain);
     if (s->is_loaded)
         crn_index_free(&s->index);
@@ -129,7 +129,7 @@ cairn_err crn_version_adopt(const struct crn_fs *fs, const char *root, struct cr
     return CAIRN_OK;
 }
 
-/* Takes index and chain over. */
+/* Takes ownership of index and chain. */
 static void set_index(struct crn_version_file *s, struct crn_index *x, struct crn_base_chain *chain)
 {
     s->index = *x;
@@ -231,7 +231,7 @@ static int same_capture(const struct crn_manifest *m, const struct crn_index *x)
            m->version == x->version && m->ranks == x->ranks;
 }
 
-/* The index of a file of the store against the manifest. */
+/* Checks the index of a file of the store against the manifest. */
 static cairn_err check_index(const struct crn_version *v, uint32_t file_no,
                              const struct crn_index *x, const char *what, struct crn_errinfo *ei)
 {
@@ -255,7 +255,8 @@ static cairn_err check_index(const struct crn_version *v, uint32_t file_no,
     return CAIRN_OK;
 }
 
-/* Another host may have written its end a moment ago: what is read before that is seen would look damaged. */
+/* Another host may have written the end of the file a moment ago. A read before this host sees it
+ * would look like damage, so wait. */
 static void await_file(const struct crn_version *v, uint32_t file_no)
 {
     const struct crn_manifest_file *f = &v->m.files[file_no];
@@ -272,7 +273,7 @@ cairn_err crn_version_open_file(const struct crn_version *v, uint32_t file_no, i
     await_file(v, file_no);
     fd = v->fs->openat(v->fs, v->dfd, v->m.files[file_no].name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK,
                        0);
-    if (fd == -ENOENT) /* its index was there */
+    if (fd == -ENOENT) /* its index was readable before, so the file has vanished */
         return crn_fail(ei, CAIRN_EDAMAGED, ENOENT, "open '%s'", v->files[file_no].what);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open '%s'", v->files[file_no].what);
@@ -328,7 +329,7 @@ cairn_err crn_version_load(struct crn_version *v, uint32_t file_no, struct crn_e
     }
     crn_err_clear(&s->failure);
     rc = version_load(v, file_no, &s->failure);
-    if (rc == CAIRN_ENOENT) /* the manifest is there: a file that is not is damage */
+    if (rc == CAIRN_ENOENT) /* the manifest exists, so a missing file is damage */
         s->failure.code = rc = CAIRN_EDAMAGED;
     if (rc != CAIRN_OK)
         crn_err_keep(ei, &s->failure);
@@ -378,7 +379,7 @@ cairn_err crn_version_add_copy(struct crn_version *v, int dfd, const char *file,
     rc = crn_data_index(v->fs, s.fd, &t, file, &s.index, ei);
     if (rc == CAIRN_OK) {
         s.is_loaded = 1;
-        if (!same_capture(&v->m, &s.index) || s.index.nbases > 0) /* copies are whole */
+        if (!same_capture(&v->m, &s.index) || s.index.nbases > 0) /* copies never have bases */
             rc = crn_fail(ei, CAIRN_EMISMATCH, 0, "'%s' is not a copy of %s@%lld", file, v->m.name,
                           (long long)v->m.version);
     }
@@ -433,7 +434,8 @@ cairn_err crn_version_shard(struct crn_version *v, uint32_t rank, const struct c
     file = &v->files[v->file_of_rank[rank]];
     rc = crn_version_load(v, v->file_of_rank[rank], &info);
     if (rc == CAIRN_OK) {
-        at = crn_source_shard(file, rank); /* is there: the index has the manifest's ranks */
+        at = crn_source_shard(file, rank); /* exists: the index was checked against the manifest's
+                                            * ranks */
         *ret = &file->index.shards[at];
         return CAIRN_OK;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading back what was stored; every damage is found where it is, and repaired from a copy. */
+/* Reads back what was stored; every damage is located, and repaired from a copy. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "store/test_version.h"
 
 static const char *pipe_text; /* NULL: not encoded */
-static int is_chained;        /* against versions 3 and 2 */
+static int is_chained;        /* encoded against versions 3 and 2 */
 
 struct version_test_env {
     char dir[256];
@@ -88,7 +88,7 @@ static void flip(const char *path, off_t at)
     assert_int_equal(close(fd), 0);
 }
 
-/* How many regions do not come back; those that do are right. */
+/* How many regions cannot be read; the others are correct. */
 static int count_bad(struct version_test_env *e, struct crn_version *v)
 {
     unsigned char expect[256], got[256];
@@ -172,8 +172,8 @@ static void note_progress(void *arg, uint64_t bytes)
     ((struct version_test_seen *)arg)->bytes = bytes;
 }
 
-/* Flips every byte of a data file in turn: one region is bad and named, or the byte was padding, or
- * the index is damaged and all ranks of the file are. */
+/* Flips every byte of a data file in turn. Either one region is bad and named, or the byte was
+ * padding, or the index is damaged and all ranks of the file are lost. */
 static void every_flipped_byte_is_found(void **state)
 {
     struct version_test_env *e = *state;
@@ -197,12 +197,13 @@ static void every_flipped_byte_is_found(void **state)
         rc = crn_version_check_file(v, 0, &ev, &info);
         assert_int_equal(rc, bad > 0 ? CAIRN_EDAMAGED : CAIRN_OK);
         assert_int_equal(seen.bad > 0, bad > 0);
-        if (bad == 1) { /* data: exactly the place that is told */
+        if (bad == 1) { /* data: exactly the region that was reported */
             assert_int_equal(seen.bad, 1);
             crn_err_clear(&info);
             assert_int_equal(crn_version_check_rank(v, seen.rank, NULL, &info), CAIRN_EDAMAGED);
             assert_non_null(strstr(info.msg, seen.region));
-        } else if (bad > 1 && seen.region[0] != '\0') { /* a chunk that several share */
+        } else if (bad > 1 && seen.region[0] != '\0') { /* a stream chunk shared by several
+                                                         * regions */
             assert_non_null(pipe_text);
             assert_true(seen.bad >= bad);
         } else if (bad > 1) { /* ranks 0, 2 and 4 are in this file */
@@ -248,7 +249,8 @@ static void missing_swapped_and_foreign_files(void **state)
     assert_int_equal(count_bad(e, v), 3 * TV_REGIONS);
     crn_version_close(v);
 
-    assert_int_equal(unlink(a), 0); /* a fifo must not hang, a link is not followed */
+    assert_int_equal(unlink(a), 0); /* a fifo must not block the reader; a symlink is not
+                                     * followed */
     assert_int_equal(mkfifo(a, 0600), 0);
     v = reader(e);
     assert_int_equal(count_bad(e, v), 3 * TV_REGIONS);
@@ -282,13 +284,13 @@ static void copies_make_damage_good(void **state)
     crn_version_close(v);
     v = reader(e);
     assert_ok(crn_version_add_copy(v, dfd, "copy", ei));
-    assert_int_equal(unlink(copy), 0); /* taken as it was */
+    assert_int_equal(unlink(copy), 0); /* the version keeps the file open */
     assert_int_equal(count_bad(e, v), 0);
     assert_non_null(crn_version_repaired(v));
     assert_ok(crn_version_check_rank(v, 0, NULL, ei));
     crn_version_close(v);
 
-    /* The index of the store's file is gone altogether. */
+    /* The index of the store's file is unreadable. */
     (void)snprintf(cmd, sizeof(cmd), "cp '%s' '%s'", path_of(e, "data-0000"), copy);
     assert_int_equal(system(cmd), 0);
     flip(copy, 16);
@@ -367,7 +369,7 @@ static void files_are_checked_in_parallel(void **state)
     crn_version_close(v);
 }
 
-/* A file and a manifest that are consistent in themselves, with an index that was changed. */
+/* Writes a file and a manifest that are consistent with each other, with a modified index. */
 static void forge(struct version_test_env *e,
                   void (*change)(struct crn_index *x, uint64_t data_end))
 {
@@ -428,7 +430,8 @@ static void streams_outside_the_data_are_refused(void **state)
     is_outside(*state);
 }
 
-/* Another host has written it a moment ago: its index, and then its data, are there when they are seen. */
+/* Another host wrote the files a moment ago: the reader waits for the index, and then for the data,
+ * to become visible. */
 static void what_is_seen_late_is_not_damaged(void **state)
 {
     enum { LOOKS = 5 };
@@ -447,7 +450,7 @@ static void what_is_seen_late_is_not_damaged(void **state)
     assert_ok(crn_store_open(&l.fs, e->dir, 0, &st, ei));
     for (i = 0; i < 2; i++) {
         assert_ok(crn_version_open(&st, "heat", 4, &v, ei));
-        if (i == 1) /* the index is loaded, the data are not */
+        if (i == 1) /* the index is loaded, the data is not */
             assert_ok(crn_version_shard(v, 1, &shard, ei));
         late_hide(&l, "data-0001.1", 100, LOOKS);
         assert_int_equal(count_bad(e, v), 0);
@@ -472,7 +475,7 @@ int main(void)
         TEST(extents_outside_the_data_are_refused),
     };
 
-    /* The same of an encoded version; where its bytes lie is another thing. */
+    /* The same for an encoded version, whose bytes lie elsewhere in the file. */
     const struct CMUnitTest encoded[] = {
         TEST(every_range_comes_back),
         TEST(every_flipped_byte_is_found),
