@@ -126,8 +126,9 @@ static cairn_err fetch_from(struct crn_version *v, struct crn_version_file *s,
     r = w->region < s->index.shards[shard].nregions ? &s->index.shards[shard].regions[w->region]
                                                     : NULL;
     if (r == NULL || r->bytes != expect->bytes || strcmp(r->name, expect->name) != 0)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: rank %u has other regions than elsewhere",
-                        s->what, (unsigned)w->rank);
+        return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                        "%s: the regions of rank %u differ from other sources", s->what,
+                        (unsigned)w->rank);
     rc = open_source(v, s, ei);
     while (rc == CAIRN_OK && w->pos < w->end)
         rc = fetch_chunk(v, s, extent_at(&s->index, (uint32_t)shard, w->region, w->pos), w, ei);

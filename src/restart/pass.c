@@ -112,8 +112,7 @@ static void *pass_run(void *arg)
     struct hand h = {.fd = -1};
 
     for (;;) {
-        void *buf = crn_pool_get(&p->pool); /* before the lane: a thread that owns a lane can always
-                                             * start it */
+        void *buf = crn_pool_get(&p->pool); /* first: a thread with a lane can start it */
         size_t lane = atomic_fetch_add(&p->next, 1);
         size_t i;
 

@@ -60,7 +60,6 @@ const struct crn_errinfo *crn_pass_failure(const struct crn_pass *p);
 /* Leaks the memory of the blocks on purpose, because MPI may still use it. Nothing is read into it
  * any more. */
 void crn_pass_abandon(struct crn_pass *p);
-void crn_pass_close(struct crn_pass *p); /* all blocks were put back or never taken; p may be
-                                          * NULL */
+void crn_pass_close(struct crn_pass *p); /* all blocks taken were put back; p may be NULL */
 
 #endif

@@ -40,7 +40,7 @@ static cairn_err take_message(struct crn_scatter_run *r, int from, const void *b
         return CAIRN_OK;
     }
     if (!is_asked_for(r, &h))
-        return crn_fail(ei, CAIRN_EBUG, 0, "bytes in a restart that nobody asked for");
+        return crn_fail(ei, CAIRN_EBUG, 0, "a restart received bytes that it did not ask for");
     if (h.kind == CRN_HEAD_INLINE) {
         if (bytes - sizeof(h) != h.bytes)
             return crn_fail(ei, CAIRN_EBUG, 0, "a message of %zu bytes in a restart", bytes);

@@ -201,7 +201,8 @@ static cairn_err redistribute_start(struct redistribute_job *j, const struct crn
 
     rc = crn_region_check(&checked, ei);
     if (rc == CAIRN_OK && !want->is_global)
-        rc = crn_fail(ei, CAIRN_EINVAL, 0, "region '%s' is no block of a global array", want->name);
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "region '%s' is not a block of a global array",
+                      want->name);
     if (rc != CAIRN_OK || checked.bytes == 0)
         return rc;
     for (d = 0; d < want->ndims; d++) {

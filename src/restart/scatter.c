@@ -345,16 +345,14 @@ static void scatter_finish(struct crn_scatter_run *r, int is_cut_off)
     int busy = 0;
     int i;
 
-    while (!is_cut_off && r->sending != NULL) /* after an error MPI may still read from this
-                                               * memory */
+    while (!is_cut_off && r->sending != NULL) /* after an error MPI may still read it */
         if (crn_send_progress(r, &busy, &ignored) != CAIRN_OK)
             crn_err_clear(&ignored);
     if (is_cut_off)
         crn_send_abandon(r);
     crn_receive_fini(r);
     crn_pass_close(r->pass);
-    for (i = 0; i < CRN_SCATTER_BUFFERS && !is_cut_off; i++) { /* otherwise MPI may use them at any
-                                                                * time */
+    for (i = 0; i < CRN_SCATTER_BUFFERS && !is_cut_off; i++) { /* else MPI may use them */
         free(r->pack[i].data);
         free(r->scratch[i].data);
     }

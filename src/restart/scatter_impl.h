@@ -59,8 +59,7 @@ struct crn_scatter_run {
     int *whole_of; /* by rank of the version: the member that wants all of it; -1: none */
     struct crn_wish *wishes;
     size_t nwishes;
-    struct crn_mate *mates;   /* by rank of the team, including this one; memory NULL: send
-                               * messages */
+    struct crn_mate *mates;   /* by rank of the team, with this one; memory NULL: send */
     uint64_t *own_at;         /* mates[this rank].at */
     uint64_t *lost, *brought; /* by rank of the team: bytes */
     int has_told_end;

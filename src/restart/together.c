@@ -40,7 +40,7 @@ cairn_err crn_tell_all(struct crn_comm *comm, int root, cairn_err rc, struct crn
     struct told t = {.bytes = buf->len};
 
     if (comm->rank == root && rc == CAIRN_OK && buf->failed)
-        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "what one rank has read for all");
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the data that one rank has read for all");
     if (rc != CAIRN_OK)
         t.failure = *ei;
     else if (buf->len > 0 && buf->len <= FIRST)
@@ -183,6 +183,6 @@ cairn_err crn_version_load_together(struct crn_version *v, const struct crn_read
         return mpi.code;
     }
     if (worst != CAIRN_OK && (ei == NULL || ei->code == CAIRN_OK))
-        return crn_fail(ei, (cairn_err)worst, 0, "an index was not understood on another rank");
+        return crn_fail(ei, (cairn_err)worst, 0, "another rank could not decode an index");
     return (cairn_err)worst;
 }

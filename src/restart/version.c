@@ -250,7 +250,7 @@ static cairn_err check_index(const struct crn_version *v, uint32_t file_no,
     same = n == f->nranges && memcmp(ranges, f->ranges, n * sizeof(*ranges)) == 0;
     free(ranges);
     if (!same)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: holds other ranks than the manifest says",
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: its ranks differ from those in the manifest",
                         what);
     return CAIRN_OK;
 }
@@ -434,8 +434,7 @@ cairn_err crn_version_shard(struct crn_version *v, uint32_t rank, const struct c
     file = &v->files[v->file_of_rank[rank]];
     rc = crn_version_load(v, v->file_of_rank[rank], &info);
     if (rc == CAIRN_OK) {
-        at = crn_source_shard(file, rank); /* exists: the index was checked against the manifest's
-                                            * ranks */
+        at = crn_source_shard(file, rank); /* exists: see check_index */
         *ret = &file->index.shards[at];
         return CAIRN_OK;
     }

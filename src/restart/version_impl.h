@@ -11,8 +11,7 @@ struct crn_version_file {
     char *what; /* owned; path for messages */
     int fd;     /* store: -1 until needed; copy: always open */
     int is_loaded;
-    int is_told;                  /* another process has loaded it; its failure is final, do not
-                                   * retry */
+    int is_told;                  /* by the process that loaded it; a failure is final */
     struct crn_index index;       /* if is_loaded */
     struct crn_base_chain *chain; /* if is_loaded; NULL: the file has no bases */
     struct crn_errinfo failure;   /* of loading; CAIRN_OK if not tried or successful */

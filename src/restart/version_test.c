@@ -202,8 +202,7 @@ static void every_flipped_byte_is_found(void **state)
             crn_err_clear(&info);
             assert_int_equal(crn_version_check_rank(v, seen.rank, NULL, &info), CAIRN_EDAMAGED);
             assert_non_null(strstr(info.msg, seen.region));
-        } else if (bad > 1 && seen.region[0] != '\0') { /* a stream chunk shared by several
-                                                         * regions */
+        } else if (bad > 1 && seen.region[0] != '\0') { /* a shared stream chunk */
             assert_non_null(pipe_text);
             assert_true(seen.bad >= bad);
         } else if (bad > 1) { /* ranks 0, 2 and 4 are in this file */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads what is there: names, versions and their states. Trusts nothing: entries that are not ours
- * are passed over, and a version is OK only if its manifest is whole and every file has its size. */
+/* Lists names, versions and their states. Trusts nothing: skips foreign entries, and reports a
+ * version as OK only if its manifest is whole and every file has its size. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ cairn_err crn_store_versions(const struct crn_store *st, int name_dfd, const cha
         if (crn_version_parse(names.name[i], &v[n]) != 0)
             continue;
         r = st->fs->fstatat(st->fs, name_dfd, names.name[i], &sb);
-        if (r < 0 && r != -ENOENT) /* it may need files that nobody else does: never pass it over */
+        if (r < 0 && r != -ENOENT) /* never skip a version: it may need files */
             rc = crn_fail_errno(ei, -r, "stat '%s/%s/%s'", st->path, name, names.name[i]);
         n += r == 0 && S_ISDIR(sb.st_mode);
     }
@@ -73,7 +73,7 @@ cairn_err crn_store_versions(const struct crn_store *st, int name_dfd, const cha
     return CAIRN_OK;
 }
 
-/* Is it the directory of another user, who lets nobody in? */
+/* Does the directory belong to another user, so that EPERM is expected? */
 static int is_foreign(const struct crn_store *st, const char *name)
 {
     struct stat sb;
@@ -81,7 +81,7 @@ static int is_foreign(const struct crn_store *st, const char *name)
     return st->fs->fstatat(st->fs, st->dfd, name, &sb) == 0 && sb.st_uid != geteuid();
 }
 
-/* How many versions a name has; 0 if it is no name, or not ours to enter. */
+/* How many versions a name has; 0 if the entry is not a name, or another user's directory. */
 static cairn_err count_versions(const struct crn_store *st, const char *name, size_t *ret,
                                 struct crn_errinfo *ei)
 {
@@ -166,7 +166,7 @@ cairn_err crn_store_read_manifest(const struct crn_store *st, int dfd, const cha
     struct crn_errinfo info;
     cairn_err rc;
 
-    do { /* it may be seen as it was before it got its bytes, and its name */
+    do { /* the manifest's name may become visible before its bytes do */
         crn_err_clear(&info);
         rc = crn_store_read_head(st, dfd, CRN_MANIFEST, name, version, ret, &info);
     } while (rc == CAIRN_EDAMAGED &&
@@ -249,7 +249,7 @@ static int has_need(const struct crn_version_entry *e, const struct crn_base *b)
     return 0;
 }
 
-/* Which versions a manifest needs, each once. */
+/* Collects the versions that a manifest needs, each once. */
 static cairn_err list_needs(struct crn_version_entry *e, const struct crn_manifest *m,
                             struct crn_errinfo *ei)
 {
@@ -271,7 +271,7 @@ static cairn_err list_needs(struct crn_version_entry *e, const struct crn_manife
     return CAIRN_OK;
 }
 
-/* The state of a version from its directory; a failure to find out is a state too. */
+/* Determines the state of a version from its directory; a failure to find out counts as a state. */
 static void catalog_look(const struct crn_store *st, int dfd, const char *name,
                          struct crn_version_entry *e)
 {
@@ -281,7 +281,7 @@ static void catalog_look(const struct crn_store *st, int dfd, const char *name,
     int is_bad = 0;
     cairn_err rc;
 
-    /* What cannot be seen may be there. */
+    /* If stat fails, assume a pin. */
     e->is_pinned = st->fs->fstatat(st->fs, dfd, CRN_PIN, &sb) != -ENOENT;
     rc = crn_store_read_manifest(st, dfd, name, e->version, &m, &info);
     if (rc == CAIRN_OK) {
@@ -309,7 +309,7 @@ static void catalog_look(const struct crn_store *st, int dfd, const char *name,
     }
 }
 
-/* A version that is gone may have left data that others need. */
+/* A removed version may have left data files that other versions need. */
 static void explain_kept(struct crn_catalog *c)
 {
     size_t i, k;
@@ -354,7 +354,7 @@ cairn_err crn_store_catalog(const struct crn_store *st, const char *name, struct
         e->version = versions[i];
         rc = crn_store_version_dir(st, name, versions[i], &dfd, &info);
         if (rc == CAIRN_ENOENT)
-            continue; /* removed meanwhile */
+            continue; /* removed in the meantime */
         c.n++;
         if (rc == CAIRN_OK) {
             catalog_look(st, dfd, name, e);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The chain of a data file, read: of each base the streams, which is all that decoding needs. Decides
- * what a base is: the very file that the chain names (size, hash, capture), with the same streams cut
- * into the same chunks wherever they are needed. A base that is not there is damage of who needs it. */
+/* Loads the chain of a data file: the streams of each base, which is all that decoding needs.
+ * Decides what a valid base is: exactly the file that the chain names (size, hash, capture), with
+ * the same streams split into the same chunks where they are needed. A missing base counts as
+ * damage of the file that needs it. */
 #include "store/chain.h"
 
 #include <errno.h>
@@ -65,7 +66,7 @@ static cairn_err chain_make(const struct crn_index *x, struct crn_base_chain **r
     return CAIRN_OK;
 }
 
-/* Only streams are kept: shards, extents and hashes of a base are of no use. */
+/* Keeps the streams only: shards, extents and hashes of a base are not needed. */
 static void strip(struct crn_index *x)
 {
     struct crn_index kept = *x;
@@ -84,7 +85,7 @@ static void strip(struct crn_index *x)
     *x = kept;
 }
 
-/* Where each chunk of a base lies in its file. */
+/* Computes where each chunk of a base lies in its file. */
 static cairn_err place_chunks(struct crn_chain_link *l, struct crn_errinfo *ei)
 {
     const struct crn_index *x = &l->index;
@@ -109,7 +110,7 @@ static cairn_err place_chunks(struct crn_chain_link *l, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* May chunks of s need those of older? */
+/* Can chunks of s be decoded against those of older? */
 static int is_older(const struct crn_stream *s, const struct crn_stream *older)
 {
     uint32_t i;
@@ -133,7 +134,7 @@ static int needs_older(const struct crn_stream *s)
     return 0;
 }
 
-/* The streams of a file against those of the next in its chain. */
+/* Checks the streams of a file against those of the next file in its chain. */
 static cairn_err check_streams(const struct crn_index *x, const struct crn_index *older,
                                struct crn_errinfo *ei)
 {
@@ -159,11 +160,11 @@ static cairn_err check_base(const struct crn_index *x, uint32_t i, const struct 
         !crn_capture_id_equal(&base->id, &b->id) || strcmp(base->name, x->name) != 0 ||
         base->version != b->version || base->file_no != x->file_no ||
         !crn_bases_equal(base->bases, base->nbases, b + 1, x->nbases - i - 1))
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "it is not the file that was there then");
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "it has been replaced since");
     return CAIRN_OK;
 }
 
-/* Reads base i behind newer, its user. */
+/* Reads base i; newer is the file that is encoded against it. */
 static cairn_err load_link(const struct crn_fs *fs, int dfd, const struct crn_index *x, uint32_t i,
                            const struct crn_index *newer, const char *where,
                            struct crn_chain_link *l, struct crn_errinfo *ei)
@@ -261,7 +262,7 @@ cairn_err crn_chain_decode(struct crn_view *v, const struct crn_index *x, const 
         const struct crn_index *newer = c->n > 0 ? &c->links[c->n - 1].index : x;
         struct crn_chain_link *l = &c->links[c->n++];
 
-        rc = p == NULL ? crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: its chain is cut off", what)
+        rc = p == NULL ? crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: its chain is truncated", what)
                        : crn_index_decode(p, (size_t)n, what, &l->index, ei);
         if (rc == CAIRN_OK)
             rc = check_streams(newer, &l->index, ei);

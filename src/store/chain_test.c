@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Versions that were encoded against older ones: every byte comes back through the chain, and every kind
- * of damage to a base is told with its version and file. */
+/* Versions encoded against older ones: every byte can be read back through the chain, and every
+ * kind of damage to a base is reported with version and file. */
 #include <sys/stat.h>
 
 #include "store/test_chain.h"
 
-/* How many chunks of a file of a version were encoded against the older one. */
+/* How many chunks of a file are encoded against the older version. */
 static unsigned needy_chunks(struct store_env *e, int64_t version, const char *file)
 {
     struct crn_errinfo *ei = &e->info;
@@ -46,7 +46,7 @@ static void every_byte_comes_back(void **state)
         assert_in_range(needy_chunks(e, i, "data-0001"), 1, 2);
 }
 
-/* Longer than the descriptors that stay open. */
+/* A chain longer than the number of descriptors that stay open. */
 static void a_long_chain(void **state)
 {
     struct store_env *e = *state;
@@ -60,7 +60,7 @@ static void a_long_chain(void **state)
     assert_int_equal(test_open_files(), before);
 }
 
-/* The text of the failure to read a file of number 3. */
+/* The error text of reading a file of number 3. */
 static const char *failure(struct store_env *e, const char *file)
 {
     assert_int_equal(compare_file(e, 3, file), CAIRN_EDAMAGED);
@@ -92,7 +92,7 @@ static void a_missing_or_foreign_base_is_named(void **state)
     assert_int_equal(rename(path, away), 0);
     assert_non_null(strstr(failure(e, "data-0000"), "against version 11"));
     assert_non_null(strstr(e->info.msg, path));
-    assert_int_equal(compare_file(e, 3, "data-0001"), CAIRN_OK); /* has a chain of its own */
+    assert_int_equal(compare_file(e, 3, "data-0001"), CAIRN_OK); /* it has a chain of its own */
     assert_int_equal(rename(away, path), 0);
     swap_names(e, "11/data-0000", "10/data-0000");
     assert_non_null(strstr(failure(e, "data-0000"), "against version 11"));
@@ -104,7 +104,8 @@ static void a_missing_or_foreign_base_is_named(void **state)
     assert_non_null(strstr(failure(e, "data-0000"), "not a regular file"));
 }
 
-/* The chain is right, and what it names was cut otherwise: nothing is decoded through it. */
+/* The chain is correct, but the base that it names was split into other chunks: nothing is decoded
+ * through it. */
 static void a_base_of_another_shape_is_refused(void **state)
 {
     struct store_env *e = *state;
@@ -112,7 +113,7 @@ static void a_base_of_another_shape_is_refused(void **state)
 
     take(e, 0, 10, -1);
     e->t[2] = e->t[0];
-    e->t[2].ranks = FILES; /* one for each file, instead of two */
+    e->t[2].ranks = FILES; /* one per file, instead of two */
     e->t[3] = e->t[2];
     e->t[3].version = 11;
     e->t[3].seq = 2;
@@ -124,7 +125,8 @@ static void a_base_of_another_shape_is_refused(void **state)
     assert_non_null(strstr(e->info.msg, "against version 10"));
 }
 
-/* A head that needs the older version where the index says nothing of it: damage, not a wrong byte. */
+/* A chunk head that needs the older version where the index says it does not: damage, not a wrong
+ * byte. */
 static void stages_are_those_of_the_head(void **state)
 {
     struct store_env *e = *state;
@@ -162,7 +164,8 @@ static void stages_are_those_of_the_head(void **state)
     assert_int_equal(close(f.dfd), 0);
 }
 
-/* Every byte of a base flipped: told with its version, or of no use to who needs it. */
+/* Flips every byte of a base: the error names its version, or the byte does not matter to the file
+ * that needs the base. */
 static void a_damaged_base_is_named(void **state)
 {
     struct store_env *e = *state;
@@ -197,7 +200,7 @@ static void a_damaged_base_is_named(void **state)
     expect_whole(e, 3);
 }
 
-/* A chain as bytes, as one rank tells it to others. */
+/* A chain encoded as bytes, as one rank sends it to others. */
 static void a_chain_travels(void **state)
 {
     struct store_env *e = *state;

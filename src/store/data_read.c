@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads data files. Decides what a whole data file is: a trailer that fits the size, an index with
- * the trailer's hash, extents inside the data. Relies on src/format for everything inside them. */
+/* Reads data files. Decides what a whole data file is: a trailer that matches the size, an index
+ * with the trailer's hash, and extents inside the data. src/format checks everything inside
+ * them. */
 #include "store/data.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ cairn_err crn_data_open(const struct crn_fs *fs, int dfd, const char *file, cons
     cairn_err rc;
     int fd;
 
-    /* A fifo put there instead must not hang the open. */
+    /* O_NONBLOCK: a fifo in place of the file must not block the open. */
     fd = fs->openat(fs, dfd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd == -ELOOP)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: not a regular file", what);
@@ -157,7 +158,7 @@ static size_t buffer_bytes(const struct crn_index *x)
     return (size_t)(most < x->chunk_bytes ? most : x->chunk_bytes);
 }
 
-/* The extents in the order in which they lie in the file or its streams; malloc'ed, NULL without
+/* The extents in the order in which they lie in the file or its streams; malloc'ed, NULL if out of
  * memory. */
 static const struct crn_extent **in_order(const struct crn_index *x)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creates, finishes and discards data files. A name that exists is never written to, so that what a
- * manifest names never changes; what none names any more may come under a new name (spare.c). */
+/* Creates, finishes and discards data files. Never writes to an existing name, so a file that a
+ * manifest names never changes. A file that no manifest names any more may be reused under a new
+ * name (spare.c). */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #define MAX_ATTEMPTS 10000
 #define MAX_RACES    8
 
-/* The directory of a version, made if need be; its entry is durable when it returns. */
+/* Opens the directory of a version, creating it if necessary; its entry is durable on return. */
 static cairn_err make_version(const struct crn_store *st, const char *name, int64_t version,
                               int *ret_dfd, struct crn_errinfo *ei)
 {
@@ -50,13 +51,13 @@ cairn_err crn_store_stripe(const struct crn_store *st, const char *name, int64_t
         return crn_fail(ei, CAIRN_ENOTSUP, ENOTSUP, "'%s' has no stripes", st->path);
     if (r == -ELIBACC)
         return crn_fail(ei, CAIRN_EIO, ELIBACC,
-                        "liblustreapi cannot be loaded; `lfs setstripe` on "
-                        "'%s' does it once for all",
+                        "liblustreapi cannot be loaded; run `lfs setstripe` on "
+                        "'%s' once instead",
                         st->path);
     return crn_fs_check(r, ei, "stripe '%s'", crn_where(st, name, version, NULL).text);
 }
 
-/* Descriptor of a new file, or -errno. */
+/* Creates a data file under the first unused name. Returns a descriptor or -errno. */
 static int create_new(const struct crn_fs *fs, int dfd, uint32_t file_no,
                       char ret_file[CRN_FILE_NAME])
 {
@@ -70,7 +71,7 @@ static int create_new(const struct crn_fs *fs, int dfd, uint32_t file_no,
     return fd;
 }
 
-/* The same, with what a removed version left in the place of the new file, if there is such. */
+/* The same, but replaces the new file with one that a removed version left, if there is one. */
 static int create_or_reuse(const struct crn_store *st, const char *name, int dfd, uint32_t file_no,
                            char ret_file[CRN_FILE_NAME])
 {
@@ -82,7 +83,7 @@ static int create_or_reuse(const struct crn_store *st, const char *name, int dfd
     spare = crn_spare_take(st, name, dfd, file_no, ret_file);
     if (spare == -ENOENT)
         return fd;
-    (void)st->fs->close(st->fs, fd); /* empty, and without a name */
+    (void)st->fs->close(st->fs, fd); /* the rename replaced it: empty and unlinked */
     return spare >= 0 ? spare : create_new(st->fs, dfd, file_no, ret_file);
 }
 
@@ -104,7 +105,8 @@ cairn_err crn_store_create_data(const struct crn_store *st, const char *name, in
             return rc;
         fd = create_or_reuse(st, name, dfd, file_no, ret_file);
         (void)st->fs->close(st->fs, dfd);
-        /* ENOENT: another node discarded its file and with it the directory, which was empty. */
+        /* ENOENT: another node discarded its file and removed the directory, which was empty
+         * then. */
     } while (fd == -ENOENT && races++ < MAX_RACES);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "create '%s'", crn_where(st, name, version, ret_file).text);
@@ -112,7 +114,7 @@ cairn_err crn_store_create_data(const struct crn_store *st, const char *name, in
     return CAIRN_OK;
 }
 
-/* What the manifest repeats of an index. */
+/* Fills in the lists that the manifest copies from an index. */
 static cairn_err fill_lists(const struct crn_index *index, struct crn_manifest_file *ret,
                             struct crn_errinfo *ei)
 {
@@ -125,7 +127,7 @@ static cairn_err fill_lists(const struct crn_index *index, struct crn_manifest_f
     return rc;
 }
 
-/* Index and trailer as bytes, and the file's entry in the manifest. */
+/* Encodes index and trailer, and describes the file for the manifest. */
 static cairn_err data_write_compose(const char *file, uint64_t data_end,
                                     const struct crn_index *index, struct crn_buf *buf,
                                     struct crn_manifest_file *ret, struct crn_errinfo *ei)
@@ -135,11 +137,11 @@ static cairn_err data_write_compose(const char *file, uint64_t data_end,
 
     for (i = 0; i < index->nstreams; i++)
         if (crn_stream_end(&index->streams[i]) > data_end)
-            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s': a stream ends behind the data", file);
+            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s': a stream ends past the data", file);
     for (i = 0; index->nstreams == 0 && i < index->nextents; i++)
         if (index->extents[i].bytes > data_end ||
             index->extents[i].file_offset > data_end - index->extents[i].bytes)
-            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s': an extent ends behind the data", file);
+            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s': an extent ends past the data", file);
     rc = crn_index_encode(index, buf, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -168,13 +170,13 @@ cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *
     rc = data_write_compose(file, data_end, index, &buf, &mf, ei);
     if (rc == CAIRN_OK)
         rc = crn_fs_write_all(fs, fd, buf.data, buf.len, data_end, file, ei);
-    /* Room that was allocated beforehand, or a padded last block, may reach further. */
+    /* Preallocated space or a padded last block may extend past the end. */
     if (rc == CAIRN_OK)
         rc = crn_fs_check(fs->ftruncate(fs, fd, (off_t)mf.bytes), ei, "truncate '%s'", file);
     if (rc == CAIRN_OK)
         rc = crn_fs_check(fs->fsync(fs, fd), ei, "fsync '%s'", file);
-    /* After a failed fsync the file may look whole from here and not be so on the disk: no drain
-     * shall take it. */
+    /* After a failed fsync the file may look whole in the page cache but be torn on disk. Truncate
+     * it, so that no drain publishes it. */
     if (rc != CAIRN_OK)
         (void)fs->ftruncate(fs, fd, 0);
     r = fs->close(fs, fd);
@@ -202,7 +204,7 @@ cairn_err crn_store_describe_data(const struct crn_store *st, const char *name, 
     int fd;
 
     if (crn_data_name_parse(file, &file_no, &attempt) != 0)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no name of a data file", file);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not the name of a data file", file);
     rc = crn_store_version_dir(st, name, version, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -229,7 +231,8 @@ cairn_err crn_store_describe_data(const struct crn_store *st, const char *name, 
     return CAIRN_OK;
 }
 
-/* A publish that failed after its rename may have committed: what a manifest names must stay. */
+/* A publish that failed after its rename may have committed: files that a manifest names must
+ * stay. */
 static cairn_err refuse_committed(const struct crn_store *st, int dfd, const char *name,
                                   int64_t version, const char *file, struct crn_errinfo *ei)
 {
@@ -264,7 +267,7 @@ cairn_err crn_store_discard_data(const struct crn_store *st, const char *name, i
     int r;
 
     if (crn_data_name_parse(file, &file_no, &attempt) != 0)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no name of a data file", file);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not the name of a data file", file);
     rc = crn_store_version_dir(st, name, version, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -272,7 +275,7 @@ cairn_err crn_store_discard_data(const struct crn_store *st, const char *name, i
     r = rc == CAIRN_OK ? fs->unlinkat(fs, dfd, file, 0) : 0;
     if (rc == CAIRN_OK) {
         crn_stats_name(file, stats);
-        (void)fs->unlinkat(fs, dfd, stats, 0); /* there may be none; a sweep looks again */
+        (void)fs->unlinkat(fs, dfd, stats, 0); /* may not exist; a sweep retries */
     }
     (void)fs->close(fs, dfd);
     if (rc != CAIRN_OK)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads through the streams of an encoded data file. One stream is open at a time; whoever reads in the
- * order of the streams decodes every chunk once.
+/* Reads through the streams of an encoded data file. One stream is open at a time; a caller that
+ * reads in stream order decodes every chunk once.
  *
- * A chunk that needs the older version is decoded through the chain: from the nearest base on, down to the
- * first whose chunk needs none, and back up, each result being the older version of the next. So every
- * chunk of every file is read once, and two buffers serve a chain of any length. */
+ * A chunk that needs the older version is decoded through the chain. The decoder descends from the
+ * nearest base to the first one whose chunk needs no older version. It then decodes upwards; each
+ * result is the older version of the next. So it reads every chunk of every file once, and two
+ * buffers suffice for a chain of any length. */
 #include "store/data.h"
 
 #include <errno.h>
@@ -17,14 +18,14 @@
 #include "encode/work.h"
 #include "store/chain.h"
 
-#define BASE_FDS 16 /* that stay open; bases of longer chains take turns */
+#define BASE_FDS 16 /* open at most; bases of longer chains share these slots */
 
 struct crn_decoder {
     struct crn_encode_work *work;
     /* The open stream; NULL: none. */
     const struct crn_stream *stream;
     struct crn_chunk_record *records;
-    uint64_t *places; /* of the chunks, in the file */
+    uint64_t *places; /* file offsets of the chunks */
     struct crn_map map;
     struct crn_reader *reader;
     /* Base i of a chain is open in bases[i % BASE_FDS]. */
@@ -34,7 +35,7 @@ struct crn_decoder {
         int fd;
     } bases[BASE_FDS];
     const struct crn_fs *fs;
-    const struct crn_data_file *file; /* of the call in hand */
+    const struct crn_data_file *file; /* of the current call */
 };
 
 static void close_stream(struct crn_decoder *d)
@@ -52,7 +53,7 @@ static void close_stream(struct crn_decoder *d)
 static void close_base(struct crn_decoder *d, uint32_t i)
 {
     if (d->bases[i].chain != NULL)
-        (void)d->fs->close(d->fs, d->bases[i].fd); /* only read from */
+        (void)d->fs->close(d->fs, d->bases[i].fd); /* was only read */
     d->bases[i].chain = NULL;
 }
 
@@ -105,7 +106,7 @@ static cairn_err open_base(struct crn_decoder *d, uint32_t link, const char *whe
         close_base(d, i);
         crn_base_path(&c->bases[link], path);
         fd = d->fs->openat(d->fs, d->file->dfd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
-        if (fd == -ENOENT) /* its index was there */
+        if (fd == -ENOENT) /* its index was readable before, so the file has vanished */
             return crn_fail(ei, CAIRN_EDAMAGED, ENOENT, "open '%s'", where);
         if (fd < 0)
             return crn_fail_errno(ei, -fd, "open '%s'", where);
@@ -117,7 +118,8 @@ static cairn_err open_base(struct crn_decoder *d, uint32_t link, const char *whe
     return CAIRN_OK;
 }
 
-/* A chunk of a base, from what the base behind it gave (NULL: it needs none). */
+/* Decodes a chunk of a base. previous is the decoded chunk of the next older base (NULL: not
+ * needed). */
 static cairn_err decode_base(struct crn_decoder *d, uint32_t link, uint32_t chunk,
                              const void *previous, void *dst, struct crn_errinfo *ei)
 {
@@ -147,7 +149,7 @@ static cairn_err decode_base(struct crn_decoder *d, uint32_t link, uint32_t chun
     return CAIRN_OK;
 }
 
-/* The chunk that begins at a place of the open stream. */
+/* The chunk that starts at an offset of the open stream. */
 static uint32_t chunk_at(const struct crn_decoder *d, uint64_t offset)
 {
     uint32_t lo = 0;
@@ -164,7 +166,7 @@ static uint32_t chunk_at(const struct crn_decoder *d, uint64_t offset)
     return lo;
 }
 
-/* The older version of a chunk of the open stream. */
+/* Decodes the older version of a chunk of the open stream. */
 static cairn_err fetch_previous(void *ctx, uint64_t offset, size_t n, void *buf,
                                 struct crn_errinfo *ei)
 {
@@ -181,11 +183,12 @@ static cairn_err fetch_previous(void *ctx, uint64_t offset, size_t n, void *buf,
            crn_chunk_needs_older(&c->links[link].index.streams[stream].chunks[chunk]))
         link++;
     if (link == c->n || !crn_chunk_needs_older(&d->stream->chunks[chunk]))
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "a chunk needs more older versions than there are");
+        return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                        "a chunk needs more older versions than its chain has");
     if (link > 0)
         rc = crn_work_scratch(d->work, CRN_SLOT_OLDER, n, &other, ei);
     for (link++; rc == CAIRN_OK && link > 0; link--) {
-        void *dst = link % 2 != 0 ? buf : other; /* the nearest one's goes to buf */
+        void *dst = link % 2 != 0 ? buf : other; /* the nearest base decodes into buf */
 
         rc = decode_base(d, link - 1, chunk, previous, dst, ei);
         previous = dst;
@@ -226,7 +229,7 @@ static cairn_err take_map(struct crn_decoder *d, const struct crn_stream *s, str
         return CAIRN_OK;
     rc = crn_map_decode(&v, &d->map, ei);
     if (rc == CAIRN_OK && (crn_view_left(&v) != 0 || d->map.bytes != s->bytes))
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the map of a stream is not that of its bytes",
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the map of a stream does not match its bytes",
                       d->file->what);
     return rc;
 }
@@ -258,7 +261,7 @@ static cairn_err open_stream(struct crn_decoder *d, const struct crn_stream *s,
 cairn_err crn_data_decoded(const struct crn_data_file *f, uint64_t at, void *dst, size_t n,
                            struct crn_decoder **decoder, struct crn_errinfo *ei)
 {
-    const struct crn_stream *s = crn_index_stream(f->index, at); /* there: the index was checked */
+    const struct crn_stream *s = crn_index_stream(f->index, at); /* exists: the index was checked */
     struct crn_errinfo why = {0};
     cairn_err rc = CAIRN_OK;
     struct crn_decoder *d;
@@ -274,10 +277,10 @@ cairn_err crn_data_decoded(const struct crn_data_file *f, uint64_t at, void *dst
         rc = open_stream(d, s, &why);
     if (rc == CAIRN_OK)
         rc = crn_reader_read(d->reader, at - s->start, dst, n, &why);
-    if (rc == CAIRN_ESTATE) /* a head asks for an older version that the index knows nothing of */
+    if (rc == CAIRN_ESTATE) /* a chunk head needs an older version, the index does not */
         why.code = rc = CAIRN_EDAMAGED;
     if (rc != CAIRN_OK) {
-        close_stream(d); /* which chunks a failed read has kept is not known */
+        close_stream(d); /* a failed read may have cached a wrong chunk */
         crn_err_keep(ei, &why);
     }
     d->file = NULL;

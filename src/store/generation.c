@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The generation of a name: which of its runs came later, whatever the clocks say. The number lies in
- * <name>/.generation as text and is raised under the writer's lock. Manifests count, too: the file may be
- * missing or damaged, and versions may be copied from another store. A full disk does not stop a run here,
- * since its flush may wait for room: what the run commits carries the number. */
+/* The generation of a name orders its runs independently of clocks. The number is stored as text in
+ * <name>/.generation and raised under the writer's lock. Manifests count too: the file may be
+ * missing or damaged, and versions may have been copied from another store. A full disk does not
+ * stop a run here, because its flush can wait for free space, and the run's commits carry the
+ * number. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ static int generation_compose(uint64_t number, char *buf, size_t size)
                         (unsigned long long)crn_hash(buf, (size_t)n));
 }
 
-/* What the file says; 0 if there is none, or if it is not whole. */
+/* The number in the file; 0 if there is none or it is damaged. */
 static cairn_err read_number(const struct crn_store *st, int dfd, uint64_t *ret,
                              struct crn_errinfo *ei)
 {

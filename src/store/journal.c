@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records are lines with a checksum, appended with one write. When the file is full it becomes the old one,
- * by rename, and the old one before it goes: at most two files of that size are kept. A rename takes no
- * records away from a process that appends at the same moment: its line lands in the old file, which is
- * still read. What a crash tears, or two hosts write over each other, fails its checksum and is skipped. */
+/* Records are lines with a checksum, each appended with one write. A full file is renamed to the
+ * old one and replaces it, so at most two files of that size exist. A rename loses no record of a
+ * process that appends at the same moment: its line lands in the old file, which readers still
+ * read. A line torn by a crash or overwritten by another host fails its checksum and is skipped. */
 #include "store/journal.h"
 
 #include <errno.h>
@@ -18,14 +18,14 @@
 
 #define JOURNAL    ".journal"
 #define OLD        ".journal.old"
-#define FULL       ((off_t)64 << 10) /* from this size on a file gets no more records */
-#define READ_MAX   ((size_t)1 << 20) /* more than writers that race can make of it */
-#define RECORD_MAX 1023              /* bytes of a line, with its end */
+#define FULL       ((off_t)64 << 10) /* no more records are appended to a file of this size */
+#define READ_MAX   ((size_t)1 << 20) /* larger than racing writers can make the file */
+#define RECORD_MAX 1023              /* bytes of a line, including its newline */
 #define HASH_TEXT  16
 
-/* Writing. ----------------------------------------------------------------------------------------- */
+/* Writing. ------------------------------------------------------------------------------------- */
 
-/* A word of a line: no blanks, never empty. */
+/* Makes a word of a line: no blanks, never empty. */
 static void make_word(const char *from, char *to, size_t size)
 {
     size_t n;
@@ -37,7 +37,7 @@ static void make_word(const char *from, char *to, size_t size)
         (void)snprintf(to, size, "-");
 }
 
-/* "HASH TIME KIND VERSION RUN JOB TEXT\n"; the length. */
+/* Formats "HASH TIME KIND VERSION RUN JOB TEXT\n". Returns its length. */
 static size_t format_record(const struct crn_event *e, char line[RECORD_MAX + 1])
 {
     const struct crn_clock *clock = crn_clock_real();
@@ -62,7 +62,7 @@ static size_t format_record(const struct crn_event *e, char line[RECORD_MAX + 1]
     return HASH_TEXT + 1 + n + 1;
 }
 
-/* Opens the journal for one more record. A full one makes room first. */
+/* Opens the journal for one more record; rotates a full journal first. */
 static int open_for_append(const struct crn_fs *fs, int dfd, off_t *ret_size)
 {
     struct stat sb, now;
@@ -85,12 +85,12 @@ static int open_for_append(const struct crn_fs *fs, int dfd, off_t *ret_size)
         *ret_size = sb.st_size;
         if (sb.st_size < FULL || tries > 0)
             break;
-        /* Another process may have done it already: then the name is another file's. */
+        /* If another process has rotated it already, the name refers to a new file. */
         r = fs->fstatat(fs, dfd, JOURNAL, &now);
         if (r == 0 && now.st_ino == sb.st_ino)
             r = fs->renameat(fs, dfd, JOURNAL, dfd, OLD);
         if (r < 0)
-            break; /* it grows a little more */
+            break; /* cannot rotate: let it grow */
         (void)fs->close(fs, fd);
     }
     return fd;
@@ -117,12 +117,12 @@ cairn_err crn_journal_add(const struct crn_store *st, const char *name,
         (void)fs->close(fs, dfd);
         return crn_fail_errno(ei, -fd, "open '%s/%s/%s'", st->path, name, JOURNAL);
     }
-    /* Behind a torn line a new one begins. */
+    /* Start a new line after a torn one. */
     if (size > 0 && fs->pread(fs, fd, &last, 1, size - 1) == 1 && last != '\n') {
         line[0] = '\n';
         skip = 0;
     }
-    /* O_APPEND: the offset only tells where the end was. */
+    /* O_APPEND: the offset is only where the end was. */
     rc = crn_fs_write_all(fs, fd, line + skip, n + 1 - skip, (uint64_t)size, JOURNAL, ei);
     if (rc == CAIRN_OK)
         rc = crn_fs_check(fs->fsync(fs, fd), ei, "fsync '%s/%s/%s'", st->path, name, JOURNAL);
@@ -157,9 +157,9 @@ cairn_err crn_report(const struct crn_reporter *r, const char *name, int64_t ver
     return rc;
 }
 
-/* Reading. ----------------------------------------------------------------------------------------- */
+/* Reading. ------------------------------------------------------------------------------------- */
 
-/* The next word of a line into to; 0, or -1 if there is none or it is too long. */
+/* Copies the next word of a line to `to`. Returns -1 if there is none or it is too long. */
 static int take_word(char **at, char *to, size_t size)
 {
     size_t n = strcspn(*at, " ");
@@ -172,7 +172,7 @@ static int take_word(char **at, char *to, size_t size)
     return 0;
 }
 
-/* A number that fills a word. */
+/* Takes a word that consists of a number only. */
 static int take_number(char **at, uint64_t *ret)
 {
     char word[24];
@@ -185,7 +185,7 @@ static int take_number(char **at, uint64_t *ret)
     return *end == '\0' && errno == 0 ? 0 : -1;
 }
 
-/* One line, without its end. 0, or -1 if it is not a whole record. */
+/* Parses one line without its newline. Returns 0, or -1 if it is not a valid record. */
 static int parse_record(char *line, size_t n, struct crn_event *ret)
 {
     char hash[HASH_TEXT + 1];
@@ -255,7 +255,7 @@ static cairn_err read_file(const struct crn_store *st, int dfd, const char *file
 
     rc = crn_fs_read_file(st->fs, dfd, file, READ_MAX, &text, &len, &why);
     if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED)
-        return CAIRN_OK; /* none, or one that is not ours */
+        return CAIRN_OK; /* none, or not a regular file of ours */
     if (rc != CAIRN_OK) {
         crn_err_keep(ei, &why);
         return rc;
@@ -305,7 +305,7 @@ cairn_err crn_journal_names(const struct crn_store *st, struct crn_names *ret,
     if (rc != CAIRN_OK)
         return rc;
     for (i = 0; i < names.n; i++) {
-        struct crn_errinfo ignored = {0}; /* what cannot be entered is not ours to list */
+        struct crn_errinfo ignored = {0}; /* skip directories of other users */
         int has = 0;
         int dfd;
 

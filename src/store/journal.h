@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The journal of a name: what failed, paused, was passed over or was repaired, for the person who asks the
- * next morning. A bounded text beside the versions (docs/format.md, section 11). Nothing depends on it: a
- * record that cannot be written or read is left out, and no operation fails for it.
+/* The journal of a name: which versions failed, paused, were passed over or were repaired, for the
+ * person who asks the next morning. A bounded text file beside the versions (docs/format.md,
+ * section 11). Nothing depends on it: a record that cannot be written or read is skipped, and no
+ * operation fails because of it.
  *
- * Any number of processes may add records at once, on any host. */
+ * Any number of processes on any host may add records concurrently. */
 #ifndef CRN_STORE_JOURNAL_H
 #define CRN_STORE_JOURNAL_H
 
@@ -11,7 +12,7 @@
 
 struct crn_log;
 
-/* Kinds of records: docs/format.md. Readers show kinds that they do not know. */
+/* Kinds of records: docs/format.md. Readers also show kinds that they do not know. */
 #define CRN_EVENT_FAILED      "failed"
 #define CRN_EVENT_CANCELED    "canceled"
 #define CRN_EVENT_PAUSED      "paused"
@@ -22,10 +23,10 @@ struct crn_log;
 #define CRN_EVENT_INCOMPLETE  "incomplete"
 
 struct crn_event {
-    uint64_t time_ns; /* since 1970; 0: now, when it is added */
+    uint64_t time_ns; /* since 1970; 0: time of the append */
     int64_t version;
     char kind[24];
-    char run[CRN_RUN_HEX]; /* of the run that wrote the record; "" if it is none */
+    char run[CRN_RUN_HEX]; /* the run that wrote the record; "" if none */
     char job[CAIRN_MAX_NAME];
     char text[CRN_ERR_TEXT];
 };
@@ -35,14 +36,15 @@ struct crn_journal {
     size_t n, cap;
 };
 
-/* Appends a record and makes it durable. Makes the name's directory if it is not there. Control characters in
- * texts become blanks. */
+/* Appends a record and makes it durable. Creates the name's directory if it is missing. Control
+ * characters in texts become blanks. */
 CAIRN_CHECKED cairn_err crn_journal_add(const struct crn_store *st, const char *name,
                                         const struct crn_event *event, struct crn_errinfo *ei);
-/* The records that are whole. A name without a journal has none; CAIRN_ENOENT if the name is not known. */
+/* Reads all valid records. A name without a journal has none; CAIRN_ENOENT if the name does not
+ * exist. */
 CAIRN_CHECKED cairn_err crn_journal_read(const struct crn_store *st, const char *name,
                                          struct crn_journal *ret, struct crn_errinfo *ei);
-/* Appends the whole records of a text, which is changed, to what j has. */
+/* Parses text, which is modified, and appends its valid records to j. */
 CAIRN_CHECKED cairn_err crn_journal_parse(char *text, size_t len, struct crn_journal *j,
                                           struct crn_errinfo *ei);
 void crn_journal_free(struct crn_journal *j);
@@ -50,7 +52,7 @@ void crn_journal_free(struct crn_journal *j);
 CAIRN_CHECKED cairn_err crn_journal_names(const struct crn_store *st, struct crn_names *ret,
                                           struct crn_errinfo *ei);
 
-/* Who adds records: where the store is, and which run. */
+/* The author of records: the store and the run. */
 struct crn_reporter {
     const struct crn_fs *fs;
     const struct crn_log *log;
@@ -58,8 +60,8 @@ struct crn_reporter {
     const char *job;    /* may be "" */
     const uint8_t *run; /* NULL: none */
 };
-/* Adds a record to the store at r->root; time_ns 0: now. The caller may ignore the error, which is a debug line
- * too. */
+/* Adds a record to the store at r->root; time_ns 0: now. Callers may ignore the error: it is also
+ * logged at debug level. */
 cairn_err crn_report(const struct crn_reporter *r, const char *name, int64_t version,
                      uint64_t time_ns, const char *kind, const char *text);
 

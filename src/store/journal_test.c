@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is recorded comes back; what is damaged costs itself alone; nothing grows without bound. */
+/* Records can be read back; damage loses only the damaged records; the journal is bounded. */
 #include "store/journal.h"
 
 #include <errno.h>
@@ -139,7 +139,7 @@ static void what_is_damaged_costs_itself_alone(void **state)
     add(e, 3, "failed", "three");
     assert_string_equal(all(e), "1:failed:one|2:failed:two|3:failed:three");
 
-    /* Each byte in turn: never another record than those, and at most two of them lost. */
+    /* Flips each byte in turn: no false record appears, and at most two are lost. */
     (void)snprintf(good, sizeof(good), "%s", all(e));
     path_of(e, ".journal", path, sizeof(path));
     fd = open(path, O_RDWR);
@@ -219,7 +219,7 @@ static void many_processes_write_at_once(void **state)
     }
     assert_ok(crn_journal_read(&e->st, "heat", &j, ei));
     assert_int_equal(j.n, PROCESSES * RECORDS);
-    for (k = 0; k < j.n; k++) /* those of one process in their order */
+    for (k = 0; k < j.n; k++) /* records of one process keep their order */
         assert_int_equal(j.v[k].version, seen[atoi(j.v[k].job)]++);
     crn_journal_free(&j);
 }
@@ -233,7 +233,7 @@ static void every_failing_call_costs_one_record_at_most(void **state)
     long k;
     int i;
 
-    for (i = 0; i < 2; i++) { /* a call that fails, a write that is torn */
+    for (i = 0; i < 2; i++) { /* a call that fails; a torn write */
         for (k = 1;; k++) {
             struct crn_event ev = event(k, "failed", "x");
             struct crn_errinfo ei = {0};
@@ -287,7 +287,7 @@ static void what_lies_in_its_place_is_left_alone(void **state)
     assert_string_equal(all(e), "2:failed:y");
 }
 
-/* Removal, retention and a sweep by force leave it. */
+/* Removal, retention and a forced sweep keep the journal. */
 static void it_outlives_the_versions(void **state)
 {
     struct store_env *e = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What others were encoded against stays, whatever is taken again, removed, retired or swept, and goes when
- * nobody needs it any more. */
+/* Files that other versions are encoded against stay through retake, removal, retention and sweep,
+ * and go when no version needs them any more. */
 #include "store/test_chain.h"
 
 static uint32_t sweep(struct store_env *e)
@@ -13,7 +13,7 @@ static uint32_t sweep(struct store_env *e)
     return res.files;
 }
 
-/* Version 1 is taken again while 2 is based on its first capture; 1 again is based on 2. */
+/* Version 1 is taken again while 2 is based on its first capture; the new 1 is based on 2. */
 static void a_version_taken_again_leaves_what_others_need(void **state)
 {
     struct store_env *e = *state;
@@ -29,12 +29,12 @@ static void a_version_taken_again_leaves_what_others_need(void **state)
     assert_int_equal(sweep(e), 0);
     expect_whole(e, 2);
     expect_whole(e, 3);
-    take(e, 4, 1, -1); /* once more: nobody needs capture 3, whose names are not used again */
+    take(e, 4, 1, -1); /* again: no version needs capture 3; its file names are not reused */
     assert_true(has(e, "heat/1/data-0000") && !has(e, "heat/1/data-0000.1") &&
                 has(e, "heat/1/data-0000.2"));
     expect_whole(e, 2);
     expect_whole(e, 4);
-    /* The version goes; what 2 needs of its directory stays until 2 is gone. */
+    /* The version is removed; the files of its directory that 2 needs stay until 2 is gone. */
     assert_ok(crn_store_remove(&e->st, "heat", 1, ei));
     expect(e, "0:ok 1:partial 2:ok");
     assert_int_equal(sweep(e), 0);
@@ -45,7 +45,7 @@ static void a_version_taken_again_leaves_what_others_need(void **state)
     expect_whole(e, 5);
     assert_ok(crn_store_remove(&e->st, "heat", 1, ei));
     assert_ok(crn_store_remove(&e->st, "heat", 2, ei));
-    assert_int_equal(sweep(e), FILES + 1); /* and the mark of the removal */
+    assert_int_equal(sweep(e), FILES + 1); /* plus the removal mark */
     expect(e, "0:ok");
     assert_false(has(e, "heat/1"));
 }
@@ -70,7 +70,7 @@ static void what_others_need_is_not_removed(void **state)
     expect(e, "");
 }
 
-/* Two are kept, and what they need: full ones are 0, 3 and 4. */
+/* Keeps two versions and their bases; full versions are 0, 3 and 4. */
 static void retention_keeps_what_is_needed(void **state)
 {
     static const char *const after[] = {
@@ -91,7 +91,7 @@ static void retention_keeps_what_is_needed(void **state)
     }
 }
 
-/* A manifest that is damaged needs nothing; its data files stay for who looks at it. */
+/* A damaged manifest needs nothing; its data files stay for inspection. */
 static void a_damaged_manifest_needs_nothing(void **state)
 {
     struct store_env *e = *state;
@@ -132,7 +132,7 @@ static void a_version_without_its_bases_is_damaged(void **state)
     crn_catalog_free(&c);
 }
 
-/* Another process removes the base between the look at it and the commit. */
+/* Another process removes the base between its check and the commit. */
 static struct crn_store *bystander;
 static int (*real_rename)(const struct crn_fs *fs, int a, const char *from, int b, const char *to);
 
@@ -160,7 +160,7 @@ static void a_base_that_goes_during_the_commit(void **state)
     real_rename = fs.renameat;
     fs.renameat = remove_and_rename;
     st.fs = &fs;
-    for (round = 0; round < 2; round++) { /* a new version 2, then one that was there */
+    for (round = 0; round < 2; round++) { /* version 2 is new, then it exists already */
         take(e, 1, 1, -1);
         e->t[2] = e->t[1];
         e->t[2].version = 2;

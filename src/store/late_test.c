@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What another host has written is seen late: nothing is damaged, lost or removed by that. */
+/* Files of another host become visible late: nothing counts as damaged, lost or debris because of
+ * it. */
 #include <fcntl.h>
 #include <time.h>
 
@@ -19,7 +20,7 @@ static struct tv young(int64_t version)
                        .committed_ns = crn_late_now()};
 }
 
-/* A store of which others' work is seen so late. */
+/* A store on which changes of other hosts become visible after late_s seconds. */
 static struct crn_store store_on(struct store_env *e, struct late *l, unsigned late_s)
 {
     struct crn_errinfo *ei = &e->info;
@@ -41,7 +42,7 @@ static cairn_err publish(struct store_env *e, const struct crn_store *st, const 
 
     tv_manifest(t, &m);
     for (i = 0; i < t->files; i++)
-        assert_ok(tv_write_file(&e->st, t, i, file, &m.files[i], ei)); /* as another host does */
+        assert_ok(tv_write_file(&e->st, t, i, file, &m.files[i], ei)); /* as another host would */
     rc = crn_store_publish(st, &m, ei);
     crn_manifest_free(&m);
     return rc;
@@ -66,7 +67,7 @@ static void a_commit_waits_until_the_files_are_seen(void **state)
         crn_store_close(&st);
     }
     expect(e, "0:ok 1:ok 2:ok");
-    /* Where everything is seen at once one look is enough. */
+    /* On a coherent file system one look suffices. */
     for (i = 0; i < 3; i++) {
         st = store_on(e, &l, 0);
         late_hide(&l, "data-0001", old_sizes[i], LOOKS);
@@ -77,7 +78,7 @@ static void a_commit_waits_until_the_files_are_seen(void **state)
     }
 }
 
-/* The waiting ends. */
+/* The wait is bounded. */
 static void what_is_never_seen_is_damage(void **state)
 {
     struct store_env *e = *state;
@@ -92,7 +93,8 @@ static void what_is_never_seen_is_damage(void **state)
     crn_store_close(&st);
 }
 
-/* Another host has made the directory: who makes it, too, and who opens it, sees it in the end. */
+/* Another host has created the directory: this host creates it too, or opens it, and sees it
+ * eventually. */
 static void a_directory_is_seen_late(void **state)
 {
     struct store_env *e = *state;
@@ -112,7 +114,8 @@ static void a_directory_is_seen_late(void **state)
     assert_ok(tv_write_file(&st, &t, 0, file, &mf, ei));
     assert_int_equal(atomic_load(&l.seen), LOOKS);
     crn_manifest_file_free(&mf);
-    assert_int_equal(crn_store_version_dir(&st, "heat", 8, &dfd, ei), CAIRN_ENOENT); /* at once */
+    /* without waiting */
+    assert_int_equal(crn_store_version_dir(&st, "heat", 8, &dfd, ei), CAIRN_ENOENT);
     crn_store_close(&st);
 }
 
@@ -186,7 +189,7 @@ static void a_drain_sees_what_others_have_finished(void **state)
     expect(e, "4:ok");
 }
 
-/* A file of another host that seems torn, or that no manifest seems to name, may be neither. */
+/* A file of another host may look torn or unnamed although it is neither. */
 static void a_sweep_leaves_what_was_just_written(void **state)
 {
     struct timespec hour_ago[2] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = time(NULL) - 3600}};

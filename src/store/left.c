@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole data files that no manifest names, grouped by capture. They are acknowledged data if they are all
- * there: their run died between the last data file and the manifest. Or they are what is left of a
- * version that was replaced or removed. A removal renames the manifest to CRN_REMOVED before it unlinks
- * data files, so the two cases cannot be confused.
+/* Finds whole data files that no manifest names, and groups them by capture. If all files of a
+ * capture exist, they are acknowledged data: the run died between the last data file and the
+ * manifest. Otherwise they are remains of a version that was replaced or removed. A removal renames
+ * the manifest to CRN_REMOVED before it unlinks data files, so the two cases cannot be confused.
  *
- * A version directory with a manifest and one data file per number holds nothing else, so it is not
- * looked at closer: the cost per committed version is one readdir. */
+ * A version directory with a manifest and one data file per number contains nothing else and is not
+ * examined further. The cost per committed version is one readdir. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -22,20 +22,20 @@ int crn_capture_is_later(const struct crn_capture_id *a, uint64_t a_created_ns,
     return a_created_ns > b_created_ns;
 }
 
-/* The version in hand. */
+/* The scan, and the version being examined. */
 struct look {
     const struct crn_store *st;
     const char *name;
     int64_t version;
     int dfd;
-    struct crn_manifest m, removed; /* nfiles is 0 where there is none */
-    int is_removed_unreadable;      /* a CRN_REMOVED that names every capture */
-    struct crn_named named;         /* loaded when the first file needs it */
+    struct crn_manifest m, removed; /* nfiles is 0 if there is none */
+    int is_removed_unreadable;      /* an unreadable CRN_REMOVED: it applies to every capture */
+    struct crn_named named;         /* loaded on first use */
     int has_named;
     struct crn_lefts *out;
 };
 
-/* Does the directory hold a data file that its manifest cannot name? */
+/* Can the directory contain a data file that its manifest does not name? */
 static int may_hold_more(const struct crn_names *names)
 {
     uint32_t last = UINT32_MAX;
@@ -50,13 +50,13 @@ static int may_hold_more(const struct crn_names *names)
         if (crn_data_name_parse(names->name[i], &no, &attempt) != 0)
             continue;
         has_data = 1;
-        twice |= no == last; /* names are sorted: attempts of one number are neighbours */
+        twice |= no == last; /* names are sorted, so attempts of one number are adjacent */
         last = no;
     }
     return has_data && (!has_manifest || twice);
 }
 
-/* Reads the manifest or the mark of a removal; *ret_is_unreadable where it is there but not whole. */
+/* Reads the manifest or the removal mark; sets *ret_is_unreadable if it exists but is damaged. */
 static cairn_err read_head(const struct look *k, const char *file, struct crn_manifest *ret,
                            int *ret_is_unreadable, struct crn_errinfo *ei)
 {
@@ -72,7 +72,7 @@ static cairn_err read_head(const struct look *k, const char *file, struct crn_ma
     return rc;
 }
 
-/* Was it removed, or replaced by a later capture? */
+/* Was the capture removed, or replaced by a later one? */
 static cairn_err is_superseded(const struct look *k, const struct crn_index *x, int *ret,
                                struct crn_errinfo *ei)
 {
@@ -112,7 +112,7 @@ static cairn_err left_add(struct look *k, const struct crn_index *x, struct crn_
             return rc;
         out->n++;
     }
-    l->have += l->last != x->file_no; /* several attempts of one number are neighbours */
+    l->have += l->last != x->file_no; /* several attempts of one number are adjacent */
     l->last = x->file_no;
     l->is_promised |= !x->is_unpromised;
     return CAIRN_OK;
@@ -142,7 +142,7 @@ static cairn_err look_at_file(struct look *k, const char *file, struct crn_errin
         return rc;
     rc = crn_store_describe_data(k->st, k->name, k->version, file, &mf, &x, &why);
     if (rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT || rc == CAIRN_ENOENT)
-        return CAIRN_OK; /* not finished, of a newer Cairn, or just gone */
+        return CAIRN_OK; /* unfinished, from a newer Cairn, or removed in the meantime */
     if (rc != CAIRN_OK) {
         crn_err_keep(ei, &why);
         return rc;
@@ -163,7 +163,7 @@ static cairn_err look_inside(struct look *k, const struct crn_names *names, stru
     rc = read_head(k, CRN_MANIFEST, &k->m, &is_unreadable, ei);
     if (rc == CAIRN_OK)
         rc = read_head(k, CRN_REMOVED, &k->removed, &k->is_removed_unreadable, ei);
-    /* A manifest that cannot be read may name any file here. */
+    /* An unreadable manifest may name any file here. */
     for (i = 0; rc == CAIRN_OK && !is_unreadable && i < names->n; i++)
         if (crn_data_name_parse(names->name[i], &no, &attempt) == 0)
             rc = look_at_file(k, names->name[i], ei);
@@ -180,7 +180,7 @@ static cairn_err look_at_version(struct look *k, struct crn_errinfo *ei)
 
     rc = crn_store_version_dir(k->st, k->name, k->version, &k->dfd, &why);
     if (rc == CAIRN_ENOENT)
-        return CAIRN_OK; /* removed meanwhile */
+        return CAIRN_OK; /* removed in the meantime */
     if (rc == CAIRN_OK) {
         rc = crn_fs_names(k->st->fs, k->dfd, crn_where(k->st, k->name, k->version, NULL).text,
                           &names, &why);

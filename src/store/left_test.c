@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data files without a manifest: acknowledged captures that a drain publishes, told apart from what
- * removals, replaced versions and half flushes leave. */
+/* Data files without a manifest: acknowledged captures that a drain publishes, as opposed to
+ * remains of removals, replaced versions and incomplete flushes. */
 #include <errno.h>
 
 #include "base/fs_faulty.h"
@@ -26,8 +26,8 @@ static void write_file(struct store_env *e, const struct tv *t, uint32_t file_no
     crn_manifest_file_free(&mf);
 }
 
-/* What is left, as text: "4/1:2/2! 5/2:1/2" is capture 1 of version 4, complete, and one file of two of
- * capture 2 of version 5; '-': superseded. */
+/* The remains as text: "4/1:2/2! 5/2:1/2" is capture 1 of version 4, complete, and one file of two
+ * of capture 2 of version 5; '-': superseded. */
 static const char *left(struct store_env *e)
 {
     static char text[300];
@@ -69,7 +69,7 @@ static void files_are_grouped_by_capture(void **state)
     assert_ok(tv_write(&e->st, &committed, ei));
     assert_string_equal(left(e), "");
     write_file(e, &one, 0);
-    write_file(e, &one, 0); /* a second attempt is no second file */
+    write_file(e, &one, 0); /* a second attempt is not a second file */
     assert_string_equal(left(e), "4/1:1/2");
     write_file(e, &two, 1);
     write_file(e, &wide, 2);
@@ -91,7 +91,7 @@ static void a_complete_capture_survives_every_sweep_but_a_forced_one(void **stat
     write_file(e, &whole, 1);
     write_file(e, &half, 0);
     assert_ok(tv_write(&e->st, &newer, ei));
-    res = sweep(e, 0); /* a newer version is committed, and all of it is old */
+    res = sweep(e, 0); /* a newer version is committed, and all files are old */
     assert_int_equal(res.files, 1);
     assert_int_equal(res.complete, 1);
     assert_int_equal(res.kept, 2);
@@ -120,7 +120,7 @@ static void an_earlier_capture_of_a_version_is_superseded(void **state)
     expect(e, "4:ok");
 }
 
-/* The removal dies at its k-th call, for every k: what it leaves is the version or debris, never a
+/* The removal dies at its k-th call, for every k. It leaves either the version or debris, never a
  * capture that a drain would publish. */
 static void a_removal_that_dies_is_not_undone(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Marks beside a manifest: pin (nobody removes or replaces the version) and bad (a restart passes it
- * over). */
+/* Marks beside a manifest: pin (the version must not be removed or replaced) and bad (a restart
+ * passes over it). */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -61,8 +61,8 @@ cairn_err crn_store_refuse_pinned(const struct crn_store *st, int dfd, const cha
     if (rc == CAIRN_ENOENT || is_same) /* a mark without a version is debris */
         return CAIRN_OK;
     return crn_fail(ei, CAIRN_EPINNED, 0,
-                    "%s@%lld in '%s' is pinned and stays as it is; 'cairn unpin %s@%lld' allows to "
-                    "replace or remove it",
+                    "%s@%lld in '%s' is pinned; run 'cairn unpin %s@%lld' to allow replacing or "
+                    "removing it",
                     name, (long long)version, st->path, name, (long long)version);
 }
 
@@ -92,7 +92,7 @@ static void clean(char *text)
             *text = ' ';
 }
 
-/* The whole text of a mark: capture, reason, and a hash of both lines. */
+/* Composes a mark: capture, reason, and a hash of both lines. */
 static size_t marks_compose(const struct crn_capture_id *id, const char *reason, char *buf,
                             size_t size)
 {
@@ -131,7 +131,7 @@ cairn_err crn_store_reject(const struct crn_store *st, const char *name, int64_t
     return rc;
 }
 
-/* The reason inside a mark, or NULL if it is not whole. Its first line ends with 0 then. */
+/* The reason inside a mark, or NULL if the mark is damaged. Terminates the first line with 0. */
 static char *marks_parse(char *text, size_t len)
 {
     char sum[24];

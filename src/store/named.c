@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which data files are in use: those that a manifest of the name names, as one of its own or in a chain.
- * Everything else is debris. A manifest that is damaged names nothing, as nothing can be read through it
- * any more; one of a newer Cairn may name everything. */
+/* Which data files are in use: those that a manifest of the name refers to, as its own or in a
+ * chain. Everything else is debris. A damaged manifest names nothing, because nothing can be read
+ * through it any more; a manifest of a newer Cairn may name any file. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -137,7 +137,7 @@ cairn_err crn_store_sync_version(const struct crn_store *st, const char *name, i
 
     rc = crn_store_version_dir(st, name, version, &dfd, &why);
     if (rc == CAIRN_ENOENT)
-        return CAIRN_OK; /* removed meanwhile */
+        return CAIRN_OK; /* removed in the meantime */
     if (rc != CAIRN_OK) {
         crn_err_keep(ei, &why);
         return rc;
@@ -148,7 +148,7 @@ cairn_err crn_store_sync_version(const struct crn_store *st, const char *name, i
     return rc;
 }
 
-/* fsyncs the directory of a version if it holds a data file that nobody names. */
+/* fsyncs the directory of a version if it contains a data file that no manifest names. */
 static cairn_err settle_version(const struct crn_store *st, const char *name, int64_t version,
                                 const struct crn_named *named, struct crn_errinfo *ei)
 {
@@ -163,7 +163,7 @@ static cairn_err settle_version(const struct crn_store *st, const char *name, in
 
     rc = crn_store_version_dir(st, name, version, &dfd, &why);
     if (rc == CAIRN_ENOENT)
-        return CAIRN_OK; /* removed meanwhile */
+        return CAIRN_OK; /* removed in the meantime */
     if (rc != CAIRN_OK) {
         crn_err_keep(ei, &why);
         return rc;
@@ -179,10 +179,10 @@ static cairn_err settle_version(const struct crn_store *st, const char *name, in
     return rc;
 }
 
-/* A manifest that was replaced or removed comes back after a power loss if its directory was not
- * fsynced since. Its data files are still there then, because they go only after that fsync, and no
- * manifest that is seen names them: otherwise that one names their chains, too. So the directories
- * with such a file are all that can hide a manifest. */
+/* A manifest that was replaced or removed reappears after a power loss if its directory was not
+ * fsynced since. In that case its data files still exist, because they are unlinked only after that
+ * fsync. No visible manifest names them: one that did would also name their chains. So only
+ * directories with such a file can hide a manifest. */
 cairn_err crn_store_settle(const struct crn_store *st, const char *name,
                            const struct crn_named *named, struct crn_errinfo *ei)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The commit: the only place that says "durable". Relies on finish_data having fsynced every file
- * that the manifest names. The order is law (docs/format.md, section 8):
+/* The commit: the only place that says "durable". finish_data must have fsynced every file that the
+ * manifest names. The order is mandatory (docs/format.md, section 8):
  *
- *     fsync root, name, version      the way to the data files is durable, and to their bases
+ *     fsync root, name, version      the path to the data files and to their bases is durable
  *     manifest: write new, fsync, rename, fsync of the directory
  *     remove what only the replaced manifest named
  *
  * A crash at any point leaves the old manifest or the new one, and all the files it names.
  *
- * A version may be removed while another is encoded against it. Who removes one looks for its users
- * after its manifest is gone; we look for the manifests of our bases after ours is there. So one of the
- * two sees the other. */
+ * A version may be removed while another is encoded against it. The remover looks for users of the
+ * version after its manifest is gone; the publisher looks for the manifests of its bases after its
+ * own manifest exists. So at least one of the two sees the other. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ cairn_err crn_store_unlink_files(const struct crn_store *st, int dfd, const stru
         if (crn_named_has(named, m->version, m->files[i].name))
             continue;
         crn_stats_name(m->files[i].name, stats);
-        (void)st->fs->unlinkat(st->fs, dfd, stats, 0); /* there may be none; a sweep looks again */
+        (void)st->fs->unlinkat(st->fs, dfd, stats, 0); /* may not exist; a sweep retries */
         r = st->fs->unlinkat(st->fs, dfd, m->files[i].name, 0);
         if (r < 0 && r != -ENOENT)
             rc = crn_fail_errno(ei, -r, "remove '%s'",
@@ -53,7 +53,7 @@ static int same_versions(const struct crn_manifest_file *a, const struct crn_man
     return 1;
 }
 
-/* The directories of a file's bases: a version that is seen may not be durable yet. */
+/* fsyncs the directories of a file's bases: a visible version may not be durable yet. */
 static cairn_err sync_bases(const struct crn_store *st, const char *name,
                             const struct crn_manifest_file *f, struct crn_errinfo *ei)
 {
@@ -72,7 +72,8 @@ static cairn_err sync_bases(const struct crn_store *st, const char *name,
     return rc;
 }
 
-/* Whoever made the directories may have died before their entries were durable. */
+/* fsyncs the directories on the path: their creator may have died before their entries were
+ * durable. */
 static cairn_err sync_way(const struct crn_store *st, const struct crn_manifest *m, int dfd,
                           struct crn_errinfo *ei)
 {
@@ -96,12 +97,12 @@ static cairn_err sync_way(const struct crn_store *st, const struct crn_manifest 
     for (i = 0; rc == CAIRN_OK && i < m->nfiles; i++) {
         if (m->files[i].nbases > 0 && (last == NULL || !same_versions(last, &m->files[i])))
             rc = sync_bases(st, name, &m->files[i], ei);
-        last = m->files[i].nbases > 0 ? &m->files[i] : last; /* most have the same */
+        last = m->files[i].nbases > 0 ? &m->files[i] : last; /* most have the same bases */
     }
     return rc;
 }
 
-/* Every file is there and has its size: a manifest never names what is not. */
+/* Checks that every file exists and has its size: a manifest never names anything else. */
 static cairn_err files_there(const struct crn_store *st, const struct crn_manifest *m, int dfd,
                              struct crn_errinfo *ei)
 {
@@ -113,7 +114,7 @@ static cairn_err files_there(const struct crn_store *st, const struct crn_manife
         int r = crn_late_stat(st->fs, dfd, f->name, f->bytes, m->committed_ns, &sb);
 
         if (r == 0 && (!S_ISREG(sb.st_mode) || (uint64_t)sb.st_size != f->bytes))
-            return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' has not the size that it was written with",
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' has the wrong size",
                             crn_where(st, m->name, m->version, f->name).text);
         if (r < 0)
             return crn_fail_errno(ei, -r, "stat '%s'",
@@ -172,7 +173,8 @@ static cairn_err publish_commit(const struct crn_store *st, const struct crn_man
     return rc;
 }
 
-/* Every base is named by another manifest: then it stays, now that ours is there. */
+/* Checks that another manifest names every base. Since this version's manifest is visible now,
+ * those bases stay. */
 static cairn_err bases_stay(const struct crn_store *st, const struct crn_manifest *m,
                             const struct crn_named *named, struct crn_errinfo *ei)
 {
@@ -190,7 +192,7 @@ static cairn_err bases_stay(const struct crn_store *st, const struct crn_manifes
     return CAIRN_OK;
 }
 
-/* The version as it was before the commit: old, or not there. */
+/* Restores the state before the commit: the old manifest, or none. */
 static cairn_err take_back(const struct crn_store *st, int dfd, const struct crn_manifest *m,
                            const struct crn_manifest *old, struct crn_errinfo *ei)
 {
@@ -222,7 +224,7 @@ static int has_bases(const struct crn_manifest *m)
     return 0;
 }
 
-/* After the commit: takes it back if a base has been removed since it was looked for. */
+/* After the commit: rolls it back if a base was removed since it was checked. */
 static cairn_err keep_bases(const struct crn_store *st, int dfd, const struct crn_manifest *m,
                             const struct crn_manifest *old, struct crn_errinfo *ei)
 {
@@ -237,11 +239,11 @@ static cairn_err keep_bases(const struct crn_store *st, int dfd, const struct cr
     rc = bases_stay(st, m, &named, ei);
     crn_named_free(&named);
     if (rc != CAIRN_OK && take_back(st, dfd, m, old, ei) != CAIRN_OK)
-        return rc; /* restarts find it out and take another version */
+        return rc; /* restarts notice the missing base and choose another version */
     return rc;
 }
 
-/* What only the old manifest named may go. A failure leaves debris, no more. */
+/* Removes files that only the old manifest named. A failure only leaves debris. */
 static void drop_old(const struct crn_store *st, int dfd, const struct crn_manifest *m,
                      const struct crn_manifest *old)
 {
@@ -255,8 +257,8 @@ static void drop_old(const struct crn_store *st, int dfd, const struct crn_manif
     crn_named_free(&named);
 }
 
-/* The manifest that is there; without files where there is none, or none that anybody can read. An error to
- * read it is an error: it may name a later capture. */
+/* Reads the manifest that the commit replaces; nfiles is 0 if there is none or it is unreadable. A
+ * system error is an error: the manifest may name a later capture. */
 static cairn_err read_replaced(const struct crn_store *st, int dfd, const char *name,
                                int64_t version, struct crn_manifest *ret, struct crn_errinfo *ei)
 {
@@ -302,19 +304,20 @@ cairn_err crn_store_publish(const struct crn_store *st, const struct crn_manifes
     return crn_err_context(ei, rc, "commit of %s@%lld", m->name, (long long)m->version);
 }
 
-/* Composing a manifest from the data files that are there. ---------------------------------------- */
+/* Composing a manifest from the data files that are there. ------------------------------------- */
 
 struct publish_found {
     const struct crn_store *st;
     const struct crn_unpublished *u;
     int dfd;               /* the version's directory */
-    struct crn_manifest m; /* its head is that of the first index found */
+    struct crn_manifest m; /* its head comes from the first index found */
     uint32_t missing;
-    int has_own;       /* the caller's file, or another attempt at it, is among them */
+    int has_own;       /* the caller's file, or another attempt at it, was found */
     uint64_t began_ns; /* wall clock */
 };
 
-/* Its writer may have died between write and fsync: make it durable, then read every byte back. */
+/* The writer may have died between write and fsync: make the file durable, then read every byte
+ * back. */
 static cairn_err prove_durable(const struct crn_store *st, int dfd, const char *file,
                                const struct crn_index *x, const char *what, struct crn_errinfo *ei)
 {
@@ -362,8 +365,8 @@ static uint64_t region_bytes(const struct crn_index *x)
     return sum;
 }
 
-/* After a moment: another host may have finished it before we looked, though it is not seen. Who is still at it
- * looks himself when he has. */
+/* Another host may have finished the file although this host does not see it yet, so wait a moment.
+ * If it is still being written, its writer will publish it. */
 static int may_be_finished(const struct publish_found *f, const char *file)
 {
     uint64_t changed_ns = crn_late_changed(f->st->fs, f->dfd, file);
@@ -384,8 +387,8 @@ static cairn_err publish_describe(const struct publish_found *f, const char *fil
     return rc;
 }
 
-/* Takes a data file into the manifest if it is a whole one of this capture. CAIRN_EDAMAGED, CAIRN_EFORMAT or
- * CAIRN_ENOENT: it is not whole. Any other error says nothing about the file. */
+/* Adds a data file to the manifest if it is a whole file of this capture. CAIRN_EDAMAGED,
+ * CAIRN_EFORMAT or CAIRN_ENOENT: it is not whole. Any other error says nothing about the file. */
 static cairn_err consider(struct publish_found *f, const char *file, struct crn_errinfo *ei)
 {
     const struct crn_unpublished *u = f->u;
@@ -424,7 +427,7 @@ out:
     return rc;
 }
 
-/* Looks at all data files of the version. What others have not finished is missing. */
+/* Looks at all data files of the version. Unfinished files of other nodes count as missing. */
 static cairn_err consider_all(struct publish_found *f, struct crn_errinfo *ei)
 {
     const struct crn_unpublished *u = f->u;
@@ -449,7 +452,7 @@ static cairn_err consider_all(struct publish_found *f, struct crn_errinfo *ei)
     }
     crn_names_free(&names);
     if (rc == CAIRN_OK && u->own != NULL && !f->has_own)
-        rc = crn_fail(ei, CAIRN_EIO, 0, "'%s/%s' was written, and is not there now", where, u->own);
+        rc = crn_fail(ei, CAIRN_EIO, 0, "'%s/%s' was written but has vanished", where, u->own);
     return rc;
 }
 
@@ -476,7 +479,7 @@ cairn_err crn_store_try_publish(const struct crn_store *st, const struct crn_unp
         return rc;
     rc = is_published(&f, &is_there, ei);
     if (rc == CAIRN_OK && is_there) {
-        /* Seen, but perhaps not durable yet: its publisher may have died before the last fsync. */
+        /* Visible, but perhaps not durable: its publisher may have died before the last fsync. */
         rc = crn_fs_check(st->fs->fsync(st->fs, f.dfd), ei, "fsync '%s'",
                           crn_where(st, u->name, u->version, NULL).text);
         f.missing = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What removal costs, and what it never touches. */
+/* The cost of a removal, and what it never touches. */
 #include "base/fs_faulty.h"
 #include "store/test_chain.h"
 
 enum { MANY = 30 };
 
-/* fsyncs from now on, through a store of its own. */
+/* A store of its own that counts fsyncs. */
 struct counted {
     struct crn_fs_faulty fs;
     struct crn_store st;
@@ -33,7 +33,8 @@ static void many(struct store_env *e)
         take(e, i, i, -1);
 }
 
-/* However many versions stay: the newest of them, the version itself, the list of what was removed. */
+/* Independent of the number of versions: fsyncs the newest remaining version, the version itself
+ * and the list of removed captures. */
 static void rm_syncs_what_it_relies_on(void **state)
 {
     struct store_env *e = *state;
@@ -67,7 +68,7 @@ static void retention_syncs_what_it_relies_on(void **state)
     crn_store_close(&c.st);
 }
 
-/* Who has the lock remembers that all is durable, until a commit of his fails. */
+/* A writer remembers that all versions are durable, until one of its commits fails. */
 static void a_writer_syncs_what_stays_once(void **state)
 {
     int is_durable = 0;
@@ -94,7 +95,7 @@ static void a_writer_syncs_what_stays_once(void **state)
     crn_store_close(&c.st);
 }
 
-/* The files of the replaced capture go. */
+/* The files of the replaced capture are removed. */
 static void taking_again_syncs_one_version(void **state)
 {
     struct store_env *e = *state;
@@ -117,7 +118,7 @@ static void taking_again_syncs_one_version(void **state)
     crn_store_close(&c.st);
 }
 
-/* A pinned version stays byte for byte, whoever publishes over it, drains, retires, removes or sweeps. */
+/* A pinned version stays byte for byte through publish, drain, retention, removal and sweep. */
 static void a_pinned_version_is_never_replaced_or_removed(void **state)
 {
     struct crn_retention policy = {.keep_last = 1};
@@ -156,7 +157,7 @@ static void a_pinned_version_is_never_replaced_or_removed(void **state)
     assert_ok(crn_store_sweep(&e->st, "heat", -1, 0, 1, 0, crn_clock_real(), &res, ei));
     expect(e, "0:ok+pin 1:ok");
     expect_whole(e, 0);
-    /* The same capture again is no other version. */
+    /* The same capture again does not replace the version. */
     id = tv_id(&e->t[0]);
     assert_ok(crn_store_check_pin(&e->st, "heat", 0, &id, ei));
     assert_int_equal(crn_store_check_pin(&e->st, "heat", 0, NULL, ei), CAIRN_EPINNED);
@@ -168,7 +169,7 @@ static void a_pinned_version_is_never_replaced_or_removed(void **state)
     expect_whole(e, 0);
 }
 
-/* A pinned version whose manifest is damaged may be repaired by hand: it stays, too. */
+/* A pinned version with a damaged manifest stays too: somebody may repair it by hand. */
 static void a_pinned_version_that_is_damaged_stays(void **state)
 {
     struct store_env *e = *state;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Captures that a person removed. Copies of them may lie in the memory or on the disks of nodes that the
- * tool cannot see; a drain that finds one must not bring it back. One record per capture in
- * <name>/.removed, appended with one write. A record that is torn fails its hash and is skipped; the next
- * one begins at the next multiple of the size. When the file is full the older half is dropped. */
+/* Captures that a person removed. Copies may exist in the memory or on the disks of nodes that the
+ * tool cannot reach; a drain that finds one must not restore it. <name>/.removed has one record per
+ * capture, appended with one write. A torn record fails its hash and is skipped; the next one
+ * starts at the next multiple of the record size. When the file is full, the older half is
+ * dropped. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ static cairn_err removed_append(const struct crn_store *st, int dfd, const char 
         return crn_fail_errno(ei, -fd, "open '%s/%s/%s'", st->path, name, REMOVED_LIST);
     rc = crn_fs_check(fs->fstat(fs, fd, &sb), ei, "stat '%s/%s/%s'", st->path, name, REMOVED_LIST);
     if (rc == CAIRN_OK) {
-        pad = (RECORD - (size_t)sb.st_size % RECORD) % RECORD; /* behind a torn record */
+        pad = (RECORD - (size_t)sb.st_size % RECORD) % RECORD; /* realign after a torn record */
         memcpy(line + pad, record, RECORD);
         rc = crn_fs_write_all(fs, fd, line, pad + RECORD, (uint64_t)sb.st_size, REMOVED_LIST, ei);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which versions go, and how one goes: the manifest first, durably, then what only it named. A version
- * that others were encoded against goes after them. */
+/* Decides which versions go, and removes them: first the manifest, durably, then the files that
+ * only it named. A version that others are encoded against goes after them. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The version that was committed last; c->n if there is none. A run that went back to lower numbers
- * has it below the old ones, and was promised it. */
+/* The version committed last; c->n if there is none. If a run went back to lower numbers, its last
+ * commit has a lower number than older versions; that commit was acknowledged and must stay. */
 static size_t last_committed(const struct crn_catalog *c)
 {
     size_t last = c->n;
@@ -23,7 +23,7 @@ static size_t last_committed(const struct crn_catalog *c)
     return last;
 }
 
-/* Keeps what a version that stays needs; says whether that changed anything. */
+/* Keeps the versions that a kept version needs. Returns whether that changed anything. */
 static int keep_needs(const struct crn_catalog *c, const struct crn_version_entry *e,
                       unsigned char *retire)
 {
@@ -91,7 +91,8 @@ void crn_retention_plan(const struct crn_catalog *c, const struct crn_retention 
     close_over_needs(c, retire);
 }
 
-/* The mark of the removal goes with the last data file: until then it tells what they are. */
+/* The removal mark goes with the last data file: until then it identifies the data files as
+ * debris. */
 static cairn_err drop_mark(const struct crn_store *st, int dfd, const char *name, int64_t version,
                            struct crn_errinfo *ei)
 {
@@ -113,7 +114,7 @@ static cairn_err drop_mark(const struct crn_store *st, int dfd, const char *name
     return r == -ENOENT ? CAIRN_OK : crn_fs_check(r, ei, "remove '%s'", where.text);
 }
 
-/* What is left of a version after its manifest is durably gone. */
+/* Removes the remains of a version whose manifest is durably gone. */
 static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct crn_manifest *m,
                              const char *name, int64_t version, int reuse, struct crn_errinfo *ei)
 {
@@ -140,8 +141,8 @@ static cairn_err remove_rest(const struct crn_store *st, int dfd, const struct c
     return rc == CAIRN_OK ? crn_store_remove_empty(st, name, version, ei) : rc;
 }
 
-/* The version is gone when this returns. Its manifest keeps another name as long as data files are left,
- * so that a drain does not take them for a capture that was never published. */
+/* Once this returns, the version is gone. Its manifest keeps another name while data files remain,
+ * so that a drain does not mistake them for an unpublished capture. */
 static cairn_err unname_manifest(const struct crn_store *st, int dfd, const char *name,
                                  int64_t version, struct crn_errinfo *ei)
 {
@@ -158,7 +159,7 @@ static cairn_err unname_manifest(const struct crn_store *st, int dfd, const char
                         crn_where(st, name, version, NULL).text);
 }
 
-/* CAIRN_EBUSY if another version was encoded against this one. */
+/* CAIRN_EBUSY if another version is encoded against this one. */
 static cairn_err refuse_needed(const struct crn_store *st, const struct crn_manifest *m,
                                struct crn_errinfo *ei)
 {
@@ -174,17 +175,17 @@ static cairn_err refuse_needed(const struct crn_store *st, const struct crn_mani
         user = crn_named_find(&named, m->version, m->files[i].name);
     if (user != NULL)
         rc = crn_fail(ei, CAIRN_EBUSY, 0,
-                      "%s@%lld is needed by %s@%lld, which was encoded against it: remove all that "
-                      "need it with it ('cairn ls' tells them)",
+                      "%s@%lld is needed by %s@%lld, which was encoded against it: remove all "
+                      "versions that need it as well ('cairn ls' lists them)",
                       m->name, (long long)m->version, m->name, (long long)user->by);
     crn_named_free(&named);
     return rc;
 }
 
-/* RETIRED_REUSED: data files are left for new ones. FOR_GOOD: no drain brings the version back. */
+/* RETIRED_REUSED: keep data files as spares. FOR_GOOD: no drain may restore the version. */
 enum removal { RETIRED, RETIRED_REUSED, FOR_GOOD };
 
-/* The versions that are a reason to remove this one are durable. */
+/* Removes a version. The versions that justify its removal are durable. */
 static cairn_err remove_durably(const struct crn_store *st, const char *name, int64_t version,
                                 enum removal kind, struct crn_errinfo *ei)
 {
@@ -202,7 +203,7 @@ static cairn_err remove_durably(const struct crn_store *st, const char *name, in
     if (is_readable)
         rc = refuse_needed(st, &m, ei);
     else if (rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT)
-        rc = CAIRN_OK; /* its data files stay: others may have been encoded against them */
+        rc = CAIRN_OK; /* its data files stay: other versions may be encoded against them */
     else
         crn_err_keep(ei, &why);
     if (rc == CAIRN_OK && is_readable && kind == FOR_GOOD)
@@ -219,7 +220,8 @@ static cairn_err remove_durably(const struct crn_store *st, const char *name, in
     return rc;
 }
 
-/* Makes the newest version durable that stays when `version` goes: a restart will take it. */
+/* Makes the newest version that remains after `version` is removed durable: a restart will use
+ * it. */
 static cairn_err sync_newest(const struct crn_store *st, const char *name, int64_t version,
                              struct crn_errinfo *ei)
 {
@@ -258,7 +260,7 @@ cairn_err crn_store_remove(const struct crn_store *st, const char *name, int64_t
     return rc != CAIRN_OK ? rc : remove_durably(st, name, version, FOR_GOOD, ei);
 }
 
-/* Removes what is marked and not needed by others; says how many went. */
+/* Removes marked versions that no other version needs; counts them in *ret. */
 static cairn_err remove_marked(const struct crn_store *st, const char *name,
                                const struct crn_catalog *c, int reuse, unsigned char *retire,
                                uint32_t *ret, struct crn_errinfo *ei)
@@ -274,7 +276,7 @@ static cairn_err remove_marked(const struct crn_store *st, const char *name,
         crn_err_clear(&why);
         rc = remove_durably(st, name, c->v[i].version, reuse ? RETIRED_REUSED : RETIRED, &why);
         if (rc == CAIRN_EBUSY || rc == CAIRN_EPINNED)
-            continue; /* until who needs it is gone; or for ever, if that came meanwhile */
+            continue; /* needed: retry once its user is gone; pinned in the meantime: keep */
         if (rc != CAIRN_OK) {
             crn_err_keep(ei, &why);
             return rc;
@@ -285,8 +287,9 @@ static cairn_err remove_marked(const struct crn_store *st, const char *name,
     return CAIRN_OK;
 }
 
-/* Makes durable the versions that are the reason to retire others: the newest keep_last. A caller who
- * remembers it has all made durable that stay, since any of them may be a reason later. */
+/* Makes the versions durable that justify retiring others: the newest keep_last. If the caller
+ * remembers durability, all remaining versions are made durable, since each may justify a removal
+ * later. */
 static cairn_err sync_reasons(const struct crn_store *st, const char *name,
                               const struct crn_catalog *c, const unsigned char *retire,
                               const struct crn_retention *policy, struct crn_errinfo *ei)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a removed version leaves for the next: its data files, which have their blocks or pages already. A write
- * into them costs a half to a third of one into a new file.
+/* Spares: data files that a removed version leaves for the next one. Their blocks or pages are
+ * already allocated, so writing into them costs a half to a third of writing a new file.
  *
- *     retention     <name>/<version>/data-0003  ->  <name>/.spare-0003     the manifest is durably gone
- *     create_data   <name>/.spare-0003  ->  <name>/<new>/data-0003         an empty file of ours was there
+ *     retention     <name>/<version>/data-0003  ->  <name>/.spare-0003     manifest durably gone
+ *     create_data   <name>/.spare-0003  ->  <name>/<new>/data-0003         replaces our empty file
  *
- * A rename decides who gets it. It is used only if nobody else can read it: see is_sole in base/fs.h. Nothing
- * here is durable by itself or needs to be: whatever a power loss brings back, no manifest names it. */
+ * The rename is atomic, so one process gets the file. A spare is used only if no other process can
+ * read it: see is_sole in base/fs.h. Spares need not be durable: no manifest names any file that a
+ * power loss brings back. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -27,7 +28,8 @@ static int is_spare_name(const char *name)
            strspn(name + strlen(PREFIX), "0123456789") == strlen(name + strlen(PREFIX));
 }
 
-/* Asked before it is kept, so that nothing is kept in vain where it is never known. */
+/* Checked before the rename too: where the file system cannot tell, keeping spares would be
+ * useless. */
 static int is_ours(const struct crn_fs *fs, int dfd, const char *file)
 {
     int fd = fs->openat(fs, dfd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
@@ -55,12 +57,13 @@ void crn_spare_keep(const struct crn_store *st, int dfd, const struct crn_manife
             !is_ours(fs, dfd, m->files[i].name))
             continue;
         spare_name(file_no, spare);
-        (void)fs->renameat(fs, dfd, m->files[i].name, name_dfd, spare); /* else it is removed */
+        /* on failure the caller unlinks the file */
+        (void)fs->renameat(fs, dfd, m->files[i].name, name_dfd, spare);
     }
     (void)fs->close(fs, name_dfd);
 }
 
-/* The old trailer goes: until it is whole again the file shall not look so. */
+/* Cuts off the old trailer: an unfinished file must not look whole. */
 static int is_fit(const struct crn_fs *fs, int fd)
 {
     struct stat sb;

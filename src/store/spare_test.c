@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a removed version leaves is written to again by the next, and only if nobody else can read it. */
+/* The next version reuses files of a removed version, but only if no other process can read
+ * them. */
 #include "store/test_chain.h"
 
 #include <sys/stat.h>
@@ -27,7 +28,7 @@ static void let_go(struct store_env *e, uint64_t keep, int reuse)
     assert_ok(crn_store_retain(&e->st, "heat", &policy, &removed, ei));
 }
 
-/* Versions 0 and 1, and what 0 has left, if anything. */
+/* Sets up versions 0 and 1. */
 static int setup_spares(void **state)
 {
     test_dir_in_memory();
@@ -37,7 +38,8 @@ static int setup_spares(void **state)
     return 0;
 }
 
-/* Is it known here who has a file open? Not where /dev/shm is no tmpfs, for example. */
+/* Skips the test if the file system cannot tell who has a file open, for example if /dev/shm is not
+ * a tmpfs. */
 static void require_leases(const struct store_env *e)
 {
     char path[600];
@@ -73,11 +75,11 @@ static void the_next_version_is_written_to_old_files(void **state)
     expect(e, "1:ok 2:ok");
     expect_whole(e, 1);
     expect_whole(e, 2);
-    take(e, 3, 3, -1); /* nothing is left */
+    take(e, 3, 3, -1); /* no spare is left */
     expect_whole(e, 3);
 }
 
-/* As many times as a run lasts: two sets of files take turns. */
+/* Over a long run, two sets of files alternate. */
 static void files_take_turns(void **state)
 {
     struct store_env *e = *state;
@@ -129,7 +131,7 @@ static void a_file_with_another_name_is_not_touched(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-/* A reader goes on reading what he opened, while the version was there or after. */
+/* A reader keeps seeing the contents it opened, before and after the removal of the version. */
 static void expect_undisturbed(struct store_env *e, const char *opened)
 {
     unsigned char before[4096], after[4096];
@@ -162,7 +164,7 @@ static void who_reads_what_is_left_is_not_disturbed(void **state)
     expect_undisturbed(*state, ".spare-0000");
 }
 
-/* Until it is finished it must not pass for whole: for the version that it was, nor for another. */
+/* An unfinished file must not look whole, neither as its old version nor as a new one. */
 static void a_file_in_hand_is_not_whole(void **state)
 {
     struct store_env *e = *state;
@@ -175,7 +177,8 @@ static void a_file_in_hand_is_not_whole(void **state)
 
     require_leases(e);
     let_go(e, 1, 1);
-    assert_ok(crn_store_create_data(&e->st, "heat", 0, 0, file, &fd, ei)); /* 0 is taken again */
+    /* version 0 is taken again */
+    assert_ok(crn_store_create_data(&e->st, "heat", 0, 0, file, &fd, ei));
     assert_string_equal(file, "data-0000");
     assert_int_equal(crn_store_describe_data(&e->st, "heat", 0, file, &mf, &x, ei), CAIRN_EDAMAGED);
     crn_err_clear(ei);

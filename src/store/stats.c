@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Statistics beside the data files. They come and go with the file that they speak of; a failure here is
- * never one of the version. */
+/* Statistics beside the data files. They are created and removed with their data file; a failure
+ * here never affects the version. */
 #include "store/layout.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #define DATA_PREFIX  "data-"
 #define STATS_PREFIX "stats-"
-#define STATS_MAX    ((size_t)64 << 20) /* more than any flush keeps */
+#define STATS_MAX    ((size_t)64 << 20) /* more than any flush writes */
 
 void crn_stats_name(const char *data_file, char ret[CRN_FILE_NAME])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The store's root, the directories of names and versions, and the writer's lock. A name's directory
- * and its .writer are never removed: a lock on an unlinked file would let two writers in. */
+/* The store's root, the directories of names and versions, and the writer's lock. A name's
+ * directory and its .writer are never removed: a lock on an unlinked file would let two writers in. */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ cairn_err crn_store_open(const struct crn_fs *fs, const char *path, int create,
 void crn_store_close(struct crn_store *st)
 {
     if (st->fs != NULL && st->dfd >= 0)
-        (void)st->fs->close(st->fs, st->dfd); /* only read from */
+        (void)st->fs->close(st->fs, st->dfd); /* was only read */
     free(st->path);
     memset(st, 0, sizeof(*st));
     st->dfd = -1;
@@ -130,7 +130,7 @@ cairn_err crn_store_make_name(const struct crn_store *st, const char *name, int 
             (void)fs->close(fs, dfd);
             return crn_fail_errno(ei, -fd, "create '%s/%s/%s'", st->path, name, CRN_WRITER);
         }
-        (void)fs->close(fs, fd); /* empty: nothing to lose */
+        (void)fs->close(fs, fd); /* empty, so no data can be lost */
     }
     *ret_dfd = dfd;
     return CAIRN_OK;
@@ -193,7 +193,7 @@ cairn_err crn_store_remove_empty(const struct crn_store *st, const char *name, i
     return CAIRN_OK;
 }
 
-/* Someone else has the lock: says who. */
+/* Fails with the name of the run that has the lock. */
 static cairn_err busy(const struct crn_store *st, int fd, const char *name, struct crn_errinfo *ei)
 {
     char who[200];
@@ -232,10 +232,10 @@ cairn_err crn_store_lock_name(const struct crn_store *st, const char *name, cons
     if (r < 0) {
         (void)fs->close(fs, fd);
         if (rc == CAIRN_OK)
-            *ret_fd = -1; /* no locks here: go on without */
+            *ret_fd = -1; /* no locks on this file system: continue without */
         return rc;
     }
-    /* Only for messages: a failure here takes nothing away from the lock. */
+    /* Only for messages: a failure here does not affect the lock. */
     if (fs->ftruncate(fs, fd, 0) == 0)
         (void)fs->pwrite(fs, fd, who, strlen(who), 0);
     *ret_fd = fd;

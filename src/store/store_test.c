@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the store promises when nothing fails; tests/crash does the rest. */
+/* The store without failures; tests/crash covers failures. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -141,7 +141,7 @@ static void damage_is_seen(void **state)
     expect(e, "1:ok 2:damaged 3:damaged 4:damaged 5:partial");
 }
 
-/* The manifest of another version, whole as it is, is refused. */
+/* A whole manifest of another version is refused. */
 static void a_swapped_manifest_is_refused(void **state)
 {
     struct store_env *e = *state;
@@ -176,7 +176,7 @@ static void marks(void **state)
     assert_ok(crn_store_pin(&e->st, "heat", 1, 0, ei));
     assert_ok(crn_store_pin(&e->st, "heat", 1, 0, ei));
     expect(e, "1:ok 2:rejected");
-    /* A damaged mark still counts; taking the version again makes it good. */
+    /* A damaged mark still counts; taking the version again clears it. */
     (void)snprintf(path, sizeof(path), "%s/heat/2/bad", e->dir);
     f = fopen(path, "r+e");
     assert_non_null(f);
@@ -208,7 +208,8 @@ static void removal_leaves_nothing_but_foreign_files(void **state)
     assert_int_equal(crn_store_remove(&e->st, "heat", 2, ei), CAIRN_ENOENT);
 }
 
-/* The plan is pure: a line of states from old to new against what goes. */
+/* The plan is pure: compares a string of states, oldest first, with the versions that are
+ * retired. */
 static void plan(const char *states, uint64_t last, uint64_t every, const char *expected)
 {
     struct crn_version_entry v[32] = {0};
@@ -245,14 +246,14 @@ static void retention_plans(void **state)
     plan("oooooo", 0, 0, "......");
     plan("oooooo", 1, 3, ".xx.x.");
     plan("oPoooo", 1, 0, "x.xxx.");
-    plan("osoooo", 2, 0, "x.xx.."); /* another one is encoded against it just now */
-    plan("oooddd", 2, 0, "x....."); /* damaged ones do not count and are not old enough to go */
+    plan("osoooo", 2, 0, "x.xx.."); /* another version is being encoded against it */
+    plan("oooddd", 2, 0, "x....."); /* damaged ones do not count and are too new to go */
     plan("dooo", 2, 0, "xx..");
     plan("droo", 3, 0, "....");
-    plan("npoo", 1, 0, "..x."); /* unknown formats and partial ones are never retired */
+    plan("npoo", 1, 0, "..x."); /* unknown formats and partial versions are never retired */
     plan("rrr", 1, 0, "...");
     plan("odrd", 1, 0, "....");
-    plan("oloo", 1, 0, "x.x."); /* committed last, by a run that went back */
+    plan("oloo", 1, 0, "x.x."); /* committed last, by a run that went back to lower numbers */
     plan("loodd", 2, 0, ".....");
     plan("", 1, 0, "");
 }
@@ -296,7 +297,7 @@ static void only_one_writer(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-/* A run that is killed leaves its files but not its lock. */
+/* A killed run leaves its files, but not its lock. */
 static int lock_answer;
 
 static int answer_lock(const struct crn_fs *fs, int fd)
@@ -381,12 +382,12 @@ static void a_sweep_removes_debris_only(void **state)
     assert_int_equal(unlink(path), 0);
     put(e, "heat/3/bad", "a mark of nothing");
 
-    res = sweep(e, 1, 0, 1); /* a dry run counts and removes nothing */
+    res = sweep(e, 1, 0, 1); /* a dry run only counts */
     assert_int_equal(res.files, 5);
     assert_true(has(e, "heat/1/data-0000.3"));
     res = sweep(e, 1, 0, 0);
     assert_int_equal(res.files, 5);
-    assert_int_equal(res.kept, 2); /* version 3 is whole and newer than all that is committed */
+    assert_int_equal(res.kept, 2); /* version 3 is whole and newer than every committed version */
     assert_false(has(e, "heat/1/.manifest.0123abcd.tmp"));
     assert_true(has(e, "heat/1/.manifest.0123abcx.tmp"));
     assert_false(has(e, "heat/1/data-0000.3"));
@@ -398,7 +399,7 @@ static void a_sweep_removes_debris_only(void **state)
     assert_true(has(e, "heat/3/data-0000"));
     expect(e, "1:ok 2:damaged 3:partial");
 
-    res = sweep(e, 1000 + 3 + 2000000, 0, 0); /* older than the minimal age, but complete */
+    res = sweep(e, 1000 + 3 + 2000000, 0, 0); /* older than min_age_ns, but complete */
     assert_int_equal(res.files, 0);
     assert_int_equal(res.complete, 1);
     (void)snprintf(path, sizeof(path), "%s/heat/3/data-0001", e->dir);
@@ -428,7 +429,7 @@ static void a_newer_commit_makes_whole_files_debris(void **state)
     expect(e, "3:ok 5:ok");
 }
 
-/* They come and go with the data file that they speak of. */
+/* Statistics are created and removed with their data file. */
 static void statistics_go_with_their_file(void **state)
 {
     struct store_env *e = *state;
@@ -448,7 +449,7 @@ static void statistics_go_with_their_file(void **state)
     assert_int_equal(len, 5);
     assert_memory_equal(text, "hello", 5);
     free(text);
-    take(e, 1, 2); /* again: other files, and these statistics speak of none */
+    take(e, 1, 2); /* taken again: the new files have no statistics */
     assert_false(has(e, "heat/1/stats-0001"));
     assert_ok(crn_store_write_stats(&e->st, "heat", 1, "data-0001.1", "hello", 5, ei));
     assert_true(has(e, "heat/1/stats-0001.1"));
@@ -490,7 +491,7 @@ static void a_drain_publishes_what_is_complete(void **state)
     uint32_t missing;
     FILE *f;
 
-    shared.files = 3; /* of the same capture, by a flush in another number of files */
+    shared.files = 3; /* the same capture, flushed to another number of files */
     assert_ok(tv_write_file(&e->st, &shared, 0, file, &mf, ei));
     crn_manifest_file_free(&mf);
     assert_ok(tv_write_file(&e->st, &t, 0, file, &mf, ei));
@@ -504,7 +505,7 @@ static void a_drain_publishes_what_is_complete(void **state)
     crn_manifest_file_free(&mf);
     assert_string_equal(file, "data-0001.1");
 
-    /* One byte of its data is wrong: it must not be published. */
+    /* One data byte is wrong: it must not be published. */
     (void)snprintf(path, sizeof(path), "%s/heat/4/%s", e->dir, file);
     f = fopen(path, "r+e");
     assert_non_null(f);
@@ -513,7 +514,7 @@ static void a_drain_publishes_what_is_complete(void **state)
     assert_ok(crn_store_try_publish(&e->st, &u, &missing, ei));
     assert_int_equal(missing, 1);
     expect(e, "4:partial");
-    u.own = file; /* who has written it does not wait for others then */
+    u.own = file; /* the writer of the damaged file gets an error instead of waiting for others */
     assert_int_equal(crn_store_try_publish(&e->st, &u, &missing, ei), CAIRN_EDAMAGED);
     crn_err_clear(ei);
     u.own = "data-0001.9";
@@ -532,7 +533,7 @@ static void a_drain_publishes_what_is_complete(void **state)
     crn_manifest_free(&m);
     assert_ok(crn_store_try_publish(&e->st, &u, &missing, ei));
     assert_int_equal(missing, 0);
-    /* The files that nobody names are older, not whole, or of no version: a sweep decides. */
+    /* The unnamed files are older, damaged, or belong to no version: a sweep removes them. */
     assert_int_equal(sweep(e, 1, 1, 0).files, 3);
     expect(e, "4:ok");
 }

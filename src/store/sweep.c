@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Removes debris: what no manifest of the name names. Decides what is provably Cairn's and provably useless:
+/* Removes debris: files that no manifest of the name names. Decides what is provably Cairn's and
+ * provably useless:
  *
- *     temporary file                 its name is one that crn_file_replace gives
- *     data file, not whole           its name and place, below a directory with a .writer file
- *     data file, whole, not named    its index says that it belongs here; it stays while a drain may
- *                                    still complete its capture, and always if the capture is complete:
- *                                    that is acknowledged data which a drain publishes
- *     mark of a removal              with the last data file, or when the version is there again
- *     statistics                     with their data file, or where it is not there
- *     marks without a manifest       their names and place
- *     spare                          its name and place; what it was is gone
+ *     temporary file                 its name has the form that crn_file_replace uses
+ *     data file, not whole           its name and path, below a directory with a .writer file
+ *     data file, whole, not named    its index says that it belongs here; it stays while a drain
+ *                                    may still complete its capture. It always stays if the
+ *                                    capture is complete: that is acknowledged data, which a
+ *                                    drain publishes
+ *     removal mark                   with the last data file, or when the version exists again
+ *     statistics                     with their data file, or if it does not exist
+ *     marks without a manifest       their names and path
+ *     spare                          its name and path; its version is gone
  *
- * Everything else stays, also where the manifest cannot be read or a read fails. Before a data file
- * goes, what says that it is useless is made durable: the newest version, and that no manifest which is
- * not seen any more comes back after a power loss (crn_store_settle). */
+ * Everything else stays, also if the manifest is unreadable or a read fails. Before a data file
+ * goes, the proof that it is useless is made durable: the newest version, and that no replaced
+ * manifest reappears after a power loss (crn_store_settle). */
 #include "store/layout.h"
 
 #include <errno.h>
@@ -33,16 +35,16 @@ struct sweep {
     int has_writer; /* the name's directory has a .writer file */
     int force;
     int dry_run;
-    struct crn_named named; /* by all manifests of the name */
-    struct crn_lefts left;  /* captures that no manifest names; when has_left */
+    struct crn_named named; /* files named by any manifest of the name */
+    struct crn_lefts left;  /* captures that no manifest names; valid if has_left */
     int has_left;
     int is_settled;
     struct crn_sweep_result res;
 
-    /* The version in hand. */
+    /* The version being swept. */
     int64_t version;
     int dfd;
-    int has_manifest; /* there, whole or not */
+    int has_manifest; /* exists, whole or damaged */
     int is_readable;
     struct crn_manifest m; /* if is_readable */
     uint32_t ndata;        /* data files that stay */
@@ -60,7 +62,8 @@ static int64_t changed_ns(const struct stat *sb)
     return (int64_t)sb->st_mtim.tv_sec * 1000000000 + sb->st_mtim.tv_nsec;
 }
 
-/* May it, or the manifest that names it, be seen as it was before another host finished it? */
+/* Another host may have just finished the file or its manifest: does this host perhaps see an old
+ * state? */
 static int may_be_late(const struct sweep *s, const struct stat *sb)
 {
     int64_t late_ns = s->st->fs->type(s->st->fs, s->dfd)->late_s * 1000000000LL;
@@ -68,7 +71,7 @@ static int may_be_late(const struct sweep *s, const struct stat *sb)
     return !s->force && late_ns > 0 && s->clock->wall_ns(s->clock) - changed_ns(sb) < late_ns;
 }
 
-/* A whole data file that no manifest names: is it of no use to a drain? */
+/* Is a whole data file that no manifest names useless to a drain? */
 static cairn_err is_useless(struct sweep *s, const struct crn_index *x, int *ret,
                             struct crn_errinfo *ei)
 {
@@ -125,7 +128,7 @@ static cairn_err sweep_drop(struct sweep *s, const char *file, uint64_t bytes,
     return CAIRN_OK;
 }
 
-/* Is this data file debris? Sets *ret. A failure to find out is an error. */
+/* Is this data file debris? Sets *ret. A system error is an error. */
 static cairn_err judge_data(struct sweep *s, const char *file, const struct stat *sb, int *ret,
                             struct crn_errinfo *ei)
 {
@@ -147,17 +150,17 @@ static cairn_err judge_data(struct sweep *s, const char *file, const struct stat
         return rc;
     }
     if (rc == CAIRN_EFORMAT || rc == CAIRN_ENOENT)
-        return CAIRN_OK; /* of a newer Cairn, or just gone */
+        return CAIRN_OK; /* from a newer Cairn, or removed in the meantime */
     if (rc != CAIRN_EDAMAGED) {
         crn_err_keep(ei, &info);
         return rc;
     }
-    /* Never finished. Without locks its writer may live: then only age tells. */
+    /* Never finished. Without locks its writer may be alive, so only age decides. */
     *ret = s->has_writer && (s->has_lock || s->force || is_old(s, changed_ns(sb)));
     return CAIRN_OK;
 }
 
-/* Statistics go with their data file. */
+/* Removes the statistics of a data file. */
 static cairn_err drop_stats_of(struct sweep *s, const char *data_file, struct crn_errinfo *ei)
 {
     char stats[CRN_FILE_NAME];
@@ -165,7 +168,7 @@ static cairn_err drop_stats_of(struct sweep *s, const char *data_file, struct cr
 
     crn_stats_name(data_file, stats);
     if (s->st->fs->fstatat(s->st->fs, s->dfd, stats, &sb) < 0 || !S_ISREG(sb.st_mode))
-        return CAIRN_OK; /* most have none; what cannot be seen now stays for another sweep */
+        return CAIRN_OK; /* most have none; if stat fails, a later sweep retries */
     return sweep_drop(s, stats, (uint64_t)sb.st_size, ei);
 }
 
@@ -195,7 +198,7 @@ static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinf
         is_debris = s->has_lock || s->force || is_old(s, changed_ns(&sb));
     } else if (strcmp(file, CRN_PIN) == 0 || strcmp(file, CRN_BAD) == 0) {
         is_debris = s->has_writer && !s->has_manifest;
-    } else if (strcmp(file, CRN_REMOVED) == 0) { /* comes behind the data files: names are sorted */
+    } else if (strcmp(file, CRN_REMOVED) == 0) { /* sorted after the data files */
         is_debris = s->has_writer && (s->ndata == 0 || s->is_readable);
     } else if (crn_data_name_parse(file, &file_no, &attempt) == 0) {
         rc = judge_data(s, file, &sb, &is_debris, ei);
@@ -227,7 +230,7 @@ static cairn_err look_at_manifest(struct sweep *s, struct crn_errinfo *ei)
     return rc;
 }
 
-/* The directory of a version goes when nothing is left in it. */
+/* Removes the directory of a version if it is empty. */
 static cairn_err drop_dir(struct sweep *s, int name_dfd, struct crn_errinfo *ei)
 {
     char text[CRN_VERSION_TEXT];
@@ -272,7 +275,7 @@ static cairn_err sweep_version(struct sweep *s, int name_dfd, int64_t version,
     return rc;
 }
 
-/* The newest committed version: whole files of older captures may go because of it. */
+/* Finds the newest committed version: it makes whole files of older captures useless. */
 static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
 {
     struct crn_catalog c;
@@ -290,7 +293,7 @@ static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
     return crn_named_load(s->st, s->name, -1, &s->named, ei);
 }
 
-/* Does a writer live? *ret_fd holds the lock then or is -1. */
+/* Is a writer alive? Otherwise *ret_fd has the lock, or is -1. */
 static cairn_err look_at_writer(struct sweep *s, int name_dfd, int held_fd, int *ret_fd,
                                 struct crn_errinfo *ei)
 {
@@ -346,7 +349,7 @@ cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held
         rc = crn_store_versions(st, name_dfd, name, &versions, &n, ei);
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         rc = sweep_version(&s, name_dfd, versions[i], ei);
-    /* What a run that died had kept; where there are spares there are locks, too. */
+    /* Spares of a dead run. A file system that supports spares supports locks. */
     if (rc == CAIRN_OK && !s.res.busy && s.has_writer && (s.has_lock || force))
         rc = crn_spares_remove(st, name, name_dfd, dry_run, &s.res, ei);
     free(versions);

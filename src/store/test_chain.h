@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests: a store of versions that were encoded against older ones, compared byte by byte. */
+/* For tests: a store of versions encoded against older ones, compared byte by byte. */
 #ifndef CRN_STORE_TEST_CHAIN_H
 #define CRN_STORE_TEST_CHAIN_H
 
@@ -11,7 +11,7 @@
 
 enum { RANKS = 4, FILES = 2 };
 
-/* Takes number i as a version; older: number of what it is encoded against, -1: full. */
+/* Takes number i as a version; older: the number it is encoded against, -1: none. */
 static inline void take(struct store_env *e, int i, int64_t version, int older)
 {
     struct crn_errinfo *ei = &e->info;
@@ -28,7 +28,7 @@ static inline void take(struct store_env *e, int i, int64_t version, int older)
     assert_ok(tv_write(&e->st, &e->t[i], ei));
 }
 
-/* Compares all that a data file of number i holds with what was taken. */
+/* Compares the whole contents of a data file of number i with what was written. */
 static inline cairn_err compare_file(struct store_env *e, int i, const char *file)
 {
     struct crn_data_file f = {.fs = e->st.fs, .what = file};

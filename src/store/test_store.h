@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests: a store in a scratch directory, and what lies in it. */
+/* For tests: a store in a scratch directory, and assertions about its contents. */
 #ifndef CRN_STORE_TEST_STORE_H
 #define CRN_STORE_TEST_STORE_H
 
@@ -14,7 +14,7 @@ struct store_env {
     char dir[256];
     struct crn_store st;
     struct crn_errinfo info;
-    struct tv t[LONG]; /* what was taken */
+    struct tv t[LONG]; /* the versions written */
 };
 
 static inline int setup(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests: writes small versions with known contents through the store, as a flush would. The
- * contents follow from a seed, so that a reader can be compared byte by byte. */
+/* For tests: writes small versions with known contents through the store, as a flush would. A seed
+ * determines the contents, so that tests can compare byte by byte. */
 #ifndef CRN_STORE_TEST_VERSION_H
 #define CRN_STORE_TEST_VERSION_H
 
@@ -27,12 +27,12 @@ struct tv {
     uint32_t seed;
     uint32_t ranks;
     uint32_t files;
-    const char *pipe; /* NULL: as they are; otherwise in streams, a variable of all ranks each */
-    const struct tv *older; /* encoded against it: committed now, with the same ranks and files */
+    const char *pipe; /* NULL: unencoded; otherwise one stream for each variable of all ranks */
+    const struct tv *older; /* encoded against it: committed, with the same ranks and files */
     uint64_t committed_ns;  /* 0: long ago */
 };
 
-/* Region 0: block of a global array; 1: bytes of its own size; 2: empty; 3: a file. */
+/* Region 0: block of a global array; 1: bytes, size depends on the rank; 2: empty; 3: a file. */
 static inline struct crn_region tv_region(const struct tv *t, uint32_t rank, uint32_t region)
 {
     static const char *const names[TV_REGIONS] = {"field", "state", "none", "log.txt"};
@@ -59,7 +59,7 @@ static inline uint32_t tv_element(const struct tv *t, uint64_t row, uint64_t col
     return t->seed * 1000003U + (uint32_t)(row * TV_COLS + col);
 }
 
-/* The contents of a region; buf has room for 256 bytes. */
+/* The contents of a region; buf must have 256 bytes. */
 static inline uint64_t tv_content(const struct tv *t, uint32_t rank, uint32_t region,
                                   unsigned char *buf)
 {
@@ -70,7 +70,7 @@ static inline uint64_t tv_content(const struct tv *t, uint32_t rank, uint32_t re
     for (i = 0; i < r.bytes; i++)
         buf[i] = (unsigned char)(t->seed * 7 + rank * 31 + region * 101 + i * 3);
     for (i = 0; t->pipe != NULL && region == 3 && i < r.bytes; i++)
-        buf[i] = (unsigned char)(t->seed + i * i); /* the same on all ranks: kept once */
+        buf[i] = (unsigned char)(t->seed + i * i); /* the same on all ranks: stored once */
     for (i = 0; region == 0 && i < TV_ROWS * TV_COLS; i++) {
         uint32_t v = tv_element(t, (uint64_t)rank * TV_ROWS + i / TV_COLS, i % TV_COLS);
         size_t b;
@@ -105,7 +105,7 @@ static inline cairn_err tv_extent(const struct crn_store *st, int fd, const char
     return crn_fs_write_all(st->fs, fd, data, e.bytes, e.file_offset, file, ei);
 }
 
-/* All regions of the ranks of a file, each as two extents. */
+/* Writes all regions of the ranks of a file, each as two extents. */
 static inline cairn_err tv_fill(const struct crn_store *st, const struct tv *t, int fd,
                                 const char *file, struct crn_index *x, uint64_t *end,
                                 struct crn_errinfo *ei)
@@ -133,15 +133,16 @@ static inline cairn_err tv_fill(const struct crn_store *st, const struct tv *t, 
     return rc;
 }
 
-/* A variable of all ranks that is being made a stream. */
+/* A variable of all ranks that becomes a stream. */
 struct tv_stream {
     unsigned char bytes[4096];
-    unsigned char older[4096]; /* the same of the older version */
+    unsigned char older[4096]; /* the same bytes of the older version */
     uint64_t n;
     struct crn_map map;
 };
 
-/* Appends a region of a shard as two extents, in the space of the streams from `start` on. */
+/* Appends a region of a shard as two extents; the stream starts at offset `start` of the decoded
+ * space. */
 static inline cairn_err tv_append(const struct tv *t, struct crn_index *x, uint32_t shard,
                                   uint32_t region, uint64_t start, struct tv_stream *s,
                                   struct crn_errinfo *ei)
@@ -169,7 +170,7 @@ static inline cairn_err tv_append(const struct tv *t, struct crn_index *x, uint3
     return crn_map_add(&s->map, bytes, region != 3 || s->map.n == 0 ? CRN_BLOCK_NEW : 0, ei);
 }
 
-/* Encodes what was appended, chunk by chunk, and writes it. */
+/* Encodes the appended bytes chunk by chunk and writes them. */
 static inline cairn_err tv_encode(const struct crn_store *st, const struct tv *t, int fd,
                                   const char *file, struct crn_encode_work *work,
                                   struct tv_stream *from, struct crn_stream *s, uint64_t *end,
@@ -193,7 +194,7 @@ static inline cairn_err tv_encode(const struct crn_store *st, const struct tv *t
         struct crn_stream_chunk *c = &s->chunks[s->nchunks++];
 
         c->bytes = (uint32_t)(from->n - at < TV_PIECE ? from->n - at : TV_PIECE);
-        /* In every third version the first stream goes without. */
+        /* In every third version the first stream is not encoded against the older one. */
         data.previous = t->older != NULL && from->map.n <= 1 && (s->start > 0 || t->seq % 3 != 0)
                             ? from->older + at
                             : NULL;
@@ -234,7 +235,7 @@ static inline int tv_by_region(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* The same regions and extents in streams. */
+/* Writes the same regions and extents as streams. */
 static inline cairn_err tv_fill_streams(const struct crn_store *st, const struct tv *t, int fd,
                                         const char *file, struct crn_index *x, uint64_t *end,
                                         struct crn_errinfo *ei)
@@ -267,7 +268,7 @@ static inline cairn_err tv_fill_streams(const struct crn_store *st, const struct
     return rc;
 }
 
-/* The chain of a file: the older version's, and that one's. */
+/* The chain of a file: the file of the older version, then the chain of that file. */
 static inline cairn_err tv_bases(const struct crn_store *st, const struct tv *t, uint32_t file_no,
                                  struct crn_index *x, struct crn_errinfo *ei)
 {
@@ -292,7 +293,8 @@ static inline cairn_err tv_bases(const struct crn_store *st, const struct tv *t,
     return CAIRN_OK;
 }
 
-/* One data file with the ranks whose number modulo files is file_no; files named in file. */
+/* Writes one data file with the ranks whose number modulo files is file_no; returns its name in
+ * file. */
 static inline cairn_err tv_write_file(const struct crn_store *st, const struct tv *t,
                                       uint32_t file_no, char file[CRN_FILE_NAME],
                                       struct crn_manifest_file *ret, struct crn_errinfo *ei)
@@ -358,7 +360,7 @@ static inline void tv_manifest(const struct tv *t, struct crn_manifest *m)
     assert(m->files != NULL);
 }
 
-/* Writes and publishes; on failure discards what is not committed, as a flush does. */
+/* Writes and publishes a version; on failure discards uncommitted files, as a flush does. */
 static inline cairn_err tv_write(const struct crn_store *st, const struct tv *t,
                                  struct crn_errinfo *ei)
 {

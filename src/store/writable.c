@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Can checkpoints be committed in a directory? Asked once, when a session opens, and answered by doing
- * what a commit does first: making a directory. Permission bits alone do not tell (ACLs, squashed
- * users, read-only mounts). */
+/* Can checkpoints be committed in a directory? Checked once, when a session opens, by doing what a
+ * commit does first: creating a directory. Permission bits alone do not tell (ACLs, squashed users,
+ * read-only mounts). */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
 #include "store/layout.h"
 
-#define PROBE ".cairn-probe" /* no name of a checkpoint: it begins with a '.' */
-#define TRIES 16             /* of runs that ask at the same time */
+#define PROBE ".cairn-probe" /* not a valid checkpoint name: starts with '.' */
+#define TRIES 16             /* races with other runs that probe */
 
-/* Runs that ask at the same time may remove each other's probe. One that died leaves it to the next. */
+/* Runs that probe at the same time may remove each other's directory. One left by a dead run is
+ * removed by the next. */
 static int try_directory(const struct crn_store *st)
 {
     const struct crn_fs *fs = st->fs;
@@ -40,14 +41,15 @@ cairn_err crn_store_check(const struct crn_fs *fs, const char *path, struct crn_
     if (rc == CAIRN_OK) {
         r = try_directory(&st);
         crn_store_close(&st);
-        /* A flush waits for room, and says so: a full file system is no wrong configuration. */
+        /* A full file system is not a configuration error: a flush waits for free space, and says
+         * so. */
         if (r == 0 || r == -ENOSPC || r == -EDQUOT)
             return CAIRN_OK;
         rc = crn_fail_errno(&why, -r, "make a directory in it");
     } else if (crn_errno_code(why.sys_errno) == CAIRN_ENOSPC) {
         return CAIRN_OK;
     }
-    /* To an application CAIRN_ENOENT means that there is no version, which is no reason to stop. */
+    /* For an application CAIRN_ENOENT means that there is no version, which is not an error. */
     return crn_fail(ei, rc == CAIRN_ENOENT ? CAIRN_ECONFIG : rc, 0,
                     "checkpoints cannot be written to persistent='%s': %.200s; set persistent to a "
                     "directory that this user can write to on all nodes (to read a store that you "

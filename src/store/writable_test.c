@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A directory that takes no checkpoints is found out, whatever the reason; one that does is left as it
- * was. */
+/* A directory that cannot store checkpoints is detected, for any reason; a good one is left
+ * unchanged. */
 #include "base/test.h"
 
 #include <errno.h>
@@ -31,16 +31,16 @@ static void a_good_one_is_left_alone(void **state)
     (void)state;
     test_dir_make(dir, sizeof(dir));
     (void)snprintf(path, sizeof(path), "%s/a/b", dir);
-    assert_ok(crn_store_check(crn_fs_posix(), path, ei)); /* made where it is missing */
+    assert_ok(crn_store_check(crn_fs_posix(), path, ei)); /* created if missing */
     assert_int_equal(entries(path), 0);
     (void)snprintf(probe, sizeof(probe), "%s/.cairn-probe", path);
-    assert_int_equal(mkdir(probe, 0700), 0); /* of one that died */
+    assert_int_equal(mkdir(probe, 0700), 0); /* left by a dead run */
     assert_ok(crn_store_check(crn_fs_posix(), path, ei));
     assert_int_equal(entries(path), 0);
     test_dir_remove(dir);
 }
 
-/* Each errno at each call that makes something. */
+/* Each errno at each call that creates something. */
 static void a_bad_one_is_told(void **state)
 {
     static const struct {
