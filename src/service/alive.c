@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is out of reach. A flush takes as long as it takes: a slow disk, a full one, a turn that does not
- * come are no failures. A node that cannot be heard is one: its machine, its switch or its cable is
- * gone, and MPI tells nobody. So, while checkpoints are on their way, each node tells the first one,
- * and the first one all, that it is there, several times within commit_timeout; who is silent for
- * longer than that fails what depends on him, on both sides of the cut. On the loop thread. */
+/* Detects unreachable nodes. A flush has no deadline: a slow or full disk, or a long wait for a
+ * turn, is not a failure. A node that stays silent is one: its machine, switch or cable is gone,
+ * and MPI reports nothing. So while checkpoints are in progress, each node sends ALIVE to the first
+ * node, and the first node to all, several times within commit_timeout. A node silent for longer
+ * fails the checkpoints that depend on it, on both sides of the cut. On the loop thread. */
 #include <string.h>
 
 #include "service/job.h"
 
-#define SECOND 1000000000LL
-#define PER_PERIOD                                                                                 \
-    8 /* times that a node is heard within commit_timeout, but every second at most */
+#define SECOND     1000000000LL
+#define PER_PERIOD 8 /* ALIVE messages per commit_timeout, but at most one a second */
 
-/* A rank that is late is named after commit_timeout, so that comes first; and with a short one a loop
- * that is not run for a moment is no failure. */
+/* Longer than commit_timeout, so that a late rank is reported first, and so that with a short
+ * commit_timeout a briefly descheduled loop does not count as a failure. */
 static int64_t patience(const struct crn_job *job)
 {
     return (int64_t)job->cfg.commit_timeout_ns / 4 * 5 + 3 * SECOND;
@@ -48,14 +47,14 @@ static void say_alive(struct crn_job *job)
             crn_service_tell(job->svc, job->peers[i], &n);
 }
 
-/* The first node misses one that has captured its part and has not been heard since. */
+/* First node: fails the checkpoint if a node that has captured it stays silent too long. */
 static void check_nodes(struct crn_job *job, struct crn_item *item, int64_t now_ns)
 {
     struct crn_errinfo e = {0};
     uint32_t i;
 
     if (item->is_decided || item->count[CRN_NODE_DATA] == job->files)
-        return; /* the nodes have done their part */
+        return; /* all data files are durable: the nodes are done */
     for (i = 1; i < job->nodes; i++) {
         if (item->progress[i] == CRN_NODE_NONE || now_ns - job->heard_ns[i] <= patience(job))
             continue;
@@ -67,7 +66,7 @@ static void check_nodes(struct crn_job *job, struct crn_item *item, int64_t now_
     }
 }
 
-/* A node misses the first one, which ends what it has begun. */
+/* Other nodes: end the checkpoint if the first node stays silent too long. */
 static void check_root(struct crn_job *job, struct crn_item *item, int64_t now_ns)
 {
     struct crn_msg end;
@@ -83,7 +82,7 @@ static void check_root(struct crn_job *job, struct crn_item *item, int64_t now_n
         "node 0 has not been heard for commit_timeout: its host or network, or ours, is "
         "down; whether it was committed is not known here");
     item->is_cut_off = 1;
-    job->decided[job->ndecided++ % 64] = item->seq + 1; /* its own word on it may come late */
+    job->decided[job->ndecided++ % 64] = item->seq + 1; /* its decision may still arrive */
     crn_job_message(job, NULL, &end, -1);
 }
 
@@ -92,7 +91,8 @@ void crn_alive_tick(struct crn_job *job, int64_t now_ns)
     struct crn_item *item;
     struct crn_item *next;
     int64_t period =
-        (int64_t)job->cfg.commit_timeout_ns / PER_PERIOD - SECOND / 2; /* ticks come every second */
+        /* ticks come once a second */
+        (int64_t)job->cfg.commit_timeout_ns / PER_PERIOD - SECOND / 2;
 
     if (job->nodes == 1)
         return;

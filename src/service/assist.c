@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See assist.h. Whoever waits here for another node waits at most commit_timeout. A leader whose
- * assistant fails, or says nothing for so long, fails its file; if it tries again, it does so alone. An
- * assistant that cannot open the file is no harm: it got nothing to write. */
+/* See assist.h. A wait for another node is bounded by crn_flow_patience. If an assistant fails or
+ * stays silent that long, the leader fails its file; a retry then runs without assistants. An
+ * assistant that cannot open the file does no harm: it was given nothing to write. */
 #include "service/assist.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static int64_t assist_deadline(const struct crn_job *job)
     return clock->mono_ns(clock) + crn_flow_patience(job);
 }
 
-/* What the item keeps for it; NULL without memory. */
+/* The item's assist state, allocated on first use; NULL if out of memory. */
 static struct crn_aid *aid_of(struct crn_item *item)
 {
     if (item->aid == NULL)
@@ -46,7 +46,7 @@ void crn_assist_free(struct crn_aid *aid)
     free(aid);
 }
 
-/* Leader. -------------------------------------------------------------------------------------------- */
+/* Leader. -------------------------------------------------------------------------------------- */
 
 static struct crn_helper *helper_of(const struct crn_item *item, uint32_t node)
 {
@@ -79,7 +79,7 @@ static void offered(struct crn_job *job, struct crn_item *item, const struct crn
         return;
     h = calloc(1, sizeof(*h));
     if (h == NULL)
-        return; /* it is done without */
+        return; /* the leader writes without this assistant */
     h->node = n->node;
     if (crn_group_of(n->node, job->nodes, job->files) == group)
         h->engine.owner = n->node - crn_group_first(group, job->nodes, job->files) + 1;
@@ -89,8 +89,8 @@ static void offered(struct crn_job *job, struct crn_item *item, const struct crn
         tell_file(job, item, h->node);
 }
 
-/* The flusher has begun a file. Assistants hear of the first only: if that fails, it may be by one of
- * them. */
+/* The flusher has created a file. Assistants are told of the first attempt only: if it fails, an
+ * assistant may be the reason. */
 static void assist_opened(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_errinfo over = {.code = CAIRN_ECANCELED, .msg = "the version has failed elsewhere"};
@@ -98,7 +98,7 @@ static void assist_opened(struct crn_job *job, struct crn_item *item, struct crn
     struct crn_helper *h;
 
     if (aid == NULL)
-        return; /* nobody assists */
+        return; /* out of memory: no node assists */
     aid->current = w->bytes;
     if (item->state == CRN_ITEM_ENDED)
         crn_engine_cancel(job->engine, aid->current, &over);
@@ -132,7 +132,7 @@ static void asked(struct crn_job *job, struct crn_item *item, const struct crn_m
         (struct crn_msg_piece){generation, out.id, out.offset, 0, {ask.data, (uint32_t)ask.len}};
     if (given == CRN_HANDED)
         m.piece.owner = crn_flow_group_first(job) + out.owner - 1;
-    if (!ask.failed) /* else the deadline of the assistant fails the file */
+    if (!ask.failed) /* otherwise the assistant's deadline fails the file */
         crn_item_tell(job, n->node, &m);
     crn_buf_free(&ask);
 }
@@ -157,7 +157,7 @@ static void assist_done(struct crn_job *job, struct crn_item *item, const struct
     crn_engine_assistant_left(job->engine, d->generation, &h->engine, &v, &e);
 }
 
-/* Assistant. ------------------------------------------------------------------------------------------ */
+/* Assistant. ----------------------------------------------------------------------------------- */
 
 void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leader)
 {
@@ -171,7 +171,7 @@ void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leade
     crn_item_tell(job, leader, &m);
 }
 
-/* A leader that was sent to help is idle again. */
+/* Tells the root that a leader sent to help is idle again. */
 static void tell_idle(struct crn_job *job, struct crn_item *item)
 {
     struct crn_msg m;
@@ -202,7 +202,7 @@ static void told_file(struct crn_job *job, struct crn_item *item, const struct c
     if (aid->asked == NULL)
         aid->asked = calloc(job->cfg.blocks, sizeof(*aid->asked));
     if (aid->asked == NULL)
-        return; /* it is done without */
+        return; /* this node does not assist */
     if (aid->of_file[0] == '\0') {
         tell_idle(job, item);
         return;
@@ -223,7 +223,7 @@ static struct crn_work *work_new(struct crn_work *for_, enum crn_work_kind kind)
     return w;
 }
 
-/* Flusher. */
+/* On the flusher: asks the leader for a write into a free block. */
 static void assist_want(void *arg, void *block)
 {
     struct crn_work *assist = arg;
@@ -239,7 +239,7 @@ static void assist_want(void *arg, void *block)
     crn_service_result(assist->job->svc, w);
 }
 
-/* A writer. */
+/* On a writer thread: a write is in the file. */
 static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errinfo *ei)
 {
     struct crn_work *assist = arg;
@@ -261,7 +261,7 @@ static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errin
     return CAIRN_OK;
 }
 
-/* What the assistant measured, for the leader to keep; without memory it is done without. */
+/* Encodes the assistant's statistics for the leader; omitted if out of memory. */
 static void assist_describe(const struct crn_job *job, struct crn_flush_stats *s,
                             struct crn_work *w)
 {
@@ -320,7 +320,7 @@ static void ask_leader(struct crn_job *job, struct crn_item *item, struct crn_wo
     crn_item_tell(job, aid->leader, &m);
 }
 
-/* Takes a write out of a message, checked: the other side may be broken. */
+/* Decodes and checks a write from a message: the other side may be broken. */
 static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, struct crn_view *v,
                              int is_own, struct crn_errand **ret, struct crn_errinfo *ei)
 {
@@ -340,7 +340,7 @@ static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, s
             rc = crn_ask_decode(v, job, item->flow->sources, &local, e, ei);
             e->shard = rc == CAIRN_OK ? local : 0;
         } else {
-            (void)crn_view_u32(v); /* rank: the owner's to know */
+            (void)crn_view_u32(v); /* the rank: only its owner needs it */
             e->region = crn_view_u32(v);
             e->offset = crn_view_u64(v);
             e->bytes = crn_view_u64(v);
@@ -431,7 +431,7 @@ static void finished(struct crn_job *job, struct crn_item *item, struct crn_work
     tell_idle(job, item);
 }
 
-/* What happens. ---------------------------------------------------------------------------------------- */
+/* Events. -------------------------------------------------------------------------------------- */
 
 void crn_assist_message(struct crn_job *job, const struct crn_msg *n)
 {
@@ -472,7 +472,7 @@ void crn_assist_end(struct crn_job *job, struct crn_item *item, const struct crn
     if (aid == NULL)
         return;
     if (why->code == CAIRN_OK)
-        why = NULL; /* what is not answered needs no answer: everything is written */
+        why = NULL; /* committed: every write is done, so open requests need no error */
     else if (aid->file[0] != '\0')
         crn_engine_cancel(job->engine, aid->current, why);
     while (aid->nasked > 0)

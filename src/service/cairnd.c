@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairnd: the node service as a program, one per node, started with the site's MPI launcher. It goes
- * on flushing when an application dies, and serves any number of jobs of its user. Ends on SIGTERM
- * or SIGINT, when what it has taken on is done. */
+/* cairnd: the node service as a program, one per node, started with the site's MPI launcher. It
+ * keeps flushing after an application dies, and serves any number of jobs of its user. On SIGTERM
+ * or SIGINT it finishes its checkpoints and exits. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -50,7 +50,7 @@ static cairn_err world(struct crn_comm **ret, struct crn_errinfo *ei)
 #endif
 }
 
-/* A daemon that is alive keeps its place; the socket of a dead one is replaced. */
+/* Refuses to start beside a living daemon; the socket of a dead one is replaced. */
 static cairn_err claim_socket(const struct crn_config *cfg, struct crn_comm *comm, char *path,
                               size_t size, int *ret_first, struct crn_errinfo *ei)
 {
@@ -84,7 +84,8 @@ static void log_drain(void *arg, const struct crn_drain_event *ev)
         crn_log(arg, CRN_WARN, "the dead run %.8s is not drained and stays: %s", ev->run, ev->text);
 }
 
-/* Every rank costs two descriptors, its socket and its arena: the usual soft limit of 1024 is soon too few. */
+/* Each rank takes two descriptors, its socket and its arena, so the usual soft limit of 1024 is
+ * soon too low. */
 static void raise_limit(void)
 {
     struct rlimit limit;
@@ -92,7 +93,7 @@ static void raise_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
         return;
     limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused: ranks that do not fit are told */
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* if refused, ranks beyond the limit are told */
 }
 
 static int cairnd_serve(const struct crn_config *cfg, struct crn_comm *comm, const sigset_t *ends)
@@ -155,7 +156,7 @@ int main(int argc, char **argv)
         return 2;
     }
     raise_limit();
-    /* Before any thread starts: all of them leave these signals to sigwait. */
+    /* Before any thread starts, so that all threads leave these signals to sigwait. */
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGTERM);
     (void)sigaddset(&ends, SIGINT);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first checkpoint of a name. Before its capture every rank claims the name: the keeper of the first
- * node takes the writer's lock and looks whether versions of another run are there, and all ranks get
- * the same answer. Only rank 0 starts that look, with what rank 0 knows of restarts. The others wait
- * for the answer, at most for commit_timeout. A claim that was granted holds for the run; one that was refused
- * is asked again by the next checkpoint. On the loop thread, but for what the keeper does.
+/* The first checkpoint of a name. Before its capture every rank claims the name. The keeper of the
+ * first node takes the writer's lock and checks for versions of another run; all ranks get the same
+ * answer. Only rank 0 triggers this check, because only rank 0 knows of restarts; the others wait
+ * for the answer, at most commit_timeout. A granted claim lasts for the run. After a refusal the
+ * next checkpoint claims the name again. On the loop thread, except for the keeper's check.
  *
  *   rank -> service   CLAIM       node -> root   NODE_CLAIM
  *   root -> nodes     CLAIM_DECIDED                service -> rank   CLAIMED */
@@ -13,7 +13,7 @@
 
 #include "service/job.h"
 
-/* The claim of a name, made if it is the first; NULL when out of memory. */
+/* The claim of a name, created on first use; NULL if out of memory. */
 static struct crn_claim *claim_get(struct crn_job *job, const char *name)
 {
     struct crn_claim *c = job->claims;
@@ -105,7 +105,7 @@ void crn_claim_decided(struct crn_job *job, const struct crn_msg *n)
     uint32_t i;
 
     if (c == NULL)
-        return; /* the ranks' deadline tells */
+        return; /* the ranks' deadline reports it */
     c->generation = n->claimed.generation;
     c->error = n->claimed.error;
     c->answered = n->seq;
@@ -120,7 +120,7 @@ void crn_claim_decided(struct crn_job *job, const struct crn_msg *n)
     }
 }
 
-/* The first node. ------------------------------------------------------------------------------------ */
+/* The first node. ------------------------------------------------------------------------------ */
 
 static void claim_decide(struct crn_job *job, struct crn_claim *c, uint64_t seq,
                          uint64_t generation, const struct crn_errinfo *error)
@@ -136,7 +136,7 @@ static void claim_decide(struct crn_job *job, struct crn_claim *c, uint64_t seq,
         crn_service_tell(job->svc, job->peers[i], &n);
 }
 
-/* Rank 0 of this node has left, or never was here. */
+/* Is rank 0 not connected to this node (it left, or never was here)? */
 static int has_no_first(const struct crn_job *job)
 {
     uint32_t i;
@@ -186,7 +186,7 @@ void crn_claim_node(struct crn_job *job, const struct crn_msg *n)
     struct crn_msg known;
 
     if (c == NULL || n->node >= job->nodes)
-        return; /* the ranks' deadline tells */
+        return; /* the ranks' deadline reports it */
     if (c->generation != 0 || c->answered == n->seq) {
         answer(job, c, CRN_MSG_CLAIM_DECIDED, n->seq, &known);
         crn_service_tell(job->svc, job->peers[n->node], &known);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Drain of one dead run: its captures go from the arenas and the spool to the PFS. Nothing is told to be saved
- * before the data of this node is durable there; a crash at any point leaves a state from which the next
- * drain goes on. Who decides that the run is dead, and removes it: drain_host.c. */
+/* Drains one dead run: writes its captures from the arenas and the spool to the PFS. Reports a
+ * capture as saved only after this node's data is durable there. After a crash at any point the
+ * next drain continues. drain_host.c decides that a run is dead, and removes it. */
 #include "service/drain_run.h"
 
 #include <errno.h>
@@ -38,8 +38,8 @@ void crn_dead_run_tell(struct crn_dead_run *run, enum crn_drain_what what, const
         run->fn(run->arg, &ev);
 }
 
-/* The name's lock, so that no sweep takes half a file for debris. Another drain may have it: that
- * ends; a living job has it for long. */
+/* Takes the name's lock, so that no sweep removes a half-written file as debris. Another drain may
+ * have it: that ends soon; a living job keeps it for long. */
 cairn_err crn_drain_lock(const struct crn_store *st, const char *name, int64_t timeout_ns,
                          int *ret_fd, struct crn_errinfo *ei)
 {
@@ -57,7 +57,8 @@ cairn_err crn_drain_lock(const struct crn_store *st, const char *name, int64_t t
     }
 }
 
-/* No manifest holds it: was it removed, or would it be, once it is committed? */
+/* No manifest has this capture: was it removed, or would retention remove it right after its
+ * commit? */
 static cairn_err is_unwanted(const struct crn_store *st, const struct crn_drain_capture *c,
                              int *ret, struct crn_errinfo *ei)
 {
@@ -80,9 +81,9 @@ cairn_err crn_drain_is_known(const struct crn_store *st, const struct crn_drain_
     cairn_err rc;
 
     rc = crn_store_manifest(st, c->name, c->version, &m, &why);
-    if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED) /* nothing that a restart could use */
+    if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED) /* no version that a restart could use */
         return is_unwanted(st, c, ret, ei);
-    if (rc != CAIRN_OK) { /* it may be newer: never replaced unseen */
+    if (rc != CAIRN_OK) { /* it may be newer: never replace a version unseen */
         crn_err_keep(ei, &why);
         return rc;
     }
@@ -91,10 +92,10 @@ cairn_err crn_drain_is_known(const struct crn_store *st, const struct crn_drain_
     return CAIRN_OK;
 }
 
-/* One capture. ------------------------------------------------------------------------------------- */
+/* One capture. --------------------------------------------------------------------------------- */
 
-/* Finds the slot of a capture in every arena of the node: 1 if all ranks have captured it. The words of the
- * slots tell; what they describe may be damaged, which is another matter. */
+/* Finds the slot of a capture in every arena of the node. Returns 1 if all ranks have captured it.
+ * Only the slots' state words decide; the data they describe may still be damaged. */
 static int find_slots(const struct crn_dead_run *run, uint64_t seq, uint32_t *slots)
 {
     uint32_t i, s;
@@ -129,7 +130,7 @@ static cairn_err open_engine(struct crn_dead_run *run, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Had all nodes captured it, as far as the service of this one knew? */
+/* Did all nodes capture it, as far as this node's service knew? */
 static int is_promised(const struct crn_dead_run *run, const uint32_t *slots)
 {
     struct crn_errinfo ignored = {0};
@@ -179,7 +180,7 @@ static cairn_err flush_capture(struct crn_dead_run *run, const struct crn_store 
         if (rc == CAIRN_OK) {
             stats.node = stats.first_node = run->node;
             if (crn_flush_stats_keep(&stats, st, &head, file.name, &ignored) != CAIRN_OK)
-                crn_err_clear(&ignored); /* they are for people */
+                crn_err_clear(&ignored); /* statistics are optional */
             crn_flush_stats_free(&stats);
         }
         crn_sources_close(held, sources, run->nlocal);
@@ -236,7 +237,7 @@ static int is_capture_damaged(const struct crn_dead_run *run, const uint32_t *sl
     return is_damaged;
 }
 
-/* Flushes a capture that is whole on this node and publishes it if all nodes have. */
+/* Flushes a capture that is whole on this node, and publishes it once all nodes have done so. */
 static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *st,
                               const struct crn_slot_info *info, const uint32_t *slots,
                               uint32_t *ret_missing, struct crn_errinfo *ei)
@@ -254,7 +255,7 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
     rc = crn_store_check_pin(st, info->name, info->version, &info->id, ei);
     if (rc == CAIRN_OK)
         rc = flush_capture(run, st, info, slots, file, ei);
-    run->is_lost = rc == CAIRN_EDAMAGED; /* its bytes are not those that were captured */
+    run->is_lost = rc == CAIRN_EDAMAGED; /* its bytes differ from those captured */
     if (rc == CAIRN_OK)
         rc = crn_store_try_publish(st, &u, ret_missing, ei);
     if (rc == CAIRN_EDAMAGED && !run->is_lost && is_capture_damaged(run, slots)) {
@@ -310,12 +311,12 @@ static cairn_err drain_capture(struct crn_dead_run *run, const struct crn_slot_i
     free(slots);
     if (!run->is_lost)
         return rc;
-    crn_err_keep(&run->lost, ei); /* it never gets better, and others shall not wait for it */
+    crn_err_keep(&run->lost, ei); /* damage is permanent: do not block other captures */
     crn_err_clear(ei);
     return CAIRN_OK;
 }
 
-/* One run. ------------------------------------------------------------------------------------------- */
+/* One run. ------------------------------------------------------------------------------------- */
 
 struct captures {
     struct crn_slot_info *v; /* ascending by seq, each once; owned */
@@ -344,7 +345,7 @@ static cairn_err add_capture(struct captures *c, const struct crn_slot_info *inf
     return CAIRN_OK;
 }
 
-/* The captures that were not flushed: from all arenas, since a rank may have died before its capture. */
+/* Lists the unflushed captures of all arenas: a rank may have died before its capture. */
 static cairn_err list_captures(const struct crn_dead_run *run, struct captures *ret,
                                struct crn_errinfo *ei)
 {
@@ -382,7 +383,7 @@ static cairn_err map_arena(struct crn_dead_run *run, const char *name, struct cr
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open %s", what);
     rc = crn_arena_map(run->fs, fd, what, &run->arenas[run->narenas], &why);
-    if (rc == CAIRN_ENOENT) /* never finished: its rank has captured nothing */
+    if (rc == CAIRN_ENOENT) /* initialisation never finished: its rank has captured nothing */
         return CAIRN_OK;
     if (rc == CAIRN_OK)
         run->narenas++;
@@ -410,7 +411,8 @@ static cairn_err map_arenas(struct crn_dead_run *run, struct crn_errinfo *ei)
     return rc;
 }
 
-/* A capture of a pinned version is kept until that is unpinned; the others do not wait for it. */
+/* A capture of a pinned version stays until the version is unpinned; other captures do not wait for
+ * it. */
 static cairn_err drain_unless_pinned(struct crn_dead_run *run, const struct crn_slot_info *info,
                                      struct crn_errinfo *pinned, struct crn_errinfo *ei)
 {
@@ -433,7 +435,7 @@ cairn_err crn_dead_run_drain(struct crn_dead_run *run, struct crn_errinfo *ei)
     rc = map_arenas(run, ei);
     if (rc == CAIRN_OK)
         rc = list_captures(run, &list, ei);
-    /* The newest first: it is what a restart wants, and older ones may be superseded by it. */
+    /* Newest first: a restart wants it, and it may supersede older ones. */
     for (i = list.n; rc == CAIRN_OK && i > 0; i--)
         rc = drain_unless_pinned(run, &list.v[i - 1], &pinned, ei);
     free(list.v);

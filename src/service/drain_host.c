@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the dead runs of this host, has them drained and removes them. The proof of death is the lock in the
- * run's directory, which its service held. An error proves nothing: whatever fails, the run stays where it
- * is, the failure is told and returned, and a later drain tries again. */
+/* Finds the dead runs of this host, drains and removes them. The lock in the run's directory proves
+ * death: its service had it locked while it lived. An error proves nothing: on any failure the run
+ * stays, the failure is reported and returned, and a later drain retries. */
 #include "service/drain.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ const char *crn_drain_what_name(enum crn_drain_what what)
     return names[what];
 }
 
-/* Reads run.ini: the place in the job and the configuration. */
+/* Reads run.ini: the place of this node in the job, and the configuration. */
 static cairn_err load_run(struct crn_dead_run *run, struct crn_errinfo *ei)
 {
     struct crn_run_place place;
@@ -43,7 +43,7 @@ static cairn_err load_run(struct crn_dead_run *run, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* What a service makes before the first arena. */
+/* Is it a file that a service creates before the first arena? */
 static int is_of_birth(const char *name)
 {
     static const char *const names[] = {"lock", "sock", "run.ini"};
@@ -55,8 +55,8 @@ static int is_of_birth(const char *name)
     return strncmp(name, ".run.ini.", 9) == 0;
 }
 
-/* Has nothing ever been captured here? It is our own directory and holds no more than what a service makes at
- * its start. */
+/* Was nothing ever captured here? True if the directory is ours and contains only files that a
+ * service creates at its start. */
 static cairn_err is_stillborn(const struct crn_dead_run *run, const struct stat *st, int *ret,
                               struct crn_errinfo *ei)
 {
@@ -74,8 +74,8 @@ static cairn_err is_stillborn(const struct crn_dead_run *run, const struct stat 
     return CAIRN_OK;
 }
 
-/* There is no lock, or no run.ini: the service has not come that far yet, or died before. Without the lock the
- * time tells; why says what is missing. */
+/* There is no lock or no run.ini: the service is still starting, or died before creating it.
+ * Without the lock, the age of the directory decides. why says what is missing. */
 static cairn_err drain_stillborn(struct crn_dead_run *run, int has_lock,
                                  const struct crn_errinfo *why, struct crn_errinfo *ei)
 {
@@ -97,7 +97,7 @@ static cairn_err drain_stillborn(struct crn_dead_run *run, int has_lock,
     return rc == CAIRN_OK ? crn_rundir_remove(&run->dir, ei) : rc;
 }
 
-/* The run is dead, its lock is ours. */
+/* Drains a run whose lock this process has taken, so it is dead. */
 static cairn_err drain_dead(struct crn_dead_run *run, const struct crn_config *cfg,
                             const uint8_t id[16], int same_target, struct crn_errinfo *ei)
 {
@@ -110,7 +110,7 @@ static cairn_err drain_dead(struct crn_dead_run *run, const struct crn_config *c
     crn_err_keep(ei, &why);
     if (rc != CAIRN_OK || (same_target && strcmp(run->cfg.persistent, cfg->persistent) != 0))
         return rc;
-    /* Now that the configuration is known, with the right spool. */
+    /* The configuration is known now: reopen with the right spool. */
     crn_rundir_close(&run->dir);
     rc = crn_rundir_open(run->fs, &run->cfg, id, run->node, 1, &run->dir, ei);
     if (rc == CAIRN_OK)
@@ -133,7 +133,7 @@ static cairn_err drain_dir(struct crn_dead_run *run, const struct crn_config *cf
 
     rc = crn_rundir_open(run->fs, &run->cfg, id, run->node, 0, &run->dir, &why);
     if (rc == CAIRN_ENOENT)
-        return CAIRN_OK; /* gone meanwhile */
+        return CAIRN_OK; /* removed in the meantime */
     if (rc == CAIRN_OK)
         rc = crn_rundir_lock(&run->dir, 0, &lock_fd, &why);
     if (rc == CAIRN_OK) {
@@ -150,7 +150,7 @@ static cairn_err drain_dir(struct crn_dead_run *run, const struct crn_config *cf
     return rc;
 }
 
-/* Ends a removal that was cut short. Without its run.ini the spool is gone already. */
+/* Finishes an interrupted removal. If its run.ini is gone, the spool is gone already. */
 static cairn_err drain_gone(struct crn_dead_run *run, int dfd, const char *name,
                             const uint8_t id[16], struct crn_errinfo *ei)
 {
@@ -174,7 +174,7 @@ static cairn_err drain_gone(struct crn_dead_run *run, int dfd, const char *name,
     return rc == CAIRN_OK ? crn_rundir_finish(&run->dir, ei) : rc;
 }
 
-/* One entry of the shared-memory directory dfd. The first failure of all is kept in first. */
+/* Handles one entry of the shared-memory directory dfd. Keeps the first failure in first. */
 static void drain_entry(struct crn_dead_run *run, const struct crn_config *cfg, int dfd,
                         const char *name, int same_target, struct crn_errinfo *first)
 {
@@ -203,7 +203,7 @@ static void drain_entry(struct crn_dead_run *run, const struct crn_config *cfg, 
 struct hearer {
     crn_drain_fn fn;
     void *arg;
-    int has_live; /* runs whose service is alive */
+    int has_live; /* some run's service is alive */
 };
 
 static void hear(void *arg, const struct crn_drain_event *ev)
@@ -242,7 +242,7 @@ cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, 
     crn_names_free(&names);
     if (rc == CAIRN_OK && cfg->local[0] != '\0')
         crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);
-    /* A start looks at the names that the application asks for alone (client/restart.c). */
+    /* A starting application drains only the names it asks for (client/restart.c). */
     if (rc == CAIRN_OK && !same_target)
         crn_drain_store(fs, cfg->persistent, hear, &h, &first);
     if (rc == CAIRN_OK && first.code != CAIRN_OK) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Drain of the local tier: after a reboot the arenas are gone, the files on the node's own disk are
- * not. A local data file is laid out as on the PFS, so it is verified chunk by chunk, copied as it is
- * and committed when the files of all nodes are there. What is told of a version is told when all its files here
- * have been looked at: those that are damaged first, for they are what the others will wait for. */
+/* Drains the local tier: after a reboot the arenas are gone, but the files on the node's disk are
+ * not. A local data file has the layout of the PFS, so it is verified chunk by chunk, copied
+ * unchanged, and committed once the files of all nodes are there. Events of a version are reported
+ * after all its files were examined, damaged files first: they explain why other nodes would wait
+ * in vain. */
 #include "service/drain_local.h"
 
 #include <errno.h>
@@ -32,12 +33,12 @@ struct local_drain {
     crn_drain_fn fn;
     void *arg;
     struct crn_errinfo *first;
-    int others_live;   /* runs that may be writing files here */
-    struct said *said; /* of the version in hand; owned */
+    int others_live;   /* living runs may be writing files here */
+    struct said *said; /* events of the current version; owned */
     size_t nsaid;
 };
 
-/* What is told. ------------------------------------------------------------------------------------- */
+/* Events. -------------------------------------------------------------------------------------- */
 
 static void drain_local_say(struct local_drain *d, enum crn_drain_what what, const char *run,
                             uint32_t missing, const char *text)
@@ -45,7 +46,7 @@ static void drain_local_say(struct local_drain *d, enum crn_drain_what what, con
     struct said *grown = realloc(d->said, (d->nsaid + 1) * sizeof(*grown));
 
     if (grown == NULL)
-        return; /* without memory more than this goes wrong */
+        return; /* out of memory: worse errors will follow */
     d->said = grown;
     grown[d->nsaid] = (struct said){.what = what, .missing = missing};
     (void)snprintf(grown[d->nsaid].run, sizeof(grown->run), "%s", run);
@@ -89,9 +90,10 @@ static void tell_version(struct local_drain *d, const char *name, int64_t versio
     d->nsaid = 0;
 }
 
-/* One file. ----------------------------------------------------------------------------------------- */
+/* One file. ------------------------------------------------------------------------------------ */
 
-/* A run whose service lives flushes its files itself. An error if that cannot be told. */
+/* Is the service of the file's run alive? It then flushes its files itself. An error if that cannot
+ * be determined. */
 static cairn_err look_for_run(const struct local_drain *d, const struct crn_index *x,
                               int *ret_is_alive, struct crn_errinfo *ei)
 {
@@ -102,7 +104,7 @@ static cairn_err look_for_run(const struct local_drain *d, const struct crn_inde
     cairn_err rc;
 
     *ret_is_alive = 0;
-    plain.local[0] = '\0'; /* the run's own directory is enough */
+    plain.local[0] = '\0'; /* only the run's own directory matters */
     rc = crn_rundir_open(d->fs, &plain, x->id.run, x->file_no, 0, &rd, &why);
     if (rc == CAIRN_OK) {
         rc = crn_rundir_lock(&rd, 0, &fd, &why);
@@ -137,7 +139,7 @@ static cairn_err drain_local_copy(const struct crn_fs *fs, int from, int to, uin
     return rc;
 }
 
-/* Copies a verified local file, to the new file; it is durable when this returns. */
+/* Copies a verified local file to a new file on the PFS, durably. */
 static cairn_err raise_file(struct local_drain *d, int from, const struct crn_index *x,
                             uint64_t data_end, char file[CRN_FILE_NAME], struct crn_errinfo *ei)
 {
@@ -157,7 +159,7 @@ static cairn_err raise_file(struct local_drain *d, int from, const struct crn_in
         struct crn_errinfo ignored = {0};
 
         if (crn_store_discard_data(&d->pfs, x->name, x->version, file, &ignored) != CAIRN_OK)
-            crn_err_clear(&ignored); /* a sweep removes it */
+            crn_err_clear(&ignored); /* a sweep will remove it */
     }
     crn_manifest_file_free(&made);
     return rc;
@@ -208,8 +210,8 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const char 
     return rc;
 }
 
-/* A file whose index cannot be read: nobody knows whose it is. One that has no end may be half of what a run
- * is writing now, or was when it died. */
+/* Handles a file with an unreadable index, so its run is unknown. If it has no trailer, a run may
+ * be writing it now, or may have died while it did. */
 static void drain_unknown(struct local_drain *d, const char *name, int64_t version,
                           const char *file, const char *path, int dfd, struct crn_errinfo *why)
 {
@@ -221,12 +223,12 @@ static void drain_unknown(struct local_drain *d, const char *name, int64_t versi
     int fd;
 
     if (why->code != CAIRN_EDAMAGED && why->code != CAIRN_EFORMAT) {
-        drain_local_fail(d, "", why); /* not to be read now: that is no answer */
+        drain_local_fail(d, "", why); /* a read error says nothing about the file */
         return;
     }
     if (crn_store_manifest(&d->pfs, name, version, &m, &ignored) == CAIRN_OK) {
         crn_manifest_free(&m);
-        return; /* nobody needs it */
+        return; /* the version is committed: the file is not needed */
     }
     crn_err_clear(&ignored);
     if (crn_data_open(d->fs, dfd, file, path, &fd, &bytes, &t, &ignored) == CAIRN_OK) {
@@ -316,11 +318,11 @@ static void drain_name(struct local_drain *d, const char *name)
     size_t i;
 
     rc = crn_store_catalog(&d->local, name, &catalog, &ei);
-    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) { /* ENOENT: removed meanwhile */
+    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) { /* ENOENT: removed in the meantime */
         drain_local_fail(d, "", &ei);
         tell_version(d, name, -1);
     }
-    for (i = catalog.n; i-- > 0;) { /* the newest first, as in drain.c */
+    for (i = catalog.n; i-- > 0;) { /* newest first, as in drain.c */
         crn_err_clear(&ei);
         rc = drain_version(d, name, catalog.v[i].version, &ei);
         if (rc != CAIRN_OK && rc != CAIRN_ENOENT)

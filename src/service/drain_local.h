@@ -5,8 +5,9 @@
 #include "service/drain.h"
 #include "store/store.h"
 
-/* Copies the whole data files of the local tier that no manifest knows to cfg->persistent. others_live: runs on
- * this host are alive, and half files may be theirs. The first failure is kept in first; the rest is done. */
+/* Copies whole data files of the local tier that no manifest knows to cfg->persistent. others_live:
+ * runs on this host are alive, and half-written files may be theirs. Keeps the first failure in
+ * first, and continues. */
 void crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, int others_live,
                      crn_drain_fn fn, void *arg, struct crn_errinfo *first);
 
@@ -20,7 +21,8 @@ struct crn_drain_capture {
     uint64_t created_ns;
     const struct crn_name_config *names; /* retention of the name; NULL: keep all */
 };
-/* Is the capture committed, replaced by a newer one, removed, or one that retention would remove at once? An error if that cannot be told. */
+/* Is the capture committed, replaced by a newer one, removed, or one that retention would remove at
+ * once? An error if that cannot be determined. */
 CAIRN_CHECKED cairn_err crn_drain_is_known(const struct crn_store *st,
                                            const struct crn_drain_capture *c, int *ret,
                                            struct crn_errinfo *ei);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Drain of the store itself: captures whose data files are all there and whose manifest is not. Several
- * nodes brought their files and the last one died before the manifest, and nobody else will come back
- * to it. Relies on the writer's lock: under it no living run is between data files and manifest. */
+/* Drains the store itself: captures with all data files but no manifest. Several nodes wrote their
+ * files, the last one died before the manifest, and nobody else will finish it. Takes the writer's
+ * lock: under it no living run is between data files and manifest. */
 #include "service/drain_store.h"
 
 #include <string.h>
@@ -27,7 +27,8 @@ static int has_complete(const struct crn_lefts *left)
     return 0;
 }
 
-/* The latest capture of each version alone: an earlier one would be published only to be replaced. */
+/* Keeps only the latest capture of each version: an earlier one would be replaced right after its
+ * publication. */
 static void drop_earlier(struct crn_lefts *left)
 {
     size_t i, k;
@@ -43,7 +44,7 @@ static void drop_earlier(struct crn_lefts *left)
         }
 }
 
-/* With the lock. */
+/* Publishes the complete captures. The caller has the lock. */
 static cairn_err publish_complete(const struct crn_store *st, const char *name,
                                   const struct crn_lefts *left, crn_drain_fn fn, void *arg,
                                   struct crn_errinfo *ei)
@@ -89,14 +90,14 @@ cairn_err crn_drain_store_name(const struct crn_store *st, const char *name, int
     if (held_fd < 0) {
         rc = crn_store_lock_name(st, name, "cairn drain", &lock_fd, &busy);
         if (rc == CAIRN_EBUSY) {
-            rc = CAIRN_OK; /* its run lives, or another drain does this now */
+            rc = CAIRN_OK; /* the run is alive, or another drain is at it */
             goto out;
         }
         if (rc != CAIRN_OK) {
             crn_err_keep(ei, &busy);
             goto out;
         }
-        crn_lefts_free(&left); /* the previous owner of the lock may have published it */
+        crn_lefts_free(&left); /* the previous owner of the lock may have published some */
         rc = crn_store_left(st, name, &left, ei);
     }
     if (rc == CAIRN_OK) {
@@ -121,7 +122,7 @@ void crn_drain_store(const struct crn_fs *fs, const char *path, crn_drain_fn fn,
 
     rc = crn_store_open(fs, path, 0, &st, &ei);
     if (rc == CAIRN_ENOENT)
-        return; /* no store: nothing in it */
+        return; /* no store */
     if (rc == CAIRN_OK) {
         rc = crn_store_names(&st, &names, &ei);
         for (i = 0; rc == CAIRN_OK && i < names.n; i++) {

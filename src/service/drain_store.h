@@ -6,12 +6,12 @@
 #include "store/store.h"
 
 /* Publishes the captures of a name whose data files are all in the store: their run died before the
- * manifest. Verifies every byte. A name that a living run writes is left alone. held_fd: the writer's lock
- * of the name that the caller has, or -1. */
+ * manifest. Verifies every byte. Skips a name that a living run writes. held_fd: the writer's lock
+ * of the name if the caller has it, or -1. */
 CAIRN_CHECKED cairn_err crn_drain_store_name(const struct crn_store *st, const char *name,
                                              int held_fd, crn_drain_fn fn, void *arg,
                                              struct crn_errinfo *ei);
-/* The same for all names of a store. The first failure is kept in first; the rest is done. */
+/* The same for all names of a store. Keeps the first failure in first, and continues. */
 void crn_drain_store(const struct crn_fs *fs, const char *path, crn_drain_fn fn, void *arg,
                      struct crn_errinfo *first);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Captures whose files are all in the store are published, whoever looks, and nothing else is. */
+/* Captures whose files are all in the store are published, and nothing else is. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -75,7 +75,7 @@ static void a_name_that_is_written_is_left_alone(void **state)
     (void)close(fd);
 }
 
-/* Every call fails once: the capture stays and is published by the next drain. */
+/* Every call fails once: the capture stays, and the next drain publishes it. */
 static void an_error_loses_nothing(void **state)
 {
     struct store_env *e = *state;
@@ -101,7 +101,7 @@ static void an_error_loses_nothing(void **state)
         failures += why.code != CAIRN_OK;
         crn_drain_store(crn_fs_posix(), e->dir, NULL, NULL, ei);
         assert_int_equal(ei->code, CAIRN_OK);
-        assert_ok(crn_store_remove(&e->st, "heat", k, ei)); /* it was published */
+        assert_ok(crn_store_remove(&e->st, "heat", k, ei)); /* fails unless it was published */
     }
     assert_true(failures > 20);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See flow.h. A block is on its way at most once; whoever waits for one gets it, or hears that it does not come
- * (the checkpoint has ended there, or it cannot be read), or an error when commit_timeout is over. */
+/* See flow.h. A block is in flight at most once. A waiting node gets the block, or hears that it
+ * will not come (the checkpoint has ended there, or the data cannot be read), or gets an error
+ * after crn_flow_patience. */
 #include "service/flow.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@
 #include "service/assist.h"
 #include "service/loan.h"
 
-/* What is gathered for other nodes is bounded too, however many of them ask. Sender thread. */
+/* Allocates a block for gathering. The number of such blocks is bounded, however many nodes ask. On
+ * the sender thread. */
 static void *gather_block(struct crn_job *job)
 {
     crn_lock(&job->mu);
@@ -24,7 +26,7 @@ static void *gather_block(struct crn_job *job)
     return malloc(job->cfg.block_bytes); /* a write never exceeds a block */
 }
 
-/* The block may be NULL: it was not to be had, or MPI keeps it. */
+/* block may be NULL: the allocation failed, or MPI keeps the block. */
 static void gather_free(struct crn_job *job, void *block)
 {
     free(block);
@@ -44,7 +46,7 @@ int64_t crn_flow_patience(const struct crn_job *job)
            (c->bandwidth != 0 ? (int64_t)(bytes / (double)c->bandwidth * 1e9) : 0);
 }
 
-/* A flow for a transfer that is about to start; NULL without memory. */
+/* Creates a flow for a transfer that is about to start; NULL if out of memory. */
 static struct crn_flow *flow_new(struct crn_job *job, struct crn_item *item, uint32_t node)
 {
     const struct crn_clock *clock = crn_clock_real();
@@ -67,7 +69,7 @@ static void flow_link(struct crn_flow *f)
     f->item->nflows++;
 }
 
-/* A receive has ended. */
+/* Passes the result of a receive to the engine. */
 static void hand_over(struct crn_job *job, const struct crn_write *write, struct crn_errand *errand,
                       void *block, const struct crn_errinfo *error)
 {
@@ -77,7 +79,7 @@ static void hand_over(struct crn_job *job, const struct crn_write *write, struct
         crn_engine_arrived(job->engine, write, error);
 }
 
-/* What was asked for with a tag and given up may still come, for ever: the tag is used no more. */
+/* A cancelled receive may complete at any time, so its tag is never reused. */
 static void burn_tag(struct crn_service *svc, uint32_t tag)
 {
     svc->burnt_tags[tag / 8] |= (unsigned char)(1 << tag % 8);
@@ -95,7 +97,7 @@ static uint32_t next_tag(struct crn_service *svc)
     return tag;
 }
 
-/* Where half of a receive has arrived MPI keeps the block; another takes its place. */
+/* If a receive has partly arrived, MPI keeps the block; a new one replaces it. */
 static void flow_cancel(struct crn_flow *f)
 {
     struct crn_comm *comm = f->job->svc->comm;
@@ -104,14 +106,14 @@ static void flow_cancel(struct crn_flow *f)
         f->block = crn_engine_replace(f->job->engine, f->block);
 }
 
-/* Gives a receive up. */
+/* Gives up a receive. */
 static void give_up(struct crn_flow *f)
 {
     burn_tag(f->job->svc, f->tag);
     flow_cancel(f);
 }
 
-/* The flusher of a leader wants a block, or an assistant got one to write. */
+/* Requests a block: for the flusher of a leader, or for a write assigned to an assistant. */
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_service *svc = job->svc;
@@ -143,7 +145,7 @@ void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work 
     crn_service_tell(svc, job->peers[w->node], &n);
 }
 
-/* Takes one extent of a request, checked: the other side may be broken. */
+/* Decodes and checks one extent of a request: the other side may be broken. */
 cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
                          const struct crn_source *sources, uint32_t *ret_local,
                          struct crn_extent *ret, struct crn_errinfo *ei)
@@ -167,8 +169,8 @@ cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
     return CAIRN_OK;
 }
 
-/* Begins a send if the gate lets it: CAIRN_OK also if it does not. When the checkpoint is over the other
- * side still waits for it, but nothing else is gained by waiting. */
+/* Starts a send if the gate admits it; CAIRN_OK also if it does not. Once the checkpoint is over,
+ * the gate is ignored: the other side still waits for the data, and throttling it gains nothing. */
 static cairn_err flow_start(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
 {
     struct crn_job *job = f->job;
@@ -183,7 +185,8 @@ static cairn_err flow_start(struct crn_flow *f, int64_t now_ns, struct crn_errin
                                  &f->transfer, e);
 }
 
-/* Whoever asked for it must not wait until its deadline. why NULL: it has ended here. */
+/* Tells the requesting node now, so that it need not wait for its deadline. why NULL: the
+ * checkpoint has ended here. */
 static void tell_not_sent(struct crn_job *job, uint64_t seq, uint32_t to, uint32_t tag,
                           const struct crn_errinfo *why)
 {
@@ -196,7 +199,7 @@ static void tell_not_sent(struct crn_job *job, uint64_t seq, uint32_t to, uint32
     crn_service_tell(job->svc, job->peers[to], &n);
 }
 
-/* This node cannot send what it was asked for, and the checkpoint fails by it. */
+/* This node cannot send the requested data, so the checkpoint fails. */
 static void fail_to_send(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
                          const struct crn_errinfo *e)
 {
@@ -232,7 +235,7 @@ static void send_soon(struct crn_job *job, struct crn_item *item, uint32_t to, u
     flow_link(f);
 }
 
-/* Follower: a send is over; the leader keeps how long it took. */
+/* Follower: reports a finished send and its duration to the leader. */
 static void tell_sent(const struct crn_flow *f)
 {
     const struct crn_clock *clock = crn_clock_real();
@@ -256,7 +259,7 @@ void crn_flow_sent(struct crn_job *job, const struct crn_msg *n)
                         (int64_t)n->sent.gather_ns, (int64_t)n->sent.send_ns);
 }
 
-/* What a follower may be asked for; NULL: nothing. */
+/* The sources that a follower may be asked for; NULL: none. */
 static const struct crn_source *asked_sources(const struct crn_item *item, int is_older)
 {
     if (!is_older)
@@ -264,8 +267,8 @@ static const struct crn_source *asked_sources(const struct crn_item *item, int i
     return item->loan != NULL && item->loan->is_open ? item->loan->sources : NULL;
 }
 
-/* Follower: the leader asks, or who assists it. One extent in memory goes out as it lies; the rest is
- * gathered first. */
+/* Follower: handles a request of the leader or of an assistant. A single extent in memory is sent
+ * in place; everything else is gathered first. */
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     const struct crn_blob *ask = &n->fetch.extents;
@@ -318,7 +321,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     crn_work_send(w);
 }
 
-/* Sender thread. Taken back by crn_flow_send, failed or not. */
+/* On the sender thread. crn_flow_send takes the block back, also after a failure. */
 cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
 {
     struct crn_view v = crn_view_of(w->payload, w->payload_bytes);
@@ -358,7 +361,7 @@ void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *
     send_soon(job, item, w->node, w->tag, block, w->bytes, block, w->asked_ns);
 }
 
-/* Ends a flow that was taken off the list. */
+/* Ends a flow that was unlinked from the list. */
 static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
 {
     struct crn_job *job = f->job;
@@ -377,7 +380,7 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
     crn_item_touch(job, item);
 }
 
-/* Leader, or who assists it. Nothing is on its way: MPI gives the receive back. */
+/* Leader or assistant: nothing is in flight, so the receive can be cancelled. */
 void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n)
 {
     struct crn_flow **link = &job->svc->flows;
@@ -389,7 +392,7 @@ void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n)
         link = &(*link)->next;
     f = *link;
     if (f == NULL)
-        return; /* it was given up already */
+        return; /* given up already */
     *link = f->next;
     flow_cancel(f);
     if (e.code == CAIRN_OK)
@@ -397,7 +400,7 @@ void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n)
     flow_end(f, &e);
 }
 
-/* 1 if the flow has ended, well or not. */
+/* Returns 1 if the flow has ended, successfully or not. */
 static int flow_poll(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
 {
     struct crn_comm *comm = f->job->svc->comm;
@@ -412,7 +415,7 @@ static int flow_poll(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
     (void)!crn_fail(e, CAIRN_ETIMEDOUT, 0, "node %u %s within commit_timeout", f->node,
                     f->is_receive ? "sent nothing" : "took nothing");
     if (!f->is_receive) {
-        f->block = NULL; /* MPI may still read it: leaked on purpose */
+        f->block = NULL; /* leaked on purpose: MPI may still read it */
         return 1;
     }
     give_up(f);
@@ -427,7 +430,7 @@ int crn_flows_poll(struct crn_service *svc)
     struct crn_flow *ended = NULL;
     int any = 0;
 
-    while (*link != NULL) { /* first all tests: ending one may start another */
+    while (*link != NULL) { /* test all flows first: ending one may start another */
         struct crn_errinfo e = {0};
         struct crn_flow *f = *link;
 

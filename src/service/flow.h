@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data between the nodes of a group. The leader of a checkpoint asks the others (followers) for their
- * extents, block by block, as its pool has room, and so do nodes that assist it (assist.h); a follower
- * sends straight out of the arenas where it can. All on the loop thread, the only one that calls the communicator; what must be read from files
- * or gathered is done by the job's sender thread. */
+/* Data between the nodes of a group. The leader of a checkpoint requests extents from the other
+ * nodes (followers), block by block, as its pool has free blocks. Nodes that assist it (assist.h)
+ * do the same. A follower sends straight from the arenas where it can. All on the loop thread, the
+ * only one that calls the communicator. The job's sender thread reads files and gathers extents. */
 #ifndef CRN_SERVICE_FLOW_H
 #define CRN_SERVICE_FLOW_H
 
@@ -10,38 +10,38 @@
 #include "service/shards.h"
 #include "service/source.h"
 
-/* What an item keeps for it. */
+/* Flow state of an item. */
 struct crn_flow_part {
     uint32_t leader; /* node; UINT32_MAX before GO */
     /* Leader: the shards of the followers. */
-    uint32_t nmissing;        /* followers that have not described theirs */
+    uint32_t nmissing;        /* followers that have not described their shards yet */
     unsigned char *has_come;  /* per member of the group */
     struct crn_remote remote; /* owner: member of the group, from 1 */
-    unsigned char *assists;   /* by owner: elected to assist */
-    uint32_t nlent;           /* followers that have lent the version before */
-    /* Follower: its own sources, opened by the sender before the leader hears of them. */
+    unsigned char *assists;   /* by owner: elected as assistant */
+    uint32_t nlent;           /* followers that have lent the previous version */
+    /* Follower: its own sources. The sender opens them before the leader is told. */
     struct crn_open_shard *held;
     struct crn_source *sources; /* nlocal entries */
     int is_serving;
 };
 
-/* A transfer on its way. */
+/* A transfer in flight. */
 struct crn_flow {
     struct crn_flow *next;
     struct crn_job *job;
     struct crn_item *item;
-    struct crn_transfer *transfer; /* NULL: a send that the gate holds back */
-    const void *data;              /* send; bytes too */
+    struct crn_transfer *transfer; /* NULL: a send that the gate throttles */
+    const void *data;              /* send: the data; bytes its size */
     uint64_t bytes;
     uint32_t tag;
     int64_t deadline_ns;
     uint32_t node; /* the other side */
     int is_receive;
-    int is_gathered;               /* send: the block counts */
+    int is_gathered;               /* send: the block counts towards ngathered */
     const struct crn_write *write; /* receive: for the engine */
-    struct crn_errand *errand;     /* receive: owned, in place of write */
+    struct crn_errand *errand;     /* receive: owned; for an assistant, instead of write */
     void *block;                   /* receive: the engine's; send: owned, or NULL */
-    int64_t gather_ns;             /* send: from the request until it began */
+    int64_t gather_ns;             /* send: time from the request to the start */
     int64_t start_ns;
 };
 
@@ -49,34 +49,34 @@ struct crn_flow {
 uint32_t crn_flow_group_first(const struct crn_job *job); /* node */
 uint32_t crn_flow_group_size(const struct crn_job *job);
 void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_msg *go);
-/* Whether the sources of this node can be read. */
+/* Can the sources of this node be read? */
 int crn_flow_is_serving(const struct crn_item *item);
 void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
 void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 void crn_flow_free(struct crn_job *job, struct crn_item *item);
 
 /* flow.c: the data. */
-/* How long to wait for another node: commit_timeout, and what its gate may hold back. */
+/* How long to wait for another node: commit_timeout plus the time its gate may throttle. */
 int64_t crn_flow_patience(const struct crn_job *job);
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
 void crn_flow_sent(struct crn_job *job, const struct crn_msg *n);
 void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n);
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w);
 void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w);
-/* Moves what is on its way on. 1 if something arrived or left. */
+/* Advances all transfers. Returns 1 if one ended. */
 int crn_flows_poll(struct crn_service *svc);
-/* Whether all that is on its way is held back by gates. */
+/* Are all transfers throttled by gates? */
 int crn_flows_are_held(const struct crn_service *svc);
-/* The loop has ended: nothing of this job will arrive any more, and no result counts. */
+/* The loop has ended: ends all transfers of this job and discards results. */
 void crn_flows_refuse(struct crn_job *job);
 
-/* Extents as FETCH and PIECE carry them; see crn_ask_encode. */
+/* Extents as FETCH and PIECE encode them; see crn_ask_encode. */
 #define CRN_ASK_BYTES 24
 CAIRN_CHECKED cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
                                        const struct crn_source *sources, uint32_t *ret_local,
                                        struct crn_extent *ret, struct crn_errinfo *ei);
 
-/* The sender's part: opens the sources of a follower, gathers extents. */
+/* On the sender: opens the sources of a follower; gathers extents. */
 CAIRN_CHECKED cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w);
 CAIRN_CHECKED cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w);
 

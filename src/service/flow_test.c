@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node answers that is asked for data it does not have any more. Transfers themselves: tests/mpi/share.c;
- * data that cannot be read: tests/crash/assist_test.py. */
+/* How a node answers a request for data that it no longer has. Transfers: tests/mpi/share.c;
+ * unreadable data: tests/crash/assist_test.py. */
 #include "base/test.h"
 #include "service/flow.h"
 
 enum { ASKER = 2, TAG = 41, SEQ = 7 };
 
-static struct crn_msg answer; /* the last that was posted */
+static struct crn_msg answer; /* the last message posted */
 static int answers, to;
 
 static cairn_err post(struct crn_comm *c, int address, const void *data, size_t len,
@@ -23,9 +23,9 @@ static void what_is_not_there_is_refused(void **state)
     static const struct crn_comm_ops ops = {.post = post};
     struct crn_comm comm = {.ops = &ops, .rank = 0, .size = 3};
     struct crn_service svc = {.comm = &comm};
-    uint32_t peers[] = {0, 1, 5}; /* addresses of services are not the numbers of nodes */
+    uint32_t peers[] = {0, 1, 5}; /* service addresses differ from node numbers */
     struct crn_job job = {.svc = &svc, .run = "this run", .nodes = 3, .peers = peers};
-    struct crn_item item = {.seq = SEQ}; /* not served yet, or not any more */
+    struct crn_item item = {.seq = SEQ}; /* not served yet, or no longer */
     unsigned char extents[4] = {1};
     struct crn_msg ask = {.type = CRN_MSG_FETCH,
                           .seq = SEQ,
@@ -44,12 +44,12 @@ static void what_is_not_there_is_refused(void **state)
         assert_int_equal(answer.seq, SEQ);
         assert_memory_equal(answer.run, job.run, sizeof(job.run));
     }
-    ask.node = 3; /* nobody */
+    ask.node = 3; /* no such node */
     crn_flow_asked(&job, NULL, &ask);
     assert_int_equal(answers, 4);
 }
 
-/* It came after all, or was given up: nothing waits for it. */
+/* The data came after all, or the receive was given up: nothing waits for it. */
 static void a_refusal_of_nothing_is_passed_over(void **state)
 {
     struct crn_service svc = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Before the data: who leads a group, and what its followers have. A follower opens its sources on the sender's
- * thread and describes them; the leader begins when all have. The rest on the loop thread. */
+/* Before the data: who leads a group, and what its followers have. A follower opens its sources on
+ * the sender thread and describes them to the leader, which starts when all have. Everything else
+ * on the loop thread. */
 #include "service/flow.h"
 
 #include <errno.h>
@@ -121,7 +122,7 @@ void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct cr
         crn_work_post(job, item, CRN_WORK_FLUSH);
 }
 
-/* Sender thread: opens the sources and encodes what the leader has to know. */
+/* On the sender thread: opens the sources and encodes their description for the leader. */
 cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
 {
     struct crn_flow_part *p = w->item->flow;
@@ -141,7 +142,7 @@ cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w)
     free(slots);
     if (rc != CAIRN_OK)
         return rc;
-    p->is_serving = 1; /* read by the loop when the work is back */
+    p->is_serving = 1; /* the loop reads it after the result is back */
     rc = crn_sources_look_inside(&job->cfg, w->item->name, p->sources, job->nlocal, &w->error);
     if (rc == CAIRN_OK)
         rc = crn_shards_encode(p->sources, job->nlocal, &all, &w->error);

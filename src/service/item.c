@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A checkpoint in progress on a node: made with the first news of it, its slots taken and given back, told
- * of to ranks and nodes, freed when it has ended and nobody works on it any more. On the loop thread. */
+/* A checkpoint in progress on a node: created with the first message about it; claims and releases
+ * its slots; notifies ranks and nodes; freed once it has ended and no worker uses it. On the loop
+ * thread. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "service/flow.h"
 #include "service/loan.h"
 
-/* Items. -------------------------------------------------------------------------------------------- */
+/* Items. --------------------------------------------------------------------------------------- */
 
 struct crn_item *crn_item_find(struct crn_job *job, uint64_t seq)
 {
@@ -138,7 +139,7 @@ void crn_item_out_of_memory(struct crn_job *job, struct crn_item *item)
     crn_item_fail(job, item, &e);
 }
 
-/* A rank that cannot be told is gone; its hang-up is handled by the loop. */
+/* If sending fails, the rank is gone; the loop handles its hang-up. */
 void crn_job_tell_rank(struct crn_job *job, uint32_t local, const struct crn_msg *n)
 {
     struct crn_errinfo ignored = {0};
@@ -163,9 +164,9 @@ void crn_item_tell_ranks(struct crn_job *job, const struct crn_item *item, uint6
             crn_job_tell_rank(job, i, &n);
 }
 
-/* Slots. ------------------------------------------------------------------------------------------- */
+/* Slots. --------------------------------------------------------------------------------------- */
 
-/* The number of slots that could be moved, up to the first that could not. */
+/* Moves the slots of all ranks. Returns how many moved before the first failure. */
 static uint32_t move_slots(struct crn_job *job, const struct crn_item *item,
                            enum crn_slot_state from, enum crn_slot_state to)
 {
@@ -177,7 +178,7 @@ static uint32_t move_slots(struct crn_job *job, const struct crn_item *item,
     return i;
 }
 
-/* Flusher and sender may both read them, the one for a local copy. */
+/* Flusher and sender may both read the slots, the flusher for a local copy. */
 cairn_err crn_item_claim(struct crn_job *job, struct crn_item *item, uint32_t **ret_slots,
                          struct crn_errinfo *ei)
 {
@@ -211,10 +212,11 @@ void crn_item_unclaim(struct crn_job *job, struct crn_item *item)
     crn_unlock(&job->mu);
 }
 
-/* The end, on a node. -------------------------------------------------------------------------------- */
+/* The end, on a node. -------------------------------------------------------------------------- */
 
-/* What all ranks were promised is kept as long as there is room: if the job dies too, the next start
- * flushes it. Not what they replaced themselves, nor what lies in the spool, which goes now. */
+/* Captures that all ranks were promised are kept while the arena has free space: if the job dies
+ * too, the next start flushes them. Not kept: captures that the ranks replaced, and those with data
+ * in the spool, which is removed now. */
 static enum crn_slot_state state_of_end(const struct crn_job *job, const struct crn_item *item,
                                         uint32_t local)
 {
@@ -239,14 +241,14 @@ static void release_slot(struct crn_job *job, struct crn_item *item, uint32_t lo
     if (!p->is_captured || job->arenas[local] == NULL)
         return;
     (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_WRITTEN,
-                        CRN_SLOT_FLUSHING); /* fails where a worker or the rank was faster */
+                        CRN_SLOT_FLUSHING); /* fails if a worker or the rank was faster */
     to = state_of_end(job, item, local);
     (void)crn_slot_move(job->arenas[local], p->slot, item->seq, CRN_SLOT_FLUSHING, to);
     job->has_kept |= to == CRN_SLOT_KEPT;
 }
 
-/* The root removes old versions then: what others are being encoded against stays. Without memory all stays:
- * the next one sees to it. */
+/* At the root this removes old versions, except those that others are being encoded against. If out
+ * of memory, all versions stay until the next retirement. */
 static void post_retire(struct crn_job *job, struct crn_item *item)
 {
     struct crn_work *w = calloc(1, sizeof(*w));
@@ -296,17 +298,18 @@ void crn_item_settle(struct crn_job *job, struct crn_item *item)
     uint32_t i;
 
     if (item->working > 0 || item->nflows > 0)
-        return; /* the slots are still being read */
+        return; /* workers or transfers still read the slots */
     for (i = 0; i < job->nlocal; i++) {
         if (!item->part[i].is_captured || item->part[i].is_settled)
-            continue; /* a settled slot may hold a later capture by now */
+            continue; /* a settled slot may contain a later capture by now */
         release_slot(job, item, i);
         item->part[i].is_settled = 1;
     }
     crn_loan_give_back(job, item);
 }
 
-/* Where a drain will find it; NULL: nowhere. A local copy that is being made may still be finished. */
+/* Where a drain will find the capture; NULL: nowhere. A local copy in progress may still be
+ * finished. */
 static const char *kept_where(const struct crn_job *job, const struct crn_item *item)
 {
     int is_copied = job->cfg.local[0] != '\0' && item->level >= CAIRN_CAPTURED && item->working > 0;
@@ -321,7 +324,7 @@ static const char *kept_where(const struct crn_job *job, const struct crn_item *
     return "in memory: should this run die, a";
 }
 
-/* The first node speaks for all, or each by itself if they cannot hear each other. */
+/* The first node logs for all; a node that cannot hear it logs for itself. */
 static void log_end(const struct crn_job *job, const struct crn_item *item)
 {
     enum crn_log_level level =

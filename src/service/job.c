@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Birth and end of a job in the node service. A job begins with the first rank that says HELLO and
- * ends when every rank of the node has left and no checkpoint is in progress; only then does its
- * directory go. What is left behind otherwise is for a drain. */
+/* Start and end of a job in the node service. A job starts with the first rank that says HELLO. It
+ * ends when every rank of the node has left and no checkpoint is in progress; only then its
+ * directory is removed. Otherwise its directory is left for a drain. */
 #include "service/job.h"
 #include "service/turn.h"
 
@@ -20,9 +20,9 @@
 #include "service/flow.h"
 #include "service/runfile.h"
 
-#define QUEUE_ROOM (8 * CRN_ARENA_SLOTS_MAX) /* more than can be in progress: a push never waits */
+#define QUEUE_ROOM (8 * CRN_ARENA_SLOTS_MAX) /* so many that a push never blocks */
 
-/* Called while a checkpoint of all ranks is flushed: the arenas are there and stay. */
+/* Called while a checkpoint of all ranks is flushed, so the arenas exist and stay. */
 static int is_application_busy(void *arg)
 {
     const struct crn_job *job = arg;
@@ -49,7 +49,7 @@ static cairn_err start_workers(struct crn_job *job, struct crn_errinfo *ei)
     if (rc == CAIRN_OK)
         rc = crn_thread_start(&job->keeper, "cairn-keep", crn_keeper_main, job, ei);
     job->has_keeper = job->has_flusher && rc == CAIRN_OK;
-    if (rc == CAIRN_OK && job->files < job->nodes) { /* somebody may follow somebody */
+    if (rc == CAIRN_OK && job->files < job->nodes) { /* a node may follow another */
         rc = crn_thread_start(&job->sender, "cairn-send", crn_sender_main, job, ei);
         job->has_sender = rc == CAIRN_OK;
     }
@@ -137,14 +137,13 @@ int crn_job_is_done(const struct crn_job *job)
     return job->nleft == job->nlocal && job->items == NULL && job->nlooks == 0;
 }
 
-/* A job that is cut short: its flusher may wait for blocks that the loop, which has ended, will never
- * bring. */
+/* The flusher of an aborted job may wait for blocks that the ended loop will never deliver. */
 static void join_flusher(struct crn_job *job)
 {
     struct crn_errinfo cut = {.code = CAIRN_ECANCELED, .msg = "the service stops"};
     struct timespec until;
 
-    if (job->items == NULL) { /* nothing is on its way, and the results of other jobs are theirs */
+    if (job->items == NULL) { /* nothing is in flight, and results of other jobs must stay */
         (void)pthread_join(job->flusher, NULL);
         return;
     }
@@ -202,7 +201,8 @@ static void free_items(struct crn_job *job)
 
 void crn_job_close(struct crn_job *job)
 {
-    int is_idle = job->items == NULL && !(job->has_dead && job->has_kept); /* else: for a drain */
+    /* otherwise the directory is left for a drain */
+    int is_idle = job->items == NULL && !(job->has_dead && job->has_kept);
     struct crn_errinfo ei = {0};
     uint32_t i;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keeper of a job takes locks, commits and cleans up, and is never behind a slow flush. It gets a
- * struct crn_work and returns it as the result. */
+/* The keeper of a job takes locks, commits and cleans up. It has a thread of its own, so it never
+ * waits for a slow flush. It receives a struct crn_work and returns it as the result. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,8 +26,9 @@ static struct crn_held_lock *lock_of(const struct crn_job *job, const char *name
     return lock;
 }
 
-/* Is the name ours? A file system whose server was started again may have forgotten it: then it is taken anew,
- * unless somebody else has it by now. 1 if it was ours before, -1 if it is not any more. */
+/* Does this run still have the name's lock? A restarted file server may have forgotten it; then
+ * re-acquire it, unless another process has it by now. Returns 1 if we have it, 0 if we never had
+ * it, -1 if it is lost. */
 static int holds(struct crn_job *job, const char *name)
 {
     const struct crn_fs *fs = crn_fs_default();
@@ -59,7 +60,7 @@ static void log_published(void *arg, const struct crn_drain_event *ev)
                 ev->name, ev->version, ev->text);
 }
 
-/* Takes the writer's lock of a name, and a generation of it. */
+/* Takes the writer's lock of a name, and a new generation. */
 static cairn_err take_lock(struct crn_job *job, const struct crn_store *st, const char *name,
                            struct crn_errinfo *ei)
 {
@@ -90,7 +91,7 @@ static cairn_err take_lock(struct crn_job *job, const struct crn_store *st, cons
     return CAIRN_OK;
 }
 
-/* The last one that was taken. */
+/* Releases the lock taken last. */
 static void drop_lock(struct crn_job *job)
 {
     struct crn_held_lock *lock = job->locks;
@@ -101,7 +102,7 @@ static void drop_lock(struct crn_job *job)
     free(lock);
 }
 
-/* The name is ours now: what an earlier run left without a manifest is published. */
+/* The name is ours now: publishes complete captures that an earlier run left without a manifest. */
 static void publish_left(struct crn_job *job, const struct crn_store *st, const char *name)
 {
     struct crn_errinfo ei = {0};
@@ -110,7 +111,7 @@ static void publish_left(struct crn_job *job, const struct crn_store *st, const 
         crn_log(&job->log, CRN_WARN, "drain of '%s', continuing: %s", name, ei.msg);
 }
 
-/* What an earlier run left half-written goes. */
+/* Removes half-written files of an earlier run. */
 static void keeper_sweep(struct crn_job *job, const struct crn_store *st, const char *name)
 {
     const struct crn_held_lock *lock = lock_of(job, name);
@@ -125,7 +126,7 @@ static void keeper_sweep(struct crn_job *job, const struct crn_store *st, const 
                 swept.files);
 }
 
-/* CAIRN_EEXIST if versions of another run are there. Those that are marked as bad count for nothing. */
+/* CAIRN_EEXIST if versions of another run exist. Versions marked as bad do not count. */
 static cairn_err refuse_others(const struct crn_job *job, const struct crn_store *st,
                                const char *name, struct crn_errinfo *ei)
 {
@@ -154,7 +155,7 @@ static cairn_err refuse_others(const struct crn_job *job, const struct crn_store
     return rc;
 }
 
-/* The first checkpoint of a name: nothing is captured yet. */
+/* Checks the claim for the first checkpoint of a name; nothing is captured yet. */
 static cairn_err claim(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_claim *c = w->claim;
@@ -183,7 +184,8 @@ static cairn_err claim(struct crn_job *job, struct crn_work *w)
     return rc;
 }
 
-/* Is the name still ours? Else it is taken anew: its lock was lost, or another service had it. */
+/* Makes sure that the name is still ours; re-acquires the lock if it was lost or another service
+ * had it. */
 static cairn_err hold_name(struct crn_job *job, const struct crn_store *st, const char *name,
                            struct crn_errinfo *ei)
 {
@@ -195,12 +197,12 @@ static cairn_err hold_name(struct crn_job *job, const struct crn_store *st, cons
     if (before > 0)
         return CAIRN_OK;
     rc = take_lock(job, st, name, ei);
-    if (rc == CAIRN_OK && before < 0) /* no sweep: flushes of ours may be on their way */
+    if (rc == CAIRN_OK && before < 0) /* no sweep: this run may have flushes in flight */
         crn_log(&job->log, CRN_WARN, "'%s': the file system had lost our lock, continuing", name);
     return rc;
 }
 
-/* Before a flush: nothing is written for a version that could not be committed. */
+/* Before a flush: checks that the version can be committed, so that nothing is written in vain. */
 static cairn_err keeper_start(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_item *item = w->item;
@@ -246,12 +248,12 @@ static cairn_err keeper_commit(struct crn_job *job, struct crn_work *w)
     m.files = item->files;
     rc = crn_store_publish(&st, &m, &w->error);
     if (rc != CAIRN_OK && lock != NULL)
-        lock->is_durable = 0; /* the manifest may be seen all the same */
+        lock->is_durable = 0; /* the manifest may be visible nevertheless */
     crn_store_close(&st);
     return crn_err_context(&w->error, rc, "commit of %s@%" PRId64, item->name, item->version);
 }
 
-/* Root: removes what the new version lets go. */
+/* Root: removes the versions that retention no longer keeps. */
 static void keeper_retain(struct crn_job *job, const struct crn_work *w)
 {
     const char *name = w->item->name;
@@ -288,8 +290,8 @@ static int by_version(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Removes all but the newest keep of the versions up to the one just committed. Later ones may be
- * all that there is of theirs. */
+/* Removes all but the newest `keep` local versions up to the one just committed. Later versions
+ * stay: the local copy may be the only one. */
 static void remove_older(int dfd, const struct crn_names *names, int64_t upto, uint64_t keep)
 {
     int64_t *v = calloc(names->n != 0 ? names->n : 1, sizeof(*v));
@@ -307,7 +309,7 @@ static void remove_older(int dfd, const struct crn_names *names, int64_t upto, u
     for (i = 0; i + keep < n; i++) {
         (void)snprintf(name, sizeof(name), "%" PRId64, v[i]);
         if (crn_fs_remove_tree(crn_fs_default(), dfd, name, &ei) != CAIRN_OK)
-            crn_err_clear(&ei); /* tried again after the next commit */
+            crn_err_clear(&ei); /* retried after the next commit */
     }
     free(v);
 }
@@ -332,7 +334,7 @@ static void retire_local(struct crn_job *job, const struct crn_item *item)
     (void)close(dfd);
 }
 
-/* What the user configured to be given up is no news. */
+/* Cancellations that the user configured are not reported. */
 static void report_end(struct crn_job *job, const struct crn_item *item)
 {
     int is_canceled = item->error.code == CAIRN_ECANCELED;
@@ -353,7 +355,7 @@ static cairn_err retire(struct crn_job *job, struct crn_work *w)
         crn_spool_remove(job->dir.spool_dfd, job->rank_of[i], item->seq);
     if (job->node == CRN_ROOT) {
         report_end(job, item);
-        crn_job_report_rest(job); /* there may be room now */
+        crn_job_report_rest(job); /* the disk may have free space now */
     }
     if (item->error.code == CAIRN_OK) {
         if (job->cfg.local[0] != '\0')
@@ -373,7 +375,7 @@ static cairn_err retire(struct crn_job *job, struct crn_work *w)
     return CAIRN_OK;
 }
 
-/* No more versions come. */
+/* No more versions will come. */
 static void drop_spares(struct crn_job *job)
 {
     const struct crn_held_lock *lock;

@@ -9,7 +9,7 @@
 #include "aggregate/elect.h"
 #include "service/flow.h"
 
-/* How many versions in a row, of which the first is full. */
+/* Length of a chain: every so many versions, one is encoded without a base. */
 static uint64_t full_every(const struct crn_job *job, const char *name)
 {
     const struct crn_name_config *nc = crn_config_name(&job->cfg, name);
@@ -17,7 +17,7 @@ static uint64_t full_every(const struct crn_job *job, const char *name)
     return nc->encode != CRN_ENCODE_NONE ? nc->encode_full_every : 1;
 }
 
-/* Root. --------------------------------------------------------------------------------------------- */
+/* Root. ---------------------------------------------------------------------------------------- */
 
 static int is_candidate(const struct crn_job *job, const struct crn_item *item,
                         const struct crn_slot_info *info)
@@ -27,8 +27,8 @@ static int is_candidate(const struct crn_job *job, const struct crn_item *item,
            !info->is_spilled && !info->is_out && info->nfiles == 0;
 }
 
-/* Whether what another item does to the name may take a version away: it is being taken again, or old ones
- * are removed just now or soon. What is committed later spares what is needed then. */
+/* May another item make this version unusable as a base? It is being taken again, or old versions
+ * are being removed now or soon. Retirements that start later spare the base. */
 static int is_in_danger(const struct crn_job *job, const struct crn_item *item, int64_t version)
 {
     const struct crn_item *i;
@@ -86,9 +86,9 @@ void crn_loan_needed(const struct crn_job *job, const char *name, struct crn_buf
             crn_buf_put(ret, &i->base_version, sizeof(i->base_version));
 }
 
-/* Slots. -------------------------------------------------------------------------------------------- */
+/* Slots. --------------------------------------------------------------------------------------- */
 
-/* The slot of a capture of this name, lent from now on: 1, or 0 if it cannot be. */
+/* Lends the slot of a capture of this name. Returns 1, or 0 if it cannot be lent. */
 static int lend(const struct crn_job *job, const struct crn_item *item, uint32_t local,
                 struct crn_loan *loan)
 {
@@ -179,15 +179,15 @@ int crn_loan_open(struct crn_job *job, struct crn_loan *loan, const struct crn_s
     return 1;
 }
 
-/* The leader. --------------------------------------------------------------------------------------- */
+/* The leader. ---------------------------------------------------------------------------------- */
 
-/* Every follower has the same capture. */
+/* Do all followers have the same capture? */
 static int group_agrees(const struct crn_job *job, const struct crn_item *item)
 {
     return item->loan != NULL && item->flow->nlent == crn_flow_group_size(job) - 1;
 }
 
-/* For each source of the group the one of the version before; those of other nodes are not here. */
+/* Finds the previous version of each source of the group; those of other nodes stay remote. */
 static cairn_err pair_sources(const struct crn_job *job, const struct crn_loan *loan,
                               const struct crn_source *sources, uint32_t n, struct crn_before *b,
                               struct crn_errinfo *ei)
@@ -208,7 +208,7 @@ static cairn_err pair_sources(const struct crn_job *job, const struct crn_loan *
     return CAIRN_OK;
 }
 
-/* The chain of the file to come: that of the version before, and its file in front. */
+/* The chain of the new file: the previous version's file, followed by its chain. */
 static cairn_err extend_chain(const struct crn_loan *loan, const struct crn_manifest *m,
                               const struct crn_manifest_file *f, struct crn_older *ret,
                               struct crn_errinfo *ei)
@@ -227,7 +227,8 @@ static cairn_err extend_chain(const struct crn_loan *loan, const struct crn_mani
     return CAIRN_OK;
 }
 
-/* What is on the file system must be that capture, and may not need too many others. */
+/* Reads the index of the previous version. The version on the file system must be the lent capture,
+ * and its chain must not be too long. */
 static cairn_err read_index(const struct crn_job *job, const struct crn_item *item,
                             const struct crn_store *st, struct crn_before *b,
                             struct crn_errinfo *ei)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One encoder and one decoder for all messages, driven by the lists in message.h. Every decoded byte is
- * hostile: a broken peer costs its connection, never the service. */
+/* One encoder and one decoder for all messages, driven by the tables in message.h. Input is
+ * untrusted: a broken peer loses its connection, but never breaks the service. */
 #include "service/message.h"
 
 #include <errno.h>

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The messages of the node service, described once. CRN_MESSAGES lists the types, CRN_FIELDS_* the
- * payload of each. Payload structs, encoding, decoding with bounds checks and the names for logs all
- * come from these lists, and so does the fuzz target: a new message is a row and its fields.
+ * payload of each. Payload structs, encoding, decoding with bounds checks, the names for logs and
+ * the fuzz target all derive from these lists: a new message is one row and its fields.
  *
- * Ranks talk to the service of their node over a Unix socket, one message a packet; services talk to
- * each other over the communicator. Data never travels here: a rank passes the descriptor of its arena
- * once, and bulk data has transfers of its own (flow.h). HELLO, the introduction of a rank, carries a
- * configuration and is encoded in proto.c. */
+ * Ranks talk to the service of their node over a Unix socket, one message per packet; services talk
+ * to each other over the communicator. Bulk data never travels here: a rank passes the descriptor
+ * of its arena once, and services use separate transfers (flow.h). HELLO, the introduction of a
+ * rank, carries a configuration and is encoded in proto.c. */
 #ifndef CRN_SERVICE_MESSAGE_H
 #define CRN_SERVICE_MESSAGE_H
 
 #include "format/format.h"
 
-/* Who sends a message to whom. Any node may follow, lead a group, or assist a leader. */
+/* The sender and the receiver of a message. Any node may follow, lead a group, or assist a
+ * leader. */
 enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
 
 /* X(TYPE, number, payload, from, to) */
 #define CRN_MESSAGES(X)                                                                            \
-    X(WELCOME, 1, welcome, SERVICE, RANK) /* first word on a connection */                         \
+    X(WELCOME, 1, welcome, SERVICE, RANK) /* first message on a connection */                      \
     X(HELLO, 2, none, RANK, SERVICE)                                                               \
     X(READY, 3, ready, SERVICE, RANK)           /* answer to HELLO and ARENA */                    \
-    X(ARENA, 4, none, RANK, SERVICE)            /* its descriptor comes along */                   \
-    X(CAPTURED, 5, captured, RANK, SERVICE)     /* its part is in a slot */                        \
-    X(CAPTURE_FAILED, 6, failed, RANK, SERVICE) /* its part will never come */                     \
-    X(DROPPED, 7, dropped, RANK, SERVICE)       /* it takes its part back */                       \
+    X(ARENA, 4, none, RANK, SERVICE)            /* with its descriptor */                          \
+    X(CAPTURED, 5, captured, RANK, SERVICE)     /* its capture is in a slot */                     \
+    X(CAPTURE_FAILED, 6, failed, RANK, SERVICE) /* its capture will never come */                  \
+    X(DROPPED, 7, dropped, RANK, SERVICE)       /* it withdraws its capture */                     \
     X(BYE, 8, bye, RANK, SERVICE)                                                                  \
     X(STATE, 9, state, SERVICE, RANK)                                                              \
     X(WANTED, 10, none, RANK, SERVICE)     /* it waits for all up to seq */                        \
@@ -37,13 +38,13 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(NODE_WANTED, 37, none, NODE, FIRST_NODE)                                                     \
     X(SHARDS, 38, shards, NODE, LEADER)          /* descriptors of its shards */                   \
     X(FETCH, 39, fetch, LEADER, NODE)            /* send these extents under this tag */           \
-    X(REROUTE, 40, leader, FIRST_NODE, LEADER)   /* assist that one */                             \
-    X(NODE_IDLE, 41, leader, LEADER, FIRST_NODE) /* that one wants no help */                      \
+    X(REROUTE, 40, leader, FIRST_NODE, LEADER)   /* assist that leader */                          \
+    X(NODE_IDLE, 41, leader, LEADER, FIRST_NODE) /* that leader wants no help */                   \
     X(HELP, 42, none, NODE, LEADER)              /* an assistant is free */                        \
     X(FILE, 43, file, LEADER, NODE)              /* what to write; no name: no help wanted */      \
     X(ASK, 44, ask, NODE, LEADER)                /* the assistant has a free block */              \
     X(PIECE, 45, piece, LEADER, NODE)            /* a write for it */                              \
-    X(DONE, 46, done, NODE, LEADER)              /* a write, or all of them, or why not */         \
+    X(DONE, 46, done, NODE, LEADER)              /* a write; finally all of them, or why not */    \
     X(SENT, 47, sent, NODE, LEADER)              /* how long a send took, for the statistics */    \
     X(GO, 48, go, FIRST_NODE, NODE)              /* flush */                                       \
     X(LEVEL, 49, level, FIRST_NODE, NODE)                                                          \
@@ -51,8 +52,8 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(ALIVE, 51, none, NODE, NODE)                                                                 \
     X(FETCH_OLDER, 52, fetch, LEADER, NODE)      /* as FETCH, of the version before (loan.h) */    \
     X(HURRY, 53, none, FIRST_NODE, NODE)         /* somebody waits for all up to seq */            \
-    X(NOT_SENT, 54, not_sent, NODE, LEADER)      /* what FETCH asked for does not come */          \
-    X(NODE_PAUSED, 55, failed, NODE, FIRST_NODE) /* why its flush waits; no failure */             \
+    X(NOT_SENT, 54, not_sent, NODE, LEADER)      /* the data that FETCH asked for will not come */ \
+    X(NODE_PAUSED, 55, failed, NODE, FIRST_NODE) /* why its flush waits; not a failure */          \
     X(NODE_CLAIM, 56, node_claim, NODE, FIRST_NODE)                                                \
     X(CLAIM_DECIDED, 57, claimed, FIRST_NODE, NODE)
 
@@ -65,7 +66,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     F(P, CKPT, ckpt) F(P, U32, slot) F(P, U64, bytes) F(P, U64, copy_ns)
 #define CRN_FIELDS_failed(F, P)  F(P, CKPT, ckpt) F(P, ERROR, error)
 #define CRN_FIELDS_dropped(F, P) F(P, ERROR, error)
-#define CRN_FIELDS_bye(F, P)     F(P, U64, waited_ns) /* the application, for Cairn, in all */
+#define CRN_FIELDS_bye(F, P)     F(P, U64, waited_ns) /* waited for Cairn, in total */
 #define CRN_FIELDS_state(F, P)                                                                     \
     F(P, CKPT, ckpt) F(P, U32, level) F(P, U64, committed_ns) F(P, ERROR, error)
 #define CRN_FIELDS_node_captured(F, P) F(P, CKPT, ckpt) F(P, U64, bytes)
@@ -125,21 +126,22 @@ enum crn_msg_type {
 };
 #define CRN_MSG_MAX 57
 
-/* Which checkpoint. First in the payload of each message that may be the first news of one. */
+/* Identifies a checkpoint. First in the payload of each message that may be the first one about
+ * it. */
 struct crn_ckpt {
     char name[CAIRN_MAX_NAME];
     int64_t version;
     uint64_t created_ns;
 };
 struct crn_blob {
-    unsigned char *data; /* owned by the message that was decoded */
+    unsigned char *data; /* owned by the decoded message */
     uint32_t bytes;
 };
 
 #define CRN_TYPE_U32(field)                    uint32_t field;
 #define CRN_TYPE_U64(field)                    uint64_t field;
 #define CRN_TYPE_CKPT(field)                   struct crn_ckpt field;
-#define CRN_TYPE_ERROR(field)                  struct crn_errinfo field; /* code CAIRN_OK: none; msg: a remark */
+#define CRN_TYPE_ERROR(field)                  struct crn_errinfo field; /* code CAIRN_OK: a remark, or none */
 #define CRN_TYPE_DATA_FILE(field)              struct crn_manifest_file field; /* ranges are owned */
 #define CRN_TYPE_FILE_NAME(field)              char field[CRN_FILE_NAME];
 #define CRN_TYPE_BLOB(field)                   struct crn_blob field;
@@ -159,7 +161,7 @@ struct crn_msg {
     uint64_t seq;  /* number of the checkpoint call */
     uint32_t node; /* sender, between nodes */
     union {
-        struct crn_ckpt ckpt; /* of every payload that begins with one: see crn_msg_has_ckpt */
+        struct crn_ckpt ckpt; /* for every payload that starts with one: see crn_msg_has_ckpt */
 #define CRN_MEMBER(payload) struct crn_msg_##payload payload;
         CRN_PAYLOADS(CRN_MEMBER)
 #undef CRN_MEMBER
@@ -168,12 +170,12 @@ struct crn_msg {
 
 const char *crn_msg_name(enum crn_msg_type type); /* for logs; never NULL */
 int crn_msg_has_ckpt(enum crn_msg_type type);
-/* Does a rank send this? The others travel between services. */
+/* Does a rank send this? Does it travel between services? */
 int crn_msg_is_of_rank(enum crn_msg_type type);
 int crn_msg_is_of_node(enum crn_msg_type type);
 CAIRN_CHECKED cairn_err crn_msg_encode(const struct crn_msg *m, struct crn_buf *buf,
                                        struct crn_errinfo *ei);
-/* Hostile input: an unknown type, a length that does not fit or bytes left over are CAIRN_EDAMAGED. */
+/* Untrusted input: CAIRN_EDAMAGED for an unknown type, a wrong length or trailing bytes. */
 CAIRN_CHECKED cairn_err crn_msg_decode(const void *data, size_t len, struct crn_msg *ret,
                                        struct crn_errinfo *ei);
 void crn_msg_free(struct crn_msg *m);

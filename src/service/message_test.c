@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every message of the list, with every field filled: encoding and decoding lose nothing, and damaged
- * bytes are refused or decode to a message that encodes to the same bytes. */
+/* Encodes and decodes every message of the list with every field filled: nothing is lost. Damaged
+ * bytes are refused, or decode to a message that encodes to the same bytes. */
 #include "service/message.h"
 
 #include <stdlib.h>
@@ -101,7 +101,8 @@ static void encodes_to(const struct crn_msg *m, const struct crn_buf *expected)
     crn_buf_free(&again);
 }
 
-/* Every truncation is refused; so is a byte more. A flipped byte may give another message, whole. */
+/* Every truncation is refused, and so is an extra byte. A flipped byte may yield another valid
+ * message. */
 static void survives_damage(struct crn_buf *buf)
 {
     struct crn_msg back;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How fast a flush goes. One that nobody waits for is calm: it leaves the way to memory, the network and the
- * disks to the application. It takes a small share of what the captures have shown the memory of the node to
- * give, or as much more as it needs to be done in half the time between two checkpoints. As soon as somebody
- * waits, on any node, it goes as fast as it can: cairn_wait, cairn_close, a capture that needs the room, a
- * newer checkpoint behind it, a rank that has left, jobs that take turns. On the loop thread. */
+/* Throttling of flushes. A flush that nobody waits for is calm: it leaves memory bandwidth, network
+ * and disks to the application. It uses a small share of the memory bandwidth that captures have
+ * measured, or more if it would otherwise need more than half the time between two checkpoints. As
+ * soon as anybody waits, on any node, it runs at full speed. That is the case for cairn_wait,
+ * cairn_close, a capture that needs its slot, a newer checkpoint, a rank that has left, and jobs
+ * that take turns. On the loop thread. */
 #include <string.h>
 
 #include "service/job.h"
 
-#define CALM_SHARE 100                      /* of what the memory gives: a hundredth */
-#define CALM_MIN   ((double)(256ULL << 20)) /* nobody's memory is slow enough to notice less */
+#define CALM_SHARE 100                      /* one hundredth of the memory bandwidth */
+#define CALM_MIN   ((double)(256ULL << 20)) /* too little to slow down any application */
 
 void crn_pace_begin(struct crn_job *job, int64_t now_ns)
 {
@@ -25,7 +26,7 @@ void crn_pace_part(struct crn_item *item, uint64_t bytes, uint64_t copy_ns)
     item->copy_ns = copy_ns > item->copy_ns ? copy_ns : item->copy_ns;
 }
 
-/* All ranks copy at the same time, so the longest copy tells what the node can do. */
+/* All ranks copy at the same time, so the longest copy determines the bandwidth of the node. */
 void crn_pace_captured(struct crn_job *job, struct crn_item *item, int64_t now_ns)
 {
     double rate = item->copy_ns > 0 ? (double)item->copied_bytes * 1e9 / (double)item->copy_ns : 0;
@@ -51,7 +52,8 @@ void crn_pace_hurry(struct crn_job *job, uint64_t seq)
     job->wanted = seq > job->wanted ? seq : job->wanted;
 }
 
-/* The one checkpoint that this node has something to do for; NULL if there is none, or a newer one. */
+/* The only checkpoint that this node has to flush; NULL if there is none, or if a newer one has
+ * started. */
 static const struct crn_item *only_one(const struct crn_job *job)
 {
     const struct crn_item *found = NULL;
@@ -67,7 +69,7 @@ static const struct crn_item *only_one(const struct crn_job *job)
     return found;
 }
 
-/* Bytes a second of a calm flush; 0: as many as it can. A leader writes what its group has. */
+/* Bytes per second of a calm flush; 0: unlimited. A leader writes the data of its whole group. */
 static uint64_t calm_rate(const struct crn_job *job, const struct crn_item *item)
 {
     uint64_t members = (job->nodes + job->files - 1) / job->files;
@@ -80,13 +82,13 @@ static uint64_t calm_rate(const struct crn_job *job, const struct crn_item *item
         return job->cfg.calm_bandwidth;
     if (job->copy_rate <= 0 || item->interval_ns <= 0)
         return 0;
-    due = 2 * bytes * 1e9 / (double)item->interval_ns; /* in half of it */
+    due = 2 * bytes * 1e9 / (double)item->interval_ns; /* within half the interval */
     calm = calm > CALM_MIN ? calm : CALM_MIN;
     return (uint64_t)(due > calm ? due : calm);
 }
 
-/* Whoever waits for what this node does: a rank, here or elsewhere, who ends the service, or other jobs that want
- * the turn. A rank that has left needs no consideration. */
+/* Does anybody wait for this flush: a rank on any node, the end of the service, or other jobs that
+ * want the turn? Once a rank has left, the application needs no consideration. */
 static int is_awaited(const struct crn_job *job, const struct crn_item *item)
 {
     return item->seq <= job->wanted || job->nleft > 0 || atomic_load(&job->svc->is_closed) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a flush is calm, and how calm: jobs and checkpoints as the loop has them, without a loop. Who waits
- * where, over messages: tests/mpi/phase.c. */
+/* When a flush is throttled, and how much: jobs and checkpoints as the loop has them, without a
+ * loop. tests/mpi/phase.c tests waiting ranks on several nodes. */
 #include <stdio.h>
 
 #include "base/test.h"
@@ -14,7 +14,7 @@ static struct crn_service svc;
 static struct crn_job job;
 static struct crn_item older, item;
 
-/* A node of two ranks, with one checkpoint of 2 GiB that was copied at 100 GiB/s after an hour. */
+/* A node of two ranks, with one checkpoint of 2 GiB, copied at 100 GiB/s after an hour. */
 static int begin(void **state)
 {
     (void)state;
@@ -53,23 +53,23 @@ static uint64_t rate(void)
 static void a_share_of_the_memory(void **state)
 {
     (void)state;
-    assert_int_equal(rate(), GIB); /* a hundredth */
+    assert_int_equal(rate(), GIB); /* one hundredth */
     item.state = CRN_ITEM_FLUSHING;
     assert_int_equal(rate(), GIB);
-    item.state = CRN_ITEM_FLUSHED; /* nothing to do any more */
+    item.state = CRN_ITEM_FLUSHED; /* nothing left to do */
     assert_int_equal(rate(), 0);
     item.state = CRN_ITEM_ENDED;
     assert_int_equal(rate(), 0);
     item.state = CRN_ITEM_FLUSHING;
-    job.copy_rate = (double)(64 * MIB); /* a capture that was disturbed */
+    job.copy_rate = (double)(64 * MIB); /* a disturbed capture */
     assert_int_equal(rate(), 256 * MIB);
-    job.copy_rate = 0; /* nothing was copied: GPU memory, files */
+    job.copy_rate = 0; /* no plain copies: GPU memory, files */
     assert_int_equal(rate(), 0);
     job.cfg.calm_bandwidth = 7;
     assert_int_equal(rate(), 7);
 }
 
-/* The fastest capture tells what the memory can do; a slow one changes nothing. */
+/* The fastest capture measures the memory bandwidth; a slow one changes nothing. */
 static void the_fastest_copy_counts(void **state)
 {
     struct crn_item next = {.seq = 6, .state = CRN_ITEM_CAPTURED};
@@ -78,14 +78,14 @@ static void the_fastest_copy_counts(void **state)
     item.state = CRN_ITEM_ENDED;
     item.next = &next;
     crn_pace_part(&next, GIB, SECOND);
-    crn_pace_part(&next, GIB, 0); /* no plain copy */
+    crn_pace_part(&next, GIB, 0); /* not a plain copy */
     crn_pace_captured(&job, &next, 7201 * SECOND);
     assert_int_equal(next.local_bytes, 2 * GIB);
     assert_int_equal(next.interval_ns, 3600 * SECOND);
     assert_int_equal(rate(), GIB);
 }
 
-/* Half of the time between checkpoints must do, for all that the node has to write. */
+/* Everything that the node has to write must be done in half the time between checkpoints. */
 static void done_before_the_next(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void done_before_the_next(void **state)
     assert_int_equal(rate(), 8 * GIB);
     item.interval_ns = 3600 * SECOND;
     assert_int_equal(rate(), GIB);
-    item.interval_ns = 0; /* a checkpoint at once after the other */
+    item.interval_ns = 0; /* checkpoints back to back */
     assert_int_equal(rate(), 0);
 }
 
@@ -106,7 +106,7 @@ static void not_while_somebody_waits(void **state)
 {
     (void)state;
     crn_pace_hurry(&job, 4);
-    assert_int_equal(rate(), GIB); /* for one before it */
+    assert_int_equal(rate(), GIB); /* somebody waits for an earlier one */
     crn_pace_hurry(&job, 5);
     crn_pace_hurry(&job, 3);
     assert_int_equal(rate(), 0);
@@ -115,8 +115,7 @@ static void not_while_somebody_waits(void **state)
     job.nleft = 1;
     assert_int_equal(rate(), 0);
     job.nleft = 0;
-    atomic_store(&svc.is_closed,
-                 1); /* cairnd is asked to end, which it does when it has nothing to do */
+    atomic_store(&svc.is_closed, 1); /* cairnd was asked to end, which it does once it is idle */
     assert_int_equal(rate(), 0);
     atomic_store(&svc.is_closed, 0);
     (void)snprintf(job.cfg.broker, sizeof(job.cfg.broker),
@@ -132,7 +131,7 @@ static void not_before_a_newer_one(void **state)
     job.items = &older;
     older.state = CRN_ITEM_FLUSHING;
     assert_int_equal(rate(), 0);
-    item.state = CRN_ITEM_CAPTURING; /* its first rank is there */
+    item.state = CRN_ITEM_CAPTURING; /* its first rank has captured */
     assert_int_equal(rate(), 0);
     older.state = CRN_ITEM_FLUSHED;
     assert_int_equal(rate(), 0);

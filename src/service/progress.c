@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What messages, results, deaths and the clock do to the checkpoints of a job. All on the loop
- * thread. The road of a checkpoint:
+/* How messages, results, deaths and the clock change the checkpoints of a job. All on the loop
+ * thread. The path of a checkpoint:
  *
  *   node   all ranks captured -> NODE_CAPTURED       root   all nodes -> LEVEL captured, lock -> GO
  *   node   GO -> slots claimed, flush -> NODE_DATA   root   all nodes -> commit -> END
  *   node   END -> ranks told, slots released, spool removed
  *
- * Slots are claimed by the worker that reads them, when it begins: what waits in its queue still belongs
- * to the ranks, which may supersede it, discard it or move it to the node's disk.
+ * A worker claims slots when it starts to read them. Until then they belong to the ranks, which may
+ * supersede, discard or spill the capture.
  *
  * A failure anywhere is NODE_FAILED to the root, which ends the checkpoint everywhere, once. */
 #include <errno.h>
@@ -21,9 +21,9 @@
 #include "service/assist.h"
 #include "service/flow.h"
 
-/* News from the ranks of this node. ------------------------------------------------------------------- */
+/* News from the ranks of this node. ------------------------------------------------------------ */
 
-/* A checkpoint that waits for a rank that has left waits in vain. */
+/* Fails a checkpoint that waits for a rank that has left. */
 static void fail_if_left(struct crn_job *job, struct crn_item *item)
 {
     struct crn_errinfo e = {0};
@@ -81,7 +81,7 @@ static void on_captured(struct crn_job *job, struct crn_client *c, const struct 
         crn_pace_captured(job, item, item->since_ns);
         crn_item_tell_root(job, item, CRN_MSG_NODE_CAPTURED, NULL);
     }
-    fail_if_left(job, item); /* the others may have died before this part was read */
+    fail_if_left(job, item); /* other ranks may have died before this message was read */
 }
 
 static void on_capture_failed(struct crn_job *job, struct crn_client *c, const struct crn_msg *n)
@@ -93,7 +93,7 @@ static void on_capture_failed(struct crn_job *job, struct crn_client *c, const s
         crn_claim_failed(job, c, n);
     if (item == NULL)
         return;
-    item->part[c->local].is_settled = 1; /* the rank knows */
+    item->part[c->local].is_settled = 1; /* the rank knows already */
     (void)!crn_err_context(&e, e.code, "capture on rank %u", c->rank);
     crn_item_fail(job, item, &e);
     crn_item_reap(job, item);
@@ -146,7 +146,7 @@ static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
         crn_log(&job->log, CRN_DEBUG, "rank %u: %s", c->rank, ignored.msg);
 }
 
-/* All ranks have captured: the local copy is made now, whenever the flush may begin. */
+/* Once all ranks have captured, the local copy is made at once, even if the flush starts later. */
 static void on_level(struct crn_job *job, struct crn_item *item, cairn_level level)
 {
     uint32_t i;
@@ -170,7 +170,7 @@ static void on_end(struct crn_job *job, struct crn_item *item, const struct crn_
         crn_job_turns(job);
 }
 
-/* GO: the leader of the group flushes, the others serve it. */
+/* GO: the leader of the group flushes; the other nodes serve it. */
 static void on_go(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     if (item->state != CRN_ITEM_CAPTURED)
@@ -229,7 +229,7 @@ void crn_job_message(struct crn_job *job, struct crn_client *c, struct crn_msg *
             crn_root_message(job, n);
         return;
     case CRN_MSG_SHARDS:
-        item = crn_item_find(job, n->seq); /* GO came after its capture: none means it has ended */
+        item = crn_item_find(job, n->seq); /* none: it has ended */
         if (item != NULL)
             crn_flow_shards(job, item, n);
         return;
@@ -270,14 +270,14 @@ void crn_job_message(struct crn_job *job, struct crn_client *c, struct crn_msg *
     }
 }
 
-/* Results. --------------------------------------------------------------------------------------------- */
+/* Results. ------------------------------------------------------------------------------------- */
 
 static void on_flushed(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     crn_manifest_file_free(&item->file);
     item->file = w->file;
     memset(&w->file, 0, sizeof(w->file));
-    if (item->state == CRN_ITEM_ENDED) { /* it failed elsewhere meanwhile */
+    if (item->state == CRN_ITEM_ENDED) { /* it failed elsewhere in the meantime */
         crn_item_settle(job, item);
         return;
     }
@@ -302,7 +302,7 @@ void crn_job_result(struct crn_work *w)
         crn_item_tell_root(job, item, CRN_MSG_NODE_LOCAL, NULL);
         return;
     case CRN_WORK_NOTE_PAUSED:
-        crn_item_tell_root(job, item, CRN_MSG_NODE_PAUSED, &w->error); /* which logs it, once */
+        crn_item_tell_root(job, item, CRN_MSG_NODE_PAUSED, &w->error); /* the root logs it, once */
         crn_item_msg(job, item, CRN_MSG_STATE, &n);
         n.state.level = (uint32_t)item->level;
         n.state.error = w->error; /* code OK: a remark */
@@ -355,10 +355,10 @@ void crn_job_result(struct crn_work *w)
     }
     crn_item_touch(job, item);
     if (w->kind == CRN_WORK_RETIRE && job->node == CRN_ROOT)
-        crn_job_turns(job); /* the next may be encoded against it */
+        crn_job_turns(job); /* the next checkpoint may be encoded against it */
 }
 
-/* Deaths and deadlines. ---------------------------------------------------------------------------------- */
+/* Deaths and deadlines. ------------------------------------------------------------------------ */
 
 static void list_missing(const struct crn_job *job, const struct crn_item *item, char *text,
                          size_t size)
@@ -399,7 +399,8 @@ static void check_deadline(struct crn_job *job, struct crn_item *item, int64_t n
     }
 }
 
-/* The broker takes a job that moves no bytes for stuck: the first node tells it how far they are. */
+/* The broker considers a job that moves no bytes stuck, so each node tells the first one how far it
+ * is. */
 static void tell_progress(struct crn_job *job)
 {
     uint64_t seq = atomic_load(&job->writing_seq);
@@ -424,7 +425,7 @@ void crn_job_tick(struct crn_job *job, int64_t now_ns)
     crn_alive_tick(job, now_ns);
     for (item = job->items; item != NULL; item = next) {
         next = item->next;
-        if (is_torn) /* its bytes may be on their way to another node */
+        if (is_torn) /* zeros from the truncated arena may be in flight to another node */
             crn_item_fail(job, item, &torn);
         crn_assist_tick(job, item, now_ns);
         check_deadline(job, item, now_ns);
@@ -444,7 +445,7 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
     job->nleft++;
     job->clients[c->local] = NULL;
     crn_claims_left(job);
-    if (job->arenas[c->local] != NULL) /* it wants nothing any more */
+    if (job->arenas[c->local] != NULL) /* it needs no consideration any more */
         crn_arena_set_phase(job->arenas[c->local], CAIRN_PHASE_COMPUTE);
     job->has_dead |= is_dead;
     if (job->items != NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Encoding of HELLO. The decoder treats its input as hostile: a broken peer costs its connection, never
- * the service. */
+/* Encoding of HELLO. Input is untrusted: a broken peer loses its connection, but never breaks the
+ * service. */
 #include "service/proto.h"
 
 #include <errno.h>

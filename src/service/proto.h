@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a rank introduces itself to the node service, and the Unix sockets that messages travel on. The
- * messages themselves are in message.h. */
+/* How a rank introduces itself to the node service, and the Unix sockets that carry messages.
+ * message.h defines the messages. */
 #ifndef CRN_SERVICE_PROTO_H
 #define CRN_SERVICE_PROTO_H
 
@@ -9,12 +9,12 @@
 #define CRN_PROTO_VERSION 9
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
-/* What a rank says of itself and its job. */
+/* A rank's introduction of itself and its job. */
 struct crn_hello {
     uint8_t run[16];
     uint32_t rank, ranks;
     uint32_t node, nodes;
-    uint32_t local, nlocal; /* which rank of the node, of how many */
+    uint32_t local, nlocal; /* index of the rank on its node; ranks on the node */
     char *config;           /* owned: INI text of the effective configuration */
     uint32_t *peers;        /* owned: address of the service of each node */
 };
@@ -27,20 +27,21 @@ void crn_hello_free(struct crn_hello *h);
 /* Type of an encoded message; 0 if there is none. */
 uint8_t crn_msg_type(const void *data, size_t len);
 
-/* Sockets. ----------------------------------------------------------------------------------------- */
+/* Sockets. ------------------------------------------------------------------------------------- */
 
-/* Listens at path (mode 0600); a stale file is replaced. */
+/* Listens at path (mode 0600); replaces a stale file. */
 CAIRN_CHECKED cairn_err crn_sock_listen(const char *path, int *ret_fd, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_sock_connect(const char *path, int *ret_fd, struct crn_errinfo *ei);
-/* Accepts one connection of the same user; others are closed and CAIRN_EPERM. */
+/* Accepts one connection of the same user; connections of other users are closed, with
+ * CAIRN_EPERM. */
 CAIRN_CHECKED cairn_err crn_sock_accept(int listen_fd, int *ret_fd, struct crn_errinfo *ei);
-/* One packet; fd < 0: no descriptor goes along. CAIRN_ESERVICE when the other side is gone. */
+/* Sends one packet; pass_fd < 0: without a descriptor. CAIRN_ESERVICE if the other side is gone. */
 CAIRN_CHECKED cairn_err crn_sock_send(int fd, const void *buf, size_t len, int pass_fd,
                                       struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_sock_send_msg(int fd, const struct crn_msg *m, int pass_fd,
                                           struct crn_errinfo *ei);
-/* One packet without waiting: CAIRN_OK with *ret_len > 0, or 0 if there is none now; CAIRN_ESERVICE
- * at the end. ret_fd may be NULL; -1 if none came along. */
+/* Receives one packet without blocking: CAIRN_OK with *ret_len > 0, or 0 if there is none yet;
+ * CAIRN_ESERVICE at the end. ret_fd may be NULL; *ret_fd is -1 if no descriptor came along. */
 CAIRN_CHECKED cairn_err crn_sock_recv(int fd, void *buf, size_t size, size_t *ret_len, int *ret_fd,
                                       struct crn_errinfo *ei);
 

@@ -54,7 +54,7 @@ static void sockets_pass_packets_and_descriptors(void **state)
     assert_ok(crn_sock_connect(path, &a, ei));
     assert_ok(crn_sock_accept(listen_fd, &b, ei));
     assert_ok(crn_sock_recv(b, got, sizeof(got), &len, &fd, ei));
-    assert_int_equal(len, 0); /* nothing yet: it does not wait */
+    assert_int_equal(len, 0); /* no packet yet: it does not block */
     assert_int_equal(pipe(pass), 0);
     assert_ok(crn_sock_send(a, "hello", 5, pass[1], ei));
     assert_ok(crn_sock_recv(b, got, sizeof(got), &len, &fd, ei));
@@ -65,7 +65,7 @@ static void sockets_pass_packets_and_descriptors(void **state)
     assert_ok(crn_sock_send(a, big, 100000, -1, ei));
     free(big);
     (void)close(a);
-    assert_ok(crn_sock_recv(b, got, sizeof(got), &len, NULL, ei)); /* cut to the buffer */
+    assert_ok(crn_sock_recv(b, got, sizeof(got), &len, NULL, ei)); /* truncated to the buffer */
     assert_int_equal(crn_sock_recv(b, got, sizeof(got), &len, NULL, ei), CAIRN_ESERVICE);
     (void)close(fd);
     (void)close(pass[0]);

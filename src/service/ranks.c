@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connections of the ranks to the loop: accepted, greeted, read, closed. A service that has no descriptor
- * left for a rank tells the rank so, with the one descriptor that it keeps in reserve. On the loop thread. */
+/* The connections of the ranks: accept, greet, read, close. If the service has no descriptor left
+ * for a rank, it tells the rank so, using the one descriptor that it keeps in reserve. On the loop
+ * thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "base/fork.h"
 #include "service/job.h"
 
-#define PAUSE_NS 1000000000LL /* of a listener that can neither accept nor turn away */
+#define PAUSE_NS 1000000000LL /* pause of the listener if it can neither accept nor refuse */
 
 void crn_ranks_reserve(struct crn_service *svc)
 {
@@ -18,8 +19,8 @@ void crn_ranks_reserve(struct crn_service *svc)
         svc->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Accepts every waiting rank on the spare descriptor, tells it why it cannot stay, and closes. 0 if there is no
- * spare descriptor. */
+/* Accepts every waiting rank on the spare descriptor, tells it why it is refused, and closes the
+ * connection. Returns 0 if there is no spare descriptor. */
 static int turn_away(struct crn_service *svc, const struct crn_errinfo *why)
 {
     struct crn_msg no = {.type = CRN_MSG_WELCOME, .welcome.error = *why};
@@ -41,7 +42,7 @@ static int turn_away(struct crn_service *svc, const struct crn_errinfo *why)
     return n;
 }
 
-/* One line for a shortage however long it lasts, and no busy loop. */
+/* Logs a shortage once, however long it lasts, and avoids a busy loop. */
 static void run_short(struct crn_service *svc, struct crn_errinfo *why, int64_t now_ns)
 {
     (void)!crn_err_context(why, why->code, "the node service cannot take another rank");
@@ -153,7 +154,7 @@ static void on_packet(struct crn_service *svc, struct crn_client *c, const void 
     } else {
         crn_job_message(c->job, c, &n, fd);
         crn_msg_free(&n);
-        return; /* the descriptor changed hands */
+        return; /* the job owns the descriptor now */
     }
     if (fd >= 0)
         (void)close(fd);

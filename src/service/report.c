@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the first node of a job writes into the journals of its names. A record that cannot be written now, since
- * the disk is full, say, is tried again with the next one and when the job ends. The keeper's thread. And what it
- * logs at the end of the job; the loop's thread. */
+/* The journal records that the first node of a job writes. If a record cannot be written, for
+ * example because the disk is full, it is retried with the next one and when the job ends. On the
+ * keeper's thread. Also the summary at the end of the job, on the loop thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@ void crn_job_report_rest(struct crn_job *job)
         const struct crn_unsaid *u = &job->unsaid[done];
 
         if (crn_report(&r, u->name, u->version, u->time_ns, u->kind, u->text) != CAIRN_OK)
-            break; /* the others would fail, too */
+            break; /* the others would fail too */
     }
     job->nunsaid -= done;
     memmove(job->unsaid, job->unsaid + done, job->nunsaid * sizeof(*job->unsaid));
@@ -40,7 +40,7 @@ void crn_job_report(struct crn_job *job, const struct crn_item *item, const char
     const struct crn_clock *clock = crn_clock_real();
     struct crn_unsaid *u;
 
-    if (job->nunsaid == CRN_UNSAID) { /* the oldest gives way; it was logged */
+    if (job->nunsaid == CRN_UNSAID) { /* drop the oldest; it was logged */
         job->nunsaid--;
         memmove(job->unsaid, job->unsaid + 1, job->nunsaid * sizeof(*job->unsaid));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A flush that finds no room pauses, warns at growing intervals, and goes on when there is some. After
- * space_wait it fails. */
+/* A flush that finds too little free space pauses, warns at growing intervals, and continues once
+ * there is enough. After space_wait it fails. */
 #include "service/room.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ void crn_flush_room_text(const struct crn_flush_room *r, const struct crn_room *
                    want, r->st->path, reserve, have, room->text);
 }
 
-/* There is none now: says why when a warning is due, and sleeps a while; fails when time is up. */
+/* Too little space: warns if a warning is due, and sleeps; fails when the time is up. */
 static cairn_err pause_for_room(struct crn_flush_room *r, const char *why, struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();

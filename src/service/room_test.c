@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a flush that waits for room warns, and what it says. tests/crash/space.c fills a real disk. */
+/* When a flush that waits for free space warns, and its text. tests/crash/space.c fills a real
+ * disk. */
 #include "service/room.h"
 
 #include "base/test.h"
@@ -11,7 +12,7 @@ static void warnings_grow_apart_up_to_an_hour(void **state)
 {
     static const int64_t expect[] = {0, 60, 180, 420, 900, 1860, 3780, 7380, 10980};
     struct crn_flush_room r = {0};
-    int64_t begin = 12345 * SECOND; /* monotonic time counts from the boot */
+    int64_t begin = 12345 * SECOND; /* monotonic time counts from boot */
     int64_t last = 0;
     int64_t t;
     size_t n = 0;

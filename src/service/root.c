@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The service of a job's first node: gathers what the nodes report, lets them flush when all have
- * captured and the broker agrees, commits when all files are there, and ends every checkpoint exactly
- * once, on all nodes. On the loop thread. */
+/* The service of a job's first node: collects the reports of the nodes, lets them flush when all
+ * have captured and the broker agrees, commits when all files are durable, and ends every
+ * checkpoint exactly once, on all nodes. On the loop thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static uint64_t group_bytes(const struct crn_job *job, const struct crn_item *it
     return bytes;
 }
 
-/* A leader has nothing to do: it assists one that is behind. */
+/* Sends an idle leader to assist one that lags. */
 static void reroute(struct crn_job *job, struct crn_item *item, uint32_t idle)
 {
     uint32_t group = crn_elect_behind(item->groups, job->files);
@@ -87,7 +87,8 @@ static void on_idle(struct crn_job *job, struct crn_item *item, const struct crn
     reroute(job, item, n->node);
 }
 
-/* Somebody waits. Nodes hear of it only while something is undecided: their services may be on their way out. */
+/* Tells all nodes that somebody waits, but only while a checkpoint is undecided: otherwise their
+ * services may be shutting down. */
 static void tell_hurry(struct crn_job *job)
 {
     struct crn_msg n = {.type = CRN_MSG_HURRY, .seq = job->wanted, .node = job->node};
@@ -102,7 +103,8 @@ static void tell_hurry(struct crn_job *job)
             crn_service_tell(job->svc, job->peers[i], &n);
 }
 
-/* Several leaders may wait for room on one file system: the first to say so speaks for all. */
+/* Several leaders may wait for free space on one file system: the first to report does so for
+ * all. */
 static void on_paused(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     struct crn_work *w;
@@ -115,7 +117,7 @@ static void on_paused(struct crn_job *job, struct crn_item *item, const struct c
     item->paused_by = n->node + 1;
     w = calloc(1, sizeof(*w));
     if (w == NULL)
-        return; /* it was logged */
+        return; /* the log has it already */
     w->kind = CRN_WORK_REPORT;
     w->job = job;
     w->item = item;
@@ -163,7 +165,7 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_msg 
         file = crn_group_of(n->node, job->nodes, job->files);
         crn_manifest_file_free(&item->files[file]);
         item->files[file] = n->node_data.data;
-        memset(&n->node_data.data, 0, sizeof(n->node_data.data)); /* taken over */
+        memset(&n->node_data.data, 0, sizeof(n->node_data.data)); /* ownership taken */
         item->node_wrote[n->node] = group_bytes(job, item, file);
         crn_turn_progress(job, item);
         root_advance(item, n->node, CRN_NODE_DATA);
@@ -182,7 +184,7 @@ static void progress(struct crn_job *job, struct crn_item *item, struct crn_msg 
     if (item->count[CRN_NODE_CAPTURED] == job->nodes && !item->is_started) {
         item->is_started = 1;
         tell_level(job, item, CAIRN_CAPTURED);
-        if (item->seq <= job->wanted) /* a rank waited before this node knew of the checkpoint */
+        if (item->seq <= job->wanted) /* a rank waited before the root knew of the checkpoint */
             tell_hurry(job);
         item->is_held = crn_config_is_lazy(&job->cfg) && item->seq > job->wanted;
         if (!item->is_held)
@@ -210,7 +212,7 @@ void crn_root_want(struct crn_job *job, uint64_t seq)
     }
 }
 
-/* A rank died somewhere: nothing that lacks its node can complete. */
+/* A rank died: checkpoints that its node has not captured cannot complete. */
 static void fail_incomplete(struct crn_job *job)
 {
     struct crn_item *item;
@@ -248,7 +250,8 @@ static void root_failed(struct crn_job *job, const struct crn_msg *n)
         crn_root_decide(job, item, &n->failed.error, 0);
 }
 
-/* Each node hears the sizes of its group, from which all elect the same leader and its assistants. */
+/* Sends GO. Each node gets the sizes of its group, from which all elect the same leader and
+ * assistants. */
 static void tell_go(struct crn_job *job, struct crn_item *item)
 {
     uint64_t base = crn_loan_choose(job, item);
@@ -270,7 +273,7 @@ static void tell_go(struct crn_job *job, struct crn_item *item)
         n.go.sizes = (struct crn_blob){sizes.data, sizes.failed ? 0 : (uint32_t)sizes.len};
         for (i = first; i < end; i++)
             crn_service_tell(job->svc, job->peers[i], &n);
-        crn_buf_free(&sizes); /* out of memory: the nodes fail the checkpoint */
+        crn_buf_free(&sizes); /* if it failed: empty sizes make the nodes fail the checkpoint */
     }
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides the names of everything that a run leaves on its node, makes the directories private and removes
- * them. Nothing here needs to survive a power loss.
+/* Defines the names of everything that a run leaves on its node, creates the directories with
+ * private modes, and removes them. Nothing here needs to survive a power loss.
  *
- * A removal takes many calls and may be cut short. It therefore begins with a rename that says that nothing
- * in the directory is needed any more; a drain finishes the removal of what it finds under that name. */
+ * A removal takes many calls and may be interrupted. It therefore starts with a rename, which says
+ * that nothing in the directory is needed any more. A drain finishes the removal of directories
+ * with that name. */
 #include "service/rundir.h"
 
 #include <errno.h>
@@ -165,7 +166,7 @@ cairn_err crn_rundir_finish(const struct crn_rundir *rd, struct crn_errinfo *ei)
     cairn_err rc = CAIRN_OK;
 
     gone_path(rd, gone);
-    /* The spool first: only run.ini in the directory tells where it is. */
+    /* The spool first: only run.ini in the directory says where it is. */
     if (strcmp(rd->spool, rd->path) != 0)
         rc = crn_fs_remove_tree(rd->fs, AT_FDCWD, rd->spool, ei);
     return rc == CAIRN_OK ? crn_fs_remove_tree(rd->fs, AT_FDCWD, gone, ei) : rc;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a run keeps things on its node, all below directories that only the user can enter:
+/* The files of a run on its node, all below directories that only the user can enter:
  *
  *     <run_dir>/cairnd-<n>.sock                   n-th daemon of the host
- *     <shm_dir>/cairn-<uid>/<run>-n<node>/        lock (held by the service while it lives), run.ini,
- *                                                 arena-<rank>, sock (embedded service)
+ *     <shm_dir>/cairn-<uid>/<run>-n<node>/        lock (locked while the service lives),
+ *                                                 run.ini, arena-<rank>, sock (embedded service)
  *     <spool>                                     s-<rank>-<seq> spilled images,
  *                                                 tier-<rank> images that left the arena,
  *                                                 f-<rank>-<seq>-<region> handed-over files
- *     <local>/cairn-<uid>/<name>/<version>/       the local tier, laid out as the PFS
+ *     <local>/cairn-<uid>/<name>/<version>/       the local tier, with the layout of the PFS
  *
- * The spool is <local>/cairn-<uid>/spool-<run>-n<node>, or the run's directory where there is no
- * local disk. */
+ * The spool is <local>/cairn-<uid>/spool-<run>-n<node>, or the run's directory if there is no local
+ * disk. */
 #ifndef CRN_SERVICE_RUNDIR_H
 #define CRN_SERVICE_RUNDIR_H
 
@@ -19,36 +19,37 @@
 #include "format/format.h"
 
 struct crn_rundir {
-    const struct crn_fs *fs; /* of everything below */
+    const struct crn_fs *fs; /* used for everything below */
     char path[CRN_PATH_MAX + 64];
     char spool[CRN_PATH_MAX + 64];
     int dfd;
     int spool_dfd; /* may equal dfd */
 };
 
-/* Paths of a run on a node; opens nothing. */
+/* Computes the paths of a run on a node; opens no directory of it. */
 CAIRN_CHECKED cairn_err crn_rundir_paths(const struct crn_fs *fs, const struct crn_config *cfg,
                                          const uint8_t run[16], uint32_t node,
                                          struct crn_rundir *ret, struct crn_errinfo *ei);
-/* Makes (create) or opens both directories. */
+/* Opens both directories; with create, makes them first. */
 CAIRN_CHECKED cairn_err crn_rundir_open(const struct crn_fs *fs, const struct crn_config *cfg,
                                         const uint8_t run[16], uint32_t node, int create,
                                         struct crn_rundir *ret, struct crn_errinfo *ei);
 void crn_rundir_close(struct crn_rundir *rd);
-/* Removes both with everything in them. After a crash or an error either all of it is there, or the rest lies
- * in <path>.gone, which holds nothing that anybody needs. */
+/* Removes both with all their contents. After a crash or an error either everything still exists,
+ * or the remains are in <path>.gone, which nobody needs. */
 #define CRN_RUNDIR_GONE ".gone"
 CAIRN_CHECKED cairn_err crn_rundir_remove(const struct crn_rundir *rd, struct crn_errinfo *ei);
-/* Ends such a removal; the paths are enough. */
+/* Finishes such a removal; needs only the paths. */
 CAIRN_CHECKED cairn_err crn_rundir_finish(const struct crn_rundir *rd, struct crn_errinfo *ei);
-/* Removes what is empty of them. */
+/* Removes those of them that are empty. */
 void crn_rundir_tidy(const struct crn_rundir *rd);
 
-/* Is this the name of a run's directory, or of one that is being removed (is_gone)? */
+/* Is this the name of a run's directory, or of one being removed (is_gone)? */
 int crn_rundir_parse(const char *name, uint8_t id[16], uint32_t *node, int *is_gone);
 
-/* Takes the lock file of a run's directory: CAIRN_EBUSY while its service lives. CAIRN_ENOENT: there is none,
- * and create is not set. No other error tells whether the service lives. */
+/* Locks the lock file of a run's directory: CAIRN_EBUSY while its service lives. CAIRN_ENOENT: it
+ * does not exist, and create is not set. After any other error it is unknown whether the service
+ * lives. */
 CAIRN_CHECKED cairn_err crn_rundir_lock(const struct crn_rundir *rd, int create, int *ret_fd,
                                         struct crn_errinfo *ei);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what run.ini holds. The reader takes every byte as hostile: a drain deletes a run that it
- * believes to be finished, so a place that cannot be right must never be acted on. */
+/* Defines the contents of run.ini. The reader treats it as untrusted: a drain deletes a run that it
+ * believes finished, so it must never act on an implausible place. */
 #include "service/runfile.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 #include "format/format.h"
 
 #define NAME     "run.ini"
-#define FILE_MAX ((size_t)4 << 20) /* a configuration of 1 MiB, written out with every default */
+#define FILE_MAX ((size_t)4 << 20) /* a configuration of 1 MiB, written with all defaults */
 
 static cairn_err format(const struct crn_run_place *place, const struct crn_config *cfg,
                         char **ret_text, size_t *ret_len, struct crn_errinfo *ei)
@@ -46,7 +46,7 @@ cairn_err crn_runfile_write(int dfd, const struct crn_run_place *place,
     return rc;
 }
 
-/* " word NUMBER": 1 and past it, or 0. */
+/* Parses " word NUMBER" and advances. Returns 0 if the text differs. */
 static int take_number(const char **at, const char *word, uint32_t *ret)
 {
     size_t n = strlen(word);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.ini: what a drain must know of a dead run, its place in the job and its configuration. The first
- * line is "# ranks R node N nodes M local L", the rest is the INI text of the configuration. */
+/* run.ini: what a drain must know of a dead run, namely its place in the job and its configuration.
+ * The first line is "# ranks R node N nodes M local L", the rest is the INI text of the
+ * configuration. */
 #ifndef CRN_SERVICE_RUNFILE_H
 #define CRN_SERVICE_RUNFILE_H
 
@@ -17,12 +18,12 @@ struct crn_run_place {
 /* Replaces run.ini in the directory. */
 CAIRN_CHECKED cairn_err crn_runfile_write(int dfd, const struct crn_run_place *place,
                                           const struct crn_config *cfg, struct crn_errinfo *ei);
-/* Reads run.ini over the configuration in cfg. CAIRN_EDAMAGED: the place is not one that a service can
- * have written; other errors are those of the configuration. */
+/* Reads run.ini over the configuration in cfg. CAIRN_EDAMAGED: no service can have written this
+ * place; other errors come from the configuration. */
 CAIRN_CHECKED cairn_err crn_runfile_read(const struct crn_fs *fs, int dfd,
                                          struct crn_run_place *ret, struct crn_config *cfg,
                                          struct crn_errinfo *ei);
-/* The same from memory: len bytes, with a NUL behind them that is not counted. */
+/* The same from memory: len bytes, followed by a NUL that is not counted. */
 CAIRN_CHECKED cairn_err crn_runfile_parse(const char *text, size_t len, struct crn_run_place *ret,
                                           struct crn_config *cfg, struct crn_errinfo *ei);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.ini reads back as it was written; a place that no service can have written is refused, and
- * leaves the result alone. */
+/* run.ini reads back as written; a place that no service can have written is refused, and the
+ * result is unchanged. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -63,7 +63,7 @@ static void what_no_service_wrote_is_refused(void **state)
         "# ranks 4 node 0 nodes 1",
         "# ranks 4 node 1 nodes 1 local 4",          /* no such node */
         "# ranks 4 node 0 nodes 1 local 0",          /* no rank */
-        "# ranks 4 node 0 nodes 1 local 5",          /* more than there are */
+        "# ranks 4 node 0 nodes 1 local 5",          /* more than the job has */
         "# ranks -1 node 0 nodes 1 local 4",         /* a sign */
         "# ranks 4 node 4294967296 nodes 1 local 4", /* wraps to 0 in 32 bits */
         "# ranks 18446744073709551620 node 0 nodes 1 local 4",
@@ -88,7 +88,7 @@ static void what_no_service_wrote_is_refused(void **state)
     }
     assert_int_equal(parse(config, strlen(config), &place), CAIRN_ECONFIG);
     assert_int_equal(parse(together, strlen(together), &place), CAIRN_ECONFIG);
-    assert_int_equal(parse(good, sizeof(good), &place), CAIRN_EDAMAGED); /* a NUL in it */
+    assert_int_equal(parse(good, sizeof(good), &place), CAIRN_EDAMAGED); /* contains a NUL */
     assert_int_equal(place.ranks, 7);
     assert_int_equal(parse(good, strlen(good), &place), CAIRN_OK);
     assert_int_equal(place.ranks, 4);

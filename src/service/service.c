@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop of the node service. It owns every job and never waits for a disk: it polls the sockets
- * of its ranks, takes results from the workers, and asks the communicator for messages. MPI cannot
- * wake a poll(), so the communicator is asked at intervals that grow from 0.2 ms after news to
- * 50 ms when idle, 1 s without a job: a few system calls a second. While a checkpoint is on its way they begin at 50 us,
- * or at 1 ms while workers of this node are at it, and grow slower. ranks.c has the connections. */
+/* The loop of the node service. It owns every job, polls the sockets of its ranks, takes results
+ * from the workers, and polls the communicator for messages. File I/O belongs to the workers. Two
+ * exceptions block the loop: opening a job creates its directory and run.ini, and closing a job
+ * waits for its workers.
+ *
+ * MPI cannot wake a poll(), so the communicator is polled at intervals that grow from 0.2 ms after
+ * news to 50 ms when idle, and 1 s without a job: a few system calls a second. While a checkpoint
+ * is in progress, intervals start at 50 us, or at 1 ms while workers of this node are busy, and
+ * grow more slowly. ranks.c has the connections. */
 #include "service/service.h"
 
 #include <errno.h>
@@ -24,10 +28,10 @@
 #define MILLI      1000000LL
 #define FASTEST_NS (MILLI / 5)
 #define SLOWEST_NS (50 * MILLI)
-#define HELD_NS    MILLI          /* how often a gate is asked */
+#define HELD_NS    MILLI          /* how often a throttled send is retried */
 #define FLOWING_NS (MILLI / 20)   /* MPI moves bulk data only while it is called */
-#define WRITING_NS MILLI          /* the core is the writers' */
-#define TICK_NS    (1000 * MILLI) /* deadlines are checked at least so often */
+#define WRITING_NS MILLI          /* leaves the core to the writers */
+#define TICK_NS    (1000 * MILLI) /* deadlines are checked at least this often */
 
 static int64_t now_ns(void)
 {
@@ -41,7 +45,7 @@ static void service_wake(struct crn_service *svc)
     uint64_t one = 1;
 
     if (write(svc->wake_fd, &one, sizeof(one)) < 0)
-        return; /* it is full: the loop is awake already */
+        return; /* the counter is full, so the loop is awake already */
 }
 
 void crn_service_result(struct crn_service *svc, struct crn_work *w)
@@ -53,7 +57,7 @@ void crn_service_result(struct crn_service *svc, struct crn_work *w)
     service_wake(svc);
 }
 
-/* Messages to services. ------------------------------------------------------------------------------ */
+/* Messages to services. ------------------------------------------------------------------------ */
 
 void crn_service_tell(struct crn_service *svc, uint32_t address, const struct crn_msg *n)
 {
@@ -92,7 +96,7 @@ struct crn_job *crn_service_job(struct crn_service *svc, const uint8_t run[16])
     return job;
 }
 
-/* A node reports on a job that has ended here: it must not wait for an answer. */
+/* Answers a report on a job that has ended here, so that the sender does not wait. */
 static void refuse_unknown(struct crn_service *svc, int from, const struct crn_msg *n)
 {
     struct crn_msg end = {.type = CRN_MSG_END, .seq = n->seq, .node = n->node};
@@ -142,7 +146,7 @@ static void deliver(struct crn_service *svc, int from, const void *data, size_t 
     crn_msg_free(&n);
 }
 
-/* 1 if there was a message. */
+/* Returns 1 if there was a message. */
 static int poll_services(struct crn_service *svc)
 {
     struct crn_errinfo ei = {0};
@@ -177,7 +181,7 @@ static int poll_services(struct crn_service *svc)
     }
 }
 
-/* The loop. ----------------------------------------------------------------------------------------------- */
+/* The loop. ------------------------------------------------------------------------------------ */
 
 static void free_work(struct crn_work *w)
 {
@@ -220,7 +224,7 @@ static int64_t service_within(int64_t ns, int64_t least, int64_t most)
     return ns < least ? least : ns > most ? most : ns;
 }
 
-/* Are workers at a checkpoint? Their results wake the loop. */
+/* Do workers have tasks of a checkpoint? Their results wake the loop. */
 static int is_working(const struct crn_service *svc)
 {
     const struct crn_item *item;
@@ -233,7 +237,7 @@ static int is_working(const struct crn_service *svc)
     return 0;
 }
 
-/* How long the loop may sleep now. */
+/* How long the loop may sleep. */
 static int64_t interval(const struct crn_service *svc, int64_t now)
 {
     int64_t quiet = now - svc->last_news_ns;
@@ -244,15 +248,15 @@ static int64_t interval(const struct crn_service *svc, int64_t now)
         return crn_flows_are_held(svc) ? HELD_NS : FLOWING_NS;
     if (svc->comm->size == 1)
         return TICK_NS;
-    /* What others wait for may come any time: it shall not cost more than a little of the time that it
-     * took anyway. */
+    /* A message that others wait for may arrive at any time. Sleep only a small fraction of the
+     * time already spent waiting, so that polling adds little delay. */
     if (atomic_load(&svc->busy) > 0)
         return service_within(quiet / 64, is_working(svc) ? WRITING_NS : FLOWING_NS, SLOWEST_NS);
-    /* Without a job, too: a node may report on one that has ended here. */
+    /* Also without a job: a node may report on one that has ended here. */
     return service_within(quiet / 4, FASTEST_NS, svc->jobs != NULL ? SLOWEST_NS : TICK_NS);
 }
 
-/* What the loop waits for: results, new ranks, ranks, brokers, in this order. */
+/* The descriptors that the loop waits for, in this order: results, new ranks, ranks, brokers. */
 static struct pollfd *poll_set(struct crn_service *svc, int64_t now, nfds_t *ret_n)
 {
     struct crn_client *c;
@@ -273,11 +277,11 @@ static struct pollfd *poll_set(struct crn_service *svc, int64_t now, nfds_t *ret
     for (n = 2, c = svc->clients; c != NULL; c = c->next, n++)
         pfd[n] = (struct pollfd){.fd = c->fd, .events = POLLIN};
     for (job = svc->jobs; job != NULL; job = job->next, n++)
-        pfd[n] = (struct pollfd){.fd = crn_turn_fd(job), .events = POLLIN}; /* -1 is skipped */
+        pfd[n] = (struct pollfd){.fd = crn_turn_fd(job), .events = POLLIN}; /* poll ignores -1 */
     return pfd;
 }
 
-/* In the order of poll_set; accepting comes last, for it changes the lists. */
+/* Reads in the order of poll_set; accepting comes last, because it changes the lists. */
 static void read_ready(struct crn_service *svc, const struct pollfd *pfd)
 {
     struct crn_client *c;
@@ -296,7 +300,7 @@ static void read_ready(struct crn_service *svc, const struct pollfd *pfd)
         crn_ranks_accept(svc, now_ns());
 }
 
-/* Waits for sockets and results; reads what there is. 1 if there was something. */
+/* Waits for sockets and results, and handles them. Returns 1 if there was something. */
 static int wait_and_read(struct crn_service *svc)
 {
     int64_t now = now_ns();
@@ -351,7 +355,7 @@ static void *loop(void *arg)
     return NULL;
 }
 
-/* Life. ------------------------------------------------------------------------------------------------------ */
+/* Start and end. ------------------------------------------------------------------------------- */
 
 static cairn_err set_up(struct crn_service *svc, const char *socket_path, struct crn_errinfo *ei)
 {
@@ -400,7 +404,7 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
     rc = set_up(svc, socket_path, ei);
     if (rc == CAIRN_OK)
         rc = (cores == CRN_CORES_ALL ? crn_thread_start_anywhere : crn_thread_start)(
-            &svc->thread, "cairn-node", loop, svc, ei); /* the others are started by it */
+            &svc->thread, "cairn-node", loop, svc, ei); /* this thread starts all others */
     if (rc != CAIRN_OK) {
         svc->has_ended = 1;
         crn_service_fini(svc);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each source: its descriptor and the variables inside its files, each with its length before it; unit of
- * its checksums (0: none), their words as they lie behind an image (tier/image.h). */
+/* The encoding of each source: its descriptor and the variables inside its files, each preceded by
+ * its length; then the chunk size of its checksums (0: none) and the checksum words, in the layout
+ * of an image (tier/image.h). */
 #include "service/shards.h"
 
 #include <errno.h>
@@ -63,7 +64,7 @@ static cairn_err garbage(uint32_t node, struct crn_errinfo *ei)
     return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u described its shards with garbage", node);
 }
 
-/* One allocation: the places of each region's, then the words. */
+/* One allocation: a pointer for each region, followed by the words. */
 static cairn_err decode_hashes(struct crn_view *v, uint32_t node, struct crn_source *s,
                                struct crn_errinfo *ei)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The payload of SHARDS: what a follower tells its leader of its sources. Their descriptors, the variables
- * inside their files, and the checksums that were taken with the captures, so that nobody on the way has to take them again and what
- * is damaged on the way is found. Pure. */
+/* The payload of SHARDS: a follower's description of its sources for its leader. It contains their
+ * descriptors, the variables inside their files, and the checksums taken at capture. So no node
+ * recomputes the checksums, and damage in transit is detected. Pure. */
 #ifndef CRN_SERVICE_SHARDS_H
 #define CRN_SERVICE_SHARDS_H
 
@@ -15,7 +15,7 @@ struct crn_remote {
 
 CAIRN_CHECKED cairn_err crn_shards_encode(const struct crn_source *sources, uint32_t n,
                                           struct crn_buf *ret, struct crn_errinfo *ei);
-/* Appends those that a node described; owner as in struct crn_source. */
+/* Appends the sources that a node described; owner as in struct crn_source. */
 CAIRN_CHECKED cairn_err crn_shards_decode(const void *payload, size_t bytes, uint32_t node,
                                           uint32_t owner, struct crn_remote *r,
                                           struct crn_errinfo *ei);

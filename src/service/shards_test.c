@@ -38,7 +38,7 @@ static struct crn_region regions[] = {
      .bytes = 99},
 };
 
-/* A mark and its chunks for each memory region; the second has none of its own. */
+/* For each memory region a flag and its checksums; the second region has none. */
 static const uint64_t words[] = {1, 11, 12, 13, 0, 0, 1, 1, 14};
 
 /* Two shards, the first with checksums. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unix sockets of the node service: packets, descriptors, and only for the same user. */
+/* Unix sockets of the node service: packets and descriptors, for the same user only. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -140,8 +140,8 @@ cairn_err crn_sock_send_msg(int fd, const struct crn_msg *n, int pass_fd, struct
     return rc;
 }
 
-/* The descriptor that came along; more than one are a peer's mistake and closed by the kernel's
- * truncation. */
+/* The descriptor that came along. If a broken peer sends more than one, the kernel truncates and
+ * closes the rest. */
 static int passed_fd(struct msghdr *msg)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(msg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Turns slots into sources. The descriptor lies at the start of the image, in the arena or in the
- * spill file; it is decoded as hostile input, since the process that wrote it may have died. */
+ * spill file. It is untrusted, since the process that wrote it may have died. */
 #include "service/source.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define MAX_DESCRIPTOR ((uint64_t)1 << 30)
 
-/* The image is a file, or lies in the rank's area. */
+/* Opens an image outside the arena: a file, or an extent of the rank's area. */
 static cairn_err open_spilled(const struct crn_rundir *rd, uint32_t rank,
                               const struct crn_open_shard *h, char name[CRN_SPOOL_NAME],
                               struct crn_source *s, struct crn_errinfo *ei)
@@ -99,7 +99,7 @@ static cairn_err open_files(const struct crn_rundir *rd, struct crn_open_shard *
     return CAIRN_OK;
 }
 
-/* The checksums behind the image, if it has some. */
+/* Finds the checksums after the image, if it has any. */
 static cairn_err find_hashes(struct crn_open_shard *h, struct crn_source *s, struct crn_errinfo *ei)
 {
     const struct crn_slot_info *info = &h->info;
@@ -244,5 +244,5 @@ void crn_spool_remove(int spool_dfd, uint32_t rank, uint64_t seq)
     crn_spill_name(rank, seq, m.spill);
     crn_spool_file_name(rank, seq, 0, m.files);
     m.files[strlen(m.files) - 1] = '\0';             /* "f-<rank>-<seq>-" */
-    (void)fs->list(fs, spool_dfd, remove_match, &m); /* what stays goes with the run's directory */
+    (void)fs->list(fs, spool_dfd, remove_match, &m); /* the rest goes with the directory */
 }

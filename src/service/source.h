@@ -16,13 +16,13 @@ struct crn_open_shard {
     const uint64_t **hashes; /* owned; per region, or NULL */
 };
 
-/* Opens the slots of nparts arenas as sources[0..nparts-1], with held[] for what must be closed
- * afterwards. All of them or none. */
+/* Opens the slots of nparts arenas as sources[0..nparts-1]; held[] records what to close
+ * afterwards. Opens all of them or none. */
 CAIRN_CHECKED cairn_err crn_sources_open(struct crn_arena *const *arenas, const uint32_t *slots,
                                          uint32_t nparts, const struct crn_rundir *rd,
                                          struct crn_open_shard *held, struct crn_source *sources,
                                          struct crn_errinfo *ei);
-/* Looks for the variables inside their files where the configuration has them encoded. */
+/* Finds the variables inside their files, if the configuration encodes this name. */
 CAIRN_CHECKED cairn_err crn_sources_look_inside(const struct crn_config *cfg, const char *name,
                                                 struct crn_source *sources, uint32_t n,
                                                 struct crn_errinfo *ei);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what the broker is told of a flush: how many nodes wait, how much there is to write, and
- * since when work is at risk. */
+/* Decides what to tell the broker about a flush: how many nodes wait, how much they will write, and
+ * since when results are at risk. */
 #include "service/turn.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ void crn_turn_close(struct crn_job *job)
     job->broker = NULL;
 }
 
-/* 0, or -1: too many requests are open; the next look asks again. */
+/* Returns 0, or -1 if too many requests are open; the next check asks again. */
 static int turn_ask(struct crn_job *job, struct crn_item *item)
 {
     struct crn_turn_ask what = {.kind = CRN_IO_CHECKPOINT,

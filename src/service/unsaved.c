@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Looks for captures that a restart would miss. Relies on the order of a start: the drain comes first, so
- * a dead run that still has a directory is one whose drain failed. A capture counts if it is whole on this
- * node and all nodes had taken it: what some node never captured was never promised to anybody. */
+/* Finds captures that a restart would miss. A start drains first, so if a dead run still has a
+ * directory, its drain failed. A capture counts if it is whole on this node and all nodes had taken
+ * it: one that some node never captured was never promised to anybody. */
 #include "service/unsaved.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "service/runfile.h"
 #include "tier/arena.h"
 
-/* A run that is not ours. */
+/* A run other than ours. */
 struct other_run {
     const struct crn_unsaved_query *q;
     struct crn_unsaveds *out;
@@ -48,7 +48,7 @@ void crn_unsaveds_free(struct crn_unsaveds *u)
     memset(u, 0, sizeof(*u));
 }
 
-/* What the process lacks says nothing about the run; anything else makes the run unknown. */
+/* A shortage of this process says nothing about the run; any other error makes the run unknown. */
 static cairn_err add_unknown(const struct other_run *r, const struct crn_errinfo *why,
                              struct crn_errinfo *ei)
 {
@@ -63,7 +63,7 @@ static cairn_err add_unknown(const struct other_run *r, const struct crn_errinfo
     return unsaved_add(r->out, &u, ei);
 }
 
-/* One run. ------------------------------------------------------------------------------------------- */
+/* One run. ------------------------------------------------------------------------------------- */
 
 static cairn_err map_arena(struct other_run *r, const char *name, struct crn_errinfo *ei)
 {
@@ -103,7 +103,7 @@ static cairn_err map_arenas(struct other_run *r, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Do all ranks of the node have it, and does the service of the node know that all nodes do? */
+/* Do all ranks of the node have it, and does the node's service know that all nodes do? */
 static int is_promised(const struct other_run *r, uint64_t seq)
 {
     struct crn_errinfo ignored = {0};
@@ -182,7 +182,7 @@ static cairn_err look_at_arenas(struct other_run *r, struct crn_errinfo *ei)
     return rc;
 }
 
-/* CAIRN_ENOENT: the run is just beginning or ending, and holds nothing. */
+/* CAIRN_ENOENT: the run is starting or ending, and has nothing. */
 static cairn_err look_inside(struct other_run *r, const uint8_t id[16], uint32_t node,
                              struct crn_errinfo *ei)
 {
@@ -264,7 +264,7 @@ cairn_err crn_unsaved_host(const struct crn_unsaved_query *q, struct crn_unsaved
     return CAIRN_OK;
 }
 
-/* The store. ------------------------------------------------------------------------------------------ */
+/* The store. ----------------------------------------------------------------------------------- */
 
 cairn_err crn_unsaved_store(const struct crn_unsaved_query *q, struct crn_unsaveds *ret,
                             struct crn_errinfo *ei)

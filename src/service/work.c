@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The flusher and the sender of a job, and how work gets to its threads. The flusher writes bulk data,
- * one checkpoint after another; what must not wait behind it is in keeper.c. Each gets a struct crn_work
- * and returns it as the result. */
+/* The flusher and the sender of a job, and how tasks get to the worker threads. The flusher writes
+ * bulk data, one checkpoint after another; keeper.c has the tasks that must not wait for it. Each
+ * worker receives a struct crn_work and returns it as the result. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -55,7 +55,7 @@ void crn_work_note(struct crn_job *job, struct crn_item *item, enum crn_work_kin
     crn_service_result(job->svc, w);
 }
 
-/* Flush. -------------------------------------------------------------------------------------------- */
+/* Flush. --------------------------------------------------------------------------------------- */
 
 static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
 {
@@ -68,13 +68,13 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
     return job->engine != NULL ? CAIRN_OK : crn_engine_open(&opt, &job->engine, ei);
 }
 
-/* What a flush writes: this node's shards, and for the persistent file those of its group. */
+/* The input of a flush: this node's shards and, for the persistent file, those of its group. */
 struct load {
     struct crn_open_shard *held; /* of this node's sources */
     struct crn_source *local;    /* nlocal entries */
-    struct crn_source *sources;  /* the group's, by rank: copies of local, and the followers' */
+    struct crn_source *sources;  /* the group's, by rank; local and remote ones copied */
     uint32_t nsources;
-    const struct crn_older *older; /* the version before; NULL: it is encoded by itself */
+    const struct crn_older *older; /* the previous version; NULL: encode without a base */
 };
 
 static void work_describe(const struct crn_job *job, const struct crn_item *item, int is_local,
@@ -98,7 +98,7 @@ struct fetch_from {
     const struct crn_source *sources;
 };
 
-/* The engine wants a block of a follower: the loop asks for it. */
+/* The engine needs a block of a follower: has the loop request it. */
 static void work_fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
                        const uint64_t *order, int is_older, void *block)
 {
@@ -129,7 +129,7 @@ static void work_fetch(void *arg, const struct crn_write *wr, const struct crn_e
     crn_service_result(job->svc, w);
 }
 
-/* The file is there: other nodes may assist. */
+/* The file exists: other nodes may assist. */
 static void work_opened(void *arg, const char *file, uint64_t generation)
 {
     struct fetch_from *from = arg;
@@ -145,7 +145,7 @@ static void work_opened(void *arg, const char *file, uint64_t generation)
     crn_service_result(w->job->svc, w);
 }
 
-/* They are for people: without them nothing is lacking. */
+/* Stores statistics; optional, a failure is only logged. */
 static void keep_stats(struct crn_job *job, const struct crn_store *st,
                        const struct crn_index *head, const char *file,
                        struct crn_flush_stats *stats)
@@ -158,7 +158,8 @@ static void keep_stats(struct crn_job *job, const struct crn_store *st,
         crn_log(&job->log, CRN_DEBUG, "no statistics, continuing: %s", ei.msg);
 }
 
-/* An arena was truncated: what was written of it may be zeros, and an error of the write (EFAULT) has that reason. */
+/* An arena was truncated: bytes written from it may be zeros, and a write error (EFAULT) has the
+ * same cause. Discards the file. */
 static cairn_err drop_torn(struct crn_job *job, const struct crn_work *w,
                            const struct crn_store *st, const struct crn_manifest_file *written,
                            struct crn_flush_stats *stats, const struct crn_errinfo *torn,
@@ -182,7 +183,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
                           struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
-    /* The flush does not wait for room for a local copy, which is only a help. */
+    /* A local copy is optional, so the flush does not wait for space for it. */
     int64_t wait_ns = is_local ? 0 : (int64_t)job->cfg.space_wait_ns;
     struct crn_flush_room room = {
         .job = job, .item = w->item, .until_ns = clock->mono_ns(clock) + wait_ns};
@@ -194,7 +195,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     struct crn_index head;
     cairn_err rc;
 
-    /* A local copy is read again soon, if at all, and as fast as can be: it stays as it is. */
+    /* Local copies are not encoded: if needed at all, they are read soon, and must be fast. */
     rc = crn_engine_encode(job->engine, is_local ? NULL : &job->cfg, w->item->name, ei);
     if (rc == CAIRN_OK)
         rc = crn_store_open(crn_fs_default(), path, 1, &st, ei);
@@ -233,7 +234,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     return rc;
 }
 
-/* A local copy is a help, not a condition: its failure is logged and the flush goes on. */
+/* A local copy is optional: its failure is logged, and the flush continues. */
 static void write_local(struct crn_job *job, struct crn_work *w, struct crn_source *local)
 {
     struct load load = {.sources = local, .nsources = job->nlocal};
@@ -258,14 +259,14 @@ static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, struc
     uint64_t tries = nc->on_failure == CRN_FAIL_RETRY ? nc->retries : 0;
     cairn_err rc;
 
-    if (atomic_load(&item->is_over)) /* another node has failed: nothing is touched any more */
+    if (atomic_load(&item->is_over)) /* another node has failed: write nothing more */
         return crn_fail(&w->error, CAIRN_ECANCELED, 0, "it has failed elsewhere");
     for (;;) {
         crn_err_clear(&w->error);
         atomic_store(&job->writing_at, atomic_load(&job->written));
         atomic_store(&job->writing_seq, item->seq + 1);
         rc = write_to(job, w, job->cfg.persistent, 0, load, &w->file, &w->error);
-        load->older = NULL; /* whatever it was, it is not tried again */
+        load->older = NULL; /* after a failure, retry without a base */
         atomic_store(&job->writing_seq, 0);
         if (rc == CAIRN_OK || tries-- == 0 || atomic_load(&item->is_over))
             return rc;
@@ -305,7 +306,7 @@ static cairn_err open_local(struct crn_job *job, struct crn_item *item, struct l
     return rc;
 }
 
-/* This node's sources and those that the followers described, by rank. */
+/* Lists this node's sources and those that the followers described, by rank. */
 static cairn_err add_group(struct crn_job *job, const struct crn_item *item, struct load *load,
                            struct crn_errinfo *ei)
 {
@@ -322,7 +323,7 @@ static cairn_err add_group(struct crn_job *job, const struct crn_item *item, str
     return CAIRN_OK;
 }
 
-/* The node's own copy. It needs no turn on the file system: local disks are not shared. */
+/* Makes the node's own copy. It needs no turn on the file system: local disks are not shared. */
 static cairn_err work_copy(struct crn_job *job, struct crn_work *w)
 {
     struct load load = {0};
@@ -380,7 +381,7 @@ static cairn_err assist(struct crn_job *job, struct crn_work *w)
     return rc == CAIRN_OK ? crn_assist_run(job, w) : rc;
 }
 
-/* Threads. ------------------------------------------------------------------------------------------ */
+/* Threads. ------------------------------------------------------------------------------------- */
 
 void *crn_flusher_main(void *arg)
 {
@@ -388,8 +389,8 @@ void *crn_flusher_main(void *arg)
     struct crn_errinfo early = {0};
     struct crn_work *w;
 
-    /* Writers are started now, and not by the first flush; a failure is reported by the flush that needs
-     * them. */
+    /* Start the writers now instead of at the first flush; the flush that needs them reports a
+     * failure. */
     if (ensure_engine(job, &early) != CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "%s", early.msg);
     crn_thread_background((int)job->cfg.nice);
@@ -446,7 +447,7 @@ void crn_work_post(struct crn_job *job, struct crn_item *item, enum crn_work_kin
     struct crn_work *w = calloc(1, sizeof(*w));
 
     if (w == NULL)
-        return; /* the item's deadline reports it */
+        return; /* out of memory: a deadline reports it only before GO; later, nothing does */
     w->kind = kind;
     w->job = job;
     w->item = item;
