@@ -248,8 +248,7 @@ static void missing_swapped_and_foreign_files(void **state)
     assert_int_equal(count_bad(e, v), 3 * TV_REGIONS);
     crn_version_close(v);
 
-    assert_int_equal(unlink(a), 0); /* a fifo must not block the reader; a symlink is not
-                                     * followed */
+    assert_int_equal(unlink(a), 0); /* a fifo must not block; a link is not followed */
     assert_int_equal(mkfifo(a, 0600), 0);
     v = reader(e);
     assert_int_equal(count_bad(e, v), 3 * TV_REGIONS);

@@ -331,7 +331,7 @@ static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, s
 
     count = crn_view_u32(v);
     if (v->failed || count == 0 || count > crn_view_left(v) / CRN_ASK_BYTES)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u got garbage to write", job->node);
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u received an invalid write", job->node);
     rc = crn_errand_new(count, &x, ei);
     for (i = 0; rc == CAIRN_OK && i < count; i++) {
         struct crn_extent *e = &x->plan.extents[i];
@@ -346,7 +346,7 @@ static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, s
             e->bytes = crn_view_u64(v);
         }
         if (rc == CAIRN_OK && (v->failed || e->bytes > job->cfg.block_bytes - bytes))
-            rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u got more than a block to write",
+            rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u received a write larger than a block",
                           job->node);
         bytes += rc == CAIRN_OK ? e->bytes : 0;
     }
@@ -383,7 +383,7 @@ static void got_piece(struct crn_job *job, struct crn_item *item, const struct c
         return;
     }
     if (get.node >= job->nodes || (get.node == job->node && !crn_flow_is_serving(item)))
-        rc = crn_fail(&e, CAIRN_EDAMAGED, 0, "node %u got garbage to write", job->node);
+        rc = crn_fail(&e, CAIRN_EDAMAGED, 0, "node %u received an invalid write", job->node);
     else
         rc = read_errand(job, item, &v, get.node == job->node, &get.errand, &e);
     if (rc != CAIRN_OK) {

@@ -34,7 +34,7 @@ static cairn_err load_run(struct crn_dead_run *run, struct crn_errinfo *ei)
 
     rc = crn_runfile_read(run->fs, run->dir.dfd, &place, &run->cfg, ei);
     if (rc == CAIRN_OK && place.node != run->node)
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "it is that of node %u", place.node);
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "it belongs to node %u", place.node);
     if (rc != CAIRN_OK)
         return crn_err_context(ei, rc, "'%s/run.ini'", run->dir.path);
     run->ranks = place.ranks;

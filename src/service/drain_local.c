@@ -170,8 +170,7 @@ static cairn_err lost(const char *path, const char *how, cairn_err rc, struct cr
     return crn_err_context(
         ei, rc,
         "the local file '%s' is %s: this version cannot be saved without it, and "
-        "an older one will be restarted from. Remove the file to hear no more "
-        "of it",
+        "a restart will use an older one. Remove the file to stop this message",
         path, how);
 }
 

@@ -338,7 +338,7 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
     for (i = 0; rc == CAIRN_OK && i < count; i++) {
         rc = crn_ask_decode(&v, job, sources, &local, &x, &w->error);
         if (rc == CAIRN_OK && x.bytes > job->cfg.block_bytes - at)
-            rc = crn_fail(&w->error, CAIRN_EDAMAGED, 0, "more than a block was asked for");
+            rc = crn_fail(&w->error, CAIRN_EDAMAGED, 0, "a request exceeds the block size");
         if (rc == CAIRN_OK)
             rc = crn_source_read(&sources[local], &x, crn_fs_default(),
                                  (unsigned char *)w->block + at, &w->error);
@@ -396,7 +396,7 @@ void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n)
     *link = f->next;
     flow_cancel(f);
     if (e.code == CAIRN_OK)
-        (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "it has ended on node %u", f->node);
+        (void)!crn_fail(&e, CAIRN_ECANCELED, 0, "the checkpoint has ended on node %u", f->node);
     flow_end(f, &e);
 }
 
@@ -413,7 +413,7 @@ static int flow_poll(struct crn_flow *f, int64_t now_ns, struct crn_errinfo *e)
     if (now_ns < f->deadline_ns)
         return 0;
     (void)!crn_fail(e, CAIRN_ETIMEDOUT, 0, "node %u %s within commit_timeout", f->node,
-                    f->is_receive ? "sent nothing" : "took nothing");
+                    f->is_receive ? "sent nothing" : "received nothing");
     if (!f->is_receive) {
         f->block = NULL; /* leaked on purpose: MPI may still read it */
         return 1;

@@ -122,7 +122,7 @@ static void keeper_sweep(struct crn_job *job, const struct crn_store *st, const 
                         &ei) != CAIRN_OK)
         crn_log(&job->log, CRN_WARN, "sweep of '%s', continuing: %s", name, ei.msg);
     else if (swept.files > 0)
-        crn_log(&job->log, CRN_INFO, "'%s': removed %u files that no version owns", name,
+        crn_log(&job->log, CRN_INFO, "'%s': removed %u files that belong to no version", name,
                 swept.files);
 }
 

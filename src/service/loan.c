@@ -143,8 +143,8 @@ void crn_loan_take(struct crn_job *job, struct crn_item *item, uint64_t base)
         return;
     }
     crn_log(&job->log, CRN_DEBUG,
-            "%s@%" PRId64 " is encoded by itself: rank %u has not the version before", item->name,
-            item->version, job->rank_of[i]);
+            "%s@%" PRId64 " is encoded without a base: rank %u does not have the previous version",
+            item->name, item->version, job->rank_of[i]);
     give_back(job, loan, i);
 }
 
@@ -168,7 +168,7 @@ int crn_loan_open(struct crn_job *job, struct crn_loan *loan, const struct crn_s
         return 0;
     if (crn_sources_open(job->arenas, loan->slots, job->nlocal, &job->dir, loan->held,
                          loan->sources, &why) != CAIRN_OK) {
-        crn_log(&job->log, CRN_DEBUG, "the version before is not used: %s", why.msg);
+        crn_log(&job->log, CRN_DEBUG, "the previous version is not used: %s", why.msg);
         return 0;
     }
     loan->is_open = 1;
@@ -249,11 +249,12 @@ static cairn_err read_index(const struct crn_job *job, const struct crn_item *it
     if (!crn_capture_id_equal(&m.id, &id) || m.nfiles != job->files || f == NULL)
         rc = crn_fail(ei, CAIRN_ESTATE, 0, "version %" PRId64 " was taken again", loan->version);
     else if (f->nbases + 2 > full_every(job, item->name) || f->nbases >= CRN_MAX_BASES)
-        rc = crn_fail(ei, CAIRN_ESTATE, 0, "a full one is due");
+        rc = crn_fail(ei, CAIRN_ESTATE, 0, "a version without a base is due");
     if (rc == CAIRN_OK)
         rc = crn_store_describe_data(st, item->name, loan->version, f->name, &found, &b->index, ei);
     if (rc == CAIRN_OK && found.trailer.index_hash != f->trailer.index_hash)
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not what its manifest names", f->name);
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not the file that its manifest names",
+                      f->name);
     if (rc == CAIRN_OK)
         rc = extend_chain(loan, &m, f, &b->older, ei);
     crn_manifest_file_free(&found);
@@ -284,7 +285,7 @@ struct crn_before *crn_before_open(struct crn_job *job, const struct crn_item *i
         rc = pair_sources(job, item->loan, sources, nsources, b, &why);
     if (rc == CAIRN_OK)
         return b;
-    crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 " is encoded by itself: %s", item->name,
+    crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 " is encoded without a base: %s", item->name,
             item->version, why.msg);
     crn_before_close(b);
     return NULL;

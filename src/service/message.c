@@ -195,14 +195,14 @@ cairn_err crn_msg_decode(const void *data, size_t len, struct crn_msg *ret, stru
     cairn_err rc = CAIRN_OK;
 
     if (d == NULL || run == NULL)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "a message of %zu bytes is garbage", len);
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "a message of %zu bytes is invalid", len);
     memcpy(m.run, run, sizeof(m.run));
     m.seq = crn_view_u64(&v);
     m.node = crn_view_u32(&v);
     for (f = d->fields; rc == CAIRN_OK && !v.failed && f->kind != FIELD_END; f++)
         rc = take_field(f, &v, (char *)&m + f->offset, ei);
     if (rc == CAIRN_OK && (v.failed || crn_view_left(&v) != 0))
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "a %s message of %zu bytes is garbage", d->name, len);
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "a %s message of %zu bytes is invalid", d->name, len);
     if (rc != CAIRN_OK) {
         crn_msg_free(&m);
         return rc;

@@ -138,11 +138,12 @@ struct crn_blob {
     uint32_t bytes;
 };
 
+/* ERROR with code CAIRN_OK: no error, msg may be a remark. DATA_FILE owns its ranges. */
 #define CRN_TYPE_U32(field)                    uint32_t field;
 #define CRN_TYPE_U64(field)                    uint64_t field;
 #define CRN_TYPE_CKPT(field)                   struct crn_ckpt field;
-#define CRN_TYPE_ERROR(field)                  struct crn_errinfo field; /* code CAIRN_OK: a remark, or none */
-#define CRN_TYPE_DATA_FILE(field)              struct crn_manifest_file field; /* ranges are owned */
+#define CRN_TYPE_ERROR(field)                  struct crn_errinfo field;
+#define CRN_TYPE_DATA_FILE(field)              struct crn_manifest_file field;
 #define CRN_TYPE_FILE_NAME(field)              char field[CRN_FILE_NAME];
 #define CRN_TYPE_BLOB(field)                   struct crn_blob field;
 

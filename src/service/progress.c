@@ -34,7 +34,7 @@ static void fail_if_left(struct crn_job *job, struct crn_item *item)
     for (i = 0; i < job->nlocal; i++) {
         if (!job->has_left[i] || item->part[i].is_captured || item->part[i].is_settled)
             continue;
-        (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u was gone before it captured its part",
+        (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u left before it captured its part",
                         job->rank_of[i]);
         crn_item_fail(job, item, &e);
         return;
@@ -452,7 +452,7 @@ void crn_job_rank_left(struct crn_job *job, struct crn_client *c, int is_dead)
         crn_pace_want(job, UINT64_MAX);
     if (is_dead) {
         (void)!crn_fail(&e, CAIRN_EPEER, 0, "rank %u died before it captured its part", c->rank);
-        crn_log(&job->log, CRN_WARN, "rank %u is gone without saying so, continuing", c->rank);
+        crn_log(&job->log, CRN_WARN, "rank %u disconnected without BYE, continuing", c->rank);
         crn_item_tell_root(job, &dead, CRN_MSG_NODE_FAILED, &e);
     }
     for (item = job->items; item != NULL; item = next) {

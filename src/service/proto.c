@@ -77,7 +77,7 @@ cairn_err crn_hello_decode(const void *data, size_t len, struct crn_hello *ret,
     p = n <= MAX_CONFIG ? crn_view_take(&v, n) : NULL;
     if (p == NULL || memchr(p, '\0', n) != NULL || !hello_plausible(&h) ||
         crn_view_left(&v) != (size_t)h.nodes * 4)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "a rank introduced itself with garbage");
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "a rank sent an invalid HELLO");
     h.config = strndup(p, n);
     h.peers = calloc(h.nodes, sizeof(*h.peers));
     if (h.config == NULL || h.peers == NULL) {

@@ -50,8 +50,8 @@ static cairn_err pause_for_room(struct crn_flush_room *r, const char *why, struc
     if (left > 0 && crn_flush_room_warns(r, now)) {
         (void)snprintf(text, sizeof(text),
                        "the flush of %.64s@%" PRId64
-                       " pauses: %.280s; without room it fails after %s "
-                       "(space_wait)",
+                       " pauses: %.280s; without free space it fails after "
+                       "%s (space_wait)",
                        r->item->name, r->item->version, why, wait);
         crn_work_note(r->job, r->item, CRN_WORK_NOTE_PAUSED, text);
     }

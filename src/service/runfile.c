@@ -79,7 +79,8 @@ cairn_err crn_runfile_parse(const char *text, size_t len, struct crn_run_place *
     cairn_err rc;
 
     if (memchr(text, '\0', len) != NULL || !parse_place(text, &place))
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, NAME " does not begin with the place of a node");
+        return crn_fail(ei, CAIRN_EDAMAGED, 0,
+                        NAME " does not start with the place of a node in its job");
     rc = crn_config_text(cfg, text, NAME, ei);
     if (rc == CAIRN_OK)
         rc = crn_config_check(cfg, ei);

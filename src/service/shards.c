@@ -61,7 +61,8 @@ cairn_err crn_shards_encode(const struct crn_source *sources, uint32_t n, struct
 
 static cairn_err garbage(uint32_t node, struct crn_errinfo *ei)
 {
-    return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u described its shards with garbage", node);
+    return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u sent an invalid description of its shards",
+                    node);
 }
 
 /* One allocation: a pointer for each region, followed by the words. */

@@ -260,7 +260,7 @@ static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, struc
     cairn_err rc;
 
     if (atomic_load(&item->is_over)) /* another node has failed: write nothing more */
-        return crn_fail(&w->error, CAIRN_ECANCELED, 0, "it has failed elsewhere");
+        return crn_fail(&w->error, CAIRN_ECANCELED, 0, "the checkpoint has failed elsewhere");
     for (;;) {
         crn_err_clear(&w->error);
         atomic_store(&job->writing_at, atomic_load(&job->written));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The store's root, the directories of names and versions, and the writer's lock. A name's
- * directory and its .writer are never removed: a lock on an unlinked file would let two writers in. */
+ * directory and its .writer are never removed: a lock on an unlinked file would let two writers
+ * in. */
 #include "store/layout.h"
 
 #include <errno.h>
