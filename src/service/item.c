@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A checkpoint in progress on a node: created with the first message about it; claims and releases
  * its slots; notifies ranks and nodes; freed once it has ended and no worker uses it. On the loop
- * thread. */
+ * thread, except crn_item_claim and crn_item_unclaim, which workers call. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -40,7 +40,7 @@ CAIRN_CHECKED cairn_err crn_store_lock_name(const struct crn_store *st, const ch
                                             const char *who, int *ret_fd, struct crn_errinfo *ei);
 
 /* Creates a new generation of the name for the run that has its lock: durably higher than that of
- * any earlier run. */
+ * any earlier run. On a full disk only the commits of the run record it. */
 CAIRN_CHECKED cairn_err crn_store_raise_generation(const struct crn_store *st, const char *name,
                                                    uint64_t *ret, struct crn_errinfo *ei);
 
