@@ -50,7 +50,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(LEVEL, 49, level, FIRST_NODE, NODE)                                                          \
     X(END, 50, end, FIRST_NODE, NODE) /* committed or failed, everywhere */                        \
     X(ALIVE, 51, none, NODE, NODE)                                                                 \
-    X(FETCH_OLDER, 52, fetch, LEADER, NODE)      /* as FETCH, of the version before (loan.h) */    \
+    X(FETCH_OLDER, 52, fetch, LEADER, NODE)      /* as FETCH, for the previous version (loan.h) */ \
     X(HURRY, 53, none, FIRST_NODE, NODE)         /* somebody waits for all up to seq */            \
     X(NOT_SENT, 54, not_sent, NODE, LEADER)      /* the data that FETCH asked for will not come */ \
     X(NODE_PAUSED, 55, failed, NODE, FIRST_NODE) /* why its flush waits; not a failure */          \
