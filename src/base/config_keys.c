@@ -36,9 +36,10 @@ static const struct crn_key keys[] = {
     {"persistent", CRN_KEY_TEXT, "cairn-checkpoints", 0, SIZE(persistent), NULL,
      "Directory on the parallel file system where checkpoints are committed.", AT(persistent)},
     {"local", CRN_KEY_TEXT, "", 0, SIZE(local), NULL,
-     "Directory on a disk of the node, for spill and local copies. Empty: none.", AT(local)},
+     "Directory on a disk of the node, for spilled captures and local copies. Empty: none.",
+     AT(local)},
     {"shm_dir", CRN_KEY_TEXT, "/dev/shm", 0, SIZE(shm_dir), NULL,
-     "Memory file system for the arenas.", AT(shm_dir)},
+     "Directory in a memory file system, for the arenas.", AT(shm_dir)},
     {"run_dir", CRN_KEY_TEXT, "", 0, SIZE(run_dir), NULL,
      "Private directory for sockets and run files. Empty: $XDG_RUNTIME_DIR/cairn, else "
      "/tmp/cairn-UID.",
@@ -49,176 +50,165 @@ static const struct crn_key keys[] = {
 
     /* Nodes and service. */
     {"service", CRN_KEY_ENUM, "embedded", 0, 0, service_values,
-     "Who flushes: a thread in one rank of each node, or the daemon cairnd.", AT(service)},
+     "Where the node service runs: as threads in one rank of each node, or as the daemon "
+     "cairnd.",
+     AT(service)},
     {"ranks_per_node", CRN_KEY_U64, "auto", 0, 1 << 20, NULL,
-     "Ranks that share a node service. auto: those on the same host.", AT(ranks_per_node)},
+     "Ranks that share a node service. auto: all on the same host.", AT(ranks_per_node)},
 
     /* Capture. */
     {"arena_bytes", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
-     "Shared memory of each rank that holds captured checkpoints. auto: room for two of the size "
-     "of the first, or for three with encode_full_every.",
+     "Shared memory of each rank for captured checkpoints. auto: twice the size of the first "
+     "checkpoint, or three times with encode_full_every.",
      AT(arena_bytes)},
     {"arena_full", CRN_KEY_ENUM, "wait", 0, 0, full_values,
      "When the arena is full: wait for a flush, spill to the local directory, or drop the "
-     "oldest version that is not flushed yet.",
+     "oldest version whose flush has not begun.",
      AT(arena_full)},
     {"gpu", CRN_KEY_ENUM, "on", 0, 0, switch_values,
-     "Regions in the memory of a GPU are recognised by their pointer. off: all memory is the "
-     "host's.",
+     "Recognise regions in GPU memory by their pointer. off: treat all memory as host memory.",
      AT(gpu)},
     {"device_cache", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
-     "Memory of a GPU that holds checkpoints of regions there: a capture is a copy inside the GPU. "
+     "GPU memory for checkpoints of GPU regions, so that a capture is a copy inside the GPU. "
      "0: captures go to the arena.",
      AT(device_cache)},
     {"local_cache", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
-     "Bytes of the local directory, for each process, where captures go that leave the arena "
-     "before "
-     "they are flushed. 0: they stay in the arena.",
+     "Bytes of the local directory, for each process, that extend the arena: captures move "
+     "there before they are flushed. 0: captures stay in the arena.",
      AT(local_cache)},
     {"discard_consumed", CRN_KEY_ENUM, "off", 0, 0, switch_values,
-     "on: a checkpoint that a rank has restored whole is needed no more, and is not flushed if it "
-     "is not yet. With local_cache none is flushed before someone waits for it, room is needed or "
-     "the "
+     "on: a checkpoint that a rank has restored whole is not flushed any more. With "
+     "local_cache no checkpoint is flushed until a rank waits for it, space is needed or the "
      "session closes.",
      AT(discard_consumed)},
     {"copy_threads", CRN_KEY_U64, "auto", 0, 256, NULL,
-     "Threads that copy a large region, or a checkpoint to or from local_cache (at most five "
-     "each). "
-     "auto: by the cores that are free.",
+     "Threads that copy a large region, or a checkpoint to or from local_cache (at most five). "
+     "auto: as many as cores are idle.",
      AT(copy_threads)},
     {"copy_split_bytes", CRN_KEY_BYTES, "4M", 64 * K, 1024 * T, NULL,
-     "Regions from this size on are copied by several threads.", AT(copy_split_bytes)},
+     "Regions of at least this size are copied by several threads.", AT(copy_split_bytes)},
 
     /* Flush. */
     {"block_bytes", CRN_KEY_BYTES, "8M", 4 * K, 16 * G, NULL,
-     "Size of a block: the unit of buffers and writes.", AT(block_bytes)},
-    {"blocks", CRN_KEY_U64, "32", 1, 4096, NULL, "Blocks in the pool of each node.", AT(blocks)},
+     "Size of a block, the unit of buffers and writes.", AT(block_bytes)},
+    {"blocks", CRN_KEY_U64, "32", 1, 4096, NULL, "Blocks in the buffer pool of each node.",
+     AT(blocks)},
     {"chunk_bytes", CRN_KEY_BYTES, "1M", 512, 1 * G, NULL,
      "Unit of checksums. Must divide block_bytes.", AT(chunk_bytes)},
     {"align_bytes", CRN_KEY_BYTES, "4K", 512, 64 * M, NULL,
      "Alignment of blocks in the data files: a power of two that divides block_bytes.",
      AT(align_bytes)},
     {"files", CRN_KEY_TEXT, "1:1", 0, sizeof(((struct crn_config *)0)->files), NULL,
-     "Data files of a version: a number, or files to nodes, such as 1:4. Neighbouring nodes share "
-     "one, "
-     "written by the node of them with the most data.",
+     "Data files of a version: a number, or a ratio of files to nodes, such as 1:4. "
+     "Neighbouring nodes share a file; the node with the most data writes it.",
      AT(files)},
     {"leaders_per_file", CRN_KEY_U64, "auto", 0, 1024, NULL,
-     "Nodes that write a shared data file together, each parts of its own: those with the most "
-     "data. Wants align_bytes of at least 4K. auto: up to 4, as far as each has two blocks; on "
-     "Lustre "
-     "up to stripe_count; one where nodes in one file slow each other down (NFS, SMB, CephFS, "
-     "FUSE, "
-     "what is not known).",
+     "Nodes that write a shared data file together: those with the most data. Needs "
+     "align_bytes of at least 4K. auto: up to 4 with at least two blocks each, on Lustre up to "
+     "stripe_count; 1 on NFS, SMB, CephFS, FUSE and unknown file systems, where several "
+     "writers slow each other down.",
      AT(leaders_per_file)},
     {"reroute", CRN_KEY_ENUM, "on", 0, 0, switch_values,
-     "A node that has written its data file helps one that is behind with its own, where nodes "
-     "share "
+     "A node that has finished its data file helps to write another one, where nodes share "
      "files.",
      AT(reroute)},
     {"writers", CRN_KEY_U64, "auto", 0, 64, NULL,
      "Writer threads of each node. auto: one, and a second while a core is idle.", AT(writers)},
     {"io", CRN_KEY_ENUM, "auto", 0, 0, io_values,
-     "How data files are written. buffered: through the page cache. behind: the same, with "
-     "writeback "
-     "started at once and the pages dropped afterwards. direct: O_DIRECT. Where the file system "
-     "refuses a method, buffered is used. auto: on a local disk (ext4, XFS) behind, and direct "
-     "into "
-     "reused files (reuse_files); buffered elsewhere. `cairn tune` measures which is best.",
+     "How data files are written. buffered: through the page cache. behind: buffered, with "
+     "writeback started at once and written pages dropped. direct: O_DIRECT. If the file "
+     "system refuses a method, buffered is used. auto: behind on a local disk (ext4, XFS), "
+     "direct into reused files there (reuse_files), buffered elsewhere. `cairn tune` measures "
+     "which is best.",
      AT(io)},
     {"preallocate", CRN_KEY_ENUM, "auto", 0, 0, preallocate_values,
-     "Room for a data file is allocated before it is written. auto: with O_DIRECT, where it lets "
-     "writes go side by side.",
+     "Allocate space for a data file before writing it. auto: with O_DIRECT, where it allows "
+     "parallel writes.",
      AT(preallocate)},
     {"reuse_files", CRN_KEY_ENUM, "auto", 0, 0, reuse_values,
-     "Whether data files of versions that keep_last lets go are written to again, which saves the "
-     "file system most of the work. auto: on ext4, XFS and tmpfs, if a file has one name and "
-     "nobody "
-     "has it open. Takes the room of one version as long as the session is open, which each flush "
-     "takes anyway.",
+     "Overwrite data files of versions that keep_last removes, which saves most of the file "
+     "system's allocation. auto: on ext4, XFS and tmpfs, if a file has one name and no process "
+     "has it open. Needs the space of one version while the session is open, which each flush "
+     "needs anyway.",
      AT(reuse_files)},
     {"stripe_count", CRN_KEY_U64, "0", 0, 2000, NULL,
      "Lustre: targets that a data file is striped over. 0: as its directory says.",
      AT(stripe_count)},
     {"stripe_bytes", CRN_KEY_BYTES, "0", 0, 2 * G, NULL,
-     "Lustre: bytes of a stripe, a multiple of 64K. 0: as the directory says.", AT(stripe_bytes)},
+     "Lustre: bytes of a stripe, a multiple of 64K. 0: as its directory says.", AT(stripe_bytes)},
     {"read_threads", CRN_KEY_U64, "4", 1, 64, NULL,
      "Threads of each node that read data files at a restart.", AT(read_threads)},
     {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
      AT(nice)},
     {"background_cores", CRN_KEY_ENUM, "all", 0, 0, background_cores_values,
-     "Where the background threads of a session may run. all: on every core of the host that the "
-     "job may use, also if its ranks are bound to cores; those that read at a restart on the cores "
-     "of the reading rank's memory node. own: where the thread may that opens the session.",
+     "Where the background threads of a session run. all: on every core of the host that the "
+     "job may use, even if its ranks are bound to cores; restart readers on all cores of the "
+     "rank's NUMA node. own: on the cores of the thread that opens the session.",
      AT(background_cores)},
     {"bandwidth", CRN_KEY_BYTES, "0", 0, 1024 * T, NULL,
-     "Most that the background of a node writes and sends, in bytes a second. 0: no cap.",
+     "Upper limit of what a node writes and sends in the background, in bytes per second. 0: "
+     "no limit.",
      AT(bandwidth)},
     {"calm_bandwidth", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
-     "The same while nobody waits for the flush: no cairn_wait or cairn_close, no capture that "
-     "needs "
-     "the room, no newer checkpoint, no other job at the broker. auto: a hundredth of the speed of "
-     "the "
-     "captures, more if that takes longer than half the time between checkpoints. 1P: never "
-     "calm.",
+     "The same limit while nothing waits for the flush: no cairn_wait or cairn_close, no "
+     "capture that needs space, no newer checkpoint, no broker. auto: a hundredth of the "
+     "capture speed, or as much as is needed to finish in half the time between checkpoints. "
+     "1P: no throttling.",
      AT(calm_bandwidth)},
     {"phases", CRN_KEY_ENUM, "yield", 0, 0, phases_values,
-     "What cairn_phase does: nothing, or the background of a node starts no new writes and sends "
-     "while a rank communicates or does I/O of its own.",
+     "What cairn_phase does. yield: the node starts no new background writes and sends while a "
+     "rank communicates or does I/O of its own. ignore: nothing.",
      AT(phases)},
     {"phase_patience", CRN_KEY_TIME, "5s", 0, 1 * DAY, NULL,
-     "With phases = yield: how long a flush is held back, in all.", AT(phase_patience_ns)},
+     "With phases = yield: the longest total pause of a flush.", AT(phase_patience_ns)},
     {"encode_aim", CRN_KEY_ENUM, "ratio", 0, 0, aim_values,
-     "What the adaptive choice looks for: the fewest bytes, little CPU time, or the least time "
-     "until "
-     "the data is on the file system.",
+     "What the adaptive choice minimises: bytes, CPU time, or the time until the data is on "
+     "the file system.",
      AT(encode_aim)},
     {"encode_chunk", CRN_KEY_BYTES, "1M", 64 * K, 4 * M, NULL,
-     "Encoded data is cut into chunks of this size, each decoded by itself.", AT(encode_chunk)},
+     "Size of the chunks that encoded data is cut into. Each chunk is decoded by itself.",
+     AT(encode_chunk)},
     {"encode_threads", CRN_KEY_U64, "auto", 0, 64, NULL,
-     "Threads of each node that encode and write. auto: as many as writers; where that is auto, "
-     "too, up to 8, "
-     "each while there is a core for it.",
+     "Threads of each node that encode and write. auto: as many as writers; if writers is auto "
+     "too, up to 8, each while a core is idle.",
      AT(encode_threads)},
     {"encode_share", CRN_KEY_U64, "100", 1, 100, NULL,
-     "Percent of a core that each of these threads may take for encoding.", AT(encode_share)},
+     "Percentage of a core that each of these threads may use for encoding.", AT(encode_share)},
     {"hdf5_reader", CRN_KEY_TEXT, "cairn-hdf5-extents", 0, SIZE(hdf5_reader), NULL,
-     "With encode: the program that finds the variables in HDF5 files, of this PATH or with its "
-     "directory. Empty: none is started, and HDF5 files are plain bytes.",
+     "With encode: the program that finds variables in HDF5 files, searched in PATH unless it "
+     "has a directory. Empty: none, HDF5 files are plain bytes.",
      AT(hdf5_reader)},
     {"free_reserve_bytes", CRN_KEY_BYTES, "64M", 0, 1024 * T, NULL,
-     "Left free on the persistent directory and of its quotas: a flush that would go below waits "
-     "for room, and says so.",
+     "Space to leave free on the persistent file system and in its quotas. A flush that would "
+     "use it pauses and warns.",
      AT(free_reserve_bytes)},
     {"space_wait", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,
-     "How long a flush waits for room on the persistent directory before it fails with "
-     "CAIRN_ENOSPC. The default is that of wait_timeout: long enough for a person or a purge to "
-     "make room, and short enough that a job reports a full disk instead of waiting out its "
-     "allocation. The checkpoint stays in memory for a later drain.",
+     "How long a flush waits for free space on the persistent file system before it fails with "
+     "CAIRN_ENOSPC. The checkpoint stays in memory for a drain.",
      AT(space_wait_ns)},
 
     /* Deadlines. */
     {"restart_unsaved", CRN_KEY_ENUM, "fail", 0, 0, unsaved_values,
-     "What a restart does that knows of newer checkpoints it cannot read: they are in the memory "
-     "of a dead run whose drain failed, on a node that is missing, or held by a living process. "
-     "Those of a living process are waited for, at most wait_timeout. Then fail: the restart "
-     "returns CAIRN_EUNSAVED and says which and where. older: it logs that and takes an older "
-     "version.",
+     "What a restart does when newer checkpoints exist that it cannot read: in the memory of a "
+     "dead run whose drain failed, of a living process, or of a missing node. It waits up to "
+     "wait_timeout for a living process. fail: return CAIRN_EUNSAVED, which names them. older: "
+     "log them and take an older version.",
      AT(restart_unsaved)},
     {"wait_timeout", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,
-     "How long waits without a timeout of their own last.", AT(wait_timeout_ns)},
+     "Time limit of waits that have none of their own.", AT(wait_timeout_ns)},
     {"service_timeout", CRN_KEY_TIME, "30s", 10 * MS, 366 * DAY, NULL,
      "How long a call waits for an answer of the node service.", AT(service_timeout_ns)},
     {"commit_timeout", CRN_KEY_TIME, "10m", 10 * MS, 366 * DAY, NULL,
-     "A version fails when ranks capture it later than this after the first, or when one of its "
-     "nodes cannot be heard for longer; a restart, when one of its ranks cannot.",
+     "A version fails if a rank captures it later than this after the first rank, or if one of "
+     "its nodes is silent for longer. A restart fails if one of its ranks is silent for "
+     "longer.",
      AT(commit_timeout_ns)},
 
     /* Advice. */
     {"mtbf", CRN_KEY_TIME, "1d", 1 * SEC, 36600 * DAY, NULL,
      "Mean time between failures of the allocation, for the Young/Daly interval.", AT(mtbf_ns)},
     {"max_overhead_percent", CRN_KEY_U64, "10", 0, 100, NULL,
-     "Advice never spends more than this share of the time on checkpoints. 0: no cap.",
+     "Upper limit of the share of time that the advice spends on checkpoints. 0: no limit.",
      AT(max_overhead_percent)},
     {"wall_limit", CRN_KEY_TIME, "0", 0, 3660 * DAY, NULL,
      "Length of the allocation, counted from the opening of the session. 0: unknown.",
@@ -231,83 +221,82 @@ static const struct crn_key keys[] = {
 
     /* Turns on the file system. */
     {"broker", CRN_KEY_TEXT, "", 0, SIZE(broker), NULL,
-     "Where cairn-broker listens: host, host:port or unix:/path. Empty: flush without turns.",
+     "Address of cairn-broker: host, host:port or unix:/path. Empty: flush without turns.",
      AT(broker)},
     {"broker_token", CRN_KEY_TEXT, "", 0, SIZE(broker_token), NULL,
      "The broker's token for the file system of persistent. Empty: its first.", AT(broker_token)},
     {"broker_auth", CRN_KEY_TEXT, "auto", 0, SIZE(broker_auth), NULL,
-     "How to log in there: munge, key, or peer over a Unix socket. auto: peer, or key if "
-     "broker_key is set, or munge.",
+     "How to log in to the broker: munge, key, or peer over a Unix socket. auto: peer on a "
+     "Unix socket, else key if broker_key is set, else munge.",
      AT(broker_auth)},
     {"broker_key", CRN_KEY_TEXT, "", 0, SIZE(broker_key), NULL,
-     "File with your key, readable by you alone.", AT(broker_key)},
+     "File with your key, readable only by you.", AT(broker_key)},
     {"broker_munge", CRN_KEY_TEXT, "", 0, SIZE(broker_munge), NULL,
      "Socket of munged. Empty: MUNGE's default.", AT(broker_munge)},
     {"broker_give_up", CRN_KEY_TIME, "5s", 1 * MS, 1 * DAY, NULL,
-     "Without an answer of the broker for so long flushes and restart reads start as if there were "
-     "none.",
+     "After this time without an answer of the broker, flushes and restart reads start without "
+     "a turn.",
      AT(broker_give_up_ns)},
     {"broker_max_wait", CRN_KEY_TIME, "4h", 0, 366 * DAY, NULL,
-     "Longest wait for a turn; then the flush or restart read starts without it. 0: no limit.",
+     "Longest wait for a turn; then the flush or restart read starts without one. 0: no limit.",
      AT(broker_max_wait_ns)},
 
     {"log_level", CRN_KEY_ENUM, "warn", 0, 0, log_values,
-     "The least important lines that are logged. info adds a line for each version and a summary "
-     "when the session closes.",
+     "Least severe lines that are logged. info adds a line for each version and a summary when "
+     "the session closes.",
      AT(log_level)},
     {"log_file", CRN_KEY_TEXT, "", 0, SIZE(log_file), NULL,
-     "File that log lines are appended to. `%j` is the job (or run), `%r` the writer of the line "
-     "(`rank12`, or `node3` for a node service), `%h` the host, `%%` a percent sign. A file that "
-     "cannot be written is named once on standard error, and the lines go there. Empty: standard "
-     "error.",
+     "File to append log lines to. `%j` is the job (or run), `%r` the writer of the line "
+     "(`rank12`, or `node3` for a node service), `%h` the host, `%%` a percent sign. If the "
+     "file cannot be written, lines go to standard error, which is reported once. Empty: "
+     "standard error.",
      AT(log_file)},
 
     /* May differ by checkpoint name. */
     {"on_failure", CRN_KEY_ENUM, "strict", 0, 0, failure_values,
-     "What a failed flush does: the next checkpoint reports it and captures nothing; it is "
-     "tried again first; or the run goes on and it is only reported.",
+     "After a failed flush. strict: the next checkpoint reports it and captures nothing. "
+     "retry: the flush is retried first. continue: the failure is only reported.",
      AT_NAME(on_failure)},
-    {"retries", CRN_KEY_U64, "3", 0, 1000, NULL,
-     "With on_failure = retry: how often a flush is tried again.", AT_NAME(retries)},
+    {"retries", CRN_KEY_U64, "3", 0, 1000, NULL, "With on_failure = retry: number of retries.",
+     AT_NAME(retries)},
     {"retry_delay", CRN_KEY_TIME, "1s", 0, 1 * DAY, NULL,
      "Wait before the first retry; doubles each time.", AT_NAME(retry_delay_ns)},
     {"fresh", CRN_KEY_ENUM, "off", 0, 0, switch_values,
-     "on: a run that has restored no version of the name may replace and retire those of other "
-     "runs. off: its first checkpoint fails with CAIRN_EEXIST where there are some.",
+     "on: a run that has restored no version of the name may replace and remove versions of "
+     "other runs. off: its first checkpoint fails with CAIRN_EEXIST if there are any.",
      AT_NAME(fresh)},
     {"keep_last", CRN_KEY_U64, "0", 0, UINT64_C(1) << 40, NULL,
      "Versions kept on the file system. 0: all.", AT_NAME(keep_last)},
     {"keep_every", CRN_KEY_U64, "0", 0, UINT64_C(1) << 40, NULL,
-     "Versions divisible by this number are kept for ever. 0: none.", AT_NAME(keep_every)},
+     "Versions divisible by this number are always kept. 0: none.", AT_NAME(keep_every)},
     {"keep_local", CRN_KEY_U64, "1", 0, UINT64_C(1) << 40, NULL,
      "Versions kept in the local directory after the flush.", AT_NAME(keep_local)},
     {"period", CRN_KEY_TIME, "0", 0, 366 * DAY, NULL,
      "Advice: fixed time between checkpoints. 0: Young/Daly.", AT_NAME(period_ns)},
     {"encode", CRN_KEY_ENUM, "none", 0, 0, encode_values,
-     "How data is merged over ranks and compressed before it is written: not at all; each variable "
-     "of "
-     "all ranks with a pipeline that is chosen for it; or one of the four schemes of the paper.",
+     "How data is merged over ranks and compressed before it is written. none: not at all. "
+     "adaptive: each variable of all ranks, with a pipeline chosen for it. The others are the "
+     "four schemes of MCRENGINE.",
      AT_NAME(encode)},
     {"encode_pipe", CRN_KEY_TEXT, "auto", 0, NAME_SIZE(encode_pipe), NULL,
-     "With encode: the stages, such as lorenzo:3,magnitude; or adaptive, or paper. auto: adaptive "
-     "with "
-     "encode = adaptive, otherwise the paper's.",
+     "With encode: the stages, such as lorenzo:3,magnitude; or adaptive, or paper. auto: "
+     "adaptive with encode = adaptive, otherwise paper, the codecs of MCRENGINE.",
      AT_NAME(encode_pipe)},
     {"encode_block", CRN_KEY_BYTES, "64K", 4 * K, 1 * G, NULL,
-     "The block schemes take so many bytes of each rank in turn.", AT_NAME(encode_block)},
+     "The block schemes take this many bytes of each rank in turn.", AT_NAME(encode_block)},
     {"encode_min", CRN_KEY_BYTES, "100", 1, 1 * G, NULL,
      "Variables below this size are encoded together.", AT_NAME(encode_min)},
     {"encode_full_every", CRN_KEY_U64, "1", 1, 256, NULL,
-     "With encode: one version of so many is encoded by itself; the others may be encoded against "
-     "the one before, which must then be kept. 1: each by itself.",
+     "With encode: one version in this many is encoded by itself. The others may be encoded "
+     "against the version before, which is then kept. 1: each by itself.",
      AT_NAME(encode_full_every)},
     {"encode_match", CRN_KEY_TEXT, "", 0, NAME_SIZE(encode_match), NULL,
-     "Regular expressions, separated by blanks. Names that match one are one variable; what its "
-     "groups match may differ.",
+     "Regular expressions, separated by blanks. All names that match one expression are one "
+     "variable, whatever its groups match.",
      AT_NAME(encode_match)},
     {"encode_lossy", CRN_KEY_TEXT, "", 0, NAME_SIZE(encode_lossy), NULL,
-     "Regions of floating-point numbers that may lose something, separated by blanks: "
-     "REGION:abs:1e-6 or REGION:rel:1e-3. All others come back bit by bit.",
+     "Floating-point regions that may be compressed with loss, separated by blanks: "
+     "REGION:abs:1e-6 or REGION:rel:1e-3. All others are restored bit for bit.",
      AT_NAME(encode_lossy)},
 };
 
