@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See assist.h. The leader fetches from the front of its plan, and hands out to each assistant first
- * what that node has itself, then from the end: they meet in the middle. What assistants have is fetched
- * only when the leader's writers have nothing else to do, and handed to others only when these have next to
- * nothing in hand. An assistant asks with a block of its pool in hand, so what it has at a time never
- * exceeds the pool. */
+/* See assist.h. The leader fetches from the front of its plan. It hands each assistant that
+ * node's own data first, then writes from the end of the plan, so leader and assistants meet in
+ * the middle. The leader fetches the assistants' own data only when its writers are otherwise
+ * idle. It hands such data to another assistant only if that assistant is almost idle. An
+ * assistant takes a block from its pool before it asks, so its data in flight never exceeds the
+ * pool. */
 #include "aggregate/assist.h"
 
 #include <errno.h>
@@ -13,12 +14,12 @@
 #include "aggregate/task.h"
 #include "base/buf.h"
 
-#define MOST_STATS ((size_t)1 << 20) /* of one assistant */
-#define BUSY       2                 /* writes in hand: one is written while another arrives */
+#define MOST_STATS ((size_t)1 << 20) /* limit for the statistics text of one assistant */
+#define BUSY       2 /* unfinished writes of a busy assistant: one being written, one arriving */
 
-/* Leader. -------------------------------------------------------------------------------------------- */
+/* Leader. -------------------------------------------------------------------------------------- */
 
-/* The task that a message speaks of, if the engine is still at it. */
+/* The task with this generation, or NULL if the engine has moved on. */
 static struct crn_task *task_locked(struct crn_engine *e, uint64_t generation)
 {
     struct crn_task *t = e->task;
@@ -35,7 +36,7 @@ static int is_left(const struct crn_task *t, uint64_t i)
 static int has_more_locked(struct crn_task *t)
 {
     if (t->pieces.encoding != NULL)
-        return 0; /* where the bytes go is known when they are encoded, and that is done here */
+        return 0; /* offsets are known only after encoding, which the leader does itself */
     while (t->last_remote > 0 && !is_left(t, t->last_remote - 1))
         t->last_remote--;
     return t->last_remote > 0;
@@ -49,7 +50,7 @@ static int has_free_locked(struct crn_task *t)
     return t->last_free > 0;
 }
 
-/* Which write an assistant gets. */
+/* Chooses the next write for an assistant. */
 static enum crn_handing choose_locked(struct crn_task *t, struct crn_assistant *a, uint64_t *ret)
 {
     const struct crn_plan *plan = t->plan;
@@ -122,8 +123,9 @@ enum crn_handing crn_engine_hand_out(struct crn_engine *e, uint64_t generation,
     return CRN_HANDED;
 }
 
-/* Puts the checksums of a write into the index, those of the capture rather than those of the assistant,
- * which may have been sent damaged bytes; 0 if they are too few or too many. */
+/* Puts the checksums of a write into the index. Checksums from the capture take precedence,
+ * because the assistant may have received damaged bytes. Returns 0 if v has too few or too many
+ * checksums. */
 static int keep_hashes(struct crn_task *t, const struct crn_write *w, struct crn_view *v)
 {
     uint64_t step = t->pieces.chunk_bytes;
@@ -194,7 +196,7 @@ void crn_engine_cancel(struct crn_engine *e, uint64_t generation, const struct c
     crn_unlock(&e->mu);
 }
 
-/* Assistant. ------------------------------------------------------------------------------------------ */
+/* Assistant. ----------------------------------------------------------------------------------- */
 
 cairn_err crn_errand_new(uint32_t nextents, struct crn_errand **ret, struct crn_errinfo *ei)
 {
@@ -225,7 +227,7 @@ void crn_errand_free(struct crn_errand *x)
     free(x);
 }
 
-/* Completes the plan of an errand from its extents. */
+/* Completes the errand's plan from its extents. */
 static cairn_err lay_out(struct crn_errand *x, struct crn_task *t, const struct crn_source *sources,
                          struct crn_errinfo *ei)
 {
@@ -261,7 +263,7 @@ void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct 
     struct crn_task *t;
 
     crn_lock(&e->mu);
-    t = e->task; /* there is one as long as something is outstanding */
+    t = e->task; /* the task lives as long as a request is outstanding */
     if (error == NULL && lay_out(x, t, sources, &ei) != CAIRN_OK)
         error = &ei;
     if (error != NULL)
@@ -310,7 +312,7 @@ cairn_err crn_errand_write(const struct crn_assist *assist, const struct crn_pie
     cairn_err rc;
 
     if (!p->has_arrived && crn_piece_in_place(&x->all, p->w))
-        now.block = NULL; /* it only counts the errand */
+        now.block = NULL; /* this entry only counts the errand */
     rc = crn_piece_write(&x->all, &now, ei);
     if (rc == CAIRN_OK)
         rc = assist->written(assist->arg, x, ei);
@@ -324,7 +326,7 @@ static int must_wait_locked(const struct crn_task *t)
            t->unfinished + t->outstanding > 0;
 }
 
-/* Asks as long as there are blocks and the leader has something. */
+/* Asks while the pool has blocks and the leader has writes to hand out. */
 static void ask_all(struct crn_engine *e, struct crn_task *t, const void *arg)
 {
     const struct crn_assist *assist = arg;
@@ -334,7 +336,7 @@ static void ask_all(struct crn_engine *e, struct crn_task *t, const void *arg)
         int goes_on;
 
         crn_lock(&e->mu);
-        while (must_wait_locked(t)) /* nobody else needs the block: errands bring their own */
+        while (must_wait_locked(t)) /* nobody else needs the block: each errand brings its own */
             crn_cond_wait(&e->changed, &e->mu);
         t->may_ask -= t->may_ask > 0;
         goes_on = !t->is_failed && !t->is_over;

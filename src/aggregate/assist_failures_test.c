@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whatever fails at an assistant fails the file, with the reason and at once, and leaves nothing; what comes too
- * late does nothing. */
+/* Any failure of an assistant fails the file at once, with the reason, and leaves no files. Late
+ * messages have no effect. */
 #include <errno.h>
 
 #include "aggregate/test_assist.h"
 #include "base/fs_faulty.h"
 
-/* A file that failed takes no late writes: its generation is over. */
+/* A failed file accepts no late writes, because its generation is over. */
 static void late_words_do_nothing(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -40,8 +40,9 @@ static void late_words_do_nothing(void **state)
     tear_down(&w);
 }
 
-/* Writes a file whose first assistant fails at a call: the file fails with the reason, or the assistant had no part
- * in it; nothing is left. 1 if there was no such call any more. */
+/* Writes a file while call number `at` of its first assistant fails. Either the file fails with
+ * that reason, or the assistant wrote none of it; no file is left. Returns 1 if the assistant
+ * made fewer calls. */
 static int strike(struct assist_world *w, const struct crn_store *st, unsigned ops, long at,
                   int *failed)
 {
@@ -70,7 +71,7 @@ static int strike(struct assist_world *w, const struct crn_store *st, unsigned o
     return atomic_load(&faulty.calls) < at;
 }
 
-/* Both work again after each. */
+/* Leader and assistant stay usable after each failure. */
 static void a_failing_assistant_fails_the_file(void **state)
 {
     struct crn_store st;
@@ -94,8 +95,8 @@ static void a_failing_assistant_fails_the_file(void **state)
     tear_down(&w);
 }
 
-/* One that was told to ask later, for what is left is that of a node that never comes: it does not wait for an
- * answer. */
+/* The assistant was told to ask later, since the rest belongs to a node that never comes. It
+ * fails without waiting for an answer. */
 static void a_limited_assistant_fails_at_once(void **state)
 {
     struct crn_store st;

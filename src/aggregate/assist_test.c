@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a leader and its assistants write together is compared byte by byte through the index. What is theirs
- * is handed to them first, what a slow leader has not asked for goes to them, and memory stays within each
- * pool. */
+/* A leader and its assistants write a file together, which is compared byte by byte through the
+ * index. Assistants get their own data first, and then what a slow leader has not requested.
+ * Memory stays within each pool. */
 #include <semaphore.h>
 
 #include "aggregate/test_assist.h"
@@ -21,7 +21,7 @@ static void they_write_one_file(void **state)
     w.engine = open_engine(BLOCKS, 2);
     aide_open(&w, 1);
     aide_open(&w, 3);
-    aide_open(&w, 0); /* of another group */
+    aide_open(&w, 0); /* from another group */
     for (round = 0; round < 40; round++) {
         uint64_t assisted = 0;
 
@@ -37,7 +37,7 @@ static void they_write_one_file(void **state)
         crn_manifest_file_free(&mf);
         if (round % 2 == 0)
             continue;
-        /* The leader took two blocks; the assistants the rest, their own from where it lies. */
+        /* The leader took two blocks. The assistants wrote the rest, their own data in place. */
         assert_int_equal(w.nheld, BLOCKS);
         assert_int_equal(stats.assisted_bytes + stats.remote_bytes + w.shard[1].regions[1].bytes +
                              w.shard[1].regions[2].bytes,
@@ -59,7 +59,7 @@ static ssize_t slow_pwrite(const struct crn_fs *fs, int fd, const void *buf, siz
     return crn_fs_posix()->pwrite(crn_fs_posix(), fd, buf, n, off);
 }
 
-/* They are waited for no longer than the leader has something of its own: fetch() looks. */
+/* The leader waits for assistants only while it has local data to write; fetch() checks that. */
 static void assistants_may_never_come(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -89,7 +89,8 @@ static void assistants_may_never_come(void **state)
     tear_down(&w);
 }
 
-/* Hands a write to an assistant that never writes it: whose it is, or 0, and which way that went. */
+/* Hands a write to an assistant that never writes it. Returns the owner of the write, or 0; *ret
+ * is the outcome. */
 static uint32_t take(struct assist_world *w, struct crn_assistant *a, enum crn_handing *ret,
                      uint64_t *ret_id, uint64_t *ret_hashes)
 {
@@ -111,8 +112,8 @@ static uint32_t take(struct assist_world *w, struct crn_assistant *a, enum crn_h
     return out.owner;
 }
 
-/* Before the leader fetches anything: 1 and 3 assist, 2 does not. What is 3's the other gets only with next to
- * nothing in hand. */
+/* Before the leader fetches anything: nodes 1 and 3 assist, node 2 does not. Another assistant
+ * gets node 3's data only when it is almost idle. */
 static void hand_out_by_turns(void *arg, const char *file, uint64_t generation)
 {
     static const unsigned char hashes[8 * 64];
@@ -175,8 +176,9 @@ static void assistants_write_their_own(void **state)
     tear_down(&w);
 }
 
-/* A leader whose pool is empty, while it has data of its own and waits for a block for what nobody assists
- * with, which another node then takes: what is left is the assistants' and waits for its turn. */
+/* The leader's pool is empty. It still has local data, and waits for a block to receive data of
+ * a node that does not assist. An assistant then takes that write, so only data of assistants is
+ * left, which the leader may not fetch yet. */
 static sem_t go;
 
 static ssize_t gated_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
@@ -198,7 +200,7 @@ static void *overtake(void *arg)
     uint64_t id, n;
     int i;
 
-    (void)usleep(20000); /* by now the leader waits for a block, most likely */
+    (void)usleep(20000); /* long enough that the leader very likely waits for a block */
     while (given == CRN_HANDED && crn_engine_wants_help(w->engine, w->generation) &&
            other.in_hand < w->nfree)
         assert_int_equal(take(w, &other, &given, &id, &n), 2);
@@ -231,7 +233,7 @@ static void hold_then_look(void *arg, const struct crn_write *wr, const struct c
     deliver(w, wr, extents, order, block);
 }
 
-/* Writes of what nobody assists with, less those that are held. */
+/* Counts the writes of the node that does not assist, minus those already fetched. */
 static void count_free(void *arg, const char *file, uint64_t generation)
 {
     struct assist_world *w = arg;

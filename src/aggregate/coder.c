@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Encodes the streams of a write. The hashes of extents are those of the bytes that a reader will get:
- * the source's, or, where something may be lost, those that come out of the encoded chunks again. */
+/* Encodes the streams of a write. An extent's hashes are those of the bytes that a reader will
+ * get: the source's, or, if the encoding is lossy, those of the decoded chunks. */
 #include "aggregate/coder.h"
 
 #include <errno.h>
@@ -15,10 +15,10 @@
 #include "encode/stream.h"
 #include "encode/work.h"
 
-#define FIRST_BANDWIDTH 1e9                  /* bytes a second, until it has been measured */
-#define REPEAT_MIN      ((uint64_t)16 << 10) /* shorter streams are not looked for */
-#define MOST_NOTED      64                   /* of one write */
-#define BANDWIDTH_WORTH 0.25                 /* of the last write in the average */
+#define FIRST_BANDWIDTH 1e9                  /* bytes per second, before the first measurement */
+#define REPEAT_MIN      ((uint64_t)16 << 10) /* shorter streams are not deduplicated */
+#define MOST_NOTED      64                   /* per write */
+#define BANDWIDTH_WORTH 0.25                 /* weight of the last write in the moving average */
 
 struct crn_coder {
     struct crn_encode_work *work;
@@ -26,21 +26,21 @@ struct crn_coder {
     double bandwidth; /* of this thread's writes */
 };
 
-/* A stream of the piece in hand that may be there already, or again. */
+/* A stream of the current write that may repeat another, or be repeated. */
 struct noted {
     struct crn_print print;
     struct crn_stream *stream;
     int is_repeat;
 };
 
-/* The piece in hand. */
+/* The write being encoded. */
 struct coder_job {
     struct crn_coder *coder;
     struct crn_pieces *all;
     unsigned char *block;
     uint64_t in;  /* bytes of the write that have been encoded */
     uint64_t out; /* bytes of the block that are encoded */
-    int has_read; /* what files have of the stream in hand is in the block */
+    int has_read; /* the file data of the current stream has been read into the block */
     struct crn_stream *stream;
     struct noted noted[MOST_NOTED]; /* in the order of the streams */
     uint32_t nnoted;
@@ -76,8 +76,8 @@ static cairn_err coder_make(const struct crn_encoding *x, struct crn_coder **ret
     return CAIRN_OK;
 }
 
-/* Keeps to the share of a core that encoding may take: a rest after each chunk, as long as it was more.
- * Nobody waits for this thread but for its result. */
+/* Limits encoding to its share of a core: the thread sleeps after each chunk for the CPU time it
+ * used too much. It holds no lock, so others wait only for its result. */
 static void rest(struct coder_job *j)
 {
     double share = j->all->encoding->cpu_share;
@@ -118,7 +118,7 @@ static struct crn_extent *extent_of(const struct crn_pieces *all, uint64_t i)
     return &all->plan->extents[all->plan->order[i]];
 }
 
-/* source: whose bytes they are as they were captured; NULL if something was lost on the way. */
+/* source: holds the bytes as captured; NULL if the encoding lost some. */
 static void hash_chunks(struct crn_pieces *all, const struct crn_source *source,
                         const struct crn_extent *x, uint64_t at, const unsigned char *p, uint64_t n)
 {
@@ -134,7 +134,7 @@ static void hash_chunks(struct crn_pieces *all, const struct crn_source *source,
     }
 }
 
-/* A range of an extent as the merging plan knows it. */
+/* A range of an extent, in the terms of the merging plan. */
 static struct crn_merge_piece piece_of(const struct crn_source *source, const struct crn_extent *x,
                                        uint64_t at, uint64_t n)
 {
@@ -148,7 +148,7 @@ static struct crn_merge_piece piece_of(const struct crn_source *source, const st
     return piece;
 }
 
-/* Where an extent lies: in memory, or in its place in the block, into which files are read. */
+/* Locates an extent: in memory, or at its place in the block, into which file data is read. */
 static cairn_err coder_bring(struct coder_job *j, const struct crn_extent *x,
                              const unsigned char **ret, struct crn_errinfo *ei)
 {
@@ -161,7 +161,7 @@ static cairn_err coder_bring(struct coder_job *j, const struct crn_extent *x,
     return is_there ? CAIRN_OK : crn_source_read(source, x, j->all->out->st->fs, place, ei);
 }
 
-/* Where the older version of an extent lies: as the new one, in memory or in the block. */
+/* Locates the older version of an extent: in memory or in the block, like the new one. */
 static const unsigned char *older_of(const struct coder_job *j, const struct crn_extent *x)
 {
     const struct crn_source *older = &j->all->older[x->shard];
@@ -169,7 +169,8 @@ static const unsigned char *older_of(const struct coder_job *j, const struct crn
     return older->owner == 0 ? crn_source_memory(older, x) : j->block + j->all->older_at + j->in;
 }
 
-/* Hands an extent to the encoder, in steps that stay in the cache between hash and encoding. */
+/* Hands an extent to the encoder, in steps small enough to stay in the cache between hash and
+ * encoding. */
 static cairn_err put_extent(struct coder_job *j, struct crn_encoder *e,
                             const struct crn_plan_stream *stream, struct crn_extent *x,
                             struct crn_errinfo *ei)
@@ -196,7 +197,8 @@ static cairn_err put_extent(struct coder_job *j, struct crn_encoder *e,
     return rc;
 }
 
-/* What a lossy stream has become. ------------------------------------------------------------------- */
+/* Lossy streams: the hashes of what can be decoded.
+ * -------------------------------------------------- */
 
 static cairn_err coder_fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
 {
@@ -250,7 +252,7 @@ static cairn_err hash_decoded(struct coder_job *j, const struct crn_plan_stream 
     return rc;
 }
 
-/* Streams. ------------------------------------------------------------------------------------------- */
+/* Streams. ------------------------------------------------------------------------------------- */
 
 static void set_options(struct coder_job *j, const struct crn_plan_stream *s,
                         struct crn_stream_options *ret)
@@ -265,7 +267,8 @@ static void set_options(struct coder_job *j, const struct crn_plan_stream *s,
         ret->tolerance = x->lossy[s->lossy].tolerance;
     } else if (x->is_adaptive) {
         ret->chooser = j->coder->chooser;
-        ret->dedup = x->full_every == 1; /* else places must stay: the next version may need them */
+        /* otherwise offsets must not change: the next version may refer to them */
+        ret->dedup = x->full_every == 1;
     } else {
         ret->pipe = merged->is_small ? x->small : x->pipe[s->type];
         if (!s->has_older)
@@ -273,7 +276,7 @@ static void set_options(struct coder_job *j, const struct crn_plan_stream *s,
     }
 }
 
-/* The map that the encoder gives away becomes bytes of the index. */
+/* Serializes the encoder's map into the index. */
 static cairn_err keep_map(struct crn_stream *stream, struct crn_map *map, struct crn_errinfo *ei)
 {
     struct crn_buf buf = {0};
@@ -300,7 +303,8 @@ static cairn_err coder_prepare(struct coder_job *j, const struct crn_plan_stream
     stream->type = (uint8_t)s->type;
     stream->start = s->start;
     stream->bytes = s->bytes;
-    stream->file_offset = j->out; /* in the block, until that has its place in the file */
+    /* relative to the block, until the block has its offset in the file */
+    stream->file_offset = j->out;
     stream->chunks = calloc(s->bytes / options->chunk_bytes + 1, sizeof(*stream->chunks));
     if (stream->chunks == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a stream of %llu bytes",
@@ -309,7 +313,7 @@ static cairn_err coder_prepare(struct coder_job *j, const struct crn_plan_stream
     return CAIRN_OK;
 }
 
-/* Copies what is told of an equal stream; its bytes are where they are. */
+/* Copies the description of an equal stream, whose bytes are already in the file. */
 static cairn_err repeat(struct coder_job *j, const struct crn_stream *same, struct crn_errinfo *ei)
 {
     struct crn_stream *s = j->stream;
@@ -326,7 +330,7 @@ static cairn_err repeat(struct coder_job *j, const struct crn_stream *same, stru
     return CAIRN_OK;
 }
 
-/* Makes the print of a stream. */
+/* Computes the fingerprint of a stream. */
 static cairn_err print_stream(struct coder_job *j, const struct crn_plan_stream *s,
                               struct crn_print *print, struct crn_errinfo *ei)
 {
@@ -352,7 +356,7 @@ static cairn_err print_stream(struct coder_job *j, const struct crn_plan_stream 
     return rc;
 }
 
-/* Takes an equal stream for this one, if there is one; otherwise notes it for those to come. */
+/* Replaces this stream by an equal one, if there is one; otherwise notes it for later streams. */
 static cairn_err try_repeat(struct coder_job *j, const struct crn_plan_stream *s, int *ret_is_done,
                             struct crn_errinfo *ei)
 {
@@ -387,7 +391,7 @@ static cairn_err try_repeat(struct coder_job *j, const struct crn_plan_stream *s
     return rc == CAIRN_OK ? repeat(j, same, ei) : rc;
 }
 
-/* Extents get their places in the stream. */
+/* Assigns the extents their offsets in the stream. */
 static void place_extents(struct coder_job *j, const struct crn_plan_stream *s)
 {
     uint64_t at = s->start;
@@ -438,7 +442,7 @@ static cairn_err encode_stream(struct coder_job *j, const struct crn_plan_stream
     return rc == CAIRN_OK && !is_done ? encode_anew(j, s, &options, ei) : rc;
 }
 
-/* The streams of a write get their place in the file; those that repeat others have it. */
+/* Assigns the streams of a write their offsets in the file; repeated streams already have them. */
 static void place_streams(struct coder_job *j, const struct crn_write *w, uint64_t place)
 {
     uint32_t k = 0;
@@ -464,7 +468,7 @@ static cairn_err write_out(struct coder_job *j, const struct crn_write *w, struc
     cairn_err rc;
 
     place_streams(j, w, place);
-    if (j->out == 0) /* all of it was there */
+    if (j->out == 0) /* every stream repeats another */
         return CAIRN_OK;
     rc = crn_outfile_write(j->all->out, j->block, j->out, place, ei);
     if (rc == CAIRN_OK)

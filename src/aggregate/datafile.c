@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A data file from its sources to its index: the plan, the writers over it, what was measured. */
+/* Builds a data file from its sources: the plan, the writers that run it, the index and the
+ * statistics. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,8 +10,8 @@
 #include "aggregate/repeats.h"
 #include "encode/parts.h"
 
-#define PACK_LIMIT   ((uint64_t)256 * 1024) /* smaller pieces share blocks */
-#define ENCODE_LEAST ((uint64_t)4 << 20)    /* a thread encodes so much at least */
+#define PACK_LIMIT   ((uint64_t)256 * 1024) /* smaller extents share blocks */
+#define ENCODE_LEAST ((uint64_t)4 << 20)    /* the least that one thread encodes */
 
 uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source *sources,
                              uint32_t nsources)
@@ -24,7 +25,7 @@ uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source
             uint64_t n = sources[s].shard.regions[r].bytes;
             uint64_t cuts = n / e->opt.block_bytes + 1;
 
-            if (e->encoding != NULL) /* streams and their chunks, and smaller extents */
+            if (e->encoding != NULL) /* streams with their chunks, and smaller extents */
                 bytes += n / 64 + cuts * sizeof(struct crn_stream);
             bytes += n + e->opt.align_bytes + cuts * sizeof(struct crn_extent) +
                      sizeof(struct crn_region) + (n / e->opt.chunk_bytes + cuts) * 8;
@@ -33,14 +34,15 @@ uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source
     return bytes;
 }
 
-/* Where older bytes lie in a block that has those of both versions. */
+/* Offset of the older bytes in a block that holds both versions. */
 static uint64_t half_block(const struct crn_engine *e)
 {
     return e->opt.block_bytes / 2 / 16 * 16;
 }
 
-/* A block, or less where all threads are to have something to encode. Half of one where versions may be
- * encoded against each other, also in those that are not: their plans must be the same. */
+/* The size of a write: a block, or less if otherwise some threads would have nothing to encode.
+ * It is half a block if versions may be encoded against each other. That includes full versions,
+ * since both plans must be the same. */
 static uint64_t write_bytes(const struct crn_engine *e, const struct crn_source *sources,
                             uint32_t nsources)
 {
@@ -55,8 +57,8 @@ static uint64_t write_bytes(const struct crn_engine *e, const struct crn_source 
     return bytes < most ? bytes : most;
 }
 
-/* Extents of parts become those of the regions that have them. Parts are in the order of the real bytes:
- * the extents stay sorted. */
+/* Maps extents of variables inside files to extents of the regions that contain them. The
+ * variables are in byte order, so the extents stay sorted. */
 static void to_regions(struct crn_plan *plan, const struct crn_source *sources)
 {
     uint64_t i;
@@ -106,7 +108,7 @@ out:
     return rc;
 }
 
-/* What the writes of a plan take in the file. */
+/* Bytes that the writes of a plan take in the file. */
 static uint64_t data_bytes(const struct crn_engine *e, const struct crn_plan *plan)
 {
     uint64_t align = e->opt.align_bytes;
@@ -123,7 +125,7 @@ static cairn_err write_file(struct crn_engine *e, struct crn_task *t,
                             const struct crn_fetcher *fetcher, struct crn_index *index,
                             struct crn_manifest_file *ret, struct crn_errinfo *ei)
 {
-    const struct crn_fetcher nobody = {0}; /* all is local */
+    const struct crn_fetcher nobody = {0}; /* all data is local */
     cairn_err rc;
 
     if (fetcher == NULL)
@@ -189,7 +191,7 @@ static cairn_err begin_stats(struct crn_engine *e, const struct crn_index *head,
     return rc;
 }
 
-/* Nobody adds to the statistics any more when it is NULL. */
+/* After a NULL, nobody adds to the statistics. */
 static void set_stats(struct crn_engine *e, struct crn_flush_stats *s)
 {
     crn_lock(&e->mu);
@@ -250,7 +252,7 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     index.hashes = NULL;
     index.streams = NULL;
     index.nstreams = 0;
-    index.bases = NULL; /* borrowed, if it gets some */
+    index.bases = NULL; /* borrowed, if there are any */
     index.nbases = 0;
     rc = begin_stats(e, head, sources, nsources, &stats, ei);
     if (rc != CAIRN_OK)

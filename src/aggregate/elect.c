@@ -26,12 +26,13 @@ uint32_t crn_leaders_count(const struct crn_config *cfg, const struct crn_fs_typ
                            uint64_t bytes)
 {
     uint64_t most = CRN_LEADERS_AUTO;
-    uint64_t worth = bytes / (2 * cfg->block_bytes); /* less is sent sooner than it is agreed on */
+    /* smaller amounts are sent faster than they are negotiated */
+    uint64_t worth = bytes / (2 * cfg->block_bytes);
 
     if (cfg->leaders_per_file != 0)
         return (uint32_t)cfg->leaders_per_file;
     if (type->magic == CRN_FS_LUSTRE && cfg->stripe_count < most)
-        most = cfg->stripe_count; /* two nodes in one stripe take its lock from each other */
+        most = cfg->stripe_count; /* two nodes in one stripe compete for its lock */
     if (worth < most)
         most = worth;
     return !type->is_shared || cfg->align_bytes < 4096 || most == 0 ? 1 : (uint32_t)most;

@@ -2,8 +2,8 @@
 #include "aggregate/elect.h"
 #include "base/test.h"
 
-/* For every number of nodes and files: groups are contiguous, cover all nodes, are none of them
- * empty, and differ by at most one node. */
+/* For every number of nodes and files: groups are contiguous, cover all nodes, are never empty,
+ * and differ by at most one node. */
 static void groups(void **state)
 {
     uint32_t nodes, k, g, n;
@@ -40,8 +40,8 @@ static void leaders(void **state)
     assert_int_equal(crn_elect(bytes + 2, 2), 0);
 }
 
-/* How many nodes write a file: as many as are asked for; by themselves only where they do not get in each
- * other's way and have enough to write. */
+/* How many nodes write a file: as many as configured. With auto, several only where they do not
+ * contend and have enough data. */
 static void leaders_count(void **state)
 {
     enum { EXT4 = 0xEF53, GPFS = 0x47504653, NFS = 0x6969, FUSE = 0x65735546, OTHER = 0xDEAD };
@@ -76,7 +76,7 @@ static void leaders_count(void **state)
     crn_config_fini(&cfg);
 }
 
-/* The leader and its assistants: all numbers of them, also with ties. */
+/* The leader and its assistants, in every number, also with ties. */
 static void assistants(void **state)
 {
     static const uint64_t bytes[] = {5, 9, 0, 9, 7, 5, 0};
@@ -92,7 +92,8 @@ static void assistants(void **state)
         assert_true(crn_elect_is_among(bytes, i, crn_elect(bytes, i), 1));
 }
 
-/* Who is helped: the most bytes for each node that writes, as long as there are followers for them. */
+/* The group with the most bytes per writing node gets help, as long as it has followers to fetch
+ * from. */
 static void behind(void **state)
 {
     struct crn_group_state g[] = {{.bytes = 100, .members = 3},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads the keys of the configuration that say how data is encoded. */
+/* Reads the configuration keys for encoding. */
 #include "aggregate/encoding.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ static cairn_err set_patterns(struct crn_encoding *x, const struct crn_name_conf
     return crn_err_context(ei, crn_similar_open(pattern, n, &x->similar, ei), "encode_match");
 }
 
-/* "NAME:abs:1e-6" or "NAME:rel:1e-3"; names may hold colons. */
+/* "NAME:abs:1e-6" or "NAME:rel:1e-3"; names may contain colons. */
 static cairn_err add_lossy(struct crn_encoding *x, char *word, struct crn_errinfo *ei)
 {
     struct crn_lossy *l = &x->lossy[x->nlossy];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the configuration says about encoding is checked, and kept: the bounds of what may be lost. */
+/* The encoding settings are validated and obeyed; lossy regions keep their error bounds. */
 #include "aggregate/encoding.h"
 #include "aggregate/test_engine.h"
 
 #define LOSSY_BOUND 1e-3
 
-/* n values that may have lost something. */
+/* n lossy values. */
 static void check_bound(const double *got, const unsigned char *want, size_t n)
 {
     size_t i;
@@ -42,7 +42,7 @@ static void check_extent(const struct engine_fixture *f, const struct crn_data_f
     crn_decoder_free(decoder);
 }
 
-/* A region that may lose something keeps its bound, and verifies; all others come back bit by bit. */
+/* A lossy region keeps its bound and verifies; all others are restored bit by bit. */
 static void what_may_be_lost_is_bounded(void **state)
 {
     static const char *const lossy[] = {"encode", "adaptive", "encode_lossy",
@@ -60,7 +60,7 @@ static void what_may_be_lost_is_bounded(void **state)
 
     (void)state;
     if (crn_pipe_parse("zfp", &pipe, ei) != CAIRN_OK)
-        skip(); /* built without */
+        skip(); /* not in this build */
     set_up(&f, lossy);
     e = open_engine(&f, NULL);
     assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
@@ -116,7 +116,7 @@ static int most_of(int threads)
     return cores < 2 ? 2 : cores < threads ? cores : threads;
 }
 
-/* As many threads as are asked for; without, those that help on this host. */
+/* The configured number of threads; with auto, as many as help on this host. */
 static void threads_are_as_configured(void **state)
 {
     const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The writers. Each takes a block that has arrived from another node (fetch.c), else the next local write;
- * piece.c brings it into the file. They share nothing but the task's cursors and the first error, under
- * the engine's lock. They never wait for a block of the pool while one that has arrived waits for a
- * writer: they take a free one, or what has arrived, or sleep until either is there. */
+/* The writer threads. Each takes a block that has arrived from another node (fetch.c), else the
+ * next local write; piece.c brings it into the file. They share only the task's cursors and the
+ * first error, under the engine's lock. A writer never waits for a free block while an arrived
+ * block waits for a writer: it takes either one, or sleeps until there is one. */
 #include "aggregate/engine.h"
 
 #include <errno.h>
@@ -12,10 +12,11 @@
 #include "aggregate/encoding.h"
 #include "aggregate/task.h"
 
-#define AUTO_WRITERS  2 /* one has a core while the other waits for the disk */
-#define AUTO_ENCODERS 8 /* each takes scratch memory */
+#define AUTO_WRITERS  2 /* one computes while the other waits for the disk */
+#define AUTO_ENCODERS 8 /* each needs scratch memory */
 
-/* What to do next. --------------------------------------------------------------------------------- */
+/* Choosing the next write.
+ * ------------------------------------------------------------------------- */
 
 const struct crn_write *crn_task_seek_local(struct crn_task *t)
 {
@@ -26,7 +27,7 @@ const struct crn_write *crn_task_seek_local(struct crn_task *t)
     return t->next_local < plan->nwrites ? &plan->writes[t->next_local] : NULL;
 }
 
-/* What a writer does next: 1, or 0 if there is nothing now. */
+/* Takes the next write for a writer. Returns 0 if there is none now. */
 static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piece *ret)
 {
     struct crn_piece p = {0};
@@ -62,7 +63,7 @@ void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct
     crn_cond_broadcast(&e->changed);
 }
 
-/* Reads a file of the kernel: between two pieces it is asked without the lock, which the others want. */
+/* may_join reads a file in /proc, so it is called between two writes and without the lock. */
 static int may_join(const struct crn_engine *e, int number)
 {
     if (number == 0 || e->opt.may_join == NULL)
@@ -72,7 +73,8 @@ static int may_join(const struct crn_engine *e, int number)
     return e->opt.may_join();
 }
 
-/* Works until nothing is left or something failed. The engine's lock is held, and given up inside. */
+/* Writes until nothing is left or an error occurs. Called with the engine's lock, which it
+ * releases while writing. */
 static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number)
 {
     struct crn_writer_stats *me = &t->stats->writer[number];
@@ -92,7 +94,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
             continue;
         }
         crn_unlock(&e->mu);
-        bytes = p.w->bytes; /* an errand is gone when it is done */
+        bytes = p.w->bytes; /* executing an errand frees it */
         p.coder = &e->coder[number];
         rc = p.errand != NULL ? crn_errand_write(t->assist, &p, &ei)
                               : crn_piece_write(&t->pieces, &p, &ei);
@@ -108,15 +110,15 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
             crn_pool_put(&e->pool, p.block);
         if (rc != CAIRN_OK)
             crn_task_fail_locked(e, t, &ei);
-        crn_cond_broadcast(&e->changed); /* a block is free, or this was the last piece */
+        crn_cond_broadcast(&e->changed); /* a block is free, or this was the last write */
     }
-    while (t->nready > 0) { /* arrived in vain */
+    while (t->nready > 0) { /* arrived after the failure */
         crn_errand_free(t->ready[--t->nready].errand);
         crn_pool_put(&e->pool, t->ready[t->nready].block);
     }
 }
 
-/* Threads. ---------------------------------------------------------------------------------------- */
+/* Threads. ------------------------------------------------------------------------------------- */
 
 static void *writer(void *arg)
 {
@@ -259,7 +261,7 @@ static int is_encoding(const struct crn_config *cfg)
     return is;
 }
 
-/* 0: auto, which is as many as may be of use; those take part that have a core. */
+/* 0 means auto: as many threads as can help; those without a free core stay idle. */
 static uint64_t threads_wanted(const struct crn_config *cfg)
 {
     return is_encoding(cfg) && cfg->encode_threads > 0 ? cfg->encode_threads : cfg->writers;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine writes what it was given: compared byte by byte through the index, from memory, from
- * spilled images and from files, with more data than the pool holds; as it is, and encoded in every
- * way. */
+/* The engine writes what it is given: compared byte by byte through the index, from memory, from
+ * spilled images and from files, with more data than the pool holds; unencoded, and in every
+ * encoding. */
 #include <errno.h>
 
 #include "aggregate/test_engine.h"
 #include "base/fs_faulty.h"
 #include "base/queue.h"
 
-/* How the group of tests that runs has its data encoded. */
+/* The encoding settings of the current test group. */
 static const char *const *settings;
 
-/* Where variables are told apart, the one in the file is. */
+/* If variables are encoded separately, the one inside the file has its own stream. */
 static void check_variable(const struct engine_fixture *f, const struct crn_index *x)
 {
     uint64_t bytes = 0;
@@ -36,13 +36,13 @@ static void compare(struct engine_fixture *f, const char *file)
     test_compare(f->shard, SHARDS, &x, path);
     assert_int_equal(x.nstreams > 0, f->is_encoded);
     check_variable(f, &x);
-    if (f->is_encoded && mf.bytes > 27 * (uint64_t)BLOCK) /* of 33; most of them are waves */
+    if (f->is_encoded && mf.bytes > 27 * (uint64_t)BLOCK) /* of 33; most of the data is waves */
         fail_msg("%llu bytes", (unsigned long long)mf.bytes);
     crn_manifest_file_free(&mf);
     crn_index_free(&x);
 }
 
-/* The sums agree with each other and with the file; frees. */
+/* The sums agree with each other and with the file. Frees s. */
 static void check_stats(struct crn_flush_stats *s)
 {
     struct crn_sums local = crn_stats_local(s);
@@ -53,7 +53,7 @@ static void check_stats(struct crn_flush_stats *s)
     for (i = 0; i < s->npeers; i++)
         of_peers += s->peer[i].bytes;
     assert_int_equal(local.bytes + received.bytes + s->assisted_bytes, s->bytes);
-    /* A write that is encoded may come from several nodes, this one among them. */
+    /* An encoded write may combine data of several nodes, including this one. */
     assert_true(received.bytes == s->remote_bytes ||
                 (settings[0] != NULL && received.bytes > s->remote_bytes));
     assert_int_equal(s->receive.sum.bytes, s->remote_bytes);
@@ -95,7 +95,7 @@ static void writes_what_it_was_given(void **state)
     tear_down(&f);
 }
 
-/* Checksums of the capture go into the index as they are: what was damaged since is found by them. */
+/* Checksums of the capture go into the index unchanged, so later damage is detected. */
 static void sums_of_the_capture_are_kept(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -134,7 +134,7 @@ static int never(void)
     return 0;
 }
 
-/* Writers that have no core leave all to the first; nothing is missing for it. */
+/* Writers without a core leave everything to the first, which writes the whole file. */
 static void one_writer_is_enough(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -163,7 +163,7 @@ static int always(void)
     return 1;
 }
 
-/* Two at most, unless there is something to encode. */
+/* Two writers at most, unless there is something to encode. */
 static void a_third_writer_encodes(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -191,7 +191,7 @@ static void a_third_writer_encodes(void **state)
     tear_down(&f);
 }
 
-/* Whatever call fails: an error with a reason, no file left, and the engine works again. */
+/* Any failing call gives an error with a reason and leaves no file, and the engine stays usable. */
 static void a_failure_leaves_nothing(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -233,7 +233,7 @@ static void a_failure_leaves_nothing(void **state)
     tear_down(&f);
 }
 
-/* Other nodes: blocks come later, from another thread, in another order; or fail. */
+/* Other nodes: blocks arrive later, from another thread, in another order; or fail. */
 struct engine_test_far_away {
     struct engine_fixture *f;
     struct crn_engine *e;
@@ -269,7 +269,7 @@ static void *answer(void *arg)
         struct crn_errinfo gone = {.code = CAIRN_EPEER, .msg = "node 2 is gone"};
 
         test_gather(far->f->shard, r->w, r->extents, r->order, r->block);
-        if (++far->n == far->fail_at) /* half of it may still come */
+        if (++far->n == far->fail_at) /* the block may already hold half of the data */
             (void)crn_engine_replace(far->e, r->block);
         crn_engine_arrived(far->e, r->w, far->n == far->fail_at ? &gone : NULL);
         free(r);
@@ -303,7 +303,7 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
         rc = write_all(&f, far.e, &fetcher, &mf, &stats, ei);
         if (far.fail_at == 0 || far.n < far.fail_at) {
             assert_int_equal(rc, CAIRN_OK);
-            assert_true(stats.remote_bytes > 10 * BLOCK); /* much more than the pool */
+            assert_true(stats.remote_bytes > 10 * BLOCK); /* many times the pool */
             compare(&f, mf.name);
             crn_manifest_file_free(&mf);
             assert_int_equal(stats.npeers, 2);

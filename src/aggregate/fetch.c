@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What other nodes have. The thread of crn_engine_write asks for it as long as the pool has blocks, so
- * that what is on its way never exceeds the pool; what has arrived waits for a writer (engine.c). */
+/* Data of other nodes. The thread of crn_engine_write requests it while the pool has blocks, so
+ * data in flight never exceeds the pool. Arrived blocks wait for a writer (engine.c). */
 #include <assert.h>
 
 #include "aggregate/task.h"
@@ -15,8 +15,8 @@ int crn_task_has_aide(const struct crn_task *t, const struct crn_write *w)
     return t->assists != NULL && t->assists[w->owner];
 }
 
-/* Moves the cursor to the next write of another node that nobody has taken; NULL behind the last. What
- * assistants can write from where it lies comes last. */
+/* Moves the cursor to the next remote write that nobody has taken; NULL at the end. The first
+ * pass skips data whose owner assists; the second pass takes what is left of it. */
 static const struct crn_write *seek_remote_locked(struct crn_task *t)
 {
     const struct crn_plan *plan = t->plan;
@@ -36,15 +36,15 @@ static const struct crn_write *seek_remote_locked(struct crn_task *t)
     }
 }
 
-/* What assistants have is fetched when the writers have nothing else to do, and no more than they can
- * write at once: fetching all of it would leave nothing to the assistants. */
+/* Data of assistants is fetched only when the writers are otherwise idle, and no more than they
+ * can write at once. Fetching all of it would leave nothing for the assistants to write. */
 static int is_turn_locked(const struct crn_engine *e, struct crn_task *t)
 {
     return !t->is_second_pass ||
            (crn_task_seek_local(t) == NULL && t->outstanding + t->nready <= (size_t)e->started);
 }
 
-/* Until something may be fetched; 0: nothing is left. */
+/* Waits until something may be fetched. Returns 0 if nothing is left. */
 static int await_turn(struct crn_engine *e, struct crn_task *t)
 {
     int is_left;
@@ -69,7 +69,7 @@ static unsigned char *get_block(struct crn_engine *e, const struct crn_task *t, 
     return block;
 }
 
-/* Notes what of a write other nodes have: in as many parts, of one version or of two. */
+/* Counts the remote parts this write waits for, in one version or in two. */
 static void await_locked(struct crn_engine *e, struct crn_task *t, const struct crn_write *w,
                          const void *block)
 {
@@ -92,7 +92,7 @@ static void await_locked(struct crn_engine *e, struct crn_task *t, const struct 
     t->times[a->block].asked_ns = crn_stats_now(t->stats);
 }
 
-/* Asks for a write, or for those of its parts that are not here. */
+/* Requests a write, or only its remote parts. */
 static void fetch_version(const struct crn_task *t, const struct crn_fetcher *f,
                           const struct crn_write *w, int is_older, unsigned char *block)
 {
@@ -117,14 +117,14 @@ static void fetch_write(const struct crn_task *t, const struct crn_fetcher *f,
         fetch_version(t, f, w, 1, block + t->pieces.older_at);
 }
 
-/* The write that something was asked for. */
+/* The index of the write that w is, or belongs to. */
 static uint64_t whole_of(const struct crn_task *t, const struct crn_write *w)
 {
     return w->is_part ? ((const struct crn_write_part *)(const void *)w)->whole
                       : (uint64_t)(w - t->plan->writes);
 }
 
-/* Asks for everything remote, block by block. */
+/* Requests all remote writes, block by block. */
 void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
 {
     const struct crn_fetcher *f = arg;
@@ -142,7 +142,7 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
         if (!t->is_failed)
             w = seek_remote_locked(t);
         if (w != NULL && !is_turn_locked(e, t))
-            w = NULL; /* an assistant was quicker, and the rest is another's */
+            w = NULL; /* an assistant took it, and the rest is left to other assistants */
         if (w != NULL) {
             t->taken[t->next_remote++] = CRN_TAKEN_FETCHED;
             await_locked(e, t, w, block);
@@ -152,7 +152,7 @@ void crn_task_fetch(struct crn_engine *e, struct crn_task *t, const void *arg)
         crn_unlock(&e->mu);
         if (w == NULL)
             continue;
-        assert(f->fetch != NULL); /* somebody owns it */
+        assert(f->fetch != NULL); /* remote data needs a fetcher */
         fetch_write(t, f, w, block);
     }
 }
@@ -173,7 +173,7 @@ static void note_arrival_locked(struct crn_task *t, const struct crn_write *w, s
     }
 }
 
-/* What another node claims to have taken, at most as long as this flush. */
+/* Clamps a duration reported by another node to the duration of this flush. */
 static int64_t fetch_within(int64_t ns, int64_t most)
 {
     return ns < 0 ? 0 : ns < most ? ns : most;
@@ -202,7 +202,7 @@ void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint
     crn_unlock(&e->mu);
 }
 
-/* All parts have arrived: a writer may take it. */
+/* All parts have arrived: queue the write for a writer. */
 static void ready_locked(struct crn_engine *e, struct crn_task *t, uint64_t whole)
 {
     unsigned char *block = crn_pool_block(&e->pool, t->awaited[whole].block);
@@ -222,7 +222,7 @@ void crn_engine_arrived(struct crn_engine *e, const struct crn_write *w,
     uint64_t whole;
 
     crn_lock(&e->mu);
-    t = e->task; /* there is one as long as something is outstanding */
+    t = e->task; /* the task lives as long as a request is outstanding */
     whole = whole_of(t, w);
     note_arrival_locked(t, w, t->awaited[whole].block);
     if (error != NULL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what may be encoded against the version before. A chunk is decoded with the bytes that the older
- * file has at the same place of the same stream: so plan and index must agree in all that says which bytes
- * those are. What lost something in the older file is not what lies in memory. */
+/* Decides which streams may be encoded against the previous version. A chunk is decoded with the
+ * bytes that the older file has at the same place of the same stream, so plan and index must
+ * agree on which bytes those are. Lossy streams of the older file are excluded, since they
+ * differ from the bytes in memory. */
 #include "aggregate/older.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ int crn_shard_is_like(const struct crn_shard *a, const struct crn_shard *b)
     return 1;
 }
 
-/* Files are gone when their version is committed. */
+/* Files may be gone once their version is committed. */
 static int has_files(const struct crn_shard *s)
 {
     uint32_t i;
@@ -40,7 +41,7 @@ static int has_files(const struct crn_shard *s)
     return 0;
 }
 
-/* The same shards on the same nodes, and those of this node in memory. */
+/* The same shards on the same nodes, with this node's shards in memory. */
 static int sources_match(const struct crn_older *o, const struct crn_source *sources, uint32_t n)
 {
     uint32_t i;
@@ -60,7 +61,7 @@ static int sources_match(const struct crn_older *o, const struct crn_source *sou
     return 1;
 }
 
-/* The same extents at the same places. */
+/* The same extents at the same offsets. */
 static int extents_match(const struct crn_index *x, const struct crn_plan *plan)
 {
     uint64_t i, k;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files that are encoded against the version before: shards of random shapes on this node and on others,
- * decoded with the older bytes and compared, within the pool; and what must not be encoded so. */
+/* Files that are encoded against the previous version: shards of random shapes on this node and
+ * on others are decoded with the older bytes and compared, within the pool. Also cases that must
+ * not be encoded that way. */
 #include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
@@ -33,10 +34,10 @@ struct older_test_world {
     struct older_test_capture before, now;
     struct crn_manifest_file file;
     struct crn_index index; /* of the file that was written last */
-    uint64_t nolder;        /* extents of the older version that were asked for */
+    uint64_t nolder;        /* extents of the older version that were requested */
 };
 
-/* Shapes. ------------------------------------------------------------------------------------------- */
+/* Shapes. -------------------------------------------------------------------------------------- */
 
 static void make_region(struct older_test_world *w, struct crn_region *r, uint32_t number)
 {
@@ -76,7 +77,7 @@ static void describe(struct older_test_capture *c, uint32_t s, uint32_t nregions
         .owner = owner};
 }
 
-/* Noise of which every 50th byte changes from version to version, and numbers that grow. */
+/* Noise in which every 50th byte changes between versions, and numbers that grow. */
 static void fill_region(const struct crn_region *r, unsigned char *p, uint32_t shard, double time)
 {
     uint64_t i;
@@ -166,7 +167,7 @@ static void tear_down(struct older_test_world *w)
     test_dir_remove(w->dir);
 }
 
-/* Writing. ------------------------------------------------------------------------------------------ */
+/* Writing. ------------------------------------------------------------------------------------- */
 
 struct older_test_far_away {
     struct older_test_world *w;
@@ -191,7 +192,7 @@ static void answer(void *arg, const struct crn_write *wr, const struct crn_exten
     crn_engine_arrived(far->w->engine, wr, NULL);
 }
 
-/* Writes a capture as version `version`; what was written is in w->file and w->index then. */
+/* Writes a capture as version `version`; fills w->file and w->index. */
 static void write_capture(struct older_test_world *w, const struct older_test_capture *c,
                           int64_t version, const struct crn_older *older)
 {
@@ -218,9 +219,9 @@ static void write_capture(struct older_test_world *w, const struct older_test_ca
     crn_manifest_file_free(&described);
 }
 
-/* Reading. ------------------------------------------------------------------------------------------ */
+/* Reading. ------------------------------------------------------------------------------------- */
 
-/* A capture as the streams of an index have it. */
+/* The bytes of a capture in the order of an index's streams. */
 static unsigned char *in_streams(const struct older_test_world *w,
                                  const struct older_test_capture *c)
 {
@@ -299,7 +300,7 @@ static void check_stream(struct stored *stored, struct crn_encode_work *work,
     free(records);
 }
 
-/* The file that was written last decodes to a capture, against the version before if it has a chain. */
+/* The last file decodes to the capture, against the previous version if it has a chain. */
 static void check_file(const struct older_test_world *w, const struct older_test_capture *c)
 {
     unsigned char *want = in_streams(w, c);
@@ -326,9 +327,9 @@ static void check_file(const struct older_test_world *w, const struct older_test
     free(older);
 }
 
-/* Tests. -------------------------------------------------------------------------------------------- */
+/* Tests. --------------------------------------------------------------------------------------- */
 
-/* The version before as the caller knows it when it is on the file system. */
+/* The previous version as the caller knows it once it is on the file system. */
 static void take_base(struct older_test_world *w, struct crn_base *base, struct crn_index *index,
                       struct crn_older *ret)
 {
@@ -348,7 +349,7 @@ static int has_data(const struct older_test_world *w)
     uint32_t s;
 
     for (s = 0; s < w->nshards; s++)
-        if (w->now.bytes[s] > 64 * 1024) /* else the heads may be all that there is */
+        if (w->now.bytes[s] > 64 * 1024) /* a smaller shard may consist of headers only */
             return 1;
     return 0;
 }
@@ -396,8 +397,8 @@ static void decoded_it_is_the_new_version(void **state)
     shapes_of_all_kinds("agnostic", "delta:1,zstd:1", 5);
 }
 
-/* Shards that are alike now and were not before are not taken for repeats of one another: what they are
- * encoded against differs. */
+/* Shards that are equal now but differed before are not repeats of one another, because they are
+ * encoded against different bytes. */
 static void equal_now_but_not_before(void **state)
 {
     struct crn_base base;
@@ -438,7 +439,7 @@ static void equal_now_but_not_before(void **state)
     tear_down(&w);
 }
 
-/* Whatever is not as it was: full, and right. Of the last two only streams are. */
+/* Each mismatch gives a full and correct file. The last two affect only some streams. */
 enum odd {
     ODD_BYTES,
     ODD_NAME,
@@ -469,7 +470,7 @@ static void make_odd(struct older_test_world *w, enum odd odd, struct older_test
     case ODD_FEWER:
         w->now.sources[0].shard.nregions--;
         break;
-    case ODD_OWNER: /* it lies elsewhere now */
+    case ODD_OWNER: /* another node owns it now */
         gone->sources[0].owner = 1;
         break;
     case ODD_GONE:
@@ -478,7 +479,7 @@ static void make_odd(struct older_test_world *w, enum odd odd, struct older_test
     case ODD_CHUNKS:
         assert_ok(crn_config_set(&w->cfg, "encode_chunk", "80K", "test", ei));
         break;
-    default: /* the older file has lost something */
+    default: /* the older file is lossy */
         assert_ok(crn_config_set(&w->cfg, "encode_lossy", "", "test", ei));
         break;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Past the page cache go whole pages that lie on page boundaries in memory as in the file; heads and
- * tails go through it. No page is ever written both ways: each way knows nothing of the other's bytes. */
+/* Direct I/O takes whole pages that are page-aligned both in memory and in the file. Heads and
+ * tails go through the page cache. No page is ever written both ways, because the two are not
+ * coherent. */
 #include "aggregate/outfile.h"
 
 #include <errno.h>
@@ -14,8 +15,8 @@
 
 #define PAGE_MIN 4096
 
-/* Room for the data, where that helps: with O_DIRECT writes behind the end of a file would wait for each
- * other. A file system that cannot is no reason to fail. */
+/* Preallocates the data where that helps: with O_DIRECT, writes that extend a file would
+ * serialize. A file system that cannot preallocate is not an error. */
 static cairn_err preallocate(struct crn_outfile *o, uint64_t bytes, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = o->st->fs;
@@ -34,8 +35,8 @@ static cairn_err preallocate(struct crn_outfile *o, uint64_t bytes, struct crn_e
     return CAIRN_OK;
 }
 
-/* The same file once more, past the page cache, if it shall be so; without where it is refused. is_ours: who has
- * begun it knows that bytes in it are from before. */
+/* Opens the file a second time with O_DIRECT, if configured; without it if the file system
+ * refuses. is_ours: this node created the file, so it knows whether the file has old blocks. */
 static void open_direct(struct crn_outfile *o, const struct crn_index *head, int is_ours)
 {
     const struct crn_fs *fs = o->st->fs;
@@ -55,7 +56,7 @@ static void open_direct(struct crn_outfile *o, const struct crn_index *head, int
         crn_outlet_no_direct(o->outlet, strerror(-o->direct_fd));
 }
 
-/* Where there are no stripes nothing is said: one configuration serves all file systems. */
+/* A file system without stripes is not reported: one configuration serves all file systems. */
 static void stripe(const struct crn_outfile *o, const struct crn_index *head)
 {
     const struct crn_outlet_options *opt = &o->outlet->opt;
@@ -85,7 +86,7 @@ static void outfile_init(struct crn_outfile *o, struct crn_outlet *outlet,
     atomic_init(&o->end, 0);
 }
 
-/* Decides how to write the open file: what it holds already, and which file system it is on. */
+/* Decides how to write the open file, from its old contents and its file system. */
 static void outfile_look(struct crn_outfile *o)
 {
     const struct crn_fs *fs = o->st->fs;
@@ -131,7 +132,7 @@ cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outlet *outlet,
     (void)snprintf(o->name, sizeof(o->name), "%s", file);
     rc = crn_store_late_dir(st, head->name, head->version, began_ns, &dfd, ei);
     if (rc == CAIRN_OK) {
-        do /* another host has made it a moment ago */
+        do /* another host created it a moment ago */
             o->fd = st->fs->openat(st->fs, dfd, file, O_RDWR | O_NOFOLLOW, 0);
         while (o->fd == -ENOENT && crn_late_again(st->fs, dfd, began_ns));
         (void)st->fs->close(st->fs, dfd);
@@ -158,7 +159,7 @@ int crn_outfile_takes(const struct crn_outfile *o, const void *p)
     return o->direct_fd < 0 || (uintptr_t)p % o->page_bytes == 0;
 }
 
-/* All of it through the page cache, or all of it past it. */
+/* Writes all of it through the page cache, or all of it with O_DIRECT. */
 static cairn_err outfile_put(struct crn_outfile *o, int is_direct, const unsigned char *p,
                              uint64_t bytes, uint64_t offset, struct crn_errinfo *ei)
 {
@@ -175,7 +176,7 @@ static cairn_err outfile_put(struct crn_outfile *o, int is_direct, const unsigne
         return rc;
     }
     rc = crn_fs_write_all(fs, o->direct_fd, p, bytes, offset, o->name, &refused);
-    if (rc != CAIRN_OK && refused.sys_errno == EINVAL) { /* some say so only now */
+    if (rc != CAIRN_OK && refused.sys_errno == EINVAL) { /* some file systems refuse only here */
         atomic_store(&o->is_refused, 1);
         crn_outlet_no_direct(o->outlet, strerror(EINVAL));
         return crn_fs_write_all(fs, o->fd, p, bytes, offset, o->name, ei);
@@ -185,7 +186,7 @@ static cairn_err outfile_put(struct crn_outfile *o, int is_direct, const unsigne
     return rc;
 }
 
-/* Whole pages past the page cache, where they lie so; the rest through it. */
+/* Writes whole aligned pages with O_DIRECT and the rest through the page cache. */
 static cairn_err put_parts(struct crn_outfile *o, const unsigned char *p, uint64_t bytes,
                            uint64_t offset, struct crn_errinfo *ei)
 {
@@ -244,7 +245,7 @@ cairn_err crn_outfile_pad(struct crn_outfile *o, uint64_t bytes, uint64_t offset
     return rc;
 }
 
-/* Everything but the file itself. */
+/* Releases everything but the file itself. */
 static int let_go(struct crn_outfile *o)
 {
     crn_behind_fini(&o->behind);
@@ -278,7 +279,7 @@ cairn_err crn_outfile_sync(struct crn_outfile *o, struct crn_errinfo *ei)
 void crn_outfile_abandon(struct crn_outfile *o)
 {
     (void)let_go(o);
-    (void)o->st->fs->close(o->st->fs, o->fd); /* failed already */
+    (void)o->st->fs->close(o->st->fs, o->fd); /* it failed already */
 }
 
 void crn_outfile_remove(const struct crn_outfile *o, const struct crn_index *head)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data file that is being written: aligned room at its end, handed out first come first served, and
- * how bytes reach it. Several threads reserve and write at once. */
+/* The data file being written: aligned space at its end, handed out first come first served, and
+ * the ways to write it. Several threads reserve and write at once. */
 #ifndef CRN_AGGREGATE_OUTFILE_H
 #define CRN_AGGREGATE_OUTFILE_H
 
@@ -15,21 +15,21 @@ struct crn_outfile {
     struct crn_outlet *outlet;
     char name[CRN_FILE_NAME];
     int fd;
-    int direct_fd;          /* the same file past the page cache, for whole pages; -1: none */
-    atomic_int is_given_up; /* nobody wants it any more: writes fail */
-    atomic_int is_refused;  /* the file system took it and then refused to write */
-    int lacks_room;         /* room was asked for beforehand and there is none */
+    int direct_fd;          /* the same file with O_DIRECT, for whole pages; -1: none */
+    atomic_int is_given_up; /* the file is abandoned: writes fail */
+    atomic_int is_refused;  /* the file system accepted O_DIRECT and then refused a write */
+    int lacks_room;         /* preallocation found too little space */
     int is_behind;
     int has_bytes; /* stale bytes of an earlier version: gaps are overwritten with zeros */
     struct crn_behind behind;
     uint64_t align_bytes;
     uint64_t page_bytes;
-    atomic_uint_fast64_t end;      /* of the file so far */
-    atomic_uint_fast64_t *written; /* counts bytes that were written; may be NULL */
+    atomic_uint_fast64_t end;      /* of the file */
+    atomic_uint_fast64_t *written; /* counts bytes written; may be NULL */
 };
 
-/* Creates the data file of the version and file number that head tells. expected: bytes of data, at
- * most. CAIRN_ENOSPC if room for them was asked for beforehand and there is none. */
+/* Creates the data file of head's version and file number. expected: an upper bound on its data
+ * bytes. CAIRN_ENOSPC if preallocation finds too little space. */
 CAIRN_CHECKED cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
                                            const struct crn_store *st, const struct crn_index *head,
                                            uint64_t align_bytes, uint64_t expected,
@@ -39,24 +39,24 @@ CAIRN_CHECKED cairn_err crn_outfile_open(struct crn_outfile *o, struct crn_outle
                                          const struct crn_store *st, const struct crn_index *head,
                                          const char *file, uint64_t align_bytes,
                                          struct crn_errinfo *ei);
-/* Room at the end of the file: where it begins. */
+/* Reserves space at the end of the file and returns its offset. */
 uint64_t crn_outfile_reserve(struct crn_outfile *o, uint64_t bytes);
-/* Whether bytes at p go past the page cache, if that was asked for; p begins an aligned piece. */
+/* Can bytes at p be written with O_DIRECT, if that is enabled? p starts an aligned write. */
 int crn_outfile_takes(const struct crn_outfile *o, const void *p);
 CAIRN_CHECKED cairn_err crn_outfile_write(struct crn_outfile *o, const void *p, uint64_t bytes,
                                           uint64_t offset, struct crn_errinfo *ei);
-/* Gaps read as 0, also where the file had other bytes: what lies between the end of a piece at offset and the
- * next one. */
+/* Writes zeros from the end of a write at offset up to the next one, if the file holds stale
+ * bytes there. */
 CAIRN_CHECKED cairn_err crn_outfile_pad(struct crn_outfile *o, uint64_t bytes, uint64_t offset,
                                         struct crn_errinfo *ei);
-/* Appends index and trailer, makes the file durable and closes it, failed or not. */
+/* Appends index and trailer, makes the file durable and closes it, also on failure. */
 CAIRN_CHECKED cairn_err crn_outfile_finish(struct crn_outfile *o, const struct crn_index *index,
                                            struct crn_manifest_file *ret, struct crn_errinfo *ei);
-/* Makes what this node wrote of the file durable and closes it, failed or not. */
+/* Makes this node's writes durable and closes the file, also on failure. */
 CAIRN_CHECKED cairn_err crn_outfile_sync(struct crn_outfile *o, struct crn_errinfo *ei);
-/* Closes a file that failed before it was finished. */
+/* Closes a file that failed before it was complete. */
 void crn_outfile_abandon(struct crn_outfile *o);
-/* Removes a file that was closed and is not wanted; what cannot be removed is left to a sweep. */
+/* Removes a closed file; a sweep removes it later if this fails. */
 void crn_outfile_remove(const struct crn_outfile *o, const struct crn_index *head);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every way into the file gives the same bytes: on a disk and in memory, from aligned memory, unaligned
- * memory and files, with short writes, and whatever call fails; and what was asked for is what is done. */
+/* Every I/O method writes the same bytes: on a disk and in memory, from aligned memory,
+ * unaligned memory and files, with short writes, and with every call failing. The configured
+ * method is the one used. */
 #include <errno.h>
 
 #include "aggregate/engine.h"
@@ -11,13 +12,14 @@ enum { SHARDS = 3, REGIONS = 3, BLOCK = 64 * 1024, CHUNK = 8192 };
 
 static const uint64_t sizes[REGIONS] = {3 * BLOCK + 777, 100, 24576};
 
-/* Counts what reaches the file which way, and refuses O_DIRECT where it should. */
+/* Counts how bytes reach the file, and refuses O_DIRECT on request. */
 struct counting {
     struct crn_fs fs; /* first */
     int refuse_open, refuse_write;
     int fallocate_error;
     atomic_int direct, allocations, behind;
-    atomic_int meets; /* writes of data wait until so many are under way, or one has in vain */
+    /* data writes wait until this many are in flight, or until one has timed out */
+    atomic_int meets;
     atomic_int inside, most;
 };
 
@@ -33,7 +35,7 @@ static int c_openat(const struct crn_fs *fs, int dfd, const char *path, int flag
     return crn_fs_posix()->openat(crn_fs_posix(), dfd, path, flags, mode);
 }
 
-/* Who has met stays a little, so that one more than there should be is seen. */
+/* A writer that has met others stays a little, so that one too many is noticed. */
 static void meet(struct counting *c)
 {
     int inside = atomic_fetch_add(&c->inside, 1) + 1;
@@ -143,7 +145,7 @@ static void tear_down(struct outfile_test_fixture *f)
     test_dir_remove(f->dir);
 }
 
-/* What the tests have in common is filled in. */
+/* Fills in the options that the tests share. */
 static struct crn_engine *open_with(struct crn_engine_options opt)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -205,7 +207,7 @@ static int has_direct(const struct outfile_test_fixture *f)
     return fd >= 0;
 }
 
-/* On a disk, as a rule, and in memory. */
+/* A directory on a disk, usually, or in memory. */
 static const char *place_of(int is_memory)
 {
     const char *place = getenv(is_memory ? "CAIRN_TEST_MEMORY" : "TMPDIR");
@@ -244,7 +246,7 @@ static void every_method_writes_the_same_bytes(void **state)
     }
 }
 
-/* An error with a reason, no file left, and the engine works again; or all bytes. */
+/* Either an error with a reason, no file left and a usable engine, or all bytes. */
 static void fails_at_every_call(struct outfile_test_fixture *f, enum crn_io io,
                                 enum crn_fault_action action)
 {
@@ -285,7 +287,7 @@ static void every_call_may_fail_or_be_short(void **state)
         set_up(&f, place_of(place));
         for (io = CRN_IO_BUFFERED; io <= CRN_IO_DIRECT; io++) {
             if (place == 0 && io == CRN_IO_BUFFERED)
-                continue; /* nothing new, and slow */
+                continue; /* tests nothing new, and is slow */
             fails_at_every_call(&f, (enum crn_io)io, CRN_FAULT_FAIL);
             fails_at_every_call(&f, (enum crn_io)io, CRN_FAULT_SHORT);
         }
@@ -379,7 +381,7 @@ static void auto_means_two_writers_at_most(void **state)
     crn_engine_close(e);
 }
 
-/* What the table is asked for: before the file is created, in its directory. */
+/* The table is asked before the file is created, in its directory. */
 static uint64_t asked_count, asked_bytes;
 static int stripe_answer;
 
@@ -399,7 +401,7 @@ static int c_is_sole(const struct crn_fs *fs, int fd)
     return 1;
 }
 
-/* What a removed version left, full of other bytes and longer than what comes. */
+/* A file left by a removed version, full of other bytes and longer than the new data. */
 static ino_t leave_spare(const struct outfile_test_fixture *f)
 {
     enum { SPARE = 4 << 20 };
@@ -419,7 +421,7 @@ static ino_t leave_spare(const struct outfile_test_fixture *f)
     return sb.st_ino;
 }
 
-/* Bytes of no extent, before the index. */
+/* Bytes outside all extents, before the index, are zero. */
 static void expect_gaps_of_zeros(const struct outfile_test_fixture *f, const char *file,
                                  ino_t inode)
 {
@@ -456,7 +458,7 @@ static void expect_gaps_of_zeros(const struct outfile_test_fixture *f, const cha
     crn_index_free(&x);
 }
 
-/* The same bytes in a file that was written before, and nothing of what it held. */
+/* A reused file has the same bytes, and none of its old ones. */
 static void a_file_may_be_written_again(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -475,7 +477,7 @@ static void a_file_may_be_written_again(void **state)
 
             counting_init(&c);
             c.fs.is_sole = c_is_sole;
-            if (io == CRN_IO_BUFFERED) { /* makes the directory of the name */
+            if (io == CRN_IO_BUFFERED) { /* it creates the directory of the name */
                 assert_ok(write_with(&f, e, &c.fs, &mf, ei));
                 compare_and_remove(&f, &mf);
             }

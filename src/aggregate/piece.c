@@ -9,7 +9,8 @@ static struct crn_extent *segment(const struct crn_pieces *all, const struct crn
     return &all->plan->extents[all->plan->order[w->first + i]];
 }
 
-/* Where a write lies in one piece in memory, as the file takes it; NULL where it has to be gathered. */
+/* The address of a write that is contiguous in memory and acceptable to the file; NULL if it has
+ * to be gathered. */
 static const unsigned char *in_place(const struct crn_pieces *all, const struct crn_write *w)
 {
     const struct crn_extent *x = segment(all, w, 0);
@@ -31,7 +32,7 @@ static uint64_t place_of(struct crn_pieces *all, uint64_t bytes)
     return all->has_place ? all->place : crn_outfile_reserve(all->out, bytes);
 }
 
-/* An errand whose data has arrived says nothing of its sources. */
+/* An errand whose data has arrived has no sources. */
 static uint64_t hash_of(const struct crn_pieces *all, const struct crn_extent *x, uint64_t at,
                         const unsigned char *p, uint64_t n)
 {
@@ -39,7 +40,7 @@ static uint64_t hash_of(const struct crn_pieces *all, const struct crn_extent *x
                                 : crn_hash(p, n);
 }
 
-/* Checksum and write chunk by chunk: the second touch of each byte comes from the cache. */
+/* Checksums and writes chunk by chunk, so that the second access to each byte hits the cache. */
 static cairn_err write_in_place(struct crn_pieces *all, struct crn_extent *x,
                                 const unsigned char *p, struct crn_errinfo *ei)
 {
@@ -68,7 +69,7 @@ static void hash_chunks(struct crn_pieces *all, const struct crn_extent *x, cons
         all->hashes[i++] = hash_of(all, x, at, p + at, x->bytes - at < step ? x->bytes - at : step);
 }
 
-/* Checksums the segments of a block, notes where they lie, and writes it. */
+/* Checksums the segments of a block, records their offsets, and writes it. */
 static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
                              const unsigned char *block, struct crn_errinfo *ei)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides the pieces and their order. Two passes: count and cut the extents, then group them into
- * writes: a piece of at least pack_bytes is a write of its own; smaller ones fill shared writes of at
- * most block_bytes, in order. */
+/* Decides the writes and their order, in two passes. The first counts and cuts the extents, the
+ * second groups them into writes. An extent of at least pack_bytes is a write of its own;
+ * smaller ones fill shared writes of at most block_bytes, in order. */
 #include "aggregate/plan.h"
 
 #include <errno.h>
@@ -58,8 +58,8 @@ static uint32_t owner_of(const uint32_t *owner, const struct crn_extent *e)
     return owner != NULL ? owner[e->shard] : 0;
 }
 
-/* Large pieces first, each a write; the packed ones behind them, so that a file ends with its small
- * change and large writes stay aligned to blocks. */
+/* Large extents come first, one per write. The packed ones follow, so that large writes stay
+ * aligned to blocks and the small ones end the file. */
 static void plan_group(struct crn_plan *p, const uint32_t *owner, uint64_t block_bytes,
                        uint64_t pack_bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan for data that is encoded. src/encode says in which order the bytes of all ranks go into
- * streams; here that order is cut into writes, and writes into the streams and owners that they have.
- * A stream of the merging plan that is longer than a write becomes several. */
+/* The plan for encoded data. src/encode decides in which order the bytes of all ranks go into
+ * streams. This file cuts that order into writes, and each write into streams and owners. A
+ * stream of the merging plan that is longer than a write becomes several. */
 #include "aggregate/plan.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@ struct builder {
     size_t extents_room, writes_room, streams_room, parts_room;
 };
 
-/* Room for one entry more in *array; 0 without memory. */
+/* Makes space for one more entry in *array; 0 if out of memory. */
 static int plan_merged_grow(void **array, uint64_t n, size_t *room, size_t size)
 {
     size_t want = *room > 0 ? 2 * *room : 64;
@@ -47,7 +47,7 @@ static int make_room(struct builder *b)
            plan_merged_grow((void **)&p->parts, p->nparts, &b->parts_room, sizeof(*p->parts));
 }
 
-/* Appends an extent to the write, stream and part in hand, or begins new ones. */
+/* Appends an extent to the current write, stream and part, or begins new ones. */
 static void plan_merged_add(struct builder *b, uint32_t merged, cairn_type type,
                             const struct crn_extent *x, int lossy)
 {
@@ -75,7 +75,7 @@ static void plan_merged_add(struct builder *b, uint32_t merged, cairn_type type,
     }
     b->p.extents[b->p.nextents] = *x;
     b->p.extents[b->p.nextents].file_offset =
-        b->p.nextents; /* its place in order, for plan_merged_sort() */
+        b->p.nextents; /* its place in the order, for plan_merged_sort() */
     b->p.nextents++;
     w->nsegments++;
     part->w.nsegments++;
@@ -86,7 +86,7 @@ static void plan_merged_add(struct builder *b, uint32_t merged, cairn_type type,
     b->p.bytes += x->bytes;
 }
 
-/* Room for whole elements of this size in the write in hand. */
+/* Bytes left in the current write, in whole elements of this size. */
 static uint64_t room_left(const struct builder *b, size_t size)
 {
     const struct crn_write *w = b->p.nwrites > 0 ? &b->p.writes[b->p.nwrites - 1] : NULL;
@@ -101,8 +101,8 @@ static void begin_write(struct builder *b)
         .first = b->p.nextents, .first_stream = b->p.nstreams, .first_part = b->p.nparts};
 }
 
-/* Where equal ranks are to be found again a region that does not fit any more begins a write of its own,
- * so that the same region of another rank is cut alike. */
+/* If equal ranks are deduplicated, a region that does not fit begins a new write, so that the
+ * same region of another rank is cut in the same way. */
 static int begins_write(const struct builder *b, const struct crn_merge_cursor *cursor,
                         uint64_t room)
 {
@@ -161,7 +161,7 @@ static int by_region(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Extents as the index has them, and the order of the writes. */
+/* Sorts the extents as the index needs them, and computes the order of the writes. */
 static cairn_err plan_merged_sort(struct crn_plan *p, uint64_t chunk_bytes, struct crn_errinfo *ei)
 {
     uint64_t i;
@@ -182,7 +182,7 @@ static cairn_err plan_merged_sort(struct crn_plan *p, uint64_t chunk_bytes, stru
     return CAIRN_OK;
 }
 
-/* An empty last write goes; what has one owner needs no parts. */
+/* Drops an empty last write; a write with a single owner needs no parts. */
 static void tidy(struct crn_plan *p)
 {
     uint64_t i;

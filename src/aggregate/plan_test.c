@@ -55,8 +55,8 @@ static void check(const struct crn_plan *p, const struct crn_shard *const *shard
     free(seen);
 }
 
-/* Every byte of every region exactly once, in order, in extents that lie in one write, one stream and one
- * part each. */
+/* Every byte of every region exactly once, in order, in extents that each lie in one write, one
+ * stream and one part. */
 static void check_cover(const struct crn_plan *p, const struct crn_shard *const *shards, uint32_t n,
                         uint64_t chunk)
 {
@@ -121,14 +121,14 @@ static void check_merged(const struct crn_plan *p, const struct crn_shard *const
             parts += part->w.bytes;
         }
         assert_true(w->nparts == 0 || (parts == w->bytes && first == k));
-        for (; first < k; first++) /* without parts: all its owner's */
+        for (; first < k; first++) /* no parts: all extents have the write's owner */
             assert_int_equal(owner[p->extents[p->order[first]].shard], w->owner);
         bytes += w->bytes;
     }
     assert_true(k == p->nextents && bytes == p->bytes);
 }
 
-/* Plans for data that is encoded: all schemes, types and sizes; some regions are small, some empty. */
+/* Plans for encoded data: all schemes, types and sizes; some regions are small, some empty. */
 static void merged_shards(void **state)
 {
     enum { SHARDS = 7, REGIONS = 6 };
@@ -208,7 +208,8 @@ static void random_shards(void **state)
     }
 }
 
-/* Ten thousand ranks with 1 KiB each make a small file, and a region over 4 GiB is cut right. */
+/* Ten thousand ranks with 1 KiB each make a small file, and a region over 4 GiB is cut
+ * correctly. */
 static void extremes(void **state)
 {
     enum { RANKS = 10000 };

@@ -11,7 +11,7 @@
 
 struct repeats_entry {
     struct crn_print print;
-    const struct crn_stream *stream; /* NULL: none */
+    const struct crn_stream *stream; /* NULL: empty */
 };
 
 struct crn_repeats {
@@ -43,7 +43,8 @@ void crn_repeats_close(struct crn_repeats *r)
     free(r);
 }
 
-/* Prints. ------------------------------------------------------------------------------------------- */
+/* Fingerprints.
+ * ------------------------------------------------------------------------------------- */
 
 struct crn_print crn_repeats_print(const struct crn_repeats *r)
 {
@@ -58,14 +59,14 @@ void crn_print_add(struct crn_print *p, const void *bytes, size_t n)
     crn_hash128(all, sizeof(all), p->seed, p->hash);
 }
 
-/* The table. ---------------------------------------------------------------------------------------- */
+/* The table. ----------------------------------------------------------------------------------- */
 
 static int is_equal(const struct crn_print *a, const struct crn_print *b)
 {
     return a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1];
 }
 
-/* Where a print is, or would be. */
+/* The entry of a fingerprint, or the free one where it belongs. */
 static struct repeats_entry *find_in(struct repeats_entry *table, size_t size,
                                      const struct crn_print *print)
 {

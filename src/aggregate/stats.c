@@ -25,7 +25,7 @@ static void widen(struct crn_span *s, const struct crn_span *by)
     s->bytes += by->bytes;
 }
 
-/* Makes room: each span and its neighbour become one. */
+/* Frees half of the entries: joins each span with its neighbour. */
 static void halve(struct crn_timeline *t)
 {
     uint32_t i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tracks stay bounded and lose nothing; the text gives back what was measured, and nothing else is
- * taken for it. */
+/* Timelines stay bounded and lose no sums. The text restores what was measured, and any other
+ * text is refused. */
 #include "aggregate/stats.h"
 #include "base/test.h"
 
@@ -33,14 +33,14 @@ static void a_track_is_bounded(void **state)
     }
 }
 
-/* Every field has a number of its own. */
+/* Every field gets a distinct number. */
 static void fill(struct crn_flush_stats *s)
 {
     struct crn_errinfo ei = {0};
     uint32_t i;
 
     assert_int_equal(crn_flush_stats_init(s, 5, 5, &ei), CAIRN_OK);
-    s->writer[3].idle_ns = s->writer[4].idle_ns = 71; /* never joined: left out */
+    s->writer[3].idle_ns = s->writer[4].idle_ns = 71; /* never joined: omitted */
     for (i = 0; i < 16; i++)
         s->id.run[i] = (uint8_t)(200 + i);
     s->id.seq = UINT64_MAX - 1;
@@ -102,7 +102,7 @@ static void text_gives_it_back(void **state)
     assert_same_track(&got.receive, &s.receive);
     assert_same_track(&got.send, &s.send);
     assert_memory_equal(got.peer, s.peer, 5 * sizeof(*s.peer));
-    assert_ok(crn_flush_stats_encode(&got, &again, ei)); /* and with it all other fields */
+    assert_ok(crn_flush_stats_encode(&got, &again, ei)); /* covers all other fields, too */
     assert_int_equal(again.len, text.len);
     assert_memory_equal(again.data, text.data, text.len);
     crn_buf_free(&text);
@@ -135,7 +135,7 @@ static void damaged_text_is_refused(void **state)
     crn_flush_stats_free(&s);
 }
 
-/* Whoever can write the file can make the hash fit. */
+/* Anyone who can write the file can compute a matching hash. */
 static void hostile_numbers_are_refused(void **state)
 {
     static const char *const lines[] = {

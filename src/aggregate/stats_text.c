@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The statistics of a flush as lines of words and numbers (docs/format.md, section 10). The last line
- * is a hash of all before: the file is not fsynced, so a crash may leave a part of it. */
+/* The statistics of a flush as lines of words and numbers (docs/format.md, section 10). The last
+ * line is a hash of all others: the file is not fsynced, so a crash may truncate it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #define MAX_WRITERS 64
 #define MAX_PEERS   (1 << 20)
 #define MAX_NUMBERS 8
-#define MAX_NUMBER  (INT64_C(1) << 56) /* bytes, or two years: sums of those of all writers fit */
+#define MAX_NUMBER  (INT64_C(1) << 56) /* bytes, or two years: sums over all writers still fit */
 
-/* To text. ------------------------------------------------------------------------------------------ */
+/* To text. ------------------------------------------------------------------------------------- */
 
 static void put_spans(FILE *out, const char *what, uint32_t writer, const struct crn_timeline *t)
 {
@@ -37,7 +37,8 @@ static int took_part(const struct crn_writer_stats *w)
     return w->local.sum.n + w->received.sum.n > 0;
 }
 
-/* Those that took part, one at least: an average over threads that never joined would say nothing. */
+/* Writes the writers that took part, at least one. Idle ones are omitted, as they would distort
+ * averages. */
 static void put_writers(FILE *out, const struct crn_flush_stats *s)
 {
     uint32_t n = 0;
@@ -150,7 +151,7 @@ size_t crn_flush_stats_text_len(const char *text, size_t len)
     return 0;
 }
 
-/* From text. ---------------------------------------------------------------------------------------- */
+/* From text. ----------------------------------------------------------------------------------- */
 
 /* A line: its word and its numbers. */
 struct line {
@@ -182,7 +183,7 @@ static int take_line(const char *text, struct line *ret)
     return *text == '\0' ? 0 : -1;
 }
 
-/* Only the times of a span may lie before the begin of the flush. */
+/* Only the times of a span may precede the start of the flush. */
 static int has_negative(const struct line *l)
 {
     int is_span = strncmp(l->word, "span-", 5) == 0;
@@ -262,7 +263,7 @@ static int take_head(const struct line *l, struct crn_flush_stats *s)
     } else if (strcmp(l->word, "counts") == 0) {
         return take_counts(l, s);
     }
-    return 0; /* a word of a newer Cairn is passed over */
+    return 0; /* skip words of newer versions */
 }
 
 static int take_writer(const struct line *l, struct crn_writer_stats *w)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A leader and its assistants, an engine each, without a network. */
+/* A leader and its assistants, each with an engine, without a network. */
 #ifndef CRN_AGGREGATE_TEST_ASSIST_H
 #define CRN_AGGREGATE_TEST_ASSIST_H
 
@@ -24,12 +24,12 @@ struct assist_world;
 /* A node that assists. */
 struct aide {
     struct assist_world *w;
-    uint32_t owner; /* 0: of another group, it has none of the data */
+    uint32_t owner; /* 0: from another group, it has none of the data */
     struct crn_assistant of_leader;
     struct crn_engine *engine;
     pthread_t thread;
     const struct crn_fs *fs;
-    uint64_t bytes, own, foreign; /* pieces that it had, and that it got */
+    uint64_t bytes, own, foreign; /* written from own and from received data */
     cairn_err rc;
 };
 
@@ -44,9 +44,9 @@ struct assist_world {
     struct aide aide[3];
     int naides;
     char file[CRN_FILE_NAME];
-    uint64_t told; /* bytes, by the assistants' statistics */
+    uint64_t told; /* bytes reported by the assistants' statistics */
     uint64_t generation;
-    /* A leader whose fetches wait until the assistants have nothing more to do. */
+    /* A leader whose fetches wait until the assistants are idle. */
     int is_slow;
     const struct crn_write *held[BLOCKS];
     void *block[BLOCKS];
@@ -108,7 +108,7 @@ static inline struct crn_engine *open_engine(uint64_t blocks, int writers)
     return e;
 }
 
-/* Assistants. -------------------------------------------------------------------------------------- */
+/* Assistants. ---------------------------------------------------------------------------------- */
 
 static inline void ask(void *arg, void *block)
 {
@@ -135,7 +135,7 @@ static inline void ask(void *arg, void *block)
     for (i = 0; i < n; i++) {
         struct crn_extent *e = &x->plan.extents[i];
 
-        e->shard = crn_view_u32(&v); /* ranks are shards here */
+        e->shard = crn_view_u32(&v); /* ranks are shard numbers here */
         e->region = crn_view_u32(&v);
         e->offset = crn_view_u64(&v);
         e->bytes = crn_view_u64(&v);
@@ -167,7 +167,7 @@ static inline cairn_err written(void *arg, const struct crn_errand *x, struct cr
     return CAIRN_OK;
 }
 
-/* The last message to the leader, with what was measured. */
+/* The last message to the leader, with the statistics. */
 static inline void tell_end(struct aide *a, struct crn_flush_stats *s,
                             const struct crn_errinfo *error)
 {
@@ -206,7 +206,7 @@ static inline void *assist(void *arg)
     return NULL;
 }
 
-/* Leader. ------------------------------------------------------------------------------------------ */
+/* Leader. -------------------------------------------------------------------------------------- */
 
 static inline void start_aides(struct assist_world *w)
 {
@@ -234,7 +234,7 @@ static inline void deliver(struct assist_world *w, const struct crn_write *wr,
     crn_engine_arrived(w->engine, wr, NULL);
 }
 
-/* What assistants have is theirs as long as the leader has something of its own. */
+/* The leader leaves the assistants' own data to them while it has local data. */
 static inline void assert_nothing_else_to_do(struct crn_engine *e)
 {
     crn_lock(&e->mu);
@@ -243,22 +243,22 @@ static inline void assert_nothing_else_to_do(struct crn_engine *e)
     crn_unlock(&e->mu);
 }
 
-/* A slow leader: its pool is empty before its assistants come, and nothing arrives before they have
- * written all the rest. */
+/* A slow leader: its pool is exhausted before its assistants come, and nothing arrives until
+ * they have written all the rest. */
 static inline void fetch(void *arg, const struct crn_write *wr, const struct crn_extent *extents,
                          const uint64_t *order, int is_older, void *block)
 {
     struct assist_world *w = arg;
     int i;
 
-    assert_false(is_older); /* nobody assists where data is encoded */
+    assert_false(is_older); /* encoded data has no assistants */
     if (w->assists[wr->owner])
         assert_nothing_else_to_do(w->engine);
     if (!w->is_slow) {
         deliver(w, wr, extents, order, block);
         return;
     }
-    assert_int_equal(wr->owner, 2); /* what the others have is left to them */
+    assert_int_equal(wr->owner, 2); /* the data of the others is left to them */
     w->held[w->nheld] = wr;
     w->block[w->nheld++] = block;
     if (w->nheld < BLOCKS)
@@ -282,7 +282,7 @@ static inline void aide_open(struct assist_world *w, uint32_t owner)
     w->assists[owner] = owner != 0;
 }
 
-/* What all assistants told that they wrote: one text behind the other. */
+/* Sums what all assistants report to have written, from their concatenated texts. */
 static inline uint64_t sum_told(const struct crn_buf *texts)
 {
     const char *text = (const char *)texts->data;
@@ -321,7 +321,7 @@ static inline cairn_err write_together(struct assist_world *w, const struct crn_
     for (i = 0; i < w->naides; i++)
         if (w->aide[i].thread != 0)
             (void)pthread_join(w->aide[i].thread, NULL);
-    if (rc == CAIRN_OK) { /* the sums stay */
+    if (rc == CAIRN_OK) { /* the sums stay valid */
         struct crn_flush_stats all = *stats;
 
         w->told = sum_told(&stats->helpers);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An engine's world: shards in memory, in a spilled image and in a file, a store, and how they are
- * encoded. There is more data than the pool of the engine holds. */
+/* A fixture for the engine: shards in memory, in a spilled image and in a file, a store, and
+ * encoding settings. The data exceeds the pool of the engine. */
 #ifndef CRN_AGGREGATE_TEST_ENGINE_H
 #define CRN_AGGREGATE_TEST_ENGINE_H
 
@@ -17,7 +17,7 @@ struct engine_fixture {
     struct crn_config cfg;
     int is_encoded;
     struct test_shard shard[SHARDS];
-    int region_fd[REGIONS]; /* of the shard that has a file */
+    int region_fd[REGIONS]; /* of the shard with a file region */
     struct crn_source sources[SHARDS];
     uint64_t sums[SHARDS][3 * (3 * BLOCK + 777) / UNIT + 1];
     const uint64_t *hashes[SHARDS][REGIONS];
@@ -52,7 +52,7 @@ static inline void set_encoding(struct engine_fixture *f, const char *const *set
     f->is_encoded = f->cfg.names.encode != CRN_ENCODE_NONE;
 }
 
-/* What can be made smaller: a wave of its own on every shard, and a table that all have. */
+/* Compressible data: a different wave on every shard, and a table that all share. */
 static inline void fill_smooth(struct engine_fixture *f, uint32_t s)
 {
     uint64_t n = f->shard[s].regions[2].bytes / sizeof(double);
@@ -83,8 +83,8 @@ static inline void find_variable(struct engine_fixture *f)
     f->sources[4].parts = &f->parts;
 }
 
-/* As if they had been taken with the capture, of the first region that is large. A block is no multiple of
- * their unit: some cover chunks of the file, others do not. */
+/* Checksums as a capture takes them, for the first large region. A block is no multiple of their
+ * unit: some cover chunks of the file exactly, others do not. */
 static inline void sum_up(struct engine_fixture *f, uint32_t s)
 {
     const unsigned char *p = f->shard[s].image + f->shard[s].at[2];
@@ -114,8 +114,8 @@ static inline void make_shard(struct engine_fixture *f, uint32_t s, struct crn_r
     f->sources[s] = test_shard_source(shard, 10 + s);
 }
 
-/* Shard s: 0 to 2 in memory, with checksums, 3 spilled; the last region of shard 4 is a file. settings:
- * keys and values, then NULL. */
+/* Shard s: 0 to 2 in memory, with checksums, 3 spilled; the last region of shard 4 is a file.
+ * settings: keys and values, then NULL. */
 static inline void set_up(struct engine_fixture *f, const char *const *settings)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -160,7 +160,7 @@ static inline void tear_down(struct engine_fixture *f)
     test_dir_remove(f->dir);
 }
 
-/* may_join: NULL, or whether a writer but the first may take part. */
+/* may_join: may writers other than the first take part? NULL: yes. */
 static inline struct crn_engine *open_engine(const struct engine_fixture *f, int (*may_join)(void))
 {
     struct crn_engine_options opt = {.blocks = 2,

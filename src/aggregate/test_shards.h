@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shards of noise for the tests of the engine, and what was written of them compared byte by byte through
- * the index. */
+/* Shards of noise for the tests of the engine, and a byte-by-byte comparison of the written file
+ * through the index. */
 #ifndef CRN_AGGREGATE_TEST_SHARDS_H
 #define CRN_AGGREGATE_TEST_SHARDS_H
 
@@ -16,14 +16,14 @@
 enum { TEST_REGIONS = 4 };
 
 struct test_shard {
-    struct crn_region regions[TEST_REGIONS]; /* dims[0] and type are the test's to set */
+    struct crn_region regions[TEST_REGIONS]; /* the test sets dims[0] and type */
     uint32_t n;
     uint64_t at[TEST_REGIONS];
-    uint64_t bytes; /* all of it, with the gaps */
+    uint64_t bytes; /* including the gaps */
     unsigned char *image;
 };
 
-/* Names n regions and lays them one behind the other, each at a multiple of align. */
+/* Names n regions and lays them out one after another, each at a multiple of align. */
 static inline void test_shard_lay_out(struct test_shard *s, uint32_t n, uint64_t align)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -50,7 +50,7 @@ static inline void test_shard_fill(struct test_shard *s, struct crn_rng *rng)
         s->image[i] = (unsigned char)crn_rng_u64(rng);
 }
 
-/* All of it in memory. */
+/* A source with the whole shard in memory. */
 static inline struct crn_source test_shard_source(struct test_shard *s, uint32_t rank)
 {
     return (struct crn_source){.shard = {.rank = rank, .nregions = s->n, .regions = s->regions},
@@ -65,7 +65,7 @@ static inline const unsigned char *test_bytes(const struct test_shard *shards,
     return shards[x->shard].image + shards[x->shard].at[x->region] + x->offset;
 }
 
-/* The bytes of the segments of a write, as the node that has them sends them. */
+/* The bytes of a write's segments, as their owner sends them. */
 static inline void test_gather(const struct test_shard *shards, const struct crn_write *w,
                                const struct crn_extent *extents, const uint64_t *order,
                                unsigned char *block)
@@ -115,7 +115,7 @@ static inline void test_compare(const struct test_shard *shards, uint32_t n,
     free(buf);
 }
 
-/* Nothing lies in the directory of a version, if it is there. */
+/* The directory of a version is empty or missing. */
 static inline void test_nothing_left(const struct crn_store *st, const char *name, int64_t version)
 {
     struct crn_errinfo info = {0}, *ei = &info;
