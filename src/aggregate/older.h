@@ -11,10 +11,9 @@ struct crn_encoding;
 
 /* Owned by the caller, immutable while a file is written. */
 struct crn_older {
-    const struct crn_source
-        /* for each new source the older one of the same rank and owner; of remote ones only the
-         * owner is used */
-        *sources;
+    /* for each new source the older one of the same rank and owner; of remote ones only the owner
+     * is used */
+    const struct crn_source *sources;
     const struct crn_index *index; /* of its data file */
     struct crn_base *bases;        /* that file, then its own chain */
     uint32_t nbases;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is decided here: when trials are made, which trial wins, and when a choice has gone stale.
+/* Decides when trials are made, which trial wins, and when a choice has become stale.
  *
- * A first glance sees whether anything can be saved at all, so that noise costs next to nothing. The
- * trials give sizes from a sample; speeds are those that the pipelines had so far. Those that come close
- * to the best then encode the whole chunk, as far as the CPU share allows; the best result is kept, so
- * that only the losers' time is lost. A variable is looked at again when its chunks come out DRIFT larger
- * or smaller than expected, and raw ones every RAW_CHECK chunks, within the share again. */
+ * A quick look first tells whether anything can be saved at all, so that noise costs almost
+ * nothing. The trials estimate sizes from a sample; speeds are those measured so far. Pipelines
+ * whose cost is close to the best then encode the whole chunk, as far as the CPU share allows.
+ * The best result is kept, so only the time of the losers is wasted. A variable is tried again
+ * when its chunks come out DRIFT larger or smaller than expected; a raw one every RAW_CHECK
+ * chunks, again within the share. */
 #include "encode/choose.h"
 
 #include <math.h>
@@ -17,17 +18,17 @@
 #include "encode/work.h"
 
 #define DEFAULT_SHARE 0.15
-#define SPEED_NS      3.0   /* CRN_AIM_SPEED: what a byte that is saved may cost */
-#define NOT_WORTH     0.985 /* saves too little for the time of decoding */
-#define RATIO_NS      0.005 /* CRN_AIM_RATIO: share of the bytes that a ns for each is worth */
-#define CLOSE         1.05  /* costs: then the whole chunk decides */
+#define SPEED_NS      3.0   /* CRN_AIM_SPEED: the most that a saved byte may cost */
+#define NOT_WORTH     0.985 /* saves too little to justify the decoding time */
+#define RATIO_NS      0.005 /* CRN_AIM_RATIO: share of the bytes that one ns per byte is worth */
+#define CLOSE         1.05  /* ratio of costs below which the whole chunk decides */
 #define DRIFT         0.12
 #define RAW_CHECK     8
 #define GLANCE_MIN    ((size_t)64 << 10)
 #define SAMPLE_MIN    ((uint64_t)16 << 10)
 #define SAMPLE_MAX    ((uint64_t)32 << 10)
-#define SAMPLE_PART   64  /* of what is ahead */
-#define USUAL_NS      2.0 /* encoding a byte, for the budget */
+#define SAMPLE_PART   64  /* sample one byte in so many of those to come */
+#define USUAL_NS      2.0 /* to encode a byte, for the budget */
 #define CONTENDERS    4
 
 struct choose_entry {
@@ -36,17 +37,17 @@ struct choose_entry {
     double share;
     uint32_t chunks;  /* since the choice */
     uint8_t width;    /* of the words */
-    uint8_t is_stale; /* to be looked at again */
-    uint8_t is_fresh; /* the share is from a sample: the first chunk will correct it */
+    uint8_t is_stale; /* to be tried again */
+    uint8_t is_fresh; /* the share is an estimate from a sample; the first chunk corrects it */
 };
 
-/* Speeds are kept by the last codec and the width of the words. */
+/* Speeds are recorded by last codec and word width. */
 #define FAMILIES 32
 
 struct crn_chooser {
     struct crn_choose_options options;
     struct crn_chooser_stats stats;
-    double ns[FAMILIES][4]; /* CPU time for a byte */
+    double ns[FAMILIES][4]; /* CPU time per byte */
     size_t used;
     size_t size; /* a power of two */
     struct choose_entry *table;
@@ -59,13 +60,13 @@ static double *speed_of(struct crn_chooser *c, const struct crn_pipe *p, unsigne
     return &c->ns[family % FAMILIES][width == 8 ? 3 : width == 4 ? 2 : width == 2 ? 1 : 0];
 }
 
-/* Until they have been seen. */
+/* Initial speeds, until there are measurements. */
 static void speeds_init(struct crn_chooser *c)
 {
     static const struct {
         const struct crn_codec *codec;
-        double ns;     /* of words of 8 bytes */
-        double narrow; /* more for each halving */
+        double ns;     /* for words of 8 bytes */
+        double narrow; /* added for each halving of the width */
     } usual[] = {{&crn_codec_raw, 0.15, 0},
                  {&crn_codec_magnitude, 0.9, 0.6},
                  {&crn_codec_planes, 1.8, 0.4},
@@ -131,7 +132,7 @@ int64_t crn_chooser_cpu_ns(const struct crn_chooser *c)
     return c->options.cpu_ns();
 }
 
-/* With the older version at hand it is another question. */
+/* A variable with its older version available is a separate entry. */
 static uint64_t hash_of(const char *key, const struct crn_data *data)
 {
     uint64_t h = crn_hash(key, strlen(key)) + (data->previous != NULL);
@@ -139,7 +140,7 @@ static uint64_t hash_of(const char *key, const struct crn_data *data)
     return h != 0 ? h : UINT64_MAX;
 }
 
-/* The entry of a key, or the empty one where it belongs. */
+/* The entry of a key, or the free one where it belongs. */
 static struct choose_entry *choose_find(struct choose_entry *table, size_t size, uint64_t key)
 {
     size_t i = (size_t)key & (size - 1);
@@ -165,7 +166,7 @@ static cairn_err choose_grow(struct crn_chooser *c, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* A trial and what it would cost in the sense of the aim. */
+/* A trial and its cost with respect to the aim. */
 struct contender {
     struct crn_pipe pipe;
     double share;
@@ -173,8 +174,8 @@ struct contender {
     double cost;
 };
 
-/* What is to be small: bytes, or time, or a mixture. Encoding and writing overlap, so that the slower of
- * the two counts; a little of the other one, so that of equals the lighter is taken. */
+/* The cost to minimise: bytes, time, or a mixture. Encoding and writing overlap, so the slower
+ * of the two counts. A small share of the other breaks ties in favour of the cheaper pipeline. */
 static double cost_of(const struct crn_chooser *c, double share, double ns)
 {
     double write_ns;
@@ -190,7 +191,7 @@ static double cost_of(const struct crn_chooser *c, double share, double ns)
     }
 }
 
-/* The best first. Few: by insertion. */
+/* Best first. Insertion sort, since there are few. */
 static void choose_sort(struct contender *x, size_t n)
 {
     size_t i;
@@ -205,7 +206,7 @@ static void choose_sort(struct contender *x, size_t n)
     }
 }
 
-/* What a chunk is and what is known of it. */
+/* A chunk and what is known about it. */
 struct question {
     struct crn_chooser *c;
     struct crn_encode_work *work;
@@ -238,7 +239,7 @@ static cairn_err estimate(const struct question *q, struct contender *x, size_t 
     return CAIRN_OK;
 }
 
-/* Encodes the whole chunk, which is truer than a sample. */
+/* Encodes the whole chunk, which is more accurate than a sample. */
 static cairn_err choose_measure(const struct question *q, enum crn_slot slot, struct contender *x,
                                 struct crn_choice *ret, struct crn_errinfo *ei)
 {
@@ -261,7 +262,7 @@ static cairn_err choose_measure(const struct question *q, enum crn_slot slot, st
     return CAIRN_OK;
 }
 
-/* Sorted contenders: those that are close to the first encode the chunk, until the budget is used up. */
+/* Takes sorted contenders. Those close to the first encode the chunk, until the budget is spent. */
 static cairn_err choose_settle(const struct question *q, struct contender *x, size_t n,
                                struct crn_choice *ret, struct crn_errinfo *ei)
 {
@@ -269,13 +270,13 @@ static cairn_err choose_settle(const struct question *q, struct contender *x, si
     double budget = q->c->options.cpu_share * USUAL_NS * (double)q->ahead;
     double limit = x[0].cost * CLOSE;
     struct contender best = x[0];
-    int slot = 0; /* the one that does not hold the best result */
+    int slot = 0; /* the slot that does not hold the best result */
     size_t i;
 
     ret->pipe = x[0].pipe;
     ret->share = x[0].share;
     for (i = 0; i < n && i < CONTENDERS; i++) {
-        size_t next = i == 0 ? 1 : i; /* the first is run only if there is another to compare */
+        size_t next = i == 0 ? 1 : i; /* run the first only if there is another to compare with */
         struct crn_choice now = {0};
         cairn_err rc;
 
@@ -320,7 +321,7 @@ static cairn_err choose_decide(const struct question *q, struct crn_choice *ret,
     return rc;
 }
 
-/* Whether trials may be made again now; the first of a variable always may. */
+/* May trials be made again now? The first trial of a variable always may. */
 static int within_budget(const struct crn_chooser *c)
 {
     return (double)c->stats.trial_ns <= c->options.cpu_share * (double)c->stats.encode_ns;
@@ -361,7 +362,7 @@ cairn_err crn_choose(struct crn_chooser *c, struct crn_encode_work *w, const cha
     if (rc != CAIRN_OK)
         return rc;
     e = choose_find(c->table, c->size, hash);
-    /* A chunk that the remembered pipeline cannot take needs another. */
+    /* A chunk that the remembered pipeline cannot encode needs another one. */
     if (e->key == 0 || (e->is_stale && within_budget(c)) || !crn_pipe_fits(&e->pipe, data)) {
         rc = make_choice(&q, e, ret, ei);
         if (rc == CAIRN_OK && e->key == 0) {
@@ -382,7 +383,7 @@ static void learn_speed(struct crn_chooser *c, const struct choose_entry *e, siz
     double *ns = speed_of(c, &e->pipe, e->width);
     double seen = (double)cpu_ns / (double)n;
 
-    if (n >= GLANCE_MIN) /* small ones tell more of setting up */
+    if (n >= GLANCE_MIN) /* small chunks mostly measure set-up time */
         *ns = *ns > 0 ? *ns + 0.25 * (seen - *ns) : seen;
 }
 

@@ -1,54 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The adaptive choice of a pipeline for each variable: from a sample of the first chunk that is seen of
- * it, within a share of the CPU time that encoding takes; remembered for the chunks and versions that
- * follow; made again when the chunks no longer come out as expected. What suits a variable whose older
- * version is at hand is remembered beside what suits it alone. Lossy pipelines are never chosen. */
+/* Chooses a pipeline for each variable adaptively: from a sample of the variable's first chunk,
+ * within a share of the CPU time spent on encoding. The choice is remembered for later chunks
+ * and versions, and made again when chunks no longer come out as expected. A variable has one
+ * choice for use with its older version and one for use without. Lossy pipelines are never
+ * chosen. */
 #ifndef CRN_CHOOSE_H
 #define CRN_CHOOSE_H
 
 #include "encode/pipe.h"
 
 enum crn_aim {
-    CRN_AIM_RATIO, /* the fewest bytes; of those that are close the fastest */
-    CRN_AIM_SPEED, /* a byte that is saved may not cost more than a few ns */
+    CRN_AIM_RATIO, /* the fewest bytes; among close results the fastest */
+    CRN_AIM_SPEED, /* a saved byte may cost at most a few ns */
     CRN_AIM_TIME   /* the least time until the bytes are on the file system */
 };
 
 struct crn_choose_options {
     enum crn_aim aim;
-    double bandwidth; /* bytes a second to the file system for each encoding thread: CRN_AIM_TIME */
-    double cpu_share; /* of the time of encoding that trials may take. 0: 0.15 */
+    double bandwidth; /* CRN_AIM_TIME: bytes per second to the file system, per encoding thread */
+    double cpu_share; /* share of the encoding time that trials may take; 0: 0.15 */
     int64_t (*cpu_ns)(void); /* CPU time of this thread; NULL: the real one */
 };
 
 struct crn_choice {
     struct crn_pipe pipe;
-    double share; /* bytes out / bytes in that is expected */
-    /* The chunk has been encoded already, to decide between pipelines: the result, valid until the
-     * work is used again. NULL: it has not. */
+    double share; /* expected bytes out / bytes in */
+    /* The chunk as encoded during the comparison of pipelines, valid until the work is used
+     * again. NULL: not encoded yet. */
     const unsigned char *encoded;
     size_t encoded_n;
-    int64_t encoded_ns; /* CPU time that this took */
+    int64_t encoded_ns; /* CPU time of that encoding */
 };
 
-/* What is remembered. One thread at a time. */
+/* The remembered choices. One thread at a time. */
 struct crn_chooser;
 
 CAIRN_CHECKED cairn_err crn_chooser_open(const struct crn_choose_options *options,
                                          struct crn_chooser **ret, struct crn_errinfo *ei);
 void crn_chooser_close(struct crn_chooser *c); /* NULL is allowed */
 
-/* The pipeline for a chunk of the variable with this key. ahead: how many bytes of the variable are to
- * come, these n included, as far as is known: more of them allow for more trials. */
+/* The pipeline for a chunk of the variable with this key. ahead: bytes of the variable still to
+ * come, including these n, as far as known; more of them allow more trials. */
 CAIRN_CHECKED cairn_err crn_choose(struct crn_chooser *c, struct crn_encode_work *w,
                                    const char *key, const struct crn_data *data, const void *src,
                                    size_t n, uint64_t ahead, struct crn_choice *ret,
                                    struct crn_errinfo *ei);
-/* What became of it: n bytes took cpu_ns and came out as `encoded` bytes. */
+/* Reports the outcome: n bytes took cpu_ns and became `encoded` bytes. */
 void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_data *data, size_t n,
                       size_t encoded, int64_t cpu_ns);
 
-/* The bandwidth has been measured again: choices from now on go by it. */
+/* Sets a newly measured bandwidth, used by later choices. */
 void crn_chooser_bandwidth(struct crn_chooser *c, double bandwidth);
 
 /* For reports: CPU time spent on trials and on encoding, and how many choices were made. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice: what suits the data is found, noise goes raw, choices are remembered and made again on
- * drift, trials stay within their share, and aims differ. CPU time is that of a clock that the test
- * moves by hand. */
+/* The choice: suitable pipelines are found, noise stays raw, choices are remembered and made
+ * again on drift, trials stay within their share, and aims differ. CPU time comes from a clock
+ * that the test advances by hand. */
 #include "base/test.h"
 
 #include "encode/choose.h"
@@ -13,7 +13,7 @@
 #define N ((size_t)512 << 10)
 
 static int64_t now_ns;
-static int64_t step_ns; /* each look at the clock takes so long */
+static int64_t step_ns; /* each reading of the clock advances it by this much */
 
 static int64_t fake_cpu_ns(void)
 {
@@ -74,7 +74,7 @@ static struct crn_choice choose(struct choose_test_fixture *f, struct crn_choose
     return choice;
 }
 
-/* A smooth field in two dimensions with noise in its last bits. */
+/* A smooth field in two dimensions with noise in its lowest bits. */
 static void fill_field(struct choose_test_fixture *f, size_t columns)
 {
     double *p = (double *)(void *)f->src;
@@ -104,7 +104,7 @@ static void smooth_field_gets_a_predictor(void **state)
     crn_chooser_close(c);
 }
 
-/* What was encoded to decide is what encoding gives. */
+/* The result of a trial equals that of encoding. */
 static void result_of_the_trial_is_kept(void **state)
 {
     struct choose_test_fixture *f = *state;
@@ -159,13 +159,13 @@ static void choices_are_remembered_until_they_drift(void **state)
 
     fill_field(f, 256);
     first = choose(f, c, "a", &data);
-    for (i = 0; i < 200; i++) { /* others do not push it out */
+    for (i = 0; i < 200; i++) { /* other variables do not evict it */
         (void)snprintf(key, sizeof(key), "v%d", i);
         (void)choose(f, c, key, &data);
     }
     crn_chooser_stats(c, &stats);
     assert_int_equal(stats.choices, 201);
-    for (i = 0; i < 30; i++) { /* ratios that wobble are no reason */
+    for (i = 0; i < 30; i++) { /* small changes of the ratio do not trigger trials */
         struct crn_choice again = choose(f, c, "a", &data);
 
         assert_true(crn_pipe_equal(&again.pipe, &first.pipe));
@@ -183,7 +183,7 @@ static void choices_are_remembered_until_they_drift(void **state)
     crn_chooser_close(c);
 }
 
-/* A variable that jumps from chunk to chunk may not cost more than the share. */
+/* A variable that changes abruptly from chunk to chunk must not exceed the trial share. */
 static void trials_stay_within_their_share(void **state)
 {
     struct choose_test_fixture *f = *state;
@@ -200,13 +200,13 @@ static void trials_stay_within_their_share(void **state)
     }
     crn_chooser_stats(c, &stats);
     assert_true(stats.choices > 1);
-    /* The last trial may have gone beyond. */
+    /* The last trial may have exceeded the share. */
     assert_true((double)stats.trial_ns < 0.15 * (double)stats.encode_ns +
                                              2 * (double)stats.trial_ns / (double)stats.choices);
     crn_chooser_close(c);
 }
 
-/* Where the file system is fast, time is better spent copying. */
+/* With a fast file system, copying beats compression. */
 static void aims_differ(void **state)
 {
     struct choose_test_fixture *f = *state;
@@ -224,7 +224,7 @@ static void aims_differ(void **state)
     assert_int_equal(crn_chooser_open(&bad, &c, NULL), CAIRN_EINVAL);
 }
 
-/* A pipeline that leans on the older version is not used where there is none. */
+/* A pipeline that needs the older version is not used without one. */
 static void lost_version_needs_another_choice(void **state)
 {
     struct choose_test_fixture *f = *state;
@@ -243,7 +243,7 @@ static void lost_version_needs_another_choice(void **state)
     crn_chooser_close(c);
 }
 
-/* Versions with an older one and without take turns: each has a choice of its own, made once. */
+/* Versions with and without an older one alternate: each kind has its own choice, made once. */
 static void older_versions_are_another_question(void **state)
 {
     struct choose_test_fixture *f = *state;
@@ -266,7 +266,7 @@ static void older_versions_are_another_question(void **state)
     crn_chooser_close(c);
 }
 
-/* Residuals of a sample are those of the filter on the whole chunk. */
+/* Residuals of a sample equal those of the filter on the whole chunk. */
 static void sample_is_a_true_one(void **state)
 {
     struct choose_test_fixture *f = *state;

@@ -7,7 +7,7 @@
  *     varint bytes       decoded
  *     varint size        after each stage that is a codec, but for the last stage
  *     varint nruns       only if a stage looks at them
- *     nruns times        varint elements << 1 | same strides as before; if not: three varint strides
+ *     nruns times        varint elements << 1 | same strides; otherwise three varint strides
  *
  * then what the last stage gave. Raw chunks have no head. */
 #include "encode/chunk.h"
@@ -58,7 +58,7 @@ static size_t put_head(const struct crn_pipe *p, const struct crn_data *data, si
     return at;
 }
 
-/* What takes over when a pipeline cannot keep the bytes: nothing in it fails. */
+/* The fallback when a pipeline cannot represent the bytes; none of its stages can fail. */
 static struct crn_pipe simple_pipe(const struct crn_data *data)
 {
     struct crn_pipe p = {.n = 2};
@@ -83,7 +83,8 @@ static cairn_err put_chunk(struct crn_encode_work *w, const struct crn_pipe *p,
     size_t body_n;
     cairn_err rc;
 
-    /* The decoder sees only what the head holds. Lossy stages write what they need themselves. */
+    /* The decoder knows only what the head contains. Lossy stages store what they need
+     * themselves. */
     if (data.nruns > CRN_RUNS_MAX || !(crn_pipe_needs_runs(p) || crn_pipe_is_lossy(p)))
         data.nruns = 0;
     rc = crn_work_scratch(w, CRN_SLOT_HEAD, HEAD_MAX + data.nruns * RUN_BYTES, &head, ei);
@@ -94,7 +95,7 @@ static cairn_err put_chunk(struct crn_encode_work *w, const struct crn_pipe *p,
     body_n = sizes[p->n - 1];
     head_n = put_head(p, &data, n, sizes, head);
     if (head_n + body_n >= n)
-        return CAIRN_ENOTSUP; /* not smaller; no text, the caller goes on */
+        return CAIRN_ENOTSUP; /* not smaller; no message, since the caller falls back */
     memcpy(dst, head, head_n);
     memcpy((unsigned char *)dst + head_n, body, body_n);
     *ret_n = head_n + body_n;
@@ -106,7 +107,7 @@ cairn_err crn_chunk_encode(struct crn_encode_work *w, const struct crn_pipe *pip
                            size_t *ret_n, struct crn_pipe *ret_pipe, struct crn_errinfo *ei)
 {
     struct crn_pipe tries[2] = {*pipe, simple_pipe(data)};
-    /* An exact pipeline that does not pay: the simple one would not either. */
+    /* If a lossless pipeline does not pay, the simple one would not either. */
     int ntries = crn_pipe_is_lossy(pipe) ? 2 : 1;
     struct crn_pipe used = {0};
     struct crn_errinfo info;

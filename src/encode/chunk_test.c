@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decoding undoes encoding: for every pipeline, type, content, size and shape, to the bit. And what was
- * cut or changed is refused or gives some bytes, never a crash (fuzz targets go further). */
+/* Decoding reverses encoding for every pipeline, type, content, size and shape, to the bit.
+ * Truncated or damaged chunks are refused or give some bytes, but never crash (fuzz targets go
+ * further). */
 #include "base/test.h"
 
 #include "encode/chunk.h"
@@ -56,7 +57,7 @@ static int setup(void **state)
     return test_setup(state, 20);
 }
 
-/* Random runs that cover n elements, or less. */
+/* Random runs that cover at most n elements. */
 static uint32_t make_runs(struct crn_rng *rng, struct crn_run *runs, uint32_t most, uint64_t n)
 {
     uint32_t i;
@@ -71,7 +72,7 @@ static uint32_t make_runs(struct crn_rng *rng, struct crn_run *runs, uint32_t mo
     return i;
 }
 
-/* Exactly as large as needed, so that sanitizers see every byte beyond. */
+/* A copy in memory of exactly this size, so that sanitizers detect any access beyond it. */
 static void *exact(const void *src, size_t n)
 {
     void *p = malloc(n > 0 ? n : 1);
@@ -125,7 +126,7 @@ static void try_all(struct fixture_fixture *f, const char *const *texts, size_t 
     assert_non_null(src);
     assert_non_null(older);
     for (c = 0; c < CONTENT_COUNT; c++) {
-        size_t shift = n > 0 ? (size_t)crn_rng_below(&f->rng, 2) : 0; /* not aligned, sometimes */
+        size_t shift = n > 0 ? (size_t)crn_rng_below(&f->rng, 2) : 0; /* sometimes unaligned */
 
         test_fill(&f->rng, c, type, src + shift, n);
         test_fill(&f->rng, crn_rng_below(&f->rng, 2) ? c : CONTENT_RANDOM, type, older, n);
@@ -159,12 +160,12 @@ static void identity_for_all(void **state)
 
             try_all(f, pipes, COUNT(pipes), (cairn_type)t, n);
             try_all(f, temporal, COUNT(temporal), (cairn_type)t, n);
-            if (n > 0) /* and with a torn last element */
+            if (n > 0) /* and with an incomplete last element */
                 try_all(f, pipes, COUNT(pipes), (cairn_type)t, n - 1);
         }
 }
 
-/* More than one block of every coder, and beyond the sampled pieces of a plane. */
+/* More than one block of every coder, and more than the sampled extents of a plane. */
 static void identity_for_large(void **state)
 {
     struct fixture_fixture *f = *state;
@@ -195,7 +196,7 @@ static void largest_chunk_within_memory(void **state)
     free(src);
 }
 
-/* A pipeline that does not pay, or cannot keep the bytes, gives way. */
+/* A pipeline that does not pay, or cannot represent the bytes, is replaced. */
 static void incompressible_goes_raw(void **state)
 {
     struct fixture_fixture *f = *state;
@@ -268,7 +269,7 @@ static void wrong_size_and_missing_version(void **state)
                      CAIRN_EFORMAT);
 }
 
-/* Every cut is refused, and no change of one byte crashes. */
+/* Every truncation is refused, and no single-byte change causes a crash. */
 static void damage_is_noticed(void **state)
 {
     struct fixture_fixture *f = *state;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* FPC for doubles, from M. Burtscher and P. Ratanaworabhan, "FPC: A High-Speed Compressor for
- * Double-Precision Floating-Point Data", IEEE Transactions on Computers 58(1), 2009. Two predictors
- * with hash tables (the value that followed this context, the difference that followed it); the XOR
- * with the better one has leading zero bytes, which are counted and left out. Four bits a value (one
- * for the predictor, three for the count) go in pairs before the residual bytes.
+ * Double-Precision Floating-Point Data", IEEE Transactions on Computers 58(1), 2009. Two
+ * predictors with hash tables (the value that followed this context, the difference that
+ * followed it); the XOR with the better one has leading zero bytes, which are counted and left
+ * out. Four bits a value (one for the predictor, three for the count) go in pairs before the
+ * residual bytes.
  *
  *     nibbles            predictor << 3 | count code, low nibble first
  *     residuals          without their leading zero bytes, lowest byte first
@@ -69,7 +70,7 @@ CRN_INLINE void learn(struct tables *h, uint64_t value)
     h->last = value;
 }
 
-/* Leading zero bytes, 0 to 8; four are counted as three, so that three bits suffice. */
+/* Leading zero bytes, 0 to 8. Four count as three, so that three bits suffice. */
 CRN_INLINE unsigned zero_bytes(uint64_t x)
 {
     unsigned n = x == 0 ? 8 : (unsigned)__builtin_clzll(x) / 8;
@@ -101,7 +102,7 @@ CRN_WIDE static size_t encode_values(struct tables *h, const unsigned char *src,
     return (size_t)(out - dst);
 }
 
-/* How many residual bytes the nibbles announce. */
+/* The number of residual bytes that the nibbles announce. */
 static size_t residual_bytes(const unsigned char *nibbles, size_t n)
 {
     size_t sum = 0;
@@ -115,7 +116,7 @@ static size_t residual_bytes(const unsigned char *nibbles, size_t n)
     return sum;
 }
 
-/* The caller has checked that the residuals are there. */
+/* The caller has checked that all residuals are present. */
 CRN_WIDE static void decode_values(struct tables *h, const unsigned char *nibbles,
                                    const unsigned char *in, const unsigned char *end,
                                    unsigned char *dst, size_t n)

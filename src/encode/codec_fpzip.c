@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fpzip, lossless and in one dimension, as paper 2 uses it. Encoding needs libfpzip. Decoding does not:
- * the library reads its input without a bound and trusts what it finds there, so the decoder is our
- * own (fpzip_decode.c), and what was written can be read everywhere. No argument. */
+/* fpzip, lossless and in one dimension, as in paper 2. Encoding needs libfpzip. Decoding does
+ * not: libfpzip reads its input without bounds and trusts it. The decoder here is therefore our
+ * own (fpzip_decode.c), and every build can read these chunks. No argument. */
 #include "encode/codec.h"
 
 #include "encode/fpzip.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gzip through zlib: a chunk that ends with this stage holds a stream that gunzip reads. Argument:
- * the level, 1 to 9. */
+/* gzip through zlib: a chunk that ends with this stage contains a stream that gunzip can read.
+ * Argument: the level, 1 to 9. */
 #include "encode/work.h"
 
 static size_t codec_gzip_bound(size_t n)

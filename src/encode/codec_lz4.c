@@ -4,7 +4,7 @@
 
 static size_t codec_lz4_bound(size_t n)
 {
-    return n + n / 255 + 16; /* what lz4 promises */
+    return n + n / 255 + 16; /* the bound that lz4 guarantees */
 }
 
 #ifdef CRN_WITH_LZ4

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For residuals: to each number 1 is added; its magnitude (the place of its highest bit, 0 for 0, 1 for
- * 1 and 2, 2 for 3 to 6, ...) has structure and is kept as a plane, the bits below have none and are
- * kept as they are. What is spent on a number follows its size bit by bit, where byte planes round up
- * to whole bytes. (The largest number of 64 bits has the magnitude 64 and no bits.)
+/* A codec for residuals. It adds 1 to each number. The number's magnitude (the position of its
+ * highest bit: 0 for 0, 1 for 1 and 2, 2 for 3 to 6, ...) has structure and is stored as a
+ * plane. The bits below it have none and are stored as they are. The cost of a number thus
+ * follows its size bit by bit, where byte planes round up to whole bytes. (The largest number of
+ * 64 bits has the magnitude 64 and no bits.)
  *
  *     u32 size           of the packed bits
  *     packed bits        of all numbers, lowest bit first
@@ -18,7 +19,7 @@
 #include "encode/work.h"
 
 #define HEAD  4
-#define SLACK 16 /* stores of 8 bytes end beyond the last bit */
+#define SLACK 16 /* an 8-byte store may end beyond the last bit */
 
 static int codec_magnitude_fits(const struct crn_data *data)
 {
@@ -30,7 +31,8 @@ static size_t codec_magnitude_bound(size_t n)
     return HEAD + n + SLACK + crn_plane_bound(n / 2) + 8;
 }
 
-/* Where the next bit goes: the bits before it in their byte are kept until the byte is full. */
+/* The position of the next bit. The bits before it in their byte are buffered until the byte is
+ * full. */
 struct packer {
     unsigned char *at;
     uint64_t bits;
@@ -47,7 +49,7 @@ CRN_INLINE void pack(struct packer *p, uint64_t low, unsigned len) /* len <= 56 
     p->used &= 7;
 }
 
-/* A number's magnitude, and what is below its highest bit. */
+/* A number's magnitude, and the bits below its highest one. */
 CRN_INLINE unsigned magnitude_of(uint64_t x, uint64_t *ret_low)
 {
     uint64_t y = x + 1;
@@ -72,7 +74,8 @@ CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *magnitu
     pack(p, low, len);
 }
 
-/* Two numbers at once, as each pack waits for the one before. Numbers of at most 32 bits. */
+/* Packs two numbers at once, since each pack depends on the one before. Numbers of at most 32
+ * bits. */
 CRN_INLINE void pack_two(struct packer *p, uint64_t x, uint64_t y, unsigned char magnitude[2])
 {
     uint64_t low_x;
@@ -90,7 +93,7 @@ CRN_INLINE void pack_two(struct packer *p, uint64_t x, uint64_t y, unsigned char
     }
 }
 
-/* A macro so that each width has a loop of its own. */
+/* A macro, so that each width gets its own loop. */
 #define PACK_ALL(name, word)                                                                       \
     CRN_WIDE static size_t name(const word *src, size_t words, unsigned char *dst,                 \
                                 unsigned char *magnitudes)                                         \
@@ -149,7 +152,7 @@ static cairn_err codec_magnitude_encode(const struct crn_stage_task *t, size_t *
 
 #define BATCH 8
 
-/* Bits at a place near the end, where 8 bytes cannot be loaded, or more than 56 of them. */
+/* Loads bits near the end, where 8 bytes cannot be loaded, or more than 56 bits. */
 static uint64_t careful(const unsigned char *src, size_t n, uint64_t at)
 {
     unsigned char last[16] = {0};
@@ -160,7 +163,7 @@ static uint64_t careful(const unsigned char *src, size_t n, uint64_t at)
     return crn_load64(last) >> (at & 7) | (at & 7 ? (uint64_t)last[8] << (64 - (at & 7)) : 0);
 }
 
-/* bits: at least as many as the magnitude says, and others above. */
+/* bits: at least as many valid bits as the magnitude needs, with others above them. */
 CRN_INLINE uint64_t number_of(uint64_t bits, unsigned magnitude)
 {
     uint64_t mask = ((uint64_t)1 << (magnitude & 63)) - 1;
@@ -177,7 +180,7 @@ CRN_INLINE uint64_t unpack_slow(const unsigned char *src, size_t n, uint64_t *at
     return x;
 }
 
-/* There are 9 bytes to load. */
+/* Requires 9 loadable bytes. */
 CRN_INLINE uint64_t unpack(const unsigned char *src, uint64_t *at, unsigned magnitude,
                            unsigned width)
 {
@@ -192,7 +195,7 @@ CRN_INLINE uint64_t unpack(const unsigned char *src, uint64_t *at, unsigned magn
     return (bits & mask) + mask;
 }
 
-/* Two numbers of one load: magnitudes of at most PAIR_MAX. Returns the first. */
+/* Two numbers from one load: magnitudes of at most PAIR_MAX. Returns the first. */
 #define PAIR_MAX 28
 CRN_INLINE uint64_t unpack_pair(const unsigned char *src, uint64_t *at,
                                 const unsigned char magnitude[2], uint64_t *ret_second)
@@ -208,7 +211,7 @@ CRN_INLINE uint64_t unpack_pair(const unsigned char *src, uint64_t *at,
     return (bits & mask_a) + mask_a;
 }
 
-/* src holds n bytes; the magnitudes, the largest of which is max, were checked against them. */
+/* src has n bytes; the magnitudes, the largest of which is max, were checked against them. */
 #define UNPACK_ALL(name, word)                                                                     \
     CRN_WIDE static void name(const unsigned char *src, size_t n, const unsigned char *magnitudes, \
                               unsigned max, size_t words, void *to)                                \
@@ -249,10 +252,10 @@ static void unpack_all(const unsigned char *src, size_t n, const unsigned char *
         unpack_8(src, n, magnitudes, max, words, dst);
 }
 
-/* Bits that the magnitudes ask for, and the largest of these. */
+/* The number of bits that the magnitudes need, and the largest magnitude. */
 CRN_WIDE static size_t count_bits(const unsigned char *magnitudes, size_t words, unsigned *ret_max)
 {
-    const size_t block = 512; /* sums of so many fit into 16 bits */
+    const size_t block = 512; /* sums of this many fit into 16 bits */
     unsigned char max = 0;
     size_t bits = 0;
     size_t i;

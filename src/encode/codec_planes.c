@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Byte planes, each kept in its own way (plane.h), then the bytes beyond the last whole number.
- * Argument: the level of zstd for planes that repeat themselves; 0 leaves zstd out. */
+/* Byte planes, each stored in the way that suits it (plane.h), then the bytes after the last
+ * whole number. Argument: the level of zstd for planes with repeats; 0 disables zstd. */
 #include "encode/codec.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static size_t codec_planes_bound(size_t n)
 {
-    /* Eight planes with their headers; a plane is never kept larger than raw by more than that. */
+    /* Eight planes with their headers; a stored plane exceeds its raw size by at most a header. */
     return crn_plane_bound(n) + 8 * 16;
 }
 

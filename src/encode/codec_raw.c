@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes as they are. */
+/* Copies the bytes unchanged. */
 #include "encode/codec.h"
 
 #include <string.h>

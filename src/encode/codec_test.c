@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Codecs one by one, without the raw way out that chunks have: every content comes back from every
- * codec, also where it grew. And what is special to one: zfp's bound on every element, our reader of
- * fpzip's streams, a gzip stream for gunzip, FPC's bytes from the paper's description. */
+/* Each codec by itself, without the raw fallback that chunks have: every content survives every
+ * codec, even if it grows. Also the specifics of some: zfp's bound on every element, our reader
+ * of fpzip's streams, a gzip stream for gunzip, FPC's bytes from the paper's description. */
 #include "base/test.h"
 
 #include "encode/entropy.h"
@@ -16,7 +16,7 @@ static int setup(void **state)
     return test_setup(state, 77);
 }
 
-/* Encodes with exactly the room that the codec asks for. ret is freed by the caller. */
+/* Encodes with exactly the space that the codec asks for. The caller frees ret. */
 static unsigned char *encode(struct fixture_fixture *f, const struct crn_codec *c, unsigned arg,
                              const struct crn_data *data, const unsigned char *src, size_t n,
                              size_t *ret_n)
@@ -86,7 +86,7 @@ static void every_codec_keeps_every_content(void **state)
                 for (i = 0; i < ncodecs; i++)
                     if (table[i]->encode != NULL && !table[i]->is_lossy &&
                         (table[i]->fits == NULL || table[i]->fits(&data)) &&
-                        (sizes[k] < 70000 || t >= CAIRN_F32)) /* enough for the large ones */
+                        (sizes[k] < 70000 || t >= CAIRN_F32)) /* enough for the large sizes */
                         check_codec(f, table[i], table[i]->arg_default, &data, src, sizes[k]);
             }
     free(src);
@@ -105,11 +105,11 @@ static void huffman_codes_of_all_shapes(void **state)
     assert_non_null(src);
     assert_non_null(dst);
     assert_non_null(back);
-    for (shape = 0; shape < 24; shape++) { /* from all in one value to all alike */
+    for (shape = 0; shape < 24; shape++) { /* from a single value to a uniform distribution */
         m = shape % 3 == 0 ? n : (size_t)crn_rng_below(&f->rng, 3000) + 1;
         for (i = 0; i < m; i++) {
             uint64_t r = crn_rng_u64(&f->rng);
-            /* The number of leading zeros falls off like 2^-n: codes as long as they get. */
+            /* Leading zeros are distributed like 2^-n, which gives the longest possible codes. */
             unsigned long zeros = (unsigned long)__builtin_clzll(r | 1);
 
             src[i] =
@@ -138,10 +138,10 @@ static void fpc_as_described(void **state)
 
     encoded =
         encode(f, &crn_codec_fpc, 2, &data, (const unsigned char *)values, sizeof(values), &size);
-    /* Value 0: both predict 0, the first one is taken, no zero bytes. */
+    /* Value 0: both predictors say 0, the first is chosen, there are no zero bytes. */
     assert_int_equal(encoded[0] & 15, 0);
     assert_memory_equal(encoded + 2, &values[0], 8);
-    /* Value 3, -0.0: 0x80 in its top byte, so that no leading byte can be left out. */
+    /* Value 3, -0.0: the top byte is 0x80, so no leading byte can be omitted. */
     assert_int_equal(encoded[1] >> 4 & 7, 0);
     free(encoded);
     check_codec(f, &crn_codec_fpc, 2, &data, (const unsigned char *)values, sizeof(values));
@@ -178,7 +178,7 @@ static void gzip_is_read_by_zlib(void **state)
 #endif
 }
 
-/* A field with a step, values of many sizes. */
+/* A field with a step and values of many magnitudes. */
 static void fill_lossy(struct fixture_fixture *f, unsigned char *p, size_t n, unsigned width,
                        double scale)
 {
@@ -235,7 +235,7 @@ static void zfp_keeps_its_bound(void **state)
                     unsigned char *encoded;
 
                     if (width == 4 && k > 1)
-                        continue; /* finer than floats are */
+                        continue; /* finer than the precision of floats */
                     runs[shape].elements = n / (size_t)width;
                     fill_lossy(f, src, n, (unsigned)width, scale);
                     encoded =
@@ -257,7 +257,7 @@ static void zfp_keeps_its_bound(void **state)
     free(src);
 }
 
-/* NaN, infinities, and a tolerance below what the numbers can show: not taken. */
+/* zfp refuses NaN, infinities, and a tolerance finer than the numbers' precision. */
 static void zfp_refuses_what_it_cannot_keep(void **state)
 {
     struct fixture_fixture *f = *state;
@@ -282,7 +282,7 @@ static void zfp_refuses_what_it_cannot_keep(void **state)
     assert_int_equal(crn_codec_zfp.encode(&t, &size, NULL), CAIRN_ENOTSUP);
     values[7] = -(double)INFINITY;
     assert_int_equal(crn_codec_zfp.encode(&t, &size, NULL), CAIRN_ENOTSUP);
-    values[7] = 1e300; /* the neighbours are lost beside it */
+    values[7] = 1e300; /* its neighbours lose all their bits next to it */
     data.tolerance = 1e-12;
     assert_int_equal(crn_codec_zfp.encode(&t, &size, NULL), CAIRN_ENOTSUP);
     data.tolerance = 0;

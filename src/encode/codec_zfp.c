@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* zfp with a bound on the error of each element: lossy, and never chosen by itself. Argument 0: the
- * tolerance is absolute; 1: it is relative to the range of the chunk's values (largest minus
- * smallest), which is at most that of the variable. Every chunk is decoded again and compared before it is
- * accepted; where the bound does not hold (or there are NaNs or infinities, which zfp does not keep)
- * the chunk must be kept by another pipeline.
+/* zfp with a bound on the error of each element: lossy, and never chosen by itself. Argument 0:
+ * the tolerance is absolute; 1: it is relative to the range of the chunk's values (largest minus
+ * smallest), which is at most that of the variable. Every chunk is decoded again and compared
+ * before it is accepted; where the bound does not hold (or there are NaNs or infinities, which
+ * zfp does not keep) the chunk must be kept by another pipeline.
  *
  *     f64 tolerance      absolute
  *     u32 nx, ny, nz     nz 0: two dimensions; ny 0: one
@@ -38,7 +38,7 @@ struct grid {
     unsigned width;
 };
 
-/* Open for one call. */
+/* zfp objects for one call. */
 struct session {
     zfp_field *field;
     zfp_stream *zfp;
@@ -84,7 +84,7 @@ static cairn_err session_use(struct session *s, void *buffer, size_t n, struct c
     return CAIRN_OK;
 }
 
-/* Rows and planes, where the chunk is whole ones of one array. */
+/* Rows and planes, if the chunk consists of whole ones of one array. */
 static struct grid grid_of(const struct crn_data *data, size_t words)
 {
     struct crn_word word = crn_word_of(data->type);
@@ -120,7 +120,7 @@ static double value_at(const unsigned char *p, size_t i, unsigned width)
     return (double)f;
 }
 
-/* 0 if a value is not finite or all are the same. */
+/* 0 if a value is not finite or all are equal. */
 static double absolute_tolerance(const struct crn_stage_task *t, size_t words, unsigned width)
 {
     double least = INFINITY;
@@ -148,7 +148,7 @@ static cairn_err decompress(const struct grid *g, double tolerance, struct crn_e
     size_t most = 0;
 
     if (rc == CAIRN_OK) {
-        /* zfp does not look where its input ends, but it takes no more than this. */
+        /* zfp does not check where its input ends, but it reads no more than this. */
         most = zfp_stream_maximum_size(s.zfp, s.field) + 64;
         rc = n > most ? CRN_DAMAGED(ei, "zfp data of %zu bytes is too long", n) : CAIRN_OK;
     }
@@ -258,7 +258,7 @@ static cairn_err codec_zfp_decode(const struct crn_stage_task *t, struct crn_err
     memcpy(n, t->src + 8, sizeof(n));
     for (i = 0; i < 3; i++)
         g.n[i] = n[i];
-    product = (uint64_t)n[0] * (n[1] > 0 ? n[1] : 1); /* below 2^64 */
+    product = (uint64_t)n[0] * (n[1] > 0 ? n[1] : 1); /* cannot overflow */
     if (n[0] == 0 || (n[1] == 0 && n[2] != 0) || product > words ||
         product * (n[2] > 0 ? n[2] : 1) != words || !(tolerance > 0) || !isfinite(tolerance))
         return CRN_DAMAGED(ei, "zfp data of %zu bytes has a wrong head", t->src_n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cutting: a hash rolls over the words; where its upper bits are zero a block ends. A bit leaves the
- * hash after 16 words, so that equal contents are cut alike wherever they begin. Blocks of one value
- * are left to the codecs, which keep them in fewer bytes than a reference takes. */
+/* Cutting: a hash rolls over the words; a block ends where its upper bits are zero. A bit leaves
+ * the hash after 16 words, so equal contents are cut in the same way wherever they begin. Blocks
+ * of a single value are left to the codecs, which store them in fewer bytes than a reference
+ * takes. */
 #include "encode/dedup.h"
 
 #include <stdlib.h>
@@ -11,8 +12,8 @@
 
 #define BLOCK_MIN  ((size_t)2 << 10)
 #define BLOCK_MAX  ((size_t)32 << 10)
-#define CUT_BITS   9  /* of 8-byte words: 4 KiB beyond the least, on average */
-#define TABLE_BITS 12 /* at first */
+#define CUT_BITS   9  /* for 8-byte words: on average 4 KiB more than BLOCK_MIN */
+#define TABLE_BITS 12 /* initial */
 
 struct dedup_block {
     uint64_t hash[2];
@@ -63,8 +64,8 @@ void crn_dedup_stats(const struct crn_dedup *d, uint64_t *ret_bytes, uint64_t *r
 
 #define MIX 0x9e3779b97f4a7c15U
 
-/* Where the block that begins at p ends; n bytes are there, more than BLOCK_MIN. The hash has rolled
- * over 16 words before the first place that is looked at. A macro: one loop for each width. */
+/* The end of the block that begins at p, which has n bytes, more than BLOCK_MIN. The hash has
+ * rolled over 16 words before the first candidate. A macro: one loop for each width. */
 #define CUT(name, word, bits)                                                                      \
     CRN_WIDE static size_t name(const word *p, size_t n)                                           \
     {                                                                                              \
@@ -125,7 +126,7 @@ static cairn_err dedup_grow(struct crn_dedup *d, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* Where a block was before; it is entered if it was not. */
+/* Looks up an earlier occurrence of a block; enters the block if there is none. */
 static cairn_err look_up(struct crn_dedup *d, const unsigned char *p, size_t n, uint64_t *ret_seen,
                          struct crn_errinfo *ei)
 {
@@ -135,7 +136,7 @@ static cairn_err look_up(struct crn_dedup *d, const unsigned char *p, size_t n, 
 
     *ret_seen = CRN_BLOCK_NEW;
     if (n < BLOCK_MIN || memcmp(p, p + 8, n - 8) == 0)
-        return CAIRN_OK; /* too short, or of one value */
+        return CAIRN_OK; /* too short, or of a single value */
     if (2 * (d->used + 1) > d->size)
         rc = dedup_grow(d, ei);
     if (rc != CAIRN_OK)
@@ -156,7 +157,7 @@ cairn_err crn_dedup_put(struct crn_dedup *d, const void *bytes, size_t n, crn_de
 {
     const unsigned char *p = bytes;
     const unsigned char *end = p + n;
-    const unsigned char *fresh = p; /* new bytes that the sink has not seen yet */
+    const unsigned char *fresh = p; /* new bytes not passed to the sink yet */
 
     while (p < end) {
         size_t m = block_bytes(d, p, (size_t)(end - p));
@@ -242,7 +243,7 @@ cairn_err crn_map_decode(struct crn_view *v, struct crn_map *ret, struct crn_err
     uint64_t n = crn_varint_get(v);
     cairn_err rc = CAIRN_OK;
 
-    if (v->failed || n > crn_view_left(v) / 2) /* two bytes for each at least */
+    if (v->failed || n > crn_view_left(v) / 2) /* each item takes at least two bytes */
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "a map of blocks is cut off");
     for (; n > 0 && rc == CAIRN_OK; n--) {
         uint64_t bytes = crn_varint_get(v);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Repeated blocks at any distance: ranks that hold the same table, or the same halo. A stream is cut
- * into blocks where its contents say so (not at fixed places, so that what is shifted is still found);
- * a block that was there before is kept as a reference to its first occurrence.
+/* Finds repeated blocks at any distance: ranks with the same table, or the same halo. A stream is
+ * cut into blocks at places that its contents determine, not at fixed offsets, so shifted data is
+ * still found. A repeated block is stored as a reference to its first occurrence.
  *
- * Blocks are taken for equal when their hashes of 128 bits are, with a seed that is drawn for every
- * stream: nobody can make two blocks that collide. */
+ * Blocks are equal if their 128-bit hashes are. The seed is drawn for every stream, so nobody
+ * can construct two blocks that collide. */
 #ifndef CRN_DEDUP_H
 #define CRN_DEDUP_H
 
@@ -16,23 +16,24 @@
 
 struct crn_dedup;
 
-/* width: of the words, 1 to 8; blocks begin at a multiple of it. */
+/* width: of the words, 1 to 8; blocks begin at multiples of it. */
 CAIRN_CHECKED cairn_err crn_dedup_open(unsigned width, struct crn_dedup **ret,
                                        struct crn_errinfo *ei);
 void crn_dedup_close(struct crn_dedup *d); /* NULL is allowed */
 
-/* What to do with the next n bytes: seen is CRN_BLOCK_NEW, or where the same bytes lie among the new
- * ones (the new bytes of all blocks, one after the other). */
+/* Receives the next n bytes. seen is CRN_BLOCK_NEW, or the offset of the same bytes among the
+ * new ones (the concatenated new bytes of all blocks). */
 typedef cairn_err crn_dedup_sink(void *ctx, const unsigned char *bytes, size_t n, uint64_t seen,
                                  struct crn_errinfo *ei);
-/* Cuts n bytes; neighbours of one kind may come as one. An error of the sink ends it. */
+/* Cuts n bytes. Neighbours of one kind may be passed as one. Stops at an error of the sink. */
 CAIRN_CHECKED cairn_err crn_dedup_put(struct crn_dedup *d, const void *bytes, size_t n,
                                       crn_dedup_sink *sink, void *ctx, struct crn_errinfo *ei);
-/* Bytes that went in, and how many of them were new. */
+/* The number of bytes put in, and how many of them were new. */
 void crn_dedup_stats(const struct crn_dedup *d, uint64_t *ret_bytes, uint64_t *ret_new);
 
-/* How a stream comes from its new bytes: one item after the other, `bytes` from `source` on. Sources
- * reach at most to where the next new byte is, so that all new bytes occur, in order. */
+/* How to rebuild a stream from its new bytes: one item after the other, `bytes` bytes starting
+ * at `source`. A source starts no later than the next new byte, so all new bytes occur, in
+ * order. */
 struct crn_map_item {
     uint64_t bytes;
     uint64_t source;
@@ -45,7 +46,7 @@ struct crn_map {
     uint64_t new_bytes;
 };
 
-/* Appends; joins what is adjacent. seen as above. */
+/* Appends an item; joins adjacent ones. seen as above. */
 CAIRN_CHECKED cairn_err crn_map_add(struct crn_map *m, uint64_t bytes, uint64_t seen,
                                     struct crn_errinfo *ei);
 void crn_map_free(struct crn_map *m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fills chunks and encodes them. Bytes that make a whole chunk by themselves are encoded where they
- * are, without a copy. */
+/* Fills chunks and encodes them. Input that makes up a whole chunk by itself is encoded in
+ * place, without a copy. */
 #include "encode/stream.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "encode/chunk.h"
 #include "encode/work.h"
 
-/* A stream that repeats nothing is not searched any further. */
+/* After this many bytes without a repeat, the search stops. */
 #define SEARCH_BYTES ((uint64_t)16 << 20)
 #define SEARCH_WORTH 0.01
 
@@ -19,17 +19,17 @@ struct crn_encoder {
     void *ctx;
     uint64_t offset; /* of the next chunk */
     size_t fill;
-    unsigned char *chunk;    /* chunk_bytes; this and the next two are the work's */
-    unsigned char *previous; /* the same of the older version; NULL until there is one */
+    unsigned char *chunk;    /* chunk_bytes; this and the next two belong to the work */
+    unsigned char *previous; /* of the older version; NULL until there is one */
     unsigned char *encoded;  /* chunk_bytes */
     uint32_t nruns;
     int is_torn; /* the next bytes do not continue the last run */
     struct crn_run runs[CRN_RUNS_MAX + 1];
-    struct crn_dedup *dedup; /* NULL: not searched, or no more */
+    struct crn_dedup *dedup; /* NULL: not searched, or no longer */
     struct crn_map map;
 };
 
-/* What a call of crn_encoder_put is about, for the sink of dedup. */
+/* The arguments of crn_encoder_put, for the dedup sink. */
 struct source {
     struct crn_encoder *e;
     const unsigned char *begin;
@@ -78,7 +78,7 @@ void crn_encoder_close(struct crn_encoder *e)
     free(e);
 }
 
-/* Encodes n bytes into ret (or says that they stay as they are: NULL). */
+/* Encodes n bytes into ret, or sets it to NULL if they stay raw. */
 static cairn_err encode_bytes(struct crn_encoder *e, const struct crn_data *data, const void *src,
                               struct crn_chunk_record *record, const unsigned char **ret,
                               struct crn_errinfo *ei)
@@ -141,7 +141,7 @@ static cairn_err encode_chunk(struct crn_encoder *e, const unsigned char *src,
     return e->emit(e->ctx, &record, encoded, ei);
 }
 
-/* Notes that n bytes more follow; adjacent ones of one array are one run. */
+/* Records that n more bytes follow; adjacent ones of one array form one run. */
 static void add_run(struct crn_encoder *e, size_t n, const struct crn_run *run)
 {
     static const struct crn_run plain = {.stride = {1, 0, 0}};
@@ -154,7 +154,7 @@ static void add_run(struct crn_encoder *e, size_t n, const struct crn_run *run)
     }
     e->is_torn = 0;
     if (e->nruns > CRN_RUNS_MAX)
-        return; /* too many: the chunk goes without */
+        return; /* too many: the chunk has none */
     e->runs[e->nruns] = run != NULL ? *run : plain;
     e->runs[e->nruns++].elements = elements;
 }
@@ -227,7 +227,7 @@ cairn_err crn_encoder_put(struct crn_encoder *e, const void *bytes, size_t n,
     cairn_err rc;
 
     e->is_torn = 1;
-    if (previous != NULL) { /* the older version is found by its place, which must stay */
+    if (previous != NULL) { /* older bytes are found by their offset, which must not change */
         crn_dedup_close(e->dedup);
         e->dedup = NULL;
     }
@@ -252,7 +252,7 @@ cairn_err crn_encoder_finish(struct crn_encoder *e, struct crn_map *ret, struct 
         return rc;
     *ret = e->map;
     memset(&e->map, 0, sizeof(e->map));
-    if (ret->n <= 1) /* all of it is new, in order */
+    if (ret->n <= 1) /* all bytes are new and in order */
         crn_map_free(ret);
     return CAIRN_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of extents, and which reader a file is for. */
+/* Lists of extents, and the choice of a reader for a file. */
 #include "encode/extents.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #define END_MARK       0x43524e58U
 #define HEADER_FIRST   ((size_t)64 << 10)
 #define HEADER_MOST    ((size_t)64 << 20)
-#define USER_BLOCK_MAX ((uint64_t)1 << 30) /* where an HDF5 file may begin, at most */
+#define USER_BLOCK_MAX ((uint64_t)1 << 30) /* the latest offset at which an HDF5 file may begin */
 
 void crn_extents_free(struct crn_file_extents *x)
 {
@@ -20,7 +20,7 @@ void crn_extents_free(struct crn_file_extents *x)
     memset(x, 0, sizeof(*x));
 }
 
-/* Makes room for one more of size bytes; 0, or -1. */
+/* Makes space for one more entry of size bytes; 0, or -1. */
 static int extents_grow(struct crn_file_extents *x, void **p, size_t n, size_t *room, size_t size)
 {
     size_t more = 2 * *room + 64;
@@ -84,7 +84,7 @@ void crn_extents_add(struct crn_file_extents *x, const char *key, cairn_type typ
     unsigned i;
 
     if (is_big_endian && (type == CAIRN_C64 || type == CAIRN_C128))
-        return; /* two words are no unsigned integer */
+        return; /* a pair of words is not one unsigned integer */
     e.bytes = width;
     e.is_big_endian = is_big_endian && width > 1;
     if (e.is_big_endian)
@@ -133,7 +133,7 @@ void crn_extents_finish(struct crn_file_extents *x, uint64_t file_bytes)
     x->n = n;
 }
 
-/* On the wire. -------------------------------------------------------------------------------------- */
+/* On the wire. --------------------------------------------------------------------------------- */
 
 void crn_extents_encode(const struct crn_file_extents *x, struct crn_buf *buf)
 {
@@ -190,9 +190,9 @@ int crn_extents_decode(const void *data, size_t n, struct crn_file_extents *ret)
     return -1;
 }
 
-/* Files. -------------------------------------------------------------------------------------------- */
+/* Files. --------------------------------------------------------------------------------------- */
 
-/* As many bytes as there are, up to n. */
+/* Reads up to n bytes, as many as the file has. */
 static size_t read_some(const struct crn_fs *fs, int fd, void *buf, size_t n, uint64_t offset)
 {
     size_t done = 0;
@@ -208,7 +208,7 @@ static size_t read_some(const struct crn_fs *fs, int fd, void *buf, size_t n, ui
     return done;
 }
 
-/* The signature lies at 0, 512, 1024, 2048, ...: behind a user block. */
+/* The signature is at 0, 512, 1024, 2048, ..., after a user block. */
 static int is_hdf5(const struct crn_fs *fs, int fd, uint64_t bytes)
 {
     static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
@@ -222,7 +222,7 @@ static int is_hdf5(const struct crn_fs *fs, int fd, uint64_t bytes)
     return 0;
 }
 
-/* Reads as much of a header as it needs, up to a limit. */
+/* Reads as much of the header as needed, up to a limit. */
 static void read_netcdf(const struct crn_fs *fs, int fd, uint64_t bytes,
                         struct crn_file_extents *ret)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HDF5 files are read by another program, cairn-hdf5-extents: libhdf5 may crash or hang on damaged files, and
- * an application may bring another version of it than Cairn was built with. */
+/* A separate program, cairn-hdf5-extents, reads HDF5 files: libhdf5 may crash or hang on damaged
+ * files, and an application may load another version of it than Cairn was built with. */
 #include "encode/extents.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static pid_t extents_hdf5_start(const char *program, int fd, int out)
         (void)posix_spawn_file_actions_destroy(&actions);
         return -1;
     }
-    (void)sigemptyset(&none); /* its alarm must reach it */
+    (void)sigemptyset(&none); /* its alarm must not be blocked */
     if (posix_spawnattr_setsigmask(&attr, &none) != 0 ||
         posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK) != 0 ||
         posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO) != 0 ||
@@ -42,7 +42,7 @@ static pid_t extents_hdf5_start(const char *program, int fd, int out)
     return pid;
 }
 
-/* All that it writes; 0, or -1 if that is too much. */
+/* Reads the whole answer; 0, or -1 if it is too long. */
 static int read_answer(int fd, struct crn_buf *answer)
 {
     unsigned char part[16384];
@@ -71,16 +71,16 @@ void crn_extents_hdf5(const char *program, int fd, struct crn_file_extents *ret)
     pid = extents_hdf5_start(program, fd, ends[1]);
     (void)close(ends[1]);
     if (pid > 0) {
-        is_read = read_answer(ends[0], &answer) == 0; /* it ends itself in time */
+        is_read = read_answer(ends[0], &answer) == 0; /* the program limits its own run time */
         if (!is_read)
             (void)kill(pid, SIGKILL);
         while (waitpid(pid, &status, 0) < 0)
-            if (errno != EINTR) { /* an application that collects all children has its status */
-                status = 0;       /* the end mark tells whether it is whole */
+            if (errno != EINTR) { /* the application may have reaped the child already; */
+                status = 0;       /* then the end mark tells whether the answer is complete */
                 break;
             }
         if (is_read && status == 0)
-            (void)crn_extents_decode(answer.data, answer.len, ret); /* or none */
+            (void)crn_extents_decode(answer.data, answer.len, ret); /* on failure ret stays empty */
     }
     (void)close(ends[0]);
     crn_buf_free(&answer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* netCDF classic: the header tells where each variable begins. Three versions differ in the width of
- * counts and offsets. Every number is hostile: nothing is allocated by what the header says before so
- * many bytes of it are there. */
+/* netCDF classic: the header tells where each variable begins. Three versions differ in the
+ * width of counts and offsets. Every number is hostile: nothing is allocated for a count before
+ * that many bytes of the header are present. */
 #include "encode/extents.h"
 
 #include <stdlib.h>
@@ -12,22 +12,22 @@
 #define TAG_ATTRIBUTE 12
 #define RANK_MAX      1024
 
-/* Big-endian numbers. */
+/* A reader of big-endian numbers. */
 struct nc {
     const unsigned char *data;
     size_t n, at;
-    int is_short;  /* wanted more than there is */
-    int is_wrong;  /* no such header */
-    int is_64;     /* counts of CDF-5 */
-    int offset_64; /* offsets of CDF-2 and 5 */
+    int is_short;  /* the header is truncated */
+    int is_wrong;  /* the header is invalid */
+    int is_64;     /* CDF-5: 64-bit counts */
+    int offset_64; /* CDF-2 and CDF-5: 64-bit offsets */
 };
 
 struct variable {
-    const char *name; /* not ended by 0 */
+    const char *name; /* not terminated */
     size_t name_n;
     cairn_type type;
-    uint64_t begin, bytes; /* of a record, where it has those */
-    unsigned ndims;        /* without the record's */
+    uint64_t begin, bytes; /* of one record, if it has records */
+    unsigned ndims;        /* without the record dimension */
     const uint64_t *dims;  /* of RANK_MAX */
     int is_record;
 };
@@ -68,7 +68,7 @@ static uint64_t padded(uint64_t n)
     return (n + 3) & ~UINT64_C(3);
 }
 
-/* A list's tag and length; 0 where there is none. */
+/* Reads a list's tag and returns its length; 0 if it is absent. */
 static uint64_t extents_netcdf_list(struct nc *f, uint32_t tag)
 {
     uint64_t found = extents_netcdf_number(f, 4);
@@ -117,7 +117,7 @@ static void skip_attributes(struct nc *f)
     }
 }
 
-/* Lengths of the dimensions; 0 is that of records. NULL if there are none or too many. */
+/* Lengths of the dimensions; 0 marks the record dimension. NULL if there are none or too many. */
 static uint64_t *dimensions(struct nc *f, uint64_t *ret_n)
 {
     uint64_t n = extents_netcdf_list(f, TAG_DIMENSION);
@@ -125,7 +125,7 @@ static uint64_t *dimensions(struct nc *f, uint64_t *ret_n)
     uint64_t *d;
 
     *ret_n = 0;
-    if (n > (f->n - f->at) / 8) /* a name's length and a length */
+    if (n > (f->n - f->at) / 8) /* each has a name length and a length */
         f->is_short = 1;
     if (n == 0 || f->is_short || f->is_wrong)
         return NULL;
@@ -154,7 +154,7 @@ static void variable(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t 
         uint64_t id = extents_netcdf_count(f);
 
         if (f->is_short || id >= ndim || (dim[id] == 0 && i > 0)) {
-            f->is_wrong = !f->is_short; /* records are the outermost dimension */
+            f->is_wrong = !f->is_short; /* the record dimension must be the outermost */
             return;
         }
         if (dim[id] == 0)
@@ -166,7 +166,7 @@ static void variable(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t 
     skip_attributes(f);
     v->type = type_of(f);
     (void)extents_netcdf_count(
-        f); /* its size: too small a field for large ones, follows from the shape */
+        f); /* skip its size, which is too narrow for large variables and follows from the shape */
     v->begin = extents_netcdf_number(f, f->offset_64 ? 8 : 4);
     v->bytes = cairn_type_size(v->type);
     for (i = 0; i < v->ndims; i++)
@@ -174,7 +174,7 @@ static void variable(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t 
             f->is_wrong = 1;
 }
 
-/* How the records lie: all variables of one, then those of the next. */
+/* Layout of the records: all variables of one record, then those of the next. */
 struct records {
     uint64_t n, bytes, nvars;
     int is_known;
@@ -191,7 +191,7 @@ static void extents_netcdf_add(struct crn_file_extents *x, const struct variable
         crn_extents_add(x, key, v->type, 1, v->begin, v->dims, v->ndims);
         return;
     }
-    if (r->nvars == 1) { /* without gaps: one array */
+    if (r->nvars == 1) { /* no gaps: one array */
         shape[0] = r->n;
         memcpy(shape + 1, v->dims, v->ndims * sizeof(*shape));
         crn_extents_add(x, key, v->type, 1, v->begin, shape, v->ndims + 1);
@@ -203,7 +203,8 @@ static void extents_netcdf_add(struct crn_file_extents *x, const struct variable
         crn_extents_add(x, key, v->type, 1, v->begin + i * r->bytes, v->dims, v->ndims);
 }
 
-/* Walks over the list of variables; with r known their extents are added, else r is found out. */
+/* Walks the list of variables. If the layout r is known, adds their extents; otherwise computes
+ * it. */
 static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t file_bytes,
                       struct records *r, struct crn_file_extents *x)
 {
@@ -231,7 +232,7 @@ static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t
         return;
     if (r->nvars == 1)
         r->bytes = only;
-    /* A file that is still written to may have more or fewer than it says. */
+    /* A file that is still being written may have more or fewer records than it says. */
     if (r->bytes == 0 || first > file_bytes)
         r->n = 0;
     else if (r->n > (file_bytes - first + 3) / r->bytes)
@@ -254,7 +255,8 @@ static void extents_netcdf_parse(struct nc *f, uint64_t file_bytes, struct crn_f
     }
     f->is_64 = magic[3] == 5;
     f->offset_64 = magic[3] != 1;
-    r.n = extents_netcdf_number(f, f->is_64 ? 8 : 4); /* all bits set: as many as there are */
+    /* all bits set: derive the number from the file size */
+    r.n = extents_netcdf_number(f, f->is_64 ? 8 : 4);
     dim = dimensions(f, &ndim);
     skip_attributes(f);
     at = f->at;

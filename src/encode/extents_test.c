@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pure side of the extent readers: lists, what the HDF5 program writes, headers of netCDF classic files
- * made here by hand. tests/extents has real files. */
+/* The pure functions of the extent readers: lists, the HDF5 program's output, and handmade
+ * netCDF classic headers. tests/extents has real files. */
 #include <stdlib.h>
 
 #include "base/rng.h"
@@ -38,13 +38,13 @@ static void what_cannot_be_is_dropped(void **state)
     crn_extents_add(&x, key, CAIRN_F64, 0, 1000, shape, 2);
     crn_extents_add(&x, key, CAIRN_F64, 0, 1799, shape, 2); /* overlaps by a byte */
     crn_extents_add(&x, key, CAIRN_F64, 0, 1800, shape, 2);
-    crn_extents_add(&x, key, CAIRN_F64, 0, 9201, shape, 2); /* ends behind the file */
+    crn_extents_add(&x, key, CAIRN_F64, 0, 9201, shape, 2); /* ends after the end of the file */
     crn_extents_add(&x, key, CAIRN_F64, 0, UINT64_MAX - 8, shape, 2);
     crn_extents_add(&x, key, CAIRN_F64, 0, 0, huge, 2);
     crn_extents_add(&x, key, CAIRN_F64, 0, 0, none, 2);
-    crn_extents_add(&x, key, CAIRN_F64, 0, 0, shape, 1);      /* small */
-    crn_extents_add(&x, key, (cairn_type)77, 0, 0, shape, 2); /* no type */
-    crn_extents_add(&x, key, CAIRN_C128, 1, 3000, shape, 2);  /* no unsigned integer */
+    crn_extents_add(&x, key, CAIRN_F64, 0, 0, shape, 1);      /* too small */
+    crn_extents_add(&x, key, (cairn_type)77, 0, 0, shape, 2); /* no such type */
+    crn_extents_add(&x, key, CAIRN_C128, 1, 3000, shape, 2);  /* not an unsigned integer */
     crn_extents_finish(&x, 10000);
     assert_int_equal(x.n, 3);
     assert_int_equal(x.v[0].offset, 1000);
@@ -111,14 +111,14 @@ static void answers_go_through(void **state)
     }
     crn_extents_free(&y);
     for (i = 0; i < b.len; i++)
-        assert_int_equal(crn_extents_decode(b.data, i, &y), -1); /* not whole */
+        assert_int_equal(crn_extents_decode(b.data, i, &y), -1); /* truncated */
     crn_buf_u8(&b, 0);
-    assert_int_equal(crn_extents_decode(b.data, b.len, &y), -1); /* more than whole */
+    assert_int_equal(crn_extents_decode(b.data, b.len, &y), -1); /* trailing bytes */
     crn_buf_free(&b);
     crn_extents_free(&x);
 }
 
-/* Whatever another node tells, the parts of a file are its bytes. */
+/* Whatever another node sends, the parts of a file cover exactly its bytes. */
 static void assert_parts_cover(const struct crn_shard *s, const struct crn_parts *p)
 {
     uint64_t at = 0;
@@ -138,7 +138,7 @@ static void assert_parts_cover(const struct crn_shard *s, const struct crn_parts
     assert_int_equal(at, s->regions[region].bytes);
 }
 
-/* There and back; and each byte changed, and every length. */
+/* Encodes and decodes; also with each byte changed, and truncated to every length. */
 static void tell_parts(const struct crn_shard *s, const struct crn_parts *p)
 {
     struct crn_buf b = {0};
@@ -172,7 +172,7 @@ static void tell_parts(const struct crn_shard *s, const struct crn_parts *p)
     crn_buf_free(&b);
 }
 
-/* Every byte of a shard is in one part, in order. */
+/* Every byte of a shard is in exactly one part, in order. */
 static void parts_are_the_shard(void **state)
 {
     static const uint64_t shape[] = {10, 10};
@@ -194,7 +194,7 @@ static void parts_are_the_shard(void **state)
     assert_int_equal(p.shard.nregions, 1 + 4 + 1);
     assert_string_equal(p.shard.regions[2].name, "x/v");
     assert_int_equal(p.shard.regions[2].dims[1], 10);
-    for (i = 1; i < 5; i++) { /* of the file: behind one another */
+    for (i = 1; i < 5; i++) { /* of the file: consecutive */
         uint64_t end = p.part[i].offset + p.shard.regions[i].bytes;
 
         assert_int_equal(p.part[i].region, 1);
@@ -215,7 +215,7 @@ static void parts_are_the_shard(void **state)
     crn_parts_free(&p);
 }
 
-/* netCDF classic. ----------------------------------------------------------------------------------- */
+/* netCDF classic. ------------------------------------------------------------------------------ */
 
 struct extents_test_header {
     struct crn_buf b;
@@ -262,7 +262,7 @@ static void put_variable(struct extents_test_header *h, const char *name, const 
     put_count(h, 1);
     put_attribute(h, "units", 2, 5, 8);
     put(h, type, 4);
-    put_count(h, 12345); /* size: not believed */
+    put_count(h, 12345); /* size: ignored */
     put(h, begin, h->version == 1 ? 4 : 8);
 }
 
@@ -333,18 +333,18 @@ static void all_versions_are_read(void **state)
 
 static void records_are_counted_in_the_file(void **state)
 {
-    struct extents_test_header h = make(1, UINT32_MAX, 1); /* as many as there are */
+    struct extents_test_header h = make(1, UINT32_MAX, 1); /* derived from the file size */
     struct crn_file_extents x;
 
     (void)state;
     assert_int_equal(crn_extents_netcdf(h.b.data, h.b.len, 10000 + 7 * 2400 + 100, &x), 0);
     crn_extents_finish(&x, 10000 + 7 * 2400 + 100);
     assert_int_equal(x.n, 3);
-    assert_int_equal(x.v[2].ndims, 3); /* one record variable is one array */
+    assert_int_equal(x.v[2].ndims, 3); /* a single record variable is one array */
     assert_int_equal(x.v[2].dims[0], 7);
     crn_extents_free(&x);
     assert_int_equal(crn_extents_netcdf(h.b.data, h.b.len, 9000, &x),
-                     0); /* cut before the records */
+                     0); /* truncated before the records */
     crn_extents_finish(&x, 9000);
     assert_int_equal(x.n, 1);
     crn_extents_free(&x);
@@ -362,7 +362,8 @@ static void cut_headers_want_more(void **state)
         struct extents_test_header h = make(version, 4, 3);
 
         for (i = 0; i < h.b.len; i++) {
-            unsigned char *cut = malloc(i + 1); /* a reader beyond it is found by the sanitizer */
+            /* exact size: the sanitizer detects reads beyond it */
+            unsigned char *cut = malloc(i + 1);
 
             assert_non_null(cut);
             memcpy(cut, h.b.data, i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bit shuffle: all first bits of the numbers, then all second ones, ... Numbers beyond the last
+/* Bit shuffle: all lowest bits of the numbers, then all second bits, ... Numbers after the last
  * multiple of eight stay at the end. No argument. */
 #include "encode/codec.h"
 

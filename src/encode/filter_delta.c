@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plain filters: each number minus, or XOR, the one before it (argument 0; before the first there
- * is 0) or the same one in the older version (argument 1). */
+/* The plain filters: each number minus, or XOR, its predecessor (argument 0; the predecessor of
+ * the first is 0) or the same number in the older version (argument 1). */
 #include "encode/codec.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static size_t filter_delta_bound(size_t n)
     return n;
 }
 
-/* The older version, where the argument asks for it. */
+/* The older version, if the argument requests it. */
 static cairn_err older(const struct crn_stage_task *t, const unsigned char **ret,
                        struct crn_errinfo *ei)
 {
@@ -68,7 +68,7 @@ CRN_WIDE static void xor_bytes(unsigned char *restrict dst, const unsigned char 
         dst[i] = a[i] ^ b[i];
 }
 
-/* One element after the other: the one before must be there. */
+/* Sequential: each element depends on its predecessor. */
 static void running_xor(unsigned char *x, size_t n, size_t step)
 {
     uint64_t last = 0;

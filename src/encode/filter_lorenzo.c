@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The Lorenzo predictor: a number is predicted from its neighbours that come before it in every
- * dimension (the corner of a cube from the seven others). On integers that is a difference along each
- * dimension in turn, exact and modulo 2^bits, so that every bit pattern comes back, NaN payloads
- * included. Rows are not told apart: what is before the first element of a row is the last of the row
- * before, which costs little and keeps the loops straight. Every run begins anew, from zeros.
+/* The Lorenzo predictor: a number is predicted from its neighbours that precede it in every
+ * dimension (the corner of a cube from the seven others). On integers that is a difference along
+ * each dimension in turn, exact and modulo 2^bits, so every bit pattern survives, NaN payloads
+ * included. Rows are not separated: the predecessor of a row's first element is the last of the
+ * previous row, which costs little and keeps the loops simple. Every run starts from zeros.
  *
- * Argument: the sum of 1 (along rows), 2 (across rows), 4 (across planes), 8 (minus the older version).
- * The residuals come out folded: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
+ * Argument: the sum of 1 (along rows), 2 (across rows), 4 (across planes), 8 (minus the older
+ * version). The residuals come out folded: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
 #include "encode/lorenzo.h"
 
 #include <string.h>
 #include "encode/words.h"
 #include "encode/work.h"
 
-/* One run in words. */
+/* One run, in units of words. */
 struct filter_lorenzo_run {
     unsigned width;
     int is_float;
@@ -22,7 +22,8 @@ struct filter_lorenzo_run {
     size_t stride[CRN_STRIDES]; /* each below words */
 };
 
-/* What the numbers are before differences are taken: their order, minus that of the older version. */
+/* Prepares the numbers for the differences: maps them to ordered integers, minus those of the
+ * older version. */
 static void filter_lorenzo_take(const struct filter_lorenzo_run *r, void *dst, const void *src,
                                 const void *previous, void *tmp)
 {
@@ -39,7 +40,7 @@ static void filter_lorenzo_take(const struct filter_lorenzo_run *r, void *dst, c
     }
 }
 
-/* Goes back and forth between dst and tmp so that the last step ends in dst. */
+/* Alternates between dst and tmp so that the last step ends in dst. */
 static void forward(const struct filter_lorenzo_run *r, void *dst, const void *src,
                     const void *previous, void *tmp)
 {
@@ -58,7 +59,7 @@ static void forward(const struct filter_lorenzo_run *r, void *dst, const void *s
     crn_words_fold(r->width, to, from, r->words, r->nstrides > 0 ? r->stride[k] : r->words);
 }
 
-/* The sums may be taken in any order: the first while unfolding, the last while putting in order. */
+/* The sums may be taken in any order: the first while unfolding, the last while mapping back. */
 static void inverse(const struct filter_lorenzo_run *r, void *dst, const void *src,
                     const void *previous, void *tmp)
 {
@@ -83,8 +84,8 @@ static void inverse(const struct filter_lorenzo_run *r, void *dst, const void *s
         crn_words_reorder(r->width, dst, r->words);
 }
 
-/* The i-th run; what the runs do not cover is one more, of one dimension. Strides that reach beyond the
- * run have nothing to say. */
+/* The i-th run; elements that no run covers form one more, of one dimension. Strides longer than
+ * the run have no effect. */
 static struct filter_lorenzo_run nth_run(const struct crn_stage_task *t, size_t i,
                                          size_t words_left)
 {

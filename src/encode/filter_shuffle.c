@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Byte shuffle: all first bytes of the numbers, then all second ones, ... Bytes beyond the last whole
- * number stay at the end. No argument. */
+/* Byte shuffle: all first bytes of the numbers, then all second ones, ... Bytes after the last
+ * whole number stay at the end. No argument. */
 #include "encode/codec.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes of each number in the other order: for numbers of big-endian files, which predictors cannot
- * read otherwise. Bytes beyond the last whole number stay at the end. No argument. */
+/* Reverses the bytes of each number: for numbers of big-endian files, which predictors cannot
+ * read otherwise. Bytes after the last whole number stay at the end. No argument. */
 #include "encode/codec.h"
 
 #include <string.h>

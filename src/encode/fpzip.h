@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads what fpzip writes without a header for one dimension at full precision. */
+/* Reads the output of fpzip without a header, for one dimension at full precision. */
 #ifndef CRN_FPZIP_H
 #define CRN_FPZIP_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A decoder of fpzip streams for hostile input. The method is that of P. Lindstrom and M. Isenburg,
- * "Fast and Efficient Compression of Floating-Point Data", IEEE TVCG 12(5), 2006: numbers are mapped
- * to integers in their order; the difference to the prediction (here the number before) is a symbol
- * for its sign and length, coded with adaptive frequencies by a range coder, and the bits below its
- * highest one, which the range coder passes through in groups of 16.
+ * "Fast and Efficient Compression of Floating-Point Data", IEEE TVCG 12(5), 2006. Numbers are
+ * mapped to integers in their order. The difference to the prediction (here the previous number) is
+ * a symbol for its sign and length, coded with adaptive frequencies by a range coder, and the bits
+ * below its highest one, which the range coder passes through in groups of 16.
  *
- * What makes it safe: a code value outside the interval that an encoder can produce ends the decoding,
- * so that the table look-up stays inside and the range is never 0; and so does the end of the input. */
+ * Decoding stops at a code value outside the interval that an encoder can produce, and at the
+ * end of the input. The table look-up therefore stays in bounds, and the range is never 0. */
 #include "encode/fpzip.h"
 
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 #define FREQUENCY_BITS 16
 #define TOTAL          (1U << FREQUENCY_BITS)
-#define PERIOD         1024U /* symbols between two adaptions, in the end */
+#define PERIOD         1024U /* symbols between two adaptations, in the steady state */
 #define SYMBOLS_MAX    129   /* a sign and 64 lengths each, and zero */
 
 struct fpzip_decode_range {
@@ -25,12 +25,13 @@ struct fpzip_decode_range {
     int is_bad;
 };
 
-/* Frequencies are counted while a frozen copy of them is in use; from time to time the counts are
- * halved and become the copy. What is lost by halving is handed out in equal steps until then. */
+/* Frequencies are counted while a frozen copy of them is in use. From time to time the counts
+ * are halved and become the copy. What halving loses is handed out in equal steps until the next
+ * time. */
 struct fpzip_decode_model {
     unsigned symbols;
     uint32_t count[SYMBOLS_MAX];
-    uint32_t below[SYMBOLS_MAX + 1]; /* the frozen copy, summed up */
+    uint32_t below[SYMBOLS_MAX + 1]; /* cumulative sums of the frozen copy */
     uint32_t step;
     uint32_t steps_left;
     uint32_t larger_steps; /* of step + 1, once steps_left are done */
@@ -52,13 +53,14 @@ static void fpzip_decode_renew(struct fpzip_decode_range *r)
         take_bytes(r, 1);
         r->size <<= 8;
     }
-    if (r->size >> 16 == 0) { /* a carry is still open, but the range is used up: cut it there */
+    /* the carry is unresolved and the range is exhausted: truncate the range */
+    if (r->size >> 16 == 0) {
         take_bytes(r, 2);
         r->size = 0U - r->low;
     }
 }
 
-/* Which of 2^bits equal parts of the range the code lies in; the range becomes such a part. */
+/* The index of the code among 2^bits equal subranges; the range shrinks to that subrange. */
 static uint32_t part(struct fpzip_decode_range *r, unsigned bits)
 {
     uint32_t n;
@@ -155,8 +157,8 @@ static unsigned take_symbol(struct fpzip_decode_range *r, struct fpzip_decode_mo
     return s;
 }
 
-/* The prediction from the number before, as bits. fpzip computes it as a sum with zeros, which turns
- * -0 into 0 and makes NaNs quiet. */
+/* The prediction from the previous number, as bits. fpzip computes it as a sum with zeros, which
+ * turns -0 into 0 and makes NaNs quiet. */
 static uint64_t predict(uint64_t before, unsigned width)
 {
     uint64_t sign = (uint64_t)1 << (8 * width - 1);

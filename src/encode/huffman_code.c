@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Huffman's lengths by the two-queue method over sorted counts, cut to CRN_CODE_BITS, and canonical
- * codes. Cutting leaves the sum of 2^-length above 1; the rarest values pay for it. */
+/* Huffman's lengths by the two-queue method over sorted counts, limited to CRN_CODE_BITS, and
+ * canonical codes. Limiting leaves the sum of 2^-length above 1; the rarest values get longer
+ * codes to compensate. */
 #include "encode/huffman_code.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ struct leaf {
     uint8_t value;
 };
 
-/* By counts, ascending; ties by value. In two passes over parts of the counts: a comparing sort takes
+/* Sorts by count, ascending; ties by value. A radix sort in two passes: a comparison sort takes
  * longer than coding a small plane. */
 #define DIGIT_BITS 9
 #define DIGITS     (1U << DIGIT_BITS)
@@ -50,8 +51,9 @@ static int huffman_code_collect(const uint32_t count[256], struct leaf leaves[25
     return n;
 }
 
-/* Depths of n leaves in ascending order of their counts: nodes 0..n-1 are leaves, the rest inner
- * nodes, which come out in ascending order too, so that two queues hold all that can be joined. */
+/* Depths of n leaves in ascending order of their counts. Nodes 0..n-1 are leaves, the rest inner
+ * nodes. Inner nodes are created in ascending order too, so two queues hold all candidates for
+ * joining. */
 static void depths(const struct leaf *leaves, int n, uint8_t depth[256])
 {
     uint64_t weight[512];
@@ -80,7 +82,7 @@ static void depths(const struct leaf *leaves, int n, uint8_t depth[256])
     memcpy(depth, level, (size_t)n);
 }
 
-/* Makes the sum of 2^(BITS-length) equal 2^BITS, from the rarest value up. */
+/* Makes the sum of 2^(BITS-length) equal 2^BITS, starting with the rarest value. */
 static void huffman_code_limit(int n, uint8_t depth[256])
 {
     uint32_t sum = 0;
@@ -112,7 +114,7 @@ void crn_code_lengths(const uint32_t count[256], uint8_t length[256])
 
     memset(length, 0, 256);
     if (n < 2 || n > 256)
-        return; /* not asked for: there is no tree */
+        return; /* violates the contract: there is no tree */
     depths(leaves, n, depth);
     huffman_code_limit(n, depth);
     for (i = 0; i < n; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decoder of entropy.h; huffman_encode.c says what a block looks like. Hostile input: a code is taken
- * only if it is complete, so that every bit pattern means something; streams are read within the
- * block, and one that was read beyond its own end is damaged. */
+/* Decoder of entropy.h; huffman_encode.c describes a block. Input is hostile: a code is accepted
+ * only if it is complete, so every bit pattern is valid. Streams are read within the block, and
+ * a stream read beyond its own end is damaged. */
 #include "encode/entropy.h"
 
 #include "base/buf.h"
@@ -14,12 +14,12 @@ struct huffman_decode_stream {
     const unsigned char *at; /* next byte to load */
     const unsigned char *end;
     uint64_t bits;
-    unsigned have; /* valid bits; loaded ones above them are the same that will be loaded again */
+    unsigned have; /* valid bits; the bits above them will be loaded again, unchanged */
     unsigned char *dst;
     unsigned char *dst_end;
 };
 
-/* To at least 56 bits, with 8 bytes to read at s->at. */
+/* Refills to at least 56 bits; needs 8 readable bytes at s->at. */
 CRN_INLINE void refill(struct huffman_decode_stream *s)
 {
     s->bits |= crn_load64(s->at) << s->have;
@@ -27,7 +27,7 @@ CRN_INLINE void refill(struct huffman_decode_stream *s)
     s->have |= 56;
 }
 
-/* An entry of the table gives one value or, where both codes fit into its bits, two. */
+/* A table entry gives one value or, if both codes fit into its bits, two. */
 #define ENTRY(values, bits, n) ((uint32_t)((values) | (bits) << 16 | (n) << 24))
 #define ENTRY_BITS(e)          ((e) >> 16 & 0xff)
 #define ENTRY_VALUES(e)        ((e) >> 24)
@@ -36,7 +36,7 @@ CRN_INLINE void step(struct huffman_decode_stream *s, const uint32_t *table)
 {
     uint32_t entry = table[s->bits & (CRN_CODE_SIZE - 1)];
 
-    memcpy(s->dst, &entry, 2); /* both; a second one that is none is overwritten */
+    memcpy(s->dst, &entry, 2); /* both; the next store overwrites an invalid second one */
     s->dst += ENTRY_VALUES(entry);
     s->bits >>= ENTRY_BITS(entry);
     s->have -= ENTRY_BITS(entry);
@@ -47,7 +47,7 @@ CRN_INLINE int is_fast(const struct huffman_decode_stream *s, const unsigned cha
     return s->at <= limit && s->dst_end - s->dst >= 10;
 }
 
-/* As long as each stream has room for 5 pairs and 8 bytes to load. */
+/* Runs while each stream has space for 5 pairs and 8 bytes to load. */
 CRN_WIDE static void decode_fast(struct huffman_decode_stream s[4], const unsigned char *limit,
                                  const uint32_t *table)
 {
@@ -75,11 +75,11 @@ CRN_WIDE static void decode_fast(struct huffman_decode_stream s[4], const unsign
     s[3] = d;
 }
 
-/* The rest of a stream, and whether it was as long as it said. */
+/* Decodes the rest of a stream, and checks that it has the announced length. */
 static int decode_rest(struct huffman_decode_stream *s, const uint32_t *table)
 {
-    const unsigned char *next = s->at - s->have / 8; /* the first byte that is not used at all */
-    unsigned used = (8 - s->have % 8) % 8;           /* bits of the byte before that are */
+    const unsigned char *next = s->at - s->have / 8; /* the first wholly unused byte */
+    unsigned used = (8 - s->have % 8) % 8;           /* used bits of the byte before it */
     uint32_t entry;
 
     if (used > 0)
@@ -107,7 +107,7 @@ static int decode_rest(struct huffman_decode_stream *s, const uint32_t *table)
     return next == s->end && s->have < 8 ? 0 : -1;
 }
 
-/* One value for each pattern of CRN_CODE_BITS bits. */
+/* The value of each pattern of CRN_CODE_BITS bits. */
 static int build_single(struct crn_view *v, uint32_t table[CRN_CODE_SIZE])
 {
     uint8_t length[256] = {0};
@@ -129,7 +129,7 @@ static int build_single(struct crn_view *v, uint32_t table[CRN_CODE_SIZE])
     return 0;
 }
 
-/* And the one after it, where its code lies in the same bits. */
+/* Adds the following value if its code lies in the same bits. */
 static void build_pairs(uint32_t table[CRN_CODE_SIZE], const uint32_t single[CRN_CODE_SIZE])
 {
     uint32_t i;

@@ -4,7 +4,7 @@
  *     u8 mode            0: the bytes follow; 1: one byte follows, which all are; 2: coded
  *     u8 last            2 only: the largest value that occurs
  *     nibbles            lengths of the codes of 0..last, low nibble first
- *     u16 size[4]        of the streams, which follow; each holds a quarter of the block, rounded up
+ *     u16 size[4]        of the streams, which follow; each has a quarter of the block, rounded up
  *
  * Streams are bits from the lowest one up, ended with zeros to a whole byte. */
 #include "encode/entropy.h"
@@ -16,17 +16,17 @@
 #define MODE_RAW   0
 #define MODE_CONST 1
 #define MODE_CODED 2
-#define CODED_MIN  ((size_t)64) /* below it a table never pays */
+#define CODED_MIN  ((size_t)64) /* below this a table never pays */
 
 size_t crn_huffman_bound(size_t n)
 {
-    /* The worst block is raw; a coded one is given up only when it is complete. */
+    /* The worst block is raw; a coded one is discarded only when complete. */
     return n + n / 2 + (n / CRN_HUFFMAN_BLOCK + 1) * (1 + 1 + 128 + 8) + 16;
 }
 
 CRN_WIDE void crn_histogram(const unsigned char *src, size_t n, uint32_t count[256])
 {
-    uint32_t part[4][256] = {{0}}; /* equal neighbours do not wait for each other's increment */
+    uint32_t part[4][256] = {{0}}; /* four tables avoid store-to-load stalls on equal neighbours */
     size_t i;
 
     for (i = 0; i + 8 <= n; i += 8) {
@@ -70,7 +70,7 @@ double crn_huffman_bits(const uint32_t count[256])
     return bits;
 }
 
-/* Writes n values to dst, up to 8 bytes more than it returns. */
+/* Writes n values to dst, and up to 8 bytes more than it returns. */
 CRN_WIDE static size_t put_stream(const unsigned char *src, size_t n, const uint32_t table[256],
                                   unsigned char *dst)
 {
@@ -129,7 +129,7 @@ static size_t put_coded(const unsigned char *src, size_t n, const uint32_t count
 
     crn_code_lengths(count, length);
     if (crn_code_assign(length, code) != 0)
-        return SIZE_MAX; /* cannot happen; the block goes raw */
+        return SIZE_MAX; /* cannot happen; the block would stay raw */
     for (i = 0; i < 256; i++)
         table[i] = code[i] | (uint32_t)length[i] << 16;
     at = put_lengths(length, dst);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All four schemes are one: a stream has lanes, a lane is a row of regions, and a block of each lane is
- * taken in turn until all are empty. Concatenation has endless blocks. Agnostic: a lane is a rank with
- * all its regions. Aware: a lane is one region, and a stream holds those with the same key. */
+/* One algorithm covers all four schemes. A stream has lanes, a lane is a sequence of regions,
+ * and the stream takes a block of each lane in turn until all are empty. Concatenation has
+ * unlimited blocks. Agnostic: a lane is a rank with all its regions. Aware: a lane is one
+ * region, and a stream has those with the same key. */
 #include "encode/merge.h"
 
 #include <assert.h>
@@ -19,8 +20,8 @@ struct merge_lane {
     uint32_t n;
     uint32_t stream;
     uint64_t bytes;
-    size_t
-        starts; /* in the plan's starts: where its regions begin; lanes of one region have none */
+    /* index in the plan's starts of its regions' starts; unused for lanes of one region */
+    size_t starts;
 };
 
 struct merge_stream {
@@ -34,7 +35,7 @@ struct crn_merge {
     uint64_t block;
     size_t nlanes;
     struct merge_lane *lanes; /* by stream, then by rank */
-    uint64_t *starts;         /* agnostic schemes: of every region, in the checkpoint of its rank */
+    uint64_t *starts; /* agnostic schemes: offset of every region in the checkpoint of its rank */
     uint32_t nstreams;
     uint32_t streams_room;
     struct merge_stream *streams;
@@ -71,7 +72,7 @@ static cairn_err no_memory(struct crn_errinfo *ei)
     return crn_fail(ei, CAIRN_ENOMEM, 0, "plan of merging");
 }
 
-/* Where the key is or belongs. */
+/* The slot of the key, or the free one where it belongs. */
 static size_t table_place(const struct crn_merge *m, const char *key)
 {
     size_t i = (size_t)crn_hash(key, strlen(key)) & (m->table_size - 1);
@@ -123,7 +124,7 @@ static cairn_err add_stream(struct crn_merge *m, const char *key, cairn_type typ
     return CAIRN_OK;
 }
 
-/* The stream of a key, made if it is new. */
+/* The stream of a key; creates it if new. */
 static cairn_err find_stream(struct crn_merge *m, const char *key, cairn_type type, uint32_t *ret,
                              struct crn_errinfo *ei)
 {
@@ -178,7 +179,7 @@ static cairn_err plan_agnostic(struct crn_merge *m, uint32_t nshards, struct crn
     return rc;
 }
 
-/* Keys begin with the name of a region, so that "" is free for the small ones. */
+/* Keys begin with the name of a region, so "" is free for the small ones. */
 static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
                             const struct crn_merge_options *o, struct crn_errinfo *ei)
 {
@@ -209,7 +210,7 @@ static cairn_err plan_aware(struct crn_merge *m, uint32_t nshards,
     return CAIRN_OK;
 }
 
-/* Brings the lanes of each stream together; stable, so that ranks stay in order. */
+/* Groups the lanes by stream; stable, so that ranks stay in order. */
 static cairn_err sort_lanes(struct crn_merge *m, struct crn_errinfo *ei)
 {
     struct merge_lane *sorted = malloc((m->nlanes + 1) * sizeof(*sorted));
@@ -284,8 +285,8 @@ void crn_merge_start(const struct crn_merge *m, uint32_t stream, struct crn_merg
     ret->stream = stream;
 }
 
-/* The region of a lane in which a byte of it lies, the last of those that begin there (empty ones do
- * too); offset becomes the one in the region. */
+/* The region of a lane that contains a byte, the last of those that begin there (empty ones may
+ * too); offset becomes relative to the region. */
 static uint32_t region_at(const struct crn_merge *m, const struct merge_lane *lane,
                           uint64_t *offset)
 {
@@ -312,7 +313,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* To the next lane that has bytes in this round or a later one; 0 if there is none. */
+/* Advances to the next lane with bytes in this round or a later one; 0 if there is none. */
 static int next_block(struct crn_merge_cursor *c, const struct merge_lane *lanes, uint32_t n)
 {
     const uint64_t block = c->m->block;
@@ -371,7 +372,7 @@ struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_merge_p
 
     for (d = r->ndims - 1; d > 0 && k < CRN_STRIDES; d--) {
         if (r->dims[d] >= run.elements || stride * r->dims[d] >= run.elements)
-            break; /* the piece is shorter than that: nothing to predict from */
+            break; /* the extent is shorter than that: nothing to predict from */
         stride *= r->dims[d];
         if (r->dims[d] > 1)
             run.stride[k++] = (uint32_t)stride;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The merging schemes of paper 2, section III.B: in which order the bytes of many checkpoints go into
- * one or more streams. Pure: a plan holds places, not bytes; whoever reads it forwards writes the
- * streams, and whoever reads it again puts every byte back where it was. */
+/* The merging schemes of paper 2, section III.B: in which order the bytes of many checkpoints go
+ * into one or more streams. Pure: a plan has offsets, not bytes. A writer walks it to gather the
+ * streams; a reader walks it to scatter every byte back to its place. */
 #ifndef CRN_MERGE_H
 #define CRN_MERGE_H
 
@@ -37,13 +37,13 @@ struct crn_merge_stream {
     cairn_type type; /* of all its elements; CAIRN_BYTES for the same */
     int is_small;    /* variables below min_bytes, for the second pass only */
     uint64_t bytes;
-    uint32_t lanes; /* ranks or variables that are taken in turn */
+    uint32_t lanes; /* ranks or variables taken in turn */
 };
 
 struct crn_merge;
 
-/* Every byte of every region is in exactly one stream. The shards must outlive the plan and must not
- * change. */
+/* Every byte of every region is in exactly one stream. The shards must outlive the plan and must
+ * not change. */
 CAIRN_CHECKED cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
                                        const struct crn_merge_options *options,
                                        struct crn_merge **ret, struct crn_errinfo *ei);
@@ -51,20 +51,20 @@ void crn_merge_free(struct crn_merge *m); /* NULL is allowed */
 uint32_t crn_merge_streams(const struct crn_merge *m);
 const struct crn_merge_stream *crn_merge_stream(const struct crn_merge *m, uint32_t stream);
 
-/* A place in a stream. Plain data: copy it to come back. */
+/* A position in a stream. Plain data: copy it to return to it. */
 struct crn_merge_cursor {
     const struct crn_merge *m;
     uint32_t stream;
     uint32_t lane;
     uint64_t round;
-    uint64_t done; /* bytes of the lane's block that were given */
+    uint64_t done; /* bytes of the lane's block already returned */
 };
 
 void crn_merge_start(const struct crn_merge *m, uint32_t stream, struct crn_merge_cursor *ret);
-/* The next piece, of at most `most` bytes (a whole number of elements): 1, or 0 at the end. */
+/* The next range, of at most `most` bytes (a whole number of elements): 1, or 0 at the end. */
 int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_merge_piece *ret);
 
-/* How a piece's elements lie in its array, for predictors. */
+/* The layout of the range's elements in their array, for predictors. */
 struct crn_run crn_merge_run(const struct crn_merge *m, const struct crn_merge_piece *p);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans cover every byte exactly once and in the order that the paper's figures show; what is gathered
- * along a plan and scattered along it again is what it was. */
+/* Plans cover every byte exactly once, in the order that the paper's figures show. Gathering
+ * along a plan and scattering along it again restores the data. */
 #include "base/test.h"
 
 #include "base/rng.h"
@@ -10,7 +10,7 @@
 #define REGIONS_MAX 12
 #define MEMORY      ((size_t)8 << 20)
 
-static unsigned char memory[MEMORY]; /* of the set in use */
+static unsigned char memory[MEMORY]; /* of the current set */
 static size_t memory_used;
 
 struct set {
@@ -42,7 +42,7 @@ static struct crn_region *add_region(struct set *s, uint32_t rank, const char *n
     return r;
 }
 
-/* Variables of many types and sizes (0 and 1 element too), not the same on all ranks. */
+/* Variables of many types and sizes (including 0 and 1 element) that differ between ranks. */
 static void make_random(struct crn_rng *rng, struct set *s)
 {
     char name[32];
@@ -138,7 +138,7 @@ static void every_scheme_has_an_inverse(void **state)
     }
 }
 
-/* "rank.region+offset:bytes" of all pieces, streams separated by a bar. */
+/* "rank.region+offset:bytes" of all ranges, streams separated by a bar. */
 static void describe(const struct set *s, const struct crn_merge_options *o, char *text,
                      size_t size)
 {

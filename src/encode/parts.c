@@ -35,7 +35,7 @@ static void add_plain(struct crn_parts *p, uint32_t region, uint64_t offset, uin
     r->dims[0] = r->bytes = bytes;
 }
 
-/* A file: what lies before each extent, the extent, what lies behind the last. */
+/* Cuts a file: the bytes before each extent, the extent, the bytes after the last. */
 static void add_file(struct crn_parts *p, uint32_t region, uint64_t bytes,
                      const struct crn_file_extents *x)
 {
@@ -85,7 +85,7 @@ cairn_err crn_parts_make(const struct crn_shard *s, const struct crn_file_extent
     return CAIRN_OK;
 }
 
-/* What was found in each region; freed here. */
+/* files: the extents of each region; freed here. */
 static cairn_err parts_make(const struct crn_shard *s, struct crn_file_extents *files,
                             struct crn_parts **ret, struct crn_errinfo *ei)
 {
@@ -118,7 +118,7 @@ cairn_err crn_parts_open(const struct crn_fs *fs, const struct crn_shard *s, con
         if (fds[i] < 0)
             continue;
         crn_extents_read(fs, fds[i], hdf5, &files[i]);
-        crn_extents_finish(&files[i], s->regions[i].bytes); /* it may have grown */
+        crn_extents_finish(&files[i], s->regions[i].bytes); /* the file may have changed */
     }
     return parts_make(s, files, ret, ei);
 }
@@ -135,7 +135,7 @@ uint32_t crn_parts_find(const struct crn_parts *p, uint32_t region, uint64_t off
     uint32_t first = 0;
     uint32_t n = p->shard.nregions;
 
-    while (n > 1) { /* the last part that does not begin behind it */
+    while (n > 1) { /* the last part that does not begin after it */
         const struct crn_part_place *at = &p->part[first + n / 2];
 
         if (at->region < region || (at->region == region && at->offset <= offset)) {
@@ -148,7 +148,7 @@ uint32_t crn_parts_find(const struct crn_parts *p, uint32_t region, uint64_t off
     return first;
 }
 
-/* On the wire. -------------------------------------------------------------------------------------- */
+/* On the wire. --------------------------------------------------------------------------------- */
 
 static int is_variable(const struct crn_region *r)
 {
@@ -175,7 +175,7 @@ void crn_parts_encode(const struct crn_parts *p, struct crn_buf *buf)
     }
 }
 
-/* 0, or -1 if it is no variable of a file of the shard. */
+/* 0, or -1 if it is not a variable of a file of the shard. */
 static int decode_one(struct crn_view *v, const struct crn_shard *s, struct crn_file_extents *files)
 {
     uint32_t region = crn_view_u32(v);

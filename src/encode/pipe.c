@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs stages one after another, in turns from one scratch buffer to the other. */
+/* Runs stages one after another, alternating between two scratch buffers. */
 #include "encode/pipe.h"
 
 #include <stdio.h>
@@ -246,8 +246,8 @@ cairn_err crn_pipe_encode(const struct crn_pipe *p, struct crn_encode_work *w,
     return CAIRN_OK;
 }
 
-/* Whether each size can come from the one before it. The older version has as many bytes as the chunk
- * holds, and a codec may have made more of them: a filter behind it must not read on. */
+/* Checks that each size can result from the one before it. The older version has as many bytes
+ * as the chunk, but a codec may have produced more: a filter after it must not read beyond them. */
 static cairn_err check_sizes(const struct crn_pipe *p, const size_t sizes[CRN_PIPE_STAGES],
                              size_t chunk_n, struct crn_errinfo *ei)
 {

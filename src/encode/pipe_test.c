@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stages in a row, with sizes that do not fit: every filter behind and before every codec. The older
- * version has as many bytes as the chunk holds, in memory of exactly that size, so that sanitizers see
- * a byte beyond. */
+/* Consecutive stages with sizes that do not fit: every filter after and before every codec. The
+ * older version has as many bytes as the chunk, in memory of exactly that size, so sanitizers
+ * detect any access beyond it. */
 #include "base/test.h"
 
 #include "encode/pipe.h"
@@ -24,7 +24,7 @@ static void *exact(const void *src, size_t n)
     return p;
 }
 
-/* One stage by itself. The result is the caller's. */
+/* One stage by itself. The caller frees the result. */
 static unsigned char *stage_encode(struct fixture_fixture *f, const struct crn_codec *c,
                                    uint8_t arg, const struct crn_data *data,
                                    const unsigned char *src, size_t n, size_t *ret_n)
@@ -77,9 +77,9 @@ static void each_pair(struct fixture_fixture *f,
         }
 }
 
-/* Codec, then filter: the codec makes more of random bytes than there were. What the filter made of that
- * is right in every byte, and decodes where no older version is needed. Where one is, it has too few
- * bytes: the pipeline is refused, in both directions. */
+/* Codec, then filter: the codec makes random bytes longer. The filter's output is correct in
+ * every byte, and decodes if it needs no older version. Otherwise the older version has too few
+ * bytes, and both directions refuse the pipeline. */
 static void check_grown(struct fixture_fixture *f, const struct pipe_test_pair *p)
 {
     const struct crn_pipe pipe = {
@@ -122,15 +122,15 @@ static void a_filter_behind_a_codec_that_grew(void **state)
     each_pair(*state, check_grown);
 }
 
-/* The streams of the other codecs end where the reader has enough; a chunk's hash is what finds such
- * bytes. */
+/* The streams of the other codecs end where the reader has enough; only a chunk's hash detects
+ * extra bytes. */
 static int knows_length(const struct crn_codec *c)
 {
     return c == &crn_codec_raw || c == &crn_codec_zstd || c == &crn_codec_lz4 ||
            c == &crn_codec_gzip;
 }
 
-/* Filter, then codec: the codec holds BYTES, the head claims n. */
+/* Filter, then codec: the codec has BYTES, the head claims n. */
 static void check_length(struct fixture_fixture *f, const struct pipe_test_pair *p)
 {
     static const int off[] = {-BYTES, -BYTES + 1, -16, -1, 0, 1, 16, BYTES};
@@ -171,7 +171,7 @@ static void a_codec_of_another_length(void **state)
     each_pair(*state, check_length);
 }
 
-/* The length that a stage in the middle claims: any at all. */
+/* The length that an intermediate stage claims may be anything. */
 static void check_claims(struct fixture_fixture *f, const struct pipe_test_pair *p)
 {
     static const size_t claims[] = {0, 1, BYTES - 1, BYTES, BYTES + 1, 2 * BYTES, 0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a plane is kept. Pieces of it are tried: what counting says, and what zstd makes of them, which
- * sees repeats that counting cannot see. Where the two are close both are run in full. A plane is
+/* How a plane is stored. Samples of it are tried in two ways: entropy from counts, and zstd,
+ * which finds repeats that counting cannot see. If the two are close, both are run in full. A
+ * plane is
  *
  *     u8 mode        0 raw, 1 one value, 2 entropy coded, 3 zstd
  *     varint size    of what follows; not for mode 1, where one byte follows */
@@ -21,12 +22,12 @@ enum { RAW = 0, ONE_VALUE = 1, CODED = 2, ZSTD = 3 };
 #define SAMPLE_PART  16 /* of the plane, at least PIECES * PIECE_MIN */
 #define HEADER_MAX   (1 + CRN_VARINT_MAX)
 
-/* What is saved by less than this is not worth the time of decoding. */
+/* Saving less than this does not justify the decoding time. */
 #define WORTH 0.985
-/* zstd is slower both ways: it must win by this much. */
+/* zstd is slower in both directions, so it must win by this much. */
 #define ZSTD_MARGIN 0.98
-/* Pieces show less of the repeats than a whole plane has: zstd is run where it is not behind on them,
- * and alone where it is this much ahead. */
+/* Samples show fewer repeats than the whole plane. zstd is run if it does not lose on them, and
+ * alone if it wins by this much. */
 #define CLEARLY 0.9
 
 size_t crn_plane_bound(size_t n)
@@ -42,7 +43,7 @@ static int is_one_value(const unsigned char *src, size_t n)
     return n == 0 || memcmp(src, src + 1, n - 1) == 0;
 }
 
-/* Shares that the two ways leave. */
+/* The relative sizes that the two ways give. */
 struct plane_trial {
     double coded;
     double zstd;
@@ -75,7 +76,7 @@ static struct plane_trial try_pieces(struct crn_encode_work *w, int level, const
     return t;
 }
 
-/* Encodes into room and, if it is the smaller one, keeps it in dst. */
+/* Encodes into `room` and copies the result to dst if it is smaller. */
 static void plane_run(struct crn_encode_work *w, int mode, int level, const unsigned char *src,
                       size_t n, unsigned char *room, size_t room_n, unsigned char *dst,
                       size_t *ret_n)
@@ -125,7 +126,7 @@ cairn_err crn_plane_encode(struct crn_encode_work *w, int level, const unsigned 
     return CAIRN_OK;
 }
 
-#define ZSTD_HEAD 12 /* of a frame, about */
+#define ZSTD_HEAD 12 /* approximate size of a frame's header */
 
 cairn_err crn_plane_estimate(struct crn_encode_work *w, int level, const unsigned char *src,
                              size_t n, double *ret_bytes, struct crn_errinfo *ei)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads ranges of an encoded stream: the items of the map that lie in the range, in the order of their
- * sources, so that every chunk is decoded once and its bytes go to all their places. */
+/* Reads ranges of an encoded stream. It visits the map items of the range in the order of their
+ * sources, so every chunk is decoded once and its bytes are copied to all their places. */
 #include "encode/stream.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "encode/chunk.h"
 #include "encode/work.h"
 
-/* Bytes of new data and where they go. */
+/* A range of new data and its destination. */
 struct reader_part {
     uint64_t source;
     uint64_t bytes;
@@ -20,13 +20,13 @@ struct crn_reader {
     struct crn_encode_work *work; /* borrowed */
     uint64_t new_bytes;
     uint64_t bytes;
-    uint64_t *starts;    /* of the items of the map in the stream */
+    uint64_t *starts;    /* offsets of the map's items in the stream */
     size_t encoded_room; /* the largest chunk */
     size_t decoded_room;
-    unsigned char *encoded; /* this and the next two are the work's */
+    unsigned char *encoded; /* this and the next two belong to the work */
     unsigned char *decoded;
     unsigned char *previous;
-    size_t chunk; /* the one in decoded; options.n: none */
+    size_t chunk; /* the chunk in decoded; options.n: none */
 };
 
 static cairn_err check_records(struct crn_reader *r, struct crn_errinfo *ei)
@@ -163,7 +163,7 @@ static size_t chunk_at(const struct crn_reader *r, uint64_t offset)
     return low;
 }
 
-/* One part, chunk by chunk. A whole chunk that nobody else may want is decoded in place. */
+/* Copies one range, chunk by chunk. A whole chunk that no other range needs is decoded in place. */
 static cairn_err reader_give(struct crn_reader *r, const struct reader_part *p, int is_alone,
                              unsigned char *dst, struct crn_errinfo *ei)
 {
@@ -223,8 +223,8 @@ static size_t item_at(const struct crn_reader *r, uint64_t offset)
     return low;
 }
 
-/* The items in a range, by their sources. Overlapping ones are read chunk by chunk, so that a chunk
- * serves all parts before the next one is decoded: cut at chunk boundaries. */
+/* Collects the items of a range, by their sources. Overlapping ones are cut at chunk boundaries,
+ * so that a chunk serves all of them before the next one is decoded. */
 static cairn_err reader_collect(const struct crn_reader *r, uint64_t offset, uint64_t n,
                                 struct reader_part **ret, size_t *ret_n, struct crn_errinfo *ei)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Taking pieces, and the residuals of a piece as a sum: the difference along several strides is the
- * alternating sum of the numbers at all corners of a box. */
+/* Taking samples. The residuals of a sample are computed as a sum: the difference along several
+ * strides is the alternating sum of the numbers at all corners of a box. */
 #include "encode/sample.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "encode/simd.h"
 #include "encode/words.h"
 
-/* The run in which a word lies; what the runs do not cover is one more. */
+/* The run that contains a word; words that no run covers form one more. */
 static void find_run(const struct crn_sample *s, size_t words, size_t at, size_t *ret_begin,
                      size_t *ret_end, const struct crn_run **ret)
 {
@@ -44,7 +44,7 @@ static void add_piece(struct crn_sample *s, size_t words, size_t at, size_t want
     int d;
 
     find_run(s, words, at, &begin, &end, &run);
-    if (end - at < want) /* what lies before it in the run is as good */
+    if (end - at < want) /* the words before it in the run serve as well */
         at = end - begin < want ? begin : end - want;
     s->piece[k].begin = at;
     s->piece[k].words = end - at < want ? end - at : want;
@@ -99,7 +99,7 @@ int crn_sample_has_stride(const struct crn_sample *s, int d)
     return 0;
 }
 
-/* dst +- the numbers at a distance before the piece, where the run has them. */
+/* dst +- the numbers at a distance before the sample, where the run has them. */
 static void add_corner(const struct crn_sample *s, unsigned k, size_t distance, int is_minus,
                        const unsigned char *from, unsigned char *dst, unsigned char *tmp)
 {
@@ -145,7 +145,7 @@ static void piece_residuals(const struct crn_sample *s, unsigned k, unsigned arg
                 distance += s->piece[k].stride[d];
             }
         if (d < CRN_STRIDES)
-            continue; /* the run has no such dimension: no difference along it */
+            continue; /* the run lacks this dimension: no difference along it */
         add_corner(s, k, distance, is_minus, s->src, dst, tmp);
         if ((arg & CRN_LORENZO_PREVIOUS) != 0)
             add_corner(s, k, distance, !is_minus, previous, dst, tmp);

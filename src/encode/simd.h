@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain C that compilers vectorise. CRN_WIDE compiles a function twice, for every x86-64 and for those
- * with AVX2 and BMI2, and picks at load time. It does nothing elsewhere, under sanitizers (which
- * cannot start before such a choice) and for clang (whose clones other files cannot call). */
+/* Plain C that compilers vectorise. CRN_WIDE compiles a function twice, for any x86-64 and for
+ * those with AVX2 and BMI2, and selects one at load time. It does nothing on other machines,
+ * under sanitizers (which start too late for the selection) and for clang (whose clones other
+ * files cannot call). */
 #ifndef CRN_SIMD_H
 #define CRN_SIMD_H
 
@@ -18,10 +19,10 @@
 
 #define CRN_INLINE static inline __attribute__((always_inline))
 
-/* The encodings are little-endian and so is every machine that we know of with MPI on it. */
+/* The encodings are little-endian, and so is every machine with MPI that we know of. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "loads and stores need swapping here");
 
-/* Words at any address, of any declared type: numbers in a chunk are not aligned. */
+/* Words at any address, of any declared type: numbers in a chunk are unaligned. */
 typedef uint64_t __attribute__((aligned(1), may_alias)) crn_u64;
 typedef uint32_t __attribute__((aligned(1), may_alias)) crn_u32;
 typedef uint16_t __attribute__((aligned(1), may_alias)) crn_u16;

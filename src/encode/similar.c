@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of variables. A name that no pattern matches stands for itself. */
+/* Keys of variables. A name that no pattern matches is its own key. */
 #include "encode/similar.h"
 
 #include <regex.h>
@@ -73,7 +73,7 @@ void crn_similar_close(struct crn_similar *s)
     free(s);
 }
 
-/* The name with a star for each outermost group; the pattern itself if it has none. */
+/* The name with a star for each outermost group; the pattern itself if it has no groups. */
 static void generalise(const struct pattern *p, const char *name, const regmatch_t *m, char *ret,
                        size_t size)
 {
@@ -88,7 +88,7 @@ static void generalise(const struct pattern *p, const char *name, const regmatch
     }
     for (i = 1; i <= GROUPS_MAX && from <= len; i++) {
         if (m[i].rm_so < 0 || (size_t)m[i].rm_so < from)
-            continue; /* took no part, or lies inside the one before */
+            continue; /* did not take part, or lies inside the previous one */
         at += (size_t)snprintf(ret + at, size - at, "%.*s*", (int)((size_t)m[i].rm_so - from),
                                name + from);
         from = (size_t)m[i].rm_eo;
@@ -125,7 +125,7 @@ static const char *type_part(uint8_t type)
 void crn_similar_key(const struct crn_similar *s, const struct crn_region *r,
                      char ret[CRN_SIMILAR_TEXT])
 {
-    /* Shorter than the key by what follows the name. */
+    /* Leaves space for what the key appends to the name. */
     char name[CRN_SIMILAR_TEXT - 32];
 
     name_part(s, r->name, name, sizeof(name));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which variables of different ranks mean the same (paper 2, section III.A): those with equal names,
- * types and classes. The key is text, "ToyGrp/Temperature_F32LE_Array1D". */
+/* Which variables of different ranks mean the same (paper 2, section III.A): those with equal
+ * names, types and classes. The key is text, "ToyGrp/Temperature_F32LE_Array1D". */
 #ifndef CRN_SIMILAR_H
 #define CRN_SIMILAR_H
 
@@ -12,9 +12,9 @@
 /* Compiled patterns. */
 struct crn_similar;
 
-/* Patterns are POSIX extended regular expressions for whole names, tried in order. What a group
- * matches is left out of the key: with "Grid([0-9]+)_Density" all grids are one variable,
- * "Grid*_Density". A pattern without groups makes all names that it matches one variable. */
+/* Patterns are POSIX extended regular expressions for whole names, tried in order. The key omits
+ * what a group matches: with "Grid([0-9]+)_Density" all grids are one variable, "Grid*_Density".
+ * A pattern without groups makes all names that it matches one variable. */
 CAIRN_CHECKED cairn_err crn_similar_open(const char *const *patterns, size_t n,
                                          struct crn_similar **ret, struct crn_errinfo *ei);
 void crn_similar_close(struct crn_similar *s); /* NULL is allowed */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stream of bytes of one variable (or of anything) into encoded chunks, and back. Chunks are decoded
- * by themselves; a range of a stream needs the chunks that hold it and no others.
+/* Encodes a stream of bytes of one variable (or of anything) into chunks, and decodes it. Chunks
+ * decode independently; reading a range needs only the chunks that contain it.
  *
- * Memory of an encoder or a reader: its chunk buffers and its work, below 64 MiB together for every
- * chunk size; and, with dedup, 32 bytes for every 6 KiB or so of new data. */
+ * Memory of an encoder or a reader: its chunk buffers and its work, below 64 MiB together for
+ * every chunk size. With dedup, add 32 bytes for about every 6 KiB of new data. */
 #ifndef CRN_STREAM_H
 #define CRN_STREAM_H
 
@@ -15,12 +15,12 @@
 struct crn_stream_options {
     cairn_type type;
     size_t chunk_bytes;          /* 64 KiB to 4 MiB; 0: CRN_STREAM_CHUNK */
-    uint64_t bytes;              /* of the stream, if known: how much a choice is worth */
+    uint64_t bytes;              /* of the stream, if known: tells how many trials pay off */
     const char *key;             /* of the variable, for the choice; must outlive the encoder */
-    struct crn_chooser *chooser; /* NULL: pipe */
-    struct crn_pipe pipe;        /* the one for all chunks; lossy ones are only used like this */
+    struct crn_chooser *chooser; /* NULL: use pipe */
+    struct crn_pipe pipe;        /* for all chunks; the only way to use a lossy one */
     double tolerance;            /* of a lossy pipe */
-    int dedup;                   /* look for repeated blocks; not where there is an older version */
+    int dedup;                   /* look for repeated blocks; not with an older version */
 };
 
 /* One encoded chunk: [offset, offset + bytes) of the new bytes of the stream. */
@@ -32,7 +32,7 @@ struct crn_chunk_record {
     struct crn_pipe pipe;
 };
 
-/* Takes a chunk over; the bytes are valid during the call. */
+/* Consumes a chunk; the bytes are valid during the call. */
 typedef cairn_err crn_emit(void *ctx, const struct crn_chunk_record *record, const void *encoded,
                            struct crn_errinfo *ei);
 
@@ -42,12 +42,12 @@ CAIRN_CHECKED cairn_err crn_encoder_open(const struct crn_stream_options *option
                                          struct crn_encode_work *work, crn_emit *emit, void *ctx,
                                          struct crn_encoder **ret, struct crn_errinfo *ei);
 void crn_encoder_close(struct crn_encoder *e); /* at any time; NULL is allowed */
-/* Appends bytes that lie in one array as the run says (NULL: in one dimension). previous: the same
- * bytes in the older version, or NULL; the same for all calls. */
+/* Appends bytes whose layout in their array is run (NULL: one dimension). previous: the same
+ * bytes in the older version, or NULL; all calls must agree. */
 CAIRN_CHECKED cairn_err crn_encoder_put(struct crn_encoder *e, const void *bytes, size_t n,
                                         const struct crn_run *run, const void *previous,
                                         struct crn_errinfo *ei);
-/* Emits the last chunk and gives the map away (empty if nothing was repeated). */
+/* Emits the last chunk and hands over the map (empty if nothing is repeated). */
 CAIRN_CHECKED cairn_err crn_encoder_finish(struct crn_encoder *e, struct crn_map *ret,
                                            struct crn_errinfo *ei);
 
@@ -56,10 +56,10 @@ struct crn_reader_options {
     const struct crn_chunk_record *records; /* of the whole stream, in order */
     size_t n;
     const struct crn_map *map; /* NULL or empty: nothing is repeated */
-    /* Gives the encoded bytes of a chunk: record.encoded bytes at buf. */
+    /* Reads the encoded bytes of a chunk: record.encoded bytes to buf. */
     cairn_err (*fetch)(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei);
-    /* Gives bytes of the older version of the stream, for chunks that were encoded against it; NULL
-     * if there are none. */
+    /* Reads bytes of the older version of the stream, for chunks that were encoded against it;
+     * NULL if there is none. */
     cairn_err (*fetch_previous)(void *ctx, uint64_t offset, size_t n, void *buf,
                                 struct crn_errinfo *ei);
     void *ctx;
@@ -67,14 +67,14 @@ struct crn_reader_options {
 
 struct crn_reader;
 
-/* Checks that the records follow each other and have sizes that chunks can have. All of the options
- * must outlive the reader. */
+/* Checks that the records are consecutive and have valid sizes. All options must outlive the
+ * reader. */
 CAIRN_CHECKED cairn_err crn_reader_open(const struct crn_reader_options *options,
                                         struct crn_encode_work *work, struct crn_reader **ret,
                                         struct crn_errinfo *ei);
 void crn_reader_close(struct crn_reader *r); /* NULL is allowed */
-/* Bytes [offset, offset + n) of the stream. Each chunk is fetched and decoded once at most in a call,
- * also where its bytes occur many times. Hashes are checked. */
+/* Bytes [offset, offset + n) of the stream. A call fetches and decodes each chunk at most once,
+ * even if its bytes occur many times. Checks the hashes. */
 CAIRN_CHECKED cairn_err crn_reader_read(struct crn_reader *r, uint64_t offset, void *dst,
                                         uint64_t n, struct crn_errinfo *ei);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams: what is put in piece by piece comes back whole and in ranges, with every chunk size, with
- * repeated blocks, against an older version; chunks are decoded once; damage is refused; memory stays
- * within its bound. */
+/* Streams: data put in small steps is restored whole and in ranges, with every chunk size, with
+ * repeated blocks, and against an older version. Chunks are decoded once; damage is refused;
+ * memory stays within its bound. */
 #include "base/test.h"
 
 #include "encode/stream.h"
@@ -82,7 +82,7 @@ static int setup(void **state)
     return test_setup(state, 8);
 }
 
-/* In pieces of random size, each a whole number of elements. */
+/* In steps of random size, each a whole number of elements. */
 static void encode_all(struct fixture_fixture *f, const struct crn_stream_options *o,
                        const unsigned char *src, const unsigned char *older, size_t n,
                        struct stream_test_store *s)
@@ -174,7 +174,7 @@ static void pieces_come_back(void **state)
     free(src);
 }
 
-/* A table that occurs again and again, at odd places, is kept once. */
+/* A table that occurs many times, at odd offsets, is stored once. */
 static void repeated_blocks_are_kept_once(void **state)
 {
     struct fixture_fixture *f = *state;
@@ -196,7 +196,7 @@ static void repeated_blocks_are_kept_once(void **state)
     encode_all(f, &o, src, NULL, n, &s);
     assert_true(s.map.n > 1);
     assert_int_equal(s.map.bytes, n);
-    /* Blocks are lost where pieces begin and end. */
+    /* Blocks are not matched where the copies begin and end. */
     assert_in_range(s.map.new_bytes, table, 2 * table);
     check_reads(f, &s, src, n);
 
@@ -208,7 +208,7 @@ static void repeated_blocks_are_kept_once(void **state)
     assert_int_equal(decoded.n, s.map.n);
     assert_memory_equal(decoded.items, s.map.items, decoded.n * sizeof(*decoded.items));
     crn_map_free(&decoded);
-    for (i = 0; i < map.len; i++) { /* no cut passes */
+    for (i = 0; i < map.len; i++) { /* every truncation is refused */
         v = crn_view_of(map.data, i);
         assert_int_equal(crn_map_decode(&v, &decoded, NULL), CAIRN_EDAMAGED);
     }
@@ -242,7 +242,8 @@ static void damage_is_refused(void **state)
     assert_int_equal(crn_reader_read(r, 0, back, n, ei), CAIRN_EDAMAGED);
     assert_non_null(strstr(ei->msg, "chunk 2"));
     crn_err_clear(ei);
-    assert_ok(crn_reader_read(r, 0, back, CRN_CHUNK_MIN_BYTES, ei)); /* the others are good */
+    /* the other chunks are intact */
+    assert_ok(crn_reader_read(r, 0, back, CRN_CHUNK_MIN_BYTES, ei));
     crn_reader_close(r);
 
     s.records[3].offset += 4;
@@ -258,7 +259,7 @@ static void damage_is_refused(void **state)
     free(src);
 }
 
-/* The emitter's error comes out, from put and from finish, and nothing leaks. */
+/* The emitter's error is returned by put and by finish, and nothing leaks. */
 static void failing_emitter(void **state)
 {
     struct fixture_fixture *f = *state;
@@ -307,7 +308,7 @@ static void memory_is_bounded(void **state)
     struct stream_test_store s;
 
     assert_non_null(src);
-    o.bytes = 100 * n; /* all trials are made */
+    o.bytes = 100 * n; /* allows all trials */
     assert_ok(crn_chooser_open(&choose, &o.chooser, ei));
     test_fill(&f->rng, CONTENT_SMOOTH, CAIRN_F64, src, n);
     encode_all(f, &o, src, src, n, &s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contents that the tests of the encoders share: every kind of bit pattern that a checkpoint can hold,
- * made from a seed. */
+/* Contents shared by the tests of the encoders: every kind of bit pattern that a checkpoint can
+ * have, generated from a seed. */
 #ifndef CRN_TEST_DATA_H
 #define CRN_TEST_DATA_H
 
@@ -15,7 +15,7 @@ enum content {
     CONTENT_ZEROS,
     CONTENT_ONE_VALUE,
     CONTENT_RANDOM,
-    CONTENT_SMOOTH,   /* a wave over rows, as the type */
+    CONTENT_SMOOTH,   /* a wave over rows, in the given type */
     CONTENT_SPECIALS, /* NaN payloads, infinities, denormals, zeros of both signs among others */
     CONTENT_TEXT,     /* few byte values, with repeats */
     CONTENT_STEPS,    /* counters */
@@ -72,7 +72,7 @@ static inline void test_fill_smooth(struct crn_rng *rng, unsigned char *p, size_
     }
 }
 
-/* n bytes; every one is written. */
+/* Fills all n bytes. */
 static inline void test_fill(struct crn_rng *rng, enum content content, cairn_type type,
                              unsigned char *p, size_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of codecs, chunks and streams begin with. */
+/* The fixture of the tests of codecs, chunks and streams. */
 #ifndef CRN_TEST_FIXTURE_H
 #define CRN_TEST_FIXTURE_H
 
@@ -7,7 +7,7 @@
 #include "encode/test_data.h"
 #include "encode/work.h"
 
-/* Scratch memory, and numbers from the seed of its file. */
+/* Scratch memory, and random numbers seeded per file. */
 struct fixture_fixture {
     struct crn_encode_work *work;
     struct crn_rng rng;

@@ -94,7 +94,7 @@ void crn_planes_join(unsigned char *dst, const unsigned char *src, size_t words,
     }
 }
 
-/* Eight rows of eight bits: row i's bit k to row k's bit i. Swaps ever larger blocks. */
+/* An 8x8 bit matrix: row i's bit k to row k's bit i. Swaps blocks of increasing size. */
 CRN_INLINE uint64_t transpose_bits(uint64_t x)
 {
     uint64_t t;

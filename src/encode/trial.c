@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a sample is judged. Predictors are compared by what the magnitude codec would need for their
- * residuals, which takes no more than counting. Then the codecs of numbers are estimated for the best
- * predictor and for the numbers themselves, plane by plane; those of bytes are run. All see the same
- * pieces: a chunk may be smooth here and rough there. */
+/* How a sample is judged. Predictors are compared by what the magnitude codec would need for
+ * their residuals, which takes only counting. Then the numeric codecs are estimated plane by
+ * plane, for the best predictor and for the numbers themselves; the byte codecs are run. All see
+ * the same samples, since a chunk may be smooth in one place and rough in another. */
 #include "encode/trial.h"
 
 #include <string.h>
@@ -18,14 +18,14 @@
 #define HOPELESS     0.98
 #define SIMPLER      0.995 /* a predictor with more terms must gain this much */
 
-/* A sample and room for what is made of it, in one slot. */
+/* A sample and space for its residuals, in one slot. */
 struct bench {
     struct crn_encode_work *work;
     struct crn_sample sample;
     unsigned char *words;
     unsigned char *residuals;
     unsigned char *planes;
-    unsigned char *tmp; /* of twice the size */
+    unsigned char *tmp; /* twice the size */
     size_t bytes;
 };
 
@@ -48,7 +48,7 @@ static cairn_err bench_init(struct bench *b, struct crn_encode_work *w, const st
     return CAIRN_OK;
 }
 
-/* Arguments of the Lorenzo filter that make sense for the sample, simple ones first. */
+/* The arguments of the Lorenzo filter that make sense for the sample, simple ones first. */
 static size_t predictors(const struct bench *b, unsigned ret[8])
 {
     int has_rows = crn_sample_has_stride(&b->sample, 1);
@@ -72,7 +72,7 @@ static size_t predictors(const struct bench *b, unsigned ret[8])
     return n;
 }
 
-/* Bytes that the residuals in b would take as magnitudes with an ideal code. */
+/* Bytes that the residuals in b take as magnitudes with an ideal code. */
 static double ideal_bytes(struct bench *b)
 {
     uint32_t count[256];
@@ -82,7 +82,7 @@ static double ideal_bytes(struct bench *b)
     return ((double)bits + crn_entropy_bits(count, b->sample.words)) / 8;
 }
 
-/* The best of the first `most` predictors, its residuals in b->residuals. */
+/* The best of the first `most` predictors; leaves its residuals in b->residuals. */
 static unsigned best_predictor(struct bench *b, size_t most, double *ret_bytes)
 {
     unsigned args[8];
@@ -141,11 +141,11 @@ static cairn_err estimate_magnitude(struct bench *b, double *ret, struct crn_err
     return rc;
 }
 
-/* What is being filled. */
+/* The trials collected so far. */
 struct trial_list {
     struct crn_trial *t;
     size_t n;
-    int is_swapped; /* what is added now is tried on swapped words */
+    int is_swapped; /* the next ones are tried on swapped words */
 };
 
 static void trial_push(struct crn_pipe *p, const struct crn_codec *c, unsigned arg)
@@ -169,7 +169,7 @@ static void trial_add(struct trial_list *l, unsigned predictor, const struct crn
     t->share = share;
 }
 
-/* Codecs behind the best predictor, and planes without one. */
+/* Codecs after the best predictor, and planes without one. */
 static cairn_err try_numbers(struct bench *b, struct trial_list *l, struct crn_errinfo *ei)
 {
     double bytes;
@@ -214,7 +214,8 @@ static cairn_err try_bytes(struct crn_encode_work *w, const struct crn_data *dat
     return rc;
 }
 
-/* Unsigned integers may be numbers of a big-endian file: they are tried in the other byte order, too. */
+/* Unsigned integers may be numbers of a big-endian file, so they are tried in the other byte
+ * order, too. */
 static cairn_err try_swapped(struct crn_encode_work *w, const struct crn_data *data,
                              const void *src, size_t n, size_t bytes, struct trial_list *l,
                              struct crn_errinfo *ei)
@@ -227,7 +228,7 @@ static cairn_err try_swapped(struct crn_encode_work *w, const struct crn_data *d
 
     if (data->type != CAIRN_U16 && data->type != CAIRN_U32 && data->type != CAIRN_U64)
         return CAIRN_OK;
-    other.previous = NULL; /* not swapped */
+    other.previous = NULL; /* it is not swapped */
     rc = crn_work_scratch(w, CRN_SLOT_SWAPPED, n, &swapped, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -267,7 +268,7 @@ cairn_err crn_trials(struct crn_encode_work *w, const struct crn_data *data, con
     return rc;
 }
 
-/* The entropy of the planes of the words, as a share. */
+/* The entropy of the words' planes, relative to their size. */
 static double plane_entropy(struct bench *b)
 {
     size_t n = b->sample.words;
@@ -297,7 +298,7 @@ cairn_err crn_trial_glance(struct crn_encode_work *w, const struct crn_data *dat
     if (rc != CAIRN_OK || b.sample.words < GLANCE_BYTES / 16)
         return rc;
     (void)best_predictor(&b, 2, &share);
-    /* Few values in many bins look less random than they are: 255 / (2 n ln 2) bits. */
+    /* With few samples in many bins, the entropy is underestimated by 255 / (2 n ln 2) bits. */
     if (share / (double)b.bytes < HOPELESS ||
         plane_entropy(&b) + 255 / (16 * 0.693 * (double)b.sample.words) < HOPELESS)
         return CAIRN_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pipelines would leave of a chunk, from a sample of it: what choose.c decides from. */
+/* Estimates from a sample what pipelines would make of a chunk; choose.c decides from it. */
 #ifndef CRN_TRIAL_H
 #define CRN_TRIAL_H
 
@@ -12,12 +12,13 @@ struct crn_trial {
     double share; /* bytes out / bytes in */
 };
 
-/* Estimates what may suit such data from about `bytes` of it; at least raw comes back, as the first. */
+/* Estimates the pipelines that may suit such data from about `bytes` of it. Returns at least
+ * raw, as the first. */
 CAIRN_CHECKED cairn_err crn_trials(struct crn_encode_work *w, const struct crn_data *data,
                                    const void *src, size_t n, size_t bytes,
                                    struct crn_trial ret[CRN_TRIALS_MAX], size_t *ret_n,
                                    struct crn_errinfo *ei);
-/* A quick look: whether there is no use in trying. */
+/* A quick look: is there no point in trying? */
 CAIRN_CHECKED cairn_err crn_trial_glance(struct crn_encode_work *w, const struct crn_data *data,
                                          const void *src, size_t n, int *ret_is_hopeless,
                                          struct crn_errinfo *ei);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers in as few bytes as they need: 7 bits a byte, lowest first, the top bit says "more". */
+/* Numbers in as few bytes as they need: 7 bits per byte, lowest first; the top bit means "more". */
 #ifndef CRN_VARINT_H
 #define CRN_VARINT_H
 
@@ -17,7 +17,7 @@ static inline size_t crn_varint_put(unsigned char *dst, uint64_t v)
     return n;
 }
 
-/* Sets v->failed where the number does not end or does not fit into 64 bits. */
+/* Sets v->failed if the number does not end or does not fit into 64 bits. */
 static inline uint64_t crn_varint_get(struct crn_view *v)
 {
     uint64_t x = 0;

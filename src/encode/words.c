@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loops of words_loops.h for every width, and the choice between them. */
+/* Instantiates the loops of words_loops.h for every width, and dispatches by width. */
 #include "encode/words.h"
 
 #include "encode/simd.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loops of words.c for one width, included once for each. The includer defines WORD (unsigned, of
- * any alignment), SIGNED, BITS and NAME(x). */
+/* The loops of words.c for one width, included once for each. The includer defines WORD
+ * (unsigned, of any alignment), SIGNED, BITS and NAME(x). */
 
-/* Negative numbers are kept as sign and magnitude: flipping the magnitude puts them in order. */
+/* Negative numbers are stored as sign and magnitude: flipping the magnitude puts them in order. */
 CRN_INLINE WORD NAME(ordered)(WORD x)
 {
     return (WORD)(x ^ ((WORD)((SIGNED)x >> (BITS - 1)) >> 1));
@@ -61,7 +61,8 @@ CRN_WIDE static void NAME(difference)(WORD *restrict dst, const WORD *restrict s
         dst[i] = (WORD)(src[i] - src[i - stride]);
 }
 
-/* Short strides wait for the sum before; long ones are rows that add up side by side. */
+/* With a short stride each sum depends on the last one; with a long one, rows add up
+ * independently. */
 static void NAME(sum)(WORD *x, size_t n, size_t stride)
 {
     WORD a = 0;
@@ -78,7 +79,7 @@ static void NAME(sum)(WORD *x, size_t n, size_t stride)
             NAME(add)(x + i, x + i - stride, n - i < stride ? n - i : stride);
 }
 
-/* A row is put in order when it was added to the next. */
+/* A row is reordered after it was added to the next. */
 static void NAME(sum_reorder)(WORD *x, size_t n, size_t stride)
 {
     size_t i = 0;

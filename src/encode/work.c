@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scratch memory of a thread. A slot grows and never shrinks: chunks of one stream have one size. */
+/* Scratch memory of a thread. A slot grows and never shrinks: chunks of one stream have one
+ * size. */
 #include "encode/work.h"
 
 #include <stdlib.h>
 
-/* The largest thing a slot holds: a chunk that the worst codec has blown up (FPC: by 1/16). */
+/* The most that a slot stores: a chunk that the worst codec has enlarged (FPC: by 1/16). */
 #define SLOT_MAX (2 * CRN_CHUNK_MAX_BYTES)
 
 struct crn_encode_work {
