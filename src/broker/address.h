@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* "host", "host:port", "[v6]:port", "unix:/path" taken apart. Pure. */
+/* Parses "host", "host:port", "[v6]:port", "unix:/path". Pure. */
 #ifndef CRN_BROKER_ADDRESS_H
 #define CRN_BROKER_ADDRESS_H
 
@@ -10,8 +10,8 @@
 
 struct crn_address {
     int is_unix;
-    struct sockaddr_un un; /* is_unix */
-    char host[256];        /* empty: any (to listen) */
+    struct sockaddr_un un; /* if is_unix */
+    char host[256];        /* empty: any address (to listen) */
     char port[16];
 };
 

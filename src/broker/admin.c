@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waits on a link with poll until the answer is there or time is up. */
+/* Waits on a link with poll until the answer arrives or the deadline passes. */
 #include "broker/admin.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static int64_t admin_now(void)
     return crn_clock_real()->mono_ns(crn_clock_real());
 }
 
-/* Moves the link on; waits for it if it has nothing to do. */
+/* Advances the link; waits if it has nothing to do. */
 static cairn_err admin_step(struct crn_admin *a, int64_t deadline_ns, struct crn_errinfo *ei)
 {
     struct pollfd pfd = {.fd = crn_broker_link_fd(a->link), .events = POLLIN};

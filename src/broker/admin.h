@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a person talks to the broker: blocking calls with a deadline, for `cairn broker`. */
+/* The broker client of `cairn broker`: blocking calls with a deadline. */
 #ifndef CRN_BROKER_ADMIN_H
 #define CRN_BROKER_ADMIN_H
 
@@ -16,7 +16,7 @@ const struct crn_bp_welcome *crn_admin_welcome(const struct crn_admin *a);
 CAIRN_CHECKED cairn_err crn_admin_query(struct crn_admin *a, const struct crn_bp_query *query,
                                         void (*fn)(void *arg, const struct crn_bp_msg *row),
                                         void *arg, struct crn_errinfo *ei);
-/* The broker's refusal is the error. */
+/* A refusal by the broker is returned as the error. */
 CAIRN_CHECKED cairn_err crn_admin_control(struct crn_admin *a, const struct crn_bp_control *control,
                                           struct crn_errinfo *ei);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides when a job goes. It waits for the broker's word as long as a broker answers; it never waits
- * for a broker that is not there, nor for longer than it agreed to. Whoever goes without the word
- * says so in its reports, so that a broker that comes back counts it among the holders. */
+/* Decides when a job may start a transfer. The job waits for a grant while a broker answers. It
+ * never waits for a broker that is unreachable, nor longer than max_wait. A job that starts
+ * without a grant says so in its reports, so that a broker that comes back counts it among the
+ * holders. */
 #include "broker/agent.h"
 
 #include <string.h>
 
-#define FIRST_REPORT_NS 1000000000LL /* until the broker says how often */
+#define FIRST_REPORT_NS 1000000000LL /* until the broker sets the interval */
 
 void crn_agent_init(struct crn_agent *a, const struct crn_agent_config *cfg, int64_t now_ns)
 {
@@ -28,7 +29,7 @@ static struct crn_agent_request *agent_find(const struct crn_agent *a, uint32_t 
     return NULL;
 }
 
-/* Tickets. -------------------------------------------------------------------------------------- */
+/* Tickets. ------------------------------------------------------------------------------------- */
 
 cairn_err crn_agent_ask(struct crn_agent *a, int64_t now_ns, const struct crn_turn_ask *ask,
                         uint32_t *ret_ticket, struct crn_errinfo *ei)
@@ -51,7 +52,7 @@ cairn_err crn_agent_ask(struct crn_agent *a, int64_t now_ns, const struct crn_tu
         r->ask.duration_ns = (int64_t)((double)ask->bytes / a->rate * 1e9);
     a->is_dirty = 1;
     *ret_ticket = r->seq;
-    crn_agent_tick(a, now_ns); /* a broker that has long been away is not waited for again */
+    crn_agent_tick(a, now_ns); /* do not wait again for a broker known to be away */
     return CAIRN_OK;
 }
 
@@ -65,7 +66,7 @@ static void go(struct crn_agent *a, struct crn_agent_request *r, int64_t now_ns,
     a->is_dirty = 1;
 }
 
-/* What a transfer alone on the file system took tells how long the next one will. */
+/* Estimates the bandwidth from a transfer that had the file system to itself. */
 static void learn_rate(struct crn_agent *a, const struct crn_agent_request *r, int64_t now_ns)
 {
     uint64_t done = r->ask.is_quiet ? r->ask.bytes : r->done;
@@ -124,12 +125,12 @@ struct crn_turn crn_agent_look(const struct crn_agent *a, int64_t now_ns, uint32
     return turn;
 }
 
-/* The connection. ------------------------------------------------------------------------------- */
+/* The connection. ------------------------------------------------------------------------------ */
 
 void crn_agent_online(struct crn_agent *a, const struct crn_bp_welcome *welcome)
 {
     a->is_online = 1;
-    a->is_dirty = 1; /* a new connection begins with a report */
+    a->is_dirty = 1; /* a new connection starts with a report */
     a->epoch = welcome->epoch;
     a->status = 0;
     a->asking_ns = -1;
@@ -139,7 +140,8 @@ void crn_agent_online(struct crn_agent *a, const struct crn_bp_welcome *welcome)
 
 void crn_agent_offline(struct crn_agent *a, int64_t now_ns)
 {
-    /* Only an answer ends being away: a broker that lets in and hangs up is none. */
+    /* Only an answer ends the absence: a broker that accepts a login and hangs up does not
+     * count. */
     if (a->is_online && a->away_ns < 0)
         a->away_ns = a->asking_ns >= 0 ? a->asking_ns : now_ns;
     a->is_online = 0;
@@ -166,7 +168,7 @@ static void read_verdict(struct crn_agent *a, int64_t now_ns, struct crn_agent_r
     case CRN_BP_CANCELED:
         if (r->state == CRN_BP_WAITING)
             r->is_canceled = 1;
-        a->is_dirty |= r->is_canceled; /* no longer listed: the broker can forget it */
+        a->is_dirty |= r->is_canceled; /* when no longer listed, the broker can forget it */
         r->why = v->why;
         return;
     default: /* TAKEN, REFUSED */
@@ -196,9 +198,9 @@ void crn_agent_status(struct crn_agent *a, int64_t now_ns, const struct crn_bp_s
     }
 }
 
-/* Time. ----------------------------------------------------------------------------------------- */
+/* Time. ---------------------------------------------------------------------------------------- */
 
-/* When a request that waits goes on its own, as things stand. */
+/* When a waiting request starts without a grant, as things stand. */
 static int64_t patience_ends(const struct crn_agent *a, const struct crn_agent_request *r)
 {
     int64_t end = INT64_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The job's side of the token protocol, without sockets: what to report, and what the broker's
- * statuses mean. Pure, as the broker's core; client.c gives it a connection, the simulation a bad
- * network. Times are nanoseconds of one monotonic clock. */
+ * statuses mean. Pure, like the broker's core. client.c gives it a connection, the simulation a
+ * bad network. Times are nanoseconds of one monotonic clock. */
 #ifndef CRN_BROKER_AGENT_H
 #define CRN_BROKER_AGENT_H
 
@@ -10,13 +10,13 @@
 #include "policy/policy.h"
 
 enum crn_turn_state {
-    CRN_TURN_WAITING, /* not yet; compute on */
-    CRN_TURN_GRANTED, /* go: the token is held */
-    CRN_TURN_FREE, /* go, without a token: no broker, it took the token back, or it waited long */
-    CRN_TURN_CANCELED, /* a person does not want this transfer now; return the ticket */
+    CRN_TURN_WAITING,  /* not yet; continue computing */
+    CRN_TURN_GRANTED,  /* start: the job holds the token */
+    CRN_TURN_FREE,     /* start without a token: no broker, token revoked, or max_wait exceeded */
+    CRN_TURN_CANCELED, /* a person canceled this transfer; return the ticket */
 };
 
-/* What the job wants to do. Zero: not known. */
+/* What the job wants to do. Zero: unknown. */
 struct crn_turn_ask {
     char token[CRN_BP_NAME]; /* empty: the broker's first */
     enum crn_io_kind kind;
@@ -25,14 +25,14 @@ struct crn_turn_ask {
     int64_t at_risk_ns;  /* age of the last safe checkpoint */
     int64_t recovery_ns; /* to read a checkpoint back */
     int64_t period_ns;   /* between checkpoints */
-    int is_quiet;        /* will not tell its progress: must not be taken for a stall */
+    int is_quiet;        /* does not report progress: must not count as a stall */
 };
 
 struct crn_turn {
     enum crn_turn_state state;
-    uint32_t place;    /* WAITING: 1 is next; 0: not known */
-    int64_t start_ns;  /* WAITING: expected, from now; -1: not known */
-    int64_t waited_ns; /* until it was let go, or until now */
+    uint32_t place;    /* WAITING: 1 is next; 0: unknown */
+    int64_t start_ns;  /* WAITING: expected start, from now; -1: unknown */
+    int64_t waited_ns; /* until the start, or until now */
     const char *why;   /* for people; never NULL */
 };
 
@@ -40,23 +40,23 @@ struct crn_agent_config {
     uint8_t job[16]; /* random */
     char name[CRN_BP_NAME];
     uint32_t nodes;
-    int64_t give_up_ns;  /* without a broker for so long: FREE */
-    int64_t max_wait_ns; /* waited for so long, broker or not: FREE; 0: no limit */
+    int64_t give_up_ns;  /* without a broker for this long: FREE */
+    int64_t max_wait_ns; /* after waiting this long, with or without a broker: FREE; 0: no limit */
 };
 
 struct crn_agent_request {
     uint8_t is_open;
     uint8_t is_canceled;
     uint8_t state; /* enum crn_bp_state */
-    uint8_t why;   /* enum crn_bp_why; AWAY also: went alone for want of a broker */
+    uint8_t why;   /* enum crn_bp_why; AWAY also: started without a broker */
     uint32_t seq;
     uint32_t place;
     struct crn_turn_ask ask;
     uint64_t done;
     int64_t asked_ns;
-    int64_t begun_ns; /* not WAITING: since */
-    int64_t start_ns; /* expected; -1: not known */
-    uint64_t epoch;   /* HOLDING: of the broker that let it go */
+    int64_t begun_ns; /* not WAITING: start of the transfer */
+    int64_t start_ns; /* expected; -1: unknown */
+    uint64_t epoch;   /* HOLDING: of the broker that granted it */
 };
 
 struct crn_agent {
@@ -64,21 +64,21 @@ struct crn_agent {
     struct crn_agent_request req[CRN_BP_MAX_ASKS];
     uint32_t next_seq;
     int is_online;
-    int is_dirty;      /* something that the broker does not know yet */
+    int is_dirty;      /* the broker does not know the newest state yet */
     uint64_t epoch;    /* of the broker on this connection */
-    int64_t report_ns; /* how often */
-    int64_t away_ns;   /* without a broker that answers since then; -1: it answers */
+    int64_t report_ns; /* interval of reports */
+    int64_t away_ns;   /* no broker has answered since then; -1: it answers */
     uint64_t number;   /* of the last report */
-    uint64_t answered; /* newest report that was answered */
+    uint64_t answered; /* newest answered report */
     uint64_t status;   /* newest status of this connection */
     int64_t sent_ns;   /* last report */
-    int64_t asking_ns; /* first report without an answer; -1: none */
-    double rate;       /* bytes/s of earlier transfers; 0: none yet */
+    int64_t asking_ns; /* first unanswered report; -1: none */
+    double rate;       /* bytes/s of earlier transfers; 0: none */
 };
 
 void crn_agent_init(struct crn_agent *a, const struct crn_agent_config *cfg, int64_t now_ns);
 
-/* Tickets. CAIRN_ELIMIT: CRN_BP_MAX_ASKS are open. */
+/* Opens a ticket. CAIRN_ELIMIT: CRN_BP_MAX_ASKS are open. */
 CAIRN_CHECKED cairn_err crn_agent_ask(struct crn_agent *a, int64_t now_ns,
                                       const struct crn_turn_ask *ask, uint32_t *ret_ticket,
                                       struct crn_errinfo *ei);
@@ -93,13 +93,13 @@ void crn_agent_online(struct crn_agent *a, const struct crn_bp_welcome *welcome)
 void crn_agent_offline(struct crn_agent *a, int64_t now_ns);
 void crn_agent_status(struct crn_agent *a, int64_t now_ns, const struct crn_bp_status *status);
 
-/* Lets go who has waited for too long. */
+/* Releases requests that have waited too long. */
 void crn_agent_tick(struct crn_agent *a, int64_t now_ns);
-/* 1 and a report to be sent now, or 0. */
+/* Returns 1 and a report to send now, or 0. */
 int crn_agent_report(struct crn_agent *a, int64_t now_ns, struct crn_bp_report *ret);
-/* The connection is open but the broker does not answer: drop it. */
+/* Is the connection open although the broker does not answer? Then drop it. */
 int crn_agent_is_stuck(const struct crn_agent *a, int64_t now_ns);
-/* When tick or report have something to do, if nothing happens before; INT64_MAX: never. */
+/* When tick or report is due at the latest, without other events; INT64_MAX: never. */
 int64_t crn_agent_deadline(const struct crn_agent *a);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The job's side alone: what it reports, whom it believes, when it goes on its own. */
+/* The job's side alone: what it reports, which statuses it accepts, when it starts without a
+ * grant. */
 #include "base/test.h"
 
 #include "broker/agent.h"
@@ -58,7 +59,7 @@ static void waits_goes_returns(void **state)
     assert_int_equal(turn.place, 2);
     assert_int_equal(turn.start_ns, 22 * S);
     assert_int_equal(crn_agent_deadline(&a), 11 * S);
-    r = report(&a, 11 * S); /* still here */
+    r = report(&a, 11 * S); /* a periodic report */
     assert_int_equal(r.ask[0].age_ns, 10 * S);
     answer(&a, 12 * S, 2, t, CRN_BP_GO);
     assert_int_equal(crn_agent_look(&a, 12 * S, t).state, CRN_TURN_GRANTED);
@@ -70,7 +71,7 @@ static void waits_goes_returns(void **state)
     r = report(&a, 14 * S);
     assert_int_equal(r.n, 0);
     assert_int_equal(crn_agent_report(&a, 23 * S, &r), 0);
-    assert_int_equal(crn_agent_report(&a, 24 * S, &r), 1); /* until it is answered */
+    assert_int_equal(crn_agent_report(&a, 24 * S, &r), 1); /* repeated until it is answered */
     answer(&a, 24 * S, 3, 0, CRN_BP_WAIT);
     assert_int_equal(crn_agent_deadline(&a), INT64_MAX);
     (void)ask(&a, 30 * S);
@@ -95,12 +96,12 @@ static void goes_alone_without_a_broker(void **state)
     assert_string_equal(crn_agent_look(&a, 5 * S, t).why, "no broker");
     t = ask(&a, 50 * S); /* known to be away: at once */
     assert_int_equal(crn_agent_look(&a, 50 * S, t).state, CRN_TURN_FREE);
-    crn_agent_online(&a, &welcome); /* comes back: it learns of both */
+    crn_agent_online(&a, &welcome); /* comes back and learns of both */
     r = report(&a, 60 * S);
     assert_int_equal(r.n, 2);
     assert_int_equal(r.ask[1].state, CRN_BP_ALONE);
     assert_int_equal(r.ask[0].held_ns, 55 * S);
-    answer(&a, 60 * S, 1, t, CRN_BP_GO); /* counted; the job is on its way anyway */
+    answer(&a, 60 * S, 1, t, CRN_BP_GO); /* counted; the transfer is running anyway */
     assert_int_equal(crn_agent_look(&a, 60 * S, t).state, CRN_TURN_FREE);
 }
 
@@ -112,7 +113,7 @@ static void only_an_answer_makes_a_broker(void **state)
     (void)state;
     crn_agent_init(&a, &config, 0);
     t = ask(&a, 0);
-    crn_agent_online(&a, &welcome); /* lets in and hangs up */
+    crn_agent_online(&a, &welcome); /* accepts the login and hangs up */
     (void)report(&a, S);
     crn_agent_offline(&a, 2 * S);
     crn_agent_online(&a, &welcome);
@@ -179,7 +180,7 @@ static void old_statuses_are_ignored(void **state)
     assert_int_equal(crn_agent_look(&a, S, t).state, CRN_TURN_WAITING);
     crn_agent_return(&a, S, t);
     u = ask(&a, S);
-    answer(&a, S, 6, t, CRN_BP_GO); /* for a ticket that is closed */
+    answer(&a, S, 6, t, CRN_BP_GO); /* for a closed ticket */
     assert_int_equal(crn_agent_look(&a, S, u).state, CRN_TURN_WAITING);
     assert_int_equal(crn_agent_look(&a, S, t).state, CRN_TURN_CANCELED);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of methods, and the one method that needs no secret: the kernel tells the user at the
- * other end of a Unix socket. */
+/* The table of methods, and the one method that needs no secret: the kernel identifies the user
+ * at the other end of a Unix socket. */
 #include "broker/auth.h"
 
 #include <pwd.h>
@@ -66,7 +66,7 @@ static cairn_err auth_introduce(const struct crn_auth_config *cfg, char *user,
 {
     (void)cfg;
     (void)ei;
-    user[0] = '\0'; /* the kernel tells */
+    user[0] = '\0'; /* the kernel tells it */
     return CAIRN_OK;
 }
 
@@ -93,7 +93,7 @@ static cairn_err auth_verify(const struct crn_auth_config *cfg, const struct crn
     return CAIRN_OK;
 }
 
-/* The socket lies where only the site can have put it. */
+/* The socket's location is one that only the site controls. */
 static cairn_err auth_confirm(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
                               const struct crn_bp_proof *back, struct crn_errinfo *ei)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is it? Three ways to prove it, one file each:
- *   peer   over a Unix socket the kernel tells the user
+/* Authentication, by one of three methods, one file each:
+ *   peer   over a Unix socket, where the kernel identifies the user
  *   key    a file with a secret key per user; both sides prove that they have it (HMAC-SHA-256)
- *   munge  a MUNGE credential, as sites with Slurm have it everywhere
- * Every proof covers the whole login, with a random number of each side, so that it is worth nothing
- * anywhere else. libsodium and libmunge are loaded when first needed, so that an application that
- * never meets a broker does not carry them. */
+ *   munge  a MUNGE credential, which sites with Slurm have everywhere
+ * Every proof covers the whole login, including a random number from each side, so it is worthless
+ * in any other login. libsodium and libmunge are loaded on first use, so an application without a
+ * broker does not load them. */
 #ifndef CRN_BROKER_AUTH_H
 #define CRN_BROKER_AUTH_H
 
@@ -16,11 +16,11 @@
 enum crn_auth_method { CRN_AUTH_PEER = 1, CRN_AUTH_KEY = 2, CRN_AUTH_MUNGE = 3 };
 
 struct crn_auth_config {
-    char key_file[CRN_PATH_MAX];     /* lines "user 64-hex-digits"; nobody else may read it */
+    char key_file[CRN_PATH_MAX];     /* lines "user 64-hex-digits"; must be private */
     char munge_socket[CRN_PATH_MAX]; /* empty: MUNGE's default */
 };
 
-/* What both sides know of a login when it comes to proofs. */
+/* What both sides know of a login when they compute proofs. */
 struct crn_auth_talk {
     struct crn_bp_hello hello;
     struct crn_bp_challenge challenge;
@@ -31,16 +31,17 @@ struct crn_auth_talk {
 struct crn_auth_ops {
     enum crn_auth_method method;
     const char *name;
-    /* Job: whose name goes into HELLO; user has CRN_BP_NAME bytes. */
+    /* Job: the user name for HELLO; user has CRN_BP_NAME bytes. */
     cairn_err (*introduce)(const struct crn_auth_config *cfg, char *user, struct crn_errinfo *ei);
-    /* Job: the answer to the challenge. May block for a moment (munge). */
+    /* Job: answers the challenge. May block briefly (munge). */
     cairn_err (*prove)(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
                        struct crn_bp_proof *ret, struct crn_errinfo *ei);
-    /* Broker: who proved it, and the broker's own proof. May block: not on the event loop. */
+    /* Broker: identifies the user, and produces the broker's own proof. May block: not for the
+     * event loop. */
     cairn_err (*verify)(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
                         const struct crn_bp_proof *proof, char *ret_user,
                         struct crn_bp_proof *ret_back, struct crn_errinfo *ei);
-    /* Job: is it our broker? */
+    /* Job: checks the broker's proof. */
     cairn_err (*confirm)(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
                          const struct crn_bp_proof *back, struct crn_errinfo *ei);
 };
@@ -49,12 +50,12 @@ extern const struct crn_auth_ops crn_auth_peer;
 extern const struct crn_auth_ops crn_auth_key;
 extern const struct crn_auth_ops crn_auth_munge;
 
-const struct crn_auth_ops *crn_auth_by_method(unsigned method); /* NULL: not known */
+const struct crn_auth_ops *crn_auth_by_method(unsigned method); /* NULL: unknown */
 const struct crn_auth_ops *crn_auth_by_name(const char *name);
 
-/* For the methods: the bytes that a proof covers; who says which side proves. */
+/* For the methods: the bytes that a proof covers. who names the side that proves. */
 void crn_auth_transcript(const struct crn_auth_talk *talk, const char *who, struct crn_buf *b);
-/* Login name of a uid, or "#uid" where the system knows none. user has CRN_BP_NAME bytes. */
+/* Login name of a uid, or "#uid" if the system has none. user has CRN_BP_NAME bytes. */
 void crn_auth_user_name(uid_t uid, char *user);
 /* "user 64-hex-digits", random; for `cairn-broker --new-key`. */
 void crn_auth_new_key(const char *user, char *line, size_t size);

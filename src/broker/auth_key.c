@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Login by a secret key per user. The broker's file holds all users' keys, a user's file his own; the
- * file is read at each login, so that a changed one counts at once. A user who is not in the broker's
- * file is checked against a random key: he fails as slowly as one with a wrong key. The broker proves
- * itself with the same key. The arithmetic is libsodium's. */
+/* Login by a secret key per user. The broker's file has the keys of all users, a user's file
+ * only that user's. The file is read at each login, so changes take effect at once. For a user
+ * missing from the broker's file, the proof is checked against a random key, so the login fails
+ * as slowly as with a wrong key. The broker proves itself with the same key. libsodium does the
+ * arithmetic. */
 #include "broker/auth.h"
 
 #include <dlfcn.h>
@@ -57,7 +58,7 @@ static cairn_err check_file(const struct crn_fs *fs, int fd, const char *path, s
     return CAIRN_OK;
 }
 
-/* The whole file as text. Refused if others could have read or written it. */
+/* Reads the whole file as text. Refuses a file that others could read or write. */
 static cairn_err read_keys(const char *path, char **ret, size_t *ret_size, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = crn_fs_default();
@@ -85,7 +86,7 @@ static cairn_err read_keys(const char *path, char **ret, size_t *ret_size, struc
     return rc;
 }
 
-/* The entry of a user, or the first one if user is empty; the user's name is written then. */
+/* The entry of a user, or the first one if user is empty; then fills in the user's name. */
 static cairn_err find_key(const char *path, char *user, uint8_t *key, struct crn_errinfo *ei)
 {
     char *text = NULL, *line, *lines;
@@ -139,7 +140,7 @@ struct sodium {
     __typeof__(crypto_auth_hmacsha256_verify) *verify;
 };
 
-/* Never unloaded; a second thread that comes first loads the same. */
+/* Never unloaded. Two threads may race here; both load the same. */
 static cairn_err auth_key_load(struct sodium *ret, struct crn_errinfo *ei)
 {
     void *lib = dlopen("libsodium.so.23", RTLD_NOW | RTLD_LOCAL);
@@ -234,7 +235,7 @@ static cairn_err auth_key_verify(const struct crn_auth_config *cfg,
         return crn_fail(ei, CAIRN_EPERM, 0, "login by key without a name");
     rc = find_key(cfg->key_file, ret_user, key, &ignored);
     if (rc == CAIRN_ENOENT)
-        crn_random_bytes(key, sizeof(key)); /* fails below, as a wrong key does */
+        crn_random_bytes(key, sizeof(key)); /* fails below, like a wrong key */
     else if (rc != CAIRN_OK)
         return crn_fail(ei, rc, 0, "%s", ignored.msg);
     rc = check_mac(talk, "job", key, proof, ei);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Login by MUNGE: the local munged signs the login for this user, the broker's munged verifies it.
- * MUNGE refuses a credential that was seen before; the transcript in it makes it worthless for any
- * other login besides. MUNGE knows users only, so that the broker does not prove itself: who could
- * pose as the broker could make jobs wait, for max_wait at most.
+ * MUNGE refuses replayed credentials, and the transcript inside makes a credential worthless for
+ * any other login. MUNGE identifies users only, so the broker does not prove itself. An impostor
+ * could make jobs wait, but at most for max_wait.
  *
- * libmunge talks to munged over a Unix socket and waits for the answer, usually a millisecond. If
- * munged is not there it tries again for seconds, which a job must not wait for: the socket is
- * tried first. */
+ * libmunge talks to munged over a Unix socket and waits for the answer, usually a millisecond.
+ * If munged is down, libmunge retries for seconds, which a job must not wait for. Hence the
+ * socket is probed first. */
 #include "broker/auth.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static cairn_err auth_munge_introduce(const struct crn_auth_config *cfg, char *u
 {
     (void)cfg;
     (void)ei;
-    user[0] = '\0'; /* the credential tells */
+    user[0] = '\0'; /* the credential tells it */
     return CAIRN_OK;
 }
 
@@ -50,7 +50,7 @@ struct munge {
     __typeof__(munge_ctx_get) *ctx_get;
 };
 
-/* Never unloaded; a second thread that comes first loads the same. */
+/* Never unloaded. Two threads may race here; both load the same. */
 static cairn_err auth_munge_load(struct munge *m, struct crn_errinfo *ei)
 {
     void *lib = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -70,7 +70,7 @@ static cairn_err auth_munge_load(struct munge *m, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* Is a munged there at all? */
+/* Is a munged listening? */
 static cairn_err try_socket(const char *path, struct crn_errinfo *ei)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Logins by key and by peer, both sides, and everything that must not get in. MUNGE needs a daemon:
- * see tests/broker. */
+/* Logins by key and by peer, both sides, and every login that must be refused. MUNGE needs a
+ * daemon: see tests/broker. */
 #include "base/test.h"
 
 #include <fcntl.h>
@@ -82,7 +82,7 @@ static void both_sides_prove_their_key(void **state)
     assert_string_equal(user, "alice");
     assert_ok(crn_auth_key.confirm(&job, &talk, &back, ei));
 
-    /* The proof of one login is worth nothing in another, nor for another, nor turned around. */
+    /* A proof is worthless in another login, for another user, and for the other side. */
     begin(&other, &job);
     assert_int_equal(crn_auth_key.verify(&broker, &other, &proof, user, &back, NULL), CAIRN_EPERM);
     other = talk;

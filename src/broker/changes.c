@@ -36,7 +36,7 @@ static void put_changes(struct crn_buf *buf, const struct crn_token_conf *conf,
         put_text(buf, "state = drained\n");
 }
 
-/* Beside the old one, fsync, rename: an interrupted save leaves the old file. */
+/* Writes a temporary file, fsyncs and renames it, so an interrupted save leaves the old file. */
 static cairn_err changes_replace(const char *path, const struct crn_buf *buf,
                                  struct crn_errinfo *ei)
 {

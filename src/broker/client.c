@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gives the agent a connection: makes it, makes it again after a while when it breaks, carries reports
- * and statuses. Decides nothing about turns; agent.c does.
+/* Gives the agent a connection: opens it, reopens it after a delay when it breaks, and carries
+ * reports and statuses. agent.c makes all decisions about turns.
  *
- * The descriptor of the client is an epoll instance that holds the socket and a timer, so that the
- * owner polls one number for life, whatever happens to the connection. */
+ * The client's descriptor is an epoll instance with the socket and a timer, so the owner polls
+ * one descriptor for life, whatever happens to the connection. */
 #include "broker/client.h"
 
 #include <errno.h>
@@ -25,10 +25,10 @@ struct crn_broker {
     struct crn_broker_options opt;
     const struct crn_clock *clock;
     struct crn_agent agent;
-    struct crn_broker_link *link; /* NULL: none at the moment */
-    int was_told;                 /* that the broker is away: once until it is back */
-    int64_t retry_at_ns;          /* no link: when to try */
-    int64_t retry_ns;             /* how long to wait next time */
+    struct crn_broker_link *link; /* NULL: not connected */
+    int was_told;                 /* the log says that the broker is away: once until it is back */
+    int64_t retry_at_ns;          /* no link: time of the next attempt */
+    int64_t retry_ns;             /* the next delay */
     int epoll_fd;
     int timer_fd;
     int watched_fd; /* the link's socket in epoll; -1: none */
@@ -39,7 +39,7 @@ static int64_t client_now(const struct crn_broker *b)
     return b->clock->mono_ns(b->clock);
 }
 
-/* Connection. ----------------------------------------------------------------------------------- */
+/* Connection. ---------------------------------------------------------------------------------- */
 
 static void unwatch(struct crn_broker *b)
 {
@@ -54,7 +54,7 @@ static void drop_link(struct crn_broker *b, const char *why)
     crn_broker_link_close(b->link);
     b->link = NULL;
     crn_agent_offline(&b->agent, client_now(b));
-    /* Half of the wait is random, so that the jobs of a site do not come back all at once. */
+    /* Half of the delay is random, so that the jobs of a site do not reconnect all at once. */
     b->retry_at_ns =
         client_now(b) + b->retry_ns / 2 + (int64_t)(crn_random_u64() % (uint64_t)(b->retry_ns / 2));
     b->retry_ns = b->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : b->retry_ns * 2;
@@ -126,10 +126,10 @@ static cairn_err run_link(struct crn_broker *b, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Waiting. -------------------------------------------------------------------------------------- */
+/* Waiting. ------------------------------------------------------------------------------------- */
 
-/* Said anew each time: a new socket may have the number of the old one, which left epoll when it was
- * closed. */
+/* Registers the socket anew each time: a new socket may reuse the number of the old one, which
+ * left epoll on close. */
 static void client_watch(struct crn_broker *b)
 {
     int fd = b->link != NULL ? crn_broker_link_fd(b->link) : -1;
@@ -143,7 +143,7 @@ static void client_watch(struct crn_broker *b)
         ev.events |= EPOLLOUT;
     if (epoll_ctl(b->epoll_fd, EPOLL_CTL_MOD, fd, &ev) != 0 &&
         epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
-        return; /* no event of the socket then; the timer still comes */
+        return; /* no socket events then; the timer still fires */
     b->watched_fd = fd;
 }
 
@@ -182,7 +182,7 @@ void crn_broker_tick(struct crn_broker *b)
     set_timer(b);
 }
 
-/* The handle. ----------------------------------------------------------------------------------- */
+/* The handle. ---------------------------------------------------------------------------------- */
 
 static cairn_err open_descriptors(struct crn_broker *b, struct crn_errinfo *ei)
 {

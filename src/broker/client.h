@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a job takes its turn: ask before a flush or a restart read, look from time to time, go when it
- * says so, return. Nothing here blocks (but see auth_munge.c) and nothing here stops a flush: without
- * a broker, or with one that went away, a turn becomes CRN_TURN_FREE after give_up_ns.
+/* How a job takes its turn: it asks before a flush or a restart read, looks from time to time,
+ * starts when allowed, and returns the ticket. Nothing here blocks (but see auth_munge.c) or
+ * prevents a flush: without a broker, or if the broker goes away, a turn becomes CRN_TURN_FREE
+ * after give_up_ns.
  *
  *     struct crn_turn_ask ask = {.kind = CRN_IO_CHECKPOINT, .bytes = n};
  *     crn_broker_ask(b, &ask, &ticket, ei);
@@ -31,24 +32,24 @@ struct crn_broker_options {
     const struct crn_log *log;     /* NULL: quiet */
 };
 
-/* What the configuration of a job says; job may be empty. */
+/* The options from a job's configuration; job may be empty. */
 void crn_broker_options_init(struct crn_broker_options *opt, const struct crn_config *cfg,
                              const char *job, uint32_t nodes, const struct crn_log *log);
-/* Connects later, in tick. Fails only for want of memory or descriptors, or for an address that
- * cannot be one. */
+/* Connects later, in tick. Fails only if memory or descriptors run out, or for an invalid
+ * address. */
 CAIRN_CHECKED cairn_err crn_broker_open(const struct crn_broker_options *options,
                                         struct crn_broker **ret, struct crn_errinfo *ei);
-/* Tries once to tell the broker that all is returned. NULL is allowed. */
+/* Tries once to tell the broker that everything is returned. NULL is allowed. */
 void crn_broker_close(struct crn_broker *b);
 
-/* Readable when tick has something to do, deadlines included; the same descriptor for life. */
+/* Readable when tick has something to do, including deadlines; the same descriptor for life. */
 int crn_broker_fd(const struct crn_broker *b);
 void crn_broker_tick(struct crn_broker *b);
-/* For loops that keep time themselves: when tick is due at the latest (the clock's mono_ns). */
+/* For loops that keep time themselves: when tick is due at the latest (on the clock's mono_ns). */
 int64_t crn_broker_deadline(const struct crn_broker *b);
 int crn_broker_is_online(const struct crn_broker *b);
 
-/* As crn_agent_*; what is new for the broker is sent at once. */
+/* As crn_agent_*; sends news to the broker at once. */
 CAIRN_CHECKED cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask,
                                        uint32_t *ret_ticket, struct crn_errinfo *ei);
 struct crn_turn crn_broker_look(const struct crn_broker *b, uint32_t ticket);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what cairn-broker can be told, and refuses what does not fit together before it listens. */
+/* The settings of cairn-broker. Contradictory settings are refused before it listens. */
 #include "broker/conf.h"
 
 #include <string.h>
@@ -105,7 +105,7 @@ static void set_defaults(const struct crn_key *keys, size_t n, void *base)
 
     for (i = 0; i < n; i++)
         if (crn_key_set(&keys[i], base, keys[i].def, NULL) != CAIRN_OK)
-            memset(base, 0xff, 1); /* a bug in the table; the unit test sees it */
+            memset(base, 0xff, 1); /* a bug in the table; the unit test detects it */
 }
 
 void crn_broker_conf_defaults(struct crn_broker_conf *conf)
@@ -158,7 +158,7 @@ static cairn_err set_in_section(void *arg, const char *section, const char *key,
     return crn_err_context(ei, rc, "%s", where);
 }
 
-/* Lists. ---------------------------------------------------------------------------------------- */
+/* Lists. --------------------------------------------------------------------------------------- */
 
 int crn_list_next(const char **at, char *item, size_t size)
 {
@@ -183,7 +183,7 @@ int crn_list_has(const char *list, const char *item)
     return 0;
 }
 
-/* Checks. --------------------------------------------------------------------------------------- */
+/* Checks. -------------------------------------------------------------------------------------- */
 
 static cairn_err check_auth(const struct crn_broker_conf *conf, struct crn_errinfo *ei)
 {
@@ -252,7 +252,7 @@ cairn_err crn_broker_conf_load(struct crn_broker_conf *conf, const char *file,
     return rc;
 }
 
-/* Dump. ----------------------------------------------------------------------------------------- */
+/* Dump. ---------------------------------------------------------------------------------------- */
 
 static void dump_keys(const struct crn_key *keys, size_t n, const void *base, FILE *out,
                       int with_help)

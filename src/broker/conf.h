@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of cairn-broker: an INI file with [broker] and a section [token NAME] for each
- * file system, or part of one, that takes turns. One table of keys per section; the parser,
- * `cairn-broker --dump` and the manual page follow it. */
+/* The configuration of cairn-broker: an INI file with [broker] and a section [token NAME] for
+ * each file system, or share of one, that jobs take turns on. There is one table of keys per
+ * section; the parser, `cairn-broker --dump` and the manual page follow it. */
 #ifndef CRN_BROKER_CONF_H
 #define CRN_BROKER_CONF_H
 
@@ -22,18 +22,18 @@ struct crn_token_conf {
 struct crn_broker_conf {
     char listen[CRN_BROKER_LIST];  /* addresses, separated by commas */
     char metrics[CRN_BP_NAME * 2]; /* address of the HTTP server; empty: none */
-    char auth[CRN_BP_NAME];        /* methods that are accepted, separated by commas */
+    char auth[CRN_BP_NAME];        /* accepted methods, separated by commas */
     char admins[CRN_BROKER_LIST];  /* user names */
-    char state[CRN_BROKER_LIST];   /* file of what administrators changed; empty: none */
+    char state[CRN_BROKER_LIST];   /* file with the administrators' changes; empty: none */
     struct crn_auth_config login;
     uint64_t lease_ns, grace_ns, settle_ns, stall_ns, hold_ns, starve_ns, forecast_ns;
     uint64_t max_connections;
     uint64_t max_user_jobs;
-    uint64_t max_logins;         /* under way at a time */
-    uint64_t max_address_logins; /* of these from one address */
+    uint64_t max_logins;         /* in progress at a time */
+    uint64_t max_address_logins; /* the same from one address */
     uint64_t login_timeout_ns;
-    uint64_t messages_per_second; /* of one connection; more have to wait */
-    uint64_t backlog_bytes;       /* unread output at which a slow peer is dropped */
+    uint64_t messages_per_second; /* per connection; further ones are delayed */
+    uint64_t backlog_bytes;       /* unread output after which a slow peer is dropped */
     uint64_t log_level;           /* enum crn_log_level */
     struct crn_token_conf token[CRN_BROKER_TOKENS];
     size_t ntokens; /* >= 1 after load */
@@ -43,7 +43,7 @@ void crn_broker_conf_defaults(struct crn_broker_conf *conf);
 /* Defaults, then the file (NULL: none), then checks. */
 CAIRN_CHECKED cairn_err crn_broker_conf_load(struct crn_broker_conf *conf, const char *file,
                                              struct crn_errinfo *ei);
-/* The same from text, over what is there; what names the source. Without checks. */
+/* The same from text, on top of the current values, without checks; what names the source. */
 CAIRN_CHECKED cairn_err crn_broker_conf_text(struct crn_broker_conf *conf, const char *text,
                                              const char *what, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_broker_conf_check(const struct crn_broker_conf *conf,
@@ -51,11 +51,11 @@ CAIRN_CHECKED cairn_err crn_broker_conf_check(const struct crn_broker_conf *conf
 /* The configuration as a file that load reads back; 0, or -1 if the stream fails. */
 int crn_broker_conf_dump(const struct crn_broker_conf *conf, FILE *out, int with_help);
 
-/* The next item of a list; 0 at its end. *at moves on. Too long items are cut. */
+/* The next item of a list, advancing *at; 0 at the end. Long items are truncated. */
 int crn_list_next(const char **at, char *item, size_t size);
 int crn_list_has(const char *list, const char *item);
 
-/* What the core needs; token has room for CRN_BROKER_TOKENS. */
+/* The core's configuration; token has space for CRN_BROKER_TOKENS. */
 void crn_broker_conf_turns(const struct crn_broker_conf *conf, uint64_t epoch,
                            struct crn_turns_token *token, struct crn_turns_config *ret);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The broker's configuration: defaults that work, a dump that reads back, errors that name the place. */
+/* The broker's configuration: defaults that work, a dump that reads back, errors that name the
+ * location. */
 #include "base/test.h"
 
 #include "broker/conf.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread owns the client; what is shared is under mu. */
+/* The thread owns the client; mu protects the shared fields. */
 #include "broker/kept.h"
 
 #include <errno.h>
@@ -11,10 +11,10 @@
 
 #include "base/thread.h"
 
-#define LOOK_NS (100 * 1000000LL) /* how often is_over is asked */
+#define LOOK_NS (100 * 1000000LL) /* interval at which is_over is called */
 
 struct crn_kept_turn {
-    struct crn_broker *broker; /* the thread's */
+    struct crn_broker *broker; /* owned by the thread */
     struct crn_turn_ask ask;
     pthread_t thread;
     int end_fd; /* eventfd: the transfer is done */
@@ -89,7 +89,7 @@ static cairn_err kept_start(const struct crn_kept_options *o, struct crn_kept_tu
     return rc;
 }
 
-/* 0, or -1 if it is not to begin. */
+/* Waits for the turn; -1 if the transfer must not begin. */
 static int wait_for(struct crn_kept_turn *t, int (*is_over)(void))
 {
     const struct crn_clock *clock = crn_clock_real();

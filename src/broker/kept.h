@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A turn on the file system for who has nothing else to do until it comes, and is busy then: a thread of
- * its own has the broker's client, which keeps the turn alive. */
+/* A turn for a caller that only waits until its turn comes, and is then busy with the transfer.
+ * A separate thread owns the broker's client and keeps the lease alive. */
 #ifndef CRN_BROKER_KEPT_H
 #define CRN_BROKER_KEPT_H
 
@@ -15,13 +15,13 @@ struct crn_kept_options {
     enum crn_io_kind kind;
     uint64_t bytes;
     const struct crn_log *log;
-    /* Asked now and then while it waits; true: it is no longer wanted. NULL: it is. */
+    /* Called periodically while waiting; true: the turn is no longer wanted. NULL: never. */
     int (*is_over)(void);
 };
 
-/* Returns when the transfer may begin. Never a reason to fail: without a broker, or when the wait gets
- * longer than broker_max_wait, it begins, and *ret may be NULL. Only if is_over says so, or a person
- * has canceled it, the answer is CAIRN_ECANCELED. */
+/* Returns when the transfer may begin. A missing broker is not an error: without one, or after
+ * broker_max_wait, the transfer begins, and *ret may be NULL. Returns CAIRN_ECANCELED only if
+ * is_over says so, or a person canceled the transfer. */
 CAIRN_CHECKED cairn_err crn_kept_turn_begin(const struct crn_kept_options *options,
                                             struct crn_kept_turn **ret, struct crn_errinfo *ei);
 void crn_kept_turn_end(struct crn_kept_turn *t); /* NULL is fine */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides how a connection to the broker comes about: look the name up (in the background of the C
- * library), connect, say hello, answer the challenge, be welcomed; after that frames in and out. One
- * table of states, each with the function that moves it on. */
+/* Establishes a connection to the broker: look up the name (in a thread of the C library),
+ * connect, send HELLO, answer the challenge, receive WELCOME; then exchange frames. A table of
+ * states has the function that advances each. */
 #include "broker/link.h"
 
 #include <errno.h>
@@ -17,13 +17,13 @@
 #include "base/rng.h"
 #include "broker/address.h"
 
-#define LOOKUP_POLL_NS 20000000LL /* the C library's lookup has no descriptor to wait for */
+#define LOOKUP_POLL_NS 20000000LL /* the C library's lookup has no descriptor to poll */
 #define MAX_OUT        (64u << 10)
-#define NO_PROGRESS    1 /* a state function: nothing more to do now */
+#define NO_PROGRESS    1 /* a state function has nothing more to do now */
 
 enum state { LOOKING_UP, CONNECTING, SAID_HELLO, PROVED, OPEN, STATES };
 
-/* Outlives the link where the C library still works on it. */
+/* Outlives the link while the C library still uses it. */
 struct lookup {
     struct gaicb cb;
     struct addrinfo hints;
@@ -35,11 +35,11 @@ struct crn_broker_link {
     const struct crn_auth_ops *auth;
     enum state state;
     int fd;
-    int is_looking;            /* lookup is in the hands of the C library */
+    int is_looking;            /* the C library is using lookup */
     struct lookup *lookup;     /* LOOKING_UP ... */
-    struct addrinfo *next;     /* ... CONNECTING: the address to try after this one */
+    struct addrinfo *next;     /* ... CONNECTING: the next address to try */
     int64_t deadline_ns;       /* of the login */
-    struct crn_auth_talk talk; /* filled as the login goes on */
+    struct crn_auth_talk talk; /* filled in as the login proceeds */
     struct crn_bp_welcome welcome;
     struct crn_buf in, out;
     size_t in_at, out_at;
@@ -57,7 +57,7 @@ static cairn_err choose_method(struct crn_broker_link *link, int is_unix, struct
     return CAIRN_OK;
 }
 
-/* Output and input. ----------------------------------------------------------------------------- */
+/* Output and input. ---------------------------------------------------------------------------- */
 
 static cairn_err queue_message(struct crn_broker_link *link, const struct crn_bp_msg *msg,
                                struct crn_errinfo *ei)
@@ -93,7 +93,7 @@ static cairn_err read_some(struct crn_broker_link *link, struct crn_errinfo *ei)
     unsigned char chunk[4096];
     ssize_t n;
 
-    if (link->in_at > 0) { /* what was received has been copied out: make room */
+    if (link->in_at > 0) { /* received messages were copied out: free the space */
         memmove(link->in.data, link->in.data + link->in_at, link->in.len - link->in_at);
         link->in.len -= link->in_at;
         link->in_at = 0;
@@ -115,7 +115,7 @@ static cairn_err read_some(struct crn_broker_link *link, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* Bytes of the message that lies complete in the buffer; 0: none. */
+/* Size of the complete message in the buffer; 0: none. */
 static size_t whole_message(const struct crn_broker_link *link, cairn_err *rc,
                             struct crn_errinfo *ei)
 {
@@ -141,7 +141,7 @@ static int next_message(struct crn_broker_link *link, struct crn_bp_msg *ret, ca
     return *rc == CAIRN_OK;
 }
 
-/* States. --------------------------------------------------------------------------------------- */
+/* States. -------------------------------------------------------------------------------------- */
 
 static void end_lookup(struct crn_broker_link *link)
 {
@@ -153,7 +153,7 @@ static void end_lookup(struct crn_broker_link *link)
         return;
     if (link->is_looking && gai_error(&l->cb) == EAI_INPROGRESS &&
         gai_cancel(&l->cb) == EAI_NOTCANCELED)
-        return; /* a thread of the C library still writes to it: left to it */
+        return; /* a thread of the C library still writes to it: leak it */
     if (l->cb.ar_result != NULL)
         freeaddrinfo(l->cb.ar_result);
     free(l);
@@ -179,7 +179,7 @@ static cairn_err begin_connect(struct crn_broker_link *link, const struct sockad
     return CAIRN_OK;
 }
 
-/* The next of the addresses that the name has; the first error stays. */
+/* Tries the name's next address; keeps the first error. */
 static cairn_err try_next(struct crn_broker_link *link, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_EIO;
@@ -195,7 +195,7 @@ static cairn_err try_next(struct crn_broker_link *link, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Numbers need no lookup, and so no thread of the C library. */
+/* Numeric addresses need no lookup, and so no thread of the C library. */
 static int take_number(struct crn_broker_link *link, struct lookup *l)
 {
     l->hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
@@ -351,7 +351,7 @@ static const state_fn move_on[STATES] = {
     [OPEN] = stay_open,
 };
 
-/* The handle. ----------------------------------------------------------------------------------- */
+/* The handle. ---------------------------------------------------------------------------------- */
 
 void crn_broker_link_configure(struct crn_broker_link_config *ret, const struct crn_config *cfg)
 {
@@ -415,7 +415,7 @@ cairn_err crn_broker_link_step(struct crn_broker_link *link, int64_t now_ns, str
         done = move_on[link->state](link, &rc, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (end_rc != CAIRN_OK) /* what came before the end is read first: it may say why */
+    if (end_rc != CAIRN_OK) /* read pending input first: it may say why the connection ended */
         return whole_message(link, &rc, ei) > 0 ? CAIRN_OK : crn_fail(ei, end_rc, 0, "%s", end.msg);
     if (link->state > CONNECTING)
         rc = write_some(link, ei);

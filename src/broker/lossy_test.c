@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Broker and jobs over a bad network, in virtual time: messages are lost, late, repeated and out of
- * order, connections break on one side only, jobs die and hang, the broker is killed and starts with
- * an empty memory. Core, agents and bytes are those of the product; the seed decides all the rest.
+ * order, connections break on one side only, jobs die and hang, the broker is killed and restarts
+ * with an empty memory. Core, agents and encoding are the real ones; the seed decides everything
+ * else.
  *
- * Checked at every step: the broker's books; and that no more jobs than slots go by its word at once,
- * counting those that have heard of it within the grace. Checked at the end, after the weather has
- * cleared: everybody was served, nothing is held, nobody waits. */
+ * Checked at every step: the broker's invariants, and that no more jobs than slots transfer
+ * under its grants at once, counting those that heard from it within the grace. Checked at the
+ * end, after the network has recovered: every job was served, no token is held, no job waits. */
 #include "base/test.h"
 
 #include "base/rng.h"
@@ -18,7 +19,7 @@
 #define JOBS     10
 #define CONNS    64
 #define SLOTS    2
-#define FLIGHT   4096 /* messages on their way */
+#define FLIGHT   4096 /* messages in flight */
 #define GRACE    (12 * S)
 #define MAX_LATE (2 * S)
 
@@ -41,7 +42,7 @@ struct connection {
     int is_up; /* at the job's end */
     int at_broker;
     uint32_t job;
-    int64_t broker_hears_ns; /* of its end; 0: not ended */
+    int64_t broker_hears_ns; /* of the break; 0: not broken */
 };
 
 struct lossy_test_job {
@@ -51,7 +52,7 @@ struct lossy_test_job {
     uint32_t conn; /* CONNS: none */
     int64_t connect_ns;
     int64_t heard_ns; /* last status */
-    uint32_t ticket;  /* 0: computes */
+    uint32_t ticket;  /* 0: computing */
     int64_t until_ns; /* computing, or transferring if is_moving */
     int64_t patience_ns;
     int is_moving;
@@ -72,7 +73,7 @@ struct lossy_test_world {
     size_t nflight;
     int is_closing; /* no new requests */
     unsigned restarts, overlaps;
-    uint64_t trace; /* of everything that was delivered */
+    uint64_t trace; /* over all deliveries */
 };
 
 static unsigned chance(struct lossy_test_world *w, unsigned of_100000)
@@ -85,7 +86,7 @@ static int64_t between(struct lossy_test_world *w, int64_t low, int64_t high)
     return low + (int64_t)crn_rng_below(&w->rng, (uint64_t)(high - low) + 1);
 }
 
-/* Network. -------------------------------------------------------------------------------------- */
+/* Network. ------------------------------------------------------------------------------------- */
 
 static void put_in_flight(struct lossy_test_world *w, uint32_t conn, int to_broker,
                           const struct crn_bp_msg *msg)
@@ -123,7 +124,7 @@ static void forget_flights(struct lossy_test_world *w, uint32_t conn)
     }
 }
 
-/* The job's end breaks; the broker hears of it later, or only by the lease. */
+/* The job's end breaks. The broker notices later, or only by the lease. */
 static void break_connection(struct lossy_test_world *w, uint32_t c)
 {
     struct connection *conn = &w->conn[c];
@@ -170,7 +171,7 @@ static void deliver(struct lossy_test_world *w, const struct lossy_test_message 
         struct lossy_test_job *job = &w->job[conn->job];
 
         if (w->now < job->hangs_until_ns)
-            return; /* still in its socket when it wakes up would be kinder */
+            return; /* lost; harsher than keeping it in the socket until the job wakes up */
         crn_agent_status(&job->agent, w->now, &msg.u.status);
         job->heard_ns = w->now;
     }
@@ -193,7 +194,7 @@ static void deliver_due(struct lossy_test_world *w)
     }
 }
 
-/* Broker. --------------------------------------------------------------------------------------- */
+/* Broker. -------------------------------------------------------------------------------------- */
 
 static void start_broker(struct lossy_test_world *w)
 {
@@ -254,7 +255,7 @@ static void run_broker(struct lossy_test_world *w)
     assert_null(crn_turns_check(w->turns));
 }
 
-/* Jobs. ----------------------------------------------------------------------------------------- */
+/* Jobs. ---------------------------------------------------------------------------------------- */
 
 static void start_job(struct lossy_test_world *w, uint32_t j)
 {
@@ -355,7 +356,7 @@ static void storm(struct lossy_test_world *w, uint32_t j)
     }
 }
 
-/* Jobs that go by the word of this broker and have heard of it lately. */
+/* Jobs that transfer under this broker's grant and heard from it recently. */
 static void check_overlap(struct lossy_test_world *w)
 {
     unsigned going = 0;
@@ -393,7 +394,7 @@ static void run(struct lossy_test_world *w, int64_t ns)
     }
 }
 
-/* After the storm: everybody is served in bounded time, then nothing is left. */
+/* After the faults end, every job is served in bounded time, then nothing is left. */
 static void clear_up(struct lossy_test_world *w)
 {
     struct crn_turns_totals totals;
@@ -410,7 +411,7 @@ static void clear_up(struct lossy_test_world *w)
     run(w, 400 * S);
     for (j = 0; j < JOBS; j++) {
         assert_true(w->job[j].served > 0);
-        assert_true(w->job[j].waited_ns < 300 * S); /* starve_ns and a queue before it */
+        assert_true(w->job[j].waited_ns < 300 * S); /* starve_ns and the queue before it */
     }
     w->is_closing = 1;
     run(w, 150 * S);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the broker tells Prometheus: OpenMetrics text at /metrics, over libevent's HTTP server. Names
- * are an interface: they do not change. */
+/* Metrics for Prometheus: OpenMetrics text at /metrics, over libevent's HTTP server. The names
+ * are an interface and do not change. */
 #include "broker/server_priv.h"
 
 #include <event2/buffer.h>
@@ -154,7 +154,7 @@ cairn_err crn_metrics_open(struct crn_server *s, struct crn_errinfo *ei)
 {
     struct crn_address address;
     struct evhttp_bound_socket *bound;
-    struct sockaddr_in6 at = {0}; /* the larger of both */
+    struct sockaddr_in6 at = {0}; /* the larger of the two types */
     socklen_t len = sizeof(at);
     cairn_err rc;
 

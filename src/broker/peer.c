@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One connection to the broker: login, messages, limits, end. Whatever a peer sends, it can only hurt
- * itself: frames are capped, messages are rationed, output that is not read ends it, and who does not
- * speak the protocol is dropped without a word. */
+/* One connection to the broker: login, messages, limits, end. A hostile peer can only hurt
+ * itself: frames are capped, messages are rate-limited, unread output ends the connection, and a
+ * peer that violates the protocol is dropped without an answer. */
 #include "broker/server_priv.h"
 
 #include <event2/buffer.h>
@@ -12,9 +12,9 @@
 #include "base/rng.h"
 #include "broker/changes.h"
 
-#define BYE_S      2   /* for the last words to go out */
-#define WRITE_S    30  /* without progress: slow */
-#define BURST      3.0 /* seconds' worth of messages that may come at once */
+#define BYE_S      2   /* to send the BYE */
+#define WRITE_S    30  /* without progress for this long: slow */
+#define BURST      3.0 /* seconds' worth of messages that may arrive at once */
 #define QUERY_COST 5.0
 #define MAX_ROWS   10000
 
@@ -93,9 +93,9 @@ void crn_peer_drop(struct peer *p)
     crn_server_admit(s);
 }
 
-/* Output. --------------------------------------------------------------------------------------- */
+/* Output. -------------------------------------------------------------------------------------- */
 
-/* Sends what lies in the scratch buffer. 0, or -1: the peer is gone. */
+/* Sends the scratch buffer. 0, or -1: the peer is gone. */
 static int send_scratch(struct peer *p)
 {
     struct crn_server *s = p->server;
@@ -158,7 +158,7 @@ void crn_server_pump(struct crn_server *s)
             (void)send_message(&s->peer[conn], &msg);
 }
 
-/* Login. ---------------------------------------------------------------------------------------- */
+/* Login. --------------------------------------------------------------------------------------- */
 
 static void on_hello(struct peer *p, const struct crn_bp_hello *hello)
 {
@@ -224,7 +224,7 @@ void crn_peer_login(struct crn_server *s, const struct crn_login *login)
     struct peer *p = &s->peer[login->conn];
 
     if (p->state != PEER_VERIFYING || p->serial != login->serial)
-        return; /* it did not wait for the result */
+        return; /* the peer left before the result */
     if (login->rc == CAIRN_OK) {
         peer_welcome(p, login);
         return;
@@ -234,7 +234,7 @@ void crn_peer_login(struct crn_server *s, const struct crn_login *login)
     crn_peer_bye(p, CAIRN_EPERM, "login refused"); /* the log says why, the peer need not know */
 }
 
-/* Messages. ------------------------------------------------------------------------------------- */
+/* Messages. ------------------------------------------------------------------------------------ */
 
 static void send_done(struct peer *p, cairn_err code, const char *text)
 {
@@ -297,7 +297,7 @@ static void on_report(struct peer *p, const struct crn_bp_report *report)
     crn_server_pump(s);
 }
 
-/* 0, or -1: this peer does not speak our protocol. It may be gone after that either way. */
+/* 0, or -1 for a protocol violation. The peer may be gone afterwards in either case. */
 static int peer_handle(struct peer *p, const struct crn_bp_msg *msg)
 {
     p->server->counts.messages++;
@@ -316,7 +316,7 @@ static int peer_handle(struct peer *p, const struct crn_bp_msg *msg)
     return 0;
 }
 
-/* Takes the price of a message from the peer's credit; 0, or -1: it has to wait. */
+/* Charges a message to the peer's credit; 0, or -1: it has to wait. */
 static int pay(struct peer *p, double price)
 {
     double rate = (double)p->server->conf->messages_per_second;
@@ -341,7 +341,7 @@ static void pause_reading(struct peer *p)
     (void)bufferevent_disable(p->bev, EV_READ);
 }
 
-/* The next whole frame, or NULL. ret_bad: these bytes are none. */
+/* The next complete frame, or NULL. ret_bad: the bytes are not a frame. */
 static const unsigned char *next_frame(struct peer *p, struct evbuffer *in, size_t *ret_size,
                                        int *ret_bad)
 {
@@ -405,7 +405,7 @@ void crn_peer_resume(struct peer *p)
     p->is_paused = 0;
     p->server->npaused--;
     (void)bufferevent_enable(p->bev, EV_READ);
-    on_read(p->bev, p); /* what waits in the buffer raises no event */
+    on_read(p->bev, p); /* pending input raises no event */
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
@@ -421,7 +421,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
     crn_server_pump(s);
 }
 
-/* Beginning. ------------------------------------------------------------------------------------ */
+/* Beginning. ----------------------------------------------------------------------------------- */
 
 static void address_of(const struct sockaddr *from, struct in6_addr *ret)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what bytes a message is. One visitor per message serves both directions: the field list is
- * written once, so that encoder and decoder cannot differ. */
+/* Defines the bytes of each message. One visitor per message serves both directions: the field
+ * list is written once, so encoder and decoder cannot differ. */
 #include "broker/proto.h"
 
 #include <string.h>
 #include "policy/policy.h"
 
-/* Where fields go to or come from: exactly one of the two is set. */
+/* Source or destination of fields: exactly one of the two is set. */
 struct io {
     struct crn_buf *out;
     struct crn_view *in;
@@ -58,7 +58,7 @@ static void raw(struct io *io, void *p, size_t n)
         memcpy(p, from, n);
 }
 
-/* Control characters would reach terminals and logs of others: refused. */
+/* Refuses control characters, which would reach terminals and logs of others. */
 static void proto_text(struct io *io, char *s, size_t size)
 {
     size_t i;
@@ -289,7 +289,7 @@ void crn_bp_encode(const struct crn_bp_msg *msg, struct crn_buf *b)
 
     crn_buf_u32(b, 0);
     crn_buf_u16(b, (uint16_t)msg->type);
-    proto_visit(&io, (struct crn_bp_msg *)msg); /* read only while out is set */
+    proto_visit(&io, (struct crn_bp_msg *)msg); /* not modified while out is set */
     crn_buf_set_u32(b, start, (uint32_t)(b->len - start - 4));
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The messages between jobs and cairn-broker, as structs and as bytes. docs/broker-protocol.md is the
- * law; change it with this file. Pure: no I/O, every byte of a peer is hostile.
+/* The messages between jobs and cairn-broker, as structs and as bytes. docs/broker-protocol.md
+ * specifies them; change it with this file. Pure: no I/O. All input from a peer is hostile.
  *
- * The protocol tells states, not events. A job says in each REPORT all that it wants and has; the
- * broker says in each STATUS all that it has decided for the job. A lost message is cured by the
- * next one, a repeated or late one is known by its number, and a broker that starts with an empty
- * memory learns from the reports who holds what. */
+ * The protocol carries states, not events. Each REPORT lists everything the job wants and has;
+ * each STATUS lists everything the broker has decided for the job. The next message makes up for
+ * a lost one, numbers identify repeated and late ones, and a broker that starts with an empty
+ * memory learns from the reports which jobs hold tokens. */
 #ifndef CRN_BROKER_PROTO_H
 #define CRN_BROKER_PROTO_H
 
@@ -15,13 +15,13 @@
 #include "base/err.h"
 
 #define CRN_BP_MAGIC     0x424e5243u /* "CRNB" */
-#define CRN_BP_MAJOR     1           /* another one is refused */
-#define CRN_BP_MINOR     0     /* fields added behind the known ones; unknown ones are skipped */
-#define CRN_BP_HEAD      6     /* u32 length of what follows it, u16 type */
-#define CRN_BP_MAX_FRAME 16384 /* whole frame, once the peer is known ... */
-#define CRN_BP_MAX_LOGIN 4096  /* ... and before */
-#define CRN_BP_MAX_ASKS  8     /* open requests of one job */
-#define CRN_BP_NAME      64    /* user, token and policy names, with the final 0 */
+#define CRN_BP_MAJOR     1           /* other major versions are refused */
+#define CRN_BP_MINOR     0           /* fields are added at the end; unknown ones are skipped */
+#define CRN_BP_HEAD      6           /* u32 length of the rest, u16 type */
+#define CRN_BP_MAX_FRAME 16384       /* whole frame, after the login ... */
+#define CRN_BP_MAX_LOGIN 4096        /* ... and before it */
+#define CRN_BP_MAX_ASKS  8           /* open requests of one job */
+#define CRN_BP_NAME      64          /* user, token and policy names, including the final 0 */
 #define CRN_BP_TEXT      256
 #define CRN_BP_NONCE     32
 #define CRN_BP_PROOF     2048
@@ -31,7 +31,7 @@ enum crn_bp_type {
     CRN_BP_HELLO = 1,     /* job -> broker: version, method, nonce */
     CRN_BP_CHALLENGE = 2, /* broker -> job: version, nonce */
     CRN_BP_PROOF_MSG = 3, /* job -> broker */
-    CRN_BP_WELCOME = 4,   /* broker -> job: who you are, how long a lease is */
+    CRN_BP_WELCOME = 4,   /* broker -> job: your user name, the lease time */
     CRN_BP_REPORT = 5,    /* job -> broker */
     CRN_BP_STATUS = 6,    /* broker -> job */
     CRN_BP_QUERY = 7,     /* person -> broker; answered with rows and DONE */
@@ -60,50 +60,50 @@ struct crn_bp_proof {
 };
 
 struct crn_bp_welcome {
-    uint64_t epoch; /* another number after each start of the broker */
+    uint64_t epoch; /* differs after each start of the broker */
     uint64_t lease_ns;
     uint64_t report_ns; /* report at least this often while something is open */
     uint8_t is_admin;
     char user[CRN_BP_NAME];
-    struct crn_bp_proof proof; /* the broker's own; empty where the method has none */
+    struct crn_bp_proof proof; /* the broker's own; empty if the method has none */
 };
 
-/* What a request is, as its job sees it. */
+/* The state of a request, as its job sees it. */
 enum crn_bp_state {
     CRN_BP_WAITING = 1, /* wants the token */
-    CRN_BP_HOLDING = 2, /* was given it by the broker of this epoch */
-    CRN_BP_ALONE = 3,   /* uses the file system without having been told so by a broker */
-    CRN_BP_LOST = 4     /* as ALONE, but the broker has taken the token back: counts no more */
+    CRN_BP_HOLDING = 2, /* got it from the broker of this epoch */
+    CRN_BP_ALONE = 3,   /* uses the file system without a broker's grant */
+    CRN_BP_LOST = 4     /* as ALONE, but the broker revoked the token: no longer counts */
 };
 
 struct crn_bp_ask {
-    uint32_t seq;            /* chosen by the job, increasing, never used again */
+    uint32_t seq;            /* chosen by the job, increasing, never reused */
     char token[CRN_BP_NAME]; /* empty: the broker's first */
     uint8_t kind;            /* enum crn_io_kind */
     uint8_t state;           /* enum crn_bp_state */
-    uint64_t epoch;          /* HOLDING: of the broker that gave the token */
-    uint64_t age_ns;         /* since it was asked for */
+    uint64_t epoch;          /* HOLDING: of the broker that granted it */
+    uint64_t age_ns;         /* since the request */
     uint64_t held_ns;        /* HOLDING, ALONE, LOST: since the transfer began */
-    uint64_t bytes, done;    /* to move, moved so far; CRN_BP_UNKNOWN: not told, never a stall */
-    uint64_t duration_ns;    /* with the whole bandwidth, if the job knows; 0: from bytes */
-    uint64_t at_risk_ns;     /* since the last checkpoint that is safe, or the start of the work */
-    uint64_t recovery_ns;    /* a restart read with the whole bandwidth; 0: as duration */
-    uint64_t period_ns;      /* that the job aims at; 0: not told */
+    uint64_t bytes, done; /* to move, moved so far; CRN_BP_UNKNOWN: not reported, never a stall */
+    uint64_t duration_ns; /* with the whole bandwidth, if the job knows; 0: from bytes */
+    uint64_t at_risk_ns;  /* since the last safe checkpoint, or the start of the computation */
+    uint64_t recovery_ns; /* a restart read with the whole bandwidth; 0: as duration */
+    uint64_t period_ns;   /* that the job aims at; 0: unknown */
 };
 
 struct crn_bp_report {
     uint8_t job[16]; /* random, for the life of the job */
-    uint64_t number; /* increasing over the life of the job, whatever the connection */
+    uint64_t number; /* increasing over the life of the job, across connections */
     uint32_t nodes;
     char name[CRN_BP_NAME]; /* for people: job id of the batch system */
     uint16_t n;
-    struct crn_bp_ask ask[CRN_BP_MAX_ASKS]; /* every open request; what is not here is closed */
+    struct crn_bp_ask ask[CRN_BP_MAX_ASKS]; /* every open request; unlisted ones are closed */
 };
 
 enum crn_bp_verdict_code {
     CRN_BP_WAIT = 1,
-    CRN_BP_GO = 2,       /* the token is yours while you report */
-    CRN_BP_TAKEN = 3,    /* it was yours: lease over, no progress, or revoked by a person */
+    CRN_BP_GO = 2,       /* the token is granted while the job reports */
+    CRN_BP_TAKEN = 3,    /* revoked: lease over, no progress, or by a person */
     CRN_BP_CANCELED = 4, /* by a person, while it waited */
     CRN_BP_REFUSED = 5   /* no such token, or too many requests */
 };
@@ -112,13 +112,13 @@ enum crn_bp_why {
     CRN_BP_WHY_NONE = 0,
     CRN_BP_WHY_TURN,     /* others go first */
     CRN_BP_WHY_DRAIN,    /* an administrator has stopped the token */
-    CRN_BP_WHY_SETTLING, /* the broker has just started and listens who holds what */
-    CRN_BP_WHY_LEASE,    /* not heard of for too long */
-    CRN_BP_WHY_STALL,    /* held, but no bytes moved */
+    CRN_BP_WHY_SETTLING, /* the broker has just started and is learning the holders */
+    CRN_BP_WHY_LEASE,    /* silent for too long */
+    CRN_BP_WHY_STALL,    /* held without moving bytes */
     CRN_BP_WHY_LIMIT,    /* held for longer than allowed; or too many requests */
     CRN_BP_WHY_PERSON,
     CRN_BP_WHY_TOKEN, /* no such token */
-    CRN_BP_WHY_AWAY,  /* the job is cut off at the moment */
+    CRN_BP_WHY_AWAY,  /* the job is disconnected at the moment */
     CRN_BP_WHYS
 };
 const char *crn_bp_why_text(unsigned why);
@@ -127,7 +127,7 @@ struct crn_bp_verdict {
     uint32_t seq;
     uint8_t code;      /* enum crn_bp_verdict_code */
     uint8_t why;       /* enum crn_bp_why */
-    uint32_t place;    /* 1: next; 0: not known */
+    uint32_t place;    /* 1: next; 0: unknown */
     uint64_t start_ns; /* from now; CRN_BP_UNKNOWN */
 };
 
@@ -139,7 +139,7 @@ struct crn_bp_status {
 };
 
 struct crn_bp_query {
-    uint32_t max_requests;   /* rows; the broker has a limit of its own */
+    uint32_t max_requests;   /* rows; the broker has its own limit, too */
     char token[CRN_BP_NAME]; /* empty: all */
 };
 
@@ -196,18 +196,18 @@ struct crn_bp_msg {
         struct crn_bp_token_row token_row;
         struct crn_bp_request_row request_row;
         struct crn_bp_control control;
-        struct crn_bp_done done; /* and BYE */
+        struct crn_bp_done done; /* also BYE */
     } u;
 };
 
-/* Appends the whole frame. b->failed tells of missing memory. */
+/* Appends the whole frame. b->failed is set if memory runs out. */
 void crn_bp_encode(const struct crn_bp_msg *msg, struct crn_buf *b);
-/* Bytes of the frame that begins at data, 0 if fewer than CRN_BP_HEAD are there. CAIRN_EFORMAT if the
- * length cannot be or is over max. */
+/* Size of the frame that begins at data, 0 if there are fewer than CRN_BP_HEAD bytes.
+ * CAIRN_EFORMAT if the length is invalid or over max. */
 CAIRN_CHECKED cairn_err crn_bp_frame(const void *data, size_t len, size_t max, size_t *ret_size,
                                      struct crn_errinfo *ei);
-/* One whole frame of size bytes. Texts hold printable bytes only, numbers are in range, or it is
- * CAIRN_EFORMAT. Fields of a later minor version at the end are skipped. */
+/* Decodes one whole frame of size bytes. CAIRN_EFORMAT for unprintable text or numbers out of
+ * range. Skips fields of a later minor version at the end. */
 CAIRN_CHECKED cairn_err crn_bp_decode(const void *frame, size_t size, struct crn_bp_msg *ret,
                                       struct crn_errinfo *ei);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every message survives the wire; every cut, every flipped byte and every random frame is either
- * refused or decodes to something that encodes again. */
+/* Every message survives the wire. Every truncated, corrupted or random frame is either refused
+ * or decodes to something that encodes again. */
 #include "base/test.h"
 
 #include "base/rng.h"
@@ -93,7 +93,7 @@ static void later_minor_versions_are_read(void **state)
     (void)state;
     fill(&in, CRN_BP_STATUS);
     crn_bp_encode(&in, &b);
-    crn_buf_u64(&b, 123); /* a field that this version does not know */
+    crn_buf_u64(&b, 123); /* a field unknown to this version */
     crn_buf_set_u32(&b, 0, (uint32_t)(b.len - 4));
     assert_ok(crn_bp_decode(b.data, b.len, &out, ei));
     assert_memory_equal(&in, &out, sizeof(in));
@@ -113,7 +113,8 @@ static void every_cut_is_refused(void **state)
         fill(&in, (enum crn_bp_type)type);
         crn_bp_encode(&in, &b);
         for (cut = 0; cut < b.len; cut++) {
-            unsigned char *copy = malloc(cut + 1); /* exact, so that a read beyond is seen */
+            /* exact size, so that sanitizers detect a read beyond it */
+            unsigned char *copy = malloc(cut + 1);
 
             memcpy(copy, b.data, cut);
             if (cut >= 4)
@@ -153,7 +154,7 @@ static void control_characters_are_refused(void **state)
     crn_buf_free(&b);
 }
 
-/* What decodes from damaged bytes must encode to the same message again. */
+/* A message decoded from damaged bytes must encode to the same message again. */
 static void damaged_bytes_do_no_harm(void **state)
 {
     struct crn_rng rng;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides how the broker comes up and goes down: listeners, timers, signals, in a table of steps that
- * is rolled back in reverse. Accepting stops while too many logins are under way, so that a flood of
- * connections waits in the kernel and not here. */
+/* Starts and stops the broker: listeners, timers, signals, in a table of steps that is rolled
+ * back in reverse. Accepting pauses while too many logins are in progress, so a flood of
+ * connections waits in the kernel. */
 #include "broker/server_priv.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include "broker/address.h"
 #include "broker/changes.h"
 
-#define SPARE_FDS 128 /* beside the connections: listeners, HTTP, key file, MUNGE */
+#define SPARE_FDS 128 /* in addition to connections: listeners, HTTP, key file, MUNGE */
 
-/* Accepting. ------------------------------------------------------------------------------------ */
+/* Accepting. ----------------------------------------------------------------------------------- */
 
 void crn_server_admit(struct crn_server *s)
 {
@@ -42,7 +42,8 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     crn_peer_accept(arg, fd, from);
 }
 
-/* Out of descriptors, say: libevent would come back at once, for ever. The tick begins anew. */
+/* For example out of descriptors: libevent would retry at once, forever. The tick resumes
+ * accepting. */
 static void on_accept_error(struct evconnlistener *listener, void *arg)
 {
     struct crn_server *s = arg;
@@ -69,7 +70,7 @@ static cairn_err add_listener(struct crn_server *s, const struct sockaddr *at, s
     return CAIRN_OK;
 }
 
-/* A socket that a killed broker left behind is removed; one that somebody answers on is not. */
+/* Removes a stale socket that a killed broker left, but not one that a process listens on. */
 static cairn_err listen_unix(struct crn_server *s, const struct crn_address *address,
                              const char *text, struct crn_errinfo *ei)
 {
@@ -87,7 +88,7 @@ static cairn_err listen_unix(struct crn_server *s, const struct crn_address *add
         if (error == ECONNREFUSED)
             (void)unlink(address->un.sun_path);
     }
-    mask = umask(0); /* every user of the machine may connect; the login tells who it is */
+    mask = umask(0); /* every local user may connect; the login identifies the user */
     rc = add_listener(s, at, sizeof(address->un), text, ei);
     (void)umask(mask);
     if (rc == CAIRN_OK)
@@ -160,7 +161,7 @@ static void close_listeners(struct crn_server *s)
     s->nlisteners = 0;
 }
 
-/* Time. ----------------------------------------------------------------------------------------- */
+/* Time. ---------------------------------------------------------------------------------------- */
 
 static void resume_paused(struct crn_server *s)
 {
@@ -210,9 +211,9 @@ static void close_tick(struct crn_server *s)
         event_free(s->tick);
 }
 
-/* Steps. ---------------------------------------------------------------------------------------- */
+/* Steps. --------------------------------------------------------------------------------------- */
 
-/* Every connection is a descriptor. */
+/* Each connection needs a descriptor. */
 static cairn_err raise_limit(struct crn_server *s, struct crn_errinfo *ei)
 {
     struct rlimit limit;
@@ -224,7 +225,7 @@ static cairn_err raise_limit(struct crn_server *s, struct crn_errinfo *ei)
         return CAIRN_OK;
     limit.rlim_cur = want;
     if (limit.rlim_max < want)
-        limit.rlim_max = want; /* root may; the unit file sets LimitNOFILE for others */
+        limit.rlim_max = want; /* root may raise it; the unit file sets LimitNOFILE for others */
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return crn_fail_errno(ei, errno,
                               "max_connections = %llu needs %llu descriptors; raise the limit "
@@ -321,7 +322,7 @@ static void close_verifier(struct crn_server *s)
     crn_verifier_stop(s->verifier);
 }
 
-/* Last words: jobs know at once that they have to come back, or to go on their own. */
+/* Says BYE, so that jobs know at once to reconnect, or to proceed on their own. */
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
     const struct timeval moment = {.tv_usec = 200000};
@@ -370,7 +371,7 @@ static void nothing(struct crn_server *s)
     (void)s;
 }
 
-/* close is called for the step that failed too. */
+/* close is also called for the step that failed. */
 static const struct step {
     cairn_err (*open)(struct crn_server *s, struct crn_errinfo *ei);
     void (*close)(struct crn_server *s);

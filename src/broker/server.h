@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn-broker itself: listeners, connections and timers around the core. One event loop (libevent),
- * one thread for logins. */
+/* cairn-broker itself: listeners, connections and timers around the core. One event loop
+ * (libevent), and one thread for logins. */
 #ifndef CRN_BROKER_SERVER_H
 #define CRN_BROKER_SERVER_H
 
@@ -9,11 +9,11 @@
 
 struct crn_server;
 
-/* Listens when it returns. conf must outlive the server. */
+/* The server is listening when this returns. conf must outlive it. */
 CAIRN_CHECKED cairn_err crn_server_open(const struct crn_broker_conf *conf,
                                         const struct crn_log *log, struct crn_server **ret,
                                         struct crn_errinfo *ei);
-/* Until crn_server_stop, or SIGTERM or SIGINT. */
+/* Runs until crn_server_stop, SIGTERM or SIGINT. */
 CAIRN_CHECKED cairn_err crn_server_run(struct crn_server *s, struct crn_errinfo *ei);
 void crn_server_close(struct crn_server *s);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the server, shared by server.c (listeners, timers), peer.c (connections) and metrics.c.
- * Everything belongs to the event loop's thread. */
+/* Internals of the server, shared by server.c (listeners, timers), peer.c (connections) and
+ * metrics.c. The event loop's thread owns everything. */
 #ifndef CRN_BROKER_SERVER_PRIV_H
 #define CRN_BROKER_SERVER_PRIV_H
 
@@ -20,11 +20,11 @@
 
 enum peer_state {
     PEER_FREE = 0,
-    PEER_SILENT, /* has not said hello */
+    PEER_SILENT, /* has not sent HELLO */
     PEER_CHALLENGED,
-    PEER_VERIFYING, /* its proof is with the verifier */
+    PEER_VERIFYING, /* the verifier has its proof */
     PEER_OPEN,      /* known to the core */
-    PEER_CLOSING    /* BYE is on its way out */
+    PEER_CLOSING    /* BYE is being sent */
 };
 
 struct peer {
@@ -32,9 +32,9 @@ struct peer {
     uint32_t index; /* its number for the core */
     uint32_t next_free;
     enum peer_state state;
-    int is_paused; /* has used up its messages: not read for a while */
+    int is_paused; /* credit exhausted: not read for a while */
     uint64_t serial;
-    uint32_t prev_login, next_login; /* while it is not open yet */
+    uint32_t prev_login, next_login; /* until the login succeeds */
     int64_t accepted_ns;
     struct bufferevent *bev;
     struct in6_addr address; /* for the limit on logins; zero: Unix socket */
@@ -51,9 +51,9 @@ struct server_counts {
     uint64_t rejected; /* login failed */
     uint64_t garbage;  /* not our protocol */
     uint64_t timeouts; /* no login in time */
-    uint64_t slow;     /* did not read */
+    uint64_t slow;     /* does not read */
     uint64_t messages;
-    double decision_s; /* spent in the core, summed over messages */
+    double decision_s; /* spent in the core, over all messages */
     double decision_max_s;
 };
 
@@ -77,11 +77,11 @@ struct crn_server {
     struct peer *peer; /* max_connections */
     uint32_t free_peer;
     uint32_t npeers;
-    uint32_t nlogins; /* peers that are not open yet, in a list, oldest first */
+    uint32_t nlogins; /* peers not logged in yet, in a list, oldest first */
     uint32_t first_login, last_login;
     uint32_t npaused;
     uint64_t next_serial;
-    struct crn_buf scratch; /* of one frame */
+    struct crn_buf scratch; /* for one frame */
     struct server_counts counts;
 };
 
@@ -94,13 +94,13 @@ static inline int64_t server_now(const struct crn_server *s)
 void crn_peer_accept(struct crn_server *s, evutil_socket_t fd, const struct sockaddr *from);
 void crn_peer_bye(struct peer *p, cairn_err code, const char *text);
 void crn_peer_drop(struct peer *p);
-void crn_peer_resume(struct peer *p); /* if it may send again */
+void crn_peer_resume(struct peer *p); /* if it has credit again */
 void crn_peer_login(struct crn_server *s, const struct crn_login *login);
 /* Ends logins that take too long. */
 void crn_peer_expire_logins(struct crn_server *s);
 /* Sends the statuses that are due. */
 void crn_server_pump(struct crn_server *s);
-/* server.c: stops or begins to accept, by the number of logins under way. */
+/* server.c: pauses or resumes accepting, by the number of logins in progress. */
 void crn_server_admit(struct crn_server *s);
 
 /* metrics.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A core with a clock of its own and CONNS connections, for its tests. The odd ones are bob's, the even
- * ones alice's, the last an administrator's. */
+/* A core with its own clock and CONNS connections, for its tests. The odd ones belong to bob,
+ * the even ones to alice, the last to an administrator. */
 #ifndef CRN_TEST_TURNS_H
 #define CRN_TEST_TURNS_H
 
@@ -88,7 +88,7 @@ static inline struct crn_bp_ask in_state(uint32_t seq, enum crn_bp_state state, 
         .seq = seq, .kind = CRN_IO_CHECKPOINT, .state = (uint8_t)state, .epoch = epoch, .bytes = 1};
 }
 
-/* Connection c speaks for job c. */
+/* Connection c reports for job c. */
 static inline void say(struct turns_world *w, uint32_t c, const struct crn_bp_ask *ask, uint16_t n)
 {
     struct crn_errinfo info = {0}, *ei = &info;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what events do to requests. A report is the whole truth about what a job wants and has; it
- * is compared with what the broker remembers:
+/* Decides what events do to requests. A report lists everything that a job wants and has. The
+ * broker compares it with its own records:
  *
- *   report \ memory   nothing            waiting     held        ended
+ *   report \ record   nothing            waiting     held        ended
  *   not listed        -                  canceled    returned    forgotten
  *   WAITING           queued             -           GO again    verdict again
  *   HOLDING, ours     taken (lease)      taken       progress    verdict again
  *   HOLDING, ALONE    learned holder     learned     progress    verdict again
  *   LOST              ended              ended       ended       -
  *
- * Invariant: a token is given only while it has fewer holders than slots. Learned holders may go
- * beyond that: they use the file system already. */
+ * Invariant: a token is granted only while it has fewer holders than slots. Learned holders may
+ * exceed that, since they already use the file system. */
 #include "broker/turns_priv.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static uint32_t rid_of(uint32_t j, uint32_t i)
     return j * CRN_BP_MAX_ASKS + i;
 }
 
-/* Ends. ----------------------------------------------------------------------------------------- */
+/* Ends. ---------------------------------------------------------------------------------------- */
 
 void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why)
 {
@@ -36,7 +36,7 @@ void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t co
     r->why = why;
 }
 
-/* The token is taken back; the job hears of it if it can. */
+/* Revokes the token; the job is told if it is connected. */
 static void turns_take(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t why)
 {
     t->token[request_of(t, rid)->token].taken++;
@@ -67,7 +67,7 @@ static int has_requests(const struct turns_job *job)
     return 0;
 }
 
-/* Dead, hung or cut off for too long: all that it has goes to others. */
+/* The job is dead, hung or disconnected for too long: its tokens go to others. */
 static void drop_job(struct crn_turns *t, uint32_t j, int64_t now_ns)
 {
     struct turns_job *job = &t->job[j];
@@ -82,7 +82,7 @@ static void drop_job(struct crn_turns *t, uint32_t j, int64_t now_ns)
     crn_turns_remove_job(t, j);
 }
 
-/* Connections. ---------------------------------------------------------------------------------- */
+/* Connections. --------------------------------------------------------------------------------- */
 
 void crn_turns_opened(struct crn_turns *t, uint32_t conn, const char *user, int is_admin)
 {
@@ -94,7 +94,8 @@ void crn_turns_opened(struct crn_turns *t, uint32_t conn, const char *user, int 
     c->user = crn_turns_ref_user(t, user);
 }
 
-/* The job leaves its connection: what waits keeps its place for a while, but cannot be chosen. */
+/* The job loses its connection. Its waiting requests keep their place for a while, but cannot be
+ * chosen. */
 static void cut_job(struct crn_turns *t, uint32_t j, int64_t now_ns)
 {
     struct turns_job *job = &t->job[j];
@@ -133,7 +134,7 @@ static void bind_job(struct crn_turns *t, uint32_t j, uint32_t conn)
     if (job->conn == conn)
         return;
     if (job->conn != NONE)
-        t->conn[job->conn].job = NONE; /* an older connection that has not been seen to end */
+        t->conn[job->conn].job = NONE; /* an older connection whose end was not noticed */
     job->conn = conn;
     t->conn[conn].job = j;
     for (i = 0; i < CRN_BP_MAX_ASKS; i++)
@@ -141,7 +142,7 @@ static void bind_job(struct crn_turns *t, uint32_t j, uint32_t conn)
             crn_turns_enqueue(t, rid_of(j, i));
 }
 
-/* Reports. -------------------------------------------------------------------------------------- */
+/* Reports. ------------------------------------------------------------------------------------- */
 
 static uint32_t find_token(const struct crn_turns *t, const char *name)
 {
@@ -195,7 +196,7 @@ static void turns_describe(struct crn_turns *t, struct turns_request *r,
         ask->recovery_ns > 0 ? turns_within(ask->recovery_ns, MAX_TIME_NS) : r->duration_ns;
 }
 
-/* The job uses the file system without this broker having let it. */
+/* The job uses the file system without a grant of this broker. */
 static void learn(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask, int64_t now_ns)
 {
     t->token[request_of(t, rid)->token].learned++;
@@ -284,7 +285,8 @@ static void read_ask(struct crn_turns *t, uint32_t j, const struct crn_bp_ask *a
     uint32_t i = find_request(job, ask->seq);
 
     if (i == NONE) {
-        /* There is room: what is not listed was closed, and a report lists at most as many. */
+        /* There is a free entry: unlisted requests were closed, and a report lists no more than
+         * there are entries. */
         for (i = 0; job->req[i].state != RQ_FREE; i++)
             ;
         admit(t, rid_of(j, i), ask, now_ns);
@@ -295,7 +297,7 @@ static void read_ask(struct crn_turns *t, uint32_t j, const struct crn_bp_ask *a
     }
 }
 
-/* The job that reports, known or new, tied to this connection; NONE: the report is an old one. */
+/* The reporting job, known or newly added; NONE: the report is stale. */
 static cairn_err turns_reporter(struct crn_turns *t, uint32_t conn,
                                 const struct crn_bp_report *report, uint32_t *ret,
                                 struct crn_errinfo *ei)
@@ -345,7 +347,7 @@ cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,
     return CAIRN_OK;
 }
 
-/* Time. ----------------------------------------------------------------------------------------- */
+/* Time. ---------------------------------------------------------------------------------------- */
 
 static void drop_old(struct crn_turns *t, struct turns_list *list, int64_t limit_ns, int64_t now_ns)
 {
@@ -383,7 +385,7 @@ void crn_turns_tick(struct crn_turns *t, int64_t now_ns)
             crn_turns_forecast(t, &t->token[i], now_ns);
 }
 
-/* Statuses. ------------------------------------------------------------------------------------- */
+/* Statuses. ------------------------------------------------------------------------------------ */
 
 static void waiting_verdict(const struct crn_turns *t, const struct turns_request *r,
                             int64_t now_ns, struct crn_bp_verdict *v)
@@ -395,7 +397,7 @@ static void waiting_verdict(const struct crn_turns *t, const struct turns_reques
     v->why = k->is_draining ? CRN_BP_WHY_DRAIN
                             : (is_settling(t, now_ns) ? CRN_BP_WHY_SETTLING : CRN_BP_WHY_TURN);
     v->place = r->place;
-    if (r->place == 0) { /* not forecast yet: behind all others */
+    if (r->place == 0) { /* not in the forecast yet: after all others */
         v->place = k->n;
         start = now_ns + (k->backlog_ns - r->duration_ns) / k->cfg.slots;
     }
@@ -428,7 +430,7 @@ int crn_turns_next(struct crn_turns *t, int64_t now_ns, uint32_t *ret_conn,
 
         crn_turns_list_remove(t, j, LINK_DIRTY);
         if (job->conn == NONE)
-            continue; /* it will report when it is back, and be answered then */
+            continue; /* it is answered when it reconnects and reports */
         *ret_conn = job->conn;
         ret->number = t->next_status++;
         ret->report = job->report;

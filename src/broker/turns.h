@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The broker's core: who holds which token, who waits, who goes next. Pure: an event and the time go
- * in, the statuses that are due come out; no clock, no I/O, no threads. The server, the unit tests
- * and the simulation of a bad network drive the same code.
+/* The broker's core: which jobs hold which tokens, which wait, and which is next. Pure: an event
+ * and the time go in, the statuses that are due come out; no clock, no I/O, no threads. The server,
+ * the unit tests and the simulation of a bad network drive the same code.
  *
- * A connection is a small number chosen by the caller. All memory is allocated by crn_turns_new; no
- * event can fail for want of it. Times are nanoseconds of one monotonic clock. */
+ * A connection is a small number chosen by the caller. crn_turns_new allocates all memory, so no
+ * event can run out of it. Times are nanoseconds of one monotonic clock. */
 #ifndef CRN_BROKER_TURNS_H
 #define CRN_BROKER_TURNS_H
 
@@ -18,7 +18,7 @@ struct crn_turns;
 struct crn_turns_token {
     char name[CRN_BP_NAME];
     uint32_t slots;     /* holders at a time */
-    uint64_t bandwidth; /* bytes/s with one holder; 0: jobs tell how long they take */
+    uint64_t bandwidth; /* bytes/s with one holder; 0: jobs report how long they take */
     const struct crn_policy *policy;
     double node_mtbf_s; /* 0: nodes do not fail */
 };
@@ -27,13 +27,13 @@ struct crn_turns_config {
     const struct crn_turns_token *token; /* copied */
     size_t ntokens;                      /* >= 1 */
     uint64_t epoch;                      /* random, not 0 */
-    int64_t lease_ns;    /* a job that is silent for so long loses what it holds and waits for */
+    int64_t lease_ns;    /* a job silent for this long loses its tokens and its places */
     int64_t grace_ns;    /* the same for a job whose connection broke */
-    int64_t settle_ns;   /* after the start nothing is given for so long: holders report first */
-    int64_t stall_ns;    /* a holder that moves no byte for so long loses its token; 0: never */
+    int64_t settle_ns;   /* no grants for this long after the start: holders report first */
+    int64_t stall_ns;    /* a holder that moves no byte for this long loses its token; 0: never */
     int64_t hold_ns;     /* longest time to hold; 0: no limit */
-    int64_t starve_ns;   /* who waits for longer goes first, whatever the policy; 0: never */
-    int64_t forecast_ns; /* places and expected starts are made anew at most so often */
+    int64_t starve_ns;   /* a request that waits longer goes first, whatever the policy; 0: never */
+    int64_t forecast_ns; /* shortest interval between forecasts of places and starts */
     uint32_t max_conns, max_jobs, max_user_jobs;
 };
 
@@ -41,28 +41,29 @@ CAIRN_CHECKED cairn_err crn_turns_new(const struct crn_turns_config *cfg, int64_
                                       struct crn_turns **ret, struct crn_errinfo *ei);
 void crn_turns_free(struct crn_turns *t);
 
-/* A peer has proven who it is. conn < max_conns, not in use. */
+/* A peer has logged in. conn < max_conns, not in use. */
 void crn_turns_opened(struct crn_turns *t, uint32_t conn, const char *user, int is_admin);
 void crn_turns_closed(struct crn_turns *t, int64_t now_ns, uint32_t conn);
-/* CAIRN_ELIMIT: too many jobs; CAIRN_ESTATE: the connection is another job's. The caller closes. */
+/* CAIRN_ELIMIT: too many jobs; CAIRN_ESTATE: the connection belongs to another job. The caller
+ * closes it. */
 CAIRN_CHECKED cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,
                                          const struct crn_bp_report *report,
                                          struct crn_errinfo *ei);
-/* To be called several times in the shortest of the configured times. */
+/* Call it several times within the shortest configured time. */
 void crn_turns_tick(struct crn_turns *t, int64_t now_ns);
-/* The next status that is due: 1 and where to send it, or 0. Call until 0 after every event. */
+/* The next status that is due: 1 and its connection, or 0. Call until 0 after every event. */
 int crn_turns_next(struct crn_turns *t, int64_t now_ns, uint32_t *ret_conn,
                    struct crn_bp_status *ret);
 
-/* drain, resume, policy: administrators. cancel: the owner of the request and administrators; what
- * others must not see does not exist for them (CAIRN_ENOENT). */
+/* drain, resume, policy: administrators only. cancel: the request's owner and administrators.
+ * For others the request does not exist (CAIRN_ENOENT). */
 CAIRN_CHECKED cairn_err crn_turns_control(struct crn_turns *t, int64_t now_ns, uint32_t conn,
                                           const struct crn_bp_control *control,
                                           struct crn_errinfo *ei);
-/* drain, resume, policy without asking who wants it; for the broker itself, before it serves. */
+/* drain, resume, policy without a permission check; for the broker itself, before it serves. */
 CAIRN_CHECKED cairn_err crn_turns_change(struct crn_turns *t, const struct crn_bp_control *control,
                                          struct crn_errinfo *ei);
-/* Token rows, then the requests that the peer may see: holders, then those that wait, by place.
+/* Token rows, then the requests that the peer may see: holders, then waiting ones, by place.
  * Returns the number of request rows. */
 typedef void (*crn_turns_row_fn)(void *arg, const struct crn_bp_msg *row);
 size_t crn_turns_query(struct crn_turns *t, int64_t now_ns, uint32_t conn,
@@ -70,15 +71,15 @@ size_t crn_turns_query(struct crn_turns *t, int64_t now_ns, uint32_t conn,
 
 struct crn_turns_totals {
     struct crn_bp_token_row row;
-    double wait_s, held_s; /* summed over all that were given, returned or taken */
-    uint64_t learned;      /* holders of a former broker, or who went alone */
+    double wait_s, held_s; /* over all grants that were made, or ended */
+    uint64_t learned;      /* holders of a former broker, or without a grant */
 };
 size_t crn_turns_tokens(const struct crn_turns *t);
 void crn_turns_totals(const struct crn_turns *t, int64_t now_ns, size_t token,
                       struct crn_turns_totals *ret);
 uint32_t crn_turns_jobs(const struct crn_turns *t);
 
-/* For tests: the invariant that does not hold, or NULL. */
+/* For tests: the violated invariant, or NULL. */
 const char *crn_turns_check(const struct crn_turns *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The core and people: what each may see and change, and how many jobs each may bring. */
+/* The core and its users: what each may see and change, and how many jobs each may run. */
 #include "broker/test_turns.h"
 
 struct turns_people_test_seen {
@@ -46,7 +46,7 @@ static void people_see_their_own(void **state)
     assert_int_equal(crn_turns_control(w.turns, w.now, 3, &cancel, NULL), CAIRN_OK);
     pump(&w);
     assert_verdict(&w, 1, CRN_BP_CANCELED);
-    cancel.id = root.row[0].id; /* alice holds */
+    cancel.id = root.row[0].id; /* alice's, which holds the token */
     assert_int_equal(crn_turns_control(w.turns, w.now, 15, &cancel, NULL), CAIRN_OK);
     pump(&w);
     assert_verdict(&w, 0, CRN_BP_TAKEN);
@@ -90,10 +90,10 @@ static void nobody_speaks_for_anothers_job(void **state)
     open_world(&w, &one, 1);
     ask_one(&w, 0, 1); /* alice's job 1 holds */
     assert_int_equal(crn_turns_report(w.turns, w.now, 1, &report, NULL), CAIRN_OK);
-    pump(&w); /* bob's job of the same id is another one */
+    pump(&w); /* bob's job with the same id is a different one */
     ask_one(&w, 2, 1);
     assert_verdict(&w, 2, CRN_BP_WAIT);
-    report.job[0] = 200; /* and one connection serves one job */
+    report.job[0] = 200; /* and a connection serves one job */
     assert_int_equal(crn_turns_report(w.turns, w.now, 1, &report, NULL), CAIRN_ESTATE);
     close_world(&w);
 }

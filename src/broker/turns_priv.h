@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the core, shared by turns.c (events), turns_queue.c (queue, decisions, forecast) and
- * turns_view.c (what people see and change). */
+/* Internals of the core, shared by turns.c (events), turns_queue.c (queue, decisions, forecast)
+ * and turns_view.c (what users see and change). */
 #ifndef CRN_BROKER_TURNS_PRIV_H
 #define CRN_BROKER_TURNS_PRIV_H
 
@@ -8,11 +8,11 @@
 
 #define NONE        UINT32_MAX
 #define NS_PER_S    1000000000LL
-#define MAX_AGE_NS  (400LL * 86400 * NS_PER_S) /* larger claims are cut to this */
+#define MAX_AGE_NS  (400LL * 86400 * NS_PER_S) /* larger claims are clamped */
 #define MAX_TIME_NS (7LL * 86400 * NS_PER_S)
 
 enum rq_state {
-    RQ_FREE = 0, /* no request in this place */
+    RQ_FREE = 0, /* unused entry */
     RQ_WAITING,  /* queued if its job is connected */
     RQ_HELD,     /* counts in the token's holders */
     RQ_ENDED     /* kept to repeat the verdict until the job no longer lists it */
@@ -24,16 +24,16 @@ struct turns_request {
     uint32_t token;
     uint8_t kind;
     uint8_t code, why;  /* RQ_ENDED: the verdict */
-    uint8_t is_listed;  /* in the report that is being read */
+    uint8_t is_listed;  /* in the report being processed */
     uint64_t id;        /* ticket: unique, increasing in order of arrival */
-    int64_t since_ns;   /* asked for */
-    int64_t held_ns;    /* RQ_HELD: since */
-    int64_t moved_ns;   /* RQ_HELD: when the last progress was seen */
-    int64_t at_risk_ns; /* work since then is at risk */
+    int64_t since_ns;   /* time of the request */
+    int64_t held_ns;    /* RQ_HELD: time of the grant */
+    int64_t moved_ns;   /* RQ_HELD: time of the last progress */
+    int64_t at_risk_ns; /* the computation since then is at risk */
     int64_t duration_ns, recovery_ns, period_ns;
     uint64_t bytes, done;
-    uint32_t at;         /* RQ_WAITING: index in the token's queue, NONE while the job is cut off */
-    uint32_t place;      /* of the last forecast; 0: none yet */
+    uint32_t at;    /* RQ_WAITING: index in the token's queue, NONE while the job is disconnected */
+    uint32_t place; /* in the last forecast; 0: none yet */
     int64_t start_ns;    /* expected */
     uint32_t prev, next; /* RQ_HELD: the token's holders */
 };
@@ -51,11 +51,11 @@ struct turns_job {
     uint8_t is_used;
     uint8_t id[16];
     uint32_t user;
-    uint32_t conn; /* NONE: cut off */
+    uint32_t conn; /* NONE: disconnected */
     uint32_t nodes;
     uint32_t hash_next; /* next of the same bucket, or of the free list */
     uint64_t report;    /* newest number seen */
-    int64_t heard_ns;   /* or, when cut off, since when */
+    int64_t heard_ns;   /* or, if disconnected, since when */
     char name[CRN_BP_NAME];
     struct turns_link link[LINKS]; /* AGE: heard or cut; DIRTY: a status is due */
     struct turns_request req[CRN_BP_MAX_ASKS];
@@ -76,32 +76,32 @@ struct conn {
 
 struct token {
     struct crn_turns_token cfg;
-    struct crn_io_request *queue; /* dense, as the policies read it */
-    uint32_t *queue_rid;          /* which request each entry is */
+    struct crn_io_request *queue; /* dense, in the form that policies read */
+    uint32_t *queue_rid;          /* the request of each entry */
     uint32_t n;
     uint32_t holders;
     uint32_t first_holder;
     int is_draining;
-    int is_stale;        /* the forecast does not show the queue as it is */
-    int64_t forecast_ns; /* made when */
-    int64_t backlog_ns;  /* durations of all that are queued */
+    int is_stale;        /* the queue has changed since the forecast */
+    int64_t forecast_ns; /* time of the forecast */
+    int64_t backlog_ns;  /* sum of all queued durations */
     uint64_t granted, returned, taken, canceled, learned;
     double wait_s, held_s;
 };
 
 struct crn_turns {
     struct crn_turns_config cfg;
-    int64_t settled_ns; /* grants begin */
+    int64_t settled_ns; /* first time of grants */
     struct token *token;
     struct turns_job *job;
     struct conn *conn;
-    struct user *user; /* max_conns + max_jobs: each may be another's */
+    struct user *user; /* max_conns + max_jobs: each may have a different user */
     uint32_t *job_bucket, *user_bucket;
     uint32_t nbuckets; /* of each; a power of two */
     uint32_t free_job, free_user;
     uint32_t njobs;
     struct turns_list heard; /* connected jobs with open requests, longest silent first */
-    struct turns_list cut;   /* jobs whose connection broke, longest first */
+    struct turns_list cut;   /* jobs whose connection broke, longest ago first */
     struct turns_list dirty;
     uint64_t next_id;
     uint64_t next_status;
@@ -110,7 +110,7 @@ struct crn_turns {
     int64_t *slot_free; /* scratch of the forecast: a heap */
 };
 
-/* A request is named by the place of its job and its own place in there. */
+/* A request id combines the index of its job and its index in that job. */
 static inline struct turns_request *request_of(const struct crn_turns *t, uint32_t rid)
 {
     return &t->job[rid / CRN_BP_MAX_ASKS].req[rid % CRN_BP_MAX_ASKS];
@@ -136,15 +136,15 @@ void crn_turns_unref_user(struct crn_turns *t, uint32_t user);
 
 /* turns_queue.c */
 void crn_turns_enqueue(struct crn_turns *t, uint32_t rid);
-void crn_turns_dequeue(struct crn_turns *t, uint32_t rid); /* nothing if it is not queued */
+void crn_turns_dequeue(struct crn_turns *t, uint32_t rid); /* no effect if it is not queued */
 void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t now_ns);
 void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns);
-/* Gives free slots of all tokens to whom the policies choose. */
+/* Grants the free slots of all tokens to the requests that the policies choose. */
 void crn_turns_decide(struct crn_turns *t, int64_t now_ns);
 void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns);
 int64_t crn_turns_remaining(const struct turns_request *r, int64_t now_ns);
 
-/* turns.c: takes a request out of queue or holders and leaves its verdict. */
+/* turns.c: removes a request from queue or holders and records its verdict. */
 void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why);
 
 #endif

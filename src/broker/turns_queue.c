@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides who goes next and when the others may expect to. The queue of a token is a dense array in
- * the form that the policies read, so that a decision is one pass over it. The forecast sorts it and
- * plays the slots forward; it is made now and then, not with every decision. */
+/* Decides which request is next, and forecasts when the others start. A token's queue is a dense
+ * array in the form that the policies read, so a decision is one pass over it. The forecast
+ * sorts it and simulates the slots; it runs now and then, not with every decision. */
 #include "broker/turns_priv.h"
 
 static double turns_queue_seconds(int64_t ns)
@@ -83,7 +83,7 @@ void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns)
     k->is_stale = 1;
 }
 
-/* The one that has waited for longest, if that is too long. */
+/* The request that has waited longest, if that is too long. */
 static uint32_t starving(const struct crn_turns *t, const struct token *k, int64_t now_ns)
 {
     double limit_s = turns_queue_seconds(now_ns - t->cfg.starve_ns);
@@ -139,7 +139,7 @@ int64_t crn_turns_remaining(const struct turns_request *r, int64_t now_ns)
     return left > 0 ? left : 0;
 }
 
-/* slot_free is a heap, earliest first. The root has grown: down it goes. */
+/* slot_free is a heap, earliest first. Its root has grown: sift it down. */
 static void settle_root(int64_t *heap, uint32_t n)
 {
     uint32_t at = 0;
@@ -159,7 +159,8 @@ static void settle_root(int64_t *heap, uint32_t n)
     }
 }
 
-/* When each slot will be free. Holders beyond the slots (learned ones) share the last ones. */
+/* When each slot becomes free. Holders in excess of the slots (learned ones) share the last
+ * ones. */
 static void fill_slots(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
     int64_t begin = is_settling(t, now_ns) ? t->settled_ns : now_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides where jobs and users live: arrays of fixed size, allocated once, found by hash, chained by
- * index. Jobs are known by user and id, so that nobody can speak for another's job. There are as
- * many places for users as for connections and jobs, so that a user always finds one. */
+/* Storage of jobs and users: arrays of fixed size, allocated once, found by hash, chained by
+ * index. A job's key is user and id, so no user can report for another user's job. There are as
+ * many user entries as connections and jobs together, so one is always free. */
 #include "broker/turns_priv.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static cairn_err alloc_tokens(struct crn_turns *t, struct crn_errinfo *ei)
         if (k->queue == NULL || k->queue_rid == NULL)
             return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for the queue of '%s'", k->cfg.name);
     }
-    t->cfg.token = NULL; /* the caller's; copied above */
+    t->cfg.token = NULL; /* belongs to the caller; copied above */
     return CAIRN_OK;
 }
 
@@ -62,7 +62,7 @@ static cairn_err alloc_all(struct crn_turns *t, struct crn_errinfo *ei)
     return alloc_tokens(t, ei);
 }
 
-/* All places free, all buckets empty. */
+/* Frees all entries, empties all buckets. */
 static void link_tables(struct crn_turns *t)
 {
     uint32_t nusers = t->cfg.max_conns + t->cfg.max_jobs;

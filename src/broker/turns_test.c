@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The core, event by event: who is let go, who is told what, what is taken back and when. */
+/* The core, event by event: which requests are granted, what jobs are told, what is revoked and
+ * when. */
 #include "broker/test_turns.h"
 
 #include "base/rng.h"
@@ -134,7 +135,7 @@ static void who_waits_keeps_its_place_for_a_while(void **state)
     crn_turns_closed(w.turns, w.now, 1);
     w.now += S;
     say(&w, 0, NULL, 0);
-    assert_verdict(&w, 2, CRN_BP_GO); /* 1 is not there to be let go */
+    assert_verdict(&w, 2, CRN_BP_GO); /* 1 is not connected */
     crn_turns_opened(w.turns, 1, "bob", 0);
     ask_one(&w, 4, 1);
     ask_one(&w, 1, 1);
@@ -152,7 +153,7 @@ static void a_holder_must_move(void **state)
     (void)state;
     open_world(&w, &one, 1);
     ask_one(&w, 0, 1);
-    for (i = 0; i < 15; i++) { /* moving: 150 s are fine */
+    for (i = 0; i < 15; i++) { /* progress: 150 s are fine */
         pass(&w, 10 * S);
         keep(&w, 0, 1, (uint64_t)i + 1);
         assert_verdict(&w, 0, CRN_BP_GO);
@@ -266,7 +267,7 @@ static void old_and_repeated_reports_change_nothing(void **state)
     newest = w.number;
     ask_one(&w, 1, 1);
     w.number = newest - 2;
-    ask_one(&w, 0, 1); /* late: from before the return */
+    ask_one(&w, 0, 1); /* stale: from before the return */
     assert_int_equal(w.last[0].n, 0);
     w.number = 100;
     say(&w, 1, NULL, 0);
@@ -283,16 +284,16 @@ static void going_alone_counts(void **state)
     ask_one(&w, 0, 1);
     ask_one(&w, 1, 1);
     ask_one(&w, 2, 1);
-    say(&w, 1, &alone, 1); /* tired of waiting */
+    say(&w, 1, &alone, 1); /* gave up waiting */
     assert_verdict(&w, 1, CRN_BP_GO);
     say(&w, 0, NULL, 0);
-    assert_verdict(&w, 2, CRN_BP_WAIT); /* 1 still writes */
+    assert_verdict(&w, 2, CRN_BP_WAIT); /* 1 is still writing */
     say(&w, 1, NULL, 0);
     assert_verdict(&w, 2, CRN_BP_GO);
     close_world(&w);
 }
 
-/* A policy that never picks the first one would starve it. */
+/* A policy that always prefers the newest would starve the first. */
 static void last_come(const struct crn_io_queue *q, double *score)
 {
     size_t i;
@@ -322,7 +323,7 @@ static void even_an_unfair_policy_starves_nobody(void **state)
 
         assert_true(w.now - begin < 6000 * S);
         w.now += S;
-        say(&w, 2 + 2 * (seq % 2), &next, 1); /* fresh ones all the time */
+        say(&w, 2 + 2 * (seq % 2), &next, 1); /* new requests all the time */
         w.now += 5 * S;
         ask_one(&w, 1, 1);
         say(&w, seq == 2 ? 0 : 2 + 2 * ((seq - 1) % 2), NULL, 0);
@@ -332,7 +333,7 @@ static void even_an_unfair_policy_starves_nobody(void **state)
     close_world(&w);
 }
 
-/* Any sequence of events keeps the books, and no more than the slots are ever given. */
+/* Any sequence of events keeps the invariants, and grants never exceed the slots. */
 static void random_events_keep_the_books(void **state)
 {
     struct crn_turns_token token[2] = {one, one};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decides what people see and may change. A user sees and cancels his own requests, administrators
- * all; the state of a token as a whole is for everybody. */
+/* Decides what users see and may change. A user sees and cancels only that user's requests,
+ * administrators all; everyone may see the state of a token. */
 #include "broker/turns_priv.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static int may_see(const struct crn_turns *t, const struct conn *c, uint32_t rid
     return c->is_admin || job_of(t, rid)->user == c->user;
 }
 
-/* Control. -------------------------------------------------------------------------------------- */
+/* Control. ------------------------------------------------------------------------------------- */
 
 static uint32_t find_id(const struct crn_turns *t, uint64_t id)
 {
@@ -99,7 +99,7 @@ cairn_err crn_turns_control(struct crn_turns *t, int64_t now_ns, uint32_t conn,
     return rc;
 }
 
-/* Rows. ----------------------------------------------------------------------------------------- */
+/* Rows. ---------------------------------------------------------------------------------------- */
 
 static uint64_t turns_view_age(int64_t since_ns, int64_t now_ns)
 {
@@ -233,7 +233,7 @@ uint32_t crn_turns_jobs(const struct crn_turns *t)
     return t->njobs;
 }
 
-/* Invariants. ----------------------------------------------------------------------------------- */
+/* Invariants. ---------------------------------------------------------------------------------- */
 
 static const char *check_request(const struct crn_turns *t, uint32_t rid)
 {

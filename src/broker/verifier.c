@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two bounded queues and a thread between them. A login belongs to the loop until it is pushed, then
- * to the thread, then to the loop again; nothing is shared. An eventfd tells the loop of results. */
+/* Two bounded queues with a thread between them. A login belongs to the loop until it is pushed,
+ * then to the thread, then to the loop again; nothing is shared. An eventfd signals results to
+ * the loop. */
 #include "broker/verifier.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ struct crn_verifier {
     pthread_t thread;
     int event_fd;
     size_t max;
-    size_t under_way; /* the loop's */
+    size_t under_way; /* owned by the loop */
 };
 
 static void *verifier_run(void *arg)
@@ -31,9 +32,9 @@ static void *verifier_run(void *arg)
         login->rc = ops->verify(&v->cfg, &login->talk, &login->proof, login->user, &login->back,
                                 &login->error);
         if (crn_queue_push(&v->done, login) != 0)
-            free(login); /* the loop has gone */
+            free(login); /* the loop has ended */
         if (write(v->event_fd, &one, sizeof(one)) < 0)
-            continue; /* full: the loop is told already */
+            continue; /* full: the loop has been signaled already */
     }
     return NULL;
 }
@@ -113,7 +114,7 @@ int crn_verifier_submit(struct crn_verifier *v, const struct crn_login *login)
     if (copy == NULL)
         return -1;
     *copy = *login;
-    v->under_way++; /* fewer than max are in the queues: push does not wait */
+    v->under_way++; /* fewer than max are in the queues: push does not block */
     return crn_queue_push(&v->todo, copy);
 }
 
@@ -126,7 +127,7 @@ int crn_verifier_result(struct crn_verifier *v, struct crn_login *ret)
     if (login == NULL) {
         if (read(v->event_fd, &count, sizeof(count)) < 0)
             return 0;
-        login = crn_queue_try_pop(&v->done); /* one that came before the read */
+        login = crn_queue_try_pop(&v->done); /* a result that came before the read */
     }
     if (login == NULL)
         return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks proofs on a thread of its own, because MUNGE and the user database may take their time and
- * the event loop must not. */
+/* Verifies proofs on a separate thread, because MUNGE and the user database may block, and the
+ * event loop must not. */
 #ifndef CRN_BROKER_VERIFIER_H
 #define CRN_BROKER_VERIFIER_H
 
@@ -10,7 +10,7 @@ struct crn_verifier;
 
 struct crn_login {
     uint32_t conn;
-    uint64_t serial; /* the connection's, so that a late result does not meet another one */
+    uint64_t serial; /* of the connection, so that a late result does not go to another one */
     struct crn_auth_talk talk;
     struct crn_bp_proof proof;
     /* Result. */
@@ -20,13 +20,13 @@ struct crn_login {
     struct crn_bp_proof back;
 };
 
-/* max: logins under way. */
+/* max: logins in progress. */
 CAIRN_CHECKED cairn_err crn_verifier_start(const struct crn_auth_config *cfg, size_t max,
                                            struct crn_verifier **ret, struct crn_errinfo *ei);
-void crn_verifier_stop(struct crn_verifier *v); /* waits for the login in hand; NULL is allowed */
+void crn_verifier_stop(struct crn_verifier *v); /* waits for the current login; NULL is allowed */
 /* Readable when there are results. */
 int crn_verifier_fd(const struct crn_verifier *v);
-/* Never blocks; 0, or -1 if max are under way. */
+/* Never blocks; 0, or -1 if max are in progress. */
 int crn_verifier_submit(struct crn_verifier *v, const struct crn_login *login);
 /* 1 and a result, or 0. */
 int crn_verifier_result(struct crn_verifier *v, struct crn_login *ret);
