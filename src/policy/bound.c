@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What no schedule can beat: theorem 1, and the same bound with exact expectations. Both put a price
- * lambda on a second of the device and look for the price at which demand meets supply. */
+/* A lower bound on the waste of any schedule: theorem 1, and the same bound with exact
+ * expectations. Both put a price lambda on a second of the device and look for the price at
+ * which demand meets supply. */
 #include "policy/period.h"
 
 #include <math.h>
@@ -76,8 +77,8 @@ void crn_bound_theorem1(const struct crn_steady *s, double *ret_period, struct c
     }
 }
 
-/* What a job of class i does at a price: the work between commits that costs least, or nothing at
- * all (work 0), which wastes everything and needs no device. */
+/* What a job of class i does at a price: the cheapest work between commits, or nothing at all
+ * (work 0), which wastes everything and needs no device. */
 struct choice {
     double work, waste, use;
 };
@@ -92,7 +93,7 @@ static double cost_of(const struct crn_steady *s, size_t i, double lambda, doubl
                crn_device_use_exact(work, c->device_s, c->recovery_s, mtbf);
 }
 
-/* The cost falls, then rises with log(work): golden section. */
+/* The cost falls, then rises with log(work): golden-section search. */
 static double best_work(const struct crn_steady *s, size_t i, double lambda)
 {
     const double ratio = 0.6180339887498949;
@@ -136,9 +137,9 @@ static double exact_use_at(const struct crn_steady *s, double lambda)
     return use;
 }
 
-/* For any price, least cost minus the price of the whole supply is a lower bound of the waste; the
- * clearing price gives the best one. Where a class changes from running to standing still at that
- * price, demand jumps over the supply, and the bound is that of a mixture. */
+/* For any price, the least cost minus the price of the whole supply is a lower bound on the
+ * waste; the clearing price gives the best one. If a class switches from running to idle at that
+ * price, demand jumps across the supply, and the bound is that of a mixture. */
 void crn_bound_exact(const struct crn_steady *s, double *ret_work, struct crn_bound *ret)
 {
     size_t i;

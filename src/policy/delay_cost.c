@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Delay-Cost, our own: serve the request whose delay costs most per second of its service (Smith's
- * rule, which is optimal for costs that grow linearly). A second of delay costs
- *     a job that stands still             q node-seconds,
- *     a job that waits to checkpoint      q^2 (d - P) / mu_ind.
- * The second is not the whole loss rate q^2 d / mu_ind: waiting also saves, because the work of the
- * next period moves into this one, and at d = P, the job's own optimum, both are even. A checkpoint
+/* Delay-Cost, our own policy: serve the request whose delay costs most per second of its service
+ * (Smith's rule, which is optimal for costs that grow linearly). A second of delay costs
+ *     for a blocked job                        q node-seconds,
+ *     for a job that waits to checkpoint       q^2 (d - P) / mu_ind.
+ * The second is not the whole loss rate q^2 d / mu_ind. Waiting also saves, because the work of the
+ * next period moves into this one. At d = P, the job's own optimum, the two balance. A checkpoint
  * that is not yet due comes after everything else.
  *
- * Against Least-Waste: that one asks what a service costs the others and so prefers short requests,
- * however little they gain; on a scarce file system large jobs then never get their turn. Here the
- * cost of a delay grows for ever, so that every request is served in the end. */
+ * Least-Waste, by comparison, asks what a service costs the others. It prefers short requests,
+ * however little they gain, so large jobs starve on a scarce file system. Here the cost of a delay
+ * grows without bound, so every request is served eventually. */
 #include <math.h>
 #include "policy/policy.h"
 

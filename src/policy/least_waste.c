@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Least-Waste (Herault et al., APDCM 2018, section III.E): serve the request whose service costs all
- * others the least. While i holds the token for v_i seconds,
- *     a job j that stands still wastes          q_j (d_j + v_i),
+/* Least-Waste (Herault et al., APDCM 2018, section III.E): serve the request whose service costs
+ * all others the least. While i holds the token for v_i seconds,
+ *     a blocked job j wastes                    q_j (d_j + v_i),
  *     a job j that waits to checkpoint expects  (v_i / mu_j) q_j (R_j + d_j + v_i / 2)
  * with mu_j = mu_ind / q_j; d_j counts from the request or from the last checkpoint. This is the
- * paper's text: its equations (1) and (2) carry a further factor v_i over everything, which would
- * make the choice depend on the unit of time.
+ * paper's text: its equations (1) and (2) carry a further factor v_i over everything, which
+ * would make the choice depend on the unit of time.
  *
- * W_i is a quadratic in v_i whose coefficients are sums over all requests, so that one decision is
- * O(n): the request's own share is taken out of each sum again. */
+ * W_i is a quadratic in v_i whose coefficients are sums over all requests, so one decision is
+ * O(n): the request's own share is subtracted from each sum. */
 #include "policy/policy.h"
 
 /* W(v) = idle + v * slope + v^2 * curve */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What sites do without a broker: everyone reads and writes when he likes and gets a share of the
+/* What sites do without a broker: every job reads and writes at any time and gets a share of the
  * bandwidth. There is no token; the scores only keep the order of arrival. */
 #include "policy/policy.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* First come, first served; everybody stands still until it is his turn. */
+/* First come, first served; a job is blocked until its turn. */
 #include "policy/policy.h"
 
 static void ordered_score(const struct crn_io_queue *q, double *ret_score)

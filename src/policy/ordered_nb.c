@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* First come, first served; who waits to checkpoint computes on. */
+/* First come, first served; a job that waits to checkpoint continues computing. */
 #include "policy/policy.h"
 
 static void ordered_nb_score(const struct crn_io_queue *q, double *ret_score)

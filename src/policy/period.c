@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Periods and the waste of one job that has the file system to itself. */
+/* Periods, and the waste of one job that has the file system to itself. */
 #include "policy/period.h"
 
 #include <math.h>

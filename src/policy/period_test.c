@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Periods and bounds: worked example, scaling, optimality of theorem 1, exact against first order. */
+/* Periods and bounds: worked example, scaling, optimality of theorem 1, exact against first
+ * order. */
 #include "base/test.h"
 
 #include <math.h>
@@ -53,7 +54,7 @@ static struct crn_steady apex(struct crn_job_class c[4], double bandwidth, doubl
         .cls = c, .n = 4, .nodes = 17784, .node_mtbf_s = node_mtbf_s, .device_share = 1};
 }
 
-/* Half the bandwidth and twice the MTBF is the same system in slow motion. */
+/* Half the bandwidth with twice the MTBF is the same system at half speed. */
 static void test_scaling(void **state)
 {
     static const double bandwidths[] = {40, 80, 160, 640};
@@ -77,7 +78,7 @@ static void test_scaling(void **state)
     }
 }
 
-/* With bandwidth to spare the price is nothing and the periods are Daly's. */
+/* With bandwidth to spare the price is zero and the periods are Daly's. */
 static void test_enough_bandwidth(void **state)
 {
     struct crn_job_class c[4];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of policies and the decision itself: the lowest score goes, ties by ticket. */
+/* The table of policies and the decision itself: the lowest score wins, ties by ticket. */
 #include "policy/policy.h"
 
 #include <string.h>
@@ -54,7 +54,8 @@ size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queu
     return best;
 }
 
-/* Heapsort: in place, no recursion, no worst case. The largest of the first n sinks to the root. */
+/* Heapsort: in place, no recursion, no bad worst case. The largest of the first n moves to the
+ * root. */
 static void sift(const struct crn_io_queue *q, const double *score, size_t *order, size_t root,
                  size_t n)
 {

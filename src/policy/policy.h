@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who uses the parallel file system next. Pure: a queue and a clock in, an order out; no state, no
- * I/O, no allocation, any thread. The broker and the simulator call the same functions, so what is
- * simulated is what runs.
+/* Which request uses the parallel file system next. Pure: a queue and a clock in, an order out; no
+ * state, no I/O, no allocation, any thread. The broker and the simulator call the same functions,
+ * so the simulation runs the real policies.
  *
- * All times are seconds on one clock of the caller's choice. A policy gives every request a score,
- * lowest first; ties go to the lower ticket. One decision costs O(n). */
+ * All times are seconds on one clock of the caller's choice. A policy gives every request a
+ * score, lowest first; ties go to the lower ticket. One decision costs O(n). */
 #ifndef CRN_POLICY_H
 #define CRN_POLICY_H
 
@@ -12,26 +12,27 @@
 #include <stdint.h>
 
 enum crn_io_kind {
-    CRN_IO_INPUT,      /* the job stands still until it is served ... */
-    CRN_IO_OUTPUT,     /* ... as here ... */
-    CRN_IO_RECOVERY,   /* ... and here */
-    CRN_IO_CHECKPOINT, /* the job goes on computing, at the risk of losing it, unless is_blocking */
+    CRN_IO_INPUT,    /* the job is blocked until it is served ... */
+    CRN_IO_OUTPUT,   /* ... here too ... */
+    CRN_IO_RECOVERY, /* ... and here */
+    /* the job continues computing, at the risk of losing it, unless is_blocking */
+    CRN_IO_CHECKPOINT,
     CRN_IO_KINDS
 };
 const char *crn_io_kind_name(enum crn_io_kind kind);
 
-/* One request that waits. Fields that a kind does not use are ignored. */
+/* One waiting request. Fields that a kind does not use are ignored. */
 struct crn_io_request {
     enum crn_io_kind kind;
     double nodes;      /* q: nodes that wait or are at risk */
     double duration_s; /* v or C: how long it takes with the whole bandwidth; > 0 */
-    double since_s;    /* when it was asked for */
-    double
-        last_checkpoint_s; /* since when work is at risk: last commit, or the start of the work */
-    double recovery_s;     /* R: how long a restart read takes with the whole bandwidth */
-    double node_mtbf_s;    /* mu_ind: of one node; <= 0: nodes do not fail */
-    double period_s;       /* P: the period that the job aims at; 0: not told */
-    uint64_t ticket;       /* unique and increasing in order of arrival */
+    double since_s;    /* time of the request */
+    /* start of the work at risk: last commit, or the start of the computation */
+    double last_checkpoint_s;
+    double recovery_s;  /* R: how long a restart read takes with the whole bandwidth */
+    double node_mtbf_s; /* mu_ind: of one node; <= 0: nodes do not fail */
+    double period_s;    /* P: the period that the job aims at; 0: unknown */
+    uint64_t ticket;    /* unique and increasing in order of arrival */
 };
 
 struct crn_io_queue {
@@ -43,22 +44,22 @@ struct crn_io_queue {
 struct crn_policy {
     const char *name;    /* spelling in configuration and results; static lifetime */
     const char *summary; /* one line for people */
-    int is_exclusive;    /* 0: no token, everyone starts at once and shares the bandwidth */
-    int is_blocking;     /* who waits to checkpoint stands still instead of computing on */
+    int is_exclusive;    /* 0: no token, every job starts at once and shares the bandwidth */
+    int is_blocking;     /* a job that waits to checkpoint is blocked instead of computing */
     /* Writes q->n scores, never NaN. The score of a request may depend on all others. */
     void (*score)(const struct crn_io_queue *q, double *ret_score);
 };
 
 /* All policies, one file each. A new one is one file and one line in the table. */
 const struct crn_policy *const *crn_policies(size_t *ret_n);
-const struct crn_policy *crn_policy_find(const char *name); /* NULL: not known */
+const struct crn_policy *crn_policy_find(const char *name); /* NULL: unknown */
 
 #define CRN_PICK_NONE SIZE_MAX
-/* Index of the request that goes next; CRN_PICK_NONE if the queue is empty. scratch: q->n doubles. */
+/* Index of the next request; CRN_PICK_NONE if the queue is empty. scratch: q->n doubles. */
 size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queue *q,
                        double *scratch);
-/* Whole order as the policy sees it now, best first: place in the queue and expected start. Later
- * decisions are taken anew and may differ. scratch: q->n doubles; ret_order: q->n indices. */
+/* The whole order as of now, best first, for places in the queue and expected starts. Later
+ * decisions are made anew and may differ. scratch: q->n doubles; ret_order: q->n indices. */
 void crn_policy_order(const struct crn_policy *policy, const struct crn_io_queue *q,
                       double *scratch, size_t *ret_order);
 
@@ -68,7 +69,7 @@ extern const struct crn_policy crn_policy_ordered_nb;
 extern const struct crn_policy crn_policy_least_waste;
 extern const struct crn_policy crn_policy_delay_cost;
 
-/* For the policies' files: failures per second and node; 0 where nodes do not fail. */
+/* For the policies' files: failures per second and node; 0 if nodes do not fail. */
 static inline double crn_io_failure_rate(const struct crn_io_request *r)
 {
     return r->node_mtbf_s > 0 ? 1 / r->node_mtbf_s : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Policies: the worked example, Least-Waste against the sum written out, order, ties. */
+/* Policies: the worked example, Least-Waste against the explicit sum, order, ties. */
 #include "base/test.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static void test_worked_example(void **state)
     assert_true(fabs(w[2] - 1736749.9) < 0.05);
 }
 
-/* W_i as the paper's text has it, one pair after another. */
+/* W_i as in the paper's text, pair by pair. */
 static double written_out(const struct crn_io_queue *q, size_t i)
 {
     double v = q->req[i].duration_s;
@@ -147,7 +147,7 @@ static void test_first_come_first_served(void **state)
     assert_true(crn_policy_pick(&crn_policy_ordered, &q, scratch) == CRN_PICK_NONE);
 }
 
-/* q / v for who stands still, q^2 (d - P) / mu / v for who waits to checkpoint. */
+/* q / v for a blocked job, q^2 (d - P) / mu / v for one that waits to checkpoint. */
 static void test_delay_cost(void **state)
 {
     struct crn_io_request r[4] = {
@@ -170,9 +170,9 @@ static void test_delay_cost(void **state)
     assert_true(fabs(score[1] + 2000.0 * 2000 * 7000 / MU / 1000) < 1e-9);
     assert_true(score[2] > 0); /* not yet due */
     assert_memory_equal(order, want, sizeof(want));
-    r[1].last_checkpoint_s = -25000; /* patience ends: before the one that stands still */
+    r[1].last_checkpoint_s = -25000; /* overdue: before the blocked job */
     assert_int_equal(crn_policy_pick(&crn_policy_delay_cost, &q, score), 1);
-    r[0].duration_s = 0; /* a size that nobody told must not harm */
+    r[0].duration_s = 0; /* an unknown size must do no harm */
     assert_int_equal(crn_policy_pick(&crn_policy_delay_cost, &q, score), 0);
 }
 
