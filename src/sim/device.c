@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sharing in virtual time: with Q nodes served together, a request of q nodes proceeds at q / Q of the
- * bandwidth, so that virtual time runs at 1 / Q and a request of v seconds ends v / q later on it,
- * whoever comes and goes. With a token or without interference virtual time is real time. */
+/* Sharing in virtual time: with Q nodes served together, a request of q nodes proceeds at q / Q
+ * of the bandwidth. Virtual time therefore runs at 1 / Q, and a request of v seconds ends v / q
+ * later on it, whatever other requests come and go. With a token or without interference virtual
+ * time is real time. */
 #include "sim/device.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static double rate(const struct crn_sim_device *d)
 
 static void device_advance(struct crn_sim_device *d, double now_s)
 {
-    /* From zero whenever nothing is served, so that virtual time keeps its precision. */
+    /* Restarts from zero when idle, so that virtual time keeps its precision. */
     d->virtual_s = d->active.n > 0 ? d->virtual_s + (now_s - d->at_s) * rate(d) : 0;
     d->at_s = now_s;
 }

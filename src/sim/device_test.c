@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file system: two requests together end when arithmetic says. */
+/* The file system: concurrent requests end at the computed times. */
 #include "base/test.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static void ask(struct crn_sim_device *d, uint32_t item, double nodes, double du
         ;
 }
 
-/* Waits for the next end and says who and when. */
+/* Waits for the next end and checks its item and time. */
 static void ends(struct crn_sim_device *d, uint32_t item, double at_s)
 {
     double next_s = crn_device_next_s(d);
@@ -37,15 +37,15 @@ static void test_oblivious(void **state)
 
     (void)state;
     assert_int_equal(crn_device_init(&d, &crn_policy_oblivious, 4), 0);
-    ask(&d, 0, 8, 10, 100); /* the same size: both take twice as long */
+    ask(&d, 0, 8, 10, 100); /* equal sizes: both take twice as long */
     ask(&d, 1, 8, 10, 100);
     ends(&d, 0, 120);
     ends(&d, 1, 120);
-    ask(&d, 0, 1, 10, 200); /* a quarter and three quarters of the bandwidth */
+    ask(&d, 0, 1, 10, 200); /* one quarter and three quarters of the bandwidth */
     ask(&d, 1, 3, 10, 200);
     ends(&d, 1, 200 + 40.0 / 3);
     ends(&d, 0, 220);
-    ask(&d, 0, 1, 10, 300); /* the second comes when half is done, the third leaves early */
+    ask(&d, 0, 1, 10, 300); /* the second arrives when half is done, the third leaves early */
     ask(&d, 1, 1, 10, 305);
     ask(&d, 2, 2, 10, 309);
     crn_device_cancel(&d, 2, 313);
@@ -65,10 +65,10 @@ static void test_ordered(void **state)
     ask(&d, 0, 8, 10, 100);
     ends(&d, 1, 110);
     ends(&d, 0, 120);
-    ask(&d, 2, 8, 10, 200); /* the holder goes: the next starts at that instant */
+    ask(&d, 2, 8, 10, 200); /* the holder leaves: the next starts at that instant */
     ask(&d, 1, 8, 10, 201);
     ask(&d, 0, 8, 10, 202);
-    crn_device_cancel(&d, 1, 203); /* and one that waits */
+    crn_device_cancel(&d, 1, 203); /* and a waiting one */
     crn_device_cancel(&d, 2, 204);
     assert_int_equal(crn_device_start(&d, 204), 0);
     ends(&d, 0, 214);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is modelled, and how:
+/* The model:
  *
- * - Groups are K runs of neighbours as equal as possible; each is cut again into leaders_per_file
- *   parts, and in each part the node with most bytes leads (tie: the lowest).
- * - A leader writes at w = min(what the node sends, its writers). It receives at x = min(what the node
- *   receives, what its followers send, what the pool lets through: a block is taken while it fills and
- *   while it is written). Received blocks go first and local data fills the gaps, so that local and
- *   received bytes L and R take max((L + R) / w, R / x).
- * - The file system gives each leader the share of its file's OSTs, and no more than the whole can
- *   take, fairly. Shares change when leaders end; ends that lie close together are taken together,
- *   which bounds the work whatever the number of nodes. */
+ * - Groups are K runs of neighbours, as equal as possible. Each is cut again into leaders_per_file
+ *   sections. In each section the node with the most bytes leads (tie: the lowest).
+ * - A leader writes at w, the lower of the node's outgoing bandwidth and its writers' speed. It
+ *   receives at x, the lowest of the node's incoming bandwidth, its followers' outgoing bandwidth
+ *   and what the pool sustains: a block is occupied while it fills and while it is written.
+ *   Received blocks go first and local data fills the gaps, so L local and R received bytes take
+ *   max((L + R) / w, R / x).
+ * - Each leader gets its share of its file's OSTs. The file system's bandwidth caps the sum,
+ *   fairly. Shares change when leaders end. Ends that are close together are handled together,
+ *   which bounds the cost of the simulation for any number of nodes. */
 #include "sim/flush.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ struct flush_model {
     uint32_t *node_writes; /* owned; by node */
     struct leader *leaders;
     uint32_t nleaders;
-    double *load; /* owned; by OST: leaders that use it, weighted by their share */
+    double *load; /* owned; by OST: its leaders, weighted by their share */
     double received;
 };
 
@@ -75,7 +76,7 @@ static cairn_err flush_check(const struct crn_flush *f, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* Nodes. ------------------------------------------------------------------------------------------ */
+/* Nodes. --------------------------------------------------------------------------------------- */
 
 static void draw_nodes(struct flush_model *w)
 {
@@ -91,12 +92,12 @@ static void draw_nodes(struct flush_model *w)
             w->node_writes[n] += (uint32_t)(f->own_tails ? ceil(bytes / f->block_bytes)
                                                          : floor(bytes / f->block_bytes));
         }
-    if (!f->own_tails) /* what the tails add up to, in shared blocks */
+    if (!f->own_tails) /* tails together, in shared blocks */
         for (n = 0; n < f->nodes; n++)
             w->node_writes[n] = (uint32_t)ceil(w->node_bytes[n] / f->block_bytes);
 }
 
-/* Near enough to normal, without its endless tails: the sum of twelve. */
+/* Approximately normal, but bounded: the sum of twelve uniform numbers. */
 static double draw_speed(struct flush_model *w)
 {
     double sum = -6;
@@ -107,9 +108,9 @@ static double draw_speed(struct flush_model *w)
     return fmax(1 + w->m->speed_spread * sum, 0.05);
 }
 
-/* Leaders. ---------------------------------------------------------------------------------------- */
+/* Leaders. ------------------------------------------------------------------------------------- */
 
-/* One part of a group: nodes first .. last - 1. */
+/* One leader's section of a group: nodes first .. last - 1. */
 static void add_leader(struct flush_model *w, uint32_t file, uint32_t first, uint32_t last)
 {
     const struct crn_machine *m = w->m;
@@ -135,7 +136,7 @@ static void add_leader(struct flush_model *w, uint32_t file, uint32_t first, uin
     out *= speed;
     l->limit =
         threads < m->nic_out || f->writers > m->best_writers ? CRN_LIMIT_WRITERS : CRN_LIMIT_NODE;
-    /* Receiving: a block is taken while it fills and while one thread writes it. */
+    /* Receiving: a block is occupied while it fills and while one thread writes it. */
     in = fmin(m->nic_in, (last - first - 1) * m->nic_out);
     busy_s = f->block_bytes / fmin(m->writer, out) + m->write_latency_s;
     pool = in > 0 ? f->blocks * f->block_bytes / (f->block_bytes / in + busy_s) : 0;
@@ -162,15 +163,15 @@ static void make_leaders(struct flush_model *w)
     }
 }
 
-/* The file system. -------------------------------------------------------------------------------- */
+/* The file system. ----------------------------------------------------------------------------- */
 
 static uint32_t ost_of(const struct flush_model *w, const struct leader *l, uint32_t stripe)
 {
     return (uint32_t)(((uint64_t)l->file * w->stripes + stripe) % (uint64_t)w->m->osts);
 }
 
-/* What each leader gets of its file's OSTs, at most its own cap; returns the sum. An OST gives all that
- * write to it the same. */
+/* Gives each leader its share of its file's OSTs, at most its own cap; returns the sum. An OST
+ * serves all its writers equally. */
 static double share_osts(struct flush_model *w)
 {
     double sum = 0;
@@ -195,8 +196,8 @@ static double share_osts(struct flush_model *w)
     return sum;
 }
 
-/* The whole takes no more than its bandwidth: the fastest give way, all to the same level, which
- * rises as the slower ones leave more than their share. */
+/* Caps the sum at the file system's bandwidth. The fastest leaders are reduced to a common
+ * level, which rises as slower ones use less than their share. */
 static void share_whole(struct flush_model *w)
 {
     double level = 0, last = -1;
@@ -222,7 +223,7 @@ static void share_whole(struct flush_model *w)
         }
 }
 
-/* Moves to the next end of a leader, or a little further; 0 when all have ended. */
+/* Advances to the next end of a leader, or slightly beyond; 0 when all have ended. */
 static int flush_step(struct flush_model *w, double *now_s)
 {
     double dt = INFINITY;
@@ -252,7 +253,8 @@ static int flush_step(struct flush_model *w, double *now_s)
     return 1;
 }
 
-/* All. -------------------------------------------------------------------------------------------- */
+/* The whole flush.
+ * --------------------------------------------------------------------------------- */
 
 static void sum_up(const struct flush_model *w, struct crn_flush_result *ret)
 {
@@ -293,7 +295,7 @@ cairn_err crn_flush_predict(const struct crn_machine *m, const struct crn_flush 
         return rc;
     w.stripes = f->stripes > 0 ? f->stripes : f->leaders_per_file;
     if (w.stripes > (uint32_t)m->osts)
-        w.stripes = (uint32_t)m->osts; /* 0 where only the whole counts */
+        w.stripes = (uint32_t)m->osts; /* 0 if only the total bandwidth matters */
     crn_rng_seed(&w.rng, f->seed);
     w.node_bytes = calloc(f->nodes, sizeof(*w.node_bytes));
     w.node_writes = calloc(f->nodes, sizeof(*w.node_writes));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model of the flush: closed forms by hand, then what the two papers state. Each of those tests
- * says, in the band it accepts, how close the model comes. */
+/* The model of the flush: closed forms by hand, then the figures of the two papers. Each of
+ * those tests accepts a band that shows how close the model comes. */
 #include "base/test.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static struct crn_machine load(const char *name)
     return m;
 }
 
-/* By hand. ---------------------------------------------------------------------------------------- */
+/* By hand. ------------------------------------------------------------------------------------- */
 
 static struct crn_machine toy(void)
 {
@@ -58,7 +58,7 @@ static void limited(struct crn_machine *m, struct crn_flush *f, double seconds,
     between("bytes", r.bytes, 32 * GiB, 32 * GiB);
 }
 
-/* 8 nodes of 4 GiB. Each limit in turn, and the time that arithmetic says. */
+/* 8 nodes of 4 GiB: each limit in turn, with the computed time. */
 static void test_limits(void **state)
 {
     struct crn_machine m = toy();
@@ -69,9 +69,9 @@ static void test_limits(void **state)
     f.writers = 1;
     limited(&m, &f, 4, CRN_LIMIT_WRITERS); /* at 1 GiB/s */
     f.writers = 8;
-    limited(&m, &f, 4, CRN_LIMIT_WRITERS); /* crowded: half is left */
+    limited(&m, &f, 4, CRN_LIMIT_WRITERS); /* crowded: half the throughput remains */
     f.writers = 4;
-    m.write_latency_s = 0.1875; /* 16 writes for a GiB: 4 s instead of 1 in each of 4 threads */
+    m.write_latency_s = 0.1875; /* 16 writes per GiB: 4 s instead of 1 in each of 4 threads */
     limited(&m, &f, 4, CRN_LIMIT_WRITERS);
     m.write_latency_s = 0;
     m.osts = 4;
@@ -82,7 +82,7 @@ static void test_limits(void **state)
     m.osts = 0;
     limited(&m, &f, 8, CRN_LIMIT_PFS);
     m = toy();
-    f.files = 2; /* leaders write 16 GiB each, 12 of them received */
+    f.files = 2; /* each leader writes 16 GiB and receives 12 of them */
     limited(&m, &f, 8, CRN_LIMIT_NODE);
     m.nic_in = GiB;
     limited(&m, &f, 12, CRN_LIMIT_RECEIVE);
@@ -91,7 +91,7 @@ static void test_limits(void **state)
     limited(&m, &f, 18, CRN_LIMIT_RECEIVE);
 }
 
-/* OSTs with more leaders than others, and the file system over them. */
+/* OSTs with unequal numbers of leaders, and the file system above them. */
 static void test_whole(void **state)
 {
     struct crn_machine m = toy();
@@ -105,7 +105,7 @@ static void test_whole(void **state)
     between("three on an OST", r.seconds, 6 - 1e-6, 6 + 1e-6);
     between("the mean", r.mean_leader_s, (6 * 6 + 2 * 4) / 8.0 - 1e-6,
             (6 * 6 + 2 * 4) / 8.0 + 1e-6);
-    m.bandwidth = 5 * GiB; /* fairly: 5/8 GiB/s for each, less than any OST would give */
+    m.bandwidth = 5 * GiB; /* fair share: 5/8 GiB/s each, less than any OST would give */
     r = predict(&m, &f);
     between("all together", r.seconds, 6.4 - 1e-6, 6.4 + 1e-6);
     between("none is idle", r.throughput, 5 * GiB * (1 - 1e-6), 5 * GiB * (1 + 1e-6));
@@ -130,7 +130,7 @@ static void test_pool_and_writes(void **state)
     assert_int_equal(predict(&m, &f).writes, 32);
 }
 
-/* The order of magnitude of the nodes does not matter, any K does, and seeds repeat. */
+/* Scales to any number of nodes, any K is valid, and seeds reproduce. */
 static void test_any_k(void **state)
 {
     struct crn_machine m = toy();
@@ -191,9 +191,10 @@ static void test_refused(void **state)
 #undef REFUSED
 }
 
-/* Scalable I/O aggregation (Frontier). ------------------------------------------------------------ */
+/* Scalable I/O aggregation (Frontier). --------------------------------------------------------- */
 
-/* The paper's flush: 8 ranks a node with 1 GiB +- imbalance, 8 threads, tails on their own. */
+/* The paper's flush: 8 ranks per node with 1 GiB +- imbalance, 8 threads, tails as separate
+ * writes. */
 static struct crn_flush paper(uint32_t nodes, uint32_t files, double imbalance)
 {
     struct crn_machine m = load("frontier-paper");
@@ -212,13 +213,13 @@ static double paper_seconds(uint32_t nodes, uint32_t files, double imbalance)
     struct crn_flush f = paper(nodes, files, imbalance);
     double sum = 0;
 
-    for (f.seed = 1; f.seed <= 3; f.seed++) /* as the paper: three runs, their average */
+    for (f.seed = 1; f.seed <= 3; f.seed++) /* as in the paper: the average of three runs */
         sum += predict(&m, &f).seconds;
     return sum / 3;
 }
 
-/* "no more than 2.5 GiB/s per node", "the theoretical peak is K * 2.5 GiB/s". The model reaches 93 to
- * 94 % of it: the slowest of thousands of leaders ends later than the average. */
+/* "no more than 2.5 GiB/s per node", "the theoretical peak is K * 2.5 GiB/s". The model reaches
+ * 93 to 94 % of it: the slowest of thousands of leaders ends later than the average. */
 static void test_paper_peak(void **state)
 {
     struct crn_machine m = load("frontier-paper");
@@ -241,9 +242,9 @@ static void test_paper_half(void **state)
             paper_seconds(4096, 2048, 0) / paper_seconds(4096, 4096, 0), 1.97, 2.01);
 }
 
-/* "no more than 2.2x longer" for 4096 nodes than for 2048, at K = 2048, for all imbalances. Model:
- * 2.00, 1.97 and 1.92: pairs of nodes even out, and offsets that are set right cost it nothing, where
- * the paper measured up to 10 % more than 2. */
+/* "no more than 2.2x longer" for 4096 nodes than for 2048, at K = 2048, for all imbalances.
+ * Model: 2.00, 1.97 and 1.92. Pairs of nodes even out, and precomputed offsets cost the model
+ * nothing, where the paper measured up to 10 % more than 2. */
 static void test_paper_double(void **state)
 {
     (void)state;
@@ -263,8 +264,8 @@ static void test_paper_imbalance(void **state)
             1.01, 1.05);
 }
 
-/* That agrees because of speed_spread. With leaders of equal speed the largest of 2048 nodes alone makes
- * it 12 to 15 %, which is more than the paper saw. */
+/* The agreement depends on speed_spread. With leaders of equal speed the largest of 2048 nodes
+ * alone gives 12 to 15 %, more than the paper measured. */
 static void test_paper_imbalance_alone(void **state)
 {
     struct crn_machine m = load("frontier-paper");
@@ -277,8 +278,8 @@ static void test_paper_imbalance_alone(void **state)
                 1.15);
 }
 
-/* "the slow I/O leader no more than 12 % slower than the average", figure 7: what speed_spread was
- * set by. Model: 10.8 to 11.9 %. */
+/* "the slow I/O leader no more than 12 % slower than the average", figure 7: speed_spread is
+ * calibrated to it. Model: 10.8 to 11.9 %. */
 static void test_paper_slowest(void **state)
 {
     struct crn_machine m = load("frontier-paper");
@@ -292,7 +293,8 @@ static void test_paper_slowest(void **state)
     }
 }
 
-/* At 4:1 others had 1.5 times the throughput; several leaders per file close that and more. */
+/* At 4:1 other approaches had 1.5 times the throughput; several leaders per file more than close
+ * that gap. */
 static void test_paper_ratio_four(void **state)
 {
     struct crn_machine m = load("frontier-paper");
@@ -306,7 +308,8 @@ static void test_paper_ratio_four(void **state)
     between("four leaders", predict(&m, &f).throughput / one, 3.7, 4.1);
 }
 
-/* Multi-threaded aggregated I/O (Theta): one leader, as figures 1 to 3. ---------------------------- */
+/* Multi-threaded aggregated I/O (Theta): one leader, as in figures 1 to 3.
+ * ------------------------ */
 
 static double one_leader(uint32_t writers, uint32_t files)
 {
@@ -317,12 +320,12 @@ static double one_leader(uint32_t writers, uint32_t files)
     f.files = 1;
     f.writers = writers;
     f.blocks = 2 * writers;
-    f.stripes = files; /* unstriped files of one leader, an OST each */
+    f.stripes = files; /* unstriped files of one leader, one OST each */
     return predict(&m, &f).throughput / GiB;
 }
 
-/* One thread: a few hundred MiB/s. Eight threads: beyond 1 GiB/s to one file, about 2.5 GiB/s to four
- * and the same to eight; sixteen a little over 1.5 GiB/s. */
+/* One thread: a few hundred MiB/s. Eight threads: over 1 GiB/s to one file, about 2.5 GiB/s to
+ * four or eight; sixteen slightly over 1.5 GiB/s. */
 static void test_paper_threads(void **state)
 {
     (void)state;
@@ -333,7 +336,8 @@ static void test_paper_threads(void **state)
     between("16 threads, 4 files", one_leader(16, 4), 1.45, 1.6);
 }
 
-/* Scale and advice. ------------------------------------------------------------------------------- */
+/* Scale and recommendations.
+ * ---------------------------------------------------------------------- */
 
 static void test_large(void **state)
 {
@@ -359,7 +363,7 @@ static void test_recommend(void **state)
     struct crn_flush_result r;
 
     (void)state;
-    /* Nothing but nodes in the way: all of them must write. */
+    /* Only nodes limit the flush: all of them must write. */
     assert_ok(crn_flush_recommend(&m, &f, &opt, &got, &r, ei));
     assert_int_equal(got.files, 8);
     opt.max_leaders_per_file = 4;
@@ -371,7 +375,7 @@ static void test_recommend(void **state)
     assert_ok(crn_flush_recommend(&m, &f, &opt, &got, &r, ei));
     assert_int_equal(got.files, 2); /* 3 files of 3, 3 and 2 nodes are no faster */
     assert_int_equal(got.leaders_per_file, 2);
-    /* A file system that two nodes fill: two leaders are enough. */
+    /* Two nodes saturate the file system: two leaders are enough. */
     m.bandwidth = 4 * GiB;
     opt = (struct crn_recommend){.max_leaders_per_file = 1, .slack = 0.05};
     assert_ok(crn_flush_recommend(&m, &f, &opt, &got, &r, ei));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The heap and the statistics against plain loops. */
+/* The heap and the statistics, compared with plain loops. */
 #include "base/test.h"
 
 #include <math.h>

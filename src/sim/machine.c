@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads a machine: one [machine] section, one row of the table below for each key. */
+/* Reads a machine: one [machine] section, one row of the table below per key. */
 #include "sim/machine.h"
 
 #include <math.h>
@@ -69,7 +69,7 @@ static cairn_err take_key(struct machine_parser *ps, const char *name, const cha
     return crn_fail(ps->ei, CAIRN_EINVAL, 0, "unknown key '%s' in [machine]", name);
 }
 
-/* inih: 1 to go on, 0 for an error; the reason is in ps->ei. */
+/* inih callback: 1 to continue, 0 for an error; the reason is in ps->ei. */
 static int on_key(void *user, const char *section, const char *key, const char *value)
 {
     struct machine_parser *ps = user;

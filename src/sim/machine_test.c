@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Machine texts: the shipped ones, and every mistake named with its source. */
+/* Machine texts: the shipped ones, and an error for every mistake that names its source. */
 #include "base/test.h"
 
 #include "sim/machine.h"
@@ -49,7 +49,7 @@ static void test_shipped(void **state)
     assert_non_null(strstr(ei->msg, "/no/such.ini"));
 }
 
-/* Replaces one line; the message must name what is wrong. */
+/* Replaces one line; the message must name the mistake. */
 static void refused(const char *line, const char *instead, const char *word)
 {
     struct crn_errinfo ei = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs are cut into blocks of fixed length; a thread takes the next block, sums it up in order and
- * leaves the sums in the block's place. At the end blocks are added in order, so that not even
- * rounding depends on who did what. */
+/* Runs are cut into blocks of fixed length. A thread takes the next block, sums it up in order
+ * and stores the sums in the block's entry. At the end the blocks are added in order, so not
+ * even rounding depends on the threads. */
 #include "sim/montecarlo.h"
 
 #include <math.h>
@@ -20,11 +20,11 @@ struct montecarlo_block {
 struct montecarlo_work {
     const struct crn_montecarlo *mc;
     struct crn_model model, baseline;
-    double *waste, *waste_io, *slowdown; /* by run; each written by the thread that has the block */
+    double *waste, *waste_io, *slowdown; /* by run; written by the thread that took the block */
     struct montecarlo_block *blocks;
     uint64_t nblocks;
     struct crn_mutex mu;
-    uint64_t next;         /* block that nobody has yet; CRN_GUARDED_BY(mu) */
+    uint64_t next;         /* next free block; CRN_GUARDED_BY(mu) */
     struct crn_errinfo ei; /* the first error; CRN_GUARDED_BY(mu) */
 };
 
@@ -55,7 +55,7 @@ static void add_result(struct crn_sim_result *a, const struct crn_sim_result *b,
     a->device_busy += b->device_busy;
 }
 
-/* The classes of a run in one. */
+/* The sum over the classes of a run. */
 static struct crn_sim_class_result total(const struct crn_sim_result *r, size_t nclasses)
 {
     struct crn_sim_class_result sum = {0};
@@ -112,7 +112,7 @@ static void *worker(void *arg)
     }
 }
 
-/* The calling thread works too; a thread that cannot be started is done without. */
+/* The calling thread takes part; a thread that cannot be started is skipped. */
 static void run_threads(struct montecarlo_work *w)
 {
     pthread_t threads[MAX_THREADS];
@@ -221,9 +221,9 @@ cairn_err crn_montecarlo(const struct crn_platform *p, const struct crn_strategy
     return rc;
 }
 
-/* Least bandwidth. -------------------------------------------------------------------------------- */
+/* Least bandwidth. ----------------------------------------------------------------------------- */
 
-/* A search between a bandwidth that is too little and one that is enough. */
+/* A search between a bandwidth that is too low and one that is enough. */
 struct montecarlo_search {
     double low, high;
     double try_next;
@@ -236,7 +236,7 @@ static struct montecarlo_search search_begin(double first)
         .low = 0, .high = INFINITY, .try_next = first, .first = first};
 }
 
-/* 0 when it has ended. */
+/* 0 when the search has ended. */
 static int search_next(struct montecarlo_search *s, int is_enough)
 {
     if (is_enough)

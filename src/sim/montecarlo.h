@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many simulations of one strategy on one platform, on all cores. The result depends on the seeds
- * alone, not on the number of threads. */
+/* Many simulations of one strategy on one platform, on all cores. The result depends only on the
+ * seeds, not on the number of threads. */
 #ifndef CRN_MONTECARLO_H
 #define CRN_MONTECARLO_H
 
@@ -8,18 +8,18 @@
 #include "sim/stats.h"
 
 struct crn_montecarlo {
-    uint64_t runs; /* seeds first_seed, first_seed + 1, ...: the same ones for every strategy */
+    uint64_t runs; /* seeds first_seed, first_seed + 1, ...: the same for every strategy */
     uint64_t first_seed;
     int threads; /* 0: all cores */
     struct crn_model_options model;
-    /* Called with the number of runs that ended since the last call, by any thread; may be NULL. */
+    /* Called by any thread with the number of runs that ended since the last call; may be NULL. */
     void (*progress)(void *arg, uint64_t runs);
     void *progress_arg;
 };
 
 struct crn_summary_class {
     char name[32];
-    double share;          /* of the node-time that jobs have had */
+    double share;          /* of the node-time that jobs received */
     double waste;          /* 1 - work / node-time of the class */
     double mean_wait_s;    /* from request to service */
     double longest_wait_s; /* in any run */
@@ -30,8 +30,8 @@ struct crn_summary {
     uint64_t runs;
     struct crn_stats waste;    /* 1 - work / work of the baseline: progress alone */
     struct crn_stats waste_io; /* 1 - (work + I/O) / (work + I/O of the baseline) */
-    struct crn_stats slowdown; /* of checkpoints: from request to commit, over C */
-    double use[CRN_SIM_USES];  /* shares of the node-time that jobs have had */
+    struct crn_stats slowdown; /* of checkpoints: time from request to commit, divided by C */
+    double use[CRN_SIM_USES];  /* shares of the node-time that jobs received */
     double lost;               /* of it: computed and undone */
     double idle;               /* share of all node-time */
     double device_busy;        /* share of time */
@@ -40,14 +40,14 @@ struct crn_summary {
     double wall_s;
 };
 
-/* ret_waste: one figure per run, in order of the seeds; may be NULL. */
+/* ret_waste: one value per run, in order of the seeds; may be NULL. */
 CAIRN_CHECKED cairn_err crn_montecarlo(const struct crn_platform *p,
                                        const struct crn_strategy *strategy,
                                        const struct crn_montecarlo *mc, struct crn_summary *ret,
                                        double *ret_waste, struct crn_errinfo *ei);
 
-/* The smallest bandwidth (bytes/s, to 1 %) at which a strategy wastes at most waste on average; infinite
- * if 1e6 times the platform's own is not enough. */
+/* The smallest bandwidth (bytes/s, to 1 %) at which a strategy's average waste is at most waste;
+ * infinite if 1e6 times the platform's own is not enough. */
 CAIRN_CHECKED cairn_err crn_least_bandwidth(const struct crn_platform *p,
                                             const struct crn_strategy *strategy, double waste,
                                             const struct crn_montecarlo *mc, double *ret,

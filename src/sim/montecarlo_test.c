@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many simulations: reproducible whatever the threads, and the behaviour that section VI of the paper
- * reports. Seeds are fixed, so that these are facts, not chances; margins are in standard errors of
- * the paired differences. */
+/* Many simulations: reproducible with any number of threads, with the behaviour that section VI
+ * of the paper reports. Seeds are fixed, so the results are deterministic; margins are in
+ * standard errors of the paired differences. */
 #include "base/test.h"
 
 #include <math.h>
 #include "sim/montecarlo.h"
 
-#define FEW  16  /* where the figures are far apart */
-#define RUNS 48  /* for a comparison */
-#define MANY 256 /* where the difference is small */
+#define FEW  16  /* for large differences */
+#define RUNS 48  /* for comparisons */
+#define MANY 256 /* for small differences */
 
 static struct crn_platform cielo_paper(double gigabytes_per_s, double system_mtbf_h)
 {
@@ -40,7 +40,7 @@ static struct crn_summary run(const struct crn_platform *p, const char *name)
     return run_many(p, name, FEW, NULL);
 }
 
-/* better wastes less than worse on the same seeds, by more than three standard errors. */
+/* `better` wastes less than `worse` on the same seeds, by more than three standard errors. */
 static void less(const struct crn_platform *p, const char *better, const char *worse, uint64_t runs)
 {
     double a[MANY], b[MANY];
@@ -135,9 +135,8 @@ static void test_order_of_strategies(void **state)
     }
 }
 
-/* At 40 GB/s Least-Waste is not the best: first come, first served with longer periods beats it. The
- * short requests of others always cost less, so that Silverton, the largest, hardly ever gets its
- * turn. */
+/* At 40 GB/s Least-Waste is not the best: first come, first served with longer periods beats it.
+ * Short requests always cost less, so Silverton, the largest class, is hardly ever served. */
 static void test_least_waste_starves(void **state)
 {
     struct crn_platform p = cielo_paper(40, 1);
@@ -151,8 +150,8 @@ static void test_least_waste_starves(void **state)
     assert_true(fair.cls[2].waste < 0.75);
 }
 
-/* Ours: better than Least-Waste wherever bandwidth is scarce, and every class is better off than with
- * first come, first served. */
+/* Our policy is better than Least-Waste wherever bandwidth is scarce, and every class is better
+ * off than with first come, first served. */
 static void test_delay_cost(void **state)
 {
     static const double bandwidth[] = {40, 60, 80, 100, 120};
@@ -172,7 +171,7 @@ static void test_delay_cost(void **state)
     }
 }
 
-/* Figure 2, 160 GB/s: blocking with a fixed period stays above 40 %; who computes on while he waits
+/* Figure 2, 160 GB/s: blocking with a fixed period stays above 40 %; computing while waiting
  * comes near the bound; blocking with Daly's period lies between. */
 static void test_three_classes_of_figure_2(void **state)
 {
@@ -191,8 +190,8 @@ static void test_three_classes_of_figure_2(void **state)
     assert_true(run(&high, "ordered-daly").waste.mean < 0.32);
 }
 
-/* Figure 3, 40 GB/s: with rare failures blocking with a fixed period still wastes as much; blocking
- * with Daly's period comes down from far above; the others are near the bound early. */
+/* Figure 3, 40 GB/s: with rare failures blocking with a fixed period still wastes as much;
+ * blocking with Daly's period improves from far above; the others are near the bound early. */
 static void test_three_classes_of_figure_3(void **state)
 {
     struct crn_platform often = cielo_paper(40, 1);
@@ -223,7 +222,7 @@ static void test_least_bandwidth(void **state)
     bound = crn_least_bandwidth_bound(&p, crn_bound_exact, 0.2);
     assert_true(bound < ours && ours < 1.15 * bound);
     assert_true(bound < crn_least_bandwidth_bound(&p, crn_bound_theorem1, 0.2));
-    p.bandwidth = 1.5 * ours; /* from above: the same */
+    p.bandwidth = 1.5 * ours; /* the same from above */
     assert_ok(crn_least_bandwidth(&p, &s, 0.2, &mc, &again, ei));
     assert_true(fabs(again / ours - 1) < 0.02);
 }

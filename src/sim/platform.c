@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads a platform: one [platform] section and a [class NAME] section for each kind of job. Sizes of
- * a job may be a part of its memory, which is known only at the end, so that they are kept as they
- * were written until then. */
+/* Reads a platform: one [platform] section and a [class NAME] section per kind of job. A job's
+ * sizes may be percentages of its memory, which is known only at the end, so they are stored as
+ * written until then. */
 #include "sim/platform.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct platform_parser {
     double cores_per_node, memory_per_node, system_mtbf_s;
     struct class_text cls[CRN_PLATFORM_CLASSES];
     size_t n;
-    char section[64]; /* the one the parser is in; ini hands it over with each key */
+    char section[64]; /* the current section; ini passes it with each key */
     struct crn_errinfo *ei;
     const char *what;
 };
@@ -106,7 +106,7 @@ static cairn_err class_section(struct platform_parser *ps, const char *name,
     return CAIRN_OK;
 }
 
-/* inih: 1 to go on, 0 for an error; the reason is in ps->ei. */
+/* inih callback: 1 to continue, 0 for an error; the reason is in ps->ei. */
 static int on_key(void *user, const char *section, const char *key, const char *value)
 {
     struct platform_parser *ps = user;

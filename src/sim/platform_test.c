@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Platform texts: the shipped ones, units, every mistake named with its line. */
+/* Platform texts: the shipped ones, units, and an error for every mistake that names its line. */
 #include "base/test.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static void test_parse(void **state)
     assert_near(p.cls[0].input_bytes + 1, 1);
 }
 
-/* Replaces one line; the message must name what is wrong. */
+/* Replaces one line; the message must name the mistake. */
 static void refused(const char *line, const char *instead, const char *word)
 {
     struct crn_errinfo ei = {0};

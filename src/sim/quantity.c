@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers with units, as people write them in platform and machine files and on the command line. */
+/* Numbers with units, as people write them in platform and machine files and on the command
+ * line. */
 #include "sim/quantity.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 1e30 /* of any number: products of several stay finite */
+#define MOST 1e30 /* upper limit of any number: products of several stay finite */
 
 struct quantity_unit {
     const char *name;
     double factor;
 };
 
-/* The number and, behind spaces, its unit. NULL if there is no number from 0 to MOST. */
+/* The number and, after spaces, its unit. NULL if there is no number from 0 to MOST. */
 static const char *quantity_number(const char *text, double *ret)
 {
     char *end;

@@ -5,8 +5,8 @@
 
 #include "base/err.h"
 
-/* "80 GB/s", "1.5TiB" -> bytes (per second); "2 h", "50 y" -> seconds. Units are needed, k is 1000
- * and Ki is 1024. */
+/* "80 GB/s", "1.5TiB" -> bytes (per second); "2 h", "50 y" -> seconds. Units are required; k is
+ * 1000 and Ki is 1024. */
 CAIRN_CHECKED cairn_err crn_quantity_bytes(const char *text, double *ret, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_quantity_time(const char *text, double *ret_s, struct crn_errinfo *ei);
 /* A number above 0; "20 %" -> 0.2. */

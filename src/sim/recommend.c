@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses K and leaders_per_file: every power-of-two ratio of nodes to files, every power of two of
- * leaders. Few files are the aim of aggregation, so that the fewest that cost next to nothing win. */
+/* Chooses K and leaders_per_file among every power-of-two ratio of nodes to files and every
+ * power of two of leaders. Aggregation aims at few files, so the fewest within the slack win. */
 #include "sim/flush.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static cairn_err try_all(const struct crn_machine *m, const struct crn_flush *f,
             cairn_err rc;
 
             if (n == MAX_TRIED || (uint64_t)(leaders / 2) * files >= f->nodes)
-                break; /* a group has no more nodes than that */
+                break; /* a group has no more nodes */
             t->f = *f;
             t->f.files = files;
             t->f.leaders_per_file = leaders;

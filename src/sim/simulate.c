@@ -2,10 +2,11 @@
 /* The life of the jobs on a platform, event by event. Three clocks drive it: the timers of the jobs
  * (a checkpoint is due, the work is done), the file system (a request ends) and the failures.
  *
- * What is decided here: a job that fails starts anew at once on the same nodes, from its last committed
- * checkpoint, or from its input if there is none; a failure during a commit keeps nothing; when the
- * holder of the token ends or fails, the next starts at that instant; work that is done while a
- * checkpoint waits for the token is part of that checkpoint. Work lost is booked when it is lost. */
+ * Rules: a failed job restarts at once on the same nodes, from its last committed checkpoint, or
+ * from its input if there is none. A failure during a commit keeps nothing of it. When the
+ * holder of the token ends or fails, the next request starts at that instant. Work done while a
+ * checkpoint waits for the token belongs to that checkpoint. Lost work is booked when it is
+ * lost. */
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -19,17 +20,17 @@ struct simulate_job {
     int has_saved; /* there is a committed checkpoint */
     int has_read;  /* input or recovery is done */
     enum crn_sim_use use;
-    double use_since_s; /* not before the measured days */
-    double work_s;      /* to be done in all */
+    double use_since_s; /* clamped to the measured days */
+    double work_s;      /* total */
     double saved_s;     /* of it: committed */
-    double captured_s;  /* of it: in the checkpoint that is being written */
+    double captured_s;  /* of it: in the checkpoint being written */
     double progress_s;  /* of it: done at run_since_s */
     double run_since_s;
     double risk_since_s; /* older work is committed */
-    int is_asking;       /* it waits for the file system or uses it */
+    int is_asking;       /* waits for the file system or uses it */
     enum crn_io_kind kind;
     double asked_s, started_s;
-    double request_at_s; /* when the next checkpoint is due */
+    double request_at_s; /* time of the next checkpoint request */
 };
 
 struct sim {
@@ -39,10 +40,10 @@ struct sim {
     struct crn_rng failures;
     double now_s, next_failure_s;
     double free_nodes, free_since_s;
-    double busy_since_s; /* of the file system; < 0: it is idle */
+    double busy_since_s; /* of the file system; < 0: idle */
     struct simulate_job *job;
     uint32_t capacity, high; /* slots; those below high have been used */
-    uint32_t *spare, nspare; /* dead slots below high */
+    uint32_t *spare, nspare; /* free slots below high */
     struct crn_heap timers;
     struct crn_sim_device device;
 };
@@ -62,7 +63,7 @@ static int is_measured(const struct sim *s)
     return s->now_s >= s->m->start_s;
 }
 
-/* Seconds of [since, now] that are measured; the simulation stops where measuring ends. */
+/* Measured seconds within [since, now]; the simulation stops where measuring ends. */
 static double measured(const struct sim *s, double since_s)
 {
     return fmax(0, s->now_s - fmax(since_s, s->m->start_s));
@@ -80,7 +81,7 @@ static double progress_now(const struct sim *s, const struct simulate_job *j)
     return j->use == CRN_USE_COMPUTE ? j->progress_s + (s->now_s - j->run_since_s) : j->progress_s;
 }
 
-/* The work is done, or a checkpoint is due that has not been asked for. */
+/* Fires when the work is done, or when a checkpoint is due that has not been requested. */
 static void set_timer(struct sim *s, uint32_t slot)
 {
     const struct simulate_job *j = &s->job[slot];
@@ -140,7 +141,7 @@ static void simulate_ask(struct sim *s, uint32_t slot, enum crn_io_kind kind)
     crn_device_ask(&s->device, slot, &r);
 }
 
-/* Reads the checkpoint or the input; at the start and after a failure. */
+/* Reads the checkpoint or the input, at the start and after a failure. */
 static void simulate_begin(struct sim *s, uint32_t slot)
 {
     struct simulate_job *j = &s->job[slot];
@@ -262,10 +263,10 @@ static void on_timer(struct sim *s, uint32_t slot)
 {
     struct simulate_job *j = &s->job[slot];
 
-    if (j->use == CRN_USE_CHECKPOINT) { /* the local capture is done, the write goes on */
+    if (j->use == CRN_USE_CHECKPOINT) { /* the local capture is done, the write continues */
         compute(s, slot);
     } else if (s->now_s >= j->run_since_s + (j->work_s - j->progress_s)) {
-        crn_device_cancel(&s->device, slot, s->now_s); /* a checkpoint that nobody needs any more */
+        crn_device_cancel(&s->device, slot, s->now_s); /* a checkpoint that is no longer needed */
         stop_computing(s, slot, CRN_USE_WAIT_OUTPUT);
         j->progress_s = j->work_s;
         simulate_ask(s, slot, CRN_IO_OUTPUT);
@@ -294,7 +295,7 @@ static void simulate_fail(struct sim *s, uint32_t slot)
     simulate_begin(s, slot);
 }
 
-/* One of all nodes, with or without a job, all alike. */
+/* Any node may fail, with or without a job, with equal probability. */
 static void on_failure(struct sim *s)
 {
     double node = crn_rng_unit(&s->failures) * s->m->nodes;
@@ -326,7 +327,7 @@ static void start_requests(struct sim *s)
         s->busy_since_s = s->now_s;
 }
 
-/* One event; 0 when the measured days are over. */
+/* Processes one event; 0 when the measured days are over. */
 static int simulate_step(struct sim *s)
 {
     uint32_t slot = crn_heap_top(&s->timers);
@@ -380,7 +381,7 @@ static cairn_err sim_init(struct sim *s, const struct crn_model *m, uint64_t see
     s->m = m;
     s->free_nodes = m->nodes;
     s->busy_since_s = -1;
-    /* Two streams, so that jobs and failures are the same under every strategy. */
+    /* Separate random streams, so that jobs and failures are the same under every strategy. */
     crn_workload_init(&s->workload, m, 2 * seed);
     crn_rng_seed(&s->failures, 2 * seed + 1);
     s->next_failure_s = INFINITY;

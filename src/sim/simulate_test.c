@@ -11,7 +11,7 @@ static void assert_near(double got, double want, double tolerance)
         fail_msg("got %.12g, want %.12g +- %g", got, want, tolerance);
 }
 
-/* jobs of 10 nodes fill the machine and never end; a checkpoint takes 600 s. */
+/* Endless jobs of 10 nodes fill the machine; a checkpoint takes 600 s. */
 static struct crn_platform endless(double jobs, double job_mtbf_s)
 {
     struct crn_platform p = {.name = "endless",
@@ -53,7 +53,7 @@ static struct crn_sim_result simulate(const struct crn_platform *p, const char *
     return r;
 }
 
-/* Both ask at 3000 s. Together they commit at 4200 s; one after the other at 3600 and 4200 s. */
+/* Both ask at 3000 s. Sharing, they commit at 4200 s; one after the other, at 3600 and 4200 s. */
 static void test_two_jobs(void **state)
 {
     struct crn_platform p = endless(2, 0);
@@ -84,7 +84,7 @@ static void test_two_jobs(void **state)
     assert_near(r.device_busy, 1200, 1e-9);
 }
 
-/* A job alone: exponential failures strike work, commits and recoveries. */
+/* A single job: exponential failures strike work, commits and recoveries. */
 static void test_closed_form(void **state)
 {
     static const char *const names[] = {"oblivious-daly", "ordered-daly", "least-waste",
@@ -138,7 +138,7 @@ static void test_conservation(void **state)
     }
 }
 
-/* Nodes are in use, and by the classes that should use them, whatever the strategy. */
+/* Under any strategy the nodes are busy, and each class has its share. */
 static void test_shares(void **state)
 {
     static const char *const names[] = {"baseline", "oblivious-daly", "delay-cost"};

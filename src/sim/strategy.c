@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of strategies, and the periods that they give to the classes of a platform. */
+/* Names of strategies, and the periods that they assign to the classes of a platform. */
 #include "sim/strategy.h"
 
 #include <math.h>
@@ -84,8 +84,8 @@ void crn_model_steady(const struct crn_platform *p,
                                .device_share = 1};
 }
 
-/* What restart reads, input and output leave of the device. Jobs that progress at the speed of the
- * bound read and write their own data that much less often. */
+/* The device time that restart reads, input and output leave. Jobs that progress at the speed of
+ * the bound do their own I/O correspondingly less often. */
 static double device_left(const struct crn_platform *p, const struct crn_steady *s)
 {
     struct crn_bound bound;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A strategy is a policy of the token, a rule for the periods, and how a checkpoint is written; a model
- * is a platform with one strategy, worked out in seconds. */
+/* A strategy is a token policy, a rule for the periods, and a way to write a checkpoint. A model
+ * is a platform with one strategy, with all times in seconds. */
 #ifndef CRN_STRATEGY_H
 #define CRN_STRATEGY_H
 
@@ -9,10 +9,11 @@
 #include "sim/platform.h"
 
 enum crn_period_rule {
-    CRN_PERIOD_FIXED,    /* one hour unless told */
-    CRN_PERIOD_DALY,     /* Young/Daly, each job for itself */
-    CRN_PERIOD_THEOREM1, /* as theorem 1: longer where the file system is short */
-    CRN_PERIOD_BUDGET, /* theorem 1 with what restart reads, input and output leave of the device */
+    CRN_PERIOD_FIXED,    /* one hour by default */
+    CRN_PERIOD_DALY,     /* Young/Daly, each job by itself */
+    CRN_PERIOD_THEOREM1, /* as in theorem 1: longer where the file system is scarce */
+    /* theorem 1 with the device time that restart reads, input and output leave */
+    CRN_PERIOD_BUDGET,
     CRN_PERIOD_RULES
 };
 
@@ -20,22 +21,22 @@ struct crn_strategy {
     char name[64];
     const struct crn_policy *policy; /* NULL: the baseline, without checkpoints and interference */
     enum crn_period_rule rule;
-    int is_async; /* the job stops only for a local capture; the write needs the token alone */
+    int is_async; /* the job stops only for a local capture; only the write needs the token */
 };
 
-/* "least-waste", "ordered-nb-daly", "POLICY-RULE[-async]"; the rule is daly unless told. */
+/* "least-waste", "ordered-nb-daly", "POLICY-RULE[-async]"; the default rule is daly. */
 CAIRN_CHECKED cairn_err crn_strategy_parse(const char *name, struct crn_strategy *ret,
                                            struct crn_errinfo *ei);
 const char *crn_period_rule_name(enum crn_period_rule rule);
-/* The names that comparisons use, the paper's seven first; NULL at the end. */
+/* The names used in comparisons, the paper's seven first; NULL at the end. */
 extern const char *const crn_strategy_names[];
 
 struct crn_model_class {
     char name[32];
     double share, nodes, work_s;
-    double input_s, output_s; /* alone on the file system */
-    double checkpoint_s;      /* C, which is also R */
-    double block_s;           /* how long a commit stops the job */
+    double input_s, output_s; /* without interference */
+    double checkpoint_s;      /* C; also R */
+    double block_s;           /* how long a commit blocks the job */
     double period_s;          /* P */
     double request_after_s;   /* P - C after a commit or recovery ends; at once if negative */
 };
@@ -44,7 +45,7 @@ struct crn_model {
     struct crn_strategy strategy;
     double nodes, node_mtbf_s;
     double spread;
-    double start_s, end_s; /* what is measured: without the first and the last day */
+    double start_s, end_s; /* measured interval: without the first and the last day */
     struct crn_model_class cls[CRN_PLATFORM_CLASSES];
     size_t nclasses;
 };
@@ -58,7 +59,7 @@ extern const struct crn_model_options crn_model_defaults;
 
 void crn_model_init(struct crn_model *m, const struct crn_platform *p,
                     const struct crn_strategy *strategy, const struct crn_model_options *opt);
-/* The steady state of a platform, as the bounds see it; ret->cls points into storage. */
+/* The steady state of a platform, in the terms of the bounds; ret->cls points into storage. */
 void crn_model_steady(const struct crn_platform *p,
                       struct crn_job_class storage[CRN_PLATFORM_CLASSES], struct crn_steady *ret);
 

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 
-/* A shipped text, which is share/FOLDER/NAME.ini; lists end with name NULL. */
+/* A shipped text, from share/FOLDER/NAME.ini; lists end with name NULL. */
 struct crn_text {
     const char *name;
     const char *text;
@@ -13,8 +13,8 @@ struct crn_text {
 /* The text with that name, or NULL. */
 const char *crn_text_find(const struct crn_text *shipped, const char *name);
 
-/* How a text becomes a description: on_key for each key (as inih has it: 0 and own is set: refused),
- * finish when all are there. own is where both say why not. */
+/* How a text becomes a description: on_key runs for each key (an inih callback; it returns 0 and
+ * sets own to refuse), finish when all are read. Both put their reason into own. */
 struct crn_text_parser {
     int (*on_key)(void *state, const char *section, const char *name, const char *value);
     cairn_err (*finish)(void *state);
@@ -26,7 +26,7 @@ CAIRN_CHECKED cairn_err crn_text_parse(const char *text, const char *what,
                                        const struct crn_text_parser *parser,
                                        struct crn_errinfo *ei);
 
-/* A shipped text by its name, else a file, through parse; kind is for messages: "machine". */
+/* Loads a shipped text by its name, else a file, through parse; kind is for messages: "machine". */
 typedef cairn_err crn_text_taker(const char *text, const char *what, void *ret,
                                  struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_text_load(const struct crn_text *shipped, const char *kind,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* First-fit over the classes, the one that is most jobs short of its share first. Smaller jobs fill the
- * gaps, until a class has had a whole job less than its share: then free nodes are kept for it. A
- * plain list would do without that, but give large jobs less than their share: their nodes would go,
- * one by one, to small ones. */
+/* First-fit over the classes, starting with the class that is the most jobs short of its share.
+ * Smaller jobs fill the gaps, until a class lags its share by a whole job: then free nodes are
+ * reserved for it. A plain list needs no reservation, but gives large jobs less than their
+ * share: their nodes would go, one by one, to small jobs. */
 #include "sim/workload.h"
 
 static void workload_advance(struct crn_workload *w, double now_s)
@@ -21,19 +21,19 @@ void crn_workload_init(struct crn_workload *w, const struct crn_model *m, uint64
 
     *w = (struct crn_workload){.m = m};
     crn_rng_seed(&w->rng, seed);
-    /* Every seed begins elsewhere, so that classes whose share is no whole number of jobs have it on
-     * average from the start. */
+    /* Every seed starts with a different deficit, so that classes whose share is not a whole
+     * number of jobs have it on average from the start. */
     for (i = 0; i < m->nclasses; i++)
         w->behind[i] = (2 * crn_rng_unit(&w->rng) - 1) * m->cls[i].nodes * m->cls[i].work_s;
 }
 
-/* In jobs: what it has had less than its share. */
+/* How far a class lags its share, in jobs. */
 static double jobs_behind(const struct crn_workload *w, size_t i)
 {
     return w->behind[i] / (w->m->cls[i].nodes * w->m->cls[i].work_s);
 }
 
-/* In jobs: that, and what it now runs less than its share, to the nearest whole job. */
+/* The same plus what it now runs below its share, to the nearest whole job. */
 static double jobs_short(const struct crn_workload *w, size_t i)
 {
     const struct crn_model_class *c = &w->m->cls[i];
@@ -41,7 +41,7 @@ static double jobs_short(const struct crn_workload *w, size_t i)
     return jobs_behind(w, i) + (c->share * w->m->nodes - w->running[i]) / c->nodes - 0.5;
 }
 
-/* nclasses: none. */
+/* Returns nclasses for none. */
 static size_t workload_choose(const struct crn_workload *w, double free_nodes)
 {
     const struct crn_model *m = w->m;

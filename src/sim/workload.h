@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The jobs that wait for nodes. The list is endless and drawn as it is needed, so that every class has
- * its share of the nodes under every strategy and memory does not grow with simulated time. */
+/* The jobs that wait for nodes. The list is endless and drawn as needed, so every class has its
+ * share of the nodes under every strategy, and memory does not grow with simulated time. */
 #ifndef CRN_WORKLOAD_H
 #define CRN_WORKLOAD_H
 
@@ -18,14 +18,14 @@ struct crn_workload {
     double now_s;
     double busy;                          /* nodes in use */
     double running[CRN_PLATFORM_CLASSES]; /* of them: by class */
-    double behind[CRN_PLATFORM_CLASSES]; /* node-seconds that a class has had less than its share */
+    double behind[CRN_PLATFORM_CLASSES];  /* node-seconds by which a class lags its share */
 };
 
 void crn_workload_init(struct crn_workload *w, const struct crn_model *m, uint64_t seed);
-/* Takes the next job if there is one for so many nodes; 0 if not. */
+/* Takes the next job that fits into this many nodes; 0 if there is none. */
 int crn_workload_take(struct crn_workload *w, double now_s, double free_nodes,
                       struct crn_workload_job *ret);
-/* A job has left its nodes. */
+/* A job has released its nodes. */
 void crn_workload_end(struct crn_workload *w, double now_s, uint32_t cls);
 
 #endif
