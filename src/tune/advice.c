@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The recommended configuration as a file. A key that this version does not know, or whose value it
- * refuses, is written as a comment: the file can always be read. */
+/* The recommended configuration as a file. A key that this version does not know, or whose value
+ * it refuses, is written as a comment, so the file can always be read. */
 #include "tune/tuner.h"
 
 #include "base/config.h"

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Settings are equal within this, or within half the usual spread of the repetitions. */
+/* Settings within this of each other count as equal, or within half the usual spread of the
+ * repetitions. */
 #define LEAST_NOISE 0.05
 #define MOST_NOISE  0.20
 
@@ -31,7 +32,7 @@ void crn_measure_add(struct crn_measure *m, double rate)
     m->median = (sorted[(m->n - 1) / 2] + sorted[m->n / 2]) / 2;
 }
 
-/* What a setting costs, in the order in which it counts. */
+/* Compares the cost of settings, the most important criterion first. */
 static int cheaper(const struct crn_probe *a, const struct crn_probe *b)
 {
     if (a->writers != b->writers)
@@ -45,7 +46,7 @@ static int cheaper(const struct crn_probe *a, const struct crn_probe *b)
     return a->block_bytes < b->block_bytes;
 }
 
-/* Half of (max - min) / median, the median of it over all that were repeated. */
+/* Half of (max - min) / median; the median of that over all repeated probes. */
 static double noise(const struct crn_measure *m, size_t n)
 {
     struct crn_measure spread = {0};

@@ -4,7 +4,7 @@
 #define M ((uint64_t)1 << 20)
 #define G ((uint64_t)1 << 30)
 
-/* Two blocks for each of the most writers, or threads idle. */
+/* Two blocks for each of the most writers; with fewer, threads idle. */
 #define BLOCKS_OF_PROBE (2 * CRN_PROBE_MAX_WRITERS)
 
 static const uint32_t quick_writers[] = {1, 2, 4, 8, 16, 0};
@@ -44,7 +44,8 @@ static size_t plan_threads(const struct crn_tune_options *opt, const struct crn_
             ret[n].layout = CRN_INTERLEAVED;
             ret[n + 1] = ret[n];
             ret[n + 1].layout = CRN_CONTIGUOUS;
-            n += *writers == 1 && *files == 1 ? 1 : 2; /* the same for one thread and one file */
+            /* the layouts are the same for one thread and one file */
+            n += *writers == 1 && *files == 1 ? 1 : 2;
         }
     return n;
 }
@@ -74,7 +75,7 @@ static size_t plan_blocks(const struct crn_tune_options *opt, const struct crn_p
 
     for (block = opt->is_full ? CRN_BLOCK_MIN : M; block <= CRN_BLOCK_MAX; block *= 4) {
         if (block != base->block_bytes && base->bytes / block < base->writers)
-            break; /* a block for each writer, or it measures fewer writers */
+            break; /* a block for each writer; with fewer, it would measure fewer writers */
         ret[n] = *base;
         ret[n].block_bytes = block;
         ret[n++].bytes = base->bytes / block * block;
@@ -82,7 +83,7 @@ static size_t plan_blocks(const struct crn_tune_options *opt, const struct crn_p
     for (block = 0; block < n; block++)
         if (ret[block].block_bytes == base->block_bytes)
             return n;
-    ret[n++] = *base; /* so that it is compared in the same stage */
+    ret[n++] = *base; /* compared within the same stage */
     return n;
 }
 

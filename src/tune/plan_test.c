@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan, the sizes within their limits, and the choice. */
+/* The plan, sizes within their limits, and the choice. */
 #include "base/test.h"
 
 #include "tune/tuner.h"
@@ -54,7 +54,7 @@ static void test_stages(void **state)
         assert_int_equal(plan(full, CRN_STAGE_METHODS, base, p), CRN_METHODS * 3);
         n = plan(full, CRN_STAGE_BLOCKS, base, p);
         assert_int_equal(p[n - 1].block_bytes, base.block_bytes); /* 2 MiB is not in the sweep */
-        assert_int_equal(p[n - 2].block_bytes, 16 * M);           /* 64 MiB are too few blocks */
+        assert_int_equal(p[n - 2].block_bytes, 16 * M); /* 64 MiB would give too few blocks */
         assert_int_equal(p[0].block_bytes, full ? CRN_BLOCK_MIN : M);
         assert_int_equal(plan(full, CRN_STAGE_RECEIVED, base, p), 4);
         assert_int_equal(p[3].received, 90);
@@ -66,7 +66,7 @@ static void test_stages(void **state)
     assert_int_equal(plan(0, CRN_STAGE_METHODS, base, p), CRN_METHODS * 2); /* no 0 */
 }
 
-/* Whatever the speed, what is planned stays within space, bytes and room. */
+/* At any speed, the plan stays within the limits and the free space. */
 static void test_sizes(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -90,7 +90,7 @@ static void test_sizes(void **state)
     opt.space_bytes = 100 * G;
     assert_ok(crn_tune_size(&opt, 1e13, 100 * G, &p, ei));
     assert_int_equal(p.block_bytes, CRN_BLOCK_BASE);
-    assert_true(p.bytes <= 50 * G); /* never more than half of what is free */
+    assert_true(p.bytes <= 50 * G); /* never more than half of the free space */
     assert_ok(crn_tune_size(&opt, 1e13, 200 * M, &p, ei));
     assert_true(p.bytes <= 68 * M);
 }
@@ -152,9 +152,9 @@ static void test_choose(void **state)
     m[4] = of(94, 1, 1, CRN_BUFFERED);
     m[5] = of(0, 1, 1, CRN_BUFFERED); /* not measured */
     assert_ptr_equal(crn_tune_choose(m, 6), &m[3]);
-    m[4] = of(95.5, 1, 1, CRN_BUFFERED); /* near enough and cheapest */
+    m[4] = of(95.5, 1, 1, CRN_BUFFERED); /* close enough and cheapest */
     assert_ptr_equal(crn_tune_choose(m, 6), &m[4]);
-    m[0] = of(1000, 16, 8, CRN_DIRECT); /* far ahead */
+    m[0] = of(1000, 16, 8, CRN_DIRECT); /* far better */
     assert_ptr_equal(crn_tune_choose(m, 6), &m[0]);
     m[1] = m[0];
     m[0].probe.layout = CRN_CONTIGUOUS;
@@ -164,7 +164,7 @@ static void test_choose(void **state)
     assert_null(crn_tune_choose(m, 0));
 }
 
-/* Where repetitions differ much, differences that are smaller say nothing. */
+/* If repetitions differ much, smaller differences mean nothing. */
 static void test_choose_noisy(void **state)
 {
     struct crn_measure m[2];
@@ -176,7 +176,7 @@ static void test_choose_noisy(void **state)
     crn_measure_add(&m[0], 115);
     crn_measure_add(&m[0], 85); /* +-15 % */
     assert_ptr_equal(crn_tune_choose(m, 2), &m[1]);
-    crn_measure_add(&m[0], 10); /* a mishap does not make everything equal */
+    crn_measure_add(&m[0], 10); /* an outlier does not make everything equal */
     m[1] = of(70, 2, 1, CRN_BUFFERED);
     assert_ptr_equal(crn_tune_choose(m, 2), &m[0]);
 }

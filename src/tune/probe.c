@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The threads of a probe. Writers take pieces until there are none: received blocks first, then local
- * ones straight from the arena, as the leader's writers do. The first error stops all; blocks that are
- * still received then go back to the pool unwritten, so that nobody waits for ever. */
+/* The threads of a probe. Writers take blocks until there are none: received blocks first, then
+ * local ones straight from the arena, as a leader's writers do. The first error stops all.
+ * Blocks that are still received return to the pool unwritten, so no thread waits forever. */
 #include "tune/probe.h"
 
 #include <errno.h>
@@ -18,9 +18,9 @@ struct probe_run {
     const struct crn_probe *p;
     int fd[CRN_PROBE_MAX_FILES]; /* -1: not open */
     struct crn_behind behind[CRN_PROBE_MAX_FILES];
-    uint64_t blocks; /* of all files */
+    uint64_t blocks; /* in all files */
     uint64_t nlocal, nreceived;
-    atomic_uint_fast64_t next;  /* interleaved: place of the next block */
+    atomic_uint_fast64_t next;  /* interleaved: position of the next block */
     atomic_uint_fast64_t local; /* interleaved: local blocks taken */
     struct crn_pool pool;
     struct crn_queue ready; /* received blocks */
@@ -33,8 +33,8 @@ struct probe_run {
 struct crn_probe_writer {
     struct probe_run *run;
     uint32_t no;
-    uint32_t region; /* contiguous: where it is */
-    uint64_t at;     /* blocks of that region that were taken */
+    uint32_t region; /* contiguous: the current region */
+    uint64_t at;     /* blocks taken from that region */
 };
 
 const char *crn_layout_name(enum crn_layout layout)
@@ -49,7 +49,7 @@ const char *crn_method_name(enum crn_method method)
     return names[method];
 }
 
-/* Layout. ----------------------------------------------------------------------------------------- */
+/* Layout. -------------------------------------------------------------------------------------- */
 
 uint32_t crn_probe_regions(const struct crn_probe *p)
 {
@@ -88,7 +88,7 @@ static void probe_place(struct probe_run *run, uint32_t file, uint64_t block,
     ret->behind = run->p->method == CRN_BEHIND ? &run->behind[file] : NULL;
 }
 
-/* Where the arena holds the n-th block; it is shorter than the files and used again. */
+/* The arena address of the n-th block; the arena is shorter than the files and is reused. */
 static const void *arena_block(const struct probe_run *run, uint64_t n)
 {
     uint64_t slots = run->env->arena_bytes / run->p->block_bytes;
@@ -114,7 +114,7 @@ static int next_contiguous(struct crn_probe_writer *w, struct crn_probe_piece *r
     return 0;
 }
 
-/* Offsets are handed out in order of arrival. */
+/* Hands out offsets in order of arrival. */
 static void probe_append(struct probe_run *run, struct crn_probe_piece *ret)
 {
     uint64_t n = atomic_fetch_add(&run->next, 1);
@@ -158,7 +158,7 @@ void crn_probe_done(struct crn_probe_writer *w, void *block)
         crn_pool_put(&w->run->pool, block);
 }
 
-/* Threads. ---------------------------------------------------------------------------------------- */
+/* Threads. ------------------------------------------------------------------------------------- */
 
 static void probe_fail(struct probe_run *run, const struct crn_errinfo *ei)
 {
@@ -234,7 +234,7 @@ static void *sync_main(void *arg)
     return NULL;
 }
 
-/* Runs fn in a thread of each writer; those that started are always waited for. */
+/* Runs fn in a thread per writer, and joins every thread that started. */
 static void in_threads(struct probe_run *run, void *(*fn)(void *), struct crn_probe_writer *writers)
 {
     pthread_t thread[CRN_PROBE_MAX_WRITERS];
@@ -247,7 +247,7 @@ static void in_threads(struct probe_run *run, void *(*fn)(void *), struct crn_pr
             break;
         }
     if (n == 0 && fn == writer_main)
-        (void)fn(&writers[0]); /* takes the received blocks away */
+        (void)fn(&writers[0]); /* drains the received blocks */
     for (i = 0; i < n; i++)
         (void)pthread_join(thread[i], NULL);
 }
@@ -277,7 +277,7 @@ static void write_all(struct probe_run *run)
         in_threads(run, sync_main, writers);
 }
 
-/* Files. ------------------------------------------------------------------------------------------ */
+/* Files. --------------------------------------------------------------------------------------- */
 
 static void file_name(uint32_t i, char *buf, size_t size)
 {
@@ -308,7 +308,7 @@ static cairn_err open_files(struct probe_run *run, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-/* All bytes are there? A method that lies must not win. */
+/* Are all bytes in the files? A method that loses data must not win. */
 static cairn_err check_sizes(struct probe_run *run, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = run->env->fs;
@@ -342,11 +342,13 @@ static void close_files(struct probe_run *run)
         file_name(i, name, sizeof(name));
         (void)fs->close(fs, run->fd[i]);
         if (!run->env->keep_files)
-            (void)fs->unlinkat(fs, run->env->dfd, name, 0); /* else the folder's end takes it */
+            /* on failure, the folder's removal takes it */
+            (void)fs->unlinkat(fs, run->env->dfd, name, 0);
     }
 }
 
-/* All. -------------------------------------------------------------------------------------------- */
+/* The whole probe.
+ * -------------------------------------------------------------------------------- */
 
 static cairn_err check_probe(const struct crn_probe_env *env, const struct crn_probe *p,
                              struct crn_errinfo *ei)
@@ -405,7 +407,8 @@ static cairn_err run_open(struct probe_run *run, double *ret_seconds, struct crn
 
     write_all(run);
     *ret_seconds = (double)(clock->mono_ns(clock) - since) * 1e-9;
-    if (run->first.sys_errno == EINVAL && is_direct(run->p)) /* some say so only now */
+    /* some file systems refuse only here */
+    if (run->first.sys_errno == EINVAL && is_direct(run->p))
         return crn_fail(ei, CAIRN_ENOTSUP, EINVAL, "the file system has no O_DIRECT");
     if (run->first.code != CAIRN_OK)
         return crn_fail(ei, run->first.code, run->first.sys_errno, "%s", run->first.msg);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One measurement: W writer threads put so many bytes into F files of a directory, durably, as a leader
- * would, some of them "received" (copied into a pool of blocks first by a thread of its own). */
+/* One measurement: W writer threads write a number of bytes durably into F files of a directory,
+ * like a leader. Some of the bytes are "received": another thread first copies them into a pool
+ * of blocks. */
 #ifndef CRN_TUNE_PROBE_H
 #define CRN_TUNE_PROBE_H
 
@@ -10,12 +11,12 @@
 #include "base/fs.h"
 
 enum crn_layout {
-    CRN_CONTIGUOUS,  /* each thread has regions of its own */
-    CRN_INTERLEAVED, /* each takes the next block, over all files in turn */
+    CRN_CONTIGUOUS,  /* each thread has its own regions */
+    CRN_INTERLEAVED, /* each thread takes the next block, over all files in turn */
 };
 enum crn_method {
     CRN_BUFFERED,
-    CRN_BEHIND, /* on to the disk at once */
+    CRN_BEHIND, /* starts writeback at once */
     CRN_DIRECT, /* O_DIRECT */
     CRN_METHODS
 };
@@ -35,45 +36,45 @@ struct crn_probe {
     uint32_t received; /* percent of the blocks; interleaved only */
 };
 
-/* What probes share. */
+/* Shared by all probes. */
 struct crn_probe_env {
     const struct crn_fs *fs;
-    int dfd;                    /* a directory of our own */
-    const unsigned char *arena; /* page-aligned; what is written comes from here, block by block */
+    int dfd;                    /* a private directory */
+    const unsigned char *arena; /* page-aligned; the source of all blocks */
     uint64_t arena_bytes;       /* at least the largest block */
-    const atomic_int *stop;     /* not 0: end soon, CAIRN_ECANCELED; may be NULL */
-    int keep_files;             /* tests look at them */
+    const atomic_int *stop;     /* nonzero: end soon with CAIRN_ECANCELED; may be NULL */
+    int keep_files;             /* for tests that inspect them */
 };
 
-/* Which blocks of which file a region holds: pieces of a contiguous layout, in order. */
+/* The blocks of a file that a region covers, in a contiguous layout. */
 struct crn_probe_span {
     uint32_t file;
     uint64_t first; /* block in the file */
     uint64_t blocks;
 };
-/* Regions of a contiguous probe: as many as writers or files, whichever are more; region r belongs to
- * writer r % writers and lies in file r % files. Pure. */
+/* Regions of a contiguous probe: the larger of writers and files; region r belongs to writer r %
+ * writers and lies in file r % files. Pure. */
 uint32_t crn_probe_regions(const struct crn_probe *p);
 struct crn_probe_span crn_probe_region(const struct crn_probe *p, uint32_t r);
 
-/* Seconds from the first write until all is durable. CAIRN_ENOTSUP if the directory or the build cannot
- * do the method. Leaves no files, whatever happens. */
+/* Seconds from the first write until everything is durable. CAIRN_ENOTSUP if the directory or
+ * the build does not support the method. Leaves no files in any case. */
 CAIRN_CHECKED cairn_err crn_probe_run(const struct crn_probe_env *env, const struct crn_probe *p,
                                       double *ret_seconds, struct crn_errinfo *ei);
 
-/* Of the writers. -------------------------------------------------- */
+/* Used by the writers. ----------------------------------------- */
 
 struct crn_probe_piece {
     int fd;
     uint64_t offset;
     uint64_t bytes;
     const void *data;
-    void *block;               /* of the pool, to be given back; or NULL */
-    struct crn_behind *behind; /* of the file; NULL: the kernel writes it when it likes */
+    void *block;               /* from the pool, to be returned; or NULL */
+    struct crn_behind *behind; /* of the file; NULL: the kernel schedules writeback */
 };
 struct crn_probe_writer; /* opaque */
-/* The next piece of this writer; 0 if there is none (now, if may_wait is 0). */
+/* The next block of this writer; 0 if there is none (now, if may_wait is 0). */
 int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_probe_piece *ret);
-void crn_probe_done(struct crn_probe_writer *w, void *block); /* of a piece; NULL is fine */
+void crn_probe_done(struct crn_probe_writer *w, void *block); /* returns the block; NULL is fine */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a probe writes, byte for byte, in every shape; what is left when a call fails or it is stopped. */
+/* What a probe writes, byte for byte, in every shape; what remains when a call fails or the
+ * probe is stopped. */
 #include "base/test.h"
 
 #include <errno.h>
@@ -63,8 +64,8 @@ static size_t entries(const struct probe_test_fixture *f)
     return n;
 }
 
-/* Reads and removes the files: each block of the arena must be there as often as it was planned, whole
- * and at its place in the raster. */
+/* Reads and removes the files. Each block of the arena must occur as often as planned, complete
+ * and at a multiple of the block size. */
 static void check_files(const struct probe_test_fixture *f, const struct crn_probe *p)
 {
     const struct crn_fs *fs = crn_fs_posix();
@@ -156,7 +157,7 @@ static void test_direct(void **state)
     all_shapes(state, CRN_DIRECT);
 }
 
-/* Regions cover every block of every file once, without holes. */
+/* Regions cover every block of every file once, without gaps. */
 static void test_regions(void **state)
 {
     struct crn_probe p = {.block_bytes = BLOCK};
@@ -182,7 +183,7 @@ static void test_regions(void **state)
             }
 }
 
-/* Every k-th call fails in turn: the error is told and no file is left. */
+/* Every k-th call fails in turn: the error is returned and no file is left. */
 static void test_faults(void **state)
 {
     const struct probe_test_fixture *f = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The folder that probes write in: .cairn-tune-XXXXXXXXXXXXXXXX with a file "lock". The lock is taken
- * before the file gets that name, so that a folder with a free "lock" belongs to nobody any more. */
+/* The folder that probes write in: .cairn-tune-XXXXXXXXXXXXXXXX with a file "lock". The lock is
+ * taken before the file gets that name, so a folder with an unlocked "lock" is stale. */
 #include "tune/tuner.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #define PREFIX ".cairn-tune-"
 
-/* Removes the folder of a run that was killed. What cannot be locked is in use or not ours. */
+/* Removes the folder of a killed run. A folder that cannot be locked is in use or not ours. */
 static void remove_stale(const struct crn_fs *fs, int parent, const char *name)
 {
     int dfd = fs->openat(fs, parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
@@ -54,7 +54,7 @@ static cairn_err take_lock(struct crn_scratch *s, struct crn_errinfo *ei)
         return rc;
     held = fs->lock(fs, s->lock);
     if (held == -ENOTSUP)
-        return CAIRN_OK; /* without locks nothing is ever taken for stale */
+        return CAIRN_OK; /* without locks no folder counts as stale */
     rc = crn_fs_check(held, ei, "lock");
     if (rc == CAIRN_OK)
         rc = crn_fs_check(fs->renameat(fs, s->dfd, "lock.new", s->dfd, "lock"), ei,

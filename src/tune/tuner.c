@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Drives the stages. Repetitions are the outer loop of a stage, so that what others do to the file
- * system meanwhile hits all probes alike. A probe that the file system cannot do (O_DIRECT) is
- * noted and left out; every other error ends the tuning. */
+/* Drives the stages. Repetitions are the outer loop of a stage, so that interference by other
+ * users of the file system affects all probes alike. A probe that the file system does not
+ * support (O_DIRECT) is noted and skipped; any other error ends the tuning. */
 #include "tune/tuner.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static double elapsed_s(const struct tuner_work *w)
     return (double)(clock->mono_ns(clock) - w->since_ns) * 1e-9;
 }
 
-/* May a probe of so many bytes start? Each stage leaves the later ones their part of the time. */
+/* May a probe of this size start? Each stage leaves the later ones their share of the time. */
 static int may_start(struct tuner_work *w, enum crn_stage stage, uint64_t bytes)
 {
     static const double until[CRN_STAGES] = {0.55, 0.75, 0.90, 1};
@@ -101,7 +101,7 @@ static cairn_err run_stage(struct tuner_work *w, enum crn_stage stage, struct cr
     return CAIRN_OK;
 }
 
-/* How fast is it about? A small probe, so that the real ones fit in the time. */
+/* Estimates the speed with a small probe, so that the real ones fit in the time. */
 static cairn_err set_sizes(struct tuner_work *w, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = w->env.fs;
@@ -115,7 +115,7 @@ static cairn_err set_sizes(struct tuner_work *w, struct crn_errinfo *ei)
     cairn_err rc;
 
     rc = crn_fs_check(fs->space(fs, w->env.dfd, &space), ei, "free space");
-    if (rc == CAIRN_OK) /* refuse before the first byte is written */
+    if (rc == CAIRN_OK) /* refuse before the first write */
         rc = crn_tune_size(&w->t->opt, 1e9, space.bytes, &p, ei);
     p.block_bytes = CRN_BLOCK_MIN;
     p.bytes = FIRST_TRY;
@@ -152,7 +152,7 @@ static cairn_err run_stages(struct tuner_work *w, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Bytes that no file system can shrink. */
+/* Incompressible bytes. */
 static void tuner_fill(unsigned char *p, uint64_t n)
 {
     struct crn_rng rng;

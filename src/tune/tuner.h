@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measures a directory stage by stage and tells what to set. */
+/* Measures a directory stage by stage and recommends settings. */
 #ifndef CRN_TUNE_TUNER_H
 #define CRN_TUNE_TUNER_H
 
@@ -16,7 +16,7 @@ struct crn_tuning {
     double one_rate;    /* of one writer to one file */
     uint64_t written;   /* bytes, of all probes */
     double seconds;     /* of all */
-    const char *cut_by; /* "time" or "bytes" if probes were left out; else NULL */
+    const char *cut_by; /* "time" or "bytes" if probes were skipped; else NULL */
 };
 
 struct crn_tuner {
@@ -28,16 +28,16 @@ struct crn_tuner {
     void *progress_arg;
 };
 
-/* Measures dir, which must exist; ret is large: not for a stack of a thread. Works in a folder of its own
- * below dir, which is gone afterwards; one that a killed run has left is removed first. */
+/* Measures dir, which must exist. ret is too large for a thread's stack. Works in its own folder
+ * below dir and removes it afterwards; first removes one that a killed run left. */
 CAIRN_CHECKED cairn_err crn_tune_run(const struct crn_tuner *t, const char *dir,
                                      struct crn_tuning *ret, struct crn_errinfo *ei);
 
-/* The recommended keys as a configuration file: those that this version knows, others as comments.
- * 0, or -1 if the stream fails. */
+/* The recommended keys as a configuration file; keys unknown to this version as comments. 0, or
+ * -1 if the stream fails. */
 int crn_tune_config(const struct crn_tuning *t, const char *dir, FILE *out);
 
-/* scratch.c: the folder. Its lock file is held while it is in use. */
+/* scratch.c: the folder. Its lock file is locked while it is in use. */
 struct crn_scratch {
     const struct crn_fs *fs;
     int parent, dfd, lock; /* descriptors; -1: none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A whole tuning, tiny, in memory: limits are kept, the directory is clean afterwards, a full file system
- * is refused, what a killed run left is removed, and the configuration can be read. */
+/* A complete, tiny tuning in memory: limits are respected, the directory is clean afterwards, a
+ * full file system is refused, the leftovers of a killed run are removed, and the configuration
+ * can be read. */
 #include "base/test.h"
 
 #include <errno.h>
@@ -85,7 +86,7 @@ static void test_tiny(void **state)
     test_dir_remove(dir);
 }
 
-/* The limits end it: fewer bytes than planned cannot happen, a passed deadline can. */
+/* The plan stays within the byte limit, so only the deadline can end a tuning early. */
 static void test_no_time(void **state)
 {
     struct crn_errinfo ei = {0};
@@ -137,7 +138,7 @@ static ssize_t refuse_write(const struct crn_fs *fs, int fd, const void *buf, si
     (void)fd;
     (void)buf;
     (void)off;
-    return n > 0 ? -EBADF : 0; /* not ENOSPC: the test would see it */
+    return n > 0 ? -EBADF : 0; /* not ENOSPC, which the test would notice */
 }
 
 static void test_full(void **state)
@@ -159,7 +160,7 @@ static void test_full(void **state)
     test_dir_remove(dir);
 }
 
-/* A run that was killed leaves its folder; the next one takes it away, but not one that is in use. */
+/* A killed run leaves its folder. The next run removes it, but not one that is in use. */
 static void test_stale(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
