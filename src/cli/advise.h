@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Trying merging schemes and pipelines on a sample of real data. */
+/* Tries merging schemes and pipelines on a sample of real data. */
 #ifndef CRN_CLI_ADVISE_H
 #define CRN_CLI_ADVISE_H
 
@@ -7,21 +7,21 @@
 #include "encode/parts.h"
 #include "restart/version.h"
 
-#define ADVISE_RANKS 16 /* at most, spread over all */
+#define ADVISE_RANKS 16 /* at most, spread over all ranks */
 
-/* Slabs out of the middle of each variable of some ranks, in memory. */
+/* Slabs from the middle of each variable of some ranks, in memory. */
 struct advise_sample {
     struct crn_shard *shards; /* owned */
-    unsigned char ***bytes;   /* owned; of each region of each shard */
+    unsigned char ***bytes;   /* owned; per region of each shard */
     uint32_t n, room;
-    uint64_t all;       /* bytes that were there */
-    uint64_t ranks;     /* that were there */
-    uint64_t looked_at; /* bytes of the ranks that were chosen */
-    uint64_t variables; /* of those: of variables that were recognised */
+    uint64_t all;       /* total bytes */
+    uint64_t ranks;     /* total ranks */
+    uint64_t looked_at; /* bytes of the chosen ranks */
+    uint64_t variables; /* of those: bytes of recognised variables */
     uint64_t sampled;
 };
 
-/* From files, one a rank; hdf5 as for crn_extents_read. About `limit` bytes are taken. */
+/* From files, one per rank; hdf5 as for crn_extents_read. Takes about `limit` bytes. */
 CAIRN_CHECKED cairn_err crn_advise_files(char *const *path, size_t n, uint64_t limit,
                                          const char *hdf5, struct advise_sample *ret,
                                          struct crn_errinfo *ei);
@@ -37,7 +37,7 @@ struct advise_method {
 struct advise_result {
     const struct advise_method *method;
     double ratio;
-    double encode_mbps, decode_mbps; /* of one core: CPU time, 10^6 bytes */
+    double encode_mbps, decode_mbps; /* per core: CPU time, 10^6 bytes */
 };
 
 const struct advise_method *crn_advise_methods(size_t *ret_n);

@@ -10,9 +10,9 @@
 #include "encode/stream.h"
 #include "encode/work.h"
 
-#define RECORD_BYTES 24 /* what the index keeps for each chunk */
+#define RECORD_BYTES 24 /* size of a chunk's index record */
 
-/* The agnostic schemes see bytes; only what works on bytes is tried on them. */
+/* The agnostic schemes see bytes, so only byte codecs are tried on them. */
 static const struct advise_method methods[] = {
     {CRN_AGNOSTIC, "raw"},
     {CRN_AGNOSTIC, "gzip:6"},
@@ -64,7 +64,7 @@ struct kept {
     unsigned char *bytes;
     size_t n, room;
     struct crn_chunk_record *records;
-    size_t *at; /* where each chunk begins in bytes */
+    size_t *at; /* offset of each chunk in bytes */
     size_t nrecords, records_room;
 };
 
@@ -99,7 +99,8 @@ static cairn_err advise_run_fetch(void *ctx, size_t chunk, void *buf, struct crn
     return CAIRN_OK;
 }
 
-/* Room for a stream: no chunk is longer than what it holds, none but the last is below the least. */
+/* Space for a stream: no chunk exceeds its contents, and only the last is below the minimum
+ * size. */
 static cairn_err kept_init(struct kept *k, uint64_t bytes, struct crn_errinfo *ei)
 {
     k->room = bytes + 1;
@@ -123,7 +124,7 @@ struct advise_run_trial {
     uint64_t encoded;
 };
 
-/* Streams for which the stages are not made (bytes, small ones) get zstd alone, or nothing. */
+/* Streams that the stages do not suit (bytes, small ones) get zstd alone, or nothing. */
 static cairn_err pipe_of(const struct advise_run_trial *t, const struct crn_merge_stream *s,
                          struct crn_pipe *ret, struct crn_errinfo *ei)
 {
@@ -175,7 +176,7 @@ static cairn_err advise_run_encode(struct advise_run_trial *t, uint32_t stream, 
     return rc;
 }
 
-/* Decodes the whole stream and compares it piece by piece. */
+/* Decodes the whole stream and compares it step by step. */
 static cairn_err advise_run_decode(struct advise_run_trial *t, uint32_t stream, struct kept *k,
                                    const struct crn_map *map, unsigned char *dst,
                                    struct crn_errinfo *ei)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sample keeps what compression lives on: whole rows of arrays, and the same part of each rank. */
+/* A sample preserves what compression depends on: whole rows of arrays, and the same section of
+ * each rank. */
 #include "cli/advise.h"
 
 #include <errno.h>
@@ -14,12 +15,12 @@
 #define SLAB_MIN ((uint64_t)64 << 10)
 #define BLOCK    ((size_t)4 << 20)
 
-/* A rank that the sample may have: its shard, what was found in its files, and how to read them. */
+/* A rank that may be sampled: its shard, the extents in its files, and how to read them. */
 struct rank {
-    struct crn_shard shard;         /* borrowed or owned by the caller */
-    struct crn_file_extents *files; /* owned; one for each region */
+    struct crn_shard shard;         /* borrowed, or owned by the caller */
+    struct crn_file_extents *files; /* owned; one per region */
     struct crn_parts parts;
-    int *fd; /* owned; of each file region, -1 otherwise */
+    int *fd; /* owned; per file region, -1 otherwise */
 };
 
 static void rank_free(struct rank *r)
@@ -37,7 +38,7 @@ static void rank_free(struct rank *r)
     crn_parts_free(&r->parts);
 }
 
-/* A failed one is acceptable to rank_free. */
+/* rank_free accepts a rank whose initialisation failed. */
 static cairn_err rank_init(struct rank *r, const struct crn_shard *shard, struct crn_errinfo *ei)
 {
     size_t n = shard->nregions;
@@ -66,7 +67,7 @@ void crn_advise_free(struct advise_sample *s)
     memset(s, 0, sizeof(*s));
 }
 
-/* Cuts a region down to the middle rows, about share of it; returns where they begin. */
+/* Cuts a region down to the middle rows, about share of it; returns their offset. */
 static uint64_t slab(struct crn_region *r, double share)
 {
     uint64_t bytes = r->bytes;
@@ -158,7 +159,7 @@ static cairn_err take_all(struct advise_sample *s, struct rank *ranks, uint32_t 
     return rc;
 }
 
-/* Files. -------------------------------------------------------------------------------------------- */
+/* Files. --------------------------------------------------------------------------------------- */
 
 static cairn_err open_file(const char *path, struct crn_region *region, int *ret_fd,
                            struct crn_errinfo *ei)
@@ -184,7 +185,7 @@ static cairn_err open_file(const char *path, struct crn_region *region, int *ret
     return CAIRN_OK;
 }
 
-/* The i-th of the ranks that are looked at. */
+/* The index of the i-th chosen rank. */
 static size_t spread(size_t i, size_t chosen, size_t n)
 {
     return i * n / chosen;
@@ -223,9 +224,9 @@ cairn_err crn_advise_files(char *const *path, size_t n, uint64_t limit, const ch
     return rc;
 }
 
-/* Versions. ----------------------------------------------------------------------------------------- */
+/* Versions. ------------------------------------------------------------------------------------ */
 
-/* Brings a file region to a temporary file, for the readers of its format. */
+/* Copies a file region to a temporary file, for the readers of its format. */
 static cairn_err advise_sample_bring(struct crn_version *v, uint32_t rank, uint32_t region,
                                      uint64_t bytes, int fd, struct crn_errinfo *ei)
 {

@@ -31,7 +31,7 @@ cairn_err crn_array_whole(struct cli_array *a, struct crn_version *v, const stru
     return rc;
 }
 
-/* Where the array is cut: along dimension `along`, in rows of `row` bytes, `rows` at a time. */
+/* How the array is cut: along dimension `along`, in rows of `row` bytes, `rows` at a time. */
 struct cut {
     unsigned along;
     uint64_t row, rows;
@@ -48,7 +48,7 @@ static struct cut find_cut(const struct cli_array *a, uint64_t max_bytes)
     return c;
 }
 
-/* Moves start to the next piece; 0 at the end of the array. */
+/* Advances start to the next section; 0 at the end of the array. */
 static int array_advance(const struct cli_array *a, const struct cut *c, struct cli_piece *p)
 {
     unsigned d = c->along;

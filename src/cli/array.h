@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stored array to read from piece by piece: the region of one rank, or a global array put together
+/* A stored array, read section by section: the region of one rank, or a global array assembled
  * from the blocks of all ranks. */
 #ifndef CRN_CLI_ARRAY_H
 #define CRN_CLI_ARRAY_H
@@ -10,11 +10,11 @@ struct cli_array {
     struct crn_version *v;
     int is_whole;             /* the global array, not the block of one rank */
     uint32_t rank, index;     /* unless is_whole */
-    struct crn_region region; /* name, type; dims are those of the array */
+    struct crn_region region; /* name, type; dims are the array's */
     uint64_t bytes;
 };
 
-/* A part of an array whose bytes follow each other in row-major order. */
+/* A section of an array that is contiguous in row-major order. */
 struct cli_piece {
     uint64_t start[CAIRN_MAX_DIMS];
     uint64_t count[CAIRN_MAX_DIMS];
@@ -26,7 +26,7 @@ void crn_array_of_rank(struct cli_array *a, struct crn_version *v, const struct 
 /* item: any block of the global array. */
 CAIRN_CHECKED cairn_err crn_array_whole(struct cli_array *a, struct crn_version *v,
                                         const struct cli_item *item, struct crn_errinfo *ei);
-/* The first (is_first) or next piece of at most about max_bytes; 0 when there is none. */
+/* The first (is_first) or next section, of about max_bytes at most; 0 when there is none. */
 int crn_array_piece(const struct cli_array *a, uint64_t max_bytes, int is_first,
                     struct cli_piece *piece);
 CAIRN_CHECKED cairn_err crn_array_read(const struct cli_array *a, const struct cli_piece *piece,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the commands share: errors, options, targets, JSON. */
+/* Shared by the commands: errors, options, targets, JSON. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ int crn_cli_option(struct cli *cli, int argc, char **argv, const char *letters,
 
     opterr = 0;
     c = getopt_long(argc, argv, letters, longs, NULL);
-    if (c == '?') /* optind is behind the bad word, or on it inside a group of letters */
+    if (c == '?') /* optind is after the bad word, or on it inside a group of letters */
         (void)crn_cli_usage(cli, "option '%s' is unknown or lacks its value",
                             optind > 1 ? argv[optind - 1] : argv[optind]);
     return c;
@@ -165,7 +165,7 @@ int crn_cli_end(struct cli *cli, int status)
     return status;
 }
 
-/* Targets. ---------------------------------------------------------------------------------------- */
+/* Targets. ------------------------------------------------------------------------------------- */
 
 cairn_err crn_cli_target(const char *text, struct cli_target *ret, struct crn_errinfo *ei)
 {

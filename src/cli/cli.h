@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the commands of `cairn` share: options that all understand, the open store, output as text or
- * JSON, and exit codes. One thread, except where a command starts its own. */
+/* Shared by the commands of `cairn`: common options, the open store, output as text or JSON, and
+ * exit codes. One thread, except where a command starts its own. */
 #ifndef CRN_CLI_H
 #define CRN_CLI_H
 
@@ -18,11 +18,11 @@ struct cli {
     const char *settings[64]; /* --set and --dir, NULL at the end */
     size_t nsettings;
     int is_json;
-    int has_json; /* the document has begun */
+    int has_json; /* the document has been started */
     struct crn_json json;
     struct crn_config cfg;   /* loaded before the command runs */
     struct crn_store store;  /* open if the command needs it */
-    struct crn_errinfo info; /* of the call that failed last */
+    struct crn_errinfo info; /* of the last failed call */
     struct crn_errinfo *ei;  /* &info */
 };
 
@@ -31,9 +31,9 @@ struct cli_command {
     const char *args; /* for the usage line */
     const char *help; /* one line */
     int needs_store;
-    /* argv[0] is the command; options that all commands share are gone. Returns cli_exit. */
+    /* argv[0] is the command; the common options are removed. Returns cli_exit. */
     int (*run)(struct cli *cli, int argc, char **argv);
-    const char *options; /* help of the command's own options; lines */
+    const char *options; /* help text of the command's own options; lines */
 };
 extern const struct cli_command crn_cmd_ls, crn_cmd_show, crn_cmd_verify, crn_cmd_extract,
     crn_cmd_diff, crn_cmd_explain, crn_cmd_rm, crn_cmd_pin, crn_cmd_unpin, crn_cmd_sweep,
@@ -41,54 +41,57 @@ extern const struct cli_command crn_cmd_ls, crn_cmd_show, crn_cmd_verify, crn_cm
     crn_cmd_tune, crn_cmd_replay, crn_cmd_broker, crn_cmd_ingest, crn_cmd_watch, crn_cmd_restore,
     crn_cmd_advise;
 
-/* Says cli->info on stderr (with --json as an object, where none has begun); CLI_PROBLEM. */
+/* Prints cli->info on stderr (with --json as an object, if no document was started);
+ * CLI_PROBLEM. */
 int crn_cli_fail(struct cli *cli);
-/* The same for an error of the command itself. */
+/* The same for an error that the command itself detects. */
 int crn_cli_problem(struct cli *cli, cairn_err code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* A usage error: the text and the usage line on stderr; CLI_USAGE. */
+/* A usage error: prints the text and the usage line on stderr; CLI_USAGE. */
 int crn_cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* getopt_long that says usage errors our way: '?' for those. */
+/* getopt_long with our usage messages; returns '?' after one. */
 int crn_cli_option(struct cli *cli, int argc, char **argv, const char *letters,
                    const struct option *longs);
-/* A whole number >= 0 of an option; 0, or -1 after a usage error was said. */
+/* Parses an option's whole number >= 0; 0, or -1 after a usage error. */
 int crn_cli_number(struct cli *cli, const char *what, const char *text, int64_t *ret);
-/* The same for what was given (optarg) to the option of this value. */
+/* The same for the argument (optarg) of the option with this value. */
 int crn_cli_number_of(struct cli *cli, const struct option *longs, int value, int64_t *ret);
-/* Calls take for each word of "a,b,c", which was given to the named option; its first error ends the list. */
+/* Calls take for each word of "a,b,c", the argument of the named option; stops at the first
+ * error. */
 CAIRN_CHECKED cairn_err crn_cli_words(const char *option, const char *list,
                                       cairn_err (*take)(void *arg, const char *word,
                                                         struct crn_errinfo *ei),
                                       void *arg, struct crn_errinfo *ei);
-/* What was given to the named option, as parse understands it. NULL: nothing, and ret stays. */
+/* Parses the argument of the named option. NULL: none given, and ret stays unchanged. */
 CAIRN_CHECKED cairn_err crn_cli_quantity(const char *option, const char *text,
                                          cairn_err (*parse)(const char *text, double *ret,
                                                             struct crn_errinfo *ei),
                                          double *ret, struct crn_errinfo *ei);
 
-/* Path of a program beside this one; NULL if it is not there. */
+/* Path of a program beside this one; NULL if there is none. */
 const char *crn_cli_program(const char *name, char *path, size_t size);
-/* What reads HDF5 files: the one beside this program, or as the configuration says. NULL: nothing. */
+/* The program that reads HDF5 files: the one beside this program, or the configured one. NULL:
+ * none. */
 const char *crn_cli_hdf5(const struct cli *cli, char *path, size_t size);
 
-/* The JSON document of the command: an object, ended with crn_cli_json_end, which checks stdout. */
+/* The command's JSON document: an object. End it with crn_cli_json_end, which checks stdout. */
 struct crn_json *crn_cli_json(struct cli *cli);
 int crn_cli_json_end(struct cli *cli, int status);
-/* Flushes stdout; CLI_PROBLEM if it cannot be written (a full disk, say). */
+/* Flushes stdout; CLI_PROBLEM if that fails (for example on a full disk). */
 int crn_cli_end(struct cli *cli, int status);
 
 /* "NAME", "NAME@VERSION", or "NAME@latest". */
 struct cli_target {
     char name[CAIRN_MAX_NAME];
-    int64_t version; /* -1: not given */
+    int64_t version; /* -1: none */
 };
 CAIRN_CHECKED cairn_err crn_cli_target(const char *text, struct cli_target *ret,
                                        struct crn_errinfo *ei);
-/* As above; where no version is given, the newest whole one. */
+/* The same; without a version, the newest complete one. */
 CAIRN_CHECKED cairn_err crn_cli_pick(const struct crn_store *st, const char *text,
                                      struct cli_target *ret, struct crn_errinfo *ei);
-/* Calls fn for each version that the arguments mean: all, those of a name, or one. Stops at the
- * first error of the store; problems that fn reports are added up. Returns cli_exit. */
+/* Calls fn for each version that the arguments name: all, those of a name, or one. Stops at the
+ * first error of the store; accumulates the problems that fn reports. Returns cli_exit. */
 typedef int (*cli_version_fn)(struct cli *cli, const char *name, const struct crn_version_entry *e,
                               void *arg);
 int crn_cli_each(struct cli *cli, int argc, char **argv, cli_version_fn fn, void *arg);
@@ -111,16 +114,16 @@ struct cli_table {
 };
 void crn_table_begin(struct cli_table *t, const char *align);
 void crn_table_add(struct cli_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void crn_table_print(struct cli_table *t); /* and frees */
+void crn_table_print(struct cli_table *t); /* and frees the cells */
 void crn_table_free(struct cli_table *t);  /* also after printing */
 
-/* A bar on stderr where that is a terminal. Any thread may add. */
+/* A bar on stderr, if that is a terminal. Any thread may add. */
 struct cli_progress {
-    struct crn_mutex *mu; /* owned; NULL: not shown */
+    struct crn_mutex *mu; /* owned; NULL: hidden */
     const char *what;
-    int is_count; /* not bytes */
+    int is_count; /* counts items, not bytes */
     uint64_t done, total;
-    int64_t next_ns; /* when to draw again */
+    int64_t next_ns; /* time of the next redraw */
 };
 void crn_progress_begin(struct cli_progress *p, const char *what, uint64_t total);
 void crn_progress_begin_count(struct cli_progress *p, const char *what, uint64_t total);

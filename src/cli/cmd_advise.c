@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn advise: what merging and compression would do to this data. Every scheme and pipeline is tried on
- * a sample, decoded and compared; ratio and speed are told, drawn, and one of them is recommended. */
+/* cairn advise: what merging and compression would do to this data. It tries every scheme and
+ * pipeline on a sample, decodes and compares. It prints and draws ratio and speed, and
+ * recommends one of them. */
 #include "cli/advise.h"
 #include "cli/plot.h"
 
@@ -14,7 +15,7 @@
 
 struct advise_options {
     uint64_t sample;
-    uint64_t bandwidth; /* bytes a second for each encoding core; 0: the best ratio */
+    uint64_t bandwidth; /* bytes per second for each encoding core; 0: best ratio */
     const char *plot;
 };
 
@@ -24,7 +25,7 @@ struct advice {
     struct advise_sample sample;
     struct advise_result result[METHODS_MAX];
     size_t n;
-    double baseline; /* ratio of the paper's: agnostic, gzip -6; 0 if it was not tried */
+    double baseline; /* ratio of the paper's baseline: agnostic, gzip -6; 0 if not tried */
     size_t best;
 };
 
@@ -76,7 +77,7 @@ static cairn_err try_all(struct advice *a)
     return rc;
 }
 
-/* Seconds that 10^6 bytes take until they are on the file system: encoding and writing overlap. */
+/* Seconds until 10^6 bytes are on the file system: encoding and writing overlap. */
 static double advise_seconds(const struct advise_result *r, uint64_t bandwidth)
 {
     double encode = 1 / r->encode_mbps;
@@ -85,7 +86,8 @@ static double advise_seconds(const struct advise_result *r, uint64_t bandwidth)
     return encode > write ? encode : write;
 }
 
-/* The least time at the given bandwidth; otherwise the best ratio, of those within 2 % the fastest. */
+/* The least time at the given bandwidth; otherwise the best ratio, and among those within 2 %
+ * the fastest. */
 static size_t advise_choose(const struct advice *a)
 {
     double most = 0;
@@ -104,7 +106,7 @@ static size_t advise_choose(const struct advice *a)
     return best;
 }
 
-/* Output. ------------------------------------------------------------------------------------------- */
+/* Output. -------------------------------------------------------------------------------------- */
 
 static void print(const struct advice *a)
 {
@@ -186,7 +188,7 @@ static void print_json(const struct advice *a)
     json_result(j, "recommended", &a->result[a->best], a->baseline);
 }
 
-/* What is labelled: results that no other beats in both ratio and speed, and the paper's two ends. */
+/* Labels results that no other beats in both ratio and speed, and the paper's two extremes. */
 static int is_labelled(const struct advice *a, size_t i)
 {
     const struct advise_result *r = &a->result[i];
@@ -201,7 +203,7 @@ static int is_labelled(const struct advice *a, size_t i)
     return 1;
 }
 
-/* Ratio against speed, a colour for each scheme, the recommended one circled. */
+/* Ratio against speed, one colour per scheme, the recommended one circled. */
 static int advise_draw(const struct advice *a)
 {
     static const char *const colors[CRN_SCHEMES] = {"#999999", "#E69F00", "#0072B2", "#D55E00"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn broker: who holds the token, who waits, why and until when; and what administrators can
- * change. A person sees his own requests, an administrator all. */
+/* cairn broker: which jobs hold the token, which wait, why and until when; and what
+ * administrators can change. Users see their own requests, administrators all. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -16,14 +16,14 @@
 
 struct broker_options {
     struct crn_bp_query query;
-    unsigned watch_s; /* 0: once */
+    unsigned watch_s; /* 0: print once */
 };
 
 struct view {
     struct cli *cli;
     struct cli_table tokens, requests;
     size_t ntokens, nrequests;
-    int had_requests; /* JSON: the array of tokens has ended */
+    int had_requests; /* JSON: the array of tokens is closed */
 };
 
 static cairn_err connect_broker(struct cli *cli, struct crn_admin **ret)
@@ -39,7 +39,7 @@ static cairn_err connect_broker(struct cli *cli, struct crn_admin **ret)
     return crn_admin_open(&link, ret, cli->ei);
 }
 
-/* Status. --------------------------------------------------------------------------------------- */
+/* Status. -------------------------------------------------------------------------------------- */
 
 static void time_cell(struct cli_table *t, uint64_t ns)
 {
@@ -200,7 +200,7 @@ static int show_json(struct cli *cli, struct crn_admin *admin, const struct brok
         crn_json_end_array(j);
     }
     status = crn_cli_json_end(cli, status);
-    cli->has_json = 0; /* --watch begins another document */
+    cli->has_json = 0; /* --watch starts another document */
     return status;
 }
 
@@ -239,7 +239,7 @@ static int show_once(struct cli *cli, const struct broker_options *opt)
     return status;
 }
 
-/* --watch goes on when the broker is away: that is worth seeing too. */
+/* --watch continues while the broker is away, which is worth showing too. */
 static int broker_show(struct cli *cli, const struct broker_options *opt)
 {
     int status = show_once(cli, opt);
@@ -252,7 +252,7 @@ static int broker_show(struct cli *cli, const struct broker_options *opt)
     return status;
 }
 
-/* Changes. -------------------------------------------------------------------------------------- */
+/* Changes. ------------------------------------------------------------------------------------- */
 
 static int broker_control(struct cli *cli, const struct crn_bp_control *c, const char *done)
 {

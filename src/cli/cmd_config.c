@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn config: the configuration in effect, as an INI file that can be used as it is; or the
- * reference of all keys. */
+/* cairn config: the configuration in effect, as a usable INI file; or the reference of all keys. */
 #include "cli/cli.h"
 
 static int print_json(struct cli *cli)

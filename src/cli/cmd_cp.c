@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn cp: a version into another directory. What was written there is read back and checked against
- * the checksums of the index before the manifest makes it a version: a copy is whole and right, or
- * it is debris. The capture's identity stays, so that a copy is known as one. What was encoded against
- * older versions is encoded again without them: a copy needs no other version. */
+/* cairn cp: copies a version into another directory. The copy is read back and checked against
+ * the checksums of the index before the manifest makes it a version. A copy is therefore
+ * complete and correct, or it is debris. It keeps the capture's identity, so it can be
+ * recognised as a copy. Data encoded against older versions is encoded again without them: a
+ * copy needs no other version. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ static cairn_err copy_bytes(struct copy *c, int in, int out, uint64_t bytes, con
     return rc;
 }
 
-/* The data as it is. */
+/* Copies the data unchanged. */
 static cairn_err fill_bytes(struct copy *c, uint32_t file_no, const struct crn_data_file *in,
                             int fd, struct crn_index *ret, uint64_t *ret_end,
                             struct crn_errinfo *ei)
@@ -68,7 +69,7 @@ static cairn_err fill_bytes(struct copy *c, uint32_t file_no, const struct crn_d
     return copy_bytes(c, in->fd, fd, mf->trailer.index_offset, mf->name, ei);
 }
 
-/* Fills the new data file and finishes it; closes fd. */
+/* Fills the new data file and completes it; closes fd. */
 static cairn_err cp_fill(struct copy *c, uint32_t file_no, const struct crn_data_file *in, int fd,
                          const char *file, struct crn_errinfo *ei)
 {
@@ -91,7 +92,7 @@ static cairn_err cp_fill(struct copy *c, uint32_t file_no, const struct crn_data
     return rc;
 }
 
-/* How it was flushed goes along; without it the copy is as good. */
+/* Copies the flush statistics, if possible; the copy does not depend on them. */
 static void copy_stats(struct copy *c, uint32_t file_no, const char *file)
 {
     struct crn_errinfo ignored = {0};
@@ -106,7 +107,7 @@ static void copy_stats(struct copy *c, uint32_t file_no, const char *file)
     free(text);
 }
 
-/* The source, its index and its chain. */
+/* Opens the source, its index and its chain. */
 static cairn_err open_source(struct copy *c, int dfd, uint32_t file_no, struct crn_data_file *ret,
                              struct crn_base_chain **ret_chain, struct crn_errinfo *ei)
 {
@@ -154,7 +155,7 @@ static cairn_err copy_file(struct copy *c, int dfd, uint32_t file_no, struct crn
     return rc;
 }
 
-/* After a failure: what was copied goes; where that fails too, a sweep removes it. */
+/* After a failure: removes the copied files. If that fails too, a sweep removes them. */
 static void cp_discard(struct copy *c)
 {
     uint32_t f;
@@ -184,7 +185,8 @@ static cairn_err copy_files(struct copy *c, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Is a whole version there already? The same capture is fine: nothing to do. */
+/* Does the target have a complete version already? If it is the same capture, there is nothing
+ * to do. */
 static cairn_err check_target(const struct copy *c, int force, int *ret_is_there,
                               struct crn_errinfo *ei)
 {
@@ -198,7 +200,7 @@ static cairn_err check_target(const struct copy *c, int force, int *ret_is_there
         return rc;
     rc = crn_store_manifest(c->to, c->m->name, c->m->version, &there, &why);
     if (rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED || (rc == CAIRN_EFORMAT && force))
-        return CAIRN_OK; /* none, or not one that anybody could use */
+        return CAIRN_OK; /* none, or an unusable one */
     if (rc != CAIRN_OK) {
         crn_err_keep(ei, &why);
         return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn diff: which regions of two versions differ, where first and by how much. Global arrays are
- * compared as a whole, whatever the number of ranks; other regions rank by rank. */
+/* cairn diff: which regions of two versions differ, where first and by how much. Global arrays
+ * are compared as a whole, regardless of the number of ranks; other regions rank by rank. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 struct side {
     struct crn_store store;
-    int has_store; /* of its own */
+    int has_store; /* a separate one */
     struct cli_target target;
     struct crn_version *v;
     struct cli_items items;
@@ -30,13 +30,13 @@ struct diff_job {
     uint64_t regions, differing; /* names */
 };
 
-/* What is found out about one region name. */
+/* The result for one region name. */
 struct diff_finding {
     const char *name;
-    struct cli_difference d; /* all ranks together; first counts in first_array */
-    char first[160];         /* where the first difference is */
-    char note[200];          /* what cannot be compared */
-    uint64_t problems;       /* how many of those */
+    struct cli_difference d; /* over all ranks; first is an index into first_array */
+    char first[160];         /* position of the first difference */
+    char note[200];          /* why something cannot be compared */
+    uint64_t problems;       /* number of such cases */
 };
 
 static void note(struct diff_finding *f, const char *fmt, ...)
@@ -47,7 +47,7 @@ static void note(struct diff_finding *f, const char *fmt, ...)
     va_list ap;
 
     if (f->problems++ > 0)
-        return; /* the first is enough to look at */
+        return; /* the first is enough */
     va_start(ap, fmt);
     (void)vsnprintf(f->note, sizeof(f->note), fmt, ap);
     va_end(ap);
@@ -86,7 +86,7 @@ static void note_shapes(struct diff_finding *f, const struct cli_array *a,
          y);
 }
 
-/* Compares two arrays and adds to the finding. */
+/* Compares two arrays and adds the result to the finding. */
 static cairn_err compare_arrays(struct diff_job *job, const struct cli_array *a,
                                 const struct cli_array *b, struct diff_finding *f,
                                 struct crn_errinfo *ei)
@@ -124,7 +124,7 @@ static cairn_err compare_arrays(struct diff_job *job, const struct cli_array *a,
     return CAIRN_OK;
 }
 
-/* Merges the ranks of both sides, which are ascending. */
+/* Merges the ascending ranks of both sides. */
 static cairn_err compare_ranks(struct diff_job *job, size_t ia, size_t na, size_t ib, size_t nb,
                                struct diff_finding *f, struct crn_errinfo *ei)
 {
@@ -159,7 +159,7 @@ static cairn_err compare_whole(struct diff_job *job, size_t ia, size_t ib, struc
     return rc != CAIRN_OK ? rc : compare_arrays(job, &a, &b, f, ei);
 }
 
-/* Output. ----------------------------------------------------------------------------------------- */
+/* Output. -------------------------------------------------------------------------------------- */
 
 static void report_json(struct crn_json *j, const struct diff_finding *f)
 {
@@ -204,9 +204,9 @@ static void diff_report(struct cli *cli, struct diff_job *job, const struct diff
     crn_table_add(t, "%s", f->note);
 }
 
-/* The command. ------------------------------------------------------------------------------------ */
+/* The command. --------------------------------------------------------------------------------- */
 
-/* Items are sorted alike on both sides: one merge. */
+/* Items have the same order on both sides, so one merge suffices. */
 static cairn_err compare_names(struct cli *cli, struct diff_job *job, struct crn_errinfo *ei)
 {
     const struct cli_items *x = &job->a.items, *y = &job->b.items;

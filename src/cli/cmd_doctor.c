@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn doctor: tries what a job will need on this machine, and says what to do about what fails. It
- * leaves nothing behind. */
+/* cairn doctor: tries what a job needs on this machine, and recommends a fix for each failure.
+ * It leaves no files. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -52,9 +52,9 @@ static void doctor_say(struct doctor *d, enum verdict v, const char *what, const
     }
 }
 
-/* Directories. ------------------------------------------------------------------------------------ */
+/* Directories. --------------------------------------------------------------------------------- */
 
-/* Everything that a commit does, on a small file. */
+/* Does everything that a commit does, on a small file. */
 static cairn_err try_writing(struct doctor *d, int dfd, struct crn_errinfo *ei)
 {
     static const char name[] = ".cairn-doctor";
@@ -109,7 +109,7 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
                crn_fs_type_of(dfd)->name, text, space.text, more);
 }
 
-/* A directory that is not there yet: can the part that is there take it? */
+/* A directory that does not exist yet: can it be created in its nearest existing parent? */
 static void check_missing_dir(struct doctor *d, const char *key, const char *path)
 {
     char parent[CRN_PATH_MAX];
@@ -160,7 +160,7 @@ static void check_dirs(struct doctor *d)
     check_dir(d, "shm_dir", cfg->shm_dir, cfg->arena_bytes);
 }
 
-/* The same place that a session would take. */
+/* The same directory that a session would use. */
 static void check_run_dir(struct doctor *d)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -186,7 +186,7 @@ static void check_run_dir(struct doctor *d)
     doctor_say(d, FINE, "run_dir", "'%s' is private", path);
 }
 
-/* The machine. ------------------------------------------------------------------------------------ */
+/* The machine. --------------------------------------------------------------------------------- */
 
 static void check_limits(struct doctor *d)
 {
@@ -238,9 +238,10 @@ static void check_memory(struct doctor *d)
                    need, cfg->arena_bytes != 0 ? " and one arena" : "", crn_cores());
 }
 
-/* MPI. -------------------------------------------------------------------------------------------- */
+/* MPI. ----------------------------------------------------------------------------------------- */
 
-/* The program beside this one; its output in text. 0, or -1 if there is none or it failed. */
+/* Runs the program beside this one and returns its output in text. 0, or -1 if it is missing or
+ * failed. */
 static int run_probe(char *text, size_t size)
 {
     char path[CRN_PATH_MAX + 32];

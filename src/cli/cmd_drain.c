@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn drain: flushes what dead jobs left in the arenas and on the local disk of this node. */
+/* cairn drain: flushes the checkpoints that dead jobs left in the arenas and on the local disk
+ * of this node. */
 #include "cli/cli.h"
 
 #include <inttypes.h>

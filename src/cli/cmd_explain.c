@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn explain: which version a restart would take now, and why not a newer one; or why one version would
- * be taken or not. Asks the same questions as a restart does: committed, whole, not rejected, every
- * checksum right. Then tells what the journal of the name has recorded. */
+/* cairn explain: which version a restart would take now, and why not a newer one; or whether and
+ * why it would take a given version. Applies the same checks as a restart: committed, complete,
+ * not rejected, every checksum correct. Then prints the journal's records of the name. */
 #include "cli/events.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 struct walk {
     struct cli_progress progress;
     uint64_t seen;
-    char bad[300]; /* the first bad place */
+    char bad[300]; /* the first bad location */
 };
 
 static void on_bad(void *arg, uint32_t rank, const char *region, const char *text)
@@ -30,7 +30,7 @@ static void on_progress(void *arg, uint64_t bytes)
     w->seen = bytes;
 }
 
-/* Is every byte good? If not, why says what is wrong. */
+/* Is every byte good? If not, why gives the reason. */
 static int is_good(struct cli *cli, const char *name, const struct crn_version_entry *e, char *why,
                    size_t size)
 {
@@ -95,7 +95,7 @@ static void explain_report(struct cli *cli, const char *name, const struct crn_v
     (void)printf(": %s%s%s\n", text[verdict], why[0] != '\0' ? ": " : "", why);
 }
 
-#define SHOWN 20 /* records, where people read */
+#define SHOWN 20 /* records, in text output */
 
 static void show_events(struct cli *cli, const char *name, const struct crn_journal *j)
 {
@@ -122,7 +122,7 @@ static void show_events(struct cli *cli, const char *name, const struct crn_jour
     }
 }
 
-/* One version: would a restart that asks for it get it, and what is recorded of it? */
+/* One version: would a restart that asks for it get it, and what does the journal say of it? */
 static int explain_one(struct cli *cli, const struct cli_target *t, int is_quick)
 {
     struct crn_journal j;

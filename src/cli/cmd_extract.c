@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn extract: a region or file of a rank, or a global array put together, into a file of its own.
- * The output appears whole, by rename, or not at all. Memory stays bounded. */
+/* cairn extract: writes a region or file of a rank, or an assembled global array, to a file. The
+ * output appears complete, by rename, or not at all. Memory stays bounded. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -27,9 +27,9 @@ enum which { EITHER, REGION, STORED_FILE };
 struct extract_options {
     const char *region;
     enum which which;
-    int64_t rank;       /* -1: not given */
+    int64_t rank;       /* -1: none */
     const char *output; /* "-": standard output */
-    const char *format; /* NULL: by the name of the output; a stored file is raw */
+    const char *format; /* NULL: by the suffix of the output; a stored file is raw */
 };
 
 static const struct cli_sink_ops *sink_by_format(const char *format)
@@ -57,7 +57,7 @@ static const struct cli_sink_ops *sink_by_suffix(const char *output)
     return &crn_sink_raw;
 }
 
-/* A file comes out as it was stored, whatever it is called, unless a format is asked for. */
+/* A stored file is written unchanged, whatever its name, unless a format is requested. */
 static const struct cli_sink_ops *find_sink(const struct extract_options *o,
                                             const struct cli_array *a)
 {
@@ -66,7 +66,7 @@ static const struct cli_sink_ops *find_sink(const struct extract_options *o,
     return a->region.kind == CRN_REGION_FILE ? &crn_sink_raw : sink_by_suffix(o->output);
 }
 
-/* The first item of the region or file that is meant. */
+/* The first item of the requested region or file. */
 static cairn_err find_item(const struct cli_items *items, const struct extract_options *o,
                            size_t *ret, struct crn_errinfo *ei)
 {
@@ -89,7 +89,7 @@ static cairn_err find_item(const struct cli_items *items, const struct extract_o
     return CAIRN_OK;
 }
 
-/* Which array is meant. */
+/* Chooses the requested array. */
 static cairn_err extract_choose(struct crn_version *v, const struct cli_items *items,
                                 const struct extract_options *o, struct cli_array *a,
                                 struct crn_errinfo *ei)
@@ -130,7 +130,7 @@ static cairn_err copy_pieces(const struct cli_array *a, const struct cli_sink_op
     crn_progress_begin(&progress, "extract", a->bytes);
     for (more = crn_array_piece(a, PIECE_BYTES, 1, &p); more && rc == CAIRN_OK;
          more = crn_array_piece(a, PIECE_BYTES, 0, &p)) {
-        if (p.bytes > room) { /* the first piece is the largest */
+        if (p.bytes > room) { /* the first section is the largest */
             free(buf);
             room = p.bytes;
             buf = malloc(room);
@@ -179,7 +179,7 @@ static cairn_err extract_to(const struct cli_array *a, const struct cli_sink_ops
     if (rc == CAIRN_OK && rename(tmp, output) != 0)
         rc = crn_fail_errno(ei, errno, "rename '%s' to '%s'", tmp, output);
     if (rc != CAIRN_OK)
-        (void)unlink(tmp); /* may not be there */
+        (void)unlink(tmp); /* may not exist */
     free(tmp);
     return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn ingest: files that a program has written become versions. */
+/* cairn ingest: turns files that a program has written into versions. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -10,11 +10,11 @@
 struct ingest_options {
     struct cli_target as;
     struct cli_patterns patterns;
-    int64_t ranks; /* 0: as many as there are files for */
+    int64_t ranks; /* 0: derived from the files */
     int is_forced, is_removing;
 };
 
-/* The version of a set: its step, what was asked for, or one more than the newest. */
+/* The version of a set: its step, the requested number, or one more than the newest. */
 static cairn_err version_of(const struct cli_ingest *g, const struct ingest_options *o,
                             const struct cli_set *set, int64_t *ret, struct crn_errinfo *ei)
 {
@@ -136,7 +136,7 @@ static int ingest(struct cli *cli, const struct ingest_options *o, char **files,
     return crn_cli_json_end(cli, status);
 }
 
-/* 0, or -1 after the error was said. */
+/* 0, or -1 after printing the error. */
 static int take_option(struct cli *cli, struct ingest_options *o, int c)
 {
     cairn_err rc = CAIRN_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn ls: what is there, and in which state. Reads manifests and sizes, no data. */
+/* cairn ls: which versions exist, and in which state. Reads manifests and sizes, no data. */
 #include "cli/events.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ struct ls_list {
     size_t rows;
 };
 
-/* "ok, pinned", and what a reader has to know about it. */
+/* "ok, pinned", and notes for the reader. */
 static void add_state(struct cli_table *t, const struct crn_version_entry *e)
 {
     char chain[80];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn replay: a recorded trace of requests through the tiers' core, for every eviction policy. The
- * tiers are told as SIZE@SPEED, fastest first; the trace says nothing of them. */
+/* cairn replay: runs a recorded trace of requests through the tiers' core, for every eviction
+ * policy. The tiers are given as SIZE@SPEED, fastest first; the trace does not contain them. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define DEFAULT_TIERS "4G@1500G,32G@50G,inf@2G"
 
-/* "4G@1500G": so many bytes, copied at so many bytes a second. */
+/* "4G@1500G": this many bytes, copied at this many bytes per second. */
 static cairn_err parse_tier(const char *text, struct crn_replay_tier *ret, struct crn_errinfo *ei)
 {
     const char *at = strchr(text, '@');
@@ -71,7 +71,7 @@ static cairn_err replay_load(const char *path, struct crn_trace *ret, struct crn
     return rc;
 }
 
-/* Output. ------------------------------------------------------------------------------------------ */
+/* Output. -------------------------------------------------------------------------------------- */
 
 static void add_time(struct cli_table *t, int64_t ns)
 {
@@ -136,7 +136,7 @@ static void begin_table(struct cli_table *t, uint32_t ntiers)
 {
     static const char *const middle[] = {"WAITS", "WRITE WAIT", "READ WAIT",
                                          "WRITE", "READ",       "DISTANCE"};
-    /* By the number of tiers: policy, hits, the middle, fragmentation of all but the last. */
+    /* By the number of tiers: policy, hits, the median, fragmentation of all but the last. */
     static const char *const align[CRN_TIERS_MAX + 1] = {"l", "lrrrrrrr", "lrrrrrrrrr",
                                                          "lrrrrrrrrrrr", "lrrrrrrrrrrrrr"};
     uint32_t i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn restore: the files of a version, byte by byte as they were, with mode and modification time. Each
- * is written under another name and renamed: it is there whole or not at all. */
+/* cairn restore: writes the files of a version, byte for byte, with mode and modification time.
+ * Each is written under a temporary name and renamed, so it appears complete or not at all. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -28,20 +28,20 @@ struct restore {
     struct crn_version *v;
     const struct restore_options *o;
     int dfd;     /* of the directory */
-    int by_rank; /* ranks have files of the same name: each gets a directory */
+    int by_rank; /* ranks have files of the same name: one directory per rank */
     unsigned char *block;
     uint64_t files, bytes;
     struct cli_progress progress;
 };
 
-/* What is known of a file. */
+/* Recorded attributes of a file. */
 struct known {
     mode_t mode;
     struct timespec mtime;
     int is_known;
 };
 
-/* Looks for a line of the description; everything in it is hostile. */
+/* Looks for a line of the description, which is hostile input. */
 static void find_line(const char *text, const char *name, struct known *ret)
 {
     const char *line = text;
@@ -109,7 +109,7 @@ static cairn_err copy_bytes(struct restore *r, const struct cli_item *item, int 
     return rc;
 }
 
-/* Writes tmp, gives it mode and time, renames it. */
+/* Writes tmp, sets its mode and time, renames it. */
 static cairn_err write_file(struct restore *r, const struct cli_item *item, int dfd,
                             const char *tmp, struct crn_errinfo *ei)
 {
@@ -142,7 +142,7 @@ static cairn_err write_file(struct restore *r, const struct cli_item *item, int 
     return rc;
 }
 
-/* A name out of a file is not to lead anywhere else. */
+/* A stored name must not lead outside the directory. */
 static cairn_err check_file_name(const char *name, struct crn_errinfo *ei)
 {
     if (strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -162,7 +162,7 @@ static cairn_err open_dir(struct restore *r, uint32_t rank, int *ret, struct crn
     return crn_fs_make_dirs(r->fs, r->dfd, name, 0777, ret, ei);
 }
 
-/* One file; with is_trial only whether nothing stands in its way. */
+/* Restores one file; with is_trial only checks that nothing is in the way. */
 static cairn_err restore_file(struct restore *r, const struct cli_item *item, int is_trial,
                               struct crn_errinfo *ei)
 {
@@ -184,7 +184,7 @@ static cairn_err restore_file(struct restore *r, const struct cli_item *item, in
         (void)snprintf(tmp, sizeof(tmp), ".%s.%08x", name, (unsigned)crn_random_u64());
         rc = write_file(r, item, dfd, tmp, ei);
         if (rc != CAIRN_OK)
-            (void)r->fs->unlinkat(r->fs, dfd, tmp, 0); /* may not be there */
+            (void)r->fs->unlinkat(r->fs, dfd, tmp, 0); /* may not exist */
         r->files++;
         r->bytes += item->region->bytes;
     }

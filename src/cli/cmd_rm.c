@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn rm, pin, unpin: what changes a version's place in the world, one version at a time. */
+/* cairn rm, pin, unpin: change the status of versions, one at a time. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static cairn_err change_one(struct cli *cli, const char *text, const struct chan
     cairn_err rc;
 
     rc = crn_cli_target(text, &t, ei);
-    if (rc == CAIRN_OK && t.version < 0) /* never guess which one to change */
+    if (rc == CAIRN_OK && t.version < 0) /* never guess which version to change */
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' names no version: write %s@12", text, t.name);
     if (rc == CAIRN_OK)
         rc = change->apply(&cli->store, t.name, t.version, ei);
@@ -50,7 +50,8 @@ static cairn_err change_one(struct cli *cli, const char *text, const struct chan
     return rc;
 }
 
-/* What is busy is tried again as long as others go: it may be needed by them. */
+/* Retries busy versions while others succeed: a busy one may be the base of a version removed
+ * later. */
 static int change_list(struct cli *cli, int n, char **words, const struct change *change)
 {
     int status = CLI_OK;

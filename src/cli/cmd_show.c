@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn show: what a version holds. Regions are summed up over the ranks; --ranks tells each. With
- * --stats, how it was flushed. */
+/* cairn show: the contents of a version. Regions are summed up over the ranks; --ranks lists
+ * each. With --stats, how it was flushed. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -197,7 +197,7 @@ static void print_head(const struct crn_manifest *m)
     (void)printf("\n");
 }
 
-/* JSON. ------------------------------------------------------------------------------------------- */
+/* JSON. ---------------------------------------------------------------------------------------- */
 
 static void json_dims(struct crn_json *j, const char *key, const uint64_t *dims, unsigned n)
 {
@@ -280,7 +280,7 @@ static int print_json(struct cli *cli, const struct crn_manifest *m, const struc
     return crn_cli_json_end(cli, CLI_OK);
 }
 
-/* How it was flushed. ------------------------------------------------------------------------------ */
+/* How it was flushed. -------------------------------------------------------------------------- */
 
 static int show_stats(struct cli *cli, const struct cli_target *t)
 {
@@ -314,7 +314,7 @@ static int show_stats(struct cli *cli, const struct cli_target *t)
     return status;
 }
 
-/* The command. ------------------------------------------------------------------------------------ */
+/* The command. --------------------------------------------------------------------------------- */
 
 static int show_show(struct cli *cli, const struct cli_target *t, int ranks, int64_t only)
 {

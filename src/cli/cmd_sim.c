@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn sim: simulations around the production policies. `cairn sim platform` compares strategies for a
- * file system that many jobs share; see docs/policies.md. `cairn sim flush` is in sim_flush.c. */
+/* cairn sim: simulations with the production policies. `cairn sim platform` compares strategies
+ * for a file system that many jobs share; see docs/policies.md. `cairn sim flush` is in
+ * sim_flush.c. */
 #include "cli/sim_report.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ struct sim_args {
     struct sim_report report;
 };
 
-/* Lists. ------------------------------------------------------------------------------------------ */
+/* Lists. --------------------------------------------------------------------------------------- */
 
 static cairn_err add_value(struct values *to, double value, const char *what,
                            struct crn_errinfo *ei)
@@ -77,7 +78,7 @@ static cairn_err take_strategy(void *arg, const char *word, struct crn_errinfo *
     return crn_strategy_parse(word, &a->strategy[a->nstrategies++], ei);
 }
 
-/* Running. ---------------------------------------------------------------------------------------- */
+/* Running. ------------------------------------------------------------------------------------- */
 
 static void on_progress(void *arg, uint64_t runs)
 {
@@ -188,7 +189,7 @@ int crn_sim_show(struct cli *cli, const struct crn_text *shipped, const char *ki
     return crn_cli_end(cli, CLI_OK);
 }
 
-/* Texts are understood when all are there: some need the platform. */
+/* Texts are parsed when all are read: some need the platform. */
 enum text { PLATFORM, BANDWIDTH, MTBF, SYSTEM_MTBF, STRATEGY, PERIOD, CAPTURE, SHOW, NTEXTS };
 enum number { RUNS, SEED, DAYS, THREADS, NNUMBERS };
 enum { FIRST_NUMBER = 256 + NTEXTS, CSV = FIRST_NUMBER + NNUMBERS, CLASSES, LIST };
@@ -218,7 +219,7 @@ struct sim_words {
     int is_list;
 };
 
-/* 0, or -1 after the mistake was said. */
+/* 0, or -1 after printing the error. */
 static int take_option(struct cli *cli, int c, struct sim_words *w, struct sim_args *a)
 {
     if (c == '?')
@@ -287,7 +288,7 @@ static int run_platform(struct cli *cli, int argc, char **argv)
     return run_all(cli, &a);
 }
 
-/* What can be simulated; a new kind is one line. */
+/* The kinds of simulation; a new one is one line. */
 static const struct {
     const char *name;
     int (*run)(struct cli *cli, int argc, char **argv);

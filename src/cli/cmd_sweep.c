@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn sweep: removes debris, which is what no manifest names and no living writer owns. */
+/* cairn sweep: removes debris: files that no manifest names and no live writer owns. */
 #include "cli/cli.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn tune: measures a directory and writes the configuration that suits it. SIGINT, SIGTERM and SIGHUP
- * end it early; what it has written to the directory is removed in any case. */
+/* cairn tune: measures a directory and writes a suitable configuration. SIGINT, SIGTERM and
+ * SIGHUP end it early; its files in the directory are removed in any case. */
 #include "cli/plot_tune.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ struct tune_args {
     struct cli_progress progress;
 };
 
-/* What ended it; set by the handler, read by the writers of a probe. */
+/* The signal that ended it; set by the handler, read by the writers of a probe. */
 static atomic_int stopped;
 
 static void on_signal(int sig)
@@ -41,7 +41,7 @@ static void on_progress(void *arg, const struct crn_probe *p)
     crn_progress_add(arg, 1);
 }
 
-/* Output. ----------------------------------------------------------------------------------------- */
+/* Output. -------------------------------------------------------------------------------------- */
 
 static void json_probe(struct crn_json *j, const struct crn_probe *p)
 {
@@ -141,7 +141,7 @@ static void put_table(const struct tune_args *a)
                  t->cut_by != NULL ? " left some out" : "");
 }
 
-/* The whole file or the old one. */
+/* Replaces the file atomically. */
 static cairn_err write_config(const char *path, const char *text, size_t n, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = crn_fs_default();
@@ -162,7 +162,7 @@ static cairn_err write_config(const char *path, const char *text, size_t n, stru
     return rc;
 }
 
-/* The configuration: to the file that was named, and with tables on standard output too. */
+/* Writes the configuration to the named file, and after the tables also to standard output. */
 static cairn_err put_config(struct cli *cli, const struct tune_args *a)
 {
     char *text = NULL;
@@ -204,7 +204,7 @@ static int put_all(struct cli *cli, struct tune_args *a)
     return cli->is_json ? crn_cli_json_end(cli, status) : crn_cli_end(cli, status);
 }
 
-/* Options. ---------------------------------------------------------------------------------------- */
+/* Options. ------------------------------------------------------------------------------------- */
 
 enum { FULL = 256, QUICK, REPEATS, TIME, SPACE, BYTES, FIGURES, PNG };
 
@@ -221,7 +221,7 @@ static const struct option longs[] = {
     {0},
 };
 
-/* Texts of the options; understood once it is known whether it is a full run. */
+/* Texts of the options; parsed once it is known whether the run is a full one. */
 struct tune_words {
     const char *time, *space, *bytes;
     int64_t repeats; /* 0: not given */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn verify: reads every byte and checks every checksum, several files at a time. Names what is
- * damaged by version, rank and region. */
+/* cairn verify: reads every byte and checks every checksum, several files at a time. Reports
+ * damage by version, rank and region. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -18,17 +18,17 @@ struct bad_place {
     char text[200];
 };
 
-/* One version being verified; the workers take file after file. */
+/* A version being verified; the workers take one file after another. */
 struct check {
     struct crn_version *v;
     uint32_t nfiles;
-    unsigned char *skip; /* by file: its index is bad */
+    unsigned char *skip; /* by file: its index is damaged */
     atomic_uint next_file;
     struct cli_progress *progress;
     struct crn_mutex mu;
-    struct bad_place *bad; /* CRN_GUARDED_BY(mu), as all below */
+    struct bad_place *bad; /* CRN_GUARDED_BY(mu), like all fields below */
     size_t nbad, cap;
-    int failed; /* damage was found, listed or not */
+    int failed; /* damage was found, whether listed or not */
 };
 
 struct totals {
@@ -36,10 +36,10 @@ struct totals {
     uint64_t versions, damaged, bytes;
 };
 
-/* A worker's view of the file in hand. */
+/* A worker's view of its current file. */
 struct verify_worker {
     struct check *check;
-    uint64_t seen; /* of this file, for the progress */
+    uint64_t seen; /* bytes of this file, for the progress bar */
     int has_bad;
 };
 
@@ -111,7 +111,7 @@ static void run_workers(struct check *c, int threads)
         (void)pthread_join(thread[--n], NULL);
 }
 
-/* Indexes first: they are read by one thread, and one that is bad hides its file from the rest. */
+/* Indexes first: one thread reads them, and a file with a damaged one is skipped afterwards. */
 static void check_version(struct check *c, int threads)
 {
     struct crn_errinfo ei = {0};
@@ -180,7 +180,7 @@ static int on_version(struct cli *cli, const char *name, const struct crn_versio
     struct check c = {.progress = &progress};
     int failed;
 
-    if (e->state == CRN_VERSION_PARTIAL) /* not there yet, or debris: nothing to verify */
+    if (e->state == CRN_VERSION_PARTIAL) /* not complete yet, or debris: nothing to verify */
         return CLI_OK;
     crn_mutex_init(&c.mu, CRN_RANK_LEAF);
     crn_progress_begin(&progress, "verify", e->data_bytes);

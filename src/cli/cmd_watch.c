@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn watch: every complete set of files that appears in a directory becomes a version. What is known
- * lies in the store alone: after a restart a set that is there already is recognised, one that is not
- * is taken, and files are removed only where the store holds their bytes. */
+/* cairn watch: every complete set of files that appears in a directory becomes a version. All
+ * state is in the store: after a restart, sets that the store already has are recognised, others
+ * are ingested, and files are removed only if the store has their bytes. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -26,12 +26,12 @@ struct watch_options {
     int is_once, is_removing;
 };
 
-/* What became of a set. */
+/* What happened to a set. */
 struct outcome {
     int64_t step;
-    uint64_t print; /* of its files: others make it a new set */
+    uint64_t print; /* fingerprint of its files; if it changes, the set is new */
     int is_done;
-    int is_told;                /* that it is not complete */
+    int is_told;                /* its incompleteness has been reported */
     int64_t delay_ns, again_ns; /* after a failure */
 };
 
@@ -42,8 +42,8 @@ struct state {
     struct watch w;
     struct outcome *outcome; /* owned */
     size_t n, room;
-    int64_t newest;  /* step that was committed */
-    int64_t wait_ns; /* until something is due */
+    int64_t newest;  /* newest committed step */
+    int64_t wait_ns; /* until the next deadline */
     int status;
 };
 
@@ -55,7 +55,7 @@ static void on_signal(int sig)
     atomic_store(&stopped, sig);
 }
 
-/* Whether one has come while a set is in hand. */
+/* Has a signal arrived while a set is being ingested? */
 static int is_ending(void)
 {
     sigset_t pending;
@@ -65,7 +65,7 @@ static int is_ending(void)
             sigismember(&pending, SIGHUP) == 1);
 }
 
-/* They are taken while waiting only: a set in hand is finished first. */
+/* Signals are delivered only while waiting, so that the current set is completed first. */
 static void catch_signals(sigset_t *ret_mask)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -83,9 +83,10 @@ static void catch_signals(sigset_t *ret_mask)
         (void)sigdelset(ret_mask, signals[i]);
 }
 
-/* Telling. ------------------------------------------------------------------------------------------ */
+/* Reporting.
+ * --------------------------------------------------------------------------------------- */
 
-/* A line, or an object on a line of its own. done may be NULL. */
+/* Prints a line, or with --json an object on one line. done may be NULL. */
 static void watch_tell(struct state *s, const char *event, int64_t step, const struct cli_set *set,
                        const struct cli_ingested *done, const char *text)
 {
@@ -121,7 +122,7 @@ static void watch_tell(struct state *s, const char *event, int64_t step, const s
     (void)fflush(stdout);
 }
 
-/* Sets. --------------------------------------------------------------------------------------------- */
+/* Sets. ---------------------------------------------------------------------------------------- */
 
 static uint64_t print_of(const struct cli_set *set)
 {
@@ -144,7 +145,7 @@ static uint64_t print_of(const struct cli_set *set)
     return print;
 }
 
-/* What is remembered of a set; NULL for want of memory. */
+/* The record of a set; NULL if out of memory. */
 static struct outcome *watch_remember(struct state *s, const struct cli_set *set)
 {
     uint64_t print = print_of(set);
@@ -189,8 +190,8 @@ static void watch_failed(struct state *s, const struct cli_set *set, struct outc
     s->status = CLI_PROBLEM;
 }
 
-/* Whether retention has let a set of these files go, or would at once: newer versions that it keeps
- * were committed after the files were written. */
+/* Has retention removed a set of these files, or would it do so at once? True if enough newer
+ * versions were committed after the files were written. */
 static int is_retired(const struct state *s, const struct cli_set *set)
 {
     const struct crn_name_config *nc = crn_config_name(&s->cli->cfg, s->o->name);
@@ -209,7 +210,7 @@ static int is_retired(const struct state *s, const struct cli_set *set)
                  c.v[i].committed_ns / SECOND > written_s;
     for (i = 0; i < c.n && c.v[i].version != set->step;)
         i++;
-    newer = i < c.n ? 0 : newer; /* it is there */
+    newer = i < c.n ? 0 : newer; /* the version exists */
     crn_catalog_free(&c);
     return newer >= nc->keep_last;
 }
@@ -232,7 +233,7 @@ static void take_complete(struct state *s, struct cli_set *set, struct outcome *
         s->newest = set->step > s->newest ? set->step : s->newest;
         if (s->o->is_removing) {
             if (!s->o->is_once && crn_watch_was_touched(&s->w, set))
-                return; /* its writer is at it again: once more when that has settled */
+                return; /* its writer has resumed: retry after the set has settled */
             rc = crn_ingest_remove(&s->g, set, set->step, s->cli->ei);
         }
     }
@@ -242,7 +243,8 @@ static void take_complete(struct state *s, struct cli_set *set, struct outcome *
         o->is_done = 1;
 }
 
-/* A part of a set: waits for the others, unless it is what a death has left of a removal. */
+/* Handles an incomplete set: it waits for the other files, unless it is the remainder of an
+ * interrupted removal. */
 static void take_part(struct state *s, struct cli_set *set, struct outcome *o, const char *why)
 {
     size_t n = 0;
@@ -334,7 +336,7 @@ static int open_and_watch(struct cli *cli, const struct watch_options *o)
     return status;
 }
 
-/* 0, or -1 after the error was said. */
+/* 0, or -1 after printing the error. */
 static int take_option(struct cli *cli, struct watch_options *o, int c)
 {
     cairn_err rc = CAIRN_OK;

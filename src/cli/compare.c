@@ -6,7 +6,7 @@
 
 #include "cairn/cairn.h"
 
-/* Distance of two elements, and the larger magnitude. */
+/* The distance of two elements, and the larger magnitude. */
 struct distance {
     double difference, magnitude;
 };
@@ -15,7 +15,7 @@ static struct distance of_floats(double a, double b)
 {
     struct distance r = {fabs(a - b), fmax(fabs(a), fabs(b))};
 
-    if (isnan(r.difference)) /* a NaN, or infinities: as far apart as can be, unless both are NaN */
+    if (isnan(r.difference)) /* a NaN, or infinities: infinitely far apart, unless both are NaN */
         r.difference = isnan(a) && isnan(b) ? 0 : INFINITY;
     return r;
 }
@@ -28,7 +28,7 @@ static struct distance of_complex(double ar, double ai, double br, double bi)
     return r;
 }
 
-/* Exact for neighbours near 2^64 too, where doubles are not. */
+/* Exact also for neighbours near 2^64, where doubles are not. */
 static struct distance of_signed(int64_t a, int64_t b)
 {
     uint64_t gap = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;

@@ -7,15 +7,15 @@
 #include <stdint.h>
 
 struct cli_tolerance {
-    double absolute, relative; /* both 0: every bit counts */
+    double absolute, relative; /* both 0: exact, bit by bit */
 };
 
 struct cli_difference {
     uint64_t elements; /* compared */
     uint64_t differing;
     uint64_t first;      /* index of the first differing element; valid if differing > 0 */
-    double max_absolute; /* over the differing ones; infinite where a NaN meets a number */
-    double max_relative; /* to the larger of the two magnitudes */
+    double max_absolute; /* over the differing ones; infinite if only one of two is a NaN */
+    double max_relative; /* relative to the larger of the two magnitudes */
 };
 
 /* n elements of a cairn_type; base is the index of the first. Adds to d. */

@@ -23,7 +23,7 @@ static void bits_count_without_tolerance(void **state)
 
     (void)state;
     assert_int_equal(d.elements, 4);
-    assert_int_equal(d.differing, 2); /* -0.0 is another pattern; the same NaN is not */
+    assert_int_equal(d.differing, 2); /* -0.0 is a different pattern; the same NaN is equal */
     assert_int_equal(d.first, 0);
     assert_true(d.max_absolute == 1);
     assert_true(d.max_relative == 0.2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happened to versions: the journals of the names. A record that is damaged is not shown. */
+/* The history of versions, from the journals of the names. Damaged records are not shown. */
 #include "cli/events.h"
 
 #include <inttypes.h>

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Loading. ----------------------------------------------------------------------------------------- */
+/* Loading. ------------------------------------------------------------------------------------- */
 
-/* Adds one text of the statistics of a file; 0, or -1 if it is not of this capture. */
+/* Adds one statistics text of a file; 0, or -1 if it belongs to another capture. */
 static int flush_stats_add(struct cli_flush *f, const struct crn_manifest *m, const char *file,
                            const char *text, size_t len, struct crn_errinfo *ei)
 {
@@ -35,7 +35,7 @@ static int flush_stats_add(struct cli_flush *f, const struct crn_manifest *m, co
     return 0;
 }
 
-/* The leader of a file, then its assistants; 0, or -1 if there is no leader. */
+/* Loads the leader of a file, then its assistants; 0, or -1 if there is no leader. */
 static int load_file(const struct crn_store *st, const struct crn_manifest *m, const char *file,
                      struct cli_flush *f, struct crn_errinfo *ei)
 {
@@ -94,7 +94,7 @@ double crn_leader_received_s(const struct crn_flush_stats *s)
     return s->nwriters > 0 ? (double)crn_stats_received(s).ns * 1e-9 / s->nwriters : 0;
 }
 
-/* Tables. ------------------------------------------------------------------------------------------ */
+/* Tables. -------------------------------------------------------------------------------------- */
 
 static void add_bytes(struct cli_table *t, uint64_t bytes)
 {
@@ -237,7 +237,7 @@ void crn_cli_flush_print(const struct cli_flush *f)
         (void)printf("\nno statistics of %" PRIu32 " other files\n", f->missing);
 }
 
-/* JSON. -------------------------------------------------------------------------------------------- */
+/* JSON. ---------------------------------------------------------------------------------------- */
 
 static void json_time(struct crn_json *j, const char *key, int64_t ns)
 {

@@ -6,7 +6,7 @@
 #include "aggregate/stats.h"
 #include "cli/cli.h"
 
-/* One leader: a data file and how it was written; or a node that assisted it, behind it. */
+/* One leader with its data file and statistics; assistants follow their leader. */
 struct cli_leader {
     char file[CRN_FILE_NAME];
     int is_assistant;
@@ -16,20 +16,20 @@ struct cli_leader {
 struct cli_flush {
     struct cli_leader *leader; /* owned; in the order of the files */
     size_t n, room;
-    uint32_t missing; /* files without statistics, or with those of another capture */
+    uint32_t missing; /* files without statistics of this capture */
 };
 
-/* CAIRN_ENOENT where no file has any. */
+/* CAIRN_ENOENT if no file has any. */
 CAIRN_CHECKED cairn_err crn_cli_flush_load(const struct crn_store *st, const struct crn_manifest *m,
                                            struct cli_flush *ret, struct crn_errinfo *ei);
 void crn_cli_flush_free(struct cli_flush *f);
 
-/* Times of one leader in which all its writers count as one: what it took to write local and received
- * data, in seconds. */
+/* The time that one leader took to write local and received data, in seconds; all its writers
+ * count as one. */
 double crn_leader_local_s(const struct crn_flush_stats *s);
 double crn_leader_received_s(const struct crn_flush_stats *s);
 
-/* Tables of leaders, writers and followers; the same as JSON, with the timelines. */
+/* Prints tables of leaders, writers and followers; the same as JSON, with the timelines. */
 void crn_cli_flush_print(const struct cli_flush *f);
 void crn_cli_flush_json(struct crn_json *j, const struct cli_flush *f);
 

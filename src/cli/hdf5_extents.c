@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn-hdf5-extents: where the datasets of the HDF5 file on standard input lie in it, on standard output as
- * crn_extents_encode has them. A program of its own with limits on time and memory: whatever libhdf5 makes of
- * a damaged file ends here. Only metadata is read; filters and plugins never run.
+/* cairn-hdf5-extents: reads an HDF5 file from standard input and writes the locations of its
+ * datasets to standard output, as crn_extents_encode formats them. A separate program with limits
+ * on time and memory contains whatever libhdf5 does with a damaged file. It reads only metadata;
+ * filters and plugins never run.
  *
- * Contiguous datasets and unfiltered chunks of integers, floating-point and complex numbers have extents;
- * compressed, compact, virtual and external ones and other types have none. */
+ * Contiguous datasets and unfiltered chunks of integers, floating-point and complex numbers have
+ * extents; compressed, compact, virtual and external ones and other types have none. */
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +29,10 @@ typedef H5O_info_t object_info;
     H5Ovisit2((file), H5_INDEX_NAME, H5_ITER_NATIVE, (fn), (arg), H5O_INFO_BASIC)
 #endif
 
-/* What the visit collects. */
+/* The result of the visit. */
 struct hdf5_extents_found {
     struct crn_file_extents x;
-    hsize_t user_block; /* bytes before the HDF5 file proper */
+    hsize_t user_block; /* bytes before the HDF5 data */
 };
 
 struct dataset {
@@ -42,7 +43,7 @@ struct dataset {
     hsize_t dims[H5S_MAX_RANK];
 };
 
-/* Types. -------------------------------------------------------------------------------------------- */
+/* Types. --------------------------------------------------------------------------------------- */
 
 static int is_plain_integer(hid_t t)
 {
@@ -68,7 +69,7 @@ static cairn_type integer_type(hid_t t)
     }
 }
 
-/* 0 and the type, or -1 for one that is not IEEE. */
+/* 0 and the type, or -1 if it is not IEEE. */
 static int float_type(hid_t t, cairn_type *ret)
 {
     if (H5Tequal(t, H5T_IEEE_F32LE) > 0 || H5Tequal(t, H5T_IEEE_F32BE) > 0)
@@ -117,7 +118,8 @@ static int type_of(hid_t t, struct dataset *d)
     }
 }
 
-/* Places. ------------------------------------------------------------------------------------------- */
+/* Locations.
+ * --------------------------------------------------------------------------------------- */
 
 static void hdf5_extents_add(struct crn_file_extents *x, const struct dataset *d, haddr_t at,
                              const hsize_t *dims)
@@ -130,8 +132,8 @@ static void hdf5_extents_add(struct crn_file_extents *x, const struct dataset *d
     crn_extents_add(x, d->key, d->type, d->is_big_endian, at, shape, (unsigned)d->ndims);
 }
 
-/* Every place of the grid of chunks is asked for: cheaper than asking by number. Chunks at the edges are
- * stored whole. */
+/* Queries every position of the chunk grid, which is cheaper than querying by number. Chunks at
+ * the edges are stored whole. */
 static void add_chunks(struct crn_file_extents *x, const struct dataset *d, hid_t data, hid_t plist)
 {
     hsize_t chunk[H5S_MAX_RANK], at[H5S_MAX_RANK] = {0};
@@ -171,7 +173,7 @@ static void add_dataset(struct hdf5_extents_found *f, struct dataset *d, hid_t d
             hdf5_extents_add(&f->x, d, at, d->dims);
         return;
     case H5D_CHUNKED:
-        if (f->user_block == 0) /* releases differ in whether they count it here */
+        if (f->user_block == 0) /* HDF5 releases differ in whether they count it here */
             add_chunks(&f->x, d, data, plist);
         return;
     default:
@@ -238,7 +240,7 @@ static int write_all(const struct crn_buf *b)
     return b->failed ? -1 : 0;
 }
 
-/* 0, or -1 where the file as a whole is not understood. */
+/* 0, or -1 if the file as a whole is not understood. */
 static int hdf5_extents_look(hid_t file, struct hdf5_extents_found *f)
 {
     hid_t plist = H5Fget_create_plist(file);
@@ -272,5 +274,5 @@ int main(int argc, char **argv)
     }
     crn_buf_free(&answer);
     crn_extents_free(&found.x);
-    _exit(status); /* closing a damaged file is one more way to die */
+    _exit(status); /* do not close the file: that may crash if it is damaged */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From files to a version: opens them, writes them with the flush engine, checks that none has changed
- * meanwhile, commits. */
+/* Turns files into a version: opens them, writes them with the flush engine, checks that none
+ * has changed meanwhile, commits. */
 #include "cli/ingest_impl.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define SWEEP_AGE_NS (24 * 3600 * 1000000000LL)
 
-/* Every file of a set is open at once. */
+/* All files of a set are open at once. */
 static void raise_file_limit(void)
 {
     struct rlimit limit;
@@ -44,7 +44,7 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const 
     g.is_encoding = crn_config_name(cfg, name)->encode != CRN_ENCODE_NONE;
     crn_random_bytes(g.id.run, sizeof(g.id.run));
     crn_log_init(&g.log, cfg, g.id.run, "ingest", -1);
-    (void)signal(SIGIO, SIG_IGN); /* of a lease that is asked back while it is tried */
+    (void)signal(SIGIO, SIG_IGN); /* sent if a conflicting open breaks our probing lease */
     raise_file_limit();
     rc = crn_store_open(g.fs, cfg->persistent, 1, &g.store, ei);
     if (rc != CAIRN_OK)
@@ -64,7 +64,7 @@ void crn_ingest_close(struct cli_ingest *g)
     crn_engine_close(g->engine);
     crn_store_close(&g->store);
 }
-/* Writing. ------------------------------------------------------------------------------------------ */
+/* Writing. ------------------------------------------------------------------------------------- */
 
 static cairn_err check_room(const struct cli_ingest *g, const struct cli_load *l,
                             struct crn_errinfo *ei)
@@ -106,7 +106,7 @@ static cairn_err ingest_publish(struct cli_ingest *g, const struct crn_index *he
     memcpy(m.name, g->name, sizeof(m.name));
     memcpy(m.job, g->cfg->job, sizeof(m.job));
     rc = crn_store_publish(&g->store, &m, ei);
-    /* Old versions that stay are no failure of this one. */
+    /* Failing to remove old versions does not fail this one. */
     if (rc == CAIRN_OK && nc->keep_last > 0 &&
         crn_store_retain(&g->store, g->name, &policy, &ret->retired, NULL) != CAIRN_OK)
         ret->retired = 0;
@@ -147,7 +147,7 @@ static cairn_err write_version(struct cli_ingest *g, struct cli_set *set, int64_
     return rc;
 }
 
-/* When the broker says so. */
+/* Waits for the broker's grant first. */
 static cairn_err write_in_turn(struct cli_ingest *g, struct cli_set *set, int64_t version,
                                struct cli_load *l, struct cli_ingested *ret, struct crn_errinfo *ei)
 {
@@ -183,7 +183,8 @@ static cairn_err lock_name(struct cli_ingest *g, int *ret_fd, struct crn_errinfo
     rc = crn_store_raise_generation(&g->store, g->name, &g->id.generation, ei);
     if (rc != CAIRN_OK && *ret_fd >= 0)
         (void)g->fs->close(g->fs, *ret_fd);
-    /* The name is ours now: what a killed run left half-written goes; what cannot go now stays. */
+    /* This process owns the name now. Remove what a killed run left incomplete; a failure to do
+     * so is harmless. */
     if (rc == CAIRN_OK && crn_store_sweep(&g->store, g->name, *ret_fd, SWEEP_AGE_NS, 0, 0,
                                           crn_clock_real(), &swept, NULL) != CAIRN_OK)
         swept.files = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files that a program has written become a version: one shard for each rank, one file region for each
- * file, and beside them a region of text that keeps mode, size and time of each. */
+/* Turns files that a program has written into a version: one shard per rank, one file region per
+ * file, and a text region with the mode, size and time of each. */
 #ifndef CRN_CLI_INGEST_H
 #define CRN_CLI_INGEST_H
 
@@ -9,8 +9,9 @@
 #include "base/log.h"
 #include "cli/sets.h"
 
-/* The region that describes the files of a rank, a line each: "MODE SIZE SECONDS.NANOSECONDS NAME\n",
- * the mode in octal. Files restored from versions without it get default modes and times. */
+/* The region that describes the files of a rank, one line each: "MODE SIZE SECONDS.NANOSECONDS
+ * NAME\n", the mode in octal. Files restored from versions without it get default modes and
+ * times. */
 #define CLI_FILES_REGION "cairn.files"
 
 struct cli_ingest {
@@ -22,42 +23,42 @@ struct cli_ingest {
     struct crn_capture_id id;
     const char *hdf5;
     struct crn_log log;
-    int (*is_over)(void); /* asked while the broker lets it wait; NULL: never */
+    int (*is_over)(void); /* polled while waiting for the broker; NULL: never over */
     int is_encoding;
 };
 
 enum cli_replace {
-    CLI_REPLACE_NEVER,    /* another version of this number is an error */
-    CLI_REPLACE_INGESTED, /* one that was made from files is taken again */
+    CLI_REPLACE_NEVER,    /* another version with this number is an error */
+    CLI_REPLACE_INGESTED, /* a version made from files is replaced */
     CLI_REPLACE_ANY
 };
 
 struct cli_ingested {
-    int was_there; /* the version holds these files already */
+    int was_there; /* the version already has these files */
     uint64_t bytes, file_bytes;
     double seconds;
     uint32_t retired; /* older versions that retention removed */
 };
 
-/* Opens the store, which is made if it is not there. hdf5: as for crn_extents_read; it must outlive g. */
+/* Opens the store, and creates it if missing. hdf5: as for crn_extents_read; it must outlive g. */
 CAIRN_CHECKED cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name,
                                         const char *hdf5, struct cli_ingest *ret,
                                         struct crn_errinfo *ei);
 void crn_ingest_close(struct cli_ingest *g);
 
-/* Commits the files of a set as a version; fills in what they were (file[].st). The version holds them
- * already if names, sizes, modes and times are equal; compare has the bytes compared too.
- * CAIRN_EBUSY if a file is being written or changes meanwhile, if the name has another writer, or if
- * there is another version that may not be replaced. */
+/* Commits the files of a set as a version; fills in their attributes (file[].st). The version
+ * already has them if names, sizes, modes and times are equal; with compare, the bytes must be
+ * equal, too. CAIRN_EBUSY if a file is being written or changes meanwhile, if the name has
+ * another writer, or if a different version exists that may not be replaced. */
 CAIRN_CHECKED cairn_err crn_ingest_set(struct cli_ingest *g, struct cli_set *set, int64_t version,
                                        enum cli_replace replace, int compare,
                                        struct cli_ingested *ret, struct crn_errinfo *ei);
-/* Removes the files of a set that was committed, after comparing all with the version byte by byte; none of
- * them if one is no longer what was read. */
+/* Removes the files of a committed set, after comparing all with the version byte by byte.
+ * Removes none if one has changed since it was read. */
 CAIRN_CHECKED cairn_err crn_ingest_remove(struct cli_ingest *g, const struct cli_set *set,
                                           int64_t version, struct crn_errinfo *ei);
-/* For a set of which some files are gone: removes those that the version holds, byte by byte, as after
- * a death during crn_ingest_remove. *ret_n: how many. */
+/* For a set with missing files: removes those that the version has, byte by byte, as after a
+ * crash during crn_ingest_remove. *ret_n: how many. */
 CAIRN_CHECKED cairn_err crn_ingest_remove_rest(struct cli_ingest *g, struct cli_set *set,
                                                int64_t version, size_t *ret_n,
                                                struct crn_errinfo *ei);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of ingest share. */
+/* Shared by the files of ingest. */
 #ifndef CRN_CLI_INGEST_IMPL_H
 #define CRN_CLI_INGEST_IMPL_H
 
@@ -8,29 +8,30 @@
 
 /* The open files of a set, as the engine reads them. */
 struct cli_load {
-    struct crn_source *sources; /* for each rank: its files, then their description */
+    struct crn_source *sources; /* per rank: its files, then their description */
     uint32_t ranks;
     uint64_t bytes;
-    uint64_t newest_ns; /* modification time of the file written last */
+    uint64_t newest_ns; /* latest modification time of the files */
 };
 
-/* ingest.c. A version that is seen may not be durable yet: its writer may have died right after the rename. */
+/* ingest.c. A visible version may not be durable yet: its writer may have died right after the
+ * rename. */
 CAIRN_CHECKED cairn_err crn_ingest_make_durable(const struct cli_ingest *g, int64_t version,
                                                 struct crn_errinfo *ei);
 
-/* ingest_load.c. A load that failed to open is closed, too. */
+/* ingest_load.c. Also close a load that failed to open. */
 CAIRN_CHECKED cairn_err crn_load_open(const struct cli_ingest *g, struct cli_set *set,
                                       struct cli_load *l, struct crn_errinfo *ei);
 void crn_load_close(const struct cli_ingest *g, struct cli_load *l);
-/* Looks for the variables inside all files; what is not understood stays bytes. */
+/* Looks for variables inside all files; files that are not understood stay bytes. */
 CAIRN_CHECKED cairn_err crn_load_variables(const struct cli_ingest *g, struct cli_load *l,
                                            struct crn_errinfo *ei);
-/* Whether all files are still what was opened, and nobody is writing them. */
+/* Are all files unchanged since they were opened, and is nobody writing them? */
 CAIRN_CHECKED cairn_err crn_load_check(const struct cli_ingest *g, const struct cli_set *set,
                                        const struct cli_load *l, struct crn_errinfo *ei);
-/* Whether these are of one file that has not changed in between. */
+/* Do both describe the same, unchanged file? */
 int crn_load_is_same(const struct stat *a, const struct stat *b);
-/* Whether the path still leads to the file as it was read. */
+/* Does the path still lead to the unchanged file? */
 CAIRN_CHECKED cairn_err crn_load_check_file(const struct cli_ingest *g, const struct cli_file *f,
                                             struct crn_errinfo *ei);
 /* The shard of a rank with n files. */
@@ -41,10 +42,11 @@ void crn_load_close_rank(const struct cli_ingest *g, struct crn_source *s);
 /* ingest_look.c */
 enum cli_there { THERE_NOT, THERE_SAME, THERE_OTHER, THERE_FOREIGN };
 
-/* What the store has under this number. A version that cannot be read is as good as none. */
+/* What the store has under this number. An unreadable version counts as none. */
 enum cli_there crn_ingest_look(const struct cli_ingest *g, int64_t version,
                                const struct cli_load *l, int bytes_too);
-/* Whether the version holds this file of its rank, byte by byte. Fills in what the file was (f->st). */
+/* Does the version have this file of its rank, byte by byte? Fills in the file's attributes
+ * (f->st). */
 CAIRN_CHECKED cairn_err crn_ingest_holds(const struct cli_ingest *g, struct crn_version *v,
                                          struct cli_file *f, int *ret, struct crn_errinfo *ei);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The files of a set as sources of the flush engine: all of them open at once, none of them being
- * written, and none changed by the time that they were read. */
+/* The files of a set as sources of the flush engine: all are open at once, none is being
+ * written, and none changes until it has been read. */
 #include "cli/ingest_impl.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 #include "encode/parts.h"
 
-/* Whether a process of this host has the file open for writing. Other hosts, file systems without leases
- * and other people's files cannot be asked; what has changed by the end tells those. */
+/* Does a process of this host have the file open for writing? Leases cannot tell for other
+ * hosts, some file systems and files of other users; the final check for changes covers those. */
 static int is_being_written(int fd)
 {
     if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0)

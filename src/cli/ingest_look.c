@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the store has under the number of a set, compared with the files of the set. */
+/* Compares what the store has under the number of a set with the files of the set. */
 #include "cli/ingest_impl.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #define COMPARE_BYTES ((size_t)1 << 20)
 
-/* Whether the stored bytes of a file, a region of the version, are those of the open one of s. */
+/* Are the stored bytes of a file, a region of the version, equal to those of the open file of s? */
 static cairn_err compare_file(const struct cli_ingest *g, struct crn_version *v, uint32_t region,
                               const struct crn_source *s, uint32_t of_source, int *ret_is_same,
                               struct crn_errinfo *ei)
@@ -35,7 +35,7 @@ static cairn_err compare_file(const struct cli_ingest *g, struct crn_version *v,
     return rc;
 }
 
-/* Compares the shard of a rank: its description, and the bytes if they are asked for. */
+/* Compares the shard of a rank: its description, and the bytes if requested. */
 static cairn_err compare_rank(const struct cli_ingest *g, struct crn_version *v,
                               const struct crn_source *s, int bytes_too, enum cli_there *ret,
                               struct crn_errinfo *ei)
@@ -69,7 +69,7 @@ static cairn_err compare_rank(const struct cli_ingest *g, struct crn_version *v,
     return rc;
 }
 
-/* What the store has under this number. A version that cannot be read is as good as none. */
+/* What the store has under this number. An unreadable version counts as none. */
 enum cli_there crn_ingest_look(const struct cli_ingest *g, int64_t version,
                                const struct cli_load *l, int bytes_too)
 {

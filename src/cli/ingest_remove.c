@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Removes files whose bytes the store holds. Before the first file of a set goes, every one is compared
- * with the committed version, byte by byte; then each is removed if it is still the file that was compared
- * and no process of this host has it open for writing. */
+/* Removes files whose bytes the store has. Before the first file of a set is removed, all are
+ * compared with the committed version, byte by byte. Then each is removed if it is still the
+ * compared file and no process of this host has it open for writing. */
 #include "cli/ingest_impl.h"
 
 #include <errno.h>
@@ -13,10 +13,11 @@
 
 #define SECOND INT64_C(1000000000)
 #define TICK_NS                                                                                    \
-    (20 * INT64_C(1000000)) /* longer than between two time stamps of a local file system */
+    (20 * INT64_C(1000000)) /* longer than the time stamp granularity of a local file system */
 
-/* A write within the clock tick of the last one leaves the same time stamp. Waits until that is over, so
- * that a change behind the comparison shows. A stamp without a fraction may be one of whole seconds. */
+/* A write within the clock tick of the last one leaves the same time stamp. Waits until the tick
+ * is over, so that a change after the comparison is visible. A stamp without a fraction may have
+ * a granularity of seconds. */
 static void wait_for_tick(const struct stat *st)
 {
     const struct crn_clock *clock = crn_clock_real();
@@ -29,11 +30,11 @@ static void wait_for_tick(const struct stat *st)
         (void)nanosleep(&pause, NULL);
 }
 
-/* Whether the version holds the file as it was read. CAIRN_EBUSY: it is not what was read any more. */
+/* Does the version have the file as it was read? CAIRN_EBUSY: the file has changed. */
 static cairn_err compare_file(const struct cli_ingest *g, struct crn_version *v,
                               const struct cli_file *f, int *ret_is_held, struct crn_errinfo *ei)
 {
-    struct cli_file now = *f; /* its st is what was compared */
+    struct cli_file now = *f; /* its st is that of the compared file */
     cairn_err rc;
 
     rc = crn_load_check_file(g, f, ei);
@@ -46,8 +47,8 @@ static cairn_err compare_file(const struct cli_ingest *g, struct crn_version *v,
     return rc;
 }
 
-/* Removes a file that was compared. While the lease is held no process of this host can open the file for
- * writing without it being seen. */
+/* Removes a compared file. Under the lease no process of this host can open the file for writing
+ * unnoticed. */
 static cairn_err remove_file(const struct cli_ingest *g, const struct cli_file *f,
                              struct crn_errinfo *ei)
 {
@@ -67,7 +68,7 @@ static cairn_err remove_file(const struct cli_ingest *g, const struct cli_file *
         rc = crn_fail(ei, CAIRN_EBUSY, 0, "'%s' is being opened for writing", f->path);
     if (rc == CAIRN_OK)
         rc = crn_fs_check(g->fs->unlinkat(g->fs, AT_FDCWD, f->path, 0), ei, "remove '%s'", f->path);
-    (void)g->fs->close(g->fs, fd); /* and with it the lease */
+    (void)g->fs->close(g->fs, fd); /* also releases the lease */
     return rc;
 }
 

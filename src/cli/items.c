@@ -20,7 +20,7 @@ static int by_name_and_rank(const void *a, const void *b)
     return c != 0 ? c : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Extents are sorted by shard and region, so one walk finds the first of each. */
+/* Extents are sorted by shard and region, so one pass finds the first of each. */
 static void add_index(struct cli_items *items, const struct crn_index *x)
 {
     uint64_t e = 0;

@@ -22,9 +22,9 @@ struct cli_items {
 CAIRN_CHECKED cairn_err crn_items_load(struct crn_version *v, struct cli_items *ret,
                                        struct crn_errinfo *ei);
 void crn_items_free(struct cli_items *items);
-/* The order of names and kinds: a region and a file may have the same name. */
+/* Orders by name and kind: a region and a file may have the same name. */
 int crn_items_compare(const struct cli_item *a, const struct cli_item *b);
-/* How many items from first on have its name and kind. */
+/* The number of items from first on with its name and kind. */
 size_t crn_items_group(const struct cli_items *items, size_t first);
 /* First item of a region or file of this name; n if there is none. */
 size_t crn_items_find(const struct cli_items *items, const char *name, int is_file);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The program `cairn`: finds the command, takes the options that all share, loads the configuration,
+/* The program `cairn`: finds the command, parses the common options, loads the configuration,
  * opens the store and runs the command. */
 #include "cli/cli.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The whole list; a new command is one file and one line. */
+/* All commands; a new one is one file and one line. */
 static const struct cli_command *const commands[] = {
     &crn_cmd_ls,      &crn_cmd_show,   &crn_cmd_verify,  &crn_cmd_extract, &crn_cmd_diff,
     &crn_cmd_ingest,  &crn_cmd_watch,  &crn_cmd_restore, &crn_cmd_advise,  &crn_cmd_cp,
@@ -67,7 +67,7 @@ enum {
     SHARED_VERSION
 };
 
-/* Is arg an option that all share? *ret_value points behind '=' or is NULL. */
+/* Is arg a common option? *ret_value points after '=' or is NULL. */
 static int shared_option(const char *arg, const char **ret_value)
 {
     static const struct {
@@ -131,7 +131,7 @@ static int take_shared(struct cli *cli, int id, const char *value, struct flags 
     }
 }
 
-/* Takes the shared options out of argv, wherever they stand before "--". */
+/* Removes the common options from argv, anywhere before "--". */
 static int strip_shared(struct cli *cli, int *argc, char **argv, struct flags *flags)
 {
     int kept = 1;
@@ -227,7 +227,7 @@ int main(int argc, char **argv)
     size_t i;
 
     cli.ei = &cli.info;
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, said by crn_cli_end */
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported by crn_cli_end */
     status = dispatch(&cli, argc, argv);
     for (i = 0; i < cli.nsettings; i++)
         free((char *)cli.settings[i]);

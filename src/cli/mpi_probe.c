@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn-mpi-probe: what the MPI library offers to Cairn. `cairn doctor` runs it alone; under mpirun it
- * tells about the job. A program of its own, so that `cairn` needs no MPI. */
+/* cairn-mpi-probe: what the MPI library offers to Cairn. `cairn doctor` runs it as a single
+ * process; under mpirun it describes the job. A separate program, so that `cairn` needs no MPI. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-/* Texts. ------------------------------------------------------------------------------------------ */
+/* Texts. --------------------------------------------------------------------------------------- */
 
 const char *crn_type_name(uint8_t type)
 {
@@ -52,7 +52,7 @@ void crn_date_text(uint64_t ns, char *buf, size_t size)
         (void)snprintf(buf, size, "?");
 }
 
-/* Tables. ----------------------------------------------------------------------------------------- */
+/* Tables. -------------------------------------------------------------------------------------- */
 
 void crn_cli_chain_text(int64_t against, uint32_t chain, char *buf, size_t size)
 {
@@ -106,7 +106,7 @@ static int column_width(const struct cli_table *t, size_t column)
     return (int)width;
 }
 
-/* One line, without blanks at its end. */
+/* Prints one line, without trailing blanks. */
 static void print_row(const struct cli_table *t, char *const *cells, const int *width)
 {
     size_t n = t->columns;
@@ -146,7 +146,7 @@ void crn_table_free(struct cli_table *t)
     memset(t, 0, sizeof(*t));
 }
 
-/* Progress. --------------------------------------------------------------------------------------- */
+/* Progress. ------------------------------------------------------------------------------------ */
 
 #define BAR     30
 #define DRAW_NS 100000000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data and script are put together in memory and written at once; gnuplot then runs in their folder. */
+/* Data and script are built in memory and written at once; gnuplot then runs in their folder. */
 #include "cli/plot.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-/* Colours that people with any colour vision tell apart (Okabe and Ito). */
+/* Colours that are distinguishable with any colour vision (Okabe and Ito). */
 static void preamble(struct plot *p)
 {
     (void)fprintf(
@@ -60,7 +60,7 @@ void crn_plot_drop(struct plot *p)
     p->data_text = p->script_text = NULL;
 }
 
-/* Readable by whom the user lets; not durable: it can be drawn again. */
+/* Permissions follow the umask. Not durable: it can be drawn again. */
 static cairn_err write_file(const struct plot *p, int dfd, const char *suffix, const char *text,
                             size_t n, struct crn_errinfo *ei)
 {

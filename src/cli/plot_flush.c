@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a version was flushed (figures 7 to 9 of Gossman et al., FGCS 2024): the leaders side by side, the
- * writer threads of the fastest and of the slowest, and when the slowest received and wrote what. */
+/* How a version was flushed (figures 7 to 9 of Gossman et al., FGCS 2024): all leaders, the
+ * writer threads of the fastest and the slowest leader, and the timeline of the slowest. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cli/flush_stats.h"
 #include "cli/plot.h"
 
-#define SHOWN 16 /* leaders, at most: the fastest, the slowest and others between them */
+#define SHOWN 16 /* leaders, at most: the fastest, the slowest and some between them */
 
 static int by_time(const void *a, const void *b)
 {
@@ -63,8 +63,8 @@ static void put_spans(FILE *out, const struct crn_timeline *t, uint32_t lane)
         (void)fprintf(out, "NaN NaN NaN NaN\n"); /* gnuplot wants a line */
 }
 
-/* Four blocks: sends, receives, writes of received and of local data. Lane 0: sends, 1: receives, then
- * the writers. */
+/* Four blocks: sends, receives, writes of received and of local data. Row 0: sends, 1: receives,
+ * then the writers. */
 static void put_timeline(FILE *out, const struct crn_flush_stats *s)
 {
     uint32_t w;
@@ -152,7 +152,7 @@ static void put_timeline_script(FILE *out, const struct crn_flush_stats *s)
                        "unset multiplot\n");
 }
 
-/* Leaders sorted, the fastest first. */
+/* Leaders are sorted, the fastest first. */
 static void plot_flush_draw(struct plot *p, const struct cli_flush *f)
 {
     const struct crn_flush_stats *fast = &f->leader[0].s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Figures 1 to 4 of Herault et al., APDCM 2018, from our simulator, with our own strategies and the
- * lower bounds in them. Each strategy is a block of the data file; a style belongs to a strategy, not
- * to a figure: one colour for a policy, dashes where its period is fixed. */
+/* Figures 1 to 4 of Herault et al., APDCM 2018, from our simulator, including our own strategies
+ * and the lower bounds. Each strategy is a block of the data file. A style belongs to a
+ * strategy, not to a figure: one colour per policy, dashes for a fixed period. */
 #include "cli/plot.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static void on_progress(void *arg, uint64_t runs)
     crn_progress_add(arg, runs);
 }
 
-/* points: how many summaries will be asked for. */
+/* points: the number of summaries to come. */
 static cairn_err figure_begin(struct plot_policies_figure *f, struct plot *p, const char *name,
                               const char *platform, uint64_t runs, uint64_t points)
 {
@@ -87,7 +87,7 @@ static void line_styles(FILE *out)
                        "set style line 101 lc rgb '#000000' lw 2 dt '.'\n");
 }
 
-/* Waste: a curve through the means, boxes for the quartiles and whiskers for the deciles. ----------- */
+/* Waste: a curve through the means, boxes for the quartiles and whiskers for the deciles. ------ */
 
 static cairn_err waste_block(struct plot_policies_figure *f, const struct style *style,
                              const double *x, size_t n, void (*set)(struct crn_platform *, double))
@@ -131,7 +131,7 @@ static void bound_blocks(struct plot_policies_figure *f, double low, double high
     }
 }
 
-/* Neighbours are moved apart by a factor, so that their boxes do not hide each other. */
+/* Neighbours are shifted by a factor, so that their boxes do not overlap. */
 static void waste_script(struct plot_policies_figure *f, const char *name)
 {
     FILE *out = f->plot->script;
@@ -204,7 +204,7 @@ int crn_plot_bandwidth(struct plot *p, int argc, char **argv)
 
 static const double year_s = 365.25 * 86400;
 
-/* As in the paper: two years stand for a system MTBF of one hour. */
+/* As in the paper: two years correspond to a system MTBF of one hour. */
 static void set_cielo_mtbf(struct crn_platform *p, double years)
 {
     p->bandwidth = 40e9;
@@ -225,11 +225,11 @@ int crn_plot_mtbf(struct plot *p, int argc, char **argv)
                         "set xtics (2, 3, 4, 6, 8, 12, 20, 30, 50)\n");
 }
 
-/* Slowdown of checkpoints. ------------------------------------------------------------------------ */
+/* Slowdown of checkpoints. --------------------------------------------------------------------- */
 
 static const double slowdown_years[] = {2, 4, 8, 16, 30, 50};
 static const double slowdown_bandwidths[] = {160, 80, 40};
-#define NSLOW       4 /* the first styles: the strategies that block */
+#define NSLOW       4 /* the first styles: the blocking strategies */
 #define NYEARS      (sizeof(slowdown_years) / sizeof(slowdown_years[0]))
 #define NBANDWIDTHS (sizeof(slowdown_bandwidths) / sizeof(slowdown_bandwidths[0]))
 
@@ -319,12 +319,12 @@ int crn_plot_slowdown(struct plot *p, int argc, char **argv)
     return figure_end(&f, rc);
 }
 
-/* Least bandwidth. -------------------------------------------------------------------------------- */
+/* Least bandwidth. ----------------------------------------------------------------------------- */
 
 static const double least_years[] = {5, 7, 10, 15, 20, 30, 50};
 #define NLEAST (sizeof(least_years) / sizeof(least_years[0]))
 
-/* Starts each search from the last result, which is near. */
+/* Starts each search from the last result, which is close. */
 static cairn_err least_block(struct plot_policies_figure *f, const char *strategy)
 {
     struct crn_errinfo *ei = f->plot->cli->ei;

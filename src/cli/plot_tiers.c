@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The history of a tier cache, from its log of operations (figure 7 of Maurya et al., HPDC 2023, and
- * more): how fast each call was, how far prefetching was ahead, and how full the tiers were. */
+/* The history of a tier cache, from its log of operations (figure 7 of Maurya et al., HPDC 2023,
+ * and more): the speed of each call, the prefetch distance, and the occupancy of the tiers. */
 #include "cli/plot.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static cairn_err plot_tiers_load(const char *path, struct history *h, struct crn
     return rc;
 }
 
-/* A block of the writes, one of the reads: number, GB/s, distance, tier; then the occupancy. */
+/* A block of writes, one of reads: number, GB/s, distance, tier; then the occupancy. */
 static void write_data(const struct history *h, FILE *out)
 {
     int kind;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The figures of the paper on multi-threaded aggregated I/O from our own measurements: medians with
- * whiskers from the slowest to the fastest run. A block of the data file is one curve. */
+/* The figures of the paper on multi-threaded aggregated I/O, from our own measurements: medians
+ * with whiskers from the slowest to the fastest run. Each block of the data file is one curve. */
 #include "cli/plot_tune.h"
 
 static const char *const colors[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"};
 #define NCOLORS (sizeof(colors) / sizeof(colors[0]))
 
-/* Which measurements are one curve, what their x is, and how the curve is called. */
+/* Which measurements form a curve, their x value, and the curve's name. */
 struct plot_tune_figure {
     enum crn_stage stage;
     const char *name, *title, *xlabel, *more; /* more: lines of the script */
@@ -82,7 +82,7 @@ static int is_in(const struct plot_tune_figure *f, const struct crn_measure *m)
     return m->stage == f->stage && m->n > 0;
 }
 
-/* The block of m's curve; 0 if an earlier measurement has begun it already. */
+/* The block of m's curve; 0 if an earlier measurement has started it. */
 static int begins_curve(const struct plot_tune_figure *f, const struct crn_tuning *t, size_t i)
 {
     size_t k;
@@ -140,7 +140,7 @@ static int plot_tune_draw(struct plot *p, const struct plot_tune_figure *f,
     (void)fprintf(p->script, "\n");
     if (curves > 0)
         return crn_plot_end(p);
-    crn_plot_drop(p); /* the limits left nothing of this stage */
+    crn_plot_drop(p); /* the limits left no measurement of this stage */
     return CLI_OK;
 }
 

@@ -5,8 +5,8 @@
 #include "cli/plot.h"
 #include "tune/tuner.h"
 
-/* Draws what cairn tune measured, a picture for each stage; p->dir, p->format and sizes are set. Returns
- * cli_exit. */
+/* Draws the measurements of cairn tune, one figure per stage; the caller sets p->dir, p->format
+ * and sizes. Returns cli_exit. */
 int crn_plot_tuning(struct plot *p, const struct crn_tuning *t);
 
 #endif

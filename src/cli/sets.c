@@ -10,7 +10,7 @@
 
 #include "format/format.h"
 
-/* Patterns. ----------------------------------------------------------------------------------------- */
+/* Patterns. ------------------------------------------------------------------------------------ */
 
 /* Length of the placeholder at p; 0 if there is none. */
 static size_t placeholder(const char *p, int *ret_is_rank)
@@ -54,7 +54,7 @@ cairn_err crn_patterns_add(struct cli_patterns *p, const char *text, struct crn_
     return CAIRN_OK;
 }
 
-/* The digits at *name; -1 if there are none or they are too many. */
+/* The number at *name; -1 if there are no digits or too many. */
 static int64_t sets_number(const char **name)
 {
     int64_t v = 0;
@@ -92,7 +92,7 @@ int crn_pattern_match(const char *pattern, const char *name, int64_t *ret_step, 
     return 1;
 }
 
-/* Sets. --------------------------------------------------------------------------------------------- */
+/* Sets. ---------------------------------------------------------------------------------------- */
 
 static const char *last_part(const char *path)
 {
@@ -125,7 +125,7 @@ static int sets_fits(const struct cli_patterns *p, const char *path, struct sets
     return 0;
 }
 
-/* Moves n sorted files into sets; on failure they are freed. */
+/* Moves n sorted files into sets; frees them on failure. */
 static cairn_err sets_group(struct sets_found *found, size_t n, uint32_t ranks,
                             struct cli_sets *ret, struct crn_errinfo *ei)
 {
@@ -213,7 +213,7 @@ void crn_sets_free(struct cli_sets *s)
     memset(s, 0, sizeof(*s));
 }
 
-/* Another file of its rank with its name or its pattern, before it; NULL if there is none. */
+/* An earlier file of the same rank with the same name or pattern; NULL if there is none. */
 static const struct cli_file *twin(const struct cli_set *s, size_t i)
 {
     size_t k;
@@ -225,7 +225,7 @@ static const struct cli_file *twin(const struct cli_set *s, size_t i)
     return NULL;
 }
 
-/* Files are sorted by rank: a walk that stops at the first gap finds what is missing first. */
+/* Files are sorted by rank, so a walk finds the first gap. */
 static int has_ranks(const struct cli_set *s, uint32_t pattern, uint32_t ranks, uint32_t *ret_rank)
 {
     uint32_t next = 0;
@@ -238,7 +238,7 @@ static int has_ranks(const struct cli_set *s, uint32_t pattern, uint32_t ranks, 
     return next >= ranks;
 }
 
-/* What stands against the files that are there; 0 if nothing does. */
+/* Describes an error in the present files; 0 if there is none. */
 static int has_wrong(const struct cli_set *s, char *text, size_t size)
 {
     size_t i;

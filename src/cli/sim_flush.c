@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn sim flush: the model of src/sim/flush.c for every combination of the lists that were given, and
- * a recommendation. */
+/* cairn sim flush: the model of src/sim/flush.c for every combination of the given lists, and a
+ * recommendation. */
 #include "cli/sim_report.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #define MAX_VALUES 64
 
-/* K, or a part of the nodes where is_ratio. */
+/* K, or a ratio to the nodes if is_ratio. */
 struct files {
     double value;
     int is_ratio;
@@ -27,7 +27,7 @@ struct sim_flush_args {
     struct cli_table table;
 };
 
-/* Lists. ------------------------------------------------------------------------------------------ */
+/* Lists. --------------------------------------------------------------------------------------- */
 
 static cairn_err add_value(double *to, size_t *n, double value, struct crn_errinfo *ei)
 {
@@ -94,7 +94,7 @@ static uint32_t files_of(const struct files *f, double nodes)
     return (uint32_t)(f->is_ratio ? ceil(nodes / f->value) : fmin(f->value, nodes));
 }
 
-/* Results. ---------------------------------------------------------------------------------------- */
+/* Results. ------------------------------------------------------------------------------------- */
 
 static void json_row(struct crn_json *j, const char *key, const struct crn_flush *f,
                      const struct crn_flush_result *r)
@@ -198,7 +198,7 @@ static cairn_err put_all(struct sim_flush_args *a)
     return rc;
 }
 
-/* For the last of the nodes and imbalances; as lines of a configuration file. */
+/* For the last numbers of nodes and imbalances; as lines of a configuration file. */
 static cairn_err put_recommended(struct sim_flush_args *a)
 {
     struct crn_flush f = a->base;
@@ -239,7 +239,7 @@ static int run_all(struct sim_flush_args *a)
     return crn_cli_end(cli, rc == CAIRN_OK ? CLI_OK : crn_cli_fail(cli));
 }
 
-/* Options. ---------------------------------------------------------------------------------------- */
+/* Options. ------------------------------------------------------------------------------------- */
 
 enum text { MACHINE, NODES, FILES, LEADERS, IMBALANCE, BLOCK, SIZE, SHOW, NTEXTS };
 enum number { STRIPES, WRITERS, BLOCKS, SEED, MAX_FILES, MAX_LEADERS, NNUMBERS };
@@ -273,7 +273,7 @@ struct sim_flush_words {
     int is_list, own_tails;
 };
 
-/* 0, or -1 after the mistake was said. */
+/* 0, or -1 after printing the error. */
 static int take_option(struct sim_flush_args *a, int c, struct sim_flush_words *w)
 {
     if (c == '?')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How `cairn sim platform` tells its results: tables, CSV or JSON; and the other simulation. */
+/* Output of `cairn sim platform`: tables, CSV or JSON. Also declares the other simulation. */
 #ifndef CRN_SIM_REPORT_H
 #define CRN_SIM_REPORT_H
 
@@ -8,9 +8,9 @@
 #include "sim/text.h"
 
 struct sim_report {
-    struct cli *cli; /* is_json */
+    struct cli *cli; /* for is_json */
     int is_csv;
-    int with_classes; /* tables: also what each class of jobs had */
+    int with_classes; /* tables: also the results of each job class */
     struct cli_table table, classes;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain bytes, and the same behind the header of NumPy's .npy format (version 1.0). */
+/* Plain bytes, optionally after the header of NumPy's .npy format (version 1.0). */
 #include "cli/sink.h"
 
 #include <errno.h>
@@ -95,7 +95,7 @@ static cairn_err npy_open(void *ctx, const char *path, const struct cli_array *a
     total = (used + 1 + 63) / 64 * 64;
     memset(head + used, ' ', total - used);
     head[total - 1] = '\n';
-    head[7] = 0; /* version 1.0; written last, as printf ends at a 0 */
+    head[7] = 0; /* version 1.0; written last, since printf stops at a 0 */
     head[8] = (char)((total - 10) & 0xff);
     head[9] = (char)((total - 10) >> 8);
     rc = raw_open(ctx, path, a, ei);

@@ -15,7 +15,7 @@ struct variables_found {
     uint32_t file;
 };
 
-/* By variable; streams that are the same bytes of one file stand together. */
+/* By variable; streams that share the same bytes of a file are adjacent. */
 static int by_key(const void *a, const void *b)
 {
     const struct variables_found *x = a;
@@ -93,7 +93,7 @@ static void count_chunk(struct tally *t, const struct crn_stream_chunk *c)
     t->bytes[i] += c->bytes;
 }
 
-/* Whether it is another name for the bytes of the one before it. */
+/* Does it refer to the same bytes as its predecessor? */
 static int is_repeat(const struct variables_found *x)
 {
     return x[-1].file == x->file && x[-1].s->file_offset == x->s->file_offset;

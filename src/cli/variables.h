@@ -9,14 +9,14 @@
 #define CLI_PIPE_TEXT 96
 
 struct cli_variable {
-    const char *key; /* the version's; "": small ones, or all */
+    const char *key; /* owned by the version; "": small ones, or all */
     uint8_t type;
     uint64_t bytes;
     uint64_t stored;
-    char pipe[CLI_PIPE_TEXT]; /* the one with the most bytes */
-    uint64_t pipe_bytes;      /* of chunks with it */
-    uint64_t chunk_bytes;     /* of all chunks: less than bytes where blocks repeat */
-    uint32_t npipes;          /* how many there are, up to 16 */
+    char pipe[CLI_PIPE_TEXT]; /* the pipeline with the most bytes */
+    uint64_t pipe_bytes;      /* of chunks that use it */
+    uint64_t chunk_bytes;     /* of all chunks: less than bytes if blocks repeat */
+    uint32_t npipes;          /* number of pipelines, up to 16 */
 };
 struct cli_variables {
     struct cli_variable *v; /* by key */

@@ -62,7 +62,7 @@ void crn_watch_close(struct watch *w)
     (void)w->fs->close(w->fs, w->dfd);
 }
 
-/* Events. ------------------------------------------------------------------------------------------- */
+/* Events. -------------------------------------------------------------------------------------- */
 
 static void note_event(struct watch *w, const char *name, int is_renamed)
 {
@@ -113,7 +113,8 @@ static int by_name_and_number(const void *a, const void *b)
 /* The last event of a file, or NULL; events are sorted. */
 static const struct watch_event *last_event(const struct watch *w, const char *name)
 {
-    size_t low = 0, high = w->nevents; /* the last with a name <= this one lies below high */
+    /* invariant: the last event with a name <= this one is below high */
+    size_t low = 0, high = w->nevents;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -138,7 +139,7 @@ int crn_watch_was_touched(struct watch *w, const struct cli_set *s)
     return w->has_lost_events;
 }
 
-/* Looking. ------------------------------------------------------------------------------------------ */
+/* Looking. ------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -171,7 +172,7 @@ static int watch_fits(const struct watch *w, const char *name)
     return 0;
 }
 
-/* What is known of a file now; 0 if it is none for us. */
+/* Updates what is known of a file; 0 if it is not one of ours. */
 static int look_at(const struct watch *w, const char *name, int64_t now, struct watch_file *f)
 {
     const struct watch_file *old = watch_find(w, name);
@@ -220,7 +221,7 @@ static cairn_err watch_look(struct watch *w, const struct crn_names *names, stru
     return CAIRN_OK;
 }
 
-/* The sets of what is known. */
+/* The sets of the known files. */
 static cairn_err watch_sort(const struct watch *w, struct cli_sets *ret, struct crn_errinfo *ei)
 {
     char **path = calloc(w->n + 1, sizeof(*path));
@@ -253,8 +254,8 @@ cairn_err crn_watch_look(struct watch *w, struct cli_sets *ret, struct crn_errin
     struct stat st;
     cairn_err rc;
 
-    take_events(w); /* what was closed before this look must rest */
-    /* Our descriptor keeps a removed directory alive: nobody tells. */
+    take_events(w); /* a file closed before this look must settle */
+    /* Our descriptor keeps a removed directory alive without any event. */
     if (w->is_gone || (w->fs->fstat(w->fs, w->dfd, &st) == 0 && st.st_nlink == 0))
         return crn_fail(ei, CAIRN_ENOENT, ENOENT, "the directory '%s' is gone", w->dir);
     rc = crn_fs_names(w->fs, w->dfd, w->dir, &names, ei);
@@ -281,7 +282,7 @@ int64_t crn_watch_unfinished_ns(const struct watch *w, const struct cli_set *s)
     return most;
 }
 
-/* Waiting. ------------------------------------------------------------------------------------------ */
+/* Waiting. ------------------------------------------------------------------------------------- */
 
 int crn_watch_wait(struct watch *w, int64_t ns, const sigset_t *mask)
 {
@@ -292,5 +293,5 @@ int crn_watch_wait(struct watch *w, int64_t ns, const sigset_t *mask)
 
     if (n < 0 && errno == EINTR)
         return -1;
-    return 0; /* the look takes the events */
+    return 0; /* the next look reads the events */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams of a data file that needs older ones, decoded through its chain and encoded again by
- * themselves. What the extents hold stays, and so do their checksums. */
+/* Decodes the streams of a data file that needs older ones through its chain, and encodes them
+ * again without it. The extents and their checksums stay the same. */
 #include "cli/whole.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "encode/stream.h"
 #include "encode/work.h"
 
-#define STEP ((size_t)4 << 20) /* bytes that are decoded at a time */
+#define STEP ((size_t)4 << 20) /* bytes decoded at a time */
 
 struct whole {
     const struct crn_data_file *from;
@@ -20,9 +20,9 @@ struct whole {
     unsigned char *buf;
     int fd; /* of the new file */
     const char *file;
-    uint64_t end;         /* of what was written */
-    struct crn_stream *s; /* that is being made */
-    size_t room;          /* for its chunks */
+    uint64_t end;         /* of the data written */
+    struct crn_stream *s; /* the stream being written */
+    size_t room;          /* capacity for its chunks */
     struct cli_progress *progress;
 };
 
@@ -53,7 +53,7 @@ static cairn_err whole_emit(void *ctx, const struct crn_chunk_record *r, const v
                             ei);
 }
 
-/* All bytes of a stream through the encoder. */
+/* Feeds all bytes of a stream to the encoder. */
 static cairn_err pump(struct whole *w, const struct crn_stream *s, struct crn_encoder *e,
                       struct crn_errinfo *ei)
 {
@@ -90,7 +90,7 @@ static cairn_err encode_again(struct whole *w, const struct crn_stream *s, struc
     if (rc == CAIRN_OK)
         rc = pump(w, s, e, ei);
     if (rc == CAIRN_OK)
-        rc = crn_encoder_finish(e, &map, ei); /* empty: nothing was looked for */
+        rc = crn_encoder_finish(e, &map, ei); /* empty: no dedup was requested */
     crn_map_free(&map);
     crn_encoder_close(e);
     return rc;
