@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checkpoints. Memory is copied by VELOC_Checkpoint_mem and handed over, or given up for all ranks,
- * by VELOC_Checkpoint_end. A failure on one rank is one on all: each hears of it once, from
- * VELOC_Checkpoint_wait or, with mode = sync, from VELOC_Checkpoint_end, so that all ranks of a
- * program that acts on the result take the same turn. */
+/* Checkpoints. VELOC_Checkpoint_mem copies the memory; VELOC_Checkpoint_end hands the copy to
+ * Cairn, or discards it for all ranks. A failure on one rank is a failure on all. Each rank
+ * learns of it once, from VELOC_Checkpoint_wait or, with mode = sync, from VELOC_Checkpoint_end.
+ * All ranks of a program that acts on the result therefore make the same decision. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,9 +13,11 @@
 #include "client.h"
 #include "veloc.h"
 
-/* What is on its way. ----------------------------------------------------------------------------- */
+/* Checkpoints in flight.
+ * -------------------------------------------------------------------------- */
 
-/* For the next wait, which tells the first one; Cairn's log has them all. */
+/* Records a failure for the next wait, which reports only the first one; Cairn's log has them
+ * all. */
 static void note_failure(struct crn_vlc_client *c, const char *name, int version, const char *why)
 {
     crn_log(&c->log, CRN_INFO, "checkpoint %s@%d has failed: %s", name, version, why);
@@ -24,7 +26,7 @@ static void note_failure(struct crn_vlc_client *c, const char *name, int version
                         version, why);
 }
 
-/* Waits for one and frees it. */
+/* Waits for a checkpoint and frees its entry. */
 static void checkpoint_settle(struct crn_vlc_client *c, struct crn_vlc_pending *p)
 {
     struct crn_errinfo ei = {0};
@@ -37,7 +39,7 @@ static void checkpoint_settle(struct crn_vlc_client *c, struct crn_vlc_pending *
     free(p);
 }
 
-/* Has it ended, in whatever way? */
+/* Has it ended, successfully or not? */
 static int is_over(struct crn_vlc_client *c, const struct crn_vlc_pending *p)
 {
     int reached = 0;
@@ -48,8 +50,8 @@ static int is_over(struct crn_vlc_client *c, const struct crn_vlc_pending *p)
     return p->copy == NULL || crn_vlc_copy_is_done(c->publisher, p->copy);
 }
 
-/* Settles those that have ended, and the one with this name and version, which is about to be taken
- * again: Cairn would tell of the newer one only. */
+/* Settles the checkpoints that have ended, and any with this name and version, which is about to
+ * be taken again: afterwards Cairn would report only on the newer one. */
 static void settle_some(struct crn_vlc_client *c, const char *name, int version)
 {
     struct crn_vlc_pending **link = &c->pending;
@@ -92,7 +94,7 @@ static int is_finished(struct crn_vlc_client *c)
     return !c->phase.is_open;
 }
 
-/* Begin. ------------------------------------------------------------------------------------------ */
+/* Begin. --------------------------------------------------------------------------------------- */
 
 void crn_vlc_phase_close(struct crn_vlc_phase *ph)
 {
@@ -128,7 +130,7 @@ static cairn_err checkpoint_begin(struct crn_vlc_client *c, const char *name, in
     return CAIRN_OK;
 }
 
-/* Memory. ----------------------------------------------------------------------------------------- */
+/* Memory. -------------------------------------------------------------------------------------- */
 
 /* Regions by their Cairn names. */
 struct selection {
@@ -143,7 +145,7 @@ static void selection_free(struct selection *s)
     free(s->list);
 }
 
-/* What the mode takes of the protected memory, each known to Cairn under its id. */
+/* Selects protected memory according to mode, each region named after its id in Cairn. */
 static cairn_err select_regions(struct crn_vlc_client *c, int mode, const int *ids, int id_count,
                                 struct selection *ret, struct crn_errinfo *ei)
 {
@@ -197,7 +199,7 @@ static cairn_err capture(struct crn_vlc_client *c, int mode, const int *ids, int
     return rc;
 }
 
-/* Files. ------------------------------------------------------------------------------------------ */
+/* Files. --------------------------------------------------------------------------------------- */
 
 cairn_err crn_vlc_route_new(struct crn_vlc_client *c, const char *original, struct crn_errinfo *ei)
 {
@@ -220,8 +222,8 @@ cairn_err crn_vlc_route_new(struct crn_vlc_client *c, const char *original, stru
     return rc;
 }
 
-/* The routed file, opened before Cairn takes it away from its path; -1 if no copy is wanted, or
- * there is no file, which Cairn will tell. */
+/* Opens the routed file before Cairn moves it from its path; -1 if no copy is wanted, or if
+ * there is no file, which Cairn reports. */
 static int open_routed(const struct crn_vlc_phase *ph)
 {
     if (ph->path[0] == '\0' || ph->original[0] == '\0')
@@ -229,7 +231,7 @@ static int open_routed(const struct crn_vlc_phase *ph)
     return open(ph->path, O_RDONLY | O_CLOEXEC);
 }
 
-/* The copy of the file to its original name. */
+/* Starts the copy of the file to its original name. */
 static cairn_err start_copy(struct crn_vlc_client *c, int fd, struct crn_vlc_copy **ret,
                             struct crn_errinfo *ei)
 {
@@ -246,7 +248,7 @@ static cairn_err start_copy(struct crn_vlc_client *c, int fd, struct crn_vlc_cop
     return rc;
 }
 
-/* End. -------------------------------------------------------------------------------------------- */
+/* End. ----------------------------------------------------------------------------------------- */
 
 static void checkpoint_remember(struct crn_vlc_client *c, int fd)
 {
@@ -270,7 +272,7 @@ static void checkpoint_remember(struct crn_vlc_client *c, int fd)
     *link = p;
 }
 
-/* One way or the other this rank takes part, so that the others do not wait for it. */
+/* Every rank takes part, with data or with a failure, so that the others do not wait for it. */
 static cairn_err hand_over(struct crn_vlc_client *c, int success, struct crn_errinfo *ei)
 {
     static const char *const nothing[] = {NULL};
@@ -310,7 +312,7 @@ static cairn_err checkpoint_end(struct crn_vlc_client *c, int success, struct cr
     return c->cfg.is_sync ? crn_vlc_wait(c, ei) : CAIRN_OK;
 }
 
-/* VELOC's functions. ------------------------------------------------------------------------------ */
+/* VELOC's functions. --------------------------------------------------------------------------- */
 
 VELOC_API int VELOC_Checkpoint_begin(const char *name, int version)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Begin and end, and what needs no session. */
+/* Initialisation and finalisation, and functions that need no session. */
 #include "client.h"
 
 #include <errno.h>
@@ -15,25 +15,27 @@
 #include "client/open.h"
 #include "veloc.h"
 
-static struct crn_vlc_client *client; /* VELOC has no handle: one for the process */
-static unsigned client_process;       /* crn_fork_process() of the one that began it */
+static struct crn_vlc_client *client; /* VELOC has no handle: one client per process */
+static unsigned client_process;       /* crn_fork_process() of the process that created it */
 static int finalize_key = MPI_KEYVAL_INVALID;
-static int is_ended_by_mpi; /* a VELOC_Finalize that comes too late has nothing left to do */
+static int is_ended_by_mpi; /* a later VELOC_Finalize has nothing left to do */
 
-/* Programs written for VELOC call MPI_Init, since VELOC's threads make no MPI calls; those of Cairn
- * do where there is more than one node. Both MPI libraries can be asked through the environment, and
- * a user who has asked for something else is left alone. */
+/* Programs written for VELOC call MPI_Init, since VELOC's threads make no MPI calls. Cairn's
+ * threads do if there is more than one node. Both MPI libraries accept the thread level from the
+ * environment; a value set by the user is left unchanged. */
 __attribute__((constructor)) static void ask_for_threads(void)
 {
     (void)setenv("OMPI_MPI_THREAD_LEVEL", "3", 0);
     (void)setenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE", 0);
 }
 
-/* Calls and their ends. --------------------------------------------------------------------------- */
+/* Entry and exit of calls.
+ * ------------------------------------------------------------------------ */
 
 static const struct crn_log no_client_log = {.level = CRN_WARN, .who = "veloc"};
 
-/* Is there one, and is it this process's? A forked child inherits the pointer alone. */
+/* Is there a client, and does it belong to this process? A forked child inherits only the
+ * pointer. */
 static int has_client(void)
 {
     return client != NULL && client_process == crn_fork_process();
@@ -71,9 +73,9 @@ cairn_err crn_vlc_from_cairn(cairn_err rc, struct crn_errinfo *ei)
     return rc == CAIRN_OK ? CAIRN_OK : crn_fail(ei, rc, 0, "%s", cairn_last_error());
 }
 
-/* Begin. ------------------------------------------------------------------------------------------ */
+/* Begin. --------------------------------------------------------------------------------------- */
 
-/* Directories as VELOC's users expect them to appear. */
+/* Creates directories that VELOC's users expect to be created. */
 static cairn_err make_dir(const char *path, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = crn_fs_default();
@@ -101,7 +103,7 @@ static void tell_config(const struct crn_vlc_client *c)
                 c->cfg.persistent);
 }
 
-/* Level, file and job as the session will have them; what is wrong with them its open says. */
+/* Level, file and job as the session will have them; opening the session reports errors in them. */
 static void open_log(struct crn_vlc_client *c, int64_t no)
 {
     struct crn_config cfg;
@@ -127,7 +129,7 @@ static struct crn_vlc_client *new_client(int64_t id, int rank, struct crn_errinf
     return c;
 }
 
-/* Root only: the configuration, and the directory that all share. */
+/* Root only: loads the configuration, and creates the shared directory. */
 static cairn_err client_load(struct crn_vlc_client *c, const char *file, struct crn_errinfo *ei)
 {
     cairn_err rc = crn_vlc_config_load(file, &c->cfg, ei);
@@ -151,8 +153,8 @@ static cairn_err open_session(struct crn_vlc_client *c, MPI_Comm comm, struct cr
 
 static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_errinfo *ei);
 
-/* MPI calls this at the start of MPI_Finalize, for programs that never call VELOC_Finalize: Cairn's
- * threads must not outlive MPI. MPICH has no locks any more at that point. */
+/* MPI calls this at the start of MPI_Finalize, for programs that never call VELOC_Finalize:
+ * Cairn's threads must not outlive MPI. At that point MPICH no longer has its locks. */
 static int at_mpi_finalize(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct crn_errinfo ei = {0};
@@ -248,7 +250,7 @@ VELOC_API int VELOC_Init(MPI_Comm comm, const char *cfg_file)
     struct crn_errinfo ei = {0};
 
     if (has_client())
-        return VELOC_SUCCESS; /* as VELOC: the first one holds */
+        return VELOC_SUCCESS; /* as in VELOC: the first call counts */
     return crn_vlc_end(NULL, __func__, init_mpi(comm, cfg_file, &ei), &ei);
 }
 
@@ -261,9 +263,9 @@ VELOC_API int VELOC_Init_single(unsigned int id, const char *cfg_file)
     return crn_vlc_end(NULL, __func__, init_single(id, cfg_file, &ei), &ei);
 }
 
-/* End. -------------------------------------------------------------------------------------------- */
+/* End. ----------------------------------------------------------------------------------------- */
 
-/* Frees the client; the result is that of the checkpoints nobody has asked about. */
+/* Frees the client. Returns the result of the checkpoints that no call has waited for. */
 static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_errinfo *ei)
 {
     cairn_err rc = crn_vlc_wait(c, ei);
@@ -291,12 +293,12 @@ VELOC_API int VELOC_Finalize(int drain)
     c = crn_vlc_get(__func__);
     if (c == NULL)
         return VELOC_FAILURE;
-    rc = finalize(c, 0, &ei); /* without drain too: the threads that write are in this process */
-    unwatch_mpi();            /* there is no client for it any more */
+    rc = finalize(c, 0, &ei); /* also without drain: the writer threads are in this process */
+    unwatch_mpi();            /* the client is gone */
     return crn_vlc_end(NULL, __func__, drain ? rc : CAIRN_OK, &ei);
 }
 
-/* Memory. ----------------------------------------------------------------------------------------- */
+/* Memory. -------------------------------------------------------------------------------------- */
 
 static cairn_err client_protect(struct crn_vlc_client *c, const struct crn_vlc_region *wanted,
                                 size_t base_size, const char *group, struct crn_errinfo *ei)
@@ -372,7 +374,7 @@ VELOC_API int VELOC_Mem_clear(void)
     return VELOC_Region_clear("");
 }
 
-/* Files and scratch. ------------------------------------------------------------------------------ */
+/* Files and scratch. --------------------------------------------------------------------------- */
 
 VELOC_API int VELOC_Route_file(const char *original, char *routed)
 {

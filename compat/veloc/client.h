@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libveloc-client knows between two calls. VELOC's interface has no handle, so there is one
- * client at most; it belongs to the thread that calls. */
+/* The state of libveloc-client between two calls. VELOC's interface has no handle, so there is
+ * at most one client; it belongs to the calling thread. */
 #ifndef CRN_VLC_CLIENT_H
 #define CRN_VLC_CLIENT_H
 
@@ -13,12 +13,12 @@
 #include "publish.h"
 #include "regions.h"
 
-/* The library hides everything else. */
+/* All other symbols are hidden. */
 #define VELOC_API    __attribute__((visibility("default")))
 
 #define CRN_VLC_FILE "routed.dat" /* Cairn's name of the one file that a process may add */
 
-/* A checkpoint that VELOC_Checkpoint_wait has still to ask about. */
+/* A checkpoint that VELOC_Checkpoint_wait has not waited for yet. */
 struct crn_vlc_pending {
     struct crn_vlc_pending *next;
     char name[CAIRN_MAX_NAME];
@@ -26,36 +26,36 @@ struct crn_vlc_pending {
     struct crn_vlc_copy *copy; /* of its file; NULL: none */
 };
 
-/* Cairn numbers checkpoints, the same way on all ranks: a phase asks for one number, not for none and
- * not for two. */
+/* Cairn numbers checkpoints in the same order on all ranks, so a phase must take exactly one
+ * number. */
 enum crn_vlc_capture {
-    CRN_VLC_NOT_ASKED, /* Cairn does not know of this checkpoint yet */
-    CRN_VLC_HELD,      /* it holds a copy */
-    CRN_VLC_LOST       /* it failed to make one, and all ranks will hear of it */
+    CRN_VLC_NOT_ASKED, /* Cairn does not know this checkpoint yet */
+    CRN_VLC_HELD,      /* Cairn has a copy */
+    CRN_VLC_LOST       /* Cairn failed to make one, and all ranks will learn of it */
 };
 
 /* The phase between VELOC_Checkpoint_begin and _end. */
 struct crn_vlc_phase {
     int is_open;
-    char *group;               /* VELOC's name of the checkpoint, for its regions */
+    char *group;               /* VELOC's name of the checkpoint, which selects its regions */
     char name[CAIRN_MAX_NAME]; /* Cairn's */
     int version;
     enum crn_vlc_capture capture;
-    int is_bad;              /* the last attempt to select memory has failed */
+    int is_bad;              /* the last selection of memory failed */
     char path[PATH_MAX];     /* of the routed file; "": none */
-    char original[PATH_MAX]; /* absolute; "": no copy is wanted */
+    char original[PATH_MAX]; /* absolute; "": no copy wanted */
 };
 
-/* What the last successful VELOC_Restart_begin opened. */
+/* The version opened by the last successful VELOC_Restart_begin. */
 struct crn_vlc_restart {
     int is_open;
     char *group;
     char name[CAIRN_MAX_NAME];
     int version;
-    char path[PATH_MAX]; /* of the restored file; "": not asked for yet */
+    char path[PATH_MAX]; /* of the restored file; "": not requested yet */
 };
 
-/* Hints. The versions wait here until there is a name for them. */
+/* Prefetch hints. The versions are queued until a name is known. */
 struct crn_vlc_hints {
     char name[CAIRN_MAX_NAME]; /* Cairn's, of the last phase; "": none yet */
     int *version;              /* owned */
@@ -66,7 +66,7 @@ struct crn_vlc_client {
     cairn_session *session;
     struct crn_vlc_config cfg;
     struct crn_log log;
-    char log_file[CRN_PATH_MAX]; /* of log */
+    char log_file[CRN_PATH_MAX]; /* used by log */
     int64_t id;                  /* of VELOC_Init_single; -1 with MPI */
     struct crn_vlc_regions regions;
     struct crn_vlc_phase phase;
@@ -77,16 +77,16 @@ struct crn_vlc_client {
     struct crn_vlc_publisher *publisher;
 };
 
-/* The client, or NULL with a line in the log that names the function. */
+/* The client, or NULL after logging an error that names the function. */
 struct crn_vlc_client *crn_vlc_get(const char *function);
-/* Ends a call: VELOC_SUCCESS, or VELOC_FAILURE and the reason in the log. */
+/* Ends a call: VELOC_SUCCESS, or VELOC_FAILURE after logging the reason. */
 int crn_vlc_end(const struct crn_vlc_client *c, const char *function, cairn_err rc,
                 const struct crn_errinfo *ei);
-/* Brings Cairn's last error into ei where one of its functions returned one. */
+/* Copies Cairn's last error into ei if rc is an error. */
 CAIRN_CHECKED cairn_err crn_vlc_from_cairn(cairn_err rc, struct crn_errinfo *ei);
 
 /* checkpoint.c */
-/* Waits for all that is on its way; what has failed since the last time is returned once. */
+/* Waits for all checkpoints in flight. Returns a failure since the last call, once. */
 CAIRN_CHECKED cairn_err crn_vlc_wait(struct crn_vlc_client *c, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_vlc_route_new(struct crn_vlc_client *c, const char *original,
                                           struct crn_errinfo *ei);
@@ -97,7 +97,7 @@ CAIRN_CHECKED cairn_err crn_vlc_route_old(struct crn_vlc_client *c, struct crn_e
 void crn_vlc_restart_close(struct crn_vlc_restart *r);
 
 /* prefetch.c */
-/* A phase of this name begins: hints that came before it are about it. */
+/* A phase of this name begins: hints queued so far refer to it. */
 void crn_vlc_hints_name(struct crn_vlc_client *c, const char *cairn_name);
 void crn_vlc_hints_close(struct crn_vlc_hints *h);
 

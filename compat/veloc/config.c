@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads VELOC's INI file the way VELOC does: keys outside of sections, in any case, the first word of
- * a value counts and the first value of a key. What Cairn always does, or does in another way, has no
- * key here; such keys are accepted and named. */
+/* Reads VELOC's INI file as VELOC does: keys are outside of sections and case-insensitive; only
+ * the first word of a value and the first value of a key count. Keys for things that Cairn
+ * always does, or does in another way, are accepted and listed as ignored. */
 #include "config.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@
 
 enum key { SCRATCH, PERSISTENT, MODE, MAX_VERSIONS, SCRATCH_VERSIONS, FIRST_IGNORED };
 
-/* All of VELOC's keys; from FIRST_IGNORED on without effect. */
+/* All of VELOC's keys; those from FIRST_IGNORED on have no effect. */
 static const char *const keys[] = {"scratch",
                                    "persistent",
                                    "mode",
@@ -40,7 +40,7 @@ static const char *const keys[] = {"scratch",
 #define NKEYS (sizeof(keys) / sizeof(keys[0]))
 
 struct values {
-    char value[NKEYS][CRN_PATH_MAX]; /* "": not set */
+    char value[NKEYS][CRN_PATH_MAX]; /* "": unset */
     struct crn_vlc_config *cfg;
 };
 
@@ -101,7 +101,7 @@ static cairn_err from_environment(struct values *v, struct crn_errinfo *ei)
     return rc;
 }
 
-/* Versions to keep; what is not positive means all. */
+/* Number of versions to keep; zero or less means all. */
 static cairn_err config_number(const struct values *v, enum key key, uint64_t *ret,
                                struct crn_errinfo *ei)
 {
@@ -120,7 +120,7 @@ static cairn_err config_number(const struct values *v, enum key key, uint64_t *r
     return CAIRN_OK;
 }
 
-/* Absolute, so that a change of directory does not matter. */
+/* Makes a path absolute, so that a later chdir does not matter. */
 static cairn_err path(const char *text, const char *more, char ret[CRN_PATH_MAX],
                       struct crn_errinfo *ei)
 {
@@ -162,7 +162,7 @@ static cairn_err config_understand(const struct values *v, struct crn_vlc_config
     return rc;
 }
 
-/* From a file, or from text; NULL: not from there. */
+/* Loads from a file or from text; the other is NULL. */
 static cairn_err config_load(const char *file, const char *text, struct crn_vlc_config *ret,
                              struct crn_errinfo *ei)
 {
@@ -208,14 +208,15 @@ void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_vlc_se
                 {"local", "CAIRN_LOCAL", cfg->scratch},
                 {"keep_last", "CAIRN_KEEP_LAST", last},
                 {"keep_local", "CAIRN_KEEP_LOCAL", local},
-                /* As VELOC: what memory has no room for goes to scratch, a full file system is a
-                 * failure, and that is VELOC_Checkpoint_wait's to tell, not the next checkpoint's. */
+                /* As in VELOC: captures that exceed memory spill to scratch, and a full file
+                 * system is a failure, which VELOC_Checkpoint_wait reports, not the next
+                 * checkpoint. */
                 {"arena_full", "CAIRN_ARENA_FULL", "spill"},
                 {"space_wait", "CAIRN_SPACE_WAIT", "0"},
                 {"free_reserve_bytes", "CAIRN_FREE_RESERVE_BYTES", "0"},
                 {"on_failure", "CAIRN_ON_FAILURE", "continue"},
-                /* VELOC_Restart_test cannot tell "not saved yet" from "none": programs would start
-                 * from the beginning. The log tells. */
+                /* VELOC_Restart_test cannot distinguish "not saved yet" from "none", so programs
+                 * would start from the beginning. The log has the difference. */
                 {"restart_unsaved", "CAIRN_RESTART_UNSAVED", "older"}};
     size_t n = 0;
     size_t i;
@@ -247,7 +248,7 @@ cairn_err crn_vlc_name(const char *name, int64_t id, char ret[CAIRN_MAX_NAME],
     if (id >= 0)
         (void)snprintf(suffix, sizeof(suffix), "-%" PRId64, id);
     n = snprintf(ret, CAIRN_MAX_NAME, "%s%s%s", front, name, suffix);
-    if (n >= CAIRN_MAX_NAME) /* longer than Cairn's: a piece and a hash stand for it */
+    if (n >= CAIRN_MAX_NAME) /* longer than Cairn allows: use a prefix and a hash */
         (void)snprintf(ret, CAIRN_MAX_NAME, "%s%.80s-%016" PRIx64 "%s", front, name,
                        (uint64_t)XXH3_64bits(name, strlen(name)), suffix);
     return CAIRN_OK;

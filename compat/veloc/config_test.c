@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* VELOC's configuration files as people write them, and names that stay apart. */
+/* VELOC's configuration files as users write them, and names that stay distinct. */
 #include "config.h"
 
 #include "base/test.h"
@@ -37,7 +37,7 @@ static void plain(void **state)
     assert_string_equal(cfg.ignored, "");
 }
 
-/* As VELOC's reader takes it: any case, first word, first value, no sections. */
+/* As VELOC's reader accepts it: any case, first word, first value, no sections. */
 static void as_people_write(void **state)
 {
     char text[2000];
@@ -141,7 +141,7 @@ static void names(void **state)
     assert_string_equal(name_of("", -1), "refused");
     assert_string_equal(name_of(NULL, -1), "refused");
     memset(text, 'x', sizeof(text));
-    text[CAIRN_MAX_NAME - 1] = '\0'; /* the longest that fits as it is */
+    text[CAIRN_MAX_NAME - 1] = '\0'; /* the longest that fits unchanged */
     assert_string_equal(name_of(text, -1), text);
     assert_string_not_equal(name_of(text, 1), text);
     text[CAIRN_MAX_NAME - 1] = 'x';

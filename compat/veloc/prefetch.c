@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prefetching. VELOC's hints are versions without a name: they belong to what the program takes or
- * restores, which it may not have told yet. */
+/* Prefetching. VELOC's hints are versions without a name. They refer to the checkpoint that the
+ * program takes or restores, whose name may not be known yet. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread, one file after another: temporary file beside the target, fsync, rename. The name of
- * the temporary file is the same in every run, so that what a killed run left is written over by the
- * next one, which takes the same version again. */
+/* One thread copies one file after another: temporary file beside the target, fsync, rename. The
+ * temporary file has the same name in every run, so the next run, which takes the same version
+ * again, overwrites the leftover of a killed one. */
 #include "publish.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/queue.h"
 
 #define BLOCK ((size_t)1 << 20)
-#define ROOM  128 /* files on their way; more make the checkpoint wait */
+#define ROOM  128 /* files in flight; with more, the checkpoint waits */
 
 struct crn_vlc_copy {
     int fd;
@@ -58,7 +58,7 @@ static cairn_err copy_bytes(const struct crn_fs *fs, int from, int to, const cha
     return rc;
 }
 
-/* dfd/base from the temporary file that is open at to. */
+/* Renames the temporary file, which is open at to, to dfd/base. */
 static cairn_err put_in_place(const struct crn_fs *fs, int dfd, int to, const char *tmp,
                               const char *base, const char *path, struct crn_errinfo *ei)
 {
@@ -178,7 +178,7 @@ cairn_err crn_vlc_publish(struct crn_vlc_publisher *p, int fd, const char *path,
         return rc;
     }
     c->fd = fd;
-    (void)crn_queue_push(&p->todo, c); /* closed only by the thread that calls this */
+    (void)crn_queue_push(&p->todo, c); /* only the calling thread closes the queue */
     *ret = c;
     return CAIRN_OK;
 }

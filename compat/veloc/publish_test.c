@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A copy is there whole or not at all, whichever file operation fails, and leaves nothing beside it. */
+/* A copy appears complete or not at all, whichever file operation fails, and leaves no other
+ * files. */
 #include "publish.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include "base/fs_faulty.h"
 #include "base/test.h"
 
-#define BYTES (((size_t)5 << 19) + 3) /* two blocks and a half, and a bit */
+#define BYTES (((size_t)5 << 19) + 3) /* two and a half blocks, and 3 bytes */
 
 static struct crn_errinfo info, *ei = &info;
 static char dir[400], from[500], to[500];
@@ -90,7 +91,7 @@ static void new_and_old(void **state)
     (void)state;
     assert_ok(copy(crn_fs_posix(), to));
     assert_true(is_whole(to, 'n', BYTES));
-    put(to, 'o', 3 * BYTES); /* a longer one before */
+    put(to, 'o', 3 * BYTES); /* replaces a longer file */
     assert_ok(copy(crn_fs_posix(), to));
     assert_true(is_whole(to, 'n', BYTES));
     put(from, 'n', 0);
@@ -129,7 +130,7 @@ static void every_failure(void **state)
         assert_ok(rc);
         assert_true(k > 8);
     }
-    for (k = 1; k < 12; k++) { /* half a write is no failure */
+    for (k = 1; k < 12; k++) { /* a short write is not a failure */
         crn_fs_faulty_init(&f, crn_fs_posix());
         f.action = CRN_FAULT_SHORT;
         f.ops = CRN_OP_READ | CRN_OP_WRITE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A few groups with at most some thousand ids: sorted arrays. */
+/* There are few groups with at most some thousand ids, so sorted arrays suffice. */
 #include "regions.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static struct crn_vlc_group *add_group(struct crn_vlc_regions *all, const char *
     return g;
 }
 
-/* Where the id is, or would be. */
+/* The index of the id, or where it would be inserted. */
 static size_t regions_place(const struct crn_vlc_group *g, int id)
 {
     size_t low = 0;

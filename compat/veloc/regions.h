@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which memory is protected: ids in groups, one group for each checkpoint name that has regions of
- * its own and one, "", for all other names. */
+/* Protected memory: ids in groups. Each checkpoint name with regions of its own has a group; the
+ * group "" serves all other names. */
 #ifndef CRN_VLC_REGIONS_H
 #define CRN_VLC_REGIONS_H
 
@@ -26,16 +26,17 @@ struct crn_vlc_regions {
 CAIRN_CHECKED cairn_err crn_vlc_protect(struct crn_vlc_regions *all, const char *group,
                                         const struct crn_vlc_region *region,
                                         struct crn_errinfo *ei);
-/* 0, or -1 if the id is not there. */
+/* 0, or -1 if the id is unknown. */
 int crn_vlc_unprotect(struct crn_vlc_regions *all, const char *group, int id);
 void crn_vlc_clear(struct crn_vlc_regions *all, const char *group);
 void crn_vlc_regions_free(struct crn_vlc_regions *all);
 
-/* The regions of a checkpoint name: its own, if it has any, else those of all names. May be NULL. */
+/* The regions of a checkpoint name: its own, if it has any, else the common ones. May be NULL. */
 const struct crn_vlc_group *crn_vlc_group_of(const struct crn_vlc_regions *all, const char *name);
 const struct crn_vlc_region *crn_vlc_find(const struct crn_vlc_group *group, int id);
 
-/* Does a mode (VELOC_CKPT_* and VELOC_RECOVER_* have the same values) with its list take this id? */
+/* Does a mode (VELOC_CKPT_* and VELOC_RECOVER_* have the same values) with its list include this
+ * id? */
 CAIRN_CHECKED cairn_err crn_vlc_check_mode(int mode, const int *ids, int n, struct crn_errinfo *ei);
 int crn_vlc_takes(int mode, const int *ids, int n, int id);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups of ids against a plain table of what should be there, over random calls. */
+/* Groups of ids, compared with a plain table over random calls. */
 #include "regions.h"
 
 #include "base/rng.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Restart. Cairn agrees on a version that every rank can restore and verifies it; recovering is
- * local then, checked as a whole before a byte is written. A rank reads the shard of the same rank
- * of the run that wrote the version, which may have had more ranks. */
+/* Restart. Cairn agrees on a version that every rank can restore, and verifies it. Recovery is
+ * then local, and checks everything before it writes a byte. A rank reads the shard of the same
+ * rank of the run that wrote the version, which may have had more ranks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static cairn_err restart_begin(struct crn_vlc_client *c, const char *name, int v
     if (rc == CAIRN_OK)
         rc = crn_vlc_from_cairn(cairn_find_version(c->session, cairn_name, version), ei);
     info.ranks =
-        cairn_ranks(c->session); /* of one that this run took, and that may not be committed */
+        cairn_ranks(c->session); /* for a version of this run, which may not be committed */
     if (rc == CAIRN_OK && !crn_session_holds(c->session, cairn_name, version))
         rc = crn_vlc_from_cairn(cairn_version_info(c->session, cairn_name, version, &info), ei);
     if (rc == CAIRN_OK && cairn_ranks(c->session) > info.ranks)
@@ -80,9 +80,9 @@ static cairn_err must_be_open(const struct crn_vlc_client *c, struct crn_errinfo
                               : crn_fail(ei, CAIRN_ESTATE, 0, "call VELOC_Restart_begin first");
 }
 
-/* Recover. ---------------------------------------------------------------------------------------- */
+/* Recover. ------------------------------------------------------------------------------------- */
 
-/* The regions to read: their names, known to Cairn as large as they are stored. */
+/* The regions to read, by name, declared to Cairn with their stored sizes. */
 struct wanted {
     char (*name)[CAIRN_MAX_NAME];
     const char **list; /* NULL at the end */
@@ -210,7 +210,7 @@ cairn_err crn_vlc_route_old(struct crn_vlc_client *c, struct crn_errinfo *ei)
     return rc;
 }
 
-/* VELOC's functions. ------------------------------------------------------------------------------ */
+/* VELOC's functions. --------------------------------------------------------------------------- */
 
 VELOC_API int VELOC_Restart_test(const char *name, int version)
 {
@@ -222,7 +222,7 @@ VELOC_API int VELOC_Restart_test(const char *name, int version)
     if (c == NULL)
         return VELOC_FAILURE;
     rc = test(c, name, version, &found, &ei);
-    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) /* none is an answer, not an error */
+    if (rc != CAIRN_OK && rc != CAIRN_ENOENT) /* "none" is an answer, not an error */
         (void)crn_vlc_end(c, __func__, rc, &ei);
     return found;
 }
@@ -274,7 +274,7 @@ VELOC_API int VELOC_Restart_end(int success)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    (void)success; /* which version to try next is the program's choice */
+    (void)success; /* the program chooses the version to try next */
     return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, must_be_open(c, &ei), &ei);
 }
 
