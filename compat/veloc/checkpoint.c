@@ -13,8 +13,7 @@
 #include "client.h"
 #include "veloc.h"
 
-/* Checkpoints in flight.
- * -------------------------------------------------------------------------- */
+/* Checkpoints in flight. ----------------------------------------------------------------------- */
 
 /* Records a failure for the next wait, which reports only the first one; Cairn's log has them
  * all. */

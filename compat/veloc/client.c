@@ -29,8 +29,7 @@ __attribute__((constructor)) static void ask_for_threads(void)
     (void)setenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE", 0);
 }
 
-/* Entry and exit of calls.
- * ------------------------------------------------------------------------ */
+/* Entry and exit of calls. --------------------------------------------------------------------- */
 
 static const struct crn_log no_client_log = {.level = CRN_WARN, .who = "veloc"};
 

@@ -215,8 +215,8 @@ void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_vlc_se
                 {"space_wait", "CAIRN_SPACE_WAIT", "0"},
                 {"free_reserve_bytes", "CAIRN_FREE_RESERVE_BYTES", "0"},
                 {"on_failure", "CAIRN_ON_FAILURE", "continue"},
-                /* VELOC_Restart_test cannot distinguish "not saved yet" from "none", so programs
-                 * would start from the beginning. The log has the difference. */
+                /* Not "fail": VELOC_Restart_test cannot distinguish "not saved yet" from "none", so
+                 * programs would start from the beginning. The log names the unsaved versions. */
                 {"restart_unsaved", "CAIRN_RESTART_UNSAVED", "older"}};
     size_t n = 0;
     size_t i;

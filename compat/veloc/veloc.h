@@ -37,8 +37,7 @@ extern "C" {
 
 #define VELOC_OBSERVE_CKPT_END (0)
 
-/* Initialisation and finalisation.
- * --------------------------------------------------------------- */
+/* Initialisation and finalisation. ------------------------------------------------------------- */
 
 /* Collective. The configuration file is VELOC's. Every key may also be given as the variable
  * VELOC_<KEY>, which takes precedence. NULL or "" for no file. */

@@ -197,8 +197,7 @@ static cairn_err put_extent(struct coder_job *j, struct crn_encoder *e,
     return rc;
 }
 
-/* Lossy streams: the hashes of what can be decoded.
- * -------------------------------------------------- */
+/* Lossy streams: the hashes of what can be decoded. -------------------------------------------- */
 
 static cairn_err coder_fetch(void *ctx, size_t chunk, void *buf, struct crn_errinfo *ei)
 {

@@ -15,8 +15,7 @@
 #define AUTO_WRITERS  2 /* one computes while the other waits for the disk */
 #define AUTO_ENCODERS 8 /* each needs scratch memory */
 
-/* Choosing the next write.
- * ------------------------------------------------------------------------- */
+/* Choosing the next write. --------------------------------------------------------------------- */
 
 const struct crn_write *crn_task_seek_local(struct crn_task *t)
 {

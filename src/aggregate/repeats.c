@@ -43,8 +43,7 @@ void crn_repeats_close(struct crn_repeats *r)
     free(r);
 }
 
-/* Fingerprints.
- * ------------------------------------------------------------------------------------- */
+/* Fingerprints. -------------------------------------------------------------------------------- */
 
 struct crn_print crn_repeats_print(const struct crn_repeats *r)
 {

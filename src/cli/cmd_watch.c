@@ -83,8 +83,7 @@ static void catch_signals(sigset_t *ret_mask)
         (void)sigdelset(ret_mask, signals[i]);
 }
 
-/* Reporting.
- * --------------------------------------------------------------------------------------- */
+/* Reporting. ----------------------------------------------------------------------------------- */
 
 /* Prints a line, or with --json an object on one line. done may be NULL. */
 static void watch_tell(struct state *s, const char *event, int64_t step, const struct cli_set *set,

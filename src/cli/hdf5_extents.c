@@ -118,8 +118,7 @@ static int type_of(hid_t t, struct dataset *d)
     }
 }
 
-/* Locations.
- * --------------------------------------------------------------------------------------- */
+/* Locations. ----------------------------------------------------------------------------------- */
 
 static void hdf5_extents_add(struct crn_file_extents *x, const struct dataset *d, haddr_t at,
                              const hsize_t *dims)

@@ -253,8 +253,7 @@ static int flush_step(struct flush_model *w, double *now_s)
     return 1;
 }
 
-/* The whole flush.
- * --------------------------------------------------------------------------------- */
+/* The whole flush. ----------------------------------------------------------------------------- */
 
 static void sum_up(const struct flush_model *w, struct crn_flush_result *ret)
 {

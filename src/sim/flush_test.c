@@ -308,8 +308,7 @@ static void test_paper_ratio_four(void **state)
     between("four leaders", predict(&m, &f).throughput / one, 3.7, 4.1);
 }
 
-/* Multi-threaded aggregated I/O (Theta): one leader, as in figures 1 to 3.
- * ------------------------ */
+/* Multi-threaded aggregated I/O (Theta): one leader, as in figures 1 to 3. --------------------- */
 
 static double one_leader(uint32_t writers, uint32_t files)
 {
@@ -336,8 +335,7 @@ static void test_paper_threads(void **state)
     between("16 threads, 4 files", one_leader(16, 4), 1.45, 1.6);
 }
 
-/* Scale and recommendations.
- * ---------------------------------------------------------------------- */
+/* Scale and recommendations. ------------------------------------------------------------------- */
 
 static void test_large(void **state)
 {

@@ -347,8 +347,7 @@ static void close_files(struct probe_run *run)
     }
 }
 
-/* The whole probe.
- * -------------------------------------------------------------------------------- */
+/* The whole probe. ----------------------------------------------------------------------------- */
 
 static cairn_err check_probe(const struct crn_probe_env *env, const struct crn_probe *p,
                              struct crn_errinfo *ei)
