@@ -76,8 +76,8 @@ static cairn_err coder_make(const struct crn_encoding *x, struct crn_coder **ret
     return CAIRN_OK;
 }
 
-/* Limits encoding to its share of a core: the thread sleeps after each chunk for the CPU time it
- * used too much. It holds no lock, so others wait only for its result. */
+/* Limits encoding to its share of a core: after each chunk the thread sleeps until its CPU time is
+ * that share of the elapsed time. It holds no lock, so others wait only for its result. */
 static void rest(struct coder_job *j)
 {
     double share = j->all->encoding->cpu_share;

@@ -33,7 +33,7 @@ struct diff_job {
 /* The result for one region name. */
 struct diff_finding {
     const char *name;
-    struct cli_difference d; /* over all ranks; first is an index into first_array */
+    struct cli_difference d; /* over all ranks */
     char first[160];         /* position of the first difference */
     char note[200];          /* why something cannot be compared */
     uint64_t problems;       /* number of such cases */

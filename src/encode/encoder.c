@@ -8,7 +8,7 @@
 #include "encode/chunk.h"
 #include "encode/work.h"
 
-/* After this many bytes without a repeat, the search stops. */
+/* The search stops if less than SEARCH_WORTH of this many bytes were repeats. */
 #define SEARCH_BYTES ((uint64_t)16 << 20)
 #define SEARCH_WORTH 0.01
 
