@@ -114,7 +114,7 @@ static cairn_err config_number(const struct values *v, enum key key, uint64_t *r
         return CAIRN_OK;
     n = strtol(text, &end, 10);
     if (end == text || *end != '\0')
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is not a number of versions for '%s'", text,
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is no number of versions for '%s'", text,
                         keys[key]);
     *ret = n > 0 ? (uint64_t)n : 0;
     return CAIRN_OK;
@@ -145,7 +145,7 @@ static cairn_err config_understand(const struct values *v, struct crn_vlc_config
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "the key 'scratch' is missing: a directory on the node");
     if (mode[0] != '\0' && strcmp(mode, "sync") != 0 && strcmp(mode, "async") != 0)
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "mode = %s: must be sync or async", mode);
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "mode = %s: it is sync or async", mode);
     cfg->is_sync = strcmp(mode, "sync") == 0;
     cfg->has_persistent = v->value[PERSISTENT][0] != '\0';
     rc = path(v->value[SCRATCH], "", cfg->scratch, ei);

@@ -187,7 +187,7 @@ static cairn_err size_of(struct crn_vlc_client *c, int id, int *ret, struct crn_
                                               cairn_rank(c->session), name, &a),
                             ei);
     if (rc == CAIRN_OK && a.dims[0] > INT_MAX)
-        return crn_fail(ei, CAIRN_ELIMIT, 0, "id %d has %llu bytes, more than INT_MAX", id,
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "id %d has %llu bytes, more than an int can tell", id,
                         (unsigned long long)a.dims[0]);
     if (rc == CAIRN_OK)
         *ret = (int)a.dims[0];

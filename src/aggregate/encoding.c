@@ -47,8 +47,8 @@ static cairn_err set_pipes(struct crn_encoding *x, const struct crn_name_config 
         rc = crn_pipe_parse(is_paper ? crn_pipe_paper(CAIRN_BYTES, 1) : nc->encode_pipe, &x->small,
                             ei);
     if (rc == CAIRN_OK && crn_pipe_is_lossy(&x->small))
-        rc = crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is lossy: list its regions in encode_lossy",
-                      nc->encode_pipe);
+        rc = crn_fail(ei, CAIRN_ECONFIG, 0,
+                      "'%s' loses something: name the regions in encode_lossy", nc->encode_pipe);
     if (rc == CAIRN_OK && crn_pipe_needs_previous(&x->small) && x->full_every == 1)
         rc =
             crn_fail(ei, CAIRN_ECONFIG, 0,

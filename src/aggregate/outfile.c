@@ -31,7 +31,7 @@ static cairn_err preallocate(struct crn_outfile *o, uint64_t bytes, struct crn_e
     while (r == -EINTR);
     o->lacks_room = r == -ENOSPC || r == -EDQUOT;
     if (o->lacks_room || r == -EIO)
-        return crn_fail_errno(ei, -r, "allocate space for '%s' in '%s'", o->name, o->st->path);
+        return crn_fail_errno(ei, -r, "room for '%s' in '%s'", o->name, o->st->path);
     return CAIRN_OK;
 }
 

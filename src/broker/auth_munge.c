@@ -104,7 +104,8 @@ static cairn_err open_munge(const struct crn_auth_config *cfg, struct munge *m, 
     if ((cfg->munge_socket[0] != '\0' &&
          m->ctx_set(ctx, MUNGE_OPT_SOCKET, cfg->munge_socket) != EMUNGE_SUCCESS) ||
         m->ctx_get(ctx, MUNGE_OPT_SOCKET, &path) != EMUNGE_SUCCESS)
-        rc = crn_fail(ei, CAIRN_EINVAL, 0, "MUNGE refuses the socket '%s'", cfg->munge_socket);
+        rc =
+            crn_fail(ei, CAIRN_EINVAL, 0, "MUNGE does not take the socket '%s'", cfg->munge_socket);
     if (rc == CAIRN_OK)
         rc = try_socket(path, ei);
     if (rc == CAIRN_OK)

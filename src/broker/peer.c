@@ -359,8 +359,7 @@ static const unsigned char *next_frame(struct peer *p, struct evbuffer *in, size
 static void drop_garbage(struct peer *p)
 {
     p->server->counts.garbage++;
-    crn_log(&p->server->log, CRN_DEBUG, "connection %u violates the protocol; closing it",
-            p->index);
+    crn_log(&p->server->log, CRN_DEBUG, "connection %u is not one of ours; closing it", p->index);
     crn_peer_drop(p);
 }
 

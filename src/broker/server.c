@@ -257,8 +257,9 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
     if (rc == CAIRN_OK && s->conf->state[0] != '\0')
         rc = crn_changes_load(s->conf->state, s->turns, &unknown, ei);
     if (unknown > 0)
-        crn_log(&s->log, CRN_WARN, "'%s': ignoring %u changes of unknown tokens or policies",
-                s->conf->state, unknown);
+        crn_log(&s->log, CRN_WARN,
+                "'%s': %u changes of tokens or policies that are gone, continuing", s->conf->state,
+                unknown);
     return rc;
 }
 
@@ -278,7 +279,7 @@ static cairn_err open_base(struct crn_server *s, struct crn_errinfo *ei)
 {
     s->base = event_base_new();
     if (s->base == NULL)
-        return crn_fail(ei, CAIRN_EIO, 0, "libevent cannot start");
+        return crn_fail(ei, CAIRN_EIO, 0, "libevent does not start");
     return CAIRN_OK;
 }
 

@@ -307,13 +307,13 @@ static cairn_err turns_reporter(struct crn_turns *t, uint32_t conn,
 
     *ret = NONE;
     if (c->job != NONE && c->job != j)
-        return crn_fail(ei, CAIRN_ESTATE, 0, "a connection reports for two jobs");
+        return crn_fail(ei, CAIRN_ESTATE, 0, "one connection, two jobs");
     if (j != NONE && report->number <= t->job[j].report)
         return CAIRN_OK;
     if (j == NONE)
         j = crn_turns_add_job(t, c->user, report->job);
     if (j == NONE)
-        return crn_fail(ei, CAIRN_ELIMIT, 0, "too many jobs: the broker serves %u, %u of %s",
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "the broker serves %u jobs, %u of %s: no more",
                         t->njobs, t->user[c->user].njobs, t->user[c->user].name);
     *ret = j;
     return CAIRN_OK;

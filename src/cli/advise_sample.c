@@ -155,7 +155,7 @@ static cairn_err take_all(struct advise_sample *s, struct rank *ranks, uint32_t 
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         rc = advise_sample_take(s, &ranks[i], v, (double)limit / ((double)s->looked_at + 1), ei);
     if (rc == CAIRN_OK && s->sampled == 0)
-        rc = crn_fail(ei, CAIRN_ENOENT, 0, "it has no data to try");
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "there is nothing in it to try");
     return rc;
 }
 
@@ -174,7 +174,7 @@ static cairn_err open_file(const char *path, struct crn_region *region, int *ret
     *ret_fd = fd;
     rc = crn_fs_check(fs->fstat(fs, fd, &st), ei, "look at '%s'", path);
     if (rc == CAIRN_OK && !S_ISREG(st.st_mode))
-        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a regular file", path);
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no regular file", path);
     if (rc != CAIRN_OK)
         return rc;
     (void)snprintf(region->name, sizeof(region->name), "%.*s", CAIRN_MAX_NAME - 1, path);

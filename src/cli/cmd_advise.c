@@ -299,7 +299,7 @@ static int advise_run(struct cli *cli, int argc, char **argv)
     if (optind == argc)
         return crn_cli_usage(cli, "which checkpoint, or which files?");
     if (o.sample == 0)
-        return crn_cli_usage(cli, "the sample must have at least 1 byte");
+        return crn_cli_usage(cli, "a sample of 0 bytes tells nothing");
     return advise(cli, &o, argv + optind, (size_t)(argc - optind));
 }
 

@@ -37,7 +37,7 @@ static int config_run(struct cli *cli, int argc, char **argv)
         with_help |= c == 'k';
     }
     if (optind < argc)
-        return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
+        return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
     if (doc)
         (void)crn_config_doc(stdout);
     else if (cli->is_json)

@@ -308,7 +308,7 @@ static int parse_tolerance(struct cli *cli, double *ret)
 
     *ret = strtod(optarg, &end);
     if (end == optarg || *end != '\0' || !(*ret >= 0))
-        return crn_cli_usage(cli, "'%s' is not a tolerance", optarg);
+        return crn_cli_usage(cli, "'%s' is no tolerance", optarg);
     return CLI_OK;
 }
 
@@ -331,7 +331,7 @@ static int diff_run(struct cli *cli, int argc, char **argv)
             return CLI_USAGE;
     }
     if (argc - optind != 2)
-        return crn_cli_usage(cli, "two checkpoints are needed");
+        return crn_cli_usage(cli, "two checkpoints are compared");
     if (open_both(cli, &job, argv + optind, other) != CAIRN_OK)
         status = crn_cli_fail(cli);
     else

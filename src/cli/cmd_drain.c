@@ -56,7 +56,7 @@ static int drain_run(struct cli *cli, int argc, char **argv)
     if (crn_cli_option(cli, argc, argv, "", NULL) != -1)
         return CLI_USAGE;
     if (optind < argc)
-        return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
+        return crn_cli_usage(cli, "'%s' is not expected", argv[optind]);
     if (cli->is_json) {
         crn_json_array(crn_cli_json(cli), "drained");
     } else {

@@ -225,7 +225,7 @@ static int extract(struct cli *cli, const char *checkpoint, const struct extract
     int status;
 
     if (o->format != NULL && (ops = sink_by_format(o->format)) == NULL)
-        return crn_cli_usage(cli, "format '%s' is unknown or not in this build", o->format);
+        return crn_cli_usage(cli, "format '%s' is not known or not built in", o->format);
     if (ops != NULL && strcmp(o->output, "-") == 0 && !ops->can_stream)
         return crn_cli_usage(cli, "%s cannot go to standard output", ops->name);
     rc = crn_cli_pick(&cli->store, checkpoint, &t, cli->ei);

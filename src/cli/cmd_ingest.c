@@ -30,7 +30,7 @@ static cairn_err version_of(const struct cli_ingest *g, const struct ingest_opti
         return CAIRN_OK;
     }
     if (rc != CAIRN_OK)
-        return crn_fail(ei, rc, 0, "cannot read '%s'; name the version: NAME@12", g->name);
+        return crn_fail(ei, rc, 0, "'%s' cannot be looked at; say which version: NAME@12", g->name);
     *ret = c.n > 0 ? c.v[c.n - 1].version + 1 : 0;
     crn_catalog_free(&c);
     return CAIRN_OK;
@@ -178,14 +178,14 @@ static int ingest_run(struct cli *cli, int argc, char **argv)
         if (take_option(cli, &o, c) != 0)
             return CLI_USAGE;
     if (o.as.name[0] == '\0')
-        return crn_cli_usage(cli, "the checkpoint needs a name: use --as NAME[@VERSION]");
+        return crn_cli_usage(cli, "what shall the checkpoint be called? use --as NAME[@VERSION]");
     if (optind == argc)
         return crn_cli_usage(cli, "which files?");
     if (o.ranks >= CRN_MAX_RANKS || (o.ranks > 0 && o.patterns.n == 0))
         return crn_cli_usage(cli, o.patterns.n == 0 ? "--ranks needs a --pattern"
                                                     : "so many ranks are not possible");
     if (o.patterns.n > 0 && o.as.version >= 0)
-        return crn_cli_usage(cli, "the pattern determines the version: write --as %s", o.as.name);
+        return crn_cli_usage(cli, "the pattern tells the version, write --as %s", o.as.name);
     return ingest(cli, &o, argv + optind, (size_t)(argc - optind));
 }
 

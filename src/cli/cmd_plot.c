@@ -53,11 +53,11 @@ static int plot_run(struct cli *cli, int argc, char **argv)
         if (take_option(&p, c) != 0)
             return CLI_USAGE;
     if (optind == argc)
-        return crn_cli_usage(cli, "which figure?");
+        return crn_cli_usage(cli, "what shall be drawn?");
     for (i = 0; i < NKINDS; i++)
         if (strcmp(kinds[i].name, argv[optind]) == 0)
             return kinds[i].draw(&p, argc - optind, argv + optind);
-    return crn_cli_usage(cli, "unknown figure '%s'", argv[optind]);
+    return crn_cli_usage(cli, "'%s' cannot be drawn", argv[optind]);
 }
 
 const struct cli_command crn_cmd_plot = {

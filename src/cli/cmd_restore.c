@@ -146,7 +146,7 @@ static cairn_err write_file(struct restore *r, const struct cli_item *item, int 
 static cairn_err check_file_name(const char *name, struct crn_errinfo *ei)
 {
     if (strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not a valid file name", name);
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is no name of a file", name);
     return CAIRN_OK;
 }
 
@@ -225,7 +225,8 @@ static cairn_err restore_all(struct restore *r, const struct cli_items *items,
                 rc = restore_file(r, &items->item[i], is_trial, ei);
     crn_progress_end(&r->progress);
     if (rc == CAIRN_OK && r->files == 0)
-        rc = crn_fail(ei, CAIRN_ENOENT, 0, "it has no files; `cairn extract` extracts regions");
+        rc = crn_fail(ei, CAIRN_ENOENT, 0,
+                      "there are no files in it; `cairn extract` takes regions");
     return rc;
 }
 

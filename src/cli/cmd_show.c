@@ -374,7 +374,7 @@ static int show_run(struct cli *cli, int argc, char **argv)
         *(c == 's' ? &stats : &ranks) = 1;
     }
     if (stats && ranks)
-        return crn_cli_usage(cli, "--stats cannot be combined with --rank or --ranks");
+        return crn_cli_usage(cli, "--stats stands alone");
     if (argc - optind != 1)
         return crn_cli_usage(cli, "one checkpoint is shown at a time");
     if (crn_cli_pick(&cli->store, argv[optind], &t, cli->ei) != CAIRN_OK)

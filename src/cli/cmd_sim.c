@@ -276,7 +276,7 @@ static int run_platform(struct cli *cli, int argc, char **argv)
         if (take_option(cli, c, &w, &a) != 0)
             return CLI_USAGE;
     if (optind < argc)
-        return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
+        return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
     if (w.is_list)
         return sim_list(cli);
     if (w.text[SHOW] != NULL)
@@ -302,11 +302,11 @@ static int sim_run(struct cli *cli, int argc, char **argv)
     size_t i;
 
     if (argc < 2)
-        return crn_cli_usage(cli, "which simulation?");
+        return crn_cli_usage(cli, "what shall be simulated?");
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].name, argv[1]) == 0)
             return kinds[i].run(cli, argc - 1, argv + 1);
-    return crn_cli_usage(cli, "unknown simulation '%s'", argv[1]);
+    return crn_cli_usage(cli, "'%s' cannot be simulated", argv[1]);
 }
 
 const struct cli_command crn_cmd_sim = {

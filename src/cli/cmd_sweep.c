@@ -97,7 +97,7 @@ static int sweep_run(struct cli *cli, int argc, char **argv)
             return CLI_USAGE;
         else if (crn_parse_time(optarg, &o.min_age_ns, cli->ei) != CAIRN_OK ||
                  o.min_age_ns > INT64_MAX)
-            return crn_cli_usage(cli, "--min-age '%s' is not a time", optarg);
+            return crn_cli_usage(cli, "--min-age '%s' is no time", optarg);
     }
     if (cli->is_json)
         crn_json_array(crn_cli_json(cli), "swept");

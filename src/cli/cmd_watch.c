@@ -386,7 +386,7 @@ static int watch_run(struct cli *cli, int argc, char **argv)
     if (argc - optind != 1)
         return crn_cli_usage(cli, "which directory?");
     if (o.name == NULL)
-        return crn_cli_usage(cli, "the checkpoints need a name: use --as NAME");
+        return crn_cli_usage(cli, "what shall the checkpoints be called? use --as NAME");
     if (o.patterns.n == 0)
         return crn_cli_usage(cli, "which files? use --pattern 'out.{step}.{rank}.h5'");
     if (o.ranks < 1 || o.ranks >= CRN_MAX_RANKS)

@@ -35,7 +35,7 @@ static cairn_err open_file(const struct cli_ingest *g, struct cli_file *f, struc
     if (rc != CAIRN_OK)
         return rc;
     if (!S_ISREG(f->st.st_mode))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a regular file", f->path);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no regular file", f->path);
     if (is_being_written(fd))
         return crn_fail(ei, CAIRN_EBUSY, 0, "'%s' is open for writing: wait until it is finished",
                         f->path);

@@ -244,7 +244,7 @@ cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
     cairn_err rc;
 
     if (options->block_bytes % 16 != 0)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "a merging block must be a multiple of 16 bytes");
+        return crn_fail(ei, CAIRN_EINVAL, 0, "a block for merging is a multiple of 16 bytes");
     m = calloc(1, sizeof(*m));
     if (m == NULL)
         return no_memory(ei);
