@@ -25,6 +25,7 @@ struct field {
 };
 
 static const struct field fields_none[] = {{FIELD_END, 0}};
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a member, which takes none */
 #define FIELD(payload, kind, name) {FIELD_##kind, offsetof(struct crn_msg, payload.name)},
 #define TABLE(payload)                                                                             \
     static const struct field fields_##payload[] = {                                               \

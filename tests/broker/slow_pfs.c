@@ -82,7 +82,8 @@ static int is_ours(int fd, char *path, size_t size)
         return 0;
     path[n] = '\0';
     name = strrchr(path, '/');
-    return strncmp(path, dir, strlen(dir)) == 0 && name != NULL && strcmp(name, "/.writer") != 0;
+    /* What belongs to the name and to no version (.writer, .generation, .journal) needs no turn. */
+    return strncmp(path, dir, strlen(dir)) == 0 && name != NULL && name[1] != '.';
 }
 
 ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
