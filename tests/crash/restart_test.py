@@ -78,6 +78,7 @@ def lack_at(job, ranks, victim, fault, k):
     restart was refused for it, and how many such calls the rank made."""
     what = f"rank {victim} of {ranks}, {fault} at call {k}"
     count = job.dir / "count"
+    count.unlink(missing_ok=True)
     before = len(job.said("restarted"))
     r = job.run(ranks, 0, f"at={k},action=fail,{fault}", victim, CAIRN_FAULT_COUNT=str(count))
     found = job.said("restarted")[before:]
@@ -85,7 +86,9 @@ def lack_at(job, ranks, victim, fault, k):
             f"{what}: exit {r.returncode}, found {found}\n{r.stdout}")
     job.check_clean(what)
     refused = f"work@{STEPS - 1} may be whole, and no older version is taken" in r.stdout
-    return refused, int(count.read_text())
+    # A rank that cannot open its session, or that its launcher ends, does not say how many calls it made.
+    said = count.read_text() if count.exists() else ""
+    return refused, int(said) if said else k + 1
 
 
 def lack(job, ranks, victim, fault):
