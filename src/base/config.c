@@ -116,7 +116,7 @@ static cairn_err parse_number(const struct crn_key *key, const char *text, uint6
         return crn_fail(ei, CAIRN_ECONFIG, 0, "'auto' is not possible");
     if (key->type == CRN_KEY_U64 && strspn(text, "0123456789") != strlen(text) &&
         strcmp(text, "auto") != 0)
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is no number", text);
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is not a number", text);
     return crn_parse_bytes(text, ret, ei);
 }
 
@@ -174,7 +174,7 @@ static cairn_err set_enum(const struct crn_key *key, const char *text, uint64_t 
         }
         (void)snprintf(all + used, sizeof(all) - used, "%s%s", i > 0 ? ", " : "", key->values[i]);
     }
-    return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is none of: %s", text, all);
+    return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is not one of: %s", text, all);
 }
 
 /* Accepts only what an INI line can carry, so that every dump can be read back. */
@@ -297,6 +297,20 @@ const struct crn_name_config *crn_config_name(const struct crn_config *cfg, cons
     return found != NULL ? found : &cfg->names;
 }
 
+enum crn_arena_full crn_config_full(const struct crn_config *cfg)
+{
+    if (cfg->arena_full != CRN_FULL_AUTO)
+        return (enum crn_arena_full)cfg->arena_full;
+    return cfg->broker[0] != '\0' ? CRN_FULL_SUPERSEDE : CRN_FULL_WAIT;
+}
+
+int crn_config_may_supersede(const struct crn_config *cfg, const char *name, int64_t version)
+{
+    const struct crn_name_config *nc = crn_config_name(cfg, name);
+
+    return nc->supersede && (nc->keep_every == 0 || version % (int64_t)nc->keep_every != 0);
+}
+
 int crn_config_is_lazy(const struct crn_config *cfg)
 {
     return cfg->discard_consumed != 0 && cfg->local_cache != 0;
@@ -376,6 +390,24 @@ static int is_foreign_variable(const char *key)
     return strncmp(key, "FAULT_", 6) == 0 || strncmp(key, "TEST_", 5) == 0;
 }
 
+/* A variable that resembles no key is another program's, such as a module file's CAIRN_VERSION. One
+ * that does is a typing error, and stays one. */
+static int is_stranger(struct crn_config *cfg, const char *key, const char *what)
+{
+    const struct crn_retired *r;
+    const char *near = nearest(key);
+
+    for (r = crn_config_retired(); r->key != NULL; r++)
+        if (strcasecmp(r->key, key) == 0)
+            return 0;
+    if (find_key(key) != NULL || (near != NULL && 3 * edits(key, near, FAR) <= strlen(near)))
+        return 0;
+    if (cfg->retired[0] == '\0')
+        (void)snprintf(cfg->retired, sizeof(cfg->retired),
+                       "%s is not a configuration key; it is ignored", what);
+    return 1;
+}
+
 cairn_err crn_config_env(struct crn_config *cfg, char *const *environment, struct crn_errinfo *ei)
 {
     char key[80];
@@ -398,6 +430,8 @@ cairn_err crn_config_env(struct crn_config *cfg, char *const *environment, struc
         (void)snprintf(what, sizeof(what), "variable CAIRN_%s", key);
         for (i = 0; i < n; i++)
             key[i] = (char)tolower((unsigned char)key[i]);
+        if (is_stranger(cfg, key, what))
+            continue;
         rc = crn_config_set(cfg, key, equals + 1, what, ei);
         if (rc != CAIRN_OK)
             return rc;
@@ -470,8 +504,6 @@ cairn_err crn_config_check(const struct crn_config *cfg, struct crn_errinfo *ei)
         return crn_fail(ei, CAIRN_ECONFIG, 0, "block_bytes must be a multiple of align_bytes");
     if (cfg->block_bytes % cfg->chunk_bytes != 0)
         return crn_fail(ei, CAIRN_ECONFIG, 0, "block_bytes must be a multiple of chunk_bytes");
-    if (cfg->stripe_bytes % 65536 != 0)
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "stripe_bytes must be a multiple of 64K");
     if (cfg->arena_full == CRN_FULL_SPILL && cfg->local[0] == '\0')
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "arena_full = spill needs a node-local directory: set local");

@@ -12,14 +12,12 @@
 
 #define CRN_PATH_MAX 1024
 
-enum crn_arena_full { CRN_FULL_WAIT, CRN_FULL_SPILL, CRN_FULL_SUPERSEDE };
+enum crn_arena_full { CRN_FULL_AUTO, CRN_FULL_WAIT, CRN_FULL_SPILL, CRN_FULL_SUPERSEDE };
 enum crn_restart_unsaved { CRN_UNSAVED_FAIL, CRN_UNSAVED_OLDER };
 enum crn_on_failure { CRN_FAIL_STRICT, CRN_FAIL_RETRY, CRN_FAIL_CONTINUE };
 enum crn_io { CRN_IO_BUFFERED, CRN_IO_BEHIND, CRN_IO_DIRECT, CRN_IO_AUTO };
 enum crn_background_cores { CRN_CORES_ALL, CRN_CORES_OWN };
-enum crn_preallocate { CRN_PREALLOCATE_AUTO, CRN_PREALLOCATE_ON, CRN_PREALLOCATE_OFF };
 enum crn_reuse { CRN_REUSE_AUTO, CRN_REUSE_OFF };
-enum crn_phases { CRN_PHASES_IGNORE, CRN_PHASES_YIELD };
 enum crn_encode {
     CRN_ENCODE_NONE,
     CRN_ENCODE_ADAPTIVE,
@@ -40,10 +38,10 @@ struct crn_name_config {
     uint64_t keep_last;         /* versions kept on the PFS; 0: all */
     uint64_t keep_every;        /* and every m-th version, never removed; 0: none */
     uint64_t keep_local;        /* versions kept on the node-local disk after the flush */
+    uint64_t supersede;         /* one that waits for its turn may be dropped for a newer one */
     uint64_t period_ns;         /* advised interval between checkpoints; 0: Young/Daly */
     uint64_t encode;            /* enum crn_encode */
     uint64_t encode_block;      /* block schemes: bytes taken from each rank in turn */
-    uint64_t encode_min;        /* smaller variables are encoded together */
     uint64_t encode_full_every; /* every n-th version is full; others may need the previous one */
     char encode_pipe[96];       /* auto, adaptive, paper or stages */
     char encode_match[256];     /* regular expressions: which names form one variable */
@@ -65,8 +63,6 @@ struct crn_config {
     uint64_t device_cache;         /* bytes of GPU memory for checkpoints */
     uint64_t local_cache;          /* bytes of the local directory for captures */
     uint64_t discard_consumed;     /* a version that was restored is no longer flushed */
-    uint64_t copy_threads;         /* 0: auto */
-    uint64_t copy_split_bytes;     /* regions from this size on are copied by several threads */
     uint64_t block_bytes;
     uint64_t blocks;
     uint64_t chunk_bytes;
@@ -76,21 +72,16 @@ struct crn_config {
     uint64_t reroute;
     uint64_t writers;     /* 0: auto */
     uint64_t io;          /* enum crn_io */
-    uint64_t preallocate; /* enum crn_preallocate */
     uint64_t reuse_files; /* enum crn_reuse */
-    uint64_t stripe_count, stripe_bytes;
-    uint64_t read_threads;
-    uint64_t nice;
+    uint64_t stripe_count;
     uint64_t background_cores; /* enum crn_background_cores */
     uint64_t bandwidth;        /* cap of a node's background I/O, bytes/s; 0: none */
     uint64_t calm_bandwidth;   /* cap while nobody waits for a flush; 0: auto */
-    uint64_t phases;           /* enum crn_phases */
     uint64_t phase_patience_ns;
     char hdf5_reader[CRN_PATH_MAX]; /* program; empty: none */
     uint64_t encode_aim;            /* enum crn_aim of src/encode: ratio, speed, time */
     uint64_t encode_chunk;          /* bytes that are encoded independently */
     uint64_t encode_threads;        /* writer threads for encoded data; 0: same as writers */
-    uint64_t encode_share;          /* percent of a core that each of them may use */
     uint64_t free_reserve_bytes;    /* space that stays free on the PFS */
     uint64_t space_wait_ns;         /* how long a flush waits for free space */
     uint64_t restart_unsaved;       /* enum crn_restart_unsaved */
@@ -98,7 +89,6 @@ struct crn_config {
     uint64_t service_timeout_ns;
     uint64_t commit_timeout_ns; /* a rank later than this fails the version */
     uint64_t mtbf_ns;
-    uint64_t max_overhead_percent;
     uint64_t wall_limit_ns; /* of the allocation, from session open; 0: none */
     uint64_t wall_margin_ns;
     char stop_signals[64];             /* "USR1,TERM" */
@@ -107,6 +97,7 @@ struct crn_config {
     char broker_auth[16];              /* auto, munge, key or peer */
     char broker_key[CRN_PATH_MAX];     /* key file, for login by key */
     char broker_munge[CRN_PATH_MAX];   /* socket of munged; empty: MUNGE's default */
+    char broker_user[CRN_PATH_MAX];    /* who may run it */
     uint64_t broker_give_up_ns;        /* after this time without an answer, flush without it */
     uint64_t broker_max_wait_ns;       /* longest wait for a turn; 0: no limit */
     uint64_t log_level;                /* enum crn_log_level */
@@ -114,7 +105,9 @@ struct crn_config {
     struct crn_name_config names;      /* defaults for every name */
     struct crn_name_config *overrides; /* owned */
     size_t noverrides;
-    char retired[160]; /* warning about the first retired setting; empty: none */
+    char retired
+        [160]; /* warning about the first setting that is retired, or variable that is no key;
+                          empty: none */
 };
 
 void crn_config_defaults(struct crn_config *cfg);
@@ -147,6 +140,10 @@ CAIRN_CHECKED cairn_err crn_config_load(struct crn_config *cfg, const char *file
  * to every name. */
 const struct crn_name_config *crn_config_name(const struct crn_config *cfg, const char *name);
 
+/* What a full arena does; never CRN_FULL_AUTO. */
+enum crn_arena_full crn_config_full(const struct crn_config *cfg);
+/* With a broker: may a newer version take the place of this one while it waits for its turn? */
+int crn_config_may_supersede(const struct crn_config *cfg, const char *name, int64_t version);
 /* True if a version on the node-local disk is flushed only when needed: somebody waits for it, its
  * space is needed, or the run ends. Applies to histories that the application reads back once. */
 int crn_config_is_lazy(const struct crn_config *cfg);
@@ -164,6 +161,8 @@ struct crn_key {
     int per_name;
 };
 const struct crn_key *crn_config_keys(size_t *ret_n);
+/* True for the few keys that authors of applications set; the others are advanced. */
+int crn_key_is_basic(const struct crn_key *key);
 /* Settings of older releases. They load with a warning (crn_config.retired), so that no job fails
  * because of one. value NULL: the key no longer exists, and its value is ignored. */
 struct crn_retired {
@@ -179,7 +178,9 @@ void crn_config_format(const struct crn_config *cfg, const struct crn_key *key, 
 /* Writes the whole configuration as INI text that crn_config_text reads back. The client sends
  * it to the service, and a job leaves it for the drain after its death. 0, or -1 if the stream
  * fails. */
-int crn_config_dump(const struct crn_config *cfg, FILE *out, int with_help);
+int crn_config_dump(const struct crn_config *cfg, FILE *out);
+/* The same for people: without the advanced keys that have their default, unless is_all. */
+int crn_config_show(const struct crn_config *cfg, FILE *out, int is_all, int with_help);
 /* Writes docs/config.md. */
 int crn_config_doc(FILE *out);
 /* Parses stop_signals into at most max signals; CAIRN_ECONFIG for an unknown name. */

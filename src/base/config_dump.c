@@ -29,7 +29,23 @@ static void dump_names(const struct crn_config *cfg, FILE *out)
     }
 }
 
-int crn_config_dump(const struct crn_config *cfg, FILE *out, int with_help)
+static int is_default(const struct crn_config *cfg, const struct crn_key *key)
+{
+    char value[CRN_PATH_MAX], def[CRN_PATH_MAX];
+    struct crn_config plain;
+
+    crn_config_defaults(&plain);
+    crn_config_format(cfg, key, value, sizeof(value));
+    crn_config_format(&plain, key, def, sizeof(def));
+    return strcmp(value, def) == 0;
+}
+
+int crn_config_dump(const struct crn_config *cfg, FILE *out)
+{
+    return crn_config_show(cfg, out, 1, 0);
+}
+
+int crn_config_show(const struct crn_config *cfg, FILE *out, int is_all, int with_help)
 {
     char value[CRN_PATH_MAX];
     size_t k, n;
@@ -37,6 +53,8 @@ int crn_config_dump(const struct crn_config *cfg, FILE *out, int with_help)
 
     (void)fprintf(out, "[cairn]\n");
     for (k = 0; k < n; k++) {
+        if (!is_all && !crn_key_is_basic(&keys[k]) && is_default(cfg, &keys[k]))
+            continue;
         crn_config_format(cfg, &keys[k], value, sizeof(value));
         if (with_help)
             (void)fprintf(out, "\n# %s\n", keys[k].help);
@@ -68,14 +86,14 @@ static void doc_values(const struct crn_key *key, FILE *out)
     (void)fputs(range, out);
 }
 
-static void doc_table(int per_name, FILE *out)
+static void doc_table(int is_basic, int per_name, FILE *out)
 {
     size_t k, n;
     const struct crn_key *keys = crn_config_keys(&n);
 
     (void)fputs("\n| key | default | values | meaning |\n|---|---|---|---|\n", out);
     for (k = 0; k < n; k++) {
-        if (keys[k].per_name != per_name)
+        if (keys[k].per_name != per_name || crn_key_is_basic(&keys[k]) != is_basic)
             continue;
         (void)fprintf(out, "| `%s` | ", keys[k].name);
         if (keys[k].def[0] != '\0')
@@ -93,7 +111,9 @@ int crn_config_doc(FILE *out)
         "Written by `cairn config --doc`; change `src/base/config_keys.c` instead of this page.\n\n"
         "Sources, the weakest first: defaults, the INI file (`-C FILE`, the option `config_file`,\n"
         "or `$CAIRN_CONFIG`), variables `CAIRN_<KEY>`, settings of the program. `cairn config`\n"
-        "prints what is in effect. An unknown key is an error.\n\n"
+        "prints what is in effect; `cairn config --all` adds the advanced keys. An unknown key is "
+        "an\n"
+        "error. A key of an older release that is gone is ignored, with a warning.\n\n"
         "Sizes: `4096`, `64M`, `1.5G` (powers of two). Times: `90s`, `15m`, `2h`, `250ms`; a bare\n"
         "number is seconds. Comments begin with `#` or `;`. Paths may be relative to the current\n"
         "directory.\n\n"
@@ -105,11 +125,17 @@ int crn_config_doc(FILE *out)
         "    on_failure = continue\n\n"
         "## Section [cairn]\n",
         out);
-    doc_table(0, out);
+    doc_table(1, 0, out);
     (void)fputs("\n## Section [cairn] for all checkpoints, or [checkpoint NAME] for one\n\n"
                 "What a name sets for itself wins over everything said of all names.\n",
                 out);
-    doc_table(1, out);
+    doc_table(1, 1, out);
+    (void)fputs("\n## Advanced keys\n\n"
+                "Their defaults suit nearly all jobs. Section [cairn]:\n",
+                out);
+    doc_table(0, 0, out);
+    (void)fputs("\nSection [cairn], or [checkpoint NAME]:\n", out);
+    doc_table(0, 1, out);
     return fflush(out) != 0 || ferror(out) ? -1 : 0;
 }
 
@@ -146,7 +172,7 @@ cairn_err crn_parse_signals(const char *text, int *ret, size_t max, size_t *ret_
 
         if (number < 0 || n == max)
             return crn_fail(ei, CAIRN_ECONFIG, 0,
-                            "stop_signals: '%.*s' is none of USR1, USR2, TERM, INT, HUP, ALRM, "
+                            "stop_signals: '%.*s' is not one of USR1, USR2, TERM, INT, HUP, ALRM, "
                             "XCPU, URG, CONT",
                             (int)len, text);
         ret[n++] = number;

@@ -3,16 +3,16 @@
  * `cairn config` and docs/config.md follow. */
 #include "base/config.h"
 
+#include <string.h>
+
 static const char *const service_values[] = {"embedded", "daemon", NULL};
 static const char *const switch_values[] = {"off", "on", NULL};
-static const char *const full_values[] = {"wait", "spill", "supersede", NULL};
+static const char *const full_values[] = {"auto", "wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
 static const char *const io_values[] = {"buffered", "behind", "direct", "auto", NULL};
 static const char *const background_cores_values[] = {"all", "own", NULL};
 static const char *const reuse_values[] = {"auto", "off", NULL};
 static const char *const unsaved_values[] = {"fail", "older", NULL};
-static const char *const preallocate_values[] = {"auto", "on", "off", NULL};
-static const char *const phases_values[] = {"ignore", "yield", NULL};
 static const char *const encode_values[] = {"none",  "adaptive",    "agnostic", "agnostic-block",
                                             "aware", "aware-block", NULL};
 static const char *const aim_values[] = {"ratio", "speed", "time", NULL};
@@ -61,9 +61,10 @@ static const struct crn_key keys[] = {
      "Shared memory of each rank for captured checkpoints. auto: twice the size of the first "
      "checkpoint, or three times with encode_full_every.",
      AT(arena_bytes)},
-    {"arena_full", CRN_KEY_ENUM, "wait", 0, 0, full_values,
-     "When the arena is full: wait for a flush, spill to the local directory, or drop the "
-     "oldest version whose flush has not begun.",
+    {"arena_full", CRN_KEY_ENUM, "auto", 0, 0, full_values,
+     "When the arena is full: wait for a flush, spill to the local directory, or supersede the "
+     "oldest version whose flush has not begun. auto: with a broker supersede, as the key of that "
+     "name allows; else wait.",
      AT(arena_full)},
     {"gpu", CRN_KEY_ENUM, "on", 0, 0, switch_values,
      "Recognise regions in GPU memory by their pointer. off: treat all memory as host memory.",
@@ -81,12 +82,6 @@ static const struct crn_key keys[] = {
      "local_cache no checkpoint is flushed until a rank waits for it, space is needed or the "
      "session closes.",
      AT(discard_consumed)},
-    {"copy_threads", CRN_KEY_U64, "auto", 0, 256, NULL,
-     "Threads that copy a large region, or a checkpoint to or from local_cache (at most five). "
-     "auto: as many as cores are idle.",
-     AT(copy_threads)},
-    {"copy_split_bytes", CRN_KEY_BYTES, "4M", 64 * K, 1024 * T, NULL,
-     "Regions of at least this size are copied by several threads.", AT(copy_split_bytes)},
 
     /* Flush. */
     {"block_bytes", CRN_KEY_BYTES, "8M", 4 * K, 16 * G, NULL,
@@ -121,10 +116,6 @@ static const struct crn_key keys[] = {
      "direct into reused files there (reuse_files), buffered elsewhere. `cairn tune` measures "
      "which is best.",
      AT(io)},
-    {"preallocate", CRN_KEY_ENUM, "auto", 0, 0, preallocate_values,
-     "Allocate space for a data file before writing it. auto: with O_DIRECT, where it allows "
-     "parallel writes.",
-     AT(preallocate)},
     {"reuse_files", CRN_KEY_ENUM, "auto", 0, 0, reuse_values,
      "Overwrite data files of versions that keep_last removes, which saves most of the file "
      "system's allocation. auto: on ext4, XFS and tmpfs, if a file has one name and no process "
@@ -132,14 +123,9 @@ static const struct crn_key keys[] = {
      "needs anyway.",
      AT(reuse_files)},
     {"stripe_count", CRN_KEY_U64, "0", 0, 2000, NULL,
-     "Lustre: targets that a data file is striped over. 0: as its directory says.",
+     "Lustre: targets that a data file is striped over, in stripes of block_bytes. 0: as its "
+     "directory says.",
      AT(stripe_count)},
-    {"stripe_bytes", CRN_KEY_BYTES, "0", 0, 2 * G, NULL,
-     "Lustre: bytes of a stripe, a multiple of 64K. 0: as its directory says.", AT(stripe_bytes)},
-    {"read_threads", CRN_KEY_U64, "4", 1, 64, NULL,
-     "Threads of each node that read data files at a restart.", AT(read_threads)},
-    {"nice", CRN_KEY_U64, "10", 0, 19, NULL, "CPU priority of the background threads, as nice(1).",
-     AT(nice)},
     {"background_cores", CRN_KEY_ENUM, "all", 0, 0, background_cores_values,
      "Where the background threads of a session run. all: on every core of the host that the "
      "job may use, even if its ranks are bound to cores; restart readers on all cores of the "
@@ -155,12 +141,11 @@ static const struct crn_key keys[] = {
      "capture speed, or as much as is needed to finish in half the time between checkpoints. "
      "1P: no throttling.",
      AT(calm_bandwidth)},
-    {"phases", CRN_KEY_ENUM, "yield", 0, 0, phases_values,
-     "What cairn_phase does. yield: the node starts no new background writes and sends while a "
-     "rank communicates or does I/O of its own. ignore: nothing.",
-     AT(phases)},
     {"phase_patience", CRN_KEY_TIME, "5s", 0, 1 * DAY, NULL,
-     "With phases = yield: the longest total pause of a flush.", AT(phase_patience_ns)},
+     "The longest total pause of a flush for cairn_phase: the node starts no new background "
+     "writes and sends while a rank communicates or does I/O of its own. 0: cairn_phase has no "
+     "effect.",
+     AT(phase_patience_ns)},
     {"encode_aim", CRN_KEY_ENUM, "ratio", 0, 0, aim_values,
      "What the adaptive choice minimises: bytes, CPU time, or the time until the data is on "
      "the file system.",
@@ -172,8 +157,6 @@ static const struct crn_key keys[] = {
      "Threads of each node that encode and write. auto: as many as writers; if writers is auto "
      "too, up to 8, each while a core is idle.",
      AT(encode_threads)},
-    {"encode_share", CRN_KEY_U64, "100", 1, 100, NULL,
-     "Percentage of a core that each of these threads may use for encoding.", AT(encode_share)},
     {"hdf5_reader", CRN_KEY_TEXT, "cairn-hdf5-extents", 0, SIZE(hdf5_reader), NULL,
      "With encode: the program that finds variables in HDF5 files, searched in PATH unless it "
      "has a directory. Empty: none, HDF5 files are plain bytes.",
@@ -207,11 +190,9 @@ static const struct crn_key keys[] = {
     /* Advice. */
     {"mtbf", CRN_KEY_TIME, "1d", 1 * SEC, 36600 * DAY, NULL,
      "Mean time between failures of the allocation, for the Young/Daly interval.", AT(mtbf_ns)},
-    {"max_overhead_percent", CRN_KEY_U64, "10", 0, 100, NULL,
-     "Upper limit of the share of time that the advice spends on checkpoints. 0: no limit.",
-     AT(max_overhead_percent)},
     {"wall_limit", CRN_KEY_TIME, "0", 0, 3660 * DAY, NULL,
-     "Length of the allocation, counted from the opening of the session. 0: unknown.",
+     "Length of the allocation, counted from the opening of the session. 0: what Slurm says, else "
+     "unknown.",
      AT(wall_limit_ns)},
     {"wall_margin", CRN_KEY_TIME, "5m", 0, 366 * DAY, NULL,
      "How long before wall_limit the advice is to checkpoint and stop.", AT(wall_margin_ns)},
@@ -233,6 +214,10 @@ static const struct crn_key keys[] = {
      "File with your key, readable only by you.", AT(broker_key)},
     {"broker_munge", CRN_KEY_TEXT, "", 0, SIZE(broker_munge), NULL,
      "Socket of munged. Empty: MUNGE's default.", AT(broker_munge)},
+    {"broker_user", CRN_KEY_TEXT, "cairn, cairn-broker", 0, SIZE(broker_user), NULL,
+     "Users, besides root and yourself, as whom cairn-broker may run. With munge, and with peer on "
+     "a Unix socket, a broker of another user is refused.",
+     AT(broker_user)},
     {"broker_give_up", CRN_KEY_TIME, "5s", 1 * MS, 1 * DAY, NULL,
      "After this time without an answer of the broker, flushes and restart reads start without "
      "a turn.",
@@ -271,6 +256,11 @@ static const struct crn_key keys[] = {
      "Versions divisible by this number are always kept. 0: none.", AT_NAME(keep_every)},
     {"keep_local", CRN_KEY_U64, "1", 0, UINT64_C(1) << 40, NULL,
      "Versions kept in the local directory after the flush.", AT_NAME(keep_local)},
+    {"supersede", CRN_KEY_ENUM, "on", 0, 0, switch_values,
+     "With a broker: when the turn comes, the newest version that all ranks have captured is "
+     "flushed, and older ones that wait are given up, but for those of keep_every and those that "
+     "cairn_wait waits for. off: each version gets a turn of its own.",
+     AT_NAME(supersede)},
     {"period", CRN_KEY_TIME, "0", 0, 366 * DAY, NULL,
      "Advice: fixed time between checkpoints. 0: Young/Daly.", AT_NAME(period_ns)},
     {"encode", CRN_KEY_ENUM, "none", 0, 0, encode_values,
@@ -284,8 +274,6 @@ static const struct crn_key keys[] = {
      AT_NAME(encode_pipe)},
     {"encode_block", CRN_KEY_BYTES, "64K", 4 * K, 1 * G, NULL,
      "The block schemes take this many bytes of each rank in turn.", AT_NAME(encode_block)},
-    {"encode_min", CRN_KEY_BYTES, "100", 1, 1 * G, NULL,
-     "Variables below this size are encoded together.", AT_NAME(encode_min)},
     {"encode_full_every", CRN_KEY_U64, "1", 1, 256, NULL,
      "With encode: one version in this many is encoded by itself. The others may be encoded "
      "against the version before, which is then kept. 1: each by itself.",
@@ -300,6 +288,25 @@ static const struct crn_key keys[] = {
      AT_NAME(encode_lossy)},
 };
 
+/* What the author of a simulation sets. Every other key has a default that suits nearly all jobs. */
+static const char *const basic[] = {
+    "persistent",   "local",        "job",        "service",   "arena_bytes",     "arena_full",
+    "device_cache", "files",        "io",         "bandwidth", "restart_unsaved", "wait_timeout",
+    "wall_limit",   "stop_signals", "broker",     "log_level", "log_file",        "on_failure",
+    "keep_last",    "keep_every",   "keep_local", "period",    "encode",          "encode_lossy",
+};
+_Static_assert(sizeof(basic) / sizeof(basic[0]) <= 25, "too many keys on the first page");
+
+int crn_key_is_basic(const struct crn_key *key)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(basic) / sizeof(basic[0]); i++)
+        if (strcmp(basic[i], key->name) == 0)
+            return 1;
+    return 0;
+}
+
 const struct crn_key *crn_config_keys(size_t *ret_n)
 {
     *ret_n = sizeof(keys) / sizeof(keys[0]);
@@ -308,8 +315,19 @@ const struct crn_key *crn_config_keys(size_t *ret_n)
 
 const struct crn_retired *crn_config_retired(void)
 {
-    static const struct crn_retired rows[] = {
-        {"io", "uring", "auto"}, {"io", "uring-direct", "auto"}, {NULL, NULL, NULL}};
+    static const struct crn_retired rows[] = {{"io", "uring", "auto"},
+                                              {"io", "uring-direct", "auto"},
+                                              {"copy_split_bytes", NULL, NULL},
+                                              {"copy_threads", NULL, NULL},
+                                              {"encode_min", NULL, NULL},
+                                              {"encode_share", NULL, NULL},
+                                              {"max_overhead_percent", NULL, NULL},
+                                              {"nice", NULL, NULL},
+                                              {"phases", NULL, NULL},
+                                              {"preallocate", NULL, NULL},
+                                              {"read_threads", NULL, NULL},
+                                              {"stripe_bytes", NULL, NULL},
+                                              {NULL, NULL, NULL}};
 
     return rows;
 }

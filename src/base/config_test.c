@@ -85,13 +85,15 @@ static void errors_name_the_place_and_the_way_out(void **state)
     expect_error("zzzzzzzzzzzzzz = 4",
                  "f.ini:1: unknown key 'zzzzzzzzzzzzzz'; `cairn config --doc` lists them");
     expect_error("blocks = 0", "f.ini:1: blocks: '0' is out of range; allowed is 1 .. 4096");
-    expect_error("blocks = 4k", "f.ini:1: blocks: '4k' is no number");
+    expect_error("blocks = 4k", "f.ini:1: blocks: '4k' is not a number");
     expect_error("blocks = auto", "f.ini:1: blocks: 'auto' is not possible");
-    expect_error("blocks =", "f.ini:1: blocks: '' is no size; write 4096, 64M, 1.5G or the like");
-    expect_error("nice = 20", "f.ini:1: nice: '20' is out of range; allowed is 0 .. 19");
-    expect_error("mtbf = soon", "f.ini:1: mtbf: 'soon' is no time; write 90s, 15m, 2h, 250ms");
+    expect_error("blocks =",
+                 "f.ini:1: blocks: '' is not a size; write 4096, 64M, 1.5G or the like");
+    expect_error("retries = 2000",
+                 "f.ini:1: retries: '2000' is out of range; allowed is 0 .. 1000");
+    expect_error("mtbf = soon", "f.ini:1: mtbf: 'soon' is not a time; write 90s, 15m, 2h, 250ms");
     expect_error("arena_full = drop",
-                 "f.ini:1: arena_full: 'drop' is none of: wait, spill, supersede");
+                 "f.ini:1: arena_full: 'drop' is not one of: auto, wait, spill, supersede");
     expect_error("# x\njust words\nblocks=1", "f.ini:2: expected key = value");
     expect_error("[other]\nblocks=1",
                  "f.ini:1: unknown section; known are [cairn] and [checkpoint NAME]");
@@ -138,6 +140,7 @@ static void variables_are_checked_like_keys(void **state)
         "CAIRN_BLOCKS=9",   "PATH=x", "CAIRN_CONFIG=y", "CAIRN_ROOT=/opt", "CAIRN_TEST_X=1",
         "CAIRN_FAULT_FS=z", NULL};
     char *bad[] = {"CAIRN_BLOKS=9", NULL};
+    char *foreign[] = {"CAIRN_VERSION=0.1", "CAIRN_BLOCKS=7", NULL};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_config cfg;
 
@@ -148,6 +151,10 @@ static void variables_are_checked_like_keys(void **state)
     assert_int_equal(crn_config_env(&cfg, bad, ei), CAIRN_ECONFIG);
     assert_string_equal(info.msg,
                         "variable CAIRN_BLOKS: unknown key 'bloks'; did you mean 'blocks'?");
+    assert_string_equal(cfg.retired, "");
+    assert_ok(crn_config_env(&cfg, foreign, ei)); /* as module files set it: said, not fatal */
+    assert_non_null(strstr(cfg.retired, "variable CAIRN_VERSION is not a configuration key"));
+    assert_int_equal(cfg.blocks, 7);
     crn_config_fini(&cfg);
 }
 
@@ -158,9 +165,34 @@ static char *dump(const struct crn_config *cfg, int with_help)
     FILE *out = open_memstream(&text, &len);
 
     assert_non_null(out);
-    assert_int_equal(crn_config_dump(cfg, out, with_help), 0);
+    assert_int_equal(crn_config_show(cfg, out, 1, with_help), 0);
     assert_int_equal(fclose(out), 0);
     return text;
+}
+
+static void people_see_few_keys_and_what_was_changed(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_config cfg;
+    size_t i, lines = 0;
+    size_t len;
+    char *text;
+    FILE *out = open_memstream(&text, &len);
+
+    (void)state;
+    assert_non_null(out);
+    crn_config_defaults(&cfg);
+    assert_ok(crn_config_text(&cfg, "blocks = 7\nkeep_last = 3\n", "test", ei));
+    assert_int_equal(crn_config_show(&cfg, out, 0, 0), 0);
+    assert_int_equal(fclose(out), 0);
+    for (i = 0; i < len; i++)
+        lines += text[i] == '\n';
+    assert_true(lines > 10 && lines <= 1 + 25 + 1); /* [cairn], basic keys, blocks */
+    assert_non_null(strstr(text, "\nblocks = 7\n"));
+    assert_non_null(strstr(text, "\nkeep_last = 3\n"));
+    assert_null(strstr(text, "block_bytes"));
+    free(text);
+    crn_config_fini(&cfg);
 }
 
 static void a_dump_reads_back(void **state)
@@ -206,7 +238,7 @@ static void load_merges_sources_and_makes_paths_absolute(void **state)
     (void)snprintf(path, sizeof(path), "%s/c.ini", dir);
     f = fopen(path, "w");
     assert_non_null(f);
-    (void)fputs("blocks = 5\nwriters = 5\nnice = 5\n", f);
+    (void)fputs("blocks = 5\nwriters = 5\nretries = 5\n", f);
     (void)fclose(f);
     assert_int_equal(setenv("CAIRN_WRITERS", "6", 1), 0);
     assert_int_equal(setenv("CAIRN_CONFIG", path, 1), 0);
@@ -214,7 +246,7 @@ static void load_merges_sources_and_makes_paths_absolute(void **state)
     assert_ok(crn_config_load(&cfg, NULL, settings, ei));
     assert_int_equal(cfg.blocks, 3);
     assert_int_equal(cfg.writers, 6);
-    assert_int_equal(cfg.nice, 5);
+    assert_int_equal(cfg.names.retries, 5);
     assert_string_equal(cfg.job, "4711");
     assert_non_null(getcwd(cwd, sizeof(cwd)));
     (void)snprintf(expect, sizeof(expect), "%s/cairn-checkpoints", cwd);
@@ -357,6 +389,7 @@ int main(void)
         cmocka_unit_test(errors_name_the_place_and_the_way_out),
         cmocka_unit_test(long_lines_and_names_survive),
         cmocka_unit_test(variables_are_checked_like_keys),
+        cmocka_unit_test(people_see_few_keys_and_what_was_changed),
         cmocka_unit_test(a_dump_reads_back),
         cmocka_unit_test(load_merges_sources_and_makes_paths_absolute),
         cmocka_unit_test(load_refuses_what_does_not_fit_together),

@@ -143,7 +143,7 @@ const char *cairn_version_string(void)
 
 size_t cairn_type_size(cairn_type type)
 {
-    static const size_t size[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16};
+    static const size_t size[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 2, 2, 1, 1, 1};
 
     return (size_t)type < sizeof(size) / sizeof(size[0]) ? size[type] : 0;
 }

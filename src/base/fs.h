@@ -55,6 +55,8 @@ struct crn_fs {
      * -EAGAIN if it is locked elsewhere; -ENOTSUP if the file system has no locks. Re-acquiring a
      * held lock returns 0, or the error that shows it was lost. */
     int (*lock)(const struct crn_fs *fs, int fd);
+    /* The same for one byte of the file: conflicts with a lock on all of it, or on this byte. */
+    int (*lock_byte)(const struct crn_fs *fs, int fd, uint32_t at);
     /* Maps the first bytes of a file, shared; unmap with munmap(2). */
     int (*map)(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret);
 };

@@ -217,6 +217,13 @@ static int f_lock(const struct crn_fs *fs, int fd)
     return h < 0 ? h : UNDER(fs_faulty_self(fs), lock, fd);
 }
 
+static int f_lock_byte(const struct crn_fs *fs, int fd, uint32_t at)
+{
+    int h = hit(fs_faulty_self(fs), CRN_OP_LOCK);
+
+    return h < 0 ? h : UNDER(fs_faulty_self(fs), lock_byte, fd, at);
+}
+
 static int f_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
 {
     int h = hit(fs_faulty_self(fs), CRN_OP_MAP);
@@ -246,6 +253,7 @@ void crn_fs_faulty_init(struct crn_fs_faulty *f, const struct crn_fs *under)
                             .is_sole = f_is_sole,
                             .type = f_type,
                             .lock = f_lock,
+                            .lock_byte = f_lock_byte,
                             .map = f_map};
     f->under = under;
     f->sys_errno = EIO;

@@ -265,6 +265,11 @@ static int j_lock(const struct crn_fs *fs, int fd)
     return fs_journal_self(fs)->under->lock(fs_journal_self(fs)->under, fd);
 }
 
+static int j_lock_byte(const struct crn_fs *fs, int fd, uint32_t at)
+{
+    return fs_journal_self(fs)->under->lock_byte(fs_journal_self(fs)->under, fd, at);
+}
+
 /* For reading: writes through the mapping are not recorded. */
 static int j_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
 {
@@ -290,6 +295,7 @@ static const struct crn_fs table = {.openat = j_openat,
                                     .is_sole = j_is_sole,
                                     .type = j_type,
                                     .lock = j_lock,
+                                    .lock_byte = j_lock_byte,
                                     .map = j_map};
 
 /* The initial tree, as operations. ------------------------------------------------------------- */

@@ -192,17 +192,28 @@ static int px_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t 
     return crn_lustre_stripe(&crn_lustre_real, dfd, count, bytes);
 }
 
-static int px_lock(const struct crn_fs *fs, int fd)
+static int lock_range(int fd, off_t at, off_t bytes)
 {
-    struct flock lk = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct flock lk = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = bytes};
 
-    UNUSED(fs);
     if (fcntl(fd, F_OFD_SETLK, &lk) == 0)
         return 0;
     if (errno == EACCES || errno == EAGAIN)
         return -EAGAIN;
     return errno == ENOSYS || errno == EINVAL || errno == ENOLCK || errno == EOPNOTSUPP ? -ENOTSUP
                                                                                         : -errno;
+}
+
+static int px_lock(const struct crn_fs *fs, int fd)
+{
+    UNUSED(fs);
+    return lock_range(fd, 0, 0); /* to the end of any file */
+}
+
+static int px_lock_byte(const struct crn_fs *fs, int fd, uint32_t at)
+{
+    UNUSED(fs);
+    return lock_range(fd, (off_t)at, 1);
 }
 
 static int px_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
@@ -237,6 +248,7 @@ static const struct crn_fs posix_table = {
     .is_sole = px_is_sole,
     .type = px_type,
     .lock = px_lock,
+    .lock_byte = px_lock_byte,
     .map = px_map,
 };
 

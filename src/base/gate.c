@@ -41,7 +41,7 @@ void crn_gate_begin(struct crn_gate *g)
 
 /* Pauses while the application is busy, until patience_ns is used up. All threads share one
  * account: time counts once, however many wait. */
-static int is_held_locked(struct crn_gate *g, int64_t now_ns)
+static int is_held_locked(struct crn_gate *g, int64_t now_ns) CRN_REQUIRES(g->mu)
 {
     if (g->is_busy == NULL || g->held_ns >= g->patience_ns || !g->is_busy(g->arg)) {
         g->refused_ns = 0;
@@ -54,14 +54,14 @@ static int is_held_locked(struct crn_gate *g, int64_t now_ns)
 }
 
 /* The lower of the cap and the calm rate; 0: neither is set. */
-static uint64_t rate_locked(const struct crn_gate *g)
+static uint64_t rate_locked(const struct crn_gate *g) CRN_REQUIRES(g->mu)
 {
     if (g->rate == 0 || g->calm_rate == 0)
         return g->rate + g->calm_rate;
     return g->rate < g->calm_rate ? g->rate : g->calm_rate;
 }
 
-static int64_t wait_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
+static int64_t wait_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns) CRN_REQUIRES(g->mu)
 {
     uint64_t rate = rate_locked(g);
 
@@ -79,7 +79,7 @@ static int64_t wait_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
     return 0;
 }
 
-static int64_t ask_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns)
+static int64_t ask_locked(struct crn_gate *g, uint64_t bytes, int64_t now_ns) CRN_REQUIRES(g->mu)
 {
     int64_t wait_ns = wait_locked(g, bytes, now_ns);
 

@@ -16,11 +16,6 @@
 
 static const char *const names[] = {"error", "warn", "info", "debug", "trace"};
 
-const char *crn_log_level_name(enum crn_log_level level)
-{
-    return names[level];
-}
-
 void crn_log_init(struct crn_log *log, const struct crn_config *cfg, const uint8_t run[16],
                   const char *who, int64_t no)
 {

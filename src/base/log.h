@@ -30,7 +30,6 @@ void crn_log_init(struct crn_log *log, const struct crn_config *cfg, const uint8
  * again. */
 void crn_log(const struct crn_log *log, enum crn_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-const char *crn_log_level_name(enum crn_log_level level);
 
 /* Expands log_file: %j (job or run), %r (rank12, node3, cairnd), %h (host), %%. Returns 0, or -1 if
  * the result does not fit. */

@@ -56,7 +56,7 @@ void crn_pool_fini(struct crn_pool *p)
     crn_mutex_fini(&p->mu);
 }
 
-static void *get_locked(struct crn_pool *p)
+static void *get_locked(struct crn_pool *p) CRN_REQUIRES(p->mu)
 {
     size_t used;
 
@@ -103,7 +103,7 @@ void crn_pool_put(struct crn_pool *p, void *block)
     crn_unlock(&p->mu);
 }
 
-static size_t number_locked(const struct crn_pool *p, const void *block)
+static size_t number_locked(const struct crn_pool *p, const void *block) CRN_REQUIRES(p->mu)
 {
     size_t at = (size_t)((uintptr_t)block - (uintptr_t)p->memory) / p->block_bytes;
     size_t i;

@@ -44,7 +44,7 @@ int crn_queue_push(struct crn_queue *q, void *item)
     return rc;
 }
 
-static void *pop_locked(struct crn_queue *q)
+static void *pop_locked(struct crn_queue *q) CRN_REQUIRES(q->mu)
 {
     void *item = q->slot[q->head];
 

@@ -33,7 +33,7 @@ static int is_over_locked(const struct team_job *j)
     return j->taken == j->n || j->error.code != CAIRN_OK;
 }
 
-static void work_locked(struct crn_team *t, struct team_job *j, int is_helper)
+static void work_locked(struct crn_team *t, struct team_job *j, int is_helper) CRN_REQUIRES(t->mu)
 {
     int may_stay = 1;
 
@@ -55,7 +55,7 @@ static void work_locked(struct crn_team *t, struct team_job *j, int is_helper)
         crn_cond_broadcast(&t->left);
 }
 
-static struct team_job *find_locked(const struct crn_team *t)
+static struct team_job *find_locked(const struct crn_team *t) CRN_REQUIRES(t->mu)
 {
     struct team_job *j = t->jobs;
 

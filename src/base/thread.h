@@ -23,11 +23,13 @@ enum crn_rank {
 #define CRN_ACQUIRE(x)    __attribute__((acquire_capability(x)))
 #define CRN_RELEASE(x)    __attribute__((release_capability(x)))
 #define CRN_REQUIRES(x)   __attribute__((requires_capability(x)))
+#define CRN_NOT_ANALYSED  __attribute__((no_thread_safety_analysis))
 #else
 #define CRN_CAPABILITY(x)
 #define CRN_ACQUIRE(x)
 #define CRN_RELEASE(x)
 #define CRN_REQUIRES(x)
+#define CRN_NOT_ANALYSED
 #endif
 #define CRN_GUARDED_BY(x) /* documentation; clang cannot check struct members in C */
 
@@ -66,6 +68,7 @@ CAIRN_CHECKED cairn_err crn_thread_start_anywhere(pthread_t *ret, const char *na
  * touches first lies near the caller's. */
 CAIRN_CHECKED cairn_err crn_thread_start_near(pthread_t *ret, const char *name, void *(*fn)(void *),
                                               void *arg, struct crn_errinfo *ei);
+#define CRN_BACKGROUND_NICE 10 /* of threads that flush: they get CPU time on a busy node, too */
 /* Sets low CPU and I/O priority for the calling thread; nice 0 changes neither. Best effort. */
 void crn_thread_background(int nice);
 /* Reduces the timer slack of the calling thread from 50 us to 1 us. Best effort. */

@@ -82,15 +82,16 @@ cairn_err crn_parse_bytes(const char *text, uint64_t *ret, struct crn_errinfo *e
         return CAIRN_OK;
     }
     if (parse_scaled(text, byte_units, ret) != 0)
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is no size; write 4096, 64M, 1.5G or the like",
-                        text);
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "'%s' is not a size; write 4096, 64M, 1.5G or the like", text);
     return CAIRN_OK;
 }
 
 cairn_err crn_parse_time(const char *text, uint64_t *ret_ns, struct crn_errinfo *ei)
 {
     if (parse_scaled(text, time_units, ret_ns) != 0)
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is no time; write 90s, 15m, 2h, 250ms", text);
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is not a time; write 90s, 15m, 2h, 250ms",
+                        text);
     return CAIRN_OK;
 }
 
