@@ -20,11 +20,13 @@
 #define CRN_TRAILER_SIZE 64
 #define CRN_CHUNK_MAX    ((uint64_t)1 << 30)
 #define CRN_INDEX_MAX    ((uint64_t)1 << 34)
+#define CRN_INDEX_GAIN   256 /* a packed index holds at most this many times its own bytes */
 #define CRN_MANIFEST_MAX ((size_t)1 << 30)
 #define CRN_STREAM_KEY   288                 /* name of a stream's variable, with the final 0 */
 #define CRN_STAGES_MAX   4                   /* of a pipeline */
 #define CRN_ENCODED_MAX  ((uint32_t)4 << 20) /* bytes of a stream's chunk */
 #define CRN_MAX_BASES    255                 /* of a data file */
+#define CRN_TYPES        (CAIRN_F8_E5M2 + 1) /* values of cairn_type */
 
 /* Identifies a capture: the run (one session of one job) and the number of the checkpoint call in
  * it. Never reused, even if the same version is captured again. */
@@ -172,6 +174,13 @@ CAIRN_CHECKED cairn_err crn_shard_encode(const struct crn_shard *s, struct crn_b
                                          struct crn_errinfo *ei);
 uint64_t crn_shard_bytes(const struct crn_shard *s); /* encoded size */
 CAIRN_CHECKED cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf,
+                                         struct crn_errinfo *ei);
+/* An index whose body is packed (format.md, section 4): how long it is unpacked, and its bytes. */
+CAIRN_CHECKED cairn_err crn_index_wrap(uint64_t bytes, const void *packed, size_t n,
+                                       struct crn_buf *buf, struct crn_errinfo *ei);
+int crn_index_is_packed(const void *data, size_t len);
+CAIRN_CHECKED cairn_err crn_index_unwrap(const void *data, size_t len, const char *what,
+                                         uint64_t *ret_bytes, struct crn_view *ret_packed,
                                          struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_trailer_encode(const struct crn_trailer *t, struct crn_buf *buf,
                                            struct crn_errinfo *ei);

@@ -176,7 +176,7 @@ static void versions_and_flags_are_obeyed(void **state)
         assert_int_equal(codecs[c].again(a.data, a.len, &out, ei), CAIRN_EFORMAT);
         assert_non_null(strstr(ei->msg, "format 2."));
         a.data[8] = CRN_FORMAT_MAJOR;
-        a.data[16] = 4; /* an incompatible flag */
+        a.data[16] = 8; /* an incompatible flag */
         reseal(a.data, a.len);
         assert_int_equal(codecs[c].again(a.data, a.len, &out, ei), CAIRN_EFORMAT);
         a.data[16] = flags;

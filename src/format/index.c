@@ -12,8 +12,10 @@
 #define UNPROMISED   1U /* compatible flag */
 #define HAS_STREAMS  1U /* incompatible flags */
 #define HAS_BASES    2U
+#define IS_PACKED    8U /* alone */
 
-static const struct crn_object_kind index_kind = {"CRNINDEX", "index", HAS_STREAMS | HAS_BASES};
+static const struct crn_object_kind index_kind = {"CRNINDEX", "index",
+                                                  HAS_STREAMS | HAS_BASES | CRN_OBJECT_NEW_TYPES};
 
 void crn_index_free(struct crn_index *x)
 {
@@ -104,9 +106,23 @@ static cairn_err index_check(const struct crn_index *x, const char *what, cairn_
     return CAIRN_OK;
 }
 
+static int has_new_types(const struct crn_index *x)
+{
+    uint32_t i;
+
+    for (i = 0; i < x->nshards; i++)
+        if (crn_shard_has_new_types(&x->shards[i]))
+            return 1;
+    for (i = 0; i < x->nstreams; i++)
+        if (crn_type_is_new(x->streams[i].type))
+            return 1;
+    return 0;
+}
+
 static uint32_t flags_of(const struct crn_index *x)
 {
-    return (x->nstreams > 0 ? HAS_STREAMS : 0) | (x->nbases > 0 ? HAS_BASES : 0);
+    return (x->nstreams > 0 ? HAS_STREAMS : 0) | (x->nbases > 0 ? HAS_BASES : 0) |
+           (has_new_types(x) ? CRN_OBJECT_NEW_TYPES : 0);
 }
 
 cairn_err crn_index_encode(const struct crn_index *x, struct crn_buf *buf, struct crn_errinfo *ei)
@@ -236,12 +252,50 @@ cairn_err crn_index_decode(const void *data, size_t len, const char *what, struc
     if (rc == CAIRN_OK)
         rc = index_check(&x, what, CAIRN_EDAMAGED, ei);
     if (rc == CAIRN_OK && crn_object_flags(data) != flags_of(&x))
-        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the chain of older versions is empty", what);
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0,
+                      "%s: the flags of the index do not match what it holds", what);
     if (rc != CAIRN_OK) {
         crn_index_free(&x);
         return rc;
     }
     x.is_unpromised = (crn_object_compat(data) & UNPROMISED) != 0;
     *ret = x;
+    return CAIRN_OK;
+}
+
+/* Packed. -------------------------------------------------------------------------------------- */
+
+static const struct crn_object_kind packed_kind = {"CRNINDEX", "index", IS_PACKED};
+
+cairn_err crn_index_wrap(uint64_t bytes, const void *packed, size_t n, struct crn_buf *buf,
+                         struct crn_errinfo *ei)
+{
+    size_t at = crn_object_begin(&packed_kind, buf);
+
+    crn_object_set_flags(buf, at, IS_PACKED);
+    crn_buf_u64(buf, bytes);
+    crn_buf_put(buf, packed, n);
+    return crn_object_end(&packed_kind, at, buf, ei);
+}
+
+int crn_index_is_packed(const void *data, size_t len)
+{
+    return len >= CRN_OBJECT_HEADER && crn_object_flags(data) == IS_PACKED;
+}
+
+cairn_err crn_index_unwrap(const void *data, size_t len, const char *what, uint64_t *ret_bytes,
+                           struct crn_view *ret_packed, struct crn_errinfo *ei)
+{
+    struct crn_view body;
+    cairn_err rc = crn_object_open(&packed_kind, data, len, what, &body, ei);
+    uint64_t bytes;
+
+    if (rc != CAIRN_OK)
+        return rc;
+    bytes = crn_view_u64(&body);
+    if (body.failed || bytes > CRN_INDEX_MAX || bytes / CRN_INDEX_GAIN > crn_view_left(&body))
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the packed index is damaged", what);
+    *ret_bytes = bytes;
+    *ret_packed = body;
     return CAIRN_OK;
 }

@@ -45,6 +45,10 @@ CAIRN_CHECKED cairn_err crn_object_close(const struct crn_object_kind *kind, con
 void crn_shard_put(const struct crn_shard *s, struct crn_buf *buf);
 CAIRN_CHECKED cairn_err crn_shard_take(struct crn_view *v, const char *what, struct crn_shard *ret,
                                        struct crn_errinfo *ei);
+/* The incompatible flag of objects with element types that the first readers do not know. */
+#define CRN_OBJECT_NEW_TYPES 4U
+int crn_type_is_new(uint8_t type);
+int crn_shard_has_new_types(const struct crn_shard *s);
 /* Checks that regions are valid and names unique. Fails with code: CAIRN_EINVAL for a writer,
  * CAIRN_EDAMAGED for a reader. */
 CAIRN_CHECKED cairn_err crn_shard_check(const struct crn_shard *s, const char *what, cairn_err code,

@@ -277,6 +277,37 @@ static void a_hundred_thousand_ranks(void **state)
     crn_buf_free(&b);
 }
 
+/* Readers that do not know a type must refuse the object, so its flag is exact. */
+static void new_types_have_a_flag(void **state)
+{
+    struct crn_region region = {.name = "w", .ndims = 1, .dims = {10}};
+    struct crn_shard shard = {.nregions = 1, .regions = &region};
+    int type;
+
+    (void)state;
+    for (type = CAIRN_BYTES; type < CRN_TYPES; type++) {
+        struct crn_errinfo info = {0}, *ei = &info;
+        struct crn_buf out = {0};
+        struct crn_shard got;
+        uint64_t hash;
+
+        region.type = (uint8_t)type;
+        assert_ok(crn_region_check(&region, ei));
+        assert_ok(crn_shard_encode(&shard, &out, ei));
+        assert_int_equal(out.data[16], type > CAIRN_C128 ? 4 : 0);
+        assert_ok(crn_shard_decode(out.data, out.len, "t", &got, ei));
+        assert_int_equal(got.regions[0].bytes, 10 * cairn_type_size((cairn_type)type));
+        crn_shard_free(&got);
+        out.data[16] ^= 4;
+        hash = crn_hash(out.data, out.len - 8);
+        memcpy(out.data + out.len - 8, &hash, sizeof(hash));
+        assert_int_equal(crn_shard_decode(out.data, out.len, "t", &got, ei), CAIRN_EDAMAGED);
+        crn_buf_free(&out);
+    }
+    region.type = CRN_TYPES;
+    assert_int_equal(crn_region_check(&region, NULL), CAIRN_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +317,7 @@ int main(void)
         cmocka_unit_test(chains_are_checked),
         cmocka_unit_test(a_file_of_a_manifest_alone),
         cmocka_unit_test(data_file_names),
+        cmocka_unit_test(new_types_have_a_flag),
         cmocka_unit_test(a_hundred_thousand_ranks),
     };
 

@@ -8,7 +8,8 @@
 
 #define REGION_MIN 14 /* bytes of the shortest encoded region: empty name, one dimension */
 
-static const struct crn_object_kind shard_kind = {"CRNSHARD", "shard descriptor", 0};
+static const struct crn_object_kind shard_kind = {"CRNSHARD", "shard descriptor",
+                                                  CRN_OBJECT_NEW_TYPES};
 
 /* *ret = product of dims and the element size. -1 if it exceeds 63 bits: offsets in files and
  * regions must fit into off_t. */
@@ -145,6 +146,26 @@ static void put_dims(struct crn_buf *buf, const uint64_t *dims, unsigned ndims)
         crn_buf_u64(buf, dims[i]);
 }
 
+int crn_type_is_new(uint8_t type)
+{
+    return type > CAIRN_C128;
+}
+
+int crn_shard_has_new_types(const struct crn_shard *s)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->nregions; i++)
+        if (crn_type_is_new(s->regions[i].type))
+            return 1;
+    return 0;
+}
+
+static uint32_t shard_flags(const struct crn_shard *s)
+{
+    return crn_shard_has_new_types(s) ? CRN_OBJECT_NEW_TYPES : 0;
+}
+
 void crn_shard_put(const struct crn_shard *s, struct crn_buf *buf)
 {
     uint32_t i;
@@ -250,6 +271,7 @@ cairn_err crn_shard_encode(const struct crn_shard *s, struct crn_buf *buf, struc
     if (rc != CAIRN_OK)
         return rc;
     at = crn_object_begin(&shard_kind, buf);
+    crn_object_set_flags(buf, at, shard_flags(s));
     crn_shard_put(s, buf);
     return crn_object_end(&shard_kind, at, buf, ei);
 }
@@ -268,6 +290,8 @@ cairn_err crn_shard_decode(const void *data, size_t len, const char *what, struc
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_object_close(&shard_kind, data, &body, what, ei);
+    if (rc == CAIRN_OK && crn_object_flags(data) != shard_flags(&s))
+        rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: the flag of new types is wrong", what);
     if (rc != CAIRN_OK) {
         crn_shard_free(&s);
         return rc;

@@ -23,7 +23,7 @@ static inline void random_region(struct crn_rng *rng, struct crn_region *r, unsi
     memset(r, 0, sizeof(*r));
     random_text(rng, r->name, "region", n);
     r->kind = crn_rng_below(rng, 4) == 0 ? CRN_REGION_FILE : CRN_REGION_MEMORY;
-    r->type = r->kind == CRN_REGION_FILE ? CAIRN_BYTES : (uint8_t)crn_rng_below(rng, 13);
+    r->type = r->kind == CRN_REGION_FILE ? CAIRN_BYTES : (uint8_t)crn_rng_below(rng, CRN_TYPES);
     r->ndims = r->kind == CRN_REGION_FILE ? 1 : (uint8_t)(1 + crn_rng_below(rng, CAIRN_MAX_DIMS));
     r->is_global = r->kind == CRN_REGION_MEMORY && crn_rng_below(rng, 2) == 0;
     for (i = 0; i < r->ndims; i++) {
@@ -129,7 +129,7 @@ static inline void random_encoded(struct crn_rng *rng, struct crn_index *x)
         uint64_t left = x->extents[i].bytes + crn_rng_below(rng, 3);
 
         random_text(rng, s->key, "variable", (unsigned)i);
-        s->type = (uint8_t)crn_rng_below(rng, 13);
+        s->type = (uint8_t)crn_rng_below(rng, CRN_TYPES);
         s->start = x->extents[i].file_offset = start;
         s->bytes = left;
         s->file_offset = crn_rng_below(rng, 1U << 30);

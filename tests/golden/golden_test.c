@@ -63,6 +63,22 @@ static void encoded_files_are_read(void **state)
     crn_store_close(&st);
 }
 
+/* Section 4, packed indexes. */
+static void packed_indexes_are_read(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct tv t = golden_packed();
+    struct crn_pipe pipe;
+    struct crn_store st;
+
+    (void)state;
+    if (crn_pipe_parse(t.pipe, &pipe, ei) != CAIRN_OK)
+        skip(); /* built without zlib */
+    assert_ok(crn_store_open(crn_fs_posix(), CRN_SOURCE_DIR "/tests/golden/v1-packed", 0, &st, ei));
+    check_content(&st, &t);
+    crn_store_close(&st);
+}
+
 /* Section 4, chains. Version 12 needs the first capture of 11, which is another one now. */
 static void chained_files_are_read(void **state)
 {
@@ -83,32 +99,102 @@ static void chained_files_are_read(void **state)
     crn_store_close(&st);
 }
 
+/* Section 3, types from 13 on. Readers of the first minor versions refuse them. */
+static void new_types_are_read(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct tv thirteen = golden_types();
+    struct crn_store st;
+
+    (void)state;
+    assert_ok(crn_store_open(crn_fs_posix(), CRN_SOURCE_DIR "/tests/golden/v1-types", 0, &st, ei));
+    check_content(&st, &thirteen);
+    crn_store_close(&st);
+}
+
+static void check_generation(const struct crn_store *st, const struct tv *t)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    const struct crn_index *x;
+    struct crn_version *v;
+    uint32_t i;
+
+    check_content(st, t);
+    assert_ok(crn_version_open(st, t->name, t->version, &v, ei));
+    assert_true(crn_version_manifest(v)->id.generation == GOLDEN_GENERATION);
+    for (i = 0; i < t->files; i++) {
+        assert_ok(crn_version_index(v, i, &x, ei));
+        assert_true(x->id.generation == GOLDEN_GENERATION);
+    }
+    crn_version_close(v);
+}
+
+/* Minor version 1 of index and manifest, and the file that counts the runs. */
+static void generations_are_read(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct golden_run r;
+    struct crn_pipe pipe;
+    struct crn_store st;
+    uint64_t highest;
+
+    (void)state;
+    golden_run(&r);
+    assert_ok(
+        crn_store_open(crn_fs_posix(), CRN_SOURCE_DIR "/tests/golden/v1-generation", 0, &st, ei));
+    check_generation(&st, &r.fifteen);
+    assert_ok(crn_store_generation(&st, "golden", &highest, ei));
+    assert_true(highest == GOLDEN_GENERATION + 1);
+    if (crn_pipe_parse(r.sixteen.pipe, &pipe, ei) == CAIRN_OK) { /* built with zlib */
+        check_generation(&st, &r.sixteen);
+        check_generation(&st, &r.seventeen);
+    }
+    crn_store_close(&st);
+}
+
 /* What is written today is what was written then: the encoding has not drifted. */
+static void check_written(const char *golden, const char *written)
+{
+    char cmd[900];
+
+    (void)snprintf(cmd, sizeof(cmd), "diff -r '%s/tests/golden/%s' '%s'", CRN_SOURCE_DIR, golden,
+                   written);
+    assert_int_equal(system(cmd), 0);
+}
+
 static void format_1_is_written(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
     struct tv seven = golden_version(7, 1);
+    struct golden_run r;
     struct crn_store st;
-    char dir[256], cmd[900];
+    char dir[256], path[300];
+    uint64_t next;
 
     (void)state;
+    golden_run(&r);
     test_dir_make(dir, sizeof(dir));
     assert_ok(crn_store_open(crn_fs_posix(), dir, 0, &st, ei));
     assert_ok(tv_write(&st, &seven, ei));
     assert_ok(crn_store_pin(&st, "golden", 7, 1, ei));
+    assert_ok(tv_write(&st, &r.fifteen, ei));
+    assert_ok(crn_store_raise_generation(&st, "golden", &next, ei));
     crn_store_close(&st);
-    (void)snprintf(cmd, sizeof(cmd), "diff -r '%s/tests/golden/v1/golden/7' '%s/golden/7'",
-                   CRN_SOURCE_DIR, dir);
-    assert_int_equal(system(cmd), 0);
+    (void)snprintf(path, sizeof(path), "%s/golden/7", dir);
+    check_written("v1/golden/7", path);
+    (void)snprintf(path, sizeof(path), "%s/golden/15", dir);
+    check_written("v1-generation/golden/15", path);
+    (void)snprintf(path, sizeof(path), "%s/golden/.generation", dir);
+    check_written("v1-generation/golden/.generation", path);
     test_dir_remove(dir);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(format_1_is_read),
-        cmocka_unit_test(encoded_files_are_read),
-        cmocka_unit_test(chained_files_are_read),
+        cmocka_unit_test(format_1_is_read),        cmocka_unit_test(encoded_files_are_read),
+        cmocka_unit_test(chained_files_are_read),  cmocka_unit_test(new_types_are_read),
+        cmocka_unit_test(packed_indexes_are_read), cmocka_unit_test(generations_are_read),
         cmocka_unit_test(format_1_is_written),
     };
 

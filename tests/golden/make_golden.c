@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* make_golden DIR [encoded | chained]: writes the golden files of the current format version, or those
- * with data that is encoded, or encoded against older versions. They are made once for each version and
- * never again; this program stays as a record of how. */
+/* make_golden DIR [encoded | chained | types | packed | generation]: writes the golden files of the
+ * current format version, or those with data that is encoded, encoded against older versions, of types
+ * from 13 on, with a packed index, or with a generation. They are made once for each version and never
+ * again; this program stays as a record of how. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,6 +35,13 @@ static cairn_err make_encoded(const struct crn_store *st, struct crn_errinfo *ei
     return tv_write(st, &t, ei);
 }
 
+static cairn_err make_types(const struct crn_store *st, struct crn_errinfo *ei)
+{
+    struct tv t = golden_types();
+
+    return tv_write(st, &t, ei);
+}
+
 static cairn_err make_chained(const struct crn_store *st, struct crn_errinfo *ei)
 {
     struct golden_chain c;
@@ -50,6 +58,32 @@ static cairn_err make_chained(const struct crn_store *st, struct crn_errinfo *ei
     return rc;
 }
 
+static cairn_err make_packed(struct crn_store *st, struct crn_errinfo *ei)
+{
+    struct tv t = golden_packed();
+
+    st->index_pipe = GOLDEN_INDEX_PIPE;
+    return tv_write(st, &t, ei);
+}
+
+/* Another run has come since: the name's generation is one more. */
+static cairn_err make_generation(const struct crn_store *st, struct crn_errinfo *ei)
+{
+    struct golden_run r;
+    uint64_t next;
+    cairn_err rc;
+
+    golden_run(&r);
+    rc = tv_write(st, &r.fifteen, ei);
+    if (rc == CAIRN_OK)
+        rc = tv_write(st, &r.sixteen, ei);
+    if (rc == CAIRN_OK)
+        rc = tv_write(st, &r.seventeen, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_raise_generation(st, "golden", &next, ei);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct crn_errinfo info = {0};
@@ -57,14 +91,18 @@ int main(int argc, char **argv)
     cairn_err rc;
 
     if ((argc != 2 && argc != 3) || access(argv[1], F_OK) == 0) {
-        (void)fprintf(stderr, "usage: make_golden NEW-DIRECTORY [encoded | chained]\n");
+        (void)fprintf(stderr, "usage: make_golden NEW-DIRECTORY "
+                              "[encoded | chained | types | packed | generation]\n");
         return 2;
     }
     rc = crn_store_open(crn_fs_posix(), argv[1], 1, &st, &info);
     if (rc == CAIRN_OK) {
-        rc = argc == 2                         ? make(&st, &info)
-             : strcmp(argv[2], "chained") == 0 ? make_chained(&st, &info)
-                                               : make_encoded(&st, &info);
+        rc = argc == 2                            ? make(&st, &info)
+             : strcmp(argv[2], "chained") == 0    ? make_chained(&st, &info)
+             : strcmp(argv[2], "types") == 0      ? make_types(&st, &info)
+             : strcmp(argv[2], "packed") == 0     ? make_packed(&st, &info)
+             : strcmp(argv[2], "generation") == 0 ? make_generation(&st, &info)
+                                                  : make_encoded(&st, &info);
         crn_store_close(&st);
     }
     if (rc != CAIRN_OK)

@@ -19,8 +19,8 @@ import zlib
 from xxh3 import xxh3_64
 
 HEADER, CHECKSUM, TRAILER = 32, 8, 64
-TYPE_SIZE = [1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16]
-TYPES = "bytes i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 c64 c128".split()
+TYPE_SIZE = [1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 2, 2, 1, 1, 1]
+TYPES = "bytes i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 c64 c128 f16 bf16 bool f8_e4m3 f8_e5m2".split()
 MAX_RANKS, MAX_FILES, MAX_REGIONS, MAX_CHUNK = 1 << 24, 1 << 20, 1 << 20, 1 << 30
 
 
@@ -244,9 +244,26 @@ def read_chain(b, file_no, least):
     return chain
 
 
+def unpack(data):
+    """Section 4, a packed index: the index inside it."""
+    b = Body(data, b"CRNINDEX", 8)
+    size = b.u64()
+    need(size <= 256 * (len(b.data) - b.at) + 255, "packed index")
+    out = b""
+    while len(out) < size:
+        plain, packed = min(1 << 17, size - len(out)), b.u32()
+        piece = b.take(packed)
+        need(1 <= packed <= plain, "piece of a packed index")
+        out += piece if packed == plain else decode_chunk(piece, plain, None)
+    b.end()
+    return out
+
+
 def read_index(data):
-    b = Body(data, b"CRNINDEX", 3)
-    need(b.flags != 2, "a chain without streams")
+    if len(data) >= HEADER and data[16:20] == b"\x08\0\0\0":
+        data = unpack(data)
+    b = Body(data, b"CRNINDEX", 7)
+    need(b.flags & 3 != 2, "a chain without streams")
     x = {"id": (b.take(16).hex(), b.u64()), "name": b.text(), "version": b.number(8, True)}
     for key in ("file_no", "files", "ranks", "nodes"):
         x[key] = b.u32()
@@ -265,6 +282,8 @@ def read_index(data):
     if b.minor > 0:
         x["generation"] = b.generation()
     b.end()
+    typed = [r for s in x["shards"] for r in s["regions"]] + (x["streams"] or [])
+    need(bool(b.flags & 4) == any(t["type"] > 12 for t in typed), "flag of types")
     return x
 
 
@@ -340,6 +359,8 @@ def read_data(path, m, number):
     index = raw[t["index_offset"]:-TRAILER]
     need(len(index) == t["index_bytes"] and xxh3_64(index) == t["index_hash"], "hash of an index")
     x = read_index(index)
+    if "generation" in x:
+        f["generation"] = x["generation"]
     need(x["id"] == m["id"] and x["name"] == m["name"] and x["version"] == m["version"]
          and x["file_no"] == number and x["files"] == len(m["files"])
          and x["ranks"] == m["ranks"], "index of another checkpoint")
@@ -371,6 +392,16 @@ def read_bad(path, m):
     return reason if capture == f"{m['id'][0]} {m['id'][1]}" else None
 
 
+def read_highest(path):
+    """Section 6: the highest generation of the name; 0 if the file is missing or damaged."""
+    if not path.exists():
+        return 0
+    number, newline, check = path.read_bytes().partition(b"\n")
+    if not number.isdigit() or check != b"%016x\n" % xxh3_64(number + newline):
+        return 0
+    return int(number)
+
+
 def read_version(root, name, version):
     path = pathlib.Path(root) / name / str(version)
     m = read_manifest((path / "manifest").read_bytes())
@@ -381,6 +412,8 @@ def read_version(root, name, version):
     need(total == m["data_bytes"], "sum of all regions")
     m["pinned"] = (path / "pin").exists()
     m["bad"] = read_bad(path, m)
+    if "generation" in m:
+        m["highest_generation"] = read_highest(path.parent / ".generation")
     return m
 
 
