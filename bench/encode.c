@@ -5,14 +5,19 @@
  * the pieces included, so that a busy machine does not spoil them; the limit is copying. Repetitions of
  * all methods are interleaved.
  *
+ * paper-merged does as the paper does: a codec by type over every variable, then one gzip over all of
+ * them. Bytes are those on disk, the index included.
+ *
  * flush_*_s is computed: the longer of encoding and writing, which overlap, at that bandwidth.
  *
- * usage: encode [--quick] [--methods NAME,...] [SET...] */
+ * usage: encode [--quick] [--untyped] [--methods NAME,...] [SET...]
+ * --untyped: all regions are bytes, as VELOC hands them over. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "base/json.h"
 #include "encode/merge.h"
+#include "encode/pack.h"
 #include "encode/stream.h"
 #include "encode/work.h"
 #include "common.h"
@@ -28,33 +33,38 @@ struct method {
     enum crn_aim aim;
     double bandwidth;
     int is_temporal;
-    int is_slow; /* once in quick runs */
+    int is_slow;   /* once in quick runs */
+    int is_merged; /* a second pass over all of the group */
 };
 
 static const struct method methods[] = {
-    {"none", CRN_AGNOSTIC, "raw", 0, 0, 0, 0},
-    {"agnostic-gzip6", CRN_AGNOSTIC, "gzip:6", 0, 0, 0, 1},
-    {"agnostic-block-gzip6", CRN_AGNOSTIC_BLOCK, "gzip:6", 0, 0, 0, 1},
-    {"paper-aware", CRN_AWARE, "paper", 0, 0, 0, 1},
-    {"paper-aware-block", CRN_AWARE_BLOCK, "paper", 0, 0, 0, 1},
-    {"zstd1", CRN_AWARE, "zstd:1", 0, 0, 0, 0},
-    {"zstd3", CRN_AWARE, "zstd:3", 0, 0, 0, 1},
-    {"lz4", CRN_AWARE, "lz4", 0, 0, 0, 0},
-    {"shuffle-zstd1", CRN_AWARE, "shuffle,zstd:1", 0, 0, 0, 0},
-    {"bitshuffle-lz4", CRN_AWARE, "bitshuffle,lz4", 0, 0, 0, 0},
-    {"delta-planes", CRN_AWARE, "delta,planes", 0, 0, 0, 0},
-    {"planes", CRN_AWARE, "planes", 0, 0, 0, 0},
-    {"lorenzo1-planes", CRN_AWARE, "lorenzo:1,planes", 0, 0, 0, 0},
-    {"lorenzo2d-planes", CRN_AWARE, "lorenzo:3,planes", 0, 0, 0, 0},
-    {"lorenzo3d-planes", CRN_AWARE, "lorenzo:7,planes", 0, 0, 0, 0},
-    {"lorenzo1-magnitude", CRN_AWARE, "lorenzo:1,magnitude", 0, 0, 0, 0},
-    {"lorenzo2d-magnitude", CRN_AWARE, "lorenzo:3,magnitude", 0, 0, 0, 0},
-    {"lorenzo3d-magnitude", CRN_AWARE, "lorenzo:7,magnitude", 0, 0, 0, 0},
-    {"adaptive", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 0, 0},
-    {"adaptive-block", CRN_AWARE_BLOCK, NULL, CRN_AIM_RATIO, 0, 0, 0},
-    {"adaptive-speed", CRN_AWARE, NULL, CRN_AIM_SPEED, 0, 0, 0},
-    {"adaptive-time-200MBps", CRN_AWARE, NULL, CRN_AIM_TIME, 2e8, 0, 0},
-    {"adaptive-temporal", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 1, 0},
+    {"none", CRN_AGNOSTIC, "raw", 0, 0, 0, 0, 0},
+    {"agnostic-gzip6", CRN_AGNOSTIC, "gzip:6", 0, 0, 0, 1, 0},
+    {"agnostic-block-gzip6", CRN_AGNOSTIC_BLOCK, "gzip:6", 0, 0, 0, 1, 0},
+    {"paper-aware", CRN_AWARE, "paper", 0, 0, 0, 1, 0},
+    {"paper-aware-block", CRN_AWARE_BLOCK, "paper", 0, 0, 0, 1, 0},
+    {"paper-merged", CRN_AWARE, "first", 0, 0, 0, 1, 1},
+    {"zstd1", CRN_AWARE, "zstd:1", 0, 0, 0, 0, 0},
+    {"zstd3", CRN_AWARE, "zstd:3", 0, 0, 0, 1, 0},
+    {"lz4", CRN_AWARE, "lz4", 0, 0, 0, 0, 0},
+    {"shuffle-zstd1", CRN_AWARE, "shuffle,zstd:1", 0, 0, 0, 0, 0},
+    {"bitshuffle-lz4", CRN_AWARE, "bitshuffle,lz4", 0, 0, 0, 0, 0},
+    {"delta-planes", CRN_AWARE, "delta,planes", 0, 0, 0, 0, 0},
+    {"planes", CRN_AWARE, "planes", 0, 0, 0, 0, 0},
+    {"lorenzo1-planes", CRN_AWARE, "lorenzo:1,planes", 0, 0, 0, 0, 0},
+    {"lorenzo2d-planes", CRN_AWARE, "lorenzo:3,planes", 0, 0, 0, 0, 0},
+    {"lorenzo3d-planes", CRN_AWARE, "lorenzo:7,planes", 0, 0, 0, 0, 0},
+    {"lorenzo1-magnitude", CRN_AWARE, "lorenzo:1,magnitude", 0, 0, 0, 0, 0},
+    {"lorenzo2d-magnitude", CRN_AWARE, "lorenzo:3,magnitude", 0, 0, 0, 0, 0},
+    {"lorenzo3d-magnitude", CRN_AWARE, "lorenzo:7,magnitude", 0, 0, 0, 0, 0},
+    {"second-magnitude", CRN_AWARE, "lorenzo:17,magnitude", 0, 0, 0, 0, 0},
+    {"second2d-magnitude", CRN_AWARE, "lorenzo:19,magnitude", 0, 0, 0, 0, 0},
+    {"second3d-magnitude", CRN_AWARE, "lorenzo:23,magnitude", 0, 0, 0, 0, 0},
+    {"adaptive", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 0, 0, 0},
+    {"adaptive-block", CRN_AWARE_BLOCK, NULL, CRN_AIM_RATIO, 0, 0, 0, 0},
+    {"adaptive-speed", CRN_AWARE, NULL, CRN_AIM_SPEED, 0, 0, 0, 0},
+    {"adaptive-time-200MBps", CRN_AWARE, NULL, CRN_AIM_TIME, 2e8, 0, 0, 0},
+    {"adaptive-temporal", CRN_AWARE, NULL, CRN_AIM_RATIO, 0, 1, 0, 0},
 };
 #define NMETHODS (sizeof(methods) / sizeof(methods[0]))
 
@@ -158,18 +168,29 @@ static void kept_free(struct kept *k)
     memset(k, 0, sizeof(*k));
 }
 
+/* The paper's codec for a type, without the gzip after it. */
+static const char *first_pass(cairn_type type, int is_small)
+{
+    const char *both = is_small ? "raw" : crn_pipe_paper(type, 0);
+
+    return strncmp(both, "fpc", 3) == 0 ? "fpc:2" : strncmp(both, "fpz", 3) == 0 ? "fpzip" : "raw";
+}
+
 /* Falls back to zstd where the pipeline is not for such data: ints have no floating-point codec. */
 static struct crn_pipe pipe_of(const struct method *m, const struct crn_merge_stream *s)
 {
-    const char *text =
-        strcmp(m->pipe, "paper") == 0 ? crn_pipe_paper(s->type, s->is_small) : m->pipe;
+    int is_paper = strcmp(m->pipe, "paper") == 0;
+    int is_first = strcmp(m->pipe, "first") == 0;
+    const char *text = is_paper   ? crn_pipe_paper(s->type, s->is_small)
+                       : is_first ? first_pass(s->type, s->is_small)
+                                  : m->pipe;
     struct crn_data data = {.type = s->type};
     struct crn_errinfo ei = {0};
     struct crn_pipe pipe;
 
     check(crn_pipe_parse(text, &pipe, &ei), &ei);
     if (s->is_small || !crn_pipe_fits(&pipe, &data))
-        check(crn_pipe_parse(strcmp(m->pipe, "paper") == 0 ? text : "zstd:1", &pipe, &ei), &ei);
+        check(crn_pipe_parse(is_paper || is_first ? text : "zstd:1", &pipe, &ei), &ei);
     return pipe;
 }
 
@@ -277,15 +298,154 @@ static double decode_stream(struct job *j, uint32_t stream)
     return s;
 }
 
-/* Bytes that are kept: chunks, what the index holds for each of them (24 bytes), and maps. */
-static uint64_t kept_bytes(const struct kept *k)
-{
-    struct crn_buf map = {0};
-    uint64_t n = k->n + 24 * k->nrecords;
+/* ---- the index, as a data file has it -------------------------------------------------------- */
 
+static void index_stream(struct crn_index *x, const struct job *j, uint32_t i, uint64_t at)
+{
+    const struct crn_merge_stream *from = crn_merge_stream(j->plan, i);
+    const struct kept *k = &j->kept[i];
+    struct crn_stream *s = &x->streams[x->nstreams++];
+    struct crn_buf map = {0};
+    size_t c;
+
+    (void)snprintf(s->key, sizeof(s->key), "%s", from->key);
+    s->type = (uint8_t)from->type;
+    s->bytes = from->bytes;
+    s->file_offset = at;
+    s->chunks = calloc(k->nrecords + 1, sizeof(*s->chunks));
+    for (c = 0; c < k->nrecords; c++) {
+        struct crn_stream_chunk *chunk = &s->chunks[s->nchunks++];
+
+        chunk->bytes = k->records[c].bytes;
+        chunk->encoded = k->records[c].encoded;
+        chunk->hash = k->records[c].hash;
+        chunk->nstages = k->records[c].pipe.n;
+        memcpy(chunk->stages, k->records[c].pipe.stage, 2U * chunk->nstages);
+    }
     crn_map_encode(&k->map, &map);
-    n += map.len;
-    crn_buf_free(&map);
+    if (k->map.n > 0) {
+        s->map = map.data;
+        s->map_bytes = (uint32_t)map.len;
+    } else {
+        crn_buf_free(&map);
+    }
+}
+
+static void index_extents(struct crn_index *x, const struct job *j, uint32_t i, uint64_t start)
+{
+    struct crn_merge_cursor c;
+    struct crn_merge_piece p;
+
+    crn_merge_start(j->plan, i, &c);
+    while (crn_merge_next(&c, UINT64_MAX, &p)) {
+        struct crn_extent *e;
+
+        if (x->nextents % 1024 == 0)
+            x->extents = grown(x->extents, (x->nextents + 1024) * sizeof(*x->extents));
+        e = &x->extents[x->nextents++];
+        *e = (struct crn_extent){.shard = p.shard,
+                                 .region = p.region,
+                                 .offset = p.offset,
+                                 .bytes = p.bytes,
+                                 .file_offset = start};
+        start += p.bytes;
+    }
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct crn_extent *x = a;
+    const struct crn_extent *y = b;
+
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    if (x->region != y->region)
+        return x->region < y->region ? -1 : 1;
+    return x->offset < y->offset ? -1 : 1;
+}
+
+/* One for each MiB of an extent, as by default. */
+static void index_hashes(struct crn_index *x, const struct bench_set *set)
+{
+    uint64_t i;
+    uint64_t at;
+
+    if (x->nextents > 0)
+        qsort(x->extents, x->nextents, sizeof(*x->extents), by_place);
+    for (i = 0; i < x->nextents; i++) {
+        struct crn_extent *e = &x->extents[i];
+        const unsigned char *bytes = bench_set_region(set, 1, e->shard, e->region) + e->offset;
+
+        e->first_hash = x->nhashes;
+        for (at = 0; at < e->bytes; at += x->chunk_bytes) {
+            uint64_t n = e->bytes - at < x->chunk_bytes ? e->bytes - at : x->chunk_bytes;
+
+            if (x->nhashes % 1024 == 0)
+                x->hashes = grown(x->hashes, (x->nhashes + 1024) * sizeof(*x->hashes));
+            x->hashes[x->nhashes++] = crn_hash(bytes + at, n);
+        }
+    }
+}
+
+/* Bytes of the index on disk: packed. */
+static uint64_t index_bytes(const struct job *j)
+{
+    struct crn_index x = {.files = 1,
+                          .name = "bench",
+                          .ranks = j->set->ranks,
+                          .nodes = 1,
+                          .chunk_bytes = 1 << 20,
+                          .shards = j->set->shards,
+                          .nshards = j->set->ranks};
+    struct crn_buf plain = {0};
+    struct crn_buf packed = {0};
+    struct crn_errinfo ei = {0};
+    uint64_t at = 0;
+    uint64_t start = 0;
+    uint64_t n;
+    uint32_t i;
+
+    x.streams = calloc(crn_merge_streams(j->plan) + 1, sizeof(*x.streams));
+    for (i = 0; i < crn_merge_streams(j->plan); i++) {
+        x.streams[i].start = start;
+        index_stream(&x, j, i, at);
+        index_extents(&x, j, i, start);
+        at += j->kept[i].n;
+        start += x.streams[i].bytes;
+    }
+    index_hashes(&x, j->set);
+    check(crn_index_encode(&x, &plain, &ei), &ei);
+    check(crn_pack(plain.data, plain.len, NULL, &packed, &ei), &ei);
+    n = packed.len;
+    crn_buf_free(&plain);
+    crn_buf_free(&packed);
+    x.shards = NULL; /* the set's */
+    x.nshards = 0;
+    crn_index_free(&x);
+    return n;
+}
+
+/* The second pass of the paper: one gzip over the first pass of all variables. */
+static uint64_t merged_bytes(const struct job *j, uint32_t streams)
+{
+    struct crn_stream_options o = {.type = CAIRN_BYTES, .key = "", .chunk_bytes = 4 << 20};
+    struct crn_errinfo ei = {0};
+    struct crn_encoder *e;
+    struct crn_map map;
+    struct kept all = {0};
+    double sink_s = 0;
+    uint32_t i;
+    uint64_t n;
+
+    check(crn_pipe_parse("gzip:6", &o.pipe, &ei), &ei);
+    kept_init(&all, 1 << 20, &sink_s);
+    check(crn_encoder_open(&o, j->work, keep, &all, &e, &ei), &ei);
+    for (i = 0; i < streams; i++)
+        check(crn_encoder_put(e, j->kept[i].bytes, j->kept[i].n, NULL, NULL, &ei), &ei);
+    check(crn_encoder_finish(e, &map, &ei), &ei);
+    crn_encoder_close(e);
+    n = all.n;
+    kept_free(&all);
     return n;
 }
 
@@ -294,7 +454,6 @@ static void run_method(const struct bench_set *set, const struct method *m,
 {
     struct crn_choose_options choose = {.aim = m->aim, .bandwidth = m->bandwidth};
     struct crn_merge_options merge = {.scheme = m->scheme};
-    struct crn_similar *similar = NULL;
     struct job j = {.set = set, .method = m};
     struct crn_errinfo ei = {0};
     double sink_s = 0;
@@ -302,9 +461,8 @@ static void run_method(const struct bench_set *set, const struct method *m,
     uint32_t i, n;
     double begin;
 
-    if (set->pattern != NULL)
-        check(crn_similar_open(&set->pattern, 1, &similar, &ei), &ei);
-    merge.similar = similar;
+    if (m->pipe == NULL)
+        merge.group_bytes = CRN_STREAM_CHUNK;
     check(crn_merge_plan(set->shards, set->ranks, &merge, &j.plan, &ei), &ei);
     j.work = work;
     if (m->pipe == NULL)
@@ -316,10 +474,11 @@ static void run_method(const struct bench_set *set, const struct method *m,
     begin = cpu_s();
     for (i = 0; i < n; i++)
         encode_stream(&j, i);
+    res->encoded = m->is_merged ? merged_bytes(&j, n) : 0;
     res->encode_s[res->n] = cpu_s() - begin - sink_s;
-    res->encoded = 0;
+    res->encoded += index_bytes(&j);
     for (i = 0; i < n; i++) {
-        res->encoded += kept_bytes(&j.kept[i]);
+        res->encoded += m->is_merged ? 0 : j.kept[i].n;
         decode_s += decode_stream(&j, i);
         kept_free(&j.kept[i]);
     }
@@ -327,7 +486,6 @@ static void run_method(const struct bench_set *set, const struct method *m,
     free(j.kept);
     crn_chooser_close(j.chooser);
     crn_merge_free(j.plan);
-    crn_similar_close(similar);
 }
 
 static double copy_mbps(const struct bench_set *set)
@@ -407,9 +565,22 @@ static void report(const struct bench_set *set, const struct method *m, struct r
         die("cannot write");
 }
 
-static void run_set(const char *name, int is_quick, const char *wanted)
+static void forget_types(struct bench_set *set)
 {
-    struct bench_set *set = bench_set_make(name, is_quick ? 1 : 4);
+    uint32_t r, i;
+
+    for (r = 0; r < set->ranks; r++)
+        for (i = 0; i < set->shards[r].nregions; i++) {
+            struct crn_region *region = &set->shards[r].regions[i];
+
+            region->type = CAIRN_BYTES;
+            region->ndims = 1;
+            region->dims[0] = region->bytes;
+        }
+}
+
+static void run_set(struct bench_set *set, int is_quick, const char *wanted)
+{
     unsigned rounds = is_quick ? 2 : ROUNDS_MAX;
     struct result results[NMETHODS];
     double limit, baseline = 1;
@@ -418,8 +589,6 @@ static void run_set(const char *name, int is_quick, const char *wanted)
     unsigned round;
     size_t i;
 
-    if (set == NULL)
-        die("there is no such set");
     check(crn_work_new(&work, &ei), &ei);
     memset(results, 0, sizeof(results));
     limit = copy_mbps(set);
@@ -444,24 +613,32 @@ int main(int argc, char **argv)
     const char *const *names = bench_set_names(&n);
     const char *wanted = NULL;
     int is_quick = 0;
+    int is_untyped = 0;
     int first = 1;
     size_t i;
 
     for (; first < argc && strncmp(argv[first], "--", 2) == 0; first++)
         if (strcmp(argv[first], "--quick") == 0)
             is_quick = 1;
+        else if (strcmp(argv[first], "--untyped") == 0)
+            is_untyped = 1;
         else if (strcmp(argv[first], "--methods") == 0 && first + 1 < argc)
             wanted = argv[++first];
         else
-            die("usage: encode [--quick] [--methods NAME,...] [SET...]");
+            die("usage: encode [--quick] [--untyped] [--methods NAME,...] [SET...]");
     for (i = 0; i < n; i++) {
         int k;
         int is_wanted = argc <= first;
 
         for (k = first; k < argc; k++)
             is_wanted |= strcmp(argv[k], names[i]) == 0;
-        if (is_wanted)
-            run_set(names[i], is_quick, wanted);
+        if (is_wanted) {
+            struct bench_set *set = bench_set_make(names[i], is_quick ? 1 : 4);
+
+            if (is_untyped)
+                forget_types(set);
+            run_set(set, is_quick, wanted);
+        }
     }
     return 0;
 }

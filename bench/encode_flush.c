@@ -103,7 +103,7 @@ static void free_sources(struct crn_source *sources, uint32_t n)
     free(sources);
 }
 
-static struct crn_engine *open_engine(const struct bench_set *set, size_t method)
+static struct crn_engine *open_engine(size_t method)
 {
     struct crn_engine_options opt = {.blocks = 8,
                                      .block_bytes = (uint64_t)64 << 20,
@@ -117,8 +117,6 @@ static struct crn_engine *open_engine(const struct bench_set *set, size_t method
     check(crn_config_set(&cfg, "encode", how[method].encode, "bench", &ei), &ei);
     check(crn_config_set(&cfg, "encode_aim", how[method].aim, "bench", &ei), &ei);
     check(crn_config_set(&cfg, "encode_full_every", how[method].full_every, "bench", &ei), &ei);
-    if (set->pattern != NULL)
-        check(crn_config_set(&cfg, "encode_match", set->pattern, "bench", &ei), &ei);
     check(crn_config_set(&cfg, "encode_threads", threads, "bench", &ei), &ei);
     opt.writers = crn_engine_configured(&cfg).writers;
     check(crn_engine_open(&opt, &e, &ei), &ei);
@@ -209,7 +207,7 @@ static void run_case(const struct bench_set *set, const struct crn_source *sourc
     if (bench_case_init(&c) != 0)
         exit(1);
     for (i = 0; i < METHODS; i++) {
-        engine[i] = open_engine(set, i);
+        engine[i] = open_engine(i);
         if (strcmp(how[i].full_every, "1") != 0)
             write_before(engine[i], &st, set, &before[i]);
     }

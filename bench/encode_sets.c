@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/rng.h"
 
-#define REGIONS_MAX 4096
+#define REGIONS_MAX 9000
 
 /* ---- building ------------------------------------------------------------------------------- */
 
@@ -253,7 +253,6 @@ static struct bench_set *make_amr(const char *name, unsigned scale)
     int step, g;
     uint32_t r;
 
-    s->pattern = "Grid([0-9]+)/.*";
     for (step = 0; step < 2; step++) {
         struct crn_rng rng;
 
@@ -429,8 +428,189 @@ static struct bench_set *make_random(const char *name, unsigned scale)
     return s;
 }
 
+/* ---- sets of many or opaque variables --------------------------------------------------------- */
+
+/* One small variable: doubles that are smooth, constant or rough; integers that are flags, lists or
+ * counters; text. */
+static void fill_small(struct bench_set *s, int step, uint32_t rank, unsigned k)
+{
+    static const char *const words[] = {"Carpet::",
+                                        "max_refinement_levels = ",
+                                        "CoordBase::domainsize",
+                                        "yes\n",
+                                        "\"minmax\"\n",
+                                        "ADMBase::evolution_method = ",
+                                        "0.25\n",
+                                        "IOHDF5::out_every = "};
+    char name[64];
+    unsigned i;
+
+    (void)snprintf(name, sizeof(name), "%s::v%u",
+                   k % 3 == 0   ? "GF"
+                   : k % 3 == 1 ? "index"
+                                : "par",
+                   k);
+    if (k % 3 == 0) {
+        double *p = region(s, step, rank, name, CAIRN_F64, DIMS(256));
+
+        for (i = 0; i < 256; i++)
+            p[i] = k % 12 == 0 ? 1.5 * k
+                               : turbulent(0.01 * i + rank, 0.1 * k, 0.1 * step, k, 2) +
+                                     (k % 12 == 3 ? 1e-6 : 1e-13) * hashed(i, rank, step, k);
+    } else if (k % 3 == 1) {
+        int32_t *p = region(s, step, rank, name, CAIRN_I32, DIMS(512));
+
+        for (i = 0; i < 512; i++)
+            p[i] = k % 2 == 0
+                       ? (int32_t)(hashed(i / 9, rank, k, 5) * 3)
+                       : (int32_t)(512 * rank + i * (1 + k % 7) + (hashed(i, k, rank, 6) > 0.8));
+    } else {
+        char *p = region(s, step, rank, name, CAIRN_BYTES, DIMS(2048));
+        size_t at = 0;
+
+        for (i = 0; at < 2000; i++)
+            at += (size_t)snprintf(p + at, 2048 - at, "%s%u",
+                                   words[(unsigned)(8 * fabs(hashed(i, k, 0, 8))) % 8],
+                                   (unsigned)(1000 * fabs(hashed(i, k, step, 9))));
+    }
+}
+
+/* Cactus of the paper: 8,900 variables of 2 KB on each rank, a third of them doubles. */
+static struct bench_set *make_cactus(const char *name, unsigned scale)
+{
+    struct bench_set *s = set_new(name, 4);
+    unsigned k;
+    uint32_t r;
+    int step;
+
+    for (step = 0; step < 2; step++)
+        for (r = 0; r < 4; r++)
+            for (k = 0; k < (scale > 1 ? 8900 : 2000); k++)
+                fill_small(s, step, r, k);
+    return s;
+}
+
+static double gauss(struct crn_rng *rng)
+{
+    double sum = 0;
+    int k;
+
+    for (k = 0; k < 6; k++)
+        sum += crn_rng_unit(rng);
+    return sum - 3;
+}
+
+/* Training: weights, and both moments of Adam, which are smaller and less regular, at two steps. */
+static struct bench_set *make_ml(const char *name, unsigned scale)
+{
+    static const char *const names3[] = {"weight", "exp_avg", "exp_avg_sq"};
+    struct bench_set *s = set_new(name, 2);
+    uint64_t n = scale > 1 ? 400000 : 60000, i;
+    struct crn_rng rng;
+    uint32_t r, layer, k;
+    char var[64];
+
+    for (r = 0; r < 2; r++)
+        for (layer = 0; layer < 4; layer++)
+            for (k = 0; k < 3; k++) {
+                float *a, *b;
+
+                crn_rng_seed(&rng, 100 * r + 10 * layer + k);
+                (void)snprintf(var, sizeof(var), "layers.%u.mlp.%s", layer, names3[k]);
+                a = region(s, 0, r, var, CAIRN_F32, DIMS(n / 100, 100));
+                b = region(s, 1, r, var, CAIRN_F32, DIMS(n / 100, 100));
+                for (i = 0; i < n; i++) {
+                    double g = gauss(&rng);
+
+                    a[i] = (float)(k == 0 ? 0.02 * g : k == 1 ? 1e-4 * g : 1e-8 * g * g);
+                    b[i] = a[i] + (float)(k == 0   ? 1e-4 * gauss(&rng)
+                                          : k == 1 ? 1e-5 * gauss(&rng)
+                                                   : 0.001 * a[i] * (gauss(&rng) - 1));
+                }
+            }
+    return s;
+}
+
+static void put_big(unsigned char *p, float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, 4);
+    bits = __builtin_bswap32(bits);
+    memcpy(p, &bits, 4);
+}
+
+/* Files whose format nobody knows: records of five doubles after a head (a LAMMPS dump), and frames
+ * of big-endian floats, positions then velocities (a GROMACS trajectory). */
+static struct bench_set *make_opaque(const char *name, unsigned scale)
+{
+    struct bench_set *s = set_new(name, 4);
+    uint64_t n = scale > 1 ? 60000 : 15000, i;
+    struct crn_rng rng;
+    uint32_t r;
+    int step, k;
+
+    for (step = 0; step < 2; step++)
+        for (r = 0; r < 4; r++) {
+            unsigned char *dump = region(s, step, r, "dump.bin", CAIRN_BYTES, DIMS(100 + 40 * n));
+            unsigned char *trr = region(s, step, r, "traj.trr", CAIRN_BYTES, DIMS(84 + 24 * n));
+
+            crn_rng_seed(&rng, 70 + r);
+            for (i = 0; i < n; i++) {
+                double g[3] = {gauss(&rng), gauss(&rng), gauss(&rng)};
+                double record[5] = {(double)(n * r + i + 1), (double)(1 + i % 2), 0, 0, 0};
+
+                for (k = 0; k < 3; k++) {
+                    uint64_t place = k == 0 ? i % 24 : k == 1 ? i / 24 % 24 : i / 576;
+
+                    record[2 + k] = 1.7 * (double)place + 0.05 * g[k] * (1 + 0.01 * step);
+                    put_big(trr + 84 + 12 * i + 4 * k, (float)record[2 + k]);
+                    put_big(trr + 84 + 12 * (n + i) + 4 * k, (float)(0.4 * gauss(&rng)));
+                }
+                memcpy(dump + 100 + 40 * i, record, sizeof(record));
+            }
+        }
+    return s;
+}
+
+/* A smooth field without rounding noise: what slopes predict better than values. */
+static struct bench_set *make_smooth(const char *name, unsigned scale)
+{
+    struct bench_set *s = set_new(name, 4);
+    uint64_t n = scale > 1 ? 1000 : 300, i;
+    uint32_t r;
+    int step;
+
+    for (step = 0; step < 2; step++)
+        for (r = 0; r < 4; r++) {
+            float *p = region(s, step, r, "phi", CAIRN_F32, DIMS(n, n));
+            double *q = region(s, step, r, "profile", CAIRN_F64, DIMS(n * n / 4));
+
+            for (i = 0; i < n * n; i++) {
+                uint64_t row = i / n;
+
+                p[i] = (float)(2 + sin(0.01 * (double)(i % n) + r) *
+                                       cos(0.013 * (double)row + 0.1 * step));
+            }
+            for (i = 0; i < n * n / 4; i++)
+                q[i] = exp(1e-6 * (double)i) + sin(1e-4 * (double)i + r + 0.1 * step);
+        }
+    return s;
+}
+
+static const struct {
+    const char *name;
+    struct bench_set *(*make)(const char *name, unsigned scale);
+} sets[] = {
+    {"amr", make_amr},         {"particles", make_particles}, {"segmented", make_segmented},
+    {"strided", make_strided}, {"repeated", make_repeated},   {"random", make_random},
+    {"cactus", make_cactus},   {"ml-steps", make_ml},         {"opaque", make_opaque},
+    {"smooth", make_smooth},
+};
+
 static const char *const names[] = {"implosion-f32", "implosion-f64", "amr",      "particles",
-                                    "segmented",     "strided",       "repeated", "random"};
+                                    "segmented",     "strided",       "repeated", "random",
+                                    "cactus",        "ml-steps",      "opaque",   "smooth"};
 
 const char *const *bench_set_names(size_t *ret_n)
 {
@@ -440,19 +620,14 @@ const char *const *bench_set_names(size_t *ret_n)
 
 struct bench_set *bench_set_make(const char *name, unsigned scale)
 {
+    size_t i;
+
     if (strcmp(name, "implosion-f32") == 0)
         return make_implosion(name, scale, CAIRN_F32);
     if (strcmp(name, "implosion-f64") == 0)
         return make_implosion(name, scale, CAIRN_F64);
-    if (strcmp(name, "amr") == 0)
-        return make_amr(name, scale);
-    if (strcmp(name, "particles") == 0)
-        return make_particles(name, scale);
-    if (strcmp(name, "segmented") == 0)
-        return make_segmented(name, scale);
-    if (strcmp(name, "strided") == 0)
-        return make_strided(name, scale);
-    if (strcmp(name, "repeated") == 0)
-        return make_repeated(name, scale);
-    return strcmp(name, "random") == 0 ? make_random(name, scale) : NULL;
+    for (i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        if (strcmp(name, sets[i].name) == 0)
+            return sets[i].make(name, scale);
+    return NULL;
 }

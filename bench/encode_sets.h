@@ -8,7 +8,6 @@
 
 struct bench_set {
     const char *name;
-    const char *pattern; /* for similar names, or NULL */
     uint32_t ranks;
     struct crn_shard *shards;
     unsigned char *

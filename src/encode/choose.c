@@ -5,8 +5,9 @@
  * nothing. The trials estimate sizes from a sample; speeds are those measured so far. Pipelines
  * whose cost is close to the best then encode the whole chunk, as far as the CPU share allows.
  * The best result is kept, so only the time of the losers is wasted. A variable is tried again
- * when its chunks come out DRIFT larger or smaller than expected; a raw one every RAW_CHECK
- * chunks, again within the share. */
+ * when its chunks come out DRIFT larger or smaller than expected; a raw one after 1, 2, 4 and then
+ * every RAW_CHECK chunks. The share is one of the time that the bytes seen so far usually take, so
+ * that it grows while chunks are stored raw, which takes no time. */
 #include "encode/choose.h"
 
 #include <math.h>
@@ -34,15 +35,17 @@
 struct choose_entry {
     uint64_t key; /* hash; 0: empty */
     struct crn_pipe pipe;
+    struct crn_as as;
     double share;
     uint32_t chunks;  /* since the choice */
     uint8_t width;    /* of the words */
     uint8_t is_stale; /* to be tried again */
     uint8_t is_fresh; /* the share is an estimate from a sample; the first chunk corrects it */
+    uint8_t wait;     /* raw: chunks until the next look */
 };
 
-/* Speeds are recorded by last codec and word width. */
-#define FAMILIES 32
+/* Speeds are recorded by last codec, or by the filter that does most of the work, and word width. */
+#define FAMILIES 64
 
 struct crn_chooser {
     struct crn_choose_options options;
@@ -55,7 +58,9 @@ struct crn_chooser {
 
 static double *speed_of(struct crn_chooser *c, const struct crn_pipe *p, unsigned width)
 {
-    unsigned family = p->n > 0 ? p->stage[p->n - 1].id : crn_codec_raw.id;
+    unsigned family = p->n == 0                                    ? crn_codec_raw.id
+                      : p->stage[0].id == crn_filter_bitshuffle.id ? crn_filter_bitshuffle.id
+                                                                   : p->stage[p->n - 1].id;
 
     return &c->ns[family % FAMILIES][width == 8 ? 3 : width == 4 ? 2 : width == 2 ? 1 : 0];
 }
@@ -67,11 +72,9 @@ static void speeds_init(struct crn_chooser *c)
         const struct crn_codec *codec;
         double ns;     /* for words of 8 bytes */
         double narrow; /* added for each halving of the width */
-    } usual[] = {{&crn_codec_raw, 0.15, 0},
-                 {&crn_codec_magnitude, 0.9, 0.6},
-                 {&crn_codec_planes, 1.8, 0.4},
-                 {&crn_codec_zstd, 2.2, 0},
-                 {&crn_codec_lz4, 0.8, 0}};
+    } usual[] = {{&crn_codec_raw, 0.15, 0},     {&crn_codec_magnitude, 0.6, 0.3},
+                 {&crn_codec_planes, 1.2, 0.3}, {&crn_codec_zstd, 2.2, 0},
+                 {&crn_codec_lz4, 0.4, 0},      {&crn_filter_bitshuffle, 0.7, 0.1}};
     size_t i;
     int w;
 
@@ -169,6 +172,7 @@ static cairn_err choose_grow(struct crn_chooser *c, struct crn_errinfo *ei)
 /* A trial and its cost with respect to the aim. */
 struct contender {
     struct crn_pipe pipe;
+    struct crn_as as;
     double share;
     double ns;
     double cost;
@@ -216,11 +220,15 @@ struct question {
     uint64_t ahead;
 };
 
+static unsigned width_as(const struct crn_data *data, struct crn_as as)
+{
+    return crn_word_of(as.stride > 0 ? as.type : data->type).width;
+}
+
 static cairn_err estimate(const struct question *q, struct contender *x, size_t *ret_n,
                           struct crn_errinfo *ei)
 {
     uint64_t sample = q->ahead / SAMPLE_PART;
-    unsigned width = crn_word_of(q->data->type).width;
     struct crn_trial t[CRN_TRIALS_MAX];
     cairn_err rc;
     size_t i;
@@ -231,8 +239,9 @@ static cairn_err estimate(const struct question *q, struct contender *x, size_t 
         return rc;
     for (i = 0; i < *ret_n; i++) {
         x[i].pipe = t[i].pipe;
+        x[i].as = t[i].as;
         x[i].share = t[i].share;
-        x[i].ns = *speed_of(q->c, &t[i].pipe, width);
+        x[i].ns = *speed_of(q->c, &t[i].pipe, width_as(q->data, t[i].as));
         x[i].cost = cost_of(q->c, x[i].share, x[i].ns);
     }
     choose_sort(x, *ret_n);
@@ -243,17 +252,20 @@ static cairn_err estimate(const struct question *q, struct contender *x, size_t 
 static cairn_err choose_measure(const struct question *q, enum crn_slot slot, struct contender *x,
                                 struct crn_choice *ret, struct crn_errinfo *ei)
 {
+    struct crn_data data;
+    struct crn_run run;
     unsigned char *room;
     int64_t before = q->c->options.cpu_ns();
     cairn_err rc = crn_work_scratch(q->work, slot, q->n, &room, ei);
 
     if (rc != CAIRN_OK)
         return rc;
-    rc =
-        crn_chunk_encode(q->work, &x->pipe, q->data, q->src, q->n, room, &ret->encoded_n, NULL, ei);
+    crn_as_data(q->data, x->as, q->n, &run, &data);
+    rc = crn_chunk_encode(q->work, &x->pipe, &data, q->src, q->n, room, &ret->encoded_n, NULL, ei);
     if (rc != CAIRN_OK)
         return rc;
     ret->pipe = x->pipe;
+    ret->as = x->as;
     ret->encoded = room;
     ret->encoded_ns = q->c->options.cpu_ns() - before;
     x->ns = (double)ret->encoded_ns / (double)q->n;
@@ -274,6 +286,7 @@ static cairn_err choose_settle(const struct question *q, struct contender *x, si
     size_t i;
 
     ret->pipe = x[0].pipe;
+    ret->as = x[0].as;
     ret->share = x[0].share;
     for (i = 0; i < n && i < CONTENDERS; i++) {
         size_t next = i == 0 ? 1 : i; /* run the first only if there is another to compare with */
@@ -324,7 +337,7 @@ static cairn_err choose_decide(const struct question *q, struct crn_choice *ret,
 /* May trials be made again now? The first trial of a variable always may. */
 static int within_budget(const struct crn_chooser *c)
 {
-    return (double)c->stats.trial_ns <= c->options.cpu_share * (double)c->stats.encode_ns;
+    return (double)c->stats.trial_ns <= c->options.cpu_share * USUAL_NS * (double)c->stats.bytes;
 }
 
 static cairn_err make_choice(const struct question *q, struct choose_entry *e,
@@ -339,11 +352,16 @@ static cairn_err make_choice(const struct question *q, struct choose_entry *e,
     c->stats.trial_ns += c->options.cpu_ns() - before - ret->encoded_ns;
     c->stats.choices++;
     e->pipe = ret->pipe;
+    e->as = ret->as;
     e->share = ret->share;
-    e->width = crn_word_of(q->data->type).width;
+    e->width = (uint8_t)width_as(q->data, e->as);
     e->chunks = 0;
     e->is_stale = 0;
     e->is_fresh = 1;
+    if (e->pipe.n > 0 || e->wait == 0)
+        e->wait = 1;
+    else if (e->wait < RAW_CHECK)
+        e->wait *= 2;
     return CAIRN_OK;
 }
 
@@ -355,6 +373,8 @@ cairn_err crn_choose(struct crn_chooser *c, struct crn_encode_work *w, const cha
         .c = c, .work = w, .data = data, .src = src, .n = n, .ahead = ahead > n ? ahead : n};
     uint64_t hash = hash_of(key, data);
     struct choose_entry *e;
+    struct crn_data taken;
+    struct crn_run run;
     cairn_err rc = CAIRN_OK;
 
     if (2 * (c->used + 1) > c->size)
@@ -363,7 +383,8 @@ cairn_err crn_choose(struct crn_chooser *c, struct crn_encode_work *w, const cha
         return rc;
     e = choose_find(c->table, c->size, hash);
     /* A chunk that the remembered pipeline cannot encode needs another one. */
-    if (e->key == 0 || (e->is_stale && within_budget(c)) || !crn_pipe_fits(&e->pipe, data)) {
+    crn_as_data(data, e->as, n, &run, &taken);
+    if (e->key == 0 || (e->is_stale && within_budget(c)) || !crn_pipe_fits(&e->pipe, &taken)) {
         rc = make_choice(&q, e, ret, ei);
         if (rc == CAIRN_OK && e->key == 0) {
             e->key = hash;
@@ -373,6 +394,7 @@ cairn_err crn_choose(struct crn_chooser *c, struct crn_encode_work *w, const cha
     }
     memset(ret, 0, sizeof(*ret));
     ret->pipe = e->pipe;
+    ret->as = e->as;
     ret->share = e->share;
     return CAIRN_OK;
 }
@@ -394,13 +416,14 @@ void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_d
     double share;
 
     c->stats.encode_ns += cpu_ns;
+    c->stats.bytes += n;
     if (e->key == 0 || n == 0)
         return;
     share = (double)encoded / (double)n;
     e->chunks++;
     learn_speed(c, e, n, cpu_ns);
     if (e->pipe.n == 0) {
-        e->is_stale = e->chunks % RAW_CHECK == 0;
+        e->is_stale = e->chunks >= e->wait;
         return;
     }
     if (e->is_fresh) {

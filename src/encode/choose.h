@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Chooses a pipeline for each variable adaptively: from a sample of the variable's first chunk,
- * within a share of the CPU time spent on encoding. The choice is remembered for later chunks
+ * within a share of the CPU time that encoding usually takes. The choice is remembered for later chunks
  * and versions, and made again when chunks no longer come out as expected. A variable has one
  * choice for use with its older version and one for use without. Lossy pipelines are never
  * chosen. */
 #ifndef CRN_CHOOSE_H
 #define CRN_CHOOSE_H
 
+#include "encode/guess.h"
 #include "encode/pipe.h"
 
 enum crn_aim {
@@ -18,13 +19,14 @@ enum crn_aim {
 struct crn_choose_options {
     enum crn_aim aim;
     double bandwidth; /* CRN_AIM_TIME: bytes per second to the file system, per encoding thread */
-    double cpu_share; /* share of the encoding time that trials may take; 0: 0.15 */
+    double cpu_share; /* share of the usual encoding time that trials may take; 0: 0.15 */
     int64_t (*cpu_ns)(void); /* CPU time of this thread; NULL: the real one */
 };
 
 struct crn_choice {
     struct crn_pipe pipe;
-    double share; /* expected bytes out / bytes in */
+    struct crn_as as; /* how the pipeline takes the bytes: crn_as_data */
+    double share;     /* expected bytes out / bytes in */
     /* The chunk as encoded during the comparison of pipelines, valid until the work is used
      * again. NULL: not encoded yet. */
     const unsigned char *encoded;
@@ -56,6 +58,7 @@ void crn_chooser_bandwidth(struct crn_chooser *c, double bandwidth);
 struct crn_chooser_stats {
     int64_t trial_ns;
     int64_t encode_ns;
+    uint64_t bytes; /* encoded or stored raw */
     uint64_t choices;
     uint64_t drifts;
 };

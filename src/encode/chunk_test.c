@@ -5,6 +5,7 @@
 #include "base/test.h"
 
 #include "encode/chunk.h"
+#include "format/format.h"
 #include "encode/test_fixture.h"
 #include "encode/work.h"
 
@@ -24,6 +25,11 @@ static const char *const pipes[] = {
     "fpzip",
     "shuffle,zstd",
     "swap,lorenzo:3,planes",
+    "lorenzo:17,magnitude",
+    "lorenzo:19,planes",
+    "lorenzo:23,magnitude",
+    "rotate:3,swap,lorenzo:2,magnitude",
+    "rotate:15,planes",
     "swap,huffman",
     "shuffle,lz4",
     "bitshuffle,zstd",
@@ -154,7 +160,7 @@ static void identity_for_all(void **state)
     size_t i;
     int t;
 
-    for (t = CAIRN_BYTES; t <= CAIRN_C128; t++)
+    for (t = CAIRN_BYTES; t < CRN_TYPES; t++)
         for (i = 0; i < COUNT(elements); i++) {
             size_t n = elements[i] * cairn_type_size((cairn_type)t);
 

@@ -9,6 +9,7 @@ static const struct crn_codec *const table[] = {
     &crn_codec_fpc,       &crn_codec_fpzip, &crn_codec_huffman,  &crn_codec_planes,
     &crn_codec_magnitude, &crn_codec_zfp,   &crn_filter_shuffle, &crn_filter_bitshuffle,
     &crn_filter_delta,    &crn_filter_xor,  &crn_filter_lorenzo, &crn_filter_swap,
+    &crn_filter_rotate,
 };
 
 #define COUNT (sizeof(table) / sizeof(table[0]))
@@ -46,7 +47,7 @@ struct crn_word crn_word_of(cairn_type type)
         [CAIRN_I16] = {2, 1, 0},   [CAIRN_U16] = {2, 1, 0}, [CAIRN_I32] = {4, 1, 0},
         [CAIRN_U32] = {4, 1, 0},   [CAIRN_I64] = {8, 1, 0}, [CAIRN_U64] = {8, 1, 0},
         [CAIRN_F32] = {4, 1, 1},   [CAIRN_F64] = {8, 1, 1}, [CAIRN_C64] = {4, 2, 1},
-        [CAIRN_C128] = {8, 2, 1},
+        [CAIRN_C128] = {8, 2, 1},  [CAIRN_F16] = {2, 1, 0}, [CAIRN_BF16] = {2, 1, 0},
     };
 
     return (size_t)type < sizeof(words) / sizeof(words[0]) ? words[type] : words[CAIRN_BYTES];

@@ -81,7 +81,7 @@ struct crn_word crn_word_of(cairn_type type);
 extern const struct crn_codec crn_codec_raw, crn_codec_zstd, crn_codec_lz4, crn_codec_gzip,
     crn_codec_fpc, crn_codec_fpzip, crn_codec_zfp, crn_codec_huffman, crn_codec_planes,
     crn_codec_magnitude, crn_filter_shuffle, crn_filter_bitshuffle, crn_filter_delta,
-    crn_filter_xor, crn_filter_lorenzo, crn_filter_swap;
+    crn_filter_xor, crn_filter_lorenzo, crn_filter_swap, crn_filter_rotate;
 
 /* Reverses the bytes of each of `words` words. */
 void crn_swap_words(unsigned char *dst, const unsigned char *src, size_t words, unsigned width);

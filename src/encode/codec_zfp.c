@@ -230,7 +230,7 @@ static cairn_err codec_zfp_encode(const struct crn_stage_task *t, size_t *ret_n,
     if (rc != CAIRN_OK)
         return rc;
     if (!codec_zfp_within(t, back, words, width, tolerance))
-        return crn_fail(ei, CAIRN_ENOTSUP, 0, "zfp does not keep the tolerance %g", tolerance);
+        return crn_fail(ei, CAIRN_ENOTSUP, 0, "zfp exceeds the tolerance %g", tolerance);
     for (i = 0; i < 3; i++)
         n[i] = (uint32_t)g.n[i];
     memcpy(t->dst, &tolerance, 8);

@@ -87,6 +87,8 @@ static cairn_err encode_bytes(struct crn_encoder *e, const struct crn_data *data
     uint64_t done = e->offset;
     uint64_t ahead = e->options.bytes > done ? e->options.bytes - done : 0;
     struct crn_choice choice = {.pipe = e->options.pipe};
+    struct crn_data taken;
+    struct crn_run run;
     int64_t before = 0;
     size_t size = record->bytes;
     cairn_err rc = CAIRN_OK;
@@ -101,7 +103,8 @@ static cairn_err encode_bytes(struct crn_encoder *e, const struct crn_data *data
         size = choice.encoded_n;
         *ret = choice.encoded;
     } else if (rc == CAIRN_OK && choice.pipe.n > 0) {
-        rc = crn_chunk_encode(e->work, &choice.pipe, data, src, size, e->encoded, &size,
+        crn_as_data(data, choice.as, size, &run, &taken);
+        rc = crn_chunk_encode(e->work, &choice.pipe, &taken, src, size, e->encoded, &size,
                               &record->pipe, ei);
         *ret = e->encoded;
     }

@@ -223,7 +223,9 @@ static int is_hdf5(const struct crn_fs *fs, int fd, uint64_t bytes)
 }
 
 /* Reads as much of the header as needed, up to a limit. */
-static void read_netcdf(const struct crn_fs *fs, int fd, uint64_t bytes,
+static void read_header(const struct crn_fs *fs, int fd, uint64_t bytes,
+                        int (*parse)(const void *header, size_t n, uint64_t file_bytes,
+                                     struct crn_file_extents *ret),
                         struct crn_file_extents *ret)
 {
     size_t room;
@@ -231,7 +233,7 @@ static void read_netcdf(const struct crn_fs *fs, int fd, uint64_t bytes,
     for (room = HEADER_FIRST; room <= HEADER_MOST; room *= 4) {
         unsigned char *header = malloc(room);
         size_t n = header != NULL ? read_some(fs, fd, header, room, 0) : 0;
-        int is_short = crn_extents_netcdf(header, n, bytes, ret) != 0;
+        int is_short = header == NULL || parse(header, n, bytes, ret) != 0;
 
         free(header);
         if (!is_short || n < room)
@@ -239,18 +241,51 @@ static void read_netcdf(const struct crn_fs *fs, int fd, uint64_t bytes,
     }
 }
 
+struct zip_file {
+    struct crn_extents_file f; /* first */
+    const struct crn_fs *fs;
+    int fd;
+};
+
+static size_t zip_file_read(const struct crn_extents_file *f, void *buf, size_t n, uint64_t offset)
+{
+    const struct zip_file *z = (const struct zip_file *)(const void *)f;
+
+    return read_some(z->fs, z->fd, buf, n, offset);
+}
+
+static void read_npy(const struct crn_fs *fs, int fd, struct crn_file_extents *ret)
+{
+    unsigned char head[CRN_NPY_HEAD];
+    size_t n = read_some(fs, fd, head, sizeof(head), 0);
+
+    crn_extents_npy(head, n, 0, "array", 5, ret);
+}
+
 void crn_extents_read(const struct crn_fs *fs, int fd, const char *hdf5,
                       struct crn_file_extents *ret)
 {
-    unsigned char magic[4] = {0};
+    unsigned char magic[9] = {0};
+    struct zip_file zip = {.f.read = zip_file_read, .fs = fs, .fd = fd};
     struct stat st;
+    uint64_t bytes;
+    size_t n;
 
     memset(ret, 0, sizeof(*ret));
     if (fs->fstat(fs, fd, &st) < 0 || st.st_size < CRN_EXTENT_MIN)
         return;
-    if (read_some(fs, fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "CDF", 3) == 0)
-        read_netcdf(fs, fd, (uint64_t)st.st_size, ret);
-    else if (hdf5 != NULL && is_hdf5(fs, fd, (uint64_t)st.st_size))
+    bytes = (uint64_t)st.st_size;
+    n = read_some(fs, fd, magic, sizeof(magic), 0);
+    zip.f.bytes = bytes;
+    if (n == sizeof(magic) && memcmp(magic, "CDF", 3) == 0)
+        read_header(fs, fd, bytes, crn_extents_netcdf, ret);
+    else if (n == sizeof(magic) && memcmp(magic, "\x93NUMPY", 6) == 0)
+        read_npy(fs, fd, ret);
+    else if (n == sizeof(magic) && memcmp(magic, "PK\3\4", 4) == 0)
+        crn_extents_zip(&zip.f, ret);
+    else if (n == sizeof(magic) && magic[8] == '{' && magic[7] == 0 && magic[6] == 0)
+        read_header(fs, fd, bytes, crn_extents_safetensors, ret);
+    else if (hdf5 != NULL && is_hdf5(fs, fd, bytes))
         crn_extents_hdf5(hdf5, fd, ret);
-    crn_extents_finish(ret, (uint64_t)st.st_size);
+    crn_extents_finish(ret, bytes);
 }

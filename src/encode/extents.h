@@ -4,8 +4,8 @@
  * extents and the bytes between them always make up the file. A file that is not understood
  * (foreign, damaged, still growing) has no extents; that is not an error.
  *
- * Known formats: HDF5 (and netCDF-4, which is HDF5) through a separate program, and netCDF
- * classic. */
+ * Known formats: HDF5 (and netCDF-4, which is HDF5) through a separate program, netCDF classic,
+ * safetensors, NumPy's .npy and .npz, and the files of PyTorch. */
 #ifndef CRN_EXTENTS_H
 #define CRN_EXTENTS_H
 
@@ -59,6 +59,21 @@ void crn_extents_finish(struct crn_file_extents *x, uint64_t file_bytes);
  * -1 if the header does not end within them. */
 int crn_extents_netcdf(const void *header, size_t n, uint64_t file_bytes,
                        struct crn_file_extents *ret);
+
+/* The same for safetensors. */
+int crn_extents_safetensors(const void *header, size_t n, uint64_t file_bytes,
+                            struct crn_file_extents *ret);
+#define CRN_NPY_HEAD 4096 /* bytes of a header that are looked at */
+/* Adds the array of a .npy file that begins at `at`, from its first n bytes. */
+void crn_extents_npy(const void *header, size_t n, uint64_t at, const char *name, size_t name_n,
+                     struct crn_file_extents *ret);
+/* A file to read from: read returns how many bytes it got. */
+struct crn_extents_file {
+    uint64_t bytes;
+    size_t (*read)(const struct crn_extents_file *f, void *buf, size_t n, uint64_t offset);
+};
+/* The arrays in a zip archive: .npz, PyTorch. */
+void crn_extents_zip(const struct crn_extents_file *f, struct crn_file_extents *ret);
 
 /* The output of cairn-hdf5-extents: all extents, then an end mark. Decoding treats it as
  * hostile; 0, or -1 if it is incomplete. */

@@ -6,7 +6,7 @@
  * previous row, which costs little and keeps the loops simple. Every run starts from zeros.
  *
  * Argument: the sum of 1 (along rows), 2 (across rows), 4 (across planes), 8 (minus the older
- * version). The residuals come out folded: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
+ * version), 16 (each difference twice, which suits smooth numbers). The residuals come out folded: 0, -1, 1, -2, ... become 0, 1, 2, 3, ... */
 #include "encode/lorenzo.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ struct filter_lorenzo_run {
     int is_float;
     size_t words;
     unsigned nstrides;
-    size_t stride[CRN_STRIDES]; /* each below words */
+    size_t stride[2 * CRN_STRIDES]; /* each below words */
 };
 
 /* Prepares the numbers for the differences: maps them to ordered integers, minus those of the
@@ -44,7 +44,7 @@ static void filter_lorenzo_take(const struct filter_lorenzo_run *r, void *dst, c
 static void forward(const struct filter_lorenzo_run *r, void *dst, const void *src,
                     const void *previous, void *tmp)
 {
-    void *from = r->nstrides == 2 ? dst : tmp;
+    void *from = r->nstrides > 0 && r->nstrides % 2 == 0 ? dst : tmp;
     void *to = from == dst ? tmp : dst;
     unsigned k;
 
@@ -101,7 +101,10 @@ static struct filter_lorenzo_run nth_run(const struct crn_stage_task *t, size_t 
     for (k = 0; k < CRN_STRIDES; k++) {
         size_t stride = (size_t)in->stride[k] * word.count;
 
-        if ((t->arg >> k & 1) != 0 && stride > 0 && stride < r.words)
+        if ((t->arg >> k & 1) == 0 || stride == 0 || stride >= r.words)
+            continue;
+        r.stride[r.nstrides++] = stride;
+        if ((t->arg & CRN_LORENZO_TWICE) != 0)
             r.stride[r.nstrides++] = stride;
     }
     return r;
@@ -158,7 +161,7 @@ const struct crn_codec crn_filter_lorenzo = {
     .id = 36,
     .name = "lorenzo",
     .kind = CRN_STAGE_FILTER,
-    .arg_max = 15,
+    .arg_max = 31,
     .arg_default = CRN_LORENZO_ROW,
     .bound = filter_lorenzo_bound,
     .encode = filter_lorenzo_encode,

@@ -12,5 +12,6 @@
 #define CRN_LORENZO_COLUMN   2
 #define CRN_LORENZO_PLANE    4
 #define CRN_LORENZO_PREVIOUS 8
+#define CRN_LORENZO_TWICE    16 /* along each stride twice: slopes predict, not values */
 
 #endif

@@ -2,10 +2,12 @@
 /* One algorithm covers all four schemes. A stream has lanes, a lane is a sequence of regions,
  * and the stream takes a block of each lane in turn until all are empty. Concatenation has
  * unlimited blocks. Agnostic: a lane is a rank with all its regions. Aware: a lane is one
- * region, and a stream has those with the same key. */
+ * region, and a stream has those with the same key. Small streams are then joined, because each
+ * needs a chunk and an entry of the index, and small chunks compress less. */
 #include "encode/merge.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/buf.h"
@@ -232,6 +234,75 @@ static cairn_err sort_lanes(struct crn_merge *m, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
+/* The key of a stream after joining. */
+static void joined_key(const struct crn_merge_stream *s, uint64_t limit, int by_type,
+                       char ret[CRN_SIMILAR_TEXT])
+{
+    if (s->bytes >= limit || s->is_small)
+        (void)snprintf(ret, CRN_SIMILAR_TEXT, "%s", s->key);
+    else if (by_type)
+        crn_similar_type(s->type, ret);
+    else
+        crn_similar_family(s->key, s->type, ret);
+}
+
+/* A stream that found none to join keeps its name. */
+static void keep_names(struct crn_merge *m, struct merge_stream *old, uint32_t n,
+                       const uint32_t *to)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        struct merge_stream *s = &m->streams[to[i]];
+        char *key = s->key;
+
+        if (s->pub.lanes != old[i].pub.lanes)
+            continue;
+        s->key = old[i].key;
+        s->pub.key = s->key;
+        old[i].key = key;
+    }
+}
+
+/* Joins streams below the limit that have a key in common, by building the list of streams again. */
+static cairn_err join_streams(struct crn_merge *m, uint64_t limit, int by_type,
+                              struct crn_errinfo *ei)
+{
+    struct merge_stream *old = m->streams;
+    uint32_t n = m->nstreams;
+    uint32_t *to = malloc((n + (size_t)1) * sizeof(*to));
+    char key[CRN_SIMILAR_TEXT];
+    cairn_err rc = to != NULL ? CAIRN_OK : no_memory(ei);
+    size_t lane;
+    uint32_t i;
+
+    m->streams = NULL;
+    m->nstreams = m->streams_room = 0;
+    free(m->table);
+    m->table = NULL;
+    m->table_size = 0;
+    for (i = 0; rc == CAIRN_OK && i < n; i++) {
+        joined_key(&old[i].pub, limit, by_type, key);
+        rc = find_stream(m, key, old[i].pub.type, &to[i], ei);
+        assert(rc != CAIRN_OK || m->streams != NULL);
+        if (rc == CAIRN_OK)
+            m->streams[to[i]].pub.is_small = old[i].pub.is_small;
+    }
+    assert(m->nlanes == 0 || rc != CAIRN_OK || m->streams != NULL);
+    for (lane = 0; rc == CAIRN_OK && lane < m->nlanes; lane++) {
+        m->lanes[lane].stream = to[m->lanes[lane].stream];
+        m->streams[m->lanes[lane].stream].pub.bytes += m->lanes[lane].bytes;
+        m->streams[m->lanes[lane].stream].pub.lanes++;
+    }
+    if (rc == CAIRN_OK)
+        keep_names(m, old, n, to);
+    for (i = 0; i < n; i++)
+        free(old[i].key);
+    free(old);
+    free(to);
+    return rc == CAIRN_OK ? sort_lanes(m, ei) : rc;
+}
+
 cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
                          const struct crn_merge_options *options, struct crn_merge **ret,
                          struct crn_errinfo *ei)
@@ -240,11 +311,12 @@ cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
     int is_aware = options->scheme == CRN_AWARE || options->scheme == CRN_AWARE_BLOCK;
     struct crn_merge *m;
     size_t lanes = nshards;
+    int by_type;
     uint32_t i;
     cairn_err rc;
 
     if (options->block_bytes % 16 != 0)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "a block for merging is a multiple of 16 bytes");
+        return crn_fail(ei, CAIRN_EINVAL, 0, "a merging block must be a multiple of 16 bytes");
     m = calloc(1, sizeof(*m));
     if (m == NULL)
         return no_memory(ei);
@@ -260,6 +332,9 @@ cairn_err crn_merge_plan(const struct crn_shard *shards, uint32_t nshards,
         rc = is_aware ? plan_aware(m, nshards, options, ei) : plan_agnostic(m, nshards, ei);
     if (rc == CAIRN_OK)
         rc = sort_lanes(m, ei);
+    for (by_type = 0; rc == CAIRN_OK && is_aware && options->group_bytes > 0 && by_type < 2;
+         by_type++)
+        rc = join_streams(m, options->group_bytes, by_type, ei);
     if (rc != CAIRN_OK) {
         crn_merge_free(m);
         return rc;

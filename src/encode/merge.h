@@ -22,6 +22,9 @@ struct crn_merge_options {
     uint64_t block_bytes;              /* of the two block schemes; a multiple of 16. 0: 4 KiB */
     uint64_t min_bytes;                /* smaller variables skip the first pass. 0: 100 */
     const struct crn_similar *similar; /* NULL: names must be equal */
+    /* Aware schemes: streams with fewer bytes are joined, first those whose names differ only in
+     * digits, then those of one type. 0: never, as in the paper */
+    uint64_t group_bytes;
 };
 
 /* Bytes [offset, offset + bytes) of a region. */

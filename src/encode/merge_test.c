@@ -269,6 +269,39 @@ static void grids_of_amr(void **state)
     crn_similar_close(similar);
 }
 
+/* Small streams are joined: grids by number, then what is left by type. Large ones are not. */
+static void small_streams_are_joined(void **state)
+{
+    struct crn_merge_options o = {.scheme = CRN_AWARE, .group_bytes = 8000};
+    struct crn_errinfo info = {0};
+    struct crn_errinfo *ei = &info;
+    struct crn_rng rng;
+    struct crn_merge *m;
+    struct set s = {.ranks = 2};
+    char text[256];
+
+    (void)state;
+    memory_used = 0;
+    crn_rng_seed(&rng, 3);
+    add_region(&s, 0, "Grid01/rho", CAIRN_F64, 20, 30);
+    add_region(&s, 1, "Grid002/rho", CAIRN_F64, 30, 20);
+    add_region(&s, 1, "Grid3/rho", CAIRN_F32, 20, 30); /* another type */
+    add_region(&s, 0, "x1", CAIRN_F64, 2000, 0);       /* large: digits tell them apart */
+    add_region(&s, 0, "x2", CAIRN_F64, 2000, 0);
+    add_region(&s, 0, "a", CAIRN_F64, 20, 0);
+    add_region(&s, 1, "b", CAIRN_F64, 30, 0);
+    add_region(&s, 1, "flag", CAIRN_I32, 2, 0); /* below min_bytes */
+    assert_ok(crn_merge_plan(s.shards, s.ranks, &o, &m, ei));
+    text[0] = '\0';
+    for (uint32_t i = 0; i < crn_merge_streams(m); i++)
+        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s:%u ",
+                       crn_merge_stream(m, i)->key, crn_merge_stream(m, i)->lanes);
+    assert_string_equal(text, "Grid#/rho_F64LE_Array2D:2 x1_F64LE_Array1D:1 x2_F64LE_Array1D:1 "
+                              "*_F64LE:2 Grid3/rho_F32LE_Array2D:1 :1 ");
+    crn_merge_free(m);
+    check_inverse(&rng, &s, &o);
+}
+
 static void runs_of_arrays(void **state)
 {
     struct crn_errinfo info = {0};
@@ -299,11 +332,9 @@ static void runs_of_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheme_has_an_inverse),
-        cmocka_unit_test(schemes_as_in_the_paper),
-        cmocka_unit_test(keys_and_patterns),
-        cmocka_unit_test(grids_of_amr),
-        cmocka_unit_test(runs_of_arrays),
+        cmocka_unit_test(every_scheme_has_an_inverse), cmocka_unit_test(schemes_as_in_the_paper),
+        cmocka_unit_test(keys_and_patterns),           cmocka_unit_test(grids_of_amr),
+        cmocka_unit_test(small_streams_are_joined),    cmocka_unit_test(runs_of_arrays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

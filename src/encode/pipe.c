@@ -199,8 +199,7 @@ cairn_err crn_pipe_get(struct crn_view *v, struct crn_pipe *ret, struct crn_erri
         if (v->failed)
             return CRN_DAMAGED(ei, "the stages of a chunk are cut off");
         if (c == NULL)
-            return crn_fail(ei, CAIRN_EFORMAT, 0, "encoding stage %u is not known here",
-                            p.stage[i].id);
+            return crn_fail(ei, CAIRN_EFORMAT, 0, "unknown encoding stage %u", p.stage[i].id);
         if (p.stage[i].arg < c->arg_min || p.stage[i].arg > c->arg_max)
             return CRN_DAMAGED(ei, "stage %s has the argument %u", c->name, p.stage[i].arg);
     }
@@ -261,7 +260,8 @@ static cairn_err check_sizes(const struct crn_pipe *p, const size_t sizes[CRN_PI
             return crn_fail(ei, CAIRN_ENOTSUP, 0, "stage %s needs a library that this build lacks",
                             c->name);
         if (c->kind == CRN_STAGE_FILTER ? sizes[i] != n : sizes[i] > c->bound(n))
-            return CRN_DAMAGED(ei, "stage %s cannot give %zu bytes for %zu", c->name, sizes[i], n);
+            return CRN_DAMAGED(ei, "stage %s cannot produce %zu bytes from %zu", c->name, sizes[i],
+                               n);
         if (stage_needs_previous(c, p->stage[i].arg) && sizes[i] > chunk_n)
             return CRN_DAMAGED(ei, "stage %s needs %zu bytes of an older version of %zu", c->name,
                                sizes[i], chunk_n);

@@ -5,6 +5,7 @@
 #include "base/test.h"
 
 #include "encode/pipe.h"
+#include "format/format.h"
 #include "encode/test_fixture.h"
 #include "encode/work.h"
 
@@ -65,7 +66,7 @@ static void each_pair(struct fixture_fixture *f,
                 p.filter->kind != CRN_STAGE_FILTER)
                 continue;
             for (arg = p.filter->arg_min; arg <= p.filter->arg_max; arg++)
-                for (p.type = CAIRN_BYTES; p.type <= CAIRN_C128; p.type++) {
+                for (p.type = CAIRN_BYTES; p.type < CRN_TYPES; p.type++) {
                     const struct crn_data data = {.type = p.type};
                     const struct crn_pipe alone = {.n = 1, .stage = {{p.filter->id, (uint8_t)arg}}};
 

@@ -163,6 +163,35 @@ static size_t chunk_at(const struct crn_reader *r, uint64_t offset)
     return low;
 }
 
+/* A decoded chunk; valid until the next call. */
+static cairn_err reader_chunk(struct crn_reader *r, size_t i, const unsigned char **ret,
+                              struct crn_errinfo *ei)
+{
+    const struct crn_chunk_record *c = &r->options.records[i];
+    struct crn_cache *cache = r->options.cache;
+    struct crn_cache_key key = {r->options.domain, c->hash, c->offset, c->bytes};
+    unsigned char *room = NULL;
+    cairn_err rc;
+
+    if (cache != NULL && (*ret = crn_cache_find(cache, key)) != NULL)
+        return CAIRN_OK;
+    *ret = r->decoded;
+    if (i == r->chunk)
+        return CAIRN_OK;
+    if (cache != NULL)
+        room = crn_cache_room(cache, key);
+    if (room == NULL)
+        r->chunk = r->options.n;
+    rc = decode_to(r, i, room != NULL ? room : r->decoded, ei);
+    if (rc != CAIRN_OK && room != NULL)
+        crn_cache_drop(cache);
+    if (rc == CAIRN_OK && room == NULL)
+        r->chunk = i;
+    if (room != NULL)
+        *ret = room;
+    return rc;
+}
+
 /* Copies one range, chunk by chunk. A whole chunk that no other range needs is decoded in place. */
 static cairn_err reader_give(struct crn_reader *r, const struct reader_part *p, int is_alone,
                              unsigned char *dst, struct crn_errinfo *ei)
@@ -177,18 +206,14 @@ static cairn_err reader_give(struct crn_reader *r, const struct reader_part *p, 
         const struct crn_chunk_record *c = &r->options.records[i];
         size_t skip = (size_t)(source - c->offset);
         size_t m = c->bytes - skip < left ? c->bytes - skip : (size_t)left;
+        const unsigned char *decoded;
 
         if (is_alone && m == c->bytes && i != r->chunk) {
             rc = decode_to(r, i, dst, ei);
         } else {
-            if (i != r->chunk) {
-                r->chunk = r->options.n;
-                rc = decode_to(r, i, r->decoded, ei);
-            }
-            if (rc == CAIRN_OK) {
-                r->chunk = i;
-                memcpy(dst, r->decoded + skip, m);
-            }
+            rc = reader_chunk(r, i, &decoded, ei);
+            if (rc == CAIRN_OK)
+                memcpy(dst, decoded + skip, m);
         }
         if (rc != CAIRN_OK)
             return rc;

@@ -123,32 +123,50 @@ static void add_corner(const struct crn_sample *s, unsigned k, size_t distance, 
         crn_words_add(width, dst + skip * width, x, n);
 }
 
+/* One corner: how far before the sample it lies, its sign, and how often it counts (0: it is none).
+ * steps: along each stride; the second difference is x[0] - 2 x[1] + x[2]. */
+struct corner {
+    size_t distance;
+    int is_minus;
+    unsigned times;
+};
+
+static struct corner corner_of(const struct crn_sample *s, unsigned k, unsigned arg,
+                               const unsigned steps[CRN_STRIDES])
+{
+    unsigned most = (arg & CRN_LORENZO_TWICE) != 0 ? 2 : 1;
+    struct corner c = {.times = 1};
+    int d;
+
+    for (d = 0; d < CRN_STRIDES; d++) {
+        /* Where the run lacks the dimension, there is no difference along it. */
+        int is_used = (arg >> d & 1) != 0 && s->piece[k].stride[d] > 0;
+
+        if (steps[d] > (is_used ? most : 0))
+            return (struct corner){0};
+        c.distance += steps[d] * s->piece[k].stride[d];
+        c.is_minus ^= (int)(steps[d] & 1);
+        c.times *= most == 2 && steps[d] == 1 ? 2 : 1;
+    }
+    return c;
+}
+
 static void piece_residuals(const struct crn_sample *s, unsigned k, unsigned arg,
                             unsigned char *dst, unsigned char *tmp)
 {
-    const unsigned char *previous = s->data->previous;
-    unsigned corner;
-    int d;
+    unsigned number;
+    unsigned i;
 
     memset(dst, 0, s->piece[k].words * s->word.width);
-    for (corner = 0; corner < 8; corner++) {
-        size_t distance = 0;
-        int is_minus = 0;
+    for (number = 0; number < 27; number++) {
+        const unsigned steps[CRN_STRIDES] = {number % 3, number / 3 % 3, number / 9};
+        struct corner c = corner_of(s, k, arg, steps);
 
-        if ((corner & ~arg) != 0)
-            continue;
-        for (d = 0; d < CRN_STRIDES; d++)
-            if ((corner >> d & 1) != 0) {
-                is_minus = !is_minus;
-                if (s->piece[k].stride[d] == 0)
-                    break;
-                distance += s->piece[k].stride[d];
-            }
-        if (d < CRN_STRIDES)
-            continue; /* the run lacks this dimension: no difference along it */
-        add_corner(s, k, distance, is_minus, s->src, dst, tmp);
-        if ((arg & CRN_LORENZO_PREVIOUS) != 0)
-            add_corner(s, k, distance, !is_minus, previous, dst, tmp);
+        for (i = 0; i < c.times; i++) {
+            add_corner(s, k, c.distance, c.is_minus, s->src, dst, tmp);
+            if ((arg & CRN_LORENZO_PREVIOUS) != 0)
+                add_corner(s, k, c.distance, !c.is_minus, s->data->previous, dst, tmp);
+        }
     }
 }
 

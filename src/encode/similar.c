@@ -115,9 +115,9 @@ static void name_part(const struct crn_similar *s, const char *name, char *ret, 
 
 static const char *type_part(uint8_t type)
 {
-    static const char *const names[] = {"Bytes", "I8",    "U8",    "I16LE", "U16LE",
-                                        "I32LE", "U32LE", "I64LE", "U64LE", "F32LE",
-                                        "F64LE", "C64LE", "C128LE"};
+    static const char *const names[] = {"Bytes",  "I8",    "U8",     "I16LE", "U16LE",  "I32LE",
+                                        "U32LE",  "I64LE", "U64LE",  "F32LE", "F64LE",  "C64LE",
+                                        "C128LE", "F16LE", "BF16LE", "Bool",  "F8E4M3", "F8E5M2"};
 
     return type < sizeof(names) / sizeof(names[0]) ? names[type] : "Unknown";
 }
@@ -130,9 +130,36 @@ void crn_similar_key(const struct crn_similar *s, const struct crn_region *r,
 
     name_part(s, r->name, name, sizeof(name));
     if (r->kind == CRN_REGION_FILE)
-        (void)snprintf(ret, CRN_SIMILAR_TEXT, "%s_File", name);
+        (void)snprintf(ret, CRN_SIMILAR_TEXT, "%s_%s_File", name, type_part(r->type));
     else if (r->ndims == 1 && r->dims[0] == 1)
         (void)snprintf(ret, CRN_SIMILAR_TEXT, "%s_%s_Atomic", name, type_part(r->type));
     else
         (void)snprintf(ret, CRN_SIMILAR_TEXT, "%s_%s_Array%uD", name, type_part(r->type), r->ndims);
+}
+
+/* Type and class, which end a key, contain digits of their own. */
+void crn_similar_family(const char *key, cairn_type type, char ret[CRN_SIMILAR_TEXT])
+{
+    char middle[32];
+    const char *suffix;
+    size_t at = 0;
+
+    (void)snprintf(middle, sizeof(middle), "_%s_", type_part((uint8_t)type));
+    suffix = strstr(key, middle);
+    while (suffix != NULL && strstr(suffix + 1, middle) != NULL)
+        suffix = strstr(suffix + 1, middle); /* the last one */
+    if (suffix == NULL)
+        suffix = key;
+    for (; *key != '\0' && at < CRN_SIMILAR_TEXT - 1; key++) {
+        int is_digit = key < suffix && *key >= '0' && *key <= '9';
+
+        if (!is_digit || at == 0 || ret[at - 1] != '#')
+            ret[at++] = is_digit ? '#' : *key;
+    }
+    ret[at] = '\0';
+}
+
+void crn_similar_type(cairn_type type, char ret[CRN_SIMILAR_TEXT])
+{
+    (void)snprintf(ret, CRN_SIMILAR_TEXT, "*_%s", type_part((uint8_t)type));
 }

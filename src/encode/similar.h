@@ -4,6 +4,7 @@
 #ifndef CRN_SIMILAR_H
 #define CRN_SIMILAR_H
 
+#include <stddef.h>
 #include "base/err.h"
 #include "format/format.h"
 
@@ -22,5 +23,12 @@ void crn_similar_close(struct crn_similar *s); /* NULL is allowed */
 /* The key of a region. s may be NULL: exact names. Any thread. */
 void crn_similar_key(const struct crn_similar *s, const struct crn_region *r,
                      char ret[CRN_SIMILAR_TEXT]);
+
+/* The key of a family: digits in the name become one '#', "Grid0012/Density_F32LE_Array3D" and
+ * "Grid7/Density_F32LE_Array3D" are both "Grid#/Density_F32LE_Array3D". */
+void crn_similar_family(const char *key, cairn_type type, char ret[CRN_SIMILAR_TEXT]);
+
+/* The key of all variables of a type, "*_F32LE". */
+void crn_similar_type(cairn_type type, char ret[CRN_SIMILAR_TEXT]);
 
 #endif

@@ -16,6 +16,8 @@
 #define GLANCE_BYTES ((size_t)8 << 10)
 #define LEVEL        1 /* of zstd */
 #define HOPELESS     0.98
+#define PREDICTORS   8
+#define SMOOTH       0.8   /* first differences leave less than that: try second ones */
 #define SIMPLER      0.995 /* a predictor with more terms must gain this much */
 
 /* A sample and space for its residuals, in one slot. */
@@ -49,7 +51,7 @@ static cairn_err bench_init(struct bench *b, struct crn_encode_work *w, const st
 }
 
 /* The arguments of the Lorenzo filter that make sense for the sample, simple ones first. */
-static size_t predictors(const struct bench *b, unsigned ret[8])
+static size_t predictors(const struct bench *b, unsigned ret[PREDICTORS])
 {
     int has_rows = crn_sample_has_stride(&b->sample, 1);
     int has_planes = crn_sample_has_stride(&b->sample, 2);
@@ -72,6 +74,21 @@ static size_t predictors(const struct bench *b, unsigned ret[8])
     return n;
 }
 
+/* Second differences, for numbers that first differences predict well. */
+static size_t smoother(const struct bench *b, unsigned best, unsigned ret[PREDICTORS])
+{
+    size_t n = 0;
+
+    ret[n++] = CRN_LORENZO_TWICE | CRN_LORENZO_ROW;
+    if (crn_sample_has_stride(&b->sample, 1)) {
+        ret[n++] = CRN_LORENZO_TWICE | CRN_LORENZO_COLUMN;
+        ret[n++] = CRN_LORENZO_TWICE | CRN_LORENZO_ROW | CRN_LORENZO_COLUMN;
+    }
+    if ((best & CRN_LORENZO_PLANE) != 0)
+        ret[n++] = CRN_LORENZO_TWICE | best;
+    return n;
+}
+
 /* Bytes that the residuals in b take as magnitudes with an ideal code. */
 static double ideal_bytes(struct bench *b)
 {
@@ -82,31 +99,44 @@ static double ideal_bytes(struct bench *b)
     return ((double)bits + crn_entropy_bits(count, b->sample.words)) / 8;
 }
 
-/* The best of the first `most` predictors; leaves its residuals in b->residuals. */
-static unsigned best_predictor(struct bench *b, size_t most, double *ret_bytes)
+struct search {
+    unsigned best;
+    unsigned last; /* whose residuals are in b->residuals */
+    double least;
+};
+
+static void search_among(struct bench *b, struct search *s, const unsigned *args, size_t n)
 {
-    unsigned args[8];
-    size_t n = predictors(b, args);
-    unsigned best = args[0];
-    double least = 2.0 * (double)b->bytes;
-    size_t last = n;
     size_t i;
 
-    for (i = 0; i < n && i < most; i++) {
+    for (i = 0; i < n; i++) {
         double bytes;
 
         crn_sample_residuals(&b->sample, args[i], b->residuals, b->tmp);
-        last = i;
+        s->last = args[i];
         bytes = ideal_bytes(b);
-        if (bytes < least * SIMPLER) {
-            least = bytes;
-            best = args[i];
+        if (bytes < s->least * SIMPLER) {
+            s->least = bytes;
+            s->best = args[i];
         }
     }
-    if (last < n && args[last] != best)
-        crn_sample_residuals(&b->sample, best, b->residuals, b->tmp);
-    *ret_bytes = least;
-    return best;
+}
+
+/* The best of the first `most` predictors; leaves its residuals in b->residuals. */
+static unsigned best_predictor(struct bench *b, size_t most, double *ret_bytes)
+{
+    struct search s = {.least = 2.0 * (double)b->bytes};
+    unsigned args[PREDICTORS];
+    size_t n = predictors(b, args);
+
+    s.best = args[0];
+    search_among(b, &s, args, n < most ? n : most);
+    if (n <= most && s.least < SMOOTH * (double)b->bytes)
+        search_among(b, &s, args, smoother(b, s.best, args));
+    if (s.last != s.best)
+        crn_sample_residuals(&b->sample, s.best, b->residuals, b->tmp);
+    *ret_bytes = s.least;
+    return s.best;
 }
 
 static cairn_err estimate_planes(struct bench *b, const unsigned char *words, double *ret,
@@ -145,7 +175,10 @@ static cairn_err estimate_magnitude(struct bench *b, double *ret, struct crn_err
 struct trial_list {
     struct crn_trial *t;
     size_t n;
-    int is_swapped; /* the next ones are tried on swapped words */
+    /* The next ones are tried on the bytes taken as numbers: by the stages before the predictor. */
+    int is_swapped;
+    unsigned rotate;
+    struct crn_as as;
 };
 
 static void trial_push(struct crn_pipe *p, const struct crn_codec *c, unsigned arg)
@@ -161,6 +194,9 @@ static void trial_add(struct trial_list *l, unsigned predictor, const struct crn
     struct crn_trial *t = &l->t[l->n++];
 
     memset(t, 0, sizeof(*t));
+    t->as = l->as;
+    if (l->rotate > 0)
+        trial_push(&t->pipe, &crn_filter_rotate, l->rotate);
     if (l->is_swapped)
         trial_push(&t->pipe, &crn_filter_swap, 0);
     if (predictor != 0)
@@ -214,6 +250,33 @@ static cairn_err try_bytes(struct crn_encode_work *w, const struct crn_data *dat
     return rc;
 }
 
+/* Bits of equal weight side by side, for lz4: little gain for little time. */
+static cairn_err try_bits(struct bench *b, struct trial_list *l, struct crn_errinfo *ei)
+{
+    struct crn_stage_task t = {.work = b->work,
+                               .data = b->sample.data,
+                               .src = b->words,
+                               .src_n = b->bytes,
+                               .dst = b->tmp,
+                               .dst_n = b->bytes};
+    double share;
+    size_t n;
+    cairn_err rc;
+
+    if (crn_codec_lz4.encode == NULL)
+        return CAIRN_OK;
+    rc = crn_filter_bitshuffle.encode(&t, &n, ei);
+    if (rc == CAIRN_OK)
+        rc = try_bytes(b->work, b->sample.data, b->tmp, n, &crn_codec_lz4, &share, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    trial_add(l, 0, &crn_codec_lz4, crn_codec_lz4.arg_default, share);
+    l->t[l->n - 1].pipe = (struct crn_pipe){
+        .n = 2,
+        .stage = {{crn_filter_bitshuffle.id, 0}, {crn_codec_lz4.id, crn_codec_lz4.arg_default}}};
+    return CAIRN_OK;
+}
+
 /* Unsigned integers may be numbers of a big-endian file, so they are tried in the other byte
  * order, too. */
 static cairn_err try_swapped(struct crn_encode_work *w, const struct crn_data *data,
@@ -240,6 +303,45 @@ static cairn_err try_swapped(struct crn_encode_work *w, const struct crn_data *d
     return rc;
 }
 
+/* Bytes of no type may be records of numbers. */
+static cairn_err try_guess(struct crn_encode_work *w, const struct crn_data *data,
+                           const unsigned char *src, size_t n, size_t bytes, struct trial_list *l,
+                           struct crn_errinfo *ei)
+{
+    struct crn_guess guess;
+    struct crn_data other;
+    struct crn_run run;
+    unsigned char *swapped;
+    struct bench b;
+    int is_found = 0;
+    cairn_err rc = CAIRN_OK;
+
+    if (data->type == CAIRN_BYTES && data->previous == NULL)
+        rc = crn_guess(w, src, n, &is_found, &guess, ei);
+    if (rc != CAIRN_OK || !is_found)
+        return rc;
+    crn_as_data(data, guess.as, n, &run, &other);
+    src += guess.rotate;
+    n -= guess.rotate;
+    if (guess.is_swapped) {
+        unsigned width = crn_word_of(other.type).width;
+
+        rc = crn_work_scratch(w, CRN_SLOT_SWAPPED, n, &swapped, ei);
+        if (rc != CAIRN_OK)
+            return rc;
+        crn_swap_words(swapped, src, n / width, width);
+        src = swapped;
+        n = n / width * width;
+    }
+    rc = bench_init(&b, w, &other, src, n, bytes, ei);
+    l->rotate = guess.rotate;
+    l->is_swapped = guess.is_swapped;
+    l->as = guess.as;
+    if (rc == CAIRN_OK && b.sample.words > 1)
+        rc = try_numbers(&b, l, ei);
+    return rc;
+}
+
 cairn_err crn_trials(struct crn_encode_work *w, const struct crn_data *data, const void *src,
                      size_t n, size_t bytes, struct crn_trial ret[CRN_TRIALS_MAX], size_t *ret_n,
                      struct crn_errinfo *ei)
@@ -255,6 +357,8 @@ cairn_err crn_trials(struct crn_encode_work *w, const struct crn_data *data, con
     l.t[0].pipe.n = 0;
     if (rc == CAIRN_OK && b.sample.words > 1)
         rc = try_numbers(&b, &l, ei);
+    if (rc == CAIRN_OK && b.sample.word.width > 1 && b.sample.words >= 8)
+        rc = try_bits(&b, &l, ei);
     for (i = 0; i < 2 && rc == CAIRN_OK && b.bytes > 0; i++) {
         if (codecs[i]->encode == NULL)
             continue;
@@ -264,6 +368,8 @@ cairn_err crn_trials(struct crn_encode_work *w, const struct crn_data *data, con
     }
     if (rc == CAIRN_OK)
         rc = try_swapped(w, data, src, n, bytes, &l, ei);
+    if (rc == CAIRN_OK)
+        rc = try_guess(w, data, src, n, bytes, &l, ei);
     *ret_n = l.n;
     return rc;
 }

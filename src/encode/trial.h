@@ -3,13 +3,15 @@
 #ifndef CRN_TRIAL_H
 #define CRN_TRIAL_H
 
+#include "encode/guess.h"
 #include "encode/pipe.h"
 
-#define CRN_TRIALS_MAX 8
+#define CRN_TRIALS_MAX 12
 
 struct crn_trial {
     struct crn_pipe pipe;
-    double share; /* bytes out / bytes in */
+    struct crn_as as; /* how the pipeline takes the bytes */
+    double share;     /* bytes out / bytes in */
 };
 
 /* Estimates the pipelines that may suit such data from about `bytes` of it. Returns at least
