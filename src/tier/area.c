@@ -213,7 +213,7 @@ static cairn_err check_size(const struct crn_area *a, uint32_t i, uint64_t bytes
 
     rc = crn_fs_check(a->fs->fstat(a->fs, a->fd[i], &st), ei, "stat '%s'", a->name);
     if (rc == CAIRN_OK && file_bytes(bytes, i) != (uint64_t)st.st_size)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is no area of checkpoints", a->name);
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not an area of checkpoints", a->name);
     return rc;
 }
 
@@ -226,7 +226,7 @@ static cairn_err check_head(const struct crn_area *a, uint64_t *ret_bytes, struc
     if (rc != CAIRN_OK)
         return rc;
     if (head.magic != AREA_MAGIC || head.bytes % GRANULE != 0 || head.bytes > INT64_MAX / 2)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is no area of checkpoints", a->name);
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not an area of checkpoints", a->name);
     *ret_bytes = head.bytes;
     return check_size(a, 0, head.bytes, ei);
 }

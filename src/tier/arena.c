@@ -69,7 +69,6 @@ struct crn_arena {
     uint32_t rank;
     int fd;
     uint32_t nslots;
-    uint32_t *pins;              /* owned; this process's pins: do not evict */
     uint32_t nused;              /* no slot from here on was ever taken */
     struct arena_search *search; /* owned; NULL in a process that takes no slots */
     struct crn_guard *guard;     /* of another process's arena; NULL: not installed */
@@ -119,7 +118,6 @@ static void free_search(struct arena_search *s)
 static void free_arena(struct crn_arena *a)
 {
     (void)munmap(a->head, a->map_bytes);
-    free(a->pins);
     free_search(a->search);
     free(a);
 }
@@ -133,15 +131,14 @@ static cairn_err make_slots(struct crn_arena *a, uint32_t nslots, int is_taker,
 
     a->nslots = nslots;
     a->search = s;
-    a->pins = calloc(nslots, sizeof(*a->pins));
     if (s != NULL) {
         s->span = calloc(nslots, sizeof(*s->span));
         s->taken = calloc(nslots, sizeof(*s->taken));
         s->f = calloc(nf, sizeof(*s->f));
         s->scratch = calloc(2 * nf, sizeof(*s->scratch));
     }
-    if (a->pins == NULL || (is_taker && (s == NULL || s->span == NULL || s->taken == NULL ||
-                                         s->f == NULL || s->scratch == NULL)))
+    if ((is_taker &&
+         (s == NULL || s->span == NULL || s->taken == NULL || s->f == NULL || s->scratch == NULL)))
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "an arena of %u slots", nslots);
     return CAIRN_OK;
 }
@@ -289,7 +286,7 @@ cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what, struc
     a->data_bytes = a->made = a->head->data_bytes;
     if (!is_sound(a->head, nslots, a->map_bytes) ||
         a->data_bytes > a->map_bytes - header_bytes(nslots))
-        rc = crn_fail(ei, CAIRN_EFORMAT, 0, "%s is no arena of this version of Cairn", what);
+        rc = crn_fail(ei, CAIRN_EFORMAT, 0, "%s is not an arena of this version of Cairn", what);
     if (rc == CAIRN_OK)
         rc = make_slots(a, nslots, 0, ei);
     if (rc != CAIRN_OK) {
@@ -480,11 +477,6 @@ int crn_arena_area_is_free(const struct crn_arena *a, uint64_t at, uint64_t byte
     return 1;
 }
 
-void crn_slot_pin(struct crn_arena *a, uint32_t slot, int by)
-{
-    a->pins[slot] += (uint32_t)by;
-}
-
 unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_info *info)
 {
     return a->data + info->offset;
@@ -501,15 +493,14 @@ static int by_offset(const void *x, const void *y)
 }
 
 /* May the application evict a slot in this state? */
-static int may_go(const struct crn_arena *a, uint32_t slot, enum crn_slot_state s)
+static int may_go(enum crn_slot_state s)
 {
-    return (s == CRN_SLOT_FLUSHED || crn_slot_has_failed(s) || s == CRN_SLOT_READ) &&
-           a->pins[slot] == 0;
+    return s == CRN_SLOT_FLUSHED || crn_slot_has_failed(s) || s == CRN_SLOT_READ;
 }
 
 static int is_evictable(const struct crn_arena *a, uint32_t slot)
 {
-    return may_go(a, slot, crn_slot_state(a, slot));
+    return may_go(crn_slot_state(a, slot));
 }
 
 /* Returns 1, or 0 if the service has borrowed it since the check. */
@@ -517,8 +508,7 @@ static int arena_evict(struct crn_arena *a, uint32_t slot)
 {
     enum crn_slot_state s = crn_slot_state(a, slot);
 
-    return may_go(a, slot, s) &&
-           crn_slot_move(a, slot, a->head->slot[slot].info.id.seq, s, CRN_SLOT_FREE);
+    return may_go(s) && crn_slot_move(a, slot, a->head->slot[slot].info.id.seq, s, CRN_SLOT_FREE);
 }
 
 /* Lists the arena as fragments, with gaps between the slots. */
@@ -689,15 +679,16 @@ cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
     return CAIRN_OK;
 }
 
-int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info)
+int crn_arena_supersede(struct crn_arena *a, crn_slot_may may, const void *arg,
+                        struct crn_slot_info *ret_info)
 {
     uint64_t oldest = UINT64_MAX;
     uint32_t victim = 0;
     uint32_t i;
 
     for (i = 0; i < a->nused; i++) {
-        if (crn_slot_state(a, i) == CRN_SLOT_WRITTEN && a->pins[i] == 0 &&
-            a->head->slot[i].info.id.seq < oldest) {
+        if (crn_slot_state(a, i) == CRN_SLOT_WRITTEN && a->head->slot[i].info.id.seq < oldest &&
+            (may == NULL || may(arg, &a->head->slot[i].info))) {
             oldest = a->head->slot[i].info.id.seq;
             victim = i;
         }

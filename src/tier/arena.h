@@ -136,10 +136,6 @@ int crn_slot_put_out(struct crn_arena *a, uint32_t slot, uint64_t seq, uint64_t 
 int crn_arena_area_is_free(const struct crn_arena *a, uint64_t at, uint64_t bytes);
 unsigned char *crn_slot_memory(const struct crn_arena *a, const struct crn_slot_info *info);
 
-/* A pinned slot is neither evicted nor superseded, because a thread reads it. by: 1 pins, -1
- * unpins. */
-void crn_slot_pin(struct crn_arena *a, uint32_t slot, int by);
-
 /* Application only. Finds space for an image and describes it: the slot is WRITING (or READING)
  * afterwards. Evicts a window of FLUSHED, FAILED, KEPT and READ slots, the oldest that suffices
  * (window.h). Sets info->offset. CAIRN_EBUSY: no space until a flush ends; CAIRN_ENOSPC: it will
@@ -152,8 +148,11 @@ CAIRN_CHECKED cairn_err crn_arena_take(struct crn_arena *a, enum crn_slot_state 
 CAIRN_CHECKED cairn_err crn_arena_take_at(struct crn_arena *a, enum crn_slot_state state,
                                           const struct crn_slot_info *info, uint32_t *ret_slot,
                                           struct crn_errinfo *ei);
-/* Frees the oldest WRITTEN slot that the service has not begun to flush. 1 if there was one. */
-int crn_arena_supersede(struct crn_arena *a, struct crn_slot_info *ret_info);
+/* Frees the oldest WRITTEN slot that the service has not begun to flush and that may be dropped
+ * (NULL: all may). 1 if there was one. */
+typedef int (*crn_slot_may)(const void *arg, const struct crn_slot_info *info);
+int crn_arena_supersede(struct crn_arena *a, crn_slot_may may, const void *arg,
+                        struct crn_slot_info *ret_info);
 /* A slot in state FLUSHING, FLUSHED, LENT, FAILED, KEPT, WRITTEN or READ that has this capture's
  * image in memory; -1 if there is none. */
 int crn_arena_find(const struct crn_arena *a, const struct crn_capture_id *id);

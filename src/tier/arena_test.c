@@ -158,7 +158,7 @@ static void a_reused_slot_does_not_move_for_its_past(void **state)
     a = make(dir, PAGE);
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
     assert_true(crn_slot_move(a, slot, 1, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN));
-    assert_true(crn_arena_supersede(a, &old));
+    assert_true(crn_arena_supersede(a, NULL, NULL, &old));
     assert_int_equal(old.id.seq, 1);
     c = capture(2, PAGE);
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot, ei));
@@ -191,20 +191,20 @@ static void eviction_spares_the_pinned(void **state)
     for (seq = 1; seq <= 4; seq++) {
         c = capture(seq, 2 * PAGE);
         assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &slot[seq - 1], ei));
-        assert_true(crn_slot_move(a, slot[seq - 1], seq, CRN_SLOT_WRITING, CRN_SLOT_FLUSHED));
+        assert_true(crn_slot_move(a, slot[seq - 1], seq, CRN_SLOT_WRITING,
+                                  seq == 1 ? CRN_SLOT_FLUSHING : CRN_SLOT_FLUSHED));
     }
-    crn_slot_pin(a, slot[0], 1);
     c = capture(5, 3 * PAGE); /* needs two neighbours: 2 and 3 are the oldest evictable */
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
     assert_int_equal(c.offset, 2 * PAGE);
-    assert_int_equal(crn_slot_state(a, slot[0]), CRN_SLOT_FLUSHED);
+    assert_int_equal(crn_slot_state(a, slot[0]), CRN_SLOT_FLUSHING);
     assert_int_equal(crn_slot_state(a, slot[3]), CRN_SLOT_FLUSHED);
     c = capture(6, 2 * PAGE);
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
     assert_int_equal(c.offset, 5 * PAGE); /* the gap before 4, and 4 */
     c = capture(7, 2 * PAGE);
     assert_int_equal(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei), CAIRN_EBUSY);
-    crn_slot_pin(a, slot[0], -1);
+    assert_true(crn_slot_move(a, slot[0], 1, CRN_SLOT_FLUSHING, CRN_SLOT_FLUSHED));
     crn_err_clear(ei);
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &c, &more, ei));
     assert_int_equal(c.offset, 0);

@@ -13,7 +13,7 @@
 /* The application. ----------------------------------------------------------------------------- */
 
 static void trace_locked(struct crn_cache *c, enum crn_request_kind kind, uint64_t key,
-                         uint64_t bytes, int64_t start_ns)
+                         uint64_t bytes, int64_t start_ns) CRN_REQUIRES(c->mu)
 {
     struct crn_request r = {
         .start_ns = start_ns, .end_ns = crn_cache_now(), .kind = kind, .key = key, .bytes = bytes};
@@ -39,7 +39,7 @@ static int first_tier(const struct crn_cache *c, const struct crn_tier_piece *pi
 /* Asks the chain until it has a move. */
 static cairn_err begin_locked(struct crn_cache *c, struct crn_cache_op *op, int first,
                               int64_t deadline_ns, struct crn_tier_transfer *t,
-                              struct crn_errinfo *ei)
+                              struct crn_errinfo *ei) CRN_REQUIRES(c->mu)
 {
     for (;;) {
         struct crn_errinfo why = {0};
@@ -64,6 +64,7 @@ static cairn_err begin_locked(struct crn_cache *c, struct crn_cache_op *op, int 
 
 /* Records the statistics of a call that has ended. */
 static void note_locked(struct crn_cache *c, struct crn_cache_op *op, cairn_err rc)
+    CRN_REQUIRES(c->mu)
 {
     uint32_t i;
 
@@ -303,13 +304,6 @@ void crn_cache_get_stats(struct crn_cache *c, struct crn_cache_stats *ret)
 {
     crn_lock(&c->mu);
     *ret = c->stats;
-    crn_unlock(&c->mu);
-}
-
-void crn_cache_last_error(struct crn_cache *c, struct crn_errinfo *ret)
-{
-    crn_lock(&c->mu);
-    *ret = c->error;
     crn_unlock(&c->mu);
 }
 

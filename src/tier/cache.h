@@ -120,8 +120,6 @@ CAIRN_CHECKED cairn_err crn_cache_ready(struct crn_cache *c, int64_t deadline_ns
                                         struct crn_errinfo *ei);
 
 void crn_cache_get_stats(struct crn_cache *c, struct crn_cache_stats *ret);
-/* The last failure of a background copy; code CAIRN_OK: none. */
-void crn_cache_last_error(struct crn_cache *c, struct crn_errinfo *ret);
 /* Did the last flush from this tier find no space? */
 int crn_cache_is_stuck(struct crn_cache *c, int tier);
 enum crn_life crn_cache_state(struct crn_cache *c, uint64_t key, int tier);

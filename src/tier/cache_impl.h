@@ -56,15 +56,15 @@ static inline int64_t crn_cache_now(void)
 
 /* cache_work.c */
 /* Call after every change of the chain. Avoids needless wakeups: the application pays for each. */
-void crn_cache_wake_locked(struct crn_cache *c);
+void crn_cache_wake_locked(struct crn_cache *c) CRN_REQUIRES(c->mu);
 /* The same, but unlocks before it wakes threads: they need the lock. */
-void crn_cache_unlock(struct crn_cache *c);
+void crn_cache_unlock(struct crn_cache *c) CRN_RELEASE(c->mu);
 /* Waits for the next change; returns 1 at the deadline. */
-int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns);
+int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns) CRN_REQUIRES(c->mu);
 /* Ends a move; a lost device loses its tier. Returns the effective result. The caller then wakes
  * the threads. */
 cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_tier_transfer *t,
-                                cairn_err rc);
+                                cairn_err rc) CRN_REQUIRES(c->mu);
 CAIRN_CHECKED cairn_err crn_cache_start_threads(struct crn_cache *c, struct crn_errinfo *ei);
 void crn_cache_stop_threads(struct crn_cache *c); /* only those that were started */
 CAIRN_CHECKED cairn_err crn_cache_bounce(void **ret, struct crn_errinfo *ei);

@@ -14,7 +14,7 @@ static uint64_t nth(enum order order, uint64_t i)
 
 static void shot(enum crn_evict policy, int discard, enum order order, int hints, int wait)
 {
-    struct cache_bed b = {.sim = {.down_bps = 200e6, .up_bps = 200e6, .latency_ns = 20000}};
+    struct cache_bed b = {.bps = 200e6};
     struct crn_cache_stats stats;
     struct crn_rng rng;
     uint64_t total = 0;
@@ -96,58 +96,62 @@ static void test_hints_make_hits(void **state)
 
 /* The application's stream. -------------------------------------------------------------------- */
 
-struct kernel {
-    unsigned char *p;
-    uint64_t key, bytes;
-    int is_check, is_good;
-};
-
-static void run_kernel(void *arg)
+static unsigned long long address(void *p)
 {
-    struct kernel *k = arg;
-    struct timespec slow = {.tv_nsec =
-                                20000000}; /* so that a copy that does not wait comes too early */
-
-    (void)nanosleep(&slow, NULL);
-    if (k->is_check)
-        k->is_good = is_filled(k->p, k->key, k->bytes);
-    else
-        fill(k->p, k->key, k->bytes);
+    return (unsigned long long)(uintptr_t)p;
 }
 
+static void expect_words(struct cache_bed *b, const void *gpu, uint32_t word)
+{
+    uint64_t at;
+    uint32_t w;
+
+    move(b, b->host, gpu, MAXB);
+    for (at = 0; at < MAXB; at += sizeof(w)) {
+        memcpy(&w, b->host + at, sizeof(w));
+        assert_int_equal(w, word);
+    }
+}
+
+/* Kernels take a while, so that a copy that does not wait for them comes too early. */
 static void test_after_stream(void **state)
 {
     struct cache_bed b = {0};
     void *streams[CRN_GPUS] = {NULL};
-    struct crn_sim_stream *stream;
     struct crn_tier_piece piece;
-    struct kernel k;
-    struct kernel seen;
-    uint64_t i;
+    void *stream, *other;
+    struct cuda cuda;
+    uint32_t i;
 
     (void)state;
-    if (is_real())
-        skip();
     bed_open(&b, CRN_EVICT_SCORE, 0);
-    assert_ok(crn_sim_stream_open(b.dev, &stream, ei));
+    cuda_find(&cuda);
+    cuda_enter(&cuda, 0);
+    assert_int_equal(cuda.stream_create(&stream, 0), 0);
+    assert_ok(b.driver->ops->alloc(b.dev, MAXB, &other, ei));
     piece = (struct crn_tier_piece){b.gpu, 0, MAXB, b.dev};
     for (i = 0; i < 4; i++) { /* on the legacy stream or another, which is named or not */
-        k = (struct kernel){b.gpu, i, MAXB, 0, 0};
-        b.bytes[i] = MAXB;
-        streams[0] = i < 2 ? NULL : i == 2 ? (void *)stream : CRN_STREAM_LEGACY;
-        crn_sim_launch(b.dev, i % 3 == 0 ? NULL : stream, run_kernel, &k);
+        streams[0] = i < 2 ? NULL : i == 2 ? stream : CRN_STREAM_LEGACY;
+        assert_int_equal(
+            cuda.set(address(b.gpu), i + 100, MAXB / 4, i % 3 == 0 ? CRN_STREAM_LEGACY : stream),
+            0);
         assert_ok(crn_cache_write(b.cache, i, MAXB, &piece, 1, streams, in(LONG), ei));
     }
+    for (i = 0; i < 4; i++) {
+        assert_ok(crn_cache_read(b.cache, i, &piece, 1, NULL, in(LONG), ei));
+        expect_words(&b, b.gpu, i + 100);
+    }
     /* A restore waits for a kernel that still reads the buffer. */
-    for (i = 0; i < 4; i++)
-        assert_int_equal(get(&b, i, 1), CAIRN_OK);
-    seen = (struct kernel){b.gpu, 3, MAXB, 1, 0};
     streams[0] = stream;
-    crn_sim_launch(b.dev, stream, run_kernel, &seen);
+    assert_int_equal(cuda.set(address(other), 0, MAXB / 4, stream), 0);
+    assert_int_equal(cuda.copy(address(other), address(b.gpu), MAXB, stream), 0);
     assert_ok(crn_cache_read(b.cache, 1, &piece, 1, streams, in(LONG), ei));
-    assert_true(is_filled(b.gpu, 1, MAXB));
-    crn_sim_stream_close(stream);
-    assert_true(seen.is_good);
+    assert_int_equal(cuda.stream_sync(stream), 0);
+    expect_words(&b, b.gpu, 101);
+    expect_words(&b, other, 103);
+    b.driver->ops->free(b.dev, other);
+    assert_int_equal(cuda.stream_destroy(stream), 0);
+    cuda_leave(&cuda, 0);
     bed_close(&b);
 }
 
@@ -155,9 +159,10 @@ static void test_after_stream(void **state)
 
 static void test_two_devices(void **state)
 {
-    struct cache_bed b = {.sim = {.devices = 2}};
+    struct cache_bed b = {0};
     struct crn_tier_piece piece[3];
     void *other;
+    uint64_t i;
 
     (void)state;
     if (is_real())
@@ -168,21 +173,24 @@ static void test_two_devices(void **state)
     assert_int_equal(b.driver->ops->owner(b.driver, b.gpu + 5), 0);
     assert_int_equal(b.driver->ops->owner(b.driver, (char *)other + 5), 1);
     assert_int_equal(b.driver->ops->owner(b.driver, b.host), -1);
-    fill(b.gpu, 1, 1000);
-    fill(other, 2, 1000);
-    fill(b.host, 3, 1000);
+    for (i = 0; i < 3; i++) {
+        fill(b.host, i + 1, 1000);
+        move(&b, i == 0 ? b.gpu : i == 1 ? other : b.host, b.host, 1000);
+    }
     piece[0] = (struct crn_tier_piece){b.gpu, 0, 1000, b.dev};
     piece[1] = (struct crn_tier_piece){other, 4096, 1000, b.dev2};
     piece[2] = (struct crn_tier_piece){b.host, 8192, 1000, NULL};
     assert_ok(crn_cache_write(b.cache, 1, 3 * 4096, piece, 3, NULL, in(LONG), ei));
-    memset(b.gpu, 0, 1000);
-    memset(other, 0, 1000);
     memset(b.host, 0, 1000);
+    move(&b, b.gpu, b.host, 1000);
+    move(&b, other, b.host, 1000);
     assert_ok(crn_cache_flush(b.cache, in(LONG), ei));
     assert_ok(crn_cache_read(b.cache, 1, piece, 3, NULL, in(LONG), ei));
-    assert_true(is_filled(b.gpu, 1, 1000));
-    assert_true(is_filled(other, 2, 1000));
     assert_true(is_filled(b.host, 3, 1000));
+    move(&b, b.host, b.gpu, 1000);
+    assert_true(is_filled(b.host, 1, 1000));
+    move(&b, b.host, other, 1000);
+    assert_true(is_filled(b.host, 2, 1000));
     b.driver->ops->free(b.dev2, other);
     bed_close(&b);
 }
@@ -261,7 +269,7 @@ static void test_threads(void **state)
 
 static void test_close_while_busy(void **state)
 {
-    struct cache_bed b = {.sim = {.down_bps = 2e6}};
+    struct cache_bed b = {.bps = 2e6};
     uint64_t i;
 
     (void)state;

@@ -14,9 +14,10 @@
 #define POLL_NS  INT64_C(1000000)
 #define HELPERS  4 /* at most: with two flush threads, the files take no more at once */
 
-static int is_wanted_locked(const struct cache_worker *w)
+static int is_wanted_locked(const struct crn_cache *c, const struct cache_worker *w)
+    CRN_REQUIRES(c->mu)
 {
-    const struct crn_chain *chain = w->cache->chain;
+    const struct crn_chain *chain = c->chain;
 
     if (crn_chain_has_lost(chain))
         return 1;
@@ -25,7 +26,7 @@ static int is_wanted_locked(const struct cache_worker *w)
 
 /* Finds a sleeping thread for each link with copies to make; it wakes the next one if there are
  * more. */
-static uint32_t find_sleepers_locked(struct crn_cache *c)
+static uint32_t find_sleepers_locked(struct crn_cache *c) CRN_REQUIRES(c->mu)
 {
     uint32_t found = 0;
     unsigned woken = 0;
@@ -35,7 +36,8 @@ static uint32_t find_sleepers_locked(struct crn_cache *c)
         struct cache_worker *w = &c->worker[i];
         unsigned link = 1U << (2 * w->tier + w->is_up);
 
-        if (!w->is_asleep || (!c->is_stopping && ((woken & link) != 0 || !is_wanted_locked(w))) ||
+        if (!w->is_asleep ||
+            (!c->is_stopping && ((woken & link) != 0 || !is_wanted_locked(c, w))) ||
             (w->is_polling && c->waiters == 0 && !c->is_stopping))
             continue;
         woken |= link;
@@ -56,7 +58,7 @@ static void cache_work_wake(struct crn_cache *c, uint32_t sleepers, int has_wait
         crn_cond_broadcast(&c->changed);
 }
 
-void crn_cache_wake_locked(struct crn_cache *c)
+void crn_cache_wake_locked(struct crn_cache *c) CRN_REQUIRES(c->mu)
 {
     cache_work_wake(c, find_sleepers_locked(c), c->waiters > 0);
 }
@@ -72,7 +74,7 @@ void crn_cache_unlock(struct crn_cache *c)
 
 /* Asks what the external tier has flushed. 1: flushes are pending there, and no event will report
  * their end. */
-static int look_locked(struct crn_cache *c)
+static int look_locked(struct crn_cache *c) CRN_REQUIRES(c->mu)
 {
     int is_busy;
 
@@ -84,7 +86,7 @@ static int look_locked(struct crn_cache *c)
     return is_busy;
 }
 
-int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns)
+int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns) CRN_REQUIRES(c->mu)
 {
     int64_t soon = c->opt.look != NULL ? crn_cache_now() + LOOK_NS : deadline_ns;
     int is_late;
@@ -98,7 +100,7 @@ int crn_cache_wait_locked(struct crn_cache *c, int64_t deadline_ns)
 }
 
 cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_tier_transfer *t,
-                                cairn_err rc)
+                                cairn_err rc) CRN_REQUIRES(c->mu)
 {
     int end[2] = {t->from, t->to};
     int i;
@@ -112,6 +114,7 @@ cairn_err crn_cache_done_locked(struct crn_cache *c, const struct crn_tier_trans
 /* The background. ------------------------------------------------------------------------------ */
 
 static void count_locked(struct crn_cache *c, const struct crn_tier_transfer *t, cairn_err rc)
+    CRN_REQUIRES(c->mu)
 {
     int is_up = t->from > t->to;
     int tier = is_up ? t->to : t->from;
@@ -131,7 +134,7 @@ static void count_locked(struct crn_cache *c, const struct crn_tier_transfer *t,
     }
 }
 
-static void tell_lost_locked(struct crn_cache *c)
+static void tell_lost_locked(struct crn_cache *c) CRN_REQUIRES(c->mu)
 {
     uint64_t key;
 
@@ -142,18 +145,19 @@ static void tell_lost_locked(struct crn_cache *c)
     }
 }
 
-static int next_locked(struct cache_worker *w, struct crn_tier_transfer *ret)
+static int next_locked(struct crn_cache *c, const struct cache_worker *w,
+                       struct crn_tier_transfer *ret) CRN_REQUIRES(c->mu)
 {
-    struct crn_chain *chain = w->cache->chain;
+    struct crn_chain *chain = c->chain;
 
     return w->is_up ? crn_chain_up(chain, w->tier, crn_cache_now(), ret)
                     : crn_chain_down(chain, w->tier, crn_cache_now(), ret);
 }
 
 /* is_busy: flushes on an external tier are pending and may free space. */
-static void sleep_locked(struct cache_worker *w, int is_busy)
+static void sleep_locked(struct crn_cache *c, struct cache_worker *w, int is_busy)
+    CRN_REQUIRES(c->mu)
 {
-    struct crn_cache *c = w->cache;
     int64_t retry = crn_chain_retry_ns(c->chain, crn_cache_now());
     int is_wanting =
         w->is_up ? crn_chain_wants_up(c->chain, w->tier) : crn_chain_wants_down(c->chain, w->tier);
@@ -188,9 +192,9 @@ static void *cache_work_work(void *arg)
 
         tell_lost_locked(c);
         is_busy = look_locked(c);
-        if (!next_locked(w, &t)) {
+        if (!next_locked(c, w, &t)) {
             if (!c->is_stopping)
-                sleep_locked(w, is_busy);
+                sleep_locked(c, w, is_busy);
             continue;
         }
         crn_cache_unlock(c);

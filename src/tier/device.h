@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPUs through one table of operations: CUDA and HIP through the driver libraries, loaded at run
- * time, and a simulated device for tests. The same build runs on machines with and without a GPU.
+ * time. The same build runs on machines with and without a GPU.
  *
  * A lane is one of Cairn's own streams on a device. It never waits for the application's streams
  * unless told to. Different threads may use different lanes at the same time; only one thread at a

@@ -26,6 +26,7 @@ struct device_fake_op {
     struct device_fake_op *next;
     enum op_kind kind;
     int hold; /* FAKE_HOLD_... */
+    long ns;  /* how long it takes */
     char *dst;
     const char *src;
     void *staged; /* owned: a copy of pageable host memory */
@@ -72,11 +73,12 @@ static int retained[FAKE_DEVICES];
 static struct device_fake_stream *streams;
 static struct device_fake_stream *legacy[FAKE_DEVICES], *per_thread[FAKE_DEVICES];
 static int held;
+static double link_bps, pageable_bps; /* 0: fast */
 static long counts[FAKE_COUNTS];
 static struct spec {
     char symbol[64];
     int code;
-    long from, count, calls;
+    long from, count, every, calls;
 } specs[SPECS];
 static int nspecs;
 
@@ -94,7 +96,8 @@ void fake_gpu_fail(const char *text)
         const char *end = strchr(text, ';');
 
         *s = (struct spec){.from = 1};
-        if (sscanf(text, " %63[^ ;] %d %ld %ld", s->symbol, &s->code, &s->from, &s->count) >= 2)
+        if (sscanf(text, " %63[^ ;] %d %ld %ld %ld", s->symbol, &s->code, &s->from, &s->count,
+                   &s->every) >= 2)
             nspecs++;
         text = end != NULL ? end + 1 : NULL;
     }
@@ -109,11 +112,15 @@ int fake_fails(const char *symbol)
     (void)pthread_mutex_lock(&mu);
     for (i = 0; i < nspecs; i++) {
         struct spec *s = &specs[i];
+        long at;
 
         if (strcmp(s->symbol, symbol) != 0)
             continue;
         s->calls++;
-        if (s->calls >= s->from && (s->count == 0 || s->calls < s->from + s->count))
+        at = s->calls - s->from;
+        if (at >= 0 && s->every > 0)
+            at %= s->every;
+        if (at >= 0 && (s->count == 0 || at < s->count))
             code = s->code;
     }
     (void)pthread_mutex_unlock(&mu);
@@ -122,7 +129,11 @@ int fake_fails(const char *symbol)
 
 __attribute__((constructor)) static void load(void)
 {
+    const char *speed = getenv("FAKE_GPU_SPEED");
+
     fake_gpu_fail(getenv("FAKE_GPU_FAIL"));
+    if (speed != NULL)
+        (void)sscanf(speed, "%lf %lf", &link_bps, &pageable_bps);
 }
 
 /* Objects. ------------------------------------------------------------------------------------- */
@@ -208,11 +219,26 @@ long fake_gpu_count(int what)
     return n;
 }
 
+void fake_gpu_speed(double link, double pageable)
+{
+    (void)pthread_mutex_lock(&mu);
+    link_bps = link;
+    pageable_bps = pageable;
+    (void)pthread_mutex_unlock(&mu);
+}
+
+size_t fake_memory(void)
+{
+    const char *bytes = getenv("FAKE_GPU_MEMORY");
+
+    return bytes != NULL ? strtoull(bytes, NULL, 10) : FAKE_MEMORY;
+}
+
 /* Streams. ------------------------------------------------------------------------------------- */
 
 static void take_time(long ns)
 {
-    struct timespec ts = {.tv_nsec = ns};
+    struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 
     (void)nanosleep(&ts, NULL);
 }
@@ -244,7 +270,7 @@ static void *stream_main(void *arg)
         }
         if (op->kind != OP_AFTER) {
             (void)pthread_mutex_unlock(&mu);
-            take_time(op->kind == OP_COPY ? COPY_NS : SET_NS);
+            take_time(op->ns);
             device_fake_run(op);
             (void)pthread_mutex_lock(&mu);
         }
@@ -530,7 +556,7 @@ int fake_alloc(void **ret, size_t bytes)
     for (i = 0; i < THINGS; i++)
         if (things[i].kind == FAKE_DEVICE_MEMORY && things[i].device == fake_current())
             used += things[i].bytes;
-    if (r == 0 && used > FAKE_MEMORY)
+    if (r == 0 && used > fake_memory())
         r = FAKE_NO_MEMORY;
     if (r == 0) {
         t = make_thing(FAKE_DEVICE_MEMORY);
@@ -639,6 +665,14 @@ static char *seen(const void *p, size_t bytes, enum fake_kind *ret)
     return bytes <= t->bytes - at ? t->own + at : NULL;
 }
 
+static long copy_ns(const enum fake_kind kind[2], size_t bytes)
+{
+    int is_pageable = kind[0] == FAKE_NOTHING || kind[1] == FAKE_NOTHING;
+    double bps = kind[0] == kind[1] ? 0 : is_pageable && pageable_bps > 0 ? pageable_bps : link_bps;
+
+    return COPY_NS + (bps > 0 ? (long)(1e9 * (double)bytes / bps) : 0);
+}
+
 static int hold_of(enum fake_kind to, enum fake_kind from)
 {
     if (to == FAKE_DEVICE_MEMORY)
@@ -658,6 +692,7 @@ static void push_copy(struct device_fake_stream *s, char *dst, const char *src, 
     op->src = src;
     op->bytes = bytes;
     op->hold = hold_of(kind[0], kind[1]);
+    op->ns = copy_ns(kind, bytes);
     if (kind[1] == FAKE_NOTHING) {
         op->staged = malloc(bytes + 1);
         if (op->staged == NULL)
@@ -692,6 +727,15 @@ int fake_copy(void *dst, const void *src, size_t bytes, void *stream)
     return r;
 }
 
+void fake_gpu_poke(void *dst, const void *src, size_t bytes)
+{
+    enum fake_kind kind;
+
+    (void)pthread_mutex_lock(&mu);
+    memmove(seen(dst, bytes, &kind), seen(src, bytes, &kind), bytes);
+    (void)pthread_mutex_unlock(&mu);
+}
+
 int fake_set(void *dst, unsigned word, size_t words, void *stream)
 {
     enum fake_kind kind;
@@ -712,6 +756,7 @@ int fake_set(void *dst, unsigned word, size_t words, void *stream)
         op->bytes = words * sizeof(word);
         op->word = word;
         op->hold = FAKE_HOLD_SET;
+        op->ns = SET_NS;
     }
     (void)pthread_mutex_unlock(&mu);
     return r;

@@ -13,7 +13,7 @@
 
 #define FAKE_API     __attribute__((visibility("default")))
 #define FAKE_DEVICES 2
-#define FAKE_MEMORY  ((size_t)64 << 20) /* of each device */
+#define FAKE_MEMORY  ((size_t)64 << 20) /* of each device, unless $FAKE_GPU_MEMORY has other bytes */
 
 enum {
     FAKE_INVALID = 1,
@@ -33,8 +33,8 @@ enum fake_kind { FAKE_NOTHING, FAKE_DEVICE_MEMORY, FAKE_HOST_MEMORY, FAKE_STREAM
 /* Called by the tests, which find them by name in the loaded library. */
 FAKE_API int fake_gpu_live(void);  /* objects and contexts not released yet */
 FAKE_API int fake_gpu_depth(void); /* the calling thread's context stack */
-/* "symbol code [from [count]]; ...": these calls of a function, counted from 1, fail. NULL: none
- * fails. Before the library is loaded, $FAKE_GPU_FAIL does the same. */
+/* "symbol code [from [count [every]]]; ...": these calls of a function, counted from 1, fail (count
+ * 0: all later ones), and again every so many calls. NULL: none fails. Before the library is loaded, $FAKE_GPU_FAIL does the same. */
 FAKE_API void fake_gpu_fail(const char *spec);
 /* Operations of these kinds do not finish while they are suspended. */
 enum { FAKE_HOLD_DOWN = 1, FAKE_HOLD_UP = 2, FAKE_HOLD_INSIDE = 4, FAKE_HOLD_SET = 8 };
@@ -43,6 +43,14 @@ FAKE_API void fake_gpu_hold(int kinds);
  * submitted. */
 enum { FAKE_COUNT_QUERIES, FAKE_COUNT_WAITING, FAKE_COUNT_COPIES, FAKE_COUNTS };
 FAKE_API long fake_gpu_count(int what);
+
+/* Bytes a second of copies between host and device, and of those with pageable host memory; 0: fast.
+ * Before the library is loaded, $FAKE_GPU_SPEED ("LINK PAGEABLE") does the same. */
+FAKE_API void fake_gpu_speed(double link, double pageable);
+/* Copies at once, behind the driver's back: how a test sees and changes device memory. */
+FAKE_API void fake_gpu_poke(void *dst, const void *src, size_t bytes);
+
+size_t fake_memory(void);
 
 /* The current device of the calling thread; -1: none. The API layer supplies it. */
 int fake_current(void);

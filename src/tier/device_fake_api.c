@@ -154,7 +154,7 @@ int cuCtxSynchronize(void)
 int cuMemGetInfo_v2(size_t *left, size_t *total)
 {
     MAY_FAIL();
-    *left = *total = FAKE_MEMORY;
+    *left = *total = fake_memory();
     return depth == 0 ? FAKE_NO_CONTEXT : 0;
 }
 
@@ -358,7 +358,7 @@ int hipSetDevice(int ordinal)
 int hipMemGetInfo(size_t *left, size_t *total)
 {
     MAY_FAIL();
-    *left = *total = FAKE_MEMORY;
+    *left = *total = fake_memory();
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fixture for tests of the tier cache: a cache over the simulated device, or over the real one with
+/* Fixture for tests of the tier cache: a cache over the fake CUDA library, or over the real one with
  * $CAIRN_TEST_GPU, so small that everything is evicted; and checkpoints with distinct contents. */
 #ifndef CRN_TIER_TEST_CACHE_H
 #define CRN_TIER_TEST_CACHE_H
@@ -14,15 +14,15 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "tier/cache.h"
-#include "tier/device_sim.h"
+#include "tier/device.h"
+#include "tier/test_fake.h"
 
-#define KEYS   24
-#define MAXB   ((uint64_t)96 << 10)
-#define LONG   INT64_C(60000000000)
-#define DEV    ((uint64_t)256 << 10)
-#define HOST   ((uint64_t)640 << 10)
-#define DEVMEM ((uint64_t)16 << 20)
-#define DISK   ((uint64_t)16 << 20)
+#define KEYS 24
+#define MAXB ((uint64_t)96 << 10)
+#define LONG INT64_C(60000000000)
+#define DEV  ((uint64_t)256 << 10)
+#define HOST ((uint64_t)640 << 10)
+#define DISK ((uint64_t)16 << 20)
 
 static struct crn_errinfo info;
 static struct crn_errinfo *const ei = &info;
@@ -57,7 +57,8 @@ static inline ssize_t pwrite_full(const struct crn_fs *fs, int fd, const void *b
 
 struct cache_bed {
     char dir[256];
-    struct crn_sim_options sim;
+    const char *fails; /* fake_gpu_fail */
+    double bps;        /* of copies between host and device; 0: fast */
     struct crn_driver *driver;
     struct crn_device *dev, *dev2;
     struct full_disk disk;
@@ -68,7 +69,7 @@ struct cache_bed {
     _Atomic uint64_t ops;
     uint64_t meanwhiles; /* calls during writes */
     long early;          /* of these, before the device got new copies */
-    long copies;         /* copies of the simulated device before the write */
+    long copies;         /* copies of the device before the write */
 };
 
 static inline void on_op(void *arg, const struct crn_cache_op *op)
@@ -84,7 +85,7 @@ static inline void meanwhile(void *arg)
     struct cache_bed *b = arg;
 
     b->meanwhiles++;
-    b->early += b->copies >= 0 && crn_sim_copies(b->dev) == b->copies;
+    b->early += b->copies >= 0 && count_of(FAKE_COUNT_COPIES) == b->copies;
 }
 
 static inline void fill(unsigned char *p, uint64_t key, uint64_t bytes)
@@ -105,20 +106,11 @@ static inline int is_filled(const unsigned char *p, uint64_t key, uint64_t bytes
     return 1;
 }
 
-static inline int is_real(void)
-{
-    return getenv("CAIRN_TEST_GPU") != NULL;
-}
-
 static inline void open_driver(struct cache_bed *b)
 {
-    if (is_real()) {
-        assert_ok(crn_driver_cuda(0, &b->driver, ei));
-        return;
-    }
-    if (b->sim.bytes == 0)
-        b->sim.bytes = DEVMEM;
-    assert_ok(crn_driver_sim(&b->sim, &b->driver, ei));
+    fail_at(NULL);
+    assert_ok(crn_driver_cuda(0, &b->driver, ei));
+    set_speed(b->bps, b->bps);
 }
 
 static inline void bed_open(struct cache_bed *b, enum crn_evict policy, int discard)
@@ -144,12 +136,15 @@ static inline void bed_open(struct cache_bed *b, enum crn_evict policy, int disc
     assert_ok(crn_tier_device(b->dev, DEV, &opt.tier[0], ei));
     assert_ok(crn_tier_host(b->dev, HOST, 2, &opt.tier[1], ei));
     assert_ok(crn_tier_file(&b->disk.fs, b->dir, DISK, &opt.tier[2], ei));
+    fail_at(b->fails);
     assert_ok(crn_cache_open(&opt, &b->cache, ei));
 }
 
 static inline void bed_close(struct cache_bed *b)
 {
     crn_cache_close(b->cache);
+    fail_at(NULL);
+    set_speed(0, 0);
     free(b->host);
     b->driver->ops->free(b->dev, b->gpu);
     b->driver->ops->device_close(b->dev);
@@ -159,13 +154,11 @@ static inline void bed_close(struct cache_bed *b)
     assert_int_equal(rmdir(b->dir), 0); /* no files are left */
 }
 
-/* Copies between the application's two buffers; a simulated device is host memory. */
+/* Copies between the application's buffers, also while calls of the fake library fail. */
 static inline void move(struct cache_bed *b, void *dst, const void *src, uint64_t bytes)
 {
-    if (!is_real()) {
-        memcpy(dst, src, bytes);
+    if (poke(dst, src, bytes))
         return;
-    }
     assert_ok(b->driver->ops->copy(b->dev, CRN_LANE_WRITE, dst, src, bytes, ei));
     assert_ok(b->driver->ops->wait(b->dev, CRN_LANE_WRITE, ei));
 }
@@ -186,7 +179,7 @@ static inline cairn_err put(struct cache_bed *b, uint64_t key, uint64_t bytes, i
     if (from_gpu)
         move(b, b->gpu, b->host, bytes);
     b->bytes[key] = bytes;
-    b->copies = from_gpu && !is_real() ? crn_sim_copies(b->dev) : -1;
+    b->copies = from_gpu && !is_real() ? count_of(FAKE_COUNT_COPIES) : -1;
     rc = crn_cache_write(b->cache, key, bytes, piece, 3, NULL, in(LONG), &why);
     memset(b->host, 0xa5, bytes); /* the copy is complete: the application changes its memory */
     if (from_gpu)

@@ -61,6 +61,25 @@ static inline void hold(int kinds)
         fn(kinds);
 }
 
+static inline void set_speed(double link, double pageable)
+{
+    void (*fn)(double link, double pageable);
+
+    if (fake_find(FAKE_CUDA, "fake_gpu_speed", &fn))
+        fn(link, pageable);
+}
+
+/* Moves bytes from or to device memory without a call of the driver. 0: it is a real one. */
+static inline int poke(void *dst, const void *src, size_t bytes)
+{
+    void (*fn)(void *dst, const void *src, size_t bytes);
+
+    if (!fake_find(FAKE_CUDA, "fake_gpu_poke", &fn))
+        return 0;
+    fn(dst, src, bytes);
+    return 1;
+}
+
 static inline long count_of(int what)
 {
     long (*fn)(int what);
