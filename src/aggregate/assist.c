@@ -20,7 +20,7 @@
 /* Leader. -------------------------------------------------------------------------------------- */
 
 /* The task with this generation, or NULL if the engine has moved on. */
-static struct crn_task *task_locked(struct crn_engine *e, uint64_t generation)
+static struct crn_task *task_locked(struct crn_engine *e, uint64_t generation) CRN_REQUIRES(e->mu)
 {
     struct crn_task *t = e->task;
 
@@ -161,7 +161,7 @@ void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, struct cr
         t->handed--;
         a->in_hand--;
         if (!keep_hashes(t, &t->plan->writes[id], &v)) {
-            (void)!crn_fail(&ei, CAIRN_EDAMAGED, 0, "an assistant returned garbage");
+            (void)!crn_fail(&ei, CAIRN_EDAMAGED, 0, "an assistant returned malformed checksums");
             crn_task_fail_locked(e, t, &ei);
         }
         crn_cond_broadcast(&e->changed);

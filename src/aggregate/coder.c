@@ -44,7 +44,6 @@ struct coder_job {
     struct crn_stream *stream;
     struct noted noted[MOST_NOTED]; /* in the order of the streams */
     uint32_t nnoted;
-    int64_t cpu_ns; /* CPU time of this thread when it last rested */
 };
 
 void crn_coder_close(struct crn_coder *c)
@@ -76,20 +75,6 @@ static cairn_err coder_make(const struct crn_encoding *x, struct crn_coder **ret
     return CAIRN_OK;
 }
 
-/* Limits encoding to its share of a core: after each chunk the thread sleeps until its CPU time is
- * that share of the elapsed time. It holds no lock, so others wait only for its result. */
-static void rest(struct coder_job *j)
-{
-    double share = j->all->encoding->cpu_share;
-    int64_t now = crn_chooser_cpu_ns(j->coder->chooser);
-    int64_t ns = (int64_t)((double)(now - j->cpu_ns) * (1 / share - 1));
-    struct timespec pause = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-
-    j->cpu_ns = now;
-    if (ns > 0)
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-}
-
 static cairn_err coder_emit(void *ctx, const struct crn_chunk_record *record, const void *encoded,
                             struct crn_errinfo *ei)
 {
@@ -108,8 +93,6 @@ static cairn_err coder_emit(void *ctx, const struct crn_chunk_record *record, co
         c->stages[2 * k] = record->pipe.stage[k].id;
         c->stages[2 * k + 1] = record->pipe.stage[k].arg;
     }
-    if (j->all->encoding->cpu_share < 1)
-        rest(j);
     return CAIRN_OK;
 }
 
@@ -492,7 +475,6 @@ cairn_err crn_coder_write(struct crn_coder **coder, struct crn_pieces *all,
     if (rc != CAIRN_OK)
         return rc;
     j.coder = *coder;
-    j.cpu_ns = crn_chooser_cpu_ns(j.coder->chooser);
     for (i = 0; rc == CAIRN_OK && i < p->w->nstreams; i++)
         rc = encode_stream(&j, &all->plan->streams[p->w->first_stream + i], ei);
     return rc == CAIRN_OK ? write_out(&j, p->w, ei) : rc;

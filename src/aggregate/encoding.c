@@ -22,7 +22,9 @@ int crn_encoding_lossy(const struct crn_encoding *x, const struct crn_region *r)
 {
     uint32_t i;
 
-    for (i = 0; r->kind == CRN_REGION_MEMORY && r->type >= CAIRN_F32 && i < x->nlossy; i++)
+    for (i = 0; r->kind == CRN_REGION_MEMORY && r->type >= CAIRN_F32 && r->type <= CAIRN_C128 &&
+                i < x->nlossy;
+         i++)
         if (strcmp(x->lossy[i].region, r->name) == 0)
             return (int)i;
     return -1;
@@ -40,15 +42,15 @@ static cairn_err set_pipes(struct crn_encoding *x, const struct crn_name_config 
     x->is_adaptive = strcmp(nc->encode_pipe, "adaptive") == 0 || (is_auto && !is_paper);
     if (x->is_adaptive)
         return CAIRN_OK;
-    for (type = 0; rc == CAIRN_OK && type <= CAIRN_C128; type++)
+    for (type = 0; rc == CAIRN_OK && type < CRN_TYPES; type++)
         rc = crn_pipe_parse(is_paper ? crn_pipe_paper((cairn_type)type, 0) : nc->encode_pipe,
                             &x->pipe[type], ei);
     if (rc == CAIRN_OK)
         rc = crn_pipe_parse(is_paper ? crn_pipe_paper(CAIRN_BYTES, 1) : nc->encode_pipe, &x->small,
                             ei);
     if (rc == CAIRN_OK && crn_pipe_is_lossy(&x->small))
-        rc = crn_fail(ei, CAIRN_ECONFIG, 0,
-                      "'%s' loses something: name the regions in encode_lossy", nc->encode_pipe);
+        rc = crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is lossy: list its regions in encode_lossy",
+                      nc->encode_pipe);
     if (rc == CAIRN_OK && crn_pipe_needs_previous(&x->small) && x->full_every == 1)
         rc =
             crn_fail(ei, CAIRN_ECONFIG, 0,
@@ -153,12 +155,12 @@ cairn_err crn_encoding_open(const struct crn_config *cfg, const char *name,
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the encoding of '%s'", name);
     x->scheme = scheme_of(nc->encode);
     x->block_bytes = nc->encode_block / 16 * 16;
-    x->min_bytes = nc->encode_min;
     x->chunk_bytes = (size_t)(cfg->encode_chunk / 16 * 16);
     x->full_every = nc->encode_full_every;
     x->aim = aims[cfg->encode_aim];
-    x->cpu_share = (double)cfg->encode_share / 100;
     rc = set_pipes(x, nc, ei);
+    /* The paper's schemes and fixed pipelines know variables by their names only. */
+    x->group_bytes = x->is_adaptive ? x->chunk_bytes : 0;
     if (rc == CAIRN_OK)
         rc = set_patterns(x, nc, ei);
     if (rc == CAIRN_OK)

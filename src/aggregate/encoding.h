@@ -18,18 +18,17 @@ struct crn_lossy {
 struct crn_encoding {
     enum crn_scheme scheme;
     uint64_t block_bytes; /* of the block codecs */
-    uint64_t min_bytes;   /* smaller variables are merged */
+    uint64_t group_bytes; /* smaller streams are joined: encode/merge.h */
     size_t chunk_bytes;
     /* one version in so many is full; above 1, the others may refer to the previous one */
     uint64_t full_every;
     int is_adaptive; /* the pipeline is chosen per variable; otherwise by the two fields below */
-    struct crn_pipe pipe[CAIRN_C128 + 1]; /* by type */
-    struct crn_pipe small;                /* for variables smaller than min_bytes */
-    struct crn_similar *similar;          /* owned; NULL: names must be equal */
-    struct crn_lossy *lossy;              /* owned */
+    struct crn_pipe pipe[CRN_TYPES]; /* by type */
+    struct crn_pipe small;           /* for small variables (encode/merge.h) */
+    struct crn_similar *similar;     /* owned; NULL: names must be equal */
+    struct crn_lossy *lossy;         /* owned */
     uint32_t nlossy;
     enum crn_aim aim;
-    double cpu_share; /* share of a core that an encoding thread may use: above 0, up to 1 */
 };
 
 /* The encoding of a checkpoint name; *ret is NULL if none is configured. CAIRN_ECONFIG names the

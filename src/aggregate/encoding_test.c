@@ -42,6 +42,27 @@ static void check_extent(const struct engine_fixture *f, const struct crn_data_f
     crn_decoder_free(decoder);
 }
 
+static void the_aim_is_obeyed(void **state)
+{
+    static const enum crn_aim aims[] = {CRN_AIM_RATIO, CRN_AIM_SPEED, CRN_AIM_TIME};
+    static const char *const words[] = {"ratio", "speed", "time"};
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_encoding *x;
+    struct crn_config cfg;
+    size_t i;
+
+    (void)state;
+    crn_config_defaults(&cfg);
+    assert_ok(crn_config_set(&cfg, "encode", "adaptive", "test", ei));
+    for (i = 0; i < 3; i++) {
+        assert_ok(crn_config_set(&cfg, "encode_aim", words[i], "test", ei));
+        assert_ok(crn_encoding_open(&cfg, "heat", &x, ei));
+        assert_int_equal(x->aim, aims[i]);
+        crn_encoding_close(x);
+    }
+    crn_config_fini(&cfg);
+}
+
 /* A lossy region keeps its bound and verifies; all others are restored bit by bit. */
 static void what_may_be_lost_is_bounded(void **state)
 {
@@ -152,6 +173,7 @@ static void threads_are_as_configured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_aim_is_obeyed),
         cmocka_unit_test(what_may_be_lost_is_bounded),
         cmocka_unit_test(settings_are_checked),
         cmocka_unit_test(threads_are_as_configured),

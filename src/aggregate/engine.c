@@ -28,6 +28,7 @@ const struct crn_write *crn_task_seek_local(struct crn_task *t)
 
 /* Takes the next write for a writer. Returns 0 if there is none now. */
 static int take_locked(struct crn_engine *e, struct crn_task *t, struct crn_piece *ret)
+    CRN_REQUIRES(e->mu)
 {
     struct crn_piece p = {0};
 
@@ -55,6 +56,7 @@ static int is_done_locked(struct crn_task *t)
 }
 
 void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei)
+    CRN_REQUIRES(e->mu)
 {
     t->is_failed = 1;
     atomic_store(&t->out.is_given_up, 1);
@@ -75,6 +77,7 @@ static int may_join(const struct crn_engine *e, int number)
 /* Writes until nothing is left or an error occurs. Called with the engine's lock, which it
  * releases while writing. */
 static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number)
+    CRN_REQUIRES(e->mu)
 {
     struct crn_writer_stats *me = &t->stats->writer[number];
     int is_in = may_join(e, number);
@@ -275,19 +278,23 @@ static int auto_threads(const struct crn_config *cfg)
     return cores < AUTO_ENCODERS ? cores : AUTO_ENCODERS;
 }
 
+/* A block is a stripe, where Lustre allows it: each write goes to one target. */
+static uint64_t stripe_bytes_of(const struct crn_config *cfg)
+{
+    return cfg->stripe_count > 0 && cfg->block_bytes % 65536 == 0 ? cfg->block_bytes : 0;
+}
+
 struct crn_engine_options crn_engine_configured(const struct crn_config *cfg)
 {
     int threads = (int)threads_wanted(cfg);
 
-    return (struct crn_engine_options){
-        .blocks = cfg->blocks,
-        .block_bytes = cfg->block_bytes,
-        .chunk_bytes = cfg->chunk_bytes,
-        .align_bytes = cfg->align_bytes,
-        .writers = threads > 0 ? threads : auto_threads(cfg),
-        .may_join = threads > 0 ? NULL : crn_has_own_core,
-        .outlet = {.io = (enum crn_io)cfg->io,
-                   .preallocate = (enum crn_preallocate)cfg->preallocate,
-                   .stripe_count = cfg->stripe_count,
-                   .stripe_bytes = cfg->stripe_bytes}};
+    return (struct crn_engine_options){.blocks = cfg->blocks,
+                                       .block_bytes = cfg->block_bytes,
+                                       .chunk_bytes = cfg->chunk_bytes,
+                                       .align_bytes = cfg->align_bytes,
+                                       .writers = threads > 0 ? threads : auto_threads(cfg),
+                                       .may_join = threads > 0 ? NULL : crn_has_own_core,
+                                       .outlet = {.io = (enum crn_io)cfg->io,
+                                                  .stripe_count = cfg->stripe_count,
+                                                  .stripe_bytes = stripe_bytes_of(cfg)}};
 }

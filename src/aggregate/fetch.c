@@ -38,7 +38,7 @@ static const struct crn_write *seek_remote_locked(struct crn_task *t)
 
 /* Data of assistants is fetched only when the writers are otherwise idle, and no more than they
  * can write at once. Fetching all of it would leave nothing for the assistants to write. */
-static int is_turn_locked(const struct crn_engine *e, struct crn_task *t)
+static int is_turn_locked(const struct crn_engine *e, struct crn_task *t) CRN_REQUIRES(e->mu)
 {
     return !t->is_second_pass ||
            (crn_task_seek_local(t) == NULL && t->outstanding + t->nready <= (size_t)e->started);
@@ -71,7 +71,7 @@ static unsigned char *get_block(struct crn_engine *e, const struct crn_task *t, 
 
 /* Counts the remote parts this write waits for, in one version or in two. */
 static void await_locked(struct crn_engine *e, struct crn_task *t, const struct crn_write *w,
-                         const void *block)
+                         const void *block) CRN_REQUIRES(e->mu)
 {
     struct crn_awaited *a = &t->awaited[w - t->plan->writes];
     uint64_t bytes = w->nparts == 0 ? w->bytes : 0;
@@ -204,6 +204,7 @@ void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint
 
 /* All parts have arrived: queue the write for a writer. */
 static void ready_locked(struct crn_engine *e, struct crn_task *t, uint64_t whole)
+    CRN_REQUIRES(e->mu)
 {
     unsigned char *block = crn_pool_block(&e->pool, t->awaited[whole].block);
 

@@ -20,18 +20,16 @@
 static cairn_err preallocate(struct crn_outfile *o, uint64_t bytes, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = o->st->fs;
-    enum crn_preallocate want = o->outlet->opt.preallocate;
     int r;
 
-    if (bytes == 0 || want == CRN_PREALLOCATE_OFF ||
-        (want == CRN_PREALLOCATE_AUTO && o->direct_fd < 0))
+    if (bytes == 0 || o->direct_fd < 0)
         return CAIRN_OK;
     do
         r = fs->fallocate(fs, o->fd, 0, (off_t)bytes);
     while (r == -EINTR);
     o->lacks_room = r == -ENOSPC || r == -EDQUOT;
     if (o->lacks_room || r == -EIO)
-        return crn_fail_errno(ei, -r, "room for '%s' in '%s'", o->name, o->st->path);
+        return crn_fail_errno(ei, -r, "allocate space for '%s' in '%s'", o->name, o->st->path);
     return CAIRN_OK;
 }
 
@@ -63,7 +61,7 @@ static void stripe(const struct crn_outfile *o, const struct crn_index *head)
     struct crn_errinfo ei = {0};
     cairn_err rc;
 
-    if (opt->stripe_count == 0 && opt->stripe_bytes == 0)
+    if (opt->stripe_count == 0)
         return;
     rc = crn_store_stripe(o->st, head->name, head->version, opt->stripe_count, opt->stripe_bytes,
                           &ei);

@@ -33,5 +33,5 @@ void crn_outlet_no_direct(struct crn_outlet *o, const char *why)
 void crn_outlet_no_stripes(struct crn_outlet *o, const char *why)
 {
     if (atomic_exchange(&o->is_told_stripes, 1) == 0)
-        outlet_tell(o, "no stripe_count and stripe_bytes", why);
+        outlet_tell(o, "no stripe_count", why);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How the writers of an engine write files: through the page cache, with writeback started at
- * once, or with O_DIRECT; preallocated or not; striped or not. A method that the file system
+ * once, or with O_DIRECT; striped or not. A method that the file system
  * refuses is logged once and replaced by a plain buffered write. */
 #ifndef CRN_AGGREGATE_OUTLET_H
 #define CRN_AGGREGATE_OUTLET_H
@@ -16,7 +16,6 @@
 
 struct crn_outlet_options {
     enum crn_io io;
-    enum crn_preallocate preallocate;
     uint64_t stripe_count, stripe_bytes; /* of new files, on striped file systems; 0: the default */
     const struct crn_log *log;           /* for refused methods; may be NULL */
     struct crn_gate *gate;               /* every write passes it; may be NULL */

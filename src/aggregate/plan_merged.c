@@ -201,8 +201,8 @@ cairn_err crn_plan_merged(const struct crn_shard *const *shards, const uint32_t 
 {
     struct crn_merge_options options = {.scheme = encoding->scheme,
                                         .block_bytes = encoding->block_bytes,
-                                        .min_bytes = encoding->min_bytes,
-                                        .similar = encoding->similar};
+                                        .similar = encoding->similar,
+                                        .group_bytes = encoding->group_bytes};
     struct builder b = {.encoding = encoding, .owner = owner, .write_bytes = write_bytes};
     struct crn_merge *merge = NULL;
     struct crn_shard *copy = calloc(nshards + (size_t)1, sizeof(*copy));

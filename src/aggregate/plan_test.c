@@ -132,7 +132,7 @@ static void check_merged(const struct crn_plan *p, const struct crn_shard *const
 static void merged_shards(void **state)
 {
     enum { SHARDS = 7, REGIONS = 6 };
-    struct crn_encoding encoding = {.block_bytes = 64, .min_bytes = 100};
+    struct crn_encoding encoding = {.block_bytes = 64};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_region regions[SHARDS][REGIONS];
     struct crn_shard shard[SHARDS];
@@ -158,7 +158,7 @@ static void merged_shards(void **state)
                 struct crn_region *x = &regions[s][r];
 
                 (void)snprintf(x->name, sizeof(x->name), "v%d", r);
-                x->type = (uint8_t)((r * 5 + round) % (CAIRN_C128 + 1));
+                x->type = (uint8_t)((r * 5 + round) % CRN_TYPES);
                 x->ndims = 1;
                 x->dims[0] = crn_rng_below(&rng, 4) == 0 ? 0 : crn_rng_below(&rng, 500);
                 assert_ok(crn_region_check(x, ei));

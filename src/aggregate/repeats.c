@@ -76,7 +76,7 @@ static struct repeats_entry *find_in(struct repeats_entry *table, size_t size,
     return &table[i];
 }
 
-static int grow_locked(struct crn_repeats *r)
+static int grow_locked(struct crn_repeats *r) CRN_REQUIRES(r->mu)
 {
     size_t size = r->size > 0 ? 2 * r->size : 64;
     struct repeats_entry *table = calloc(size, sizeof(*table));

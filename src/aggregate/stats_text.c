@@ -348,7 +348,7 @@ cairn_err crn_flush_stats_decode(const char *text, size_t len, struct crn_flush_
     free(copy);
     if (failed || s.writer == NULL) {
         crn_flush_stats_free(&s);
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "the statistics are not whole");
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "the statistics are damaged or incomplete");
     }
     *ret = s;
     return CAIRN_OK;

@@ -73,7 +73,8 @@ struct crn_engine {
     const struct crn_older *older;            /* of the next file; borrowed */
 };
 
-void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei);
+void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei)
+    CRN_REQUIRES(e->mu);
 /* Runs the writers over the task. feed runs on this thread, without locks, and fetches data of
  * other nodes until there is no more. */
 void crn_task_run(struct crn_engine *e, struct crn_task *t,

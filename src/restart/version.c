@@ -21,6 +21,11 @@ static void source_fini(const struct crn_fs *fs, struct crn_version_file *s)
     free(s->what);
 }
 
+cairn_err crn_version_keep(struct crn_version *v, size_t bytes, struct crn_errinfo *ei)
+{
+    return v->decoder == NULL ? crn_decoder_open(bytes, &v->decoder, ei) : CAIRN_OK;
+}
+
 void crn_version_close(struct crn_version *v)
 {
     uint32_t i;

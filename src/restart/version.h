@@ -25,6 +25,9 @@ void crn_version_tell(struct crn_version *v, uint32_t file_no, struct crn_index 
                       struct crn_base_chain *chain);
 void crn_version_tell_failure(struct crn_version *v, uint32_t file_no,
                               const struct crn_errinfo *failure);
+/* Keeps so many bytes of decoded chunks of encoded files, instead of 32 MiB. Before the first read. */
+CAIRN_CHECKED cairn_err crn_version_keep(struct crn_version *v, size_t bytes,
+                                         struct crn_errinfo *ei);
 void crn_version_close(struct crn_version *v); /* v may be NULL */
 const struct crn_manifest *crn_version_manifest(const struct crn_version *v);
 

@@ -68,6 +68,71 @@ static struct crn_version *reader(struct version_test_env *e)
     return v;
 }
 
+/* Counts what is read. */
+struct counting_fs {
+    struct crn_fs fs; /* first */
+    uint64_t reads;
+};
+
+static ssize_t counting_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
+{
+    ((struct counting_fs *)(uintptr_t)fs)->reads++;
+    return crn_fs_posix()->pread(crn_fs_posix(), fd, buf, n, off);
+}
+
+static uint64_t chunks_of(struct version_test_env *e, const struct tv *t, uint32_t file_no)
+{
+    struct crn_errinfo *ei = &e->info;
+    struct crn_manifest_file mf;
+    char file[CRN_FILE_NAME];
+    struct crn_index x;
+    uint64_t n = 0;
+    uint32_t i;
+
+    (void)snprintf(file, sizeof(file), "data-%04u", (unsigned)file_no);
+    assert_ok(crn_store_describe_data(&e->st, t->name, t->version, file, &mf, &x, ei));
+    for (i = 0; i < x.nstreams; i++)
+        n += x.streams[i].nchunks;
+    crn_index_free(&x);
+    crn_manifest_file_free(&mf);
+    return n;
+}
+
+/* Variables of all ranks share chunks. Who reads rank after rank returns to them; each is fetched and
+ * decoded once, also through a chain. */
+static void chunks_are_decoded_once(void **state)
+{
+    struct version_test_env *e = *state;
+    struct counting_fs fs = {.fs = *crn_fs_posix()};
+    struct crn_store st = e->st;
+    struct crn_errinfo *ei = &e->info;
+    const struct crn_shard *shard;
+    unsigned char expect[256], got[256];
+    struct crn_version *v;
+    uint32_t rank, r;
+    uint64_t chunks = 0;
+
+    fs.fs.pread = counting_pread;
+    st.fs = &fs.fs;
+    assert_ok(crn_version_open(&st, "heat", 4, &v, ei));
+    for (r = 0; r < e->t.files; r++) {
+        chunks += chunks_of(e, &e->t, r);
+        chunks += is_chained ? chunks_of(e, &e->older[0], r) + chunks_of(e, &e->older[1], r) : 0;
+    }
+    for (rank = 0; rank < e->t.ranks; rank++) /* the indexes */
+        assert_ok(crn_version_shard(v, rank, &shard, ei));
+    fs.reads = 0;
+    for (rank = 0; rank < e->t.ranks; rank++)
+        for (r = 0; r < TV_REGIONS; r++) {
+            uint64_t n = tv_content(&e->t, rank, r, expect);
+
+            assert_ok(crn_version_read(v, rank, r, 0, n, got, ei));
+            assert_memory_equal(got, expect, n);
+        }
+    assert_true(fs.reads <= chunks);
+    crn_version_close(v);
+}
+
 static char *path_of(const struct version_test_env *e, const char *file)
 {
     static char path[400];
@@ -481,6 +546,7 @@ int main(void)
         TEST(a_copy_of_another_capture_is_refused),
         TEST(files_are_checked_in_parallel),
         TEST(streams_outside_the_data_are_refused),
+        TEST(chunks_are_decoded_once),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -7,11 +7,14 @@
 #include "base/fs.h"
 #include "format/format.h"
 
-/* State for reading encoded data files: scratch memory, the last stream and its last decoded chunk,
- * so that neighbours are decoded once, and descriptors of a few bases. One thread at a time. It may
+/* State for reading encoded data files: scratch memory, the last stream, decoded chunks to which reads
+ * may return (32 MiB), and descriptors of a few bases. One thread at a time. It may
  * read any number of files in turn, as long as their indexes and chains live. NULL until first
  * needed. */
 struct crn_decoder;
+/* One that keeps more decoded chunks, for readers that go through the ranks in turn. */
+CAIRN_CHECKED cairn_err crn_decoder_open(size_t cache_bytes, struct crn_decoder **ret,
+                                         struct crn_errinfo *ei);
 void crn_decoder_free(struct crn_decoder *d); /* d may be NULL */
 
 /* The older data files that a file is encoded against, with the necessary data of their indexes. */

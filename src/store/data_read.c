@@ -2,6 +2,7 @@
 /* Reads data files. Decides what a whole data file is: a trailer that matches the size, an index
  * with the trailer's hash, and extents inside the data. src/format checks everything inside
  * them. */
+#include "encode/pack.h"
 #include "store/data.h"
 
 #include <errno.h>
@@ -64,6 +65,26 @@ static cairn_err data_inside(const struct crn_index *x, uint64_t data_end, const
     return CAIRN_OK;
 }
 
+/* Decodes an index that may be packed. */
+static cairn_err decode_index(const void *raw, size_t n, const char *what, struct crn_index *ret,
+                              struct crn_errinfo *ei)
+{
+    struct crn_buf plain = {0};
+    struct crn_view packed;
+    uint64_t bytes;
+    cairn_err rc;
+
+    if (!crn_index_is_packed(raw, n))
+        return crn_index_decode(raw, n, what, ret, ei);
+    rc = crn_index_unwrap(raw, n, what, &bytes, &packed, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_err_context(ei, crn_unpack(packed, bytes, &plain, ei), "%s: the index", what);
+    if (rc == CAIRN_OK)
+        rc = crn_index_decode(plain.data, plain.len, what, ret, ei);
+    crn_buf_free(&plain);
+    return rc;
+}
+
 cairn_err crn_data_index(const struct crn_fs *fs, int fd, const struct crn_trailer *t,
                          const char *what, struct crn_index *ret, struct crn_errinfo *ei)
 {
@@ -79,7 +100,7 @@ cairn_err crn_data_index(const struct crn_fs *fs, int fd, const struct crn_trail
     if (rc == CAIRN_OK && crn_hash(raw, t->index_bytes) != t->index_hash)
         rc = crn_fail(ei, CAIRN_EDAMAGED, 0, "%s: checksum of the index is wrong", what);
     if (rc == CAIRN_OK)
-        rc = crn_index_decode(raw, t->index_bytes, what, &x, ei);
+        rc = decode_index(raw, t->index_bytes, what, &x, ei);
     free(raw);
     if (rc != CAIRN_OK)
         return rc;

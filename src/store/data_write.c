@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "encode/pack.h"
 #include "store/data.h"
 
 #define MAX_ATTEMPTS 10000
 #define MAX_RACES    8
+#define PACK_MIN     4096 /* bytes of an index */
 
 /* Opens the directory of a version, creating it if necessary; its entry is durable on return. */
 static cairn_err make_version(const struct crn_store *st, const char *name, int64_t version,
@@ -127,8 +129,35 @@ static cairn_err fill_lists(const struct crn_index *index, struct crn_manifest_f
     return rc;
 }
 
+/* Packs the index of an encoded file, if that makes it smaller. One that is too small to matter stays
+ * as it is, so that people can read it. */
+static cairn_err pack_index(const char *pipe_text, struct crn_buf *index, struct crn_errinfo *ei)
+{
+    struct crn_buf packed = {0};
+    struct crn_buf wrapped = {0};
+    struct crn_pipe pipe;
+    cairn_err rc = CAIRN_OK;
+
+    if (pipe_text == NULL && index->len < PACK_MIN)
+        return CAIRN_OK;
+    if (pipe_text != NULL)
+        rc = crn_pipe_parse(pipe_text, &pipe, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_pack(index->data, index->len, pipe_text != NULL ? &pipe : NULL, &packed, ei);
+    if (rc == CAIRN_OK && packed.len < index->len && index->len / CRN_INDEX_GAIN <= packed.len)
+        rc = crn_index_wrap(index->len, packed.data, packed.len, &wrapped, ei);
+    crn_buf_free(&packed);
+    if (rc != CAIRN_OK || wrapped.len == 0) {
+        crn_buf_free(&wrapped);
+        return rc;
+    }
+    crn_buf_free(index);
+    *index = wrapped;
+    return CAIRN_OK;
+}
+
 /* Encodes index and trailer, and describes the file for the manifest. */
-static cairn_err data_write_compose(const char *file, uint64_t data_end,
+static cairn_err data_write_compose(const char *pack, const char *file, uint64_t data_end,
                                     const struct crn_index *index, struct crn_buf *buf,
                                     struct crn_manifest_file *ret, struct crn_errinfo *ei)
 {
@@ -143,6 +172,8 @@ static cairn_err data_write_compose(const char *file, uint64_t data_end,
             index->extents[i].file_offset > data_end - index->extents[i].bytes)
             return crn_fail(ei, CAIRN_EINVAL, 0, "'%s': an extent ends past the data", file);
     rc = crn_index_encode(index, buf, ei);
+    if (rc == CAIRN_OK && index->nstreams > 0)
+        rc = pack_index(pack, buf, ei);
     if (rc != CAIRN_OK)
         return rc;
     memset(ret, 0, sizeof(*ret));
@@ -167,7 +198,7 @@ cairn_err crn_store_finish_data(const struct crn_store *st, int fd, const char *
     cairn_err rc;
     int r;
 
-    rc = data_write_compose(file, data_end, index, &buf, &mf, ei);
+    rc = data_write_compose(st->index_pipe, file, data_end, index, &buf, &mf, ei);
     if (rc == CAIRN_OK)
         rc = crn_fs_write_all(fs, fd, buf.data, buf.len, data_end, file, ei);
     /* Preallocated space or a padded last block may extend past the end. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads through the streams of an encoded data file. One stream is open at a time; a caller that
- * reads in stream order decodes every chunk once.
+ * reads in stream order decodes every chunk once. Other orders find chunks in a cache: small variables
+ * of all ranks share them.
  *
  * A chunk that needs the older version is decoded through the chain. The decoder descends from the
  * nearest base to the first one whose chunk needs no older version. It then decodes upwards; each
@@ -18,10 +19,12 @@
 #include "encode/work.h"
 #include "store/chain.h"
 
-#define BASE_FDS 16 /* open at most; bases of longer chains share these slots */
+#define CACHE    ((size_t)32 << 20) /* bytes of decoded chunks, unless the caller wants more */
+#define BASE_FDS 16                 /* open at most; bases of longer chains share these slots */
 
 struct crn_decoder {
     struct crn_encode_work *work;
+    struct crn_cache *cache;
     /* The open stream; NULL: none. */
     const struct crn_stream *stream;
     struct crn_chunk_record *records;
@@ -66,11 +69,12 @@ void crn_decoder_free(struct crn_decoder *d)
     close_stream(d);
     for (i = 0; i < BASE_FDS; i++)
         close_base(d, i);
+    crn_cache_free(d->cache);
     crn_work_free(d->work);
     free(d);
 }
 
-static cairn_err decode_make(struct crn_decoder **ret, struct crn_errinfo *ei)
+cairn_err crn_decoder_open(size_t cache_bytes, struct crn_decoder **ret, struct crn_errinfo *ei)
 {
     struct crn_decoder *d = calloc(1, sizeof(*d));
     cairn_err rc;
@@ -78,8 +82,11 @@ static cairn_err decode_make(struct crn_decoder **ret, struct crn_errinfo *ei)
     if (d == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a decoder");
     rc = crn_work_new(&d->work, ei);
+    d->cache = crn_cache_new(cache_bytes);
+    if (rc == CAIRN_OK && d->cache == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a decoder");
     if (rc != CAIRN_OK) {
-        free(d);
+        crn_decoder_free(d);
         return rc;
     }
     *ret = d;
@@ -234,10 +241,28 @@ static cairn_err take_map(struct crn_decoder *d, const struct crn_stream *s, str
     return rc;
 }
 
+/* What a decoded chunk is known by beside its hash: the capture, the file and the stream. Equal bytes
+ * elsewhere are not taken for it, so that a reader sees what is wrong with its own. */
+static uint64_t domain_of(const struct crn_data_file *f, const struct crn_stream *s)
+{
+    const struct crn_index *x = f->index;
+    struct {
+        uint8_t run[sizeof(x->id.run)];
+        uint64_t seq, file_no, stream;
+    } text = {.seq = x->id.seq, .file_no = x->file_no, .stream = (uint64_t)(s - x->streams)};
+
+    memcpy(text.run, x->id.run, sizeof(text.run));
+    return crn_hash(&text, sizeof(text));
+}
+
 static cairn_err open_stream(struct crn_decoder *d, const struct crn_stream *s,
                              struct crn_errinfo *ei)
 {
-    struct crn_reader_options options = {.n = s->nchunks, .fetch = decode_fetch, .ctx = d};
+    struct crn_reader_options options = {.n = s->nchunks,
+                                         .fetch = decode_fetch,
+                                         .ctx = d,
+                                         .cache = d->cache,
+                                         .domain = domain_of(d->file, s)};
     cairn_err rc;
 
     close_stream(d);
@@ -267,7 +292,7 @@ cairn_err crn_data_decoded(const struct crn_data_file *f, uint64_t at, void *dst
     struct crn_decoder *d;
 
     if (*decoder == NULL)
-        rc = decode_make(decoder, ei);
+        rc = crn_decoder_open(CACHE, decoder, ei);
     if (rc != CAIRN_OK)
         return rc;
     d = *decoder;

@@ -48,27 +48,51 @@ static cairn_err read_number(const struct crn_store *st, int dfd, uint64_t *ret,
     return CAIRN_OK;
 }
 
-cairn_err crn_store_raise_generation(const struct crn_store *st, const char *name, uint64_t *ret,
-                                     struct crn_errinfo *ei)
+/* The highest generation that the file or a manifest knows. */
+static cairn_err highest(const struct crn_store *st, int dfd, const char *name, uint64_t *ret,
+                         struct crn_errinfo *ei)
 {
-    struct crn_errinfo why = {0};
     struct crn_catalog c = {0};
-    char text[NUMBER_MAX];
-    uint64_t number = 0;
     cairn_err rc;
     size_t i;
+
+    rc = read_number(st, dfd, ret, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_catalog(st, name, &c, ei);
+    for (i = 0; rc == CAIRN_OK && i < c.n; i++)
+        if (c.v[i].id.generation > *ret)
+            *ret = c.v[i].id.generation;
+    crn_catalog_free(&c);
+    return rc;
+}
+
+cairn_err crn_store_generation(const struct crn_store *st, const char *name, uint64_t *ret,
+                               struct crn_errinfo *ei)
+{
+    cairn_err rc;
     int dfd;
 
     rc = crn_store_name_dir(st, name, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = read_number(st, dfd, &number, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_store_catalog(st, name, &c, ei);
-    for (i = 0; rc == CAIRN_OK && i < c.n; i++)
-        if (c.v[i].id.generation > number)
-            number = c.v[i].id.generation;
-    crn_catalog_free(&c);
+    rc = highest(st, dfd, name, ret, ei);
+    (void)st->fs->close(st->fs, dfd);
+    return rc;
+}
+
+cairn_err crn_store_raise_generation(const struct crn_store *st, const char *name, uint64_t *ret,
+                                     struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    char text[NUMBER_MAX];
+    uint64_t number = 0;
+    cairn_err rc;
+    int dfd;
+
+    rc = crn_store_name_dir(st, name, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = highest(st, dfd, name, &number, ei);
     if (rc == CAIRN_OK) {
         rc = crn_file_replace(st->fs, dfd, CRN_NUMBER, text,
                               (size_t)generation_compose(number + 1, text, sizeof(text)), &why);

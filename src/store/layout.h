@@ -10,8 +10,9 @@
 #define CRN_BAD      "bad"
 #define CRN_REMOVED                                                                                \
     "removed" /* the manifest of a version that was removed, until its files are gone */
-#define CRN_WRITER ".writer"
-#define CRN_NUMBER ".generation"
+#define CRN_WRITER       ".writer"
+#define CRN_NUMBER       ".generation"
+#define CRN_REMOVED_LIST ".removed"
 
 /* A path for messages: "<root>/<name>/<version>/<file>"; file may be NULL. */
 struct crn_where {

@@ -11,25 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REMOVED_LIST ".removed"
-#define RECORD       40
-#define FULL         ((size_t)1 << 20)
-#define READ_MAX     (4 * FULL)
+#define RECORD   40
+#define FULL     ((size_t)1 << 20)
+#define READ_MAX (4 * FULL)
 
+static void put_u64(uint64_t v, unsigned char *ret)
+{
+    size_t i;
+
+    for (i = 0; i < 8; i++)
+        ret[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* Needs no memory: a removal without a record could be undone by a drain. */
 static void put_record(const struct crn_capture_id *id, int64_t version, unsigned char ret[RECORD])
 {
-    struct crn_buf b = {0};
-
-    memset(ret, 0, RECORD);
-    crn_buf_put(&b, id->run, sizeof(id->run));
-    crn_buf_u64(&b, id->seq);
-    crn_buf_u64(&b, (uint64_t)version);
-    if (!b.failed) {
-        crn_buf_u64(&b, crn_hash(b.data, b.len));
-        if (!b.failed)
-            memcpy(ret, b.data, RECORD);
-    }
-    crn_buf_free(&b);
+    memcpy(ret, id->run, sizeof(id->run));
+    put_u64(id->seq, ret + 16);
+    put_u64((uint64_t)version, ret + 24);
+    put_u64(crn_hash(ret, 32), ret + 32);
 }
 
 static cairn_err read_list(const struct crn_store *st, int dfd, const char *name,
@@ -41,7 +41,7 @@ static cairn_err read_list(const struct crn_store *st, int dfd, const char *name
 
     *ret = NULL;
     *ret_len = 0;
-    rc = crn_fs_read_file(st->fs, dfd, REMOVED_LIST, READ_MAX, &data, ret_len, &why);
+    rc = crn_fs_read_file(st->fs, dfd, CRN_REMOVED_LIST, READ_MAX, &data, ret_len, &why);
     if (rc == CAIRN_ENOENT)
         return CAIRN_OK;
     if (rc != CAIRN_OK) {
@@ -64,7 +64,7 @@ static cairn_err shrink(const struct crn_store *st, int dfd, const char *name,
     if (rc != CAIRN_OK)
         return rc;
     skip = len / 2 / RECORD * RECORD;
-    rc = crn_file_replace(st->fs, dfd, REMOVED_LIST, data + skip, len - skip, ei);
+    rc = crn_file_replace(st->fs, dfd, CRN_REMOVED_LIST, data + skip, len - skip, ei);
     free(data);
     return rc;
 }
@@ -79,17 +79,20 @@ static cairn_err removed_append(const struct crn_store *st, int dfd, const char 
     cairn_err rc;
     int fd;
 
-    fd = fs->openat(fs, dfd, REMOVED_LIST, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+    fd = fs->openat(fs, dfd, CRN_REMOVED_LIST, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return crn_fail_errno(ei, -fd, "open '%s/%s/%s'", st->path, name, REMOVED_LIST);
-    rc = crn_fs_check(fs->fstat(fs, fd, &sb), ei, "stat '%s/%s/%s'", st->path, name, REMOVED_LIST);
+        return crn_fail_errno(ei, -fd, "open '%s/%s/%s'", st->path, name, CRN_REMOVED_LIST);
+    rc = crn_fs_check(fs->fstat(fs, fd, &sb), ei, "stat '%s/%s/%s'", st->path, name,
+                      CRN_REMOVED_LIST);
     if (rc == CAIRN_OK) {
         pad = (RECORD - (size_t)sb.st_size % RECORD) % RECORD; /* realign after a torn record */
         memcpy(line + pad, record, RECORD);
-        rc = crn_fs_write_all(fs, fd, line, pad + RECORD, (uint64_t)sb.st_size, REMOVED_LIST, ei);
+        rc = crn_fs_write_all(fs, fd, line, pad + RECORD, (uint64_t)sb.st_size, CRN_REMOVED_LIST,
+                              ei);
     }
     if (rc == CAIRN_OK)
-        rc = crn_fs_check(fs->fsync(fs, fd), ei, "fsync '%s/%s/%s'", st->path, name, REMOVED_LIST);
+        rc = crn_fs_check(fs->fsync(fs, fd), ei, "fsync '%s/%s/%s'", st->path, name,
+                          CRN_REMOVED_LIST);
     if (rc == CAIRN_OK && sb.st_size == 0)
         rc = crn_fs_check(fs->fsync(fs, dfd), ei, "fsync '%s/%s'", st->path, name);
     (void)fs->close(fs, fd);

@@ -48,7 +48,8 @@ int crn_version_parse(const char *text, int64_t *ret)
 
 int crn_is_temp_name(const char *name)
 {
-    static const char *const files[] = {CRN_MANIFEST, CRN_PIN, CRN_BAD};
+    static const char *const files[] = {CRN_MANIFEST, CRN_PIN, CRN_BAD, CRN_NUMBER,
+                                        CRN_REMOVED_LIST};
     size_t i;
 
     for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -22,6 +22,8 @@ struct crn_store {
     const struct crn_fs *fs;
     int dfd;    /* the root directory */
     char *path; /* owned; for messages */
+    /* The pipeline of packed indexes, for files that another reader must understand; NULL: chosen */
+    const char *index_pipe;
 };
 
 /* With create, makes missing directories (mode 0700); otherwise a missing one is CAIRN_ENOENT. */
@@ -43,6 +45,10 @@ CAIRN_CHECKED cairn_err crn_store_lock_name(const struct crn_store *st, const ch
  * any earlier run. On a full disk only the commits of the run record it. */
 CAIRN_CHECKED cairn_err crn_store_raise_generation(const struct crn_store *st, const char *name,
                                                    uint64_t *ret, struct crn_errinfo *ei);
+
+/* The highest generation of the name so far; 0 if there is none. */
+CAIRN_CHECKED cairn_err crn_store_generation(const struct crn_store *st, const char *name,
+                                             uint64_t *ret, struct crn_errinfo *ei);
 
 /* Writing a version. --------------------------------------------------------------------------- */
 

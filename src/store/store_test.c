@@ -368,6 +368,8 @@ static void a_sweep_removes_debris_only(void **state)
 
     take(e, 1, 1);
     put(e, "heat/1/.manifest.0123abcd.tmp", "half");
+    put(e, "heat/..generation.0123abcd.tmp", "half");
+    put(e, "heat/.generation.0123abcd.tmp", "not ours");
     put(e, "heat/1/.manifest.0123abcx.tmp", "not ours");
     put(e, "heat/1/data-0000.3", "never finished");
     put(e, "heat/1/stats-0000.3", "goes with it");
@@ -383,11 +385,13 @@ static void a_sweep_removes_debris_only(void **state)
     put(e, "heat/3/bad", "a mark of nothing");
 
     res = sweep(e, 1, 0, 1); /* a dry run only counts */
-    assert_int_equal(res.files, 5);
+    assert_int_equal(res.files, 6);
     assert_true(has(e, "heat/1/data-0000.3"));
     res = sweep(e, 1, 0, 0);
-    assert_int_equal(res.files, 5);
+    assert_int_equal(res.files, 6);
     assert_int_equal(res.kept, 2); /* version 3 is whole and newer than every committed version */
+    assert_false(has(e, "heat/..generation.0123abcd.tmp"));
+    assert_true(has(e, "heat/.generation.0123abcd.tmp"));
     assert_false(has(e, "heat/1/.manifest.0123abcd.tmp"));
     assert_true(has(e, "heat/1/.manifest.0123abcx.tmp"));
     assert_false(has(e, "heat/1/data-0000.3"));

@@ -276,6 +276,22 @@ static cairn_err sweep_version(struct sweep *s, int name_dfd, int64_t version,
 }
 
 /* Finds the newest committed version: it makes whole files of older captures useless. */
+/* Half-written replacements of the name's own files. */
+static cairn_err sweep_name_dir(struct sweep *s, int name_dfd, struct crn_errinfo *ei)
+{
+    struct crn_names names = {0};
+    cairn_err rc;
+    size_t i;
+
+    s->dfd = name_dfd;
+    rc = crn_fs_names(s->st->fs, name_dfd, s->name, &names, ei);
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++)
+        if (crn_is_temp_name(names.name[i]))
+            rc = sweep_file(s, names.name[i], ei);
+    crn_names_free(&names);
+    return rc;
+}
+
 static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
 {
     struct crn_catalog c;
@@ -349,6 +365,8 @@ cairn_err crn_store_sweep(const struct crn_store *st, const char *name, int held
         rc = crn_store_versions(st, name_dfd, name, &versions, &n, ei);
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         rc = sweep_version(&s, name_dfd, versions[i], ei);
+    if (rc == CAIRN_OK && !s.res.busy)
+        rc = sweep_name_dir(&s, name_dfd, ei);
     /* Spares of a dead run. A file system that supports spares supports locks. */
     if (rc == CAIRN_OK && !s.res.busy && s.has_writer && (s.has_lock || force))
         rc = crn_spares_remove(st, name, name_dfd, dry_run, &s.res, ei);

@@ -30,9 +30,11 @@ struct tv {
     const char *pipe; /* NULL: unencoded; otherwise one stream for each variable of all ranks */
     const struct tv *older; /* encoded against it: committed, with the same ranks and files */
     uint64_t committed_ns;  /* 0: long ago */
+    uint8_t state_type;     /* of region 1 */
+    uint64_t generation;    /* of the run; 0: none, minor version 0 */
 };
 
-/* Region 0: block of a global array; 1: bytes, size depends on the rank; 2: empty; 3: a file. */
+/* Region 0: block of a global array; 1: bytes or state_type, size depends on the rank; 2: empty; 3: a file. */
 static inline struct crn_region tv_region(const struct tv *t, uint32_t rank, uint32_t region)
 {
     static const char *const names[TV_REGIONS] = {"field", "state", "none", "log.txt"};
@@ -50,7 +52,9 @@ static inline struct crn_region tv_region(const struct tv *t, uint32_t rank, uin
         r.global_dims[0] = (uint64_t)t->ranks * TV_ROWS;
         r.offset[0] = (uint64_t)rank * TV_ROWS;
     }
-    r.bytes = r.dims[0] * (region == 0 ? TV_COLS * sizeof(uint32_t) : 1);
+    if (region == 1)
+        r.type = t->state_type;
+    r.bytes = r.dims[0] * (region == 0 ? TV_COLS : 1) * cairn_type_size((cairn_type)r.type);
     return r;
 }
 
@@ -83,7 +87,7 @@ static inline uint64_t tv_content(const struct tv *t, uint32_t rank, uint32_t re
 
 static inline struct crn_capture_id tv_id(const struct tv *t)
 {
-    struct crn_capture_id id = {.seq = t->seq};
+    struct crn_capture_id id = {.seq = t->seq, .generation = t->generation};
 
     memset(id.run, 0x5a, sizeof(id.run));
     return id;

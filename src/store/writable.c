@@ -5,28 +5,33 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "store/layout.h"
 
-#define PROBE ".cairn-probe" /* not a valid checkpoint name: starts with '.' */
-#define TRIES 16             /* races with other runs that probe */
+#define PROBE ".cairn-probe-" /* and the host. No checkpoint name starts with '.' */
+#define TRIES 16              /* races with other runs that probe on this host */
 
-/* Runs that probe at the same time may remove each other's directory. One left by a dead run is
- * removed by the next. */
+/* Runs of one host that probe at the same time may remove each other's directory. One left by a
+ * dead run is removed by the next. Each host has its own, because a network file system may answer
+ * EIO when its clients make and remove one name at the same time (GlusterFS does). */
 static int try_directory(const struct crn_store *st)
 {
     const struct crn_fs *fs = st->fs;
+    char name[sizeof(PROBE) + 64] = PROBE;
     int tries = TRIES;
     int r;
 
-    while ((r = fs->mkdirat(fs, st->dfd, PROBE, 0700)) == -EEXIST && tries-- > 0) {
-        r = fs->unlinkat(fs, st->dfd, PROBE, AT_REMOVEDIR);
+    (void)gethostname(name + sizeof(PROBE) - 1, 64);
+    name[sizeof(name) - 1] = '\0';
+    while ((r = fs->mkdirat(fs, st->dfd, name, 0700)) == -EEXIST && tries-- > 0) {
+        r = fs->unlinkat(fs, st->dfd, name, AT_REMOVEDIR);
         if (r < 0 && r != -ENOENT)
             return r;
     }
     if (r < 0)
         return r == -EEXIST ? 0 : r;
-    r = fs->unlinkat(fs, st->dfd, PROBE, AT_REMOVEDIR);
+    r = fs->unlinkat(fs, st->dfd, name, AT_REMOVEDIR);
     return r == -ENOENT ? 0 : r;
 }
 

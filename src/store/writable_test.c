@@ -26,14 +26,15 @@ static int entries(const char *dir)
 static void a_good_one_is_left_alone(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    char dir[256], path[300], probe[320];
+    char dir[256], path[300], host[65] = "", probe[400];
 
     (void)state;
     test_dir_make(dir, sizeof(dir));
     (void)snprintf(path, sizeof(path), "%s/a/b", dir);
     assert_ok(crn_store_check(crn_fs_posix(), path, ei)); /* created if missing */
     assert_int_equal(entries(path), 0);
-    (void)snprintf(probe, sizeof(probe), "%s/.cairn-probe", path);
+    assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+    (void)snprintf(probe, sizeof(probe), "%s/.cairn-probe-%s", path, host);
     assert_int_equal(mkdir(probe, 0700), 0); /* left by a dead run */
     assert_ok(crn_store_check(crn_fs_posix(), path, ei));
     assert_int_equal(entries(path), 0);

@@ -358,7 +358,7 @@ static cairn_err check_probe(const struct crn_probe_env *env, const struct crn_p
                         p->files, CRN_PROBE_MAX_WRITERS, CRN_PROBE_MAX_FILES);
     if (p->block_bytes < 4096 || p->block_bytes % 4096 != 0 || p->block_bytes > env->arena_bytes ||
         p->bytes == 0 || p->bytes % p->block_bytes != 0)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "blocks and bytes do not fit together");
+        return crn_fail(ei, CAIRN_EINVAL, 0, "the block size or the number of bytes is invalid");
     if (p->received > 100 || (p->received > 0 && p->layout != CRN_INTERLEAVED))
         return crn_fail(ei, CAIRN_EINVAL, 0, "only interleaved writes are received");
     return CAIRN_OK;

@@ -148,7 +148,7 @@ static cairn_err run_stages(struct tuner_work *w, struct crn_errinfo *ei)
     w->ret->seconds = elapsed_s(w);
     w->ret->one_rate = rate_of_one(w->ret);
     if (rc == CAIRN_OK && !(w->ret->best_rate > 0))
-        rc = crn_fail(ei, CAIRN_ETIMEDOUT, 0, "the limits left no time for a measurement");
+        rc = crn_fail(ei, CAIRN_ETIMEDOUT, 0, "the limits leave no time for a measurement");
     return rc;
 }
 
