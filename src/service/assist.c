@@ -27,9 +27,9 @@ static int64_t assist_deadline(const struct crn_job *job)
 /* The item's assist state, allocated on first use; NULL if out of memory. */
 static struct crn_aid *aid_of(struct crn_item *item)
 {
-    if (item->aid == NULL)
-        item->aid = calloc(1, sizeof(*item->aid));
-    return item->aid;
+    if (crn_data(item)->aid == NULL)
+        crn_data(item)->aid = calloc(1, sizeof(*crn_data(item)->aid));
+    return crn_data(item)->aid;
 }
 
 void crn_assist_free(struct crn_aid *aid)
@@ -50,7 +50,7 @@ void crn_assist_free(struct crn_aid *aid)
 
 static struct crn_helper *helper_of(const struct crn_item *item, uint32_t node)
 {
-    struct crn_helper *h = item->aid != NULL ? item->aid->helpers : NULL;
+    struct crn_helper *h = crn_data(item)->aid != NULL ? crn_data(item)->aid->helpers : NULL;
 
     while (h != NULL && h->node != node)
         h = h->next;
@@ -61,11 +61,11 @@ static void tell_file(struct crn_job *job, const struct crn_item *item, uint32_t
 {
     struct crn_msg m;
 
-    crn_item_msg(job, item, CRN_MSG_FILE, &m);
-    m.file.generation = item->aid->generation;
-    if (crn_engine_wants_help(job->engine, item->aid->generation))
-        memcpy(m.file.name, item->aid->file, sizeof(m.file.name));
-    crn_item_tell(job, node, &m);
+    crn_node_msg(job->core, item, CRN_MSG_FILE, &m);
+    m.file.generation = crn_data(item)->aid->generation;
+    if (crn_engine_wants_help(job->engine, crn_data(item)->aid->generation))
+        memcpy(m.file.name, crn_data(item)->aid->file, sizeof(m.file.name));
+    crn_job_tell(job, node, &m);
 }
 
 static void offered(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
@@ -74,7 +74,7 @@ static void offered(struct crn_job *job, struct crn_item *item, const struct crn
     uint32_t group = crn_group_of(job->node, job->nodes, job->files);
     struct crn_helper *h;
 
-    if (aid == NULL || item->state == CRN_ITEM_ENDED || n->node >= job->nodes ||
+    if (aid == NULL || crn_item_has_ended(item->state) || n->node >= job->nodes ||
         helper_of(item, n->node) != NULL)
         return;
     h = calloc(1, sizeof(*h));
@@ -100,7 +100,7 @@ static void assist_opened(struct crn_job *job, struct crn_item *item, struct crn
     if (aid == NULL)
         return; /* out of memory: no node assists */
     aid->current = w->bytes;
-    if (item->state == CRN_ITEM_ENDED)
+    if (crn_item_has_ended(item->state))
         crn_engine_cancel(job->engine, aid->current, &over);
     if (aid->file[0] != '\0')
         return;
@@ -119,21 +119,21 @@ static void asked(struct crn_job *job, struct crn_item *item, const struct crn_m
     struct crn_buf ask = {0};
     struct crn_msg m;
 
-    if (h == NULL || item->aid->file[0] == '\0')
+    if (h == NULL || crn_data(item)->aid->file[0] == '\0')
         return;
-    if (item->state != CRN_ITEM_ENDED)
+    if (!crn_item_has_ended(item->state))
         given = crn_engine_hand_out(job->engine, generation, &h->engine, &out, &ask);
     if (given == CRN_HANDED)
         h->deadline_ns = assist_deadline(job);
     else
         out.id = given == CRN_HAND_LATER ? LATER : NOTHING;
-    crn_item_msg(job, item, CRN_MSG_PIECE, &m);
+    crn_node_msg(job->core, item, CRN_MSG_PIECE, &m);
     m.piece =
         (struct crn_msg_piece){generation, out.id, out.offset, 0, {ask.data, (uint32_t)ask.len}};
     if (given == CRN_HANDED)
-        m.piece.owner = crn_flow_group_first(job) + out.owner - 1;
+        m.piece.owner = crn_node_group_first(job->core) + out.owner - 1;
     if (!ask.failed) /* otherwise the assistant's deadline fails the file */
-        crn_item_tell(job, n->node, &m);
+        crn_job_tell(job, n->node, &m);
     crn_buf_free(&ask);
 }
 
@@ -144,7 +144,7 @@ static void assist_done(struct crn_job *job, struct crn_item *item, const struct
     struct crn_helper *h = helper_of(item, n->node);
     struct crn_errinfo e = d->error;
 
-    if (h == NULL || h->has_left || item->aid->file[0] == '\0')
+    if (h == NULL || h->has_left || crn_data(item)->aid->file[0] == '\0')
         return;
     h->deadline_ns = assist_deadline(job);
     if (d->id != NOTHING) {
@@ -159,56 +159,19 @@ static void assist_done(struct crn_job *job, struct crn_item *item, const struct
 
 /* Assistant. ----------------------------------------------------------------------------------- */
 
-void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leader)
+int crn_assist_file(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     struct crn_aid *aid = aid_of(item);
-    struct crn_msg m;
 
-    if (aid == NULL || aid->is_busy)
-        return;
-    aid->leader = leader;
-    crn_item_msg(job, item, CRN_MSG_HELP, &m);
-    crn_item_tell(job, leader, &m);
-}
-
-/* Tells the root that a leader sent to help is idle again. */
-static void tell_idle(struct crn_job *job, struct crn_item *item)
-{
-    struct crn_msg m;
-
-    if (item->flow == NULL || item->flow->leader != job->node || item->state == CRN_ITEM_ENDED)
-        return;
-    crn_item_msg(job, item, CRN_MSG_NODE_IDLE, &m);
-    m.leader.node = item->aid->leader;
-    crn_item_tell(job, CRN_ROOT, &m);
-}
-
-static void rerouted(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
-{
-    uint32_t leader = n->leader.node;
-
-    if (leader < job->nodes && item->state == CRN_ITEM_FLUSHED)
-        crn_assist_offer(job, item, leader);
-}
-
-static void told_file(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
-{
-    struct crn_aid *aid = item->aid;
-
-    if (aid == NULL || aid->is_busy || n->node != aid->leader || item->state == CRN_ITEM_ENDED)
-        return;
-    aid->of_generation = n->file.generation;
-    memcpy(aid->of_file, n->file.name, sizeof(aid->of_file));
+    if (aid == NULL || item->is_assisting || n->node != item->assisted)
+        return 0;
     if (aid->asked == NULL)
         aid->asked = calloc(job->cfg.blocks, sizeof(*aid->asked));
     if (aid->asked == NULL)
-        return; /* this node does not assist */
-    if (aid->of_file[0] == '\0') {
-        tell_idle(job, item);
-        return;
-    }
-    aid->is_busy = 1;
-    crn_work_post(job, item, CRN_WORK_ASSIST);
+        return 0; /* this node does not assist */
+    aid->of_generation = n->file.generation;
+    memcpy(aid->of_file, n->file.name, sizeof(aid->of_file));
+    return 1;
 }
 
 static struct crn_work *work_new(struct crn_work *for_, enum crn_work_kind kind)
@@ -270,7 +233,7 @@ static void assist_describe(const struct crn_job *job, struct crn_flush_stats *s
 
     w->bytes = s->bytes;
     s->node = job->node;
-    s->first_node = crn_flow_group_first(job);
+    s->first_node = crn_node_group_first(job->core);
     if (crn_flush_stats_encode(s, &text, &ignored) == CAIRN_OK) {
         w->payload = text.data;
         w->payload_bytes = (uint32_t)text.len;
@@ -289,14 +252,15 @@ cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
     struct crn_store st;
     cairn_err rc;
 
-    if (atomic_load(&item->is_over))
+    if (atomic_load(&crn_data(item)->is_over))
         return CAIRN_OK;
     memcpy(head.id.run, job->run, sizeof(head.id.run));
     memcpy(head.name, item->name, sizeof(head.name));
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &w->error);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_engine_assist(job->engine, &st, &head, item->aid->of_file, &assist, &stats, &w->error);
+    rc = crn_engine_assist(job->engine, &st, &head, crn_data(item)->aid->of_file, &assist, &stats,
+                           &w->error);
     crn_store_close(&st);
     if (rc == CAIRN_OK)
         assist_describe(job, &stats, w);
@@ -306,18 +270,18 @@ cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
 static void ask_leader(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_errinfo over = {.code = CAIRN_ECANCELED, .msg = "the version has failed elsewhere"};
-    struct crn_aid *aid = item->aid;
+    struct crn_aid *aid = crn_data(item)->aid;
     struct crn_msg m;
 
-    if (item->state == CRN_ITEM_ENDED) {
+    if (crn_item_has_ended(item->state)) {
         crn_engine_no_errand(job->engine, w->block, &over);
         return;
     }
     aid->asked[aid->nasked++] = w->block;
     aid->deadline_ns = assist_deadline(job);
-    crn_item_msg(job, item, CRN_MSG_ASK, &m);
+    crn_node_msg(job->core, item, CRN_MSG_ASK, &m);
     m.ask.generation = aid->of_generation;
-    crn_item_tell(job, aid->leader, &m);
+    crn_job_tell(job, item->assisted, &m);
 }
 
 /* Decodes and checks a write from a message: the other side may be broken. */
@@ -337,7 +301,7 @@ static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, s
         struct crn_extent *e = &x->plan.extents[i];
 
         if (is_own) {
-            rc = crn_ask_decode(v, job, item->flow->sources, &local, e, ei);
+            rc = crn_ask_decode(v, job, crn_data(item)->flow.sources, &local, e, ei);
             e->shard = rc == CAIRN_OK ? local : 0;
         } else {
             (void)crn_view_u32(v); /* the rank: only its owner needs it */
@@ -364,11 +328,11 @@ static void got_piece(struct crn_job *job, struct crn_item *item, const struct c
     const struct crn_msg_piece *p = &n->piece;
     struct crn_view v = crn_view_of(p->extents.data, p->extents.bytes);
     struct crn_work get = {.kind = CRN_WORK_FETCH, .job = job, .item = item, .node = p->owner};
-    struct crn_aid *aid = item->aid;
+    struct crn_aid *aid = crn_data(item)->aid;
     struct crn_errinfo e = {0};
     cairn_err rc;
 
-    if (aid == NULL || aid->nasked == 0 || n->node != aid->leader ||
+    if (aid == NULL || aid->nasked == 0 || n->node != item->assisted ||
         p->generation != aid->of_generation)
         return;
     get.payload = p->extents.data;
@@ -394,7 +358,8 @@ static void got_piece(struct crn_job *job, struct crn_item *item, const struct c
     get.errand->all.place = p->offset;
     get.bytes = get.errand->plan.bytes;
     if (get.node == job->node)
-        crn_engine_errand(job->engine, get.errand, item->flow->sources, get.block, 0, NULL);
+        crn_engine_errand(job->engine, get.errand, crn_data(item)->flow.sources, get.block, 0,
+                          NULL);
     else
         crn_flow_fetch(job, item, &get);
 }
@@ -403,48 +368,43 @@ static void tell_written(struct crn_job *job, struct crn_item *item, struct crn_
 {
     struct crn_msg m;
 
-    crn_item_msg(job, item, CRN_MSG_DONE, &m);
-    m.done.generation = item->aid->of_generation; /* constant while the assistant writes */
+    crn_node_msg(job->core, item, CRN_MSG_DONE, &m);
+    m.done.generation =
+        crn_data(item)->aid->of_generation; /* constant while the assistant writes */
     m.done.id = w->bytes;
     m.done.news = (struct crn_blob){w->payload, w->payload_bytes};
-    crn_item_tell(job, item->aid->leader, &m);
+    crn_job_tell(job, item->assisted, &m);
 }
 
 static void finished(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
-    struct crn_aid *aid = item->aid;
+    struct crn_aid *aid = crn_data(item)->aid;
     struct crn_msg m;
 
     if (w->error.code == CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 ": %" PRIu64 " bytes of '%s' for node %u",
-                item->name, item->version, w->bytes, aid->of_file, aid->leader);
-    else if (item->state != CRN_ITEM_ENDED)
+                item->name, item->version, w->bytes, aid->of_file, item->assisted);
+    else if (!crn_item_has_ended(item->state))
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no help for node %u: %s", item->name,
-                item->version, aid->leader, w->error.msg);
-    crn_item_msg(job, item, CRN_MSG_DONE, &m);
+                item->version, item->assisted, w->error.msg);
+    crn_node_msg(job->core, item, CRN_MSG_DONE, &m);
     m.done.generation = aid->of_generation;
     m.done.id = NOTHING;
     m.done.news = (struct crn_blob){w->payload, w->payload_bytes};
     m.done.error = w->error;
-    crn_item_tell(job, aid->leader, &m);
-    aid->is_busy = 0;
-    tell_idle(job, item);
+    crn_job_tell(job, item->assisted, &m);
 }
 
 /* Events. -------------------------------------------------------------------------------------- */
 
 void crn_assist_message(struct crn_job *job, const struct crn_msg *n)
 {
-    struct crn_item *item = crn_item_find(job, n->seq);
+    struct crn_item *item = crn_node_find(job->core, n->seq);
 
     if (item == NULL)
         return; /* it has ended */
-    if (n->type == CRN_MSG_REROUTE)
-        rerouted(job, item, n);
-    else if (n->type == CRN_MSG_HELP)
+    if (n->type == CRN_MSG_HELP)
         offered(job, item, n);
-    else if (n->type == CRN_MSG_FILE)
-        told_file(job, item, n);
     else if (n->type == CRN_MSG_ASK)
         asked(job, item, n);
     else if (n->type == CRN_MSG_PIECE)
@@ -467,7 +427,7 @@ void crn_assist_result(struct crn_job *job, struct crn_item *item, struct crn_wo
 
 void crn_assist_end(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *why)
 {
-    struct crn_aid *aid = item->aid;
+    struct crn_aid *aid = crn_data(item)->aid;
 
     if (aid == NULL)
         return;
@@ -481,11 +441,11 @@ void crn_assist_end(struct crn_job *job, struct crn_item *item, const struct crn
 
 void crn_assist_tick(struct crn_job *job, struct crn_item *item, int64_t now_ns)
 {
-    struct crn_aid *aid = item->aid;
+    struct crn_aid *aid = crn_data(item)->aid;
     struct crn_errinfo e = {0};
     struct crn_helper *h;
 
-    if (aid == NULL || item->state == CRN_ITEM_ENDED)
+    if (aid == NULL || crn_item_has_ended(item->state))
         return;
     for (h = aid->helpers; h != NULL; h = h->next) {
         if (!h->engine.has_writes || h->has_left || now_ns < h->deadline_ns)
@@ -498,9 +458,9 @@ void crn_assist_tick(struct crn_job *job, struct crn_item *item, int64_t now_ns)
     if (aid->nasked == 0 || now_ns < aid->deadline_ns)
         return;
     (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0,
-                    "node %u, which writes '%s', said nothing within commit_timeout", aid->leader,
-                    aid->of_file);
-    crn_item_fail(job, item, &e);
+                    "node %u, which writes '%s', said nothing within commit_timeout",
+                    item->assisted, aid->of_file);
+    crn_job_fail(job, item, &e);
     while (aid->nasked > 0)
         crn_engine_no_errand(job->engine, aid->asked[--aid->nasked], &e);
 }

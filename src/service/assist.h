@@ -34,18 +34,16 @@ struct crn_aid {
     uint64_t generation;
     uint64_t current; /* generation of the current attempt; later ones get no help */
     /* Assistant. */
-    uint32_t leader;
     char of_file[CRN_FILE_NAME]; /* the leader's file */
     uint64_t of_generation;
-    int is_busy;  /* writing this file */
     void **asked; /* owned; blocks whose ASK is unanswered */
     uint64_t nasked;
     int64_t deadline_ns; /* for the next answer */
 };
 
-/* Offers help to the leader of a group. */
-void crn_assist_offer(struct crn_job *job, struct crn_item *item, uint32_t leader);
-/* REROUTE, HELP, FILE, ASK, PIECE or DONE has come. */
+/* FILE has come: takes what to write. Returns 0 if this node cannot assist. */
+int crn_assist_file(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
+/* HELP, ASK, PIECE or DONE has come. */
 void crn_assist_message(struct crn_job *job, const struct crn_msg *n);
 /* Handles news from a worker: NOTE_OPENED, NOTE_ASK, NOTE_WRITTEN, or the end of ASSIST. */
 void crn_assist_result(struct crn_job *job, struct crn_item *item, struct crn_work *w);

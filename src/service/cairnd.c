@@ -117,8 +117,8 @@ static int cairnd_serve(const struct crn_config *cfg, struct crn_comm *comm, con
     if (is_first &&
         crn_drain_host(crn_fs_default(), cfg, 0, log_drain, &log, &drain_error) != CAIRN_OK)
         crn_log(&log, CRN_WARN, "drain of dead runs, continuing: %s", drain_error.msg);
-    rc = crn_service_open(path, comm, &log, (enum crn_background_cores)cfg->background_cores, &svc,
-                          &ei);
+    rc = crn_service_open(path, comm, &log, (enum crn_background_cores)cfg->background_cores, cfg,
+                          &svc, &ei);
     if (rc != CAIRN_OK)
         return cairnd_fail(&ei);
     crn_log(&log, CRN_INFO, "ready at %s", path);

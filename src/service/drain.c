@@ -40,8 +40,8 @@ void crn_dead_run_tell(struct crn_dead_run *run, enum crn_drain_what what, const
 
 /* Takes the name's lock, so that no sweep removes a half-written file as debris. Another drain may
  * have it: that ends soon; a living job keeps it for long. */
-cairn_err crn_drain_lock(const struct crn_store *st, const char *name, int64_t timeout_ns,
-                         int *ret_fd, struct crn_errinfo *ei)
+cairn_err crn_drain_lock(const struct crn_store *st, const char *name, const char *who,
+                         int64_t timeout_ns, int *ret_fd, struct crn_errinfo *ei)
 {
     const struct crn_clock *clock = crn_clock_real();
     int64_t until = clock->mono_ns(clock) + timeout_ns;
@@ -50,7 +50,7 @@ cairn_err crn_drain_lock(const struct crn_store *st, const char *name, int64_t t
 
     for (;;) {
         crn_err_clear(ei);
-        rc = crn_store_lock_name(st, name, "cairn drain", ret_fd, ei);
+        rc = crn_store_lock_name(st, name, who, ret_fd, ei);
         if (rc != CAIRN_EBUSY || clock->mono_ns(clock) > until)
             return rc;
         (void)nanosleep(&pause, NULL);
@@ -249,7 +249,8 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
     int lock_fd = -1;
     cairn_err rc;
 
-    rc = crn_drain_lock(st, info->name, (int64_t)run->cfg.commit_timeout_ns, &lock_fd, ei);
+    rc = crn_drain_lock(st, info->name, CRN_DRAIN_WHO, (int64_t)run->cfg.commit_timeout_ns,
+                        &lock_fd, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_store_check_pin(st, info->name, info->version, &info->id, ei);

@@ -135,7 +135,7 @@ static cairn_err drain_dir(struct crn_dead_run *run, const struct crn_config *cf
     if (rc == CAIRN_ENOENT)
         return CAIRN_OK; /* removed in the meantime */
     if (rc == CAIRN_OK)
-        rc = crn_rundir_lock(&run->dir, 0, &lock_fd, &why);
+        rc = crn_rundir_lock(&run->dir, &lock_fd, &why);
     if (rc == CAIRN_OK) {
         rc = drain_dead(run, cfg, id, same_target, ei);
         (void)run->fs->close(run->fs, lock_fd);

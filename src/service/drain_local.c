@@ -107,7 +107,7 @@ static cairn_err look_for_run(const struct local_drain *d, const struct crn_inde
     plain.local[0] = '\0'; /* only the run's own directory matters */
     rc = crn_rundir_open(d->fs, &plain, x->id.run, x->file_no, 0, &rd, &why);
     if (rc == CAIRN_OK) {
-        rc = crn_rundir_lock(&rd, 0, &fd, &why);
+        rc = crn_rundir_lock(&rd, &fd, &why);
         if (rc == CAIRN_OK)
             (void)d->fs->close(d->fs, fd);
         crn_rundir_close(&rd);
@@ -185,7 +185,8 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const char 
     int lock_fd = -1;
     int fd = -1;
 
-    rc = crn_drain_lock(&d->pfs, x->name, (int64_t)d->cfg->commit_timeout_ns, &lock_fd, ei);
+    rc = crn_drain_lock(&d->pfs, x->name, CRN_DRAIN_WHO, (int64_t)d->cfg->commit_timeout_ns,
+                        &lock_fd, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_store_check_pin(&d->pfs, x->name, x->version, &x->id, ei);

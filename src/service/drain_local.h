@@ -12,8 +12,10 @@ void crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, int 
                      crn_drain_fn fn, void *arg, struct crn_errinfo *first);
 
 /* drain.c */
+#define CRN_DRAIN_WHO "cairn drain"
 CAIRN_CHECKED cairn_err crn_drain_lock(const struct crn_store *st, const char *name,
-                                       int64_t timeout_ns, int *ret_fd, struct crn_errinfo *ei);
+                                       const char *who, int64_t timeout_ns, int *ret_fd,
+                                       struct crn_errinfo *ei);
 struct crn_drain_capture {
     const char *name;
     int64_t version;

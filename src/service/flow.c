@@ -66,7 +66,7 @@ static void flow_link(struct crn_flow *f)
 {
     f->next = f->job->svc->flows;
     f->job->svc->flows = f;
-    f->item->nflows++;
+    crn_item_use(f->item);
 }
 
 /* Passes the result of a receive to the engine. */
@@ -139,7 +139,7 @@ void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work 
     f->block = w->block;
     f->tag = tag;
     flow_link(f);
-    crn_item_msg(job, item, w->is_older ? CRN_MSG_FETCH_OLDER : CRN_MSG_FETCH, &n);
+    crn_node_msg(job->core, item, w->is_older ? CRN_MSG_FETCH_OLDER : CRN_MSG_FETCH, &n);
     n.fetch.tag = tag;
     n.fetch.extents = (struct crn_blob){w->payload, w->payload_bytes};
     crn_service_tell(svc, job->peers[w->node], &n);
@@ -176,7 +176,7 @@ static cairn_err flow_start(struct crn_flow *f, int64_t now_ns, struct crn_errin
     struct crn_job *job = f->job;
     struct crn_comm *comm = job->svc->comm;
 
-    if (!atomic_load(&f->item->is_over) && crn_gate_ask(&job->gate, f->bytes, now_ns) > 0)
+    if (!atomic_load(&crn_data(f->item)->is_over) && crn_gate_ask(&job->gate, f->bytes, now_ns) > 0)
         return CAIRN_OK;
     f->gather_ns += now_ns - f->start_ns;
     f->start_ns = now_ns;
@@ -203,7 +203,7 @@ static void tell_not_sent(struct crn_job *job, uint64_t seq, uint32_t to, uint32
 static void fail_to_send(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
                          const struct crn_errinfo *e)
 {
-    crn_item_fail(job, item, e);
+    crn_job_fail(job, item, e);
     tell_not_sent(job, item->seq, to, tag, e);
 }
 
@@ -241,7 +241,7 @@ static void tell_sent(const struct crn_flow *f)
     const struct crn_clock *clock = crn_clock_real();
     struct crn_msg n;
 
-    crn_item_msg(f->job, f->item, CRN_MSG_SENT, &n);
+    crn_node_msg(f->job->core, f->item, CRN_MSG_SENT, &n);
     n.sent.bytes = f->bytes;
     n.sent.gather_ns = (uint64_t)f->gather_ns;
     n.sent.send_ns = (uint64_t)(clock->mono_ns(clock) - f->start_ns);
@@ -254,17 +254,19 @@ void crn_flow_sent(struct crn_job *job, const struct crn_msg *n)
     struct crn_capture_id id = {.seq = n->seq};
 
     memcpy(id.run, n->run, 16);
-    if (job->engine != NULL && n->node >= crn_flow_group_first(job))
-        crn_engine_sent(job->engine, &id, n->node - crn_flow_group_first(job) + 1, n->sent.bytes,
-                        (int64_t)n->sent.gather_ns, (int64_t)n->sent.send_ns);
+    if (job->engine != NULL && n->node >= crn_node_group_first(job->core))
+        crn_engine_sent(job->engine, &id, n->node - crn_node_group_first(job->core) + 1,
+                        n->sent.bytes, (int64_t)n->sent.gather_ns, (int64_t)n->sent.send_ns);
 }
 
 /* The sources that a follower may be asked for; NULL: none. */
 static const struct crn_source *asked_sources(const struct crn_item *item, int is_older)
 {
+    const struct crn_loan *loan = crn_data(item)->loan;
+
     if (!is_older)
-        return item->flow->sources;
-    return item->loan != NULL && item->loan->is_open ? item->loan->sources : NULL;
+        return crn_data(item)->flow.sources;
+    return loan != NULL && loan->is_open ? loan->sources : NULL;
 }
 
 /* Follower: handles a request of the leader or of an assistant. A single extent in memory is sent
@@ -318,7 +320,8 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     w->tag = tag;
     memcpy(w->payload, ask->data, ask->bytes);
     w->payload_bytes = ask->bytes;
-    crn_work_send(w);
+    if (crn_work_send(w) == 0) /* else the job is being closed */
+        crn_item_use(item);
 }
 
 /* On the sender thread. crn_flow_send takes the block back, also after a failure. */
@@ -367,7 +370,6 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
     struct crn_job *job = f->job;
     struct crn_item *item = f->item;
 
-    item->nflows--;
     if (f->is_receive) {
         hand_over(job, f->write, f->errand, f->block, error);
     } else {
@@ -377,7 +379,7 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
             gather_free(job, f->block);
     }
     free(f);
-    crn_item_touch(job, item);
+    crn_job_unuse(job, item);
 }
 
 /* Leader or assistant: nothing is in flight, so the receive can be cancelled. */
@@ -444,7 +446,7 @@ int crn_flows_poll(struct crn_service *svc)
         any = 1;
         if (e.code != CAIRN_OK) {
             crn_log(&f->job->log, CRN_WARN, "%s", e.msg);
-            crn_item_fail(f->job, f->item, &e);
+            crn_job_fail(f->job, f->item, &e);
             ended = f->next;
             flow_end(f, &e);
         }
@@ -474,7 +476,7 @@ void crn_flows_refuse(struct crn_job *job)
     struct crn_item *item;
     struct crn_work *w;
 
-    for (item = job->items; item != NULL; item = item->next)
+    for (item = crn_node_items(job->core); item != NULL; item = item->next)
         crn_assist_end(job, item, &gone);
     while (*link != NULL) {
         struct crn_flow *f = *link;
@@ -484,7 +486,6 @@ void crn_flows_refuse(struct crn_job *job)
             continue;
         }
         *link = f->next;
-        f->item->nflows--;
         if (f->is_receive) {
             give_up(f);
             hand_over(job, f->write, f->errand, f->block, &gone);

@@ -10,21 +10,6 @@
 #include "service/shards.h"
 #include "service/source.h"
 
-/* Flow state of an item. */
-struct crn_flow_part {
-    uint32_t leader; /* node; UINT32_MAX before GO */
-    /* Leader: the shards of the followers. */
-    uint32_t nmissing;        /* followers that have not described their shards yet */
-    unsigned char *has_come;  /* per member of the group */
-    struct crn_remote remote; /* owner: member of the group, from 1 */
-    unsigned char *assists;   /* by owner: elected as assistant */
-    uint32_t nlent;           /* followers that have lent the previous version */
-    /* Follower: its own sources. The sender opens them before the leader is told. */
-    struct crn_open_shard *held;
-    struct crn_source *sources; /* nlocal entries */
-    int is_serving;
-};
-
 /* A transfer in flight. */
 struct crn_flow {
     struct crn_flow *next;
@@ -46,13 +31,11 @@ struct crn_flow {
 };
 
 /* group.c: before the data. */
-uint32_t crn_flow_group_first(const struct crn_job *job); /* node */
-uint32_t crn_flow_group_size(const struct crn_job *job);
-void crn_flow_begin(struct crn_job *job, struct crn_item *item, const struct crn_msg *go);
 /* Can the sources of this node be read? */
 int crn_flow_is_serving(const struct crn_item *item);
-void crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
-void crn_flow_served(struct crn_job *job, struct crn_item *item, struct crn_work *w);
+/* SHARDS has come: takes what a follower has described. Returns 0 if the message is to be
+ * dropped. */
+int crn_flow_shards(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
 void crn_flow_free(struct crn_job *job, struct crn_item *item);
 
 /* flow.c: the data. */

@@ -25,7 +25,8 @@ static void what_is_not_there_is_refused(void **state)
     struct crn_service svc = {.comm = &comm};
     uint32_t peers[] = {0, 1, 5}; /* service addresses differ from node numbers */
     struct crn_job job = {.svc = &svc, .run = "this run", .nodes = 3, .peers = peers};
-    struct crn_item item = {.seq = SEQ}; /* not served yet, or no longer */
+    struct crn_item_data data = {0};
+    struct crn_item item = {.seq = SEQ, .shell = &data}; /* not served yet, or no longer */
     unsigned char extents[4] = {1};
     struct crn_msg ask = {.type = CRN_MSG_FETCH,
                           .seq = SEQ,

@@ -62,20 +62,60 @@ static cairn_err job_allocate(struct crn_job *job, const struct crn_hello *h,
     job->clients = calloc(h->nlocal, sizeof(*job->clients));
     job->rank_of = calloc(h->nlocal, sizeof(*job->rank_of));
     job->arenas = calloc(h->nlocal, sizeof(*job->arenas));
-    job->has_left = calloc(h->nlocal, 1);
     job->peers = calloc(h->nodes, sizeof(*job->peers));
-    job->heard_ns = calloc(h->nodes, sizeof(*job->heard_ns));
-    if (job->clients == NULL || job->rank_of == NULL || job->arenas == NULL ||
-        job->has_left == NULL || job->peers == NULL || job->heard_ns == NULL)
+    if (job->clients == NULL || job->rank_of == NULL || job->arenas == NULL || job->peers == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a job of %u ranks on this node", h->nlocal);
     memcpy(job->peers, h->peers, h->nodes * sizeof(*job->peers));
     return CAIRN_OK;
 }
 
+static cairn_err open_core(struct crn_job *job, struct crn_errinfo *ei)
+{
+    struct crn_node_setup setup = {.node = job->node,
+                                   .nodes = job->nodes,
+                                   .nlocal = job->nlocal,
+                                   .files = job->files,
+                                   .cfg = &job->cfg,
+                                   .shell_bytes = sizeof(struct crn_item_data),
+                                   .out = &job->actions};
+
+    memcpy(setup.run, job->run, sizeof(setup.run));
+    return crn_node_new(&setup, crn_clock_real()->mono_ns(crn_clock_real()), &job->core, ei);
+}
+
+/* The keeper makes the job's directory, which takes an fsync or two. */
+static cairn_err post_open(struct crn_job *job, struct crn_errinfo *ei)
+{
+    struct crn_work *w = calloc(1, sizeof(*w));
+
+    if (w == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a job");
+    w->kind = CRN_WORK_OPEN;
+    w->job = job;
+    job->is_opening = 1;
+    if (crn_work_send(w) == 0)
+        return CAIRN_OK;
+    return crn_fail(ei, CAIRN_ESERVICE, 0, "the job is being closed");
+}
+
+cairn_err crn_job_make_dir(struct crn_job *job, struct crn_errinfo *ei)
+{
+    struct crn_run_place place = {job->ranks, job->node, job->nodes, job->nlocal, ""};
+    cairn_err rc;
+
+    (void)snprintf(place.socket, sizeof(place.socket), "%s", job->svc->socket_path);
+    rc = crn_rundir_open(crn_fs_posix(), &job->cfg, job->run, job->node, job->taken == NULL,
+                         &job->dir, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_lock_service(&job->dir, &job->lock_fd, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_runfile_write(job->dir.dfd, &place, &job->cfg, ei);
+    return rc;
+}
+
 cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struct crn_job **ret,
                        struct crn_errinfo *ei)
 {
-    const struct crn_run_place place = {h->ranks, h->node, h->nodes, h->nlocal};
     struct crn_job *job = calloc(1, sizeof(*job));
     cairn_err rc;
 
@@ -93,21 +133,22 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     crn_config_defaults(&job->cfg);
     rc = crn_config_text(&job->cfg, h->config, "the configuration of a rank", ei);
     crn_log_init(&job->log, &job->cfg, job->run, "node", job->node);
-    crn_pace_begin(job, crn_clock_real()->mono_ns(crn_clock_real()));
     crn_gate_init(&job->gate, job->cfg.bandwidth, (int64_t)job->cfg.phase_patience_ns,
-                  job->cfg.phases == CRN_PHASES_YIELD ? is_application_busy : NULL, job);
+                  is_application_busy, job);
     if (rc == CAIRN_OK)
         rc = crn_files_count(job->cfg.files, job->nodes, &job->files, ei);
     if (rc == CAIRN_OK)
         rc = job_allocate(job, h, ei);
     if (rc == CAIRN_OK)
-        rc = crn_rundir_open(crn_fs_posix(), &job->cfg, job->run, job->node, 1, &job->dir, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_rundir_lock(&job->dir, 1, &job->lock_fd, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_runfile_write(job->dir.dfd, &place, &job->cfg, ei);
+        rc = open_core(job, ei);
+    if (rc == CAIRN_OK && h->is_rejoin)
+        rc = crn_takeover(job, ei);
+    if (rc == CAIRN_OK && h->is_rejoin)
+        rc = crn_job_make_dir(job, ei); /* it is there */
     if (rc == CAIRN_OK)
         rc = start_workers(job, ei);
+    if (rc == CAIRN_OK && !h->is_rejoin)
+        rc = post_open(job, ei);
     if (rc != CAIRN_OK) {
         crn_job_close(job);
         return rc;
@@ -134,7 +175,7 @@ cairn_err crn_job_check_arenas(const struct crn_job *job, struct crn_errinfo *ei
 
 int crn_job_is_done(const struct crn_job *job)
 {
-    return job->nleft == job->nlocal && job->items == NULL && job->nlooks == 0;
+    return !job->is_opening && (job->is_refused || crn_node_is_done(job->core));
 }
 
 /* The flusher of an aborted job may wait for blocks that the ended loop will never deliver. */
@@ -143,7 +184,8 @@ static void join_flusher(struct crn_job *job)
     struct crn_errinfo cut = {.code = CAIRN_ECANCELED, .msg = "the service stops"};
     struct timespec until;
 
-    if (job->items == NULL) { /* nothing is in flight, and results of other jobs must stay */
+    if (crn_node_items(job->core) ==
+        NULL) { /* nothing is in flight, and results of other jobs must stay */
         (void)pthread_join(job->flusher, NULL);
         return;
     }
@@ -160,10 +202,9 @@ static void join_flusher(struct crn_job *job)
     } while (pthread_timedjoin_np(job->flusher, NULL, &until) == ETIMEDOUT);
 }
 
-static void stop_workers(struct crn_job *job)
+void crn_job_stop(struct crn_job *job)
 {
     struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue};
-    struct crn_work *w;
     size_t i;
 
     crn_lock(&job->mu);
@@ -174,6 +215,34 @@ static void stop_workers(struct crn_job *job)
     for (i = 0; i < 3; i++)
         if (queue[i]->slot != NULL)
             crn_queue_close(queue[i]);
+    crn_turn_close(job);
+}
+
+void crn_job_worker_ended(struct crn_job *job)
+{
+    crn_lock(&job->mu);
+    job->nended++;
+    crn_cond_broadcast(&job->wake);
+    crn_unlock(&job->mu);
+    crn_service_wake(job->svc);
+}
+
+int crn_job_has_stopped(struct crn_job *job)
+{
+    uint32_t nended;
+
+    crn_lock(&job->mu);
+    nended = job->nended;
+    crn_unlock(&job->mu);
+    return nended == (uint32_t)(job->has_flusher + job->has_keeper + job->has_sender);
+}
+
+static void join_workers(struct crn_job *job)
+{
+    struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue};
+    struct crn_work *w;
+    size_t i;
+
     if (job->has_flusher)
         join_flusher(job);
     if (job->has_keeper)
@@ -189,38 +258,24 @@ static void stop_workers(struct crn_job *job)
     }
 }
 
-static void free_items(struct crn_job *job)
-{
-    while (job->items != NULL) {
-        struct crn_item *item = job->items;
-
-        job->items = item->next;
-        crn_item_free(job, item);
-    }
-}
-
 void crn_job_close(struct crn_job *job)
 {
     /* otherwise the directory is left for a drain */
-    int is_idle = job->items == NULL && !(job->has_dead && job->has_kept);
+    int is_idle = job->core != NULL && crn_node_items(job->core) == NULL &&
+                  !(job->has_dead && job->has_kept) && crn_takeover_is_whole(job);
     struct crn_errinfo ei = {0};
     uint32_t i;
 
-    stop_workers(job);
-    crn_turn_close(job);
+    crn_job_stop(job);
+    join_workers(job);
     crn_engine_close(job->engine);
-    while (job->locks != NULL) {
-        struct crn_held_lock *lock = job->locks;
-
-        job->locks = lock->next;
-        if (lock->fd >= 0)
-            crn_fork_close(lock->fd);
-        free(lock);
+    if (job->core != NULL) {
+        if (job->node == CRN_ROOT)
+            crn_job_summary(job);
+        crn_job_free_items(job);
     }
-    if (job->node == CRN_ROOT)
-        crn_job_summary(job);
-    free_items(job);
-    crn_claims_free(job);
+    crn_node_free(job->core);
+    crn_actions_free(&job->actions);
     for (i = 0; job->arenas != NULL && i < job->nlocal; i++)
         crn_arena_close(job->arenas[i]);
     if (is_idle && job->lock_fd >= 0 && crn_rundir_remove(&job->dir, &ei) != CAIRN_OK)
@@ -232,10 +287,9 @@ void crn_job_close(struct crn_job *job)
     free(job->clients);
     free(job->rank_of);
     free(job->arenas);
-    free(job->has_left);
     free(job->peers);
+    crn_takeover_free(job);
     crn_gate_fini(&job->gate);
-    free(job->heard_ns);
     crn_config_fini(&job->cfg);
     crn_cond_fini(&job->wake);
     crn_mutex_fini(&job->mu);

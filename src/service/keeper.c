@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
+#include "service/drain_local.h"
 #include "service/drain_store.h"
 #include "service/job.h"
 #include "service/source.h"
@@ -60,20 +62,29 @@ static void log_published(void *arg, const struct crn_drain_event *ev)
                 ev->name, ev->version, ev->text);
 }
 
+#define LOCK_WHO 300
+
+static void lock_who(const struct crn_job *job, char ret[LOCK_WHO])
+{
+    char host[65] = "";
+
+    (void)gethostname(host, sizeof(host) - 1);
+    (void)snprintf(ret, LOCK_WHO, "job '%s', host %s, process %d", job->cfg.job, host,
+                   (int)getpid());
+}
+
 /* Takes the writer's lock of a name, and a new generation. */
 static cairn_err take_lock(struct crn_job *job, const struct crn_store *st, const char *name,
                            struct crn_errinfo *ei)
 {
     struct crn_held_lock *lock = calloc(1, sizeof(*lock));
-    char who[300], host[65] = "";
+    char who[LOCK_WHO];
     cairn_err rc;
 
     if (lock == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the lock of '%s'", name);
     memcpy(lock->name, name, strlen(name) + 1);
-    (void)gethostname(host, sizeof(host) - 1);
-    (void)snprintf(who, sizeof(who), "job '%s', host %s, process %d", job->cfg.job, host,
-                   (int)getpid());
+    lock_who(job, who);
     rc = crn_store_lock_name(st, name, who, &lock->fd, ei);
     if (rc != CAIRN_OK) {
         free(lock);
@@ -83,6 +94,41 @@ static cairn_err take_lock(struct crn_job *job, const struct crn_store *st, cons
     if (rc != CAIRN_OK) {
         if (lock->fd >= 0)
             (void)st->fs->close(st->fs, lock->fd);
+        free(lock);
+        return rc;
+    }
+    lock->next = job->locks;
+    job->locks = lock;
+    return CAIRN_OK;
+}
+
+/* Takes the writer's lock that a dead service had for this run, which keeps its generation: unless
+ * another run has had the name since. */
+static cairn_err retake_lock(struct crn_job *job, const struct crn_store *st,
+                             const struct crn_item *item, struct crn_errinfo *ei)
+{
+    struct crn_held_lock *lock = calloc(1, sizeof(*lock));
+    uint64_t now = 0;
+    char who[LOCK_WHO];
+    cairn_err rc;
+
+    if (lock == NULL)
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the lock of '%s'", item->name);
+    memcpy(lock->name, item->name, sizeof(lock->name));
+    lock->generation = item->generation;
+    lock_who(job, who);
+    rc = crn_drain_lock(st, item->name, who, 10 * SECOND, &lock->fd, ei);
+    if (rc == CAIRN_OK) {
+        rc = crn_store_generation(st, item->name, &now, ei);
+        if (rc == CAIRN_OK && now > lock->generation)
+            rc = crn_fail(ei, CAIRN_EEXIST, 0,
+                          "another run has written '%s' while this one had no service; what this "
+                          "run captured stays in memory for 'cairn drain'",
+                          item->name);
+        if (rc != CAIRN_OK && lock->fd >= 0)
+            (void)st->fs->close(st->fs, lock->fd);
+    }
+    if (rc != CAIRN_OK) {
         free(lock);
         return rc;
     }
@@ -186,9 +232,10 @@ static cairn_err claim(struct crn_job *job, struct crn_work *w)
 
 /* Makes sure that the name is still ours; re-acquires the lock if it was lost or another service
  * had it. */
-static cairn_err hold_name(struct crn_job *job, const struct crn_store *st, const char *name,
-                           struct crn_errinfo *ei)
+static cairn_err hold_name(struct crn_job *job, const struct crn_store *st,
+                           const struct crn_item *item, struct crn_errinfo *ei)
 {
+    const char *name = item->name;
     int before = holds(job, name);
     cairn_err rc;
 
@@ -196,6 +243,12 @@ static cairn_err hold_name(struct crn_job *job, const struct crn_store *st, cons
         job->fs_type = st->fs->type(st->fs, st->dfd);
     if (before > 0)
         return CAIRN_OK;
+    if (before == 0 && job->taken != NULL) {
+        rc = retake_lock(job, st, item, ei);
+        if (rc == CAIRN_OK)
+            publish_left(job, st, name);
+        return rc;
+    }
     rc = take_lock(job, st, name, ei);
     if (rc == CAIRN_OK && before < 0) /* no sweep: this run may have flushes in flight */
         crn_log(&job->log, CRN_WARN, "'%s': the file system had lost our lock, continuing", name);
@@ -214,9 +267,43 @@ static cairn_err keeper_start(struct crn_job *job, struct crn_work *w)
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
     if (rc != CAIRN_OK)
         return rc;
-    rc = hold_name(job, &st, item->name, &w->error);
+    rc = hold_name(job, &st, item, &w->error);
     if (rc == CAIRN_OK)
         rc = crn_store_check_pin(&st, item->name, item->version, &id, &w->error);
+    crn_store_close(&st);
+    return rc;
+}
+
+/* What has become of a capture that a dead service had: w->committed_ns if it is committed,
+ * CAIRN_ECANCELED if the name no longer needs it. */
+static cairn_err keeper_look(struct crn_job *job, struct crn_work *w)
+{
+    const struct crn_item *item = w->item;
+    struct crn_capture_id id = {.seq = item->seq, .generation = item->generation};
+    struct crn_drain_capture c = {item->name, item->version, &id, item->created_ns, NULL};
+    struct crn_errinfo none = {0};
+    struct crn_manifest m;
+    struct crn_store st;
+    int is_known = 0;
+    cairn_err rc;
+
+    memcpy(id.run, job->run, sizeof(id.run));
+    rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 1, &st, &w->error);
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = hold_name(job, &st, item, &w->error);
+    if (rc == CAIRN_OK)
+        rc = crn_drain_is_known(&st, &c, &is_known, &w->error);
+    if (rc == CAIRN_OK && is_known) {
+        if (crn_store_manifest(&st, item->name, item->version, &m, &none) == CAIRN_OK) {
+            if (memcmp(m.id.run, id.run, sizeof(id.run)) == 0 && m.id.seq == id.seq)
+                w->committed_ns = m.committed_ns;
+            crn_manifest_free(&m);
+        }
+        if (w->committed_ns == 0)
+            rc = crn_fail(&w->error, CAIRN_ECANCELED, 0,
+                          "it was removed, or replaced by a newer checkpoint");
+    }
     crn_store_close(&st);
     return rc;
 }
@@ -241,11 +328,11 @@ static cairn_err keeper_commit(struct crn_job *job, struct crn_work *w)
     m.version = item->version;
     m.created_ns = item->created_ns;
     m.committed_ns = w->committed_ns = (uint64_t)clock->wall_ns(clock);
-    m.data_bytes = item->bytes;
+    m.data_bytes = item->root->bytes;
     m.ranks = job->ranks;
     m.nodes = job->nodes;
     m.nfiles = job->files;
-    m.files = item->files;
+    m.files = crn_data(item)->files;
     rc = crn_store_publish(&st, &m, &w->error);
     if (rc != CAIRN_OK && lock != NULL)
         lock->is_durable = 0; /* the manifest may be visible nevertheless */
@@ -340,7 +427,8 @@ static void report_end(struct crn_job *job, const struct crn_item *item)
     int is_canceled = item->error.code == CAIRN_ECANCELED;
 
     if (item->error.code == CAIRN_OK ||
-        (is_canceled && (job->cfg.arena_full == CRN_FULL_SUPERSEDE || job->cfg.discard_consumed)))
+        (is_canceled &&
+         (crn_config_full(&job->cfg) == CRN_FULL_SUPERSEDE || job->cfg.discard_consumed)))
         return;
     crn_job_report(job, item, is_canceled ? CRN_EVENT_CANCELED : CRN_EVENT_FAILED, item->error.msg);
 }
@@ -348,6 +436,7 @@ static void report_end(struct crn_job *job, const struct crn_item *item)
 static cairn_err retire(struct crn_job *job, struct crn_work *w)
 {
     struct crn_item *item = w->item;
+    const struct crn_manifest_file *file = &crn_data(item)->file;
     struct crn_store st;
     uint32_t i;
 
@@ -364,9 +453,9 @@ static cairn_err retire(struct crn_job *job, struct crn_work *w)
             keeper_retain(job, w);
         return CAIRN_OK;
     }
-    if (item->file.name[0] != '\0' &&
+    if (w->bytes == 0 && file->name[0] != '\0' &&
         crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &w->error) == CAIRN_OK) {
-        if (crn_store_discard_data(&st, item->name, item->version, item->file.name, &w->error) !=
+        if (crn_store_discard_data(&st, item->name, item->version, file->name, &w->error) !=
             CAIRN_OK)
             crn_log(&job->log, CRN_WARN, "a file of a failed version stays, continuing: %s",
                     w->error.msg);
@@ -391,14 +480,37 @@ static void drop_spares(struct crn_job *job)
     crn_store_close(&st);
 }
 
+/* A write after this would not be protected: the other workers must have ended. */
+static void release_locks(struct crn_job *job)
+{
+    uint32_t others = (uint32_t)(job->has_flusher + job->has_sender);
+
+    crn_lock(&job->mu);
+    while (job->nended < others)
+        crn_cond_wait(&job->wake, &job->mu);
+    crn_unlock(&job->mu);
+    while (job->locks != NULL) {
+        struct crn_held_lock *lock = job->locks;
+
+        job->locks = lock->next;
+        if (lock->fd >= 0)
+            crn_fork_close(lock->fd);
+        free(lock);
+    }
+}
+
 void *crn_keeper_main(void *arg)
 {
     struct crn_job *job = arg;
     struct crn_work *w;
 
     while ((w = crn_queue_pop(&job->keep_queue)) != NULL) {
-        if (w->kind == CRN_WORK_CLAIM)
+        if (w->kind == CRN_WORK_OPEN)
+            w->error.code = crn_job_make_dir(job, &w->error);
+        else if (w->kind == CRN_WORK_CLAIM)
             w->error.code = claim(job, w);
+        else if (w->kind == CRN_WORK_LOOK)
+            w->error.code = keeper_look(job, w);
         else if (w->kind == CRN_WORK_START)
             w->error.code = keeper_start(job, w);
         else if (w->kind == CRN_WORK_COMMIT)
@@ -411,5 +523,7 @@ void *crn_keeper_main(void *arg)
     }
     drop_spares(job);
     crn_job_report_rest(job);
+    release_locks(job);
+    crn_job_worker_ended(job);
     return NULL;
 }

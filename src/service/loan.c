@@ -27,41 +27,13 @@ static int is_candidate(const struct crn_job *job, const struct crn_item *item,
            !info->is_spilled && !info->is_out && info->nfiles == 0;
 }
 
-/* May another item make this version unusable as a base? It is being taken again, or old versions
- * are being removed now or soon. Retirements that start later spare the base. */
-static int is_in_danger(const struct crn_job *job, const struct crn_item *item, int64_t version)
-{
-    const struct crn_item *i;
-
-    for (i = job->items; i != NULL; i = i->next)
-        if (i != item && strcmp(i->name, item->name) == 0 &&
-            ((!i->is_decided && i->version == version) || i->count[CRN_NODE_DATA] == job->files))
-            return 1;
-    return 0;
-}
-
-int crn_loan_is_awaited(const struct crn_job *job, const struct crn_item *item)
-{
-    const struct crn_item *i;
-
-    if (full_every(job, item->name) <= 1)
-        return 0;
-    for (i = job->items; i != NULL; i = i->next)
-        if (i->seq < item->seq && i->is_started && !i->is_held &&
-            (i->state != CRN_ITEM_ENDED || i->error.code == CAIRN_OK) &&
-            strcmp(i->name, item->name) == 0)
-            return 1;
-    return 0;
-}
-
-uint64_t crn_loan_choose(struct crn_job *job, struct crn_item *item)
+uint64_t crn_loan_newest(struct crn_job *job, const struct crn_item *item, int64_t *ret_version)
 {
     struct crn_errinfo ignored = {0};
     struct crn_slot_info info;
     uint64_t best = 0;
     uint32_t i;
 
-    item->base_version = -1;
     if (full_every(job, item->name) <= 1)
         return 0;
     for (i = 0; i < crn_arena_slots(job->arenas[0]); i++)
@@ -69,21 +41,9 @@ uint64_t crn_loan_choose(struct crn_job *job, struct crn_item *item)
             crn_slot_info(job->arenas[0], i, &info, &ignored) == CAIRN_OK &&
             is_candidate(job, item, &info) && info.id.seq >= best) {
             best = info.id.seq + 1;
-            item->base_version = info.version;
+            *ret_version = info.version;
         }
-    if (best == 0 || !is_in_danger(job, item, item->base_version))
-        return best;
-    item->base_version = -1;
-    return 0;
-}
-
-void crn_loan_needed(const struct crn_job *job, const char *name, struct crn_buf *ret)
-{
-    const struct crn_item *i;
-
-    for (i = job->items; i != NULL; i = i->next)
-        if (!i->is_decided && i->base_version >= 0 && strcmp(i->name, name) == 0)
-            crn_buf_put(ret, &i->base_version, sizeof(i->base_version));
+    return best;
 }
 
 /* Slots. --------------------------------------------------------------------------------------- */
@@ -129,7 +89,7 @@ void crn_loan_take(struct crn_job *job, struct crn_item *item, uint64_t base)
     struct crn_loan *loan;
     uint32_t i = 0;
 
-    if (base == 0 || item->loan != NULL)
+    if (base == 0 || crn_data(item)->loan != NULL)
         return;
     loan = calloc(1, sizeof(*loan));
     if (loan == NULL)
@@ -139,7 +99,7 @@ void crn_loan_take(struct crn_job *job, struct crn_item *item, uint64_t base)
     while (loan->slots != NULL && i < job->nlocal && lend(job, item, i, loan))
         i++;
     if (i == job->nlocal) {
-        item->loan = loan;
+        crn_data(item)->loan = loan;
         return;
     }
     crn_log(&job->log, CRN_DEBUG,
@@ -150,9 +110,9 @@ void crn_loan_take(struct crn_job *job, struct crn_item *item, uint64_t base)
 
 void crn_loan_give_back(struct crn_job *job, struct crn_item *item)
 {
-    if (item->loan != NULL)
-        give_back(job, item->loan, job->nlocal);
-    item->loan = NULL;
+    if (crn_data(item)->loan != NULL)
+        give_back(job, crn_data(item)->loan, job->nlocal);
+    crn_data(item)->loan = NULL;
 }
 
 int crn_loan_open(struct crn_job *job, struct crn_loan *loan, const struct crn_source *sources)
@@ -184,7 +144,7 @@ int crn_loan_open(struct crn_job *job, struct crn_loan *loan, const struct crn_s
 /* Do all followers have the same capture? */
 static int group_agrees(const struct crn_job *job, const struct crn_item *item)
 {
-    return item->loan != NULL && item->flow->nlent == crn_flow_group_size(job) - 1;
+    return crn_data(item)->loan != NULL && item->nlent == crn_node_group_size(job->core) - 1;
 }
 
 /* Finds the previous version of each source of the group; those of other nodes stay remote. */
@@ -234,7 +194,7 @@ static cairn_err read_index(const struct crn_job *job, const struct crn_item *it
                             struct crn_errinfo *ei)
 {
     uint32_t no = crn_group_of(job->node, job->nodes, job->files);
-    const struct crn_loan *loan = item->loan;
+    const struct crn_loan *loan = crn_data(item)->loan;
     struct crn_capture_id id = {.seq = loan->seq};
     const struct crn_manifest_file *f;
     struct crn_manifest_file found = {0};
@@ -271,7 +231,7 @@ struct crn_before *crn_before_open(struct crn_job *job, const struct crn_item *i
     struct crn_store st;
     cairn_err rc;
 
-    if (!group_agrees(job, item) || !crn_loan_open(job, item->loan, local))
+    if (!group_agrees(job, item) || !crn_loan_open(job, crn_data(item)->loan, local))
         return NULL;
     b = calloc(1, sizeof(*b));
     if (b == NULL)
@@ -282,7 +242,7 @@ struct crn_before *crn_before_open(struct crn_job *job, const struct crn_item *i
         crn_store_close(&st);
     }
     if (rc == CAIRN_OK)
-        rc = pair_sources(job, item->loan, sources, nsources, b, &why);
+        rc = pair_sources(job, crn_data(item)->loan, sources, nsources, b, &why);
     if (rc == CAIRN_OK)
         return b;
     crn_log(&job->log, CRN_DEBUG, "%s@%" PRId64 " is encoded without a base: %s", item->name,

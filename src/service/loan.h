@@ -27,15 +27,10 @@ struct crn_loan {
     struct crn_source *sources;
 };
 
-/* Root: seq + 1 of the capture that an item may be encoded against; 0: none. */
-uint64_t crn_loan_choose(struct crn_job *job, struct crn_item *item);
-/* Root: is a version of the name in progress that could be the base of this one, once it is
- * committed and old versions are removed? Waiting costs nothing: flushes run one after another. */
-int crn_loan_is_awaited(const struct crn_job *job, const struct crn_item *item);
-/* Root: the versions of this name that items in progress may need, as an array of int64_t; they
- * must not be retired. */
-void crn_loan_needed(const struct crn_job *job, const char *name, struct crn_buf *ret);
-/* Loop, at GO: base is the result of crn_loan_choose. */
+/* Root: seq + 1 of the newest committed capture of the item's name that is still in its arena, and
+ * its version; 0: none. */
+uint64_t crn_loan_newest(struct crn_job *job, const struct crn_item *item, int64_t *ret_version);
+/* Loop, at GO: base is seq + 1 of the capture to lend, or 0. */
 void crn_loan_take(struct crn_job *job, struct crn_item *item, uint64_t base);
 void crn_loan_give_back(struct crn_job *job, struct crn_item *item);
 /* Flusher or sender: 1 if the slots contain the same shards as the new capture, in memory. */

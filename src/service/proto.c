@@ -33,6 +33,8 @@ cairn_err crn_hello_encode(const struct crn_hello *h, struct crn_buf *buf, struc
     crn_buf_u32(buf, h->nodes);
     crn_buf_u32(buf, h->local);
     crn_buf_u32(buf, h->nlocal);
+    crn_buf_u32(buf, h->is_rejoin);
+    crn_buf_u64(buf, h->seq);
     crn_buf_u32(buf, n);
     crn_buf_put(buf, h->config, n);
     for (i = 0; i < h->nodes; i++)
@@ -44,7 +46,7 @@ static int hello_plausible(const struct crn_hello *h)
 {
     return h->ranks > 0 && h->ranks <= CRN_MAX_RANKS && h->rank < h->ranks && h->nodes > 0 &&
            h->nodes <= h->ranks && h->node < h->nodes && h->nlocal > 0 && h->nlocal <= h->ranks &&
-           h->local < h->nlocal;
+           h->local < h->nlocal && h->is_rejoin <= 1;
 }
 
 cairn_err crn_hello_decode(const void *data, size_t len, struct crn_hello *ret,
@@ -73,6 +75,8 @@ cairn_err crn_hello_decode(const void *data, size_t len, struct crn_hello *ret,
     h.nodes = crn_view_u32(&v);
     h.local = crn_view_u32(&v);
     h.nlocal = crn_view_u32(&v);
+    h.is_rejoin = crn_view_u32(&v);
+    h.seq = crn_view_u64(&v);
     n = crn_view_u32(&v);
     p = n <= MAX_CONFIG ? crn_view_take(&v, n) : NULL;
     if (p == NULL || memchr(p, '\0', n) != NULL || !hello_plausible(&h) ||

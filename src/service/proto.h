@@ -4,9 +4,9 @@
 #ifndef CRN_SERVICE_PROTO_H
 #define CRN_SERVICE_PROTO_H
 
-#include "service/message.h"
+#include "node/message.h"
 
-#define CRN_PROTO_VERSION 9
+#define CRN_PROTO_VERSION 12
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 /* A rank's introduction of itself and its job. */
@@ -15,6 +15,8 @@ struct crn_hello {
     uint32_t rank, ranks;
     uint32_t node, nodes;
     uint32_t local, nlocal; /* index of the rank on its node; ranks on the node */
+    uint32_t is_rejoin;     /* the rank was in this job before the service was restarted; ... */
+    uint64_t seq;           /* ... it has ended its checkpoint calls up to this number */
     char *config;           /* owned: INI text of the effective configuration */
     uint32_t *peers;        /* owned: address of the service of each node */
 };

@@ -96,31 +96,62 @@ static cairn_err join_job(struct crn_service *svc, struct crn_client *c, const s
         job->next = svc->jobs;
         svc->jobs = job;
     }
-    if (job->nlocal != h->nlocal || job->node != h->node || job->clients[h->local] != NULL)
+    if (job->nlocal != h->nlocal || job->node != h->node || job->clients[h->local] != NULL ||
+        crn_node_has_left(job->core, h->local) || !crn_takeover_fits(job, h))
         return crn_fail(ei, CAIRN_EINVAL, 0, "rank %u does not fit its job on this node", h->rank);
     c->job = job;
     c->rank = h->rank;
     c->local = h->local;
     job->clients[h->local] = c;
     job->rank_of[h->local] = h->rank;
+    crn_node_joined(job->core, h->local, h->rank);
     return CAIRN_OK;
+}
+
+void crn_ranks_ready(struct crn_service *svc, struct crn_client *c, const struct crn_errinfo *error)
+{
+    struct crn_msg ready = {.type = CRN_MSG_READY, .ready.error = *error};
+    struct crn_errinfo ignored = {0};
+
+    if (crn_sock_send_msg(c->fd, &ready, -1, &ignored) != CAIRN_OK)
+        crn_log(&svc->log, CRN_DEBUG, "rank %u: %s", c->rank, ignored.msg);
 }
 
 static void on_hello(struct crn_service *svc, struct crn_client *c, const void *data, size_t len)
 {
-    struct crn_msg ready = {.type = CRN_MSG_READY};
-    struct crn_errinfo ignored = {0};
+    struct crn_errinfo ei = {0};
     struct crn_hello h = {0};
     cairn_err rc;
 
-    rc = crn_hello_decode(data, len, &h, &ready.ready.error);
+    rc = crn_hello_decode(data, len, &h, &ei);
     if (rc == CAIRN_OK)
-        rc = join_job(svc, c, &h, &ready.ready.error);
+        rc = join_job(svc, c, &h, &ei);
     if (rc != CAIRN_OK)
-        crn_log(&svc->log, CRN_WARN, "a rank was refused, continuing: %s", ready.ready.error.msg);
-    if (crn_sock_send_msg(c->fd, &ready, -1, &ignored) != CAIRN_OK)
-        crn_log(&svc->log, CRN_DEBUG, "rank %u: %s", c->rank, ignored.msg);
+        crn_log(&svc->log, CRN_WARN, "a rank was refused, continuing: %s", ei.msg);
+    if (rc == CAIRN_OK && c->job->taken != NULL)
+        crn_takeover_hello(c->job, c, &h);
+    else if (rc != CAIRN_OK || !c->job->is_opening)
+        crn_ranks_ready(svc, c, &ei);
     crn_hello_free(&h);
+}
+
+void crn_ranks_answer(struct crn_job *job, const struct crn_errinfo *error)
+{
+    uint32_t i;
+
+    job->is_opening = 0;
+    job->is_refused = error->code != CAIRN_OK;
+    if (job->is_refused)
+        crn_log(&job->log, CRN_WARN, "a job was refused, continuing: %s", error->msg);
+    for (i = 0; i < job->nlocal; i++) {
+        struct crn_client *c = job->clients[i];
+
+        if (c == NULL)
+            continue;
+        crn_ranks_ready(job->svc, c, error);
+        if (job->is_refused)
+            c->job = NULL;
+    }
 }
 
 static void rank_gone(struct crn_client *c, int is_dead)
@@ -128,7 +159,7 @@ static void rank_gone(struct crn_client *c, int is_dead)
     if (c->is_gone)
         return;
     c->is_gone = 1;
-    if (c->job != NULL)
+    if (c->job != NULL && !crn_takeover_left(c->job, c))
         crn_job_rank_left(c->job, c, is_dead);
 }
 

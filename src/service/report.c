@@ -64,7 +64,7 @@ void crn_job_count(struct crn_job *job, const struct crn_item *item, cairn_err c
     if (code != CAIRN_OK)
         return;
     t->persistent++;
-    t->bytes += item->bytes;
+    t->bytes += item->root->bytes;
     if (ns >= t->slowest_ns) {
         t->slowest_ns = ns;
         memcpy(t->slowest, item->name, sizeof(t->slowest));
@@ -79,8 +79,8 @@ void crn_job_summary(const struct crn_job *job)
     char bytes[32], waited[32], took[32], slowest[CAIRN_MAX_NAME + 80] = "";
     uint64_t unfinished = 0;
 
-    for (item = job->items; item != NULL; item = item->next)
-        unfinished += !item->is_decided;
+    for (item = crn_node_items(job->core); item != NULL; item = item->next)
+        unfinished += !crn_root_has_decided(item->root->state);
     if (t->persistent + t->failed + t->canceled + unfinished == 0)
         return;
     crn_human_bytes(t->bytes, bytes, sizeof(bytes));

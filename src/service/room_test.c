@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a flush that waits for free space warns, and its text. tests/crash/space.c fills a real
+/* When a flush that waits for free space warns, and its text. tests/limits/space.c fills a real
  * disk. */
 #include "service/room.h"
 

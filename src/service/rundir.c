@@ -179,8 +179,9 @@ void crn_rundir_tidy(const struct crn_rundir *rd)
     (void)rmdir(rd->path);
 }
 
-cairn_err crn_rundir_lock(const struct crn_rundir *rd, int create, int *ret_fd,
-                          struct crn_errinfo *ei)
+/* Locks one byte, or the whole file if at < 0. */
+static cairn_err rundir_lock(const struct crn_rundir *rd, int create, int64_t at, int *ret_fd,
+                             struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = rd->fs;
     int fd;
@@ -189,15 +190,53 @@ cairn_err crn_rundir_lock(const struct crn_rundir *rd, int create, int *ret_fd,
     fd = crn_fork_openat(fs, rd->dfd, "lock", O_RDWR | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open '%s/lock'", rd->path);
-    r = fs->lock(fs, fd);
+    r = at < 0 ? fs->lock(fs, fd) : fs->lock_byte(fs, fd, (uint32_t)at);
     if (r < 0) {
         (void)fs->close(fs, fd);
         if (r == -EAGAIN)
-            return crn_fail(ei, CAIRN_EBUSY, 0, "the service of the run is alive");
+            return crn_fail(ei, CAIRN_EBUSY, 0, "%s",
+                            at < 0 ? "the service of the run is alive, or one of its ranks"
+                                   : "a drain works on the run, or another process acts for it");
         return crn_fail_errno(ei, -r, "lock '%s/lock'", rd->path);
     }
     *ret_fd = fd;
     return CAIRN_OK;
+}
+
+cairn_err crn_rundir_lock(const struct crn_rundir *rd, int *ret_fd, struct crn_errinfo *ei)
+{
+    return rundir_lock(rd, 0, -1, ret_fd, ei);
+}
+
+cairn_err crn_rundir_lock_service(const struct crn_rundir *rd, int *ret_fd, struct crn_errinfo *ei)
+{
+    return rundir_lock(rd, 1, 0, ret_fd, ei);
+}
+
+#define RANK_BYTE(local) ((local) + 1)
+
+cairn_err crn_rundir_lock_rank(const struct crn_rundir *rd, uint32_t local, int *ret_fd,
+                               struct crn_errinfo *ei)
+{
+    return rundir_lock(rd, 0, RANK_BYTE(local), ret_fd, ei);
+}
+
+int crn_rundir_has_living(const struct crn_rundir *rd)
+{
+    struct flock lk = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = RANK_BYTE(0)};
+    int fd = crn_fork_openat(rd->fs, rd->dfd, "lock", O_RDWR | O_NOFOLLOW, 0);
+    int is_known;
+
+    if (fd < 0)
+        return 0;
+    is_known = fcntl(fd, F_OFD_GETLK, &lk) == 0; /* up to the end of any file */
+    crn_fork_close(fd);
+    return is_known && lk.l_type != F_UNLCK;
+}
+
+int crn_rundir_rank_is_dead(const struct crn_rundir *rd, int service_fd, uint32_t local)
+{
+    return rd->fs->lock_byte(rd->fs, service_fd, RANK_BYTE(local)) == 0;
 }
 
 void crn_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME])

@@ -2,8 +2,8 @@
 /* The files of a run on its node, all below directories that only the user can enter:
  *
  *     <run_dir>/cairnd-<n>.sock                   n-th daemon of the host
- *     <shm_dir>/cairn-<uid>/<run>-n<node>/        lock (locked while the service lives),
- *                                                 run.ini, arena-<rank>, sock (embedded service)
+ *     <shm_dir>/cairn-<uid>/<run>-n<node>/        lock (locked by the service and the ranks while
+ *                                                 they live), run.ini, arena-<rank>, sock (embedded service)
  *     <spool>                                     s-<rank>-<seq> spilled images,
  *                                                 tier-<rank> images that left the arena,
  *                                                 f-<rank>-<seq>-<region> handed-over files
@@ -47,11 +47,20 @@ void crn_rundir_tidy(const struct crn_rundir *rd);
 /* Is this the name of a run's directory, or of one being removed (is_gone)? */
 int crn_rundir_parse(const char *name, uint8_t id[16], uint32_t *node, int *is_gone);
 
-/* Locks the lock file of a run's directory: CAIRN_EBUSY while its service lives. CAIRN_ENOENT: it
- * does not exist, and create is not set. After any other error it is unknown whether the service
- * lives. */
-CAIRN_CHECKED cairn_err crn_rundir_lock(const struct crn_rundir *rd, int create, int *ret_fd,
+/* The lock file of a run's directory: the service locks its first byte, each rank of the node a
+ * byte of its own. A drain locks the whole file, which proves that all of them are dead. Whoever
+ * comes second gets CAIRN_EBUSY. CAIRN_ENOENT: the file does not exist; only a service creates it.
+ * After any other error it is unknown who lives. */
+CAIRN_CHECKED cairn_err crn_rundir_lock(const struct crn_rundir *rd, int *ret_fd,
                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_rundir_lock_service(const struct crn_rundir *rd, int *ret_fd,
+                                                struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_rundir_lock_rank(const struct crn_rundir *rd, uint32_t local,
+                                             int *ret_fd, struct crn_errinfo *ei);
+/* Does a rank of the run live, or a drain work on it? Takes no lock. 0 if that is unknown. */
+int crn_rundir_has_living(const struct crn_rundir *rd);
+/* For the service: is the rank dead? If so, service_fd holds its lock afterwards. */
+int crn_rundir_rank_is_dead(const struct crn_rundir *rd, int service_fd, uint32_t local);
 
 /* The directory for the daemons' sockets, private, created if needed. */
 CAIRN_CHECKED cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,

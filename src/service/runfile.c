@@ -23,7 +23,9 @@ static cairn_err format(const struct crn_run_place *place, const struct crn_conf
     if (f != NULL) {
         (void)fprintf(f, "# ranks %u node %u nodes %u local %u\n", place->ranks, place->node,
                       place->nodes, place->nlocal);
-        (void)crn_config_dump(cfg, f, 0);
+        if (place->socket[0] != '\0')
+            (void)fprintf(f, "# socket %s\n", place->socket);
+        (void)crn_config_dump(cfg, f);
         if (fclose(f) == 0)
             return CAIRN_OK;
         free(*ret_text);
@@ -64,18 +66,36 @@ static int take_number(const char **at, const char *word, uint32_t *ret)
     return 1;
 }
 
+/* The second line, if it is there. Returns 0 if no service can have written it. */
+static int parse_socket(const char *text, struct crn_run_place *p)
+{
+    static const char word[] = "\n# socket ";
+    size_t len;
+
+    p->socket[0] = '\0';
+    if (strncmp(text, word, sizeof(word) - 1) != 0)
+        return *text == '\n';
+    text += sizeof(word) - 1;
+    len = strcspn(text, "\n");
+    if (len == 0 || len >= sizeof(p->socket))
+        return 0;
+    memcpy(p->socket, text, len);
+    p->socket[len] = '\0';
+    return 1;
+}
+
 static int parse_place(const char *text, struct crn_run_place *p)
 {
     return take_number(&text, "# ranks ", &p->ranks) && take_number(&text, " node ", &p->node) &&
            take_number(&text, " nodes ", &p->nodes) && take_number(&text, " local ", &p->nlocal) &&
-           *text == '\n' && p->ranks <= CRN_MAX_RANKS && p->nodes <= CRN_MAX_FILES &&
+           parse_socket(text, p) && p->ranks <= CRN_MAX_RANKS && p->nodes <= CRN_MAX_FILES &&
            p->node < p->nodes && p->nlocal > 0 && p->nlocal <= p->ranks;
 }
 
 cairn_err crn_runfile_parse(const char *text, size_t len, struct crn_run_place *ret,
                             struct crn_config *cfg, struct crn_errinfo *ei)
 {
-    struct crn_run_place place;
+    struct crn_run_place place = {0};
     cairn_err rc;
 
     if (memchr(text, '\0', len) != NULL || !parse_place(text, &place))

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.ini: what a drain must know of a dead run, namely its place in the job and its configuration.
- * The first line is "# ranks R node N nodes M local L", the rest is the INI text of the
- * configuration. */
+/* run.ini: what a drain must know of a dead run, and a restarted cairnd of a living one: its place
+ * in the job, its service and its configuration. The first line is "# ranks R node N nodes M local
+ * L", the second "# socket PATH", the rest is the INI text of the configuration. Earlier releases
+ * wrote no second line. */
 #ifndef CRN_SERVICE_RUNFILE_H
 #define CRN_SERVICE_RUNFILE_H
 
 #include "base/config.h"
 #include "base/fs.h"
 
+#define CRN_SOCKET_PATH 128 /* bytes of a path, with its NUL */
+
 struct crn_run_place {
-    uint32_t ranks;  /* of the job */
-    uint32_t node;   /* this node's number, below nodes */
-    uint32_t nodes;  /* of the job */
-    uint32_t nlocal; /* ranks on this node */
+    uint32_t ranks;               /* of the job */
+    uint32_t node;                /* this node's number, below nodes */
+    uint32_t nodes;               /* of the job */
+    uint32_t nlocal;              /* ranks on this node */
+    char socket[CRN_SOCKET_PATH]; /* of its service; empty: unknown */
 };
 
 /* Replaces run.ini in the directory. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The loop of the node service. It owns every job, polls the sockets of its ranks, takes results
- * from the workers, and polls the communicator for messages. File I/O belongs to the workers. Two
- * exceptions block the loop: opening a job creates its directory and run.ini, and closing a job
- * waits for its workers.
+ * from the workers, and polls the communicator for messages. File I/O belongs to the workers. One
+ * exception blocks the loop: closing a job removes its directory on the node.
  *
- * MPI cannot wake a poll(), so the communicator is polled at intervals that grow from 0.2 ms after
- * news to 50 ms when idle, and 1 s without a job: a few system calls a second. While a checkpoint
- * is in progress, intervals start at 50 us, or at 1 ms while workers of this node are busy, and
- * grow more slowly. ranks.c has the connections. */
+ * UCX announces messages on a descriptor. MPI cannot, so its communicator is polled at intervals
+ * that grow from 0.2 ms after news to 50 ms when idle, and 1 s without a job: a few system calls a
+ * second. While a checkpoint is in progress, intervals start at 50 us, or at 1 ms while workers of
+ * this node are busy, and grow more slowly. ranks.c has the connections. */
 #include "service/service.h"
 
 #include <errno.h>
@@ -28,9 +27,10 @@
 #define MILLI      1000000LL
 #define FASTEST_NS (MILLI / 5)
 #define SLOWEST_NS (50 * MILLI)
-#define HELD_NS    MILLI          /* how often a throttled send is retried */
-#define FLOWING_NS (MILLI / 20)   /* MPI moves bulk data only while it is called */
-#define WRITING_NS MILLI          /* leaves the core to the writers */
+#define HELD_NS    MILLI        /* how often a throttled send is retried */
+#define FLOWING_NS (MILLI / 20) /* MPI moves bulk data only while it is called */
+#define WRITING_NS MILLI        /* leaves the core to the writers */
+#define FIXED_FDS  3
 #define TICK_NS    (1000 * MILLI) /* deadlines are checked at least this often */
 
 static int64_t now_ns(void)
@@ -40,7 +40,7 @@ static int64_t now_ns(void)
     return clock->mono_ns(clock);
 }
 
-static void service_wake(struct crn_service *svc)
+void crn_service_wake(struct crn_service *svc)
 {
     uint64_t one = 1;
 
@@ -54,7 +54,7 @@ void crn_service_result(struct crn_service *svc, struct crn_work *w)
         crn_manifest_file_free(&w->file);
         free(w);
     }
-    service_wake(svc);
+    crn_service_wake(svc);
 }
 
 /* Messages to services. ------------------------------------------------------------------------ */
@@ -65,6 +65,8 @@ void crn_service_tell(struct crn_service *svc, uint32_t address, const struct cr
     struct crn_buf buf = {0};
     cairn_err rc;
 
+    if (address == CRN_NOWHERE)
+        return;
     rc = crn_msg_encode(n, &buf, &ei);
     if (rc == CAIRN_OK && (int)address == svc->comm->rank) {
         struct inbox_note *in = malloc(sizeof(*in) + buf.len);
@@ -96,39 +98,10 @@ struct crn_job *crn_service_job(struct crn_service *svc, const uint8_t run[16])
     return job;
 }
 
-/* Answers a report on a job that has ended here, so that the sender does not wait. */
-static void refuse_unknown(struct crn_service *svc, int from, const struct crn_msg *n)
-{
-    struct crn_msg end = {.type = CRN_MSG_END, .seq = n->seq, .node = n->node};
-
-    if (n->type == CRN_MSG_FETCH || n->type == CRN_MSG_FETCH_OLDER) {
-        struct crn_msg no = {.type = CRN_MSG_NOT_SENT, .seq = n->seq, .not_sent.tag = n->fetch.tag};
-
-        memcpy(no.run, n->run, 16);
-        crn_service_tell(svc, (uint32_t)from, &no);
-        return;
-    }
-    if (n->type == CRN_MSG_NODE_CLAIM) {
-        struct crn_msg no = {.type = CRN_MSG_CLAIM_DECIDED, .seq = n->seq};
-
-        memcpy(no.run, n->run, 16);
-        no.ckpt = n->ckpt;
-        (void)!crn_fail(&no.claimed.error, CAIRN_EPEER, 0, "the job has ended on its first node");
-        crn_service_tell(svc, (uint32_t)from, &no);
-        return;
-    }
-    if (n->type < CRN_MSG_NODE_CAPTURED || n->type > CRN_MSG_NODE_FAILED || n->seq == UINT64_MAX)
-        return;
-    memcpy(end.run, n->run, sizeof(end.run));
-    end.ckpt = n->ckpt;
-    (void)!crn_fail(&end.end.error, CAIRN_EPEER, 0, "the job has ended on its first node");
-    crn_service_tell(svc, (uint32_t)from, &end);
-}
-
 static void deliver(struct crn_service *svc, int from, const void *data, size_t len)
 {
     struct crn_errinfo ei = {0};
-    struct crn_msg n;
+    struct crn_msg n, no;
     struct crn_job *job;
 
     if (crn_msg_decode(data, len, &n, &ei) != CAIRN_OK) {
@@ -137,12 +110,10 @@ static void deliver(struct crn_service *svc, int from, const void *data, size_t 
     }
     job = crn_service_job(svc, n.run);
     if (job != NULL && crn_msg_is_of_node(n.type)) {
-        crn_alive_heard(job, n.node, now_ns());
         crn_job_message(job, NULL, &n, -1);
-        crn_msg_free(&n);
-        return;
+    } else if (crn_node_refusal(&n, &no)) { /* also if a job has ended here */
+        crn_service_tell(svc, (uint32_t)from, &no);
     }
-    refuse_unknown(svc, from, &n);
     crn_msg_free(&n);
 }
 
@@ -203,7 +174,8 @@ static void take_results(struct crn_service *svc)
     }
 }
 
-static void close_done_jobs(struct crn_service *svc)
+/* The keeper of a job that is done may take long on the PFS: it is joined when it has ended. */
+static void stop_done_jobs(struct crn_service *svc)
 {
     struct crn_job **link = &svc->jobs;
 
@@ -211,6 +183,24 @@ static void close_done_jobs(struct crn_service *svc)
         struct crn_job *job = *link;
 
         if (!crn_job_is_done(job)) {
+            link = &job->next;
+            continue;
+        }
+        *link = job->next;
+        job->next = svc->ending;
+        svc->ending = job;
+        crn_job_stop(job);
+    }
+}
+
+static void close_stopped_jobs(struct crn_service *svc)
+{
+    struct crn_job **link = &svc->ending;
+
+    while (*link != NULL) {
+        struct crn_job *job = *link;
+
+        if (!crn_job_has_stopped(job)) {
             link = &job->next;
             continue;
         }
@@ -231,38 +221,60 @@ static int is_working(const struct crn_service *svc)
     const struct crn_job *job;
 
     for (job = svc->jobs; job != NULL; job = job->next)
-        for (item = job->items; item != NULL; item = item->next)
-            if (item->working)
+        for (item = crn_node_items(job->core); item != NULL; item = item->next)
+            if (item->users > 0)
                 return 1;
     return 0;
 }
 
+/* Does a checkpoint or a claim wait for another node? */
+static int is_busy(const struct crn_service *svc)
+{
+    const struct crn_job *job = svc->jobs;
+
+    while (job != NULL && !crn_node_is_busy(job->core))
+        job = job->next;
+    return job != NULL;
+}
+
+/* Asks the communicator for the descriptor that announces messages; -1 if it must be polled.
+ * *ret_is_busy: there may be some already. */
+static int announcement(const struct crn_service *svc, int *ret_is_busy)
+{
+    int fd = -1;
+
+    *ret_is_busy = svc->comm->size > 1 && svc->comm->ops->arm != NULL &&
+                   svc->comm->ops->arm(svc->comm, &fd) == 0;
+    return fd;
+}
+
 /* How long the loop may sleep. */
-static int64_t interval(const struct crn_service *svc, int64_t now)
+static int64_t interval(const struct crn_service *svc, int64_t now, int is_announced)
 {
     int64_t quiet = now - svc->last_news_ns;
 
     if (svc->inbox != NULL)
         return 0;
-    if (svc->flows != NULL)
+    if (svc->flows != NULL && (!is_announced || crn_flows_are_held(svc)))
         return crn_flows_are_held(svc) ? HELD_NS : FLOWING_NS;
-    if (svc->comm->size == 1)
+    if (svc->comm->size == 1 || is_announced)
         return TICK_NS;
     /* A message that others wait for may arrive at any time. Sleep only a small fraction of the
      * time already spent waiting, so that polling adds little delay. */
-    if (atomic_load(&svc->busy) > 0)
+    if (is_busy(svc))
         return service_within(quiet / 64, is_working(svc) ? WRITING_NS : FLOWING_NS, SLOWEST_NS);
     /* Also without a job: a node may report on one that has ended here. */
     return service_within(quiet / 4, FASTEST_NS, svc->jobs != NULL ? SLOWEST_NS : TICK_NS);
 }
 
-/* The descriptors that the loop waits for, in this order: results, new ranks, ranks, brokers. */
-static struct pollfd *poll_set(struct crn_service *svc, int64_t now, nfds_t *ret_n)
+/* The descriptors that the loop waits for, in this order: results, new ranks, messages of other
+ * nodes, ranks, brokers. */
+static struct pollfd *poll_set(struct crn_service *svc, int64_t now, int comm_fd, nfds_t *ret_n)
 {
     struct crn_client *c;
     struct crn_job *job;
     struct pollfd *pfd;
-    nfds_t n = 2;
+    nfds_t n = FIXED_FDS;
 
     for (c = svc->clients; c != NULL; c = c->next)
         n++;
@@ -274,7 +286,8 @@ static struct pollfd *poll_set(struct crn_service *svc, int64_t now, nfds_t *ret
     *ret_n = n;
     pfd[0] = (struct pollfd){.fd = svc->wake_fd, .events = POLLIN};
     pfd[1] = (struct pollfd){.fd = svc->accept_ns <= now ? svc->listen_fd : -1, .events = POLLIN};
-    for (n = 2, c = svc->clients; c != NULL; c = c->next, n++)
+    pfd[2] = (struct pollfd){.fd = comm_fd, .events = POLLIN};
+    for (n = FIXED_FDS, c = svc->clients; c != NULL; c = c->next, n++)
         pfd[n] = (struct pollfd){.fd = c->fd, .events = POLLIN};
     for (job = svc->jobs; job != NULL; job = job->next, n++)
         pfd[n] = (struct pollfd){.fd = crn_turn_fd(job), .events = POLLIN}; /* poll ignores -1 */
@@ -286,14 +299,14 @@ static void read_ready(struct crn_service *svc, const struct pollfd *pfd)
 {
     struct crn_client *c;
     struct crn_job *job;
-    nfds_t n = 2;
+    nfds_t n = FIXED_FDS;
 
     for (c = svc->clients; c != NULL; c = c->next)
         n++;
     for (job = svc->jobs; job != NULL; job = job->next, n++)
         if (pfd[n].revents != 0)
             crn_job_turns(job);
-    for (n = 2, c = svc->clients; c != NULL; c = c->next, n++)
+    for (n = FIXED_FDS, c = svc->clients; c != NULL; c = c->next, n++)
         if (pfd[n].revents != 0)
             crn_rank_read(svc, c);
     if (pfd[1].revents != 0)
@@ -304,13 +317,15 @@ static void read_ready(struct crn_service *svc, const struct pollfd *pfd)
 static int wait_and_read(struct crn_service *svc)
 {
     int64_t now = now_ns();
-    int64_t sleep_ns = interval(svc, now);
+    int is_busy;
+    int comm_fd = announcement(svc, &is_busy);
+    int64_t sleep_ns = is_busy ? 0 : interval(svc, now, comm_fd >= 0);
     struct timespec ts = {.tv_sec = sleep_ns / 1000000000, .tv_nsec = sleep_ns % 1000000000};
     struct pollfd *pfd;
     nfds_t n = 0;
     int ready;
 
-    pfd = poll_set(svc, now, &n);
+    pfd = poll_set(svc, now, comm_fd, &n);
     if (pfd == NULL) {
         take_results(svc);
         return 0;
@@ -329,6 +344,8 @@ static void *loop(void *arg)
     int64_t next_tick = now_ns() + TICK_NS;
     struct crn_job *job;
 
+    if (svc->cfg != NULL)
+        crn_living_find(svc);
     while (!atomic_load(&svc->is_cut)) {
         int news = wait_and_read(svc);
 
@@ -336,16 +353,21 @@ static void *loop(void *arg)
         news |= crn_flows_poll(svc);
         crn_ranks_free_gone(svc);
         for (job = svc->jobs; job != NULL; job = job->next)
-            crn_pace(job, now_ns());
+            crn_gate_calm(&job->gate, crn_node_calm_rate(job->core, atomic_load(&svc->is_closed)),
+                          now_ns());
         if (news)
             svc->last_news_ns = now_ns();
         if (now_ns() >= next_tick) {
+            if (svc->has_unfound && !atomic_load(&svc->is_closed))
+                crn_living_find(svc);
             for (job = svc->jobs; job != NULL; job = job->next)
                 crn_job_tick(job, now_ns());
             next_tick = now_ns() + TICK_NS;
         }
-        close_done_jobs(svc);
-        if (atomic_load(&svc->is_closed) && svc->jobs == NULL && svc->inbox == NULL)
+        stop_done_jobs(svc);
+        close_stopped_jobs(svc);
+        if (atomic_load(&svc->is_closed) && svc->jobs == NULL && svc->ending == NULL &&
+            svc->inbox == NULL)
             break;
     }
     crn_lock(&svc->mu);
@@ -385,7 +407,8 @@ static cairn_err set_up(struct crn_service *svc, const char *socket_path, struct
 
 cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
                            const struct crn_log *log, enum crn_background_cores cores,
-                           struct crn_service **ret, struct crn_errinfo *ei)
+                           const struct crn_config *cfg, struct crn_service **ret,
+                           struct crn_errinfo *ei)
 {
     struct crn_service *svc = calloc(1, sizeof(*svc));
     cairn_err rc;
@@ -396,6 +419,7 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
     }
     svc->comm = comm;
     svc->log = *log;
+    svc->cfg = cfg;
     svc->listen_fd = svc->spare_fd = svc->wake_fd = -1;
     svc->inbox_end = &svc->inbox;
     svc->last_news_ns = now_ns();
@@ -418,7 +442,7 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
 void crn_service_close(struct crn_service *svc)
 {
     atomic_store(&svc->is_closed, 1);
-    service_wake(svc);
+    crn_service_wake(svc);
 }
 
 void crn_service_stop(struct crn_service *svc, int64_t timeout_ns)
@@ -431,7 +455,7 @@ void crn_service_stop(struct crn_service *svc, int64_t timeout_ns)
         ;
     crn_unlock(&svc->mu);
     atomic_store(&svc->is_cut, 1);
-    service_wake(svc);
+    crn_service_wake(svc);
     if (svc->is_started)
         (void)pthread_join(svc->thread, NULL);
     svc->is_started = 0;
@@ -442,16 +466,22 @@ void crn_service_settle(struct crn_service *svc)
     svc->comm->ops->settle(svc->comm);
 }
 
+static void close_all(struct crn_job **list)
+{
+    while (*list != NULL) {
+        struct crn_job *job = *list;
+
+        *list = job->next;
+        crn_job_close(job);
+    }
+}
+
 void crn_service_fini(struct crn_service *svc)
 {
     struct crn_client *c;
 
-    while (svc->jobs != NULL) {
-        struct crn_job *job = svc->jobs;
-
-        svc->jobs = job->next;
-        crn_job_close(job);
-    }
+    close_all(&svc->jobs);
+    close_all(&svc->ending);
     for (c = svc->clients; c != NULL; c = c->next)
         c->is_gone = 1;
     crn_ranks_free_gone(svc);
@@ -481,9 +511,4 @@ void crn_service_fini(struct crn_service *svc)
     crn_mutex_fini(&svc->mu);
     free(svc->packet);
     free(svc);
-}
-
-int crn_service_busy(struct crn_service *svc)
-{
-    return atomic_load(&svc->busy);
 }

@@ -13,10 +13,12 @@ struct crn_service; /* opaque */
 
 /* Starts the loop. Listens at socket_path (removed at the end). comm connects the services of all
  * nodes; the service takes ownership, also on failure, and only the loop thread uses it. cores says
- * where all threads of the service run. */
+ * where all threads of the service run. cfg: of a cairnd, which takes over the jobs of a dead one on
+ * this node; it must outlive the service. NULL: embedded. */
 CAIRN_CHECKED cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
                                          const struct crn_log *log, enum crn_background_cores cores,
-                                         struct crn_service **ret, struct crn_errinfo *ei);
+                                         const struct crn_config *cfg, struct crn_service **ret,
+                                         struct crn_errinfo *ei);
 /* Refuses new jobs; the loop ends when the current ones are done. Never blocks. */
 void crn_service_close(struct crn_service *svc);
 /* Waits at most timeout_ns for the end of the loop, then aborts: captures not yet flushed stay in
@@ -25,8 +27,5 @@ void crn_service_stop(struct crn_service *svc, int64_t timeout_ns);
 /* Called after the stop by the services of all nodes together, before any of them ends. */
 void crn_service_settle(struct crn_service *svc);
 void crn_service_fini(struct crn_service *svc);
-
-/* Checkpoints and claims in progress, for tests; any thread. */
-int crn_service_busy(struct crn_service *svc);
 
 #endif

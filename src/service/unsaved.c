@@ -192,7 +192,7 @@ static cairn_err look_inside(struct other_run *r, const uint8_t id[16], uint32_t
     rc = crn_rundir_open(r->q->fs, &r->cfg, id, node, 0, &r->dir, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_rundir_lock(&r->dir, 0, &lock_fd, ei);
+    rc = crn_rundir_lock(&r->dir, &lock_fd, ei);
     r->is_alive = rc == CAIRN_EBUSY;
     if (rc != CAIRN_OK && rc != CAIRN_EBUSY)
         return rc;

@@ -38,7 +38,7 @@ int crn_work_pause(struct crn_job *job, struct crn_item *item, int64_t ns)
         ;
     stopping = job->stopping;
     crn_unlock(&job->mu);
-    return stopping || atomic_load(&item->is_over);
+    return stopping || atomic_load(&crn_data(item)->is_over);
 }
 
 void crn_work_note(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind,
@@ -61,7 +61,7 @@ static cairn_err ensure_engine(struct crn_job *job, struct crn_errinfo *ei)
 {
     struct crn_engine_options opt = crn_engine_configured(&job->cfg);
 
-    opt.nice = (int)job->cfg.nice;
+    opt.nice = CRN_BACKGROUND_NICE;
     opt.written = &job->written;
     opt.outlet.log = &job->log;
     opt.outlet.gate = &job->gate;
@@ -123,7 +123,7 @@ static void work_fetch(void *arg, const struct crn_write *wr, const struct crn_e
     w->is_older = is_older;
     w->block = block;
     w->bytes = wr->bytes;
-    w->node = crn_flow_group_first(job) + wr->owner - 1;
+    w->node = crn_node_group_first(job->core) + wr->owner - 1;
     w->payload = ask.data;
     w->payload_bytes = (uint32_t)ask.len;
     crn_service_result(job->svc, w);
@@ -153,7 +153,7 @@ static void keep_stats(struct crn_job *job, const struct crn_store *st,
     struct crn_errinfo ei = {0};
 
     stats->node = job->node;
-    stats->first_node = crn_flow_group_first(job);
+    stats->first_node = crn_node_group_first(job->core);
     if (crn_flush_stats_keep(stats, st, head, file, &ei) != CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "no statistics, continuing: %s", ei.msg);
 }
@@ -204,7 +204,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
     crn_engine_against(job->engine, load->older);
     if (!is_local) {
         fetcher.opened = work_opened;
-        fetcher.assists = w->item->flow->assists;
+        fetcher.assists = w->item->assists;
     }
     work_describe(job, w->item, is_local, &head);
     room.st = &st;
@@ -259,7 +259,7 @@ static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, struc
     uint64_t tries = nc->on_failure == CRN_FAIL_RETRY ? nc->retries : 0;
     cairn_err rc;
 
-    if (atomic_load(&item->is_over)) /* another node has failed: write nothing more */
+    if (atomic_load(&crn_data(item)->is_over)) /* another node has failed: write nothing more */
         return crn_fail(&w->error, CAIRN_ECANCELED, 0, "the checkpoint has failed elsewhere");
     for (;;) {
         crn_err_clear(&w->error);
@@ -268,7 +268,7 @@ static cairn_err write_persistent(struct crn_job *job, struct crn_work *w, struc
         rc = write_to(job, w, job->cfg.persistent, 0, load, &w->file, &w->error);
         load->older = NULL; /* after a failure, retry without a base */
         atomic_store(&job->writing_seq, 0);
-        if (rc == CAIRN_OK || tries-- == 0 || atomic_load(&item->is_over))
+        if (rc == CAIRN_OK || tries-- == 0 || atomic_load(&crn_data(item)->is_over))
             return rc;
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": flush failed, trying again: %s", item->name,
                 item->version, w->error.msg);
@@ -298,7 +298,7 @@ static cairn_err open_local(struct crn_job *job, struct crn_item *item, struct l
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a flush of %u shards", job->nlocal);
     rc = crn_job_check_arenas(job, ei);
     if (rc == CAIRN_OK)
-        rc = crn_item_claim(job, item, &slots, ei);
+        rc = crn_slots_claim(job, item, &slots, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_sources_open(job->arenas, slots, job->nlocal, &job->dir, load->held, load->local, ei);
@@ -310,7 +310,7 @@ static cairn_err open_local(struct crn_job *job, struct crn_item *item, struct l
 static cairn_err add_group(struct crn_job *job, const struct crn_item *item, struct load *load,
                            struct crn_errinfo *ei)
 {
-    const struct crn_remote *remote = &item->flow->remote;
+    const struct crn_remote *remote = &crn_data(item)->flow.remote;
 
     load->nsources = job->nlocal + remote->n;
     load->sources = calloc(load->nsources, sizeof(*load->sources));
@@ -329,7 +329,7 @@ static cairn_err work_copy(struct crn_job *job, struct crn_work *w)
     struct load load = {0};
     cairn_err rc;
 
-    if (atomic_load(&w->item->is_over))
+    if (atomic_load(&crn_data(w->item)->is_over))
         return CAIRN_OK;
     rc = ensure_engine(job, &w->error);
     if (rc == CAIRN_OK)
@@ -337,7 +337,7 @@ static cairn_err work_copy(struct crn_job *job, struct crn_work *w)
     if (rc == CAIRN_OK) {
         write_local(job, w, load.local);
         crn_sources_close(load.held, load.local, job->nlocal);
-        crn_item_unclaim(job, w->item);
+        crn_slots_unclaim(job, w->item);
     } else {
         crn_log(&job->log, CRN_WARN, "no local copy, continuing: %s", w->error.msg);
     }
@@ -393,7 +393,7 @@ void *crn_flusher_main(void *arg)
      * failure. */
     if (ensure_engine(job, &early) != CAIRN_OK)
         crn_log(&job->log, CRN_DEBUG, "%s", early.msg);
-    crn_thread_background((int)job->cfg.nice);
+    crn_thread_background(CRN_BACKGROUND_NICE);
     while ((w = crn_queue_pop(&job->flush_queue)) != NULL) {
         if (is_stopping(job))
             w->error.code = crn_fail(&w->error, CAIRN_ECANCELED, 0, "the service stops");
@@ -405,6 +405,7 @@ void *crn_flusher_main(void *arg)
             w->error.code = work_copy(job, w);
         crn_service_result(job->svc, w);
     }
+    crn_job_worker_ended(job);
     return NULL;
 }
 
@@ -413,7 +414,7 @@ void *crn_sender_main(void *arg)
     struct crn_job *job = arg;
     struct crn_work *w;
 
-    crn_thread_background((int)job->cfg.nice);
+    crn_thread_background(CRN_BACKGROUND_NICE);
     while ((w = crn_queue_pop(&job->send_queue)) != NULL) {
         if (is_stopping(job))
             w->error.code = crn_fail(&w->error, CAIRN_ECANCELED, 0, "the service stops");
@@ -422,10 +423,11 @@ void *crn_sender_main(void *arg)
                 w->kind == CRN_WORK_SERVE ? crn_flow_open_sources(job, w) : crn_flow_gather(job, w);
         crn_service_result(job->svc, w);
     }
+    crn_job_worker_ended(job);
     return NULL;
 }
 
-void crn_work_send(struct crn_work *w)
+int crn_work_send(struct crn_work *w)
 {
     struct crn_job *job = w->job;
     struct crn_queue *q = &job->keep_queue;
@@ -434,22 +436,9 @@ void crn_work_send(struct crn_work *w)
         q = &job->flush_queue;
     else if (w->kind == CRN_WORK_SERVE || w->kind == CRN_WORK_SEND)
         q = &job->send_queue;
-    w->item->working++;
-    if (crn_queue_push(q, w) != 0) {
-        w->item->working--;
-        free(w->payload);
-        free(w);
-    }
-}
-
-void crn_work_post(struct crn_job *job, struct crn_item *item, enum crn_work_kind kind)
-{
-    struct crn_work *w = calloc(1, sizeof(*w));
-
-    if (w == NULL)
-        return; /* out of memory: a deadline reports it only before GO; later, nothing does */
-    w->kind = kind;
-    w->job = job;
-    w->item = item;
-    crn_work_send(w);
+    if (crn_queue_push(q, w) == 0)
+        return 0;
+    free(w->payload);
+    free(w);
+    return -1;
 }

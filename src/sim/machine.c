@@ -101,7 +101,7 @@ static cairn_err machine_finish(void *state)
                         "a machine has 1 to %d nodes and at least one rank a node",
                         CRN_MACHINE_MAX_NODES);
     if (m->osts > 0 && !(m->osts >= 1))
-        return crn_fail(ps->ei, CAIRN_ECONFIG, 0, "osts is a number from 1 on");
+        return crn_fail(ps->ei, CAIRN_ECONFIG, 0, "osts must be at least 1");
     m->osts = floor(m->osts);
     if (m->osts > 0 && !(m->ost > 0))
         m->ost = m->bandwidth / m->osts;

@@ -47,7 +47,8 @@ cairn_err crn_quantity_bytes(const char *text, double *ret, struct crn_errinfo *
 
     if (unit == NULL || !find_unit(units, unit, len, &factor) ||
         (strcmp(unit + len, "") != 0 && strcmp(unit + len, "/s") != 0))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no size; write it as 32 GB or 80 GB/s", text);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a size; write it as 32 GB or 80 GB/s",
+                        text);
     *ret = value * factor;
     return CAIRN_OK;
 }
@@ -62,7 +63,7 @@ cairn_err crn_quantity_time(const char *text, double *ret_s, struct crn_errinfo 
 
     if (unit == NULL || !find_unit(units, unit, strlen(unit), &factor))
         return crn_fail(ei, CAIRN_EINVAL, 0,
-                        "'%s' is no time; write it as 90 s, 15 min, 2 h, 3 d, 5 y", text);
+                        "'%s' is not a time; write it as 90 s, 15 min, 2 h, 3 d, 5 y", text);
     *ret_s = value * factor;
     return CAIRN_OK;
 }
@@ -73,7 +74,7 @@ cairn_err crn_quantity_number(const char *text, double *ret, struct crn_errinfo 
 
     *ret = strtod(text, &end);
     if (end == text || *end != '\0' || !(*ret > 0 && *ret <= MOST))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no number above 0", text);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a number above 0", text);
     return CAIRN_OK;
 }
 
@@ -83,6 +84,6 @@ cairn_err crn_quantity_percent(const char *text, double *ret, struct crn_errinfo
 
     *ret = strtod(text, &end) / 100;
     if (end == text || strcmp(end + strspn(end, " \t"), "%") != 0 || !(*ret >= 0 && *ret <= MOST))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no percentage", text);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a percentage", text);
     return CAIRN_OK;
 }

@@ -51,8 +51,8 @@ cairn_err crn_strategy_parse(const char *name, struct crn_strategy *ret, struct 
             }
         s.policy = crn_policy_find(rest);
         if (s.policy == NULL)
-            return crn_fail(ei, CAIRN_EINVAL, 0,
-                            "strategy '%s': no policy is called '%s'; see --list", name, rest);
+            return crn_fail(ei, CAIRN_EINVAL, 0, "strategy '%s': unknown policy '%s'; see --list",
+                            name, rest);
         if (s.is_async && (s.policy->is_blocking || !s.policy->is_exclusive))
             return crn_fail(ei, CAIRN_EINVAL, 0, "strategy '%s': %s cannot write in background",
                             name, rest);

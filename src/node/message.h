@@ -7,8 +7,8 @@
  * to each other over the communicator. Bulk data never travels here: a rank passes the descriptor
  * of its arena once, and services use separate transfers (flow.h). HELLO, the introduction of a
  * rank, carries a configuration and is encoded in proto.c. */
-#ifndef CRN_SERVICE_MESSAGE_H
-#define CRN_SERVICE_MESSAGE_H
+#ifndef CRN_NODE_MESSAGE_H
+#define CRN_NODE_MESSAGE_H
 
 #include "format/format.h"
 
@@ -27,14 +27,17 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(DROPPED, 7, dropped, RANK, SERVICE)       /* it withdraws its capture */                     \
     X(BYE, 8, bye, RANK, SERVICE)                                                                  \
     X(STATE, 9, state, SERVICE, RANK)                                                              \
-    X(WANTED, 10, none, RANK, SERVICE)     /* it waits for all up to seq */                        \
-    X(CLAIM, 11, claim, RANK, SERVICE)     /* before the first capture of a name: see claim.c */   \
-    X(CLAIMED, 12, claimed, SERVICE, RANK) /* the answer */                                        \
+    X(WANTED, 10, none, RANK, SERVICE)       /* it waits for all up to seq */                      \
+    X(CLAIM, 11, claim, RANK, SERVICE)       /* before the first capture of a name: see claim.c */ \
+    X(CLAIMED, 12, claimed, SERVICE, RANK)   /* the answer */                                      \
+    X(WAITED, 13, subject, RANK, SERVICE)    /* a caller waits for this very one */                \
+    X(TURN_ASK, 14, turn_ask, RANK, SERVICE) /* rank 0: a turn for its next capture */             \
+    X(TURN, 15, turn, SERVICE, RANK)         /* rank 0: what became of it */                       \
     X(NODE_CAPTURED, 32, node_captured, NODE, FIRST_NODE)                                          \
     X(NODE_LOCAL, 33, subject, NODE, FIRST_NODE)    /* its local copy is durable */                \
     X(NODE_WROTE, 34, node_wrote, NODE, FIRST_NODE) /* bytes of its file so far, for the broker */ \
     X(NODE_DATA, 35, node_data, LEADER, FIRST_NODE) /* the file of its group is durable */         \
-    X(NODE_FAILED, 36, failed, NODE, FIRST_NODE)    /* seq UINT64_MAX: a rank died */              \
+    X(NODE_FAILED, 36, failed, NODE, FIRST_NODE)                                                   \
     X(NODE_WANTED, 37, none, NODE, FIRST_NODE)                                                     \
     X(SHARDS, 38, shards, NODE, LEADER)          /* descriptors of its shards */                   \
     X(FETCH, 39, fetch, LEADER, NODE)            /* send these extents under this tag */           \
@@ -55,7 +58,11 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(NOT_SENT, 54, not_sent, NODE, LEADER)      /* the data that FETCH asked for will not come */ \
     X(NODE_PAUSED, 55, failed, NODE, FIRST_NODE) /* why its flush waits; not a failure */          \
     X(NODE_CLAIM, 56, node_claim, NODE, FIRST_NODE)                                                \
-    X(CLAIM_DECIDED, 57, claimed, FIRST_NODE, NODE)
+    X(CLAIM_DECIDED, 57, claimed, FIRST_NODE, NODE)                                                \
+    X(NODE_WAITED, 58, subject, NODE, FIRST_NODE)                                                  \
+    X(NODE_HERE, 59, here, NODE, NODE) /* a restarted service has the job again: see adopt.c */    \
+    X(NODE_ASKS, 60, asks, NODE, FIRST_NODE) /* has this checkpoint been committed already? */     \
+    X(RANK_DIED, 61, rank_died, NODE, FIRST_NODE) /* it has captured none from seq on */
 
 /* F(payload, kind, field): the payload of each message, in the order on the wire. */
 #define CRN_FIELDS_none(F, P)
@@ -89,6 +96,13 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
 #define CRN_FIELDS_node_claim(F, P) F(P, CKPT, ckpt) F(P, U32, is_successor) F(P, U32, rank)
 #define CRN_FIELDS_claimed(F, P)    F(P, CKPT, ckpt) F(P, U64, generation) F(P, ERROR, error)
 #define CRN_FIELDS_not_sent(F, P)   F(P, U32, tag) F(P, ERROR, error)
+#define CRN_FIELDS_turn_ask(F, P)                                                                  \
+    F(P, U32, is_wanted)                                                                           \
+    F(P, U64, lease_ns) F(P, U64, period_ns) F(P, U64, recovery_ns) F(P, U64, bytes)
+#define CRN_FIELDS_turn(F, P)      F(P, U32, news)
+#define CRN_FIELDS_here(F, P)      F(P, U32, address) F(P, U32, wants_answer)
+#define CRN_FIELDS_asks(F, P)      F(P, CKPT, ckpt) F(P, U64, generation)
+#define CRN_FIELDS_rank_died(F, P) F(P, ERROR, error)
 
 /* The payloads that have fields. */
 #define CRN_PAYLOADS(P)                                                                            \
@@ -117,14 +131,26 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     P(claim)                                                                                       \
     P(node_claim)                                                                                  \
     P(claimed)                                                                                     \
-    P(not_sent)
+    P(not_sent)                                                                                    \
+    P(turn_ask)                                                                                    \
+    P(turn)                                                                                        \
+    P(here)                                                                                        \
+    P(asks)                                                                                        \
+    P(rank_died)
 
 enum crn_msg_type {
 #define CRN_MSG_ENUM(type, number, payload, from, to) CRN_MSG_##type = (number),
     CRN_MESSAGES(CRN_MSG_ENUM)
 #undef CRN_MSG_ENUM
 };
-#define CRN_MSG_MAX 57
+#define CRN_MSG_MAX 61
+
+/* What TURN says. */
+enum crn_turn_news {
+    CRN_TURN_COME = 1, /* capture now: it is flushed under the turn that has come */
+    CRN_TURN_PASSED,   /* the ranks did not capture in time: ask again */
+    CRN_TURN_GIVEN_UP, /* a person canceled the request */
+};
 
 /* Identifies a checkpoint. First in the payload of each message that may be the first one about
  * it. */

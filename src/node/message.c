@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One encoder and one decoder for all messages, driven by the tables in message.h. Input is
  * untrusted: a broken peer loses its connection, but never breaks the service. */
-#include "service/message.h"
+#include "node/message.h"
 
 #include <errno.h>
 #include <stddef.h>

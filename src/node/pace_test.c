@@ -1,53 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a flush is throttled, and how much: jobs and checkpoints as the loop has them, without a
- * loop. tests/mpi/phase.c tests waiting ranks on several nodes. */
+/* When a flush is throttled, and how much: the core of a node with its items. tests/mpi/phase.c tests waiting ranks on several nodes. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/test.h"
-#include "service/job.h"
+#include "node/core.h"
 
 #define SECOND 1000000000LL
 #define MIB    ((uint64_t)1 << 20)
 #define GIB    ((uint64_t)1 << 30)
 
-static struct crn_service svc;
-static struct crn_job job;
+static struct crn_config cfg;
+static struct crn_node node;
 static struct crn_item older, item;
+static int is_closing;
 
 /* A node of two ranks, with one checkpoint of 2 GiB, copied at 100 GiB/s after an hour. */
 static int begin(void **state)
 {
     (void)state;
-    memset(&svc, 0, sizeof(svc));
-    memset(&job, 0, sizeof(job));
-    job.svc = &svc;
+    memset(&node, 0, sizeof(node));
     memset(&older, 0, sizeof(older));
     memset(&item, 0, sizeof(item));
-    crn_config_defaults(&job.cfg);
-    crn_gate_init(&job.gate, 0, 0, NULL, NULL);
-    job.nodes = job.files = 1;
-    job.nlocal = 2;
+    crn_config_defaults(&cfg);
+    node.set = (struct crn_node_setup){.cfg = &cfg, .nodes = 1, .files = 1, .nlocal = 2};
+    is_closing = 0;
     item.seq = 5;
     item.state = CRN_ITEM_CAPTURED;
-    job.items = &item;
-    crn_pace_begin(&job, SECOND);
+    node.items = &item;
+    node.captured_ns = SECOND;
+    node.now_ns = 3601 * SECOND;
     crn_pace_part(&item, GIB, SECOND / 100);
     crn_pace_part(&item, GIB, SECOND / 50);
-    crn_pace_captured(&job, &item, 3601 * SECOND);
+    crn_pace_captured(&node, &item);
     return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
-    crn_gate_fini(&job.gate);
+    crn_config_fini(&cfg);
     return 0;
 }
 
 static uint64_t rate(void)
 {
-    crn_pace(&job, SECOND);
-    return job.gate.calm_rate;
+    return crn_node_calm_rate(&node, is_closing);
 }
 
 static void a_share_of_the_memory(void **state)
@@ -61,11 +59,11 @@ static void a_share_of_the_memory(void **state)
     item.state = CRN_ITEM_ENDED;
     assert_int_equal(rate(), 0);
     item.state = CRN_ITEM_FLUSHING;
-    job.copy_rate = (double)(64 * MIB); /* a disturbed capture */
+    node.copy_rate = (double)(64 * MIB); /* a disturbed capture */
     assert_int_equal(rate(), 256 * MIB);
-    job.copy_rate = 0; /* no plain copies: GPU memory, files */
+    node.copy_rate = 0; /* no plain copies: GPU memory, files */
     assert_int_equal(rate(), 0);
-    job.cfg.calm_bandwidth = 7;
+    cfg.calm_bandwidth = 7;
     assert_int_equal(rate(), 7);
 }
 
@@ -79,7 +77,8 @@ static void the_fastest_copy_counts(void **state)
     item.next = &next;
     crn_pace_part(&next, GIB, SECOND);
     crn_pace_part(&next, GIB, 0); /* not a plain copy */
-    crn_pace_captured(&job, &next, 7201 * SECOND);
+    node.now_ns = 7201 * SECOND;
+    crn_pace_captured(&node, &next);
     assert_int_equal(next.local_bytes, 2 * GIB);
     assert_int_equal(next.interval_ns, 3600 * SECOND);
     assert_int_equal(rate(), GIB);
@@ -91,10 +90,10 @@ static void done_before_the_next(void **state)
     (void)state;
     item.interval_ns = 2 * SECOND;
     assert_int_equal(rate(), 2 * GIB);
-    job.nodes = 7; /* groups of two and three */
-    job.files = 3;
+    node.set.nodes = 7; /* groups of two and three */
+    node.set.files = 3;
     assert_int_equal(rate(), 6 * GIB);
-    (void)snprintf(job.cfg.local, sizeof(job.cfg.local), "/local");
+    (void)snprintf(cfg.local, sizeof(cfg.local), "/local");
     assert_int_equal(rate(), 8 * GIB);
     item.interval_ns = 3600 * SECOND;
     assert_int_equal(rate(), GIB);
@@ -105,21 +104,20 @@ static void done_before_the_next(void **state)
 static void not_while_somebody_waits(void **state)
 {
     (void)state;
-    crn_pace_hurry(&job, 4);
+    crn_pace_hurry(&node, 4);
     assert_int_equal(rate(), GIB); /* somebody waits for an earlier one */
-    crn_pace_hurry(&job, 5);
-    crn_pace_hurry(&job, 3);
+    crn_pace_hurry(&node, 5);
+    crn_pace_hurry(&node, 3);
     assert_int_equal(rate(), 0);
     item.seq = 6;
     assert_int_equal(rate(), GIB);
-    job.nleft = 1;
+    node.nleft = 1;
     assert_int_equal(rate(), 0);
-    job.nleft = 0;
-    atomic_store(&svc.is_closed, 1); /* cairnd was asked to end, which it does once it is idle */
+    node.nleft = 0;
+    is_closing = 1; /* cairnd was asked to end, which it does once it is idle */
     assert_int_equal(rate(), 0);
-    atomic_store(&svc.is_closed, 0);
-    (void)snprintf(job.cfg.broker, sizeof(job.cfg.broker),
-                   "unix:/b"); /* other jobs wait for the turn */
+    is_closing = 0;
+    (void)snprintf(cfg.broker, sizeof(cfg.broker), "unix:/b"); /* other jobs wait for the turn */
     assert_int_equal(rate(), 0);
 }
 
@@ -128,7 +126,7 @@ static void not_before_a_newer_one(void **state)
     (void)state;
     older.seq = 4;
     older.next = &item;
-    job.items = &older;
+    node.items = &older;
     older.state = CRN_ITEM_FLUSHING;
     assert_int_equal(rate(), 0);
     item.state = CRN_ITEM_CAPTURING; /* its first rank has captured */

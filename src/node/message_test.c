@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Encodes and decodes every message of the list with every field filled: nothing is lost. Damaged
  * bytes are refused, or decode to a message that encodes to the same bytes. */
-#include "service/message.h"
+#include "node/message.h"
 
 #include <stdlib.h>
 #include <string.h>

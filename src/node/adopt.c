@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A restarted service takes over a job whose ranks still run (service/takeover.c). The ranks report
+ * their captures again, as if for the first time; but the dead service may have committed them:
+ *
+ *   node   NODE_ASKS to the root, with the first report of a capture that the dead service knew
+ *   root   its keeper looks for the capture in the store. If it is there, or no longer wanted, END
+ *          goes to all nodes. If not, the checkpoint goes on when all nodes have captured it. */
+#include "node/core.h"
+
+#include <string.h>
+
+void crn_node_rejoined(struct crn_node *n, uint32_t local, uint32_t rank, uint64_t seq)
+{
+    crn_node_joined(n, local, rank);
+    n->said[local] = seq;
+}
+
+int crn_node_has_left(const struct crn_node *n, uint32_t local)
+{
+    return n->has_left[local];
+}
+
+void crn_node_granted(struct crn_node *n, const char *name, uint64_t generation)
+{
+    struct crn_item *item;
+
+    crn_claim_granted(n, name, generation);
+    for (item = n->items; item != NULL; item = item->next)
+        if (item->generation == 0 && strcmp(item->name, name) == 0)
+            item->generation = generation;
+}
+
+int crn_adopt_is_silent(const struct crn_node *n, const struct crn_item *item, uint32_t local)
+{
+    return item->seq <= n->said[local] && !item->part[local].is_captured;
+}
+
+void crn_adopt_captured(struct crn_node *n, struct crn_item *item, uint32_t local)
+{
+    if (item->seq <= n->said[local] && item->ncaptured == 1)
+        crn_act_send(n, CRN_ROOT, item, CRN_MSG_NODE_ASKS)->asks.generation = item->generation;
+}
+
+void crn_adopt_asked(struct crn_node *n, const struct crn_msg *m)
+{
+    struct crn_item *item;
+
+    crn_node_granted(n, m->ckpt.name, m->asks.generation);
+    item = crn_item_get(n, m);
+    if (item == NULL || item->root->is_asked)
+        return; /* without memory: the node's report fails it */
+    item->root->is_asked = 1;
+    (void)crn_act_work(n, item, CRN_WORK_LOOK);
+}
+
+/* A node may ask when the others know the end already: tell all of them again. */
+static void tell_again(struct crn_node *n, struct crn_item *item, const struct crn_errinfo *error,
+                       uint64_t committed_ns)
+{
+    struct crn_msg *end = crn_act_send_all(n, item, CRN_MSG_END);
+
+    end->end.error = *error;
+    end->end.committed_ns = committed_ns;
+    item->root->is_asked = 0;
+}
+
+void crn_adopt_looked(struct crn_node *n, struct crn_item *item, const struct crn_result *r)
+{
+    struct crn_errinfo e = *r->error;
+    int is_over = crn_node_was_ended(n, item->seq);
+
+    if (e.code == CAIRN_OK && r->number == 0) {
+        if (!is_over)
+            return; /* as ever, when all nodes have captured it */
+        (void)!crn_fail(&e, CAIRN_EPEER, 0, "it had failed before a node reported it");
+    }
+    if (!is_over && e.code == CAIRN_OK) {
+        crn_root_found(n, item, r->number);
+    } else if (!is_over) {
+        crn_root_fail(n, item, &e);
+    } else {
+        if (crn_root_may(item->root->state, CRN_ROOT_FAIL)) /* the item was created once more */
+            crn_root_move(&item->root->state, CRN_ROOT_FAIL);
+        tell_again(n, item, &e, r->number);
+    }
+}

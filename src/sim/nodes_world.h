@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Internals of the simulation of nodes.h: the world around the cores. */
+#ifndef CRN_SIM_NODES_WORLD_H
+#define CRN_SIM_NODES_WORLD_H
+
+#include "base/rng.h"
+#include "node/node.h"
+#include "sim/nodes.h"
+
+#define SECOND       1000000000LL
+#define MILLI        1000000LL
+#define MAX_VERSIONS 8
+
+enum event_kind {
+    EV_TICK,      /* node */
+    EV_CAPTURE,   /* rank, seq: the application takes a checkpoint */
+    EV_FROM_RANK, /* rank: a packet for its service */
+    EV_TO_RANK,   /* rank: a packet of its service */
+    EV_MESSAGE,   /* node: from another service */
+    EV_RESULT,    /* node: of a worker */
+    EV_TURN,      /* node: the broker */
+    EV_LEAVE,     /* rank: says BYE, or dies */
+    EV_DIE,       /* node: its service dies, and its ranks if the host does */
+    EV_RESTART,   /* node: a new service, which knows nothing */
+};
+
+struct event {
+    int64_t at_ns;
+    uint64_t no; /* earlier ones first, at the same time */
+    enum event_kind kind;
+    uint32_t node, rank, from;
+    uint64_t seq;
+    uint64_t life;             /* of the node: its service has not died since */
+    struct crn_action action;  /* RESULT, TURN */
+    struct crn_errinfo *error; /* owned; RESULT */
+    unsigned char *packet;     /* owned */
+    size_t bytes;
+    int flag;
+};
+
+enum slot { SLOT_NONE, SLOT_WRITTEN, SLOT_FLUSHED, SLOT_KEPT, SLOT_FAILED };
+
+/* A rank's view of one checkpoint. */
+struct capture {
+    unsigned char slot; /* enum slot */
+    unsigned char is_promised;
+    unsigned char was_local; /* told of the level */
+    unsigned char ends;      /* final states it was told */
+    unsigned char is_ok;     /* PERSISTENT */
+    unsigned char is_canceled;
+    unsigned char is_made; /* captured, and not withdrawn */
+};
+
+struct rank {
+    uint32_t node, local;
+    int is_gone, wants_end, is_claimed, is_refused;
+    uint64_t captured;      /* checkpoints it has taken, or failed to take */
+    int64_t to_ns, from_ns; /* last packet on its socket, for their order */
+    struct capture capture[MAX_VERSIONS];
+};
+
+/* Data on the file system, of a node and version. */
+struct data {
+    unsigned char is_durable, is_removed, has_local;
+};
+
+struct sim_node {
+    struct crn_node *core; /* NULL: dead, or has ended */
+    struct crn_config cfg; /* shared: see world */
+    uint64_t life;
+    int is_dead, is_lost, has_died; /* its service is down; with its host; was down once */
+    int64_t cut_ns, healed_ns;      /* no message passes in between */
+    int64_t free_ns[3];             /* keeper, flusher, sender */
+    int64_t to_root_ns, from_root_ns, out_ns; /* last deliveries, for their order */
+    int was_leader;
+    struct crn_nodes_role load;
+    struct data data[MAX_VERSIONS];
+};
+
+struct version {
+    int is_committed; /* its manifest is visible */
+    int is_ended;     /* the root decided */
+};
+
+struct world {
+    struct crn_nodes set;
+    struct crn_nodes_result *res;
+    struct crn_rng rng;
+    struct crn_config cfg;
+    struct crn_actions actions;
+    int is_acting;
+    struct sim_node *nodes;
+    struct rank *ranks;
+    struct version version[MAX_VERSIONS];
+    struct event **heap;
+    size_t nheap, cap;
+    uint64_t next_no;
+    int64_t now_ns;
+    uint32_t nfiles, nranks, nversions;
+    int64_t interval_ns;
+    double p_fail; /* of a task */
+    int is_out_of_memory;
+    int bugs_left; /* how often the bug still strikes */
+};
+
+/* nodes.c */
+void crn_world_problem(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int crn_world_chance(struct world *w, double p);
+int64_t crn_world_between(struct world *w, int64_t least, int64_t most);
+struct event *crn_world_at(struct world *w, int64_t at_ns, enum event_kind kind, uint32_t node);
+int crn_world_is_cut(const struct world *w, uint32_t node, int64_t at_ns);
+
+/* nodes_shell.c: carries out what the cores decide. */
+void crn_shell_act(struct world *w, uint32_t node);
+void crn_shell_message(struct world *w, const struct event *ev);
+void crn_shell_result(struct world *w, struct event *ev);
+void crn_shell_turn(struct world *w, const struct event *ev);
+void crn_shell_die(struct world *w, uint32_t node);
+void crn_shell_free(struct world *w, uint32_t node);
+
+/* nodes_rank.c: the ranks. */
+void crn_rank_capture(struct world *w, const struct event *ev);
+void crn_rank_to_service(struct world *w, const struct event *ev);
+void crn_rank_told(struct world *w, const struct event *ev);
+void crn_rank_leave(struct world *w, uint32_t rank, int is_dead);
+void crn_rank_tell(struct world *w, uint32_t rank, const struct crn_msg *m);
+
+/* nodes_check.c */
+void crn_check_commit(struct world *w, uint64_t seq);
+void crn_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *error);
+void crn_check_removal(struct world *w, uint32_t node, uint64_t seq);
+void crn_check_end(struct world *w);
+
+#endif
