@@ -67,6 +67,16 @@ if(cairn_have_MPI AND NOT CAIRN_WITH_PHDF5 STREQUAL "OFF")
         message(FATAL_ERROR "CAIRN_WITH_PHDF5=ON, but no parallel HDF5 was found")
     endif()
 endif()
+# UCX: jobs of several processes without MPI.
+set(cairn_have_UCX OFF)
+if(NOT CAIRN_WITH_UCX STREQUAL "OFF")
+    pkg_check_modules(ucx IMPORTED_TARGET "ucx>=1.11")
+    if(ucx_FOUND)
+        set(cairn_have_UCX ON)
+    elseif(CAIRN_WITH_UCX STREQUAL "ON")
+        message(FATAL_ERROR "CAIRN_WITH_UCX=ON, but no UCX of version 1.11 or later was found")
+    endif()
+endif()
 # The broker: libevent for cairn-broker itself. Logins by key and by MUNGE need a header here; the
 # libraries are loaded when they are used.
 foreach(opt BROKER SODIUM MUNGE)
@@ -126,5 +136,5 @@ if(CAIRN_TESTS)
     pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 endif()
 message(STATUS "Cairn: MPI ${cairn_have_MPI}, Fortran ${cairn_have_FORTRAN}, "
-    "HDF5 ${cairn_have_HDF5}, broker ${cairn_have_BROKER} "
+    "UCX ${cairn_have_UCX}, HDF5 ${cairn_have_HDF5}, broker ${cairn_have_BROKER} "
     "(login by key ${cairn_have_SODIUM}, by MUNGE ${cairn_have_MUNGE}), codecs${cairn_codecs}")

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cairn)
 set(config_dir ${PROJECT_BINARY_DIR}/package)
 
-install(FILES include/cairn/cairn.h include/cairn/cairn_errors.h
+install(FILES include/cairn/cairn.h include/cairn/cairn_errors.h include/cairn/cairn.hpp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cairn)
 install(TARGETS cairn EXPORT cairnTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS cairn_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -14,6 +14,12 @@ if(cairn_have_MPI)
     install(TARGETS cairn_mpi EXPORT cairnMpiTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(TARGETS cairn_mpi_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(EXPORT cairnMpiTargets NAMESPACE cairn:: DESTINATION ${package_dir})
+endif()
+
+if(cairn_have_UCX)
+    install(FILES include/cairn/cairn_ucx.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cairn)
+    install(TARGETS cairn_ucx EXPORT cairnUcxTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(EXPORT cairnUcxTargets NAMESPACE cairn:: DESTINATION ${package_dir})
 endif()
 
 # As source: module files fit one version of one compiler.
@@ -35,11 +41,18 @@ set(pc_files cairn)
 if(cairn_have_MPI)
     list(APPEND pc_files cairn_mpi)
 endif()
+if(cairn_have_UCX)
+    list(APPEND pc_files cairn_ucx)
+endif()
 foreach(pc ${pc_files})
     configure_file(cmake/${pc}.pc.in ${config_dir}/${pc}.pc @ONLY)
     install(FILES ${config_dir}/${pc}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
-install(FILES docs/man/cairn.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES docs/man/cairnd.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 
 install(DIRECTORY share/platforms share/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn)
+install(FILES share/completions/cairn.bash RENAME cairn
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES share/completions/_cairn DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES share/completions/cairn.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

@@ -1,4 +1,4 @@
-# The libraries: libcairn (shared and static) from the folders' objects, libcairn_mpi on top; cairn_lab,
+# The libraries: libcairn (shared and static) from the folders' objects, libcairn_mpi and libcairn_ucx on top; cairn_lab,
 # which is not installed, for the programs and the tests.
 get_property(objects GLOBAL PROPERTY cairn_objects)
 get_property(lab_objects GLOBAL PROPERTY lab_objects)
@@ -41,12 +41,23 @@ if(cairn_have_MPI)
     add_library(cairn_mpi SHARED ${mpi_sources} base/err.c)
     cairn_shared(cairn_mpi ${CMAKE_CURRENT_SOURCE_DIR}/libcairn_mpi.map)
     target_link_libraries(cairn_mpi PUBLIC cairn MPI::MPI_C)
-    set_target_properties(cairn_mpi PROPERTIES EXPORT_NAME mpi)
+    set_target_properties(cairn_mpi PROPERTIES EXPORT_NAME mpi OUTPUT_NAME ${CAIRN_MPI_LIBRARY})
     add_library(cairn::mpi ALIAS cairn_mpi)
     add_library(cairn_mpi_static STATIC ${mpi_sources})
     target_link_libraries(cairn_mpi_static PUBLIC cairn_static MPI::MPI_C)
-    set_target_properties(cairn_mpi_static PROPERTIES OUTPUT_NAME cairn_mpi)
+    set_target_properties(cairn_mpi_static PROPERTIES OUTPUT_NAME ${CAIRN_MPI_LIBRARY})
     cairn_public_headers(cairn_mpi cairn_mpi_static)
+endif()
+
+if(cairn_have_UCX)
+    set(ucx_sources comm/comm_ucx.c comm/ucx_link.c comm/ucx_message.c comm/ucx_net.c
+        comm/ucx_tree.c client/open_ucx.c)
+    add_library(cairn_ucx SHARED ${ucx_sources} base/err.c base/rng.c base/log.c base/clock.c)
+    cairn_shared(cairn_ucx ${CMAKE_CURRENT_SOURCE_DIR}/libcairn_ucx.map)
+    target_link_libraries(cairn_ucx PUBLIC cairn PRIVATE $<BUILD_INTERFACE:PkgConfig::ucx>)
+    set_target_properties(cairn_ucx PROPERTIES EXPORT_NAME ucx)
+    add_library(cairn::ucx ALIAS cairn_ucx)
+    cairn_public_headers(cairn_ucx)
 endif()
 
 # The node service as a program.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The communicator interface of the core. comm_self.c implements it for one process; comm_mpi.c
- * implements it with MPI, and is the only file that includes mpi.h. Collectives are for the
+ * with MPI, the only file that includes mpi.h; comm_ucx.c over UCX. Collectives are for the
  * application's thread inside collective API calls. post and poll are for one service thread, and
  * never block. */
 #ifndef CRN_COMM_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "base/err.h"
 
-#define CRN_COMM_ABI  3
+#define CRN_COMM_ABI  4
 #define CRN_COMM_TAGS 16384 /* tags of transfers: 0 .. CRN_COMM_TAGS-1 */
 
 struct crn_comm;
@@ -40,6 +40,10 @@ struct crn_comm_ops {
      * Also frees the copies of posted messages that have been sent. */
     cairn_err (*poll)(struct crn_comm *c, int *ret_from, void **ret_buf, size_t *ret_bytes,
                       struct crn_errinfo *ei);
+    /* Service thread, before it sleeps. 1: *ret_fd becomes readable when a poll or a transfer_test
+     * may find something. 0: one of them may already. NULL: there is no such descriptor; poll at
+     * intervals. */
+    int (*arm)(struct crn_comm *c, int *ret_fd);
     /* Bulk data between two services, at most 1 GiB. Sender and receiver name each other and use
      * the same tag. The memory belongs to the transfer until it is done or cancelled. Service
      * thread only. */
