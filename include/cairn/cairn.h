@@ -38,6 +38,10 @@
 
 #ifdef __cplusplus
 extern "C" {
+#ifdef __GNUC__ /* two structs have the name of a function; C++ has the typedefs with _t */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 #endif
 
 #define CAIRN_VERSION_MAJOR 0
@@ -73,8 +77,13 @@ typedef enum cairn_type {
     CAIRN_U64 = 8,
     CAIRN_F32 = 9,
     CAIRN_F64 = 10,
-    CAIRN_C64 = 11, /* two f32 */
-    CAIRN_C128 = 12 /* two f64 */
+    CAIRN_C64 = 11,     /* two f32 */
+    CAIRN_C128 = 12,    /* two f64 */
+    CAIRN_F16 = 13,     /* IEEE 754 binary16 */
+    CAIRN_BF16 = 14,    /* the upper half of an f32 */
+    CAIRN_BOOL = 15,    /* one byte, 0 or 1 */
+    CAIRN_F8_E4M3 = 16, /* 8-bit floats, OCP: 4 bits of exponent, 3 of mantissa; no infinities */
+    CAIRN_F8_E5M2 = 17  /* 5 bits of exponent, 2 of mantissa */
 } cairn_type;
 
 /* How safe a checkpoint is. Each level includes all lower ones. */
@@ -144,6 +153,15 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_protect(cairn_session *session, const ch
                                                 void *ptr, cairn_type type, uint64_t count);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_protect_array(cairn_session *session, const char *region,
                                                       void *ptr, const struct cairn_array *array);
+/* Like cairn_protect_array, for data that all ranks hold alike: parameters of data-parallel
+ * training, scalars, the state of a random number generator. Every rank must call it with the same
+ * name, type and dims, and without a position in a global array. Each rank captures its share of
+ * the rows, so that the data is written once; the stored array is a global one. A restart gives all
+ * of it to every rank, whatever their number. A version that is restored in the session that took
+ * it must be persistent first: the restore waits for that. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_protect_replicated(cairn_session *session,
+                                                           const char *region, void *ptr,
+                                                           const struct cairn_array *array);
 CAIRN_API CAIRN_CHECKED cairn_err cairn_unprotect(cairn_session *session, const char *region);
 
 /* Local. Cairn recognises GPU memory (CUDA or HIP) by its pointer: protect, checkpoint and restore
@@ -235,6 +253,8 @@ struct cairn_stats {
     double blocked_seconds;    /* ... and before it for free space in the arena */
     double persistent_seconds; /* from capture to commit; 0 until committed */
 };
+/* For C++, where the function of this name hides the struct. */
+typedef struct cairn_stats cairn_stats_t;
 /* Statistics of a checkpoint that this session took. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_stats(cairn_session *session, const char *name,
                                               int64_t version, struct cairn_stats *ret_stats);
@@ -319,6 +339,7 @@ struct cairn_version_info {
     uint64_t bytes;
     int64_t created_ns; /* since 1970 */
 };
+typedef struct cairn_version_info cairn_version_info_t;
 CAIRN_API CAIRN_CHECKED cairn_err cairn_version_info(cairn_session *session, const char *name,
                                                      int64_t version,
                                                      struct cairn_version_info *ret_info);
@@ -334,6 +355,16 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_region_at(cairn_session *session, const 
                                                   int64_t version, int old_rank, uint32_t index,
                                                   char *region, size_t region_size,
                                                   struct cairn_array *ret_array);
+/* Local. The committed versions of a name that can be listed as whole, newest first: as many as fit
+ * into versions (NULL: none), and in *ret_n how many there are. Reads manifests and sizes, no data;
+ * cairn_find verifies. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_list(cairn_session *session, const char *name,
+                                             int64_t *versions, size_t max, size_t *ret_n);
+/* Local: call it on one rank. Removes a committed version durably, also for drains and restarts
+ * that find copies of it later. Errors: CAIRN_ENOENT if it is not committed, CAIRN_EPINNED,
+ * CAIRN_EBUSY if another version is encoded against it. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_remove(cairn_session *session, const char *name,
+                                               int64_t version);
 /* Local. Removes the copies of a name from this node's local directory. Committed versions stay
  * restorable from the file system. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_drop_local(cairn_session *session, const char *name);
@@ -356,10 +387,17 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_file_restore(cairn_session *session, con
 /* Advice. -------------------------------------------------------------------------------------- */
 
 /* Collective. Is a checkpoint due? It is due by the configured period or MTBF (Young/Daly with the
- * measured cost), within the limit on overhead, or because the allocation ends soon. */
+ * measured cost), within the limit on overhead, or because the allocation ends soon. With a broker
+ * the answer is yes when, after that, the job's turn has come: take the checkpoint at once. Call it
+ * in every step: the ranks agree only in every n-th call, at most a thousandth of the time, and the
+ * other calls cost nothing. A stop signal is seen within a second, unless steps become longer. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_should_checkpoint(cairn_session *session, const char *name,
                                                           int *ret_yes);
-/* Collective. Has a stop signal arrived on some rank, or is the wall-clock limit near? */
+/* Collective. Has a stop signal arrived on some rank, is the wall-clock limit near (wall_limit, or
+ * what Slurm says), or did somebody request it with `cairn halt`? The first call makes a thread of
+ * rank 0 look for the latter two; what it finds is seen by later calls. As cheap as
+ * cairn_should_checkpoint. In each step call this first and cairn_should_checkpoint second: then the
+ * last checkpoint is due in the step that stops. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_should_stop(cairn_session *session, int *ret_yes);
 
 /* Phases: hints for the background. ------------------------------------------------------------ */
@@ -377,6 +415,9 @@ typedef enum cairn_phase_kind {
 CAIRN_API CAIRN_CHECKED cairn_err cairn_phase(cairn_session *session, cairn_phase_kind phase);
 
 #ifdef __cplusplus
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 }
 #endif
 #endif

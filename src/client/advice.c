@@ -6,9 +6,10 @@
 #include <signal.h>
 #include <string.h>
 
-#include "client/session.h"
+#include "client/outside.h"
 
 #define MAX_SIGNALS 8
+#define LEASE_NS    1000000000LL /* that a turn lasts beyond the agreements of the ranks */
 
 static volatile sig_atomic_t stop_seen;
 
@@ -59,7 +60,8 @@ static cairn_err install_locked(const char *list, struct crn_errinfo *ei)
 
         if (number < 0 || ninstalled == MAX_SIGNALS)
             return crn_fail(ei, CAIRN_ECONFIG, 0,
-                            "stop_signals: '%s' is none of USR1, USR2, TERM, INT, HUP, XCPU", name);
+                            "stop_signals: '%s' is not one of USR1, USR2, TERM, INT, HUP, XCPU",
+                            name);
         if (sigaction(number, &sa, &installed[ninstalled].before) < 0)
             return crn_fail_errno(ei, errno, "install a handler for %s", name);
         installed[ninstalled++].number = number;
@@ -99,21 +101,60 @@ void crn_signals_remove(cairn_session *s)
 }
 
 /* The values that the ranks reduce to their maximum. */
-enum { STOP, ELAPSED, COST, FLUSH, HAS_COST, NVALUES };
+enum { STOP, ELAPSED, COST, FLUSH, HAS_COST, HAS_TURN, STEP, GAIN, NVALUES };
+/* Values of STOP. With the last, a checkpoint has just been taken: another one is not due. */
+enum { GO_ON, STOP_NOW, STOP_AFTER_CHECKPOINT };
 
-static cairn_err advice_gather(cairn_session *s, int64_t value[NVALUES], struct crn_errinfo *ei)
+/* What the first rank hears from `cairn halt` and from Slurm. */
+static int64_t outside_stop(cairn_session *s, int64_t now)
+{
+    struct crn_outside_view view;
+
+    if (s->advice.outside == NULL)
+        s->advice.outside = crn_outside_open(s);
+    if (s->advice.outside == NULL)
+        return GO_ON;
+    view = crn_outside_look(s->advice.outside);
+    if (view.is_now || (view.end_ns > 0 && view.end_ns - now <= (int64_t)s->cfg.wall_margin_ns))
+        return STOP_NOW;
+    if (!view.is_next)
+        s->advice.next_after = 0;
+    else if (s->advice.next_after == 0)
+        s->advice.next_after = s->seq + 1;
+    return view.is_next && s->seq >= s->advice.next_after ? STOP_AFTER_CHECKPOINT : GO_ON;
+}
+
+/* Hears the node service, and agrees with the other ranks. */
+static cairn_err advice_gather(cairn_session *s, struct crn_pace_of *pace, int64_t value[NVALUES],
+                               struct crn_errinfo *ei)
 {
     int64_t now = s->clock->mono_ns(s->clock);
     int64_t left = (int64_t)s->cfg.wall_limit_ns - (now - s->advice.opened_ns);
+    struct crn_errinfo lost = {0};
+    cairn_err rc;
 
-    value[STOP] = (s->has_signals && stop_seen) ||
-                  (s->cfg.wall_limit_ns > 0 && left <= (int64_t)s->cfg.wall_margin_ns);
+    if (crn_node_pump(s, 0, &lost) != CAIRN_OK) {
+        crn_log(&s->log, CRN_DEBUG, "%s", lost.msg);
+        if (s->advice.wish == CRN_WISH_ASKED)
+            s->advice.wish = CRN_WISH_COME; /* nobody will answer */
+    }
+    if ((s->has_signals && stop_seen) ||
+        (s->cfg.wall_limit_ns > 0 && left <= (int64_t)s->cfg.wall_margin_ns))
+        value[STOP] = STOP_NOW;
+    else
+        value[STOP] = s->rank == 0 ? outside_stop(s, now) : GO_ON;
     value[ELAPSED] = now - s->advice.last_ns;
     value[COST] = s->advice.cost_ns;
     value[FLUSH] = s->advice.flush_ns;
     value[HAS_COST] = s->advice.has_cost;
-    return s->comm->ops->allreduce(s->comm, value, NVALUES, CRN_COMM_MAX, ei);
+    value[HAS_TURN] = s->rank == 0 && s->advice.wish == CRN_WISH_COME;
+    rc = crn_pace_agree(s, pace, value, NVALUES, ei);
+    if (rc == CAIRN_OK)
+        s->advice.stop = value[STOP];
+    return rc;
 }
+
+#define MAX_OVERHEAD 0.1 /* of the time is spent on checkpoints, whatever the formula says */
 
 /* Young's period sqrt(2 C mu), but not shorter than a flush takes, nor than the overhead cap
  * allows. */
@@ -121,7 +162,6 @@ static double period_of(const cairn_session *s, const struct crn_name_config *nc
                         const int64_t value[NVALUES])
 {
     double cost = (double)value[COST];
-    double cap = (double)s->cfg.max_overhead_percent;
     double period;
 
     if (nc->period_ns > 0)
@@ -130,14 +170,45 @@ static double period_of(const cairn_session *s, const struct crn_name_config *nc
         period = sqrt(2.0 * cost * (double)s->cfg.mtbf_ns);
     if (nc->period_ns == 0 && period < (double)value[FLUSH])
         period = (double)value[FLUSH];
-    if (cap > 0 && period < cost * 100.0 / cap)
-        period = cost * 100.0 / cap;
+    if (period < cost / MAX_OVERHEAD)
+        period = cost / MAX_OVERHEAD;
     return period;
+}
+
+/* A checkpoint is due; with a broker the ranks take it when the job's turn comes. They may need two
+ * rounds of agreements to hear of the turn. */
+static int advice_has_turn(cairn_session *s, const struct crn_pace_of *pace, double period,
+                           const int64_t value[NVALUES])
+{
+    int64_t round = crn_pace_ns(pace, value[STEP]);
+
+    if (s->cfg.broker[0] == '\0' || value[HAS_TURN])
+        return 1;
+    if (s->rank == 0)
+        crn_wish_ask(s, (int64_t)period, 2 * round + LEASE_NS);
+    return 0;
+}
+
+static int advice_answer(cairn_session *s, const struct crn_name_config *nc,
+                         const struct crn_pace_of *pace, const int64_t value[NVALUES])
+{
+    double period = period_of(s, nc, value);
+    int is_first = !value[HAS_COST] && nc->period_ns == 0; /* it measures */
+
+    if (!is_first && (double)value[ELAPSED] < period)
+        return 0;
+    return advice_has_turn(s, pace, is_first ? 0 : period, value);
+}
+
+/* Once a stop is requested the ranks agree in every call: it may be withdrawn. */
+static int advice_is_due(cairn_session *s, const char *name, struct crn_pace_of **ret)
+{
+    return crn_pace_is_due(s, name, ret) || s->advice.stop != GO_ON;
 }
 
 cairn_err cairn_should_checkpoint(cairn_session *s, const char *name, int *ret_yes)
 {
-    const struct crn_name_config *nc;
+    struct crn_pace_of *pace;
     int64_t value[NVALUES];
     struct crn_errinfo ei = {0};
     cairn_err rc;
@@ -147,24 +218,25 @@ cairn_err cairn_should_checkpoint(cairn_session *s, const char *name, int *ret_y
         rc = crn_arg_pointer("ret_yes", ret_yes, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    nc = crn_config_name(&s->cfg, name);
-    crn_node_listen(s);
-    rc = advice_gather(s, value, &ei);
+    *ret_yes = 0;
+    if (!advice_is_due(s, name, &pace))
+        return CAIRN_OK;
+    rc = advice_gather(s, pace, value, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    if (value[STOP]) {
-        *ret_yes = !s->advice.has_stopped;
-        s->advice.has_stopped = 1;
-    } else if (!value[HAS_COST] && nc->period_ns == 0) {
-        *ret_yes = 1; /* the first one measures */
+    if (value[STOP] == GO_ON) {
+        s->advice.has_stopped = 0;
+        *ret_yes = advice_answer(s, crn_config_name(&s->cfg, name), pace, value);
     } else {
-        *ret_yes = (double)value[ELAPSED] >= period_of(s, nc, value);
+        *ret_yes = value[STOP] == STOP_NOW && !s->advice.has_stopped;
+        s->advice.has_stopped = 1;
     }
     return CAIRN_OK;
 }
 
 cairn_err cairn_should_stop(cairn_session *s, int *ret_yes)
 {
+    struct crn_pace_of *pace;
     int64_t value[NVALUES];
     struct crn_errinfo ei = {0};
     cairn_err rc;
@@ -172,9 +244,9 @@ cairn_err cairn_should_stop(cairn_session *s, int *ret_yes)
     rc = crn_arg_session(s, &ei);
     if (rc == CAIRN_OK)
         rc = crn_arg_pointer("ret_yes", ret_yes, &ei);
+    if (rc == CAIRN_OK && advice_is_due(s, NULL, &pace))
+        rc = advice_gather(s, pace, value, &ei);
     if (rc == CAIRN_OK)
-        rc = advice_gather(s, value, &ei);
-    if (rc == CAIRN_OK)
-        *ret_yes = value[STOP] != 0;
+        *ret_yes = s->advice.stop != GO_ON;
     return crn_api_end(&ei, rc);
 }

@@ -48,12 +48,17 @@ static cairn_err earlier_failure(cairn_session *s, const char *name, struct crn_
 
 cairn_err crn_hear(cairn_session *s, const char *name, struct crn_errinfo *ei)
 {
+    struct crn_errinfo gone = {0};
     cairn_err rc;
 
     if (s->has_heard)
         return CAIRN_OK;
     s->has_heard = 1;
-    rc = crn_node_pump(s, 0, ei);
+    rc = crn_node_pump(s, 0, &gone);
+    if (rc == CAIRN_ESERVICE && crn_rejoin_is_possible(s))
+        rc = CAIRN_OK; /* captures go on while there is room */
+    else
+        crn_err_keep(ei, &gone);
     if (rc == CAIRN_OK && crn_link_is_full(&s->link))
         rc = crn_fail(ei, CAIRN_ETIMEDOUT, 0,
                       "the node service has not read its last %d messages; is cairnd stopped?",
@@ -66,6 +71,7 @@ static void note_cost(cairn_session *s, const struct crn_track *t)
     s->advice.last_ns = s->clock->mono_ns(s->clock);
     s->advice.cost_ns = (int64_t)((t->copy_seconds + t->blocked_seconds) * 1e9);
     s->advice.has_cost = 1;
+    s->advice.wish = CRN_WISH_NONE; /* this capture takes the turn that was asked for */
     s->waited_ns += (int64_t)(t->blocked_seconds * 1e9);
 }
 
@@ -96,6 +102,7 @@ static cairn_err checkpoint_fail(cairn_session *s, struct crn_track *t, struct c
     t->error = *ei;
     t->is_reported = 1;
     tell_failure(s, t->name, t->version, ei);
+    s->rejoin.seq = t->seq;
     return crn_api_end(ei, ei->code);
 }
 
@@ -116,6 +123,7 @@ static cairn_err submit(cairn_session *s, struct crn_capture *c, struct crn_trac
 
     if (crn_capture_submit(s, c, t, &ei) != CAIRN_OK)
         return checkpoint_fail(s, t, &ei);
+    s->rejoin.seq = t->seq;
     note_cost(s, t);
     return CAIRN_OK;
 }
@@ -212,5 +220,6 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
     t->error = why;
     t->is_reported = 1;
     tell_failure(s, name, version, &why);
+    s->rejoin.seq = t->seq;
     return CAIRN_OK;
 }

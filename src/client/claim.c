@@ -62,23 +62,28 @@ void crn_claim_heard(cairn_session *s, const struct crn_msg *m)
     n->is_answered = 1;
 }
 
-/* Waits until the first node has answered. */
-static cairn_err wait_answer(cairn_session *s, const struct crn_name_state *n,
-                             struct crn_errinfo *ei)
+/* Asks, and waits until the first node has answered. A restarted service is asked again. */
+static cairn_err ask_and_wait(cairn_session *s, const struct crn_name_state *n,
+                              const struct crn_msg *ask, struct crn_errinfo *ei)
 {
     int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.commit_timeout_ns;
-    cairn_err rc = CAIRN_OK;
+    uint32_t times = s->rejoin.times;
+    cairn_err rc = crn_node_send(s, ask, ei);
 
     while (rc == CAIRN_OK && !n->is_answered) {
         int64_t left = until - s->clock->mono_ns(s->clock);
 
         if (left <= 0)
-            return crn_fail(
-                ei, CAIRN_ETIMEDOUT, 0,
-                "the first checkpoint of '%s': the service of the first node did not "
-                "answer within commit_timeout, because it or rank 0 hangs, or '%s' does",
-                n->name, s->cfg.persistent);
+            return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
+                            "the first checkpoint of '%s': rank 0 did not take it too within "
+                            "commit_timeout, or "
+                            "it, its node service or '%s' hangs",
+                            n->name, s->cfg.persistent);
         rc = crn_node_pump(s, left < STEP_NS ? left : STEP_NS, ei);
+        if (rc == CAIRN_OK && s->rejoin.times != times) {
+            times = s->rejoin.times;
+            rc = crn_node_send(s, ask, ei);
+        }
     }
     return rc;
 }
@@ -97,9 +102,7 @@ cairn_err crn_claim(cairn_session *s, const char *name, int64_t version, uint64_
         ask.claim.ckpt.version = version;
         memcpy(ask.claim.ckpt.name, name, strlen(name) + 1);
         ask.claim.is_successor = (uint32_t)n->is_successor;
-        rc = crn_node_send(s, &ask, ei);
-        if (rc == CAIRN_OK)
-            rc = wait_answer(s, n, ei);
+        rc = ask_and_wait(s, n, &ask, ei);
         if (rc == CAIRN_OK && n->error.code != CAIRN_OK) {
             crn_err_keep(ei, &n->error);
             rc = n->error.code;

@@ -151,7 +151,7 @@ static cairn_err take_one(cairn_session *s, const char *name, int64_t version, c
     if (rc != CAIRN_OK)
         return rc;
     if (!S_ISREG(st.st_mode))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no regular file", region->name);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a regular file", region->name);
     region->dims[0] = (uint64_t)st.st_size;
     rc = crn_region_check(region, ei);
     if (rc != CAIRN_OK)

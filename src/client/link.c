@@ -35,20 +35,25 @@ void crn_link_close(struct crn_link *l)
     crn_unlock(&l->mu);
 }
 
+static void free_posted(struct crn_posted *p)
+{
+    while (p != NULL) {
+        struct crn_posted *next = p->next;
+
+        free(p);
+        p = next;
+    }
+}
+
 void crn_link_fini(struct crn_link *l)
 {
     crn_link_close(l);
-    while (l->out != NULL) {
-        struct crn_posted *p = l->out;
-
-        l->out = p->next;
-        free(p);
-    }
+    free_posted(l->out);
     crn_mutex_fini(&l->mu);
 }
 
 /* 1: sent. 0: not now. Marks a broken connection as lost. */
-static int try_send_locked(struct crn_link *l, const void *data, size_t len)
+static int try_send_locked(struct crn_link *l, const void *data, size_t len) CRN_REQUIRES(l->mu)
 {
     struct crn_errinfo why = {0};
 
@@ -60,7 +65,7 @@ static int try_send_locked(struct crn_link *l, const void *data, size_t len)
     return 0;
 }
 
-static void push_locked(struct crn_link *l)
+static void push_locked(struct crn_link *l) CRN_REQUIRES(l->mu)
 {
     while (l->out != NULL && try_send_locked(l, l->out->data, l->out->len)) {
         struct crn_posted *p = l->out;
@@ -73,21 +78,34 @@ static void push_locked(struct crn_link *l)
     }
 }
 
-static cairn_err keep_locked(struct crn_link *l, const struct crn_buf *message,
+static cairn_err make_posted(const struct crn_buf *message, struct crn_posted **ret,
                              struct crn_errinfo *ei)
 {
-    struct crn_posted *p;
+    struct crn_posted *p = malloc(sizeof(*p) + message->len);
 
-    if (l->nout >= CRN_LINK_OUTBOX)
-        return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
-                        "the node service has not read its last %u messages; is cairnd stopped?",
-                        l->nout);
-    p = malloc(sizeof(*p) + message->len);
     if (p == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a message to the node service");
     p->next = NULL;
     p->len = message->len;
     memcpy(p->data, message->data, message->len);
+    *ret = p;
+    return CAIRN_OK;
+}
+
+static cairn_err keep_locked(struct crn_link *l, const struct crn_buf *message,
+                             struct crn_errinfo *ei) CRN_REQUIRES(l->mu)
+{
+    struct crn_posted *p;
+    cairn_err rc;
+
+    if (l->nout >= CRN_LINK_OUTBOX)
+        return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
+                        "the node service has not read the last %u messages; is cairnd stopped, or "
+                        "gone?",
+                        l->nout);
+    rc = make_posted(message, &p, ei);
+    if (rc != CAIRN_OK)
+        return rc;
     *l->out_end = p;
     l->out_end = &p->next;
     l->nout++;
@@ -118,9 +136,8 @@ void crn_link_push(struct crn_link *l)
     crn_unlock(&l->mu);
 }
 
-void crn_link_connected(struct crn_link *l, int fd)
+static void connected_locked(struct crn_link *l, int fd) CRN_REQUIRES(l->mu)
 {
-    crn_lock(&l->mu);
     if (l->fd < 0) {
         l->fd = fd;
     } else if (dup3(fd, l->fd, O_CLOEXEC) >=
@@ -132,7 +149,48 @@ void crn_link_connected(struct crn_link *l, int fd)
     }
     l->is_lost = 0;
     push_locked(l);
+}
+
+void crn_link_connected(struct crn_link *l, int fd)
+{
+    crn_lock(&l->mu);
+    connected_locked(l, fd);
     crn_unlock(&l->mu);
+}
+
+cairn_err crn_link_resume(struct crn_link *l, int fd, const struct crn_msg *first, size_t n,
+                          struct crn_errinfo *ei)
+{
+    struct crn_posted *chain = NULL;
+    struct crn_posted **end = &chain;
+    cairn_err rc = CAIRN_OK;
+    size_t i;
+
+    for (i = 0; rc == CAIRN_OK && i < n; i++) {
+        struct crn_buf buf = {0};
+
+        rc = crn_msg_encode(&first[i], &buf, ei);
+        if (rc == CAIRN_OK)
+            rc = make_posted(&buf, end, ei);
+        if (rc == CAIRN_OK)
+            end = &(*end)->next;
+        crn_buf_free(&buf);
+    }
+    if (rc != CAIRN_OK) {
+        free_posted(chain);
+        return rc;
+    }
+    crn_lock(&l->mu);
+    if (chain != NULL) {
+        *end = l->out;
+        if (l->out == NULL)
+            l->out_end = end;
+        l->out = chain;
+        l->nout += (uint32_t)n;
+    }
+    connected_locked(l, fd);
+    crn_unlock(&l->mu);
+    return CAIRN_OK;
 }
 
 void crn_link_lose(struct crn_link *l)

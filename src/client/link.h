@@ -26,6 +26,9 @@ void crn_link_close(struct crn_link *l); /* closes the socket and discards the o
 void crn_link_fini(struct crn_link *l);
 /* Takes over a connection, the first or a later one, and sends the outbox there. */
 void crn_link_connected(struct crn_link *l, int fd);
+/* The same after a loss: these n messages go first. On an error nothing has changed. */
+CAIRN_CHECKED cairn_err crn_link_resume(struct crn_link *l, int fd, const struct crn_msg *first,
+                                        size_t n, struct crn_errinfo *ei);
 
 /* Any thread. CAIRN_ETIMEDOUT if the outbox is full. */
 CAIRN_CHECKED cairn_err crn_link_post(struct crn_link *l, const struct crn_msg *n,

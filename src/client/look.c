@@ -120,6 +120,63 @@ cairn_err cairn_region_at(cairn_session *s, const char *name, int64_t version, i
                                      name, version));
 }
 
+cairn_err cairn_list(cairn_session *s, const char *name, int64_t *versions, size_t max,
+                     size_t *ret_n)
+{
+    struct crn_catalog catalog = {0};
+    struct crn_errinfo ei = {0};
+    struct crn_store st;
+    size_t n = 0;
+    cairn_err rc;
+    size_t i;
+
+    rc = crn_arg_checkpoint(s, name, 0, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_pointer("ret_n", ret_n, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_open(s->fs, s->cfg.persistent, 0, &st, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    rc = crn_store_catalog(&st, name, &catalog, &ei);
+    crn_store_close(&st);
+    if (rc == CAIRN_ENOENT) { /* a name without versions has no directory */
+        *ret_n = 0;
+        return CAIRN_OK;
+    }
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    for (i = catalog.n; i > 0; i--) {
+        if (catalog.v[i - 1].state != CRN_VERSION_OK)
+            continue;
+        if (versions != NULL && n < max)
+            versions[n] = catalog.v[i - 1].version;
+        n++;
+    }
+    crn_catalog_free(&catalog);
+    *ret_n = n;
+    return CAIRN_OK;
+}
+
+cairn_err cairn_remove(cairn_session *s, const char *name, int64_t version)
+{
+    struct crn_errinfo ei = {0};
+    struct crn_store st;
+    cairn_err rc;
+
+    rc = crn_arg_checkpoint(s, name, version, &ei);
+    if (rc == CAIRN_OK)
+        rc = crn_store_open(s->fs, s->cfg.persistent, 0, &st, &ei);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    if (s->open_version != NULL) { /* it may be this one */
+        crn_version_close(s->open_version);
+        s->open_version = NULL;
+    }
+    rc = crn_store_remove(&st, name, version, &ei);
+    crn_store_close(&st);
+    return crn_api_end(&ei, rc);
+}
+
 cairn_err cairn_drop_local(cairn_session *s, const char *name)
 {
     struct crn_errinfo ei = {0};

@@ -3,6 +3,7 @@
  * failure on one rank is an error on all, and no rank waits for ever. All ranks use rank 0's
  * configuration. */
 #include "client/open.h"
+#include "client/outside.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,7 +80,7 @@ static cairn_err load_on_root(cairn_session *s, const struct cairn_options *opt,
     f = fmemopen(text, CONFIG_TEXT_MAX, "w");
     if (f == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the configuration as text");
-    if (crn_config_dump(&s->cfg, f, 0) != 0)
+    if (crn_config_dump(&s->cfg, f) != 0)
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "the configuration is longer than %zu bytes",
                       CONFIG_TEXT_MAX);
     (void)fclose(f);
@@ -112,13 +113,20 @@ static cairn_err share_config(cairn_session *s, const struct cairn_options *opt,
     return crn_agree(s, rc, "sharing the configuration", ei);
 }
 
-/* One rank checks the file system for all. */
-static cairn_err check_persistent(cairn_session *s, struct crn_errinfo *ei)
+/* Rank 0 first, which may create the directory; then one rank of each node writes to it as its
+ * service will, and the others open it. */
+static cairn_err check_persistent(cairn_session *s, int is_first, struct crn_errinfo *ei)
 {
+    struct crn_store st;
     cairn_err rc = CAIRN_OK;
 
-    if (s->rank == 0)
+    if (is_first ? s->rank == 0 : s->local == 0 && s->rank != 0) {
         rc = crn_store_check(s->fs, s->cfg.persistent, ei);
+    } else if (!is_first && s->local != 0) {
+        rc = crn_store_open(s->fs, s->cfg.persistent, 1, &st, ei);
+        if (rc == CAIRN_OK)
+            crn_store_close(&st);
+    }
     return crn_agree(s, rc, "opening the persistent directory", ei);
 }
 
@@ -213,7 +221,7 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
                         rd.path);
     p->leaders = NULL; /* taken over */
     return crn_service_open(path, comm, &s->log, (enum crn_background_cores)s->cfg.background_cores,
-                            &s->service, ei);
+                            NULL, &s->service, ei);
 }
 
 /* Collects the address of every node's service from the first ranks of the nodes. */
@@ -258,25 +266,26 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
         rc = s->node_comm->ops->bcast(s->node_comm, path, sizeof(path), 0, ei);
     if (rc == CAIRN_OK)
         rc = crn_node_open(s, path, &address, ei);
+    memcpy(s->service_path, path, sizeof(s->service_path));
     rc = crn_agree(s, rc, "connecting to the node service", ei);
     if (rc == CAIRN_OK)
         rc = gather_peers(s, address, &peers, ei);
     if (rc == CAIRN_OK)
         rc = crn_node_hello(s, peers, ei);
-    free(peers);
     if (rc == CAIRN_OK)
         rc = crn_rundir_open(crn_fs_posix(), &s->cfg, s->run, s->node, 0, &s->dir, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_rundir_lock_rank(&s->dir, s->local, &s->life_fd, ei);
     return crn_agree(s, rc, "joining the node service", ei);
 }
+
+#define SPLIT_BYTES ((uint64_t)4 << 20) /* larger regions are copied by several threads */
 
 /* Ranks that are bound to cores do not share them; unbound ranks share all cores. */
 int crn_copy_threads(const cairn_session *s, int *ret_sharers)
 {
     int threads = crn_cores();
 
-    *ret_sharers = 0;
-    if (s->cfg.copy_threads != 0)
-        return (int)s->cfg.copy_threads;
     *ret_sharers = (int)s->nlocal;
     if (threads == (int)sysconf(_SC_NPROCESSORS_ONLN))
         threads /= (int)s->nlocal;
@@ -289,8 +298,7 @@ static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
     int threads = crn_copy_threads(s, &sharers);
     cairn_err rc;
 
-    rc = crn_copier_open(threads, s->cfg.copy_split_bytes, sharers, s->cfg.chunk_bytes, &s->copier,
-                         ei);
+    rc = crn_copier_open(threads, SPLIT_BYTES, sharers, s->cfg.chunk_bytes, &s->copier, ei);
     if (rc == CAIRN_OK && s->cfg.arena_bytes > 0)
         rc = crn_arena_ensure(s, 0, ei);
     if (rc == CAIRN_OK)
@@ -320,6 +328,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
     if (s->link.fd >= 0 && crn_node_send(s, &bye, &ignored) != CAIRN_OK)
         crn_err_clear(&ignored); /* the service notices the closed socket */
     crn_link_close(&s->link);
+    crn_rejoin_end(s);
     crn_copier_close(s->copier);
     crn_gpu_close(s);
     if (crn_mail_failure(s->mail) == NULL)
@@ -332,6 +341,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
 
 static void free_session(cairn_session *s)
 {
+    crn_outside_close(s->advice.outside);
     crn_signals_remove(s);
     crn_version_close(s->open_version);
     crn_shard_free(&s->own_shard);
@@ -339,6 +349,8 @@ static void free_session(cairn_session *s)
     leave_service(s, crn_mail_failure(s->mail) != NULL ? SECOND : 10 * SECOND);
     if (s->service != NULL)
         crn_service_fini(s->service);
+    if (s->life_fd >= 0)
+        crn_fork_close(s->life_fd);
     crn_rundir_close(&s->dir);
     if (s->made.path[0] != '\0') /* still exists if the run never began, or is left for a drain */
         crn_rundir_tidy(&s->made);
@@ -381,7 +393,7 @@ static cairn_err new_session(struct crn_comm *comm, cairn_session **ret, struct 
     s->fs = crn_fs_default();
     s->clock = crn_clock_real();
     crn_link_init(&s->link);
-    s->dir.dfd = s->dir.spool_dfd = -1;
+    s->dir.dfd = s->dir.spool_dfd = s->life_fd = s->rejoin.fd = -1;
     s->advice.opened_ns = s->advice.last_ns = s->clock->mono_ns(s->clock);
     (void)snprintf(s->log.who, sizeof(s->log.who), "rank %u", s->rank);
     *ret = s;
@@ -424,7 +436,8 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
     if (ret_session != NULL)
         *ret_session = NULL;
     if (comm->ops->abi != CRN_COMM_ABI)
-        rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "libcairn and libcairn_mpi are of different releases");
+        rc = crn_fail(&ei, CAIRN_ENOTSUP, 0, "libcairn and libcairn_%s are of different releases",
+                      comm->ops->name);
     else
         rc = new_session(comm, &s, &ei);
     if (rc != CAIRN_OK) {
@@ -435,9 +448,11 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
     if (rc == CAIRN_OK)
         rc = share_config(s, options, &ei);
     if (rc == CAIRN_OK)
-        rc = check_persistent(s, &ei);
+        rc = check_persistent(s, 1, &ei);
     if (rc == CAIRN_OK)
         rc = crn_agree(s, find_place(s, &place, &ei), "finding the nodes", &ei);
+    if (rc == CAIRN_OK)
+        rc = check_persistent(s, 0, &ei);
     if (rc == CAIRN_OK)
         rc = join_service(s, &place, &ei);
     if (place.leaders != NULL)

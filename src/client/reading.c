@@ -17,5 +17,14 @@ cairn_err crn_reading_begin(cairn_session *s, uint64_t bytes, struct crn_kept_tu
         return CAIRN_OK;
     if (s->rank == 0 && crn_kept_turn_begin(&options, ret, &canceled) != CAIRN_OK)
         crn_log(&s->log, CRN_WARN, "reading anyway: %s", canceled.msg);
+    s->advice.reading_ns = s->clock->mono_ns(s->clock);
     return s->all->ops->barrier(s->all, ei);
+}
+
+void crn_reading_end(cairn_session *s, struct crn_kept_turn *turn)
+{
+    if (s->advice.reading_ns != 0)
+        s->advice.recovery_ns = s->clock->mono_ns(s->clock) - s->advice.reading_ns;
+    s->advice.reading_ns = 0;
+    crn_kept_turn_end(turn);
 }

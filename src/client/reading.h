@@ -12,5 +12,7 @@
  * it. */
 CAIRN_CHECKED cairn_err crn_reading_begin(cairn_session *s, uint64_t bytes,
                                           struct crn_kept_turn **ret, struct crn_errinfo *ei);
+/* turn NULL: the job has read without one, or not at all. Notes how long the read took. */
+void crn_reading_end(cairn_session *s, struct crn_kept_turn *turn);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "client/session.h"
 
 static struct crn_protected *regions_find(const cairn_session *s, const char *region)
@@ -17,7 +18,7 @@ static struct crn_protected *regions_find(const cairn_session *s, const char *re
 }
 
 static cairn_err regions_protect(cairn_session *s, const struct crn_region *wanted, void *ptr,
-                                 struct crn_errinfo *ei)
+                                 int is_replicated, struct crn_errinfo *ei)
 {
     struct crn_region r = *wanted;
     struct crn_place place = {.ptr = ptr};
@@ -43,6 +44,7 @@ static cairn_err regions_protect(cairn_session *s, const struct crn_region *want
     }
     p->region = r;
     p->place = place;
+    p->is_replicated = is_replicated;
     return CAIRN_OK;
 }
 
@@ -71,14 +73,14 @@ cairn_err cairn_protect(cairn_session *s, const char *region, void *ptr, cairn_t
 
     rc = set_name(s, &r, region, &ei);
     if (rc == CAIRN_OK)
-        rc = crn_arg_range("type", type, CAIRN_BYTES, CAIRN_C128, &ei);
+        rc = crn_arg_range("type", type, CAIRN_BYTES, CRN_TYPES - 1, &ei);
     if (rc == CAIRN_OK)
-        rc = regions_protect(s, &r, ptr, &ei);
+        rc = regions_protect(s, &r, ptr, 0, &ei);
     return crn_api_end(&ei, rc);
 }
 
-cairn_err cairn_protect_array(cairn_session *s, const char *region, void *ptr,
-                              const struct cairn_array *array)
+static cairn_err protect_array(cairn_session *s, const char *region, void *ptr,
+                               const struct cairn_array *array, int is_replicated)
 {
     struct crn_errinfo ei = {0};
     struct crn_region r = {0};
@@ -91,7 +93,7 @@ cairn_err cairn_protect_array(cairn_session *s, const char *region, void *ptr,
     if (rc == CAIRN_OK)
         rc = crn_arg_range("array->ndims", a->ndims, 1, CAIRN_MAX_DIMS, &ei);
     if (rc == CAIRN_OK)
-        rc = crn_arg_range("array->type", a->type, CAIRN_BYTES, CAIRN_C128, &ei);
+        rc = crn_arg_range("array->type", a->type, CAIRN_BYTES, CRN_TYPES - 1, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     r.type = (uint8_t)a->type;
@@ -102,7 +104,28 @@ cairn_err cairn_protect_array(cairn_session *s, const char *region, void *ptr,
         memcpy(r.global_dims, a->global_dims, (size_t)a->ndims * sizeof(r.dims[0]));
         memcpy(r.offset, a->offset, (size_t)a->ndims * sizeof(r.dims[0]));
     }
-    return crn_api_end(&ei, regions_protect(s, &r, ptr, &ei));
+    if (is_replicated && r.is_global)
+        return crn_api_end(&ei, crn_fail(&ei, CAIRN_EINVAL, 0,
+                                         "array->global_dims: region '%s' is replicated, so that "
+                                         "every rank has all of it",
+                                         r.name));
+    if (is_replicated) {
+        r.is_global = 1;
+        memcpy(r.global_dims, r.dims, sizeof(r.dims));
+    }
+    return crn_api_end(&ei, regions_protect(s, &r, ptr, is_replicated, &ei));
+}
+
+cairn_err cairn_protect_array(cairn_session *s, const char *region, void *ptr,
+                              const struct cairn_array *array)
+{
+    return protect_array(s, region, ptr, array, 0);
+}
+
+cairn_err cairn_protect_replicated(cairn_session *s, const char *region, void *ptr,
+                                   const struct cairn_array *array)
+{
+    return protect_array(s, region, ptr, array, 1);
 }
 
 cairn_err cairn_unprotect(cairn_session *s, const char *region)
@@ -127,8 +150,28 @@ cairn_err cairn_unprotect(cairn_session *s, const char *region)
     return CAIRN_OK;
 }
 
-cairn_err crn_select(const cairn_session *s, const char *const *names, struct crn_shard *ret,
-                     struct crn_place **ret_places, struct crn_errinfo *ei)
+/* This rank's share of data that all ranks hold alike: of many rows a part, of few rows all, for
+ * one rank that the name chooses, so that many small regions are spread, too. */
+static void take_share(const cairn_session *s, struct crn_region *r, struct crn_place *place)
+{
+    uint64_t rows = r->dims[0];
+    uint64_t first = rows * s->rank / s->ranks;
+    uint64_t end = rows * (s->rank + 1) / s->ranks;
+
+    if (r->bytes == 0)
+        return;
+    if (rows < s->ranks) {
+        first = 0;
+        end = crn_hash(r->name, strlen(r->name)) % s->ranks == s->rank ? rows : 0;
+    }
+    place->ptr = (char *)place->ptr + first * (r->bytes / rows);
+    r->bytes = r->bytes / rows * (end - first);
+    r->dims[0] = end - first;
+    r->offset[0] = first;
+}
+
+cairn_err crn_select(const cairn_session *s, const char *const *names, int is_capture,
+                     struct crn_shard *ret, struct crn_place **ret_places, struct crn_errinfo *ei)
 {
     struct crn_shard shard = {.rank = s->rank};
     struct crn_place *places;
@@ -158,6 +201,8 @@ cairn_err crn_select(const cairn_session *s, const char *const *names, struct cr
         }
         shard.regions[i] = p->region;
         places[i] = p->place;
+        if (is_capture && p->is_replicated)
+            take_share(s, &shard.regions[i], &places[i]);
     }
     *ret = shard;
     *ret_places = places;

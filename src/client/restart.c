@@ -365,7 +365,7 @@ static cairn_err find_newest(cairn_session *s, const char *name, int64_t bound,
         tell_passed_over(s, name, &c, bound, -1);
         rc = none_found(s, name, &c, bound, ei);
     }
-    crn_kept_turn_end(turn);
+    crn_reading_end(s, turn);
     crn_arena_go_on(s->arena);
     free_candidates(&c);
     return rc;
@@ -411,7 +411,7 @@ cairn_err cairn_find_version(cairn_session *s, const char *name, int64_t version
         rc = crn_reading_begin(s, c.bytes, &turn, &ei);
     if (rc == CAIRN_OK)
         rc = check_version(s, name, version, &ei);
-    crn_kept_turn_end(turn);
+    crn_reading_end(s, turn);
     crn_arena_go_on(s->arena);
     free_candidates(&c);
     return crn_api_end(&ei, rc);

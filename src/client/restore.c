@@ -270,6 +270,19 @@ static cairn_err from_version(cairn_session *s, struct target *t, int is_named,
     return rc;
 }
 
+/* Other ranks have some of what this rank wants, and a version of this session may not be in files
+ * yet: waits for that. */
+static cairn_err settle_own(cairn_session *s, const struct target *t, struct crn_errinfo *ei)
+{
+    const struct crn_track *mine = crn_track_find(s, t->name, t->version);
+    cairn_err rc;
+
+    if (mine == NULL || mine->error.code != CAIRN_OK || mine->level >= CAIRN_PERSISTENT)
+        return CAIRN_OK;
+    rc = cairn_wait(s, t->name, t->version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG);
+    return rc == CAIRN_OK ? rc : crn_fail(ei, rc, 0, "%s", cairn_last_error());
+}
+
 cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int old_rank,
                       const char *const *regions, struct crn_errinfo *ei)
 {
@@ -280,7 +293,7 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
 
     rc = crn_arg_shard(s, name, version, old_rank, ei);
     if (rc == CAIRN_OK)
-        rc = crn_select(s, regions, &t.want, &t.places, ei);
+        rc = crn_select(s, regions, 0, &t.want, &t.places, ei);
     if (rc != CAIRN_OK)
         return rc;
     t.old_rank = is_named ? (uint32_t)old_rank : s->rank;
@@ -290,6 +303,8 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
     if (rc == CAIRN_OK && t.old_rank == s->rank)
         rc = crn_tiers_are_open(s) ? from_tiers(s, &t, &is_done, ei)
                                    : from_memory(s, &t, &is_done, ei);
+    if (rc == CAIRN_OK && !is_done)
+        rc = settle_own(s, &t, ei);
     if (rc == CAIRN_OK && !is_done) {
         rc = from_version(s, &t, is_named, ei);
         if (rc == CAIRN_OK)

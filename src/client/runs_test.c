@@ -312,6 +312,34 @@ static void retention_keeps_what_was_taken_last_though_the_clock_was_set_back(vo
     expect_data(b, "heat", 3, 3);
 }
 
+static void versions_are_listed_newest_first_and_removed_for_good(void **state)
+{
+    struct runs_test_bed *b = *state;
+    int64_t v[2] = {-1, -1};
+    cairn_session *s;
+    int64_t found;
+    size_t n = 9;
+
+    s = open_run(b, NULL);
+    must(cairn_list(s, "heat", v, 2, &n));
+    assert_int_equal(n, 0);
+    assert_int_equal(cairn_remove(s, "heat", 3), CAIRN_ENOENT);
+    must(take(b, s, "heat", 3, 3));
+    must(take(b, s, "heat", 7, 7));
+    must(take(b, s, "heat", 5, 5));
+    must(cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG));
+    must(cairn_list(s, "heat", v, 2, &n));
+    assert_int_equal(n, 3);
+    assert_int_equal(v[0], 7);
+    assert_int_equal(v[1], 5);
+    must(cairn_find(s, "heat", CAIRN_NEWEST, &found)); /* opens the version to be removed */
+    must(cairn_remove(s, "heat", 7));
+    must(cairn_list(s, "heat", NULL, 0, &n));
+    assert_int_equal(n, 2);
+    close_run(s);
+    expect_data(b, "heat", 5, 5); /* its copy in memory does not bring 7 back */
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -326,6 +354,7 @@ int main(void)
         TEST(a_retaken_version_survives_a_drain_though_the_clock_was_set_back),
         TEST(an_older_capture_is_not_drained_over_a_newer_version),
         TEST(retention_keeps_what_was_taken_last_though_the_clock_was_set_back),
+        TEST(versions_are_listed_newest_first_and_removed_for_good),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,8 @@
 
 #include "client/session.h"
 
+#define RETRY_NS 10000000LL /* between attempts to send the arena to a full socket */
+
 static int64_t now_ns(const cairn_session *s)
 {
     return s->clock->mono_ns(s->clock);
@@ -23,15 +25,6 @@ static int64_t service_link_after(const cairn_session *s, uint64_t ns)
     int64_t now = now_ns(s);
 
     return ns > (uint64_t)(INT64_MAX - now) ? INT64_MAX : now + (int64_t)ns;
-}
-
-static cairn_err gone(cairn_session *s, const char *why, struct crn_errinfo *ei)
-{
-    crn_link_lose(&s->link);
-    return crn_fail(ei, CAIRN_ESERVICE, 0,
-                    "the node service is gone (%s); what it had not flushed is kept for "
-                    "'cairn drain' or the next start",
-                    why);
 }
 
 /* Handshake. ----------------------------------------------------------------------------------- */
@@ -96,16 +89,18 @@ cairn_err crn_node_open(cairn_session *s, const char *socket_path, uint32_t *ret
     return rc;
 }
 
-cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_errinfo *ei)
+cairn_err crn_node_say_hello(cairn_session *s, int fd, int is_rejoin, struct crn_errinfo *ei)
 {
     struct crn_hello h = {.rank = s->rank,
                           .ranks = s->ranks,
                           .node = s->node,
                           .nodes = s->nodes,
                           .local = s->local,
-                          .nlocal = s->nlocal};
+                          .nlocal = s->nlocal,
+                          .is_rejoin = (uint32_t)is_rejoin,
+                          .seq = s->rejoin.seq,
+                          .peers = s->rejoin.peers};
     struct crn_buf buf = {0};
-    struct crn_msg ready;
     size_t len = 0;
     cairn_err rc;
     FILE *f;
@@ -114,17 +109,26 @@ cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_err
     f = open_memstream(&h.config, &len);
     if (f == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the configuration as text");
-    (void)crn_config_dump(&s->cfg, f, 0);
+    (void)crn_config_dump(&s->cfg, f);
     if (fclose(f) != 0) {
         free(h.config);
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the configuration as text");
     }
-    h.peers = (uint32_t *)(uintptr_t)peers; /* only read */
     rc = crn_hello_encode(&h, &buf, ei);
     free(h.config);
     if (rc == CAIRN_OK)
-        rc = crn_sock_send(s->link.fd, buf.data, buf.len, -1, ei);
+        rc = crn_sock_send(fd, buf.data, buf.len, -1, ei);
     crn_buf_free(&buf);
+    return rc;
+}
+
+cairn_err crn_node_hello(cairn_session *s, uint32_t *peers, struct crn_errinfo *ei)
+{
+    struct crn_msg ready;
+    cairn_err rc;
+
+    s->rejoin.peers = peers;
+    rc = crn_node_say_hello(s, s->link.fd, 0, ei);
     if (rc == CAIRN_OK)
         rc = service_link_expect(s, s->link.fd, CRN_MSG_READY,
                                  service_link_after(s, s->cfg.service_timeout_ns), &ready, ei);
@@ -133,23 +137,16 @@ cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers, struct crn_err
 
 /* The arena. ----------------------------------------------------------------------------------- */
 
-static cairn_err send_arena(cairn_session *s, int64_t until, struct crn_errinfo *ei)
+/* A full or broken socket is not an error here: the caller tries again, or waits for a service. */
+static void send_arena(cairn_session *s)
 {
     struct crn_msg note = {.type = CRN_MSG_ARENA};
     struct crn_errinfo why = {0};
 
-    while (crn_sock_send_msg(s->link.fd, &note, crn_arena_fd(s->arena), &why) != CAIRN_OK) {
-        struct pollfd p = {.fd = s->link.fd, .events = POLLOUT};
-
-        if (why.sys_errno != EAGAIN)
-            return gone(s, why.msg, ei);
-        if (now_ns(s) >= until)
-            return CAIRN_OK; /* the caller reports the missing answer */
-        crn_err_clear(&why);
-        (void)poll(&p, 1, 10);
-    }
-    s->arena_share = CRN_SHARE_ASKED;
-    return CAIRN_OK;
+    if (crn_sock_send_msg(s->link.fd, &note, crn_arena_fd(s->arena), &why) == CAIRN_OK)
+        s->arena_share = CRN_SHARE_ASKED;
+    else if (why.sys_errno != EAGAIN)
+        crn_link_lose(&s->link);
 }
 
 cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei)
@@ -157,14 +154,17 @@ cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei)
     int64_t until = service_link_after(s, s->cfg.service_timeout_ns);
     cairn_err rc = CAIRN_OK;
 
-    if (s->arena_share == CRN_SHARE_NONE)
-        rc = send_arena(s, until, ei);
-    while (rc == CAIRN_OK && s->arena_share == CRN_SHARE_ASKED) {
+    while (rc == CAIRN_OK &&
+           (s->arena_share == CRN_SHARE_NONE || s->arena_share == CRN_SHARE_ASKED)) {
         int64_t left = until - now_ns(s);
+        int is_asked;
 
+        if (s->arena_share == CRN_SHARE_NONE && !crn_link_is_lost(&s->link))
+            send_arena(s);
+        is_asked = s->arena_share == CRN_SHARE_ASKED;
         if (left <= 0)
             break;
-        rc = crn_node_pump(s, left, ei);
+        rc = crn_node_pump(s, is_asked || left < RETRY_NS ? left : RETRY_NS, ei);
     }
     if (rc != CAIRN_OK || s->arena_share == CRN_SHARE_DONE)
         return rc;
@@ -210,6 +210,8 @@ static void take_note(cairn_session *s, const struct crn_msg *n)
 {
     if (n->type == CRN_MSG_STATE) {
         take_state(s, n);
+    } else if (n->type == CRN_MSG_TURN) {
+        crn_wish_heard(s, n);
     } else if (n->type == CRN_MSG_CLAIMED) {
         crn_claim_heard(s, n);
     } else if (n->type == CRN_MSG_READY && s->arena_share == CRN_SHARE_ASKED) {
@@ -218,31 +220,52 @@ static void take_note(cairn_session *s, const struct crn_msg *n)
     }
 }
 
-cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei)
+/* Reads until nothing is left. A dead service may have left messages in the socket, behind an error
+ * that says only that it did not read all of ours. */
+static cairn_err take_notes(cairn_session *s, struct crn_errinfo *why)
 {
-    struct crn_errinfo why = {0};
-    size_t len;
+    int was_reset = 0;
+    struct crn_msg n;
+    size_t len = 0;
+    cairn_err rc;
 
-    crn_tiers_news(s);
-    if (s->link.fd < 0 || crn_link_is_lost(&s->link))
-        return gone(s, "its connection was lost", ei);
-    crn_link_push(&s->link);
-    if (timeout_ns > 0) {
-        crn_link_wait(&s->link, timeout_ns);
-        crn_link_push(&s->link);
-    }
     for (;;) {
-        struct crn_msg n;
-
-        if (crn_sock_recv(s->link.fd, s->packet, CRN_PROTO_MAX, &len, NULL, &why) != CAIRN_OK)
-            return gone(s, why.msg, ei);
-        if (len == 0)
-            return CAIRN_OK;
-        if (crn_msg_decode(s->packet, len, &n, &why) != CAIRN_OK)
-            return gone(s, why.msg, ei);
+        rc = crn_sock_recv(s->link.fd, s->packet, CRN_PROTO_MAX, &len, NULL, why);
+        if (rc != CAIRN_OK && why->sys_errno == ECONNRESET && !was_reset) {
+            was_reset = 1;
+            crn_err_clear(why);
+            continue;
+        }
+        if (rc != CAIRN_OK || len == 0)
+            return rc;
+        rc = crn_msg_decode(s->packet, len, &n, why);
+        if (rc != CAIRN_OK)
+            return rc;
         take_note(s, &n);
         crn_msg_free(&n);
     }
+}
+
+cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+
+    crn_tiers_news(s);
+    if (s->link.fd < 0)
+        return crn_fail(ei, CAIRN_ESERVICE, 0, "there is no connection to the node service");
+    if (s->rejoin.lost_ns == 0) {
+        crn_link_push(&s->link);
+        if (timeout_ns > 0 && !crn_link_is_lost(&s->link)) {
+            crn_link_wait(&s->link, timeout_ns);
+            crn_link_push(&s->link);
+        }
+        if (take_notes(s, &why) == CAIRN_OK && !crn_link_is_lost(&s->link))
+            return CAIRN_OK;
+        if (why.code == CAIRN_OK)
+            (void)!crn_fail(&why, CAIRN_ESERVICE, 0, "its connection was lost");
+        crn_rejoin_begin(s, &why);
+    }
+    return crn_rejoin(s, timeout_ns, ei);
 }
 
 void crn_node_listen(cairn_session *s)

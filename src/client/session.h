@@ -26,6 +26,7 @@
 struct crn_protected {
     struct crn_region region;
     struct crn_place place;
+    int is_replicated; /* region is the whole; a capture takes this rank's share of it */
 };
 
 /* A file for which the application was given a path. */
@@ -78,12 +79,54 @@ struct crn_capture {
 /* Does the node service map the arena? */
 enum crn_share { CRN_SHARE_NONE, CRN_SHARE_ASKED, CRN_SHARE_DONE, CRN_SHARE_REFUSED };
 
+/* How often the ranks agree in the calls for one name (agree.c); the same on all ranks, but for
+ * cost_ns. */
+#define CRN_PACES 16
+struct crn_pace_of {
+    char name[CAIRN_MAX_NAME]; /* empty: cairn_should_stop */
+    int is_used;
+    uint64_t every;    /* calls from one agreement to the next */
+    uint64_t calls;    /* since the last agreement */
+    int64_t agreed_ns; /* monotonic; end of the last agreement */
+    int64_t cost_ns;   /* that it took on this rank */
+};
+
+/* The turn that the first rank has asked its node service for. */
+enum crn_wish { CRN_WISH_NONE, CRN_WISH_ASKED, CRN_WISH_COME };
+
 struct crn_advice {
     int64_t opened_ns, last_ns; /* monotonic: session, last checkpoint */
     int64_t cost_ns;            /* what the last checkpoint cost the application */
     int64_t flush_ns;           /* what its flush took */
+    int64_t reading_ns;         /* start of the restart read; 0: none */
+    int64_t recovery_ns;        /* what the last one took */
     int has_cost;
-    int has_stopped; /* a checkpoint was taken after the stop request */
+    int64_t stop;                /* as the ranks agreed last: advice.c */
+    int has_stopped;             /* a checkpoint was taken after the stop request */
+    struct crn_outside *outside; /* first rank, once the application has asked; see outside.h */
+    uint64_t next_after; /* seq of the checkpoint after which to stop; 0: none was requested */
+    enum crn_wish wish;
+    struct crn_pace_of pace[CRN_PACES];
+};
+
+/* rejoin.c. Application's thread. */
+enum crn_rejoin_step {
+    CRN_REJOIN_CONNECT,
+    CRN_REJOIN_WELCOME, /* connected; the service speaks first */
+    CRN_REJOIN_READY,   /* HELLO is sent; the service may wait for the other nodes */
+    CRN_REJOIN_ARENA,   /* ARENA is sent */
+};
+
+struct crn_rejoin {
+    enum crn_rejoin_step step;
+    int fd;                 /* -1 in the first step */
+    int64_t lost_ns;        /* monotonic; 0: the service is there */
+    int64_t next_ns;        /* of the next attempt to connect */
+    int64_t pause_ns;       /* until the one after that */
+    uint32_t times;         /* how often the session has joined a service again */
+    uint64_t seq;           /* the checkpoint calls up to this number have ended */
+    uint32_t *peers;        /* owned: of the first HELLO */
+    struct crn_errinfo why; /* why the service is gone, or the last attempt failed */
 };
 
 struct cairn_session {
@@ -102,8 +145,11 @@ struct cairn_session {
     uint32_t *node_of;           /* by rank */
     struct crn_service *service; /* embedded, in the first rank of the node; else NULL */
     struct crn_link link;        /* to the node service */
+    char service_path[108];      /* of its socket */
+    struct crn_rejoin rejoin;    /* how the session gets back to a restarted service */
     unsigned char *packet;       /* CRN_PROTO_MAX bytes */
     struct crn_rundir dir;
+    int life_fd;             /* holds our lock on the run's lock file: proves that we live; -1 */
     struct crn_rundir made;  /* its paths; only in the rank that runs the service */
     struct crn_arena *arena; /* NULL until its size is known */
     enum crn_share arena_share;
@@ -157,8 +203,8 @@ void crn_told_repaired_here(cairn_session *s, const char *name, int64_t version)
 /* Connects to the service. *ret_address is its address among the services of all nodes. */
 CAIRN_CHECKED cairn_err crn_node_open(cairn_session *s, const char *socket_path,
                                       uint32_t *ret_address, struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_node_hello(cairn_session *s, const uint32_t *peers,
-                                       struct crn_errinfo *ei);
+/* Takes ownership of peers, the addresses of the services of all nodes. */
+CAIRN_CHECKED cairn_err crn_node_hello(cairn_session *s, uint32_t *peers, struct crn_errinfo *ei);
 /* Asks the service to map the arena, unless it already does. CAIRN_ETIMEDOUT: it has not answered
  * yet; any other error: it cannot. */
 CAIRN_CHECKED cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei);
@@ -170,6 +216,17 @@ void crn_node_listen(cairn_session *s);
 /* Never blocks; see link.h. */
 CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n,
                                       struct crn_errinfo *ei);
+
+CAIRN_CHECKED cairn_err crn_node_say_hello(cairn_session *s, int fd, int is_rejoin,
+                                           struct crn_errinfo *ei);
+
+/* rejoin.c: the service is gone. */
+void crn_rejoin_begin(cairn_session *s, const struct crn_errinfo *why);
+/* Takes the next steps without blocking, then waits for the service at most timeout_ns. CAIRN_OK if
+ * there may be one soon; CAIRN_ESERVICE if there is none after service_timeout. */
+CAIRN_CHECKED cairn_err crn_rejoin(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
+int crn_rejoin_is_possible(const cairn_session *s);
+void crn_rejoin_end(cairn_session *s);
 
 /* claim.c: asks the node services for the name before its first capture: CAIRN_EEXIST,
  * CAIRN_EPINNED or CAIRN_EBUSY, the same on all ranks. Later calls cost nothing. */
@@ -218,8 +275,9 @@ void crn_capture_drop(cairn_session *s, struct crn_capture *c);
 
 /* regions.c */
 /* Makes a shard of the protected regions, or of those named; free it with crn_shard_free.
- * *ret_places (owned) says where their memory is. */
-CAIRN_CHECKED cairn_err crn_select(const cairn_session *s, const char *const *names,
+ * *ret_places (owned) says where their memory is. For a capture replicated regions are this rank's
+ * share, otherwise all of them. */
+CAIRN_CHECKED cairn_err crn_select(const cairn_session *s, const char *const *names, int is_capture,
                                    struct crn_shard *ret, struct crn_place **ret_places,
                                    struct crn_errinfo *ei);
 
@@ -256,6 +314,21 @@ const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_
 CAIRN_CHECKED cairn_err crn_restore(cairn_session *s, const char *name, int64_t version,
                                     int old_rank, const char *const *regions,
                                     struct crn_errinfo *ei);
+
+/* agree.c: agreements of all ranks that cost little in every step. */
+/* Counts a call for this name, NULL for cairn_should_stop. Returns 1 if the ranks agree in it. */
+int crn_pace_is_due(cairn_session *s, const char *name, struct crn_pace_of **ret);
+/* Collective. Reduces the values to their maxima, and chooses the call of the next agreement. The
+ * last two belong to this function. */
+#define CRN_PACE_VALUES 2
+CAIRN_CHECKED cairn_err crn_pace_agree(cairn_session *s, struct crn_pace_of *p, int64_t *values,
+                                       int n, struct crn_errinfo *ei);
+/* The longest time from one agreement to the next, as things stand. */
+int64_t crn_pace_ns(const struct crn_pace_of *p, int64_t step_ns);
+
+/* wish.c: with a broker, the turn under which the next capture is flushed. First rank. */
+void crn_wish_ask(cairn_session *s, int64_t period_ns, int64_t lease_ns);
+void crn_wish_heard(cairn_session *s, const struct crn_msg *m);
 
 /* advice.c */
 CAIRN_CHECKED cairn_err crn_signals_install(cairn_session *s, struct crn_errinfo *ei);

@@ -140,7 +140,7 @@ static cairn_err take_describe(cairn_session *s, const char *name, int64_t versi
 {
     cairn_err rc;
 
-    rc = crn_select(s, regions, &c->shard, &c->places, ei);
+    rc = crn_select(s, regions, 1, &c->shard, &c->places, ei);
     if (rc != CAIRN_OK)
         return rc;
     c->nmemory = c->shard.nregions;
@@ -204,6 +204,15 @@ static void drop_hashes(struct crn_capture *c)
 
 /* Room. ---------------------------------------------------------------------------------------- */
 
+/* Whoever sets arena_full = supersede means all versions. By default some need their turn. */
+static int take_may_supersede(const void *arg, const struct crn_slot_info *info)
+{
+    const cairn_session *s = arg;
+
+    return s->cfg.arena_full == CRN_FULL_SUPERSEDE ||
+           crn_config_may_supersede(&s->cfg, info->name, info->version);
+}
+
 /* Drops the oldest capture whose flush has not begun, and tells the service. */
 static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *ei)
 {
@@ -211,8 +220,8 @@ static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *
     struct crn_slot_info old;
     struct crn_track *t;
 
-    *ret_done =
-        crn_tiers_are_open(s) ? crn_tiers_supersede(s, &old) : crn_arena_supersede(s->arena, &old);
+    *ret_done = crn_tiers_are_open(s) ? crn_tiers_supersede(s, take_may_supersede, &old)
+                                      : crn_arena_supersede(s->arena, take_may_supersede, s, &old);
     if (!*ret_done)
         return CAIRN_OK;
     t = crn_track_seq(s, old.id.seq);
@@ -232,7 +241,8 @@ static cairn_err take_room(cairn_session *s, struct crn_capture *c, struct crn_t
         return crn_arena_take(s->arena, CRN_SLOT_WRITING, &c->info, &c->slot, ei);
     if (c->info.is_spilled)
         return crn_tiers_slot(s, &c->info, &c->slot, ei);
-    return crn_tiers_write(s, c, t, s->cfg.arena_full == CRN_FULL_WAIT ? PUMP_STEP_NS : 0, ei);
+    return crn_tiers_write(s, c, t, crn_config_full(&s->cfg) == CRN_FULL_WAIT ? PUMP_STEP_NS : 0,
+                           ei);
 }
 
 /* Finds a slot for the image in the arena or, if necessary, one for a spill to the node's disk. */
@@ -250,7 +260,7 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
         rc = take_room(s, c, t, &why);
         if (rc == CAIRN_OK)
             return rc;
-        if (can_spill && (rc == CAIRN_ENOSPC || s->cfg.arena_full == CRN_FULL_SPILL)) {
+        if (can_spill && (rc == CAIRN_ENOSPC || crn_config_full(&s->cfg) == CRN_FULL_SPILL)) {
             can_spill = 0; /* from now on it needs only a slot */
             drop_hashes(c);
             c->info.is_spilled = 1;
@@ -261,7 +271,7 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
             crn_err_keep(ei, &why);
             return rc;
         }
-        if (s->cfg.arena_full == CRN_FULL_SUPERSEDE) {
+        if (crn_config_full(&s->cfg) == CRN_FULL_SUPERSEDE) {
             rc = supersede(s, &done, ei);
             if (rc != CAIRN_OK)
                 return rc;

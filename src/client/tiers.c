@@ -99,7 +99,7 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
 {
     cairn_session *s = x->s;
     struct crn_cache_options opt = {.policy = CRN_EVICT_SCORE,
-                                    .nice = (int)s->cfg.nice,
+                                    .nice = CRN_BACKGROUND_NICE,
                                     .cores = (enum crn_background_cores)s->cfg.background_cores,
                                     .on_op = keep_op,
                                     .meanwhile = tiers_meanwhile,
@@ -302,12 +302,13 @@ cairn_err crn_tiers_slot(cairn_session *s, struct crn_slot_info *info, uint32_t 
 }
 
 static enum crn_slot_state slot_state_locked(const struct crn_tiers *x, const struct crn_tiered *h)
+    CRN_REQUIRES(x->mu)
 {
     return crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
 }
 
 /* Is the service done with it? */
-static int is_over_locked(const struct crn_tiers *x, const struct crn_tiered *h)
+static int is_over_locked(const struct crn_tiers *x, const struct crn_tiered *h) CRN_REQUIRES(x->mu)
 {
     enum crn_slot_state state = slot_state_locked(x, h);
 
@@ -329,13 +330,13 @@ static void give_up(struct crn_tiers *x, struct crn_tiered *h)
     crn_cache_forget(x->cache, crn_held_key(h));
 }
 
-int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret)
+int crn_tiers_supersede(cairn_session *s, crn_slot_may may, struct crn_slot_info *ret)
 {
     struct crn_tiered *h;
     int is_done;
 
     crn_lock(&s->tiers->mu);
-    is_done = crn_arena_supersede(s->arena, ret);
+    is_done = crn_arena_supersede(s->arena, may, s, ret);
     crn_unlock(&s->tiers->mu);
     h = is_done ? crn_held_find_seq(s->tiers, ret->id.seq) : NULL;
     if (h != NULL)

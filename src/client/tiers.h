@@ -36,7 +36,7 @@ int crn_tiers_are_full(const cairn_session *s);
  * whose flush has not begun. */
 CAIRN_CHECKED cairn_err crn_tiers_slot(cairn_session *s, struct crn_slot_info *info,
                                        uint32_t *ret_slot, struct crn_errinfo *ei);
-int crn_tiers_supersede(cairn_session *s, struct crn_slot_info *ret);
+int crn_tiers_supersede(cairn_session *s, crn_slot_may may, struct crn_slot_info *ret);
 /* The capture counts: the service learns of it once it lies in the arena. */
 CAIRN_CHECKED cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t bytes,
                                          struct crn_errinfo *ei);

@@ -46,7 +46,7 @@ void crn_tiers_send(struct crn_tiers *x, const struct crn_tiered *h, enum crn_ms
         crn_log(&x->s->log, CRN_WARN, "%s@%" PRId64 ": %s", ckpt.name, ckpt.version, ei.msg);
 }
 
-void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_tiered *h)
+void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_tiered *h) CRN_REQUIRES(x->mu)
 {
     struct crn_arena *a = x->s->arena;
 
@@ -64,7 +64,7 @@ void crn_tiers_hand_over_locked(struct crn_tiers *x, struct crn_tiered *h)
 
 /* Tells the cache if the service is done with it. Returns 1 if its flush is pending or in
  * flight. */
-static int look_at_locked(struct crn_tiers *x, struct crn_tiered *h)
+static int look_at_locked(struct crn_tiers *x, struct crn_tiered *h) CRN_REQUIRES(x->mu)
 {
     enum crn_slot_state state = crn_slot_state_of(x->s->arena, h->slot, h->info.id.seq);
 

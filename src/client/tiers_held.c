@@ -136,7 +136,7 @@ void crn_held_capture(struct crn_tiers *x, struct crn_tiered *h, const struct cr
     index_seq(x, h);
 }
 
-void crn_held_told_locked(struct crn_tiers *x, struct crn_tiered *h)
+void crn_held_told_locked(struct crn_tiers *x, struct crn_tiered *h) CRN_REQUIRES(x->mu)
 {
     h->is_told = h->is_in_told = 1;
     h->told_prev = x->told_last;
@@ -145,7 +145,7 @@ void crn_held_told_locked(struct crn_tiers *x, struct crn_tiered *h)
     x->told_last = h;
 }
 
-void crn_held_untold_locked(struct crn_tiers *x, struct crn_tiered *h)
+void crn_held_untold_locked(struct crn_tiers *x, struct crn_tiered *h) CRN_REQUIRES(x->mu)
 {
     if (!h->is_in_told)
         return;

@@ -12,9 +12,10 @@
 
 #include "client/mates.h"
 
-#define READ_BLOCK ((uint64_t)16 << 20)
-#define READ_ALONE ((uint64_t)256 << 20) /* between two heartbeats */
-#define SECOND     1000000000LL
+#define READ_THREADS 4 /* of each node */
+#define READ_BLOCK   ((uint64_t)16 << 20)
+#define READ_ALONE   ((uint64_t)256 << 20) /* between two heartbeats */
+#define SECOND       1000000000LL
 
 /* Teams. --------------------------------------------------------------------------------------- */
 
@@ -334,7 +335,7 @@ static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct c
                             .where = CRN_NOWHERE,
                             .reach = crn_mates_reach,
                             .arg = &mates,
-                            .threads = (unsigned)s->cfg.read_threads,
+                            .threads = READ_THREADS,
                             .cores = (enum crn_background_cores)s->cfg.background_cores,
                             .block_bytes = (size_t)s->cfg.block_bytes};
     cairn_err rc;

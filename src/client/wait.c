@@ -72,6 +72,20 @@ void crn_want(cairn_session *s, uint64_t seq)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* a caller that waits will notice */
 }
 
+/* With a broker, a newer capture would otherwise supersede it before its turn comes. */
+static void wait_insist(cairn_session *s, const struct crn_track *t)
+{
+    struct crn_msg m = {.type = CRN_MSG_WAITED,
+                        .seq = t->seq,
+                        .ckpt = {.version = t->version, .created_ns = t->captured_ns}};
+    struct crn_errinfo ignored = {0};
+
+    memcpy(m.run, s->run, 16);
+    memcpy(m.ckpt.name, t->name, sizeof(m.ckpt.name));
+    if (s->cfg.broker[0] != '\0' && crn_node_send(s, &m, &ignored) != CAIRN_OK)
+        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
+}
+
 /* A lost service is an error only for a level that it had not reported before. A poll (no time
  * left) leaves the flush throttled; only a lazy session asks for the flush even then, because
  * otherwise it never starts. */
@@ -91,9 +105,9 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
             return CAIRN_OK;
         if (t->error.code != CAIRN_OK)
             return failure(t, ei);
-        if (lost != CAIRN_OK) {
-            t->error = why;
-            return failure(t, ei);
+        if (lost != CAIRN_OK) { /* not final: a restarted service may still save it */
+            *ei = why;
+            return crn_err_context(ei, lost, "%s@%" PRId64, t->name, t->version);
         }
         if (level > CAIRN_CAPTURED && (left > 0 || crn_config_is_lazy(&s->cfg)))
             crn_want(s, seq);
@@ -141,6 +155,15 @@ cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_
     return crn_api_end(&ei, rc);
 }
 
+/* Waits for one version, not for all: it is not to be superseded. */
+static cairn_err wait_this(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
+                           struct crn_errinfo *ei)
+{
+    if (level > CAIRN_CAPTURED && t->level < level && until > s->clock->mono_ns(s->clock))
+        wait_insist(s, t);
+    return wait_one(s, t, level, until, ei);
+}
+
 cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_level level,
                      int64_t timeout_ms)
 {
@@ -154,7 +177,7 @@ cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_
     if (rc == CAIRN_OK)
         rc = wait_find(s, name, version, &t, &ei);
     if (rc == CAIRN_OK)
-        rc = wait_one(s, t, level, wait_deadline(s, timeout_ms), &ei);
+        rc = wait_this(s, t, level, wait_deadline(s, timeout_ms), &ei);
     return crn_api_end(&ei, rc);
 }
 
