@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#define JITTER_NS       10000000LL   /* between the clock readings of an owner and ours */
 #define FIRST_REPORT_NS 1000000000LL /* until the broker sets the interval */
 
 void crn_agent_init(struct crn_agent *a, const struct crn_agent_config *cfg, int64_t now_ns)
@@ -31,6 +32,19 @@ static struct crn_agent_request *agent_find(const struct crn_agent *a, uint32_t 
 
 /* Tickets. ------------------------------------------------------------------------------------- */
 
+/* A request's times count from asked_ns, so that they grow by themselves. */
+static void agent_describe(const struct crn_agent *a, struct crn_agent_request *r, int64_t now_ns,
+                           const struct crn_turn_ask *ask)
+{
+    r->ask.bytes = ask->bytes;
+    r->ask.at_risk_ns = ask->at_risk_ns - (now_ns - r->asked_ns);
+    r->ask.recovery_ns = ask->recovery_ns;
+    r->ask.period_ns = ask->period_ns;
+    r->ask.duration_ns = ask->duration_ns;
+    if (ask->duration_ns == 0 && a->rate > 0)
+        r->ask.duration_ns = (int64_t)((double)ask->bytes / a->rate * 1e9);
+}
+
 cairn_err crn_agent_ask(struct crn_agent *a, int64_t now_ns, const struct crn_turn_ask *ask,
                         uint32_t *ret_ticket, struct crn_errinfo *ei)
 {
@@ -46,14 +60,26 @@ cairn_err crn_agent_ask(struct crn_agent *a, int64_t now_ns, const struct crn_tu
                                     .state = CRN_BP_WAITING,
                                     .seq = a->next_seq++,
                                     .ask = *ask,
-                                    .asked_ns = now_ns,
+                                    .asked_ns = now_ns - ask->age_ns,
                                     .start_ns = -1};
-    if (ask->duration_ns == 0 && a->rate > 0)
-        r->ask.duration_ns = (int64_t)((double)ask->bytes / a->rate * 1e9);
+    agent_describe(a, r, now_ns, ask);
     a->is_dirty = 1;
     *ret_ticket = r->seq;
     crn_agent_tick(a, now_ns); /* do not wait again for a broker known to be away */
     return CAIRN_OK;
+}
+
+void crn_agent_update(struct crn_agent *a, int64_t now_ns, uint32_t ticket,
+                      const struct crn_turn_ask *ask)
+{
+    struct crn_agent_request *r = agent_find(a, ticket);
+
+    if (r == NULL || r->state != CRN_BP_WAITING)
+        return;
+    a->is_dirty |= r->ask.bytes != ask->bytes || r->ask.period_ns != ask->period_ns ||
+                   r->ask.recovery_ns != ask->recovery_ns ||
+                   ask->at_risk_ns < r->ask.at_risk_ns + (now_ns - r->asked_ns) - JITTER_NS;
+    agent_describe(a, r, now_ns, ask);
 }
 
 static void go(struct crn_agent *a, struct crn_agent_request *r, int64_t now_ns,
@@ -265,7 +291,7 @@ static void fill_ask(const struct crn_agent_request *r, int64_t now_ns, struct c
     ask->bytes = r->ask.bytes;
     ask->done = r->ask.is_quiet ? CRN_BP_UNKNOWN : r->done;
     ask->duration_ns = (uint64_t)r->ask.duration_ns;
-    ask->at_risk_ns = (uint64_t)r->ask.at_risk_ns + ask->age_ns;
+    ask->at_risk_ns = agent_age(r->asked_ns - r->ask.at_risk_ns, now_ns);
     ask->recovery_ns = (uint64_t)r->ask.recovery_ns;
     ask->period_ns = (uint64_t)r->ask.period_ns;
 }

@@ -25,6 +25,7 @@ struct crn_turn_ask {
     int64_t at_risk_ns;  /* age of the last safe checkpoint */
     int64_t recovery_ns; /* to read a checkpoint back */
     int64_t period_ns;   /* between checkpoints */
+    int64_t age_ns;      /* the job wants it since then: keeps the place of an earlier request */
     int is_quiet;        /* does not report progress: must not count as a stall */
 };
 
@@ -82,6 +83,9 @@ void crn_agent_init(struct crn_agent *a, const struct crn_agent_config *cfg, int
 CAIRN_CHECKED cairn_err crn_agent_ask(struct crn_agent *a, int64_t now_ns,
                                       const struct crn_turn_ask *ask, uint32_t *ret_ticket,
                                       struct crn_errinfo *ei);
+/* Replaces what a waiting request says about the job: bytes and the times, but age_ns. */
+void crn_agent_update(struct crn_agent *a, int64_t now_ns, uint32_t ticket,
+                      const struct crn_turn_ask *ask);
 /* Done, or no longer wanted. Unknown tickets are ignored. */
 void crn_agent_return(struct crn_agent *a, int64_t now_ns, uint32_t ticket);
 void crn_agent_progress(struct crn_agent *a, uint32_t ticket, uint64_t bytes_done);

@@ -79,6 +79,43 @@ static void waits_goes_returns(void **state)
     assert_int_equal(r.ask[0].duration_ns, 4 * S); /* 500 bytes took 2 s */
 }
 
+/* Bytes and times change while a request waits; what only grows with time needs no message. */
+static void a_waiting_request_is_described_anew(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_turn_ask what = {.bytes = 1000, .at_risk_ns = 50 * S, .age_ns = 7 * S};
+    struct crn_agent a;
+    struct crn_bp_report r;
+    uint32_t t;
+
+    (void)state;
+    crn_agent_init(&a, &config, 10 * S);
+    assert_ok(crn_agent_ask(&a, 10 * S, &what, &t, ei));
+    crn_agent_online(&a, &welcome);
+    r = report(&a, 10 * S);
+    assert_int_equal(r.ask[0].age_ns, 7 * S);
+    assert_int_equal(r.ask[0].at_risk_ns, 50 * S);
+    what.at_risk_ns = 51 * S;
+    crn_agent_update(&a, 11 * S, t, &what);
+    assert_int_equal(crn_agent_report(&a, 11 * S, &r), 0);
+    what.at_risk_ns = 3 * S; /* a checkpoint was committed */
+    what.period_ns = 60 * S;
+    what.bytes = 2000;
+    crn_agent_update(&a, 12 * S, t, &what);
+    r = report(&a, 12 * S);
+    assert_int_equal(r.ask[0].at_risk_ns, 3 * S);
+    assert_int_equal(r.ask[0].period_ns, 60 * S);
+    assert_int_equal(r.ask[0].bytes, 2000);
+    assert_int_equal(r.ask[0].age_ns, 9 * S);
+    answer(&a, 12 * S, 1, t, CRN_BP_WAIT);
+    r = report(&a, 30 * S);
+    assert_int_equal(r.ask[0].at_risk_ns, 21 * S);
+    answer(&a, 30 * S, 2, t, CRN_BP_GO);
+    what.bytes = 1;
+    crn_agent_update(&a, 31 * S, t, &what); /* it is under way: too late */
+    assert_int_equal(report(&a, 31 * S).ask[0].bytes, 2000);
+}
+
 static void goes_alone_without_a_broker(void **state)
 {
     struct crn_agent a;
@@ -227,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_goes_returns),
+        cmocka_unit_test(a_waiting_request_is_described_anew),
         cmocka_unit_test(goes_alone_without_a_broker),
         cmocka_unit_test(only_an_answer_makes_a_broker),
         cmocka_unit_test(a_broker_that_hangs_is_left),

@@ -61,6 +61,35 @@ void crn_auth_user_name(uid_t uid, char *user)
     free(buf);
 }
 
+/* Is the user in a list with commas or blanks between the names? */
+static int auth_is_listed(const char *list, const char *user)
+{
+    size_t len = strlen(user);
+    size_t n;
+
+    for (list += strspn(list, " ,"); *list != '\0'; list += n + strspn(list + n, " ,")) {
+        n = strcspn(list, " ,");
+        if (n == len && memcmp(list, user, n) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+cairn_err crn_auth_check_broker(const struct crn_auth_config *cfg, uid_t uid,
+                                struct crn_errinfo *ei)
+{
+    char user[CRN_BP_NAME];
+
+    if (uid == 0 || uid == geteuid())
+        return CAIRN_OK;
+    crn_auth_user_name(uid, user);
+    if (auth_is_listed(cfg->broker_users, user))
+        return CAIRN_OK;
+    return crn_fail(ei, CAIRN_EPERM, 0,
+                    "the broker runs as %s, which is not trusted: if it should be, set broker_user",
+                    user);
+}
+
 static cairn_err auth_introduce(const struct crn_auth_config *cfg, char *user,
                                 struct crn_errinfo *ei)
 {
@@ -93,15 +122,15 @@ static cairn_err auth_verify(const struct crn_auth_config *cfg, const struct crn
     return CAIRN_OK;
 }
 
-/* The socket's location is one that only the site controls. */
+/* Any user may have made the socket, so ask the kernel which user listens. */
 static cairn_err auth_confirm(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
                               const struct crn_bp_proof *back, struct crn_errinfo *ei)
 {
-    (void)cfg;
-    (void)talk;
     (void)back;
-    (void)ei;
-    return CAIRN_OK;
+    if (!talk->is_local)
+        return crn_fail(ei, CAIRN_EPERM, 0,
+                        "the kernel does not report which user runs the broker");
+    return crn_auth_check_broker(cfg, talk->uid, ei);
 }
 
 const struct crn_auth_ops crn_auth_peer = {

@@ -18,14 +18,15 @@ enum crn_auth_method { CRN_AUTH_PEER = 1, CRN_AUTH_KEY = 2, CRN_AUTH_MUNGE = 3 }
 struct crn_auth_config {
     char key_file[CRN_PATH_MAX];     /* lines "user 64-hex-digits"; must be private */
     char munge_socket[CRN_PATH_MAX]; /* empty: MUNGE's default */
+    char broker_users[CRN_PATH_MAX]; /* job: who may run the broker besides root and the user */
 };
 
 /* What both sides know of a login when they compute proofs. */
 struct crn_auth_talk {
     struct crn_bp_hello hello;
     struct crn_bp_challenge challenge;
-    int is_local; /* broker: the peer came over a Unix socket ... */
-    uid_t uid;    /* ... as this user */
+    int is_local; /* the other side of a Unix socket ... */
+    uid_t uid;    /* ... is this user */
 };
 
 struct crn_auth_ops {
@@ -57,6 +58,9 @@ const struct crn_auth_ops *crn_auth_by_name(const char *name);
 void crn_auth_transcript(const struct crn_auth_talk *talk, const char *who, struct crn_buf *b);
 /* Login name of a uid, or "#uid" if the system has none. user has CRN_BP_NAME bytes. */
 void crn_auth_user_name(uid_t uid, char *user);
+/* Job: may this user run the broker? */
+CAIRN_CHECKED cairn_err crn_auth_check_broker(const struct crn_auth_config *cfg, uid_t uid,
+                                              struct crn_errinfo *ei);
 /* "user 64-hex-digits", random; for `cairn-broker --new-key`. */
 void crn_auth_new_key(const char *user, char *line, size_t size);
 

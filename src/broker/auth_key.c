@@ -51,7 +51,7 @@ static cairn_err check_file(const struct crn_fs *fs, int fd, const char *path, s
     if (rc != CAIRN_OK)
         return rc;
     if (!S_ISREG(st.st_mode) || st.st_size > MAX_FILE)
-        return crn_fail(ei, CAIRN_EPERM, 0, "'%s' is no key file", path);
+        return crn_fail(ei, CAIRN_EPERM, 0, "'%s' is not a key file", path);
     if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         return crn_fail(ei, CAIRN_EPERM, 0, "key file '%s' is open to others; chmod 600 it", path);
     *ret_size = (size_t)st.st_size;
@@ -106,7 +106,7 @@ static cairn_err find_key(const char *path, char *user, uint8_t *key, struct crn
             continue;
         rc = CAIRN_OK;
         if (digits == NULL || strlen(name) >= CRN_BP_NAME || parse_key(digits, key) != 0)
-            rc = crn_fail(ei, CAIRN_ECONFIG, 0, "key file '%s': the line of '%.20s' is no key",
+            rc = crn_fail(ei, CAIRN_ECONFIG, 0, "key file '%s': the line of '%.20s' is not a key",
                           path, name);
         else if (user[0] == '\0')
             memcpy(user, name, strlen(name) + 1);

@@ -22,17 +22,6 @@ static cairn_err auth_munge_introduce(const struct crn_auth_config *cfg, char *u
     return CAIRN_OK;
 }
 
-static cairn_err auth_munge_confirm(const struct crn_auth_config *cfg,
-                                    const struct crn_auth_talk *talk,
-                                    const struct crn_bp_proof *back, struct crn_errinfo *ei)
-{
-    (void)cfg;
-    (void)talk;
-    (void)back;
-    (void)ei;
-    return CAIRN_OK;
-}
-
 #ifdef CRN_HAVE_MUNGE
 #include <dlfcn.h>
 #include <munge.h>
@@ -104,8 +93,7 @@ static cairn_err open_munge(const struct crn_auth_config *cfg, struct munge *m, 
     if ((cfg->munge_socket[0] != '\0' &&
          m->ctx_set(ctx, MUNGE_OPT_SOCKET, cfg->munge_socket) != EMUNGE_SUCCESS) ||
         m->ctx_get(ctx, MUNGE_OPT_SOCKET, &path) != EMUNGE_SUCCESS)
-        rc =
-            crn_fail(ei, CAIRN_EINVAL, 0, "MUNGE does not take the socket '%s'", cfg->munge_socket);
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "MUNGE refuses the socket '%s'", cfg->munge_socket);
     if (rc == CAIRN_OK)
         rc = try_socket(path, ei);
     if (rc == CAIRN_OK)
@@ -115,9 +103,10 @@ static cairn_err open_munge(const struct crn_auth_config *cfg, struct munge *m, 
     return rc;
 }
 
-static cairn_err auth_munge_prove(const struct crn_auth_config *cfg,
-                                  const struct crn_auth_talk *talk, struct crn_bp_proof *ret,
-                                  struct crn_errinfo *ei)
+/* The credential of one side; only `only` and root can decode it, unless it is NULL. */
+static cairn_err munge_make(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
+                            const char *who, const uid_t *only, struct crn_bp_proof *ret,
+                            struct crn_errinfo *ei)
 {
     struct crn_buf b = {0};
     char *credential = NULL;
@@ -129,8 +118,10 @@ static cairn_err auth_munge_prove(const struct crn_auth_config *cfg,
     rc = open_munge(cfg, &m, &ctx, ei);
     if (rc != CAIRN_OK)
         return rc;
-    crn_auth_transcript(talk, "job", &b);
-    error = m.encode(&credential, ctx, b.data, (int)b.len);
+    crn_auth_transcript(talk, who, &b);
+    error = only != NULL ? m.ctx_set(ctx, MUNGE_OPT_UID_RESTRICTION, *only) : EMUNGE_SUCCESS;
+    if (error == EMUNGE_SUCCESS)
+        error = m.encode(&credential, ctx, b.data, (int)b.len);
     if (b.failed || error != EMUNGE_SUCCESS) {
         rc = crn_fail(ei, CAIRN_EPERM, 0, "MUNGE: %s", m.strerror(error));
     } else if (strlen(credential) > CRN_BP_PROOF) {
@@ -145,10 +136,17 @@ static cairn_err auth_munge_prove(const struct crn_auth_config *cfg,
     return rc;
 }
 
-static cairn_err auth_munge_verify(const struct crn_auth_config *cfg,
-                                   const struct crn_auth_talk *talk,
-                                   const struct crn_bp_proof *proof, char *ret_user,
-                                   struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
+static cairn_err auth_munge_prove(const struct crn_auth_config *cfg,
+                                  const struct crn_auth_talk *talk, struct crn_bp_proof *ret,
+                                  struct crn_errinfo *ei)
+{
+    return munge_make(cfg, talk, "job", NULL, ret, ei);
+}
+
+/* Who made the credential of one side? */
+static cairn_err munge_read(const struct crn_auth_config *cfg, const struct crn_auth_talk *talk,
+                            const char *who, const struct crn_bp_proof *proof, uid_t *ret,
+                            struct crn_errinfo *ei)
 {
     char credential[CRN_BP_PROOF + 1];
     struct crn_buf b = {0};
@@ -157,7 +155,6 @@ static cairn_err auth_munge_verify(const struct crn_auth_config *cfg,
     munge_ctx_t ctx;
     struct munge m;
     int len = 0;
-    uid_t uid;
     gid_t gid;
     cairn_err rc;
 
@@ -166,19 +163,40 @@ static cairn_err auth_munge_verify(const struct crn_auth_config *cfg,
         return rc;
     memcpy(credential, proof->data, proof->len);
     credential[proof->len] = '\0';
-    crn_auth_transcript(talk, "job", &b);
-    error = m.decode(credential, ctx, &payload, &len, &uid, &gid);
+    crn_auth_transcript(talk, who, &b);
+    error = m.decode(credential, ctx, &payload, &len, ret, &gid);
     if (error != EMUNGE_SUCCESS)
         rc = crn_fail(ei, CAIRN_EPERM, 0, "MUNGE: %s", m.strerror(error));
     else if (b.failed || (size_t)len != b.len || memcmp(payload, b.data, b.len) != 0)
         rc = crn_fail(ei, CAIRN_EPERM, 0, "a MUNGE credential of another login");
-    else
-        crn_auth_user_name(uid, ret_user);
-    ret_back->len = 0;
     free(payload);
     m.ctx_destroy(ctx);
     crn_buf_free(&b);
     return rc;
+}
+
+static cairn_err auth_munge_verify(const struct crn_auth_config *cfg,
+                                   const struct crn_auth_talk *talk,
+                                   const struct crn_bp_proof *proof, char *ret_user,
+                                   struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
+{
+    uid_t uid;
+    cairn_err rc = munge_read(cfg, talk, "job", proof, &uid, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_auth_user_name(uid, ret_user);
+    return munge_make(cfg, talk, "broker", &uid, ret_back, ei);
+}
+
+static cairn_err auth_munge_confirm(const struct crn_auth_config *cfg,
+                                    const struct crn_auth_talk *talk,
+                                    const struct crn_bp_proof *back, struct crn_errinfo *ei)
+{
+    uid_t uid;
+    cairn_err rc = munge_read(cfg, talk, "broker", back, &uid, ei);
+
+    return rc == CAIRN_OK ? crn_auth_check_broker(cfg, uid, ei) : rc;
 }
 #else
 static cairn_err auth_munge_prove(const struct crn_auth_config *cfg,
@@ -195,6 +213,14 @@ static cairn_err auth_munge_verify(const struct crn_auth_config *cfg,
                                    struct crn_bp_proof *ret_back, struct crn_errinfo *ei)
 {
     (void)cfg, (void)talk, (void)proof, (void)ret_user, (void)ret_back;
+    return crn_fail(ei, CAIRN_ENOTSUP, 0, "login by MUNGE is not built in");
+}
+
+static cairn_err auth_munge_confirm(const struct crn_auth_config *cfg,
+                                    const struct crn_auth_talk *talk,
+                                    const struct crn_bp_proof *back, struct crn_errinfo *ei)
+{
+    (void)cfg, (void)talk, (void)back;
     return crn_fail(ei, CAIRN_ENOTSUP, 0, "login by MUNGE is not built in");
 }
 #endif

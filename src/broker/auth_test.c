@@ -177,9 +177,40 @@ static void addresses(void **state)
     assert_int_equal(crn_address_parse("host:http", "7", &a, NULL), CAIRN_ECONFIG);
 }
 
+/* Any user can make a socket or answer at a port. */
+static void only_some_users_may_run_the_broker(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_auth_config cfg = {.broker_users = "cairn, #54321"};
+
+    (void)state;
+    assert_ok(crn_auth_check_broker(&cfg, 0, ei));
+    assert_ok(crn_auth_check_broker(&cfg, geteuid(), ei));
+    assert_ok(crn_auth_check_broker(&cfg, 54321, ei));
+    assert_int_equal(crn_auth_check_broker(&cfg, 5432, ei), CAIRN_EPERM);
+    assert_non_null(strstr(ei->msg, "#5432"));
+}
+
+static void a_peer_broker_must_be_known_to_the_kernel(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_auth_config cfg = {.broker_users = ""};
+    struct crn_auth_talk talk = {.is_local = 1, .uid = 54321};
+    struct crn_bp_proof none = {0};
+
+    (void)state;
+    assert_int_equal(crn_auth_peer.confirm(&cfg, &talk, &none, ei), CAIRN_EPERM);
+    talk.uid = geteuid();
+    assert_ok(crn_auth_peer.confirm(&cfg, &talk, &none, ei));
+    talk.is_local = 0;
+    assert_int_equal(crn_auth_peer.confirm(&cfg, &talk, &none, ei), CAIRN_EPERM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_some_users_may_run_the_broker),
+        cmocka_unit_test(a_peer_broker_must_be_known_to_the_kernel),
         cmocka_unit_test(both_sides_prove_their_key),
         cmocka_unit_test(a_wrong_key_does_not_get_in),
         cmocka_unit_test(key_files_are_private_and_whole),

@@ -130,8 +130,8 @@ cairn_err crn_changes_load(const char *path, struct crn_turns *turns, unsigned *
     line = ini_parse_string(text, on_key, &l);
     free(text);
     if (line != 0)
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "%s:%d: not understood; remove the file to forget it",
-                        path, line);
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "%s:%d: malformed line; remove the file to drop the changes", path, line);
     *ret_unknown = l.unknown;
     return CAIRN_OK;
 }

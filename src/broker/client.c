@@ -286,6 +286,12 @@ cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask, u
     return rc;
 }
 
+void crn_broker_update(struct crn_broker *b, uint32_t ticket, const struct crn_turn_ask *ask)
+{
+    crn_agent_update(&b->agent, client_now(b), ticket, ask);
+    crn_broker_tick(b);
+}
+
 struct crn_turn crn_broker_look(const struct crn_broker *b, uint32_t ticket)
 {
     return crn_agent_look(&b->agent, client_now(b), ticket);

@@ -52,6 +52,7 @@ int crn_broker_is_online(const struct crn_broker *b);
 /* As crn_agent_*; sends news to the broker at once. */
 CAIRN_CHECKED cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask,
                                        uint32_t *ret_ticket, struct crn_errinfo *ei);
+void crn_broker_update(struct crn_broker *b, uint32_t ticket, const struct crn_turn_ask *ask);
 struct crn_turn crn_broker_look(const struct crn_broker *b, uint32_t ticket);
 void crn_broker_progress(struct crn_broker *b, uint32_t ticket, uint64_t bytes_done);
 void crn_broker_return(struct crn_broker *b, uint32_t ticket);

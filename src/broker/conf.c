@@ -55,13 +55,33 @@ static const struct crn_key broker_keys[] = {
     {"forecast", CRN_KEY_TIME, "2s", 0, 1 * DAY, NULL,
      "Places and expected starts are made anew at most this often.", AT(forecast_ns)},
     {"max_connections", CRN_KEY_U64, "16384", 1, 1 << 20, NULL,
-     "Connections at a time; also the most jobs.", AT(max_connections)},
+     "Logged-in connections at a time; also the most jobs.", AT(max_connections)},
+    {"max_user_connections", CRN_KEY_U64, "4096", 1, 1 << 20, NULL,
+     "Connections of one user at a time.", AT(max_user_connections)},
+    {"admin_connections", CRN_KEY_U64, "16", 0, 65536, NULL,
+     "Of max_connections, so many are kept for administrators.", AT(admin_connections)},
+    {"idle", CRN_KEY_TIME, "1h", SEC / 10, 366 * DAY, NULL,
+     "A connection that wants nothing and is silent for so long is closed.", AT(idle_ns)},
+    {"user_share", CRN_KEY_U64, "100", 1, 100, NULL,
+     "Percent of a token's time, over the last hour or so, that one user gets while others wait. "
+     "Within that the policy decides.",
+     AT(user_share)},
+    {"shares", CRN_KEY_TEXT, "", 0, SIZE(shares), NULL,
+     "Weights, such as alice:4,bob:2: multiples of user_share. The others have 1.", AT(shares)},
+    {"max_nodes", CRN_KEY_U64, "0", 0, UINT64_C(1) << 32, NULL,
+     "Nodes of the largest job: what a job claims above counts as this. 0: any number.",
+     AT(max_nodes)},
+    {"alone", CRN_KEY_TIME, "10m", 0, 366 * DAY, NULL,
+     "Transfers without a grant of this broker, because it was away, count as holders for so long "
+     "in all per user, and for a tenth of the time from then on.",
+     AT(alone_ns)},
     {"max_user_jobs", CRN_KEY_U64, "4096", 1, 1 << 20, NULL, "Jobs of one user at a time.",
      AT(max_user_jobs)},
     {"max_logins", CRN_KEY_U64, "256", 1, 65536, NULL,
-     "Logins under way at a time; further connections wait to be accepted.", AT(max_logins)},
+     "Logins under way at a time; a further one replaces an older one of the busiest address.",
+     AT(max_logins)},
     {"max_address_logins", CRN_KEY_U64, "64", 1, 65536, NULL,
-     "Of these from one address; further ones are closed.", AT(max_address_logins)},
+     "Of these from one address; a further one replaces an older one.", AT(max_address_logins)},
     {"login_timeout", CRN_KEY_TIME, "5s", SEC / 100, 600 * SEC, NULL,
      "A connection that has not logged in by then is closed.", AT(login_timeout_ns)},
     {"messages_per_second", CRN_KEY_U64, "20", 1, 1 << 20, NULL,
@@ -193,7 +213,8 @@ static cairn_err check_auth(const struct crn_broker_conf *conf, struct crn_errin
 
     for (; crn_list_next(&at, name, sizeof(name)); n++) {
         if (crn_auth_by_name(name) == NULL)
-            return crn_fail(ei, CAIRN_ECONFIG, 0, "auth: '%s' is none of munge, key, peer", name);
+            return crn_fail(ei, CAIRN_ECONFIG, 0, "auth: '%s' is not one of munge, key, peer",
+                            name);
         if (strcmp(name, "key") == 0 && conf->login.key_file[0] == '\0')
             return crn_fail(ei, CAIRN_ECONFIG, 0, "auth = key needs a key_file");
     }
@@ -306,8 +327,12 @@ void crn_broker_conf_turns(const struct crn_broker_conf *conf, uint64_t epoch,
         .hold_ns = (int64_t)conf->hold_ns,
         .starve_ns = (int64_t)conf->starve_ns,
         .forecast_ns = (int64_t)conf->forecast_ns,
-        .max_conns = (uint32_t)conf->max_connections,
+        .alone_ns = (int64_t)conf->alone_ns,
+        .max_conns = (uint32_t)(conf->max_connections + conf->max_logins),
         .max_jobs = (uint32_t)conf->max_connections,
         .max_user_jobs = (uint32_t)conf->max_user_jobs,
+        .max_nodes = conf->max_nodes > UINT32_MAX ? UINT32_MAX : (uint32_t)conf->max_nodes,
+        .user_share = (double)conf->user_share / 100,
+        .shares = conf->shares,
     };
 }

@@ -27,10 +27,17 @@ struct crn_broker_conf {
     char state[CRN_BROKER_LIST];   /* file with the administrators' changes; empty: none */
     struct crn_auth_config login;
     uint64_t lease_ns, grace_ns, settle_ns, stall_ns, hold_ns, starve_ns, forecast_ns;
-    uint64_t max_connections;
+    uint64_t max_connections; /* logged in; logins come on top */
+    uint64_t max_user_connections;
+    uint64_t admin_connections; /* of max_connections: for administrators alone */
+    uint64_t idle_ns;           /* a connection that wants nothing and is silent for so long ends */
     uint64_t max_user_jobs;
-    uint64_t max_logins;         /* in progress at a time */
-    uint64_t max_address_logins; /* the same from one address */
+    uint64_t user_share;          /* percent of a token's time, while others wait */
+    char shares[CRN_BROKER_LIST]; /* "user:weight,..." */
+    uint64_t max_nodes;           /* that a job may claim; 0: any number */
+    uint64_t alone_ns;            /* how long a user's transfers without a grant count as holders */
+    uint64_t max_logins;          /* in progress at a time */
+    uint64_t max_address_logins;  /* the same from one address */
     uint64_t login_timeout_ns;
     uint64_t messages_per_second; /* per connection; further ones are delayed */
     uint64_t backlog_bytes;       /* unread output after which a slow peer is dropped */

@@ -69,7 +69,7 @@ static void errors_name_the_place(void **state)
     expect_error("[token a]\nslots = 0",
                  "b.conf:2: slots: '0' is out of range; allowed is 1 .. 65536");
     expect_error("[token a]\npolicy = loudest", "token a: no policy 'loudest'");
-    expect_error("auth = pigeon", "auth: 'pigeon' is none of munge, key, peer");
+    expect_error("auth = pigeon", "auth: 'pigeon' is not one of munge, key, peer");
     expect_error("auth = key", "auth = key needs a key_file");
     expect_error("auth = ,", "auth: nobody could log in");
     expect_error("listen = host:http", "address 'host:http' is not host:port");

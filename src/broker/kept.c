@@ -123,7 +123,7 @@ cairn_err crn_kept_turn_begin(const struct crn_kept_options *options, struct crn
     crn_mutex_init(&t->mu, CRN_RANK_LEAF);
     crn_cond_init(&t->changed);
     if (kept_start(options, t, &why) != CAIRN_OK) {
-        crn_log(options->log, CRN_WARN, "going on without a turn: %s", why.msg);
+        crn_log(options->log, CRN_WARN, "continuing without a turn: %s", why.msg);
         free_turn(t);
         return CAIRN_OK;
     }

@@ -53,7 +53,7 @@ static cairn_err choose_method(struct crn_broker_link *link, int is_unix, struct
         name = is_unix ? "peer" : link->cfg.auth.key_file[0] != '\0' ? "key" : "munge";
     link->auth = crn_auth_by_name(name);
     if (link->auth == NULL)
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "no way to log in is called '%s'", name);
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "unknown login method '%s'", name);
     return CAIRN_OK;
 }
 
@@ -63,7 +63,7 @@ static cairn_err queue_message(struct crn_broker_link *link, const struct crn_bp
                                struct crn_errinfo *ei)
 {
     if (link->out.len - link->out_at > MAX_OUT)
-        return crn_fail(ei, CAIRN_ELIMIT, 0, "the broker does not read");
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "the broker does not read its input");
     crn_bp_encode(msg, &link->out);
     if (link->out.failed)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for a message to the broker");
@@ -214,7 +214,7 @@ static cairn_err begin_lookup(struct crn_broker_link *link, const struct crn_add
     int error;
 
     if (l == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory to look '%s' up", address->host);
+        return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory to look up '%s'", address->host);
     l->address = *address;
     l->hints.ai_socktype = SOCK_STREAM;
     if (take_number(link, l))
@@ -227,7 +227,7 @@ static cairn_err begin_lookup(struct crn_broker_link *link, const struct crn_add
     error = getaddrinfo_a(GAI_NOWAIT, list, 1, NULL);
     if (error != 0) {
         free(l);
-        return crn_fail(ei, CAIRN_ENOENT, 0, "look '%s' up: %s", address->host,
+        return crn_fail(ei, CAIRN_ENOENT, 0, "look up '%s': %s", address->host,
                         gai_strerror(error));
     }
     link->lookup = l;
@@ -243,13 +243,28 @@ static int look_up(struct crn_broker_link *link, cairn_err *rc, struct crn_errin
     if (error == EAI_INPROGRESS)
         return NO_PROGRESS;
     if (error != 0) {
-        *rc = crn_fail(ei, CAIRN_ENOENT, 0, "look '%s' up: %s", link->lookup->address.host,
+        *rc = crn_fail(ei, CAIRN_ENOENT, 0, "look up '%s': %s", link->lookup->address.host,
                        gai_strerror(error));
         return NO_PROGRESS;
     }
     link->next = link->lookup->cb.ar_result;
     *rc = try_next(link, ei);
     return 0;
+}
+
+/* Over a Unix socket the kernel says who listens at the other end. */
+static void ask_kernel_who(struct crn_broker_link *link)
+{
+    struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(at);
+    struct ucred cred;
+    socklen_t size = sizeof(cred);
+
+    if (getsockname(link->fd, (struct sockaddr *)&at, &len) != 0 || at.ss_family != AF_UNIX ||
+        getsockopt(link->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) != 0)
+        return;
+    link->talk.is_local = 1;
+    link->talk.uid = cred.uid;
 }
 
 static cairn_err say_hello(struct crn_broker_link *link, struct crn_errinfo *ei)
@@ -259,6 +274,7 @@ static cairn_err say_hello(struct crn_broker_link *link, struct crn_errinfo *ei)
     cairn_err rc;
 
     end_lookup(link);
+    ask_kernel_who(link);
     hello->major = CRN_BP_MAJOR;
     hello->minor = CRN_BP_MINOR;
     hello->method = (uint8_t)link->auth->method;
@@ -296,7 +312,7 @@ static cairn_err link_expect(const struct crn_bp_msg *msg, enum crn_bp_type type
 {
     if (msg->type == type)
         return CAIRN_OK;
-    return crn_fail(ei, CAIRN_EFORMAT, 0, "the broker sent message %u in place of %u",
+    return crn_fail(ei, CAIRN_EFORMAT, 0, "the broker sent message %u instead of %u",
                     (unsigned)msg->type, (unsigned)type);
 }
 
@@ -359,6 +375,7 @@ void crn_broker_link_configure(struct crn_broker_link_config *ret, const struct 
     memcpy(ret->address, cfg->broker, sizeof(ret->address));
     memcpy(ret->method, cfg->broker_auth, sizeof(ret->method));
     memcpy(ret->auth.key_file, cfg->broker_key, sizeof(ret->auth.key_file));
+    memcpy(ret->auth.broker_users, cfg->broker_user, sizeof(ret->auth.broker_users));
     memcpy(ret->auth.munge_socket, cfg->broker_munge, sizeof(ret->auth.munge_socket));
 }
 

@@ -112,6 +112,12 @@ static void put_server(struct evbuffer *out, const struct crn_server *s)
     put_one(out, "cairn_broker_accepted", "counter", "Connections accepted.", (double)c->accepted);
     put_one(out, "cairn_broker_refused", "counter", "Connections over a limit.",
             (double)c->refused);
+    put_one(out, "cairn_broker_evicted", "counter", "Logins replaced by newer ones.",
+            (double)c->evicted);
+    put_one(out, "cairn_broker_full", "counter", "Users over a limit on connections.",
+            (double)c->full);
+    put_one(out, "cairn_broker_idle", "counter", "Connections closed because they were idle.",
+            (double)c->idle);
     put_one(out, "cairn_broker_rejected", "counter", "Logins that failed.", (double)c->rejected);
     put_one(out, "cairn_broker_garbage", "counter", "Connections that did not speak the protocol.",
             (double)c->garbage);

@@ -17,6 +17,8 @@
 #define BURST      3.0 /* seconds' worth of messages that may arrive at once */
 #define QUERY_COST 5.0
 #define MAX_ROWS   10000
+#define TELL_NS    60000000000LL /* between two warnings of a kind */
+#define IDLE_SWEEP 256           /* connections that one tick looks at */
 
 static int is_login(const struct peer *p)
 {
@@ -73,11 +75,46 @@ void crn_peer_expire_logins(struct crn_server *s)
     }
 }
 
+/* 1: it is time for a warning of this kind. */
+static int may_tell(struct crn_server *s, enum tell kind)
+{
+    int64_t now = server_now(s);
+
+    if (s->told_ns[kind] != 0 && now - s->told_ns[kind] < TELL_NS)
+        return 0;
+    s->told_ns[kind] = now;
+    return 1;
+}
+
+/* The peer is no longer one of the logged-in connections that are counted. */
+static void uncount(struct peer *p)
+{
+    if (p->state == PEER_OPEN && !p->is_admin)
+        p->server->nopen--;
+}
+
+void crn_peer_expire_idle(struct crn_server *s)
+{
+    int64_t limit = server_now(s) - (int64_t)s->conf->idle_ns;
+    uint32_t i;
+
+    for (i = 0; i < IDLE_SWEEP && i < s->nslots; i++) {
+        struct peer *p = &s->peer[s->idle_at];
+
+        s->idle_at = (s->idle_at + 1) % s->nslots;
+        if (p->state != PEER_OPEN || p->heard_ns > limit || crn_turns_wants(s->turns, p->index))
+            continue;
+        s->counts.idle++;
+        crn_peer_bye(p, CAIRN_ETIMEDOUT, "idle for too long; log in again when there is news");
+    }
+}
+
 void crn_peer_drop(struct peer *p)
 {
     struct crn_server *s = p->server;
     int was_open = p->state == PEER_OPEN;
 
+    uncount(p);
     s->npaused -= (uint32_t)p->is_paused;
     p->is_paused = 0;
     set_state(p, PEER_FREE);
@@ -139,6 +176,7 @@ void crn_peer_bye(struct peer *p, cairn_err code, const char *text)
     (void)snprintf(msg.u.done.text, sizeof(msg.u.done.text), "%.*s", CRN_BP_TEXT - 1, text);
     if (p->state == PEER_OPEN)
         crn_turns_closed(p->server->turns, server_now(p->server), p->index);
+    uncount(p);
     set_state(p, PEER_CLOSING);
     crn_server_admit(p->server);
     if (send_message(p, &msg) != 0)
@@ -196,6 +234,32 @@ static void on_proof(struct peer *p, const struct crn_bp_proof *proof)
         crn_peer_bye(p, CAIRN_EBUSY, "too many logins at once");
 }
 
+/* Is there a connection for this user? The last ones are the administrators', so that a user who
+ * takes all others does not lock them out. */
+static int has_room(struct peer *p)
+{
+    struct crn_server *s = p->server;
+    uint64_t most = s->conf->max_connections > s->conf->admin_connections
+                        ? s->conf->max_connections - s->conf->admin_connections
+                        : 1;
+    uint32_t mine = crn_turns_user_conns(s->turns, p->user);
+
+    if (p->is_admin)
+        return 1;
+    if (s->nopen < most && mine < s->conf->max_user_connections)
+        return 1;
+    s->counts.full++;
+    if (s->nopen < most && may_tell(s, TELL_USER))
+        crn_log(&s->log, CRN_WARN, "%s has %u connections (max_user_connections): no more", p->user,
+                mine);
+    else if (s->nopen >= most && may_tell(s, TELL_FULL))
+        crn_log(&s->log, CRN_WARN,
+                "%u connections (max_connections): no more, but for "
+                "administrators; %s was refused and has %u",
+                s->nopen, p->user, mine);
+    return 0;
+}
+
 static void peer_welcome(struct peer *p, const struct crn_login *login)
 {
     struct crn_server *s = p->server;
@@ -204,6 +268,13 @@ static void peer_welcome(struct peer *p, const struct crn_login *login)
     int is_admin = crn_list_has(s->conf->admins, login->user);
 
     memcpy(p->user, login->user, sizeof(p->user));
+    p->is_admin = is_admin;
+    if (!has_room(p)) {
+        crn_peer_bye(p, CAIRN_ELIMIT, "too many connections");
+        return;
+    }
+    s->nopen += !is_admin;
+    p->heard_ns = server_now(s);
     crn_log(&s->log, CRN_DEBUG, "connection %u: %s%s logged in", p->index, p->user,
             is_admin ? " (administrator)" : "");
     crn_turns_opened(s->turns, p->index, p->user, is_admin);
@@ -263,6 +334,22 @@ static void on_query(struct peer *p, const struct crn_bp_query *asked)
     (void)send_scratch(p);
 }
 
+static void log_control(const struct peer *p, const struct crn_bp_control *c, const char *outcome)
+{
+    const char *token = c->token[0] != '\0' ? c->token : "all tokens";
+    const struct crn_log *log = &p->server->log;
+
+    if (c->op == CRN_BP_OP_CANCEL)
+        crn_log(log, CRN_INFO, "%s cancels request %llu: %s", p->user, (unsigned long long)c->id,
+                outcome);
+    else if (c->op == CRN_BP_OP_POLICY)
+        crn_log(log, CRN_INFO, "%s sets the policy of %s to '%s': %s", p->user, token, c->argument,
+                outcome);
+    else
+        crn_log(log, CRN_INFO, "%s %s %s: %s", p->user,
+                c->op == CRN_BP_OP_DRAIN ? "drains" : "resumes", token, outcome);
+}
+
 static void on_control(struct peer *p, const struct crn_bp_control *control)
 {
     struct crn_server *s = p->server;
@@ -272,9 +359,7 @@ static void on_control(struct peer *p, const struct crn_bp_control *control)
     if (rc == CAIRN_OK && control->op != CRN_BP_OP_CANCEL && s->conf->state[0] != '\0')
         rc = crn_err_context(&ei, crn_changes_save(s->conf->state, s->conf, s->turns, &ei),
                              "it is changed, but not for the next start of the broker");
-    crn_log(&s->log, CRN_INFO, "%s: control %u of token '%s' %s, request %llu: %s", p->user,
-            control->op, control->token, control->argument, (unsigned long long)control->id,
-            rc == CAIRN_OK ? "done" : ei.msg);
+    log_control(p, control, rc == CAIRN_OK ? "done" : ei.msg);
     send_done(p, rc, ei.msg);
     crn_server_pump(s);
 }
@@ -301,6 +386,7 @@ static void on_report(struct peer *p, const struct crn_bp_report *report)
 static int peer_handle(struct peer *p, const struct crn_bp_msg *msg)
 {
     p->server->counts.messages++;
+    p->heard_ns = server_now(p->server);
     if (p->state == PEER_SILENT && msg->type == CRN_BP_HELLO)
         on_hello(p, &msg->u.hello);
     else if (p->state == PEER_CHALLENGED && msg->type == CRN_BP_PROOF_MSG)
@@ -359,7 +445,8 @@ static const unsigned char *next_frame(struct peer *p, struct evbuffer *in, size
 static void drop_garbage(struct peer *p)
 {
     p->server->counts.garbage++;
-    crn_log(&p->server->log, CRN_DEBUG, "connection %u is not one of ours; closing it", p->index);
+    crn_log(&p->server->log, CRN_DEBUG, "connection %u violates the protocol; closing it",
+            p->index);
     crn_peer_drop(p);
 }
 
@@ -434,14 +521,80 @@ static void address_of(const struct sockaddr *from, struct in6_addr *ret)
     }
 }
 
+static int is_same_address(const struct peer *p, const struct in6_addr *address)
+{
+    return memcmp(&p->address, address, sizeof(*address)) == 0;
+}
+
 static uint64_t logins_from(const struct crn_server *s, const struct in6_addr *address)
 {
     uint64_t n = 0;
     uint32_t i;
 
     for (i = s->first_login; i != NO_PEER; i = s->peer[i].next_login)
-        n += memcmp(&s->peer[i].address, address, sizeof(*address)) == 0;
+        n += (uint64_t)is_same_address(&s->peer[i], address);
     return n;
+}
+
+/* A login of this address that has not sent its proof, chosen at random: a flood of connections
+ * that say nothing replaces itself, and a login that takes milliseconds nearly always survives. */
+static struct peer *silent_login(struct crn_server *s, const struct in6_addr *address)
+{
+    struct peer *found = NULL;
+    uint64_t n = 0;
+    uint32_t i;
+
+    for (i = s->first_login; i != NO_PEER; i = s->peer[i].next_login) {
+        struct peer *p = &s->peer[i];
+
+        if (p->state != PEER_VERIFYING && is_same_address(p, address) &&
+            crn_random_u64() % ++n == 0)
+            found = p;
+    }
+    return found;
+}
+
+/* The address with most logins that have not sent their proof. */
+static const struct in6_addr *busiest_address(const struct crn_server *s)
+{
+    const struct in6_addr *found = NULL;
+    uint64_t most = 0;
+    uint32_t i;
+
+    for (i = s->first_login; i != NO_PEER; i = s->peer[i].next_login) {
+        uint64_t n = s->peer[i].state != PEER_VERIFYING ? logins_from(s, &s->peer[i].address) : 0;
+
+        if (n > most) {
+            most = n;
+            found = &s->peer[i].address;
+        }
+    }
+    return found;
+}
+
+/* Makes room for a login from this address; 0: there is none. */
+static int make_room(struct crn_server *s, const struct in6_addr *address)
+{
+    const struct in6_addr *from = NULL;
+    struct peer *victim;
+
+    if (logins_from(s, address) >= s->conf->max_address_logins)
+        from = address;
+    else if (s->nlogins >= s->conf->max_logins || s->npeers >= s->nslots)
+        from = busiest_address(s);
+    else
+        return 1;
+    victim = from != NULL ? silent_login(s, from) : NULL;
+    if (may_tell(s, TELL_LOGINS))
+        crn_log(&s->log, CRN_WARN,
+                "%u logins in progress (max_logins, max_address_logins): new "
+                "ones replace old ones",
+                s->nlogins);
+    if (victim == NULL)
+        return 0;
+    s->counts.evicted++;
+    crn_peer_drop(victim);
+    return 1;
 }
 
 static void ask_kernel(struct peer *p, evutil_socket_t fd, const struct sockaddr *from)
@@ -487,8 +640,7 @@ void crn_peer_accept(struct crn_server *s, evutil_socket_t fd, const struct sock
 
     s->counts.accepted++;
     address_of(from, &address);
-    if (s->npeers == s->conf->max_connections ||
-        logins_from(s, &address) >= s->conf->max_address_logins || (p = new_peer(s, fd)) == NULL) {
+    if (!make_room(s, &address) || (p = new_peer(s, fd)) == NULL) {
         s->counts.refused++;
         (void)evutil_closesocket(fd);
         return;

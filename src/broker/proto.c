@@ -303,7 +303,8 @@ cairn_err crn_bp_frame(const void *data, size_t len, size_t max, size_t *ret_siz
     if (len < CRN_BP_HEAD)
         return CAIRN_OK;
     if (size < 2 || size > max - 4)
-        return crn_fail(ei, CAIRN_EFORMAT, 0, "a broker message of %u bytes cannot be", size);
+        return crn_fail(ei, CAIRN_EFORMAT, 0, "a broker message has the invalid size of %u bytes",
+                        size);
     *ret_size = (size_t)size + 4;
     return CAIRN_OK;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starts and stops the broker: listeners, timers, signals, in a table of steps that is rolled
- * back in reverse. Accepting pauses while too many logins are in progress, so a flood of
- * connections waits in the kernel. */
+ * back in reverse. */
 #include "broker/server_priv.h"
 
 #include <errno.h>
@@ -21,17 +20,16 @@
 
 /* Accepting. ----------------------------------------------------------------------------------- */
 
+/* Resumes after an error of accept. */
 void crn_server_admit(struct crn_server *s)
 {
-    int want = s->nlogins < s->conf->max_logins;
     size_t i;
 
-    if (want == s->is_accepting)
+    if (s->is_accepting)
         return;
     for (i = 0; i < s->nlisteners; i++)
-        (void)(want ? evconnlistener_enable(s->listener[i])
-                    : evconnlistener_disable(s->listener[i]));
-    s->is_accepting = want;
+        (void)evconnlistener_enable(s->listener[i]);
+    s->is_accepting = 1;
 }
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *from,
@@ -167,7 +165,7 @@ static void resume_paused(struct crn_server *s)
 {
     uint32_t i, left = s->npaused;
 
-    for (i = 0; left > 0 && i < s->conf->max_connections; i++)
+    for (i = 0; left > 0 && i < s->nslots; i++)
         if (s->peer[i].is_paused) {
             left--;
             crn_peer_resume(&s->peer[i]);
@@ -182,6 +180,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)what;
     crn_turns_tick(s->turns, server_now(s));
     crn_peer_expire_logins(s);
+    crn_peer_expire_idle(s);
     resume_paused(s);
     crn_server_admit(s);
     crn_server_pump(s);
@@ -217,7 +216,7 @@ static void close_tick(struct crn_server *s)
 static cairn_err raise_limit(struct crn_server *s, struct crn_errinfo *ei)
 {
     struct rlimit limit;
-    rlim_t want = (rlim_t)s->conf->max_connections + SPARE_FDS;
+    rlim_t want = (rlim_t)s->conf->max_connections + s->conf->max_logins + SPARE_FDS;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return crn_fail_errno(ei, errno, "getrlimit");
@@ -239,7 +238,7 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
 {
     struct crn_turns_token token[CRN_BROKER_TOKENS];
     struct crn_turns_config cfg;
-    uint32_t i, n = (uint32_t)s->conf->max_connections;
+    uint32_t i, n = (uint32_t)(s->conf->max_connections + s->conf->max_logins);
     unsigned unknown = 0;
     cairn_err rc;
 
@@ -249,6 +248,7 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
     s->peer = calloc(n, sizeof(*s->peer));
     if (s->peer == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for %u connections", n);
+    s->nslots = n;
     for (i = 0; i < n; i++)
         s->peer[i].next_free = i + 1;
     s->first_login = s->last_login = NO_PEER;
@@ -257,9 +257,8 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
     if (rc == CAIRN_OK && s->conf->state[0] != '\0')
         rc = crn_changes_load(s->conf->state, s->turns, &unknown, ei);
     if (unknown > 0)
-        crn_log(&s->log, CRN_WARN,
-                "'%s': %u changes of tokens or policies that are gone, continuing", s->conf->state,
-                unknown);
+        crn_log(&s->log, CRN_WARN, "'%s': ignoring %u changes of unknown tokens or policies",
+                s->conf->state, unknown);
     return rc;
 }
 
@@ -267,7 +266,7 @@ static void close_core(struct crn_server *s)
 {
     uint32_t i;
 
-    for (i = 0; s->peer != NULL && i < s->conf->max_connections; i++)
+    for (i = 0; s->peer != NULL && i < s->nslots; i++)
         if (s->peer[i].state != PEER_FREE)
             crn_peer_drop(&s->peer[i]);
     crn_turns_free(s->turns);
@@ -279,7 +278,7 @@ static cairn_err open_base(struct crn_server *s, struct crn_errinfo *ei)
 {
     s->base = event_base_new();
     if (s->base == NULL)
-        return crn_fail(ei, CAIRN_EIO, 0, "libevent does not start");
+        return crn_fail(ei, CAIRN_EIO, 0, "libevent cannot start");
     return CAIRN_OK;
 }
 
@@ -331,7 +330,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 
     (void)what;
     crn_log(&s->log, CRN_INFO, "signal %d: stopping", (int)number);
-    for (i = 0; i < s->conf->max_connections; i++)
+    for (i = 0; i < s->nslots; i++)
         if (s->peer[i].state == PEER_OPEN)
             crn_peer_bye(&s->peer[i], CAIRN_ESERVICE, "the broker stops");
     (void)event_base_loopexit(s->base, &moment);

@@ -18,6 +18,9 @@
 #define MAX_LISTENERS 16
 #define NO_PEER       UINT32_MAX
 
+/* Warnings that come at most once in a while, however often they apply. */
+enum tell { TELL_FULL, TELL_USER, TELL_LOGINS, TELLS };
+
 enum peer_state {
     PEER_FREE = 0,
     PEER_SILENT, /* has not sent HELLO */
@@ -36,6 +39,8 @@ struct peer {
     uint64_t serial;
     uint32_t prev_login, next_login; /* until the login succeeds */
     int64_t accepted_ns;
+    int64_t heard_ns; /* last message */
+    int is_admin;
     struct bufferevent *bev;
     struct in6_addr address; /* for the limit on logins; zero: Unix socket */
     struct crn_auth_talk talk;
@@ -52,6 +57,9 @@ struct server_counts {
     uint64_t garbage;  /* not our protocol */
     uint64_t timeouts; /* no login in time */
     uint64_t slow;     /* does not read */
+    uint64_t evicted;  /* a login that made room for another */
+    uint64_t full;     /* logged in, but over a limit on connections */
+    uint64_t idle;     /* silent for too long */
     uint64_t messages;
     double decision_s; /* spent in the core, over all messages */
     double decision_max_s;
@@ -74,7 +82,11 @@ struct crn_server {
     struct crn_turns *turns;
     uint64_t epoch;
     int64_t started_ns;
-    struct peer *peer; /* max_connections */
+    struct peer *peer; /* nslots: max_connections and max_logins */
+    uint32_t nslots;
+    uint32_t nopen;         /* logged in, without administrators */
+    uint32_t idle_at;       /* where crn_peer_expire_idle continues */
+    int64_t told_ns[TELLS]; /* when the log last had a warning of this kind */
     uint32_t free_peer;
     uint32_t npeers;
     uint32_t nlogins; /* peers not logged in yet, in a list, oldest first */
@@ -98,9 +110,11 @@ void crn_peer_resume(struct peer *p); /* if it has credit again */
 void crn_peer_login(struct crn_server *s, const struct crn_login *login);
 /* Ends logins that take too long. */
 void crn_peer_expire_logins(struct crn_server *s);
+/* Ends connections that have wanted nothing for too long; looks at some of them. */
+void crn_peer_expire_idle(struct crn_server *s);
 /* Sends the statuses that are due. */
 void crn_server_pump(struct crn_server *s);
-/* server.c: pauses or resumes accepting, by the number of logins in progress. */
+/* server.c: accepts again after an error. */
 void crn_server_admit(struct crn_server *s);
 
 /* metrics.c */

@@ -16,12 +16,31 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A broker that has just started takes the word of the jobs that come back, up to a day. */
+#define COME_BACK_NS  (60 * NS_PER_S)
+#define BELIEVED_NS   (86400 * NS_PER_S)
+#define RECOVERY_MOST 8 /* a restart read takes at most so many times what the write takes */
+
 static uint32_t rid_of(uint32_t j, uint32_t i)
 {
     return j * CRN_BP_MAX_ASKS + i;
 }
 
 /* Ends. ---------------------------------------------------------------------------------------- */
+
+/* Books what the user has used of the token. */
+static void turns_released(struct crn_turns *t, uint32_t rid, int64_t now_ns)
+{
+    struct turns_request *r = request_of(t, rid);
+    uint32_t user = job_of(t, rid)->user;
+
+    crn_turns_release(t, rid, now_ns);
+    if (r->is_learned)
+        crn_share_alone_used(t, user, (double)(now_ns - r->learned_ns) / NS_PER_S, now_ns);
+    else
+        crn_share_account(t, user, (double)(now_ns - r->held_ns) / NS_PER_S, now_ns);
+    r->is_learned = 0;
+}
 
 void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why)
 {
@@ -30,7 +49,7 @@ void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t co
     if (r->state == RQ_WAITING)
         crn_turns_dequeue(t, rid);
     else if (r->state == RQ_HELD)
-        crn_turns_release(t, rid, now_ns);
+        turns_released(t, rid, now_ns);
     r->state = RQ_ENDED;
     r->code = code;
     r->why = why;
@@ -44,6 +63,23 @@ static void turns_take(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_
     crn_turns_list_move(t, &t->dirty, rid / CRN_BP_MAX_ASKS, LINK_DIRTY);
 }
 
+/* A flush is over: the broker has seen how fast it was, and that it was. */
+static void note_return(struct crn_turns *t, uint32_t rid, int64_t now_ns)
+{
+    const struct turns_request *r = request_of(t, rid);
+    struct turns_job *job = job_of(t, rid);
+    double took_s = (double)(now_ns - r->held_ns) / NS_PER_S;
+    double rate;
+
+    t->token[r->token].returned++;
+    if (r->is_learned || r->kind != CRN_IO_CHECKPOINT || r->bytes == 0 || r->done != r->bytes ||
+        took_s <= 0)
+        return;
+    rate = (double)r->done / took_s;
+    job->rate = job->rate > 0 ? (job->rate + rate) / 2 : rate;
+    job->safe_ns = r->since_ns;
+}
+
 /* The job no longer lists it. */
 static void close_request(struct crn_turns *t, uint32_t rid, int64_t now_ns)
 {
@@ -52,7 +88,7 @@ static void close_request(struct crn_turns *t, uint32_t rid, int64_t now_ns)
     if (r->state == RQ_WAITING)
         t->token[r->token].canceled++;
     else if (r->state == RQ_HELD)
-        t->token[r->token].returned++;
+        note_return(t, rid, now_ns);
     crn_turns_end(t, rid, now_ns, 0, 0);
     r->state = RQ_FREE;
 }
@@ -92,6 +128,7 @@ void crn_turns_opened(struct crn_turns *t, uint32_t conn, const char *user, int 
     c->is_admin = is_admin != 0;
     c->job = NONE;
     c->user = crn_turns_ref_user(t, user);
+    t->user[c->user].nconns++;
 }
 
 /* The job loses its connection. Its waiting requests keep their place for a while, but cannot be
@@ -122,8 +159,16 @@ void crn_turns_closed(struct crn_turns *t, int64_t now_ns, uint32_t conn)
         return;
     if (c->job != NONE)
         cut_job(t, c->job, now_ns);
+    t->user[c->user].nconns--;
     crn_turns_unref_user(t, c->user);
     c->is_open = 0;
+}
+
+int crn_turns_wants(const struct crn_turns *t, uint32_t conn)
+{
+    const struct conn *c = &t->conn[conn];
+
+    return c->is_open && c->job != NONE && has_requests(&t->job[c->job]);
 }
 
 static void bind_job(struct crn_turns *t, uint32_t j, uint32_t conn)
@@ -161,22 +206,66 @@ static int64_t turns_within(uint64_t ns, int64_t max)
     return ns > (uint64_t)max ? max : (int64_t)ns;
 }
 
-static int64_t duration_of(const struct token *k, const struct crn_bp_ask *ask)
+/* How long bytes take at a rate, within bounds. */
+static int64_t turns_takes(uint64_t bytes, double rate)
 {
-    const int64_t guess = 60 * NS_PER_S;
-    double ns;
+    double ns = (double)bytes / rate * (double)NS_PER_S;
 
-    if (ask->duration_ns > 0)
-        return turns_within(ask->duration_ns, MAX_TIME_NS);
-    if (ask->bytes == 0 || k->cfg.bandwidth == 0)
-        return guess;
-    ns = (double)ask->bytes / (double)k->cfg.bandwidth * (double)NS_PER_S;
     return ns < 1 ? 1 : ns > (double)MAX_TIME_NS ? MAX_TIME_NS : (int64_t)ns;
 }
 
-static void turns_describe(struct crn_turns *t, struct turns_request *r,
-                           const struct crn_bp_ask *ask, int64_t now_ns)
+/* What the broker has measured counts more than what the job says, and no job is faster than the
+ * file system. */
+static int64_t duration_of(const struct token *k, const struct turns_job *job,
+                           const struct crn_bp_ask *ask)
 {
+    const int64_t guess = 60 * NS_PER_S;
+    int64_t told = turns_within(ask->duration_ns, MAX_TIME_NS);
+    int64_t least = 0;
+
+    if (ask->bytes > 0 && k->cfg.bandwidth > 0)
+        least = turns_takes(ask->bytes, (double)k->cfg.bandwidth);
+    if (ask->bytes > 0 && job->rate > 0)
+        told = turns_takes(ask->bytes, job->rate);
+    if (told == 0 && least == 0)
+        return guess;
+    return told > least ? told : least;
+}
+
+/* Times that a job tells are bounded by what the broker has seen: nothing of it waits, or is at
+ * risk, for longer than the broker knows the job. */
+static int64_t since_known(const struct turns_job *job, uint64_t age_ns, int64_t now_ns)
+{
+    int64_t since = now_ns - turns_within(age_ns, MAX_AGE_NS);
+
+    return since > job->known_ns ? since : job->known_ns;
+}
+
+/* What a job says about itself, and may say anew while it waits. */
+static void turns_describe(const struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask,
+                           int64_t now_ns)
+{
+    const struct turns_job *job = job_of(t, rid);
+    struct turns_request *r = request_of(t, rid);
+
+    r->at_risk_ns = since_known(job, ask->at_risk_ns, now_ns);
+    if (r->at_risk_ns < job->safe_ns)
+        r->at_risk_ns = job->safe_ns;
+    r->period_ns = turns_within(ask->period_ns, MAX_AGE_NS);
+    r->bytes = ask->bytes;
+    if (r->token == NONE)
+        return;
+    r->duration_ns = duration_of(&t->token[r->token], job, ask);
+    r->recovery_ns = ask->recovery_ns > 0
+                         ? turns_within(ask->recovery_ns, RECOVERY_MOST * r->duration_ns)
+                         : r->duration_ns;
+}
+
+static void turns_fill(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask,
+                       int64_t now_ns)
+{
+    struct turns_request *r = request_of(t, rid);
+
     memset(r, 0, sizeof(*r));
     r->seq = ask->seq;
     r->token = find_token(t, ask->token);
@@ -184,16 +273,9 @@ static void turns_describe(struct crn_turns *t, struct turns_request *r,
     r->id = t->next_id++;
     r->at = NONE;
     r->is_listed = 1;
-    r->since_ns = now_ns - turns_within(ask->age_ns, MAX_AGE_NS);
-    r->at_risk_ns = now_ns - turns_within(ask->at_risk_ns, MAX_AGE_NS);
-    r->period_ns = turns_within(ask->period_ns, MAX_AGE_NS);
-    r->bytes = ask->bytes;
+    r->since_ns = since_known(job_of(t, rid), ask->age_ns, now_ns);
     r->done = ask->done;
-    if (r->token == NONE)
-        return;
-    r->duration_ns = duration_of(&t->token[r->token], ask);
-    r->recovery_ns =
-        ask->recovery_ns > 0 ? turns_within(ask->recovery_ns, MAX_TIME_NS) : r->duration_ns;
+    turns_describe(t, rid, ask, now_ns);
 }
 
 /* The job uses the file system without a grant of this broker. */
@@ -201,13 +283,15 @@ static void learn(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *as
 {
     t->token[request_of(t, rid)->token].learned++;
     crn_turns_hold(t, rid, now_ns - turns_within(ask->held_ns, MAX_AGE_NS), now_ns);
+    request_of(t, rid)->is_learned = 1;
+    request_of(t, rid)->learned_ns = now_ns;
 }
 
 static void admit(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask, int64_t now_ns)
 {
     struct turns_request *r = request_of(t, rid);
 
-    turns_describe(t, r, ask, now_ns);
+    turns_fill(t, rid, ask, now_ns);
     r->state = RQ_ENDED;
     if (r->token == NONE) {
         r->token = 0;
@@ -228,8 +312,13 @@ static void admit(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *as
 static void update_waiting(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask,
                            int64_t now_ns)
 {
-    if (ask->state == CRN_BP_WAITING)
+    if (ask->state == CRN_BP_WAITING) {
+        struct turns_request was = *request_of(t, rid);
+
+        turns_describe(t, rid, ask, now_ns);
+        crn_turns_refresh(t, rid, &was);
         return;
+    }
     if (ask->state == CRN_BP_ALONE || (ask->state == CRN_BP_HOLDING && ask->epoch != t->cfg.epoch))
         learn(t, rid, ask, now_ns);
     else
@@ -307,13 +396,13 @@ static cairn_err turns_reporter(struct crn_turns *t, uint32_t conn,
 
     *ret = NONE;
     if (c->job != NONE && c->job != j)
-        return crn_fail(ei, CAIRN_ESTATE, 0, "one connection, two jobs");
+        return crn_fail(ei, CAIRN_ESTATE, 0, "a connection reports for two jobs");
     if (j != NONE && report->number <= t->job[j].report)
         return CAIRN_OK;
     if (j == NONE)
         j = crn_turns_add_job(t, c->user, report->job);
     if (j == NONE)
-        return crn_fail(ei, CAIRN_ELIMIT, 0, "the broker serves %u jobs, %u of %s: no more",
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "too many jobs: the broker serves %u, %u of %s",
                         t->njobs, t->user[c->user].njobs, t->user[c->user].name);
     *ret = j;
     return CAIRN_OK;
@@ -332,7 +421,11 @@ cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,
     job = &t->job[j];
     job->report = report->number;
     job->heard_ns = now_ns;
+    if (job->known_ns == 0)
+        job->known_ns = now_ns - (now_ns < t->settled_ns + COME_BACK_NS ? BELIEVED_NS : 0);
     job->nodes = report->nodes > 0 ? report->nodes : 1;
+    if (t->cfg.max_nodes > 0 && job->nodes > t->cfg.max_nodes)
+        job->nodes = t->cfg.max_nodes;
     (void)snprintf(job->name, sizeof(job->name), "%s", report->name);
     bind_job(t, j, conn);
     close_unlisted(t, j, report, now_ns);
@@ -355,18 +448,32 @@ static void drop_old(struct crn_turns *t, struct turns_list *list, int64_t limit
         drop_job(t, list->head, now_ns);
 }
 
+static int is_stalled(const struct crn_turns *t, const struct turns_request *r, int64_t now_ns)
+{
+    return t->cfg.stall_ns > 0 && r->bytes > 0 && r->done != CRN_BP_UNKNOWN &&
+           now_ns - r->moved_ns > t->cfg.stall_ns;
+}
+
+/* Held for longer than allowed, or without a grant of this broker for longer than its user may. */
+static int is_time_up(struct crn_turns *t, uint32_t rid, int64_t now_ns)
+{
+    const struct turns_request *r = request_of(t, rid);
+
+    if (r->is_learned && (double)(now_ns - r->learned_ns) / NS_PER_S >=
+                             crn_share_alone_left(t, job_of(t, rid)->user, now_ns))
+        return 1;
+    return t->cfg.hold_ns > 0 && now_ns - r->held_ns > t->cfg.hold_ns;
+}
+
 static void check_holders(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
     uint32_t rid, next;
 
     for (rid = k->first_holder; rid != NONE; rid = next) {
-        struct turns_request *r = request_of(t, rid);
-
-        next = r->next;
-        if (t->cfg.stall_ns > 0 && r->bytes > 0 && r->done != CRN_BP_UNKNOWN &&
-            now_ns - r->moved_ns > t->cfg.stall_ns)
+        next = request_of(t, rid)->next;
+        if (is_stalled(t, request_of(t, rid), now_ns))
             turns_take(t, rid, now_ns, CRN_BP_WHY_STALL);
-        else if (t->cfg.hold_ns > 0 && now_ns - r->held_ns > t->cfg.hold_ns)
+        else if (is_time_up(t, rid, now_ns))
             turns_take(t, rid, now_ns, CRN_BP_WHY_LIMIT);
     }
 }

@@ -34,7 +34,11 @@ struct crn_turns_config {
     int64_t hold_ns;     /* longest time to hold; 0: no limit */
     int64_t starve_ns;   /* a request that waits longer goes first, whatever the policy; 0: never */
     int64_t forecast_ns; /* shortest interval between forecasts of places and starts */
+    int64_t alone_ns;    /* see conf.c; 0: no limit */
     uint32_t max_conns, max_jobs, max_user_jobs;
+    uint32_t max_nodes; /* 0: any number */
+    double user_share;  /* of a token's time, while others wait; 0 or >= 1: no limit */
+    const char *shares; /* NULL: none */
 };
 
 CAIRN_CHECKED cairn_err crn_turns_new(const struct crn_turns_config *cfg, int64_t now_ns,
@@ -44,6 +48,9 @@ void crn_turns_free(struct crn_turns *t);
 /* A peer has logged in. conn < max_conns, not in use. */
 void crn_turns_opened(struct crn_turns *t, uint32_t conn, const char *user, int is_admin);
 void crn_turns_closed(struct crn_turns *t, int64_t now_ns, uint32_t conn);
+/* Does the peer's job want or hold something? */
+int crn_turns_wants(const struct crn_turns *t, uint32_t conn);
+uint32_t crn_turns_user_conns(const struct crn_turns *t, const char *user);
 /* CAIRN_ELIMIT: too many jobs; CAIRN_ESTATE: the connection belongs to another job. The caller
  * closes it. */
 CAIRN_CHECKED cairn_err crn_turns_report(struct crn_turns *t, int64_t now_ns, uint32_t conn,

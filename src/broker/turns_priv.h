@@ -32,6 +32,8 @@ struct turns_request {
     int64_t at_risk_ns; /* the computation since then is at risk */
     int64_t duration_ns, recovery_ns, period_ns;
     uint64_t bytes, done;
+    uint8_t is_learned; /* RQ_HELD: no grant of this broker ... */
+    int64_t learned_ns; /* ... and known to it since then */
     uint32_t at;    /* RQ_WAITING: index in the token's queue, NONE while the job is disconnected */
     uint32_t place; /* in the last forecast; 0: none yet */
     int64_t start_ns;    /* expected */
@@ -56,6 +58,9 @@ struct turns_job {
     uint32_t hash_next; /* next of the same bucket, or of the free list */
     uint64_t report;    /* newest number seen */
     int64_t heard_ns;   /* or, if disconnected, since when */
+    int64_t known_ns;   /* its first report */
+    int64_t safe_ns;    /* its last flush that this broker saw began then; 0: none */
+    double rate;        /* bytes/s of its flushes that this broker saw; 0: none */
     char name[CRN_BP_NAME];
     struct turns_link link[LINKS]; /* AGE: heard or cut; DIRTY: a status is due */
     struct turns_request req[CRN_BP_MAX_ASKS];
@@ -65,7 +70,13 @@ struct user {
     char name[CRN_BP_NAME];
     uint32_t refs; /* connections and jobs; 0: free */
     uint32_t njobs;
-    uint32_t hash_next; /* next of the same bucket, or of the free list */
+    uint32_t nconns;
+    double used_s;                 /* held seconds, decaying over SHARE_S, ... */
+    int64_t used_ns;               /* ... as of this time */
+    double alone_s;                /* that it may still hold without a grant, ... */
+    int64_t alone_ns;              /* ... as of this time; 0: all of it */
+    uint32_t hash_next;            /* next of the same bucket */
+    uint32_t idle_prev, idle_next; /* refs 0: longest idle first; has the account until reused */
 };
 
 struct conn {
@@ -98,14 +109,17 @@ struct crn_turns {
     struct user *user; /* max_conns + max_jobs: each may have a different user */
     uint32_t *job_bucket, *user_bucket;
     uint32_t nbuckets; /* of each; a power of two */
-    uint32_t free_job, free_user;
+    uint32_t free_job;
+    uint32_t idle_head, idle_tail; /* of users without connections and jobs */
     uint32_t njobs;
     struct turns_list heard; /* connected jobs with open requests, longest silent first */
     struct turns_list cut;   /* jobs whose connection broke, longest ago first */
     struct turns_list dirty;
     uint64_t next_id;
     uint64_t next_status;
-    double *score; /* scratch of decisions and forecasts */
+    double used_s;   /* of all users, as in struct user ... */
+    int64_t used_ns; /* ... as of this time */
+    double *score;   /* scratch of decisions and forecasts */
     size_t *order;
     int64_t *slot_free; /* scratch of the forecast: a heap */
 };
@@ -139,10 +153,21 @@ void crn_turns_enqueue(struct crn_turns *t, uint32_t rid);
 void crn_turns_dequeue(struct crn_turns *t, uint32_t rid); /* no effect if it is not queued */
 void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t now_ns);
 void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns);
+/* The job has described a waiting request anew; it was as given. */
+void crn_turns_refresh(struct crn_turns *t, uint32_t rid, const struct turns_request *was);
 /* Grants the free slots of all tokens to the requests that the policies choose. */
 void crn_turns_decide(struct crn_turns *t, int64_t now_ns);
 void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns);
 int64_t crn_turns_remaining(const struct turns_request *r, int64_t now_ns);
+
+/* turns_share.c: bounds on what one user gets. */
+void crn_share_account(struct crn_turns *t, uint32_t user, double held_s, int64_t now_ns);
+/* Has the user had the share of the tokens' time that is the user's while others wait? */
+int crn_share_is_over(const struct crn_turns *t, uint32_t user, int64_t now_ns);
+/* Seconds that the user's transfers without a grant may still count as holders. */
+double crn_share_alone_left(const struct crn_turns *t, uint32_t user, int64_t now_ns);
+void crn_share_alone_used(struct crn_turns *t, uint32_t user, double held_s, int64_t now_ns);
+double crn_share_weight(const char *shares, const char *user);
 
 /* turns.c: removes a request from queue or holders and records its verdict. */
 void crn_turns_end(struct crn_turns *t, uint32_t rid, int64_t now_ns, uint8_t code, uint8_t why);

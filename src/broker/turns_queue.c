@@ -9,12 +9,13 @@ static double turns_queue_seconds(int64_t ns)
     return (double)ns / (double)NS_PER_S;
 }
 
-void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
+/* The request in the form that policies read. */
+static struct crn_io_request queue_entry(const struct crn_turns *t, const struct token *k,
+                                         uint32_t rid)
 {
-    struct turns_request *r = request_of(t, rid);
-    struct token *k = &t->token[r->token];
+    const struct turns_request *r = request_of(t, rid);
 
-    k->queue[k->n] = (struct crn_io_request){
+    return (struct crn_io_request){
         .kind = (enum crn_io_kind)r->kind,
         .nodes = job_of(t, rid)->nodes,
         .duration_s = turns_queue_seconds(r->duration_ns),
@@ -25,6 +26,14 @@ void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
         .period_s = turns_queue_seconds(r->period_ns),
         .ticket = r->id,
     };
+}
+
+void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
+{
+    struct turns_request *r = request_of(t, rid);
+    struct token *k = &t->token[r->token];
+
+    k->queue[k->n] = queue_entry(t, k, rid);
     k->queue_rid[k->n] = rid;
     r->at = k->n++;
     r->place = 0;
@@ -47,6 +56,19 @@ void crn_turns_dequeue(struct crn_turns *t, uint32_t rid)
     r->at = NONE;
     k->backlog_ns -= r->duration_ns;
     k->is_stale = 1;
+}
+
+void crn_turns_refresh(struct crn_turns *t, uint32_t rid, const struct turns_request *was)
+{
+    struct turns_request *r = request_of(t, rid);
+    struct token *k = &t->token[r->token];
+    int64_t moved = r->at_risk_ns - was->at_risk_ns; /* a little with every report */
+
+    if (r->at == NONE)
+        return;
+    k->queue[r->at] = queue_entry(t, k, rid);
+    k->backlog_ns += r->duration_ns - was->duration_ns;
+    k->is_stale |= r->duration_ns != was->duration_ns || moved > NS_PER_S || moved < -NS_PER_S;
 }
 
 void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t now_ns)
@@ -100,6 +122,22 @@ static uint32_t starving(const struct crn_turns *t, const struct token *k, int64
     return k->queue[oldest].since_s < limit_s ? oldest : NONE;
 }
 
+/* The policy's choice, among the users that have not had their share while others wait. */
+static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const struct crn_io_queue *q,
+                           int64_t now_ns)
+{
+    uint32_t best = NONE;
+    uint32_t i;
+
+    if (t->cfg.user_share <= 0 || t->cfg.user_share >= 1)
+        return (uint32_t)crn_policy_pick(k->cfg.policy, q, t->score);
+    crn_policy_order(k->cfg.policy, q, t->score, t->order);
+    for (i = 0; i < k->n && best == NONE; i++)
+        if (!crn_share_is_over(t, job_of(t, k->queue_rid[t->order[i]])->user, now_ns))
+            best = (uint32_t)t->order[i];
+    return best != NONE ? best : (uint32_t)t->order[0];
+}
+
 static void turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
     struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
@@ -107,7 +145,7 @@ static void turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_n
     uint32_t rid;
 
     if (i == NONE)
-        i = (uint32_t)crn_policy_pick(k->cfg.policy, &q, t->score);
+        i = queue_pick(t, k, &q, now_ns);
     rid = k->queue_rid[i];
     k->wait_s += turns_queue_seconds(now_ns - request_of(t, rid)->since_ns);
     k->granted++;
@@ -132,11 +170,12 @@ void crn_turns_decide(struct crn_turns *t, int64_t now_ns)
 
 int64_t crn_turns_remaining(const struct turns_request *r, int64_t now_ns)
 {
-    int64_t left = r->duration_ns - (now_ns - r->held_ns);
+    int64_t held = now_ns - r->held_ns;
+    int64_t left = r->duration_ns - held;
 
     if (r->bytes > 0 && r->done > 0 && r->done <= r->bytes)
-        left = (int64_t)((double)r->duration_ns * (1.0 - (double)r->done / (double)r->bytes));
-    return left > 0 ? left : 0;
+        return (int64_t)((double)r->duration_ns * (1.0 - (double)r->done / (double)r->bytes));
+    return left > 0 ? left : held; /* late by an unknown time: as long again, rather than at once */
 }
 
 /* slot_free is a heap, earliest first. Its root has grown: sift it down. */

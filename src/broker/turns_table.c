@@ -62,6 +62,31 @@ static cairn_err alloc_all(struct crn_turns *t, struct crn_errinfo *ei)
     return alloc_tokens(t, ei);
 }
 
+static void idle_push(struct crn_turns *t, uint32_t u)
+{
+    t->user[u].idle_prev = t->idle_tail;
+    t->user[u].idle_next = NONE;
+    if (t->idle_tail == NONE)
+        t->idle_head = u;
+    else
+        t->user[t->idle_tail].idle_next = u;
+    t->idle_tail = u;
+}
+
+static void idle_remove(struct crn_turns *t, uint32_t u)
+{
+    const struct user *user = &t->user[u];
+
+    if (user->idle_prev == NONE)
+        t->idle_head = user->idle_next;
+    else
+        t->user[user->idle_prev].idle_next = user->idle_next;
+    if (user->idle_next == NONE)
+        t->idle_tail = user->idle_prev;
+    else
+        t->user[user->idle_next].idle_prev = user->idle_prev;
+}
+
 /* Frees all entries, empties all buckets. */
 static void link_tables(struct crn_turns *t)
 {
@@ -72,10 +97,10 @@ static void link_tables(struct crn_turns *t)
         t->job_bucket[i] = t->user_bucket[i] = NONE;
     for (i = 0; i < t->cfg.max_jobs; i++)
         t->job[i].hash_next = i + 1 < t->cfg.max_jobs ? i + 1 : NONE;
+    t->idle_head = t->idle_tail = NONE;
     for (i = 0; i < nusers; i++)
-        t->user[i].hash_next = i + 1 < nusers ? i + 1 : NONE;
+        idle_push(t, i);
     t->free_job = 0;
-    t->free_user = 0;
     t->heard = t->cut = t->dirty = (struct turns_list){NONE, NONE};
 }
 
@@ -229,34 +254,58 @@ static uint32_t *user_chain(const struct crn_turns *t, const char *name)
     return &t->user_bucket[crn_hash(name, strlen(name)) & (t->nbuckets - 1)];
 }
 
-uint32_t crn_turns_ref_user(struct crn_turns *t, const char *name)
+static uint32_t find_user(const struct crn_turns *t, const char *name)
 {
-    uint32_t *chain = user_chain(t, name);
-    uint32_t u = *chain;
+    uint32_t u = *user_chain(t, name);
 
     while (u != NONE && strcmp(t->user[u].name, name) != 0)
         u = t->user[u].hash_next;
-    if (u == NONE) {
-        u = t->free_user;
-        t->free_user = t->user[u].hash_next;
-        (void)snprintf(t->user[u].name, sizeof(t->user[u].name), "%s", name);
-        t->user[u].hash_next = *chain;
-        *chain = u;
+    return u;
+}
+
+uint32_t crn_turns_user_conns(const struct crn_turns *t, const char *user)
+{
+    uint32_t u = find_user(t, user);
+
+    return u != NONE ? t->user[u].nconns : 0;
+}
+
+/* Reuses the entry of the user that has been idle for longest. */
+static uint32_t new_user(struct crn_turns *t, const char *name)
+{
+    uint32_t u = t->idle_head;
+    uint32_t *at;
+
+    idle_remove(t, u);
+    if (t->user[u].name[0] != '\0') {
+        for (at = user_chain(t, t->user[u].name); *at != u; at = &t->user[*at].hash_next)
+            ;
+        *at = t->user[u].hash_next;
     }
+    memset(&t->user[u], 0, sizeof(t->user[u]));
+    (void)snprintf(t->user[u].name, sizeof(t->user[u].name), "%s", name);
+    at = user_chain(t, name);
+    t->user[u].hash_next = *at;
+    *at = u;
+    return u;
+}
+
+uint32_t crn_turns_ref_user(struct crn_turns *t, const char *name)
+{
+    uint32_t u = find_user(t, name);
+
+    if (u == NONE)
+        u = new_user(t, name);
+    else if (t->user[u].refs == 0)
+        idle_remove(t, u);
     t->user[u].refs++;
     return u;
 }
 
+/* What the user has used is remembered as long as there is room: nobody gets a new share by logging
+ * in again. */
 void crn_turns_unref_user(struct crn_turns *t, uint32_t u)
 {
-    uint32_t *at;
-
-    if (--t->user[u].refs > 0)
-        return;
-    at = user_chain(t, t->user[u].name);
-    while (*at != u)
-        at = &t->user[*at].hash_next;
-    *at = t->user[u].hash_next;
-    t->user[u].hash_next = t->free_user;
-    t->free_user = u;
+    if (--t->user[u].refs == 0)
+        idle_push(t, u);
 }

@@ -382,10 +382,35 @@ static void random_events_keep_the_books(void **state)
     close_world(&w);
 }
 
+/* What a job says while it waits counts: the short transfer goes first, by what it says last. */
+static void a_waiting_request_is_read_anew(void **state)
+{
+    struct crn_turns_token token = one;
+    struct turns_world w;
+    struct crn_bp_ask ask;
+
+    (void)state;
+    token.policy = crn_policy_find("least-waste");
+    open_world(&w, &token, 1);
+    ask_one(&w, 0, 1);
+    ask = waiting(1, 5000);
+    say(&w, 1, &ask, 1);
+    ask.bytes = 4000;
+    say(&w, 2, &ask, 1);
+    ask.bytes = 9000; /* it has grown */
+    say(&w, 2, &ask, 1);
+    pass(&w, S);
+    say(&w, 0, NULL, 0);
+    assert_verdict(&w, 1, CRN_BP_GO);
+    assert_verdict(&w, 2, CRN_BP_WAIT);
+    close_world(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_after_the_other),
+        cmocka_unit_test(a_waiting_request_is_read_anew),
         cmocka_unit_test(as_many_as_there_are_slots),
         cmocka_unit_test(oblivious_gives_to_all),
         cmocka_unit_test(tokens_are_independent),

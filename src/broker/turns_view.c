@@ -153,6 +153,9 @@ static void request_row(const struct crn_turns *t, uint32_t rid, int64_t now_ns,
         row->why = CRN_BP_WHY_AWAY;
     if (r->state == RQ_HELD) {
         row->held_ns = turns_view_age(r->held_ns, now_ns);
+        if (row->age_ns <
+            row->held_ns) /* it began before it was known here, and waited for nobody */
+            row->age_ns = row->held_ns;
     } else {
         row->place = r->place;
         row->why = t->token[r->token].is_draining ? CRN_BP_WHY_DRAIN

@@ -168,7 +168,7 @@ class Turns(Case):
         done = subprocess.run([BROKER, "-c", self.tmp / "broker.conf"], capture_output=True,
                               timeout=PATIENCE, env=self.env)
         self.assertEqual(done.returncode, 1)
-        self.assertIn(b"state:1: not understood", done.stderr)
+        self.assertIn(b"state:1: malformed line", done.stderr)
         state.unlink()
         fifth = self.broker(state=self.tmp / "no" / "where")
         self.assertIn("not for the next start", self.cairn("drain", "scratch", expect=1))

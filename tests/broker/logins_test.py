@@ -73,9 +73,60 @@ class Strangers(Case):
         for s in crowd:
             self.assertTrue(self.closed(s))
             s.close()
-        self.assertGreater(self.metric("cairn_broker_refused_total"), 0)
+        self.assertGreater(self.metric("cairn_broker_evicted_total"), 0)
         self.assertGreater(self.metric("cairn_broker_login_timeouts_total"), 0)
         self.check_alive()
+
+    def test_half_open_logins_keep_nobody_out(self):
+        self.server.kill(signal.SIGTERM)
+        self.server = self.broker(listen=f"{self.at}, 127.0.0.1:0", login_timeout="10m", max_logins=16,
+                                  max_address_logins=8)
+        tcp = ("127.0.0.1", self.port(self.server))
+        crowd = []  # two addresses at their limit, which together are all logins
+        for source in ("127.0.0.2", "127.0.0.3", "127.0.0.1"):
+            crowd += [socket.create_connection(tcp, source_address=(source, 0)) for _ in range(12)]
+        crowd += [socket.socket(socket.AF_UNIX) for _ in range(12)]
+        for s in crowd[-12:]:
+            s.connect(str(self.tmp / "sock"))
+        self.assertEqual(self.job("through").wait(), 0)
+        self.assertEqual(len(self.status()["tokens"]), 1)
+        self.assertTrue(any("replace old ones" in e for e in self.server.err), self.server.err)
+        for s in crowd:
+            s.close()
+
+    def test_a_user_does_not_take_all_connections(self):
+        self.server.kill(signal.SIGTERM)
+        self.server = self.broker(admins="nobody", max_connections=12, admin_connections=4,
+                                  max_user_connections=5)
+        crowd = [self.log_in() for _ in range(5)]
+        with self.log_in() as s:  # it is told why, and is out
+            self.assertTrue(self.closed(s))
+        wait_for("a warning", lambda: any("max_user_connections" in e for e in self.server.err))
+        crowd.pop().close()
+        wait_for("room", lambda: any("ended" in e for e in self.server.err))
+        self.assertEqual(self.job("fits").wait(), 0)
+        for s in crowd:
+            s.close()
+
+    def test_the_last_connections_are_the_administrators(self):
+        self.server.kill(signal.SIGTERM)
+        self.server = self.broker(admins="nobody", max_connections=6, admin_connections=2)
+        crowd = [self.log_in() for _ in range(4)]
+        with self.log_in() as s:
+            self.assertTrue(self.closed(s))
+        wait_for("a warning", lambda: any("but for administrators" in e for e in self.server.err))
+        for s in crowd:
+            s.close()
+
+    def test_idle_connections_end(self):
+        self.server.kill(signal.SIGTERM)
+        self.server = self.broker(idle="300ms")
+        holder = self.job("holder", hang=1)
+        wait_for("it holds", lambda: holder.has("go", "granted"))
+        with self.log_in() as s:
+            self.assertIn(b"idle", s.recv(4096))
+        self.assertEqual(self.states()["holder"], "holding")  # it wants something
+        holder.kill()
 
     def test_drops_of_bytes_do_not_extend_a_login(self):
         with socket.create_connection(self.tcp) as s:
@@ -198,7 +249,7 @@ class Keys(Case):
         self.assertTrue(any("does not have the key of alice" in e for e in broker.err))
         self.write_key("alice", "alice 00\n")
         self.who = "alice"
-        self.assertIn("is no key", self.cairn("status", expect=1))
+        self.assertIn("is not a key", self.cairn("status", expect=1))
 
     @unittest.skipUnless(CAN_LOOK_UP, "thread sanitizer")
     def test_names_are_looked_up(self):

@@ -114,6 +114,15 @@ class Mpi(Case):
         self.assertEqual(j.wait(), 0, j.err)
         self.assertEqual(j.out, ["local 0", "persistent 0", "local 1", "persistent 1"])
 
+    def test_a_flush_that_has_waited_long_enough_starts(self):
+        self.broker()
+        holder = self.job("holder", hang=1)
+        wait_for("it holds", lambda: holder.has("go", "granted"))
+        j = self.mpi_job("late", 2, 256, 1, broker_token="scratch", broker_max_wait="200ms")
+        self.assertEqual(j.wait(), 0, j.err)
+        self.assertEqual(j.out, ["persistent 0"])
+        self.assertEqual(self.states().get("holder"), "holding")
+
     def test_a_restart_read_takes_its_turn(self):
         self.broker()
         self.assertEqual(self.mpi_job("r", 2, 256, 1).wait(), 0)

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BANDWIDTH 8e6 /* bytes/s */
+#define BANDWIDTH 8e6 /* bytes/s, unless $SLOW_PFS_BANDWIDTH says otherwise */
 
 ssize_t pwrite(int fd, const void *buf, size_t n, off_t off);
 ssize_t pwrite64(int fd, const void *buf, size_t n, off_t off);
@@ -22,6 +22,7 @@ ssize_t pwrite64(int fd, const void *buf, size_t n, off_t off);
 static _Atomic int64_t *free_at;
 static int log_fd = -1;
 static const char *dir;
+static double bandwidth = BANDWIDTH;
 
 static int64_t now(void)
 {
@@ -39,6 +40,8 @@ __attribute__((constructor)) static void start(void)
     int fd;
 
     dir = getenv("SLOW_PFS_DIR");
+    if (getenv("SLOW_PFS_BANDWIDTH") != NULL)
+        bandwidth = strtod(getenv("SLOW_PFS_BANDWIDTH"), NULL);
     if (dir == NULL || log_path == NULL || shared == NULL)
         return;
     fd = open(shared, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -54,7 +57,7 @@ __attribute__((constructor)) static void start(void)
 /* The time at which the file system is free again is moved on by what the write costs. */
 static void wait_turn(size_t n)
 {
-    int64_t cost = (int64_t)((double)n / BANDWIDTH * 1e9);
+    int64_t cost = (int64_t)((double)n / bandwidth * 1e9);
     int64_t old = atomic_load(free_at);
     struct timespec until;
     int64_t begin;

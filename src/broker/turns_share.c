@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What one user gets of the tokens, however many jobs the user submits: a share of their time while
+ * others wait, and little time for transfers that were not granted. Used time decays, so that what
+ * counts is the last hour or so. */
+#include "broker/turns_priv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARE_S 3600.0 /* used time falls to a third in this time */
+#define LEAST_S 60.0   /* less used time than this says nothing about shares */
+#define REFILL  0.1    /* of the time: how fast a user's time without a grant comes back */
+
+static double share_seconds(int64_t ns)
+{
+    return (double)ns / (double)NS_PER_S;
+}
+
+double crn_share_weight(const char *shares, const char *user)
+{
+    size_t len = strlen(user);
+    double weight;
+    char *end;
+
+    for (; shares != NULL && *shares != '\0'; shares += strcspn(shares, " ,")) {
+        shares += strspn(shares, " ,");
+        if (strncmp(shares, user, len) != 0 || shares[len] != ':')
+            continue;
+        weight = strtod(shares + len + 1, &end);
+        return end != shares + len + 1 && weight > 0 ? weight : 1;
+    }
+    return 1;
+}
+
+/* Used seconds of a user, as of now. */
+static double used_now(const struct user *u, int64_t now_ns)
+{
+    return u->used_s * exp(-share_seconds(now_ns - u->used_ns) / SHARE_S);
+}
+
+void crn_share_account(struct crn_turns *t, uint32_t user, double held_s, int64_t now_ns)
+{
+    struct user *u = &t->user[user];
+
+    u->used_s = used_now(u, now_ns) + held_s;
+    u->used_ns = now_ns;
+    t->used_s = t->used_s * exp(-share_seconds(now_ns - t->used_ns) / SHARE_S) + held_s;
+    t->used_ns = now_ns;
+}
+
+int crn_share_is_over(const struct crn_turns *t, uint32_t user, int64_t now_ns)
+{
+    const struct user *u = &t->user[user];
+    double all = t->used_s * exp(-share_seconds(now_ns - t->used_ns) / SHARE_S);
+    double limit = t->cfg.user_share * crn_share_weight(t->cfg.shares, u->name);
+
+    return limit > 0 && limit < 1 && all > LEAST_S && used_now(u, now_ns) > limit * all;
+}
+
+double crn_share_alone_left(const struct crn_turns *t, uint32_t user, int64_t now_ns)
+{
+    const struct user *u = &t->user[user];
+    double most = share_seconds(t->cfg.alone_ns);
+
+    if (t->cfg.alone_ns == 0)
+        return INFINITY;
+    if (u->alone_ns == 0)
+        return most;
+    return fmin(most, u->alone_s + REFILL * share_seconds(now_ns - u->alone_ns));
+}
+
+void crn_share_alone_used(struct crn_turns *t, uint32_t user, double held_s, int64_t now_ns)
+{
+    struct user *u = &t->user[user];
+
+    if (t->cfg.alone_ns == 0)
+        return;
+    u->alone_s = fmax(0, crn_share_alone_left(t, user, now_ns) - held_s);
+    u->alone_ns = now_ns;
+}
