@@ -133,8 +133,8 @@ static cairn_err advise_sample_take(struct advise_sample *s, const struct rank *
     return rc;
 }
 
-static cairn_err take_all(struct advise_sample *s, struct rank *ranks, uint32_t n, uint64_t limit,
-                          struct crn_version *v, struct crn_errinfo *ei)
+static cairn_err take_all(struct advise_sample *s, const char *what, struct rank *ranks, uint32_t n,
+                          uint64_t limit, struct crn_version *v, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint32_t i, k;
@@ -155,7 +155,8 @@ static cairn_err take_all(struct advise_sample *s, struct rank *ranks, uint32_t 
     for (i = 0; rc == CAIRN_OK && i < n; i++)
         rc = advise_sample_take(s, &ranks[i], v, (double)limit / ((double)s->looked_at + 1), ei);
     if (rc == CAIRN_OK && s->sampled == 0)
-        rc = crn_fail(ei, CAIRN_ENOENT, 0, "there is nothing in it to try");
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s'%s: no data to try", what,
+                      v == NULL && n > 1 ? " and the others" : "");
     return rc;
 }
 
@@ -174,7 +175,7 @@ static cairn_err open_file(const char *path, struct crn_region *region, int *ret
     *ret_fd = fd;
     rc = crn_fs_check(fs->fstat(fs, fd, &st), ei, "look at '%s'", path);
     if (rc == CAIRN_OK && !S_ISREG(st.st_mode))
-        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no regular file", path);
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a regular file", path);
     if (rc != CAIRN_OK)
         return rc;
     (void)snprintf(region->name, sizeof(region->name), "%.*s", CAIRN_MAX_NAME - 1, path);
@@ -212,7 +213,7 @@ cairn_err crn_advise_files(char *const *path, size_t n, uint64_t limit, const ch
             crn_extents_read(crn_fs_default(), ranks[i].fd[0], hdf5, &ranks[i].files[0]);
     }
     if (rc == CAIRN_OK)
-        rc = take_all(&s, ranks, (uint32_t)chosen, limit, NULL, ei);
+        rc = take_all(&s, path[0], ranks, (uint32_t)chosen, limit, NULL, ei);
     for (i = 0; i < n; i++)
         s.all += stat(path[i], &st) == 0 ? (uint64_t)st.st_size : 0;
     for (i = 0; i < chosen; i++)
@@ -289,7 +290,7 @@ cairn_err crn_advise_version(struct crn_version *v, uint64_t limit, const char *
             rc = look_inside(v, &ranks[i], hdf5, ei);
     }
     if (rc == CAIRN_OK)
-        rc = take_all(&s, ranks, chosen, limit, v, ei);
+        rc = take_all(&s, m->name, ranks, chosen, limit, v, ei);
     for (i = 0; i < chosen; i++)
         rank_free(&ranks[i]);
     if (rc == CAIRN_OK)

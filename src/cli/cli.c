@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ int crn_cli_number(struct cli *cli, const char *what, const char *text, int64_t 
     errno = 0;
     value = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || value < 0) {
-        (void)crn_cli_usage(cli, "%s '%s' is no number >= 0", what, text);
+        (void)crn_cli_usage(cli, "%s '%s' is not a number >= 0", what, text);
         return -1;
     }
     *ret = value;
@@ -155,10 +156,20 @@ int crn_cli_json_end(struct cli *cli, int status)
     return crn_cli_end(cli, status);
 }
 
+/* `cairn ls | head`: the reader has seen enough. */
+static int is_reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int crn_cli_end(struct cli *cli, int status)
 {
     (void)cli;
     if (fflush(stdout) != 0 || ferror(stdout)) {
+        if (is_reader_gone())
+            return status;
         (void)fprintf(stderr, "cairn: write to standard output: %s\n", strerror(errno));
         return CLI_PROBLEM;
     }
@@ -182,7 +193,7 @@ cairn_err crn_cli_target(const char *text, struct cli_target *ret, struct crn_er
         errno = 0;
         ret->version = strtoll(at + 1, &end, 10);
         if (errno != 0 || end == at + 1 || *end != '\0' || ret->version < 0)
-            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no version: write NAME@12", at + 1);
+            return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a version: write NAME@12", at + 1);
     }
     return crn_check_name("checkpoint name", ret->name, ei);
 }
@@ -201,7 +212,7 @@ static cairn_err newest(const struct crn_store *st, struct cli_target *t, struct
             t->version = c.v[i].version;
     crn_catalog_free(&c);
     if (t->version < 0)
-        return crn_fail(ei, CAIRN_ENOENT, 0, "'%s' has no whole version; see `cairn explain %s`",
+        return crn_fail(ei, CAIRN_ENOENT, 0, "'%s' has no complete version; see `cairn explain %s`",
                         t->name, t->name);
     return CAIRN_OK;
 }

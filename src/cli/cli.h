@@ -30,7 +30,11 @@ struct cli_command {
     const char *name;
     const char *args; /* for the usage line */
     const char *help; /* one line */
+    /* What a reader of the manual wants to know besides. Plain text, literals in `backquotes`, one
+     * paragraph a line; NULL: the line above says it all. */
+    const char *about;
     int needs_store;
+    int needs_nothing; /* not even a configuration */
     /* argv[0] is the command; the common options are removed. Returns cli_exit. */
     int (*run)(struct cli *cli, int argc, char **argv);
     const char *options; /* help text of the command's own options; lines */
@@ -38,8 +42,18 @@ struct cli_command {
 extern const struct cli_command crn_cmd_ls, crn_cmd_show, crn_cmd_verify, crn_cmd_extract,
     crn_cmd_diff, crn_cmd_explain, crn_cmd_rm, crn_cmd_pin, crn_cmd_unpin, crn_cmd_sweep,
     crn_cmd_cp, crn_cmd_config, crn_cmd_drain, crn_cmd_doctor, crn_cmd_sim, crn_cmd_plot,
-    crn_cmd_tune, crn_cmd_replay, crn_cmd_broker, crn_cmd_ingest, crn_cmd_watch, crn_cmd_restore,
-    crn_cmd_advise;
+    crn_cmd_tune, crn_cmd_replay, crn_cmd_broker, crn_cmd_ingest, crn_cmd_import, crn_cmd_watch,
+    crn_cmd_restore, crn_cmd_advise, crn_cmd_report, crn_cmd_help, crn_cmd_halt, crn_cmd_run;
+/* All commands, in the order of the manual. */
+const struct cli_command *const *crn_cli_commands(size_t *ret_n);
+const struct cli_command *crn_cli_find(const char *name); /* NULL: there is none */
+
+/* help.c: `cairn --help`, `cairn COMMAND --help`. */
+void crn_help_all(FILE *out);
+void crn_help_command(const struct cli_command *c);
+/* manual.c: the manual page of a command, or of cairn (NULL), as roff on stdout. */
+void crn_manual(const struct cli_command *c);
+extern const char crn_shared_options[];
 
 /* Prints cli->info on stderr (with --json as an object, if no document was started);
  * CLI_PROBLEM. */

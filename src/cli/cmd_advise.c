@@ -299,7 +299,7 @@ static int advise_run(struct cli *cli, int argc, char **argv)
     if (optind == argc)
         return crn_cli_usage(cli, "which checkpoint, or which files?");
     if (o.sample == 0)
-        return crn_cli_usage(cli, "a sample of 0 bytes tells nothing");
+        return crn_cli_usage(cli, "the sample must have at least 1 byte");
     return advise(cli, &o, argv + optind, (size_t)(argc - optind));
 }
 
@@ -307,6 +307,10 @@ const struct cli_command crn_cmd_advise = {
     .name = "advise",
     .args = "[--sample SIZE] [--bandwidth SIZE] [--plot DIR] NAME[@VERSION] | FILE...",
     .help = "Tries merging schemes and compression on a sample and recommends one",
+    .about = "Tries merging schemes and compression on a sample of a version, or of "
+             "files of one rank each; prints ratio and speed of each, and which is "
+             "recommended: the best ratio, or the least time at so many bytes a second "
+             "to the file system for each core.",
     .run = advise_run,
     .options =
         "  -s, --sample SIZE about so many bytes are tried (32M)\n"

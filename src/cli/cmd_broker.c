@@ -290,7 +290,7 @@ static int do_drain(struct cli *cli, int argc, char **argv, const struct broker_
     if (is_resume)
         c.op = CRN_BP_OP_RESUME;
     if (argc > 2)
-        return crn_cli_usage(cli, "'%s' is too much", argv[2]);
+        return crn_cli_usage(cli, "unexpected argument '%s'", argv[2]);
     if (argc == 2 && copy_name(cli, argv[1], c.token) != CLI_OK)
         return CLI_USAGE;
     return broker_control(cli, &c,
@@ -304,7 +304,7 @@ static int do_policy(struct cli *cli, int argc, char **argv, const struct broker
     if (argc == 1)
         return broker_show(cli, opt);
     if (argc > 3)
-        return crn_cli_usage(cli, "'%s' is too much", argv[3]);
+        return crn_cli_usage(cli, "unexpected argument '%s'", argv[3]);
     if (copy_name(cli, argv[argc - 1], c.argument) != CLI_OK ||
         (argc == 3 && copy_name(cli, argv[1], c.token) != CLI_OK))
         return CLI_USAGE;
@@ -330,7 +330,7 @@ static int do_status(struct cli *cli, int argc, char **argv, const struct broker
     struct broker_options one = *opt;
 
     if (argc > 2)
-        return crn_cli_usage(cli, "'%s' is too much", argv[2]);
+        return crn_cli_usage(cli, "unexpected argument '%s'", argv[2]);
     if (argc == 2 && copy_name(cli, argv[1], one.query.token) != CLI_OK)
         return CLI_USAGE;
     return broker_show(cli, &one);
@@ -374,11 +374,11 @@ static int broker_run(struct cli *cli, int argc, char **argv)
     if (status != CLI_OK)
         return status;
     if (optind == argc)
-        return crn_cli_usage(cli, "what? status, drain, resume, policy or cancel");
+        return crn_cli_usage(cli, "expected status, drain, resume, policy or cancel");
     for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
         if (strcmp(actions[i].name, argv[optind]) == 0)
             return actions[i].run(cli, argc - optind, argv + optind, &opt);
-    return crn_cli_usage(cli, "'%s' is none of status, drain, resume, policy, cancel",
+    return crn_cli_usage(cli, "'%s' is not one of status, drain, resume, policy, cancel",
                          argv[optind]);
 }
 
@@ -386,6 +386,12 @@ const struct cli_command crn_cmd_broker = {
     .name = "broker",
     .args = "status [TOKEN] | drain [TOKEN] | resume [TOKEN] | policy [TOKEN] [NAME] | cancel ID",
     .help = "Shows who holds and who waits for the file system, and changes it",
+    .about = "`status` tells who holds the token of the file system and who waits: "
+             "since when, in which place, why, and when each may expect to start. You "
+             "see your own requests, administrators all. `cancel` takes back a "
+             "request: your own, or any as an administrator.\n"
+             "For administrators: after `drain` no new job starts, until `resume`; "
+             "`policy` changes the order.",
     .run = broker_run,
     .options = "  --at ADDRESS      the broker (key broker): host:port or unix:/path\n"
                "  --watch[=SECONDS] again and again\n",

@@ -24,8 +24,11 @@ static int print_json(struct cli *cli)
 
 static int config_run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"doc", no_argument, NULL, 'd'}, {"help-keys", no_argument, NULL, 'k'}, {0}};
+    static const struct option longs[] = {{"all", no_argument, NULL, 'a'},
+                                          {"doc", no_argument, NULL, 'd'},
+                                          {"help-keys", no_argument, NULL, 'k'},
+                                          {0}};
+    int is_all = 0;
     int with_help = 0;
     int doc = 0;
     int c;
@@ -35,23 +38,27 @@ static int config_run(struct cli *cli, int argc, char **argv)
             return CLI_USAGE;
         doc |= c == 'd';
         with_help |= c == 'k';
+        is_all |= c == 'a';
     }
     if (optind < argc)
-        return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
+        return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
     if (doc)
         (void)crn_config_doc(stdout);
     else if (cli->is_json)
         return print_json(cli);
     else
-        (void)crn_config_dump(&cli->cfg, stdout, with_help);
+        (void)crn_config_show(&cli->cfg, stdout, is_all, with_help);
     return crn_cli_end(cli, CLI_OK);
 }
 
 const struct cli_command crn_cmd_config = {
     .name = "config",
-    .args = "[--help-keys | --doc]",
+    .args = "[--all] [--help-keys] | --doc",
     .help = "Prints the configuration in effect, as an INI file",
+    .about = "The configuration in effect, as an INI file; or the reference of all keys. Advanced "
+             "keys are shown if they differ from their default.",
     .run = config_run,
-    .options = "  --help-keys       with what each key means\n"
+    .options = "  --all             advanced keys, too\n"
+               "  --help-keys       with what each key means\n"
                "  --doc             the reference of all keys, as in docs/config.md\n",
 };

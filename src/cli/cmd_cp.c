@@ -326,6 +326,9 @@ const struct cli_command crn_cmd_cp = {
     .name = "cp",
     .args = "[-f] NAME[@VERSION] DIRECTORY",
     .help = "Copies a version to another checkpoints' directory, verified and atomic",
+    .about = "Copies a version to another directory. The copy is read back and checked "
+             "before it becomes visible. A copy needs no other version: what was "
+             "encoded against older ones is encoded again without them.",
     .needs_store = 1,
     .run = cp_run,
     .options = "  -f, --force       replace another version of this number there\n",

@@ -308,7 +308,7 @@ static int parse_tolerance(struct cli *cli, double *ret)
 
     *ret = strtod(optarg, &end);
     if (end == optarg || *end != '\0' || !(*ret >= 0))
-        return crn_cli_usage(cli, "'%s' is no tolerance", optarg);
+        return crn_cli_usage(cli, "'%s' is not a tolerance", optarg);
     return CLI_OK;
 }
 
@@ -331,7 +331,7 @@ static int diff_run(struct cli *cli, int argc, char **argv)
             return CLI_USAGE;
     }
     if (argc - optind != 2)
-        return crn_cli_usage(cli, "two checkpoints are compared");
+        return crn_cli_usage(cli, "two checkpoints are needed");
     if (open_both(cli, &job, argv + optind, other) != CAIRN_OK)
         status = crn_cli_fail(cli);
     else
@@ -347,6 +347,9 @@ const struct cli_command crn_cmd_diff = {
     .name = "diff",
     .args = "[--absolute X] [--relative X] [--other DIR] NAME[@VERSION] NAME[@VERSION]",
     .help = "Compares two versions: which regions differ, where first, by how much",
+    .about = "Which regions of two versions differ, in how many elements, where first, "
+             "and by how much at most. Without tolerances every bit counts. Global "
+             "arrays are compared whatever the number of ranks.",
     .needs_store = 1,
     .run = diff_run,
     .options = "  --absolute X      differences up to X are none\n"

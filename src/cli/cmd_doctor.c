@@ -295,7 +295,7 @@ static int doctor_run(struct cli *cli, int argc, char **argv)
     if (crn_cli_option(cli, argc, argv, "", NULL) != -1)
         return CLI_USAGE;
     if (optind < argc)
-        return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
+        return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
     if (cli->is_json)
         crn_json_array(crn_cli_json(cli), "checks");
     check_dirs(&d);
@@ -315,5 +315,8 @@ const struct cli_command crn_cmd_doctor = {
     .name = "doctor",
     .args = "",
     .help = "Checks this machine: directories, space, memory, limits, MPI; says what to do",
+    .about = "Writes, locks, renames and removes a file in each directory as a job would. Compares "
+             "free space, memory and limits with what the configuration needs, and looks whether "
+             "MPI starts with threads. It leaves no files.",
     .run = doctor_run,
 };

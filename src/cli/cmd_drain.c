@@ -56,7 +56,7 @@ static int drain_run(struct cli *cli, int argc, char **argv)
     if (crn_cli_option(cli, argc, argv, "", NULL) != -1)
         return CLI_USAGE;
     if (optind < argc)
-        return crn_cli_usage(cli, "'%s' is not expected", argv[optind]);
+        return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
     if (cli->is_json) {
         crn_json_array(crn_cli_json(cli), "drained");
     } else {
@@ -88,6 +88,9 @@ const struct cli_command crn_cmd_drain = {
     .name = "drain",
     .args = "",
     .help = "Saves what dead jobs left in this node's memory and local disk",
+    .about = "Saves what dead jobs left in the memory and on the local disk of this "
+             "node, and publishes checkpoints in the store that lack only their "
+             "manifest. What cannot be saved now stays where it is: it is listed with "
+             "the reason, the exit status is 1, and the next drain tries again.",
     .run = drain_run,
-    .options = "",
 };

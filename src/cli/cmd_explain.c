@@ -239,6 +239,10 @@ const struct cli_command crn_cmd_explain = {
     .args = "[-q] [--not-newer-than VERSION] NAME[@VERSION]",
     .help =
         "Tells which version a restart would take now, why not a newer one, and what has failed",
+    .about =
+        "Which version a restart would take now, and why not a newer one; or whether it could "
+        "take this one. Then what is recorded of the name or version (see `cairn ls --failed`). "
+        "With `--json` the records are in `events`, and `repairs` counts those that are repairs.",
     .needs_store = 1,
     .run = explain_run,
     .options = "  --not-newer-than V  as if the program asked for nothing newer\n"

@@ -28,6 +28,7 @@ struct extract_options {
     const char *region;
     enum which which;
     int64_t rank;       /* -1: none */
+    const char *slice;  /* NULL: all */
     const char *output; /* "-": standard output */
     const char *format; /* NULL: by the suffix of the output; a stored file is raw */
 };
@@ -225,7 +226,7 @@ static int extract(struct cli *cli, const char *checkpoint, const struct extract
     int status;
 
     if (o->format != NULL && (ops = sink_by_format(o->format)) == NULL)
-        return crn_cli_usage(cli, "format '%s' is not known or not built in", o->format);
+        return crn_cli_usage(cli, "format '%s' is unknown or not in this build", o->format);
     if (ops != NULL && strcmp(o->output, "-") == 0 && !ops->can_stream)
         return crn_cli_usage(cli, "%s cannot go to standard output", ops->name);
     rc = crn_cli_pick(&cli->store, checkpoint, &t, cli->ei);
@@ -235,6 +236,8 @@ static int extract(struct cli *cli, const char *checkpoint, const struct extract
         rc = crn_items_load(v, &items, cli->ei);
     if (rc == CAIRN_OK)
         rc = extract_choose(v, &items, o, &a, cli->ei);
+    if (rc == CAIRN_OK && o->slice != NULL)
+        rc = crn_array_slice(&a, o->slice, cli->ei);
     if (rc == CAIRN_OK) {
         ops = find_sink(o, &a);
         rc = extract_to(&a, ops, o->output, cli->ei);
@@ -247,18 +250,23 @@ static int extract(struct cli *cli, const char *checkpoint, const struct extract
 
 static int extract_run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"rank", required_argument, NULL, 'r'},   {"output", required_argument, NULL, 'o'},
-        {"format", required_argument, NULL, 'f'}, {"file", no_argument, NULL, 'F'},
-        {"region", no_argument, NULL, 'R'},       {0}};
+    static const struct option longs[] = {{"rank", required_argument, NULL, 'r'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"format", required_argument, NULL, 'f'},
+                                          {"file", no_argument, NULL, 'F'},
+                                          {"region", no_argument, NULL, 'R'},
+                                          {"slice", required_argument, NULL, 's'},
+                                          {0}};
     struct extract_options o = {.rank = -1};
     int c;
 
-    while ((c = crn_cli_option(cli, argc, argv, "r:o:f:", longs)) != -1) {
+    while ((c = crn_cli_option(cli, argc, argv, "r:o:f:s:", longs)) != -1) {
         if (c == 'o')
             o.output = optarg;
         else if (c == 'f')
             o.format = optarg;
+        else if (c == 's')
+            o.slice = optarg;
         else if (c == 'F')
             o.which = STORED_FILE;
         else if (c == 'R')
@@ -276,13 +284,19 @@ static int extract_run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_extract = {
     .name = "extract",
-    .args = "[-r RANK] [-f FORMAT] [--file | --region] -o FILE NAME[@VERSION] REGION",
+    .args = "[-r RANK] [-s SLICE] [-f FORMAT] [--file | --region] -o FILE NAME[@VERSION] REGION",
     .help = "Writes a region or file of a rank, or a whole global array, to a file",
+    .about = "Writes the region or file of a rank, or a global array put together from "
+             "all ranks, to a file: raw bytes, .npy, or HDF5 (.h5). The suffix of the "
+             "output chooses the format of a region. A stored file comes out byte for "
+             "byte, whatever its name and the output's. `--file` and `--region` choose "
+             "between a region and a file of the same name.",
     .needs_store = 1,
     .run = extract_run,
     .options =
         "  -o, --output FILE where to; - is standard output\n"
         "  -r, --rank RANK   the region of this rank; else a global array as a whole\n"
+        "  -s, --slice S     a part of it: 0:10,: is the first ten rows, 3,: the fourth alone\n"
         "  -f, --format F    raw, npy or hdf5; default by the suffix .npy or .h5, else raw;\n"
         "                    a stored file is raw, whatever it is called\n"
         "  --file, --region  where a region and a file have the same name\n",

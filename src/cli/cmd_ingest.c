@@ -30,7 +30,7 @@ static cairn_err version_of(const struct cli_ingest *g, const struct ingest_opti
         return CAIRN_OK;
     }
     if (rc != CAIRN_OK)
-        return crn_fail(ei, rc, 0, "'%s' cannot be looked at; say which version: NAME@12", g->name);
+        return crn_fail(ei, rc, 0, "cannot read '%s'; name the version: NAME@12", g->name);
     *ret = c.n > 0 ? c.v[c.n - 1].version + 1 : 0;
     crn_catalog_free(&c);
     return CAIRN_OK;
@@ -178,14 +178,14 @@ static int ingest_run(struct cli *cli, int argc, char **argv)
         if (take_option(cli, &o, c) != 0)
             return CLI_USAGE;
     if (o.as.name[0] == '\0')
-        return crn_cli_usage(cli, "what shall the checkpoint be called? use --as NAME[@VERSION]");
+        return crn_cli_usage(cli, "the checkpoint needs a name: use --as NAME[@VERSION]");
     if (optind == argc)
         return crn_cli_usage(cli, "which files?");
     if (o.ranks >= CRN_MAX_RANKS || (o.ranks > 0 && o.patterns.n == 0))
         return crn_cli_usage(cli, o.patterns.n == 0 ? "--ranks needs a --pattern"
                                                     : "so many ranks are not possible");
     if (o.patterns.n > 0 && o.as.version >= 0)
-        return crn_cli_usage(cli, "the pattern tells the version, write --as %s", o.as.name);
+        return crn_cli_usage(cli, "the pattern determines the version: write --as %s", o.as.name);
     return ingest(cli, &o, argv + optind, (size_t)(argc - optind));
 }
 
@@ -193,6 +193,11 @@ const struct cli_command crn_cmd_ingest = {
     .name = "ingest",
     .args = "--as NAME[@VERSION] [--pattern P]... [--ranks N] [-f] [--remove] FILE...",
     .help = "Makes versions of files that a program has written",
+    .about = "Makes versions of files that a program has written. A pattern such as "
+             "out.{step}.{rank}.h5 tells the version and the rank of each; without one "
+             "the first file is rank 0's, the next rank 1's. Variables inside HDF5 and "
+             "netCDF files are merged over ranks and compressed, as the key `encode` "
+             "says. `--remove` removes the files after the commit.",
     .run = ingest_run,
     .options =
         "  -a, --as NAME     what the checkpoint is called; NAME@VERSION: and its version\n"

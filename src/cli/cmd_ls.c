@@ -141,6 +141,13 @@ const struct cli_command crn_cmd_ls = {
     .name = "ls",
     .args = "[-l | --failed] [NAME[@VERSION]...]",
     .help = "Lists names and versions with age, ranks, files, size and state",
+    .about = "Names and versions with age, ranks, data files, size and state: ok, "
+             "damaged, rejected (marked as bad) or partial (being written, or left by "
+             "a crash). The state tells which version one was encoded against, and how "
+             "many it needs in all. With `--failed` the journals of the names instead: "
+             "when which version failed, paused for room, was passed over by a restart "
+             "or was repaired from another copy, in which job, and why. Each name "
+             "keeps its last few hundred records.",
     .needs_store = 1,
     .run = ls_run,
     .options = "  -l, --long        also size on disk, time and job\n"

@@ -10,6 +10,7 @@ static const struct plot_kind kinds[] = {
     {"bandwidth", "waste of the strategies against the bandwidth", crn_plot_bandwidth},
     {"mtbf", "waste of the strategies against the MTBF", crn_plot_mtbf},
     {"least-bandwidth", "bandwidth that 80 % efficiency needs", crn_plot_least_bandwidth},
+    {"encode", "what merging and compression save, on computed data", crn_plot_encode},
     {"flush", "leaders, writer threads and timeline of a flush", crn_plot_flush},
     {"tiers", "speed, prefetching and occupancy of a tier cache", crn_plot_tiers},
 };
@@ -53,17 +54,21 @@ static int plot_run(struct cli *cli, int argc, char **argv)
         if (take_option(&p, c) != 0)
             return CLI_USAGE;
     if (optind == argc)
-        return crn_cli_usage(cli, "what shall be drawn?");
+        return crn_cli_usage(cli, "which figure?");
     for (i = 0; i < NKINDS; i++)
         if (strcmp(kinds[i].name, argv[optind]) == 0)
             return kinds[i].draw(&p, argc - optind, argv + optind);
-    return crn_cli_usage(cli, "'%s' cannot be drawn", argv[optind]);
+    return crn_cli_usage(cli, "unknown figure '%s'", argv[optind]);
 }
 
 const struct cli_command crn_cmd_plot = {
     .name = "plot",
     .args = "KIND [OPTION...]",
     .help = "Draws a picture with gnuplot and leaves its data and script beside it",
+    .about = "Draws a picture with gnuplot and leaves its data and script beside it. "
+             "Kinds: `slowdown`, `bandwidth`, `mtbf`, `least-bandwidth`, `tiers` LOG, "
+             "`flush` NAME[@VERSION] (leaders, writer threads and timeline of a "
+             "flush).",
     .run = plot_run,
     .options = "  slowdown          how much interference slows checkpoints down\n"
                "  bandwidth         waste of the strategies against the bandwidth\n"

@@ -20,7 +20,8 @@ static cairn_err parse_tier(const char *text, struct crn_replay_tier *ret, struc
     cairn_err rc;
 
     if (at == NULL || (size_t)(at - text) >= sizeof(size))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no tier: SIZE@SPEED, such as 32G@50G", text);
+        return crn_fail(ei, CAIRN_EINVAL, 0,
+                        "'%s' is not a tier: write SIZE@SPEED, such as 32G@50G", text);
     memcpy(size, text, (size_t)(at - text));
     size[at - text] = '\0';
     ret->capacity = UINT64_MAX;
@@ -28,7 +29,7 @@ static cairn_err parse_tier(const char *text, struct crn_replay_tier *ret, struc
     if (rc == CAIRN_OK)
         rc = crn_parse_bytes(at + 1, &bps, ei);
     if (rc == CAIRN_OK && (bps == 0 || ret->capacity == 0))
-        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s': size and speed are above 0", text);
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s': size and speed must be above 0", text);
     if (rc == CAIRN_OK)
         ret->bps = (double)bps;
     return rc;
@@ -54,7 +55,7 @@ static cairn_err parse_tiers(const char *text, struct crn_replay_options *ret,
     }
     free(copy);
     if (rc == CAIRN_OK && ret->ntiers == 0)
-        rc = crn_fail(ei, CAIRN_EINVAL, 0, "there must be one tier at least");
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "at least one tier is needed");
     return rc;
 }
 
@@ -206,7 +207,7 @@ static int replay_run(struct cli *cli, int argc, char **argv)
         else
             return CLI_USAGE;
         if (c == 'p' && only == CRN_EVICT_POLICIES)
-            return crn_cli_usage(cli, "'%s' is no policy: score, lru or fifo", optarg);
+            return crn_cli_usage(cli, "'%s' is not a policy: score, lru or fifo", optarg);
     }
     if (optind + 1 != argc)
         return crn_cli_usage(cli, "which trace?");

@@ -16,6 +16,7 @@
 #include "cli/items.h"
 
 #define BLOCK ((size_t)4 << 20)
+#define KEEP  ((size_t)512 << 20) /* of decoded chunks: files of all ranks share them */
 
 struct restore_options {
     const char *to;
@@ -146,7 +147,7 @@ static cairn_err write_file(struct restore *r, const struct cli_item *item, int 
 static cairn_err check_file_name(const char *name, struct crn_errinfo *ei)
 {
     if (strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is no name of a file", name);
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not a valid file name", name);
     return CAIRN_OK;
 }
 
@@ -225,8 +226,7 @@ static cairn_err restore_all(struct restore *r, const struct cli_items *items,
                 rc = restore_file(r, &items->item[i], is_trial, ei);
     crn_progress_end(&r->progress);
     if (rc == CAIRN_OK && r->files == 0)
-        rc = crn_fail(ei, CAIRN_ENOENT, 0,
-                      "there are no files in it; `cairn extract` takes regions");
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "it has no files; `cairn extract` extracts regions");
     return rc;
 }
 
@@ -263,6 +263,8 @@ static int restore(struct cli *cli, const char *text, const struct restore_optio
                          : crn_cli_pick(&cli->store, text, &t, cli->ei);
     if (rc == CAIRN_OK)
         rc = crn_version_open(&cli->store, t.name, t.version, &r.v, cli->ei);
+    if (rc == CAIRN_OK)
+        rc = crn_version_keep(r.v, KEEP, cli->ei);
     if (rc == CAIRN_OK)
         rc = crn_items_load(r.v, &items, cli->ei);
     if (rc == CAIRN_OK)
@@ -307,6 +309,8 @@ const struct cli_command crn_cmd_restore = {
     .name = "restore",
     .args = "--to DIR [-r RANK] [-f] NAME[@VERSION]",
     .help = "Puts the files of a version back, byte by byte, with mode and time",
+    .about = "Puts the files of a version back, byte by byte, with permissions and "
+             "modification time.",
     .needs_store = 1,
     .run = restore_run,
     .options = "  -t, --to DIR      where to; made if it is not there\n"

@@ -9,6 +9,7 @@
 
 #include "cli/flush_stats.h"
 #include "cli/items.h"
+#include "cli/values.h"
 #include "cli/variables.h"
 
 /* One region name over all ranks. */
@@ -336,7 +337,10 @@ static int show_show(struct cli *cli, const struct cli_target *t, int ranks, int
         return crn_cli_fail(cli);
     }
     m = crn_version_manifest(v);
-    if (cli->is_json) {
+    if (only >= (int64_t)m->ranks) {
+        status = crn_cli_problem(cli, CAIRN_ENOENT, "%s@%lld has no rank %lld: it has %u", t->name,
+                                 (long long)t->version, (long long)only, (unsigned)m->ranks);
+    } else if (cli->is_json) {
         status = print_json(cli, m, &items, &variables, only);
     } else {
         print_head(m);
@@ -361,20 +365,24 @@ static int show_run(struct cli *cli, int argc, char **argv)
     static const struct option longs[] = {{"ranks", no_argument, NULL, 'a'},
                                           {"rank", required_argument, NULL, 'r'},
                                           {"stats", no_argument, NULL, 's'},
+                                          {"values", no_argument, NULL, 'v'},
                                           {0}};
     struct cli_target t;
     int64_t only = -1;
     int ranks = 0;
     int stats = 0;
+    int values = 0;
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "r:", longs)) != -1) {
         if (c == '?' || (c == 'r' && crn_cli_number(cli, "rank", optarg, &only) != 0))
             return CLI_USAGE;
-        *(c == 's' ? &stats : &ranks) = 1;
+        *(c == 's' ? &stats : c == 'v' ? &values : &ranks) = 1;
     }
+    if (values && !stats && argc - optind >= 1)
+        return crn_show_values(cli, argc - optind, argv + optind, only);
     if (stats && ranks)
-        return crn_cli_usage(cli, "--stats stands alone");
+        return crn_cli_usage(cli, "--stats cannot be combined with --rank or --ranks");
     if (argc - optind != 1)
         return crn_cli_usage(cli, "one checkpoint is shown at a time");
     if (crn_cli_pick(&cli->store, argv[optind], &t, cli->ei) != CAIRN_OK)
@@ -384,11 +392,22 @@ static int show_run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_show = {
     .name = "show",
-    .args = "[--ranks | -r RANK | --stats] NAME[@VERSION]",
+    .args = "[--ranks | -r RANK | --stats] NAME[@VERSION] | --values [-r RANK] NAME[@VERSION] "
+            "[REGION...]",
     .help = "Shows the regions of a version: type, shape, sizes, where they lie and how encoded",
+    .about = "The regions of a version: type, shape, sizes, and with `--ranks` the "
+             "file and offset of each rank's part. Where data is encoded: for each "
+             "variable how many bytes are stored, and the pipeline of stages that most "
+             "of it went through. With `--stats` how it was flushed: for each leader "
+             "and each of its writer threads bytes, time and throughput of received "
+             "and of local data, index and fsync, waits for free blocks and for "
+             "writers, how long the writers were held back (calm while nobody waits, "
+             "capped, or in a phase of the application); what its followers sent.",
     .needs_store = 1,
     .run = show_run,
     .options = "  --ranks           each rank's regions, with file and offset\n"
                "  -r, --rank RANK   those of one rank\n"
+               "  --values          smallest, largest and mean value of each region, or of those\n"
+               "                    named, and how often which values occur\n"
                "  --stats           how it was flushed: leaders, writer threads, followers\n",
 };

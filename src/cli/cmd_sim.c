@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cairn sim: simulations with the production policies. `cairn sim platform` compares strategies
  * for a file system that many jobs share; see docs/policies.md. `cairn sim flush` is in
- * sim_flush.c. */
+ * sim_flush.c, `cairn sim nodes` in sim_nodes.c. */
 #include "cli/sim_report.h"
 
 #include <string.h>
@@ -100,7 +100,7 @@ static void put_bounds(struct sim_args *a, const struct crn_platform *p,
     r.strategy = "lower-bound";
     crn_sim_report_row(&a->report, &r);
     crn_bound_exact(&steady, NULL, &bound);
-    r.strategy = "exact-bound";
+    r.strategy = "steady-bound";
     crn_sim_report_row(&a->report, &r);
 }
 
@@ -276,7 +276,7 @@ static int run_platform(struct cli *cli, int argc, char **argv)
         if (take_option(cli, c, &w, &a) != 0)
             return CLI_USAGE;
     if (optind < argc)
-        return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
+        return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
     if (w.is_list)
         return sim_list(cli);
     if (w.text[SHOW] != NULL)
@@ -295,6 +295,7 @@ static const struct {
 } kinds[] = {
     {"platform", run_platform},
     {"flush", crn_sim_flush},
+    {"nodes", crn_sim_nodes},
 };
 
 static int sim_run(struct cli *cli, int argc, char **argv)
@@ -302,17 +303,31 @@ static int sim_run(struct cli *cli, int argc, char **argv)
     size_t i;
 
     if (argc < 2)
-        return crn_cli_usage(cli, "what shall be simulated?");
+        return crn_cli_usage(cli, "which simulation?");
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].name, argv[1]) == 0)
             return kinds[i].run(cli, argc - 1, argv + 1);
-    return crn_cli_usage(cli, "'%s' cannot be simulated", argv[1]);
+    return crn_cli_usage(cli, "unknown simulation '%s'", argv[1]);
 }
 
 const struct cli_command crn_cmd_sim = {
     .name = "sim",
-    .args = "platform | flush [OPTION...]",
-    .help = "Simulates jobs that share a file system, or the flush of one at scale",
+    .args = "platform | flush | nodes [OPTION...]",
+    .help = "Simulates jobs that share a file system, or one job at scale",
+    .about = "`platform` simulates jobs that share a file system and tells how much of "
+             "the node-time each strategy for its token wastes, beside lower bounds.\n"
+             "`flush` predicts how long the nodes of a machine need to write a "
+             "checkpoint to so many files (a number, or a ratio to the nodes such as "
+             "1:4), how far the slowest leader is behind, and what holds it back: "
+             "node, writers, receive, osts or pfs. `--recommend` tells the fewest "
+             "files, and the leaders for each, that cost at most 5 % of time.\n"
+             "`nodes` runs what the node services of a job decide, for thousands of nodes in one "
+             "process: it counts their messages for each version, or, with `--faults`, draws "
+             "late and dead ranks and nodes, cut links and failed writes from seeds, and checks "
+             "that every checkpoint ends, once, and that nothing is lost. A seed that fails is "
+             "printed with the command that replays it.\n"
+             "Platforms and machines are described by small INI files: `--list`, "
+             "`--show`.",
     .run = sim_run,
     .options = "cairn sim platform: jobs under policies for the token of their file system\n"
                "  --platform P      shipped platform or file (cielo-paper)\n"
@@ -344,5 +359,13 @@ const struct cli_command crn_cmd_sim = {
                "  --own-tails       the end of each rank is a write of its own\n"
                "  --recommend       K and leaders: fewest files within 5 % of the best time\n"
                "  --max-files N, --max-leaders N  what may be recommended (all, 16)\n"
-               "  --seed N, --csv, --list, --show M  as above\n",
+               "  --seed N, --csv, --list, --show M  as above\n"
+               "cairn sim nodes: the node services of one job\n"
+               "  --nodes LIST      with --faults: at most so many (64,512,4096; faults: 16)\n"
+               "  --files N         data files of a version (one for 8 nodes)\n"
+               "  --versions N      1 to 8 (3)\n"
+               "  --ranks N         of a node (1)\n"
+               "  --faults          as the seed draws them, and what is not given above\n"
+               "  --runs N          with --faults: seeds N, N+1, ... (1000)\n"
+               "  --seed N          the first one (1)\n",
 };

@@ -97,7 +97,7 @@ static int sweep_run(struct cli *cli, int argc, char **argv)
             return CLI_USAGE;
         else if (crn_parse_time(optarg, &o.min_age_ns, cli->ei) != CAIRN_OK ||
                  o.min_age_ns > INT64_MAX)
-            return crn_cli_usage(cli, "--min-age '%s' is no time", optarg);
+            return crn_cli_usage(cli, "--min-age '%s' is not a time", optarg);
     }
     if (cli->is_json)
         crn_json_array(crn_cli_json(cli), "swept");
@@ -113,6 +113,10 @@ const struct cli_command crn_cmd_sweep = {
     .name = "sweep",
     .args = "[-n] [-f] [--min-age TIME] [NAME...]",
     .help = "Removes what crashed jobs left behind",
+    .about = "Removes what crashed jobs left: only what is provably debris, never "
+             "under a running job. A checkpoint whose data files are all there and "
+             "which lacks only its manifest is kept and reported: `cairn drain` "
+             "publishes it. `-f` removes it.",
     .needs_store = 1,
     .run = sweep_run,
     .options = "  -n, --dry-run     only say what would go\n"

@@ -330,6 +330,16 @@ const struct cli_command crn_cmd_tune = {
     .name = "tune",
     .args = "DIR [OPTION...]",
     .help = "Measures how fast a directory takes a flush and tells what to configure",
+    .about = "Measures how fast a directory takes a flush, durably, by the number of "
+             "writer threads, contiguous or interleaved writes, the number of files, "
+             "the way to write (buffered, written behind, O_DIRECT), the size of "
+             "blocks and the share of received data; prints medians with spread and "
+             "the recommended configuration, and writes it to FILE for `-C` or "
+             "`CAIRN_CONFIG`. Takes under a minute, `--full` a quarter of an hour. "
+             "`--space` and `--bytes` limit what is in the directory at any time and "
+             "what is written in all. What it writes is removed, also after SIGINT; "
+             "what a killed run left is removed by the next. A full file system is "
+             "refused. `--figures` draws the measurements.",
     .run = tune_run,
     .options = "  --quick           under a minute; so it is if nothing is said\n"
                "  --full            15 minutes instead, more settings and repetitions\n"

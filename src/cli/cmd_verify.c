@@ -237,6 +237,9 @@ const struct cli_command crn_cmd_verify = {
     .name = "verify",
     .args = "[-j THREADS] [NAME[@VERSION]...]",
     .help = "Reads everything and checks every checksum",
+    .about = "Reads everything and checks every checksum; names damage by rank and "
+             "region. What was encoded against older versions is decoded through them; "
+             "a base that is damaged is named.",
     .needs_store = 1,
     .run = verify_run,
     .options = "  -j, --jobs N      threads; default: one a core\n",

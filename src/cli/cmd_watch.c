@@ -386,7 +386,7 @@ static int watch_run(struct cli *cli, int argc, char **argv)
     if (argc - optind != 1)
         return crn_cli_usage(cli, "which directory?");
     if (o.name == NULL)
-        return crn_cli_usage(cli, "what shall the checkpoints be called? use --as NAME");
+        return crn_cli_usage(cli, "the checkpoints need a name: use --as NAME");
     if (o.patterns.n == 0)
         return crn_cli_usage(cli, "which files? use --pattern 'out.{step}.{rank}.h5'");
     if (o.ranks < 1 || o.ranks >= CRN_MAX_RANKS)
@@ -399,6 +399,13 @@ const struct cli_command crn_cmd_watch = {
     .name = "watch",
     .args = "--as NAME --pattern P... --ranks N [--remove] [--once] DIRECTORY",
     .help = "Makes a version of every complete set of files that appears in a directory",
+    .about = "Makes a version of every complete set of files that appears in a "
+             "directory, until SIGTERM. A file is finished when it was neither changed "
+             "nor closed by a writer for `--settle` (5s), or when it was renamed to "
+             "its name. `--remove` removes the files of a set after comparing them "
+             "with the committed version, byte by byte. Started again it recognises "
+             "what is in the store already. With `--json` each event is an object on a "
+             "line of its own.",
     .run = watch_run,
     .options =
         "  -a, --as NAME     what the checkpoints are called\n"

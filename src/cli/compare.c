@@ -44,6 +44,40 @@ static struct distance of_unsigned(uint64_t a, uint64_t b)
     return r;
 }
 
+static double of_bits(uint32_t bits)
+{
+    float f;
+
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
+double crn_value_of_bf16(uint16_t bits)
+{
+    return of_bits((uint32_t)bits << 16);
+}
+
+double crn_value_of_f16(uint16_t bits)
+{
+    uint32_t sign = (uint32_t)(bits >> 15) << 31;
+    uint32_t exponent = (bits >> 10) & 31;
+    uint32_t mantissa = bits & 1023;
+
+    if (exponent == 0)
+        return ldexp(mantissa, -24) * (sign != 0 ? -1 : 1);
+    return of_bits(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13);
+}
+
+static struct distance of_halves(uint16_t a, uint16_t b)
+{
+    return of_floats(crn_value_of_f16(a), crn_value_of_f16(b));
+}
+
+static struct distance of_brains(uint16_t a, uint16_t b)
+{
+    return of_floats(crn_value_of_bf16(a), crn_value_of_bf16(b));
+}
+
 #define CASE(type_id, c_type, make)                                                                \
     case type_id: {                                                                                \
         c_type x, y;                                                                               \
@@ -71,6 +105,8 @@ static struct distance distance(uint8_t type, const void *a, const void *b)
         CASE(CAIRN_U64, uint64_t, of_unsigned)
         CASE(CAIRN_F32, float, of_floats)
         CASE(CAIRN_F64, double, of_floats)
+        CASE(CAIRN_F16, uint16_t, of_halves)
+        CASE(CAIRN_BF16, uint16_t, of_brains)
         COMPLEX_CASE(CAIRN_C64, float)
         COMPLEX_CASE(CAIRN_C128, double)
     default:

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/test.h"
+#include "format/format.h"
 #include "cli/compare.h"
 
 static const struct cli_tolerance none;
@@ -67,13 +68,29 @@ static void complex_numbers_by_their_modulus(void **state)
     assert_true(d.max_absolute == 5);
 }
 
+static void half_floats_are_numbers(void **state)
+{
+    /* 1, -2, the smallest subnormal, infinity; then 1.5, -2, 0, infinity */
+    const uint16_t a[] = {0x3c00, 0xc000, 0x0001, 0x7c00}, b[] = {0x3e00, 0xc000, 0x0000, 0x7c00};
+    const uint16_t c[] = {0x3f80}, d[] = {0xbf80}; /* bf16: 1 and -1 */
+    struct cli_difference x = compare(CAIRN_F16, a, b, 4, none);
+
+    (void)state;
+    assert_int_equal(x.differing, 2);
+    assert_true(x.max_absolute == 0.5);
+    x = compare(CAIRN_F16, a + 2, b + 2, 1, none);
+    assert_true(x.max_absolute == 0x1p-24);
+    x = compare(CAIRN_BF16, c, d, 1, none);
+    assert_true(x.max_absolute == 2);
+}
+
 static void every_type_has_its_size(void **state)
 {
     unsigned char a[160] = {0}, b[160] = {0};
     int type;
 
     (void)state;
-    for (type = CAIRN_BYTES; type <= CAIRN_C128; type++) {
+    for (type = CAIRN_BYTES; type < CRN_TYPES; type++) {
         size_t size = cairn_type_size((cairn_type)type);
         struct cli_difference d;
 
@@ -92,6 +109,7 @@ int main(void)
         cmocka_unit_test(a_nan_is_far_from_every_number),
         cmocka_unit_test(integers_do_not_lose_bits),
         cmocka_unit_test(complex_numbers_by_their_modulus),
+        cmocka_unit_test(half_floats_are_numbers),
         cmocka_unit_test(every_type_has_its_size),
     };
 

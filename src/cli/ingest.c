@@ -36,7 +36,7 @@ cairn_err crn_ingest_open(const struct crn_config *cfg, const char *name, const 
     struct cli_ingest g = {.cfg = cfg, .fs = crn_fs_default(), .hdf5 = hdf5};
     cairn_err rc;
 
-    opt.nice = (int)cfg->nice;
+    opt.nice = CRN_BACKGROUND_NICE;
     rc = crn_check_name("checkpoint name", name, ei);
     if (rc != CAIRN_OK)
         return rc;

@@ -35,7 +35,7 @@ static cairn_err open_file(const struct cli_ingest *g, struct cli_file *f, struc
     if (rc != CAIRN_OK)
         return rc;
     if (!S_ISREG(f->st.st_mode))
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no regular file", f->path);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a regular file", f->path);
     if (is_being_written(fd))
         return crn_fail(ei, CAIRN_EBUSY, 0, "'%s' is open for writing: wait until it is finished",
                         f->path);
@@ -159,8 +159,9 @@ cairn_err crn_load_open(const struct cli_ingest *g, struct cli_set *set, struct 
         for (n = 0; at + n < set->n && set->file[at + n].rank == r;)
             n++;
         l->sources[r].shard.rank = r;
-        rc = crn_load_open_rank(g, set->file + at, n, &l->sources[r], ei);
-        for (i = 0; rc == CAIRN_OK && i <= n; i++)
+        rc = (g->open_rank != NULL ? g->open_rank : crn_load_open_rank)(g, set->file + at, n,
+                                                                        &l->sources[r], ei);
+        for (i = 0; rc == CAIRN_OK && i < l->sources[r].shard.nregions; i++)
             l->bytes += l->sources[r].shard.regions[i].bytes;
     }
     for (i = 0; rc == CAIRN_OK && i < set->n; i++)

@@ -10,44 +10,22 @@
 
 /* All commands; a new one is one file and one line. */
 static const struct cli_command *const commands[] = {
-    &crn_cmd_ls,      &crn_cmd_show,   &crn_cmd_verify,  &crn_cmd_extract, &crn_cmd_diff,
-    &crn_cmd_ingest,  &crn_cmd_watch,  &crn_cmd_restore, &crn_cmd_advise,  &crn_cmd_cp,
-    &crn_cmd_explain, &crn_cmd_pin,    &crn_cmd_unpin,   &crn_cmd_rm,      &crn_cmd_sweep,
-    &crn_cmd_drain,   &crn_cmd_config, &crn_cmd_doctor,  &crn_cmd_broker,  &crn_cmd_tune,
-    &crn_cmd_sim,     &crn_cmd_replay, &crn_cmd_plot,
+    &crn_cmd_ls,     &crn_cmd_show,    &crn_cmd_verify, &crn_cmd_extract, &crn_cmd_diff,
+    &crn_cmd_ingest, &crn_cmd_import,  &crn_cmd_watch,  &crn_cmd_restore, &crn_cmd_advise,
+    &crn_cmd_cp,     &crn_cmd_explain, &crn_cmd_pin,    &crn_cmd_unpin,   &crn_cmd_rm,
+    &crn_cmd_sweep,  &crn_cmd_drain,   &crn_cmd_config, &crn_cmd_doctor,  &crn_cmd_broker,
+    &crn_cmd_tune,   &crn_cmd_sim,     &crn_cmd_replay, &crn_cmd_plot,    &crn_cmd_halt,
+    &crn_cmd_run,    &crn_cmd_report,  &crn_cmd_help,
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-static const char shared_options[] =
-    "  --dir DIR         the checkpoints' directory (key persistent, $CAIRN_PERSISTENT)\n"
-    "  -C, --config FILE configuration file ($CAIRN_CONFIG)\n"
-    "  --set KEY=VALUE   a configuration key\n"
-    "  --json            print JSON\n"
-    "  -h, --help        this text\n"
-    "  --version         version of Cairn\n";
-
-static void print_help(FILE *out)
+const struct cli_command *const *crn_cli_commands(size_t *ret_n)
 {
-    size_t i;
-
-    (void)fprintf(out, "usage: cairn COMMAND [OPTION...] [ARGUMENT...]\n\n");
-    for (i = 0; i < NCOMMANDS; i++)
-        (void)fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->help);
-    (void)fprintf(out,
-                  "\nOptions of all commands:\n%s\n"
-                  "Exit status: 0 fine, 1 a problem was found, 2 wrong usage.\n",
-                  shared_options);
+    *ret_n = NCOMMANDS;
+    return commands;
 }
 
-static void print_command_help(const struct cli_command *c)
-{
-    (void)printf("usage: cairn %s %s\n%s.\n\n%s%s%s", c->name, c->args, c->help,
-                 c->options != NULL ? "Options:\n" : "", c->options != NULL ? c->options : "",
-                 c->options != NULL ? "\n" : "");
-    (void)printf("Options of all commands:\n%s", shared_options);
-}
-
-static const struct cli_command *find_command(const char *name)
+const struct cli_command *crn_cli_find(const char *name)
 {
     size_t i;
 
@@ -193,7 +171,7 @@ static int dispatch(struct cli *cli, int argc, char **argv)
     int status;
 
     if (argc > 1 && argv[1][0] != '-')
-        cli->command = find_command(argv[1]);
+        cli->command = crn_cli_find(argv[1]);
     status = strip_shared(cli, &argc, argv, &flags);
     if (status != CLI_OK)
         return status;
@@ -202,21 +180,23 @@ static int dispatch(struct cli *cli, int argc, char **argv)
         return crn_cli_end(cli, CLI_OK);
     }
     if (argc > 1)
-        cli->command = find_command(argv[1]);
+        cli->command = crn_cli_find(argv[1]);
     if (cli->command == NULL) {
-        if (flags.help || (argc > 1 && strcmp(argv[1], "help") == 0)) {
-            print_help(stdout);
+        if (flags.help) {
+            crn_help_all(stdout);
             return crn_cli_end(cli, CLI_OK);
         }
         if (argc > 1)
-            (void)fprintf(stderr, "cairn: '%s' is no command\n", argv[1]);
-        print_help(stderr);
+            (void)fprintf(stderr, "cairn: '%s' is not a command\n", argv[1]);
+        crn_help_all(stderr);
         return CLI_USAGE;
     }
     if (flags.help) {
-        print_command_help(cli->command);
+        crn_help_command(cli->command);
         return crn_cli_end(cli, CLI_OK);
     }
+    if (cli->command->needs_nothing)
+        return cli->command->run(cli, argc - 1, argv + 1);
     return main_run(cli, argc - 1, argv + 1);
 }
 

@@ -16,8 +16,9 @@
 
 const char *crn_type_name(uint8_t type)
 {
-    static const char *const names[] = {"bytes", "i8",  "u8",  "i16", "u16", "i32", "u32",
-                                        "i64",   "u64", "f32", "f64", "c64", "c128"};
+    static const char *const names[] = {"bytes", "i8",  "u8",   "i16",  "u16",     "i32",
+                                        "u32",   "i64", "u64",  "f32",  "f64",     "c64",
+                                        "c128",  "f16", "bf16", "bool", "f8_e4m3", "f8_e5m2"};
 
     return type < sizeof(names) / sizeof(names[0]) ? names[type] : "?";
 }

@@ -39,6 +39,7 @@ int crn_plot_slowdown(struct plot *p, int argc, char **argv);
 int crn_plot_bandwidth(struct plot *p, int argc, char **argv);
 int crn_plot_mtbf(struct plot *p, int argc, char **argv);
 int crn_plot_least_bandwidth(struct plot *p, int argc, char **argv);
+int crn_plot_encode(struct plot *p, int argc, char **argv);
 int crn_plot_flush(struct plot *p, int argc, char **argv);
 int crn_plot_tiers(struct plot *p, int argc, char **argv);
 

@@ -44,7 +44,7 @@ static cairn_err plot_tiers_load(const char *path, struct history *h, struct crn
         if (line[0] == '#')
             continue;
         if (!crn_cache_op_parse(line, &op))
-            rc = crn_fail(ei, CAIRN_EFORMAT, 0, "%s, line %zu is no line of a log of operations",
+            rc = crn_fail(ei, CAIRN_EFORMAT, 0, "%s, line %zu is not a line of an operation log",
                           path, line_no);
         else if (op.rc == CAIRN_OK)
             rc = add_op(h, &op, ei);
@@ -52,7 +52,7 @@ static cairn_err plot_tiers_load(const char *path, struct history *h, struct crn
     free(line);
     (void)fclose(in);
     if (rc == CAIRN_OK && h->n == 0)
-        rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' holds no operation", path);
+        rc = crn_fail(ei, CAIRN_ENOENT, 0, "'%s' has no operations", path);
     return rc;
 }
 
@@ -120,7 +120,7 @@ int crn_plot_tiers(struct plot *p, int argc, char **argv)
     cairn_err rc;
 
     if (argc != 2)
-        return crn_cli_usage(p->cli, "plot tiers needs the log of operations of a tier cache");
+        return crn_cli_usage(p->cli, "plot tiers needs the operation log of a tier cache");
     p->height = 900;
     rc = plot_tiers_load(argv[1], &h, p->cli->ei);
     if (rc == CAIRN_OK)

@@ -42,7 +42,7 @@ static cairn_err whole(const char *word, double *ret, struct crn_errinfo *ei)
     cairn_err rc = crn_quantity_number(word, ret, ei);
 
     if (rc == CAIRN_OK && (*ret > CRN_MACHINE_MAX_NODES || *ret != floor(*ret)))
-        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no whole number up to %d", word,
+        rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a whole number up to %d", word,
                       CRN_MACHINE_MAX_NODES);
     return rc;
 }
@@ -363,7 +363,7 @@ int crn_sim_flush(struct cli *cli, int argc, char **argv)
         if (take_option(&a, c, &w) != 0)
             return CLI_USAGE;
     if (optind < argc)
-        return crn_cli_usage(cli, "'%s' is too much", argv[optind]);
+        return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
     if (w.is_list)
         return sim_flush_list(cli);
     if (w.text[SHOW] != NULL)

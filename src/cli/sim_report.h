@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Output of `cairn sim platform`: tables, CSV or JSON. Also declares the other simulation. */
+/* Output of `cairn sim platform`: tables, CSV or JSON. Also declares the other simulations. */
 #ifndef CRN_SIM_REPORT_H
 #define CRN_SIM_REPORT_H
 
@@ -33,5 +33,7 @@ int crn_sim_show(struct cli *cli, const struct crn_text *shipped, const char *ki
 
 /* cairn sim flush; argv[0] is "flush". */
 int crn_sim_flush(struct cli *cli, int argc, char **argv);
+/* cairn sim nodes. */
+int crn_sim_nodes(struct cli *cli, int argc, char **argv);
 
 #endif

@@ -23,6 +23,21 @@ static hid_t complex_type(hid_t part)
     return t;
 }
 
+/* A float of 16 bits. */
+static hid_t half_type(size_t mantissa)
+{
+    size_t exponent = 15 - mantissa;
+    hid_t t = H5Tcopy(H5T_IEEE_F32LE);
+
+    if (t >= 0 &&
+        (H5Tset_fields(t, 15, mantissa, exponent, 0, mantissa) < 0 || H5Tset_size(t, 2) < 0 ||
+         H5Tset_ebias(t, ((size_t)1 << (exponent - 1)) - 1) < 0)) {
+        (void)H5Tclose(t);
+        return H5I_INVALID_HID;
+    }
+    return t;
+}
+
 /* A type that the caller closes. */
 static hid_t type_of(uint8_t type)
 {
@@ -35,6 +50,10 @@ static hid_t type_of(uint8_t type)
         return H5Tcopy(H5T_NATIVE_FLOAT);
     case CAIRN_F64:
         return H5Tcopy(H5T_NATIVE_DOUBLE);
+    case CAIRN_F16:
+        return half_type(10);
+    case CAIRN_BF16:
+        return half_type(7);
     case CAIRN_I8:
         return H5Tcopy(H5T_NATIVE_INT8);
     case CAIRN_I16:

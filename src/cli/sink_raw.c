@@ -77,8 +77,9 @@ const struct cli_sink_ops crn_sink_raw = {
 static cairn_err npy_open(void *ctx, const char *path, const struct cli_array *a,
                           struct crn_errinfo *ei)
 {
-    static const char *const descr[] = {"|u1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4",
-                                        "<i8", "<u8", "<f4", "<f8", "<c8", "<c16"};
+    static const char *const descr[] = {
+        "|u1", "|i1", "|u1",  "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4",
+        "<f8", "<c8", "<c16", "<f2", "<V2", "|b1", "|V1", "|V1"}; /* V: as ml_dtypes writes them */
     const struct crn_region *r = &a->region;
     char head[512];
     size_t used, total;
