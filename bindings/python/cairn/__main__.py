@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""python3 -m cairn export NAME@VERSION --to FILE | import FILE --to NAME@VERSION"""
+import argparse
+import os
+import sys
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python3 -m cairn")
+    parser.add_argument("--dir", default=os.environ.get("CAIRN_PERSISTENT"),
+                        help="the checkpoints' directory ($CAIRN_PERSISTENT)")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for command, what in (("export", "NAME@VERSION"), ("import", "FILE")):
+        one = commands.add_parser(command)
+        one.add_argument("source", metavar=what)
+        one.add_argument("--to", required=True, metavar="FILE" if command == "export" else "NAME@VERSION")
+        one.add_argument("--prefix", default="", help="of the regions' names, such as 'model.'")
+        if command == "export":
+            one.add_argument("--rank", type=int, default=0, help="for what is no global array")
+    args = parser.parse_args()
+    if args.dir is None:
+        parser.error("name the checkpoints' directory: --dir or CAIRN_PERSISTENT")
+    from . import files
+    try:
+        name, _, version = (args.source if args.command == "export" else args.to).partition("@")
+        if args.command == "export":
+            names = files.export_version(args.dir, name, int(version), args.to, args.prefix, args.rank)
+        else:
+            names = files.import_version(args.source, args.dir, name, int(version), args.prefix)
+    except Exception as error:
+        sys.exit(f"cairn: {error}")
+    print(f"{args.to}: {len(names)} regions")
+
+
+main()

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpoints of training jobs: Checkpointer, and storage for torch.distributed.checkpoint.
+
+    ck = cairn.torch.Checkpointer("/lustre/me/ck", model=model, optimizer=optimizer)
+    step = ck.load() or 0
+    for step in range(step + 1, last + 1):
+        train()
+        if step % 100 == 0:
+            ck.save(step)
+    ck.close()
+"""
+import io
+import os
+import pickle
+import random
+
+import torch
+
+from . import _declarations as d
+from ._arrays import TORCH, block_of
+from ._library import NotFound
+from ._session import Session
+
+META, RANDOM = "cairn.meta", "cairn.random"  # the regions of a rank with what is no tensor
+KINDS = {kind: getattr(torch, name) for name, kind in TORCH.items() if hasattr(torch, name)}
+
+
+class _Tensor:
+    """Stands for a tensor in the pickled structure of a state."""
+
+    def __init__(self, region, shape):
+        self.region, self.shape = region, tuple(shape)
+
+    def __reduce__(self):
+        return _Tensor, (self.region, self.shape)
+
+
+_SAFE = {("collections", "OrderedDict"), ("builtins", "set"), ("builtins", "frozenset"),
+         ("builtins", "complex"), ("builtins", "slice"), ("builtins", "bytearray"),
+         ("_codecs", "encode"), ("numpy.core.multiarray", "_reconstruct"),
+         ("numpy.core.multiarray", "scalar"), ("numpy._core.multiarray", "_reconstruct"),
+         ("numpy._core.multiarray", "scalar"), ("numpy", "ndarray"), ("numpy", "dtype"),
+         ("torch", "Size"), ("torch", "device"), (__name__, "_Tensor")}
+
+
+class _SafeUnpickler(pickle.Unpickler):
+    def find_class(self, module, name):
+        if (module, name) not in _SAFE:
+            raise pickle.UnpicklingError(
+                f"the checkpoint holds an object of {module}.{name}; load(weights_only=False) "
+                "loads it, if you trust the checkpoint")
+        return super().find_class(module, name)
+
+
+def _flatten(value, path, tensors):
+    """Replaces tensors by their regions, depth first; tensors: region -> tensor."""
+    if isinstance(value, torch.Tensor):
+        region = path if len(path.encode()) < d.CAIRN_MAX_NAME else f"tensor.{len(tensors)}"
+        while region in tensors or region.startswith("cairn."):
+            region += "'"
+        tensors[region] = value
+        return _Tensor(region, value.shape)
+    if isinstance(value, dict):
+        flat = {k: _flatten(v, f"{path}.{k}" if path else str(k), tensors)
+                for k, v in value.items()}
+        return type(value)(flat) if type(value).__name__ == "OrderedDict" else flat
+    if type(value) in (list, tuple):
+        return type(value)(_flatten(v, f"{path}.{i}", tensors) for i, v in enumerate(value))
+    return value
+
+
+def _unflatten(value, tensors):
+    if isinstance(value, _Tensor):
+        return tensors[value.region].reshape(value.shape)
+    if isinstance(value, dict):
+        for k in value:
+            value[k] = _unflatten(value[k], tensors)
+        return value
+    if type(value) in (list, tuple):
+        return type(value)(_unflatten(v, tensors) for v in value)
+    return value
+
+
+class _Part:
+    """A tensor as memory: the whole, or this rank's block of a sharded one."""
+
+    def __init__(self, tensor):
+        self.tensor, self.global_shape, self.offset = tensor, None, None
+        local = tensor
+        if hasattr(tensor, "to_local") and hasattr(tensor, "device_mesh"):
+            local = tensor.to_local()
+            self.global_shape, self.offset = _place_of(tensor)
+        local = local.detach()
+        self.copy = None
+        if not local.is_contiguous():
+            self.copy, local = local, local.contiguous()
+        self.local = local
+
+    def write_back(self):
+        if self.copy is not None:
+            self.copy.copy_(self.local)
+
+
+def _place_of(tensor):
+    """Global shape of a DTensor and the offset of this rank's block; (None, None) if every rank has
+    all of it."""
+    from torch.distributed.tensor import Replicate, Shard
+    if all(isinstance(p, Replicate) for p in tensor.placements):
+        return None, None
+    for p in tensor.placements:
+        if not isinstance(p, (Replicate, Shard)) or type(p).__name__ not in ("Replicate", "Shard"):
+            raise TypeError(f"a tensor with placement {p} cannot be saved: reduce it first")
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+    _, offset = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh,
+                                                      tensor.placements)
+    return tuple(tensor.shape), tuple(offset)
+
+
+def _random_state():
+    state = {"python": random.getstate(), "torch": bytes(torch.get_rng_state().tolist())}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda"] = [bytes(s.tolist()) for s in torch.cuda.get_rng_state_all()]
+    try:
+        import numpy
+        kind, keys, *rest = numpy.random.get_state()
+        state["numpy"] = (kind, keys.tolist(), *rest)
+    except ImportError:
+        pass
+    return state
+
+
+def _bytes_of(data):
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def _set_random_state(state):
+    random.setstate(state["python"])
+    torch.set_rng_state(_bytes_of(state["torch"]))
+    if "cuda" in state and torch.cuda.is_available():
+        states = state["cuda"][:torch.cuda.device_count()]
+        torch.cuda.set_rng_state_all([_bytes_of(s) for s in states])
+    if "numpy" in state:
+        import numpy
+        kind, keys, *rest = state["numpy"]
+        numpy.random.set_state((kind, numpy.array(keys, "u4"), *rest))
+
+
+class Checkpointer:
+    """Saves and loads whatever has state_dict and load_state_dict, given by name.
+
+    Tensors become regions under their names; the rest is pickled into one small region. In a job of
+    several processes (torch.distributed is initialized) plain tensors are held alike by all ranks,
+    as data-parallel training has them, and written once; DTensors (FSDP2, tensor parallelism) are
+    blocks of global arrays, which another number of processes can load. replicated=False keeps the
+    plain tensors of each rank apart. Random states are kept for each rank.
+    """
+
+    def __init__(self, directory, name="train", comm=None, replicated=True, random_state=True,
+                 **parts):
+        keys = {k: parts.pop(k) for k in list(parts)
+                if not hasattr(parts[k], "state_dict") and not isinstance(parts[k], dict)}
+        if not parts:
+            raise ValueError("name what is to be saved: Checkpointer(dir, model=..., optimizer=...)")
+        if comm is None and torch.distributed.is_available() and torch.distributed.is_initialized():
+            comm = "torch"
+        self.name, self.parts, self.random_state = name, parts, random_state
+        self.session = Session(directory, comm=comm, **keys)
+        self.replicated = replicated and self.session.ranks > 1
+        self._protected, self._meta, self._last, self._held = {}, None, None, None
+
+    # What is saved ------------------------------------------------------------------------------
+
+    def _state(self):
+        return {key: part.state_dict() if hasattr(part, "state_dict") else part
+                for key, part in self.parts.items()}
+
+    def _protect(self, region, part, replicated):
+        if part.local.numel() == 0 and part.global_shape is None:
+            shape, pointer = (0,), None
+        else:
+            block = block_of(part.local)
+            shape, pointer = block.shape or (1,), block.pointer
+        whole = part.global_shape is not None
+        replicated = replicated and not whole
+        key = (pointer, shape, part.local.dtype, part.global_shape, part.offset, replicated)
+        if self._protected.get(region) != key:
+            self.session.protect(region, part.local, global_shape=part.global_shape if whole else None,
+                                 offset=part.offset, replicated=replicated)
+            self._protected[region] = key
+
+    def _protect_all(self, parts):
+        for region in set(self._protected) - set(parts):
+            self.session.unprotect(region)
+            del self._protected[region]
+        for region, part in parts.items():
+            self._protect(region, part, self.replicated)
+
+    def _name_stream(self, parts):
+        devices = {p.local.device for p in parts.values() if p.local.is_cuda}
+        for device in devices:
+            self.session.gpu_stream(torch.cuda.current_stream(device))
+
+    # Saving -------------------------------------------------------------------------------------
+
+    def save(self, step):
+        """Collective. Captures the state and returns a handle; training may go on at once."""
+        tensors = {}
+        structure = _flatten(self._state(), "", tensors)
+        parts = {region: _Part(tensor) for region, tensor in tensors.items()}
+        parts.update(self._own_part(META, structure))
+        if self.random_state:
+            parts.update(self._own_part(RANDOM, _random_state()))
+        self._protect_all(parts)
+        self._name_stream(parts)
+        self._held = parts
+        return self.session.checkpoint(self.name, step)
+
+    def _own_part(self, region, value):
+        """What is this rank's own, as a global array, so that any rank can read it."""
+        data = bytearray(pickle.dumps(value, protocol=4))
+        part = _Part(torch.frombuffer(data, dtype=torch.uint8))
+        part.global_shape, part.offset = (len(data),), (0,)
+        return {f"{region}.{self.session.rank}": part}
+
+    # Loading ------------------------------------------------------------------------------------
+
+    def load(self, step=None, weights_only=True):
+        """Collective. Loads the newest good step, or this one, and returns it; None if there is
+        none. With weights_only (the default) nothing that is pickled can run code."""
+        if step is None:
+            self._protect_all({})
+            step = self.session.find(self.name)
+            if step is None:
+                return None
+        else:
+            self.session.find_version(self.name, step)
+        own = self.session.rank if self.session.rank < self._ranks_of(step) else 0
+        meta = self._read(step, f"{META}.{own}")
+        loads = pickle.loads if not weights_only else \
+            lambda data: _SafeUnpickler(io.BytesIO(data)).load()
+        structure = loads(meta)
+        self._load_tensors(step, structure)
+        self._load_random(step, loads)
+        return step
+
+    def _stored(self, step, region):
+        """Type and shape of a region, of whichever rank has it."""
+        for rank in range(self._ranks_of(step)):
+            try:
+                kind, shape, whole, _ = self.session.region_info(self.name, step, region, rank)
+                return kind, whole or shape, whole
+            except NotFound:
+                continue
+        raise NotFound(d.CAIRN_ENOENT, f"{self.name}@{step} has no region '{region}'")
+
+    def _ranks_of(self, step):
+        import ctypes
+        info = d.cairn_version_info(size=ctypes.sizeof(d.cairn_version_info))
+        self.session._call("cairn_version_info", self.name.encode(), step, ctypes.byref(info))
+        return info.ranks
+
+    def _restore(self, step, parts):
+        """Restores these regions alone."""
+        self._protect_all({})
+        for region, part in parts.items():
+            whole = self._stored(step, region)[2]
+            if part.global_shape is None and whole is not None:
+                part.global_shape, part.offset = whole, (0,) * len(whole)
+                part.local = part.local.reshape(whole)
+            self._protect(region, part, False)
+        self.session.restore(self.name, step, list(parts))
+        for part in parts.values():
+            part.write_back()
+        self._protect_all({})
+
+    def _read(self, step, region):
+        kind, shape, _ = self._stored(step, region)
+        part = _Part(torch.empty(shape, dtype=KINDS[kind]))
+        self._restore(step, {region: part})
+        return part.local.numpy().tobytes()
+
+    def _load_tensors(self, step, structure):
+        live = {}
+        _flatten(self._state(), "", live)
+        wanted = {}
+        _regions_of(structure, wanted)
+        parts, fresh = {}, {}
+        for region in wanted:
+            kind, shape, whole = self._stored(step, region)
+            tensor = live.get(region)
+            fits = tensor is not None and TORCH.get(str(tensor.dtype)[6:]) == kind and (
+                tuple(tensor.shape) or (1,)) == tuple(shape)
+            if not fits:
+                tensor = torch.empty(shape, dtype=KINDS[kind])
+            parts[region] = _Part(tensor)
+            fresh[region] = tensor
+        if parts:
+            self._restore(step, parts)
+            if any(p.local.is_cuda for p in parts.values()):
+                torch.cuda.synchronize()
+        state = _unflatten(structure, fresh)
+        for key, part in self.parts.items():
+            if key not in state:
+                raise KeyError(f"{self.name}@{step} has no '{key}', it has {sorted(state)}")
+            if hasattr(part, "load_state_dict"):
+                part.load_state_dict(state[key])
+            else:
+                part.clear()
+                part.update(state[key])
+
+    def _load_random(self, step, loads):
+        region = f"{RANDOM}.{self.session.rank}"
+        if not self.random_state:
+            return
+        try:
+            self._stored(step, region)
+        except NotFound:
+            return  # a new rank: it keeps the state that it was given
+        _set_random_state(loads(self._read(step, region)))
+
+    # The rest -----------------------------------------------------------------------------------
+
+    def steps(self):
+        """The steps that are on the file system."""
+        return self.session.versions(self.name)
+
+    def replay(self, steps, weights_only=True):
+        """Loads the steps one after another, and prefetches those to come."""
+        steps = list(steps)
+        self.session.prefetch(self.name, steps)
+        for step in steps:
+            yield self.load(step, weights_only)
+
+    def wait(self, timeout=None):
+        """Waits until every saved step is on the file system."""
+        self.session.wait_all("persistent", timeout)
+
+    def close(self):
+        self.session.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return self.session.__exit__(*error)
+
+
+def _regions_of(value, found):
+    if isinstance(value, _Tensor):
+        found[value.region] = True
+    elif isinstance(value, dict):
+        for v in value.values():
+            _regions_of(v, found)
+    elif type(value) in (list, tuple):
+        for v in value:
+            _regions_of(v, found)
