@@ -19,7 +19,7 @@
  * all. */
 static void note_failure(struct crn_vlc_client *c, const char *name, int version, const char *why)
 {
-    crn_log(&c->log, CRN_INFO, "checkpoint %s@%d has failed: %s", name, version, why);
+    crn_log(&c->face.log, CRN_INFO, "checkpoint %s@%d has failed: %s", name, version, why);
     if (c->failure.code == CAIRN_OK)
         (void)!crn_fail(&c->failure, CAIRN_EPEER, 0, "checkpoint %s@%d has failed: %s", name,
                         version, why);
@@ -30,10 +30,10 @@ static void checkpoint_settle(struct crn_vlc_client *c, struct crn_vlc_pending *
 {
     struct crn_errinfo ei = {0};
 
-    if (cairn_wait(c->session, p->name, p->version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) !=
+    if (cairn_wait(c->face.session, p->name, p->version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) !=
         CAIRN_OK)
         note_failure(c, p->name, p->version, cairn_last_error());
-    if (p->copy != NULL && crn_vlc_copy_wait(c->publisher, p->copy, &ei) != CAIRN_OK)
+    if (p->copy != NULL && crn_publish_wait(c->publisher, p->copy, &ei) != CAIRN_OK)
         note_failure(c, p->name, p->version, ei.msg);
     free(p);
 }
@@ -43,10 +43,10 @@ static int is_over(struct crn_vlc_client *c, const struct crn_vlc_pending *p)
 {
     int reached = 0;
 
-    if (cairn_test(c->session, p->name, p->version, CAIRN_PERSISTENT, &reached) == CAIRN_OK &&
+    if (cairn_test(c->face.session, p->name, p->version, CAIRN_PERSISTENT, &reached) == CAIRN_OK &&
         !reached)
         return 0;
-    return p->copy == NULL || crn_vlc_copy_is_done(c->publisher, p->copy);
+    return p->copy == NULL || crn_publish_is_done(c->publisher, p->copy);
 }
 
 /* Settles the checkpoints that have ended, and any with this name and version, which is about to
@@ -163,8 +163,8 @@ static cairn_err select_regions(struct crn_vlc_client *c, int mode, const int *i
         if (!crn_vlc_takes(mode, ids, id_count, r->id))
             continue;
         (void)snprintf(ret->name[ret->n], sizeof(ret->name[0]), "%d", r->id);
-        rc = crn_vlc_from_cairn(
-            cairn_protect(c->session, ret->name[ret->n], r->ptr, CAIRN_BYTES, r->bytes), ei);
+        rc = crn_face_result(
+            cairn_protect(c->face.session, ret->name[ret->n], r->ptr, CAIRN_BYTES, r->bytes), ei);
         if (rc != CAIRN_OK)
             return rc;
         ret->list[ret->n] = ret->name[ret->n];
@@ -191,7 +191,7 @@ static cairn_err capture(struct crn_vlc_client *c, int mode, const int *ids, int
         rc = select_regions(c, mode, ids, id_count, &sel, ei);
     ph->is_bad = rc != CAIRN_OK;
     if (rc == CAIRN_OK) {
-        rc = crn_vlc_from_cairn(cairn_capture(c->session, ph->name, ph->version, sel.list), ei);
+        rc = crn_face_result(cairn_capture(c->face.session, ph->name, ph->version, sel.list), ei);
         ph->capture = rc == CAIRN_OK ? CRN_VLC_HELD : CRN_VLC_LOST;
     }
     selection_free(&sel);
@@ -213,9 +213,9 @@ cairn_err crn_vlc_route_new(struct crn_vlc_client *c, const char *original, stru
                  original);
     if (n < 0 || (size_t)n >= sizeof(ph->original))
         return crn_fail(ei, CAIRN_EINVAL, 0, "the path '%.100s...' is too long", original);
-    rc = crn_vlc_from_cairn(
-        cairn_file_route(c->session, ph->name, ph->version, CRN_VLC_FILE, ph->path, VELOC_MAX_NAME),
-        ei);
+    rc = crn_face_result(cairn_file_route(c->face.session, ph->name, ph->version, CRN_VLC_FILE,
+                                          ph->path, VELOC_MAX_NAME),
+                         ei);
     if (rc != CAIRN_OK)
         ph->path[0] = '\0';
     return rc;
@@ -231,18 +231,18 @@ static int open_routed(const struct crn_vlc_phase *ph)
 }
 
 /* Starts the copy of the file to its original name. */
-static cairn_err start_copy(struct crn_vlc_client *c, int fd, struct crn_vlc_copy **ret,
+static cairn_err start_copy(struct crn_vlc_client *c, int fd, struct crn_publish_copy **ret,
                             struct crn_errinfo *ei)
 {
     char tag[32];
     cairn_err rc = CAIRN_OK;
 
     (void)snprintf(tag, sizeof(tag), "%lld",
-                   c->id >= 0 ? (long long)c->id : (long long)cairn_rank(c->session));
+                   c->id >= 0 ? (long long)c->id : (long long)cairn_rank(c->face.session));
     if (c->publisher == NULL)
-        rc = crn_vlc_publisher_open(crn_fs_default(), tag, &c->publisher, ei);
+        rc = crn_publisher_open(crn_fs_default(), tag, &c->face.log, &c->publisher, ei);
     if (rc == CAIRN_OK)
-        return crn_vlc_publish(c->publisher, fd, c->phase.original, ret, ei);
+        return crn_publish_file(c->publisher, fd, c->phase.original, ret, ei);
     (void)close(fd);
     return rc;
 }
@@ -282,13 +282,13 @@ static cairn_err hand_over(struct crn_vlc_client *c, int success, struct crn_err
         return crn_fail(ei, CAIRN_ECANCELED, 0, "its memory was not copied");
     if (!success || ph->is_bad) {
         cairn_err rc =
-            crn_vlc_from_cairn(cairn_abandon(c->session, ph->name, ph->version, why), ei);
+            crn_face_result(cairn_abandon(c->face.session, ph->name, ph->version, why), ei);
 
         return rc != CAIRN_OK ? rc : crn_fail(ei, CAIRN_ECANCELED, 0, "%s", why);
     }
     if (ph->capture == CRN_VLC_HELD)
-        return crn_vlc_from_cairn(cairn_submit(c->session), ei);
-    return crn_vlc_from_cairn(cairn_checkpoint(c->session, ph->name, ph->version, nothing), ei);
+        return crn_face_result(cairn_submit(c->face.session), ei);
+    return crn_face_result(cairn_checkpoint(c->face.session, ph->name, ph->version, nothing), ei);
 }
 
 static cairn_err checkpoint_end(struct crn_vlc_client *c, int success, struct crn_errinfo *ei)

@@ -3,47 +3,23 @@
 #include "client.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fork.h"
-#include "base/fs.h"
-#include "cairn/cairn_mpi.h"
-#include "client/open.h"
 #include "veloc.h"
 
 static struct crn_vlc_client *client; /* VELOC has no handle: one client per process */
-static unsigned client_process;       /* crn_fork_process() of the process that created it */
-static int finalize_key = MPI_KEYVAL_INVALID;
-static int is_ended_by_mpi; /* a later VELOC_Finalize has nothing left to do */
-
-/* Programs written for VELOC call MPI_Init, since VELOC's threads make no MPI calls. Cairn's
- * threads do if there is more than one node. Both MPI libraries accept the thread level from the
- * environment; a value set by the user is left unchanged. */
-__attribute__((constructor)) static void ask_for_threads(void)
-{
-    (void)setenv("OMPI_MPI_THREAD_LEVEL", "3", 0);
-    (void)setenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE", 0);
-}
+static int is_ended_by_mpi;           /* a later VELOC_Finalize has nothing left to do */
 
 /* Entry and exit of calls. --------------------------------------------------------------------- */
 
 static const struct crn_log no_client_log = {.level = CRN_WARN, .who = "veloc"};
 
-/* Is there a client, and does it belong to this process? A forked child inherits only the
- * pointer. */
 static int has_client(void)
 {
-    return client != NULL && client_process == crn_fork_process();
-}
-
-static void set_client(struct crn_vlc_client *c)
-{
-    client = c;
-    client_process = crn_fork_process();
+    return client != NULL && crn_face_is_here(&client->face);
 }
 
 struct crn_vlc_client *crn_vlc_get(const char *function)
@@ -63,56 +39,22 @@ int crn_vlc_end(const struct crn_vlc_client *c, const char *function, cairn_err 
 {
     if (rc == CAIRN_OK)
         return VELOC_SUCCESS;
-    crn_log(c != NULL ? &c->log : &no_client_log, CRN_ERROR, "%s: %s", function, ei->msg);
+    crn_log(c != NULL ? &c->face.log : &no_client_log, CRN_ERROR, "%s: %s", function, ei->msg);
     return VELOC_FAILURE;
-}
-
-cairn_err crn_vlc_from_cairn(cairn_err rc, struct crn_errinfo *ei)
-{
-    return rc == CAIRN_OK ? CAIRN_OK : crn_fail(ei, rc, 0, "%s", cairn_last_error());
 }
 
 /* Begin. --------------------------------------------------------------------------------------- */
 
-/* Creates directories that VELOC's users expect to be created. */
-static cairn_err make_dir(const char *path, struct crn_errinfo *ei)
-{
-    const struct crn_fs *fs = crn_fs_default();
-    cairn_err rc;
-    int fd;
-
-    rc = crn_fs_make_dirs(fs, AT_FDCWD, path, 0777, &fd, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    (void)fs->close(fs, fd);
-    if (access(path, R_OK | W_OK | X_OK) != 0)
-        return crn_fail_errno(ei, errno, "the directory '%s'", path);
-    return CAIRN_OK;
-}
-
 static void tell_config(const struct crn_vlc_client *c)
 {
     if (c->cfg.ignored[0] != '\0')
-        crn_log(&c->log, CRN_WARN, "VELOC's configuration: no effect here: %s (see docs/veloc.md)",
-                c->cfg.ignored);
+        crn_log(&c->face.log, CRN_WARN,
+                "VELOC's configuration: no effect here: %s (see docs/veloc.md)", c->cfg.ignored);
     if (!c->cfg.has_persistent)
-        crn_log(&c->log, CRN_WARN,
+        crn_log(&c->face.log, CRN_WARN,
                 "VELOC's configuration names no persistent path: checkpoints are kept in '%s', "
                 "which all nodes must share",
                 c->cfg.persistent);
-}
-
-/* Level, file and job as the session will have them; opening the session reports errors in them. */
-static void open_log(struct crn_vlc_client *c, int64_t no)
-{
-    struct crn_config cfg;
-
-    if (crn_config_load(&cfg, NULL, NULL, NULL) != CAIRN_OK)
-        crn_config_defaults(&cfg);
-    crn_log_init(&c->log, &cfg, NULL, "veloc", no);
-    memcpy(c->log_file, cfg.log_file, sizeof(c->log_file));
-    c->log.file = c->log_file;
-    crn_config_fini(&cfg);
 }
 
 static struct crn_vlc_client *new_client(int64_t id, int rank, struct crn_errinfo *ei)
@@ -124,7 +66,7 @@ static struct crn_vlc_client *new_client(int64_t id, int rank, struct crn_errinf
         return NULL;
     }
     c->id = id;
-    open_log(c, id >= 0 ? id : rank);
+    crn_face_init(&c->face, "veloc", id >= 0 ? id : rank);
     return c;
 }
 
@@ -133,58 +75,33 @@ static cairn_err client_load(struct crn_vlc_client *c, const char *file, struct 
 {
     cairn_err rc = crn_vlc_config_load(file, &c->cfg, ei);
 
-    return rc == CAIRN_OK ? make_dir(c->cfg.persistent, ei) : rc;
-}
-
-static cairn_err open_session(struct crn_vlc_client *c, MPI_Comm comm, struct crn_errinfo *ei)
-{
-    struct crn_errinfo ignored = {0};
-    struct crn_vlc_settings settings;
-    struct cairn_options opt = {.size = sizeof(opt), .settings = settings.list};
-
-    crn_vlc_config_settings(&c->cfg, &settings);
-    if (make_dir(c->cfg.scratch, &ignored) != CAIRN_OK)
-        crn_log(&c->log, CRN_DEBUG, "%s", ignored.msg); /* Cairn fails on it, on all ranks alike */
-    return crn_vlc_from_cairn(comm == MPI_COMM_NULL ? cairn_open(&opt, &c->session)
-                                                    : cairn_open_mpi(comm, &opt, &c->session),
-                              ei);
+    return rc == CAIRN_OK ? crn_face_make_dir(c->cfg.persistent, ei) : rc;
 }
 
 static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_errinfo *ei);
 
-/* MPI calls this at the start of MPI_Finalize, for programs that never call VELOC_Finalize:
- * Cairn's threads must not outlive MPI. At that point MPICH no longer has its locks. */
-static int at_mpi_finalize(MPI_Comm comm, int key, void *value, void *extra)
+static void at_mpi_end(void)
 {
     struct crn_errinfo ei = {0};
 
-    (void)comm;
-    (void)key;
-    (void)value;
-    (void)extra;
-    if (has_client()) {
-        (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, 1, &ei), &ei);
-        is_ended_by_mpi = 1;
-    }
-    return MPI_SUCCESS;
+    (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, 1, &ei), &ei);
+    is_ended_by_mpi = 1;
 }
 
-static void watch_mpi(void)
+static cairn_err open_session(struct crn_vlc_client *c, MPI_Comm comm, struct crn_errinfo *ei)
 {
-    if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_mpi_finalize, &finalize_key, NULL) ==
-        MPI_SUCCESS)
-        (void)MPI_Comm_set_attr(MPI_COMM_SELF, finalize_key, client);
-}
+    struct crn_face_settings *settings = calloc(1, sizeof(*settings));
+    struct crn_errinfo ignored = {0};
+    cairn_err rc;
 
-static void unwatch_mpi(void)
-{
-    int is_finalized = 0;
-
-    (void)MPI_Finalized(&is_finalized);
-    if (finalize_key == MPI_KEYVAL_INVALID || is_finalized)
-        return;
-    (void)MPI_Comm_delete_attr(MPI_COMM_SELF, finalize_key);
-    (void)MPI_Comm_free_keyval(&finalize_key);
+    if (settings == NULL) /* the other ranks of an MPI job get a late rank */
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the settings of a session");
+    crn_vlc_config_settings(&c->cfg, settings);
+    if (crn_face_make_dir(c->cfg.scratch, &ignored) != CAIRN_OK)
+        crn_log(&c->face.log, CRN_DEBUG, "%s", ignored.msg); /* Cairn fails on it, on all ranks */
+    rc = crn_face_open(&c->face, comm, settings, at_mpi_end, ei);
+    free(settings);
+    return rc;
 }
 
 /* Collective: rank 0 reads the configuration for all. */
@@ -193,7 +110,6 @@ static cairn_err init_mpi(MPI_Comm comm, const char *file, struct crn_errinfo *e
     struct crn_vlc_client *c;
     int has_begun = 0;
     int rank = 0;
-    int status;
     cairn_err rc;
 
     if (MPI_Initialized(&has_begun) != MPI_SUCCESS || !has_begun)
@@ -202,16 +118,13 @@ static cairn_err init_mpi(MPI_Comm comm, const char *file, struct crn_errinfo *e
         return crn_fail(ei, CAIRN_EINVAL, 0, "the communicator is not valid");
     c = new_client(-1, rank, ei);
     rc = c == NULL ? CAIRN_ENOMEM : rank == 0 ? client_load(c, file, ei) : CAIRN_OK;
-    status = rc;
-    if (MPI_Allreduce(MPI_IN_PLACE, &status, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
-        status = CAIRN_EMPI;
-    if (status == CAIRN_OK && c != NULL &&
+    rc = crn_face_agree(comm, rc, ei);
+    if (rc == CAIRN_OK && c != NULL &&
         MPI_Bcast(&c->cfg, (int)sizeof(c->cfg), MPI_BYTE, 0, comm) != MPI_SUCCESS)
-        status = CAIRN_EMPI;
-    if (status != CAIRN_OK || c == NULL) {
+        rc = crn_fail(ei, CAIRN_EMPI, 0, "cannot send the configuration to all ranks");
+    if (rc != CAIRN_OK || c == NULL) {
         free(c);
-        return rc != CAIRN_OK ? rc
-                              : crn_fail(ei, (cairn_err)status, 0, "it failed on another rank");
+        return rc;
     }
     if (rank == 0)
         tell_config(c);
@@ -220,8 +133,7 @@ static cairn_err init_mpi(MPI_Comm comm, const char *file, struct crn_errinfo *e
         free(c);
         return rc;
     }
-    set_client(c);
-    watch_mpi();
+    client = c;
     return CAIRN_OK;
 }
 
@@ -238,7 +150,7 @@ static cairn_err init_single(unsigned int id, const char *file, struct crn_errin
         rc = open_session(c, MPI_COMM_NULL, ei);
     }
     if (rc == CAIRN_OK)
-        set_client(c);
+        client = c;
     else
         free(c);
     return rc;
@@ -267,12 +179,13 @@ VELOC_API int VELOC_Init_single(unsigned int id, const char *cfg_file)
 /* Frees the client. Returns the result of the checkpoints that no call has waited for. */
 static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_errinfo *ei)
 {
+    struct crn_errinfo late = {0};
     cairn_err rc = crn_vlc_wait(c, ei);
 
     client = NULL;
-    if (crn_session_close(c->session, mpi_ends) != CAIRN_OK)
-        crn_log(&c->log, CRN_DEBUG, "%s", cairn_last_error()); /* told by the wait */
-    crn_vlc_publisher_close(c->publisher);
+    if (crn_face_close(&c->face, mpi_ends, &late) != CAIRN_OK)
+        crn_log(&c->face.log, CRN_DEBUG, "%s", late.msg); /* told by the wait */
+    crn_publisher_close(c->publisher);
     crn_vlc_regions_free(&c->regions);
     crn_vlc_phase_close(&c->phase);
     crn_vlc_restart_close(&c->restart);
@@ -293,7 +206,6 @@ VELOC_API int VELOC_Finalize(int drain)
     if (c == NULL)
         return VELOC_FAILURE;
     rc = finalize(c, 0, &ei); /* also without drain: the writer threads are in this process */
-    unwatch_mpi();            /* the client is gone */
     return crn_vlc_end(NULL, __func__, drain ? rc : CAIRN_OK, &ei);
 }
 
@@ -411,6 +323,6 @@ VELOC_API int VELOC_Cleanup(const char *name)
         return VELOC_FAILURE;
     rc = crn_vlc_name(name, c->id, cairn_name, &ei);
     if (rc == CAIRN_OK)
-        rc = crn_vlc_from_cairn(cairn_drop_local(c->session, cairn_name), &ei);
+        rc = crn_face_result(cairn_drop_local(c->face.session, cairn_name), &ei);
     return crn_vlc_end(c, __func__, rc, &ei);
 }

@@ -6,16 +6,12 @@
 
 #include <limits.h>
 
-#include "base/config.h"
-#include "base/log.h"
-#include "cairn/cairn.h"
+#include "common/face.h"
+#include "common/publish.h"
 #include "config.h"
-#include "publish.h"
 #include "regions.h"
 
-/* All other symbols are hidden. */
-#define VELOC_API    __attribute__((visibility("default")))
-
+#define VELOC_API    CRN_FACE_API
 #define CRN_VLC_FILE "routed.dat" /* Cairn's name of the one file that a process may add */
 
 /* A checkpoint that VELOC_Checkpoint_wait has not waited for yet. */
@@ -23,7 +19,7 @@ struct crn_vlc_pending {
     struct crn_vlc_pending *next;
     char name[CAIRN_MAX_NAME];
     int version;
-    struct crn_vlc_copy *copy; /* of its file; NULL: none */
+    struct crn_publish_copy *copy; /* of its file; NULL: none */
 };
 
 /* Cairn numbers checkpoints in the same order on all ranks, so a phase must take exactly one
@@ -63,18 +59,16 @@ struct crn_vlc_hints {
 };
 
 struct crn_vlc_client {
-    cairn_session *session;
+    struct crn_face face;
     struct crn_vlc_config cfg;
-    struct crn_log log;
-    char log_file[CRN_PATH_MAX]; /* used by log */
-    int64_t id;                  /* of VELOC_Init_single; -1 with MPI */
+    int64_t id; /* of VELOC_Init_single; -1 with MPI */
     struct crn_vlc_regions regions;
     struct crn_vlc_phase phase;
     struct crn_vlc_restart restart;
     struct crn_vlc_hints hints;
     struct crn_vlc_pending *pending; /* oldest first */
     struct crn_errinfo failure;      /* the first since the last wait */
-    struct crn_vlc_publisher *publisher;
+    struct crn_publisher *publisher;
 };
 
 /* The client, or NULL after logging an error that names the function. */
@@ -82,8 +76,6 @@ struct crn_vlc_client *crn_vlc_get(const char *function);
 /* Ends a call: VELOC_SUCCESS, or VELOC_FAILURE after logging the reason. */
 int crn_vlc_end(const struct crn_vlc_client *c, const char *function, cairn_err rc,
                 const struct crn_errinfo *ei);
-/* Copies Cairn's last error into ei if rc is an error. */
-CAIRN_CHECKED cairn_err crn_vlc_from_cairn(cairn_err rc, struct crn_errinfo *ei);
 
 /* checkpoint.c */
 /* Waits for all checkpoints in flight. Returns a failure since the last call, once. */

@@ -114,7 +114,7 @@ static cairn_err config_number(const struct values *v, enum key key, uint64_t *r
         return CAIRN_OK;
     n = strtol(text, &end, 10);
     if (end == text || *end != '\0')
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is no number of versions for '%s'", text,
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is not a number of versions for '%s'", text,
                         keys[key]);
     *ret = n > 0 ? (uint64_t)n : 0;
     return CAIRN_OK;
@@ -145,7 +145,7 @@ static cairn_err config_understand(const struct values *v, struct crn_vlc_config
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "the key 'scratch' is missing: a directory on the node");
     if (mode[0] != '\0' && strcmp(mode, "sync") != 0 && strcmp(mode, "async") != 0)
-        return crn_fail(ei, CAIRN_ECONFIG, 0, "mode = %s: it is sync or async", mode);
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "mode = %s: must be sync or async", mode);
     cfg->is_sync = strcmp(mode, "sync") == 0;
     cfg->has_persistent = v->value[PERSISTENT][0] != '\0';
     rc = path(v->value[SCRATCH], "", cfg->scratch, ei);
@@ -199,38 +199,21 @@ cairn_err crn_vlc_config_parse(const char *text, struct crn_vlc_config *ret, str
     return config_load(NULL, text, ret, ei);
 }
 
-void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_vlc_settings *ret)
+void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_face_settings *ret)
 {
-    char last[32], local[32];
-    const struct {
-        const char *key, *variable, *value;
-    } rows[] = {{"persistent", "CAIRN_PERSISTENT", cfg->persistent},
-                {"local", "CAIRN_LOCAL", cfg->scratch},
-                {"keep_last", "CAIRN_KEEP_LAST", last},
-                {"keep_local", "CAIRN_KEEP_LOCAL", local},
-                /* As in VELOC: captures that exceed memory spill to scratch, and a full file
-                 * system is a failure, which VELOC_Checkpoint_wait reports, not the next
-                 * checkpoint. */
-                {"arena_full", "CAIRN_ARENA_FULL", "spill"},
-                {"space_wait", "CAIRN_SPACE_WAIT", "0"},
-                {"free_reserve_bytes", "CAIRN_FREE_RESERVE_BYTES", "0"},
-                {"on_failure", "CAIRN_ON_FAILURE", "continue"},
-                /* Not "fail": VELOC_Restart_test cannot distinguish "not saved yet" from "none", so
-                 * programs would start from the beginning. The log names the unsaved versions. */
-                {"restart_unsaved", "CAIRN_RESTART_UNSAVED", "older"}};
-    size_t n = 0;
-    size_t i;
-
-    (void)snprintf(last, sizeof(last), "%" PRIu64, cfg->max_versions);
-    (void)snprintf(local, sizeof(local), "%" PRIu64, cfg->scratch_versions);
-    memset(ret, 0, sizeof(*ret));
-    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (getenv(rows[i].variable) != NULL)
-            continue;
-        (void)snprintf(ret->text[n], sizeof(ret->text[n]), "%s=%s", rows[i].key, rows[i].value);
-        ret->list[n] = ret->text[n];
-        n++;
-    }
+    crn_face_set(ret, "persistent", "%s", cfg->persistent);
+    crn_face_set(ret, "local", "%s", cfg->scratch);
+    crn_face_set(ret, "keep_last", "%" PRIu64, cfg->max_versions);
+    crn_face_set(ret, "keep_local", "%" PRIu64, cfg->scratch_versions);
+    /* As in VELOC: captures that exceed memory spill to scratch, and a full file system is a
+     * failure, which VELOC_Checkpoint_wait reports, not the next checkpoint. */
+    crn_face_set(ret, "arena_full", "spill");
+    crn_face_set(ret, "space_wait", "0");
+    crn_face_set(ret, "free_reserve_bytes", "0");
+    crn_face_set(ret, "on_failure", "continue");
+    /* Not "fail": VELOC_Restart_test cannot distinguish "not saved yet" from "none", so programs
+     * would start from the beginning. The log names the unsaved versions. */
+    crn_face_set(ret, "restart_unsaved", "older");
 }
 
 cairn_err crn_vlc_name(const char *name, int64_t id, char ret[CAIRN_MAX_NAME],
@@ -243,7 +226,7 @@ cairn_err crn_vlc_name(const char *name, int64_t id, char ret[CAIRN_MAX_NAME],
     int n;
 
     if (name == NULL || name[0] == '\0' || name[strspn(name, allowed)] != '\0')
-        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is no checkpoint name: [A-Za-z0-9_.]+",
+        return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a checkpoint name: [A-Za-z0-9_.]+",
                         name != NULL ? name : "(null)");
     if (id >= 0)
         (void)snprintf(suffix, sizeof(suffix), "-%" PRId64, id);

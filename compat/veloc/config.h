@@ -3,7 +3,8 @@
 #ifndef CRN_VLC_CONFIG_H
 #define CRN_VLC_CONFIG_H
 
-#include "base/config.h"
+#include "cairn/cairn.h"
+#include "common/settings.h"
 
 #define CRN_VLC_KEEP_ALL (UINT64_C(1) << 40)
 
@@ -26,15 +27,8 @@ CAIRN_CHECKED cairn_err crn_vlc_config_load(const char *file, struct crn_vlc_con
 CAIRN_CHECKED cairn_err crn_vlc_config_parse(const char *text, struct crn_vlc_config *ret,
                                              struct crn_errinfo *ei);
 
-/* The settings of a Cairn session with the behaviour of this configuration: "key=value" texts,
- * NULL at the end. A key that is also set as CAIRN_<KEY> is omitted, so that the variable takes
- * effect. */
-#define CRN_VLC_SETTINGS 10
-struct crn_vlc_settings {
-    const char *list[CRN_VLC_SETTINGS];
-    char text[CRN_VLC_SETTINGS][CRN_PATH_MAX + 32];
-};
-void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_vlc_settings *ret);
+/* The settings of a Cairn session with the behaviour of this configuration. */
+void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_face_settings *ret);
 
 /* The Cairn name for a VELOC name; id < 0 if all processes share it. The mapping is injective:
  * VELOC names have no '-'. CAIRN_EINVAL for names that VELOC does not allow. */

@@ -100,7 +100,7 @@ static void variables(void **state)
 
 static void settings(void **state)
 {
-    struct crn_vlc_settings s;
+    struct crn_face_settings s = {0};
 
     (void)state;
     assert_ok(load("scratch = /s\npersistent = /p\nmax_versions = 4\nscratch_versions = 2\n"));
@@ -113,6 +113,7 @@ static void settings(void **state)
     assert_string_equal(s.list[8], "restart_unsaved=older");
     assert_null(s.list[9]);
     (void)setenv("CAIRN_PERSISTENT", "/elsewhere", 1);
+    memset(&s, 0, sizeof(s));
     crn_vlc_config_settings(&cfg, &s);
     assert_string_equal(s.list[0], "local=/s");
     (void)unsetenv("CAIRN_PERSISTENT");

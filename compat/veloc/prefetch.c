@@ -21,8 +21,9 @@ void crn_vlc_hints_name(struct crn_vlc_client *c, const char *cairn_name)
 
     memcpy(h->name, cairn_name, strlen(cairn_name) + 1);
     for (i = 0; i < h->n; i++)
-        if (cairn_prefetch_enqueue(c->session, h->name, h->version[i]) != CAIRN_OK)
-            crn_log(&c->log, CRN_WARN, "a hint is ignored, continuing: %s", cairn_last_error());
+        if (cairn_prefetch_enqueue(c->face.session, h->name, h->version[i]) != CAIRN_OK)
+            crn_log(&c->face.log, CRN_WARN, "a hint is ignored, continuing: %s",
+                    cairn_last_error());
     h->n = 0;
 }
 
@@ -34,7 +35,7 @@ static cairn_err prefetch_enqueue(struct crn_vlc_client *c, int version, struct 
     if (version < 0)
         return crn_fail(ei, CAIRN_EINVAL, 0, "version %d is negative", version);
     if (h->name[0] != '\0')
-        return crn_vlc_from_cairn(cairn_prefetch_enqueue(c->session, h->name, version), ei);
+        return crn_face_result(cairn_prefetch_enqueue(c->face.session, h->name, version), ei);
     grown = realloc(h->version, (h->n + 1) * sizeof(*grown));
     if (grown == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu hints", h->n + 1);
@@ -57,7 +58,8 @@ VELOC_API int VELOC_Prefetch_start(void)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__,
-                                   crn_vlc_from_cairn(cairn_prefetch_start(c->session), &ei), &ei);
+    return c == NULL
+               ? VELOC_FAILURE
+               : crn_vlc_end(c, __func__,
+                             crn_face_result(cairn_prefetch_start(c->face.session), &ei), &ei);
 }

@@ -134,7 +134,7 @@ const struct crn_vlc_region *crn_vlc_find(const struct crn_vlc_group *g, int id)
 cairn_err crn_vlc_check_mode(int mode, const int *ids, int n, struct crn_errinfo *ei)
 {
     if (mode < VELOC_CKPT_ALL || mode > VELOC_CKPT_REST)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "there is no mode %d", mode);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "unknown mode %d", mode);
     if (mode != VELOC_CKPT_ALL && ids == NULL && n > 0)
         return crn_fail(ei, CAIRN_EINVAL, 0, "the list of %d ids is NULL", n);
     return CAIRN_OK;

@@ -11,11 +11,31 @@
 #include "client/open.h"
 #include "veloc.h"
 
+/* Can each process read what the process of its rank wrote? */
+static cairn_err has_enough_ranks(struct crn_vlc_client *c, const char *cairn_name, int version,
+                                  struct crn_errinfo *ei)
+{
+    struct cairn_version_info info = {.size = sizeof(info)};
+    cairn_err rc;
+
+    if (crn_session_holds(c->face.session, cairn_name, version))
+        return CAIRN_OK; /* of this run, and perhaps not committed */
+    rc = crn_face_result(cairn_version_info(c->face.session, cairn_name, version, &info), ei);
+    if (rc == CAIRN_OK && cairn_ranks(c->face.session) > info.ranks)
+        rc = crn_fail(ei, CAIRN_EMISMATCH, 0,
+                      "%s@%d was written by %d processes and cannot be restored by %d", cairn_name,
+                      version, (int)info.ranks, cairn_ranks(c->face.session));
+    return rc;
+}
+
 static cairn_err test(struct crn_vlc_client *c, const char *name, int version, int *ret,
                       struct crn_errinfo *ei)
 {
     char cairn_name[CAIRN_MAX_NAME];
-    int64_t found;
+    struct crn_errinfo why = {0};
+    int64_t bound = version == 0 ? INT_MAX : version;
+    int64_t found = 0;
+    int is_passed_over = 0;
     cairn_err rc;
 
     rc = crn_vlc_name(name, c->id, cairn_name, ei);
@@ -23,12 +43,22 @@ static cairn_err test(struct crn_vlc_client *c, const char *name, int version, i
         return rc;
     if (version < 0)
         return crn_fail(ei, CAIRN_EINVAL, 0, "version %d of '%s' is negative", version, name);
-    rc = crn_vlc_from_cairn(
-        cairn_find(c->session, cairn_name, version == 0 ? INT_MAX : version, &found), ei);
+    do {
+        crn_err_clear(&why);
+        rc = crn_face_result(cairn_find(c->face.session, cairn_name, bound, &found), ei);
+        if (rc == CAIRN_OK)
+            rc = has_enough_ranks(c, cairn_name, (int)found, &why);
+        if (rc == CAIRN_EMISMATCH) {
+            crn_log(&c->face.log, CRN_WARN, "%s", why.msg);
+            is_passed_over = 1;
+        }
+        bound = found - 1;
+    } while (rc == CAIRN_EMISMATCH);
+    crn_err_keep(ei, &why);
     if (rc == CAIRN_OK)
         *ret = (int)found;
-    if (rc == CAIRN_ENOENT) /* the program will start from the beginning */
-        crn_session_succeeds(c->session, cairn_name);
+    if (rc == CAIRN_ENOENT && !is_passed_over) /* the program will start from the beginning */
+        crn_session_succeeds(c->face.session, cairn_name);
     return rc;
 }
 
@@ -41,7 +71,6 @@ void crn_vlc_restart_close(struct crn_vlc_restart *r)
 static cairn_err restart_begin(struct crn_vlc_client *c, const char *name, int version,
                                struct crn_errinfo *ei)
 {
-    struct cairn_version_info info = {.size = sizeof(info)};
     struct crn_vlc_restart *r = &c->restart;
     char cairn_name[CAIRN_MAX_NAME];
     cairn_err rc;
@@ -52,15 +81,9 @@ static cairn_err restart_begin(struct crn_vlc_client *c, const char *name, int v
     if (rc == CAIRN_OK && version < 0)
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "version %d of '%s' is negative", version, name);
     if (rc == CAIRN_OK)
-        rc = crn_vlc_from_cairn(cairn_find_version(c->session, cairn_name, version), ei);
-    info.ranks =
-        cairn_ranks(c->session); /* for a version of this run, which may not be committed */
-    if (rc == CAIRN_OK && !crn_session_holds(c->session, cairn_name, version))
-        rc = crn_vlc_from_cairn(cairn_version_info(c->session, cairn_name, version, &info), ei);
-    if (rc == CAIRN_OK && cairn_ranks(c->session) > info.ranks)
-        rc = crn_fail(ei, CAIRN_EMISMATCH, 0,
-                      "%s@%d was written by %d processes and cannot be restored by %d", name,
-                      version, (int)info.ranks, cairn_ranks(c->session));
+        rc = crn_face_result(cairn_find_version(c->face.session, cairn_name, version), ei);
+    if (rc == CAIRN_OK)
+        rc = has_enough_ranks(c, cairn_name, version, ei);
     if (rc != CAIRN_OK)
         return rc;
     crn_vlc_restart_close(r);
@@ -122,7 +145,7 @@ static cairn_err restart_match(struct crn_vlc_client *c, const char *name, uint6
                         "id %s of %s@%d has %llu bytes, the protected memory only %llu", name,
                         c->restart.group, c->restart.version, (unsigned long long)bytes,
                         (unsigned long long)r->bytes);
-    rc = crn_vlc_from_cairn(cairn_protect(c->session, name, r->ptr, CAIRN_BYTES, bytes), ei);
+    rc = crn_face_result(cairn_protect(c->face.session, name, r->ptr, CAIRN_BYTES, bytes), ei);
     return rc != CAIRN_OK ? rc : restart_add(w, name, ei);
 }
 
@@ -135,11 +158,11 @@ static cairn_err match_all(struct crn_vlc_client *c, int mode, const int *ids, i
     uint32_t i;
 
     for (i = 0; rc == CAIRN_OK; i++) {
-        rc = cairn_region_at(c->session, c->restart.name, c->restart.version,
-                             cairn_rank(c->session), i, name, sizeof(name), &a);
+        rc = cairn_region_at(c->face.session, c->restart.name, c->restart.version,
+                             cairn_rank(c->face.session), i, name, sizeof(name), &a);
         if (rc == CAIRN_ENOENT)
             break;
-        rc = crn_vlc_from_cairn(rc, ei);
+        rc = crn_face_result(rc, ei);
         if (rc == CAIRN_OK && crn_vlc_takes(mode, ids, id_count, atoi(name)))
             rc = restart_match(c, name, a.dims[0], w, ei);
     }
@@ -166,9 +189,10 @@ static cairn_err recover(struct crn_vlc_client *c, int mode, const int *ids, int
     for (i = 0; rc == CAIRN_OK && i < w.n; i++)
         w.list[i] = w.name[i];
     if (rc == CAIRN_OK)
-        rc = crn_vlc_from_cairn(cairn_restore_from(c->session, c->restart.name, c->restart.version,
-                                                   cairn_rank(c->session), w.list),
-                                ei);
+        rc =
+            crn_face_result(cairn_restore_from(c->face.session, c->restart.name, c->restart.version,
+                                               cairn_rank(c->face.session), w.list),
+                            ei);
     wanted_free(&w);
     return rc;
 }
@@ -183,11 +207,11 @@ static cairn_err size_of(struct crn_vlc_client *c, int id, int *ret, struct crn_
     if (rc != CAIRN_OK)
         return rc;
     (void)snprintf(name, sizeof(name), "%d", id);
-    rc = crn_vlc_from_cairn(cairn_region_info(c->session, c->restart.name, c->restart.version,
-                                              cairn_rank(c->session), name, &a),
-                            ei);
+    rc = crn_face_result(cairn_region_info(c->face.session, c->restart.name, c->restart.version,
+                                           cairn_rank(c->face.session), name, &a),
+                         ei);
     if (rc == CAIRN_OK && a.dims[0] > INT_MAX)
-        return crn_fail(ei, CAIRN_ELIMIT, 0, "id %d has %llu bytes, more than an int can tell", id,
+        return crn_fail(ei, CAIRN_ELIMIT, 0, "id %d has %llu bytes, more than INT_MAX", id,
                         (unsigned long long)a.dims[0]);
     if (rc == CAIRN_OK)
         *ret = (int)a.dims[0];
@@ -201,10 +225,10 @@ cairn_err crn_vlc_route_old(struct crn_vlc_client *c, struct crn_errinfo *ei)
 
     if (r->path[0] != '\0')
         return CAIRN_OK;
-    rc = crn_vlc_from_cairn(cairn_file_restore(c->session, r->name, r->version,
-                                               cairn_rank(c->session), CRN_VLC_FILE, r->path,
-                                               VELOC_MAX_NAME),
-                            ei);
+    rc = crn_face_result(cairn_file_restore(c->face.session, r->name, r->version,
+                                            cairn_rank(c->face.session), CRN_VLC_FILE, r->path,
+                                            VELOC_MAX_NAME),
+                         ei);
     if (rc != CAIRN_OK)
         r->path[0] = '\0';
     return rc;

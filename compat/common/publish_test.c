@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A copy appears complete or not at all, whichever file operation fails, and leaves no other
  * files. */
-#include "publish.h"
+#include "common/publish.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "base/fs_faulty.h"
+#include "base/log.h"
 #include "base/test.h"
 
 #define BYTES (((size_t)5 << 19) + 3) /* two and a half blocks, and 3 bytes */
@@ -55,17 +57,17 @@ static int count_entries(void)
 
 static cairn_err copy(const struct crn_fs *fs, const char *path)
 {
-    struct crn_vlc_publisher *p;
-    struct crn_vlc_copy *c;
+    struct crn_publisher *p;
+    struct crn_publish_copy *c;
     cairn_err rc;
     int fd = open(from, O_RDONLY);
 
     assert_true(fd >= 0);
     crn_err_clear(ei);
-    assert_ok(crn_vlc_publisher_open(fs, "7", &p, ei));
-    assert_ok(crn_vlc_publish(p, fd, path, &c, ei));
-    rc = crn_vlc_copy_wait(p, c, ei);
-    crn_vlc_publisher_close(p);
+    assert_ok(crn_publisher_open(fs, "7", NULL, &p, ei));
+    assert_ok(crn_publish_file(p, fd, path, &c, ei));
+    rc = crn_publish_wait(p, c, ei);
+    crn_publisher_close(p);
     return rc;
 }
 
@@ -100,6 +102,30 @@ static void new_and_old(void **state)
     assert_int_equal(count_entries(), 2);
     assert_int_not_equal(copy(crn_fs_posix(), "/nowhere/at/all"), CAIRN_OK);
     assert_non_null(strstr(ei->msg, "/nowhere/at/all"));
+}
+
+/* The publisher itself logs a failure: perhaps nobody waits for the copy. */
+static void a_failure_is_logged(void **state)
+{
+    char file[500], line[1000] = "";
+    struct crn_log log = {.level = CRN_ERROR, .file = file, .who = "test"};
+    struct crn_publish_copy *c;
+    struct crn_publisher *p;
+    FILE *f;
+
+    (void)state;
+    (void)snprintf(file, sizeof(file), "%s/log", dir);
+    assert_ok(crn_publisher_open(crn_fs_posix(), "7", &log, &p, ei));
+    assert_ok(crn_publish_file(p, open(from, O_RDONLY), "/nowhere/at/all", &c, ei));
+    while (!crn_publish_is_done(p, c))
+        (void)usleep(1000);
+    f = fopen(file, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof(line), f));
+    assert_int_equal(fclose(f), 0);
+    assert_non_null(strstr(line, "/nowhere/at/all"));
+    assert_int_not_equal(crn_publish_wait(p, c, ei), CAIRN_OK);
+    crn_publisher_close(p);
 }
 
 /* The k-th operation fails, for every k. */
@@ -143,26 +169,26 @@ static void every_failure(void **state)
 
 static void many_at_once(void **state)
 {
-    struct crn_vlc_publisher *p;
-    struct crn_vlc_copy *c[300];
+    struct crn_publisher *p;
+    struct crn_publish_copy *c[300];
     char path[520];
     int i;
 
     (void)state;
     put(from, 'n', 1000);
-    assert_ok(crn_vlc_publisher_open(crn_fs_posix(), "7", &p, ei));
+    assert_ok(crn_publisher_open(crn_fs_posix(), "7", NULL, &p, ei));
     for (i = 0; i < 300; i++) {
         (void)snprintf(path, sizeof(path), "%s-%d", to, i);
-        assert_ok(crn_vlc_publish(p, open(from, O_RDONLY), path, &c[i], ei));
+        assert_ok(crn_publish_file(p, open(from, O_RDONLY), path, &c[i], ei));
     }
     for (i = 299; i >= 0; i--) {
-        assert_ok(crn_vlc_copy_wait(p, c[i], ei));
+        assert_ok(crn_publish_wait(p, c[i], ei));
         (void)snprintf(path, sizeof(path), "%s-%d", to, i);
         assert_true(is_whole(path, 'n', 1000));
     }
     assert_int_equal(count_entries(), 301);
-    crn_vlc_publisher_close(p);
-    crn_vlc_publisher_close(NULL);
+    crn_publisher_close(p);
+    crn_publisher_close(NULL);
 }
 
 int main(void)
@@ -170,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(new_and_old, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_failure, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failure_is_logged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_at_once, set_up, tear_down),
     };
 

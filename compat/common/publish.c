@@ -2,7 +2,7 @@
 /* One thread copies one file after another: temporary file beside the target, fsync, rename. The
  * temporary file has the same name in every run, so the next run, which takes the same version
  * again, overwrites the leftover of a killed one. */
-#include "publish.h"
+#include "common/publish.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,21 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/queue.h"
 
 #define BLOCK ((size_t)1 << 20)
 #define ROOM  128 /* files in flight; with more, the checkpoint waits */
 
-struct crn_vlc_copy {
+struct crn_publish_copy {
     int fd;
     char *path;
     struct crn_errinfo error; /* mu */
     int is_done;              /* mu */
 };
 
-struct crn_vlc_publisher {
+struct crn_publisher {
     const struct crn_fs *fs;
     char tag[32];
+    const struct crn_log *log;
     struct crn_queue todo;
     struct crn_mutex mu;
     struct crn_cond done;
@@ -72,7 +74,7 @@ static cairn_err put_in_place(const struct crn_fs *fs, int dfd, int to, const ch
     return rc;
 }
 
-static cairn_err publish_publish(const struct crn_vlc_publisher *p, const struct crn_vlc_copy *c,
+static cairn_err publish_publish(const struct crn_publisher *p, const struct crn_publish_copy *c,
                                  struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = p->fs;
@@ -104,14 +106,18 @@ static cairn_err publish_publish(const struct crn_vlc_publisher *p, const struct
 
 static void *publish_run(void *arg)
 {
-    struct crn_vlc_publisher *p = arg;
-    struct crn_vlc_copy *c;
+    struct crn_publisher *p = arg;
+    struct crn_publish_copy *c;
 
     crn_thread_background(10);
     while ((c = crn_queue_pop(&p->todo)) != NULL) {
         struct crn_errinfo ei = {0};
 
         ei.code = publish_publish(p, c, &ei);
+        if (ei.code != CAIRN_OK && p->log != NULL)
+            crn_log(p->log, CRN_ERROR,
+                    "the checkpoint has its file, but '%s' could not be written: %s", c->path,
+                    ei.msg);
         (void)p->fs->close(p->fs, c->fd);
         crn_lock(&p->mu);
         c->error = ei;
@@ -122,15 +128,16 @@ static void *publish_run(void *arg)
     return NULL;
 }
 
-cairn_err crn_vlc_publisher_open(const struct crn_fs *fs, const char *tag,
-                                 struct crn_vlc_publisher **ret, struct crn_errinfo *ei)
+cairn_err crn_publisher_open(const struct crn_fs *fs, const char *tag, const struct crn_log *log,
+                             struct crn_publisher **ret, struct crn_errinfo *ei)
 {
-    struct crn_vlc_publisher *p = calloc(1, sizeof(*p));
+    struct crn_publisher *p = calloc(1, sizeof(*p));
     cairn_err rc;
 
     if (p == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the publisher of files");
     p->fs = fs;
+    p->log = log;
     (void)snprintf(p->tag, sizeof(p->tag), "%s", tag);
     rc = crn_queue_init(&p->todo, ROOM, ei);
     if (rc != CAIRN_OK) {
@@ -139,7 +146,7 @@ cairn_err crn_vlc_publisher_open(const struct crn_fs *fs, const char *tag,
     }
     crn_mutex_init(&p->mu, CRN_RANK_LEAF);
     crn_cond_init(&p->done);
-    rc = crn_thread_start(&p->thread, "veloc-publish", publish_run, p, ei);
+    rc = crn_thread_start(&p->thread, "cairn-publish", publish_run, p, ei);
     if (rc != CAIRN_OK) {
         crn_cond_fini(&p->done);
         crn_mutex_fini(&p->mu);
@@ -151,7 +158,7 @@ cairn_err crn_vlc_publisher_open(const struct crn_fs *fs, const char *tag,
     return CAIRN_OK;
 }
 
-void crn_vlc_publisher_close(struct crn_vlc_publisher *p)
+void crn_publisher_close(struct crn_publisher *p)
 {
     if (p == NULL)
         return;
@@ -163,10 +170,10 @@ void crn_vlc_publisher_close(struct crn_vlc_publisher *p)
     free(p);
 }
 
-cairn_err crn_vlc_publish(struct crn_vlc_publisher *p, int fd, const char *path,
-                          struct crn_vlc_copy **ret, struct crn_errinfo *ei)
+cairn_err crn_publish_file(struct crn_publisher *p, int fd, const char *path,
+                           struct crn_publish_copy **ret, struct crn_errinfo *ei)
 {
-    struct crn_vlc_copy *c = calloc(1, sizeof(*c));
+    struct crn_publish_copy *c = calloc(1, sizeof(*c));
     cairn_err rc;
 
     if (c != NULL)
@@ -183,7 +190,7 @@ cairn_err crn_vlc_publish(struct crn_vlc_publisher *p, int fd, const char *path,
     return CAIRN_OK;
 }
 
-int crn_vlc_copy_is_done(struct crn_vlc_publisher *p, const struct crn_vlc_copy *c)
+int crn_publish_is_done(struct crn_publisher *p, const struct crn_publish_copy *c)
 {
     int is_done;
 
@@ -193,8 +200,8 @@ int crn_vlc_copy_is_done(struct crn_vlc_publisher *p, const struct crn_vlc_copy 
     return is_done;
 }
 
-cairn_err crn_vlc_copy_wait(struct crn_vlc_publisher *p, struct crn_vlc_copy *c,
-                            struct crn_errinfo *ei)
+cairn_err crn_publish_wait(struct crn_publisher *p, struct crn_publish_copy *c,
+                           struct crn_errinfo *ei)
 {
     cairn_err rc;
 

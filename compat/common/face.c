@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The session behind a face: opened with settings, closed by the program or by MPI_Finalize. */
+#include "common/face.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fork.h"
+#include "base/fs.h"
+#include "cairn/cairn_mpi.h"
+#include "client/open.h"
+
+/* Programs written for these libraries call MPI_Init. Cairn's threads make MPI calls if there is
+ * more than one node. Both MPI libraries accept the thread level from the environment; a value set
+ * by the user is left unchanged. */
+__attribute__((constructor)) static void ask_for_threads(void)
+{
+    (void)setenv("OMPI_MPI_THREAD_LEVEL", "3", 0);
+    (void)setenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE", 0);
+}
+
+void crn_face_init(struct crn_face *f, const char *who, int64_t no)
+{
+    struct crn_config cfg;
+
+    memset(f, 0, sizeof(*f));
+    f->who = who;
+    f->key = MPI_KEYVAL_INVALID;
+    if (crn_config_load(&cfg, NULL, NULL, NULL) != CAIRN_OK)
+        crn_config_defaults(&cfg);
+    crn_log_init(&f->log, &cfg, NULL, who, no);
+    memcpy(f->log_file, cfg.log_file, sizeof(f->log_file));
+    f->log.file = f->log_file;
+    crn_config_fini(&cfg);
+}
+
+static int face_mpi_ends(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct crn_face *f = value;
+
+    (void)comm;
+    (void)key;
+    (void)extra;
+    if (crn_face_is_here(f))
+        f->at_mpi_end();
+    return MPI_SUCCESS;
+}
+
+static void watch_mpi(struct crn_face *f)
+{
+    if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, face_mpi_ends, &f->key, NULL) == MPI_SUCCESS)
+        (void)MPI_Comm_set_attr(MPI_COMM_SELF, f->key, f);
+}
+
+static void unwatch_mpi(struct crn_face *f)
+{
+    int is_finalized = 0;
+
+    (void)MPI_Finalized(&is_finalized);
+    if (f->key == MPI_KEYVAL_INVALID || is_finalized)
+        return;
+    (void)MPI_Comm_delete_attr(MPI_COMM_SELF, f->key); /* calls back: there is no session left */
+    (void)MPI_Comm_free_keyval(&f->key);
+}
+
+cairn_err crn_face_open(struct crn_face *f, MPI_Comm comm, const struct crn_face_settings *settings,
+                        void (*at_mpi_end)(void), struct crn_errinfo *ei)
+{
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings->list};
+    cairn_err rc;
+
+    rc = crn_face_result(comm == MPI_COMM_NULL ? cairn_open(&opt, &f->session)
+                                               : cairn_open_mpi(comm, &opt, &f->session),
+                         ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    f->process = crn_fork_process();
+    f->at_mpi_end = at_mpi_end;
+    if (comm != MPI_COMM_NULL && at_mpi_end != NULL)
+        watch_mpi(f);
+    return CAIRN_OK;
+}
+
+cairn_err crn_face_close(struct crn_face *f, int mpi_ends, struct crn_errinfo *ei)
+{
+    cairn_err rc = crn_face_result(crn_session_close(f->session, mpi_ends), ei);
+
+    f->session = NULL;
+    if (!mpi_ends)
+        unwatch_mpi(f);
+    return rc;
+}
+
+int crn_face_is_here(const struct crn_face *f)
+{
+    return f != NULL && f->session != NULL && f->process == crn_fork_process();
+}
+
+cairn_err crn_face_result(cairn_err rc, struct crn_errinfo *ei)
+{
+    return rc == CAIRN_OK ? CAIRN_OK : crn_fail(ei, rc, 0, "%s", cairn_last_error());
+}
+
+cairn_err crn_face_agree(MPI_Comm comm, cairn_err rc, struct crn_errinfo *ei)
+{
+    int worst = rc;
+
+    if (MPI_Allreduce(MPI_IN_PLACE, &worst, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
+        worst = CAIRN_EMPI;
+    if (rc != CAIRN_OK || worst == CAIRN_OK)
+        return rc;
+    return crn_fail(ei, (cairn_err)worst, 0, "it failed on another rank");
+}
+
+cairn_err crn_face_make_dir(const char *path, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = crn_fs_default();
+    cairn_err rc;
+    int fd;
+
+    rc = crn_fs_make_dirs(fs, AT_FDCWD, path, 0777, &fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    (void)fs->close(fs, fd);
+    if (access(path, R_OK | W_OK | X_OK) != 0)
+        return crn_fail_errno(ei, errno, "the directory '%s'", path);
+    return CAIRN_OK;
+}
