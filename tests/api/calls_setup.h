@@ -43,6 +43,7 @@ static struct cairn_options options = {.size = sizeof(options), .settings = sett
 static cairn_session *session, *another;
 static int yes;
 static int64_t found;
+static size_t listed;
 
 static struct cairn_array array = {
     .size = sizeof(array), .type = CAIRN_U64, .ndims = 1, .dims = {N}};

@@ -32,6 +32,9 @@ BY_NAME = {
     ("int *", "ret_reached"): "&yes",
     ("int *", "ret_yes"): "&yes",
     ("int64_t *", "ret_version"): "&found",
+    ("int64_t *", "versions"): "NULL",
+    ("size_t", "max"): "0",
+    ("size_t *", "ret_n"): "&listed",
 }
 BY_TYPE = {
     "cairn_session *": "session",
@@ -57,6 +60,7 @@ NULL_IS_FINE = {
     ("cairn_gpu_stream", "stream"),
     ("cairn_abandon", "reason"),
     ("cairn_reject", "reason"),
+    ("cairn_list", "versions"),
 }
 NULL_IS_FINE_FOR_TYPE = {"const struct cairn_options *", "const char *const *"}
 
@@ -75,7 +79,7 @@ WRONG = {
     ("int", "old_rank"): ["-2", "INT_MIN"],
     ("int64_t", "version"): ["-1", "INT64_MIN"],
     ("int64_t", "timeout_ms"): ["-2", "INT64_MIN"],
-    "cairn_type": ["(cairn_type)-1", "(cairn_type)13", "(cairn_type)256"],
+    "cairn_type": ["(cairn_type)-1", "(cairn_type)18", "(cairn_type)256"],
     "cairn_level": ["(cairn_level)-1", "(cairn_level)4"],
     "cairn_phase_kind": ["(cairn_phase_kind)-1", "(cairn_phase_kind)3"],
     "MPI_Comm": ["MPI_COMM_NULL"],
@@ -85,6 +89,9 @@ WRONG_IN = {
     ("cairn_protect", "region"): ['""', "too_long"],
     ("cairn_protect_array", "region"): ['""', "too_long"],
     ("cairn_protect", "count"): ["UINT64_MAX"],
+    ("cairn_protect_replicated", "region"): ['""', "too_long"],
+    ("cairn_protect_replicated", "array"): ["&array_no_dims", "&array_nine_dims",
+                                            "&array_no_type"],
     ("cairn_protect_array", "array"): ["&array_no_dims", "&array_nine_dims", "&array_no_type",
                                        "&array_outside"],
     # Any bound is right: a negative one finds nothing.

@@ -13,7 +13,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from jobs import (BUILD, MPIEXEC, PATIENCE, Daemons, Job, kill, newest, rank_of, require, run_one,
+from jobs import (BUILD, IS_ALL, MPIEXEC, PATIENCE, Daemons, Job, kill, newest, rank_of, require, run_one,
                   workers_of)
 
 
@@ -36,7 +36,7 @@ def daemon():
               calm_bandwidth=1)  # who has died waits for nothing, and disturbs nobody
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 2)
-    for round_no in range(3):  # applications come and go
+    for round_no in range(3 if IS_ALL else 2):  # applications come and go
         if round_no:
             shutil.rmtree(job.dir / "p")
             job.log.unlink()
@@ -53,7 +53,8 @@ def daemon():
                 f"{promised} was captured, the daemons committed {sorted(committed)}")
         job.check_restart(4, promised, f"daemon, round {round_no}")
         wait_for_idle(job)
-    # The daemons die under a running application: it must end by itself, with an error.
+    # The daemons die under a running application and stay away: it must end by itself, with an error.
+    job.env["CAIRN_SERVICE_TIMEOUT"] = "1s"
     shutil.rmtree(job.dir / "p")
     job.log.unlink()
     p = job.start(4, 100000)
@@ -116,14 +117,76 @@ def shared_daemon():
     print("shared daemon: all well")
 
 
+def dead_mount():
+    """The keeper of a job that has ended hangs on its file system. Other jobs of the daemons do not notice."""
+    job = Job(ranks_per_node=2, service="daemon", test_stop_at=2, keep_last=1)
+    switch = job.dir / "dead"
+    job.env.update(LD_PRELOAD=os.environ["CAIRN_HANGING_PFS"], HANG_DIR=str(job.dir / "p"),
+                   HANG_THREAD="cairn-keep", HANG_SWITCH=str(switch))
+    (job.dir / "run").mkdir(mode=0o700)
+    daemons = Daemons(job, 2)
+    p = job.start(4)
+    versions = job.dir / "p/work"
+    wait_until("version 1 is not committed", (versions / "1/manifest").exists)
+    wait_until("version 0 stays", lambda: not (versions / "0").exists())
+    ranks = workers_of(p.pid)
+    wait_until("the ranks do not stop", lambda: all(map(is_stopped, ranks)))
+    switch.touch()
+    for pid in ranks:
+        kill(pid)
+    p.wait()
+    wait_until("no keeper hangs", pathlib.Path(f"{switch}.log").exists)
+    other = Job(ranks_per_node=2, service="daemon", shm_dir=job.dir / "shm",
+                run_dir=job.dir / "run")
+    q = other.run(4)
+    require(q.returncode == 0, f"another job ends with {q.returncode}: {q.stdout}")
+    require(switch.exists(), "the mount was not dead all the time")
+    switch.unlink()
+    wait_for_idle(job)
+    daemons.stop()
+    other.remove()
+    job.check_clean("dead mount")
+    job.remove()
+    print("dead mount: all well")
+
+
+def dead_disk():
+    """The directory of a job cannot be made, because its disk hangs. Other jobs of the daemons do not notice."""
+    job = Job(ranks_per_node=2, service="daemon")
+    switch = job.dir / "dead"
+    local = job.dir / "local"
+    job.env.update(LD_PRELOAD=os.environ["CAIRN_HANGING_PFS"], HANG_DIR=str(local),
+                   HANG_THREAD="cairn-keep", HANG_SWITCH=str(switch))
+    (job.dir / "run").mkdir(mode=0o700)
+    local.mkdir()
+    daemons = Daemons(job, 2)
+    switch.touch()
+    job.env["CAIRN_LOCAL"] = str(local)
+    p = job.start(4, 3)
+    wait_until("no keeper hangs", pathlib.Path(f"{switch}.log").exists)
+    other = Job(ranks_per_node=2, service="daemon", shm_dir=job.dir / "shm",
+                run_dir=job.dir / "run")
+    q = other.run(4)
+    require(q.returncode == 0, f"another job ends with {q.returncode}: {q.stdout}")
+    require(p.poll() is None, "the job did not wait for its directory")
+    switch.unlink()
+    p.wait()
+    require(p.returncode == 0, f"the job ends with {p.returncode}")
+    wait_for_idle(job)
+    daemons.stop()
+    other.remove()
+    job.check_clean("dead disk")
+    job.remove()
+    print("dead disk: all well")
+
+
 def is_stopped(pid):
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
 
-def reported_late():
-    """A node reports a checkpoint when its job has ended on the first node already, with the ranks that died
-    there before they took it. It is told so, and ends."""
-    job = Job(ranks_per_node=2, service="daemon", test_stop_at=1)
+def die_unheard(*takers):
+    """These ranks of two nodes take version 1 and all die, while the daemon of node 1 is stopped."""
+    job = Job(ranks_per_node=2, service="daemon", log_level="warn", test_stop_at=1)
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 2)
     second = next(pid for pid in daemons.pids() if rank_of(pid) == 1)
@@ -132,14 +195,21 @@ def reported_late():
     ranks = {rank_of(pid): pid for pid in workers_of(p.pid)}
     wait_until("the ranks do not stop before version 1", lambda: all(map(is_stopped, ranks.values())))
     os.kill(second, signal.SIGSTOP)  # what its ranks tell it waits
-    for rank in (2, 3):
+    for rank in takers:
         os.kill(ranks[rank], signal.SIGCONT)
     took = job.dir / "log.took"
-    wait_until("the ranks of node 1 do not take version 1",
-               lambda: took.exists() and len(took.read_text().splitlines()) == 2)
+    wait_until("the ranks do not take version 1",
+               lambda: took.exists() and len(took.read_text().splitlines()) == len(takers))
     for pid in ranks.values():
         kill(pid)
     p.wait()
+    return job, daemons, second
+
+
+def reported_late():
+    """A node reports a checkpoint when its job has ended on the first node already, with the ranks that died
+    there before they took it. It is told so, and ends."""
+    job, daemons, second = die_unheard(2, 3)
     wait_for_idle(job, 0)
     os.kill(second, signal.SIGCONT)
     wait_for_idle(job)
@@ -150,6 +220,26 @@ def reported_late():
     job.check_clean("reported late")
     job.remove()
     print("reported late: all well")
+
+
+def died_captured():
+    """All ranks have taken a checkpoint and die before the second node reports it: it is committed."""
+    job, daemons, second = die_unheard(0, 1, 2, 3)
+    for rank in (0, 1):
+        wait_until(f"nobody notices that rank {rank} has died",
+                   lambda r=rank: daemons.lines(f"rank {r} disconnected"))
+    os.kill(second, signal.SIGCONT)
+    wait_for_idle(job)
+    require((job.dir / "p/work/1/manifest").exists(),
+            f"all ranks had captured version 1, which is lost:\n{daemons.said()}")
+    require(not daemons.lines("before it captured"), f"it was captured:\n{daemons.said()}")
+    del job.env["CAIRN_TEST_STOP_AT"]
+    job.check_restart(4, 1, "died captured")
+    wait_for_idle(job)
+    daemons.stop()
+    job.check_clean("died captured")
+    job.remove()
+    print("died captured: all well")
 
 
 def removal():
@@ -256,4 +346,5 @@ def torn_arena():
 
 
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, reported_late, removal, descriptors, torn_arena))
+    sys.exit(run_one(__doc__, daemon, shared_daemon, phases, reported_late, died_captured, removal,
+                     descriptors, torn_arena, dead_mount, dead_disk))

@@ -41,7 +41,7 @@ static inline void dead_begin(struct dead *d, const struct crn_config *cfg, uint
     memset(d->run, id, sizeof(d->run));
     d->place = place;
     assert_ok(crn_rundir_open(crn_fs_posix(), cfg, d->run, place.node, 1, &d->dir, ei));
-    assert_ok(crn_rundir_lock(&d->dir, 1, &d->lock_fd, ei));
+    assert_ok(crn_rundir_lock_service(&d->dir, &d->lock_fd, ei));
     assert_ok(crn_runfile_write(d->dir.dfd, &place, cfg, ei));
     for (i = 0; i < place.nlocal; i++) {
         crn_arena_name(dead_rank(d, i), name);

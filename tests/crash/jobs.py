@@ -24,6 +24,8 @@ STEPS = 6
 # Seconds that a test has; then tests/support/deadline.c ends it and shows who hangs.
 PATIENCE = float(os.environ.get("CAIRN_TEST_SECONDS", "60"))
 MEMORY = os.environ.get("CAIRN_TEST_MEMORY", "/dev/shm")  # emptied by tests/support/deadline.c
+# The slow variant of an enumeration strikes every operation, the other one every few of them.
+IS_ALL = "CAIRN_TEST_ALL" in os.environ
 
 
 class Job:
@@ -119,9 +121,10 @@ def newest(job, *kinds):
     return max(job.said(*kinds), default=-1)
 
 
-def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9, after=None):
-    """Strikes the 1st, 2nd, ... file operation until a run no longer reaches the number. after: what else
-    is to be looked at when the next run is over."""
+def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9, after=None, sample=1):
+    """Strikes the 1st, 2nd, ... file operation until a run no longer reaches the number. after: another check,
+    made when the next run is over. Strikes every sample-th of these operations, unless all are asked for."""
+    stride *= 1 if IS_ALL else sample
     k = 1
     hits = 0
     while k <= limit:
@@ -145,7 +148,7 @@ def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9, aft
             if count.exists() and int(count.read_text()) < k:
                 break
         k += stride
-    require(hits >= 5, f"{action}: only {hits} file operations were reached")
+    require(hits * sample >= 5, f"{action}: only {hits} file operations were reached")
     print(f"{action}: {hits} places, all well")
 
 
@@ -207,22 +210,32 @@ def answers(path):
 class Daemons:
     """cairnd on every virtual node of a job."""
 
-    def __init__(self, job, nodes, **env):
+    def __init__(self, job, nodes, check=True, alone=False, **env):
         self.job = job
         self.nodes = nodes
         self.log = job.dir / "cairnd.log"
+        launcher = MPIEXEC + ["-n", str(nodes)]
+        if nodes == 1 and alone:  # tools/mpiexec says the same about leaks of the MPI library
+            launcher = ["env", "LSAN_OPTIONS=fast_unwind_on_malloc=0:print_suppressions=0:suppressions="
+                        + os.environ["CAIRN_TEST_SOURCE"] + "/tests/support/lsan.supp"]
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen(MPIEXEC + ["-n", str(nodes), str(CAIRND)],
+            program = [str(CAIRND)]
+            if "CAIRN_FAULT_COUNT" in env:  # a file each
+                program = ["sh", "-c", f"CAIRN_FAULT_COUNT=$CAIRN_FAULT_COUNT.$$ exec {CAIRND}"]
+            self.process = subprocess.Popen(launcher + program,
                                             env=dict(job.env, **env), stdin=subprocess.DEVNULL,
                                             stderr=log, start_new_session=True)
         deadline = time.monotonic() + PATIENCE
-        while not all(answers(job.dir / f"run/cairnd-{i}.sock") for i in range(nodes)):
+        while True:
+            self.are_up = all(answers(job.dir / f"run/cairnd-{i}.sock") for i in range(nodes))
+            if self.are_up or (not check and self.process.poll() is not None):
+                break
             require(time.monotonic() < deadline and self.process.poll() is None,
                     "cairnd does not start")
             time.sleep(0.01)
 
     def pids(self):
-        return workers_of(self.process.pid, CAIRND)
+        return workers_of(self.process.pid, CAIRND) or [self.process.pid]
 
     def stop(self):
         for pid in self.pids():
@@ -241,6 +254,26 @@ class Daemons:
         for pid in self.pids():
             kill(pid)
         self.process.wait()
+
+    def rest(self):
+        """Daemons of this job that live, whoever their parent is now."""
+        mine = b"CAIRN_RUN_DIR=" + str(self.job.dir / "run").encode()
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and os.readlink(entry / "exe") == str(CAIRND) and \
+                        mine in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+    def kill_rest(self):
+        """A launcher that has ended may have left some behind."""
+        while rest := self.rest():
+            for pid in rest:
+                kill(pid)
+            time.sleep(0.01)
 
 
 def run_one(doc, *functions):

@@ -5,7 +5,7 @@
  * Whatever happens, what was captured or committed before is there after a later drain without errors, byte
  * for byte; a command that failed says why; and nothing else is gone. More of retention: store_crash_test.c.
  *
- * usage: recovery_test [all | TEST]    all: every error at every operation; otherwise EIO at all, others at some */
+ * usage: recovery_test [all | TEST]    all: every error at every operation; otherwise EIO at every third, others at some */
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
@@ -31,11 +31,11 @@ struct fault {
 };
 
 static const struct fault faults[] = {
-    {"EIO", "fail", EIO, "", 1},
-    {"EMFILE", "fail", EMFILE, "", 13},
-    {"ENOMEM", "fail", ENOMEM, "", 13},
-    {"ENOSPC", "fail", ENOSPC, "", 13},
-    {"EACCES", "fail", EACCES, "", 13},
+    {"EIO", "fail", EIO, "", 3},
+    {"EMFILE", "fail", EMFILE, "", 29},
+    {"ENOMEM", "fail", ENOMEM, "", 29},
+    {"ENOSPC", "fail", ENOSPC, "", 29},
+    {"EACCES", "fail", EACCES, "", 29},
     {"EMFILE, lock and map", "fail", EMFILE, ",ops=lock+map", 1},
     {"ENOMEM, lock and map", "fail", ENOMEM, ",ops=lock+map", 1},
     {"EACCES, lock and map", "fail", EACCES, ",ops=lock+map", 1},

@@ -73,6 +73,20 @@ static cairn_err run_drop_local(struct one *o)
     return cairn_drop_local(o->s, o->name);
 }
 
+static cairn_err run_list(struct one *o)
+{
+    size_t n;
+
+    return cairn_list(o->s, o->name, NULL, 0, &n);
+}
+
+static cairn_err run_remove(struct one *o)
+{
+    cairn_err rc = cairn_remove(o->s, o->name, 99);
+
+    return rc == CAIRN_ENOENT ? CAIRN_OK : rc;
+}
+
 static cairn_err run_error_name(struct one *o)
 {
     (void)o;
@@ -183,6 +197,13 @@ static cairn_err run_protect_array(struct one *o)
     struct cairn_array a = {.size = sizeof(a), .type = CAIRN_U64, .ndims = 1, .dims = {N}};
 
     return cairn_protect_array(o->s, "data", o->data, &a);
+}
+
+static cairn_err run_protect_replicated(struct one *o)
+{
+    struct cairn_array a = {.size = sizeof(a), .type = CAIRN_U64, .ndims = 1, .dims = {N}};
+
+    return cairn_protect_replicated(o->s, "data", o->data, &a);
 }
 
 static cairn_err run_rank(struct one *o)
@@ -329,6 +350,7 @@ static const struct call calls[] = {
     {"cairn_find_version", run_find_version, NULL, 0},
     {"cairn_gpu_stream", run_gpu_stream, NULL, 0},
     {"cairn_last_error", run_last_error, NULL, 0},
+    {"cairn_list", run_list, NULL, 0},
     {"cairn_open", run_open, NULL, 1},
     {"cairn_phase", run_phase, NULL, 0},
     {"cairn_prefetch_cancel", run_prefetch_cancel, NULL, 0},
@@ -337,11 +359,13 @@ static const struct call calls[] = {
     {"cairn_prefetch_start", run_prefetch_start, NULL, 0},
     {"cairn_protect", run_protect, NULL, 0},
     {"cairn_protect_array", run_protect_array, NULL, 0},
+    {"cairn_protect_replicated", run_protect_replicated, NULL, 0},
     {"cairn_rank", run_rank, NULL, 0},
     {"cairn_ranks", run_ranks, NULL, 0},
     {"cairn_region_at", run_region_at, NULL, 0},
     {"cairn_region_info", run_region_info, NULL, 0},
     {"cairn_reject", run_reject, NULL, 0},
+    {"cairn_remove", run_remove, NULL, 0},
     {"cairn_repairs", run_repairs, NULL, 0},
     {"cairn_restart", run_restart, NULL, 0},
     {"cairn_restore", run_restore, NULL, 0},

@@ -160,5 +160,21 @@ def summary():
     print("summary: all well")
 
 
+def unwritable():
+    """The persistent directory cannot be written to on one node, or not even opened by one rank: no session, and one
+    message that says why."""
+    for victim, fault, words in ((2, "errno=30,ops=mkdir", ["checkpoints cannot be written", "Read-only"]),
+                                 (3, "errno=13,ops=open", ["Permission denied"])):
+        job = new_job()
+        (job.dir / "p").mkdir()
+        r = job.run(RANKS, 1, f"at=1,action=fail,sticky=1,{fault}", victim)
+        require(r.returncode == 3, f"rank {victim}: exit {r.returncode}: {r.stdout}")
+        got = [line for line in lines(job) if line[0] == "error"]
+        require(len(got) == 1 and "no session is opened" in got[0][2] and f"rank {victim}" in got[0][2] and
+                "persistent directory" in got[0][2] and all(w in got[0][2] for w in words), f"{got}\n{r.stdout}")
+        job.remove()
+    print("unwritable: all well")
+
+
 if __name__ == "__main__":
-    sys.exit(run_one(__doc__, passed_over, repaired, summary))
+    sys.exit(run_one(__doc__, passed_over, repaired, summary, unwritable))

@@ -69,8 +69,8 @@ class Advise(Case):
         self.assertIn("regular file", self.cairn("advise", self.out, expect=1)[1])
         self.assertIn("nothing", self.cairn("advise", "nothing", expect=1)[1])
         (self.out / "empty").write_bytes(b"")
-        self.assertIn("nothing", self.cairn("advise", self.out / "empty", expect=1)[1])
-        self.cairn("advise", self.out / "empty", self.out / "none", expect=1)
+        self.assertIn("empty': no data to try", self.cairn("advise", self.out / "empty", expect=1)[1])
+        self.assertIn("none'", self.cairn("advise", self.out / "empty", self.out / "none", expect=1)[1])
         self.dir.mkdir()
         self.assertIn("heat", self.cairn("advise", "heat@3", expect=1)[1])
 

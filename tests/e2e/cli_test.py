@@ -144,6 +144,117 @@ class Looking(Case):
                 self.assertIn(b"No space left", done.stderr)
 
 
+class Site(Case):
+    """What a person at a terminal and a script at three in the morning rely on."""
+
+    def test_help_manual_and_completion_come_from_one_table(self):
+        commands = self.cairn("help", "--complete", "--", "")[0].split()
+        self.assertIn("halt" if "halt" in commands else "ls", commands)
+        for command in commands:
+            text = self.cairn("help", command)[0]
+            self.assertEqual(text, self.cairn(command, "--help")[0])
+            roff = self.cairn("help", "--man", command)[0]
+            page = (BUILD / "src" / "cli" / "man" / f"cairn-{command}.1").read_text()
+            self.assertEqual(roff, page)
+            for option in self.cairn("help", "--complete", "--", command, "--")[0].split():
+                self.assertIn(option, text)
+                self.assertIn(option.replace("-", "\\-"), roff)
+            if shutil.which("man"):
+                done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", "-"],
+                                      input=roff.encode(), capture_output=True)
+                self.assertEqual((done.returncode, done.stderr), (0, b""), command)
+        self.cairn("help", "nonsense", expect=2)
+
+    def test_completion_knows_the_store(self):
+        self.make("heat", 3)
+        self.make("heat", 12)
+        self.make("hydro", 1)
+        words = ("help", "--complete", "--", "show", "--dir", self.dir)
+        self.assertEqual(self.cairn(*words, "h")[0].split(), ["heat", "hydro"])
+        self.assertEqual(self.cairn(*words, "heat@")[0].split(), ["heat@3", "heat@12"])
+        self.assertIn("persistent=", self.cairn("help", "--complete", "--", "ls", "--set", "per")[0])
+        script = SOURCE / "share" / "completions" / "cairn.bash"
+        done = subprocess.run(
+            ["bash", "-c", f"source '{script}'; COMP_WORDS=('{CAIRN}' show --dir '{self.dir}' heat@1)"
+             "; COMP_CWORD=4; _cairn; echo ${COMPREPLY[@]}"], capture_output=True, check=True)
+        self.assertEqual(done.stdout, b"heat@12\n", done.stderr)
+
+    def test_a_closed_pipe_is_silent(self):
+        for version in range(40):
+            self.make("heat", version, ranks=1, files=1)
+        for words in (["ls"], ["ls", "--json"], ["config", "--help-keys"]):
+            child = subprocess.Popen([CAIRN, "--dir", self.dir, *words], stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, env=self.env)
+            child.stdout.close()
+            self.assertEqual(child.stderr.read(), b"", words)
+            child.stderr.close()
+            self.assertEqual(child.wait(), 0, words)
+
+    def test_foreign_variables_are_said_and_typing_errors_refused(self):
+        self.make("heat", 1)
+        _, err = self.cairn("ls", env={"CAIRN_VERSION": "0.1.0"})
+        self.assertIn("CAIRN_VERSION", err)
+        self.cairn("ls", env={"CAIRN_PERSISTANT": "/x"}, expect=1)
+
+    def test_show_of_a_rank_that_is_not_there(self):
+        self.make("heat", 1, ranks=4)
+        _, err = self.cairn("show", "-r", 4, "heat", expect=1)
+        self.assertIn("no rank 4", err)
+        self.cairn("show", "-r", 3, "heat")
+
+    def test_values(self):
+        self.make("heat", 3, ranks=4)
+        got = {r["region"]: r for r in self.json("show", "--values", "heat")["regions"]}["field"]
+        want = field(1)
+        self.assertEqual((got["values"], got["min"], got["max"]), (len(want), min(want), max(want)))
+        self.assertAlmostEqual(got["mean"], sum(want) / len(want))
+        self.assertEqual(got["histogram"], [len(want) // 16] * 16)
+        one = self.json("show", "--values", "-r", 2, "heat", "field")["regions"]
+        self.assertEqual([(r["region"], r["min"]) for r in one], [("field", 1 + 2 * ROWS * COLS)])
+        self.assertIn("########", self.cairn("show", "--values", "heat", "field")[0])
+        self.cairn("show", "--values", "heat", "nonsense", expect=1)
+
+    def test_slices(self):
+        self.make("heat", 3, ranks=4)
+        want = field(1)
+        rows = [want[i:i + COLS] for i in range(0, len(want), COLS)]
+        cut = lambda a, b: [x for row in rows[a] for x in row[b]]
+        for text, wanted in (("6:18,2:5", cut(slice(6, 18), slice(2, 5))),
+                             (":,:", want), ("30:,5", cut(slice(30, 32), slice(5, 6)))):
+            out = self.tmp / "slice"
+            self.cairn("extract", "heat", "field", "-s", text, "-o", out)
+            self.assertEqual(out.read_bytes(), struct.pack(f"<{len(wanted)}d", *wanted), text)
+        self.cairn("extract", "heat", "field", "-r", 1, "-s", "2:5,1:3", "-o", out)
+        wanted = cut(slice(10, 13), slice(1, 3))
+        self.assertEqual(out.read_bytes(), struct.pack("<6d", *wanted))
+        for bad in ("5:5,:", "0:33,:", ":", ":,:,:", "a,:", "-1:2,:"):
+            self.cairn("extract", "heat", "field", "-s", bad, "-o", out, expect=1)
+
+    def versions(self, name="heat"):
+        return [v["version"] for v in self.json("ls", name)["versions"]]
+
+    def test_rm_of_ranges_and_rules(self):
+        for version in range(1, 13):
+            self.make("heat", version, ranks=1, files=1)
+        self.cairn("pin", "heat@2")
+        out, _ = self.cairn("rm", "-n", "--keep", 3, "heat")
+        self.assertEqual(out.count("would remove"), 8)
+        self.assertEqual(len(self.versions()), 12)
+        _, err = self.cairn("rm", "heat@..3")
+        self.assertIn("pinned", err)
+        self.assertEqual(self.versions(), [2, *range(4, 13)])
+        self.cairn("rm", "heat@4..5", "heat@7")
+        self.assertEqual(self.versions(), [2, 6, *range(8, 13)])
+        self.cairn("rm", "--older-than", "1d", "heat")
+        self.assertEqual(len(self.versions()), 7)
+        self.cairn("rm", "--keep", 2, "--keep-every", 4, "heat")
+        self.assertEqual(self.versions(), [2, 8, 11, 12])
+        self.cairn("rm", "heat", expect=1)
+        self.cairn("rm", "--keep", 0, "heat", expect=1)
+        self.cairn("rm", "heat@5..x", expect=1)
+        self.assertEqual(self.versions(), [2, 8, 11, 12])
+
+
 class Damage(Case):
     def setUp(self):
         super().setUp()

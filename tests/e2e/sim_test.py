@@ -33,12 +33,28 @@ class Sim(unittest.TestCase):
         self.assertEqual(r.returncode, status, r.stderr)
         self.assertIn(word, r.stderr)
 
+    def test_nodes(self):
+        out = json.loads(cairn("sim", "nodes", "--nodes", "4,64", "--files", "2", "--json").stdout)
+        self.assertEqual([(r["nodes"], r["files"]) for r in out["results"]], [(4, 2), (64, 2)])
+        for r in out["results"]:
+            roles = [r[k] for k in ("root", "leader", "follower")]
+            self.assertEqual(sum(k["nodes"] for k in roles), r["nodes"])
+            self.assertAlmostEqual(sum(k["nodes"] * k["sent"] for k in roles),
+                                   sum(k["nodes"] * k["received"] for k in roles), 3)
+        r = cairn("sim", "nodes", "--faults", "--nodes", "8", "--runs", "50", "--seed", "5")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("50 runs", r.stdout)
+        self.assertEqual(r.stdout, cairn("sim", "nodes", "--faults", "--nodes", "8", "--runs", "50",
+                                         "--seed", "5").stdout)
+        self.fails(1, "from 1 to 4096", "nodes", "--nodes", "5000")
+        self.fails(2, "unexpected argument", "nodes", "more")
+
     def test_json(self):
         out = json.loads(self.ok("--runs", "20", "--bandwidth", "60 GB/s,80GB/s", "--json",
                                  "--strategy", "least-waste,delay-cost"))
         self.assertEqual(out["platform"], "cielo-paper")
         self.assertEqual([r["strategy"] for r in out["results"]],
-                         2 * ["least-waste", "delay-cost", "lower-bound", "exact-bound"])
+                         2 * ["least-waste", "delay-cost", "lower-bound", "steady-bound"])
         first = out["results"][0]
         self.assertEqual(first["bandwidth"], 60e9)
         self.assertLess(first["waste"]["p10"], first["waste"]["p90"])
@@ -67,7 +83,7 @@ class Sim(unittest.TestCase):
             f.flush()
             out = self.ok("--platform", f.name, "--runs", "2", "--strategy", "delay-cost", "--classes")
         self.assertIn("Silverton", out)
-        self.assertIn("exact-bound", out)
+        self.assertIn("steady-bound", out)
         self.assertIn("1000 GB/s", out)
 
     def test_list(self):
@@ -156,6 +172,19 @@ class Plot(unittest.TestCase):
             if kind != "slowdown":
                 self.assertIn("bound, exact", text)
         self.assertEqual(len(self.files()), 3 * len(self.KINDS))
+
+    def test_encode(self):
+        r = cairn("plot", "encode", "--out", self.dir, path="/nonexistent")  # the data will do
+        self.assertIn("gnuplot is not installed", r.stderr)
+        with open(f"{self.dir}/encode.dat", encoding="ascii") as f:
+            blocks = [[line.split() for line in b.split("\n") if line and line[0] != "#"]
+                      for b in f.read().split("\n\n\n")]
+        self.assertEqual([len(b) for b in blocks], [4, 5, 4, 8])
+        for line in blocks[1] + blocks[2] + blocks[3][1:]:
+            _, agnostic, agnostic_block, aware, aware_block, adaptive = map(float, line)
+            self.assertTrue(1 < max(agnostic, agnostic_block) < min(aware, aware_block) < adaptive,
+                            line)
+        self.assertGreater(float(blocks[3][0][5]), 10)  # all fields begin with one value
 
     def test_without_gnuplot(self):
         r = cairn("plot", "slowdown", "--out", self.dir, "--runs", "1", path="/nonexistent")

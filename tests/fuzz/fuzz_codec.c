@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "encode/work.h"
+#include "format/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -75,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct crn_encode_work *work; /* kept: its buffers are part of what is tested */
     struct crn_view v = crn_view_of(data, size);
-    cairn_type type = crn_view_u8(&v) % (CAIRN_C128 + 1);
+    cairn_type type = crn_view_u8(&v) % CRN_TYPES;
     unsigned arg = crn_view_u8(&v);
     size_t dst_n = crn_view_u16(&v);
     struct crn_data what = {.type = type, .tolerance = 0.5};

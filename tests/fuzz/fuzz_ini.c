@@ -21,7 +21,7 @@ static cairn_err look(void *arg, const char *section, const char *key, const cha
 
 static void print(const void *arg, FILE *out)
 {
-    (void)crn_config_dump(arg, out, 0);
+    (void)crn_config_dump(arg, out);
 }
 
 static void check_round_trip(const struct crn_config *cfg)

@@ -7,7 +7,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_text(data, size);
-    struct crn_vlc_settings settings;
+    struct crn_face_settings settings = {0};
     struct crn_vlc_config cfg;
     struct crn_errinfo info = {0};
     size_t i;

@@ -14,6 +14,9 @@
 #define GIVE_UP() exit(1)
 #else
 #include "cairn/cairn_mpi.h"
+#ifdef CRN_TEST_UCX
+#include "cairn/cairn_ucx.h"
+#endif
 #define GIVE_UP() ((void)MPI_Abort(MPI_COMM_WORLD, 1), exit(1))
 #endif
 
@@ -98,6 +101,30 @@ static inline const char *host_dir(const char *shared)
     return getenv("CAIRN_TEST_CLUSTER") != NULL ? "/dev/shm" : shared;
 }
 
+#ifdef CRN_TEST_UCX
+static inline int gather_over_mpi(void *arg, const void *in, size_t bytes, void *out)
+{
+    return MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, *(MPI_Comm *)arg);
+}
+#endif
+
+/* Over MPI, or over UCX with CAIRN_TEST_COMM=ucx. */
+static inline cairn_err open_over(MPI_Comm comm, const struct cairn_options *opt,
+                                  cairn_session **ret)
+{
+#ifdef CRN_TEST_UCX
+    const char *over = getenv("CAIRN_TEST_COMM");
+    int rank, ranks;
+
+    if (over != NULL && strcmp(over, "ucx") == 0) {
+        (void)MPI_Comm_rank(comm, &rank);
+        (void)MPI_Comm_size(comm, &ranks);
+        return cairn_open_ucx(rank, ranks, gather_over_mpi, &comm, opt, ret);
+    }
+#endif
+    return cairn_open_mpi(comm, opt, ret);
+}
+
 /* A session whose files, arenas and sockets lie below dir. Those of a test write over each other's versions. Both
  * lists end with NULL, the second may be NULL. */
 static inline cairn_session *open_below(MPI_Comm comm, const char *dir, const char *const *settings,
@@ -117,7 +144,7 @@ static inline cairn_session *open_below(MPI_Comm comm, const char *dir, const ch
     while (more != NULL && *more != NULL && n < 23)
         all[n++] = *more++;
     REQUIRE(*settings == NULL && (more == NULL || *more == NULL));
-    OK(cairn_open_mpi(comm, &opt, &s));
+    OK(open_over(comm, &opt, &s));
     return s;
 }
 

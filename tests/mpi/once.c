@@ -19,8 +19,13 @@ static char dir[200], reads_path[300], files_key[32];
 
 static cairn_session *open_on(MPI_Comm comm)
 {
-    const char *settings[] = {"log_level=error",  "block_bytes=256K", "chunk_bytes=8K", "blocks=3",
-                              "ranks_per_node=2", files_key,          "read_threads=3", NULL};
+    const char *settings[] = {"log_level=error",
+                              "block_bytes=256K",
+                              "chunk_bytes=8K",
+                              "blocks=3",
+                              "ranks_per_node=2",
+                              files_key,
+                              NULL};
 
     return open_below(comm, dir, settings, NULL);
 }

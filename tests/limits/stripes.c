@@ -23,8 +23,8 @@ __attribute__((visibility("default"))) int fstatfs(int fd, struct statfs *sf)
 static int stripes(const char *base)
 {
     char persistent[300], shm_dir[300], run_dir[300], layout[300], text[64] = "";
-    const char *settings[] = {persistent,       shm_dir,           run_dir,
-                              "stripe_count=3", "stripe_bytes=2M", NULL};
+    const char *settings[] = {persistent,       shm_dir,          run_dir,
+                              "stripe_count=3", "block_bytes=2M", NULL};
     struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
     cairn_session *s;
     int64_t v;
