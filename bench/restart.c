@@ -91,8 +91,8 @@ static void rank_path(const struct bench *b, char *path, size_t size)
 
 static cairn_session *open_session(const struct bench *b)
 {
-    char persistent[600], shm[600], run[600], nodes[64], files[64], threads[64];
-    const char *settings[] = {persistent, shm, run, nodes, files, threads, "fresh=on", NULL};
+    char persistent[600], shm[600], run[600], nodes[64], files[64];
+    const char *settings[] = {persistent, shm, run, nodes, files, "fresh=on", NULL};
     struct cairn_options options = {.size = sizeof(options), .settings = settings};
     cairn_session *s;
 
@@ -101,7 +101,6 @@ static cairn_session *open_session(const struct bench *b)
     (void)snprintf(run, sizeof(run), "run_dir=%s", b->run);
     (void)snprintf(nodes, sizeof(nodes), "ranks_per_node=%" PRIu32, b->ranks_per_node);
     (void)snprintf(files, sizeof(files), "files=%" PRIu32, b->files);
-    (void)snprintf(threads, sizeof(threads), "read_threads=%" PRIu32, b->threads);
     check(cairn_open_mpi(MPI_COMM_WORLD, &options, &s), "open");
     return s;
 }

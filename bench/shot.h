@@ -40,7 +40,7 @@ struct shot_env {
     const char *dir;                   /* for files */
     FILE *trace, *ops;                 /* of the cairn methods; NULL: not written */
     int is_verifying;                  /* compare all bytes, not only some: not for timing */
-    struct shot_cuda *cuda;            /* NULL: simulated */
+    struct shot_cuda *cuda;            /* NULL: the fake library */
     double pinned_down_s, pinned_up_s; /* of staging, both ways: the limit of the link */
 };
 

@@ -104,7 +104,7 @@ static void print_json(const struct shot_line *l)
     crn_json_f64(&j, "min_s", extreme(l->r, n, 0));
     crn_json_f64(&j, "max_s", extreme(l->r, n, 1));
     crn_json_f64(&j, "ratio_to_limit", median(l->limit, n, BOTH) / both);
-    crn_json_str(&j, "device", l->env->driver->ops->name);
+    crn_json_str(&j, "device", l->env->cuda != NULL ? "cuda" : "fake");
     crn_json_str(&j, "sizes", shot_size_names[!l->c->is_uniform]);
     crn_json_str(&j, "order", shot_order_names[l->c->order_kind]);
     crn_json_str(&j, "hints", shot_hint_names[l->c->hints]);

@@ -60,8 +60,9 @@ void shot_fill(struct shot_env *env, const struct shot_case *c, uint32_t i)
         shot_cuda_fill(env->cuda, env->buffer, word, c->bytes[i]);
         return;
     }
-    for (at = 0; at < c->bytes[i]; at += sizeof(word)) /* a simulated device is host memory */
-        memcpy(env->buffer + at, &word, sizeof(word));
+    for (at = 0; at < c->bytes[i]; at += sizeof(word))
+        memcpy(env->staging + at, &word, sizeof(word));
+    (void)shot_copy(env, env->buffer, env->staging, c->bytes[i]);
 }
 
 static int is_word(const unsigned char *p, uint64_t bytes, uint32_t word)

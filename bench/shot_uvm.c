@@ -121,7 +121,7 @@ static void migrate(struct uvm *u, uint32_t i, int where, CUstream s)
 }
 
 /* Takes room in the host, which the savers make; 0: it need not go there any more. */
-static int need_host_locked(struct uvm *u, uint32_t i)
+static int need_host_locked(struct uvm *u, uint32_t i) CRN_REQUIRES(u->mu)
 {
     u->wants_host++;
     while (!u->is_done && !u->is_read[i] && u->on_host + u->c->bytes[i] > u->host_bytes) {
@@ -136,7 +136,7 @@ static int need_host_locked(struct uvm *u, uint32_t i)
 }
 
 /* What lies in the host and is read last, which this method knows without hints; n: none. */
-static uint32_t last_read_locked(const struct uvm *u)
+static uint32_t last_read_locked(const struct uvm *u) CRN_REQUIRES(u->mu)
 {
     uint32_t i;
 
