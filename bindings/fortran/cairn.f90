@@ -14,7 +14,8 @@ module cairn
     integer(c_int), parameter, public :: &
         CAIRN_BYTES = 0, CAIRN_I8 = 1, CAIRN_U8 = 2, CAIRN_I16 = 3, CAIRN_U16 = 4, CAIRN_I32 = 5, &
         CAIRN_U32 = 6, CAIRN_I64 = 7, CAIRN_U64 = 8, CAIRN_F32 = 9, CAIRN_F64 = 10, &
-        CAIRN_C64 = 11, CAIRN_C128 = 12
+        CAIRN_C64 = 11, CAIRN_C128 = 12, CAIRN_F16 = 13, CAIRN_BF16 = 14, CAIRN_BOOL = 15, &
+        CAIRN_F8_E4M3 = 16, CAIRN_F8_E5M2 = 17
     integer(c_int), parameter, public :: CAIRN_CAPTURED = 1, CAIRN_LOCAL = 2, CAIRN_PERSISTENT = 3
     integer(c_int), parameter, public :: CAIRN_PHASE_COMPUTE = 0, CAIRN_PHASE_COMMUNICATE = 1, &
         CAIRN_PHASE_IO = 2
@@ -63,7 +64,7 @@ module cairn
     end type
 
     public :: cairn_open, cairn_close, cairn_last_error, cairn_protect, &
-        cairn_protect_array, cairn_unprotect, cairn_checkpoint, cairn_test, cairn_wait, &
+        cairn_protect_array, cairn_protect_replicated, cairn_unprotect, cairn_checkpoint, cairn_test, cairn_wait, &
         cairn_wait_all, cairn_stats, cairn_find, cairn_find_version, cairn_reject, cairn_restore, &
         cairn_restart, cairn_version_info, cairn_region_info, cairn_file_route, &
         cairn_file_restore, cairn_gpu_stream, cairn_prefetch_enqueue, cairn_prefetch_start, &
@@ -97,6 +98,14 @@ module cairn
         end function
         function c_protect_array(session, region, ptr, array) &
             bind(C, name="cairn_protect_array") result(rc)
+            import
+            type(c_ptr), value :: session, ptr
+            character(kind=c_char), intent(in) :: region(*)
+            type(array_t), intent(in) :: array
+            integer(c_int) :: rc
+        end function
+        function c_protect_replicated(session, region, ptr, array) &
+            bind(C, name="cairn_protect_replicated") result(rc)
             import
             type(c_ptr), value :: session, ptr
             character(kind=c_char), intent(in) :: region(*)
@@ -406,6 +415,23 @@ contains
         if (present(global_dims)) a%global_dims(:n) = global_dims(n:1:-1)
         if (present(offset)) a%offset(:n) = offset(n:1:-1)
         rc = c_protect_array(session%ptr, c_text(region), ptr, a)
+    end function
+
+    ! Data of extents dims that all ranks hold alike.
+    function cairn_protect_replicated(session, region, ptr, type, dims) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: region
+        type(c_ptr), intent(in) :: ptr
+        integer(c_int), intent(in) :: type
+        integer(c_int64_t), intent(in) :: dims(:)
+        type(array_t) :: a
+        integer(c_int) :: rc
+        integer :: n
+
+        n = min(size(dims), CAIRN_MAX_DIMS)
+        a = array_t(c_sizeof(a), type, size(dims), 0, 0, 0)
+        a%dims(:n) = dims(n:1:-1)
+        rc = c_protect_replicated(session%ptr, c_text(region), ptr, a)
     end function
 
     function cairn_unprotect(session, region) result(rc)
