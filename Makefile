@@ -3,12 +3,15 @@ MAKEFLAGS += --no-print-directory
 PRESET ?= dev
 BUILD   = build/$(PRESET)
 JOBS   ?= $(shell nproc)
+# Tests at once: most of them wait more than they compute.
+TESTS  ?= $(shell echo $$((2 * $(JOBS))))
+RELEASE = release$(if $(KIND),-$(KIND))
 CTEST   = ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build test test-all demo bench asan tsan fuzz tidy format check-fast install-test \
-        install docs clean
+        install uninstall dist deb docs site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,11 +23,11 @@ build: deps ## configure and compile (PRESET=dev, release, asan, tsan, nompi, mp
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 
-test: build ## the tests that take seconds
-	@$(CTEST) -j $(JOBS) -LE slow
+test: build ## ten minutes of tests on two cores; enumerations strike a sample
+	@$(CTEST) -j $(TESTS) -LE slow
 
 test-all: build ## all tests
-	@$(CTEST) -j $(JOBS)
+	@$(CTEST) -j $(TESTS)
 
 demo: ## a simulation is killed and restarted, and compared bit for bit
 	@$(MAKE) build PRESET=release
@@ -53,17 +56,33 @@ format: ## clang-format on all sources
 check-fast: ## what takes seconds: format, layers, scripts; fit for a pre-commit hook
 	@clang-format --dry-run -Werror $(SOURCES)
 	@tools/check-layers
+	@tools/check-links
+	@tools/draw-states --check
 	@shellcheck $$(git ls-files | xargs grep -l '^#!/bin/bash')
 
 install-test: build ## builds programs against a staged installation
 	@$(CTEST) -L install
 
-install: ## install to PREFIX (default /usr/local)
-	@$(MAKE) build PRESET=release
-	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+install: ## install to PREFIX (/usr/local); KIND=mpich or nompi for another MPI or none
+	@$(MAKE) build PRESET=$(RELEASE)
+	@cmake --install build/$(RELEASE) --prefix $(or $(PREFIX),/usr/local) >build/$(RELEASE)/install.log
+	@tail -n 1 build/$(RELEASE)/install.log
+
+uninstall: ## removes what `make install` put there
+	@tools/uninstall build/$(RELEASE)/install_manifest.txt
+
+dist: ## cairn-VERSION.tar.gz, a release that builds without git
+	@tools/dist
+
+deb: ## Debian packages, in build/deb
+	@tools/deb build/deb
 
 docs: build ## writes docs/config.md from the table of keys
 	@$(BUILD)/src/cli/cairn config --doc > docs/config.md
+
+site: ## the documentation as pages for a browser, in build/site
+	@mkdocs build -q --strict
+	@echo build/site/index.html
 
 clean: ## removes all build folders
 	@rm -rf build
