@@ -71,6 +71,14 @@ def start(job, ranks, steps=STEPS):
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
 
+def allow(job, version):
+    """The job takes no later version. The file changes whole: a rank may be reading it."""
+    limit = job.dir / "limit"
+    (job.dir / "limit.new").write_text(str(version))
+    (job.dir / "limit.new").rename(limit)
+    job.env["CAIRN_TEST_LIMIT"] = str(limit)
+
+
 def every_point(ranks, nodes, share, **keys):
     """cairnd dies at a file operation and is started again: at every one, or at a share of them. With several
     nodes the launcher ends all of them, and rank 0 alone waits for Cairn."""
@@ -120,10 +128,12 @@ def again(_):
     """Killed again and again, while nothing happens, too; in between there is no service for a while, and captures go
     into the arena."""
     job = make_job(ranks_per_node=2)
+    allow(job, 0)
     daemons = Daemons(job, 2)
     p = start(job, 4, 40)
     for n in range(4):
         before = newest(job, "captured")
+        allow(job, 10 * n + 8)
         wait_until(f"the application does not go on after {n}",
                    lambda b=before: newest(job, "captured") >= b + 2 or p.poll() is not None)
         require(p.poll() is None, f"the application ends: {p.stdout.read() if p.poll() is not None else ''}")
@@ -131,6 +141,7 @@ def again(_):
         daemons.kill_rest()
         time.sleep(0.2 * n)
         daemons = Daemons(job, 2)
+    allow(job, 40)
     check_end(job, 4, p, daemons, "again", 40)
     job.remove()
     print("again: all well")
@@ -141,16 +152,19 @@ def one_waits(_):
     captures itself."""
     job = make_job(ranks_per_node=2)
     job.env["CAIRN_TEST_ONE_WAITS"] = "1"
+    allow(job, 0)
     daemons = Daemons(job, 2)
     p = start(job, 4)
     for n in range(2):
         before = newest(job, "captured")
+        allow(job, before + 2)
         wait_until(f"the application does not go on after {n}",
                    lambda b=before: newest(job, "captured") > b or p.poll() is not None)
         daemons.kill()
         daemons.kill_rest()
         time.sleep(0.5)  # time for all to run into their waits; a shorter one tests less
         daemons = Daemons(job, 2)
+    allow(job, STEPS)
     check_end(job, 4, p, daemons, "one_waits")
     job.remove()
     print("one_waits: all well")
