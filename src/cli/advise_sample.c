@@ -16,14 +16,14 @@
 #define BLOCK    ((size_t)4 << 20)
 
 /* A rank that may be sampled: its shard, the extents in its files, and how to read them. */
-struct rank {
+struct sampled_rank {
     struct crn_shard shard;         /* borrowed, or owned by the caller */
     struct crn_file_extents *files; /* owned; one per region */
     struct crn_parts parts;
     int *fd; /* owned; per file region, -1 otherwise */
 };
 
-static void rank_free(struct rank *r)
+static void rank_free(struct sampled_rank *r)
 {
     uint32_t i;
 
@@ -39,7 +39,8 @@ static void rank_free(struct rank *r)
 }
 
 /* rank_free accepts a rank whose initialisation failed. */
-static cairn_err rank_init(struct rank *r, const struct crn_shard *shard, struct crn_errinfo *ei)
+static cairn_err rank_init(struct sampled_rank *r, const struct crn_shard *shard,
+                           struct crn_errinfo *ei)
 {
     size_t n = shard->nregions;
 
@@ -90,7 +91,7 @@ static uint64_t slab(struct crn_region *r, double share)
     return start * row;
 }
 
-static cairn_err read_part(const struct rank *r, struct crn_version *v, uint32_t part,
+static cairn_err read_part(const struct sampled_rank *r, struct crn_version *v, uint32_t part,
                            uint64_t offset, uint64_t n, unsigned char *dst, struct crn_errinfo *ei)
 {
     const struct crn_part_place *p = &r->parts.part[part];
@@ -103,7 +104,7 @@ static cairn_err read_part(const struct rank *r, struct crn_version *v, uint32_t
 }
 
 /* Adds a rank's slabs to the sample. */
-static cairn_err advise_sample_take(struct advise_sample *s, const struct rank *r,
+static cairn_err advise_sample_take(struct advise_sample *s, const struct sampled_rank *r,
                                     struct crn_version *v, double share, struct crn_errinfo *ei)
 {
     uint32_t n = r->parts.shard.nregions;
@@ -133,8 +134,8 @@ static cairn_err advise_sample_take(struct advise_sample *s, const struct rank *
     return rc;
 }
 
-static cairn_err take_all(struct advise_sample *s, const char *what, struct rank *ranks, uint32_t n,
-                          uint64_t limit, struct crn_version *v, struct crn_errinfo *ei)
+static cairn_err take_all(struct advise_sample *s, const char *what, struct sampled_rank *ranks,
+                          uint32_t n, uint64_t limit, struct crn_version *v, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint32_t i, k;
@@ -197,7 +198,7 @@ cairn_err crn_advise_files(char *const *path, size_t n, uint64_t limit, const ch
 {
     size_t chosen = n < ADVISE_RANKS ? n : ADVISE_RANKS;
     struct crn_region regions[ADVISE_RANKS] = {0};
-    struct rank ranks[ADVISE_RANKS] = {0};
+    struct sampled_rank ranks[ADVISE_RANKS] = {0};
     struct advise_sample s = {.ranks = n};
     cairn_err rc = CAIRN_OK;
     struct stat st;
@@ -248,7 +249,7 @@ static cairn_err advise_sample_bring(struct crn_version *v, uint32_t rank, uint3
     return rc;
 }
 
-static cairn_err look_inside(struct crn_version *v, struct rank *r, const char *hdf5,
+static cairn_err look_inside(struct crn_version *v, struct sampled_rank *r, const char *hdf5,
                              struct crn_errinfo *ei)
 {
     const char *dir = getenv("TMPDIR");
@@ -277,7 +278,7 @@ cairn_err crn_advise_version(struct crn_version *v, uint64_t limit, const char *
     const struct crn_manifest *m = crn_version_manifest(v);
     uint32_t chosen = m->ranks < ADVISE_RANKS ? m->ranks : ADVISE_RANKS;
     struct advise_sample s = {.ranks = m->ranks, .all = m->data_bytes};
-    struct rank ranks[ADVISE_RANKS] = {0};
+    struct sampled_rank ranks[ADVISE_RANKS] = {0};
     const struct crn_shard *shard;
     cairn_err rc = CAIRN_OK;
     uint32_t i;

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "cli/events.h"
 
-struct report {
+struct report_page {
     struct cli *cli;
     FILE *out;
 };
@@ -151,7 +151,7 @@ static void put_versions(FILE *out, const struct crn_catalog *c)
     (void)fputs("</tbody></table></div>\n", out);
 }
 
-static void put_events(struct report *r, const char *name)
+static void put_events(struct report_page *r, const char *name)
 {
     struct crn_journal j;
     char date[40];
@@ -184,7 +184,7 @@ static void put_events(struct report *r, const char *name)
     crn_journal_free(&j);
 }
 
-static cairn_err put_name(struct report *r, const char *name)
+static cairn_err put_name(struct report_page *r, const char *name)
 {
     struct crn_catalog c;
     uint64_t data = 0, stored = 0;
@@ -214,7 +214,7 @@ static cairn_err put_name(struct report *r, const char *name)
     return CAIRN_OK;
 }
 
-static void put_configuration(struct report *r)
+static void put_configuration(struct report_page *r)
 {
     char *text = NULL;
     char *rest, *line;
@@ -236,7 +236,7 @@ static void put_configuration(struct report *r)
     free(text);
 }
 
-static cairn_err put_page(struct report *r, int n, char **names)
+static cairn_err put_page(struct report_page *r, int n, char **names)
 {
     struct crn_names all = {0};
     char date[40];
@@ -261,7 +261,7 @@ static cairn_err put_page(struct report *r, int n, char **names)
 }
 
 /* The page appears whole, by rename, or not at all. */
-static cairn_err write_page(struct report *r, const char *output, int n, char **names)
+static cairn_err write_page(struct report_page *r, const char *output, int n, char **names)
 {
     struct crn_errinfo *ei = r->cli->ei;
     char *tmp = NULL;
@@ -293,7 +293,7 @@ static cairn_err write_page(struct report *r, const char *output, int n, char **
 static int report_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"output", required_argument, NULL, 'o'}, {0}};
-    struct report r = {.cli = cli};
+    struct report_page r = {.cli = cli};
     const char *output = "report.html";
     int c, i;
 

@@ -8,14 +8,14 @@
 
 #define MAX_VALUES 32
 
-struct values {
+struct sim_values {
     double v[MAX_VALUES];
     size_t n;
 };
 
 struct sim_args {
     struct crn_platform platform;
-    struct values bandwidth, node_mtbf;
+    struct sim_values bandwidth, node_mtbf;
     struct crn_strategy strategy[MAX_VALUES];
     size_t nstrategies;
     struct crn_montecarlo mc;
@@ -24,7 +24,7 @@ struct sim_args {
 
 /* Lists. --------------------------------------------------------------------------------------- */
 
-static cairn_err add_value(struct values *to, double value, const char *what,
+static cairn_err add_value(struct sim_values *to, double value, const char *what,
                            struct crn_errinfo *ei)
 {
     if (to->n == MAX_VALUES)

@@ -15,7 +15,7 @@
 enum { RANKS = 16, REGIONS = 6, SIDE = 64, STEPS = 8, ROWS = SIDE * SIDE };
 
 /* One time step of all ranks. */
-struct data {
+struct plotted_data {
     struct crn_shard shard[RANKS];
     struct crn_region region[RANKS][REGIONS];
     unsigned char *bytes[RANKS][REGIONS]; /* owned */
@@ -59,7 +59,7 @@ static double field(uint32_t rank, uint32_t r, uint32_t i, unsigned step)
     return 1 + 0.1 * step * (sin((0.02 + 0.004 * r) * x + 0.1 * step) * cos(0.03 * y) + rough);
 }
 
-static void data_free(struct data *d)
+static void data_free(struct plotted_data *d)
 {
     uint32_t rank, r;
 
@@ -68,7 +68,7 @@ static void data_free(struct data *d)
             free(d->bytes[rank][r]);
 }
 
-static cairn_err data_region(struct data *d, uint32_t rank, uint32_t r, unsigned step,
+static cairn_err data_region(struct plotted_data *d, uint32_t rank, uint32_t r, unsigned step,
                              struct crn_errinfo *ei)
 {
     static const char *const names[REGIONS] = {"density", "velocity", "pressure",
@@ -99,7 +99,7 @@ static cairn_err data_region(struct data *d, uint32_t rank, uint32_t r, unsigned
     return rc;
 }
 
-static cairn_err data_make(struct data *d, unsigned step, struct crn_errinfo *ei)
+static cairn_err data_make(struct plotted_data *d, unsigned step, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint32_t rank, r;
@@ -138,9 +138,10 @@ static cairn_err pipe_for(const char *text, cairn_type type, struct crn_pipe *re
     return rc;
 }
 
-static cairn_err encode_stream(const struct data *d, const struct crn_merge *plan, uint32_t stream,
-                               struct crn_stream_options *o, struct crn_encode_work *work,
-                               uint64_t *bytes, struct crn_errinfo *ei)
+static cairn_err encode_stream(const struct plotted_data *d, const struct crn_merge *plan,
+                               uint32_t stream, struct crn_stream_options *o,
+                               struct crn_encode_work *work, uint64_t *bytes,
+                               struct crn_errinfo *ei)
 {
     struct crn_encoder *e = NULL;
     struct crn_merge_cursor c;
@@ -163,8 +164,8 @@ static cairn_err encode_stream(const struct data *d, const struct crn_merge *pla
 }
 
 /* The ratio of all ranks, merged in groups of `group`. */
-static cairn_err ratio(const struct data *d, const struct method *m, uint32_t group, uint64_t block,
-                       double *ret, struct crn_errinfo *ei)
+static cairn_err ratio(const struct plotted_data *d, const struct method *m, uint32_t group,
+                       uint64_t block, double *ret, struct crn_errinfo *ei)
 {
     struct crn_choose_options choose = {.aim = CRN_AIM_RATIO};
     struct crn_merge_options merge = {.scheme = m->scheme,
@@ -181,7 +182,7 @@ static cairn_err ratio(const struct data *d, const struct method *m, uint32_t gr
         rc = crn_chooser_open(&choose, &chooser, ei);
     for (first = 0; rc == CAIRN_OK && first < RANKS; first += group) {
         struct crn_merge *plan = NULL;
-        struct data part = *d;
+        struct plotted_data part = *d;
 
         memmove(part.bytes, d->bytes[first], group * sizeof(part.bytes[0]));
         rc = crn_merge_plan(d->shard + first, group, &merge, &plan, ei);
@@ -209,7 +210,7 @@ static cairn_err ratio(const struct data *d, const struct method *m, uint32_t gr
 
 /* Panels. -------------------------------------------------------------------------------------- */
 
-static cairn_err put_passes(struct plot *p, const struct data *d)
+static cairn_err put_passes(struct plot *p, const struct plotted_data *d)
 {
     static const struct method one[] = {{"", CRN_AGNOSTIC, "gzip:6"},
                                         {"", CRN_AWARE, "first"},
@@ -237,7 +238,7 @@ static cairn_err put_passes(struct plot *p, const struct data *d)
 }
 
 /* A line: x, and the ratio of every method. */
-static cairn_err put_line(struct plot *p, const struct data *d, double x, uint32_t group,
+static cairn_err put_line(struct plot *p, const struct plotted_data *d, double x, uint32_t group,
                           uint64_t block)
 {
     size_t i;
@@ -255,7 +256,7 @@ static cairn_err put_line(struct plot *p, const struct data *d, double x, uint32
     return CAIRN_OK;
 }
 
-static cairn_err put_panels(struct plot *p, const struct data *d)
+static cairn_err put_panels(struct plot *p, const struct plotted_data *d)
 {
     cairn_err rc = put_passes(p, d);
     uint32_t group;
@@ -270,7 +271,7 @@ static cairn_err put_panels(struct plot *p, const struct data *d)
         rc = put_line(p, d, (double)block, RANKS, block);
     (void)fprintf(p->data, "\n\n# time step, ratio of each scheme\n");
     for (step = 0; rc == CAIRN_OK && step < STEPS; step++) {
-        struct data now;
+        struct plotted_data now;
 
         rc = data_make(&now, step, p->cli->ei);
         if (rc == CAIRN_OK)
@@ -306,7 +307,7 @@ static void put_script(FILE *out)
 
 int crn_plot_encode(struct plot *p, int argc, char **argv)
 {
-    struct data d;
+    struct plotted_data d;
     cairn_err rc;
 
     (void)argv;

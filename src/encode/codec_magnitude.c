@@ -33,13 +33,13 @@ static size_t codec_magnitude_bound(size_t n)
 
 /* The position of the next bit. The bits before it in their byte are buffered until the byte is
  * full. */
-struct packer {
+struct bit_packer {
     unsigned char *at;
     uint64_t bits;
     unsigned used; /* below 8 */
 };
 
-CRN_INLINE void pack(struct packer *p, uint64_t low, unsigned len) /* len <= 56 */
+CRN_INLINE void pack(struct bit_packer *p, uint64_t low, unsigned len) /* len <= 56 */
 {
     p->bits |= low << p->used;
     p->used += len;
@@ -59,7 +59,7 @@ CRN_INLINE unsigned magnitude_of(uint64_t x, uint64_t *ret_low)
     return y == 0 ? 64 : len;
 }
 
-CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *magnitude)
+CRN_INLINE void pack_number(struct bit_packer *p, uint64_t x, unsigned char *magnitude)
 {
     uint64_t low;
     unsigned len = magnitude_of(x, &low);
@@ -76,7 +76,7 @@ CRN_INLINE void pack_number(struct packer *p, uint64_t x, unsigned char *magnitu
 
 /* Packs two numbers at once, since each pack depends on the one before. Numbers of at most 32
  * bits. */
-CRN_INLINE void pack_two(struct packer *p, uint64_t x, uint64_t y, unsigned char magnitude[2])
+CRN_INLINE void pack_two(struct bit_packer *p, uint64_t x, uint64_t y, unsigned char magnitude[2])
 {
     uint64_t low_x;
     uint64_t low_y;
@@ -98,7 +98,7 @@ CRN_INLINE void pack_two(struct packer *p, uint64_t x, uint64_t y, unsigned char
     CRN_WIDE static size_t name(const word *src, size_t words, unsigned char *dst,                 \
                                 unsigned char *magnitudes)                                         \
     {                                                                                              \
-        struct packer p = {.at = dst};                                                             \
+        struct bit_packer p = {.at = dst};                                                         \
         size_t i = 0;                                                                              \
                                                                                                    \
         for (; sizeof(word) <= 4 && i + 2 <= words; i += 2)                                        \

@@ -168,23 +168,23 @@ static cairn_err reader_chunk(struct crn_reader *r, size_t i, const unsigned cha
                               struct crn_errinfo *ei)
 {
     const struct crn_chunk_record *c = &r->options.records[i];
-    struct crn_cache *cache = r->options.cache;
-    struct crn_cache_key key = {r->options.domain, c->hash, c->offset, c->bytes};
+    struct crn_chunk_cache *cache = r->options.cache;
+    struct crn_chunk_cache_key key = {r->options.domain, c->hash, c->offset, c->bytes};
     unsigned char *room = NULL;
     cairn_err rc;
 
-    if (cache != NULL && (*ret = crn_cache_find(cache, key)) != NULL)
+    if (cache != NULL && (*ret = crn_chunk_cache_find(cache, key)) != NULL)
         return CAIRN_OK;
     *ret = r->decoded;
     if (i == r->chunk)
         return CAIRN_OK;
     if (cache != NULL)
-        room = crn_cache_room(cache, key);
+        room = crn_chunk_cache_room(cache, key);
     if (room == NULL)
         r->chunk = r->options.n;
     rc = decode_to(r, i, room != NULL ? room : r->decoded, ei);
     if (rc != CAIRN_OK && room != NULL)
-        crn_cache_drop(cache);
+        crn_chunk_cache_drop(cache);
     if (rc == CAIRN_OK && room == NULL)
         r->chunk = i;
     if (room != NULL)

@@ -7,7 +7,7 @@
 #ifndef CRN_STREAM_H
 #define CRN_STREAM_H
 
-#include "encode/cache.h"
+#include "encode/chunk_cache.h"
 #include "encode/choose.h"
 #include "encode/dedup.h"
 
@@ -64,8 +64,8 @@ struct crn_reader_options {
     cairn_err (*fetch_previous)(void *ctx, uint64_t offset, size_t n, void *buf,
                                 struct crn_errinfo *ei);
     void *ctx;
-    struct crn_cache *cache; /* of chunks that are read in parts; NULL: the last one only */
-    uint64_t domain;         /* of its keys */
+    struct crn_chunk_cache *cache; /* of chunks that are read in parts; NULL: the last one only */
+    uint64_t domain;               /* of its keys */
 };
 
 struct crn_reader;

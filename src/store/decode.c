@@ -24,7 +24,7 @@
 
 struct crn_decoder {
     struct crn_encode_work *work;
-    struct crn_cache *cache;
+    struct crn_chunk_cache *cache;
     /* The open stream; NULL: none. */
     const struct crn_stream *stream;
     struct crn_chunk_record *records;
@@ -69,7 +69,7 @@ void crn_decoder_free(struct crn_decoder *d)
     close_stream(d);
     for (i = 0; i < BASE_FDS; i++)
         close_base(d, i);
-    crn_cache_free(d->cache);
+    crn_chunk_cache_free(d->cache);
     crn_work_free(d->work);
     free(d);
 }
@@ -82,7 +82,7 @@ cairn_err crn_decoder_open(size_t cache_bytes, struct crn_decoder **ret, struct 
     if (d == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a decoder");
     rc = crn_work_new(&d->work, ei);
-    d->cache = crn_cache_new(cache_bytes);
+    d->cache = crn_chunk_cache_new(cache_bytes);
     if (rc == CAIRN_OK && d->cache == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a decoder");
     if (rc != CAIRN_OK) {

@@ -96,7 +96,7 @@ cairn_err crn_trace_read(FILE *in, const char *what, struct crn_trace *ret, stru
 
 /* Events. -------------------------------------------------------------------------------------- */
 
-struct event {
+struct replay_event {
     struct crn_tier_transfer t;
     int64_t end_ns;
 };
@@ -106,7 +106,7 @@ struct replay_world {
     struct crn_chain *chain;
     struct crn_replay_result *ret;
     int64_t now_ns;
-    struct event event[MOVES];
+    struct replay_event event[MOVES];
     int n;
     uint64_t samples;
 };
@@ -122,7 +122,7 @@ static void replay_begin(struct replay_world *w, const struct crn_tier_transfer 
 {
     int slower = t->from > t->to ? t->from : t->to;
 
-    w->event[w->n++] = (struct event){*t, w->now_ns + took_ns(w, slower, t->bytes)};
+    w->event[w->n++] = (struct replay_event){*t, w->now_ns + took_ns(w, slower, t->bytes)};
 }
 
 /* Starts all copies that can begin now. */
@@ -146,7 +146,7 @@ static void poll_links(struct replay_world *w)
 /* Advances to the end of the next copy, but not beyond until_ns. 1 if there was one. */
 static int replay_step(struct replay_world *w, int64_t until_ns)
 {
-    struct event e;
+    struct replay_event e;
     int first = -1;
     int i;
 

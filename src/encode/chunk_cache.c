@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A list in the order of use. It has as many entries as chunks fit, tens or hundreds, so that searching
  * it costs nothing beside decoding one. */
-#include "encode/cache.h"
+#include "encode/chunk_cache.h"
 
 #include <stdlib.h>
 
 struct cache_entry {
     struct cache_entry *next;
-    struct crn_cache_key key;
+    struct crn_chunk_cache_key key;
     unsigned char bytes[];
 };
 
-struct crn_cache {
+struct crn_chunk_cache {
     size_t most;
     size_t used;
     struct cache_entry *first; /* used last */
 };
 
-struct crn_cache *crn_cache_new(size_t most_bytes)
+struct crn_chunk_cache *crn_chunk_cache_new(size_t most_bytes)
 {
-    struct crn_cache *c = calloc(1, sizeof(*c));
+    struct crn_chunk_cache *c = calloc(1, sizeof(*c));
 
     if (c != NULL)
         c->most = most_bytes;
@@ -27,7 +27,7 @@ struct crn_cache *crn_cache_new(size_t most_bytes)
 }
 
 /* Removes what *at points to. */
-static void cache_remove(struct crn_cache *c, struct cache_entry **at)
+static void cache_remove(struct crn_chunk_cache *c, struct cache_entry **at)
 {
     struct cache_entry *e = *at;
 
@@ -36,7 +36,7 @@ static void cache_remove(struct crn_cache *c, struct cache_entry **at)
     free(e);
 }
 
-void crn_cache_free(struct crn_cache *c)
+void crn_chunk_cache_free(struct crn_chunk_cache *c)
 {
     if (c == NULL)
         return;
@@ -45,12 +45,12 @@ void crn_cache_free(struct crn_cache *c)
     free(c);
 }
 
-void crn_cache_limit(struct crn_cache *c, size_t most_bytes)
+void crn_chunk_cache_limit(struct crn_chunk_cache *c, size_t most_bytes)
 {
     c->most = most_bytes;
 }
 
-const unsigned char *crn_cache_find(struct crn_cache *c, struct crn_cache_key key)
+const unsigned char *crn_chunk_cache_find(struct crn_chunk_cache *c, struct crn_chunk_cache_key key)
 {
     struct cache_entry **at;
     struct cache_entry *e;
@@ -67,7 +67,7 @@ const unsigned char *crn_cache_find(struct crn_cache *c, struct crn_cache_key ke
     return NULL;
 }
 
-unsigned char *crn_cache_room(struct crn_cache *c, struct crn_cache_key key)
+unsigned char *crn_chunk_cache_room(struct crn_chunk_cache *c, struct crn_chunk_cache_key key)
 {
     struct cache_entry **last;
     struct cache_entry *e;
@@ -89,7 +89,7 @@ unsigned char *crn_cache_room(struct crn_cache *c, struct crn_cache_key key)
     return e->bytes;
 }
 
-void crn_cache_drop(struct crn_cache *c)
+void crn_chunk_cache_drop(struct crn_chunk_cache *c)
 {
     cache_remove(c, &c->first);
 }
