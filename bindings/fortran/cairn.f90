@@ -16,7 +16,8 @@ module cairn
         CAIRN_U32 = 6, CAIRN_I64 = 7, CAIRN_U64 = 8, CAIRN_F32 = 9, CAIRN_F64 = 10, &
         CAIRN_C64 = 11, CAIRN_C128 = 12, CAIRN_F16 = 13, CAIRN_BF16 = 14, CAIRN_BOOL = 15, &
         CAIRN_F8_E4M3 = 16, CAIRN_F8_E5M2 = 17
-    integer(c_int), parameter, public :: CAIRN_CAPTURED = 1, CAIRN_LOCAL = 2, CAIRN_PERSISTENT = 3
+    integer(c_int), parameter, public :: CAIRN_LEVEL_NONE = 0, CAIRN_CAPTURED = 10, &
+        CAIRN_LOCAL = 20, CAIRN_PROTECTED = 30, CAIRN_PERSISTENT = 40
     integer(c_int), parameter, public :: CAIRN_PHASE_COMPUTE = 0, CAIRN_PHASE_COMMUNICATE = 1, &
         CAIRN_PHASE_IO = 2
     integer(c_int), parameter, public :: &
@@ -47,6 +48,15 @@ module cairn
         integer(c_int) :: level, error
         integer(c_int64_t) :: bytes
         real(c_double) :: copy_seconds, blocked_seconds, persistent_seconds
+        integer(c_int64_t) :: levels ! btest(levels, CAIRN_LOCAL): has it reached this level?
+    end type
+
+    type, bind(C) :: checkpoint_options_t
+        integer(c_size_t) :: size
+        type(c_ptr) :: regions
+        integer(c_int) :: level
+        integer(c_int32_t) :: flags
+        type(c_ptr) :: protect
     end type
 
     type, bind(C), public :: cairn_version_info_t
@@ -64,7 +74,8 @@ module cairn
     end type
 
     public :: cairn_open, cairn_close, cairn_last_error, cairn_protect, &
-        cairn_protect_array, cairn_protect_replicated, cairn_unprotect, cairn_checkpoint, cairn_test, cairn_wait, &
+        cairn_protect_array, cairn_protect_replicated, cairn_unprotect, cairn_checkpoint, &
+        cairn_checkpoint_with, cairn_test, cairn_wait, &
         cairn_wait_all, cairn_stats, cairn_find, cairn_find_version, cairn_reject, cairn_restore, &
         cairn_restart, cairn_version_info, cairn_region_info, cairn_file_route, &
         cairn_file_restore, cairn_gpu_stream, cairn_prefetch_enqueue, cairn_prefetch_start, &
@@ -124,6 +135,15 @@ module cairn
             type(c_ptr), value :: session, regions
             character(kind=c_char), intent(in) :: name(*)
             integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_checkpoint_with(session, name, version, options) &
+            bind(C, name="cairn_checkpoint_with") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            type(checkpoint_options_t), intent(in) :: options
             integer(c_int) :: rc
         end function
         function c_test(session, name, version, level, reached) &
@@ -452,6 +472,32 @@ contains
         type(c_ptr), allocatable, target :: list(:)
         integer(c_int) :: rc
         rc = c_checkpoint(session%ptr, c_text(name), version, c_names(regions, texts, list))
+    end function
+
+    ! The fields of cairn_checkpoint_options in C; an absent one has its default.
+    function cairn_checkpoint_with(session, name, version, regions, level, flags, protect) &
+        result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        character(*), intent(in), optional :: regions(:), protect
+        integer(c_int), intent(in), optional :: level
+        integer(c_int32_t), intent(in), optional :: flags
+        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target :: texts(:)
+        character(CAIRN_MAX_NAME, kind=c_char), target :: scheme
+        type(c_ptr), allocatable, target :: list(:)
+        type(checkpoint_options_t) :: options
+        integer(c_int) :: rc
+
+        options = checkpoint_options_t(c_sizeof(options), c_names(regions, texts, list), &
+            CAIRN_LEVEL_NONE, 0, c_null_ptr)
+        if (present(level)) options%level = level
+        if (present(flags)) options%flags = flags
+        if (present(protect)) then
+            scheme = trim(protect) // c_null_char
+            options%protect = c_loc(scheme)
+        end if
+        rc = c_checkpoint_with(session%ptr, c_text(name), version, options)
     end function
 
     function cairn_test(session, name, version, level, reached) result(rc)

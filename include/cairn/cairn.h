@@ -86,13 +86,19 @@ typedef enum cairn_type {
     CAIRN_F8_E5M2 = 17  /* 5 bits of exponent, 2 of mantissa */
 } cairn_type;
 
-/* How safe a checkpoint is. Each level includes all lower ones. */
+/* How safe a checkpoint is. Levels are a set, not a ladder: every level includes CAIRN_CAPTURED,
+ * CAIRN_PERSISTENT includes all, and CAIRN_LOCAL and CAIRN_PROTECTED do not include each other. A
+ * protected checkpoint may lie in the memory of other nodes, and is lost when all lose power. */
 typedef enum cairn_level {
     CAIRN_LEVEL_NONE = 0,
-    CAIRN_CAPTURED = 1,  /* in memory: survives the death of the application's processes */
-    CAIRN_LOCAL = 2,     /* on the node's own disk: survives a restart of the node */
-    CAIRN_PERSISTENT = 3 /* committed on the parallel file system: survives the nodes */
+    CAIRN_CAPTURED = 10,  /* in memory: survives the death of the application's processes */
+    CAIRN_LOCAL = 20,     /* on the node's own disk: survives a restart of the node */
+    CAIRN_PROTECTED = 30, /* on other nodes too: survives the loss of as many nodes of a set as the
+                           * protection scheme says */
+    CAIRN_PERSISTENT = 40 /* committed on the parallel file system: survives the nodes */
 } cairn_level;
+/* A level as a bit of a set of levels, a uint64_t. */
+#define CAIRN_LEVEL_BIT(level) (UINT64_C(1) << (level))
 
 /* Texts. --------------------------------------------------------------------------------------- */
 
@@ -213,6 +219,23 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_gpu_stream(cairn_session *session, void 
 CAIRN_API CAIRN_CHECKED cairn_err cairn_checkpoint(cairn_session *session, const char *name,
                                                    int64_t version, const char *const *regions);
 
+/* How to take one checkpoint. A zero field means its default. */
+struct cairn_checkpoint_options {
+    size_t size;                /* sizeof(struct cairn_checkpoint_options) */
+    const char *const *regions; /* NULL-terminated list of names; NULL: all */
+    cairn_level level;          /* what it shall reach; CAIRN_LEVEL_NONE: as configured. At present
+                                 * every checkpoint goes on to CAIRN_PERSISTENT, and any other
+                                 * level is CAIRN_ENOTSUP. */
+    uint32_t flags;             /* 0: no flag is defined yet */
+    const char *protect;        /* protection scheme; NULL: as configured. At present there is only
+                                 * "none", and any other scheme is CAIRN_ENOTSUP. */
+};
+/* Collective. cairn_checkpoint with options, the same on all ranks but for the regions. options may
+ * be NULL. */
+CAIRN_API CAIRN_CHECKED cairn_err
+cairn_checkpoint_with(cairn_session *session, const char *name, int64_t version,
+                      const struct cairn_checkpoint_options *options);
+
 /* cairn_checkpoint in two steps, for callers that decide after the copy whether to keep it; all
  * three are collective. cairn_capture copies the memory, which may then change; repeating it for
  * the same name and version replaces the copy. cairn_submit hands over the copy, together with the
@@ -246,12 +269,13 @@ CAIRN_API int cairn_event_fd(cairn_session *session);
 
 struct cairn_stats {
     size_t size;               /* sizeof(struct cairn_stats), set by the caller */
-    cairn_level level;         /* reached so far */
+    cairn_level level;         /* the level with the highest number among those reached */
     cairn_err error;           /* why it failed, or CAIRN_OK */
     uint64_t bytes;            /* of this rank */
     double copy_seconds;       /* the application waited for the copy, ... */
     double blocked_seconds;    /* ... and before it for free space in the arena */
     double persistent_seconds; /* from capture to commit; 0 until committed */
+    uint64_t levels;           /* all levels reached so far, as a set of CAIRN_LEVEL_BIT() */
 };
 /* For C++, where the function of this name hides the struct. */
 typedef struct cairn_stats cairn_stats_t;

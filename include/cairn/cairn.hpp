@@ -190,6 +190,16 @@ public:
     {
         check(cairn_checkpoint(s_, name, version, list(regions).get()));
     }
+    /* regions replaces options.regions, and options.size is set here. */
+    void checkpoint_with(const char *name, std::int64_t version, cairn_checkpoint_options options,
+                         names regions = {})
+    {
+        const auto chosen = list(regions);
+
+        options.size = sizeof(options);
+        options.regions = chosen.get();
+        check(cairn_checkpoint_with(s_, name, version, &options));
+    }
     void capture(const char *name, std::int64_t version, names regions = {})
     {
         check(cairn_capture(s_, name, version, list(regions).get()));

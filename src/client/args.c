@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fork.h"
+#include "base/level.h"
 #include "client/session.h"
 
 cairn_err crn_arg_session(const cairn_session *s, struct crn_errinfo *ei)
@@ -60,6 +61,13 @@ cairn_err crn_arg_range(const char *arg, int64_t value, int64_t least, int64_t m
                         value, least);
     return crn_fail(ei, CAIRN_EINVAL, 0, "%s is %" PRId64 ", not one of %" PRId64 " to %" PRId64,
                     arg, value, least, most);
+}
+
+cairn_err crn_arg_level(const char *arg, cairn_level level, struct crn_errinfo *ei)
+{
+    if (!crn_level_is_known(level))
+        return crn_fail(ei, CAIRN_EINVAL, 0, "%s is %d, which is no level", arg, (int)level);
+    return CAIRN_OK;
 }
 
 cairn_err crn_arg_checkpoint(const cairn_session *s, const char *name, int64_t version,

@@ -19,6 +19,8 @@ CAIRN_CHECKED cairn_err crn_arg_text(const char *arg, const char *p, size_t size
 CAIRN_CHECKED cairn_err crn_arg_range(const char *arg, int64_t value, int64_t least, int64_t most,
                                       struct crn_errinfo *ei);
 
+CAIRN_CHECKED cairn_err crn_arg_level(const char *arg, cairn_level level, struct crn_errinfo *ei);
+
 /* Checks the session, and the name and version of a checkpoint. */
 CAIRN_CHECKED cairn_err crn_arg_checkpoint(const cairn_session *s, const char *name,
                                            int64_t version, struct crn_errinfo *ei);

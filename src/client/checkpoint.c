@@ -75,14 +75,43 @@ static void note_cost(cairn_session *s, const struct crn_track *t)
     s->waited_ns += (int64_t)(t->blocked_seconds * 1e9);
 }
 
+/* Options that this build cannot honour are refused, not ignored. */
+static cairn_err check_options(const struct cairn_checkpoint_options *o, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    rc = crn_arg_struct("options", o, "cairn_checkpoint_options", sizeof(*o), ei);
+    if (rc == CAIRN_OK)
+        rc = crn_arg_level("options->level", o->level, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    if (o->flags != 0)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "options->flags is 0x%x; no flag is defined",
+                        o->flags);
+    if (o->level != CAIRN_LEVEL_NONE && o->level != CAIRN_PERSISTENT)
+        return crn_fail(ei, CAIRN_ENOTSUP, 0,
+                        "options->level is %s; a checkpoint cannot end at that level yet: use "
+                        "CAIRN_LEVEL_NONE or CAIRN_PERSISTENT",
+                        crn_level_name(o->level));
+    if (o->protect != NULL && strcmp(o->protect, "none") != 0)
+        return crn_fail(ei, CAIRN_ENOTSUP, 0,
+                        "options->protect is '%s'; there are no protection schemes yet: use NULL "
+                        "or \"none\"",
+                        o->protect);
+    return CAIRN_OK;
+}
+
 /* Starts the next checkpoint of the session: its number and its track. A failure uses up the number
  * too, because the other ranks use it; they are told. */
 static cairn_err checkpoint_begin(cairn_session *s, const char *name, int64_t version,
+                                  const struct cairn_checkpoint_options *options,
                                   struct crn_track **ret, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
     rc = crn_arg_checkpoint(s, name, version, ei);
+    if (rc == CAIRN_OK && options != NULL)
+        rc = check_options(options, ei);
     s->seq++;
     s->has_heard = 0;
     if (rc != CAIRN_OK) {
@@ -131,6 +160,16 @@ static cairn_err submit(cairn_session *s, struct crn_capture *c, struct crn_trac
 cairn_err cairn_checkpoint(cairn_session *s, const char *name, int64_t version,
                            const char *const *regions)
 {
+    struct cairn_checkpoint_options o = {.size = sizeof(o), .regions = regions};
+
+    return cairn_checkpoint_with(s, name, version, &o);
+}
+
+cairn_err cairn_checkpoint_with(cairn_session *s, const char *name, int64_t version,
+                                const struct cairn_checkpoint_options *options)
+{
+    static const struct cairn_checkpoint_options defaults = {.size = sizeof(defaults)};
+    const struct cairn_checkpoint_options *o = options != NULL ? options : &defaults;
     struct crn_capture c = {0};
     struct crn_errinfo ei = {0};
     struct crn_track *t;
@@ -138,10 +177,10 @@ cairn_err cairn_checkpoint(cairn_session *s, const char *name, int64_t version,
 
     rc = nothing_held(s, &ei);
     if (rc == CAIRN_OK)
-        rc = checkpoint_begin(s, name, version, &t, &ei);
+        rc = checkpoint_begin(s, name, version, o, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    if (crn_capture_take(s, name, version, regions, t, &c, &ei) != CAIRN_OK)
+    if (crn_capture_take(s, name, version, o->regions, t, &c, &ei) != CAIRN_OK)
         return checkpoint_fail(s, t, &ei);
     return submit(s, &c, t);
 }
@@ -167,7 +206,7 @@ static cairn_err begin_again(cairn_session *s, const char *name, int64_t version
     }
     if (rc == CAIRN_OK)
         rc = nothing_held(s, ei);
-    return rc == CAIRN_OK ? checkpoint_begin(s, name, version, ret, ei) : rc;
+    return rc == CAIRN_OK ? checkpoint_begin(s, name, version, NULL, ret, ei) : rc;
 }
 
 cairn_err cairn_capture(cairn_session *s, const char *name, int64_t version,

@@ -33,10 +33,10 @@ static void settle_track(cairn_session *s, uint64_t seq, enum crn_slot_state sta
 {
     struct crn_track *t = crn_track_seq(s, seq);
 
-    if (t == NULL || t->error.code != CAIRN_OK || t->level == CAIRN_PERSISTENT)
+    if (t == NULL || t->error.code != CAIRN_OK || crn_level_has(t->levels, CAIRN_PERSISTENT))
         return;
     if (crn_slot_is_flushed(state)) {
-        t->level = CAIRN_PERSISTENT;
+        t->levels |= crn_level_set(CAIRN_PERSISTENT);
         return;
     }
     (void)!crn_fail(&t->error, CAIRN_ESERVICE, 0,

@@ -60,7 +60,8 @@ cairn_err crn_session_version(cairn_session *s, const char *name, int64_t versio
     cairn_err rc;
 
     /* This session took it and its flush is in flight: wait for it. */
-    if (mine != NULL && mine->level < CAIRN_PERSISTENT && mine->error.code == CAIRN_OK &&
+    if (mine != NULL && !crn_level_has(mine->levels, CAIRN_PERSISTENT) &&
+        mine->error.code == CAIRN_OK &&
         cairn_wait(s, name, version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) != CAIRN_OK)
         crn_log(&s->log, CRN_WARN, "%s, continuing", cairn_last_error());
 

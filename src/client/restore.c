@@ -277,7 +277,8 @@ static cairn_err settle_own(cairn_session *s, const struct target *t, struct crn
     const struct crn_track *mine = crn_track_find(s, t->name, t->version);
     cairn_err rc;
 
-    if (mine == NULL || mine->error.code != CAIRN_OK || mine->level >= CAIRN_PERSISTENT)
+    if (mine == NULL || mine->error.code != CAIRN_OK ||
+        crn_level_has(mine->levels, CAIRN_PERSISTENT))
         return CAIRN_OK;
     rc = cairn_wait(s, t->name, t->version, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG);
     return rc == CAIRN_OK ? rc : crn_fail(ei, rc, 0, "%s", cairn_last_error());

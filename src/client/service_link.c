@@ -197,9 +197,8 @@ static void take_state(cairn_session *s, const struct crn_msg *n)
         return;
     }
     memcpy(t->remark, st->error.msg, sizeof(t->remark));
-    if ((cairn_level)st->level > t->level)
-        t->level = (cairn_level)st->level;
-    if (t->level == CAIRN_PERSISTENT) {
+    t->levels |= st->levels;
+    if (crn_level_has(t->levels, CAIRN_PERSISTENT)) {
         t->committed_ns = st->committed_ns;
         if (t->committed_ns > t->captured_ns)
             s->advice.flush_ns = (int64_t)(t->committed_ns - t->captured_ns);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/level.h"
 #include "base/log.h"
 #include "capture/copier.h"
 #include "client/args.h"
@@ -52,7 +53,7 @@ struct crn_track {
     uint64_t seq;
     char name[CAIRN_MAX_NAME];
     int64_t version;
-    cairn_level level;
+    uint64_t levels; /* reached, as a set */
     struct crn_errinfo error;
     int is_reported;           /* a call has returned the failure */
     int is_rejected;           /* by the application: never restore it from memory */

@@ -10,7 +10,7 @@ struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t vers
 {
     struct crn_track *t = &s->track[s->ntracked++ % CRN_TRACKED];
 
-    t->level = CAIRN_LEVEL_NONE;
+    t->levels = 0;
     t->error.code = CAIRN_OK;
     t->error.sys_errno = 0;
     t->error.msg[0] = '\0';

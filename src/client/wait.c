@@ -26,7 +26,7 @@ static cairn_err wait_find(cairn_session *s, const char *name, int64_t version,
 
 static cairn_err check_level(cairn_level level, struct crn_errinfo *ei)
 {
-    return crn_arg_range("level", level, CAIRN_LEVEL_NONE, CAIRN_PERSISTENT, ei);
+    return crn_arg_level("level", level, ei);
 }
 
 static cairn_err check_timeout(int64_t timeout_ms, struct crn_errinfo *ei)
@@ -47,7 +47,13 @@ static cairn_err failure(struct crn_track *t, struct crn_errinfo *ei)
  * "local" is reached with "persistent". */
 static int reached(const struct crn_track *t, cairn_level level)
 {
-    return t->level >= level;
+    return crn_level_has(t->levels, level);
+}
+
+/* Every level beyond the capture takes work that a waiting caller speeds up. */
+static int needs_flush(cairn_level level)
+{
+    return level != CAIRN_LEVEL_NONE && level != CAIRN_CAPTURED;
 }
 
 static int64_t wait_deadline(const cairn_session *s, int64_t timeout_ms)
@@ -109,7 +115,7 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
             *ei = why;
             return crn_err_context(ei, lost, "%s@%" PRId64, t->name, t->version);
         }
-        if (level > CAIRN_CAPTURED && (left > 0 || crn_config_is_lazy(&s->cfg)))
+        if (needs_flush(level) && (left > 0 || crn_config_is_lazy(&s->cfg)))
             crn_want(s, seq);
         if (left <= 0)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "%s@%" PRId64 " is not there yet%s%s", t->name,
@@ -159,7 +165,7 @@ cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_
 static cairn_err wait_this(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
                            struct crn_errinfo *ei)
 {
-    if (level > CAIRN_CAPTURED && t->level < level && until > s->clock->mono_ns(s->clock))
+    if (needs_flush(level) && !reached(t, level) && until > s->clock->mono_ns(s->clock))
         wait_insist(s, t);
     return wait_one(s, t, level, until, ei);
 }
@@ -230,7 +236,8 @@ cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     crn_node_listen(s);
-    ret_stats->level = t->level;
+    ret_stats->level = crn_level_highest(t->levels);
+    ret_stats->levels = t->levels;
     ret_stats->error = t->error.code;
     ret_stats->bytes = t->bytes;
     ret_stats->copy_seconds = t->copy_seconds;

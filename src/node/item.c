@@ -112,7 +112,7 @@ void crn_item_tell_ranks(struct crn_node *n, struct crn_item *item, uint64_t com
 
     a->end = n->set.nlocal;
     crn_node_msg(n, item, CRN_MSG_STATE, &a->msg);
-    a->msg.state.level = (uint32_t)item->level;
+    a->msg.state.levels = item->levels;
     a->msg.state.error = *error;
     a->msg.state.committed_ns = committed_ns;
 }
@@ -132,7 +132,8 @@ static enum crn_outcome outcome_of(const struct crn_item *item, int is_cut_off)
 {
     if (item->error.code == CAIRN_OK)
         return CRN_OUT_FLUSHED;
-    if (item->error.code == CAIRN_ECANCELED || (item->level < CAIRN_CAPTURED && !is_cut_off))
+    if (item->error.code == CAIRN_ECANCELED ||
+        (!crn_level_has(item->levels, CAIRN_CAPTURED) && !is_cut_off))
         return CRN_OUT_FAILED;
     return CRN_OUT_KEPT;
 }
@@ -211,7 +212,8 @@ void crn_item_end(struct crn_node *n, struct crn_item *item, enum crn_item_event
         return; /* it has ended already */
     crn_item_move(&item->state, event);
     item->error = *error;
-    item->level = error->code == CAIRN_OK ? CAIRN_PERSISTENT : item->level;
+    if (error->code == CAIRN_OK)
+        item->levels |= crn_level_set(CAIRN_PERSISTENT);
     a = crn_act(n, CRN_ACT_ENDED, item);
     a->outcome = outcome_of(item, event == CRN_ITEM_CUT);
     a->number = item->users;
@@ -229,7 +231,7 @@ void crn_item_tell_rank(struct crn_node *n, struct crn_item *item, uint32_t loca
     a->first = local;
     a->end = local + 1;
     crn_node_msg(n, item, CRN_MSG_STATE, &a->msg);
-    a->msg.state.level = (uint32_t)item->level;
+    a->msg.state.levels = item->levels;
     a->msg.state.error = item->error;
 }
 

@@ -75,7 +75,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
 #define CRN_FIELDS_dropped(F, P) F(P, ERROR, error)
 #define CRN_FIELDS_bye(F, P)     F(P, U64, waited_ns) /* waited for Cairn, in total */
 #define CRN_FIELDS_state(F, P)                                                                     \
-    F(P, CKPT, ckpt) F(P, U32, level) F(P, U64, committed_ns) F(P, ERROR, error)
+    F(P, CKPT, ckpt) F(P, U64, levels) F(P, U64, committed_ns) F(P, ERROR, error)
 #define CRN_FIELDS_node_captured(F, P) F(P, CKPT, ckpt) F(P, U64, bytes)
 #define CRN_FIELDS_node_wrote(F, P)    F(P, CKPT, ckpt) F(P, U64, bytes)
 #define CRN_FIELDS_node_data(F, P)     F(P, CKPT, ckpt) F(P, DATA_FILE, data)

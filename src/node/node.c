@@ -70,9 +70,10 @@ static void on_level(struct crn_node *n, struct crn_item *item, cairn_level leve
 {
     struct crn_action *a;
 
-    if (level <= item->level || level >= CAIRN_PERSISTENT || crn_item_has_ended(item->state))
-        return;
-    item->level = level;
+    if (!crn_level_is_known(level) || crn_level_has(item->levels, level) ||
+        level == CAIRN_PERSISTENT || crn_item_has_ended(item->state))
+        return; /* only END makes it persistent */
+    item->levels |= crn_level_set(level);
     if (level == CAIRN_CAPTURED) {
         a = crn_act(n, CRN_ACT_PROMISE, item);
         a->end = n->set.nlocal;

@@ -14,6 +14,7 @@
 
 #include "aggregate/elect.h"
 #include "base/config.h"
+#include "base/level.h"
 #include "base/log.h"
 #include "node/message.h"
 #include "node/states.h"
@@ -80,7 +81,7 @@ struct crn_item {
     uint64_t created_ns;
     uint64_t generation; /* of the run for this name */
     enum crn_item_state state;
-    cairn_level level;
+    uint64_t levels;          /* reached, as a set */
     struct crn_errinfo error; /* result of the checkpoint */
     struct crn_part *part;    /* nlocal entries */
     uint32_t ncaptured;

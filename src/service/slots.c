@@ -93,10 +93,11 @@ void crn_slots_release(struct crn_job *job, struct crn_item *item, uint32_t firs
 static const char *kept_where(const struct crn_job *job, const struct crn_action *end)
 {
     const struct crn_item *item = end->item;
-    int is_copied = job->cfg.local[0] != '\0' && item->level >= CAIRN_CAPTURED && end->number > 0;
+    int is_copied =
+        job->cfg.local[0] != '\0' && crn_level_has(item->levels, CAIRN_CAPTURED) && end->number > 0;
     uint32_t i;
 
-    if (item->level >= CAIRN_LOCAL || is_copied)
+    if (crn_level_has(item->levels, CAIRN_LOCAL) || is_copied)
         return is_copied ? "perhaps on their disks: a later" : "on their disks: a later";
     for (i = 0; i < job->nlocal; i++)
         if (!item->part[i].is_captured || job->arenas[i] == NULL ||

@@ -95,7 +95,7 @@ static void tell_end(struct crn_job *job, uint32_t local, const struct crn_msg *
 
     memcpy(end.run, job->run, sizeof(end.run));
     if (is_flushed)
-        end.state.level = CAIRN_PERSISTENT;
+        end.state.levels = crn_level_set(CAIRN_PERSISTENT);
     else
         (void)!crn_fail(&end.state.error, CAIRN_ESERVICE, 0,
                         "its flush failed while the rank had no service");

@@ -174,11 +174,14 @@ static void on_state(struct world *w, struct rank *r, const struct crn_msg *m)
 {
     struct capture *c = &r->capture[m->seq - 1];
 
-    c->was_local |= m->state.level == CAIRN_LOCAL && m->state.error.code == CAIRN_OK;
-    if (m->state.error.code == CAIRN_OK && m->state.level < CAIRN_PERSISTENT)
+    int is_ok = m->state.error.code == CAIRN_OK;
+    int is_saved = crn_level_has(m->state.levels, CAIRN_PERSISTENT);
+
+    c->was_local |= is_ok && !is_saved && crn_level_has(m->state.levels, CAIRN_LOCAL);
+    if (is_ok && !is_saved)
         return;
     c->ends++;
-    c->is_ok |= m->state.error.code == CAIRN_OK;
+    c->is_ok |= is_ok != 0;
     if (c->ends > 1 && c->slot != SLOT_NONE)
         crn_world_problem(w, "a rank of node %u was told twice how checkpoint %llu ended", r->node,
                           (unsigned long long)m->seq);

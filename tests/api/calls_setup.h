@@ -48,6 +48,11 @@ static size_t listed;
 static struct cairn_array array = {
     .size = sizeof(array), .type = CAIRN_U64, .ndims = 1, .dims = {N}};
 static struct cairn_array array_no_dims, array_nine_dims, array_no_type, array_outside;
+static struct cairn_checkpoint_options with = {.size = sizeof(with), .level = CAIRN_PERSISTENT};
+static struct cairn_checkpoint_options with_no_level = {.size = sizeof(with),
+                                                        .level = (cairn_level)11};
+static struct cairn_checkpoint_options with_flags = {.size = sizeof(with), .flags = 1U << 31};
+static struct cairn_checkpoint_options wrong_with[2] = {{.size = 0}, {.size = sizeof(with) + 8}};
 static struct cairn_array array_out = {.size = sizeof(array_out)};
 static struct cairn_stats stats_out = {.size = sizeof(stats_out)};
 static struct cairn_version_info info_out = {.size = sizeof(info_out)};

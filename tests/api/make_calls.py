@@ -42,6 +42,7 @@ BY_TYPE = {
     "cairn_session **": "&another",
     "const struct cairn_options *": "&options",
     "const struct cairn_array *": "&array",
+    "const struct cairn_checkpoint_options *": "&with",
     "struct cairn_array *": "&array_out",
     "struct cairn_stats *": "&stats_out",
     "struct cairn_version_info *": "&info_out",
@@ -62,12 +63,14 @@ NULL_IS_FINE = {
     ("cairn_reject", "reason"),
     ("cairn_list", "versions"),
 }
-NULL_IS_FINE_FOR_TYPE = {"const struct cairn_options *", "const char *const *"}
+NULL_IS_FINE_FOR_TYPE = {"const struct cairn_options *", "const char *const *",
+                         "const struct cairn_checkpoint_options *"}
 
 # Wrong values other than NULL, by type and name or by type.
 WRONG_NAMES = ['""', '"a/b"', '".hidden"', "too_long"]
 WRONG_STRUCT = {"const struct cairn_options *": "wrong_options",
                 "const struct cairn_array *": "wrong_array",
+                "const struct cairn_checkpoint_options *": "wrong_with",
                 "struct cairn_array *": "wrong_array_out",
                 "struct cairn_stats *": "wrong_stats_out",
                 "struct cairn_version_info *": "wrong_info_out"}
@@ -80,7 +83,7 @@ WRONG = {
     ("int64_t", "version"): ["-1", "INT64_MIN"],
     ("int64_t", "timeout_ms"): ["-2", "INT64_MIN"],
     "cairn_type": ["(cairn_type)-1", "(cairn_type)18", "(cairn_type)256"],
-    "cairn_level": ["(cairn_level)-1", "(cairn_level)4"],
+    "cairn_level": ["(cairn_level)-1", "(cairn_level)1", "(cairn_level)41"],
     "cairn_phase_kind": ["(cairn_phase_kind)-1", "(cairn_phase_kind)3"],
     "MPI_Comm": ["MPI_COMM_NULL"],
     "MPI_Fint": ["MPI_Comm_c2f(MPI_COMM_NULL)"],
@@ -94,6 +97,7 @@ WRONG_IN = {
                                             "&array_no_type"],
     ("cairn_protect_array", "array"): ["&array_no_dims", "&array_nine_dims", "&array_no_type",
                                        "&array_outside"],
+    ("cairn_checkpoint_with", "options"): ["&with_no_level", "&with_flags"],
     # Any bound is right: a negative one finds nothing.
 }
 # Functions that cannot fail: what they return for a value that they do not know.

@@ -62,6 +62,11 @@ static void run()
     s.wait("plusplus", 3);
     require(s.test("plusplus", 3, CAIRN_PERSISTENT), "persistent");
     require(s.stats("plusplus", 3).bytes > 800, "statistics");
+    cairn_checkpoint_options with{};
+    with.level = CAIRN_PERSISTENT;
+    s.checkpoint_with("options", 4, with, {"field"});
+    s.wait("options", 4, CAIRN_PROTECTED);
+    require((s.stats("options", 4).levels & CAIRN_LEVEL_BIT(CAIRN_LOCAL)) != 0, "a set of levels");
     require(s.version_info("plusplus", 3).ranks == 1, "information");
     require(s.region_info("plusplus", 3, "block").dims[1] == 4, "the shape of a block");
     require(s.list_versions("plusplus") == std::vector<std::int64_t>{3}, "a list");

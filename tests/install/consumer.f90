@@ -26,6 +26,13 @@ program consumer
     call check(cairn_restart(session, "consumer", version))
     if (.not. reached .or. stats%bytes /= 12 .or. type /= CAIRN_I32 .or. any(dims /= [3]) &
         .or. version /= 7 .or. any(numbers /= [1, 2, 3])) error stop "wrong values"
+    call check(cairn_checkpoint_with(session, "consumer", 8_c_int64_t, ["numbers"], CAIRN_PERSISTENT, &
+                                     protect="none"))
+    call check(cairn_wait(session, "consumer", 8_c_int64_t, CAIRN_PROTECTED, CAIRN_WAIT_CONFIG))
+    call check(cairn_stats(session, "consumer", 8_c_int64_t, stats))
+    if (.not. btest(stats%levels, CAIRN_LOCAL)) error stop "persistent includes local"
+    if (cairn_checkpoint_with(session, "consumer", 9_c_int64_t, protect="xor9") == CAIRN_OK) &
+        error stop "an unknown scheme"
     if (cairn_find(session, "nothing", CAIRN_NEWEST, version) /= CAIRN_ENOENT) error stop "found?"
     if (index(cairn_last_error(), "nothing") == 0) error stop cairn_last_error()
     call check(cairn_close(session))

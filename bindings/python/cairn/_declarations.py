@@ -50,9 +50,10 @@ CAIRN_BOOL = 15
 CAIRN_F8_E4M3 = 16
 CAIRN_F8_E5M2 = 17
 CAIRN_LEVEL_NONE = 0
-CAIRN_CAPTURED = 1
-CAIRN_LOCAL = 2
-CAIRN_PERSISTENT = 3
+CAIRN_CAPTURED = 10
+CAIRN_LOCAL = 20
+CAIRN_PROTECTED = 30
+CAIRN_PERSISTENT = 40
 CAIRN_PHASE_COMPUTE = 0
 CAIRN_PHASE_COMMUNICATE = 1
 CAIRN_PHASE_IO = 2
@@ -81,6 +82,16 @@ class cairn_array(Structure):
     ]
 
 
+class cairn_checkpoint_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("regions", POINTER(c_char_p)),
+        ("level", c_int),
+        ("flags", c_uint32),
+        ("protect", c_char_p),
+    ]
+
+
 class cairn_stats(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -90,6 +101,7 @@ class cairn_stats(Structure):
         ("copy_seconds", c_double),
         ("blocked_seconds", c_double),
         ("persistent_seconds", c_double),
+        ("levels", c_uint64),
     ]
 
 
@@ -119,6 +131,7 @@ FUNCTIONS = {
     "cairn_unprotect": (c_int, [c_void_p, c_char_p]),
     "cairn_gpu_stream": (c_int, [c_void_p, c_void_p]),
     "cairn_checkpoint": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_char_p)]),
+    "cairn_checkpoint_with": (c_int, [c_void_p, c_char_p, c_int64, POINTER(cairn_checkpoint_options)]),
     "cairn_capture": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_char_p)]),
     "cairn_submit": (c_int, [c_void_p]),
     "cairn_abandon": (c_int, [c_void_p, c_char_p, c_int64, c_char_p]),

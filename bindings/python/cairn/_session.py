@@ -12,7 +12,8 @@ from ._arrays import block_of
 from ._library import ALLGATHER, Error, NotFound, check, lib, load
 from ._rendezvous import rendezvous_of
 
-LEVELS = {"captured": d.CAIRN_CAPTURED, "local": d.CAIRN_LOCAL, "persistent": d.CAIRN_PERSISTENT}
+LEVELS = {"captured": d.CAIRN_CAPTURED, "local": d.CAIRN_LOCAL, "protected": d.CAIRN_PROTECTED,
+          "persistent": d.CAIRN_PERSISTENT}
 
 
 def level_of(level):
@@ -66,11 +67,13 @@ class Checkpoint:
 
     @property
     def stats(self):
-        """bytes, copy_seconds, blocked_seconds, persistent_seconds, level."""
+        """bytes, copy_seconds, blocked_seconds, persistent_seconds; levels, the names of all levels
+        reached; level, the number of the highest."""
         s = d.cairn_stats(size=ctypes.sizeof(d.cairn_stats))
         self.session._call("cairn_stats", self.name.encode(), self.version, byref(s))
         return {"bytes": s.bytes, "level": s.level, "copy_seconds": s.copy_seconds,
-                "blocked_seconds": s.blocked_seconds, "persistent_seconds": s.persistent_seconds}
+                "blocked_seconds": s.blocked_seconds, "persistent_seconds": s.persistent_seconds,
+                "levels": {name for name, level in LEVELS.items() if s.levels >> level & 1}}
 
 
 class Session:
@@ -186,9 +189,14 @@ class Session:
 
     # Checkpoints --------------------------------------------------------------------------------
 
-    def checkpoint(self, name, version, regions=None):
-        """Collective. Captures the regions and returns a handle; the arrays may change then."""
-        self._call("cairn_checkpoint", name.encode(), version, names_of(regions))
+    def checkpoint(self, name, version, regions=None, *, level=None, protect=None):
+        """Collective. Captures the regions and returns a handle; the arrays may change then. level
+        and protect are those of cairn_checkpoint_options; None: as configured."""
+        options = d.cairn_checkpoint_options(
+            ctypes.sizeof(d.cairn_checkpoint_options), names_of(regions),
+            d.CAIRN_LEVEL_NONE if level is None else level_of(level), 0,
+            None if protect is None else protect.encode())
+        self._call("cairn_checkpoint_with", name.encode(), version, byref(options))
         return Checkpoint(self, name, version)
 
     def wait_all(self, level="persistent", timeout=None):

@@ -33,8 +33,11 @@ def test_arrays_come_back(place):
         a += 1
         handle.wait()
         assert handle.done("captured") and handle.stats["bytes"] == 8000 + 200 + 5 + 16
-        s.checkpoint("run", 2).wait()
+        assert handle.stats["levels"] == {"captured", "local", "protected", "persistent"}
+        s.checkpoint("run", 2, level="persistent").wait("protected")
         assert s.versions("run") == [1, 2]
+        with pytest.raises(cairn.Error):
+            s.checkpoint("run", 3, protect="xor9")
     with cairn.Session(place / "ck") as s:
         a[:] = 0
         b[0] = 99
