@@ -2,6 +2,7 @@
 /* The session behind a face: opened with settings, closed by the program or by MPI_Finalize. */
 #include "common/face.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -37,6 +38,33 @@ void crn_face_init(struct crn_face *f, const char *who, int64_t no)
     crn_config_fini(&cfg);
 }
 
+/* The end of MPI. ------------------------------------------------------------------------------- */
+
+/* The open face of this library. */
+static struct crn_face *watched;
+
+static void face_end(void)
+{
+    if (crn_face_is_here(watched))
+        watched->at_mpi_end();
+}
+
+/* Programs call this function instead of MPI's, because they are linked with this library before
+ * MPI's. The session ends while MPI is whole: MPI_Finalize of MPICH takes no locks, and leaves one
+ * locked for ever that cairn-node holds at that moment. Other libraries may define the function,
+ * too: each calls the next one. */
+CRN_FACE_API int MPI_Finalize(void)
+{
+    union {
+        void *object;
+        int (*function)(void);
+    } next = {.object = dlsym(RTLD_NEXT, "MPI_Finalize")};
+
+    face_end();
+    return next.object != NULL ? next.function() : PMPI_Finalize();
+}
+
+/* For calls that do not pass there: Fortran programs with Open MPI, profilers, dlopen. */
 static int face_mpi_ends(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct crn_face *f = value;
@@ -44,13 +72,16 @@ static int face_mpi_ends(MPI_Comm comm, int key, void *value, void *extra)
     (void)comm;
     (void)key;
     (void)extra;
-    if (crn_face_is_here(f))
-        f->at_mpi_end();
+    if (f == watched) {
+        f->is_inside_end = 1;
+        face_end();
+    }
     return MPI_SUCCESS;
 }
 
 static void watch_mpi(struct crn_face *f)
 {
+    watched = f;
     if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, face_mpi_ends, &f->key, NULL) == MPI_SUCCESS)
         (void)MPI_Comm_set_attr(MPI_COMM_SELF, f->key, f);
 }
@@ -59,12 +90,16 @@ static void unwatch_mpi(struct crn_face *f)
 {
     int is_finalized = 0;
 
+    if (watched == f)
+        watched = NULL;
     (void)MPI_Finalized(&is_finalized);
-    if (f->key == MPI_KEYVAL_INVALID || is_finalized)
+    if (f->key == MPI_KEYVAL_INVALID || is_finalized || f->is_inside_end)
         return;
-    (void)MPI_Comm_delete_attr(MPI_COMM_SELF, f->key); /* calls back: there is no session left */
+    (void)MPI_Comm_delete_attr(MPI_COMM_SELF, f->key); /* calls back: nothing is watched */
     (void)MPI_Comm_free_keyval(&f->key);
 }
+
+/* Sessions. ------------------------------------------------------------------------------------- */
 
 cairn_err crn_face_open(struct crn_face *f, MPI_Comm comm, const struct crn_face_settings *settings,
                         void (*at_mpi_end)(void), struct crn_errinfo *ei)
@@ -84,13 +119,12 @@ cairn_err crn_face_open(struct crn_face *f, MPI_Comm comm, const struct crn_face
     return CAIRN_OK;
 }
 
-cairn_err crn_face_close(struct crn_face *f, int mpi_ends, struct crn_errinfo *ei)
+cairn_err crn_face_close(struct crn_face *f, struct crn_errinfo *ei)
 {
-    cairn_err rc = crn_face_result(crn_session_close(f->session, mpi_ends), ei);
+    cairn_err rc = crn_face_result(crn_session_close(f->session, f->is_inside_end), ei);
 
     f->session = NULL;
-    if (!mpi_ends)
-        unwatch_mpi(f);
+    unwatch_mpi(f);
     return rc;
 }
 

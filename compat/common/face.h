@@ -23,20 +23,20 @@ struct crn_face {
     char log_file[CRN_PATH_MAX]; /* used by log */
     unsigned process;            /* of crn_face_open; a forked child inherits only the memory */
     void (*at_mpi_end)(void);
-    int key; /* MPI attribute that calls at_mpi_end */
+    int key;           /* MPI attribute that calls at_mpi_end */
+    int is_inside_end; /* called by MPI_Finalize itself, not before it */
 };
 
 /* Level, file and job of the log as the session will have them; opening it reports errors there. */
 void crn_face_init(struct crn_face *f, const char *who, int64_t no);
 
-/* Collective over comm; MPI_COMM_NULL: this process alone. at_mpi_end (NULL: none) is called at the
- * start of MPI_Finalize, for programs that never finalize: Cairn's threads must not outlive MPI,
- * and MPICH has no locks left then. */
+/* Collective over comm; MPI_COMM_NULL: this process alone. at_mpi_end (NULL: none) is called
+ * before MPI_Finalize, or at its start, for programs that never finalize: Cairn's threads must not
+ * outlive MPI. It closes the face. */
 CAIRN_CHECKED cairn_err crn_face_open(struct crn_face *f, MPI_Comm comm,
                                       const struct crn_face_settings *settings,
                                       void (*at_mpi_end)(void), struct crn_errinfo *ei);
-/* mpi_ends: inside at_mpi_end. */
-CAIRN_CHECKED cairn_err crn_face_close(struct crn_face *f, int mpi_ends, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_face_close(struct crn_face *f, struct crn_errinfo *ei);
 /* Does the session belong to this process? */
 int crn_face_is_here(const struct crn_face *f);
 

@@ -229,7 +229,7 @@ static void at_mpi_end(void)
     struct crn_fti *f = fti;
 
     fti = NULL;
-    (void)crn_fti_end(NULL, "MPI_Finalize", FTI_NSCS, crn_face_close(&f->face, 1, &ei), &ei);
+    (void)crn_fti_end(NULL, "MPI_Finalize", FTI_NSCS, crn_face_close(&f->face, &ei), &ei);
     fti_free(f);
 }
 
@@ -330,7 +330,7 @@ static cairn_err init(const char *file, MPI_Comm global, struct crn_fti *old, in
         fti = f;
         return CAIRN_OK;
     }
-    if (f->face.session != NULL && crn_face_close(&f->face, 0, &late) != CAIRN_OK)
+    if (f->face.session != NULL && crn_face_close(&f->face, &late) != CAIRN_OK)
         crn_log(&f->face.log, CRN_DEBUG, "%s", late.msg);
     (void)MPI_Comm_free(&f->comm);
     fti_free(f);
@@ -350,7 +350,7 @@ CRN_FACE_API int FTI_Init(const char *configFile, MPI_Comm globalComm)
                            crn_fail(&ei, CAIRN_ESTATE, 0, "call MPI_Init first"), &ei);
     if (old != NULL) { /* as after a crash: what was taken stays */
         fti = NULL;
-        if (crn_face_close(&old->face, 0, &late) != CAIRN_OK)
+        if (crn_face_close(&old->face, &late) != CAIRN_OK)
             crn_log(&old->face.log, CRN_WARN, "%s", late.msg);
     }
     rc = init(configFile, globalComm, old, &failed, &ei);
@@ -403,7 +403,7 @@ static cairn_err finalize(struct crn_fti *f, struct crn_errinfo *ei)
     if (f->has_single && !c->h5SingleFileKeep)
         remove_all(f, f->single);
     (void)MPI_Barrier(f->comm);
-    closed = crn_face_close(&f->face, 0, &late);
+    closed = crn_face_close(&f->face, &late);
     if (rc == CAIRN_OK) {
         rc = closed;
         crn_err_keep(ei, &late);

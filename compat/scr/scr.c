@@ -295,7 +295,7 @@ CRN_FACE_API int SCR_Init(void)
     rc = init(s, &ei);
     if (rc != CAIRN_OK) {
         scr = NULL;
-        if (s->face.session != NULL && crn_face_close(&s->face, 0, &ignored) != CAIRN_OK)
+        if (s->face.session != NULL && crn_face_close(&s->face, &ignored) != CAIRN_OK)
             crn_log(&s->face.log, CRN_DEBUG, "%s", ignored.msg);
         (void)MPI_Comm_free(&s->comm);
         scr_free(s);
@@ -319,7 +319,7 @@ static cairn_err finalize(struct crn_scr *s, int mpi_ends, struct crn_errinfo *e
         crn_scr_halt_finalized(s, 1);
     crn_err_clear(&late);
     scr = NULL;
-    closed = crn_face_close(&s->face, mpi_ends, &late);
+    closed = crn_face_close(&s->face, &late);
     if (rc == CAIRN_OK) {
         rc = closed;
         crn_err_keep(ei, &late);

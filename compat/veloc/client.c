@@ -78,13 +78,13 @@ static cairn_err client_load(struct crn_vlc_client *c, const char *file, struct 
     return rc == CAIRN_OK ? crn_face_make_dir(c->cfg.persistent, ei) : rc;
 }
 
-static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_errinfo *ei);
+static cairn_err finalize(struct crn_vlc_client *c, struct crn_errinfo *ei);
 
 static void at_mpi_end(void)
 {
     struct crn_errinfo ei = {0};
 
-    (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, 1, &ei), &ei);
+    (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, &ei), &ei);
     is_ended_by_mpi = 1;
 }
 
@@ -177,13 +177,13 @@ VELOC_API int VELOC_Init_single(unsigned int id, const char *cfg_file)
 /* End. ----------------------------------------------------------------------------------------- */
 
 /* Frees the client. Returns the result of the checkpoints that no call has waited for. */
-static cairn_err finalize(struct crn_vlc_client *c, int mpi_ends, struct crn_errinfo *ei)
+static cairn_err finalize(struct crn_vlc_client *c, struct crn_errinfo *ei)
 {
     struct crn_errinfo late = {0};
     cairn_err rc = crn_vlc_wait(c, ei);
 
     client = NULL;
-    if (crn_face_close(&c->face, mpi_ends, &late) != CAIRN_OK)
+    if (crn_face_close(&c->face, &late) != CAIRN_OK)
         crn_log(&c->face.log, CRN_DEBUG, "%s", late.msg); /* told by the wait */
     crn_publisher_close(c->publisher);
     crn_vlc_regions_free(&c->regions);
@@ -205,7 +205,7 @@ VELOC_API int VELOC_Finalize(int drain)
     c = crn_vlc_get(__func__);
     if (c == NULL)
         return VELOC_FAILURE;
-    rc = finalize(c, 0, &ei); /* also without drain: the writer threads are in this process */
+    rc = finalize(c, &ei); /* also without drain: the writer threads are in this process */
     return crn_vlc_end(NULL, __func__, drain ? rc : CAIRN_OK, &ei);
 }
 

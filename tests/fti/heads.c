@@ -23,6 +23,7 @@ int main(int argc, char **argv)
     REQUIRE(n == ranks / 2);
     OK(FTI_Protect(0, &mine, 1, FTI_INTG));
     if (is_crash) {
+        watch_end();
         REQUIRE(FTI_Status() == 0);
         mine = 1000 + rank;
         DONE(FTI_Checkpoint(1, FTI_L2));

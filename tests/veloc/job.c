@@ -111,6 +111,7 @@ int main(int argc, char **argv)
         victim = atoi(argv[7]);
     }
     OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
+    watch_end();
     OK(VELOC_Mem_protect(0, &now, sizeof(now), 1));
     for (i = 1; i <= N; i++)
         now.cell[i] = rank + i * 1e-5;
