@@ -35,10 +35,11 @@ static uint64_t left(const struct dqblk *q)
 
 static void quota_bound(int fd, int type, const char *whose, unsigned id, struct crn_room *space)
 {
+    /* QCMD() of <sys/quota.h> shifts a signed number into its sign bit. */
+    unsigned command = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | ((unsigned)type & SUBCMDMASK);
     struct dqblk q = {0};
 
-    if (syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, type), id, &q) != 0 ||
-        left(&q) >= space->bytes)
+    if (syscall(SYS_quotactl_fd, fd, command, id, &q) != 0 || left(&q) >= space->bytes)
         return;
     space->bytes = left(&q);
     (void)snprintf(space->text, sizeof(space->text), "left of the quota of %s %u", whose, id);

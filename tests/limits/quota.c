@@ -48,7 +48,8 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
         arg[i] = va_arg(ap, long);
     va_end(ap);
     if (number == SYS_quotactl_fd && is_pretended) {
-        if ((unsigned)arg[1] != (unsigned)QCMD(Q_GETQUOTA, USRQUOTA) || arg[2] != geteuid()) {
+        if ((unsigned)arg[1] != ((unsigned)Q_GETQUOTA << SUBCMDSHIFT | USRQUOTA) ||
+            arg[2] != geteuid()) {
             errno = ESRCH;
             return -1;
         }
@@ -139,7 +140,8 @@ static int mount_with_quota(const char *base)
     (void)snprintf(cmd, sizeof(cmd), "%s/disk", base);
     fd = open(cmd, O_RDONLY | O_DIRECTORY);
     REQUIRE(fd >= 0);
-    REQUIRE(syscall(SYS_quotactl_fd, fd, QCMD(Q_SETQUOTA, USRQUOTA), NOBODY, &q) == 0);
+    REQUIRE(syscall(SYS_quotactl_fd, fd, (unsigned)Q_SETQUOTA << SUBCMDSHIFT | USRQUOTA, NOBODY,
+                    &q) == 0);
     REQUIRE(close(fd) == 0);
     return 0;
 }
