@@ -60,6 +60,13 @@ static cairn_err run_checkpoint(struct one *o)
     return cairn_checkpoint(o->s, o->name, 7, NULL);
 }
 
+static cairn_err run_checkpoint_with(struct one *o)
+{
+    struct cairn_checkpoint_options options = {.size = sizeof(options), .level = CAIRN_PERSISTENT};
+
+    return cairn_checkpoint_with(o->s, o->name, 7, &options);
+}
+
 static cairn_err run_close(struct one *o)
 {
     cairn_session *s = o->s;
@@ -340,6 +347,7 @@ static const struct call calls[] = {
     {"cairn_abandon", run_abandon, NULL, 0},
     {"cairn_capture", run_capture, NULL, 1},
     {"cairn_checkpoint", run_checkpoint, NULL, 1},
+    {"cairn_checkpoint_with", run_checkpoint_with, NULL, 1},
     {"cairn_close", run_close, NULL, 1},
     {"cairn_drop_local", run_drop_local, NULL, 0},
     {"cairn_error_name", run_error_name, NULL, 0},
