@@ -43,7 +43,8 @@ extern const struct cli_command crn_cmd_ls, crn_cmd_show, crn_cmd_verify, crn_cm
     crn_cmd_diff, crn_cmd_explain, crn_cmd_rm, crn_cmd_pin, crn_cmd_unpin, crn_cmd_sweep,
     crn_cmd_cp, crn_cmd_config, crn_cmd_drain, crn_cmd_doctor, crn_cmd_sim, crn_cmd_plot,
     crn_cmd_tune, crn_cmd_replay, crn_cmd_broker, crn_cmd_ingest, crn_cmd_import, crn_cmd_watch,
-    crn_cmd_restore, crn_cmd_advise, crn_cmd_report, crn_cmd_help, crn_cmd_halt, crn_cmd_run;
+    crn_cmd_restore, crn_cmd_advise, crn_cmd_report, crn_cmd_help, crn_cmd_halt, crn_cmd_run,
+    crn_cmd_top;
 /* All commands, in the order of the manual. */
 const struct cli_command *const *crn_cli_commands(size_t *ret_n);
 const struct cli_command *crn_cli_find(const char *name); /* NULL: there is none */
@@ -117,6 +118,12 @@ void crn_age_text(uint64_t since_ns, char *buf, size_t size);                   
 void crn_date_text(uint64_t ns, char *buf, size_t size); /* local time, to the second */
 /* "encoded against version 8 (chain of 3)"; empty if there is no chain. */
 void crn_cli_chain_text(int64_t against, uint32_t chain, char *buf, size_t size);
+
+/* Colours of a terminal, as escape sequences; empty strings if stdout is none, with NO_COLOR in the
+ * environment, or after crn_colour_off (columns of tables count bytes: colour whole last cells). */
+enum cli_colour { CLI_PLAIN, CLI_BOLD, CLI_GOOD, CLI_BUSY, CLI_BAD };
+const char *crn_colour(enum cli_colour colour);
+void crn_colour_off(void);
 
 /* A table on stdout: columns as wide as their widest cell. Alignment by column: 'l' or 'r'. */
 struct cli_table {

@@ -221,17 +221,28 @@ cairn_err crn_rundir_lock_rank(const struct crn_rundir *rd, uint32_t local, int 
     return rundir_lock(rd, 0, RANK_BYTE(local), ret_fd, ei);
 }
 
-int crn_rundir_has_living(const struct crn_rundir *rd)
+/* Does another process lock a byte of the range? len 0: up to the end of any file. */
+static int is_locked(const struct crn_rundir *rd, off_t start, off_t len)
 {
-    struct flock lk = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = RANK_BYTE(0)};
+    struct flock lk = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = len};
     int fd = crn_fork_openat(rd->fs, rd->dfd, "lock", O_RDWR | O_NOFOLLOW, 0);
     int is_known;
 
     if (fd < 0)
         return 0;
-    is_known = fcntl(fd, F_OFD_GETLK, &lk) == 0; /* up to the end of any file */
+    is_known = fcntl(fd, F_OFD_GETLK, &lk) == 0;
     crn_fork_close(fd);
     return is_known && lk.l_type != F_UNLCK;
+}
+
+int crn_rundir_has_living(const struct crn_rundir *rd)
+{
+    return is_locked(rd, RANK_BYTE(0), 0);
+}
+
+int crn_rundir_has_service(const struct crn_rundir *rd)
+{
+    return is_locked(rd, 0, 1);
 }
 
 int crn_rundir_rank_is_dead(const struct crn_rundir *rd, int service_fd, uint32_t local)

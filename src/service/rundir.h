@@ -59,6 +59,8 @@ CAIRN_CHECKED cairn_err crn_rundir_lock_rank(const struct crn_rundir *rd, uint32
                                              int *ret_fd, struct crn_errinfo *ei);
 /* Does a rank of the run live, or a drain work on it? Takes no lock. 0 if that is unknown. */
 int crn_rundir_has_living(const struct crn_rundir *rd);
+/* The same for the run's service. */
+int crn_rundir_has_service(const struct crn_rundir *rd);
 /* For the service: is the rank dead? If so, service_fd holds its lock afterwards. */
 int crn_rundir_rank_is_dead(const struct crn_rundir *rd, int service_fd, uint32_t local);
 

@@ -14,35 +14,9 @@
 #include "base/config.h"
 #include "base/guard.h"
 #include "base/touch.h"
+#include "tier/arena_layout.h"
 #include "tier/arena_rest.h"
 #include "tier/window.h"
-
-#define ARENA_MAGIC 0x36414e4541524e43U /* "CNRAENA6" */
-#define PAGE        4096U
-#define OUT         0x80U /* in a slot's word */
-
-/* State and capture in one word, so that a move compares both. */
-struct slot {
-    _Atomic uint64_t word;     /* seq << 8 | OUT | enum crn_slot_state; see the owners in arena.h */
-    _Atomic uint64_t promised; /* seq + 1 of the capture given to crn_slot_promise; the service's */
-    struct crn_slot_info info;
-};
-
-static uint64_t word_of(uint64_t seq, enum crn_slot_state state)
-{
-    return seq << 8 | (uint64_t)state;
-}
-
-struct arena_header {
-    uint64_t magic;
-    uint64_t header_bytes; /* sizeof(struct arena_header) rounded up: where the data begins */
-    uint64_t data_bytes;
-    uint8_t run[16];
-    uint32_t rank;
-    uint32_t nslots;
-    _Atomic uint32_t phase; /* only the application writes it */
-    struct slot slot[];     /* nslots */
-};
 
 /* Where an image lies, or where it lay before its slot was freed. */
 struct span {
@@ -73,11 +47,6 @@ struct crn_arena {
     struct arena_search *search; /* owned; NULL in a process that takes no slots */
     struct crn_guard *guard;     /* of another process's arena; NULL: not installed */
 };
-
-static size_t header_bytes(uint32_t nslots)
-{
-    return (sizeof(struct arena_header) + nslots * sizeof(struct slot) + PAGE - 1) / PAGE * PAGE;
-}
 
 /* Life. ---------------------------------------------------------------------------------------- */
 
@@ -176,10 +145,10 @@ cairn_err crn_arena_create(int dfd, const char *file, const uint8_t run[16], uin
                            const struct crn_arena_size *size, struct crn_arena **ret,
                            struct crn_errinfo *ei)
 {
-    size_t bytes = (size_t)(size->bytes + PAGE - 1) / PAGE * PAGE;
-    size_t first = (size_t)(size->first + PAGE - 1) / PAGE * PAGE;
+    size_t bytes = (size_t)(size->bytes + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
+    size_t first = (size_t)(size->first + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
     uint32_t nslots = slots_of(size);
-    size_t head = header_bytes(nslots);
+    size_t head = arena_head_bytes(nslots);
     struct crn_arena *a = NULL;
     cairn_err rc;
     int fd = -1;
@@ -248,7 +217,7 @@ static cairn_err look_at_file(const struct crn_fs *fs, int fd, const char *what,
     rc = crn_fs_check(fs->fstat(fs, fd, &st), ei, "stat %s", what);
     if (rc != CAIRN_OK)
         return rc;
-    if (st.st_size > 0 && (uint64_t)st.st_size < header_bytes(CRN_ARENA_SLOTS))
+    if (st.st_size > 0 && (uint64_t)st.st_size < arena_head_bytes(CRN_ARENA_SLOTS))
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "%s is cut short, to %lld bytes", what,
                         (long long)st.st_size);
     if (st.st_size > 0)
@@ -257,13 +226,6 @@ static cairn_err look_at_file(const struct crn_fs *fs, int fd, const char *what,
         rc = crn_fail(ei, CAIRN_ENOENT, 0, "%s was never finished", what);
     *ret_bytes = (size_t)st.st_size;
     return rc;
-}
-
-/* Checks the header of another process's arena against the size of its file. */
-static int is_sound(const struct arena_header *h, uint32_t nslots, size_t map_bytes)
-{
-    return h->magic == ARENA_MAGIC && nslots >= CRN_ARENA_SLOTS && nslots <= CRN_ARENA_SLOTS_MAX &&
-           h->header_bytes == header_bytes(nslots) && header_bytes(nslots) <= map_bytes;
 }
 
 cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what, struct crn_arena **ret,
@@ -284,8 +246,8 @@ cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what, struc
     a->guard = crn_guard_add(a->head, a->map_bytes);
     nslots = a->head->nslots;
     a->data_bytes = a->made = a->head->data_bytes;
-    if (!is_sound(a->head, nslots, a->map_bytes) ||
-        a->data_bytes > a->map_bytes - header_bytes(nslots))
+    if (!arena_is_sound(a->head, nslots, a->map_bytes) ||
+        a->data_bytes > a->map_bytes - arena_head_bytes(nslots))
         rc = crn_fail(ei, CAIRN_EFORMAT, 0, "%s is not an arena of this version of Cairn", what);
     if (rc == CAIRN_OK)
         rc = make_slots(a, nslots, 0, ei);
@@ -293,7 +255,7 @@ cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what, struc
         crn_arena_close(a);
         return rc;
     }
-    a->data = (unsigned char *)a->head + header_bytes(nslots);
+    a->data = (unsigned char *)a->head + arena_head_bytes(nslots);
     a->rank = a->head->rank;
     a->nused = nslots;
     *ret = a;
@@ -364,58 +326,59 @@ static uint64_t word_in(const struct crn_arena *a, uint32_t slot)
     return atomic_load_explicit(&a->head->slot[slot].word, memory_order_acquire);
 }
 
-static enum crn_slot_state state_in(uint64_t word)
-{
-    return (enum crn_slot_state)(word & (OUT - 1));
-}
-
 /* Does it take space in the arena? */
 static int in_memory(const struct crn_arena *a, uint32_t slot)
 {
     uint64_t word = word_in(a, slot);
 
-    return state_in(word) != CRN_SLOT_FREE && (word & OUT) == 0 &&
+    return slot_state_in(word) != CRN_SLOT_FREE && (word & SLOT_OUT) == 0 &&
            a->head->slot[slot].info.bytes != 0;
 }
 
 enum crn_slot_state crn_slot_state(const struct crn_arena *a, uint32_t slot)
 {
-    return state_in(word_in(a, slot));
+    return slot_state_in(word_in(a, slot));
 }
 
 enum crn_slot_state crn_slot_state_of(const struct crn_arena *a, uint32_t slot, uint64_t seq)
 {
     uint64_t word = word_in(a, slot);
 
-    return word >> 8 == (seq & UINT64_MAX >> 8) ? state_in(word) : CRN_SLOT_FREE;
+    return word >> 8 == (seq & UINT64_MAX >> 8) ? slot_state_in(word) : CRN_SLOT_FREE;
 }
 
-cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slot_info *ret,
-                        struct crn_errinfo *ei)
+int crn_slot_copy(const struct slot *slot, uint64_t data_bytes, struct crn_slot_info *ret)
 {
-    struct crn_slot_info info;
+    struct crn_slot_info info = slot->info;
 
-    if (slot >= a->nslots)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u does not exist",
-                        slot, a->rank);
-    info = a->head->slot[slot].info;
     info.name[sizeof(info.name) - 1] = '\0';
-    info.is_out = (word_in(a, slot) & OUT) != 0;
-    info.is_promised = atomic_load_explicit(&a->head->slot[slot].promised, memory_order_acquire) ==
-                       info.id.seq + 1;
+    info.is_out = (atomic_load_explicit(&slot->word, memory_order_acquire) & SLOT_OUT) != 0;
+    info.is_promised =
+        atomic_load_explicit(&slot->promised, memory_order_acquire) == info.id.seq + 1;
     if (info.is_out) {
         info.is_spilled = 1;
         info.area_bytes = info.bytes;
         info.offset = info.bytes = 0;
     }
-    if (info.offset > a->data_bytes || info.bytes > a->data_bytes - info.offset ||
+    if (info.offset > data_bytes || info.bytes > data_bytes - info.offset ||
         info.descriptor_bytes > info.image_bytes ||
         (!info.is_spilled && info.image_bytes > info.bytes) ||
         info.offset % sizeof(uint64_t) != 0 || info.version < 0 ||
         crn_check_name("name", info.name, NULL) != CAIRN_OK)
+        return 0;
+    *ret = info;
+    return 1;
+}
+
+cairn_err crn_slot_info(const struct crn_arena *a, uint32_t slot, struct crn_slot_info *ret,
+                        struct crn_errinfo *ei)
+{
+    if (slot >= a->nslots)
+        return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u does not exist",
+                        slot, a->rank);
+    if (!crn_slot_copy(&a->head->slot[slot], a->data_bytes, ret))
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "slot %u of the arena of rank %u is damaged", slot,
                         a->rank);
-    *ret = info;
     return CAIRN_OK;
 }
 
@@ -438,9 +401,10 @@ int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slo
 {
     uint64_t word = word_in(a, slot);
 
-    while ((word & ~(uint64_t)OUT) == word_of(seq, from)) /* retry only if it went out meanwhile */
+    while ((word & ~(uint64_t)SLOT_OUT) ==
+           slot_word(seq, from)) /* retry only if it went out meanwhile */
         if (atomic_compare_exchange_weak_explicit(&a->head->slot[slot].word, &word,
-                                                  word_of(seq, to) | (word & OUT),
+                                                  slot_word(seq, to) | (word & SLOT_OUT),
                                                   memory_order_acq_rel, memory_order_acquire)) {
             if (to == CRN_SLOT_FREE)
                 note_free(a, slot);
@@ -451,13 +415,13 @@ int crn_slot_move(struct crn_arena *a, uint32_t slot, uint64_t seq, enum crn_slo
 
 int crn_slot_put_out(struct crn_arena *a, uint32_t slot, uint64_t seq, uint64_t area_at)
 {
-    uint64_t expected = word_of(seq, CRN_SLOT_WRITTEN);
+    uint64_t expected = slot_word(seq, CRN_SLOT_WRITTEN);
 
     if (word_in(a, slot) != expected)
         return 0;
     a->head->slot[slot].info.area_at = area_at; /* not read before the slot is out */
     return atomic_compare_exchange_strong_explicit(&a->head->slot[slot].word, &expected,
-                                                   expected | OUT, memory_order_acq_rel,
+                                                   expected | SLOT_OUT, memory_order_acq_rel,
                                                    memory_order_acquire);
 }
 
@@ -469,8 +433,8 @@ int crn_arena_area_is_free(const struct crn_arena *a, uint64_t at, uint64_t byte
         uint64_t word = word_in(a, i);
         const struct crn_slot_info *info = &a->head->slot[i].info;
 
-        if ((word & OUT) != 0 &&
-            (state_in(word) == CRN_SLOT_WRITTEN || state_in(word) == CRN_SLOT_FLUSHING) &&
+        if ((word & SLOT_OUT) != 0 &&
+            (slot_state_in(word) == CRN_SLOT_WRITTEN || slot_state_in(word) == CRN_SLOT_FLUSHING) &&
             info->area_at < at + bytes && at < info->area_at + info->bytes)
             return 0;
     }
@@ -618,7 +582,7 @@ static void arena_describe(struct crn_arena *a, uint32_t slot, enum crn_slot_sta
     a->head->slot[slot].info = *info;
     a->search->span[slot] = (struct span){info->offset, info->bytes};
     a->nused = slot < a->nused ? a->nused : slot + 1;
-    atomic_store_explicit(&a->head->slot[slot].word, word_of(info->id.seq, state),
+    atomic_store_explicit(&a->head->slot[slot].word, slot_word(info->id.seq, state),
                           memory_order_release);
 }
 

@@ -98,6 +98,18 @@ void crn_arena_go_on(struct crn_arena *a);
  * nothing about the arena. */
 CAIRN_CHECKED cairn_err crn_arena_map(const struct crn_fs *fs, int fd, const char *what,
                                       struct crn_arena **ret, struct crn_errinfo *ei);
+/* Shows the taken slots of an arena without mapping it: for a program that only looks. Reads the
+ * file, so that a hostile or truncated one is an error and never a signal. Slots that change while
+ * they are read are left out. The caller keeps fd. */
+struct crn_arena_glance {
+    uint32_t rank;
+    uint64_t data_bytes;
+};
+typedef void (*crn_slot_seen)(void *arg, enum crn_slot_state state,
+                              const struct crn_slot_info *info);
+CAIRN_CHECKED cairn_err crn_arena_glance(const struct crn_fs *fs, int fd, const char *what,
+                                         crn_slot_seen seen, void *arg,
+                                         struct crn_arena_glance *ret, struct crn_errinfo *ei);
 void crn_arena_close(struct crn_arena *a); /* unmaps; the file stays. NULL is fine */
 
 /* Was the file truncated under its mapping? If so, bytes read since may be zeros (base/guard.h). */

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
+HERE = pathlib.Path(__file__).resolve().parent
 MPIEXEC = [os.environ["CAIRN_TEST_SOURCE"] + "/tools/mpiexec", str(BUILD)]
 WORKER = BUILD / "tests/mpi/worker"
 SINGLE = BUILD / "tests/crash/worker_single"
@@ -52,12 +53,8 @@ class Job:
         faults = dict(self.faults)
         if fault is not None:
             faults[victim] = fault
-        parts = []
-        for rank in range(ranks):
-            prefix = ["env", f"CAIRN_FAULT_FS={faults[rank]}"] if rank in faults else []
-            parts += [":"] if parts else []
-            parts += ["-n", "1"] + prefix + worker
-        return MPIEXEC + parts
+        given = [f"FAULT_OF_RANK_{rank}={text}" for rank, text in faults.items()]
+        return ["env", *given, *MPIEXEC, "-n", str(ranks), str(HERE / "with-fault"), *worker]
 
     def run(self, ranks, steps=STEPS, fault=None, victim=0, **env):
         return subprocess.run(self.command(ranks, steps, fault, victim),
