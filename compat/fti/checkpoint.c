@@ -100,7 +100,7 @@ static cairn_err reach(struct crn_fti *f, const char *name, int64_t version, int
     return crn_face_agree(f->comm, rc, ei);
 }
 
-cairn_err crn_fti_checkpoint(struct crn_fti *f, int id, int level, struct crn_errinfo *ei)
+static cairn_err fti_checkpoint(struct crn_fti *f, int id, int level, struct crn_errinfo *ei)
 {
     const char *name = level == FTI_L4_H5_SINGLE ? f->single : f->name;
     cairn_err rc;
@@ -132,7 +132,7 @@ CRN_FACE_API int FTI_Checkpoint(int id, int level)
     if (f == NULL)
         return FTI_NSCS;
     rc = f->icp_level != 0 ? crn_fail(&ei, CAIRN_ESTATE, 0, "call FTI_FinalizeICP first")
-                           : crn_fti_checkpoint(f, id, level, &ei);
+                           : fti_checkpoint(f, id, level, &ei);
     return rc == CAIRN_OK ? FTI_DONE : crn_fti_end(f, __func__, FTI_NSCS, rc, &ei);
 }
 
@@ -203,7 +203,7 @@ CRN_FACE_API int FTI_FinalizeICP(void)
     if (f->icp_level == 0)
         rc = crn_fail(&ei, CAIRN_ESTATE, 0, "call FTI_InitICP first");
     else if (f->icp_level > 0)
-        rc = crn_fti_checkpoint(f, f->icp_id, f->icp_level, &ei);
+        rc = fti_checkpoint(f, f->icp_id, f->icp_level, &ei);
     drop_copies(f);
     f->icp_level = 0;
     return crn_fti_end(f, __func__, FTI_NSCS, rc, &ei);
@@ -265,7 +265,7 @@ CRN_FACE_API int FTI_Snapshot(void)
     if (++f->calls >= f->every)
         rc = look(f, &level, &ei);
     if (rc == CAIRN_OK && level > 0)
-        rc = crn_fti_checkpoint(f, f->ckpt_id + 1, level, &ei);
+        rc = fti_checkpoint(f, f->ckpt_id + 1, level, &ei);
     if (rc != CAIRN_OK)
         return crn_fti_end(f, __func__, FTI_NSCS, rc, &ei);
     return level > 0 ? FTI_DONE : FTI_SCES;

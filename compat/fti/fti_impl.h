@@ -95,7 +95,6 @@ int crn_fti_end(const struct crn_fti *f, const char *function, int failed, cairn
 CAIRN_CHECKED cairn_err crn_fti_types_init(struct crn_fti *f, struct crn_errinfo *ei);
 struct crn_fti_var *crn_fti_var(struct crn_fti *f, int id);
 const struct crn_fti_array *crn_fti_array(const struct crn_fti *f, int did);
-const char *crn_fti_name_of(const struct crn_fti *f, int id); /* NULL: none */
 CAIRN_CHECKED cairn_err crn_fti_name_add(struct crn_fti *f, int id, const char *name,
                                          struct crn_errinfo *ei);
 /* Declares a variable to Cairn; region: CAIRN_MAX_NAME bytes for its name there. */
@@ -110,10 +109,6 @@ CAIRN_CHECKED cairn_err crn_fti_recover(struct crn_fti *f, struct crn_errinfo *e
 
 /* fti.c: a checkpoint was taken, so a restart is possible. */
 void crn_fti_taken(struct crn_fti *f);
-
-/* checkpoint.c */
-CAIRN_CHECKED cairn_err crn_fti_checkpoint(struct crn_fti *f, int id, int level,
-                                           struct crn_errinfo *ei);
 
 /* stage.c */
 void crn_fti_stages_free(struct crn_fti *f);

@@ -254,7 +254,8 @@ CRN_FACE_API int FTI_DefineDataset(int id, int rank, int64_t *dims, const char *
 
 /* Names. --------------------------------------------------------------------------------------- */
 
-const char *crn_fti_name_of(const struct crn_fti *f, int id)
+/* NULL: it has none. */
+static const char *fti_name_of(const struct crn_fti *f, int id)
 {
     size_t i;
 
@@ -311,7 +312,7 @@ CRN_FACE_API int FTI_setIDFromString(const char *name)
     id = id_of(f, name);
     if (id >= 0)
         return id;
-    for (id = 0; crn_fti_var(f, id) != NULL || crn_fti_name_of(f, id) != NULL; id++)
+    for (id = 0; crn_fti_var(f, id) != NULL || fti_name_of(f, id) != NULL; id++)
         ;
     return crn_fti_end(f, __func__, FTI_NSCS, crn_fti_name_add(f, id, name, &ei), &ei) == FTI_SCES
                ? id

@@ -21,7 +21,8 @@ static const char *const state_names[] = {"outside of output and restart", "insi
 
 /* Entry and exit of calls. --------------------------------------------------------------------- */
 
-struct crn_scr *crn_scr_get(const char *function)
+/* The session, or NULL after logging an error. */
+static struct crn_scr *scr_get(const char *function)
 {
     if (scr == NULL)
         crn_log(&no_log, CRN_ERROR, "%s: call SCR_Init first", function);
@@ -37,7 +38,7 @@ struct crn_scr *crn_scr_get(const char *function)
 
 struct crn_scr *crn_scr_in(const char *function, enum crn_scr_state state)
 {
-    struct crn_scr *s = crn_scr_get(function);
+    struct crn_scr *s = scr_get(function);
 
     if (s == NULL || s->state == state)
         return s;
@@ -353,7 +354,7 @@ CRN_FACE_API char *SCR_Get_version(void)
 
 CRN_FACE_API int SCR_Route_file(const char *name, char *file)
 {
-    struct crn_scr *s = crn_scr_get(__func__);
+    struct crn_scr *s = scr_get(__func__);
     struct crn_errinfo ei = {0};
     cairn_err rc = CAIRN_OK;
 

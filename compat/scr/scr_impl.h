@@ -66,9 +66,7 @@ struct crn_scr {
     double last_end, cost, since;
 };
 
-/* The session, or NULL after logging an error that names the function. */
-struct crn_scr *crn_scr_get(const char *function);
-/* As crn_scr_get, and in this state. */
+/* The session if it is in this state, or NULL after logging an error that names the function. */
 struct crn_scr *crn_scr_in(const char *function, enum crn_scr_state state);
 /* Ends a call: SCR_SUCCESS, or another value after logging the reason. */
 int crn_scr_end(const struct crn_scr *s, const char *function, cairn_err rc,

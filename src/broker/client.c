@@ -147,7 +147,7 @@ static void client_watch(struct crn_broker *b)
     b->watched_fd = fd;
 }
 
-int64_t crn_broker_deadline(const struct crn_broker *b)
+static int64_t client_deadline(const struct crn_broker *b)
 {
     int64_t at = crn_agent_deadline(&b->agent);
     int64_t link =
@@ -158,7 +158,7 @@ int64_t crn_broker_deadline(const struct crn_broker *b)
 
 static void set_timer(struct crn_broker *b)
 {
-    int64_t wait = crn_broker_deadline(b);
+    int64_t wait = client_deadline(b);
     struct itimerspec spec = {{0, 0}, {0, 0}};
 
     if (wait != INT64_MAX) {
@@ -269,11 +269,6 @@ void crn_broker_close(struct crn_broker *b)
 int crn_broker_fd(const struct crn_broker *b)
 {
     return b->epoll_fd;
-}
-
-int crn_broker_is_online(const struct crn_broker *b)
-{
-    return b->agent.is_online && b->agent.away_ns < 0;
 }
 
 cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask, uint32_t *ret_ticket,

@@ -45,9 +45,6 @@ void crn_broker_close(struct crn_broker *b);
 /* Readable when tick has something to do, including deadlines; the same descriptor for life. */
 int crn_broker_fd(const struct crn_broker *b);
 void crn_broker_tick(struct crn_broker *b);
-/* For loops that keep time themselves: when tick is due at the latest (on the clock's mono_ns). */
-int64_t crn_broker_deadline(const struct crn_broker *b);
-int crn_broker_is_online(const struct crn_broker *b);
 
 /* As crn_agent_*; sends news to the broker at once. */
 CAIRN_CHECKED cairn_err crn_broker_ask(struct crn_broker *b, const struct crn_turn_ask *ask,

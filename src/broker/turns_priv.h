@@ -158,7 +158,6 @@ void crn_turns_refresh(struct crn_turns *t, uint32_t rid, const struct turns_req
 /* Grants the free slots of all tokens to the requests that the policies choose. */
 void crn_turns_decide(struct crn_turns *t, int64_t now_ns);
 void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns);
-int64_t crn_turns_remaining(const struct turns_request *r, int64_t now_ns);
 
 /* turns_share.c: bounds on what one user gets. */
 void crn_share_account(struct crn_turns *t, uint32_t user, double held_s, int64_t now_ns);

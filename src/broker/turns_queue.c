@@ -168,7 +168,8 @@ void crn_turns_decide(struct crn_turns *t, int64_t now_ns)
     }
 }
 
-int64_t crn_turns_remaining(const struct turns_request *r, int64_t now_ns)
+/* Time until the request returns its slot, as far as it can be told. */
+static int64_t turns_remaining(const struct turns_request *r, int64_t now_ns)
 {
     int64_t held = now_ns - r->held_ns;
     int64_t left = r->duration_ns - held;
@@ -209,7 +210,7 @@ static void fill_slots(struct crn_turns *t, struct token *k, int64_t now_ns)
     for (i = 0; i < k->cfg.slots; i++)
         t->slot_free[i] = begin;
     for (rid = k->first_holder; rid != NONE; rid = request_of(t, rid)->next) {
-        int64_t end = now_ns + crn_turns_remaining(request_of(t, rid), now_ns);
+        int64_t end = now_ns + turns_remaining(request_of(t, rid), now_ns);
 
         if (end > t->slot_free[0])
             t->slot_free[0] = end;

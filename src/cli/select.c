@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int crn_rule_is_set(const struct cli_rule *rule)
+static int rule_is_set(const struct cli_rule *rule)
 {
     return rule->keep >= 0 || rule->keep_every > 0 || rule->min_age_ns > 0;
 }
@@ -123,7 +123,7 @@ cairn_err crn_select_word(const struct crn_store *st, const char *word, const st
     rc = crn_cli_target(word, &t, ei);
     if (rc == CAIRN_OK && t.version >= 0)
         return select_add(sel, t.name, t.version, ei);
-    if (rc == CAIRN_OK && (at != NULL || !crn_rule_is_set(rule))) /* never guess which */
+    if (rc == CAIRN_OK && (at != NULL || !rule_is_set(rule))) /* never guess which */
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "'%s' names no version: write %s@12 or %s@10..20", word,
                       t.name, t.name);
     return rc != CAIRN_OK ? rc : select_range(st, t.name, 0, INT64_MAX, rule, sel, ei);

@@ -19,7 +19,6 @@ struct cli_selection {
     size_t pinned; /* versions that were passed over because they are pinned */
 };
 
-int crn_rule_is_set(const struct cli_rule *rule);
 /* Adds what a word means. A version that is named alone is taken as it is; ranges and rules take
  * only versions that have a manifest and are not pinned. */
 CAIRN_CHECKED cairn_err crn_select_word(const struct crn_store *st, const char *word,

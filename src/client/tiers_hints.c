@@ -27,8 +27,8 @@ static void adopt(struct crn_tiers *x, struct crn_tiered *h)
             h->info.version, why.msg);
 }
 
-cairn_err crn_tiers_hint(struct crn_tiers *x, const char *name, int64_t version,
-                         struct crn_errinfo *ei)
+static cairn_err tiers_hint(struct crn_tiers *x, const char *name, int64_t version,
+                            struct crn_errinfo *ei)
 {
     struct crn_slot_info info = {.version = version};
     struct crn_tiered *h = crn_held_find(x, name, version);
@@ -67,7 +67,7 @@ void crn_tiers_give_hints(struct crn_tiers *x)
     size_t i;
 
     for (i = 0; i < x->nhints; i++)
-        if (crn_tiers_hint(x, x->hints[i].name, x->hints[i].version, &why) != CAIRN_OK)
+        if (tiers_hint(x, x->hints[i].name, x->hints[i].version, &why) != CAIRN_OK)
             break;
     if (why.code != CAIRN_OK)
         crn_warn_once(x->s, "hints are ignored, continuing: %s", why.msg);
@@ -106,7 +106,7 @@ cairn_err cairn_prefetch_enqueue(cairn_session *s, const char *name, int64_t ver
     if (rc == CAIRN_OK)
         rc = crn_tiers_make(s, &ei);
     if (rc == CAIRN_OK && crn_tiers_are_open(s))
-        rc = crn_tiers_hint(s->tiers, name, version, &ei);
+        rc = tiers_hint(s->tiers, name, version, &ei);
     else if (rc == CAIRN_OK && !s->tiers->has_failed)
         rc = keep_hint(s->tiers, name, version, &ei);
     return crn_api_end(&ei, rc);

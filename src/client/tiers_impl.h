@@ -106,8 +106,6 @@ void crn_held_prune(struct crn_tiers *x);
 void crn_held_free(struct crn_tiered *h); /* frees only the memory */
 
 /* tiers_hints.c */
-CAIRN_CHECKED cairn_err crn_tiers_hint(struct crn_tiers *x, const char *name, int64_t version,
-                                       struct crn_errinfo *ei);
 void crn_tiers_give_hints(struct crn_tiers *x); /* those given before the tiers were opened */
 
 /* tiers_back.c */

@@ -45,11 +45,6 @@ void crn_chunk_cache_free(struct crn_chunk_cache *c)
     free(c);
 }
 
-void crn_chunk_cache_limit(struct crn_chunk_cache *c, size_t most_bytes)
-{
-    c->most = most_bytes;
-}
-
 const unsigned char *crn_chunk_cache_find(struct crn_chunk_cache *c, struct crn_chunk_cache_key key)
 {
     struct cache_entry **at;

@@ -18,7 +18,6 @@ struct crn_chunk_cache;
 
 struct crn_chunk_cache *crn_chunk_cache_new(size_t most_bytes); /* NULL: out of memory */
 void crn_chunk_cache_free(struct crn_chunk_cache *c);           /* NULL is allowed */
-void crn_chunk_cache_limit(struct crn_chunk_cache *c, size_t most_bytes);
 /* The bytes, or NULL. They stay until crn_chunk_cache_room is called. */
 const unsigned char *crn_chunk_cache_find(struct crn_chunk_cache *c,
                                           struct crn_chunk_cache_key key);

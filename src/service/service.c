@@ -439,7 +439,8 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
     return CAIRN_OK;
 }
 
-void crn_service_close(struct crn_service *svc)
+/* Refuses new jobs; the loop ends when the current ones are done. */
+static void service_refuse(struct crn_service *svc)
 {
     atomic_store(&svc->is_closed, 1);
     crn_service_wake(svc);
@@ -449,7 +450,7 @@ void crn_service_stop(struct crn_service *svc, int64_t timeout_ns)
 {
     int64_t until = now_ns() + timeout_ns;
 
-    crn_service_close(svc);
+    service_refuse(svc);
     crn_lock(&svc->mu);
     while (!svc->has_ended && crn_cond_wait_until(&svc->ended, &svc->mu, until) == 0)
         ;

@@ -19,9 +19,7 @@ CAIRN_CHECKED cairn_err crn_service_open(const char *socket_path, struct crn_com
                                          const struct crn_log *log, enum crn_background_cores cores,
                                          const struct crn_config *cfg, struct crn_service **ret,
                                          struct crn_errinfo *ei);
-/* Refuses new jobs; the loop ends when the current ones are done. Never blocks. */
-void crn_service_close(struct crn_service *svc);
-/* Waits at most timeout_ns for the end of the loop, then aborts: captures not yet flushed stay in
+/* Refuses new jobs, waits at most timeout_ns for the end of the current ones, then aborts: captures not yet flushed stay in
  * the arenas for a drain. */
 void crn_service_stop(struct crn_service *svc, int64_t timeout_ns);
 /* Called after the stop by the services of all nodes together, before any of them ends. */

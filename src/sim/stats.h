@@ -11,7 +11,5 @@ struct crn_stats {
 
 /* Sorts values; n > 0. */
 void crn_stats_of(double *values, size_t n, struct crn_stats *ret);
-/* Of sorted values, interpolated; share 0 .. 1. */
-double crn_quantile(const double *sorted, size_t n, double share);
 
 #endif

@@ -13,18 +13,18 @@
 
 /* Traces. -------------------------------------------------------------------------------------- */
 
-static const char *const names[CRN_REQUEST_KINDS] = {"write",  "read",  "hint",  "start",
-                                                     "forget", "flush", "unhint"};
+static const char *const request_names[CRN_REQUEST_KINDS] = {"write",  "read",  "hint",  "start",
+                                                             "forget", "flush", "unhint"};
 
-const char *crn_request_name(enum crn_request_kind kind)
+static const char *request_name(enum crn_request_kind kind)
 {
-    return (unsigned)kind < CRN_REQUEST_KINDS ? names[kind] : "unknown";
+    return (unsigned)kind < CRN_REQUEST_KINDS ? request_names[kind] : "unknown";
 }
 
 void crn_trace_print(FILE *out, const struct crn_request *r)
 {
     (void)fprintf(out, "%" PRId64 " %" PRId64 " %s %" PRIu64 " %" PRIu64 "\n", r->start_ns,
-                  r->end_ns, crn_request_name(r->kind), r->key, r->bytes);
+                  r->end_ns, request_name(r->kind), r->key, r->bytes);
 }
 
 cairn_err crn_trace_add(struct crn_trace *t, const struct crn_request *r, struct crn_errinfo *ei)
@@ -57,7 +57,7 @@ static int parse_line(const char *line, struct crn_request *ret)
     if (sscanf(line, "%" SCNd64 " %" SCNd64 " %15s %" SCNu64 " %" SCNu64 " %c", &ret->start_ns,
                &ret->end_ns, kind, &ret->key, &ret->bytes, &rest) != 5)
         return 0;
-    for (i = 0; i < CRN_REQUEST_KINDS && strcmp(kind, names[i]) != 0; i++)
+    for (i = 0; i < CRN_REQUEST_KINDS && strcmp(kind, request_names[i]) != 0; i++)
         ;
     ret->kind = (enum crn_request_kind)i;
     return i < CRN_REQUEST_KINDS && ret->start_ns >= 0 && ret->end_ns >= ret->start_ns &&
@@ -208,7 +208,7 @@ static cairn_err replay_ask(struct replay_world *w, const struct crn_request *r,
         poll_links(w);
         if (!replay_step(w, INT64_MAX))
             return crn_fail(ei, CAIRN_EINVAL, 0, "%s of %" PRIu64 " waits for ever: %.200s",
-                            crn_request_name(r->kind), r->key, why.msg);
+                            request_name(r->kind), r->key, why.msg);
     }
 }
 

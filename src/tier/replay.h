@@ -23,7 +23,6 @@ enum crn_request_kind {
     CRN_REQUEST_UNHINT,
     CRN_REQUEST_KINDS,
 };
-const char *crn_request_name(enum crn_request_kind kind);
 
 struct crn_request {
     int64_t start_ns, end_ns;

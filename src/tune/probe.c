@@ -30,7 +30,16 @@ struct probe_run {
     atomic_int failed;
 };
 
-struct crn_probe_writer {
+struct probe_piece {
+    int fd;
+    uint64_t offset;
+    uint64_t bytes;
+    const void *data;
+    void *block;               /* from the pool, to be returned; or NULL */
+    struct crn_behind *behind; /* of the file; NULL: the kernel schedules writeback */
+};
+
+struct probe_writer {
     struct probe_run *run;
     uint32_t no;
     uint32_t region; /* contiguous: the current region */
@@ -78,7 +87,7 @@ static int is_stopped(struct probe_run *run)
 }
 
 static void probe_place(struct probe_run *run, uint32_t file, uint64_t block,
-                        struct crn_probe_piece *ret)
+                        struct probe_piece *ret)
 {
     uint64_t size = run->p->block_bytes;
 
@@ -96,7 +105,7 @@ static const void *arena_block(const struct probe_run *run, uint64_t n)
     return run->env->arena + n % slots * run->p->block_bytes;
 }
 
-static int next_contiguous(struct crn_probe_writer *w, struct crn_probe_piece *ret)
+static int next_contiguous(struct probe_writer *w, struct probe_piece *ret)
 {
     struct probe_run *run = w->run;
 
@@ -115,14 +124,14 @@ static int next_contiguous(struct crn_probe_writer *w, struct crn_probe_piece *r
 }
 
 /* Hands out offsets in order of arrival. */
-static void probe_append(struct probe_run *run, struct crn_probe_piece *ret)
+static void probe_append(struct probe_run *run, struct probe_piece *ret)
 {
     uint64_t n = atomic_fetch_add(&run->next, 1);
 
     probe_place(run, (uint32_t)(n % run->p->files), n / run->p->files, ret);
 }
 
-static int next_interleaved(struct crn_probe_writer *w, int may_wait, struct crn_probe_piece *ret)
+static int next_interleaved(struct probe_writer *w, struct probe_piece *ret)
 {
     struct probe_run *run = w->run;
     uint64_t n;
@@ -136,7 +145,7 @@ static int next_interleaved(struct crn_probe_writer *w, int may_wait, struct crn
             return 1;
         }
     }
-    if (ret->block == NULL && run->nreceived > 0 && may_wait)
+    if (ret->block == NULL && run->nreceived > 0)
         ret->block = crn_queue_pop(&run->ready);
     if (ret->block == NULL)
         return 0;
@@ -145,14 +154,15 @@ static int next_interleaved(struct crn_probe_writer *w, int may_wait, struct crn
     return 1;
 }
 
-int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_probe_piece *ret)
+/* The next block of this writer; 0: none is left. */
+static int probe_next(struct probe_writer *w, struct probe_piece *ret)
 {
     if (w->run->p->layout == CRN_INTERLEAVED)
-        return next_interleaved(w, may_wait, ret);
+        return next_interleaved(w, ret);
     return !is_stopped(w->run) && next_contiguous(w, ret);
 }
 
-void crn_probe_done(struct crn_probe_writer *w, void *block)
+static void probe_done(struct probe_writer *w, void *block)
 {
     if (block != NULL)
         crn_pool_put(&w->run->pool, block);
@@ -168,19 +178,19 @@ static void probe_fail(struct probe_run *run, const struct crn_errinfo *ei)
     atomic_store(&run->failed, 1);
 }
 
-static cairn_err write_pieces(struct crn_probe_writer *w, struct crn_errinfo *ei)
+static cairn_err write_pieces(struct probe_writer *w, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = w->run->env->fs;
-    struct crn_probe_piece piece;
+    struct probe_piece piece;
     cairn_err rc = CAIRN_OK;
 
-    while (crn_probe_next(w, 1, &piece)) {
+    while (probe_next(w, &piece)) {
         if (rc == CAIRN_OK && !is_stopped(w->run))
             rc = crn_fs_write_all(fs, piece.fd, piece.data, piece.bytes, piece.offset, "probe", ei);
         if (rc == CAIRN_OK && !is_stopped(w->run) && piece.behind != NULL)
             rc = crn_behind_wrote(piece.behind, fs, piece.fd, piece.offset, piece.bytes, "probe",
                                   ei);
-        crn_probe_done(w, piece.block);
+        probe_done(w, piece.block);
         if (rc != CAIRN_OK)
             probe_fail(w->run, ei);
     }
@@ -189,17 +199,17 @@ static cairn_err write_pieces(struct crn_probe_writer *w, struct crn_errinfo *ei
 
 static void *writer_main(void *arg)
 {
-    struct crn_probe_writer *w = arg;
+    struct probe_writer *w = arg;
     struct crn_errinfo ei = {0};
     cairn_err rc;
 
     rc = write_pieces(w, &ei);
     if (rc != CAIRN_OK) {
-        struct crn_probe_piece piece;
+        struct probe_piece piece;
 
         probe_fail(w->run, &ei);
-        while (crn_probe_next(w, 1, &piece)) /* the receiver must not wait for our blocks */
-            crn_probe_done(w, piece.block);
+        while (probe_next(w, &piece)) /* the receiver must not wait for our blocks */
+            probe_done(w, piece.block);
     }
     return NULL;
 }
@@ -222,7 +232,7 @@ static void *receiver_main(void *arg)
 
 static void *sync_main(void *arg)
 {
-    struct crn_probe_writer *w = arg;
+    struct probe_writer *w = arg;
     const struct crn_fs *fs = w->run->env->fs;
     struct crn_errinfo ei = {0};
     uint32_t i;
@@ -235,7 +245,7 @@ static void *sync_main(void *arg)
 }
 
 /* Runs fn in a thread per writer, and joins every thread that started. */
-static void in_threads(struct probe_run *run, void *(*fn)(void *), struct crn_probe_writer *writers)
+static void in_threads(struct probe_run *run, void *(*fn)(void *), struct probe_writer *writers)
 {
     pthread_t thread[CRN_PROBE_MAX_WRITERS];
     struct crn_errinfo ei = {0};
@@ -254,14 +264,14 @@ static void in_threads(struct probe_run *run, void *(*fn)(void *), struct crn_pr
 
 static void write_all(struct probe_run *run)
 {
-    struct crn_probe_writer writers[CRN_PROBE_MAX_WRITERS];
+    struct probe_writer writers[CRN_PROBE_MAX_WRITERS];
     struct crn_errinfo ei = {0};
     pthread_t receiver;
     int has_receiver = 0;
     uint32_t i;
 
     for (i = 0; i < CRN_PROBE_MAX_WRITERS; i++)
-        writers[i] = (struct crn_probe_writer){.run = run, .no = i, .region = i};
+        writers[i] = (struct probe_writer){.run = run, .no = i, .region = i};
     if (run->nreceived > 0) {
         has_receiver =
             crn_thread_start(&receiver, "tune-receive", receiver_main, run, &ei) == CAIRN_OK;

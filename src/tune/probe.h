@@ -62,19 +62,4 @@ struct crn_probe_span crn_probe_region(const struct crn_probe *p, uint32_t r);
 CAIRN_CHECKED cairn_err crn_probe_run(const struct crn_probe_env *env, const struct crn_probe *p,
                                       double *ret_seconds, struct crn_errinfo *ei);
 
-/* Used by the writers. ----------------------------------------- */
-
-struct crn_probe_piece {
-    int fd;
-    uint64_t offset;
-    uint64_t bytes;
-    const void *data;
-    void *block;               /* from the pool, to be returned; or NULL */
-    struct crn_behind *behind; /* of the file; NULL: the kernel schedules writeback */
-};
-struct crn_probe_writer; /* opaque */
-/* The next block of this writer; 0 if there is none (now, if may_wait is 0). */
-int crn_probe_next(struct crn_probe_writer *w, int may_wait, struct crn_probe_piece *ret);
-void crn_probe_done(struct crn_probe_writer *w, void *block); /* returns the block; NULL is fine */
-
 #endif
