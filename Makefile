@@ -56,6 +56,7 @@ format: ## clang-format on all sources
 check-fast: ## what takes seconds: format, layers, scripts; fit for a pre-commit hook
 	@clang-format --dry-run -Werror $(SOURCES)
 	@tools/check-layers
+	@tools/check-keys
 	@tools/check-links
 	@tools/draw-states --check
 	@shellcheck $$(git ls-files | xargs grep -l '^#!/bin/bash')

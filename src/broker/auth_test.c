@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "broker/address.h"
 #include "broker/auth.h"
+#include "broker/link.h"
 
 static char dir[512];
 static char path[600];
@@ -181,9 +182,16 @@ static void addresses(void **state)
 static void only_some_users_may_run_the_broker(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
-    struct crn_auth_config cfg = {.broker_users = "cairn, #54321"};
+    struct crn_broker_link_config link;
+    struct crn_auth_config cfg;
+    struct crn_config keys;
 
     (void)state;
+    crn_config_defaults(&keys);
+    assert_ok(crn_config_set(&keys, "broker_user", "cairn, #54321", "test", ei));
+    crn_broker_link_configure(&link, &keys);
+    cfg = link.auth;
+    crn_config_fini(&keys);
     assert_ok(crn_auth_check_broker(&cfg, 0, ei));
     assert_ok(crn_auth_check_broker(&cfg, geteuid(), ei));
     assert_ok(crn_auth_check_broker(&cfg, 54321, ei));

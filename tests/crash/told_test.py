@@ -157,6 +157,14 @@ def summary():
     (kind, at, of_job, why), = events(job)
     require((kind, at, of_job) == ("failed", version, "4711") and why and why in lost[0][2], f"{kind} {at} {why}")
     job.remove()
+    # It always fails: each retry is told, and the last reason.
+    job = new_job(on_failure="retry", retries=2, retry_delay="10ms")
+    r = job.run(RANKS, 1, "at=1,action=fail,errno=5,ops=write,sticky=1", 2)
+    require(r.returncode == 3, f"all writes fail: exit {r.returncode}\n{r.stdout}")
+    got = lines(job)
+    tried = [line for line in got if "flush failed, trying again" in line[2]]
+    require(len(tried) == 2 and all(line[1] == "node 1" for line in tried), f"retried: {got}")
+    job.remove()
     print("summary: all well")
 
 
