@@ -120,10 +120,9 @@ void crn_date_text(uint64_t ns, char *buf, size_t size); /* local time, to the s
 void crn_cli_chain_text(int64_t against, uint32_t chain, char *buf, size_t size);
 
 /* Colours of a terminal, as escape sequences; empty strings if stdout is none, with NO_COLOR in the
- * environment, or after crn_colour_off (columns of tables count bytes: colour whole last cells). */
+ * environment (columns of tables count bytes: colour whole last cells). */
 enum cli_colour { CLI_PLAIN, CLI_BOLD, CLI_GOOD, CLI_BUSY, CLI_BAD };
 const char *crn_colour(enum cli_colour colour);
-void crn_colour_off(void);
 
 /* A table on stdout: columns as wide as their widest cell. Alignment by column: 'l' or 'r'. */
 struct cli_table {

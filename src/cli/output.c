@@ -55,20 +55,13 @@ void crn_date_text(uint64_t ns, char *buf, size_t size)
 
 /* Colours. ------------------------------------------------------------------------------------- */
 
-static int is_plain;
-
-void crn_colour_off(void)
-{
-    is_plain = 1;
-}
-
 const char *crn_colour(enum cli_colour colour)
 {
     static const char *const codes[] = {"\033[0m", "\033[1m", "\033[32m", "\033[33m", "\033[1;31m"};
     const char *no = getenv("NO_COLOR");
     const char *term = getenv("TERM");
 
-    if (is_plain || (no != NULL && no[0] != '\0') || !isatty(STDOUT_FILENO) || term == NULL ||
+    if ((no != NULL && no[0] != '\0') || !isatty(STDOUT_FILENO) || term == NULL ||
         strcmp(term, "dumb") == 0)
         return "";
     return codes[colour];

@@ -72,7 +72,7 @@ class Tune(unittest.TestCase):
             values = dict(line.strip().split(" = ") for line in f
                           if " = " in line and not line.startswith(";"))
         self.assertTrue({"writers", "block_bytes", "blocks"} <= set(values))
-        shown = cairn("config", "-C", ini)
+        shown = cairn("config", "--all", "-C", ini)
         self.assertEqual(shown.returncode, 0, shown.stderr)
         for key, value in values.items():
             self.assertIn(f"{key} = {value}\n", shown.stdout)
