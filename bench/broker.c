@@ -246,7 +246,7 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "--quick") == 0)
         bench_rounds = 300;
-    policy = crn_policies(&n);
+    policy = crn_policy_table(&n);
     for (p = 0; p < n; p++)
         for (i = 0; policy[p]->is_exclusive && i < sizeof(sizes) / sizeof(sizes[0]); i++)
             bench_decide(policy[p], sizes[i]);

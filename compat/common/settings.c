@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-void crn_face_set(struct crn_face_settings *s, const char *key, const char *format, ...)
+void crn_settings_set(struct crn_face_settings *s, const char *key, const char *format, ...)
 {
     char variable[64];
     va_list args;
@@ -28,7 +28,7 @@ void crn_face_set(struct crn_face_settings *s, const char *key, const char *form
     s->list[++s->n] = NULL;
 }
 
-void crn_face_name(const char *text, char *ret, size_t limit)
+void crn_settings_name(const char *text, char *ret, size_t limit)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";

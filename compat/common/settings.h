@@ -15,11 +15,11 @@ struct crn_face_settings {
     char text[CRN_FACE_SETTINGS][CRN_PATH_MAX + 32];
     size_t n;
 };
-void crn_face_set(struct crn_face_settings *s, const char *key, const char *format, ...)
+void crn_settings_set(struct crn_face_settings *s, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* A Cairn name for any text: the text itself if Cairn allows it and it fits, else a readable prefix
  * with a hash. limit: bytes of ret, at least 40. */
-void crn_face_name(const char *text, char *ret, size_t limit);
+void crn_settings_name(const char *text, char *ret, size_t limit);
 
 #endif

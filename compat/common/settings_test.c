@@ -12,7 +12,7 @@ static void a_name_that_cairn_allows_stays(void **state)
     char name[CAIRN_MAX_NAME];
 
     (void)state;
-    crn_face_name("ckpt.100_a-b", name, sizeof(name));
+    crn_settings_name("ckpt.100_a-b", name, sizeof(name));
     assert_string_equal(name, "ckpt.100_a-b");
 }
 
@@ -25,7 +25,7 @@ static void other_texts_become_names_that_differ(void **state)
 
     (void)state;
     for (i = 0; i < 8; i++) {
-        crn_face_name(texts[i], name[i], sizeof(name[i]));
+        crn_settings_name(texts[i], name[i], sizeof(name[i]));
         assert_true(name[i][0] != '\0' && name[i][0] != '.');
         assert_int_equal(strspn(name[i], "abcdefghijklmnopqrstuvwxyz0123456789_.-"),
                          strlen(name[i]));
@@ -36,8 +36,8 @@ static void other_texts_become_names_that_differ(void **state)
     full[sizeof(full) - 1] = '\0';
     memcpy(other, full, sizeof(full));
     other[sizeof(other) - 2] = 'y';
-    crn_face_name(full, one, sizeof(one));
-    crn_face_name(other, two, sizeof(two));
+    crn_settings_name(full, one, sizeof(one));
+    crn_settings_name(other, two, sizeof(two));
     assert_true(strlen(one) < sizeof(one));
     assert_string_not_equal(one, two);
 }
@@ -49,8 +49,8 @@ static void a_variable_of_cairn_wins_over_a_setting(void **state)
     (void)state;
     assert_non_null(s);
     assert_int_equal(setenv("CAIRN_KEEP_LAST", "7", 1), 0);
-    crn_face_set(s, "keep_last", "%d", 3);
-    crn_face_set(s, "local", "%s", "/x");
+    crn_settings_set(s, "keep_last", "%d", 3);
+    crn_settings_set(s, "local", "%s", "/x");
     assert_int_equal(unsetenv("CAIRN_KEEP_LAST"), 0);
     assert_int_equal(s->n, 1);
     assert_string_equal(s->list[0], "local=/x");

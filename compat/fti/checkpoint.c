@@ -60,8 +60,8 @@ static cairn_err declare_all(struct crn_fti *f, struct selection *ret, struct cr
 }
 
 /* Collective. */
-static cairn_err take(struct crn_fti *f, const char *name, int id, int level,
-                      struct crn_errinfo *ei)
+static cairn_err checkpoint_take(struct crn_fti *f, const char *name, int id, int level,
+                                 struct crn_errinfo *ei)
 {
     cairn_session *c = f->face.session;
     struct selection sel = {0};
@@ -85,8 +85,8 @@ static cairn_err take(struct crn_fti *f, const char *name, int id, int level,
 }
 
 /* What the program's level promises before the call returns. */
-static cairn_err reach(struct crn_fti *f, const char *name, int64_t version, int level,
-                       struct crn_errinfo *ei)
+static cairn_err checkpoint_reach(struct crn_fti *f, const char *name, int64_t version, int level,
+                                  struct crn_errinfo *ei)
 {
     static const char *const names[] = {NULL, "L1", "L2", "L3", "L4"};
     int plain = level == FTI_L4_H5_SINGLE ? 4 : level > 4 ? level - 4 : level;
@@ -107,9 +107,9 @@ static cairn_err fti_checkpoint(struct crn_fti *f, int id, int level, struct crn
 
     if (level < FTI_MIN_LEVEL_ID || level > FTI_MAX_LEVEL_ID)
         return crn_fail(ei, CAIRN_EINVAL, 0, "there is no level %d", level);
-    rc = take(f, name, id, level, ei);
+    rc = checkpoint_take(f, name, id, level, ei);
     if (rc == CAIRN_OK)
-        rc = reach(f, name, f->next, level, ei);
+        rc = checkpoint_reach(f, name, f->next, level, ei);
     if (rc != CAIRN_OK) {
         f->next++; /* never the same number twice */
         return rc;
@@ -227,7 +227,7 @@ static int due_level(struct crn_fti *f, double now)
 }
 
 /* Collective at every f->every-th call: what is due, and when to look again. */
-static cairn_err look(struct crn_fti *f, int *ret_level, struct crn_errinfo *ei)
+static cairn_err checkpoint_look(struct crn_fti *f, int *ret_level, struct crn_errinfo *ei)
 {
     double now = MPI_Wtime();
     int64_t said[2] = {0, 1};
@@ -263,7 +263,7 @@ CRN_FACE_API int FTI_Snapshot(void)
     if (f->status != 0)
         return crn_fti_end(f, __func__, FTI_NREC, crn_fti_recover(f, &ei), &ei);
     if (++f->calls >= f->every)
-        rc = look(f, &level, &ei);
+        rc = checkpoint_look(f, &level, &ei);
     if (rc == CAIRN_OK && level > 0)
         rc = fti_checkpoint(f, f->ckpt_id + 1, level, &ei);
     if (rc != CAIRN_OK)

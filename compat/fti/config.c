@@ -76,7 +76,7 @@ static const struct row {
     {"advanced", "l3_word_size", DROPPED, 0},
 };
 
-static void ignore(struct crn_fti_config *cfg, const char *key)
+static void config_ignore(struct crn_fti_config *cfg, const char *key)
 {
     size_t used = strlen(cfg->ignored);
 
@@ -84,8 +84,8 @@ static void ignore(struct crn_fti_config *cfg, const char *key)
                    key);
 }
 
-static cairn_err set(struct crn_fti_config *cfg, const struct row *r, const char *value,
-                     const char *where, struct crn_errinfo *ei)
+static cairn_err config_set(struct crn_fti_config *cfg, const struct row *r, const char *value,
+                            const char *where, struct crn_errinfo *ei)
 {
     char *field = (char *)cfg + r->at;
     char *end;
@@ -118,8 +118,8 @@ static cairn_err on_pair(void *arg, const char *section, const char *key, const 
         return CAIRN_OK;
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (strcasecmp(rows[i].section, section) == 0 && strcasecmp(rows[i].key, key) == 0)
-            return set(cfg, &rows[i], value, where, ei);
-    ignore(cfg, key);
+            return config_set(cfg, &rows[i], value, where, ei);
+    config_ignore(cfg, key);
     return CAIRN_OK;
 }
 
@@ -142,7 +142,7 @@ cairn_err crn_fti_config_parse(const char *text, struct crn_fti_config *ret, str
     (void)snprintf(c->h5SingleFilePrefix, sizeof(c->h5SingleFilePrefix), "VPR-h5");
     for (i = 1; i <= 4; i++)
         ret->all.ckpt[i].isInline = 1;
-    rc = crn_ini_text(text, "FTI's configuration", on_pair, ret, ei);
+    rc = crn_config_ini_text(text, "FTI's configuration", on_pair, ret, ei);
     if (rc == CAIRN_OK && (c->localDir[0] == '\0' || c->glbalDir[0] == '\0'))
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "FTI's configuration has no %s",
                       c->localDir[0] == '\0' ? "ckpt_dir" : "glbl_dir");
@@ -231,7 +231,7 @@ cairn_err crn_fti_config_read(const char *path, char **ret, struct crn_errinfo *
                : crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "FTI's configuration");
 }
 
-static cairn_err replace(const char *path, const char *text, struct crn_errinfo *ei)
+static cairn_err config_replace(const char *path, const char *text, struct crn_errinfo *ei)
 {
     size_t len = strlen(text);
     char tmp[FTI_BUFS + 8];
@@ -260,7 +260,7 @@ cairn_err crn_fti_config_write(const char *path, int failure, const char *exec_i
     if (rc == CAIRN_OK)
         rc = crn_fti_config_edit(old, failure, exec_id, &text, ei);
     if (rc == CAIRN_OK)
-        rc = replace(path, text, ei);
+        rc = config_replace(path, text, ei);
     free(old);
     free(text);
     return rc;
@@ -271,17 +271,17 @@ void crn_fti_config_settings(const struct crn_fti_config *cfg, struct crn_face_s
     const FTIT_configuration *c = &cfg->all.configuration;
     static const char *const log_levels[] = {"info", "debug", "info", "warn", "error"};
 
-    crn_face_set(ret, "persistent", "%s/cairn", c->glbalDir);
-    crn_face_set(ret, "local", "%s", c->localDir);
-    crn_face_set(ret, "arena_full", "spill");
+    crn_settings_set(ret, "persistent", "%s/cairn", c->glbalDir);
+    crn_settings_set(ret, "local", "%s", c->localDir);
+    crn_settings_set(ret, "arena_full", "spill");
     if (!c->keepL4Ckpt)
-        crn_face_set(ret, "keep_last", "2");     /* one to restart from if the newest is damaged */
-    crn_face_set(ret, "on_failure", "continue"); /* the call that waits reports it */
-    crn_face_set(ret, "fresh", "on");            /* every execution has a name of its own */
-    crn_face_set(ret, "restart_unsaved", "older");
+        crn_settings_set(ret, "keep_last", "2"); /* one to restart from if the newest is damaged */
+    crn_settings_set(ret, "on_failure", "continue"); /* the call that waits reports it */
+    crn_settings_set(ret, "fresh", "on");            /* every execution has a name of its own */
+    crn_settings_set(ret, "restart_unsaved", "older");
     if (c->test)
-        crn_face_set(ret, "ranks_per_node", "%d",
-                     cfg->all.topology.nodeSize - (cfg->has_heads ? 1 : 0));
+        crn_settings_set(ret, "ranks_per_node", "%d",
+                         cfg->all.topology.nodeSize - (cfg->has_heads ? 1 : 0));
     if (c->verbosity == FTI_DBUG || c->verbosity == FTI_EROR)
-        crn_face_set(ret, "log_level", "%s", log_levels[c->verbosity]);
+        crn_settings_set(ret, "log_level", "%s", log_levels[c->verbosity]);
 }

@@ -42,8 +42,8 @@ int crn_fti_end(const struct crn_fti *f, const char *function, int failed, cairn
 /* Configuration. ------------------------------------------------------------------------------- */
 
 /* Collective over comm: its first rank reads the file for all. */
-static cairn_err load(const char *path, MPI_Comm comm, struct crn_fti_config *ret,
-                      struct crn_errinfo *ei)
+static cairn_err fti_load(const char *path, MPI_Comm comm, struct crn_fti_config *ret,
+                          struct crn_errinfo *ei)
 {
     char *text = NULL;
     cairn_err rc = CAIRN_OK;
@@ -66,7 +66,7 @@ static cairn_err load(const char *path, MPI_Comm comm, struct crn_fti_config *re
 }
 
 /* Which node and head a rank of the global communicator has. */
-static void topology(struct crn_fti_config *cfg, MPI_Comm comm)
+static void fti_topology(struct crn_fti_config *cfg, MPI_Comm comm)
 {
     FTIT_topology *t = &cfg->all.topology;
 
@@ -87,9 +87,9 @@ CRN_FACE_API FTIT_allConfiguration FTI_GetConfig(const char *configFile, MPI_Com
     struct crn_errinfo ei = {0};
 
     memset(&cfg, 0, sizeof(cfg));
-    if (crn_fti_end(NULL, __func__, FTI_NSCS, load(configFile, globalComm, &cfg, &ei), &ei) ==
+    if (crn_fti_end(NULL, __func__, FTI_NSCS, fti_load(configFile, globalComm, &cfg, &ei), &ei) ==
         FTI_SCES)
-        topology(&cfg, globalComm);
+        fti_topology(&cfg, globalComm);
     return cfg.all;
 }
 
@@ -115,7 +115,7 @@ void crn_fti_taken(struct crn_fti *f)
 
 /* Cairn's threads do a head's work, so a head only waits until each process of its node says that
  * it is done, and ends as FTI's heads do. */
-static void serve(const struct crn_fti_config *cfg, MPI_Comm global)
+static void fti_serve(const struct crn_fti_config *cfg, MPI_Comm global)
 {
     const FTIT_topology *t = &cfg->all.topology;
     int end = t->myRank + t->nodeSize < t->nbProc ? t->myRank + t->nodeSize : t->nbProc;
@@ -157,14 +157,14 @@ static cairn_err name_execution(struct crn_fti *f, struct crn_errinfo *ei)
             return crn_fail(ei, CAIRN_EMPI, 0, "cannot send the name of the execution");
     }
     (void)snprintf(text, sizeof(text), "fti-%s", id);
-    crn_face_name(text, f->name, sizeof(f->name));
+    crn_settings_name(text, f->name, sizeof(f->name));
     (void)snprintf(text, sizeof(text), "fti-%.200s", f->cfg.all.configuration.h5SingleFilePrefix);
-    crn_face_name(text, f->single, sizeof(f->single));
+    crn_settings_name(text, f->single, sizeof(f->single));
     return CAIRN_OK;
 }
 
 /* Collective. Chooses the checkpoint to restart from. */
-static cairn_err find(struct crn_fti *f, struct crn_errinfo *ei)
+static cairn_err fti_find(struct crn_fti *f, struct crn_errinfo *ei)
 {
     const char *name = f->cfg.failure == 3 ? f->single : f->name;
     struct crn_errinfo why = {0};
@@ -204,7 +204,7 @@ static cairn_err first_version(struct crn_fti *f, struct crn_errinfo *ei)
     return rc;
 }
 
-static void tell(const struct crn_fti *f)
+static void fti_tell(const struct crn_fti *f)
 {
     if (f->rank != 0)
         return;
@@ -255,7 +255,7 @@ static cairn_err open_session(struct crn_fti *f, struct crn_errinfo *ei)
 }
 
 /* Collective over the application's processes. *ret: what FTI_Init returns on failure. */
-static cairn_err begin(struct crn_fti *f, int *ret, struct crn_errinfo *ei)
+static cairn_err fti_begin(struct crn_fti *f, int *ret, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -271,11 +271,11 @@ static cairn_err begin(struct crn_fti *f, int *ret, struct crn_errinfo *ei)
         rc = open_session(f, ei);
     if (rc != CAIRN_OK)
         return rc;
-    tell(f);
+    fti_tell(f);
     f->failure = f->cfg.failure;
     if (f->cfg.failure != 0) {
         *ret = FTI_NREC;
-        rc = find(f, ei);
+        rc = fti_find(f, ei);
         f->status = f->cfg.failure;
     } else {
         f->failure = -1; /* the file has the name of an earlier execution */
@@ -285,9 +285,9 @@ static cairn_err begin(struct crn_fti *f, int *ret, struct crn_errinfo *ei)
 }
 
 /* Separates the heads. They do not return. */
-static cairn_err split(struct crn_fti_config *cfg, MPI_Comm global, struct crn_errinfo *ei)
+static cairn_err fti_split(struct crn_fti_config *cfg, MPI_Comm global, struct crn_errinfo *ei)
 {
-    topology(cfg, global);
+    fti_topology(cfg, global);
     if (cfg->has_heads && cfg->all.topology.nbProc % cfg->all.topology.nodeSize == 1)
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "%d processes with %d on each node: the last head has nobody to serve",
@@ -296,12 +296,12 @@ static cairn_err split(struct crn_fti_config *cfg, MPI_Comm global, struct crn_e
                        &FTI_COMM_WORLD) != MPI_SUCCESS)
         return crn_fail(ei, CAIRN_EMPI, 0, "cannot split the communicator");
     if (cfg->all.topology.amIaHead)
-        serve(cfg, global);
+        fti_serve(cfg, global);
     return CAIRN_OK;
 }
 
-static cairn_err init(const char *file, MPI_Comm global, struct crn_fti *old, int *ret,
-                      struct crn_errinfo *ei)
+static cairn_err fti_init(const char *file, MPI_Comm global, struct crn_fti *old, int *ret,
+                          struct crn_errinfo *ei)
 {
     struct crn_fti *f = calloc(1, sizeof(*f));
     struct crn_errinfo late = {0};
@@ -311,11 +311,11 @@ static cairn_err init(const char *file, MPI_Comm global, struct crn_fti *old, in
     if (f == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a session");
     /* The heads of an earlier FTI_Init do not take part in a second one. */
-    rc = load(file, old != NULL ? FTI_COMM_WORLD : global, &f->cfg, ei);
+    rc = fti_load(file, old != NULL ? FTI_COMM_WORLD : global, &f->cfg, ei);
     if (rc == CAIRN_OK && old == NULL)
-        rc = split(&f->cfg, global, ei);
+        rc = fti_split(&f->cfg, global, ei);
     else if (rc == CAIRN_OK)
-        topology(&f->cfg, global);
+        fti_topology(&f->cfg, global);
     if (rc == CAIRN_OK && MPI_Comm_dup(FTI_COMM_WORLD, &f->comm) != MPI_SUCCESS)
         rc = crn_fail(ei, CAIRN_EMPI, 0, "cannot duplicate the communicator");
     if (rc != CAIRN_OK) {
@@ -325,7 +325,7 @@ static cairn_err init(const char *file, MPI_Comm global, struct crn_fti *old, in
     f->global = global;
     (void)MPI_Comm_rank(f->comm, &f->rank);
     (void)snprintf(f->cfg_file, sizeof(f->cfg_file), "%s", file);
-    rc = begin(f, ret, ei);
+    rc = fti_begin(f, ret, ei);
     if (rc == CAIRN_OK) {
         fti = f;
         return CAIRN_OK;
@@ -353,7 +353,7 @@ CRN_FACE_API int FTI_Init(const char *configFile, MPI_Comm globalComm)
         if (crn_face_close(&old->face, &late) != CAIRN_OK)
             crn_log(&old->face.log, CRN_WARN, "%s", late.msg);
     }
-    rc = init(configFile, globalComm, old, &failed, &ei);
+    rc = fti_init(configFile, globalComm, old, &failed, &ei);
     if (old != NULL)
         fti_free(old);
     return crn_fti_end(NULL, __func__, failed, rc, &ei);
@@ -383,7 +383,7 @@ static void remove_all(struct crn_fti *f, const char *name)
         }
 }
 
-static cairn_err finalize(struct crn_fti *f, struct crn_errinfo *ei)
+static cairn_err fti_finalize(struct crn_fti *f, struct crn_errinfo *ei)
 {
     const FTIT_configuration *c = &f->cfg.all.configuration;
     struct crn_errinfo late = {0};
@@ -422,7 +422,7 @@ CRN_FACE_API int FTI_Finalize(void)
     if (f == NULL)
         return FTI_NSCS;
     fti = NULL;
-    rc = finalize(f, &ei);
+    rc = fti_finalize(f, &ei);
     fti_free(f);
     return crn_fti_end(NULL, __func__, FTI_NSCS, rc, &ei);
 }

@@ -64,8 +64,8 @@ cairn_err crn_fti_read_meta(struct crn_fti *f, struct crn_errinfo *ei)
 /* Data. ---------------------------------------------------------------------------------------- */
 
 /* The stored shape of a variable of this rank. CAIRN_ENOENT: it is not stored. */
-static cairn_err stored(struct crn_fti *f, int id, struct cairn_array *ret, size_t *ret_bytes,
-                        struct crn_errinfo *ei)
+static cairn_err recover_stored(struct crn_fti *f, int id, struct cairn_array *ret,
+                                size_t *ret_bytes, struct crn_errinfo *ei)
 {
     char region[CAIRN_MAX_NAME];
     cairn_err rc;
@@ -85,8 +85,8 @@ static cairn_err stored(struct crn_fti *f, int id, struct cairn_array *ret, size
 }
 
 /* Declares the memory of a variable with the shape that is stored. */
-static cairn_err prepare(struct crn_fti *f, const struct crn_fti_var *v, char *region,
-                         struct crn_errinfo *ei)
+static cairn_err recover_prepare(struct crn_fti *f, const struct crn_fti_var *v, char *region,
+                                 struct crn_errinfo *ei)
 {
     struct cairn_array a;
     size_t bytes = 0;
@@ -94,7 +94,7 @@ static cairn_err prepare(struct crn_fti *f, const struct crn_fti_var *v, char *r
 
     if (v->block.did >= 0)
         return crn_fti_declare(f, v, v->ptr, region, ei);
-    rc = stored(f, v->id, &a, &bytes, ei);
+    rc = recover_stored(f, v->id, &a, &bytes, ei);
     if (rc == CAIRN_OK && bytes != v->bytes)
         return crn_fail(ei, CAIRN_EMISMATCH, 0,
                         "variable %d has %zu bytes in the checkpoint and %zu in memory", v->id,
@@ -109,8 +109,8 @@ static cairn_err prepare(struct crn_fti *f, const struct crn_fti_var *v, char *r
 }
 
 /* Fills n variables. A block of a shared array may come from several old ranks. */
-static cairn_err restore(struct crn_fti *f, const struct crn_fti_var *v, size_t n,
-                         struct crn_errinfo *ei)
+static cairn_err recover_restore(struct crn_fti *f, const struct crn_fti_var *v, size_t n,
+                                 struct crn_errinfo *ei)
 {
     char(*region)[CAIRN_MAX_NAME] = calloc(n + 1, sizeof(*region));
     const char **own = calloc(n + 1, sizeof(*own));
@@ -122,7 +122,7 @@ static cairn_err restore(struct crn_fti *f, const struct crn_fti_var *v, size_t 
     if (region == NULL || own == NULL || shared == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%zu variables", n);
     for (i = 0; rc == CAIRN_OK && i < n; i++) {
-        rc = prepare(f, &v[i], region[i], ei);
+        rc = recover_prepare(f, &v[i], region[i], ei);
         if (v[i].block.did >= 0)
             shared[nshared++] = region[i];
         else
@@ -146,7 +146,7 @@ cairn_err crn_fti_recover(struct crn_fti *f, struct crn_errinfo *ei)
     if (rc == CAIRN_OK && f->nvars == 0)
         rc = crn_fail(ei, CAIRN_EINVAL, 0, "no variable is protected");
     if (rc == CAIRN_OK)
-        rc = restore(f, f->var, f->nvars, ei);
+        rc = recover_restore(f, f->var, f->nvars, ei);
     if (rc == CAIRN_OK)
         f->status = 0;
     return rc;
@@ -183,7 +183,7 @@ CRN_FACE_API int FTI_RecoverVar(int id)
     rc = must_have(f, &ei);
     if (rc == CAIRN_OK)
         rc = v == NULL ? crn_fail(&ei, CAIRN_EINVAL, 0, "variable %d is not protected", id)
-                       : restore(f, v, 1, &ei);
+                       : recover_restore(f, v, 1, &ei);
     return crn_fti_end(f, __func__, FTI_NREC, rc, &ei);
 }
 
@@ -204,7 +204,7 @@ CRN_FACE_API int64_t FTI_GetStoredSize(int id)
     struct cairn_array a;
     size_t bytes = 0;
 
-    if (f == NULL || f->from == NULL || stored(f, id, &a, &bytes, &ei) != CAIRN_OK)
+    if (f == NULL || f->from == NULL || recover_stored(f, id, &a, &bytes, &ei) != CAIRN_OK)
         return 0;
     return (int64_t)bytes;
 }
@@ -259,7 +259,7 @@ CRN_FACE_API int FTI_RecoverDatasetDimension(int did)
     if (rc == CAIRN_OK && array == NULL)
         rc = crn_fail(&ei, CAIRN_EINVAL, 0, "there is no dataset %d", did);
     if (rc == CAIRN_OK) {
-        crn_face_name(array->name, region, sizeof(region));
+        crn_settings_name(array->name, region, sizeof(region));
         rc = crn_face_result(
             cairn_region_info(f->face.session, f->from, f->from_version, 0, region, &a), &ei);
     }

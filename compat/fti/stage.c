@@ -19,7 +19,7 @@ struct crn_fti_stage {
     int state;
 };
 
-static void settle(struct crn_fti *f, struct crn_fti_stage *s)
+static void stage_settle(struct crn_fti *f, struct crn_fti_stage *s)
 {
     struct crn_errinfo ei = {0};
 
@@ -37,7 +37,7 @@ void crn_fti_stages_free(struct crn_fti *f)
 
     for (i = 0; i < f->nstages; i++) {
         if (f->stage[i].copy != NULL)
-            settle(f, &f->stage[i]);
+            stage_settle(f, &f->stage[i]);
         free(f->stage[i].local);
     }
     free(f->stage);
@@ -110,7 +110,7 @@ CRN_FACE_API int FTI_GetStageStatus(int ID)
         return FTI_SI_NINI;
     s = &f->stage[ID];
     if (s->copy != NULL && crn_publish_is_done(f->publisher, s->copy))
-        settle(f, s);
+        stage_settle(f, s);
     return s->state;
 }
 

@@ -160,8 +160,8 @@ void crn_fti_vars_free(struct crn_fti *f)
     free(f->known);
 }
 
-static cairn_err protect(struct crn_fti *f, int id, void *ptr, int64_t count, fti_id_t tid,
-                         struct crn_errinfo *ei)
+static cairn_err vars_protect(struct crn_fti *f, int id, void *ptr, int64_t count, fti_id_t tid,
+                              struct crn_errinfo *ei)
 {
     struct crn_fti_var *v;
     size_t bytes;
@@ -189,7 +189,7 @@ CRN_FACE_API int FTI_Protect(int id, void *ptr, int64_t count, fti_id_t tid)
 
     return f == NULL
                ? FTI_NSCS
-               : crn_fti_end(f, __func__, FTI_NSCS, protect(f, id, ptr, count, tid, &ei), &ei);
+               : crn_fti_end(f, __func__, FTI_NSCS, vars_protect(f, id, ptr, count, tid, &ei), &ei);
 }
 
 static cairn_err must_have(struct crn_fti *f, int id, struct crn_fti_var **ret,
@@ -506,7 +506,7 @@ cairn_err crn_fti_declare(struct crn_fti *f, const struct crn_fti_var *v, const 
                           v->type == CAIRN_BYTES ? v->bytes : (uint64_t)v->count),
             ei);
     }
-    crn_face_name(a->name, region, CAIRN_MAX_NAME);
+    crn_settings_name(a->name, region, CAIRN_MAX_NAME);
     part.type = v->type;
     part.ndims = a->ndims;
     memcpy(part.dims, v->block.count, sizeof(part.dims));

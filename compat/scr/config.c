@@ -32,7 +32,7 @@ static const char *const effective[] = {"SCR_CACHE_BASE",
                                         "SCR_RUNS",
                                         "CKPT"};
 
-static void ignore(struct crn_scr_config *cfg, const char *key)
+static void config_ignore(struct crn_scr_config *cfg, const char *key)
 {
     size_t used = strlen(cfg->ignored);
 
@@ -52,7 +52,7 @@ static void list_ignored(struct crn_scr_config *cfg, const struct crn_scr_lines 
             if (strcmp(key, effective[k]) == 0)
                 break;
         if (k == sizeof(effective) / sizeof(effective[0]))
-            ignore(cfg, key);
+            config_ignore(cfg, key);
     }
 }
 
@@ -74,14 +74,14 @@ static void list_environment(struct crn_scr_config *cfg)
             if (strcmp(key, effective[k]) == 0)
                 break;
         if (k == sizeof(effective) / sizeof(effective[0]))
-            ignore(cfg, key);
+            config_ignore(cfg, key);
     }
 }
 
 /* Values. -------------------------------------------------------------------------------------- */
 
-static cairn_err number(const struct crn_scr_params *p, const char *key, uint64_t *ret,
-                        struct crn_errinfo *ei)
+static cairn_err config_number(const struct crn_scr_params *p, const char *key, uint64_t *ret,
+                               struct crn_errinfo *ei)
 {
     const char *text = crn_scr_params_get(p, key);
     char *end;
@@ -96,11 +96,11 @@ static cairn_err number(const struct crn_scr_params *p, const char *key, uint64_
     return CAIRN_OK;
 }
 
-static cairn_err flag(const struct crn_scr_params *p, const char *key, int *ret,
-                      struct crn_errinfo *ei)
+static cairn_err config_flag(const struct crn_scr_params *p, const char *key, int *ret,
+                             struct crn_errinfo *ei)
 {
     uint64_t n = (uint64_t)*ret;
-    cairn_err rc = number(p, key, &n, ei);
+    cairn_err rc = config_number(p, key, &n, ei);
 
     *ret = n != 0;
     return rc;
@@ -201,9 +201,9 @@ static cairn_err load_numbers(const struct crn_scr_params *p, struct crn_scr_con
     size_t i;
 
     for (i = 0; rc == CAIRN_OK && i < sizeof(rows) / sizeof(rows[0]); i++)
-        rc = number(p, rows[i].key, rows[i].at, ei);
+        rc = config_number(p, rows[i].key, rows[i].at, ei);
     for (i = 0; rc == CAIRN_OK && i < sizeof(flags) / sizeof(flags[0]); i++)
-        rc = flag(p, flags[i].key, flags[i].at, ei);
+        rc = config_flag(p, flags[i].key, flags[i].at, ei);
     return rc;
 }
 
@@ -222,9 +222,9 @@ cairn_err crn_scr_config_load(const struct crn_scr_params *p, struct crn_scr_con
     (void)snprintf(cfg->type, sizeof(cfg->type), "XOR");
     rc = load_numbers(p, cfg, ei);
     if (rc == CAIRN_OK)
-        rc = number(p, "SCR_END_TIME", &end, ei);
+        rc = config_number(p, "SCR_END_TIME", &end, ei);
     if (rc == CAIRN_OK)
-        rc = number(p, "SCR_DEBUG", &debug, ei);
+        rc = config_number(p, "SCR_DEBUG", &debug, ei);
     if (rc == CAIRN_OK)
         rc = text_value(p, "SCR_CACHE_BASE", cfg->cache, sizeof(cfg->cache), ei);
     if (rc == CAIRN_OK)
@@ -250,21 +250,21 @@ cairn_err crn_scr_config_load(const struct crn_scr_params *p, struct crn_scr_con
 
 void crn_scr_config_settings(const struct crn_scr_config *cfg, struct crn_face_settings *ret)
 {
-    crn_face_set(ret, "persistent", "%s/.scr/cairn", cfg->prefix);
+    crn_settings_set(ret, "persistent", "%s/.scr/cairn", cfg->prefix);
     if (cfg->cache[0] != '\0') {
-        crn_face_set(ret, "local", "%s", cfg->cache);
-        crn_face_set(ret, "arena_full", "spill");
+        crn_settings_set(ret, "local", "%s", cfg->cache);
+        crn_settings_set(ret, "arena_full", "spill");
     }
-    crn_face_set(ret, "keep_local", "%" PRIu64, cfg->cache_size);
-    crn_face_set(ret, "on_failure", "continue"); /* the call that waits reports it */
+    crn_settings_set(ret, "keep_local", "%" PRIu64, cfg->cache_size);
+    crn_settings_set(ret, "on_failure", "continue"); /* the call that waits reports it */
     /* Numbers of datasets only grow, so a run that restored nothing replaces nothing. */
-    crn_face_set(ret, "fresh", "on");
+    crn_settings_set(ret, "fresh", "on");
     /* SCR_Have_restart cannot distinguish "not saved yet" from "none". The log names them. */
-    crn_face_set(ret, "restart_unsaved", "older");
+    crn_settings_set(ret, "restart_unsaved", "older");
     /* With a broker, a dataset that SCR_Complete_output has promised gets a turn of its own. */
-    crn_face_set(ret, "supersede", "off");
+    crn_settings_set(ret, "supersede", "off");
     if (cfg->debug > 0)
-        crn_face_set(ret, "log_level", "%s", cfg->debug > 1 ? "debug" : "info");
+        crn_settings_set(ret, "log_level", "%s", cfg->debug > 1 ? "debug" : "info");
 }
 
 const struct crn_scr_ckpt *crn_scr_config_ckpt(const struct crn_scr_config *cfg, uint64_t n)

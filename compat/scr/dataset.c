@@ -49,7 +49,7 @@ struct crn_scr_file *crn_scr_dataset_add(struct crn_scr_dataset *d, const char *
     f->path = strdup(path);
     if (f->path == NULL)
         return NULL;
-    crn_face_name(base != NULL ? base + 1 : path, readable, sizeof(readable));
+    crn_settings_name(base != NULL ? base + 1 : path, readable, sizeof(readable));
     (void)snprintf(f->stored, sizeof(f->stored), "%zu-%s", d->n, readable);
     f->is_owned = 1;
     d->n++;
@@ -132,7 +132,7 @@ cairn_err crn_scr_dataset_parse(const char *text, size_t len, struct crn_scr_dat
 /* Paths. --------------------------------------------------------------------------------------- */
 
 /* Appends the parts of a path to ret, resolving "." and "..". Symbolic links are left alone. */
-static int append(char ret[PATH_MAX], const char *path)
+static int dataset_append(char ret[PATH_MAX], const char *path)
 {
     size_t used = strlen(ret);
 
@@ -166,7 +166,7 @@ cairn_err crn_scr_path(const char *prefix, const char *cwd, const char *name, ch
     if (name == NULL || name[0] == '\0' || strchr(name, '\n') != NULL)
         return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not a file name",
                         name != NULL ? name : "NULL");
-    if ((name[0] != '/' && append(ret, cwd) != 0) || append(ret, name) != 0)
+    if ((name[0] != '/' && dataset_append(ret, cwd) != 0) || dataset_append(ret, name) != 0)
         return crn_fail(ei, CAIRN_EINVAL, 0, "the path '%.100s...' is too long", name);
     if (strncmp(ret, prefix, len) != 0 || ret[len] != '/')
         return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' is not inside of SCR_PREFIX, '%s'", ret, prefix);

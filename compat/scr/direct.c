@@ -33,7 +33,7 @@ static int by_hash(const void *a, const void *b)
 }
 
 /* Rank 0: replaces each hash by 1 (owner) or 0. */
-static cairn_err decide(uint64_t *hash, int n, int *ret_shared, struct crn_errinfo *ei)
+static cairn_err direct_decide(uint64_t *hash, int n, int *ret_shared, struct crn_errinfo *ei)
 {
     struct claim *c = calloc((size_t)n + 1, sizeof(*c));
     int i;
@@ -104,7 +104,7 @@ cairn_err crn_scr_owners(struct crn_scr *s, struct crn_scr_dataset *d, int *ret_
         (void)MPI_Gatherv(mine, (int)d->n, MPI_UINT64_T, all, counts, offsets, MPI_UINT64_T, 0,
                           s->comm);
         if (s->rank == 0)
-            rc = decide(all, total, ret_shared, ei);
+            rc = direct_decide(all, total, ret_shared, ei);
         rc = crn_face_agree(s->comm, rc, ei);
     }
     if (rc == CAIRN_OK && mine != NULL) {

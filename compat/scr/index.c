@@ -30,7 +30,7 @@ void crn_scr_known_add(struct crn_scr *s, int64_t id, const struct crn_scr_datas
     memcpy(grown[at].name, d->name, sizeof(d->name));
 }
 
-static int knows(const struct crn_scr *s, int64_t id)
+static int index_knows(const struct crn_scr *s, int64_t id)
 {
     size_t i;
 
@@ -41,7 +41,7 @@ static int knows(const struct crn_scr *s, int64_t id)
 }
 
 /* Rank 0: reads the names of one kind of datasets. */
-static cairn_err learn(struct crn_scr *s, const char *store_name, struct crn_errinfo *ei)
+static cairn_err index_learn(struct crn_scr *s, const char *store_name, struct crn_errinfo *ei)
 {
     int64_t *ids = NULL;
     size_t n = 0, room, i;
@@ -59,7 +59,7 @@ static cairn_err learn(struct crn_scr *s, const char *store_name, struct crn_err
         struct crn_errinfo why = {0};
         struct crn_scr_dataset d;
 
-        if (knows(s, ids[i]))
+        if (index_knows(s, ids[i]))
             continue;
         if (crn_scr_table(s, store_name, ids[i], 0, &d, &why) != CAIRN_OK) {
             crn_log(&s->face.log, CRN_DEBUG, "dataset %lld has no name: %s", (long long)ids[i],
@@ -73,15 +73,15 @@ static cairn_err learn(struct crn_scr *s, const char *store_name, struct crn_err
     return rc;
 }
 
-static cairn_err know(struct crn_scr *s, struct crn_errinfo *ei)
+static cairn_err index_know(struct crn_scr *s, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
 
     if (s->has_known)
         return CAIRN_OK;
-    rc = learn(s, CRN_SCR_CHECKPOINTS, ei);
+    rc = index_learn(s, CRN_SCR_CHECKPOINTS, ei);
     if (rc == CAIRN_OK)
-        rc = learn(s, CRN_SCR_OUTPUTS, ei);
+        rc = index_learn(s, CRN_SCR_OUTPUTS, ei);
     s->has_known = rc == CAIRN_OK;
     return rc;
 }
@@ -89,7 +89,7 @@ static cairn_err know(struct crn_scr *s, struct crn_errinfo *ei)
 cairn_err crn_scr_lookup(struct crn_scr *s, const char *name, struct crn_scr_known *ret,
                          struct crn_errinfo *ei)
 {
-    cairn_err rc = s->rank == 0 ? know(s, ei) : CAIRN_OK;
+    cairn_err rc = s->rank == 0 ? index_know(s, ei) : CAIRN_OK;
     size_t i;
 
     memset(ret, 0, sizeof(*ret));
@@ -163,7 +163,8 @@ void crn_scr_window(struct crn_scr *s)
     uint64_t seen = 0;
     size_t i;
 
-    if (s->rank != 0 || (s->cfg.is_direct && s->cfg.prefix_size == 0) || know(s, &ei) != CAIRN_OK)
+    if (s->rank != 0 || (s->cfg.is_direct && s->cfg.prefix_size == 0) ||
+        index_know(s, &ei) != CAIRN_OK)
         return;
     for (i = s->nknown; i > 0; i--) {
         const struct crn_scr_known k = s->known[i - 1];
@@ -228,7 +229,7 @@ CRN_FACE_API int SCR_Delete(const char *name)
     return s == NULL ? 1 : crn_scr_end(s, __func__, take_away(s, name, 1, &ei), &ei);
 }
 
-static cairn_err current(struct crn_scr *s, const char *name, struct crn_errinfo *ei)
+static cairn_err index_current(struct crn_scr *s, const char *name, struct crn_errinfo *ei)
 {
     struct crn_scr_known k;
     cairn_err rc;
@@ -250,5 +251,5 @@ CRN_FACE_API int SCR_Current(const char *name)
     struct crn_scr *s = crn_scr_in(__func__, CRN_SCR_IDLE);
     struct crn_errinfo ei = {0};
 
-    return s == NULL ? 1 : crn_scr_end(s, __func__, current(s, name, &ei), &ei);
+    return s == NULL ? 1 : crn_scr_end(s, __func__, index_current(s, name, &ei), &ei);
 }

@@ -221,8 +221,8 @@ static cairn_err start_copy(struct crn_scr *s, struct crn_scr_pending *p, int fd
 }
 
 /* Remembers a dataset that is in flight, and starts the copies of its files (fd: < 0 for none). */
-static cairn_err follow(struct crn_scr *s, int64_t id, const struct crn_scr_dataset *d, int *fd,
-                        struct crn_errinfo *ei)
+static cairn_err output_follow(struct crn_scr *s, int64_t id, const struct crn_scr_dataset *d,
+                               int *fd, struct crn_errinfo *ei)
 {
     struct crn_scr_pending **link = &s->pending;
     struct crn_scr_pending *p = calloc(1, sizeof(*p));
@@ -296,7 +296,7 @@ static cairn_err hand_over(struct crn_scr *s, struct crn_errinfo *ei)
 }
 
 /* Waits for what the parameters promise. */
-static cairn_err reach(struct crn_scr *s, struct crn_errinfo *ei)
+static cairn_err output_reach(struct crn_scr *s, struct crn_errinfo *ei)
 {
     const struct crn_scr_dataset *d = &s->out;
     const struct crn_face_level *level = crn_scr_config_level(&s->cfg, s->ncheckpoints + 1);
@@ -355,10 +355,10 @@ static cairn_err complete_output(struct crn_scr *s, int valid, struct crn_errinf
     }
     rc = hand_over(s, ei);
     if (rc == CAIRN_OK)
-        rc = crn_face_agree(s->comm, follow(s, s->out_id, d, fd, ei), ei);
+        rc = crn_face_agree(s->comm, output_follow(s, s->out_id, d, fd, ei), ei);
     close_all(fd, d->n);
     if (rc == CAIRN_OK)
-        rc = reach(s, ei);
+        rc = output_reach(s, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (d->flags & SCR_FLAG_CHECKPOINT) {
@@ -400,7 +400,7 @@ cairn_err crn_scr_flush_last(struct crn_scr *s, struct crn_errinfo *ei)
             rc = crn_fail_errno(ei, errno, "open '%s'", path);
     }
     if (rc == CAIRN_OK)
-        rc = follow(s, s->unflushed, d, fd, ei);
+        rc = output_follow(s, s->unflushed, d, fd, ei);
     close_all(fd, d->n);
     return rc;
 }

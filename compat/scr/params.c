@@ -42,7 +42,8 @@ void crn_scr_params_free(struct crn_scr_params *p)
 /* Reading a line. ------------------------------------------------------------------------------ */
 
 /* Length of the variable's name behind a '$', and where it begins; 0 if there is none. */
-static size_t variable(const char *at, const char *end, const char **ret_name, size_t *ret_skip)
+static size_t params_variable(const char *at, const char *end, const char **ret_name,
+                              size_t *ret_skip)
 {
     int is_braced = at < end && *at == '{';
     size_t n = 0;
@@ -58,7 +59,7 @@ static size_t variable(const char *at, const char *end, const char **ret_name, s
 }
 
 /* A copy of text[0..len) with variables replaced; NULL without memory. */
-static char *expand(const char *text, size_t len)
+static char *params_expand(const char *text, size_t len)
 {
     const char *end = text + len;
     char *out = NULL;
@@ -71,7 +72,7 @@ static char *expand(const char *text, size_t len)
         const char *name = NULL;
         char key[128];
         size_t skip = 0;
-        size_t n = *text == '$' ? variable(text + 1, end, &name, &skip) : 0;
+        size_t n = *text == '$' ? params_variable(text + 1, end, &name, &skip) : 0;
 
         if (n == 0 || n >= sizeof(key)) {
             (void)fputc(*text++, f);
@@ -102,7 +103,7 @@ static cairn_err line_add(struct crn_scr_line *l, const char *key, size_t key_le
     l->pair = grown;
     p = &grown[l->n++];
     p->key = strndup(key, key_len);
-    p->value = value != NULL ? expand(value, value_len) : NULL;
+    p->value = value != NULL ? params_expand(value, value_len) : NULL;
     if (p->key == NULL || (value != NULL && p->value == NULL))
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a parameter");
     return CAIRN_OK;

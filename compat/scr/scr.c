@@ -118,7 +118,7 @@ static cairn_err read_file(char **ret, struct crn_errinfo *ei)
 }
 
 /* Collective: all ranks get the file of rank 0, and its configuration. */
-static cairn_err load(struct crn_scr *s, struct crn_errinfo *ei)
+static cairn_err scr_load(struct crn_scr *s, struct crn_errinfo *ei)
 {
     char *text = NULL;
     cairn_err rc = s->rank == 0 ? read_file(&text, ei) : CAIRN_OK;
@@ -144,7 +144,7 @@ static cairn_err load(struct crn_scr *s, struct crn_errinfo *ei)
     return rc;
 }
 
-static void tell(const struct crn_scr *s)
+static void scr_tell(const struct crn_scr *s)
 {
     const struct crn_face_level *level = crn_scr_config_level(&s->cfg, 1);
 
@@ -182,12 +182,12 @@ static cairn_err first_id(struct crn_scr *s, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err finalize(struct crn_scr *s, int mpi_ends, struct crn_errinfo *ei);
+static cairn_err scr_finalize(struct crn_scr *s, int mpi_ends, struct crn_errinfo *ei);
 
 static void at_mpi_end(void)
 {
     struct crn_errinfo ei = {0};
-    cairn_err rc = finalize(scr, 1, &ei);
+    cairn_err rc = scr_finalize(scr, 1, &ei);
 
     (void)crn_scr_end(NULL, "MPI_Finalize", rc, &ei);
 }
@@ -234,7 +234,7 @@ static cairn_err first_bound(struct crn_scr *s, struct crn_errinfo *ei)
     return rc;
 }
 
-static cairn_err init(struct crn_scr *s, struct crn_errinfo *ei)
+static cairn_err scr_init(struct crn_scr *s, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -244,14 +244,14 @@ static cairn_err init(struct crn_scr *s, struct crn_errinfo *ei)
     s->found.id = s->unflushed = -1;
     s->found.other_rank = -1;
     s->last_end = s->since = MPI_Wtime();
-    rc = load(s, ei);
+    rc = scr_load(s, ei);
     if (rc == CAIRN_OK && !s->cfg.is_enabled)
         rc = crn_fail(ei, CAIRN_ENOTSUP, 0, "SCR_ENABLE = 0");
     if (rc == CAIRN_OK)
         rc = open_session(s, ei);
     if (rc != CAIRN_OK)
         return rc;
-    tell(s);
+    scr_tell(s);
     rc = first_bound(s, ei);
     if (rc == CAIRN_OK && s->cfg.is_fetch)
         rc = crn_scr_search(s, ei);
@@ -293,7 +293,7 @@ CRN_FACE_API int SCR_Init(void)
                            &ei);
     }
     scr = s;
-    rc = init(s, &ei);
+    rc = scr_init(s, &ei);
     if (rc != CAIRN_OK) {
         scr = NULL;
         if (s->face.session != NULL && crn_face_close(&s->face, &ignored) != CAIRN_OK)
@@ -306,7 +306,7 @@ CRN_FACE_API int SCR_Init(void)
 
 /* End. ----------------------------------------------------------------------------------------- */
 
-static cairn_err finalize(struct crn_scr *s, int mpi_ends, struct crn_errinfo *ei)
+static cairn_err scr_finalize(struct crn_scr *s, int mpi_ends, struct crn_errinfo *ei)
 {
     struct crn_errinfo late = {0};
     cairn_err rc, closed;
@@ -339,7 +339,7 @@ CRN_FACE_API int SCR_Finalize(void)
 
     if (s == NULL)
         return 1;
-    rc = finalize(s, 0, &ei);
+    rc = scr_finalize(s, 0, &ei);
     return crn_scr_end(NULL, __func__, rc, &ei);
 }
 

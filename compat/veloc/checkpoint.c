@@ -175,8 +175,8 @@ static cairn_err select_regions(struct crn_vlc_client *c, int mode, const int *i
     return CAIRN_OK;
 }
 
-static cairn_err capture(struct crn_vlc_client *c, int mode, const int *ids, int id_count,
-                         struct crn_errinfo *ei)
+static cairn_err checkpoint_capture(struct crn_vlc_client *c, int mode, const int *ids,
+                                    int id_count, struct crn_errinfo *ei)
 {
     struct crn_vlc_phase *ph = &c->phase;
     struct selection sel = {0};
@@ -327,8 +327,9 @@ VELOC_API int VELOC_Checkpoint_selective(int mode, int *ids, int id_count)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__, capture(c, mode, ids, id_count, &ei), &ei);
+    return c == NULL
+               ? VELOC_FAILURE
+               : crn_vlc_end(c, __func__, checkpoint_capture(c, mode, ids, id_count, &ei), &ei);
 }
 
 VELOC_API int VELOC_Checkpoint_mem(void)
@@ -336,8 +337,9 @@ VELOC_API int VELOC_Checkpoint_mem(void)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__, capture(c, VELOC_CKPT_ALL, NULL, 0, &ei), &ei);
+    return c == NULL
+               ? VELOC_FAILURE
+               : crn_vlc_end(c, __func__, checkpoint_capture(c, VELOC_CKPT_ALL, NULL, 0, &ei), &ei);
 }
 
 VELOC_API int VELOC_Checkpoint_end(int success)
@@ -388,7 +390,7 @@ VELOC_API int VELOC_Checkpoint(const char *name, int version)
     if (rc == CAIRN_OK)
         rc = checkpoint_begin(c, name, version, &ei);
     if (rc == CAIRN_OK) {
-        rc = capture(c, VELOC_CKPT_ALL, NULL, 0, &ei);
+        rc = checkpoint_capture(c, VELOC_CKPT_ALL, NULL, 0, &ei);
         if (checkpoint_end(c, rc == CAIRN_OK, &ended) != CAIRN_OK && rc == CAIRN_OK) {
             ei = ended;
             rc = ended.code;

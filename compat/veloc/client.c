@@ -78,13 +78,13 @@ static cairn_err client_load(struct crn_vlc_client *c, const char *file, struct 
     return rc == CAIRN_OK ? crn_face_make_dir(c->cfg.persistent, ei) : rc;
 }
 
-static cairn_err finalize(struct crn_vlc_client *c, struct crn_errinfo *ei);
+static cairn_err client_finalize(struct crn_vlc_client *c, struct crn_errinfo *ei);
 
 static void at_mpi_end(void)
 {
     struct crn_errinfo ei = {0};
 
-    (void)crn_vlc_end(NULL, "MPI_Finalize", finalize(client, &ei), &ei);
+    (void)crn_vlc_end(NULL, "MPI_Finalize", client_finalize(client, &ei), &ei);
     is_ended_by_mpi = 1;
 }
 
@@ -177,7 +177,7 @@ VELOC_API int VELOC_Init_single(unsigned int id, const char *cfg_file)
 /* End. ----------------------------------------------------------------------------------------- */
 
 /* Frees the client. Returns the result of the checkpoints that no call has waited for. */
-static cairn_err finalize(struct crn_vlc_client *c, struct crn_errinfo *ei)
+static cairn_err client_finalize(struct crn_vlc_client *c, struct crn_errinfo *ei)
 {
     struct crn_errinfo late = {0};
     cairn_err rc = crn_vlc_wait(c, ei);
@@ -205,7 +205,7 @@ VELOC_API int VELOC_Finalize(int drain)
     c = crn_vlc_get(__func__);
     if (c == NULL)
         return VELOC_FAILURE;
-    rc = finalize(c, &ei); /* also without drain: the writer threads are in this process */
+    rc = client_finalize(c, &ei); /* also without drain: the writer threads are in this process */
     return crn_vlc_end(NULL, __func__, drain ? rc : CAIRN_OK, &ei);
 }
 
@@ -225,8 +225,8 @@ static cairn_err client_protect(struct crn_vlc_client *c, const struct crn_vlc_r
     return crn_vlc_protect(&c->regions, group, &r, ei);
 }
 
-static cairn_err unprotect(struct crn_vlc_client *c, int id, const char *group,
-                           struct crn_errinfo *ei)
+static cairn_err client_unprotect(struct crn_vlc_client *c, int id, const char *group,
+                                  struct crn_errinfo *ei)
 {
     if (group == NULL || crn_vlc_unprotect(&c->regions, group, id) != 0)
         return crn_fail(ei, CAIRN_ENOENT, 0, "region %d is not protected", id);
@@ -259,7 +259,8 @@ VELOC_API int VELOC_Region_unprotect(int id, const char *name)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, unprotect(c, id, name, &ei), &ei);
+    return c == NULL ? VELOC_FAILURE
+                     : crn_vlc_end(c, __func__, client_unprotect(c, id, name, &ei), &ei);
 }
 
 VELOC_API int VELOC_Mem_unprotect(int id)
@@ -267,7 +268,8 @@ VELOC_API int VELOC_Mem_unprotect(int id)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE : crn_vlc_end(c, __func__, unprotect(c, id, "", &ei), &ei);
+    return c == NULL ? VELOC_FAILURE
+                     : crn_vlc_end(c, __func__, client_unprotect(c, id, "", &ei), &ei);
 }
 
 VELOC_API int VELOC_Region_clear(const char *name)

@@ -44,7 +44,7 @@ struct values {
     struct crn_vlc_config *cfg;
 };
 
-static void ignore(struct crn_vlc_config *cfg, const char *key)
+static void config_ignore(struct crn_vlc_config *cfg, const char *key)
 {
     size_t used = strlen(cfg->ignored);
 
@@ -52,8 +52,8 @@ static void ignore(struct crn_vlc_config *cfg, const char *key)
                    key);
 }
 
-static cairn_err set(struct values *v, size_t key, const char *text, const char *where,
-                     struct crn_errinfo *ei)
+static cairn_err config_set(struct values *v, size_t key, const char *text, const char *where,
+                            struct crn_errinfo *ei)
 {
     size_t len = strcspn(text, BLANKS);
 
@@ -76,9 +76,9 @@ static cairn_err on_pair(void *arg, const char *section, const char *key, const 
     for (i = 0; i < NKEYS; i++) {
         if (strcasecmp(keys[i], key) != 0)
             continue;
-        return v->value[i][0] == '\0' ? set(v, i, value, where, ei) : CAIRN_OK;
+        return v->value[i][0] == '\0' ? config_set(v, i, value, where, ei) : CAIRN_OK;
     }
-    ignore(v->cfg, key);
+    config_ignore(v->cfg, key);
     return CAIRN_OK;
 }
 
@@ -96,7 +96,7 @@ static cairn_err from_environment(struct values *v, struct crn_errinfo *ei)
             name[k] = (char)toupper((unsigned char)name[k]);
         text = getenv(name);
         if (text != NULL && text[strspn(text, BLANKS)] != '\0')
-            rc = set(v, i, text + strspn(text, BLANKS), name, ei);
+            rc = config_set(v, i, text + strspn(text, BLANKS), name, ei);
     }
     return rc;
 }
@@ -121,8 +121,8 @@ static cairn_err config_number(const struct values *v, enum key key, uint64_t *r
 }
 
 /* Makes a path absolute, so that a later chdir does not matter. */
-static cairn_err path(const char *text, const char *more, char ret[CRN_PATH_MAX],
-                      struct crn_errinfo *ei)
+static cairn_err config_path(const char *text, const char *more, char ret[CRN_PATH_MAX],
+                             struct crn_errinfo *ei)
 {
     char cwd[CRN_PATH_MAX] = "";
     int n;
@@ -148,11 +148,11 @@ static cairn_err config_understand(const struct values *v, struct crn_vlc_config
         return crn_fail(ei, CAIRN_ECONFIG, 0, "mode = %s: must be sync or async", mode);
     cfg->is_sync = strcmp(mode, "sync") == 0;
     cfg->has_persistent = v->value[PERSISTENT][0] != '\0';
-    rc = path(v->value[SCRATCH], "", cfg->scratch, ei);
+    rc = config_path(v->value[SCRATCH], "", cfg->scratch, ei);
     if (rc == CAIRN_OK && cfg->has_persistent)
-        rc = path(v->value[PERSISTENT], "", cfg->persistent, ei);
+        rc = config_path(v->value[PERSISTENT], "", cfg->persistent, ei);
     else if (rc == CAIRN_OK)
-        rc = path(v->value[SCRATCH], "/persistent", cfg->persistent, ei);
+        rc = config_path(v->value[SCRATCH], "/persistent", cfg->persistent, ei);
     if (rc == CAIRN_OK)
         rc = config_number(v, MAX_VERSIONS, &cfg->max_versions, ei);
     if (rc == CAIRN_OK)
@@ -175,14 +175,14 @@ static cairn_err config_load(const char *file, const char *text, struct crn_vlc_
     memset(ret, 0, sizeof(*ret));
     v->cfg = ret;
     if (file != NULL)
-        rc = crn_ini_file(file, on_pair, v, ei);
+        rc = crn_config_ini_file(file, on_pair, v, ei);
     else if (text != NULL)
-        rc = crn_ini_text(text, "veloc.cfg", on_pair, v, ei);
+        rc = crn_config_ini_text(text, "veloc.cfg", on_pair, v, ei);
     if (rc == CAIRN_OK)
         rc = from_environment(v, ei);
     for (i = FIRST_IGNORED; i < NKEYS; i++)
         if (v->value[i][0] != '\0')
-            ignore(ret, keys[i]);
+            config_ignore(ret, keys[i]);
     if (rc == CAIRN_OK)
         rc = config_understand(v, ret, ei);
     free(v);
@@ -201,19 +201,19 @@ cairn_err crn_vlc_config_parse(const char *text, struct crn_vlc_config *ret, str
 
 void crn_vlc_config_settings(const struct crn_vlc_config *cfg, struct crn_face_settings *ret)
 {
-    crn_face_set(ret, "persistent", "%s", cfg->persistent);
-    crn_face_set(ret, "local", "%s", cfg->scratch);
-    crn_face_set(ret, "keep_last", "%" PRIu64, cfg->max_versions);
-    crn_face_set(ret, "keep_local", "%" PRIu64, cfg->scratch_versions);
+    crn_settings_set(ret, "persistent", "%s", cfg->persistent);
+    crn_settings_set(ret, "local", "%s", cfg->scratch);
+    crn_settings_set(ret, "keep_last", "%" PRIu64, cfg->max_versions);
+    crn_settings_set(ret, "keep_local", "%" PRIu64, cfg->scratch_versions);
     /* As in VELOC: captures that exceed memory spill to scratch, and a full file system is a
      * failure, which VELOC_Checkpoint_wait reports, not the next checkpoint. */
-    crn_face_set(ret, "arena_full", "spill");
-    crn_face_set(ret, "space_wait", "0");
-    crn_face_set(ret, "free_reserve_bytes", "0");
-    crn_face_set(ret, "on_failure", "continue");
+    crn_settings_set(ret, "arena_full", "spill");
+    crn_settings_set(ret, "space_wait", "0");
+    crn_settings_set(ret, "free_reserve_bytes", "0");
+    crn_settings_set(ret, "on_failure", "continue");
     /* Not "fail": VELOC_Restart_test cannot distinguish "not saved yet" from "none", so programs
      * would start from the beginning. The log names the unsaved versions. */
-    crn_face_set(ret, "restart_unsaved", "older");
+    crn_settings_set(ret, "restart_unsaved", "older");
 }
 
 cairn_err crn_vlc_name(const char *name, int64_t id, char ret[CAIRN_MAX_NAME],

@@ -28,8 +28,8 @@ static cairn_err has_enough_ranks(struct crn_vlc_client *c, const char *cairn_na
     return rc;
 }
 
-static cairn_err test(struct crn_vlc_client *c, const char *name, int version, int *ret,
-                      struct crn_errinfo *ei)
+static cairn_err restart_test(struct crn_vlc_client *c, const char *name, int version, int *ret,
+                              struct crn_errinfo *ei)
 {
     char cairn_name[CAIRN_MAX_NAME];
     struct crn_errinfo why = {0};
@@ -169,8 +169,8 @@ static cairn_err match_all(struct crn_vlc_client *c, int mode, const int *ids, i
     return rc == CAIRN_ENOENT ? CAIRN_OK : rc;
 }
 
-static cairn_err recover(struct crn_vlc_client *c, int mode, const int *ids, int id_count,
-                         struct crn_errinfo *ei)
+static cairn_err restart_recover(struct crn_vlc_client *c, int mode, const int *ids, int id_count,
+                                 struct crn_errinfo *ei)
 {
     struct wanted w = {0};
     cairn_err rc;
@@ -245,7 +245,7 @@ VELOC_API int VELOC_Restart_test(const char *name, int version)
 
     if (c == NULL)
         return VELOC_FAILURE;
-    rc = test(c, name, version, &found, &ei);
+    rc = restart_test(c, name, version, &found, &ei);
     if (rc != CAIRN_OK && rc != CAIRN_ENOENT) /* "none" is an answer, not an error */
         (void)crn_vlc_end(c, __func__, rc, &ei);
     return found;
@@ -266,7 +266,7 @@ VELOC_API int VELOC_Recover_selective(int mode, int *ids, int id_count)
     struct crn_errinfo ei = {0};
 
     return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__, recover(c, mode, ids, id_count, &ei), &ei);
+                     : crn_vlc_end(c, __func__, restart_recover(c, mode, ids, id_count, &ei), &ei);
 }
 
 VELOC_API int VELOC_Recover_mem(void)
@@ -274,8 +274,9 @@ VELOC_API int VELOC_Recover_mem(void)
     struct crn_vlc_client *c = crn_vlc_get(__func__);
     struct crn_errinfo ei = {0};
 
-    return c == NULL ? VELOC_FAILURE
-                     : crn_vlc_end(c, __func__, recover(c, VELOC_RECOVER_ALL, NULL, 0, &ei), &ei);
+    return c == NULL
+               ? VELOC_FAILURE
+               : crn_vlc_end(c, __func__, restart_recover(c, VELOC_RECOVER_ALL, NULL, 0, &ei), &ei);
 }
 
 VELOC_API int VELOC_Recover_size(int id)
@@ -312,6 +313,6 @@ VELOC_API int VELOC_Restart(const char *name, int version)
         return VELOC_FAILURE;
     rc = restart_begin(c, name, version, &ei);
     if (rc == CAIRN_OK)
-        rc = recover(c, VELOC_RECOVER_ALL, NULL, 0, &ei);
+        rc = restart_recover(c, VELOC_RECOVER_ALL, NULL, 0, &ei);
     return crn_vlc_end(c, __func__, rc, &ei);
 }

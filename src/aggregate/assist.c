@@ -72,7 +72,7 @@ static enum crn_handing choose_locked(struct crn_task *t, struct crn_assistant *
     return CRN_HANDED;
 }
 
-int crn_engine_wants_help(struct crn_engine *e, uint64_t generation)
+int crn_assist_is_wanted(struct crn_engine *e, uint64_t generation)
 {
     struct crn_task *t;
     int wants;
@@ -84,7 +84,7 @@ int crn_engine_wants_help(struct crn_engine *e, uint64_t generation)
     return wants;
 }
 
-enum crn_handing crn_engine_hand_out(struct crn_engine *e, uint64_t generation,
+enum crn_handing crn_assist_hand_out(struct crn_engine *e, uint64_t generation,
                                      struct crn_assistant *a, struct crn_handout *ret,
                                      struct crn_buf *ask)
 {
@@ -112,7 +112,7 @@ enum crn_handing crn_engine_hand_out(struct crn_engine *e, uint64_t generation,
         x->file_offset = at;
         at += x->bytes;
     }
-    crn_ask_encode(w, t->plan->extents, t->plan->order, t->pieces.sources, ask);
+    crn_source_ask_encode(w, t->plan->extents, t->plan->order, t->pieces.sources, ask);
     t->taken[i] = CRN_TAKEN_HANDED;
     t->handed++;
     t->assisted_bytes += w->bytes;
@@ -147,7 +147,7 @@ static int keep_hashes(struct crn_task *t, const struct crn_write *w, struct crn
     return !v->failed && crn_view_left(v) == 0;
 }
 
-void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
+void crn_assist_handed_back(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
                             uint64_t id, const unsigned char *hashes, size_t bytes)
 {
     struct crn_view v = crn_view_of(hashes, bytes);
@@ -169,9 +169,8 @@ void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, struct cr
     crn_unlock(&e->mu);
 }
 
-void crn_engine_assistant_left(struct crn_engine *e, uint64_t generation,
-                               const struct crn_assistant *a, const struct crn_view *stats,
-                               const struct crn_errinfo *error)
+void crn_assist_left(struct crn_engine *e, uint64_t generation, const struct crn_assistant *a,
+                     const struct crn_view *stats, const struct crn_errinfo *error)
 {
     struct crn_task *t;
 
@@ -188,7 +187,7 @@ void crn_engine_assistant_left(struct crn_engine *e, uint64_t generation,
     crn_unlock(&e->mu);
 }
 
-void crn_engine_cancel(struct crn_engine *e, uint64_t generation, const struct crn_errinfo *error)
+void crn_assist_cancel(struct crn_engine *e, uint64_t generation, const struct crn_errinfo *error)
 {
     crn_lock(&e->mu);
     if (e->task != NULL && (generation == 0 || e->generation == generation))
@@ -256,7 +255,7 @@ static cairn_err lay_out(struct crn_errand *x, struct crn_task *t, const struct 
     return CAIRN_OK;
 }
 
-void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct crn_source *sources,
+void crn_assist_errand(struct crn_engine *e, struct crn_errand *x, const struct crn_source *sources,
                        void *block, int has_arrived, const struct crn_errinfo *error)
 {
     struct crn_errinfo ei = {0};
@@ -282,7 +281,7 @@ void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct 
     crn_unlock(&e->mu);
 }
 
-void crn_engine_errand_later(struct crn_engine *e, void *block)
+void crn_assist_errand_later(struct crn_engine *e, void *block)
 {
     crn_lock(&e->mu);
     e->task->is_limited = 1;
@@ -292,7 +291,7 @@ void crn_engine_errand_later(struct crn_engine *e, void *block)
     crn_unlock(&e->mu);
 }
 
-void crn_engine_no_errand(struct crn_engine *e, void *block, const struct crn_errinfo *error)
+void crn_assist_no_errand(struct crn_engine *e, void *block, const struct crn_errinfo *error)
 {
     crn_lock(&e->mu);
     if (error != NULL)
@@ -365,10 +364,10 @@ static void end_stats(struct crn_engine *e, const struct crn_index *head, const 
     s->most_blocks = crn_engine_most_blocks(e);
 }
 
-cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
-                            const struct crn_index *head, const char *file,
-                            const struct crn_assist *assist, struct crn_flush_stats *ret_stats,
-                            struct crn_errinfo *ei)
+cairn_err crn_assist_write(struct crn_engine *e, const struct crn_store *st,
+                           const struct crn_index *head, const char *file,
+                           const struct crn_assist *assist, struct crn_flush_stats *ret_stats,
+                           struct crn_errinfo *ei)
 {
     struct crn_flush_stats stats;
     struct crn_plan none = {0};

@@ -32,7 +32,7 @@ struct crn_handout {
 };
 
 /* Does the current file have writes to hand out now? */
-int crn_engine_wants_help(struct crn_engine *e, uint64_t generation);
+int crn_assist_is_wanted(struct crn_engine *e, uint64_t generation);
 enum crn_handing {
     CRN_HANDED,
     CRN_HAND_LATER, /* the rest belongs to other assistants; ask again after finishing a write */
@@ -40,21 +40,20 @@ enum crn_handing {
 };
 
 /* Hands out a remote write that has not been requested yet: first the assistant's own data, then
- * data whose owner does not assist. Appends the extents of the write to ask; see crn_ask_encode. */
-enum crn_handing crn_engine_hand_out(struct crn_engine *e, uint64_t generation,
+ * data whose owner does not assist. Appends the extents of the write to ask; see crn_source_ask_encode. */
+enum crn_handing crn_assist_hand_out(struct crn_engine *e, uint64_t generation,
                                      struct crn_assistant *a, struct crn_handout *ret,
                                      struct crn_buf *ask);
 /* A write is in the file. hashes (little-endian, one per chunk of its segments, in order) go
  * into the index. */
-void crn_engine_handed_back(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
+void crn_assist_handed_back(struct crn_engine *e, uint64_t generation, struct crn_assistant *a,
                             uint64_t id, const unsigned char *hashes, size_t bytes);
 /* The assistant has made its writes durable, or has failed. stats is the text of its statistics,
  * stored with those of the file. */
-void crn_engine_assistant_left(struct crn_engine *e, uint64_t generation,
-                               const struct crn_assistant *a, const struct crn_view *stats,
-                               const struct crn_errinfo *error);
+void crn_assist_left(struct crn_engine *e, uint64_t generation, const struct crn_assistant *a,
+                     const struct crn_view *stats, const struct crn_errinfo *error);
 /* Cancels the current write. Generation 0 matches any. */
-void crn_engine_cancel(struct crn_engine *e, uint64_t generation, const struct crn_errinfo *error);
+void crn_assist_cancel(struct crn_engine *e, uint64_t generation, const struct crn_errinfo *error);
 
 /* Assistant. ----------------------------------------------------------------------------------- */
 
@@ -67,8 +66,8 @@ struct crn_errand {
 };
 
 struct crn_assist {
-    /* Asks the leader for a write, on the thread of crn_engine_assist, and returns at once.
-     * Exactly one of crn_engine_errand, _errand_later and _no_errand answers it, on any thread. */
+    /* Asks the leader for a write, on the thread of crn_assist_write, and returns at once.
+     * Exactly one of crn_assist_errand, _errand_later and _no_errand answers it, on any thread. */
     void (*ask)(void *arg, void *block);
     /* The errand is in the file. Called on a writer thread. */
     cairn_err (*written)(void *arg, const struct crn_errand *x, struct crn_errinfo *ei);
@@ -82,19 +81,18 @@ void crn_errand_free(struct crn_errand *x); /* NULL is fine */
 
 /* Writes what the leader of the file hands out, and makes it durable. head gives capture, name
  * and version. On success the caller frees ret_stats, whose bytes are those written here. */
-CAIRN_CHECKED cairn_err crn_engine_assist(struct crn_engine *e, const struct crn_store *st,
-                                          const struct crn_index *head, const char *file,
-                                          const struct crn_assist *assist,
-                                          struct crn_flush_stats *ret_stats,
-                                          struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_assist_write(struct crn_engine *e, const struct crn_store *st,
+                                         const struct crn_index *head, const char *file,
+                                         const struct crn_assist *assist,
+                                         struct crn_flush_stats *ret_stats, struct crn_errinfo *ei);
 /* Takes ownership of x. has_arrived: the block holds the bytes; otherwise the writer reads them
  * from sources. */
-void crn_engine_errand(struct crn_engine *e, struct crn_errand *x, const struct crn_source *sources,
+void crn_assist_errand(struct crn_engine *e, struct crn_errand *x, const struct crn_source *sources,
                        void *block, int has_arrived, const struct crn_errinfo *error);
 /* The leader has nothing for this node until it finishes an errand. */
-void crn_engine_errand_later(struct crn_engine *e, void *block);
+void crn_assist_errand_later(struct crn_engine *e, void *block);
 /* The leader has nothing more, or cannot be reached (error). */
-void crn_engine_no_errand(struct crn_engine *e, void *block, const struct crn_errinfo *error);
+void crn_assist_no_errand(struct crn_engine *e, void *block, const struct crn_errinfo *error);
 
 /* For the engine. */
 CAIRN_CHECKED cairn_err crn_errand_write(const struct crn_assist *assist, const struct crn_piece *p,

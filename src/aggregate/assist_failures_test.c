@@ -26,11 +26,11 @@ static void late_words_do_nothing(void **state)
     assert_ok(write_together(&w, &st, &mf, &stats, ei));
     compare(&w, &st, mf.name);
     assert_int_equal(stats.assisted_bytes, 0);
-    assert_int_equal(crn_engine_hand_out(w.engine, w.generation, &a, &out, &b), CRN_HAND_NONE);
-    crn_engine_handed_back(w.engine, w.generation, &a, 0, none, sizeof(none));
-    crn_engine_assistant_left(w.engine, w.generation, &a, &(struct crn_view){0},
-                              &(struct crn_errinfo){.code = CAIRN_EIO});
-    crn_engine_cancel(w.engine, w.generation, &(struct crn_errinfo){.code = CAIRN_EIO});
+    assert_int_equal(crn_assist_hand_out(w.engine, w.generation, &a, &out, &b), CRN_HAND_NONE);
+    crn_assist_handed_back(w.engine, w.generation, &a, 0, none, sizeof(none));
+    crn_assist_left(w.engine, w.generation, &a, &(struct crn_view){0},
+                    &(struct crn_errinfo){.code = CAIRN_EIO});
+    crn_assist_cancel(w.engine, w.generation, &(struct crn_errinfo){.code = CAIRN_EIO});
     crn_manifest_file_free(&mf);
     assert_ok(write_together(&w, &st, &mf, &stats, ei));
     compare(&w, &st, mf.name);

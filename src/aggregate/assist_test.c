@@ -99,7 +99,7 @@ static uint32_t take(struct assist_world *w, struct crn_assistant *a, enum crn_h
     struct crn_view v;
     uint32_t i, n;
 
-    *ret = crn_engine_hand_out(w->engine, w->generation, a, &out, &b);
+    *ret = crn_assist_hand_out(w->engine, w->generation, a, &out, &b);
     v = crn_view_of(b.data, b.len);
     n = *ret == CRN_HANDED ? crn_view_u32(&v) : 0;
     for (i = 0, *ret_hashes = 0; i < n; i++) {
@@ -135,7 +135,7 @@ static void hand_out_by_turns(void *arg, const char *file, uint64_t generation)
     for (i--; i > 1; i--) {
         assert_int_equal(take(w, &one, &given, &ids[63], &n[63]), 0);
         assert_int_equal(given, CRN_HAND_LATER);
-        crn_engine_handed_back(w->engine, generation, &one, ids[i - 1], hashes, 8 * n[i - 1]);
+        crn_assist_handed_back(w->engine, generation, &one, ids[i - 1], hashes, 8 * n[i - 1]);
     }
     assert_int_equal(take(w, &one, &given, &ids[1], &n[1]), 3);
     (void)take(w, &one, &given, &ids[63], &n[63]);
@@ -147,7 +147,7 @@ static void hand_out_by_turns(void *arg, const char *file, uint64_t generation)
     assert_true(given == CRN_HAND_NONE && count > 2 && three.in_hand == count);
     (void)take(w, &one, &given, &ids[63], &n[63]);
     assert_int_equal(given, CRN_HAND_NONE);
-    crn_engine_cancel(w->engine, generation,
+    crn_assist_cancel(w->engine, generation,
                       &(struct crn_errinfo){.code = CAIRN_ECANCELED, .msg = "it is enough"});
 }
 
@@ -201,7 +201,7 @@ static void *overtake(void *arg)
     int i;
 
     (void)usleep(20000); /* long enough that the leader very likely waits for a block */
-    while (given == CRN_HANDED && crn_engine_wants_help(w->engine, w->generation) &&
+    while (given == CRN_HANDED && crn_assist_is_wanted(w->engine, w->generation) &&
            other.in_hand < w->nfree)
         assert_int_equal(take(w, &other, &given, &id, &n), 2);
     for (i = 0; i < BLOCKS; i++)
@@ -228,7 +228,7 @@ static void hold_then_look(void *arg, const struct crn_write *wr, const struct c
     }
     assert_true(w->assists[wr->owner]);
     assert_nothing_else_to_do(w->engine);
-    crn_engine_cancel(w->engine, w->generation,
+    crn_assist_cancel(w->engine, w->generation,
                       &(struct crn_errinfo){.code = CAIRN_ECANCELED, .msg = "it is enough"});
     deliver(w, wr, extents, order, block);
 }

@@ -296,7 +296,8 @@ static cairn_err coder_prepare(struct coder_job *j, const struct crn_plan_stream
 }
 
 /* Copies the description of an equal stream, whose bytes are already in the file. */
-static cairn_err repeat(struct coder_job *j, const struct crn_stream *same, struct crn_errinfo *ei)
+static cairn_err coder_repeat(struct coder_job *j, const struct crn_stream *same,
+                              struct crn_errinfo *ei)
 {
     struct crn_stream *s = j->stream;
 
@@ -370,7 +371,7 @@ static cairn_err try_repeat(struct coder_job *j, const struct crn_plan_stream *s
             hash_chunks(j->all, &j->all->sources[x->shard], x, 0, p, x->bytes);
         j->in += x->bytes;
     }
-    return rc == CAIRN_OK ? repeat(j, same, ei) : rc;
+    return rc == CAIRN_OK ? coder_repeat(j, same, ei) : rc;
 }
 
 /* Assigns the extents their offsets in the stream. */

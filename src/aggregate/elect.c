@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-cairn_err crn_files_count(const char *text, uint32_t nodes, uint32_t *ret, struct crn_errinfo *ei)
+cairn_err crn_elect_files(const char *text, uint32_t nodes, uint32_t *ret, struct crn_errinfo *ei)
 {
     unsigned long long files, per = 1;
     char *end;
@@ -22,7 +22,7 @@ cairn_err crn_files_count(const char *text, uint32_t nodes, uint32_t *ret, struc
     return CAIRN_OK;
 }
 
-uint32_t crn_leaders_count(const struct crn_config *cfg, const struct crn_fs_type *type,
+uint32_t crn_elect_leaders(const struct crn_config *cfg, const struct crn_fs_type *type,
                            uint64_t bytes)
 {
     uint64_t most = CRN_LEADERS_AUTO;
@@ -38,12 +38,12 @@ uint32_t crn_leaders_count(const struct crn_config *cfg, const struct crn_fs_typ
     return !type->is_shared || cfg->align_bytes < 4096 || most == 0 ? 1 : (uint32_t)most;
 }
 
-uint32_t crn_group_of(uint32_t node, uint32_t nodes, uint32_t groups)
+uint32_t crn_elect_group_of(uint32_t node, uint32_t nodes, uint32_t groups)
 {
     return (uint32_t)((((uint64_t)node + 1) * groups - 1) / nodes);
 }
 
-uint32_t crn_group_first(uint32_t group, uint32_t nodes, uint32_t groups)
+uint32_t crn_elect_group_first(uint32_t group, uint32_t nodes, uint32_t groups)
 {
     return (uint32_t)((uint64_t)group * nodes / groups);
 }

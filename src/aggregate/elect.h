@@ -12,14 +12,14 @@
 
 /* Number of files for this many nodes, from "8" (a number) or "1:4" (files to nodes); 1 ..
  * nodes. */
-CAIRN_CHECKED cairn_err crn_files_count(const char *text, uint32_t nodes, uint32_t *ret,
+CAIRN_CHECKED cairn_err crn_elect_files(const char *text, uint32_t nodes, uint32_t *ret,
                                         struct crn_errinfo *ei);
 /* The most nodes of a group that write a file of this size together on this file system. */
-uint32_t crn_leaders_count(const struct crn_config *cfg, const struct crn_fs_type *type,
+uint32_t crn_elect_leaders(const struct crn_config *cfg, const struct crn_fs_type *type,
                            uint64_t bytes);
 /* Groups are contiguous and differ by at most one node. */
-uint32_t crn_group_of(uint32_t node, uint32_t nodes, uint32_t groups);
-uint32_t crn_group_first(uint32_t group, uint32_t nodes, uint32_t groups);
+uint32_t crn_elect_group_of(uint32_t node, uint32_t nodes, uint32_t groups);
+uint32_t crn_elect_group_first(uint32_t group, uint32_t nodes, uint32_t groups);
 /* Index of the leader among the n members of a group: most bytes, then the lowest index. */
 uint32_t crn_elect(const uint64_t *bytes, uint32_t n);
 /* Is the member one of the count members with the most bytes (ties: the lowest index)? The first

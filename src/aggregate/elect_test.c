@@ -13,21 +13,21 @@ static void groups(void **state)
         for (k = 1; k <= nodes; k++) {
             uint32_t least = nodes, most = 0;
 
-            assert_int_equal(crn_group_first(0, nodes, k), 0);
-            assert_int_equal(crn_group_first(k, nodes, k), nodes);
+            assert_int_equal(crn_elect_group_first(0, nodes, k), 0);
+            assert_int_equal(crn_elect_group_first(k, nodes, k), nodes);
             for (g = 0; g < k; g++) {
-                uint32_t first = crn_group_first(g, nodes, k);
-                uint32_t size = crn_group_first(g + 1, nodes, k) - first;
+                uint32_t first = crn_elect_group_first(g, nodes, k);
+                uint32_t size = crn_elect_group_first(g + 1, nodes, k) - first;
 
                 least = size < least ? size : least;
                 most = size > most ? size : most;
                 for (n = first; n < first + size; n++)
-                    assert_int_equal(crn_group_of(n, nodes, k), g);
+                    assert_int_equal(crn_elect_group_of(n, nodes, k), g);
             }
             assert_true(least > 0 && most - least <= 1);
         }
     }
-    assert_int_equal(crn_group_of(99999, 100000, 4096), 4095);
+    assert_int_equal(crn_elect_group_of(99999, 100000, 4096), 4095);
 }
 
 static void leaders(void **state)
@@ -69,7 +69,7 @@ static void leaders_count(void **state)
         cfg.leaders_per_file = cases[i].leaders;
         cfg.stripe_count = cases[i].stripes;
         cfg.align_bytes = cases[i].align;
-        assert_int_equal(crn_leaders_count(&cfg, crn_fs_type_find(cases[i].magic),
+        assert_int_equal(crn_elect_leaders(&cfg, crn_fs_type_find(cases[i].magic),
                                            cases[i].blocks * cfg.block_bytes),
                          cases[i].want);
     }
@@ -123,17 +123,17 @@ static void counts(void **state)
     size_t i;
 
     (void)state;
-    assert_ok(crn_files_count("1:1", 7, &n, ei));
+    assert_ok(crn_elect_files("1:1", 7, &n, ei));
     assert_int_equal(n, 7);
-    assert_ok(crn_files_count("1:4", 5, &n, ei));
+    assert_ok(crn_elect_files("1:4", 5, &n, ei));
     assert_int_equal(n, 2);
-    assert_ok(crn_files_count("3", 5, &n, ei));
+    assert_ok(crn_elect_files("3", 5, &n, ei));
     assert_int_equal(n, 3);
-    assert_ok(crn_files_count("100", 5, &n, ei));
+    assert_ok(crn_elect_files("100", 5, &n, ei));
     assert_int_equal(n, 5);
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         crn_err_clear(ei);
-        assert_int_equal(crn_files_count(wrong[i], 5, &n, ei), CAIRN_ECONFIG);
+        assert_int_equal(crn_elect_files(wrong[i], 5, &n, ei), CAIRN_ECONFIG);
     }
 }
 

@@ -100,8 +100,8 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
         p.coder = &e->coder[number];
         rc = p.errand != NULL ? crn_errand_write(t->assist, &p, &ei)
                               : crn_piece_write(&t->pieces, &p, &ei);
-        crn_track_add(p.has_arrived ? &me->received : &me->local, start, crn_stats_now(t->stats),
-                      bytes);
+        crn_stats_track_add(p.has_arrived ? &me->received : &me->local, start,
+                            crn_stats_now(t->stats), bytes);
         is_in = may_join(e, number);
         crn_lock(&e->mu);
         if (p.errand != NULL) {
@@ -122,7 +122,7 @@ static void run_task_locked(struct crn_engine *e, struct crn_task *t, int number
 
 /* Threads. ------------------------------------------------------------------------------------- */
 
-static void *writer(void *arg)
+static void *engine_writer(void *arg)
 {
     struct crn_engine *e = arg;
     uint64_t seen = 0;
@@ -202,7 +202,7 @@ cairn_err crn_engine_open(const struct crn_engine_options *opt, struct crn_engin
     crn_outlet_init(&e->outlet, &opt->outlet);
     rc = crn_pool_init(&e->pool, opt->blocks, opt->block_bytes, ei);
     for (i = 0; rc == CAIRN_OK && i < opt->writers && i < CRN_MAX_WRITERS; i++) {
-        rc = crn_thread_start(&e->thread[i], "cairn-write", writer, e, ei);
+        rc = crn_thread_start(&e->thread[i], "cairn-write", engine_writer, e, ei);
         e->started += rc == CAIRN_OK;
     }
     if (rc != CAIRN_OK) {

@@ -163,7 +163,7 @@ static void note_arrival_locked(struct crn_task *t, const struct crn_write *w, s
     struct crn_flush_stats *s = t->stats;
 
     at->arrived_ns = crn_stats_now(s);
-    crn_track_add(&s->receive, at->asked_ns, at->arrived_ns, w->bytes);
+    crn_stats_track_add(&s->receive, at->asked_ns, at->arrived_ns, w->bytes);
     if (w->owner > 0 && w->owner <= s->npeers) {
         struct crn_peer_stats *p = &s->peer[w->owner - 1];
 
@@ -193,7 +193,7 @@ void crn_engine_sent(struct crn_engine *e, const struct crn_capture_id *id, uint
         now = crn_stats_now(s);
         send_ns = fetch_within(send_ns, now);
         gather_ns = fetch_within(gather_ns, now);
-        crn_track_add(&s->send, now - send_ns, now, bytes);
+        crn_stats_track_add(&s->send, now - send_ns, now, bytes);
         p->sent++;
         p->sent_bytes += bytes;
         p->gather_ns += gather_ns;

@@ -18,7 +18,7 @@ static int region_is_like(const struct crn_region *a, const struct crn_region *b
            memcmp(a->offset, b->offset, sizeof(a->offset)) == 0;
 }
 
-int crn_shard_is_like(const struct crn_shard *a, const struct crn_shard *b)
+int crn_older_is_like(const struct crn_shard *a, const struct crn_shard *b)
 {
     uint32_t i;
 
@@ -51,11 +51,11 @@ static int sources_match(const struct crn_older *o, const struct crn_source *sou
     for (i = 0; i < n; i++) {
         const struct crn_source *older = &o->sources[i];
 
-        if (!crn_shard_is_like(&o->index->shards[i], &sources[i].shard) ||
+        if (!crn_older_is_like(&o->index->shards[i], &sources[i].shard) ||
             has_files(&sources[i].shard) || older->owner != sources[i].owner)
             return 0;
         if (older->owner == 0 &&
-            (older->memory == NULL || !crn_shard_is_like(&older->shard, &sources[i].shard)))
+            (older->memory == NULL || !crn_older_is_like(&older->shard, &sources[i].shard)))
             return 0;
     }
     return 1;

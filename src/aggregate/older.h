@@ -20,7 +20,7 @@ struct crn_older {
 };
 
 /* Do two shards have the same regions with the same shapes? */
-int crn_shard_is_like(const struct crn_shard *a, const struct crn_shard *b);
+int crn_older_is_like(const struct crn_shard *a, const struct crn_shard *b);
 /* Marks the streams and writes of a plan that may be encoded against the older file: those which
  * it has at the same place, cut into the same chunks. Marks none if the shards or their order
  * differ. */

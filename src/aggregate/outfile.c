@@ -17,7 +17,7 @@
 
 /* Preallocates the data where that helps: with O_DIRECT, writes that extend a file would
  * serialize. A file system that cannot preallocate is not an error. */
-static cairn_err preallocate(struct crn_outfile *o, uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err outfile_preallocate(struct crn_outfile *o, uint64_t bytes, struct crn_errinfo *ei)
 {
     const struct crn_fs *fs = o->st->fs;
     int r;
@@ -55,7 +55,7 @@ static void open_direct(struct crn_outfile *o, const struct crn_index *head, int
 }
 
 /* A file system without stripes is not reported: one configuration serves all file systems. */
-static void stripe(const struct crn_outfile *o, const struct crn_index *head)
+static void outfile_stripe(const struct crn_outfile *o, const struct crn_index *head)
 {
     const struct crn_outlet_options *opt = &o->outlet->opt;
     struct crn_errinfo ei = {0};
@@ -102,7 +102,7 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
     cairn_err rc;
 
     outfile_init(o, outlet, st, align_bytes);
-    stripe(o, head);
+    outfile_stripe(o, head);
     rc = crn_store_create_data(st, head->name, head->version, head->file_no, o->name, &o->fd, ei);
     if (rc != CAIRN_OK) {
         crn_behind_fini(&o->behind);
@@ -110,7 +110,7 @@ cairn_err crn_outfile_create(struct crn_outfile *o, struct crn_outlet *outlet,
     }
     outfile_look(o);
     open_direct(o, head, 1);
-    rc = preallocate(o, expected, ei);
+    rc = outfile_preallocate(o, expected, ei);
     if (rc != CAIRN_OK) {
         crn_outfile_abandon(o);
         crn_outfile_remove(o, head);

@@ -3,8 +3,8 @@
 
 #include "aggregate/coder.h"
 
-static struct crn_extent *segment(const struct crn_pieces *all, const struct crn_write *w,
-                                  uint32_t i)
+static struct crn_extent *piece_segment(const struct crn_pieces *all, const struct crn_write *w,
+                                        uint32_t i)
 {
     return &all->plan->extents[all->plan->order[w->first + i]];
 }
@@ -13,7 +13,7 @@ static struct crn_extent *segment(const struct crn_pieces *all, const struct crn
  * to be gathered. */
 static const unsigned char *in_place(const struct crn_pieces *all, const struct crn_write *w)
 {
-    const struct crn_extent *x = segment(all, w, 0);
+    const struct crn_extent *x = piece_segment(all, w, 0);
 
     const unsigned char *p = NULL;
 
@@ -79,7 +79,7 @@ static cairn_err write_block(struct crn_pieces *all, const struct crn_write *w,
     uint32_t i;
 
     for (i = 0; i < w->nsegments; i++) {
-        struct crn_extent *x = segment(all, w, i);
+        struct crn_extent *x = piece_segment(all, w, i);
 
         hash_chunks(all, x, block + at);
         x->file_offset = off + at;
@@ -97,7 +97,7 @@ static cairn_err piece_gather(struct crn_pieces *all, const struct crn_write *w,
     uint32_t i;
 
     for (i = 0; rc == CAIRN_OK && i < w->nsegments; i++) {
-        const struct crn_extent *x = segment(all, w, i);
+        const struct crn_extent *x = piece_segment(all, w, i);
 
         rc = crn_source_read(&all->sources[x->shard], x, all->out->st->fs, block + at, ei);
         at += x->bytes;
@@ -114,7 +114,7 @@ cairn_err crn_piece_write(struct crn_pieces *all, const struct crn_piece *p, str
     else if (p->block != NULL && !p->has_arrived)
         rc = piece_gather(all, p->w, p->block, ei);
     if (rc == CAIRN_OK && all->encoding == NULL && p->block == NULL)
-        rc = write_in_place(all, segment(all, p->w, 0), in_place(all, p->w), ei);
+        rc = write_in_place(all, piece_segment(all, p->w, 0), in_place(all, p->w), ei);
     else if (rc == CAIRN_OK && all->encoding == NULL)
         rc = write_block(all, p->w, p->block, ei);
     return rc;

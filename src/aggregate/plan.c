@@ -10,7 +10,7 @@
 
 #include "encode/merge.h"
 
-static uint64_t pieces(uint64_t bytes, uint64_t unit)
+static uint64_t plan_pieces(uint64_t bytes, uint64_t unit)
 {
     return bytes / unit + (bytes % unit != 0);
 }
@@ -27,8 +27,8 @@ static cairn_err plan_allocate(struct crn_plan *p, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-static void cut(struct crn_plan *p, const struct crn_shard *const *shards, uint32_t nshards,
-                uint64_t block_bytes, uint64_t chunk_bytes)
+static void plan_cut(struct crn_plan *p, const struct crn_shard *const *shards, uint32_t nshards,
+                     uint64_t block_bytes, uint64_t chunk_bytes)
 {
     uint64_t n = 0;
     uint32_t s, r;
@@ -46,7 +46,7 @@ static void cut(struct crn_plan *p, const struct crn_shard *const *shards, uint3
                 e->offset = at;
                 e->bytes = bytes - at < block_bytes ? bytes - at : block_bytes;
                 e->first_hash = p->nhashes;
-                p->nhashes += pieces(e->bytes, chunk_bytes);
+                p->nhashes += plan_pieces(e->bytes, chunk_bytes);
                 p->bytes += e->bytes;
             }
         }
@@ -102,13 +102,13 @@ cairn_err crn_plan_build(const struct crn_shard *const *shards, const uint32_t *
 
     for (s = 0; s < nshards; s++)
         for (r = 0; r < shards[s]->nregions; r++)
-            p.nextents += pieces(shards[s]->regions[r].bytes, block_bytes);
+            p.nextents += plan_pieces(shards[s]->regions[r].bytes, block_bytes);
     rc = plan_allocate(&p, ei);
     if (rc != CAIRN_OK) {
         crn_plan_free(&p);
         return rc;
     }
-    cut(&p, shards, nshards, block_bytes, chunk_bytes);
+    plan_cut(&p, shards, nshards, block_bytes, chunk_bytes);
     plan_group(&p, owner, block_bytes, pack_bytes);
     *ret = p;
     return CAIRN_OK;

@@ -183,7 +183,7 @@ static cairn_err plan_merged_sort(struct crn_plan *p, uint64_t chunk_bytes, stru
 }
 
 /* Drops an empty last write; a write with a single owner needs no parts. */
-static void tidy(struct crn_plan *p)
+static void plan_merged_tidy(struct crn_plan *p)
 {
     uint64_t i;
 
@@ -224,7 +224,7 @@ cairn_err crn_plan_merged(const struct crn_shard *const *shards, const uint32_t 
         crn_plan_free(&b.p);
         return rc;
     }
-    tidy(&b.p);
+    plan_merged_tidy(&b.p);
     *ret = b.p;
     return CAIRN_OK;
 }

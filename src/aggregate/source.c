@@ -52,8 +52,9 @@ uint64_t crn_source_hash(const struct crn_source *s, const struct crn_extent *x,
     return known != NULL ? *known : crn_hash(p, n);
 }
 
-void crn_ask_encode(const struct crn_write *w, const struct crn_extent *extents,
-                    const uint64_t *order, const struct crn_source *sources, struct crn_buf *ret)
+void crn_source_ask_encode(const struct crn_write *w, const struct crn_extent *extents,
+                           const uint64_t *order, const struct crn_source *sources,
+                           struct crn_buf *ret)
 {
     uint32_t i;
 

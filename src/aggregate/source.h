@@ -47,7 +47,8 @@ uint64_t crn_source_hash(const struct crn_source *s, const struct crn_extent *x,
 
 /* Encodes a request for the extents of a write to another node: their number, then rank, region,
  * offset and bytes of each. */
-void crn_ask_encode(const struct crn_write *w, const struct crn_extent *extents,
-                    const uint64_t *order, const struct crn_source *sources, struct crn_buf *ret);
+void crn_source_ask_encode(const struct crn_write *w, const struct crn_extent *extents,
+                           const uint64_t *order, const struct crn_source *sources,
+                           struct crn_buf *ret);
 
 #endif

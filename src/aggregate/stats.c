@@ -16,7 +16,7 @@ static void add_sums(struct crn_sums *to, const struct crn_sums *s)
         to->max_ns = s->max_ns;
 }
 
-static void widen(struct crn_span *s, const struct crn_span *by)
+static void stats_widen(struct crn_span *s, const struct crn_span *by)
 {
     if (by->start_ns < s->start_ns)
         s->start_ns = by->start_ns;
@@ -26,30 +26,30 @@ static void widen(struct crn_span *s, const struct crn_span *by)
 }
 
 /* Frees half of the entries: joins each span with its neighbour. */
-static void halve(struct crn_timeline *t)
+static void stats_halve(struct crn_timeline *t)
 {
     uint32_t i;
 
     for (i = 0; i < CRN_SPANS / 2; i++) {
         t->span[i] = t->span[2 * i];
-        widen(&t->span[i], &t->span[2 * i + 1]);
+        stats_widen(&t->span[i], &t->span[2 * i + 1]);
     }
     t->nspans = CRN_SPANS / 2;
     t->join = 2 * (t->join != 0 ? t->join : 1);
 }
 
-void crn_track_add(struct crn_timeline *t, int64_t start_ns, int64_t end_ns, uint64_t bytes)
+void crn_stats_track_add(struct crn_timeline *t, int64_t start_ns, int64_t end_ns, uint64_t bytes)
 {
     struct crn_span s = {start_ns, end_ns, bytes};
 
     add_sums(&t->sum, &(struct crn_sums){1, bytes, end_ns - start_ns, end_ns - start_ns});
     if (t->nspans > 0 && t->in_last < t->join) {
-        widen(&t->span[t->nspans - 1], &s);
+        stats_widen(&t->span[t->nspans - 1], &s);
         t->in_last++;
         return;
     }
     if (t->nspans == CRN_SPANS)
-        halve(t);
+        stats_halve(t);
     t->span[t->nspans++] = s;
     t->in_last = 1;
 }

@@ -78,7 +78,7 @@ struct crn_flush_stats {
     struct crn_buf helpers;      /* statistics texts of the assistants; owned */
 };
 
-void crn_track_add(struct crn_timeline *t, int64_t start_ns, int64_t end_ns, uint64_t bytes);
+void crn_stats_track_add(struct crn_timeline *t, int64_t start_ns, int64_t end_ns, uint64_t bytes);
 /* Sums over the writers. */
 struct crn_sums crn_stats_local(const struct crn_flush_stats *s);
 struct crn_sums crn_stats_received(const struct crn_flush_stats *s);

@@ -17,7 +17,7 @@ static void a_track_is_bounded(void **state)
         uint64_t i;
 
         for (i = 0; i < counts[c]; i++)
-            crn_track_add(&t, (int64_t)(10 * i), (int64_t)(10 * i + i % 7 + 1), i);
+            crn_stats_track_add(&t, (int64_t)(10 * i), (int64_t)(10 * i + i % 7 + 1), i);
         assert_int_equal(t.sum.n, counts[c]);
         assert_true(t.nspans <= CRN_SPANS);
         assert_true(t.nspans >= (counts[c] < CRN_SPANS / 2 ? counts[c] : CRN_SPANS / 2));
@@ -61,13 +61,13 @@ static void fill(struct crn_flush_stats *s)
     s->queue_waits = 23;
     s->queue_ns = 24;
     for (i = 0; i < 3; i++) {
-        crn_track_add(&s->writer[i].local, 100 * i, 100 * i + 31, 41 + i);
-        crn_track_add(&s->writer[i].received, 200 * i, 200 * i + 32, 51 + i);
+        crn_stats_track_add(&s->writer[i].local, 100 * i, 100 * i + 31, 41 + i);
+        crn_stats_track_add(&s->writer[i].received, 200 * i, 200 * i + 32, 51 + i);
         s->writer[i].idle_ns = 61 + i;
     }
     for (i = 0; i < 1000; i++)
-        crn_track_add(&s->receive, 5 * i, 5 * i + 4, i);
-    crn_track_add(&s->send, -3, 5, 9);
+        crn_stats_track_add(&s->receive, 5 * i, 5 * i + 4, i);
+    crn_stats_track_add(&s->send, -3, 5, 9);
     s->peer[0] = (struct crn_peer_stats){1, 2, 3, 4, 5, 6, 7};
     s->peer[4] = (struct crn_peer_stats){11, 12, 13, 14, 15, 16, 17};
 }

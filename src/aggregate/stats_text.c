@@ -322,7 +322,7 @@ static int stats_text_take(const char *text, struct crn_flush_stats *s)
 }
 
 /* The text without its last line, if that is the hash of the rest; NULL otherwise. */
-static char *checked(const char *text, size_t len)
+static char *stats_text_checked(const char *text, size_t len)
 {
     size_t head = strlen(HEAD);
     char sum[24];
@@ -337,7 +337,7 @@ cairn_err crn_flush_stats_decode(const char *text, size_t len, struct crn_flush_
                                  struct crn_errinfo *ei)
 {
     struct crn_flush_stats s = {0};
-    char *copy = checked(text, len);
+    char *copy = stats_text_checked(text, len);
     int failed = copy == NULL;
     char *save = NULL;
     char *line;

@@ -122,11 +122,11 @@ static inline void ask(void *arg, void *block)
     uint64_t at = 0;
     uint32_t i, n;
 
-    given = crn_engine_hand_out(a->w->engine, a->w->generation, &a->of_leader, &out, &b);
+    given = crn_assist_hand_out(a->w->engine, a->w->generation, &a->of_leader, &out, &b);
     if (given == CRN_HAND_NONE)
-        crn_engine_no_errand(a->engine, block, NULL);
+        crn_assist_no_errand(a->engine, block, NULL);
     if (given == CRN_HAND_LATER)
-        crn_engine_errand_later(a->engine, block);
+        crn_assist_errand_later(a->engine, block);
     if (given != CRN_HANDED)
         return;
     v = crn_view_of(b.data, b.len);
@@ -150,7 +150,7 @@ static inline void ask(void *arg, void *block)
     a->own += out.owner == a->owner;
     a->foreign += out.owner != a->owner;
     crn_buf_free(&b);
-    crn_engine_errand(a->engine, x, a->w->everywhere, block, out.owner != a->owner, NULL);
+    crn_assist_errand(a->engine, x, a->w->everywhere, block, out.owner != a->owner, NULL);
 }
 
 static inline cairn_err written(void *arg, const struct crn_errand *x, struct crn_errinfo *ei)
@@ -162,7 +162,7 @@ static inline cairn_err written(void *arg, const struct crn_errand *x, struct cr
     (void)ei;
     for (i = 0; i < x->plan.nhashes; i++)
         crn_buf_u64(&b, x->hashes[i]);
-    crn_engine_handed_back(a->w->engine, a->w->generation, &a->of_leader, x->id, b.data, b.len);
+    crn_assist_handed_back(a->w->engine, a->w->generation, &a->of_leader, x->id, b.data, b.len);
     crn_buf_free(&b);
     return CAIRN_OK;
 }
@@ -178,7 +178,7 @@ static inline void tell_end(struct aide *a, struct crn_flush_stats *s,
     if (s != NULL && crn_flush_stats_encode(s, &text, &ei) != CAIRN_OK)
         a->rc = ei.code;
     v = crn_view_of(text.data, text.len);
-    crn_engine_assistant_left(a->w->engine, a->w->generation, &a->of_leader, &v, error);
+    crn_assist_left(a->w->engine, a->w->generation, &a->of_leader, &v, error);
     crn_buf_free(&text);
     if (s != NULL)
         crn_flush_stats_free(s);
@@ -198,7 +198,7 @@ static inline void *assist(void *arg)
     if (a->rc != CAIRN_OK)
         return NULL;
     st.fs = a->fs;
-    a->rc = crn_engine_assist(a->engine, &st, &a->w->head, a->w->file, &ops, &stats, &ei);
+    a->rc = crn_assist_write(a->engine, &st, &a->w->head, a->w->file, &ops, &stats, &ei);
     a->bytes = a->rc == CAIRN_OK ? stats.bytes : 0;
     st.fs = crn_fs_posix();
     tell_end(a, a->rc == CAIRN_OK ? &stats : NULL, &ei);

@@ -18,8 +18,9 @@ void crn_behind_fini(struct crn_behind *b)
     crn_mutex_fini(&b->mu);
 }
 
-static cairn_err call(struct crn_behind *b, const struct crn_fs *fs, int fd, struct crn_range range,
-                      int is_end, const char *what, struct crn_errinfo *ei)
+static cairn_err behind_call(struct crn_behind *b, const struct crn_fs *fs, int fd,
+                             struct crn_range range, int is_end, const char *what,
+                             struct crn_errinfo *ei)
 {
     int r;
 
@@ -89,10 +90,10 @@ cairn_err crn_behind_wrote(struct crn_behind *b, const struct crn_fs *fs, int fd
 
     if (atomic_load(&b->is_refused) || !take_run(b, offset, bytes, &range))
         return CAIRN_OK;
-    rc = call(b, fs, fd, range, 0, what, ei);
+    rc = behind_call(b, fs, fd, range, 0, what, ei);
     if (rc == CAIRN_OK)
         behind_add(b, range);
     while (rc == CAIRN_OK && take_oldest(b, &range))
-        rc = call(b, fs, fd, range, 1, what, ei);
+        rc = behind_call(b, fs, fd, range, 1, what, ei);
     return rc;
 }

@@ -17,7 +17,7 @@
 #define FAR 4 /* a name that needs more edits is not suggested */
 
 /* Edit distance (insert, delete or replace one letter) from a to b; cap + 1 if it exceeds cap. */
-static size_t edits(const char *a, const char *b, size_t cap)
+static size_t config_edits(const char *a, const char *b, size_t cap)
 {
     size_t row[64];
     size_t nb = strlen(b);
@@ -42,7 +42,7 @@ static size_t edits(const char *a, const char *b, size_t cap)
     return row[nb] > cap ? cap + 1 : row[nb];
 }
 
-static const char *nearest(const char *name)
+static const char *config_nearest(const char *name)
 {
     const char *best = NULL;
     size_t least = FAR + 1;
@@ -50,7 +50,7 @@ static const char *nearest(const char *name)
     const struct crn_key *keys = crn_config_keys(&n);
 
     for (i = 0; i < n; i++) {
-        size_t d = edits(name, keys[i].name, FAR);
+        size_t d = config_edits(name, keys[i].name, FAR);
 
         if (d < least && d < strlen(name)) {
             least = d;
@@ -94,9 +94,9 @@ static int config_renew(struct crn_config *cfg, const char *key, const char *wha
     return 1;
 }
 
-static cairn_err unknown(const char *key, const char *what, struct crn_errinfo *ei)
+static cairn_err config_unknown(const char *key, const char *what, struct crn_errinfo *ei)
 {
-    const char *near = nearest(key);
+    const char *near = config_nearest(key);
 
     if (near != NULL)
         return crn_fail(ei, CAIRN_ECONFIG, 0, "%s: unknown key '%s'; did you mean '%s'?", what, key,
@@ -326,7 +326,7 @@ cairn_err crn_config_set_for(struct crn_config *cfg, const char *name, const cha
     if (!config_renew(cfg, key_name, what, &value))
         return CAIRN_OK;
     if (key == NULL)
-        return unknown(key_name, what, ei);
+        return config_unknown(key_name, what, ei);
     if (!key->per_name)
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "%s: '%s' is the same for all checkpoints; it belongs in [cairn]", what,
@@ -352,7 +352,7 @@ cairn_err crn_config_set(struct crn_config *cfg, const char *key_name, const cha
     if (!config_renew(cfg, key_name, what, &value))
         return CAIRN_OK;
     if (key == NULL)
-        return unknown(key_name, what, ei);
+        return config_unknown(key_name, what, ei);
     rc = crn_key_set(key, key->per_name ? (void *)&cfg->names : cfg, value, ei);
     if (rc != CAIRN_OK)
         return crn_err_context(ei, rc, "%s: %s", what, key->name);
@@ -395,12 +395,12 @@ static int is_foreign_variable(const char *key)
 static int is_stranger(struct crn_config *cfg, const char *key, const char *what)
 {
     const struct crn_retired *r;
-    const char *near = nearest(key);
+    const char *near = config_nearest(key);
 
     for (r = crn_config_retired(); r->key != NULL; r++)
         if (strcasecmp(r->key, key) == 0)
             return 0;
-    if (find_key(key) != NULL || (near != NULL && 3 * edits(key, near, FAR) <= strlen(near)))
+    if (find_key(key) != NULL || (near != NULL && 3 * config_edits(key, near, FAR) <= strlen(near)))
         return 0;
     if (cfg->retired[0] == '\0')
         (void)snprintf(cfg->retired, sizeof(cfg->retired),
@@ -510,8 +510,8 @@ cairn_err crn_config_check(const struct crn_config *cfg, struct crn_errinfo *ei)
     if (cfg->local_cache > 0 && cfg->local[0] == '\0')
         return crn_fail(ei, CAIRN_ECONFIG, 0,
                         "local_cache needs a node-local directory: set local");
-    return crn_parse_signals(cfg->stop_signals, signals, sizeof(signals) / sizeof(signals[0]), &n,
-                             ei);
+    return crn_config_parse_signals(cfg->stop_signals, signals,
+                                    sizeof(signals) / sizeof(signals[0]), &n, ei);
 }
 
 static cairn_err config_load(struct crn_config *cfg, const char *file, const char *const *settings,

@@ -184,8 +184,8 @@ int crn_config_show(const struct crn_config *cfg, FILE *out, int is_all, int wit
 /* Writes docs/config.md. */
 int crn_config_doc(FILE *out);
 /* Parses stop_signals into at most max signals; CAIRN_ECONFIG for an unknown name. */
-CAIRN_CHECKED cairn_err crn_parse_signals(const char *text, int *ret, size_t max, size_t *ret_n,
-                                          struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_config_parse_signals(const char *text, int *ret, size_t max,
+                                                 size_t *ret_n, struct crn_errinfo *ei);
 
 /* "64M", "1.5G", "4096", "auto" (0) -> bytes; "90", "90s", "15m", "2h", "250ms" -> ns. */
 CAIRN_CHECKED cairn_err crn_parse_bytes(const char *text, uint64_t *ret, struct crn_errinfo *ei);

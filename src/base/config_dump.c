@@ -160,8 +160,8 @@ static int signal_number(const char *name, size_t len)
     return -1;
 }
 
-cairn_err crn_parse_signals(const char *text, int *ret, size_t max, size_t *ret_n,
-                            struct crn_errinfo *ei)
+cairn_err crn_config_parse_signals(const char *text, int *ret, size_t max, size_t *ret_n,
+                                   struct crn_errinfo *ei)
 {
     static const char gap[] = ", ";
     size_t n = 0;

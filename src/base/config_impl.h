@@ -22,9 +22,9 @@ CAIRN_CHECKED cairn_err crn_config_set_for(struct crn_config *cfg, const char *n
  * position ("file:line"). The first failure of fn stops the reading. */
 typedef cairn_err (*crn_ini_fn)(void *arg, const char *section, const char *key, const char *value,
                                 const char *where, struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_ini_text(const char *text, const char *what, crn_ini_fn fn, void *arg,
-                                     struct crn_errinfo *ei);
-CAIRN_CHECKED cairn_err crn_ini_file(const char *path, crn_ini_fn fn, void *arg,
-                                     struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_config_ini_text(const char *text, const char *what, crn_ini_fn fn,
+                                            void *arg, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_config_ini_file(const char *path, crn_ini_fn fn, void *arg,
+                                            struct crn_errinfo *ei);
 
 #endif

@@ -284,11 +284,11 @@ static void signals_are_parsed(void **state)
     size_t n;
 
     (void)state;
-    assert_ok(crn_parse_signals(" USR1, SIGTERM", s, 4, &n, ei));
+    assert_ok(crn_config_parse_signals(" USR1, SIGTERM", s, 4, &n, ei));
     assert_int_equal(n, 2);
     assert_int_equal(s[0], SIGUSR1);
     assert_int_equal(s[1], SIGTERM);
-    assert_ok(crn_parse_signals("", s, 4, &n, ei));
+    assert_ok(crn_config_parse_signals("", s, 4, &n, ei));
     assert_int_equal(n, 0);
 }
 

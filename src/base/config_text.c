@@ -50,7 +50,7 @@ static void hand_over(struct parse *p, const char *key, const char *value, int l
 }
 
 /* Hands over the current key, whose value is complete. */
-static void apply(struct parse *p)
+static void config_text_apply(struct parse *p)
 {
     if (p->key_line != 0)
         hand_over(p, p->key, p->value, p->key_line);
@@ -66,7 +66,7 @@ static int on_pair(void *user, const char *section, const char *name, const char
 
     (void)section; /* truncated at 50 bytes; p->section is complete */
     if (!p->is_continued) {
-        apply(p);
+        config_text_apply(p);
         (void)snprintf(p->key, sizeof(p->key), "%s", name);
         p->value[0] = '\0';
         p->key_line = p->line;
@@ -82,7 +82,7 @@ static void enter_section(struct parse *p, const char *line, size_t len)
 {
     const char *end = memchr(line, ']', len);
 
-    apply(p);
+    config_text_apply(p);
     if (end == NULL || (size_t)(end - line) > sizeof(p->section)) {
         config_text_fail(p, p->line, "the section is not [NAME], or too long");
         return;
@@ -159,8 +159,8 @@ static char *read_line(char *str, int num, void *stream)
     return str;
 }
 
-cairn_err crn_ini_text(const char *text, const char *what, crn_ini_fn fn, void *arg,
-                       struct crn_errinfo *ei)
+cairn_err crn_config_ini_text(const char *text, const char *what, crn_ini_fn fn, void *arg,
+                              struct crn_errinfo *ei)
 {
     struct parse p = {.fn = fn, .arg = arg, .what = what, .next = text, .ei = ei};
     int bad;
@@ -168,13 +168,13 @@ cairn_err crn_ini_text(const char *text, const char *what, crn_ini_fn fn, void *
     if (strncmp(text, "\xEF\xBB\xBF", 3) == 0)
         p.next += 3;
     bad = ini_parse_stream(read_line, &p, on_pair, &p);
-    apply(&p);
+    config_text_apply(&p);
     if (bad != 0)
         config_text_fail(&p, p.line, "not an INI file");
     return p.rc;
 }
 
-cairn_err crn_ini_file(const char *path, crn_ini_fn fn, void *arg, struct crn_errinfo *ei)
+cairn_err crn_config_ini_file(const char *path, crn_ini_fn fn, void *arg, struct crn_errinfo *ei)
 {
     char *real = realpath(path, NULL); /* crn_fs_read_file follows no links */
     void *text;
@@ -189,7 +189,7 @@ cairn_err crn_ini_file(const char *path, crn_ini_fn fn, void *arg, struct crn_er
     if (strlen(text) != len)
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is not a text file", path);
     else
-        rc = crn_ini_text(text, path, fn, arg, ei);
+        rc = crn_config_ini_text(text, path, fn, arg, ei);
     free(text);
     return rc;
 }
@@ -217,10 +217,10 @@ static cairn_err set_in_section(void *arg, const char *section, const char *key,
 cairn_err crn_config_text(struct crn_config *cfg, const char *text, const char *what,
                           struct crn_errinfo *ei)
 {
-    return crn_ini_text(text, what, set_in_section, cfg, ei);
+    return crn_config_ini_text(text, what, set_in_section, cfg, ei);
 }
 
 cairn_err crn_config_file(struct crn_config *cfg, const char *path, struct crn_errinfo *ei)
 {
-    return crn_ini_file(path, set_in_section, cfg, ei);
+    return crn_config_ini_file(path, set_in_section, cfg, ei);
 }

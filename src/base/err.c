@@ -18,7 +18,7 @@ static void err_append(struct crn_errinfo *ei, const char *text)
 }
 
 static cairn_err __attribute__((format(printf, 4, 0)))
-record(struct crn_errinfo *ei, cairn_err code, int sys_errno, const char *fmt, va_list ap)
+err_record(struct crn_errinfo *ei, cairn_err code, int sys_errno, const char *fmt, va_list ap)
 {
     char reason[128];
 
@@ -39,7 +39,7 @@ cairn_err crn_fail(struct crn_errinfo *ei, cairn_err code, int sys_errno, const 
     va_list ap;
 
     va_start(ap, fmt);
-    code = record(ei, code, sys_errno, fmt, ap);
+    code = err_record(ei, code, sys_errno, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -50,7 +50,7 @@ cairn_err crn_fail_errno(struct crn_errinfo *ei, int sys_errno, const char *fmt,
     va_list ap;
 
     va_start(ap, fmt);
-    code = record(ei, crn_errno_code(sys_errno), sys_errno, fmt, ap);
+    code = err_record(ei, crn_errno_code(sys_errno), sys_errno, fmt, ap);
     va_end(ap);
     return code;
 }

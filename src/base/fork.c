@@ -51,15 +51,15 @@ static void in_child(void)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-static void install(void)
+static void fork_install(void)
 {
     (void)pthread_atfork(before_fork, after_fork, in_child); /* fails only if out of memory */
 }
 
 /* Blocks fork() in all threads until fork_release(). Returns how often this process has forked. */
-static uint64_t hold(void)
+static uint64_t fork_hold(void)
 {
-    (void)pthread_once(&once, install);
+    (void)pthread_once(&once, fork_install);
     (void)pthread_mutex_lock(&mutex);
     return nforks;
 }
@@ -102,7 +102,7 @@ static int own_locked(int fd)
 
 void crn_fork_disown(int fd)
 {
-    (void)hold();
+    (void)fork_hold();
     forget_locked(fd);
     fork_release();
 }
@@ -118,7 +118,7 @@ void crn_fork_close(int fd)
 int crn_fork_openat(const struct crn_fs *fs, int dfd, const char *name, int flags, mode_t mode)
 {
     for (;;) {
-        uint64_t before = hold();
+        uint64_t before = fork_hold();
         int is_ours;
         int r = 0;
         int fd;
@@ -127,7 +127,7 @@ int crn_fork_openat(const struct crn_fs *fs, int dfd, const char *name, int flag
         fd = fs->openat(fs, dfd, name, flags, mode);
         if (fd < 0)
             return fd;
-        is_ours = hold() == before;
+        is_ours = fork_hold() == before;
         if (is_ours)
             r = own_locked(fd);
         fork_release();
@@ -157,7 +157,7 @@ int crn_fork_socket(int family, int type)
 {
     int fd;
 
-    (void)hold();
+    (void)fork_hold();
     fd = own_result_locked(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     fork_release();
     return fd;
@@ -167,7 +167,7 @@ int crn_fork_accept(int listen_fd)
 {
     int fd;
 
-    (void)hold();
+    (void)fork_hold();
     fd = own_result_locked(accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     fork_release();
     return fd;
@@ -175,6 +175,6 @@ int crn_fork_accept(int listen_fd)
 
 unsigned crn_fork_process(void)
 {
-    (void)pthread_once(&once, install);
+    (void)pthread_once(&once, fork_install);
     return atomic_load_explicit(&process, memory_order_relaxed);
 }

@@ -122,8 +122,8 @@ cairn_err crn_fs_read_file(const struct crn_fs *fs, int dfd, const char *name, s
     return CAIRN_OK;
 }
 
-cairn_err crn_file_replace(const struct crn_fs *fs, int dfd, const char *name, const void *buf,
-                           size_t len, struct crn_errinfo *ei)
+cairn_err crn_fs_replace(const struct crn_fs *fs, int dfd, const char *name, const void *buf,
+                         size_t len, struct crn_errinfo *ei)
 {
     char tmp[192];
     cairn_err rc;

@@ -83,8 +83,8 @@ CAIRN_CHECKED cairn_err crn_fs_read_file(const struct crn_fs *fs, int dfd, const
 /* Publishes buf as dfd/name. After a crash the file holds the old bytes or the new ones, never a
  * mix. CAIRN_OK means durable. After an error either content may be in place, so callers must be
  * idempotent. */
-CAIRN_CHECKED cairn_err crn_file_replace(const struct crn_fs *fs, int dfd, const char *name,
-                                         const void *buf, size_t len, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_fs_replace(const struct crn_fs *fs, int dfd, const char *name,
+                                       const void *buf, size_t len, struct crn_errinfo *ei);
 /* mkdir -p below dfd (AT_FDCWD for a path). Makes each new entry durable and returns a
  * descriptor. */
 CAIRN_CHECKED cairn_err crn_fs_make_dirs(const struct crn_fs *fs, int dfd, const char *path,

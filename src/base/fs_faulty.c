@@ -18,7 +18,7 @@ static struct crn_fs_faulty *fs_faulty_self(const struct crn_fs *fs)
     return (struct crn_fs_faulty *)(uintptr_t)fs;
 }
 
-static void die(void)
+static void faulty_die(void)
 {
     (void)kill(getpid(), SIGKILL);
     for (;;)
@@ -26,7 +26,7 @@ static void die(void)
 }
 
 /* 0: make the call; 1: do half of it (reads and writes); negative: fail with this. */
-static int hit(struct crn_fs_faulty *f, enum crn_fault_op op)
+static int faulty_hit(struct crn_fs_faulty *f, enum crn_fault_op op)
 {
     long call;
 
@@ -37,11 +37,11 @@ static int hit(struct crn_fs_faulty *f, enum crn_fault_op op)
         return 0;
     switch (f->action) {
     case CRN_FAULT_KILL:
-        die();
+        faulty_die();
         break;
     case CRN_FAULT_TEAR:
         if (op != CRN_OP_WRITE)
-            die();
+            faulty_die();
         return 1;
     case CRN_FAULT_SHORT:
         return op == CRN_OP_WRITE || op == CRN_OP_READ ? 1 : 0;
@@ -58,7 +58,7 @@ static int hit(struct crn_fs_faulty *f, enum crn_fault_op op)
 
 static int f_openat(const struct crn_fs *fs, int dfd, const char *path, int flags, mode_t mode)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_OPEN);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_OPEN);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), openat, dfd, path, flags, mode);
 }
@@ -66,7 +66,7 @@ static int f_openat(const struct crn_fs *fs, int dfd, const char *path, int flag
 /* As on Linux, a failing close releases the descriptor nevertheless. */
 static int f_close(const struct crn_fs *fs, int fd)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_CLOSE);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_CLOSE);
     int r = UNDER(fs_faulty_self(fs), close, fd);
 
     return h < 0 ? h : r;
@@ -86,7 +86,7 @@ static void tell_read(int to, int fd, off_t off, ssize_t n)
 
 static ssize_t f_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_READ);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_READ);
     ssize_t r;
 
     if (h < 0)
@@ -101,42 +101,42 @@ static ssize_t f_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off
 static ssize_t f_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
 {
     struct crn_fs_faulty *f = fs_faulty_self(fs);
-    int h = hit(f, CRN_OP_WRITE);
+    int h = faulty_hit(f, CRN_OP_WRITE);
     ssize_t r;
 
     if (h < 0)
         return h;
     r = f->under->pwrite(f->under, fd, buf, h > 0 && n > 1 ? n / 2 : n, off);
     if (h > 0 && f->action == CRN_FAULT_TEAR)
-        die();
+        faulty_die();
     return r;
 }
 
 /* A failed fsync has lost the dirty pages: the caller must not trust a second one. */
 static int f_fsync(const struct crn_fs *fs, int fd)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_SYNC);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_SYNC);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), fsync, fd);
 }
 
 static int f_ftruncate(const struct crn_fs *fs, int fd, off_t size)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_SIZE);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_SIZE);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), ftruncate, fd, size);
 }
 
 static int f_fallocate(const struct crn_fs *fs, int fd, off_t off, off_t bytes)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_SIZE);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_SIZE);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), fallocate, fd, off, bytes);
 }
 
 static int f_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int is_end)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_SYNC);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_SYNC);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), behind, fd, off, bytes, is_end);
 }
@@ -144,63 +144,63 @@ static int f_behind(const struct crn_fs *fs, int fd, off_t off, off_t bytes, int
 static int f_renameat(const struct crn_fs *fs, int olddfd, const char *from, int newdfd,
                       const char *to)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_RENAME);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_RENAME);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), renameat, olddfd, from, newdfd, to);
 }
 
 static int f_unlinkat(const struct crn_fs *fs, int dfd, const char *name, int flags)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_UNLINK);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_UNLINK);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), unlinkat, dfd, name, flags);
 }
 
 static int f_mkdirat(const struct crn_fs *fs, int dfd, const char *name, mode_t mode)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_MKDIR);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_MKDIR);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), mkdirat, dfd, name, mode);
 }
 
 static int f_fstat(const struct crn_fs *fs, int fd, struct stat *st)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_STAT);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), fstat, fd, st);
 }
 
 static int f_fstatat(const struct crn_fs *fs, int dfd, const char *name, struct stat *st)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_STAT);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), fstatat, dfd, name, st);
 }
 
 static int f_list(const struct crn_fs *fs, int dfd, crn_fs_entry_fn fn, void *arg)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_STAT);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), list, dfd, fn, arg);
 }
 
 static int f_space(const struct crn_fs *fs, int fd, struct crn_room *ret)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_STAT);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), space, fd, ret);
 }
 
 static int f_stripe(const struct crn_fs *fs, int dfd, uint64_t count, uint64_t bytes)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_SIZE);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_SIZE);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), stripe, dfd, count, bytes);
 }
 
 static int f_is_sole(const struct crn_fs *fs, int fd)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_STAT);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_STAT);
 
     return h < 0 ? 0 : UNDER(fs_faulty_self(fs), is_sole, fd);
 }
@@ -212,21 +212,21 @@ static const struct crn_fs_type *f_type(const struct crn_fs *fs, int fd)
 
 static int f_lock(const struct crn_fs *fs, int fd)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_LOCK);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_LOCK);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), lock, fd);
 }
 
 static int f_lock_byte(const struct crn_fs *fs, int fd, uint32_t at)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_LOCK);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_LOCK);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), lock_byte, fd, at);
 }
 
 static int f_map(const struct crn_fs *fs, int fd, size_t bytes, int prot, void **ret)
 {
-    int h = hit(fs_faulty_self(fs), CRN_OP_MAP);
+    int h = faulty_hit(fs_faulty_self(fs), CRN_OP_MAP);
 
     return h < 0 ? h : UNDER(fs_faulty_self(fs), map, fd, bytes, prot, ret);
 }

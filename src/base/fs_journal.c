@@ -19,7 +19,7 @@ static struct crn_fs_journal *fs_journal_self(const struct crn_fs *fs)
     return (struct crn_fs_journal *)(uintptr_t)fs;
 }
 
-static struct fs_journal_op *record(struct crn_fs_journal *j, enum kind kind, int inode)
+static struct fs_journal_op *journal_record(struct crn_fs_journal *j, enum kind kind, int inode)
 {
     if (j->nops == j->cap) {
         j->cap = j->cap > 0 ? 2 * j->cap : 64;
@@ -34,7 +34,7 @@ static struct fs_journal_op *record(struct crn_fs_journal *j, enum kind kind, in
 static void record_entry(struct crn_fs_journal *j, enum kind kind, int inode, int dir,
                          const char *name, const char *to)
 {
-    struct fs_journal_op *op = record(j, kind, inode);
+    struct fs_journal_op *op = journal_record(j, kind, inode);
 
     op->dir = dir;
     set_name(op->name, name);
@@ -44,7 +44,7 @@ static void record_entry(struct crn_fs_journal *j, enum kind kind, int inode, in
 static void record_write(struct crn_fs_journal *j, int inode, const void *data, size_t len,
                          uint64_t off)
 {
-    struct fs_journal_op *op = record(j, WRITE, inode);
+    struct fs_journal_op *op = journal_record(j, WRITE, inode);
 
     op->off = off;
     op->len = len;
@@ -76,7 +76,7 @@ static int inode_of(const struct crn_fs_journal *j, int fd)
 }
 
 /* The inode of a directory entry, or -1. */
-static int entry(const struct crn_fs_journal *j, int dfd, const char *name)
+static int journal_entry(const struct crn_fs_journal *j, int dfd, const char *name)
 {
     struct stat sb;
 
@@ -104,7 +104,7 @@ static int j_openat(const struct crn_fs *fs, int dfd, const char *path, int flag
         inode = new_inode(j, &sb);
         record_entry(j, LINK, inode, dir, path, "");
     } else if (inode >= 0 && (flags & O_TRUNC) != 0) {
-        record(j, TRUNCATE, inode)->off = 0;
+        journal_record(j, TRUNCATE, inode)->off = 0;
     }
     j->fds[fd] = inode;
     return fd;
@@ -146,7 +146,7 @@ static int j_fsync(const struct crn_fs *fs, int fd)
 
     /* The test is not about the real disk, so do not wait for it. */
     if (inode >= 0)
-        (void)record(j, SYNC, inode);
+        (void)journal_record(j, SYNC, inode);
     return 0;
 }
 
@@ -157,7 +157,7 @@ static int j_ftruncate(const struct crn_fs *fs, int fd, off_t size)
     int inode = inode_of(j, fd);
 
     if (r == 0 && inode >= 0)
-        record(j, TRUNCATE, inode)->off = (uint64_t)size;
+        journal_record(j, TRUNCATE, inode)->off = (uint64_t)size;
     return r;
 }
 
@@ -186,7 +186,7 @@ static int j_renameat(const struct crn_fs *fs, int olddfd, const char *from, int
     struct crn_fs_journal *j = fs_journal_self(fs);
     int dir = inode_of(j, olddfd);
     int to_dir = inode_of(j, newdfd);
-    int inode = entry(j, olddfd, from);
+    int inode = journal_entry(j, olddfd, from);
     int r = j->under->renameat(j->under, olddfd, from, newdfd, to);
 
     if (r < 0)
@@ -206,7 +206,7 @@ static int j_renameat(const struct crn_fs *fs, int olddfd, const char *from, int
 static int j_unlinkat(const struct crn_fs *fs, int dfd, const char *name, int flags)
 {
     struct crn_fs_journal *j = fs_journal_self(fs);
-    int inode = entry(j, dfd, name);
+    int inode = journal_entry(j, dfd, name);
     int r = j->under->unlinkat(j->under, dfd, name, flags);
 
     if (r == 0 && inode_of(j, dfd) >= 0)
@@ -300,7 +300,7 @@ static const struct crn_fs table = {.openat = j_openat,
 
 /* The initial tree, as operations. ------------------------------------------------------------- */
 
-static int scan(struct crn_fs_journal *j, int dfd, int dir)
+static int journal_scan(struct crn_fs_journal *j, int dfd, int dir)
 {
     struct crn_errinfo info = {0};
     struct crn_names names;
@@ -319,7 +319,7 @@ static int scan(struct crn_fs_journal *j, int dfd, int dir)
             inode = new_inode(j, &sb);
             record_entry(j, LINK, inode, dir, names.name[i], "");
             if (S_ISDIR(sb.st_mode)) {
-                ok = scan(j, fd, inode) == 0;
+                ok = journal_scan(j, fd, inode) == 0;
             } else if (sb.st_size > 0) {
                 unsigned char *data = must(malloc((size_t)sb.st_size));
 
@@ -353,7 +353,7 @@ struct crn_fs_journal *crn_fs_journal_open(const struct crn_fs *under, const cha
     ok = fd >= 0 && under->fstat(under, fd, &sb) == 0;
     if (ok) {
         (void)new_inode(j, &sb);
-        ok = scan(j, fd, 0) == 0;
+        ok = journal_scan(j, fd, 0) == 0;
     }
     if (fd >= 0)
         (void)under->close(under, fd);

@@ -55,7 +55,7 @@ struct node {
     size_t nentries;
 };
 
-static void resize(struct node *f, size_t len)
+static void journal_state_resize(struct node *f, size_t len)
 {
     if (len > f->len) {
         f->data = must(realloc(f->data, len));
@@ -101,12 +101,12 @@ static void apply_op(struct node *nodes, const struct fs_journal_op *op)
     switch (op->kind) {
     case WRITE:
         if (f->len < op->off + op->len)
-            resize(f, op->off + op->len);
+            journal_state_resize(f, op->off + op->len);
         if (f->data != NULL) /* no write is empty */
             memcpy(f->data + op->off, op->data, op->len);
         break;
     case TRUNCATE:
-        resize(f, op->off);
+        journal_state_resize(f, op->off);
         break;
     case LINK:
         set_entry(&nodes[op->dir], op->name, op->inode);
@@ -146,8 +146,8 @@ static void free_state(const struct crn_fs_journal *j, struct node *nodes)
 }
 
 /* Serialises the tree: directories by name, files by content. */
-static void flatten(const struct crn_fs_journal *j, const struct node *nodes, int inode,
-                    struct crn_buf *buf)
+static void journal_state_flatten(const struct crn_fs_journal *j, const struct node *nodes,
+                                  int inode, struct crn_buf *buf)
 {
     const struct node *f = &nodes[inode];
     size_t i;
@@ -160,7 +160,7 @@ static void flatten(const struct crn_fs_journal *j, const struct node *nodes, in
     crn_buf_u64(buf, UINT64_MAX - f->nentries);
     for (i = 0; i < f->nentries; i++) {
         crn_buf_str(buf, f->entries[i].name);
-        flatten(j, nodes, f->entries[i].inode, buf);
+        journal_state_flatten(j, nodes, f->entries[i].inode, buf);
     }
 }
 
@@ -170,7 +170,7 @@ uint64_t crn_fs_journal_hash(const struct crn_fs_journal *j, size_t n, const uns
     struct crn_buf buf = {0};
     uint64_t hash;
 
-    flatten(j, nodes, 0, &buf);
+    journal_state_flatten(j, nodes, 0, &buf);
     hash = crn_hash(buf.data, buf.len);
     crn_buf_free(&buf);
     free_state(j, nodes);

@@ -71,7 +71,7 @@ static struct crn_fs_journal *start(char *dir, size_t size, int *ret_dfd)
 
     test_dir_make(dir, size);
     dfd = open(dir, O_RDONLY | O_DIRECTORY);
-    assert_ok(crn_file_replace(crn_fs_posix(), dfd, "f", OLD, strlen(OLD), ei));
+    assert_ok(crn_fs_replace(crn_fs_posix(), dfd, "f", OLD, strlen(OLD), ei));
     assert_int_equal(close(dfd), 0);
     j = crn_fs_journal_open(crn_fs_posix(), dir);
     assert_non_null(j);
@@ -102,7 +102,7 @@ static void replacing_leaves_old_or_new(void **state)
     (void)state;
     j = start(dir, sizeof(dir), &dfd);
     from = crn_fs_journal_now(j);
-    assert_ok(crn_file_replace(crn_fs_journal_fs(j), dfd, "f", FRESH, strlen(FRESH), ei));
+    assert_ok(crn_fs_replace(crn_fs_journal_fs(j), dfd, "f", FRESH, strlen(FRESH), ei));
     seen = enumerate(j, from);
     assert_true(seen.old > 0 && seen.fresh > 0);
     assert_int_equal(seen.torn + seen.missing, 0);

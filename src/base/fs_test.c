@@ -45,11 +45,11 @@ static void replace_survives_a_failure_at_every_call(void **state)
         void *buf;
         size_t len;
 
-        assert_ok(crn_file_replace(crn_fs_posix(), dfd, "f", "old", 3, ei));
+        assert_ok(crn_fs_replace(crn_fs_posix(), dfd, "f", "old", 3, ei));
         crn_fs_faulty_init(&f, crn_fs_posix());
         f.at = k;
         f.sys_errno = ENOSPC;
-        rc = crn_file_replace(&f.fs, dfd, "f", "fresh", 5, &info);
+        rc = crn_fs_replace(&f.fs, dfd, "f", "fresh", 5, &info);
         assert_ok(crn_fs_read_file(crn_fs_posix(), dfd, "f", 100, &buf, &len, ei));
         assert_true(strcmp(buf, "old") == 0 || strcmp(buf, "fresh") == 0);
         if (rc == CAIRN_OK)
@@ -83,7 +83,7 @@ static void short_writes_are_continued(void **state)
     f.at = 1;
     f.sticky = 1;
     f.action = CRN_FAULT_SHORT;
-    assert_ok(crn_file_replace(&f.fs, dfd, "f", "0123456789", 10, ei));
+    assert_ok(crn_fs_replace(&f.fs, dfd, "f", "0123456789", 10, ei));
     assert_ok(crn_fs_read_file(&f.fs, dfd, "f", 100, &buf, &len, ei));
     assert_string_equal(buf, "0123456789");
     free(buf);

@@ -11,7 +11,7 @@ void crn_json_begin(struct crn_json *j, FILE *out)
     j->out = out;
 }
 
-static void quoted(FILE *out, const char *s)
+static void json_quoted(FILE *out, const char *s)
 {
     (void)fputc('"', out);
     for (; *s != '\0'; s++) {
@@ -27,20 +27,20 @@ static void quoted(FILE *out, const char *s)
     (void)fputc('"', out);
 }
 
-static void item(struct crn_json *j, const char *key)
+static void json_item(struct crn_json *j, const char *key)
 {
     if (j->has_items[j->depth])
         (void)fputc(',', j->out);
     j->has_items[j->depth] = 1;
     if (key != NULL) {
-        quoted(j->out, key);
+        json_quoted(j->out, key);
         (void)fputc(':', j->out);
     }
 }
 
 static void open_level(struct crn_json *j, const char *key, char c)
 {
-    item(j, key);
+    json_item(j, key);
     (void)fputc(c, j->out);
     j->depth++;
     j->has_items[j->depth] = 0;
@@ -70,28 +70,28 @@ void crn_json_end_array(struct crn_json *j)
 
 void crn_json_str(struct crn_json *j, const char *key, const char *value)
 {
-    item(j, key);
+    json_item(j, key);
     if (value == NULL)
         (void)fputs("null", j->out);
     else
-        quoted(j->out, value);
+        json_quoted(j->out, value);
 }
 
 void crn_json_i64(struct crn_json *j, const char *key, int64_t value)
 {
-    item(j, key);
+    json_item(j, key);
     (void)fprintf(j->out, "%" PRId64, value);
 }
 
 void crn_json_u64(struct crn_json *j, const char *key, uint64_t value)
 {
-    item(j, key);
+    json_item(j, key);
     (void)fprintf(j->out, "%" PRIu64, value);
 }
 
 void crn_json_f64(struct crn_json *j, const char *key, double value)
 {
-    item(j, key);
+    json_item(j, key);
     if (isfinite(value))
         (void)fprintf(j->out, "%.9g", value);
     else
@@ -100,7 +100,7 @@ void crn_json_f64(struct crn_json *j, const char *key, double value)
 
 void crn_json_bool(struct crn_json *j, const char *key, int value)
 {
-    item(j, key);
+    json_item(j, key);
     (void)fputs(value ? "true" : "false", j->out);
 }
 

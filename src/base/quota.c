@@ -20,7 +20,7 @@
 #endif
 
 /* Bytes left below the limits. A soft limit applies once its grace period has ended. */
-static uint64_t left(const struct dqblk *q)
+static uint64_t quota_left(const struct dqblk *q)
 {
     uint64_t hard = (uint64_t)q->dqb_bhardlimit * 1024;
     uint64_t soft = (uint64_t)q->dqb_bsoftlimit * 1024;
@@ -39,9 +39,9 @@ static void quota_bound(int fd, int type, const char *whose, unsigned id, struct
     unsigned command = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | ((unsigned)type & SUBCMDMASK);
     struct dqblk q = {0};
 
-    if (syscall(SYS_quotactl_fd, fd, command, id, &q) != 0 || left(&q) >= space->bytes)
+    if (syscall(SYS_quotactl_fd, fd, command, id, &q) != 0 || quota_left(&q) >= space->bytes)
         return;
-    space->bytes = left(&q);
+    space->bytes = quota_left(&q);
     (void)snprintf(space->text, sizeof(space->text), "left of the quota of %s %u", whose, id);
 }
 

@@ -26,7 +26,7 @@ uint64_t crn_random_u64(void)
     return v;
 }
 
-static uint64_t rotl(uint64_t x, int k)
+static uint64_t rng_rotl(uint64_t x, int k)
 {
     return (x << k) | (x >> (64 - k));
 }
@@ -47,7 +47,7 @@ void crn_rng_seed(struct crn_rng *rng, uint64_t seed)
 uint64_t crn_rng_u64(struct crn_rng *rng)
 {
     uint64_t *s = rng->s;
-    uint64_t result = rotl(s[1] * 5, 7) * 9;
+    uint64_t result = rng_rotl(s[1] * 5, 7) * 9;
     uint64_t t = s[1] << 17;
 
     s[2] ^= s[0];
@@ -55,7 +55,7 @@ uint64_t crn_rng_u64(struct crn_rng *rng)
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= t;
-    s[3] = rotl(s[3], 45);
+    s[3] = rng_rotl(s[3], 45);
     return result;
 }
 

@@ -73,7 +73,7 @@ static ssize_t read_until(int fd, int64_t until_ms, char *text, size_t size)
     }
 }
 
-static int start(const char *const *argv, int out, pid_t *ret)
+static int slurm_start(const char *const *argv, int out, pid_t *ret)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -94,8 +94,8 @@ static int start(const char *const *argv, int out, pid_t *ret)
     return r;
 }
 
-cairn_err crn_run_for_text(const char *const *argv, int timeout_ms, char *text, size_t size,
-                           struct crn_errinfo *ei)
+cairn_err crn_slurm_run_for_text(const char *const *argv, int timeout_ms, char *text, size_t size,
+                                 struct crn_errinfo *ei)
 {
     int ends[2];
     int status = 0;
@@ -106,7 +106,7 @@ cairn_err crn_run_for_text(const char *const *argv, int timeout_ms, char *text, 
     text[0] = '\0';
     if (pipe2(ends, O_CLOEXEC) != 0)
         return crn_fail_errno(ei, errno, "a pipe for %s", argv[0]);
-    r = start(argv, ends[1], &pid);
+    r = slurm_start(argv, ends[1], &pid);
     (void)close(ends[1]);
     if (r != 0) {
         (void)close(ends[0]);
@@ -135,7 +135,7 @@ cairn_err crn_slurm_time_left(const char *job, int64_t *ret_seconds, struct crn_
     char text[64];
     cairn_err rc;
 
-    rc = crn_run_for_text(argv, SQUEUE_TIMEOUT_MS, text, sizeof(text), ei);
+    rc = crn_slurm_run_for_text(argv, SQUEUE_TIMEOUT_MS, text, sizeof(text), ei);
     if (rc != CAIRN_OK)
         return rc;
     if (strcmp(text, "UNLIMITED") == 0 || strcmp(text, "NOT_SET") == 0)

@@ -15,7 +15,7 @@ CAIRN_CHECKED cairn_err crn_slurm_time_left(const char *job, int64_t *ret_second
 int64_t crn_slurm_parse_time(const char *text);
 /* Runs a program found in $PATH and returns what it prints, without the last newline, cut at size.
  * It is killed after timeout_ms. Safe in a process with threads: the child only executes. */
-CAIRN_CHECKED cairn_err crn_run_for_text(const char *const *argv, int timeout_ms, char *text,
-                                         size_t size, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_slurm_run_for_text(const char *const *argv, int timeout_ms, char *text,
+                                               size_t size, struct crn_errinfo *ei);
 
 #endif

@@ -64,9 +64,9 @@ static void a_program_that_hangs_is_killed(void **state)
     char text[16];
 
     (void)state;
-    assert_int_equal(crn_run_for_text(argv, 50, text, sizeof(text), &ei), CAIRN_ETIMEDOUT);
+    assert_int_equal(crn_slurm_run_for_text(argv, 50, text, sizeof(text), &ei), CAIRN_ETIMEDOUT);
     crn_err_clear(&ei);
-    assert_int_not_equal(crn_run_for_text(none, 50, text, sizeof(text), &ei), CAIRN_OK);
+    assert_int_not_equal(crn_slurm_run_for_text(none, 50, text, sizeof(text), &ei), CAIRN_OK);
     assert_non_null(strstr(ei.msg, "/nonexistent/program"));
 }
 
@@ -77,7 +77,7 @@ static void a_long_answer_is_cut(void **state)
     char text[8];
 
     (void)state;
-    assert_ok(crn_run_for_text(argv, 60000, text, sizeof(text), ei));
+    assert_ok(crn_slurm_run_for_text(argv, 60000, text, sizeof(text), ei));
     assert_string_equal(text, "1\n2\n3\n4");
 }
 

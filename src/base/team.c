@@ -64,7 +64,7 @@ static struct team_job *find_locked(const struct crn_team *t) CRN_REQUIRES(t->mu
     return j;
 }
 
-static void *help(void *arg)
+static void *team_help(void *arg)
 {
     struct crn_team *t = arg;
 
@@ -132,7 +132,8 @@ cairn_err crn_team_open(const struct crn_team_options *options, struct crn_team 
     crn_cond_init(&t->left);
     while (rc == CAIRN_OK && t->helpers < most) {
         rc = crn_thread_start(&t->thread[t->helpers],
-                              options->name != NULL ? options->name : "cairn-help", help, t, ei);
+                              options->name != NULL ? options->name : "cairn-help", team_help, t,
+                              ei);
         t->helpers += rc == CAIRN_OK;
     }
     if (rc != CAIRN_OK) {

@@ -22,19 +22,19 @@ struct touch_part {
 };
 
 /* Faults in all pages with one call, not one exception each. */
-int crn_populate(void *start, size_t bytes)
+int crn_touch_populate(void *start, size_t bytes)
 {
     uintptr_t first = (uintptr_t)start / PAGE * PAGE;
 
     return madvise((void *)first, (uintptr_t)start + bytes - first, MADV_POPULATE_WRITE);
 }
 
-static void *touch(void *arg)
+static void *touch_main(void *arg)
 {
     struct touch_part *p = arg;
     size_t i;
 
-    if (crn_populate(p->start, p->bytes) == 0)
+    if (crn_touch_populate(p->start, p->bytes) == 0)
         return NULL;
     for (i = 0; i < p->bytes; i += PAGE)
         ((volatile unsigned char *)p->start)[i] = 0;
@@ -55,12 +55,12 @@ void crn_touch(void *start, size_t bytes, int threads)
         part[i].start = (unsigned char *)start + (size_t)i * step;
         part[i].bytes = left < step ? left : step;
         if (i > 0)
-            part[i].is_started =
-                crn_thread_start(&part[i].thread, "cairn-touch", touch, &part[i], &ei) == CAIRN_OK;
+            part[i].is_started = crn_thread_start(&part[i].thread, "cairn-touch", touch_main,
+                                                  &part[i], &ei) == CAIRN_OK;
         if (i > 0 && !part[i].is_started)
-            (void)touch(&part[i]);
+            (void)touch_main(&part[i]);
     }
-    (void)touch(&part[0]);
+    (void)touch_main(&part[0]);
     for (i = 1; i < n; i++)
         if (part[i].is_started)
             (void)pthread_join(part[i].thread, NULL);

@@ -10,6 +10,6 @@
 void crn_touch(void *start, size_t bytes, int threads);
 /* Faults in the pages of memory that may be in use; its content stays. 0, or -1 if the kernel does
  * not support it or is out of memory. */
-int crn_populate(void *start, size_t bytes);
+int crn_touch_populate(void *start, size_t bytes);
 
 #endif

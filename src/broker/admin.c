@@ -36,7 +36,7 @@ static cairn_err admin_step(struct crn_admin *a, int64_t deadline_ns, struct crn
     return rc;
 }
 
-static cairn_err receive(struct crn_admin *a, struct crn_bp_msg *msg, struct crn_errinfo *ei)
+static cairn_err admin_receive(struct crn_admin *a, struct crn_bp_msg *msg, struct crn_errinfo *ei)
 {
     int64_t deadline = admin_now() + a->timeout_ns;
     cairn_err rc = CAIRN_OK;
@@ -93,7 +93,7 @@ cairn_err crn_admin_query(struct crn_admin *a, const struct crn_bp_query *query,
 
     rc = crn_broker_link_send(a->link, &msg, ei);
     while (rc == CAIRN_OK) {
-        rc = receive(a, &msg, ei);
+        rc = admin_receive(a, &msg, ei);
         if (rc == CAIRN_OK && msg.type == CRN_BP_DONE)
             return CAIRN_OK;
         if (rc == CAIRN_OK && (msg.type == CRN_BP_TOKEN_ROW || msg.type == CRN_BP_REQUEST_ROW))
@@ -110,7 +110,7 @@ cairn_err crn_admin_control(struct crn_admin *a, const struct crn_bp_control *co
 
     rc = crn_broker_link_send(a->link, &msg, ei);
     do
-        rc = rc == CAIRN_OK ? receive(a, &msg, ei) : rc;
+        rc = rc == CAIRN_OK ? admin_receive(a, &msg, ei) : rc;
     while (rc == CAIRN_OK && msg.type != CRN_BP_DONE);
     if (rc == CAIRN_OK && msg.u.done.code != CAIRN_OK)
         rc = crn_fail(ei, (cairn_err)msg.u.done.code, 0, "%s", msg.u.done.text);

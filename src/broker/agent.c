@@ -82,8 +82,8 @@ void crn_agent_update(struct crn_agent *a, int64_t now_ns, uint32_t ticket,
     agent_describe(a, r, now_ns, ask);
 }
 
-static void go(struct crn_agent *a, struct crn_agent_request *r, int64_t now_ns,
-               enum crn_bp_state state, uint8_t why)
+static void agent_go(struct crn_agent *a, struct crn_agent_request *r, int64_t now_ns,
+                     enum crn_bp_state state, uint8_t why)
 {
     if (r->state == CRN_BP_WAITING)
         r->begun_ns = now_ns;
@@ -188,7 +188,7 @@ static void read_verdict(struct crn_agent *a, int64_t now_ns, struct crn_agent_r
     case CRN_BP_GO:
         if (r->state != CRN_BP_WAITING)
             return;
-        go(a, r, now_ns, CRN_BP_HOLDING, CRN_BP_WHY_NONE);
+        agent_go(a, r, now_ns, CRN_BP_HOLDING, CRN_BP_WHY_NONE);
         r->epoch = a->epoch;
         return;
     case CRN_BP_CANCELED:
@@ -199,7 +199,7 @@ static void read_verdict(struct crn_agent *a, int64_t now_ns, struct crn_agent_r
         return;
     default: /* TAKEN, REFUSED */
         if (r->state != CRN_BP_LOST)
-            go(a, r, now_ns, CRN_BP_LOST, v->why);
+            agent_go(a, r, now_ns, CRN_BP_LOST, v->why);
         return;
     }
 }
@@ -248,7 +248,8 @@ void crn_agent_tick(struct crn_agent *a, int64_t now_ns)
         if (!r->is_open || r->is_canceled || r->state != CRN_BP_WAITING)
             continue;
         if (now_ns >= patience_ends(a, r))
-            go(a, r, now_ns, CRN_BP_ALONE, a->away_ns >= 0 ? CRN_BP_WHY_AWAY : CRN_BP_WHY_LIMIT);
+            agent_go(a, r, now_ns, CRN_BP_ALONE,
+                     a->away_ns >= 0 ? CRN_BP_WHY_AWAY : CRN_BP_WHY_LIMIT);
     }
 }
 

@@ -41,7 +41,7 @@ static int64_t client_now(const struct crn_broker *b)
 
 /* Connection. ---------------------------------------------------------------------------------- */
 
-static void unwatch(struct crn_broker *b)
+static void client_unwatch(struct crn_broker *b)
 {
     if (b->watched_fd >= 0)
         (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, b->watched_fd, NULL);
@@ -50,7 +50,7 @@ static void unwatch(struct crn_broker *b)
 
 static void drop_link(struct crn_broker *b, const char *why)
 {
-    unwatch(b);
+    client_unwatch(b);
     crn_broker_link_close(b->link);
     b->link = NULL;
     crn_agent_offline(&b->agent, client_now(b));
@@ -136,7 +136,7 @@ static void client_watch(struct crn_broker *b)
     struct epoll_event ev = {.events = EPOLLIN};
 
     if (fd < 0) {
-        unwatch(b);
+        client_unwatch(b);
         return;
     }
     if (crn_broker_link_wants_write(b->link))
@@ -257,7 +257,7 @@ void crn_broker_close(struct crn_broker *b)
             crn_agent_return(&b->agent, client_now(b), b->agent.req[i].seq);
     if (b->link != NULL && run_link(b, &ei) != CAIRN_OK)
         crn_log(b->opt.log, CRN_DEBUG, "broker: %s", ei.msg); /* it sees the connection end */
-    unwatch(b);
+    client_unwatch(b);
     crn_broker_link_close(b->link);
     if (b->timer_fd >= 0)
         (void)close(b->timer_fd);

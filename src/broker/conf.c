@@ -180,7 +180,7 @@ static cairn_err set_in_section(void *arg, const char *section, const char *key,
 
 /* Lists. --------------------------------------------------------------------------------------- */
 
-int crn_list_next(const char **at, char *item, size_t size)
+int crn_broker_list_next(const char **at, char *item, size_t size)
 {
     size_t n;
 
@@ -193,11 +193,11 @@ int crn_list_next(const char **at, char *item, size_t size)
     return 1;
 }
 
-int crn_list_has(const char *list, const char *item)
+int crn_broker_list_has(const char *list, const char *item)
 {
     char one[CRN_PATH_MAX];
 
-    while (crn_list_next(&list, one, sizeof(one)))
+    while (crn_broker_list_next(&list, one, sizeof(one)))
         if (strcmp(one, item) == 0)
             return 1;
     return 0;
@@ -211,7 +211,7 @@ static cairn_err check_auth(const struct crn_broker_conf *conf, struct crn_errin
     char name[CRN_BP_NAME];
     int n = 0;
 
-    for (; crn_list_next(&at, name, sizeof(name)); n++) {
+    for (; crn_broker_list_next(&at, name, sizeof(name)); n++) {
         if (crn_auth_by_name(name) == NULL)
             return crn_fail(ei, CAIRN_ECONFIG, 0, "auth: '%s' is not one of munge, key, peer",
                             name);
@@ -229,7 +229,7 @@ static cairn_err check_listen(const struct crn_broker_conf *conf, struct crn_err
     cairn_err rc = CAIRN_OK;
     int n = 0;
 
-    for (; rc == CAIRN_OK && crn_list_next(&at, text, sizeof(text)); n++)
+    for (; rc == CAIRN_OK && crn_broker_list_next(&at, text, sizeof(text)); n++)
         rc = crn_address_parse(text, CRN_BROKER_PORT, &address, ei);
     if (rc == CAIRN_OK && n == 0)
         rc = crn_fail(ei, CAIRN_ECONFIG, 0, "listen: an address is needed");
@@ -254,7 +254,7 @@ cairn_err crn_broker_conf_check(const struct crn_broker_conf *conf, struct crn_e
 cairn_err crn_broker_conf_text(struct crn_broker_conf *conf, const char *text, const char *what,
                                struct crn_errinfo *ei)
 {
-    return crn_ini_text(text, what, set_in_section, conf, ei);
+    return crn_config_ini_text(text, what, set_in_section, conf, ei);
 }
 
 cairn_err crn_broker_conf_load(struct crn_broker_conf *conf, const char *file,
@@ -265,7 +265,7 @@ cairn_err crn_broker_conf_load(struct crn_broker_conf *conf, const char *file,
 
     crn_broker_conf_defaults(conf);
     if (file != NULL)
-        rc = crn_ini_file(file, set_in_section, conf, ei);
+        rc = crn_config_ini_file(file, set_in_section, conf, ei);
     if (rc == CAIRN_OK && conf->ntokens == 0)
         rc = find_token(conf, "default", &token, ei);
     if (rc == CAIRN_OK)

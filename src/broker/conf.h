@@ -59,8 +59,8 @@ CAIRN_CHECKED cairn_err crn_broker_conf_check(const struct crn_broker_conf *conf
 int crn_broker_conf_dump(const struct crn_broker_conf *conf, FILE *out, int with_help);
 
 /* The next item of a list, advancing *at; 0 at the end. Long items are truncated. */
-int crn_list_next(const char **at, char *item, size_t size);
-int crn_list_has(const char *list, const char *item);
+int crn_broker_list_next(const char **at, char *item, size_t size);
+int crn_broker_list_has(const char *list, const char *item);
 
 /* The core's configuration; token has space for CRN_BROKER_TOKENS. */
 void crn_broker_conf_turns(const struct crn_broker_conf *conf, uint64_t epoch,

@@ -78,10 +78,10 @@ static void errors_name_the_place(void **state)
 static void lists(void **state)
 {
     (void)state;
-    assert_true(crn_list_has("root, alice,bob", "alice"));
-    assert_true(crn_list_has("root, alice,bob", "bob"));
-    assert_false(crn_list_has("root, alice,bob", "ali"));
-    assert_false(crn_list_has("", ""));
+    assert_true(crn_broker_list_has("root, alice,bob", "alice"));
+    assert_true(crn_broker_list_has("root, alice,bob", "bob"));
+    assert_false(crn_broker_list_has("root, alice,bob", "ali"));
+    assert_false(crn_broker_list_has("", ""));
 }
 
 int main(void)

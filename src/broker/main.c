@@ -17,7 +17,7 @@ static const char usage[] =
 static int list_policies(void)
 {
     size_t i, n;
-    const struct crn_policy *const *policy = crn_policies(&n);
+    const struct crn_policy *const *policy = crn_policy_table(&n);
 
     for (i = 0; i < n; i++)
         (void)printf("%-20s %s\n", policy[i]->name, policy[i]->summary);

@@ -18,43 +18,43 @@ struct family {
     double (*value)(const struct crn_turns_totals *t);
 };
 
-static double slots(const struct crn_turns_totals *t)
+static double metrics_slots(const struct crn_turns_totals *t)
 {
     return t->row.slots;
 }
-static double holders(const struct crn_turns_totals *t)
+static double metrics_holders(const struct crn_turns_totals *t)
 {
     return t->row.holders;
 }
-static double waiting(const struct crn_turns_totals *t)
+static double metrics_waiting(const struct crn_turns_totals *t)
 {
     return t->row.waiting;
 }
-static double draining(const struct crn_turns_totals *t)
+static double metrics_draining(const struct crn_turns_totals *t)
 {
     return t->row.is_draining;
 }
-static double oldest(const struct crn_turns_totals *t)
+static double metrics_oldest(const struct crn_turns_totals *t)
 {
     return (double)t->row.oldest_ns * 1e-9;
 }
-static double granted(const struct crn_turns_totals *t)
+static double metrics_granted(const struct crn_turns_totals *t)
 {
     return (double)t->row.granted;
 }
-static double returned(const struct crn_turns_totals *t)
+static double metrics_returned(const struct crn_turns_totals *t)
 {
     return (double)t->row.returned;
 }
-static double taken(const struct crn_turns_totals *t)
+static double metrics_taken(const struct crn_turns_totals *t)
 {
     return (double)t->row.taken;
 }
-static double canceled(const struct crn_turns_totals *t)
+static double metrics_canceled(const struct crn_turns_totals *t)
 {
     return (double)t->row.canceled;
 }
-static double learned(const struct crn_turns_totals *t)
+static double metrics_learned(const struct crn_turns_totals *t)
 {
     return (double)t->learned;
 }
@@ -68,16 +68,20 @@ static double held_s(const struct crn_turns_totals *t)
 }
 
 static const struct family families[] = {
-    {"cairn_broker_slots", "gauge", "Jobs that may hold the token at a time.", slots},
-    {"cairn_broker_holders", "gauge", "Jobs that hold the token.", holders},
-    {"cairn_broker_waiting", "gauge", "Requests that wait.", waiting},
-    {"cairn_broker_draining", "gauge", "1 while an administrator has stopped the token.", draining},
-    {"cairn_broker_oldest_wait_seconds", "gauge", "Age of the oldest request that waits.", oldest},
-    {"cairn_broker_granted", "counter", "Requests that were let go.", granted},
-    {"cairn_broker_returned", "counter", "Tokens that were returned.", returned},
-    {"cairn_broker_taken", "counter", "Tokens that were taken back.", taken},
-    {"cairn_broker_canceled", "counter", "Requests that ended while they waited.", canceled},
-    {"cairn_broker_learned", "counter", "Holders that this broker did not let go itself.", learned},
+    {"cairn_broker_slots", "gauge", "Jobs that may hold the token at a time.", metrics_slots},
+    {"cairn_broker_holders", "gauge", "Jobs that hold the token.", metrics_holders},
+    {"cairn_broker_waiting", "gauge", "Requests that wait.", metrics_waiting},
+    {"cairn_broker_draining", "gauge", "1 while an administrator has stopped the token.",
+     metrics_draining},
+    {"cairn_broker_oldest_wait_seconds", "gauge", "Age of the oldest request that waits.",
+     metrics_oldest},
+    {"cairn_broker_granted", "counter", "Requests that were let go.", metrics_granted},
+    {"cairn_broker_returned", "counter", "Tokens that were returned.", metrics_returned},
+    {"cairn_broker_taken", "counter", "Tokens that were taken back.", metrics_taken},
+    {"cairn_broker_canceled", "counter", "Requests that ended while they waited.",
+     metrics_canceled},
+    {"cairn_broker_learned", "counter", "Holders that this broker did not let go itself.",
+     metrics_learned},
     {"cairn_broker_wait_seconds", "counter", "Time waited by all that were let go.", wait_s},
     {"cairn_broker_held_seconds", "counter", "Time held by all that ended.", held_s},
 };

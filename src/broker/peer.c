@@ -87,7 +87,7 @@ static int may_tell(struct crn_server *s, enum tell kind)
 }
 
 /* The peer is no longer one of the logged-in connections that are counted. */
-static void uncount(struct peer *p)
+static void peer_uncount(struct peer *p)
 {
     if (p->state == PEER_OPEN && !p->is_admin)
         p->server->nopen--;
@@ -114,7 +114,7 @@ void crn_peer_drop(struct peer *p)
     struct crn_server *s = p->server;
     int was_open = p->state == PEER_OPEN;
 
-    uncount(p);
+    peer_uncount(p);
     s->npaused -= (uint32_t)p->is_paused;
     p->is_paused = 0;
     set_state(p, PEER_FREE);
@@ -176,7 +176,7 @@ void crn_peer_bye(struct peer *p, cairn_err code, const char *text)
     (void)snprintf(msg.u.done.text, sizeof(msg.u.done.text), "%.*s", CRN_BP_TEXT - 1, text);
     if (p->state == PEER_OPEN)
         crn_turns_closed(p->server->turns, server_now(p->server), p->index);
-    uncount(p);
+    peer_uncount(p);
     set_state(p, PEER_CLOSING);
     crn_server_admit(p->server);
     if (send_message(p, &msg) != 0)
@@ -210,7 +210,7 @@ static void on_hello(struct peer *p, const struct crn_bp_hello *hello)
         crn_peer_bye(p, CAIRN_EFORMAT, text);
         return;
     }
-    if (ops == NULL || !crn_list_has(p->server->conf->auth, ops->name)) {
+    if (ops == NULL || !crn_broker_list_has(p->server->conf->auth, ops->name)) {
         (void)snprintf(text, sizeof(text), "log in here by: %s", p->server->conf->auth);
         crn_peer_bye(p, CAIRN_EPERM, text);
         return;
@@ -265,7 +265,7 @@ static void peer_welcome(struct peer *p, const struct crn_login *login)
     struct crn_server *s = p->server;
     const struct timeval limit = {.tv_sec = WRITE_S};
     struct crn_bp_msg msg = {.type = CRN_BP_WELCOME};
-    int is_admin = crn_list_has(s->conf->admins, login->user);
+    int is_admin = crn_broker_list_has(s->conf->admins, login->user);
 
     memcpy(p->user, login->user, sizeof(p->user));
     p->is_admin = is_admin;
@@ -403,7 +403,7 @@ static int peer_handle(struct peer *p, const struct crn_bp_msg *msg)
 }
 
 /* Charges a message to the peer's credit; 0, or -1: it has to wait. */
-static int pay(struct peer *p, double price)
+static int peer_pay(struct peer *p, double price)
 {
     double rate = (double)p->server->conf->messages_per_second;
     int64_t now = server_now(p->server);
@@ -469,7 +469,7 @@ static void on_read(struct bufferevent *bev, void *arg)
         }
         if (frame == NULL)
             return;
-        if (pay(p, frame[4] == CRN_BP_QUERY ? QUERY_COST : 1) != 0) {
+        if (peer_pay(p, frame[4] == CRN_BP_QUERY ? QUERY_COST : 1) != 0) {
             pause_reading(p);
             return;
         }
@@ -487,7 +487,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 
 void crn_peer_resume(struct peer *p)
 {
-    if (pay(p, 0) != 0 || p->credit < 1)
+    if (peer_pay(p, 0) != 0 || p->credit < 1)
         return;
     p->is_paused = 0;
     p->server->npaused--;

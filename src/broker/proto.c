@@ -13,7 +13,7 @@ struct io {
     int bad; /* in: a value that no peer of this version sends */
 };
 
-static void u8(struct io *io, uint8_t *v)
+static void proto_u8(struct io *io, uint8_t *v)
 {
     if (io->out != NULL)
         crn_buf_u8(io->out, *v);
@@ -21,7 +21,7 @@ static void u8(struct io *io, uint8_t *v)
         *v = crn_view_u8(io->in);
 }
 
-static void u16(struct io *io, uint16_t *v)
+static void proto_u16(struct io *io, uint16_t *v)
 {
     if (io->out != NULL)
         crn_buf_u16(io->out, *v);
@@ -29,7 +29,7 @@ static void u16(struct io *io, uint16_t *v)
         *v = crn_view_u16(io->in);
 }
 
-static void u32(struct io *io, uint32_t *v)
+static void proto_u32(struct io *io, uint32_t *v)
 {
     if (io->out != NULL)
         crn_buf_u32(io->out, *v);
@@ -37,7 +37,7 @@ static void u32(struct io *io, uint32_t *v)
         *v = crn_view_u32(io->in);
 }
 
-static void u64(struct io *io, uint64_t *v)
+static void proto_u64(struct io *io, uint64_t *v)
 {
     if (io->out != NULL)
         crn_buf_u64(io->out, *v);
@@ -45,7 +45,7 @@ static void u64(struct io *io, uint64_t *v)
         *v = crn_view_u64(io->in);
 }
 
-static void raw(struct io *io, void *p, size_t n)
+static void proto_raw(struct io *io, void *p, size_t n)
 {
     const void *from;
 
@@ -73,118 +73,118 @@ static void proto_text(struct io *io, char *s, size_t size)
             io->bad = 1;
 }
 
-static void choice(struct io *io, uint8_t *v, unsigned first, unsigned last)
+static void proto_choice(struct io *io, uint8_t *v, unsigned first, unsigned last)
 {
-    u8(io, v);
+    proto_u8(io, v);
     if (io->in != NULL && (*v < first || *v > last))
         io->bad = 1;
 }
 
 static void proto_count(struct io *io, uint16_t *n, uint16_t max)
 {
-    u16(io, n);
+    proto_u16(io, n);
     if (io->in != NULL && *n > max) {
         io->bad = 1;
         *n = 0;
     }
 }
 
-static void magic(struct io *io)
+static void proto_magic(struct io *io)
 {
     uint32_t m = CRN_BP_MAGIC;
 
-    u32(io, &m);
+    proto_u32(io, &m);
     if (m != CRN_BP_MAGIC)
         io->bad = 1;
 }
 
-static void hello(struct io *io, struct crn_bp_hello *m)
+static void proto_hello(struct io *io, struct crn_bp_hello *m)
 {
-    magic(io);
-    u16(io, &m->major);
-    u16(io, &m->minor);
-    u8(io, &m->method);
+    proto_magic(io);
+    proto_u16(io, &m->major);
+    proto_u16(io, &m->minor);
+    proto_u8(io, &m->method);
     proto_text(io, m->user, sizeof(m->user));
-    raw(io, m->nonce, sizeof(m->nonce));
+    proto_raw(io, m->nonce, sizeof(m->nonce));
 }
 
-static void challenge(struct io *io, struct crn_bp_challenge *m)
+static void proto_challenge(struct io *io, struct crn_bp_challenge *m)
 {
-    magic(io);
-    u16(io, &m->major);
-    u16(io, &m->minor);
-    raw(io, m->nonce, sizeof(m->nonce));
+    proto_magic(io);
+    proto_u16(io, &m->major);
+    proto_u16(io, &m->minor);
+    proto_raw(io, m->nonce, sizeof(m->nonce));
 }
 
-static void proof(struct io *io, struct crn_bp_proof *m)
+static void proto_proof(struct io *io, struct crn_bp_proof *m)
 {
     proto_count(io, &m->len, CRN_BP_PROOF);
-    raw(io, m->data, m->len);
+    proto_raw(io, m->data, m->len);
 }
 
 static void proto_welcome(struct io *io, struct crn_bp_welcome *m)
 {
-    u64(io, &m->epoch);
-    u64(io, &m->lease_ns);
-    u64(io, &m->report_ns);
-    choice(io, &m->is_admin, 0, 1);
+    proto_u64(io, &m->epoch);
+    proto_u64(io, &m->lease_ns);
+    proto_u64(io, &m->report_ns);
+    proto_choice(io, &m->is_admin, 0, 1);
     proto_text(io, m->user, sizeof(m->user));
-    proof(io, &m->proof);
+    proto_proof(io, &m->proof);
 }
 
 static void proto_ask(struct io *io, struct crn_bp_ask *m)
 {
-    u32(io, &m->seq);
+    proto_u32(io, &m->seq);
     proto_text(io, m->token, sizeof(m->token));
-    choice(io, &m->kind, 0, CRN_IO_KINDS - 1);
-    choice(io, &m->state, CRN_BP_WAITING, CRN_BP_LOST);
-    u64(io, &m->epoch);
-    u64(io, &m->age_ns);
-    u64(io, &m->held_ns);
-    u64(io, &m->bytes);
-    u64(io, &m->done);
-    u64(io, &m->duration_ns);
-    u64(io, &m->at_risk_ns);
-    u64(io, &m->recovery_ns);
-    u64(io, &m->period_ns);
+    proto_choice(io, &m->kind, 0, CRN_IO_KINDS - 1);
+    proto_choice(io, &m->state, CRN_BP_WAITING, CRN_BP_LOST);
+    proto_u64(io, &m->epoch);
+    proto_u64(io, &m->age_ns);
+    proto_u64(io, &m->held_ns);
+    proto_u64(io, &m->bytes);
+    proto_u64(io, &m->done);
+    proto_u64(io, &m->duration_ns);
+    proto_u64(io, &m->at_risk_ns);
+    proto_u64(io, &m->recovery_ns);
+    proto_u64(io, &m->period_ns);
 }
 
 static void proto_report(struct io *io, struct crn_bp_report *m)
 {
     uint16_t i;
 
-    raw(io, m->job, sizeof(m->job));
-    u64(io, &m->number);
-    u32(io, &m->nodes);
+    proto_raw(io, m->job, sizeof(m->job));
+    proto_u64(io, &m->number);
+    proto_u32(io, &m->nodes);
     proto_text(io, m->name, sizeof(m->name));
     proto_count(io, &m->n, CRN_BP_MAX_ASKS);
     for (i = 0; i < m->n; i++)
         proto_ask(io, &m->ask[i]);
 }
 
-static void verdict(struct io *io, struct crn_bp_verdict *m)
+static void proto_verdict(struct io *io, struct crn_bp_verdict *m)
 {
-    u32(io, &m->seq);
-    choice(io, &m->code, CRN_BP_WAIT, CRN_BP_REFUSED);
-    u8(io, &m->why);
-    u32(io, &m->place);
-    u64(io, &m->start_ns);
+    proto_u32(io, &m->seq);
+    proto_choice(io, &m->code, CRN_BP_WAIT, CRN_BP_REFUSED);
+    proto_u8(io, &m->why);
+    proto_u32(io, &m->place);
+    proto_u64(io, &m->start_ns);
 }
 
-static void status(struct io *io, struct crn_bp_status *m)
+static void proto_status(struct io *io, struct crn_bp_status *m)
 {
     uint16_t i;
 
-    u64(io, &m->number);
-    u64(io, &m->report);
+    proto_u64(io, &m->number);
+    proto_u64(io, &m->report);
     proto_count(io, &m->n, CRN_BP_MAX_ASKS);
     for (i = 0; i < m->n; i++)
-        verdict(io, &m->verdict[i]);
+        proto_verdict(io, &m->verdict[i]);
 }
 
-static void query(struct io *io, struct crn_bp_query *m)
+static void proto_query(struct io *io, struct crn_bp_query *m)
 {
-    u32(io, &m->max_requests);
+    proto_u32(io, &m->max_requests);
     proto_text(io, m->token, sizeof(m->token));
 }
 
@@ -192,41 +192,41 @@ static void token_row(struct io *io, struct crn_bp_token_row *m)
 {
     proto_text(io, m->token, sizeof(m->token));
     proto_text(io, m->policy, sizeof(m->policy));
-    u32(io, &m->slots);
-    u32(io, &m->holders);
-    u32(io, &m->waiting);
-    choice(io, &m->is_draining, 0, 1);
-    choice(io, &m->is_settling, 0, 1);
-    u64(io, &m->granted);
-    u64(io, &m->returned);
-    u64(io, &m->taken);
-    u64(io, &m->canceled);
-    u64(io, &m->oldest_ns);
+    proto_u32(io, &m->slots);
+    proto_u32(io, &m->holders);
+    proto_u32(io, &m->waiting);
+    proto_choice(io, &m->is_draining, 0, 1);
+    proto_choice(io, &m->is_settling, 0, 1);
+    proto_u64(io, &m->granted);
+    proto_u64(io, &m->returned);
+    proto_u64(io, &m->taken);
+    proto_u64(io, &m->canceled);
+    proto_u64(io, &m->oldest_ns);
 }
 
 static void request_row(struct io *io, struct crn_bp_request_row *m)
 {
-    u64(io, &m->id);
+    proto_u64(io, &m->id);
     proto_text(io, m->token, sizeof(m->token));
     proto_text(io, m->user, sizeof(m->user));
     proto_text(io, m->job, sizeof(m->job));
-    u32(io, &m->nodes);
-    choice(io, &m->kind, 0, CRN_IO_KINDS - 1);
-    choice(io, &m->state, CRN_BP_WAITING, CRN_BP_LOST);
-    u8(io, &m->why);
-    u32(io, &m->place);
-    u64(io, &m->start_ns);
-    u64(io, &m->age_ns);
-    u64(io, &m->held_ns);
-    u64(io, &m->bytes);
-    u64(io, &m->done);
-    u64(io, &m->duration_ns);
+    proto_u32(io, &m->nodes);
+    proto_choice(io, &m->kind, 0, CRN_IO_KINDS - 1);
+    proto_choice(io, &m->state, CRN_BP_WAITING, CRN_BP_LOST);
+    proto_u8(io, &m->why);
+    proto_u32(io, &m->place);
+    proto_u64(io, &m->start_ns);
+    proto_u64(io, &m->age_ns);
+    proto_u64(io, &m->held_ns);
+    proto_u64(io, &m->bytes);
+    proto_u64(io, &m->done);
+    proto_u64(io, &m->duration_ns);
 }
 
 static void proto_control(struct io *io, struct crn_bp_control *m)
 {
-    choice(io, &m->op, CRN_BP_OP_DRAIN, CRN_BP_OP_CANCEL);
-    u64(io, &m->id);
+    proto_choice(io, &m->op, CRN_BP_OP_DRAIN, CRN_BP_OP_CANCEL);
+    proto_u64(io, &m->id);
     proto_text(io, m->token, sizeof(m->token));
     proto_text(io, m->argument, sizeof(m->argument));
 }
@@ -235,7 +235,7 @@ static void proto_done(struct io *io, struct crn_bp_done *m)
 {
     uint32_t code = (uint32_t)m->code;
 
-    u32(io, &code);
+    proto_u32(io, &code);
     if (io->in != NULL)
         m->code = (int32_t)code;
     proto_text(io, m->text, sizeof(m->text));
@@ -245,13 +245,13 @@ static void proto_visit(struct io *io, struct crn_bp_msg *msg)
 {
     switch (msg->type) {
     case CRN_BP_HELLO:
-        hello(io, &msg->u.hello);
+        proto_hello(io, &msg->u.hello);
         return;
     case CRN_BP_CHALLENGE:
-        challenge(io, &msg->u.challenge);
+        proto_challenge(io, &msg->u.challenge);
         return;
     case CRN_BP_PROOF_MSG:
-        proof(io, &msg->u.proof);
+        proto_proof(io, &msg->u.proof);
         return;
     case CRN_BP_WELCOME:
         proto_welcome(io, &msg->u.welcome);
@@ -260,10 +260,10 @@ static void proto_visit(struct io *io, struct crn_bp_msg *msg)
         proto_report(io, &msg->u.report);
         return;
     case CRN_BP_STATUS:
-        status(io, &msg->u.status);
+        proto_status(io, &msg->u.status);
         return;
     case CRN_BP_QUERY:
-        query(io, &msg->u.query);
+        proto_query(io, &msg->u.query);
         return;
     case CRN_BP_TOKEN_ROW:
         token_row(io, &msg->u.token_row);

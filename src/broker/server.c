@@ -135,7 +135,7 @@ static cairn_err open_listeners(struct crn_server *s, struct crn_errinfo *ei)
     cairn_err rc = CAIRN_OK;
     size_t i;
 
-    while (rc == CAIRN_OK && crn_list_next(&at, text, sizeof(text))) {
+    while (rc == CAIRN_OK && crn_broker_list_next(&at, text, sizeof(text))) {
         rc = crn_address_parse(text, CRN_BROKER_PORT, &address, ei);
         if (rc == CAIRN_OK)
             rc = address.is_unix ? listen_unix(s, &address, text, ei)
@@ -365,7 +365,7 @@ static void close_metrics(struct crn_server *s)
         evhttp_free(s->http);
 }
 
-static void nothing(struct crn_server *s)
+static void server_nothing(struct crn_server *s)
 {
     (void)s;
 }
@@ -375,14 +375,9 @@ static const struct step {
     cairn_err (*open)(struct crn_server *s, struct crn_errinfo *ei);
     void (*close)(struct crn_server *s);
 } steps[] = {
-    {raise_limit, nothing},
-    {open_base, close_base},
-    {open_core, close_core},
-    {open_verifier, close_verifier},
-    {open_signals, close_signals},
-    {open_tick, close_tick},
-    {crn_metrics_open, close_metrics},
-    {open_listeners, close_listeners},
+    {raise_limit, server_nothing},     {open_base, close_base},           {open_core, close_core},
+    {open_verifier, close_verifier},   {open_signals, close_signals},     {open_tick, close_tick},
+    {crn_metrics_open, close_metrics}, {open_listeners, close_listeners},
 };
 #define NSTEPS (sizeof(steps) / sizeof(steps[0]))
 

@@ -279,7 +279,8 @@ static void turns_fill(struct crn_turns *t, uint32_t rid, const struct crn_bp_as
 }
 
 /* The job uses the file system without a grant of this broker. */
-static void learn(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask, int64_t now_ns)
+static void turns_learn(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask,
+                        int64_t now_ns)
 {
     t->token[request_of(t, rid)->token].learned++;
     crn_turns_hold(t, rid, now_ns - turns_within(ask->held_ns, MAX_AGE_NS), now_ns);
@@ -287,7 +288,8 @@ static void learn(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *as
     request_of(t, rid)->learned_ns = now_ns;
 }
 
-static void admit(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask, int64_t now_ns)
+static void turns_admit(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *ask,
+                        int64_t now_ns)
 {
     struct turns_request *r = request_of(t, rid);
 
@@ -305,7 +307,7 @@ static void admit(struct crn_turns *t, uint32_t rid, const struct crn_bp_ask *as
         r->code = CRN_BP_TAKEN;
         r->why = CRN_BP_WHY_LEASE;
     } else {
-        learn(t, rid, ask, now_ns);
+        turns_learn(t, rid, ask, now_ns);
     }
 }
 
@@ -320,7 +322,7 @@ static void update_waiting(struct crn_turns *t, uint32_t rid, const struct crn_b
         return;
     }
     if (ask->state == CRN_BP_ALONE || (ask->state == CRN_BP_HOLDING && ask->epoch != t->cfg.epoch))
-        learn(t, rid, ask, now_ns);
+        turns_learn(t, rid, ask, now_ns);
     else
         crn_turns_end(t, rid, now_ns, CRN_BP_TAKEN, CRN_BP_WHY_LEASE);
 }
@@ -378,7 +380,7 @@ static void read_ask(struct crn_turns *t, uint32_t j, const struct crn_bp_ask *a
          * there are entries. */
         for (i = 0; job->req[i].state != RQ_FREE; i++)
             ;
-        admit(t, rid_of(j, i), ask, now_ns);
+        turns_admit(t, rid_of(j, i), ask, now_ns);
     } else if (job->req[i].state == RQ_WAITING) {
         update_waiting(t, rid_of(j, i), ask, now_ns);
     } else if (job->req[i].state == RQ_HELD) {

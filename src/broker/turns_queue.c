@@ -106,7 +106,8 @@ void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns)
 }
 
 /* The request that has waited longest, if that is too long. */
-static uint32_t starving(const struct crn_turns *t, const struct token *k, int64_t now_ns)
+static uint32_t turns_queue_starving(const struct crn_turns *t, const struct token *k,
+                                     int64_t now_ns)
 {
     double limit_s = turns_queue_seconds(now_ns - t->cfg.starve_ns);
     uint32_t oldest = 0;
@@ -141,7 +142,7 @@ static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const str
 static void turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
     struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
-    uint32_t i = starving(t, k, now_ns);
+    uint32_t i = turns_queue_starving(t, k, now_ns);
     uint32_t rid;
 
     if (i == NONE)

@@ -54,7 +54,7 @@ static uint32_t copy_of(const struct copier_work *w, uint64_t k)
     return lo;
 }
 
-static struct crn_lane piece(const struct copier_work *w, uint64_t k)
+static struct crn_lane copier_piece(const struct copier_work *w, uint64_t k)
 {
     const struct crn_copy *copy = &w->copies[copy_of(w, k)];
     uint64_t done = (k - copy->first) * w->piece_bytes;
@@ -76,7 +76,7 @@ static cairn_err copy_part(void *arg, uint64_t i, struct crn_errinfo *ei)
 
     (void)ei;
     while (n < (int)w->take && k < w->pieces)
-        lanes[n++] = piece(w, k++);
+        lanes[n++] = copier_piece(w, k++);
     if (w->has_hashes)
         crn_hashed_copy_by(w->c->way, lanes, n);
     else

@@ -20,7 +20,7 @@ struct strip {
     __m256i a, b, c, d;
 };
 
-AVX static inline struct strip load(const unsigned char *p)
+AVX static inline struct strip stream_load(const unsigned char *p)
 {
     const __m256i *v = (const __m256i *)(const void *)p;
 
@@ -28,7 +28,7 @@ AVX static inline struct strip load(const unsigned char *p)
                           _mm256_loadu_si256(v + 2), _mm256_loadu_si256(v + 3)};
 }
 
-AVX static inline void store(unsigned char *p, struct strip s)
+AVX static inline void stream_store(unsigned char *p, struct strip s)
 {
     __m256i *v = (__m256i *)(void *)p;
 
@@ -38,7 +38,7 @@ AVX static inline void store(unsigned char *p, struct strip s)
     _mm256_stream_si256(v + 3, s.d);
 }
 
-AVX static inline void prefetch(const unsigned char *p)
+AVX static inline void stream_prefetch(const unsigned char *p)
 {
     _mm_prefetch((const char *)p, _MM_HINT_T0);
     _mm_prefetch((const char *)p + 64, _MM_HINT_T0);
@@ -53,19 +53,19 @@ AVX static void copy_group(unsigned char *dst, const unsigned char *src)
     for (at = 0; at < PAGE; at += step) {
         struct strip s0, s1, s2, s3;
 
-        prefetch(src + at + step);
-        prefetch(src + at + step + PAGE);
-        prefetch(src + at + step + 2 * (size_t)PAGE);
-        prefetch(src + at + step + 3 * (size_t)PAGE);
-        s0 = load(src + at);
-        s1 = load(src + at + PAGE);
-        s2 = load(src + at + 2 * (size_t)PAGE);
-        s3 = load(src + at + 3 * (size_t)PAGE);
+        stream_prefetch(src + at + step);
+        stream_prefetch(src + at + step + PAGE);
+        stream_prefetch(src + at + step + 2 * (size_t)PAGE);
+        stream_prefetch(src + at + step + 3 * (size_t)PAGE);
+        s0 = stream_load(src + at);
+        s1 = stream_load(src + at + PAGE);
+        s2 = stream_load(src + at + 2 * (size_t)PAGE);
+        s3 = stream_load(src + at + 3 * (size_t)PAGE);
         __asm__ volatile("" ::: "memory"); /* keeps the compiler from mixing loads and stores */
-        store(dst + at, s0);
-        store(dst + at + PAGE, s1);
-        store(dst + at + 2 * (size_t)PAGE, s2);
-        store(dst + at + 3 * (size_t)PAGE, s3);
+        stream_store(dst + at, s0);
+        stream_store(dst + at + PAGE, s1);
+        stream_store(dst + at + 2 * (size_t)PAGE, s2);
+        stream_store(dst + at + 3 * (size_t)PAGE, s3);
     }
 }
 

@@ -76,8 +76,8 @@ static void kept_free(struct kept *k)
     memset(k, 0, sizeof(*k));
 }
 
-static cairn_err keep(void *ctx, const struct crn_chunk_record *record, const void *encoded,
-                      struct crn_errinfo *ei)
+static cairn_err advise_run_keep(void *ctx, const struct crn_chunk_record *record,
+                                 const void *encoded, struct crn_errinfo *ei)
 {
     struct kept *k = ctx;
 
@@ -162,7 +162,7 @@ static cairn_err advise_run_encode(struct advise_run_trial *t, uint32_t stream, 
     if (t->chooser == NULL)
         rc = pipe_of(t, s, &o.pipe, ei);
     if (rc == CAIRN_OK)
-        rc = crn_encoder_open(&o, t->work, keep, k, &e, ei);
+        rc = crn_encoder_open(&o, t->work, advise_run_keep, k, &e, ei);
     crn_merge_start(t->plan, stream, &c);
     while (rc == CAIRN_OK && crn_merge_next(&c, UINT64_MAX, &p)) {
         struct crn_run run = crn_merge_run(t->plan, &p);

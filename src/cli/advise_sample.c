@@ -69,7 +69,7 @@ void crn_advise_free(struct advise_sample *s)
 }
 
 /* Cuts a region down to the middle rows, about share of it; returns their offset. */
-static uint64_t slab(struct crn_region *r, double share)
+static uint64_t advise_sample_slab(struct crn_region *r, double share)
 {
     uint64_t bytes = r->bytes;
     uint64_t rows, row, start;
@@ -123,7 +123,7 @@ static cairn_err advise_sample_take(struct advise_sample *s, const struct sample
         uint64_t at;
 
         *region = r->parts.shard.regions[i];
-        at = slab(region, share);
+        at = advise_sample_slab(region, share);
         s->bytes[s->n - 1][i] = malloc(region->bytes + 1);
         to->nregions = i + 1;
         if (s->bytes[s->n - 1][i] == NULL)
@@ -188,7 +188,7 @@ static cairn_err open_file(const char *path, struct crn_region *region, int *ret
 }
 
 /* The index of the i-th chosen rank. */
-static size_t spread(size_t i, size_t chosen, size_t n)
+static size_t advise_sample_spread(size_t i, size_t chosen, size_t n)
 {
     return i * n / chosen;
 }
@@ -209,7 +209,8 @@ cairn_err crn_advise_files(char *const *path, size_t n, uint64_t limit, const ch
 
         rc = rank_init(&ranks[i], &shard, ei);
         if (rc == CAIRN_OK)
-            rc = open_file(path[spread(i, chosen, n)], &regions[i], &ranks[i].fd[0], ei);
+            rc = open_file(path[advise_sample_spread(i, chosen, n)], &regions[i], &ranks[i].fd[0],
+                           ei);
         if (rc == CAIRN_OK)
             crn_extents_read(crn_fs_default(), ranks[i].fd[0], hdf5, &ranks[i].files[0]);
     }
@@ -284,7 +285,7 @@ cairn_err crn_advise_version(struct crn_version *v, uint64_t limit, const char *
     uint32_t i;
 
     for (i = 0; rc == CAIRN_OK && i < chosen; i++) {
-        rc = crn_version_shard(v, (uint32_t)spread(i, chosen, m->ranks), &shard, ei);
+        rc = crn_version_shard(v, (uint32_t)advise_sample_spread(i, chosen, m->ranks), &shard, ei);
         if (rc == CAIRN_OK)
             rc = rank_init(&ranks[i], shard, ei);
         if (rc == CAIRN_OK)

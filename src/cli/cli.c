@@ -198,7 +198,8 @@ cairn_err crn_cli_target(const char *text, struct cli_target *ret, struct crn_er
     return crn_check_name("checkpoint name", ret->name, ei);
 }
 
-static cairn_err newest(const struct crn_store *st, struct cli_target *t, struct crn_errinfo *ei)
+static cairn_err cli_newest(const struct crn_store *st, struct cli_target *t,
+                            struct crn_errinfo *ei)
 {
     struct crn_catalog c;
     cairn_err rc;
@@ -223,7 +224,7 @@ cairn_err crn_cli_pick(const struct crn_store *st, const char *text, struct cli_
     cairn_err rc = crn_cli_target(text, ret, ei);
 
     if (rc == CAIRN_OK && ret->version < 0)
-        rc = newest(st, ret, ei);
+        rc = cli_newest(st, ret, ei);
     return rc;
 }
 

@@ -112,17 +112,17 @@ typedef int (*cli_version_fn)(struct cli *cli, const char *name, const struct cr
 int crn_cli_each(struct cli *cli, int argc, char **argv, cli_version_fn fn, void *arg);
 
 /* Texts. */
-const char *crn_type_name(uint8_t type);
-void crn_shape_text(const uint64_t *dims, unsigned ndims, char *buf, size_t size); /* "64 x 32" */
-void crn_age_text(uint64_t since_ns, char *buf, size_t size);                      /* "3 min" */
-void crn_date_text(uint64_t ns, char *buf, size_t size); /* local time, to the second */
+const char *crn_output_type(uint8_t type);
+void crn_output_shape(const uint64_t *dims, unsigned ndims, char *buf, size_t size); /* "64 x 32" */
+void crn_output_age(uint64_t since_ns, char *buf, size_t size);                      /* "3 min" */
+void crn_output_date(uint64_t ns, char *buf, size_t size); /* local time, to the second */
 /* "encoded against version 8 (chain of 3)"; empty if there is no chain. */
 void crn_cli_chain_text(int64_t against, uint32_t chain, char *buf, size_t size);
 
 /* Colours of a terminal, as escape sequences; empty strings if stdout is none, with NO_COLOR in the
  * environment (columns of tables count bytes: colour whole last cells). */
 enum cli_colour { CLI_PLAIN, CLI_BOLD, CLI_GOOD, CLI_BUSY, CLI_BAD };
-const char *crn_colour(enum cli_colour colour);
+const char *crn_output_colour(enum cli_colour colour);
 
 /* A table on stdout: columns as wide as their widest cell. Alignment by column: 'l' or 'r'. */
 struct cli_table {

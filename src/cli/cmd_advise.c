@@ -108,7 +108,7 @@ static size_t advise_choose(const struct advice *a)
 
 /* Output. -------------------------------------------------------------------------------------- */
 
-static void print(const struct advice *a)
+static void advise_print(const struct advice *a)
 {
     const struct advise_sample *s = &a->sample;
     const struct advise_result *best = &a->result[a->best];
@@ -249,7 +249,7 @@ static int advise_draw(const struct advice *a)
     return crn_plot_end(&p);
 }
 
-static int advise(struct cli *cli, const struct advise_options *o, char **args, size_t n)
+static int advise_try_all(struct cli *cli, const struct advise_options *o, char **args, size_t n)
 {
     struct advice a = {.cli = cli, .o = o};
     char path[CRN_PATH_MAX];
@@ -268,7 +268,7 @@ static int advise(struct cli *cli, const struct advise_options *o, char **args, 
         if (cli->is_json)
             print_json(&a);
         else
-            print(&a);
+            advise_print(&a);
         if (o->plot != NULL)
             status = advise_draw(&a);
         status = cli->is_json ? crn_cli_json_end(cli, status) : crn_cli_end(cli, status);
@@ -300,7 +300,7 @@ static int advise_run(struct cli *cli, int argc, char **argv)
         return crn_cli_usage(cli, "which checkpoint, or which files?");
     if (o.sample == 0)
         return crn_cli_usage(cli, "the sample must have at least 1 byte");
-    return advise(cli, &o, argv + optind, (size_t)(argc - optind));
+    return advise_try_all(cli, &o, argv + optind, (size_t)(argc - optind));
 }
 
 const struct cli_command crn_cmd_advise = {

@@ -39,10 +39,10 @@ struct diff_finding {
     uint64_t problems;       /* number of such cases */
 };
 
-static void note(struct diff_finding *f, const char *fmt, ...)
+static void diff_note(struct diff_finding *f, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void note(struct diff_finding *f, const char *fmt, ...)
+static void diff_note(struct diff_finding *f, const char *fmt, ...)
 {
     va_list ap;
 
@@ -80,10 +80,10 @@ static void note_shapes(struct diff_finding *f, const struct cli_array *a,
 {
     char x[80], y[80];
 
-    crn_shape_text(a->region.dims, a->region.ndims, x, sizeof(x));
-    crn_shape_text(b->region.dims, b->region.ndims, y, sizeof(y));
-    note(f, "%s %s against %s %s", crn_type_name(a->region.type), x, crn_type_name(b->region.type),
-         y);
+    crn_output_shape(a->region.dims, a->region.ndims, x, sizeof(x));
+    crn_output_shape(b->region.dims, b->region.ndims, y, sizeof(y));
+    diff_note(f, "%s %s against %s %s", crn_output_type(a->region.type), x,
+              crn_output_type(b->region.type), y);
 }
 
 /* Compares two arrays and adds the result to the finding. */
@@ -135,9 +135,9 @@ static cairn_err compare_ranks(struct diff_job *job, size_t ia, size_t na, size_
 
     while (rc == CAIRN_OK && (x < xend || y < yend)) {
         if (y == yend || (x < xend && x->rank < y->rank)) {
-            note(f, "rank %" PRIu32 " is in the first only", x++->rank);
+            diff_note(f, "rank %" PRIu32 " is in the first only", x++->rank);
         } else if (x == xend || y->rank < x->rank) {
-            note(f, "rank %" PRIu32 " is in the second only", y++->rank);
+            diff_note(f, "rank %" PRIu32 " is in the second only", y++->rank);
         } else {
             crn_array_of_rank(&a, job->a.v, x++);
             crn_array_of_rank(&b, job->b.v, y++);
@@ -221,7 +221,7 @@ static cairn_err compare_names(struct cli *cli, struct diff_job *job, struct crn
 
         f.name = c <= 0 ? x->item[i].region->name : y->item[k].region->name;
         if (c != 0)
-            note(&f, "in the %s only", c < 0 ? "first" : "second");
+            diff_note(&f, "in the %s only", c < 0 ? "first" : "second");
         else if (x->item[i].region->is_global && y->item[k].region->is_global)
             rc = compare_whole(job, i, k, &f, ei);
         else
@@ -287,7 +287,7 @@ static int diff_finish(struct cli *cli, struct diff_job *job, cairn_err rc)
     return crn_cli_end(cli, status);
 }
 
-static int compare(struct cli *cli, struct diff_job *job)
+static int diff_compare(struct cli *cli, struct diff_job *job)
 {
     static const char *const head[] = {"REGION", "DIFFERING", "FIRST", "MAX ABS", "MAX REL", ""};
     size_t i;
@@ -335,7 +335,7 @@ static int diff_run(struct cli *cli, int argc, char **argv)
     if (open_both(cli, &job, argv + optind, other) != CAIRN_OK)
         status = crn_cli_fail(cli);
     else
-        status = compare(cli, &job);
+        status = diff_compare(cli, &job);
     close_side(&job.a);
     close_side(&job.b);
     free(job.buf[0]);

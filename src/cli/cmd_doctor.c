@@ -60,7 +60,7 @@ static cairn_err try_writing(struct doctor *d, int dfd, struct crn_errinfo *ei)
     static const char name[] = ".cairn-doctor";
     cairn_err rc;
 
-    rc = crn_file_replace(d->fs, dfd, name, "doctor", 6, ei);
+    rc = crn_fs_replace(d->fs, dfd, name, "doctor", 6, ei);
     if (d->fs->unlinkat(d->fs, dfd, name, 0) < 0 && rc == CAIRN_OK)
         rc = crn_fail(ei, CAIRN_EPERM, 0, "files cannot be removed");
     return rc;

@@ -58,8 +58,9 @@ static int is_good(struct cli *cli, const char *name, const struct crn_version_e
 
 enum verdict { TAKEN, PASSED_OVER, OLDER, TOO_NEW };
 
-static enum verdict judge(struct cli *cli, const char *name, const struct crn_version_entry *e,
-                          int is_quick, char *why, size_t size)
+static enum verdict explain_judge(struct cli *cli, const char *name,
+                                  const struct crn_version_entry *e, int is_quick, char *why,
+                                  size_t size)
 {
     if (e->state != CRN_VERSION_OK) {
         (void)snprintf(why, size, "%s: %s", crn_version_state_name(e->state), e->why);
@@ -88,7 +89,7 @@ static void explain_report(struct cli *cli, const char *name, const struct crn_v
         crn_json_end_object(&cli->json);
         return;
     }
-    crn_age_text(e->created_ns, age, sizeof(age));
+    crn_output_age(e->created_ns, age, sizeof(age));
     (void)printf("%s@%" PRId64, name, e->version);
     if (e->created_ns != 0)
         (void)printf(" (%s old)", age);
@@ -115,7 +116,7 @@ static void show_events(struct cli *cli, const char *name, const struct crn_jour
     for (i = j->n > SHOWN ? j->n - SHOWN : 0; i < j->n; i++) {
         const struct crn_event *e = &j->v[i];
 
-        crn_date_text(e->time_ns, date, sizeof(date));
+        crn_output_date(e->time_ns, date, sizeof(date));
         (void)printf("  %s %s@%" PRId64 " %s%s%s%s%s\n", date, name, e->version, e->kind,
                      e->job[0] != '\0' ? ", job " : "", e->job, e->text[0] != '\0' ? ": " : "",
                      e->text);
@@ -145,7 +146,7 @@ static int explain_one(struct cli *cli, const struct cli_target *t, int is_quick
     if (is_known) {
         char why[CRN_ERR_TEXT + 40] = "";
 
-        verdict = judge(cli, t->name, &c.v[i], is_quick, why, sizeof(why));
+        verdict = explain_judge(cli, t->name, &c.v[i], is_quick, why, sizeof(why));
         explain_report(cli, t->name, &c.v[i], verdict, why);
     } else if (j.n > 0 && !cli->is_json) {
         (void)printf("%s@%" PRId64 ": there is no such version\n", t->name, t->version);
@@ -166,7 +167,7 @@ static int explain_one(struct cli *cli, const struct cli_target *t, int is_quick
     return crn_cli_end(cli, verdict == TAKEN ? CLI_OK : CLI_PROBLEM);
 }
 
-static int explain(struct cli *cli, const char *name, int64_t bound, int is_quick)
+static int explain_chain(struct cli *cli, const char *name, int64_t bound, int is_quick)
 {
     struct crn_journal j;
     struct crn_catalog c;
@@ -189,7 +190,7 @@ static int explain(struct cli *cli, const char *name, int64_t bound, int is_quic
         if (bound >= 0 && e->version > bound)
             verdict = TOO_NEW;
         else if (taken < 0)
-            verdict = judge(cli, name, e, is_quick, why, sizeof(why));
+            verdict = explain_judge(cli, name, e, is_quick, why, sizeof(why));
         if (verdict == TAKEN)
             taken = e->version;
         explain_report(cli, name, e, verdict, why);
@@ -231,7 +232,8 @@ static int explain_run(struct cli *cli, int argc, char **argv)
         return crn_cli_usage(cli, "one name is explained at a time");
     if (crn_cli_target(argv[optind], &t, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
-    return t.version >= 0 ? explain_one(cli, &t, is_quick) : explain(cli, t.name, bound, is_quick);
+    return t.version >= 0 ? explain_one(cli, &t, is_quick)
+                          : explain_chain(cli, t.name, bound, is_quick);
 }
 
 const struct cli_command crn_cmd_explain = {

@@ -195,9 +195,9 @@ static int extract_report(struct cli *cli, const struct cli_array *a,
     if (strcmp(o->output, "-") == 0)
         return CLI_OK;
     if (!cli->is_json) {
-        crn_shape_text(a->region.dims, a->region.ndims, shape, sizeof(shape));
+        crn_output_shape(a->region.dims, a->region.ndims, shape, sizeof(shape));
         crn_human_bytes(a->bytes, size, sizeof(size));
-        (void)printf("%s: %s %s, %s, %s\n", o->output, crn_type_name(a->region.type), shape, size,
+        (void)printf("%s: %s %s, %s, %s\n", o->output, crn_output_type(a->region.type), shape, size,
                      format);
         return crn_cli_end(cli, CLI_OK);
     }
@@ -205,7 +205,7 @@ static int extract_report(struct cli *cli, const struct cli_array *a,
     crn_json_str(j, "output", o->output);
     crn_json_str(j, "format", format);
     crn_json_str(j, "region", a->region.name);
-    crn_json_str(j, "type", crn_type_name(a->region.type));
+    crn_json_str(j, "type", crn_output_type(a->region.type));
     crn_json_bool(j, "global", a->is_whole);
     crn_json_array(j, "dims");
     for (d = 0; d < a->region.ndims; d++)
@@ -215,7 +215,8 @@ static int extract_report(struct cli *cli, const struct cli_array *a,
     return crn_cli_json_end(cli, CLI_OK);
 }
 
-static int extract(struct cli *cli, const char *checkpoint, const struct extract_options *o)
+static int extract_checkpoint(struct cli *cli, const char *checkpoint,
+                              const struct extract_options *o)
 {
     const struct cli_sink_ops *ops = NULL;
     struct crn_version *v = NULL;
@@ -279,7 +280,7 @@ static int extract_run(struct cli *cli, int argc, char **argv)
     if (o.output == NULL)
         return crn_cli_usage(cli, "where to? use -o FILE, or -o - for standard output");
     o.region = argv[optind + 1];
-    return extract(cli, argv[optind], &o);
+    return extract_checkpoint(cli, argv[optind], &o);
 }
 
 const struct cli_command crn_cmd_extract = {

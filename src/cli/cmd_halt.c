@@ -53,7 +53,7 @@ static void note_who(struct crn_halt *h, const char *reason)
     const struct passwd *pw = getpwuid(geteuid());
     char date[32];
 
-    crn_date_text((uint64_t)crn_clock_real()->wall_ns(crn_clock_real()), date, sizeof(date));
+    crn_output_date((uint64_t)crn_clock_real()->wall_ns(crn_clock_real()), date, sizeof(date));
     (void)snprintf(h->who, sizeof(h->who), "requested by %s, %s%s%.80s",
                    pw != NULL ? pw->pw_name : "?", date, reason != NULL ? ": " : "",
                    reason != NULL ? reason : "");

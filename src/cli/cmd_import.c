@@ -145,8 +145,8 @@ static const struct import_format {
                            struct crn_source *s, struct crn_errinfo *ei);
 } formats[] = {{"veloc", "-{rank}-{step}.dat", veloc_open}};
 
-static void report(struct cli *cli, const struct cli_ingest *g, const struct cli_set *set,
-                   const struct cli_ingested *done)
+static void import_report(struct cli *cli, const struct cli_ingest *g, const struct cli_set *set,
+                          const struct cli_ingested *done)
 {
     char size[32];
 
@@ -181,7 +181,7 @@ static int import_sets(struct cli *cli, struct cli_ingest *g, const struct cli_p
         if (crn_ingest_set(g, &sets->set[i], sets->set[i].step,
                            is_forced ? CLI_REPLACE_ANY : CLI_REPLACE_NEVER, 0, &done,
                            cli->ei) == CAIRN_OK)
-            report(cli, g, &sets->set[i], &done);
+            import_report(cli, g, &sets->set[i], &done);
         else
             status = crn_cli_fail(cli);
     }
@@ -211,8 +211,8 @@ static cairn_err list_dir(const char *dir, struct crn_names *ret, struct crn_err
     return rc;
 }
 
-static int import(struct cli *cli, const struct import_format *format, const char *name,
-                  const char *dir, int64_t ranks, int is_forced)
+static int import_checkpoint(struct cli *cli, const struct import_format *format, const char *name,
+                             const char *dir, int64_t ranks, int is_forced)
 {
     struct cli_patterns patterns = {0};
     char pattern[CAIRN_MAX_NAME + 32];
@@ -223,7 +223,7 @@ static int import(struct cli *cli, const struct import_format *format, const cha
     cairn_err rc;
 
     (void)snprintf(pattern, sizeof(pattern), "%s%s", name, format->suffix);
-    rc = crn_patterns_add(&patterns, pattern, cli->ei);
+    rc = crn_sets_add_pattern(&patterns, pattern, cli->ei);
     if (rc == CAIRN_OK)
         rc = list_dir(dir, &files, cli->ei);
     if (rc == CAIRN_OK)
@@ -278,7 +278,7 @@ static int import_run(struct cli *cli, int argc, char **argv)
         return crn_cli_usage(cli, "which runtime has left the checkpoints? use --from veloc");
     if (name == NULL || optind + 1 != argc || ranks >= CRN_MAX_RANKS)
         return crn_cli_usage(cli, "which checkpoint, and in which directory? use --as NAME DIR");
-    return import(cli, format, name, argv[optind], ranks, is_forced);
+    return import_checkpoint(cli, format, name, argv[optind], ranks, is_forced);
 }
 
 const struct cli_command crn_cmd_import = {

@@ -97,7 +97,7 @@ static cairn_err sort_files(const struct ingest_options *o, char **files, size_t
         uint32_t rank;
 
         for (k = 0; k < o->patterns.n; k++)
-            if (crn_pattern_match(o->patterns.text[k], name, &step, &rank))
+            if (crn_sets_match(o->patterns.text[k], name, &step, &rank))
                 break;
         if (k == o->patterns.n)
             return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' fits no pattern", files[i]);
@@ -106,7 +106,7 @@ static cairn_err sort_files(const struct ingest_options *o, char **files, size_t
                              : crn_sets_list(files, n, ret, ei);
 }
 
-static int ingest(struct cli *cli, const struct ingest_options *o, char **files, size_t n)
+static int ingest_files(struct cli *cli, const struct ingest_options *o, char **files, size_t n)
 {
     struct cli_sets sets = {0};
     struct cli_ingest g;
@@ -146,7 +146,7 @@ static int take_option(struct cli *cli, struct ingest_options *o, int c)
         rc = crn_cli_target(optarg, &o->as, cli->ei);
         break;
     case 'p':
-        rc = crn_patterns_add(&o->patterns, optarg, cli->ei);
+        rc = crn_sets_add_pattern(&o->patterns, optarg, cli->ei);
         break;
     case 'n':
         return crn_cli_number(cli, "ranks", optarg, &o->ranks);
@@ -186,7 +186,7 @@ static int ingest_run(struct cli *cli, int argc, char **argv)
                                                     : "so many ranks are not possible");
     if (o.patterns.n > 0 && o.as.version >= 0)
         return crn_cli_usage(cli, "the pattern determines the version: write --as %s", o.as.name);
-    return ingest(cli, &o, argv + optind, (size_t)(argc - optind));
+    return ingest_files(cli, &o, argv + optind, (size_t)(argc - optind));
 }
 
 const struct cli_command crn_cmd_ingest = {

@@ -30,7 +30,7 @@ static void add_row(struct ls_list *l, const char *name, const struct crn_versio
     l->rows++;
     crn_table_add(t, "%s", name);
     crn_table_add(t, "%" PRId64, e->version);
-    crn_age_text(e->created_ns, text, sizeof(text));
+    crn_output_age(e->created_ns, text, sizeof(text));
     crn_table_add(t, "%s", text);
     crn_table_add(t, "%" PRIu32, e->ranks);
     crn_table_add(t, "%" PRIu32, e->files);
@@ -39,7 +39,7 @@ static void add_row(struct ls_list *l, const char *name, const struct crn_versio
     if (l->is_long) {
         crn_human_bytes(e->file_bytes, text, sizeof(text));
         crn_table_add(t, "%s", text);
-        crn_date_text(e->created_ns, text, sizeof(text));
+        crn_output_date(e->created_ns, text, sizeof(text));
         crn_table_add(t, "%s", e->created_ns != 0 ? text : "-");
         crn_table_add(t, "%s", e->job[0] != '\0' ? e->job : "-");
     }

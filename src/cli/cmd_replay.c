@@ -152,8 +152,8 @@ static void begin_table(struct cli_table *t, uint32_t ntiers)
         crn_table_add(t, "FRAGM. %u", i);
 }
 
-static int replay(struct cli *cli, struct crn_replay_options *opt, const struct crn_trace *trace,
-                  enum crn_evict only)
+static int replay_trace(struct cli *cli, struct crn_replay_options *opt,
+                        const struct crn_trace *trace, enum crn_evict only)
 {
     struct crn_replay_result result;
     struct cli_table table;
@@ -214,7 +214,7 @@ static int replay_run(struct cli *cli, int argc, char **argv)
     if (parse_tiers(tiers, &opt, cli->ei) != CAIRN_OK ||
         replay_load(argv[optind], &trace, cli->ei) != CAIRN_OK)
         return crn_cli_fail(cli);
-    status = replay(cli, &opt, &trace, only);
+    status = replay_trace(cli, &opt, &trace, only);
     crn_trace_free(&trace);
     return status;
 }

@@ -133,7 +133,7 @@ static void put_versions(FILE *out, const struct crn_catalog *c)
         crn_human_bytes(e->file_bytes, stored, sizeof(stored));
         (void)snprintf(date, sizeof(date), "-");
         if (e->committed_ns > 0)
-            crn_date_text(e->committed_ns, date, sizeof(date));
+            crn_output_date(e->committed_ns, date, sizeof(date));
         (void)fprintf(out,
                       "<tr><td class=\"n\">%" PRId64 "</td><td%s>%s%s</td><td>%s</td>"
                       "<td class=\"n\">%.3g s</td><td class=\"n\">%u</td><td class=\"n\">%u</td>"
@@ -169,7 +169,7 @@ static void put_events(struct report_page *r, const char *name)
             "<th>What</th><th>Why</th><th>Job</th></tr></thead><tbody>\n",
             r->out);
     for (i = j.n; i-- > 0;) {
-        crn_date_text(j.v[i].time_ns, date, sizeof(date));
+        crn_output_date(j.v[i].time_ns, date, sizeof(date));
         (void)fprintf(r->out, "<tr><td>%s</td><td class=\"n\">%" PRId64 "</td><td>", date,
                       j.v[i].version);
         put_text(r->out, j.v[i].kind);
@@ -243,7 +243,7 @@ static cairn_err put_page(struct report_page *r, int n, char **names)
     cairn_err rc = CAIRN_OK;
     size_t i;
 
-    crn_date_text((uint64_t)crn_clock_real()->wall_ns(crn_clock_real()), date, sizeof(date));
+    crn_output_date((uint64_t)crn_clock_real()->wall_ns(crn_clock_real()), date, sizeof(date));
     (void)fputs(style, r->out);
     (void)fputs("<title>Checkpoints in ", r->out);
     put_text(r->out, r->cli->cfg.persistent);

@@ -251,7 +251,7 @@ static int restore_report(struct cli *cli, const struct cli_target *t, const str
     return crn_cli_end(cli, CLI_OK);
 }
 
-static int restore(struct cli *cli, const char *text, const struct restore_options *o)
+static int restore_checkpoint(struct cli *cli, const char *text, const struct restore_options *o)
 {
     struct restore r = {.fs = crn_fs_default(), .o = o, .dfd = -1, .block = malloc(BLOCK)};
     struct cli_items items = {0};
@@ -302,7 +302,7 @@ static int restore_run(struct cli *cli, int argc, char **argv)
         return crn_cli_usage(cli, "which checkpoint?");
     if (o.to == NULL)
         return crn_cli_usage(cli, "where to? use --to DIR");
-    return restore(cli, argv[optind], &o);
+    return restore_checkpoint(cli, argv[optind], &o);
 }
 
 const struct cli_command crn_cmd_restore = {

@@ -103,7 +103,7 @@ static int change_words(struct cli *cli, int n, char **words, const struct cli_r
     if (sel.pinned > 0)
         (void)fprintf(stderr, "cairn: %zu pinned versions stay; `cairn unpin` frees them\n",
                       sel.pinned);
-    crn_selection_free(&sel);
+    crn_select_free(&sel);
     if (cli->is_json) {
         crn_json_end_array(&cli->json);
         return crn_cli_json_end(cli, status);

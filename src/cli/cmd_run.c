@@ -35,9 +35,9 @@ struct run {
     int64_t nlist;
 };
 
-static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void run_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-static void say(const char *fmt, ...)
+static void run_say(const char *fmt, ...)
 {
     va_list ap;
 
@@ -137,8 +137,8 @@ static int find_nodes(struct run *r)
     r->nlist = 0;
     if (job == NULL || of_job == NULL)
         return 1;
-    if (crn_run_for_text(argv, ASK_MS, text, sizeof(text), r->cli->ei) != CAIRN_OK) {
-        say("the state of the nodes is unknown: %s", r->cli->info.msg);
+    if (crn_slurm_run_for_text(argv, ASK_MS, text, sizeof(text), r->cli->ei) != CAIRN_OK) {
+        run_say("the state of the nodes is unknown: %s", r->cli->info.msg);
         crn_err_clear(r->cli->ei);
         return 1;
     }
@@ -155,8 +155,8 @@ static int find_nodes(struct run *r)
     }
     if (r->nlist > 0 && r->nlist >= r->nodes)
         return 1;
-    say("only %" PRId64 " nodes of the allocation work, %" PRId64 " are needed", r->nlist,
-        r->nodes);
+    run_say("only %" PRId64 " nodes of the allocation work, %" PRId64 " are needed", r->nlist,
+            r->nodes);
     return 0;
 }
 
@@ -198,7 +198,7 @@ static int may_start(struct run *r)
                 (int64_t)halt.at_ns - crn_clock_real()->wall_ns(crn_clock_real()) <=
                     (int64_t)cfg->wall_margin_ns)) {
         crn_halt_text(&halt, text, sizeof(text));
-        say("not started: %s; `cairn halt undo` withdraws it", text);
+        run_say("not started: %s; `cairn halt undo` withdraws it", text);
         return 0;
     }
     if (cfg->wall_limit_ns > 0) {
@@ -208,8 +208,8 @@ static int may_start(struct run *r)
         left = INT64_MAX;
     }
     if (r->starts > 0 && left <= (int64_t)cfg->wall_margin_ns / SECOND) {
-        say("not started again: %" PRId64 " s are left, wall_margin is %" PRIu64 " s", left,
-            cfg->wall_margin_ns / (uint64_t)SECOND);
+        run_say("not started again: %" PRId64 " s are left, wall_margin is %" PRIu64 " s", left,
+                cfg->wall_margin_ns / (uint64_t)SECOND);
         return 0;
     }
     return find_nodes(r);
@@ -228,8 +228,8 @@ static cairn_err start_once(struct run *r, char **words, int *ret_status)
     }
     r->starts++;
     if (r->starts > 1)
-        say("start %d%s%s", r->starts, r->newest[0] != '\0' ? "; the newest checkpoint is " : "",
-            r->newest);
+        run_say("start %d%s%s", r->starts,
+                r->newest[0] != '\0' ? "; the newest checkpoint is " : "", r->newest);
     if (rc == CAIRN_OK)
         rc = crn_launch_run(&r->launch, argv, 0, ret_status, r->cli->ei);
     while (n > 0)
@@ -246,18 +246,18 @@ static int is_worth_another(struct run *r, int status)
     r->failures++;
     r->in_a_row = look_for_progress(r) ? 1 : r->in_a_row + 1;
     if (r->launch.stop != 0) {
-        say("signal %d was passed on; not started again", r->launch.stop);
+        run_say("signal %d was passed on; not started again", r->launch.stop);
         return 0;
     }
     if (r->in_a_row > r->retries) {
-        say("status %d; %d failures in a row without a new checkpoint: giving up", status,
-            r->in_a_row);
+        run_say("status %d; %d failures in a row without a new checkpoint: giving up", status,
+                r->in_a_row);
         return 0;
     }
     for (i = 1; i < r->in_a_row && wait < LONGEST_WAIT; i++)
         wait *= 2;
     wait = wait > LONGEST_WAIT ? LONGEST_WAIT : wait;
-    say("status %d; next start in %.3g s", status, (double)wait / (double)SECOND);
+    run_say("status %d; next start in %.3g s", status, (double)wait / (double)SECOND);
     crn_launch_pause(&r->launch, wait);
     return r->launch.stop == 0;
 }
@@ -269,7 +269,7 @@ static void run_drain(struct run *r)
     if (r->list[0] != '\0')
         (void)find_nodes(r); /* a node may be gone by now */
     if (run_self(r, "drain", 1) != CLI_OK)
-        say("something could not be saved; it stays where it is, see above");
+        run_say("something could not be saved; it stays where it is, see above");
 }
 
 static int run_rounds(struct run *r, char **words)
@@ -285,9 +285,9 @@ static int run_rounds(struct run *r, char **words)
             break;
     }
     (void)look_for_progress(r);
-    say("%d starts, %d failures, %.3g s, status %d%s%s", r->starts, r->failures,
-        (double)(crn_clock_real()->mono_ns(crn_clock_real()) - r->begun_ns) / (double)SECOND,
-        status, r->newest[0] != '\0' ? "; newest checkpoint " : "", r->newest);
+    run_say("%d starts, %d failures, %.3g s, status %d%s%s", r->starts, r->failures,
+            (double)(crn_clock_real()->mono_ns(crn_clock_real()) - r->begun_ns) / (double)SECOND,
+            status, r->newest[0] != '\0' ? "; newest checkpoint " : "", r->newest);
     return status;
 }
 
@@ -318,7 +318,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
     r.begun_ns = crn_clock_real()->mono_ns(crn_clock_real());
     crn_launch_init(&r.launch);
     if (r.check && run_self(&r, "doctor", 0) != CLI_OK) {
-        say("not started: see FAIL above; --no-check starts without the check");
+        run_say("not started: see FAIL above; --no-check starts without the check");
         return CLI_PROBLEM;
     }
     return run_rounds(&r, argv + optind);

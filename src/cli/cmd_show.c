@@ -47,10 +47,10 @@ static void shape_of(const struct group *g, char *buf, size_t size)
     if (r->kind == CRN_REGION_FILE) {
         (void)snprintf(buf, size, "-");
     } else if (r->is_global) {
-        crn_shape_text(r->global_dims, r->ndims, dims, sizeof(dims));
+        crn_output_shape(r->global_dims, r->ndims, dims, sizeof(dims));
         (void)snprintf(buf, size, "%s, global", dims);
     } else if (g->same_shape) {
-        crn_shape_text(r->dims, r->ndims, buf, size);
+        crn_output_shape(r->dims, r->ndims, buf, size);
     } else {
         (void)snprintf(buf, size, "varies");
     }
@@ -58,7 +58,7 @@ static void shape_of(const struct group *g, char *buf, size_t size)
 
 static const char *kind_of(const struct crn_region *r)
 {
-    return r->kind == CRN_REGION_FILE ? "file" : crn_type_name(r->type);
+    return r->kind == CRN_REGION_FILE ? "file" : crn_output_type(r->type);
 }
 
 static void print_regions(const struct cli_items *items)
@@ -110,9 +110,9 @@ static void print_ranks(const struct crn_manifest *m, const struct cli_items *it
             continue;
         crn_table_add(&t, "%s", r->name);
         crn_table_add(&t, "%" PRIu32, item->rank);
-        crn_shape_text(r->dims, r->ndims, text, sizeof(text));
+        crn_output_shape(r->dims, r->ndims, text, sizeof(text));
         crn_table_add(&t, "%s", text);
-        crn_shape_text(r->offset, r->ndims, text, sizeof(text));
+        crn_output_shape(r->offset, r->ndims, text, sizeof(text));
         crn_table_add(&t, "%s", r->is_global ? text : "-");
         crn_table_add(&t, "%" PRIu64, r->bytes);
         crn_table_add(&t, "%s", m->files[item->file_no].name);
@@ -180,8 +180,8 @@ static void print_head(const struct crn_manifest *m)
     char age[32], date[32], later[32], size[32], run[CRN_RUN_HEX];
     char chain[80];
 
-    crn_age_text(m->created_ns, age, sizeof(age));
-    crn_date_text(m->created_ns, date, sizeof(date));
+    crn_output_age(m->created_ns, age, sizeof(age));
+    crn_output_date(m->created_ns, date, sizeof(date));
     crn_human_time(((double)m->committed_ns - (double)m->created_ns) * 1e-9, later, sizeof(later));
     crn_human_bytes(m->data_bytes, size, sizeof(size));
     crn_run_hex(m->id.run, run);
@@ -218,7 +218,7 @@ static void json_item(struct crn_json *j, const struct crn_manifest *m, const st
     crn_json_str(j, "region", r->name);
     crn_json_u64(j, "rank", item->rank);
     crn_json_str(j, "kind", r->kind == CRN_REGION_FILE ? "file" : "memory");
-    crn_json_str(j, "type", crn_type_name(r->type));
+    crn_json_str(j, "type", crn_output_type(r->type));
     json_dims(j, "dims", r->dims, r->ndims);
     if (r->is_global) {
         json_dims(j, "global_dims", r->global_dims, r->ndims);
@@ -380,7 +380,7 @@ static int show_run(struct cli *cli, int argc, char **argv)
         *(c == 's' ? &stats : c == 'v' ? &values : &ranks) = 1;
     }
     if (values && !stats && argc - optind >= 1)
-        return crn_show_values(cli, argc - optind, argv + optind, only);
+        return crn_values_show(cli, argc - optind, argv + optind, only);
     if (stats && ranks)
         return crn_cli_usage(cli, "--stats cannot be combined with --rank or --ranks");
     if (argc - optind != 1)

@@ -156,7 +156,7 @@ static int sim_list(struct cli *cli)
     const struct crn_text *t;
     const char *const *name;
     size_t n, i;
-    const struct crn_policy *const *policies = crn_policies(&n);
+    const struct crn_policy *const *policies = crn_policy_table(&n);
 
     (void)printf("Platforms (--platform; --show NAME prints one as a file to start from):\n");
     for (t = crn_platform_texts; t->name != NULL; t++) {

@@ -30,7 +30,7 @@ struct top {
     char host[65];
 };
 
-static cairn_err look(struct top *t)
+static cairn_err top_look(struct top *t)
 {
     struct crn_census c;
     cairn_err rc = crn_census_take(crn_fs_posix(), &t->cli->cfg, t->everyone, &c, t->cli->ei);
@@ -100,9 +100,10 @@ static void put_run(FILE *out, const struct top *t, const struct crn_census_run 
     crn_human_bytes(r->arena_bytes, all, sizeof(all));
     if (bytes >= 0)
         crn_human_bytes((uint64_t)bytes, rate, sizeof(rate));
-    crn_age_text((uint64_t)r->since_ns, age, sizeof(age));
-    (void)fprintf(out, "%s%s%s  run %.8s", crn_colour(CLI_BOLD),
-                  r->job[0] != '\0' ? r->job : "(no job name)", crn_colour(CLI_PLAIN), r->run);
+    crn_output_age((uint64_t)r->since_ns, age, sizeof(age));
+    (void)fprintf(out, "%s%s%s  run %.8s", crn_output_colour(CLI_BOLD),
+                  r->job[0] != '\0' ? r->job : "(no job name)", crn_output_colour(CLI_PLAIN),
+                  r->run);
     if (t->everyone)
         (void)fprintf(out, "  user %s", pw != NULL ? pw->pw_name : "?");
     (void)fprintf(out,
@@ -111,7 +112,8 @@ static void put_run(FILE *out, const struct top *t, const struct crn_census_run 
                   r->place.nlocal, r->place.ranks, r->place.node + 1, r->place.nodes, life_of(r),
                   age, use, all, rate, r->persistent);
     if (r->error[0] != '\0')
-        (void)fprintf(out, "  %s%s%s\n", crn_colour(CLI_BAD), r->error, crn_colour(CLI_PLAIN));
+        (void)fprintf(out, "  %s%s%s\n", crn_output_colour(CLI_BAD), r->error,
+                      crn_output_colour(CLI_PLAIN));
 }
 
 static void put_item(FILE *out, const struct crn_census_run *r, const struct crn_census_item *item)
@@ -121,9 +123,10 @@ static void put_item(FILE *out, const struct crn_census_run *r, const struct crn
 
     (void)snprintf(text, sizeof(text), "%s@%" PRId64, item->name, item->version);
     crn_human_bytes(item->bytes, size, sizeof(size));
-    crn_age_text(item->created_ns, age, sizeof(age));
-    (void)fprintf(out, "  %-28s %s%-11s%s %5u/%-5u %10s %10s\n", text, crn_colour(colour_of(state)),
-                  state, crn_colour(CLI_PLAIN), crn_census_ranks(item), r->place.nlocal, size, age);
+    crn_output_age(item->created_ns, age, sizeof(age));
+    (void)fprintf(out, "  %-28s %s%-11s%s %5u/%-5u %10s %10s\n", text,
+                  crn_output_colour(colour_of(state)), state, crn_output_colour(CLI_PLAIN),
+                  crn_census_ranks(item), r->place.nlocal, size, age);
 }
 
 static void put_items(FILE *out, const struct top *t, const struct crn_census_run *r)
@@ -153,7 +156,7 @@ static void put_all(FILE *out, const struct top *t, int is_live)
     char date[40], every[32];
     size_t i;
 
-    crn_date_text((uint64_t)crn_clock_real()->wall_ns(crn_clock_real()), date, sizeof(date));
+    crn_output_date((uint64_t)crn_clock_real()->wall_ns(crn_clock_real()), date, sizeof(date));
     crn_human_time((double)t->every_ns / (double)SECOND, every, sizeof(every));
     (void)fprintf(out, "cairn top  %s  %s  %zu run%s", t->host, date, t->now.n,
                   t->now.n == 1 ? "" : "s");
@@ -221,7 +224,7 @@ static int top_once(struct top *t)
     struct crn_json *j;
     size_t i;
 
-    if (look(t) != CAIRN_OK)
+    if (top_look(t) != CAIRN_OK)
         return crn_cli_fail(t->cli);
     if (!t->cli->is_json) {
         put_all(stdout, t, 0);
@@ -239,7 +242,7 @@ static int top_once(struct top *t)
 
 /* Live. ---------------------------------------------------------------------------------------- */
 
-static cairn_err draw(struct top *t)
+static cairn_err top_draw(struct top *t)
 {
     char *text = NULL;
     size_t len = 0;
@@ -290,7 +293,7 @@ static int on_key(struct top *t, int key)
 
 static int top_live(struct top *t)
 {
-    cairn_err rc = look(t);
+    cairn_err rc = top_look(t);
     int key = 0;
 
     if (rc != CAIRN_OK)
@@ -298,12 +301,12 @@ static int top_live(struct top *t)
     if (crn_screen_begin() != 0)
         return top_once(t);
     while (rc == CAIRN_OK) {
-        rc = draw(t);
+        rc = top_draw(t);
         key = rc == CAIRN_OK ? crn_screen_key((int64_t)(t->every_ns / 1000000)) : -1;
         if (key < 0 || !on_key(t, key))
             break;
         if (!t->is_paused || key == ' ' || key == 'u')
-            rc = look(t);
+            rc = top_look(t);
     }
     crn_screen_end();
     return rc == CAIRN_OK ? CLI_OK : crn_cli_fail(t->cli);

@@ -155,7 +155,7 @@ static cairn_err write_config(const char *path, const char *text, size_t n, stru
     dfd = fs->openat(fs, AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
     rc = crn_fs_check(dfd, ei, "open directory '%s'", dir);
     if (rc == CAIRN_OK) {
-        rc = crn_file_replace(fs, dfd, slash == NULL ? path : slash + 1, text, n, ei);
+        rc = crn_fs_replace(fs, dfd, slash == NULL ? path : slash + 1, text, n, ei);
         (void)fs->close(fs, dfd);
     }
     free(dir);
@@ -281,7 +281,7 @@ static cairn_err tune_understand(struct cli *cli, const struct tune_words *w, st
     return rc;
 }
 
-static int tune(struct cli *cli, struct tune_args *a)
+static int tune_directory(struct cli *cli, struct tune_args *a)
 {
     struct crn_tuner *t = &a->tuner;
     int status;
@@ -323,7 +323,7 @@ static int tune_run(struct cli *cli, int argc, char **argv)
     a.dir = argv[optind];
     if (tune_understand(cli, &w, &a) != CAIRN_OK)
         return crn_cli_fail(cli);
-    return tune(cli, &a);
+    return tune_directory(cli, &a);
 }
 
 const struct cli_command crn_cmd_tune = {

@@ -111,7 +111,7 @@ static void watch_tell(struct state *s, const char *event, int64_t step, const s
         (void)crn_json_finish(&j);
         return;
     }
-    crn_date_text((uint64_t)clock->wall_ns(clock), date, sizeof(date));
+    crn_output_date((uint64_t)clock->wall_ns(clock), date, sizeof(date));
     (void)printf("%s %s@%" PRId64 ": %s", date, s->o->name, step, event);
     if (done != NULL) {
         crn_human_bytes(done->bytes, size, sizeof(size));
@@ -353,7 +353,7 @@ static int take_option(struct cli *cli, struct watch_options *o, int c)
         o->is_removing = 1;
         return 0;
     case 'p':
-        rc = crn_patterns_add(&o->patterns, optarg, cli->ei);
+        rc = crn_sets_add_pattern(&o->patterns, optarg, cli->ei);
         break;
     case 's':
         rc = crn_parse_time(optarg, &o->settle_ns, cli->ei);

@@ -52,12 +52,12 @@ static double of_bits(uint32_t bits)
     return f;
 }
 
-double crn_value_of_bf16(uint16_t bits)
+double crn_compare_from_bf16(uint16_t bits)
 {
     return of_bits((uint32_t)bits << 16);
 }
 
-double crn_value_of_f16(uint16_t bits)
+double crn_compare_from_f16(uint16_t bits)
 {
     uint32_t sign = (uint32_t)(bits >> 15) << 31;
     uint32_t exponent = (bits >> 10) & 31;
@@ -70,12 +70,12 @@ double crn_value_of_f16(uint16_t bits)
 
 static struct distance of_halves(uint16_t a, uint16_t b)
 {
-    return of_floats(crn_value_of_f16(a), crn_value_of_f16(b));
+    return of_floats(crn_compare_from_f16(a), crn_compare_from_f16(b));
 }
 
 static struct distance of_brains(uint16_t a, uint16_t b)
 {
-    return of_floats(crn_value_of_bf16(a), crn_value_of_bf16(b));
+    return of_floats(crn_compare_from_bf16(a), crn_compare_from_bf16(b));
 }
 
 #define CASE(type_id, c_type, make)                                                                \
@@ -93,7 +93,7 @@ static struct distance of_brains(uint16_t a, uint16_t b)
         return of_complex(x[0], x[1], y[0], y[1]);                                                 \
     }
 
-static struct distance distance(uint8_t type, const void *a, const void *b)
+static struct distance compare_distance(uint8_t type, const void *a, const void *b)
 {
     switch (type) {
         CASE(CAIRN_I8, int8_t, of_signed)
@@ -142,7 +142,7 @@ void crn_compare(uint8_t type, const void *a, const void *b, uint64_t n, uint64_
 
         if (memcmp(p, q, size) == 0)
             continue;
-        x = distance(type, p, q);
+        x = compare_distance(type, p, q);
         if (bitwise || isinf(x.difference) ||
             x.difference > tolerance->absolute + tolerance->relative * x.magnitude)
             compare_add(d, base + i, &x);

@@ -22,7 +22,7 @@ struct cli_difference {
 void crn_compare(uint8_t type, const void *a, const void *b, uint64_t n, uint64_t base,
                  const struct cli_tolerance *tolerance, struct cli_difference *d);
 
-double crn_value_of_f16(uint16_t bits);
-double crn_value_of_bf16(uint16_t bits);
+double crn_compare_from_f16(uint16_t bits);
+double crn_compare_from_bf16(uint16_t bits);
 
 #endif

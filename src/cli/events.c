@@ -66,7 +66,7 @@ static void add_rows(struct cli_table *t, const char *name, const struct crn_jou
     for (i = 0; i < j->n; i++) {
         const struct crn_event *e = &j->v[i];
 
-        crn_date_text(e->time_ns, date, sizeof(date));
+        crn_output_date(e->time_ns, date, sizeof(date));
         crn_table_add(t, "%s", date);
         crn_table_add(t, "%s", name);
         crn_table_add(t, "%" PRId64, e->version);

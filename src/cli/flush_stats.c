@@ -84,12 +84,12 @@ void crn_cli_flush_free(struct cli_flush *f)
     memset(f, 0, sizeof(*f));
 }
 
-double crn_leader_local_s(const struct crn_flush_stats *s)
+double crn_flush_stats_local_s(const struct crn_flush_stats *s)
 {
     return s->nwriters > 0 ? (double)crn_stats_local(s).ns * 1e-9 / s->nwriters : 0;
 }
 
-double crn_leader_received_s(const struct crn_flush_stats *s)
+double crn_flush_stats_received_s(const struct crn_flush_stats *s)
 {
     return s->nwriters > 0 ? (double)crn_stats_received(s).ns * 1e-9 / s->nwriters : 0;
 }
@@ -146,11 +146,11 @@ static void print_leaders(const struct cli_flush *f)
         crn_table_add(&t, "%s%s", f->leader[i].file, f->leader[i].is_assistant ? " (assists)" : "");
         crn_table_add(&t, "%" PRIu32, s->node);
         add_bytes(&t, received.bytes);
-        add_time(&t, crn_leader_received_s(s));
-        add_rate(&t, received.bytes, crn_leader_received_s(s));
+        add_time(&t, crn_flush_stats_received_s(s));
+        add_rate(&t, received.bytes, crn_flush_stats_received_s(s));
         add_bytes(&t, local.bytes);
-        add_time(&t, crn_leader_local_s(s));
-        add_rate(&t, local.bytes, crn_leader_local_s(s));
+        add_time(&t, crn_flush_stats_local_s(s));
+        add_rate(&t, local.bytes, crn_flush_stats_local_s(s));
         add_bytes(&t, s->assisted_bytes);
         add_time(&t, (double)s->held_ns * 1e-9);
         add_time(&t, (double)s->finish_ns * 1e-9);
@@ -315,9 +315,9 @@ static void json_leader(struct crn_json *j, const struct cli_leader *l)
     crn_json_i64(j, "began_ns", s->wall_ns);
     crn_json_u64(j, "bytes", s->bytes);
     crn_json_u64(j, "received_bytes", s->remote_bytes);
-    crn_json_f64(j, "received_s", crn_leader_received_s(s));
+    crn_json_f64(j, "received_s", crn_flush_stats_received_s(s));
     crn_json_u64(j, "local_bytes", s->bytes - s->remote_bytes - s->assisted_bytes);
-    crn_json_f64(j, "local_s", crn_leader_local_s(s));
+    crn_json_f64(j, "local_s", crn_flush_stats_local_s(s));
     crn_json_u64(j, "assisted_bytes", s->assisted_bytes);
     json_time(j, "write_s", s->write_ns);
     json_time(j, "held_s", s->held_ns);

@@ -26,8 +26,8 @@ void crn_cli_flush_free(struct cli_flush *f);
 
 /* The time that one leader took to write local and received data, in seconds; all its writers
  * count as one. */
-double crn_leader_local_s(const struct crn_flush_stats *s);
-double crn_leader_received_s(const struct crn_flush_stats *s);
+double crn_flush_stats_local_s(const struct crn_flush_stats *s);
+double crn_flush_stats_received_s(const struct crn_flush_stats *s);
 
 /* Prints tables of leaders, writers and followers; the same as JSON, with the timelines. */
 void crn_cli_flush_print(const struct cli_flush *f);

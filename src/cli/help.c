@@ -66,7 +66,7 @@ void crn_help_command(const struct cli_command *c)
 
 /* Completion. ---------------------------------------------------------------------------------- */
 
-static void propose(const char *start, const char *word, size_t len)
+static void help_propose(const char *start, const char *word, size_t len)
 {
     if (strncmp(word, start, strlen(start)) == 0)
         (void)printf("%.*s\n", (int)len, word);
@@ -82,7 +82,7 @@ static void propose_options(const char *start, const char *text)
             size_t len = strcspn(word + 2, " ,[=\n");
 
             if (len > 2 || start[0] != '\0')
-                propose(start, word + 2, len);
+                help_propose(start, word + 2, len);
             word += 2 + len;
         }
     }
@@ -110,7 +110,7 @@ static void propose_versions(const struct crn_store *st, const char *name, const
     for (i = 0; i < c.n; i++) {
         int len = snprintf(text, sizeof(text), "%s@%lld", name, (long long)c.v[i].version);
 
-        propose(start, text, (size_t)len);
+        help_propose(start, text, (size_t)len);
     }
     crn_catalog_free(&c);
 }
@@ -133,7 +133,7 @@ static void propose_checkpoints(struct cli *cli, const char *start)
             propose_versions(&cli->store, name, start, cli->ei);
         } else if (crn_store_names(&cli->store, &names, cli->ei) == CAIRN_OK) {
             for (i = 0; i < names.n; i++)
-                propose(start, names.name[i], strlen(names.name[i]));
+                help_propose(start, names.name[i], strlen(names.name[i]));
             crn_names_free(&names);
         }
         crn_store_close(&cli->store);
@@ -171,7 +171,7 @@ static void propose_all(struct cli *cli, int n, char **words)
         propose_options(start, crn_shared_options);
     } else if (c == NULL || c == &crn_cmd_help) {
         for (i = 0; i < ncommands; i++)
-            propose(start, commands[i]->name, strlen(commands[i]->name));
+            help_propose(start, commands[i]->name, strlen(commands[i]->name));
     } else if (c->needs_store) {
         propose_checkpoints(cli, start);
     }

@@ -165,7 +165,7 @@ static int main_run(struct cli *cli, int argc, char **argv)
     return status;
 }
 
-static int dispatch(struct cli *cli, int argc, char **argv)
+static int cli_dispatch(struct cli *cli, int argc, char **argv)
 {
     struct flags flags = {0};
     int status;
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
 
     cli.ei = &cli.info;
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, reported by crn_cli_end */
-    status = dispatch(&cli, argc, argv);
+    status = cli_dispatch(&cli, argc, argv);
     for (i = 0; i < cli.nsettings; i++)
         free((char *)cli.settings[i]);
     return status;

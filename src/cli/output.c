@@ -14,7 +14,7 @@
 
 /* Texts. --------------------------------------------------------------------------------------- */
 
-const char *crn_type_name(uint8_t type)
+const char *crn_output_type(uint8_t type)
 {
     static const char *const names[] = {"bytes", "i8",  "u8",   "i16",  "u16",     "i32",
                                         "u32",   "i64", "u64",  "f32",  "f64",     "c64",
@@ -23,7 +23,7 @@ const char *crn_type_name(uint8_t type)
     return type < sizeof(names) / sizeof(names[0]) ? names[type] : "?";
 }
 
-void crn_shape_text(const uint64_t *dims, unsigned ndims, char *buf, size_t size)
+void crn_output_shape(const uint64_t *dims, unsigned ndims, char *buf, size_t size)
 {
     size_t used = 0;
     unsigned i;
@@ -34,7 +34,7 @@ void crn_shape_text(const uint64_t *dims, unsigned ndims, char *buf, size_t size
             (size_t)snprintf(buf + used, size - used, "%s%" PRIu64, i > 0 ? " x " : "", dims[i]);
 }
 
-void crn_age_text(uint64_t since_ns, char *buf, size_t size)
+void crn_output_age(uint64_t since_ns, char *buf, size_t size)
 {
     const struct crn_clock *clock = crn_clock_real();
 
@@ -44,7 +44,7 @@ void crn_age_text(uint64_t since_ns, char *buf, size_t size)
         crn_human_time(((double)clock->wall_ns(clock) - (double)since_ns) * 1e-9, buf, size);
 }
 
-void crn_date_text(uint64_t ns, char *buf, size_t size)
+void crn_output_date(uint64_t ns, char *buf, size_t size)
 {
     time_t t = (time_t)(ns / UINT64_C(1000000000));
     struct tm tm;
@@ -55,7 +55,7 @@ void crn_date_text(uint64_t ns, char *buf, size_t size)
 
 /* Colours. ------------------------------------------------------------------------------------- */
 
-const char *crn_colour(enum cli_colour colour)
+const char *crn_output_colour(enum cli_colour colour)
 {
     static const char *const codes[] = {"\033[0m", "\033[1m", "\033[32m", "\033[33m", "\033[1;31m"};
     const char *no = getenv("NO_COLOR");

@@ -14,7 +14,7 @@
 extern char **environ;
 
 /* Colours that are distinguishable with any colour vision (Okabe and Ito). */
-static void preamble(struct plot *p)
+static void plot_preamble(struct plot *p)
 {
     (void)fprintf(
         p->script,
@@ -39,7 +39,7 @@ cairn_err crn_plot_begin(struct plot *p, const char *name, struct crn_errinfo *e
         crn_plot_drop(p);
         return crn_fail(ei, CAIRN_ENOMEM, 0, "plot '%s'", name);
     }
-    preamble(p);
+    plot_preamble(p);
     return CAIRN_OK;
 }
 

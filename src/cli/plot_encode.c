@@ -36,7 +36,7 @@ static const struct method methods[] = {
 
 /* Data. ---------------------------------------------------------------------------------------- */
 
-static double hashed(uint64_t x)
+static double plot_encode_hashed(uint64_t x)
 {
     x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15U;
     x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9U;
@@ -45,14 +45,15 @@ static double hashed(uint64_t x)
 
 /* Fields begin with one value everywhere and get rougher as waves spread. Region 3 belongs to rows of
  * one mesh that go to the ranks in turn; all others are blocks. */
-static double field(uint32_t rank, uint32_t r, uint32_t i, unsigned step)
+static double plot_encode_field(uint32_t rank, uint32_t r, uint32_t i, unsigned step)
 {
     uint32_t row = i / SIDE;
     uint32_t column = i % SIDE;
     uint32_t block_row = rank / 4;
     double x = (double)(column + rank % 4 * SIDE);
     double y = (double)(row + block_row * SIDE);
-    double rough = 1e-9 * hashed(((uint64_t)rank * REGIONS + r) * ROWS + i + 977 * step);
+    double rough =
+        1e-9 * plot_encode_hashed(((uint64_t)rank * REGIONS + r) * ROWS + i + 977 * step);
 
     if (r == 3)
         y = (double)(row * RANKS + rank);
@@ -87,9 +88,9 @@ static cairn_err data_region(struct plotted_data *d, uint32_t rank, uint32_t r, 
         rc = crn_fail(ei, CAIRN_ENOMEM, 0, "data to draw");
     for (i = 0; rc == CAIRN_OK && i < ROWS; i++) {
         unsigned char *at = d->bytes[rank][r] + i * cairn_type_size(types[r]);
-        double value = field(rank, r, i, step);
+        double value = plot_encode_field(rank, r, i, step);
         float single = (float)value;
-        int32_t id = (int32_t)(rank * ROWS + i + (hashed(i + rank) > 0.9));
+        int32_t id = (int32_t)(rank * ROWS + i + (plot_encode_hashed(i + rank) > 0.9));
 
         if (types[r] == CAIRN_F64)
             memcpy(at, &value, sizeof(value));
@@ -164,8 +165,9 @@ static cairn_err encode_stream(const struct plotted_data *d, const struct crn_me
 }
 
 /* The ratio of all ranks, merged in groups of `group`. */
-static cairn_err ratio(const struct plotted_data *d, const struct method *m, uint32_t group,
-                       uint64_t block, double *ret, struct crn_errinfo *ei)
+static cairn_err plot_encode_ratio(const struct plotted_data *d, const struct method *m,
+                                   uint32_t group, uint64_t block, double *ret,
+                                   struct crn_errinfo *ei)
 {
     struct crn_choose_options choose = {.aim = CRN_AIM_RATIO};
     struct crn_merge_options merge = {.scheme = m->scheme,
@@ -225,10 +227,10 @@ static cairn_err put_passes(struct plot *p, const struct plotted_data *d)
     (void)fprintf(p->data, "# scheme, ratio with one pass, with two\n");
     for (i = 0; i < sizeof(one) / sizeof(one[0]); i++) {
         double a, b;
-        cairn_err rc = ratio(d, &one[i], RANKS, 0, &a, p->cli->ei);
+        cairn_err rc = plot_encode_ratio(d, &one[i], RANKS, 0, &a, p->cli->ei);
 
         if (rc == CAIRN_OK)
-            rc = ratio(d, &two[i], RANKS, 0, &b, p->cli->ei);
+            rc = plot_encode_ratio(d, &two[i], RANKS, 0, &b, p->cli->ei);
         if (rc != CAIRN_OK)
             return rc;
         (void)fprintf(p->data, "%s %.4f %.4f\n", two[i].label, a, b);
@@ -246,7 +248,7 @@ static cairn_err put_line(struct plot *p, const struct plotted_data *d, double x
     (void)fprintf(p->data, "%g", x);
     for (i = 0; i < NMETHODS; i++) {
         double value;
-        cairn_err rc = ratio(d, &methods[i], group, block, &value, p->cli->ei);
+        cairn_err rc = plot_encode_ratio(d, &methods[i], group, block, &value, p->cli->ei);
 
         if (rc != CAIRN_OK)
             return rc;

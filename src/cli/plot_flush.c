@@ -28,8 +28,8 @@ static void put_leaders(FILE *out, const struct cli_flush *f)
     for (i = 0; i < shown; i++) {
         const struct crn_flush_stats *s =
             &f->leader[shown > 1 ? i * (f->n - 1) / (shown - 1) : 0].s;
-        double received_s = crn_leader_received_s(s);
-        double local_s = crn_leader_local_s(s);
+        double received_s = crn_flush_stats_received_s(s);
+        double local_s = crn_flush_stats_local_s(s);
 
         (void)fprintf(out, "%zu %" PRIu32 " %.6g %.6g %.6g %.6g %.0f %.0f\n", i, s->node,
                       received_s, local_s, (double)s->finish_ns * 1e-9, (double)s->total_ns * 1e-9,

@@ -66,8 +66,8 @@ static int figure_end(struct plot_policies_figure *f, cairn_err rc)
     return crn_cli_fail(f->plot->cli);
 }
 
-static cairn_err summary(struct plot_policies_figure *f, const char *strategy,
-                         struct crn_summary *ret)
+static cairn_err plot_policies_summary(struct plot_policies_figure *f, const char *strategy,
+                                       struct crn_summary *ret)
 {
     struct crn_errinfo *ei = f->plot->cli->ei;
     struct crn_strategy s;
@@ -100,7 +100,7 @@ static cairn_err waste_block(struct plot_policies_figure *f, const struct style 
         cairn_err rc;
 
         set(&f->platform, x[i]);
-        rc = summary(f, style->strategy, &s);
+        rc = plot_policies_summary(f, style->strategy, &s);
         if (rc != CAIRN_OK)
             return rc;
         (void)fprintf(f->plot->data, "%g %.6f %.6f %.6f %.6f %.6f %.6f\n", x[i], s.waste.mean,
@@ -246,7 +246,7 @@ static cairn_err slowdown_block(struct plot_policies_figure *f, const struct sty
 
         set_cielo_mtbf(&f->platform, slowdown_years[i]);
         set_bandwidth(&f->platform, bandwidth);
-        rc = summary(f, style->strategy, &s);
+        rc = plot_policies_summary(f, style->strategy, &s);
         if (rc != CAIRN_OK)
             return rc;
         (void)fprintf(f->plot->data, "%g %.6f %.6f %.6f %.6f %.6f\n", slowdown_years[i],
@@ -337,7 +337,7 @@ static cairn_err least_block(struct plot_policies_figure *f, const char *strateg
         double least;
 
         f->platform.node_mtbf_s = least_years[i] * year_s;
-        rc = crn_least_bandwidth(&f->platform, &s, 0.2, &f->mc, &least, ei);
+        rc = crn_montecarlo_least_bandwidth(&f->platform, &s, 0.2, &f->mc, &least, ei);
         if (rc != CAIRN_OK || isinf(least))
             continue;
         (void)fprintf(f->plot->data, "%g %.6g\n", least_years[i], least);
@@ -355,8 +355,8 @@ static void least_bounds(struct plot_policies_figure *f)
     for (i = 0; i < NLEAST; i++) {
         f->platform.node_mtbf_s = least_years[i] * year_s;
         (void)fprintf(f->plot->data, "%g %.6g %.6g\n", least_years[i],
-                      crn_least_bandwidth_bound(&f->platform, crn_bound_theorem1, 0.2),
-                      crn_least_bandwidth_bound(&f->platform, crn_bound_exact, 0.2));
+                      crn_montecarlo_least_bandwidth_bound(&f->platform, crn_bound_theorem1, 0.2),
+                      crn_montecarlo_least_bandwidth_bound(&f->platform, crn_bound_exact, 0.2));
     }
 }
 

@@ -25,24 +25,24 @@ static int same_method(const struct crn_probe *a, const struct crn_probe *b)
     return a->method == b->method;
 }
 
-static int same(const struct crn_probe *a, const struct crn_probe *b)
+static int plot_tune_same(const struct crn_probe *a, const struct crn_probe *b)
 {
     (void)a;
     (void)b;
     return 1;
 }
 
-static double writers(const struct crn_probe *p)
+static double plot_tune_writers(const struct crn_probe *p)
 {
     return p->writers;
 }
 
-static double block(const struct crn_probe *p)
+static double plot_tune_block(const struct crn_probe *p)
 {
     return (double)p->block_bytes / 0x1p20;
 }
 
-static double received(const struct crn_probe *p)
+static double plot_tune_received(const struct crn_probe *p)
 {
     return p->received;
 }
@@ -66,14 +66,14 @@ static void setting_label(const struct crn_probe *p, char *buf, size_t size)
 
 static const struct plot_tune_figure figures[] = {
     {CRN_STAGE_THREADS, "tune-threads", "Writer threads, files and layout", "writer threads",
-     "set logscale x 2\nset xrange [0.9:18]\n", same_files_layout, writers, files_label},
+     "set logscale x 2\nset xrange [0.9:18]\n", same_files_layout, plot_tune_writers, files_label},
     {CRN_STAGE_METHODS, "tune-methods", "Ways to write", "writer threads",
-     "set logscale x 2\nset xrange [0.9:18]\n", same_method, writers, method_label},
-    {CRN_STAGE_BLOCKS, "tune-blocks", "Size of a block", "block in MiB", "set logscale x 2\n", same,
-     block, setting_label},
+     "set logscale x 2\nset xrange [0.9:18]\n", same_method, plot_tune_writers, method_label},
+    {CRN_STAGE_BLOCKS, "tune-blocks", "Size of a block", "block in MiB", "set logscale x 2\n",
+     plot_tune_same, plot_tune_block, setting_label},
     {CRN_STAGE_RECEIVED, "tune-received", "Received data beside local data",
-     "percent of the bytes that were received", "set xrange [-5:100]\n", same, received,
-     setting_label},
+     "percent of the bytes that were received", "set xrange [-5:100]\n", plot_tune_same,
+     plot_tune_received, setting_label},
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 

@@ -129,7 +129,7 @@ cairn_err crn_select_word(const struct crn_store *st, const char *word, const st
     return rc != CAIRN_OK ? rc : select_range(st, t.name, 0, INT64_MAX, rule, sel, ei);
 }
 
-void crn_selection_free(struct cli_selection *sel)
+void crn_select_free(struct cli_selection *sel)
 {
     free(sel->target);
     memset(sel, 0, sizeof(*sel));

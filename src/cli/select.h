@@ -24,6 +24,6 @@ struct cli_selection {
 CAIRN_CHECKED cairn_err crn_select_word(const struct crn_store *st, const char *word,
                                         const struct cli_rule *rule, struct cli_selection *sel,
                                         struct crn_errinfo *ei);
-void crn_selection_free(struct cli_selection *sel);
+void crn_select_free(struct cli_selection *sel);
 
 #endif

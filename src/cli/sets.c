@@ -13,7 +13,7 @@
 /* Patterns. ------------------------------------------------------------------------------------ */
 
 /* Length of the placeholder at p; 0 if there is none. */
-static size_t placeholder(const char *p, int *ret_is_rank)
+static size_t sets_placeholder(const char *p, int *ret_is_rank)
 {
     *ret_is_rank = strncmp(p, "{rank}", 6) == 0;
     return *ret_is_rank || strncmp(p, "{step}", 6) == 0 ? 6 : 0;
@@ -28,7 +28,7 @@ static const char *pattern_fault(const char *text)
     if (strchr(text, '/') != NULL)
         return "it is the name of a file, without directories";
     while (*p != '\0') {
-        size_t n = placeholder(p, &is_rank);
+        size_t n = sets_placeholder(p, &is_rank);
 
         if (n == 0 && (*p == '{' || *p == '}'))
             return "only {step} and {rank} stand in braces";
@@ -41,7 +41,7 @@ static const char *pattern_fault(const char *text)
     return seen[0] ? NULL : "it needs {step}";
 }
 
-cairn_err crn_patterns_add(struct cli_patterns *p, const char *text, struct crn_errinfo *ei)
+cairn_err crn_sets_add_pattern(struct cli_patterns *p, const char *text, struct crn_errinfo *ei)
 {
     const char *fault = pattern_fault(text);
 
@@ -67,14 +67,14 @@ static int64_t sets_number(const char **name)
     return v;
 }
 
-int crn_pattern_match(const char *pattern, const char *name, int64_t *ret_step, uint32_t *ret_rank)
+int crn_sets_match(const char *pattern, const char *name, int64_t *ret_step, uint32_t *ret_rank)
 {
     int64_t step = -1;
     int64_t rank = 0;
     int is_rank;
 
     while (*pattern != '\0') {
-        size_t n = placeholder(pattern, &is_rank);
+        size_t n = sets_placeholder(pattern, &is_rank);
 
         if (n == 0 && *pattern++ != *name++)
             return 0;
@@ -120,7 +120,7 @@ static int by_step_and_rank(const void *a, const void *b)
 static int sets_fits(const struct cli_patterns *p, const char *path, struct sets_found *f)
 {
     for (f->file.pattern = 0; f->file.pattern < p->n; f->file.pattern++)
-        if (crn_pattern_match(p->text[f->file.pattern], last_part(path), &f->step, &f->file.rank))
+        if (crn_sets_match(p->text[f->file.pattern], last_part(path), &f->step, &f->file.rank))
             return 1;
     return 0;
 }
@@ -214,7 +214,7 @@ void crn_sets_free(struct cli_sets *s)
 }
 
 /* An earlier file of the same rank with the same name or pattern; NULL if there is none. */
-static const struct cli_file *twin(const struct cli_set *s, size_t i)
+static const struct cli_file *sets_twin(const struct cli_set *s, size_t i)
 {
     size_t k;
 
@@ -245,7 +245,7 @@ static int has_wrong(const struct cli_set *s, char *text, size_t size)
 
     for (i = 0; i < s->n; i++) {
         const struct cli_file *f = &s->file[i];
-        const struct cli_file *other = twin(s, i);
+        const struct cli_file *other = sets_twin(s, i);
 
         if (f->rank >= s->ranks)
             (void)snprintf(text, size, "'%s' is of rank %" PRIu32 ", and there are %" PRIu32,

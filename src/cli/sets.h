@@ -17,10 +17,10 @@ struct cli_patterns {
     size_t n;
 };
 /* CAIRN_EINVAL describes the error in a pattern. */
-CAIRN_CHECKED cairn_err crn_patterns_add(struct cli_patterns *p, const char *text,
-                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_sets_add_pattern(struct cli_patterns *p, const char *text,
+                                             struct crn_errinfo *ei);
 /* Does a file name match the pattern? *ret_step is -1 if the pattern has no {step}. */
-int crn_pattern_match(const char *pattern, const char *name, int64_t *ret_step, uint32_t *ret_rank);
+int crn_sets_match(const char *pattern, const char *name, int64_t *ret_step, uint32_t *ret_rank);
 
 struct cli_file {
     char *path;       /* owned */

@@ -8,20 +8,20 @@ static void names_fit_patterns(void **state)
     int64_t step = 9;
 
     (void)state;
-    assert_true(crn_pattern_match("out.{step}.{rank}.h5", "out.0012.3.h5", &step, &rank));
+    assert_true(crn_sets_match("out.{step}.{rank}.h5", "out.0012.3.h5", &step, &rank));
     assert_int_equal(step, 12);
     assert_int_equal(rank, 3);
-    assert_true(crn_pattern_match("{rank}-{step}", "0-9223372036854775807", &step, &rank));
+    assert_true(crn_sets_match("{rank}-{step}", "0-9223372036854775807", &step, &rank));
     assert_true(step == INT64_MAX && rank == 0);
-    assert_true(crn_pattern_match("x{step}", "x7", &step, &rank));
+    assert_true(crn_sets_match("x{step}", "x7", &step, &rank));
     assert_true(step == 7 && rank == 0);
-    assert_false(crn_pattern_match("{rank}-{step}", "0-9223372036854775808", &step, &rank));
-    assert_false(crn_pattern_match("{rank}-{step}", "16777216-1", &step, &rank));
-    assert_false(crn_pattern_match("out.{step}.h5", "out..h5", &step, &rank));
-    assert_false(crn_pattern_match("out.{step}.h5", "out.1.h5.tmp", &step, &rank));
-    assert_false(crn_pattern_match("out.{step}.h5", "out.1.h", &step, &rank));
-    assert_false(crn_pattern_match("out.{step}.h5", "out.-1.h5", &step, &rank));
-    assert_false(crn_pattern_match("out.{step}.h5", "", &step, &rank));
+    assert_false(crn_sets_match("{rank}-{step}", "0-9223372036854775808", &step, &rank));
+    assert_false(crn_sets_match("{rank}-{step}", "16777216-1", &step, &rank));
+    assert_false(crn_sets_match("out.{step}.h5", "out..h5", &step, &rank));
+    assert_false(crn_sets_match("out.{step}.h5", "out.1.h5.tmp", &step, &rank));
+    assert_false(crn_sets_match("out.{step}.h5", "out.1.h", &step, &rank));
+    assert_false(crn_sets_match("out.{step}.h5", "out.-1.h5", &step, &rank));
+    assert_false(crn_sets_match("out.{step}.h5", "", &step, &rank));
 }
 
 static void bad_patterns_are_refused(void **state)
@@ -36,12 +36,12 @@ static void bad_patterns_are_refused(void **state)
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct crn_errinfo ei = {0};
 
-        assert_int_equal(crn_patterns_add(&p, bad[i], &ei), CAIRN_EINVAL);
+        assert_int_equal(crn_sets_add_pattern(&p, bad[i], &ei), CAIRN_EINVAL);
         assert_non_null(strstr(ei.msg, bad[i]));
     }
     for (i = 0; i < CLI_MAX_PATTERNS; i++)
-        assert_int_equal(crn_patterns_add(&p, "{step}.{rank}", NULL), CAIRN_OK);
-    assert_int_equal(crn_patterns_add(&p, "{step}.{rank}", NULL), CAIRN_EINVAL);
+        assert_int_equal(crn_sets_add_pattern(&p, "{step}.{rank}", NULL), CAIRN_OK);
+    assert_int_equal(crn_sets_add_pattern(&p, "{step}.{rank}", NULL), CAIRN_EINVAL);
 }
 
 static void files_become_sets(void **state)

@@ -37,7 +37,7 @@ static cairn_err add_value(double *to, size_t *n, double value, struct crn_errin
     return CAIRN_OK;
 }
 
-static cairn_err whole(const char *word, double *ret, struct crn_errinfo *ei)
+static cairn_err sim_flush_whole(const char *word, double *ret, struct crn_errinfo *ei)
 {
     cairn_err rc = crn_quantity_number(word, ret, ei);
 
@@ -51,7 +51,7 @@ static cairn_err take_nodes(void *arg, const char *word, struct crn_errinfo *ei)
 {
     struct sim_flush_args *a = arg;
     double value;
-    cairn_err rc = whole(word, &value, ei);
+    cairn_err rc = sim_flush_whole(word, &value, ei);
 
     return rc != CAIRN_OK ? rc : add_value(a->nodes, &a->nnodes, value, ei);
 }
@@ -60,7 +60,7 @@ static cairn_err take_leaders(void *arg, const char *word, struct crn_errinfo *e
 {
     struct sim_flush_args *a = arg;
     double value;
-    cairn_err rc = whole(word, &value, ei);
+    cairn_err rc = sim_flush_whole(word, &value, ei);
 
     return rc != CAIRN_OK ? rc : add_value(a->leaders, &a->nleaders, value, ei);
 }
@@ -83,7 +83,7 @@ static cairn_err take_files(void *arg, const char *word, struct crn_errinfo *ei)
     if (a->nfiles == MAX_VALUES)
         return crn_fail(ei, CAIRN_ELIMIT, 0, "more than %d values in a list", MAX_VALUES);
     f->is_ratio = strncmp(word, "1:", 2) == 0;
-    rc = whole(f->is_ratio ? word + 2 : word, &f->value, ei);
+    rc = sim_flush_whole(f->is_ratio ? word + 2 : word, &f->value, ei);
     if (rc == CAIRN_OK)
         a->nfiles++;
     return rc;
@@ -293,7 +293,7 @@ static int take_option(struct sim_flush_args *a, int c, struct sim_flush_words *
     return 0;
 }
 
-static uint32_t limited(int64_t number, uint32_t otherwise)
+static uint32_t sim_flush_limited(int64_t number, uint32_t otherwise)
 {
     if (number == 0)
         return otherwise;
@@ -311,13 +311,13 @@ static cairn_err sim_flush_understand(const struct sim_flush_words *w, struct si
     *f = crn_flush_defaults(&a->machine);
     f->own_tails = w->own_tails;
     f->seed = (uint64_t)w->number[SEED];
-    f->writers = limited(w->number[WRITERS], f->writers);
-    f->blocks = limited(w->number[BLOCKS], 2 * f->writers);
-    f->stripes = limited(w->number[STRIPES], 0);
-    a->recommend =
-        (struct crn_recommend){.max_files = limited(w->number[MAX_FILES], 0),
-                               .max_leaders_per_file = limited(w->number[MAX_LEADERS], 16),
-                               .slack = 0.05};
+    f->writers = sim_flush_limited(w->number[WRITERS], f->writers);
+    f->blocks = sim_flush_limited(w->number[BLOCKS], 2 * f->writers);
+    f->stripes = sim_flush_limited(w->number[STRIPES], 0);
+    a->recommend = (struct crn_recommend){.max_files = sim_flush_limited(w->number[MAX_FILES], 0),
+                                          .max_leaders_per_file =
+                                              sim_flush_limited(w->number[MAX_LEADERS], 16),
+                                          .slack = 0.05};
     rc = crn_cli_quantity("--block", w->text[BLOCK], crn_quantity_bytes, &f->block_bytes, ei);
     if (rc == CAIRN_OK)
         rc = crn_cli_quantity("--size", w->text[SIZE], crn_quantity_bytes, &f->rank_bytes, ei);

@@ -35,7 +35,7 @@ static cairn_err take_nodes(void *arg, const char *word, struct crn_errinfo *ei)
 
 /* Messages of a version. ----------------------------------------------------------------------- */
 
-static double each(uint64_t total, const struct crn_nodes_role *r, uint32_t versions)
+static double sim_nodes_each(uint64_t total, const struct crn_nodes_role *r, uint32_t versions)
 {
     return r->nodes != 0 ? (double)total / r->nodes / versions : 0;
 }
@@ -49,10 +49,10 @@ static void put_role(struct sim_nodes_args *a, const struct crn_nodes_result *r,
     if (a->cli->is_json) {
         crn_json_object(j, name);
         crn_json_u64(j, "nodes", role->nodes);
-        crn_json_f64(j, "sent", each(role->sent, role, r->versions));
-        crn_json_f64(j, "sent_bytes", each(role->sent_bytes, role, r->versions));
-        crn_json_f64(j, "received", each(role->received, role, r->versions));
-        crn_json_f64(j, "received_bytes", each(role->received_bytes, role, r->versions));
+        crn_json_f64(j, "sent", sim_nodes_each(role->sent, role, r->versions));
+        crn_json_f64(j, "sent_bytes", sim_nodes_each(role->sent_bytes, role, r->versions));
+        crn_json_f64(j, "received", sim_nodes_each(role->received, role, r->versions));
+        crn_json_f64(j, "received_bytes", sim_nodes_each(role->received_bytes, role, r->versions));
         crn_json_end_object(j);
         return;
     }
@@ -60,10 +60,10 @@ static void put_role(struct sim_nodes_args *a, const struct crn_nodes_result *r,
     crn_table_add(t, "%u", r->files);
     crn_table_add(t, "%s", name);
     crn_table_add(t, "%u", role->nodes);
-    crn_table_add(t, "%.1f", each(role->sent, role, r->versions));
-    crn_table_add(t, "%.0f", each(role->sent_bytes, role, r->versions));
-    crn_table_add(t, "%.1f", each(role->received, role, r->versions));
-    crn_table_add(t, "%.0f", each(role->received_bytes, role, r->versions));
+    crn_table_add(t, "%.1f", sim_nodes_each(role->sent, role, r->versions));
+    crn_table_add(t, "%.0f", sim_nodes_each(role->sent_bytes, role, r->versions));
+    crn_table_add(t, "%.1f", sim_nodes_each(role->received, role, r->versions));
+    crn_table_add(t, "%.0f", sim_nodes_each(role->received_bytes, role, r->versions));
 }
 
 static void put_counts(struct sim_nodes_args *a, const struct crn_nodes_result *r)
@@ -211,7 +211,7 @@ static const struct option longs[] = {
     {0},
 };
 
-static uint32_t limited(int64_t number)
+static uint32_t sim_nodes_limited(int64_t number)
 {
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
@@ -238,9 +238,9 @@ int crn_sim_nodes(struct cli *cli, int argc, char **argv)
         return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
     if (list == NULL)
         list = a.base.has_faults ? "16" : "64,512,4096";
-    a.base.files = limited(number[FILES]);
-    a.base.versions = limited(number[VERSIONS]);
-    a.base.ranks = limited(number[RANKS]);
+    a.base.files = sim_nodes_limited(number[FILES]);
+    a.base.versions = sim_nodes_limited(number[VERSIONS]);
+    a.base.ranks = sim_nodes_limited(number[RANKS]);
     a.base.seed = (uint64_t)number[SEED];
     a.runs = (uint64_t)number[RUNS];
     rc = crn_cli_words("--nodes", list, take_nodes, &a, cli->ei);

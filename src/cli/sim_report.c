@@ -82,7 +82,7 @@ static void csv_row(const struct sim_row *row)
                      s->slowdown.mean, (double)s->runs / s->wall_s);
 }
 
-static void where(struct cli_table *t, const struct sim_row *row)
+static void sim_report_where(struct cli_table *t, const struct sim_row *row)
 {
     crn_table_add(t, "%s", row->strategy);
     crn_table_add(t, "%.4g GB/s", row->bandwidth / 1e9);
@@ -96,7 +96,7 @@ static void class_rows(struct cli_table *t, const struct sim_row *row)
     for (i = 0; i < row->summary->nclasses; i++) {
         const struct crn_summary_class *c = &row->summary->cls[i];
 
-        where(t, row);
+        sim_report_where(t, row);
         crn_table_add(t, "%s", c->name);
         crn_table_add(t, "%.3f", c->share);
         crn_table_add(t, "%.3f", c->waste);
@@ -109,7 +109,7 @@ static void table_row(struct cli_table *t, const struct sim_row *row)
 {
     const struct crn_summary *s = row->summary;
 
-    where(t, row);
+    sim_report_where(t, row);
     crn_table_add(t, "%.4f", s->waste.mean);
     crn_table_add(t, "%.4f", s->waste.stderr_mean);
     crn_table_add(t, "%.3f", s->waste.p10);
@@ -125,7 +125,7 @@ static void bound_row(struct cli_table *t, const struct sim_row *row)
 {
     int i;
 
-    where(t, row);
+    sim_report_where(t, row);
     crn_table_add(t, "%.4f", row->bound->waste);
     for (i = 0; i < 8; i++)
         crn_table_add(t, "%s", "");

@@ -61,9 +61,9 @@ static double value_at(uint8_t type, const char *p)
     case CAIRN_F64:
         return x.f64[0];
     case CAIRN_F16:
-        return crn_value_of_f16(x.u16);
+        return crn_compare_from_f16(x.u16);
     case CAIRN_BF16:
-        return crn_value_of_bf16(x.u16);
+        return crn_compare_from_bf16(x.u16);
     case CAIRN_C64:
         return hypot((double)x.f32[0], (double)x.f32[1]);
     case CAIRN_C128:
@@ -239,7 +239,7 @@ static cairn_err values_check(struct crn_version *version, const struct cli_item
     return CAIRN_OK;
 }
 
-int crn_show_values(struct cli *cli, int nwords, char **words, int64_t rank)
+int crn_values_show(struct cli *cli, int nwords, char **words, int64_t rank)
 {
     struct crn_version *v = NULL;
     struct cli_items items = {0};

@@ -6,6 +6,6 @@
 #include "cli/cli.h"
 
 /* words: NAME[@VERSION] and regions (none: all). rank -1: all ranks together. Returns cli_exit. */
-int crn_show_values(struct cli *cli, int nwords, char **words, int64_t rank);
+int crn_values_show(struct cli *cli, int nwords, char **words, int64_t rank);
 
 #endif

@@ -175,7 +175,7 @@ void crn_variables_print(const struct cli_variables *x)
         const struct cli_variable *v = &x->v[i];
 
         crn_table_add(&t, "%s", v->key[0] != '\0' ? v->key : "(together)");
-        crn_table_add(&t, "%s", crn_type_name(v->type));
+        crn_table_add(&t, "%s", crn_output_type(v->type));
         crn_human_bytes(v->bytes, text, sizeof(text));
         crn_table_add(&t, "%s", text);
         crn_human_bytes(v->stored, text, sizeof(text));
@@ -201,7 +201,7 @@ void crn_variables_json(struct crn_json *j, const struct cli_variables *x)
 
         crn_json_object(j, NULL);
         crn_json_str(j, "variable", v->key);
-        crn_json_str(j, "type", crn_type_name(v->type));
+        crn_json_str(j, "type", crn_output_type(v->type));
         crn_json_u64(j, "bytes", v->bytes);
         crn_json_u64(j, "stored", v->stored);
         crn_json_str(j, "pipeline", v->pipe);

@@ -167,7 +167,7 @@ static int watch_fits(const struct watch *w, const char *name)
     size_t i;
 
     for (i = 0; i < w->patterns->n; i++)
-        if (crn_pattern_match(w->patterns->text[i], name, &step, &rank))
+        if (crn_sets_match(w->patterns->text[i], name, &step, &rank))
             return 1;
     return 0;
 }

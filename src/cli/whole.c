@@ -54,8 +54,8 @@ static cairn_err whole_emit(void *ctx, const struct crn_chunk_record *r, const v
 }
 
 /* Feeds all bytes of a stream to the encoder. */
-static cairn_err pump(struct whole *w, const struct crn_stream *s, struct crn_encoder *e,
-                      struct crn_errinfo *ei)
+static cairn_err whole_pump(struct whole *w, const struct crn_stream *s, struct crn_encoder *e,
+                            struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
     uint64_t at;
@@ -88,7 +88,7 @@ static cairn_err encode_again(struct whole *w, const struct crn_stream *s, struc
     w->room = 0;
     rc = crn_encoder_open(&o, w->work, whole_emit, w, &e, ei);
     if (rc == CAIRN_OK)
-        rc = pump(w, s, e, ei);
+        rc = whole_pump(w, s, e, ei);
     if (rc == CAIRN_OK)
         rc = crn_encoder_finish(e, &map, ei); /* empty: no dedup was requested */
     crn_map_free(&map);

@@ -69,7 +69,7 @@ static cairn_err install_locked(const char *list, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-cairn_err crn_signals_install(cairn_session *s, struct crn_errinfo *ei)
+cairn_err crn_advice_signals_install(cairn_session *s, struct crn_errinfo *ei)
 {
     cairn_err rc = CAIRN_OK;
 
@@ -86,7 +86,7 @@ cairn_err crn_signals_install(cairn_session *s, struct crn_errinfo *ei)
     return rc;
 }
 
-void crn_signals_remove(cairn_session *s)
+void crn_advice_signals_remove(cairn_session *s)
 {
     if (!s->has_signals)
         return;
@@ -133,7 +133,7 @@ static cairn_err advice_gather(cairn_session *s, struct crn_pace_of *pace, int64
     struct crn_errinfo lost = {0};
     cairn_err rc;
 
-    if (crn_node_pump(s, 0, &lost) != CAIRN_OK) {
+    if (crn_service_link_pump(s, 0, &lost) != CAIRN_OK) {
         crn_log(&s->log, CRN_DEBUG, "%s", lost.msg);
         if (s->advice.wish == CRN_WISH_ASKED)
             s->advice.wish = CRN_WISH_COME; /* nobody will answer */
@@ -148,7 +148,7 @@ static cairn_err advice_gather(cairn_session *s, struct crn_pace_of *pace, int64
     value[FLUSH] = s->advice.flush_ns;
     value[HAS_COST] = s->advice.has_cost;
     value[HAS_TURN] = s->rank == 0 && s->advice.wish == CRN_WISH_COME;
-    rc = crn_pace_agree(s, pace, value, NVALUES, ei);
+    rc = crn_agree_now(s, pace, value, NVALUES, ei);
     if (rc == CAIRN_OK)
         s->advice.stop = value[STOP];
     return rc;
@@ -180,7 +180,7 @@ static double period_of(const cairn_session *s, const struct crn_name_config *nc
 static int advice_has_turn(cairn_session *s, const struct crn_pace_of *pace, double period,
                            const int64_t value[NVALUES])
 {
-    int64_t round = crn_pace_ns(pace, value[STEP]);
+    int64_t round = crn_agree_ns(pace, value[STEP]);
 
     if (s->cfg.broker[0] == '\0' || value[HAS_TURN])
         return 1;
@@ -203,7 +203,7 @@ static int advice_answer(cairn_session *s, const struct crn_name_config *nc,
 /* Once a stop is requested the ranks agree in every call: it may be withdrawn. */
 static int advice_is_due(cairn_session *s, const char *name, struct crn_pace_of **ret)
 {
-    return crn_pace_is_due(s, name, ret) || s->advice.stop != GO_ON;
+    return crn_agree_is_due(s, name, ret) || s->advice.stop != GO_ON;
 }
 
 cairn_err cairn_should_checkpoint(cairn_session *s, const char *name, int *ret_yes)

@@ -14,7 +14,7 @@
 #define MOST_CALLS (1ULL << 20)
 #define GROWTH     4 /* n grows by this factor at most: one short step proves little */
 
-int crn_pace_is_due(cairn_session *s, const char *name, struct crn_pace_of **ret)
+int crn_agree_is_due(cairn_session *s, const char *name, struct crn_pace_of **ret)
 {
     struct crn_pace_of *p = s->advice.pace;
     struct crn_pace_of *end = p + CRN_PACES;
@@ -45,8 +45,8 @@ static uint64_t choose_every(uint64_t before, int64_t cost_ns, int64_t step_ns)
     return n > 0 ? n : 1;
 }
 
-cairn_err crn_pace_agree(cairn_session *s, struct crn_pace_of *p, int64_t *values, int n,
-                         struct crn_errinfo *ei)
+cairn_err crn_agree_now(cairn_session *s, struct crn_pace_of *p, int64_t *values, int n,
+                        struct crn_errinfo *ei)
 {
     int64_t begin = s->clock->mono_ns(s->clock);
     int64_t *step = &values[n - CRN_PACE_VALUES];
@@ -71,7 +71,7 @@ cairn_err crn_pace_agree(cairn_session *s, struct crn_pace_of *p, int64_t *value
     return CAIRN_OK;
 }
 
-int64_t crn_pace_ns(const struct crn_pace_of *p, int64_t step_ns)
+int64_t crn_agree_ns(const struct crn_pace_of *p, int64_t step_ns)
 {
     int64_t every = p != NULL ? (int64_t)p->every : 1;
 

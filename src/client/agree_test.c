@@ -75,9 +75,9 @@ static int64_t run(const char *name, int64_t step_ns, int64_t ns)
         int64_t value[1 + CRN_PACE_VALUES] = {0};
 
         time_ns += step_ns;
-        if (!crn_pace_is_due(s, name, &p))
+        if (!crn_agree_is_due(s, name, &p))
             continue;
-        assert_ok(crn_pace_agree(s, p, value, 1 + CRN_PACE_VALUES, ei));
+        assert_ok(crn_agree_now(s, p, value, 1 + CRN_PACE_VALUES, ei));
         longest = time_ns - last > longest ? time_ns - last : longest;
         last = time_ns;
     }
@@ -120,7 +120,7 @@ static void waiting_for_a_slow_rank_is_no_cost(void **state)
     other[1] = 10 * MS;  /* its steps */
     other[2] = -20 * US; /* its allreduce */
     (void)run("a", MS, S);
-    (void)crn_pace_is_due(s, "a", &p);
+    (void)crn_agree_is_due(s, "a", &p);
     assert_int_equal(p->every, 3); /* 20 us in 3 x 10 ms */
 }
 
@@ -131,15 +131,15 @@ static void names_have_their_own_pace(void **state)
 
     (void)state;
     (void)run("a", 100 * US, S);
-    assert_int_equal(crn_pace_is_due(s, "b", &b), 1); /* its first call */
-    assert_int_equal(crn_pace_is_due(s, NULL, &stop), 1);
-    (void)crn_pace_is_due(s, "a", &a);
+    assert_int_equal(crn_agree_is_due(s, "b", &b), 1); /* its first call */
+    assert_int_equal(crn_agree_is_due(s, NULL, &stop), 1);
+    (void)crn_agree_is_due(s, "a", &a);
     assert_true(a != b && b != stop && a->every > 1);
     for (int i = 0; i < 2 * CRN_PACES; i++) {
         char name[16];
 
         (void)snprintf(name, sizeof(name), "n%d", i);
-        assert_int_equal(crn_pace_is_due(s, name, &b), 1); /* without a place: always */
+        assert_int_equal(crn_agree_is_due(s, name, &b), 1); /* without a place: always */
     }
     assert_null(b);
 }

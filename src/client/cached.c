@@ -26,7 +26,7 @@ void crn_cached_open(const cairn_session *s, const struct crn_capture_id *id,
         ret->memory = memory;
 }
 
-int crn_same_block(const struct crn_region *a, const struct crn_region *b)
+int crn_cached_same_block(const struct crn_region *a, const struct crn_region *b)
 {
     size_t n = a->ndims * sizeof(a->dims[0]);
 
@@ -35,13 +35,13 @@ int crn_same_block(const struct crn_region *a, const struct crn_region *b)
            memcmp(a->global_dims, b->global_dims, n) == 0;
 }
 
-int64_t crn_shard_find_same(const struct crn_shard *shard, const struct crn_region *want)
+int64_t crn_cached_find_same(const struct crn_shard *shard, const struct crn_region *want)
 {
     int64_t i = crn_shard_find(shard, CRN_REGION_MEMORY, want->name);
     const struct crn_region *r = i >= 0 ? &shard->regions[i] : NULL;
 
     if (r == NULL || r->type != want->type || r->bytes != want->bytes ||
-        r->is_global != want->is_global || (want->is_global && !crn_same_block(r, want)))
+        r->is_global != want->is_global || (want->is_global && !crn_cached_same_block(r, want)))
         return -1;
     return i;
 }
@@ -52,7 +52,7 @@ const unsigned char *crn_cached_region(const struct crn_cached *h, const struct 
     const struct crn_region *r = i >= 0 ? &h->shard.regions[i] : NULL;
 
     if (r == NULL || r->type != want->type || r->bytes != want->bytes ||
-        (want->is_global && !crn_same_block(r, want)))
+        (want->is_global && !crn_cached_same_block(r, want)))
         return NULL;
     return h->memory + h->image.at[i];
 }

@@ -20,7 +20,7 @@ static void tell_failure(cairn_session *s, const char *name, int64_t version,
     struct crn_errinfo ignored = {0};
 
     memcpy(m.ckpt.name, name, strlen(name) + 1);
-    if (crn_node_send(s, &m, &ignored) != CAIRN_OK)
+    if (crn_service_link_send(s, &m, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
 
@@ -46,7 +46,7 @@ static cairn_err earlier_failure(cairn_session *s, const char *name, struct crn_
     return CAIRN_OK;
 }
 
-cairn_err crn_hear(cairn_session *s, const char *name, struct crn_errinfo *ei)
+cairn_err crn_checkpoint_hear(cairn_session *s, const char *name, struct crn_errinfo *ei)
 {
     struct crn_errinfo gone = {0};
     cairn_err rc;
@@ -54,7 +54,7 @@ cairn_err crn_hear(cairn_session *s, const char *name, struct crn_errinfo *ei)
     if (s->has_heard)
         return CAIRN_OK;
     s->has_heard = 1;
-    rc = crn_node_pump(s, 0, &gone);
+    rc = crn_service_link_pump(s, 0, &gone);
     if (rc == CAIRN_ESERVICE && crn_rejoin_is_possible(s))
         rc = CAIRN_OK; /* captures go on while there is room */
     else
@@ -146,7 +146,7 @@ static cairn_err nothing_held(const cairn_session *s, struct crn_errinfo *ei)
                     s->held.info.name, s->held.info.version);
 }
 
-static cairn_err submit(cairn_session *s, struct crn_capture *c, struct crn_track *t)
+static cairn_err checkpoint_submit(cairn_session *s, struct crn_capture *c, struct crn_track *t)
 {
     struct crn_errinfo ei = {0};
 
@@ -182,7 +182,7 @@ cairn_err cairn_checkpoint_with(cairn_session *s, const char *name, int64_t vers
         return crn_api_end(&ei, rc);
     if (crn_capture_take(s, name, version, o->regions, t, &c, &ei) != CAIRN_OK)
         return checkpoint_fail(s, t, &ei);
-    return submit(s, &c, t);
+    return checkpoint_submit(s, &c, t);
 }
 
 static int is_held(const cairn_session *s, const char *name, int64_t version)
@@ -233,7 +233,7 @@ cairn_err cairn_submit(cairn_session *s)
         rc = crn_fail(&ei, CAIRN_ESTATE, 0, "there is no capture to submit");
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    return submit(s, &s->held, crn_track_seq(s, s->held.info.id.seq));
+    return checkpoint_submit(s, &s->held, crn_track_seq(s, s->held.info.id.seq));
 }
 
 cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, const char *reason)
@@ -251,7 +251,7 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
     rc = begin_again(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    if (!was_held && crn_node_pump(s, 0, &ei) != CAIRN_OK)
+    if (!was_held && crn_service_link_pump(s, 0, &ei) != CAIRN_OK)
         return checkpoint_fail(s, t, &ei);
     crn_files_abandon(s, name, version);
     (void)!crn_fail(&why, CAIRN_EPEER, 0, "the application gave it up: %s",

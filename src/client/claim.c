@@ -33,7 +33,7 @@ static struct crn_name_state *claim_get(cairn_session *s, const char *name)
     return n;
 }
 
-void crn_names_forget(cairn_session *s)
+void crn_claim_forget_names(cairn_session *s)
 {
     while (s->names != NULL) {
         struct crn_name_state *n = s->names;
@@ -68,7 +68,7 @@ static cairn_err ask_and_wait(cairn_session *s, const struct crn_name_state *n,
 {
     int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.commit_timeout_ns;
     uint32_t times = s->rejoin.times;
-    cairn_err rc = crn_node_send(s, ask, ei);
+    cairn_err rc = crn_service_link_send(s, ask, ei);
 
     while (rc == CAIRN_OK && !n->is_answered) {
         int64_t left = until - s->clock->mono_ns(s->clock);
@@ -79,10 +79,10 @@ static cairn_err ask_and_wait(cairn_session *s, const struct crn_name_state *n,
                             "commit_timeout, or "
                             "it, its node service or '%s' hangs",
                             n->name, s->cfg.persistent);
-        rc = crn_node_pump(s, left < STEP_NS ? left : STEP_NS, ei);
+        rc = crn_service_link_pump(s, left < STEP_NS ? left : STEP_NS, ei);
         if (rc == CAIRN_OK && s->rejoin.times != times) {
             times = s->rejoin.times;
-            rc = crn_node_send(s, ask, ei);
+            rc = crn_service_link_send(s, ask, ei);
         }
     }
     return rc;

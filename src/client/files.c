@@ -168,7 +168,7 @@ cairn_err crn_files_take(cairn_session *s, const char *name, int64_t version, ui
     uint32_t i;
 
     for (i = first; rc == CAIRN_OK && i < shard->nregions; i++) {
-        crn_spool_file_name(s->rank, seq, i, to);
+        crn_rundir_spool_file_name(s->rank, seq, i, to);
         rc = take_one(s, name, version, to, &shard->regions[i], ei);
         if (rc == CAIRN_OK)
             files_forget(s, name, version, shard->regions[i].name);

@@ -81,7 +81,7 @@ static void pin_arena(cairn_session *s, struct crn_device *dev)
     if (dev->driver->ops->pin(dev, start, bytes, &why) == CAIRN_OK)
         s->gpu->pinned_by = dev;
     else
-        crn_warn_once(s, "copies from the GPU are slow, continuing: %s", why.msg);
+        crn_told_warn_once(s, "copies from the GPU are slow, continuing: %s", why.msg);
 }
 
 static cairn_err gpu_give(cairn_session *s, struct crn_device *dev, enum crn_lane lane, void *dst,

@@ -47,7 +47,7 @@ static cairn_err open_shard(cairn_session *s, const char *name, int64_t version,
     if (rc != CAIRN_OK)
         return rc;
     rank = old_rank == CAIRN_OWN_RANK ? s->rank : (uint32_t)old_rank;
-    *ret_shard = rank == s->rank ? crn_own_shard(s, name, version) : NULL;
+    *ret_shard = rank == s->rank ? crn_restore_own_shard(s, name, version) : NULL;
     if (*ret_shard != NULL)
         return CAIRN_OK;
     rc = crn_session_version(s, name, version, &v, ei);
@@ -191,7 +191,7 @@ cairn_err cairn_drop_local(cairn_session *s, const char *name)
         return crn_api_end(&ei, rc);
     crn_version_close(s->open_version); /* it may read those copies */
     s->open_version = NULL;
-    rc = crn_local_root(crn_fs_posix(), &s->cfg, root, sizeof(root), &ei);
+    rc = crn_rundir_local_root(crn_fs_posix(), &s->cfg, root, sizeof(root), &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
     dfd = s->fs->openat(s->fs, AT_FDCWD, root, O_RDONLY | O_DIRECTORY, 0);

@@ -19,7 +19,7 @@ static cairn_err map_arena(const cairn_session *s, uint32_t rank, struct crn_are
     char name[CRN_SPOOL_NAME];
     int fd;
 
-    crn_arena_name(rank, name);
+    crn_rundir_arena_name(rank, name);
     fd = openat(s->dir.dfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return crn_fail_errno(ei, errno, "open '%s' in '%s'", name, s->dir.path);

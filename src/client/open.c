@@ -33,7 +33,8 @@ void cairn_private_publish(const struct crn_errinfo *ei)
     crn_err_publish(ei);
 }
 
-cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what, struct crn_errinfo *ei)
+cairn_err crn_session_agree(cairn_session *s, cairn_err rc, const char *what,
+                            struct crn_errinfo *ei)
 {
     int64_t worst[2] = {rc, rc == CAIRN_OK ? INT64_MAX : (int64_t)s->rank};
     struct crn_errinfo first = {0}; /* of the first rank that failed */
@@ -67,7 +68,7 @@ static cairn_err load_on_root(cairn_session *s, const struct cairn_options *opt,
     rc = crn_config_load(&s->cfg, opt != NULL ? opt->config_file : NULL,
                          opt != NULL ? opt->settings : NULL, ei);
     if (rc == CAIRN_OK) {
-        rc = crn_files_count(s->cfg.files, 1, &files, ei);
+        rc = crn_elect_files(s->cfg.files, 1, &files, ei);
         if (rc == CAIRN_OK)
             rc = crn_encoding_check(&s->cfg, ei); /* fail now rather than at the first flush */
         if (rc != CAIRN_OK)
@@ -99,7 +100,7 @@ static cairn_err share_config(cairn_session *s, const struct cairn_options *opt,
         crn_random_bytes(s->run, sizeof(s->run));
         rc = load_on_root(s, opt, text, ei);
     }
-    rc = crn_agree(s, rc, "reading the configuration", ei);
+    rc = crn_session_agree(s, rc, "reading the configuration", ei);
     if (rc == CAIRN_OK)
         rc = s->comm->ops->bcast(s->comm, s->run, sizeof(s->run), 0, ei);
     if (rc == CAIRN_OK)
@@ -110,7 +111,7 @@ static cairn_err share_config(cairn_session *s, const struct cairn_options *opt,
     crn_log_init(&s->log, &s->cfg, s->run, "rank", s->rank);
     if (s->cfg.retired[0] != '\0') /* the text from rank 0 contains no retired setting */
         crn_log(&s->log, CRN_WARN, "%s", s->cfg.retired);
-    return crn_agree(s, rc, "sharing the configuration", ei);
+    return crn_session_agree(s, rc, "sharing the configuration", ei);
 }
 
 /* Rank 0 first, which may create the directory; then one rank of each node writes to it as its
@@ -127,7 +128,7 @@ static cairn_err check_persistent(cairn_session *s, int is_first, struct crn_err
         if (rc == CAIRN_OK)
             crn_store_close(&st);
     }
-    return crn_agree(s, rc, "opening the persistent directory", ei);
+    return crn_session_agree(s, rc, "opening the persistent directory", ei);
 }
 
 /* Nodes: by host, or a fixed number of ranks each.
@@ -199,7 +200,7 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
     if (crn_drain_host(s->fs, &s->cfg, 1, log_drain, s, &drain_error) != CAIRN_OK)
         crn_log(&s->log, CRN_WARN, "drain of earlier runs, continuing: %s", drain_error.msg);
     if (s->cfg.service == CRN_SERVICE_DAEMON) {
-        rc = crn_socket_dir(&s->cfg, dir, sizeof(dir), ei);
+        rc = crn_rundir_socket_dir(&s->cfg, dir, sizeof(dir), ei);
         (void)snprintf(path, size, "%.*s/cairnd-%u.sock", (int)size - 32, dir, p->node_on_host);
         return rc;
     }
@@ -261,28 +262,28 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
 
     if (s->local == 0)
         rc = start_service(s, p, path, sizeof(path), ei);
-    rc = crn_agree(s, rc, "starting the node service", ei);
+    rc = crn_session_agree(s, rc, "starting the node service", ei);
     if (rc == CAIRN_OK)
         rc = s->node_comm->ops->bcast(s->node_comm, path, sizeof(path), 0, ei);
     if (rc == CAIRN_OK)
-        rc = crn_node_open(s, path, &address, ei);
+        rc = crn_service_link_open(s, path, &address, ei);
     memcpy(s->service_path, path, sizeof(s->service_path));
-    rc = crn_agree(s, rc, "connecting to the node service", ei);
+    rc = crn_session_agree(s, rc, "connecting to the node service", ei);
     if (rc == CAIRN_OK)
         rc = gather_peers(s, address, &peers, ei);
     if (rc == CAIRN_OK)
-        rc = crn_node_hello(s, peers, ei);
+        rc = crn_service_link_hello(s, peers, ei);
     if (rc == CAIRN_OK)
         rc = crn_rundir_open(crn_fs_posix(), &s->cfg, s->run, s->node, 0, &s->dir, ei);
     if (rc == CAIRN_OK)
         rc = crn_rundir_lock_rank(&s->dir, s->local, &s->life_fd, ei);
-    return crn_agree(s, rc, "joining the node service", ei);
+    return crn_session_agree(s, rc, "joining the node service", ei);
 }
 
 #define SPLIT_BYTES ((uint64_t)4 << 20) /* larger regions are copied by several threads */
 
 /* Ranks that are bound to cores do not share them; unbound ranks share all cores. */
-int crn_copy_threads(const cairn_session *s, int *ret_sharers)
+int crn_session_copy_threads(const cairn_session *s, int *ret_sharers)
 {
     int threads = crn_cores();
 
@@ -295,15 +296,15 @@ int crn_copy_threads(const cairn_session *s, int *ret_sharers)
 static cairn_err prepare_capture(cairn_session *s, struct crn_errinfo *ei)
 {
     int sharers;
-    int threads = crn_copy_threads(s, &sharers);
+    int threads = crn_session_copy_threads(s, &sharers);
     cairn_err rc;
 
     rc = crn_copier_open(threads, SPLIT_BYTES, sharers, s->cfg.chunk_bytes, &s->copier, ei);
     if (rc == CAIRN_OK && s->cfg.arena_bytes > 0)
-        rc = crn_arena_ensure(s, 0, ei);
+        rc = crn_take_ensure_arena(s, 0, ei);
     if (rc == CAIRN_OK)
-        rc = crn_signals_install(s, ei);
-    return crn_agree(s, rc, "preparing the arena", ei);
+        rc = crn_advice_signals_install(s, ei);
+    return crn_session_agree(s, rc, "preparing the arena", ei);
 }
 
 /* How long stopping the service may take: it waits for the other ranks' goodbye and removes old
@@ -325,7 +326,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
 
     crn_capture_drop(s, &s->held);
     crn_tiers_close(s);
-    if (s->link.fd >= 0 && crn_node_send(s, &bye, &ignored) != CAIRN_OK)
+    if (s->link.fd >= 0 && crn_service_link_send(s, &bye, &ignored) != CAIRN_OK)
         crn_err_clear(&ignored); /* the service notices the closed socket */
     crn_link_close(&s->link);
     crn_rejoin_end(s);
@@ -342,7 +343,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
 static void free_session(cairn_session *s)
 {
     crn_outside_close(s->advice.outside);
-    crn_signals_remove(s);
+    crn_advice_signals_remove(s);
     crn_version_close(s->open_version);
     crn_shard_free(&s->own_shard);
     /* A rank that hangs never says goodbye: do not wait long. */
@@ -355,7 +356,7 @@ static void free_session(cairn_session *s)
     if (s->made.path[0] != '\0') /* still exists if the run never began, or is left for a drain */
         crn_rundir_tidy(&s->made);
     crn_files_free(s);
-    crn_names_forget(s);
+    crn_claim_forget_names(s);
     free(s->regions);
     free(s->packet);
     crn_link_fini(&s->link);
@@ -444,13 +445,14 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
         comm->ops->free(comm);
         return crn_api_end(&ei, rc);
     }
-    rc = crn_agree(s, check_arguments(options, ret_session, &ei), "checking the arguments", &ei);
+    rc = crn_session_agree(s, check_arguments(options, ret_session, &ei), "checking the arguments",
+                           &ei);
     if (rc == CAIRN_OK)
         rc = share_config(s, options, &ei);
     if (rc == CAIRN_OK)
         rc = check_persistent(s, 1, &ei);
     if (rc == CAIRN_OK)
-        rc = crn_agree(s, find_place(s, &place, &ei), "finding the nodes", &ei);
+        rc = crn_session_agree(s, find_place(s, &place, &ei), "finding the nodes", &ei);
     if (rc == CAIRN_OK)
         rc = check_persistent(s, 0, &ei);
     if (rc == CAIRN_OK)

@@ -34,7 +34,7 @@ static void outside_free(struct crn_outside *o)
     free(o);
 }
 
-static int64_t mono(void)
+static int64_t outside_mono(void)
 {
     return crn_clock_real()->mono_ns(crn_clock_real());
 }
@@ -50,17 +50,17 @@ static int64_t ask_slurm(struct crn_outside *o, const char *job)
         if (o->limit_ns == 0)
             crn_log(&o->log, CRN_INFO, "Slurm ends job %s in %lld min", job,
                     (long long)(left / 60));
-        o->limit_ns = mono() + left * SECOND;
+        o->limit_ns = outside_mono() + left * SECOND;
     } else if (rc == CAIRN_ENOENT) {
         o->limit_ns = 0;
     } else {
         crn_log(&o->log, CRN_DEBUG, "time left is unknown: %s", ei.msg);
-        return mono() + SLURM_RETRY;
+        return outside_mono() + SLURM_RETRY;
     }
-    return mono() + SLURM_PERIOD;
+    return outside_mono() + SLURM_PERIOD;
 }
 
-static void tell(struct crn_outside *o, const struct crn_halt *h)
+static void outside_tell(struct crn_outside *o, const struct crn_halt *h)
 {
     char text[sizeof(o->told)];
 
@@ -82,12 +82,12 @@ static void look_for_halt(struct crn_outside *o, struct crn_outside_view *view)
         crn_log(&o->log, CRN_DEBUG, "cairn halt: %s", ei.msg);
         return;
     }
-    tell(o, &h);
+    outside_tell(o, &h);
     view->is_now = h.kind == CRN_HALT_NOW;
     view->is_next = h.kind == CRN_HALT_CHECKPOINT;
     if (h.kind == CRN_HALT_AT) {
         int64_t in = (int64_t)h.at_ns - crn_clock_real()->wall_ns(crn_clock_real());
-        int64_t at = mono() + in;
+        int64_t at = outside_mono() + in;
 
         view->end_ns = view->end_ns == 0 || at < view->end_ns ? at : view->end_ns;
         if (view->end_ns <= 0)
@@ -107,14 +107,14 @@ static void *outside_run(void *arg)
         struct crn_outside_view view = {0};
 
         crn_unlock(&o->mu);
-        if (job != NULL && mono() >= ask_at)
+        if (job != NULL && outside_mono() >= ask_at)
             ask_at = ask_slurm(o, job);
         view.end_ns = o->limit_ns;
         look_for_halt(o, &view);
         crn_lock(&o->mu);
         o->view = view;
         if (!o->is_closing)
-            (void)crn_cond_wait_until(&o->changed, &o->mu, mono() + HALT_PERIOD);
+            (void)crn_cond_wait_until(&o->changed, &o->mu, outside_mono() + HALT_PERIOD);
     }
     o->has_ended = 1;
     is_last = o->is_closing == 2;

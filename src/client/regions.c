@@ -170,8 +170,9 @@ static void take_share(const cairn_session *s, struct crn_region *r, struct crn_
     r->offset[0] = first;
 }
 
-cairn_err crn_select(const cairn_session *s, const char *const *names, int is_capture,
-                     struct crn_shard *ret, struct crn_place **ret_places, struct crn_errinfo *ei)
+cairn_err crn_regions_select(const cairn_session *s, const char *const *names, int is_capture,
+                             struct crn_shard *ret, struct crn_place **ret_places,
+                             struct crn_errinfo *ei)
 {
     struct crn_shard shard = {.rank = s->rank};
     struct crn_place *places;

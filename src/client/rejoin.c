@@ -45,7 +45,7 @@ static void settle_track(cairn_session *s, uint64_t seq, enum crn_slot_state sta
     crn_tiers_failed(s, seq, t->error.code);
 }
 
-static void settle(cairn_session *s)
+static void rejoin_settle(cairn_session *s)
 {
     struct crn_errinfo ignored = {0};
     struct crn_slot_info info;
@@ -142,7 +142,7 @@ void crn_rejoin_begin(cairn_session *s, const struct crn_errinfo *why)
     r->why = *why;
     if (s->arena_share == CRN_SHARE_ASKED)
         s->arena_share = CRN_SHARE_NONE;
-    settle(s);
+    rejoin_settle(s);
     if (crn_rejoin_is_possible(s))
         crn_log(&s->log, s->local == 0 ? CRN_WARN : CRN_DEBUG,
                 "cairnd is gone (%s), continuing: checkpoints stay in memory while there is room; "
@@ -162,7 +162,7 @@ static void try_later(cairn_session *s)
     r->pause_ns = 2 * r->pause_ns < PAUSE_MAX_NS ? 2 * r->pause_ns : PAUSE_MAX_NS;
 }
 
-static cairn_err joined(cairn_session *s, struct crn_errinfo *ei)
+static cairn_err rejoin_joined(cairn_session *s, struct crn_errinfo *ei)
 {
     struct crn_rejoin *r = &s->rejoin;
     struct crn_msg *reports = NULL;
@@ -170,7 +170,7 @@ static cairn_err joined(cairn_session *s, struct crn_errinfo *ei)
     size_t n = 0;
 
     rc = list_reports(s, &reports, &n, ei);
-    settle(s); /* afterwards: a slot moves on meanwhile */
+    rejoin_settle(s); /* afterwards: a slot moves on meanwhile */
     if (rc == CAIRN_OK)
         rc = crn_link_resume(&s->link, r->fd, reports, n, ei);
     free(reports);
@@ -211,13 +211,13 @@ static cairn_err rejoin_answered(cairn_session *s, const struct crn_msg *m, stru
         return ei->code;
     }
     if (is_welcome) {
-        rc = crn_node_say_hello(s, r->fd, 1, ei);
+        rc = crn_service_link_say_hello(s, r->fd, 1, ei);
         r->step = CRN_REJOIN_READY;
     } else if (r->step == CRN_REJOIN_READY && s->arena != NULL) {
         rc = send_arena(s, ei);
         r->step = CRN_REJOIN_ARENA;
     } else {
-        rc = joined(s, ei);
+        rc = rejoin_joined(s, ei);
     }
     return rc;
 }

@@ -17,8 +17,8 @@
 
 /* Versions. ------------------------------------------------------------------------------------ */
 
-void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const char *name,
-                          int64_t version)
+void crn_restart_add_local_copies(const cairn_session *s, struct crn_version *v, const char *name,
+                                  int64_t version)
 {
     struct crn_errinfo ei = {0};
     struct crn_names files = {0};
@@ -28,7 +28,7 @@ void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const c
     int dfd;
 
     if (s->cfg.local[0] == '\0' ||
-        crn_local_root(crn_fs_posix(), &s->cfg, root, sizeof(root), &ei) != CAIRN_OK ||
+        crn_rundir_local_root(crn_fs_posix(), &s->cfg, root, sizeof(root), &ei) != CAIRN_OK ||
         crn_store_open(s->fs, root, 0, &local, &ei) != CAIRN_OK)
         return;
     if (crn_store_version_dir(&local, name, version, &dfd, &ei) == CAIRN_OK) {
@@ -49,7 +49,7 @@ void crn_session_keep(cairn_session *s, struct crn_version *v)
 
     s->open_version = v;
     s->is_repair_told = 0;
-    crn_add_local_copies(s, v, m->name, m->version);
+    crn_restart_add_local_copies(s, v, m->name, m->version);
 }
 
 cairn_err crn_session_version(cairn_session *s, const char *name, int64_t version,
@@ -119,7 +119,8 @@ static void tell_passed_over(const cairn_session *s, const char *name, struct ca
 
 /* A shortage of memory or descriptors says nothing about the version, so falling back to an older
  * one would be wrong. */
-static cairn_err lacking(const char *name, int64_t version, cairn_err rc, struct crn_errinfo *ei)
+static cairn_err restart_lacking(const char *name, int64_t version, cairn_err rc,
+                                 struct crn_errinfo *ei)
 {
     return crn_err_context(ei, rc,
                            "%s@%" PRId64 " may be whole, and no older version is taken instead: "
@@ -192,7 +193,7 @@ static cairn_err list_on_root(cairn_session *s, const char *name, int64_t bound,
         if (may_be_whole(s, e))
             ret->v[ret->n++] = (struct crn_candidate){e->version, e->id, e->created_ns};
         else if (crn_err_is_shortage(e->code))
-            rc = lacking(name, e->version, crn_fail(ei, e->code, 0, "%s", e->why), ei);
+            rc = restart_lacking(name, e->version, crn_fail(ei, e->code, 0, "%s", e->why), ei);
     }
     return rc;
 }
@@ -222,23 +223,23 @@ static cairn_err list_candidates(cairn_session *s, const char *name, int64_t fir
     rc = s->all->ops->barrier(s->all, ei); /* no rank has a flush in flight any more */
     if (rc != CAIRN_OK)
         goto out;
-    crn_watch_ranks(s, 1);
+    crn_together_watch(s, 1);
     if (is_root) {
         rc = list_on_root(s, name, last, ret, ei);
         crn_buf_put(&buf, ret->v, (size_t)ret->n * sizeof(*ret->v));
     }
-    rc = crn_tell_all(s->all, 0, rc, &buf, ei);
+    rc = crn_together_tell_all(s->all, 0, rc, &buf, ei);
     if (rc == CAIRN_OK && !is_root) {
         ret->n = (int64_t)(buf.len / sizeof(*ret->v));
         ret->v = (struct crn_candidate *)(void *)buf.data; /* taken over */
         buf = (struct crn_buf){0};
     }
     crn_buf_free(&buf);
-    rc = crn_agree(s, rc != CAIRN_OK ? rc : looked, "listing the versions", ei);
+    rc = crn_session_agree(s, rc != CAIRN_OK ? rc : looked, "listing the versions", ei);
     if (rc == CAIRN_OK)
         rc = crn_unsaved_agree(s, name, &unsaved, ret->v, ret->n, &blocked, ei);
     ret->blocked = blocked;
-    crn_watch_ranks(s, 0);
+    crn_together_watch(s, 0);
 out:
     crn_unsaveds_free(&unsaved);
     return rc;
@@ -251,7 +252,7 @@ static cairn_err check_version(cairn_session *s, const char *name, int64_t versi
     struct crn_errinfo why = {0};
     cairn_err rc;
 
-    rc = crn_read_together(s, name, version, &why);
+    rc = crn_together_read(s, name, version, &why);
     if (rc != CAIRN_OK) {
         crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " cannot be restored: %s", name, version,
                 why.msg);
@@ -283,7 +284,7 @@ static cairn_err ends_search(cairn_session *s, const char *name, int64_t version
         crn_err_keep(ei, why);
     else
         rc = crn_fail(ei, rc, 0, "another rank could not read it; on this one: %.200s", why->msg);
-    return crn_err_is_shortage(rc) ? lacking(name, version, rc, ei) : rc;
+    return crn_err_is_shortage(rc) ? restart_lacking(name, version, rc, ei) : rc;
 }
 
 /* Collective: an invalid argument on one rank is an error on all, so that no rank waits for that
@@ -298,7 +299,7 @@ static cairn_err check_arguments(cairn_session *s, const char *name, int64_t ver
     rc = crn_arg_checkpoint(s, name, version, ei);
     if (rc == CAIRN_OK)
         rc = crn_arg_pointer("ret_version", ret_version, ei);
-    return crn_agree(s, rc, "checking the arguments", ei);
+    return crn_session_agree(s, rc, "checking the arguments", ei);
 }
 
 /* Collective: no version can be restored. Where there are some, that is damage, never CAIRN_ENOENT: a
@@ -383,7 +384,7 @@ cairn_err cairn_find(cairn_session *s, const char *name, int64_t not_newer_than,
 /* Collective: does every rank have it in memory? */
 static int all_hold(cairn_session *s, const char *name, int64_t version)
 {
-    int64_t holds = crn_own_shard(s, name, version) != NULL;
+    int64_t holds = crn_restore_own_shard(s, name, version) != NULL;
     struct crn_errinfo ignored = {0};
 
     return s->all->ops->allreduce(s->all, &holds, 1, CRN_COMM_MIN, &ignored) == CAIRN_OK && holds;
@@ -457,7 +458,7 @@ static cairn_err restore_everywhere(cairn_session *s, const char *name, int64_t 
 
     if (rc != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s@%" PRId64 " was not restored: %s", name, version, ei->msg);
-    return crn_agree(s, rc, "restoring", ei);
+    return crn_session_agree(s, rc, "restoring", ei);
 }
 
 cairn_err cairn_restart(cairn_session *s, const char *name, const char *const *regions,

@@ -34,7 +34,7 @@ static cairn_err restore_match(const cairn_session *s, struct target *t, int is_
 
         t->from[i] = k;
         if (w->is_global && !is_named &&
-            (h == NULL || !crn_same_block(w, h) || h->type != w->type)) {
+            (h == NULL || !crn_cached_same_block(w, h) || h->type != w->type)) {
             t->from[i] = -1; /* crn_version_read_block checks it and reports a mismatch */
             continue;
         }
@@ -115,7 +115,7 @@ static int restore_fits(const struct crn_shard *have, struct target *t)
     uint32_t i;
 
     for (i = 0; i < t->want.nregions; i++) {
-        t->from[i] = crn_shard_find_same(have, &t->want.regions[i]);
+        t->from[i] = crn_cached_find_same(have, &t->want.regions[i]);
         if (t->from[i] < 0)
             return 0;
     }
@@ -129,7 +129,7 @@ static void find_own(cairn_session *s, const struct target *t, struct crn_cached
     const struct crn_track *mine;
 
     memset(ret, 0, sizeof(*ret));
-    crn_node_listen(s); /* it may have failed meanwhile */
+    crn_service_link_listen(s); /* it may have failed meanwhile */
     mine = crn_track_find(s, t->name, t->version);
     if (mine == NULL || mine->error.code != CAIRN_OK || mine->is_rejected)
         return;
@@ -175,7 +175,7 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
     const struct crn_tiered *h;
     cairn_err rc;
 
-    crn_node_listen(s);
+    crn_service_link_listen(s);
     h = crn_tiers_find(s, t->name, t->version);
     if (h == NULL || !restore_fits(crn_held_shard(h), t))
         return CAIRN_OK;
@@ -191,7 +191,7 @@ static cairn_err from_tiers(cairn_session *s, struct target *t, int *ret_done,
     return rc;
 }
 
-const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_t version)
+const struct crn_shard *crn_restore_own_shard(cairn_session *s, const char *name, int64_t version)
 {
     struct target t = {.name = name, .version = version};
     const struct crn_tiered *h;
@@ -217,7 +217,7 @@ const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_
 
 int crn_session_holds(cairn_session *s, const char *name, int64_t version)
 {
-    return crn_own_shard(s, name, version) != NULL;
+    return crn_restore_own_shard(s, name, version) != NULL;
 }
 
 /* If *ret_done, the restore was tried and the return value is its result; otherwise the caller
@@ -294,7 +294,7 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
 
     rc = crn_arg_shard(s, name, version, old_rank, ei);
     if (rc == CAIRN_OK)
-        rc = crn_select(s, regions, 0, &t.want, &t.places, ei);
+        rc = crn_regions_select(s, regions, 0, &t.want, &t.places, ei);
     if (rc != CAIRN_OK)
         return rc;
     t.old_rank = is_named ? (uint32_t)old_rank : s->rank;

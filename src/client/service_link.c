@@ -64,8 +64,8 @@ static cairn_err service_link_expect(cairn_session *s, int fd, enum crn_msg_type
     return refusal->code;
 }
 
-cairn_err crn_node_open(cairn_session *s, const char *socket_path, uint32_t *ret_address,
-                        struct crn_errinfo *ei)
+cairn_err crn_service_link_open(cairn_session *s, const char *socket_path, uint32_t *ret_address,
+                                struct crn_errinfo *ei)
 {
     struct crn_msg welcome = {0};
     cairn_err rc;
@@ -89,7 +89,8 @@ cairn_err crn_node_open(cairn_session *s, const char *socket_path, uint32_t *ret
     return rc;
 }
 
-cairn_err crn_node_say_hello(cairn_session *s, int fd, int is_rejoin, struct crn_errinfo *ei)
+cairn_err crn_service_link_say_hello(cairn_session *s, int fd, int is_rejoin,
+                                     struct crn_errinfo *ei)
 {
     struct crn_hello h = {.rank = s->rank,
                           .ranks = s->ranks,
@@ -122,13 +123,13 @@ cairn_err crn_node_say_hello(cairn_session *s, int fd, int is_rejoin, struct crn
     return rc;
 }
 
-cairn_err crn_node_hello(cairn_session *s, uint32_t *peers, struct crn_errinfo *ei)
+cairn_err crn_service_link_hello(cairn_session *s, uint32_t *peers, struct crn_errinfo *ei)
 {
     struct crn_msg ready;
     cairn_err rc;
 
     s->rejoin.peers = peers;
-    rc = crn_node_say_hello(s, s->link.fd, 0, ei);
+    rc = crn_service_link_say_hello(s, s->link.fd, 0, ei);
     if (rc == CAIRN_OK)
         rc = service_link_expect(s, s->link.fd, CRN_MSG_READY,
                                  service_link_after(s, s->cfg.service_timeout_ns), &ready, ei);
@@ -149,7 +150,7 @@ static void send_arena(cairn_session *s)
         crn_link_lose(&s->link);
 }
 
-cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei)
+cairn_err crn_service_link_share_arena(cairn_session *s, struct crn_errinfo *ei)
 {
     int64_t until = service_link_after(s, s->cfg.service_timeout_ns);
     cairn_err rc = CAIRN_OK;
@@ -164,7 +165,7 @@ cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei)
         is_asked = s->arena_share == CRN_SHARE_ASKED;
         if (left <= 0)
             break;
-        rc = crn_node_pump(s, is_asked || left < RETRY_NS ? left : RETRY_NS, ei);
+        rc = crn_service_link_pump(s, is_asked || left < RETRY_NS ? left : RETRY_NS, ei);
     }
     if (rc != CAIRN_OK || s->arena_share == CRN_SHARE_DONE)
         return rc;
@@ -245,7 +246,7 @@ static cairn_err take_notes(cairn_session *s, struct crn_errinfo *why)
     }
 }
 
-cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei)
+cairn_err crn_service_link_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei)
 {
     struct crn_errinfo why = {0};
 
@@ -267,15 +268,15 @@ cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo
     return crn_rejoin(s, timeout_ns, ei);
 }
 
-void crn_node_listen(cairn_session *s)
+void crn_service_link_listen(cairn_session *s)
 {
     struct crn_errinfo ignored = {0};
 
-    if (crn_node_pump(s, 0, &ignored) != CAIRN_OK)
+    if (crn_service_link_pump(s, 0, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
 
-cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n, struct crn_errinfo *ei)
+cairn_err crn_service_link_send(cairn_session *s, const struct crn_msg *n, struct crn_errinfo *ei)
 {
     return crn_link_post(&s->link, n, ei);
 }

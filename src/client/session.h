@@ -165,8 +165,8 @@ struct cairn_session {
     struct crn_name_state *names;
     struct crn_capture held; /* captured but not submitted yet; valid if has_slot */
     uint64_t seq;            /* of the last checkpoint call */
-    int has_heard;           /* crn_hear has run since that call began */
-    uint64_t wanted;         /* highest number passed to the service by crn_want */
+    int has_heard;           /* crn_checkpoint_hear has run since that call began */
+    uint64_t wanted;         /* highest number passed to the service by crn_wait_want */
     struct crn_track track[CRN_TRACKED];
     uint32_t ntracked;                /* total; the ring index is modulo CRN_TRACKED */
     int may_have_failures;            /* 0: no track has an unreported failure */
@@ -174,7 +174,7 @@ struct cairn_session {
     int is_repair_told;               /* its damaged copy was reported */
     uint32_t repairs;                 /* versions with a damaged copy */
     int64_t waited_ns;                /* application's wait for flushes and arena space */
-    struct crn_shard own_shard;       /* of crn_own_shard */
+    struct crn_shard own_shard;       /* of crn_restore_own_shard */
     struct crn_advice advice;
     int has_signals;
 };
@@ -187,7 +187,7 @@ cairn_err crn_api_end(const struct crn_errinfo *ei, cairn_err rc);
 enum crn_log_level crn_told_level(const cairn_session *s);
 /* A warning that several ranks may hit independently: the first rank of the node to hit it
  * warns. */
-void crn_warn_once(const cairn_session *s, const char *fmt, ...)
+void crn_told_warn_once(const cairn_session *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* A restart skips this version for an older one, or stops with an error at it. All ranks call
  * these; the first rank writes the journal. */
@@ -202,24 +202,26 @@ void crn_told_repaired_here(cairn_session *s, const char *name, int64_t version)
 
 /* service_link.c: the connection. */
 /* Connects to the service. *ret_address is its address among the services of all nodes. */
-CAIRN_CHECKED cairn_err crn_node_open(cairn_session *s, const char *socket_path,
-                                      uint32_t *ret_address, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_service_link_open(cairn_session *s, const char *socket_path,
+                                              uint32_t *ret_address, struct crn_errinfo *ei);
 /* Takes ownership of peers, the addresses of the services of all nodes. */
-CAIRN_CHECKED cairn_err crn_node_hello(cairn_session *s, uint32_t *peers, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_service_link_hello(cairn_session *s, uint32_t *peers,
+                                               struct crn_errinfo *ei);
 /* Asks the service to map the arena, unless it already does. CAIRN_ETIMEDOUT: it has not answered
  * yet; any other error: it cannot. */
-CAIRN_CHECKED cairn_err crn_node_share_arena(cairn_session *s, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_service_link_share_arena(cairn_session *s, struct crn_errinfo *ei);
 /* Processes the state changes that have arrived; waits for the first at most timeout_ns (0: does
  * not wait). CAIRN_ESERVICE if the service is gone. */
-CAIRN_CHECKED cairn_err crn_node_pump(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_service_link_pump(cairn_session *s, int64_t timeout_ns,
+                                              struct crn_errinfo *ei);
 /* The same without waiting and without an error, for callers that can use the last known state. */
-void crn_node_listen(cairn_session *s);
+void crn_service_link_listen(cairn_session *s);
 /* Never blocks; see link.h. */
-CAIRN_CHECKED cairn_err crn_node_send(cairn_session *s, const struct crn_msg *n,
-                                      struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_service_link_send(cairn_session *s, const struct crn_msg *n,
+                                              struct crn_errinfo *ei);
 
-CAIRN_CHECKED cairn_err crn_node_say_hello(cairn_session *s, int fd, int is_rejoin,
-                                           struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_service_link_say_hello(cairn_session *s, int fd, int is_rejoin,
+                                                   struct crn_errinfo *ei);
 
 /* rejoin.c: the service is gone. */
 void crn_rejoin_begin(cairn_session *s, const struct crn_errinfo *why);
@@ -234,11 +236,11 @@ void crn_rejoin_end(cairn_session *s);
 CAIRN_CHECKED cairn_err crn_claim(cairn_session *s, const char *name, int64_t version,
                                   uint64_t *ret_generation, struct crn_errinfo *ei);
 void crn_claim_heard(cairn_session *s, const struct crn_msg *m);
-void crn_names_forget(cairn_session *s);
+void crn_claim_forget_names(cairn_session *s);
 
 /* wait.c: tells the service that a caller waits for the checkpoints up to seq, so that it flushes
  * them at full speed. */
-void crn_want(cairn_session *s, uint64_t seq);
+void crn_wait_want(cairn_session *s, uint64_t seq);
 
 /* phase.c: shows the application's phase to the node service. */
 void crn_phase_show(cairn_session *s, uint32_t phase);
@@ -250,7 +252,8 @@ struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq);
 
 /* checkpoint.c: processes the service's messages, once per checkpoint. CAIRN_ESERVICE if the
  * service is gone; or an unreported failure of a name whose policy is strict. */
-CAIRN_CHECKED cairn_err crn_hear(cairn_session *s, const char *name, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_checkpoint_hear(cairn_session *s, const char *name,
+                                            struct crn_errinfo *ei);
 
 /* take.c */
 /* Does what a capture needs besides the copy: writes its descriptor and hears the service. Runs
@@ -258,12 +261,12 @@ CAIRN_CHECKED cairn_err crn_hear(cairn_session *s, const char *name, struct crn_
 CAIRN_CHECKED cairn_err crn_capture_complete(cairn_session *s, struct crn_capture *c,
                                              struct crn_errinfo *ei);
 /* Creates the arena if there is none: as configured, or sized for images of this size. */
-CAIRN_CHECKED cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes,
-                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_take_ensure_arena(cairn_session *s, uint64_t image_bytes,
+                                              struct crn_errinfo *ei);
 /* The same, for reading an image into it: the memory that the image does not need is touched during
  * the read. */
-CAIRN_CHECKED cairn_err crn_arena_ensure_read(cairn_session *s, uint64_t image_bytes,
-                                              struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_take_ensure_arena_read(cairn_session *s, uint64_t image_bytes,
+                                                   struct crn_errinfo *ei);
 /* Copies the regions (all, or those named) under the session's current number. */
 CAIRN_CHECKED cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
                                          const char *const *regions, struct crn_track *t,
@@ -278,9 +281,9 @@ void crn_capture_drop(cairn_session *s, struct crn_capture *c);
 /* Makes a shard of the protected regions, or of those named; free it with crn_shard_free.
  * *ret_places (owned) says where their memory is. For a capture replicated regions are this rank's
  * share, otherwise all of them. */
-CAIRN_CHECKED cairn_err crn_select(const cairn_session *s, const char *const *names, int is_capture,
-                                   struct crn_shard *ret, struct crn_place **ret_places,
-                                   struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_regions_select(const cairn_session *s, const char *const *names,
+                                           int is_capture, struct crn_shard *ret,
+                                           struct crn_place **ret_places, struct crn_errinfo *ei);
 
 /* files.c */
 /* Appends the routed files of a checkpoint to its shard, by name only. */
@@ -303,44 +306,44 @@ CAIRN_CHECKED cairn_err crn_session_version(cairn_session *s, const char *name, 
 
 /* Adds the data files in the node's local directory that belong to this version. Best effort; any
  * thread. */
-void crn_add_local_copies(const cairn_session *s, struct crn_version *v, const char *name,
-                          int64_t version);
+void crn_restart_add_local_copies(const cairn_session *s, struct crn_version *v, const char *name,
+                                  int64_t version);
 /* Makes v the session's open version, and adds the node's copies of its files. */
 void crn_session_keep(cairn_session *s, struct crn_version *v);
 
 /* restore.c */
 /* The shard of a checkpoint that this session took, that has not failed and is still in memory;
  * NULL if there is none. Valid until the next call. */
-const struct crn_shard *crn_own_shard(cairn_session *s, const char *name, int64_t version);
+const struct crn_shard *crn_restore_own_shard(cairn_session *s, const char *name, int64_t version);
 CAIRN_CHECKED cairn_err crn_restore(cairn_session *s, const char *name, int64_t version,
                                     int old_rank, const char *const *regions,
                                     struct crn_errinfo *ei);
 
 /* agree.c: agreements of all ranks that cost little in every step. */
 /* Counts a call for this name, NULL for cairn_should_stop. Returns 1 if the ranks agree in it. */
-int crn_pace_is_due(cairn_session *s, const char *name, struct crn_pace_of **ret);
+int crn_agree_is_due(cairn_session *s, const char *name, struct crn_pace_of **ret);
 /* Collective. Reduces the values to their maxima, and chooses the call of the next agreement. The
  * last two belong to this function. */
 #define CRN_PACE_VALUES 2
-CAIRN_CHECKED cairn_err crn_pace_agree(cairn_session *s, struct crn_pace_of *p, int64_t *values,
-                                       int n, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_agree_now(cairn_session *s, struct crn_pace_of *p, int64_t *values,
+                                      int n, struct crn_errinfo *ei);
 /* The longest time from one agreement to the next, as things stand. */
-int64_t crn_pace_ns(const struct crn_pace_of *p, int64_t step_ns);
+int64_t crn_agree_ns(const struct crn_pace_of *p, int64_t step_ns);
 
 /* wish.c: with a broker, the turn under which the next capture is flushed. First rank. */
 void crn_wish_ask(cairn_session *s, int64_t period_ns, int64_t lease_ns);
 void crn_wish_heard(cairn_session *s, const struct crn_msg *m);
 
 /* advice.c */
-CAIRN_CHECKED cairn_err crn_signals_install(cairn_session *s, struct crn_errinfo *ei);
-void crn_signals_remove(cairn_session *s);
+CAIRN_CHECKED cairn_err crn_advice_signals_install(cairn_session *s, struct crn_errinfo *ei);
+void crn_advice_signals_remove(cairn_session *s);
 
 /* How many threads share a large copy in memory, or between memory and the node's disk.
  * *ret_sharers: how many sessions of the node share the idle cores; 0 if they do not share. */
-int crn_copy_threads(const cairn_session *s, int *ret_sharers);
+int crn_session_copy_threads(const cairn_session *s, int *ret_sharers);
 
 /* Collective. All ranks fail if one does. */
-CAIRN_CHECKED cairn_err crn_agree(cairn_session *s, cairn_err rc, const char *what,
-                                  struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_session_agree(cairn_session *s, cairn_err rc, const char *what,
+                                          struct crn_errinfo *ei);
 
 #endif

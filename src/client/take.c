@@ -65,7 +65,7 @@ static cairn_err make_arena(cairn_session *s, struct crn_arena_size *size, struc
 
     size->threads = crn_cores() / (int)s->nlocal;
     size->slots = slots_wanted(s, size->bytes);
-    crn_arena_name(s->rank, name);
+    crn_rundir_arena_name(s->rank, name);
     rc = crn_arena_create(s->dir.dfd, name, s->run, s->rank, size, &s->arena, ei);
     if (rc == CAIRN_OK)
         crn_phase_show(s, s->phase);
@@ -78,12 +78,12 @@ static cairn_err share_arena(cairn_session *s, struct crn_errinfo *ei)
     char name[CRN_SPOOL_NAME];
     cairn_err rc;
 
-    rc = crn_node_share_arena(s, ei);
+    rc = crn_service_link_share_arena(s, ei);
     if (rc == CAIRN_OK || s->arena_share != CRN_SHARE_NONE)
         return rc;
     crn_arena_close(s->arena);
     s->arena = NULL;
-    crn_arena_name(s->rank, name);
+    crn_rundir_arena_name(s->rank, name);
     (void)unlinkat(s->dir.dfd, name, 0);
     return rc;
 }
@@ -93,7 +93,7 @@ static uint64_t arena_bytes(const cairn_session *s, uint64_t image_bytes)
     return s->cfg.arena_bytes > 0 ? s->cfg.arena_bytes : auto_size(s, image_bytes);
 }
 
-cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
+cairn_err crn_take_ensure_arena(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
 {
     struct crn_arena_size size = {0};
     cairn_err rc = CAIRN_OK;
@@ -107,7 +107,7 @@ cairn_err crn_arena_ensure(cairn_session *s, uint64_t image_bytes, struct crn_er
     return rc == CAIRN_OK ? share_arena(s, ei) : rc;
 }
 
-cairn_err crn_arena_ensure_read(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
+cairn_err crn_take_ensure_arena_read(cairn_session *s, uint64_t image_bytes, struct crn_errinfo *ei)
 {
     struct crn_arena_size size = {.first = image_bytes};
     cairn_err rc = CAIRN_OK;
@@ -140,7 +140,7 @@ static cairn_err take_describe(cairn_session *s, const char *name, int64_t versi
 {
     cairn_err rc;
 
-    rc = crn_select(s, regions, 1, &c->shard, &c->places, ei);
+    rc = crn_regions_select(s, regions, 1, &c->shard, &c->places, ei);
     if (rc != CAIRN_OK)
         return rc;
     c->nmemory = c->shard.nregions;
@@ -177,7 +177,7 @@ cairn_err crn_capture_complete(cairn_session *s, struct crn_capture *c, struct c
     if (c->is_complete)
         return CAIRN_OK;
     c->is_complete = 1;
-    rc = crn_hear(s, c->info.name, ei);
+    rc = crn_checkpoint_hear(s, c->info.name, ei);
     return rc == CAIRN_OK ? write_descriptor(c, ei) : rc;
 }
 
@@ -214,7 +214,7 @@ static int take_may_supersede(const void *arg, const struct crn_slot_info *info)
 }
 
 /* Drops the oldest capture whose flush has not begun, and tells the service. */
-static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *ei)
+static cairn_err take_supersede(cairn_session *s, int *ret_done, struct crn_errinfo *ei)
 {
     struct crn_msg note = {.type = CRN_MSG_DROPPED};
     struct crn_slot_info old;
@@ -230,7 +230,7 @@ static cairn_err supersede(cairn_session *s, int *ret_done, struct crn_errinfo *
         (void)snprintf(t->error.msg, sizeof(t->error.msg), "superseded by a newer checkpoint");
     }
     note.seq = old.id.seq;
-    return crn_node_send(s, &note, ei);
+    return crn_service_link_send(s, &note, ei);
 }
 
 /* One attempt. The tiers copy at once; the arena and the spool only get a slot. */
@@ -272,21 +272,23 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
             return rc;
         }
         if (crn_config_full(&s->cfg) == CRN_FULL_SUPERSEDE) {
-            rc = supersede(s, &done, ei);
+            rc = take_supersede(s, &done, ei);
             if (rc != CAIRN_OK)
                 return rc;
             if (done)
                 continue;
         }
         if (!crn_config_is_lazy(&s->cfg))
-            crn_want(s, s->seq - 1);
+            crn_wait_want(s, s->seq - 1);
         else if (crn_tiers_are_full(s))
-            crn_want(s, s->wanted + (s->seq - s->wanted + 1) / 2); /* the older half of the rest */
+            crn_wait_want(s, s->wanted +
+                                 (s->seq - s->wanted + 1) / 2); /* the older half of the rest */
         if (s->clock->mono_ns(s->clock) > until)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
                             "no room in the arena within wait_timeout: the flush of older "
                             "checkpoints does not keep up, or is paused");
-        rc = crn_node_pump(s, crn_tiers_are_open(s) ? PUMP_STEP_NS / 100 : PUMP_STEP_NS, ei);
+        rc =
+            crn_service_link_pump(s, crn_tiers_are_open(s) ? PUMP_STEP_NS / 100 : PUMP_STEP_NS, ei);
         if (rc != CAIRN_OK)
             return rc;
     }
@@ -294,14 +296,14 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
 
 /* Writes the image as a file of the spool: slow, but it works for checkpoints larger than the
  * arena. */
-static cairn_err spill(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+static cairn_err take_spill(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
 {
     char name[CRN_SPOOL_NAME];
     cairn_err rc;
     uint32_t i;
     int fd;
 
-    crn_spill_name(s->rank, c->info.id.seq, name);
+    crn_rundir_spill_name(s->rank, c->info.id.seq, name);
     fd = s->fs->openat(s->fs, s->dir.spool_dfd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
     rc = crn_fs_check(fd, ei, "create the spill file '%s/%s'", s->dir.spool, name);
     if (rc != CAIRN_OK)
@@ -390,7 +392,7 @@ void crn_capture_drop(cairn_session *s, struct crn_capture *c)
         return;
     }
     if (c->has_slot && c->info.is_spilled) {
-        crn_spill_name(s->rank, c->info.id.seq, name);
+        crn_rundir_spill_name(s->rank, c->info.id.seq, name);
         (void)s->fs->unlinkat(s->fs, s->dir.spool_dfd, name, 0);
     }
     if (c->has_slot)
@@ -420,7 +422,7 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
         rc = crn_capture_complete(s, &c, ei);
     if (rc == CAIRN_OK) {
         add_hashes(s, &c);
-        rc = crn_arena_ensure(s, c.info.bytes, ei);
+        rc = crn_take_ensure_arena(s, c.info.bytes, ei);
     }
     if (rc == CAIRN_OK) {
         crn_tiers_open(s);
@@ -433,7 +435,7 @@ cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
         rc = crn_capture_complete(s, &c, ei); /* a spilled capture is not complete yet */
     copy_start = s->clock->mono_ns(s->clock);
     if (rc == CAIRN_OK && c.held == NULL)
-        rc = c.info.is_spilled ? spill(s, &c, ei) : copy_image(s, &c, ei);
+        rc = c.info.is_spilled ? take_spill(s, &c, ei) : copy_image(s, &c, ei);
     if (rc != CAIRN_OK) {
         crn_capture_drop(s, &c);
         return rc;
@@ -472,7 +474,7 @@ static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_
         memcpy(crn_slot_memory(s->arena, &c->info), c->descriptor.data, c->descriptor.len);
         return CAIRN_OK;
     }
-    crn_spill_name(s->rank, c->info.id.seq, name);
+    crn_rundir_spill_name(s->rank, c->info.id.seq, name);
     fd = s->fs->openat(s->fs, s->dir.spool_dfd, name, O_WRONLY, 0);
     rc = crn_fs_check(fd, ei, "open the spill file '%s/%s'", s->dir.spool, name);
     if (rc != CAIRN_OK)
@@ -514,5 +516,5 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
     (void)crn_slot_move(s->arena, c->slot, note.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
     free_parts(c);
     memset(c, 0, sizeof(*c));
-    return crn_node_send(s, &note, ei);
+    return crn_service_link_send(s, &note, ei);
 }

@@ -35,7 +35,7 @@ cairn_err crn_tiers_make(cairn_session *s, struct crn_errinfo *ei)
 }
 
 /* Imports a checkpoint that was in the arena before the tiers were opened. */
-static void import(struct crn_tiers *x, uint32_t slot)
+static void tiers_import(struct crn_tiers *x, uint32_t slot)
 {
     struct crn_arena *a = x->s->arena;
     enum crn_slot_state state = crn_slot_state(a, slot);
@@ -92,7 +92,7 @@ static void add_local(struct crn_tiers *x, struct crn_cache_options *opt)
     if (crn_tiers_local(x, &opt->tier[opt->ntiers], &why) == CAIRN_OK)
         opt->ntiers++;
     else
-        crn_warn_once(x->s, "captures stay in the arena, continuing: %s", why.msg);
+        crn_told_warn_once(x->s, "captures stay in the arena, continuing: %s", why.msg);
 }
 
 static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
@@ -109,7 +109,7 @@ static cairn_err open_cache(struct crn_tiers *x, struct crn_errinfo *ei)
     struct crn_errinfo why = {0};
     cairn_err rc;
 
-    opt.threads = crn_copy_threads(s, &opt.sharers);
+    opt.threads = crn_session_copy_threads(s, &opt.sharers);
     x->device = crn_gpu_main(s);
     if (s->cfg.device_cache > 0 && s->cfg.gpu) /* bind_device gives it memory */
         opt.ntiers = crn_tier_device_later(&opt.tier[0], &why) == CAIRN_OK;
@@ -149,7 +149,7 @@ static void bind_device(struct crn_tiers *x)
             crn_tiers_pin(x);
     }
     if (crn_cache_bind(x->cache, 0, dev, s->cfg.device_cache, &why) != CAIRN_OK)
-        crn_warn_once(s, "checkpoints are not kept on the GPU, continuing: %s", why.msg);
+        crn_told_warn_once(s, "checkpoints are not kept on the GPU, continuing: %s", why.msg);
 }
 
 void crn_tiers_open(cairn_session *s)
@@ -168,12 +168,12 @@ void crn_tiers_open(cairn_session *s)
         return;
     x = s->tiers;
     if (open_cache(x, &why) != CAIRN_OK) {
-        crn_warn_once(s, "checkpoints are kept only in the arena, continuing: %s", why.msg);
+        crn_told_warn_once(s, "checkpoints are kept only in the arena, continuing: %s", why.msg);
         x->has_failed = 1;
         return;
     }
     for (i = 0; i < crn_arena_slots(s->arena); i++)
-        import(x, i);
+        tiers_import(x, i);
     bind_device(x);
     crn_tiers_give_hints(x);
     if (x->is_started)
@@ -239,7 +239,7 @@ static cairn_err tiers_copy(struct crn_tiers *x, struct crn_capture *c, struct c
 }
 
 /* Forgets a checkpoint that was never written, unless it has hints. */
-static void unwrite(struct crn_tiers *x, const struct crn_tiered *h)
+static void tiers_unwrite(struct crn_tiers *x, const struct crn_tiered *h)
 {
     struct crn_tiered **link = &x->all;
 
@@ -271,7 +271,7 @@ cairn_err crn_tiers_write(cairn_session *s, struct crn_capture *c, struct crn_tr
     crn_held_capture(x, h, &c->info); /* no copy of it has started yet */
     rc = tiers_copy(x, c, h, wait_ns, ei);
     if (rc != CAIRN_OK) {
-        unwrite(x, h);
+        tiers_unwrite(x, h);
         return rc == CAIRN_ETIMEDOUT ? CAIRN_EBUSY : rc;
     }
     if (x->late.code != CAIRN_OK) {

@@ -138,7 +138,7 @@ static cairn_err arena_prepare(struct crn_tier *t, struct crn_errinfo *ei)
     (void)ei;
     b->is_pinned = dev->driver->ops->pin(dev, memory, bytes, &why) == CAIRN_OK;
     if (!b->is_pinned)
-        crn_warn_once(b->x->s, "copies from the GPU are slow, continuing: %s", why.msg);
+        crn_told_warn_once(b->x->s, "copies from the GPU are slow, continuing: %s", why.msg);
     return CAIRN_OK;
 }
 

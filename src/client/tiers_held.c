@@ -8,7 +8,7 @@
 
 #include "client/tiers_impl.h"
 
-static struct crn_tiered **bucket(struct crn_tiers *x, const char *name, int64_t version)
+static struct crn_tiered **tiers_held_bucket(struct crn_tiers *x, const char *name, int64_t version)
 {
     uint64_t hash = (uint64_t)version;
 
@@ -19,7 +19,7 @@ static struct crn_tiered **bucket(struct crn_tiers *x, const char *name, int64_t
 
 struct crn_tiered *crn_held_find(struct crn_tiers *x, const char *name, int64_t version)
 {
-    struct crn_tiered *h = x->nindex > 0 ? *bucket(x, name, version) : NULL;
+    struct crn_tiered *h = x->nindex > 0 ? *tiers_held_bucket(x, name, version) : NULL;
 
     while (h != NULL && (h->info.version != version || strcmp(h->info.name, name) != 0))
         h = h->index_next;
@@ -28,7 +28,7 @@ struct crn_tiered *crn_held_find(struct crn_tiers *x, const char *name, int64_t 
 
 void crn_held_index(struct crn_tiers *x, struct crn_tiered *h)
 {
-    struct crn_tiered **first = bucket(x, h->info.name, h->info.version);
+    struct crn_tiered **first = tiers_held_bucket(x, h->info.name, h->info.version);
 
     h->index_next = *first;
     *first = h;
@@ -36,7 +36,7 @@ void crn_held_index(struct crn_tiers *x, struct crn_tiered *h)
 
 void crn_held_unindex(struct crn_tiers *x, struct crn_tiered *h)
 {
-    struct crn_tiered **link = bucket(x, h->info.name, h->info.version);
+    struct crn_tiered **link = tiers_held_bucket(x, h->info.name, h->info.version);
 
     while (*link != NULL && *link != h)
         link = &(*link)->index_next;

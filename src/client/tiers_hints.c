@@ -16,7 +16,7 @@ static int first_tier(const struct crn_tiers *x)
 
 /* Makes a committed version known to the cache, for prefetching. A version that is not taken yet
  * follows later. */
-static void adopt(struct crn_tiers *x, struct crn_tiered *h)
+static void tiers_hints_adopt(struct crn_tiers *x, struct crn_tiered *h)
 {
     struct crn_errinfo why = {0};
 
@@ -44,7 +44,7 @@ static cairn_err tiers_hint(struct crn_tiers *x, const char *name, int64_t versi
         return rc;
     h->nhints++;
     if (!h->is_known && x->is_started)
-        adopt(x, h);
+        tiers_hints_adopt(x, h);
     return CAIRN_OK;
 }
 
@@ -70,7 +70,7 @@ void crn_tiers_give_hints(struct crn_tiers *x)
         if (tiers_hint(x, x->hints[i].name, x->hints[i].version, &why) != CAIRN_OK)
             break;
     if (why.code != CAIRN_OK)
-        crn_warn_once(x->s, "hints are ignored, continuing: %s", why.msg);
+        crn_told_warn_once(x->s, "hints are ignored, continuing: %s", why.msg);
     free(x->hints);
     x->hints = NULL;
     x->nhints = 0;
@@ -90,8 +90,8 @@ static void make_arena(struct crn_tiers *x)
         memcpy(h.info.name, x->hints[i].name, sizeof(h.info.name));
         if (crn_tiers_learn(x, &h, &why) != CAIRN_OK)
             crn_err_clear(&why); /* not taken yet */
-        else if (crn_arena_ensure(x->s, h.image.bytes, &why) != CAIRN_OK)
-            crn_warn_once(x->s, "nothing is prefetched, continuing: %s", why.msg);
+        else if (crn_take_ensure_arena(x->s, h.image.bytes, &why) != CAIRN_OK)
+            crn_told_warn_once(x->s, "nothing is prefetched, continuing: %s", why.msg);
         crn_image_free(&h.image);
         crn_buf_free(&h.descriptor);
         crn_shard_free(&h.shard);
@@ -130,13 +130,13 @@ cairn_err cairn_prefetch_start(cairn_session *s)
     }
     for (h = s->tiers->all; h != NULL; h = h->next)
         if (!h->is_known && !h->is_dropped)
-            adopt(s->tiers, h);
+            tiers_hints_adopt(s->tiers, h);
     crn_cache_start(s->tiers->cache);
     return CAIRN_OK;
 }
 
 /* Withdraws the hints of a version, or all hints (name NULL). */
-static void unhint(struct crn_tiers *x, const char *name, int64_t version)
+static void tiers_hints_unhint(struct crn_tiers *x, const char *name, int64_t version)
 {
     struct crn_tiered *h;
     size_t kept = 0;
@@ -160,7 +160,7 @@ cairn_err cairn_prefetch_cancel(cairn_session *s, const char *name, int64_t vers
     cairn_err rc = crn_arg_checkpoint(s, name, version, &ei);
 
     if (rc == CAIRN_OK && s->tiers != NULL)
-        unhint(s->tiers, name, version);
+        tiers_hints_unhint(s->tiers, name, version);
     return crn_api_end(&ei, rc);
 }
 
@@ -170,7 +170,7 @@ cairn_err cairn_prefetch_clear(cairn_session *s)
     cairn_err rc = crn_arg_session(s, &ei);
 
     if (rc == CAIRN_OK && s->tiers != NULL)
-        unhint(s->tiers, NULL, 0);
+        tiers_hints_unhint(s->tiers, NULL, 0);
     return crn_api_end(&ei, rc);
 }
 

@@ -94,7 +94,7 @@ static void close_local(struct crn_tier *t)
     char name[CRN_SPOOL_NAME];
 
     crn_area_close(l->area);
-    crn_area_name(s->rank, name);
+    crn_rundir_area_name(s->rank, name);
     if (!is_owed(l->x))
         crn_area_remove(s->fs, s->dir.spool_dfd, name); /* otherwise removed with the directory */
     free(l);
@@ -120,7 +120,7 @@ cairn_err crn_tiers_local(struct crn_tiers *x, struct crn_tier **ret, struct crn
 
     if (l == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a tier");
-    crn_area_name(s->rank, name);
+    crn_rundir_area_name(s->rank, name);
     options.is_direct = s->cfg.io == CRN_IO_DIRECT;
     rc = crn_area_create(s->fs, s->dir.spool_dfd, &options, &l->area, ei);
     if (rc != CAIRN_OK) {

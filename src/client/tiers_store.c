@@ -29,7 +29,7 @@ static cairn_err open_version(const struct crn_tiers *x, const struct crn_tiered
     rc = crn_version_open(&st, h->info.name, h->info.version, ret, ei);
     crn_store_close(&st);
     if (rc == CAIRN_OK)
-        crn_add_local_copies(x->s, *ret, h->info.name, h->info.version);
+        crn_restart_add_local_copies(x->s, *ret, h->info.name, h->info.version);
     return rc;
 }
 
@@ -47,7 +47,7 @@ static cairn_err own_shard(const cairn_session *s, struct crn_version *v,
 static cairn_err read_region(struct crn_version *v, const struct crn_shard *own,
                              const struct crn_region *r, unsigned char *dst, struct crn_errinfo *ei)
 {
-    int64_t same = own != NULL ? crn_shard_find_same(own, r) : -1;
+    int64_t same = own != NULL ? crn_cached_find_same(own, r) : -1;
 
     if (same < 0)
         return crn_version_read_block(v, r, dst, ei);
@@ -126,7 +126,7 @@ static int is_as_stored(const cairn_session *s, const struct crn_shard *own)
         const struct crn_region *r = &s->regions[i].region;
 
         if (r->is_global && crn_shard_find(own, CRN_REGION_MEMORY, r->name) >= 0 &&
-            crn_shard_find_same(own, r) < 0)
+            crn_cached_find_same(own, r) < 0)
             return 0;
     }
     return own != NULL;
@@ -160,7 +160,7 @@ static void choose_regions(const cairn_session *s, const struct crn_shard *own,
     for (i = 0; i < s->nregions; i++) {
         const struct crn_region *r = &s->regions[i].region;
 
-        if ((own != NULL && crn_shard_find_same(own, r) >= 0) || may_have_block(some, r))
+        if ((own != NULL && crn_cached_find_same(own, r) >= 0) || may_have_block(some, r))
             ret->regions[ret->nregions++] = *r;
     }
 }

@@ -75,8 +75,8 @@ static cairn_err choose_readers(const cairn_session *s, struct room *r, const in
 }
 
 /* Local: the manifest determines the teams. */
-static cairn_err join(const cairn_session *s, const struct crn_version *v, struct room *r,
-                      struct crn_errinfo *ei)
+static cairn_err together_join(const cairn_session *s, const struct crn_version *v, struct room *r,
+                               struct crn_errinfo *ei)
 {
     const struct crn_manifest *m = crn_version_manifest(v);
     int is_same = m->ranks == s->ranks;
@@ -161,7 +161,7 @@ static void lend_slot(cairn_session *s, const struct crn_manifest *m, struct wan
     memcpy(w->info.name, m->name, sizeof(w->info.name));
     w->info.descriptor_bytes = descriptor->len;
     w->info.bytes = w->info.image_bytes = image->bytes;
-    rc = crn_arena_ensure_read(s, image->bytes, &why);
+    rc = crn_take_ensure_arena_read(s, image->bytes, &why);
     if (rc == CAIRN_OK)
         rc = crn_arena_take(s->arena, CRN_SLOT_READING, &w->info, &w->slot, &why);
     if (rc != CAIRN_OK) {
@@ -324,8 +324,9 @@ static cairn_err together_want(cairn_session *s, struct crn_version *v, struct w
 
 /* Reading. ------------------------------------------------------------------------------------- */
 
-static cairn_err scatter(cairn_session *s, struct crn_version *v, const struct crn_readers *team,
-                         const struct wanted *w, int *ret_whole, struct crn_errinfo *ei)
+static cairn_err together_scatter(cairn_session *s, struct crn_version *v,
+                                  const struct crn_readers *team, const struct wanted *w,
+                                  int *ret_whole, struct crn_errinfo *ei)
 {
     struct crn_mates mates = {.s = s, .v = v};
     struct crn_scatter c = {.v = v,
@@ -376,7 +377,7 @@ static cairn_err try_copies(cairn_session *s, struct crn_version *v, cairn_err r
         crn_mail_beat(s->mail);
         rc = crn_version_check_rank(v, r, NULL, ei);
     }
-    return crn_agree(s, rc, "verifying the version", ei);
+    return crn_session_agree(s, rc, "verifying the version", ei);
 }
 
 static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct crn_readers *team,
@@ -396,14 +397,14 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
     }
     if (loaded == CAIRN_OK) {
         struct crn_errinfo why = {0};
-        cairn_err read = scatter(s, v, team, &w, &is_whole, &why);
+        cairn_err read = together_scatter(s, v, team, &w, &is_whole, &why);
 
         crn_err_keep(&own, &why);
         if (rc == CAIRN_OK)
             rc = read;
     }
     if (!is_cut_off(rc)) /* after this, no rank writes into another's arena */
-        rc = crn_agree(s, rc, "verifying the version", &own);
+        rc = crn_session_agree(s, rc, "verifying the version", &own);
     together_forget(s, &w, rc, is_whole || w.has_it);
     if (rc != CAIRN_OK && !is_cut_off(rc) && crn_version_manifest(v)->ranks != s->ranks)
         rc = try_copies(s, v, rc, &own);
@@ -413,12 +414,12 @@ static cairn_err read_all(cairn_session *s, struct crn_version *v, const struct 
 }
 
 /* The timeout is the one for a silent node in a flush. */
-void crn_watch_ranks(cairn_session *s, int is_on)
+void crn_together_watch(cairn_session *s, int is_on)
 {
     crn_mail_watch(s->mail, is_on ? (int64_t)s->cfg.commit_timeout_ns / 4 * 5 + 3 * SECOND : 0);
 }
 
-cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
+cairn_err crn_together_read(cairn_session *s, const char *name, int64_t version,
                             struct crn_errinfo *ei)
 {
     struct crn_version *v = NULL;
@@ -426,20 +427,20 @@ cairn_err crn_read_together(cairn_session *s, const char *name, int64_t version,
     cairn_err rc;
 
     s->teams++;
-    crn_watch_ranks(s, 1);
+    crn_together_watch(s, 1);
     crn_version_close(s->open_version); /* reopen: it may have been replaced or repaired */
     s->open_version = NULL;
     rc = crn_version_open_together(s->all, s->fs, s->cfg.persistent, name, version, &v, ei);
     if (rc == CAIRN_OK) {
         crn_session_keep(s, v);
-        rc = join(s, v, &r, ei);
+        rc = together_join(s, v, &r, ei);
     }
-    rc = crn_agree(s, rc, "opening the version", ei);
+    rc = crn_session_agree(s, rc, "opening the version", ei);
     if (rc == CAIRN_OK)
         rc = read_all(s, v, &r.team, ei);
     if (rc == CAIRN_OK)
         crn_told_repaired(s, name, version);
-    crn_watch_ranks(s, 0);
+    crn_together_watch(s, 0);
     together_leave(&r);
     return rc;
 }

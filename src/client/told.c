@@ -15,14 +15,14 @@
 #include "restart/version.h"
 #include "store/journal.h"
 
-static void journal(const cairn_session *s, const char *name, int64_t version, const char *kind,
-                    const char *text)
+static void told_journal(const cairn_session *s, const char *name, int64_t version,
+                         const char *kind, const char *text)
 {
     struct crn_reporter r = {
         .fs = s->fs, .log = &s->log, .root = s->cfg.persistent, .job = s->cfg.job, .run = s->run};
 
     if (s->rank == 0)
-        (void)crn_report(&r, name, version, 0, kind, text);
+        (void)crn_journal_report(&r, name, version, 0, kind, text);
 }
 
 enum crn_log_level crn_told_level(const cairn_session *s)
@@ -35,12 +35,12 @@ void crn_told_passed_over(const cairn_session *s, const char *name, int64_t vers
 {
     crn_log(&s->log, crn_told_level(s), "%s@%" PRId64 " is passed over, continuing: %s", name,
             version, why);
-    journal(s, name, version, CRN_EVENT_PASSED_OVER, why);
+    told_journal(s, name, version, CRN_EVENT_PASSED_OVER, why);
 }
 
 void crn_told_refused(const cairn_session *s, const char *name, int64_t version, const char *why)
 {
-    journal(s, name, version, CRN_EVENT_REFUSED, why);
+    told_journal(s, name, version, CRN_EVENT_REFUSED, why);
 }
 
 void crn_told_repaired(cairn_session *s, const char *name, int64_t version)
@@ -71,7 +71,7 @@ void crn_told_repaired(cairn_session *s, const char *name, int64_t version)
             "%s@%" PRId64
             " is damaged and was repaired, continuing: %s; see 'cairn verify %s@%" PRId64 "'",
             name, version, text, name, version);
-    journal(s, name, version, CRN_EVENT_REPAIRED, text);
+    told_journal(s, name, version, CRN_EVENT_REPAIRED, text);
 }
 
 void crn_told_repaired_here(cairn_session *s, const char *name, int64_t version)
@@ -83,9 +83,9 @@ void crn_told_repaired_here(cairn_session *s, const char *name, int64_t version)
         return;
     s->is_repair_told = 1;
     s->repairs++;
-    crn_warn_once(s, "%s@%" PRId64 " is damaged and was repaired, continuing: %s", name, version,
-                  damage->msg);
-    journal(s, name, version, CRN_EVENT_REPAIRED, damage->msg);
+    crn_told_warn_once(s, "%s@%" PRId64 " is damaged and was repaired, continuing: %s", name,
+                       version, damage->msg);
+    told_journal(s, name, version, CRN_EVENT_REPAIRED, damage->msg);
 }
 
 int cairn_repairs(const cairn_session *s)
@@ -112,7 +112,7 @@ static int is_first_of_node(const cairn_session *s, const char *fmt)
     return 1;
 }
 
-void crn_warn_once(const cairn_session *s, const char *fmt, ...)
+void crn_told_warn_once(const cairn_session *s, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;

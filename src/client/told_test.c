@@ -36,8 +36,8 @@ static void ranks_of_a_node_warn_once(void **state)
     (void)snprintf(path, sizeof(path), "%.200s/log", dir);
     s->log = (struct crn_log){.level = CRN_WARN, .file = path, .who = "rank"};
     s->dir.dfd = -1; /* no directory yet: every rank warns */
-    crn_warn_once(s, "early %d", 1);
-    crn_warn_once(s, "early %d", 1);
+    crn_told_warn_once(s, "early %d", 1);
+    crn_told_warn_once(s, "early %d", 1);
     assert_int_equal(count(path, "early 1"), 2);
     for (rank = 0; rank < 8; rank++) { /* two nodes, each with its own run directory */
         char name[256];
@@ -49,8 +49,8 @@ static void ranks_of_a_node_warn_once(void **state)
         }
         s->rank = rank;
         s->dir.dfd = nodes[rank / 4];
-        crn_warn_once(s, "the GPU of rank %u is broken", rank);
-        crn_warn_once(s, "the disk of rank %u is broken", rank);
+        crn_told_warn_once(s, "the GPU of rank %u is broken", rank);
+        crn_told_warn_once(s, "the disk of rank %u is broken", rank);
         crn_log(&s->log, crn_told_level(s), "all agree");
     }
     assert_int_equal(count(path, "the GPU of rank"), 2);

@@ -26,7 +26,7 @@ struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t vers
 }
 
 /* The back-th track, counted from the newest. */
-static struct crn_track *at(cairn_session *s, uint32_t back)
+static struct crn_track *track_before(cairn_session *s, uint32_t back)
 {
     if (back >= s->ntracked || back >= CRN_TRACKED)
         return NULL;
@@ -38,7 +38,7 @@ struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t ver
     struct crn_track *t;
     uint32_t i;
 
-    for (i = 0; (t = at(s, i)) != NULL; i++)
+    for (i = 0; (t = track_before(s, i)) != NULL; i++)
         if (t->version == version && strcmp(t->name, name) == 0)
             return t;
     return NULL;
@@ -46,16 +46,16 @@ struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t ver
 
 struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq)
 {
-    struct crn_track *t = at(s, 0);
+    struct crn_track *t = track_before(s, 0);
     uint32_t i;
 
     /* Nearly every number has a track, so try that distance first. */
     if (t != NULL && t->seq >= seq && t->seq - seq < CRN_TRACKED) {
-        t = at(s, (uint32_t)(t->seq - seq));
+        t = track_before(s, (uint32_t)(t->seq - seq));
         if (t != NULL && t->seq == seq)
             return t;
     }
-    for (i = 0; (t = at(s, i)) != NULL; i++)
+    for (i = 0; (t = track_before(s, i)) != NULL; i++)
         if (t->seq == seq)
             return t;
     return NULL;

@@ -95,10 +95,11 @@ cairn_err crn_unsaved_look(cairn_session *s, const char *name, int64_t first, in
     return CAIRN_OK;
 }
 
-static int blocks(const struct crn_unsaved *u, const struct crn_candidate *c)
+static int unsaved_blocks(const struct crn_unsaved *u, const struct crn_candidate *c)
 {
-    return u->is_unknown || (u->version >= c->version &&
-                             crn_capture_is_later(&u->id, u->created_ns, &c->id, c->created_ns));
+    return u->is_unknown ||
+           (u->version >= c->version &&
+            crn_store_capture_is_later(&u->id, u->created_ns, &c->id, c->created_ns));
 }
 
 /* The first candidate that an unsaved version of mine blocks. n (= 0) if there are unsaved versions
@@ -111,7 +112,7 @@ static int64_t first_blocked(const struct crn_unsaveds *mine, const struct crn_c
 
     for (i = 0; i < n; i++)
         for (k = 0; k < mine->n; k++)
-            if (blocks(&mine->v[k], &c[i])) {
+            if (unsaved_blocks(&mine->v[k], &c[i])) {
                 *ret = &mine->v[k];
                 return i;
             }
@@ -154,7 +155,7 @@ cairn_err crn_unsaved_agree(cairn_session *s, const char *name, const struct crn
         unsaved_compose(name, u, ret->text, sizeof(ret->text));
         crn_buf_put(&buf, ret->text, strlen(ret->text) + 1);
     }
-    rc = crn_tell_all(s->all, (int)who, CAIRN_OK, &buf, ei);
+    rc = crn_together_tell_all(s->all, (int)who, CAIRN_OK, &buf, ei);
     if (rc == CAIRN_OK && who != (int64_t)s->rank && buf.len > 0)
         (void)snprintf(ret->text, sizeof(ret->text), "%.*s", (int)buf.len - 1,
                        (const char *)buf.data);

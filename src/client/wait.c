@@ -34,7 +34,7 @@ static cairn_err check_timeout(int64_t timeout_ms, struct crn_errinfo *ei)
     return crn_arg_range("timeout_ms", timeout_ms, CAIRN_WAIT_CONFIG, INT64_MAX, ei);
 }
 
-static cairn_err failure(struct crn_track *t, struct crn_errinfo *ei)
+static cairn_err wait_failure(struct crn_track *t, struct crn_errinfo *ei)
 {
     if (t->error.code == CAIRN_OK)
         return CAIRN_OK;
@@ -45,7 +45,7 @@ static cairn_err failure(struct crn_track *t, struct crn_errinfo *ei)
 
 /* A level that this session lacks is reached with the next one: without a node-local directory
  * "local" is reached with "persistent". */
-static int reached(const struct crn_track *t, cairn_level level)
+static int wait_reached(const struct crn_track *t, cairn_level level)
 {
     return crn_level_has(t->levels, level);
 }
@@ -66,7 +66,7 @@ static int64_t wait_deadline(const cairn_session *s, int64_t timeout_ms)
     return ns > INT64_MAX - now ? INT64_MAX : now + ns;
 }
 
-void crn_want(cairn_session *s, uint64_t seq)
+void crn_wait_want(cairn_session *s, uint64_t seq)
 {
     struct crn_msg note = {.type = CRN_MSG_WANTED, .seq = seq};
     struct crn_errinfo ignored = {0};
@@ -74,7 +74,7 @@ void crn_want(cairn_session *s, uint64_t seq)
     if (seq <= s->wanted)
         return;
     s->wanted = seq;
-    if (crn_node_send(s, &note, &ignored) != CAIRN_OK)
+    if (crn_service_link_send(s, &note, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* a caller that waits will notice */
 }
 
@@ -88,7 +88,7 @@ static void wait_insist(cairn_session *s, const struct crn_track *t)
 
     memcpy(m.run, s->run, 16);
     memcpy(m.ckpt.name, t->name, sizeof(m.ckpt.name));
-    if (s->cfg.broker[0] != '\0' && crn_node_send(s, &m, &ignored) != CAIRN_OK)
+    if (s->cfg.broker[0] != '\0' && crn_service_link_send(s, &m, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
 
@@ -106,17 +106,17 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
         struct crn_errinfo why = {0};
         int64_t left = until - s->clock->mono_ns(s->clock);
 
-        lost = crn_node_pump(s, left < 0 ? 0 : left < step ? left : step, &why);
-        if (t->seq != seq || reached(t, level))
+        lost = crn_service_link_pump(s, left < 0 ? 0 : left < step ? left : step, &why);
+        if (t->seq != seq || wait_reached(t, level))
             return CAIRN_OK;
         if (t->error.code != CAIRN_OK)
-            return failure(t, ei);
+            return wait_failure(t, ei);
         if (lost != CAIRN_OK) { /* not final: a restarted service may still save it */
             *ei = why;
             return crn_err_context(ei, lost, "%s@%" PRId64, t->name, t->version);
         }
         if (needs_flush(level) && (left > 0 || crn_config_is_lazy(&s->cfg)))
-            crn_want(s, seq);
+            crn_wait_want(s, seq);
         if (left <= 0)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "%s@%" PRId64 " is not there yet%s%s", t->name,
                             t->version, t->remark[0] != '\0' ? ": " : "", t->remark);
@@ -165,7 +165,7 @@ cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_
 static cairn_err wait_this(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
                            struct crn_errinfo *ei)
 {
-    if (needs_flush(level) && !reached(t, level) && until > s->clock->mono_ns(s->clock))
+    if (needs_flush(level) && !wait_reached(t, level) && until > s->clock->mono_ns(s->clock))
         wait_insist(s, t);
     return wait_one(s, t, level, until, ei);
 }
@@ -235,7 +235,7 @@ cairn_err cairn_stats(cairn_session *s, const char *name, int64_t version,
         rc = wait_find(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    crn_node_listen(s);
+    crn_service_link_listen(s);
     ret_stats->level = crn_level_highest(t->levels);
     ret_stats->levels = t->levels;
     ret_stats->error = t->error.code;

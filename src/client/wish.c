@@ -32,7 +32,7 @@ void crn_wish_ask(cairn_session *s, int64_t period_ns, int64_t lease_ns)
         return;
     memcpy(m.run, s->run, 16);
     s->advice.wish = CRN_WISH_ASKED;
-    if (crn_node_send(s, &m, &why) == CAIRN_OK)
+    if (crn_service_link_send(s, &m, &why) == CAIRN_OK)
         return;
     crn_log(&s->log, CRN_DEBUG, "capturing without a turn: %s", why.msg);
     s->advice.wish = CRN_WISH_COME;

@@ -45,7 +45,7 @@ static MPI_Comm comm_mpi_handle(const struct crn_comm *c)
     return ((const struct mpi_comm *)c)->comm;
 }
 
-static cairn_err wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei);
+static cairn_err mpi_wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei);
 
 static cairn_err mpi_split(struct crn_comm *c, int color, int key, struct crn_comm **ret,
                            struct crn_errinfo *ei)
@@ -62,7 +62,7 @@ static cairn_err mpi_split(struct crn_comm *c, int color, int key, struct crn_co
         *ret = NULL;
         return CAIRN_OK;
     }
-    return wrap(part, ret, ei);
+    return mpi_wrap(part, ret, ei);
 }
 
 static cairn_err mpi_split_host(struct crn_comm *c, struct crn_comm **ret, struct crn_errinfo *ei)
@@ -73,7 +73,7 @@ static cairn_err mpi_split_host(struct crn_comm *c, struct crn_comm **ret, struc
     rc = comm_mpi_check(MPI_Comm_split_type(comm_mpi_handle(c), MPI_COMM_TYPE_SHARED, c->rank,
                                             MPI_INFO_NULL, &part),
                         ei, "MPI_Comm_split_type");
-    return rc != CAIRN_OK ? rc : wrap(part, ret, ei);
+    return rc != CAIRN_OK ? rc : mpi_wrap(part, ret, ei);
 }
 
 static cairn_err mpi_barrier(struct crn_comm *c, struct crn_errinfo *ei)
@@ -356,7 +356,7 @@ static const struct crn_comm_ops mpi_ops = {
 };
 
 /* Takes ownership of comm. */
-static cairn_err wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei)
+static cairn_err mpi_wrap(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo *ei)
 {
     struct mpi_comm *m = calloc(1, sizeof(*m));
 
@@ -400,5 +400,5 @@ cairn_err crn_comm_mpi(MPI_Comm comm, struct crn_comm **ret, struct crn_errinfo 
         return crn_fail(ei, CAIRN_EINVAL, 0, "comm is MPI_COMM_NULL");
     make_files_safe();
     rc = comm_mpi_check(MPI_Comm_dup(comm, &own), ei, "MPI_Comm_dup");
-    return rc != CAIRN_OK ? rc : wrap(own, ret, ei);
+    return rc != CAIRN_OK ? rc : mpi_wrap(own, ret, ei);
 }

@@ -86,8 +86,8 @@ struct members {
 };
 
 /* Exchanges the cards, and then the addresses with the space that the longest one needs. */
-static cairn_err exchange(struct ucx_link *l, struct ucx_card *card, uint32_t size, gather_fn all,
-                          void *arg, struct members *m, struct crn_errinfo *ei)
+static cairn_err ucx_exchange(struct ucx_link *l, struct ucx_card *card, uint32_t size,
+                              gather_fn all, void *arg, struct members *m, struct crn_errinfo *ei)
 {
     unsigned char *mine = NULL;
     void *address = NULL;
@@ -167,9 +167,9 @@ static uint32_t sort_by_key(struct ucx_card *cards, uint32_t *order, uint32_t n)
 }
 
 /* Keeps those of the members that have this rank's color. */
-static cairn_err pick(const struct crn_comm *c, uint32_t color, struct members *all,
-                      struct members *ret, uint32_t *ret_rank, uint32_t *ret_size,
-                      struct crn_errinfo *ei)
+static cairn_err ucx_pick(const struct crn_comm *c, uint32_t color, struct members *all,
+                          struct members *ret, uint32_t *ret_rank, uint32_t *ret_size,
+                          struct crn_errinfo *ei)
 {
     uint32_t *order = calloc((size_t)c->size, sizeof(*order));
     uint32_t i, n = 0;
@@ -212,10 +212,10 @@ static cairn_err ucx_split(struct crn_comm *c, int color, int key, struct crn_co
     card.key = (uint32_t)key;
     card.id = crn_random_u64();
     if (rc == CAIRN_OK)
-        rc = exchange(l, &card, (uint32_t)c->size, gather_over, c, &all, ei);
+        rc = ucx_exchange(l, &card, (uint32_t)c->size, gather_over, c, &all, ei);
     *ret = NULL;
     if (rc == CAIRN_OK && color >= 0)
-        rc = pick(c, card.color, &all, &mine, &rank, &size, ei);
+        rc = ucx_pick(c, card.color, &all, &mine, &rank, &size, ei);
     if (rc == CAIRN_OK && color >= 0)
         rc = ucx_wrap(l, &u->card, rank, size, &mine, ret, ei);
     if (l != NULL && *ret == NULL)
@@ -454,7 +454,7 @@ cairn_err crn_comm_ucx(int rank, int ranks, cairn_allgather *allgather, void *ar
     rc = crn_ucx_link_open(net, &l, ei);
     crn_ucx_net_put(net); /* the link holds it now */
     if (rc == CAIRN_OK)
-        rc = exchange(l, &card, (uint32_t)ranks, gather_by_caller, &b, &m, ei);
+        rc = ucx_exchange(l, &card, (uint32_t)ranks, gather_by_caller, &b, &m, ei);
     if (rc == CAIRN_OK && m.cards[rank].id != card.id)
         rc = crn_fail(ei, CAIRN_EINVAL, 0,
                       "allgather put the blob of rank %d at another place: the blobs must come "

@@ -75,8 +75,8 @@ static int part_rank(const struct mail_part *p, int rank)
     return lo;
 }
 
-static cairn_err send(struct mail_part *p, int to, uint32_t round, const void *data, size_t bytes,
-                      struct crn_errinfo *ei)
+static cairn_err mail_send(struct mail_part *p, int to, uint32_t round, const void *data,
+                           size_t bytes, struct crn_errinfo *ei)
 {
     struct crn_mail_head h = {.part = p->id, .round = round};
     struct crn_comm *whole = p->mail->whole;
@@ -193,25 +193,25 @@ static int first_child(int rank)
     return rank * WIDTH + 1;
 }
 
-static int children(const struct mail_part *p, int rank)
+static int mail_children(const struct mail_part *p, int rank)
 {
     int left = p->c.size - first_child(rank);
 
     return left < 0 ? 0 : left < WIDTH ? left : WIDTH;
 }
 
-static int parent(int rank)
+static int mail_parent(int rank)
 {
     return (rank - 1) / WIDTH;
 }
 
 /* Sends the root's buf to all other ranks. */
-static cairn_err down(struct mail_part *p, void *buf, size_t bytes, int root,
-                      struct crn_errinfo *ei)
+static cairn_err mail_down(struct mail_part *p, void *buf, size_t bytes, int root,
+                           struct crn_errinfo *ei)
 {
     int size = p->c.size;
     int me = (p->c.rank - root + size) % size;
-    int n = children(p, me);
+    int n = mail_children(p, me);
     cairn_err rc = CAIRN_OK;
     struct letter *l;
     int i;
@@ -227,7 +227,7 @@ static cairn_err down(struct mail_part *p, void *buf, size_t bytes, int root,
         }
     }
     for (i = 0; rc == CAIRN_OK && i < n; i++)
-        rc = send(p, (first_child(me) + i + root) % size, p->round, buf, bytes, ei);
+        rc = mail_send(p, (first_child(me) + i + root) % size, p->round, buf, bytes, ei);
     return rc;
 }
 
@@ -237,10 +237,10 @@ static cairn_err part_bcast(struct crn_comm *c, void *buf, size_t bytes, int roo
     struct mail_part *p = (struct mail_part *)c;
 
     p->round++;
-    return down(p, buf, bytes, root, ei);
+    return mail_down(p, buf, bytes, root, ei);
 }
 
-static void fold(int64_t *values, const struct letter *l, int n, enum crn_comm_op op)
+static void mail_fold(int64_t *values, const struct letter *l, int n, enum crn_comm_op op)
 {
     int64_t other;
     int i;
@@ -259,7 +259,7 @@ static cairn_err part_allreduce(struct crn_comm *c, int64_t *values, int n, enum
 {
     struct mail_part *p = (struct mail_part *)c;
     size_t bytes = (size_t)n * sizeof(*values);
-    int left = children(p, c->rank);
+    int left = mail_children(p, c->rank);
     cairn_err rc = CAIRN_OK;
     struct letter *l;
 
@@ -269,14 +269,14 @@ static cairn_err part_allreduce(struct crn_comm *c, int64_t *values, int n, enum
         if (rc != CAIRN_OK)
             break;
         if (l->bytes == bytes)
-            fold(values, l, n, op);
+            mail_fold(values, l, n, op);
         else
             rc = crn_fail(ei, CAIRN_EBUG, 0, "%zu bytes instead of %zu", l->bytes, bytes);
         mail_drop(l);
     }
     if (rc == CAIRN_OK && c->rank > 0)
-        rc = send(p, parent(c->rank), p->round, values, bytes, ei);
-    return rc != CAIRN_OK ? rc : down(p, values, bytes, 0, ei);
+        rc = mail_send(p, mail_parent(c->rank), p->round, values, bytes, ei);
+    return rc != CAIRN_OK ? rc : mail_down(p, values, bytes, 0, ei);
 }
 
 static cairn_err part_barrier(struct crn_comm *c, struct crn_errinfo *ei)
@@ -294,7 +294,7 @@ static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes
     size_t entry = sizeof(uint32_t) + bytes;
     unsigned char *all = malloc(entry * (size_t)c->size); /* this rank's subtree */
     uint32_t rank = (uint32_t)c->rank;
-    int left = children(p, c->rank);
+    int left = mail_children(p, c->rank);
     cairn_err rc = CAIRN_OK;
     struct letter *l;
     size_t n = 1;
@@ -318,13 +318,13 @@ static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes
         mail_drop(l);
     }
     if (rc == CAIRN_OK && c->rank > 0)
-        rc = send(p, parent(c->rank), p->round, all, n * entry, ei);
+        rc = mail_send(p, mail_parent(c->rank), p->round, all, n * entry, ei);
     for (i = 0; rc == CAIRN_OK && c->rank == 0 && i < n; i++) {
         memcpy(&rank, all + i * entry, sizeof(rank));
         memcpy((char *)out + (size_t)rank * bytes, all + i * entry + sizeof(rank), bytes);
     }
     free(all);
-    return rc != CAIRN_OK ? rc : down(p, out, bytes * (size_t)c->size, 0, ei);
+    return rc != CAIRN_OK ? rc : mail_down(p, out, bytes * (size_t)c->size, 0, ei);
 }
 
 /* Messages and transfers. ---------------------------------------------------------------------- */
@@ -332,7 +332,7 @@ static cairn_err part_allgather(struct crn_comm *c, const void *in, size_t bytes
 static cairn_err part_post(struct crn_comm *c, int to, const void *buf, size_t bytes,
                            struct crn_errinfo *ei)
 {
-    return send((struct mail_part *)c, to, 0, buf, bytes, ei);
+    return mail_send((struct mail_part *)c, to, 0, buf, bytes, ei);
 }
 
 static cairn_err part_poll(struct crn_comm *c, int *ret_from, void **ret_buf, size_t *ret_bytes,

@@ -19,7 +19,7 @@ void crn_ucx_lock(struct ucx_link *l)
     (void)pthread_mutex_lock(&l->mu);
 }
 
-static void *push(void *arg)
+static void *ucx_link_push(void *arg)
 {
     struct ucx_link *l = arg;
     struct pollfd pfd = {.fd = l->fd, .events = POLLIN};
@@ -53,7 +53,8 @@ static void start_pushing(struct ucx_link *l)
     }
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    l->has_pusher = pthread_create(&l->pusher, NULL, push, l) == 0; /* or the next call retries */
+    l->has_pusher =
+        pthread_create(&l->pusher, NULL, ucx_link_push, l) == 0; /* or the next call retries */
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -42,7 +42,7 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 }
 
 /* Brings the data of a message to the memory of a receive. */
-static void fill(struct ucx_link *l, struct crn_transfer *t, struct ucx_in *in)
+static void ucx_message_fill(struct ucx_link *l, struct crn_transfer *t, struct ucx_in *in)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -69,7 +69,7 @@ static void fill(struct ucx_link *l, struct crn_transfer *t, struct ucx_in *in)
     crn_ucx_in_free(l, in);
 }
 
-static void lose(struct ucx_peer *p, ucs_status_t status)
+static void ucx_message_lose(struct ucx_peer *p, ucs_status_t status)
 {
     if (p->failed == UCS_OK)
         p->link->broken++;
@@ -81,7 +81,7 @@ static int is_for(const struct crn_transfer *t, const struct ucx_head *h)
     return t->head.from == h->from && t->head.tag == h->tag;
 }
 
-static void dispatch(struct ucx_link *l, struct ucx_in *in)
+static void ucx_message_dispatch(struct ucx_link *l, struct ucx_in *in)
 {
     struct crn_transfer **t = &l->waiting;
     struct ucx_in **end = &l->others;
@@ -94,7 +94,7 @@ static void dispatch(struct ucx_link *l, struct ucx_in *in)
     }
     if (in->head.kind == UCX_DEATH) {
         if (in->head.tag < l->size)
-            lose(&l->peers[in->head.tag], UCS_ERR_CONNECTION_RESET);
+            ucx_message_lose(&l->peers[in->head.tag], UCS_ERR_CONNECTION_RESET);
         crn_ucx_in_free(l, in);
         return;
     }
@@ -109,7 +109,7 @@ static void dispatch(struct ucx_link *l, struct ucx_in *in)
         struct crn_transfer *found = *t;
 
         *t = found->next;
-        fill(l, found, in);
+        ucx_message_fill(l, found, in);
         return;
     }
     while (*end != NULL)
@@ -131,7 +131,7 @@ static void accept_message(struct ucx_link *l, struct ucx_in *in)
         in = p->early;
         p->early = in->next;
         p->received++;
-        dispatch(l, in);
+        ucx_message_dispatch(l, in);
     }
 }
 
@@ -179,7 +179,7 @@ static void on_broken(void *arg, ucp_ep_h ep, ucs_status_t status)
     struct ucx_peer *p = arg;
 
     (void)ep;
-    lose(p, status);
+    ucx_message_lose(p, status);
 }
 
 void crn_ucx_close_endpoint(struct ucx_peer *p)
@@ -228,7 +228,7 @@ static cairn_err connect_to(struct ucx_link *l, uint32_t rank, struct crn_errinf
 
 /* Sending. ------------------------------------------------------------------------------------- */
 
-static void sent(struct crn_transfer *t, ucs_status_t status)
+static void ucx_message_sent(struct crn_transfer *t, ucs_status_t status)
 {
     t->status = status;
     t->is_done = 1;
@@ -241,7 +241,7 @@ static void sent(struct crn_transfer *t, ucs_status_t status)
 static void on_sent(void *request, ucs_status_t status, void *arg)
 {
     ucp_request_free(request);
-    sent(arg, status);
+    ucx_message_sent(arg, status);
 }
 
 static cairn_err send_to_self(struct ucx_link *l, const struct crn_transfer *t, const void *buf,
@@ -296,7 +296,7 @@ cairn_err crn_ucx_send(struct ucx_link *l, enum ucx_kind kind, uint32_t to, uint
         *ret = t;
     if (to == l->rank || l->peers[to].is_gone) { /* a rank that has left needs no message */
         rc = to == l->rank ? send_to_self(l, t, buf, ei) : CAIRN_OK;
-        sent(t, UCS_OK);
+        ucx_message_sent(t, UCS_OK);
         return rc;
     }
     if (is_posted && bytes > 0)
@@ -304,7 +304,7 @@ cairn_err crn_ucx_send(struct ucx_link *l, enum ucx_kind kind, uint32_t to, uint
     request = ucp_am_send_nbx(l->peers[to].ep, UCX_AM_ID, &t->head, sizeof(t->head),
                               is_posted ? t->copy : buf, bytes, &param);
     if (!UCS_PTR_IS_PTR(request)) /* sent already, or refused: then the endpoint is broken */
-        sent(t, UCS_PTR_STATUS(request));
+        ucx_message_sent(t, UCS_PTR_STATUS(request));
     return CAIRN_OK; /* NOLINT(clang-analyzer-unix.Malloc): on_sent gets t */
 }
 
@@ -445,7 +445,7 @@ cairn_err crn_ucx_recv(struct ucx_link *l, uint32_t from, uint32_t tag, void *bu
     t->bytes = bytes;
     in = take_other(l, UCX_DATA, from, tag);
     if (in != NULL) {
-        fill(l, t, in);
+        ucx_message_fill(l, t, in);
     } else {
         t->next = l->waiting;
         l->waiting = t;

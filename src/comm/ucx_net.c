@@ -16,7 +16,7 @@ cairn_err crn_ucx_check(ucs_status_t status, const char *what, struct crn_errinf
 
 /* SipHash-2-4. --------------------------------------------------------------------------------- */
 
-static uint64_t rotate(uint64_t x, unsigned n)
+static uint64_t ucx_net_rotate(uint64_t x, unsigned n)
 {
     return x << n | x >> (64 - n);
 }
@@ -25,15 +25,15 @@ static void sip_rounds(uint64_t v[4], int n)
 {
     while (n-- > 0) {
         v[0] += v[1];
-        v[1] = rotate(v[1], 13) ^ v[0];
-        v[0] = rotate(v[0], 32);
+        v[1] = ucx_net_rotate(v[1], 13) ^ v[0];
+        v[0] = ucx_net_rotate(v[0], 32);
         v[2] += v[3];
-        v[3] = rotate(v[3], 16) ^ v[2];
+        v[3] = ucx_net_rotate(v[3], 16) ^ v[2];
         v[0] += v[3];
-        v[3] = rotate(v[3], 21) ^ v[0];
+        v[3] = ucx_net_rotate(v[3], 21) ^ v[0];
         v[2] += v[1];
-        v[1] = rotate(v[1], 17) ^ v[2];
-        v[2] = rotate(v[2], 32);
+        v[1] = ucx_net_rotate(v[1], 17) ^ v[2];
+        v[2] = ucx_net_rotate(v[2], 32);
     }
 }
 

@@ -101,7 +101,7 @@ struct reduction {
     enum crn_comm_op op;
 };
 
-static cairn_err reduce(void *arg, const struct ucx_in *in, struct crn_errinfo *ei)
+static cairn_err ucx_tree_reduce(void *arg, const struct ucx_in *in, struct crn_errinfo *ei)
 {
     struct reduction *r = arg;
     const int64_t *v = in->data;
@@ -126,7 +126,7 @@ cairn_err crn_ucx_allreduce(struct ucx_link *l, int64_t *values, int n, enum crn
     cairn_err rc;
 
     crn_ucx_lock(l);
-    rc = from_children(l, round, reduce, &r, ei);
+    rc = from_children(l, round, ucx_tree_reduce, &r, ei);
     if (rc == CAIRN_OK)
         rc = to_parent(l, round, values, bytes, ei);
     if (rc == CAIRN_OK)
@@ -141,7 +141,7 @@ struct gathering {
     size_t used, room, record;
 };
 
-static cairn_err gather(void *arg, const struct ucx_in *in, struct crn_errinfo *ei)
+static cairn_err ucx_tree_gather(void *arg, const struct ucx_in *in, struct crn_errinfo *ei)
 {
     struct gathering *g = arg;
     size_t n = (size_t)in->head.bytes;
@@ -182,7 +182,7 @@ cairn_err crn_ucx_allgather(struct ucx_link *l, const void *in, size_t bytes, vo
     memcpy(g.data + sizeof(rank), in, bytes);
     g.used = g.record;
     crn_ucx_lock(l);
-    rc = from_children(l, round, gather, &g, ei);
+    rc = from_children(l, round, ucx_tree_gather, &g, ei);
     if (rc == CAIRN_OK)
         rc = to_parent(l, round, g.data, g.used, ei);
     if (rc == CAIRN_OK && rank == 0)

@@ -63,7 +63,7 @@ void crn_watch_take(struct crn_watch *w, uint32_t kind, const void *text, size_t
     (void)!crn_fail(&w->failure, CAIRN_EPEER, 0, "%s", why);
 }
 
-static void post(struct crn_comm *whole, int to, uint32_t kind, const char *text)
+static void watch_post(struct crn_comm *whole, int to, uint32_t kind, const char *text)
 {
     struct crn_mail_head h = {.part = CRN_MAIL_WATCH, .round = kind};
     unsigned char raw[sizeof(h) + CRN_ERR_TEXT];
@@ -85,7 +85,7 @@ void crn_watch_tell(struct crn_watch *w, struct crn_comm *whole)
         return;
     w->told_ns = now;
     for (i = 0; i < w->n; i++)
-        post(whole, w->who[i], BEAT, "");
+        watch_post(whole, w->who[i], BEAT, "");
 }
 
 cairn_err crn_watch_look(struct crn_watch *w, struct crn_comm *whole, struct crn_errinfo *ei)
@@ -108,7 +108,7 @@ cairn_err crn_watch_look(struct crn_watch *w, struct crn_comm *whole, struct crn
                     w->who[i], (double)(now - w->heard_ns[i]) / (double)SECOND);
     for (k = 0; k < whole->size; k++)
         if (k != whole->rank)
-            post(whole, k, CRY, w->failure.msg);
+            watch_post(whole, k, CRY, w->failure.msg);
     crn_err_keep(ei, &w->failure);
     return w->failure.code;
 }

@@ -225,8 +225,8 @@ static unsigned width_as(const struct crn_data *data, struct crn_as as)
     return crn_word_of(as.stride > 0 ? as.type : data->type).width;
 }
 
-static cairn_err estimate(const struct question *q, struct contender *x, size_t *ret_n,
-                          struct crn_errinfo *ei)
+static cairn_err choose_estimate(const struct question *q, struct contender *x, size_t *ret_n,
+                                 struct crn_errinfo *ei)
 {
     uint64_t sample = q->ahead / SAMPLE_PART;
     struct crn_trial t[CRN_TRIALS_MAX];
@@ -324,7 +324,7 @@ static cairn_err choose_decide(const struct question *q, struct crn_choice *ret,
         rc = crn_trial_glance(q->work, q->data, q->src, q->n, &is_hopeless, ei);
     if (rc != CAIRN_OK || is_hopeless)
         return rc;
-    rc = estimate(q, x, &n, ei);
+    rc = choose_estimate(q, x, &n, ei);
     if (rc == CAIRN_OK)
         rc = choose_settle(q, x, n, ret, ei);
     if (rc == CAIRN_OK && ret->share > NOT_WORTH) {

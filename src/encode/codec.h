@@ -84,7 +84,8 @@ extern const struct crn_codec crn_codec_raw, crn_codec_zstd, crn_codec_lz4, crn_
     crn_filter_xor, crn_filter_lorenzo, crn_filter_swap, crn_filter_rotate;
 
 /* Reverses the bytes of each of `words` words. */
-void crn_swap_words(unsigned char *dst, const unsigned char *src, size_t words, unsigned width);
+void crn_filter_swap_words(unsigned char *dst, const unsigned char *src, size_t words,
+                           unsigned width);
 
 /* For the files of the codecs. */
 #define CRN_DAMAGED(ei, ...) crn_fail((ei), CAIRN_EDAMAGED, 0, __VA_ARGS__)

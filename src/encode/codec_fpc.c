@@ -59,7 +59,7 @@ CRN_INLINE uint64_t predict_dfcm(const struct tables *h)
     return h->dfcm[h->dfcm_hash] + h->last;
 }
 
-CRN_INLINE void learn(struct tables *h, uint64_t value)
+CRN_INLINE void fpc_learn(struct tables *h, uint64_t value)
 {
     uint64_t difference = value - h->last;
 
@@ -97,7 +97,7 @@ CRN_WIDE static size_t encode_values(struct tables *h, const unsigned char *src,
         dst[i / 2] |= (unsigned char)(code << (i % 2 * 4));
         crn_store64(out, rest);
         out += 8 - zeros;
-        learn(h, value);
+        fpc_learn(h, value);
     }
     return (size_t)(out - dst);
 }
@@ -137,7 +137,7 @@ CRN_WIDE static void decode_values(struct tables *h, const unsigned char *nibble
         in += size;
         value = rest ^ (code & 8 ? predict_dfcm(h) : predict_fcm(h));
         crn_store64(dst + 8 * i, value);
-        learn(h, value);
+        fpc_learn(h, value);
     }
 }
 

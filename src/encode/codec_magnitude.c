@@ -39,7 +39,7 @@ struct bit_packer {
     unsigned used; /* below 8 */
 };
 
-CRN_INLINE void pack(struct bit_packer *p, uint64_t low, unsigned len) /* len <= 56 */
+CRN_INLINE void magnitude_pack(struct bit_packer *p, uint64_t low, unsigned len) /* len <= 56 */
 {
     p->bits |= low << p->used;
     p->used += len;
@@ -67,11 +67,11 @@ CRN_INLINE void pack_number(struct bit_packer *p, uint64_t x, unsigned char *mag
     *magnitude = (unsigned char)len;
     len &= 63;
     if (__builtin_expect(len > 56, 0)) {
-        pack(p, low & 0xffffffff, 32);
+        magnitude_pack(p, low & 0xffffffff, 32);
         low >>= 32;
         len -= 32;
     }
-    pack(p, low, len);
+    magnitude_pack(p, low, len);
 }
 
 /* Packs two numbers at once, since each pack depends on the one before. Numbers of at most 32
@@ -86,10 +86,10 @@ CRN_INLINE void pack_two(struct bit_packer *p, uint64_t x, uint64_t y, unsigned 
     magnitude[0] = (unsigned char)a;
     magnitude[1] = (unsigned char)b;
     if (__builtin_expect(a + b > 56, 0)) {
-        pack(p, low_x, a);
-        pack(p, low_y, b);
+        magnitude_pack(p, low_x, a);
+        magnitude_pack(p, low_y, b);
     } else {
-        pack(p, low_x | low_y << a, a + b);
+        magnitude_pack(p, low_x | low_y << a, a + b);
     }
 }
 
@@ -153,7 +153,7 @@ static cairn_err codec_magnitude_encode(const struct crn_stage_task *t, size_t *
 #define BATCH 8
 
 /* Loads bits near the end, where 8 bytes cannot be loaded, or more than 56 bits. */
-static uint64_t careful(const unsigned char *src, size_t n, uint64_t at)
+static uint64_t magnitude_careful(const unsigned char *src, size_t n, uint64_t at)
 {
     unsigned char last[16] = {0};
     size_t from = (size_t)(at >> 3);
@@ -174,15 +174,15 @@ CRN_INLINE uint64_t number_of(uint64_t bits, unsigned magnitude)
 CRN_INLINE uint64_t unpack_slow(const unsigned char *src, size_t n, uint64_t *at,
                                 unsigned magnitude)
 {
-    uint64_t x = number_of(careful(src, n, *at), magnitude);
+    uint64_t x = number_of(magnitude_careful(src, n, *at), magnitude);
 
     *at += magnitude & 63;
     return x;
 }
 
 /* Requires 9 loadable bytes. */
-CRN_INLINE uint64_t unpack(const unsigned char *src, uint64_t *at, unsigned magnitude,
-                           unsigned width)
+CRN_INLINE uint64_t magnitude_unpack(const unsigned char *src, uint64_t *at, unsigned magnitude,
+                                     unsigned width)
 {
     const unsigned char *from = src + (*at >> 3);
     unsigned shift = (unsigned)*at & 7;
@@ -229,7 +229,7 @@ CRN_INLINE uint64_t unpack_pair(const unsigned char *src, uint64_t *at,
             }                                                                                      \
         while (i + BATCH <= words && (at >> 3) + 8 * BATCH + 9 <= n)                               \
             for (k = 0; k < BATCH; k++, i++)                                                       \
-                dst[i] = (word)unpack(src, &at, magnitudes[i], sizeof(word));                      \
+                dst[i] = (word)magnitude_unpack(src, &at, magnitudes[i], sizeof(word));            \
         for (; i < words; i++)                                                                     \
             dst[i] = (word)unpack_slow(src, n, &at, magnitudes[i]);                                \
     }

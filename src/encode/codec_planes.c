@@ -28,7 +28,7 @@ static cairn_err codec_planes_encode(const struct crn_stage_task *t, size_t *ret
 
     if (rc != CAIRN_OK)
         return rc;
-    crn_planes_split(planes, t->src, words, width);
+    crn_transpose_planes_split(planes, t->src, words, width);
     for (p = 0; p < width; p++) {
         rc = crn_plane_encode(t->work, t->arg, planes + p * words, words, t->dst + at, &size, ei);
         if (rc != CAIRN_OK)
@@ -63,7 +63,7 @@ static cairn_err codec_planes_decode(const struct crn_stage_task *t, struct crn_
     }
     if (t->src_n - at != tail)
         return CRN_DAMAGED(ei, "byte planes of %zu bytes have a wrong end", t->dst_n);
-    crn_planes_join(t->dst, planes, words, width);
+    crn_transpose_planes_join(t->dst, planes, words, width);
     memcpy(t->dst + words * width, t->src + at, tail);
     return CAIRN_OK;
 }

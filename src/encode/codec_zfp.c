@@ -138,7 +138,7 @@ static double absolute_tolerance(const struct crn_stage_task *t, size_t words, u
     return t->arg == RELATIVE ? t->data->tolerance * (most - least) : t->data->tolerance;
 }
 
-static cairn_err decompress(const struct grid *g, double tolerance, struct crn_encode_work *work,
+static cairn_err zfp_unpack(const struct grid *g, double tolerance, struct crn_encode_work *work,
                             const unsigned char *src, size_t n, unsigned char *dst,
                             struct crn_errinfo *ei)
 {
@@ -166,7 +166,7 @@ static cairn_err decompress(const struct grid *g, double tolerance, struct crn_e
     return rc;
 }
 
-static cairn_err compress(const struct crn_stage_task *t, const struct grid *g, double tolerance,
+static cairn_err zfp_pack(const struct crn_stage_task *t, const struct grid *g, double tolerance,
                           size_t *ret_n, struct crn_errinfo *ei)
 {
     struct session s;
@@ -220,13 +220,13 @@ static cairn_err codec_zfp_encode(const struct crn_stage_task *t, size_t *ret_n,
 
     if (words == 0 || !(tolerance > 0) || !isfinite(tolerance))
         return crn_fail(ei, CAIRN_ENOTSUP, 0, "zfp has no tolerance or values that are not finite");
-    rc = compress(t, &g, tolerance, &size, ei);
+    rc = zfp_pack(t, &g, tolerance, &size, ei);
     if (rc != CAIRN_OK)
         return rc;
     rc = crn_work_scratch(t->work, CRN_SLOT_PLANE, words * width, &back, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = decompress(&g, tolerance, t->work, t->dst + HEAD, size, back, ei);
+    rc = zfp_unpack(&g, tolerance, t->work, t->dst + HEAD, size, back, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (!codec_zfp_within(t, back, words, width, tolerance))
@@ -262,7 +262,7 @@ static cairn_err codec_zfp_decode(const struct crn_stage_task *t, struct crn_err
     if (n[0] == 0 || (n[1] == 0 && n[2] != 0) || product > words ||
         product * (n[2] > 0 ? n[2] : 1) != words || !(tolerance > 0) || !isfinite(tolerance))
         return CRN_DAMAGED(ei, "zfp data of %zu bytes has a wrong head", t->src_n);
-    rc = decompress(&g, tolerance, t->work, t->src + HEAD, t->src_n - HEAD - tail, t->dst, ei);
+    rc = zfp_unpack(&g, tolerance, t->work, t->src + HEAD, t->src_n - HEAD - tail, t->dst, ei);
     if (rc == CAIRN_OK)
         memcpy(t->dst + words * width, t->src + t->src_n - tail, tail);
     return rc;

@@ -17,7 +17,7 @@ size_t crn_huffman_encode(const unsigned char *src, size_t n, unsigned char *dst
 int crn_huffman_decode(const unsigned char *src, size_t src_n, unsigned char *dst, size_t n);
 
 /* Counts of the 256 values. */
-void crn_histogram(const unsigned char *src, size_t n, uint32_t count[256]);
+void crn_entropy_histogram(const unsigned char *src, size_t n, uint32_t count[256]);
 /* Bits that an ideal code for these counts needs for all n. */
 double crn_entropy_bits(const uint32_t count[256], size_t n);
 /* Bits that the code of a block needs, without its table: at least one per byte, unless all

@@ -63,7 +63,7 @@ static uint64_t extents_netcdf_count(struct nc *f)
     return v;
 }
 
-static uint64_t padded(uint64_t n)
+static uint64_t extents_netcdf_padded(uint64_t n)
 {
     return (n + 3) & ~UINT64_C(3);
 }
@@ -79,10 +79,10 @@ static uint64_t extents_netcdf_list(struct nc *f, uint32_t tag)
     return f->is_wrong || f->is_short ? 0 : n;
 }
 
-static const char *name(struct nc *f, uint64_t *ret_n)
+static const char *extents_netcdf_name(struct nc *f, uint64_t *ret_n)
 {
     *ret_n = extents_netcdf_count(f);
-    return (const char *)extents_netcdf_take(f, padded(*ret_n));
+    return (const char *)extents_netcdf_take(f, extents_netcdf_padded(*ret_n));
 }
 
 static cairn_type type_of(struct nc *f)
@@ -107,18 +107,18 @@ static void skip_attributes(struct nc *f)
     while (n-- > 0 && !f->is_short && !f->is_wrong) {
         cairn_type type;
 
-        (void)name(f, &len);
+        (void)extents_netcdf_name(f, &len);
         type = type_of(f);
         values = extents_netcdf_count(f);
         if (values > INT64_MAX / 8)
             f->is_wrong = 1;
         else
-            (void)extents_netcdf_take(f, padded(values * cairn_type_size(type)));
+            (void)extents_netcdf_take(f, extents_netcdf_padded(values * cairn_type_size(type)));
     }
 }
 
 /* Lengths of the dimensions; 0 marks the record dimension. NULL if there are none or too many. */
-static uint64_t *dimensions(struct nc *f, uint64_t *ret_n)
+static uint64_t *extents_netcdf_dimensions(struct nc *f, uint64_t *ret_n)
 {
     uint64_t n = extents_netcdf_list(f, TAG_DIMENSION);
     uint64_t i, len;
@@ -131,7 +131,7 @@ static uint64_t *dimensions(struct nc *f, uint64_t *ret_n)
         return NULL;
     d = calloc((size_t)n, sizeof(*d));
     for (i = 0; d != NULL && i < n; i++) {
-        (void)name(f, &len);
+        (void)extents_netcdf_name(f, &len);
         d[i] = extents_netcdf_count(f);
     }
     *ret_n = d != NULL ? n : 0;
@@ -139,13 +139,13 @@ static uint64_t *dimensions(struct nc *f, uint64_t *ret_n)
 }
 
 /* One variable of the list; dims gets its shape. */
-static void variable(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t *dims,
-                     struct variable *v)
+static void extents_netcdf_variable(struct nc *f, const uint64_t *dim, uint64_t ndim,
+                                    uint64_t *dims, struct variable *v)
 {
     uint64_t len, n, i;
 
     memset(v, 0, sizeof(*v));
-    v->name = name(f, &len);
+    v->name = extents_netcdf_name(f, &len);
     v->name_n = (size_t)len;
     n = extents_netcdf_count(f);
     if (n > RANK_MAX)
@@ -205,8 +205,9 @@ static void extents_netcdf_add(struct crn_file_extents *x, const struct variable
 
 /* Walks the list of variables. If the layout r is known, adds their extents; otherwise computes
  * it. */
-static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t file_bytes,
-                      struct records *r, struct crn_file_extents *x)
+static void extents_netcdf_variables(struct nc *f, const uint64_t *dim, uint64_t ndim,
+                                     uint64_t file_bytes, struct records *r,
+                                     struct crn_file_extents *x)
 {
     uint64_t dims[RANK_MAX];
     uint64_t first = UINT64_MAX;
@@ -215,7 +216,7 @@ static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t
     uint64_t only = 0;
 
     while (n-- > 0 && !f->is_short && !f->is_wrong && !x->failed) {
-        variable(f, dim, ndim, dims, &v);
+        extents_netcdf_variable(f, dim, ndim, dims, &v);
         if (f->is_short || f->is_wrong)
             return;
         if (r->is_known) {
@@ -224,7 +225,7 @@ static void variables(struct nc *f, const uint64_t *dim, uint64_t ndim, uint64_t
             only = v.bytes;
             r->nvars++;
             first = v.begin < first ? v.begin : first;
-            if (__builtin_add_overflow(r->bytes, padded(v.bytes), &r->bytes))
+            if (__builtin_add_overflow(r->bytes, extents_netcdf_padded(v.bytes), &r->bytes))
                 f->is_wrong = 1;
         }
     }
@@ -257,14 +258,14 @@ static void extents_netcdf_parse(struct nc *f, uint64_t file_bytes, struct crn_f
     f->offset_64 = magic[3] != 1;
     /* all bits set: derive the number from the file size */
     r.n = extents_netcdf_number(f, f->is_64 ? 8 : 4);
-    dim = dimensions(f, &ndim);
+    dim = extents_netcdf_dimensions(f, &ndim);
     skip_attributes(f);
     at = f->at;
-    variables(f, dim, ndim, file_bytes, &r, x);
+    extents_netcdf_variables(f, dim, ndim, file_bytes, &r, x);
     r.is_known = 1;
     f->at = at;
     if (!f->is_short && !f->is_wrong)
-        variables(f, dim, ndim, file_bytes, &r, x);
+        extents_netcdf_variables(f, dim, ndim, file_bytes, &r, x);
     free(dim);
 }
 

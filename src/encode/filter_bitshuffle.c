@@ -23,9 +23,9 @@ static cairn_err filter_bitshuffle_encode(const struct crn_stage_task *t, size_t
 
     if (rc != CAIRN_OK)
         return rc;
-    crn_planes_split(planes, t->src, words, width);
+    crn_transpose_planes_split(planes, t->src, words, width);
     for (p = 0; p < width; p++)
-        crn_bits_split(t->dst + p * words, planes + p * words, words);
+        crn_transpose_bits_split(t->dst + p * words, planes + p * words, words);
     memcpy(t->dst + words * width, t->src + words * width, t->src_n - words * width);
     *ret_n = t->src_n;
     return CAIRN_OK;
@@ -42,8 +42,8 @@ static cairn_err filter_bitshuffle_decode(const struct crn_stage_task *t, struct
     if (rc != CAIRN_OK)
         return rc;
     for (p = 0; p < width; p++)
-        crn_bits_join(planes + p * words, t->src + p * words, words);
-    crn_planes_join(t->dst, planes, words, width);
+        crn_transpose_bits_join(planes + p * words, t->src + p * words, words);
+    crn_transpose_planes_join(t->dst, planes, words, width);
     memcpy(t->dst + words * width, t->src + words * width, t->src_n - words * width);
     return CAIRN_OK;
 }

@@ -15,8 +15,8 @@ static size_t filter_delta_bound(size_t n)
 }
 
 /* The older version, if the argument requests it. */
-static cairn_err older(const struct crn_stage_task *t, const unsigned char **ret,
-                       struct crn_errinfo *ei)
+static cairn_err delta_older(const struct crn_stage_task *t, const unsigned char **ret,
+                             struct crn_errinfo *ei)
 {
     *ret = t->arg == PREVIOUS_VERSION ? t->data->previous : NULL;
     if (t->arg == PREVIOUS_VERSION && *ret == NULL)
@@ -29,7 +29,7 @@ static cairn_err delta_encode(const struct crn_stage_task *t, size_t *ret_n, str
     struct crn_word word = crn_word_of(t->data->type);
     size_t words = t->src_n / word.width;
     const unsigned char *previous;
-    cairn_err rc = older(t, &previous, ei);
+    cairn_err rc = delta_older(t, &previous, ei);
 
     if (rc != CAIRN_OK)
         return rc;
@@ -47,7 +47,7 @@ static cairn_err delta_decode(const struct crn_stage_task *t, struct crn_errinfo
     struct crn_word word = crn_word_of(t->data->type);
     size_t words = t->src_n / word.width;
     const unsigned char *previous;
-    cairn_err rc = older(t, &previous, ei);
+    cairn_err rc = delta_older(t, &previous, ei);
 
     if (rc != CAIRN_OK)
         return rc;
@@ -87,7 +87,7 @@ static cairn_err xor_encode(const struct crn_stage_task *t, size_t *ret_n, struc
 {
     size_t step = cairn_type_size(t->data->type);
     const unsigned char *previous;
-    cairn_err rc = older(t, &previous, ei);
+    cairn_err rc = delta_older(t, &previous, ei);
 
     if (rc != CAIRN_OK)
         return rc;
@@ -105,7 +105,7 @@ static cairn_err xor_encode(const struct crn_stage_task *t, size_t *ret_n, struc
 static cairn_err xor_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     const unsigned char *previous;
-    cairn_err rc = older(t, &previous, ei);
+    cairn_err rc = delta_older(t, &previous, ei);
 
     if (rc != CAIRN_OK)
         return rc;

@@ -41,8 +41,8 @@ static void filter_lorenzo_take(const struct filter_lorenzo_run *r, void *dst, c
 }
 
 /* Alternates between dst and tmp so that the last step ends in dst. */
-static void forward(const struct filter_lorenzo_run *r, void *dst, const void *src,
-                    const void *previous, void *tmp)
+static void lorenzo_forward(const struct filter_lorenzo_run *r, void *dst, const void *src,
+                            const void *previous, void *tmp)
 {
     void *from = r->nstrides > 0 && r->nstrides % 2 == 0 ? dst : tmp;
     void *to = from == dst ? tmp : dst;
@@ -60,8 +60,8 @@ static void forward(const struct filter_lorenzo_run *r, void *dst, const void *s
 }
 
 /* The sums may be taken in any order: the first while unfolding, the last while mapping back. */
-static void inverse(const struct filter_lorenzo_run *r, void *dst, const void *src,
-                    const void *previous, void *tmp)
+static void lorenzo_inverse(const struct filter_lorenzo_run *r, void *dst, const void *src,
+                            const void *previous, void *tmp)
 {
     size_t last = r->nstrides > 1 ? r->stride[r->nstrides - 1] : r->words;
     unsigned k;
@@ -149,12 +149,12 @@ static cairn_err filter_lorenzo_encode(const struct crn_stage_task *t, size_t *r
                                        struct crn_errinfo *ei)
 {
     *ret_n = t->src_n;
-    return each_run(t, forward, ei);
+    return each_run(t, lorenzo_forward, ei);
 }
 
 static cairn_err filter_lorenzo_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
-    return each_run(t, inverse, ei);
+    return each_run(t, lorenzo_inverse, ei);
 }
 
 const struct crn_codec crn_filter_lorenzo = {

@@ -11,7 +11,7 @@ static size_t filter_rotate_bound(size_t n)
 }
 
 /* by <= n */
-static void rotate(unsigned char *dst, const unsigned char *src, size_t n, size_t by)
+static void rotate_bytes(unsigned char *dst, const unsigned char *src, size_t n, size_t by)
 {
     memcpy(dst, src + by, n - by);
     memcpy(dst + (n - by), src, by);
@@ -22,7 +22,7 @@ static cairn_err filter_rotate_encode(const struct crn_stage_task *t, size_t *re
 {
     (void)ei;
     if (t->src_n > 0)
-        rotate(t->dst, t->src, t->src_n, t->arg % t->src_n);
+        rotate_bytes(t->dst, t->src, t->src_n, t->arg % t->src_n);
     *ret_n = t->src_n;
     return CAIRN_OK;
 }
@@ -31,7 +31,7 @@ static cairn_err filter_rotate_decode(const struct crn_stage_task *t, struct crn
 {
     (void)ei;
     if (t->src_n > 0)
-        rotate(t->dst, t->src, t->src_n, t->src_n - t->arg % t->src_n);
+        rotate_bytes(t->dst, t->src, t->src_n, t->src_n - t->arg % t->src_n);
     return CAIRN_OK;
 }
 

@@ -23,7 +23,7 @@ static cairn_err filter_shuffle_encode(const struct crn_stage_task *t, size_t *r
     size_t words = t->src_n / width;
 
     (void)ei;
-    crn_planes_split(t->dst, t->src, words, width);
+    crn_transpose_planes_split(t->dst, t->src, words, width);
     memcpy(t->dst + words * width, t->src + words * width, t->src_n % width);
     *ret_n = t->src_n;
     return CAIRN_OK;
@@ -35,7 +35,7 @@ static cairn_err filter_shuffle_decode(const struct crn_stage_task *t, struct cr
     size_t words = t->src_n / width;
 
     (void)ei;
-    crn_planes_join(t->dst, t->src, words, width);
+    crn_transpose_planes_join(t->dst, t->src, words, width);
     memcpy(t->dst + words * width, t->src + words * width, t->src_n % width);
     return CAIRN_OK;
 }

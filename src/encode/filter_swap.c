@@ -15,7 +15,8 @@ static size_t filter_swap_bound(size_t n)
     return n;
 }
 
-void crn_swap_words(unsigned char *dst, const unsigned char *src, size_t words, unsigned width)
+void crn_filter_swap_words(unsigned char *dst, const unsigned char *src, size_t words,
+                           unsigned width)
 {
     size_t i;
 
@@ -46,12 +47,12 @@ void crn_swap_words(unsigned char *dst, const unsigned char *src, size_t words, 
     }
 }
 
-static void swap(const struct crn_stage_task *t)
+static void swap_words(const struct crn_stage_task *t)
 {
     unsigned width = crn_word_of(t->data->type).width;
     size_t whole = t->src_n / width * width;
 
-    crn_swap_words(t->dst, t->src, t->src_n / width, width);
+    crn_filter_swap_words(t->dst, t->src, t->src_n / width, width);
     memcpy(t->dst + whole, t->src + whole, t->src_n - whole);
 }
 
@@ -59,7 +60,7 @@ static cairn_err filter_swap_encode(const struct crn_stage_task *t, size_t *ret_
                                     struct crn_errinfo *ei)
 {
     (void)ei;
-    swap(t);
+    swap_words(t);
     *ret_n = t->src_n;
     return CAIRN_OK;
 }
@@ -67,7 +68,7 @@ static cairn_err filter_swap_encode(const struct crn_stage_task *t, size_t *ret_
 static cairn_err filter_swap_decode(const struct crn_stage_task *t, struct crn_errinfo *ei)
 {
     (void)ei;
-    swap(t);
+    swap_words(t);
     return CAIRN_OK;
 }
 

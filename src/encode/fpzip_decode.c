@@ -61,7 +61,7 @@ static void fpzip_decode_renew(struct fpzip_decode_range *r)
 }
 
 /* The index of the code among 2^bits equal subranges; the range shrinks to that subrange. */
-static uint32_t part(struct fpzip_decode_range *r, unsigned bits)
+static uint32_t fpzip_decode_part(struct fpzip_decode_range *r, unsigned bits)
 {
     uint32_t n;
 
@@ -85,7 +85,7 @@ static uint64_t take_bits(struct fpzip_decode_range *r, unsigned n)
 
     for (;;) {
         unsigned m = n - at > 16 ? 16 : n - at;
-        uint32_t v = part(r, m);
+        uint32_t v = fpzip_decode_part(r, m);
 
         r->low += r->size * v;
         fpzip_decode_renew(r);
@@ -96,7 +96,7 @@ static uint64_t take_bits(struct fpzip_decode_range *r, unsigned n)
     }
 }
 
-static void freeze(struct fpzip_decode_model *m)
+static void fpzip_decode_freeze(struct fpzip_decode_model *m)
 {
     uint32_t sum = TOTAL;
     uint32_t lost = TOTAL;
@@ -130,12 +130,12 @@ static void model_init(struct fpzip_decode_model *m, unsigned symbols)
     for (i = 0; i < symbols; i++)
         m->count[i] = TOTAL / symbols + (i < TOTAL % symbols);
     m->period = symbols >> 4 | 2;
-    freeze(m);
+    fpzip_decode_freeze(m);
 }
 
 static unsigned take_symbol(struct fpzip_decode_range *r, struct fpzip_decode_model *m)
 {
-    uint32_t n = part(r, FREQUENCY_BITS);
+    uint32_t n = fpzip_decode_part(r, FREQUENCY_BITS);
     unsigned s = 0;
     unsigned above = m->symbols;
 
@@ -150,7 +150,7 @@ static unsigned take_symbol(struct fpzip_decode_range *r, struct fpzip_decode_mo
     r->low += r->size * m->below[s];
     r->size *= m->below[s + 1] - m->below[s];
     if (m->steps_left == 0)
-        freeze(m);
+        fpzip_decode_freeze(m);
     m->steps_left--;
     m->count[s] += m->step;
     fpzip_decode_renew(r);
@@ -159,7 +159,7 @@ static unsigned take_symbol(struct fpzip_decode_range *r, struct fpzip_decode_mo
 
 /* The prediction from the previous number, as bits. fpzip computes it as a sum with zeros, which
  * turns -0 into 0 and makes NaNs quiet. */
-static uint64_t predict(uint64_t before, unsigned width)
+static uint64_t fpzip_decode_predict(uint64_t before, unsigned width)
 {
     uint64_t sign = (uint64_t)1 << (8 * width - 1);
     uint64_t infinity = width == 8 ? UINT64_C(0x7ff) << 52 : UINT64_C(0xff) << 23;
@@ -201,7 +201,7 @@ int crn_fpzip_decode(const unsigned char *src, size_t src_n, unsigned char *dst,
         unsigned s = take_symbol(&r, &m);
         uint64_t distance;
 
-        value = predict(value, width);
+        value = fpzip_decode_predict(value, width);
         if (s != bits) {
             unsigned length = s > bits ? s - bits - 1 : bits - 1 - s;
 

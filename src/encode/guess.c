@@ -61,7 +61,7 @@ static size_t best_lag(const unsigned char *window, size_t n)
     size_t best = 1;
     size_t lag;
 
-    crn_histogram(window, n, count);
+    crn_entropy_histogram(window, n, count);
     for (lag = 0; lag < 256; lag++)
         chance += (double)count[lag] / (double)n * ((double)count[lag] / (double)n);
     for (lag = 1; lag <= LAG_MAX; lag++) {
@@ -103,13 +103,13 @@ static void judge_one(struct judge *j, cairn_type type, unsigned rotate, int is_
     double bytes;
 
     if (is_swapped) {
-        crn_swap_words(j->space, src, words, word.width);
+        crn_filter_swap_words(j->space, src, words, word.width);
         src = j->space;
     }
     crn_as_data(&data, as, words * word.width, &run, &taken);
     crn_sample_init(&s, &taken, src, words * word.width, words * word.width);
     crn_sample_residuals(&s, as.stride > 1 ? CRN_LORENZO_COLUMN : CRN_LORENZO_ROW, residuals, tmp);
-    bytes = (double)crn_magnitudes(residuals, s.words, word.width, tmp, count);
+    bytes = (double)crn_sample_magnitudes(residuals, s.words, word.width, tmp, count);
     bytes = (bytes + crn_entropy_bits(count, s.words)) / 8 / (double)(words * word.width);
     if (bytes < j->least * MUST_GAIN) {
         j->least = bytes;

@@ -53,7 +53,7 @@ static void put_number(unsigned char *p, const struct layout *l, double value)
     else
         memcpy(p, &single, 4);
     if (l->is_swapped)
-        crn_swap_words(p, p, 1, l->width);
+        crn_filter_swap_words(p, p, 1, l->width);
 }
 
 /* Every word of the records is a slow curve of its own, with noise and of either sign. */

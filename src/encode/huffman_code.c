@@ -54,7 +54,7 @@ static int huffman_code_collect(const uint32_t count[256], struct leaf leaves[25
 /* Depths of n leaves in ascending order of their counts. Nodes 0..n-1 are leaves, the rest inner
  * nodes. Inner nodes are created in ascending order too, so two queues hold all candidates for
  * joining. */
-static void depths(const struct leaf *leaves, int n, uint8_t depth[256])
+static void huffman_code_depths(const struct leaf *leaves, int n, uint8_t depth[256])
 {
     uint64_t weight[512];
     int parent[512];
@@ -105,7 +105,7 @@ static void huffman_code_limit(int n, uint8_t depth[256])
         }
 }
 
-void crn_code_lengths(const uint32_t count[256], uint8_t length[256])
+void crn_huffman_code_lengths(const uint32_t count[256], uint8_t length[256])
 {
     struct leaf leaves[256];
     uint8_t depth[256] = {0};
@@ -115,13 +115,13 @@ void crn_code_lengths(const uint32_t count[256], uint8_t length[256])
     memset(length, 0, 256);
     if (n < 2 || n > 256)
         return; /* violates the contract: there is no tree */
-    depths(leaves, n, depth);
+    huffman_code_depths(leaves, n, depth);
     huffman_code_limit(n, depth);
     for (i = 0; i < n; i++)
         length[leaves[i].value] = depth[i];
 }
 
-static uint16_t reversed(uint32_t code, int bits)
+static uint16_t huffman_code_reversed(uint32_t code, int bits)
 {
     uint32_t r = 0;
 
@@ -130,7 +130,7 @@ static uint16_t reversed(uint32_t code, int bits)
     return (uint16_t)r;
 }
 
-int crn_code_assign(const uint8_t length[256], uint16_t code[256])
+int crn_huffman_code_assign(const uint8_t length[256], uint16_t code[256])
 {
     uint32_t of_length[CRN_CODE_BITS + 1] = {0};
     uint32_t next[CRN_CODE_BITS + 1];
@@ -149,6 +149,6 @@ int crn_code_assign(const uint8_t length[256], uint16_t code[256])
     if (first != 2 * CRN_CODE_SIZE)
         return -1;
     for (i = 0; i < 256; i++)
-        code[i] = length[i] > 0 ? reversed(next[length[i]]++, length[i]) : 0;
+        code[i] = length[i] > 0 ? huffman_code_reversed(next[length[i]]++, length[i]) : 0;
     return 0;
 }

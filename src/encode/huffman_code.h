@@ -10,8 +10,8 @@
 
 /* Lengths of a complete code (0: the value does not occur), none above CRN_CODE_BITS. At least
  * two counts must be nonzero. */
-void crn_code_lengths(const uint32_t count[256], uint8_t length[256]);
+void crn_huffman_code_lengths(const uint32_t count[256], uint8_t length[256]);
 /* Codes, lowest bit first. -1 unless the lengths form a complete code. */
-int crn_code_assign(const uint8_t length[256], uint16_t code[256]);
+int crn_huffman_code_assign(const uint8_t length[256], uint16_t code[256]);
 
 #endif

@@ -20,7 +20,7 @@ struct huffman_decode_stream {
 };
 
 /* Refills to at least 56 bits; needs 8 readable bytes at s->at. */
-CRN_INLINE void refill(struct huffman_decode_stream *s)
+CRN_INLINE void huffman_decode_refill(struct huffman_decode_stream *s)
 {
     s->bits |= crn_load64(s->at) << s->have;
     s->at += (63 - s->have) >> 3;
@@ -32,7 +32,7 @@ CRN_INLINE void refill(struct huffman_decode_stream *s)
 #define ENTRY_BITS(e)          ((e) >> 16 & 0xff)
 #define ENTRY_VALUES(e)        ((e) >> 24)
 
-CRN_INLINE void step(struct huffman_decode_stream *s, const uint32_t *table)
+CRN_INLINE void huffman_decode_step(struct huffman_decode_stream *s, const uint32_t *table)
 {
     uint32_t entry = table[s->bits & (CRN_CODE_SIZE - 1)];
 
@@ -58,15 +58,15 @@ CRN_WIDE static void decode_fast(struct huffman_decode_stream s[4], const unsign
     int k;
 
     while (is_fast(&a, limit) && is_fast(&b, limit) && is_fast(&c, limit) && is_fast(&d, limit)) {
-        refill(&a);
-        refill(&b);
-        refill(&c);
-        refill(&d);
+        huffman_decode_refill(&a);
+        huffman_decode_refill(&b);
+        huffman_decode_refill(&c);
+        huffman_decode_refill(&d);
         for (k = 0; k < 5; k++) {
-            step(&a, table);
-            step(&b, table);
-            step(&c, table);
-            step(&d, table);
+            huffman_decode_step(&a, table);
+            huffman_decode_step(&b, table);
+            huffman_decode_step(&c, table);
+            huffman_decode_step(&d, table);
         }
     }
     s[0] = a;
@@ -121,7 +121,7 @@ static int build_single(struct crn_view *v, uint32_t table[CRN_CODE_SIZE])
         return -1;
     for (i = 0; i <= last; i++)
         length[i] = (uint8_t)((nibbles[i / 2] >> (i % 2 * 4)) & 15);
-    if (crn_code_assign(length, code) != 0)
+    if (crn_huffman_code_assign(length, code) != 0)
         return -1;
     for (i = 0; i <= last; i++)
         for (at = code[i]; length[i] > 0 && at < CRN_CODE_SIZE; at += 1U << length[i])

@@ -24,7 +24,7 @@ size_t crn_huffman_bound(size_t n)
     return n + n / 2 + (n / CRN_HUFFMAN_BLOCK + 1) * (1 + 1 + 128 + 8) + 16;
 }
 
-CRN_WIDE void crn_histogram(const unsigned char *src, size_t n, uint32_t count[256])
+CRN_WIDE void crn_entropy_histogram(const unsigned char *src, size_t n, uint32_t count[256])
 {
     uint32_t part[4][256] = {{0}}; /* four tables avoid store-to-load stalls on equal neighbours */
     size_t i;
@@ -64,7 +64,7 @@ double crn_huffman_bits(const uint32_t count[256])
     double bits = 0;
     int i;
 
-    crn_code_lengths(count, length);
+    crn_huffman_code_lengths(count, length);
     for (i = 0; i < 256; i++)
         bits += (double)count[i] * length[i];
     return bits;
@@ -127,8 +127,8 @@ static size_t put_coded(const unsigned char *src, size_t n, const uint32_t count
     size_t at;
     int i;
 
-    crn_code_lengths(count, length);
-    if (crn_code_assign(length, code) != 0)
+    crn_huffman_code_lengths(count, length);
+    if (crn_huffman_code_assign(length, code) != 0)
         return SIZE_MAX; /* cannot happen; the block would stay raw */
     for (i = 0; i < 256; i++)
         table[i] = code[i] | (uint32_t)length[i] << 16;
@@ -152,7 +152,7 @@ static size_t put_block(const unsigned char *src, size_t n, unsigned char *dst)
     uint32_t count[256];
     size_t size = SIZE_MAX;
 
-    crn_histogram(src, n, count);
+    crn_entropy_histogram(src, n, count);
     if (count[src[0]] == n) {
         dst[0] = MODE_CONST;
         dst[1] = src[0];

@@ -383,7 +383,7 @@ static uint32_t region_at(const struct crn_merge *m, const struct merge_lane *la
     return low;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t merge_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -423,14 +423,14 @@ int crn_merge_next(struct crn_merge_cursor *c, uint64_t most, struct crn_merge_p
         return 0;
     lane = &lanes[c->lane];
     start = c->m->block == UINT64_MAX ? 0 : c->round * c->m->block;
-    in_block = least(c->m->block, lane->bytes - start) - c->done;
+    in_block = merge_least(c->m->block, lane->bytes - start) - c->done;
     ret->shard = lane->shard;
     ret->offset = start + c->done;
     ret->region = region_at(c->m, lane, &ret->offset);
     region = &c->m->shards[lane->shard].regions[ret->region];
-    ret->bytes = least(least(in_block, region->bytes - ret->offset), most);
+    ret->bytes = merge_least(merge_least(in_block, region->bytes - ret->offset), most);
     c->done += ret->bytes;
-    if (c->done == least(c->m->block, lane->bytes - start)) {
+    if (c->done == merge_least(c->m->block, lane->bytes - start)) {
         c->lane++;
         c->done = 0;
     }

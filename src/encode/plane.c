@@ -67,7 +67,7 @@ static struct plane_trial try_pieces(struct crn_encode_work *w, int level, const
         sample = pieces;
         n = PIECES * piece;
     }
-    crn_histogram(sample, n, count);
+    crn_entropy_histogram(sample, n, count);
     t.coded = crn_huffman_bits(count) / (8.0 * (double)n);
     if (level > 0 && crn_zstd_is_there()) {
         size = crn_zstd_compress(w, level, sample, n, room, room_n);

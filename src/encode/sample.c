@@ -201,8 +201,8 @@ MAGNITUDES(magnitudes_32, crn_u32)
 MAGNITUDES(magnitudes_16, crn_u16)
 MAGNITUDES(magnitudes_8, uint8_t)
 
-uint64_t crn_magnitudes(const unsigned char *words, size_t n, unsigned width,
-                        unsigned char *magnitudes, uint32_t count[256])
+uint64_t crn_sample_magnitudes(const unsigned char *words, size_t n, unsigned width,
+                               unsigned char *magnitudes, uint32_t count[256])
 {
     uint64_t bits = 0;
     uint64_t i;
@@ -215,7 +215,7 @@ uint64_t crn_magnitudes(const unsigned char *words, size_t n, unsigned width,
         magnitudes_16((const crn_u16 *)words, n, magnitudes);
     else
         magnitudes_8(words, n, magnitudes);
-    crn_histogram(magnitudes, n, count);
+    crn_entropy_histogram(magnitudes, n, count);
     for (i = 0; i < 64; i++)
         bits += count[i] * i;
     return bits;

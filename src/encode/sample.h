@@ -37,7 +37,7 @@ int crn_sample_has_stride(const struct crn_sample *s, int k);
 
 /* The magnitudes of n words as the codec computes them; returns the number of bits below them.
  * count gets the frequency of each. */
-uint64_t crn_magnitudes(const unsigned char *words, size_t n, unsigned width,
-                        unsigned char *magnitudes, uint32_t count[256]);
+uint64_t crn_sample_magnitudes(const unsigned char *words, size_t n, unsigned width,
+                               unsigned char *magnitudes, uint32_t count[256]);
 
 #endif

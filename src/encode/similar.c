@@ -19,7 +19,7 @@ struct crn_similar {
     struct pattern *patterns;
 };
 
-static cairn_err compile(struct pattern *p, const char *text, struct crn_errinfo *ei)
+static cairn_err similar_compile(struct pattern *p, const char *text, struct crn_errinfo *ei)
 {
     char reason[128];
     int r = regcomp(&p->regex, text, REG_EXTENDED);
@@ -48,7 +48,7 @@ cairn_err crn_similar_open(const char *const *patterns, size_t n, struct crn_sim
         return crn_fail(ei, CAIRN_ENOMEM, 0, "patterns for variables");
     }
     for (; s->n < n; s->n++) {
-        cairn_err rc = compile(&s->patterns[s->n], patterns[s->n], ei);
+        cairn_err rc = similar_compile(&s->patterns[s->n], patterns[s->n], ei);
 
         if (rc != CAIRN_OK) {
             crn_similar_close(s);
@@ -74,8 +74,8 @@ void crn_similar_close(struct crn_similar *s)
 }
 
 /* The name with a star for each outermost group; the pattern itself if it has no groups. */
-static void generalise(const struct pattern *p, const char *name, const regmatch_t *m, char *ret,
-                       size_t size)
+static void similar_generalise(const struct pattern *p, const char *name, const regmatch_t *m,
+                               char *ret, size_t size)
 {
     size_t len = strlen(name);
     size_t from = 0;
@@ -106,7 +106,7 @@ static void name_part(const struct crn_similar *s, const char *name, char *ret, 
 
         if (regexec(&p->regex, name, GROUPS_MAX + 1, m, 0) == 0 && m[0].rm_so == 0 &&
             name[m[0].rm_eo] == '\0') {
-            generalise(p, name, m, ret, size);
+            similar_generalise(p, name, m, ret, size);
             return;
         }
     }

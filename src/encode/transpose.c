@@ -23,8 +23,8 @@ CRN_INLINE void split_words(unsigned char *restrict dst, const unsigned char *re
     }
 }
 
-CRN_WIDE void crn_planes_split(unsigned char *dst, const unsigned char *src, size_t words,
-                               unsigned width)
+CRN_WIDE void crn_transpose_planes_split(unsigned char *dst, const unsigned char *src, size_t words,
+                                         unsigned width)
 {
     switch (width) {
     case 8:
@@ -41,7 +41,8 @@ CRN_WIDE void crn_planes_split(unsigned char *dst, const unsigned char *src, siz
     }
 }
 
-CRN_WIDE static void join8(crn_u64 *restrict dst, const unsigned char *restrict src, size_t words)
+CRN_WIDE static void transpose_join8(crn_u64 *restrict dst, const unsigned char *restrict src,
+                                     size_t words)
 {
     size_t i;
     int p;
@@ -55,7 +56,8 @@ CRN_WIDE static void join8(crn_u64 *restrict dst, const unsigned char *restrict 
     }
 }
 
-CRN_WIDE static void join4(crn_u32 *restrict dst, const unsigned char *restrict src, size_t words)
+CRN_WIDE static void transpose_join4(crn_u32 *restrict dst, const unsigned char *restrict src,
+                                     size_t words)
 {
     size_t i;
     int p;
@@ -69,7 +71,8 @@ CRN_WIDE static void join4(crn_u32 *restrict dst, const unsigned char *restrict 
     }
 }
 
-CRN_WIDE static void join2(crn_u16 *restrict dst, const unsigned char *restrict src, size_t words)
+CRN_WIDE static void transpose_join2(crn_u16 *restrict dst, const unsigned char *restrict src,
+                                     size_t words)
 {
     size_t i;
 
@@ -77,17 +80,18 @@ CRN_WIDE static void join2(crn_u16 *restrict dst, const unsigned char *restrict 
         dst[i] = (uint16_t)(src[i] | src[words + i] << 8);
 }
 
-void crn_planes_join(unsigned char *dst, const unsigned char *src, size_t words, unsigned width)
+void crn_transpose_planes_join(unsigned char *dst, const unsigned char *src, size_t words,
+                               unsigned width)
 {
     switch (width) {
     case 8:
-        join8((crn_u64 *)dst, src, words);
+        transpose_join8((crn_u64 *)dst, src, words);
         break;
     case 4:
-        join4((crn_u32 *)dst, src, words);
+        transpose_join4((crn_u32 *)dst, src, words);
         break;
     case 2:
-        join2((crn_u16 *)dst, src, words);
+        transpose_join2((crn_u16 *)dst, src, words);
         break;
     default:
         memcpy(dst, src, words);
@@ -107,7 +111,7 @@ CRN_INLINE uint64_t transpose_bits(uint64_t x)
     return x ^ t ^ (t << 28);
 }
 
-CRN_WIDE void crn_bits_split(unsigned char *dst, const unsigned char *src, size_t n)
+CRN_WIDE void crn_transpose_bits_split(unsigned char *dst, const unsigned char *src, size_t n)
 {
     size_t rows = n / 8;
     size_t i;
@@ -121,7 +125,7 @@ CRN_WIDE void crn_bits_split(unsigned char *dst, const unsigned char *src, size_
     }
 }
 
-CRN_WIDE void crn_bits_join(unsigned char *dst, const unsigned char *src, size_t n)
+CRN_WIDE void crn_transpose_bits_join(unsigned char *dst, const unsigned char *src, size_t n)
 {
     size_t rows = n / 8;
     size_t i;

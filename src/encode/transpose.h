@@ -7,11 +7,13 @@
 #include <stdint.h>
 
 /* width: 1, 2, 4 or 8. */
-void crn_planes_split(unsigned char *dst, const unsigned char *src, size_t words, unsigned width);
-void crn_planes_join(unsigned char *dst, const unsigned char *src, size_t words, unsigned width);
+void crn_transpose_planes_split(unsigned char *dst, const unsigned char *src, size_t words,
+                                unsigned width);
+void crn_transpose_planes_join(unsigned char *dst, const unsigned char *src, size_t words,
+                               unsigned width);
 
 /* Bit k of each of n bytes to row k of eight rows of n / 8 bytes; n is a multiple of 8. */
-void crn_bits_split(unsigned char *dst, const unsigned char *src, size_t n);
-void crn_bits_join(unsigned char *dst, const unsigned char *src, size_t n);
+void crn_transpose_bits_split(unsigned char *dst, const unsigned char *src, size_t n);
+void crn_transpose_bits_join(unsigned char *dst, const unsigned char *src, size_t n);
 
 #endif

@@ -51,7 +51,7 @@ static cairn_err bench_init(struct bench *b, struct crn_encode_work *w, const st
 }
 
 /* The arguments of the Lorenzo filter that make sense for the sample, simple ones first. */
-static size_t predictors(const struct bench *b, unsigned ret[PREDICTORS])
+static size_t trial_predictors(const struct bench *b, unsigned ret[PREDICTORS])
 {
     int has_rows = crn_sample_has_stride(&b->sample, 1);
     int has_planes = crn_sample_has_stride(&b->sample, 2);
@@ -75,7 +75,7 @@ static size_t predictors(const struct bench *b, unsigned ret[PREDICTORS])
 }
 
 /* Second differences, for numbers that first differences predict well. */
-static size_t smoother(const struct bench *b, unsigned best, unsigned ret[PREDICTORS])
+static size_t trial_smoother(const struct bench *b, unsigned best, unsigned ret[PREDICTORS])
 {
     size_t n = 0;
 
@@ -93,8 +93,8 @@ static size_t smoother(const struct bench *b, unsigned best, unsigned ret[PREDIC
 static double ideal_bytes(struct bench *b)
 {
     uint32_t count[256];
-    uint64_t bits =
-        crn_magnitudes(b->residuals, b->sample.words, b->sample.word.width, b->planes, count);
+    uint64_t bits = crn_sample_magnitudes(b->residuals, b->sample.words, b->sample.word.width,
+                                          b->planes, count);
 
     return ((double)bits + crn_entropy_bits(count, b->sample.words)) / 8;
 }
@@ -127,12 +127,12 @@ static unsigned best_predictor(struct bench *b, size_t most, double *ret_bytes)
 {
     struct search s = {.least = 2.0 * (double)b->bytes};
     unsigned args[PREDICTORS];
-    size_t n = predictors(b, args);
+    size_t n = trial_predictors(b, args);
 
     s.best = args[0];
     search_among(b, &s, args, n < most ? n : most);
     if (n <= most && s.least < SMOOTH * (double)b->bytes)
-        search_among(b, &s, args, smoother(b, s.best, args));
+        search_among(b, &s, args, trial_smoother(b, s.best, args));
     if (s.last != s.best)
         crn_sample_residuals(&b->sample, s.best, b->residuals, b->tmp);
     *ret_bytes = s.least;
@@ -146,7 +146,7 @@ static cairn_err estimate_planes(struct bench *b, const unsigned char *words, do
     double sum = 0;
     unsigned p;
 
-    crn_planes_split(b->planes, words, n, b->sample.word.width);
+    crn_transpose_planes_split(b->planes, words, n, b->sample.word.width);
     for (p = 0; p < b->sample.word.width; p++) {
         double bytes;
         cairn_err rc = crn_plane_estimate(b->work, LEVEL, b->planes + p * n, n, &bytes, ei);
@@ -162,8 +162,8 @@ static cairn_err estimate_planes(struct bench *b, const unsigned char *words, do
 static cairn_err estimate_magnitude(struct bench *b, double *ret, struct crn_errinfo *ei)
 {
     uint32_t count[256];
-    uint64_t bits =
-        crn_magnitudes(b->residuals, b->sample.words, b->sample.word.width, b->planes, count);
+    uint64_t bits = crn_sample_magnitudes(b->residuals, b->sample.words, b->sample.word.width,
+                                          b->planes, count);
     cairn_err rc = crn_plane_estimate(b->work, LEVEL, b->planes, b->sample.words, ret, ei);
 
     if (rc == CAIRN_OK)
@@ -295,7 +295,7 @@ static cairn_err try_swapped(struct crn_encode_work *w, const struct crn_data *d
     rc = crn_work_scratch(w, CRN_SLOT_SWAPPED, n, &swapped, ei);
     if (rc != CAIRN_OK)
         return rc;
-    crn_swap_words(swapped, src, n / width, width);
+    crn_filter_swap_words(swapped, src, n / width, width);
     rc = bench_init(&b, w, &other, swapped, n / width * width, bytes, ei);
     l->is_swapped = 1;
     if (rc == CAIRN_OK && b.sample.words > 1)
@@ -329,7 +329,7 @@ static cairn_err try_guess(struct crn_encode_work *w, const struct crn_data *dat
         rc = crn_work_scratch(w, CRN_SLOT_SWAPPED, n, &swapped, ei);
         if (rc != CAIRN_OK)
             return rc;
-        crn_swap_words(swapped, src, n / width, width);
+        crn_filter_swap_words(swapped, src, n / width, width);
         src = swapped;
         n = n / width * width;
     }
@@ -381,11 +381,11 @@ static double plane_entropy(struct bench *b)
     double bits = 0;
     unsigned p;
 
-    crn_planes_split(b->planes, b->words, n, b->sample.word.width);
+    crn_transpose_planes_split(b->planes, b->words, n, b->sample.word.width);
     for (p = 0; p < b->sample.word.width; p++) {
         uint32_t count[256];
 
-        crn_histogram(b->planes + p * n, n, count);
+        crn_entropy_histogram(b->planes + p * n, n, count);
         bits += crn_entropy_bits(count, n);
     }
     return bits / (8.0 * (double)b->bytes);

@@ -114,7 +114,7 @@ static int has_new_types(const struct crn_index *x)
         if (crn_shard_has_new_types(&x->shards[i]))
             return 1;
     for (i = 0; i < x->nstreams; i++)
-        if (crn_type_is_new(x->streams[i].type))
+        if (crn_shard_type_is_new(x->streams[i].type))
             return 1;
     return 0;
 }

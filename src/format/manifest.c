@@ -81,7 +81,7 @@ static const char *manifest_fault(const struct crn_manifest *m)
 
     if (!crn_name_is_valid(m->name))
         return "the checkpoint's name is not valid";
-    if (memchr(m->job, 0, sizeof(m->job)) == NULL || !crn_text_is_clean(m->job))
+    if (memchr(m->job, 0, sizeof(m->job)) == NULL || !crn_object_text_is_clean(m->job))
         return "the job's name is too long or not printable";
     if (m->version < 0)
         return "the version is negative";

@@ -146,7 +146,7 @@ cairn_err crn_object_close(const struct crn_object_kind *kind, const void *data,
     return CAIRN_OK;
 }
 
-int crn_text_is_clean(const char *text)
+int crn_object_text_is_clean(const char *text)
 {
     for (; *text != '\0'; text++)
         if ((unsigned char)*text < 0x20 || *text == 0x7f)

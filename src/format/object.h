@@ -47,7 +47,7 @@ CAIRN_CHECKED cairn_err crn_shard_take(struct crn_view *v, const char *what, str
                                        struct crn_errinfo *ei);
 /* The incompatible flag of objects with element types that the first readers do not know. */
 #define CRN_OBJECT_NEW_TYPES 4U
-int crn_type_is_new(uint8_t type);
+int crn_shard_type_is_new(uint8_t type);
 int crn_shard_has_new_types(const struct crn_shard *s);
 /* Checks that regions are valid and names unique. Fails with code: CAIRN_EINVAL for a writer,
  * CAIRN_EDAMAGED for a reader. */
@@ -69,7 +69,7 @@ CAIRN_CHECKED cairn_err crn_bases_take(struct crn_view *v, const char *what, str
 const char *crn_bases_fault(const struct crn_base *bases, uint32_t n, uint32_t file_no);
 
 /* True if the text can be displayed: no control characters. */
-int crn_text_is_clean(const char *text);
+int crn_object_text_is_clean(const char *text);
 void crn_capture_id_put(const struct crn_capture_id *id, struct crn_buf *buf);
 void crn_capture_id_take(struct crn_view *v, struct crn_capture_id *ret);
 

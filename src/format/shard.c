@@ -13,7 +13,7 @@ static const struct crn_object_kind shard_kind = {"CRNSHARD", "shard descriptor"
 
 /* *ret = product of dims and the element size. -1 if it exceeds 63 bits: offsets in files and
  * regions must fit into off_t. */
-static int volume(const uint64_t *dims, unsigned ndims, size_t element, uint64_t *ret)
+static int shard_volume(const uint64_t *dims, unsigned ndims, size_t element, uint64_t *ret)
 {
     uint64_t bytes = element;
     int is_empty = 0;
@@ -36,7 +36,7 @@ static const char *region_fault(struct crn_region *r)
     unsigned i;
 
     if (memchr(r->name, 0, sizeof(r->name)) == NULL || r->name[0] == '\0' ||
-        !crn_text_is_clean(r->name))
+        !crn_object_text_is_clean(r->name))
         return "its name is empty, too long or not printable";
     if (element == 0)
         return "its type is unknown";
@@ -46,11 +46,11 @@ static const char *region_fault(struct crn_region *r)
         return "a file is a row of bytes";
     if (r->kind > CRN_REGION_FILE || r->is_global > 1)
         return "its kind is unknown";
-    if (volume(r->dims, r->ndims, element, &r->bytes) != 0)
+    if (shard_volume(r->dims, r->ndims, element, &r->bytes) != 0)
         return "its size does not fit into 63 bits";
     if (!r->is_global)
         return NULL;
-    if (volume(r->global_dims, r->ndims, element, &bytes) != 0)
+    if (shard_volume(r->global_dims, r->ndims, element, &bytes) != 0)
         return "the size of its global array does not fit into 63 bits";
     for (i = 0; i < r->ndims; i++)
         if (r->dims[i] > r->global_dims[i] || r->offset[i] > r->global_dims[i] - r->dims[i])
@@ -146,7 +146,7 @@ static void put_dims(struct crn_buf *buf, const uint64_t *dims, unsigned ndims)
         crn_buf_u64(buf, dims[i]);
 }
 
-int crn_type_is_new(uint8_t type)
+int crn_shard_type_is_new(uint8_t type)
 {
     return type > CAIRN_C128;
 }
@@ -156,7 +156,7 @@ int crn_shard_has_new_types(const struct crn_shard *s)
     uint32_t i;
 
     for (i = 0; i < s->nregions; i++)
-        if (crn_type_is_new(s->regions[i].type))
+        if (crn_shard_type_is_new(s->regions[i].type))
             return 1;
     return 0;
 }

@@ -154,7 +154,7 @@ static const char *stream_fault(const struct crn_stream *s)
     uint64_t encoded = 0;
     uint32_t i;
 
-    if (!crn_text_is_clean(s->key) || s->type >= CRN_TYPES)
+    if (!crn_object_text_is_clean(s->key) || s->type >= CRN_TYPES)
         return "a stream's variable is not valid";
     for (i = 0; i < s->nchunks; i++) {
         const struct crn_stream_chunk *c = &s->chunks[i];

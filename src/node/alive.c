@@ -11,7 +11,7 @@
 
 /* Longer than commit_timeout, so that a late rank is reported first, and so that with a short
  * commit_timeout a briefly descheduled loop does not count as a failure. */
-static int64_t patience(const struct crn_node *n)
+static int64_t alive_patience(const struct crn_node *n)
 {
     return (int64_t)n->set.cfg->commit_timeout_ns / 4 * 5 + 3 * SECOND;
 }
@@ -44,7 +44,7 @@ static void check_nodes(struct crn_node *n, struct crn_item *item)
     if (!crn_root_may(item->root->state, CRN_ROOT_FAIL))
         return; /* decided, or all data files are durable: the nodes are done */
     for (i = 1; i < n->set.nodes; i++) {
-        if (item->root->has[i] == 0 || n->now_ns - n->heard_ns[i] <= patience(n))
+        if (item->root->has[i] == 0 || n->now_ns - n->heard_ns[i] <= alive_patience(n))
             continue;
         (void)!crn_fail(
             &e, CAIRN_EPEER, 0,
@@ -61,7 +61,7 @@ static void check_root(struct crn_node *n, struct crn_item *item)
     int64_t since_ns = item->since_ns > heard_ns ? item->since_ns : heard_ns;
     struct crn_errinfo e = {0};
 
-    if (crn_item_has_ended(item->state) || n->now_ns - since_ns <= patience(n) ||
+    if (crn_item_has_ended(item->state) || n->now_ns - since_ns <= alive_patience(n) ||
         (item->state == CRN_ITEM_CAPTURING && item->deadline_ns != INT64_MAX))
         return;
     (void)!crn_fail(

@@ -48,7 +48,7 @@ static void refuse_capture(struct crn_node *n, uint32_t local, const struct crn_
 }
 
 /* All ranks of the node have captured: tells the root. */
-static void complete(struct crn_node *n, struct crn_item *item)
+static void capture_complete(struct crn_node *n, struct crn_item *item)
 {
     crn_item_move(&item->state, CRN_ITEM_ALL_CAPTURED);
     item->since_ns = n->now_ns;
@@ -94,7 +94,7 @@ static void on_captured(struct crn_node *n, uint32_t local, uint32_t slots, cons
     if (m->ckpt.created_ns > item->created_ns)
         item->created_ns = m->ckpt.created_ns;
     if (item->ncaptured == n->set.nlocal)
-        complete(n, item);
+        capture_complete(n, item);
     fail_if_left(n, item); /* other ranks may have died before this message was read */
 }
 

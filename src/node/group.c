@@ -9,20 +9,20 @@
 
 uint32_t crn_node_group_first(const struct crn_node *n)
 {
-    uint32_t g = crn_group_of(n->set.node, n->set.nodes, n->set.files);
+    uint32_t g = crn_elect_group_of(n->set.node, n->set.nodes, n->set.files);
 
-    return crn_group_first(g, n->set.nodes, n->set.files);
+    return crn_elect_group_first(g, n->set.nodes, n->set.files);
 }
 
 uint32_t crn_node_group_size(const struct crn_node *n)
 {
-    uint32_t g = crn_group_of(n->set.node, n->set.nodes, n->set.files);
+    uint32_t g = crn_elect_group_of(n->set.node, n->set.nodes, n->set.files);
 
-    return crn_group_first(g + 1, n->set.nodes, n->set.files) - crn_node_group_first(n);
+    return crn_elect_group_first(g + 1, n->set.nodes, n->set.files) - crn_node_group_first(n);
 }
 
 /* Offers help to the leader of a group. */
-static void offer(struct crn_node *n, struct crn_item *item, uint32_t leader)
+static void group_offer(struct crn_node *n, struct crn_item *item, uint32_t leader)
 {
     if (item->is_assisting)
         return;
@@ -31,7 +31,7 @@ static void offer(struct crn_node *n, struct crn_item *item, uint32_t leader)
 }
 
 /* Every member elects the same leader and assistants from the sizes in GO. */
-static void elect(const struct crn_node *n, struct crn_item *item, uint32_t leaders)
+static void group_elect(const struct crn_node *n, struct crn_item *item, uint32_t leaders)
 {
     uint32_t size = crn_node_group_size(n);
     uint32_t i;
@@ -58,12 +58,12 @@ void crn_group_begin(struct crn_node *n, struct crn_item *item, const struct crn
         return;
     }
     crn_item_move(&item->state, CRN_ITEM_GO);
-    elect(n, item, go->go.leaders);
+    group_elect(n, item, go->go.leaders);
     crn_act(n, CRN_ACT_BEGIN, item)->number = go->go.base;
     if (item->leader != n->set.node) {
         (void)crn_act_work(n, item, CRN_WORK_SERVE);
         if (item->assists[me + 1])
-            offer(n, item, item->leader);
+            group_offer(n, item, item->leader);
     } else if (item->nmissing == 0) {
         (void)crn_act_work(n, item, CRN_WORK_FLUSH);
     }
@@ -117,7 +117,7 @@ static void tell_idle(struct crn_node *n, struct crn_item *item)
 void crn_group_rerouted(struct crn_node *n, struct crn_item *item, uint32_t leader)
 {
     if (leader < n->set.nodes && item->state == CRN_ITEM_FLUSHED)
-        offer(n, item, leader);
+        group_offer(n, item, leader);
 }
 
 void crn_group_file(struct crn_node *n, struct crn_item *item, const struct crn_msg *m)

@@ -156,7 +156,7 @@ static int is_open(const struct crn_part *p)
     return p->is_captured && !p->is_settled;
 }
 
-static void settle(struct crn_node *n, struct crn_item *item)
+static void item_settle(struct crn_node *n, struct crn_item *item)
 {
     uint32_t first, end;
 
@@ -199,7 +199,7 @@ void crn_item_touch(struct crn_node *n, struct crn_item *item)
 {
     if (!crn_item_has_ended(item->state) || item->users > 0)
         return; /* workers or transfers still read the slots */
-    settle(n, item);
+    item_settle(n, item);
     let_go(n, item);
 }
 
@@ -219,7 +219,7 @@ void crn_item_end(struct crn_node *n, struct crn_item *item, enum crn_item_event
     a->number = item->users;
     a->first = event == CRN_ITEM_CUT;
     if (item->users == 0)
-        settle(n, item);
+        item_settle(n, item);
     crn_item_tell_ranks(n, item, committed_ns, &item->error);
     crn_item_touch(n, item);
 }

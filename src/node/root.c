@@ -89,7 +89,7 @@ void crn_root_rank_died(struct crn_node *n, const struct crn_msg *m)
 }
 
 /* No memory to follow the checkpoint: ends it everywhere at once. */
-static void refuse(struct crn_node *n, const struct crn_msg *m)
+static void root_refuse(struct crn_node *n, const struct crn_msg *m)
 {
     struct crn_action *a = crn_act(n, CRN_ACT_SEND, NULL);
 
@@ -175,11 +175,11 @@ void crn_root_checked(struct crn_node *n, struct crn_item *item, const struct cr
 
 static uint64_t group_bytes(const struct crn_node *n, const struct crn_item *item, uint32_t group)
 {
-    uint32_t end = crn_group_first(group + 1, n->set.nodes, n->set.files);
+    uint32_t end = crn_elect_group_first(group + 1, n->set.nodes, n->set.files);
     uint64_t bytes = 0;
     uint32_t i;
 
-    for (i = crn_group_first(group, n->set.nodes, n->set.files); i < end; i++)
+    for (i = crn_elect_group_first(group, n->set.nodes, n->set.files); i < end; i++)
         bytes += item->root->node_bytes[i];
     return bytes;
 }
@@ -192,14 +192,14 @@ static void tell_go(struct crn_node *n, struct crn_item *item, uint64_t base)
     uint32_t g;
 
     for (g = 0; g < n->set.files; g++) {
-        uint32_t first = crn_group_first(g, n->set.nodes, n->set.files);
-        uint32_t end = crn_group_first(g + 1, n->set.nodes, n->set.files);
+        uint32_t first = crn_elect_group_first(g, n->set.nodes, n->set.files);
+        uint32_t end = crn_elect_group_first(g + 1, n->set.nodes, n->set.files);
         struct crn_msg *m = crn_act_send_range(n, first, end, item, CRN_MSG_GO);
 
         root->groups[g] =
             (struct crn_group_state){.bytes = group_bytes(n, item, g), .members = end - first};
         m->go.base = base;
-        m->go.leaders = crn_leaders_count(n->set.cfg, n->fs_type, root->groups[g].bytes);
+        m->go.leaders = crn_elect_leaders(n->set.cfg, n->fs_type, root->groups[g].bytes);
         m->go.sizes = (struct crn_blob){root->sizes.data + first * sizeof(uint64_t),
                                         (end - first) * (uint32_t)sizeof(uint64_t)};
     }
@@ -283,11 +283,11 @@ static int is_news(struct crn_root_item *root, uint32_t node, unsigned char bit,
 }
 
 /* Sends an idle leader to assist one that lags. */
-static void reroute(struct crn_node *n, struct crn_item *item, uint32_t idle)
+static void root_reroute(struct crn_node *n, struct crn_item *item, uint32_t idle)
 {
     struct crn_group_state *groups = item->root->groups;
     uint32_t group = crn_elect_behind(groups, n->set.files);
-    uint32_t first = crn_group_first(group, n->set.nodes, n->set.files);
+    uint32_t first = crn_elect_group_first(group, n->set.nodes, n->set.files);
 
     if (n->set.cfg->reroute == 0 || group == n->set.files || !crn_item_takes_help(n, item))
         return;
@@ -302,8 +302,8 @@ static void on_idle(struct crn_node *n, struct crn_item *item, const struct crn_
 
     if (leader >= n->set.nodes || item->root->state != CRN_ROOT_FLUSHING)
         return;
-    item->root->groups[crn_group_of(leader, n->set.nodes, n->set.files)].needs_no_help = 1;
-    reroute(n, item, m->node);
+    item->root->groups[crn_elect_group_of(leader, n->set.nodes, n->set.files)].needs_no_help = 1;
+    root_reroute(n, item, m->node);
 }
 
 /* Several leaders may wait for free space on one file system: the first to report does so for
@@ -354,7 +354,7 @@ static void on_node_local(struct crn_node *n, struct crn_item *item, const struc
 /* Only the leader of a group reports its file. */
 static void on_node_data(struct crn_node *n, struct crn_item *item, const struct crn_msg *m)
 {
-    uint32_t file = crn_group_of(m->node, n->set.nodes, n->set.files);
+    uint32_t file = crn_elect_group_of(m->node, n->set.nodes, n->set.files);
     struct crn_root_item *root = item->root;
 
     if (root->state != CRN_ROOT_FLUSHING || !is_news(root, m->node, CRN_HAS_DATA, &root->ndata))
@@ -362,7 +362,7 @@ static void on_node_data(struct crn_node *n, struct crn_item *item, const struct
     root->node_wrote[m->node] = group_bytes(n, item, file);
     (void)crn_act(n, CRN_ACT_WROTE, item);
     root->groups[file].needs_no_help = 1;
-    reroute(n, item, m->node);
+    root_reroute(n, item, m->node);
     if (root->ndata < n->set.files)
         return;
     crn_root_move(&root->state, CRN_ROOT_ALL_DATA);
@@ -375,7 +375,7 @@ static int is_of_item(const struct crn_item *item, const struct crn_msg *m)
            (strcmp(item->name, m->ckpt.name) == 0 && item->version == m->ckpt.version);
 }
 
-static void progress(struct crn_node *n, struct crn_item *item, const struct crn_msg *m)
+static void root_progress(struct crn_node *n, struct crn_item *item, const struct crn_msg *m)
 {
     struct crn_errinfo e = {0};
 
@@ -421,7 +421,7 @@ static void on_failed(struct crn_node *n, const struct crn_msg *m)
     if (item == NULL && !crn_node_was_ended(n, m->seq)) {
         item = crn_item_get(n, m);
         if (item == NULL)
-            refuse(n, m);
+            root_refuse(n, m);
     }
     if (item != NULL)
         crn_root_fail(n, item, &m->failed.error);
@@ -438,9 +438,9 @@ void crn_root_message(struct crn_node *n, const struct crn_msg *m)
     if (item == NULL && m->type == CRN_MSG_NODE_CAPTURED && !crn_node_was_ended(n, m->seq)) {
         item = crn_item_get(n, m);
         if (item == NULL)
-            refuse(n, m);
+            root_refuse(n, m);
     }
     if (item != NULL && !crn_root_has_decided(item->root->state))
-        progress(n, item, m);
+        root_progress(n, item, m);
     fail_incomplete(n);
 }

@@ -70,8 +70,9 @@ void crn_bound_theorem1(const struct crn_steady *s, double *ret_period, struct c
         const struct crn_job_class *c = &s->cls[i];
         double period = period_at(s, i, ret->lambda);
 
-        ret->waste += c->jobs * c->nodes / s->nodes *
-                      crn_waste_first_order(period, c->block_s, c->recovery_s, job_mtbf(s, i));
+        ret->waste +=
+            c->jobs * c->nodes / s->nodes *
+            crn_period_waste_first_order(period, c->block_s, c->recovery_s, job_mtbf(s, i));
         if (ret_period != NULL)
             ret_period[i] = period;
     }
@@ -88,9 +89,9 @@ static double cost_of(const struct crn_steady *s, size_t i, double lambda, doubl
     const struct crn_job_class *c = &s->cls[i];
     double mtbf = job_mtbf(s, i);
 
-    return crn_waste_exact(work, c->block_s, c->recovery_s, mtbf) +
+    return crn_period_waste_exact(work, c->block_s, c->recovery_s, mtbf) +
            lambda * s->nodes / c->nodes *
-               crn_device_use_exact(work, c->device_s, c->recovery_s, mtbf);
+               crn_period_device_use(work, c->device_s, c->recovery_s, mtbf);
 }
 
 /* The cost falls, then rises with log(work): golden-section search. */
@@ -122,8 +123,8 @@ static struct choice bound_choose(const struct crn_steady *s, size_t i, double l
     if (s->node_mtbf_s <= 0)
         return (struct choice){INFINITY, 0, 0};
     run.work = best_work(s, i, lambda);
-    run.waste = crn_waste_exact(run.work, c->block_s, c->recovery_s, job_mtbf(s, i));
-    run.use = crn_device_use_exact(run.work, c->device_s, c->recovery_s, job_mtbf(s, i));
+    run.waste = crn_period_waste_exact(run.work, c->block_s, c->recovery_s, job_mtbf(s, i));
+    run.use = crn_period_device_use(run.work, c->device_s, c->recovery_s, job_mtbf(s, i));
     return cost_of(s, i, lambda, run.work) < 1 ? run : idle;
 }
 

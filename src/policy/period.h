@@ -30,14 +30,15 @@ struct crn_steady {
 double crn_period_daly(double checkpoint_s, double job_mtbf_s);
 
 /* Equation 3: share of a job's time without progress, first order in 1/mtbf. */
-double crn_waste_first_order(double period_s, double checkpoint_s, double recovery_s,
-                             double job_mtbf_s);
+double crn_period_waste_first_order(double period_s, double checkpoint_s, double recovery_s,
+                                    double job_mtbf_s);
 /* The same exactly, for exponential failures that also strike checkpoints and recoveries. work_s
  * is the time between the end of one commit and the start of the next. */
-double crn_waste_exact(double work_s, double checkpoint_s, double recovery_s, double job_mtbf_s);
+double crn_period_waste_exact(double work_s, double checkpoint_s, double recovery_s,
+                              double job_mtbf_s);
 /* Share of time that such a job uses the file system, including aborted writes and reads. */
-double crn_device_use_exact(double work_s, double checkpoint_s, double recovery_s,
-                            double job_mtbf_s);
+double crn_period_device_use(double work_s, double checkpoint_s, double recovery_s,
+                             double job_mtbf_s);
 
 struct crn_bound {
     double lambda;     /* price of the device; 0: it is not scarce */

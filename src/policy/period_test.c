@@ -121,8 +121,8 @@ static void test_theorem1_is_optimal(void **state)
             if (use > 1)
                 p[i] *= use; /* stretched until they fit */
             waste += c[i].jobs * c[i].nodes / s.nodes *
-                     crn_waste_first_order(p[i], c[i].block_s, c[i].recovery_s,
-                                           s.node_mtbf_s / c[i].nodes);
+                     crn_period_waste_first_order(p[i], c[i].block_s, c[i].recovery_s,
+                                                  s.node_mtbf_s / c[i].nodes);
         }
         assert_true(waste >= b.waste - 1e-12);
     }
@@ -135,9 +135,9 @@ static void test_exact_meets_first_order(void **state)
     struct crn_bound first, exact;
 
     (void)state;
-    assert_near(crn_waste_exact(23400, 600, 600, 3.6e7),
-                crn_waste_first_order(24000, 600, 600, 3.6e7), 1e-5);
-    assert_near(crn_waste_exact(100, 25, 7, 0), 0.2, 1e-15);
+    assert_near(crn_period_waste_exact(23400, 600, 600, 3.6e7),
+                crn_period_waste_first_order(24000, 600, 600, 3.6e7), 1e-5);
+    assert_near(crn_period_waste_exact(100, 25, 7, 0), 0.2, 1e-15);
     crn_bound_theorem1(&s, NULL, &first);
     crn_bound_exact(&s, NULL, &exact);
     assert_near(exact.waste / first.waste, 1, 0.01);
@@ -164,9 +164,9 @@ static void test_exact_is_a_bound(void **state)
             double mtbf = s.node_mtbf_s / c[i].nodes;
             double w = work[i] * (0.3 + 3 * crn_rng_unit(&rng));
 
-            use += c[i].jobs * crn_device_use_exact(w, c[i].device_s, c[i].recovery_s, mtbf);
+            use += c[i].jobs * crn_period_device_use(w, c[i].device_s, c[i].recovery_s, mtbf);
             waste += c[i].jobs * c[i].nodes / s.nodes *
-                     crn_waste_exact(w, c[i].block_s, c[i].recovery_s, mtbf);
+                     crn_period_waste_exact(w, c[i].block_s, c[i].recovery_s, mtbf);
         }
         if (use > 1)
             continue;

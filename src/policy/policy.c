@@ -16,7 +16,7 @@ const char *crn_io_kind_name(enum crn_io_kind kind)
     return (unsigned)kind < CRN_IO_KINDS ? names[kind] : "unknown";
 }
 
-const struct crn_policy *const *crn_policies(size_t *ret_n)
+const struct crn_policy *const *crn_policy_table(size_t *ret_n)
 {
     *ret_n = sizeof(builtin) / sizeof(builtin[0]);
     return builtin;
@@ -56,8 +56,8 @@ size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queu
 
 /* Heapsort: in place, no recursion, no bad worst case. The largest of the first n moves to the
  * root. */
-static void sift(const struct crn_io_queue *q, const double *score, size_t *order, size_t root,
-                 size_t n)
+static void policy_sift(const struct crn_io_queue *q, const double *score, size_t *order,
+                        size_t root, size_t n)
 {
     size_t child;
 
@@ -86,12 +86,12 @@ void crn_policy_order(const struct crn_policy *policy, const struct crn_io_queue
     for (i = 0; i < q->n; i++)
         ret_order[i] = i;
     for (i = q->n / 2; i-- > 0;)
-        sift(q, scratch, ret_order, i, q->n);
+        policy_sift(q, scratch, ret_order, i, q->n);
     for (i = q->n; i-- > 1;) {
         size_t swap = ret_order[0];
 
         ret_order[0] = ret_order[i];
         ret_order[i] = swap;
-        sift(q, scratch, ret_order, 0, i);
+        policy_sift(q, scratch, ret_order, 0, i);
     }
 }

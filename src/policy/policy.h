@@ -51,7 +51,7 @@ struct crn_policy {
 };
 
 /* All policies, one file each. A new one is one file and one line in the table. */
-const struct crn_policy *const *crn_policies(size_t *ret_n);
+const struct crn_policy *const *crn_policy_table(size_t *ret_n);
 const struct crn_policy *crn_policy_find(const char *name); /* NULL: unknown */
 
 #define CRN_PICK_NONE SIZE_MAX

@@ -102,7 +102,7 @@ static void test_order_is_sorted_and_whole(void **state)
     double score[60];
     size_t order[60];
     size_t npolicies, p;
-    const struct crn_policy *const *all = crn_policies(&npolicies);
+    const struct crn_policy *const *all = crn_policy_table(&npolicies);
     struct crn_rng rng;
     int round;
 
@@ -179,7 +179,7 @@ static void test_delay_cost(void **state)
 static void test_find(void **state)
 {
     size_t n, i;
-    const struct crn_policy *const *all = crn_policies(&n);
+    const struct crn_policy *const *all = crn_policy_table(&n);
 
     (void)state;
     for (i = 0; i < n; i++)

@@ -34,8 +34,8 @@ struct check_finding {
     uint64_t checked;
 };
 
-static void found(void *arg, const struct crn_extent *e, uint64_t chunk,
-                  const struct crn_errinfo *why)
+static void check_found_bad(void *arg, const struct crn_extent *e, uint64_t chunk,
+                            const struct crn_errinfo *why)
 {
     struct check_finding *f = arg;
     const struct crn_shard *shard = &f->x->shards[e->shard];
@@ -71,8 +71,8 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
     if (rc != CAIRN_OK)
         return rc;
     f.x = &s->index;
-    data = crn_source_data(v, s, fd);
-    if (crn_data_verify(&data, found, &f, &bad) != CAIRN_OK) {
+    data = crn_version_source_data(v, s, fd);
+    if (crn_data_verify(&data, check_found_bad, &f, &bad) != CAIRN_OK) {
         bad.code = CAIRN_EDAMAGED;
         crn_err_keep(ei, &bad);
     }

@@ -58,7 +58,7 @@ static cairn_err open_source(struct crn_version *v, struct crn_version_file *s,
 static cairn_err keep_chunk(struct crn_version *v, struct crn_version_file *s,
                             const struct crn_extent *e, uint64_t no, struct crn_errinfo *ei)
 {
-    struct crn_data_file data = crn_source_data(v, s, s->fd);
+    struct crn_data_file data = crn_version_source_data(v, s, s->fd);
     size_t n = crn_data_chunk_bytes(&s->index, e, no);
     unsigned char *grown;
     cairn_err rc;
@@ -85,7 +85,7 @@ static cairn_err keep_chunk(struct crn_version *v, struct crn_version_file *s,
 static cairn_err fetch_chunk(struct crn_version *v, struct crn_version_file *s,
                              const struct crn_extent *e, struct crn_want *w, struct crn_errinfo *ei)
 {
-    struct crn_data_file data = crn_source_data(v, s, s->fd);
+    struct crn_data_file data = crn_version_source_data(v, s, s->fd);
     uint64_t no = (w->pos - e->offset) / s->index.chunk_bytes;
     uint64_t begin = e->offset + no * s->index.chunk_bytes; /* start of the chunk, in the region */
     uint64_t end = begin + crn_data_chunk_bytes(&s->index, e, no);
@@ -116,7 +116,7 @@ static cairn_err fetch_from(struct crn_version *v, struct crn_version_file *s,
                             const struct crn_region *expect, struct crn_want *w,
                             struct crn_errinfo *ei)
 {
-    int64_t shard = crn_source_shard(s, w->rank);
+    int64_t shard = crn_version_source_shard(s, w->rank);
     const struct crn_region *r;
     cairn_err rc;
 
@@ -152,7 +152,7 @@ cairn_err crn_version_fetch(struct crn_version *v, struct crn_want *w, struct cr
     do {
         before = w->pos;
         for (i = 0; i < v->ncopies && w->pos < w->end; i++)
-            if (crn_source_shard(&v->copies[i], w->rank) >= 0 &&
+            if (crn_version_source_shard(&v->copies[i], w->rank) >= 0 &&
                 fetch_from(v, &v->copies[i], &expect, w, &first) == CAIRN_OK)
                 break;
         if (w->pos < w->end && crn_version_load(v, file_no, &first) == CAIRN_OK &&

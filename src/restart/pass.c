@@ -50,7 +50,7 @@ static cairn_err read_up_to(const struct crn_pass *p, const struct hand *h,
     if (n < need - *done)
         n = need - *done;
     if (b->into != NULL)
-        (void)crn_populate(data + *done, n); /* cheaper than a fault for each page */
+        (void)crn_touch_populate(data + *done, n); /* cheaper than a fault for each page */
     rc = crn_fs_read_all(p->o.v->fs, h->fd, data + *done, n, b->begin + *done,
                          p->o.v->files[b->file].what, ei);
     *done += n;
@@ -69,7 +69,7 @@ static cairn_err read_block(const struct crn_pass *p, struct hand *h,
     size_t i;
 
     rc = open_file(p, h, b->file, ei);
-    f = crn_source_data(p->o.v, s, h->fd);
+    f = crn_version_source_data(p->o.v, s, h->fd);
     for (i = 0; rc == CAIRN_OK && i < b->npieces; i++) {
         const struct crn_pass_part *q = &p->pieces[b->piece + i];
         uint64_t no = q->chunk;

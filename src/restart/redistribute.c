@@ -44,7 +44,8 @@ static cairn_err redistribute_add(struct boxes *list, const struct box *b, struc
 }
 
 /* Returns 0 if they are disjoint. */
-static int intersect(const struct box *a, const struct box *b, unsigned ndims, struct box *ret)
+static int redistribute_intersect(const struct box *a, const struct box *b, unsigned ndims,
+                                  struct box *ret)
 {
     unsigned d;
 
@@ -114,7 +115,7 @@ static unsigned run_from(const struct crn_region *a, const struct crn_region *b,
 }
 
 /* Bytes from one element to the next one in dimension d. */
-static uint64_t stride(const struct crn_region *r, unsigned d, size_t element)
+static uint64_t redistribute_stride(const struct crn_region *r, unsigned d, size_t element)
 {
     uint64_t bytes = element;
 
@@ -136,8 +137,8 @@ static cairn_err tell_part(const struct redistribute_job *j, uint32_t rank, uint
         p.run *= box->hi[d] - box->lo[d];
     for (d = 0; d < inner; d++) {
         p.count[d] = box->hi[d] - box->lo[d];
-        p.from_step[d] = stride(stored, d, j->element);
-        p.to_step[d] = stride(j->want, d, j->element);
+        p.from_step[d] = redistribute_stride(stored, d, j->element);
+        p.to_step[d] = redistribute_stride(j->want, d, j->element);
     }
     p.from = redistribute_place(stored, box->lo, j->element);
     p.to = redistribute_place(j->want, box->lo, j->element);
@@ -159,7 +160,7 @@ static cairn_err fill_from(struct redistribute_job *j, uint32_t rank, uint32_t r
         block.hi[d] = stored->offset[d] + stored->dims[d];
     }
     for (i = 0; i < j->missing.n && rc == CAIRN_OK; i++) {
-        if (!intersect(&j->missing.box[i], &block, stored->ndims, &part)) {
+        if (!redistribute_intersect(&j->missing.box[i], &block, stored->ndims, &part)) {
             rc = redistribute_add(&rest, &j->missing.box[i], ei);
             continue;
         }

@@ -36,7 +36,7 @@ static int reader_no(const struct crn_readers *team)
     return -1;
 }
 
-static cairn_err agree(struct crn_comm *comm, cairn_err rc, struct crn_errinfo *ei)
+static cairn_err scatter_agree(struct crn_comm *comm, cairn_err rc, struct crn_errinfo *ei)
 {
     struct crn_errinfo mpi = {0};
     int64_t worst = rc;
@@ -71,7 +71,7 @@ static cairn_err scatter_gather(struct crn_scatter_run *r, struct crn_errinfo *e
     r->members = calloc((size_t)comm->size, sizeof(*r->members));
     if (r->members == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a team of %d ranks", comm->size);
-    rc = agree(comm, rc, ei);
+    rc = scatter_agree(comm, rc, ei);
     if (rc == CAIRN_OK)
         rc = comm->ops->allgather(comm, &me, sizeof(me), r->members, ei);
     if (rc != CAIRN_OK || r->members == NULL)
@@ -87,7 +87,7 @@ static cairn_err scatter_gather(struct crn_scatter_run *r, struct crn_errinfo *e
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u parts of %d ranks", r->most, comm->size);
     else if (me.nparts > 0)
         memcpy(mine, c->parts, me.nparts * sizeof(*mine));
-    rc = agree(comm, rc, ei);
+    rc = scatter_agree(comm, rc, ei);
     if (rc == CAIRN_OK)
         rc = comm->ops->allgather(comm, mine, r->most * sizeof(*mine), r->all, ei);
     free(mine);
@@ -377,7 +377,7 @@ cairn_err crn_scatter_run(const struct crn_scatter *c, const struct crn_readers 
     *ret_whole = 0;
     rc = scatter_gather(&r, ei);
     if (rc == CAIRN_OK)
-        rc = agree(team->comm, scatter_prepare(&r, ei), ei);
+        rc = scatter_agree(team->comm, scatter_prepare(&r, ei), ei);
     if (rc == CAIRN_OK)
         rc = scatter_move(&r, ei);
     if (rc == CAIRN_OK) {

@@ -20,8 +20,8 @@ struct crn_readers {
 
 /* Broadcasts buf of root to all ranks, or root's failure (rc, ei). A single rank may fail for lack
  * of memory, so the caller must agree on the result. */
-CAIRN_CHECKED cairn_err crn_tell_all(struct crn_comm *comm, int root, cairn_err rc,
-                                     struct crn_buf *buf, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_together_tell_all(struct crn_comm *comm, int root, cairn_err rc,
+                                              struct crn_buf *buf, struct crn_errinfo *ei);
 /* The first rank of comm reads the manifest; afterwards the version is open on all ranks. */
 CAIRN_CHECKED cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *fs,
                                                   const char *root, const char *name,

@@ -34,8 +34,8 @@ static cairn_err tell_rest(struct crn_comm *comm, int root, struct crn_buf *buf,
     return rc;
 }
 
-cairn_err crn_tell_all(struct crn_comm *comm, int root, cairn_err rc, struct crn_buf *buf,
-                       struct crn_errinfo *ei)
+cairn_err crn_together_tell_all(struct crn_comm *comm, int root, cairn_err rc, struct crn_buf *buf,
+                                struct crn_errinfo *ei)
 {
     struct told t = {.bytes = buf->len};
 
@@ -84,7 +84,7 @@ cairn_err crn_version_open_together(struct crn_comm *comm, const struct crn_fs *
         if (rc == CAIRN_OK)
             rc = crn_manifest_encode(&v->m, &buf, ei);
     }
-    rc = crn_tell_all(comm, 0, rc, &buf, ei);
+    rc = crn_together_tell_all(comm, 0, rc, &buf, ei);
     if (rc == CAIRN_OK && comm->rank != 0)
         rc = crn_manifest_decode(buf.data, buf.len, "the manifest of rank 0", &m, ei);
     if (rc == CAIRN_OK && comm->rank != 0)
@@ -145,7 +145,7 @@ static cairn_err share_index(struct crn_version *v, struct crn_comm *comm, int r
         if (rc == CAIRN_OK)
             rc = pack_index(&v->files[file], &buf, &why);
     }
-    rc = crn_tell_all(comm, root, rc, &buf, &why);
+    rc = crn_together_tell_all(comm, root, rc, &buf, &why);
     if (rc == CAIRN_OK && comm->rank != root)
         rc = unpack_index(v, file, &buf, &why);
     crn_buf_free(&buf);

@@ -168,8 +168,8 @@ void crn_version_tell_failure(struct crn_version *v, uint32_t file_no,
     s->failure = *failure;
 }
 
-struct crn_data_file crn_source_data(const struct crn_version *v, const struct crn_version_file *s,
-                                     int fd)
+struct crn_data_file crn_version_source_data(const struct crn_version *v,
+                                             const struct crn_version_file *s, int fd)
 {
     return (struct crn_data_file){.fs = v->fs,
                                   .fd = fd,
@@ -204,7 +204,7 @@ int crn_version_has_copy(const struct crn_version *v, uint32_t rank)
     uint32_t i;
 
     for (i = 0; i < v->ncopies; i++)
-        if (crn_source_shard(&v->copies[i], rank) >= 0)
+        if (crn_version_source_shard(&v->copies[i], rank) >= 0)
             return 1;
     return 0;
 }
@@ -405,7 +405,7 @@ cairn_err crn_version_add_copy(struct crn_version *v, int dfd, const char *file,
     return CAIRN_OK;
 }
 
-int64_t crn_source_shard(const struct crn_version_file *s, uint32_t rank)
+int64_t crn_version_source_shard(const struct crn_version_file *s, uint32_t rank)
 {
     uint32_t lo = 0;
     uint32_t hi = s->is_loaded ? s->index.nshards : 0;
@@ -439,12 +439,12 @@ cairn_err crn_version_shard(struct crn_version *v, uint32_t rank, const struct c
     file = &v->files[v->file_of_rank[rank]];
     rc = crn_version_load(v, v->file_of_rank[rank], &info);
     if (rc == CAIRN_OK) {
-        at = crn_source_shard(file, rank); /* exists: see check_index */
+        at = crn_version_source_shard(file, rank); /* exists: see check_index */
         *ret = &file->index.shards[at];
         return CAIRN_OK;
     }
     for (i = 0; i < v->ncopies; i++) {
-        at = crn_source_shard(&v->copies[i], rank);
+        at = crn_version_source_shard(&v->copies[i], rank);
         if (at >= 0) {
             crn_err_keep(&v->repaired, &info);
             *ret = &v->copies[i].index.shards[at];

@@ -52,10 +52,10 @@ struct crn_want {
 CAIRN_CHECKED cairn_err crn_version_fetch(struct crn_version *v, struct crn_want *w,
                                           struct crn_errinfo *ei);
 /* Index into the source's shards; -1 if it does not have the rank. */
-int64_t crn_source_shard(const struct crn_version_file *s, uint32_t rank);
+int64_t crn_version_source_shard(const struct crn_version_file *s, uint32_t rank);
 /* Describes an open source to the data reader. dfd is valid once the directory is open. */
-struct crn_data_file crn_source_data(const struct crn_version *v, const struct crn_version_file *s,
-                                     int fd);
+struct crn_data_file crn_version_source_data(const struct crn_version *v,
+                                             const struct crn_version_file *s, int fd);
 /* Opens the version's directory if it is not open. */
 CAIRN_CHECKED cairn_err crn_version_dir(struct crn_version *v, struct crn_errinfo *ei);
 /* Opens a data file of the store for the caller's own use. Its index is loaded and the directory is

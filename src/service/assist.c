@@ -63,15 +63,15 @@ static void tell_file(struct crn_job *job, const struct crn_item *item, uint32_t
 
     crn_node_msg(job->core, item, CRN_MSG_FILE, &m);
     m.file.generation = crn_data(item)->aid->generation;
-    if (crn_engine_wants_help(job->engine, crn_data(item)->aid->generation))
+    if (crn_assist_is_wanted(job->engine, crn_data(item)->aid->generation))
         memcpy(m.file.name, crn_data(item)->aid->file, sizeof(m.file.name));
     crn_job_tell(job, node, &m);
 }
 
-static void offered(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
+static void assist_offered(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     struct crn_aid *aid = aid_of(item);
-    uint32_t group = crn_group_of(job->node, job->nodes, job->files);
+    uint32_t group = crn_elect_group_of(job->node, job->nodes, job->files);
     struct crn_helper *h;
 
     if (aid == NULL || crn_item_has_ended(item->state) || n->node >= job->nodes ||
@@ -81,8 +81,8 @@ static void offered(struct crn_job *job, struct crn_item *item, const struct crn
     if (h == NULL)
         return; /* the leader writes without this assistant */
     h->node = n->node;
-    if (crn_group_of(n->node, job->nodes, job->files) == group)
-        h->engine.owner = n->node - crn_group_first(group, job->nodes, job->files) + 1;
+    if (crn_elect_group_of(n->node, job->nodes, job->files) == group)
+        h->engine.owner = n->node - crn_elect_group_first(group, job->nodes, job->files) + 1;
     h->next = aid->helpers;
     aid->helpers = h;
     if (aid->file[0] != '\0')
@@ -101,7 +101,7 @@ static void assist_opened(struct crn_job *job, struct crn_item *item, struct crn
         return; /* out of memory: no node assists */
     aid->current = w->bytes;
     if (crn_item_has_ended(item->state))
-        crn_engine_cancel(job->engine, aid->current, &over);
+        crn_assist_cancel(job->engine, aid->current, &over);
     if (aid->file[0] != '\0')
         return;
     aid->generation = aid->current;
@@ -110,7 +110,7 @@ static void assist_opened(struct crn_job *job, struct crn_item *item, struct crn
         tell_file(job, item, h->node);
 }
 
-static void asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
+static void assist_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
 {
     uint64_t generation = n->ask.generation;
     struct crn_helper *h = helper_of(item, n->node);
@@ -122,7 +122,7 @@ static void asked(struct crn_job *job, struct crn_item *item, const struct crn_m
     if (h == NULL || crn_data(item)->aid->file[0] == '\0')
         return;
     if (!crn_item_has_ended(item->state))
-        given = crn_engine_hand_out(job->engine, generation, &h->engine, &out, &ask);
+        given = crn_assist_hand_out(job->engine, generation, &h->engine, &out, &ask);
     if (given == CRN_HANDED)
         h->deadline_ns = assist_deadline(job);
     else
@@ -148,13 +148,13 @@ static void assist_done(struct crn_job *job, struct crn_item *item, const struct
         return;
     h->deadline_ns = assist_deadline(job);
     if (d->id != NOTHING) {
-        crn_engine_handed_back(job->engine, d->generation, &h->engine, d->id, d->news.data,
+        crn_assist_handed_back(job->engine, d->generation, &h->engine, d->id, d->news.data,
                                d->news.bytes);
         return;
     }
     h->has_left = 1;
     (void)!crn_err_context(&e, e.code, "node %u, which assists", h->node);
-    crn_engine_assistant_left(job->engine, d->generation, &h->engine, &v, &e);
+    crn_assist_left(job->engine, d->generation, &h->engine, &v, &e);
 }
 
 /* Assistant. ----------------------------------------------------------------------------------- */
@@ -195,7 +195,7 @@ static void assist_want(void *arg, void *block)
 
     if (w == NULL) {
         (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a request to another node");
-        crn_engine_no_errand(assist->job->engine, block, &e);
+        crn_assist_no_errand(assist->job->engine, block, &e);
         return;
     }
     w->block = block;
@@ -203,7 +203,7 @@ static void assist_want(void *arg, void *block)
 }
 
 /* On a writer thread: a write is in the file. */
-static cairn_err written(void *arg, const struct crn_errand *x, struct crn_errinfo *ei)
+static cairn_err assist_written(void *arg, const struct crn_errand *x, struct crn_errinfo *ei)
 {
     struct crn_work *assist = arg;
     struct crn_work *w = work_new(assist, CRN_WORK_NOTE_WRITTEN);
@@ -245,7 +245,7 @@ static void assist_describe(const struct crn_job *job, struct crn_flush_stats *s
 
 cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
 {
-    struct crn_assist assist = {assist_want, written, w};
+    struct crn_assist assist = {assist_want, assist_written, w};
     const struct crn_item *item = w->item;
     struct crn_index head = {.version = item->version, .id.seq = item->seq, .files = job->files};
     struct crn_flush_stats stats;
@@ -259,8 +259,8 @@ cairn_err crn_assist_run(struct crn_job *job, struct crn_work *w)
     rc = crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &w->error);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_engine_assist(job->engine, &st, &head, crn_data(item)->aid->of_file, &assist, &stats,
-                           &w->error);
+    rc = crn_assist_write(job->engine, &st, &head, crn_data(item)->aid->of_file, &assist, &stats,
+                          &w->error);
     crn_store_close(&st);
     if (rc == CAIRN_OK)
         assist_describe(job, &stats, w);
@@ -274,7 +274,7 @@ static void ask_leader(struct crn_job *job, struct crn_item *item, struct crn_wo
     struct crn_msg m;
 
     if (crn_item_has_ended(item->state)) {
-        crn_engine_no_errand(job->engine, w->block, &over);
+        crn_assist_no_errand(job->engine, w->block, &over);
         return;
     }
     aid->asked[aid->nasked++] = w->block;
@@ -301,7 +301,7 @@ static cairn_err read_errand(struct crn_job *job, const struct crn_item *item, s
         struct crn_extent *e = &x->plan.extents[i];
 
         if (is_own) {
-            rc = crn_ask_decode(v, job, crn_data(item)->flow.sources, &local, e, ei);
+            rc = crn_flow_ask_decode(v, job, crn_data(item)->flow.sources, &local, e, ei);
             e->shard = rc == CAIRN_OK ? local : 0;
         } else {
             (void)crn_view_u32(v); /* the rank: only its owner needs it */
@@ -339,11 +339,11 @@ static void got_piece(struct crn_job *job, struct crn_item *item, const struct c
     get.payload_bytes = p->extents.bytes;
     get.block = aid->asked[--aid->nasked];
     if (p->id == NOTHING) {
-        crn_engine_no_errand(job->engine, get.block, NULL);
+        crn_assist_no_errand(job->engine, get.block, NULL);
         return;
     }
     if (p->id == LATER) {
-        crn_engine_errand_later(job->engine, get.block);
+        crn_assist_errand_later(job->engine, get.block);
         return;
     }
     if (get.node >= job->nodes || (get.node == job->node && !crn_flow_is_serving(item)))
@@ -351,14 +351,14 @@ static void got_piece(struct crn_job *job, struct crn_item *item, const struct c
     else
         rc = read_errand(job, item, &v, get.node == job->node, &get.errand, &e);
     if (rc != CAIRN_OK) {
-        crn_engine_no_errand(job->engine, get.block, &e);
+        crn_assist_no_errand(job->engine, get.block, &e);
         return;
     }
     get.errand->id = p->id;
     get.errand->all.place = p->offset;
     get.bytes = get.errand->plan.bytes;
     if (get.node == job->node)
-        crn_engine_errand(job->engine, get.errand, crn_data(item)->flow.sources, get.block, 0,
+        crn_assist_errand(job->engine, get.errand, crn_data(item)->flow.sources, get.block, 0,
                           NULL);
     else
         crn_flow_fetch(job, item, &get);
@@ -376,7 +376,7 @@ static void tell_written(struct crn_job *job, struct crn_item *item, struct crn_
     crn_job_tell(job, item->assisted, &m);
 }
 
-static void finished(struct crn_job *job, struct crn_item *item, struct crn_work *w)
+static void assist_finished(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_aid *aid = crn_data(item)->aid;
     struct crn_msg m;
@@ -404,9 +404,9 @@ void crn_assist_message(struct crn_job *job, const struct crn_msg *n)
     if (item == NULL)
         return; /* it has ended */
     if (n->type == CRN_MSG_HELP)
-        offered(job, item, n);
+        assist_offered(job, item, n);
     else if (n->type == CRN_MSG_ASK)
-        asked(job, item, n);
+        assist_asked(job, item, n);
     else if (n->type == CRN_MSG_PIECE)
         got_piece(job, item, n);
     else
@@ -422,7 +422,7 @@ void crn_assist_result(struct crn_job *job, struct crn_item *item, struct crn_wo
     else if (w->kind == CRN_WORK_NOTE_WRITTEN)
         tell_written(job, item, w);
     else
-        finished(job, item, w);
+        assist_finished(job, item, w);
 }
 
 void crn_assist_end(struct crn_job *job, struct crn_item *item, const struct crn_errinfo *why)
@@ -434,9 +434,9 @@ void crn_assist_end(struct crn_job *job, struct crn_item *item, const struct crn
     if (why->code == CAIRN_OK)
         why = NULL; /* committed: every write is done, so open requests need no error */
     else if (aid->file[0] != '\0')
-        crn_engine_cancel(job->engine, aid->current, why);
+        crn_assist_cancel(job->engine, aid->current, why);
     while (aid->nasked > 0)
-        crn_engine_no_errand(job->engine, aid->asked[--aid->nasked], why);
+        crn_assist_no_errand(job->engine, aid->asked[--aid->nasked], why);
 }
 
 void crn_assist_tick(struct crn_job *job, struct crn_item *item, int64_t now_ns)
@@ -453,7 +453,7 @@ void crn_assist_tick(struct crn_job *job, struct crn_item *item, int64_t now_ns)
         h->has_left = 1;
         (void)!crn_fail(&e, CAIRN_ETIMEDOUT, 0,
                         "node %u, which assists, said nothing within commit_timeout", h->node);
-        crn_engine_cancel(job->engine, aid->generation, &e);
+        crn_assist_cancel(job->engine, aid->generation, &e);
     }
     if (aid->nasked == 0 || now_ns < aid->deadline_ns)
         return;
@@ -462,5 +462,5 @@ void crn_assist_tick(struct crn_job *job, struct crn_item *item, int64_t now_ns)
                     item->assisted, aid->of_file);
     crn_job_fail(job, item, &e);
     while (aid->nasked > 0)
-        crn_engine_no_errand(job->engine, aid->asked[--aid->nasked], &e);
+        crn_assist_no_errand(job->engine, aid->asked[--aid->nasked], &e);
 }

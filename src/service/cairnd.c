@@ -35,7 +35,7 @@ static int cairnd_fail(const struct crn_errinfo *ei)
     return 1;
 }
 
-static cairn_err world(struct crn_comm **ret, struct crn_errinfo *ei)
+static cairn_err cairnd_world(struct crn_comm **ret, struct crn_errinfo *ei)
 {
 #ifdef CRN_HAVE_MPI
     int level = MPI_THREAD_SINGLE;
@@ -64,7 +64,7 @@ static cairn_err claim_socket(const struct crn_config *cfg, struct crn_comm *com
     if (rc != CAIRN_OK)
         return rc;
     *ret_first = host->rank == 0;
-    rc = crn_socket_dir(cfg, dir, sizeof(dir), ei);
+    rc = crn_rundir_socket_dir(cfg, dir, sizeof(dir), ei);
     (void)snprintf(path, size, "%.*s/cairnd-%d.sock", (int)size - 32, dir, host->rank);
     host->ops->free(host);
     if (rc == CAIRN_OK && crn_sock_connect(path, &fd, &refused) == CAIRN_OK) {
@@ -165,7 +165,8 @@ int main(int argc, char **argv)
         return cairnd_fail(&ei);
     if (cfg.retired[0] != '\0')
         (void)fprintf(stderr, "cairnd: warning: %s\n", cfg.retired);
-    status = world(&comm, &ei) == CAIRN_OK ? cairnd_serve(&cfg, comm, &ends) : cairnd_fail(&ei);
+    status =
+        cairnd_world(&comm, &ei) == CAIRN_OK ? cairnd_serve(&cfg, comm, &ends) : cairnd_fail(&ei);
 #ifdef CRN_HAVE_MPI
     (void)MPI_Finalize();
 #endif

@@ -23,8 +23,8 @@ void crn_drain_report(const struct crn_fs *fs, const struct crn_config *cfg,
     int is_failed = ev->what == CRN_DRAIN_FAILED;
 
     if (ev->name[0] != '\0' && (is_failed || ev->what == CRN_DRAIN_INCOMPLETE))
-        (void)crn_report(&r, ev->name, ev->version, 0,
-                         is_failed ? CRN_EVENT_UNSAVED : CRN_EVENT_INCOMPLETE, ev->text);
+        (void)crn_journal_report(&r, ev->name, ev->version, 0,
+                                 is_failed ? CRN_EVENT_UNSAVED : CRN_EVENT_INCOMPLETE, ev->text);
 }
 
 void crn_dead_run_tell(struct crn_dead_run *run, enum crn_drain_what what, const char *name,
@@ -87,7 +87,7 @@ cairn_err crn_drain_is_known(const struct crn_store *st, const struct crn_drain_
         crn_err_keep(ei, &why);
         return rc;
     }
-    *ret = !crn_capture_is_later(c->id, c->created_ns, &m.id, m.created_ns);
+    *ret = !crn_store_capture_is_later(c->id, c->created_ns, &m.id, m.created_ns);
     crn_manifest_free(&m);
     return CAIRN_OK;
 }

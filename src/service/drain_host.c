@@ -206,7 +206,7 @@ struct hearer {
     int has_live; /* some run's service is alive */
 };
 
-static void hear(void *arg, const struct crn_drain_event *ev)
+static void drain_host_hear(void *arg, const struct crn_drain_event *ev)
 {
     struct hearer *h = arg;
 
@@ -226,7 +226,7 @@ cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, 
     size_t i;
     int dfd;
 
-    rc = crn_shm_root(fs, cfg, root, sizeof(root), ei);
+    rc = crn_rundir_shm_root(fs, cfg, root, sizeof(root), ei);
     if (rc != CAIRN_OK)
         return rc;
     dfd = fs->openat(fs, AT_FDCWD, root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
@@ -234,17 +234,17 @@ cairn_err crn_drain_host(const struct crn_fs *fs, const struct crn_config *cfg, 
         return crn_fail_errno(ei, -dfd, "open '%s'", root);
     rc = crn_fs_names(fs, dfd, root, &names, ei);
     for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
-        struct crn_dead_run run = {.fs = fs, .fn = hear, .arg = &h};
+        struct crn_dead_run run = {.fs = fs, .fn = drain_host_hear, .arg = &h};
 
         drain_entry(&run, cfg, dfd, names.name[i], same_target, &first);
     }
     (void)fs->close(fs, dfd);
     crn_names_free(&names);
     if (rc == CAIRN_OK && cfg->local[0] != '\0')
-        crn_drain_local(fs, cfg, h.has_live, hear, &h, &first);
+        crn_drain_local(fs, cfg, h.has_live, drain_host_hear, &h, &first);
     /* A starting application drains only the names it asks for (client/restart.c). */
     if (rc == CAIRN_OK && !same_target)
-        crn_drain_store(fs, cfg->persistent, hear, &h, &first);
+        crn_drain_store(fs, cfg->persistent, drain_host_hear, &h, &first);
     if (rc == CAIRN_OK && first.code != CAIRN_OK) {
         crn_err_keep(ei, &first);
         rc = first.code;

@@ -165,7 +165,8 @@ static cairn_err raise_file(struct local_drain *d, int from, const struct crn_in
     return rc;
 }
 
-static cairn_err lost(const char *path, const char *how, cairn_err rc, struct crn_errinfo *ei)
+static cairn_err drain_local_lost(const char *path, const char *how, cairn_err rc,
+                                  struct crn_errinfo *ei)
 {
     return crn_err_context(
         ei, rc,
@@ -198,7 +199,7 @@ static cairn_err drain_file(struct local_drain *d, const char *file, const char 
         data.fd = fd;
         rc = crn_data_verify(&data, NULL, NULL, ei);
         if (rc == CAIRN_EDAMAGED)
-            rc = lost(path, "damaged", rc, ei);
+            rc = drain_local_lost(path, "damaged", rc, ei);
         if (rc == CAIRN_OK)
             rc = raise_file(d, fd, x, mf->trailer.index_offset, made, ei);
         (void)d->fs->close(d->fs, fd);
@@ -237,7 +238,8 @@ static void drain_unknown(struct local_drain *d, const char *name, int64_t versi
     }
     if (!has_end && d->others_live)
         return;
-    why->code = lost(path, has_end ? "damaged" : "damaged, or was never finished", why->code, why);
+    why->code = drain_local_lost(path, has_end ? "damaged" : "damaged, or was never finished",
+                                 why->code, why);
     if (has_end)
         drain_local_fail(d, "", why);
     else
@@ -343,7 +345,7 @@ void crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, int 
     cairn_err rc;
     size_t i;
 
-    rc = crn_local_root(fs, cfg, root, sizeof(root), &why);
+    rc = crn_rundir_local_root(fs, cfg, root, sizeof(root), &why);
     if (rc == CAIRN_OK)
         rc = crn_store_open(fs, root, 0, &d.local, &why);
     if (rc == CAIRN_OK) {

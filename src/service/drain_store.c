@@ -39,7 +39,7 @@ static void drop_earlier(struct crn_lefts *left)
             const struct crn_left *b = &left->v[k];
 
             if (a->version == b->version && crn_left_is_complete(b) &&
-                crn_capture_is_later(&b->id, b->created_ns, &a->id, a->created_ns))
+                crn_store_capture_is_later(&b->id, b->created_ns, &a->id, a->created_ns))
                 a->is_superseded = 1;
         }
 }

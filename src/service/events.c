@@ -128,7 +128,7 @@ static void look_for_turn(struct crn_job *job, struct crn_item *item)
     }
 }
 
-static void act(struct crn_job *job, struct crn_action *a)
+static void events_act(struct crn_job *job, struct crn_action *a)
 {
     struct crn_item *item = a->item;
     uint32_t i;
@@ -188,7 +188,7 @@ static void act_all(struct crn_job *job)
         return;
     job->is_acting = 1;
     while (crn_actions_next(&job->actions, &a))
-        act(job, &a);
+        events_act(job, &a);
     job->is_acting = 0;
     if (job->actions.failed)
         crn_log(&job->log, CRN_ERROR, "out of memory: a decision was lost");
@@ -269,7 +269,7 @@ static void on_arena(struct crn_job *job, struct crn_client *c, int fd)
 /* Root: keeps the description of a data file for the manifest. Not once the keeper reads them. */
 static int take_data(struct crn_job *job, struct crn_msg *n)
 {
-    uint32_t file = n->node < job->nodes ? crn_group_of(n->node, job->nodes, job->files) : 0;
+    uint32_t file = n->node < job->nodes ? crn_elect_group_of(n->node, job->nodes, job->files) : 0;
     struct crn_item *item = crn_node_find(job->core, n->seq);
     struct crn_errinfo e = {0};
     struct crn_item_data *d;

@@ -74,7 +74,7 @@ static void hand_over(struct crn_job *job, const struct crn_write *write, struct
                       void *block, const struct crn_errinfo *error)
 {
     if (errand != NULL)
-        crn_engine_errand(job->engine, errand, NULL, block, 1, error);
+        crn_assist_errand(job->engine, errand, NULL, block, 1, error);
     else
         crn_engine_arrived(job->engine, write, error);
 }
@@ -146,9 +146,9 @@ void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work 
 }
 
 /* Decodes and checks one extent of a request: the other side may be broken. */
-cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
-                         const struct crn_source *sources, uint32_t *ret_local,
-                         struct crn_extent *ret, struct crn_errinfo *ei)
+cairn_err crn_flow_ask_decode(struct crn_view *v, const struct crn_job *job,
+                              const struct crn_source *sources, uint32_t *ret_local,
+                              struct crn_extent *ret, struct crn_errinfo *ei)
 {
     struct crn_extent x = {0};
     uint32_t rank = crn_view_u32(v);
@@ -292,7 +292,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
         return;
     }
     sources = asked_sources(item, is_older);
-    if (crn_ask_decode(&v, job, sources, &local, &x, &e) != CAIRN_OK) {
+    if (crn_flow_ask_decode(&v, job, sources, &local, &x, &e) != CAIRN_OK) {
         fail_to_send(job, item, n->node, tag, &e);
         return;
     }
@@ -339,7 +339,7 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
     if (w->block == NULL)
         return crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "a block for another node");
     for (i = 0; rc == CAIRN_OK && i < count; i++) {
-        rc = crn_ask_decode(&v, job, sources, &local, &x, &w->error);
+        rc = crn_flow_ask_decode(&v, job, sources, &local, &x, &w->error);
         if (rc == CAIRN_OK && x.bytes > job->cfg.block_bytes - at)
             rc = crn_fail(&w->error, CAIRN_EDAMAGED, 0, "a request exceeds the block size");
         if (rc == CAIRN_OK)
@@ -498,7 +498,7 @@ void crn_flows_refuse(struct crn_job *job)
         if (w->kind == CRN_WORK_FETCH)
             crn_engine_arrived(w->job->engine, w->write, &gone);
         else if (w->kind == CRN_WORK_NOTE_ASK)
-            crn_engine_no_errand(w->job->engine, w->block, &gone);
+            crn_assist_no_errand(w->job->engine, w->block, &gone);
         crn_manifest_file_free(&w->file);
         free(w->payload);
         free(w);

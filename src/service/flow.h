@@ -53,11 +53,11 @@ int crn_flows_are_held(const struct crn_service *svc);
 /* The loop has ended: ends all transfers of this job and discards results. */
 void crn_flows_refuse(struct crn_job *job);
 
-/* Extents as FETCH and PIECE encode them; see crn_ask_encode. */
+/* Extents as FETCH and PIECE encode them; see crn_source_ask_encode. */
 #define CRN_ASK_BYTES 24
-CAIRN_CHECKED cairn_err crn_ask_decode(struct crn_view *v, const struct crn_job *job,
-                                       const struct crn_source *sources, uint32_t *ret_local,
-                                       struct crn_extent *ret, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_flow_ask_decode(struct crn_view *v, const struct crn_job *job,
+                                            const struct crn_source *sources, uint32_t *ret_local,
+                                            struct crn_extent *ret, struct crn_errinfo *ei);
 
 /* On the sender: opens the sources of a follower; gathers extents. */
 CAIRN_CHECKED cairn_err crn_flow_open_sources(struct crn_job *job, struct crn_work *w);

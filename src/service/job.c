@@ -44,13 +44,13 @@ static cairn_err start_workers(struct crn_job *job, struct crn_errinfo *ei)
     if (rc == CAIRN_OK)
         rc = crn_queue_init(&job->send_queue, QUEUE_ROOM, ei);
     if (rc == CAIRN_OK)
-        rc = crn_thread_start(&job->flusher, "cairn-flush", crn_flusher_main, job, ei);
+        rc = crn_thread_start(&job->flusher, "cairn-flush", crn_work_flusher_main, job, ei);
     job->has_flusher = rc == CAIRN_OK;
     if (rc == CAIRN_OK)
         rc = crn_thread_start(&job->keeper, "cairn-keep", crn_keeper_main, job, ei);
     job->has_keeper = job->has_flusher && rc == CAIRN_OK;
     if (rc == CAIRN_OK && job->files < job->nodes) { /* a node may follow another */
-        rc = crn_thread_start(&job->sender, "cairn-send", crn_sender_main, job, ei);
+        rc = crn_thread_start(&job->sender, "cairn-send", crn_work_sender_main, job, ei);
         job->has_sender = rc == CAIRN_OK;
     }
     return rc;
@@ -136,7 +136,7 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
     crn_gate_init(&job->gate, job->cfg.bandwidth, (int64_t)job->cfg.phase_patience_ns,
                   is_application_busy, job);
     if (rc == CAIRN_OK)
-        rc = crn_files_count(job->cfg.files, job->nodes, &job->files, ei);
+        rc = crn_elect_files(job->cfg.files, job->nodes, &job->files, ei);
     if (rc == CAIRN_OK)
         rc = job_allocate(job, h, ei);
     if (rc == CAIRN_OK)
@@ -192,7 +192,7 @@ static void join_flusher(struct crn_job *job)
     do {
         crn_flows_refuse(job);
         if (job->engine != NULL)
-            crn_engine_cancel(job->engine, 0, &cut);
+            crn_assist_cancel(job->engine, 0, &cut);
         (void)clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += 10 * 1000000;
         if (until.tv_nsec >= 1000000000) {

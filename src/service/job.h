@@ -268,9 +268,9 @@ void crn_slots_release(struct crn_job *job, struct crn_item *item, uint32_t firs
 void crn_slots_log_end(const struct crn_job *job, const struct crn_action *end);
 
 /* work.c: flusher and sender; keeper.c: the keeper. */
-void *crn_flusher_main(void *job);
+void *crn_work_flusher_main(void *job);
 void *crn_keeper_main(void *job);
-void *crn_sender_main(void *job);
+void *crn_work_sender_main(void *job);
 /* Passes a task to its worker: 0, or -1 if the job is being closed. Called by the loop thread. */
 int crn_work_send(struct crn_work *w);
 

@@ -31,7 +31,7 @@ static struct crn_held_lock *lock_of(const struct crn_job *job, const char *name
 /* Does this run still have the name's lock? A restarted file server may have forgotten it; then
  * re-acquire it, unless another process has it by now. Returns 1 if we have it, 0 if we never had
  * it, -1 if it is lost. */
-static int holds(struct crn_job *job, const char *name)
+static int keeper_holds(struct crn_job *job, const char *name)
 {
     const struct crn_fs *fs = crn_fs_default();
     struct crn_held_lock **link = &job->locks;
@@ -202,7 +202,7 @@ static cairn_err refuse_others(const struct crn_job *job, const struct crn_store
 }
 
 /* Checks the claim for the first checkpoint of a name; nothing is captured yet. */
-static cairn_err claim(struct crn_job *job, struct crn_work *w)
+static cairn_err keeper_claim(struct crn_job *job, struct crn_work *w)
 {
     const struct crn_claim *c = w->claim;
     int is_told = crn_config_name(&job->cfg, c->name)->fresh != 0;
@@ -236,7 +236,7 @@ static cairn_err hold_name(struct crn_job *job, const struct crn_store *st,
                            const struct crn_item *item, struct crn_errinfo *ei)
 {
     const char *name = item->name;
-    int before = holds(job, name);
+    int before = keeper_holds(job, name);
     cairn_err rc;
 
     if (job->fs_type == NULL)
@@ -408,7 +408,7 @@ static void retire_local(struct crn_job *job, const struct crn_item *item)
     struct crn_errinfo ei = {0};
     int dfd;
 
-    if (crn_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) != CAIRN_OK)
+    if (crn_rundir_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) != CAIRN_OK)
         return;
     (void)snprintf(path, sizeof(path), "%s/%s", root, item->name);
     dfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -433,7 +433,7 @@ static void report_end(struct crn_job *job, const struct crn_item *item)
     crn_job_report(job, item, is_canceled ? CRN_EVENT_CANCELED : CRN_EVENT_FAILED, item->error.msg);
 }
 
-static cairn_err retire(struct crn_job *job, struct crn_work *w)
+static cairn_err keeper_retire(struct crn_job *job, struct crn_work *w)
 {
     struct crn_item *item = w->item;
     const struct crn_manifest_file *file = &crn_data(item)->file;
@@ -441,7 +441,7 @@ static cairn_err retire(struct crn_job *job, struct crn_work *w)
     uint32_t i;
 
     for (i = 0; i < job->nlocal; i++)
-        crn_spool_remove(job->dir.spool_dfd, job->rank_of[i], item->seq);
+        crn_source_remove_spool(job->dir.spool_dfd, job->rank_of[i], item->seq);
     if (job->node == CRN_ROOT) {
         report_end(job, item);
         crn_job_report_rest(job); /* the disk may have free space now */
@@ -508,7 +508,7 @@ void *crn_keeper_main(void *arg)
         if (w->kind == CRN_WORK_OPEN)
             w->error.code = crn_job_make_dir(job, &w->error);
         else if (w->kind == CRN_WORK_CLAIM)
-            w->error.code = claim(job, w);
+            w->error.code = keeper_claim(job, w);
         else if (w->kind == CRN_WORK_LOOK)
             w->error.code = keeper_look(job, w);
         else if (w->kind == CRN_WORK_START)
@@ -518,7 +518,7 @@ void *crn_keeper_main(void *arg)
         else if (w->kind == CRN_WORK_REPORT)
             crn_job_report(job, w->item, CRN_EVENT_PAUSED, w->error.msg);
         else
-            w->error.code = retire(job, w);
+            w->error.code = keeper_retire(job, w);
         crn_service_result(job->svc, w);
     }
     drop_spares(job);

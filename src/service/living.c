@@ -12,9 +12,9 @@
 #include "service/job.h"
 
 /* The place of this node in the job, and the configuration, as a rank would introduce them. */
-static cairn_err introduce(const uint8_t id[16], const struct crn_run_place *place,
-                           const struct crn_config *cfg, struct crn_hello *ret,
-                           struct crn_errinfo *ei)
+static cairn_err living_introduce(const uint8_t id[16], const struct crn_run_place *place,
+                                  const struct crn_config *cfg, struct crn_hello *ret,
+                                  struct crn_errinfo *ei)
 {
     size_t len = 0;
     FILE *f;
@@ -43,7 +43,7 @@ static cairn_err open_job(struct crn_service *svc, const uint8_t id[16],
     struct crn_job *job;
     cairn_err rc;
 
-    rc = introduce(id, place, cfg, &h, ei);
+    rc = living_introduce(id, place, cfg, &h, ei);
     if (rc == CAIRN_OK)
         rc = crn_job_open(svc, &h, &job, ei);
     crn_hello_free(&h);
@@ -109,7 +109,7 @@ void crn_living_find(struct crn_service *svc)
     int dfd;
 
     svc->has_unfound = 0;
-    rc = crn_shm_root(fs, svc->cfg, root, sizeof(root), &why);
+    rc = crn_rundir_shm_root(fs, svc->cfg, root, sizeof(root), &why);
     if (rc != CAIRN_OK) {
         crn_log(&svc->log, CRN_WARN, "no look for living runs, continuing: %s", why.msg);
         return;

@@ -49,8 +49,8 @@ uint64_t crn_loan_newest(struct crn_job *job, const struct crn_item *item, int64
 /* Slots. --------------------------------------------------------------------------------------- */
 
 /* Lends the slot of a capture of this name. Returns 1, or 0 if it cannot be lent. */
-static int lend(const struct crn_job *job, const struct crn_item *item, uint32_t local,
-                struct crn_loan *loan)
+static int loan_lend(const struct crn_job *job, const struct crn_item *item, uint32_t local,
+                     struct crn_loan *loan)
 {
     struct crn_capture_id id = {.seq = loan->seq};
     struct crn_arena *a = job->arenas[local];
@@ -96,7 +96,7 @@ void crn_loan_take(struct crn_job *job, struct crn_item *item, uint64_t base)
         return;
     loan->seq = base - 1;
     loan->slots = calloc(job->nlocal, sizeof(*loan->slots));
-    while (loan->slots != NULL && i < job->nlocal && lend(job, item, i, loan))
+    while (loan->slots != NULL && i < job->nlocal && loan_lend(job, item, i, loan))
         i++;
     if (i == job->nlocal) {
         crn_data(item)->loan = loan;
@@ -134,7 +134,7 @@ int crn_loan_open(struct crn_job *job, struct crn_loan *loan, const struct crn_s
     loan->is_open = 1;
     for (i = 0; i < job->nlocal; i++)
         if (loan->sources[i].memory == NULL ||
-            !crn_shard_is_like(&loan->sources[i].shard, &sources[i].shard))
+            !crn_older_is_like(&loan->sources[i].shard, &sources[i].shard))
             return 0;
     return 1;
 }
@@ -193,7 +193,7 @@ static cairn_err read_index(const struct crn_job *job, const struct crn_item *it
                             const struct crn_store *st, struct crn_before *b,
                             struct crn_errinfo *ei)
 {
-    uint32_t no = crn_group_of(job->node, job->nodes, job->files);
+    uint32_t no = crn_elect_group_of(job->node, job->nodes, job->files);
     const struct crn_loan *loan = crn_data(item)->loan;
     struct crn_capture_id id = {.seq = loan->seq};
     const struct crn_manifest_file *f;

@@ -9,7 +9,7 @@
 
 #define MAX_CONFIG 65536U
 
-static cairn_err encoded(const struct crn_buf *buf, struct crn_errinfo *ei)
+static cairn_err proto_encoded(const struct crn_buf *buf, struct crn_errinfo *ei)
 {
     return buf->failed ? crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "encode a message") : CAIRN_OK;
 }
@@ -39,7 +39,7 @@ cairn_err crn_hello_encode(const struct crn_hello *h, struct crn_buf *buf, struc
     crn_buf_put(buf, h->config, n);
     for (i = 0; i < h->nodes; i++)
         crn_buf_u32(buf, h->peers[i]);
-    return encoded(buf, ei);
+    return proto_encoded(buf, ei);
 }
 
 static int hello_plausible(const struct crn_hello *h)

@@ -27,7 +27,7 @@ void crn_job_report_rest(struct crn_job *job)
     for (done = 0; done < job->nunsaid; done++) {
         const struct crn_unsaid *u = &job->unsaid[done];
 
-        if (crn_report(&r, u->name, u->version, u->time_ns, u->kind, u->text) != CAIRN_OK)
+        if (crn_journal_report(&r, u->name, u->version, u->time_ns, u->kind, u->text) != CAIRN_OK)
             break; /* the others would fail too */
     }
     job->nunsaid -= done;

@@ -36,20 +36,20 @@ static cairn_err user_root(const struct crn_fs *fs, const char *base, char *path
     return CAIRN_OK;
 }
 
-cairn_err crn_shm_root(const struct crn_fs *fs, const struct crn_config *cfg, char *path,
-                       size_t size, struct crn_errinfo *ei)
+cairn_err crn_rundir_shm_root(const struct crn_fs *fs, const struct crn_config *cfg, char *path,
+                              size_t size, struct crn_errinfo *ei)
 {
     return user_root(fs, cfg->shm_dir, path, size, ei);
 }
 
-cairn_err crn_local_root(const struct crn_fs *fs, const struct crn_config *cfg, char *path,
-                         size_t size, struct crn_errinfo *ei)
+cairn_err crn_rundir_local_root(const struct crn_fs *fs, const struct crn_config *cfg, char *path,
+                                size_t size, struct crn_errinfo *ei)
 {
     return user_root(fs, cfg->local, path, size, ei);
 }
 
-cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
-                         struct crn_errinfo *ei)
+cairn_err crn_rundir_socket_dir(const struct crn_config *cfg, char *path, size_t size,
+                                struct crn_errinfo *ei)
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
     cairn_err rc;
@@ -83,7 +83,7 @@ cairn_err crn_rundir_paths(const struct crn_fs *fs, const struct crn_config *cfg
     ret->fs = fs;
     ret->dfd = ret->spool_dfd = -1;
     crn_run_hex(run, hex);
-    rc = crn_shm_root(fs, cfg, root, sizeof(root), ei);
+    rc = crn_rundir_shm_root(fs, cfg, root, sizeof(root), ei);
     if (rc != CAIRN_OK)
         return rc;
     (void)snprintf(ret->path, sizeof(ret->path), "%s/%s-n%u", root, hex, node);
@@ -91,7 +91,7 @@ cairn_err crn_rundir_paths(const struct crn_fs *fs, const struct crn_config *cfg
         memcpy(ret->spool, ret->path, sizeof(ret->spool));
         return CAIRN_OK;
     }
-    rc = crn_local_root(fs, cfg, root, sizeof(root), ei);
+    rc = crn_rundir_local_root(fs, cfg, root, sizeof(root), ei);
     if (rc == CAIRN_OK)
         (void)snprintf(ret->spool, sizeof(ret->spool), "%s/spool-%s-n%u", root, hex, node);
     return rc;
@@ -250,22 +250,23 @@ int crn_rundir_rank_is_dead(const struct crn_rundir *rd, int service_fd, uint32_
     return rd->fs->lock_byte(rd->fs, service_fd, RANK_BYTE(local)) == 0;
 }
 
-void crn_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME])
+void crn_rundir_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME])
 {
     (void)snprintf(name, CRN_SPOOL_NAME, "arena-%u", rank);
 }
 
-void crn_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME])
+void crn_rundir_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME])
 {
     (void)snprintf(name, CRN_SPOOL_NAME, "s-%u-%" PRIu64, rank, seq);
 }
 
-void crn_area_name(uint32_t rank, char name[CRN_SPOOL_NAME])
+void crn_rundir_area_name(uint32_t rank, char name[CRN_SPOOL_NAME])
 {
     (void)snprintf(name, CRN_SPOOL_NAME, "tier-%u", rank);
 }
 
-void crn_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region, char name[CRN_SPOOL_NAME])
+void crn_rundir_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region,
+                                char name[CRN_SPOOL_NAME])
 {
     (void)snprintf(name, CRN_SPOOL_NAME, "f-%u-%" PRIu64 "-%u", rank, seq, region);
 }

@@ -65,20 +65,21 @@ int crn_rundir_has_service(const struct crn_rundir *rd);
 int crn_rundir_rank_is_dead(const struct crn_rundir *rd, int service_fd, uint32_t local);
 
 /* The directory for the daemons' sockets, private, created if needed. */
-CAIRN_CHECKED cairn_err crn_socket_dir(const struct crn_config *cfg, char *path, size_t size,
-                                       struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_rundir_socket_dir(const struct crn_config *cfg, char *path, size_t size,
+                                              struct crn_errinfo *ei);
 /* <local>/cairn-<uid>, created if needed. */
-CAIRN_CHECKED cairn_err crn_local_root(const struct crn_fs *fs, const struct crn_config *cfg,
-                                       char *path, size_t size, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_rundir_local_root(const struct crn_fs *fs, const struct crn_config *cfg,
+                                              char *path, size_t size, struct crn_errinfo *ei);
 /* <shm_dir>/cairn-<uid>, created if needed. */
-CAIRN_CHECKED cairn_err crn_shm_root(const struct crn_fs *fs, const struct crn_config *cfg,
-                                     char *path, size_t size, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_rundir_shm_root(const struct crn_fs *fs, const struct crn_config *cfg,
+                                            char *path, size_t size, struct crn_errinfo *ei);
 
 #define CRN_SPOOL_NAME 64
-void crn_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME]);
-void crn_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME]);
+void crn_rundir_arena_name(uint32_t rank, char name[CRN_SPOOL_NAME]);
+void crn_rundir_spill_name(uint32_t rank, uint64_t seq, char name[CRN_SPOOL_NAME]);
 /* The area of a rank (tier/area.h), if local_cache is set. */
-void crn_area_name(uint32_t rank, char name[CRN_SPOOL_NAME]);
-void crn_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region, char name[CRN_SPOOL_NAME]);
+void crn_rundir_area_name(uint32_t rank, char name[CRN_SPOOL_NAME]);
+void crn_rundir_spool_file_name(uint32_t rank, uint64_t seq, uint32_t region,
+                                char name[CRN_SPOOL_NAME]);
 
 #endif

@@ -15,8 +15,8 @@
 #define NAME     "run.ini"
 #define FILE_MAX ((size_t)4 << 20) /* a configuration of 1 MiB, written with all defaults */
 
-static cairn_err format(const struct crn_run_place *place, const struct crn_config *cfg,
-                        char **ret_text, size_t *ret_len, struct crn_errinfo *ei)
+static cairn_err runfile_format(const struct crn_run_place *place, const struct crn_config *cfg,
+                                char **ret_text, size_t *ret_len, struct crn_errinfo *ei)
 {
     FILE *f = open_memstream(ret_text, ret_len);
 
@@ -40,10 +40,10 @@ cairn_err crn_runfile_write(int dfd, const struct crn_run_place *place,
     size_t len = 0;
     cairn_err rc;
 
-    rc = format(place, cfg, &text, &len, ei);
+    rc = runfile_format(place, cfg, &text, &len, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = crn_file_replace(crn_fs_posix(), dfd, NAME, text, len, ei);
+    rc = crn_fs_replace(crn_fs_posix(), dfd, NAME, text, len, ei);
     free(text);
     return rc;
 }

@@ -98,7 +98,7 @@ struct crn_job *crn_service_job(struct crn_service *svc, const uint8_t run[16])
     return job;
 }
 
-static void deliver(struct crn_service *svc, int from, const void *data, size_t len)
+static void service_deliver(struct crn_service *svc, int from, const void *data, size_t len)
 {
     struct crn_errinfo ei = {0};
     struct crn_msg n, no;
@@ -133,7 +133,7 @@ static int poll_services(struct crn_service *svc)
             svc->inbox = in->next;
             if (svc->inbox == NULL)
                 svc->inbox_end = &svc->inbox;
-            deliver(svc, svc->comm->rank, in->data, in->len);
+            service_deliver(svc, svc->comm->rank, in->data, in->len);
             free(in);
             any = 1;
             continue;
@@ -146,7 +146,7 @@ static int poll_services(struct crn_service *svc)
         }
         if (buf == NULL)
             return any;
-        deliver(svc, from, buf, len);
+        service_deliver(svc, from, buf, len);
         free(buf);
         any = 1;
     }
@@ -239,7 +239,7 @@ static int is_busy(const struct crn_service *svc)
 
 /* Asks the communicator for the descriptor that announces messages; -1 if it must be polled.
  * *ret_is_busy: there may be some already. */
-static int announcement(const struct crn_service *svc, int *ret_is_busy)
+static int service_announcement(const struct crn_service *svc, int *ret_is_busy)
 {
     int fd = -1;
 
@@ -249,7 +249,7 @@ static int announcement(const struct crn_service *svc, int *ret_is_busy)
 }
 
 /* How long the loop may sleep. */
-static int64_t interval(const struct crn_service *svc, int64_t now, int is_announced)
+static int64_t service_interval(const struct crn_service *svc, int64_t now, int is_announced)
 {
     int64_t quiet = now - svc->last_news_ns;
 
@@ -318,8 +318,8 @@ static int wait_and_read(struct crn_service *svc)
 {
     int64_t now = now_ns();
     int is_busy;
-    int comm_fd = announcement(svc, &is_busy);
-    int64_t sleep_ns = is_busy ? 0 : interval(svc, now, comm_fd >= 0);
+    int comm_fd = service_announcement(svc, &is_busy);
+    int64_t sleep_ns = is_busy ? 0 : service_interval(svc, now, comm_fd >= 0);
     struct timespec ts = {.tv_sec = sleep_ns / 1000000000, .tv_nsec = sleep_ns % 1000000000};
     struct pollfd *pfd;
     nfds_t n = 0;
@@ -338,7 +338,7 @@ static int wait_and_read(struct crn_service *svc)
     return ready > 0;
 }
 
-static void *loop(void *arg)
+static void *service_loop(void *arg)
 {
     struct crn_service *svc = arg;
     int64_t next_tick = now_ns() + TICK_NS;
@@ -428,7 +428,7 @@ cairn_err crn_service_open(const char *socket_path, struct crn_comm *comm,
     rc = set_up(svc, socket_path, ei);
     if (rc == CAIRN_OK)
         rc = (cores == CRN_CORES_ALL ? crn_thread_start_anywhere : crn_thread_start)(
-            &svc->thread, "cairn-node", loop, svc, ei); /* this thread starts all others */
+            &svc->thread, "cairn-node", service_loop, svc, ei); /* this thread starts all others */
     if (rc != CAIRN_OK) {
         svc->has_ended = 1;
         crn_service_fini(svc);

@@ -59,7 +59,7 @@ cairn_err crn_shards_encode(const struct crn_source *sources, uint32_t n, struct
     return rc;
 }
 
-static cairn_err garbage(uint32_t node, struct crn_errinfo *ei)
+static cairn_err shards_garbage(uint32_t node, struct crn_errinfo *ei)
 {
     return crn_fail(ei, CAIRN_EDAMAGED, 0, "node %u sent an invalid description of its shards",
                     node);
@@ -75,10 +75,10 @@ static cairn_err decode_hashes(struct crn_view *v, uint32_t node, struct crn_sou
     uint64_t i, n;
 
     if (unit == 0)
-        return v->failed ? garbage(node, ei) : CAIRN_OK;
+        return v->failed ? shards_garbage(node, ei) : CAIRN_OK;
     n = crn_image_hash_words(&s->shard, unit);
     if (n > crn_view_left(v) / 8)
-        return garbage(node, ei);
+        return shards_garbage(node, ei);
     table = malloc(s->shard.nregions * sizeof(*table) + n * sizeof(*words) + 1);
     if (table == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the checksums of a shard of node %u", node);
@@ -110,7 +110,7 @@ static cairn_err decode_one(struct crn_view *v, uint32_t node, uint32_t owner,
 
     *ret = (struct crn_source){.image_fd = -1, .owner = owner};
     if (v->failed)
-        return garbage(node, ei);
+        return shards_garbage(node, ei);
     rc = crn_shard_decode(data, len, "a shard of another node", &ret->shard, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -133,7 +133,7 @@ cairn_err crn_shards_decode(const void *payload, size_t bytes, uint32_t node, ui
     cairn_err rc = CAIRN_OK;
 
     if (v.failed || count > crn_view_left(&v) / 8)
-        return garbage(node, ei);
+        return shards_garbage(node, ei);
     grown = realloc(r->sources, (r->n + (size_t)count + 1) * sizeof(*grown));
     if (grown == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "%u shards of node %u", count, node);

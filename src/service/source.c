@@ -24,12 +24,12 @@ static cairn_err open_spilled(const struct crn_rundir *rd, uint32_t rank,
     int fd;
 
     if (h->info.is_out) {
-        crn_area_name(rank, name);
+        crn_rundir_area_name(rank, name);
         s->area_at = h->info.area_at;
         s->area_bytes = h->info.area_bytes;
         return crn_area_open(fs, rd->spool_dfd, name, &s->area, ei);
     }
-    crn_spill_name(rank, h->info.id.seq, name);
+    crn_rundir_spill_name(rank, h->info.id.seq, name);
     fd = fs->openat(fs, rd->spool_dfd, name, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "open the spilled image '%s'", name);
@@ -82,7 +82,7 @@ static cairn_err open_files(const struct crn_rundir *rd, struct crn_open_shard *
     for (i = 0; i < s->shard.nregions; i++) {
         if (s->shard.regions[i].kind != CRN_REGION_FILE)
             continue;
-        crn_spool_file_name(s->shard.rank, h->info.id.seq, i, name);
+        crn_rundir_spool_file_name(s->shard.rank, h->info.id.seq, i, name);
         r = fs->openat(fs, rd->spool_dfd, name, O_RDONLY | O_NOFOLLOW, 0);
         if (r >= 0) {
             h->region_fd[i] = r;
@@ -236,13 +236,13 @@ static int remove_match(void *arg, const char *name)
     return 0;
 }
 
-void crn_spool_remove(int spool_dfd, uint32_t rank, uint64_t seq)
+void crn_source_remove_spool(int spool_dfd, uint32_t rank, uint64_t seq)
 {
     const struct crn_fs *fs = crn_fs_posix();
     struct spool_match m = {.dfd = spool_dfd};
 
-    crn_spill_name(rank, seq, m.spill);
-    crn_spool_file_name(rank, seq, 0, m.files);
+    crn_rundir_spill_name(rank, seq, m.spill);
+    crn_rundir_spool_file_name(rank, seq, 0, m.files);
     m.files[strlen(m.files) - 1] = '\0';             /* "f-<rank>-<seq>-" */
     (void)fs->list(fs, spool_dfd, remove_match, &m); /* the rest goes with the directory */
 }

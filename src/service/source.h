@@ -28,6 +28,6 @@ CAIRN_CHECKED cairn_err crn_sources_look_inside(const struct crn_config *cfg, co
                                                 struct crn_errinfo *ei);
 void crn_sources_close(struct crn_open_shard *held, struct crn_source *sources, uint32_t nparts);
 /* Removes the spill file and the handed-over files of a slot. */
-void crn_spool_remove(int spool_dfd, uint32_t rank, uint64_t seq);
+void crn_source_remove_spool(int spool_dfd, uint32_t rank, uint64_t seq);
 
 #endif

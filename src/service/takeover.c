@@ -77,7 +77,7 @@ static void say_here(const struct crn_job *job, uint32_t address, int wants_answ
     crn_service_tell(job->svc, address, &m);
 }
 
-static void admit(struct crn_job *job, struct crn_client *c)
+static void takeover_admit(struct crn_job *job, struct crn_client *c)
 {
     static const struct crn_errinfo ok = {0};
 
@@ -187,7 +187,7 @@ static void adopt_rank(struct crn_job *job, uint32_t local)
     free(list); /* without memory: at the next tick */
 }
 
-static void adopt(struct crn_job *job)
+static void takeover_adopt(struct crn_job *job)
 {
     uint32_t i;
 
@@ -210,8 +210,8 @@ static void node_is_here(struct crn_job *job, uint32_t node)
     crn_log(&job->log, CRN_INFO, "the job goes on with a restarted service");
     for (i = 0; i < job->nlocal; i++)
         if (job->clients[i] != NULL && job->clients[i]->waits)
-            admit(job, job->clients[i]);
-    adopt(job);
+            takeover_admit(job, job->clients[i]);
+    takeover_adopt(job);
 }
 
 void crn_takeover_here(struct crn_job *job, const struct crn_msg *n)
@@ -241,7 +241,7 @@ void crn_takeover_hello(struct crn_job *job, struct crn_client *c, const struct 
     crn_node_rejoined(job->core, h->local, h->rank, h->seq);
     c->waits = 1;
     if (job->taken->nhere == job->nodes)
-        admit(job, c);
+        takeover_admit(job, c);
     this_is_here(job);
 }
 
@@ -312,7 +312,7 @@ static void find_arena(struct crn_job *job, uint32_t local, uint32_t rank)
     char name[CRN_SPOOL_NAME];
     int fd;
 
-    crn_arena_name(rank, name);
+    crn_rundir_arena_name(rank, name);
     fd = openat(job->dir.dfd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         (void)!crn_fail_errno(&why, errno, "open '%s/%s'", job->dir.path, name);
@@ -352,7 +352,7 @@ static uint32_t list_ranks(const struct crn_job *job, uint32_t *ranks)
     for (i = 0; i < names.n && n < job->nlocal; i++) {
         if (sscanf(names.name[i], "arena-%u", &ranks[n]) != 1)
             continue;
-        crn_arena_name(ranks[n], back);
+        crn_rundir_arena_name(ranks[n], back);
         n += strcmp(back, names.name[i]) == 0;
     }
     crn_names_free(&names);
@@ -400,7 +400,7 @@ void crn_takeover_tick(struct crn_job *job)
 
     if (job->taken == NULL)
         return;
-    adopt(job);
+    takeover_adopt(job);
     for (i = 0; i < job->nlocal; i++) {
         struct crn_client ghost = {.fd = -1, .job = job, .local = i};
 

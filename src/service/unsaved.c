@@ -129,7 +129,7 @@ static int is_promised(const struct other_run *r, uint64_t seq)
     return is_promised;
 }
 
-static int has(const struct crn_unsaveds *out, const struct crn_capture_id *id)
+static int unsaved_has(const struct crn_unsaveds *out, const struct crn_capture_id *id)
 {
     size_t i;
 
@@ -152,7 +152,7 @@ static cairn_err look_at_slot(struct other_run *r, const struct crn_slot_info *i
     cairn_err rc = CAIRN_OK;
 
     if (strcmp(info->name, q->name) != 0 || info->version < q->first || info->version > q->last ||
-        has(r->out, &info->id) || !is_promised(r, info->id.seq))
+        unsaved_has(r->out, &info->id) || !is_promised(r, info->id.seq))
         return CAIRN_OK;
     if (q->st != NULL)
         rc = crn_drain_is_known(q->st, &c, &is_known, ei);
@@ -245,7 +245,7 @@ cairn_err crn_unsaved_host(const struct crn_unsaved_query *q, struct crn_unsaved
     size_t i;
     int dfd;
 
-    rc = crn_shm_root(q->fs, q->cfg, root, sizeof(root), ei);
+    rc = crn_rundir_shm_root(q->fs, q->cfg, root, sizeof(root), ei);
     if (rc != CAIRN_OK)
         return rc;
     dfd = q->fs->openat(q->fs, AT_FDCWD, root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);

@@ -87,7 +87,7 @@ static void work_describe(const struct crn_job *job, const struct crn_item *item
     memcpy(head->name, item->name, sizeof(head->name));
     head->version = item->version;
     head->files = is_local ? job->nodes : job->files;
-    head->file_no = is_local ? job->node : crn_group_of(job->node, job->nodes, job->files);
+    head->file_no = is_local ? job->node : crn_elect_group_of(job->node, job->nodes, job->files);
     head->ranks = job->ranks;
     head->nodes = job->nodes;
     head->created_ns = item->created_ns;
@@ -108,7 +108,7 @@ static void work_fetch(void *arg, const struct crn_write *wr, const struct crn_e
     struct crn_errinfo e = {0};
     struct crn_buf ask = {0};
 
-    crn_ask_encode(wr, extents, order, from->sources, &ask);
+    crn_source_ask_encode(wr, extents, order, from->sources, &ask);
     if (w == NULL || ask.failed) {
         free(w);
         crn_buf_free(&ask);
@@ -242,7 +242,7 @@ static void write_local(struct crn_job *job, struct crn_work *w, struct crn_sour
     struct crn_errinfo ei = {0};
     char root[CRN_PATH_MAX];
 
-    if (crn_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) == CAIRN_OK &&
+    if (crn_rundir_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) == CAIRN_OK &&
         write_to(job, w, root, 1, &load, &file, &ei) == CAIRN_OK)
         crn_work_note(job, w->item, CRN_WORK_NOTE_LOCAL, "");
     else
@@ -346,7 +346,7 @@ static cairn_err work_copy(struct crn_job *job, struct crn_work *w)
     return CAIRN_OK;
 }
 
-static cairn_err flush(struct crn_job *job, struct crn_work *w)
+static cairn_err work_flush(struct crn_job *job, struct crn_work *w)
 {
     struct crn_before *before = NULL;
     struct load load = {0};
@@ -374,7 +374,7 @@ static cairn_err flush(struct crn_job *job, struct crn_work *w)
                            w->item->version, job->node);
 }
 
-static cairn_err assist(struct crn_job *job, struct crn_work *w)
+static cairn_err work_assist(struct crn_job *job, struct crn_work *w)
 {
     cairn_err rc = ensure_engine(job, &w->error);
 
@@ -383,7 +383,7 @@ static cairn_err assist(struct crn_job *job, struct crn_work *w)
 
 /* Threads. ------------------------------------------------------------------------------------- */
 
-void *crn_flusher_main(void *arg)
+void *crn_work_flusher_main(void *arg)
 {
     struct crn_job *job = arg;
     struct crn_errinfo early = {0};
@@ -398,9 +398,9 @@ void *crn_flusher_main(void *arg)
         if (is_stopping(job))
             w->error.code = crn_fail(&w->error, CAIRN_ECANCELED, 0, "the service stops");
         else if (w->kind == CRN_WORK_FLUSH)
-            w->error.code = flush(job, w);
+            w->error.code = work_flush(job, w);
         else if (w->kind == CRN_WORK_ASSIST)
-            w->error.code = assist(job, w);
+            w->error.code = work_assist(job, w);
         else
             w->error.code = work_copy(job, w);
         crn_service_result(job->svc, w);
@@ -409,7 +409,7 @@ void *crn_flusher_main(void *arg)
     return NULL;
 }
 
-void *crn_sender_main(void *arg)
+void *crn_work_sender_main(void *arg)
 {
     struct crn_job *job = arg;
     struct crn_work *w;

@@ -44,7 +44,7 @@ static int is_shared(const struct crn_sim_device *d)
     return d->policy != NULL && !d->policy->is_exclusive;
 }
 
-static double rate(const struct crn_sim_device *d)
+static double device_rate(const struct crn_sim_device *d)
 {
     return is_shared(d) && d->active_nodes > 0 ? 1 / d->active_nodes : 1;
 }
@@ -52,7 +52,7 @@ static double rate(const struct crn_sim_device *d)
 static void device_advance(struct crn_sim_device *d, double now_s)
 {
     /* Restarts from zero when idle, so that virtual time keeps its precision. */
-    d->virtual_s = d->active.n > 0 ? d->virtual_s + (now_s - d->at_s) * rate(d) : 0;
+    d->virtual_s = d->active.n > 0 ? d->virtual_s + (now_s - d->at_s) * device_rate(d) : 0;
     d->at_s = now_s;
 }
 
@@ -107,7 +107,7 @@ double crn_device_next_s(const struct crn_sim_device *d)
 
     if (item == CRN_HEAP_OUT)
         return INFINITY;
-    return d->at_s + fmax(0, d->active.key[item] - d->virtual_s) / rate(d);
+    return d->at_s + fmax(0, d->active.key[item] - d->virtual_s) / device_rate(d);
 }
 
 static void leave_device(struct crn_sim_device *d, uint32_t item, double now_s)

@@ -39,7 +39,7 @@ static void heap_put(struct crn_heap *h, uint32_t place, uint32_t item)
     h->where[item] = place;
 }
 
-static void rise(struct crn_heap *h, uint32_t place, uint32_t item)
+static void heap_rise(struct crn_heap *h, uint32_t place, uint32_t item)
 {
     while (place > 0 && heap_before(h, item, h->at[(place - 1) / 2])) {
         heap_put(h, place, h->at[(place - 1) / 2]);
@@ -72,7 +72,7 @@ void crn_heap_set(struct crn_heap *h, uint32_t item, double key)
     if (place == CRN_HEAP_OUT)
         place = h->n++;
     if (up)
-        rise(h, place, item);
+        heap_rise(h, place, item);
     else
         heap_sink(h, place, item);
 }
@@ -89,7 +89,7 @@ void crn_heap_remove(struct crn_heap *h, uint32_t item)
     if (last == item)
         return;
     if (place > 0 && heap_before(h, last, h->at[(place - 1) / 2]))
-        rise(h, place, last);
+        heap_rise(h, place, last);
     else
         heap_sink(h, place, last);
 }

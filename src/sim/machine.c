@@ -41,7 +41,7 @@ struct machine_parser {
     struct crn_errinfo *ei;
 };
 
-static double *field(struct crn_machine *m, const struct key *k)
+static double *machine_field(struct crn_machine *m, const struct key *k)
 {
     return (double *)(void *)((char *)m + k->offset);
 }
@@ -64,7 +64,7 @@ static cairn_err take_key(struct machine_parser *ps, const char *name, const cha
     for (i = 0; i < NKEYS; i++)
         if (strcmp(keys[i].name, name) == 0) {
             ps->is_set[i] = 1;
-            return keys[i].parse(value, field(&ps->m, &keys[i]), ps->ei);
+            return keys[i].parse(value, machine_field(&ps->m, &keys[i]), ps->ei);
         }
     return crn_fail(ps->ei, CAIRN_EINVAL, 0, "unknown key '%s' in [machine]", name);
 }
@@ -90,7 +90,7 @@ static cairn_err machine_finish(void *state)
     for (i = 0; i < NKEYS; i++) {
         if (keys[i].is_needed && !ps->is_set[i])
             return crn_fail(ps->ei, CAIRN_ECONFIG, 0, "a machine needs %s", keys[i].name);
-        if (keys[i].is_needed && !(*field(m, &keys[i]) > 0))
+        if (keys[i].is_needed && !(*machine_field(m, &keys[i]) > 0))
             return crn_fail(ps->ei, CAIRN_ECONFIG, 0, "%s must be above 0", keys[i].name);
     }
     if (m->name[0] == '\0')

@@ -56,7 +56,7 @@ static void add_result(struct crn_sim_result *a, const struct crn_sim_result *b,
 }
 
 /* The sum over the classes of a run. */
-static struct crn_sim_class_result total(const struct crn_sim_result *r, size_t nclasses)
+static struct crn_sim_class_result montecarlo_total(const struct crn_sim_result *r, size_t nclasses)
 {
     struct crn_sim_class_result sum = {0};
     size_t i;
@@ -77,11 +77,11 @@ static cairn_err one_run(struct montecarlo_work *w, uint64_t run, struct crn_sim
     rc = crn_simulate(&w->baseline, seed, &r, ei);
     if (rc != CAIRN_OK)
         return rc;
-    base = total(&r, w->baseline.nclasses);
+    base = montecarlo_total(&r, w->baseline.nclasses);
     rc = crn_simulate(&w->model, seed, &r, ei);
     if (rc != CAIRN_OK)
         return rc;
-    mine = total(&r, w->model.nclasses);
+    mine = montecarlo_total(&r, w->model.nclasses);
     w->waste[run] = 1 - crn_sim_work(&mine) / crn_sim_work(&base);
     w->waste_io[run] =
         1 - (crn_sim_work(&mine) + mine.io) /
@@ -91,7 +91,7 @@ static cairn_err one_run(struct montecarlo_work *w, uint64_t run, struct crn_sim
     return CAIRN_OK;
 }
 
-static void *worker(void *arg)
+static void *montecarlo_worker(void *arg)
 {
     struct montecarlo_work *w = arg;
     struct crn_errinfo ei = {0};
@@ -122,9 +122,9 @@ static void run_threads(struct montecarlo_work *w)
     if ((uint64_t)want > w->nblocks)
         want = (int)w->nblocks;
     while (n + 1 < want && n < MAX_THREADS &&
-           crn_thread_start(&threads[n], "sim", worker, w, NULL) == CAIRN_OK)
+           crn_thread_start(&threads[n], "sim", montecarlo_worker, w, NULL) == CAIRN_OK)
         n++;
-    (void)worker(w);
+    (void)montecarlo_worker(w);
     while (n > 0)
         (void)pthread_join(threads[--n], NULL);
 }
@@ -141,7 +141,8 @@ static void summarize_class(const struct crn_sim_class_result *c, double occupie
     ret->checkpoints = c->checkpoints / (double)runs;
 }
 
-static void summarize(struct montecarlo_work *w, struct crn_summary *ret, double *ret_waste)
+static void montecarlo_summarize(struct montecarlo_work *w, struct crn_summary *ret,
+                                 double *ret_waste)
 {
     const struct crn_model *m = &w->model;
     uint64_t runs = w->mc->runs;
@@ -154,7 +155,7 @@ static void summarize(struct montecarlo_work *w, struct crn_summary *ret, double
 
     for (b = 0; b < w->nblocks; b++)
         add_result(&sum, &w->blocks[b].sum, m->nclasses);
-    all = total(&sum, m->nclasses);
+    all = montecarlo_total(&sum, m->nclasses);
     occupied = crn_sim_occupied(&all);
     ret->runs = runs;
     ret->nclasses = m->nclasses;
@@ -191,7 +192,7 @@ static cairn_err run_all(struct montecarlo_work *w, struct crn_summary *ret, dou
         crn_err_keep(ei, &w->ei);
         return w->ei.code;
     }
-    summarize(w, ret, ret_waste);
+    montecarlo_summarize(w, ret, ret_waste);
     return CAIRN_OK;
 }
 
@@ -250,9 +251,10 @@ static int search_next(struct montecarlo_search *s, int is_enough)
     return s->high / s->low > 1.01 && s->low < 1e6 * s->first && s->high > 1e-6 * s->first;
 }
 
-cairn_err crn_least_bandwidth(const struct crn_platform *p, const struct crn_strategy *strategy,
-                              double waste, const struct crn_montecarlo *mc, double *ret,
-                              struct crn_errinfo *ei)
+cairn_err crn_montecarlo_least_bandwidth(const struct crn_platform *p,
+                                         const struct crn_strategy *strategy, double waste,
+                                         const struct crn_montecarlo *mc, double *ret,
+                                         struct crn_errinfo *ei)
 {
     struct montecarlo_search s = search_begin(p->bandwidth);
     struct crn_platform at = *p;
@@ -270,7 +272,8 @@ cairn_err crn_least_bandwidth(const struct crn_platform *p, const struct crn_str
     return CAIRN_OK;
 }
 
-double crn_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound, double waste)
+double crn_montecarlo_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound,
+                                            double waste)
 {
     struct montecarlo_search s = search_begin(p->bandwidth);
     struct crn_platform at = *p;

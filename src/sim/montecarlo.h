@@ -48,12 +48,14 @@ CAIRN_CHECKED cairn_err crn_montecarlo(const struct crn_platform *p,
 
 /* The smallest bandwidth (bytes/s, to 1 %) at which a strategy's average waste is at most waste;
  * infinite if 1e6 times the platform's own is not enough. */
-CAIRN_CHECKED cairn_err crn_least_bandwidth(const struct crn_platform *p,
-                                            const struct crn_strategy *strategy, double waste,
-                                            const struct crn_montecarlo *mc, double *ret,
-                                            struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_montecarlo_least_bandwidth(const struct crn_platform *p,
+                                                       const struct crn_strategy *strategy,
+                                                       double waste,
+                                                       const struct crn_montecarlo *mc, double *ret,
+                                                       struct crn_errinfo *ei);
 /* The same for a bound: crn_bound_theorem1 or crn_bound_exact. */
 typedef void (*crn_bound_fn)(const struct crn_steady *s, double *ret, struct crn_bound *ret_bound);
-double crn_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound, double waste);
+double crn_montecarlo_least_bandwidth_bound(const struct crn_platform *p, crn_bound_fn bound,
+                                            double waste);
 
 #endif

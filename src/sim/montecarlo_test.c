@@ -218,12 +218,12 @@ static void test_least_bandwidth(void **state)
 
     (void)state;
     assert_ok(crn_strategy_parse("delay-cost", &s, ei));
-    assert_ok(crn_least_bandwidth(&p, &s, 0.2, &mc, &ours, ei));
-    bound = crn_least_bandwidth_bound(&p, crn_bound_exact, 0.2);
+    assert_ok(crn_montecarlo_least_bandwidth(&p, &s, 0.2, &mc, &ours, ei));
+    bound = crn_montecarlo_least_bandwidth_bound(&p, crn_bound_exact, 0.2);
     assert_true(bound < ours && ours < 1.15 * bound);
-    assert_true(bound < crn_least_bandwidth_bound(&p, crn_bound_theorem1, 0.2));
+    assert_true(bound < crn_montecarlo_least_bandwidth_bound(&p, crn_bound_theorem1, 0.2));
     p.bandwidth = 1.5 * ours; /* the same from above */
-    assert_ok(crn_least_bandwidth(&p, &s, 0.2, &mc, &again, ei));
+    assert_ok(crn_montecarlo_least_bandwidth(&p, &s, 0.2, &mc, &again, ei));
     assert_true(fabs(again / ours - 1) < 0.02);
 }
 

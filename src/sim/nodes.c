@@ -50,7 +50,7 @@ static void event_free(struct event *ev)
     free(ev);
 }
 
-static int push(struct world *w, struct event *ev)
+static int nodes_push(struct world *w, struct event *ev)
 {
     size_t i;
 
@@ -69,7 +69,7 @@ static int push(struct world *w, struct event *ev)
     return 0;
 }
 
-static struct event *pop(struct world *w)
+static struct event *nodes_pop(struct world *w)
 {
     struct event *top = w->nheap > 0 ? w->heap[0] : NULL;
     struct event *last;
@@ -108,7 +108,7 @@ struct event *crn_world_at(struct world *w, int64_t at_ns, enum event_kind kind,
     ev->kind = kind;
     ev->node = node;
     ev->life = w->nodes[node].life;
-    if (push(w, ev) != 0) {
+    if (nodes_push(w, ev) != 0) {
         free(ev);
         w->is_out_of_memory = 1;
         return &lost;
@@ -123,7 +123,7 @@ int crn_world_is_cut(const struct world *w, uint32_t node, int64_t at_ns)
 
 /* What the seed draws. ------------------------------------------------------------------------- */
 
-static uint32_t pick(struct world *w, uint32_t given, uint32_t most, uint32_t otherwise)
+static uint32_t nodes_pick(struct world *w, uint32_t given, uint32_t most, uint32_t otherwise)
 {
     if (given != 0)
         return given;
@@ -249,10 +249,10 @@ static cairn_err world_open(struct world *w, struct crn_errinfo *ei)
     if (w->set.has_faults)
         w->set.nodes = 1 + (uint32_t)(pow((double)w->set.nodes, crn_rng_unit(&w->rng)));
     w->set.nodes = w->set.nodes > CRN_NODES_MAX ? CRN_NODES_MAX : w->set.nodes;
-    w->nfiles = pick(w, w->set.files, w->set.nodes, (w->set.nodes + 7) / 8);
+    w->nfiles = nodes_pick(w, w->set.files, w->set.nodes, (w->set.nodes + 7) / 8);
     w->nfiles = w->nfiles > w->set.nodes ? w->set.nodes : w->nfiles;
-    w->nversions = pick(w, w->set.versions, MAX_VERSIONS, 3);
-    w->nranks = pick(w, w->set.ranks, 4, 1);
+    w->nversions = nodes_pick(w, w->set.versions, MAX_VERSIONS, 3);
+    w->nranks = nodes_pick(w, w->set.ranks, 4, 1);
     w->bugs_left = 1;
     draw_config(w);
     w->nodes = calloc(w->set.nodes, sizeof(*w->nodes));
@@ -281,7 +281,7 @@ static void world_close(struct world *w)
     struct event *ev;
     uint32_t i;
 
-    while ((ev = pop(w)) != NULL)
+    while ((ev = nodes_pop(w)) != NULL)
         event_free(ev);
     for (i = 0; w->nodes != NULL && i < w->set.nodes; i++)
         crn_shell_free(w, i);
@@ -303,7 +303,7 @@ static void end_if_done(struct world *w, uint32_t node)
     n->life++;
 }
 
-static void handle(struct world *w, struct event *ev)
+static void nodes_handle(struct world *w, struct event *ev)
 {
     struct sim_node *n = &w->nodes[ev->node];
 
@@ -377,12 +377,12 @@ cairn_err crn_nodes_run(const struct crn_nodes *setup, struct crn_nodes_result *
                         CRN_NODES_MAX, MAX_VERSIONS);
     rc = world_open(&w, ei);
     while (rc == CAIRN_OK && ret->problem[0] == '\0' && !w.is_out_of_memory &&
-           (ev = pop(&w)) != NULL) {
+           (ev = nodes_pop(&w)) != NULL) {
         w.now_ns = ev->at_ns;
         ret->events++;
         if (w.now_ns > DAY_NS)
             crn_world_problem(&w, "something still goes on after a day");
-        handle(&w, ev);
+        nodes_handle(&w, ev);
         end_if_done(&w, ev->node);
         event_free(ev);
         if (w.actions.failed)

@@ -10,10 +10,10 @@ static void check_data(struct world *w, uint64_t seq)
     uint32_t g, i;
 
     for (g = 0; g < w->nfiles; g++) {
-        uint32_t end = crn_group_first(g + 1, w->set.nodes, w->nfiles);
+        uint32_t end = crn_elect_group_first(g + 1, w->set.nodes, w->nfiles);
         int is_there = 0;
 
-        for (i = crn_group_first(g, w->set.nodes, w->nfiles); i < end; i++)
+        for (i = crn_elect_group_first(g, w->set.nodes, w->nfiles); i < end; i++)
             is_there |=
                 w->nodes[i].data[seq - 1].is_durable && !w->nodes[i].data[seq - 1].is_removed;
         if (!is_there)

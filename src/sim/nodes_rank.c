@@ -39,7 +39,8 @@ void crn_rank_tell(struct world *w, uint32_t rank, const struct crn_msg *m)
     (void)rank_event(w, rank, EV_TO_RANK, m);
 }
 
-static struct crn_msg about(const struct world *w, enum crn_msg_type type, uint64_t seq)
+static struct crn_msg rank_message_about(const struct world *w, enum crn_msg_type type,
+                                         uint64_t seq)
 {
     struct crn_msg m = {.type = type, .seq = seq};
 
@@ -65,7 +66,7 @@ static void leave_if_done(struct world *w, uint32_t rank)
     crn_rank_leave(w, rank, 0);
 }
 
-static void captured(struct world *w, uint32_t rank)
+static void nodes_rank_captured(struct world *w, uint32_t rank)
 {
     struct crn_msg wanted = {.type = CRN_MSG_WANTED, .seq = w->nversions};
 
@@ -77,14 +78,14 @@ static void captured(struct world *w, uint32_t rank)
 
 static void capture_failed(struct world *w, uint32_t rank, uint64_t seq, const char *why)
 {
-    struct crn_msg m = about(w, CRN_MSG_CAPTURE_FAILED, seq);
+    struct crn_msg m = rank_message_about(w, CRN_MSG_CAPTURE_FAILED, seq);
 
     (void)!crn_fail(&m.failed.error, CAIRN_EIO, 0, "%s", why);
     (void)rank_event(w, rank, EV_FROM_RANK, &m);
-    captured(w, rank);
+    nodes_rank_captured(w, rank);
 }
 
-static void again(struct world *w, const struct event *ev, int64_t in_ns, int flag)
+static void rank_ask_again(struct world *w, const struct event *ev, int64_t in_ns, int flag)
 {
     struct event *next = crn_world_at(w, w->now_ns + in_ns, EV_CAPTURE, ev->node);
 
@@ -96,25 +97,25 @@ static void again(struct world *w, const struct event *ev, int64_t in_ns, int fl
 /* Waits for the answer, at most commit_timeout: flag counts the tenths. */
 static void claim_first(struct world *w, const struct event *ev)
 {
-    struct crn_msg m = about(w, CRN_MSG_CLAIM, ev->seq + 1);
+    struct crn_msg m = rank_message_about(w, CRN_MSG_CLAIM, ev->seq + 1);
 
     if (ev->flag == 0)
         (void)rank_event(w, ev->rank, EV_FROM_RANK, &m);
     if (ev->flag > 10)
         capture_failed(w, ev->rank, ev->seq + 1, "no answer to the claim");
     else
-        again(w, ev, (int64_t)w->cfg.commit_timeout_ns / 10, ev->flag + 1);
+        rank_ask_again(w, ev, (int64_t)w->cfg.commit_timeout_ns / 10, ev->flag + 1);
 }
 
 void crn_rank_capture(struct world *w, const struct event *ev)
 {
     struct rank *r = &w->ranks[ev->rank];
-    struct crn_msg m = about(w, CRN_MSG_CAPTURED, ev->seq + 1);
+    struct crn_msg m = rank_message_about(w, CRN_MSG_CAPTURED, ev->seq + 1);
 
     if (r->is_gone || r->captured > ev->seq)
         return;
     if (r->captured < ev->seq) {
-        again(w, ev, w->interval_ns / 8 + 1, 0);
+        rank_ask_again(w, ev, w->interval_ns / 8 + 1, 0);
         return;
     }
     if (!r->is_claimed) {
@@ -132,13 +133,13 @@ void crn_rank_capture(struct world *w, const struct event *ev)
     m.captured.copy_ns = 1000;
     (void)rank_event(w, ev->rank, EV_FROM_RANK, &m);
     if (crn_world_chance(w, w->p_fail / 4 / (w->set.nodes * w->nranks))) { /* superseded at once */
-        struct crn_msg drop = about(w, CRN_MSG_DROPPED, ev->seq + 1);
+        struct crn_msg drop = rank_message_about(w, CRN_MSG_DROPPED, ev->seq + 1);
 
         r->capture[ev->seq].slot = SLOT_NONE;
         r->capture[ev->seq].is_made = 0;
         (void)rank_event(w, ev->rank, EV_FROM_RANK, &drop);
     }
-    captured(w, ev->rank);
+    nodes_rank_captured(w, ev->rank);
 }
 
 /* A packet, or the end of the connection. */
@@ -205,7 +206,7 @@ void crn_rank_told(struct world *w, const struct event *ev)
     } else if (m.type == CRN_MSG_CLAIMED && m.claimed.generation != 0) {
         r->is_claimed = 1;
     } else if (m.type == CRN_MSG_CLAIMED && r->captured + 1 == m.seq && !r->is_claimed) {
-        captured(w, ev->rank); /* refused: the next checkpoint claims it again */
+        nodes_rank_captured(w, ev->rank); /* refused: the next checkpoint claims it again */
     }
     crn_msg_free(&m);
 }

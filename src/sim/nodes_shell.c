@@ -21,7 +21,7 @@ static struct rank *rank_of(struct world *w, uint32_t node, uint32_t local)
 }
 
 /* Strikes once, if the world has this bug. */
-static int strikes(struct world *w, enum crn_nodes_bug bug)
+static int nodes_shell_strikes(struct world *w, enum crn_nodes_bug bug)
 {
     if (w->set.bug != bug || w->bugs_left == 0)
         return 0;
@@ -41,7 +41,7 @@ static int64_t *order_of(struct world *w, uint32_t from, uint32_t to)
 }
 
 /* When a message arrives; INT64_MAX: never. */
-static int64_t arrival(struct world *w, uint32_t from, uint32_t to)
+static int64_t nodes_shell_arrival(struct world *w, uint32_t from, uint32_t to)
 {
     int64_t at_ns =
         w->now_ns + crn_world_between(w, MILLI / 100, w->set.has_faults ? SECOND : MILLI);
@@ -61,7 +61,7 @@ static int64_t arrival(struct world *w, uint32_t from, uint32_t to)
     return at_ns;
 }
 
-static void count(struct world *w, uint32_t from, uint32_t to, size_t bytes)
+static void nodes_shell_count(struct world *w, uint32_t from, uint32_t to, size_t bytes)
 {
     w->nodes[from].load.sent++;
     w->nodes[from].load.sent_bytes += bytes;
@@ -71,11 +71,11 @@ static void count(struct world *w, uint32_t from, uint32_t to, size_t bytes)
 
 static void send_to(struct world *w, uint32_t from, uint32_t to, const struct crn_buf *packet)
 {
-    int64_t at_ns = from == to ? w->now_ns : arrival(w, from, to);
+    int64_t at_ns = from == to ? w->now_ns : nodes_shell_arrival(w, from, to);
     struct event *ev;
 
     if (from != to)
-        count(w, from, to, packet->len);
+        nodes_shell_count(w, from, to, packet->len);
     if (at_ns == INT64_MAX)
         return;
     ev = crn_world_at(w, at_ns, EV_MESSAGE, to);
@@ -99,7 +99,8 @@ static void shell_send(struct world *w, uint32_t from, uint32_t first, uint32_t 
         crn_world_problem(w, "%s: %s", crn_msg_name(m->type), ei.msg);
     } else {
         for (to = first; to < end; to++)
-            if (m->type != CRN_MSG_END || to == CRN_ROOT || !strikes(w, CRN_BUG_LOST_END))
+            if (m->type != CRN_MSG_END || to == CRN_ROOT ||
+                !nodes_shell_strikes(w, CRN_BUG_LOST_END))
                 send_to(w, from, to, &packet);
     }
     crn_buf_free(&packet);
@@ -145,19 +146,19 @@ static int are_slots_there(struct world *w, uint32_t node, uint64_t seq)
 /* Does the leader still reach all members of its group? */
 static int reaches_group(struct world *w, uint32_t node)
 {
-    uint32_t g = crn_group_of(node, w->set.nodes, w->nfiles);
-    uint32_t end = crn_group_first(g + 1, w->set.nodes, w->nfiles);
+    uint32_t g = crn_elect_group_of(node, w->set.nodes, w->nfiles);
+    uint32_t end = crn_elect_group_first(g + 1, w->set.nodes, w->nfiles);
     uint32_t i;
 
-    for (i = crn_group_first(g, w->set.nodes, w->nfiles); i < end; i++)
+    for (i = crn_elect_group_first(g, w->set.nodes, w->nfiles); i < end; i++)
         if (w->nodes[i].core == NULL || (i != node && (crn_world_is_cut(w, i, w->now_ns) ||
                                                        crn_world_is_cut(w, node, w->now_ns))))
             return 0;
     return 1;
 }
 
-static cairn_err flush(struct world *w, uint32_t node, const struct crn_item *item,
-                       struct crn_errinfo *e)
+static cairn_err nodes_shell_flush(struct world *w, uint32_t node, const struct crn_item *item,
+                                   struct crn_errinfo *e)
 {
     struct data *d = data_of(w, node, item->seq);
 
@@ -167,7 +168,7 @@ static cairn_err flush(struct world *w, uint32_t node, const struct crn_item *it
         return crn_fail(e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint");
     if (!reaches_group(w, node))
         return crn_fail(e, CAIRN_ETIMEDOUT, 0, "a node sent nothing within commit_timeout");
-    if (strikes(w, CRN_BUG_EARLY))
+    if (nodes_shell_strikes(w, CRN_BUG_EARLY))
         return CAIRN_OK;
     d->is_durable = 1;
     return CAIRN_OK;
@@ -197,8 +198,8 @@ static void make_local(struct world *w, uint32_t node, struct crn_item *item, in
 }
 
 /* What a worker has done. */
-static cairn_err work(struct world *w, uint32_t node, const struct crn_action *a,
-                      struct crn_errinfo *e)
+static cairn_err nodes_shell_work(struct world *w, uint32_t node, const struct crn_action *a,
+                                  struct crn_errinfo *e)
 {
     struct crn_item *item = a->item;
 
@@ -215,7 +216,7 @@ static cairn_err work(struct world *w, uint32_t node, const struct crn_action *a
     if (a->work == CRN_WORK_SERVE && !are_slots_there(w, node, item->seq))
         return crn_fail(e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint");
     if (a->work == CRN_WORK_FLUSH)
-        return flush(w, node, item, e);
+        return nodes_shell_flush(w, node, item, e);
     if (a->work == CRN_WORK_COMMIT)
         crn_check_commit(w, item->seq);
     return CAIRN_OK;
@@ -253,14 +254,14 @@ void crn_shell_result(struct world *w, struct event *ev)
     if (ev->flag == 1)
         (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", ev->node);
     else
-        (void)!work(w, ev->node, &ev->action, &e);
+        (void)!nodes_shell_work(w, ev->node, &ev->action, &e);
     crn_node_result(n->core, w->now_ns, &r);
     crn_shell_act(w, ev->node);
 }
 
 /* Actions. ------------------------------------------------------------------------------------- */
 
-static void promise(struct world *w, uint32_t node, const struct crn_action *a)
+static void nodes_shell_promise(struct world *w, uint32_t node, const struct crn_action *a)
 {
     uint32_t i;
 
@@ -269,14 +270,14 @@ static void promise(struct world *w, uint32_t node, const struct crn_action *a)
             rank_of(w, node, i)->capture[a->item->seq - 1].is_promised = 1;
 }
 
-static void settle(struct world *w, uint32_t node, const struct crn_action *a)
+static void nodes_shell_settle(struct world *w, uint32_t node, const struct crn_action *a)
 {
     enum slot to = a->outcome == CRN_OUT_FLUSHED  ? SLOT_FLUSHED
                    : a->outcome == CRN_OUT_FAILED ? SLOT_FAILED
                                                   : SLOT_KEPT;
     uint32_t i;
 
-    if (strikes(w, CRN_BUG_UNSETTLED))
+    if (nodes_shell_strikes(w, CRN_BUG_UNSETTLED))
         return;
     if (to == SLOT_KEPT && w->set.bug == CRN_BUG_DROPPED)
         to = SLOT_FAILED;
@@ -289,7 +290,7 @@ static void settle(struct world *w, uint32_t node, const struct crn_action *a)
     }
 }
 
-static void tell(struct world *w, uint32_t node, const struct crn_action *a)
+static void nodes_shell_tell(struct world *w, uint32_t node, const struct crn_action *a)
 {
     uint32_t i;
 
@@ -297,7 +298,7 @@ static void tell(struct world *w, uint32_t node, const struct crn_action *a)
         if (a->item != NULL && !a->item->part[i].is_captured)
             continue;
         crn_rank_tell(w, node * w->nranks + i, &a->msg);
-        if (a->msg.type == CRN_MSG_STATE && strikes(w, CRN_BUG_TWICE))
+        if (a->msg.type == CRN_MSG_STATE && nodes_shell_strikes(w, CRN_BUG_TWICE))
             w->bugs_left = 1;
         if (w->set.bug == CRN_BUG_TWICE)
             crn_rank_tell(w, node * w->nranks + i, &a->msg);
@@ -321,13 +322,13 @@ static void shell_act_one(struct world *w, uint32_t node, struct crn_action *a)
         shell_send(w, node, a->first, a->end, &a->msg);
         return;
     case CRN_ACT_TELL:
-        tell(w, node, a);
+        nodes_shell_tell(w, node, a);
         return;
     case CRN_ACT_WORK:
         start_work(w, node, a);
         return;
     case CRN_ACT_PROMISE:
-        promise(w, node, a);
+        nodes_shell_promise(w, node, a);
         return;
     case CRN_ACT_BEGIN:
         w->nodes[node].was_leader = a->item->leader == node;
@@ -342,7 +343,7 @@ static void shell_act_one(struct world *w, uint32_t node, struct crn_action *a)
         crn_check_failure(w, a->item->seq, &a->msg.end.error);
         return;
     case CRN_ACT_SETTLE:
-        settle(w, node, a);
+        nodes_shell_settle(w, node, a);
         return;
     case CRN_ACT_FREE:
         crn_item_free(a->item);
@@ -363,7 +364,7 @@ void crn_shell_act(struct world *w, uint32_t node)
 /* Events. -------------------------------------------------------------------------------------- */
 
 /* The version that a new one may be encoded against: the newest committed one in the arena. */
-static uint64_t newest(struct world *w, uint64_t before, int64_t *ret_version)
+static uint64_t nodes_shell_newest(struct world *w, uint64_t before, int64_t *ret_version)
 {
     uint64_t v;
 
@@ -388,7 +389,7 @@ void crn_shell_turn(struct world *w, const struct event *ev)
     item = crn_node_find(n->core, ev->seq);
     if (item == NULL)
         return;
-    base = newest(w, ev->seq, &version);
+    base = nodes_shell_newest(w, ev->seq, &version);
     if (crn_world_chance(w, w->p_fail / 2))
         (void)!crn_fail(&no, CAIRN_ECANCELED, 0, "its flush was canceled at the broker");
     crn_node_turn(n->core, w->now_ns, item, no.code != CAIRN_OK ? &no : NULL, base, version);

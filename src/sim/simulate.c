@@ -64,14 +64,14 @@ static int is_measured(const struct sim *s)
 }
 
 /* Measured seconds within [since, now]; the simulation stops where measuring ends. */
-static double measured(const struct sim *s, double since_s)
+static double simulate_measured(const struct sim *s, double since_s)
 {
     return fmax(0, s->now_s - fmax(since_s, s->m->start_s));
 }
 
 static void set_use(struct sim *s, struct simulate_job *j, enum crn_sim_use use)
 {
-    result_of(s, j)->use[j->use] += class_of(s, j)->nodes * measured(s, j->use_since_s);
+    result_of(s, j)->use[j->use] += class_of(s, j)->nodes * simulate_measured(s, j->use_since_s);
     j->use = use;
     j->use_since_s = s->now_s;
 }
@@ -92,7 +92,7 @@ static void set_timer(struct sim *s, uint32_t slot)
     crn_heap_set(&s->timers, slot, at);
 }
 
-static void compute(struct sim *s, uint32_t slot)
+static void simulate_compute(struct sim *s, uint32_t slot)
 {
     struct simulate_job *j = &s->job[slot];
 
@@ -178,7 +178,7 @@ static void simulate_started(struct sim *s, uint32_t slot)
         crn_heap_set(&s->timers, slot, s->now_s + class_of(s, j)->block_s);
 }
 
-static void committed(struct sim *s, uint32_t slot)
+static void simulate_committed(struct sim *s, uint32_t slot)
 {
     struct simulate_job *j = &s->job[slot];
     const struct crn_model_class *c = class_of(s, j);
@@ -196,12 +196,12 @@ static void committed(struct sim *s, uint32_t slot)
     if (j->use == CRN_USE_COMPUTE)
         set_timer(s, slot);
     else
-        compute(s, slot);
+        simulate_compute(s, slot);
 }
 
 static void free_nodes(struct sim *s, double nodes)
 {
-    s->out->idle += s->free_nodes * measured(s, s->free_since_s);
+    s->out->idle += s->free_nodes * simulate_measured(s, s->free_since_s);
     s->free_since_s = s->now_s;
     s->free_nodes += nodes;
 }
@@ -239,7 +239,7 @@ static void end_job(struct sim *s, uint32_t slot)
 }
 
 /* A request has been served. */
-static void served(struct sim *s, uint32_t slot)
+static void simulate_served(struct sim *s, uint32_t slot)
 {
     struct simulate_job *j = &s->job[slot];
 
@@ -247,7 +247,7 @@ static void served(struct sim *s, uint32_t slot)
     if ((j->kind == CRN_IO_INPUT || j->kind == CRN_IO_OUTPUT) && is_measured(s))
         result_of(s, j)->io += class_of(s, j)->nodes * duration_of(s, j);
     if (j->kind == CRN_IO_CHECKPOINT) {
-        committed(s, slot);
+        simulate_committed(s, slot);
     } else if (j->kind == CRN_IO_OUTPUT) {
         end_job(s, slot);
     } else {
@@ -255,7 +255,7 @@ static void served(struct sim *s, uint32_t slot)
         j->risk_since_s = s->now_s;
         j->request_at_s =
             s->m->strategy.policy == NULL ? INFINITY : s->now_s + class_of(s, j)->request_after_s;
-        compute(s, slot);
+        simulate_compute(s, slot);
     }
 }
 
@@ -264,7 +264,7 @@ static void on_timer(struct sim *s, uint32_t slot)
     struct simulate_job *j = &s->job[slot];
 
     if (j->use == CRN_USE_CHECKPOINT) { /* the local capture is done, the write continues */
-        compute(s, slot);
+        simulate_compute(s, slot);
     } else if (s->now_s >= j->run_since_s + (j->work_s - j->progress_s)) {
         crn_device_cancel(&s->device, slot, s->now_s); /* a checkpoint that is no longer needed */
         stop_computing(s, slot, CRN_USE_WAIT_OUTPUT);
@@ -320,7 +320,7 @@ static void start_requests(struct sim *s)
     while ((slot = crn_device_start(&s->device, s->now_s)) != CRN_HEAP_OUT)
         simulate_started(s, slot);
     if (s->busy_since_s >= 0) {
-        s->out->device_busy += measured(s, s->busy_since_s);
+        s->out->device_busy += simulate_measured(s, s->busy_since_s);
         s->busy_since_s = -1;
     }
     if (s->device.active.n > 0)
@@ -341,7 +341,7 @@ static int simulate_step(struct sim *s)
     }
     s->now_s = fmax(s->now_s, next_s);
     if (device_s <= next_s) {
-        served(s, crn_device_finish(&s->device, s->now_s));
+        simulate_served(s, crn_device_finish(&s->device, s->now_s));
     } else if (timer_s <= next_s) {
         crn_heap_remove(&s->timers, slot);
         on_timer(s, slot);
@@ -359,9 +359,9 @@ static void close_books(struct sim *s)
     for (slot = 0; slot < s->high; slot++)
         if (s->job[slot].is_alive)
             set_use(s, &s->job[slot], s->job[slot].use);
-    s->out->idle += s->free_nodes * measured(s, s->free_since_s);
+    s->out->idle += s->free_nodes * simulate_measured(s, s->free_since_s);
     if (s->busy_since_s >= 0)
-        s->out->device_busy += measured(s, s->busy_since_s);
+        s->out->device_busy += simulate_measured(s, s->busy_since_s);
 }
 
 static cairn_err sim_init(struct sim *s, const struct crn_model *m, uint64_t seed,

@@ -102,7 +102,7 @@ static void test_closed_form(void **state)
         double period = s.rule == CRN_PERIOD_FIXED ? 3600 : crn_period_daly(600, 20000);
 
         assert_ok(crn_montecarlo(&p, &s, &mc, &sum, NULL, ei));
-        assert_near(sum.waste.mean, crn_waste_exact(period - 600, 600, 600, 20000),
+        assert_near(sum.waste.mean, crn_period_waste_exact(period - 600, 600, 600, 20000),
                     4 * sum.waste.stderr_mean);
         assert_true(sum.waste.stderr_mean < 0.001);
     }

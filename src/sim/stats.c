@@ -13,7 +13,7 @@ static int stats_ascending(const void *a, const void *b)
 }
 
 /* Of sorted values, interpolated; share 0 .. 1. */
-static double quantile(const double *sorted, size_t n, double share)
+static double stats_quantile(const double *sorted, size_t n, double share)
 {
     double at = share * (double)(n - 1);
     size_t low = (size_t)at;
@@ -36,10 +36,10 @@ void crn_stats_of(double *values, size_t n, struct crn_stats *ret)
         squares += (values[i] - ret->mean) * (values[i] - ret->mean);
     ret->stderr_mean = n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : 0;
     ret->min = values[0];
-    ret->p10 = quantile(values, n, 0.10);
-    ret->p25 = quantile(values, n, 0.25);
-    ret->p50 = quantile(values, n, 0.50);
-    ret->p75 = quantile(values, n, 0.75);
-    ret->p90 = quantile(values, n, 0.90);
+    ret->p10 = stats_quantile(values, n, 0.10);
+    ret->p25 = stats_quantile(values, n, 0.25);
+    ret->p50 = stats_quantile(values, n, 0.50);
+    ret->p75 = stats_quantile(values, n, 0.75);
+    ret->p90 = stats_quantile(values, n, 0.90);
     ret->max = values[n - 1];
 }

@@ -12,7 +12,7 @@
 
 #include "encode/pipe.h"
 
-void crn_base_path(const struct crn_base *b, char ret[CRN_BASE_PATH])
+void crn_chain_base_path(const struct crn_base *b, char ret[CRN_BASE_PATH])
 {
     (void)snprintf(ret, CRN_BASE_PATH, "../%lld/%s", (long long)b->version, b->file);
 }
@@ -30,7 +30,7 @@ struct crn_base_where crn_base_where(const char *what, const struct crn_base *b)
     return w;
 }
 
-int crn_chunk_needs_older(const struct crn_stream_chunk *c)
+int crn_chain_chunk_needs_older(const struct crn_stream_chunk *c)
 {
     struct crn_pipe pipe = {.n = c->nstages};
     unsigned i;
@@ -67,7 +67,7 @@ static cairn_err chain_make(const struct crn_index *x, struct crn_base_chain **r
 }
 
 /* Keeps the streams only: shards, extents and hashes of a base are not needed. */
-static void strip(struct crn_index *x)
+static void chain_strip(struct crn_index *x)
 {
     struct crn_index kept = *x;
 
@@ -129,7 +129,7 @@ static int needs_older(const struct crn_stream *s)
     uint32_t i;
 
     for (i = 0; i < s->nchunks; i++)
-        if (crn_chunk_needs_older(&s->chunks[i]))
+        if (crn_chain_chunk_needs_older(&s->chunks[i]))
             return 1;
     return 0;
 }
@@ -175,7 +175,7 @@ static cairn_err load_link(const struct crn_fs *fs, int dfd, const struct crn_in
     cairn_err rc;
     int fd;
 
-    crn_base_path(&x->bases[i], path);
+    crn_chain_base_path(&x->bases[i], path);
     rc = crn_data_open(fs, dfd, path, where, &fd, &bytes, &t, ei);
     if (rc != CAIRN_OK)
         return rc;
@@ -186,7 +186,7 @@ static cairn_err load_link(const struct crn_fs *fs, int dfd, const struct crn_in
     if (rc == CAIRN_OK)
         rc = check_streams(newer, &l->index, ei);
     if (rc == CAIRN_OK) {
-        strip(&l->index);
+        chain_strip(&l->index);
         rc = place_chunks(l, ei);
     }
     return rc;

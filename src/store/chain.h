@@ -19,7 +19,7 @@ struct crn_base_chain {
 
 /* The path of a base relative to the directory of a version: "../8/data-0000". */
 #define CRN_BASE_PATH (CRN_FILE_NAME + 32)
-void crn_base_path(const struct crn_base *b, char ret[CRN_BASE_PATH]);
+void crn_chain_base_path(const struct crn_base *b, char ret[CRN_BASE_PATH]);
 /* The name of a base in messages, derived from `what`, the file that needs it. */
 struct crn_base_where {
     char text[400];
@@ -27,6 +27,6 @@ struct crn_base_where {
 struct crn_base_where crn_base_where(const char *what, const struct crn_base *b);
 
 /* Is a chunk encoded against the older version, according to its index entry? */
-int crn_chunk_needs_older(const struct crn_stream_chunk *c);
+int crn_chain_chunk_needs_older(const struct crn_stream_chunk *c);
 
 #endif

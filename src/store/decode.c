@@ -111,7 +111,7 @@ static cairn_err open_base(struct crn_decoder *d, uint32_t link, const char *whe
 
     if (d->bases[i].chain != c || d->bases[i].link != link) {
         close_base(d, i);
-        crn_base_path(&c->bases[link], path);
+        crn_chain_base_path(&c->bases[link], path);
         fd = d->fs->openat(d->fs, d->file->dfd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
         if (fd == -ENOENT) /* its index was readable before, so the file has vanished */
             return crn_fail(ei, CAIRN_EDAMAGED, ENOENT, "open '%s'", where);
@@ -187,9 +187,9 @@ static cairn_err fetch_previous(void *ctx, uint64_t offset, size_t n, void *buf,
     cairn_err rc = CAIRN_OK;
 
     while (link < c->n &&
-           crn_chunk_needs_older(&c->links[link].index.streams[stream].chunks[chunk]))
+           crn_chain_chunk_needs_older(&c->links[link].index.streams[stream].chunks[chunk]))
         link++;
-    if (link == c->n || !crn_chunk_needs_older(&d->stream->chunks[chunk]))
+    if (link == c->n || !crn_chain_chunk_needs_older(&d->stream->chunks[chunk]))
         return crn_fail(ei, CAIRN_EDAMAGED, 0,
                         "a chunk needs more older versions than its chain has");
     if (link > 0)

@@ -49,8 +49,8 @@ static cairn_err read_number(const struct crn_store *st, int dfd, uint64_t *ret,
 }
 
 /* The highest generation that the file or a manifest knows. */
-static cairn_err highest(const struct crn_store *st, int dfd, const char *name, uint64_t *ret,
-                         struct crn_errinfo *ei)
+static cairn_err generation_highest(const struct crn_store *st, int dfd, const char *name,
+                                    uint64_t *ret, struct crn_errinfo *ei)
 {
     struct crn_catalog c = {0};
     cairn_err rc;
@@ -75,7 +75,7 @@ cairn_err crn_store_generation(const struct crn_store *st, const char *name, uin
     rc = crn_store_name_dir(st, name, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = highest(st, dfd, name, ret, ei);
+    rc = generation_highest(st, dfd, name, ret, ei);
     (void)st->fs->close(st->fs, dfd);
     return rc;
 }
@@ -92,10 +92,10 @@ cairn_err crn_store_raise_generation(const struct crn_store *st, const char *nam
     rc = crn_store_name_dir(st, name, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
-    rc = highest(st, dfd, name, &number, ei);
+    rc = generation_highest(st, dfd, name, &number, ei);
     if (rc == CAIRN_OK) {
-        rc = crn_file_replace(st->fs, dfd, CRN_NUMBER, text,
-                              (size_t)generation_compose(number + 1, text, sizeof(text)), &why);
+        rc = crn_fs_replace(st->fs, dfd, CRN_NUMBER, text,
+                            (size_t)generation_compose(number + 1, text, sizeof(text)), &why);
         if (rc == CAIRN_ENOSPC)
             rc = CAIRN_OK;
         else if (rc != CAIRN_OK)

@@ -101,7 +101,7 @@ cairn_err crn_halt_write(const struct crn_store *st, const char *job, const stru
                        halt->who)
             : snprintf(text, sizeof(text), "%s\n%s\n",
                        halt->kind == CRN_HALT_NOW ? "now" : "checkpoint", halt->who);
-    return crn_file_replace(st->fs, st->dfd, name, text, (size_t)n, ei);
+    return crn_fs_replace(st->fs, st->dfd, name, text, (size_t)n, ei);
 }
 
 void crn_halt_text(const struct crn_halt *halt, char *buf, size_t size)

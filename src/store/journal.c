@@ -133,8 +133,8 @@ cairn_err crn_journal_add(const struct crn_store *st, const char *name,
     return rc;
 }
 
-cairn_err crn_report(const struct crn_reporter *r, const char *name, int64_t version,
-                     uint64_t time_ns, const char *kind, const char *text)
+cairn_err crn_journal_report(const struct crn_reporter *r, const char *name, int64_t version,
+                             uint64_t time_ns, const char *kind, const char *text)
 {
     struct crn_event e = {.time_ns = time_ns, .version = version};
     struct crn_errinfo ei = {0};

@@ -62,7 +62,7 @@ struct crn_reporter {
 };
 /* Adds a record to the store at r->root; time_ns 0: now. Callers may ignore the error: it is also
  * logged at debug level. */
-cairn_err crn_report(const struct crn_reporter *r, const char *name, int64_t version,
-                     uint64_t time_ns, const char *kind, const char *text);
+cairn_err crn_journal_report(const struct crn_reporter *r, const char *name, int64_t version,
+                             uint64_t time_ns, const char *kind, const char *text);
 
 #endif

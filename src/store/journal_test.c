@@ -322,11 +322,11 @@ static void a_report_opens_the_store_itself(void **state)
     struct crn_journal j;
     struct crn_errinfo *ei = &e->info;
 
-    assert_int_not_equal(CAIRN_OK,
-                         crn_report(&r, "heat", 1, 0, CRN_EVENT_FAILED, "nowhere to say it"));
+    assert_int_not_equal(
+        CAIRN_OK, crn_journal_report(&r, "heat", 1, 0, CRN_EVENT_FAILED, "nowhere to say it"));
     r.root = e->dir;
-    assert_int_not_equal(CAIRN_OK, crn_report(&r, "..", 1, 0, CRN_EVENT_FAILED, "no name"));
-    assert_ok(crn_report(&r, "heat", 1, 7, CRN_EVENT_FAILED, "said"));
+    assert_int_not_equal(CAIRN_OK, crn_journal_report(&r, "..", 1, 0, CRN_EVENT_FAILED, "no name"));
+    assert_ok(crn_journal_report(&r, "heat", 1, 7, CRN_EVENT_FAILED, "said"));
 
     assert_ok(crn_journal_read(&e->st, "heat", &j, ei));
     assert_int_equal(j.n, 1);

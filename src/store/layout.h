@@ -25,9 +25,9 @@ struct crn_where crn_where(const struct crn_store *st, const char *name, int64_t
 void crn_version_text(int64_t version, char ret[CRN_VERSION_TEXT]);
 /* Accepts exactly the output of crn_version_text. Returns 0 or -1. */
 int crn_version_parse(const char *text, int64_t *ret);
-/* Is it ".manifest.0123abcd.tmp", or the same for a mark? crn_file_replace leaves such files on a
+/* Is it ".manifest.0123abcd.tmp", or the same for a mark? crn_fs_replace leaves such files on a
  * crash. */
-int crn_is_temp_name(const char *name);
+int crn_store_is_temp_name(const char *name);
 
 /* "stats-0000.1" for "data-0000.1". */
 void crn_stats_name(const char *data_file, char ret[CRN_FILE_NAME]);

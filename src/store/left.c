@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int crn_capture_is_later(const struct crn_capture_id *a, uint64_t a_created_ns,
-                         const struct crn_capture_id *b, uint64_t b_created_ns)
+int crn_store_capture_is_later(const struct crn_capture_id *a, uint64_t a_created_ns,
+                               const struct crn_capture_id *b, uint64_t b_created_ns)
 {
     if (memcmp(a->run, b->run, sizeof(a->run)) == 0)
         return a->seq > b->seq;
@@ -76,11 +76,12 @@ static cairn_err read_head(const struct look *k, const char *file, struct crn_ma
 static cairn_err is_superseded(const struct look *k, const struct crn_index *x, int *ret,
                                struct crn_errinfo *ei)
 {
-    *ret = k->is_removed_unreadable ||
-           (k->removed.nfiles > 0 &&
-            !crn_capture_is_later(&x->id, x->created_ns, &k->removed.id, k->removed.created_ns)) ||
-           (k->m.nfiles > 0 &&
-            !crn_capture_is_later(&x->id, x->created_ns, &k->m.id, k->m.created_ns));
+    *ret =
+        k->is_removed_unreadable ||
+        (k->removed.nfiles > 0 && !crn_store_capture_is_later(&x->id, x->created_ns, &k->removed.id,
+                                                              k->removed.created_ns)) ||
+        (k->m.nfiles > 0 &&
+         !crn_store_capture_is_later(&x->id, x->created_ns, &k->m.id, k->m.created_ns));
     return *ret ? CAIRN_OK : crn_store_was_removed(k->st, k->name, k->version, &x->id, ret, ei);
 }
 

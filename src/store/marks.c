@@ -27,7 +27,7 @@ cairn_err crn_store_pin(const struct crn_store *st, const char *name, int64_t ve
     if (r < 0) {
         rc = crn_fail_errno(ei, -r, "there is no committed version in '%s'", where.text);
     } else if (pin) {
-        rc = crn_file_replace(st->fs, dfd, CRN_PIN, "", 0, ei);
+        rc = crn_fs_replace(st->fs, dfd, CRN_PIN, "", 0, ei);
     } else {
         r = st->fs->unlinkat(st->fs, dfd, CRN_PIN, 0);
         if (r < 0 && r != -ENOENT)
@@ -85,7 +85,7 @@ cairn_err crn_store_check_pin(const struct crn_store *st, const char *name, int6
     return rc;
 }
 
-static void clean(char *text)
+static void marks_clean(char *text)
 {
     for (; *text != '\0'; text++)
         if ((unsigned char)*text < 0x20 || *text == 0x7f)
@@ -102,7 +102,7 @@ static size_t marks_compose(const struct crn_capture_id *id, const char *reason,
 
     crn_run_hex(id->run, run);
     (void)snprintf(line, sizeof(line), "%s", reason != NULL ? reason : "");
-    clean(line);
+    marks_clean(line);
     n = snprintf(buf, size, "%s %llu\n%s\n", run, (unsigned long long)id->seq, line);
     n += snprintf(buf + n, size - (size_t)n, "%016llx\n",
                   (unsigned long long)crn_hash(buf, (size_t)n));
@@ -124,7 +124,7 @@ cairn_err crn_store_reject(const struct crn_store *st, const char *name, int64_t
     rc = crn_store_read_manifest(st, dfd, name, version, &m, ei);
     if (rc == CAIRN_OK) {
         n = marks_compose(&m.id, reason, text, sizeof(text));
-        rc = crn_file_replace(st->fs, dfd, CRN_BAD, text, n, ei);
+        rc = crn_fs_replace(st->fs, dfd, CRN_BAD, text, n, ei);
         crn_manifest_free(&m);
     }
     (void)st->fs->close(st->fs, dfd);
@@ -149,7 +149,7 @@ static char *marks_parse(char *text, size_t len)
         return NULL;
     *reason++ = '\0';
     end[-1] = '\0';
-    clean(reason);
+    marks_clean(reason);
     return reason;
 }
 

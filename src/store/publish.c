@@ -135,7 +135,7 @@ cairn_err crn_store_check_bases(const struct crn_store *st, int dfd, const struc
         for (k = 0; k < m->files[i].nbases; k++) {
             const struct crn_base *b = &m->files[i].bases[k];
 
-            crn_base_path(b, path);
+            crn_chain_base_path(b, path);
             r = crn_late_stat(st->fs, dfd, path, b->bytes, m->committed_ns, &sb);
             if (r == -ENOENT || r == -ENOTDIR)
                 return crn_fail(ei, CAIRN_EDAMAGED, 0,
@@ -168,7 +168,7 @@ static cairn_err publish_commit(const struct crn_store *st, const struct crn_man
     if (rc == CAIRN_OK)
         rc = sync_way(st, m, dfd, ei);
     if (rc == CAIRN_OK)
-        rc = crn_file_replace(st->fs, dfd, CRN_MANIFEST, buf.data, buf.len, ei);
+        rc = crn_fs_replace(st->fs, dfd, CRN_MANIFEST, buf.data, buf.len, ei);
     crn_buf_free(&buf);
     return rc;
 }
@@ -202,7 +202,7 @@ static cairn_err take_back(const struct crn_store *st, int dfd, const struct crn
     if (old->nfiles > 0 && !crn_capture_id_equal(&old->id, &m->id)) {
         rc = crn_manifest_encode(old, &buf, ei);
         if (rc == CAIRN_OK)
-            rc = crn_file_replace(st->fs, dfd, CRN_MANIFEST, buf.data, buf.len, ei);
+            rc = crn_fs_replace(st->fs, dfd, CRN_MANIFEST, buf.data, buf.len, ei);
         crn_buf_free(&buf);
         return rc;
     }
@@ -389,7 +389,7 @@ static cairn_err publish_describe(const struct publish_found *f, const char *fil
 
 /* Adds a data file to the manifest if it is a whole file of this capture. CAIRN_EDAMAGED,
  * CAIRN_EFORMAT or CAIRN_ENOENT: it is not whole. Any other error says nothing about the file. */
-static cairn_err consider(struct publish_found *f, const char *file, struct crn_errinfo *ei)
+static cairn_err publish_consider(struct publish_found *f, const char *file, struct crn_errinfo *ei)
 {
     const struct crn_unpublished *u = f->u;
     struct crn_where where = crn_where(f->st, u->name, u->version, file);
@@ -443,7 +443,7 @@ static cairn_err consider_all(struct publish_found *f, struct crn_errinfo *ei)
         if (crn_data_name_parse(names.name[i], &file_no, &attempt) != 0)
             continue;
         crn_err_clear(&why);
-        rc = consider(f, names.name[i], &why);
+        rc = publish_consider(f, names.name[i], &why);
         if ((rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT || rc == CAIRN_ENOENT) &&
             (u->own == NULL || strcmp(names.name[i], u->own) != 0))
             rc = CAIRN_OK;

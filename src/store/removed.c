@@ -53,8 +53,8 @@ static cairn_err read_list(const struct crn_store *st, int dfd, const char *name
 }
 
 /* Drops the older half of a full list. */
-static cairn_err shrink(const struct crn_store *st, int dfd, const char *name,
-                        struct crn_errinfo *ei)
+static cairn_err removed_shrink(const struct crn_store *st, int dfd, const char *name,
+                                struct crn_errinfo *ei)
 {
     unsigned char *data;
     size_t len, skip;
@@ -64,7 +64,7 @@ static cairn_err shrink(const struct crn_store *st, int dfd, const char *name,
     if (rc != CAIRN_OK)
         return rc;
     skip = len / 2 / RECORD * RECORD;
-    rc = crn_file_replace(st->fs, dfd, CRN_REMOVED_LIST, data + skip, len - skip, ei);
+    rc = crn_fs_replace(st->fs, dfd, CRN_REMOVED_LIST, data + skip, len - skip, ei);
     free(data);
     return rc;
 }
@@ -97,7 +97,7 @@ static cairn_err removed_append(const struct crn_store *st, int dfd, const char 
         rc = crn_fs_check(fs->fsync(fs, dfd), ei, "fsync '%s/%s'", st->path, name);
     (void)fs->close(fs, fd);
     if (rc == CAIRN_OK && (size_t)sb.st_size >= FULL)
-        rc = shrink(st, dfd, name, ei);
+        rc = removed_shrink(st, dfd, name, ei);
     return rc;
 }
 

@@ -17,8 +17,8 @@ static size_t last_committed(const struct crn_catalog *c)
 
     for (i = 0; i < c->n; i++)
         if (c->v[i].state == CRN_VERSION_OK &&
-            (last == c->n || !crn_capture_is_later(&c->v[last].id, c->v[last].committed_ns,
-                                                   &c->v[i].id, c->v[i].committed_ns)))
+            (last == c->n || !crn_store_capture_is_later(&c->v[last].id, c->v[last].committed_ns,
+                                                         &c->v[i].id, c->v[i].committed_ns)))
             last = i;
     return last;
 }
@@ -369,7 +369,7 @@ cairn_err crn_store_would_retire(const struct crn_store *st, const char *name,
         const struct crn_version_entry *e = &c.v[i - 1];
 
         if (e->state != CRN_VERSION_OK || e->version <= version ||
-            !crn_capture_is_later(&e->id, e->created_ns, id, created_ns))
+            !crn_store_capture_is_later(&e->id, e->created_ns, id, created_ns))
             continue;
         rc = crn_store_sync_version(st, name, e->version, ei); /* it may not be durable yet */
         newer++;

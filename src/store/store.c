@@ -46,7 +46,7 @@ int crn_version_parse(const char *text, int64_t *ret)
     return 0;
 }
 
-int crn_is_temp_name(const char *name)
+int crn_store_is_temp_name(const char *name)
 {
     static const char *const files[] = {CRN_MANIFEST, CRN_PIN, CRN_BAD, CRN_NUMBER,
                                         CRN_REMOVED_LIST};
@@ -196,7 +196,8 @@ cairn_err crn_store_remove_empty(const struct crn_store *st, const char *name, i
 }
 
 /* Fails with the name of the run that has the lock. */
-static cairn_err busy(const struct crn_store *st, int fd, const char *name, struct crn_errinfo *ei)
+static cairn_err store_busy(const struct crn_store *st, int fd, const char *name,
+                            struct crn_errinfo *ei)
 {
     char who[200];
     ssize_t n = st->fs->pread(st->fs, fd, who, sizeof(who) - 1, 0);
@@ -228,7 +229,7 @@ cairn_err crn_store_lock_name(const struct crn_store *st, const char *name, cons
         return crn_fail_errno(ei, -fd, "open '%s/%s/%s'", st->path, name, CRN_WRITER);
     r = fs->lock(fs, fd);
     if (r == -EAGAIN)
-        rc = busy(st, fd, name, ei);
+        rc = store_busy(st, fd, name, ei);
     else if (r < 0 && r != -ENOTSUP)
         rc = crn_fail_errno(ei, -r, "lock '%s/%s/%s'", st->path, name, CRN_WRITER);
     if (r < 0) {

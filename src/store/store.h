@@ -127,8 +127,8 @@ int crn_left_is_complete(const struct crn_left *l);
 const struct crn_left *crn_left_find(const struct crn_lefts *l, int64_t version,
                                      const struct crn_capture_id *id, uint32_t files);
 /* Was a taken after b? All ordering of captures goes through this function. */
-int crn_capture_is_later(const struct crn_capture_id *a, uint64_t a_created_ns,
-                         const struct crn_capture_id *b, uint64_t b_created_ns);
+int crn_store_capture_is_later(const struct crn_capture_id *a, uint64_t a_created_ns,
+                               const struct crn_capture_id *b, uint64_t b_created_ns);
 
 /* Describes a whole data file from its trailer and index, in the form of the manifest. */
 CAIRN_CHECKED cairn_err crn_store_describe_data(const struct crn_store *st, const char *name,

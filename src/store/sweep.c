@@ -2,7 +2,7 @@
 /* Removes debris: files that no manifest of the name names. Decides what is provably Cairn's and
  * provably useless:
  *
- *     temporary file                 its name has the form that crn_file_replace uses
+ *     temporary file                 its name has the form that crn_fs_replace uses
  *     data file, not whole           its name and path, below a directory with a .writer file
  *     data file, whole, not named    its index says that it belongs here; it stays while a drain
  *                                    may still complete its capture. It always stays if the
@@ -194,7 +194,7 @@ static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinf
     rc = crn_fs_check(r, ei, "stat '%s'", crn_where(s->st, s->name, s->version, file).text);
     if (rc != CAIRN_OK)
         return rc;
-    if (crn_is_temp_name(file)) {
+    if (crn_store_is_temp_name(file)) {
         is_debris = s->has_lock || s->force || is_old(s, changed_ns(&sb));
     } else if (strcmp(file, CRN_PIN) == 0 || strcmp(file, CRN_BAD) == 0) {
         is_debris = s->has_writer && !s->has_manifest;
@@ -286,7 +286,7 @@ static cairn_err sweep_name_dir(struct sweep *s, int name_dfd, struct crn_errinf
     s->dfd = name_dfd;
     rc = crn_fs_names(s->st->fs, name_dfd, s->name, &names, ei);
     for (i = 0; rc == CAIRN_OK && i < names.n; i++)
-        if (crn_is_temp_name(names.name[i]))
+        if (crn_store_is_temp_name(names.name[i]))
             rc = sweep_file(s, names.name[i], ei);
     crn_names_free(&names);
     return rc;

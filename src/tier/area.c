@@ -126,7 +126,7 @@ void crn_area_remove(const struct crn_fs *fs, int dfd, const char *name)
     }
 }
 
-static cairn_err map(struct crn_area *a, uint64_t bytes, int prot, struct crn_errinfo *ei)
+static cairn_err area_map(struct crn_area *a, uint64_t bytes, int prot, struct crn_errinfo *ei)
 {
     void *p = NULL;
     int r = a->fs->map(a->fs, a->fd[0], head_bytes(bytes), prot, &p);
@@ -140,7 +140,8 @@ static cairn_err map(struct crn_area *a, uint64_t bytes, int prot, struct crn_er
     return CAIRN_OK;
 }
 
-static cairn_err reserve(const struct crn_area *a, int fd, uint64_t bytes, struct crn_errinfo *ei)
+static cairn_err area_reserve(const struct crn_area *a, int fd, uint64_t bytes,
+                              struct crn_errinfo *ei)
 {
     int r = a->fs->fallocate(a->fs, fd, 0, (off_t)bytes);
 
@@ -162,7 +163,7 @@ static cairn_err create_file(struct crn_area *a, int dfd, uint32_t i, uint64_t b
     rc = crn_fs_check(a->fd[i], ei, "create '%s' in the local directory", name);
     if (rc == CAIRN_OK && is_direct)
         a->direct[i] = fs->openat(fs, dfd, name, O_RDWR | O_DIRECT | O_CLOEXEC, 0);
-    return rc == CAIRN_OK ? reserve(a, a->fd[i], file_bytes(bytes, i), ei) : rc;
+    return rc == CAIRN_OK ? area_reserve(a, a->fd[i], file_bytes(bytes, i), ei) : rc;
 }
 
 /* Removes the files that were created. */
@@ -191,7 +192,7 @@ cairn_err crn_area_create(const struct crn_fs *fs, int dfd, const struct crn_are
     for (i = 0; rc == CAIRN_OK && i < files_of(bytes); i++)
         rc = create_file(a, dfd, i, bytes, options->is_direct, ei);
     if (rc == CAIRN_OK)
-        rc = map(a, bytes, PROT_READ | PROT_WRITE, ei);
+        rc = area_map(a, bytes, PROT_READ | PROT_WRITE, ei);
     if (rc != CAIRN_OK || options->name == NULL)
         remove_files(a, dfd);
     if (rc != CAIRN_OK) {
@@ -260,7 +261,7 @@ cairn_err crn_area_open(const struct crn_fs *fs, int dfd, const char *name, stru
             rc = check_size(a, i, bytes, ei);
     }
     if (rc == CAIRN_OK)
-        rc = map(a, bytes, PROT_READ, ei);
+        rc = area_map(a, bytes, PROT_READ, ei);
     if (rc != CAIRN_OK) {
         crn_area_close(a);
         return rc;

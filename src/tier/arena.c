@@ -121,7 +121,7 @@ static cairn_err create_file(int dfd, const char *file, size_t total, size_t fir
 
     if (fd < 0)
         return crn_fail_errno(ei, errno, "create the arena '%s'", file);
-    r = ftruncate(fd, (off_t)total) < 0 ? errno : crn_reserve(fd, 0, first);
+    r = ftruncate(fd, (off_t)total) < 0 ? errno : crn_rest_reserve(fd, 0, first);
     if (r == 0) {
         *ret = fd;
         return CAIRN_OK;
@@ -476,7 +476,7 @@ static int arena_evict(struct crn_arena *a, uint32_t slot)
 }
 
 /* Lists the arena as fragments, with gaps between the slots. */
-static size_t fragments(struct crn_arena *a)
+static size_t arena_fragments(struct crn_arena *a)
 {
     struct crn_fragment *taken = a->search->taken;
     struct crn_fragment *f = a->search->f;
@@ -515,7 +515,7 @@ static uint64_t make_room(struct crn_arena *a, uint64_t bytes)
     struct crn_fragment *f = a->search->f;
     struct crn_space space = {.f = f,
                               .scratch = a->search->scratch,
-                              .n = fragments(a),
+                              .n = arena_fragments(a),
                               .cap = 2 * (size_t)a->nslots + 1,
                               .capacity = a->made};
     struct crn_window w;

@@ -12,7 +12,7 @@
 #define PIECE ((uint64_t)1 << 20)
 #define NICE  19
 
-int crn_reserve(int fd, uint64_t at, uint64_t bytes)
+int crn_rest_reserve(int fd, uint64_t at, uint64_t bytes)
 {
     int r;
 
@@ -27,10 +27,10 @@ static void arena_rest_make(struct crn_rest *r)
     while (r->done < r->bytes && r->failure == 0 && !atomic_load(&r->is_stopped)) {
         uint64_t n = r->bytes - r->done < PIECE ? r->bytes - r->done : PIECE;
 
-        r->failure = crn_reserve(r->fd, r->at + r->done, n);
+        r->failure = crn_rest_reserve(r->fd, r->at + r->done, n);
         if (r->failure != 0)
             break;
-        (void)crn_populate(r->start + r->done, n);
+        (void)crn_touch_populate(r->start + r->done, n);
         r->done += n;
     }
 }

@@ -32,6 +32,6 @@ int crn_rest_is_over(struct crn_rest *r);
 void crn_rest_end(struct crn_rest *r, int is_given_up);
 
 /* Reserves bytes of a file: 0 or errno. */
-int crn_reserve(int fd, uint64_t at, uint64_t bytes);
+int crn_rest_reserve(int fd, uint64_t at, uint64_t bytes);
 
 #endif

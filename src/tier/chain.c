@@ -57,7 +57,7 @@ static cairn_err no_room(const struct crn_chain *c, uint64_t bytes, struct crn_e
     int t;
 
     for (t = 0; t <= c->last; t++)
-        if (!c->tier[t].is_lost && crn_takes_captures(&c->tier[t]) &&
+        if (!c->tier[t].is_lost && crn_chain_takes_captures(&c->tier[t]) &&
             c->tier[t].space.capacity > most)
             most = c->tier[t].space.capacity;
     if (bytes > most)
@@ -85,7 +85,7 @@ cairn_err crn_chain_write(struct crn_chain *c, uint64_t key, uint64_t bytes, int
     crn_chain_give_up(c);
     o->bytes = bytes != 0 ? bytes : 1;
     o->first = first;
-    r = crn_need_room(c, o, first, WHO_WRITE, now_ns, &t);
+    r = crn_room_need(c, o, first, WHO_WRITE, now_ns, &t);
     if (r == ROOM_MADE) {
         crn_object_unlose(c, o);
         o->is_discarded = 0;
@@ -194,7 +194,8 @@ cairn_err crn_chain_done(struct crn_chain *c, const struct crn_tier_transfer *t,
     if (rc == CAIRN_OK && t->to != CRN_APP && c->tier[t->to].is_lost)
         rc = CAIRN_EDEVICE;
     if (t->from != CRN_APP && t->to != CRN_APP) {
-        crn_link_end(t->from < t->to ? &c->tier[t->from].down : &c->tier[t->to].up, t, rc, now_ns);
+        crn_chain_link_end(t->from < t->to ? &c->tier[t->from].down : &c->tier[t->to].up, t, rc,
+                           now_ns);
         note_failure(c, o, rc, now_ns);
     }
     if (t->to != CRN_APP)
@@ -275,8 +276,8 @@ int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tie
         if (o == NULL)
             return 0;
         is_wished = crn_object_is_wished(c, o, tier);
-        r = is_wished ? crn_find_room(c, o, tier + 1, WHO_WISH, now_ns, &t)
-                      : crn_need_room(c, o, tier + 1, WHO_DOWN, now_ns, &t);
+        r = is_wished ? crn_room_find(c, o, tier + 1, WHO_WISH, now_ns, &t)
+                      : crn_room_need(c, o, tier + 1, WHO_DOWN, now_ns, &t);
         if (r != ROOM_MADE && is_wished) {
             o->at[tier].is_declined = 1;
             crn_object_requeue(c, o);
@@ -288,7 +289,7 @@ int crn_chain_down(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tie
     o->at[tier].readers++;
     o->at[tier].is_moving = 1;
     chain_describe(ret, o, tier, t, now_ns);
-    crn_link_begin(&from->down, ret);
+    crn_chain_link_begin(&from->down, ret);
     return 1;
 }
 
@@ -299,7 +300,7 @@ void crn_chain_flushed(struct crn_chain *c, uint64_t key)
 
     if (o == NULL || !c->tier[c->last].opt.is_external || o->at[c->last].state != CRN_LIFE_INIT)
         return;
-    if (crn_make_room(c, o, c->last, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns) == ROOM_MADE)
+    if (crn_room_make(c, o, c->last, WHO_DOWN, CRN_LIFE_WRITE_BEGIN, now_ns) == ROOM_MADE)
         crn_stay_move(o, c->last, CRN_LIFE_WRITE_END);
     chain_settle(c, o);
 }
@@ -351,7 +352,7 @@ cairn_err crn_chain_adopt(struct crn_chain *c, uint64_t key, uint64_t bytes, int
         return rc;
     o->bytes = bytes != 0 ? bytes : 1;
     o->first = first;
-    if (crn_make_room(c, o, c->last, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, 0) != ROOM_MADE) {
+    if (crn_room_make(c, o, c->last, WHO_WRITE, CRN_LIFE_WRITE_BEGIN, 0) != ROOM_MADE) {
         o->bytes = 0;
         crn_object_forget_if_empty(c, o);
         return crn_fail(ei, CAIRN_ENOSPC, 0, "the last tier has no space");

@@ -252,10 +252,10 @@ uint32_t crn_hint_distance(const struct crn_chain *c, const struct object *readi
  * it, the one below. -1: none. */
 static int source_of(const struct crn_chain *c, const struct object *o, int tier)
 {
-    int t = crn_below(c, tier);
+    int t = crn_chain_below(c, tier);
 
     while (t >= 0 && c->tier[t].opt.is_behind && !crn_life_is_whole(o->at[t].state))
-        t = crn_below(c, t);
+        t = crn_chain_below(c, t);
     return t;
 }
 
@@ -267,8 +267,8 @@ static enum step chain_hints_step(struct crn_chain *c, struct object *o, int tie
     int source = source_of(c, o, tier);
     int t;
 
-    if (tier < o->first || crn_rounded(c, tier, o->bytes) > c->tier[tier].space.capacity ||
-        (source >= 0 && crn_rounded(c, source, o->bytes) > c->tier[source].space.capacity))
+    if (tier < o->first || crn_chain_rounded(c, tier, o->bytes) > c->tier[tier].space.capacity ||
+        (source >= 0 && crn_chain_rounded(c, source, o->bytes) > c->tier[source].space.capacity))
         return STEP_ON; /* it may not go there, or cannot come from the source */
     for (t = 0; t <= tier; t++)
         if (o->at[t].state == CRN_LIFE_READ_COMPLETE || o->at[t].state == CRN_LIFE_READ_IN_PROGRESS)
@@ -287,7 +287,7 @@ static enum step chain_hints_step(struct crn_chain *c, struct object *o, int tie
         return STEP_ON;
     if (source < 0 || !crn_life_is_whole(o->at[source].state))
         return STEP_STOP; /* a slower link must bring it closer first */
-    return crn_make_room(c, o, tier, WHO_UP, CRN_LIFE_READ_BEGIN, now_ns) == ROOM_MADE ? STEP_COPY
+    return crn_room_make(c, o, tier, WHO_UP, CRN_LIFE_READ_BEGIN, now_ns) == ROOM_MADE ? STEP_COPY
                                                                                        : STEP_STOP;
 }
 
@@ -347,6 +347,6 @@ int crn_chain_up(struct crn_chain *c, int tier, int64_t now_ns, struct crn_tier_
                                       .src = {o->at[source].id, o->at[source].offset, o->key},
                                       .dst = {o->at[tier].id, o->at[tier].offset, o->key},
                                       .start_ns = now_ns};
-    crn_link_begin(&to->up, ret);
+    crn_chain_link_begin(&to->up, ret);
     return 1;
 }

@@ -116,9 +116,9 @@ int crn_object_is_here(const struct crn_chain *c, const struct object *o); /* on
 /* Its last background copy failed: no retry before retry_ns. 0: clears the failure. */
 void crn_object_note_retry(struct crn_chain *c, struct object *o, int64_t retry_ns);
 /* The next slower tier that is not lost; -1. */
-int crn_below(const struct crn_chain *c, int tier);
-int crn_has_copy_below(const struct crn_chain *c, const struct object *o, int tier);
-uint64_t crn_rounded(const struct crn_chain *c, int tier, uint64_t bytes);
+int crn_chain_below(const struct crn_chain *c, int tier);
+int crn_chain_has_copy_below(const struct crn_chain *c, const struct object *o, int tier);
+uint64_t crn_chain_rounded(const struct crn_chain *c, int tier, uint64_t bytes);
 /* Applies an event, which must be legal in the table. */
 void crn_stay_move(struct object *o, int tier, enum crn_life_event event);
 /* Begins a stay in a gap that is large enough. */
@@ -141,21 +141,21 @@ void crn_object_drop(struct crn_chain *c, struct object *o); /* unused discarded
 /* chain_room.c */
 enum room { ROOM_MADE, ROOM_WAIT, ROOM_NONE };
 /* Makes space for an object on a tier: evicts what must go and begins the stay (event). */
-enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum who who,
+enum room crn_room_make(struct crn_chain *c, struct object *o, int tier, enum who who,
                         enum crn_life_event event, int64_t now_ns);
-int crn_takes_captures(const struct tier *t);
+int crn_chain_takes_captures(const struct tier *t);
 /* Makes space on the first suitable tier from first on: *ret_to. An is_behind tier takes only
  * copies from the tier just above it. */
-enum room crn_find_room(struct crn_chain *c, struct object *o, int first, enum who who,
+enum room crn_room_find(struct crn_chain *c, struct object *o, int first, enum who who,
                         int64_t now_ns, int *ret_to);
 /* The same if only hinted checkpoints block the space: the holds of those that will be read last
  * end, one by one. A new checkpoint must leave a volatile tier, and an application that waits for
  * that does not read. */
-enum room crn_need_room(struct crn_chain *c, struct object *o, int first, enum who who,
+enum room crn_room_need(struct crn_chain *c, struct object *o, int first, enum who who,
                         int64_t now_ns, int *ret_to);
-void crn_link_begin(struct chain_link *l, const struct crn_tier_transfer *t);
-void crn_link_end(struct chain_link *l, const struct crn_tier_transfer *t, cairn_err rc,
-                  int64_t now_ns);
+void crn_chain_link_begin(struct chain_link *l, const struct crn_tier_transfer *t);
+void crn_chain_link_end(struct chain_link *l, const struct crn_tier_transfer *t, cairn_err rc,
+                        int64_t now_ns);
 
 /* chain_hints.c */
 /* Something changed that prefetching may have to act on: re-examines the object's hint. */

@@ -116,7 +116,7 @@ void crn_object_note_retry(struct crn_chain *c, struct object *o, int64_t retry_
     o->retry_ns = retry_ns;
 }
 
-int crn_below(const struct crn_chain *c, int tier)
+int crn_chain_below(const struct crn_chain *c, int tier)
 {
     int t;
 
@@ -126,7 +126,7 @@ int crn_below(const struct crn_chain *c, int tier)
     return -1;
 }
 
-int crn_has_copy_below(const struct crn_chain *c, const struct object *o, int tier)
+int crn_chain_has_copy_below(const struct crn_chain *c, const struct object *o, int tier)
 {
     int t;
 
@@ -136,7 +136,7 @@ int crn_has_copy_below(const struct crn_chain *c, const struct object *o, int ti
     return 0;
 }
 
-uint64_t crn_rounded(const struct crn_chain *c, int tier, uint64_t bytes)
+uint64_t crn_chain_rounded(const struct crn_chain *c, int tier, uint64_t bytes)
 {
     uint64_t align = c->tier[tier].opt.align;
     uint64_t least = c->tier[tier].opt.least;
@@ -198,7 +198,7 @@ void crn_stay_take(struct crn_chain *c, struct object *o, int tier)
     crn_object_requeue(c, o);
 }
 
-static void dequeue(struct tier *t, struct object *o, int tier)
+static void chain_object_dequeue(struct tier *t, struct object *o, int tier)
 {
     struct stay *s = &o->at[tier];
 
@@ -230,7 +230,7 @@ static void chain_object_enqueue(struct tier *t, struct object *o, int tier, enu
 
 int crn_object_is_wished(const struct crn_chain *c, const struct object *o, int tier)
 {
-    int below = crn_below(c, tier);
+    int below = crn_chain_below(c, tier);
 
     return below >= 0 && c->tier[below].opt.is_behind && o->nhints > 0 &&
            o->at[tier].state == CRN_LIFE_FLUSHED && !o->at[tier].is_declined &&
@@ -251,7 +251,7 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
 
     for (t = 0; t <= c->last; t++) {
         struct stay *s = &o->at[t];
-        int has_copy = crn_has_copy_below(c, o, t);
+        int has_copy = crn_chain_has_copy_below(c, o, t);
         enum queue_kind kind;
         int is_due;
 
@@ -259,11 +259,11 @@ void crn_object_requeue(struct crn_chain *c, struct object *o)
             crn_stay_move(o, t, CRN_LIFE_FLUSH_END);
         else if (!has_copy && s->state == CRN_LIFE_FLUSHED)
             crn_stay_move(o, t, CRN_LIFE_COPY_LOST);
-        is_due = crn_life_is_whole(s->state) && !o->is_discarded && crn_below(c, t) >= 0 &&
+        is_due = crn_life_is_whole(s->state) && !o->is_discarded && crn_chain_below(c, t) >= 0 &&
                  (!has_copy || crn_object_is_wished(c, o, t));
         kind = kind_of(c, o, t);
         if (s->is_queued && (!is_due || s->kind != (int)kind))
-            dequeue(&c->tier[t], o, t);
+            chain_object_dequeue(&c->tier[t], o, t);
         if (!s->is_queued && is_due)
             chain_object_enqueue(&c->tier[t], o, t, kind);
     }
@@ -276,9 +276,9 @@ void crn_stay_end(struct crn_chain *c, struct object *o, int tier, enum crn_life
     assert(s->readers == 0);
     crn_stay_move(o, tier, event);
     if (s->is_queued)
-        dequeue(&c->tier[tier], o, tier);
+        chain_object_dequeue(&c->tier[tier], o, tier);
     if (c->tier[tier].opt.is_external)
-        c->tier[tier].space.used -= crn_rounded(c, tier, o->bytes);
+        c->tier[tier].space.used -= crn_chain_rounded(c, tier, o->bytes);
     else
         crn_space_drop(&c->tier[tier].space, s->offset);
     c->nmissing += o->nhints > 0 && !crn_object_is_here(c, o);

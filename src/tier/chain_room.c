@@ -8,15 +8,15 @@
 
 /* Bandwidths. ---------------------------------------------------------------------------------- */
 
-void crn_link_begin(struct chain_link *l, const struct crn_tier_transfer *t)
+void crn_chain_link_begin(struct chain_link *l, const struct crn_tier_transfer *t)
 {
     if (l->busy++ == 0)
         l->last_ns = t->start_ns;
     l->bytes += t->bytes;
 }
 
-void crn_link_end(struct chain_link *l, const struct crn_tier_transfer *t, cairn_err rc,
-                  int64_t now_ns)
+void crn_chain_link_end(struct chain_link *l, const struct crn_tier_transfer *t, cairn_err rc,
+                        int64_t now_ns)
 {
     /* Copies share the link: count each from the end of the previous one. */
     int64_t took = now_ns - (t->start_ns > l->last_ns ? t->start_ns : l->last_ns);
@@ -79,7 +79,7 @@ static uint64_t wait_of(const struct crn_chain *c, const struct object *o, int t
                         uint64_t all_flushed_ns)
 {
     const struct stay *s = &o->at[tier];
-    int has_copy = crn_has_copy_below(c, o, tier);
+    int has_copy = crn_chain_has_copy_below(c, o, tier);
 
     if (s->readers == 0 && crn_life_may_evict(s->state, has_copy, o->is_discarded))
         return 0;
@@ -87,7 +87,7 @@ static uint64_t wait_of(const struct crn_chain *c, const struct object *o, int t
         return CRN_PINNED;
     if (s->is_queued)
         return s->eta_ns;
-    if (s->state == CRN_LIFE_WRITE_IN_PROGRESS && crn_below(c, tier) >= 0)
+    if (s->state == CRN_LIFE_WRITE_IN_PROGRESS && crn_chain_below(c, tier) >= 0)
         return all_flushed_ns + cost_ns(&c->tier[tier].down, o->bytes);
     return CRN_PINNED; /* the only copy, or being read */
 }
@@ -167,12 +167,12 @@ static int find_place(struct crn_chain *c, int tier, enum who who, uint64_t byte
     return 1;
 }
 
-enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum who who,
+enum room crn_room_make(struct crn_chain *c, struct object *o, int tier, enum who who,
                         enum crn_life_event event, int64_t now_ns)
 {
     struct tier *t = &c->tier[tier];
     struct claim *claim = &t->claim[who];
-    uint64_t bytes = crn_rounded(c, tier, o->bytes);
+    uint64_t bytes = crn_chain_rounded(c, tier, o->bytes);
     struct crn_window w;
     uint64_t at;
 
@@ -203,20 +203,20 @@ enum room crn_make_room(struct crn_chain *c, struct object *o, int tier, enum wh
 
 /* Choosing a tier. ----------------------------------------------------------------------------- */
 
-int crn_takes_captures(const struct tier *t)
+int crn_chain_takes_captures(const struct tier *t)
 {
     return !t->opt.is_external && !t->opt.is_behind;
 }
 
-enum room crn_find_room(struct crn_chain *c, struct object *o, int first, enum who who,
+enum room crn_room_find(struct crn_chain *c, struct object *o, int first, enum who who,
                         int64_t now_ns, int *ret_to)
 {
     enum room r = ROOM_NONE;
     int t;
 
     for (t = first; t <= c->last && r == ROOM_NONE; t++)
-        if (crn_takes_captures(&c->tier[t]) || (c->tier[t].opt.is_behind && t == first))
-            r = crn_make_room(c, o, t, who, CRN_LIFE_WRITE_BEGIN, now_ns);
+        if (crn_chain_takes_captures(&c->tier[t]) || (c->tier[t].opt.is_behind && t == first))
+            r = crn_room_make(c, o, t, who, CRN_LIFE_WRITE_BEGIN, now_ns);
     *ret_to = t - 1;
     return r;
 }
@@ -229,10 +229,10 @@ static int unhold_from(struct crn_chain *c, struct object *o, int first, uint64_
     int t;
 
     for (t = first; t <= c->last; t++) {
-        if (!crn_takes_captures(&c->tier[t]) ||
-            crn_rounded(c, t, bytes) > c->tier[t].space.capacity ||
+        if (!crn_chain_takes_captures(&c->tier[t]) ||
+            crn_chain_rounded(c, t, bytes) > c->tier[t].space.capacity ||
             o->at[t].state != CRN_LIFE_READ_COMPLETE || o->at[t].readers > 0 ||
-            !crn_has_copy_below(c, o, t))
+            !crn_chain_has_copy_below(c, o, t))
             continue;
         crn_stay_move(o, t, CRN_LIFE_CONSUME);
         crn_hint_touch(c, o);
@@ -241,10 +241,10 @@ static int unhold_from(struct crn_chain *c, struct object *o, int first, uint64_
     return is_free;
 }
 
-enum room crn_need_room(struct crn_chain *c, struct object *o, int first, enum who who,
+enum room crn_room_need(struct crn_chain *c, struct object *o, int first, enum who who,
                         int64_t now_ns, int *ret_to)
 {
-    enum room r = crn_find_room(c, o, first, who, now_ns, ret_to);
+    enum room r = crn_room_find(c, o, first, who, now_ns, ret_to);
     struct hint *h = c->held_last;
 
     while (r == ROOM_NONE && h != NULL) {
@@ -253,7 +253,7 @@ enum room crn_need_room(struct crn_chain *c, struct object *o, int first, enum w
         c->work++;
         h = h->prev;
         if (is_free)
-            r = crn_find_room(c, o, first, who, now_ns, ret_to);
+            r = crn_room_find(c, o, first, who, now_ns, ret_to);
     }
     return r;
 }

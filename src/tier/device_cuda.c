@@ -47,7 +47,7 @@ static int device_cuda_push(const struct crn_vendor_driver *d, void *ctx)
     return ctx_push(ctx);
 }
 
-static void pop(const struct crn_vendor_driver *d)
+static void cuda_pop(const struct crn_vendor_driver *d)
 {
     int (*ctx_pop)(void **ctx);
     void *ctx;
@@ -117,7 +117,7 @@ static int device_cuda_enter(struct crn_vendor_device *dev, int *ret_before)
 static void device_cuda_leave(struct crn_vendor_device *dev, int before)
 {
     if (!before)
-        pop(crn_vendor_of(dev));
+        cuda_pop(crn_vendor_of(dev));
 }
 
 /* Memory. -------------------------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ static int device_cuda_owner(struct crn_driver *driver, const void *ptr)
             continue;
         if (device_cuda_push(d, ctx) == 0) {
             r = crn_vendor_ask(d, ptr, &device);
-            pop(d);
+            cuda_pop(d);
         }
         release_context(d, i);
     }

@@ -124,8 +124,8 @@ int crn_vendor_ask(const struct crn_vendor_driver *d, const void *ptr, int *ret)
     return SUCCESS;
 }
 
-static cairn_err memory(struct crn_device *dev, uint64_t *ret_free, uint64_t *ret_total,
-                        struct crn_errinfo *ei)
+static cairn_err driver_memory(struct crn_device *dev, uint64_t *ret_free, uint64_t *ret_total,
+                               struct crn_errinfo *ei)
 {
     size_t left = 0;
     size_t total = 0;
@@ -141,7 +141,8 @@ static cairn_err memory(struct crn_device *dev, uint64_t *ret_free, uint64_t *re
     return rc;
 }
 
-static cairn_err alloc(struct crn_device *dev, uint64_t bytes, void **ret, struct crn_errinfo *ei)
+static cairn_err driver_alloc(struct crn_device *dev, uint64_t bytes, void **ret,
+                              struct crn_errinfo *ei)
 {
     void *p = NULL;
     struct entered e;
@@ -313,7 +314,7 @@ static cairn_err device_driver_copy(struct crn_device *dev, enum crn_lane lane, 
 
 /* A background thread sleeps until the copy should be nearly done, then polls for its end. (An
  * event that sleeps in the driver until an interrupt is 0.1 ms late, sometimes several.) */
-static int doze(const struct crn_vendor_driver *d, void *event, struct crn_pace *p)
+static int driver_doze(const struct crn_vendor_driver *d, void *event, struct crn_pace *p)
 {
     int64_t now = now_ns();
     int64_t until = p->bps > 0 ? p->start_ns + (int64_t)((double)p->bytes * 0.9e9 / p->bps) : now;
@@ -355,7 +356,7 @@ static int has_drained(struct crn_device *dev, enum crn_lane lane)
 
 /* After an error the caller reuses the memory of the copies as soon as the wait returns, so drain
  * the lane first. */
-static void drain(struct crn_device *dev, enum crn_lane lane)
+static void driver_drain(struct crn_device *dev, enum crn_lane lane)
 {
     const struct timespec pause = {.tv_nsec = DRAIN_STEP};
 
@@ -377,19 +378,20 @@ static cairn_err wait_done(struct crn_device *dev, enum crn_lane lane, struct cr
                              "record an event", ei);
     if (rc == CAIRN_OK)
         rc = device_driver_check(dev,
-                                 lane >= CRN_LANE_DOWN ? doze(d, done, &device_of(dev)->pace[lane])
-                                                       : d->event_wait(done),
+                                 lane >= CRN_LANE_DOWN
+                                     ? driver_doze(d, done, &device_of(dev)->pace[lane])
+                                     : d->event_wait(done),
                                  "wait for a copy", ei);
     device_driver_leave(dev, &e);
     return rc;
 }
 
-static cairn_err wait(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei)
+static cairn_err driver_wait(struct crn_device *dev, enum crn_lane lane, struct crn_errinfo *ei)
 {
     cairn_err rc = wait_done(dev, lane, ei);
 
     if (rc != CAIRN_OK)
-        drain(dev, lane);
+        driver_drain(dev, lane);
     return rc;
 }
 
@@ -483,15 +485,15 @@ static const struct crn_driver_ops ops = {
     .close = close_driver,
     .device_open = device_open,
     .device_close = device_close,
-    .memory = memory,
-    .alloc = alloc,
+    .memory = driver_memory,
+    .alloc = driver_alloc,
     .free = free_memory,
     .pin = device_driver_pin,
     .unpin = device_driver_unpin,
     .is_capturing = is_capturing,
     .after = device_driver_after,
     .copy = device_driver_copy,
-    .wait = wait,
+    .wait = driver_wait,
 };
 
 static const char *library_name(const struct crn_vendor *v)

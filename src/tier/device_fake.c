@@ -127,7 +127,7 @@ int fake_fails(const char *symbol)
     return code;
 }
 
-__attribute__((constructor)) static void load(void)
+__attribute__((constructor)) static void fake_load(void)
 {
     const char *speed = getenv("FAKE_GPU_SPEED");
 
@@ -151,7 +151,7 @@ static struct thing *make_thing(enum fake_kind kind)
     __builtin_trap();
 }
 
-static struct thing *containing(enum fake_kind kind, const void *p)
+static struct thing *fake_containing(enum fake_kind kind, const void *p)
 {
     int i;
 
@@ -162,7 +162,7 @@ static struct thing *containing(enum fake_kind kind, const void *p)
     return NULL;
 }
 
-static struct thing *alive(void *handle, enum fake_kind kind)
+static struct thing *fake_alive(void *handle, enum fake_kind kind)
 {
     struct thing *t = handle;
 
@@ -313,7 +313,7 @@ static void close_stream(struct device_fake_stream *s)
     (void)pthread_mutex_lock(&mu);
 }
 
-__attribute__((destructor)) static void unload(void)
+__attribute__((destructor)) static void fake_unload(void)
 {
     (void)pthread_mutex_lock(&mu);
     held = 0;
@@ -329,7 +329,7 @@ __attribute__((destructor)) static void unload(void)
 
 static struct device_fake_stream *find_stream(void *handle)
 {
-    struct thing *t = alive(handle, FAKE_STREAM);
+    struct thing *t = fake_alive(handle, FAKE_STREAM);
     struct device_fake_stream **named = handle == fake_names.legacy       ? legacy
                                         : handle == fake_names.per_thread ? per_thread
                                                                           : NULL;
@@ -371,7 +371,7 @@ static void order_behind(struct device_fake_stream *s, struct device_fake_stream
 }
 
 /* The legacy stream and blocking streams wait for each other. */
-static void order(struct device_fake_stream *s)
+static void fake_order(struct device_fake_stream *s)
 {
     struct device_fake_stream *l = legacy[s->device];
     struct device_fake_stream *other;
@@ -440,14 +440,14 @@ static int has_captures(int device, int only_blocking, int is_fatal)
 }
 
 /* The capture that records operations on this stream; NULL: they run. */
-static struct device_fake_stream *capturing(struct device_fake_stream *s)
+static struct device_fake_stream *fake_capturing(struct device_fake_stream *s)
 {
     struct device_fake_stream *c = s->captured_with != NULL ? s->captured_with : s;
 
     return c->capture.is_on ? c : NULL;
 }
 
-static int use(void *handle, struct device_fake_stream **ret)
+static int fake_use(void *handle, struct device_fake_stream **ret)
 {
     struct device_fake_stream *s = find_stream(handle);
 
@@ -474,8 +474,8 @@ int fake_capture_begin(void *stream, int capture_mode)
     int r;
 
     (void)pthread_mutex_lock(&mu);
-    r = use(stream, &s);
-    if (r == 0 && (s == legacy[s->device] || capturing(s) != NULL))
+    r = fake_use(stream, &s);
+    if (r == 0 && (s == legacy[s->device] || fake_capturing(s) != NULL))
         r = FAKE_CAPTURE_UNSUPPORTED;
     if (r == 0)
         s->capture =
@@ -517,7 +517,7 @@ int fake_capture_state(void *stream, int *ret)
     else if (s == legacy[s->device] && has_captures(s->device, 1, 0))
         r = FAKE_CAPTURE_IMPLICIT;
     else
-        *ret = capturing(s) != NULL;
+        *ret = fake_capturing(s) != NULL;
     (void)pthread_mutex_unlock(&mu);
     return r;
 }
@@ -575,7 +575,7 @@ int fake_free(void *p)
     int r = 0;
 
     (void)pthread_mutex_lock(&mu);
-    t = containing(FAKE_DEVICE_MEMORY, p);
+    t = fake_containing(FAKE_DEVICE_MEMORY, p);
     if (t == NULL || t->start != p)
         r = FAKE_INVALID;
     else if (is_prohibited())
@@ -613,7 +613,7 @@ int fake_unregister(void *p)
     int r = FAKE_INVALID;
 
     (void)pthread_mutex_lock(&mu);
-    t = containing(FAKE_HOST_MEMORY, p);
+    t = fake_containing(FAKE_HOST_MEMORY, p);
     if (t != NULL && t->start == p) {
         r = is_prohibited() ? FAKE_CAPTURE_UNSUPPORTED : 0;
         t->kind = r == 0 ? FAKE_NOTHING : t->kind;
@@ -631,8 +631,8 @@ int fake_pointer(void *data, int attribute, const void *p, unsigned device_type,
     if (fake_current() < 0)
         return FAKE_NO_CONTEXT;
     (void)pthread_mutex_lock(&mu);
-    t = containing(FAKE_DEVICE_MEMORY, p);
-    host = containing(FAKE_HOST_MEMORY, p);
+    t = fake_containing(FAKE_DEVICE_MEMORY, p);
+    host = fake_containing(FAKE_HOST_MEMORY, p);
     device = t != NULL ? t->device : host != NULL ? host->device : -1;
     (void)pthread_mutex_unlock(&mu);
     if (device < 0)
@@ -651,14 +651,14 @@ int fake_pointer(void *data, int attribute, const void *p, unsigned device_type,
 /* Operations. ---------------------------------------------------------------------------------- */
 
 /* The streams' address of the memory, and its kind; NULL: the range is not all device memory. */
-static char *seen(const void *p, size_t bytes, enum fake_kind *ret)
+static char *fake_seen(const void *p, size_t bytes, enum fake_kind *ret)
 {
-    const struct thing *t = containing(FAKE_DEVICE_MEMORY, p);
+    const struct thing *t = fake_containing(FAKE_DEVICE_MEMORY, p);
     size_t at;
 
-    *ret = t != NULL                                 ? FAKE_DEVICE_MEMORY
-           : containing(FAKE_HOST_MEMORY, p) != NULL ? FAKE_HOST_MEMORY
-                                                     : FAKE_NOTHING;
+    *ret = t != NULL                                      ? FAKE_DEVICE_MEMORY
+           : fake_containing(FAKE_HOST_MEMORY, p) != NULL ? FAKE_HOST_MEMORY
+                                                          : FAKE_NOTHING;
     if (t == NULL)
         return (char *)(uintptr_t)p;
     at = (size_t)((const char *)p - t->start);
@@ -686,7 +686,7 @@ static void push_copy(struct device_fake_stream *s, char *dst, const char *src, 
 {
     struct device_fake_op *op;
 
-    order(s);
+    fake_order(s);
     op = push_op(s, OP_COPY);
     op->dst = dst;
     op->src = src;
@@ -715,13 +715,13 @@ int fake_copy(void *dst, const void *src, size_t bytes, void *stream)
     if (fake_current() < 0)
         return FAKE_NO_CONTEXT;
     (void)pthread_mutex_lock(&mu);
-    r = use(stream, &s);
-    to = seen(dst, bytes, &kind[0]);
-    from = seen(src, bytes, &kind[1]);
+    r = fake_use(stream, &s);
+    to = fake_seen(dst, bytes, &kind[0]);
+    from = fake_seen(src, bytes, &kind[1]);
     if (r == 0 && (to == NULL || from == NULL))
         r = FAKE_INVALID;
     counts[FAKE_COUNT_COPIES] += r == 0;
-    if (r == 0 && capturing(s) == NULL)
+    if (r == 0 && fake_capturing(s) == NULL)
         push_copy(s, to, from, bytes, kind);
     (void)pthread_mutex_unlock(&mu);
     return r;
@@ -732,7 +732,7 @@ void fake_gpu_poke(void *dst, const void *src, size_t bytes)
     enum fake_kind kind;
 
     (void)pthread_mutex_lock(&mu);
-    memmove(seen(dst, bytes, &kind), seen(src, bytes, &kind), bytes);
+    memmove(fake_seen(dst, bytes, &kind), fake_seen(src, bytes, &kind), bytes);
     (void)pthread_mutex_unlock(&mu);
 }
 
@@ -745,12 +745,12 @@ int fake_set(void *dst, unsigned word, size_t words, void *stream)
     int r;
 
     (void)pthread_mutex_lock(&mu);
-    r = use(stream, &s);
-    to = seen(dst, words * sizeof(word), &kind);
+    r = fake_use(stream, &s);
+    to = fake_seen(dst, words * sizeof(word), &kind);
     if (r == 0 && (to == NULL || kind != FAKE_DEVICE_MEMORY))
         r = FAKE_INVALID;
-    if (r == 0 && capturing(s) == NULL) {
-        order(s);
+    if (r == 0 && fake_capturing(s) == NULL) {
+        fake_order(s);
         op = push_op(s, OP_SET);
         op->dst = to;
         op->bytes = words * sizeof(word);
@@ -795,7 +795,7 @@ int fake_destroy(void *handle, enum fake_kind kind)
     struct thing *t;
 
     (void)pthread_mutex_lock(&mu);
-    t = alive(handle, kind);
+    t = fake_alive(handle, kind);
     if (t != NULL && kind == FAKE_STREAM)
         close_stream(t->stream);
     if (t != NULL)
@@ -823,14 +823,14 @@ int fake_record(void *event, void *stream)
     int r;
 
     (void)pthread_mutex_lock(&mu);
-    r = fake_current() < 0 ? FAKE_NO_CONTEXT : use(stream, &s);
-    e = alive(event, FAKE_EVENT);
+    r = fake_current() < 0 ? FAKE_NO_CONTEXT : fake_use(stream, &s);
+    e = fake_alive(event, FAKE_EVENT);
     if (r == 0 && (e == NULL || e->device != s->device))
         r = FAKE_BAD_HANDLE;
     if (r == 0) {
-        e->captured = capturing(s);
+        e->captured = fake_capturing(s);
         if (e->captured == NULL)
-            order(s);
+            fake_order(s);
         e->stream = s;
         e->position = s->given;
     }
@@ -845,8 +845,8 @@ int fake_stream_wait(void *stream, void *event)
     int r;
 
     (void)pthread_mutex_lock(&mu);
-    r = use(stream, &s);
-    e = alive(event, FAKE_EVENT);
+    r = fake_use(stream, &s);
+    e = fake_alive(event, FAKE_EVENT);
     if (r == 0 && (e == NULL || e->stream == NULL))
         r = FAKE_BAD_HANDLE;
     if (r == 0 && e->captured != NULL && e->captured->capture.is_on) {
@@ -866,7 +866,7 @@ static int ask_event(void *event, int is_waiting)
 
     (void)pthread_mutex_lock(&mu);
     counts[FAKE_COUNT_QUERIES] += !is_waiting;
-    e = alive(event, FAKE_EVENT);
+    e = fake_alive(event, FAKE_EVENT);
     if (is_prohibited())
         r = FAKE_CAPTURE_UNSUPPORTED;
     else if (e == NULL || e->stream == NULL)
@@ -895,8 +895,8 @@ int fake_stream_sync(void *stream)
     int r;
 
     (void)pthread_mutex_lock(&mu);
-    r = use(stream, &s);
-    if (r == 0 && (is_prohibited() || capturing(s) != NULL))
+    r = fake_use(stream, &s);
+    if (r == 0 && (is_prohibited() || fake_capturing(s) != NULL))
         r = FAKE_CAPTURE_UNSUPPORTED;
     if (r == 0)
         wait_for(s, s->given);

@@ -38,7 +38,7 @@ static void *pointer_of(ptr p)
     return (void *)(uintptr_t)p; // NOLINT(performance-no-int-to-ptr)
 }
 
-static void *named(int i)
+static void *fake_api_named(int i)
 {
     return (void *)(uintptr_t)i; // NOLINT(performance-no-int-to-ptr)
 }
@@ -81,7 +81,7 @@ int cuInit(unsigned flags)
 {
     MAY_FAIL();
     uses_hip = 0;
-    fake_names = (struct fake_names){named(1), named(2)};
+    fake_names = (struct fake_names){fake_api_named(1), fake_api_named(2)};
     return flags != 0 ? FAKE_INVALID : 0;
 }
 
@@ -320,7 +320,7 @@ int hipInit(unsigned flags)
 {
     MAY_FAIL();
     uses_hip = 1;
-    fake_names = (struct fake_names){NULL, named(2)};
+    fake_names = (struct fake_names){NULL, fake_api_named(2)};
     return flags != 0 ? FAKE_INVALID : 0;
 }
 

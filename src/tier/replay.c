@@ -173,7 +173,7 @@ static void replay_advance(struct replay_world *w, int64_t until_ns)
 
 /* Requests. ------------------------------------------------------------------------------------ */
 
-static void sample(struct replay_world *w)
+static void replay_sample(struct replay_world *w)
 {
     uint32_t i;
 
@@ -234,7 +234,7 @@ static cairn_err run_copy(struct replay_world *w, const struct crn_request *r,
     replay_advance(w, begun + took_ns(w, is_write ? t.to : t.from, t.bytes));
     (void)crn_chain_done(w->chain, &t, CAIRN_OK, w->now_ns);
     poll_links(w);
-    sample(w);
+    replay_sample(w);
     *(is_write ? &ret->writes : &ret->reads) += 1;
     *(is_write ? &ret->written_bytes : &ret->read_bytes) += t.bytes;
     *(is_write ? &ret->write_wait_ns : &ret->read_wait_ns) += begun - start;

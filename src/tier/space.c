@@ -66,14 +66,14 @@ size_t crn_space_at(const struct crn_space *s, uint64_t offset)
     return low;
 }
 
-static void insert(struct crn_space *s, size_t i, struct crn_fragment f)
+static void space_insert(struct crn_space *s, size_t i, struct crn_fragment f)
 {
     memmove(&s->f[i + 1], &s->f[i], (s->n - i) * sizeof(s->f[0]));
     s->f[i] = f;
     s->n++;
 }
 
-static void erase(struct crn_space *s, size_t i)
+static void space_erase(struct crn_space *s, size_t i)
 {
     memmove(&s->f[i], &s->f[i + 1], (s->n - i - 1) * sizeof(s->f[0]));
     s->n--;
@@ -97,11 +97,11 @@ void crn_space_put(struct crn_space *s, uint64_t offset, uint64_t bytes, void *o
         s->low = offset + bytes;
     if (before > 0) {
         s->f[i].bytes = before;
-        insert(s, ++i, (struct crn_fragment){0});
+        space_insert(s, ++i, (struct crn_fragment){0});
     }
     s->f[i] = (struct crn_fragment){.offset = offset, .bytes = bytes, .owner = owner};
     if (after > 0)
-        insert(s, i + 1, (struct crn_fragment){.offset = offset + bytes, .bytes = after});
+        space_insert(s, i + 1, (struct crn_fragment){.offset = offset + bytes, .bytes = after});
     s->used += bytes;
 }
 
@@ -114,11 +114,11 @@ void crn_space_drop(struct crn_space *s, uint64_t offset)
     s->f[i].owner = NULL;
     if (i + 1 < s->n && s->f[i + 1].owner == NULL) {
         s->f[i].bytes += s->f[i + 1].bytes;
-        erase(s, i + 1);
+        space_erase(s, i + 1);
     }
     if (i > 0 && s->f[i - 1].owner == NULL) {
         s->f[i - 1].bytes += s->f[i].bytes;
-        erase(s, i);
+        space_erase(s, i);
         i--;
     }
     s->low = s->f[i].offset < s->low ? s->f[i].offset : s->low;

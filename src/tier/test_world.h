@@ -51,13 +51,13 @@ static inline void check_object(const struct crn_chain *c, const struct object *
     for (t = 0; t <= c->last; t++) {
         const struct stay *s = &o->at[t];
         int is_whole = crn_life_is_whole(s->state);
-        int has_copy = crn_has_copy_below(c, o, t);
+        int has_copy = crn_chain_has_copy_below(c, o, t);
 
         if (s->state == CRN_LIFE_FLUSHED)
             assert_true(has_copy);
         if (s->state == CRN_LIFE_WRITE_COMPLETE)
             assert_false(has_copy);
-        assert_int_equal(s->is_queued, is_whole && !o->is_discarded && crn_below(c, t) >= 0 &&
+        assert_int_equal(s->is_queued, is_whole && !o->is_discarded && crn_chain_below(c, t) >= 0 &&
                                            (!has_copy || crn_object_is_wished(c, o, t)));
         if (s->state != CRN_LIFE_INIT && !c->tier[t].opt.is_external)
             assert_ptr_equal(c->tier[t].space.f[crn_space_at(&c->tier[t].space, s->offset)].owner,
@@ -90,11 +90,12 @@ static inline void check_passed(const struct crn_chain *c, int tier)
                        o->at[t].state == CRN_LIFE_READ_IN_PROGRESS;
             is_near |= o->at[t].state != CRN_LIFE_INIT;
         }
-        if (is_held || crn_rounded(c, tier, o->bytes) > c->tier[tier].space.capacity)
+        if (is_held || crn_chain_rounded(c, tier, o->bytes) > c->tier[tier].space.capacity)
             continue;
         assert_false(crn_life_is_whole(o->at[tier].state)); /* else it would be held now */
-        t = crn_below(c, tier);
-        assert_true(is_near || (t >= 0 && crn_rounded(c, t, o->bytes) > c->tier[t].space.capacity));
+        t = crn_chain_below(c, tier);
+        assert_true(is_near ||
+                    (t >= 0 && crn_chain_rounded(c, t, o->bytes) > c->tier[t].space.capacity));
     }
 }
 
@@ -149,7 +150,7 @@ static inline void check_chain(const struct crn_chain *c)
                 continue;
             o = f->owner;
             assert_int_equal(o->at[t].offset, f->offset);
-            assert_int_equal(f->bytes, crn_rounded(c, t, o->bytes));
+            assert_int_equal(f->bytes, crn_chain_rounded(c, t, o->bytes));
             assert_true(stays[t]-- > 0);
         }
         assert_int_equal(at, tier->space.capacity);

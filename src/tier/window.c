@@ -31,7 +31,7 @@ static void maximum_leave(struct maximum *m, size_t i)
         m->front++;
 }
 
-static uint64_t pages(const struct crn_fragment *f)
+static uint64_t window_pages(const struct crn_fragment *f)
 {
     return (f->bytes + CRN_NEAR_PAGE - 1) / CRN_NEAR_PAGE;
 }
@@ -65,7 +65,7 @@ int crn_window_find(const struct crn_space *s, enum crn_evict policy, uint64_t b
     for (w.first = 0; w.first < s->n; w.first++) {
         while (end < s->n && w.bytes < bytes) {
             w.bytes += f[end].bytes;
-            w.near += f[end].near * pages(&f[end]);
+            w.near += f[end].near * window_pages(&f[end]);
             w.evicted += f[end].owner != NULL ? f[end].bytes : 0;
             maximum_add(&wait, f, end, 0);
             maximum_add(&age, f, end, 1);
@@ -82,7 +82,7 @@ int crn_window_find(const struct crn_space *s, enum crn_evict policy, uint64_t b
             ret->offset = f[w.first].offset;
         }
         w.bytes -= f[w.first].bytes;
-        w.near -= f[w.first].near * pages(&f[w.first]);
+        w.near -= f[w.first].near * window_pages(&f[w.first]);
         w.evicted -= f[w.first].owner != NULL ? f[w.first].bytes : 0;
         maximum_leave(&wait, w.first);
         maximum_leave(&age, w.first);

@@ -33,7 +33,7 @@ void crn_measure_add(struct crn_measure *m, double rate)
 }
 
 /* Compares the cost of settings, the most important criterion first. */
-static int cheaper(const struct crn_probe *a, const struct crn_probe *b)
+static int choose_cheaper(const struct crn_probe *a, const struct crn_probe *b)
 {
     if (a->writers != b->writers)
         return a->writers < b->writers;
@@ -47,7 +47,7 @@ static int cheaper(const struct crn_probe *a, const struct crn_probe *b)
 }
 
 /* Half of (max - min) / median; the median of that over all repeated probes. */
-static double noise(const struct crn_measure *m, size_t n)
+static double choose_noise(const struct crn_measure *m, size_t n)
 {
     struct crn_measure spread = {0};
     size_t i;
@@ -61,7 +61,7 @@ static double noise(const struct crn_measure *m, size_t n)
 const struct crn_measure *crn_tune_choose(const struct crn_measure *m, size_t n)
 {
     const struct crn_measure *ret = NULL;
-    double best = 0, equal = noise(m, n);
+    double best = 0, equal = choose_noise(m, n);
     size_t i;
 
     for (i = 0; i < n; i++)
@@ -69,7 +69,7 @@ const struct crn_measure *crn_tune_choose(const struct crn_measure *m, size_t n)
             best = m[i].median;
     for (i = 0; i < n; i++)
         if (m[i].n > 0 && m[i].median >= (1 - equal) * best &&
-            (ret == NULL || cheaper(&m[i].probe, &ret->probe)))
+            (ret == NULL || choose_cheaper(&m[i].probe, &ret->probe)))
             ret = &m[i];
     return ret;
 }

@@ -130,7 +130,7 @@ uint32_t crn_tune_runs(const struct crn_tune_options *opt)
     return (uint32_t)n * opt->repeats;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t plan_smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -141,7 +141,7 @@ cairn_err crn_tune_size(const struct crn_tune_options *opt, double rate, uint64_
     const uint64_t least = BLOCKS_OF_PROBE * CRN_BLOCK_MIN;
     uint64_t runs = crn_tune_runs(opt);
     double in_time = rate * opt->seconds / (double)runs;
-    uint64_t bytes = smaller(opt->space_bytes, opt->written_bytes / (runs + 1));
+    uint64_t bytes = plan_smaller(opt->space_bytes, opt->written_bytes / (runs + 1));
     uint64_t block = CRN_BLOCK_BASE;
 
     if (free_bytes < opt->reserve_bytes + 2 * least)
@@ -154,7 +154,7 @@ cairn_err crn_tune_size(const struct crn_tune_options *opt, double rate, uint64_
                         "%llu runs need at least %llu MiB of space and %llu MiB written in all",
                         (unsigned long long)runs, (unsigned long long)(least / M),
                         (unsigned long long)(least * (runs + 1) / M));
-    bytes = smaller(bytes, (free_bytes - opt->reserve_bytes) / 2);
+    bytes = plan_smaller(bytes, (free_bytes - opt->reserve_bytes) / 2);
     if (in_time < (double)bytes)
         bytes = in_time > (double)least ? (uint64_t)in_time : least;
     while (block > CRN_BLOCK_MIN && BLOCKS_OF_PROBE * block > bytes)

@@ -395,7 +395,7 @@ static cairn_err probe_prepare(struct probe_run *run, struct crn_errinfo *ei)
     return rc;
 }
 
-static void fini(struct probe_run *run)
+static void probe_fini(struct probe_run *run)
 {
     int i;
 
@@ -446,7 +446,7 @@ cairn_err crn_probe_run(const struct crn_probe_env *env, const struct crn_probe 
         rc = probe_prepare(&run, ei);
     if (rc == CAIRN_OK)
         rc = run_open(&run, &seconds, ei);
-    fini(&run);
+    probe_fini(&run);
     if (rc == CAIRN_OK)
         *ret_seconds = seconds;
     return rc;

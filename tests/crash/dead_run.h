@@ -44,7 +44,7 @@ static inline void dead_begin(struct dead *d, const struct crn_config *cfg, uint
     assert_ok(crn_rundir_lock_service(&d->dir, &d->lock_fd, ei));
     assert_ok(crn_runfile_write(d->dir.dfd, &place, cfg, ei));
     for (i = 0; i < place.nlocal; i++) {
-        crn_arena_name(dead_rank(d, i), name);
+        crn_rundir_arena_name(dead_rank(d, i), name);
         assert_ok(
             crn_arena_create(d->dir.dfd, name, d->run, dead_rank(d, i), &size, &d->arena[i], ei));
     }
@@ -94,7 +94,7 @@ static inline unsigned char *dead_image(const struct dead *d, const struct tv *t
         if (regions[r].kind == CRN_REGION_MEMORY) {
             (void)tv_content(t, rank, r, bytes + image.at[r]);
         } else {
-            crn_spool_file_name(rank, info->id.seq, r, name);
+            crn_rundir_spool_file_name(rank, info->id.seq, r, name);
             dead_put(d, name, file, tv_content(t, rank, r, file));
             info->nfiles++;
         }
@@ -124,7 +124,7 @@ static inline void dead_capture(struct dead *d, uint32_t local, const struct tv 
     info.bytes = is_spilled ? 0 : info.image_bytes;
     assert_ok(crn_arena_take(a, CRN_SLOT_WRITING, &info, &slot, ei));
     if (is_spilled) {
-        crn_spill_name(rank, info.id.seq, name);
+        crn_rundir_spill_name(rank, info.id.seq, name);
         dead_put(d, name, bytes, info.image_bytes);
     } else {
         memcpy(crn_slot_memory(a, &info), bytes, info.image_bytes);

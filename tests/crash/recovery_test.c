@@ -296,7 +296,7 @@ static void run_path(char *path, size_t size, uint8_t id, const char *rest)
 
     memset(run, id, sizeof(run));
     crn_run_hex(run, hex);
-    assert_ok(crn_shm_root(crn_fs_posix(), &cfg, root, sizeof(root), ei));
+    assert_ok(crn_rundir_shm_root(crn_fs_posix(), &cfg, root, sizeof(root), ei));
     (void)snprintf(path, size, "%s/%s%s", root, hex, rest);
 }
 
@@ -386,7 +386,7 @@ static void make_drain_world(void)
     make_dead_run();
     make_nodes();
     make_others();
-    assert_ok(crn_local_root(crn_fs_posix(), &cfg, local, sizeof(local), ei));
+    assert_ok(crn_rundir_local_root(crn_fs_posix(), &cfg, local, sizeof(local), ei));
     write_file(local, &six, 0); /* the node was rebooted: no run, but the local file */
 }
 

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct crn_config cfg;
     size_t bytes = 0;
 
-    if (crn_ini_text(text, "fuzz", look, &bytes, &info) == CAIRN_OK) {
+    if (crn_config_ini_text(text, "fuzz", look, &bytes, &info) == CAIRN_OK) {
         cfg = fuzz_defaults();
         if (crn_config_text(&cfg, text, "fuzz", &info) == CAIRN_OK) {
             check_round_trip(&cfg);
