@@ -19,6 +19,8 @@
 
 static const char *const log_values[] = {"error", "warn", "info", "debug", "trace", NULL};
 
+static const char *const page_values[] = {"off", "totals", "details", NULL};
+
 static const struct crn_key broker_keys[] = {
     {"listen", CRN_KEY_TEXT, "0.0.0.0:" CRN_BROKER_PORT, 0, SIZE(listen), NULL,
      "Where jobs connect: host:port, [v6]:port or unix:/path, several separated by commas.",
@@ -39,6 +41,12 @@ static const struct crn_key broker_keys[] = {
      "host:port of the HTTP server with OpenMetrics at /metrics. Empty: none. It has no login: "
      "bind it where only your monitoring reaches it.",
      AT(metrics)},
+    {"page", CRN_KEY_ENUM, "totals", 0, 0, page_values,
+     "The status page at / of that server: off, totals, or details with the names of users and "
+     "jobs.",
+     AT(page)},
+    {"history", CRN_KEY_TIME, "6h", SEC, 366 * DAY, NULL, "Time that the page's pictures show.",
+     AT(history_ns)},
     {"lease", CRN_KEY_TIME, "30s", SEC / 20, 1 * DAY, NULL,
      "A job that is silent for so long loses its token and its place.", AT(lease_ns)},
     {"grace", CRN_KEY_TIME, "15s", SEC / 20, 1 * DAY, NULL,

@@ -11,6 +11,9 @@
 #define CRN_BROKER_TOKENS 32
 #define CRN_BROKER_LIST   2048 /* bytes of a list of names or addresses */
 
+/* What the HTTP server shows at /. */
+enum crn_broker_page { CRN_PAGE_OFF, CRN_PAGE_TOTALS, CRN_PAGE_DETAILS };
+
 struct crn_token_conf {
     char name[CRN_BP_NAME];
     uint64_t slots;
@@ -41,6 +44,8 @@ struct crn_broker_conf {
     uint64_t login_timeout_ns;
     uint64_t messages_per_second; /* per connection; further ones are delayed */
     uint64_t backlog_bytes;       /* unread output after which a slow peer is dropped */
+    uint64_t page;                /* enum crn_broker_page */
+    uint64_t history_ns;          /* that the page shows */
     uint64_t log_level;           /* enum crn_log_level */
     struct crn_token_conf token[CRN_BROKER_TOKENS];
     size_t ntokens; /* >= 1 after load */

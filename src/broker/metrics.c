@@ -181,6 +181,8 @@ cairn_err crn_metrics_open(struct crn_server *s, struct crn_errinfo *ei)
     evhttp_set_max_body_size(s->http, 0);
     evhttp_set_timeout(s->http, HTTP_TIMEOUT_S);
     (void)evhttp_set_cb(s->http, "/metrics", on_metrics, s);
+    if (s->conf->page != CRN_PAGE_OFF)
+        (void)evhttp_set_cb(s->http, "/", crn_page_serve, s);
     bound =
         evhttp_bind_socket_with_handle(s->http, address.host[0] != '\0' ? address.host : "0.0.0.0",
                                        (ev_uint16_t)strtoul(address.port, NULL, 10));

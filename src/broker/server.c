@@ -172,6 +172,17 @@ static void resume_paused(struct crn_server *s)
         }
 }
 
+static void note_history(struct crn_server *s)
+{
+    struct crn_turns_totals totals;
+    size_t i;
+
+    for (i = 0; i < crn_turns_tokens(s->turns); i++) {
+        crn_turns_totals(s->turns, server_now(s), i, &totals);
+        crn_history_note(s->history, server_now(s), i, &totals.row);
+    }
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct crn_server *s = arg;
@@ -179,6 +190,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     crn_turns_tick(s->turns, server_now(s));
+    note_history(s);
     crn_peer_expire_logins(s);
     crn_peer_expire_idle(s);
     resume_paused(s);
@@ -254,6 +266,9 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
     s->first_login = s->last_login = NO_PEER;
     crn_broker_conf_turns(s->conf, s->epoch, token, &cfg);
     rc = crn_turns_new(&cfg, server_now(s), &s->turns, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_history_new(s->conf->ntokens, (int64_t)s->conf->history_ns, server_now(s),
+                             &s->history, ei);
     if (rc == CAIRN_OK && s->conf->state[0] != '\0')
         rc = crn_changes_load(s->conf->state, s->turns, &unknown, ei);
     if (unknown > 0)
@@ -270,6 +285,7 @@ static void close_core(struct crn_server *s)
         if (s->peer[i].state != PEER_FREE)
             crn_peer_drop(&s->peer[i]);
     crn_turns_free(s->turns);
+    crn_history_free(s->history);
     free(s->peer);
     crn_buf_free(&s->scratch);
 }

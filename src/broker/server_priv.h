@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "broker/history.h"
 #include "broker/server.h"
 #include "broker/verifier.h"
 
@@ -80,6 +81,7 @@ struct crn_server {
     struct evhttp *http;
     struct crn_verifier *verifier;
     struct crn_turns *turns;
+    struct crn_history *history;
     uint64_t epoch;
     int64_t started_ns;
     struct peer *peer; /* nslots: max_connections and max_logins */
@@ -119,5 +121,8 @@ void crn_server_admit(struct crn_server *s);
 
 /* metrics.c */
 CAIRN_CHECKED cairn_err crn_metrics_open(struct crn_server *s, struct crn_errinfo *ei);
+
+/* page.c: answers a request for /; arg is the server. */
+void crn_page_serve(struct evhttp_request *req, void *arg);
 
 #endif

@@ -76,6 +76,21 @@ typedef void (*crn_turns_row_fn)(void *arg, const struct crn_bp_msg *row);
 size_t crn_turns_query(struct crn_turns *t, int64_t now_ns, uint32_t conn,
                        const struct crn_bp_query *query, crn_turns_row_fn fn, void *arg);
 
+/* The same rows, of all users: for the broker's own page. */
+size_t crn_turns_all(struct crn_turns *t, int64_t now_ns, const struct crn_bp_query *query,
+                     crn_turns_row_fn fn, void *arg);
+
+/* What a user has used of the tokens' time, over the last hour or so. */
+struct crn_turns_user {
+    const char *name; /* until the next event */
+    uint32_t jobs;
+    double share; /* of all that was used */
+    double weight;
+};
+/* Users that have used most, in this order; returns their number, at most max. */
+size_t crn_turns_users(const struct crn_turns *t, int64_t now_ns, struct crn_turns_user *ret,
+                       size_t max);
+
 struct crn_turns_totals {
     struct crn_bp_token_row row;
     double wait_s, held_s; /* over all grants that were made, or ended */

@@ -79,3 +79,37 @@ void crn_share_alone_used(struct crn_turns *t, uint32_t user, double held_s, int
     u->alone_s = fmax(0, crn_share_alone_left(t, user, now_ns) - held_s);
     u->alone_ns = now_ns;
 }
+
+/* Keeps ret sorted, and at most max of them. */
+static size_t share_insert(struct crn_turns_user *ret, size_t n, size_t max,
+                           const struct crn_turns_user *user)
+{
+    size_t at = n < max ? n : max - 1;
+
+    if (n == max && ret[at].share >= user->share)
+        return n;
+    for (; at > 0 && ret[at - 1].share < user->share; at--)
+        ret[at] = ret[at - 1];
+    ret[at] = *user;
+    return n < max ? n + 1 : n;
+}
+
+size_t crn_turns_users(const struct crn_turns *t, int64_t now_ns, struct crn_turns_user *ret,
+                       size_t max)
+{
+    double all = t->used_s * exp(-share_seconds(now_ns - t->used_ns) / SHARE_S);
+    size_t n = 0;
+    uint32_t i;
+
+    for (i = 0; max > 0 && i < t->cfg.max_conns + t->cfg.max_jobs; i++) {
+        const struct user *u = &t->user[i];
+        struct crn_turns_user user = {.name = u->name, .jobs = u->njobs};
+
+        user.share = all > 0 ? used_now(u, now_ns) / all : 0;
+        if (u->name[0] == '\0' || (u->njobs == 0 && user.share < 0.001))
+            continue;
+        user.weight = crn_share_weight(t->cfg.shares, u->name);
+        n = share_insert(ret, n, max, &user);
+    }
+    return n;
+}

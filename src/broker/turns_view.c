@@ -196,8 +196,8 @@ static void emit_token(struct rows *rows, struct crn_turns *t, struct token *k,
         turns_view_emit(rows, t, c, k->queue_rid[t->order[i]], now_ns);
 }
 
-size_t crn_turns_query(struct crn_turns *t, int64_t now_ns, uint32_t conn,
-                       const struct crn_bp_query *query, crn_turns_row_fn fn, void *arg)
+static size_t turns_view_rows(struct crn_turns *t, int64_t now_ns, const struct conn *c,
+                              const struct crn_bp_query *query, crn_turns_row_fn fn, void *arg)
 {
     struct rows rows = {.fn = fn, .arg = arg, .max = query->max_requests};
     struct crn_bp_msg msg = {.type = CRN_BP_TOKEN_ROW};
@@ -211,8 +211,22 @@ size_t crn_turns_query(struct crn_turns *t, int64_t now_ns, uint32_t conn,
     }
     for (i = 0; i < t->cfg.ntokens; i++)
         if (query->token[0] == '\0' || strcmp(query->token, t->token[i].cfg.name) == 0)
-            emit_token(&rows, t, &t->token[i], &t->conn[conn], now_ns);
+            emit_token(&rows, t, &t->token[i], c, now_ns);
     return rows.n;
+}
+
+size_t crn_turns_query(struct crn_turns *t, int64_t now_ns, uint32_t conn,
+                       const struct crn_bp_query *query, crn_turns_row_fn fn, void *arg)
+{
+    return turns_view_rows(t, now_ns, &t->conn[conn], query, fn, arg);
+}
+
+size_t crn_turns_all(struct crn_turns *t, int64_t now_ns, const struct crn_bp_query *query,
+                     crn_turns_row_fn fn, void *arg)
+{
+    static const struct conn broker = {.is_open = 1, .is_admin = 1, .user = NONE, .job = NONE};
+
+    return turns_view_rows(t, now_ns, &broker, query, fn, arg);
 }
 
 size_t crn_turns_tokens(const struct crn_turns *t)
