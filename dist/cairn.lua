@@ -1,5 +1,5 @@
 -- Lmod module file; set prefix to where `make install PREFIX=...` put Cairn.
-local prefix = "/opt/cairn/0.1.0"
+local prefix = "/opt/cairn/0.2.0"
 help([[Cairn: checkpoints at memory speed. `man cairn`, `cairn help`.]])
 whatis("Name: cairn")
 whatis("Description: checkpoint runtime for MPI and GPU applications")

@@ -45,9 +45,9 @@ extern "C" {
 #endif
 
 #define CAIRN_VERSION_MAJOR 0
-#define CAIRN_VERSION_MINOR 1
+#define CAIRN_VERSION_MINOR 2
 #define CAIRN_VERSION_PATCH 0
-#define CAIRN_VERSION       "0.1.0"
+#define CAIRN_VERSION       "0.2.0"
 
 #if defined(__GNUC__)
 #define CAIRN_API     __attribute__((visibility("default")))

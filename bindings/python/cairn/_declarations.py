@@ -3,7 +3,7 @@
 from ctypes import (POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64,
                     c_size_t, c_uint32, c_uint64, c_void_p)
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 CAIRN_OK = 0
 CAIRN_EINVAL = -1
 CAIRN_ECONFIG = -2
