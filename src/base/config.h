@@ -93,7 +93,7 @@ struct crn_config {
     uint64_t wall_margin_ns;
     char stop_signals[64];             /* "USR1,TERM" */
     char broker[CRN_PATH_MAX];         /* address of cairn-broker; empty: none */
-    char broker_token[64];             /* which token; empty: the broker's first */
+    char broker_token[64];             /* which token; empty: by the path of persistent */
     char broker_auth[16];              /* auto, munge, key or peer */
     char broker_key[CRN_PATH_MAX];     /* key file, for login by key */
     char broker_munge[CRN_PATH_MAX];   /* socket of munged; empty: MUNGE's default */

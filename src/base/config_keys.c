@@ -205,7 +205,9 @@ static const struct crn_key keys[] = {
      "Address of cairn-broker: host, host:port or unix:/path. Empty: flush without turns.",
      AT(broker)},
     {"broker_token", CRN_KEY_TEXT, "", 0, SIZE(broker_token), NULL,
-     "The broker's token for the file system of persistent. Empty: its first.", AT(broker_token)},
+     "The broker's token for the file system of persistent. Empty: the one whose paths hold it, or "
+     "the first.",
+     AT(broker_token)},
     {"broker_auth", CRN_KEY_TEXT, "auto", 0, SIZE(broker_auth), NULL,
      "How to log in to the broker: munge, key, or peer over a Unix socket. auto: peer on a "
      "Unix socket, else key if broker_key is set, else munge.",

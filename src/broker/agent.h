@@ -18,7 +18,7 @@ enum crn_turn_state {
 
 /* What the job wants to do. Zero: unknown. */
 struct crn_turn_ask {
-    char token[CRN_BP_NAME]; /* empty: the broker's first */
+    char token[CRN_BP_NAME]; /* its name, or a path of its file system */
     enum crn_io_kind kind;
     uint64_t bytes;
     int64_t duration_ns; /* alone on the file system; 0: from the rate of earlier transfers */

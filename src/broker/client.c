@@ -211,6 +211,21 @@ void crn_broker_options_init(struct crn_broker_options *opt, const struct crn_co
     opt->log = log;
 }
 
+void crn_broker_token(const struct crn_config *cfg, char ret[CRN_BP_NAME])
+{
+    const char *token = cfg->broker_token[0] != '\0' ? cfg->broker_token : cfg->persistent;
+
+    const char *c;
+
+    /* The front of a long path says which file system it is on, too. */
+    (void)snprintf(ret, CRN_BP_NAME, "%.*s", CRN_BP_NAME - 1, token);
+    for (c = ret; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) { /* not in messages */
+            ret[0] = '\0';
+            return;
+        }
+}
+
 cairn_err crn_broker_open(const struct crn_broker_options *options, struct crn_broker **ret,
                           struct crn_errinfo *ei)
 {

@@ -35,6 +35,8 @@ struct crn_broker_options {
 /* The options from a job's configuration; job may be empty. */
 void crn_broker_options_init(struct crn_broker_options *opt, const struct crn_config *cfg,
                              const char *job, uint32_t nodes, const struct crn_log *log);
+/* The token that a job's configuration names, or else the directory that it writes to. */
+void crn_broker_token(const struct crn_config *cfg, char ret[CRN_BP_NAME]);
 /* Connects later, in tick. Fails only if memory or descriptors run out, or for an invalid
  * address. */
 CAIRN_CHECKED cairn_err crn_broker_open(const struct crn_broker_options *options,

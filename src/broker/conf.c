@@ -102,7 +102,15 @@ static const struct crn_key broker_keys[] = {
 };
 
 static const struct crn_key token_keys[] = {
+    {"paths", CRN_KEY_TEXT, "", 0, SIZE_T(paths), NULL,
+     "Directories of its file system, such as /lustre/scratch, separated by commas: jobs that name "
+     "no token and write there take turns on this one.",
+     AT_T(paths)},
     {"slots", CRN_KEY_U64, "1", 1, 65536, NULL, "Jobs that may use it at a time.", AT_T(slots)},
+    {"budget", CRN_KEY_BYTES, "0", 0, UINT64_C(1) << 60, NULL,
+     "Bytes per second that its holders are expected to use in all: the next job starts when it "
+     "fits, up to slots. 0: only slots counts.",
+     AT_T(budget)},
     {"bandwidth", CRN_KEY_BYTES, "0", 0, UINT64_C(1) << 60, NULL,
      "Bytes per second that one holder gets, to tell how long a transfer takes where the job does "
      "not know. 0: not known.",
@@ -229,6 +237,26 @@ static cairn_err check_auth(const struct crn_broker_conf *conf, struct crn_errin
     return n > 0 ? CAIRN_OK : crn_fail(ei, CAIRN_ECONFIG, 0, "auth: nobody could log in");
 }
 
+static cairn_err check_token(const struct crn_token_conf *token, struct crn_errinfo *ei)
+{
+    const char *at = token->paths;
+    char path[CRN_TURNS_PATHS];
+
+    if (crn_policy_find(token->policy) == NULL)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "token %s: no policy '%s'", token->name,
+                        token->policy);
+    if (token->budget > 0 && token->slots == 1)
+        return crn_fail(ei, CAIRN_ECONFIG, 0,
+                        "token %s: with slots = 1 a budget says nothing; set slots to the most "
+                        "jobs that may write at a time",
+                        token->name);
+    while (crn_broker_list_next(&at, path, sizeof(path)))
+        if (path[0] != '/')
+            return crn_fail(ei, CAIRN_ECONFIG, 0, "token %s: paths: '%s' is not absolute",
+                            token->name, path);
+    return CAIRN_OK;
+}
+
 static cairn_err check_listen(const struct crn_broker_conf *conf, struct crn_errinfo *ei)
 {
     const char *at = conf->listen;
@@ -253,9 +281,7 @@ cairn_err crn_broker_conf_check(const struct crn_broker_conf *conf, struct crn_e
     if (rc == CAIRN_OK)
         rc = check_listen(conf, ei);
     for (i = 0; rc == CAIRN_OK && i < conf->ntokens; i++)
-        if (crn_policy_find(conf->token[i].policy) == NULL)
-            rc = crn_fail(ei, CAIRN_ECONFIG, 0, "token %s: no policy '%s'", conf->token[i].name,
-                          conf->token[i].policy);
+        rc = check_token(&conf->token[i], ei);
     return rc;
 }
 
@@ -320,9 +346,11 @@ void crn_broker_conf_turns(const struct crn_broker_conf *conf, uint64_t epoch,
 
         token[i] = (struct crn_turns_token){.slots = (uint32_t)c->slots,
                                             .bandwidth = c->bandwidth,
+                                            .budget = c->budget,
                                             .policy = crn_policy_find(c->policy),
                                             .node_mtbf_s = (double)c->node_mtbf_ns * 1e-9};
         memcpy(token[i].name, c->name, sizeof(token[i].name));
+        memcpy(token[i].paths, c->paths, sizeof(token[i].paths));
     }
     *ret = (struct crn_turns_config){
         .token = token,

@@ -16,8 +16,9 @@ enum crn_broker_page { CRN_PAGE_OFF, CRN_PAGE_TOTALS, CRN_PAGE_DETAILS };
 
 struct crn_token_conf {
     char name[CRN_BP_NAME];
+    char paths[CRN_TURNS_PATHS];
     uint64_t slots;
-    uint64_t bandwidth;
+    uint64_t bandwidth, budget;
     char policy[CRN_BP_NAME];
     uint64_t node_mtbf_ns;
 };

@@ -48,7 +48,8 @@ static void tokens_have_sections(void **state)
     struct crn_turns_config turns;
 
     (void)state;
-    load("[token a]\n[token b]\nslots = 4\nbandwidth = 2K\npolicy = ordered\nnode_mtbf = 10s\n"
+    load("[token a]\n[token b]\nslots = 4\nbandwidth = 2K\nbudget = 3K\npaths = /a, /b\npolicy = "
+         "ordered\nnode_mtbf = 10s\n"
          "[broker]\nlease = 90s\nauth = peer, munge\n[token a]\nslots = 2\n");
     assert_int_equal(conf.ntokens, 2);
     assert_int_equal(conf.token[0].slots, 2);
@@ -57,6 +58,8 @@ static void tokens_have_sections(void **state)
     assert_string_equal(token[1].name, "b");
     assert_int_equal(token[1].slots, 4);
     assert_int_equal(token[1].bandwidth, 2048);
+    assert_int_equal(token[1].budget, 3072);
+    assert_string_equal(token[1].paths, "/a, /b");
     assert_ptr_equal(token[1].policy, &crn_policy_ordered);
     assert_true(token[1].node_mtbf_s > 9.99 && token[1].node_mtbf_s < 10.01);
 }
@@ -69,6 +72,10 @@ static void errors_name_the_place(void **state)
     expect_error("[token a]\nslots = 0",
                  "b.conf:2: slots: '0' is out of range; allowed is 1 .. 65536");
     expect_error("[token a]\npolicy = loudest", "token a: no policy 'loudest'");
+    expect_error("[token a]\nbudget = 4G",
+                 "token a: with slots = 1 a budget says nothing; set slots to the most jobs that "
+                 "may write at a time");
+    expect_error("[token a]\npaths = /a, b", "token a: paths: 'b' is not absolute");
     expect_error("auth = pigeon", "auth: 'pigeon' is not one of munge, key, peer");
     expect_error("auth = key", "auth = key needs a key_file");
     expect_error("auth = ,", "auth: nobody could log in");

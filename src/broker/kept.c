@@ -81,7 +81,7 @@ static cairn_err kept_start(const struct crn_kept_options *o, struct crn_kept_tu
     if (t->end_fd < 0)
         return crn_fail_errno(ei, errno, "eventfd");
     t->ask = (struct crn_turn_ask){.kind = o->kind, .bytes = o->bytes, .is_quiet = 1};
-    memcpy(t->ask.token, o->cfg->broker_token, sizeof(t->ask.token));
+    crn_broker_token(o->cfg, t->ask.token);
     crn_broker_options_init(&opt, o->cfg, o->job, o->nodes, o->log);
     rc = crn_broker_open(&opt, &t->broker, ei);
     if (rc == CAIRN_OK)

@@ -41,7 +41,8 @@ static const char page_head[] =
     ".open{color:var(--good)}.shut{color:var(--bad)}table{border-collapse:collapse;width:100%;"
     "font-variant-numeric:tabular-nums;font-size:.9rem}th,td{text-align:left;padding:.25rem .6rem "
     ".25rem 0;border-bottom:1px solid "
-    "var(--line);white-space:nowrap}.n{text-align:right}.scroll{overflow-x:auto}"
+    "var(--line);white-space:nowrap}td.name{white-space:normal;overflow-wrap:anywhere}.n{text-"
+    "align:right}.scroll{overflow-x:auto}"
     "</style>";
 
 /* Text of users, which may hold anything. */
@@ -222,7 +223,9 @@ static void on_page_row(void *arg, const struct crn_bp_msg *msg)
     (void)evbuffer_add_printf(out, "<tr>");
     put_cell(out, r->token);
     put_cell(out, r->user);
-    put_cell(out, r->job);
+    (void)evbuffer_add_printf(out, "<td class=\"name\">");
+    page_text(out, r->job);
+    (void)evbuffer_add_printf(out, "</td>");
     (void)evbuffer_add_printf(out, "<td class=\"n\">%u</td>", r->nodes);
     put_cell(out, crn_io_kind_name((enum crn_io_kind)r->kind));
     put_cell(out, size);

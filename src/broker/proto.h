@@ -78,7 +78,7 @@ enum crn_bp_state {
 
 struct crn_bp_ask {
     uint32_t seq;            /* chosen by the job, increasing, never reused */
-    char token[CRN_BP_NAME]; /* empty: the broker's first */
+    char token[CRN_BP_NAME]; /* or a path of its file system; empty: the first */
     uint8_t kind;            /* enum crn_io_kind */
     uint8_t state;           /* enum crn_bp_state */
     uint64_t epoch;          /* HOLDING: of the broker that granted it */

@@ -13,6 +13,7 @@
  * exceed that, since they already use the file system. */
 #include "broker/turns_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -189,12 +190,51 @@ static void bind_job(struct crn_turns *t, uint32_t j, uint32_t conn)
 
 /* Reports. ------------------------------------------------------------------------------------- */
 
+/* Bytes of the longest of the paths that holds the directory; 0: none. */
+static size_t path_match(const char *paths, const char *dir)
+{
+    size_t best = 0;
+    size_t n;
+
+    for (paths += strspn(paths, " ,"); *paths != '\0'; paths += n + strspn(paths + n, " ,")) {
+        size_t len;
+
+        n = strcspn(paths, " ,");
+        for (len = n; len > 1 && paths[len - 1] == '/'; len--)
+            ;
+        if (len > best && strncmp(paths, dir, len) == 0 &&
+            (len == 1 || dir[len] == '/' || dir[len] == '\0'))
+            best = len;
+    }
+    return best;
+}
+
+/* The token of the file system that holds the directory; the first if none is known to. */
+static uint32_t token_of_path(const struct crn_turns *t, const char *dir)
+{
+    uint32_t best = 0;
+    size_t len = 0;
+    uint32_t i;
+
+    for (i = 0; i < t->cfg.ntokens; i++) {
+        size_t n = path_match(t->token[i].cfg.paths, dir);
+
+        if (n > len) {
+            len = n;
+            best = i;
+        }
+    }
+    return best;
+}
+
 static uint32_t find_token(const struct crn_turns *t, const char *name)
 {
     uint32_t i;
 
     if (name[0] == '\0')
         return 0;
+    if (name[0] == '/')
+        return token_of_path(t, name);
     for (i = 0; i < t->cfg.ntokens; i++)
         if (strcmp(t->token[i].cfg.name, name) == 0)
             return i;
@@ -232,6 +272,21 @@ static int64_t duration_of(const struct token *k, const struct turns_job *job,
     return told > least ? told : least;
 }
 
+/* Bytes/s that the job's transfers are expected to use: measured, or as the job says. */
+static double rate_of(const struct token *k, const struct turns_job *job,
+                      const struct crn_bp_ask *ask)
+{
+    double most = k->cfg.bandwidth > 0 ? (double)k->cfg.bandwidth : INFINITY;
+
+    if (ask->bytes == 0)
+        return 0;
+    if (job->rate > 0)
+        return fmin(job->rate, most);
+    if (ask->duration_ns > 0)
+        return fmin((double)ask->bytes * (double)NS_PER_S / (double)ask->duration_ns, most);
+    return k->cfg.bandwidth > 0 ? most : 0;
+}
+
 /* Times that a job tells are bounded by what the broker has seen: nothing of it waits, or is at
  * risk, for longer than the broker knows the job. */
 static int64_t since_known(const struct turns_job *job, uint64_t age_ns, int64_t now_ns)
@@ -255,6 +310,7 @@ static void turns_describe(const struct crn_turns *t, uint32_t rid, const struct
     r->bytes = ask->bytes;
     if (r->token == NONE)
         return;
+    r->rate = rate_of(&t->token[r->token], job, ask);
     r->duration_ns = duration_of(&t->token[r->token], job, ask);
     r->recovery_ns = ask->recovery_ns > 0
                          ? turns_within(ask->recovery_ns, RECOVERY_MOST * r->duration_ns)

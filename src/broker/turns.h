@@ -13,12 +13,16 @@
 #include "broker/proto.h"
 #include "policy/policy.h"
 
+#define CRN_TURNS_PATHS 1024 /* bytes of the paths of a token */
+
 struct crn_turns;
 
 struct crn_turns_token {
     char name[CRN_BP_NAME];
-    uint32_t slots;     /* holders at a time */
-    uint64_t bandwidth; /* bytes/s with one holder; 0: jobs report how long they take */
+    char paths[CRN_TURNS_PATHS]; /* of its file system, separated by commas; empty: none */
+    uint32_t slots;              /* holders at a time */
+    uint64_t bandwidth;          /* bytes/s with one holder; 0: jobs report how long they take */
+    uint64_t budget;             /* bytes/s that the holders are expected to use in all; 0: any */
     const struct crn_policy *policy;
     double node_mtbf_s; /* 0: nodes do not fail */
 };

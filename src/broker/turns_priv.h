@@ -32,6 +32,7 @@ struct turns_request {
     int64_t at_risk_ns; /* the computation since then is at risk */
     int64_t duration_ns, recovery_ns, period_ns;
     uint64_t bytes, done;
+    double rate;        /* bytes/s that its transfer is expected to use; 0: unknown */
     uint8_t is_learned; /* RQ_HELD: no grant of this broker ... */
     int64_t learned_ns; /* ... and known to it since then */
     uint32_t at;    /* RQ_WAITING: index in the token's queue, NONE while the job is disconnected */
@@ -91,6 +92,7 @@ struct token {
     uint32_t *queue_rid;          /* the request of each entry */
     uint32_t n;
     uint32_t holders;
+    double rate; /* sum over the holders, as crn_turns_rate */
     uint32_t first_holder;
     int is_draining;
     int is_stale;        /* the queue has changed since the forecast */
@@ -98,6 +100,12 @@ struct token {
     int64_t backlog_ns;  /* sum of all queued durations */
     uint64_t granted, returned, taken, canceled, learned;
     double wait_s, held_s;
+};
+
+/* In the forecast: a transfer under way. */
+struct turns_busy {
+    int64_t end_ns;
+    double rate;
 };
 
 struct crn_turns {
@@ -121,7 +129,7 @@ struct crn_turns {
     int64_t used_ns; /* ... as of this time */
     double *score;   /* scratch of decisions and forecasts */
     size_t *order;
-    int64_t *slot_free; /* scratch of the forecast: a heap */
+    struct turns_busy *busy; /* scratch of the forecast: a heap */
 };
 
 /* A request id combines the index of its job and its index in that job. */
@@ -153,6 +161,8 @@ void crn_turns_enqueue(struct crn_turns *t, uint32_t rid);
 void crn_turns_dequeue(struct crn_turns *t, uint32_t rid); /* no effect if it is not queued */
 void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t now_ns);
 void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns);
+/* What the request's transfer takes of its token's budget: all of it if that is unknown. */
+double crn_turns_rate(const struct token *k, const struct turns_request *r);
 /* The job has described a waiting request anew; it was as given. */
 void crn_turns_refresh(struct crn_turns *t, uint32_t rid, const struct turns_request *was);
 /* Grants the free slots of all tokens to the requests that the policies choose. */

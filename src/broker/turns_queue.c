@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Decides which request is next, and forecasts when the others start. A token's queue is a dense
  * array in the form that the policies read, so a decision is one pass over it. The forecast
- * sorts it and simulates the slots; it runs now and then, not with every decision. */
+ * sorts it and replays the holders; it runs now and then, not with every decision. */
 #include "broker/turns_priv.h"
 
 static double turns_queue_seconds(int64_t ns)
@@ -26,6 +26,22 @@ static struct crn_io_request queue_entry(const struct crn_turns *t, const struct
         .period_s = turns_queue_seconds(r->period_ns),
         .ticket = r->id,
     };
+}
+
+double crn_turns_rate(const struct token *k, const struct turns_request *r)
+{
+    return r->rate > 0 ? r->rate : (double)k->cfg.budget;
+}
+
+/* May the request start beside so many holders, which use so much of the budget? One may always
+ * start alone. */
+static int queue_fits(const struct token *k, uint32_t holders, double rate,
+                      const struct turns_request *r)
+{
+    if (holders == 0 || !k->cfg.policy->is_exclusive)
+        return 1;
+    return holders < k->cfg.slots && (k->cfg.budget == 0 || rate + crn_turns_rate(k, r) <=
+                                                                (double)k->cfg.budget * (1 + 1e-9));
 }
 
 void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
@@ -86,6 +102,7 @@ void crn_turns_hold(struct crn_turns *t, uint32_t rid, int64_t held_ns, int64_t 
         request_of(t, r->next)->prev = rid;
     k->first_holder = rid;
     k->holders++;
+    k->rate += crn_turns_rate(k, r);
     k->is_stale = 1;
 }
 
@@ -101,6 +118,7 @@ void crn_turns_release(struct crn_turns *t, uint32_t rid, int64_t now_ns)
     if (r->next != NONE)
         request_of(t, r->next)->prev = r->prev;
     k->holders--;
+    k->rate = k->holders > 0 ? k->rate - crn_turns_rate(k, r) : 0;
     k->held_s += turns_queue_seconds(now_ns - r->held_ns);
     k->is_stale = 1;
 }
@@ -139,7 +157,9 @@ static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const str
     return best != NONE ? best : (uint32_t)t->order[0];
 }
 
-static void turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns)
+/* Grants the request that is next; 0 if it does not fit. Nothing overtakes it then: a large one
+ * would otherwise wait for as long as small ones come. */
+static int turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
     struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
     uint32_t i = turns_queue_starving(t, k, now_ns);
@@ -148,10 +168,13 @@ static void turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_n
     if (i == NONE)
         i = queue_pick(t, k, &q, now_ns);
     rid = k->queue_rid[i];
+    if (!queue_fits(k, k->holders, k->rate, request_of(t, rid)))
+        return 0;
     k->wait_s += turns_queue_seconds(now_ns - request_of(t, rid)->since_ns);
     k->granted++;
     crn_turns_hold(t, rid, now_ns, now_ns);
     crn_turns_list_move(t, &t->dirty, rid / CRN_BP_MAX_ASKS, LINK_DIRTY);
+    return 1;
 }
 
 void crn_turns_decide(struct crn_turns *t, int64_t now_ns)
@@ -164,8 +187,9 @@ void crn_turns_decide(struct crn_turns *t, int64_t now_ns)
         struct token *k = &t->token[i];
 
         while (k->n > 0 && !k->is_draining &&
-               (k->holders < k->cfg.slots || !k->cfg.policy->is_exclusive))
-            turns_queue_give(t, k, now_ns);
+               (k->holders < k->cfg.slots || !k->cfg.policy->is_exclusive) &&
+               turns_queue_give(t, k, now_ns))
+            ;
     }
 }
 
@@ -180,59 +204,65 @@ static int64_t turns_remaining(const struct turns_request *r, int64_t now_ns)
     return left > 0 ? left : held; /* late by an unknown time: as long again, rather than at once */
 }
 
-/* slot_free is a heap, earliest first. Its root has grown: sift it down. */
-static void settle_root(int64_t *heap, uint32_t n)
+/* Adds a transfer to the heap, earliest end first. */
+static void busy_push(struct turns_busy *heap, uint32_t *n, struct turns_busy b)
 {
+    uint32_t at = (*n)++;
+
+    for (; at > 0 && b.end_ns < heap[(at - 1) / 2].end_ns; at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = b;
+}
+
+static struct turns_busy busy_pop(struct turns_busy *heap, uint32_t *n)
+{
+    struct turns_busy first = heap[0];
+    struct turns_busy last = heap[--*n];
     uint32_t at = 0;
     uint32_t child;
 
-    while ((child = 2 * at + 1) < n) {
-        int64_t swap;
-
-        if (child + 1 < n && heap[child + 1] < heap[child])
+    while ((child = 2 * at + 1) < *n) {
+        if (child + 1 < *n && heap[child + 1].end_ns < heap[child].end_ns)
             child++;
-        if (heap[at] <= heap[child])
-            return;
-        swap = heap[at];
+        if (last.end_ns <= heap[child].end_ns)
+            break;
         heap[at] = heap[child];
-        heap[child] = swap;
         at = child;
     }
+    heap[at] = last;
+    return first;
 }
 
-/* When each slot becomes free. Holders in excess of the slots (learned ones) share the last
- * ones. */
-static void fill_slots(struct crn_turns *t, struct token *k, int64_t now_ns)
-{
-    int64_t begin = is_settling(t, now_ns) ? t->settled_ns : now_ns;
-    uint32_t rid;
-    uint32_t i;
-
-    for (i = 0; i < k->cfg.slots; i++)
-        t->slot_free[i] = begin;
-    for (rid = k->first_holder; rid != NONE; rid = request_of(t, rid)->next) {
-        int64_t end = now_ns + turns_remaining(request_of(t, rid), now_ns);
-
-        if (end > t->slot_free[0])
-            t->slot_free[0] = end;
-        settle_root(t->slot_free, k->cfg.slots);
-    }
-}
-
+/* Replays the queue in its present order: each request starts when it fits. */
 void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
     struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
-    uint32_t i;
+    int64_t at_ns = is_settling(t, now_ns) ? t->settled_ns : now_ns;
+    double rate = 0;
+    uint32_t rid, i, n = 0;
 
     crn_policy_order(k->cfg.policy, &q, t->score, t->order);
-    fill_slots(t, k, now_ns);
+    for (rid = k->first_holder; rid != NONE; rid = request_of(t, rid)->next) {
+        struct turns_request *r = request_of(t, rid);
+
+        busy_push(t->busy, &n,
+                  (struct turns_busy){now_ns + turns_remaining(r, now_ns), crn_turns_rate(k, r)});
+        rate += crn_turns_rate(k, r);
+    }
     for (i = 0; i < k->n; i++) {
         struct turns_request *r = request_of(t, k->queue_rid[t->order[i]]);
 
+        while (!queue_fits(k, n, rate, r)) {
+            struct turns_busy ended = busy_pop(t->busy, &n);
+
+            rate -= ended.rate;
+            if (ended.end_ns > at_ns)
+                at_ns = ended.end_ns;
+        }
         r->place = i + 1;
-        r->start_ns = t->slot_free[0];
-        t->slot_free[0] += r->duration_ns;
-        settle_root(t->slot_free, k->cfg.slots);
+        r->start_ns = at_ns;
+        busy_push(t->busy, &n, (struct turns_busy){at_ns + r->duration_ns, crn_turns_rate(k, r)});
+        rate += crn_turns_rate(k, r);
     }
     k->is_stale = 0;
     k->forecast_ns = now_ns;

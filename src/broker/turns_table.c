@@ -30,17 +30,6 @@ static cairn_err alloc_tokens(struct crn_turns *t, struct crn_errinfo *ei)
     return CAIRN_OK;
 }
 
-static uint32_t most_slots(const struct crn_turns_config *cfg)
-{
-    uint32_t most = 1;
-    size_t i;
-
-    for (i = 0; i < cfg->ntokens; i++)
-        if (cfg->token[i].slots > most)
-            most = cfg->token[i].slots;
-    return most;
-}
-
 static cairn_err alloc_all(struct crn_turns *t, struct crn_errinfo *ei)
 {
     size_t cap = (size_t)t->cfg.max_jobs * CRN_BP_MAX_ASKS;
@@ -48,7 +37,7 @@ static cairn_err alloc_all(struct crn_turns *t, struct crn_errinfo *ei)
     t->nbuckets = 64;
     while (t->nbuckets < t->cfg.max_jobs)
         t->nbuckets *= 2;
-    t->slot_free = calloc(most_slots(&t->cfg), sizeof(*t->slot_free));
+    t->busy = calloc(cap, sizeof(*t->busy));
     t->job = calloc(t->cfg.max_jobs, sizeof(*t->job));
     t->conn = calloc(t->cfg.max_conns, sizeof(*t->conn));
     t->user = calloc((size_t)t->cfg.max_conns + t->cfg.max_jobs, sizeof(*t->user));
@@ -56,7 +45,7 @@ static cairn_err alloc_all(struct crn_turns *t, struct crn_errinfo *ei)
     t->user_bucket = calloc(t->nbuckets, sizeof(*t->user_bucket));
     t->score = calloc(cap, sizeof(*t->score));
     t->order = calloc(cap, sizeof(*t->order));
-    if (t->slot_free == NULL || t->job == NULL || t->conn == NULL || t->user == NULL ||
+    if (t->busy == NULL || t->job == NULL || t->conn == NULL || t->user == NULL ||
         t->job_bucket == NULL || t->user_bucket == NULL || t->score == NULL || t->order == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for %u jobs", t->cfg.max_jobs);
     return alloc_tokens(t, ei);
@@ -144,7 +133,7 @@ void crn_turns_free(struct crn_turns *t)
         free(t->token[i].queue_rid);
     }
     free(t->token);
-    free(t->slot_free);
+    free(t->busy);
     free(t->job);
     free(t->conn);
     free(t->user);

@@ -80,6 +80,145 @@ static void tokens_are_independent(void **state)
     close_world(&w);
 }
 
+/* A request of so many bytes that takes so many seconds. */
+static void ask_rate(struct turns_world *w, uint32_t c, uint64_t bytes, uint64_t seconds)
+{
+    struct crn_bp_ask ask = waiting(1, bytes);
+
+    ask.duration_ns = seconds * S;
+    say(w, c, &ask, 1);
+}
+
+/* The holders' expected rates fit the budget; the next in line waits for room, and nothing
+ * overtakes it. */
+static void a_budget_is_shared(void **state)
+{
+    struct crn_turns_token token = one;
+    struct turns_world w;
+
+    (void)state;
+    token.slots = 8;
+    token.bandwidth = 0;
+    token.budget = 1000;
+    open_world(&w, &token, 1);
+    ask_rate(&w, 0, 6000, 10); /* 600 bytes/s */
+    ask_rate(&w, 1, 6000, 20); /* 300 */
+    ask_rate(&w, 2, 6000, 30); /* 200: over 1000 */
+    ask_rate(&w, 3, 1000, 20); /* 50: fits, but is behind */
+    assert_verdict(&w, 0, CRN_BP_GO);
+    assert_verdict(&w, 1, CRN_BP_GO);
+    assert_verdict(&w, 2, CRN_BP_WAIT);
+    assert_verdict(&w, 3, CRN_BP_WAIT);
+    crn_turns_tick(w.turns, w.now);
+    ask_one(&w, 4, 1); /* unknown: all of the budget */
+    assert_verdict(&w, 4, CRN_BP_WAIT);
+    assert_int_equal(w.last[4].verdict[0].place, 3);
+    w.now += S;
+    ask_rate(&w, 2, 6000, 30);
+    ask_rate(&w, 3, 1000, 20);
+    assert_int_equal(w.last[2].verdict[0].start_ns, 9 * S); /* when 0 ends */
+    assert_int_equal(w.last[3].verdict[0].start_ns, 9 * S);
+    say(&w, 1, NULL, 0);
+    assert_verdict(&w, 2, CRN_BP_GO);
+    assert_verdict(&w, 3, CRN_BP_GO);
+    say(&w, 0, NULL, 0);
+    say(&w, 2, NULL, 0);
+    assert_verdict(&w, 4, CRN_BP_WAIT);
+    say(&w, 3, NULL, 0);
+    assert_verdict(&w, 4, CRN_BP_GO); /* alone */
+    close_world(&w);
+}
+
+/* One that needs more than all of it goes alone, and so do the slots bound it. */
+static void a_budget_has_room_for_one(void **state)
+{
+    struct crn_turns_token token = one;
+    struct turns_world w;
+    uint32_t i, gone = 0;
+
+    (void)state;
+    token.slots = 2;
+    token.bandwidth = 0;
+    token.budget = 1000;
+    open_world(&w, &token, 1);
+    ask_rate(&w, 0, 50000, 1);
+    assert_verdict(&w, 0, CRN_BP_GO);
+    ask_rate(&w, 1, 1000, 1000);
+    assert_verdict(&w, 1, CRN_BP_WAIT);
+    say(&w, 0, NULL, 0);
+    for (i = 2; i < 6; i++)
+        ask_rate(&w, i, 1000, 1000);
+    for (i = 1; i < 6; i++)
+        gone += w.last[i].verdict[0].code == CRN_BP_GO;
+    assert_int_equal(gone, 2);
+    close_world(&w);
+}
+
+/* What a job was seen to move counts more than what it says. */
+static void a_budget_counts_measured_rates(void **state)
+{
+    struct crn_turns_token token = one;
+    struct turns_world w;
+    struct crn_bp_ask ask = in_state(1, CRN_BP_HOLDING, EPOCH);
+
+    (void)state;
+    token.slots = 8;
+    token.bandwidth = 0;
+    token.budget = 1000;
+    open_world(&w, &token, 1);
+    ask_rate(&w, 0, 9000, 9000); /* says 1 byte/s */
+    w.now += 10 * S;
+    ask.bytes = ask.done = 9000;
+    say(&w, 0, &ask, 1); /* and was 900 */
+    say(&w, 0, NULL, 0);
+    ask = waiting(2, 9000);
+    ask.duration_ns = 9000 * (uint64_t)S;
+    say(&w, 0, &ask, 1);
+    assert_verdict(&w, 0, CRN_BP_GO);
+    ask_rate(&w, 1, 2000, 10);
+    assert_verdict(&w, 1, CRN_BP_WAIT);
+    close_world(&w);
+}
+
+/* A job that names no token but its directory takes turns on that file system. */
+static void a_path_finds_its_token(void **state)
+{
+    static const struct {
+        const char *path, *token;
+    } cases[] = {{"/lustre/me/run", "scratch"},
+                 {"/lustre", "scratch"},
+                 {"/lustre2/me", "home"},
+                 {"/gpfs/fast/x", "fast"},
+                 {"/gpfs/x", "home"},
+                 {"/nowhere", "home"},
+                 {"", "home"}};
+    struct crn_turns_token token[3] = {one, one, one};
+    struct turns_world w;
+    size_t i;
+
+    (void)state;
+    (void)snprintf(token[0].name, sizeof(token[0].name), "home");
+    (void)snprintf(token[1].paths, sizeof(token[1].paths), "/lustre/, /gone");
+    (void)snprintf(token[2].name, sizeof(token[2].name), "fast");
+    (void)snprintf(token[2].paths, sizeof(token[2].paths), "/gpfs/fast");
+    open_world(&w, token, 3);
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct crn_bp_ask ask = waiting((uint32_t)i + 1, 10);
+        struct crn_turns_totals totals;
+        size_t k, found = 0;
+
+        (void)snprintf(ask.token, sizeof(ask.token), "%s", cases[i].path);
+        say(&w, 0, &ask, 1);
+        for (k = 0; k < 3; k++) {
+            crn_turns_totals(w.turns, w.now, k, &totals);
+            if (totals.row.holders > 0)
+                found = k;
+        }
+        assert_string_equal(token[found].name, cases[i].token);
+    }
+    close_world(&w);
+}
+
 static void the_silent_lose_their_token(void **state)
 {
     struct turns_world w;
@@ -414,6 +553,10 @@ int main(void)
         cmocka_unit_test(as_many_as_there_are_slots),
         cmocka_unit_test(oblivious_gives_to_all),
         cmocka_unit_test(tokens_are_independent),
+        cmocka_unit_test(a_budget_is_shared),
+        cmocka_unit_test(a_budget_has_room_for_one),
+        cmocka_unit_test(a_budget_counts_measured_rates),
+        cmocka_unit_test(a_path_finds_its_token),
         cmocka_unit_test(the_silent_lose_their_token),
         cmocka_unit_test(the_cut_off_have_a_grace),
         cmocka_unit_test(who_waits_keeps_its_place_for_a_while),

@@ -272,6 +272,7 @@ static const char *check_request(const struct crn_turns *t, uint32_t rid)
 const char *crn_turns_check(const struct crn_turns *t)
 {
     uint32_t waiting = 0, held = 0, queued = 0, holders = 0;
+    double rate = 0, counted = 0;
     const char *wrong;
     uint32_t rid;
     size_t k;
@@ -283,16 +284,22 @@ const char *crn_turns_check(const struct crn_turns *t)
         if (wrong != NULL)
             return wrong;
         waiting += request_of(t, rid)->state == RQ_WAITING && request_of(t, rid)->at != NONE;
-        held += request_of(t, rid)->state == RQ_HELD;
+        if (request_of(t, rid)->state != RQ_HELD)
+            continue;
+        held++;
+        rate += crn_turns_rate(&t->token[request_of(t, rid)->token], request_of(t, rid));
     }
     for (k = 0; k < t->cfg.ntokens; k++) {
         queued += t->token[k].n;
         holders += t->token[k].holders;
+        counted += t->token[k].rate;
         if (t->token[k].granted + t->token[k].learned !=
             t->token[k].returned + t->token[k].taken + t->token[k].holders)
             return "tokens are not conserved";
     }
     if (waiting != queued || held != holders)
         return "counts of waiting or holding requests disagree";
+    if (counted > rate * (1 + 1e-6) + 1e-3 || counted < rate * (1 - 1e-6) - 1e-3)
+        return "the holders' rates do not add up";
     return NULL;
 }

@@ -98,7 +98,7 @@ static void turn_describe(const struct crn_job *job, const struct crn_item *item
                                  .recovery_ns = t->recovery_ns,
                                  .period_ns = period_of(job, item),
                                  .age_ns = now - t->asked_ns};
-    memcpy(ret->token, job->cfg.broker_token, sizeof(ret->token));
+    crn_broker_token(&job->cfg, ret->token);
 }
 
 /* Files the request, or refreshes it. Returns 0, or -1 if that failed; the next check asks

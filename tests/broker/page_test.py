@@ -122,7 +122,7 @@ class Pages(Case):
         self.crowd()
         page = self.page()
         for word in ("first", "second", EVIL, "others go first", "place 1", "has the token",
-                     self.status()["user"]):
+                     self.status()["user"], "100.0 %"):  # of what is used: what it holds now
             self.assertTrue(page.has(word), word)
         self.cairn("drain", "scratch")
         self.assertTrue(self.page().has("drained"))
