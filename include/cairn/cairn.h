@@ -351,8 +351,9 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_clear(cairn_session *session);
 /* Local. How many versions this session restored from a good copy although another copy was
  * damaged. The two copies are the file in the node's local directory and the file on the parallel
  * file system; either may be the damaged one. Each case is also logged as a warning and recorded
- * for `cairn explain`. Only bytes that are read are checked: if all ranks have good local copies,
- * only `cairn verify` finds damage on the parallel file system. */
+ * for `cairn explain`. A restart from local copies alone checks the files on the parallel file
+ * system afterwards, in the background, at a tenth of the speed (restart_check): damage there counts
+ * when it is found, on the lowest rank of the damaged file. */
 CAIRN_API int cairn_repairs(const cairn_session *session);
 
 struct cairn_version_info {

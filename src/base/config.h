@@ -85,6 +85,7 @@ struct crn_config {
     uint64_t free_reserve_bytes;    /* space that stays free on the PFS */
     uint64_t space_wait_ns;         /* how long a flush waits for free space */
     uint64_t restart_unsaved;       /* enum crn_restart_unsaved */
+    uint64_t restart_check;         /* 0: off */
     uint64_t wait_timeout_ns;
     uint64_t service_timeout_ns;
     uint64_t commit_timeout_ns; /* a rank later than this fails the version */

@@ -177,6 +177,11 @@ static const struct crn_key keys[] = {
      "wait_timeout for a living process. fail: return CAIRN_EUNSAVED, which names them. older: "
      "log them and take an older version.",
      AT(restart_unsaved)},
+    {"restart_check", CRN_KEY_ENUM, "on", 0, 0, switch_values,
+     "on: after a restart from copies in the local directory, a thread of low priority reads the "
+     "files on the file system that the restart did not need, and reports damage. off: only what "
+     "is read is checked.",
+     AT(restart_check)},
     {"wait_timeout", CRN_KEY_TIME, "1h", 0, 366 * DAY, NULL,
      "Time limit of waits that have none of their own.", AT(wait_timeout_ns)},
     {"service_timeout", CRN_KEY_TIME, "30s", 10 * MS, 366 * DAY, NULL,

@@ -15,6 +15,7 @@
 #include "aggregate/encoding.h"
 #include "base/fork.h"
 #include "base/rng.h"
+#include "client/recheck.h"
 #include "client/session.h"
 #include "service/drain.h"
 
@@ -343,6 +344,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
 static void free_session(cairn_session *s)
 {
     crn_outside_close(s->advice.outside);
+    crn_recheck_close(s->recheck);
     crn_advice_signals_remove(s);
     crn_version_close(s->open_version);
     crn_shard_free(&s->own_shard);

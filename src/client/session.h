@@ -173,6 +173,7 @@ struct cairn_session {
     struct crn_version *open_version; /* the version read last */
     int is_repair_told;               /* its damaged copy was reported */
     uint32_t repairs;                 /* versions with a damaged copy */
+    struct crn_recheck *recheck;      /* recheck.c; NULL: nothing is checked */
     int64_t waited_ns;                /* application's wait for flushes and arena space */
     struct crn_shard own_shard;       /* of crn_restore_own_shard */
     struct crn_advice advice;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "client/recheck.h"
 #include "client/session.h"
 #include "restart/version.h"
 #include "store/journal.h"
@@ -47,7 +48,8 @@ void crn_told_repaired(cairn_session *s, const char *name, int64_t version)
 {
     const struct crn_errinfo *mine =
         s->open_version != NULL ? crn_version_repaired(s->open_version) : NULL;
-    int64_t ranks = mine != NULL;
+    int64_t count[2] = {mine != NULL, /* ranks with a damaged copy, ranks with a copy */
+                        s->open_version != NULL && crn_version_has_copy(s->open_version, s->rank)};
     int64_t first = mine != NULL ? (int64_t)s->rank : INT64_MAX;
     struct crn_errinfo ignored = {0};
     struct crn_errinfo damage = {0};
@@ -56,8 +58,11 @@ void crn_told_repaired(cairn_session *s, const char *name, int64_t version)
     if (mine != NULL)
         damage = *mine;
     /* If this fails, the restart has failed too, or will at its next step. */
-    if (s->all->ops->allreduce(s->all, &ranks, 1, CRN_COMM_SUM, &ignored) != CAIRN_OK ||
-        ranks == 0 ||
+    if (s->all->ops->allreduce(s->all, count, 2, CRN_COMM_SUM, &ignored) != CAIRN_OK)
+        return;
+    if (count[0] == 0 && count[1] > 0)
+        crn_recheck_begin(s);
+    if (count[0] == 0 ||
         s->all->ops->allreduce(s->all, &first, 1, CRN_COMM_MIN, &ignored) != CAIRN_OK ||
         s->all->ops->bcast(s->all, damage.msg, sizeof(damage.msg), (int)first, &ignored) !=
             CAIRN_OK)
@@ -65,8 +70,8 @@ void crn_told_repaired(cairn_session *s, const char *name, int64_t version)
     s->is_repair_told = 1;
     s->repairs++;
     (void)snprintf(text, sizeof(text),
-                   "%lld of %u ranks read another copy, since on rank %lld: %.*s", (long long)ranks,
-                   s->ranks, (long long)first, CRN_ERR_TEXT / 2, damage.msg);
+                   "%lld of %u ranks read another copy, since on rank %lld: %.*s",
+                   (long long)count[0], s->ranks, (long long)first, CRN_ERR_TEXT / 2, damage.msg);
     crn_log(&s->log, crn_told_level(s),
             "%s@%" PRId64
             " is damaged and was repaired, continuing: %s; see 'cairn verify %s@%" PRId64 "'",
@@ -92,7 +97,9 @@ int cairn_repairs(const cairn_session *s)
 {
     struct crn_errinfo ei = {0};
 
-    return crn_api_end(&ei, crn_arg_session(s, &ei)) == CAIRN_OK ? (int)s->repairs : -1;
+    if (crn_api_end(&ei, crn_arg_session(s, &ei)) != CAIRN_OK)
+        return -1;
+    return (int)(s->repairs + (crn_recheck_found(s->recheck) > 0));
 }
 
 /* Is this the first rank of the node to create the file in the run's directory? The file is removed

@@ -73,7 +73,8 @@ cairn_err crn_version_check_file(struct crn_version *v, uint32_t file_no,
     f.x = &s->index;
     data = crn_version_source_data(v, s, fd);
     if (crn_data_verify(&data, check_found_bad, &f, &bad) != CAIRN_OK) {
-        bad.code = CAIRN_EDAMAGED;
+        if (!crn_err_is_shortage(bad.code))
+            bad.code = CAIRN_EDAMAGED;
         crn_err_keep(ei, &bad);
     }
     (void)v->fs->close(v->fs, fd);

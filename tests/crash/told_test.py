@@ -119,6 +119,19 @@ def repaired():
         flip(path, at)
     restart(job, last, "nothing is damaged any more")
     said(job)
+    # Data on the file system behind good copies: nobody reads it, so a thread checks it afterwards, unless the job ends
+    # before.
+    flip(store[1], 5000)
+    got = []
+    while not got:
+        restart(job, last, "data of a file that no rank reads")
+        got = [line for line in lines(job) if line[0] == "warn"]
+    require(len(got) == 1 and got[0][1] == "rank 2" and store[1].name in got[0][2] and
+            f"cairn verify work@{last}" in got[0][2], f"behind good copies: {got}")
+    repairs += 1
+    r = cairn(job, "explain", "work", "--json")
+    require(json.loads(r.stdout)["repairs"] == repairs, f"behind good copies: {r.stdout}")
+    flip(store[1], 5000)
     # No good copy: the version is passed over, and nothing is called repaired.
     flip(store[1], 5000)
     flip(local[1], 5000)
