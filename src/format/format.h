@@ -139,6 +139,35 @@ struct crn_trailer {
     uint64_t index_hash; /* XXH3-64 of the encoded index */
 };
 
+/* A parity file: what a node keeps for the other members of its set (src/protect). A member is a node;
+ * its stream is the data file that a drain of it writes, so that what is rebuilt is that file. */
+#define CRN_PARITY_MEMBERS 64
+#define CRN_PARITY_MARK    8 /* bytes of a parity file after its head */
+struct crn_parity_member {
+    uint32_t node;
+    uint64_t bytes;      /* of its data file */
+    uint64_t index_hash; /* as in the trailer of that file */
+};
+struct crn_parity {
+    struct crn_capture_id id;
+    char name[CAIRN_MAX_NAME];
+    int64_t version;
+    uint64_t created_ns;
+    uint32_t ranks;
+    uint32_t nodes;
+    uint8_t scheme; /* enum crn_scheme_kind */
+    uint8_t rows;   /* parity rows of a stripe: members that may be lost */
+    uint8_t place;  /* whose file it is: index into member */
+    uint8_t nmembers;
+    struct crn_parity_member member[CRN_PARITY_MEMBERS]; /* nodes ascending */
+    uint64_t row_bytes[CRN_PARITY_MEMBERS];              /* of each row in this file */
+    uint64_t cell_bytes;                                 /* unit of the checksums, in each row */
+    uint64_t nhashes;
+    uint64_t *hashes; /* owned; XXH3-64, row by row */
+    uint64_t tail_bytes;
+    unsigned char *tail; /* owned; the end of this node's own data file: index and trailer */
+};
+
 struct crn_rank_range {
     uint32_t first;
     uint32_t count;
@@ -206,6 +235,19 @@ CAIRN_CHECKED cairn_err crn_manifest_file_take(struct crn_view *v, const char *w
 CAIRN_CHECKED cairn_err crn_manifest_decode(const void *data, size_t len, const char *what,
                                             struct crn_manifest *ret, struct crn_errinfo *ei);
 
+/* The head of a parity file, which follows the rows. The mark at the end of the file is the length of
+ * the head, as a u64: its decoder gets the last CRN_PARITY_MARK bytes. */
+CAIRN_CHECKED cairn_err crn_parity_encode(const struct crn_parity *p, struct crn_buf *buf,
+                                          struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_parity_decode_mark(const void *data, uint64_t file_bytes,
+                                               const char *what, uint64_t *ret_bytes,
+                                               struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_parity_decode(const void *data, size_t len, const char *what,
+                                          struct crn_parity *ret, struct crn_errinfo *ei);
+void crn_parity_free(struct crn_parity *p);
+/* Bytes of all rows: where the head begins. */
+uint64_t crn_parity_rows_bytes(const struct crn_parity *p);
+
 void crn_shard_free(struct crn_shard *s);
 void crn_index_free(struct crn_index *x);
 /* Frees the array too; streams may be NULL. */
@@ -233,5 +275,8 @@ int crn_name_is_valid(const char *name);
  * crn_data_name makes; 0 or -1. */
 void crn_data_name(uint32_t file_no, uint32_t attempt, char ret[CRN_FILE_NAME]);
 int crn_data_name_parse(const char *name, uint32_t *ret_file_no, uint32_t *ret_attempt);
+/* "parity-0003" and "parity-0003.2", likewise; the number is the node's. */
+void crn_parity_name(uint32_t node, uint32_t attempt, char ret[CRN_FILE_NAME]);
+int crn_parity_name_parse(const char *name, uint32_t *ret_node, uint32_t *ret_attempt);
 
 #endif

@@ -40,6 +40,29 @@ static void writers_are_checked_too(void **state)
     crn_buf_free(&out);
 }
 
+/* The end of a parity file says how long its head is, which must lie inside the file. */
+static void a_mark_fits_its_file(void **state)
+{
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_buf mark = {0};
+    uint64_t bytes = 0;
+    uint32_t node, attempt;
+
+    (void)state;
+    crn_buf_u64(&mark, 500);
+    assert_int_equal(mark.len, CRN_PARITY_MARK);
+    assert_ok(crn_parity_decode_mark(mark.data, 508, "test", &bytes, ei));
+    assert_int_equal(bytes, 500);
+    assert_int_equal(crn_parity_decode_mark(mark.data, 507, "test", &bytes, ei), CAIRN_EDAMAGED);
+    assert_int_equal(crn_parity_decode_mark(mark.data, 7, "test", &bytes, ei), CAIRN_EDAMAGED);
+    crn_buf_free(&mark);
+    assert_int_equal(crn_parity_name_parse("parity-0012.3", &node, &attempt), 0);
+    assert_int_equal(node, 12);
+    assert_int_equal(attempt, 3);
+    assert_int_equal(crn_parity_name_parse("parity-12", &node, &attempt), -1);
+    assert_int_equal(crn_parity_name_parse("data-0012", &node, &attempt), -1);
+}
+
 /* The size of a shard's descriptor is known before it is written, and so are the offsets of regions
  * in an image. */
 static void the_length_of_a_shard_is_known(void **state)
@@ -312,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writers_are_checked_too),
+        cmocka_unit_test(a_mark_fits_its_file),
         cmocka_unit_test(the_length_of_a_shard_is_known),
         cmocka_unit_test(extents_cover_every_region_once),
         cmocka_unit_test(chains_are_checked),

@@ -282,6 +282,40 @@ CODEC(manifest)
 #define crn_needy_free   crn_manifest_free
 CODEC(needy)
 
+static inline void random_parity(struct crn_rng *rng, struct crn_parity *p)
+{
+    uint32_t i;
+
+    memset(p, 0, sizeof(*p));
+    memset(p->id.run, (int)crn_rng_below(rng, 256), sizeof(p->id.run));
+    p->id.seq = crn_rng_u64(rng);
+    p->id.generation = crn_rng_u64(rng);
+    random_text(rng, p->name, "heat.", 3);
+    p->version = (int64_t)(crn_rng_u64(rng) >> 1);
+    p->created_ns = crn_rng_u64(rng);
+    p->nmembers = (uint8_t)(2 + crn_rng_below(rng, 6));
+    p->nodes = p->nmembers * 3U;
+    p->ranks = p->nodes + (uint32_t)crn_rng_below(rng, 5);
+    p->scheme = (uint8_t)(1 + crn_rng_below(rng, 3));
+    p->rows = (uint8_t)(1 + crn_rng_below(rng, p->nmembers - 1U));
+    p->place = (uint8_t)crn_rng_below(rng, p->nmembers);
+    p->cell_bytes = CHUNK;
+    p->tail_bytes = CRN_TRAILER_SIZE + crn_rng_below(rng, 50);
+    for (i = 0; i < p->nmembers; i++)
+        p->member[i] =
+            (struct crn_parity_member){3 * i + (uint32_t)crn_rng_below(rng, 3),
+                                       p->tail_bytes + crn_rng_below(rng, 1000), crn_rng_u64(rng)};
+    for (i = 0; i < p->rows; i++) {
+        p->row_bytes[i] = crn_rng_below(rng, 200);
+        p->nhashes += (p->row_bytes[i] + CHUNK - 1) / CHUNK;
+    }
+    p->hashes = calloc(p->nhashes + 1, sizeof(*p->hashes));
+    p->tail = calloc(p->tail_bytes, 1);
+    for (i = 0; i < p->nhashes; i++)
+        p->hashes[i] = crn_rng_u64(rng);
+}
+CODEC(parity)
+
 static inline void make_trailer(struct crn_rng *rng, struct crn_buf *out)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -310,6 +344,7 @@ static const struct codec codecs[] = {
     {"chained index", make_chained, again_chained},
     {"manifest", make_manifest, again_manifest},
     {"needy manifest", make_needy, again_needy},
+    {"parity", make_parity, again_parity},
     {"trailer", make_trailer, again_trailer},
 };
 #define NCODECS (sizeof(codecs) / sizeof(codecs[0]))
