@@ -16,19 +16,16 @@
 #include "common.h"
 #include "encode_sets.h"
 
-enum { METHODS = 5 };
+enum { METHODS = 6 };
 
 static const char *threads = "auto"; /* encode_threads */
 
 static const struct {
     const char *encode, *aim, *full_every;
-} how[METHODS] = {{"none", "ratio", "1"},
-                  {"adaptive", "ratio", "1"},
-                  {"adaptive", "time", "1"},
-                  {"adaptive", "ratio", "2"},
-                  {"aware", "ratio", "1"}};
-static const char *const names[METHODS] = {"none", "adaptive", "adaptive-time", "adaptive-against",
-                                           "paper-aware"};
+} how[METHODS] = {{"none", "ratio", "1"}, {"adaptive", "ratio", "1"}, {"adaptive", "time", "1"},
+                  {"auto", "ratio", "1"}, {"adaptive", "ratio", "2"}, {"aware", "ratio", "1"}};
+static const char *const names[METHODS] = {"none", "adaptive",         "adaptive-time",
+                                           "auto", "adaptive-against", "paper-aware"};
 
 struct slow_fs {
     struct crn_fs fs; /* first */
@@ -119,6 +116,7 @@ static struct crn_engine *open_engine(size_t method)
     check(crn_config_set(&cfg, "encode_full_every", how[method].full_every, "bench", &ei), &ei);
     check(crn_config_set(&cfg, "encode_threads", threads, "bench", &ei), &ei);
     opt.writers = crn_engine_configured(&cfg).writers;
+    opt.may_join = crn_engine_configured(&cfg).may_join;
     check(crn_engine_open(&opt, &e, &ei), &ei);
     check(crn_engine_encode(e, &cfg, "bench", &ei), &ei);
     crn_config_fini(&cfg);

@@ -55,6 +55,16 @@ void crn_coder_close(struct crn_coder *c)
     free(c);
 }
 
+int64_t crn_coder_cpu_ns(const struct crn_coder *c)
+{
+    struct crn_chooser_stats s;
+
+    if (c == NULL)
+        return 0;
+    crn_chooser_stats(c->chooser, &s);
+    return s.trial_ns + s.encode_ns;
+}
+
 static cairn_err coder_make(const struct crn_encoding *x, struct crn_coder **ret,
                             struct crn_errinfo *ei)
 {
@@ -460,7 +470,6 @@ static cairn_err write_out(struct coder_job *j, const struct crn_write *w, struc
     j->coder->bandwidth = j->coder->bandwidth > 0 ? (1 - BANDWIDTH_WORTH) * j->coder->bandwidth +
                                                         BANDWIDTH_WORTH * (double)j->out / seconds
                                                   : (double)j->out / seconds;
-    crn_chooser_bandwidth(j->coder->chooser, j->coder->bandwidth);
     return rc;
 }
 
@@ -476,6 +485,9 @@ cairn_err crn_coder_write(struct crn_coder **coder, struct crn_pieces *all,
     if (rc != CAIRN_OK)
         return rc;
     j.coder = *coder;
+    if (all->bandwidth > 0 || j.coder->bandwidth > 0)
+        crn_chooser_bandwidth(j.coder->chooser,
+                              all->bandwidth > 0 ? all->bandwidth : j.coder->bandwidth);
     for (i = 0; rc == CAIRN_OK && i < p->w->nstreams; i++)
         rc = encode_stream(&j, &all->plan->streams[p->w->first_stream + i], ei);
     return rc == CAIRN_OK ? write_out(&j, p->w, ei) : rc;

@@ -9,6 +9,8 @@
 struct crn_coder;
 
 void crn_coder_close(struct crn_coder *c); /* NULL is fine */
+/* CPU time of all encoding so far, in ns; 0 for NULL. */
+int64_t crn_coder_cpu_ns(const struct crn_coder *c);
 /* Encodes a write into its block, stream by stream, and writes it. Local extents are read in
  * place, remote ones from their places in the block. Encoded data is never longer than its
  * input, so it can overwrite input already consumed. Creates the coder on first use. */

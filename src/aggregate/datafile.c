@@ -6,7 +6,7 @@
 
 #include "aggregate/encoding.h"
 #include "aggregate/task.h"
-#include "aggregate/encoding.h"
+#include "aggregate/coder.h"
 #include "aggregate/repeats.h"
 #include "encode/parts.h"
 
@@ -25,7 +25,7 @@ uint64_t crn_engine_estimate(const struct crn_engine *e, const struct crn_source
             uint64_t n = sources[s].shard.regions[r].bytes;
             uint64_t cuts = n / e->opt.block_bytes + 1;
 
-            if (e->encoding != NULL) /* streams with their chunks, and smaller extents */
+            if (e->configured != NULL) /* streams with their chunks, and smaller extents */
                 bytes += n / 64 + cuts * sizeof(struct crn_stream);
             bytes += n + e->opt.align_bytes + cuts * sizeof(struct crn_extent) +
                      sizeof(struct crn_region) + (n / e->opt.chunk_bytes + cuts) * 8;
@@ -40,6 +40,17 @@ static uint64_t half_block(const struct crn_engine *e)
     return e->opt.block_bytes / 2 / 16 * 16;
 }
 
+static uint64_t source_bytes(const struct crn_source *sources, uint32_t nsources)
+{
+    uint64_t bytes = 0;
+    uint32_t s, r;
+
+    for (s = 0; s < nsources; s++)
+        for (r = 0; r < sources[s].shard.nregions; r++)
+            bytes += sources[s].shard.regions[r].bytes;
+    return bytes;
+}
+
 /* The size of a write: a block, or less if otherwise some threads would have nothing to encode.
  * It is half a block if versions may be encoded against each other. That includes full versions,
  * since both plans must be the same. */
@@ -47,12 +58,8 @@ static uint64_t write_bytes(const struct crn_engine *e, const struct crn_source 
                             uint32_t nsources)
 {
     uint64_t most = e->encoding->full_every > 1 ? half_block(e) : e->opt.block_bytes;
-    uint64_t bytes = 0;
-    uint32_t s, r;
+    uint64_t bytes = source_bytes(sources, nsources);
 
-    for (s = 0; s < nsources; s++)
-        for (r = 0; r < sources[s].shard.nregions; r++)
-            bytes += sources[s].shard.regions[r].bytes;
     bytes = (bytes / (4 * (uint64_t)e->opt.writers) / ENCODE_LEAST + 1) * ENCODE_LEAST;
     return bytes < most ? bytes : most;
 }
@@ -118,6 +125,51 @@ static uint64_t data_bytes(const struct crn_engine *e, const struct crn_plan *pl
     for (i = 0; i < plan->nwrites; i++)
         sum += (plan->writes[i].bytes + align - 1) / align * align;
     return sum;
+}
+
+/* Threads that can encode now: none if the application needs all cores. */
+static uint32_t encoding_threads(const struct crn_engine *e)
+{
+    int idle = crn_idle_cores();
+
+    if (e->opt.may_join == NULL || idle < 0)
+        return (uint32_t)e->started;
+    return idle < e->started ? (uint32_t)idle : (uint32_t)e->started;
+}
+
+static int64_t coders_cpu_ns(const struct crn_engine *e)
+{
+    int64_t ns = 0;
+    int i;
+
+    for (i = 0; i < e->started; i++)
+        ns += crn_coder_cpu_ns(e->coder[i]);
+    return ns;
+}
+
+/* Chooses the encoding of the file. Returns the CPU time that the coders have used so far. */
+static int64_t begin_encoding(struct crn_engine *e, const struct crn_index *head,
+                              const struct crn_source *sources, uint32_t nsources)
+{
+    e->encoding = e->configured;
+    if (e->encoding != NULL && e->encoding->may_skip &&
+        !crn_pays(&e->pays, head->name, source_bytes(sources, nsources), encoding_threads(e)))
+        e->encoding = NULL;
+    return coders_cpu_ns(e);
+}
+
+/* Throttled time says nothing about the file system. */
+static void learn_encoding(struct crn_engine *e, const struct crn_index *head,
+                           const struct crn_flush_stats *s, uint64_t file_bytes, int64_t cpu_ns)
+{
+    int64_t ns = s->total_ns - s->held_ns;
+
+    if (e->configured == NULL || !e->configured->may_skip)
+        return;
+    if (e->encoding == NULL)
+        crn_pays_plain(&e->pays, head->name, s->bytes, ns);
+    else if (s->bytes > 0)
+        crn_pays_encoded(&e->pays, head->name, s->bytes, file_bytes, ns, coders_cpu_ns(e) - cpu_ns);
 }
 
 /* Runs the writers over the plan and appends index and trailer. Closes the task's file. */
@@ -218,6 +270,7 @@ static cairn_err begin_task(const struct crn_engine *e, const struct crn_index *
                                     .hashes = index->hashes,
                                     .chunk_bytes = e->opt.chunk_bytes,
                                     .encoding = e->encoding,
+                                    .bandwidth = e->pays.bandwidth / e->started,
                                     .streams = index->streams,
                                     .older = e->older != NULL ? e->older->sources : NULL,
                                     .older_at = half_block(e)};
@@ -246,6 +299,7 @@ cairn_err crn_engine_write(struct crn_engine *e, const struct crn_store *st,
     struct crn_index index = *head;
     struct crn_plan plan = {0};
     struct crn_task t = {.plan = &plan, .stats = &stats};
+    int64_t cpu_ns = begin_encoding(e, head, sources, nsources);
     cairn_err rc;
 
     index.shards = NULL;
@@ -277,10 +331,12 @@ out:
     set_stats(e, NULL);
     stats.bytes = plan.bytes;
     stats.most_blocks = crn_engine_most_blocks(e);
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK) {
+        learn_encoding(e, head, &stats, ret->bytes, cpu_ns);
         *ret_stats = stats;
-    else
+    } else {
         crn_flush_stats_free(&stats);
+    }
     end_task(&t);
     crn_streams_free(index.streams, index.nstreams);
     free(index.shards);

@@ -34,8 +34,8 @@ static cairn_err set_pipes(struct crn_encoding *x, const struct crn_name_config 
                            struct crn_errinfo *ei)
 {
     int is_auto = strcmp(nc->encode_pipe, "auto") == 0;
-    int is_paper =
-        strcmp(nc->encode_pipe, "paper") == 0 || (is_auto && nc->encode != CRN_ENCODE_ADAPTIVE);
+    int is_chosen = nc->encode == CRN_ENCODE_ADAPTIVE || nc->encode == CRN_ENCODE_AUTO;
+    int is_paper = strcmp(nc->encode_pipe, "paper") == 0 || (is_auto && !is_chosen);
     cairn_err rc = CAIRN_OK;
     int type;
 
@@ -157,8 +157,9 @@ cairn_err crn_encoding_open(const struct crn_config *cfg, const char *name,
     x->block_bytes = nc->encode_block / 16 * 16;
     x->chunk_bytes = (size_t)(cfg->encode_chunk / 16 * 16);
     x->full_every = nc->encode_full_every;
-    x->aim = aims[cfg->encode_aim];
+    x->aim = nc->encode == CRN_ENCODE_AUTO ? CRN_AIM_TIME : aims[cfg->encode_aim];
     rc = set_pipes(x, nc, ei);
+    x->may_skip = x->is_adaptive && x->aim == CRN_AIM_TIME;
     /* The paper's schemes and fixed pipelines know variables by their names only. */
     x->group_bytes = x->is_adaptive ? x->chunk_bytes : 0;
     if (rc == CAIRN_OK)

@@ -29,6 +29,7 @@ struct crn_encoding {
     struct crn_lossy *lossy;         /* owned */
     uint32_t nlossy;
     enum crn_aim aim;
+    int may_skip; /* files are left unencoded where that is faster: pays.h */
 };
 
 /* The encoding of a checkpoint name; *ret is NULL if none is configured. CAIRN_ECONFIG names the

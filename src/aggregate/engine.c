@@ -227,7 +227,7 @@ void crn_engine_close(struct crn_engine *e)
         (void)pthread_join(e->thread[i], NULL);
     for (i = 0; i < e->started; i++)
         crn_coder_close(e->coder[i]);
-    crn_encoding_close(e->encoding);
+    crn_encoding_close(e->configured);
     crn_pool_fini(&e->pool);
     crn_cond_fini(&e->changed);
     crn_mutex_fini(&e->mu);
@@ -242,8 +242,8 @@ cairn_err crn_engine_encode(struct crn_engine *e, const struct crn_config *cfg, 
 
     if (rc != CAIRN_OK)
         return rc;
-    crn_encoding_close(e->encoding);
-    e->encoding = encoding;
+    crn_encoding_close(e->configured);
+    e->configured = encoding;
     e->older = NULL;
     return CAIRN_OK;
 }

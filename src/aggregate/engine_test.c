@@ -324,6 +324,46 @@ static void data_of_other_nodes_stays_within_the_pool(void **state)
     tear_down(&f);
 }
 
+static ssize_t slow_pwrite(const struct crn_fs *fs, int fd, const void *buf, size_t n, off_t off)
+{
+    const struct crn_fs *real = crn_fs_posix();
+    const struct timespec pause = {.tv_nsec = (long)n * 20};
+
+    (void)fs;
+    (void)nanosleep(&pause, NULL);
+    return real->pwrite(real, fd, buf, n, off);
+}
+
+/* The first file tells that the file system is slow, so the second is encoded. */
+static void auto_encodes_where_it_pays(void **state)
+{
+    static const char *const auto_settings[] = {"encode", "auto", NULL};
+    struct crn_fs slow = *crn_fs_posix();
+    struct crn_errinfo info = {0}, *ei = &info;
+    struct crn_manifest_file mf;
+    struct crn_flush_stats stats;
+    struct crn_engine *e;
+    struct engine_fixture f;
+    int round;
+
+    (void)state;
+    settings = auto_settings;
+    slow.pwrite = slow_pwrite;
+    set_up(&f, settings);
+    f.st.fs = &slow;
+    e = open_engine(&f, NULL);
+    for (round = 0; round < 2; round++) {
+        f.is_encoded = round > 0;
+        assert_ok(write_all(&f, e, NULL, &mf, &stats, ei));
+        compare(&f, mf.name);
+        check_stats(&stats);
+        assert_ok(crn_store_discard_data(&f.st, "eng", 7, mf.name, ei));
+        crn_manifest_file_free(&mf);
+    }
+    crn_engine_close(e);
+    tear_down(&f);
+}
+
 int main(void)
 {
     static const char *const ways[][5] = {
@@ -341,7 +381,8 @@ int main(void)
         cmocka_unit_test(a_failure_leaves_nothing),
         cmocka_unit_test(data_of_other_nodes_stays_within_the_pool),
     };
-    int failed = 0;
+    const struct CMUnitTest auto_tests[] = {cmocka_unit_test(auto_encodes_where_it_pays)};
+    int failed = cmocka_run_group_tests(auto_tests, NULL, NULL);
     size_t i;
 
     for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {

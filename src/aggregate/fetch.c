@@ -12,7 +12,7 @@ struct crn_block_times *crn_task_times(struct crn_engine *e, struct crn_task *t,
 
 int crn_task_has_aide(const struct crn_task *t, const struct crn_write *w)
 {
-    return t->assists != NULL && t->assists[w->owner];
+    return t->assists != NULL && t->pieces.encoding == NULL && t->assists[w->owner];
 }
 
 /* Moves the cursor to the next remote write that nobody has taken; NULL at the end. The first

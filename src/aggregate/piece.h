@@ -22,6 +22,7 @@ struct crn_pieces {
     int has_place; /* the leader assigned the offset: this is the single write of an errand */
     uint64_t place;
     const struct crn_encoding *encoding; /* NULL: not encoded */
+    double bandwidth;                    /* known bandwidth of a thread; 0: unknown */
     struct crn_stream *streams;          /* of the index; those of a write have one writer */
     struct crn_repeats *repeats;         /* owned; NULL: each stream is encoded by itself */
     const struct crn_source *older;      /* like sources; for writes with has_older */

@@ -4,6 +4,7 @@
 #define CRN_AGGREGATE_TASK_H
 
 #include "aggregate/assist.h"
+#include "aggregate/pays.h"
 #include "aggregate/piece.h"
 
 /* When a block was requested and when it arrived, as crn_stats_now. */
@@ -69,8 +70,10 @@ struct crn_engine {
     int lacks_room; /* set by the thread that writes */
     pthread_t thread[CRN_MAX_WRITERS];
     struct crn_coder *coder[CRN_MAX_WRITERS]; /* per thread, by its number */
-    struct crn_encoding *encoding;            /* of later files; owned */
-    const struct crn_older *older;            /* of the next file; borrowed */
+    struct crn_encoding *configured;          /* of later files; owned */
+    const struct crn_encoding *encoding;      /* of the current file; NULL: it is plain */
+    struct crn_pays pays;
+    const struct crn_older *older; /* of the next file; borrowed */
 };
 
 void crn_task_fail_locked(struct crn_engine *e, struct crn_task *t, const struct crn_errinfo *ei)

@@ -14,7 +14,7 @@ static const char *const background_cores_values[] = {"all", "own", NULL};
 static const char *const reuse_values[] = {"auto", "off", NULL};
 static const char *const unsaved_values[] = {"fail", "older", NULL};
 static const char *const encode_values[] = {"none",  "adaptive",    "agnostic", "agnostic-block",
-                                            "aware", "aware-block", NULL};
+                                            "aware", "aware-block", "auto",     NULL};
 static const char *const aim_values[] = {"ratio", "speed", "time", NULL};
 static const char *const log_values[] = {"error", "warn", "info", "debug", "trace", NULL};
 
@@ -148,7 +148,8 @@ static const struct crn_key keys[] = {
      AT(phase_patience_ns)},
     {"encode_aim", CRN_KEY_ENUM, "ratio", 0, 0, aim_values,
      "What the adaptive choice minimises: bytes, CPU time, or the time until the data is on "
-     "the file system.",
+     "the file system. With time, and with encode = auto, files whose encoding would take longer "
+     "than it saves are not encoded.",
      AT(encode_aim)},
     {"encode_chunk", CRN_KEY_BYTES, "1M", 64 * K, 4 * M, NULL,
      "Size of the chunks that encoded data is cut into. Each chunk is decoded by itself.",
@@ -272,12 +273,14 @@ static const struct crn_key keys[] = {
      "Advice: fixed time between checkpoints. 0: Young/Daly.", AT_NAME(period_ns)},
     {"encode", CRN_KEY_ENUM, "none", 0, 0, encode_values,
      "How data is merged over ranks and compressed before it is written. none: not at all. "
-     "adaptive: each variable of all ranks, with a pipeline chosen for it. The others are the "
-     "four schemes of MCRENGINE.",
+     "adaptive: each variable of all ranks, with a pipeline chosen for it. auto: the same, but "
+     "only "
+     "files that are durable as soon as unencoded ones. The others are the four schemes of "
+     "MCRENGINE.",
      AT_NAME(encode)},
     {"encode_pipe", CRN_KEY_TEXT, "auto", 0, NAME_SIZE(encode_pipe), NULL,
      "With encode: the stages, such as lorenzo:3,magnitude; or adaptive, or paper. auto: "
-     "adaptive with encode = adaptive, otherwise paper, the codecs of MCRENGINE.",
+     "adaptive with encode = adaptive or auto, otherwise paper, the codecs of MCRENGINE.",
      AT_NAME(encode_pipe)},
     {"encode_block", CRN_KEY_BYTES, "64K", 4 * K, 1 * G, NULL,
      "The block schemes take this many bytes of each rank in turn.", AT_NAME(encode_block)},

@@ -31,6 +31,7 @@
 #define SAMPLE_PART   64  /* sample one byte in so many of those to come */
 #define USUAL_NS      2.0 /* to encode a byte, for the budget */
 #define CONTENDERS    4
+#define SLOWER        1.5 /* a pipeline that turns out slower by this factor is chosen anew */
 
 struct choose_entry {
     uint64_t key; /* hash; 0: empty */
@@ -51,30 +52,42 @@ struct crn_chooser {
     struct crn_choose_options options;
     struct crn_chooser_stats stats;
     double ns[FAMILIES][4]; /* CPU time per byte */
+    uint8_t is_measured[FAMILIES][4];
     size_t used;
     size_t size; /* a power of two */
     struct choose_entry *table;
 };
 
-static double *speed_of(struct crn_chooser *c, const struct crn_pipe *p, unsigned width)
+static unsigned family_of(const struct crn_pipe *p)
 {
     unsigned family = p->n == 0                                    ? crn_codec_raw.id
                       : p->stage[0].id == crn_filter_bitshuffle.id ? crn_filter_bitshuffle.id
                                                                    : p->stage[p->n - 1].id;
 
-    return &c->ns[family % FAMILIES][width == 8 ? 3 : width == 4 ? 2 : width == 2 ? 1 : 0];
+    return family % FAMILIES;
 }
 
-/* Initial speeds, until there are measurements. */
+static unsigned column_of(unsigned width)
+{
+    return width == 8 ? 3 : width == 4 ? 2 : width == 2 ? 1 : 0;
+}
+
+static double speed_of(const struct crn_chooser *c, const struct crn_pipe *p, unsigned width)
+{
+    return c->ns[family_of(p)][column_of(width)];
+}
+
+/* Initial speeds, until there are measurements: those of a fast core. A pipeline that is slower is
+ * found out when it is used; one that were taken for slow would never be. */
 static void speeds_init(struct crn_chooser *c)
 {
     static const struct {
         const struct crn_codec *codec;
         double ns;     /* for words of 8 bytes */
         double narrow; /* added for each halving of the width */
-    } usual[] = {{&crn_codec_raw, 0.15, 0},     {&crn_codec_magnitude, 0.6, 0.3},
-                 {&crn_codec_planes, 1.2, 0.3}, {&crn_codec_zstd, 2.2, 0},
-                 {&crn_codec_lz4, 0.4, 0},      {&crn_filter_bitshuffle, 0.7, 0.1}};
+    } usual[] = {{&crn_codec_raw, 0.1, 0},      {&crn_codec_magnitude, 0.35, 0.15},
+                 {&crn_codec_planes, 0.4, 0.1}, {&crn_codec_zstd, 0.8, 0},
+                 {&crn_codec_lz4, 0.15, 0},     {&crn_filter_bitshuffle, 0.5, 0}};
     size_t i;
     int w;
 
@@ -241,11 +254,32 @@ static cairn_err choose_estimate(const struct question *q, struct contender *x, 
         x[i].pipe = t[i].pipe;
         x[i].as = t[i].as;
         x[i].share = t[i].share;
-        x[i].ns = *speed_of(q->c, &t[i].pipe, width_as(q->data, t[i].as));
+        x[i].ns = speed_of(q->c, &t[i].pipe, width_as(q->data, t[i].as));
         x[i].cost = cost_of(q->c, x[i].share, x[i].ns);
     }
     choose_sort(x, *ret_n);
     return CAIRN_OK;
+}
+
+/* Notes that n bytes took cpu_ns. Returns how much slower that is than was assumed, if this is the
+ * first measurement; otherwise 1. */
+static double learn_speed(struct crn_chooser *c, const struct crn_pipe *p, unsigned width, size_t n,
+                          int64_t cpu_ns)
+{
+    double *ns = &c->ns[family_of(p)][column_of(width)];
+    uint8_t *is_measured = &c->is_measured[family_of(p)][column_of(width)];
+    double seen = (double)cpu_ns / (double)n;
+    double assumed = *ns;
+
+    if (n < GLANCE_MIN || p->n == 0) /* small chunks mostly measure set-up time */
+        return 1;
+    if (*is_measured) {
+        *ns += 0.25 * (seen - *ns);
+        return 1;
+    }
+    *is_measured = 1;
+    *ns = seen;
+    return seen / assumed;
 }
 
 /* Encodes the whole chunk, which is more accurate than a sample. */
@@ -269,6 +303,7 @@ static cairn_err choose_measure(const struct question *q, enum crn_slot slot, st
     ret->encoded = room;
     ret->encoded_ns = q->c->options.cpu_ns() - before;
     x->ns = (double)ret->encoded_ns / (double)q->n;
+    (void)learn_speed(q->c, &x->pipe, width_as(q->data, x->as), q->n, ret->encoded_ns);
     x->share = (double)ret->encoded_n / (double)q->n;
     x->cost = cost_of(q->c, x->share, x->ns);
     return CAIRN_OK;
@@ -399,16 +434,6 @@ cairn_err crn_choose(struct crn_chooser *c, struct crn_encode_work *w, const cha
     return CAIRN_OK;
 }
 
-static void learn_speed(struct crn_chooser *c, const struct choose_entry *e, size_t n,
-                        int64_t cpu_ns)
-{
-    double *ns = speed_of(c, &e->pipe, e->width);
-    double seen = (double)cpu_ns / (double)n;
-
-    if (n >= GLANCE_MIN) /* small chunks mostly measure set-up time */
-        *ns = *ns > 0 ? *ns + 0.25 * (seen - *ns) : seen;
-}
-
 void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_data *data, size_t n,
                       size_t encoded, int64_t cpu_ns)
 {
@@ -421,7 +446,8 @@ void crn_choose_learn(struct crn_chooser *c, const char *key, const struct crn_d
         return;
     share = (double)encoded / (double)n;
     e->chunks++;
-    learn_speed(c, e, n, cpu_ns);
+    if (learn_speed(c, &e->pipe, e->width, n, cpu_ns) > SLOWER && c->options.aim != CRN_AIM_RATIO)
+        e->is_stale = 1;
     if (e->pipe.n == 0) {
         e->is_stale = e->chunks >= e->wait;
         return;

@@ -8,6 +8,7 @@
 #include "encode/chunk.h"
 #include "encode/sample.h"
 #include "encode/test_data.h"
+#include "encode/trial.h"
 #include "encode/work.h"
 
 #define N ((size_t)512 << 10)
@@ -251,6 +252,35 @@ static void aims_differ(void **state)
     assert_int_equal(crn_chooser_open(&bad, &c, NULL), CAIRN_EINVAL);
 }
 
+/* Bits of little entropy beside noise, as in weights of a model: worth little time, no long one. */
+static void speed_is_found_out_by_trying(void **state)
+{
+    struct choose_test_fixture *f = *state;
+    struct crn_chooser *c = chooser_for(f, CRN_AIM_SPEED, 0);
+    struct crn_data data = {.type = CAIRN_BF16};
+    struct crn_errinfo *ei = &f->info;
+    struct crn_choice choice;
+    size_t i;
+
+    for (i = 0; i < N; i++)
+        f->src[i] =
+            (unsigned char)(i % 2 == 0 ? crn_rng_u64(&f->rng) : 0x3c + (crn_rng_u64(&f->rng) & 3));
+    choice = choose(f, c, "weights", &data);
+    assert_true(choice.pipe.n > 0);
+    crn_choose_learn(c, "weights", &data, N, (size_t)(choice.share * N), (int64_t)N / 4);
+    assert_true(choose(f, c, "weights", &data).pipe.n > 0); /* it was fast */
+    crn_chooser_close(c);
+
+    c = chooser_for(f, CRN_AIM_SPEED, 0);
+    for (i = 0; i < CRN_TRIALS_MAX; i++) { /* all turn out slow */
+        /* Little is to come, so nothing is encoded for comparison. */
+        assert_ok(crn_choose(c, f->work, "weights", &data, f->src, N, N, &choice, ei));
+        crn_choose_learn(c, "weights", &data, N, (size_t)(choice.share * N), 100 * (int64_t)N);
+    }
+    assert_int_equal(choice.pipe.n, 0);
+    crn_chooser_close(c);
+}
+
 /* A pipeline that needs the older version is not used without one. */
 static void lost_version_needs_another_choice(void **state)
 {
@@ -347,6 +377,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(trials_stay_within_their_share, setup, teardown),
         cmocka_unit_test_setup_teardown(raw_once_is_not_raw_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(aims_differ, setup, teardown),
+        cmocka_unit_test_setup_teardown(speed_is_found_out_by_trying, setup, teardown),
         cmocka_unit_test_setup_teardown(lost_version_needs_another_choice, setup, teardown),
         cmocka_unit_test_setup_teardown(older_versions_are_another_question, setup, teardown),
         cmocka_unit_test_setup_teardown(sample_is_a_true_one, setup, teardown),

@@ -102,7 +102,9 @@ struct crn_item *crn_item_get(struct crn_node *n, const struct crn_msg *m)
 
 int crn_item_takes_help(const struct crn_node *n, const struct crn_item *item)
 {
-    return crn_config_name(n->set.cfg, item->name)->encode == CRN_ENCODE_NONE;
+    uint64_t encode = crn_config_name(n->set.cfg, item->name)->encode;
+
+    return encode == CRN_ENCODE_NONE || encode == CRN_ENCODE_AUTO;
 }
 
 void crn_item_tell_ranks(struct crn_node *n, struct crn_item *item, uint64_t committed_ns,

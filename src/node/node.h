@@ -240,7 +240,8 @@ int crn_node_is_busy(const struct crn_node *n);
 /* Bytes per second of a flush that nobody waits for; 0: unlimited. */
 uint64_t crn_node_calm_rate(const struct crn_node *n, int is_closing);
 /* May several nodes write one of its files? Not if data is encoded: only the leader, which encodes,
- * learns where the bytes go. */
+ * learns where the bytes go. With encode = auto they may; the leader hands out writes of plain files
+ * only. */
 int crn_item_takes_help(const struct crn_node *n, const struct crn_item *item);
 /* The member that describes its shards in this message; UINT32_MAX: none, drop the message. */
 uint32_t crn_node_newcomer(const struct crn_node *n, const struct crn_item *item, uint32_t node);

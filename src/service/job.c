@@ -153,7 +153,8 @@ cairn_err crn_job_open(struct crn_service *svc, const struct crn_hello *h, struc
         crn_job_close(job);
         return rc;
     }
-    if (job->node == 0 && job->cfg.leaders_per_file > 1 && job->cfg.names.encode != CRN_ENCODE_NONE)
+    if (job->node == 0 && job->cfg.leaders_per_file > 1 &&
+        job->cfg.names.encode != CRN_ENCODE_NONE && job->cfg.names.encode != CRN_ENCODE_AUTO)
         crn_log(&job->log, CRN_WARN,
                 "leaders_per_file is for data that is not encoded; one node writes each file, "
                 "continuing");
