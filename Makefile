@@ -7,6 +7,7 @@ JOBS   ?= $(shell nproc)
 TESTS  ?= $(shell echo $$((2 * $(JOBS))))
 RELEASE = release$(if $(KIND),-$(KIND))
 CTEST   = ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
+HEADERS = $(addprefix include/cairn/,cairn.h cairn_mpi.h cairn_ucx.h)
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
 .DEFAULT_GOAL := help
@@ -58,6 +59,8 @@ check-fast: ## what takes seconds: format, layers, scripts; fit for a pre-commit
 	@tools/check-layers
 	@tools/check-keys
 	@tools/check-links
+	@[ "$$(tools/api-docs markdown $(HEADERS))" = "$$(cat docs/api.md)" ] || \
+	    { echo "docs/api.md is not what the headers say: run make docs" >&2; exit 1; }
 	@tools/draw-states --check
 	@shellcheck $$(git ls-files | xargs grep -l '^#!/bin/bash')
 
@@ -78,8 +81,9 @@ dist: ## cairn-VERSION.tar.gz, a release that builds without git
 deb: ## Debian packages, in build/deb
 	@tools/deb build/deb
 
-docs: build ## writes docs/config.md from the table of keys
+docs: build ## writes docs/config.md from the table of keys, docs/api.md from the headers
 	@$(BUILD)/src/cli/cairn config --doc > docs/config.md
+	@tools/api-docs markdown $(HEADERS) > docs/api.md
 
 site: ## the documentation as pages for a browser, in build/site
 	@mkdocs build -q --strict

@@ -57,6 +57,7 @@ extern "C" {
 #define CAIRN_CHECKED
 #endif
 
+/* Limits, and values with a meaning of their own. */
 #define CAIRN_MAX_DIMS    8
 #define CAIRN_MAX_NAME    128 /* bytes of a checkpoint, region or file name, with the final 0 */
 #define CAIRN_NEWEST      INT64_MAX /* as a bound: any version */
@@ -65,6 +66,7 @@ extern "C" {
 
 typedef struct cairn_session cairn_session;
 
+/* Types of elements. The numbers are on disk and never change. */
 typedef enum cairn_type {
     CAIRN_BYTES = 0,
     CAIRN_I8 = 1,
@@ -107,6 +109,7 @@ CAIRN_API const char *cairn_error_name(cairn_err code);
 /* The last error of the calling thread: what failed, where, why and what to do. Never NULL; valid
  * until the next failing call of this thread. */
 CAIRN_API const char *cairn_last_error(void);
+/* Release of the library that runs, such as "0.2.0"; CAIRN_VERSION is that of this header. */
 CAIRN_API const char *cairn_version_string(void);
 /* Bytes of one element; 0 for an unknown type. */
 CAIRN_API size_t cairn_type_size(cairn_type type);
@@ -267,6 +270,7 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_wait_all(cairn_session *session, cairn_l
  * changed. Do not read from it; cairn_test() does. -1 if there is none. */
 CAIRN_API int cairn_event_fd(cairn_session *session);
 
+/* How a checkpoint went so far. */
 struct cairn_stats {
     size_t size;               /* sizeof(struct cairn_stats), set by the caller */
     cairn_level level;         /* the level with the highest number among those reached */
@@ -356,6 +360,7 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_prefetch_clear(cairn_session *session);
  * when it is found, on the lowest rank of the damaged file. */
 CAIRN_API int cairn_repairs(const cairn_session *session);
 
+/* Local. What the manifest of a committed version says. */
 struct cairn_version_info {
     size_t size; /* sizeof(struct cairn_version_info), set by the caller */
     int64_t version;
@@ -418,11 +423,11 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_file_restore(cairn_session *session, con
  * other calls cost nothing. A stop signal is seen within a second, unless steps become longer. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_should_checkpoint(cairn_session *session, const char *name,
                                                           int *ret_yes);
-/* Collective. Has a stop signal arrived on some rank, is the wall-clock limit near (wall_limit, or
- * what Slurm says), or did somebody request it with `cairn halt`? The first call makes a thread of
- * rank 0 look for the latter two; what it finds is seen by later calls. As cheap as
- * cairn_should_checkpoint. In each step call this first and cairn_should_checkpoint second: then the
- * last checkpoint is due in the step that stops. */
+/* Collective. Should the program stop: has a stop signal arrived on some rank, is the wall-clock
+ * limit near (wall_limit, or what Slurm says), or did somebody request it with `cairn halt`? The
+ * first call makes a thread of rank 0 look for the latter two; what it finds is seen by later
+ * calls. As cheap as cairn_should_checkpoint. In each step call this first and
+ * cairn_should_checkpoint second: then the last checkpoint is due in the step that stops. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_should_stop(cairn_session *session, int *ret_yes);
 
 /* Phases: hints for the background. ------------------------------------------------------------ */
@@ -433,10 +438,10 @@ typedef enum cairn_phase_kind {
     CAIRN_PHASE_IO = 2           /* the application reads or writes files */
 } cairn_phase_kind;
 
-/* Local; costs a single store. The phase lasts until the next call. While any rank of the node is
- * in another phase than COMPUTE, the background starts no new sends or writes. In total this delays
- * a flush by at most phase_patience. While this rank waits for a checkpoint it counts as
- * computing. */
+/* Says what this rank does until the next call. Local; costs a single store. While any rank of the
+ * node is in another phase than COMPUTE, the background starts no new sends or writes. In total
+ * this delays a flush by at most phase_patience. While this rank waits for a checkpoint it counts
+ * as computing. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_phase(cairn_session *session, cairn_phase_kind phase);
 
 #ifdef __cplusplus

@@ -16,11 +16,12 @@ extern "C" {
  * only where no other user can read them. */
 typedef int cairn_allgather(void *arg, const void *in, size_t bytes, void *out);
 
-/* Collective over the ranks processes of the job. Calls allgather a few times, and not after it
- * returns. A process that does not know the secret that the ranks exchanged cannot take part: its
- * messages are refused and logged. The embedded service needs no threads of MPI, so this is also
- * for MPI programs without MPI_THREAD_MULTIPLE. A rank that dies is noticed and named within
- * seconds. Errors are returned on all ranks, as for cairn_open; rank 0 logs them. */
+/* Opens a session of processes that need no MPI. Collective over the ranks processes of the job.
+ * Calls allgather a few times, and not after it returns. A process that does not know the secret
+ * that the ranks exchanged cannot take part: its messages are refused and logged. The embedded
+ * service needs no threads of MPI, so this is also for MPI programs without MPI_THREAD_MULTIPLE. A
+ * rank that dies is noticed and named within seconds. Errors are returned on all ranks, as for
+ * cairn_open; rank 0 logs them. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_open_ucx(int rank, int ranks, cairn_allgather *allgather,
                                                  void *arg, const struct cairn_options *options,
                                                  cairn_session **ret_session);

@@ -185,6 +185,8 @@ int crn_config_dump(const struct crn_config *cfg, FILE *out);
 int crn_config_show(const struct crn_config *cfg, FILE *out, int is_all, int with_help);
 /* Writes docs/config.md. */
 int crn_config_doc(FILE *out);
+/* The values that a key takes, as Markdown. */
+void crn_config_doc_values(const struct crn_key *key, FILE *out);
 /* Parses stop_signals into at most max signals; CAIRN_ECONFIG for an unknown name. */
 CAIRN_CHECKED cairn_err crn_config_parse_signals(const char *text, int *ret, size_t max,
                                                  size_t *ret_n, struct crn_errinfo *ei);

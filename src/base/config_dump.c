@@ -64,7 +64,7 @@ int crn_config_show(const struct crn_config *cfg, FILE *out, int is_all, int wit
     return fflush(out) != 0 || ferror(out) ? -1 : 0;
 }
 
-static void doc_values(const struct crn_key *key, FILE *out)
+void crn_config_doc_values(const struct crn_key *key, FILE *out)
 {
     char range[80];
     int i;
@@ -99,7 +99,7 @@ static void doc_table(int is_basic, int per_name, FILE *out)
         if (keys[k].def[0] != '\0')
             (void)fprintf(out, "`%s`", keys[k].def);
         (void)fputs(" | ", out);
-        doc_values(&keys[k], out);
+        crn_config_doc_values(&keys[k], out);
         (void)fprintf(out, " | %s |\n", keys[k].help);
     }
 }

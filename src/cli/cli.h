@@ -54,6 +54,8 @@ void crn_help_all(FILE *out);
 void crn_help_command(const struct cli_command *c);
 /* manual.c: the manual page of a command, or of cairn (NULL), as roff on stdout. */
 void crn_manual(const struct cli_command *c);
+/* The manual page of the configuration. */
+void crn_manual_config(void);
 extern const char crn_shared_options[];
 
 /* Prints cli->info on stderr (with --json as an object, if no document was started);

@@ -27,22 +27,27 @@ static int config_run(struct cli *cli, int argc, char **argv)
     static const struct option longs[] = {{"all", no_argument, NULL, 'a'},
                                           {"doc", no_argument, NULL, 'd'},
                                           {"help-keys", no_argument, NULL, 'k'},
+                                          {"man", no_argument, NULL, 'm'},
                                           {0}};
     int is_all = 0;
     int with_help = 0;
     int doc = 0;
+    int manual = 0;
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "", longs)) != -1) {
         if (c == '?')
             return CLI_USAGE;
         doc |= c == 'd';
+        manual |= c == 'm';
         with_help |= c == 'k';
         is_all |= c == 'a';
     }
     if (optind < argc)
         return crn_cli_usage(cli, "unexpected argument '%s'", argv[optind]);
-    if (doc)
+    if (manual)
+        crn_manual_config();
+    else if (doc)
         (void)crn_config_doc(stdout);
     else if (cli->is_json)
         return print_json(cli);
@@ -53,12 +58,13 @@ static int config_run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_config = {
     .name = "config",
-    .args = "[--all] [--help-keys] | --doc",
+    .args = "[--all] [--help-keys] | --doc | --man",
     .help = "Prints the configuration in effect, as an INI file",
     .about = "The configuration in effect, as an INI file; or the reference of all keys. Advanced "
              "keys are shown if they differ from their default.",
     .run = config_run,
     .options = "  --all             advanced keys, too\n"
                "  --help-keys       with what each key means\n"
-               "  --doc             the reference of all keys, as in docs/config.md\n",
+               "  --doc             the reference of all keys, as in docs/config.md\n"
+               "  --man             the same as a manual page: cairn config --man | man -l -\n",
 };

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Escapes one line of text; `literals` become bold. Stops at the end of the line. */
@@ -27,12 +28,14 @@ static void put_text(const char *text, size_t len)
     }
 }
 
-static void put_paragraphs(const char *text)
+/* at_head: the first one follows a heading, which has its own space. */
+static void put_paragraphs(const char *text, int at_head)
 {
-    while (text != NULL && *text != '\0') {
+    for (; text != NULL && *text != '\0'; at_head = 0) {
         size_t len = strcspn(text, "\n");
 
-        (void)printf(".PP\n");
+        if (!at_head)
+            (void)printf(".PP\n");
         put_text(text, len);
         (void)putchar('\n');
         text += len + (text[len] == '\n');
@@ -86,18 +89,24 @@ static void put_shared(void)
                  "2 wrong usage.\n");
 }
 
-static void put_header(const char *page, const char *name, const char *help)
+static void put_title(const char *page, int section, const char *name, const char *help)
 {
     size_t i;
 
-    (void)printf(".\\\" written by `cairn help --man`\n.TH \"");
+    (void)printf(".\\\" written by cairn\n.TH \"");
     for (i = 0; page[i] != '\0'; i++)
         (void)putchar(toupper((unsigned char)page[i]));
-    (void)printf("\" 1 \"\" \"Cairn %s\" \"User Commands\"\n.SH NAME\n%s \\- ", CAIRN_VERSION,
+    (void)printf("\" %d \"\" \"Cairn %s\" \"Cairn\"\n.SH NAME\n%s \\- ", section, CAIRN_VERSION,
                  name);
     (void)putchar(tolower((unsigned char)help[0]));
     put_text(help + 1, strlen(help + 1));
-    (void)printf("\n.SH SYNOPSIS\n");
+    (void)putchar('\n');
+}
+
+static void put_header(const char *page, const char *name, const char *help)
+{
+    put_title(page, 1, name, help);
+    (void)printf(".SH SYNOPSIS\n");
 }
 
 static void manual_command(const struct cli_command *c)
@@ -111,13 +120,13 @@ static void manual_command(const struct cli_command *c)
     (void)printf("\n.SH DESCRIPTION\n");
     put_text(c->help, strlen(c->help));
     (void)printf(".\n");
-    put_paragraphs(c->about);
+    put_paragraphs(c->about, 0);
     if (c->options != NULL) {
         (void)printf(".SH OPTIONS\n");
         put_options(c->options);
     }
     put_shared();
-    (void)printf(".SH SEE ALSO\n.BR cairn (1)\n");
+    (void)printf(".SH SEE ALSO\n.BR cairn (1),\n.BR cairn (5)\n");
 }
 
 static const char description[] =
@@ -138,7 +147,8 @@ static const char closing[] =
     "cairn tune \\-o tuned.ini /lustre/me/checkpoints\n"
     "cairn watch \\-\\-as heat \\-\\-pattern 'out.{step}.{rank}.h5' \\-\\-ranks 64 "
     "/scratch/me/run\n"
-    ".fi\n.SH SEE ALSO\n.BR cairnd (8),\n.BR cairn\\-broker (8)\n";
+    ".fi\n.SH SEE ALSO\n.BR cairn (5),\n.BR libcairn (3),\n.BR cairnd (8),\n.BR cairn\\-broker "
+    "(8)\n";
 
 void crn_manual(const struct cli_command *command)
 {
@@ -151,7 +161,7 @@ void crn_manual(const struct cli_command *command)
     }
     put_header("cairn", "cairn", "Look at, check, compare, extract, copy and remove checkpoints");
     (void)printf(".B cairn\nCOMMAND [OPTION...] [ARGUMENT...]\n.SH DESCRIPTION\n");
-    put_paragraphs(description);
+    put_paragraphs(description, 1);
     (void)printf(".SH COMMANDS\n");
     for (i = 0; i < n; i++) {
         (void)printf(".TP\n.BR cairn\\-%s (1)\n", commands[i]->name);
@@ -160,4 +170,66 @@ void crn_manual(const struct cli_command *command)
     }
     put_shared();
     (void)printf("%s", closing);
+}
+
+/* The configuration. --------------------------------------------------------------------------- */
+
+static const char config_about[] =
+    "Programs with Cairn, `cairnd` and the command `cairn` read their configuration from, the "
+    "weakest first: defaults; an INI file, named by the program, by `-C` or by `CAIRN_CONFIG`; "
+    "variables `CAIRN_KEY`, such as `CAIRN_PERSISTENT`; settings of the program or `--set`. `cairn "
+    "config` prints what is in effect.\n"
+    "An unknown key is an error. A key of an older release that is gone is ignored, with a "
+    "warning.\n"
+    "Sizes: 4096, 64M, 1.5G (powers of two). Times: 90s, 15m, 2h, 250ms; a bare number is seconds. "
+    "Comments begin with # or ;. Paths may be relative to the current directory.\n";
+
+static void put_key(const struct crn_key *key)
+{
+    char *values = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&values, &len);
+
+    if (out == NULL)
+        return;
+    crn_config_doc_values(key, out);
+    if (fclose(out) == 0) {
+        (void)printf(".TP\n.BR %s \" = \"", key->name);
+        put_text(key->def, strlen(key->def));
+        (void)putchar('\n');
+        put_text(key->help, strlen(key->help));
+        (void)printf("\n.br\nValues: ");
+        put_text(values, len);
+        (void)putchar('\n');
+    }
+    free(values);
+}
+
+static void put_keys(int is_basic, int per_name)
+{
+    size_t i, n;
+    const struct crn_key *keys = crn_config_keys(&n);
+
+    for (i = 0; i < n; i++)
+        if (keys[i].per_name == per_name && crn_key_is_basic(&keys[i]) == is_basic)
+            put_key(&keys[i]);
+}
+
+void crn_manual_config(void)
+{
+    put_title("cairn", 5, "cairn", "Configuration of Cairn");
+    (void)printf(".SH DESCRIPTION\n");
+    put_paragraphs(config_about, 1);
+    (void)printf(".SH EXAMPLE\n.nf\n[cairn]\npersistent = /lustre/me/checkpoints\nkeep_last = 5\n"
+                 ".PP\n[checkpoint heat]\nkeep_last = 2\n.fi\n"
+                 ".SH SECTION [cairn]\nKeys with their defaults.\n");
+    put_keys(1, 0);
+    (void)printf(".SH SECTION [cairn] OR [checkpoint NAME]\n"
+                 "What a name sets for itself wins over everything said of all names.\n");
+    put_keys(1, 1);
+    (void)printf(".SH ADVANCED KEYS\nTheir defaults suit nearly all jobs.\n.SS Section [cairn]\n");
+    put_keys(0, 0);
+    (void)printf(".SS Section [cairn] or [checkpoint NAME]\n");
+    put_keys(0, 1);
+    (void)printf(".SH SEE ALSO\n.BR cairn (1),\n.BR cairn\\-config (1),\n.BR cairnd (8)\n");
 }
