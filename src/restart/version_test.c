@@ -80,6 +80,46 @@ static ssize_t counting_pread(const struct crn_fs *fs, int fd, void *buf, size_t
     return crn_fs_posix()->pread(crn_fs_posix(), fd, buf, n, off);
 }
 
+static int read_errno; /* of failing_pread */
+
+static ssize_t failing_pread(const struct crn_fs *fs, int fd, void *buf, size_t n, off_t off)
+{
+    (void)fs;
+    (void)fd;
+    (void)buf;
+    (void)n;
+    (void)off;
+    return -read_errno;
+}
+
+/* An unreadable file is damage, a shortage is not. */
+static void a_shortage_is_not_damage(void **state)
+{
+    static const struct {
+        int sys_errno;
+        cairn_err code;
+    } cases[] = {{EIO, CAIRN_EDAMAGED}, {ENOMEM, CAIRN_ENOMEM}, {EMFILE, CAIRN_ELIMIT}};
+    struct version_test_env *e = *state;
+    struct crn_errinfo *ei = &e->info;
+    struct crn_fs fs = *crn_fs_posix();
+    struct crn_version *v;
+    size_t i;
+
+    e->st.fs = &fs;
+    v = reader(e);
+    assert_ok(crn_version_load_all(v, ei));
+    fs.pread = failing_pread;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct crn_errinfo info = {0};
+
+        read_errno = cases[i].sys_errno;
+        assert_int_equal(crn_version_check_file(v, 0, NULL, &info), cases[i].code);
+        assert_int_equal(info.code, cases[i].code);
+    }
+    crn_version_close(v);
+    e->st.fs = crn_fs_posix();
+}
+
 static uint64_t chunks_of(struct version_test_env *e, const struct tv *t, uint32_t file_no)
 {
     struct crn_errinfo *ei = &e->info;
@@ -531,6 +571,7 @@ int main(void)
         TEST(every_range_comes_back),
         TEST(every_flipped_byte_is_found),
         TEST(missing_swapped_and_foreign_files),
+        TEST(a_shortage_is_not_damage),
         TEST(copies_make_damage_good),
         TEST(what_is_seen_late_is_not_damaged),
         TEST(a_copy_of_another_capture_is_refused),

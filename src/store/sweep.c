@@ -275,7 +275,6 @@ static cairn_err sweep_version(struct sweep *s, int name_dfd, int64_t version,
     return rc;
 }
 
-/* Finds the newest committed version: it makes whole files of older captures useless. */
 /* Half-written replacements of the name's own files. */
 static cairn_err sweep_name_dir(struct sweep *s, int name_dfd, struct crn_errinfo *ei)
 {
@@ -292,6 +291,7 @@ static cairn_err sweep_name_dir(struct sweep *s, int name_dfd, struct crn_errinf
     return rc;
 }
 
+/* Finds the newest committed version: it makes whole files of older captures useless. */
 static cairn_err find_newest(struct sweep *s, struct crn_errinfo *ei)
 {
     struct crn_catalog c;
