@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls every public function with each argument wrong in turn (make_calls.py): the answer is
- * CAIRN_EINVAL or -1 and a text that names the argument, and the session stays whole.
+/* Calls every public function with each argument wrong in turn (make_calls.py). Each call
+ * returns CAIRN_EINVAL or -1 and a text that names the argument; the session stays usable.
  *
  *     arguments DIR */
 #include "calls_setup.h"
@@ -13,7 +13,7 @@ static void call_wrongly(void)
         const struct wrong_call *w = &wrong_calls[i];
         long got;
 
-        /* A stale text must not pass for this call's. */
+        /* An old text must not pass for this call's. */
         if (cairn_file_route(session, "heat", 0, "x", text, 2) == CAIRN_OK)
             failures++;
         another = (cairn_session *)(void *)memory;
@@ -31,7 +31,7 @@ static void call_wrongly(void)
     }
 }
 
-/* The values that were held right in the wrong calls are right. */
+/* The arguments that wrong calls pass as right ones are right. */
 static void call_rightly(void)
 {
     size_t i;
@@ -41,7 +41,7 @@ static void call_rightly(void)
         long got;
 
         if (strcmp(r->function, "cairn_close") == 0 || strcmp(r->function, "cairn_unprotect") == 0)
-            continue; /* they end what the others need */
+            continue; /* they end what other calls need */
         got = r->call();
         if (got == (r->is_int ? -1 : CAIRN_EINVAL)) {
             (void)fprintf(stderr, "%s: %ld: %s\n", r->function, got, cairn_last_error());

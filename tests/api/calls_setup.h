@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the calls of make_calls.py are made with, and the tables that it writes (calls.h). */
+/* The arguments for the calls of make_calls.py, and the tables that it writes (calls.h). */
 #ifndef CRN_TEST_CALLS_SETUP_H
 #define CRN_TEST_CALLS_SETUP_H
 
@@ -117,7 +117,7 @@ static inline void check_memory(int64_t version, const char *what)
         }
 }
 
-/* Everything below dir; more settings may follow by hand at settings[4] and on. */
+/* Everything lies below dir. The caller may add settings from settings[4] on. */
 static inline void set_up(const char *dir)
 {
     (void)snprintf(settings_text[0], LENGTH, "persistent=%.250s/p", dir);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A mistake of one rank in a collective call is the same error on all ranks, and nobody waits for it.
+/* A mistake of one rank in a collective call is the same error on all ranks, and no rank hangs.
  *
  *     mpirun -n 4 collective */
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 static int rank;
 
-/* All ranks open; this one with what was prepared. */
+/* All ranks open a session, this one with the prepared arguments. */
 static void open_fails(const char *persistent, int wrong_rank, cairn_err expected, const char *says)
 {
     char text[600];

@@ -12,7 +12,8 @@
 
 #define VERSIONS 20
 
-/* In a child: every call on the parent's session fails and says why. Returns the number that do not. */
+/* In a child: every call on the parent's session fails and says why. Returns the number of calls
+ * that do not. */
 static int call_all(void)
 {
     int bad = 0;
@@ -34,7 +35,7 @@ static int call_all(void)
     return bad;
 }
 
-/* A session of a child's own, in the same directories. */
+/* A child opens its own session in the same directories. */
 static int open_own(void)
 {
     uint64_t own[64] = {1, 2, 3};
@@ -50,7 +51,7 @@ static int open_own(void)
     return sum != 6;
 }
 
-/* Forks, how a version is told: calls, calls in a grandchild, a session of its own. */
+/* Forks at each stage of a version: calls, calls in a grandchild, a session of its own. */
 static int in_child(int64_t version)
 {
     int status = 1;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Applications that fork (fork.c): a child that outlives its parent hides none of its captures and blocks
-no name; a child that calls the API gets errors, and the parent's checkpoints are right.
+"""Applications that fork (fork.c). A child that outlives its parent hides none of the parent's captures and blocks
+no name. A child that calls the API gets errors, and the parent's checkpoints are correct.
 
 usage: fork_test.py calls | embedded | daemon"""
 import os
@@ -27,7 +27,7 @@ def require(condition, text):
 
 
 class Bed:
-    """The directories of an application, and what runs in them."""
+    """The directories of an application, and the processes in them."""
 
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cairn-fork-", dir=MEMORY))
@@ -43,7 +43,7 @@ class Bed:
                               stdin=subprocess.DEVNULL, **kwargs)
 
     def die(self, depth):
-        """An application that dies; its child or grandchild lives on, as self.sleeper."""
+        """An application dies; its child or grandchild survives, as self.sleeper."""
         pid_file = self.dir / f"pid{depth}"
         r = subprocess.run([str(PROGRAM), "dies", str(self.dir), str(pid_file), str(depth)],
                            env=self.env, stdin=subprocess.DEVNULL, check=False)
@@ -70,7 +70,7 @@ class Bed:
 
 
 def calls(bed):
-    # What threads of the parent own looks like a leak in a child, which does not have them.
+    # A child lacks the parent's threads, so the leak checker reports memory that those threads own.
     options = os.environ.get("ASAN_OPTIONS")
     bed.env["ASAN_OPTIONS"] = (options + ":" if options else "") + "detect_leaks=0"
     r = bed.run(PROGRAM, "calls", bed.dir)
@@ -85,7 +85,7 @@ def embedded(bed):
         bed.die(depth)
         bed.check_sleeper()
         require(bed.committed()[-1] < 2 * depth, f"flushed already: {bed.committed()}")
-        if depth == 1:  # a drain saves what was captured
+        if depth == 1:  # a drain saves the captures
             r = bed.run(CAIRN, "drain")
             require(r.returncode == 0 and bed.committed() == [1, 2], f"{bed.committed()}: {r.stdout}")
         r = bed.run(PROGRAM, "restarts", bed.dir)  # or the next run does
@@ -106,7 +106,7 @@ def daemon(bed):
         time.sleep(0.01)
     try:
         bed.die(1)
-        # cairnd sees that the application has died, and flushes what waited for it.
+        # cairnd notices that the application has died, and flushes the captures that waited.
         while bed.committed() != [1, 2]:
             require(time.monotonic() < until, f"cairnd waits for a dead application: {bed.committed()}")
             time.sleep(0.01)

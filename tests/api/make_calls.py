@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes calls of every function of the public headers, as C, for tests/api/arguments.c and fork.c.
 
-    make_calls.py HEADER... > calls.h
+make_calls.py HEADER... > calls.h
 
-Two tables come out: wrong_calls, where each function is called with each wrong value of each argument
-while all others are right, and right_calls. A function or an argument that this script does not know is
-an error, so that nothing new in a header goes untested.
+The output has two tables. wrong_calls calls each function with each wrong value of each argument, while all other
+arguments are right. right_calls has only right arguments. A function or an argument that this script does not know
+is an error, so nothing new in a header stays untested.
 """
 import re
 import sys
@@ -98,16 +98,16 @@ WRONG_IN = {
     ("cairn_protect_array", "array"): ["&array_no_dims", "&array_nine_dims", "&array_no_type",
                                        "&array_outside"],
     ("cairn_checkpoint_with", "options"): ["&with_no_level", "&with_flags"],
-    # Any bound is right: a negative one finds nothing.
+    # Any bound is valid: a negative one finds no version.
 }
-# Functions that cannot fail: what they return for a value that they do not know.
+# Return values of functions that cannot fail, for an unknown argument.
 TEXTS = {
     "cairn_error_name": 'check_text("cairn_error_name", cairn_error_name((cairn_err)12345))',
     "cairn_last_error": 'check_text("cairn_last_error", cairn_last_error())',
     "cairn_version_string": 'check_text("cairn_version_string", cairn_version_string())',
     "cairn_type_size": 'check_zero("cairn_type_size", cairn_type_size((cairn_type)99))',
 }
-# What the last error must name, where it is not the argument's own name.
+# The words that the last error must contain, if not the name of the argument.
 SAYS = {"count": "region", "region_size": "region_size", "path_size": "path"}
 FAILURE = {"cairn_err": "CAIRN_EINVAL", "int": "-1"}
 
@@ -155,7 +155,7 @@ def main():
         text = open(path).read()
         found = list(functions(text))
         names = {f[1] for f in found}
-        # The pattern above must have seen every declaration.
+        # Check that the pattern above matched every declaration.
         declared = len(re.findall(r"\bCAIRN_API\b(?!\s*__)", re.sub(r"/\*.*?\*/", "", text, flags=re.S)))
         declared -= len(re.findall(r"#define CAIRN_API\b(?!\s*__)", text))
         if declared != len(found):

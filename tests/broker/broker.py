@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Brokers and jobs of the tests: every process is started and ended here, on sockets of its own."""
+"""Brokers and jobs for tests. Each process is started and ended here and uses sockets of its own."""
 import json
 import os
 import pathlib
@@ -17,7 +17,7 @@ SOURCE = pathlib.Path(os.environ["CAIRN_TEST_SOURCE"])
 BROKER = BUILD / "src" / "broker" / "cairn-broker"
 CAIRN = BUILD / "src" / "cli" / "cairn"
 JOB = BUILD / "tests" / "broker" / "turn_job"
-# Seconds that a test has; then tests/support/deadline.c ends it and shows who hangs.
+# Time limit of a test in seconds. Then tests/support/deadline.c ends it and shows which process hangs.
 PATIENCE = float(os.environ.get("CAIRN_TEST_SECONDS", "60"))
 MIB = 1 << 20
 
@@ -32,7 +32,7 @@ def wait_for(what, condition):
 
 
 class Program:
-    """A child whose lines are collected as they come."""
+    """A child process whose output lines are collected as they arrive."""
 
     def __init__(self, *words, env=None):
         self.child = subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE,
@@ -90,7 +90,7 @@ class Job(Program):
         return self.count(what, more) >= count
 
     def transfers(self):
-        """(begin, end) of each transfer that was granted and ended so."""
+        """(begin, end) of each completed transfer that had this grant."""
         begun, found = {}, []
         for at, what, ticket, more in self.events():
             if what == "go" and more == "granted":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cairn-broker as a program: real jobs take turns over real sockets, are killed, hang and are cut off; the
-broker is killed and comes back."""
+"""cairn-broker as a program: real jobs take turns over real sockets, are killed, hang and lose their connection;
+the broker is killed and restarted."""
 import pathlib
 import re
 import signal
@@ -66,7 +66,7 @@ class Turns(Case):
         self.assertTrue(second.has("go", "granted"))
         first.child.send_signal(signal.SIGCONT)
         wait_for("first knows", lambda: self.states() == {} or
-                 first.has("end", "free"))  # goes on without the token
+                 first.has("end", "free"))  # continues without the token
 
     def test_a_holder_that_does_not_move_is_replaced(self):
         self.broker(stall="1s")
@@ -196,7 +196,7 @@ class Away(Case):
         freed = [j.count("end", "free") for j in jobs]
         wait_for("all go on, and what was granted has ended",
                  lambda: all(j.has("end", "free", n + 2) for j, n in zip(jobs, freed)))
-        self.broker()  # the socket of the dead one lies there still
+        self.broker()  # the socket of the dead broker still exists
         seen = [len(j.transfers()) for j in jobs]
         wait_for("turns again", lambda: all(len(j.transfers()) > n + 2
                                             for j, n in zip(jobs, seen)))
@@ -212,7 +212,7 @@ class Away(Case):
         wait_for("first goes", lambda: first.has("go", "granted"))
         broker.kill()
         state = self.tmp / "state"
-        state.write_text("[scratch]\nstate = drained\n")  # gives nothing before both are known
+        state.write_text("[scratch]\nstate = drained\n")  # grants nothing until both have reconnected
         self.broker(settle="1s", state=state)
         second = self.job("second", give_up_ms=60000)
         wait_for("both are known", lambda: self.states() ==
@@ -228,7 +228,7 @@ class Away(Case):
         broker = self.broker()
         job = self.job("job", rounds=1000, bytes=MIB // 4, give_up_ms=300)
         wait_for("turns", lambda: job.has("end", "granted"))
-        broker.child.send_signal(signal.SIGSTOP)  # accepts, answers nothing
+        broker.child.send_signal(signal.SIGSTOP)  # accepts connections and never answers
         wait_for("it goes on", lambda: job.has("end", "free", 2))
         broker.child.send_signal(signal.SIGCONT)
         seen = len(job.transfers())

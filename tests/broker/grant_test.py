@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an MPI job has on the file system when its turn comes: the capture that it takes then, or the newest
-of those that wait. The jobs do what a test writes to their standard input (turn_steps.c)."""
+"""What an MPI job writes when its turn comes: the capture that it takes then, or the newest waiting one. The tests
+control the jobs through their standard input (turn_steps.c)."""
 import os
 import sys
 import unittest
@@ -48,7 +48,7 @@ class Grant(Case):
         self.assertEqual(j.wait(), 0, j.err)
 
     def versions(self, name):
-        """The versions in the store, verified; each rank's bytes are those of its version."""
+        """The versions in the store, verified. Each rank's bytes are those of its version."""
         at = self.pfs / name
         found = sorted(int(d.name) for d in at.iterdir() if (d / "manifest").exists())
         for v in found:
@@ -69,7 +69,7 @@ class Grant(Case):
         j = self.steps("late")
         self.assertEqual(j.say("steps 100"), ["took"])
         wait_for("one request", lambda: self.states().get("late") == "waiting")
-        self.assertEqual(j.say("steps 100"), ["took"])  # it computes on
+        self.assertEqual(j.say("steps 100"), ["took"])  # it keeps computing
         holder.kill()
         took = int(j.say("until 0")[0].split()[1])
         self.assertGreater(took, 200)
@@ -128,7 +128,7 @@ class Grant(Case):
         j = self.steps("asleep")
         self.assertEqual(j.say("steps 100"), ["took"])
         wait_for("a request", lambda: self.states().get("asleep") == "waiting")
-        holder.kill()  # asleep has the turn now, and takes no step
+        holder.kill()  # it has the turn now, but sleeps and takes no step
         other = self.job("other")
         self.assertEqual(other.wait(), 0)
         self.assertTrue(other.has("go", "granted"))

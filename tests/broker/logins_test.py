@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who talks to cairn-broker: strangers that send garbage, users with keys, users that MUNGE knows. Nothing of
-the system's MUNGE is touched."""
+"""Peers of cairn-broker: strangers that send garbage, users with keys, users that MUNGE knows. The system's own
+MUNGE is not used."""
 import os
 import pathlib
 import re
@@ -19,12 +19,12 @@ import urllib.request
 sys.dont_write_bytecode = True
 from broker import BROKER, BUILD, MIB, PATIENCE, Case, Program, wait_for
 
-# The C library looks names up on a thread that the thread sanitizer does not know, and dies of.
+# The C library resolves names on a thread that crashes the thread sanitizer.
 CAN_LOOK_UP = "CAIRN_SANITIZE:STRING=thread" not in (BUILD / "CMakeCache.txt").read_text()
 
 
 class Strangers(Case):
-    """Whatever comes in, the jobs' turns go on."""
+    """Jobs take turns whatever the broker receives."""
 
     def setUp(self):
         super().setUp()
@@ -82,7 +82,7 @@ class Strangers(Case):
         self.server = self.broker(listen=f"{self.at}, 127.0.0.1:0", login_timeout="10m", max_logins=16,
                                   max_address_logins=8)
         tcp = ("127.0.0.1", self.port(self.server))
-        crowd = []  # two addresses at their limit, which together are all logins
+        crowd = []  # two addresses at their limit; together they use up all logins
         for source in ("127.0.0.2", "127.0.0.3", "127.0.0.1"):
             crowd += [socket.create_connection(tcp, source_address=(source, 0)) for _ in range(12)]
         crowd += [socket.socket(socket.AF_UNIX) for _ in range(12)]
@@ -99,7 +99,7 @@ class Strangers(Case):
         self.server = self.broker(admins="nobody", max_connections=12, admin_connections=4,
                                   max_user_connections=5)
         crowd = [self.log_in() for _ in range(5)]
-        with self.log_in() as s:  # it is told why, and is out
+        with self.log_in() as s:  # it gets the reason and is disconnected
             self.assertTrue(self.closed(s))
         wait_for("a warning", lambda: any("max_user_connections" in e for e in self.server.err))
         crowd.pop().close()
@@ -125,7 +125,7 @@ class Strangers(Case):
         wait_for("it holds", lambda: holder.has("go", "granted"))
         with self.log_in() as s:
             self.assertIn(b"idle", s.recv(4096))
-        self.assertEqual(self.states()["holder"], "holding")  # it wants something
+        self.assertEqual(self.states()["holder"], "holding")  # it has a request
         holder.kill()
 
     def test_drops_of_bytes_do_not_extend_a_login(self):

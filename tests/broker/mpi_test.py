@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""MPI jobs take the turns that cairn-broker gives them, for flushes and for the reads of a restart."""
+"""MPI jobs take turns that cairn-broker grants, for flushes and for reads of a restart."""
 import os
 import re
 import sys
@@ -17,7 +17,7 @@ MEMORY = os.environ.get("CAIRN_TEST_MEMORY", "/dev/shm")  # emptied by tests/sup
 
 
 class Mpi(Case):
-    """Real MPI jobs of different sizes flush to one directory with a bandwidth of its own."""
+    """Real MPI jobs of different sizes flush to one directory that has a limited bandwidth."""
 
     def setUp(self):
         super().setUp()
@@ -29,7 +29,7 @@ class Mpi(Case):
                 "job": name, "broker": self.at, "ranks_per_node": 1, "block_bytes": "256K", "blocks": 4,
                 "chunk_bytes": "64K", "log_level": "info", **keys}
         env = {**self.env, **{f"CAIRN_{k.upper()}": str(v) for k, v in keys.items()},
-               "CAIRN_TEST_MEMORY": MEMORY,  # for what MPI leaves behind
+               "CAIRN_TEST_MEMORY": MEMORY,  # for files that MPI leaves behind
                "LD_PRELOAD": str(SLOW_PFS), "SLOW_PFS_DIR": str(self.pfs), "SLOW_PFS_JOB": name,
                "SLOW_PFS_LOG": str(self.log), "SLOW_PFS_SHARED": str(self.tmp / "free-at")}
         j = Program(MPIEXEC, BUILD, "-n", ranks, TURN_MPI, name, kib, steps, env=env)
@@ -37,7 +37,7 @@ class Mpi(Case):
         return j
 
     def flushes(self):
-        """(job, version) -> (begin, end) of what was written for it."""
+        """(job, version) -> (begin, end) of its writes."""
         spans = {}
         for line in self.log.read_text().splitlines():
             job, begin, end, path = line.split(" ", 3)
@@ -95,8 +95,8 @@ class Mpi(Case):
         self.assertEqual(self.status()["tokens"][0]["taken"], 1)
 
     def test_bytes_that_move_keep_the_token(self):
-        self.broker(stall="100s", lease="10s")  # reports come several times in a lease
-        j = self.mpi_job("slow", 2, 24 << 10, 1)  # 6 s and more, a little of it every few ms
+        self.broker(stall="100s", lease="10s")  # reports arrive several times per lease
+        j = self.mpi_job("slow", 2, 24 << 10, 1)  # at least 6 s, in small steps of a few ms
         wait_for("bytes are told", lambda: any(0 < r["done"] < r["bytes"]
                                                for r in self.status()["requests"]))
         self.assertEqual(j.wait(), 0, j.err)

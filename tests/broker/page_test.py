@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The status page of cairn-broker: what it tells whom, and how a browser shows it. With CAIRN_TEST_KEEP the
-screenshots stay there."""
+"""The status page of cairn-broker: what it shows to whom, and how a browser renders it. With CAIRN_TEST_KEEP the
+screenshots are kept there."""
 import html.parser
 import os
 import pathlib
@@ -151,14 +151,14 @@ class Pages(Case):
                        timeout=PATIENCE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         found = colours(picture)
         self.assertEqual(sum(found.values()), 1000 * 900)
-        # Both panels are filled: the colours of the style over the card, at 35 %.
+        # Both panels have content: the colours of the style over the card, at 35 %.
         for name, ink in (("use", (0, 0x72, 0xb2)), ("wait", (0xd5, 0x5e, 0))):
             want = [round(0.35 * c + 0.65 * 255) for c in ink]
             n = sum(k for c, k in found.items() if all(abs(a - b) <= 2 for a, b in zip(c, want)))
             self.assertGreater(n, 100, (name, sorted(found.items(), key=lambda f: -f[1])[:8]))
         dom = subprocess.run([*words, "--dump-dom", self.url + "/"], env=env, check=True, timeout=PATIENCE,
                              capture_output=True).stdout.decode()
-        self.assertIn("<title>cairn-broker</title>", dom)  # no script of a job's name ran
+        self.assertIn("<title>cairn-broker</title>", dom)  # no script from a job's name was executed
         self.assertIn("&lt;script&gt;", dom)
 
 

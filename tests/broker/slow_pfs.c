@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A slow file system for unchanged programs: loaded with LD_PRELOAD, it makes all processes that write
- * below $SLOW_PFS_DIR share a bandwidth (but for the few bytes in the writer's lock, which is taken before it is
- * a job's turn), and appends to $SLOW_PFS_LOG who wrote what and when:
- * "JOB BEGIN END PATH", on a clock that all processes share. */
+/* A slow file system for unchanged programs. Loaded with LD_PRELOAD, it makes all processes that
+ * write below $SLOW_PFS_DIR share a bandwidth. The few bytes of the writer's lock are exempt,
+ * because a job takes it before its turn. It appends to $SLOW_PFS_LOG a line "JOB BEGIN END
+ * PATH" for each write, on a clock that all processes share. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -54,7 +54,7 @@ __attribute__((constructor)) static void start(void)
     log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* The time at which the file system is free again is moved on by what the write costs. */
+/* Each write moves the time at which the file system is free again. */
 static void wait_turn(size_t n)
 {
     int64_t cost = (int64_t)((double)n / bandwidth * 1e9);
@@ -85,7 +85,7 @@ static int is_ours(int fd, char *path, size_t size)
         return 0;
     path[n] = '\0';
     name = strrchr(path, '/');
-    /* What belongs to the name and to no version (.writer, .generation, .journal) needs no turn. */
+    /* Files of a name that belong to no version (.writer, .generation, .journal) need no turn. */
     return strncmp(path, dir, strlen(dir)) == 0 && name != NULL && name[1] != '.';
 }
 

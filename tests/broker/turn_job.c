@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job for the tests of the broker: takes turns through the real client and writes real files to a
- * directory whose bandwidth all jobs share.
+/* A job for the tests of the broker. It takes turns through the real client and writes real
+ * files to a directory whose bandwidth all jobs share.
  *
- *   turn_job KEY=VALUE...   at=ADDRESS auth= key= munge= name= nodes= dir= bytes= rounds= kind=
- *                           give_up_ms= max_wait_ms= hang=1 (holds without progress, without end)
+ *     turn_job KEY=VALUE...   at=ADDRESS auth= key= munge= name= nodes= dir= bytes= rounds= kind=
+ *                             give_up_ms= max_wait_ms= hang=1 (holds forever, without progress)
  *
- * Prints one line an event: "ask N", "go N granted|free WHY", "end N", each with the time on a clock
- * that all processes share. A line "stop" on standard input ends it after the round in hand.
+ * Prints one line per event: "ask N", "go N granted|free WHY", "end N", each with the time on a
+ * clock that all processes share. A line "stop" on standard input ends it after the current
+ * round.
  *
- * The file system is a number in a mapped file: the time at which it is free again. Who writes a
- * chunk moves it on by what the chunk costs and sleeps until then. */
+ * The file system is a number in a mapped file: the time at which it is free again. A process
+ * that writes a chunk advances it by the cost of the chunk and sleeps until then. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

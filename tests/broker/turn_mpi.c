@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* turn_mpi NAME KIB STEPS: an MPI job that restarts from the newest checkpoint, if there is one, takes
- * STEPS checkpoints of KIB per rank and waits for each to be on the file system, and before on the local
- * disks if there are some. The first rank prints "restarted STEP", "local STEP", "persistent STEP". */
+/* turn_mpi NAME KIB STEPS: an MPI job that restarts from the newest checkpoint, if any, and
+ * takes STEPS checkpoints of KIB per rank. It waits for each to be persistent, and before that
+ * for the local copy if the job makes one. The first rank prints "restarted STEP", "local STEP",
+ * "persistent STEP". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* turn_steps NAME KIB: an MPI job that does what its standard input says, a word and a number a
- * line, and answers each line with one:
+/* turn_steps NAME KIB: an MPI job that reads commands from standard input, one word and number
+ * per line, and answers each with one line:
  *
- *     steps N    N steps, in each of which it asks whether to checkpoint, and does: "took V..."
+ *     steps N    N steps; in each it asks whether to checkpoint, and does so if yes: "took V..."
  *     until 0    steps until it has taken a checkpoint: "took V"
  *     take V     takes version V, until all ranks have captured it: "taken V"
  *     wait V     until V is in the store: "persistent V", or "lost V" and the code
  *     quit 0     closes the session
  *
- * The versions of the advice are the numbers of the steps. The data of version V are bytes of V. */
+ * Versions taken on advice have the number of the step. All bytes of version V have the value V. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void await_captured(struct job *j, int64_t version)
         (void)nanosleep(&ms, NULL);
 }
 
-/* One step of a millisecond; 1: it took a checkpoint. */
+/* One step of a millisecond. Returns 1 if it took a checkpoint. */
 static int step(struct job *j)
 {
     const struct timespec ms = {.tv_nsec = 1000000};

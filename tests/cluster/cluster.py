@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A cluster on one machine: hosts are network, host name, IPC and mount namespaces, joined by veth
-pairs and a bridge.
+"""A cluster on one machine. Hosts are namespaces (network, host name, IPC, mount), joined by veth pairs and a
+bridge.
 
-usage: cluster.py up HOSTS [COMMAND...]     a cluster, and a command (or a shell) in it; with the
-                                            command's end everything is gone
+usage: cluster.py up HOSTS [COMMAND...]     a cluster, and a command (or a shell) in it; the end of the
+                                            command removes the cluster
 inside it:
        cluster.py on HOST COMMAND...        runs a command on a host: node1, node2, ...
        cluster.py mpirun NODE1:2,NODE2:2 PROGRAM...   ranks on hosts
-       cluster.py cut|mend HOST             pulls its cable, or puts it back
+       cluster.py cut|mend HOST             unplugs its cable, or plugs it in again
        cluster.py slow HOST RATE            limits its network card (100mbit; 0: no limit)
 
-All of it lives in namespaces of its own: two clusters do not meet, and when the first process is
-killed the kernel takes everything back: processes, interfaces, mounts and files."""
+Each cluster lives in its own namespaces, so two clusters never interfere. When its first process is killed, the
+kernel removes everything: processes, interfaces, mounts and files."""
 import os
 import pathlib
 import re
@@ -35,7 +35,7 @@ hostname "$1"
 mount -t tmpfs -o mode=1777 "$1" /dev/shm
 mount --bind "$2" /etc/hosts
 ip link set lo up
-echo 1000 2>/dev/null >/proc/sys/net/ipv4/tcp_rto_max_ms || true # a mended cable is noticed soon
+echo 1000 2>/dev/null >/proc/sys/net/ipv4/tcp_rto_max_ms || true # a repaired cable is noticed soon
 echo ready
 exec sleep infinity
 """
@@ -47,7 +47,7 @@ def call(*command):
 
 
 def unshare(*options):
-    """The command that makes namespaces; who is not root becomes so in one for users."""
+    """The command that creates namespaces; an unprivileged user first becomes root in a user namespace."""
     own = [] if os.geteuid() == 0 else ["--map-root-user"]
     return ["unshare", *own, *options]
 
@@ -73,7 +73,7 @@ def why_not():
 
 
 def shared_place():
-    """A directory to mount the shared file system on: one that hides nothing we need."""
+    """A directory to mount the shared file system on, which hides no path that the tests need."""
     for place in ("/mnt", "/srv", "/media", "/opt"):
         if os.path.isdir(place) and not any(str(p).startswith(place + "/")
                                             for p in (SOURCE, BUILD, HERE)):
@@ -82,7 +82,7 @@ def shared_place():
 
 
 def check():
-    """Ends the program as skipped where there can be no cluster."""
+    """Ends the program as skipped if this machine cannot have a cluster."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     reason = why_not() or ("CAIRN_TEST_GLUSTER" in os.environ and gluster.why_not())
     if reason:
@@ -91,18 +91,18 @@ def check():
 
 
 def enter():
-    """Starts this program again as a process of a new machine, unless it is one already."""
+    """Restarts this program as a process of a new machine, unless it is one already."""
     if "CAIRN_TEST_CLUSTER" in os.environ:
         return
     check()
     os.environ["CAIRN_TEST_CLUSTER"] = str(shared_place())
-    # The shell is the first process: it collects orphans; when it dies, all do.
+    # The shell is the first process: it reaps orphans, and its death ends all processes.
     command = unshare("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
     command += ["bash", "-c", '"$@"; exit $?', "cluster", sys.executable, *sys.argv]
     os.execvp(command[0], command)
 
 
-# Connects to a port of each host that nobody listens on, until it is refused: somebody is there.
+# Connects to a port of each host on which nobody listens, until the host refuses: then the host is up.
 REACH = """
 import socket, sys
 for host in sys.argv[1:]:
@@ -117,7 +117,7 @@ for host in sys.argv[1:]:
 
 
 class Host:
-    """One host, seen from the switch: the other end of its cable has its name."""
+    """One host, as seen from the switch: the other end of its cable has its name."""
 
     def __init__(self, name, pid):
         self.name = name
@@ -132,15 +132,15 @@ class Host:
         call("ip", "link", "set", self.name, "down")
 
     def cut_silently(self):
-        """The cable stays in, but its switch forgets it: no side sees the link go."""
+        """The cable stays plugged in, but its switch drops it: neither side sees a link failure."""
         call("ip", "link", "set", self.name, "nomaster")
 
     def plug_in(self):
         call("ip", "link", "set", self.name, "master", "switch", "up")
 
     def mend(self):
-        """The cable is in again, and all others can be reached: a link takes its time to come up, and who
-        connects before is told that there is no such host."""
+        """Reconnects the cable and waits until all other hosts are reachable. A link needs time to come up; an
+        earlier connect would fail with "no such host"."""
         self.plug_in()
         call(*self.command(sys.executable, "-c", REACH, *known_hosts().keys() - {self.name}))
 
@@ -159,11 +159,11 @@ class Host:
             card, _, numbers = line.partition(":")
             if card.strip() == self.name:
                 fields = [int(n) for n in numbers.split()]
-                return fields[0], fields[8]  # what the switch receives, the host has sent
+                return fields[0], fields[8]  # what the switch has received, the host has sent
         raise KeyError(self.name)
 
     def processes(self, program=None):
-        """Everything that runs on the host, or those that run one program."""
+        """All processes on the host, or those that run one program."""
         net = os.readlink(f"/proc/{self.pid}/ns/net")
         found = []
         for entry in pathlib.Path("/proc").iterdir():
@@ -188,7 +188,7 @@ class Host:
             time.sleep(0.01)
 
     def power_off(self):
-        """The same, and the host forgets its memory."""
+        """The same, and the host loses its memory."""
         self.kill_all()
         call(*self.command("find", "/dev/shm", "-mindepth", "1", "-delete"))
 
@@ -209,8 +209,8 @@ def make_host(shared, name, address):
 
 
 class Cluster:
-    """Hosts on a switch, and a file system that all of them see: `shared`. Versions go to `files`: the same, or
-    one that is served by hosts of its own, which are `servers` then."""
+    """Hosts on a switch, and a file system that all of them see: `shared`. Versions go to `files`, which is the
+    same file system, or one that hosts of its own (`servers`) provide."""
 
     def __init__(self, count):
         self.shared = pathlib.Path(os.environ["CAIRN_TEST_CLUSTER"])
@@ -234,8 +234,8 @@ class Cluster:
 
 
 def mpirun(first, places, *options):
-    """The start of a command: mpirun on a host, for ranks on the hosts of places (node1:2,node2:2).
-    Between hosts there is TCP and nothing else; on a host, shared memory."""
+    """The start of a command: mpirun on a host, for ranks on the hosts of places (node1:2,node2:2). Hosts
+    communicate over TCP only; ranks of one host use shared memory."""
     settings = {"plm_rsh_agent": HERE / "rsh", "pml": "ob1", "btl": "tcp,vader,self",
                 "btl_tcp_if_include": "eth0", "oob_tcp_if_include": "eth0",
                 "orte_tmpdir_base": "/dev/shm"}

@@ -4,8 +4,8 @@
 
 usage: cluster_test.py SCENARIO [embedded|daemon [quick]]    (see the functions named after them)
 
-The worker of tests/mpi checks every byte that it restarts from and writes what it was promised to a
-log; after every failure a clean run must find at least that and finish, and the hosts must be clean."""
+The worker of tests/mpi checks every byte that it restarts from, and logs every level that a checkpoint reached.
+After each failure a clean run must find at least those checkpoints and finish, and the hosts must be clean."""
 import os
 import pathlib
 import subprocess
@@ -69,7 +69,7 @@ class Job(jobs.Job):
                               steps, self.log, self.words, *self.more)
 
     def command_of_another(self):
-        """A job of the same name, with a log of its own."""
+        """A job of the same name, with its own log."""
         return cluster.mpirun(self.cluster.hosts[0], self.places, "-n", 6, WORKER, 100000,
                               self.dir / "another", self.words)
 
@@ -83,7 +83,7 @@ class Job(jobs.Job):
         return path.read_text().splitlines() if path.exists() else []
 
     def ranks_in(self, file, version):
-        """Ranks that have a line on this version in a log of single ranks, and the lines."""
+        """Ranks that have a line on this version in a log of single ranks, and those lines."""
         lines = [line for line in self.lines_in(file) if line.split()[1] == str(version)]
         return len({line.split()[0] for line in lines}), lines
 
@@ -97,7 +97,7 @@ class Job(jobs.Job):
         require(process.poll() is None, f"the job has ended before '{kind} {version}'")
 
     def left(self):
-        """What runs and sockets have left on the hosts."""
+        """The runs and sockets that are left on the hosts."""
         found = []
         for host in self.cluster.hosts:
             shm = pathlib.Path(f"/proc/{host.pid}/root/dev/shm")
@@ -110,7 +110,7 @@ class Job(jobs.Job):
         wait_until(lambda: not self.left(), f"{what}: left behind: {self.left()}", 10)
 
     def check_next(self, promised, what):
-        """A clean run finds what was promised, goes on, and leaves nothing."""
+        """A clean run finds every promised version, continues, and leaves nothing behind."""
         self.options, self.more = (), []
         if self.daemons is not None and self.daemons.process.poll() is not None:
             self.daemons = Daemons(self)
@@ -194,11 +194,11 @@ def programs():
 
 
 def traffic(service):
-    """Who sends to whom: followers to the leader of their group, and nobody else anything of size; less
-    than all of theirs where they write too. Hosts have different numbers of
-    ranks, so that the bytes tell the groups apart."""
+    """Traffic: followers send to the leader of their group; all other traffic is small. A leader that also writes
+    gets less than all of its followers' data. Hosts have different numbers of ranks, so the byte counts identify
+    the groups."""
     cl = Cluster(4)
-    job = Job(cl, service, files=2, reroute="off")  # else an idle leader takes over from the other
+    job = Job(cl, service, files=2, reroute="off")  # otherwise an idle leader takes over from the other
     job.places = "node1:2,node2:1,node3:3,node4:2"  # leaders: node1 and node3
     job.words = 4 * MEGABYTE
     steps = 2
@@ -224,9 +224,9 @@ def traffic(service):
 
 
 def slow(service, quick=""):
-    """A host with a slow network card: the flush takes longer, and all is well."""
+    """A host with a slow network card: the flush takes longer and succeeds."""
     cl = Cluster(3)
-    job = Job(cl, service, files=1, leaders_per_file=1)  # else nothing crosses the network
+    job = Job(cl, service, files=1, leaders_per_file=1)  # otherwise nothing crosses the network
     job.words = MEGABYTE
     for host in cl.hosts[2:] if quick else (cl.hosts[2], cl.hosts[0]):  # a follower, the leader
         host.slow("80mbit")
@@ -242,7 +242,7 @@ def slow(service, quick=""):
 
 
 def killed(service, quick=""):
-    """A rank, all processes of a host, a host with its memory; in the middle of a flush."""
+    """In the middle of a flush a rank dies, all processes of a host, or a host with its memory."""
     cl = Cluster(3)
     job = Job(cl, service, files=2, leaders_per_file=1, restart_unsaved="older")  # hosts are lost for good
     job.words = MEGABYTE // 2
@@ -250,7 +250,7 @@ def killed(service, quick=""):
         for what in ("a rank", "processes") if quick else ("a rank", "processes", "host"):
             job.fresh()
             job.options = WATCHFUL
-            host.slow("20mbit")  # so that a flush is on its way
+            host.slow("20mbit")  # so that a flush is in flight
             p = job.start(6, 100000)
             job.wait_for("captured", 3, p)
             if what == "a rank":
@@ -264,20 +264,20 @@ def killed(service, quick=""):
             if what != "a rank" and job.daemons is not None:
                 job.daemons.wait()
             host.slow(None)
-            # Memory survives processes, not hosts.
+            # Memory survives the processes, but not the host.
             promised = newest(job, "persistent", *(() if what == "host" else ("captured",)))
             job.check_next(promised, f"{what} on {host.name} killed")
     job.end()
 
 
 def told_since(job, version):
-    """How many ranks have heard that a later version has failed."""
+    """The number of ranks that know that a later version has failed."""
     return len({line.split()[0] for line in job.lines_in("told") if int(line.split()[1]) > version})
 
 
 def storage_lost(service):
-    """All servers of the file system are killed, and started again; their cables are cut, and mended. Versions
-    fail meanwhile, with the reason, and the job goes on."""
+    """All servers of the file system are killed and restarted; their cables are cut and mended. Meanwhile versions
+    fail, with the reason, and the job continues."""
     cl = Cluster(3)
     job = Job(cl, service, files=2, on_failure="continue")
     job.more = ["go-on"]
@@ -312,8 +312,8 @@ def storage_lost(service):
 
 
 def cut_until_told(job, host, way):
-    """Starts a job and cuts a cable in the middle of a flush, which the launcher does not notice. The
-    version fails on every rank with the reason, in bounded time."""
+    """Starts a job and cuts a cable in the middle of a flush, which the launcher does not notice. The version
+    fails on every rank with the reason, in bounded time."""
     job.fresh()
     job.options, job.more = BLIND, ["go-on"]
     job.words = MEGABYTE
@@ -334,7 +334,7 @@ def cut_until_told(job, host, way):
 
 
 def cut(service, quick=""):
-    """A cable is cut in the middle of a flush, and mended when the ranks know: the job goes on."""
+    """A cable is cut in the middle of a flush, and mended when the ranks know of the failure: the job continues."""
     cl = Cluster(3)
     job = Job(cl, service, files=1, leaders_per_file=1, commit_timeout="4s", on_failure="continue")
     cases = ((cl.hosts[2], "cut"), (cl.hosts[0], "cut_silently"))
@@ -349,8 +349,8 @@ def cut(service, quick=""):
 
 
 def cut_and_killed(service):
-    """The same, but then all processes die: what the flush could not bring out is found by the next
-    start, for all ranks were promised it before."""
+    """The same, but then all processes die. The next start finds the versions whose flush the cut prevented,
+    because all ranks were promised them before."""
     cl = Cluster(3)
     job = Job(cl, service, files=1, leaders_per_file=1, commit_timeout="4s", on_failure="continue")
     p = cut_until_told(job, cl.hosts[2], "cut")
@@ -366,8 +366,8 @@ def cut_and_killed(service):
 
 
 def cut_for_good(service):
-    """A cable is cut and the launcher ends the job, daemons too: all processes end, the next run finds
-    what was captured."""
+    """A cable is cut and the launcher ends the job, daemons too: all processes end, and the next run finds the
+    captures."""
     cl = Cluster(3)
     job = Job(cl, service, WATCHFUL, files=2, leaders_per_file=1)
     job.words = MEGABYTE // 2
@@ -390,7 +390,7 @@ def cut_for_good(service):
 
 
 def marked(mark):
-    """Processes that have this variable: their numbers, and the network namespaces they are in."""
+    """Processes that have this variable: their numbers, and their network namespaces."""
     pids, nets = set(), set()
     for entry in pathlib.Path("/proc").iterdir():
         try:
@@ -415,8 +415,8 @@ def in_networks(nets):
 
 
 def cleanup():
-    """Two clusters at once do not meet. One is killed, of the other what watches over it: nothing is
-    left of either, inside or outside. And where there can be no cluster the tests say so."""
+    """Two clusters at once do not interfere. When one is killed, its deadline process included, nothing of it is
+    left, inside or outside. On a machine that cannot have a cluster the tests are skipped with a reason."""
     marks = [f"CAIRN_TEST_MARK={os.getpid()}-{i}" for i in (1, 2)]
     links = cluster.call("ip", "-o", "link")
     own = os.readlink("/proc/self/ns/net")
@@ -425,7 +425,7 @@ def cleanup():
     commands = (["env", marks[0], *job], ["env", marks[1], str(BUILD / "tests/deadline"), "1000", *job])
     clusters = [subprocess.Popen(c, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL) for c in commands]
-    for mark in marks:  # three hosts and the switch, which has a network of its own
+    for mark in marks:  # three hosts and the switch, which has its own network
         wait_until(lambda mark=mark: len(marked(mark)[1] - {own}) == 4, "two clusters at once")
     nets = [marked(mark)[1] - {own} for mark in marks]
     require(not nets[0] & nets[1], f"two clusters share {nets[0] & nets[1]}")
@@ -434,9 +434,9 @@ def cleanup():
         victim.kill()
         victim.wait()
         wait_until(lambda mark=mark: not marked(mark)[0], "a killed cluster is gone")
-    if "CAIRN_TEST_MEMORY" in os.environ:  # what the killed deadline had in memory goes with ours
+    if "CAIRN_TEST_MEMORY" in os.environ:  # the files that the killed deadline had in memory go with ours
         require(list(pathlib.Path(jobs.MEMORY).glob("ct-*")), "it is somewhere else")
-    # A process that is dying has no environment any more, but it is in its network until it is reaped.
+    # A dying process has no environment any more, but it stays in its network until it is reaped.
     wait_until(lambda: not in_networks(nets[0] | nets[1]), "nobody is left in their networks")
     require(cluster.call("ip", "-o", "link") == links, "interfaces are left")
     r = subprocess.run([sys.executable, *job[:3], "true"], env=dict(os.environ, PATH="/nowhere"),

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""GlusterFS on a cluster: a server on each of its servers, which files are spread over, and a client of its
-own on every host, with caches of its own. Clients are processes that stand for a part of the kernel."""
+"""GlusterFS on a cluster: files are spread over its servers, and each host has a client with its own caches. A
+client is a process that stands for a part of the kernel."""
 import os
 import shutil
 import subprocess
 
 PORT = 24007
-PING_TIMEOUT = 4  # seconds that a client waits for a server before it gives it up
+PING_TIMEOUT = 4  # seconds that a client waits for a server before it gives up
 
 BRICK = """
 volume disk
@@ -76,7 +76,7 @@ def why_not():
 
 
 def run(host, program, volume, *rest):
-    """On a host, in the background; returns its process when it is at work."""
+    """Starts it on a host, in the background; returns its process once it works."""
     pid_file = volume.with_suffix(f".{host.name}.pid")
     subprocess.run(host.command(program, "-f", volume, "-l", volume.with_suffix(f".{host.name}.log"),
                                 "-p", pid_file, *rest), check=True, stdin=subprocess.DEVNULL)
@@ -84,14 +84,14 @@ def run(host, program, volume, *rest):
 
 
 def serve(cluster, server):
-    """Starts a server, or starts it again: it answers when this returns."""
+    """Starts or restarts a server; it answers when this returns."""
     run(server, "glusterfsd", cluster.shared / f"gluster/{server.name}.vol")
     subprocess.run(server.command("bash", "-c", f"until : </dev/tcp/{server.name}/{PORT}; do sleep 0.01; done"),
                    stderr=subprocess.DEVNULL, check=True)
 
 
 def mount(cluster):
-    """Servers on the servers of a cluster, and the file system on all its hosts; returns where."""
+    """Servers on the servers of a cluster, and the file system mounted on all its hosts; returns where."""
     place = cluster.shared / "gluster"
     place.mkdir()
     for server in cluster.servers:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes that write for others, slow, failing and killed.
+"""Nodes that write for others: slow, failing and killed ones.
 
 usage: assist_test.py SCENARIO    (see the functions named after them)"""
 import re
@@ -20,7 +20,7 @@ def assisted(output):
 
 
 def no_half_files(job, what):
-    """A failed version leaves no data file behind, a good one no other than its own."""
+    """A failed version leaves no data file behind, a good one only its own."""
     for version in (job.dir / "p/work").glob("[0-9]*"):
         names = {p.name for p in version.iterdir()}
         require("manifest" in names or not names, f"{what}: {version} holds {names}")
@@ -45,8 +45,8 @@ def assist_fails(job, ranks, victim, k):
 
 
 def assist():
-    """A slow leader is assisted, by its own group or another; an assistant that fails costs at most the
-    version, and leaves nothing."""
+    """A slow leader is assisted, by its own group or another. A failing assistant costs at most the version, and
+    leaves nothing behind."""
     for keys, ranks, helper in (({"files": 1, "leaders_per_file": 2, "reroute": "off"}, 3, 1),
                                 ({"files": 1, "leaders_per_file": "auto", "reroute": "off"}, 3, 1),
                                 ({"files": 2, "leaders_per_file": 1, "reroute": "on"}, 4, 2)):
@@ -58,7 +58,7 @@ def assist():
         require(most and max(most) <= 2, f"{keys}: {max(most)} blocks in use")
         job.check_restart(ranks, STEPS - 1, str(keys))
         job.check_clean(str(keys))
-        # Off: nobody helps.
+        # Off: no node assists.
         job.reset()
         job.env.update(CAIRN_LEADERS_PER_FILE="1", CAIRN_REROUTE="off")
         r = job.run(ranks)
@@ -71,8 +71,8 @@ def assist():
 
 
 def assist_late():
-    """An assistant hangs in a write for longer than commit_timeout: the leader gives it up, and writes
-    the version alone, under the same name, where it may try again. The late write does no harm."""
+    """An assistant hangs in a write for longer than commit_timeout. The leader gives it up and writes the version
+    alone; a retry may use the same file name. The late write does no harm."""
     job = assist_job(files=1, leaders_per_file=2, commit_timeout="2s", phase_patience="0s",
                      retry_delay="1ms")
     for on_failure in ("strict", "retry"):
@@ -91,8 +91,8 @@ def assist_late():
 
 
 def follower_fails():
-    """A follower cannot read what the leader asks it for: each version fails with that reason, and none waits for
-    what does not come."""
+    """A follower cannot read data that the leader requests: each version fails with that reason, and no node
+    hangs."""
     job = Job(ranks_per_node=1, files=1, leaders_per_file=1, on_failure="continue", arena_bytes="64K",
               arena_full="spill")
     job.env["CAIRN_LOCAL"] = str(job.dir / "local")
@@ -111,7 +111,7 @@ def follower_fails():
 
 
 def assist_kill():
-    """Helper or leader dies in each file operation, or it fails."""
+    """An assistant or a leader dies at each file operation, or the operation fails."""
     for keys, ranks, victims in (({"files": 1, "leaders_per_file": 2, "reroute": "off"}, 3, (0, 1)),
                                  ({"files": 2, "leaders_per_file": 1, "reroute": "on"}, 4, (0, 2))):
         job = assist_job(**keys)

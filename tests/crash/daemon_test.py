@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs of which cairnd flushes what they captured.
+"""Jobs whose captures cairnd flushes.
 
 usage: daemon_test.py SCENARIO    (see the functions named after them)"""
 import os
@@ -25,15 +25,15 @@ def wait_until(what, is_so):
 
 
 def wait_for_idle(job, node="*"):
-    """Until the daemons have finished the dead jobs and removed their directories."""
+    """Waits until the daemons have finished the dead jobs and removed their directories."""
     wait_until("cairnd does not finish a dead job",
                lambda: not list((job.dir / "shm").glob(f"cairn-*/*-n{node}")))
 
 
 def daemon():
-    """cairnd outlives the application, serves several jobs, and its own death kills nobody."""
+    """cairnd outlives the application and serves several jobs; its own death kills no job."""
     job = Job(ranks_per_node=2, service="daemon", files=os.environ.get("CAIRN_TEST_FILES", "1:1"),
-              calm_bandwidth=1)  # who has died waits for nothing, and disturbs nobody
+              calm_bandwidth=1)  # dead ranks block nothing
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 2)
     for round_no in range(3 if IS_ALL else 2):  # applications come and go
@@ -53,7 +53,7 @@ def daemon():
                 f"{promised} was captured, the daemons committed {sorted(committed)}")
         job.check_restart(4, promised, f"daemon, round {round_no}")
         wait_for_idle(job)
-    # The daemons die under a running application and stay away: it must end by itself, with an error.
+    # The daemons die under a running application and are not restarted: it must end by itself, with an error.
     job.env["CAIRN_SERVICE_TIMEOUT"] = "1s"
     shutil.rmtree(job.dir / "p")
     job.log.unlink()
@@ -89,7 +89,7 @@ def phases():
 
 
 def shared_daemon():
-    """Several jobs of one user share the daemons, one of them is killed; none meets another."""
+    """Several jobs of one user share the daemons; one of them is killed and affects no other."""
     job = Job(ranks_per_node=2, service="daemon")
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 2)
@@ -118,7 +118,7 @@ def shared_daemon():
 
 
 def dead_mount():
-    """The keeper of a job that has ended hangs on its file system. Other jobs of the daemons do not notice."""
+    """The keeper of a finished job hangs on its file system. Other jobs of the daemons are not affected."""
     job = Job(ranks_per_node=2, service="daemon", test_stop_at=2, keep_last=1)
     switch = job.dir / "dead"
     job.env.update(LD_PRELOAD=os.environ["CAIRN_HANGING_PFS"], HANG_DIR=str(job.dir / "p"),
@@ -151,7 +151,7 @@ def dead_mount():
 
 
 def dead_disk():
-    """The directory of a job cannot be made, because its disk hangs. Other jobs of the daemons do not notice."""
+    """The directory of a job cannot be made, because its disk hangs. Other jobs of the daemons are not affected."""
     job = Job(ranks_per_node=2, service="daemon")
     switch = job.dir / "dead"
     local = job.dir / "local"
@@ -185,7 +185,7 @@ def is_stopped(pid):
 
 
 def die_unheard(*takers):
-    """These ranks of two nodes take version 1 and all die, while the daemon of node 1 is stopped."""
+    """The ranks of two nodes take version 1 and all die, while the daemon of node 1 is stopped."""
     job = Job(ranks_per_node=2, service="daemon", log_level="warn", test_stop_at=1)
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 2)
@@ -194,7 +194,7 @@ def die_unheard(*takers):
     wait_until("version 0 is not committed", (job.dir / "p/work/0/manifest").exists)
     ranks = {rank_of(pid): pid for pid in workers_of(p.pid)}
     wait_until("the ranks do not stop before version 1", lambda: all(map(is_stopped, ranks.values())))
-    os.kill(second, signal.SIGSTOP)  # what its ranks tell it waits
+    os.kill(second, signal.SIGSTOP)  # the messages of its ranks wait
     for rank in takers:
         os.kill(ranks[rank], signal.SIGCONT)
     took = job.dir / "log.took"
@@ -207,8 +207,8 @@ def die_unheard(*takers):
 
 
 def reported_late():
-    """A node reports a checkpoint when its job has ended on the first node already, with the ranks that died
-    there before they took it. It is told so, and ends."""
+    """A node reports a checkpoint after its job has ended on the first node, because ranks died there before they
+    took it. It gets the answer, and ends the job."""
     job, daemons, second = die_unheard(2, 3)
     wait_for_idle(job, 0)
     os.kill(second, signal.SIGCONT)
@@ -243,7 +243,7 @@ def died_captured():
 
 
 def removal():
-    """A version is persistent before old ones are removed: cairnd dies when it begins to."""
+    """A version is persistent before old ones are removed: cairnd dies when the removal begins."""
     job = Job(ranks_per_node=1, service="daemon", keep_last=1)
     (job.dir / "run").mkdir(mode=0o700)
     daemons = Daemons(job, 1, CAIRN_FAULT_FS="at=1,action=kill,ops=unlink")
@@ -263,13 +263,13 @@ def removal():
 
 
 def limit(pid, number):
-    """From now on the process gets no descriptor from this number on; those that it has stay."""
+    """From now on the process cannot open descriptors from this number on; it keeps those it has."""
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (number, resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]))
 
 
 def descriptors():
-    """cairnd raises its limit of descriptors. At the limit it turns ranks away with the reason, or lets them wait;
-    its log has one line about that, and it serves again when there are descriptors."""
+    """cairnd raises its limit of descriptors. At the limit it refuses ranks with the reason, or lets them wait. It
+    logs one line about that, and serves ranks again when descriptors are free."""
     job = Job(service="daemon", log_level="warn")
     (job.dir / "run").mkdir(mode=0o700)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -279,7 +279,7 @@ def descriptors():
     pid = daemons.pids()[0]
     now = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     require(now == (hard, hard), f"cairnd has not raised its limit: {now}")
-    # The spare one alone is left: ranks are told why they cannot stay.
+    # Only the spare descriptor is left: ranks get the reason for the refusal.
     taken = {int(f.name) for f in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
     limit(pid, next(n for n in range(len(taken) + 1) if n not in taken))
     for _ in range(3):
@@ -298,7 +298,7 @@ def descriptors():
     limit(pid, hard)
     require(p.wait() == 0, f"the rank ends with {p.returncode} when there are descriptors again")
     require(len(daemons.lines("cannot take another rank")) == 2, daemons.log.read_text())
-    # A rank that is there already, but whose arena cairnd cannot map: its first checkpoint fails with the reason.
+    # A rank is connected, but cairnd cannot map its arena: its first checkpoint fails with the reason.
     shutil.rmtree(job.dir / "p")
     job.words = ["4000000"]
     p = subprocess.Popen(job.command(1, 2), env=dict(job.env, CAIRN_TEST_STOP_AT="0"), text=True,
@@ -320,8 +320,8 @@ def descriptors():
 
 
 def torn_arena():
-    """The arena of a rank is truncated while cairnd has it mapped, to nothing or in the middle: what it held is lost and not
-    committed, and cairnd serves on."""
+    """The arena of a rank is truncated while cairnd has it mapped, completely or in the middle. Its captures are
+    lost and not committed, and cairnd keeps serving."""
     for size in (0, 2 << 20):
         job = Job(service="daemon", test_stop_at=1, calm_bandwidth=1, log_level="warn")
         job.words = ["1000000"]
@@ -331,7 +331,7 @@ def torn_arena():
         wait_until("the rank does not stop before version 1", lambda: is_stopped(p.pid))
         for arena in (job.dir / "shm").glob("cairn-*/*/arena-0"):
             os.truncate(arena, size)
-        kill(p.pid)  # cairnd flushes what the rank left as fast as it can
+        kill(p.pid)  # cairnd flushes the rank's captures as fast as it can
         p.wait()
         wait_until("cairnd does not give the checkpoint up", lambda: daemons.lines("work@0", "was truncated"))
         require(len(daemons.pids()) == 1, f"cairnd is gone:\n{daemons.log.read_text()}")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests: what a run leaves on its node when it dies, made as its service and its ranks make it: run
- * directory with lock and run.ini, arenas with captures, spilled images and handed-over files. */
+/* For tests: the remains of a dead run on its node, created as its service and its ranks create
+ * them: run directory with lock and run.ini, arenas with captures, spilled images and
+ * handed-over files. */
 #ifndef CRN_TESTS_DEAD_RUN_H
 #define CRN_TESTS_DEAD_RUN_H
 

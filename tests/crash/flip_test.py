@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Damages what a dead job left in memory.
+"""Damages captures of a dead job in memory.
 
 usage: flip_test.py SCENARIO    (see the functions named after them)"""
 import sys
@@ -19,7 +19,8 @@ def pattern(version, rank, i):
 
 
 def find_in_arena(job, rank, version):
-    """An arena, and where a word in the middle of the version's large region is in it; -1: nowhere."""
+    """An arena, and the offset in it of a word from the middle of the version's large region; -1 if it is not
+    there."""
     arena = next((job.dir / "shm").glob(f"cairn-*/*/arena-{rank}"))
     word = pattern(version, rank, 200000).to_bytes(8, "little")
     return arena, arena.read_bytes().find(word)
@@ -35,8 +36,8 @@ def flip_a_bit(job, rank, version):
 
 
 def die_with_version_2(job, ranks, at):
-    """A run that is killed when its directory is about to be made: all ranks have captured it by then.
-    Returns where, for the next time."""
+    """Kills a run at the mkdir of its version's directory, when all ranks have captured it. Returns the number of
+    that operation, for the next time."""
     for k in range(at, at + 60):
         job.reset()
         r = job.run(ranks, 3, f"at={k},action=kill,ops=mkdir")
@@ -50,7 +51,7 @@ def die_with_version_2(job, ranks, at):
 
 
 def drain(job):
-    """Whether version 2 is there afterwards. The loss of a version is told and is a failure."""
+    """Whether version 2 exists afterwards. The loss of a version is reported, and the drain fails."""
     r = cairn(job, "drain")
     is_there = (job.dir / "p/work/2/manifest").exists()
     require((r.returncode == 0) == is_there and "work@2" in r.stdout,
@@ -59,9 +60,9 @@ def drain(job):
 
 
 def flipped_bit(ranks=1, **keys):
-    """Checksums are taken with the capture: what was damaged in memory is not what a drain commits."""
+    """The capture takes checksums, so a drain does not commit bytes that were damaged in memory."""
     job = Job(**keys)
-    job.words = ["400000"]  # 3 MB and a bit: less is summed when it is flushed
+    job.words = ["400000"]  # more than 3 MB: the flush takes the checksums of smaller captures
     at = 1
     for victim in [None, *range(ranks)]:
         at = die_with_version_2(job, ranks, at)

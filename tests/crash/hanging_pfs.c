@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A dead mount for unchanged programs: loaded with LD_PRELOAD, it lets the thread $HANG_THREAD
- * wait when it opens something below $HANG_DIR, as long as the file $HANG_SWITCH exists. It appends
- * a line to $HANG_SWITCH.log when a thread begins to wait. */
+/* A dead mount for unchanged programs. Loaded with LD_PRELOAD, it blocks the thread $HANG_THREAD
+ * when it opens something below $HANG_DIR, as long as the file $HANG_SWITCH exists. It appends a
+ * line to $HANG_SWITCH.log when a thread begins to wait. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

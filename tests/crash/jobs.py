@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Real jobs that are killed, and what the next run finds.
-
-The worker writes what it was promised to a log. After every death a clean run must restart from a
-version not older than the last promise, byte for byte (the worker checks), and finish; then nothing
-may be left in the run's directories."""
+"""Real jobs that are killed, and the state that the next run finds. The worker logs every level that a checkpoint
+reached. After every death a clean run must restart from a version not older than the last logged one, byte for
+byte (the worker checks), and finish. Then the run's directories must be empty."""
 import os
 import pathlib
 import shutil
@@ -22,15 +20,15 @@ SINGLE = BUILD / "tests/crash/worker_single"
 CAIRND = BUILD / "src/cairnd"
 CAIRN = BUILD / "src/cli/cairn"
 STEPS = 6
-# Seconds that a test has; then tests/support/deadline.c ends it and shows who hangs.
+# Time limit of a test in seconds. Then tests/support/deadline.c ends it and shows which process hangs.
 PATIENCE = float(os.environ.get("CAIRN_TEST_SECONDS", "60"))
 MEMORY = os.environ.get("CAIRN_TEST_MEMORY", "/dev/shm")  # emptied by tests/support/deadline.c
-# The slow variant of an enumeration strikes every operation, the other one every few of them.
+# The slow variant of an enumeration strikes every operation, the other one every n-th.
 IS_ALL = "CAIRN_TEST_ALL" in os.environ
 
 
 class Job:
-    """A directory with everything of a job, and the runs of the worker in it."""
+    """The directories of a job, and the runs of the worker in them."""
 
     def __init__(self, **keys):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cairn-kill-", dir=MEMORY))
@@ -39,8 +37,8 @@ class Job:
                         CAIRN_SHM_DIR=str(self.dir / "shm"), CAIRN_RUN_DIR=str(self.dir / "run"),
                         CAIRN_BLOCK_BYTES="1M", CAIRN_BLOCKS="2", CAIRN_LOG_LEVEL="error")
         self.env.update({"CAIRN_" + k.upper(): str(v) for k, v in keys.items()})
-        self.faults = {}  # by rank: what always strikes it, such as a delay
-        self.words = []   # of a rank's checkpoint, if not as many as usual
+        self.faults = {}  # by rank: a permanent fault, such as a delay
+        self.words = []   # words per rank's checkpoint, if not the usual number
 
     def command(self, ranks, steps, fault=None, victim=0):
         """The worker under mpirun, or alone; the fault strikes one rank only."""
@@ -75,7 +73,7 @@ class Job:
         return [int(line[1]) for line in lines if len(line) == 2 and line[0] in kinds]
 
     def check_restart(self, ranks, promised, what):
-        """A clean run finds at least what was promised and finishes."""
+        """A clean run finds at least the promised versions and finishes."""
         before = len(self.said("restarted"))
         r = self.run(ranks)
         restarted = self.said("restarted")[before:]
@@ -84,8 +82,8 @@ class Job:
                 f"{what}: version {promised} was promised, {restarted} was found\n{r.stdout}")
 
     def check_clean(self, what):
-        # A service that is killed before it has its lock leaves an empty directory; a drain removes it
-        # when it is old enough to be nobody's.
+        # A service killed before it has its lock leaves an empty directory, which a drain removes when it is old
+        # enough.
         left = [p for p in (self.dir / "shm").glob("cairn-*/*") if (p / "lock").exists()]
         left += list((self.dir / "run").glob("*"))
         require(not left, f"{what}: left behind: {left}")
@@ -109,7 +107,7 @@ def require(condition, text):
 
 
 def cairn(job, *words):
-    """The command on the versions of a job; what it says is in stdout."""
+    """Runs the command on the versions of a job; stdout has its output."""
     return subprocess.run([str(CAIRN), *words], env=job.env, check=False, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -119,8 +117,8 @@ def newest(job, *kinds):
 
 
 def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9, after=None, sample=1):
-    """Strikes the 1st, 2nd, ... file operation until a run no longer reaches the number. after: another check,
-    made when the next run is over. Strikes every sample-th of these operations, unless all are asked for."""
+    """Strikes the 1st, 2nd, ... file operation until a run ends before the number is reached. after: an additional
+    check after the next run. Strikes every sample-th of these operations, unless all are asked for."""
     stride *= 1 if IS_ALL else sample
     k = 1
     hits = 0
@@ -133,7 +131,7 @@ def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9, aft
         if killed and r.returncode == 0:
             break
         require(killed or r.returncode in (0, 3), f"{what}: exit {r.returncode}\n{r.stdout}")
-        # Memory survives the processes: captured is enough for a promise.
+        # Memory survives the processes: a captured version counts as promised.
         promised = newest(job, "captured" if killed else "persistent", "persistent")
         job.check_restart(ranks, promised, what)
         job.check_clean(what)
@@ -150,7 +148,7 @@ def every_call(job, ranks, action, steps=3, stride=1, victim=0, limit=10**9, aft
 
 
 def rank_of(pid):
-    """Of an MPI process, as its launcher told it."""
+    """The rank of an MPI process, from its launcher's variables."""
     try:
         environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -160,7 +158,7 @@ def rank_of(pid):
 
 
 def send(pid, number):
-    """A signal, to who may have ended already."""
+    """Signals a process that may have ended already."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -195,7 +193,7 @@ def workers_of(root, program=WORKER):
 
 
 def answers(path):
-    """Is somebody listening? The socket of a dead daemon is there too."""
+    """Is a process listening? The socket of a dead daemon exists, too."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         try:
             s.connect(str(path))
@@ -244,7 +242,7 @@ class Daemons:
         return self.log.read_text()
 
     def lines(self, *words):
-        """Lines of the daemons' log with all these words."""
+        """Lines of the daemons' log that have all these words."""
         return [line for line in self.log.read_text().splitlines() if all(w in line for w in words)]
 
     def kill(self):
@@ -253,7 +251,7 @@ class Daemons:
         self.process.wait()
 
     def rest(self):
-        """Daemons of this job that live, whoever their parent is now."""
+        """Living daemons of this job, whoever is their parent now."""
         mine = b"CAIRN_RUN_DIR=" + str(self.job.dir / "run").encode()
         found = []
         for entry in pathlib.Path("/proc").iterdir():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kills jobs at every file operation, or fails it, and ranks at any time.
+"""Kills jobs at every file operation, or fails the operation, and kills ranks at any time.
 
 usage: kill_test.py SCENARIO    (see the functions named after them)"""
 import json
@@ -17,7 +17,7 @@ from jobs import CAIRN, IS_ALL, PATIENCE, Job, cairn, every_call, kill, newest, 
 
 
 def verify(job, what):
-    """Every version that is there is whole, through everything that it needs."""
+    """Every version in the store is whole, and so is every version that it needs."""
     r = cairn(job, "verify")
     require(r.returncode == 0, f"{what}: {r.stdout}")
 
@@ -31,11 +31,11 @@ def kill_every_call():
 
 
 def kill_every_call_reused():
-    """The same when the files of versions that were let go are written to again."""
+    """The same when files of removed versions are reused."""
     job = Job(keep_last=1)
     every_call(job, 1, "action=kill", steps=5, stride=2, after=verify, sample=3)
     every_call(job, 1, "action=tear,ops=write", steps=5, after=verify)
-    for reuse in ("auto", "off"):  # a run that dies leaves the files that it would have written to again
+    for reuse in ("auto", "off"):  # a run that dies leaves the files that it would have reused
         job.env["CAIRN_REUSE_FILES"] = reuse
         spares = 0
         for k in range(250, 500, 5):
@@ -61,7 +61,7 @@ def longest_chain(job):
 
 
 def kill_every_call_chained():
-    """Versions that are encoded against those before, which retention lets go as soon as it may."""
+    """Versions that are encoded against those before, which retention removes as soon as it may."""
     job = Job(encode="adaptive", encode_full_every=3, keep_last=1)
     job.env["CAIRN_TEST_ALIKE"] = "1"
     every_call(job, 1, "action=kill", steps=5, stride=3, after=verify, sample=2)
@@ -95,7 +95,7 @@ def die_with_a_capture(job):
 
 
 def keep(job):
-    """A copy of all that a dead job has left; bring_back() undoes what was done to it since."""
+    """A copy of everything that a dead job left; bring_back() restores it."""
     shutil.copytree(job.dir, str(job.dir) + ".then", ignore=shutil.ignore_patterns("sock"))
 
 
@@ -127,8 +127,8 @@ def kill_recovery():
 
 
 def limited_drain():
-    """A drain without enough memory or descriptors, by hand or at the start of an application, keeps what it
-    cannot save and says so; a later one saves it."""
+    """A drain without enough memory or descriptors, by hand or at the start of an application, keeps the captures
+    that it cannot save and reports them; a later drain saves them."""
     job = Job(log_level="warn")
     promised = die_with_a_capture(job)
     arenas = [str(p.relative_to(job.dir)) for p in job.dir.glob("shm/cairn-*/*/arena-*")]
@@ -158,11 +158,11 @@ def limited_drain():
 
 
 def kill_ranks():
-    """Several nodes: a rank dies in a file operation of its service, or any time by the clock."""
+    """Several nodes: a rank dies in a file operation of its service, or at a random time."""
     rng = random.Random(int(os.environ.get("CAIRN_TEST_SEED", "1")))
     files = os.environ.get("CAIRN_TEST_FILES", "1:1")
     job = Job(ranks_per_node=2, files=files)
-    for victim in (0, 2) if files == "1:1" else (0,):  # a follower hardly touches files
+    for victim in (0, 2) if files == "1:1" else (0,):  # a follower hardly uses files
         every_call(job, 4, "action=kill", stride=9, victim=victim, limit=64, sample=2)
     for round_no in range(6 if IS_ALL else 2):
         job.reset()

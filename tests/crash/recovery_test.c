@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Recovery deletes only what it can prove to be worthless. Every file operation of the commands that remove or
- * replace something fails in turn, with each of the usual errors, or is the last of its process: `cairn drain`
- * (runs in memory, local files, the store), the drain at the start of an application, sweep, rm, retention, cp.
- * Whatever happens, what was captured or committed before is there after a later drain without errors, byte
- * for byte; a command that failed says why; and nothing else is gone. More of retention: store_crash_test.c.
+/* Recovery deletes only data that is provably useless. Every file operation of the commands that
+ * remove or replace files fails in turn, with each of the usual errors, or is the last one of
+ * its process. The commands: `cairn drain` (runs in memory, local files, the store), the drain
+ * at the start of an application, sweep, rm, retention, cp. Afterwards every earlier capture and
+ * version is there after a drain without errors, byte for byte; a failed command has given the
+ * reason; and nothing else is missing. More tests of retention: store_crash_test.c.
  *
- * usage: recovery_test [all | TEST]    all: every error at every operation; otherwise EIO at every third, others at some */
+ * usage: recovery_test [all | TEST]    all: every error at every operation; otherwise EIO at
+ * every third, others at some */
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
@@ -72,8 +74,8 @@ static void read_text(const char *name, char *text, size_t size)
     text[n] = '\0';
 }
 
-/* Runs body in a process of its own, with the fault at the k-th call (0: none). The table of faults is made once a
- * process: nothing here may ask for it. */
+/* Runs body in a process of its own, with the fault at the k-th call (0: none). A process
+ * chooses its table of faults once, so the parent must not ask for it. */
 static void run_struck(int (*body)(void), const struct fault *fault, long k, struct outcome *ret)
 {
     char spec[128], path[400], count[32];
@@ -123,7 +125,7 @@ static int command(const struct cli_command *c, int argc, char **argv)
     return status;
 }
 
-/* One enumeration: world makes the state, body is struck, check looks at it after. */
+/* One enumeration: world creates the state, body is struck, check inspects the result. */
 struct scene {
     const char *name;
     void (*world)(void);
@@ -134,7 +136,7 @@ struct scene {
     long limit;     /* of calls; 0: all */
 };
 
-/* A command that failed says why. */
+/* A failed command gives the reason. */
 static void check_report(const struct fault *fault, const struct outcome *o, const char *when)
 {
     if (o->status > 0 && strcmp(fault->action, "fail") == 0 &&
@@ -205,7 +207,7 @@ static struct crn_store store_at(const char *path)
     return st;
 }
 
-/* Is the version committed with these contents? 0: there is none. */
+/* Is the version committed with these contents? 0: it does not exist. */
 static int holds(const char *path, const struct tv *t, const char *when)
 {
     unsigned char expect[256], got[256];
@@ -339,7 +341,7 @@ static void make_nodes(void)
     }
 }
 
-/* Directories that are no dead runs, or none any more. */
+/* Directories that are not dead runs. */
 static void make_others(void)
 {
     const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
@@ -390,7 +392,7 @@ static void make_drain_world(void)
     write_file(local, &six, 0); /* the node was rebooted: no run, but the local file */
 }
 
-/* What was there before and is nobody's to remove. */
+/* Files that existed before and that no command may remove. */
 static void check_untouched(const char *when)
 {
     const struct tv one = heat(1, 1), five = retaken();
@@ -453,7 +455,8 @@ static void a_drain_deletes_only_what_it_can_prove(void **state)
     strike_all(&scene);
 }
 
-/* An application that starts and ends. It goes on whatever its drain meets, and says so. */
+/* An application that starts and ends. It continues whatever errors its drain meets, and reports
+ * them. */
 static int run_start(void)
 {
     cairn_session *s;
@@ -534,7 +537,7 @@ static void check_stays(const char *when)
     must_hold(&four, when);
 }
 
-/* The capture that is complete is published by the next drain. */
+/* The next drain publishes the complete capture. */
 static void check_complete(const char *when)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -581,7 +584,7 @@ static void a_sweep_deletes_only_what_it_can_prove(void **state)
     strike_all(&scene);
 }
 
-/* The second one is needed by another, and refused whatever happens. */
+/* Another version needs the second one, so its removal is always refused. */
 static int run_rm(void)
 {
     char *argv[] = {"rm", "heat@1", "heat@2", NULL};
@@ -618,7 +621,7 @@ static void a_removal_removes_what_was_named(void **state)
     strike_all(&scene);
 }
 
-/* What the keeper of a job does after a commit. */
+/* The work of a job's keeper after a commit. */
 static int run_retention(void)
 {
     const struct crn_retention policy = {.keep_last = 1, .reuse = 1};
@@ -644,7 +647,8 @@ static void check_retention(const struct fault *fault, const struct outcome *o, 
 
     (void)fault;
     must_hold(&four, when);
-    /* Each is whole or gone, and what another needs goes after it. What cannot be read now stays. */
+    /* Each version is whole or gone, and a needed one outlives those that need it. An unreadable
+     * one stays. */
     left = holds(cfg.persistent, &one, when) + holds(cfg.persistent, &three, when);
     left += holds(cfg.persistent, &two, when);
     if (o->status == 0 && left > 2)
@@ -667,7 +671,7 @@ static void retention_keeps_what_it_shall(void **state)
     strike_all(&scene);
 }
 
-/* Into a directory that has none, and into one that has another version of this number. */
+/* Into a directory that has no version, and into one that has another version of this number. */
 static int run_cp(void)
 {
     char to[400];
@@ -782,7 +786,7 @@ static void what_is_damaged_is_kept_and_named(void **state)
     expect_kept("no lock beside arenas");
 }
 
-/* An arena that was never finished, and none at all: their ranks have captured nothing. */
+/* An arena that was never finished, and a missing one: their ranks have captured nothing. */
 static void what_was_never_captured_goes(void **state)
 {
     const struct tv t[] = {heat(2, 1), heat(3, 2)};

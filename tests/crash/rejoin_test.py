@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cairnd is killed and started again while its jobs run: they go on, and lose nothing.
+"""cairnd is killed and restarted while its jobs run: the jobs continue, and lose nothing.
 
 usage: rejoin_test.py SCENARIO [all]    (see the functions named after them; all: every point, not every few)"""
 import array
@@ -54,7 +54,7 @@ def check_versions(job, ranks, versions, what):
 
 
 def check_end(job, ranks, p, daemons, what, steps=STEPS):
-    """The application ends well, all versions are there, and nothing is left."""
+    """The application ends without an error, all versions exist, and nothing is left over."""
     said = p.communicate()[0]
     require(p.returncode == 0, f"{what}: the application ends with {p.returncode}:\n{said}\n{daemons.said()}")
     check_versions(job, ranks, range(steps), what)
@@ -72,7 +72,7 @@ def start(job, ranks, steps=STEPS):
 
 
 def allow(job, version):
-    """The job takes no later version. The file changes whole: a rank may be reading it."""
+    """The job takes no later version. The file is replaced atomically: a rank may be reading it."""
     limit = job.dir / "limit"
     (job.dir / "limit.new").write_text(str(version))
     (job.dir / "limit.new").rename(limit)
@@ -80,8 +80,8 @@ def allow(job, version):
 
 
 def every_point(ranks, nodes, share, **keys):
-    """cairnd dies at a file operation and is started again: at every one, or at a share of them. With several
-    nodes the launcher ends all of them, and rank 0 alone waits for Cairn."""
+    """cairnd dies at a file operation and is restarted: at every operation, or at a sample. With several nodes the
+    launcher ends all of them, and only rank 0 waits in Cairn."""
     job = make_job(**keys)
     if nodes > 1:
         job.env["CAIRN_TEST_ONE_WAITS"] = "1"
@@ -125,8 +125,8 @@ def points_nodes(share):
 
 
 def again(_):
-    """Killed again and again, while nothing happens, too; in between there is no service for a while, and captures go
-    into the arena."""
+    """cairnd is killed repeatedly, also while the job is idle. For a while no service runs, and captures go into
+    the arena."""
     job = make_job(ranks_per_node=2)
     allow(job, 0)
     daemons = Daemons(job, 2)
@@ -148,8 +148,8 @@ def again(_):
 
 
 def one_waits(_):
-    """Rank 0 waits in Cairn, all others wait for it in MPI and call Cairn no more until it goes on: cairnd finds their
-    captures itself."""
+    """Rank 0 waits in Cairn, all others wait for it in MPI and do not call Cairn until it continues: cairnd finds
+    their captures without them."""
     job = make_job(ranks_per_node=2)
     job.env["CAIRN_TEST_ONE_WAITS"] = "1"
     allow(job, 0)
@@ -162,7 +162,7 @@ def one_waits(_):
                    lambda b=before: newest(job, "captured") > b or p.poll() is not None)
         daemons.kill()
         daemons.kill_rest()
-        time.sleep(0.5)  # time for all to run into their waits; a shorter one tests less
+        time.sleep(0.5)  # time for all ranks to enter their waits; a shorter one weakens the test
         daemons = Daemons(job, 2)
     allow(job, STEPS)
     check_end(job, 4, p, daemons, "one_waits")
@@ -171,7 +171,7 @@ def one_waits(_):
 
 
 def found_dead(_):
-    """The ranks are killed when cairnd has found their run: the next start has all that they were promised."""
+    """The ranks are killed when cairnd has found their run: the next start has all promised versions."""
     job = make_job(ranks_per_node=2)
     job.env["CAIRN_TEST_ONE_WAITS"] = "1"
     daemons = Daemons(job, 2)

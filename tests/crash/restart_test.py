@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Restarts that are cut short: ranks die or hang in them, or lack something; and drains of files that are damaged.
+"""Restarts that are interrupted: ranks die or hang, or lack memory or descriptors; and drains of damaged files.
 
 usage: restart_test.py SCENARIO    (see the functions named after them)"""
 import os
@@ -22,7 +22,7 @@ def wait_until(condition, what):
 
 
 def kill_borrower(job, victim):
-    """A rank that does not read dies when its arena is lent: the readers are slow."""
+    """A rank that does not read dies while its arena is lent: the readers are slow."""
     what = f"rank {victim} killed with its arena lent"
     status = 0
     ms = 100
@@ -43,9 +43,9 @@ def kill_borrower(job, victim):
 
 
 def killed():
-    """A rank dies while ranks read a version together: a reader in its reads, or one that reads nothing. The job
-    ends as MPI ends it, within a minute; the next one finds the version. A read that fails costs the version
-    on all ranks alike."""
+    """A rank dies while ranks read a version together: a reader during its reads, or a rank that reads nothing.
+    MPI ends the job within a minute; the next one finds the version. A failed read costs the version on all ranks
+    alike."""
     job = Job(ranks_per_node=2, files=1, block_bytes="512K", chunk_bytes="64K")
     job.words = ["100000"]
     r = job.run(4)
@@ -74,8 +74,8 @@ def killed():
 
 
 def lack_at(job, ranks, victim, fault, k):
-    """Strikes the k-th such call of one rank: the newest version or none, and which it is is said. Whether a
-    restart was refused for it, and how many such calls the rank made."""
+    """Strikes the k-th such call of one rank. The restart takes the newest version or none, and reports which.
+    Returns whether a restart was refused, and how many such calls the rank made."""
     what = f"rank {victim} of {ranks}, {fault} at call {k}"
     count = job.dir / "count"
     count.unlink(missing_ok=True)
@@ -86,15 +86,15 @@ def lack_at(job, ranks, victim, fault, k):
             f"{what}: exit {r.returncode}, found {found}\n{r.stdout}")
     job.check_clean(what)
     refused = f"work@{STEPS - 1} may be whole, and no older version is taken" in r.stdout
-    # A rank that cannot open its session, or that its launcher ends, does not say how many calls it made.
+    # A rank that cannot open its session, or that its launcher ends, does not report its number of calls.
     said = count.read_text() if count.exists() else ""
     return refused, int(said) if said else k + 1
 
 
 def lack(job, ranks, victim, fault):
-    """Strikes the 1st, 2nd, ... such call of one rank (of several ranks a dozen, unless all are asked for), until
-    some restart was refused for it. Ranks of one host look at its directories side by side, so that no two runs
-    make the same calls before the restart."""
+    """Strikes the 1st, 2nd, ... such call of one rank (with several ranks a dozen, unless all are asked for),
+    until some restart was refused. Ranks of one host list its directories concurrently, so the calls before the
+    restart differ from run to run."""
     refused = struck = 0
     first = 0
     while refused == 0:
@@ -111,7 +111,7 @@ def lack(job, ranks, victim, fault):
 
 
 def lacking():
-    """Want of descriptors or memory never leads to an older version."""
+    """Lack of descriptors or memory never leads to an older version."""
     job = Job()
     for ranks, victims in ((1, (0,)), (4, (0, 2))):
         job.reset()
@@ -126,8 +126,8 @@ def lacking():
 
 
 def on_disk(job):
-    """A job of two nodes dies with a version that both have on their disks and nobody has committed; then the
-    nodes are booted. Its number, and its local files."""
+    """A job of two nodes dies with a version that both have on their disks and that is not committed; then the
+    nodes reboot. Returns its number, and its local files."""
     job.reset()
     r = job.run(2, 3, "at=3,action=kill,ops=rename")
     require(r.returncode != 0, "the job lived")
@@ -142,7 +142,7 @@ def on_disk(job):
 
 
 def damaged_local():
-    """A drain names the local file that is not whole, and sends nobody to other nodes for it."""
+    """A drain names the incomplete local file, and does not suggest to look on other nodes."""
     job = Job(ranks_per_node=1, files=2, keep_local=3, chunk_bytes="64K")
     job.env["CAIRN_LOCAL"] = str(job.dir / "local")
     version, files = on_disk(job)
@@ -174,15 +174,15 @@ def damaged_local():
 
 
 def told(job, file):
-    """What each rank appended to a file of the log: by rank."""
+    """The lines that each rank appended to a file of the log, by rank."""
     path = pathlib.Path(f"{job.log}.{file}")
     lines = path.read_text().splitlines() if path.exists() else []
     return {int(line.split()[0]): line for line in lines if line.count(" ") >= 2}
 
 
 def stop(job, victim, ms, is_time, what):
-    """Starts a job whose reads take so long, and stops a rank of it when it is time. The job, or None if that was
-    too late: it has restarted, or is between two steps of that, where nobody looks for others."""
+    """Starts a job with slow reads, and stops one of its ranks at a given moment. Returns the job, or None if the
+    stop was too late: the job has restarted, or is between two steps in which no rank watches the others."""
     for file in ("told", "closed"):
         pathlib.Path(f"{job.log}.{file}").unlink(missing_ok=True)
     before = len(job.said("restarted"))
@@ -228,7 +228,7 @@ def stop_one(job, victim):
 
 
 def lists(pid):
-    """Whether this rank has the manifest of a version open."""
+    """Does this rank have the manifest of a version open?"""
     try:
         return any(os.readlink(fd).endswith("/manifest") for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir())
     except OSError:  # an end, or a file that was closed meanwhile
@@ -236,15 +236,15 @@ def lists(pid):
 
 
 def stop_in_list(job, victim):
-    """While the first rank reads what there is. All reads are slow: who is stopped later is stopped in those of
+    """While the first rank lists the versions. All reads are slow: a rank stopped later is stopped in the reads of
     the version."""
     check_stopped(job, victim, lambda p: any(map(lists, workers_of(p.pid))),
                   f"rank {victim} stopped, versions being listed")
 
 
 def stopped():
-    """A rank hangs while ranks list or read together, a reader or one that is read for: the others fail, and say
-    who it is; a rank that is only slow is waited for."""
+    """A rank hangs while ranks list or read together; it is a reader or not. The others fail, and name it. They
+    wait for a rank that is only slow."""
     one, two, encoded = {"files": 1}, {"files": 2}, {"files": 1, "encode": "adaptive"}
     all_jobs = (one, range(4), range(4)), (two, (0, 3), ()), (encoded, (0, 3), ())
     for keys, victims, listing in all_jobs if IS_ALL else ((one, (0,), (1,)), (encoded, (3,), ())):
@@ -256,7 +256,7 @@ def stopped():
             stop_one(job, victim)
         for victim in listing:
             stop_in_list(job, victim)
-        # Reads of data that take longer than any rank may be silent.
+        # Reads of data that take longer than a rank may be silent.
         job.faults = {0: "at=11,action=delay,ms=8000,ops=read", 2: "at=4,action=delay,ms=8000,ops=read"}
         if keys == one:
             job.check_restart(4, STEPS - 1, "slow reads")

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a small store, step by step, and what must hold whenever it is cut short:
+/* The life of a small store, step by step, and the conditions that hold wherever it is
+ * interrupted:
  *
- *     there are versions 1 and 2; 3 is written; 3 is taken again; 1 is marked; retention lets 1 go;
- *     2 is removed; 6 is written, into the files that 1 left; a sweep cleans up.
+ *     there are versions 1 and 2; 3 is written; 3 is taken again; 1 is marked; retention removes 1;
+ *     2 is removed; 6 is written, into the files of 1; a sweep cleans up.
  *
- * Promise 3 of the design: a version that was committed before the step in progress is there, whole,
- * unless the step removes it; what the step changes is old or new; nothing else is visible.
+ * Promise 3 of the design: a version that was committed before the current step exists, whole,
+ * unless the step removes it. What the step changes is old or new. Nothing else is visible.
  *
- * With CRASH_CHAINS each version is encoded against the one before, 3 when it is taken again against its
- * own first capture. So 1 stays as long as it is needed, and instead of 2 all of them are let go by
- * retention, after a full version 5. Whatever has a manifest must be readable through its chain. */
+ * With CRASH_CHAINS each version is encoded against the one before; 3, when taken again, against
+ * its own first capture. So 1 stays as long as it is needed. Instead of removing 2, retention
+ * removes all of them, after a full version 5. Every version with a manifest must be readable
+ * through its chain. */
 #ifndef CRASH_SCENARIO_H
 #define CRASH_SCENARIO_H
 
@@ -44,7 +46,7 @@ static int no_fsync(const struct crn_fs *fs, int fd)
     return 0;
 }
 
-/* POSIX without waiting for the disk: a kill loses no page of the kernel's. */
+/* POSIX without waiting for the disk: a kill does not lose the kernel's pages. */
 static struct crn_fs fast_fs(void)
 {
     struct crn_fs fs = *crn_fs_posix();
@@ -59,7 +61,7 @@ static struct crn_fs fast_fs(void)
 #define HAS_CHAINS 0
 #endif
 
-/* The capture before is what one is encoded against; those from 5 on are full. */
+/* A version is encoded against the capture before; versions from 5 on are full. */
 static struct tv version_of(int64_t version, uint64_t seq)
 {
     static struct tv older[4];
@@ -89,7 +91,7 @@ static cairn_err retain(const struct crn_store *st, uint64_t keep, struct crn_er
     return crn_store_retain(st, "heat", &policy, &removed, ei);
 }
 
-/* Everything that needs others goes with them. */
+/* Removed together with all versions that need them. */
 static cairn_err let_all_go(const struct crn_store *st, struct crn_errinfo *ei)
 {
     struct tv full = version_of(5, 5);
@@ -155,7 +157,7 @@ static void make_base(const char *dir)
     crn_store_close(&st);
 }
 
-/* Which capture is committed as a version, every byte of it compared; 0: none. */
+/* Which capture is committed as a version; compares every byte. 0: none. */
 static uint64_t committed(const struct crn_store *st, int64_t version, const char *when)
 {
     unsigned char expect[256], got[256];
@@ -204,7 +206,7 @@ static void check_states(const struct crn_store *st, const struct progress *p, c
     crn_catalog_free(&c);
 }
 
-/* What must hold after the steps that p tells of, wherever the last one was cut. */
+/* The conditions after the steps in p, wherever the last one was interrupted. */
 static void check_promise(const struct crn_store *st, const struct progress *p, const char *when)
 {
     uint64_t one = committed(st, 1, when);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* stopped --list: the names of the calls below.
- * stopped [--full] [--gpu] PID...: every call of the library beside a cairnd (PID) that is stopped: it returns, and so does
- * cairn_close behind it. Each call has a session of its own, with a committed version; all are opened before cairnd
- * is stopped, and called at the same time, so the deadlines run side by side. --full: the socket to cairnd takes no more
- * messages. --gpu: the memory is a device's. tests/support/deadline.c ends a call that hangs. */
+ * stopped [--full] [--gpu] PID...: makes every call of the library while cairnd (PID) is
+ * stopped. Each call must return, and so must the cairn_close after it. Each call has a session
+ * of its own, with a committed version. All sessions are opened before cairnd is stopped, and
+ * the calls run concurrently, so their deadlines do too. --full: the socket to cairnd accepts no
+ * more messages. --gpu: the memory is on a device. tests/support/deadline.c ends a call that
+ * hangs. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,10 +21,10 @@
 #endif
 
 #define N        1000
-#define MESSAGES 480 /* fewer than a session remembers, more than a socket takes */
+#define MESSAGES 480 /* fewer than a session remembers, more than a socket holds */
 #define READY_MS 100000
 
-/* A call and what it needs. */
+/* A call and its requirements. */
 struct one {
     const struct call *call;
     cairn_session *s;
@@ -38,7 +40,7 @@ struct call {
     const char *name;
     cairn_err (*run)(struct one *o);
     void (*before)(struct one *o); /* while cairnd runs; NULL: nothing */
-    int needs_service; /* then CAIRN_ETIMEDOUT and CAIRN_ESERVICE are right answers, too */
+    int needs_service;             /* CAIRN_ETIMEDOUT and CAIRN_ESERVICE are valid answers, too */
 };
 
 static int is_full, has_gpu;
@@ -394,7 +396,7 @@ static const struct call calls[] = {
 
 /* The test. ----------------------------------------------------------------------------------------------- */
 
-/* Host memory, or that of the first GPU by its driver's own interface. */
+/* Host memory, or memory of the first GPU through its driver's own interface. */
 static uint64_t *make_memory(void)
 {
     static int (*allocate)(unsigned long long *, size_t);
@@ -438,8 +440,8 @@ static void prepare(struct one *o, const struct call *call)
         call->before(o);
 }
 
-/* With messages of half a KiB, which take more than twice that in the kernel. poll() tells no more than that a quarter is
- * taken. */
+/* Uses messages of half a KiB, which take more than twice that in the kernel. poll() reports
+ * only that a quarter of the buffer is free. */
 static void fill_socket(struct one *o)
 {
     char reason[400];

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A cairnd that is stopped (SIGSTOP) hangs no application: tests/crash/stopped.c makes every call of the library
-beside it.
+"""A stopped cairnd (SIGSTOP) hangs no application: tests/crash/stopped.c makes every call of the library
+meanwhile.
 
 usage: stopped_test.py SCENARIO    (see the functions named after them)"""
 import os

@@ -32,7 +32,7 @@ struct fault {
     int sticky;
 };
 
-/* What a failing step says: the code fits the cause, and the text names it. */
+/* A failing step reports a code that fits the cause, and a text that names it. */
 static void check_report(const struct fault *fault, enum step step, cairn_err rc,
                          const struct crn_errinfo *info, const char *when)
 {
@@ -46,7 +46,7 @@ static void check_report(const struct fault *fault, enum step step, cairn_err rc
         fail_msg("%s: %s reports %s: %s", when, step_names[step], cairn_error_name(rc), info->msg);
 }
 
-/* All steps; a failing one does not stop those that follow. Calls counted so far are returned. */
+/* Runs all steps, also after a failure. Returns the number of calls so far. */
 static long run_all(const struct fault *fault, long at, struct progress *p, const char *when)
 {
     struct crn_fs fast = fast_fs();
@@ -184,7 +184,8 @@ static void look(const struct progress *p, const char *when)
     crn_store_close(&st);
 }
 
-/* The recovery of a killed run is killed too, at every call, each time on what the last one left. */
+/* The recovery of a killed run is killed too, at every call, each time on the result of the last
+ * one. */
 static void kill_the_recovery(const struct progress *p, const char *when)
 {
     long k;

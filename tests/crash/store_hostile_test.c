@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A store of two versions and three ranks, damaged in every way: each byte flipped, each truncation,
- * files missing, swapped, foreign, and damage under valid checksums. A reader gets the right bytes or
- * an error, never wrong bytes, a crash, a hang or an oversized allocation; the version that was not
- * touched stays readable, which is what a restart falls back to. */
+/* A store of two versions and three ranks, damaged in every way: each byte flipped, each
+ * truncation, files missing, swapped or foreign, and damage under valid checksums. A reader gets
+ * the right bytes or an error, never wrong bytes, a crash, a hang or an oversized allocation.
+ * The undamaged version stays readable, so a restart can fall back to it. */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -114,7 +114,7 @@ static int is_refusal(cairn_err rc)
     return rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT || rc == CAIRN_ENOENT;
 }
 
-/* Reads all of a version: how many of its regions come back, with the right bytes. */
+/* Reads all of a version. Returns how many of its regions are restored with the right bytes. */
 static int read_regions(int64_t version, const char *when, int may_lie)
 {
     unsigned char expect[256], got[256];
@@ -171,8 +171,8 @@ static int read_array(int64_t version, const char *when, int may_lie)
     return rc == CAIRN_OK;
 }
 
-/* What every tool does with a store: list, check, read, look for debris. may_lie: the damage has
- * valid checksums, so that nothing but robustness can be asked. */
+/* The operations of every tool on a store: list, check, read, look for debris. may_lie: the
+ * damage has valid checksums, so only robustness can be required. */
 static void survey(const char *when, int may_lie)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -245,7 +245,7 @@ static void every_truncation(void **state)
     }
 }
 
-/* Marks are small files too: a damaged one rejects, or does nothing. */
+/* Marks are small files, too: a damaged one rejects the version, or has no effect. */
 static void every_byte_of_a_mark_flipped(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -284,7 +284,7 @@ static void missing_swapped_and_foreign_files(void **state)
             if (b < NFILES) /* another file of this version */
                 (void)snprintf(cmd, sizeof(cmd), "cp '%s/%s' '%s'", kept, files[b],
                                path_of(files[a]));
-            else if (b < NFILES + 3) /* one of nobody's */
+            else if (b < NFILES + 3) /* a foreign file */
                 (void)snprintf(cmd, sizeof(cmd), "cp '%s' '%s'", foreign[b - NFILES],
                                path_of(files[a]));
             else if (b == NFILES + 3) /* the same file of the other version */
@@ -316,7 +316,8 @@ static void seal(unsigned char *data, size_t n)
     crn_buf_set_u64(&b, n - 8, crn_hash(data, n - 8));
 }
 
-/* Someone who knows the format changes a byte of the manifest and makes its checksum right. */
+/* Changes a byte of the manifest and recomputes its checksum, as somebody could who knows the
+ * format. */
 static void a_forged_manifest(void **state)
 {
     unsigned char good[MAX_FILE], bad[MAX_FILE];
@@ -338,7 +339,7 @@ static void a_forged_manifest(void **state)
     save("manifest", good, n);
 }
 
-/* The same for an index: trailer and manifest are made to fit. */
+/* The same for an index, with matching trailer and manifest. */
 static void a_forged_index(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;

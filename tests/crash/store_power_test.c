@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The power goes at every operation of the scenario, and of the recovery of a run that was killed at
- * every operation. Each state that the model allows is rebuilt and must keep promise 3. */
+/* Power fails at every operation of the scenario, and at every operation of the recovery of a
+ * run that was killed at every operation. Each state that the model allows is rebuilt and must
+ * keep promise 3. */
 #include <errno.h>
 
 #include "base/fs_faulty.h"
@@ -8,7 +9,7 @@
 #include "base/rng.h"
 #include "scenario.h"
 
-/* Up to so many unsynced operations every subset is tried. */
+/* With at most this many unsynced operations every subset is tried. */
 #define ALL_SUBSETS (size_t)(every(3) == 1 ? 6 : 4)
 #define SAMPLES     8
 
@@ -82,7 +83,7 @@ static void step(struct run *r, enum step s)
         r->to[s] = crn_fs_journal_now(r->j);
 }
 
-/* What had begun and ended when the power went before operation n. */
+/* The steps that had begun and ended when power failed before operation n. */
 static struct progress progress_at(const struct run *r, size_t n)
 {
     struct progress p = {0};
@@ -127,7 +128,7 @@ static void check_state(struct run *r, size_t n, const unsigned char *apply, con
     assert_int_equal(close(dfd), 0);
 }
 
-/* All subsets of a few unsynced operations; of many the edges and some samples. */
+/* All subsets of a few unsynced operations; of many, the extremes and some samples. */
 static void lose_power_at(struct run *r, size_t n, const char *what)
 {
     unsigned char *apply = calloc(n + 1, 1);
@@ -176,8 +177,8 @@ static void power_may_go_at_any_operation(void **state)
     finish(&r);
 }
 
-/* Runs a step that dies at its k-th change: from then on no call has any effect, and what the step
- * returns is not heard. Returns 0 if the step came to its end. */
+/* Runs a step that dies at its k-th change: later calls have no effect, and its result is
+ * discarded. Returns 0 if the step completed. */
 static int die_in_step(struct run *r, enum step s, long k)
 {
     struct crn_errinfo info = {0};
@@ -202,7 +203,7 @@ static int die_in_step(struct run *r, enum step s, long k)
     return is_dead;
 }
 
-/* For each change of a step: the run dies there, the next one recovers, and the power goes. */
+/* For each change of a step: the run dies there, the next one recovers, and power fails. */
 static void die_and_recover(enum step s, void (*recover)(struct run *r), const char *name)
 {
     char what[128];
@@ -250,7 +251,7 @@ static void retain_alone(struct run *r)
     step(r, RETAIN);
 }
 
-/* What is seen after a kill may not be durable: retention must not rely on it. */
+/* A state seen after a kill may not be durable: retention must not rely on it. */
 static void retention_after_a_kill_is_safe(void **state)
 {
     (void)state;

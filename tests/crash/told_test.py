@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What people hear of a job the next morning: each thing once, in the log and in the journal of the name.
+"""The reports on a job that a person finds the next morning: each event once, in the log and in the journal of the
+name.
 
 usage: told_test.py SCENARIO    (see the functions named after them)"""
 import json
@@ -23,7 +24,7 @@ def new_job(**keys):
 
 
 def lines(job):
-    """What was logged since the last call: level, who, text."""
+    """The lines logged since the last call: level, origin, text."""
     path = job.dir / "said-4711"
     text = path.read_text() if path.exists() else ""
     path.unlink(missing_ok=True)
@@ -36,7 +37,7 @@ def lines(job):
 
 
 def said(job, *words):
-    """Warnings and errors since the last call; each has the words of its place."""
+    """Warnings and errors since the last call; each must contain the words of its position."""
     got = [line for line in lines(job) if line[0] in ("warn", "error")]
     require(len(got) == len(words) and all(w in line[2] for line, w in zip(got, words)),
             f"expected {words}, logged: {got}")
@@ -63,7 +64,7 @@ def flip(path, at):
 
 
 def passed_over():
-    """Damaged versions: one warning of the first rank, with the reason, whichever rank has found it."""
+    """Damaged versions: the first rank logs one warning, with the reason, whichever rank found the damage."""
     job = new_job()
     r = job.run(RANKS)
     require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
@@ -79,7 +80,7 @@ def passed_over():
     restart(job, last - 2, "a byte of a manifest")
     said(job, f"work@{last} is passed over", f"work@{last - 1} is passed over")
     require([e[:2] for e in events(job)[1:]] == [("passed-over", last), ("passed-over", last - 1)], f"{events(job)}")
-    # What is older than the version that is taken was not passed over.
+    # Versions older than the one taken are not reported as passed over.
     flip(job.dir / f"p/work/{last - 3}/manifest", 50)
     flip(job.dir / f"p/work/{last}/data-0001", 5000)
     flip(job.dir / f"p/work/{last - 1}/manifest", 50)
@@ -92,7 +93,7 @@ def passed_over():
 
 
 def repaired():
-    """A damaged copy that another one makes good is told, whichever of the two it is."""
+    """A damaged copy that another copy replaces is reported, whichever of the two it is."""
     job = new_job(keep_local=2)
     job.env["CAIRN_LOCAL"] = str(job.dir / "local")
     r = job.run(RANKS)
@@ -119,7 +120,7 @@ def repaired():
         flip(path, at)
     restart(job, last, "nothing is damaged any more")
     said(job)
-    # Data on the file system behind good copies: nobody reads it, so a thread checks it afterwards, unless the job ends
+    # Data on the file system behind good copies: no rank reads it. A thread checks it afterwards, unless the job ends
     # before.
     flip(store[1], 5000)
     got = []
@@ -142,14 +143,14 @@ def repaired():
 
 
 def ended(job):
-    """The line at the end of a run: its level and text; there is one, of the first node."""
+    """The line at the end of a run: its level and text. The first node logs it, once."""
     got = [line for line in lines(job) if "the run has ended" in line[2]]
     require(len(got) == 1 and got[0][1] == "node 0", f"the end of the run: {got}")
     return got[0][0], got[0][2]
 
 
 def summary():
-    """A run ends with a line that tells what became of its versions; what failed is logged once, and recorded."""
+    """A run ends with a line that summarizes its versions. Each failure is logged once, and recorded."""
     job = new_job(on_failure="continue")
     r = job.run(RANKS)
     require(r.returncode == 0, f"the first run fails with {r.returncode}:\n{r.stdout}")
@@ -157,7 +158,7 @@ def summary():
     require(level == "info" and re.search(rf"{STEPS} versions persistent, 7\.3 MiB, the slowest work@\d after .*; "
                                           r"rank 0 waited .*; 0 failed, 0 canceled, 0 unfinished$", text), text)
     require(events(job) == [], f"{events(job)}")
-    # A write of the second node fails: on each node the version is lost, for one reason.
+    # A write of the second node fails: the version is lost on each node, with one reason.
     job.reset()
     r = job.run(RANKS, 3, "at=1,action=fail,errno=5,ops=write", 2)
     require(r.returncode == 3, f"a write fails: exit {r.returncode}\n{r.stdout}")
@@ -170,7 +171,7 @@ def summary():
     (kind, at, of_job, why), = events(job)
     require((kind, at, of_job) == ("failed", version, "4711") and why and why in lost[0][2], f"{kind} {at} {why}")
     job.remove()
-    # It always fails: each retry is told, and the last reason.
+    # The write always fails: each retry is logged, and the last reason.
     job = new_job(on_failure="retry", retries=2, retry_delay="10ms")
     r = job.run(RANKS, 1, "at=1,action=fail,errno=5,ops=write,sticky=1", 2)
     require(r.returncode == 3, f"all writes fail: exit {r.returncode}\n{r.stdout}")
@@ -182,8 +183,8 @@ def summary():
 
 
 def unwritable():
-    """The persistent directory cannot be written to on one node, or not even opened by one rank: no session, and one
-    message that says why."""
+    """One node cannot write to the persistent directory, or one rank cannot open it: no session is opened, and one
+    message gives the reason."""
     for victim, fault, words in ((2, "errno=30,ops=mkdir", ["checkpoints cannot be written", "Read-only"]),
                                  (3, "errno=13,ops=open", ["Permission denied"])):
         job = new_job()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Captures that are acknowledged and not committed: what publishes them, and what a restart does while
-they are out of reach.
+"""Captures that are acknowledged and not committed: how they are published, and what a restart does while they are
+out of reach.
 
 usage: unsaved_test.py SCENARIO    (see the functions named after them)"""
 import json
@@ -46,7 +46,7 @@ def check_unpublished(job, ranks):
     require(newest_ok(job) == max(done), "what was published is not there")
     require(cairn(job, "verify").returncode == 0, "what was published is not whole")
     job.check_restart(ranks, max(done), "after a drain")
-    # Without the tool: the next run does the same.
+    # Without the tool: the next run publishes it, too.
     die_before_manifest(job, ranks)
     job.check_restart(ranks, newest_ok(job) + 1, "without a drain")
 
@@ -80,7 +80,7 @@ def restart_of(job, ranks=1, steps=4):
 
 
 def truncated():
-    """A data file in the store is cut short: the copy on the node's disk is as good."""
+    """A data file in the store is truncated: the copy on the node's disk replaces it."""
     job = local_job()
     require(job.run(1, 4).returncode == 0, "the first run fails")
     path = job.dir / "p/work/3/data-0000"
@@ -88,14 +88,14 @@ def truncated():
     require(restart_of(job) == 3, "the copy on the node's disk was not used")
     path.unlink()
     require(restart_of(job) == 3, "the copy on the node's disk was not used for a missing file")
-    # Without a copy an older version is taken.
+    # Without a copy the restart takes an older version.
     shutil.rmtree(job.dir / "local")
     require(restart_of(job) == 2, "a damaged version was taken")
     job.remove()
 
 
 def removed():
-    """What `cairn rm` removed does not come back from a node's disk or memory."""
+    """A version that `cairn rm` removed does not come back from a node's disk or memory."""
     job = local_job()
     require(job.run(1, 4).returncode == 0, "the first run fails")
     r = cairn(job, "rm", "work@3")
@@ -108,12 +108,12 @@ def removed():
 
 
 def not_lost():
-    """A version that fails and that the next start saves is not said to be lost."""
+    """A version that fails and that the next start saves is not reported as lost."""
     job = local_job(on_failure="continue")
     job.words = ["20000", "go-on"]
     (job.dir / "p/work").mkdir(parents=True)
     for version in "01":
-        (job.dir / "p/work" / version).touch()  # in the way of the version's directory
+        (job.dir / "p/work" / version).touch()  # blocks the version's directory
     r = job.run(1, 2)
     require(r.returncode == 3 and "work@1 is not saved" in r.stdout and " is lost" not in r.stdout,
             r.stdout)
@@ -145,9 +145,9 @@ def newest_first():
 
 
 def slow_flush(job, ranks):
-    """Starts a run whose flushes take for ever, and returns it when it has captured a version."""
+    """Starts a run whose flushes never end, and returns it when it has captured a version."""
     before = job.env
-    job.env = dict(before, CAIRN_FREE_RESERVE_BYTES="1000T")  # it waits for room
+    job.env = dict(before, CAIRN_FREE_RESERVE_BYTES="1000T")  # it waits for space
     p = job.start(ranks, 1)
     job.env = before
     deadline = time.monotonic() + PATIENCE
@@ -164,7 +164,7 @@ def kill_run(p, program):
 
 
 def refused(job, ranks, what, **env):
-    """A start that knows of a newer version and does not go on without it."""
+    """A start that knows of a newer version and does not continue without it."""
     r = job.run(ranks, 4, **env)
     require(r.returncode == 3 and "CAIRN_EUNSAVED" in r.stdout and "work@0" in r.stdout,
             f"{what}: exit {r.returncode}\n{r.stdout}")
@@ -172,12 +172,12 @@ def refused(job, ranks, what, **env):
 
 
 def unsaved_memory():
-    """A drain fails at the start: the captured version is neither lost nor passed over in silence."""
+    """The drain at the start fails: the captured version is neither lost nor passed over silently."""
     job = Job()
     kill_run(slow_flush(job, 1), SINGLE)
     shutil.rmtree(job.dir / "p", ignore_errors=True)
     (job.dir / "p/work").mkdir(parents=True)
-    (job.dir / "p/work/0").touch()  # in the way of the version's directory
+    (job.dir / "p/work/0").touch()  # blocks the version's directory
     refused(job, 1, "failed drain")
     (job.dir / "p/work/0").unlink()
     job.check_restart(1, 0, "after the obstacle is gone")
@@ -196,7 +196,7 @@ def unsaved_alive():
 
 
 def unsaved_nodes():
-    """A node is lost with its part of a version that all had captured: all ranks fail alike, or go on."""
+    """A node is lost with its part of a version that all had captured: all ranks fail alike, or continue."""
     for older in (False, True):
         job = Job(ranks_per_node=2)
         kill_run(slow_flush(job, 4), WORKER)
