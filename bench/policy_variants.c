@@ -127,14 +127,14 @@ static void blocked_then_age(const struct crn_io_queue *q, double *ret_score)
 }
 
 static const struct crn_policy variants[] = {
-    {"blocked-first", "", 1, 0, blocked_first},
-    {"blocked-then-price", "", 1, 0, blocked_then_price},
-    {"blocked-then-age", "", 1, 0, blocked_then_age},
-    {"smith-whole-loss", "", 1, 0, smith_whole_loss},
-    {"smith-loss", "", 1, 0, smith_loss},
-    {"smith-since-request", "", 1, 0, smith_since_request},
-    {"smith-growing", "", 1, 0, smith_growing},
-    {"smith-twice", "", 1, 0, smith_twice},
+    {"blocked-first", "", 1, 0, blocked_first, NULL, NULL},
+    {"blocked-then-price", "", 1, 0, blocked_then_price, NULL, NULL},
+    {"blocked-then-age", "", 1, 0, blocked_then_age, NULL, NULL},
+    {"smith-whole-loss", "", 1, 0, smith_whole_loss, NULL, NULL},
+    {"smith-loss", "", 1, 0, smith_loss, NULL, NULL},
+    {"smith-since-request", "", 1, 0, smith_since_request, NULL, NULL},
+    {"smith-growing", "", 1, 0, smith_growing, NULL, NULL},
+    {"smith-twice", "", 1, 0, smith_twice, NULL, NULL},
 };
 
 struct entry {

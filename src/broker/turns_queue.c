@@ -33,15 +33,42 @@ double crn_turns_rate(const struct token *k, const struct turns_request *r)
     return r->rate > 0 ? r->rate : (double)k->cfg.budget;
 }
 
-/* May the request start beside so many holders, which use so much of the budget? One may always
- * start alone. */
-static int queue_fits(const struct token *k, uint32_t holders, double rate,
+/* What holders leave: of the slots, of the budget and, with a policy that has sets, of these. */
+struct queue_room {
+    uint32_t holders;
+    double rate;
+    uint32_t busy; /* bit i: of set i */
+};
+
+static uint32_t set_bit(const struct token *k, const struct crn_io_request *q)
+{
+    return k->cfg.policy->set != NULL ? 1u << k->cfg.policy->set(q) : 0;
+}
+
+static struct queue_room queue_left(const struct crn_turns *t, const struct token *k)
+{
+    struct queue_room room = {.holders = k->holders, .rate = k->rate};
+    uint32_t rid;
+
+    for (rid = k->cfg.policy->set != NULL ? k->first_holder : NONE; rid != NONE;
+         rid = request_of(t, rid)->next) {
+        struct crn_io_request q = queue_entry(t, k, rid);
+
+        room.busy |= set_bit(k, &q);
+    }
+    return room;
+}
+
+/* May the request start? One may always start alone. */
+static int queue_fits(const struct token *k, const struct queue_room *room, uint32_t bit,
                       const struct turns_request *r)
 {
-    if (holders == 0 || !k->cfg.policy->is_exclusive)
+    if (room->holders == 0 || !k->cfg.policy->is_exclusive)
         return 1;
-    return holders < k->cfg.slots && (k->cfg.budget == 0 || rate + crn_turns_rate(k, r) <=
-                                                                (double)k->cfg.budget * (1 + 1e-9));
+    if (k->cfg.policy->set != NULL ? (room->busy & bit) != 0 : room->holders >= k->cfg.slots)
+        return 0;
+    return k->cfg.budget == 0 ||
+           room->rate + crn_turns_rate(k, r) <= (double)k->cfg.budget * (1 + 1e-9);
 }
 
 void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
@@ -131,7 +158,7 @@ static uint32_t turns_queue_starving(const struct crn_turns *t, const struct tok
     uint32_t oldest = 0;
     uint32_t i;
 
-    if (t->cfg.starve_ns == 0)
+    if (t->cfg.starve_ns == 0 || k->cfg.policy->set != NULL) /* sets: first come, first served */
         return NONE;
     for (i = 1; i < k->n; i++)
         if (k->queue[i].since_s < k->queue[oldest].since_s ||
@@ -141,20 +168,31 @@ static uint32_t turns_queue_starving(const struct crn_turns *t, const struct tok
     return k->queue[oldest].since_s < limit_s ? oldest : NONE;
 }
 
-/* The policy's choice, among the users that have not had their share while others wait. */
+/* The policy's choice, among the users that have not had their share while others wait, and the
+ * sets that are free; NONE: none is. */
 static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const struct crn_io_queue *q,
-                           int64_t now_ns)
+                           uint32_t busy, int64_t now_ns)
 {
     uint32_t best = NONE;
-    uint32_t i;
+    uint32_t first = NONE;
+    uint32_t i, at;
 
-    if (t->cfg.user_share <= 0 || t->cfg.user_share >= 1)
-        return (uint32_t)crn_policy_pick(k->cfg.policy, q, t->score);
+    if (t->cfg.user_share <= 0 || t->cfg.user_share >= 1) {
+        size_t picked = crn_policy_pick_free(k->cfg.policy, q, busy, t->score);
+
+        return picked != CRN_PICK_NONE ? (uint32_t)picked : NONE;
+    }
     crn_policy_order(k->cfg.policy, q, t->score, t->order);
-    for (i = 0; i < k->n && best == NONE; i++)
-        if (!crn_share_is_over(t, job_of(t, k->queue_rid[t->order[i]])->user, now_ns))
-            best = (uint32_t)t->order[i];
-    return best != NONE ? best : (uint32_t)t->order[0];
+    for (i = 0; i < k->n && best == NONE; i++) {
+        at = (uint32_t)t->order[i];
+        if ((set_bit(k, &k->queue[at]) & busy) != 0)
+            continue;
+        if (first == NONE)
+            first = at;
+        if (!crn_share_is_over(t, job_of(t, k->queue_rid[at])->user, now_ns))
+            best = at;
+    }
+    return best != NONE ? best : first;
 }
 
 /* Grants the request that is next; 0 if it does not fit. Nothing overtakes it then: a large one
@@ -162,13 +200,16 @@ static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const str
 static int turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns)
 {
     struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
+    struct queue_room room = queue_left(t, k);
     uint32_t i = turns_queue_starving(t, k, now_ns);
     uint32_t rid;
 
     if (i == NONE)
-        i = queue_pick(t, k, &q, now_ns);
+        i = queue_pick(t, k, &q, room.busy, now_ns);
+    if (i == NONE)
+        return 0;
     rid = k->queue_rid[i];
-    if (!queue_fits(k, k->holders, k->rate, request_of(t, rid)))
+    if (!queue_fits(k, &room, set_bit(k, &k->queue[i]), request_of(t, rid)))
         return 0;
     k->wait_s += turns_queue_seconds(now_ns - request_of(t, rid)->since_ns);
     k->granted++;
@@ -177,20 +218,23 @@ static int turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns
     return 1;
 }
 
+/* Is it worth a look at the queue? */
+static int queue_may_give(const struct token *k)
+{
+    return k->n > 0 && !k->is_draining &&
+           (k->holders < k->cfg.slots || !k->cfg.policy->is_exclusive ||
+            k->cfg.policy->set != NULL);
+}
+
 void crn_turns_decide(struct crn_turns *t, int64_t now_ns)
 {
     size_t i;
 
     if (is_settling(t, now_ns))
         return;
-    for (i = 0; i < t->cfg.ntokens; i++) {
-        struct token *k = &t->token[i];
-
-        while (k->n > 0 && !k->is_draining &&
-               (k->holders < k->cfg.slots || !k->cfg.policy->is_exclusive) &&
-               turns_queue_give(t, k, now_ns))
+    for (i = 0; i < t->cfg.ntokens; i++)
+        while (queue_may_give(&t->token[i]) && turns_queue_give(t, &t->token[i], now_ns))
             ;
-    }
 }
 
 /* Time until the request returns its slot, as far as it can be told. */
@@ -233,37 +277,73 @@ static struct turns_busy busy_pop(struct turns_busy *heap, uint32_t *n)
     return first;
 }
 
-/* Replays the queue in its present order: each request starts when it fits. */
-void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns)
+/* With sets: those of one set start one after the other. */
+static void forecast_sets(struct crn_turns *t, struct token *k, int64_t begin_ns, int64_t now_ns)
 {
-    struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
-    int64_t at_ns = is_settling(t, now_ns) ? t->settled_ns : now_ns;
-    double rate = 0;
-    uint32_t rid, i, n = 0;
+    int64_t free_ns[CRN_POLICY_SETS];
+    uint32_t rid, i, set;
 
-    crn_policy_order(k->cfg.policy, &q, t->score, t->order);
+    for (i = 0; i < CRN_POLICY_SETS; i++)
+        free_ns[i] = begin_ns;
     for (rid = k->first_holder; rid != NONE; rid = request_of(t, rid)->next) {
-        struct turns_request *r = request_of(t, rid);
+        struct crn_io_request q = queue_entry(t, k, rid);
+        int64_t end_ns = now_ns + turns_remaining(request_of(t, rid), now_ns);
 
-        busy_push(t->busy, &n,
-                  (struct turns_busy){now_ns + turns_remaining(r, now_ns), crn_turns_rate(k, r)});
-        rate += crn_turns_rate(k, r);
+        set = k->cfg.policy->set(&q);
+        if (end_ns > free_ns[set])
+            free_ns[set] = end_ns;
     }
     for (i = 0; i < k->n; i++) {
         struct turns_request *r = request_of(t, k->queue_rid[t->order[i]]);
 
-        while (!queue_fits(k, n, rate, r)) {
-            struct turns_busy ended = busy_pop(t->busy, &n);
+        set = k->cfg.policy->set(&k->queue[t->order[i]]);
+        r->place = i + 1;
+        r->start_ns = free_ns[set];
+        free_ns[set] += r->duration_ns;
+    }
+}
 
-            rate -= ended.rate;
-            if (ended.end_ns > at_ns)
-                at_ns = ended.end_ns;
+/* Replays the queue in its present order: each request starts when it fits. */
+static void forecast_replay(struct crn_turns *t, struct token *k, int64_t at_ns, int64_t now_ns)
+{
+    struct queue_room room = {0};
+    uint32_t rid, i;
+
+    for (rid = k->first_holder; rid != NONE; rid = request_of(t, rid)->next) {
+        const struct turns_request *r = request_of(t, rid);
+        struct turns_busy b = {now_ns + turns_remaining(r, now_ns), crn_turns_rate(k, r)};
+
+        busy_push(t->busy, &room.holders, b);
+        room.rate += b.rate;
+    }
+    for (i = 0; i < k->n; i++) {
+        struct turns_request *r = request_of(t, k->queue_rid[t->order[i]]);
+        struct turns_busy b = {0, crn_turns_rate(k, r)};
+
+        while (!queue_fits(k, &room, 0, r)) {
+            struct turns_busy ended = busy_pop(t->busy, &room.holders);
+
+            room.rate -= ended.rate;
+            at_ns = ended.end_ns > at_ns ? ended.end_ns : at_ns;
         }
         r->place = i + 1;
         r->start_ns = at_ns;
-        busy_push(t->busy, &n, (struct turns_busy){at_ns + r->duration_ns, crn_turns_rate(k, r)});
-        rate += crn_turns_rate(k, r);
+        b.end_ns = at_ns + r->duration_ns;
+        busy_push(t->busy, &room.holders, b);
+        room.rate += b.rate;
     }
+}
+
+void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns)
+{
+    struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
+    int64_t begin_ns = is_settling(t, now_ns) ? t->settled_ns : now_ns;
+
+    crn_policy_order(k->cfg.policy, &q, t->score, t->order);
+    if (k->cfg.policy->set != NULL)
+        forecast_sets(t, k, begin_ns, now_ns);
+    else
+        forecast_replay(t, k, begin_ns, now_ns);
     k->is_stale = 0;
     k->forecast_ns = now_ns;
 }

@@ -59,6 +59,36 @@ static void oblivious_gives_to_all(void **state)
     close_world(&w);
 }
 
+/* Set-10: one of each set at a time, whatever the slots; within a set first come, first served. */
+static void sets_go_side_by_side(void **state)
+{
+    static const uint64_t period_s[] = {100, 120, 1000, 2500};
+    static const uint8_t code[] = {CRN_BP_GO, CRN_BP_WAIT, CRN_BP_GO, CRN_BP_WAIT};
+    struct crn_turns_token token = one;
+    struct turns_world w;
+    uint32_t i;
+
+    (void)state;
+    token.policy = &crn_policy_set10;
+    open_world(&w, &token, 1);
+    for (i = 0; i < 4; i++) {
+        struct crn_bp_ask ask = waiting(1, 1000);
+
+        ask.period_ns = period_s[i] * (uint64_t)S;
+        ask.duration_ns = (4 + i) * (uint64_t)S;
+        w.now += S / 10;
+        say(&w, i, &ask, 1);
+        assert_verdict(&w, i, code[i]);
+    }
+    crn_turns_tick(w.turns, w.now);
+    say(&w, 2, NULL, 0);
+    assert_verdict(&w, 3, CRN_BP_GO);
+    assert_int_equal(w.last[1].verdict[0].code, CRN_BP_WAIT);
+    say(&w, 0, NULL, 0);
+    assert_verdict(&w, 1, CRN_BP_GO);
+    close_world(&w);
+}
+
 static void tokens_are_independent(void **state)
 {
     struct crn_turns_token token[2] = {one, one};
@@ -552,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_waiting_request_is_read_anew),
         cmocka_unit_test(as_many_as_there_are_slots),
         cmocka_unit_test(oblivious_gives_to_all),
+        cmocka_unit_test(sets_go_side_by_side),
         cmocka_unit_test(tokens_are_independent),
         cmocka_unit_test(a_budget_is_shared),
         cmocka_unit_test(a_budget_has_room_for_one),

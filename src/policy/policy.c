@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const struct crn_policy *const builtin[] = {
-    &crn_policy_oblivious,   &crn_policy_ordered,    &crn_policy_ordered_nb,
-    &crn_policy_least_waste, &crn_policy_delay_cost,
+    &crn_policy_oblivious,   &crn_policy_ordered, &crn_policy_ordered_nb,
+    &crn_policy_least_waste, &crn_policy_set10,   &crn_policy_delay_cost,
 };
 
 const char *crn_io_kind_name(enum crn_io_kind kind)
@@ -39,19 +39,26 @@ static int policy_before(const struct crn_io_queue *q, const double *score, size
     return !(score[b] < score[a]) && q->req[a].ticket < q->req[b].ticket;
 }
 
-size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queue *q,
-                       double *scratch)
+size_t crn_policy_pick_free(const struct crn_policy *policy, const struct crn_io_queue *q,
+                            uint32_t busy, double *scratch)
 {
-    size_t best = 0;
+    size_t best = CRN_PICK_NONE;
     size_t i;
 
     if (q->n == 0)
         return CRN_PICK_NONE;
     policy->score(q, scratch);
-    for (i = 1; i < q->n; i++)
-        if (policy_before(q, scratch, i, best))
+    for (i = 0; i < q->n; i++)
+        if ((busy == 0 || (busy >> crn_policy_set_of(policy, &q->req[i]) & 1) == 0) &&
+            (best == CRN_PICK_NONE || policy_before(q, scratch, i, best)))
             best = i;
     return best;
+}
+
+size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queue *q,
+                       double *scratch)
+{
+    return crn_policy_pick_free(policy, q, 0, scratch);
 }
 
 /* Heapsort: in place, no recursion, no bad worst case. The largest of the first n moves to the

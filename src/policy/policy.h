@@ -41,6 +41,8 @@ struct crn_io_queue {
     size_t n;
 };
 
+#define CRN_POLICY_SETS 16
+
 struct crn_policy {
     const char *name;    /* spelling in configuration and results; static lifetime */
     const char *summary; /* one line for people */
@@ -48,6 +50,10 @@ struct crn_policy {
     int is_blocking;     /* a job that waits to checkpoint is blocked instead of computing */
     /* Writes q->n scores, never NaN. The score of a request may depend on all others. */
     void (*score)(const struct crn_io_queue *q, double *ret_score);
+    /* The set of a request, below CRN_POLICY_SETS: one of each set is served at a time, and those
+     * served share the bandwidth by the weights of their sets. NULL: one set. */
+    uint32_t (*set)(const struct crn_io_request *r);
+    double (*weight)(uint32_t set);
 };
 
 /* All policies, one file each. A new one is one file and one line in the table. */
@@ -58,6 +64,9 @@ const struct crn_policy *crn_policy_find(const char *name); /* NULL: unknown */
 /* Index of the next request; CRN_PICK_NONE if the queue is empty. scratch: q->n doubles. */
 size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queue *q,
                        double *scratch);
+/* The same among the requests of sets that are not in busy: bit i is set i. */
+size_t crn_policy_pick_free(const struct crn_policy *policy, const struct crn_io_queue *q,
+                            uint32_t busy, double *scratch);
 /* The whole order as of now, best first, for places in the queue and expected starts. Later
  * decisions are made anew and may differ. scratch: q->n doubles; ret_order: q->n indices. */
 void crn_policy_order(const struct crn_policy *policy, const struct crn_io_queue *q,
@@ -68,6 +77,13 @@ extern const struct crn_policy crn_policy_ordered;
 extern const struct crn_policy crn_policy_ordered_nb;
 extern const struct crn_policy crn_policy_least_waste;
 extern const struct crn_policy crn_policy_delay_cost;
+extern const struct crn_policy crn_policy_set10;
+
+static inline uint32_t crn_policy_set_of(const struct crn_policy *policy,
+                                         const struct crn_io_request *r)
+{
+    return policy->set != NULL ? policy->set(r) : 0;
+}
 
 /* For the policies' files: failures per second and node; 0 if nodes do not fail. */
 static inline double crn_io_failure_rate(const struct crn_io_request *r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sharing in virtual time: with Q nodes served together, a request of q nodes proceeds at q / Q
- * of the bandwidth. Virtual time therefore runs at 1 / Q, and a request of v seconds ends v / q
+/* Sharing in virtual time: with weights (nodes, unless the policy has sets) of Q in all, a request
+ * of weight q proceeds at q / Q of the bandwidth. Virtual time therefore runs at 1 / Q, and a request of v seconds ends v / q
  * later on it, whatever other requests come and go. With a token or without interference virtual
  * time is real time. */
 #include "sim/device.h"
@@ -17,9 +17,10 @@ int crn_device_init(struct crn_sim_device *d, const struct crn_policy *policy, u
     d->item = calloc(capacity, sizeof(*d->item));
     d->place = calloc(capacity, sizeof(*d->place));
     d->scratch = calloc(capacity, sizeof(*d->scratch));
-    d->nodes = calloc(capacity, sizeof(*d->nodes));
+    d->weight = calloc(capacity, sizeof(*d->weight));
+    d->set = calloc(capacity, sizeof(*d->set));
     if (crn_heap_init(&d->active, capacity) != 0 || d->req == NULL || d->item == NULL ||
-        d->place == NULL || d->scratch == NULL || d->nodes == NULL) {
+        d->place == NULL || d->scratch == NULL || d->weight == NULL || d->set == NULL) {
         crn_device_fini(d);
         return -1;
     }
@@ -34,19 +35,20 @@ void crn_device_fini(struct crn_sim_device *d)
     free(d->item);
     free(d->place);
     free(d->scratch);
-    free(d->nodes);
+    free(d->weight);
+    free(d->set);
     crn_heap_fini(&d->active);
     *d = (struct crn_sim_device){0};
 }
 
 static int is_shared(const struct crn_sim_device *d)
 {
-    return d->policy != NULL && !d->policy->is_exclusive;
+    return d->policy != NULL && (!d->policy->is_exclusive || d->policy->set != NULL);
 }
 
 static double device_rate(const struct crn_sim_device *d)
 {
-    return is_shared(d) && d->active_nodes > 0 ? 1 / d->active_nodes : 1;
+    return is_shared(d) && d->active_weight > 0 ? 1 / d->active_weight : 1;
 }
 
 static void device_advance(struct crn_sim_device *d, double now_s)
@@ -76,27 +78,45 @@ static void leave_queue(struct crn_sim_device *d, uint32_t place)
     d->place[d->item[place]] = place;
 }
 
+/* The request that may start now, or CRN_HEAP_OUT. */
+static uint32_t device_choose(const struct crn_sim_device *d, double now_s)
+{
+    struct crn_io_queue q = {.now_s = now_s, .req = d->req, .n = d->nwaiting};
+    size_t place;
+
+    if (d->nwaiting == 0)
+        return CRN_HEAP_OUT;
+    if (d->policy == NULL || !d->policy->is_exclusive)
+        return 0;
+    if (d->policy->set == NULL && d->active.n > 0)
+        return CRN_HEAP_OUT;
+    place = crn_policy_pick_free(d->policy, &q, d->busy, d->scratch);
+    return place != CRN_PICK_NONE ? (uint32_t)place : CRN_HEAP_OUT;
+}
+
+static double weight_of(const struct crn_sim_device *d, const struct crn_io_request *r)
+{
+    if (!is_shared(d))
+        return 1;
+    return d->policy->set != NULL ? d->policy->weight(d->policy->set(r)) : r->nodes;
+}
+
 uint32_t crn_device_start(struct crn_sim_device *d, double now_s)
 {
-    int is_exclusive = d->policy != NULL && d->policy->is_exclusive;
-    uint32_t place, item;
-    double duration_s;
+    uint32_t place = device_choose(d, now_s);
+    uint32_t item;
 
-    if (d->nwaiting == 0 || (is_exclusive && d->active.n > 0))
+    if (place == CRN_HEAP_OUT)
         return CRN_HEAP_OUT;
-    place = 0;
-    if (is_exclusive) {
-        struct crn_io_queue q = {.now_s = now_s, .req = d->req, .n = d->nwaiting};
-
-        place = (uint32_t)crn_policy_pick(d->policy, &q, d->scratch);
-    }
     item = d->item[place];
-    duration_s = d->req[place].duration_s;
     device_advance(d, now_s);
-    d->nodes[item] = d->req[place].nodes;
-    d->active_nodes += d->nodes[item];
-    crn_heap_set(&d->active, item,
-                 d->virtual_s + (is_shared(d) ? duration_s / d->nodes[item] : duration_s));
+    d->weight[item] = weight_of(d, &d->req[place]);
+    d->active_weight += d->weight[item];
+    if (d->policy != NULL && d->policy->set != NULL) {
+        d->set[item] = d->policy->set(&d->req[place]);
+        d->busy |= 1u << d->set[item];
+    }
+    crn_heap_set(&d->active, item, d->virtual_s + d->req[place].duration_s / d->weight[item]);
     leave_queue(d, place);
     return item;
 }
@@ -114,7 +134,8 @@ static void leave_device(struct crn_sim_device *d, uint32_t item, double now_s)
 {
     device_advance(d, now_s);
     crn_heap_remove(&d->active, item);
-    d->active_nodes = d->active.n > 0 ? d->active_nodes - d->nodes[item] : 0;
+    d->active_weight = d->active.n > 0 ? d->active_weight - d->weight[item] : 0;
+    d->busy &= ~(1u << d->set[item]);
 }
 
 uint32_t crn_device_finish(struct crn_sim_device *d, double now_s)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The file system as the simulated jobs see it: a token that a policy grants, a bandwidth that
- * jobs share in proportion to their nodes, or an unlimited one (the baseline). Jobs are items 0
+ * jobs share in proportion to their nodes (or by the weights of their sets), or an unlimited one (the
+ * baseline). Jobs are items 0
  * .. capacity-1, each with at most one request. */
 #ifndef CRN_DEVICE_H
 #define CRN_DEVICE_H
@@ -19,8 +20,10 @@ struct crn_sim_device {
     uint64_t tickets;
     /* Requests being served. Key: end in virtual time, which runs at rate() of real time. */
     struct crn_heap active;
-    double *nodes; /* by item */
-    double active_nodes;
+    double *weight; /* by item: its part of the bandwidth, beside the others' weights */
+    double active_weight;
+    uint32_t *set;          /* by item */
+    uint32_t busy;          /* bit i: a request of set i is served */
     double virtual_s, at_s; /* virtual time at real time at_s */
 };
 

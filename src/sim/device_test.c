@@ -75,6 +75,35 @@ static void test_ordered(void **state)
     crn_device_fini(&d);
 }
 
+/* One of each set at a time; the sets share by their weights: 10^-2 and 10^-3. */
+static void test_sets(void **state)
+{
+    static const double period_s[] = {100, 100, 1000, 2000};
+    struct crn_sim_device d;
+    uint32_t i;
+
+    (void)state;
+    assert_int_equal(crn_device_init(&d, &crn_policy_set10, 4), 0);
+    for (i = 0; i < 4; i++) {
+        struct crn_io_request r = {.kind = CRN_IO_CHECKPOINT,
+                                   .nodes = 1,
+                                   .duration_s = 10,
+                                   .since_s = 100 + i,
+                                   .period_s = period_s[i]};
+
+        crn_device_ask(&d, i, &r);
+    }
+    assert_int_equal(crn_device_start(&d, 104), 0);
+    assert_int_equal(crn_device_start(&d, 104), 2);
+    assert_true(crn_device_start(&d, 104) == CRN_HEAP_OUT);
+    ends(&d, 0, 115); /* at 10/11 of the bandwidth */
+    ends(&d, 1, 126);
+    ends(&d, 2, 134); /* 2 s' worth are done, the rest is alone */
+    ends(&d, 3, 144);
+    assert_int_equal(d.busy, 0);
+    crn_device_fini(&d);
+}
+
 static void test_no_interference(void **state)
 {
     struct crn_sim_device d;
@@ -93,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_oblivious),
         cmocka_unit_test(test_ordered),
+        cmocka_unit_test(test_sets),
         cmocka_unit_test(test_no_interference),
     };
 

@@ -7,8 +7,17 @@
 #include <string.h>
 
 const char *const crn_strategy_names[] = {
-    "oblivious-fixed", "oblivious-daly", "ordered-fixed", "ordered-daly",     "ordered-nb-fixed",
-    "ordered-nb-daly", "least-waste",    "delay-cost",    "delay-cost-async", NULL,
+    "oblivious-fixed",
+    "oblivious-daly",
+    "ordered-fixed",
+    "ordered-daly",
+    "ordered-nb-fixed",
+    "ordered-nb-daly",
+    "least-waste",
+    "set-10",
+    "delay-cost",
+    "delay-cost-async",
+    NULL,
 };
 
 const struct crn_model_options crn_model_defaults = {

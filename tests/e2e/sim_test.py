@@ -64,7 +64,7 @@ class Sim(unittest.TestCase):
     def test_csv(self):
         rows = list(csv.DictReader(io.StringIO(
             self.ok("--runs", "5", "--system-mtbf", "1h,8h", "--strategy", "all", "--csv"))))
-        self.assertEqual(len(rows), 2 * 11)
+        self.assertEqual(len(rows), 2 * 12)
         self.assertEqual({float(r["system_mtbf_s"]) for r in rows}, {3600.0, 28800.0})
         for r in rows:
             self.assertTrue(0 < float(r["waste"]) < 1, r)
