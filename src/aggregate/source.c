@@ -5,9 +5,14 @@
 
 #include "tier/area.h"
 
+static int has_own_file(const struct crn_source *s, uint32_t region)
+{
+    return s->region_fd != NULL && s->region_fd[region] >= 0;
+}
+
 const unsigned char *crn_source_memory(const struct crn_source *s, const struct crn_extent *x)
 {
-    if (s->memory == NULL || s->shard.regions[x->region].kind == CRN_REGION_FILE)
+    if (s->memory == NULL || has_own_file(s, x->region))
         return NULL;
     return s->memory + s->at[x->region] + x->offset;
 }
@@ -22,7 +27,7 @@ cairn_err crn_source_read(const struct crn_source *s, const struct crn_extent *x
         memcpy(dst, p, x->bytes);
         return CAIRN_OK;
     }
-    if (r->kind == CRN_REGION_FILE)
+    if (has_own_file(s, x->region))
         return crn_fs_read_all(fs, s->region_fd[x->region], dst, x->bytes, x->offset, r->name, ei);
     if (s->area != NULL)
         return crn_area_read(s->area, s->area_at, s->area_bytes, s->at[x->region] + x->offset, dst,

@@ -20,7 +20,7 @@ struct crn_source {
     int image_fd;                /* the image's file where memory is NULL; -1 otherwise */
     struct crn_area *area;       /* holds the image instead, at area_at; or NULL */
     uint64_t area_at, area_bytes;
-    const int *region_fd; /* per region: the file of a file region, -1 otherwise; may be NULL */
+    const int *region_fd; /* per region: its own file; -1: it is in the image. May be NULL. */
     uint32_t owner; /* 0: this node; otherwise the node to ask, and only shard and hashes are set */
     /* Checksums taken by the capture, per region, in units of hash_chunk_bytes. An entry is NULL
      * if its region has none; the array may be NULL. */

@@ -18,6 +18,7 @@ struct cli_ingest {
     /* Makes the shard of a rank of its n files; NULL: crn_load_open_rank. */
     cairn_err (*open_rank)(const struct cli_ingest *g, struct cli_file *f, size_t n,
                            struct crn_source *s, struct crn_errinfo *ei);
+    const void *arg; /* for open_rank */
     const struct crn_config *cfg;
     const struct crn_fs *fs;
     char name[CAIRN_MAX_NAME];

@@ -128,6 +128,8 @@ void crn_load_close_rank(const struct cli_ingest *g, struct crn_source *s)
     for (k = 0; s->region_fd != NULL && k < s->shard.nregions; k++)
         if (s->region_fd[k] >= 0)
             (void)g->fs->close(g->fs, s->region_fd[k]);
+    if (s->image_fd >= 0)
+        (void)g->fs->close(g->fs, s->image_fd);
     crn_parts_close((struct crn_parts *)s->parts);
     free((int *)s->region_fd);
     free((uint64_t *)s->at);
@@ -155,6 +157,8 @@ cairn_err crn_load_open(const struct cli_ingest *g, struct cli_set *set, struct 
     if (l->sources == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a set of %" PRIu32 " ranks", set->ranks);
     l->ranks = set->ranks;
+    for (r = 0; r < set->ranks; r++)
+        l->sources[r].image_fd = -1;
     for (r = 0; rc == CAIRN_OK && r < set->ranks; r++, at += n) {
         for (n = 0; at + n < set->n && set->file[at + n].rank == r;)
             n++;
@@ -207,5 +211,10 @@ cairn_err crn_load_check(const struct cli_ingest *g, const struct cli_set *set,
             if (is_being_written(l->sources[r].region_fd[k]))
                 rc = crn_fail(ei, CAIRN_EBUSY, 0, "'%s' was opened for writing while it was read",
                               l->sources[r].shard.regions[k].name);
+    for (r = 0; rc == CAIRN_OK && r < l->ranks; r++)
+        if (is_being_written(l->sources[r].image_fd))
+            rc = crn_fail(ei, CAIRN_EBUSY, 0,
+                          "the file of rank %" PRIu32 " was opened for writing while it was read",
+                          r);
     return rc;
 }

@@ -97,7 +97,7 @@ enum cli_there crn_ingest_look(const struct cli_ingest *g, int64_t version,
 cairn_err crn_ingest_holds(const struct cli_ingest *g, struct crn_version *v, struct cli_file *f,
                            int *ret, struct crn_errinfo *ei)
 {
-    struct crn_source s = {0};
+    struct crn_source s = {.image_fd = -1};
     const struct crn_shard *old;
     cairn_err rc;
     int64_t at;
