@@ -14,28 +14,6 @@ struct ingest_options {
     int is_forced, is_removing;
 };
 
-/* The version of a set: its step, the requested number, or one more than the newest. */
-static cairn_err version_of(const struct cli_ingest *g, const struct ingest_options *o,
-                            const struct cli_set *set, int64_t *ret, struct crn_errinfo *ei)
-{
-    struct crn_catalog c;
-    cairn_err rc;
-
-    *ret = set->step >= 0 ? set->step : o->as.version;
-    if (*ret >= 0)
-        return CAIRN_OK;
-    rc = crn_store_catalog(&g->store, g->name, &c, NULL);
-    if (rc == CAIRN_ENOENT) {
-        *ret = 0;
-        return CAIRN_OK;
-    }
-    if (rc != CAIRN_OK)
-        return crn_fail(ei, rc, 0, "cannot read '%s'; name the version: NAME@12", g->name);
-    *ret = c.n > 0 ? c.v[c.n - 1].version + 1 : 0;
-    crn_catalog_free(&c);
-    return CAIRN_OK;
-}
-
 static void ingest_report(struct cli *cli, const struct cli_ingest *g, const struct cli_set *set,
                           int64_t version, const struct cli_ingested *done)
 {
@@ -66,21 +44,19 @@ static void ingest_report(struct cli *cli, const struct cli_ingest *g, const str
 static int take_set(struct cli *cli, struct cli_ingest *g, const struct ingest_options *o,
                     struct cli_set *set)
 {
+    int64_t version = set->step >= 0 ? set->step : o->as.version;
     struct cli_ingested done;
     char why[CRN_ERR_TEXT];
-    int64_t version;
     cairn_err rc;
 
     if (!crn_set_is_complete(set, &o->patterns, why, sizeof(why)))
         return crn_cli_problem(cli, CAIRN_EINVAL, "%s", why);
-    rc = version_of(g, o, set, &version, cli->ei);
-    if (rc == CAIRN_OK)
-        rc = crn_ingest_set(g, set, version, o->is_forced ? CLI_REPLACE_ANY : CLI_REPLACE_NEVER,
-                            o->is_removing, &done, cli->ei);
+    rc = crn_ingest_set(g, set, version, o->is_forced ? CLI_REPLACE_ANY : CLI_REPLACE_NEVER,
+                        o->is_removing, &done, cli->ei);
     if (rc == CAIRN_OK) {
-        ingest_report(cli, g, set, version, &done);
+        ingest_report(cli, g, set, done.version, &done);
         if (o->is_removing)
-            rc = crn_ingest_remove(g, set, version, cli->ei);
+            rc = crn_ingest_remove(g, set, done.version, cli->ei);
     }
     return rc != CAIRN_OK ? crn_cli_fail(cli) : CLI_OK;
 }
@@ -91,14 +67,14 @@ static cairn_err sort_files(const struct ingest_options *o, char **files, size_t
     size_t i, k;
 
     for (i = 0; i < n && o->patterns.n > 0; i++) {
-        const char *slash = strrchr(files[i], '/');
-        const char *name = slash != NULL ? slash + 1 : files[i];
-        int64_t step;
-        uint32_t rank;
+        struct cli_match m;
 
-        for (k = 0; k < o->patterns.n; k++)
-            if (crn_sets_match(o->patterns.text[k], name, &step, &rank))
+        for (k = 0; k < o->patterns.n; k++) {
+            const char *name = crn_sets_tail(o->patterns.text[k], files[i]);
+
+            if (name != NULL && crn_sets_match(o->patterns.text[k], name, &m))
                 break;
+        }
         if (k == o->patterns.n)
             return crn_fail(ei, CAIRN_EINVAL, 0, "'%s' fits no pattern", files[i]);
     }
@@ -184,7 +160,7 @@ static int ingest_run(struct cli *cli, int argc, char **argv)
     if (o.ranks >= CRN_MAX_RANKS || (o.ranks > 0 && o.patterns.n == 0))
         return crn_cli_usage(cli, o.patterns.n == 0 ? "--ranks needs a --pattern"
                                                     : "so many ranks are not possible");
-    if (o.patterns.n > 0 && o.as.version >= 0)
+    if (crn_sets_have_steps(&o.patterns) && o.as.version >= 0)
         return crn_cli_usage(cli, "the pattern determines the version: write --as %s", o.as.name);
     return ingest_files(cli, &o, argv + optind, (size_t)(argc - optind));
 }

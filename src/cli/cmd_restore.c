@@ -112,9 +112,8 @@ static cairn_err copy_bytes(struct restore *r, const struct cli_item *item, int 
 
 /* Writes tmp, sets its mode and time, renames it. */
 static cairn_err write_file(struct restore *r, const struct cli_item *item, int dfd,
-                            const char *tmp, struct crn_errinfo *ei)
+                            const char *name, const char *tmp, struct crn_errinfo *ei)
 {
-    const char *name = item->region->name;
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
     struct known known;
     cairn_err rc, closed;
@@ -146,36 +145,48 @@ static cairn_err write_file(struct restore *r, const struct cli_item *item, int 
 /* A stored name must not lead outside the directory. */
 static cairn_err check_file_name(const char *name, struct crn_errinfo *ei)
 {
-    if (strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not a valid file name", name);
-    return CAIRN_OK;
+    const char *p = name;
+    size_t n;
+
+    for (;; p += n + 1) {
+        n = strcspn(p, "/");
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && memcmp(p, "..", 2) == 0))
+            return crn_fail(ei, CAIRN_EDAMAGED, 0, "'%s' is not a valid file name", name);
+        if (p[n] == '\0')
+            return CAIRN_OK;
+    }
 }
 
-static cairn_err open_dir(struct restore *r, uint32_t rank, int *ret, struct crn_errinfo *ei)
+/* Opens the directory of a file, after making it. */
+static cairn_err open_dir(struct restore *r, const struct cli_item *item, int *ret,
+                          struct crn_errinfo *ei)
 {
-    char name[16];
+    const char *name = item->region->name;
+    const char *slash = strrchr(name, '/');
+    char path[CAIRN_MAX_NAME + 16] = ".";
+    int at = 0;
 
-    if (!r->by_rank) {
-        *ret = r->dfd;
-        return CAIRN_OK;
-    }
-    (void)snprintf(name, sizeof(name), "%" PRIu32, rank);
-    return crn_fs_make_dirs(r->fs, r->dfd, name, 0777, ret, ei);
+    if (r->by_rank)
+        at = snprintf(path, sizeof(path), "%" PRIu32 "%s", item->rank, slash != NULL ? "/" : "");
+    if (slash != NULL)
+        (void)snprintf(path + at, sizeof(path) - (size_t)at, "%.*s", (int)(slash - name), name);
+    return crn_fs_make_dirs(r->fs, r->dfd, path, 0777, ret, ei);
 }
 
 /* Restores one file; with is_trial only checks that nothing is in the way. */
 static cairn_err restore_file(struct restore *r, const struct cli_item *item, int is_trial,
                               struct crn_errinfo *ei)
 {
-    const char *name = item->region->name;
+    const char *slash = strrchr(item->region->name, '/');
+    const char *name = slash != NULL ? slash + 1 : item->region->name;
     char tmp[CAIRN_MAX_NAME + 16];
     struct stat st;
     cairn_err rc;
     int dfd;
 
-    rc = check_file_name(name, ei);
+    rc = check_file_name(item->region->name, ei);
     if (rc == CAIRN_OK)
-        rc = open_dir(r, item->rank, &dfd, ei);
+        rc = open_dir(r, item, &dfd, ei);
     if (rc != CAIRN_OK)
         return rc;
     if (!r->o->is_forced && r->fs->fstatat(r->fs, dfd, name, &st) == 0)
@@ -183,14 +194,13 @@ static cairn_err restore_file(struct restore *r, const struct cli_item *item, in
                       r->o->to);
     if (rc == CAIRN_OK && !is_trial) {
         (void)snprintf(tmp, sizeof(tmp), ".%s.%08x", name, (unsigned)crn_random_u64());
-        rc = write_file(r, item, dfd, tmp, ei);
+        rc = write_file(r, item, dfd, name, tmp, ei);
         if (rc != CAIRN_OK)
             (void)r->fs->unlinkat(r->fs, dfd, tmp, 0); /* may not exist */
         r->files++;
         r->bytes += item->region->bytes;
     }
-    if (r->by_rank)
-        (void)r->fs->close(r->fs, dfd);
+    (void)r->fs->close(r->fs, dfd);
     return rc;
 }
 

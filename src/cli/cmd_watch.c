@@ -29,6 +29,7 @@ struct watch_options {
 /* What happened to a set. */
 struct outcome {
     int64_t step;
+    uint64_t any;
     uint64_t print; /* fingerprint of its files; if it changes, the set is new */
     int is_done;
     int is_told;                /* its incompleteness has been reported */
@@ -85,7 +86,8 @@ static void catch_signals(sigset_t *ret_mask)
 
 /* Reporting. ----------------------------------------------------------------------------------- */
 
-/* Prints a line, or with --json an object on one line. done may be NULL. */
+/* Prints a line, or with --json an object on one line. step below 0: none is known. done may be
+ * NULL. */
 static void watch_tell(struct state *s, const char *event, int64_t step, const struct cli_set *set,
                        const struct cli_ingested *done, const char *text)
 {
@@ -98,7 +100,8 @@ static void watch_tell(struct state *s, const char *event, int64_t step, const s
         crn_json_object(&j, NULL);
         crn_json_str(&j, "event", event);
         crn_json_str(&j, "name", s->o->name);
-        crn_json_i64(&j, "version", step);
+        if (step >= 0)
+            crn_json_i64(&j, "version", step);
         crn_json_u64(&j, "files", set->n);
         crn_json_u64(&j, "ranks", set->ranks);
         if (done != NULL) {
@@ -112,7 +115,10 @@ static void watch_tell(struct state *s, const char *event, int64_t step, const s
         return;
     }
     crn_output_date((uint64_t)clock->wall_ns(clock), date, sizeof(date));
-    (void)printf("%s %s@%" PRId64 ": %s", date, s->o->name, step, event);
+    if (step >= 0)
+        (void)printf("%s %s@%" PRId64 ": %s", date, s->o->name, step, event);
+    else
+        (void)printf("%s %s: %s", date, s->o->name, event);
     if (done != NULL) {
         crn_human_bytes(done->bytes, size, sizeof(size));
         (void)printf(", %zu files of %" PRIu32 " ranks, %s", set->n, set->ranks, size);
@@ -149,9 +155,9 @@ static struct outcome *watch_remember(struct state *s, const struct cli_set *set
 {
     uint64_t print = print_of(set);
     struct outcome *o;
-    size_t i;
+    size_t i = 0;
 
-    for (i = 0; i < s->n && s->outcome[i].step != set->step;)
+    while (i < s->n && (s->outcome[i].step != set->step || s->outcome[i].any != set->any))
         i++;
     if (i == s->room) {
         size_t room = 2 * s->room + 64;
@@ -164,7 +170,7 @@ static struct outcome *watch_remember(struct state *s, const struct cli_set *set
     }
     o = &s->outcome[i];
     if (i == s->n || o->print != print)
-        *o = (struct outcome){.step = set->step, .print = print};
+        *o = (struct outcome){.step = set->step, .any = set->any, .print = print};
     s->n += i == s->n;
     return o;
 }
@@ -198,7 +204,8 @@ static int is_retired(const struct state *s, const struct cli_set *set)
     struct crn_catalog c;
     size_t i;
 
-    if (nc->keep_last == 0 || (nc->keep_every > 0 && set->step % (int64_t)nc->keep_every == 0) ||
+    if (nc->keep_last == 0 ||
+        (nc->keep_every > 0 && set->step >= 0 && set->step % (int64_t)nc->keep_every == 0) ||
         crn_store_catalog(&s->g.store, s->g.name, &c, NULL) != CAIRN_OK)
         return 0;
     for (i = 0; i < set->n; i++)
@@ -224,12 +231,12 @@ static void take_complete(struct state *s, struct cli_set *set, struct outcome *
         o->is_done = 1;
         return;
     }
-    rc = crn_ingest_set(&s->g, set, set->step, CLI_REPLACE_INGESTED, s->o->is_removing, &done,
-                        s->cli->ei);
+    rc = crn_ingest_set(&s->g, set, set->step < 0 ? CLI_VERSION_FIND : set->step,
+                        CLI_REPLACE_INGESTED, s->o->is_removing, &done, s->cli->ei);
     if (rc == CAIRN_OK) {
-        watch_tell(s, done.was_there ? "was there already" : "committed", set->step, set, &done,
+        watch_tell(s, done.was_there ? "was there already" : "committed", done.version, set, &done,
                    NULL);
-        s->newest = set->step > s->newest ? set->step : s->newest;
+        s->newest = done.version > s->newest ? done.version : s->newest;
         if (s->o->is_removing) {
             if (!s->o->is_once && crn_watch_was_touched(&s->w, set))
                 return; /* its writer has resumed: retry after the set has settled */
@@ -257,7 +264,7 @@ static void take_part(struct state *s, struct cli_set *set, struct outcome *o, c
             watch_tell(s, "files that were left are removed", set->step, set, NULL, NULL);
         o->is_done = 1;
     }
-    if (n < set->n && !o->is_told && (s->o->is_once || set->step < s->newest)) {
+    if (n < set->n && !o->is_told && (s->o->is_once || (set->step >= 0 && set->step < s->newest))) {
         watch_tell(s, "waits", set->step, set, NULL, why);
         o->is_told = 1;
     }
@@ -389,6 +396,9 @@ static int watch_run(struct cli *cli, int argc, char **argv)
         return crn_cli_usage(cli, "the checkpoints need a name: use --as NAME");
     if (o.patterns.n == 0)
         return crn_cli_usage(cli, "which files? use --pattern 'out.{step}.{rank}.h5'");
+    if (o.is_removing && !crn_sets_have_steps(&o.patterns))
+        return crn_cli_usage(cli, "--remove needs {step} in each pattern: other files are the "
+                                  "program's to overwrite");
     if (o.ranks < 1 || o.ranks >= CRN_MAX_RANKS)
         return crn_cli_usage(cli, "how many ranks have files? use --ranks N");
     o.dir = argv[optind];
@@ -409,8 +419,9 @@ const struct cli_command crn_cmd_watch = {
     .run = watch_run,
     .options =
         "  -a, --as NAME     what the checkpoints are called\n"
-        "  -p, --pattern P   names of the files, as 'out.{step}.{rank}.h5': the step is the "
-        "version\n"
+        "  -p, --pattern P   names of the files, as 'out.{step}.{rank}.h5': the step is the\n"
+        "                    version; 'DD{step}/data{step}.{rank}' names directories, too;\n"
+        "                    'restart.{any}': files that the program overwrites\n"
         "  -n, --ranks N     a set is complete when so many ranks have their file of each pattern\n"
         "  --remove          remove the files of a set after its commit\n"
         "  --once            take what is there now, then end\n"

@@ -205,6 +205,35 @@ cairn_err crn_ingest_make_durable(const struct cli_ingest *g, int64_t version,
     return rc;
 }
 
+/* Replaces CLI_VERSION_NEXT and CLI_VERSION_FIND by a version. */
+static cairn_err find_version(const struct cli_ingest *g, const struct cli_load *l, int compare,
+                              int64_t *ret, struct crn_errinfo *ei)
+{
+    int is_next = *ret == CLI_VERSION_NEXT;
+    struct crn_catalog c;
+    cairn_err rc;
+    size_t i;
+
+    *ret = 0;
+    rc = crn_store_catalog(&g->store, g->name, &c, ei);
+    if (rc == CAIRN_ENOENT) {
+        crn_err_clear(ei);
+        return CAIRN_OK;
+    }
+    if (rc != CAIRN_OK)
+        return rc;
+    if (c.n > 0)
+        *ret = c.v[c.n - 1].version + 1;
+    for (i = is_next ? 0 : c.n; i > 0; i--)
+        if (c.v[i - 1].state == CRN_VERSION_OK &&
+            crn_ingest_look(g, c.v[i - 1].version, l, compare) == THERE_SAME) {
+            *ret = c.v[i - 1].version;
+            break;
+        }
+    crn_catalog_free(&c);
+    return CAIRN_OK;
+}
+
 static cairn_err ingest_take(struct cli_ingest *g, struct cli_set *set, int64_t version,
                              enum cli_replace replace, int compare, struct cli_load *l,
                              struct cli_ingested *ret, struct crn_errinfo *ei)
@@ -213,6 +242,7 @@ static cairn_err ingest_take(struct cli_ingest *g, struct cli_set *set, int64_t 
     cairn_err rc;
 
     ret->bytes = l->bytes;
+    ret->version = version;
     ret->was_there = there == THERE_SAME;
     if (ret->was_there)
         return crn_ingest_make_durable(g, version, ei);
@@ -238,12 +268,16 @@ cairn_err crn_ingest_set(struct cli_ingest *g, struct cli_set *set, int64_t vers
     if (rc == CAIRN_OK)
         rc = lock_name(g, &lock, ei);
     if (rc == CAIRN_OK) {
-        rc = ingest_take(g, set, version, replace, compare, &l, &result, ei);
+        if (version < 0)
+            rc = find_version(g, &l, compare, &version, ei);
+        if (rc == CAIRN_OK)
+            rc = ingest_take(g, set, version, replace, compare, &l, &result, ei);
         if (lock >= 0)
             (void)g->fs->close(g->fs, lock);
     }
     crn_load_close(g, &l);
     if (rc == CAIRN_OK)
         *ret = result;
-    return crn_err_context(ei, rc, "%s@%" PRId64, g->name, version);
+    return version < 0 ? crn_err_context(ei, rc, "%s", g->name)
+                       : crn_err_context(ei, rc, "%s@%" PRId64, g->name, version);
 }

@@ -39,6 +39,7 @@ enum cli_replace {
 
 struct cli_ingested {
     int was_there; /* the version already has these files */
+    int64_t version;
     uint64_t bytes, file_bytes;
     double seconds;
     uint32_t retired; /* older versions that retention removed */
@@ -49,6 +50,10 @@ CAIRN_CHECKED cairn_err crn_ingest_open(const struct crn_config *cfg, const char
                                         const char *hdf5, struct cli_ingest *ret,
                                         struct crn_errinfo *ei);
 void crn_ingest_close(struct cli_ingest *g);
+
+/* Instead of a version: */
+#define CLI_VERSION_NEXT (-1) /* one more than the newest */
+#define CLI_VERSION_FIND (-2) /* the one that has these files already, or else the next */
 
 /* Commits the files of a set as a version; fills in their attributes (file[].st). The version
  * already has them if names, sizes, modes and times are equal; with compare, the bytes must be

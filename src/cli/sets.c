@@ -8,43 +8,78 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "format/format.h"
 
 /* Patterns. ------------------------------------------------------------------------------------ */
 
-/* Length of the placeholder at p; 0 if there is none. */
-static size_t sets_placeholder(const char *p, int *ret_is_rank)
+enum placeholder { PLACE_NONE, PLACE_STEP, PLACE_RANK, PLACE_ANY, PLACES };
+
+static const char *const placeholders[PLACES] = {"", "{step}", "{rank}", "{any}"};
+
+/* The placeholder at p, and the length of its text. */
+static enum placeholder placeholder_at(const char *p, size_t *ret_n)
 {
-    *ret_is_rank = strncmp(p, "{rank}", 6) == 0;
-    return *ret_is_rank || strncmp(p, "{step}", 6) == 0 ? 6 : 0;
+    enum placeholder i;
+
+    for (i = PLACE_STEP; i < PLACES; i++) {
+        *ret_n = strlen(placeholders[i]);
+        if (strncmp(p, placeholders[i], *ret_n) == 0)
+            return i;
+    }
+    *ret_n = 0;
+    return PLACE_NONE;
+}
+
+/* Are its directories all below the one that is watched? */
+static int has_bad_part(const char *text)
+{
+    size_t n;
+
+    for (;; text += n + 1) {
+        n = strcspn(text, "/");
+        if (n == 0 || (n == 1 && text[0] == '.') || (n == 2 && memcmp(text, "..", 2) == 0))
+            return 1;
+        if (text[n] == '\0')
+            return 0;
+    }
 }
 
 static const char *pattern_fault(const char *text)
 {
-    int seen[2] = {0, 0};
+    int seen[PLACES] = {0};
     const char *p = text;
-    int is_rank;
+    size_t n;
 
-    if (strchr(text, '/') != NULL)
-        return "it is the name of a file, without directories";
+    if (has_bad_part(text))
+        return "it is a name below a directory, without '.' and '..'";
     while (*p != '\0') {
-        size_t n = sets_placeholder(p, &is_rank);
+        enum placeholder place = placeholder_at(p, &n);
 
-        if (n == 0 && (*p == '{' || *p == '}'))
-            return "only {step} and {rank} stand in braces";
-        if (n > 0 && seen[is_rank]++)
-            return "{step} and {rank} stand in it once";
-        if (n > 0 && (isdigit((unsigned char)p[n]) || p[n] == '{'))
+        if (place == PLACE_NONE && (*p == '{' || *p == '}'))
+            return "only {step}, {rank} and {any} stand in braces";
+        if (place != PLACE_NONE &&
+            (p[n] == '{' || (place != PLACE_ANY && isdigit((unsigned char)p[n]))))
             return "a digit or brace behind a number cannot be told from it";
+        if (place == PLACE_ANY && seen[PLACE_ANY])
+            return "{any} stands in it once";
+        seen[place] = 1;
         p += n > 0 ? n : 1;
     }
-    return seen[0] ? NULL : "it needs {step}";
+    return seen[PLACE_STEP] && seen[PLACE_ANY] ? "{any} is for names without {step}" : NULL;
+}
+
+int crn_sets_have_steps(const struct cli_patterns *p)
+{
+    return p->n > 0 && strstr(p->text[0], "{step}") != NULL;
 }
 
 cairn_err crn_sets_add_pattern(struct cli_patterns *p, const char *text, struct crn_errinfo *ei)
 {
     const char *fault = pattern_fault(text);
 
+    if (fault == NULL && p->n > 0 && crn_sets_have_steps(p) != (strstr(text, "{step}") != NULL))
+        fault = "either all patterns have {step} or none";
     if (fault != NULL)
         return crn_fail(ei, CAIRN_EINVAL, 0, "pattern '%s': %s; write 'out.{step}.{rank}.h5'", text,
                         fault);
@@ -67,29 +102,103 @@ static int64_t sets_number(const char **name)
     return v;
 }
 
-int crn_sets_match(const char *pattern, const char *name, int64_t *ret_step, uint32_t *ret_rank)
+/* Matches up to the next {any} or the end of the pattern, and moves both beyond it. number: of step
+ * and rank, -1 where they have not occurred. */
+static int match_until_any(const char **pattern, const char **name, int64_t number[PLACES])
 {
-    int64_t step = -1;
-    int64_t rank = 0;
-    int is_rank;
+    size_t n;
 
-    while (*pattern != '\0') {
-        size_t n = sets_placeholder(pattern, &is_rank);
+    while (**pattern != '\0') {
+        enum placeholder place = placeholder_at(*pattern, &n);
+        int64_t v;
 
-        if (n == 0 && *pattern++ != *name++)
+        if (place == PLACE_ANY)
+            return 1;
+        if (place == PLACE_NONE && *(*pattern)++ != *(*name)++)
             return 0;
-        if (n == 0)
+        if (place == PLACE_NONE)
             continue;
-        *(is_rank ? &rank : &step) = sets_number(&name);
-        if ((is_rank ? rank : step) < 0 || rank >= CRN_MAX_RANKS)
+        v = sets_number(name);
+        if (v < 0 || (place == PLACE_RANK && v >= CRN_MAX_RANKS) ||
+            (number[place] >= 0 && number[place] != v))
             return 0;
-        pattern += n;
+        number[place] = v;
+        *pattern += n;
     }
-    if (*name != '\0')
-        return 0;
-    *ret_step = step;
-    *ret_rank = (uint32_t)rank;
     return 1;
+}
+
+/* {any} is the shortest text with which the rest matches. */
+static int match_any(const char *pattern, const char *name, int64_t number[PLACES], uint64_t *ret)
+{
+    size_t most = strcspn(name, "/");
+    size_t n;
+
+    pattern += strlen(placeholders[PLACE_ANY]);
+    for (n = 1; n <= most; n++) {
+        int64_t trial[PLACES] = {0, number[PLACE_STEP], number[PLACE_RANK]};
+        const char *p = pattern;
+        const char *rest = name + n;
+
+        if (!match_until_any(&p, &rest, trial) || *rest != '\0')
+            continue;
+        memcpy(number, trial, sizeof(trial));
+        *ret = crn_hash(name, n) | 1;
+        return 1;
+    }
+    return 0;
+}
+
+int crn_sets_match(const char *pattern, const char *name, struct cli_match *ret)
+{
+    int64_t number[PLACES] = {0, -1, -1};
+    uint64_t any = 0;
+
+    if (!match_until_any(&pattern, &name, number) ||
+        (*pattern == '\0' ? *name != '\0' : !match_any(pattern, name, number, &any)))
+        return 0;
+    ret->step = number[PLACE_STEP];
+    ret->rank = number[PLACE_RANK] < 0 ? 0 : (uint32_t)number[PLACE_RANK];
+    ret->any = any;
+    return 1;
+}
+
+static size_t slashes_in(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text != '\0'; text++)
+        n += *text == '/';
+    return n;
+}
+
+int crn_sets_match_dir(const char *pattern, const char *dir)
+{
+    size_t left = slashes_in(dir) + 1;
+    struct cli_match ignored;
+    const char *end = pattern;
+    char *start;
+    int is_match;
+
+    for (; *end != '\0' && (*end != '/' || --left > 0);)
+        end++;
+    if (*end == '\0')
+        return 0; /* the pattern has fewer directories */
+    start = strndup(pattern, (size_t)(end - pattern));
+    is_match = start != NULL && crn_sets_match(start, dir, &ignored);
+    free(start);
+    return is_match;
+}
+
+const char *crn_sets_tail(const char *pattern, const char *path)
+{
+    size_t left = slashes_in(pattern) + 1;
+    const char *p = path + strlen(path);
+
+    for (; p > path; p--)
+        if (p[-1] == '/' && --left == 0)
+            return p;
+    return left == 1 ? path : NULL;
 }
 
 /* Sets. ---------------------------------------------------------------------------------------- */
@@ -103,6 +212,7 @@ static const char *last_part(const char *path)
 
 struct sets_found {
     int64_t step;
+    uint64_t any;
     struct cli_file file;
 };
 
@@ -112,17 +222,31 @@ static int by_step_and_rank(const void *a, const void *b)
 
     if (x->step != y->step)
         return x->step < y->step ? -1 : 1;
+    if (x->any != y->any)
+        return x->any < y->any ? -1 : 1;
     if (x->file.rank != y->file.rank)
         return x->file.rank < y->file.rank ? -1 : 1;
     return strcmp(x->file.name, y->file.name);
 }
 
-static int sets_fits(const struct cli_patterns *p, const char *path, struct sets_found *f)
+/* The name of the file, if it matches a pattern; otherwise NULL. */
+static const char *sets_fits(const struct cli_patterns *p, const char *path, struct sets_found *f)
 {
-    for (f->file.pattern = 0; f->file.pattern < p->n; f->file.pattern++)
-        if (crn_sets_match(p->text[f->file.pattern], last_part(path), &f->step, &f->file.rank))
-            return 1;
-    return 0;
+    struct cli_match m;
+    uint32_t i;
+
+    for (i = 0; i < p->n; i++) {
+        const char *name = crn_sets_tail(p->text[i], path);
+
+        if (name == NULL || !crn_sets_match(p->text[i], name, &m))
+            continue;
+        f->step = m.step;
+        f->any = m.any;
+        f->file.rank = m.rank;
+        f->file.pattern = i;
+        return name;
+    }
+    return NULL;
 }
 
 /* Moves n sorted files into sets; frees them on failure. */
@@ -135,12 +259,14 @@ static cairn_err sets_group(struct sets_found *found, size_t n, uint32_t ranks,
     for (i = 0; sets.set != NULL && i < n; i += k) {
         struct cli_set *s = &sets.set[sets.n];
 
-        for (k = 0; i + k < n && found[i + k].step == found[i].step;)
+        for (k = 0;
+             i + k < n && found[i + k].step == found[i].step && found[i + k].any == found[i].any;)
             k++;
         s->file = calloc(k, sizeof(*s->file));
         if (s->file == NULL)
             break;
         s->step = found[i].step;
+        s->any = found[i].any;
         for (; s->n < k; s->n++)
             s->file[s->n] = found[i + s->n].file;
         s->ranks = ranks != 0 ? ranks : s->file[k - 1].rank + 1;
@@ -166,15 +292,16 @@ static cairn_err sets_sort(const struct cli_patterns *p, char *const *path, size
 
     for (i = 0; found != NULL && i < n; i++) {
         struct sets_found *f = &found[used];
+        const char *name = last_part(path[i]);
 
         f->step = -1;
         f->file.rank = (uint32_t)i;
-        if (p != NULL && !sets_fits(p, path[i], f))
+        if (p != NULL && (name = sets_fits(p, path[i], f)) == NULL)
             continue;
         f->file.path = strdup(path[i]);
         if (f->file.path == NULL)
             break;
-        f->file.name = last_part(f->file.path);
+        f->file.name = f->file.path + (name - path[i]);
         used++;
     }
     if (found == NULL || i < n) {
@@ -214,13 +341,14 @@ void crn_sets_free(struct cli_sets *s)
 }
 
 /* An earlier file of the same rank with the same name or pattern; NULL if there is none. */
-static const struct cli_file *sets_twin(const struct cli_set *s, size_t i)
+static const struct cli_file *sets_twin(const struct cli_set *s, const struct cli_patterns *p,
+                                        size_t i)
 {
     size_t k;
 
     for (k = i; k > 0 && s->file[k - 1].rank == s->file[i].rank; k--)
         if (strcmp(s->file[k - 1].name, s->file[i].name) == 0 ||
-            (s->step >= 0 && s->file[k - 1].pattern == s->file[i].pattern))
+            (p->n > 0 && s->file[k - 1].pattern == s->file[i].pattern))
             return &s->file[k - 1];
     return NULL;
 }
@@ -239,13 +367,13 @@ static int has_ranks(const struct cli_set *s, uint32_t pattern, uint32_t ranks, 
 }
 
 /* Describes an error in the present files; 0 if there is none. */
-static int has_wrong(const struct cli_set *s, char *text, size_t size)
+static int has_wrong(const struct cli_set *s, const struct cli_patterns *p, char *text, size_t size)
 {
     size_t i;
 
     for (i = 0; i < s->n; i++) {
         const struct cli_file *f = &s->file[i];
-        const struct cli_file *other = sets_twin(s, i);
+        const struct cli_file *other = sets_twin(s, p, i);
 
         if (f->rank >= s->ranks)
             (void)snprintf(text, size, "'%s' is of rank %" PRIu32 ", and there are %" PRIu32,
@@ -265,15 +393,18 @@ int crn_set_is_complete(const struct cli_set *s, const struct cli_patterns *p, c
 {
     uint32_t k, missing;
 
-    if (has_wrong(s, text, size))
+    if (has_wrong(s, p, text, size))
         return 0;
     for (k = 0; k < p->n; k++) {
         uint32_t ranks = strstr(p->text[k], "{rank}") != NULL ? s->ranks : 1;
 
         if (has_ranks(s, k, ranks, &missing))
             continue;
-        (void)snprintf(text, size, "step %" PRId64 ": rank %" PRIu32 " has no file '%s'", s->step,
-                       missing, p->text[k]);
+        if (s->step >= 0)
+            (void)snprintf(text, size, "step %" PRId64 ": rank %" PRIu32 " has no file '%s'",
+                           s->step, missing, p->text[k]);
+        else
+            (void)snprintf(text, size, "rank %" PRIu32 " has no file '%s'", missing, p->text[k]);
         return 0;
     }
     return 1;

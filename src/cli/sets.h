@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which files belong together: patterns such as "out.{step}.{rank}.h5" sort files into sets, one
- * per step, with the files of every rank. Pure: names in, sets out. */
+ * per step, with the files of every rank. Pure: names in, sets out.
+ *
+ * {step} and {rank} stand for digits, {any} for some text without a slash. A file whose pattern
+ * has no {rank} belongs to rank 0. Programs that overwrite their files have patterns without
+ * {step}: then files with the same text for {any} are a set. A pattern may name directories, which
+ * may have placeholders, too. A placeholder that occurs twice stands for the same number. */
 #ifndef CRN_CLI_SETS_H
 #define CRN_CLI_SETS_H
 
@@ -11,7 +16,6 @@
 
 #define CLI_MAX_PATTERNS 16
 
-/* {step} and {rank} stand for digits. A file whose pattern has no {rank} belongs to rank 0. */
 struct cli_patterns {
     const char *text[CLI_MAX_PATTERNS]; /* owned by the caller */
     size_t n;
@@ -19,12 +23,23 @@ struct cli_patterns {
 /* CAIRN_EINVAL describes the error in a pattern. */
 CAIRN_CHECKED cairn_err crn_sets_add_pattern(struct cli_patterns *p, const char *text,
                                              struct crn_errinfo *ei);
-/* Does a file name match the pattern? *ret_step is -1 if the pattern has no {step}. */
-int crn_sets_match(const char *pattern, const char *name, int64_t *ret_step, uint32_t *ret_rank);
+struct cli_match {
+    int64_t step; /* -1: the pattern has no {step} */
+    uint32_t rank;
+    uint64_t any; /* hash of the text; 0: the pattern has no {any} */
+};
+/* Does a file name, with as many directories as the pattern, match it? */
+int crn_sets_match(const char *pattern, const char *name, struct cli_match *ret);
+/* Do files in this directory, or below it, match the pattern? */
+int crn_sets_match_dir(const char *pattern, const char *dir);
+/* The end of a path that has as many directories as the pattern; NULL if it has fewer. */
+const char *crn_sets_tail(const char *pattern, const char *path);
+/* Do the patterns have {step}? Either all do or none. */
+int crn_sets_have_steps(const struct cli_patterns *p);
 
 struct cli_file {
     char *path;       /* owned */
-    const char *name; /* last component of path */
+    const char *name; /* the part of path that matches the pattern; else its last component */
     uint32_t rank;
     uint32_t pattern; /* index of the matching pattern */
     struct stat st;   /* attributes when it was read */
@@ -33,6 +48,7 @@ struct cli_file {
 /* The files of one version. */
 struct cli_set {
     int64_t step; /* -1: unknown */
+    uint64_t any; /* of its files' names */
     uint32_t ranks;
     struct cli_file *file; /* owned; by rank, then name */
     size_t n;

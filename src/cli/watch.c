@@ -3,6 +3,8 @@
 
 #include "cli/watch.h"
 
+#include "base/config.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +16,54 @@
 
 #define EVENTS                                                                                     \
     (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
+#define GONE (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)
+
+/* The watched directory with this descriptor of inotify; NULL: it is no longer watched. */
+static struct watch_dir *dir_of(const struct watch *w, int wd)
+{
+    size_t i;
+
+    for (i = 0; i < w->nbelow; i++)
+        if (w->below[i].wd == wd)
+            return &w->below[i];
+    return NULL;
+}
+
+/* Lets inotify tell what happens in a directory below; 0 if that is impossible: then only periodic
+ * looks find its files. */
+static int watch_below(struct watch *w, const char *name)
+{
+    char path[CRN_PATH_MAX];
+    char *copy;
+    int wd;
+
+    if (snprintf(path, sizeof(path), "%s/%s", w->dir, name) >= (int)sizeof(path))
+        return 0;
+    wd = inotify_add_watch(w->fd, path, EVENTS);
+    if (wd < 0 || (dir_of(w, wd) != NULL && strcmp(dir_of(w, wd)->name, name) == 0))
+        return wd >= 0;
+    if (w->nbelow == w->below_room) {
+        size_t room = 2 * w->below_room + 16;
+        struct watch_dir *grown = realloc(w->below, room * sizeof(*grown));
+
+        if (grown == NULL)
+            return 0;
+        w->below = grown;
+        w->below_room = room;
+    }
+    copy = strdup(name);
+    if (copy != NULL)
+        w->below[w->nbelow++] = (struct watch_dir){.name = copy, .wd = wd};
+    return copy != NULL;
+}
+
+/* A directory below is gone or elsewhere. */
+static void forget_below(struct watch *w, struct watch_dir *d)
+{
+    (void)inotify_rm_watch(w->fd, d->wd); /* it may be gone already */
+    free(d->name);
+    *d = w->below[--w->nbelow];
+}
 
 cairn_err crn_watch_open(struct watch *w, const char *dir, struct crn_errinfo *ei)
 {
@@ -30,7 +80,7 @@ cairn_err crn_watch_open(struct watch *w, const char *dir, struct crn_errinfo *e
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "watch");
     }
     w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (w->fd >= 0 && inotify_add_watch(w->fd, dir, EVENTS) < 0) {
+    if (w->fd >= 0 && !watch_below(w, "")) {
         (void)close(w->fd);
         w->fd = -1;
     }
@@ -56,6 +106,9 @@ void crn_watch_close(struct watch *w)
     free_files(w->file, w->n);
     forget_events(w);
     free(w->event);
+    while (w->nbelow > 0)
+        free(w->below[--w->nbelow].name);
+    free(w->below);
     free(w->dir);
     if (w->fd >= 0)
         (void)close(w->fd);
@@ -64,8 +117,11 @@ void crn_watch_close(struct watch *w)
 
 /* Events. -------------------------------------------------------------------------------------- */
 
-static void note_event(struct watch *w, const char *name, int is_renamed)
+static void note_event(struct watch *w, const char *dir, const char *name, int is_renamed)
 {
+    char path[CRN_PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), "%s%s%s", dir, dir[0] != '\0' ? "/" : "", name);
     if (w->nevents == w->room) {
         size_t room = 2 * w->room + 64;
         struct watch_event *grown = realloc(w->event, room * sizeof(*grown));
@@ -75,12 +131,28 @@ static void note_event(struct watch *w, const char *name, int is_renamed)
             w->room = room;
         }
     }
-    if (w->nevents < w->room && (w->event[w->nevents].name = strdup(name)) != NULL) {
+    if (w->nevents < w->room && (w->event[w->nevents].name = strdup(path)) != NULL) {
         w->event[w->nevents].number = w->nevents;
         w->event[w->nevents++].is_renamed = is_renamed;
     } else {
         w->has_lost_events = 1;
     }
+}
+
+static void take_event(struct watch *w, const struct inotify_event *e)
+{
+    struct watch_dir *d = dir_of(w, e->wd);
+
+    if (e->mask & IN_Q_OVERFLOW)
+        w->has_lost_events = 1;
+    else if (d == NULL)
+        return;
+    else if ((e->mask & GONE) != 0 && d->name[0] == '\0')
+        w->is_gone = 1;
+    else if ((e->mask & GONE) != 0)
+        forget_below(w, d);
+    else if (e->len > 0 && (e->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0)
+        note_event(w, d->name, e->name, (e->mask & IN_MOVED_TO) != 0);
 }
 
 static void take_events(struct watch *w)
@@ -92,12 +164,7 @@ static void take_events(struct watch *w)
         for (at = 0; at < got;) {
             const struct inotify_event *e = (const void *)(buf + at);
 
-            if (e->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
-                w->is_gone = 1;
-            else if (e->mask & IN_Q_OVERFLOW)
-                w->has_lost_events = 1;
-            else if (e->len > 0 && (e->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0)
-                note_event(w, e->name, (e->mask & IN_MOVED_TO) != 0);
+            take_event(w, e);
             at += (ssize_t)(sizeof(*e) + e->len);
         }
 }
@@ -162,12 +229,21 @@ static int is_as_before(const struct stat *a, const struct stat *b)
 
 static int watch_fits(const struct watch *w, const char *name)
 {
-    uint32_t rank;
-    int64_t step;
+    struct cli_match m;
     size_t i;
 
     for (i = 0; i < w->patterns->n; i++)
-        if (crn_sets_match(w->patterns->text[i], name, &step, &rank))
+        if (crn_sets_match(w->patterns->text[i], name, &m))
+            return 1;
+    return 0;
+}
+
+static int watch_fits_dir(const struct watch *w, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < w->patterns->n; i++)
+        if (crn_sets_match_dir(w->patterns->text[i], name))
             return 1;
     return 0;
 }
@@ -192,33 +268,137 @@ static int look_at(const struct watch *w, const char *name, int64_t now, struct 
     return 1;
 }
 
-static cairn_err watch_look(struct watch *w, const struct crn_names *names, struct crn_errinfo *ei)
+/* The files and directories that are found in a look. */
+struct looked {
+    struct watch *w;
+    int64_t now_ns;
+    struct watch_file *file;
+    size_t n, room;
+    char **dir; /* below, to be looked at */
+    size_t ndirs, dir_room;
+};
+
+/* Makes space for one more entry of this size; 0 if out of memory. */
+static int looked_grow(void **array, size_t n, size_t *room, size_t size)
 {
-    const struct crn_clock *clock = crn_clock_real();
-    struct watch_file *file = calloc(names->n + 1, sizeof(*file));
-    int64_t now = clock->mono_ns(clock);
-    size_t n = 0;
+    size_t want = 2 * *room + 64;
+    void *grown;
+
+    if (n < *room)
+        return 1;
+    grown = realloc(*array, want * size);
+    if (grown == NULL)
+        return 0;
+    *array = grown;
+    *room = want;
+    return 1;
+}
+
+/* Notes a file of ours, or a directory with such files. Takes ownership of name. */
+static cairn_err look_at_name(struct looked *l, char *name, struct crn_errinfo *ei)
+{
+    int is_kept = 0;
+
+    if (name == NULL || !looked_grow((void **)&l->file, l->n, &l->room, sizeof(*l->file)) ||
+        !looked_grow((void **)&l->dir, l->ndirs, &l->dir_room, sizeof(*l->dir))) {
+        free(name);
+        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a list of %zu files", l->n);
+    }
+    if (look_at(l->w, name, l->now_ns, &l->file[l->n])) {
+        l->file[l->n++].name = name;
+        is_kept = 1;
+    } else if (watch_fits_dir(l->w, name)) {
+        l->dir[l->ndirs++] = name;
+        is_kept = 1;
+    }
+    if (!is_kept)
+        free(name);
+    return CAIRN_OK;
+}
+
+/* Looks at a directory; dir is "" for the watched one. One below may be gone, or a file. */
+static cairn_err look_into(struct looked *l, const char *dir, struct crn_errinfo *ei)
+{
+    const struct crn_fs *fs = l->w->fs;
+    struct crn_names names;
+    int fd = l->w->dfd;
+    cairn_err rc;
     size_t i;
 
-    if (file == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a list of %zu files", names->n);
+    if (dir[0] != '\0') {
+        fd = fs->openat(fs, l->w->dfd, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+        if (fd == -ENOENT || fd == -ENOTDIR)
+            return CAIRN_OK;
+        rc = crn_fs_check(fd, ei, "open the directory '%s/%s'", l->w->dir, dir);
+        if (rc != CAIRN_OK)
+            return rc;
+        if (l->w->fd >= 0)
+            (void)watch_below(l->w, dir); /* before its names are read: none is missed */
+    }
+    rc = crn_fs_names(fs, fd, dir[0] != '\0' ? dir : l->w->dir, &names, ei);
+    if (dir[0] != '\0')
+        (void)fs->close(fs, fd);
+    if (rc != CAIRN_OK)
+        return rc;
+    for (i = 0; rc == CAIRN_OK && i < names.n; i++) {
+        char *name = NULL;
+
+        if (asprintf(&name, "%s%s%s", dir, dir[0] != '\0' ? "/" : "", names.name[i]) < 0)
+            name = NULL;
+        rc = look_at_name(l, name, ei);
+    }
+    crn_names_free(&names);
+    return rc;
+}
+
+static cairn_err watch_look(struct watch *w, struct crn_errinfo *ei)
+{
+    const struct crn_clock *clock = crn_clock_real();
+    struct looked l = {.w = w, .now_ns = clock->mono_ns(clock)};
+    cairn_err rc;
+    size_t i;
+
     if (w->nevents > 0)
         qsort(w->event, w->nevents, sizeof(*w->event), by_name_and_number);
-    for (i = 0; i < names->n; i++) {
-        if (!look_at(w, names->name[i], now, &file[n]))
-            continue;
-        file[n].name = strdup(names->name[i]);
-        if (file[n].name == NULL) {
-            free_files(file, n);
-            return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a list of %zu files", names->n);
-        }
-        n++;
+    rc = look_into(&l, "", ei);
+    for (i = 0; rc == CAIRN_OK && i < l.ndirs; i++)
+        rc = look_into(&l, l.dir[i], ei);
+    while (l.ndirs > 0)
+        free(l.dir[--l.ndirs]);
+    free(l.dir);
+    if (rc != CAIRN_OK) {
+        free_files(l.file, l.n);
+        return rc;
     }
+    if (l.n > 0)
+        qsort(l.file, l.n, sizeof(*l.file), by_name);
     forget_events(w);
     free_files(w->file, w->n);
-    w->file = file;
-    w->n = n;
+    w->file = l.file;
+    w->n = l.n;
     return CAIRN_OK;
+}
+
+static int64_t newest_ns(const struct cli_set *s)
+{
+    int64_t newest = INT64_MIN;
+    size_t i;
+
+    for (i = 0; i < s->n; i++) {
+        const struct timespec *t = &s->file[i].st.st_mtim;
+        int64_t ns = (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
+
+        newest = ns > newest ? ns : newest;
+    }
+    return newest;
+}
+
+/* Without steps the times tell which set was written first. */
+static int by_time(const void *a, const void *b)
+{
+    int64_t x = newest_ns(a), y = newest_ns(b);
+
+    return (x > y) - (x < y);
 }
 
 /* The sets of the known files. */
@@ -242,6 +422,8 @@ static cairn_err watch_sort(const struct watch *w, struct cli_sets *ret, struct 
             if (f != NULL)
                 ret->set[i].file[k].st = f->st;
         }
+    if (rc == CAIRN_OK && !crn_sets_have_steps(w->patterns) && ret->n > 1)
+        qsort(ret->set, ret->n, sizeof(*ret->set), by_time);
     for (i = 0; path != NULL && i < w->n; i++)
         free(path[i]);
     free(path);
@@ -250,7 +432,6 @@ static cairn_err watch_sort(const struct watch *w, struct cli_sets *ret, struct 
 
 cairn_err crn_watch_look(struct watch *w, struct cli_sets *ret, struct crn_errinfo *ei)
 {
-    struct crn_names names;
     struct stat st;
     cairn_err rc;
 
@@ -258,11 +439,7 @@ cairn_err crn_watch_look(struct watch *w, struct cli_sets *ret, struct crn_errin
     /* Our descriptor keeps a removed directory alive without any event. */
     if (w->is_gone || (w->fs->fstat(w->fs, w->dfd, &st) == 0 && st.st_nlink == 0))
         return crn_fail(ei, CAIRN_ENOENT, ENOENT, "the directory '%s' is gone", w->dir);
-    rc = crn_fs_names(w->fs, w->dfd, w->dir, &names, ei);
-    if (rc != CAIRN_OK)
-        return rc;
-    rc = watch_look(w, &names, ei);
-    crn_names_free(&names);
+    rc = watch_look(w, ei);
     return rc == CAIRN_OK ? watch_sort(w, ret, ei) : rc;
 }
 

@@ -3,16 +3,23 @@
  * files are finished. A program may close a file and reopen it to write more, so a closed file
  * must settle for a while. A file renamed to its final name is finished. inotify tells when to
  * look, and which files were closed or renamed. Periodic looks find what inotify cannot see
- * (other hosts of a network file system). */
+ * (other hosts of a network file system). Directories below it are watched if the patterns name
+ * them. */
 #ifndef CRN_CLI_WATCH_H
 #define CRN_CLI_WATCH_H
 
 #include "base/clock.h"
 #include "cli/sets.h"
 
+/* A watched directory. */
+struct watch_dir {
+    char *name; /* owned; below the watched one, which is "" */
+    int wd;     /* of inotify */
+};
+
 /* What is known of a file. */
 struct watch_file {
-    char *name; /* owned */
+    char *name; /* owned; with its directories */
     struct stat st;
     int64_t since_ns; /* when a change or close was last seen */
     int is_renamed;   /* it was renamed to its name then */
@@ -33,6 +40,8 @@ struct watch {
     char *dir;         /* owned */
     int dfd;
     int fd;                  /* of inotify; -1: none, only periodic looks */
+    struct watch_dir *below; /* owned; the directory itself and those below */
+    size_t nbelow, below_room;
     struct watch_file *file; /* owned; by name */
     size_t n;
     struct watch_event *event; /* owned; since the last look */

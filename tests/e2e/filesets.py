@@ -80,5 +80,5 @@ class Case(unittest.TestCase):
     def left(self):
         return sorted(p.name for p in self.out.iterdir())
 
-    def watch_words(self, *words, ranks=3):
-        return ["watch", "--as", "heat", "--pattern", PATTERN, "--ranks", ranks, *words, self.out]
+    def watch_words(self, *words, ranks=3, pattern=PATTERN):
+        return ["watch", "--as", "heat", "--pattern", pattern, "--ranks", ranks, *words, self.out]

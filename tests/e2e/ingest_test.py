@@ -144,7 +144,7 @@ class Ingest(Case):
         path = self.out / "a"
         self.write("a")
         for words in (["--as", "heat"], [path], ["--as", "he/at", path], ["--as", "heat", "--ranks", 2, path],
-                      ["--as", "heat@1", "--pattern", "{step}", path], ["--as", "heat", "--pattern", "x", path],
+                      ["--as", "heat@1", "--pattern", "{step}", path], ["--as", "heat", "--pattern", "x{", path],
                       ["--as", "heat", "--pattern", "{step}{rank}", path],
                       ["--as", "heat", "--pattern", "{step}7", path],
                       ["--as", "heat", "--pattern", "{step}.{x}", path],

@@ -18,10 +18,10 @@ from filesets import HAS_FAULTS, MAKE_VERSION, PATIENCE, PATTERN, Case
 
 
 class Watching(Case):
-    def start(self, *words, **env):
+    def start(self, *words, pattern=PATTERN, **env):
         log = open(self.tmp / "log", "ab")
         self.addCleanup(log.close)
-        p = subprocess.Popen(self.command(*self.watch_words("--poll", "100ms", "--settle", "200ms", *words)),
+        p = subprocess.Popen(self.command(*self.watch_words("--poll", "100ms", "--settle", "200ms", *words, pattern=pattern)),
                              env={**self.env, **env}, stdout=log, stderr=log)
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)
@@ -61,6 +61,58 @@ class Watching(Case):
         for step, files in want.items():
             self.assertEqual(self.restore(f"heat@{step}"), files)
         self.assertEqual((self.tmp / "log").read_text().count("committed"), 3)
+
+    def write_below(self, step, ranks=3):
+        (self.out / f"DD{step:04}").mkdir(exist_ok=True)
+        return {name: self.write(name) for name in
+                (f"DD{step:04}/data{step:04}.{r}" for r in range(ranks))}
+
+    def test_directories(self):
+        """A directory for each step, some made while it watches; one is renamed, one is no directory."""
+        pattern = "DD{step}/data{step}.{rank}"
+        want = {7: self.write_below(7)}
+        (self.out / "DD0001").write_bytes(b"a file")
+        p = self.start("--remove", pattern=pattern)
+        self.until(lambda: self.versions() == [7], p)
+        want[8] = self.write_below(8)
+        self.until(lambda: self.versions() == [7, 8], p)
+        (self.out / "making").mkdir()
+        want[9] = {}
+        for r in range(3):
+            want[9][f"DD9/data9.{r}"] = self.write(f"making/data9.{r}")
+        (self.out / "making").rename(self.out / "DD9")
+        self.until(lambda: self.versions() == [7, 8, 9], p)
+        self.until(lambda: not [q for q in self.out.rglob("data*") if q.is_file()], p)
+        shutil.rmtree(self.out / "DD0008")
+        want[8] = self.write_below(8)  # the same names again, in another directory
+        self.until(lambda: (self.tmp / "log").read_text().count("heat@8: committed") == 2, p)
+        self.stop(p)
+        for step, files in want.items():
+            self.assertEqual(self.restore(f"heat@{step}"), files)
+
+    def test_overwritten_files(self):
+        """A program that writes a, b, a, ... each time over the older one."""
+        def write_all(name):
+            return {f"r.{name}.{r}": self.write(f"r.{name}.{r}") for r in range(3)}
+
+        pattern = "r.{any}.{rank}"
+        want = [write_all("z"), None]  # the first to be written comes first, whatever its name
+        time.sleep(0.05)
+        want[1] = write_all("a")
+        p = self.start(pattern=pattern)
+        self.until(lambda: self.versions() == [0, 1], p)
+        for name in "z", "a", "z":
+            want.append(write_all(name))
+            self.until(lambda: len(self.versions()) == len(want), p)
+        self.stop(p)
+        self.assertEqual(self.versions(), list(range(5)))
+        for version, files in enumerate(want):
+            self.assertEqual(self.restore(f"heat@{version}"), files)
+        out, _ = self.cairn(*self.watch_words("--once", pattern=pattern))
+        self.assertEqual(out.count("was there already"), 2)
+        self.assertEqual(self.versions(), list(range(5)))
+        _, err = self.cairn(*self.watch_words("--remove", pattern=pattern), expect=2)
+        self.assertIn("--remove needs {step}", err)
 
     def start_seeing(self, *words):
         """Starts a watcher and waits until the kernel tells it what is closed and renamed."""
