@@ -130,8 +130,8 @@ struct cairn_options {
  * is NULL, and one rank logs the error. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_open(const struct cairn_options *options,
                                              cairn_session **ret_session);
-/* Collective. Waits until every checkpoint is persistent or has failed (at most wait_timeout),
- * stops the service and frees the session, even when it returns an error. On CAIRN_ETIMEDOUT,
+/* Collective. Waits until every checkpoint is persistent or has failed (at most wait_timeout), or a
+ * newer one has taken its place (persistent_every); stops the service and frees the session, even when it returns an error. On CAIRN_ETIMEDOUT,
  * checkpoints that are not persistent yet stay in memory for the next start or for `cairn drain`.
  * NULL is allowed. */
 CAIRN_API cairn_err cairn_close(cairn_session *session);
@@ -226,9 +226,9 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_checkpoint(cairn_session *session, const
 struct cairn_checkpoint_options {
     size_t size;                /* sizeof(struct cairn_checkpoint_options) */
     const char *const *regions; /* NULL-terminated list of names; NULL: all */
-    cairn_level level;          /* what it shall reach; CAIRN_LEVEL_NONE: as configured. At present
-                                 * every checkpoint goes on to CAIRN_PERSISTENT, and any other
-                                 * level is CAIRN_ENOTSUP. */
+    cairn_level level;          /* what it shall reach although nobody waits for it;
+                                 * CAIRN_LEVEL_NONE: as the keys say (persistent_every). A level
+                                 * that the session lacks is reached with the next one. */
     uint32_t flags;             /* 0: no flag is defined yet */
     const char *protect;        /* protection scheme; NULL: as configured. At present there is only
                                  * "none", and any other scheme is CAIRN_ENOTSUP. */
@@ -258,12 +258,15 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_test(cairn_session *session, const char 
                                              int64_t version, cairn_level level, int *ret_reached);
 /* Waits for the level, at most timeout_ms (0: only test; or CAIRN_WAIT_CONFIG). Unless the call
  * only tests, all nodes flush this checkpoint and those before it at full speed from now on.
- * CAIRN_ETIMEDOUT leaves the checkpoint as it is; its flush continues in the background. */
+ * CAIRN_ETIMEDOUT leaves the checkpoint as it is; its flush continues in the background. A checkpoint
+ * that is not due (persistent_every) is flushed if the level needs it. If a newer one has taken its
+ * place already, the error is CAIRN_ECANCELED. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_wait(cairn_session *session, const char *name,
                                              int64_t version, cairn_level level,
                                              int64_t timeout_ms);
 /* Like cairn_wait, for all checkpoints of the session; returns the first failure that no call has
- * returned before. A superseded checkpoint is not a failure. */
+ * returned before. Of those that are not due, only the newest of each name is flushed, and older ones
+ * are superseded. A superseded checkpoint is not a failure. */
 CAIRN_API CAIRN_CHECKED cairn_err cairn_wait_all(cairn_session *session, cairn_level level,
                                                  int64_t timeout_ms);
 /* A descriptor for poll() and event loops: it becomes readable when the state of a checkpoint has

@@ -207,6 +207,8 @@ cairn_err crn_key_set(const struct crn_key *key, void *base, const char *text,
         return set_text(key, text, field, ei);
     case CRN_KEY_ENUM:
         return set_enum(key, text, (uint64_t *)(void *)field, ei);
+    case CRN_KEY_EVERY:
+        return crn_parse_every(text, (struct crn_every *)(void *)field, ei);
     case CRN_KEY_U64:
     case CRN_KEY_BYTES:
     case CRN_KEY_TIME:
@@ -222,6 +224,10 @@ void crn_key_format(const struct crn_key *key, const void *base, char *buf, size
 
     if (key->type == CRN_KEY_TEXT) {
         (void)snprintf(buf, size, "%s", field);
+        return;
+    }
+    if (key->type == CRN_KEY_EVERY) {
+        crn_format_every((const struct crn_every *)(const void *)field, buf, size);
         return;
     }
     memcpy(&value, field, sizeof(value));
@@ -250,6 +256,13 @@ uint64_t crn_key_bit(const struct crn_key *key)
     return bit;
 }
 
+static size_t key_bytes(const struct crn_key *key)
+{
+    if (key->type == CRN_KEY_TEXT)
+        return key->max;
+    return key->type == CRN_KEY_EVERY ? sizeof(struct crn_every) : sizeof(uint64_t);
+}
+
 /* Copies the new default of the key to all overrides that do not set it. */
 static void follow_default(struct crn_config *cfg, const struct crn_key *key)
 {
@@ -258,7 +271,7 @@ static void follow_default(struct crn_config *cfg, const struct crn_key *key)
     for (i = 0; i < cfg->noverrides; i++)
         if ((cfg->overrides[i].is_set & crn_key_bit(key)) == 0)
             memcpy((char *)&cfg->overrides[i] + key->offset, (char *)&cfg->names + key->offset,
-                   key->type == CRN_KEY_TEXT ? key->max : sizeof(uint64_t));
+                   key_bytes(key));
 }
 
 static struct crn_name_config *find_override(const struct crn_config *cfg, const char *name)
@@ -314,6 +327,11 @@ int crn_config_may_supersede(const struct crn_config *cfg, const char *name, int
 int crn_config_is_lazy(const struct crn_config *cfg)
 {
     return cfg->discard_consumed != 0 && cfg->local_cache != 0;
+}
+
+int crn_config_flushes_all(const struct crn_config *cfg, const char *name)
+{
+    return crn_config_name(cfg, name)->persistent_every.count == 1;
 }
 
 cairn_err crn_config_set_for(struct crn_config *cfg, const char *name, const char *key_name,

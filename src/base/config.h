@@ -29,16 +29,24 @@ enum crn_encode {
 };
 enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
 
+/* How often: every count-th time, or after ns since the last time. Both 0: never. */
+struct crn_every {
+    uint64_t count;
+    uint64_t ns;
+};
+
 /* Keys that may differ by checkpoint name: section [checkpoint NAME] of the file. */
 struct crn_name_config {
     char name[CAIRN_MAX_NAME];
-    uint64_t on_failure;        /* enum crn_on_failure */
-    uint64_t retries;           /* with retry: how often a failed flush is retried */
-    uint64_t retry_delay_ns;    /* before the first retry; doubles each time */
-    uint64_t fresh;             /* versions of other runs may be overwritten */
-    uint64_t keep_last;         /* versions kept on the PFS; 0: all */
-    uint64_t keep_every;        /* and every m-th version, never removed; 0: none */
-    uint64_t keep_local;        /* versions kept on the node-local disk after the flush */
+    uint64_t on_failure;     /* enum crn_on_failure */
+    uint64_t retries;        /* with retry: how often a failed flush is retried */
+    uint64_t retry_delay_ns; /* before the first retry; doubles each time */
+    uint64_t fresh;          /* versions of other runs may be overwritten */
+    uint64_t keep_last;      /* versions kept on the PFS; 0: all */
+    uint64_t keep_every;     /* and every m-th version, never removed; 0: none */
+    uint64_t keep_local;     /* versions kept on the node-local disk after the flush */
+    uint64_t keep_protected; /* versions that are not flushed: the newest ones stay on the nodes */
+    struct crn_every persistent_every; /* which versions are flushed although nobody waits */
     uint64_t supersede;         /* one that waits for its turn may be dropped for a newer one */
     uint64_t period_ns;         /* advised interval between checkpoints; 0: Young/Daly */
     uint64_t encode;            /* enum crn_encode */
@@ -149,9 +157,18 @@ int crn_config_may_supersede(const struct crn_config *cfg, const char *name, int
 /* True if a version on the node-local disk is flushed only when needed: somebody waits for it, its
  * space is needed, or the run ends. Applies to histories that the application reads back once. */
 int crn_config_is_lazy(const struct crn_config *cfg);
+/* Is every version of the name flushed, even if nobody waits for it? */
+int crn_config_flushes_all(const struct crn_config *cfg, const char *name);
 
 /* The keys in order, for `cairn config`, docs and tests. */
-enum crn_key_type { CRN_KEY_U64, CRN_KEY_BYTES, CRN_KEY_TIME, CRN_KEY_ENUM, CRN_KEY_TEXT };
+enum crn_key_type {
+    CRN_KEY_U64,
+    CRN_KEY_BYTES,
+    CRN_KEY_TIME,
+    CRN_KEY_EVERY,
+    CRN_KEY_ENUM,
+    CRN_KEY_TEXT
+};
 struct crn_key {
     const char *name;
     enum crn_key_type type;
@@ -194,6 +211,10 @@ CAIRN_CHECKED cairn_err crn_config_parse_signals(const char *text, int *ret, siz
 /* "64M", "1.5G", "4096", "auto" (0) -> bytes; "90", "90s", "15m", "2h", "250ms" -> ns. */
 CAIRN_CHECKED cairn_err crn_parse_bytes(const char *text, uint64_t *ret, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_parse_time(const char *text, uint64_t *ret_ns, struct crn_errinfo *ei);
+/* "5": every fifth time; "30m": after 30 minutes; "0": never. A time needs its unit. */
+CAIRN_CHECKED cairn_err crn_parse_every(const char *text, struct crn_every *ret,
+                                        struct crn_errinfo *ei);
+void crn_format_every(const struct crn_every *every, char *buf, size_t size);
 void crn_format_bytes(uint64_t bytes, char *buf, size_t size); /* exact: "64M", "1000" */
 void crn_format_time(uint64_t ns, char *buf, size_t size);     /* exact: "15m", "250ms" */
 void crn_human_bytes(uint64_t bytes, char *buf, size_t size);  /* for people: "1.5 GiB" */

@@ -77,6 +77,9 @@ void crn_config_doc_values(const struct crn_key *key, FILE *out)
         for (i = 0; key->values[i] != NULL; i++)
             (void)fprintf(out, "%s`%s`", i > 0 ? ", " : "", key->values[i]);
         return;
+    case CRN_KEY_EVERY:
+        (void)fputs("number or time", out);
+        return;
     case CRN_KEY_U64:
     case CRN_KEY_BYTES:
     case CRN_KEY_TIME:

@@ -59,7 +59,8 @@ static const struct crn_key keys[] = {
     /* Capture. */
     {"arena_bytes", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
      "Shared memory of each rank for captured checkpoints. auto: twice the size of the first "
-     "checkpoint, or three times with encode_full_every.",
+     "checkpoint, or three times with encode_full_every; with persistent_every, keep_protected "
+     "times that size more.",
      AT(arena_bytes)},
     {"arena_full", CRN_KEY_ENUM, "auto", 0, 0, full_values,
      "When the arena is full: wait for a flush, spill to the local directory, or supersede the "
@@ -264,6 +265,17 @@ static const struct crn_key keys[] = {
      "Versions divisible by this number are always kept. 0: none.", AT_NAME(keep_every)},
     {"keep_local", CRN_KEY_U64, "1", 0, UINT64_C(1) << 40, NULL,
      "Versions kept in the local directory after the flush.", AT_NAME(keep_local)},
+    {"persistent_every", CRN_KEY_EVERY, "1", 0, 0, NULL,
+     "Which versions are flushed to the file system although nothing waits for them: one in this "
+     "many, or one after this time (30m). The others stay in memory and in the local directory. "
+     "The "
+     "newest is flushed by cairn_wait_all, by cairn_close, when the job is told to stop, and by a "
+     "drain. 0: only then.",
+     AT_NAME(persistent_every)},
+    {"keep_protected", CRN_KEY_U64, "1", 1, 1 << 20, NULL,
+     "With persistent_every: versions that stay on the nodes although they are not flushed, the "
+     "newest ones. They give way to a newer version on the file system.",
+     AT_NAME(keep_protected)},
     {"supersede", CRN_KEY_ENUM, "on", 0, 0, switch_values,
      "With a broker: when the turn comes, the newest version that all ranks have captured is "
      "flushed, and older ones that wait are given up, but for those of keep_every and those that "

@@ -95,6 +95,27 @@ cairn_err crn_parse_time(const char *text, uint64_t *ret_ns, struct crn_errinfo 
     return CAIRN_OK;
 }
 
+cairn_err crn_parse_every(const char *text, struct crn_every *ret, struct crn_errinfo *ei)
+{
+    struct crn_every every = {0};
+    int is_count = strspn(text, "0123456789") == strlen(text);
+
+    if (parse_scaled(text, time_units, is_count ? &every.count : &every.ns) != 0)
+        return crn_fail(ei, CAIRN_ECONFIG, 0, "'%s' is neither a number nor a time; write 5, 30m",
+                        text);
+    every.count /= is_count ? SECOND : 1;
+    *ret = every;
+    return CAIRN_OK;
+}
+
+void crn_format_every(const struct crn_every *every, char *buf, size_t size)
+{
+    if (every->ns != 0)
+        crn_format_time(every->ns, buf, size);
+    else
+        (void)snprintf(buf, size, "%" PRIu64, every->count);
+}
+
 /* Uses the largest unit that leaves no remainder. */
 static void format_exact(uint64_t value, const struct units_unit *units, char *buf, size_t size)
 {

@@ -88,17 +88,22 @@ static cairn_err check_options(const struct cairn_checkpoint_options *o, struct 
     if (o->flags != 0)
         return crn_fail(ei, CAIRN_EINVAL, 0, "options->flags is 0x%x; no flag is defined",
                         o->flags);
-    if (o->level != CAIRN_LEVEL_NONE && o->level != CAIRN_PERSISTENT)
-        return crn_fail(ei, CAIRN_ENOTSUP, 0,
-                        "options->level is %s; a checkpoint cannot end at that level yet: use "
-                        "CAIRN_LEVEL_NONE or CAIRN_PERSISTENT",
-                        crn_level_name(o->level));
     if (o->protect != NULL && strcmp(o->protect, "none") != 0)
         return crn_fail(ei, CAIRN_ENOTSUP, 0,
                         "options->protect is '%s'; there are no protection schemes yet: use NULL "
                         "or \"none\"",
                         o->protect);
     return CAIRN_OK;
+}
+
+/* The level that a checkpoint shall reach although nobody waits for it. What is captured in a turn,
+ * or when the job shall stop, goes to the PFS. */
+static cairn_level target_of(const cairn_session *s, const struct cairn_checkpoint_options *o)
+{
+    if (o != NULL && o->level != CAIRN_LEVEL_NONE)
+        return o->level;
+    return s->advice.stop != 0 || s->advice.wish == CRN_WISH_COME ? CAIRN_PERSISTENT
+                                                                  : CAIRN_LEVEL_NONE;
 }
 
 /* Starts the next checkpoint of the session: its number and its track. A failure uses up the number
@@ -122,6 +127,7 @@ static cairn_err checkpoint_begin(cairn_session *s, const char *name, int64_t ve
     crn_version_close(s->open_version); /* this checkpoint may replace it */
     s->open_version = NULL;
     *ret = crn_track_new(s, name, version);
+    (*ret)->target = target_of(s, options);
     return CAIRN_OK;
 }
 

@@ -87,6 +87,7 @@ static int report_of(cairn_session *s, uint32_t slot, struct crn_msg *ret)
     ret->ckpt.version = info.version;
     ret->ckpt.created_ns = info.created_ns;
     ret->captured.slot = slot;
+    ret->captured.target = t != NULL ? (uint32_t)t->target : 0;
     ret->captured.bytes = t != NULL ? t->bytes : info.image_bytes - info.descriptor_bytes;
     return 1;
 }
@@ -168,6 +169,7 @@ static cairn_err rejoin_joined(cairn_session *s, struct crn_errinfo *ei)
     struct crn_msg *reports = NULL;
     cairn_err rc;
     size_t n = 0;
+    uint32_t i;
 
     rc = list_reports(s, &reports, &n, ei);
     rejoin_settle(s); /* afterwards: a slot moves on meanwhile */
@@ -178,6 +180,8 @@ static cairn_err rejoin_joined(cairn_session *s, struct crn_errinfo *ei)
         return rc;
     s->arena_share = s->arena != NULL ? CRN_SHARE_DONE : CRN_SHARE_NONE;
     s->wanted = 0; /* callers that wait say so again */
+    for (i = 0; i < CRN_TRACKED; i++)
+        s->track[i].is_insisted = 0;
     r->fd = -1;
     r->lost_ns = 0;
     r->times++;

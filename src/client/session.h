@@ -57,6 +57,8 @@ struct crn_track {
     struct crn_errinfo error;
     int is_reported;           /* a call has returned the failure */
     int is_rejected;           /* by the application: never restore it from memory */
+    cairn_level target;        /* what the caller asked for; NONE: as configured */
+    int is_insisted;           /* the service was told that a caller waits for this very one */
     char remark[CRN_ERR_TEXT]; /* why it does not progress, such as a full disk */
     uint64_t bytes;
     double copy_seconds, blocked_seconds;
@@ -242,6 +244,10 @@ void crn_claim_forget_names(cairn_session *s);
 /* wait.c: tells the service that a caller waits for the checkpoints up to seq, so that it flushes
  * them at full speed. */
 void crn_wait_want(cairn_session *s, uint64_t seq);
+/* The job may end soon: the newest checkpoint of each name shall be flushed. */
+void crn_wait_insist_newest(cairn_session *s);
+/* May the nodes hold a checkpoint that nobody waits for? */
+int crn_wait_may_hold(const cairn_session *s);
 
 /* phase.c: shows the application's phase to the node service. */
 void crn_phase_show(cairn_session *s, uint32_t phase);

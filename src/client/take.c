@@ -24,16 +24,23 @@ static int is_temporal(const struct crn_name_config *nc)
     return nc->encode != CRN_ENCODE_NONE && nc->encode_full_every > 1;
 }
 
-/* One image being flushed, one being written and, if versions are encoded against the previous one,
- * that one too. */
+/* One image being flushed, one being written, if versions are encoded against the previous one,
+ * that one too, and those that stay although they are not flushed. */
+static uint64_t images_of(const struct crn_name_config *nc)
+{
+    uint64_t images = is_temporal(nc) ? 3 : 2;
+
+    return nc->persistent_every.count != 1 ? images + nc->keep_protected : images;
+}
+
 static uint64_t images_wanted(const struct crn_config *cfg)
 {
-    int temporal = is_temporal(&cfg->names);
+    uint64_t most = images_of(&cfg->names);
     size_t i;
 
     for (i = 0; i < cfg->noverrides; i++)
-        temporal |= is_temporal(&cfg->overrides[i]);
-    return temporal ? 3 : 2;
+        most = most > images_of(&cfg->overrides[i]) ? most : images_of(&cfg->overrides[i]);
+    return most;
 }
 
 /* The arena's size for arena_bytes = auto; less if shared memory is short. */
@@ -204,13 +211,15 @@ static void drop_hashes(struct crn_capture *c)
 
 /* Room. ---------------------------------------------------------------------------------------- */
 
-/* Whoever sets arena_full = supersede means all versions. By default some need their turn. */
+/* Whoever sets arena_full = supersede means all versions. By default some need their turn, and those
+ * that are held give way only to a newer one that is captured. */
 static int take_may_supersede(const void *arg, const struct crn_slot_info *info)
 {
     const cairn_session *s = arg;
 
     return s->cfg.arena_full == CRN_FULL_SUPERSEDE ||
-           crn_config_may_supersede(&s->cfg, info->name, info->version);
+           (crn_config_flushes_all(&s->cfg, info->name) &&
+            crn_config_may_supersede(&s->cfg, info->name, info->version));
 }
 
 /* Drops the oldest capture whose flush has not begun, and tells the service. */
@@ -245,11 +254,35 @@ static cairn_err take_room(cairn_session *s, struct crn_capture *c, struct crn_t
                            ei);
 }
 
+/* How long a capture has waited for room. */
+struct take_wait {
+    int64_t begin_ns;
+    int64_t next_ns; /* after the begin, when to ask that a held version be flushed; then doubled */
+};
+
+/* The flushes that make room run at full speed. If nothing has made room for a while, a version
+ * that is held may have to be flushed. */
+static void ask_for_room(cairn_session *s, struct take_wait *w)
+{
+    struct crn_msg note = {.type = CRN_MSG_CRAMPED, .seq = s->seq};
+    struct crn_errinfo ignored = {0};
+
+    if (!crn_config_is_lazy(&s->cfg))
+        crn_wait_want(s, s->seq - 1);
+    else if (crn_tiers_are_full(s))
+        crn_wait_want(s, s->wanted + (s->seq - s->wanted + 1) / 2); /* the older half of the rest */
+    if (s->clock->mono_ns(s->clock) - w->begin_ns < w->next_ns || !crn_wait_may_hold(s))
+        return;
+    w->next_ns *= 2;
+    if (crn_service_link_send(s, &note, &ignored) != CAIRN_OK)
+        crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
+}
+
 /* Finds a slot for the image in the arena or, if necessary, one for a spill to the node's disk. */
 static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_track *t,
                            struct crn_errinfo *ei)
 {
-    int64_t until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.wait_timeout_ns;
+    struct take_wait w = {s->clock->mono_ns(s->clock), PUMP_STEP_NS};
     int can_spill = s->cfg.local[0] != '\0';
     cairn_err rc;
     int done;
@@ -278,12 +311,8 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
             if (done)
                 continue;
         }
-        if (!crn_config_is_lazy(&s->cfg))
-            crn_wait_want(s, s->seq - 1);
-        else if (crn_tiers_are_full(s))
-            crn_wait_want(s, s->wanted +
-                                 (s->seq - s->wanted + 1) / 2); /* the older half of the rest */
-        if (s->clock->mono_ns(s->clock) > until)
+        ask_for_room(s, &w);
+        if (s->clock->mono_ns(s->clock) - w.begin_ns > (int64_t)s->cfg.wait_timeout_ns)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
                             "no room in the arena within wait_timeout: the flush of older "
                             "checkpoints does not keep up, or is paused");
@@ -505,7 +534,7 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
         return rc;
     }
     if (c->held != NULL) {
-        rc = crn_tiers_submit(s, c, t->bytes, ei);
+        rc = crn_tiers_submit(s, c, t, ei);
         free_parts(c);
         memset(c, 0, sizeof(*c));
         return rc;
@@ -513,6 +542,7 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
     memcpy(note.run, s->run, 16);
     memcpy(note.ckpt.name, c->info.name, sizeof(note.ckpt.name));
     note.captured.bytes = t->bytes;
+    note.captured.target = (uint32_t)t->target;
     (void)crn_slot_move(s->arena, c->slot, note.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
     free_parts(c);
     memset(c, 0, sizeof(*c));

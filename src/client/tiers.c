@@ -363,7 +363,7 @@ static void tiers_replace(struct crn_tiers *x, struct crn_tiered *h)
     crn_held_index(x, h);
 }
 
-cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t bytes,
+cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, const struct crn_track *t,
                            struct crn_errinfo *ei)
 {
     struct crn_tiers *x = s->tiers;
@@ -372,7 +372,8 @@ cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t byt
 
     crn_lock(&x->mu);
     is_lost = h->is_lost;
-    h->bytes = bytes;
+    h->bytes = t->bytes;
+    h->target = t->target;
     h->shard = c->shard;
     h->image = c->image;
     h->descriptor = c->descriptor;

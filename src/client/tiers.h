@@ -38,8 +38,8 @@ CAIRN_CHECKED cairn_err crn_tiers_slot(cairn_session *s, struct crn_slot_info *i
                                        uint32_t *ret_slot, struct crn_errinfo *ei);
 int crn_tiers_supersede(cairn_session *s, crn_slot_may may, struct crn_slot_info *ret);
 /* The capture counts: the service learns of it once it lies in the arena. */
-CAIRN_CHECKED cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c, uint64_t bytes,
-                                         struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_tiers_submit(cairn_session *s, struct crn_capture *c,
+                                         const struct crn_track *t, struct crn_errinfo *ei);
 void crn_tiers_drop(cairn_session *s, struct crn_tiered *h); /* the capture does not count */
 
 /* A checkpoint whose regions are known and that has not failed; NULL if there is none. */

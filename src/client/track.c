@@ -14,7 +14,8 @@ struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t vers
     t->error.code = CAIRN_OK;
     t->error.sys_errno = 0;
     t->error.msg[0] = '\0';
-    t->is_reported = t->is_rejected = 0;
+    t->is_reported = t->is_rejected = t->is_insisted = 0;
+    t->target = CAIRN_LEVEL_NONE;
     t->remark[0] = '\0';
     t->bytes = 0;
     t->copy_seconds = t->blocked_seconds = 0;

@@ -56,6 +56,12 @@ static int needs_flush(cairn_level level)
     return level != CAIRN_LEVEL_NONE && level != CAIRN_CAPTURED;
 }
 
+/* Local copies are made of every version, if there is a local directory. */
+static int needs_persistent(const cairn_session *s, cairn_level level)
+{
+    return needs_flush(level) && (level != CAIRN_LOCAL || s->cfg.local[0] == '\0');
+}
+
 static int64_t wait_deadline(const cairn_session *s, int64_t timeout_ms)
 {
     int64_t now = s->clock->mono_ns(s->clock);
@@ -78,8 +84,16 @@ void crn_wait_want(cairn_session *s, uint64_t seq)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg); /* a caller that waits will notice */
 }
 
-/* With a broker, a newer capture would otherwise supersede it before its turn comes. */
-static void wait_insist(cairn_session *s, const struct crn_track *t)
+/* Might it stay on the nodes for good? Otherwise only a broker's turn may pass it over. */
+static int may_be_held(const cairn_session *s, const struct crn_track *t)
+{
+    return t->target == CAIRN_LEVEL_NONE ? !crn_config_flushes_all(&s->cfg, t->name)
+                                         : t->target != CAIRN_PERSISTENT;
+}
+
+/* A version that is not due would never be flushed, and with a broker a newer capture would
+ * supersede it before its turn comes. */
+static void wait_insist(cairn_session *s, struct crn_track *t)
 {
     struct crn_msg m = {.type = CRN_MSG_WAITED,
                         .seq = t->seq,
@@ -88,14 +102,70 @@ static void wait_insist(cairn_session *s, const struct crn_track *t)
 
     memcpy(m.run, s->run, 16);
     memcpy(m.ckpt.name, t->name, sizeof(m.ckpt.name));
-    if (s->cfg.broker[0] != '\0' && crn_service_link_send(s, &m, &ignored) != CAIRN_OK)
+    if (t->is_insisted || crn_level_has(t->levels, CAIRN_PERSISTENT) ||
+        (s->cfg.broker[0] == '\0' && !may_be_held(s, t)))
+        return;
+    t->is_insisted = 1;
+    if (crn_service_link_send(s, &m, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
+
+/* The newest checkpoint of the name that has not failed. */
+static struct crn_track *newest_of(cairn_session *s, const char *name)
+{
+    uint32_t n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
+    uint32_t i;
+
+    for (i = 1; i <= n; i++) {
+        struct crn_track *t = &s->track[(s->ntracked - i) % CRN_TRACKED];
+
+        if (t->error.code == CAIRN_OK && strcmp(t->name, name) == 0)
+            return t;
+    }
+    return NULL;
+}
+
+/* The checkpoint to flush so that this one comes to an end: if it may be held, the newest of its
+ * name, which supersedes it. */
+static struct crn_track *newest_for(cairn_session *s, struct crn_track *t)
+{
+    struct crn_track *newest = may_be_held(s, t) ? newest_of(s, t->name) : NULL;
+
+    return newest != NULL && !crn_level_has(newest->levels, CAIRN_PERSISTENT) ? newest : t;
+}
+
+int crn_wait_may_hold(const cairn_session *s)
+{
+    uint32_t n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        if (s->track[i].error.code == CAIRN_OK && may_be_held(s, &s->track[i]) &&
+            !crn_level_has(s->track[i].levels, CAIRN_PERSISTENT))
+            return 1;
+    return 0;
+}
+
+void crn_wait_insist_newest(cairn_session *s)
+{
+    uint32_t n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        wait_insist(s, newest_for(s, &s->track[i]));
+}
+
+/* What a call waits for. */
+struct wait_for {
+    cairn_level level;
+    int64_t until;
+    int is_all; /* of the checkpoints of a name only the newest must reach the file system */
+};
 
 /* A lost service is an error only for a level that it had not reported before. A poll (no time
  * left) leaves the flush throttled; only a lazy session asks for the flush even then, because
  * otherwise it never starts. */
-static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
+static cairn_err wait_until(cairn_session *s, struct crn_track *t, const struct wait_for *w,
                             struct crn_errinfo *ei)
 {
     uint64_t seq = t->seq;
@@ -104,10 +174,10 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
 
     for (;; step = STEP_NS) {
         struct crn_errinfo why = {0};
-        int64_t left = until - s->clock->mono_ns(s->clock);
+        int64_t left = w->until - s->clock->mono_ns(s->clock);
 
         lost = crn_service_link_pump(s, left < 0 ? 0 : left < step ? left : step, &why);
-        if (t->seq != seq || wait_reached(t, level))
+        if (t->seq != seq || wait_reached(t, w->level))
             return CAIRN_OK;
         if (t->error.code != CAIRN_OK)
             return wait_failure(t, ei);
@@ -115,8 +185,10 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
             *ei = why;
             return crn_err_context(ei, lost, "%s@%" PRId64, t->name, t->version);
         }
-        if (needs_flush(level) && (left > 0 || crn_config_is_lazy(&s->cfg)))
+        if (needs_flush(w->level) && (left > 0 || crn_config_is_lazy(&s->cfg)))
             crn_wait_want(s, seq);
+        if (needs_persistent(s, w->level) && left > 0)
+            wait_insist(s, w->is_all ? newest_for(s, t) : t);
         if (left <= 0)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "%s@%" PRId64 " is not there yet%s%s", t->name,
                             t->version, t->remark[0] != '\0' ? ": " : "", t->remark);
@@ -125,15 +197,15 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, cairn_level l
 
 /* A flush that a caller waits for must not wait for the application's phase. A poll waits for
  * nothing. */
-static cairn_err wait_one(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
+static cairn_err wait_one(cairn_session *s, struct crn_track *t, const struct wait_for *w,
                           struct crn_errinfo *ei)
 {
     int64_t begin = s->clock->mono_ns(s->clock);
     cairn_err rc;
 
-    if (until > begin)
+    if (w->until > begin)
         crn_phase_show(s, CAIRN_PHASE_COMPUTE);
-    rc = wait_until(s, t, level, until, ei);
+    rc = wait_until(s, t, w, ei);
     s->waited_ns += s->clock->mono_ns(s->clock) - begin;
     crn_phase_show(s, s->phase);
     return rc;
@@ -153,7 +225,7 @@ cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_
         rc = wait_find(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    rc = wait_one(s, t, level, 0, &ei);
+    rc = wait_one(s, t, &(struct wait_for){.level = level}, &ei);
     if (rc == CAIRN_OK || rc == CAIRN_ETIMEDOUT) {
         *ret_reached = rc == CAIRN_OK;
         return CAIRN_OK;
@@ -161,18 +233,10 @@ cairn_err cairn_test(cairn_session *s, const char *name, int64_t version, cairn_
     return crn_api_end(&ei, rc);
 }
 
-/* Waits for one version, not for all: it is not to be superseded. */
-static cairn_err wait_this(cairn_session *s, struct crn_track *t, cairn_level level, int64_t until,
-                           struct crn_errinfo *ei)
-{
-    if (needs_flush(level) && !wait_reached(t, level) && until > s->clock->mono_ns(s->clock))
-        wait_insist(s, t);
-    return wait_one(s, t, level, until, ei);
-}
-
 cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_level level,
                      int64_t timeout_ms)
 {
+    struct wait_for w = {.level = level};
     struct crn_errinfo ei = {0};
     struct crn_track *t = NULL;
     cairn_err rc;
@@ -182,15 +246,16 @@ cairn_err cairn_wait(cairn_session *s, const char *name, int64_t version, cairn_
         rc = check_timeout(timeout_ms, &ei);
     if (rc == CAIRN_OK)
         rc = wait_find(s, name, version, &t, &ei);
-    if (rc == CAIRN_OK)
-        rc = wait_this(s, t, level, wait_deadline(s, timeout_ms), &ei);
-    return crn_api_end(&ei, rc);
+    if (rc != CAIRN_OK)
+        return crn_api_end(&ei, rc);
+    w.until = wait_deadline(s, timeout_ms);
+    return crn_api_end(&ei, wait_one(s, t, &w, &ei));
 }
 
 cairn_err cairn_wait_all(cairn_session *s, cairn_level level, int64_t timeout_ms)
 {
+    struct wait_for w = {.level = level, .is_all = 1};
     struct crn_errinfo first = {0};
-    int64_t until;
     cairn_err rc;
     uint32_t n;
     uint32_t i;
@@ -202,7 +267,7 @@ cairn_err cairn_wait_all(cairn_session *s, cairn_level level, int64_t timeout_ms
         rc = check_timeout(timeout_ms, &first);
     if (rc != CAIRN_OK)
         return crn_api_end(&first, rc);
-    until = wait_deadline(s, timeout_ms);
+    w.until = wait_deadline(s, timeout_ms);
     n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
     for (i = 0; i < n; i++) {
         struct crn_track *t = &s->track[(s->ntracked - n + i) % CRN_TRACKED];
@@ -210,7 +275,7 @@ cairn_err cairn_wait_all(cairn_session *s, cairn_level level, int64_t timeout_ms
 
         if (t->error.code != CAIRN_OK && t->is_reported)
             continue;
-        if (wait_one(s, t, level, until, &ei) != CAIRN_OK && ei.code != CAIRN_ECANCELED)
+        if (wait_one(s, t, &w, &ei) != CAIRN_OK && ei.code != CAIRN_ECANCELED)
             crn_err_keep(&first, &ei);
     }
     return crn_api_end(&first, first.code);

@@ -50,10 +50,14 @@ static void refuse_capture(struct crn_node *n, uint32_t local, const struct crn_
 /* All ranks of the node have captured: tells the root. */
 static void capture_complete(struct crn_node *n, struct crn_item *item)
 {
+    struct crn_msg *m;
+
     crn_item_move(&item->state, CRN_ITEM_ALL_CAPTURED);
     item->since_ns = n->now_ns;
     crn_pace_captured(n, item);
-    crn_act_send(n, CRN_ROOT, item, CRN_MSG_NODE_CAPTURED)->node_captured.bytes = item->local_bytes;
+    m = crn_act_send(n, CRN_ROOT, item, CRN_MSG_NODE_CAPTURED);
+    m->node_captured.bytes = item->local_bytes;
+    m->node_captured.target = (uint32_t)item->target;
 }
 
 static void on_captured(struct crn_node *n, uint32_t local, uint32_t slots, const struct crn_msg *m)
@@ -76,6 +80,8 @@ static void on_captured(struct crn_node *n, uint32_t local, uint32_t slots, cons
     item->ncaptured++;
     if (n->next[local] <= m->seq)
         n->next[local] = m->seq + 1;
+    if ((cairn_level)m->captured.target > item->target)
+        item->target = (cairn_level)m->captured.target;
     crn_pace_part(item, m->captured.bytes, m->captured.copy_ns);
     crn_adopt_captured(n, item, local);
     if (crn_item_has_ended(item->state)) {
@@ -134,6 +140,17 @@ static void on_dropped(struct crn_node *n, uint32_t local, const struct crn_msg 
     crn_item_touch(n, item);
 }
 
+/* The first node decides which versions are flushed. */
+static void tell_waited(struct crn_node *n, const struct crn_msg *m)
+{
+    struct crn_action *a = crn_act(n, CRN_ACT_SEND, NULL);
+
+    a->first = CRN_ROOT;
+    a->end = CRN_ROOT + 1;
+    a->msg = crn_node_plain(n, CRN_MSG_NODE_WAITED, m->seq);
+    a->msg.ckpt = m->ckpt;
+}
+
 void crn_node_from_rank(struct crn_node *n, int64_t now_ns, uint32_t local, uint32_t slots,
                         const struct crn_msg *m)
 {
@@ -153,6 +170,12 @@ void crn_node_from_rank(struct crn_node *n, int64_t now_ns, uint32_t local, uint
         return;
     case CRN_MSG_WANTED:
         crn_pace_want(n, m->seq);
+        return;
+    case CRN_MSG_WAITED:
+        tell_waited(n, m);
+        return;
+    case CRN_MSG_CRAMPED:
+        crn_due_cramped(n, m->seq);
         return;
     default:
         return;

@@ -25,12 +25,15 @@ struct crn_node {
     uint64_t wanted;               /* somebody waits for checkpoints up to this seq */
     uint64_t told_wanted;          /* the same, as last reported to the root */
     double copy_rate;              /* fastest capture so far, bytes per second; 0: unknown */
+    int64_t started_ns;            /* when the job started */
     int64_t captured_ns;           /* the last capture, or the start of the job */
     int64_t safe_ns;               /* capture of the last committed one, or start of the job */
     uint64_t ended[CRN_NODE_RING]; /* seq + 1 of the last ones that the root decided, or that a node
                                     * was cut off from: their late messages are ignored */
     uint32_t nended;
     const struct crn_fs_type *fs_type; /* first node: of persistent; NULL until the first START */
+    struct crn_due_name *dues;         /* first node: of names with versions that are held */
+    int is_ending; /* first node: the allocation will end soon, every version is due */
 };
 
 /* node.c: makes room for the actions of an item more; 0, or -1: out of memory. */
@@ -86,6 +89,21 @@ void crn_root_committed(struct crn_node *n, struct crn_item *item, const struct 
 void crn_root_found(struct crn_node *n, struct crn_item *item, uint64_t committed_ns);
 /* Items that wait for an older one may go on. */
 void crn_root_advance_queue(struct crn_node *n);
+
+void crn_root_start(struct crn_node *n, struct crn_item *item); /* it shall be flushed */
+
+/* due.c. All but the last are for the first node. */
+/* All ranks have captured it: 1: it is flushed, 0: it is held. */
+int crn_due_captured(struct crn_node *n, const struct crn_item *item);
+void crn_due_flushed(struct crn_node *n, const struct crn_item *item); /* its flush starts */
+/* The item has been captured, or committed: older held versions of its name may be superseded. */
+void crn_due_make_way(struct crn_node *n, const struct crn_item *item, int is_committed);
+void crn_due_flush_newest(struct crn_node *n); /* of each name, because the job ends */
+void crn_due_failed(struct crn_node *n);
+void crn_due_waited(struct crn_node *n, const struct crn_msg *m);
+void crn_due_tick(struct crn_node *n);
+void crn_due_free(struct crn_node *n);
+void crn_due_cramped(struct crn_node *n, uint64_t seq);
 
 /* claim.c */
 void crn_claim_ask(struct crn_node *n, uint32_t local, const struct crn_msg *m);

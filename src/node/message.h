@@ -33,6 +33,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(WAITED, 13, subject, RANK, SERVICE)    /* a caller waits for this very one */                \
     X(TURN_ASK, 14, turn_ask, RANK, SERVICE) /* rank 0: a turn for its next capture */             \
     X(TURN, 15, turn, SERVICE, RANK)         /* rank 0: what became of it */                       \
+    X(CRAMPED, 16, none, RANK, SERVICE)      /* it has no room for checkpoint seq */               \
     X(NODE_CAPTURED, 32, node_captured, NODE, FIRST_NODE)                                          \
     X(NODE_LOCAL, 33, subject, NODE, FIRST_NODE)    /* its local copy is durable */                \
     X(NODE_WROTE, 34, node_wrote, NODE, FIRST_NODE) /* bytes of its file so far, for the broker */ \
@@ -62,7 +63,8 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(NODE_WAITED, 58, subject, NODE, FIRST_NODE)                                                  \
     X(NODE_HERE, 59, here, NODE, NODE) /* a restarted service has the job again: see adopt.c */    \
     X(NODE_ASKS, 60, asks, NODE, FIRST_NODE) /* has this checkpoint been committed already? */     \
-    X(RANK_DIED, 61, rank_died, NODE, FIRST_NODE) /* it has captured none from seq on */
+    X(RANK_DIED, 61, rank_died, NODE, FIRST_NODE)  /* it has captured none from seq on */          \
+    X(NODE_CRAMPED, 62, subject, NODE, FIRST_NODE) /* it needs the memory of this held one */
 
 /* F(payload, kind, field): the payload of each message, in the order on the wire. */
 #define CRN_FIELDS_none(F, P)
@@ -70,13 +72,13 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
 #define CRN_FIELDS_welcome(F, P) F(P, U32, address) F(P, ERROR, error)
 #define CRN_FIELDS_ready(F, P)   F(P, ERROR, error)
 #define CRN_FIELDS_captured(F, P)                                                                  \
-    F(P, CKPT, ckpt) F(P, U32, slot) F(P, U64, bytes) F(P, U64, copy_ns)
+    F(P, CKPT, ckpt) F(P, U32, slot) F(P, U64, bytes) F(P, U64, copy_ns) F(P, U32, target)
 #define CRN_FIELDS_failed(F, P)  F(P, CKPT, ckpt) F(P, ERROR, error)
 #define CRN_FIELDS_dropped(F, P) F(P, ERROR, error)
 #define CRN_FIELDS_bye(F, P)     F(P, U64, waited_ns) /* waited for Cairn, in total */
 #define CRN_FIELDS_state(F, P)                                                                     \
     F(P, CKPT, ckpt) F(P, U64, levels) F(P, U64, committed_ns) F(P, ERROR, error)
-#define CRN_FIELDS_node_captured(F, P) F(P, CKPT, ckpt) F(P, U64, bytes)
+#define CRN_FIELDS_node_captured(F, P) F(P, CKPT, ckpt) F(P, U64, bytes) F(P, U32, target)
 #define CRN_FIELDS_node_wrote(F, P)    F(P, CKPT, ckpt) F(P, U64, bytes)
 #define CRN_FIELDS_node_data(F, P)     F(P, CKPT, ckpt) F(P, DATA_FILE, data)
 #define CRN_FIELDS_shards(F, P)        F(P, U32, is_lent) F(P, BLOB, shards)
@@ -90,7 +92,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     F(P, U64, generation) F(P, U64, id) F(P, BLOB, news) F(P, ERROR, error)
 #define CRN_FIELDS_sent(F, P)       F(P, U64, bytes) F(P, U64, gather_ns) F(P, U64, send_ns)
 #define CRN_FIELDS_go(F, P)         F(P, U64, base) F(P, U32, leaders) F(P, BLOB, sizes)
-#define CRN_FIELDS_level(F, P)      F(P, U32, level)
+#define CRN_FIELDS_level(F, P)      F(P, U32, level) F(P, U32, is_held)
 #define CRN_FIELDS_end(F, P)        F(P, CKPT, ckpt) F(P, U64, committed_ns) F(P, ERROR, error)
 #define CRN_FIELDS_claim(F, P)      F(P, CKPT, ckpt) F(P, U32, is_successor)
 #define CRN_FIELDS_node_claim(F, P) F(P, CKPT, ckpt) F(P, U32, is_successor) F(P, U32, rank)
@@ -143,7 +145,7 @@ enum crn_msg_type {
     CRN_MESSAGES(CRN_MSG_ENUM)
 #undef CRN_MSG_ENUM
 };
-#define CRN_MSG_MAX 61
+#define CRN_MSG_MAX 62
 
 /* What TURN says. */
 enum crn_turn_news {

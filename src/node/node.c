@@ -25,7 +25,7 @@ cairn_err crn_node_new(const struct crn_node_setup *setup, int64_t now_ns, struc
     if (n == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a job");
     n->set = *setup;
-    n->captured_ns = n->safe_ns = now_ns;
+    n->started_ns = n->captured_ns = n->safe_ns = now_ns;
     n->rank_of = calloc(setup->nlocal, sizeof(*n->rank_of));
     n->has_left = calloc(setup->nlocal, 1);
     n->said = calloc(setup->nlocal, sizeof(*n->said));
@@ -46,6 +46,7 @@ void crn_node_free(struct crn_node *n)
     if (n == NULL)
         return;
     crn_claims_free(n);
+    crn_due_free(n);
     free(n->rank_of);
     free(n->has_left);
     free(n->said);
@@ -66,14 +67,16 @@ struct crn_item *crn_node_take(struct crn_node *n)
 /* Other nodes. --------------------------------------------------------------------------------- */
 
 /* Once all ranks have captured, the local copy is made at once, even if the flush starts later. */
-static void on_level(struct crn_node *n, struct crn_item *item, cairn_level level)
+static void on_level(struct crn_node *n, struct crn_item *item, const struct crn_msg_level *m)
 {
+    cairn_level level = (cairn_level)m->level;
     struct crn_action *a;
 
     if (!crn_level_is_known(level) || crn_level_has(item->levels, level) ||
         level == CAIRN_PERSISTENT || crn_item_has_ended(item->state))
         return; /* only END makes it persistent */
     item->levels |= crn_level_set(level);
+    item->is_held |= m->is_held != 0;
     if (level == CAIRN_CAPTURED) {
         a = crn_act(n, CRN_ACT_PROMISE, item);
         a->end = n->set.nlocal;
@@ -99,10 +102,11 @@ static void from_root(struct crn_node *n, const struct crn_msg *m)
         (m->type == CRN_MSG_END && item->root != NULL && !crn_root_has_decided(item->root->state)))
         return;
     if (m->type == CRN_MSG_LEVEL) {
-        on_level(n, item, (cairn_level)m->level.level);
+        on_level(n, item, &m->level);
     } else if (m->type == CRN_MSG_GO) {
         if (crn_item_may(item->state, CRN_ITEM_GO))
             crn_group_begin(n, item, m);
+        item->is_held = 0;
     } else {
         crn_item_end(n, item, CRN_ITEM_END, &m->end.error, m->end.committed_ns);
         if (n->set.node == CRN_ROOT)
@@ -138,6 +142,11 @@ void crn_node_from_node(struct crn_node *n, int64_t now_ns, const struct crn_msg
     case CRN_MSG_NODE_WANTED:
         if (n->set.node == CRN_ROOT)
             crn_root_want(n, m->seq);
+        return;
+    case CRN_MSG_NODE_WAITED:
+    case CRN_MSG_NODE_CRAMPED:
+        if (n->set.node == CRN_ROOT)
+            crn_due_waited(n, m);
         return;
     case CRN_MSG_HURRY:
         crn_pace_hurry(n, m->seq);
@@ -316,6 +325,8 @@ void crn_node_tick(struct crn_node *n, int64_t now_ns)
 
     n->now_ns = now_ns;
     crn_alive_tick(n);
+    if (n->set.node == CRN_ROOT)
+        crn_due_tick(n);
     for (item = n->items; item != NULL; item = item->next)
         check_deadline(n, item);
 }

@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/level.h"
 #include "base/log.h"
+#include "node/due.h"
 #include "node/message.h"
 #include "node/states.h"
 
@@ -67,6 +68,8 @@ struct crn_root_item {
     uint32_t ncaptured, nlocal, ndata; /* nodes that have */
     struct crn_group_state *groups;    /* used to find lagging leaders */
     struct crn_buf sizes;              /* of all nodes, as GO carries them */
+    cairn_level target;                /* the ranks want it there; NONE: as configured */
+    int is_waited;                     /* a rank waits for this very one */
     int is_asked;       /* the keeper looks, or has looked, whether it is committed already */
     uint32_t paused_by; /* node + 1 that reports for all why flushes wait; 0: none waits */
 };
@@ -82,6 +85,8 @@ struct crn_item {
     uint64_t generation; /* of the run for this name */
     enum crn_item_state state;
     uint64_t levels;          /* reached, as a set */
+    cairn_level target;       /* as the ranks of this node ask; NONE: as configured */
+    int is_held;              /* it is not flushed until somebody wants it: due.c */
     struct crn_errinfo error; /* result of the checkpoint */
     struct crn_part *part;    /* nlocal entries */
     uint32_t ncaptured;

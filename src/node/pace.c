@@ -55,7 +55,7 @@ static const struct crn_item *only_one(const struct crn_node *n)
     const struct crn_item *item;
 
     for (item = n->items; item != NULL; item = item->next) {
-        if (item->state >= CRN_ITEM_FLUSHED)
+        if (item->state >= CRN_ITEM_FLUSHED || item->is_held)
             continue;
         if (found != NULL || item->state == CRN_ITEM_CAPTURING)
             return NULL;

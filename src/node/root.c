@@ -9,9 +9,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void tell_level(struct crn_node *n, struct crn_item *item, cairn_level level)
+static void tell_level(struct crn_node *n, struct crn_item *item, cairn_level level, int is_held)
 {
-    crn_act_send_all(n, item, CRN_MSG_LEVEL)->level.level = (uint32_t)level;
+    struct crn_msg *m = crn_act_send_all(n, item, CRN_MSG_LEVEL);
+
+    m->level.level = (uint32_t)level;
+    m->level.is_held = (uint32_t)is_held;
 }
 
 /* Deciding. ------------------------------------------------------------------------------------ */
@@ -35,8 +38,10 @@ static void root_decide(struct crn_node *n, struct crn_item *item, enum crn_root
 
 void crn_root_fail(struct crn_node *n, struct crn_item *item, const struct crn_errinfo *error)
 {
-    if (crn_root_may(item->root->state, CRN_ROOT_FAIL))
-        root_decide(n, item, CRN_ROOT_FAIL, error, 0);
+    if (!crn_root_may(item->root->state, CRN_ROOT_FAIL))
+        return;
+    root_decide(n, item, CRN_ROOT_FAIL, error, 0);
+    crn_due_failed(n);
 }
 
 /* What is safe is as old as its capture: what was computed since then is at risk. */
@@ -56,6 +61,10 @@ void crn_root_committed(struct crn_node *n, struct crn_item *item, const struct 
         note_safe(n, item, r->number);
     root_decide(n, item, is_ok ? CRN_ROOT_COMMIT : CRN_ROOT_REFUSE, r->error,
                 is_ok ? r->number : 0);
+    if (is_ok)
+        crn_due_make_way(n, item, 1);
+    else
+        crn_due_failed(n);
 }
 
 /* A dead service has committed it. */
@@ -67,6 +76,7 @@ void crn_root_found(struct crn_node *n, struct crn_item *item, uint64_t committe
         return;
     n->safe_ns = n->now_ns;
     root_decide(n, item, CRN_ROOT_FIND, &ok, committed_ns);
+    crn_due_make_way(n, item, 1);
 }
 
 /* Checkpoints that a dead rank has not captured cannot complete. */
@@ -251,8 +261,9 @@ static void tell_hurry(struct crn_node *n)
     a->msg = crn_node_plain(n, CRN_MSG_HURRY, n->wanted);
 }
 
-static void root_start(struct crn_node *n, struct crn_item *item)
+void crn_root_start(struct crn_node *n, struct crn_item *item)
 {
+    crn_due_flushed(n, item);
     crn_root_move(&item->root->state, CRN_ROOT_START);
     (void)crn_act_work(n, item, CRN_WORK_START);
 }
@@ -265,9 +276,14 @@ void crn_root_want(struct crn_node *n, uint64_t seq)
         return;
     n->wanted = seq;
     tell_hurry(n);
+    if (!crn_config_is_lazy(n->set.cfg)) {
+        if (seq == UINT64_MAX) /* the job ends */
+            crn_due_flush_newest(n);
+        return;
+    }
     for (item = n->items; item != NULL; item = item->next)
         if (item->root->state == CRN_ROOT_HELD && item->seq <= n->wanted)
-            root_start(n, item);
+            crn_root_start(n, item);
 }
 
 /* Reports of the nodes. ------------------------------------------------------------------------ */
@@ -323,7 +339,7 @@ static void on_paused(struct crn_node *n, struct crn_item *item, const struct cr
 static void on_node_captured(struct crn_node *n, struct crn_item *item, const struct crn_msg *m)
 {
     struct crn_root_item *root = item->root;
-    int is_lazy = crn_config_is_lazy(n->set.cfg);
+    int is_held;
 
     if (root->state != CRN_ROOT_COLLECTING ||
         !is_news(root, m->node, CRN_HAS_CAPTURED, &root->ncaptured))
@@ -332,15 +348,19 @@ static void on_node_captured(struct crn_node *n, struct crn_item *item, const st
         item->created_ns = m->ckpt.created_ns;
     root->bytes += m->node_captured.bytes;
     root->node_bytes[m->node] = m->node_captured.bytes;
+    if ((cairn_level)m->node_captured.target > root->target)
+        root->target = (cairn_level)m->node_captured.target;
     if (root->ncaptured < n->set.nodes)
         return;
-    tell_level(n, item, CAIRN_CAPTURED);
+    is_held = crn_config_is_lazy(n->set.cfg) ? item->seq > n->wanted : !crn_due_captured(n, item);
+    tell_level(n, item, CAIRN_CAPTURED, is_held);
     if (item->seq <= n->wanted) /* a rank waited before the root knew of the checkpoint */
         tell_hurry(n);
-    if (is_lazy && item->seq > n->wanted)
+    if (is_held)
         crn_root_move(&root->state, CRN_ROOT_HOLD);
     else
-        root_start(n, item);
+        crn_root_start(n, item);
+    crn_due_make_way(n, item, 0);
 }
 
 static void on_node_local(struct crn_node *n, struct crn_item *item, const struct crn_msg *m)
@@ -348,7 +368,7 @@ static void on_node_local(struct crn_node *n, struct crn_item *item, const struc
     struct crn_root_item *root = item->root;
 
     if (is_news(root, m->node, CRN_HAS_LOCAL, &root->nlocal) && root->nlocal == n->set.nodes)
-        tell_level(n, item, CAIRN_LOCAL);
+        tell_level(n, item, CAIRN_LOCAL, 0);
 }
 
 /* Only the leader of a group reports its file. */

@@ -302,7 +302,7 @@ static int message_data(struct crn_job *job, struct crn_msg *n)
         return take_data(job, n);
     case CRN_MSG_NODE_WAITED:
         crn_turn_waited(job, n->seq);
-        return 0;
+        return 1;
     case CRN_MSG_SHARDS:
         return item != NULL && crn_flow_shards(job, item, n);
     case CRN_MSG_FILE:
@@ -328,16 +328,6 @@ static int message_data(struct crn_job *job, struct crn_msg *n)
     }
 }
 
-/* The first node decides which captures a newer one supersedes. */
-static void forward_waited(struct crn_job *job, const struct crn_msg *n)
-{
-    struct crn_msg m = {.type = CRN_MSG_NODE_WAITED, .seq = n->seq, .node = job->node};
-
-    memcpy(m.run, job->run, 16);
-    m.ckpt = n->ckpt;
-    crn_job_tell(job, CRN_ROOT, &m);
-}
-
 void crn_job_message(struct crn_job *job, struct crn_client *c, struct crn_msg *n, int passed_fd)
 {
     const struct crn_arena *arena;
@@ -351,8 +341,6 @@ void crn_job_message(struct crn_job *job, struct crn_client *c, struct crn_msg *
             crn_node_from_node(job->core, now_ns(), n);
     } else if (n->type == CRN_MSG_ARENA) {
         on_arena(job, c, passed_fd);
-    } else if (n->type == CRN_MSG_WAITED) {
-        forward_waited(job, n);
     } else if (n->type == CRN_MSG_TURN_ASK) {
         if (c->rank == 0)
             crn_turn_asked(job, n);
@@ -389,6 +377,9 @@ static int result_data(struct crn_job *job, struct crn_work *w)
         return 0;
     case CRN_WORK_ASSIST:
         crn_assist_result(job, w->item, w);
+        return 1;
+    case CRN_WORK_LOCAL:
+        memcpy(crn_data(w->item)->local, w->file.name, sizeof(w->file.name));
         return 1;
     case CRN_WORK_FLUSH:
         file = &crn_data(w->item)->file;

@@ -33,6 +33,7 @@ struct crn_item_data {
     uint32_t claims;                 /* job->mu: workers that read its slots */
     atomic_int is_over;              /* it has ended; read by the workers while they wait */
     struct crn_manifest_file file;   /* written by this node; its ranges are owned */
+    char local[CRN_FILE_NAME];       /* the local copy of this node; empty: none */
     struct crn_flow_part flow;       /* group.c: what followers have described */
     struct crn_aid *aid;             /* assist.c; NULL: no assistant yet */
     struct crn_loan *loan;           /* loan.c: the previous version; NULL: not used */
@@ -54,7 +55,7 @@ struct crn_work {
     struct crn_item *item;   /* all kinds but CLAIM */
     struct crn_claim *claim; /* CLAIM */
     struct crn_errinfo error;
-    struct crn_manifest_file file; /* FLUSH: the result; NOTE_OPENED: the file name */
+    struct crn_manifest_file file; /* FLUSH: the result; LOCAL, NOTE_OPENED: the file name */
     uint64_t committed_ns;         /* COMMIT; LOOK: 0 if it is not committed */
     const struct crn_write *write; /* FETCH */
     struct crn_errand *errand;     /* FETCH: instead of write, for another node's file */
@@ -94,6 +95,7 @@ struct crn_unsaid {
 /* report.c: outcomes of the checkpoints of a job, for the summary at its end. First node, loop. */
 struct crn_totals {
     uint64_t persistent, failed, canceled;
+    uint64_t superseded; /* not due, and newer ones took their place */
     uint64_t bytes;      /* of the persistent ones */
     uint64_t slowest_ns; /* longest time from capture to commit */
     char slowest[CAIRN_MAX_NAME];

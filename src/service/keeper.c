@@ -421,14 +421,31 @@ static void retire_local(struct crn_job *job, const struct crn_item *item)
     (void)close(dfd);
 }
 
+/* A version that was not due has given way to a newer one: removes its local copy. */
+static void drop_local(struct crn_job *job, const struct crn_item *item)
+{
+    char root[CRN_PATH_MAX];
+    struct crn_errinfo ei = {0};
+    struct crn_store st;
+
+    if (crn_rundir_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) != CAIRN_OK ||
+        crn_store_open(crn_fs_default(), root, 0, &st, &ei) != CAIRN_OK)
+        return;
+    if (crn_store_discard_data(&st, item->name, item->version, crn_data(item)->local, &ei) !=
+        CAIRN_OK)
+        crn_log(&job->log, CRN_DEBUG, "a local copy of %s@%" PRId64 " stays: %s", item->name,
+                item->version, ei.msg); /* until a newer version is on the file system */
+    crn_store_close(&st);
+}
+
 /* Cancellations that the user configured are not reported. */
 static void report_end(struct crn_job *job, const struct crn_item *item)
 {
     int is_canceled = item->error.code == CAIRN_ECANCELED;
 
     if (item->error.code == CAIRN_OK ||
-        (is_canceled &&
-         (crn_config_full(&job->cfg) == CRN_FULL_SUPERSEDE || job->cfg.discard_consumed)))
+        (is_canceled && (item->is_held || crn_config_full(&job->cfg) == CRN_FULL_SUPERSEDE ||
+                         job->cfg.discard_consumed)))
         return;
     crn_job_report(job, item, is_canceled ? CRN_EVENT_CANCELED : CRN_EVENT_FAILED, item->error.msg);
 }
@@ -453,6 +470,8 @@ static cairn_err keeper_retire(struct crn_job *job, struct crn_work *w)
             keeper_retain(job, w);
         return CAIRN_OK;
     }
+    if (item->error.code == CAIRN_ECANCELED && item->is_held && crn_data(item)->local[0] != '\0')
+        drop_local(job, item);
     if (w->bytes == 0 && file->name[0] != '\0' &&
         crn_store_open(crn_fs_default(), job->cfg.persistent, 0, &st, &w->error) == CAIRN_OK) {
         if (crn_store_discard_data(&st, item->name, item->version, file->name, &w->error) !=

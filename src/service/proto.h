@@ -6,7 +6,7 @@
 
 #include "node/message.h"
 
-#define CRN_PROTO_VERSION 13
+#define CRN_PROTO_VERSION 14
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
 
 /* A rank's introduction of itself and its job. */

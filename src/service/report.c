@@ -59,7 +59,8 @@ void crn_job_count(struct crn_job *job, const struct crn_item *item, cairn_err c
     struct crn_totals *t = &job->totals;
     uint64_t ns = committed_ns > item->created_ns ? committed_ns - item->created_ns : 0;
 
-    t->canceled += code == CAIRN_ECANCELED;
+    t->superseded += code == CAIRN_ECANCELED && item->is_held;
+    t->canceled += code == CAIRN_ECANCELED && !item->is_held;
     t->failed += code != CAIRN_OK && code != CAIRN_ECANCELED;
     if (code != CAIRN_OK)
         return;
@@ -76,12 +77,12 @@ void crn_job_summary(const struct crn_job *job)
 {
     const struct crn_totals *t = &job->totals;
     const struct crn_item *item;
-    char bytes[32], waited[32], took[32], slowest[CAIRN_MAX_NAME + 80] = "";
+    char bytes[32], waited[32], took[32], slowest[CAIRN_MAX_NAME + 80] = "", stayed[48] = "";
     uint64_t unfinished = 0;
 
     for (item = crn_node_items(job->core); item != NULL; item = item->next)
         unfinished += !crn_root_has_decided(item->root->state);
-    if (t->persistent + t->failed + t->canceled + unfinished == 0)
+    if (t->persistent + t->failed + t->canceled + t->superseded + unfinished == 0)
         return;
     crn_human_bytes(t->bytes, bytes, sizeof(bytes));
     crn_human_time((double)t->waited_ns * 1e-9, waited, sizeof(waited));
@@ -89,9 +90,11 @@ void crn_job_summary(const struct crn_job *job)
     if (t->persistent > 0)
         (void)snprintf(slowest, sizeof(slowest), ", the slowest %s@%" PRId64 " after %s",
                        t->slowest, t->slowest_version, took);
+    if (t->superseded > 0)
+        (void)snprintf(stayed, sizeof(stayed), ", %" PRIu64 " only on the nodes", t->superseded);
     crn_log(&job->log, t->failed + unfinished > 0 ? CRN_WARN : CRN_INFO,
-            "the run has ended: %" PRIu64 " versions persistent, %s%s; rank 0 waited %s; %" PRIu64
+            "the run has ended: %" PRIu64 " versions persistent, %s%s%s; rank 0 waited %s; %" PRIu64
             " failed, %" PRIu64 " canceled, %" PRIu64 " unfinished%s",
-            t->persistent, bytes, slowest, waited, t->failed, t->canceled, unfinished,
+            t->persistent, bytes, slowest, stayed, waited, t->failed, t->canceled, unfinished,
             t->failed > 0 ? "; see 'cairn ls --failed'" : "");
 }

@@ -243,11 +243,13 @@ static void write_local(struct crn_job *job, struct crn_work *w, struct crn_sour
     char root[CRN_PATH_MAX];
 
     if (crn_rundir_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) == CAIRN_OK &&
-        write_to(job, w, root, 1, &load, &file, &ei) == CAIRN_OK)
+        write_to(job, w, root, 1, &load, &file, &ei) == CAIRN_OK) {
+        memcpy(w->file.name, file.name, sizeof(w->file.name));
         crn_work_note(job, w->item, CRN_WORK_NOTE_LOCAL, "");
-    else
+    } else {
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no local copy, continuing: %s", w->item->name,
                 w->item->version, ei.msg);
+    }
     crn_manifest_file_free(&file);
 }
 

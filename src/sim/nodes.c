@@ -130,6 +130,17 @@ static uint32_t nodes_pick(struct world *w, uint32_t given, uint32_t most, uint3
     return w->set.has_faults ? 1 + (uint32_t)crn_rng_below(&w->rng, most) : otherwise;
 }
 
+/* Which versions are due: by number, by time, or none. */
+static void draw_every(struct world *w)
+{
+    struct crn_every *every = &w->cfg.names.persistent_every;
+
+    every->count = crn_rng_below(&w->rng, 4);
+    if (every->count == 1)
+        *every = (struct crn_every){.ns = 2 * (uint64_t)w->interval_ns};
+    w->cfg.names.keep_protected = 1 + crn_rng_below(&w->rng, 3);
+}
+
 static void draw_config(struct world *w)
 {
     static const int64_t timeouts[] = {2, 5, 20, 60};
@@ -137,6 +148,8 @@ static void draw_config(struct world *w)
     crn_config_defaults(&w->cfg);
     w->interval_ns = 10 * SECOND;
     w->cfg.stripe_count = 4;
+    if (w->set.every != 0)
+        w->cfg.names.persistent_every.count = w->set.every;
     if (!w->set.has_faults)
         return;
     w->cfg.commit_timeout_ns = (uint64_t)(timeouts[crn_rng_below(&w->rng, 4)] * SECOND);
@@ -148,6 +161,8 @@ static void draw_config(struct world *w)
         (void)snprintf(w->cfg.local, sizeof(w->cfg.local), "/local");
     if (crn_world_chance(w, 0.3))
         w->cfg.discard_consumed = w->cfg.local_cache = 1; /* a lazy job */
+    if (w->set.every == 0 && crn_world_chance(w, 0.4))
+        draw_every(w);
     if (crn_world_chance(w, 0.3)) {
         w->cfg.names.encode = CRN_ENCODE_AWARE;
         w->cfg.names.encode_full_every = 4;

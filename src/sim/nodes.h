@@ -7,8 +7,8 @@
  * Checked: every checkpoint ends once on every node, in bounded time; a version is committed only
  * if all its data is there, and stays there; a capture that all ranks have made is committed or
  * kept, unless the ranks replaced it; the death of a rank does not fail what all ranks have
- * captured; the level `local` is true. The same seed gives the same run
- * everywhere. */
+ * captured; the level `local` is true; a version that is not due gives way only to a newer one that
+ * all ranks have captured. The same seed gives the same run everywhere. */
 #ifndef CRN_SIM_NODES_H
 #define CRN_SIM_NODES_H
 
@@ -36,6 +36,7 @@ struct crn_nodes {
     uint32_t files;    /* 0: with faults, as the seed draws; else one for 8 nodes */
     uint32_t versions; /* 0: with faults, as the seed draws; else 3 */
     uint32_t ranks;    /* per node; 0: with faults, as the seed draws; else 1 */
+    uint32_t every;    /* persistent_every; 0: with faults, as the seed draws; else 1 */
     uint64_t seed;
     int has_faults;
     enum crn_nodes_bug bug;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What must hold in the simulation of nodes.h. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "sim/nodes_world.h"
 
 typedef unsigned long long ull;
@@ -28,12 +31,36 @@ void crn_check_commit(struct world *w, uint64_t seq)
     check_data(w, seq);
 }
 
+/* The version of the message "superseded by NAME@VERSION"; 0: it says something else. */
+static uint64_t superseded_by(const struct crn_errinfo *error)
+{
+    const char *at = strchr(error->msg, '@');
+
+    if (error->code != CAIRN_ECANCELED || strncmp(error->msg, "superseded by ", 14) != 0)
+        return 0;
+    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+static void check_superseded(struct world *w, uint64_t seq, uint64_t newer)
+{
+    uint32_t i;
+
+    for (i = 0; i < w->set.nodes * w->nranks; i++)
+        if (newer <= seq || newer > w->nversions ||
+            (!w->ranks[i].capture[newer - 1].was_made && !w->version[newer - 1].is_committed))
+            crn_world_problem(w, "checkpoint %llu gave way to %llu, which rank %u has not captured",
+                              (ull)seq, (ull)newer, i);
+}
+
 /* Dead ranks fail what they have not captured, and nothing else. A dead or unreachable service also
  * fails what all ranks have captured. */
 void crn_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *error)
 {
+    uint64_t newer = superseded_by(error);
     uint32_t i;
 
+    if (newer != 0)
+        check_superseded(w, seq, newer);
     if (error->code != CAIRN_EPEER || w->res->cut > 0)
         return;
     for (i = 0; i < w->set.nodes * w->nranks; i++)

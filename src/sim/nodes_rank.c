@@ -52,6 +52,25 @@ static struct crn_msg rank_message_about(const struct world *w, enum crn_msg_typ
     return m;
 }
 
+/* cairn_close waits for the newest capture that has not failed. */
+static void insist_on_newest(struct world *w, uint32_t rank)
+{
+    struct rank *r = &w->ranks[rank];
+    uint32_t v;
+
+    for (v = w->nversions; v > 0 && !r->is_gone && r->captured == w->nversions; v--) {
+        struct capture *c = &r->capture[v - 1];
+        struct crn_msg m = rank_message_about(w, CRN_MSG_WAITED, v);
+
+        if (c->slot == SLOT_NONE || (c->ends > 0 && !c->is_ok))
+            continue;
+        if (c->ends == 0 && !c->is_insisted)
+            (void)rank_event(w, rank, EV_FROM_RANK, &m);
+        c->is_insisted = 1;
+        return;
+    }
+}
+
 /* Says BYE once every capture has ended. */
 static void leave_if_done(struct world *w, uint32_t rank)
 {
@@ -73,6 +92,7 @@ static void nodes_rank_captured(struct world *w, uint32_t rank)
     w->ranks[rank].captured++;
     if (w->ranks[rank].captured == w->nversions) /* cairn_close waits for all */
         (void)rank_event(w, rank, EV_FROM_RANK, &wanted);
+    insist_on_newest(w, rank);
     leave_if_done(w, rank);
 }
 
@@ -127,7 +147,7 @@ void crn_rank_capture(struct world *w, const struct event *ev)
         return;
     }
     r->capture[ev->seq].slot = SLOT_WRITTEN;
-    r->capture[ev->seq].is_made = 1;
+    r->capture[ev->seq].is_made = r->capture[ev->seq].was_made = 1;
     m.captured.slot = (uint32_t)ev->seq;
     m.captured.bytes = 1 + crn_rng_below(&w->rng, 1 << 20);
     m.captured.copy_ns = 1000;
@@ -202,6 +222,7 @@ void crn_rank_told(struct world *w, const struct event *ev)
     }
     if (m.type == CRN_MSG_STATE) {
         on_state(w, r, &m);
+        insist_on_newest(w, ev->rank);
         leave_if_done(w, ev->rank);
     } else if (m.type == CRN_MSG_CLAIMED && m.claimed.generation != 0) {
         r->is_claimed = 1;

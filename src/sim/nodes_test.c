@@ -62,6 +62,28 @@ static void messages(void **state)
     }
 }
 
+/* The versions that are due are committed, and the last one, which cairn_close waits for. */
+static void due_versions(void **state)
+{
+    static const struct {
+        uint32_t every, versions, committed;
+    } rows[] = {{1, 8, 8}, {2, 8, 4}, {3, 7, 3}, {3, 8, 3}, {8, 8, 1}, {100, 8, 1}};
+    struct crn_nodes_result r;
+    uint64_t seed;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (seed = 1; seed <= 20; seed++) {
+            struct crn_nodes setup = {
+                .nodes = 5, .seed = seed, .every = rows[i].every, .versions = rows[i].versions};
+
+            assert_ok(crn_nodes_run(&setup, &r, ei));
+            assert_string_equal(r.problem, "");
+            assert_int_equal(r.committed, rows[i].committed);
+        }
+}
+
 static void the_same_seed(void **state)
 {
     struct crn_nodes setup = {.nodes = 16, .seed = 7, .has_faults = 1};
@@ -108,9 +130,9 @@ static void faults_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_nodes),        cmocka_unit_test(many_nodes),
-        cmocka_unit_test(messages),         cmocka_unit_test(the_same_seed),
-        cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(few_nodes),     cmocka_unit_test(many_nodes),
+        cmocka_unit_test(messages),      cmocka_unit_test(due_versions),
+        cmocka_unit_test(the_same_seed), cmocka_unit_test(faults_are_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,9 @@ struct capture {
     unsigned char ends;      /* final states it was told */
     unsigned char is_ok;     /* PERSISTENT */
     unsigned char is_canceled;
-    unsigned char is_made; /* captured, and not withdrawn */
+    unsigned char is_made;     /* captured, and not withdrawn */
+    unsigned char was_made;    /* captured, even if withdrawn later */
+    unsigned char is_insisted; /* the rank waits for this very one */
 };
 
 struct rank {

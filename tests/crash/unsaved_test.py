@@ -212,6 +212,72 @@ def unsaved_nodes():
         job.remove()
 
 
+def run_until_captured(job, ranks, version):
+    """Starts a run that takes the versions up to this one and waits for no flush; returns it when all ranks
+    have captured the last."""
+    (job.dir / "limit").write_text(f"{version}\n")
+    before = job.env
+    job.env = dict(before, CAIRN_TEST_LIMIT=str(job.dir / "limit"), CAIRN_TEST_ONLY_CAPTURED="1")
+    p = job.start(ranks, version + 2)
+    job.env = before
+    deadline = time.monotonic() + PATIENCE
+    while newest(job, "captured") < version and time.monotonic() < deadline:
+        require(p.poll() is None, "the run has ended")
+        time.sleep(0.01)
+    return p
+
+
+def await_version(job, version):
+    deadline = time.monotonic() + PATIENCE
+    while versions(job).get(version) != "ok" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    require(versions(job).get(version) == "ok", f"version {version} is not flushed")
+
+
+def check_held(job, ranks, program):
+    """Versions 0 to 6, of which 3 is due: all processes die while 6 is only in memory."""
+    for drains in (True, False):
+        job.reset()
+        p = run_until_captured(job, ranks, 6)
+        await_version(job, 3)
+        kill_run(p, program)
+        require(versions(job) == {3: "ok"}, f"not only the version that was due: {versions(job)}")
+        if drains:
+            done = drained(job)
+            require(done[:1] == [6], f"a drain saves {done}")
+            require(versions(job)[6] == "ok" and cairn(job, "verify").returncode == 0,
+                    "what was drained is not whole")
+        before = len(job.said("restarted"))
+        r = job.run(ranks, 8)
+        require(r.returncode == 0, r.stdout)
+        require(job.said("restarted")[before:] == [6], f"not from the newest\n{r.stdout}")
+        job.check_clean("after the restart")
+    job.remove()
+
+
+def held():
+    """Versions that are not due are in memory alone: a drain and a restart find the newest."""
+    check_held(Job(persistent_every=4, keep_protected=2), 1, SINGLE)
+
+
+def held_local():
+    """The memory of the node is lost, too: a drain and a restart find the newest version on its disk."""
+    for drains in (True, False):
+        job = local_job(persistent_every=0)
+        job.env["CAIRN_TEST_CAPTURED"] = "local"
+        kill_run(run_until_captured(job, 1, 5), SINGLE)
+        shutil.rmtree(job.dir / "shm")
+        require(versions(job) == {}, "a version was flushed")
+        require(not drains or drained(job) == [5], "a drain does not save the newest")
+        require(restart_of(job, steps=7) == 5, "a restart does not find the newest")
+        job.remove()
+
+
+def held_nodes():
+    """The same with two nodes."""
+    check_held(Job(persistent_every=4, ranks_per_node=2), 4, WORKER)
+
+
 if __name__ == "__main__":
     sys.exit(run_one(__doc__, unpublished, unpublished_nodes, truncated, removed, not_lost,
-                     newest_first, unsaved_memory, unsaved_alive, unsaved_nodes))
+                     newest_first, unsaved_memory, unsaved_alive, unsaved_nodes, held, held_local, held_nodes))

@@ -9,7 +9,8 @@
  * little, and each is waited for: the next may be encoded against it. When a rank hangs in the restart each of
  * the others appends the reason to LOG.told, closes its session, appends a line to LOG.closed and waits to
  * be ended. With CAIRN_TEST_ONE_WAITS rank 0 alone waits for Cairn, the others wait for it in MPI. With
- * CAIRN_TEST_LIMIT no rank takes a version above the number in that file. With
+ * CAIRN_TEST_LIMIT no rank takes a version above the number in that file. With CAIRN_TEST_ONLY_CAPTURED it waits for no version
+ * to be persistent; with CAIRN_TEST_CAPTURED a version is "captured" when it is local. With
  * CAIRN_TEST_STOP_AT each rank stops itself (SIGSTOP) before it takes that version, and appends a line
  * to LOG.took behind it. Exit status 3: a checkpoint failed and was reported; 1: a wrong byte
  * or a broken promise. */
@@ -149,7 +150,7 @@ int main(int argc, char **argv)
     long steps;
     int goes_on = argc > 4;
     int status = 0;
-    int waits;
+    int waits, is_awaited, is_local;
     cairn_err rc;
 
     START(argc, argv);
@@ -157,6 +158,7 @@ int main(int argc, char **argv)
     steps = strtol(argv[1], NULL, 10);
     log_path = argv[2];
     is_alike = getenv("CAIRN_TEST_ALIKE") != NULL;
+    is_local = getenv("CAIRN_TEST_CAPTURED") != NULL;
     waits = rank == 0 || getenv("CAIRN_TEST_ONE_WAITS") == NULL;
     rc = OPEN(&s);
     if (rc != CAIRN_OK) {
@@ -185,19 +187,20 @@ int main(int argc, char **argv)
         fill(small, 3, (uint64_t)v + 7, (uint64_t)rank);
         rc = take(s, v);
         if (rc == CAIRN_OK && waits)
-            rc = cairn_wait(s, "work", v, CAIRN_CAPTURED, 60000);
+            rc = cairn_wait(s, "work", v, is_local ? CAIRN_LOCAL : CAIRN_CAPTURED, 60000);
         if (all(rc == CAIRN_OK))
             say("captured", (long long)v);
         if (goes_on && v % 2 == 1)
             say_alone("waits", (long long)v, "");
-        if (rc == CAIRN_OK && waits && (v % 2 == 1 || is_alike))
+        is_awaited = v % 2 == 1 && getenv("CAIRN_TEST_ONLY_CAPTURED") == NULL;
+        if (rc == CAIRN_OK && waits && (is_awaited || is_alike))
             rc = cairn_wait(s, "work", v, CAIRN_PERSISTENT, 60000);
         if (rc != CAIRN_OK) {
             say_alone("told", (long long)v, cairn_last_error());
             (void)fprintf(stderr, "worker: %s\n", cairn_last_error());
             status = 3;
         }
-        if (all(rc == CAIRN_OK && v % 2 == 1))
+        if (all(rc == CAIRN_OK && is_awaited))
             say("persistent", (long long)v);
     }
     if (cairn_close(s) != CAIRN_OK)
