@@ -29,7 +29,7 @@ install(FILES bindings/fortran/cairn.f90 bindings/fortran/cairn_mpi.f90
 configure_package_config_file(cmake/cairnConfig.cmake.in ${config_dir}/cairnConfig.cmake
     INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${config_dir}/cairnConfigVersion.cmake
-    COMPATIBILITY SameMinorVersion)
+    COMPATIBILITY SameMajorVersion)
 install(FILES ${config_dir}/cairnConfig.cmake ${config_dir}/cairnConfigVersion.cmake
     DESTINATION ${package_dir})
 
