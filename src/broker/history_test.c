@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Means and counts of each bucket, whenever the notes come. */
+/* Means and counts of each bucket, at whatever times the notes arrive. */
 #include "base/test.h"
 
 #include <math.h>
@@ -84,7 +84,7 @@ static void the_ring_goes_round(void **state)
     crn_history_free(h);
 }
 
-/* A broker that starts anew counts from zero. */
+/* A restarted broker counts from zero. */
 static void counters_that_fall_are_no_grants(void **state)
 {
     struct crn_history *h = history_open(CRN_HISTORY_BUCKETS * S);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What jobs claim and what users get: bounded by what the broker has seen. */
+/* Claims of jobs and shares of users are bounded by the broker's observations. */
 #include "broker/test_turns.h"
 
 #include "broker/turns_priv.h"
@@ -77,7 +77,7 @@ static void no_transfer_is_faster_than_the_file_system(void **state)
     close_world(&w);
 }
 
-/* What the broker measures counts more than what the job says. */
+/* Measurements of the broker take precedence over claims of the job. */
 static void a_measured_duration_replaces_a_claim(void **state)
 {
     struct crn_turns_config cfg = {0};

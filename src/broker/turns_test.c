@@ -159,7 +159,7 @@ static void a_budget_is_shared(void **state)
     close_world(&w);
 }
 
-/* One that needs more than all of it goes alone, and so do the slots bound it. */
+/* A job that needs more than the whole budget goes alone, and slots bound it, too. */
 static void a_budget_has_room_for_one(void **state)
 {
     struct crn_turns_token token = one;
@@ -184,7 +184,7 @@ static void a_budget_has_room_for_one(void **state)
     close_world(&w);
 }
 
-/* What a job was seen to move counts more than what it says. */
+/* The measured rate of a job takes precedence over the claimed one. */
 static void a_budget_counts_measured_rates(void **state)
 {
     struct crn_turns_token token = one;
@@ -551,7 +551,7 @@ static void random_events_keep_the_books(void **state)
     close_world(&w);
 }
 
-/* What a job says while it waits counts: the short transfer goes first, by what it says last. */
+/* Claims during the wait count: the short transfer goes first, by its latest claim. */
 static void a_waiting_request_is_read_anew(void **state)
 {
     struct crn_turns_token token = one;

@@ -173,7 +173,7 @@ static void good_data_is_not_reported(void **state)
     assert_int_equal(journal_repairs(b), 0);
 }
 
-/* A file that has gone says nothing about the version. */
+/* A removed file says nothing about the version. */
 static void removed_data_is_not_reported(void **state)
 {
     struct recheck_bed *b = *state;

@@ -203,7 +203,7 @@ static void cancel(int is_clear, int is_early)
         must(cairn_prefetch_enqueue(s, "t", v));
     must(cairn_prefetch_start(s));
     for (v = 1; v <= 4; v++)
-        while (!is_held(s, v)) /* for ever, if the others keep the space */
+        while (!is_held(s, v)) /* forever, if the others keep the space */
             (void)nanosleep(&ms, NULL);
     for (v = 5; v <= VERSIONS; v++)
         assert_false(is_held(s, v));

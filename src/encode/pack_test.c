@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was packed comes back, whatever it is; every truncation and many changes are refused or give
- * as many bytes as promised. */
+/* Packed bytes are restored, whatever they are; every truncation and many changes are refused,
+ * or give as many bytes as promised. */
 #include "base/test.h"
 
 #include "base/rng.h"

@@ -185,7 +185,7 @@ static void only_failed_captures(void **state)
     assert_null(crn_node_items(node));
 }
 
-/* Without memory for its task the checkpoint fails; it does not wait for ever. */
+/* Without memory for its task the checkpoint fails; it does not wait forever. */
 static void a_task_that_cannot_start(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void several_deaths(void **state)
     assert_int_equal(done(CRN_ACT_DECIDED, 0), 1);
 }
 
-/* A rank that missed what it was told reports its capture again to a restarted service. */
+/* A rank that missed a message reports its capture again to a restarted service. */
 static void a_repeated_report_is_answered(void **state)
 {
     struct crn_msg end = message(CRN_MSG_END, CRN_ROOT);

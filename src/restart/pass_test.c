@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass hands out every byte of every region once, for any number of shares, threads and blocks.
- * Damaged or unreadable data is reported, and nobody waits for it. */
+/* A pass hands out every byte of every region once, for any number of shares, threads and
+ * blocks. Damaged or unreadable data is reported, and no rank waits for it. */
 #include <fcntl.h>
 
 #include "base/fs_faulty.h"

@@ -138,8 +138,8 @@ static uint64_t chunks_of(struct version_test_env *e, const struct tv *t, uint32
     return n;
 }
 
-/* Variables of all ranks share chunks. Who reads rank after rank returns to them; each is fetched and
- * decoded once, also through a chain. */
+/* Variables of all ranks share chunks. A reader that takes rank after rank returns to them; each
+ * chunk is fetched and decoded once, also through a chain. */
 static void chunks_are_decoded_once(void **state)
 {
     struct version_test_env *e = *state;

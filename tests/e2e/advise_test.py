@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cairn advise: of files and of versions."""
+"""cairn advise, on files and on versions."""
 import shutil
 import struct
 import subprocess
@@ -12,7 +12,7 @@ from filesets import MAKE_VERSION, PATTERN, Case, classic_head
 
 
 class Advise(Case):
-    """Trials decode and compare what they encode; here: what is told about them."""
+    """Trials decode and compare what they encode. This test checks the report."""
     def write_smooth(self, ranks=3):
         for r in range(ranks):
             with open(self.out / f"s.{r}", "wb") as f:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tools on versions that were encoded against older ones: the golden set, in which 12 needs 10 and the
-first capture of 11, which was taken again since."""
+"""The tools on versions that were encoded against older ones: the golden set, in which 12 needs 10 and the first
+capture of 11, which was taken again since."""
 import json
 import os
 import pathlib
@@ -36,7 +36,7 @@ class Chains(unittest.TestCase):
         return {v["version"]: v["state"] for v in self.json("ls", where=where)["versions"]}
 
     def extracted(self, where=None):
-        """What every rank had, and whether it is what the golden set expects."""
+        """The data of every rank, and whether the golden set expects it."""
         expected = json.loads((GOLDEN / "expected-12.json").read_text())
         for shard in expected["shards"]:
             for region in shard["regions"]:
@@ -86,7 +86,7 @@ class Chains(unittest.TestCase):
         self.assertIn("golden@10 is needed by golden@12", text)
         self.assertEqual(self.versions(), {10: "ok", 11: "ok", 12: "ok"})
         self.cairn("sweep", "--force", "golden")
-        self.cairn("rm", "golden@11") # its second capture: nobody needs that one
+        self.cairn("rm", "golden@11") # its second capture: no version needs it
         self.assertEqual(self.versions(), {10: "ok", 11: "partial", 12: "ok"})
         self.assertIn("kept for version 12", self.cairn("ls"))
         self.cairn("sweep", "--force", "golden")

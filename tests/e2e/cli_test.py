@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs `cairn` on real files: output, JSON, exit status, and what it says about damage."""
+"""Runs `cairn` on real files: output, JSON, exit status, and reports of damage."""
 import ast
 import json
 import os
@@ -94,7 +94,7 @@ class Looking(Case):
         self.assertIn("2", err)
 
     def test_no_permission(self):
-        """As nobody where we are root: root may read everything."""
+        """As user nobody if we are root: root may read everything."""
         self.make("heat", 1)
         program = self.tmp / "cairn"
         shutil.copy(CAIRN, program)
@@ -145,7 +145,7 @@ class Looking(Case):
 
 
 class Site(Case):
-    """What a person at a terminal and a script at three in the morning rely on."""
+    """The behaviour that a person at a terminal and a script in the night rely on."""
 
     def test_help_manual_and_completion_come_from_one_table(self):
         commands = self.cairn("help", "--complete", "--", "")[0].split()
@@ -302,7 +302,7 @@ class Damage(Case):
                 self.cairn("verify", "heat@2")
 
     def test_every_byte_of_the_manifest(self):
-        """Never a crash, a hang or a version that looks good but is not."""
+        """Never a crash, a hang, or a damaged version that is reported as good."""
         manifest = self.dir / "heat" / "2" / "manifest"
         for offset in range(0, manifest.stat().st_size, 7):
             self.flip(manifest, offset)
@@ -415,7 +415,7 @@ class Comparing(Case):
         self.assertEqual(got["field"]["differing"], 97)  # 2/(x+2) > 2/100
 
     def test_other_number_of_ranks(self):
-        """The global array is the same, however it is cut."""
+        """The global array is the same, however it is split."""
         self.make("coarse", 1, ranks=2, rows=16)
         got = self.regions("heat@1", "coarse@1", expect=1)
         self.assertTrue(got["field"]["same"])
@@ -441,7 +441,7 @@ class Changing(Case):
         self.cairn("unpin", "heat@2")
         self.cairn("rm", "heat@2")
         self.assertEqual(self.versions(), [3])
-        self.cairn("rm", "heat", expect=1)  # which one?
+        self.cairn("rm", "heat", expect=1)  # ambiguous
         self.cairn("rm", "heat@9", expect=1)
         self.cairn("pin", "heat@9", expect=1)
         self.assertEqual(self.versions(), [3])
@@ -495,7 +495,7 @@ class Changing(Case):
 
 @unittest.skipUnless(HAS_FAULTS, "needs fault injection")
 class Faults(Case):
-    """cp with every k-th file operation failing, tearing, or being the last one ever."""
+    """cp, with every k-th file operation failing, torn, or the last one."""
 
     def copies(self):
         return self.json("ls", "--dir", self.copy)["versions"] if self.copy.exists() else []
@@ -591,7 +591,7 @@ class Configuration(Case):
 
 
 class Journal(Case):
-    """Records as docs/format.md describes them, written by hand."""
+    """Records in the form of docs/format.md, written by hand."""
 
     def record(self, name, version, kind, text, time_ns=1_700_000_000_000_000_000, job="4711", run="ab" * 16):
         (self.dir / name).mkdir(parents=True, exist_ok=True)
@@ -645,7 +645,7 @@ class Journal(Case):
         _, err = self.cairn("explain", "heat@3", expect=1)
         self.assertIn("'heat' has no version 3", err)
         self.assertIn("error", self.json("explain", "heat@3", expect=1))
-        # A name of which nothing was ever committed.
+        # A name without any committed version.
         self.record("cold", 1, "failed", "no room")
         out, _ = self.cairn("explain", "cold", expect=1)
         self.assertIn("cold@1 failed, job 4711: no room\n", out)
@@ -664,7 +664,7 @@ class Journal(Case):
         self.assertIn("the last 20 of 29", out)
         self.assertNotIn("text 9\n", out)
         self.assertIn("text 10\n", out)
-        # No other command minds it, takes it along or removes it.
+        # No other command complains about it, copies it or removes it.
         self.cairn("verify")
         self.cairn("sweep", "-f", "--min-age", "0")
         self.cairn("cp", "heat@1", self.tmp / "copy")

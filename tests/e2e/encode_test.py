@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tools on versions whose data is encoded: what goes in comes out, through every command that reads."""
+"""The tools on encoded versions: every command that reads returns the original data."""
 import array
 import json
 import math
@@ -19,7 +19,7 @@ SCHEMES = ["adaptive", "agnostic", "agnostic-block", "aware", "aware-block"]
 
 
 def wave(rank, step, n=60000):
-    """Numbers that are smooth, and the same text on every rank behind them."""
+    """Smooth numbers, followed by the same text on every rank."""
     values = array.array("d", (round(1000 * math.sin(i * 0.001 + rank + 0.1 * step))
                                for i in range(n)))
     return values.tobytes() + b"the same table everywhere " * 4000
@@ -60,7 +60,7 @@ class Encoded(unittest.TestCase):
         return sum(p.stat().st_size for p in (self.dir / "heat" / str(step)).glob("data-*"))
 
     def test_what_all_ranks_hold_is_stored_once(self):
-        """Replicas longer than a block, of bytes that no codec makes smaller; one differs in a byte."""
+        """Replicas longer than a block, of incompressible bytes; one differs in one byte."""
         model = random.Random(4).randbytes(3_500_000)
         other = bytearray(model)
         other[2_000_000] ^= 1
@@ -71,7 +71,7 @@ class Encoded(unittest.TestCase):
             (out / name).write_bytes(data)
         self.cairn("ingest", "--as", "heat", "--pattern", "model.{step}.{rank}", *sorted(out.iterdir()),
                    encode="adaptive")
-        block = 1 << 20  # two writers may meet the first ones at once; one block has another byte
+        block = 1 << 20  # two writers may process the first ones concurrently; one block has another byte
         self.assertLess(self.stored(1), len(model) + 4 * block)
         self.assertEqual(self.restored("heat@1"), files)
         self.cairn("verify", "heat@1")
@@ -123,7 +123,7 @@ class Encoded(unittest.TestCase):
         stored = sum(v["stored"] for v in shown["variables"])
         for at in range(0, stored, stored // 20):
             if not any(good[at:at + 16]):
-                continue  # between two writes: nobody's bytes
+                continue  # between two writes: bytes that belong to no region
             bad = bytearray(good)
             bad[at] ^= 0x20
             data.write_bytes(bad)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files of a program that become versions, and what the tests of that share."""
+"""Files of a program that become versions, and helpers for tests with such files."""
 import json
 import os
 import pathlib
@@ -12,7 +12,7 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["CAIRN_TEST_BUILD"])
 CAIRN = BUILD / "src" / "cli" / "cairn"
-# Seconds that a test has; then tests/support/deadline.c ends it and shows who hangs.
+# Time limit of a test in seconds. Then tests/support/deadline.c ends it and shows which process hangs.
 PATIENCE = float(os.environ.get("CAIRN_TEST_SECONDS", "60"))
 MAKE_VERSION = BUILD / "tests" / "make_version"
 MAKE_FILES = BUILD / "tests" / "extents" / "make_files"  # not without HDF5 and netCDF
@@ -21,7 +21,7 @@ PATTERN = "out.{step}.{rank}.dat"
 
 
 def classic_head(rows):
-    """Of a netCDF classic file with one variable of rows x 128 doubles."""
+    """The bytes of a netCDF classic file with one variable of rows x 128 doubles."""
     def text(t):
         return struct.pack(">I", len(t)) + t + bytes(-len(t) % 4)
     head = b"CDF\x01" + struct.pack(">III", 0, 10, 2) + text(b"y") + struct.pack(">I", rows)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files into versions and back: ingest, restore. Real files, compared byte by byte."""
+"""Files become versions and files again: ingest, restore. Real files, compared byte by byte."""
 import os
 import shutil
 import struct
@@ -32,7 +32,7 @@ class Ingest(Case):
         self.assertEqual(self.left(), sorted(want))
 
     def test_extract_byte_for_byte(self):
-        """A stored file comes out as it went in, whatever it and the output are called."""
+        """A stored file is extracted unchanged, whatever its name and the name of the output."""
         names = ["a.h5", "a.npy", "x.tar.gz", "b c", " ", "..h5", ".npy", "field", "-", "-o", "tab.h5 ",
                  "cairn.files", "step@1", "ä.h5", "e.h5"]
         for encode in ("none", "adaptive"):
@@ -89,7 +89,7 @@ class Ingest(Case):
         self.assertEqual(self.restore("heat@1"), {"a": new})
 
     def test_same_time_other_bytes(self):
-        """With --remove the bytes are compared: equal sizes and times do not cost a file."""
+        """With --remove the bytes are compared: equal sizes and times do not cause a removal."""
         path = self.out / "a"
         self.write("a")
         os.utime(path, ns=(1, 10**18))
@@ -172,7 +172,7 @@ class Ingest(Case):
         self.cairn("ingest", "--as", "heat@1", self.out / "a")
 
     def test_growing(self):
-        """A file that is appended to all the time: refused, or a state that it once had."""
+        """A file that is appended to continuously: refused, or stored in a state that it once had."""
         path = self.out / "log"
         data = self.write("log", 3_000_000)
         p = subprocess.Popen(self.command("ingest", "--as", "heat@1", path), env=self.env,
@@ -198,7 +198,7 @@ class Ingest(Case):
     @unittest.skipUnless(HAS_FAULTS, "built without fault injection")
     def test_no_space(self):
         self.write_set(4)
-        for at in range(1, 5):  # who writes, data, index, manifest
+        for at in range(1, 5):  # the writer's lock, data, index, manifest
             fault = f"at={at},action=fail,errno=28,ops=write,sticky=1"
             _, err = self.cairn("ingest", "--as", "heat", "--pattern", PATTERN, "--remove",
                                 *self.out.iterdir(), expect=1, env={"CAIRN_FAULT_FS": fault})
@@ -212,7 +212,7 @@ class Ingest(Case):
 
 
 class Encoding(Case):
-    """What was found inside files changes how they are stored, never what comes back."""
+    """Structure found inside files changes how they are stored, never their bytes."""
     def sizes(self, what):
         name, version = what.split("@")
         return sum(p.stat().st_size for p in (self.dir / name / version).glob("data-*"))
@@ -258,7 +258,7 @@ class Encoding(Case):
 
     @unittest.skipUnless(MAKE_FILES.exists(), "built without HDF5 or netCDF")
     def test_damaged_files(self):
-        """Cut and changed ones, all ranks of one version."""
+        """Truncated and changed files, all ranks of one version."""
         source = self.tmp / "source"
         source.mkdir()
         subprocess.run([MAKE_FILES, source], check=True)
@@ -310,7 +310,7 @@ class Restore(Case):
         to = self.tmp / "to"
         _, err = self.cairn("restore", "heat@1", "--to", to, expect=1)
         self.assertIn("checksum", err)
-        for p in to.iterdir():  # what is there is right, and nothing is half
+        for p in to.iterdir():  # existing files are right, and none is partial
             self.assertEqual(p.read_bytes(), (self.out / p.name).read_bytes())
 
     @unittest.skipUnless(HAS_FAULTS, "built without fault injection")

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job as users write them, for tests of what is around jobs: continues from the newest version,
- * asks when to checkpoint and when to stop, and dies on request.
- * usage: job STEPS CALLS-BETWEEN... in the environment: JOB_DIE=N dies at step N if it began at 0;
- * JOB_STEP_MS: how long a step takes. Prints "began S", "ended S" (rank 0). With MPI: job_mpi. */
+/* A job as users write them, for tests of the programs around jobs. It continues from the newest
+ * version, asks when to checkpoint and when to stop, and dies on request.
+ *
+ * usage: job STEPS CALLS-BETWEEN...
+ *
+ * Environment: JOB_DIE=N dies at step N if it began at 0; JOB_STEP_MS is the length of a step.
+ * Rank 0 prints "began S" and "ended S". With MPI: job_mpi. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +40,7 @@ static long number(const char *variable, long otherwise)
     return text != NULL ? atol(text) : otherwise;
 }
 
-/* The data of a step can be told from its number: a wrong byte is seen. */
+/* The data of a step follows from its number, so a wrong byte is detected. */
 static void expect_step(const double *t, int64_t step)
 {
     int i;
@@ -66,7 +69,8 @@ static int64_t run(cairn_session *s, double *t, int64_t step, int64_t last)
 
     while (step < last && !stop) {
         compute(t, ++step);
-        check(cairn_should_stop(s, &stop), "should_stop"); /* first: then the last one is due */
+        check(cairn_should_stop(s, &stop), "should_stop"); /* first: then the last checkpoint is
+                                                            * due */
         check(cairn_should_checkpoint(s, "job", &due), "should_checkpoint");
         if (due || step % 10 == 0)
             check(cairn_checkpoint(s, "job", step, NULL), "checkpoint");

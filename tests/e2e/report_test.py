@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`cairn report`: the numbers of the page are those of --json; hostile texts stay texts; a browser finds
-nothing to complain about and asks no network."""
+"""`cairn report`: the numbers of the page are those of --json; hostile texts stay texts; a browser reports no
+error and sends no request."""
 import html.parser
 import json
 import os
@@ -18,7 +18,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 
 class Page(html.parser.HTMLParser):
-    """Rows of tables by the table's id, pictures, and everything that would ask for another file."""
+    """Rows of tables by the table's id, pictures, and every element that would load another file."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`cairn run` and `cairn halt` around real jobs: one that is killed, one that never works, one that
-is asked to stop, one whose time ends. Slurm's commands are scripts here; tests/slurm has the real
-ones."""
+"""`cairn run` and `cairn halt` around real jobs: one that is killed, one that never works, one that is asked to
+stop, one whose time ends. Slurm's commands are scripts here; tests/slurm uses the real ones."""
 import json
 import os
 import pathlib
@@ -96,7 +95,7 @@ class Run(Case):
         self.assertIn("not started again", err)
 
     def test_only_nodes_that_work_are_used(self):
-        """sinfo names three nodes, one in two partitions; two are wanted."""
+        """sinfo names three nodes, one in two partitions; two are requested."""
         for name, text in (("sinfo", "printf 'n1\\nn1\\nn12\\nn3\\n'"), ("squeue", "echo 1:00:00"),
                            ("srun", "echo srun \"$@\"")):
             (self.tmp / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -127,7 +126,7 @@ class Halt(Case):
         child = self.job()
         self.cairn("halt", "-r", "the file system\nis full", "now")
         step, err = self.stopped(child)
-        self.assertIn(step - self.versions()[-1], (0, 1))  # which call hears of it first is chance
+        self.assertIn(step - self.versions()[-1], (0, 1))  # which call notices it first varies
         self.assertIn("the file system", err)
         _, err = self.cairn("run", "--no-check", "--", "echo", "started", expect=1)
         self.assertIn("cairn halt undo", err)
@@ -167,7 +166,7 @@ class Halt(Case):
         squeue.chmod(0o755)
         child = self.job(PATH=f"{self.tmp}:{self.env['PATH']}", SLURM_JOB_ID="77")
         step, err = self.stopped(child)
-        self.assertIn(step - self.versions()[-1], (0, 1))  # which call hears of it first is chance
+        self.assertIn(step - self.versions()[-1], (0, 1))  # which call notices it first varies
         self.assertIn("Slurm ends job 77", err)
         self.assertEqual((self.tmp / "asked").read_text(), "-h -o %L -j 77\n")
         (self.tmp / "asked").unlink()
@@ -175,7 +174,7 @@ class Halt(Case):
                               env=self.env | {"PATH": f"{self.tmp}:{self.env['PATH']}",
                                               "SLURM_JOB_ID": "78", "CAIRN_WALL_LIMIT": "10h"})
         self.assertIn("ended", done.stdout)
-        self.assertFalse((self.tmp / "asked").exists())  # wall_limit wins
+        self.assertFalse((self.tmp / "asked").exists())  # wall_limit takes precedence
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ class Plot(unittest.TestCase):
             _, agnostic, agnostic_block, aware, aware_block, adaptive = map(float, line)
             self.assertTrue(1 < max(agnostic, agnostic_block) < min(aware, aware_block) < adaptive,
                             line)
-        self.assertGreater(float(blocks[3][0][5]), 10)  # all fields begin with one value
+        self.assertGreater(float(blocks[3][0][5]), 10)  # all fields begin with the same value
 
     def test_without_gnuplot(self):
         r = cairn("plot", "slowdown", "--out", self.dir, "--runs", "1", path="/nonexistent")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a flush over several nodes measures of itself: it adds up, it is shown and drawn, it comes and goes
-with its version, and nothing depends on it."""
+"""The measurements that a flush over several nodes takes of itself: they add up, they can be shown and drawn, they
+exist as long as their version, and nothing depends on them."""
 import json
 import os
 import pathlib
@@ -32,7 +32,7 @@ class Case(unittest.TestCase):
     def work(cls, steps, **keys):
         env = {**cls.env, "CAIRN_RANKS_PER_NODE": str(RANKS // NODES), "CAIRN_FILES": str(FILES),
                "CAIRN_BLOCK_BYTES": "64K", "CAIRN_CHUNK_BYTES": "4K", "CAIRN_BLOCKS": "2",
-               "CAIRN_REROUTE": "off", "CAIRN_LEADERS_PER_FILE": "1",  # nobody assists: each number is known
+               "CAIRN_REROUTE": "off", "CAIRN_LEADERS_PER_FILE": "1",  # without assistants each number is known
                "CAIRN_PERSISTENT": str(cls.made), "CAIRN_RUN_DIR": str(cls.tmp / "run"),
                "CAIRN_SHM_DIR": MEMORY, **keys}
         subprocess.run([SOURCE / "tools" / "mpiexec", BUILD, "-n", str(RANKS),
@@ -79,20 +79,20 @@ class Case(unittest.TestCase):
             self.assertEqual(l["receives"]["bytes"], PER_RANK)
             self.assertGreater(l["receives"]["n"], 1)
             self.check_track(l["receives"], l["write_s"])
-            # Followers tell of their sends by messages that nobody waits for.
+            # Followers report their sends by messages that no node waits for.
             self.assertLessEqual(l["sends"]["bytes"], PER_RANK)
             self.assertEqual(l["sends"]["bytes"], l["followers"][0]["sent_bytes"])
 
     def check_track(self, t, write_s):
         self.assertEqual(sum(s["bytes"] for s in t["timeline"]), t["bytes"])
-        self.assertEqual(len(t["timeline"]), t["n"])  # so few are kept one by one
+        self.assertEqual(len(t["timeline"]), t["n"])  # few enough to be kept individually
         for s in t["timeline"]:
             self.assertLessEqual(0, s["start_s"])
             self.assertLessEqual(s["start_s"], s["end_s"])
             self.assertLessEqual(s["end_s"], write_s + 1e-6)
 
     def test_held_back(self):
-        """What a cap holds back is told: each 64 KiB take a quarter of a second."""
+        """The delay caused by a cap is reported: each 64 KiB take a quarter of a second."""
         shutil.rmtree(self.dir)
         self.work(1, CAIRN_PERSISTENT=str(self.dir), CAIRN_BANDWIDTH="256K")
         for l in self.stats(self.last())["leaders"]:
@@ -145,7 +145,7 @@ class Case(unittest.TestCase):
                          ["versions"][0]["state"], "ok")
 
     def test_assistants_tell_too(self):
-        """Two leaders of each file: what the second wrote is in the statistics as its own."""
+        """Two leaders of each file: bytes written by the second are its own in the statistics."""
         self.work(6, CAIRN_LEADERS_PER_FILE="2", CAIRN_ALIGN_BYTES="4K", CAIRN_PERSISTENT=str(self.dir))
         assisted = 0
         for p in sorted(int(p.name) for p in (self.dir / "work").iterdir() if p.name.isdigit()):

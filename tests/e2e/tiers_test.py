@@ -46,7 +46,7 @@ class Replay(unittest.TestCase):
             self.assertEqual(sum(t["hits"] for t in p["tiers"]), 100)
             self.assertEqual(p["read_bytes"], p["written_bytes"])
         self.assertLess(result["score"]["read_blocked_s"], result["lru"]["read_blocked_s"])
-        # Discarding what was read spares flushes.
+        # Discarding versions that were read saves flushes.
         lean = self.replay(shot(100, 10_000_000), "--discard", "--policy", "score")
         self.assertEqual(set(lean), {"score"})
         self.assertLess(lean["score"]["tiers"][1]["flushed_bytes"],
@@ -98,7 +98,7 @@ class Plot(unittest.TestCase):
         writes, reads, used = data.split("\n\n\n")
         self.assertEqual(len(writes.splitlines()), 3)
         self.assertEqual(reads.splitlines()[1].split()[2:], ["1", "1"])  # distance, tier
-        self.assertEqual(len(used.strip().splitlines()), 5)  # the failed read is left out
+        self.assertEqual(len(used.strip().splitlines()), 5)  # without the failed read
 
     def test_wrong_input(self):
         self.assertEqual(cairn("plot", "tiers").returncode, 2)

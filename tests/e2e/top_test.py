@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`cairn top` beside real jobs: one that lives, one that is killed and drained, files that a hostile user
-has left, and the live view on a terminal of its own."""
+"""`cairn top` beside real jobs: one that lives, one that is killed and drained, files that a hostile user left,
+and the live view on a terminal of its own."""
 import json
 import os
 import pathlib
@@ -48,7 +48,7 @@ class Top(unittest.TestCase):
         return child
 
     def until(self, true):
-        """deadline.c bounds it."""
+        """The limit is that of deadline.c."""
         while True:
             got = true()
             if got:
@@ -83,7 +83,7 @@ class Top(unittest.TestCase):
         self.assertNotIn("\033", text)
 
     def test_a_dead_job_and_its_drain(self):
-        """The capture that the flush was too slow for is there until a drain has saved it."""
+        """A capture that was not flushed in time is shown until a drain has saved it."""
         child = self.start(CAIRN_BANDWIDTH="100K", JOB_DIE="10")
         child.wait()
         run, = self.runs()
@@ -96,7 +96,7 @@ class Top(unittest.TestCase):
         self.assertEqual(self.runs(), [])
 
     def test_what_others_have_left(self):
-        """A FIFO, an arena that is cut short, one of random bytes, a directory without anything."""
+        """A FIFO, a truncated arena, an arena of random bytes, an empty directory."""
         child = self.start(CAIRN_BANDWIDTH="100K", JOB_DIE="10")
         child.wait()
         where, = (self.tmp / "shm").glob("cairn-*/*-n0")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cairn tune as a user runs it, tiny: output, JSON, configuration, figures, limits, SIGINT, SIGKILL."""
+"""cairn tune as a user runs it, on a small scale: output, JSON, configuration, figures, limits, SIGINT, SIGKILL."""
 import json
 import os
 import shutil
@@ -13,7 +13,7 @@ import unittest
 import xml.dom.minidom
 
 CAIRN = os.path.join(os.environ["CAIRN_TEST_BUILD"], "src", "cli", "cairn")
-# Seconds that a test has; then tests/support/deadline.c ends it and shows who hangs.
+# Time limit of a test in seconds. Then tests/support/deadline.c ends it and shows which process hangs.
 PATIENCE = float(os.environ.get("CAIRN_TEST_SECONDS", "60"))
 TINY = ("--space", "8M", "--repeats", "1")
 
@@ -52,7 +52,7 @@ class Tune(unittest.TestCase):
             self.assertGreater(out["recommended"]["throughput"], 0)
 
     def test_quick_is_the_default(self):
-        # What later stages measure depends on what was fastest; the first stage does not.
+        # Later stages measure variants of the fastest earlier one; the first stage does not depend on speed.
         def first_stage(*args):
             out = json.loads(self.ok(self.dirs[0], *args, *TINY, "--time", "10m", "--json"))
             return {(r["writers"], r["files"], r["layout"])
@@ -91,7 +91,7 @@ class Tune(unittest.TestCase):
         self.assertEqual(os.listdir(self.dirs[0]), [])
 
     def start(self, d):
-        """A long run that has begun to write."""
+        """A long run, when it has begun to write."""
         p = subprocess.Popen([CAIRN, "tune", d, "--full"], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + PATIENCE

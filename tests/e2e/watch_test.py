@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cairn watch: files become versions while a program writes them. Real deaths at every file operation; the
-originals are never gone before the version is there."""
+"""cairn watch: files become versions while a program writes them. The watcher is killed at every file operation.
+An original is never removed before its version exists."""
 import fcntl
 import json
 import os
@@ -46,7 +46,7 @@ class Watching(Case):
         self.write("unrelated.txt")
         want[2] = self.write_set(2)
         self.until(lambda: self.versions() == [1, 2], p)
-        # by rename, one rank late
+        # by rename, one rank later
         for r in (0, 2, 1):
             name = f"out.3.{r}.dat"
             data = self.write(f"{name}.tmp")
@@ -115,7 +115,7 @@ class Watching(Case):
         self.assertIn("--remove needs {step}", err)
 
     def start_seeing(self, *words):
-        """Starts a watcher and waits until the kernel tells it what is closed and renamed."""
+        """Starts a watcher and waits until it receives events of the kernel for closed and renamed files."""
         p = self.start(*words)
 
         def sees():
@@ -124,13 +124,13 @@ class Watching(Case):
                     if "inotify wd:" in info.read_text():
                         return True
                 except FileNotFoundError:
-                    pass  # closed since
+                    pass  # closed since then
             return False
         self.until(sees, p)
         return p
 
     def rename_set(self, step, ranks=3):
-        """A set that is finished at once: each file is renamed to its name."""
+        """A set that is finished at once: each file is renamed to its final name."""
         want = {}
         for r in range(ranks):
             name = f"out.{step}.{r}.dat"
@@ -139,9 +139,9 @@ class Watching(Case):
         return want
 
     def test_closed_and_reopened(self):
-        """Steps whose files are closed and opened again to write more. The settle time is endless: what is
-        closed is never taken, what is renamed is. A renamed set that is committed shows that the watcher
-        has seen what was closed before."""
+        """Steps whose files are closed and opened again to write more. The settle time is endless: the watcher
+        never takes a closed file, but takes a renamed one. A committed set of renamed files proves that the
+        watcher has seen the earlier closes."""
         steps = range(1, 13)
         want = {s: {f"out.{s}.{r}.dat": b"" for r in range(3)} for s in steps}
         p = self.start_seeing("--remove", "--settle", "30d")
@@ -167,10 +167,10 @@ class Watching(Case):
             self.assertEqual(self.restore(f"heat@{step}"), files)
 
     def test_renamed_then_reopened(self):
-        """A file that was renamed, then opened and closed again, must rest as any other."""
+        """A file that was renamed, then opened and closed again, must rest like any other."""
         p = self.start_seeing("--remove", "--settle", "30d")
         want = self.rename_set(1, ranks=2)
-        p.send_signal(signal.SIGSTOP)  # the two events come at once
+        p.send_signal(signal.SIGSTOP)  # both events arrive together
         want["out.1.2.dat"] = self.write("unfinished")
         (self.out / "unfinished").rename(self.out / "out.1.2.dat")
         with open(self.out / "out.1.2.dat", "ab") as f:
@@ -183,8 +183,8 @@ class Watching(Case):
         self.stop(p)
 
     def remove_while(self, change):
-        """Runs a watcher that commits a set and is held back, by a full pipe, before it removes the files;
-        calls change then. Returns what the watcher ended with."""
+        """Runs a watcher that commits a set and then blocks on a full pipe, before it removes the files; meanwhile
+        calls change. Returns the watcher's exit status."""
         reading, writing = os.pipe()
         fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
         os.write(writing, bytes(4096))
@@ -215,7 +215,7 @@ class Watching(Case):
         self.assertEqual((self.restore("heat@1"), self.left()), (want, []))
 
     def test_changed_before_removal(self):
-        """What changes between the commit and the removal is read again, and only then removed."""
+        """A file that changes between the commit and the removal is read again, and only then removed."""
         path = self.out / "out.1.1.dat"
 
         def append():
@@ -255,7 +255,7 @@ class Watching(Case):
             f.write(b"first")
             f.flush()
             self.until(lambda: self.versions() == [5], p)
-            time.sleep(0.5)  # longer than --settle: still open, still not taken
+            time.sleep(0.5)  # longer than --settle: still open, so still not taken
             self.assertEqual(self.versions(), [5])
             self.assertEqual(len(self.left()), 3)
             f.write(b", then the rest")
@@ -353,7 +353,7 @@ class Deaths(Case):
                        env={**self.env, "CAIRN_FAULT_FS": fault}, capture_output=True)
         left = self.left()
         there = self.versions() if len(left) < 2 * len(steps) else []
-        for step, files in want.items():  # nothing is gone that is not committed
+        for step, files in want.items():  # no file is removed before its version is committed
             if not set(files) <= set(left):
                 self.assertIn(step, there, fault)
             self.assertEqual({n: (self.out / n).read_bytes() for n in files if n in left},
@@ -376,7 +376,7 @@ class Deaths(Case):
             self.run_death(f"at={at},action=tear,ops=write", steps=(1, 2))
 
     def test_killed_while_watching(self):
-        """A program writes set after set, the watcher dies at random moments."""
+        """A program writes set after set, and the watcher dies at random moments."""
         words = self.command(*self.watch_words("--remove", "--settle", "100ms", "--poll", "50ms", ranks=2))
         want, log = {}, self.tmp / "log"
         with open(log, "ab") as out:

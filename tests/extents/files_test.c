@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Real HDF5 and netCDF files, made by their libraries: every extent must hold the very elements that
- * were written, in their order; nothing may be claimed of compressed, compact, virtual and external data.
- * Then the same files cut at many lengths and with bytes changed: whatever is claimed lies inside the file.
+/* Real HDF5 and netCDF files, made by their libraries. Every extent must hold exactly the
+ * elements that were written, in order. No extent may cover compressed, compact, virtual or
+ * external data. Then the same files, truncated at many lengths and with changed bytes: every
+ * extent lies inside the file.
  *
  * usage: files_test HDF5-PROGRAM */
 #include <fcntl.h>
@@ -46,7 +47,7 @@ static unsigned char *load(const char *name, size_t *ret_n)
     return data;
 }
 
-/* The i-th number of an extent, as what it was in the file. */
+/* The i-th number of an extent, converted to the type in the file. */
 static double value(const struct crn_file_extent *e, const unsigned char *p, uint64_t i, int is_int)
 {
     size_t width = cairn_type_size(e->type);
@@ -85,7 +86,7 @@ static void check_array(const char *file, const unsigned char *data,
             fail_msg("%s: '%s' at %lu", file, e->key, (unsigned long)i);
 }
 
-/* Chunks of 16 x 32, those at the edges filled up. */
+/* Chunks of 16 x 32; those at the edges are padded. */
 static void check_chunk(const unsigned char *data, const struct crn_file_extent *e,
                         unsigned char *seen)
 {
@@ -127,7 +128,7 @@ static void check_hdf5(const char *name, int has_chunks)
             fail_msg("%s: '%s' was not found", name, whole[i]);
     assert_int_equal(count(&x, "chunked"), has_chunks ? 4 * 3 : 0);
     assert_int_equal(count(&x, "complex"), 1);
-    assert_int_equal(x.n, 4 + (has_chunks ? 12 : 0) + 1); /* and nothing else */
+    assert_int_equal(x.n, 4 + (has_chunks ? 12 : 0) + 1); /* and no other extents */
     for (i = 0; i < x.n; i++) {
         const struct crn_file_extent *e = &x.v[i];
 
@@ -268,9 +269,9 @@ static void other_files(void **state)
     assert_int_equal(x.n, 0);
     crn_extents_read(crn_fs_posix(), fd, "/nowhere/program", &x);
     assert_int_equal(x.n, 0);
-    crn_extents_read(crn_fs_posix(), fd, "/bin/true", &x); /* one that says nothing */
+    crn_extents_read(crn_fs_posix(), fd, "/bin/true", &x); /* a program that prints nothing */
     assert_int_equal(x.n, 0);
-    crn_extents_read(crn_fs_posix(), fd, "/bin/cat", &x); /* one that says nonsense */
+    crn_extents_read(crn_fs_posix(), fd, "/bin/cat", &x); /* a program that prints nonsense */
     assert_int_equal(x.n, 0);
     (void)close(fd);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HDF5 and netCDF files of all layouts, with elements that are known. */
+/* HDF5 and netCDF files of all layouts, with known elements. */
 #ifndef EXTENTS_MAKE_H
 #define EXTENTS_MAKE_H
 

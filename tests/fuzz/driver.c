@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a fuzz target without a fuzzer: on every seed of a folder, and on a fixed number of random
- * changes of each. usage: target SEED-DIRECTORY [CHANGES] */
+/* Runs a fuzz target without a fuzzer: on every seed of a folder, and on a fixed number of
+ * random changes of each.
+ *
+ * usage: target SEED-DIRECTORY [CHANGES] */
 #include <dirent.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -27,7 +29,7 @@ static uint8_t *load(const char *dir, const char *name, size_t *ret_size)
     return data;
 }
 
-/* Bits, bytes, whole fields; now and then a cut or more bytes. */
+/* Changes bits, bytes and whole fields; sometimes truncates or appends. */
 static size_t change(struct crn_rng *rng, uint8_t *data, size_t size, size_t room)
 {
     static const uint8_t edges[] = {0x00, 0x01, 0x7f, 0x80, 0xff};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the fuzz targets share: one for each decoder. A decoder gets the input as it is, and once more
- * with length and checksum made valid, so that the fields behind them are reached. What it accepts
- * must encode again to the same bytes. */
+/* Shared by the fuzz targets, one for each decoder. A decoder gets the input unchanged, and a
+ * second time with valid length and checksum, so that the fields behind them are reached.
+ * Accepted input must encode again to the same bytes. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -77,7 +77,7 @@ static inline void fuzz_same(const struct crn_buf *again, const uint8_t *data, s
         rc = crn_##type##_encode(&v, again, &info);                                                \
         crn_##type##_free(&v);                                                                     \
         if (rc != CAIRN_OK)                                                                        \
-            abort(); /* what can be read can be written */                                         \
+            abort(); /* every readable object can be written */                                    \
         return 1;                                                                                  \
     }                                                                                              \
     FUZZ_TARGET(decode)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A mapped arena with hostile bytes in its header, its slots and its images. The input changes an arena
- * that is whole: u8 where (header, one of four slots, data), u16 offset there, u8 count, the bytes; as
- * often as there are some. Slot 0 holds an image with checksums, slot 1 one in a spill file, slot 2 one
- * that has left for the area, slot 3 is free. What is accepted lies inside the arena. */
+/* A mapped arena with hostile bytes in its header, its slots and its images. The input changes a
+ * valid arena: u8 where (header, one of four slots, data), u16 offset there, u8 count, the
+ * bytes; repeated to its end. Slot 0 holds an image with checksums, slot 1 one in a spill file,
+ * slot 2 one that was moved to the area, slot 3 is free. Everything accepted lies inside the
+ * arena. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,7 +30,7 @@ static void need(int is_true)
         abort();
 }
 
-/* An image of two regions at the start of the memory; the checksums behind it. */
+/* An image of two regions at the start of the memory, followed by its checksums. */
 static void fill_image(struct crn_arena *a, struct crn_slot_info *info)
 {
     struct crn_region regions[2] = {
@@ -119,7 +120,7 @@ static void setup(void)
     (void)close(dfd);
 }
 
-/* Where the bytes of a change go, and how many fit there. */
+/* The destination of a change, and how many bytes fit there. */
 static size_t place(unsigned where, size_t offset, size_t *ret_room)
 {
     size_t size = t.stride;
@@ -163,7 +164,7 @@ static void read_source(const struct crn_source *s, const unsigned char *data, u
             sum += *h;
         }
     }
-    __asm__ volatile("" : : "r"(sum)); /* so that the reads are made */
+    __asm__ volatile("" : : "r"(sum)); /* forces the reads */
 }
 
 static void look_at(struct crn_arena *a, uint32_t slot)
@@ -187,7 +188,7 @@ static void look_at(struct crn_arena *a, uint32_t slot)
     }
 }
 
-/* Applies the changes, or takes them back. */
+/* Applies the changes, or reverts them. */
 static void change(const uint8_t *data, size_t size, const unsigned char *pristine)
 {
     struct crn_view v = crn_view_of(data, size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a broker reads: a stream of frames. Every frame that decodes must encode to a frame that
- * decodes to the same; reports, queries and controls go into a core, whose books must stay right. */
+/* The input of a broker: a stream of frames. Every frame that decodes must encode to a frame
+ * that decodes to the same; reports, queries and controls go into a core, whose invariants must
+ * hold. */
 #include "fuzz.h"
 
 #include "broker/turns.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* broker.conf: what is accepted is written out, read again and written out to the same text, and fits
- * the broker's core. */
+/* broker.conf: accepted text is written out, read again and written out to the same text, and is
+ * valid for the broker's core. */
 #include "fuzz_text.h"
 
 #include "broker/conf.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole chunks: the head, the stages in any order and with any sizes between them. Input: u32 bytes that
- * must come out, then the chunk. The older version that a chunk may ask for is there. */
+/* Whole chunks: the header, the stages in any order and with any intermediate sizes. Input: u32
+ * expected bytes, then the chunk. The older version that a chunk may refer to is there. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The decoder of one stage: FUZZ_CODEC. Input: u8 type, u8 argument, u16 bytes that must come out, then
- * what is decoded. The rest of the input is also taken as contents: what is encoded from it must come
- * back. */
+/* The decoder of one stage: FUZZ_CODEC. Input: u8 type, u8 argument, u16 expected bytes, then
+ * the encoded data. The rest of the input is also used as plain data: encoding and decoding must
+ * return it. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static const struct crn_codec *const codec = &FUZZ_CODEC;
 
 static void *exact(const void *src, size_t n)
 {
-    void *p = malloc(n > 0 ? n : 1); /* so that a byte beyond is seen */
+    void *p = malloc(n > 0 ? n : 1); /* so that an access one byte beyond is detected */
 
     if (p == NULL)
         exit(1);
@@ -36,7 +36,7 @@ static void decode_hostile(struct crn_stage_task t, const uint8_t *src, size_t n
     t.dst_n = dst_n;
     if (out != NULL && (codec->kind == CRN_STAGE_CODEC || n == dst_n) &&
         codec->decode(&t, NULL) == CAIRN_OK) {
-        volatile unsigned char sum = 0; /* every byte that was promised is there */
+        volatile unsigned char sum = 0; /* reads every byte that was promised */
         size_t i;
 
         for (i = 0; i < dst_n; i++)
@@ -74,7 +74,7 @@ static void there_and_back(struct crn_stage_task t, const uint8_t *src, size_t n
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct crn_encode_work *work; /* kept: its buffers are part of what is tested */
+    static struct crn_encode_work *work; /* kept: reusing its buffers is part of the test */
     struct crn_view v = crn_view_of(data, size);
     cairn_type type = crn_view_u8(&v) % CRN_TYPES;
     unsigned arg = crn_view_u8(&v);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the program that reads HDF5 files answers: it may have died half way, or been taken over. */
+/* Answers of the program that reads HDF5 files: it may have crashed half way, or been
+ * compromised. */
 #include "fuzz_extents.h"
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What holds for every list of extents, whoever made it. */
+/* Conditions for every list of extents, whatever its origin. */
 #ifndef FUZZ_EXTENTS_H
 #define FUZZ_EXTENTS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The guess at untyped bytes and the choice that follows: the input is repeated until it is long
- * enough, and what is encoded from it must come back. */
+/* The detection of records in untyped bytes, and the choice that follows. The input is repeated
+ * until it is long enough; encoding and decoding must return it. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole HDF5 files through the program that reads them: it may crash, we may not. */
+/* Whole HDF5 files through the program that reads them. That program may crash, this one may
+ * not. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[] = "/tmp/cairn-fuzz-XXXXXX"; /* libhdf5 wants one that has a name */
+    char path[] = "/tmp/cairn-fuzz-XXXXXX"; /* libhdf5 needs a named file */
     int fd = mkostemp(path, O_CLOEXEC);
     struct crn_file_extents x;
 

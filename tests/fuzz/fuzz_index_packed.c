@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A packed index: what is inside the hash. Input: u32 bytes of the index, then its pieces. */
+/* A packed index, behind its hash. Input: u32 bytes of the index, then its pieces. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

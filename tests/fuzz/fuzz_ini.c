@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* INI text as configuration files have it: the reader, then Cairn's own keys. A configuration that is
- * accepted is written out, read again and written out to the same text. */
+/* INI text of configuration files: the reader, then Cairn's own keys. An accepted configuration
+ * is written out, read again and written out to the same text. */
 #include "fuzz_config.h"
 #include "fuzz_text.h"
 
 #include "base/config_impl.h"
 
-/* Every text that the reader hands over ends, and a key comes with a value. */
+/* Every text from the reader is terminated, and a key comes with a value. */
 static cairn_err look(void *arg, const char *section, const char *key, const char *value,
                       const char *where, struct crn_errinfo *ei)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The journal of a name: as it is, and once more with a hash that is right in each line. */
+/* The journal of a name: unchanged, and a second time with valid hashes in each line. */
 #include <inttypes.h>
 
 #include "fuzz_text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptions of machines, for simulated flushes: what is accepted can be computed with. */
+/* Descriptions of machines, for simulated flushes: accepted ones can be simulated. */
 #include <math.h>
 
 #include "fuzz_text.h"

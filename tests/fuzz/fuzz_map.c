@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Maps of repeated blocks: what is accepted has right sums and encodes again to something that decodes
- * to the same map. */
+/* Maps of repeated blocks: accepted ones have correct sums and encode again to the same map. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of the node service: HELLO, all others, and the descriptors inside SHARDS. What is accepted
- * encodes again to the same bytes. */
+/* Messages of the node service: HELLO, all others, and the descriptors inside SHARDS. Accepted
+ * ones encode again to the same bytes. */
 #include "fuzz.h"
 
 #include "service/proto.h"
 #include "service/shards.h"
 
-/* Of any version; the seeds stay good when it changes. */
+/* Any version is replaced by the current one, so the seeds stay useful when it changes. */
 static void hello(uint8_t *data, size_t size)
 {
     struct crn_buf at = {.data = data, .len = size, .cap = size};
@@ -26,7 +26,7 @@ static void hello(uint8_t *data, size_t size)
     crn_hello_free(&h);
 }
 
-/* Every checksum that a shard claims is there. */
+/* Reads every checksum that a shard claims to have. */
 static void read_hashes(const struct crn_source *s)
 {
     uint64_t sum = 0;
@@ -37,10 +37,10 @@ static void read_hashes(const struct crn_source *s)
         for (at = 0; s->hashes[i] != NULL && at < s->shard.regions[i].bytes;
              at += s->hash_chunk_bytes)
             sum += s->hashes[i][at / s->hash_chunk_bytes];
-    __asm__ volatile("" : : "r"(sum)); /* so that the reads are made */
+    __asm__ volatile("" : : "r"(sum)); /* forces the reads */
 }
 
-/* Makes the descriptor of the first shard valid, so that what follows it is reached. */
+/* Makes the descriptor of the first shard valid, so that the bytes behind it are reached. */
 static void seal_first(struct crn_blob *b)
 {
     struct crn_view v = crn_view_of(b->data, b->bytes);

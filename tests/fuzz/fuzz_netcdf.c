@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Headers of netCDF classic files. The last byte says how long the file is, so that extents are found or
- * cut. */
+/* Headers of netCDF classic files. The last byte determines the length of the file, so that
+ * extents are inside or truncated. */
 #include "encode/extents.h"
 #include "fuzz.h"
 #include "fuzz_extents.h"

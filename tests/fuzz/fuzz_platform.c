@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptions of platforms, for simulations of many jobs: what is accepted can be computed with. */
+/* Descriptions of platforms, for simulations of many jobs: accepted ones can be simulated. */
 #include <math.h>
 
 #include "fuzz_text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.ini, from which a drain learns what a dead run was. */
+/* run.ini, which describes a dead run to a drain. */
 #include "fuzz_config.h"
 #include "fuzz_text.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The statistics of a flush: as they are, and once more with a hash that is right. What is accepted is
+/* The statistics of a flush: unchanged, and a second time with a valid hash. Accepted ones are
  * written out, read again and written out to the same text. */
 #include <inttypes.h>
 
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (crn_flush_stats_text_len(text, size) > size)
         abort();
     check(text, size);
-    /* What is left of the input without its last line, and the right hash. */
+    /* The input without its last line, and the matching hash. */
     len = crn_flush_stats_text_len(text, size);
     len = len > 0 ? len - 17 : size;
     memcpy(sealed, text, len);

@@ -28,7 +28,7 @@ static void check(struct crn_file_extents *x, uint64_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size > 0 ? size : 1); /* so that a byte beyond is seen */
+    uint8_t *copy = malloc(size > 0 ? size : 1); /* so that an access one byte beyond is detected */
     struct fuzz_file file = {.f = {.bytes = size, .read = fuzz_read}, .data = copy};
     struct crn_file_extents x;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the fuzz targets of text parsers share. */
+/* Shared by the fuzz targets of text parsers. */
 #ifndef FUZZ_TEXT_H
 #define FUZZ_TEXT_H
 
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The input with a NUL behind it, in memory of exactly that size. */
+/* The input followed by a NUL, in memory of exactly that size. */
 static inline char *fuzz_text(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
@@ -23,7 +23,7 @@ static inline char *fuzz_text(const uint8_t *data, size_t size)
     return text;
 }
 
-/* What print writes for arg, as text. */
+/* The output of print for arg, as text. */
 static inline char *fuzz_print(void (*print)(const void *arg, FILE *out), const void *arg)
 {
     char *text = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The size of the file is input too: the 8 bytes before the trailer. */
+/* A trailer. The 8 bytes before it are the size of the file. */
 #include "fuzz.h"
 
 static int decode(const uint8_t *data, size_t size, struct crn_buf *again)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the golden files hold. Never change it: add a version beside it. */
+/* The contents of the golden files. Never change them: add a version instead. */
 #ifndef GOLDEN_H
 #define GOLDEN_H
 

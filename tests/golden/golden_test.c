@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The library reads the files of every format version that was ever released, byte for byte. */
+/* The library reads the files of every released format version, byte for byte. */
 #include "base/test.h"
 #include "golden.h"
 #include "restart/version.h"
@@ -46,7 +46,7 @@ static void format_1_is_read(void **state)
     crn_store_close(&st);
 }
 
-/* Section 4, streams. Older readers refuse them, so that they have a store of their own. */
+/* Section 4, streams. Older readers refuse them, so they have a store of their own. */
 static void encoded_files_are_read(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -79,7 +79,7 @@ static void packed_indexes_are_read(void **state)
     crn_store_close(&st);
 }
 
-/* Section 4, chains. Version 12 needs the first capture of 11, which is another one now. */
+/* Section 4, chains. Version 12 needs the first capture of 11, which was replaced since. */
 static void chained_files_are_read(void **state)
 {
     struct crn_errinfo info = {0}, *ei = &info;
@@ -152,7 +152,7 @@ static void generations_are_read(void **state)
     crn_store_close(&st);
 }
 
-/* What is written today is what was written then: the encoding has not drifted. */
+/* Today's encoder writes the same bytes as then. */
 static void check_written(const char *golden, const char *written)
 {
     char cmd[900];

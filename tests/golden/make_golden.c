@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* make_golden DIR [encoded | chained | types | packed | generation]: writes the golden files of the
- * current format version, or those with data that is encoded, encoded against older versions, of types
- * from 13 on, with a packed index, or with a generation. They are made once for each version and never
- * again; this program stays as a record of how. */
+/* make_golden DIR [encoded | chained | types | packed | generation]: writes the golden files of
+ * the current format version, or those with encoded data, with data encoded against older
+ * versions, with types from 13 on, with a packed index, or with a generation. Golden files are
+ * made once for each version and never again; this program documents how. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ static cairn_err make_packed(struct crn_store *st, struct crn_errinfo *ei)
     return tv_write(st, &t, ei);
 }
 
-/* Another run has come since: the name's generation is one more. */
+/* Another run has written since: the name's generation is one higher. */
 static cairn_err make_generation(const struct crn_store *st, struct crn_errinfo *ei)
 {
     struct golden_run r;

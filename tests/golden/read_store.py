@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A second reader of Cairn's format, written from docs/format.md and from nothing else: where this
-reader and the library disagree, the page or one of them is wrong.
+"""A second reader of Cairn's format, written from docs/format.md alone. If this reader and the library disagree,
+the page or one of them is wrong.
 
 usage: read_store.py ROOT NAME VERSION [EXPECTED]
 
-Reads a version, checks every hash and every rule of the page, and prints it as JSON; with EXPECTED
-it compares with that file instead. Exit status 1 and a message if anything is wrong. Encoded files
-(docs/encoding.md) are read if they need no more than gzip, shuffle, delta and xor, also against older
-versions.
+Reads a version, checks every hash and every rule of the page, and prints it as JSON; with EXPECTED it compares
+with that file instead. Exit status 1 and a message if anything is wrong. It reads encoded files (docs/encoding.md)
+that need only gzip, shuffle, delta and xor, also against older versions.
 """
 import json
 import pathlib
@@ -34,7 +33,7 @@ def need(condition, text):
 
 
 class Body:
-    """Section 2: an object whose header and hash have been checked; its fields in turn."""
+    """Section 2: an object with valid header and hash; returns its fields in order."""
 
     def __init__(self, data, magic, flags=0):
         need(len(data) >= HEADER + CHECKSUM and data[:8] == magic, f"not a {magic.decode()}")
@@ -380,7 +379,7 @@ def read_data(path, m, number):
 
 
 def read_bad(path, m):
-    """Section 7: the reason if the mark speaks of this capture or is damaged, else None."""
+    """Section 7: the reason if the mark refers to this capture or is damaged, else None."""
     if not (path / "bad").exists():
         return None
     raw = (path / "bad").read_bytes()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Takes a checkpoint and restarts from it, with the installed headers and library alone. */
+/* Takes a checkpoint and restarts from it, with only the installed headers and library. */
 #include <cairn/cairn.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <cairn/cairn_mpi.h>
 #include <stdio.h>
 
-/* Opened too early first: the error must come back as one. */
+/* First opened before MPI_Init: that must return an error. */
 int main(int argc, char **argv)
 {
     const char *const settings[] = {"persistent=checkpoints", "arena_bytes=1M", NULL};

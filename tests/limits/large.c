@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A region of more than 4 GiB goes down and comes back whole. Needs about 9 GiB of memory and 4 GiB of
- * disk; skipped (77) where they are not there. */
+/* A region of more than 4 GiB is saved and restored whole. Needs about 9 GiB of memory and 4 GiB
+ * of disk; skipped (77) without them. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

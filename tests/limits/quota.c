@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A user whose quota is used up while the file system has room: the flush pauses, names the quota, and
- * goes on when there is room.
+/* A user whose quota is used up while the file system has space: the flush pauses, names the
+ * quota, and continues when there is space.
  *
- * usage: quota real        on an ext4 image with quotas, as another user than root; where the kernel or
- *                          the permissions do not allow that: skipped (77)
- *        quota pretended   the kernel's answer is pretended: works on every kernel */
+ * usage: quota real        on an ext4 image with quotas, as another user than root; skipped (77)
+ *                           if the kernel or the permissions do not allow that
+ *        quota pretended   simulates the kernel's answer: works on every kernel */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static unsigned char a[DATA];
 static int is_pretended;
 static atomic_long used; /* of the pretended quota */
 
-/* libcairn's calls come here first; all but this one go on to the system. */
+/* Intercepts libcairn's calls; passes all but this one on to the system. */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
     long (*next)(long, ...);
@@ -122,7 +122,7 @@ static int pauses_and_goes_on(const char *base)
     return 0;
 }
 
-/* An ext4 image with quotas at base/disk, of which nobody may use LIMIT. */
+/* An ext4 image with quotas at base/disk, on which no user may use more than LIMIT. */
 static int mount_with_quota(const char *base)
 {
     struct dqblk q = {.dqb_bhardlimit = LIMIT / 1024, .dqb_valid = QIF_BLIMITS};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For programs whose main is the test: what is false ends it, with the last error of the library. */
+/* For programs whose main is the test: a false condition ends the program, with the last error
+ * of the library. */
 #ifndef CRN_TEST_REQUIRE_H
 #define CRN_TEST_REQUIRE_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A real file system that is full: the flush pauses and says so, older versions stay, and it goes on
- * when there is room; or it fails, as configured. A full local disk stops nothing. What a version that was let go
- * leaves is room. In a mount namespace of its own; where that is not permitted: skipped (77). */
+/* A real file system that is full: the flush pauses and logs it, older versions stay, and it
+ * continues when there is space; or it fails, if configured so. A full local disk stops nothing.
+ * The space of removed versions is reused. Runs in a mount namespace of its own; skipped (77) if
+ * that is not permitted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -30,7 +31,8 @@ static int fill_disk(const char *path)
     return close(fd);
 }
 
-/* Does the journal of the name hold a record of this kind and version, whose text has these words? */
+/* Does the journal of the name have a record of this kind and version, with these words in its
+ * text? */
 static int is_recorded(const char *disk, const char *record, const char *words)
 {
     char path[300], line[2000];
@@ -66,7 +68,7 @@ static int pauses_and_goes_on(const char *disk, const char *shm)
     REQUIRE(cairn_wait(s, "full", 1, CAIRN_PERSISTENT, 60000) == CAIRN_OK);
     REQUIRE(fill_disk(filler) == 0);
     memset(a, 2, DATA);
-    REQUIRE(cairn_checkpoint(s, "full", 2, NULL) == CAIRN_OK); /* the application goes on */
+    REQUIRE(cairn_checkpoint(s, "full", 2, NULL) == CAIRN_OK); /* the application continues */
     do
         REQUIRE(cairn_wait(s, "full", 2, CAIRN_PERSISTENT, 100) == CAIRN_ETIMEDOUT);
     while (strstr(cairn_last_error(), "pauses") == NULL);
@@ -118,7 +120,7 @@ static int fails_at_once(const char *disk, const char *shm)
     REQUIRE(cairn_close(s) == CAIRN_OK);
     REQUIRE(is_recorded(disk, " failed 3 ", "waited 0 (space_wait)"));
 
-    /* Room for persistent files alone: elsewhere. */
+    /* Space for persistent files only. */
     (void)snprintf(persistent, sizeof(persistent), "persistent=%s/p", shm);
     REQUIRE(cairn_open(&opt, &s) == CAIRN_OK);
     REQUIRE(cairn_protect(s, "a", a, CAIRN_BYTES, DATA) == CAIRN_OK);
@@ -128,7 +130,8 @@ static int fails_at_once(const char *disk, const char *shm)
     return unlink(filler);
 }
 
-/* Of 10 MiB a version and what the one before has left take 8, and others take all but one of the rest. */
+/* A version has 10 MiB; two of them need 8 MiB of the disk, and other files take all but one MiB
+ * of the rest. */
 static int finds_room_in_old_files(const char *disk, const char *shm)
 {
     char persistent[300], shm_dir[300], spare[300], filler[300];

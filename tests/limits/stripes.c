@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session whose file system says that it is Lustre: the keys arrive at the pretended liblustreapi
+/* A session on a file system that claims to be Lustre: the keys reach the fake liblustreapi
  * (LD_LIBRARY_PATH), once for each version, and nothing else changes. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 static unsigned char a[300000];
 
-/* libcairn's calls come here. */
+/* Intercepts libcairn's calls. */
 __attribute__((visibility("default"))) int fstatfs(int fd, struct statfs *sf)
 {
     (void)fd;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Another number of ranks, ranks that are late or disagree with the clock, signals, and what the MPI
- * library must provide. Sessions on parts of the world make jobs of different sizes in one run. */
+/* Other numbers of ranks, ranks that are late or have different clocks, signals, and
+ * requirements on the MPI library. Sessions on parts of the world are jobs of different sizes in
+ * one run. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@ static cairn_session *open_on(MPI_Comm comm, const char *const *more)
     return open_below(comm, dir, settings, more);
 }
 
-/* The part of [0, n) that is number i of k, unevenly. */
+/* The i-th of k uneven parts of [0, n). */
 static void part(uint64_t n, int i, int k, uint64_t *first, uint64_t *count)
 {
     uint64_t a = n * (uint64_t)i * (uint64_t)i / (uint64_t)(k * k);
@@ -69,7 +70,7 @@ static void write_on(MPI_Comm comm, int64_t version)
     OK(cairn_close(s));
 }
 
-/* A session on comm with this rank's columns protected; field is spoilt. */
+/* A session on comm with this rank's columns protected; field is overwritten. */
 static cairn_session *open_columns(MPI_Comm comm, uint64_t field[ROWS * COLS],
                                    struct cairn_array *ret)
 {
@@ -113,7 +114,8 @@ static void read_on(MPI_Comm comm, int64_t version, int writers)
     OK(cairn_version_info(s, "grid", v, &vi));
     REQUIRE(vi.ranks == writers && vi.files == (writers + 1) / 2);
     require_columns(field, &a);
-    /* What is nobody's block cannot be split, and says so; any old rank's can be read. */
+    /* A region that is not a block cannot be redistributed, and the error says so. The region of
+     * any old rank can be read. */
     OK(cairn_protect(s, "own", &own, CAIRN_I32, 1));
     if (ranks != writers) {
         FAILS(CAIRN_EMISMATCH, cairn_restore(s, "grid", v, only_own));
@@ -130,7 +132,7 @@ static void read_on(MPI_Comm comm, int64_t version, int writers)
     OK(cairn_close(s));
 }
 
-/* The same announced: blocks of what other ranks took are put together ahead of the read. */
+/* The same with hints: blocks from the captures of other ranks are assembled before the read. */
 static void prefetch_on(MPI_Comm comm, int64_t version)
 {
     uint64_t field[ROWS * COLS];
@@ -172,7 +174,7 @@ static void another_number_of_ranks(void)
     }
 }
 
-/* A rank that never comes is named, and the job goes on. */
+/* A rank that never arrives is named, and the job continues. */
 static void a_late_rank_is_named(void)
 {
     const char *keys[] = {"commit_timeout=1s", NULL};
@@ -187,7 +189,7 @@ static void a_late_rank_is_named(void)
         REQUIRE(strstr(cairn_last_error(), "commit_timeout") != NULL);
     }
     (void)MPI_Barrier(MPI_COMM_WORLD);
-    if (world_rank == late) { /* it hears of the end at once */
+    if (world_rank == late) { /* it learns of the end at once */
         OK(cairn_checkpoint(s, "late", 1, NULL));
         FAILS(CAIRN_ETIMEDOUT, cairn_wait(s, "late", 1, CAIRN_PERSISTENT, 60000));
     }
@@ -206,7 +208,7 @@ static void advice_is_the_same_everywhere(void)
 
     OK(cairn_protect(s, "x", &x, CAIRN_I32, 1));
     OK(cairn_should_checkpoint(s, "adv", &yes));
-    REQUIRE(!yes); /* an hour is not over */
+    REQUIRE(!yes); /* the hour is not over */
     OK(cairn_should_stop(s, &yes));
     REQUIRE(!yes);
     if (world_rank == world_ranks - 1)
@@ -224,7 +226,7 @@ static void advice_is_the_same_everywhere(void)
     REQUIRE(yes);
     OK(cairn_close(s));
 
-    s = open_on(MPI_COMM_WORLD, NULL); /* Young/Daly: the first one measures */
+    s = open_on(MPI_COMM_WORLD, NULL); /* Young/Daly: the first checkpoint measures the cost */
     OK(cairn_protect(s, "x", &x, CAIRN_I32, 1));
     OK(cairn_should_checkpoint(s, "adv", &yes));
     REQUIRE(yes);
@@ -232,7 +234,7 @@ static void advice_is_the_same_everywhere(void)
     OK(cairn_close(s));
 }
 
-/* Without MPI_THREAD_MULTIPLE: one node works, several nodes are refused with a way out. */
+/* Without MPI_THREAD_MULTIPLE: one node works; several nodes are refused, with advice. */
 static void threads_are_needed_between_nodes(void)
 {
     char persistent[300], shm[300];

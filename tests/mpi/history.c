@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Histories larger than the arenas, on the disks of the nodes: read back once, in reverse, by all ranks;
- * kept; flushed because one rank waits for it; left over at the end. */
+/* Histories larger than the arenas, on the disks of the nodes: read back once, in reverse, by
+ * all ranks; kept; flushed because one rank waits for it; left over at the end. */
 #include "mpi_test.h"
 
 enum { N = 60000, STEPS = 12 }; /* 480 KB: two fit an arena */
@@ -41,7 +41,7 @@ static void back(cairn_session *s, const char *name, int64_t v)
     REQUIRE(holds(a, N, (uint64_t)v, (uint64_t)rank));
 }
 
-/* Nothing of it is committed: some rank was the first to read each of them. */
+/* None of it is committed: some rank read each version first. */
 static void read_once(void)
 {
     cairn_session *s = open_with("discard_consumed=on");
@@ -62,7 +62,7 @@ static void read_once(void)
     if (rank == 0)
         OK(cairn_wait(s, "kept", 3, CAIRN_PERSISTENT, 60000));
     (void)MPI_Barrier(MPI_COMM_WORLD);
-    OK(cairn_close(s)); /* and so are the others now */
+    OK(cairn_close(s)); /* now the others are read, too */
     s = open_with("discard_consumed=off");
     FAILS(CAIRN_ENOENT, cairn_find_version(s, "shot", 5));
     for (v = 0; v < STEPS; v++)
@@ -70,7 +70,7 @@ static void read_once(void)
     OK(cairn_close(s));
 }
 
-/* Without discarding all are committed, from memory or from the disk. */
+/* Without discarding, all are committed, from memory or from the disk. */
 static void kept(void)
 {
     cairn_session *s = open_with("discard_consumed=off");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives and messages of parts of a communicator: right whatever the part and the root, while ranks that
- * are ahead already use the next part. Enough ranks for a tree of two levels. */
+/* Collectives and messages of parts of a communicator: correct for any part and any root, while
+ * faster ranks already use the next part. There are enough ranks for a tree of two levels. */
 #include <unistd.h>
 
 #include "comm/comm_mpi.h"
@@ -58,7 +58,7 @@ static void gather(struct crn_comm *c, int round)
     free(all);
 }
 
-/* Each rank to the next one, a message and a transfer. */
+/* Each rank sends a message and a transfer to the next one. */
 static void ring(struct crn_comm *c, int round)
 {
     int to = (c->rank + 1) % c->size, before = (c->rank + c->size - 1) % c->size;
@@ -85,7 +85,7 @@ static void ring(struct crn_comm *c, int round)
     REQUIRE(in == pattern((uint64_t)round, (uint64_t)before, 0));
 }
 
-/* The ranks that leave the same rest as this one. */
+/* The ranks with the same remainder as this one. */
 static struct crn_comm *part_of(struct crn_mail *m, const struct crn_comm *whole, uint32_t id,
                                 int modulus)
 {
@@ -102,7 +102,7 @@ static struct crn_comm *part_of(struct crn_mail *m, const struct crn_comm *whole
     return part;
 }
 
-/* A rank does not come; those around it in the tree find out, and all fail with its number. */
+/* A rank does not arrive. Its neighbours in the tree notice, and all fail with its number. */
 static void hang(struct crn_mail *mail, struct crn_comm *all, int victim)
 {
     struct crn_errinfo why = {0};
@@ -120,7 +120,7 @@ static void hang(struct crn_mail *mail, struct crn_comm *all, int victim)
     if (all->rank != victim)
         (void)MPI_Send(&x, 1, MPI_INT, victim, 0, MPI_COMM_WORLD);
     crn_mail_watch(mail, 0);
-    REQUIRE(all->ops->barrier(all, &why) == CAIRN_EPEER); /* for ever */
+    REQUIRE(all->ops->barrier(all, &why) == CAIRN_EPEER); /* forever */
 }
 
 int main(int argc, char **argv)
@@ -139,13 +139,13 @@ int main(int argc, char **argv)
         part = part_of(mail, whole, (uint32_t)i, 1 + i % 5);
         tell(part, i);
         gather(part, i);
-        ring(part, i); /* those that are through are in the collectives of all by now */
+        ring(part, i); /* ranks that are finished are already in collectives of the whole */
         reduce(part);
         part->ops->free(part);
         tell(all, i);
         gather(all, i);
     }
-    crn_mail_watch(mail, 2000000000); /* nobody hangs */
+    crn_mail_watch(mail, 2000000000); /* no rank hangs */
     reduce(all);
     crn_mail_watch(mail, 0);
     hang(mail, all, whole->size - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For test programs under mpirun: a check that fails ends the whole job with the place and the
+/* For test programs under mpirun: a failed check ends the whole job with the place and the
  * library's last error. */
 #ifndef CRN_MPI_TEST_H
 #define CRN_MPI_TEST_H
@@ -32,7 +32,7 @@
 #define OK(call)          REQUIRE((call) == CAIRN_OK)
 #define FAILS(code, call) REQUIRE((call) == (code))
 
-/* Whether data changes slowly from version to version: one element of sixteen. */
+/* Does data change slowly from version to version? One element of sixteen does. */
 static inline int is_slow(void)
 {
     static int slow = -1;
@@ -42,8 +42,9 @@ static inline int is_slow(void)
     return slow;
 }
 
-/* A value for each element that depends on everything that may be mixed up. No encoding makes them smaller:
- * one multiplication alone leaves planes that repeat, which an adaptive choice finds on a slow day. */
+/* A value for each element that depends on everything that could be confused. No encoding makes
+ * the data smaller. A single multiplication would leave planes that repeat, which the adaptive
+ * choice may detect. */
 static inline uint64_t pattern(uint64_t version, uint64_t rank, uint64_t i)
 {
     uint64_t v = is_slow() && i % 16 != 0 ? 0 : version;
@@ -81,8 +82,8 @@ static inline const char *memory_dir(void)
 }
 
 #ifndef CRN_TEST_SINGLE
-/* One fresh directory for everything of the job, in memory, made and removed by rank 0. On several
- * hosts it lies on the file system that CAIRN_TEST_CLUSTER names. */
+/* A fresh directory for all files of the job, in memory, made and removed by rank 0. With
+ * several hosts it is on the file system that CAIRN_TEST_CLUSTER names. */
 static inline void shared_dir(char *path, size_t size)
 {
     const char *shared = getenv("CAIRN_TEST_SHARED");
@@ -95,7 +96,7 @@ static inline void shared_dir(char *path, size_t size)
     (void)MPI_Bcast(path, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
-/* Where a host keeps what is its own: arenas and sockets. */
+/* The directory of a host for its own files: arenas and sockets. */
 static inline const char *host_dir(const char *shared)
 {
     return getenv("CAIRN_TEST_CLUSTER") != NULL ? "/dev/shm" : shared;
@@ -125,8 +126,8 @@ static inline cairn_err open_over(MPI_Comm comm, const struct cairn_options *opt
     return cairn_open_mpi(comm, opt, ret);
 }
 
-/* A session whose files, arenas and sockets lie below dir. Those of a test write over each other's versions. Both
- * lists end with NULL, the second may be NULL. */
+/* A session whose files, arenas and sockets lie below dir. Sessions of a test replace each
+ * other's versions. Both lists end with NULL; the second may be NULL. */
 static inline cairn_session *open_below(MPI_Comm comm, const char *dir, const char *const *settings,
                                         const char *const *more)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An application that writes its own files with MPI-IO while Cairn's threads use MPI. Open MPI is not
- * safe there unless its collective writes are synchronous: the session asks for that, in time for the
- * first file, and leaves what the user chose. Files and checkpoints have the right bytes.
- * usage: mpiio [CHOSEN]: what the user has chosen for Open MPI; then no file is written */
+/* An application that writes its own files with MPI-IO while Cairn's threads use MPI. Open MPI
+ * is only safe if its collective writes are synchronous: the session requests that in time for
+ * the first file, and does not override the user's choice. Files and checkpoints have the right
+ * bytes.
+ *
+ * usage: mpiio [CHOSEN]    CHOSEN: the user's setting for Open MPI; then no file is written */
 #include "mpi_test.h"
 
 enum { N = 1 << 18, ROUNDS = 6 };
@@ -18,7 +20,7 @@ static MPI_File open_file(const char *dir)
     return f;
 }
 
-/* Whether Open MPI's own MPI-IO works as it should; another library has no such variable. */
+/* Does Open MPI's own MPI-IO work correctly? Other libraries lack this variable. */
 static void check_choice(int wanted)
 {
     MPI_T_cvar_handle handle;
@@ -34,7 +36,7 @@ static void check_choice(int wanted)
     (void)MPI_T_finalize();
 }
 
-/* Rank's part of the file while the checkpoint of the same round is on its way. */
+/* Writes this rank's part of the file while the checkpoint of the same round is in flight. */
 static void write_both(cairn_session *s, MPI_File f, uint64_t *data, uint64_t *got, int rank)
 {
     MPI_Offset at = (MPI_Offset)rank * N * (MPI_Offset)sizeof(*data);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank whose arena cannot be made restarts all the same, and all others with it: it reads by itself what found
- * no room. Its checkpoints fail with the reason, on all ranks, until there is room. */
+/* A rank whose arena cannot be made restarts anyway, as do all others: it reads data without
+ * space itself. Its checkpoints fail with the reason, on all ranks, until there is space. */
 #include <fcntl.h>
 #include <glob.h>
 #include <signal.h>
@@ -22,8 +22,8 @@ static cairn_session *open_session(void)
     return open_below(MPI_COMM_WORLD, dir, settings, NULL);
 }
 
-/* Full: no file of this process grows, as in a memory file system that is full. Taken: another file lies where
- * the arena would be. */
+/* Full: no file of this process can grow, as on a full memory file system. Taken: another file
+ * has the name of the arena. */
 enum hindrance { FULL, TAKEN };
 
 static void hinder(enum hindrance h, int is_there)
@@ -82,7 +82,7 @@ static void live_without(enum hindrance h, uint64_t *a, int64_t version)
     fill(a, WORDS, (uint64_t)v + 2, (uint64_t)rank);
     OK(cairn_checkpoint(s, "x", v + 2, NULL));
     OK(cairn_wait(s, "x", v + 2, CAIRN_PERSISTENT, 60000));
-    (void)cairn_close(s); /* may tell of the failure again */
+    (void)cairn_close(s); /* may report the failure again */
 }
 
 int main(int argc, char **argv)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A restart reads every byte of the data files once, however many ranks wrote and read them. Every
- * read of this process is in a file (CAIRN_FAULT_READS); the reads of all ranks are laid over the
- * data files and counted: of the version, and of those that it was encoded against. What MPI is asked for meanwhile is counted too, through its profiling interface: no
- * collective, which would keep a core busy for each rank that waits, and no data between ranks of a node.
- * usage: once FILES [LAST FULL]: versions 1 to LAST are taken; the last one needs FULL, which needs none */
+/* A restart reads every byte of the data files once, however many ranks wrote and read them. A
+ * file records every read of this process (CAIRN_FAULT_READS). The test counts the reads of all
+ * ranks per byte of the data files: of the version, and of those that it was encoded against. It
+ * also counts MPI calls, through the profiling interface: no collective, which would keep a core
+ * busy for each waiting rank, and no data between ranks of a node.
+ *
+ * usage: once FILES [LAST FULL]: versions 1 to LAST are taken; the last one needs FULL, which
+ * needs none */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -30,8 +33,8 @@ static cairn_session *open_on(MPI_Comm comm)
     return open_below(comm, dir, settings, NULL);
 }
 
-/* What this process asks of MPI. */
-enum { BULK = 32 << 10 }; /* larger than any message of a restart that is no data */
+/* The MPI calls of this process. */
+enum { BULK = 32 << 10 }; /* larger than any message of a restart without data */
 static long collectives, bulk_bytes;
 
 int MPI_Allreduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -73,7 +76,7 @@ int MPI_Isend(const void *buf, int n, MPI_Datatype type, int to, int tag, MPI_Co
     return PMPI_Isend(buf, n, type, to, tag, comm, ret);
 }
 
-/* The field is cut into rows by writers, into columns by others. */
+/* Writers split the field into rows, readers into columns. */
 static struct cairn_array block(int by_rows, int i, int k)
 {
     struct cairn_array a = {.size = sizeof(a), .type = CAIRN_U64, .ndims = 2};
@@ -87,7 +90,7 @@ static struct cairn_array block(int by_rows, int i, int k)
     return a;
 }
 
-/* Uneven, one rank without, one with more than a block. */
+/* Uneven sizes, one rank with none, one with more than a block. */
 static uint64_t own_count(int rank)
 {
     return rank == 1 ? 0 : rank == 4 ? 100000 : 1000 + 777 * (uint64_t)rank;
@@ -99,7 +102,7 @@ static uint64_t value(int64_t version, uint64_t rank, uint64_t i)
     return pattern(7, rank, i) + (uint64_t)version * 3;
 }
 
-/* All versions by one session: one may be encoded against another only there. */
+/* All versions in one session: only there can one be encoded against another. */
 static void write_on(MPI_Comm comm, int64_t last)
 {
     uint64_t *field = malloc(ROWS * COLS * sizeof(*field));
@@ -170,8 +173,8 @@ static void read_on(MPI_Comm comm, int64_t version, int in_two_steps)
     free(own);
 }
 
-/* What this process has read since the last call: of each data file of a version how often each byte,
- * in how many reads, and manifests how often. */
+/* The reads of this process since the last call: how often each byte of each data file of a
+ * version, in how many reads, and how often manifests. */
 struct reads {
     long where; /* in the file of reads */
     unsigned *count[LAST_MAX][FILES_MAX];
@@ -205,7 +208,7 @@ static void take_reads(struct reads *r)
     (void)fclose(f);
 }
 
-/* What was read before does not count: writers read what they encode against. */
+/* Discards earlier reads: writers read the versions that they encode against. */
 static void size_files(struct reads *r, int last, int files)
 {
     char path[300];
@@ -223,7 +226,7 @@ static void size_files(struct reads *r, int last, int files)
         }
 }
 
-/* Every byte of a data file at most once. How many there are, and how many were not read. */
+/* Every byte of a data file at most once. Returns the number of bytes, and of unread bytes. */
 static void once_each(MPI_Comm comm, unsigned *count, long bytes, long *total, long *missed)
 {
     int rank;
@@ -240,8 +243,9 @@ static void once_each(MPI_Comm comm, unsigned *count, long bytes, long *total, l
     free(count);
 }
 
-/* Of the full version that the last one needs all but the gaps that align blocks exactly once, in large
- * reads; of those between something (they are gaps, mostly), of those before nothing. */
+/* Of the full version that the last one needs, each byte exactly once except gaps for alignment,
+ * in large reads; of versions between them some bytes (they are mostly gaps); of earlier ones
+ * none. */
 static void once(MPI_Comm comm, struct reads *r, int last, int full, int files, int ranks)
 {
     long total[3] = {0}, missed[3] = {0};
@@ -262,8 +266,8 @@ static void once(MPI_Comm comm, struct reads *r, int last, int full, int files, 
         return;
     REQUIRE(missed[0] == total[0] && missed[1] * 100 < total[1]);
     REQUIRE(last == full || missed[2] < total[2]);
-    /* Trailer and index of each file, and twice what the blocks need: both ends of an extent. Encoded
-     * files are read in chunks of their streams. */
+    /* Trailer and index of each file, and twice the number of the blocks: both ends of an
+     * extent. Encoded files are read in chunks of their streams. */
     if (getenv("CAIRN_ENCODE") == NULL)
         REQUIRE(reads <= 2 * files + 2 * (total[1] / BLOCK + files + WRITERS) + ranks);
     (void)printf("%d files of %d versions, %d ranks: %ld bytes, each read once, in %ld reads\n",
@@ -324,7 +328,8 @@ int main(int argc, char **argv)
         }
         (void)MPI_Barrier(MPI_COMM_WORLD);
     }
-    /* Damage of any byte that was read makes all ranks take the version before all that need it. */
+    /* Damage of any byte that was read makes all ranks take the newest version that does not
+     * need it. */
     (void)snprintf(path, sizeof(path), "%s/p/grid/%d/data-0000", dir, full);
     if (world_rank == 0)
         flip(path, 40000);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Phases, the cap on bandwidth and calm flushes, with leaders and followers: while a rank communicates nothing
- * is flushed; then it is, byte for byte; a forgotten phase holds a flush no longer than phase_patience; a
- * capped flush takes its time; a calm one, which would take for ever here, ends as soon as one rank waits for
- * it, needs its room, has a newer checkpoint or closes. Directories and service come from the environment, if they are there. */
+/* Phases, the bandwidth cap and calm flushes, with leaders and followers. While a rank
+ * communicates nothing is flushed; afterwards it is, byte for byte. A forgotten phase delays a
+ * flush by at most phase_patience. A capped flush takes its time. A calm flush, which would
+ * never end here, ends as soon as a rank waits for it, needs its space, takes a newer checkpoint
+ * or closes. Directories and service come from the environment, if set. */
 #include <time.h>
 #include <unistd.h>
 
@@ -80,7 +81,7 @@ static void compare(cairn_session *s, int64_t v)
     REQUIRE(holds(a, N, (uint64_t)v, (uint64_t)rank));
 }
 
-/* One rank at a time communicates or does I/O; its node may lead or follow. */
+/* One rank at a time communicates or does I/O; its node may be leader or follower. */
 static void held_while_a_rank_is_busy(void)
 {
     cairn_session *s = open_session("phase_patience=1h", NULL);
@@ -94,7 +95,7 @@ static void held_while_a_rank_is_busy(void)
         take(s, busy);
         for (until = now() + 0.2; now() < until;) {
             REQUIRE(
-                !is_there(s, busy)); /* who is busy asks all the time: it does not wait by that */
+                !is_there(s, busy)); /* a busy rank polls all the time: polling is not waiting */
             if (rank != busy)
                 rest();
         }
@@ -105,7 +106,7 @@ static void held_while_a_rank_is_busy(void)
         compare(s, busy);
         (void)MPI_Barrier(MPI_COMM_WORLD);
     }
-    /* Who waits does not hold back what it waits for; nor does who closes. */
+    /* A rank that waits or closes does not hold back the flush that it waits for. */
     OK(cairn_phase(s, CAIRN_PHASE_IO));
     take(s, busy);
     OK(cairn_wait(s, "phase", busy, CAIRN_PERSISTENT, 60000));
@@ -155,7 +156,8 @@ static void a_cap_takes_its_time(void)
 
 #define CALM "calm_bandwidth=1" /* a byte a second: three weeks for each rank */
 
-/* One rank at a time waits; its node may lead, follow, or be the first. Who only asks does not hurry it. */
+/* One rank at a time waits; its node may be leader, follower or root. Polling does not speed up
+ * the flush. */
 static void calm_until_a_rank_waits(void)
 {
     cairn_session *s = open_session(CALM, NULL);
@@ -182,10 +184,10 @@ static void calm_until_a_rank_waits(void)
     if (rank == ranks - 1)
         OK(cairn_wait(s, "phase", 440, CAIRN_PERSISTENT, 60000));
     wait_until_there(s, 440);
-    take(s, 450); /* behind it there is a newer one, for which nobody waits */
+    take(s, 450); /* a newer one follows, for which no rank waits */
     take(s, 451);
     wait_until_there(s, 450);
-    OK(cairn_close(s)); /* which does */
+    OK(cairn_close(s)); /* for this one a rank waits */
 }
 
 static void calm_until_room_is_needed(void)
@@ -196,14 +198,14 @@ static void calm_until_room_is_needed(void)
     (void)MPI_Barrier(MPI_COMM_WORLD);
     REQUIRE(!is_there(s, 500));
     (void)MPI_Barrier(MPI_COMM_WORLD);
-    take(s, 501); /* there is room for one */
+    take(s, 501); /* there is space for one */
     wait_until_there(s, 500);
     OK(cairn_wait_all(s, CAIRN_PERSISTENT, 60000));
     compare(s, 501);
     OK(cairn_close(s));
 }
 
-/* Nobody waits, and they are there all the same. */
+/* No rank waits, and they are committed anyway. */
 static void calm_ends_by_itself(const char *setting)
 {
     cairn_session *s = open_session(setting, NULL);

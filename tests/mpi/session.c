@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job's everyday life: capture, change, wait, restore; selections, files, global arrays, several
- * names, versions taken again, retention, fallback from damage, two sessions at once. */
+/* The normal life of a job: capture, change, wait, restore; selections, files, global arrays,
+ * several names, versions taken again, retention, fallback from damage, two sessions at once. */
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
@@ -36,7 +36,7 @@ static void capture_is_a_snapshot(void)
     for (v = 0; v < 20; v++) {
         fill(a, N, (uint64_t)v, (uint64_t)rank);
         OK(cairn_checkpoint(s, "snap", v, NULL));
-        memset(a, 0xee, N * sizeof(*a)); /* at once: the copy must not see it */
+        memset(a, 0xee, N * sizeof(*a)); /* at once: the copy must not contain the change */
     }
     OK(cairn_wait(s, "snap", 19, CAIRN_PERSISTENT, 60000));
     OK(cairn_test(s, "snap", 19, CAIRN_PERSISTENT, &reached));
@@ -158,7 +158,7 @@ static void files(void)
     FAILS(CAIRN_ENOENT, cairn_file_restore(s, "files", 5, 0, "no", path, sizeof(path)));
     OK(cairn_file_route(s, "files", 6, "never-written", path, sizeof(path)));
     FAILS(CAIRN_ENOENT, cairn_checkpoint(s, "files", 6, NULL));
-    (void)cairn_close(s); /* version 6 failed, as it should */
+    (void)cairn_close(s); /* version 6 failed, as intended */
 }
 
 static void event_fd_tells(void)
@@ -198,7 +198,7 @@ static void retention(void)
         OK(cairn_checkpoint(s, "kept", v, NULL));
     OK(cairn_close(s));
     (void)MPI_Barrier(MPI_COMM_WORLD);
-    for (v = 1; v <= 10; v++) { /* others stay only if what is kept was encoded against them */
+    for (v = 1; v <= 10; v++) { /* others stay only if a kept one was encoded against them */
         int is_kept = v >= 9 || v % 4 == 0;
 
         REQUIRE(visible("kept", v) == is_kept ||
@@ -215,7 +215,7 @@ static ino_t inode(const char *rel)
     return stat(path, &st) == 0 ? st.st_ino : 0;
 }
 
-/* Where Cairn can know that nobody reads an old file: on ext4, XFS and tmpfs. */
+/* Where Cairn can detect that no process reads an old file: on ext4, XFS and tmpfs. */
 static int can_reuse(void)
 {
     struct statfs fs;
@@ -224,7 +224,7 @@ static int can_reuse(void)
            (fs.f_type == 0xEF53 || fs.f_type == 0x58465342 || fs.f_type == 0x01021994);
 }
 
-/* What a version that was let go leaves is written to by the next but one, until the session ends. */
+/* The files of a removed version are reused by the next version but one, until the session ends. */
 static void old_files_are_written_again(void)
 {
     enum { N = 60000 };
@@ -297,7 +297,7 @@ static void damage_falls_back(void)
     OK(cairn_close(s));
 }
 
-/* Flips a bit of this rank's arena, in a word that it holds. */
+/* Flips a bit of this rank's arena, in a word with this value. */
 static void flip_in_arena(uint64_t word)
 {
     char pattern_of[400];
@@ -380,7 +380,7 @@ static void two_sessions(void)
     OK(cairn_close(s1));
 }
 
-/* Arena too small: waits, spills or supersedes; never loses what it promised. */
+/* The arena is too small: waits, spills or supersedes; never loses an acknowledged capture. */
 static void small_arena(void)
 {
     const char *wait[] = {"arena_bytes=1M", "arena_full=wait", NULL};
@@ -400,7 +400,7 @@ static void small_arena(void)
         OK(cairn_checkpoint(s, "wait", v, NULL));
     }
     OK(cairn_protect(s, "a", a, CAIRN_U64, 5 * N));
-    FAILS(CAIRN_ENOSPC, cairn_checkpoint(s, "wait", v, NULL)); /* never fits, nowhere to spill */
+    FAILS(CAIRN_ENOSPC, cairn_checkpoint(s, "wait", v, NULL)); /* never fits, and cannot spill */
     OK(cairn_protect(s, "a", a, CAIRN_U64, N));
     for (v = 0; v < 8; v++) {
         OK(cairn_restore(s, "wait", v, NULL));
@@ -443,7 +443,7 @@ static void ranks_that_disagree(void)
     OK(cairn_checkpoint(s, "dis", rank == 0 ? 1 : 2, NULL));
     if (ranks > 1)
         FAILS(CAIRN_EINVAL, cairn_wait(s, "dis", rank == 0 ? 1 : 2, CAIRN_PERSISTENT, 60000));
-    /* The next one is fine again. */
+    /* The next one succeeds again. */
     OK(cairn_checkpoint(s, "dis", 3, NULL));
     OK(cairn_wait(s, "dis", 3, CAIRN_PERSISTENT, 60000));
     (void)cairn_close(s);

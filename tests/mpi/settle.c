@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that nobody polled do not reach the communicators that come after: without settle one that
- * arrives when its communicator is gone stops the next one. */
+/* Messages that no rank received do not reach later communicators. Without settle, a message
+ * that arrives after its communicator was freed blocks the next one. */
 #include <unistd.h>
 
 #include "comm/comm_mpi.h"
@@ -8,7 +8,7 @@
 
 enum { ROUNDS = 10, LATE_US = 50000 };
 
-/* Rank 0 is late, so that the others are at the end by then. */
+/* Rank 0 is late, so that the others have reached the end by then. */
 static void leave_messages(struct crn_comm *c)
 {
     struct crn_errinfo ei = {0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share VERSIONS: nodes that share files. Shards of very different sizes, some empty, that change with
- * each version, so that leader and assistants change too; ranks that have nothing at all. Every byte of
- * every version is compared, in the same session and by a new one. The keys come from the environment. */
+/* share VERSIONS: nodes that share files. Shards have very different sizes, some are empty, and
+ * sizes change with each version, so leaders and assistants change, too; some ranks have nothing
+ * at all. Every byte of every version is compared, in the same session and in a new one. The
+ * keys come from the environment. */
 #include "mpi_test.h"
 
 enum { MOST = 40000 };
@@ -17,13 +18,13 @@ static cairn_session *open_session(void)
     return open_below(MPI_COMM_WORLD, dir, settings, NULL);
 }
 
-/* How many elements this rank has in a version. */
+/* The number of elements of this rank in a version. */
 static uint64_t size_of(int64_t v)
 {
     uint64_t x = pattern((uint64_t)v, (uint64_t)rank, 4711);
 
     if (v % 7 == 6)
-        return v % 2 == 0 ? 0 : 3; /* nothing, or next to nothing, anywhere */
+        return v % 2 == 0 ? 0 : 3; /* no data, or nearly none, anywhere */
     return x % 4 == 0 ? 0 : x % MOST;
 }
 
@@ -54,7 +55,7 @@ static void compare(cairn_session *s, uint64_t *a, uint64_t *b, int64_t v)
     REQUIRE(holds(b, 5, (uint64_t)v + 1000, (uint64_t)rank));
 }
 
-/* A service that was cut short leaves its run's directory for a drain: none was. */
+/* An interrupted service leaves its run's directory for a drain: none was interrupted. */
 static void nothing_left(void)
 {
     char cmd[600];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A checkpoint in two steps: what counts is the moment of the copy for memory and that of the
- * hand-over for files; one rank can give it up for all. And looking at what is stored. */
+/* A checkpoint in two steps: memory is captured at the copy, files at the hand-over; one rank
+ * can abandon it for all. Also inspects what is stored. */
 #include <unistd.h>
 
 #include "mpi_test.h"
@@ -36,8 +36,8 @@ static int file_holds(const char *path, int value)
     return strcmp(have, want) == 0;
 }
 
-/* Memory counts as of the capture, files as of the submit; the last capture wins. more: the arena
- * may be too small, so that the image is a file. */
+/* Memory counts as of the capture, files as of the submit; the last capture counts. more: a
+ * small arena, so that the image becomes a file. */
 static void moments(const char *more)
 {
     cairn_session *s = open_job(more);
@@ -71,7 +71,7 @@ static void moments(const char *more)
     free(a);
 }
 
-/* Given up by one rank, with a capture or without: it fails on all, and the next one is fine. */
+/* Abandoned by one rank, with or without a capture: it fails on all, and the next one succeeds. */
 static void given_up(void)
 {
     cairn_session *s = open_job("on_failure=continue");
@@ -98,7 +98,7 @@ static void given_up(void)
     FAILS(CAIRN_ENOENT, cairn_find_version(s, "up", 1));
     OK(cairn_find(s, "up", CAIRN_NEWEST, &v));
     REQUIRE(v == 3);
-    OK(cairn_capture(s, "up", 4, NULL)); /* and one that the close gives up */
+    OK(cairn_capture(s, "up", 4, NULL)); /* and one that the close abandons */
     (void)cairn_close(s);
     s = open_job(NULL);
     OK(cairn_find(s, "up", CAIRN_NEWEST, &v));
@@ -130,7 +130,7 @@ static void stored_regions(void)
     if (ranks > 1)
         FAILS(CAIRN_ENOENT, cairn_region_at(s, "list", 1, 1, 1, name, sizeof(name), &info));
 
-    /* Local copies go, on all ranks at once; the version stays. */
+    /* Local copies are removed, on all ranks at once; the version stays. */
     (void)MPI_Barrier(MPI_COMM_WORLD);
     (void)snprintf(cmd, sizeof(cmd), "ls %s/local/cairn-*/list/1/data-* >/dev/null 2>&1",
                    host_dir(dir));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* There is no memory for the 1st, 2nd, ... task of a node's service, on one node after the other: the
- * checkpoint fails with that reason on all ranks, or is there with every byte, and nobody waits for
- * ever. Linked with --wrap=calloc, which every allocation of the library passes. */
+/* Allocation of the 1st, 2nd, ... task of a node's service fails, on one node after the other.
+ * The checkpoint fails with that reason on all ranks, or is committed with every byte, and no
+ * rank hangs. Linked with --wrap=calloc, which intercepts every allocation of the library. */
 #include <stdatomic.h>
 
 #include "mpi_test.h"
@@ -11,7 +11,7 @@ enum { WORDS = 200000 };
 
 static int rank, ranks;
 static char dir[200];
-static atomic_int until_failure; /* tasks, the failing one included; 0 and below: none fails */
+static atomic_int until_failure; /* tasks before the failing one, inclusive; <= 0: none fails */
 
 void *__real_calloc(size_t n, size_t size); /* NOLINT: the names that the linker gives them */
 void *__wrap_calloc(size_t n, size_t size); /* NOLINT */
@@ -47,7 +47,7 @@ static void check_bytes(cairn_session *s, const char *name, uint64_t *a)
     REQUIRE(v == 1 && holds(a, WORDS, 1, (uint64_t)rank));
 }
 
-/* Is there such a task? Counts the checkpoints that failed. */
+/* Is there such a task? Counts the failed checkpoints. */
 static int strike(int victim, int task, uint64_t *a, int *nfailed)
 {
     static const char *const settings[] = {"log_level=error",  "ranks_per_node=1", "files=1",

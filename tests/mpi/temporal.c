@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Versions that are encoded against the one before, on the nodes and files that the environment says: which
- * of them are, that all come back byte for byte, in a new session too, and when they must not be. Data
- * changes slowly (CAIRN_TEST_SLOWLY), so that a file which needs another is a fraction of a full one. */
+/* Versions that are encoded against the one before, on the nodes and files that the environment
+ * names: which of them are, that all are restored byte for byte, also in a new session, and when
+ * they must not be encoded so. Data changes slowly (CAIRN_TEST_SLOWLY), so a file that needs
+ * another is a fraction of a full one. */
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -12,7 +13,7 @@ enum { WORDS = 40000, FULL_EVERY = 3 };
 static int rank, ranks;
 static char dir[256];
 static uint64_t a[2 * WORDS];
-static uint64_t b[7]; /* too small to be worth it */
+static uint64_t b[7]; /* too small to benefit */
 
 static cairn_session *open_session(const char *more, const char *still_more)
 {
@@ -53,7 +54,7 @@ static void take_and_wait(cairn_session *s, const char *name, int64_t v, uint64_
 {
     take(s, name, v, less);
     OK(cairn_wait(s, name, v, CAIRN_PERSISTENT, 60000));
-    (void)MPI_Barrier(MPI_COMM_WORLD); /* all slots are the application's again */
+    (void)MPI_Barrier(MPI_COMM_WORLD); /* the application owns all slots again */
 }
 
 static void compare(cairn_session *s, const char *name, int64_t v, uint64_t less)
@@ -124,7 +125,7 @@ static void one_after_the_other(void)
         compare(s, "one", v, 0);
     take_and_wait(s, "one", 10, 0);
     REQUIRE(!is_small("one", 10));
-    /* Full if the arena, which was made for a read, had room for one only yet. */
+    /* Full if the arena, created for a read, had space for only one. */
     take_and_wait(s, "one", 11, 0);
     compare(s, "one", 11, 0);
     OK(cairn_close(s));
@@ -152,7 +153,7 @@ static void what_changes_is_full(void)
     OK(cairn_close(s));
 }
 
-/* No room for the version before: every version is full, and nobody waits for long. */
+/* Without space for the version before, every version is full, and no rank waits long. */
 static void without_room_all_are_full(void)
 {
     cairn_session *s = open_session("arena_bytes=500K", NULL);
@@ -165,7 +166,7 @@ static void without_room_all_are_full(void)
     OK(cairn_close(s));
 }
 
-/* Many versions one behind the other, in an arena of two: what is lent always comes back. */
+/* Many versions in sequence, in an arena of two: lent slots are always returned. */
 static void nothing_stalls(void)
 {
     cairn_session *s = open_session("arena_bytes=800K", "wait_timeout=60s");
@@ -182,7 +183,7 @@ static void nothing_stalls(void)
     OK(cairn_close(s));
 }
 
-/* Old versions are retired while others are encoded against them: what is kept can be read. */
+/* Old versions are retired while others are encoded against them: kept versions can be read. */
 static void retention_keeps_what_is_needed(void)
 {
     cairn_session *s = open_session("keep_last=1", NULL);
@@ -190,7 +191,7 @@ static void retention_keeps_what_is_needed(void)
 
     for (v = 0; v < 20; v++) {
         take(s, "keep", v, 0);
-        if (v % 4 == 0) /* sometimes one behind the other, sometimes not */
+        if (v % 4 == 0) /* sometimes in sequence, sometimes not */
             OK(cairn_wait(s, "keep", v, CAIRN_PERSISTENT, 60000));
     }
     OK(cairn_close(s));
@@ -202,8 +203,8 @@ static void retention_keeps_what_is_needed(void)
     REQUIRE(nversions("keep") <= FULL_EVERY);
 }
 
-/* 2 is encoded against 0, which is of no use to 1: it must not be retired when 1 is committed. Flushes are
- * slow, so that 1 is on its way when 2 begins. */
+/* 2 is encoded against 0, which 1 does not need: 0 must not be retired when 1 is committed.
+ * Flushes are slow, so 1 is in flight when 2 begins. */
 static void what_is_on_its_way_is_spared(void)
 {
     cairn_session *s = open_session("keep_last=1", "bandwidth=1M");
@@ -235,8 +236,8 @@ static void names_are_apart(void)
     OK(cairn_close(s));
 }
 
-/* What the sizes say above holds only for noise. A short chunk is looked at closely by the thread that writes
- * it, and what is found there goes for the long ones that follow: nothing must be found. */
+/* The sizes above hold only for noise. The writer thread examines a short chunk closely and
+ * applies the result to the long chunks that follow: it must find nothing. */
 static void data_is_noise(void)
 {
     cairn_session *s = open_session("encode_threads=1", NULL);

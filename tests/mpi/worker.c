@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* worker STEPS LOG [WORDS [go-on]]: a job to be killed. Restarts from the newest version, checks every
- * byte of it, takes a checkpoint of WORDS words a rank each step and appends to LOG what it was
- * promised: "captured V" and "persistent V" when all ranks have been told so, "restarted V" at the
- * start, "done" at the end. What a later run finds must never be older than a promise. Each rank
- * appends to LOG.told what it hears of a version that failed: rank, version and reason; then the job
- * ends, unless it is to go on: then each rank also appends to LOG.waits its number and the version
- * whose end it is going to wait for, with Cairn and without MPI. With CAIRN_TEST_ALIKE versions differ
- * little, and each is waited for: the next may be encoded against it. When a rank hangs in the restart each of
- * the others appends the reason to LOG.told, closes its session, appends a line to LOG.closed and waits to
- * be ended. With CAIRN_TEST_ONE_WAITS rank 0 alone waits for Cairn, the others wait for it in MPI. With
- * CAIRN_TEST_LIMIT no rank takes a version above the number in that file. With CAIRN_TEST_ONLY_CAPTURED it waits for no version
+/* worker STEPS LOG [WORDS [go-on]]: a job to be killed. It restarts from the newest version,
+ * checks every byte of it, and takes a checkpoint of WORDS words per rank in each step. It
+ * appends to LOG "captured V" and "persistent V" when all ranks have been told so, "restarted V"
+ * at the start, "done" at the end. A later run must never find less than that.
+ *
+ * Each rank appends to LOG.told its number, the version and the reason when a version failed.
+ * Then the job ends; with go-on it continues, and each rank also appends to LOG.waits its number
+ * and the version whose end it is about to wait for, with Cairn and without MPI. With
+ * CAIRN_TEST_ALIKE versions differ little, and each is waited for: the next may be encoded
+ * against it.
+ *
+ * If a rank hangs in the restart, each of the others appends the reason to LOG.told, closes its
+ * session, appends a line to LOG.closed and waits to be ended. With CAIRN_TEST_ONE_WAITS only
+ * rank 0 waits in Cairn, and the others wait for it in MPI. With CAIRN_TEST_LIMIT no rank takes
+ * a version above the number in that file. With CAIRN_TEST_ONLY_CAPTURED it waits for no version
  * to be persistent; with CAIRN_TEST_CAPTURED a version is "captured" when it is local. With
- * CAIRN_TEST_STOP_AT each rank stops itself (SIGSTOP) before it takes that version, and appends a line
- * to LOG.took behind it. Exit status 3: a checkpoint failed and was reported; 1: a wrong byte
- * or a broken promise. */
+ * CAIRN_TEST_STOP_AT each rank stops itself (SIGSTOP) before it takes that version, and appends a
+ * line to LOG.took afterwards.
+ *
+ * Exit status 3: a checkpoint failed and was reported; 1: a wrong byte or a broken promise. */
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "mpi_test.h"
 
-/* Also built without MPI: one process, no launcher, quick enough to be killed hundreds of times. */
+/* Also built without MPI: one process, no launcher, fast enough to be killed hundreds of times. */
 #ifdef CRN_TEST_SINGLE
 #define START(argc, argv)
 #define END()
@@ -56,7 +61,7 @@ static void say(const char *what, long long v)
         append(log_path, line);
 }
 
-/* Each rank on its own: the others may be out of reach. */
+/* Each rank for itself: the others may be unreachable. */
 static void say_alone(const char *file, long long v, const char *text)
 {
     char path[512], line[1024];
@@ -98,7 +103,7 @@ static int holds_version(uint64_t *a, uint64_t n, int64_t v)
     return holds(a, n, is_alike ? 0 : (uint64_t)v, (uint64_t)rank);
 }
 
-/* A rank hangs: MPI is of no use any more. Whoever started the job ends it. */
+/* A rank hangs, so MPI is unusable. The test ends the job. */
 static void cut_off(cairn_session *s)
 {
     say_alone("told", -1, cairn_last_error());
@@ -109,7 +114,7 @@ static void cut_off(cairn_session *s)
         (void)pause();
 }
 
-/* The test decides how far the job gets, however fast the machine is. */
+/* The test limits the job's progress, however fast the machine is. */
 static void await_limit(int64_t v)
 {
     const char *path = getenv("CAIRN_TEST_LIMIT");

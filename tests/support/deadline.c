@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* deadline SECONDS COMMAND...: runs a command, and whatever it starts, until a deadline. In time: its
- * exit status, or 125 if it leaves processes behind. Late: shows the stacks of all its processes
- * (gdb, else what /proc tells), kills them all and exits with 124.
+/* deadline SECONDS COMMAND...: runs a command, and all processes that it starts, until a
+ * deadline. In time: its exit status, or 125 if it leaves processes behind. Late: shows the
+ * stacks of all its processes (gdb, else /proc), kills them all and exits with 124.
  *
- * The command finds SECONDS in $CAIRN_TEST_SECONDS: it need not guard itself against hanging, and must not do so
- * any earlier, because how long things take says nothing.
+ * The command finds SECONDS in $CAIRN_TEST_SECONDS. It need not guard itself against hanging,
+ * and must not do so any earlier, because durations prove nothing.
  *
- * Everything that it leaves in $TMPDIR and $CAIRN_TEST_MEMORY, directories that are made for it on a disk and
- * in memory, is removed, however it ended. $CAIRN_SHM_DIR and $CAIRN_RUN_DIR point into the latter, so that a test
- * that sets neither shares nothing with other jobs of the user.
+ * $TMPDIR and $CAIRN_TEST_MEMORY are directories that are made for the command, on a disk and in
+ * memory. They are removed with all files, however it ended. $CAIRN_SHM_DIR and $CAIRN_RUN_DIR
+ * point into the latter, so a test that sets neither shares nothing with other jobs of the user.
  *
- * Launchers put ranks into process groups of their own, daemons leave the session; so the tree is
- * kept together as a subreaper: what loses its parent becomes our child. */
+ * Launchers put ranks into process groups of their own, daemons leave the session. A subreaper
+ * therefore keeps the tree together: orphans become its children. */
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -28,7 +28,7 @@
 #define MAX_PROCS  512
 #define GRACE_S    5.0 /* for the rest of a tree whose root has ended */
 #define STACKS_S   20.0
-#define MAX_STACKS 16 /* processes shown; enough to see who waits for whom */
+#define MAX_STACKS 16 /* processes shown; enough to see which waits for which */
 
 struct procs {
     pid_t pid[MAX_PROCS];
@@ -143,8 +143,8 @@ static pid_t start(char *const *argv, int quiet)
     _exit(127);
 }
 
-/* Reaps until child has ended or the time is up, or only until a signal asks us to stop. Returns 1
- * when child has ended. */
+/* Reaps until child has ended or the time is over, or only until a signal asks for a stop.
+ * Returns 1 when child has ended. */
 static int reap_until(pid_t child, double end, int *ret_status)
 {
     sigset_t watched;
@@ -204,7 +204,7 @@ static void show_stacks(void)
         (void)fprintf(stderr, "\n(and %zu more processes)\n", set.n - MAX_STACKS);
 }
 
-/* The tree may fork while it is killed: repeat until nothing is left. */
+/* The tree may fork while it is killed: repeat until no process is left. */
 static void kill_tree(void)
 {
     struct procs set;
@@ -220,7 +220,8 @@ static void kill_tree(void)
     } while (set.n > 0 && now() < end);
 }
 
-/* What the command left: given a moment to end, then named. Returns how many there are. */
+/* Processes that the command left: they get a moment to end, and are then named. Returns their
+ * number. */
 static size_t leftovers(void)
 {
     struct procs set;
@@ -246,8 +247,8 @@ struct places {
 static void make_place(const char *parent, const char *variable, char place[256])
 {
     if (snprintf(place, 256, "%s/ct-XXXXXX", parent) >= 256 || mkdtemp(place) == NULL)
-        place[0] = '\0';               /* it is done without */
-    else if (chmod(place, 01777) == 0) /* as their parents: tests become other users */
+        place[0] = '\0';               /* the test runs without it */
+    else if (chmod(place, 01777) == 0) /* like their parents: tests may change the user */
         (void)setenv(variable, place, 1);
 }
 
@@ -256,7 +257,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
     (void)st;
     (void)flag;
     (void)at;
-    (void)remove(path); /* what stays is a mount, or another user's */
+    (void)remove(path); /* files that stay are mounts, or another user's */
     return 0;
 }
 
@@ -268,7 +269,7 @@ static void remove_places(const struct places *p)
         (void)nftw(p->memory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Where a job of the test keeps its arenas and sockets unless the test says otherwise. */
+/* The place of the test's arenas and sockets, unless the test sets another one. */
 static void set_default(const char *variable, const char *place, const char *folder)
 {
     char path[300];

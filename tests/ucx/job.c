@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx_job DIR: a job of several processes without MPI takes checkpoints over UCX, on virtual nodes,
- * restarts on another number of ranks, and names a rank that is killed. */
+/* ucx_job DIR: a job of several processes without MPI takes checkpoints over UCX, on virtual
+ * nodes, restarts on another number of ranks, and names a rank that is killed. */
 #include <signal.h>
 
 #include "ranks.h"
 
 #define CELLS    100000
 #define VERSIONS 3
-#define WEIGHTS  1000 /* held by all ranks alike, like one number */
+#define WEIGHTS  1000 /* the same on all ranks, like one number */
 
 struct spec {
     const char *dir;
@@ -91,21 +91,21 @@ static void take_all(cairn_session *s, double *t, uint64_t first, uint64_t n)
     REQUIRE(cairn_wait_all(s, CAIRN_PERSISTENT, CAIRN_WAIT_CONFIG) == CAIRN_OK);
 }
 
-/* The survivors learn who died, and end. */
+/* The survivors learn which rank died, and end. */
 static void lose_a_rank(struct attendance *a, cairn_session *s, int victim)
 {
     char expected[64];
     int64_t found;
     cairn_err rc;
 
-    (void)pthread_barrier_wait(&a->m->barrier); /* nobody is in a collective call */
+    (void)pthread_barrier_wait(&a->m->barrier); /* no rank is in a collective call */
     if (a->rank == victim)
         (void)raise(SIGKILL);
     rc = cairn_restart(s, "heat", NULL, &found);
     REQUIRE(rc == CAIRN_EPEER);
     (void)snprintf(expected, sizeof(expected), "rank %d (process ", victim);
     REQUIRE(strstr(cairn_last_error(), expected) != NULL);
-    REQUIRE(cairn_close(s) != CAIRN_OK); /* and says so, too */
+    REQUIRE(cairn_close(s) != CAIRN_OK); /* and the message says so */
 }
 
 static void job(struct attendance *a, void *arg)

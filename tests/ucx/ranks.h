@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starts the ranks of a job without any launcher: forked processes that exchange their blobs
+/* Starts the ranks of a job without a launcher: forked processes that exchange their blobs
  * through shared memory. */
 #ifndef UCX_RANKS_H
 #define UCX_RANKS_H
@@ -64,7 +64,8 @@ static inline struct meeting *arrange(int ranks)
     return m;
 }
 
-/* Runs body in one process a rank. Returns how many of them ended with another status than 0. */
+/* Runs body in one process per rank. Returns the number of processes that exit with a status
+ * other than 0. */
 static inline int run_ranks(int ranks, void (*body)(struct attendance *a, void *arg), void *arg)
 {
     struct meeting *m = arrange(ranks);
