@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bench/broker [--quick]: how fast the broker decides and answers, against the number of jobs that
- * wait.
+/* bench/broker [--quick]: how fast the broker decides and answers, against the number of waiting
+ * jobs.
  *
- *   decide   the core alone: a holder returns, the policy chooses, the next one is let go.
+ *   decide   the core alone: a holder returns the token, the policy chooses, the next job is
+ * granted.
  *            Limit: one pass over the bytes of the queue.
- *   handoff  cairn-broker and real connections: from the return of one job until another knows that
- *            it may go. Limit: the same bytes through a process that only passes them on.
- *   reports  keep-alives of all jobs, answered; requests per second. Limit: as above, but bare.
+ *   handoff  cairn-broker and real connections: from the return of one job until another knows
+ * of its
+ *            grant. Limit: the same bytes through a process that only forwards them.
+ *   reports  keep-alives of all jobs, answered; requests per second. Limit: as above,
+ * unprocessed.
  *
- * Before a number is printed the broker's own counts must agree with what was done. The memory of the
- * broker is read before and after each case. */
+ * Before a number is printed the broker's own counters must agree with the events. The memory of
+ * the broker is read before and after each case. */
 #include "broker.h"
 
 #include <stdio.h>
@@ -125,7 +128,7 @@ static void tell(struct core *c, uint32_t j)
     bench_check(crn_turns_report(c->turns, c->now, j, &c->report[j], &ei), &ei);
 }
 
-/* Who was let go, from the statuses that are due. */
+/* Which job was granted, from the statuses that are due. */
 static void drain(struct core *c)
 {
     struct crn_bp_status status;

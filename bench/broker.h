@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the benchmark broker share: results, and the two sides that are measured. */
+/* Shared by the files of the benchmark broker: results, and the two measured sides. */
 #ifndef BENCH_BROKER_H
 #define BENCH_BROKER_H
 
@@ -31,8 +31,8 @@ size_t bench_report_bytes(void);
 /* Sorts the times; a row of the table and a JSON line. */
 void bench_print(struct bench_result *r);
 
-/* cairn-broker and real connections, at most max_waiting at a time: handoff and reports. What it makes is
- * removed when the program ends. */
+/* cairn-broker and real connections, at most max_waiting at a time: handoff and reports. Removes
+ * its files when the program ends. */
 void bench_server_open(size_t max_waiting);
 void bench_server(size_t waiting);
 

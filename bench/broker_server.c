@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cairn-broker as a process, jobs with real connections to it, and what a handoff and a report cost. */
+/* cairn-broker as a process, jobs with real connections to it, and the cost of a handoff and a
+ * report. */
 #include "broker.h"
 
 #include <errno.h>
@@ -122,7 +123,7 @@ struct crowd {
     struct member *member;
     size_t n;
     int epoll_fd;
-    size_t granted;  /* index of the last that was let go */
+    size_t granted;  /* index of the last granted one */
     size_t ngranted; /* so far */
     size_t nstatus;
 };
@@ -223,7 +224,7 @@ static void finish_login(struct crowd *c, size_t i)
         bench_die("epoll: %s", strerror(errno));
 }
 
-/* n jobs wait behind one that holds. */
+/* n jobs wait for the one that holds the token. */
 static void gather(struct crowd *c, size_t waiting)
 {
     size_t i, k;
@@ -279,7 +280,7 @@ static struct crn_bp_token_row ask_broker(void)
     return row;
 }
 
-/* The limit: a process that passes on what it reads, from one socket to another. ----------------- */
+/* The limit: a process that forwards what it reads from one socket to another. */
 
 struct relay {
     int in, out;

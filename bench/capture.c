@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an application waits for a checkpoint, against the least that it can wait: one memcpy of the
- * same bytes between warm buffers. Third, what runtimes pay that write each checkpoint to a new file
- * in memory. All ranks run each method at the same time; the slowest rank counts. Between two runs of
- * cairn_checkpoint the flush is waited for, so that it disturbs none; where it fits it goes to memory
- * too, since its speed is not the question here.
+/* How long an application waits for a checkpoint, against the minimum: one memcpy of the same
+ * bytes between warm buffers. For comparison, the cost of a runtime that writes each checkpoint
+ * to a new file in memory. All ranks run each method at the same time; the slowest rank counts.
+ * Between two runs of cairn_checkpoint the benchmark waits for the flush, so that it disturbs
+ * none. If there is space the flush goes to memory, too, since its speed is not measured here.
  *
  * Started by the script bench/capture, which makes the directories and removes them. */
 #include <errno.h>
@@ -71,7 +71,7 @@ static void check_errno(int64_t r, const char *what)
 
 /* The data. ------------------------------------------------------------------------------------ */
 
-/* Another number on each page in each round: stale bytes do not pass for new ones. */
+/* Each page has another number in each round, so stale bytes are detected. */
 static void stamp(struct bench *b, size_t round)
 {
     uint64_t at;
@@ -173,7 +173,7 @@ static double (*const run_method[])(struct bench *, int) = {run_memcpy, run_chec
 
 /* A case. -------------------------------------------------------------------------------------- */
 
-/* Memory that is there: not zero pages, not to be faulted in later. */
+/* Touches the memory: no zero pages, and no page faults later. */
 static unsigned char *warm(uint64_t bytes)
 {
     unsigned char *p = malloc(bytes);
@@ -280,8 +280,8 @@ static uint64_t available_memory(void)
     return kib * KIB;
 }
 
-/* Is there memory for so many times the data of all ranks, and a gigabyte for all else? The same
- * answer on all ranks. */
+/* Is there memory for this many times the data of all ranks, plus a gigabyte? The same answer on
+ * all ranks. */
 static int fits(const struct bench *b, uint64_t times)
 {
     int yes = times * b->bytes * (uint64_t)b->ranks + GIB <= available_memory();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the benchmarks share. A case compares methods on the same data in rounds: each round runs
- * every method once, beginning with another one each time, so that a slow spell of the machine and
- * the caches that a method leaves behind fall on all alike. One method is the physical limit. */
+/* Shared by the benchmarks. A case compares methods on the same data in rounds. Each round runs
+ * every method once and begins with another one each time, so that a slow period of the machine,
+ * and caches warmed by a method, affect all alike. One method is the physical limit. */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
 
@@ -23,7 +23,7 @@ double bench_now(void);
 /* Zeroed times; 0, or -1 without memory. */
 int bench_case_init(struct bench_case *c);
 void bench_case_fini(struct bench_case *c);
-/* Which method is the i-th of a round. */
+/* Index of the i-th method of a round. */
 size_t bench_turn(const struct bench_case *c, size_t round, size_t i);
 double *bench_time(const struct bench_case *c, size_t round, size_t method);
 

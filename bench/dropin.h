@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One program for each interface, the same work: every rank takes a checkpoint of its memory, waits
- * until it is persistent, and a second start reads it back and compares every byte. A program
- * supplies the four functions; it can also be compiled against the library that the interface comes
- * from.
+/* One program for each interface, with the same work: every rank takes a checkpoint of its
+ * memory and waits until it is persistent; a second start reads it back and compares every byte.
+ * A program supplies the four functions. It can also be compiled against the library that the
+ * interface comes from.
+ *
  * usage: PROGRAM DIRECTORY MIB take|restart */
 #ifndef BENCH_DROPIN_H
 #define BENCH_DROPIN_H
@@ -24,7 +25,7 @@ static void dropin_need(int ok, const char *what)
 }
 
 static void dropin_open(const char *dir, unsigned char *data, size_t bytes);
-static void dropin_take(void);       /* what the application waits for */
+static void dropin_take(void);       /* the part that the application waits for */
 static void dropin_persistent(void); /* the rest of the way to the file system */
 static void dropin_restart(void);
 static void dropin_close(void);

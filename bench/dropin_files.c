@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain files: one for each rank, with fsync. What a program without a library does. */
+/* Plain files: one for each rank, with fsync, as a program without a library writes them. */
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Merging and compression of computed checkpoint sets, one core: ratio and speed of every scheme and
- * pipeline, of the paper's codecs and of the adaptive choice. Everything that was encoded is decoded
- * and compared before a number is printed. Speeds are bytes over the CPU time of the thread, gathering
- * the pieces included, so that a busy machine does not spoil them; the limit is copying. Repetitions of
- * all methods are interleaved.
+/* Merging and compression of computed checkpoint sets on one core: ratio and speed of every
+ * scheme and pipeline, of the paper's codecs and of the adaptive choice. All data is decoded and
+ * compared before a number is printed. Speeds are bytes over the CPU time of the thread,
+ * including gathering, so that other load does not distort them; the limit is copying.
+ * Repetitions of all methods are interleaved.
  *
- * paper-merged does as the paper does: a codec by type over every variable, then one gzip over all of
- * them. Bytes are those on disk, the index included.
+ * paper-merged follows the paper: a codec by type over every variable, then one gzip over all of
+ * them. Bytes are those on disk, including the index.
  *
  * flush_*_s is computed: the longer of encoding and writing, which overlap, at that bandwidth.
  *
  * usage: encode [--quick] [--untyped] [--methods NAME,...] [SET...]
- * --untyped: all regions are bytes, as VELOC hands them over. */
+ * --untyped: all regions are bytes, as with VELOC. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -84,7 +84,7 @@ struct kept {
     size_t nrecords;
     size_t records_room;
     struct crn_map map;
-    double *sink_s; /* time spent here: where the file system would be, no part of encoding */
+    double *sink_s; /* time spent here: this stands for the file system, not for encoding */
 };
 
 static void die(const char *why)
@@ -176,7 +176,8 @@ static const char *first_pass(cairn_type type, int is_small)
     return strncmp(both, "fpc", 3) == 0 ? "fpc:2" : strncmp(both, "fpz", 3) == 0 ? "fpzip" : "raw";
 }
 
-/* Falls back to zstd where the pipeline is not for such data: ints have no floating-point codec. */
+/* Falls back to zstd for data that the pipeline cannot encode: integers have no floating-point
+ * codec. */
 static struct crn_pipe pipe_of(const struct method *m, const struct crn_merge_stream *s)
 {
     int is_paper = strcmp(m->pipe, "paper") == 0;
@@ -231,7 +232,7 @@ static void encode_stream(struct job *j, uint32_t stream)
     crn_encoder_close(e);
 }
 
-/* The stream as it was at a step, in one buffer. */
+/* The stream of one step, in one buffer. */
 static unsigned char *gather(const struct job *j, uint32_t stream, int step)
 {
     unsigned char *all = grown(NULL, (size_t)crn_merge_stream(j->plan, stream)->bytes + 1);
@@ -246,7 +247,7 @@ static unsigned char *gather(const struct job *j, uint32_t stream, int step)
     return all;
 }
 
-/* What the reader's callbacks see. */
+/* The state of the reader's callbacks. */
 struct store {
     struct kept *kept;
     const unsigned char *older;

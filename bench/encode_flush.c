@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* encode_flush [--quick] [--threads N] [SET...]: the time of a whole flush (plan, encoding, writing, index) with and
- * without compression, to a file system of a given bandwidth. The file system is memory whose writes
- * take as long as they would at that bandwidth, all threads together. What a writer learnt about a
- * variable it keeps from round to round, as it does from version to version. adaptive-against encodes
- * against the step before, which lies in memory (encode_full_every). */
+/* encode_flush [--quick] [--threads N] [SET...]: the time of a whole flush (plan, encoding,
+ * writing, index) with and without compression, to a file system of a given bandwidth. The file
+ * system is memory whose writes take as long as they would at that bandwidth, over all threads.
+ * A writer keeps its choice for a variable from round to round, as it does from version to
+ * version. adaptive-against encodes against the step before, which is in memory
+ * (encode_full_every). */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ struct slow_fs {
     struct crn_fs fs; /* first */
     pthread_mutex_t mu;
     double bandwidth;
-    double free_at; /* mu: when what was written so far is there */
+    double free_at; /* mu: the time at which all bytes written so far have arrived */
 };
 
 static void check(cairn_err rc, const struct crn_errinfo *ei)

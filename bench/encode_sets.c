@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sets of bench/encode. What they imitate is in the comment of each; all numbers come from seeds,
- * so that every run sees the same bytes. */
+/* The sets of bench/encode. The comment of each set says what it imitates. All numbers come from
+ * seeds, so every run has the same bytes. */
 #include "encode_sets.h"
 
 #include <math.h>
@@ -104,7 +104,7 @@ static void *region(struct bench_set *s, int step, uint32_t rank, const char *na
         __VA_ARGS__, 0                                                                             \
     }
 
-/* What every code keeps beside its fields. */
+/* Data that every code keeps beside its fields. */
 static void add_scalars(struct bench_set *s, int step)
 {
     uint32_t r;
@@ -116,7 +116,7 @@ static void add_scalars(struct bench_set *s, int step)
     }
 }
 
-/* ---- fields that come from a formula --------------------------------------------------------- */
+/* ---- fields computed from a formula ---------------------------------------------------------- */
 
 static double hashed(int64_t x, int64_t y, int64_t z, uint64_t seed)
 {
@@ -350,8 +350,8 @@ static struct bench_set *make_segmented(const char *name, unsigned scale)
     return s;
 }
 
-/* ALE3D, perhaps: one mesh whose rows go to the ranks in turn, so that what is alike lies on different
- * ranks; coordinates, a field, and which nodes belong to an element. */
+/* Perhaps ALE3D: one mesh whose rows go to the ranks in turn, so that similar data is on
+ * different ranks; coordinates, a field, and the nodes of each element. */
 static struct bench_set *make_strided(const char *name, unsigned scale)
 {
     uint32_t ranks = 16;
@@ -408,7 +408,7 @@ static struct bench_set *make_repeated(const char *name, unsigned scale)
     return s;
 }
 
-/* Numbers without any structure: what an encoder must let pass. */
+/* Numbers without any structure, which an encoder must leave alone. */
 static struct bench_set *make_random(const char *name, unsigned scale)
 {
     struct bench_set *s = set_new(name, 4);
@@ -540,8 +540,8 @@ static void put_big(unsigned char *p, float value)
     memcpy(p, &bits, 4);
 }
 
-/* Files whose format nobody knows: records of five doubles after a head (a LAMMPS dump), and frames
- * of big-endian floats, positions then velocities (a GROMACS trajectory). */
+/* Files of unknown format: records of five doubles after a header (a LAMMPS dump), and frames of
+ * big-endian floats, positions then velocities (a GROMACS trajectory). */
 static struct bench_set *make_opaque(const char *name, unsigned scale)
 {
     struct bench_set *s = set_new(name, 4);
@@ -573,7 +573,7 @@ static struct bench_set *make_opaque(const char *name, unsigned scale)
     return s;
 }
 
-/* A smooth field without rounding noise: what slopes predict better than values. */
+/* A smooth field without rounding noise: slopes predict it better than values. */
 static struct bench_set *make_smooth(const char *name, unsigned scale)
 {
     struct bench_set *s = set_new(name, 4);

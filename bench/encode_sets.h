@@ -16,7 +16,7 @@ struct bench_set {
     uint64_t bytes; /* of one step */
 };
 
-/* How much a set holds: 1 for quick runs (about 5 MB), larger for more. */
+/* The size of a set: 1 for quick runs (about 5 MB), larger for more. */
 struct bench_set *bench_set_make(const char *name, unsigned scale);
 void bench_set_free(struct bench_set *s);
 const char *const *bench_set_names(size_t *ret_n);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How fast a checkpoint of N ranks on C virtual nodes reaches K files, durably: Cairn's flush against
- * the limit, which is plain pwrite of as many bytes by as many threads to K files, and against what
- * programs do without Cairn: a file for each process, shared files, MPI-IO, parallel HDF5. Each round
- * runs all methods on the same data, beginning with another one each time; the slowest rank counts.
+/* How fast a checkpoint of N ranks on C virtual nodes reaches K files, durably. Cairn's flush is
+ * compared with the limit, which is plain pwrite of as many bytes by as many threads to K files,
+ * and with the methods of programs without Cairn: a file per process, shared files, MPI-IO,
+ * parallel HDF5. Each round runs all methods on the same data, beginning with another one each
+ * time; the slowest rank counts.
  *
- * cairn-flush is the time from the moment when the last rank has captured its data; cairn-total
- * includes the capture, all of which the others make their application wait for. A version that was
- * flushed is removed before the next method, as are the files of the others: all write new files. With
- * keep_last = 1, as in a long run, Cairn removes old versions itself and writes to their files again
- * (-kept); limit-rewrite is the limit of that: pwrite to files that are there from the round before.
+ * cairn-flush is the time from the moment when the last rank has captured its data. cairn-total
+ * includes the capture; the other methods make their application wait for all of that. All
+ * methods write new files: a flushed version is removed before the next method, and so are the
+ * files of the others. With keep_last = 1, as in a long run, Cairn removes old versions itself
+ * and reuses their files (-kept); limit-rewrite is the limit of that: pwrite to the files of the
+ * round before.
  *
  * Started by the script bench/flush, which makes the directories and removes them. */
 #include "flush.h"
@@ -53,19 +55,19 @@ struct cairn_way {
 
 struct bench {
     struct flush_case c;
-    int has_writers; /* they are given: Cairn's as the limit's */
+    int has_writers; /* the same for Cairn and the limit */
     uint64_t mib;
     struct list percents, files, leaders;
     size_t rounds;
     const char *label;
-    const char *wanted; /* of the others, between commas; NULL: all */
+    const char *wanted; /* of the others, separated by commas; NULL: all */
     const char *shm, *run;
     uint32_t percent;
     struct cairn_way way[MAX_LISTED + 1];
     size_t nways;
     const struct flush_method *others[8]; /* the first is the limit */
     size_t nothers;
-    const char *names[MAX_METHODS]; /* limit, the ways of Cairn, the others */
+    const char *names[MAX_METHODS]; /* limit, the variants of Cairn, the others */
     int is_first;
 };
 
@@ -107,7 +109,7 @@ static double latest(double mine)
 
 /* The data. --------------------------------------------------------------------------------------- */
 
-/* Sizes spread evenly over +-percent, so that their sum does not depend on it. */
+/* Sizes spread evenly over +-percent, so that their sum is constant. */
 static uint64_t size_of(const struct bench *b, int rank)
 {
     int place = rank * 5 % b->c.ranks;
@@ -118,7 +120,7 @@ static uint64_t size_of(const struct bench *b, int rank)
     return (uint64_t)((double)(b->mib * MIB) * (1 + spread * b->percent / 100)) & ~(uint64_t)7;
 }
 
-/* Another number on each page in each round: stale bytes do not pass for new ones. */
+/* Each page has another number in each round, so stale bytes are detected. */
 static void stamp(struct flush_case *c, size_t round)
 {
     uint64_t at;
@@ -130,7 +132,8 @@ static void stamp(struct flush_case *c, size_t round)
     }
 }
 
-/* Nodes that share a file are neighbours, and so are ranks of a node: groups of ranks, as Cairn has. */
+/* Groups of ranks, as in Cairn: nodes that share a file are neighbours, and so are ranks of a
+ * node. */
 static int group_of(const struct flush_case *c, int rank)
 {
     int nodes = (c->ranks + c->ranks_per_node - 1) / c->ranks_per_node;
@@ -245,7 +248,7 @@ static void run_way(struct bench *b, struct cairn_way *w, int is_last, double *r
     w->version++;
 }
 
-/* A new session has nothing in memory: what it restores comes from the files. */
+/* A new session has nothing in memory, so it restores from the files. */
 static void end_way(struct bench *b, struct cairn_way *w)
 {
     unsigned char *got = calloc(1, b->c.bytes);
@@ -266,7 +269,7 @@ static void end_way(struct bench *b, struct cairn_way *w)
 
 /* The others. ------------------------------------------------------------------------------------- */
 
-/* Removes the plain files of the directory, or all but those that are written to again. One rank. */
+/* Removes the plain files of the directory, or all but those that are reused. One rank. */
 static void remove_files(const struct flush_case *c, int is_all)
 {
     DIR *d = opendir(c->dir);

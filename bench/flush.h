@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the benchmark flush share: one case, and the ways to write its data. */
+/* Shared by the files of the benchmark flush: one case, and the methods that write its data. */
 #ifndef BENCH_FLUSH_H
 #define BENCH_FLUSH_H
 
@@ -24,7 +24,7 @@ struct flush_case {
     uint64_t group_offset, group_bytes; /* this rank's place in the file of its group */
 };
 
-/* A way to write the data of all ranks, durably, and to prove it. All ranks call both. */
+/* A method that writes the data of all ranks, durably, and verifies it. All ranks call both. */
 struct flush_method {
     const char *name;
     void (*write)(const struct flush_case *c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parallel HDF5: a file for each group, in it one dataset of bytes, written collectively. HDF5 does
- * not make a file durable when it is closed, so one rank does. */
+/* Parallel HDF5: a file for each group, with one dataset of bytes, written collectively. Closing
+ * an HDF5 file does not make it durable, so one rank calls fsync. */
 #include "flush.h"
 
 #include <fcntl.h>

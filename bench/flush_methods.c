@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The other ways: the limit, POSIX files, MPI-IO. Each ends with an fsync of its files. */
+/* The other methods: the limit, POSIX files, MPI-IO. Each ends with an fsync of its files. */
 #include "flush.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ struct limit {
     atomic_uint_fast64_t next;
 };
 
-/* The file is this rank's data over and over. */
+/* The file contains this rank's data repeatedly. */
 static void *limit_thread(void *arg)
 {
     struct limit *l = arg;

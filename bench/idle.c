@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a node service costs while nothing happens: CPU time of a process with an open session that
- * sleeps, over the time it slept. Two virtual nodes under MPI, so that the service asks MPI for
- * messages; the limit is the same sleep without a session. */
+/* The cost of an idle node service: CPU time of a process with an open session that sleeps, over
+ * the time it slept. Two virtual nodes under MPI, so that the service polls MPI for messages;
+ * the limit is the same sleep without a session. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

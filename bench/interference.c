@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much slower an application runs while its checkpoint is flushed: a loop that computes in registers
- * and one that streams through memory, on one thread, against the same loop with nothing else going on.
- * The loop runs in small units from the moment the capture has returned until the flush is durable; a
- * time is that of UNITS of them, so ratio_to_limit is the speed that is left. What that costs is the case
- * "durable": how long the flushes took, against the plain thread.
+/* How much slower an application runs while its checkpoint is flushed: a loop that computes in
+ * registers and one that streams through memory, on one thread, against the same loop on an idle
+ * machine. The loop runs in small units from the end of the capture until the flush is durable.
+ * A time is that of UNITS of them, so ratio_to_limit is the remaining speed. The case "durable"
+ * has the price: the length of the flushes, against the plain thread.
  *
  *     limit-no-flush    nothing is flushed
- *     cairn-default     default settings: nobody waits, so the flush is calm
- *     cairn-full        as fast as it can, as if somebody waited (calm_bandwidth = 1P)
+ *     cairn-default     default settings: no rank waits, so the flush is calm
+ *     cairn-full        full speed, as if a rank waited (calm_bandwidth = 1P)
  *     cairn-phases      the loop is announced as the application's own I/O: the flush waits for it
- *     posix-thread      a thread of the same priority writes the same bytes with pwrite and fsync: what any
- *                       background write costs on this machine
+ *     posix-thread      a thread of the same priority writes the same bytes with pwrite and fsync: the
+ *                       cost of any background write on this machine
  *
  * Started by the script bench/interference, which makes the directories and removes them. */
 #include <fcntl.h>
@@ -38,7 +38,7 @@ enum method { NO_FLUSH, DEFAULT, FULL, PHASES, THREAD, NMETHODS };
 static const char *const method_names[] = {"limit-no-flush", "cairn-default", "cairn-full",
                                            "cairn-phases", "posix-thread"};
 
-/* Those whose flush goes on beside the loop. */
+/* Methods whose flush runs beside the loop. */
 static const enum method flushing[] = {THREAD, DEFAULT, FULL};
 static const char *const flushing_names[] = {"posix-thread", "cairn-default", "cairn-full"};
 #define NFLUSHING (sizeof(flushing) / sizeof(flushing[0]))
@@ -104,7 +104,7 @@ struct loop {
 static const struct loop loops[] = {{"compute", compute}, {"stream", stream}};
 #define NCASES (2 * sizeof(loops) / sizeof(loops[0])) /* each to disk and to memory */
 
-/* Seconds of UNITS units, for so long. */
+/* Seconds of UNITS units, measured for this long. */
 static double run_alone(struct bench *b, const struct loop *loop)
 {
     double start = bench_now();
@@ -119,7 +119,7 @@ static double run_alone(struct bench *b, const struct loop *loop)
     return (now - start) / (double)units * UNITS;
 }
 
-/* The same until the flush is durable. */
+/* The same, until the flush is durable. */
 static double run_beside(struct bench *b, const struct loop *loop, cairn_session *s)
 {
     double start, now;
@@ -170,7 +170,7 @@ static void *write_plainly(void *arg)
     if (fd < 0 || fsync(fd) != 0 || close(fd) != 0)
         die(path, "cannot be written");
     (void)snprintf(last, sizeof(last), "%s/plain",
-                   b->where); /* as a flush does: the old one goes */
+                   b->where); /* as a flush does: the old file is removed */
     if (rename(path, last) != 0)
         die(path, "cannot be renamed");
     atomic_store(&b->has_written, 1);
@@ -214,7 +214,7 @@ static double run_method(struct bench *b, const struct loop *loop, size_t method
     }
 }
 
-/* What was flushed last, read back by a new session. */
+/* The last flushed version, read back by a new session. */
 static void verify(const struct bench *b, const char *where, size_t i)
 {
     char persistent[600], shm[600], run[600];
@@ -242,7 +242,7 @@ static void verify(const struct bench *b, const char *where, size_t i)
 
 /* A case. ---------------------------------------------------------------------------------------- */
 
-/* A session of its own for each method, as an application has: the time between its checkpoints counts. */
+/* Each method has its own session, like an application: the time between its checkpoints counts. */
 static void begin(struct bench *b, const char *where, size_t i)
 {
     char persistent[600], arena[64], shm[600], run[600];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a capture of GPU memory costs beside its copy: the driver's calls alone, a capture through the tier
- * cache, and cairn_checkpoint of a session with device_cache, of a size that is copied in no time. Median
- * of the captures of a round. Through libcuda.so.1, the real one or the one that pretends. */
+/* The cost of a capture of GPU memory apart from its copy: the driver's calls alone, a capture
+ * through the tier cache, and cairn_checkpoint of a session with device_cache, of a tiny size.
+ * Median of the captures of a round. Through libcuda.so.1, the real one or the fake one. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "tier/cache.h"
 
 #define CAPTURES  256
-#define PAUSE_NS  300000 /* the background has its turn between captures */
+#define PAUSE_NS  300000 /* the background threads run between captures */
 #define DEVICE    ((uint64_t)24 << 20)
 #define HOST      ((uint64_t)64 << 20)
 #define MAX_BYTES ((uint64_t)64 << 10)
@@ -43,7 +43,7 @@ static int64_t now(void)
     return crn_clock_real()->mono_ns(crn_clock_real());
 }
 
-/* Computing: a thread that slept would pay for waking up. */
+/* Computes, because a sleeping thread would measure its wake-up. */
 static void pause_busy(void)
 {
     int64_t until = now() + PAUSE_NS;

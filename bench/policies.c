@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waste of the strategies on Cielo at 80 GB/s, as the paper simulated it, all on the same seeds, and how
- * fast one core simulates. Rounds are interleaved: every strategy takes its part of the seeds in turn,
- * so that a slow spell of the machine falls on all. The limit is the exact bound: ratio_to_limit is
- * the progress of a strategy over the progress that no strategy can exceed. */
+/* Waste of the strategies on Cielo at 80 GB/s, as the paper simulated it, all on the same seeds,
+ * and the speed of the simulation on one core. Rounds are interleaved: every strategy takes its
+ * part of the seeds in turn, so that a slow period of the machine affects all. The limit is the
+ * exact bound: ratio_to_limit is the progress of a strategy over the progress that no strategy
+ * can exceed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The laboratory behind docs/policies.md: policies that were tried and not kept, beside those that were,
- * on cielo-paper at several bandwidths and on the same seeds. The variants live here because the
- * broker has no use for them; the simulator takes any struct crn_policy. */
+/* The experiments behind docs/policies.md: rejected policies beside those in use, on cielo-paper
+ * at several bandwidths and on the same seeds. The variants are here because the broker does not
+ * need them; the simulator takes any struct crn_policy. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
 #include "sim/montecarlo.h"
 
-/* What one second of delay costs a request, in node-seconds, under different readings. Who stands still
- * always loses q; d is the time at risk, P the job's period. ----------------------------------------- */
+/* The cost of one second of delay of a request, in node-seconds, under different readings. A job
+ * that stands still always loses q; d is the time at risk, P the job's period. */
 
 static double at_risk_s(const struct crn_io_queue *q, const struct crn_io_request *r)
 {
@@ -87,7 +87,7 @@ static void smith_twice(const struct crn_io_queue *q, double *ret_score)
     smith(q, ret_score, twice);
 }
 
-/* Who stands still first, then checkpoints by an index. ----------------------------------------------- */
+/* Jobs that stand still first, then checkpoints by an index. */
 
 #define LATER 1e9 /* more than any other score */
 

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How fast N ranks on C virtual nodes get a checkpoint back from K files. Each round runs all methods on
- * the same data, beginning with another one each time; the slowest rank counts:
+/* How fast N ranks on C virtual nodes restore a checkpoint from K files. Each round runs all
+ * methods on the same data, beginning with another one each time; the slowest rank counts:
  *
- *   limit-pread          plain pread of Cairn's data files by as many threads of each node as Cairn has,
- *                        16 MiB at a time, each byte once, into a buffer that is used again and again:
- *                        no checksum, nothing handed out
- *   cairn-restart        cairn_restart of a new session (its opening is not counted): newest version
- *                        found, verified, handed out, in the application's memory
+ *   limit-pread          plain pread of Cairn's data files by as many threads per node as Cairn has,
+ *                        16 MiB at a time, each byte once, into a reused buffer: no checksum, and no
+ *                        data reaches the ranks
+ *   cairn-restart        cairn_restart of a new session (without opening it): newest version found,
+ *                        verified, and copied into the application's memory
  *   posix-file-per-rank  every rank preads a file of its own into its memory
  *
- * A second case tells how long the opening of those sessions took (cairn-open), until the slowest rank was done.
+ * A second case has the time to open those sessions (cairn-open), until the slowest rank was
+ * done.
  *
- * Before each method the files are pushed out of the page cache, which a disk's file system does and one
- * in memory does not: the label of a case says which it is. What Cairn and the ranks got is compared.
+ * Before each method the files are evicted from the page cache, which works on a disk's file
+ * system but not on one in memory: the label of a case says which it is. The data of Cairn and
+ * of the ranks is compared.
  *
  * Started by the script bench/restart, which makes the directories and removes them. */
 #include <errno.h>
@@ -173,7 +175,7 @@ static void prepare(struct bench *b, int method)
     (void)MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Piece p of the files, one behind the other. */
+/* Piece p of the concatenated files. */
 static void read_piece(const struct bench *b, uint64_t p, void *buf)
 {
     uint32_t file = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The paper's shot: a forward pass writes n checkpoints at an interval, a backward pass reads them in
- * some order, with no hint, one at a time or all of them, after waiting for the flushes or not. What
- * counts is how long the application is blocked. Runs on a GPU, or on a simulated device where only
- * the comparison of methods means something.
+/* The paper's shot: a forward pass writes n checkpoints at an interval, a backward pass reads
+ * them in some order, with no hint, one hint at a time or all of them, after waiting for the
+ * flushes or not. The result is how long the application is blocked. Runs on a GPU, or on a
+ * simulated device, where only the comparison of methods is meaningful.
  *
  * Started by the script bench/shot, which makes the directory for files and removes it. */
 #include <errno.h>
@@ -174,7 +174,7 @@ static void open_driver(struct shot_env *env, const struct plan *p)
 
     if (p->is_cuda) {
         env->cuda = shot_cuda_open();
-    } else { /* slow links, so that a small shot shows what a large one does on a GPU */
+    } else { /* slow links, so that a small shot behaves like a large one on a GPU */
         (void)setenv("FAKE_GPU_MEMORY", "8589934592", 1);
         (void)setenv("FAKE_GPU_SPEED", "1.5e9 0.5e9", 1);
     }
@@ -285,7 +285,7 @@ static void defaults(struct plan *p)
     p->methods = (1U << NMETHODS) - 1;
 }
 
-/* What was not said: the paper's sizes on a GPU, small ones on the fake library. */
+/* Defaults: the paper's sizes on a GPU, small ones on the fake library. */
 static void complete(struct plan *p)
 {
     uint64_t unit = p->is_cuda ? 128 * MIB : p->is_quick ? MIB : 4 * MIB;

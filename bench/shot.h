@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the benchmark shot share: a case, the device, and the methods. */
+/* Shared by the parts of the benchmark shot: a case, the device, and the methods. */
 #ifndef BENCH_SHOT_H
 #define BENCH_SHOT_H
 
@@ -64,7 +64,7 @@ struct shot_method {
 extern const struct shot_method shot_limit, shot_score, shot_lru, shot_session, shot_session_local,
     shot_direct, shot_uvm, shot_uvm_files;
 
-/* shot_report.c: what a method gave in a case, and the limit in the same rounds. */
+/* shot_report.c: the results of a method in a case, and the limit in the same rounds. */
 struct shot_line {
     const struct shot_env *env;
     const struct shot_case *c;
@@ -82,12 +82,12 @@ void shot_report(const struct shot_line *l);
 void shot_die(const char *what, const char *why) __attribute__((noreturn));
 void shot_check(cairn_err rc, const struct crn_errinfo *ei, const char *what);
 
-/* shot_run.c: what an application does around a checkpoint. */
+/* shot_run.c: the application around its checkpoints. */
 void shot_compute(struct shot_env *env, const struct shot_case *c);
-/* Fills the buffer with what checkpoint i holds; asks whether it holds it now. */
+/* Fills the buffer with the contents of checkpoint i; tests whether it has them now. */
 void shot_fill(struct shot_env *env, const struct shot_case *c, uint32_t i);
 void shot_compare(struct shot_env *env, const struct shot_case *c, uint32_t i, const char *method);
-/* A copy between any two memories, waited for: seconds. */
+/* A synchronous copy between any two memories; returns seconds. */
 double shot_copy(struct shot_env *env, void *dst, const void *src, uint64_t bytes);
 /* Host memory to a file of its own, through the page cache, and back; the file is removed then. */
 void shot_save(const struct shot_env *env, uint32_t i, const void *src, uint64_t bytes);

@@ -31,7 +31,7 @@ void shot_check(cairn_err rc, const struct crn_errinfo *ei, const char *what)
 
 /* The application. --------------------------------------------------------------------------------- */
 
-/* A device that rests takes tens of microseconds to wake up, which no checkpoint is to blame for. */
+/* An idle device takes tens of microseconds to wake up; no method should be charged for that. */
 void shot_compute(struct shot_env *env, const struct shot_case *c)
 {
     struct timespec ts = {.tv_sec = c->interval_ns / 1000000000,
@@ -113,7 +113,7 @@ double shot_copy(struct shot_env *env, void *dst, const void *src, uint64_t byte
 
 /* The limit. ---------------------------------------------------------------------------------------- */
 
-/* As the application would see it: on a device that has rested for the interval. */
+/* As the application would see it: on a device that was idle for the interval. */
 static void run_limit(struct shot_env *env, const struct shot_case *c, struct shot_result *ret)
 {
     uint32_t i;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same shot through the public interface: a session whose slowest tier are committed, synced versions,
- * and one with a file on the node's disk above them. Sizes change from checkpoint to checkpoint, so the region is protected anew before each. */
+/* The same shot through the public interface: a session whose slowest tier is the committed,
+ * synced versions, and one with a file on the node's disk above them. Sizes change from
+ * checkpoint to checkpoint, so the region is protected again before each. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,7 +115,7 @@ static void note(const cairn_session *s, const struct shot_case *c, struct shot_
     memory = stats.hits[0] + stats.hits[1];
     memcpy(ret->hits, stats.hits, sizeof(ret->hits));
     ret->ntiers = 3;
-    ret->hits[2] = c->n - memory; /* what no memory had came from files */
+    ret->hits[2] = c->n - memory; /* bytes that were not in memory came from files */
     if (stats.flush_ns[0] > 0)
         ret->down_bps = (double)stats.flushed_bytes[0] * 1e9 / (double)stats.flush_ns[0];
     if (stats.prefetch_ns[0] > 0)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Managed memory with all the advice that CUDA takes, as the paper compares it: each checkpoint is a
- * managed allocation. After a capture a thread advises it to the host and migrates it there; another
- * migrates the next hints to the device, as many as the device tier of the other methods holds. What
- * was read is only advised away. As uvm all of it stays in memory, whatever the other methods' host tier
- * is told to have. As uvm-files it is held to that: what the host has no room for is written to a file and
- * given back to the system by one of two threads, and read again when its hint or its read comes; from
- * files in the page cache, without checksums. */
+/* Managed memory with all the advice that CUDA takes, as in the paper's comparison: each
+ * checkpoint is a managed allocation. After a capture a thread advises it to the host and
+ * migrates it there; another thread migrates the next hints to the device, as many as the device
+ * tier of the other methods holds. After a read, an image is only advised away. With uvm all of
+ * it stays in memory, without the limit on the host tier of the other methods. With uvm-files
+ * that limit holds: one of two threads writes images beyond it to files, returns their memory to
+ * the system, and reads them again when their hint or read comes; from files in the page cache,
+ * without checksums. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -104,7 +105,7 @@ struct uvm {
     uint64_t on_device;  /* lock: bytes there, or on their way up */
     uint64_t on_host;    /* lock: bytes there, or on their way down; those on their way up still */
     uint64_t host_bytes; /* UINT64_MAX: no limit */
-    int wants_host;      /* lock: somebody waits for room there */
+    int wants_host;      /* lock: a thread waits for space there */
     uint32_t written;    /* lock */
     uint32_t hints;      /* lock: so many of the order may be brought */
     int is_done;         /* lock */
@@ -120,7 +121,7 @@ static void migrate(struct uvm *u, uint32_t i, int where, CUstream s)
     check(u->cuda->stream_sync(s), "migrate");
 }
 
-/* Takes room in the host, which the savers make; 0: it need not go there any more. */
+/* Takes space in the host, which the savers provide; 0: the image need not go there any more. */
 static int need_host_locked(struct uvm *u, uint32_t i) CRN_REQUIRES(u->mu)
 {
     u->wants_host++;
@@ -135,7 +136,7 @@ static int need_host_locked(struct uvm *u, uint32_t i) CRN_REQUIRES(u->mu)
     return 1;
 }
 
-/* What lies in the host and is read last, which this method knows without hints; n: none. */
+/* The image in the host that is read last, which this method knows without hints; n: none. */
 static uint32_t last_read_locked(const struct uvm *u) CRN_REQUIRES(u->mu)
 {
     uint32_t i;
@@ -146,7 +147,7 @@ static uint32_t last_read_locked(const struct uvm *u) CRN_REQUIRES(u->mu)
     return u->c->n;
 }
 
-/* Writes to files what the host has no room for. */
+/* Writes images to files when the host has no space. */
 static void *go_out(void *arg)
 {
     struct uvm *u = arg;
@@ -191,8 +192,8 @@ static void bring_back(struct uvm *u, uint32_t i)
     shot_load(u->env, i, (void *)(uintptr_t)u->p[i], u->c->bytes[i]);
 }
 
-/* One migration after another, in the order of writing or of the hints; what was read is passed
- * over. */
+/* One migration after another, in the order of writing or of the hints; skips images that were
+ * read. */
 static void *go_down(void *arg)
 {
     struct uvm *u = arg;
@@ -350,7 +351,8 @@ static void uvm_hint(struct uvm *u, uint32_t n)
     crn_unlock(&u->mu);
 }
 
-/* Once read it may leave the device: advice is enough, nobody needs its bytes again. */
+/* Once read, an image may leave the device: advice is enough, because its bytes are not needed
+ * again. */
 static void uvm_read(struct uvm *u, uint32_t i)
 {
     struct location host = {AT_HOST, 0};

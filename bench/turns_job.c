@@ -104,7 +104,7 @@ static int64_t restart(int rank)
     return version;
 }
 
-/* Looks which captures have been committed or superseded. */
+/* Finds out which captures have been committed or superseded. */
 static void follow(void)
 {
     for (int i = 0; i < PENDING; i++) {
@@ -142,7 +142,7 @@ static int is_over(int rank)
     return over;
 }
 
-/* All ranks take the decision of the first, which has the clock. */
+/* All ranks follow the decision of the first, which has the clock. */
 static int is_due(const char *door, int64_t *due_ns, int64_t period_ns, int rank)
 {
     int yes = 0;

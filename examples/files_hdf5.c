@@ -97,7 +97,7 @@ static void save(cairn_session *s, int64_t step, const struct particles *p)
     check(cairn_checkpoint(s, NAME, step, NULL), "checkpoint");
 }
 
-/* The step to go on from; 0 if there is no checkpoint. */
+/* The step to continue from; 0 if there is no checkpoint. */
 static int64_t load(cairn_session *s, struct particles *p)
 {
     char path[4096];

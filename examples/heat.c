@@ -23,8 +23,8 @@ struct options {
     int n;           /* the plate has n x n cells */
     int64_t steps;   /* in all, those before a restart included */
     int64_t every;   /* steps between two checkpoints; 0: none */
-    int64_t hold;    /* stand still at this step, for those who want to kill the run; -1: never */
-    int pace_ms;     /* sleep so long in each step */
+    int64_t hold;    /* stand still at this step, so that the run can be killed there; -1: never */
+    int pace_ms;     /* sleep this long in each step */
     const char *out; /* the final field, n x n doubles, row by row; NULL: none */
 };
 
@@ -190,7 +190,8 @@ static void write_field(const struct block *b, const char *path)
 
 /* Checkpoints. --------------------------------------------------------------------------------- */
 
-/* Tells Cairn where the block lies, in memory and in the plate. Called again whenever it moved. */
+/* Tells Cairn where the block is, in memory and in the plate. Called again whenever it has
+ * moved. */
 static void protect(cairn_session *s, const struct block *b)
 {
     struct cairn_array a = {.size = sizeof(a), .type = CAIRN_F64, .ndims = 2};
@@ -204,7 +205,7 @@ static void protect(cairn_session *s, const struct block *b)
     check(cairn_protect_array(s, REGION, b->t, &a), "protect");
 }
 
-/* The step to go on from. */
+/* The step to continue from. */
 static int64_t restart(cairn_session *s, const struct block *b)
 {
     struct cairn_version_info info = {.size = sizeof(info)};
@@ -226,8 +227,8 @@ static int64_t restart(cairn_session *s, const struct block *b)
     return at;
 }
 
-/* Waits until the checkpoints of this run are committed and shows what the slowest rank waited for
- * each, against the time until it was safe on the file system. */
+/* Waits until the checkpoints of this run are committed. Shows how long the slowest rank waited
+ * for each, and the time until it was safe on the file system. */
 static void report(cairn_session *s, const struct block *b, int64_t from, const struct options *o)
 {
     int64_t v;
