@@ -2,14 +2,11 @@
 /* bench/broker [--quick]: how fast the broker decides and answers, against the number of waiting
  * jobs.
  *
- *   decide   the core alone: a holder returns the token, the policy chooses, the next job is
- * granted.
+ *   decide   the core alone: a holder returns the token, the policy chooses, the next job gets it.
  *            Limit: one pass over the bytes of the queue.
- *   handoff  cairn-broker and real connections: from the return of one job until another knows
- * of its
- *            grant. Limit: the same bytes through a process that only forwards them.
- *   reports  keep-alives of all jobs, answered; requests per second. Limit: as above,
- * unprocessed.
+ *   handoff  cairn-broker and real connections: from the return of one job until another knows of
+ *            its grant. Limit: the same bytes through a process that only forwards them.
+ *   reports  keep-alives of all jobs, answered; requests per second. Limit: as above, unprocessed.
  *
  * Before a number is printed the broker's own counters must agree with the events. The memory of
  * the broker is read before and after each case. */
