@@ -59,11 +59,19 @@ static cairn_err declare_all(struct crn_fti *f, struct selection *ret, struct cr
     return rc;
 }
 
-/* Collective. */
+static const struct crn_face_level *level_of(int level)
+{
+    static const char *const names[] = {NULL, "L1", "L2", "L3", "L4"};
+
+    return crn_face_level(names[level == FTI_L4_H5_SINGLE ? 4 : level > 4 ? level - 4 : level]);
+}
+
+/* Collective. Only the levels that promise it go to the file system. */
 static cairn_err checkpoint_take(struct crn_fti *f, const char *name, int id, int level,
                                  struct crn_errinfo *ei)
 {
     cairn_session *c = f->face.session;
+    struct cairn_checkpoint_options o = {.size = sizeof(o), .level = level_of(level)->level};
     struct selection sel = {0};
     char *meta = NULL;
     size_t len = 0;
@@ -75,8 +83,9 @@ static cairn_err checkpoint_take(struct crn_fti *f, const char *name, int id, in
     if (rc == CAIRN_OK)
         rc = declare_all(f, &sel, ei);
     rc = crn_face_agree(f->comm, rc, ei);
+    o.regions = sel.list;
     if (rc == CAIRN_OK)
-        rc = crn_face_result(cairn_checkpoint(c, name, f->next, sel.list), ei);
+        rc = crn_face_result(cairn_checkpoint_with(c, name, f->next, &o), ei);
     if (cairn_unprotect(c, CRN_FTI_META) != CAIRN_OK)
         crn_log(&f->face.log, CRN_DEBUG, "%s", cairn_last_error());
     selection_free(&sel);
@@ -88,9 +97,8 @@ static cairn_err checkpoint_take(struct crn_fti *f, const char *name, int id, in
 static cairn_err checkpoint_reach(struct crn_fti *f, const char *name, int64_t version, int level,
                                   struct crn_errinfo *ei)
 {
-    static const char *const names[] = {NULL, "L1", "L2", "L3", "L4"};
     int plain = level == FTI_L4_H5_SINGLE ? 4 : level > 4 ? level - 4 : level;
-    const struct crn_face_level *l = crn_face_level(names[plain]);
+    const struct crn_face_level *l = level_of(level);
     int waits = plain == 1 || f->cfg.all.ckpt[plain].isInline;
     cairn_err rc;
 

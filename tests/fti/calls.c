@@ -218,10 +218,13 @@ int main(int argc, char **argv)
     REQUIRE(FTI_Status() == 0);
     set(30);
     protect();
-    DONE(FTI_Checkpoint(1, 1));
+    DONE(FTI_Checkpoint(1, FTI_L4));
+    set(29); /* stays on the nodes, and does not take the place of the last two of level 4 */
+    OK(FTI_Protect(2, cells, ncells, cell_type));
+    DONE(FTI_Checkpoint(2, FTI_L1));
     set(31);
     OK(FTI_Protect(2, cells, ncells, cell_type));
-    DONE(FTI_Checkpoint(2, FTI_L4));
+    DONE(FTI_Checkpoint(3, FTI_L4));
     OK(FTI_Finalize());
     REQUIRE(failure() == 2);
     OK(FTI_Init(conf, MPI_COMM_WORLD));
