@@ -21,6 +21,8 @@ static const char *const log_values[] = {"error", "warn", "info", "debug", "trac
 
 static const char *const page_values[] = {"off", "totals", "details", NULL};
 
+static const char *const switch_values[] = {"off", "on", NULL};
+
 static const struct crn_key broker_keys[] = {
     {"listen", CRN_KEY_TEXT, "0.0.0.0:" CRN_BROKER_PORT, 0, SIZE(listen), NULL,
      "Where jobs connect: host:port, [v6]:port or unix:/path, several separated by commas.",
@@ -39,6 +41,8 @@ static const struct crn_key broker_keys[] = {
      "File that keeps drained tokens and chosen policies over a restart. Empty: a restart "
      "forgets them.",
      AT(state)},
+    {"decisions", CRN_KEY_TEXT, "", 0, SIZE(decisions), NULL,
+     "File to which each decision is appended as a line of JSON. Empty: none.", AT(decisions)},
     {"metrics", CRN_KEY_TEXT, "", 0, SIZE(metrics), NULL,
      "host:port of the HTTP server with OpenMetrics at /metrics. Empty: none. It has no login: "
      "bind it where only your monitoring reaches it.",
@@ -127,6 +131,9 @@ static const struct crn_key token_keys[] = {
      AT_T(policy)},
     {"node_mtbf", CRN_KEY_TIME, "1825d", 0, 366000 * DAY, NULL,
      "Mean time between failures of one node. 0: nodes do not fail.", AT_T(node_mtbf_ns)},
+    {"dry_run", CRN_KEY_ENUM, "off", 0, 0, switch_values,
+     "on: every job starts at once, and the broker notes what it would have decided.",
+     AT_T(is_dry)},
 };
 
 #define NBROKER (sizeof(broker_keys) / sizeof(broker_keys[0]))
@@ -355,6 +362,7 @@ void crn_broker_conf_turns(const struct crn_broker_conf *conf, uint64_t epoch,
         token[i] = (struct crn_turns_token){.slots = (uint32_t)c->slots,
                                             .bandwidth = c->bandwidth,
                                             .budget = c->budget,
+                                            .is_dry = c->is_dry != 0,
                                             .policy = crn_policy_find(c->policy),
                                             .node_mtbf_s = (double)c->node_mtbf_ns * 1e-9};
         memcpy(token[i].name, c->name, sizeof(token[i].name));

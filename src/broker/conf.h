@@ -21,14 +21,16 @@ struct crn_token_conf {
     uint64_t bandwidth, budget;
     char policy[CRN_BP_NAME];
     uint64_t node_mtbf_ns;
+    uint64_t is_dry;
 };
 
 struct crn_broker_conf {
-    char listen[CRN_BROKER_LIST];  /* addresses, separated by commas */
-    char metrics[CRN_BP_NAME * 2]; /* address of the HTTP server; empty: none */
-    char auth[CRN_BP_NAME];        /* accepted methods, separated by commas */
-    char admins[CRN_BROKER_LIST];  /* user names */
-    char state[CRN_BROKER_LIST];   /* file with the administrators' changes; empty: none */
+    char listen[CRN_BROKER_LIST];    /* addresses, separated by commas */
+    char metrics[CRN_BP_NAME * 2];   /* address of the HTTP server; empty: none */
+    char auth[CRN_BP_NAME];          /* accepted methods, separated by commas */
+    char admins[CRN_BROKER_LIST];    /* user names */
+    char state[CRN_BROKER_LIST];     /* file with the administrators' changes; empty: none */
+    char decisions[CRN_BROKER_LIST]; /* file with a line for each decision; empty: none */
     struct crn_auth_config login;
     uint64_t lease_ns, grace_ns, settle_ns, stall_ns, hold_ns, starve_ns, forecast_ns;
     uint64_t max_connections; /* logged in; logins come on top */

@@ -48,7 +48,8 @@ static void tokens_have_sections(void **state)
     struct crn_turns_config turns;
 
     (void)state;
-    load("[token a]\n[token b]\nslots = 4\nbandwidth = 2K\nbudget = 3K\npaths = /a, /b\npolicy = "
+    load("[token a]\n[token b]\nslots = 4\nbandwidth = 2K\nbudget = 3K\ndry_run = on\npaths = /a, "
+         "/b\npolicy = "
          "ordered\nnode_mtbf = 10s\n"
          "[broker]\nlease = 90s\nauth = peer, munge\n[token a]\nslots = 2\n");
     assert_int_equal(conf.ntokens, 2);
@@ -59,6 +60,7 @@ static void tokens_have_sections(void **state)
     assert_int_equal(token[1].slots, 4);
     assert_int_equal(token[1].bandwidth, 2048);
     assert_int_equal(token[1].budget, 3072);
+    assert_true(token[1].is_dry && !token[0].is_dry);
     assert_string_equal(token[1].paths, "/a, /b");
     assert_ptr_equal(token[1].policy, &crn_policy_ordered);
     assert_true(token[1].node_mtbf_s > 9.99 && token[1].node_mtbf_s < 10.01);

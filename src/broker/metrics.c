@@ -58,6 +58,22 @@ static double metrics_learned(const struct crn_turns_totals *t)
 {
     return (double)t->learned;
 }
+static double metrics_overlapping(const struct crn_turns_totals *t)
+{
+    return (double)t->overlapping;
+}
+static double metrics_dry(const struct crn_turns_totals *t)
+{
+    return t->row.is_dry;
+}
+static double metrics_dry_granted(const struct crn_turns_totals *t)
+{
+    return (double)t->dry_granted;
+}
+static double metrics_dry_wait(const struct crn_turns_totals *t)
+{
+    return t->dry_wait_s;
+}
 static double wait_s(const struct crn_turns_totals *t)
 {
     return t->wait_s;
@@ -82,6 +98,14 @@ static const struct family families[] = {
      metrics_canceled},
     {"cairn_broker_learned", "counter", "Holders that this broker did not let go itself.",
      metrics_learned},
+    {"cairn_broker_overlapping", "counter",
+     "Requests that were let go while others held the token.", metrics_overlapping},
+    {"cairn_broker_dry_run", "gauge", "1 if the token lets all go at once and only decides.",
+     metrics_dry},
+    {"cairn_broker_dry_granted", "counter", "Dry run: requests that would have been let go.",
+     metrics_dry_granted},
+    {"cairn_broker_dry_wait_seconds", "counter", "Dry run: time that these would have waited.",
+     metrics_dry_wait},
     {"cairn_broker_wait_seconds", "counter", "Time waited by all that were let go.", wait_s},
     {"cairn_broker_held_seconds", "counter", "Time held by all that ended.", held_s},
 };

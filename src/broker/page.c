@@ -177,7 +177,10 @@ static void put_token(struct evbuffer *out, const struct crn_server *s, size_t t
     const char *state;
 
     crn_turns_totals(s->turns, server_now(s), token, &t);
-    state = t.row.is_draining ? "drained" : t.row.is_settling ? "settling" : "open";
+    state = t.row.is_draining   ? "drained"
+            : t.row.is_dry      ? "dry run"
+            : t.row.is_settling ? "settling"
+                                : "open";
     (void)evbuffer_add_printf(out, "<section><h2>");
     page_text(out, t.row.token);
     (void)evbuffer_add_printf(out, " <small>%s</small> <span class=\"state %s\">%s</span></h2><dl>",
@@ -188,6 +191,12 @@ static void put_token(struct evbuffer *out, const struct crn_server *s, size_t t
     put_time_pair(out, "longest wait now", t.row.waiting > 0 ? (double)t.row.oldest_ns * 1e-9 : 0);
     put_time_pair(out, "mean wait", t.row.granted > 0 ? t.wait_s / (double)t.row.granted : 0);
     put_pair(out, "let go", t.row.granted);
+    if (t.row.is_dry) {
+        put_pair(out, "let go beside others", t.overlapping);
+        put_pair(out, "would wait", t.dry_waiting);
+        put_time_pair(out, "mean wait would be",
+                      t.dry_granted > 0 ? t.dry_wait_s / (double)t.dry_granted : 0);
+    }
     put_pair(out, "taken back", t.row.taken);
     (void)evbuffer_add_printf(out, "</dl>");
     put_picture(out, s, token);

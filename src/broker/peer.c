@@ -17,8 +17,7 @@
 #define BURST      3.0 /* seconds' worth of messages that may arrive at once */
 #define QUERY_COST 5.0
 #define MAX_ROWS   10000
-#define TELL_NS    60000000000LL /* between two warnings of a kind */
-#define IDLE_SWEEP 256           /* connections that one tick looks at */
+#define IDLE_SWEEP 256 /* connections that one tick looks at */
 
 static int is_login(const struct peer *p)
 {
@@ -73,17 +72,6 @@ void crn_peer_expire_logins(struct crn_server *s)
         s->counts.timeouts++;
         crn_peer_drop(&s->peer[s->first_login]);
     }
-}
-
-/* 1: it is time for a warning of this kind. */
-static int may_tell(struct crn_server *s, enum tell kind)
-{
-    int64_t now = server_now(s);
-
-    if (s->told_ns[kind] != 0 && now - s->told_ns[kind] < TELL_NS)
-        return 0;
-    s->told_ns[kind] = now;
-    return 1;
 }
 
 /* The peer is no longer one of the logged-in connections that are counted. */
@@ -249,10 +237,10 @@ static int has_room(struct peer *p)
     if (s->nopen < most && mine < s->conf->max_user_connections)
         return 1;
     s->counts.full++;
-    if (s->nopen < most && may_tell(s, TELL_USER))
+    if (s->nopen < most && crn_server_may_tell(s, TELL_USER))
         crn_log(&s->log, CRN_WARN, "%s has %u connections (max_user_connections): no more", p->user,
                 mine);
-    else if (s->nopen >= most && may_tell(s, TELL_FULL))
+    else if (s->nopen >= most && crn_server_may_tell(s, TELL_FULL))
         crn_log(&s->log, CRN_WARN,
                 "%u connections (max_connections): no more, but for "
                 "administrators; %s was refused and has %u",
@@ -585,7 +573,7 @@ static int make_room(struct crn_server *s, const struct in6_addr *address)
     else
         return 1;
     victim = from != NULL ? silent_login(s, from) : NULL;
-    if (may_tell(s, TELL_LOGINS))
+    if (crn_server_may_tell(s, TELL_LOGINS))
         crn_log(&s->log, CRN_WARN,
                 "%u logins in progress (max_logins, max_address_logins): new "
                 "ones replace old ones",

@@ -197,6 +197,7 @@ static void token_row(struct io *io, struct crn_bp_token_row *m)
     proto_u32(io, &m->waiting);
     proto_choice(io, &m->is_draining, 0, 1);
     proto_choice(io, &m->is_settling, 0, 1);
+    proto_choice(io, &m->is_dry, 0, 1);
     proto_u64(io, &m->granted);
     proto_u64(io, &m->returned);
     proto_u64(io, &m->taken);

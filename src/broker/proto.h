@@ -148,6 +148,7 @@ struct crn_bp_token_row {
     char policy[CRN_BP_NAME];
     uint32_t slots, holders, waiting;
     uint8_t is_draining, is_settling;
+    uint8_t is_dry; /* nothing waits; the broker notes what it would have decided */
     uint64_t granted, returned, taken, canceled; /* since the broker's start */
     uint64_t oldest_ns;                          /* longest wait now */
 };

@@ -48,7 +48,8 @@ static void fill(struct crn_bp_msg *msg, enum crn_bp_type type)
         msg->u.query = (struct crn_bp_query){.max_requests = 12, .token = "t"};
         return;
     case CRN_BP_TOKEN_ROW:
-        msg->u.token_row = (struct crn_bp_token_row){.token = "a", .policy = "b", .taken = 3};
+        msg->u.token_row =
+            (struct crn_bp_token_row){.token = "a", .policy = "b", .is_dry = 1, .taken = 3};
         return;
     case CRN_BP_REQUEST_ROW:
         msg->u.request_row =

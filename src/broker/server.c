@@ -15,8 +15,10 @@
 #include "base/rng.h"
 #include "broker/address.h"
 #include "broker/changes.h"
+#include "broker/decisions.h"
 
-#define SPARE_FDS 128 /* in addition to connections: listeners, HTTP, key file, MUNGE */
+#define TELL_NS   60000000000LL /* between two warnings of a kind */
+#define SPARE_FDS 128           /* in addition to connections: listeners, HTTP, key file, MUNGE */
 
 /* Accepting. ----------------------------------------------------------------------------------- */
 
@@ -222,6 +224,28 @@ static void close_tick(struct crn_server *s)
         event_free(s->tick);
 }
 
+int crn_server_may_tell(struct crn_server *s, enum tell kind)
+{
+    int64_t now = server_now(s);
+
+    if (s->told_ns[kind] != 0 && now - s->told_ns[kind] < TELL_NS)
+        return 0;
+    s->told_ns[kind] = now;
+    return 1;
+}
+
+static void on_decision(void *arg, const struct crn_turns_decision *d)
+{
+    struct crn_server *s = arg;
+    struct crn_errinfo ei = {0};
+    int64_t time_ns;
+
+    time_ns = s->clock->wall_ns(s->clock) - (server_now(s) - d->at_ns);
+    if (crn_decisions_append(s->conf->decisions, d, time_ns, &ei) != CAIRN_OK &&
+        crn_server_may_tell(s, TELL_DECISIONS))
+        crn_log(&s->log, CRN_WARN, "decisions are not noted, continuing: %s", ei.msg);
+}
+
 /* Steps. --------------------------------------------------------------------------------------- */
 
 /* Each connection needs a descriptor. */
@@ -265,6 +289,10 @@ static cairn_err open_core(struct crn_server *s, struct crn_errinfo *ei)
         s->peer[i].next_free = i + 1;
     s->first_login = s->last_login = NO_PEER;
     crn_broker_conf_turns(s->conf, s->epoch, token, &cfg);
+    if (s->conf->decisions[0] != '\0') {
+        cfg.decided = on_decision;
+        cfg.decided_arg = s;
+    }
     rc = crn_turns_new(&cfg, server_now(s), &s->turns, ei);
     if (rc == CAIRN_OK)
         rc = crn_history_new(s->conf->ntokens, (int64_t)s->conf->history_ns, server_now(s),

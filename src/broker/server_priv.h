@@ -20,7 +20,7 @@
 #define NO_PEER       UINT32_MAX
 
 /* Warnings that come at most once in a while, however often they apply. */
-enum tell { TELL_FULL, TELL_USER, TELL_LOGINS, TELLS };
+enum tell { TELL_FULL, TELL_USER, TELL_LOGINS, TELL_DECISIONS, TELLS };
 
 enum peer_state {
     PEER_FREE = 0,
@@ -116,6 +116,8 @@ void crn_peer_expire_logins(struct crn_server *s);
 void crn_peer_expire_idle(struct crn_server *s);
 /* Sends the statuses that are due. */
 void crn_server_pump(struct crn_server *s);
+/* 1: it is time for a warning of this kind. */
+int crn_server_may_tell(struct crn_server *s, enum tell kind);
 /* server.c: accepts again after an error. */
 void crn_server_admit(struct crn_server *s);
 

@@ -17,7 +17,20 @@ struct turns_world {
     int64_t now;
     uint64_t number;
     struct crn_bp_status last[CONNS]; /* newest status of each connection */
+    struct crn_turns_decision told[64];
+    char told_job[64][CRN_BP_NAME];
+    uint32_t ntold;
 };
+
+static inline void on_told(void *arg, const struct crn_turns_decision *d)
+{
+    struct turns_world *w = arg;
+
+    if (w->ntold == 64)
+        return;
+    (void)snprintf(w->told_job[w->ntold], CRN_BP_NAME, "%s", d->job);
+    w->told[w->ntold++] = *d;
+}
 
 static inline void open_world(struct turns_world *w, const struct crn_turns_token *token,
                               size_t ntokens)
@@ -36,6 +49,8 @@ static inline void open_world(struct turns_world *w, const struct crn_turns_toke
         .max_conns = CONNS,
         .max_jobs = 12,
         .max_user_jobs = 8,
+        .decided = on_told,
+        .decided_arg = w,
     };
     uint32_t i;
 

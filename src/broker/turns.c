@@ -542,8 +542,11 @@ void crn_turns_tick(struct crn_turns *t, int64_t now_ns)
 
     drop_old(t, &t->heard, t->cfg.lease_ns, now_ns);
     drop_old(t, &t->cut, t->cfg.grace_ns, now_ns);
-    for (i = 0; i < t->cfg.ntokens; i++)
+    for (i = 0; i < t->cfg.ntokens; i++) {
         check_holders(t, &t->token[i], now_ns);
+        if (t->token[i].dry != NULL)
+            crn_dry_advance(t, &t->token[i], now_ns);
+    }
     crn_turns_decide(t, now_ns);
     for (i = 0; i < t->cfg.ntokens; i++)
         if (t->token[i].is_stale && now_ns - t->token[i].forecast_ns >= t->cfg.forecast_ns)

@@ -25,6 +25,20 @@ struct crn_turns_token {
     uint64_t budget;             /* bytes/s that the holders are expected to use in all; 0: any */
     const struct crn_policy *policy;
     double node_mtbf_s; /* 0: nodes do not fail */
+    int is_dry;         /* grants at once, and decides beside it what it would have done */
+};
+
+/* A grant, made or, with is_dry, only decided. */
+struct crn_turns_decision {
+    const char *token, *policy, *user, *job;
+    enum crn_io_kind kind;
+    uint32_t nodes;
+    uint64_t bytes;
+    int64_t at_ns, since_ns; /* the grant, the request */
+    int64_t duration_ns;     /* expected */
+    uint32_t waiting;        /* other requests at that time */
+    uint32_t beside;         /* holders when the transfer really began */
+    int is_dry;
 };
 
 struct crn_turns_config {
@@ -43,6 +57,9 @@ struct crn_turns_config {
     uint32_t max_nodes; /* 0: any number */
     double user_share;  /* of a token's time, while others wait; 0 or >= 1: no limit */
     const char *shares; /* NULL: none */
+    /* Told of each decision during events and ticks; may be NULL. */
+    void (*decided)(void *arg, const struct crn_turns_decision *d);
+    void *decided_arg;
 };
 
 CAIRN_CHECKED cairn_err crn_turns_new(const struct crn_turns_config *cfg, int64_t now_ns,
@@ -99,6 +116,11 @@ struct crn_turns_totals {
     struct crn_bp_token_row row;
     double wait_s, held_s; /* over all grants that were made, or ended */
     uint64_t learned;      /* holders of a former broker, or without a grant */
+    uint64_t overlapping;  /* grants while others held the token */
+    /* dry run: what would have been granted, how long it would have waited, what would wait */
+    uint64_t dry_granted;
+    double dry_wait_s;
+    uint32_t dry_waiting;
 };
 size_t crn_turns_tokens(const struct crn_turns *t);
 void crn_turns_totals(const struct crn_turns *t, int64_t now_ns, size_t token,

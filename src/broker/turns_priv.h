@@ -98,14 +98,23 @@ struct token {
     int is_stale;        /* the queue has changed since the forecast */
     int64_t forecast_ns; /* time of the forecast */
     int64_t backlog_ns;  /* sum of all queued durations */
-    uint64_t granted, returned, taken, canceled, learned;
+    uint64_t granted, returned, taken, canceled, learned, overlapping;
+    struct turns_dry *dry; /* NULL: not a dry run */
     double wait_s, held_s;
 };
 
-/* In the forecast: a transfer under way. */
+/* In forecasts and dry runs: a transfer under way. */
 struct turns_busy {
     int64_t end_ns;
     double rate;
+    uint32_t bit; /* of its set */
+};
+
+/* What holders take: of the slots, of the budget and, with a policy that has sets, of these. */
+struct queue_room {
+    uint32_t holders;
+    double rate;
+    uint32_t busy; /* bit i: of set i */
 };
 
 struct crn_turns {
@@ -168,6 +177,21 @@ void crn_turns_refresh(struct crn_turns *t, uint32_t rid, const struct turns_req
 /* Grants the free slots of all tokens to the requests that the policies choose. */
 void crn_turns_decide(struct crn_turns *t, int64_t now_ns);
 void crn_turns_forecast(struct crn_turns *t, struct token *k, int64_t now_ns);
+uint32_t crn_queue_set_bit(const struct token *k, const struct crn_io_request *q);
+/* May a request of this set and rate start? One may always start alone. */
+int crn_queue_fits(const struct token *k, const struct queue_room *room, uint32_t bit, double rate);
+/* A heap, earliest end first. */
+void crn_busy_push(struct turns_busy *heap, uint32_t *n, struct turns_busy b);
+struct turns_busy crn_busy_pop(struct turns_busy *heap, uint32_t *n);
+
+/* turns_dry.c */
+struct turns_dry *crn_dry_new(uint32_t cap); /* NULL: no memory */
+void crn_dry_free(struct turns_dry *d);
+/* The request, as policies read it, is about to be granted without a decision. */
+void crn_dry_note(const struct crn_turns *t, struct token *k, uint32_t rid,
+                  const struct crn_io_request *asked, int64_t now_ns);
+void crn_dry_advance(const struct crn_turns *t, struct token *k, int64_t now_ns);
+void crn_dry_totals(const struct token *k, struct crn_turns_totals *ret);
 
 /* turns_share.c: bounds on what one user gets. */
 void crn_share_account(struct crn_turns *t, uint32_t user, double held_s, int64_t now_ns);

@@ -33,14 +33,7 @@ double crn_turns_rate(const struct token *k, const struct turns_request *r)
     return r->rate > 0 ? r->rate : (double)k->cfg.budget;
 }
 
-/* What holders leave: of the slots, of the budget and, with a policy that has sets, of these. */
-struct queue_room {
-    uint32_t holders;
-    double rate;
-    uint32_t busy; /* bit i: of set i */
-};
-
-static uint32_t set_bit(const struct token *k, const struct crn_io_request *q)
+uint32_t crn_queue_set_bit(const struct token *k, const struct crn_io_request *q)
 {
     return k->cfg.policy->set != NULL ? 1u << k->cfg.policy->set(q) : 0;
 }
@@ -54,21 +47,18 @@ static struct queue_room queue_left(const struct crn_turns *t, const struct toke
          rid = request_of(t, rid)->next) {
         struct crn_io_request q = queue_entry(t, k, rid);
 
-        room.busy |= set_bit(k, &q);
+        room.busy |= crn_queue_set_bit(k, &q);
     }
     return room;
 }
 
-/* May the request start? One may always start alone. */
-static int queue_fits(const struct token *k, const struct queue_room *room, uint32_t bit,
-                      const struct turns_request *r)
+int crn_queue_fits(const struct token *k, const struct queue_room *room, uint32_t bit, double rate)
 {
     if (room->holders == 0 || !k->cfg.policy->is_exclusive)
         return 1;
     if (k->cfg.policy->set != NULL ? (room->busy & bit) != 0 : room->holders >= k->cfg.slots)
         return 0;
-    return k->cfg.budget == 0 ||
-           room->rate + crn_turns_rate(k, r) <= (double)k->cfg.budget * (1 + 1e-9);
+    return k->cfg.budget == 0 || room->rate + rate <= (double)k->cfg.budget * (1 + 1e-9);
 }
 
 void crn_turns_enqueue(struct crn_turns *t, uint32_t rid)
@@ -185,7 +175,7 @@ static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const str
     crn_policy_order(k->cfg.policy, q, t->score, t->order);
     for (i = 0; i < k->n && best == NONE; i++) {
         at = (uint32_t)t->order[i];
-        if ((set_bit(k, &k->queue[at]) & busy) != 0)
+        if ((crn_queue_set_bit(k, &k->queue[at]) & busy) != 0)
             continue;
         if (first == NONE)
             first = at;
@@ -195,6 +185,38 @@ static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const str
     return best != NONE ? best : first;
 }
 
+static void queue_tell(const struct crn_turns *t, const struct token *k, uint32_t i, int64_t now_ns)
+{
+    const struct turns_request *r = request_of(t, k->queue_rid[i]);
+    const struct turns_job *job = job_of(t, k->queue_rid[i]);
+    struct crn_turns_decision d = {.token = k->cfg.name,
+                                   .policy = k->cfg.policy->name,
+                                   .user = t->user[job->user].name,
+                                   .job = job->name,
+                                   .kind = (enum crn_io_kind)r->kind,
+                                   .nodes = job->nodes,
+                                   .bytes = r->bytes,
+                                   .at_ns = now_ns,
+                                   .since_ns = r->since_ns,
+                                   .duration_ns = r->duration_ns,
+                                   .waiting = k->n - 1,
+                                   .beside = k->holders};
+
+    if (t->cfg.decided != NULL)
+        t->cfg.decided(t->cfg.decided_arg, &d);
+}
+
+static void queue_grant(struct crn_turns *t, struct token *k, uint32_t i, int64_t now_ns)
+{
+    uint32_t rid = k->queue_rid[i];
+
+    k->wait_s += turns_queue_seconds(now_ns - request_of(t, rid)->since_ns);
+    k->granted++;
+    k->overlapping += k->holders > 0;
+    crn_turns_hold(t, rid, now_ns, now_ns);
+    crn_turns_list_move(t, &t->dirty, rid / CRN_BP_MAX_ASKS, LINK_DIRTY);
+}
+
 /* Grants the request that is next; 0 if it does not fit. Nothing overtakes it then: a large one
  * would otherwise wait for as long as small ones come. */
 static int turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns)
@@ -202,20 +224,23 @@ static int turns_queue_give(struct crn_turns *t, struct token *k, int64_t now_ns
     struct crn_io_queue q = {.now_s = turns_queue_seconds(now_ns), .req = k->queue, .n = k->n};
     struct queue_room room = queue_left(t, k);
     uint32_t i = turns_queue_starving(t, k, now_ns);
-    uint32_t rid;
 
     if (i == NONE)
         i = queue_pick(t, k, &q, room.busy, now_ns);
-    if (i == NONE)
+    if (i == NONE || !crn_queue_fits(k, &room, crn_queue_set_bit(k, &k->queue[i]),
+                                     crn_turns_rate(k, request_of(t, k->queue_rid[i]))))
         return 0;
-    rid = k->queue_rid[i];
-    if (!queue_fits(k, &room, set_bit(k, &k->queue[i]), request_of(t, rid)))
-        return 0;
-    k->wait_s += turns_queue_seconds(now_ns - request_of(t, rid)->since_ns);
-    k->granted++;
-    crn_turns_hold(t, rid, now_ns, now_ns);
-    crn_turns_list_move(t, &t->dirty, rid / CRN_BP_MAX_ASKS, LINK_DIRTY);
+    queue_tell(t, k, i, now_ns);
+    queue_grant(t, k, i, now_ns);
     return 1;
+}
+
+static void queue_give_dry(struct crn_turns *t, struct token *k, int64_t now_ns)
+{
+    while (k->n > 0 && !k->is_draining) {
+        crn_dry_note(t, k, k->queue_rid[0], &k->queue[0], now_ns);
+        queue_grant(t, k, 0, now_ns);
+    }
 }
 
 /* Is it worth a look at the queue? */
@@ -230,11 +255,14 @@ void crn_turns_decide(struct crn_turns *t, int64_t now_ns)
 {
     size_t i;
 
-    if (is_settling(t, now_ns))
-        return;
-    for (i = 0; i < t->cfg.ntokens; i++)
-        while (queue_may_give(&t->token[i]) && turns_queue_give(t, &t->token[i], now_ns))
+    for (i = 0; i < t->cfg.ntokens; i++) {
+        struct token *k = &t->token[i];
+
+        if (k->dry != NULL)
+            queue_give_dry(t, k, now_ns);
+        while (!is_settling(t, now_ns) && queue_may_give(k) && turns_queue_give(t, k, now_ns))
             ;
+    }
 }
 
 /* Time until the request returns its slot, as far as it can be told. */
@@ -248,8 +276,7 @@ static int64_t turns_remaining(const struct turns_request *r, int64_t now_ns)
     return left > 0 ? left : held; /* late by an unknown time: as long again, rather than at once */
 }
 
-/* Adds a transfer to the heap, earliest end first. */
-static void busy_push(struct turns_busy *heap, uint32_t *n, struct turns_busy b)
+void crn_busy_push(struct turns_busy *heap, uint32_t *n, struct turns_busy b)
 {
     uint32_t at = (*n)++;
 
@@ -258,7 +285,7 @@ static void busy_push(struct turns_busy *heap, uint32_t *n, struct turns_busy b)
     heap[at] = b;
 }
 
-static struct turns_busy busy_pop(struct turns_busy *heap, uint32_t *n)
+struct turns_busy crn_busy_pop(struct turns_busy *heap, uint32_t *n)
 {
     struct turns_busy first = heap[0];
     struct turns_busy last = heap[--*n];
@@ -311,17 +338,17 @@ static void forecast_replay(struct crn_turns *t, struct token *k, int64_t at_ns,
 
     for (rid = k->first_holder; rid != NONE; rid = request_of(t, rid)->next) {
         const struct turns_request *r = request_of(t, rid);
-        struct turns_busy b = {now_ns + turns_remaining(r, now_ns), crn_turns_rate(k, r)};
+        struct turns_busy b = {now_ns + turns_remaining(r, now_ns), crn_turns_rate(k, r), 0};
 
-        busy_push(t->busy, &room.holders, b);
+        crn_busy_push(t->busy, &room.holders, b);
         room.rate += b.rate;
     }
     for (i = 0; i < k->n; i++) {
         struct turns_request *r = request_of(t, k->queue_rid[t->order[i]]);
-        struct turns_busy b = {0, crn_turns_rate(k, r)};
+        struct turns_busy b = {0, crn_turns_rate(k, r), 0};
 
-        while (!queue_fits(k, &room, 0, r)) {
-            struct turns_busy ended = busy_pop(t->busy, &room.holders);
+        while (!crn_queue_fits(k, &room, 0, b.rate)) {
+            struct turns_busy ended = crn_busy_pop(t->busy, &room.holders);
 
             room.rate -= ended.rate;
             at_ns = ended.end_ns > at_ns ? ended.end_ns : at_ns;
@@ -329,7 +356,7 @@ static void forecast_replay(struct crn_turns *t, struct token *k, int64_t at_ns,
         r->place = i + 1;
         r->start_ns = at_ns;
         b.end_ns = at_ns + r->duration_ns;
-        busy_push(t->busy, &room.holders, b);
+        crn_busy_push(t->busy, &room.holders, b);
         room.rate += b.rate;
     }
 }

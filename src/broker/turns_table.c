@@ -25,6 +25,9 @@ static cairn_err alloc_tokens(struct crn_turns *t, struct crn_errinfo *ei)
         k->queue_rid = calloc(cap, sizeof(*k->queue_rid));
         if (k->queue == NULL || k->queue_rid == NULL)
             return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for the queue of '%s'", k->cfg.name);
+        k->dry = k->cfg.is_dry ? crn_dry_new(t->cfg.max_jobs) : NULL;
+        if (k->cfg.is_dry && k->dry == NULL)
+            return crn_fail(ei, CAIRN_ENOMEM, 0, "no memory for the dry run of '%s'", k->cfg.name);
     }
     t->cfg.token = NULL; /* belongs to the caller; copied above */
     return CAIRN_OK;
@@ -131,6 +134,7 @@ void crn_turns_free(struct crn_turns *t)
     for (i = 0; t->token != NULL && i < t->cfg.ntokens; i++) {
         free(t->token[i].queue);
         free(t->token[i].queue_rid);
+        crn_dry_free(t->token[i].dry);
     }
     free(t->token);
     free(t->busy);

@@ -120,6 +120,7 @@ static void token_row(const struct crn_turns *t, const struct token *k, int64_t 
     row->waiting = k->n;
     row->is_draining = k->is_draining != 0;
     row->is_settling = is_settling(t, now_ns) != 0;
+    row->is_dry = k->dry != NULL;
     row->granted = k->granted;
     row->returned = k->returned;
     row->taken = k->taken;
@@ -243,6 +244,8 @@ void crn_turns_totals(const struct crn_turns *t, int64_t now_ns, size_t token,
     ret->wait_s = k->wait_s;
     ret->held_s = k->held_s;
     ret->learned = k->learned;
+    ret->overlapping = k->overlapping;
+    crn_dry_totals(k, ret);
 }
 
 uint32_t crn_turns_jobs(const struct crn_turns *t)

@@ -58,7 +58,11 @@ static void add_token(struct cli_table *t, const struct crn_bp_token_row *row)
     crn_table_add(t, "%" PRIu32, row->waiting);
     time_cell(t, row->waiting > 0 ? row->oldest_ns : CRN_BP_UNKNOWN);
     crn_table_add(t, "%" PRIu64, row->granted);
-    crn_table_add(t, "%s", row->is_draining ? "drained" : row->is_settling ? "settling" : "open");
+    crn_table_add(t, "%s",
+                  row->is_draining   ? "drained"
+                  : row->is_dry      ? "dry run"
+                  : row->is_settling ? "settling"
+                                     : "open");
 }
 
 static void add_request(struct cli_table *t, const struct crn_bp_request_row *row)
@@ -128,6 +132,7 @@ static void json_token(struct crn_json *j, const struct crn_bp_token_row *row)
     crn_json_u64(j, "waiting", row->waiting);
     crn_json_bool(j, "draining", row->is_draining);
     crn_json_bool(j, "settling", row->is_settling);
+    crn_json_bool(j, "dry_run", row->is_dry);
     crn_json_u64(j, "granted", row->granted);
     crn_json_u64(j, "returned", row->returned);
     crn_json_u64(j, "taken", row->taken);

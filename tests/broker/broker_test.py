@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """cairn-broker as a program: real jobs take turns over real sockets, are killed, hang and lose their connection;
 the broker is killed and restarted."""
+import datetime
+import json
 import pathlib
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -44,6 +47,35 @@ class Turns(Case):
         wait_for("two holders", lambda: sum(j.has("go") for j in jobs) == 2)
         wait_for("one waits", lambda: sorted(self.states().values()) ==
                  ["holding", "holding", "waiting"])
+
+    def test_a_dry_run_delays_nobody_and_notes_what_it_would_do(self):
+        notes = self.tmp / "decisions"
+        self.broker(token="dry_run = on\nbandwidth = 1M\n", decisions=notes)
+        jobs = [self.job(f"j{i}", hang=1, nodes=i + 1, bytes=MIB) for i in range(3)]
+        for j in jobs:
+            wait_for("all go", lambda: j.has("go", "granted"))
+        got = lambda: [json.loads(n) for n in notes.read_text().splitlines()]
+        wait_for("two would have had their turn", lambda: len(got()) >= 2)
+        first, second = got()[:2]
+        self.assertEqual({"token": "scratch", "policy": "delay-cost", "dry_run": True, "kind": "checkpoint",
+                          "bytes": MIB}, {k: first[k] for k in ("token", "policy", "dry_run", "kind", "bytes")})
+        at = [datetime.datetime.fromisoformat(n["time"].replace("Z", "+00:00")).timestamp()
+              for n in (first, second)]
+        self.assertAlmostEqual(at[1] - at[0], first["expected_s"], delta=0.0015)  # whatever the load
+        self.assertAlmostEqual(at[0], time.time(), delta=PATIENCE)
+        row = self.status()["tokens"][0]
+        self.assertEqual((row["dry_run"], row["holders"], row["waiting"]), (True, 3, 0))
+
+    def test_decisions_are_noted_and_a_bad_file_stops_nothing(self):
+        notes = self.tmp / "decisions"
+        self.broker(decisions=notes)
+        self.assertEqual(self.job("one", nodes=4, bytes=MIB, rounds=2).wait(), 0)
+        lines = [json.loads(n) for n in notes.read_text().splitlines()]
+        self.assertEqual([(n["job"], n["nodes"], n["dry_run"]) for n in lines], 2 * [("one", 4, False)])
+        notes.unlink()
+        notes.mkdir()
+        self.assertEqual(self.job("two", bytes=MIB).wait(), 0)
+        wait_for("a warning", lambda: any("decisions are not noted" in e for e in self.programs[0].err))
 
     def test_a_killed_holder_is_replaced(self):
         self.broker()
