@@ -20,6 +20,7 @@ module cairn
         CAIRN_LOCAL = 20, CAIRN_PROTECTED = 30, CAIRN_PERSISTENT = 40
     integer(c_int), parameter, public :: CAIRN_PHASE_COMPUTE = 0, CAIRN_PHASE_COMMUNICATE = 1, &
         CAIRN_PHASE_IO = 2
+    integer(c_int32_t), parameter, public :: CAIRN_LAZY = 1, CAIRN_STREAM_ORDERED = 2
     integer(c_int), parameter, public :: &
         CAIRN_OK = 0, CAIRN_EINVAL = -1, CAIRN_ECONFIG = -2, CAIRN_ESTATE = -3, &
         CAIRN_ENOTSUP = -4, CAIRN_EMISMATCH = -5, CAIRN_EEXIST = -6, CAIRN_EPINNED = -7, &
@@ -75,7 +76,7 @@ module cairn
 
     public :: cairn_open, cairn_close, cairn_last_error, cairn_protect, &
         cairn_protect_array, cairn_protect_replicated, cairn_unprotect, cairn_checkpoint, &
-        cairn_checkpoint_with, cairn_test, cairn_wait, &
+        cairn_checkpoint_with, cairn_source_free, cairn_test, cairn_wait, &
         cairn_wait_all, cairn_stats, cairn_find, cairn_find_version, cairn_reject, cairn_restore, &
         cairn_restart, cairn_version_info, cairn_region_info, cairn_file_route, &
         cairn_file_restore, cairn_gpu_stream, cairn_prefetch_enqueue, cairn_prefetch_start, &
@@ -240,6 +241,11 @@ module cairn
             type(c_ptr), value :: session
             character(kind=c_char), intent(in) :: name(*)
             integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_source_free(session) bind(C, name="cairn_source_free") result(rc)
+            import
+            type(c_ptr), value :: session
             integer(c_int) :: rc
         end function
         function c_prefetch_start(session) bind(C, name="cairn_prefetch_start") result(rc)
@@ -543,6 +549,12 @@ contains
         integer(c_int64_t), intent(in) :: version
         integer(c_int) :: rc
         rc = c_prefetch_enqueue(session%ptr, c_text(name), version)
+    end function
+
+    function cairn_source_free(session) result(rc)
+        type(cairn_session), intent(in) :: session
+        integer(c_int) :: rc
+        rc = c_source_free(session%ptr)
     end function
 
     function cairn_prefetch_start(session) result(rc)

@@ -33,6 +33,8 @@ def constants(text):
         found[name] = int(value)
     for name, value in re.findall(r"#define (CAIRN_MAX_\w+|CAIRN_OWN_RANK|CAIRN_WAIT_CONFIG)\s+\(?(-?\d+)", text):
         found[name] = int(value)
+    for name, value in re.findall(r"#define (CAIRN_\w+)\s+UINT32_C\((\d+)\)", text):
+        found[name] = int(value)
     found["CAIRN_NEWEST"] = 2 ** 63 - 1
     return found
 

@@ -222,6 +222,24 @@ CAIRN_API CAIRN_CHECKED cairn_err cairn_gpu_stream(cairn_session *session, void 
 CAIRN_API CAIRN_CHECKED cairn_err cairn_checkpoint(cairn_session *session, const char *name,
                                                    int64_t version, const char *const *regions);
 
+/* Flags of a checkpoint: the call returns before the memory has been read. Use one of them or none.
+ * Both wait for free space in the arena and for the previous checkpoint with a flag, and copy on the
+ * caller's thread where the session has tiers (docs/tiers.md). The checkpoint reaches CAIRN_CAPTURED
+ * without a further call. A later checkpoint, cairn_capture, cairn_unprotect, restore, prefetch or
+ * close waits until the memory has been read, and so does protecting a region again.
+ *
+ * CAIRN_LAZY is for memory that does not change for a while: Cairn reads it in the background, and
+ * the application must not change it before cairn_source_free has returned. If Cairn detects that it
+ * changed earlier, the checkpoint fails with CAIRN_ESTATE. It compares samples, and so detects that
+ * an array was computed anew, but not every changed element.
+ *
+ * CAIRN_STREAM_ORDERED is for GPU memory: the stream named by cairn_gpu_stream, instead of the
+ * calling thread, waits for the copy. Operations submitted to it after the call may change the
+ * memory. Every GPU with protected memory needs a named stream (CAIRN_ESTATE). Host memory is copied
+ * before the call returns. */
+#define CAIRN_LAZY           UINT32_C(1)
+#define CAIRN_STREAM_ORDERED UINT32_C(2)
+
 /* How to take one checkpoint. A zero field means its default. */
 struct cairn_checkpoint_options {
     size_t size;                /* sizeof(struct cairn_checkpoint_options) */
@@ -229,7 +247,7 @@ struct cairn_checkpoint_options {
     cairn_level level;          /* what it shall reach although nobody waits for it;
                                  * CAIRN_LEVEL_NONE: as the keys say (persistent_every). A level
                                  * that the session lacks is reached with the next one. */
-    uint32_t flags;             /* 0: no flag is defined yet */
+    uint32_t flags;             /* CAIRN_LAZY, CAIRN_STREAM_ORDERED, or 0 */
     const char *protect;        /* protection scheme; NULL: as configured. At present there is only
                                  * "none", and any other scheme is CAIRN_ENOTSUP. */
 };
@@ -238,6 +256,11 @@ struct cairn_checkpoint_options {
 CAIRN_API CAIRN_CHECKED cairn_err
 cairn_checkpoint_with(cairn_session *session, const char *name, int64_t version,
                       const struct cairn_checkpoint_options *options);
+
+/* Local. Waits until the memory of a checkpoint with CAIRN_LAZY has been read; then the application
+ * may change it. Returns why reading it failed, if it did; the checkpoint has failed then. Returns
+ * at once if there is no such checkpoint. */
+CAIRN_API CAIRN_CHECKED cairn_err cairn_source_free(cairn_session *session);
 
 /* cairn_checkpoint in two steps, for callers that decide after the copy whether to keep it; all
  * three are collective. cairn_capture copies the memory, which may then change; repeating it for

@@ -200,6 +200,7 @@ public:
         options.regions = chosen.get();
         check(cairn_checkpoint_with(s_, name, version, &options));
     }
+    void source_free() { check(cairn_source_free(s_)); }
     void capture(const char *name, std::int64_t version, names regions = {})
     {
         check(cairn_capture(s_, name, version, list(regions).get()));

@@ -10,12 +10,11 @@
 
 #include "client/session.h"
 
-/* The other ranks must not wait for a capture that failed here. */
-static void tell_failure(cairn_session *s, const char *name, int64_t version,
-                         const struct crn_errinfo *why)
+void crn_checkpoint_tell_failure(cairn_session *s, uint64_t seq, const char *name, int64_t version,
+                                 const struct crn_errinfo *why)
 {
     struct crn_msg m = {.type = CRN_MSG_CAPTURE_FAILED,
-                        .seq = s->seq,
+                        .seq = seq,
                         .failed = {.ckpt.version = version, .error = *why}};
     struct crn_errinfo ignored = {0};
 
@@ -85,8 +84,9 @@ static cairn_err check_options(const struct cairn_checkpoint_options *o, struct 
         rc = crn_arg_level("options->level", o->level, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (o->flags != 0)
-        return crn_fail(ei, CAIRN_EINVAL, 0, "options->flags is 0x%x; no flag is defined",
+    if (o->flags > CAIRN_STREAM_ORDERED)
+        return crn_fail(ei, CAIRN_EINVAL, 0,
+                        "options->flags is 0x%x; use CAIRN_LAZY, CAIRN_STREAM_ORDERED or 0",
                         o->flags);
     if (o->protect != NULL && strcmp(o->protect, "none") != 0)
         return crn_fail(ei, CAIRN_ENOTSUP, 0,
@@ -121,7 +121,7 @@ static cairn_err checkpoint_begin(cairn_session *s, const char *name, int64_t ve
     s->has_heard = 0;
     if (rc != CAIRN_OK) {
         if (name != NULL && strlen(name) < CAIRN_MAX_NAME)
-            tell_failure(s, name, version, ei);
+            crn_checkpoint_tell_failure(s, s->seq, name, version, ei);
         return rc;
     }
     crn_version_close(s->open_version); /* this checkpoint may replace it */
@@ -136,17 +136,20 @@ static cairn_err checkpoint_fail(cairn_session *s, struct crn_track *t, struct c
 {
     t->error = *ei;
     t->is_reported = 1;
-    tell_failure(s, t->name, t->version, ei);
+    crn_checkpoint_tell_failure(s, t->seq, t->name, t->version, ei);
     s->rejoin.seq = t->seq;
     return crn_api_end(ei, ei->code);
 }
 
-static cairn_err nothing_held(const cairn_session *s, struct crn_errinfo *ei)
+static cairn_err nothing_held(cairn_session *s, struct crn_errinfo *ei)
 {
     cairn_err rc = crn_arg_session(s, ei);
 
-    if (rc != CAIRN_OK || !s->held.has_slot)
+    if (rc != CAIRN_OK)
         return rc;
+    crn_deferred_wait(s);
+    if (!s->held.has_slot)
+        return CAIRN_OK;
     return crn_fail(ei, CAIRN_ESTATE, 0,
                     "%s@%" PRId64 " is captured but neither submitted nor abandoned",
                     s->held.info.name, s->held.info.version);
@@ -156,9 +159,12 @@ static cairn_err checkpoint_submit(cairn_session *s, struct crn_capture *c, stru
 {
     struct crn_errinfo ei = {0};
 
+    int is_deferred = c->flags != 0;
+
     if (crn_capture_submit(s, c, t, &ei) != CAIRN_OK)
         return checkpoint_fail(s, t, &ei);
-    s->rejoin.seq = t->seq;
+    if (!is_deferred)
+        s->rejoin.seq = t->seq;
     note_cost(s, t);
     return CAIRN_OK;
 }
@@ -178,6 +184,7 @@ cairn_err cairn_checkpoint_with(cairn_session *s, const char *name, int64_t vers
     const struct cairn_checkpoint_options *o = options != NULL ? options : &defaults;
     struct crn_capture c = {0};
     struct crn_errinfo ei = {0};
+    struct crn_take what;
     struct crn_track *t;
     cairn_err rc;
 
@@ -186,7 +193,8 @@ cairn_err cairn_checkpoint_with(cairn_session *s, const char *name, int64_t vers
         rc = checkpoint_begin(s, name, version, o, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    if (crn_capture_take(s, name, version, o->regions, t, &c, &ei) != CAIRN_OK)
+    what = (struct crn_take){name, version, o->regions, o->flags};
+    if (crn_capture_take(s, &what, t, &c, &ei) != CAIRN_OK)
         return checkpoint_fail(s, t, &ei);
     return checkpoint_submit(s, &c, t);
 }
@@ -219,13 +227,15 @@ cairn_err cairn_capture(cairn_session *s, const char *name, int64_t version,
                         const char *const *regions)
 {
     struct crn_errinfo ei = {0};
+    struct crn_take what;
     struct crn_track *t;
     cairn_err rc;
 
     rc = begin_again(s, name, version, &t, &ei);
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    if (crn_capture_take(s, name, version, regions, t, &s->held, &ei) != CAIRN_OK)
+    what = (struct crn_take){.name = name, .version = version, .regions = regions};
+    if (crn_capture_take(s, &what, t, &s->held, &ei) != CAIRN_OK)
         return checkpoint_fail(s, t, &ei);
     return CAIRN_OK;
 }
@@ -264,7 +274,7 @@ cairn_err cairn_abandon(cairn_session *s, const char *name, int64_t version, con
                     reason != NULL ? reason : "no reason given");
     t->error = why;
     t->is_reported = 1;
-    tell_failure(s, name, version, &why);
+    crn_checkpoint_tell_failure(s, t->seq, name, version, &why);
     s->rejoin.seq = t->seq;
     return CAIRN_OK;
 }

@@ -134,6 +134,49 @@ cairn_err crn_gpu_wait(cairn_session *s, struct crn_errinfo *ei)
     return rc;
 }
 
+cairn_err crn_gpu_order(cairn_session *s, const struct crn_place *places, uint32_t n,
+                        struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    for (i = 0; rc == CAIRN_OK && i < n; i++) {
+        struct crn_device *dev = places[i].device;
+        void *stream = dev != NULL ? s->gpu->stream[dev->ordinal] : NULL;
+
+        if (stream == NULL || s->gpu->is_given[dev->ordinal][CRN_LANE_WRITE])
+            continue;
+        rc = dev->driver->ops->after(dev, CRN_LANE_WRITE, stream, ei);
+        s->gpu->is_given[dev->ordinal][CRN_LANE_WRITE] = rc == CAIRN_OK;
+    }
+    return rc;
+}
+
+cairn_err crn_gpu_need_streams(const cairn_session *s, const struct crn_place *places, uint32_t n,
+                               struct crn_errinfo *ei)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        if (places[i].device != NULL && s->gpu->stream[places[i].device->ordinal] == NULL)
+            return crn_fail(ei, CAIRN_ESTATE, 0,
+                            "CAIRN_STREAM_ORDERED needs the stream that computes the data on GPU "
+                            "%d: name it with cairn_gpu_stream first",
+                            places[i].device->ordinal);
+    return CAIRN_OK;
+}
+
+cairn_err crn_gpu_release(cairn_session *s, struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    int i;
+
+    for (i = 0; rc == CAIRN_OK && s->gpu != NULL && i < CRN_GPUS; i++)
+        if (s->gpu->is_given[i][CRN_LANE_WRITE] && s->gpu->stream[i] != NULL)
+            rc = s->gpu->driver->ops->before(s->gpu->dev[i], CRN_LANE_WRITE, s->gpu->stream[i], ei);
+    return rc;
+}
+
 /* Makes one copy and waits. The lane is drained on return, even after an error. */
 static cairn_err give_and_wait(cairn_session *s, struct crn_device *dev, enum crn_lane lane,
                                void *dst, const void *src, uint64_t bytes, struct crn_errinfo *ei)
@@ -280,6 +323,8 @@ cairn_err cairn_gpu_stream(cairn_session *s, void *stream)
     struct crn_errinfo ei = {0};
     cairn_err rc = crn_arg_session(s, &ei);
 
+    if (rc == CAIRN_OK)
+        crn_deferred_wait(s); /* a lazy capture reads the names */
     if (rc == CAIRN_OK && s->cfg.gpu)
         rc = open_driver(s, &ei);
     if (rc == CAIRN_OK && s->gpu == NULL)

@@ -27,6 +27,15 @@ CAIRN_CHECKED cairn_err crn_gpu_capture(cairn_session *s, const struct crn_place
 CAIRN_CHECKED cairn_err crn_gpu_restore(cairn_session *s, const struct crn_place *to,
                                         const void *from, uint64_t bytes, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_gpu_wait(cairn_session *s, struct crn_errinfo *ei);
+/* Orders the coming capture of these places after the named streams, as they are now. Does nothing
+ * for devices without a named stream. */
+CAIRN_CHECKED cairn_err crn_gpu_order(cairn_session *s, const struct crn_place *places, uint32_t n,
+                                      struct crn_errinfo *ei);
+/* CAIRN_ESTATE if one of these places is on a device without a named stream. */
+CAIRN_CHECKED cairn_err crn_gpu_need_streams(const cairn_session *s, const struct crn_place *places,
+                                             uint32_t n, struct crn_errinfo *ei);
+/* Makes the named streams wait for the captures started so far. */
+CAIRN_CHECKED cairn_err crn_gpu_release(cairn_session *s, struct crn_errinfo *ei);
 /* Copy device memory to a file, and bytes of a version to device memory, block by block. Both
  * wait. */
 CAIRN_CHECKED cairn_err crn_gpu_write(cairn_session *s, const struct crn_place *from,

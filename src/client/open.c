@@ -326,6 +326,7 @@ static void leave_service(cairn_session *s, int64_t timeout_ns)
     struct crn_errinfo ignored = {0};
 
     crn_capture_drop(s, &s->held);
+    crn_deferred_close(s);
     crn_tiers_close(s);
     if (s->link.fd >= 0 && crn_service_link_send(s, &bye, &ignored) != CAIRN_OK)
         crn_err_clear(&ignored); /* the service notices the closed socket */
@@ -499,6 +500,7 @@ cairn_err crn_session_close(cairn_session *s, int is_alone)
     until = s->clock->mono_ns(s->clock) + (int64_t)s->cfg.wait_timeout_ns;
     s->phase = CAIRN_PHASE_COMPUTE;
     crn_phase_show(s, s->phase);
+    crn_deferred_wait(s);
     if (s->held.has_slot &&
         cairn_abandon(s, s->held.info.name, s->held.info.version, "the session closes") != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", cairn_last_error());

@@ -35,6 +35,8 @@ static cairn_err regions_protect(cairn_session *s, const struct crn_region *want
     if (rc != CAIRN_OK)
         return crn_err_context(ei, rc, "region '%s'", r.name);
     p = regions_find(s, r.name);
+    if (p != NULL)
+        crn_deferred_wait(s); /* the memory may be freed after this call */
     if (p == NULL) {
         p = realloc(s->regions, (s->nregions + (size_t)1) * sizeof(*p));
         if (p == NULL)
@@ -144,6 +146,7 @@ cairn_err cairn_unprotect(cairn_session *s, const char *region)
     if (p == NULL)
         return crn_api_end(&ei,
                            crn_fail(&ei, CAIRN_ENOENT, 0, "region '%s' is not protected", region));
+    crn_deferred_wait(s);
     after = (size_t)(&s->regions[s->nregions] - p) - 1;
     memmove(p, p + 1, after * sizeof(*p));
     s->nregions--;

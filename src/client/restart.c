@@ -296,6 +296,7 @@ static cairn_err check_arguments(cairn_session *s, const char *name, int64_t ver
 
     if (rc != CAIRN_OK)
         return rc;
+    crn_deferred_wait(s);
     rc = crn_arg_checkpoint(s, name, version, ei);
     if (rc == CAIRN_OK)
         rc = crn_arg_pointer("ret_version", ret_version, ei);

@@ -293,8 +293,10 @@ cairn_err crn_restore(cairn_session *s, const char *name, int64_t version, int o
     cairn_err rc;
 
     rc = crn_arg_shard(s, name, version, old_rank, ei);
-    if (rc == CAIRN_OK)
-        rc = crn_regions_select(s, regions, 0, &t.want, &t.places, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    crn_deferred_wait(s);
+    rc = crn_regions_select(s, regions, 0, &t.want, &t.places, ei);
     if (rc != CAIRN_OK)
         return rc;
     t.old_rank = is_named ? (uint32_t)old_rank : s->rank;

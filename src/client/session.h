@@ -77,7 +77,19 @@ struct crn_capture {
     struct crn_tiered *held; /* in the session's tiers; NULL: in the slot, or spilled */
     int has_slot;            /* we own the slot (WRITING), or held is set */
     int is_complete;         /* crn_capture_complete has run */
+    uint32_t flags;          /* CAIRN_LAZY, CAIRN_STREAM_ORDERED */
+    struct crn_early *early; /* owned: samples of the source, taken by the call; NULL: none */
 };
+
+/* What to capture, and how. */
+struct crn_take {
+    const char *name;
+    int64_t version;
+    const char *const *regions;
+    uint32_t flags;
+};
+
+struct crn_deferred; /* opaque: deferred.c */
 
 /* Does the node service map the arena? */
 enum crn_share { CRN_SHARE_NONE, CRN_SHARE_ASKED, CRN_SHARE_DONE, CRN_SHARE_REFUSED };
@@ -165,10 +177,11 @@ struct cairn_session {
     uint32_t nregions;
     struct crn_routed *routed;
     struct crn_name_state *names;
-    struct crn_capture held; /* captured but not submitted yet; valid if has_slot */
-    uint64_t seq;            /* of the last checkpoint call */
-    int has_heard;           /* crn_checkpoint_hear has run since that call began */
-    uint64_t wanted;         /* highest number passed to the service by crn_wait_want */
+    struct crn_capture held;       /* captured but not submitted yet; valid if has_slot */
+    struct crn_deferred *deferred; /* NULL: no checkpoint had a flag */
+    uint64_t seq;                  /* of the last checkpoint call */
+    int has_heard;                 /* crn_checkpoint_hear has run since that call began */
+    uint64_t wanted;               /* highest number passed to the service by crn_wait_want */
     struct crn_track track[CRN_TRACKED];
     uint32_t ntracked;                /* total; the ring index is modulo CRN_TRACKED */
     int may_have_failures;            /* 0: no track has an unreported failure */
@@ -257,6 +270,33 @@ struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t vers
 struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t version);
 struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq);
 
+/* deferred.c: checkpoints that return before the memory is read. */
+/* Starts the thread, if it does not run yet. */
+CAIRN_CHECKED cairn_err crn_deferred_ready(cairn_session *s, struct crn_errinfo *ei);
+/* Gives it a capture, which is empty afterwards. The previous one must be settled. */
+void crn_deferred_give(cairn_session *s, struct crn_capture *c, const struct crn_track *t);
+/* Waits for the capture that it has, if any, and notes in the track what it cost. Returns why it
+ * failed. */
+CAIRN_CHECKED cairn_err crn_deferred_settle(cairn_session *s, struct crn_errinfo *ei);
+/* The same for calls that do not care how it ended: the track has the error. */
+void crn_deferred_wait(cairn_session *s);
+void crn_deferred_close(cairn_session *s);
+
+/* early.c: detects by samples that a source changed too early. */
+/* NULL if there is no memory for the samples: then nothing is detected. */
+struct crn_early *crn_early_sample(const struct crn_capture *c);
+/* Submits copies of the samples in device memory, after the copies of the regions. */
+CAIRN_CHECKED cairn_err crn_early_give(cairn_session *s, struct crn_capture *c,
+                                       struct crn_errinfo *ei);
+/* The image is complete: CAIRN_ESTATE if it differs from what the source was or is. */
+CAIRN_CHECKED cairn_err crn_early_check(const struct crn_capture *c, const unsigned char *image,
+                                        struct crn_errinfo *ei);
+
+/* checkpoint.c */
+/* The other ranks must not wait for a capture that failed here. Any thread. */
+void crn_checkpoint_tell_failure(cairn_session *s, uint64_t seq, const char *name, int64_t version,
+                                 const struct crn_errinfo *why);
+
 /* checkpoint.c: processes the service's messages, once per checkpoint. CAIRN_ESERVICE if the
  * service is gone; or an unreported failure of a name whose policy is strict. */
 CAIRN_CHECKED cairn_err crn_checkpoint_hear(cairn_session *s, const char *name,
@@ -274,12 +314,20 @@ CAIRN_CHECKED cairn_err crn_take_ensure_arena(cairn_session *s, uint64_t image_b
  * the read. */
 CAIRN_CHECKED cairn_err crn_take_ensure_arena_read(cairn_session *s, uint64_t image_bytes,
                                                    struct crn_errinfo *ei);
-/* Copies the regions (all, or those named) under the session's current number. */
-CAIRN_CHECKED cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
-                                         const char *const *regions, struct crn_track *t,
-                                         struct crn_capture *ret, struct crn_errinfo *ei);
-/* Takes over the files and hands everything to the service. c is empty afterwards, even on
- * failure. */
+/* Copies the regions (all, or those named) under the session's current number; with a flag it only
+ * begins to. */
+CAIRN_CHECKED cairn_err crn_capture_take(cairn_session *s, const struct crn_take *what,
+                                         struct crn_track *t, struct crn_capture *ret,
+                                         struct crn_errinfo *ei);
+/* Makes or finishes the copies that a flag deferred. Any thread, one at a time. */
+CAIRN_CHECKED cairn_err crn_capture_finish(cairn_session *s, struct crn_capture *c,
+                                           struct crn_errinfo *ei);
+/* Hands a copied image to the service. Any thread. c is empty afterwards. */
+CAIRN_CHECKED cairn_err crn_capture_hand_over(cairn_session *s, struct crn_capture *c,
+                                              uint64_t bytes, cairn_level target, int64_t copy_ns,
+                                              struct crn_errinfo *ei);
+/* Takes over the files and hands everything to the service, or to the thread of deferred.c. c is
+ * empty afterwards, even on failure. */
 CAIRN_CHECKED cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c,
                                            struct crn_track *t, struct crn_errinfo *ei);
 void crn_capture_drop(cairn_session *s, struct crn_capture *c);

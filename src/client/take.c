@@ -136,22 +136,23 @@ static void free_parts(struct crn_capture *c)
     crn_buf_free(&c->descriptor);
     crn_shard_free(&c->shard);
     free(c->places);
+    free(c->early);
     c->places = NULL;
+    c->early = NULL;
 }
 
 /* Names the files now; the hand-over takes them. The descriptor is written later, but its length is
  * needed now: the regions follow it in the image. */
-static cairn_err take_describe(cairn_session *s, const char *name, int64_t version,
-                               const char *const *regions, struct crn_capture *c,
+static cairn_err take_describe(cairn_session *s, const struct crn_take *what, struct crn_capture *c,
                                struct crn_errinfo *ei)
 {
     cairn_err rc;
 
-    rc = crn_regions_select(s, regions, 1, &c->shard, &c->places, ei);
+    rc = crn_regions_select(s, what->regions, 1, &c->shard, &c->places, ei);
     if (rc != CAIRN_OK)
         return rc;
     c->nmemory = c->shard.nregions;
-    rc = crn_files_announce(s, name, version, &c->shard, &c->info.nfiles, ei);
+    rc = crn_files_announce(s, what->name, what->version, &c->shard, &c->info.nfiles, ei);
     c->info.descriptor_bytes = crn_shard_bytes(&c->shard);
     if (rc == CAIRN_OK)
         rc = crn_image_layout(&c->shard, c->info.descriptor_bytes, &c->image, ei);
@@ -159,8 +160,8 @@ static cairn_err take_describe(cairn_session *s, const char *name, int64_t versi
         return rc;
     memcpy(c->info.id.run, s->run, 16);
     c->info.id.seq = s->seq;
-    memcpy(c->info.name, name, strlen(name) + 1);
-    c->info.version = version;
+    memcpy(c->info.name, what->name, strlen(what->name) + 1);
+    c->info.version = what->version;
     c->info.created_ns = (uint64_t)s->clock->wall_ns(s->clock);
     c->info.bytes = c->info.image_bytes = c->image.bytes;
     return CAIRN_OK;
@@ -384,13 +385,13 @@ static uint32_t list_copies(const struct crn_capture *c, unsigned char *dst,
     return n;
 }
 
-static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+/* Submits the copies of device memory and makes those of host memory. Wait for the former, also
+ * after an error. */
+static cairn_err copy_begin(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
 {
     unsigned char *dst = crn_slot_memory(s->arena, &c->info);
     struct crn_copy *copies = calloc(c->nmemory + (size_t)1, sizeof(*copies));
-    struct crn_errinfo late = {0};
     cairn_err rc = CAIRN_OK;
-    cairn_err waited;
     uint32_t i;
 
     if (copies == NULL)
@@ -400,12 +401,61 @@ static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_
         if (c->places[i].device != NULL)
             rc = crn_gpu_capture(s, &c->places[i], dst + c->image.at[i], c->shard.regions[i].bytes,
                                  ei);
+    if (rc == CAIRN_OK)
+        rc = crn_early_give(s, c, ei);
     if (rc == CAIRN_OK) /* while the GPU copies its regions */
         crn_copier_run(s->copier, copies, list_copies(c, dst, copies));
-    waited = crn_gpu_wait(s, &late);
     free(copies);
+    return rc;
+}
+
+/* rc is that of the beginning. */
+static cairn_err copy_end(cairn_session *s, cairn_err rc, struct crn_errinfo *ei)
+{
+    struct crn_errinfo late = {0};
+    cairn_err waited = crn_gpu_wait(s, &late);
+
     crn_err_keep(ei, &late);
     return rc != CAIRN_OK ? rc : waited;
+}
+
+static cairn_err copy_image(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    return copy_end(s, copy_begin(s, c, ei), ei);
+}
+
+/* The application's streams wait for the copies instead of the caller. */
+static cairn_err copy_ordered(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    cairn_err rc = copy_begin(s, c, ei);
+
+    if (rc == CAIRN_OK)
+        rc = crn_gpu_release(s, ei);
+    return rc == CAIRN_OK ? rc : copy_end(s, rc, ei);
+}
+
+/* The part of a capture's copies that the caller waits for. */
+static cairn_err capture_copy(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    if (c->flags == CAIRN_LAZY) {
+        c->early = c->info.is_spilled ? NULL : crn_early_sample(c);
+        return crn_gpu_order(s, c->places, c->nmemory, ei);
+    }
+    if (c->info.is_spilled)
+        return take_spill(s, c, ei);
+    return c->flags == CAIRN_STREAM_ORDERED ? copy_ordered(s, c, ei) : copy_image(s, c, ei);
+}
+
+cairn_err crn_capture_finish(cairn_session *s, struct crn_capture *c, struct crn_errinfo *ei)
+{
+    cairn_err rc;
+
+    if (c->flags == CAIRN_STREAM_ORDERED)
+        return copy_end(s, CAIRN_OK, ei);
+    if (c->info.is_spilled)
+        return take_spill(s, c, ei);
+    rc = copy_image(s, c, ei);
+    return rc == CAIRN_OK ? crn_early_check(c, crn_slot_memory(s->arena, &c->info), ei) : rc;
 }
 
 /* Life of a capture. --------------------------------------------------------------------------- */
@@ -430,41 +480,56 @@ void crn_capture_drop(cairn_session *s, struct crn_capture *c)
     memset(c, 0, sizeof(*c));
 }
 
-cairn_err crn_capture_take(cairn_session *s, const char *name, int64_t version,
-                           const char *const *regions, struct crn_track *t, struct crn_capture *ret,
-                           struct crn_errinfo *ei)
+/* Everything before the copy. The tiers, if the session has them, copy at once. */
+static cairn_err capture_prepare(cairn_session *s, const struct crn_take *what, struct crn_track *t,
+                                 struct crn_capture *c, struct crn_errinfo *ei)
 {
-    struct crn_capture c = {0};
-    int64_t start = s->clock->mono_ns(s->clock);
     uint64_t generation = 0;
-    int64_t copy_start;
     cairn_err rc;
-    uint32_t i;
 
     rc = crn_gpu_check(s, ei);
     if (rc == CAIRN_OK)
-        rc = crn_claim(s, name, version, &generation, ei);
+        rc = crn_claim(s, what->name, what->version, &generation, ei);
     if (rc == CAIRN_OK)
-        rc = take_describe(s, name, version, regions, &c, ei);
-    c.info.id.generation = generation;
+        rc = take_describe(s, what, c, ei);
+    c->info.id.generation = generation;
+    if (rc == CAIRN_OK && what->flags == CAIRN_STREAM_ORDERED)
+        rc = crn_gpu_need_streams(s, c->places, c->nmemory, ei);
+    if (rc == CAIRN_OK && what->flags != 0)
+        rc = crn_deferred_ready(s, ei);
     if (rc == CAIRN_OK && !crn_tiers_are_open(s))
-        rc = crn_capture_complete(s, &c, ei);
+        rc = crn_capture_complete(s, c, ei);
     if (rc == CAIRN_OK) {
-        add_hashes(s, &c);
-        rc = crn_take_ensure_arena(s, c.info.bytes, ei);
+        add_hashes(s, c);
+        rc = crn_take_ensure_arena(s, c->info.bytes, ei);
     }
     if (rc == CAIRN_OK) {
         crn_tiers_open(s);
         if (crn_tiers_are_open(s))
-            drop_hashes(&c);
-        rc = find_room(s, &c, t, ei);
+            drop_hashes(c);
+        rc = find_room(s, c, t, ei);
     }
-    c.has_slot = rc == CAIRN_OK;
+    c->has_slot = rc == CAIRN_OK;
     if (rc == CAIRN_OK)
-        rc = crn_capture_complete(s, &c, ei); /* a spilled capture is not complete yet */
+        rc = crn_capture_complete(s, c, ei); /* a spilled capture is not complete yet */
+    return rc;
+}
+
+cairn_err crn_capture_take(cairn_session *s, const struct crn_take *what, struct crn_track *t,
+                           struct crn_capture *ret, struct crn_errinfo *ei)
+{
+    struct crn_capture c = {0};
+    int64_t start = s->clock->mono_ns(s->clock);
+    int64_t copy_start;
+    cairn_err rc;
+    uint32_t i;
+
+    rc = capture_prepare(s, what, t, &c, ei);
     copy_start = s->clock->mono_ns(s->clock);
+    if (c.held == NULL)
+        c.flags = what->flags;
     if (rc == CAIRN_OK && c.held == NULL)
-        rc = c.info.is_spilled ? take_spill(s, &c, ei) : copy_image(s, &c, ei);
+        rc = capture_copy(s, &c, ei);
     if (rc != CAIRN_OK) {
         crn_capture_drop(s, &c);
         return rc;
@@ -497,8 +562,8 @@ static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_
         rc = write_descriptor(c, ei);
     if (rc != CAIRN_OK)
         return rc;
-    if (c->held != NULL)
-        return CAIRN_OK; /* the descriptor is written when the image reaches the arena */
+    if (c->held != NULL || c->flags == CAIRN_LAZY)
+        return CAIRN_OK; /* the descriptor is written together with the image */
     if (!c->info.is_spilled) {
         memcpy(crn_slot_memory(s->arena, &c->info), c->descriptor.data, c->descriptor.len);
         return CAIRN_OK;
@@ -515,23 +580,43 @@ static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_
     return rc;
 }
 
-cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn_track *t,
-                             struct crn_errinfo *ei)
+cairn_err crn_capture_hand_over(cairn_session *s, struct crn_capture *c, uint64_t bytes,
+                                cairn_level target, int64_t copy_ns, struct crn_errinfo *ei)
 {
     struct crn_msg note = {
         .type = CRN_MSG_CAPTURED,
         .seq = c->info.id.seq,
         .captured = {.ckpt = {.version = c->info.version, .created_ns = c->info.created_ns},
-                     .slot = c->slot}};
-    cairn_err rc = CAIRN_OK;
+                     .slot = c->slot,
+                     .bytes = bytes,
+                     .target = (uint32_t)target}};
 
     if (c->info.nfiles == 0 && !c->info.is_spilled)
-        note.captured.copy_ns = (uint64_t)(t->copy_seconds * 1e9);
+        note.captured.copy_ns = (uint64_t)copy_ns;
+    memcpy(note.run, s->run, 16);
+    memcpy(note.ckpt.name, c->info.name, sizeof(note.ckpt.name));
+    (void)crn_slot_move(s->arena, c->slot, note.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
+    free_parts(c);
+    memset(c, 0, sizeof(*c));
+    return crn_service_link_send(s, &note, ei);
+}
+
+cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn_track *t,
+                             struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+
     if (c->info.nfiles > 0)
         rc = take_files(s, c, t, ei);
     if (rc != CAIRN_OK) {
+        if (c->flags != 0) /* copies may be in flight */
+            (void)!copy_end(s, rc, ei);
         crn_capture_drop(s, c);
         return rc;
+    }
+    if (c->flags != 0) {
+        crn_deferred_give(s, c, t);
+        return CAIRN_OK;
     }
     if (c->held != NULL) {
         rc = crn_tiers_submit(s, c, t, ei);
@@ -539,12 +624,5 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
         memset(c, 0, sizeof(*c));
         return rc;
     }
-    memcpy(note.run, s->run, 16);
-    memcpy(note.ckpt.name, c->info.name, sizeof(note.ckpt.name));
-    note.captured.bytes = t->bytes;
-    note.captured.target = (uint32_t)t->target;
-    (void)crn_slot_move(s->arena, c->slot, note.seq, CRN_SLOT_WRITING, CRN_SLOT_WRITTEN);
-    free_parts(c);
-    memset(c, 0, sizeof(*c));
-    return crn_service_link_send(s, &note, ei);
+    return crn_capture_hand_over(s, c, t->bytes, t->target, (int64_t)(t->copy_seconds * 1e9), ei);
 }

@@ -118,8 +118,10 @@ cairn_err cairn_prefetch_start(cairn_session *s)
     struct crn_tiered *h;
     cairn_err rc = crn_arg_session(s, &ei);
 
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK) {
+        crn_deferred_wait(s); /* the tiers, once open, own the arena's space */
         rc = crn_tiers_make(s, &ei);
+    }
     if (rc != CAIRN_OK || s->tiers->is_started)
         return crn_api_end(&ei, rc);
     s->tiers->is_started = 1;

@@ -76,6 +76,10 @@ struct crn_driver_ops {
      * is being captured. */
     cairn_err (*after)(struct crn_device *dev, enum crn_lane lane, void *stream,
                        struct crn_errinfo *ei);
+    /* Orders the stream's later operations after everything that the lane was given so far; does
+     * not block. */
+    cairn_err (*before)(struct crn_device *dev, enum crn_lane lane, void *stream,
+                        struct crn_errinfo *ei);
     /* Submits a copy to the lane, between any two of host and device memory. Does not block, except
      * for host memory that is not pinned. */
     cairn_err (*copy)(struct crn_device *dev, enum crn_lane lane, void *dst, const void *src,

@@ -272,6 +272,25 @@ static cairn_err device_driver_after(struct crn_device *dev, enum crn_lane lane,
     return rc;
 }
 
+static cairn_err device_driver_before(struct crn_device *dev, enum crn_lane lane, void *stream,
+                                      struct crn_errinfo *ei)
+{
+    const struct crn_vendor_driver *d = driver_of(dev);
+    void *mark = device_of(dev)->mark[lane];
+    struct entered e;
+    cairn_err rc = device_driver_enter(dev, &e, ei);
+
+    if (rc != CAIRN_OK)
+        return rc;
+    rc = device_driver_check(dev, d->event_record(mark, device_of(dev)->lane[lane]),
+                             "record an event", ei);
+    if (rc == CAIRN_OK)
+        rc = device_driver_check(dev, d->stream_wait(stream_of(d, stream), mark, 0),
+                                 "make the application's stream wait", ei);
+    device_driver_leave(dev, &e);
+    return rc;
+}
+
 static int64_t now_ns(void)
 {
     return crn_clock_real()->mono_ns(crn_clock_real());
@@ -492,6 +511,7 @@ static const struct crn_driver_ops ops = {
     .unpin = device_driver_unpin,
     .is_capturing = is_capturing,
     .after = device_driver_after,
+    .before = device_driver_before,
     .copy = device_driver_copy,
     .wait = driver_wait,
 };

@@ -69,6 +69,14 @@ static cairn_err run_checkpoint_with(struct one *o)
     return cairn_checkpoint_with(o->s, o->name, 7, &options);
 }
 
+static cairn_err run_source_free(struct one *o)
+{
+    struct cairn_checkpoint_options options = {.size = sizeof(options), .flags = CAIRN_LAZY};
+    cairn_err rc = cairn_checkpoint_with(o->s, o->name, 7, &options);
+
+    return rc == CAIRN_OK ? cairn_source_free(o->s) : rc;
+}
+
 static cairn_err run_close(struct one *o)
 {
     cairn_session *s = o->s;
@@ -382,6 +390,7 @@ static const struct call calls[] = {
     {"cairn_restore_from", run_restore_from, NULL, 0},
     {"cairn_should_checkpoint", run_should_checkpoint, NULL, 0},
     {"cairn_should_stop", run_should_stop, NULL, 0},
+    {"cairn_source_free", run_source_free, NULL, 1},
     {"cairn_stats", run_stats, NULL, 0},
     {"cairn_submit", run_submit, before_submit, 1},
     {"cairn_test", run_test, NULL, 1},

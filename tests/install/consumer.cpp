@@ -67,6 +67,12 @@ static void run()
     s.checkpoint_with("options", 4, with, {"field"});
     s.wait("options", 4, CAIRN_PROTECTED);
     require((s.stats("options", 4).levels & CAIRN_LEVEL_BIT(CAIRN_LOCAL)) != 0, "a set of levels");
+    with.flags = CAIRN_LAZY;
+    s.checkpoint_with("options", 5, with);
+    s.source_free();
+    field[0] = -1;
+    s.restore("options", 5);
+    require(field[0] == 1, "a lazy checkpoint");
     require(s.version_info("plusplus", 3).ranks == 1, "information");
     require(s.region_info("plusplus", 3, "block").dims[1] == 4, "the shape of a block");
     require(s.list_versions("plusplus") == std::vector<std::int64_t>{3}, "a list");

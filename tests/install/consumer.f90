@@ -31,6 +31,11 @@ program consumer
     call check(cairn_wait(session, "consumer", 8_c_int64_t, CAIRN_PROTECTED, CAIRN_WAIT_CONFIG))
     call check(cairn_stats(session, "consumer", 8_c_int64_t, stats))
     if (.not. btest(stats%levels, CAIRN_LOCAL)) error stop "persistent includes local"
+    call check(cairn_checkpoint_with(session, "lazy", 1_c_int64_t, flags=CAIRN_LAZY))
+    call check(cairn_source_free(session))
+    numbers = 0
+    call check(cairn_restore(session, "lazy", 1_c_int64_t))
+    if (any(numbers /= [1, 2, 3])) error stop "wrong numbers of a lazy checkpoint"
     if (cairn_checkpoint_with(session, "consumer", 9_c_int64_t, protect="xor9") == CAIRN_OK) &
         error stop "an unknown scheme"
     if (cairn_find(session, "nothing", CAIRN_NEWEST, version) /= CAIRN_ENOENT) error stop "found?"

@@ -61,6 +61,8 @@ CAIRN_MAX_DIMS = 8
 CAIRN_MAX_NAME = 128
 CAIRN_OWN_RANK = -1
 CAIRN_WAIT_CONFIG = -1
+CAIRN_LAZY = 1
+CAIRN_STREAM_ORDERED = 2
 
 
 class cairn_options(Structure):
@@ -132,6 +134,7 @@ FUNCTIONS = {
     "cairn_gpu_stream": (c_int, [c_void_p, c_void_p]),
     "cairn_checkpoint": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_char_p)]),
     "cairn_checkpoint_with": (c_int, [c_void_p, c_char_p, c_int64, POINTER(cairn_checkpoint_options)]),
+    "cairn_source_free": (c_int, [c_void_p]),
     "cairn_capture": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_char_p)]),
     "cairn_submit": (c_int, [c_void_p]),
     "cairn_abandon": (c_int, [c_void_p, c_char_p, c_int64, c_char_p]),

@@ -15,6 +15,8 @@ from ._rendezvous import rendezvous_of
 LEVELS = {"captured": d.CAIRN_CAPTURED, "local": d.CAIRN_LOCAL, "protected": d.CAIRN_PROTECTED,
           "persistent": d.CAIRN_PERSISTENT}
 
+CAPTURES = {"now": 0, "lazy": d.CAIRN_LAZY, "stream": d.CAIRN_STREAM_ORDERED}
+
 
 def level_of(level):
     try:
@@ -127,6 +129,10 @@ class Session:
                 raise RuntimeError("the session is closed")
             check(getattr(lib, function)(self._handle, *arguments))
 
+    @property
+    def is_open(self):
+        return bool(self._handle)
+
     def __enter__(self):
         return self
 
@@ -189,15 +195,24 @@ class Session:
 
     # Checkpoints --------------------------------------------------------------------------------
 
-    def checkpoint(self, name, version, regions=None, *, level=None, protect=None):
+    def checkpoint(self, name, version, regions=None, *, level=None, protect=None, capture="now"):
         """Collective. Captures the regions and returns a handle; the arrays may change then. level
-        and protect are those of cairn_checkpoint_options; None: as configured."""
+        and protect are those of cairn_checkpoint_options; None: as configured.
+
+        capture="lazy" reads the arrays in the background: do not change them before source_free().
+        capture="stream" makes the stream of gpu_stream wait for the copy, not the caller."""
+        if capture not in CAPTURES:
+            raise ValueError(f"capture {capture!r} is none of {', '.join(CAPTURES)}")
         options = d.cairn_checkpoint_options(
             ctypes.sizeof(d.cairn_checkpoint_options), names_of(regions),
-            d.CAIRN_LEVEL_NONE if level is None else level_of(level), 0,
+            d.CAIRN_LEVEL_NONE if level is None else level_of(level), CAPTURES[capture],
             None if protect is None else protect.encode())
         self._call("cairn_checkpoint_with", name.encode(), version, byref(options))
         return Checkpoint(self, name, version)
+
+    def source_free(self):
+        """Waits until the arrays of a lazy checkpoint have been read and may change."""
+        self._call("cairn_source_free")
 
     def wait_all(self, level="persistent", timeout=None):
         ms = d.CAIRN_WAIT_CONFIG if timeout is None else max(0, int(timeout * 1000))

@@ -9,16 +9,19 @@
             ck.save(step)
     ck.close()
 """
+import functools
 import io
-import os
 import pickle
 import random
+import types
+import warnings
+import weakref
 
 import torch
 
 from . import _declarations as d
 from ._arrays import TORCH, block_of
-from ._library import NotFound
+from ._library import Error, NotFound
 from ._session import Session
 
 META, RANDOM = "cairn.meta", "cairn.random"  # the regions of a rank with what is no tensor
@@ -81,20 +84,33 @@ def _unflatten(value, tensors):
     return value
 
 
+def _is_sharded(tensor):
+    return hasattr(tensor, "to_local") and hasattr(tensor, "device_mesh")
+
+
+def _local_of(tensor):
+    return (tensor.to_local() if _is_sharded(tensor) else tensor).detach()
+
+
 class _Part:
     """A tensor as memory: the whole, or this rank's block of a sharded one."""
 
-    def __init__(self, tensor):
+    def __init__(self, tensor, fixed=()):
+        """fixed: addresses of memory that does not change before the next step of an optimizer."""
         self.tensor, self.global_shape, self.offset = tensor, None, None
-        local = tensor
-        if hasattr(tensor, "to_local") and hasattr(tensor, "device_mesh"):
-            local = tensor.to_local()
+        if _is_sharded(tensor):
             self.global_shape, self.offset = _place_of(tensor)
-        local = local.detach()
+        local = _local_of(tensor)
+        self.is_fixed = local.data_ptr() in fixed
         self.copy = None
         if not local.is_contiguous():
             self.copy, local = local, local.contiguous()
         self.local = local
+
+    def keep(self):
+        """Makes a copy of memory that may change while it is read in the background."""
+        if self.copy is None and not self.is_fixed:
+            self.local = self.local.clone()
 
     def write_back(self):
         if self.copy is not None:
@@ -145,6 +161,28 @@ def _set_random_state(state):
         numpy.random.set_state((kind, numpy.array(keys, "u4"), *rest))
 
 
+def _before_step(optimizer, checkpointer):
+    """Makes each step of the optimizer wait until the tensors have been read."""
+    held = weakref.ref(checkpointer)
+
+    def hook(*_):
+        alive = held()
+        if alive is not None and alive.session.is_open:
+            alive._free()
+
+    if hasattr(optimizer, "register_step_pre_hook"):  # from PyTorch 2.0 on
+        optimizer.register_step_pre_hook(hook)
+        return
+    step = optimizer.step
+
+    @functools.wraps(step)
+    def waiting_step(_, *arguments, **keywords):
+        hook()
+        return step(*arguments, **keywords)
+
+    optimizer.step = types.MethodType(waiting_step, optimizer)
+
+
 class Checkpointer:
     """Saves and loads whatever has state_dict and load_state_dict, given by name.
 
@@ -153,10 +191,14 @@ class Checkpointer:
     as data-parallel training has them, and written once; DTensors (FSDP2, tensor parallelism) are
     blocks of global arrays, which another number of processes can load. replicated=False keeps the
     plain tensors of each rank apart. Random states are kept for each rank.
+
+    capture says when save reads the tensors: "now", before it returns; "lazy", in the background,
+    while the next step of an optimizer waits if need be; "stream", on the GPU, while its current
+    stream waits.
     """
 
     def __init__(self, directory, name="train", comm=None, replicated=True, random_state=True,
-                 **parts):
+                 capture="now", **parts):
         keys = {k: parts.pop(k) for k in list(parts)
                 if not hasattr(parts[k], "state_dict") and not isinstance(parts[k], dict)}
         if not parts:
@@ -166,13 +208,34 @@ class Checkpointer:
         self.name, self.parts, self.random_state = name, parts, random_state
         self.session = Session(directory, comm=comm, **keys)
         self.replicated = replicated and self.session.ranks > 1
-        self._protected, self._meta, self._last, self._held = {}, None, None, None
+        self.capture, self._protected, self._held = capture, {}, None
+        if capture == "lazy":
+            for optimizer in self._optimizers():
+                _before_step(optimizer, self)
 
     # What is saved ------------------------------------------------------------------------------
 
     def _state(self):
         return {key: part.state_dict() if hasattr(part, "state_dict") else part
                 for key, part in self.parts.items()}
+
+    def _optimizers(self):
+        return [p for p in self.parts.values() if isinstance(p, torch.optim.Optimizer)]
+
+    def _fixed(self):
+        """Where the tensors lie that only an optimizer's step changes."""
+        tensors = [t for o in self._optimizers() for group in o.param_groups
+                   for t in group["params"]]
+        tensors += [t for o in self._optimizers() for state in o.state.values()
+                    for t in state.values() if isinstance(t, torch.Tensor)]
+        return {_local_of(t).data_ptr() for t in tensors}
+
+    def _free(self):
+        """Waits until a lazy save has read the tensors. Training goes on if it has failed."""
+        try:
+            self.session.source_free()
+        except Error as error:
+            warnings.warn(f"a checkpoint failed: {error}")
 
     def _protect(self, region, part, replicated):
         if part.local.numel() == 0 and part.global_shape is None:
@@ -206,14 +269,18 @@ class Checkpointer:
         """Collective. Captures the state and returns a handle; training may go on at once."""
         tensors = {}
         structure = _flatten(self._state(), "", tensors)
-        parts = {region: _Part(tensor) for region, tensor in tensors.items()}
+        fixed = self._fixed() if self.capture == "lazy" else ()
+        parts = {region: _Part(tensor, fixed) for region, tensor in tensors.items()}
+        if self.capture == "lazy":
+            for part in parts.values():
+                part.keep()
         parts.update(self._own_part(META, structure))
         if self.random_state:
             parts.update(self._own_part(RANDOM, _random_state()))
         self._protect_all(parts)
         self._name_stream(parts)
         self._held = parts
-        return self.session.checkpoint(self.name, step)
+        return self.session.checkpoint(self.name, step, capture=self.capture)
 
     def _own_part(self, region, value):
         """What is this rank's own, as a global array, so that any rank can read it."""

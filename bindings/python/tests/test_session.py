@@ -54,6 +54,25 @@ def test_arrays_come_back(place):
         assert s.stored_regions("run", 1) == ["a", "b", "c", "half"]
 
 
+def test_a_lazy_checkpoint(place):
+    a = np.arange(1 << 20, dtype="f8")
+    with cairn.Session(place / "ck") as s:
+        s.protect("a", a)
+        for version in range(1, 4):
+            a[:] = version
+            handle = s.checkpoint("run", version, capture="lazy")
+            s.source_free()
+            a[:] = -1
+        s.checkpoint("run", 4, capture="stream")  # host memory: like any other
+        handle.wait()
+        for version in range(1, 4):
+            s.restore("run", version)
+            assert (a == version).all()
+        s.source_free()
+        with pytest.raises(ValueError, match="capture"):
+            s.checkpoint("run", 5, capture="later")
+
+
 def test_errors_are_exceptions(place):
     with cairn.Session(place / "ck") as s:
         with pytest.raises(cairn.InvalidArgument, match="region"):

@@ -43,6 +43,74 @@ def test_a_run_continues_bit_for_bit(place):
         assert ck.steps() == [12]
 
 
+def make_with_statistics(seed=1):
+    """A model whose forward pass changes what is saved."""
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 600), torch.nn.BatchNorm1d(600),
+                                torch.nn.Linear(600, 3))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 3, gamma=0.5)
+
+
+@pytest.mark.parametrize("capture", ["lazy", "stream"])
+def test_a_deferred_capture_continues_bit_for_bit(place, capture):
+    def steps(n):
+        losses = []
+        for _ in range(n):
+            losses += train(model, optimizer, 1)
+            scheduler.step()
+        return losses
+
+    model, optimizer, scheduler = make_with_statistics()
+    expected = steps(20)
+    model, optimizer, scheduler = make_with_statistics()
+    parts = dict(model=model, optimizer=optimizer, scheduler=scheduler)
+    with cairn.torch.Checkpointer(place / "ck", capture=capture, keep_last=0, **parts) as ck:
+        for step in range(1, 15):
+            steps(1)
+            ck.save(step)  # every step: each step of the optimizer waits for one
+    steps(1)  # the hook outlives the session
+    for saved in (14, 9, 2):
+        model, optimizer, scheduler = make_with_statistics(seed=5)
+        parts = dict(model=model, optimizer=optimizer, scheduler=scheduler)
+        with cairn.torch.Checkpointer(place / "ck", capture=capture, fresh=True, **parts) as ck:
+            assert ck.load(saved) == saved
+            assert steps(20 - saved) == expected[saved:]
+
+
+def test_a_step_waits_for_a_lazy_capture(place):
+    """The hook calls source_free before the optimizer changes anything."""
+    model, optimizer = make()
+    with cairn.torch.Checkpointer(place / "ck", capture="lazy", model=model,
+                                  optimizer=optimizer) as ck:
+        seen = []
+        free = ck.session.source_free
+
+        def source_free():
+            free()
+            seen.append(model[0].weight.detach().clone())
+
+        ck.session.source_free = source_free
+        before = model[0].weight.detach().clone()
+        ck.save(1)
+        train(model, optimizer, 1)
+        assert len(seen) == 1 and torch.equal(seen[0], before)
+        assert not torch.equal(model[0].weight, before)
+
+
+def test_a_lazy_capture_that_fails_does_not_end_the_training(place):
+    model, optimizer = make()
+    with cairn.torch.Checkpointer(place / "ck", capture="lazy", model=model, optimizer=optimizer,
+                                  on_failure="continue") as ck:
+        def fail():
+            raise cairn.Error(-3, "it changed too early")
+
+        ck.save(1).wait()
+        ck.session.source_free = fail
+        with pytest.warns(UserWarning, match="too early"):
+            train(model, optimizer, 1)
+
+
 def test_all_types_and_odd_tensors(place):
     types = [torch.bfloat16, torch.float16, torch.float64, torch.bool, torch.int64, torch.uint8,
              torch.complex64]
