@@ -51,7 +51,7 @@ static void face_end(void)
 
 /* Programs call this function instead of MPI's, because they are linked with this library before
  * MPI's. The session ends while MPI is whole: MPI_Finalize of MPICH takes no locks, and leaves one
- * locked for ever that cairn-node holds at that moment. Other libraries may define the function,
+ * locked forever that cairn-node holds at that moment. Other libraries may define the function,
  * too: each calls the next one. */
 CRN_FACE_API int MPI_Finalize(void)
 {

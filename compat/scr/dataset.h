@@ -40,7 +40,7 @@ CAIRN_CHECKED cairn_err crn_scr_dataset_parse(const char *text, size_t len,
                                               struct crn_scr_dataset *ret, struct crn_errinfo *ei);
 
 /* An absolute path inside of the prefix, without ".", ".." and double slashes, from a name as the
- * program gives it: relative to cwd, or absolute. *ret_inside points into ret, behind the prefix. */
+ * program gives it: relative to cwd, or absolute. *ret_inside points into ret, after the prefix. */
 CAIRN_CHECKED cairn_err crn_scr_path(const char *prefix, const char *cwd, const char *name,
                                      char ret[PATH_MAX], const char **ret_inside,
                                      struct crn_errinfo *ei);

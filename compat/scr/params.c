@@ -41,7 +41,7 @@ void crn_scr_params_free(struct crn_scr_params *p)
 
 /* Reading a line. ------------------------------------------------------------------------------ */
 
-/* Length of the variable's name behind a '$', and where it begins; 0 if there is none. */
+/* Length of the variable's name after a '$', and where it begins; 0 if there is none. */
 static size_t params_variable(const char *at, const char *end, const char **ret_name,
                               size_t *ret_skip)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* SCR's Fortran interface: subroutines with lower-case names and a final underscore, arguments by
- * reference, lengths of texts behind the arguments, blanks at the ends of texts. */
+ * reference, lengths of texts after the arguments, blanks at the ends of texts. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -249,7 +249,7 @@ static cairn_err check_auth(const struct crn_broker_conf *conf, struct crn_errin
         if (strcmp(name, "key") == 0 && conf->login.key_file[0] == '\0')
             return crn_fail(ei, CAIRN_ECONFIG, 0, "auth = key needs a key_file");
     }
-    return n > 0 ? CAIRN_OK : crn_fail(ei, CAIRN_ECONFIG, 0, "auth: nobody could log in");
+    return n > 0 ? CAIRN_OK : crn_fail(ei, CAIRN_ECONFIG, 0, "auth: no user could log in");
 }
 
 static cairn_err check_token(const struct crn_token_conf *token, struct crn_errinfo *ei)

@@ -36,7 +36,7 @@ struct crn_broker_conf {
     uint64_t max_connections; /* logged in; logins come on top */
     uint64_t max_user_connections;
     uint64_t admin_connections; /* of max_connections: for administrators alone */
-    uint64_t idle_ns;           /* a connection that wants nothing and is silent for so long ends */
+    uint64_t idle_ns;           /* a connection without a request ends after this silence */
     uint64_t max_user_jobs;
     uint64_t user_share;          /* percent of a token's time, while others wait */
     char shares[CRN_BROKER_LIST]; /* "user:weight,..." */

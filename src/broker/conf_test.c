@@ -80,7 +80,7 @@ static void errors_name_the_place(void **state)
     expect_error("[token a]\npaths = /a, b", "token a: paths: 'b' is not absolute");
     expect_error("auth = pigeon", "auth: 'pigeon' is not one of munge, key, peer");
     expect_error("auth = key", "auth = key needs a key_file");
-    expect_error("auth = ,", "auth: nobody could log in");
+    expect_error("auth = ,", "auth: no user could log in");
     expect_error("listen = host:http", "address 'host:http' is not host:port");
 }
 

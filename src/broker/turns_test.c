@@ -134,7 +134,7 @@ static void a_budget_is_shared(void **state)
     ask_rate(&w, 0, 6000, 10); /* 600 bytes/s */
     ask_rate(&w, 1, 6000, 20); /* 300 */
     ask_rate(&w, 2, 6000, 30); /* 200: over 1000 */
-    ask_rate(&w, 3, 1000, 20); /* 50: fits, but is behind */
+    ask_rate(&w, 3, 1000, 20); /* 50: fits, but is later in the queue */
     assert_verdict(&w, 0, CRN_BP_GO);
     assert_verdict(&w, 1, CRN_BP_GO);
     assert_verdict(&w, 2, CRN_BP_WAIT);

@@ -199,7 +199,7 @@ static cairn_err advise_run_decode(struct advise_run_trial *t, uint32_t stream, 
     crn_merge_start(t->plan, stream, &c);
     for (; rc == CAIRN_OK && crn_merge_next(&c, UINT64_MAX, &p); at += p.bytes)
         if (memcmp(dst + at, bytes_of(t, &p), p.bytes) != 0)
-            rc = crn_fail(ei, CAIRN_EBUG, 0, "'%s' does not decode to what was encoded",
+            rc = crn_fail(ei, CAIRN_EBUG, 0, "'%s' does not decode to the original bytes",
                           t->method->pipe);
     return rc;
 }

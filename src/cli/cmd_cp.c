@@ -208,9 +208,9 @@ static cairn_err check_target(const struct copy *c, int force, int *ret_is_there
     if (!force) {
         *ret_is_there = crn_capture_id_equal(&there.id, &c->m->id);
         if (!*ret_is_there)
-            rc = crn_fail(ei, CAIRN_EBUSY, 0,
-                          "'%s' holds another %s@%" PRId64 "; --force replaces it", c->to->path,
-                          c->m->name, c->m->version);
+            rc =
+                crn_fail(ei, CAIRN_EBUSY, 0, "'%s' has another %s@%" PRId64 "; --force replaces it",
+                         c->to->path, c->m->name, c->m->version);
     }
     crn_manifest_free(&there);
     return rc;

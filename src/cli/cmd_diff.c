@@ -354,5 +354,5 @@ const struct cli_command crn_cmd_diff = {
     .run = diff_run,
     .options = "  --absolute X      differences up to X are none\n"
                "  --relative X      nor up to X times the larger magnitude; both add up\n"
-               "  --other DIR       the second checkpoint lies there\n",
+               "  --other DIR       store of the second checkpoint\n",
 };

@@ -318,7 +318,7 @@ const struct cli_command crn_cmd_sim = {
              "the node-time each strategy for its token wastes, beside lower bounds.\n"
              "`flush` predicts how long the nodes of a machine need to write a "
              "checkpoint to so many files (a number, or a ratio to the nodes such as "
-             "1:4), how far the slowest leader is behind, and what holds it back: "
+             "1:4), how far the slowest leader lags, and its bottleneck: "
              "node, writers, receive, osts or pfs. `--recommend` tells the fewest "
              "files, and the leaders for each, that cost at most 5 % of time.\n"
              "`nodes` runs what the node services of a job decide, for thousands of nodes in one "

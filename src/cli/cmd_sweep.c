@@ -112,7 +112,7 @@ static int sweep_run(struct cli *cli, int argc, char **argv)
 const struct cli_command crn_cmd_sweep = {
     .name = "sweep",
     .args = "[-n] [-f] [--min-age TIME] [NAME...]",
-    .help = "Removes what crashed jobs left behind",
+    .help = "Removes files that crashed jobs left in the store",
     .about = "Removes what crashed jobs left: only what is provably debris, never "
              "under a running job. A checkpoint whose data files are all there and "
              "which lacks only its manifest is kept and reported: `cairn drain` "

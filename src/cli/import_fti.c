@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The checkpoint of level 4 that FTI has left: files `Ckpt<ID>-Rank<N>.fti` in GLOBAL/EXECUTION/l4,
- * with the variables one behind the other, and INI files in META/EXECUTION/l4 that say where each
+ * with the variables one after the other, and INI files in META/EXECUTION/l4 that say where each
  * variable is. The version has the variables, and a table of them as compat/fti writes it
  * (CRN_FTI_META). */
 #include <errno.h>

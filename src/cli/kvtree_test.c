@@ -31,7 +31,7 @@ static void a_tree_is_found(void **state)
     crn_kvtree_free(&t);
 }
 
-/* The same tree behind other bytes, with its checksum: CRC-32, as zlib has it. */
+/* The same tree after other bytes, with its checksum: CRC-32, as zlib has it. */
 static void a_checksum_is_checked(void **state)
 {
     unsigned char file[3 + sizeof(plain) + 4] = {0};

@@ -19,7 +19,7 @@ void crn_launch_init(struct crn_launch *l);
  * N after signal N. With to_stderr, its output goes to standard error. An error: it could not be started. */
 CAIRN_CHECKED cairn_err crn_launch_run(struct crn_launch *l, char *const *argv, int to_stderr,
                                        int *ret_status, struct crn_errinfo *ei);
-/* Waits, at most so long; ends early if a signal asks to end. */
+/* Waits at most this long; ends early if a signal asks to end. */
 void crn_launch_pause(struct crn_launch *l, int64_t ns);
 
 #endif

@@ -8,7 +8,7 @@
 #define WIDTH  960
 #define HEIGHT 240 /* of a picture with columns */
 #define LEFT   96
-#define RIGHT  72 /* for the numbers behind bars */
+#define RIGHT  72 /* for the numbers after the bars */
 #define BOTTOM 30
 #define ROW    20
 #define SHOWN  60 /* columns */

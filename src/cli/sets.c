@@ -60,7 +60,7 @@ static const char *pattern_fault(const char *text)
             return "only {step}, {rank} and {any} stand in braces";
         if (place != PLACE_NONE &&
             (p[n] == '{' || (place != PLACE_ANY && isdigit((unsigned char)p[n]))))
-            return "a digit or brace behind a number cannot be told from it";
+            return "a digit or brace after a number cannot be distinguished from it";
         if (place == PLACE_ANY && seen[PLACE_ANY])
             return "{any} stands in it once";
         seen[place] = 1;

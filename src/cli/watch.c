@@ -438,7 +438,7 @@ cairn_err crn_watch_look(struct watch *w, struct cli_sets *ret, struct crn_errin
     take_events(w); /* a file closed before this look must settle */
     /* Our descriptor keeps a removed directory alive without any event. */
     if (w->is_gone || (w->fs->fstat(w->fs, w->dfd, &st) == 0 && st.st_nlink == 0))
-        return crn_fail(ei, CAIRN_ENOENT, ENOENT, "the directory '%s' is gone", w->dir);
+        return crn_fail(ei, CAIRN_ENOENT, ENOENT, "the directory '%s' was removed", w->dir);
     rc = watch_look(w, ei);
     return rc == CAIRN_OK ? watch_sort(w, ret, ei) : rc;
 }

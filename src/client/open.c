@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening and closing a session. All ranks take every step and agree on its result, so that a
- * failure on one rank is an error on all, and no rank waits for ever. All ranks use rank 0's
+ * failure on one rank is an error on all, and no rank waits forever. All ranks use rank 0's
  * configuration. */
 #include "client/open.h"
 #include "client/outside.h"

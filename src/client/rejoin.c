@@ -146,7 +146,7 @@ void crn_rejoin_begin(cairn_session *s, const struct crn_errinfo *why)
     rejoin_settle(s);
     if (crn_rejoin_is_possible(s))
         crn_log(&s->log, s->local == 0 ? CRN_WARN : CRN_DEBUG,
-                "cairnd is gone (%s), continuing: checkpoints stay in memory while there is room; "
+                "cairnd is gone (%s), continuing: checkpoints stay in memory while there is space; "
                 "start cairnd again on all nodes of the job to save them",
                 why->msg);
 }
@@ -286,10 +286,11 @@ cairn_err crn_rejoin(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *e
     struct crn_rejoin *r = &s->rejoin;
 
     if (!crn_rejoin_is_possible(s))
-        return crn_fail(ei, CAIRN_ESERVICE, 0,
-                        "the node service is gone (%s); what it had not flushed is kept for "
-                        "'cairn drain' or the next start",
-                        r->why.msg);
+        return crn_fail(
+            ei, CAIRN_ESERVICE, 0,
+            "the node service is gone (%s); captures that it had not flushed are kept for "
+            "'cairn drain' or the next start",
+            r->why.msg);
     rejoin_steps(s);
     if (r->lost_ns != 0 && timeout_ns > 0) {
         rejoin_sleep(s, timeout_ns);
@@ -299,8 +300,8 @@ cairn_err crn_rejoin(cairn_session *s, int64_t timeout_ns, struct crn_errinfo *e
         s->clock->mono_ns(s->clock) - r->lost_ns < (int64_t)s->cfg.service_timeout_ns)
         return CAIRN_OK;
     return crn_fail(ei, CAIRN_ESERVICE, 0,
-                    "cairnd is gone (%s); start it again on all nodes of the job: what it had not "
-                    "flushed is kept, also for 'cairn drain' or the next start",
+                    "cairnd is gone (%s); start it again on all nodes of the job: captures that it "
+                    "had not flushed are kept, also for 'cairn drain' or the next start",
                     r->why.msg);
 }
 

@@ -220,7 +220,7 @@ static void take_note(cairn_session *s, const struct crn_msg *n)
     }
 }
 
-/* Reads until nothing is left. A dead service may have left messages in the socket, behind an error
+/* Reads until nothing is left. A dead service may have left messages in the socket, after an error
  * that says only that it did not read all of ours. */
 static cairn_err take_notes(cairn_session *s, struct crn_errinfo *why)
 {

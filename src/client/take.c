@@ -315,7 +315,7 @@ static cairn_err find_room(cairn_session *s, struct crn_capture *c, struct crn_t
         ask_for_room(s, &w);
         if (s->clock->mono_ns(s->clock) - w.begin_ns > (int64_t)s->cfg.wait_timeout_ns)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0,
-                            "no room in the arena within wait_timeout: the flush of older "
+                            "no space in the arena within wait_timeout: the flush of older "
                             "checkpoints does not keep up, or is paused");
         rc =
             crn_service_link_pump(s, crn_tiers_are_open(s) ? PUMP_STEP_NS / 100 : PUMP_STEP_NS, ei);

@@ -58,7 +58,7 @@ static const struct crn_unsaved *find_alive(const struct crn_unsaveds *now,
     return NULL;
 }
 
-/* A living process may take new checkpoints for ever: wait only for those of the first look. */
+/* A living process may take new checkpoints forever: wait only for those of the first look. */
 cairn_err crn_unsaved_look(cairn_session *s, const char *name, int64_t first, int64_t last,
                            struct crn_unsaveds *ret, struct crn_errinfo *ei)
 {

@@ -102,7 +102,7 @@ cairn_err crn_watch_look(struct crn_watch *w, struct crn_comm *whole, struct crn
     if (i == w->n)
         return CAIRN_OK;
     (void)!crn_fail(&w->failure, CAIRN_EPEER, 0,
-                    "rank %d has not been heard for %.1f s (commit_timeout) while all ranks "
+                    "rank %d was silent for %.1f s (commit_timeout) while all ranks "
                     "restart together: it hangs, or its host or network is down; end the job and "
                     "start it again without that host",
                     w->who[i], (double)(now - w->heard_ns[i]) / (double)SECOND);

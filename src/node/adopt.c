@@ -71,7 +71,7 @@ void crn_adopt_looked(struct crn_node *n, struct crn_item *item, const struct cr
 
     if (e.code == CAIRN_OK && r->number == 0) {
         if (!is_over)
-            return; /* as ever, when all nodes have captured it */
+            return; /* as usual, when all nodes have captured it */
         (void)!crn_fail(&e, CAIRN_EPEER, 0, "it had failed before a node reported it");
     }
     if (!is_over && e.code == CAIRN_OK) {

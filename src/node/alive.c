@@ -46,9 +46,8 @@ static void check_nodes(struct crn_node *n, struct crn_item *item)
     for (i = 1; i < n->set.nodes; i++) {
         if (item->root->has[i] == 0 || n->now_ns - n->heard_ns[i] <= alive_patience(n))
             continue;
-        (void)!crn_fail(
-            &e, CAIRN_EPEER, 0,
-            "node %u has not been heard for commit_timeout: its host or network is down", i);
+        (void)!crn_fail(&e, CAIRN_EPEER, 0,
+                        "node %u was silent for commit_timeout: its host or network is down", i);
         crn_root_fail(n, item, &e);
         return;
     }
@@ -64,10 +63,9 @@ static void check_root(struct crn_node *n, struct crn_item *item)
     if (crn_item_has_ended(item->state) || n->now_ns - since_ns <= alive_patience(n) ||
         (item->state == CRN_ITEM_CAPTURING && item->deadline_ns != INT64_MAX))
         return;
-    (void)!crn_fail(
-        &e, CAIRN_EPEER, 0,
-        "node 0 has not been heard for commit_timeout: its host or network, or ours, is "
-        "down; whether it was committed is not known here");
+    (void)!crn_fail(&e, CAIRN_EPEER, 0,
+                    "node 0 was silent for commit_timeout: its host or network, or ours, is "
+                    "down; whether it was committed is not known here");
     crn_item_fail(n, item, &e);        /* the root may hear us again, and would wait for us */
     crn_node_note_ended(n, item->seq); /* its decision may still arrive */
     crn_item_end(n, item, CRN_ITEM_CUT, &e, 0);

@@ -6,7 +6,7 @@
  *
  * A node has items, one for each checkpoint in flight, whose states are those of states.h. Every
  * function below is an event; it appends actions to setup.out, to be performed in this order. An
- * action may lead to the next event at once: its actions queue up behind the earlier ones. Room for
+ * action may lead to the next event at once: its actions queue up after the earlier ones. Room for
  * the actions of an item is reserved when the item is created, so ending a checkpoint needs no
  * memory. Times are nanoseconds of one monotonic clock. */
 #ifndef CRN_NODE_NODE_H

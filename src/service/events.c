@@ -179,7 +179,7 @@ static void events_act(struct crn_job *job, struct crn_action *a)
     }
 }
 
-/* An action may lead to an event, whose actions queue up behind the others. */
+/* An action may lead to an event, whose actions queue up after the others. */
 static void act_all(struct crn_job *job)
 {
     struct crn_action a;

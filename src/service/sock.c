@@ -73,7 +73,7 @@ cairn_err crn_sock_connect(const char *path, int *ret_fd, struct crn_errinfo *ei
     if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
         rc = crn_fail(ei, CAIRN_ESERVICE, errno, "connect to the node service at '%s'", path);
     else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
-        rc = crn_fail(ei, CAIRN_EPERM, 0, "the service at '%s' is another user's", path);
+        rc = crn_fail(ei, CAIRN_EPERM, 0, "the service at '%s' belongs to another user", path);
     if (rc != CAIRN_OK) {
         crn_fork_close(fd);
         return rc;
@@ -179,7 +179,7 @@ cairn_err crn_sock_recv(int fd, void *buf, size_t size, size_t *ret_len, int *re
         return CAIRN_OK;
     if (r <= 0)
         return crn_fail(ei, CAIRN_ESERVICE, r < 0 ? errno : 0,
-                        "the other side of a local socket is gone");
+                        "the peer of a local socket has closed it");
     passed = passed_fd(&msg);
     if (passed >= 0 && ret_fd == NULL)
         (void)close(passed);

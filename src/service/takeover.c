@@ -207,7 +207,7 @@ static void node_is_here(struct crn_job *job, uint32_t node)
     a->nhere++;
     if (a->nhere < job->nodes)
         return;
-    crn_log(&job->log, CRN_INFO, "the job goes on with a restarted service");
+    crn_log(&job->log, CRN_INFO, "the job continues with a restarted service");
     for (i = 0; i < job->nlocal; i++)
         if (job->clients[i] != NULL && job->clients[i]->waits)
             takeover_admit(job, job->clients[i]);

@@ -169,7 +169,7 @@ static void a_base_that_goes_during_the_commit(void **state)
         e->t[2].older = &e->t[1];
         bystander = &e->st;
         assert_int_equal(tv_write(&st, &e->t[2], ei), CAIRN_ESTATE);
-        assert_non_null(strstr(ei->msg, "removed meanwhile"));
+        assert_non_null(strstr(ei->msg, "removed in the meantime"));
         crn_err_clear(ei);
         expect(e, round == 0 ? "0:ok" : "0:ok 2:ok");
         take(e, 3, 2, -1);

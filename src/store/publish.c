@@ -186,7 +186,7 @@ static cairn_err bases_stay(const struct crn_store *st, const struct crn_manifes
 
             if (b->version != m->version && !crn_named_has(named, b->version, b->file))
                 return crn_fail(ei, CAIRN_ESTATE, 0,
-                                "'%s', which it was encoded against, was removed meanwhile",
+                                "'%s', which it is encoded against, was removed in the meantime",
                                 crn_where(st, m->name, b->version, b->file).text);
         }
     return CAIRN_OK;

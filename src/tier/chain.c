@@ -379,7 +379,7 @@ cairn_err crn_chain_import(struct crn_chain *c, uint64_t key, uint64_t bytes, in
     gap = offset < t->space.capacity ? &t->space.f[crn_space_at(&t->space, offset)] : NULL;
     if (gap == NULL || gap->owner != NULL || crn_object_is_here(c, o)) {
         crn_object_forget_if_empty(c, o);
-        return crn_fail(ei, CAIRN_EINVAL, 0, "checkpoint %" PRIu64 " does not lie there", key);
+        return crn_fail(ei, CAIRN_EINVAL, 0, "checkpoint %" PRIu64 " is not there", key);
     }
     if (size > gap->offset + gap->bytes - offset)
         size = gap->offset + gap->bytes - offset; /* its end may lie past the last whole unit */

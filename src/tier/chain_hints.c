@@ -178,7 +178,7 @@ static void chain_hints_take(struct crn_chain *c, struct object *o)
 }
 
 /* A read of an object passes the hints before it. Drops those of checkpoints that were never
- * written: they would block prefetching for ever. */
+ * written: they would block prefetching forever. */
 static void drop_missing(struct crn_chain *c, uint64_t before)
 {
     struct hint *h = c->nmissing > 0 ? c->hint_head : NULL;

@@ -111,7 +111,7 @@ static void test_all_pinned_is_passed_over(void **state)
     assert_int_equal(crn_chain_state(w.c, 20, 1), CRN_LIFE_INIT);
     assert_int_equal(crn_chain_state(w.c, 20, 2), CRN_LIFE_WRITE_COMPLETE);
     assert_int_equal(read_now(&w, 20, NULL), CAIRN_OK);
-    /* A hint for a checkpoint that was never written does not block the others for ever. */
+    /* A hint for a checkpoint that was never written does not block the others forever. */
     assert_ok(crn_chain_hint(w.c, 33, ei));
     assert_ok(crn_chain_hint(w.c, 9, ei));
     assert_ok(crn_chain_hint(w.c, 10, ei));

@@ -47,7 +47,7 @@ FAKE_API long fake_gpu_count(int what);
 /* Bytes a second of copies between host and device, and of those with pageable host memory; 0: fast.
  * Before the library is loaded, $FAKE_GPU_SPEED ("LINK PAGEABLE") does the same. */
 FAKE_API void fake_gpu_speed(double link, double pageable);
-/* Copies at once, behind the driver's back: how a test sees and changes device memory. */
+/* Copies at once, without the driver: for tests that inspect and change device memory. */
 FAKE_API void fake_gpu_poke(void *dst, const void *src, size_t bytes);
 
 size_t fake_memory(void);

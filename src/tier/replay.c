@@ -207,7 +207,7 @@ static cairn_err replay_ask(struct replay_world *w, const struct crn_request *r,
         has_waited = 1;
         poll_links(w);
         if (!replay_step(w, INT64_MAX))
-            return crn_fail(ei, CAIRN_EINVAL, 0, "%s of %" PRIu64 " waits for ever: %.200s",
+            return crn_fail(ei, CAIRN_EINVAL, 0, "%s of %" PRIu64 " waits forever: %.200s",
                             request_name(r->kind), r->key, why.msg);
     }
 }

@@ -212,7 +212,7 @@ def check_stopped(job, victim, is_time, what):
     require(p is not None, f"{what}: nobody has noticed it, or it has always restarted before")
     require(p.poll() is None, f"{what}: the job ended with {p.returncode}")
     for rank, line in told(job, "told").items():
-        require(f"CAIRN_EPEER: rank {victim} has not been heard" in line, f"{what}: rank {rank} says: {line}")
+        require(f"CAIRN_EPEER: rank {victim} was silent" in line, f"{what}: rank {rank} says: {line}")
     require(len(told(job, "told")) == 3, f"{what}: {told(job, 'told')}")
     for pid in workers_of(p.pid):
         kill(pid)

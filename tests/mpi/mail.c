@@ -109,7 +109,7 @@ static void hang(struct crn_mail *mail, struct crn_comm *all, int victim)
     char word[64];
     int i, x = 0;
 
-    (void)snprintf(word, sizeof(word), "rank %d has not been heard", victim);
+    (void)snprintf(word, sizeof(word), "rank %d was silent", victim);
     REQUIRE(crn_mail_failure(mail) == NULL);
     crn_mail_watch(mail, 2000000000);
     if (all->rank == victim)
