@@ -65,6 +65,10 @@ struct crn_flush_stats {
     int64_t finish_ns;       /* index and fsync */
     int64_t total_ns;
     int64_t held_ns; /* writers throttled by the gate (base/gate.h) */
+    /* Levels before this file, on the leader's node; 0: not measured. Set by the caller. */
+    int64_t copy_ns;     /* the longest copy of a rank, while the application waited */
+    int64_t captured_ns; /* since the capture: all ranks had captured */
+    int64_t local_ns;    /* since the capture: the local copy was durable */
     uint64_t blocks, block_bytes, most_blocks;
     uint64_t pool_waits; /* waits for a free block to receive into */
     int64_t pool_ns;

@@ -53,6 +53,9 @@ static void fill(struct crn_flush_stats *s)
     s->finish_ns = 1002;
     s->total_ns = 1003;
     s->held_ns = 1004;
+    s->copy_ns = 1005;
+    s->captured_ns = 1006;
+    s->local_ns = 1007;
     s->blocks = 4;
     s->block_bytes = 65536;
     s->most_blocks = 3;

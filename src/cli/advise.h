@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tries merging schemes and pipelines on a sample of real data. */
+/* Tries merging schemes and pipelines on a sample of real data; advice on intervals. */
 #ifndef CRN_CLI_ADVISE_H
 #define CRN_CLI_ADVISE_H
 
+#include "cli/cli.h"
 #include "encode/merge.h"
 #include "encode/parts.h"
 #include "restart/version.h"
@@ -45,5 +46,20 @@ const struct advise_method *crn_advise_methods(size_t *ret_n);
 CAIRN_CHECKED cairn_err crn_advise_try(const struct advise_sample *s,
                                        const struct advise_method *method,
                                        struct advise_result *ret, struct crn_errinfo *ei);
+
+/* advise_levels.c: seconds for each level; negative: not given. */
+struct advise_levels_times {
+    double captured_s, local_s, persistent_s;
+};
+struct advise_levels_options {
+    struct advise_levels_times cost; /* copy, local copy and flush; else as measured */
+    struct advise_levels_times mtbf; /* between failures that the level is the first to survive */
+    double slowdown_percent;         /* of the application, by what happens in the background */
+};
+/* Parses LEVEL=TIME. */
+CAIRN_CHECKED cairn_err crn_advise_levels_time(struct advise_levels_times *t, const char *text,
+                                               struct crn_errinfo *ei);
+/* Returns cli_exit. */
+int crn_advise_levels(struct cli *cli, const struct advise_levels_options *o, const char *name);
 
 #endif

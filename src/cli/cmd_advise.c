@@ -14,6 +14,7 @@
 #define METHODS_MAX 64
 
 struct advise_options {
+    struct advise_levels_options levels;
     uint64_t sample;
     uint64_t bandwidth; /* bytes per second for each encoding core; 0: best ratio */
     const char *plot;
@@ -279,23 +280,56 @@ static int advise_try_all(struct cli *cli, const struct advise_options *o, char 
     return status;
 }
 
+static cairn_err take_percent(const char *text, double *ret, struct crn_errinfo *ei)
+{
+    char *end;
+    double percent = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !(percent > 0) || percent > 100)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "--slowdown: '%s' is not between 0 and 100 percent",
+                        text);
+    *ret = percent;
+    return CAIRN_OK;
+}
+
+static cairn_err take_option(struct advise_options *o, int c, struct crn_errinfo *ei)
+{
+    switch (c) {
+    case 'p':
+        o->plot = optarg;
+        return CAIRN_OK;
+    case 'm':
+        return crn_advise_levels_time(&o->levels.mtbf, optarg, ei);
+    case 'c':
+        return crn_advise_levels_time(&o->levels.cost, optarg, ei);
+    case 'w':
+        return take_percent(optarg, &o->levels.slowdown_percent, ei);
+    default:
+        return crn_parse_bytes(optarg, c == 's' ? &o->sample : &o->bandwidth, ei);
+    }
+}
+
 static int advise_run(struct cli *cli, int argc, char **argv)
 {
     static const struct option longs[] = {{"sample", required_argument, NULL, 's'},
                                           {"bandwidth", required_argument, NULL, 'b'},
                                           {"plot", required_argument, NULL, 'p'},
+                                          {"mtbf", required_argument, NULL, 'm'},
+                                          {"cost", required_argument, NULL, 'c'},
+                                          {"slowdown", required_argument, NULL, 'w'},
                                           {0}};
-    struct advise_options o = {.sample = (uint64_t)32 << 20};
+    struct advise_options o = {.sample = (uint64_t)32 << 20,
+                               .levels = {.cost = {-1, -1, -1}, .mtbf = {-1, -1, -1}, 5}};
     int c;
 
     while ((c = crn_cli_option(cli, argc, argv, "s:b:p:", longs)) != -1) {
         if (c == '?')
             return CLI_USAGE;
-        if (c == 'p')
-            o.plot = optarg;
-        else if (crn_parse_bytes(optarg, c == 's' ? &o.sample : &o.bandwidth, cli->ei) != CAIRN_OK)
+        if (take_option(&o, c, cli->ei) != CAIRN_OK)
             return crn_cli_usage(cli, "%s", cli->info.msg);
     }
+    if (argc - optind == 2 && strcmp(argv[optind], "levels") == 0)
+        return crn_advise_levels(cli, &o.levels, argv[optind + 1]);
     if (optind == argc)
         return crn_cli_usage(cli, "which checkpoint, or which files?");
     if (o.sample == 0)
@@ -305,16 +339,27 @@ static int advise_run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_advise = {
     .name = "advise",
-    .args = "[--sample SIZE] [--bandwidth SIZE] [--plot DIR] NAME[@VERSION] | FILE...",
-    .help = "Tries merging schemes and compression on a sample and recommends one",
-    .about = "Tries merging schemes and compression on a sample of a version, or of "
-             "files of one rank each; prints ratio and speed of each, and which is "
-             "recommended: the best ratio, or the least time at so many bytes a second "
-             "to the file system for each core.",
+    .args = "[OPTION...] NAME[@VERSION] | FILE... | levels NAME",
+    .help = "Tries compression on a sample and recommends one; recommends intervals",
+    .about =
+        "Tries merging schemes and compression on a sample of a version, or of "
+        "files of one rank each; prints ratio and speed of each, and which is "
+        "recommended: the best ratio, or the least time at so many bytes a second "
+        "to the file system for each core.\n"
+        "`advise levels` recommends `period` and `persistent_every` for a name: what a copy and "
+        "a flush take is measured by its versions, how often what fails is said with "
+        "`--mtbf`. A failure counts for the first level that survives it: `captured` (the "
+        "processes die), `local` (the node restarts), `persistent` (a node is lost). Without "
+        "`--mtbf` all failures of the key `mtbf` need the file system.",
     .run = advise_run,
     .options =
         "  -s, --sample SIZE about so many bytes are tried (32M)\n"
         "  -b, --bandwidth S bytes a second to the file system for each encoding core: the\n"
         "                    recommended one takes the least time; else: has the best ratio\n"
-        "  -p, --plot DIR    draw ratio against speed there\n",
+        "  -p, --plot DIR    draw ratio against speed there\n"
+        "  --mtbf LEVEL=TIME levels: time between failures that this level is the first to "
+        "survive\n"
+        "  --cost LEVEL=TIME levels: what a copy (captured), a local copy, a flush takes; else as\n"
+        "                    measured\n"
+        "  --slowdown PERCENT  levels: of the application, while it is flushed (5)\n",
 };

@@ -12,6 +12,7 @@ static const struct plot_kind kinds[] = {
     {"least-bandwidth", "bandwidth that 80 % efficiency needs", crn_plot_least_bandwidth},
     {"encode", "what merging and compression save, on computed data", crn_plot_encode},
     {"flush", "leaders, writer threads and timeline of a flush", crn_plot_flush},
+    {"levels", "how long each version took to each level", crn_plot_levels},
     {"tiers", "speed, prefetching and occupancy of a tier cache", crn_plot_tiers},
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -68,13 +69,14 @@ const struct cli_command crn_cmd_plot = {
     .about = "Draws a picture with gnuplot and leaves its data and script beside it. "
              "Kinds: `slowdown`, `bandwidth`, `mtbf`, `least-bandwidth`, `tiers` LOG, "
              "`flush` NAME[@VERSION] (leaders, writer threads and timeline of a "
-             "flush).",
+             "flush), `levels` NAME (how long each version took to each level).",
     .run = plot_run,
     .options = "  slowdown          how much interference slows checkpoints down\n"
                "  bandwidth         waste of the strategies against the bandwidth\n"
                "  mtbf              waste of the strategies against the MTBF\n"
                "  least-bandwidth   bandwidth that 80 % efficiency needs\n"
                "  flush NAME[@VERSION]   leaders, writer threads and timeline of a flush\n"
+               "  levels NAME       how long each version took to each level\n"
                "  tiers LOG         speed, prefetching and occupancy, from a log of operations\n"
                "  -o, --out DIR     where the files go (.)\n"
                "  --png             PNG instead of SVG\n"

@@ -41,6 +41,7 @@ int crn_plot_mtbf(struct plot *p, int argc, char **argv);
 int crn_plot_least_bandwidth(struct plot *p, int argc, char **argv);
 int crn_plot_encode(struct plot *p, int argc, char **argv);
 int crn_plot_flush(struct plot *p, int argc, char **argv);
+int crn_plot_levels(struct plot *p, int argc, char **argv);
 int crn_plot_tiers(struct plot *p, int argc, char **argv);
 
 #endif

@@ -81,6 +81,7 @@ static void promise_slots(struct crn_job *job, const struct crn_action *a)
     const struct crn_item *item = a->item;
     uint32_t i;
 
+    crn_data(item)->captured_ns = (uint64_t)crn_clock_real()->wall_ns(crn_clock_real());
     for (i = a->first; i < a->end; i++)
         if (item->part[i].is_captured && !item->part[i].is_settled)
             crn_slot_promise(job->arenas[i], item->part[i].slot, item->seq);

@@ -34,6 +34,8 @@ struct crn_item_data {
     atomic_int is_over;              /* it has ended; read by the workers while they wait */
     struct crn_manifest_file file;   /* written by this node; its ranges are owned */
     char local[CRN_FILE_NAME];       /* the local copy of this node; empty: none */
+    uint64_t captured_ns;            /* wall clock: all ranks had captured; set before any task */
+    uint64_t local_ns;               /* wall clock, flusher: the local copy was durable; 0: none */
     struct crn_flow_part flow;       /* group.c: what followers have described */
     struct crn_aid *aid;             /* assist.c; NULL: no assistant yet */
     struct crn_loan *loan;           /* loan.c: the previous version; NULL: not used */

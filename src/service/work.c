@@ -145,13 +145,22 @@ static void work_opened(void *arg, const char *file, uint64_t generation)
     crn_service_result(w->job->svc, w);
 }
 
+/* How long after the capture; 0: never, or the clocks of the nodes differ. */
+static int64_t since_capture(const struct crn_item *item, uint64_t wall_ns)
+{
+    return wall_ns > item->created_ns ? (int64_t)(wall_ns - item->created_ns) : 0;
+}
+
 /* Stores statistics; optional, a failure is only logged. */
-static void keep_stats(struct crn_job *job, const struct crn_store *st,
+static void keep_stats(struct crn_job *job, const struct crn_item *item, const struct crn_store *st,
                        const struct crn_index *head, const char *file,
                        struct crn_flush_stats *stats)
 {
     struct crn_errinfo ei = {0};
 
+    stats->copy_ns = (int64_t)item->copy_ns;
+    stats->captured_ns = since_capture(item, crn_data(item)->captured_ns);
+    stats->local_ns = since_capture(item, crn_data(item)->local_ns);
     stats->node = job->node;
     stats->first_node = crn_node_group_first(job->core);
     if (crn_flush_stats_keep(stats, st, head, file, &ei) != CAIRN_OK)
@@ -227,7 +236,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
                 w->item->name, w->item->version, path, ret->name, ret->bytes, stats.remote_bytes,
                 stats.assisted_bytes, (double)stats.total_ns * 1e-9, stats.most_blocks);
         if (!is_local)
-            keep_stats(job, &st, &head, ret->name, &stats);
+            keep_stats(job, w->item, &st, &head, ret->name, &stats);
         crn_flush_stats_free(&stats);
     }
     crn_store_close(&st);
@@ -237,6 +246,7 @@ static cairn_err write_to(struct crn_job *job, struct crn_work *w, const char *p
 /* A local copy is optional: its failure is logged, and the flush continues. */
 static void write_local(struct crn_job *job, struct crn_work *w, struct crn_source *local)
 {
+    const struct crn_clock *clock = crn_clock_real();
     struct load load = {.sources = local, .nsources = job->nlocal};
     struct crn_manifest_file file = {0};
     struct crn_errinfo ei = {0};
@@ -245,6 +255,7 @@ static void write_local(struct crn_job *job, struct crn_work *w, struct crn_sour
     if (crn_rundir_local_root(crn_fs_posix(), &job->cfg, root, sizeof(root), &ei) == CAIRN_OK &&
         write_to(job, w, root, 1, &load, &file, &ei) == CAIRN_OK) {
         memcpy(w->file.name, file.name, sizeof(w->file.name));
+        crn_data(w->item)->local_ns = (uint64_t)clock->wall_ns(clock);
         crn_work_note(job, w->item, CRN_WORK_NOTE_LOCAL, "");
     } else {
         crn_log(&job->log, CRN_WARN, "%s@%" PRId64 ": no local copy, continuing: %s", w->item->name,

@@ -117,6 +117,49 @@ class Case(unittest.TestCase):
             self.assertIn(word, svg)
         self.assertTrue((out / "flush.gp").exists() and (out / "flush.dat").exists())
 
+    def test_levels(self):
+        """What a version took to each level is recorded, drawn, and the basis of the advice."""
+        shutil.rmtree(self.dir)
+        self.work(4, CAIRN_PERSISTENT=str(self.dir), CAIRN_LOCAL=str(self.tmp / "local"))
+        out = self.tmp / "levels"
+        r = subprocess.run([CAIRN, "--dir", self.dir, "plot", "levels", "work", "-o", out],
+                           capture_output=True, env=self.env, check=False)
+        self.assertEqual(r.returncode, 0 if shutil.which("gnuplot") else 1, r.stderr)
+        rows = [list(map(float, line.split())) for line in (out / "levels.dat").read_text().splitlines()
+                if not line.startswith("#")]
+        self.assertEqual([row[0] for row in rows], [v["version"] for v in json.loads(
+            self.cairn("ls", "--json", "work")[0])["versions"]])
+        for _, copy, captured, local, persistent, flush, size in rows:
+            self.assertTrue(copy > 0 and flush > 0 and 0 < captured < local and captured < persistent,
+                            rows)
+            self.assertEqual(size, RANKS * PER_RANK)
+        advice = json.loads(self.cairn("advise", "levels", "work", "--json", "--mtbf", "captured=6h",
+                                       "--mtbf", "persistent=10d")[0])
+        self.assertEqual(advice["versions"], len(rows))
+        self.assertEqual(advice["copy_s"], sorted(row[1] for row in rows)[len(rows) // 2])
+        self.assertLess(0, advice["waste"])
+        self.assertLessEqual(advice["waste"], advice["waste_all_flushed"])
+
+    def test_advice_on_intervals(self):
+        given = ("advise", "levels", "work", "--cost", "captured=1s", "--cost", "local=0", "--cost",
+                 "persistent=1000s", "--slowdown", "10", "--mtbf", "captured=20000s", "--mtbf",
+                 "persistent=200000s")
+        advice = json.loads(self.cairn(*given, "--json")[0])
+        self.assertIn(advice["persistent_every"], (31, 32))  # sqrt(1000)
+        self.assertAlmostEqual(advice["period_s"], 200, delta=2)
+        text = self.cairn(*given)[0]
+        self.assertIn("period = 200s\n", text)
+        self.assertIn(f"persistent_every = {advice['persistent_every']}\n", text)
+        # All failures need the file system: every version is flushed.
+        advice = json.loads(self.cairn("advise", "levels", "work", "--json")[0])
+        self.assertEqual(advice["persistent_every"], 1)
+        for wrong in (["--mtbf", "captured"], ["--mtbf", "deep=1h"], ["--cost", "local=x"],
+                      ["--slowdown", "0"], ["--slowdown", "x"]):
+            self.cairn("advise", "levels", "work", *wrong, expect=2)
+        self.cairn("advise", "levels", "nothing", expect=1)
+        self.cairn("plot", "levels", expect=2)
+        self.cairn("plot", "levels", "nothing", expect=1)
+
     def test_it_goes_with_its_version(self):
         v = self.last()
         self.assertEqual(self.files(v), ["data-0000", "data-0001", "manifest", "stats-0000",
