@@ -49,6 +49,16 @@ foreach(pc ${pc_files})
     install(FILES ${config_dir}/${pc}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 install(FILES docs/man/cairnd.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
+# The systemd unit needs the installed path of the program, which is known only at install time.
+install(CODE "set(CAIRN_BINDIR \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR})
+    configure_file(${PROJECT_SOURCE_DIR}/dist/cairnd@.service
+        ${PROJECT_BINARY_DIR}/cairnd@.service @ONLY)")
+install(FILES ${PROJECT_BINARY_DIR}/cairnd@.service DESTINATION lib/systemd/system)
+# For administrators: files to start from.
+install(FILES dist/cairn.logrotate dist/cairn.tmpfiles dist/cairn.lua dist/prometheus.yml dist/grafana.json
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/cairn/admin)
+install(PROGRAMS dist/slurm/prolog dist/slurm/epilog DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/cairn/admin/slurm)
+install(FILES dist/slurm/job.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/cairn/admin/slurm)
 
 install(DIRECTORY share/platforms share/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn)
 install(FILES share/completions/cairn.bash RENAME cairn

@@ -64,6 +64,26 @@ static cairn_err service_link_expect(cairn_session *s, int fd, enum crn_msg_type
     return refusal->code;
 }
 
+#define CAIRND_STARTS_NS INT64_C(10000000000) /* a cairnd that was started with the job, at most */
+
+/* A cairnd may be starting beside the job: its socket is not there, or a dead one's is. */
+static cairn_err service_link_connect(cairn_session *s, const char *path, int *ret_fd,
+                                      struct crn_errinfo *ei)
+{
+    static const struct timespec pause = {.tv_nsec = 50000000};
+    int64_t until = service_link_after(s, s->cfg.service_timeout_ns);
+    int64_t patience = service_link_after(s, (uint64_t)CAIRND_STARTS_NS);
+    cairn_err rc = crn_sock_connect(path, ret_fd, ei);
+
+    until = patience < until ? patience : until;
+    while (rc == CAIRN_ESERVICE && s->cfg.service == CRN_SERVICE_DAEMON && now_ns(s) < until) {
+        (void)nanosleep(&pause, NULL);
+        crn_err_clear(ei);
+        rc = crn_sock_connect(path, ret_fd, ei);
+    }
+    return rc;
+}
+
 cairn_err crn_service_link_open(cairn_session *s, const char *socket_path, uint32_t *ret_address,
                                 struct crn_errinfo *ei)
 {
@@ -74,7 +94,7 @@ cairn_err crn_service_link_open(cairn_session *s, const char *socket_path, uint3
     s->packet = malloc(CRN_PROTO_MAX);
     if (s->packet == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the connection to the node service");
-    rc = crn_sock_connect(socket_path, &fd, ei);
+    rc = service_link_connect(s, socket_path, &fd, ei);
     if (rc == CAIRN_ESERVICE && s->cfg.service == CRN_SERVICE_DAEMON)
         return crn_err_context(ei, rc,
                                "is cairnd running on this node? Start one per node (mpirun cairnd) "

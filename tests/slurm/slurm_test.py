@@ -131,6 +131,24 @@ def epilog():
     finish(sl, 10)
 
 
+def daemon():
+    """cairnd runs as a step of its own on each node. The application dies with a checkpoint in memory; the
+    daemons go on and commit it, and end when the batch script tells them to."""
+    sl = Slurm(2)
+    job = sl.sbatch(f"srun --overlap --ntasks-per-node=1 {BUILD}/src/cairnd & "
+                    f"srun --overlap {JOB} 100000000; "
+                    f"until [ -e {sl.shared}/saved ]; do sleep 0.2; done; kill %1; wait",
+                    "-N2", **settings(sl, CAIRN_SERVICE="daemon", CAIRN_BANDWIDTH="100K", JOB_DIE=15))
+    sl.wait(lambda: "began 0" in sl.output(job) or "error" in sl.output(job), "the application begins")
+    require("began 0" in sl.output(job), sl.output(job))
+    sl.wait(lambda: versions(sl) == [10], "the daemons save version 10")
+    (sl.shared / "saved").touch()
+    out = sl.until(job, "COMPLETED", "FAILED")
+    require("Killed" in out, out)  # the application
+    sl.env |= {"CAIRN_SERVICE": "embedded", "CAIRN_BANDWIDTH": "0"}
+    finish(sl, 10)
+
+
 if __name__ == "__main__":
     slurm.enter()
     globals()[sys.argv[1]]()
