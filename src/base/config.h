@@ -47,6 +47,7 @@ struct crn_name_config {
     uint64_t keep_local;     /* versions kept on the node-local disk after the flush */
     uint64_t keep_protected; /* versions that are not flushed: the newest ones stay on the nodes */
     struct crn_every persistent_every; /* which versions are flushed although nobody waits */
+    char protect[16];                  /* scheme against lost nodes */
     uint64_t supersede;         /* one that waits for its turn may be dropped for a newer one */
     uint64_t period_ns;         /* advised interval between checkpoints; 0: Young/Daly */
     uint64_t encode;            /* enum crn_encode */
@@ -66,12 +67,14 @@ struct crn_config {
     char job[CAIRN_MAX_NAME];      /* for display; default: the batch system's job id */
     uint64_t service;              /* enum crn_service_kind */
     uint64_t ranks_per_node;       /* 0: by host */
-    uint64_t arena_bytes;          /* 0: auto, from the first checkpoint */
-    uint64_t arena_full;           /* enum crn_arena_full */
-    uint64_t gpu;                  /* recognise regions in GPU memory */
-    uint64_t device_cache;         /* bytes of GPU memory for checkpoints */
-    uint64_t local_cache;          /* bytes of the local directory for captures */
-    uint64_t discard_consumed;     /* a version that was restored is no longer flushed */
+    uint64_t protect_set;          /* nodes of a set; 0: as the scheme wants */
+    char failure_domain[CRN_PATH_MAX]; /* host, node, env:NAME or file:PATH */
+    uint64_t arena_bytes;              /* 0: auto, from the first checkpoint */
+    uint64_t arena_full;               /* enum crn_arena_full */
+    uint64_t gpu;                      /* recognise regions in GPU memory */
+    uint64_t device_cache;             /* bytes of GPU memory for checkpoints */
+    uint64_t local_cache;              /* bytes of the local directory for captures */
+    uint64_t discard_consumed;         /* a version that was restored is no longer flushed */
     uint64_t block_bytes;
     uint64_t blocks;
     uint64_t chunk_bytes;

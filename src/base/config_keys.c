@@ -55,6 +55,15 @@ static const struct crn_key keys[] = {
      AT(service)},
     {"ranks_per_node", CRN_KEY_U64, "auto", 0, 1 << 20, NULL,
      "Ranks that share a node service. auto: all on the same host.", AT(ranks_per_node)},
+    {"protect_set", CRN_KEY_U64, "auto", 0, 32, NULL,
+     "With protect: nodes that protect each other. Leftover nodes make some sets larger. auto: 2 "
+     "for partner, 8 for xor, M+4 for rs:M.",
+     AT(protect_set)},
+    {"failure_domain", CRN_KEY_TEXT, "host", 0, SIZE(failure_domain), NULL,
+     "With protect: nodes that are lost together, and therefore do not protect each other. host: "
+     "those of one host. node: each by itself. env:NAME: those with the same value of the variable "
+     "(rack, switch). file:PATH: a file with lines `HOST LABEL`.",
+     AT(failure_domain)},
 
     /* Capture. */
     {"arena_bytes", CRN_KEY_BYTES, "auto", 0, 1024 * T, NULL,
@@ -263,6 +272,11 @@ static const struct crn_key keys[] = {
      "Versions kept on the file system. 0: all.", AT_NAME(keep_last)},
     {"keep_every", CRN_KEY_U64, "0", 0, UINT64_C(1) << 40, NULL,
      "Versions divisible by this number are always kept. 0: none.", AT_NAME(keep_every)},
+    {"protect", CRN_KEY_TEXT, "none", 0, NAME_SIZE(protect), NULL,
+     "Keeps captures safe from lost nodes before they are on the file system. partner: a copy on "
+     "another node. xor: parity; one node of a set may be lost. rs:M: M nodes of a set may be "
+     "lost.",
+     AT_NAME(protect)},
     {"keep_local", CRN_KEY_U64, "1", 0, UINT64_C(1) << 40, NULL,
      "Versions kept in the local directory after the flush.", AT_NAME(keep_local)},
     {"persistent_every", CRN_KEY_EVERY, "1", 0, 0, NULL,

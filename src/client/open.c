@@ -150,6 +150,12 @@ static cairn_err find_place(cairn_session *s, struct place *p, struct crn_errinf
     rc = s->comm->ops->split_host(s->comm, &host, ei);
     if (rc != CAIRN_OK)
         return rc;
+    s->host = s->rank;
+    rc = host->ops->bcast(host, &s->host, sizeof(s->host), 0, ei);
+    if (rc != CAIRN_OK) {
+        host->ops->free(host);
+        return rc;
+    }
     per_node = s->cfg.ranks_per_node > 0 ? (uint32_t)s->cfg.ranks_per_node : (uint32_t)host->size;
     p->node_on_host = (uint32_t)host->rank / per_node;
     rc = host->ops->split(host, (int)p->node_on_host, host->rank, &s->node_comm, ei);
@@ -272,6 +278,8 @@ static cairn_err join_service(cairn_session *s, struct place *p, struct crn_erri
     rc = crn_session_agree(s, rc, "connecting to the node service", ei);
     if (rc == CAIRN_OK)
         rc = gather_peers(s, address, &peers, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_session_sets(s, ei);
     if (rc == CAIRN_OK)
         rc = crn_service_link_hello(s, peers, ei);
     if (rc == CAIRN_OK)

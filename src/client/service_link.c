@@ -127,6 +127,8 @@ cairn_err crn_service_link_say_hello(cairn_session *s, int fd, int is_rejoin,
     FILE *f;
 
     memcpy(h.run, s->run, 16);
+    h.nmembers = s->nmembers;
+    memcpy(h.member, s->member, sizeof(h.member));
     f = open_memstream(&h.config, &len);
     if (f == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the configuration as text");

@@ -156,6 +156,9 @@ struct cairn_session {
     struct crn_comm *node_comm; /* ranks of this node */
     uint8_t run[16];
     uint32_t rank, ranks, node, nodes, local, nlocal;
+    uint32_t host;     /* first rank on it */
+    uint32_t nmembers; /* of this node's set; 0: nothing is protected. sets.c */
+    uint32_t member[CRN_SET_MAX];
     uint32_t teams;              /* how many teams have read together so far; same on all ranks */
     uint32_t *node_of;           /* by rank */
     struct crn_service *service; /* embedded, in the first rank of the node; else NULL */
@@ -398,6 +401,8 @@ void crn_advice_signals_remove(cairn_session *s);
 int crn_session_copy_threads(const cairn_session *s, int *ret_sharers);
 
 /* Collective. All ranks fail if one does. */
+/* sets.c: collective; forms the sets of nodes that protect each other. */
+CAIRN_CHECKED cairn_err crn_session_sets(cairn_session *s, struct crn_errinfo *ei);
 CAIRN_CHECKED cairn_err crn_session_agree(cairn_session *s, cairn_err rc, const char *what,
                                           struct crn_errinfo *ei);
 

@@ -8,7 +8,7 @@
 #include "node/core.h"
 
 /* More than any event emits, apart from what it emits for each item. */
-#define PLAIN_ACTIONS(n) (16 + (n)->set.files + (n)->set.nlocal)
+#define PLAIN_ACTIONS(n) (16 + (n)->set.files + (n)->set.nlocal + (n)->set.nmembers)
 #define ITEM_ACTIONS     12
 
 static int actions_reserve(struct crn_actions *a, size_t room)

@@ -81,6 +81,7 @@ void crn_group_assisted(struct crn_node *n, struct crn_item *item);
 
 /* root.c */
 void crn_root_message(struct crn_node *n, const struct crn_msg *m);
+void crn_root_tell_level(struct crn_node *n, struct crn_item *item, cairn_level level);
 void crn_root_rank_died(struct crn_node *n, const struct crn_msg *m);
 void crn_root_want(struct crn_node *n, uint64_t seq);
 void crn_root_fail(struct crn_node *n, struct crn_item *item, const struct crn_errinfo *error);
@@ -122,6 +123,13 @@ int crn_adopt_is_silent(const struct crn_node *n, const struct crn_item *item, u
 void crn_adopt_captured(struct crn_node *n, struct crn_item *item, uint32_t local);
 void crn_adopt_asked(struct crn_node *n, const struct crn_msg *m);
 void crn_adopt_looked(struct crn_node *n, struct crn_item *item, const struct crn_result *r);
+
+/* protect.c */
+void crn_protect_begin(struct crn_node *n, struct crn_item *item);
+void crn_protect_opened(struct crn_node *n, struct crn_item *item, const struct crn_result *r);
+void crn_protect_stream(struct crn_node *n, struct crn_item *item, const struct crn_msg *m);
+void crn_protect_made(struct crn_node *n, struct crn_item *item, const struct crn_result *r);
+void crn_root_protected(struct crn_node *n, struct crn_item *item, const struct crn_msg *m);
 
 /* alive.c */
 void crn_alive_tick(struct crn_node *n);

@@ -26,6 +26,7 @@ void crn_item_free(struct crn_item *item)
     free(item->member_bytes);
     free(item->has_come);
     free(item->assists);
+    free(item->streams);
     free(item->shell);
     free(item);
 }
@@ -66,11 +67,13 @@ static struct crn_item *item_new(const struct crn_node *n)
     item->has_come = calloc(members, 1);
     item->assists = calloc((size_t)members + 1, 1);
     item->shell = calloc(1, n->set.shell_bytes);
+    if (n->set.nmembers > 0)
+        item->streams = calloc(1, sizeof(*item->streams));
     if (n->set.node == CRN_ROOT)
         item->root = root_item_new(n);
     item->nmissing = members - 1;
     item->leader = item->assisted = UINT32_MAX;
-    if (is_whole(item, n->set.node == CRN_ROOT))
+    if (is_whole(item, n->set.node == CRN_ROOT) && (n->set.nmembers == 0 || item->streams != NULL))
         return item;
     crn_item_free(item);
     return NULL;

@@ -64,7 +64,10 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(NODE_HERE, 59, here, NODE, NODE) /* a restarted service has the job again: see adopt.c */    \
     X(NODE_ASKS, 60, asks, NODE, FIRST_NODE) /* has this checkpoint been committed already? */     \
     X(RANK_DIED, 61, rank_died, NODE, FIRST_NODE)  /* it has captured none from seq on */          \
-    X(NODE_CRAMPED, 62, subject, NODE, FIRST_NODE) /* it needs the memory of this held one */
+    X(NODE_CRAMPED, 62, subject, NODE, FIRST_NODE) /* it needs the memory of this held one */      \
+    X(NODE_STREAM, 63, node_stream, NODE, NODE) /* to its set: other members may read its data */  \
+    X(FETCH_STREAM, 64, fetch_stream, NODE, NODE)   /* send this part of it under this tag */      \
+    X(NODE_PROTECTED, 65, failed, NODE, FIRST_NODE) /* its parity is there, or why it is not */
 
 /* F(payload, kind, field): the payload of each message, in the order on the wire. */
 #define CRN_FIELDS_none(F, P)
@@ -105,6 +108,9 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
 #define CRN_FIELDS_here(F, P)      F(P, U32, address) F(P, U32, wants_answer)
 #define CRN_FIELDS_asks(F, P)      F(P, CKPT, ckpt) F(P, U64, generation)
 #define CRN_FIELDS_rank_died(F, P) F(P, ERROR, error)
+#define CRN_FIELDS_node_stream(F, P)                                                               \
+    F(P, CKPT, ckpt) F(P, U64, bytes) F(P, U64, index_hash) /* as in the trailer of its data file */
+#define CRN_FIELDS_fetch_stream(F, P) F(P, U32, tag) F(P, U64, offset) F(P, U64, bytes)
 
 /* The payloads that have fields. */
 #define CRN_PAYLOADS(P)                                                                            \
@@ -138,14 +144,16 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     P(turn)                                                                                        \
     P(here)                                                                                        \
     P(asks)                                                                                        \
-    P(rank_died)
+    P(rank_died)                                                                                   \
+    P(node_stream)                                                                                 \
+    P(fetch_stream)
 
 enum crn_msg_type {
 #define CRN_MSG_ENUM(type, number, payload, from, to) CRN_MSG_##type = (number),
     CRN_MESSAGES(CRN_MSG_ENUM)
 #undef CRN_MSG_ENUM
 };
-#define CRN_MSG_MAX 62
+#define CRN_MSG_MAX 65
 
 /* What TURN says. */
 enum crn_turn_news {

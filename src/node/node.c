@@ -82,6 +82,10 @@ static void on_level(struct crn_node *n, struct crn_item *item, const struct crn
         a->end = n->set.nlocal;
     }
     crn_item_tell_ranks(n, item, 0, &item->error);
+    if (level == CAIRN_PROTECTED)
+        (void)crn_act(n, CRN_ACT_PROTECTED, item);
+    if (level == CAIRN_CAPTURED)
+        crn_protect_begin(n, item);
     if (level == CAIRN_CAPTURED && item->state == CRN_ITEM_CAPTURED &&
         n->set.cfg->local[0] != '\0' && !crn_config_is_lazy(n->set.cfg))
         (void)crn_act_work(n, item, CRN_WORK_LOCAL);
@@ -162,6 +166,7 @@ void crn_node_from_node(struct crn_node *n, int64_t now_ns, const struct crn_msg
     case CRN_MSG_NODE_DATA:
     case CRN_MSG_NODE_IDLE:
     case CRN_MSG_NODE_PAUSED:
+    case CRN_MSG_NODE_PROTECTED:
         if (n->set.node == CRN_ROOT)
             crn_root_message(n, m);
         return;
@@ -177,6 +182,8 @@ void crn_node_from_node(struct crn_node *n, int64_t now_ns, const struct crn_msg
         crn_group_rerouted(n, item, m->leader.node);
     else if (m->type == CRN_MSG_FILE)
         crn_group_file(n, item, m);
+    else if (m->type == CRN_MSG_NODE_STREAM)
+        crn_protect_stream(n, item, m);
 }
 
 /* Results. ------------------------------------------------------------------------------------- */
@@ -212,6 +219,12 @@ static void handle_result(struct crn_node *n, const struct crn_result *r)
         return;
     case CRN_WORK_ASSIST:
         crn_group_assisted(n, item);
+        return;
+    case CRN_WORK_STREAM:
+        crn_protect_opened(n, item, r);
+        return;
+    case CRN_WORK_PARITY:
+        crn_protect_made(n, item, r);
         return;
     case CRN_WORK_LOOK:
         crn_adopt_looked(n, item, r);
@@ -335,9 +348,10 @@ int crn_node_refusal(const struct crn_msg *m, struct crn_msg *ret)
 {
     *ret = (struct crn_msg){.seq = m->seq, .node = CRN_ROOT};
     memcpy(ret->run, m->run, sizeof(ret->run));
-    if (m->type == CRN_MSG_FETCH || m->type == CRN_MSG_FETCH_OLDER) {
+    if (m->type == CRN_MSG_FETCH || m->type == CRN_MSG_FETCH_OLDER ||
+        m->type == CRN_MSG_FETCH_STREAM) {
         ret->type = CRN_MSG_NOT_SENT;
-        ret->not_sent.tag = m->fetch.tag;
+        ret->not_sent.tag = m->type == CRN_MSG_FETCH_STREAM ? m->fetch_stream.tag : m->fetch.tag;
         return 1;
     }
     if (crn_msg_has_ckpt(m->type))

@@ -19,6 +19,7 @@
 #include "node/due.h"
 #include "node/message.h"
 #include "node/states.h"
+#include "protect/scheme.h"
 
 #define CRN_ROOT 0 /* the node that decides for all */
 
@@ -36,10 +37,13 @@ enum crn_work_kind {
     CRN_WORK_COMMIT,    /* keeper, root: manifest */
     CRN_WORK_RETIRE,    /* keeper: spool, debris, local retention; root: retention, journal */
     CRN_WORK_REPORT,    /* keeper, root: records a pause in the journal */
+    CRN_WORK_STREAM,    /* protector: opens the stream of this node */
+    CRN_WORK_PARITY,    /* protector: the parity that this node keeps */
     /* ---- */
     CRN_WORK_OPEN,         /* keeper: the directory of the job */
     CRN_WORK_SEND,         /* sender, follower: gathers extents that are not contiguous in memory */
     CRN_WORK_FETCH,        /* result only: the flusher needs a block of another node */
+    CRN_WORK_FETCH_STREAM, /* result only: the protector needs a block of another node */
     CRN_WORK_NOTE_OPENED,  /* result only, leader: the file exists */
     CRN_WORK_NOTE_ASK,     /* result only, assistant: a block is free */
     CRN_WORK_NOTE_WRITTEN, /* result only, assistant: a write is in the file */
@@ -55,7 +59,7 @@ struct crn_part {
 };
 
 /* What a node has reported to the root, as bits. */
-enum { CRN_HAS_CAPTURED = 1, CRN_HAS_LOCAL = 2, CRN_HAS_DATA = 4 };
+enum { CRN_HAS_CAPTURED = 1, CRN_HAS_LOCAL = 2, CRN_HAS_DATA = 4, CRN_HAS_PARITY = 8 };
 
 /* A checkpoint as the root sees it. Arrays have an entry per node, groups per file. */
 struct crn_root_item {
@@ -66,12 +70,22 @@ struct crn_root_item {
     uint64_t *node_wrote;              /* as reported so far */
     unsigned char *has;                /* CRN_HAS_* */
     uint32_t ncaptured, nlocal, ndata; /* nodes that have */
+    uint32_t nprotected;               /* nodes whose parity is there */
+    int is_unprotected;                /* a node has said why its parity is not */
     struct crn_group_state *groups;    /* used to find lagging leaders */
     struct crn_buf sizes;              /* of all nodes, as GO carries them */
     cairn_level target;                /* the ranks want it there; NONE: as configured */
     int is_waited;                     /* a rank waits for this very one */
     int is_asked;       /* the keeper looks, or has looked, whether it is committed already */
     uint32_t paused_by; /* node + 1 that reports for all why flushes wait; 0: none waits */
+};
+
+/* The streams of a node's set, by place in the set. */
+struct crn_streams {
+    uint32_t ncome; /* members that have told */
+    unsigned char has_come[CRN_SET_MAX];
+    uint64_t bytes[CRN_SET_MAX];
+    uint64_t index_hash[CRN_SET_MAX];
 };
 
 /* A checkpoint in flight on this node. Workers may read what never changes: seq, name, version,
@@ -105,8 +119,9 @@ struct crn_item {
     uint64_t *member_bytes;  /* per member of the group */
     unsigned char *has_come; /* per member: it has described its shards */
     unsigned char *assists;  /* by owner (member + 1; 0: none): elected as assistant */
-    struct crn_root_item *root; /* NULL on all nodes but the first */
-    void *shell;                /* setup.shell_bytes zeroed bytes */
+    struct crn_streams *streams; /* NULL: this node is in no set */
+    struct crn_root_item *root;  /* NULL on all nodes but the first */
+    void *shell;                 /* setup.shell_bytes zeroed bytes */
 };
 
 /* What this node knows of a name that ranks have claimed; see claim.c. */
@@ -128,18 +143,19 @@ struct crn_claim {
 /* Actions. ------------------------------------------------------------------------------------- */
 
 enum crn_act {
-    CRN_ACT_SEND = 0, /* msg to the nodes first .. end-1, which may include this one */
-    CRN_ACT_TELL,     /* msg to the ranks first .. end-1; with an item: if they have captured */
-    CRN_ACT_WORK,     /* start work on item (CLAIM: on claim); its result is crn_node_result */
-    CRN_ACT_PROMISE,  /* the captures of the ranks first .. end-1 are complete on all nodes */
-    CRN_ACT_BEGIN,    /* GO: the flush of item begins; number: seq + 1 of its base, 0: none */
-    CRN_ACT_TURN,     /* ask for a turn to flush item: crn_node_turn; it may have been asked for */
-    CRN_ACT_WROTE,    /* bytes were written during item's turn */
-    CRN_ACT_DECIDED,  /* root: item has ended, as msg.end says: return its turn */
-    CRN_ACT_ENDED,    /* item has ended here: stop its workers; number: its users */
-    CRN_ACT_SETTLE,   /* release the slots of the ranks first .. end-1 */
-    CRN_ACT_FREE,     /* item has left the node: crn_item_free */
-    CRN_ACT_LOG,      /* note.msg, at level number */
+    CRN_ACT_SEND = 0,  /* msg to the nodes first .. end-1, which may include this one */
+    CRN_ACT_TELL,      /* msg to the ranks first .. end-1; with an item: if they have captured */
+    CRN_ACT_WORK,      /* start work on item (CLAIM: on claim); its result is crn_node_result */
+    CRN_ACT_PROMISE,   /* the captures of the ranks first .. end-1 are complete on all nodes */
+    CRN_ACT_BEGIN,     /* GO: the flush of item begins; number: seq + 1 of its base, 0: none */
+    CRN_ACT_TURN,      /* ask for a turn to flush item: crn_node_turn; it may have been asked for */
+    CRN_ACT_WROTE,     /* bytes were written during item's turn */
+    CRN_ACT_DECIDED,   /* root: item has ended, as msg.end says: return its turn */
+    CRN_ACT_PROTECTED, /* all sets are: no member reads the stream of item any more */
+    CRN_ACT_ENDED,     /* item has ended here: stop its workers; number: its users */
+    CRN_ACT_SETTLE,    /* release the slots of the ranks first .. end-1 */
+    CRN_ACT_FREE,      /* item has left the node: crn_item_free */
+    CRN_ACT_LOG,       /* note.msg, at level number */
 };
 
 /* What becomes of a slot: CRN_ACT_ENDED, SETTLE. */
@@ -181,6 +197,8 @@ struct crn_node_setup {
     uint32_t node, nodes, nlocal;
     uint32_t files;               /* per version; the nodes form as many groups */
     const struct crn_config *cfg; /* must outlive the node */
+    uint32_t nmembers;            /* of this node's set; 0: it is in none */
+    const uint32_t *members;      /* ascending; must outlive the node */
     size_t shell_bytes;
     struct crn_actions *out; /* may be shared by nodes of one thread */
 };
@@ -211,7 +229,9 @@ struct crn_result {
     struct crn_claim *claim;
     const struct crn_errinfo *error;
     uint64_t
-        number; /* CLAIM: generation; COMMIT, LOOK: time of the commit; SERVE: 1 if all is lent */
+        number;    /* CLAIM: generation; COMMIT, LOOK: time of the commit; SERVE: 1 if all is lent;
+                 * STREAM: bytes */
+    uint64_t hash; /* STREAM: of its index */
     const struct crn_fs_type *fs_type;    /* START */
     struct crn_blob shards;               /* SERVE: descriptors; borrowed until the actions ran */
     const struct crn_manifest_file *file; /* FLUSH: the same */
@@ -248,6 +268,8 @@ uint64_t crn_node_calm_rate(const struct crn_node *n, int is_closing);
  * learns where the bytes go. With encode = auto they may; the leader hands out writes of plain files
  * only. */
 int crn_item_takes_help(const struct crn_node *n, const struct crn_item *item);
+/* How checkpoints of this name are protected. */
+struct crn_protection crn_node_scheme(const struct crn_config *cfg, const char *name);
 /* The member that describes its shards in this message; UINT32_MAX: none, drop the message. */
 uint32_t crn_node_newcomer(const struct crn_node *n, const struct crn_item *item, uint32_t node);
 uint32_t crn_node_group_first(const struct crn_node *n); /* node */

@@ -17,6 +17,11 @@ static void tell_level(struct crn_node *n, struct crn_item *item, cairn_level le
     m->level.is_held = (uint32_t)is_held;
 }
 
+void crn_root_tell_level(struct crn_node *n, struct crn_item *item, cairn_level level)
+{
+    tell_level(n, item, level, 0);
+}
+
 /* Deciding. ------------------------------------------------------------------------------------ */
 
 static void root_decide(struct crn_node *n, struct crn_item *item, enum crn_root_event event,
@@ -368,7 +373,7 @@ static void on_node_local(struct crn_node *n, struct crn_item *item, const struc
     struct crn_root_item *root = item->root;
 
     if (is_news(root, m->node, CRN_HAS_LOCAL, &root->nlocal) && root->nlocal == n->set.nodes)
-        tell_level(n, item, CAIRN_LOCAL, 0);
+        crn_root_tell_level(n, item, CAIRN_LOCAL);
 }
 
 /* Only the leader of a group reports its file. */
@@ -421,6 +426,9 @@ static void root_progress(struct crn_node *n, struct crn_item *item, const struc
         return;
     case CRN_MSG_NODE_DATA:
         on_node_data(n, item, m);
+        return;
+    case CRN_MSG_NODE_PROTECTED:
+        crn_root_protected(n, item, m);
         return;
     case CRN_MSG_NODE_IDLE:
         on_idle(n, item, m);

@@ -93,7 +93,7 @@ static void test_encoder(void **state)
 {
     enum { K = 6, M = 3, BYTES = 4096 };
     static uint8_t data[K][BYTES], ours[M][BYTES], theirs[M][BYTES];
-    struct crn_scheme s = {CRN_SCHEME_RS, M};
+    struct crn_protection s = {CRN_SCHEME_RS, M};
     uint8_t *in[K], *out[M], factors[M * K], tables[M * K * 32];
     struct crn_rng rng;
     uint32_t c, r, i;

@@ -26,7 +26,7 @@ static const struct scheme_row scheme_rows[] = {
 };
 #define SCHEMES (sizeof(scheme_rows) / sizeof(scheme_rows[0]))
 
-cairn_err crn_scheme_parse(const char *text, const char *what, struct crn_scheme *ret,
+cairn_err crn_scheme_parse(const char *text, const char *what, struct crn_protection *ret,
                            struct crn_errinfo *ei)
 {
     unsigned long parity;
@@ -35,13 +35,13 @@ cairn_err crn_scheme_parse(const char *text, const char *what, struct crn_scheme
 
     for (i = 0; i < CRN_SCHEME_RS; i++)
         if (strcmp(text, scheme_rows[i].name) == 0) {
-            *ret = (struct crn_scheme){i, i != CRN_SCHEME_NONE};
+            *ret = (struct crn_protection){i, i != CRN_SCHEME_NONE};
             return CAIRN_OK;
         }
     if (strncmp(text, "rs:", 3) == 0 && text[3] >= '1' && text[3] <= '9') {
         parity = strtoul(text + 3, &end, 10);
         if (*end == '\0' && parity < CRN_SET_MAX) {
-            *ret = (struct crn_scheme){CRN_SCHEME_RS, (uint8_t)parity};
+            *ret = (struct crn_protection){CRN_SCHEME_RS, (uint8_t)parity};
             return CAIRN_OK;
         }
     }
@@ -51,7 +51,7 @@ cairn_err crn_scheme_parse(const char *text, const char *what, struct crn_scheme
                     what, text, CRN_SET_MAX - 1);
 }
 
-void crn_scheme_text(struct crn_scheme s, char ret[CRN_SCHEME_TEXT])
+void crn_scheme_text(struct crn_protection s, char ret[CRN_SCHEME_TEXT])
 {
     const char *name = s.kind < SCHEMES ? scheme_rows[s.kind].name : "?";
 
@@ -61,27 +61,27 @@ void crn_scheme_text(struct crn_scheme s, char ret[CRN_SCHEME_TEXT])
         (void)snprintf(ret, CRN_SCHEME_TEXT, "%s", name);
 }
 
-int crn_scheme_fits(struct crn_scheme s, uint32_t members)
+int crn_scheme_fits(struct crn_protection s, uint32_t members)
 {
     return s.kind > CRN_SCHEME_NONE && s.kind < SCHEMES && members <= CRN_SET_MAX && s.parity > 0 &&
            (s.kind == CRN_SCHEME_RS || s.parity == 1) && members > s.parity;
 }
 
-uint32_t crn_scheme_columns(struct crn_scheme s, uint32_t members)
+uint32_t crn_scheme_columns(struct crn_protection s, uint32_t members)
 {
     uint32_t columns = scheme_rows[s.kind].columns;
 
     return columns != 0 ? columns : members - s.parity;
 }
 
-uint32_t crn_scheme_set(struct crn_scheme s)
+uint32_t crn_scheme_set(struct crn_protection s)
 {
     uint32_t set = scheme_rows[s.kind].set + s.parity;
 
     return set < CRN_SET_MAX / 2 ? set : CRN_SET_MAX / 2;
 }
 
-uint8_t crn_scheme_factor(struct crn_scheme s, uint32_t columns, uint32_t row, uint32_t column)
+uint8_t crn_scheme_factor(struct crn_protection s, uint32_t columns, uint32_t row, uint32_t column)
 {
     uint8_t first = (uint8_t)(columns ^ column);
 
@@ -92,7 +92,7 @@ uint8_t crn_scheme_factor(struct crn_scheme s, uint32_t columns, uint32_t row, u
 
 /* Fills the matrix that makes the chosen pieces from the columns, and lists them. Returns how many
  * were found. */
-static uint32_t choose_pieces(struct crn_scheme s, uint32_t columns, const unsigned char *has,
+static uint32_t choose_pieces(struct crn_protection s, uint32_t columns, const unsigned char *has,
                               uint8_t *matrix, uint32_t *piece)
 {
     uint32_t n = 0;
@@ -109,7 +109,7 @@ static uint32_t choose_pieces(struct crn_scheme s, uint32_t columns, const unsig
     return n;
 }
 
-int crn_scheme_rebuild(struct crn_scheme s, uint32_t columns, const unsigned char *has,
+int crn_scheme_rebuild(struct crn_protection s, uint32_t columns, const unsigned char *has,
                        uint32_t column, uint8_t *ret_factors)
 {
     uint8_t matrix[CRN_SET_MAX * CRN_SET_MAX];

@@ -37,7 +37,7 @@ static uint32_t largest_domain(const struct set_node *v, uint32_t n, uint32_t *r
     return most;
 }
 
-static uint32_t set_count(struct crn_scheme s, uint32_t nodes, uint32_t size)
+static uint32_t set_count(struct crn_protection s, uint32_t nodes, uint32_t size)
 {
     uint32_t sets;
 
@@ -48,7 +48,7 @@ static uint32_t set_count(struct crn_scheme s, uint32_t nodes, uint32_t size)
 }
 
 /* Can a set lose a domain, and can it hold the scheme? */
-static int can_carry(struct crn_scheme s, uint32_t nodes, uint32_t size, uint32_t most)
+static int can_carry(struct crn_protection s, uint32_t nodes, uint32_t size, uint32_t most)
 {
     uint32_t sets = set_count(s, nodes, size);
 
@@ -56,16 +56,16 @@ static int can_carry(struct crn_scheme s, uint32_t nodes, uint32_t size, uint32_
            (most + sets - 1) / sets <= s.parity;
 }
 
-static cairn_err refuse_scheme(struct crn_scheme s, uint32_t nodes, uint32_t domains, uint32_t size,
-                               uint32_t most, struct crn_errinfo *ei)
+static cairn_err refuse_scheme(struct crn_protection s, uint32_t nodes, uint32_t domains,
+                               uint32_t size, uint32_t most, struct crn_errinfo *ei)
 {
     char text[CRN_SCHEME_TEXT], best[CRN_SCHEME_TEXT];
-    struct crn_scheme b = {CRN_SCHEME_RS, CRN_SET_MAX - 1};
+    struct crn_protection b = {CRN_SCHEME_RS, CRN_SET_MAX - 1};
 
     while (b.parity > 0 && !can_carry(b, nodes, size, most))
         b.parity--;
     if (b.parity <= 1)
-        b = (struct crn_scheme){b.parity == 0 ? CRN_SCHEME_NONE : CRN_SCHEME_XOR, b.parity};
+        b = (struct crn_protection){b.parity == 0 ? CRN_SCHEME_NONE : CRN_SCHEME_XOR, b.parity};
     crn_scheme_text(s, text);
     crn_scheme_text(b, best);
     return crn_fail(ei, CAIRN_ECONFIG, 0,
@@ -77,8 +77,8 @@ static cairn_err refuse_scheme(struct crn_scheme s, uint32_t nodes, uint32_t dom
                         : "");
 }
 
-cairn_err crn_sets_form(const uint64_t *domain, uint32_t nodes, struct crn_scheme s, uint32_t size,
-                        uint32_t *ret_set, struct crn_errinfo *ei)
+cairn_err crn_sets_form(const uint64_t *domain, uint32_t nodes, struct crn_protection s,
+                        uint32_t size, uint32_t *ret_set, struct crn_errinfo *ei)
 {
     struct set_node *v = calloc(nodes, sizeof(*v));
     uint32_t sets = set_count(s, nodes, size);

@@ -12,8 +12,9 @@
  *
  * CAIRN_ECONFIG if the loss of one domain could take more nodes of a set than the scheme survives; the
  * text names the strongest scheme that these nodes can carry. */
-CAIRN_CHECKED cairn_err crn_sets_form(const uint64_t *domain, uint32_t nodes, struct crn_scheme s,
-                                      uint32_t size, uint32_t *ret_set, struct crn_errinfo *ei);
+CAIRN_CHECKED cairn_err crn_sets_form(const uint64_t *domain, uint32_t nodes,
+                                      struct crn_protection s, uint32_t size, uint32_t *ret_set,
+                                      struct crn_errinfo *ei);
 /* The members of a node's set, ascending; at most CRN_SET_MAX. Returns how many. */
 uint32_t crn_sets_members(const uint32_t *set, uint32_t nodes, uint32_t node,
                           uint32_t ret[CRN_SET_MAX]);

@@ -7,11 +7,11 @@
 
 #define MOST 70
 
-static struct crn_scheme scheme(const char *text)
+static struct crn_protection scheme(const char *text)
 {
     struct crn_errinfo why = {0};
     struct crn_errinfo *ei = &why;
-    struct crn_scheme s;
+    struct crn_protection s;
 
     assert_ok(crn_scheme_parse(text, "protect", &s, ei));
     return s;
@@ -23,7 +23,7 @@ static void test_parse(void **state)
     struct crn_errinfo why = {0};
     struct crn_errinfo *ei = &why;
     char text[CRN_SCHEME_TEXT];
-    struct crn_scheme s;
+    struct crn_protection s;
     size_t i;
 
     (void)state;
@@ -41,7 +41,8 @@ static void test_parse(void **state)
 
 /* Every node is in one set, sets differ in size by at most one and carry the scheme, and no domain has
  * more nodes in a set than the scheme survives. */
-static void check_sets(const uint64_t *domain, uint32_t nodes, struct crn_scheme s, uint32_t size)
+static void check_sets(const uint64_t *domain, uint32_t nodes, struct crn_protection s,
+                       uint32_t size)
 {
     uint32_t set[MOST], members[CRN_SET_MAX];
     struct crn_errinfo why = {0};
@@ -86,7 +87,7 @@ static void test_every_number(void **state)
     for (i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
         for (nodes = 2; nodes <= MOST; nodes++)
             for (size = 0; size <= 9; size++) {
-                struct crn_scheme s = scheme(schemes[i]);
+                struct crn_protection s = scheme(schemes[i]);
 
                 if (nodes > s.parity && (size == 0 || size > s.parity))
                     check_sets(domain, nodes, s, size);

@@ -6,7 +6,7 @@
 
 #define ALIGN 64
 
-void crn_stripes_plan(struct crn_scheme s, uint32_t members, const uint64_t *length,
+void crn_stripes_plan(struct crn_protection s, uint32_t members, const uint64_t *length,
                       struct crn_stripes *ret)
 {
     uint64_t longest = 0;

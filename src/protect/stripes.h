@@ -12,7 +12,7 @@
 #include "protect/scheme.h"
 
 struct crn_stripes {
-    struct crn_scheme scheme;
+    struct crn_protection scheme;
     uint32_t members, columns;
     uint64_t segment_bytes;       /* of the longest stream; a multiple of 64 */
     uint64_t length[CRN_SET_MAX]; /* of each member's stream */
@@ -25,7 +25,7 @@ struct crn_segment {
 };
 
 /* The scheme must fit. */
-void crn_stripes_plan(struct crn_scheme s, uint32_t members, const uint64_t *length,
+void crn_stripes_plan(struct crn_protection s, uint32_t members, const uint64_t *length,
                       struct crn_stripes *ret);
 /* The member that keeps a parity row of a stripe, and the stripe whose row a member keeps. */
 uint32_t crn_stripes_keeper(const struct crn_stripes *p, uint32_t stripe, uint32_t row);

@@ -154,11 +154,11 @@ static void check_geometry(const struct set *s)
 
 static void test_subsets(void **state)
 {
-    static const struct crn_scheme schemes[] = {{CRN_SCHEME_PARTNER, 1},
-                                                {CRN_SCHEME_XOR, 1},
-                                                {CRN_SCHEME_RS, 1},
-                                                {CRN_SCHEME_RS, 2},
-                                                {CRN_SCHEME_RS, 3}};
+    static const struct crn_protection schemes[] = {{CRN_SCHEME_PARTNER, 1},
+                                                    {CRN_SCHEME_XOR, 1},
+                                                    {CRN_SCHEME_RS, 1},
+                                                    {CRN_SCHEME_RS, 2},
+                                                    {CRN_SCHEME_RS, 3}};
     static struct set s;
     struct crn_rng rng;
     uint32_t n, i, k;
@@ -189,11 +189,11 @@ static void test_overhead(void **state)
     struct crn_stripes p;
 
     (void)state;
-    crn_stripes_plan((struct crn_scheme){CRN_SCHEME_RS, 2}, 6, length, &p);
+    crn_stripes_plan((struct crn_protection){CRN_SCHEME_RS, 2}, 6, length, &p);
     assert_int_equal(crn_stripes_row_at(&p, 3, 2), 3200); /* rs:2 in sets of 6: 50 % */
-    crn_stripes_plan((struct crn_scheme){CRN_SCHEME_XOR, 1}, 5, length, &p);
+    crn_stripes_plan((struct crn_protection){CRN_SCHEME_XOR, 1}, 5, length, &p);
     assert_int_equal(crn_stripes_row_at(&p, 0, 1), 1600);
-    crn_stripes_plan((struct crn_scheme){CRN_SCHEME_PARTNER, 1}, 3, length, &p);
+    crn_stripes_plan((struct crn_protection){CRN_SCHEME_PARTNER, 1}, 3, length, &p);
     assert_int_equal(crn_stripes_row_at(&p, 2, 1), 6400);
 }
 

@@ -13,6 +13,8 @@
 
 #include "base/clock.h"
 #include "service/drain_local.h"
+#include "service/parity.h"
+#include "service/rebuild.h"
 #include "service/source.h"
 #include "store/journal.h"
 
@@ -237,6 +239,127 @@ static int is_capture_damaged(const struct crn_dead_run *run, const uint32_t *sl
     return is_damaged;
 }
 
+/* Protected captures. A node's data file is then its stream, so that parity fits it. ------------ */
+
+/* Opens the parity that this node keeps of a capture; *ret_fd is -1 if it has none, or none that is
+ * whole: the capture was then never protected. */
+static cairn_err open_parity(struct crn_dead_run *run, const struct crn_slot_info *info,
+                             struct crn_parity *ret, int *ret_fd, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0};
+    char what[CRN_PATH_MAX + 128];
+    char name[CRN_PARITY_FILE];
+    cairn_err rc;
+
+    *ret_fd = -1;
+    crn_parity_file_name(info->id.seq, name);
+    (void)snprintf(what, sizeof(what), "%s/%s", run->dir.path, name);
+    rc = crn_rebuild_load(run->fs, run->dir.dfd, name, what, ret, ret_fd, &why);
+    if (rc == CAIRN_OK &&
+        (!crn_capture_id_equal(&ret->id, &info->id) || ret->member[ret->place].node != run->node)) {
+        crn_parity_free(ret);
+        (void)run->fs->close(run->fs, *ret_fd);
+        *ret_fd = -1;
+    }
+    if (rc == CAIRN_OK || rc == CAIRN_ENOENT || rc == CAIRN_EDAMAGED || rc == CAIRN_EFORMAT)
+        return CAIRN_OK;
+    crn_err_keep(ei, &why);
+    return rc;
+}
+
+static cairn_err flush_stream(struct crn_dead_run *run, const struct crn_store *st,
+                              const uint32_t *slots, const struct crn_parity *p,
+                              char ret_file[CRN_FILE_NAME], struct crn_errinfo *ei)
+{
+    struct crn_source *sources = calloc(run->nlocal, sizeof(*sources));
+    struct crn_open_shard *held = calloc(run->nlocal, sizeof(*held));
+    struct crn_nodefile f = {0};
+    cairn_err rc = CAIRN_OK;
+
+    if (sources == NULL || held == NULL)
+        rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %u shards", run->nlocal);
+    if (rc == CAIRN_OK)
+        rc = crn_sources_open(run->arenas, slots, run->nlocal, &run->dir, held, sources, ei);
+    if (rc == CAIRN_OK) {
+        rc = crn_nodefile_reopen(run->fs, p->tail, p->tail_bytes, sources, run->nlocal, "parity",
+                                 &f, ei);
+        if (rc == CAIRN_OK)
+            rc = crn_rebuild_raise_data(st, &f, ret_file, ei);
+        crn_nodefile_close(&f);
+        crn_sources_close(held, sources, run->nlocal);
+    }
+    free(held);
+    free(sources);
+    return rc;
+}
+
+/* Brings this node's part of the capture to the store: its data file and, if it is protected, its
+ * parity. */
+static cairn_err raise_capture(struct crn_dead_run *run, const struct crn_store *st,
+                               const struct crn_slot_info *info, const uint32_t *slots,
+                               char ret_file[CRN_FILE_NAME], int *ret_has_parity,
+                               struct crn_errinfo *ei)
+{
+    struct crn_parity p = {0};
+    cairn_err rc;
+    int fd = -1;
+
+    rc = open_parity(run, info, &p, &fd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    *ret_has_parity = fd >= 0;
+    if (fd < 0)
+        return flush_capture(run, st, info, slots, ret_file, ei);
+    rc = crn_rebuild_raise_parity(st, &p, fd, ei);
+    if (rc == CAIRN_OK)
+        rc = flush_stream(run, st, slots, &p, ret_file, ei);
+    crn_parity_free(&p);
+    (void)run->fs->close(run->fs, fd);
+    return rc;
+}
+
+cairn_err crn_drain_rebuild(const struct crn_store *st, const struct crn_unpublished *u,
+                            uint32_t *ret_missing, uint32_t *ret_rebuilt, struct crn_errinfo *ei)
+{
+    struct crn_unpublished any = *u;
+    cairn_err rc;
+
+    any.own = NULL;
+    rc = crn_rebuild_version(st, u->name, u->version, u->id, ret_rebuilt, ei);
+    if (rc == CAIRN_OK && *ret_rebuilt > 0)
+        rc = crn_store_try_publish(st, &any, ret_missing, ei);
+    return rc;
+}
+
+/* Publishes the capture if all data files are there, or can be rebuilt. A capture that is damaged in
+ * this node's memory may be rebuilt, too. */
+static cairn_err publish_capture(struct crn_dead_run *run, const struct crn_store *st,
+                                 const struct crn_unpublished *u, const uint32_t *slots,
+                                 int has_parity, uint32_t *ret_missing, struct crn_errinfo *ei)
+{
+    struct crn_errinfo why = {0}, ignored = {0};
+    cairn_err rc;
+
+    rc = crn_store_try_publish(st, u, ret_missing, &why);
+    if (rc == CAIRN_EDAMAGED && is_capture_damaged(run, slots)) {
+        run->is_lost = 1;
+        *ret_missing = 1;
+        if (crn_store_discard_data(st, u->name, u->version, u->own, &ignored) != CAIRN_OK)
+            crn_err_clear(&ignored); /* a sweep removes it */
+    }
+    if (has_parity && (rc == CAIRN_OK || run->is_lost) && *ret_missing > 0) {
+        cairn_err again = crn_drain_rebuild(st, u, ret_missing, &run->rebuilt, ei);
+
+        if (again != CAIRN_OK || *ret_missing == 0 || !run->is_lost) {
+            run->is_lost &= again != CAIRN_OK;
+            return again;
+        }
+    }
+    if (rc != CAIRN_OK)
+        crn_err_keep(ei, &why);
+    return rc;
+}
+
 /* Flushes a capture that is whole on this node, and publishes it once all nodes have done so. */
 static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *st,
                               const struct crn_slot_info *info, const uint32_t *slots,
@@ -245,7 +368,7 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
     char file[CRN_FILE_NAME];
     struct crn_unpublished u = {info->name, info->version, &info->id,
                                 run->nodes, run->cfg.job,  file};
-    struct crn_errinfo ignored = {0};
+    int has_parity = 0;
     int lock_fd = -1;
     cairn_err rc;
 
@@ -255,18 +378,26 @@ static cairn_err save_capture(struct crn_dead_run *run, const struct crn_store *
         return rc;
     rc = crn_store_check_pin(st, info->name, info->version, &info->id, ei);
     if (rc == CAIRN_OK)
-        rc = flush_capture(run, st, info, slots, file, ei);
+        rc = raise_capture(run, st, info, slots, file, &has_parity, ei);
     run->is_lost = rc == CAIRN_EDAMAGED; /* its bytes differ from those captured */
     if (rc == CAIRN_OK)
-        rc = crn_store_try_publish(st, &u, ret_missing, ei);
-    if (rc == CAIRN_EDAMAGED && !run->is_lost && is_capture_damaged(run, slots)) {
-        run->is_lost = 1;
-        if (crn_store_discard_data(st, info->name, info->version, file, &ignored) != CAIRN_OK)
-            crn_err_clear(&ignored); /* a sweep removes it */
-    }
+        rc = publish_capture(run, st, &u, slots, has_parity, ret_missing, ei);
+    if (rc == CAIRN_OK && has_parity && *ret_missing == 0)
+        crn_rebuild_clean(st, info->name, info->version);
     if (lock_fd >= 0)
         (void)st->fs->close(st->fs, lock_fd);
     return rc;
+}
+
+static void tell_saved(struct crn_dead_run *run, enum crn_drain_what what,
+                       const struct crn_slot_info *info, uint32_t missing)
+{
+    char text[64] = "";
+
+    if (what == CRN_DRAIN_COMMITTED && run->rebuilt > 0)
+        (void)snprintf(text, sizeof(text), "the data of %u lost node%s was rebuilt", run->rebuilt,
+                       run->rebuilt == 1 ? "" : "s");
+    crn_dead_run_tell(run, what, info->name, info->version, missing, text);
 }
 
 static cairn_err drain_whole(struct crn_dead_run *run, const struct crn_slot_info *info,
@@ -289,7 +420,7 @@ static cairn_err drain_whole(struct crn_dead_run *run, const struct crn_slot_inf
         what = missing == 0 ? CRN_DRAIN_COMMITTED : CRN_DRAIN_WAITING;
     }
     if (rc == CAIRN_OK)
-        crn_dead_run_tell(run, what, info->name, info->version, missing, "");
+        tell_saved(run, what, info, missing);
     crn_store_close(&st);
     return rc;
 }
@@ -301,6 +432,7 @@ static cairn_err drain_capture(struct crn_dead_run *run, const struct crn_slot_i
     cairn_err rc = CAIRN_OK;
 
     run->is_lost = 0;
+    run->rebuilt = 0;
     if (slots == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a drain of %u shards", run->nlocal);
     else if (!find_slots(run, info->id.seq, slots))

@@ -16,6 +16,11 @@ void crn_drain_local(const struct crn_fs *fs, const struct crn_config *cfg, int 
 CAIRN_CHECKED cairn_err crn_drain_lock(const struct crn_store *st, const char *name,
                                        const char *who, int64_t timeout_ns, int *ret_fd,
                                        struct crn_errinfo *ei);
+/* Rebuilds the data files of lost nodes and publishes the capture if that makes it whole.
+ * *ret_missing changes only if some were rebuilt. The caller has the writer's lock. */
+CAIRN_CHECKED cairn_err crn_drain_rebuild(const struct crn_store *st,
+                                          const struct crn_unpublished *u, uint32_t *ret_missing,
+                                          uint32_t *ret_rebuilt, struct crn_errinfo *ei);
 struct crn_drain_capture {
     const char *name;
     int64_t version;

@@ -21,6 +21,7 @@ struct crn_dead_run {
     const struct crn_fs *fs;
     int has_told;            /* a failure was reported */
     int is_lost;             /* the current capture is damaged in memory */
+    uint32_t rebuilt;        /* data files of other nodes, for the current capture */
     struct crn_errinfo lost; /* the error of the first such capture */
     crn_drain_fn fn;
     void *arg;

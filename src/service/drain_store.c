@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+#include "service/drain_local.h"
+#include "service/rebuild.h"
+
 static void drain_store_tell(crn_drain_fn fn, void *arg, const char *name, const struct crn_left *l,
                              enum crn_drain_what what, uint32_t missing, const char *text)
 {
@@ -17,12 +20,12 @@ static void drain_store_tell(crn_drain_fn fn, void *arg, const char *name, const
         fn(arg, &ev);
 }
 
-static int has_complete(const struct crn_lefts *left)
+static int has_work(const struct crn_lefts *left)
 {
     size_t i;
 
     for (i = 0; i < left->n; i++)
-        if (crn_left_is_complete(&left->v[i]))
+        if (crn_left_is_complete(&left->v[i]) || crn_left_may_be_rebuilt(&left->v[i]))
             return 1;
     return 0;
 }
@@ -57,13 +60,20 @@ static cairn_err publish_complete(const struct crn_store *st, const char *name,
         struct crn_unpublished u = {name, l->version, &l->id, l->files, NULL, NULL};
         struct crn_errinfo why = {0};
         uint32_t missing = 0;
+        uint32_t rebuilt = 0;
         cairn_err rc;
 
-        if (!crn_left_is_complete(l))
+        if (!crn_left_is_complete(l) && (l->is_superseded || !crn_left_may_be_rebuilt(l)))
             continue;
-        rc = crn_store_try_publish(st, &u, &missing, &why);
+        missing = l->files - l->have;
+        rc = crn_left_is_complete(l) ? crn_store_try_publish(st, &u, &missing, &why) : CAIRN_OK;
+        if (rc == CAIRN_OK && missing > 0 && l->has_parity)
+            rc = crn_drain_rebuild(st, &u, &missing, &rebuilt, &why);
         if (rc == CAIRN_OK && missing == 0) {
+            crn_rebuild_clean(st, name, l->version);
             drain_store_tell(fn, arg, name, l, CRN_DRAIN_COMMITTED, 0, "");
+        } else if (rc == CAIRN_OK && !crn_left_is_complete(l)) {
+            continue; /* more nodes may still bring their files */
         } else if (rc == CAIRN_OK) {
             drain_store_tell(fn, arg, name, l, CRN_DRAIN_INCOMPLETE, missing,
                              "a data file in the store is damaged: see 'cairn sweep'");
@@ -85,7 +95,7 @@ cairn_err crn_drain_store_name(const struct crn_store *st, const char *name, int
     cairn_err rc;
 
     rc = crn_store_left(st, name, &left, ei);
-    if (rc != CAIRN_OK || !has_complete(&left))
+    if (rc != CAIRN_OK || !has_work(&left))
         goto out;
     if (held_fd < 0) {
         rc = crn_store_lock_name(st, name, "cairn drain", &lock_fd, &busy);

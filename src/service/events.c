@@ -12,6 +12,7 @@
 #include "service/assist.h"
 #include "service/flow.h"
 #include "service/loan.h"
+#include "service/parity.h"
 #include "service/turn.h"
 
 static int64_t now_ns(void)
@@ -104,6 +105,7 @@ static void free_item(struct crn_job *job, struct crn_item *item)
     free(d->files);
     crn_manifest_file_free(&d->file);
     crn_flow_free(job, item);
+    crn_ward_free(job, item);
     crn_loan_give_back(job, item);
     crn_assist_free(d->aid);
     crn_item_free(item);
@@ -163,6 +165,9 @@ static void events_act(struct crn_job *job, struct crn_action *a)
     case CRN_ACT_DECIDED:
         crn_turn_end(job, item);
         crn_job_count(job, item, a->msg.end.error.code, a->msg.end.committed_ns);
+        return;
+    case CRN_ACT_PROTECTED:
+        crn_ward_done(job, item);
         return;
     case CRN_ACT_ENDED:
         end_item(job, a);
@@ -312,6 +317,9 @@ static int message_data(struct crn_job *job, struct crn_msg *n)
     case CRN_MSG_FETCH_OLDER:
         crn_flow_asked(job, item, n);
         return 1;
+    case CRN_MSG_FETCH_STREAM:
+        crn_flow_stream_asked(job, item, n);
+        return 1;
     case CRN_MSG_SENT:
         crn_flow_sent(job, n);
         return 1;
@@ -365,6 +373,7 @@ static int result_data(struct crn_job *job, struct crn_work *w)
         crn_ranks_answer(job, &w->error);
         return 0;
     case CRN_WORK_FETCH:
+    case CRN_WORK_FETCH_STREAM:
         crn_flow_fetch(job, w->item, w);
         return 0;
     case CRN_WORK_NOTE_OPENED:
@@ -403,6 +412,7 @@ void crn_job_result(struct crn_work *w)
                            .number = w->kind == CRN_WORK_COMMIT || w->kind == CRN_WORK_LOOK
                                          ? w->committed_ns
                                          : w->bytes,
+                           .hash = w->hash,
                            .fs_type = job->fs_type,
                            .shards = {w->payload, w->payload_bytes}};
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "service/assist.h"
 #include "service/loan.h"
+#include "service/parity.h"
 
 /* Allocates a block for gathering. The number of such blocks is bounded, however many nodes ask. On
  * the sender thread. */
@@ -69,14 +70,15 @@ static void flow_link(struct crn_flow *f)
     crn_item_use(f->item);
 }
 
-/* Passes the result of a receive to the engine. */
-static void hand_over(struct crn_job *job, const struct crn_write *write, struct crn_errand *errand,
-                      void *block, const struct crn_errinfo *error)
+/* Passes the result of a receive to the thread that asked for it. */
+static void hand_over(const struct crn_flow *f, const struct crn_errinfo *error)
 {
-    if (errand != NULL)
-        crn_assist_errand(job->engine, errand, NULL, block, 1, error);
+    if (f->ticket != NULL)
+        crn_ticket_done(f->ticket, f->block, error);
+    else if (f->errand != NULL)
+        crn_assist_errand(f->job->engine, f->errand, NULL, f->block, 1, error);
     else
-        crn_engine_arrived(job->engine, write, error);
+        crn_engine_arrived(f->job->engine, f->write, error);
 }
 
 /* A cancelled receive may complete at any time, so its tag is never reused. */
@@ -102,8 +104,9 @@ static void flow_cancel(struct crn_flow *f)
 {
     struct crn_comm *comm = f->job->svc->comm;
 
-    if (!comm->ops->transfer_cancel(comm, f->transfer))
-        f->block = crn_engine_replace(f->job->engine, f->block);
+    if (comm->ops->transfer_cancel(comm, f->transfer))
+        return;
+    f->block = f->ticket != NULL ? NULL : crn_engine_replace(f->job->engine, f->block);
 }
 
 /* Gives up a receive. */
@@ -113,35 +116,59 @@ static void give_up(struct crn_flow *f)
     flow_cancel(f);
 }
 
-/* Requests a block: for the flusher of a leader, or for a write assigned to an assistant. */
+/* The request that a receive belongs to. */
+static void ask_for(const struct crn_job *job, const struct crn_item *item,
+                    const struct crn_work *w, uint32_t tag, struct crn_msg *ret)
+{
+    if (w->kind == CRN_WORK_FETCH_STREAM) {
+        crn_node_msg(job->core, item, CRN_MSG_FETCH_STREAM, ret);
+        ret->fetch_stream.tag = tag;
+        ret->fetch_stream.offset = w->offset;
+        ret->fetch_stream.bytes = w->bytes;
+        return;
+    }
+    crn_node_msg(job->core, item, w->is_older ? CRN_MSG_FETCH_OLDER : CRN_MSG_FETCH, ret);
+    ret->fetch.tag = tag;
+    ret->fetch.extents = (struct crn_blob){w->payload, w->payload_bytes};
+}
+
+/* Requests a block: for the flusher of a leader, for a write assigned to an assistant, or for the
+ * protector. */
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
     struct crn_service *svc = job->svc;
+    struct crn_flow failed = {
+        .job = job, .write = w->write, .errand = w->errand, .ticket = w->ticket, .block = w->block};
     struct crn_msg n;
     struct crn_errinfo e = {0};
-    struct crn_flow *f = flow_new(job, item, w->node);
-    uint32_t tag = next_tag(svc);
-    cairn_err rc;
+    struct crn_flow *f = NULL;
+    uint32_t tag = 0;
+    cairn_err rc = CAIRN_OK;
 
-    if (f == NULL)
+    if (w->ticket != NULL && crn_item_has_ended(item->state))
+        rc = crn_fail(&e, CAIRN_ECANCELED, 0, "the checkpoint has ended");
+    if (rc == CAIRN_OK) {
+        f = flow_new(job, item, w->node);
+        tag = next_tag(svc);
+    }
+    if (rc == CAIRN_OK && f == NULL)
         rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block of node %u", w->node);
-    else
+    if (rc == CAIRN_OK)
         rc = svc->comm->ops->recv_start(svc->comm, (int)job->peers[w->node], (int)tag, w->block,
                                         w->bytes, &f->transfer, &e);
     if (rc != CAIRN_OK) {
         free(f);
-        hand_over(job, w->write, w->errand, w->block, &e);
+        hand_over(&failed, &e);
         return;
     }
     f->is_receive = 1;
     f->write = w->write;
     f->errand = w->errand;
+    f->ticket = w->ticket;
     f->block = w->block;
     f->tag = tag;
     flow_link(f);
-    crn_node_msg(job->core, item, w->is_older ? CRN_MSG_FETCH_OLDER : CRN_MSG_FETCH, &n);
-    n.fetch.tag = tag;
-    n.fetch.extents = (struct crn_blob){w->payload, w->payload_bytes};
+    ask_for(job, item, w, tag, &n);
     crn_service_tell(svc, job->peers[w->node], &n);
 }
 
@@ -199,39 +226,50 @@ static void tell_not_sent(struct crn_job *job, uint64_t seq, uint32_t to, uint32
     crn_service_tell(job->svc, job->peers[to], &n);
 }
 
-/* This node cannot send the requested data, so the checkpoint fails. */
-static void fail_to_send(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
-                         const struct crn_errinfo *e)
+/* What is to be sent: a range of memory, or a gathered block, which the flow then owns. */
+struct flow_send {
+    uint32_t to, tag;
+    const void *data;
+    uint64_t bytes;
+    void *owned;      /* NULL: in place */
+    int64_t asked_ns; /* when a gathered block was asked for */
+    int is_stream;    /* for the protection of another node */
+};
+
+/* The other node is told why it gets nothing. Only a flush fails with it. */
+static void refuse_send(struct crn_job *job, struct crn_item *item, const struct flow_send *s,
+                        const struct crn_errinfo *e)
 {
-    crn_job_fail(job, item, e);
-    tell_not_sent(job, item->seq, to, tag, e);
+    if (!s->is_stream)
+        crn_job_fail(job, item, e);
+    tell_not_sent(job, item->seq, s->to, s->tag, e);
 }
 
-static void send_soon(struct crn_job *job, struct crn_item *item, uint32_t to, uint32_t tag,
-                      const void *data, uint64_t bytes, void *owned, int64_t asked_ns)
+static void send_soon(struct crn_job *job, struct crn_item *item, const struct flow_send *s)
 {
-    struct crn_flow *f = flow_new(job, item, to);
+    struct crn_flow *f = flow_new(job, item, s->to);
     struct crn_errinfo e = {0};
     cairn_err rc;
 
     if (f == NULL) {
-        rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block for node %u", to);
+        rc = crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "a block for node %u", s->to);
     } else {
-        f->data = data;
-        f->bytes = bytes;
-        f->tag = tag;
-        f->gather_ns = asked_ns != 0 ? f->start_ns - asked_ns : 0;
+        f->data = s->data;
+        f->bytes = s->bytes;
+        f->tag = s->tag;
+        f->is_stream = s->is_stream;
+        f->gather_ns = s->asked_ns != 0 ? f->start_ns - s->asked_ns : 0;
         rc = flow_start(f, f->start_ns, &e);
     }
     if (rc != CAIRN_OK) {
         free(f);
-        if (owned != NULL)
-            gather_free(job, owned);
-        fail_to_send(job, item, to, tag, &e);
+        if (s->owned != NULL)
+            gather_free(job, s->owned);
+        refuse_send(job, item, s, &e);
         return;
     }
-    f->is_gathered = owned != NULL;
-    f->block = owned;
+    f->is_gathered = s->owned != NULL;
+    f->block = s->owned;
     flow_link(f);
 }
 
@@ -269,6 +307,62 @@ static const struct crn_source *asked_sources(const struct crn_item *item, int i
     return loan != NULL && loan->is_open ? loan->sources : NULL;
 }
 
+/* Gathering is for the sender thread. Takes the payload. */
+static void send_later(struct crn_job *job, struct crn_item *item, struct crn_work *w, uint32_t to,
+                       uint32_t tag)
+{
+    w->kind = CRN_WORK_SEND;
+    w->asked_ns = crn_clock_real()->mono_ns(crn_clock_real());
+    w->job = job;
+    w->item = item;
+    w->node = to;
+    w->tag = tag;
+    if (crn_work_send(w) == 0) /* else the job is being closed */
+        crn_item_use(item);
+}
+
+/* Another member of the set asks for a part of this node's stream. */
+void crn_flow_stream_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
+{
+    const struct crn_nodefile *file = item != NULL ? crn_ward_file(item) : NULL;
+    uint64_t at = n->fetch_stream.offset;
+    uint64_t bytes = n->fetch_stream.bytes;
+    uint32_t tag = n->fetch_stream.tag;
+    const unsigned char *p;
+    struct crn_errinfo e = {0};
+    struct crn_work *w;
+
+    if (n->node >= job->nodes)
+        return;
+    if (file == NULL || crn_item_has_ended(item->state)) {
+        tell_not_sent(job, n->seq, n->node, tag, NULL);
+        return;
+    }
+    if (at > file->bytes || bytes > file->bytes - at || bytes > job->cfg.block_bytes) {
+        (void)!crn_fail(&e, CAIRN_EDAMAGED, 0, "node %u was asked for data that it does not have",
+                        job->node);
+        tell_not_sent(job, n->seq, n->node, tag, &e);
+        return;
+    }
+    p = crn_nodefile_memory(file, at, bytes);
+    if (p != NULL) {
+        send_soon(job, item,
+                  &(struct flow_send){
+                      .to = n->node, .tag = tag, .data = p, .bytes = bytes, .is_stream = 1});
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", job->node);
+        tell_not_sent(job, n->seq, n->node, tag, &e);
+        return;
+    }
+    w->is_stream = 1;
+    w->offset = at;
+    w->bytes = bytes;
+    send_later(job, item, w, n->node, tag);
+}
+
 /* Follower: handles a request of the leader or of an assistant. A single extent in memory is sent
  * in place; everything else is gathered first. */
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n)
@@ -278,6 +372,7 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     uint32_t tag = n->fetch.tag;
     uint32_t count = crn_view_u32(&v);
     int is_older = n->type == CRN_MSG_FETCH_OLDER;
+    struct flow_send s = {.to = n->node, .tag = tag};
     const struct crn_source *sources;
     const unsigned char *p = NULL;
     struct crn_errinfo e = {0};
@@ -293,13 +388,15 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     }
     sources = asked_sources(item, is_older);
     if (crn_flow_ask_decode(&v, job, sources, &local, &x, &e) != CAIRN_OK) {
-        fail_to_send(job, item, n->node, tag, &e);
+        refuse_send(job, item, &s, &e);
         return;
     }
     if (count == 1)
         p = crn_source_memory(&sources[local], &x);
     if (p != NULL) {
-        send_soon(job, item, n->node, tag, p, x.bytes, NULL, 0);
+        s.data = p;
+        s.bytes = x.bytes;
+        send_soon(job, item, &s);
         return;
     }
     w = calloc(1, sizeof(*w));
@@ -308,20 +405,13 @@ void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn
     if (w == NULL || w->payload == NULL) {
         free(w);
         (void)!crn_fail(&e, CAIRN_ENOMEM, ENOMEM, "node %u", job->node);
-        fail_to_send(job, item, n->node, tag, &e);
+        refuse_send(job, item, &s, &e);
         return;
     }
-    w->kind = CRN_WORK_SEND;
-    w->asked_ns = crn_clock_real()->mono_ns(crn_clock_real());
-    w->job = job;
-    w->item = item;
-    w->node = n->node;
     w->is_older = is_older;
-    w->tag = tag;
     memcpy(w->payload, ask->data, ask->bytes);
     w->payload_bytes = ask->bytes;
-    if (crn_work_send(w) == 0) /* else the job is being closed */
-        crn_item_use(item);
+    send_later(job, item, w, n->node, tag);
 }
 
 /* On the sender thread. crn_flow_send takes the block back, also after a failure. */
@@ -334,10 +424,14 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
     uint32_t count, local, i;
     uint64_t at = 0;
 
-    count = crn_view_u32(&v);
     w->block = gather_block(job);
     if (w->block == NULL)
         return crn_fail(&w->error, CAIRN_ENOMEM, ENOMEM, "a block for another node");
+    if (w->is_stream) {
+        rc = crn_nodefile_read(crn_ward_file(w->item), w->offset, w->bytes, w->block, &w->error);
+        return rc == CAIRN_OK ? crn_job_check_arenas(job, &w->error) : rc;
+    }
+    count = crn_view_u32(&v);
     for (i = 0; rc == CAIRN_OK && i < count; i++) {
         rc = crn_flow_ask_decode(&v, job, sources, &local, &x, &w->error);
         if (rc == CAIRN_OK && x.bytes > job->cfg.block_bytes - at)
@@ -353,15 +447,21 @@ cairn_err crn_flow_gather(struct crn_job *job, struct crn_work *w)
 
 void crn_flow_send(struct crn_job *job, struct crn_item *item, struct crn_work *w)
 {
-    void *block = w->block;
+    struct flow_send s = {.to = w->node,
+                          .tag = w->tag,
+                          .data = w->block,
+                          .bytes = w->bytes,
+                          .owned = w->block,
+                          .asked_ns = w->asked_ns,
+                          .is_stream = w->is_stream};
 
     w->block = NULL;
-    if (w->error.code != CAIRN_OK) {
-        gather_free(job, block);
-        fail_to_send(job, item, w->node, w->tag, &w->error);
+    if (w->error.code == CAIRN_OK) {
+        send_soon(job, item, &s);
         return;
     }
-    send_soon(job, item, w->node, w->tag, block, w->bytes, block, w->asked_ns);
+    gather_free(job, s.owned);
+    refuse_send(job, item, &s, &w->error);
 }
 
 /* Ends a flow that was unlinked from the list. */
@@ -371,9 +471,9 @@ static void flow_end(struct crn_flow *f, const struct crn_errinfo *error)
     struct crn_item *item = f->item;
 
     if (f->is_receive) {
-        hand_over(job, f->write, f->errand, f->block, error);
+        hand_over(f, error);
     } else {
-        if (error == NULL)
+        if (error == NULL && !f->is_stream)
             tell_sent(f);
         if (f->is_gathered)
             gather_free(job, f->block);
@@ -446,7 +546,8 @@ int crn_flows_poll(struct crn_service *svc)
         any = 1;
         if (e.code != CAIRN_OK) {
             crn_log(&f->job->log, CRN_WARN, "%s", e.msg);
-            crn_job_fail(f->job, f->item, &e);
+            if (!f->is_stream && f->ticket == NULL) /* protection fails no checkpoint */
+                crn_job_fail(f->job, f->item, &e);
             ended = f->next;
             flow_end(f, &e);
         }
@@ -488,14 +589,16 @@ void crn_flows_refuse(struct crn_job *job)
         *link = f->next;
         if (f->is_receive) {
             give_up(f);
-            hand_over(job, f->write, f->errand, f->block, &gone);
+            hand_over(f, &gone);
         } else if (f->transfer == NULL) {
             free(f->block);
         }
         free(f);
     }
     while ((w = crn_queue_try_pop(&job->svc->done)) != NULL) {
-        if (w->kind == CRN_WORK_FETCH)
+        if (w->kind == CRN_WORK_FETCH_STREAM)
+            crn_ticket_done(w->ticket, w->block, &gone);
+        else if (w->kind == CRN_WORK_FETCH)
             crn_engine_arrived(w->job->engine, w->write, &gone);
         else if (w->kind == CRN_WORK_NOTE_ASK)
             crn_assist_no_errand(w->job->engine, w->block, &gone);

@@ -22,9 +22,11 @@ struct crn_flow {
     int64_t deadline_ns;
     uint32_t node; /* the other side */
     int is_receive;
+    int is_stream;                 /* send: for the protection of the other side */
     int is_gathered;               /* send: the block counts towards ngathered */
     const struct crn_write *write; /* receive: for the engine */
     struct crn_errand *errand;     /* receive: owned; for an assistant, instead of write */
+    struct crn_ticket *ticket;     /* receive: for the protector, instead of write */
     void *block;                   /* receive: the engine's; send: owned, or NULL */
     int64_t gather_ns;             /* send: time from the request to the start */
     int64_t start_ns;
@@ -42,6 +44,7 @@ void crn_flow_free(struct crn_job *job, struct crn_item *item);
 /* How long to wait for another node: commit_timeout plus the time its gate may throttle. */
 int64_t crn_flow_patience(const struct crn_job *job);
 void crn_flow_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
+void crn_flow_stream_asked(struct crn_job *job, struct crn_item *item, const struct crn_msg *n);
 void crn_flow_sent(struct crn_job *job, const struct crn_msg *n);
 void crn_flow_not_sent(struct crn_job *job, const struct crn_msg *n);
 void crn_flow_fetch(struct crn_job *job, struct crn_item *item, struct crn_work *w);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "service/flow.h"
+#include "service/parity.h"
 #include "service/runfile.h"
 
 #define QUEUE_ROOM (8 * CRN_ARENA_SLOTS_MAX) /* so many that a push never blocks */
@@ -49,7 +50,14 @@ static cairn_err start_workers(struct crn_job *job, struct crn_errinfo *ei)
     if (rc == CAIRN_OK)
         rc = crn_thread_start(&job->keeper, "cairn-keep", crn_keeper_main, job, ei);
     job->has_keeper = job->has_flusher && rc == CAIRN_OK;
-    if (rc == CAIRN_OK && job->files < job->nodes) { /* a node may follow another */
+    if (rc == CAIRN_OK)
+        rc = crn_queue_init(&job->protect_queue, QUEUE_ROOM, ei);
+    if (rc == CAIRN_OK && job->nmembers > 0) {
+        rc = crn_thread_start(&job->protector, "cairn-protect", crn_parity_main, job, ei);
+        job->has_protector = rc == CAIRN_OK;
+    }
+    /* A node may follow another, or send what another protects. */
+    if (rc == CAIRN_OK && (job->files < job->nodes || job->nmembers > 0)) {
         rc = crn_thread_start(&job->sender, "cairn-send", crn_work_sender_main, job, ei);
         job->has_sender = rc == CAIRN_OK;
     }
@@ -66,6 +74,8 @@ static cairn_err job_allocate(struct crn_job *job, const struct crn_hello *h,
     if (job->clients == NULL || job->rank_of == NULL || job->arenas == NULL || job->peers == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a job of %u ranks on this node", h->nlocal);
     memcpy(job->peers, h->peers, h->nodes * sizeof(*job->peers));
+    job->nmembers = h->nmembers;
+    memcpy(job->member, h->member, sizeof(job->member));
     return CAIRN_OK;
 }
 
@@ -76,6 +86,8 @@ static cairn_err open_core(struct crn_job *job, struct crn_errinfo *ei)
                                    .nlocal = job->nlocal,
                                    .files = job->files,
                                    .cfg = &job->cfg,
+                                   .nmembers = job->nmembers,
+                                   .members = job->member,
                                    .shell_bytes = sizeof(struct crn_item_data),
                                    .out = &job->actions};
 
@@ -100,10 +112,12 @@ static cairn_err post_open(struct crn_job *job, struct crn_errinfo *ei)
 
 cairn_err crn_job_make_dir(struct crn_job *job, struct crn_errinfo *ei)
 {
-    struct crn_run_place place = {job->ranks, job->node, job->nodes, job->nlocal, ""};
+    struct crn_run_place place = {job->ranks, job->node, job->nodes, job->nlocal, "", 0, {0}};
     cairn_err rc;
 
     (void)snprintf(place.socket, sizeof(place.socket), "%s", job->svc->socket_path);
+    place.nmembers = job->nmembers;
+    memcpy(place.member, job->member, sizeof(place.member));
     rc = crn_rundir_open(crn_fs_posix(), &job->cfg, job->run, job->node, job->taken == NULL,
                          &job->dir, ei);
     if (rc == CAIRN_OK)
@@ -179,15 +193,15 @@ int crn_job_is_done(const struct crn_job *job)
     return !job->is_opening && (job->is_refused || crn_node_is_done(job->core));
 }
 
-/* The flusher of an aborted job may wait for blocks that the ended loop will never deliver. */
-static void join_flusher(struct crn_job *job)
+/* Flusher and protector of an aborted job may wait for blocks that the ended loop will never deliver. */
+static void join_receiver(struct crn_job *job, pthread_t thread)
 {
     struct crn_errinfo cut = {.code = CAIRN_ECANCELED, .msg = "the service stops"};
     struct timespec until;
 
     if (crn_node_items(job->core) ==
         NULL) { /* nothing is in flight, and results of other jobs must stay */
-        (void)pthread_join(job->flusher, NULL);
+        (void)pthread_join(thread, NULL);
         return;
     }
     do {
@@ -200,12 +214,13 @@ static void join_flusher(struct crn_job *job)
             until.tv_nsec -= 1000000000;
             until.tv_sec++;
         }
-    } while (pthread_timedjoin_np(job->flusher, NULL, &until) == ETIMEDOUT);
+    } while (pthread_timedjoin_np(thread, NULL, &until) == ETIMEDOUT);
 }
 
 void crn_job_stop(struct crn_job *job)
 {
-    struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue};
+    struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue,
+                                       &job->protect_queue};
     size_t i;
 
     crn_lock(&job->mu);
@@ -213,7 +228,7 @@ void crn_job_stop(struct crn_job *job)
     crn_cond_broadcast(&job->wake);
     crn_unlock(&job->mu);
     crn_gate_open(&job->gate);
-    for (i = 0; i < 3; i++)
+    for (i = 0; i < 4; i++)
         if (queue[i]->slot != NULL)
             crn_queue_close(queue[i]);
     crn_turn_close(job);
@@ -235,22 +250,26 @@ int crn_job_has_stopped(struct crn_job *job)
     crn_lock(&job->mu);
     nended = job->nended;
     crn_unlock(&job->mu);
-    return nended == (uint32_t)(job->has_flusher + job->has_keeper + job->has_sender);
+    return nended ==
+           (uint32_t)(job->has_flusher + job->has_keeper + job->has_sender + job->has_protector);
 }
 
 static void join_workers(struct crn_job *job)
 {
-    struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue};
+    struct crn_queue *const queue[] = {&job->flush_queue, &job->keep_queue, &job->send_queue,
+                                       &job->protect_queue};
     struct crn_work *w;
     size_t i;
 
     if (job->has_flusher)
-        join_flusher(job);
+        join_receiver(job, job->flusher);
+    if (job->has_protector)
+        join_receiver(job, job->protector);
     if (job->has_keeper)
         (void)pthread_join(job->keeper, NULL);
     if (job->has_sender)
         (void)pthread_join(job->sender, NULL);
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < 4; i++) {
         while (queue[i]->slot != NULL && (w = crn_queue_try_pop(queue[i])) != NULL) {
             free(w->payload);
             free(w);

@@ -38,6 +38,7 @@ struct crn_item_data {
     uint64_t local_ns;               /* wall clock, flusher: the local copy was durable; 0: none */
     struct crn_flow_part flow;       /* group.c: what followers have described */
     struct crn_aid *aid;             /* assist.c; NULL: no assistant yet */
+    struct crn_ward *ward;           /* parity.c; NULL: not protected, or not yet */
     struct crn_loan *loan;           /* loan.c: the previous version; NULL: not used */
     struct crn_manifest_file *files; /* root: per file; allocated with the first one */
 };
@@ -61,6 +62,7 @@ struct crn_work {
     uint64_t committed_ns;         /* COMMIT; LOOK: 0 if it is not committed */
     const struct crn_write *write; /* FETCH */
     struct crn_errand *errand;     /* FETCH: instead of write, for another node's file */
+    struct crn_ticket *ticket;     /* FETCH_STREAM */
     void *block;                   /* FETCH, NOTE_ASK: destination; SEND: malloc'ed data */
     unsigned char
         *payload; /* owned; SERVE: descriptors; FETCH, SEND: extents; NOTE_WRITTEN: checksums;
@@ -71,6 +73,9 @@ struct crn_work {
     int is_older;     /* FETCH, SEND: of the previous version */
     uint64_t bytes;   /* FETCH, SEND, ASSIST: bytes; NOTE_OPENED, CLAIM: generation;
                   * NOTE_WRITTEN: id of the write; SERVE: 1 if all is lent; RETIRE: 1 if its file stays */
+    uint64_t offset;  /* FETCH_STREAM, SEND of a stream: in the stream */
+    uint64_t hash;    /* STREAM: of the index; its bytes are in `bytes` */
+    int is_stream;    /* SEND: bytes of this node's stream, from offset on */
     int64_t asked_ns; /* SEND: time of the request */
 };
 
@@ -119,8 +124,10 @@ struct crn_job {
     uint8_t run[16];
     struct crn_config cfg;
     uint32_t ranks, node, nodes, nlocal;
-    uint32_t files;             /* per version; the nodes form as many groups */
-    uint32_t *peers;            /* service address by node */
+    uint32_t files;    /* per version; the nodes form as many groups */
+    uint32_t *peers;   /* service address by node */
+    uint32_t nmembers; /* of this node's set; 0: it is in none */
+    uint32_t member[CRN_SET_MAX];
     struct crn_node *core;      /* what this node decides */
     struct crn_actions actions; /* of the core */
     int is_acting;              /* they are being carried out */
@@ -136,9 +143,9 @@ struct crn_job {
     int has_dead;                /* a rank has left without BYE */
     int has_kept;                /* a slot is KEPT, or was */
     /* Workers. */
-    struct crn_queue flush_queue, keep_queue, send_queue;
-    pthread_t flusher, keeper, sender;
-    int has_flusher, has_keeper, has_sender;
+    struct crn_queue flush_queue, keep_queue, send_queue, protect_queue;
+    pthread_t flusher, keeper, sender, protector;
+    int has_flusher, has_keeper, has_sender, has_protector;
     struct crn_mutex mu;
     struct crn_cond wake;                 /* for pauses of the workers */
     int stopping;                         /* mu */

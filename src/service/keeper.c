@@ -14,6 +14,7 @@
 #include "service/drain_local.h"
 #include "service/drain_store.h"
 #include "service/job.h"
+#include "service/parity.h"
 #include "service/source.h"
 #include "store/journal.h"
 
@@ -459,6 +460,7 @@ static cairn_err keeper_retire(struct crn_job *job, struct crn_work *w)
 
     for (i = 0; i < job->nlocal; i++)
         crn_source_remove_spool(job->dir.spool_dfd, job->rank_of[i], item->seq);
+    crn_parity_retire(job);
     if (job->node == CRN_ROOT) {
         report_end(job, item);
         crn_job_report_rest(job); /* the disk may have free space now */
@@ -502,7 +504,7 @@ static void drop_spares(struct crn_job *job)
 /* A write after this would not be protected: the other workers must have ended. */
 static void release_locks(struct crn_job *job)
 {
-    uint32_t others = (uint32_t)(job->has_flusher + job->has_sender);
+    uint32_t others = (uint32_t)(job->has_flusher + job->has_sender + job->has_protector);
 
     crn_lock(&job->mu);
     while (job->nended < others)

@@ -25,6 +25,8 @@ static cairn_err living_introduce(const uint8_t id[16], const struct crn_run_pla
     ret->nodes = place->nodes;
     ret->nlocal = place->nlocal;
     ret->is_rejoin = 1;
+    ret->nmembers = place->nmembers;
+    memcpy(ret->member, place->member, sizeof(ret->member));
     ret->peers = calloc(place->nodes, sizeof(*ret->peers));
     f = open_memstream(&ret->config, &len);
     if (f == NULL)

@@ -37,6 +37,9 @@ cairn_err crn_hello_encode(const struct crn_hello *h, struct crn_buf *buf, struc
     crn_buf_u64(buf, h->seq);
     crn_buf_u32(buf, n);
     crn_buf_put(buf, h->config, n);
+    crn_buf_u32(buf, h->nmembers);
+    for (i = 0; i < h->nmembers; i++)
+        crn_buf_u32(buf, h->member[i]);
     for (i = 0; i < h->nodes; i++)
         crn_buf_u32(buf, h->peers[i]);
     return proto_encoded(buf, ei);
@@ -47,6 +50,24 @@ static int hello_plausible(const struct crn_hello *h)
     return h->ranks > 0 && h->ranks <= CRN_MAX_RANKS && h->rank < h->ranks && h->nodes > 0 &&
            h->nodes <= h->ranks && h->node < h->nodes && h->nlocal > 0 && h->nlocal <= h->ranks &&
            h->local < h->nlocal && h->is_rejoin <= 1;
+}
+
+/* The members ascend, and this node is one of them. */
+static int take_set(struct crn_view *v, struct crn_hello *h)
+{
+    int has_self = 0;
+    uint32_t i;
+
+    h->nmembers = crn_view_u32(v);
+    if (h->nmembers > CRN_SET_MAX)
+        return 0;
+    for (i = 0; i < h->nmembers; i++) {
+        h->member[i] = crn_view_u32(v);
+        if (h->member[i] >= h->nodes || (i > 0 && h->member[i] <= h->member[i - 1]))
+            return 0;
+        has_self |= h->member[i] == h->node;
+    }
+    return h->nmembers == 0 || (has_self && h->nmembers > 1);
 }
 
 cairn_err crn_hello_decode(const void *data, size_t len, struct crn_hello *ret,
@@ -79,7 +100,7 @@ cairn_err crn_hello_decode(const void *data, size_t len, struct crn_hello *ret,
     h.seq = crn_view_u64(&v);
     n = crn_view_u32(&v);
     p = n <= MAX_CONFIG ? crn_view_take(&v, n) : NULL;
-    if (p == NULL || memchr(p, '\0', n) != NULL || !hello_plausible(&h) ||
+    if (p == NULL || memchr(p, '\0', n) != NULL || !hello_plausible(&h) || !take_set(&v, &h) ||
         crn_view_left(&v) != (size_t)h.nodes * 4)
         return crn_fail(ei, CAIRN_EDAMAGED, 0, "a rank sent an invalid HELLO");
     h.config = strndup(p, n);

@@ -5,6 +5,7 @@
 #define CRN_SERVICE_PROTO_H
 
 #include "node/message.h"
+#include "protect/scheme.h"
 
 #define CRN_PROTO_VERSION 14
 #define CRN_PROTO_MAX     ((size_t)128 * 1024)
@@ -18,7 +19,9 @@ struct crn_hello {
     uint32_t is_rejoin;     /* the rank was in this job before the service was restarted; ... */
     uint64_t seq;           /* ... it has ended its checkpoint calls up to this number */
     char *config;           /* owned: INI text of the effective configuration */
-    uint32_t *peers;        /* owned: address of the service of each node */
+    uint32_t nmembers;      /* of this node's set (src/protect); 0: it is in none */
+    uint32_t member[CRN_SET_MAX];
+    uint32_t *peers; /* owned: address of the service of each node */
 };
 
 CAIRN_CHECKED cairn_err crn_hello_encode(const struct crn_hello *h, struct crn_buf *buf,

@@ -19,12 +19,19 @@ static cairn_err runfile_format(const struct crn_run_place *place, const struct 
                                 char **ret_text, size_t *ret_len, struct crn_errinfo *ei)
 {
     FILE *f = open_memstream(ret_text, ret_len);
+    uint32_t i;
 
     if (f != NULL) {
         (void)fprintf(f, "# ranks %u node %u nodes %u local %u\n", place->ranks, place->node,
                       place->nodes, place->nlocal);
         if (place->socket[0] != '\0')
             (void)fprintf(f, "# socket %s\n", place->socket);
+        if (place->nmembers > 0)
+            (void)fprintf(f, "# set");
+        for (i = 0; i < place->nmembers; i++)
+            (void)fprintf(f, " %u", place->member[i]);
+        if (place->nmembers > 0)
+            (void)fprintf(f, "\n");
         (void)crn_config_dump(cfg, f);
         if (fclose(f) == 0)
             return CAIRN_OK;
@@ -66,6 +73,24 @@ static int take_number(const char **at, const char *word, uint32_t *ret)
     return 1;
 }
 
+/* The line after it, if it is there. */
+static int parse_set(const char *text, struct crn_run_place *p)
+{
+    static const char word[] = "\n# set";
+    uint32_t node;
+
+    p->nmembers = 0;
+    if (strncmp(text, word, sizeof(word) - 1) != 0)
+        return *text == '\n';
+    text += sizeof(word) - 1;
+    while (p->nmembers < CRN_SET_MAX && take_number(&text, " ", &node)) {
+        if (node >= p->nodes || (p->nmembers > 0 && node <= p->member[p->nmembers - 1]))
+            return 0;
+        p->member[p->nmembers++] = node;
+    }
+    return *text == '\n' && p->nmembers > 1;
+}
+
 /* The second line, if it is there. Returns 0 if no service can have written it. */
 static int parse_socket(const char *text, struct crn_run_place *p)
 {
@@ -74,14 +99,14 @@ static int parse_socket(const char *text, struct crn_run_place *p)
 
     p->socket[0] = '\0';
     if (strncmp(text, word, sizeof(word) - 1) != 0)
-        return *text == '\n';
+        return parse_set(text, p);
     text += sizeof(word) - 1;
     len = strcspn(text, "\n");
     if (len == 0 || len >= sizeof(p->socket))
         return 0;
     memcpy(p->socket, text, len);
     p->socket[len] = '\0';
-    return 1;
+    return parse_set(text + len, p);
 }
 
 static int parse_place(const char *text, struct crn_run_place *p)

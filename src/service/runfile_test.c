@@ -23,7 +23,8 @@ static cairn_err parse(const char *text, size_t len, struct crn_run_place *ret)
 
 static void what_is_written_reads_back(void **state)
 {
-    const struct crn_run_place place = {12, 2, 3, 4, "/run/user/7/cairn/cairnd-1.sock"};
+    const struct crn_run_place place = {12, 2,        3, 4, "/run/user/7/cairn/cairnd-1.sock",
+                                        3,  {0, 1, 2}};
     struct crn_errinfo info = {0}, *ei = &info;
     struct crn_run_place back = {0};
     struct crn_config cfg, cfg_back;
@@ -77,7 +78,7 @@ static void what_no_service_wrote_is_refused(void **state)
         "# ranks 4 node 0 nodes 1 local 4\npersistent = /pfs\nblocks = x\n";
     static const char together[] =
         "# ranks 4 node 0 nodes 1 local 4\npersistent = /pfs\nalign_bytes = 4097\n";
-    struct crn_run_place place = {7, 7, 7, 7, "/here"};
+    struct crn_run_place place = {7, 7, 7, 7, "/here", 0, {0}};
     char text[200];
     size_t i;
 

@@ -449,6 +449,8 @@ int crn_work_send(struct crn_work *w)
         q = &job->flush_queue;
     else if (w->kind == CRN_WORK_SERVE || w->kind == CRN_WORK_SEND)
         q = &job->send_queue;
+    else if (w->kind == CRN_WORK_STREAM || w->kind == CRN_WORK_PARITY)
+        q = &job->protect_queue;
     if (crn_queue_push(q, w) == 0)
         return 0;
     free(w->payload);

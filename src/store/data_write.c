@@ -59,18 +59,27 @@ cairn_err crn_store_stripe(const struct crn_store *st, const char *name, int64_t
     return crn_fs_check(r, ei, "stripe '%s'", crn_where(st, name, version, NULL).text);
 }
 
-/* Creates a data file under the first unused name. Returns a descriptor or -errno. */
-static int create_new(const struct crn_fs *fs, int dfd, uint32_t file_no,
-                      char ret_file[CRN_FILE_NAME])
+/* crn_data_name, crn_parity_name */
+typedef void data_write_name(uint32_t number, uint32_t attempt, char ret[CRN_FILE_NAME]);
+
+/* Creates a file under the first unused name. Returns a descriptor or -errno. */
+static int create_named(const struct crn_fs *fs, int dfd, uint32_t number, data_write_name *name,
+                        char ret_file[CRN_FILE_NAME])
 {
     uint32_t attempt;
     int fd = -EEXIST;
 
     for (attempt = 0; attempt < MAX_ATTEMPTS && fd == -EEXIST; attempt++) {
-        crn_data_name(file_no, attempt, ret_file);
+        name(number, attempt, ret_file);
         fd = fs->openat(fs, dfd, ret_file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     }
     return fd;
+}
+
+static int create_new(const struct crn_fs *fs, int dfd, uint32_t file_no,
+                      char ret_file[CRN_FILE_NAME])
+{
+    return create_named(fs, dfd, file_no, crn_data_name, ret_file);
 }
 
 /* The same, but replaces the new file with one that a removed version left, if there is one. */
@@ -110,6 +119,25 @@ cairn_err crn_store_create_data(const struct crn_store *st, const char *name, in
         /* ENOENT: another node discarded its file and removed the directory, which was empty
          * then. */
     } while (fd == -ENOENT && races++ < MAX_RACES);
+    if (fd < 0)
+        return crn_fail_errno(ei, -fd, "create '%s'", crn_where(st, name, version, ret_file).text);
+    *ret_fd = fd;
+    return CAIRN_OK;
+}
+
+cairn_err crn_store_create_parity(const struct crn_store *st, const char *name, int64_t version,
+                                  uint32_t node, char ret_file[CRN_FILE_NAME], int *ret_fd,
+                                  struct crn_errinfo *ei)
+{
+    cairn_err rc;
+    int dfd;
+    int fd;
+
+    rc = make_version(st, name, version, &dfd, ei);
+    if (rc != CAIRN_OK)
+        return rc;
+    fd = create_named(st->fs, dfd, node, crn_parity_name, ret_file);
+    (void)st->fs->close(st->fs, dfd);
     if (fd < 0)
         return crn_fail_errno(ei, -fd, "create '%s'", crn_where(st, name, version, ret_file).text);
     *ret_fd = fd;

@@ -32,6 +32,7 @@ struct look {
     int is_removed_unreadable;      /* an unreadable CRN_REMOVED: it applies to every capture */
     struct crn_named named;         /* loaded on first use */
     int has_named;
+    int has_parity; /* the version has parity files */
     struct crn_lefts *out;
 };
 
@@ -107,6 +108,7 @@ static cairn_err left_add(struct look *k, const struct crn_index *x, struct crn_
                                .id = x->id,
                                .created_ns = x->created_ns,
                                .files = x->files,
+                               .has_parity = k->has_parity,
                                .last = UINT32_MAX};
         rc = is_superseded(k, x, &l->is_superseded, ei);
         if (rc != CAIRN_OK)
@@ -164,6 +166,9 @@ static cairn_err look_inside(struct look *k, const struct crn_names *names, stru
     rc = read_head(k, CRN_MANIFEST, &k->m, &is_unreadable, ei);
     if (rc == CAIRN_OK)
         rc = read_head(k, CRN_REMOVED, &k->removed, &k->is_removed_unreadable, ei);
+    k->has_parity = 0;
+    for (i = 0; i < names->n; i++)
+        k->has_parity |= crn_parity_name_parse(names->name[i], &no, &attempt) == 0;
     /* An unreadable manifest may name any file here. */
     for (i = 0; rc == CAIRN_OK && !is_unreadable && i < names->n; i++)
         if (crn_data_name_parse(names->name[i], &no, &attempt) == 0)
@@ -234,6 +239,11 @@ void crn_lefts_free(struct crn_lefts *l)
 int crn_left_is_complete(const struct crn_left *l)
 {
     return !l->is_superseded && l->have == l->files;
+}
+
+int crn_left_may_be_rebuilt(const struct crn_left *l)
+{
+    return !l->is_superseded && l->have < l->files && l->has_parity;
 }
 
 const struct crn_left *crn_left_find(const struct crn_lefts *l, int64_t version,

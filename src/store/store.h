@@ -59,6 +59,11 @@ CAIRN_CHECKED cairn_err crn_store_create_data(const struct crn_store *st, const 
                                               int64_t version, uint32_t file_no,
                                               char ret_file[CRN_FILE_NAME], int *ret_fd,
                                               struct crn_errinfo *ei);
+/* The same for a parity file of this node: parity-0003, ... */
+CAIRN_CHECKED cairn_err crn_store_create_parity(const struct crn_store *st, const char *name,
+                                                int64_t version, uint32_t node,
+                                                char ret_file[CRN_FILE_NAME], int *ret_fd,
+                                                struct crn_errinfo *ei);
 /* Makes <name>/<version> and sets the striping of data files created in it later. CAIRN_ENOTSUP if
  * the file system has no stripes. */
 CAIRN_CHECKED cairn_err crn_store_stripe(const struct crn_store *st, const char *name,
@@ -111,6 +116,7 @@ struct crn_left {
     uint32_t files;    /* of the capture; a flush and a drain of it may use different numbers */
     uint32_t have;     /* how many of them exist */
     int is_promised;   /* all nodes had captured it: the missing files exist elsewhere, or did */
+    int has_parity;    /* there are parity files: missing files may be rebuilt */
     int is_superseded; /* the version was removed, or has the same or a later capture: debris */
     uint32_t last;     /* private */
 };
@@ -123,6 +129,8 @@ CAIRN_CHECKED cairn_err crn_store_left(const struct crn_store *st, const char *n
 void crn_lefts_free(struct crn_lefts *l);
 /* All its files exist and nothing supersedes it: a drain publishes it. */
 int crn_left_is_complete(const struct crn_left *l);
+/* Files are missing, but there is parity: a drain tries to rebuild them. */
+int crn_left_may_be_rebuilt(const struct crn_left *l);
 /* NULL: there is none. */
 const struct crn_left *crn_left_find(const struct crn_lefts *l, int64_t version,
                                      const struct crn_capture_id *id, uint32_t files);

@@ -207,6 +207,10 @@ static cairn_err sweep_file(struct sweep *s, const char *file, struct crn_errinf
             rc = settle_once(s, ei);
         if (rc == CAIRN_OK && is_debris)
             rc = drop_stats_of(s, file, ei);
+    } else if (crn_parity_name_parse(file, &file_no, &attempt) == 0) {
+        is_debris =
+            s->has_writer && !may_be_late(s, &sb) &&
+            (s->is_readable || s->newest_ok > s->version || s->force || is_old(s, changed_ns(&sb)));
     } else if (crn_stats_name_parse(file, data_file) == 0) {
         is_debris = s->has_writer && is_missing(s, data_file);
     }

@@ -14,7 +14,8 @@
  * session, appends a line to LOG.closed and waits to be ended. With CAIRN_TEST_ONE_WAITS only
  * rank 0 waits in Cairn, and the others wait for it in MPI. With CAIRN_TEST_LIMIT no rank takes
  * a version above the number in that file. With CAIRN_TEST_ONLY_CAPTURED it waits for no version
- * to be persistent; with CAIRN_TEST_CAPTURED a version is "captured" when it is local. With
+ * to be persistent; with CAIRN_TEST_PROTECTED it waits for each to be protected, and appends "protected
+ * V"; with CAIRN_TEST_CAPTURED a version is "captured" when it is local. With
  * CAIRN_TEST_STOP_AT each rank stops itself (SIGSTOP) before it takes that version, and appends a
  * line to LOG.took afterwards.
  *
@@ -154,6 +155,7 @@ int main(int argc, char **argv)
     int64_t v = -1;
     long steps;
     int goes_on = argc > 4;
+    int is_protected = getenv("CAIRN_TEST_PROTECTED") != NULL;
     int status = 0;
     int waits, is_awaited, is_local;
     cairn_err rc;
@@ -195,6 +197,10 @@ int main(int argc, char **argv)
             rc = cairn_wait(s, "work", v, is_local ? CAIRN_LOCAL : CAIRN_CAPTURED, 60000);
         if (all(rc == CAIRN_OK))
             say("captured", (long long)v);
+        if (is_protected && rc == CAIRN_OK)
+            rc = cairn_wait(s, "work", v, CAIRN_PROTECTED, 60000);
+        if (is_protected && all(rc == CAIRN_OK))
+            say("protected", (long long)v);
         if (goes_on && v % 2 == 1)
             say_alone("waits", (long long)v, "");
         is_awaited = v % 2 == 1 && getenv("CAIRN_TEST_ONLY_CAPTURED") == NULL;

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes that are lost with their memory. Nothing reaches the file system before the job dies: what comes
+back comes from captures and parity of the nodes that are left, byte for byte (the worker checks).
+
+usage: protect_test.py SCENARIO    (see the functions named after them)"""
+import itertools
+import json
+import random
+import shutil
+import sys
+import time
+
+sys.dont_write_bytecode = True
+from jobs import (IS_ALL, PATIENCE, Job, cairn, kill, newest, require, run_one, workers_of)
+
+
+def protected_job(nodes, scheme, last=1, **keys):
+    """A job with a node for each rank, killed when version `last` is protected."""
+    job = Job(ranks_per_node=1, protect=scheme, failure_domain="node", protect_set=nodes,
+              free_reserve_bytes="1000T", space_wait="1h", **keys)
+    job.env["CAIRN_TEST_PROTECTED"] = job.env["CAIRN_TEST_ONLY_CAPTURED"] = "1"
+    job.env["CAIRN_TEST_LIMIT"] = str(job.dir / "limit")
+    job.words = ["30011"]
+    (job.dir / "limit").write_text(str(last))
+    process = job.start(nodes)
+    deadline = time.monotonic() + PATIENCE
+    while newest(job, "protected") < last:
+        require(time.monotonic() < deadline and process.poll() is None,
+                f"{scheme}: version {last} is not protected; log: {job.said('captured')}")
+        time.sleep(0.01)
+    for pid in workers_of(process.pid):
+        kill(pid)
+    process.wait()
+    for key in ("CAIRN_TEST_PROTECTED", "CAIRN_TEST_ONLY_CAPTURED", "CAIRN_TEST_LIMIT",
+                "CAIRN_FREE_RESERVE_BYTES"):
+        del job.env[key]
+    return job
+
+
+def keep(job, name):
+    """The job's state, to be lost in several ways."""
+    shutil.copytree(job.dir / "shm", job.dir / name, ignore=shutil.ignore_patterns("sock"))
+
+
+def restore(job, name):
+    job.reset()
+    shutil.copytree(job.dir / name, job.dir / "shm")
+
+
+def lose(job, lost):
+    for node in lost:
+        paths = list((job.dir / "shm").glob(f"cairn-*/*-n{node}"))
+        require(len(paths) == 1, f"node {node} left {paths}")
+        shutil.rmtree(paths[0])
+
+
+def drained(job):
+    r = cairn(job, "drain", "--json")
+    return [e for e in json.loads(r.stdout)["drained"]]
+
+
+def committed(job):
+    return [e["version"] for e in drained(job) if e["what"] == "committed"]
+
+
+def check_losses(nodes, scheme, survives, subsets):
+    """Every loss that the scheme survives brings the newest version back; a larger one that it does not
+    brings nothing, and says so."""
+    job = protected_job(nodes, scheme)
+    keep(job, "kept")
+    for lost in subsets:
+        restore(job, "kept")
+        lose(job, lost)
+        saved = committed(job)
+        what = f"{scheme}, {nodes} nodes, without {lost}"
+        if survives(lost):
+            require(1 in saved, f"{what}: {saved} came back")
+            require(cairn(job, "verify").returncode == 0, f"{what}: not whole")
+            require(not list((job.dir / "p").glob("work/*/parity-*")), f"{what}: parity stays")
+            job.check_restart(nodes, 1, what)
+            job.check_clean(what)
+        else:
+            require(saved == [], f"{what}: {saved} came back")
+    job.remove()
+
+
+def losses(nodes, most, sample):
+    """Every subset of up to so many nodes; without CAIRN_TEST_ALL a sample of them."""
+    every = [lost for n in range(most + 1) for lost in itertools.combinations(range(nodes), n)]
+    return every if IS_ALL else random.Random(21).sample(every, min(sample, len(every)))
+
+
+def partner():
+    """A ring of three copies: one node may be lost."""
+    check_losses(3, "partner", lambda lost: len(lost) < 2, losses(3, 2, 4))
+
+
+def xor():
+    check_losses(4, "xor", lambda lost: len(lost) < 2, losses(4, 2, 4))
+
+
+def rs():
+    """Two of five may be lost."""
+    check_losses(5, "rs:2", lambda lost: len(lost) < 3, losses(5, 3, 5))
+
+
+if __name__ == "__main__":
+    sys.exit(run_one(__doc__, partner, xor, rs))
