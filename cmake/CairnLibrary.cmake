@@ -40,7 +40,10 @@ if(cairn_have_MPI)
     # The error record is plain data; its few functions are linked in rather than exported.
     add_library(cairn_mpi SHARED ${mpi_sources} base/err.c)
     cairn_shared(cairn_mpi ${CMAKE_CURRENT_SOURCE_DIR}/libcairn_mpi.map)
-    target_link_libraries(cairn_mpi PUBLIC cairn MPI::MPI_C)
+    target_link_libraries(cairn_mpi PUBLIC cairn MPI::MPI_C PRIVATE ${CMAKE_DL_LIBS})
+    # Loaded for comm = ucx; built or not, it may be installed later.
+    target_compile_definitions(cairn_mpi PRIVATE
+        CRN_UCX_LIBRARY="libcairn_ucx.so.${PROJECT_VERSION_MAJOR}")
     set_target_properties(cairn_mpi PROPERTIES EXPORT_NAME mpi OUTPUT_NAME ${CAIRN_MPI_LIBRARY})
     add_library(cairn::mpi ALIAS cairn_mpi)
     add_library(cairn_mpi_static STATIC ${mpi_sources})

@@ -28,6 +28,7 @@ enum crn_encode {
     CRN_ENCODE_AUTO
 };
 enum crn_service_kind { CRN_SERVICE_EMBEDDED, CRN_SERVICE_DAEMON };
+enum crn_comm_kind { CRN_COMM_OVER_MPI, CRN_COMM_OVER_UCX };
 
 /* How often: every count-th time, or after ns since the last time. Both 0: never. */
 struct crn_every {
@@ -66,6 +67,7 @@ struct crn_config {
     char shm_dir[CRN_PATH_MAX];    /* arenas; a tmpfs */
     char job[CAIRN_MAX_NAME];      /* for display; default: the batch system's job id */
     uint64_t service;              /* enum crn_service_kind */
+    uint64_t comm;                 /* enum crn_comm_kind */
     uint64_t ranks_per_node;       /* 0: by host */
     uint64_t protect_set;          /* nodes of a set; 0: as the scheme wants */
     char failure_domain[CRN_PATH_MAX]; /* host, node, env:NAME or file:PATH */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const char *const service_values[] = {"embedded", "daemon", NULL};
+static const char *const comm_values[] = {"mpi", "ucx", NULL};
 static const char *const switch_values[] = {"off", "on", NULL};
 static const char *const full_values[] = {"auto", "wait", "spill", "supersede", NULL};
 static const char *const failure_values[] = {"strict", "retry", "continue", NULL};
@@ -53,6 +54,11 @@ static const struct crn_key keys[] = {
      "Where the node service runs: as threads in one rank of each node, or as the daemon "
      "cairnd.",
      AT(service)},
+    {"comm", CRN_KEY_ENUM, "mpi", 0, 0, comm_values,
+     "What carries the messages of a session that cairn_open_mpi opens. ucx: UCX, which needs no "
+     "MPI_THREAD_MULTIPLE; MPI is used only while the session opens. Needs libcairn_ucx. Daemons "
+     "use MPI between themselves.",
+     AT(comm)},
     {"ranks_per_node", CRN_KEY_U64, "auto", 0, 1 << 20, NULL,
      "Ranks that share a node service. auto: all on the same host.", AT(ranks_per_node)},
     {"protect_set", CRN_KEY_U64, "auto", 0, 32, NULL,

@@ -124,7 +124,9 @@ static int deferred_await(struct crn_deferred *d)
     return has_ended;
 }
 
-cairn_err crn_deferred_settle(cairn_session *s, struct crn_errinfo *ei)
+/* Waits for the capture that the thread has, if any, and notes in the track what it cost. Returns why
+ * it failed. */
+static cairn_err deferred_settle(cairn_session *s, struct crn_errinfo *ei)
 {
     struct crn_deferred *d = s->deferred;
     int64_t start;
@@ -152,7 +154,7 @@ void crn_deferred_wait(cairn_session *s)
 {
     struct crn_errinfo noted = {0};
 
-    if (crn_deferred_settle(s, &noted) != CAIRN_OK)
+    if (deferred_settle(s, &noted) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", noted.msg);
 }
 
@@ -182,7 +184,7 @@ cairn_err cairn_source_free(cairn_session *s)
 
     if (rc != CAIRN_OK)
         return crn_api_end(&ei, rc);
-    rc = crn_deferred_settle(s, &ei);
+    rc = deferred_settle(s, &ei);
     if (rc == CAIRN_OK)
         return CAIRN_OK;
     t = crn_track_seq(s, s->deferred->seq);

@@ -214,8 +214,8 @@ static cairn_err start_service(cairn_session *s, struct place *p, char *path, si
     if (s->nodes > 1 && (comm == NULL || !comm->ops->threads_ok(comm)))
         return crn_fail(ei, CAIRN_ENOTSUP, 0,
                         "the embedded service of a job on several nodes needs "
-                        "MPI_THREAD_MULTIPLE: call MPI_Init_thread with it, or start cairnd on "
-                        "every node and set service=daemon");
+                        "MPI_THREAD_MULTIPLE: call MPI_Init_thread with it, set comm=ucx, or start "
+                        "cairnd on every node and set service=daemon");
     /* In the run's own directory, so that it is removed with it however the run ends. */
     rc = crn_rundir_open(crn_fs_posix(), &s->cfg, s->run, s->node, 1, &rd, ei);
     if (rc != CAIRN_OK)
@@ -479,6 +479,27 @@ cairn_err cairn_private_open(struct crn_comm *comm, const struct cairn_options *
     }
     *ret_session = s;
     return CAIRN_OK;
+}
+
+int cairn_private_wants_ucx(struct crn_comm *comm, const struct cairn_options *options)
+{
+    struct crn_errinfo ignored = {0};
+    struct crn_config cfg;
+    int64_t is_ucx = 0;
+
+    if (comm->ops->abi != CRN_COMM_ABI)
+        return 0;
+    if (comm->rank == 0 &&
+        (options == NULL || crn_arg_struct("options", options, "cairn_options", sizeof(*options),
+                                           &ignored) == CAIRN_OK) &&
+        crn_config_load(&cfg, options != NULL ? options->config_file : NULL,
+                        options != NULL ? options->settings : NULL, &ignored) == CAIRN_OK) {
+        is_ucx = cfg.comm == CRN_COMM_OVER_UCX;
+        crn_config_fini(&cfg);
+    }
+    if (comm->ops->allreduce(comm, &is_ucx, 1, CRN_COMM_MAX, &ignored) != CAIRN_OK)
+        return 0;
+    return is_ucx != 0;
 }
 
 cairn_err cairn_open(const struct cairn_options *options, cairn_session **ret_session)

@@ -19,6 +19,9 @@ int crn_session_holds(cairn_session *session, const char *name, int64_t version)
 /* Makes this run the successor of the stored versions of the name: it restored one, or decided to
  * start over. */
 void crn_session_succeeds(cairn_session *session, const char *name);
+/* Collective over comm, which the caller keeps: does rank 0's configuration say comm = ucx? 0 also
+ * if there is an error in it, which cairn_private_open reports. */
+CAIRN_API int cairn_private_wants_ucx(struct crn_comm *comm, const struct cairn_options *options);
 /* Makes ei the thread's last error. */
 CAIRN_API void cairn_private_publish(const struct crn_errinfo *ei);
 

@@ -278,10 +278,7 @@ struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq);
 CAIRN_CHECKED cairn_err crn_deferred_ready(cairn_session *s, struct crn_errinfo *ei);
 /* Gives it a capture, which is empty afterwards. The previous one must be settled. */
 void crn_deferred_give(cairn_session *s, struct crn_capture *c, const struct crn_track *t);
-/* Waits for the capture that it has, if any, and notes in the track what it cost. Returns why it
- * failed. */
-CAIRN_CHECKED cairn_err crn_deferred_settle(cairn_session *s, struct crn_errinfo *ei);
-/* The same for calls that do not care how it ended: the track has the error. */
+/* Waits for the capture that it has, if any. The track notes what it cost and how it ended. */
 void crn_deferred_wait(cairn_session *s);
 void crn_deferred_close(cairn_session *s);
 

@@ -252,6 +252,37 @@ static void threads_are_needed_between_nodes(void)
     OK(cairn_close(s));
 }
 
+/* With comm = ucx several nodes work without threads of MPI. */
+static void ucx_needs_no_threads(void)
+{
+#ifdef CRN_TEST_UCX
+    static uint64_t data[50000];
+    char persistent[300], shm[300];
+    const char *settings[] = {persistent, shm, "ranks_per_node=1", "comm=ucx", NULL};
+    struct cairn_options opt = {.size = sizeof(opt), .settings = settings};
+    cairn_session *s;
+    int64_t version;
+
+    (void)snprintf(persistent, sizeof(persistent), "persistent=%s/over-ucx", dir);
+    (void)snprintf(shm, sizeof(shm), "shm_dir=%s", host_dir(dir));
+    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
+    OK(cairn_protect(s, "data", data, CAIRN_U64, 50000));
+    fill(data, 50000, 7, (uint64_t)world_rank);
+    OK(cairn_checkpoint(s, "threads", 7, NULL));
+    OK(cairn_close(s));
+    memset(data, 0, sizeof(data));
+    OK(cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
+    OK(cairn_protect(s, "data", data, CAIRN_U64, 50000));
+    OK(cairn_restart(s, "threads", NULL, &version));
+    REQUIRE(version == 7);
+    for (uint64_t i = 0; i < 50000; i++)
+        REQUIRE(data[i] == pattern(7, (uint64_t)world_rank, i));
+    OK(cairn_close(s));
+    settings[3] = "comm=tcp"; /* reported by all ranks */
+    FAILS(CAIRN_ECONFIG, cairn_open_mpi(MPI_COMM_WORLD, &opt, &s));
+#endif
+}
+
 int main(int argc, char **argv)
 {
     int is_single = argc > 1 && strcmp(argv[1], "single") == 0;
@@ -264,6 +295,7 @@ int main(int argc, char **argv)
     shared_dir(dir, sizeof(dir));
     if (is_single) {
         threads_are_needed_between_nodes();
+        ucx_needs_no_threads();
     } else {
         another_number_of_ranks();
         a_late_rank_is_named();
