@@ -10,7 +10,7 @@ static const struct plot_kind kinds[] = {
     {"bandwidth", "waste of the strategies against the bandwidth", crn_plot_bandwidth},
     {"mtbf", "waste of the strategies against the MTBF", crn_plot_mtbf},
     {"least-bandwidth", "bandwidth that 80 % efficiency needs", crn_plot_least_bandwidth},
-    {"encode", "what merging and compression save, on computed data", crn_plot_encode},
+    {"encode", "what merging and compression save and cost, on computed data", crn_plot_encode},
     {"flush", "leaders, writer threads and timeline of a flush", crn_plot_flush},
     {"levels", "how long each version took to each level", crn_plot_levels},
     {"tiers", "speed, prefetching and occupancy of a tier cache", crn_plot_tiers},

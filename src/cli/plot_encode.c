@@ -6,28 +6,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "cli/plot.h"
-#include "encode/merge.h"
+#include "cli/plot_encode.h"
+#include "encode/chunk.h"
 #include "encode/stream.h"
 #include "encode/work.h"
 
-enum { RANKS = 16, REGIONS = 6, SIDE = 64, STEPS = 8, ROWS = SIDE * SIDE };
+enum { RANKS = PLOTTED_RANKS, REGIONS = PLOTTED_REGIONS, SIDE = 64, STEPS = 8, ROWS = SIDE * SIDE };
 
-/* One time step of all ranks. */
-struct plotted_data {
-    struct crn_shard shard[RANKS];
-    struct crn_region region[RANKS][REGIONS];
-    unsigned char *bytes[RANKS][REGIONS]; /* owned */
-};
-
-struct method {
-    const char *label;
-    enum crn_scheme scheme;
-    const char *pipe; /* "paper": its two passes; "first": the first of them; NULL: adaptive */
-};
-
-static const struct method methods[] = {
+static const struct plotted_method methods[] = {
     {"agnostic", CRN_AGNOSTIC, "gzip:6"}, {"agnostic-block", CRN_AGNOSTIC_BLOCK, "gzip:6"},
     {"aware", CRN_AWARE, "paper"},        {"aware-block", CRN_AWARE_BLOCK, "paper"},
     {"adaptive", CRN_AWARE, NULL},
@@ -117,13 +105,37 @@ static cairn_err data_make(struct plotted_data *d, unsigned step, struct crn_err
 
 /* Ratios. -------------------------------------------------------------------------------------- */
 
-static cairn_err count_bytes(void *ctx, const struct crn_chunk_record *record, const void *encoded,
+/* Where the chunks of a measurement go. */
+struct counted {
+    struct plotted_result *result;
+    struct crn_encode_work *work; /* for decoding */
+    unsigned char *decoded;
+};
+
+static double cpu_seconds(void)
+{
+    struct timespec t = {0};
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Counts a chunk, and the time to decode it. */
+static cairn_err count_chunk(void *ctx, const struct crn_chunk_record *record, const void *encoded,
                              struct crn_errinfo *ei)
 {
-    (void)encoded;
-    (void)ei;
-    *(uint64_t *)ctx += record->encoded + 24;
-    return CAIRN_OK;
+    struct counted *c = ctx;
+    double start = cpu_seconds();
+    cairn_err rc = CAIRN_OK;
+
+    if (record->encoded == record->bytes)
+        memcpy(c->decoded, encoded, record->bytes);
+    else
+        rc = crn_chunk_decode(c->work, encoded, record->encoded, NULL, c->decoded, record->bytes,
+                              ei);
+    c->result->out += record->encoded + 24;
+    c->result->decode_s += cpu_seconds() - start;
+    return rc;
 }
 
 static cairn_err pipe_for(const char *text, cairn_type type, struct crn_pipe *ret,
@@ -141,14 +153,14 @@ static cairn_err pipe_for(const char *text, cairn_type type, struct crn_pipe *re
 
 static cairn_err encode_stream(const struct plotted_data *d, const struct crn_merge *plan,
                                uint32_t stream, struct crn_stream_options *o,
-                               struct crn_encode_work *work, uint64_t *bytes,
+                               struct crn_encode_work *work, struct counted *counted,
                                struct crn_errinfo *ei)
 {
     struct crn_encoder *e = NULL;
     struct crn_merge_cursor c;
     struct crn_merge_piece p;
     struct crn_map map = {0};
-    cairn_err rc = crn_encoder_open(o, work, count_bytes, bytes, &e, ei);
+    cairn_err rc = crn_encoder_open(o, work, count_chunk, counted, &e, ei);
 
     crn_merge_start(plan, stream, &c);
     while (rc == CAIRN_OK && crn_merge_next(&c, UINT64_MAX, &p)) {
@@ -164,22 +176,51 @@ static cairn_err encode_stream(const struct plotted_data *d, const struct crn_me
     return rc;
 }
 
-/* The ratio of all ranks, merged in groups of `group`. */
-static cairn_err plot_encode_ratio(const struct plotted_data *d, const struct method *m,
-                                   uint32_t group, uint64_t block, double *ret,
-                                   struct crn_errinfo *ei)
+static cairn_err measure_group(const struct plotted_data *d, const struct plotted_method *m,
+                               const struct crn_merge *plan, struct crn_chooser *chooser,
+                               struct crn_encode_work *work, struct counted *counted,
+                               struct crn_errinfo *ei)
+{
+    cairn_err rc = CAIRN_OK;
+    uint32_t i;
+
+    for (i = 0; rc == CAIRN_OK && i < crn_merge_streams(plan); i++) {
+        const struct crn_merge_stream *s = crn_merge_stream(plan, i);
+        struct crn_stream_options o = {.type = s->type,
+                                       .bytes = s->bytes,
+                                       .key = s->key,
+                                       .chooser = chooser,
+                                       .dedup = chooser != NULL};
+
+        if (m->pipe != NULL)
+            rc = pipe_for(m->pipe, s->type, &o.pipe, ei);
+        if (rc == CAIRN_OK)
+            rc = encode_stream(d, plan, i, &o, work, counted, ei);
+        counted->result->in += s->bytes;
+    }
+    return rc;
+}
+
+cairn_err crn_plotted_measure(const struct plotted_data *d, const struct plotted_method *m,
+                              uint32_t group, uint64_t block, struct plotted_result *ret,
+                              struct crn_errinfo *ei)
 {
     struct crn_choose_options choose = {.aim = CRN_AIM_RATIO};
     struct crn_merge_options merge = {.scheme = m->scheme,
                                       .block_bytes = block,
                                       .group_bytes = m->pipe == NULL ? CRN_STREAM_CHUNK : 0};
+    struct counted counted = {.result = ret, .decoded = malloc(CRN_STREAM_CHUNK)};
     struct crn_chooser *chooser = NULL;
     struct crn_encode_work *work = NULL;
-    uint64_t in = 0;
-    uint64_t out = 0;
-    uint32_t first, i;
-    cairn_err rc = crn_work_new(&work, ei);
+    double start = cpu_seconds();
+    uint32_t first;
+    cairn_err rc;
 
+    *ret = (struct plotted_result){0};
+    rc = counted.decoded == NULL ? crn_fail(ei, CAIRN_ENOMEM, 0, "data to draw")
+                                 : crn_work_new(&work, ei);
+    if (rc == CAIRN_OK)
+        rc = crn_work_new(&counted.work, ei);
     if (rc == CAIRN_OK && m->pipe == NULL)
         rc = crn_chooser_open(&choose, &chooser, ei);
     for (first = 0; rc == CAIRN_OK && first < RANKS; first += group) {
@@ -188,25 +229,27 @@ static cairn_err plot_encode_ratio(const struct plotted_data *d, const struct me
 
         memmove(part.bytes, d->bytes[first], group * sizeof(part.bytes[0]));
         rc = crn_merge_plan(d->shard + first, group, &merge, &plan, ei);
-        for (i = 0; rc == CAIRN_OK && i < crn_merge_streams(plan); i++) {
-            const struct crn_merge_stream *s = crn_merge_stream(plan, i);
-            struct crn_stream_options o = {.type = s->type,
-                                           .bytes = s->bytes,
-                                           .key = s->key,
-                                           .chooser = chooser,
-                                           .dedup = chooser != NULL};
-
-            if (m->pipe != NULL)
-                rc = pipe_for(m->pipe, s->type, &o.pipe, ei);
-            if (rc == CAIRN_OK)
-                rc = encode_stream(&part, plan, i, &o, work, &out, ei);
-            in += s->bytes;
-        }
+        if (rc == CAIRN_OK)
+            rc = measure_group(&part, m, plan, chooser, work, &counted, ei);
         crn_merge_free(plan);
     }
     crn_chooser_close(chooser);
     crn_work_free(work);
-    *ret = out > 0 ? (double)in / (double)out : 0;
+    crn_work_free(counted.work);
+    free(counted.decoded);
+    ret->encode_s = cpu_seconds() - start - ret->decode_s;
+    return rc;
+}
+
+/* The ratio of all ranks, merged in groups of `group`. */
+static cairn_err plot_encode_ratio(const struct plotted_data *d, const struct plotted_method *m,
+                                   uint32_t group, uint64_t block, double *ret,
+                                   struct crn_errinfo *ei)
+{
+    struct plotted_result result;
+    cairn_err rc = crn_plotted_measure(d, m, group, block, &result, ei);
+
+    *ret = result.out > 0 ? (double)result.in / (double)result.out : 0;
     return rc;
 }
 
@@ -214,14 +257,14 @@ static cairn_err plot_encode_ratio(const struct plotted_data *d, const struct me
 
 static cairn_err put_passes(struct plot *p, const struct plotted_data *d)
 {
-    static const struct method one[] = {{"", CRN_AGNOSTIC, "gzip:6"},
-                                        {"", CRN_AWARE, "first"},
-                                        {"", CRN_AWARE_BLOCK, "first"},
-                                        {"", CRN_AWARE, NULL}};
-    static const struct method two[] = {{"agnostic", CRN_AGNOSTIC, "gzip:6,gzip:6"},
-                                        {"aware", CRN_AWARE, "paper"},
-                                        {"aware-block", CRN_AWARE_BLOCK, "paper"},
-                                        {"adaptive", CRN_AWARE, NULL}};
+    static const struct plotted_method one[] = {{"", CRN_AGNOSTIC, "gzip:6"},
+                                                {"", CRN_AWARE, "first"},
+                                                {"", CRN_AWARE_BLOCK, "first"},
+                                                {"", CRN_AWARE, NULL}};
+    static const struct plotted_method two[] = {{"agnostic", CRN_AGNOSTIC, "gzip:6,gzip:6"},
+                                                {"aware", CRN_AWARE, "paper"},
+                                                {"aware-block", CRN_AWARE_BLOCK, "paper"},
+                                                {"adaptive", CRN_AWARE, NULL}};
     size_t i;
 
     (void)fprintf(p->data, "# scheme, ratio with one pass, with two\n");
@@ -293,7 +336,7 @@ static void put_script(FILE *out)
 
     (void)fprintf(out, "set multiplot layout 2,2\nset ylabel 'ratio'\n"
                        "set style data histograms\nset style fill solid 0.7\nset yrange [0:*]\n"
-                       "set key top left\n"
+                       "set key below\n"
                        "plot 'encode.dat' index 0 using 2:xtic(1) title 'one pass', "
                        "'' index 0 using 3 title 'two passes'\n"
                        "set style data linespoints\nset yrange [*:*]\n");
@@ -311,6 +354,7 @@ int crn_plot_encode(struct plot *p, int argc, char **argv)
 {
     struct plotted_data d;
     cairn_err rc;
+    int status;
 
     (void)argv;
     if (argc != 1)
@@ -326,6 +370,9 @@ int crn_plot_encode(struct plot *p, int argc, char **argv)
         if (rc != CAIRN_OK)
             crn_plot_drop(p);
     }
+    status = rc == CAIRN_OK ? crn_plot_end(p) : crn_cli_fail(p->cli);
+    if (rc == CAIRN_OK && crn_plot_encode_io(p, &d) != CLI_OK)
+        status = CLI_PROBLEM;
     data_free(&d);
-    return rc == CAIRN_OK ? crn_plot_end(p) : crn_cli_fail(p->cli);
+    return status;
 }

@@ -185,6 +185,16 @@ class Plot(unittest.TestCase):
             self.assertTrue(1 < max(agnostic, agnostic_block) < min(aware, aware_block) < adaptive,
                             line)
         self.assertGreater(float(blocks[3][0][5]), 10)  # all fields begin with the same value
+        with open(f"{self.dir}/encode-io.dat", encoding="ascii") as f:
+            lines, bars = [[line.split() for line in b.split("\n") if line and line[0] != "#"]
+                           for b in f.read().split("\n\n\n")]
+        self.assertEqual((len(lines), len(bars)), (10, 6))
+        for line in lines:  # what is smaller is written faster
+            merged, agnostic, aware, adaptive = map(float, line[3:])
+            self.assertTrue(merged > agnostic > aware > adaptive > 0, line)
+        self.assertLess(float(lines[-1][3]), float(lines[-1][1]))  # fewer files
+        for label, *times in bars:
+            self.assertTrue(all(float(t) >= 0 for t in times) and float(times[2]) > 0, label)
 
     def test_without_gnuplot(self):
         r = cairn("plot", "slowdown", "--out", self.dir, "--runs", "1", path="/nonexistent")
