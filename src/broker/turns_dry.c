@@ -85,7 +85,7 @@ static int dry_give(const struct crn_turns *t, struct token *k, int64_t at_ns)
 {
     struct turns_dry *d = k->dry;
     struct crn_io_queue q = {.now_s = (double)at_ns / (double)NS_PER_S, .req = d->queue, .n = d->n};
-    size_t i = crn_policy_pick_free(k->cfg.policy, &q, d->room.busy, d->score);
+    size_t i = crn_policy_pick(k->cfg.policy, &q, d->room.busy, d->score);
     struct turns_busy b;
 
     if (i == CRN_PICK_NONE || d->room.holders > d->cap)

@@ -168,7 +168,7 @@ static uint32_t queue_pick(struct crn_turns *t, const struct token *k, const str
     uint32_t i, at;
 
     if (t->cfg.user_share <= 0 || t->cfg.user_share >= 1) {
-        size_t picked = crn_policy_pick_free(k->cfg.policy, q, busy, t->score);
+        size_t picked = crn_policy_pick(k->cfg.policy, q, busy, t->score);
 
         return picked != CRN_PICK_NONE ? (uint32_t)picked : NONE;
     }

@@ -39,8 +39,8 @@ static int policy_before(const struct crn_io_queue *q, const double *score, size
     return !(score[b] < score[a]) && q->req[a].ticket < q->req[b].ticket;
 }
 
-size_t crn_policy_pick_free(const struct crn_policy *policy, const struct crn_io_queue *q,
-                            uint32_t busy, double *scratch)
+size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queue *q, uint32_t busy,
+                       double *scratch)
 {
     size_t best = CRN_PICK_NONE;
     size_t i;
@@ -53,12 +53,6 @@ size_t crn_policy_pick_free(const struct crn_policy *policy, const struct crn_io
             (best == CRN_PICK_NONE || policy_before(q, scratch, i, best)))
             best = i;
     return best;
-}
-
-size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queue *q,
-                       double *scratch)
-{
-    return crn_policy_pick_free(policy, q, 0, scratch);
 }
 
 /* Heapsort: in place, no recursion, no bad worst case. The largest of the first n moves to the

@@ -61,12 +61,10 @@ const struct crn_policy *const *crn_policy_table(size_t *ret_n);
 const struct crn_policy *crn_policy_find(const char *name); /* NULL: unknown */
 
 #define CRN_PICK_NONE SIZE_MAX
-/* Index of the next request; CRN_PICK_NONE if the queue is empty. scratch: q->n doubles. */
-size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queue *q,
+/* Index of the next request among the sets that are not in busy (bit i is set i); CRN_PICK_NONE if
+ * there is none. scratch: q->n doubles. */
+size_t crn_policy_pick(const struct crn_policy *policy, const struct crn_io_queue *q, uint32_t busy,
                        double *scratch);
-/* The same among the requests of sets that are not in busy: bit i is set i. */
-size_t crn_policy_pick_free(const struct crn_policy *policy, const struct crn_io_queue *q,
-                            uint32_t busy, double *scratch);
 /* The whole order as of now, best first, for places in the queue and expected starts. Later
  * decisions are made anew and may differ. scratch: q->n doubles; ret_order: q->n indices. */
 void crn_policy_order(const struct crn_policy *policy, const struct crn_io_queue *q,

@@ -35,7 +35,7 @@ static void test_worked_example(void **state)
     double w[3];
 
     (void)state;
-    assert_int_equal(crn_policy_pick(&crn_policy_least_waste, &q, w), 2);
+    assert_int_equal(crn_policy_pick(&crn_policy_least_waste, &q, 0, w), 2);
     assert_true(fabs(w[0] - 3990178.8) < 0.05);
     assert_true(fabs(w[1] - 6235556.9) < 0.05);
     assert_true(fabs(w[2] - 1736749.9) < 0.05);
@@ -125,7 +125,7 @@ static void test_order_is_sorted_and_whole(void **state)
                                 (score[order[i - 1]] <= score[order[i]] &&
                                  r[order[i - 1]].ticket < r[order[i]].ticket));
             }
-            assert_int_equal(crn_policy_pick(all[p], &q, score), order[0]);
+            assert_int_equal(crn_policy_pick(all[p], &q, 0, score), order[0]);
         }
     }
 }
@@ -141,10 +141,10 @@ static void test_first_come_first_served(void **state)
     double scratch[3];
 
     (void)state;
-    assert_int_equal(crn_policy_pick(&crn_policy_ordered, &q, scratch), 1);
-    assert_int_equal(crn_policy_pick(&crn_policy_ordered_nb, &q, scratch), 1);
+    assert_int_equal(crn_policy_pick(&crn_policy_ordered, &q, 0, scratch), 1);
+    assert_int_equal(crn_policy_pick(&crn_policy_ordered_nb, &q, 0, scratch), 1);
     q.n = 0;
-    assert_true(crn_policy_pick(&crn_policy_ordered, &q, scratch) == CRN_PICK_NONE);
+    assert_true(crn_policy_pick(&crn_policy_ordered, &q, 0, scratch) == CRN_PICK_NONE);
 }
 
 /* q / v for a blocked job, q^2 (d - P) / mu / v for one that waits to checkpoint. */
@@ -171,9 +171,9 @@ static void test_delay_cost(void **state)
     assert_true(score[2] > 0); /* not yet due */
     assert_memory_equal(order, want, sizeof(want));
     r[1].last_checkpoint_s = -25000; /* overdue: before the blocked job */
-    assert_int_equal(crn_policy_pick(&crn_policy_delay_cost, &q, score), 1);
+    assert_int_equal(crn_policy_pick(&crn_policy_delay_cost, &q, 0, score), 1);
     r[0].duration_s = 0; /* an unknown size must do no harm */
-    assert_int_equal(crn_policy_pick(&crn_policy_delay_cost, &q, score), 0);
+    assert_int_equal(crn_policy_pick(&crn_policy_delay_cost, &q, 0, score), 0);
 }
 
 static void test_find(void **state)

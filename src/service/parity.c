@@ -24,7 +24,8 @@ void crn_parity_file_name(uint64_t seq, char ret[CRN_PARITY_FILE])
     (void)snprintf(ret, CRN_PARITY_FILE, "parity-%" PRIu64, seq);
 }
 
-int crn_parity_file_parse(const char *name, uint64_t *ret_seq)
+/* The number in such a name: 0 or -1. */
+static int parity_file_parse(const char *name, uint64_t *ret_seq)
 {
     char again[CRN_PARITY_FILE];
 
@@ -37,7 +38,9 @@ int crn_parity_file_parse(const char *name, uint64_t *ret_seq)
 
 /* The stream. ---------------------------------------------------------------------------------- */
 
-void crn_ward_head(const struct crn_job *job, const struct crn_item *item, struct crn_index *head)
+/* The index of a node's stream, as its service and a drain describe it. */
+static void ward_head(const struct crn_job *job, const struct crn_item *item,
+                      struct crn_index *head)
 {
     *head = (struct crn_index){.id = {.seq = item->seq, .generation = item->generation},
                                .version = item->version,
@@ -72,7 +75,7 @@ static cairn_err open_ward(struct crn_job *job, struct crn_item *item, struct cr
     free(slots);
     if (rc != CAIRN_OK)
         return rc;
-    crn_ward_head(job, item, &head);
+    ward_head(job, item, &head);
     rc = crn_nodefile_open(crn_fs_default(), &head, ward->sources, job->nlocal,
                            job->cfg.block_bytes, job->cfg.chunk_bytes, &ward->file, ei);
     if (rc != CAIRN_OK)
@@ -336,7 +339,7 @@ static cairn_err describe_parity(struct parity_make *m, struct crn_errinfo *ei)
     uint64_t cells = 0;
     uint32_t i;
 
-    crn_ward_head(m->job, item, &head);
+    ward_head(m->job, item, &head);
     p->id = head.id;
     memcpy(p->name, head.name, sizeof(p->name));
     p->version = head.version;
@@ -490,7 +493,7 @@ void crn_parity_retire(struct crn_job *job)
     if (crn_fs_names(fs, job->dir.dfd, job->dir.path, &names, &ei) != CAIRN_OK)
         crn_log(&job->log, CRN_WARN, "old parity stays, continuing: %s", ei.msg);
     for (i = 0; i < names.n; i++)
-        if (crn_parity_file_parse(names.name[i], &seq) == 0 && !is_held(job, seq))
+        if (parity_file_parse(names.name[i], &seq) == 0 && !is_held(job, seq))
             (void)fs->unlinkat(fs, job->dir.dfd, names.name[i], 0); /* the next time, if not now */
     crn_names_free(&names);
 }

@@ -36,14 +36,10 @@ const struct crn_nodefile *crn_ward_file(const struct crn_item *item);
 /* Loop: the set is protected, nobody reads the stream any more. */
 void crn_ward_done(struct crn_job *job, struct crn_item *item);
 void crn_ward_free(struct crn_job *job, struct crn_item *item);
-/* The index of a node's stream, as its service and a drain describe it. */
-void crn_ward_head(const struct crn_job *job, const struct crn_item *item, struct crn_index *head);
 
 /* "parity-7" in the directory of a run. */
 #define CRN_PARITY_FILE 40
 void crn_parity_file_name(uint64_t seq, char ret[CRN_PARITY_FILE]);
-/* The number in such a name: 0 or -1. */
-int crn_parity_file_parse(const char *name, uint64_t *ret_seq);
 /* Keeper: removes parity whose capture is not in the arenas any more. */
 void crn_parity_retire(struct crn_job *job);
 

@@ -90,7 +90,7 @@ static uint32_t device_choose(const struct crn_sim_device *d, double now_s)
         return 0;
     if (d->policy->set == NULL && d->active.n > 0)
         return CRN_HEAP_OUT;
-    place = crn_policy_pick_free(d->policy, &q, d->busy, d->scratch);
+    place = crn_policy_pick(d->policy, &q, d->busy, d->scratch);
     return place != CRN_PICK_NONE ? (uint32_t)place : CRN_HEAP_OUT;
 }
 
