@@ -37,7 +37,7 @@ class Watching(Case):
 
     def stop(self, process, sig=signal.SIGTERM):
         process.send_signal(sig)
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(PATIENCE), 0)
 
     def test_live(self):
         want = {1: self.write_set(1)}
@@ -323,8 +323,8 @@ class Watching(Case):
         self.write_set(1)
         self.until(lambda: self.versions() == [1], p)
         shutil.rmtree(self.out)
-        self.assertEqual(p.wait(30), 1)
-        self.assertIn("is gone", (self.tmp / "log").read_text())
+        self.assertEqual(p.wait(PATIENCE), 1)
+        self.assertIn("was removed", (self.tmp / "log").read_text())
 
     def test_usage(self):
         for words in (["watch"], ["watch", self.out], ["watch", "--as", "heat", self.out],
@@ -393,7 +393,7 @@ class Deaths(Case):
             while self.left() and time.monotonic() < end:
                 time.sleep(0.05)
             p.send_signal(signal.SIGTERM)
-            self.assertEqual(p.wait(30), 0)
+            self.assertEqual(p.wait(PATIENCE), 0)
         self.assertEqual(self.left(), [], log.read_text())
         for step, files in want.items():
             self.assertEqual(self.restore(f"heat@{step}"), files, step)
