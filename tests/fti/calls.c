@@ -15,6 +15,8 @@ static struct cell *cells;
 static int64_t ncells;
 static int step;
 static fti_id_t cell_type;
+static char note[24]; /* of a type without fields */
+static fti_id_t note_type;
 
 static void set(int version)
 {
@@ -23,6 +25,7 @@ static void set(int version)
     cells = (struct cell *)realloc(cells, (size_t)ncells * sizeof(*cells));
     REQUIRE(cells != NULL);
     fill(field, sizeof(field), version, rank, 0);
+    fill(note, sizeof(note), version, rank, 2);
     fill(cells, (size_t)ncells * sizeof(*cells), version, rank, 1);
 }
 
@@ -30,12 +33,14 @@ static void spoil(void)
 {
     step = -1;
     memset(field, 7, sizeof(field));
+    memset(note, 7, sizeof(note));
     memset(cells, 7, (size_t)ncells * sizeof(*cells));
 }
 
 static int is(int version)
 {
     return step == version && holds(field, sizeof(field), version, rank, 0) &&
+           holds(note, sizeof(note), version, rank, 2) &&
            ncells == 100 + 10 * rank + version &&
            holds(cells, (size_t)ncells * sizeof(*cells), version, rank, 1);
 }
@@ -49,8 +54,11 @@ static void protect(void)
     OK(FTI_AddScalarField(cell_type, "id", FTI_INTG, offsetof(struct cell, id)));
     OK(FTI_AddVectorField(cell_type, "v", FTI_DBLE, offsetof(struct cell, v), 1, dims));
     FAILS(FTI_AddScalarField(cell_type, "x", FTI_DBLE, sizeof(struct cell)));
+    FAILS(FTI_InitType(&note_type, 0));
+    OK(FTI_InitType(&note_type, 8));
     OK(FTI_Protect(0, &step, 1, FTI_INTG));
     OK(FTI_Protect(1, field, N, FTI_DBLE));
+    OK(FTI_Protect(4, note, sizeof(note) / 8, note_type));
     OK(FTI_Protect(2, cells, ncells, cell_type));
     OK(FTI_Protect(9, &ncells, 1, FTI_LONG));
     FAILS(FTI_Protect(3, field, N, 999));
@@ -75,6 +83,7 @@ static void restart(int version, int status)
         OK(FTI_RecoverVar(0));
         OK(FTI_RecoverVar(1));
         OK(FTI_RecoverVar(2));
+        OK(FTI_RecoverVar(4));
         OK(FTI_RecoverVar(9));
         FAILS(FTI_RecoverVar(5));
         OK(FTI_RecoverVarFinalize());

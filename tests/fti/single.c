@@ -32,8 +32,17 @@ int main(int argc, char **argv)
     if (!is_write)
         dims[0] = 1; /* to be learnt */
     OK(FTI_DefineGlobalDataset(5, 2, dims, "t", &group, FTI_DBLE));
-    if (!is_write)
+    FAILS(FTI_UpdateGlobalDataset(6, 2, dims));
+    if (is_write) { /* it grows, and is what it was again */
+        FTIT_hsize_t more[2] = {2 * ROWS, COLUMNS};
+
+        OK(FTI_UpdateGlobalDataset(5, 2, more));
+        span = FTI_GetDatasetSpan(5, 2);
+        REQUIRE(span != NULL && span[0] == 2 * ROWS && span[1] == COLUMNS);
+        OK(FTI_UpdateGlobalDataset(5, 2, dims));
+    } else {
         OK(FTI_RecoverDatasetDimension(5));
+    }
     REQUIRE(FTI_GetDatasetRank(5) == 2 && FTI_GetDatasetRank(6) < 0);
     span = FTI_GetDatasetSpan(5, 2);
     REQUIRE(span != NULL && span[0] == ROWS && span[1] == COLUMNS);
