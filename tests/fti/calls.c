@@ -40,8 +40,7 @@ static void spoil(void)
 static int is(int version)
 {
     return step == version && holds(field, sizeof(field), version, rank, 0) &&
-           holds(note, sizeof(note), version, rank, 2) &&
-           ncells == 100 + 10 * rank + version &&
+           holds(note, sizeof(note), version, rank, 2) && ncells == 100 + 10 * rank + version &&
            holds(cells, (size_t)ncells * sizeof(*cells), version, rank, 1);
 }
 
