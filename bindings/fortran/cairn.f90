@@ -4,7 +4,7 @@
 !
 ! Differences from C: names are plain strings; memory is passed as c_loc(array), so arrays need the
 ! target attribute; the extents of an array are in Fortran order, the fastest first, and its
-! offset in a global array counts from 0. Every function returns a code, CAIRN_OK or negative;
+! offset in a global array counts from 0. Functions that can fail return a code, CAIRN_OK or negative;
 ! cairn_last_error() then says what failed. cairn.h documents the contract of each function.
 module cairn
     use, intrinsic :: iso_c_binding
@@ -74,14 +74,17 @@ module cairn
         integer(c_int64_t), dimension(CAIRN_MAX_DIMS) :: dims, global_dims, offset
     end type
 
-    public :: cairn_open, cairn_close, cairn_last_error, cairn_protect, &
-        cairn_protect_array, cairn_protect_replicated, cairn_unprotect, cairn_checkpoint, &
-        cairn_checkpoint_with, cairn_source_free, cairn_test, cairn_wait, &
-        cairn_wait_all, cairn_stats, cairn_find, cairn_find_version, cairn_reject, cairn_restore, &
-        cairn_restart, cairn_version_info, cairn_region_info, cairn_file_route, &
-        cairn_file_restore, cairn_gpu_stream, cairn_prefetch_enqueue, cairn_prefetch_start, &
-        cairn_prefetch_cancel, cairn_prefetch_clear, cairn_should_checkpoint, cairn_should_stop, cairn_phase, &
-        cairn_repairs
+    public :: cairn_open, cairn_close, cairn_rank, cairn_ranks, cairn_last_error, cairn_error_name, &
+        cairn_version_string, cairn_type_size, cairn_protect, cairn_protect_array, &
+        cairn_protect_replicated, cairn_unprotect, cairn_gpu_stream, cairn_checkpoint, &
+        cairn_checkpoint_with, cairn_source_free, cairn_capture, cairn_submit, cairn_abandon, &
+        cairn_test, cairn_wait, cairn_wait_all, cairn_event_fd, cairn_stats, cairn_find, &
+        cairn_find_version, cairn_reject, cairn_restore, cairn_restart, cairn_repairs, &
+        cairn_version_info, cairn_region_info, cairn_region_at, cairn_list, cairn_remove, &
+        cairn_drop_local, cairn_file_route, cairn_file_restore, cairn_prefetch_enqueue, &
+        cairn_prefetch_start, cairn_prefetch_cancel, cairn_prefetch_clear, cairn_should_checkpoint, &
+        cairn_should_stop, cairn_phase
+    public :: cairn_c_options ! only cairn_mpi uses it
 
     interface
         function c_open(options, session) bind(C, name="cairn_open") result(rc)
@@ -331,6 +334,88 @@ module cairn
             type(c_ptr), value :: session
             integer(c_int) :: n
         end function
+        function c_rank(session) bind(C, name="cairn_rank") result(n)
+            import
+            type(c_ptr), value :: session
+            integer(c_int) :: n
+        end function
+        function c_ranks(session) bind(C, name="cairn_ranks") result(n)
+            import
+            type(c_ptr), value :: session
+            integer(c_int) :: n
+        end function
+        function c_error_name(code) bind(C, name="cairn_error_name") result(text)
+            import
+            integer(c_int), value :: code
+            type(c_ptr) :: text
+        end function
+        function c_version_string() bind(C, name="cairn_version_string") result(text)
+            import
+            type(c_ptr) :: text
+        end function
+        function c_type_size(type) bind(C, name="cairn_type_size") result(n)
+            import
+            integer(c_int), value :: type
+            integer(c_size_t) :: n
+        end function
+        function c_capture(session, name, version, regions) bind(C, name="cairn_capture") result(rc)
+            import
+            type(c_ptr), value :: session, regions
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_submit(session) bind(C, name="cairn_submit") result(rc)
+            import
+            type(c_ptr), value :: session
+            integer(c_int) :: rc
+        end function
+        function c_abandon(session, name, version, reason) bind(C, name="cairn_abandon") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*), reason(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_event_fd(session) bind(C, name="cairn_event_fd") result(fd)
+            import
+            type(c_ptr), value :: session
+            integer(c_int) :: fd
+        end function
+        function c_region_at(session, name, version, old_rank, index, region, region_size, array) &
+            bind(C, name="cairn_region_at") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int), value :: old_rank
+            integer(c_int32_t), value :: index
+            character(kind=c_char), intent(out) :: region(*)
+            integer(c_size_t), value :: region_size
+            type(array_t), intent(inout) :: array
+            integer(c_int) :: rc
+        end function
+        function c_list(session, name, versions, max, n) bind(C, name="cairn_list") result(rc)
+            import
+            type(c_ptr), value :: session, versions
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_size_t), value :: max
+            integer(c_size_t), intent(out) :: n
+            integer(c_int) :: rc
+        end function
+        function c_remove(session, name, version) bind(C, name="cairn_remove") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int64_t), value :: version
+            integer(c_int) :: rc
+        end function
+        function c_drop_local(session, name) bind(C, name="cairn_drop_local") result(rc)
+            import
+            type(c_ptr), value :: session
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int) :: rc
+        end function
         function c_strlen(text) bind(C, name="strlen") result(n)
             import
             type(c_ptr), value :: text
@@ -355,9 +440,10 @@ contains
     end function
 
     ! Builds the C list of names, which points into texts and list: they must outlive it. Null if none.
+    ! texts are so long that a name which does not fit is no name to C either.
     function c_names(names, texts, list) result(ptr)
         character(*), intent(in), optional :: names(:)
-        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target, intent(out) :: texts(:)
+        character(PATH_SIZE, kind=c_char), allocatable, target, intent(out) :: texts(:)
         type(c_ptr), allocatable, target, intent(out) :: list(:)
         type(c_ptr) :: ptr
         integer :: i
@@ -367,19 +453,19 @@ contains
         allocate (texts(size(names)), list(size(names) + 1))
         do i = 1, size(names)
             texts(i) = c_text(names(i))
+            texts(i)(PATH_SIZE:) = c_null_char
             list(i) = c_loc(texts(i))
         end do
         list(i) = c_null_ptr
         ptr = c_loc(list)
     end function
 
-    function cairn_last_error() result(text)
+    function text_at(p) result(text)
+        type(c_ptr), intent(in) :: p
         character(:), allocatable :: text
         character(kind=c_char), pointer :: c(:)
-        type(c_ptr) :: p
         integer :: i
 
-        p = c_last_error()
         call c_f_pointer(p, c, [c_strlen(p)])
         allocate (character(size(c)) :: text)
         do i = 1, size(c)
@@ -387,21 +473,54 @@ contains
         end do
     end function
 
+    function cairn_last_error() result(text)
+        character(:), allocatable :: text
+        text = text_at(c_last_error())
+    end function
+
+    function cairn_error_name(code) result(text)
+        integer(c_int), intent(in) :: code
+        character(:), allocatable :: text
+        text = text_at(c_error_name(code))
+    end function
+
+    function cairn_version_string() result(text)
+        character(:), allocatable :: text
+        text = text_at(c_version_string())
+    end function
+
+    function cairn_type_size(type) result(n)
+        integer(c_int), intent(in) :: type
+        integer(c_size_t) :: n
+        n = c_type_size(type)
+    end function
+
     ! Session. ------------------------------------------------------------------------------------
 
-    function cairn_open(session, config_file) result(rc)
+    ! settings are "key=value"; they override the file and the environment.
+    function cairn_open(session, config_file, settings) result(rc)
         type(cairn_session), intent(out) :: session
-        character(*), intent(in), optional :: config_file
+        character(*), intent(in), optional :: config_file, settings(:)
         character(:, kind=c_char), allocatable, target :: file
-        type(cairn_options_t) :: options
+        character(PATH_SIZE, kind=c_char), allocatable, target :: texts(:)
+        type(c_ptr), allocatable, target :: list(:)
         integer(c_int) :: rc
+        rc = c_open(cairn_c_options(file, texts, list, config_file, settings), session%ptr)
+    end function
 
-        options = cairn_options_t(c_sizeof(options), c_null_ptr, c_null_ptr)
+    ! The options of C, which point into file, texts and list: they must outlive them.
+    function cairn_c_options(file, texts, list, config_file, settings) result(options)
+        character(:, kind=c_char), allocatable, target, intent(out) :: file
+        character(PATH_SIZE, kind=c_char), allocatable, target, intent(out) :: texts(:)
+        type(c_ptr), allocatable, target, intent(out) :: list(:)
+        character(*), intent(in), optional :: config_file, settings(:)
+        type(cairn_options_t) :: options
+
+        options = cairn_options_t(c_sizeof(options), c_null_ptr, c_names(settings, texts, list))
         if (present(config_file)) then
             file = c_text(config_file)
             options%config_file = c_loc(file)
         end if
-        rc = c_open(options, session%ptr)
     end function
 
     function cairn_close(session) result(rc)
@@ -409,6 +528,19 @@ contains
         integer(c_int) :: rc
         rc = c_close(session%ptr)
         session%ptr = c_null_ptr
+    end function
+
+    ! Both are -1 for a session that is not open.
+    function cairn_rank(session) result(n)
+        type(cairn_session), intent(in) :: session
+        integer(c_int) :: n
+        n = c_rank(session%ptr)
+    end function
+
+    function cairn_ranks(session) result(n)
+        type(cairn_session), intent(in) :: session
+        integer(c_int) :: n
+        n = c_ranks(session%ptr)
     end function
 
     ! Regions. ------------------------------------------------------------------------------------
@@ -474,7 +606,7 @@ contains
         character(*), intent(in) :: name
         integer(c_int64_t), intent(in) :: version
         character(*), intent(in), optional :: regions(:)
-        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target :: texts(:)
+        character(PATH_SIZE, kind=c_char), allocatable, target :: texts(:)
         type(c_ptr), allocatable, target :: list(:)
         integer(c_int) :: rc
         rc = c_checkpoint(session%ptr, c_text(name), version, c_names(regions, texts, list))
@@ -489,8 +621,8 @@ contains
         character(*), intent(in), optional :: regions(:), protect
         integer(c_int), intent(in), optional :: level
         integer(c_int32_t), intent(in), optional :: flags
-        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target :: texts(:)
-        character(CAIRN_MAX_NAME, kind=c_char), target :: scheme
+        character(PATH_SIZE, kind=c_char), allocatable, target :: texts(:)
+        character(:, kind=c_char), allocatable, target :: scheme
         type(c_ptr), allocatable, target :: list(:)
         type(checkpoint_options_t) :: options
         integer(c_int) :: rc
@@ -500,10 +632,36 @@ contains
         if (present(level)) options%level = level
         if (present(flags)) options%flags = flags
         if (present(protect)) then
-            scheme = trim(protect) // c_null_char
+            scheme = c_text(protect)
             options%protect = c_loc(scheme)
         end if
         rc = c_checkpoint_with(session%ptr, c_text(name), version, options)
+    end function
+
+    ! cairn_checkpoint in two steps: capture, then submit or abandon.
+    function cairn_capture(session, name, version, regions) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        character(*), intent(in), optional :: regions(:)
+        character(PATH_SIZE, kind=c_char), allocatable, target :: texts(:)
+        type(c_ptr), allocatable, target :: list(:)
+        integer(c_int) :: rc
+        rc = c_capture(session%ptr, c_text(name), version, c_names(regions, texts, list))
+    end function
+
+    function cairn_submit(session) result(rc)
+        type(cairn_session), intent(in) :: session
+        integer(c_int) :: rc
+        rc = c_submit(session%ptr)
+    end function
+
+    function cairn_abandon(session, name, version, reason) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name, reason
+        integer(c_int64_t), intent(in) :: version
+        integer(c_int) :: rc
+        rc = c_abandon(session%ptr, c_text(name), version, c_text(reason))
     end function
 
     function cairn_test(session, name, version, level, reached) result(rc)
@@ -533,6 +691,13 @@ contains
         integer(c_int64_t), intent(in) :: timeout_ms
         integer(c_int) :: rc
         rc = c_wait_all(session%ptr, level, timeout_ms)
+    end function
+
+    ! A descriptor for poll(); -1 if there is none.
+    function cairn_event_fd(session) result(fd)
+        type(cairn_session), intent(in) :: session
+        integer(c_int) :: fd
+        fd = c_event_fd(session%ptr)
     end function
 
     ! stream is a CUDA or HIP stream; c_null_ptr returns to the default.
@@ -621,7 +786,7 @@ contains
         integer(c_int64_t), intent(in) :: version
         character(*), intent(in), optional :: regions(:)
         integer, intent(in), optional :: old_rank
-        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target :: texts(:)
+        character(PATH_SIZE, kind=c_char), allocatable, target :: texts(:)
         type(c_ptr), allocatable, target :: list(:)
         integer(c_int) :: rc
 
@@ -638,7 +803,7 @@ contains
         character(*), intent(in) :: name
         integer(c_int64_t), intent(out) :: version
         character(*), intent(in), optional :: regions(:)
-        character(CAIRN_MAX_NAME, kind=c_char), allocatable, target :: texts(:)
+        character(PATH_SIZE, kind=c_char), allocatable, target :: texts(:)
         type(c_ptr), allocatable, target :: list(:)
         integer(c_int) :: rc
         rc = c_restart(session%ptr, c_text(name), c_names(regions, texts, list), version)
@@ -670,6 +835,60 @@ contains
                            c_text(region), a)
         type = a%type
         dims = a%dims(a%ndims:1:-1)
+    end function
+
+    ! Name, type and extents of a stored region; index counts from 0. CAIRN_ENOENT after the last one.
+    function cairn_region_at(session, name, version, old_rank, index, region, type, dims) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        integer, intent(in) :: old_rank, index
+        character(:), allocatable, intent(out) :: region
+        integer(c_int), intent(out) :: type
+        integer(c_int64_t), allocatable, intent(out) :: dims(:)
+        character(PATH_SIZE, kind=c_char) :: c
+        type(array_t) :: a
+        integer(c_int) :: rc
+
+        a = array_t(c_sizeof(a), 0, 0, 0, 0, 0)
+        c = c_null_char
+        rc = c_region_at(session%ptr, c_text(name), version, int(old_rank, c_int), &
+                         int(index, c_int32_t), c, len(c, c_size_t), a)
+        region = f_text(c)
+        type = a%type
+        dims = a%dims(a%ndims:1:-1)
+    end function
+
+    ! The committed versions of a name, newest first.
+    function cairn_list(session, name, versions) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), allocatable, intent(out) :: versions(:)
+        integer(c_int64_t), allocatable, target :: all(:)
+        integer(c_size_t) :: n
+        integer(c_int) :: rc
+
+        n = 0
+        rc = c_list(session%ptr, c_text(name), c_null_ptr, 0_c_size_t, n)
+        allocate (all(n))
+        if (rc == CAIRN_OK .and. n > 0) &
+            rc = c_list(session%ptr, c_text(name), c_loc(all), size(all, kind=c_size_t), n)
+        versions = all(:min(n, size(all, kind=c_size_t)))
+    end function
+
+    function cairn_remove(session, name, version) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int64_t), intent(in) :: version
+        integer(c_int) :: rc
+        rc = c_remove(session%ptr, c_text(name), version)
+    end function
+
+    function cairn_drop_local(session, name) result(rc)
+        type(cairn_session), intent(in) :: session
+        character(*), intent(in) :: name
+        integer(c_int) :: rc
+        rc = c_drop_local(session%ptr, c_text(name))
     end function
 
     ! Files. --------------------------------------------------------------------------------------

@@ -20,19 +20,15 @@ module cairn_mpi
 contains
 
     ! comm is an integer handle: MPI_COMM_WORLD with "use mpi", comm%MPI_VAL with "use mpi_f08".
-    function cairn_open_mpi(comm, session, config_file) result(rc)
+    function cairn_open_mpi(comm, session, config_file, settings) result(rc)
         integer, intent(in) :: comm
         type(cairn_session), intent(out) :: session
-        character(*), intent(in), optional :: config_file
+        character(*), intent(in), optional :: config_file, settings(:)
         character(:, kind=c_char), allocatable, target :: file
-        type(cairn_options_t) :: options
+        character(4096, kind=c_char), allocatable, target :: texts(:)
+        type(c_ptr), allocatable, target :: list(:)
         integer(c_int) :: rc
-
-        options = cairn_options_t(c_sizeof(options), c_null_ptr, c_null_ptr)
-        if (present(config_file)) then
-            file = trim(config_file)//c_null_char
-            options%config_file = c_loc(file)
-        end if
-        rc = c_open_mpi(int(comm, c_int), options, session%ptr)
+        rc = c_open_mpi(int(comm, c_int), cairn_c_options(file, texts, list, config_file, settings), &
+                        session%ptr)
     end function
 end module

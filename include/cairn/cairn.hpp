@@ -153,22 +153,17 @@ public:
     }
     template <class T> void protect(const char *region, T *data, const shape &where)
     {
-        cairn_array a = {};
+        const cairn_array a = block_of<T>(where);
 
-        static_assert(type_of<T>() != CAIRN_BYTES, "an array has elements of a number type");
-        if (where.dims.empty() || where.dims.size() > CAIRN_MAX_DIMS ||
-            (!where.global.empty() && (where.global.size() != where.dims.size() ||
-                                       where.offset.size() != where.dims.size())))
-            throw error(CAIRN_EINVAL, "cairn: dims, global and offset must have one length, 1 to 8");
-        a.size = sizeof(a);
-        a.type = type_of<T>();
-        a.ndims = static_cast<std::int32_t>(where.dims.size());
-        for (std::size_t d = 0; d < where.dims.size(); d++) {
-            a.dims[d] = where.dims[d];
-            a.global_dims[d] = where.global.empty() ? 0 : where.global[d];
-            a.offset[d] = where.global.empty() ? 0 : where.offset[d];
-        }
         check(cairn_protect_array(s_, region, data, &a));
+    }
+    /* Data of these dimensions that all ranks hold alike. */
+    template <class T>
+    void protect_replicated(const char *region, T *data, const std::vector<std::uint64_t> &dims)
+    {
+        const cairn_array a = block_of<T>(shape{dims, {}, {}});
+
+        check(cairn_protect_replicated(s_, region, data, &a));
     }
 #ifdef __cpp_lib_mdspan
     template <class T, class Extents>
@@ -226,6 +221,8 @@ public:
     {
         check(cairn_wait_all(s_, level, timeout_ms));
     }
+    /* Readable when the state of a checkpoint has changed; for poll() and event loops. */
+    int event_fd() const noexcept { return cairn_event_fd(s_); }
     cairn::stats stats(const char *name, std::int64_t version)
     {
         cairn::stats st = {};
@@ -248,9 +245,17 @@ public:
 
         return found(cairn_find(s_, name, not_newer_than, &version), version);
     }
+    bool find_version(const char *name, std::int64_t version)
+    {
+        return found(cairn_find_version(s_, name, version), version).has_value();
+    }
     void restore(const char *name, std::int64_t version, names regions = {})
     {
         check(cairn_restore(s_, name, version, list(regions).get()));
+    }
+    void restore_from(const char *name, std::int64_t version, int old_rank, names regions = {})
+    {
+        check(cairn_restore_from(s_, name, version, old_rank, list(regions).get()));
     }
     std::vector<std::int64_t> list_versions(const char *name)
     {
@@ -264,6 +269,7 @@ public:
         return versions;
     }
     void remove(const char *name, std::int64_t version) { check(cairn_remove(s_, name, version)); }
+    void drop_local(const char *name) { check(cairn_drop_local(s_, name)); }
     void reject(const char *name, std::int64_t version, const char *reason = nullptr)
     {
         check(cairn_reject(s_, name, version, reason));
@@ -296,6 +302,22 @@ public:
         a.size = sizeof(a);
         check(cairn_region_info(s_, name, version, old_rank, region, &a));
         return a;
+    }
+    /* The index-th memory region of an old rank, from 0; no value after the last one. */
+    std::optional<std::pair<std::string, cairn::array>>
+    region_at(const char *name, std::int64_t version, std::uint32_t index,
+              int old_rank = CAIRN_OWN_RANK)
+    {
+        char region[CAIRN_MAX_NAME] = "";
+        cairn::array a = {};
+        cairn_err rc;
+
+        a.size = sizeof(a);
+        rc = cairn_region_at(s_, name, version, old_rank, index, region, sizeof(region), &a);
+        if (rc == CAIRN_ENOENT)
+            return std::nullopt;
+        check(rc);
+        return std::pair<std::string, cairn::array>(region, a);
     }
     int repairs() const noexcept { return cairn_repairs(s_); }
 
@@ -348,6 +370,25 @@ public:
     void phase(cairn_phase_kind kind) { check(cairn_phase(s_, kind)); }
 
 private:
+    template <class T> static cairn_array block_of(const shape &where)
+    {
+        cairn_array a = {};
+
+        static_assert(type_of<T>() != CAIRN_BYTES, "an array has elements of a number type");
+        if (where.dims.empty() || where.dims.size() > CAIRN_MAX_DIMS ||
+            (!where.global.empty() && (where.global.size() != where.dims.size() ||
+                                       where.offset.size() != where.dims.size())))
+            throw error(CAIRN_EINVAL, "cairn: dims, global and offset must have one length, 1 to 8");
+        a.size = sizeof(a);
+        a.type = type_of<T>();
+        a.ndims = static_cast<std::int32_t>(where.dims.size());
+        for (std::size_t d = 0; d < where.dims.size(); d++) {
+            a.dims[d] = where.dims[d];
+            a.global_dims[d] = where.global.empty() ? 0 : where.global[d];
+            a.offset[d] = where.global.empty() ? 0 : where.offset[d];
+        }
+        return a;
+    }
     /* A NULL-terminated list; NULL if it is empty. */
     struct word_list {
         std::vector<const char *> words;

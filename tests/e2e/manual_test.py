@@ -45,6 +45,19 @@ class Manual(unittest.TestCase):
                 self.assertRegex(page, rf"\.SH NAME\n(?:\w+, )*{name}(?:, \w+)* \\- \S")
                 self.assertRegex(page, rf"\\fB{name}\\fR\(")
 
+    def test_each_function_is_there_in_other_languages(self):
+        """What takes a session: in the module for Fortran and in the classes for C++."""
+        declared = set(re.findall(r"\b(cairn_\w+)\((?:const )?cairn_session",
+                                  (SOURCE / "include/cairn/cairn.h").read_text()))
+        self.assertGreater(len(declared), 40)
+        fortran = (SOURCE / "bindings/fortran/cairn.f90").read_text()
+        self.assertEqual(declared - set(re.findall(r'bind\(C, name="(cairn_\w+)"', fortran)), set())
+        # What the interfaces to C are for: a public function that calls each.
+        called = set(re.findall(r"\b(c_\w+)\(", fortran.split("\ncontains\n")[1]))
+        self.assertEqual({n[6:] for n in declared} - {n[2:] for n in called}, set())
+        classes = (SOURCE / "include/cairn/cairn.hpp").read_text()
+        self.assertEqual(declared - set(re.findall(r"\b(cairn_\w+)\(s_", classes)), set())
+
     def test_each_error_has_cause_and_remedy(self):
         codes = re.findall(r'X\((CAIRN_\w+), (-?\d+), "(.*)"\)',
                            (SOURCE / "include/cairn/cairn_errors.h").read_text())

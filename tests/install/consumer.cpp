@@ -3,6 +3,9 @@
 #ifdef WITH_MPI
 #include <cairn/cairn_mpi.h>
 #endif
+#ifdef STAND_IN
+#include "stand-in/mdspan"
+#endif
 #include <cairn/cairn.hpp>
 
 #include <array>
@@ -58,6 +61,7 @@ static void run()
     small[7] = -3;
     particles[4] = {1.5, 2.5, 42};
     block[11] = 0.25F;
+    require(s.event_fd() >= 0, "a descriptor for poll");
     s.checkpoint("plusplus", 3);
     s.wait("plusplus", 3);
     require(s.test("plusplus", 3, CAIRN_PERSISTENT), "persistent");
@@ -75,6 +79,11 @@ static void run()
     require(field[0] == 1, "a lazy checkpoint");
     require(s.version_info("plusplus", 3).ranks == 1, "information");
     require(s.region_info("plusplus", 3, "block").dims[1] == 4, "the shape of a block");
+    std::string regions;
+    for (std::uint32_t i = 0; auto r = s.region_at("plusplus", 3, i); i++)
+        regions += r->first + (r->first == "block" ? std::to_string(r->second.dims[0]) : "") + " ";
+    require(regions.find("field ") == 0 && regions.find("block3 ") != std::string::npos, "each region");
+    require(s.find_version("plusplus", 3) && !s.find_version("plusplus", 4), "a version that exists");
     require(s.list_versions("plusplus") == std::vector<std::int64_t>{3}, "a list");
 
     field.assign(100, 0);
@@ -87,6 +96,28 @@ static void run()
     small.fill(9);
     s.restore("plusplus", 3, {"small"});
     require(small[7] == -3, "one region");
+    block.assign(12, 0);
+    s.restore_from("plusplus", 3, 0, {"block"});
+    require(block[11] == 0.25F, "of an old rank");
+#ifdef __cpp_lib_mdspan
+    std::vector<double> plane(6, 1.5);
+    s.protect("plane", std::mdspan<double, std::dextents<int, 2>>(plane.data(), 2, 3));
+    s.checkpoint("planes", 1, {"plane"});
+    s.wait("planes", 1);
+    require(s.region_info("planes", 1, "plane").dims[1] == 3, "the shape of an mdspan");
+    s.unprotect("plane");
+#endif
+    std::vector<std::uint16_t> table(6, 7);
+    s.protect_replicated("table", table.data(), {2, 3});
+    s.checkpoint("alike", 1, {"table"});
+    s.wait("alike", 1);
+    table.assign(6, 0);
+    s.restore("alike", 1, {"table"});
+    require(table[5] == 7, "what all ranks hold alike");
+    s.drop_local("alike");
+    s.remove("alike", 1);
+    require(s.list_versions("alike").empty(), "a removed version");
+    s.unprotect("table");
 #ifdef __cpp_lib_expected
     require(s.try_restart("plusplus").value() == 3, "expected");
     require(s.try_restart("none").error().code() == CAIRN_ENOENT, "unexpected");
