@@ -81,8 +81,9 @@ dist: ## cairn-VERSION.tar.gz, a release that builds without git
 deb: ## Debian packages, in build/deb
 	@tools/deb build/deb
 
-docs: build ## writes docs/config.md from the table of keys, docs/api.md from the headers
+docs: build ## writes docs/config.md, docs/commands.md and docs/api.md from the program and the headers
 	@$(BUILD)/src/cli/cairn config --doc > docs/config.md
+	@$(BUILD)/src/cli/cairn help --doc > docs/commands.md
 	@tools/api-docs markdown $(HEADERS) > docs/api.md
 
 site: ## the documentation as pages for a browser, in build/site

@@ -38,6 +38,18 @@ int crn_cli_problem(struct cli *cli, cairn_err code, const char *fmt, ...)
     return crn_cli_fail(cli);
 }
 
+void crn_cli_note(const struct cli *cli, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (cli->is_quiet)
+        return;
+    va_start(ap, fmt);
+    (void)vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    (void)fputc('\n', stderr);
+}
+
 int crn_cli_usage(struct cli *cli, const char *fmt, ...)
 {
     va_list ap;

@@ -18,6 +18,7 @@ struct cli {
     const char *settings[64]; /* --set and --dir, NULL at the end */
     size_t nsettings;
     int is_json;
+    int is_quiet; /* -q: results and errors, nothing else */
     int has_json; /* the document has been started */
     struct crn_json json;
     struct crn_config cfg;   /* loaded before the command runs */
@@ -65,6 +66,9 @@ int crn_cli_fail(struct cli *cli);
 int crn_cli_problem(struct cli *cli, cairn_err code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* A usage error: prints the text and the usage line on stderr; CLI_USAGE. */
+/* A line on stderr that is no error; nothing with --quiet. */
+void crn_cli_note(const struct cli *cli, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 int crn_cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* getopt_long with our usage messages; returns '?' after one. */
 int crn_cli_option(struct cli *cli, int argc, char **argv, const char *letters,
@@ -147,8 +151,10 @@ struct cli_progress {
     uint64_t done, total;
     int64_t next_ns; /* time of the next redraw */
 };
-void crn_progress_begin(struct cli_progress *p, const char *what, uint64_t total);
-void crn_progress_begin_count(struct cli_progress *p, const char *what, uint64_t total);
+void crn_progress_begin(struct cli_progress *p, const struct cli *cli, const char *what,
+                        uint64_t total);
+void crn_progress_begin_count(struct cli_progress *p, const struct cli *cli, const char *what,
+                              uint64_t total);
 void crn_progress_add(struct cli_progress *p, uint64_t bytes);
 void crn_progress_end(struct cli_progress *p);
 

@@ -60,7 +60,7 @@ static cairn_err try_all(struct advice *a)
     size_t n, i;
 
     methods = crn_advise_methods(&n);
-    crn_progress_begin_count(&progress, "trials", n);
+    crn_progress_begin_count(&progress, a->cli, "trials", n);
     for (i = 0; rc == CAIRN_OK && i < n; i++) {
         rc = crn_advise_try(&a->sample, &methods[i], &a->result[a->n], ei);
         if (rc == CAIRN_ENOTSUP) { /* not in this build */

@@ -25,6 +25,7 @@ struct copy {
     struct crn_manifest out;      /* of the copy; its files are owned */
     unsigned char *buf;
     size_t room;
+    const struct cli *cli;
     struct cli_progress progress;
 };
 
@@ -248,7 +249,7 @@ static cairn_err copy_version(struct copy *c, const struct cli_target *t, int fo
     c->out.files = calloc(c->m->nfiles + 1U, sizeof(*c->out.files));
     if (c->out.files == NULL)
         return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "copy of %s", t->name);
-    crn_progress_begin(&c->progress, "copy", c->m->data_bytes);
+    crn_progress_begin(&c->progress, c->cli, "copy", c->m->data_bytes);
     rc = copy_locked(c, force, ret_is_there, ei);
     crn_progress_end(&c->progress);
     return rc;
@@ -285,7 +286,7 @@ static int cp_report(struct cli *cli, const struct cli_target *t, const char *di
 
 static int copy_to(struct cli *cli, const char *text, const char *dir, int force)
 {
-    struct copy c = {.fs = crn_fs_default(), .from = &cli->store};
+    struct copy c = {.cli = cli, .fs = crn_fs_default(), .from = &cli->store};
     struct crn_store to;
     struct cli_target t;
     uint64_t bytes = 0;

@@ -113,8 +113,9 @@ static void check_open_dir(struct doctor *d, const char *key, const char *path, 
 static void check_missing_dir(struct doctor *d, const char *key, const char *path)
 {
     char parent[CRN_PATH_MAX];
+    static const char name[] = ".cairn-doctor-dir";
     char *slash;
-    int fd;
+    int fd, made;
 
     (void)snprintf(parent, sizeof(parent), "%s", path);
     do {
@@ -124,11 +125,14 @@ static void check_missing_dir(struct doctor *d, const char *key, const char *pat
         slash[slash == parent] = '\0';
         fd = d->fs->openat(d->fs, AT_FDCWD, parent, O_RDONLY | O_DIRECTORY, 0);
     } while (fd == -ENOENT && strcmp(parent, "/") != 0);
+    made = fd >= 0 ? d->fs->mkdirat(d->fs, fd, name, 0700) : fd; /* root may, says access() */
+    if (made >= 0)
+        (void)d->fs->unlinkat(d->fs, fd, name, AT_REMOVEDIR);
     if (fd >= 0)
         (void)d->fs->close(d->fs, fd);
-    if (fd < 0 || access(parent, W_OK | X_OK) != 0)
-        doctor_say(d, FAIL, key, "'%s' is not there and cannot be created in '%s'. Set %s", path,
-                   parent, key);
+    if (made < 0 && made != -EEXIST)
+        doctor_say(d, FAIL, key, "'%s' is not there and cannot be created in '%s': %s. Set %s",
+                   path, parent, strerror(-made), key);
     else
         doctor_say(d, FINE, key, "'%s' is not there yet; it will be created", path);
 }

@@ -40,7 +40,7 @@ static int is_good(struct cli *cli, const char *name, const struct crn_version_e
     uint32_t f;
     cairn_err rc;
 
-    crn_progress_begin(&w.progress, "check", e->data_bytes);
+    crn_progress_begin(&w.progress, cli, "check", e->data_bytes);
     rc = crn_version_open(&cli->store, name, e->version, &v, cli->ei);
     if (rc == CAIRN_OK)
         rc = crn_version_load_all(v, cli->ei);
@@ -222,7 +222,7 @@ static int explain_run(struct cli *cli, int argc, char **argv)
     int is_quick = 0;
     int c;
 
-    while ((c = crn_cli_option(cli, argc, argv, "q", longs)) != -1) {
+    while ((c = crn_cli_option(cli, argc, argv, "", longs)) != -1) {
         if (c == 'q')
             is_quick = 1;
         else if (c == '?' || crn_cli_number(cli, "version", optarg, &bound) != 0)
@@ -238,7 +238,7 @@ static int explain_run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_explain = {
     .name = "explain",
-    .args = "[-q] [--not-newer-than VERSION] NAME[@VERSION]",
+    .args = "[--quick] [--not-newer-than VERSION] NAME[@VERSION]",
     .help =
         "Tells which version a restart would take now, why not a newer one, and what has failed",
     .about =
@@ -248,5 +248,5 @@ const struct cli_command crn_cmd_explain = {
     .needs_store = 1,
     .run = explain_run,
     .options = "  --not-newer-than V  as if the program asked for nothing newer\n"
-               "  -q, --quick         trust the checksums\n",
+               "  --quick             trust the checksums\n",
 };

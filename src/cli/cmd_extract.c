@@ -119,7 +119,7 @@ static cairn_err extract_choose(struct crn_version *v, const struct cli_items *i
 }
 
 static cairn_err copy_pieces(const struct cli_array *a, const struct cli_sink_ops *ops, void *ctx,
-                             struct crn_errinfo *ei)
+                             struct cli *cli)
 {
     struct cli_progress progress;
     struct cli_piece p;
@@ -128,7 +128,7 @@ static cairn_err copy_pieces(const struct cli_array *a, const struct cli_sink_op
     void *buf = NULL;
     int more;
 
-    crn_progress_begin(&progress, "extract", a->bytes);
+    crn_progress_begin(&progress, cli, "extract", a->bytes);
     for (more = crn_array_piece(a, PIECE_BYTES, 1, &p); more && rc == CAIRN_OK;
          more = crn_array_piece(a, PIECE_BYTES, 0, &p)) {
         if (p.bytes > room) { /* the first section is the largest */
@@ -137,11 +137,11 @@ static cairn_err copy_pieces(const struct cli_array *a, const struct cli_sink_op
             buf = malloc(room);
         }
         if (buf == NULL)
-            rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "a buffer of %zu bytes", room);
+            rc = crn_fail(cli->ei, CAIRN_ENOMEM, ENOMEM, "a buffer of %zu bytes", room);
         if (rc == CAIRN_OK)
-            rc = crn_array_read(a, &p, buf, ei);
+            rc = crn_array_read(a, &p, buf, cli->ei);
         if (rc == CAIRN_OK)
-            rc = ops->write(ctx, &p, buf, ei);
+            rc = ops->write(ctx, &p, buf, cli->ei);
         crn_progress_add(&progress, p.bytes);
     }
     crn_progress_end(&progress);
@@ -151,34 +151,34 @@ static cairn_err copy_pieces(const struct cli_array *a, const struct cli_sink_op
 
 /* path NULL: standard output. */
 static cairn_err write_array(const struct cli_array *a, const struct cli_sink_ops *ops,
-                             const char *path, struct crn_errinfo *ei)
+                             const char *path, struct cli *cli)
 {
     void *ctx = calloc(1, ops->ctx_size);
     cairn_err rc, end;
 
     if (ctx == NULL)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "extract");
-    rc = ops->open(ctx, path, a, ei);
+        return crn_fail(cli->ei, CAIRN_ENOMEM, ENOMEM, "extract");
+    rc = ops->open(ctx, path, a, cli->ei);
     if (rc == CAIRN_OK)
-        rc = copy_pieces(a, ops, ctx, ei);
-    end = ops->finish(ctx, rc == CAIRN_OK, ei);
+        rc = copy_pieces(a, ops, ctx, cli);
+    end = ops->finish(ctx, rc == CAIRN_OK, cli->ei);
     free(ctx);
     return rc != CAIRN_OK ? rc : end;
 }
 
 static cairn_err extract_to(const struct cli_array *a, const struct cli_sink_ops *ops,
-                            const char *output, struct crn_errinfo *ei)
+                            const char *output, struct cli *cli)
 {
     char *tmp = NULL;
     cairn_err rc;
 
     if (strcmp(output, "-") == 0)
-        return write_array(a, ops, NULL, ei);
+        return write_array(a, ops, NULL, cli);
     if (asprintf(&tmp, "%s.%08x.tmp", output, (unsigned)crn_random_u64()) < 0)
-        return crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "extract");
-    rc = write_array(a, ops, tmp, ei);
+        return crn_fail(cli->ei, CAIRN_ENOMEM, ENOMEM, "extract");
+    rc = write_array(a, ops, tmp, cli);
     if (rc == CAIRN_OK && rename(tmp, output) != 0)
-        rc = crn_fail_errno(ei, errno, "rename '%s' to '%s'", tmp, output);
+        rc = crn_fail_errno(cli->ei, errno, "rename '%s' to '%s'", tmp, output);
     if (rc != CAIRN_OK)
         (void)unlink(tmp); /* may not exist */
     free(tmp);
@@ -241,7 +241,7 @@ static int extract_checkpoint(struct cli *cli, const char *checkpoint,
         rc = crn_array_slice(&a, o->slice, cli->ei);
     if (rc == CAIRN_OK) {
         ops = find_sink(o, &a);
-        rc = extract_to(&a, ops, o->output, cli->ei);
+        rc = extract_to(&a, ops, o->output, cli);
     }
     status = rc != CAIRN_OK ? crn_cli_fail(cli) : extract_report(cli, &a, o, ops->name);
     crn_items_free(&items);

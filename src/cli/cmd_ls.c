@@ -130,7 +130,7 @@ static int ls_run(struct cli *cli, int argc, char **argv)
     begin_table(&l);
     status = crn_cli_each(cli, argc - optind, argv + optind, on_version, &l);
     if (l.rows == 0 && status == CLI_OK)
-        (void)fprintf(stderr, "no checkpoints in '%s'\n", cli->cfg.persistent);
+        crn_cli_note(cli, "no checkpoints in '%s'", cli->cfg.persistent);
     else if (l.rows > 0)
         crn_table_print(&l.table);
     crn_table_free(&l.table);

@@ -25,6 +25,7 @@ struct restore_options {
 };
 
 struct restore {
+    const struct cli *cli;
     const struct crn_fs *fs;
     struct crn_version *v;
     const struct restore_options *o;
@@ -229,7 +230,7 @@ static cairn_err restore_all(struct restore *r, const struct cli_items *items,
         r->by_rank |= strcmp(item->region->name, last) == 0;
         last = item->region->name;
     }
-    crn_progress_begin(&r->progress, "restore", total);
+    crn_progress_begin(&r->progress, r->cli, "restore", total);
     for (is_trial = 1; is_trial >= 0; is_trial--)
         for (i = 0; rc == CAIRN_OK && i < items->n; i++)
             if (is_wanted(r->o, &items->item[i]))
@@ -263,7 +264,8 @@ static int restore_report(struct cli *cli, const struct cli_target *t, const str
 
 static int restore_checkpoint(struct cli *cli, const char *text, const struct restore_options *o)
 {
-    struct restore r = {.fs = crn_fs_default(), .o = o, .dfd = -1, .block = malloc(BLOCK)};
+    struct restore r = {
+        .cli = cli, .fs = crn_fs_default(), .o = o, .dfd = -1, .block = malloc(BLOCK)};
     struct cli_items items = {0};
     struct cli_target t = {.version = -1};
     cairn_err rc;

@@ -3,7 +3,6 @@
  * and patience last. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,19 +33,6 @@ struct run {
     char list[NODES_TEXT];            /* working nodes, "a,b,c"; empty outside Slurm */
     int64_t nlist;
 };
-
-static void run_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void run_say(const char *fmt, ...)
-{
-    va_list ap;
-
-    (void)fprintf(stderr, "cairn run: ");
-    va_start(ap, fmt);
-    (void)vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    (void)fputc('\n', stderr);
-}
 
 /* Runs this program with the same settings: "drain" or "doctor", on every node of a Slurm job if
  * everywhere is set. Returns its exit status. */
@@ -138,7 +124,7 @@ static int find_nodes(struct run *r)
     if (job == NULL || of_job == NULL)
         return 1;
     if (crn_slurm_run_for_text(argv, ASK_MS, text, sizeof(text), r->cli->ei) != CAIRN_OK) {
-        run_say("the state of the nodes is unknown: %s", r->cli->info.msg);
+        crn_cli_note(r->cli, "cairn run: the state of the nodes is unknown: %s", r->cli->info.msg);
         crn_err_clear(r->cli->ei);
         return 1;
     }
@@ -155,8 +141,9 @@ static int find_nodes(struct run *r)
     }
     if (r->nlist > 0 && r->nlist >= r->nodes)
         return 1;
-    run_say("only %" PRId64 " nodes of the allocation work, %" PRId64 " are needed", r->nlist,
-            r->nodes);
+    crn_cli_note(r->cli,
+                 "cairn run: only %" PRId64 " nodes of the allocation work, %" PRId64 " are needed",
+                 r->nlist, r->nodes);
     return 0;
 }
 
@@ -198,7 +185,7 @@ static int may_start(struct run *r)
                 (int64_t)halt.at_ns - crn_clock_real()->wall_ns(crn_clock_real()) <=
                     (int64_t)cfg->wall_margin_ns)) {
         crn_halt_text(&halt, text, sizeof(text));
-        run_say("not started: %s; `cairn halt undo` withdraws it", text);
+        crn_cli_note(r->cli, "cairn run: not started: %s; `cairn halt undo` withdraws it", text);
         return 0;
     }
     if (cfg->wall_limit_ns > 0) {
@@ -208,8 +195,10 @@ static int may_start(struct run *r)
         left = INT64_MAX;
     }
     if (r->starts > 0 && left <= (int64_t)cfg->wall_margin_ns / SECOND) {
-        run_say("not started again: %" PRId64 " s are left, wall_margin is %" PRIu64 " s", left,
-                cfg->wall_margin_ns / (uint64_t)SECOND);
+        crn_cli_note(r->cli,
+                     "cairn run: not started again: %" PRId64 " s are left, wall_margin is %" PRIu64
+                     " s",
+                     left, cfg->wall_margin_ns / (uint64_t)SECOND);
         return 0;
     }
     return find_nodes(r);
@@ -228,8 +217,8 @@ static cairn_err start_once(struct run *r, char **words, int *ret_status)
     }
     r->starts++;
     if (r->starts > 1)
-        run_say("start %d%s%s", r->starts,
-                r->newest[0] != '\0' ? "; the newest checkpoint is " : "", r->newest);
+        crn_cli_note(r->cli, "cairn run: start %d%s%s", r->starts,
+                     r->newest[0] != '\0' ? "; the newest checkpoint is " : "", r->newest);
     if (rc == CAIRN_OK)
         rc = crn_launch_run(&r->launch, argv, 0, ret_status, r->cli->ei);
     while (n > 0)
@@ -246,18 +235,22 @@ static int is_worth_another(struct run *r, int status)
     r->failures++;
     r->in_a_row = look_for_progress(r) ? 1 : r->in_a_row + 1;
     if (r->launch.stop != 0) {
-        run_say("signal %d was passed on; not started again", r->launch.stop);
+        crn_cli_note(r->cli, "cairn run: signal %d was passed on; not started again",
+                     r->launch.stop);
         return 0;
     }
     if (r->in_a_row > r->retries) {
-        run_say("status %d; %d failures in a row without a new checkpoint: giving up", status,
-                r->in_a_row);
+        crn_cli_note(
+            r->cli,
+            "cairn run: status %d; %d failures in a row without a new checkpoint: giving up",
+            status, r->in_a_row);
         return 0;
     }
     for (i = 1; i < r->in_a_row && wait < LONGEST_WAIT; i++)
         wait *= 2;
     wait = wait > LONGEST_WAIT ? LONGEST_WAIT : wait;
-    run_say("status %d; next start in %.3g s", status, (double)wait / (double)SECOND);
+    crn_cli_note(r->cli, "cairn run: status %d; next start in %.3g s", status,
+                 (double)wait / (double)SECOND);
     crn_launch_pause(&r->launch, wait);
     return r->launch.stop == 0;
 }
@@ -269,7 +262,8 @@ static void run_drain(struct run *r)
     if (r->list[0] != '\0')
         (void)find_nodes(r); /* a node may be gone by now */
     if (run_self(r, "drain", 1) != CLI_OK)
-        run_say("something could not be saved; it stays where it is, see above");
+        crn_cli_note(r->cli,
+                     "cairn run: something could not be saved; it stays where it is, see above");
 }
 
 static int run_rounds(struct run *r, char **words)
@@ -285,9 +279,10 @@ static int run_rounds(struct run *r, char **words)
             break;
     }
     (void)look_for_progress(r);
-    run_say("%d starts, %d failures, %.3g s, status %d%s%s", r->starts, r->failures,
-            (double)(crn_clock_real()->mono_ns(crn_clock_real()) - r->begun_ns) / (double)SECOND,
-            status, r->newest[0] != '\0' ? "; newest checkpoint " : "", r->newest);
+    crn_cli_note(
+        r->cli, "cairn run: %d starts, %d failures, %.3g s, status %d%s%s", r->starts, r->failures,
+        (double)(crn_clock_real()->mono_ns(crn_clock_real()) - r->begun_ns) / (double)SECOND,
+        status, r->newest[0] != '\0' ? "; newest checkpoint " : "", r->newest);
     return status;
 }
 
@@ -311,14 +306,16 @@ static int run_run(struct cli *cli, int argc, char **argv)
         else if (c == 'w' && crn_parse_time(optarg, &r.wait_ns, cli->ei) != CAIRN_OK)
             return crn_cli_fail(cli);
     }
-    if (optind == argc)
-        return crn_cli_usage(cli, "which command? cairn run -- mpirun ./program");
+    if (optind == argc || strcmp(argv[optind - 1], "--") != 0) /* its options are not ours */
+        return crn_cli_usage(cli,
+                             "which command? Write it after --: cairn run -- mpirun ./program");
     if (argc - optind > MAX_WORDS)
         return crn_cli_usage(cli, "the command has more than %d words", MAX_WORDS);
     r.begun_ns = crn_clock_real()->mono_ns(crn_clock_real());
     crn_launch_init(&r.launch);
     if (r.check && run_self(&r, "doctor", 0) != CLI_OK) {
-        run_say("not started: see FAIL above; --no-check starts without the check");
+        crn_cli_note(cli,
+                     "cairn run: not started: see FAIL above; --no-check starts without the check");
         return CLI_PROBLEM;
     }
     return run_rounds(&r, argv + optind);

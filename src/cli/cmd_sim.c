@@ -139,7 +139,7 @@ static int run_all(struct cli *cli, struct sim_args *a)
         a->bandwidth.v[a->bandwidth.n++] = a->platform.bandwidth;
     if (a->node_mtbf.n == 0)
         a->node_mtbf.v[a->node_mtbf.n++] = a->platform.node_mtbf_s;
-    crn_progress_begin_count(&progress, a->platform.name,
+    crn_progress_begin_count(&progress, cli, a->platform.name,
                              a->mc.runs * a->nstrategies * a->bandwidth.n * a->node_mtbf.n);
     a->mc.progress = on_progress;
     a->mc.progress_arg = &progress;

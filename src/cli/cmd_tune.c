@@ -295,7 +295,7 @@ static int tune_directory(struct cli *cli, struct tune_args *a)
     if (a->result == NULL)
         return crn_cli_problem(cli, CAIRN_ENOMEM, "no memory for the results");
     catch_signals();
-    crn_progress_begin_count(&a->progress, a->dir, crn_tune_runs(&t->opt));
+    crn_progress_begin_count(&a->progress, cli, a->dir, crn_tune_runs(&t->opt));
     rc = crn_tune_run(t, a->dir, a->result, cli->ei);
     crn_progress_end(&a->progress);
     if (rc == CAIRN_OK)

@@ -183,7 +183,7 @@ static int on_version(struct cli *cli, const char *name, const struct crn_versio
     if (e->state == CRN_VERSION_PARTIAL) /* not complete yet, or debris: nothing to verify */
         return CLI_OK;
     crn_mutex_init(&c.mu, CRN_RANK_LEAF);
-    crn_progress_begin(&progress, "verify", e->data_bytes);
+    crn_progress_begin(&progress, cli, "verify", e->data_bytes);
     if (crn_version_open(&cli->store, name, e->version, &c.v, cli->ei) == CAIRN_OK) {
         check_version(&c, totals->threads);
     } else {

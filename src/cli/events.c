@@ -152,7 +152,7 @@ int crn_events_list(struct cli *cli, int argc, char **argv)
     if (l.n > 0)
         crn_table_print(&l.table);
     else if (status == CLI_OK)
-        (void)fprintf(stderr, "nothing is recorded in '%s'\n", cli->cfg.persistent);
+        crn_cli_note(cli, "nothing is recorded in '%s'", cli->cfg.persistent);
     crn_table_free(&l.table);
     return crn_cli_end(cli, status);
 }

@@ -11,6 +11,8 @@ const char crn_shared_options[] =
     "  -C, --config FILE configuration file ($CAIRN_CONFIG)\n"
     "  --set KEY=VALUE   a configuration key\n"
     "  --json            print JSON; an error is the object \"error\"\n"
+    "  -q, --quiet       no warnings, notes and progress: results and errors only\n"
+    "  -v, --verbose     log lines of level info (log_level)\n"
     "  -h, --help        this text\n"
     "  --version         version of Cairn\n";
 
@@ -62,6 +64,30 @@ void crn_help_command(const struct cli_command *c)
     if (c->options != NULL)
         (void)printf("Options:\n%s\n", c->options);
     (void)printf("Options of all commands:\n%s", crn_shared_options);
+}
+
+/* All commands as a page of the site. A '|' of a usage line stays outside of tables. */
+static void help_reference(void)
+{
+    size_t i, n;
+    const struct cli_command *const *commands = crn_cli_commands(&n);
+
+    (void)printf("# The command line\n\nWritten by `cairn help --doc`; `make docs` writes it "
+                 "again. `cairn help COMMAND` and `man cairn-COMMAND`\nhave the same. Exit status: "
+                 "0 fine, 1 a problem was found, 2 wrong usage.\n\n| command | does |\n"
+                 "|---|---|\n");
+    for (i = 0; i < n; i++)
+        (void)printf("| [`%s`](#cairn-%s) | %s |\n", commands[i]->name, commands[i]->name,
+                     commands[i]->help);
+    (void)printf("\n## Options of all commands\n\n```text\n%s```\n", crn_shared_options);
+    for (i = 0; i < n; i++) {
+        const struct cli_command *c = commands[i];
+
+        (void)printf("\n## cairn %s\n\n", c->name);
+        print_filled(c->about != NULL ? c->about : c->help);
+        (void)printf("\n```text\ncairn %s %s\n%s%s```\n", c->name, c->args,
+                     c->options != NULL ? "\n" : "", c->options != NULL ? c->options : "");
+    }
 }
 
 /* Completion. ---------------------------------------------------------------------------------- */
@@ -181,8 +207,10 @@ static void propose_all(struct cli *cli, int n, char **words)
 
 static int help_run(struct cli *cli, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"man", no_argument, NULL, 'm'}, {"complete", no_argument, NULL, 'c'}, {0}};
+    static const struct option longs[] = {{"man", no_argument, NULL, 'm'},
+                                          {"complete", no_argument, NULL, 'c'},
+                                          {"doc", no_argument, NULL, 'd'},
+                                          {0}};
     const struct cli_command *about = NULL;
     int manual = 0;
     int c;
@@ -193,6 +221,10 @@ static int help_run(struct cli *cli, int argc, char **argv)
         if (c == 'c') {
             optind += optind < argc && strcmp(argv[optind], "--") == 0;
             propose_all(cli, argc - optind, argv + optind);
+            return crn_cli_end(cli, CLI_OK);
+        }
+        if (c == 'd') {
+            help_reference();
             return crn_cli_end(cli, CLI_OK);
         }
         manual = 1;
@@ -212,10 +244,11 @@ static int help_run(struct cli *cli, int argc, char **argv)
 
 const struct cli_command crn_cmd_help = {
     .name = "help",
-    .args = "[--man] [COMMAND]",
+    .args = "[--man] [COMMAND] | --doc",
     .help = "Explains a command",
     .needs_nothing = 1,
     .run = help_run,
     .options = "  --man             the manual page, as roff: cairn help --man ls | man -l -\n"
+               "  --doc             all commands, as in docs/commands.md\n"
                "  --complete -- WORD...  what may follow: for the completions of shells\n",
 };

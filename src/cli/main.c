@@ -41,6 +41,8 @@ enum {
     SHARED_CONFIG,
     SHARED_SET,
     SHARED_JSON,
+    SHARED_QUIET,
+    SHARED_VERBOSE,
     SHARED_HELP,
     SHARED_VERSION
 };
@@ -56,6 +58,8 @@ static int shared_option(const char *arg, const char **ret_value)
         {"--config", SHARED_CONFIG, 1}, {"--set", SHARED_SET, 1},
         {"--json", SHARED_JSON, 0},     {"-h", SHARED_HELP, 0},
         {"--help", SHARED_HELP, 0},     {"--version", SHARED_VERSION, 0},
+        {"-q", SHARED_QUIET, 0},        {"--quiet", SHARED_QUIET, 0},
+        {"-v", SHARED_VERBOSE, 0},      {"--verbose", SHARED_VERBOSE, 0},
     };
     size_t i;
 
@@ -73,13 +77,13 @@ static int shared_option(const char *arg, const char **ret_value)
     return SHARED_NONE;
 }
 
-static int add_setting(struct cli *cli, int id, const char *value)
+static int add_setting(struct cli *cli, const char *prefix, const char *value)
 {
     char *text = NULL;
 
     if (cli->nsettings + 1 >= sizeof(cli->settings) / sizeof(cli->settings[0]))
         return crn_cli_usage(cli, "too many settings");
-    if (asprintf(&text, "%s%s", id == SHARED_DIR ? "persistent=" : "", value) < 0)
+    if (asprintf(&text, "%s%s", prefix, value) < 0)
         return CLI_PROBLEM;
     cli->settings[cli->nsettings++] = text;
     return CLI_OK;
@@ -101,11 +105,16 @@ static int take_shared(struct cli *cli, int id, const char *value, struct flags 
     case SHARED_JSON:
         cli->is_json = 1;
         return CLI_OK;
+    case SHARED_QUIET:
+        cli->is_quiet = 1;
+        return add_setting(cli, "log_level=", "error");
+    case SHARED_VERBOSE:
+        return add_setting(cli, "log_level=", "info");
     case SHARED_CONFIG:
         cli->config_file = value;
         return CLI_OK;
     default:
-        return add_setting(cli, id, value);
+        return add_setting(cli, id == SHARED_DIR ? "persistent=" : "", value);
     }
 }
 
@@ -149,7 +158,7 @@ static int main_run(struct cli *cli, int argc, char **argv)
     if (rc != CAIRN_OK)
         return crn_cli_fail(cli);
     if (cli->cfg.retired[0] != '\0')
-        (void)fprintf(stderr, "cairn: warning: %s\n", cli->cfg.retired);
+        crn_cli_note(cli, "cairn: warning: %s", cli->cfg.retired);
     if (cli->command->needs_store)
         rc = crn_store_open(crn_fs_default(), cli->cfg.persistent, 0, &cli->store, cli->ei);
     if (rc != CAIRN_OK) {

@@ -166,21 +166,23 @@ void crn_table_free(struct cli_table *t)
 #define BAR     30
 #define DRAW_NS 100000000
 
-void crn_progress_begin(struct cli_progress *p, const char *what, uint64_t total)
+void crn_progress_begin(struct cli_progress *p, const struct cli *cli, const char *what,
+                        uint64_t total)
 {
     memset(p, 0, sizeof(*p));
     p->what = what;
     p->total = total;
-    if (!isatty(STDERR_FILENO) || total == 0)
+    if (cli->is_quiet || !isatty(STDERR_FILENO) || total == 0)
         return;
     p->mu = malloc(sizeof(*p->mu));
     if (p->mu != NULL)
         crn_mutex_init(p->mu, CRN_RANK_LEAF);
 }
 
-void crn_progress_begin_count(struct cli_progress *p, const char *what, uint64_t total)
+void crn_progress_begin_count(struct cli_progress *p, const struct cli *cli, const char *what,
+                              uint64_t total)
 {
-    crn_progress_begin(p, what, total);
+    crn_progress_begin(p, cli, what, total);
     p->is_count = 1;
 }
 

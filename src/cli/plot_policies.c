@@ -53,7 +53,7 @@ static cairn_err figure_begin(struct plot_policies_figure *f, struct plot *p, co
     if (rc == CAIRN_OK)
         rc = crn_plot_begin(p, name, p->cli->ei);
     if (rc == CAIRN_OK)
-        crn_progress_begin_count(&f->progress, name, f->mc.runs * points);
+        crn_progress_begin_count(&f->progress, p->cli, name, f->mc.runs * points);
     return rc;
 }
 

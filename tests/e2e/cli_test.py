@@ -194,6 +194,22 @@ class Site(Case):
         self.assertIn("CAIRN_VERSION", err)
         self.cairn("ls", env={"CAIRN_PERSISTANT": "/x"}, expect=1)
 
+    def test_quiet_and_verbose(self):
+        """-q leaves results and errors; -v shows what -q and the default hide."""
+        self.dir.mkdir()
+        foreign = {"CAIRN_VERSION": "0.1.0"}
+        out, err = self.cairn("ls", env=foreign)
+        self.assertEqual((out, err.count("\n")), ("", 2))
+        for words in (["-q", "ls"], ["ls", "--quiet"]):
+            self.assertEqual(self.cairn(*words, env=foreign), ("", ""))
+        self.assertIn("heat", self.cairn("-q", "ls", "heat@1", expect=1)[1])
+        self.assertIn("log_level = error\n", self.cairn("-q", "config", "--all")[0])
+        self.assertIn("log_level = info\n", self.cairn("config", "--verbose", "--all")[0])
+        # What follows -- is not cairn's.
+        out, err = self.cairn("run", "-q", "--no-check", "--no-drain", "--", "echo", "-q", "-v", "--json")
+        self.assertEqual((out, err), ("-q -v --json\n", ""))
+        self.assertIn("after --", self.cairn("run", "echo", "-v", expect=2)[1])
+
     def test_show_of_a_rank_that_is_not_there(self):
         self.make("heat", 1, ranks=4)
         _, err = self.cairn("show", "-r", 4, "heat", expect=1)
@@ -270,7 +286,7 @@ class Damage(Case):
         got = self.json("explain", "heat")
         self.assertEqual(got["taken"], 1)
         self.assertIn("rank 3", got["versions"][0]["why"])
-        self.assertEqual(self.json("explain", "-q", "heat")["taken"], 2)
+        self.assertEqual(self.json("explain", "--quick", "heat")["taken"], 2)
         self.cairn("extract", "heat@2", "field", "-o", self.tmp / "x.npy", expect=1)
         self.cairn("cp", "heat@2", self.tmp / "copy", expect=1)
         self.assertEqual(self.json("ls", "--dir", self.tmp / "copy")["versions"], [])
@@ -573,6 +589,7 @@ class Configuration(Case):
 
     def test_reference(self):
         self.assertEqual(self.cairn("config", "--doc")[0], (SOURCE / "docs/config.md").read_text())
+        self.assertEqual(self.cairn("help", "--doc")[0], (SOURCE / "docs/commands.md").read_text())
 
     def test_doctor(self):
         run = self.tmp / "run"
@@ -588,6 +605,13 @@ class Configuration(Case):
         out, _ = self.cairn("doctor", "--set", f"run_dir={run}", "--set", "persistent=/dev/null/x",
                             expect=1)
         self.assertIn("FAIL  persistent", out)
+        # Where not even root may create a directory.
+        out, _ = self.cairn("doctor", "--set", f"run_dir={run}", "--set", "persistent=/proc/x/y", expect=1)
+        self.assertRegex(out, "FAIL  persistent .*'/proc'")
+        missing = self.tmp / "a" / "b"
+        out, _ = self.cairn("doctor", "--set", f"run_dir={run}", "--set", f"persistent={missing}")
+        self.assertIn("it will be created", out)
+        self.assertEqual(list(self.tmp.rglob("*")), [self.dir])
 
 
 class Journal(Case):
