@@ -33,7 +33,11 @@ write_basic_package_version_file(${config_dir}/cairnConfigVersion.cmake
 install(FILES ${config_dir}/cairnConfig.cmake ${config_dir}/cairnConfigVersion.cmake
     DESTINATION ${package_dir})
 
-# The pkg-config files find their prefix from where they lie, so that a tree can be moved.
+# The pkg-config files find their prefix from where they lie, so that a tree can be moved. Outside of
+# the system's own directories a program needs a path to the library to start.
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set(cairn_pc_rpath "-Wl,-rpath,\${libdir} ")
+endif()
 file(RELATIVE_PATH cairn_up
     ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" cairn_up "${cairn_up}")
@@ -58,6 +62,9 @@ install(FILES ${PROJECT_BINARY_DIR}/cairnd@.service DESTINATION lib/systemd/syst
 install(FILES dist/cairn.logrotate dist/cairn.tmpfiles dist/cairn.lua dist/prometheus.yml dist/grafana.json
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/cairn/admin)
 install(PROGRAMS dist/slurm/prolog dist/slurm/epilog DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/cairn/admin/slurm)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
 install(FILES dist/slurm/job.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/cairn/admin/slurm)
 
 install(DIRECTORY share/platforms share/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn)

@@ -22,6 +22,9 @@ function(cairn_shared lib map)
     endif()
     set_target_properties(${lib} PROPERTIES LINK_DEPENDS ${map}
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr") # libraries of one installation find each other
+        set_target_properties(${lib} PROPERTIES INSTALL_RPATH "$ORIGIN")
+    endif()
 endfunction()
 
 add_library(cairn SHARED ${objects})
