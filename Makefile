@@ -88,6 +88,7 @@ docs: build ## writes docs/config.md, docs/commands.md and docs/api.md from the 
 
 site: ## the documentation as pages for a browser, in build/site
 	@mkdocs build -q --strict
+	@tools/check-site
 	@echo build/site/index.html
 
 clean: ## removes all build folders

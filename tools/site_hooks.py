@@ -3,6 +3,7 @@
 contain, become the name of the file."""
 import pathlib
 import re
+import shutil
 
 from mkdocs.structure.files import File
 
@@ -39,3 +40,29 @@ def on_page_markdown(markdown, page, config, files):
         return text if "`" in text or "/" in text else f"{text} (`{target.lstrip('./')}`)"
 
     return LINK.sub(keep_or_name, markdown)
+
+
+def on_page_content(html, page, config, files):
+    """The theme's style is for tables of this class."""
+    return html.replace("<table>", '<table class="docutils">')
+
+
+# Debian's theme asks for jquery under another name than it has it, and for a script that it lacks.
+SCRIPT = re.compile(r'<script src="(?:\.\./)*(js/[^"]+)"[^>]*></script>')
+
+
+def on_post_page(output, page, config):
+    """Keeps the scripts that the theme has."""
+    def has(match):
+        return match[0] if "jquery" in match[1] or any(
+            (pathlib.Path(d) / match[1]).exists() for d in config["theme"].dirs) else ""
+
+    return SCRIPT.sub(has, output)
+
+
+def on_post_build(config):
+    js = pathlib.Path(config["site_dir"]) / "js"
+    wanted = re.search(r"js/(jquery[^\"]+)", (js.parent / "index.html").read_text(encoding="utf-8"))
+    there = sorted(js.glob("jquery*.js"))
+    if wanted and there and not (js / wanted[1]).exists():
+        shutil.copyfile(there[0], js / wanted[1])
