@@ -248,8 +248,8 @@ struct cairn_checkpoint_options {
                                  * CAIRN_LEVEL_NONE: as the keys say (persistent_every). A level
                                  * that the session lacks is reached with the next one. */
     uint32_t flags;             /* CAIRN_LAZY, CAIRN_STREAM_ORDERED, or 0 */
-    const char *protect;        /* protection scheme; NULL: as configured. At present there is only
-                                 * "none", and any other scheme is CAIRN_ENOTSUP. */
+    const char *protect; /* "none", "partner", "xor", "rs:2"; NULL: as configured. A scheme that
+                                 * the sets of nodes cannot carry is CAIRN_EINVAL. */
 };
 /* Collective. cairn_checkpoint with options, the same on all ranks but for the regions. options may
  * be NULL. */

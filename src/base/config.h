@@ -48,6 +48,7 @@ struct crn_name_config {
     uint64_t keep_local;     /* versions kept on the node-local disk after the flush */
     uint64_t keep_protected; /* versions that are not flushed: the newest ones stay on the nodes */
     struct crn_every persistent_every; /* which versions are flushed although nobody waits */
+    struct crn_every protect_every;    /* which versions get parity */
     char protect[16];                  /* scheme against lost nodes */
     uint64_t supersede;         /* one that waits for its turn may be dropped for a newer one */
     uint64_t period_ns;         /* advised interval between checkpoints; 0: Young/Daly */

@@ -283,6 +283,12 @@ static const struct crn_key keys[] = {
      "another node. xor: parity; one node of a set may be lost. rs:M: M nodes of a set may be "
      "lost.",
      AT_NAME(protect)},
+    {"protect_every", CRN_KEY_EVERY, "1", 0, 0, NULL,
+     "With protect: which versions get parity: one in this many, or one after this time (10m). A "
+     "version with parity gives way only to a newer one with parity, or on the file system. 0: "
+     "only "
+     "those that a rank waits for, or for which cairn_checkpoint_with asks.",
+     AT_NAME(protect_every)},
     {"keep_local", CRN_KEY_U64, "1", 0, UINT64_C(1) << 40, NULL,
      "Versions kept in the local directory after the flush.", AT_NAME(keep_local)},
     {"persistent_every", CRN_KEY_EVERY, "1", 0, 0, NULL,

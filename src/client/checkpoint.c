@@ -74,8 +74,31 @@ static void note_cost(cairn_session *s, const struct crn_track *t)
     s->waited_ns += (int64_t)(t->blocked_seconds * 1e9);
 }
 
+/* A scheme that the sets of this session cannot carry is refused, never weakened. */
+static cairn_err check_scheme(const cairn_session *s, const char *text, uint32_t *ret_code,
+                              struct crn_errinfo *ei)
+{
+    struct crn_protection scheme;
+    struct crn_errinfo why = {0};
+
+    if (crn_scheme_parse(text, "options->protect", &scheme, &why) != CAIRN_OK)
+        return crn_fail(ei, CAIRN_EINVAL, 0, "%s", why.msg);
+    if (scheme.parity > s->strongest)
+        return crn_fail(
+            ei, CAIRN_EINVAL, 0,
+            s->strongest == 0
+                ? "options->protect is '%s', but the nodes form no sets; set protect, or "
+                  "protect_set to the number of nodes that protect each other"
+                : "options->protect is '%s', but the nodes form sets that survive the "
+                  "loss of at most %u of their nodes; raise protect_set",
+            text, s->strongest);
+    *ret_code = crn_scheme_code(scheme);
+    return CAIRN_OK;
+}
+
 /* Options that this build cannot honour are refused, not ignored. */
-static cairn_err check_options(const struct cairn_checkpoint_options *o, struct crn_errinfo *ei)
+static cairn_err check_options(const cairn_session *s, const struct cairn_checkpoint_options *o,
+                               uint32_t *ret_scheme, struct crn_errinfo *ei)
 {
     cairn_err rc;
 
@@ -88,12 +111,7 @@ static cairn_err check_options(const struct cairn_checkpoint_options *o, struct 
         return crn_fail(ei, CAIRN_EINVAL, 0,
                         "options->flags is 0x%x; use CAIRN_LAZY, CAIRN_STREAM_ORDERED or 0",
                         o->flags);
-    if (o->protect != NULL && strcmp(o->protect, "none") != 0)
-        return crn_fail(ei, CAIRN_ENOTSUP, 0,
-                        "options->protect is '%s'; there are no protection schemes yet: use NULL "
-                        "or \"none\"",
-                        o->protect);
-    return CAIRN_OK;
+    return o->protect != NULL ? check_scheme(s, o->protect, ret_scheme, ei) : CAIRN_OK;
 }
 
 /* The level that a checkpoint shall reach although nobody waits for it. What is captured in a turn,
@@ -112,11 +130,12 @@ static cairn_err checkpoint_begin(cairn_session *s, const char *name, int64_t ve
                                   const struct cairn_checkpoint_options *options,
                                   struct crn_track **ret, struct crn_errinfo *ei)
 {
+    uint32_t scheme = 0;
     cairn_err rc;
 
     rc = crn_arg_checkpoint(s, name, version, ei);
     if (rc == CAIRN_OK && options != NULL)
-        rc = check_options(options, ei);
+        rc = check_options(s, options, &scheme, ei);
     s->seq++;
     s->has_heard = 0;
     if (rc != CAIRN_OK) {
@@ -127,7 +146,7 @@ static cairn_err checkpoint_begin(cairn_session *s, const char *name, int64_t ve
     crn_version_close(s->open_version); /* this checkpoint may replace it */
     s->open_version = NULL;
     *ret = crn_track_new(s, name, version);
-    (*ret)->target = target_of(s, options);
+    (*ret)->target = (struct crn_target){target_of(s, options), scheme};
     return CAIRN_OK;
 }
 

@@ -22,7 +22,7 @@ struct crn_deferred {
     /* Owned by the thread while GIVEN, else by the application's thread. */
     struct crn_capture capture;
     uint64_t seq, bytes;
-    cairn_level target;
+    struct crn_target target;
     struct crn_errinfo error;
 };
 
@@ -33,7 +33,7 @@ static cairn_err deferred_read(struct crn_deferred *d, struct crn_errinfo *ei)
     cairn_err rc = crn_capture_finish(s, &d->capture, ei);
 
     if (rc == CAIRN_OK)
-        rc = crn_capture_hand_over(s, &d->capture, d->bytes, d->target,
+        rc = crn_capture_hand_over(s, &d->capture, d->bytes, &d->target,
                                    s->clock->mono_ns(s->clock) - start, ei);
     return rc;
 }

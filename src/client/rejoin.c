@@ -87,7 +87,8 @@ static int report_of(cairn_session *s, uint32_t slot, struct crn_msg *ret)
     ret->ckpt.version = info.version;
     ret->ckpt.created_ns = info.created_ns;
     ret->captured.slot = slot;
-    ret->captured.target = t != NULL ? (uint32_t)t->target : 0;
+    ret->captured.target = t != NULL ? (uint32_t)t->target.level : 0;
+    ret->captured.protect = t != NULL ? t->target.protect : 0;
     ret->captured.bytes = t != NULL ? t->bytes : info.image_bytes - info.descriptor_bytes;
     return 1;
 }
@@ -181,7 +182,7 @@ static cairn_err rejoin_joined(cairn_session *s, struct crn_errinfo *ei)
     s->arena_share = s->arena != NULL ? CRN_SHARE_DONE : CRN_SHARE_NONE;
     s->wanted = 0; /* callers that wait say so again */
     for (i = 0; i < CRN_TRACKED; i++)
-        s->track[i].is_insisted = 0;
+        s->track[i].insisted = CAIRN_LEVEL_NONE;
     r->fd = -1;
     r->lost_ns = 0;
     r->times++;

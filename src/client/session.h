@@ -55,10 +55,10 @@ struct crn_track {
     int64_t version;
     uint64_t levels; /* reached, as a set */
     struct crn_errinfo error;
-    int is_reported;           /* a call has returned the failure */
-    int is_rejected;           /* by the application: never restore it from memory */
-    cairn_level target;        /* what the caller asked for; NONE: as configured */
-    int is_insisted;           /* the service was told that a caller waits for this very one */
+    int is_reported;          /* a call has returned the failure */
+    int is_rejected;          /* by the application: never restore it from memory */
+    struct crn_target target; /* what the caller asked for */
+    cairn_level insisted; /* the service was told that a caller waits for this level of this one */
     char remark[CRN_ERR_TEXT]; /* why it does not progress, such as a full disk */
     uint64_t bytes;
     double copy_seconds, blocked_seconds;
@@ -156,8 +156,9 @@ struct cairn_session {
     struct crn_comm *node_comm; /* ranks of this node */
     uint8_t run[16];
     uint32_t rank, ranks, node, nodes, local, nlocal;
-    uint32_t host;     /* first rank on it */
-    uint32_t nmembers; /* of this node's set; 0: nothing is protected. sets.c */
+    uint32_t host;      /* first rank on it */
+    uint32_t nmembers;  /* of this node's set; 0: nothing is protected. sets.c */
+    uint32_t strongest; /* nodes whose loss the best scheme for the sets survives; on all ranks */
     uint32_t member[CRN_SET_MAX];
     uint32_t teams;              /* how many teams have read together so far; same on all ranks */
     uint32_t *node_of;           /* by rank */
@@ -272,6 +273,8 @@ void crn_phase_show(cairn_session *s, uint32_t phase);
 struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t version);
 struct crn_track *crn_track_find(cairn_session *s, const char *name, int64_t version);
 struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq);
+/* Has it reached a level beyond the capture that no newer one of its name has? */
+int crn_track_is_safest(const cairn_session *s, uint64_t seq);
 
 /* deferred.c: checkpoints that return before the memory is read. */
 /* Starts the thread, if it does not run yet. */
@@ -324,8 +327,8 @@ CAIRN_CHECKED cairn_err crn_capture_finish(cairn_session *s, struct crn_capture 
                                            struct crn_errinfo *ei);
 /* Hands a copied image to the service. Any thread. c is empty afterwards. */
 CAIRN_CHECKED cairn_err crn_capture_hand_over(cairn_session *s, struct crn_capture *c,
-                                              uint64_t bytes, cairn_level target, int64_t copy_ns,
-                                              struct crn_errinfo *ei);
+                                              uint64_t bytes, const struct crn_target *target,
+                                              int64_t copy_ns, struct crn_errinfo *ei);
 /* Takes over the files and hands everything to the service, or to the thread of deferred.c. c is
  * empty afterwards, even on failure. */
 CAIRN_CHECKED cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c,

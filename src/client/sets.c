@@ -111,7 +111,22 @@ static cairn_err list_schemes(const struct crn_config *cfg, struct crn_protectio
     return rc;
 }
 
-/* domain: of each rank. */
+/* The strongest scheme that one checkpoint may ask for: for every number of sets there is one. */
+static uint32_t strongest_of(const uint64_t *of_node, uint32_t nodes, uint32_t size,
+                             uint32_t *scratch)
+{
+    struct crn_protection s = {CRN_SCHEME_RS, CRN_SET_MAX - 1};
+    struct crn_errinfo ignored = {0};
+
+    for (; s.parity > 0; s.parity--) {
+        if (crn_sets_form(of_node, nodes, s, size, scratch, &ignored) == CAIRN_OK)
+            break;
+        crn_err_clear(&ignored);
+    }
+    return s.parity;
+}
+
+/* domain: of each rank. Without a scheme (n = 0) the sets wait for checkpoints that name one. */
 static cairn_err form_sets(cairn_session *s, const uint64_t *domain,
                            const struct crn_protection *scheme, uint32_t n, uint32_t size,
                            struct crn_errinfo *ei)
@@ -125,9 +140,11 @@ static cairn_err form_sets(cairn_session *s, const uint64_t *domain,
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the sets of %u nodes", s->nodes);
     for (i = s->ranks; rc == CAIRN_OK && i-- > 0;)
         of_node[s->node_of[i]] = domain[i];
+    if (rc == CAIRN_OK)
+        s->strongest = strongest_of(of_node, s->nodes, size, set);
     for (i = 0; rc == CAIRN_OK && i < n; i++) /* all have the same sets */
         rc = crn_sets_form(of_node, s->nodes, scheme[i], size, set, ei);
-    if (rc == CAIRN_OK)
+    if (rc == CAIRN_OK && s->strongest > 0)
         s->nmembers = crn_sets_members(set, s->nodes, s->node, s->member);
     free(of_node);
     free(set);
@@ -141,18 +158,20 @@ cairn_err crn_session_sets(cairn_session *s, struct crn_errinfo *ei)
     uint64_t mine = 0;
     uint32_t size = 0;
     uint32_t n = 0;
+    int forms = 0;
     cairn_err rc;
 
     if (scheme == NULL || domain == NULL)
         rc = crn_fail(ei, CAIRN_ENOMEM, ENOMEM, "the sets of %u nodes", s->nodes);
     else
         rc = list_schemes(&s->cfg, scheme, &n, &size, ei);
-    if (rc == CAIRN_OK && n > 0)
+    forms = n > 0 || s->cfg.protect_set > 0;
+    if (rc == CAIRN_OK && forms)
         rc = find_domain(s, &mine, ei);
     rc = crn_session_agree(s, rc, "finding the failure domains", ei);
-    if (rc == CAIRN_OK && n > 0)
+    if (rc == CAIRN_OK && forms)
         rc = s->comm->ops->allgather(s->comm, &mine, sizeof(mine), domain, ei);
-    if (rc == CAIRN_OK && n > 0)
+    if (rc == CAIRN_OK && domain != NULL && forms)
         rc = form_sets(s, domain, scheme, n, size, ei);
     free(scheme);
     free(domain);

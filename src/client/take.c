@@ -213,14 +213,15 @@ static void drop_hashes(struct crn_capture *c)
 /* Room. ---------------------------------------------------------------------------------------- */
 
 /* Whoever sets arena_full = supersede means all versions. By default some need their turn, and those
- * that are held give way only to a newer one that is captured. */
+ * that are held, or survive the loss of a node, give way only to a newer one that does as much. */
 static int take_may_supersede(const void *arg, const struct crn_slot_info *info)
 {
     const cairn_session *s = arg;
 
     return s->cfg.arena_full == CRN_FULL_SUPERSEDE ||
            (crn_config_flushes_all(&s->cfg, info->name) &&
-            crn_config_may_supersede(&s->cfg, info->name, info->version));
+            crn_config_may_supersede(&s->cfg, info->name, info->version) &&
+            !crn_track_is_safest(s, info->id.seq));
 }
 
 /* Drops the oldest capture whose flush has not begun, and tells the service. */
@@ -581,7 +582,8 @@ static cairn_err take_files(cairn_session *s, struct crn_capture *c, struct crn_
 }
 
 cairn_err crn_capture_hand_over(cairn_session *s, struct crn_capture *c, uint64_t bytes,
-                                cairn_level target, int64_t copy_ns, struct crn_errinfo *ei)
+                                const struct crn_target *target, int64_t copy_ns,
+                                struct crn_errinfo *ei)
 {
     struct crn_msg note = {
         .type = CRN_MSG_CAPTURED,
@@ -589,7 +591,8 @@ cairn_err crn_capture_hand_over(cairn_session *s, struct crn_capture *c, uint64_
         .captured = {.ckpt = {.version = c->info.version, .created_ns = c->info.created_ns},
                      .slot = c->slot,
                      .bytes = bytes,
-                     .target = (uint32_t)target}};
+                     .target = (uint32_t)target->level,
+                     .protect = target->protect}};
 
     if (c->info.nfiles == 0 && !c->info.is_spilled)
         note.captured.copy_ns = (uint64_t)copy_ns;
@@ -624,5 +627,5 @@ cairn_err crn_capture_submit(cairn_session *s, struct crn_capture *c, struct crn
         memset(c, 0, sizeof(*c));
         return rc;
     }
-    return crn_capture_hand_over(s, c, t->bytes, t->target, (int64_t)(t->copy_seconds * 1e9), ei);
+    return crn_capture_hand_over(s, c, t->bytes, &t->target, (int64_t)(t->copy_seconds * 1e9), ei);
 }

@@ -36,8 +36,11 @@ void crn_tiers_send(struct crn_tiers *x, const struct crn_tiered *h, enum crn_ms
     memcpy(note.run, h->info.id.run, sizeof(note.run));
     memcpy(ckpt.name, h->info.name, sizeof(ckpt.name));
     if (type == CRN_MSG_CAPTURED)
-        note.captured = (struct crn_msg_captured){
-            .ckpt = ckpt, .slot = h->slot, .bytes = h->bytes, .target = (uint32_t)h->target};
+        note.captured = (struct crn_msg_captured){.ckpt = ckpt,
+                                                  .slot = h->slot,
+                                                  .bytes = h->bytes,
+                                                  .target = (uint32_t)h->target.level,
+                                                  .protect = h->target.protect};
     else if (type == CRN_MSG_CAPTURE_FAILED)
         note.failed.ckpt = ckpt;
     if (code != CAIRN_OK)

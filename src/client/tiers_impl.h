@@ -24,7 +24,7 @@ struct crn_tiered {
     struct crn_image image;    /* of the shard */
     struct crn_buf descriptor; /* stored at the start of the image */
     uint64_t bytes;            /* of its regions and files, for the service */
-    cairn_level target;        /* the level that the caller asked for */
+    struct crn_target target;  /* what the caller asked for */
     uint32_t nhints;           /* application's thread */
     uint32_t slot;             /* lock; the slot that the service has or will get */
     uint32_t read_slot;        /* lock; of a copy to the arena only for reading */

@@ -14,8 +14,9 @@ struct crn_track *crn_track_new(cairn_session *s, const char *name, int64_t vers
     t->error.code = CAIRN_OK;
     t->error.sys_errno = 0;
     t->error.msg[0] = '\0';
-    t->is_reported = t->is_rejected = t->is_insisted = 0;
-    t->target = CAIRN_LEVEL_NONE;
+    t->is_reported = t->is_rejected = 0;
+    t->insisted = CAIRN_LEVEL_NONE;
+    t->target = (struct crn_target){CAIRN_LEVEL_NONE, 0};
     t->remark[0] = '\0';
     t->bytes = 0;
     t->copy_seconds = t->blocked_seconds = 0;
@@ -60,4 +61,24 @@ struct crn_track *crn_track_seq(cairn_session *s, uint64_t seq)
         if (t->seq == seq)
             return t;
     return NULL;
+}
+
+int crn_track_is_safest(const cairn_session *s, uint64_t seq)
+{
+    uint32_t n = s->ntracked < CRN_TRACKED ? s->ntracked : CRN_TRACKED;
+    const struct crn_track *t = NULL;
+    uint64_t beyond;
+    uint32_t i;
+
+    for (i = 0; i < n && t == NULL; i++)
+        t = s->track[i].seq == seq ? &s->track[i] : NULL;
+    beyond = t != NULL ? t->levels & ~crn_level_set(CAIRN_CAPTURED) : 0;
+    for (i = 0; beyond != 0 && i < n; i++) {
+        const struct crn_track *newer = &s->track[i];
+
+        if (newer->seq > seq && newer->error.code == CAIRN_OK &&
+            strcmp(newer->name, t->name) == 0 && (beyond & ~newer->levels) == 0)
+            return 0;
+    }
+    return beyond != 0;
 }

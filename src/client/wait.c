@@ -56,10 +56,13 @@ static int needs_flush(cairn_level level)
     return level != CAIRN_LEVEL_NONE && level != CAIRN_CAPTURED;
 }
 
-/* Local copies are made of every version, if there is a local directory. */
-static int needs_persistent(const cairn_session *s, cairn_level level)
+/* What the service must be told: local copies are made of every version, if there is a local directory.
+ * It knows which versions get parity. */
+static cairn_level level_to_insist(const cairn_session *s, cairn_level level)
 {
-    return needs_flush(level) && (level != CAIRN_LOCAL || s->cfg.local[0] == '\0');
+    if (!needs_flush(level) || (level == CAIRN_LOCAL && s->cfg.local[0] != '\0'))
+        return CAIRN_LEVEL_NONE;
+    return level == CAIRN_PROTECTED && s->nmembers > 0 ? level : CAIRN_PERSISTENT;
 }
 
 static int64_t wait_deadline(const cairn_session *s, int64_t timeout_ms)
@@ -87,25 +90,26 @@ void crn_wait_want(cairn_session *s, uint64_t seq)
 /* Might it stay on the nodes for good? Otherwise only a broker's turn may pass it over. */
 static int may_be_held(const cairn_session *s, const struct crn_track *t)
 {
-    return t->target == CAIRN_LEVEL_NONE ? !crn_config_flushes_all(&s->cfg, t->name)
-                                         : t->target != CAIRN_PERSISTENT;
+    return t->target.level == CAIRN_LEVEL_NONE ? !crn_config_flushes_all(&s->cfg, t->name)
+                                               : t->target.level != CAIRN_PERSISTENT;
 }
 
 /* A version that is not due would never be flushed, and with a broker a newer capture would
  * supersede it before its turn comes. */
-static void wait_insist(cairn_session *s, struct crn_track *t)
+static void wait_insist(cairn_session *s, struct crn_track *t, cairn_level level)
 {
     struct crn_msg m = {.type = CRN_MSG_WAITED,
                         .seq = t->seq,
-                        .ckpt = {.version = t->version, .created_ns = t->captured_ns}};
+                        .waited = {.ckpt = {.version = t->version, .created_ns = t->captured_ns},
+                                   .level = (uint32_t)level}};
     struct crn_errinfo ignored = {0};
 
     memcpy(m.run, s->run, 16);
     memcpy(m.ckpt.name, t->name, sizeof(m.ckpt.name));
-    if (t->is_insisted || crn_level_has(t->levels, CAIRN_PERSISTENT) ||
+    if (t->insisted >= level || crn_level_has(t->levels, level) ||
         (s->cfg.broker[0] == '\0' && !may_be_held(s, t)))
         return;
-    t->is_insisted = 1;
+    t->insisted = level;
     if (crn_service_link_send(s, &m, &ignored) != CAIRN_OK)
         crn_log(&s->log, CRN_DEBUG, "%s", ignored.msg);
 }
@@ -152,7 +156,7 @@ void crn_wait_insist_newest(cairn_session *s)
     uint32_t i;
 
     for (i = 0; i < n; i++)
-        wait_insist(s, newest_for(s, &s->track[i]));
+        wait_insist(s, newest_for(s, &s->track[i]), CAIRN_PERSISTENT);
 }
 
 /* What a call waits for. */
@@ -168,6 +172,7 @@ struct wait_for {
 static cairn_err wait_until(cairn_session *s, struct crn_track *t, const struct wait_for *w,
                             struct crn_errinfo *ei)
 {
+    cairn_level insist = level_to_insist(s, w->level);
     uint64_t seq = t->seq;
     int64_t step = 0; /* first take what has already arrived */
     cairn_err lost = CAIRN_OK;
@@ -187,8 +192,8 @@ static cairn_err wait_until(cairn_session *s, struct crn_track *t, const struct 
         }
         if (needs_flush(w->level) && (left > 0 || crn_config_is_lazy(&s->cfg)))
             crn_wait_want(s, seq);
-        if (needs_persistent(s, w->level) && left > 0)
-            wait_insist(s, w->is_all ? newest_for(s, t) : t);
+        if (insist != CAIRN_LEVEL_NONE && left > 0)
+            wait_insist(s, w->is_all ? newest_for(s, t) : t, insist);
         if (left <= 0)
             return crn_fail(ei, CAIRN_ETIMEDOUT, 0, "%s@%" PRId64 " is not there yet%s%s", t->name,
                             t->version, t->remark[0] != '\0' ? ": " : "", t->remark);

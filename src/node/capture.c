@@ -58,6 +58,7 @@ static void capture_complete(struct crn_node *n, struct crn_item *item)
     m = crn_act_send(n, CRN_ROOT, item, CRN_MSG_NODE_CAPTURED);
     m->node_captured.bytes = item->local_bytes;
     m->node_captured.target = (uint32_t)item->target;
+    m->node_captured.protect = item->protect;
 }
 
 static void on_captured(struct crn_node *n, uint32_t local, uint32_t slots, const struct crn_msg *m)
@@ -82,6 +83,8 @@ static void on_captured(struct crn_node *n, uint32_t local, uint32_t slots, cons
         n->next[local] = m->seq + 1;
     if ((cairn_level)m->captured.target > item->target)
         item->target = (cairn_level)m->captured.target;
+    if (m->captured.protect != 0)
+        item->protect = m->captured.protect;
     crn_pace_part(item, m->captured.bytes, m->captured.copy_ns);
     crn_adopt_captured(n, item, local);
     if (crn_item_has_ended(item->state)) {
@@ -148,7 +151,7 @@ static void tell_waited(struct crn_node *n, const struct crn_msg *m)
     a->first = CRN_ROOT;
     a->end = CRN_ROOT + 1;
     a->msg = crn_node_plain(n, CRN_MSG_NODE_WAITED, m->seq);
-    a->msg.ckpt = m->ckpt;
+    a->msg.waited = m->waited;
 }
 
 void crn_node_from_rank(struct crn_node *n, int64_t now_ns, uint32_t local, uint32_t slots,

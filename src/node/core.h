@@ -96,8 +96,10 @@ void crn_root_start(struct crn_node *n, struct crn_item *item); /* it shall be f
 /* due.c. All but the last are for the first node. */
 /* All ranks have captured it: 1: it is flushed, 0: it is held. */
 int crn_due_captured(struct crn_node *n, const struct crn_item *item);
+/* The scheme that protects it, or NONE. Before crn_due_captured. */
+struct crn_protection crn_due_protection(struct crn_node *n, struct crn_item *item);
 void crn_due_flushed(struct crn_node *n, const struct crn_item *item); /* its flush starts */
-/* The item has been captured, or committed: older held versions of its name may be superseded. */
+/* The item has reached a level: older held versions of its name may be superseded. */
 void crn_due_make_way(struct crn_node *n, const struct crn_item *item, int is_committed);
 void crn_due_flush_newest(struct crn_node *n); /* of each name, because the job ends */
 void crn_due_failed(struct crn_node *n);

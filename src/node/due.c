@@ -27,7 +27,8 @@ int crn_due_gives_way(uint64_t keep, uint64_t newer, int has_newer)
 struct crn_due_name {
     struct crn_due_name *next;
     char name[CAIRN_MAX_NAME];
-    struct crn_due_seen seen;
+    struct crn_due_seen seen;      /* of flushes */
+    struct crn_due_seen protected; /* of parity */
 };
 
 void crn_due_free(struct crn_node *n)
@@ -59,7 +60,7 @@ static struct crn_due_name *due_get(struct crn_node *n, const char *name)
     if (d == NULL)
         return NULL;
     memcpy(d->name, name, strlen(name) + 1);
-    d->seen.since_ns = n->started_ns;
+    d->seen.since_ns = d->protected.since_ns = n->started_ns;
     d->next = n->dues;
     n->dues = d;
     return d;
@@ -77,11 +78,36 @@ static int due_decide(const struct crn_node *n, const struct crn_item *item,
         return 0;
     case CAIRN_LOCAL:
         return n->set.cfg->local[0] == '\0';
+    case CAIRN_PROTECTED:
+        return item->scheme.kind == CRN_SCHEME_NONE;
     case CAIRN_LEVEL_NONE:
         return crn_due_is(&nc->persistent_every, seen, n->now_ns);
     default:
         return 1;
     }
+}
+
+/* A version gets parity if its ranks name a scheme or want the level, and else by the keys. */
+struct crn_protection crn_due_protection(struct crn_node *n, struct crn_item *item)
+{
+    const struct crn_name_config *nc = crn_config_name(n->set.cfg, item->name);
+    const struct crn_root_item *root = item->root;
+    struct crn_protection s = root->protect != 0 ? crn_scheme_of_code(root->protect)
+                                                 : crn_node_scheme(n->set.cfg, item->name);
+    struct crn_due_name *d = NULL;
+
+    if (!crn_scheme_fits(s, n->set.nmembers))
+        return (struct crn_protection){CRN_SCHEME_NONE, 0};
+    if (nc->protect_every.count != 1)
+        d = due_get(n, item->name);
+    if (d != NULL && root->protect == 0 && root->target != CAIRN_PROTECTED &&
+        !root->is_parity_waited && !crn_due_is(&nc->protect_every, &d->protected, n->now_ns)) {
+        d->protected.passed++;
+        return (struct crn_protection){CRN_SCHEME_NONE, 0};
+    }
+    if (d != NULL)
+        d->protected = (struct crn_due_seen){.since_ns = n->now_ns};
+    return s;
 }
 
 /* A job that ends, or of which a rank has left, may take no further version. */
@@ -92,8 +118,9 @@ int crn_due_captured(struct crn_node *n, const struct crn_item *item)
     if (item->root->target == CAIRN_LEVEL_NONE && crn_config_flushes_all(n->set.cfg, item->name))
         return 1;
     d = due_get(n, item->name);
-    if (d == NULL || item->root->is_waited || n->wanted == UINT64_MAX || n->is_ending ||
-        due_decide(n, item, &d->seen))
+    if (d == NULL || item->root->is_waited ||
+        (item->root->is_parity_waited && item->scheme.kind == CRN_SCHEME_NONE) ||
+        n->wanted == UINT64_MAX || n->is_ending || due_decide(n, item, &d->seen))
         return 1;
     d->seen.passed++;
     return 0;
@@ -112,6 +139,14 @@ static int is_same_name(const struct crn_item *a, const struct crn_item *b)
     return strcmp(a->name, b->name) == 0;
 }
 
+/* A version that survives the loss of a node gives way only to one that does, too. */
+int crn_item_covers(const struct crn_item *newer, const struct crn_item *older)
+{
+    uint64_t beyond = older->levels & ~crn_level_set(CAIRN_CAPTURED);
+
+    return (beyond & ~newer->levels) == 0;
+}
+
 /* Counts the versions of the name that took the place of this one. */
 static void count_newer(const struct crn_item *item, uint64_t *ret_n, const struct crn_item **last)
 {
@@ -119,7 +154,7 @@ static void count_newer(const struct crn_item *item, uint64_t *ret_n, const stru
 
     for (i = item->next; i != NULL; i = i->next)
         if (is_same_name(i, item) && i->root->state != CRN_ROOT_COLLECTING &&
-            i->root->state != CRN_ROOT_FAILED) {
+            i->root->state != CRN_ROOT_FAILED && crn_item_covers(i, item)) {
             ++*ret_n;
             *last = i;
         }
@@ -207,6 +242,12 @@ void crn_due_waited(struct crn_node *n, const struct crn_msg *m)
         item = crn_item_get(n, m);
     if (item == NULL)
         return;
+    if (m->type == CRN_MSG_NODE_WAITED && m->waited.level == CAIRN_PROTECTED) {
+        item->root->is_parity_waited = 1;
+        if (item->root->state == CRN_ROOT_COLLECTING ||
+            (item->scheme.kind != CRN_SCHEME_NONE && !item->root->is_unprotected))
+            return;
+    }
     item->root->is_waited = 1;
     if (item->root->state == CRN_ROOT_HELD)
         crn_root_start(n, item);

@@ -305,6 +305,135 @@ static void by_time(void **state)
     assert_int_equal(state_of(6), CRN_ROOT_CHECKING);
 }
 
+/* Protection. ---------------------------------------------------------------------------------- */
+
+static void reached(uint64_t seq, cairn_level level)
+{
+    struct crn_msg m = about(CRN_MSG_LEVEL, seq, 0, "heat");
+
+    m.level.level = (uint32_t)level;
+    from_node(m);
+}
+
+/* What survives the loss of a node gives way only to a newer version that does, too. */
+static void safer_ones_stay(void **state)
+{
+    (void)state;
+    cfg.names.persistent_every.count = 0;
+    captured(1);
+    reached(1, CAIRN_PROTECTED);
+    captured(2);
+    captured(3);
+    assert_superseded(2, "superseded by heat@300");
+    assert_int_equal(state_of(1), CRN_ROOT_HELD);
+    reached(3, CAIRN_LOCAL); /* another level than that of 1 */
+    assert_int_equal(state_of(1), CRN_ROOT_HELD);
+    is_ended[1] = 0;
+    reached(3, CAIRN_PROTECTED);
+    assert_superseded(1, "superseded by heat@300");
+    assert_int_equal(state_of(3), CRN_ROOT_HELD);
+    captured_as(4, "heat", CAIRN_PERSISTENT);
+    assert_int_equal(state_of(3), CRN_ROOT_HELD); /* until the flush is over */
+    flush(4, CAIRN_OK);
+    assert_superseded(3, "superseded by heat@400");
+}
+
+static enum crn_scheme_kind scheme_of(uint64_t seq)
+{
+    return (enum crn_scheme_kind)crn_node_find(node, seq)->scheme.kind;
+}
+
+/* Each node of the job is a member of the one set. */
+static void in_a_set(void)
+{
+    static const uint32_t members[] = {0, 1};
+
+    node->set.nmembers = NODES;
+    node->set.members = members;
+    (void)snprintf(cfg.names.protect, sizeof(cfg.names.protect), "xor");
+}
+
+static void one_in_two_is_protected(void **state)
+{
+    (void)state;
+    in_a_set();
+    cfg.names.protect_every.count = 2;
+    cfg.names.persistent_every.count = 0;
+    captured(1);
+    assert_int_equal(scheme_of(1), CRN_SCHEME_NONE);
+    captured(2);
+    assert_int_equal(scheme_of(2), CRN_SCHEME_XOR);
+    captured(3);
+    assert_int_equal(scheme_of(3), CRN_SCHEME_NONE);
+    captured_as(4, "heat", CAIRN_PROTECTED); /* due, and held: there is a scheme */
+    assert_int_equal(scheme_of(4), CRN_SCHEME_XOR);
+    assert_int_equal(state_of(4), CRN_ROOT_HELD);
+    captured_as(5, "heat", CAIRN_PROTECTED); /* not due, but asked for */
+    assert_int_equal(scheme_of(5), CRN_SCHEME_XOR);
+    cfg.names.protect_every = (struct crn_every){.ns = 3 * SECOND};
+    captured(6);
+    captured(7);
+    assert_int_equal(scheme_of(7), CRN_SCHEME_NONE);
+    captured(8);
+    assert_int_equal(scheme_of(8), CRN_SCHEME_XOR);
+}
+
+/* A scheme of its own; the sets of this job cannot lose two nodes. */
+static void a_scheme_of_its_own(void **state)
+{
+    static const struct crn_protection none = {CRN_SCHEME_NONE, 0};
+    static const struct crn_protection partner = {CRN_SCHEME_PARTNER, 1};
+    struct crn_msg m = about(CRN_MSG_NODE_CAPTURED, 1, 0, "heat");
+
+    (void)state;
+    in_a_set();
+    m.node_captured.protect = crn_scheme_code(none);
+    from_node(m);
+    m.node = 1;
+    from_node(m);
+    assert_int_equal(scheme_of(1), CRN_SCHEME_NONE);
+    m = about(CRN_MSG_NODE_CAPTURED, 2, 0, "heat");
+    from_node(m);
+    m.node = 1;
+    m.node_captured.protect = crn_scheme_code(partner);
+    from_node(m);
+    assert_int_equal(scheme_of(2), CRN_SCHEME_PARTNER);
+    assert_int_equal(crn_scheme_of_code(crn_scheme_code(partner)).parity, 1);
+    assert_int_equal(crn_scheme_of_code(0x20000).kind, CRN_SCHEME_NONE);
+}
+
+static void waited_for_parity(uint64_t seq)
+{
+    struct crn_msg m = about(CRN_MSG_NODE_WAITED, seq, 1, "heat");
+
+    m.waited.level = CAIRN_PROTECTED;
+    from_node(m);
+}
+
+/* A rank that waits for parity gets it, without a flush unless there will be none. */
+static void somebody_waits_for_parity(void **state)
+{
+    struct crn_msg failed = about(CRN_MSG_NODE_PROTECTED, 3, 1, "heat");
+
+    (void)state;
+    in_a_set();
+    cfg.names.protect_every.count = cfg.names.persistent_every.count = 0;
+    captured(1);
+    waited_for_parity(1); /* too late for parity */
+    assert_int_equal(state_of(1), CRN_ROOT_CHECKING);
+    waited_for_parity(2);
+    captured(2);
+    assert_int_equal(scheme_of(2), CRN_SCHEME_XOR);
+    waited_for_parity(2);
+    assert_int_equal(state_of(2), CRN_ROOT_HELD);
+    cfg.names.protect_every.count = 1;
+    captured(3);
+    assert_int_equal(state_of(3), CRN_ROOT_HELD);
+    (void)!crn_fail(&failed.failed.error, CAIRN_EIO, 0, "a full disk");
+    from_node(failed);
+    assert_int_equal(state_of(3), CRN_ROOT_CHECKING);
+}
+
 /* The job ends: the newest of each name is flushed and, if that fails, the one before. */
 static void the_end(void **state)
 {
@@ -376,6 +505,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(somebody_waits, begin, end),
         cmocka_unit_test_setup_teardown(targets, begin, end),
         cmocka_unit_test_setup_teardown(by_time, begin, end),
+        cmocka_unit_test_setup_teardown(safer_ones_stay, begin, end),
+        cmocka_unit_test_setup_teardown(one_in_two_is_protected, begin, end),
+        cmocka_unit_test_setup_teardown(a_scheme_of_its_own, begin, end),
+        cmocka_unit_test_setup_teardown(somebody_waits_for_parity, begin, end),
         cmocka_unit_test_setup_teardown(the_end, begin, end),
         cmocka_unit_test_setup_teardown(hurry, begin, end),
         cmocka_unit_test_setup_teardown(the_allocation_ends, begin, end),

@@ -30,7 +30,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(WANTED, 10, none, RANK, SERVICE)       /* it waits for all up to seq */                      \
     X(CLAIM, 11, claim, RANK, SERVICE)       /* before the first capture of a name: see claim.c */ \
     X(CLAIMED, 12, claimed, SERVICE, RANK)   /* the answer */                                      \
-    X(WAITED, 13, subject, RANK, SERVICE)    /* a caller waits for this very one */                \
+    X(WAITED, 13, waited, RANK, SERVICE)     /* a caller waits for a level of this very one */     \
     X(TURN_ASK, 14, turn_ask, RANK, SERVICE) /* rank 0: a turn for its next capture */             \
     X(TURN, 15, turn, SERVICE, RANK)         /* rank 0: what became of it */                       \
     X(CRAMPED, 16, none, RANK, SERVICE)      /* it has no room for checkpoint seq */               \
@@ -60,7 +60,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
     X(NODE_PAUSED, 55, failed, NODE, FIRST_NODE) /* why its flush waits; not a failure */          \
     X(NODE_CLAIM, 56, node_claim, NODE, FIRST_NODE)                                                \
     X(CLAIM_DECIDED, 57, claimed, FIRST_NODE, NODE)                                                \
-    X(NODE_WAITED, 58, subject, NODE, FIRST_NODE)                                                  \
+    X(NODE_WAITED, 58, waited, NODE, FIRST_NODE)                                                   \
     X(NODE_HERE, 59, here, NODE, NODE) /* a restarted service has the job again: see adopt.c */    \
     X(NODE_ASKS, 60, asks, NODE, FIRST_NODE) /* has this checkpoint been committed already? */     \
     X(RANK_DIED, 61, rank_died, NODE, FIRST_NODE)  /* it has captured none from seq on */          \
@@ -72,30 +72,33 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
 /* F(payload, kind, field): the payload of each message, in the order on the wire. */
 #define CRN_FIELDS_none(F, P)
 #define CRN_FIELDS_subject(F, P) F(P, CKPT, ckpt)
+#define CRN_FIELDS_waited(F, P)  F(P, CKPT, ckpt) F(P, U32, level)
 #define CRN_FIELDS_welcome(F, P) F(P, U32, address) F(P, ERROR, error)
 #define CRN_FIELDS_ready(F, P)   F(P, ERROR, error)
 #define CRN_FIELDS_captured(F, P)                                                                  \
-    F(P, CKPT, ckpt) F(P, U32, slot) F(P, U64, bytes) F(P, U64, copy_ns) F(P, U32, target)
+    F(P, CKPT, ckpt)                                                                               \
+    F(P, U32, slot) F(P, U64, bytes) F(P, U64, copy_ns) F(P, U32, target) F(P, U32, protect)
 #define CRN_FIELDS_failed(F, P)  F(P, CKPT, ckpt) F(P, ERROR, error)
 #define CRN_FIELDS_dropped(F, P) F(P, ERROR, error)
 #define CRN_FIELDS_bye(F, P)     F(P, U64, waited_ns) /* waited for Cairn, in total */
 #define CRN_FIELDS_state(F, P)                                                                     \
     F(P, CKPT, ckpt) F(P, U64, levels) F(P, U64, committed_ns) F(P, ERROR, error)
-#define CRN_FIELDS_node_captured(F, P) F(P, CKPT, ckpt) F(P, U64, bytes) F(P, U32, target)
-#define CRN_FIELDS_node_wrote(F, P)    F(P, CKPT, ckpt) F(P, U64, bytes)
-#define CRN_FIELDS_node_data(F, P)     F(P, CKPT, ckpt) F(P, DATA_FILE, data)
-#define CRN_FIELDS_shards(F, P)        F(P, U32, is_lent) F(P, BLOB, shards)
-#define CRN_FIELDS_fetch(F, P)         F(P, U32, tag) F(P, BLOB, extents)
-#define CRN_FIELDS_leader(F, P)        F(P, U32, node)
-#define CRN_FIELDS_file(F, P)          F(P, U64, generation) F(P, FILE_NAME, name)
-#define CRN_FIELDS_ask(F, P)           F(P, U64, generation)
+#define CRN_FIELDS_node_captured(F, P)                                                             \
+    F(P, CKPT, ckpt) F(P, U64, bytes) F(P, U32, target) F(P, U32, protect)
+#define CRN_FIELDS_node_wrote(F, P) F(P, CKPT, ckpt) F(P, U64, bytes)
+#define CRN_FIELDS_node_data(F, P)  F(P, CKPT, ckpt) F(P, DATA_FILE, data)
+#define CRN_FIELDS_shards(F, P)     F(P, U32, is_lent) F(P, BLOB, shards)
+#define CRN_FIELDS_fetch(F, P)      F(P, U32, tag) F(P, BLOB, extents)
+#define CRN_FIELDS_leader(F, P)     F(P, U32, node)
+#define CRN_FIELDS_file(F, P)       F(P, U64, generation) F(P, FILE_NAME, name)
+#define CRN_FIELDS_ask(F, P)        F(P, U64, generation)
 #define CRN_FIELDS_piece(F, P)                                                                     \
     F(P, U64, generation) F(P, U64, id) F(P, U64, offset) F(P, U32, owner) F(P, BLOB, extents)
 #define CRN_FIELDS_done(F, P)                                                                      \
     F(P, U64, generation) F(P, U64, id) F(P, BLOB, news) F(P, ERROR, error)
 #define CRN_FIELDS_sent(F, P)       F(P, U64, bytes) F(P, U64, gather_ns) F(P, U64, send_ns)
 #define CRN_FIELDS_go(F, P)         F(P, U64, base) F(P, U32, leaders) F(P, BLOB, sizes)
-#define CRN_FIELDS_level(F, P)      F(P, U32, level) F(P, U32, is_held)
+#define CRN_FIELDS_level(F, P)      F(P, U32, level) F(P, U32, is_held) F(P, U32, protect)
 #define CRN_FIELDS_end(F, P)        F(P, CKPT, ckpt) F(P, U64, committed_ns) F(P, ERROR, error)
 #define CRN_FIELDS_claim(F, P)      F(P, CKPT, ckpt) F(P, U32, is_successor)
 #define CRN_FIELDS_node_claim(F, P) F(P, CKPT, ckpt) F(P, U32, is_successor) F(P, U32, rank)
@@ -115,6 +118,7 @@ enum crn_party { CRN_RANK, CRN_SERVICE, CRN_NODE, CRN_FIRST_NODE, CRN_LEADER };
 /* The payloads that have fields. */
 #define CRN_PAYLOADS(P)                                                                            \
     P(subject)                                                                                     \
+    P(waited)                                                                                      \
     P(welcome)                                                                                     \
     P(ready)                                                                                       \
     P(captured)                                                                                    \
@@ -160,6 +164,12 @@ enum crn_turn_news {
     CRN_TURN_COME = 1, /* capture now: it is flushed under the turn that has come */
     CRN_TURN_PASSED,   /* the ranks did not capture in time: ask again */
     CRN_TURN_GIVEN_UP, /* a person canceled the request */
+};
+
+/* What the caller asked of one checkpoint. */
+struct crn_target {
+    cairn_level level; /* NONE: as configured */
+    uint32_t protect;  /* crn_scheme_code; 0: as configured */
 };
 
 /* Identifies a checkpoint. First in the payload of each message that may be the first one about

@@ -78,12 +78,15 @@ static void on_level(struct crn_node *n, struct crn_item *item, const struct crn
     item->levels |= crn_level_set(level);
     item->is_held |= m->is_held != 0;
     if (level == CAIRN_CAPTURED) {
+        item->scheme = crn_scheme_of_code(m->protect);
         a = crn_act(n, CRN_ACT_PROMISE, item);
         a->end = n->set.nlocal;
     }
     crn_item_tell_ranks(n, item, 0, &item->error);
     if (level == CAIRN_PROTECTED)
         (void)crn_act(n, CRN_ACT_PROTECTED, item);
+    if (level != CAIRN_CAPTURED && n->set.node == CRN_ROOT)
+        crn_due_make_way(n, item, 0);
     if (level == CAIRN_CAPTURED)
         crn_protect_begin(n, item);
     if (level == CAIRN_CAPTURED && item->state == CRN_ITEM_CAPTURED &&

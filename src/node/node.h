@@ -75,7 +75,9 @@ struct crn_root_item {
     struct crn_group_state *groups;    /* used to find lagging leaders */
     struct crn_buf sizes;              /* of all nodes, as GO carries them */
     cairn_level target;                /* the ranks want it there; NONE: as configured */
-    int is_waited;                     /* a rank waits for this very one */
+    uint32_t protect;                  /* the scheme that the ranks name; 0: as configured */
+    int is_waited;                     /* a rank waits until this very one is persistent */
+    int is_parity_waited;              /* ... protected */
     int is_asked;       /* the keeper looks, or has looked, whether it is committed already */
     uint32_t paused_by; /* node + 1 that reports for all why flushes wait; 0: none waits */
 };
@@ -98,11 +100,13 @@ struct crn_item {
     uint64_t created_ns;
     uint64_t generation; /* of the run for this name */
     enum crn_item_state state;
-    uint64_t levels;          /* reached, as a set */
-    cairn_level target;       /* as the ranks of this node ask; NONE: as configured */
-    int is_held;              /* it is not flushed until somebody wants it: due.c */
-    struct crn_errinfo error; /* result of the checkpoint */
-    struct crn_part *part;    /* nlocal entries */
+    uint64_t levels;              /* reached, as a set */
+    cairn_level target;           /* as the ranks of this node ask; NONE: as configured */
+    uint32_t protect;             /* the same for the scheme; 0: as configured */
+    struct crn_protection scheme; /* as the root decides, with LEVEL captured */
+    int is_held;                  /* it is not flushed until somebody wants it: due.c */
+    struct crn_errinfo error;     /* result of the checkpoint */
+    struct crn_part *part;        /* nlocal entries */
     uint32_t ncaptured;
     uint32_t users;          /* tasks and transfers; its slots are released when there are none */
     int64_t deadline_ns;     /* for ranks that have not captured */
@@ -268,6 +272,8 @@ uint64_t crn_node_calm_rate(const struct crn_node *n, int is_closing);
  * learns where the bytes go. With encode = auto they may; the leader hands out writes of plain files
  * only. */
 int crn_item_takes_help(const struct crn_node *n, const struct crn_item *item);
+/* Has the newer one, which all ranks have captured, reached all levels of the older one? */
+int crn_item_covers(const struct crn_item *newer, const struct crn_item *older);
 /* How checkpoints of this name are protected. */
 struct crn_protection crn_node_scheme(const struct crn_config *cfg, const char *name);
 /* The member that describes its shards in this message; UINT32_MAX: none, drop the message. */

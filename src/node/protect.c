@@ -3,7 +3,8 @@
  * tells the members of its set. A node that has heard all members makes the parity that it keeps, and
  * tells the root. Only when the parity of all sets is there does the root say LEVEL protected.
  *
- * A failure ends no checkpoint: it goes on to the file system, which includes this level. */
+ * A failure ends no checkpoint: it goes on to the file system, which includes this level, even if it was
+ * held. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -39,9 +40,7 @@ static void tell_protected(struct crn_node *n, struct crn_item *item,
 
 void crn_protect_begin(struct crn_node *n, struct crn_item *item)
 {
-    struct crn_protection s = crn_node_scheme(n->set.cfg, item->name);
-
-    if (item->streams != NULL && crn_scheme_fits(s, n->set.nmembers))
+    if (item->streams != NULL && crn_scheme_fits(item->scheme, n->set.nmembers))
         (void)crn_act_work(n, item, CRN_WORK_STREAM);
 }
 
@@ -102,6 +101,8 @@ void crn_root_protected(struct crn_node *n, struct crn_item *item, const struct 
     if (root->is_unprotected || e->code == CAIRN_ECANCELED)
         return;
     root->is_unprotected = 1;
+    if (root->state == CRN_ROOT_HELD)
+        crn_root_start(n, item); /* the file system includes the level that it cannot reach */
     crn_act_log(n, CRN_WARN, "%s@%" PRId64 " is not protected, continuing: %s", item->name,
                 item->version, e->msg);
 }

@@ -9,17 +9,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void tell_level(struct crn_node *n, struct crn_item *item, cairn_level level, int is_held)
+static struct crn_msg_level *tell_level(struct crn_node *n, struct crn_item *item,
+                                        cairn_level level)
 {
     struct crn_msg *m = crn_act_send_all(n, item, CRN_MSG_LEVEL);
 
     m->level.level = (uint32_t)level;
-    m->level.is_held = (uint32_t)is_held;
+    return &m->level;
 }
 
 void crn_root_tell_level(struct crn_node *n, struct crn_item *item, cairn_level level)
 {
-    tell_level(n, item, level, 0);
+    (void)tell_level(n, item, level);
 }
 
 /* Deciding. ------------------------------------------------------------------------------------ */
@@ -344,6 +345,7 @@ static void on_paused(struct crn_node *n, struct crn_item *item, const struct cr
 static void on_node_captured(struct crn_node *n, struct crn_item *item, const struct crn_msg *m)
 {
     struct crn_root_item *root = item->root;
+    struct crn_msg_level *told;
     int is_held;
 
     if (root->state != CRN_ROOT_COLLECTING ||
@@ -355,10 +357,15 @@ static void on_node_captured(struct crn_node *n, struct crn_item *item, const st
     root->node_bytes[m->node] = m->node_captured.bytes;
     if ((cairn_level)m->node_captured.target > root->target)
         root->target = (cairn_level)m->node_captured.target;
+    if (m->node_captured.protect != 0)
+        root->protect = m->node_captured.protect;
     if (root->ncaptured < n->set.nodes)
         return;
+    item->scheme = crn_due_protection(n, item);
     is_held = crn_config_is_lazy(n->set.cfg) ? item->seq > n->wanted : !crn_due_captured(n, item);
-    tell_level(n, item, CAIRN_CAPTURED, is_held);
+    told = tell_level(n, item, CAIRN_CAPTURED);
+    told->is_held = (uint32_t)is_held;
+    told->protect = crn_scheme_code(item->scheme);
     if (item->seq <= n->wanted) /* a rank waited before the root knew of the checkpoint */
         tell_hurry(n);
     if (is_held)

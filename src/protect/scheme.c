@@ -26,16 +26,30 @@ static const struct scheme_row scheme_rows[] = {
 };
 #define SCHEMES (sizeof(scheme_rows) / sizeof(scheme_rows[0]))
 
+uint32_t crn_scheme_code(struct crn_protection s)
+{
+    return 1 + s.kind + ((uint32_t)s.parity << 8);
+}
+
+struct crn_protection crn_scheme_of_code(uint32_t code)
+{
+    struct crn_protection s = {(uint8_t)((code - 1) & 0xff), (uint8_t)((code - 1) >> 8)};
+
+    if (code == 0 || s.kind >= SCHEMES || crn_scheme_code(s) != code)
+        return (struct crn_protection){CRN_SCHEME_NONE, 0};
+    return s;
+}
+
 cairn_err crn_scheme_parse(const char *text, const char *what, struct crn_protection *ret,
                            struct crn_errinfo *ei)
 {
     unsigned long parity;
     char *end;
-    uint8_t i;
+    int i;
 
     for (i = 0; i < CRN_SCHEME_RS; i++)
         if (strcmp(text, scheme_rows[i].name) == 0) {
-            *ret = (struct crn_protection){i, i != CRN_SCHEME_NONE};
+            *ret = (struct crn_protection){(uint8_t)i, i != CRN_SCHEME_NONE};
             return CAIRN_OK;
         }
     if (strncmp(text, "rs:", 3) == 0 && text[3] >= '1' && text[3] <= '9') {

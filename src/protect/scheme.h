@@ -23,6 +23,9 @@ struct crn_protection {
     uint8_t parity; /* nodes of a set that may be lost; 0 for none */
 };
 
+/* A scheme as one number, in messages; 0 is left for "as configured". A wrong number is NONE. */
+uint32_t crn_scheme_code(struct crn_protection s);
+struct crn_protection crn_scheme_of_code(uint32_t code);
 /* "none", "partner", "xor", "rs:2". what names the setting in messages. */
 CAIRN_CHECKED cairn_err crn_scheme_parse(const char *text, const char *what,
                                          struct crn_protection *ret, struct crn_errinfo *ei);

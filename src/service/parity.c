@@ -428,7 +428,7 @@ static cairn_err work_parity(struct crn_job *job, struct crn_work *w)
 {
     uint64_t block = job->cfg.block_bytes < CELL_MOST ? job->cfg.block_bytes : CELL_MOST;
     struct parity_make m = {.job = job, .work = w, .cell_bytes = block};
-    struct crn_protection scheme = crn_node_scheme(&job->cfg, w->item->name);
+    struct crn_protection scheme = w->item->scheme;
     cairn_err rc;
     int i;
 
@@ -464,19 +464,22 @@ void *crn_parity_main(void *arg)
 
 /* Old parity. ---------------------------------------------------------------------------------- */
 
-/* Does an arena still hold the capture, and may a drain want it? */
+/* May an arena still hold the capture, and a drain want it? One that is not mapped may. */
 static int is_held(const struct crn_job *job, uint64_t seq)
 {
     uint32_t i, s;
 
-    for (i = 0; i < job->nlocal; i++)
-        for (s = 0; job->arenas[i] != NULL && s < crn_arena_slots(job->arenas[i]); s++) {
+    for (i = 0; i < job->nlocal; i++) {
+        if (job->arenas[i] == NULL)
+            return 1;
+        for (s = 0; s < crn_arena_slots(job->arenas[i]); s++) {
             enum crn_slot_state state = crn_slot_state_of(job->arenas[i], s, seq);
 
             if (state == CRN_SLOT_WRITING || state == CRN_SLOT_WRITTEN ||
                 state == CRN_SLOT_FLUSHING || state == CRN_SLOT_KEPT)
                 return 1;
         }
+    }
     return 0;
 }
 

@@ -243,8 +243,8 @@ static int turn_is_promised(const struct crn_job *job, const struct crn_item *it
     return !crn_config_may_supersede(&job->cfg, item->name, item->version);
 }
 
-/* The newest version of the name that all ranks have captured and that has not failed; NULL: the
- * item itself is. */
+/* The newest version of the name that all ranks have captured, that has not failed and that is as safe
+ * as the item; NULL: there is none. */
 static const struct crn_item *newer_than(const struct crn_item *item)
 {
     const struct crn_item *found = NULL;
@@ -252,7 +252,7 @@ static const struct crn_item *newer_than(const struct crn_item *item)
 
     for (i = item->next; i != NULL; i = i->next)
         if (i->root->state >= CRN_ROOT_QUEUED && i->root->state != CRN_ROOT_FAILED &&
-            strcmp(i->name, item->name) == 0)
+            strcmp(i->name, item->name) == 0 && crn_item_covers(i, item))
             found = i;
     return found;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protect/sets.h"
 #include "sim/nodes_world.h"
 
 #define DAY_NS (86400 * SECOND)
@@ -141,6 +142,28 @@ static void draw_every(struct world *w)
     w->cfg.names.keep_protected = 1 + crn_rng_below(&w->rng, 3);
 }
 
+/* Sets of nodes, and a scheme that they can carry. */
+static void draw_protection(struct world *w)
+{
+    static const char *const schemes[] = {"partner", "xor", "rs:2"};
+    const char *text = schemes[crn_rng_below(&w->rng, 3)];
+    struct crn_protection scheme = {0};
+    struct crn_errinfo ei = {0};
+    uint64_t domain[64];
+    uint32_t set[64];
+    uint32_t i;
+
+    for (i = 0; i < w->set.nodes && i < 64; i++)
+        domain[i] = i;
+    if (w->set.nodes > 64 || crn_scheme_parse(text, "protect", &scheme, &ei) != CAIRN_OK ||
+        crn_sets_form(domain, w->set.nodes, scheme, 0, set, &ei) != CAIRN_OK)
+        return;
+    (void)snprintf(w->cfg.names.protect, sizeof(w->cfg.names.protect), "%s", text);
+    w->cfg.names.protect_every.count = 1 + crn_rng_below(&w->rng, 2);
+    for (i = 0; i < w->set.nodes; i++)
+        w->nodes[i].nmembers = crn_sets_members(set, w->set.nodes, i, w->nodes[i].member);
+}
+
 static void draw_config(struct world *w)
 {
     static const int64_t timeouts[] = {2, 5, 20, 60};
@@ -243,6 +266,8 @@ static cairn_err open_node(struct world *w, uint32_t node, struct crn_errinfo *e
                                    .nlocal = w->nranks,
                                    .files = w->nfiles,
                                    .cfg = &w->cfg,
+                                   .nmembers = w->nodes[node].nmembers,
+                                   .members = w->nodes[node].member,
                                    .shell_bytes = 1,
                                    .out = &w->actions};
     uint32_t i;
@@ -278,6 +303,8 @@ static cairn_err world_open(struct world *w, struct crn_errinfo *ei)
         w->ranks[i].node = i / w->nranks;
         w->ranks[i].local = i % w->nranks;
     }
+    if (w->set.has_faults && crn_world_chance(w, 0.4))
+        draw_protection(w);
     for (i = 0; i < w->set.nodes; i++) {
         w->nodes[i].cut_ns = INT64_MAX;
         if (rc == CAIRN_OK)

@@ -7,8 +7,9 @@
  * Checked: every checkpoint ends once on every node, in bounded time; a version is committed only
  * if all its data is there, and stays there; a capture that all ranks have made is committed or
  * kept, unless the ranks replaced it; the death of a rank does not fail what all ranks have
- * captured; the level `local` is true; a version that is not due gives way only to a newer one that
- * all ranks have captured. The same seed gives the same run everywhere. */
+ * captured; the levels `local` and `protected` are true; a version that is not due gives way only to a
+ * newer one that all ranks have captured, and that is protected if it is; what is protected can be
+ * rebuilt from the nodes that are left. The same seed gives the same run everywhere. */
 #ifndef CRN_SIM_NODES_H
 #define CRN_SIM_NODES_H
 
@@ -28,6 +29,8 @@ enum crn_nodes_bug {
     CRN_BUG_UNSETTLED, /* a slot is never released */
     CRN_BUG_REMOVED,   /* a node that is cut off removes its data file */
     CRN_BUG_DEATH,     /* a dead rank is said to have captured nothing */
+    CRN_BUG_PARITY,    /* failed parity is reported as made */
+    CRN_BUG_UNSAFE,    /* a protected capture is dropped with its parity */
     CRN_BUG_COUNT,
 };
 
@@ -53,7 +56,7 @@ struct crn_nodes_result {
     uint32_t nodes, files, versions, ranks;         /* as simulated */
     uint64_t events;                                /* of the cores */
     double seconds;                                 /* virtual */
-    uint64_t committed, failed;                     /* versions */
+    uint64_t committed, failed, protected;          /* versions */
     uint64_t dead, late, cut, restarted;            /* faults that were drawn */
     struct crn_nodes_role root, leaders, followers; /* roles of the last version */
     char problem[300];                              /* empty: all checks passed */

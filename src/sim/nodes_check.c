@@ -31,6 +31,17 @@ void crn_check_commit(struct world *w, uint64_t seq)
     check_data(w, seq);
 }
 
+void crn_check_protected(struct world *w, uint64_t seq)
+{
+    uint32_t i;
+
+    w->version[seq - 1].is_protected = 1;
+    for (i = 0; i < w->set.nodes; i++)
+        if (!w->nodes[i].is_lost && !w->nodes[i].data[seq - 1].has_parity)
+            crn_world_problem(w, "checkpoint %llu is 'protected', but node %u has no parity",
+                              (ull)seq, i);
+}
+
 /* The version of the message "superseded by NAME@VERSION"; 0: it says something else. */
 static uint64_t superseded_by(const struct crn_errinfo *error)
 {
@@ -50,6 +61,10 @@ static void check_superseded(struct world *w, uint64_t seq, uint64_t newer)
             (!w->ranks[i].capture[newer - 1].was_made && !w->version[newer - 1].is_committed))
             crn_world_problem(w, "checkpoint %llu gave way to %llu, which rank %u has not captured",
                               (ull)seq, (ull)newer, i);
+    if (newer <= w->nversions && w->version[seq - 1].is_protected &&
+        !w->version[newer - 1].is_protected && !w->version[newer - 1].is_committed)
+        crn_world_problem(w, "checkpoint %llu, which is protected, gave way to %llu, which is not",
+                          (ull)seq, (ull)newer);
 }
 
 /* Dead ranks fail what they have not captured, and nothing else. A dead or unreachable service also
@@ -61,6 +76,7 @@ void crn_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *
 
     if (newer != 0)
         check_superseded(w, seq, newer);
+    w->version[seq - 1].is_given_up |= error->code == CAIRN_ECANCELED;
     if (error->code != CAIRN_EPEER || w->res->cut > 0)
         return;
     for (i = 0; i < w->set.nodes * w->nranks; i++)
@@ -102,6 +118,9 @@ static void check_capture(struct world *w, const struct rank *r, uint64_t seq)
     if (c->slot == SLOT_NONE)
         return;
     check_local(w, r, seq);
+    if (c->was_protected && !w->version[seq - 1].is_protected)
+        crn_world_problem(w, "node %u was told that version %llu is protected, which it is not",
+                          r->node, (ull)seq);
     if (c->is_ok && !is_committed)
         crn_world_problem(w, "node %u was told that version %llu is persistent, which it is not",
                           r->node, (ull)seq);
@@ -122,6 +141,32 @@ static void check_capture(struct world *w, const struct rank *r, uint64_t seq)
     if (c->ends != 1 && r->is_gone != 2)
         crn_world_problem(w, "a rank of node %u was told %u times how checkpoint %llu ended",
                           r->node, c->ends, (ull)seq);
+}
+
+/* Nothing came after a protected version that makes it superfluous: the nodes that are left have its
+ * captures and its parity. */
+static void check_rebuildable(struct world *w, uint64_t seq)
+{
+    uint32_t i, r;
+    uint64_t v;
+
+    for (v = seq; v <= w->nversions; v++)
+        if (w->version[v - 1].is_committed || (v > seq && w->version[v - 1].is_protected))
+            return;
+    if (w->version[seq - 1].is_given_up)
+        return;
+    for (i = 0; i < w->set.nodes; i++) {
+        int is_whole = w->nodes[i].data[seq - 1].has_parity;
+
+        for (r = 0; r < w->nranks; r++) {
+            unsigned char slot = w->ranks[i * w->nranks + r].capture[seq - 1].slot;
+
+            is_whole &= slot == SLOT_WRITTEN || slot == SLOT_KEPT;
+        }
+        if (!is_whole && !w->nodes[i].is_lost)
+            crn_world_problem(w, "checkpoint %llu was protected, but node %u has dropped its part",
+                              (ull)seq, i);
+    }
 }
 
 static void describe_hanging(struct world *w)
@@ -158,6 +203,9 @@ void crn_check_end(struct world *w)
         if (w->version[v - 1].is_committed)
             check_data(w, v);
         w->res->committed += w->version[v - 1].is_committed != 0;
+        w->res->protected += w->version[v - 1].is_protected != 0;
+        if (w->version[v - 1].is_protected)
+            check_rebuildable(w, v);
     }
     w->res->failed = w->nversions - w->res->committed;
     for (i = 0; i < w->set.nodes * w->nranks; i++)

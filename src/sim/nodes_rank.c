@@ -199,6 +199,7 @@ static void on_state(struct world *w, struct rank *r, const struct crn_msg *m)
     int is_saved = crn_level_has(m->state.levels, CAIRN_PERSISTENT);
 
     c->was_local |= is_ok && !is_saved && crn_level_has(m->state.levels, CAIRN_LOCAL);
+    c->was_protected |= is_ok && !is_saved && crn_level_has(m->state.levels, CAIRN_PROTECTED);
     if (is_ok && !is_saved)
         return;
     c->ends++;

@@ -8,7 +8,7 @@
 
 #include "sim/nodes_world.h"
 
-enum { KEEPER, FLUSHER, SENDER };
+enum { KEEPER, FLUSHER, SENDER, PROTECTOR };
 
 static struct data *data_of(struct world *w, uint32_t node, uint64_t seq)
 {
@@ -112,6 +112,8 @@ static int worker_of(enum crn_work_kind kind)
 {
     if (kind == CRN_WORK_FLUSH || kind == CRN_WORK_ASSIST || kind == CRN_WORK_LOCAL)
         return FLUSHER;
+    if (kind == CRN_WORK_STREAM || kind == CRN_WORK_PARITY)
+        return PROTECTOR;
     return kind == CRN_WORK_SERVE ? SENDER : KEEPER;
 }
 
@@ -197,6 +199,36 @@ static void make_local(struct world *w, uint32_t node, struct crn_item *item, in
         crn_node_result(w->nodes[node].core, w->now_ns, &note);
 }
 
+/* Every member reads the streams of all others. */
+static cairn_err make_parity(struct world *w, uint32_t node, const struct crn_item *item,
+                             struct crn_errinfo *e)
+{
+    const struct sim_node *n = &w->nodes[node];
+    uint32_t i;
+
+    if (crn_item_has_ended(item->state))
+        return crn_fail(e, CAIRN_ECANCELED, 0, "the checkpoint has ended");
+    for (i = 0; i < n->nmembers; i++)
+        if (w->nodes[n->member[i]].core == NULL ||
+            !data_of(w, n->member[i], item->seq)->has_stream ||
+            (n->member[i] != node && (crn_world_is_cut(w, n->member[i], w->now_ns) ||
+                                      crn_world_is_cut(w, node, w->now_ns))))
+            return crn_fail(e, CAIRN_ETIMEDOUT, 0, "node %u sent nothing", n->member[i]);
+    data_of(w, node, item->seq)->has_parity = 1;
+    return CAIRN_OK;
+}
+
+static cairn_err nodes_shell_protect(struct world *w, uint32_t node, const struct crn_action *a,
+                                     struct crn_errinfo *e)
+{
+    if (a->work == CRN_WORK_PARITY)
+        return make_parity(w, node, a->item, e);
+    if (!are_slots_there(w, node, a->item->seq))
+        return crn_fail(e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint");
+    data_of(w, node, a->item->seq)->has_stream = 1;
+    return CAIRN_OK;
+}
+
 /* What a worker has done. */
 static cairn_err nodes_shell_work(struct world *w, uint32_t node, const struct crn_action *a,
                                   struct crn_errinfo *e)
@@ -212,7 +244,11 @@ static cairn_err nodes_shell_work(struct world *w, uint32_t node, const struct c
         return CAIRN_OK;
     }
     if (crn_world_chance(w, w->p_fail))
-        return crn_fail(e, CAIRN_EIO, EIO, "a simulated fault");
+        return a->work == CRN_WORK_PARITY && w->set.bug == CRN_BUG_PARITY
+                   ? CAIRN_OK
+                   : crn_fail(e, CAIRN_EIO, EIO, "a simulated fault");
+    if (a->work == CRN_WORK_STREAM || a->work == CRN_WORK_PARITY)
+        return nodes_shell_protect(w, node, a, e);
     if (a->work == CRN_WORK_SERVE && !are_slots_there(w, node, item->seq))
         return crn_fail(e, CAIRN_ECANCELED, 0, "superseded by a newer checkpoint");
     if (a->work == CRN_WORK_FLUSH)
@@ -286,6 +322,8 @@ static void nodes_shell_settle(struct world *w, uint32_t node, const struct crn_
 
         if (c->slot == SLOT_WRITTEN)
             c->slot = (unsigned char)to;
+        if (to != SLOT_KEPT || w->set.bug == CRN_BUG_UNSAFE)
+            data_of(w, node, a->item->seq)->has_parity = 0;
         c->is_canceled |= a->item->error.code == CAIRN_ECANCELED;
     }
 }
@@ -319,6 +357,8 @@ static void shell_act_one(struct world *w, uint32_t node, struct crn_action *a)
     case CRN_ACT_SEND:
         if (a->msg.type == CRN_MSG_RANK_DIED && w->set.bug == CRN_BUG_DEATH)
             a->msg.seq = 0;
+        if (a->msg.type == CRN_MSG_LEVEL && a->msg.level.level == CAIRN_PROTECTED)
+            crn_check_protected(w, a->msg.seq);
         shell_send(w, node, a->first, a->end, &a->msg);
         return;
     case CRN_ACT_TELL:

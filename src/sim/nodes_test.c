@@ -10,7 +10,7 @@ static struct crn_errinfo info, *const ei = &info;
 static void seeds(uint32_t nodes, uint64_t first, uint64_t count)
 {
     struct crn_nodes_result r;
-    uint64_t committed = 0, failed = 0;
+    uint64_t committed = 0, failed = 0, protected = 0;
     uint64_t seed;
 
     for (seed = first; seed < first + count; seed++) {
@@ -22,8 +22,9 @@ static void seeds(uint32_t nodes, uint64_t first, uint64_t count)
                      nodes, (unsigned long long)seed);
         committed += r.committed;
         failed += r.failed;
+        protected += r.protected;
     }
-    assert_true(committed > 0 && failed > 0);
+    assert_true(committed > 0 && failed > 0 && (protected > 0 || nodes > 64));
 }
 
 static void few_nodes(void **state)
@@ -111,6 +112,8 @@ static void faults_are_found(void **state)
         [CRN_BUG_UNSETTLED] = "never released",
         [CRN_BUG_REMOVED] = "removed its file",
         [CRN_BUG_DEATH] = "all ranks had captured",
+        [CRN_BUG_PARITY] = "'protected', but node",
+        [CRN_BUG_UNSAFE] = "has dropped its part",
     };
     struct crn_nodes_result r;
     int bug;

@@ -44,9 +44,10 @@ enum slot { SLOT_NONE, SLOT_WRITTEN, SLOT_FLUSHED, SLOT_KEPT, SLOT_FAILED };
 struct capture {
     unsigned char slot; /* enum slot */
     unsigned char is_promised;
-    unsigned char was_local; /* told of the level */
-    unsigned char ends;      /* final states it was told */
-    unsigned char is_ok;     /* PERSISTENT */
+    unsigned char was_local;     /* told of the level */
+    unsigned char was_protected; /* the same */
+    unsigned char ends;          /* final states it was told */
+    unsigned char is_ok;         /* PERSISTENT */
     unsigned char is_canceled;
     unsigned char is_made;     /* captured, and not withdrawn */
     unsigned char was_made;    /* captured, even if withdrawn later */
@@ -64,6 +65,7 @@ struct rank {
 /* Data on the file system, of a node and version. */
 struct data {
     unsigned char is_durable, is_removed, has_local;
+    unsigned char has_stream, has_parity;
 };
 
 struct sim_node {
@@ -72,16 +74,20 @@ struct sim_node {
     uint64_t life;
     int is_dead, is_lost, has_died; /* its service is down; with its host; was down once */
     int64_t cut_ns, healed_ns;      /* no message passes in between */
-    int64_t free_ns[3];             /* keeper, flusher, sender */
+    int64_t free_ns[4];             /* keeper, flusher, sender, protector */
     int64_t to_root_ns, from_root_ns, out_ns; /* last deliveries, for their order */
     int was_leader;
     struct crn_nodes_role load;
     struct data data[MAX_VERSIONS];
+    uint32_t nmembers; /* of its set */
+    uint32_t member[CRN_SET_MAX];
 };
 
 struct version {
     int is_committed; /* its manifest is visible */
     int is_ended;     /* the root decided */
+    int is_protected; /* the root told all nodes */
+    int is_given_up;  /* nobody wants it any more */
 };
 
 struct world {
@@ -129,6 +135,7 @@ void crn_rank_tell(struct world *w, uint32_t rank, const struct crn_msg *m);
 
 /* nodes_check.c */
 void crn_check_commit(struct world *w, uint64_t seq);
+void crn_check_protected(struct world *w, uint64_t seq);
 void crn_check_failure(struct world *w, uint64_t seq, const struct crn_errinfo *error);
 void crn_check_removal(struct world *w, uint32_t node, uint64_t seq);
 void crn_check_end(struct world *w);

@@ -18,7 +18,7 @@ from jobs import (IS_ALL, PATIENCE, Job, cairn, kill, newest, require, run_one, 
 def protected_job(nodes, scheme, last=1, **keys):
     """A job with a node for each rank, killed when version `last` is protected."""
     job = Job(ranks_per_node=1, protect=scheme, failure_domain="node", protect_set=nodes,
-              free_reserve_bytes="1000T", space_wait="1h", **keys)
+              persistent_every=0, **keys)
     job.env["CAIRN_TEST_PROTECTED"] = job.env["CAIRN_TEST_ONLY_CAPTURED"] = "1"
     job.env["CAIRN_TEST_LIMIT"] = str(job.dir / "limit")
     job.words = ["30011"]
@@ -32,8 +32,8 @@ def protected_job(nodes, scheme, last=1, **keys):
     for pid in workers_of(process.pid):
         kill(pid)
     process.wait()
-    for key in ("CAIRN_TEST_PROTECTED", "CAIRN_TEST_ONLY_CAPTURED", "CAIRN_TEST_LIMIT",
-                "CAIRN_FREE_RESERVE_BYTES"):
+    require(not list((job.dir / "p").glob("work/*/data-*")), f"{scheme}: there was a flush")
+    for key in ("CAIRN_TEST_PROTECTED", "CAIRN_TEST_ONLY_CAPTURED", "CAIRN_TEST_LIMIT"):
         del job.env[key]
     return job
 
